@@ -1,0 +1,46 @@
+//! The trait that every placement scheme implements, and the plain data it trades in.
+//!
+//! A scheme sees the events of a trace in order and answers each write with streams. It never looks
+//! ahead; the oracle is given the future explicitly, when it is made.
+//!
+//! Units: logical time counts pages written by the host so far, the write itself excluded.
+
+use pcstream_trace::{Event, Tables};
+
+/// External stream: S0 (the default) … S(n−1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Stream(pub u8);
+
+impl Stream {
+    /// S0: writes whose lifetime is unknown.
+    pub const DEFAULT: Stream = Stream(0);
+}
+
+/// Consecutive pages of one write that go to one stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placement {
+    /// Number of pages.
+    pub pages: u32,
+    /// Where they go.
+    pub stream: Stream,
+}
+
+/// A number that a scheme reports about itself, by name: `reclusterings`, `contexts_known`, …
+pub type SchemeFact = (&'static str, u64);
+
+/// A placement scheme.
+pub trait Scheme: Send {
+    /// Places one write (`event.op` is `Write`): appends placements to `out` whose pages sum to
+    /// `event.pages`, in address order. `now` is the logical time before this write.
+    fn place(&mut self, event: &Event, now: u64, tables: &Tables, out: &mut Vec<Placement>);
+
+    /// Pages of `event` no longer hold data (`Discard` or `WriteZeroes`).
+    fn discard(&mut self, event: &Event, now: u64, tables: &Tables) {
+        let _ = (event, now, tables);
+    }
+
+    /// What the scheme has to say about itself, for reports.
+    fn facts(&self) -> Vec<SchemeFact> {
+        Vec::new()
+    }
+}

@@ -1,0 +1,101 @@
+//! The event: the one type in which a live capture, a recorded trace, an imported trace and a
+//! generator all speak. Whatever consumes events cannot tell these four apart.
+//!
+//! Units: addresses and lengths in 4 KiB pages, times in nanoseconds since the trace began.
+//!
+//! Invariants: `pages > 0` for every operation but `Flush`; `file_page` is meaningful only when
+//! `file` is known; an event has exactly one context, file and kind (a block request that covers
+//! several becomes several events, in address order).
+
+use crate::ids::{ContextId, FileId, Lba};
+
+/// What a request asks of the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Op {
+    /// Data for `pages` pages from `lba` on.
+    Write = 0,
+    /// The pages hold nothing any more (TRIM, deallocate).
+    Discard = 1,
+    /// Pages read; placement ignores it, timing does not.
+    Read = 2,
+    /// A write barrier; `pages` is 0.
+    Flush = 3,
+    /// The pages read as zero from now on. The model treats it as `Discard`: an SSD deallocates.
+    WriteZeroes = 4,
+}
+
+/// What the written pages are to the file system.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Kind {
+    /// Contents of a file.
+    #[default]
+    Data = 0,
+    /// The journal (ext4) or log (XFS).
+    Journal = 1,
+    /// Inodes.
+    Inode = 2,
+    /// Directory blocks.
+    Directory = 3,
+    /// Space accounting: block and inode bitmaps, group descriptors, allocation-group headers and
+    /// free-space B-trees.
+    Bitmap = 4,
+    /// Any other metadata: superblock, extent trees, quota, extended attributes.
+    OtherMetadata = 5,
+}
+
+impl Op {
+    /// Every operation, in the order of its stored number.
+    pub const ALL: [Op; 5] = [Op::Write, Op::Discard, Op::Read, Op::Flush, Op::WriteZeroes];
+
+    /// The name used in traces and tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Op::Write => "write",
+            Op::Discard => "discard",
+            Op::Read => "read",
+            Op::Flush => "flush",
+            Op::WriteZeroes => "write_zeroes",
+        }
+    }
+}
+
+impl Kind {
+    /// Every kind, in the order of its stored number.
+    pub const ALL: [Kind; 6] =
+        [Kind::Data, Kind::Journal, Kind::Inode, Kind::Directory, Kind::Bitmap, Kind::OtherMetadata];
+
+    /// The name used in traces and tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Data => "data",
+            Kind::Journal => "journal",
+            Kind::Inode => "inode",
+            Kind::Directory => "directory",
+            Kind::Bitmap => "bitmap",
+            Kind::OtherMetadata => "other",
+        }
+    }
+}
+
+/// One request, or the part of one that has a single context, file and kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// Nanoseconds since the trace began; never decreases within a trace.
+    pub time_ns: u64,
+    /// First page on the device.
+    pub lba: Lba,
+    /// Number of pages.
+    pub pages: u32,
+    /// Who wrote the pages.
+    pub context: ContextId,
+    /// The file whose contents these are.
+    pub file: FileId,
+    /// Index, within the file, of the first page.
+    pub file_page: u64,
+    /// What is asked.
+    pub op: Op,
+    /// What the pages are to the file system.
+    pub kind: Kind,
+}
