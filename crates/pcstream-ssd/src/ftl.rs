@@ -1,0 +1,470 @@
+//! The page-mapped FTL: host writes, discards and garbage collection.
+//!
+//! State. `map` gives each logical page its physical page; `logical_of` gives each physical page the
+//! logical page that was programmed there last. Overwrites and discards do not touch `logical_of`: a
+//! physical page p is valid exactly when `map[logical_of[p]] == p`. That saves a random write per host
+//! page, and costs GC a look into the map, which it needs anyway to move a page. Both are 4 bytes per
+//! page; superblocks have 18 bytes each. A physical page is `superblock << offset_bits | offset`
+//! with superblocks numbered from 1, so that 0 can mean "unmapped".
+//!
+//! A write of a run of pages:
+//! 1. If the stream has no open superblock, one is opened. While fewer than two superblocks are free,
+//!    GC empties victims first (`geometry` shows that this ends).
+//! 2. As many pages as fit lose their old copies and are programmed in order. Old copies are taken
+//!    off superblock by superblock, not page by page.
+//! 3. A full superblock is closed: from now on it can be a victim.
+//!
+//! GC of a victim: its pages are scanned in order, those still valid are programmed into the open
+//! superblock of the victim's GC destination, then it is erased and goes to the end of the free queue.
+//!
+//! Invariants: see `verify`. Always asserted: no valid count goes below zero, a victim has as many
+//! valid pages as its count says, an open superblock is never overfilled, GC always finds a free
+//! superblock.
+//!
+//! Not modelled: wear levelling beyond the order of the free queue, bad blocks, metadata writes of the
+//! FTL itself, padding at power loss.
+
+use std::collections::VecDeque;
+
+use crate::counters::Counters;
+use crate::geometry::{GC_RESERVE_SUPERBLOCKS, Geometry, GeometryError};
+use crate::ids::{LogicalPage, StreamId, SuperblockId};
+use crate::memory;
+use crate::observer::{NoObserver, Observer};
+use crate::settings::{DeviceSettings, GcDestination};
+use crate::victim::{Select, Selector, Superblocks};
+
+/// `map` entry of a page that holds no data.
+pub(crate) const UNMAPPED: u32 = 0;
+
+/// Pages that GC looks ahead: enough for the map's cache misses to overlap.
+const GC_LOOKAHEAD_PAGES: usize = 24;
+
+/// Pages that GC gathers before it moves them: their map entries stay in the first-level cache.
+const GC_BATCH_PAGES: usize = 256;
+
+/// A multi-streamed SSD.
+pub struct Ssd {
+    pub(crate) geometry: Geometry,
+    pub(crate) offset_bits: u32,
+    /// Physical page of each logical page, or `UNMAPPED`.
+    pub(crate) map: Vec<u32>,
+    /// Logical page programmed last in each physical page; index `superblock * b + offset`. Has
+    /// `GC_LOOKAHEAD_PAGES` entries too many, so that looking ahead needs no check.
+    pub(crate) logical_of: Vec<u32>,
+    pub(crate) table: Superblocks,
+    /// Frontier that filled each superblock last.
+    pub(crate) owners: Vec<u16>,
+    pub(crate) frontiers: Vec<Frontier>,
+    /// In the order of their erasure.
+    pub(crate) free: VecDeque<u32>,
+    selector: Selector,
+    /// Logical time: pages written by the host since the device was made.
+    now_pages: u64,
+    /// Victims in a row that had no invalid page.
+    fruitless_victims: u32,
+    pub(crate) counters: Counters,
+    /// Counted before `start_counting`, and during prefills.
+    pub(crate) uncounted: Counters,
+}
+
+/// Where the next page of a stream (or internal stream, or of all GC copies) is programmed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Frontier {
+    /// Open superblock, or 0.
+    pub(crate) superblock: u32,
+    /// Its pages programmed so far.
+    pub(crate) offset: u32,
+}
+
+/// A request that the device refuses. Nothing was changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum IoError {
+    /// The request goes beyond the logical pages.
+    #[error(
+        "pages {first} to {first}+{pages} are beyond the device's {logical_pages} logical pages: \
+         the trace needs a larger device"
+    )]
+    OutOfRange {
+        /// First page of the request.
+        first: LogicalPage,
+        /// Its length in pages.
+        pages: u64,
+        /// Size of the device.
+        logical_pages: u64,
+    },
+    /// The stream number is not one of the device's.
+    #[error("stream {stream} does not exist: the device has {streams} streams, S0 to S{}", streams - 1)]
+    NoSuchStream {
+        /// As given.
+        stream: StreamId,
+        /// Streams of the device, S0 included.
+        streams: u8,
+    },
+}
+
+impl Ssd {
+    /// A device whose superblocks are all free.
+    pub fn new(settings: &DeviceSettings) -> Result<Ssd, GeometryError> {
+        let geometry = Geometry::new(settings)?;
+        let n = geometry.superblocks();
+        let mut table = Superblocks::new(n, geometry.superblock_pages());
+        let selector = Selector::new(settings.victim, &mut table, settings.seed);
+        let physical_slots = (n as usize + 1) * geometry.superblock_pages() as usize;
+        let streams = usize::from(geometry.streams());
+        Ok(Ssd {
+            geometry,
+            offset_bits: geometry.offset_bits(),
+            map: memory::zeroed_table(geometry.logical_pages() as usize),
+            logical_of: memory::zeroed_table(physical_slots + GC_LOOKAHEAD_PAGES),
+            table,
+            owners: vec![0; n as usize + 1],
+            frontiers: vec![Frontier::default(); geometry.open_superblocks() as usize],
+            free: (1..=n).collect(),
+            selector,
+            now_pages: 0,
+            fruitless_victims: 0,
+            counters: Counters::new(streams),
+            uncounted: Counters::new(streams),
+        })
+    }
+
+    /// The sizes of the device.
+    pub fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    /// What happened since `start_counting`.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Superblocks that are erased and not open.
+    pub fn free_superblocks(&self) -> u32 {
+        self.free.len() as u32
+    }
+
+    /// Erases of each superblock since the device was made.
+    pub fn erase_counts(&self) -> impl ExactSizeIterator<Item = u32> + '_ {
+        (0..self.table.len()).map(|i| self.table.erases(i + 1))
+    }
+
+    /// Where a logical page lies: superblock and offset in it; `None` if it holds no data or does not
+    /// exist.
+    pub fn locate(&self, page: LogicalPage) -> Option<(SuperblockId, u32)> {
+        let entry = *self.map.get(usize::try_from(page.0).ok()?)?;
+        (entry != UNMAPPED).then(|| self.unpack(entry))
+    }
+
+    pub(crate) fn unpack(&self, entry: u32) -> (SuperblockId, u32) {
+        (SuperblockId((entry >> self.offset_bits) - 1), entry & ((1 << self.offset_bits) - 1))
+    }
+
+    /// Writes pages once, in order, to S0, without counting them (nor the GC they may cause).
+    pub fn prefill(&mut self, first: LogicalPage, pages: u64) -> Result<(), IoError> {
+        self.check_range(first, pages)?;
+        let streams = self.counters.streams.len();
+        let counted = std::mem::replace(&mut self.counters, Counters::new(streams));
+        self.program_host(first.0 as u32, pages as u32, StreamId::DEFAULT, &mut NoObserver);
+        let prefill = std::mem::replace(&mut self.counters, counted);
+        self.uncounted.add(&prefill);
+        Ok(())
+    }
+
+    /// Sets all counters to zero: WAF is counted from here on.
+    pub fn start_counting(&mut self) {
+        let streams = self.counters.streams.len();
+        let counted = std::mem::replace(&mut self.counters, Counters::new(streams));
+        self.uncounted.add(&counted);
+    }
+
+    /// Writes `pages` pages from `first` on to `stream`.
+    pub fn write(&mut self, first: LogicalPage, pages: u32, stream: StreamId) -> Result<(), IoError> {
+        self.write_observed(first, pages, stream, &mut NoObserver)
+    }
+
+    /// As `write`, and tells `observer` of every flash operation. Decisions and counters are the same.
+    pub fn write_observed<O: Observer>(
+        &mut self,
+        first: LogicalPage,
+        pages: u32,
+        stream: StreamId,
+        observer: &mut O,
+    ) -> Result<(), IoError> {
+        self.check_range(first, u64::from(pages))?;
+        let streams = self.geometry.streams();
+        if stream.0 >= streams {
+            return Err(IoError::NoSuchStream { stream, streams });
+        }
+        self.program_host(first.0 as u32, pages, stream, observer);
+        Ok(())
+    }
+
+    /// Discards pages (TRIM, deallocate, write zeroes). Pages that hold no data are counted apart.
+    pub fn discard(&mut self, first: LogicalPage, pages: u64) -> Result<(), IoError> {
+        self.check_range(first, pages)?;
+        let (mut page, end) = (first.0 as usize, (first.0 + pages) as usize);
+        let mut unmapped = 0;
+        while page < end {
+            let superblock = self.map[page] >> self.offset_bits;
+            let run = run_length(&self.map[page..end], self.offset_bits);
+            if superblock == 0 {
+                unmapped += run as u64;
+            } else {
+                self.map[page..page + run].fill(UNMAPPED);
+                invalidate(&mut self.table, &mut self.selector, superblock, run as u32);
+            }
+            page += run;
+        }
+        self.counters.discarded_unmapped_pages += unmapped;
+        self.counters.discarded_pages += pages - unmapped;
+        Ok(())
+    }
+
+    /// Asks the processor for the map entry of a page that will be written soon. Callers that know
+    /// their next writes call this about ten writes ahead; it changes nothing but the time they take.
+    #[inline(always)]
+    pub fn prefetch(&self, page: LogicalPage) {
+        memory::prefetch(&self.map, page.0 as usize);
+    }
+
+    fn check_range(&self, first: LogicalPage, pages: u64) -> Result<(), IoError> {
+        let logical_pages = self.geometry.logical_pages();
+        match first.0.checked_add(pages) {
+            Some(end) if end <= logical_pages => Ok(()),
+            _ => Err(IoError::OutOfRange { first, pages, logical_pages }),
+        }
+    }
+
+    /// Writes a checked range.
+    fn program_host<O: Observer>(&mut self, mut first: u32, pages: u32, stream: StreamId, observer: &mut O) {
+        let index = usize::from(stream.0);
+        let mut left = pages;
+        while left > 0 {
+            if self.frontiers[index].superblock == 0 {
+                self.open_for_host(index, observer);
+            }
+            let frontier = self.frontiers[index];
+            let run = left.min(self.geometry.superblock_pages() - frontier.offset);
+            self.program_run(frontier, first as usize, run as usize);
+            observer.host_program(SuperblockId(frontier.superblock - 1), frontier.offset, run, stream);
+            self.now_pages += u64::from(run);
+            self.advance(index, run);
+            first += run;
+            left -= run;
+        }
+        self.counters.host_pages += u64::from(pages);
+        self.counters.streams[index].host_pages += u64::from(pages);
+    }
+
+    /// Maps a run of logical pages to the pages that follow the frontier; their old copies die.
+    #[inline(always)]
+    fn program_run(&mut self, frontier: Frontier, first: usize, pages: usize) {
+        let physical = frontier.superblock << self.offset_bits | frontier.offset;
+        let slot = self.slot(frontier.superblock, frontier.offset);
+        let entries = &mut self.map[first..first + pages];
+        let logical_of = &mut self.logical_of[slot..slot + pages];
+        let mut done = 0;
+        while done < pages {
+            let old = entries[done] >> self.offset_bits;
+            let start = done;
+            while done < pages && entries[done] >> self.offset_bits == old {
+                entries[done] = physical + done as u32;
+                logical_of[done] = (first + done) as u32;
+                done += 1;
+            }
+            if old != 0 {
+                invalidate(&mut self.table, &mut self.selector, old, (done - start) as u32);
+            }
+        }
+    }
+
+    /// Counts `pages` programmed at a frontier, and closes its superblock when full.
+    #[inline(always)]
+    fn advance(&mut self, index: usize, pages: u32) {
+        let frontier = &mut self.frontiers[index];
+        frontier.offset += pages;
+        self.table.programmed(frontier.superblock, pages);
+        if frontier.offset == self.geometry.superblock_pages() {
+            let full = std::mem::take(frontier).superblock;
+            self.table.close(full);
+            self.selector.closed(&mut self.table, full, self.now_pages);
+        }
+    }
+
+    /// Opens a superblock at a frontier of the host. Afterwards at least the GC reserve is free,
+    /// unless GC itself opened one there (`GcDestination::Own`).
+    #[cold]
+    fn open_for_host<O: Observer>(&mut self, index: usize, observer: &mut O) {
+        while self.frontiers[index].superblock == 0 {
+            if self.free.len() > GC_RESERVE_SUPERBLOCKS as usize {
+                self.open(index);
+            } else {
+                self.collect(observer);
+            }
+        }
+    }
+
+    fn open(&mut self, index: usize) {
+        let superblock = self.free.pop_front().expect("the GC reserve is never used up: see geometry");
+        self.frontiers[index] = Frontier { superblock, offset: 0 };
+        self.owners[superblock as usize] = index as u16;
+    }
+
+    /// Empties one victim.
+    fn collect<O: Observer>(&mut self, observer: &mut O) {
+        let victim = self.choose_victim();
+        self.selector.removed(&mut self.table, victim);
+        let valid = self.table.valid(victim);
+        if valid > 0 {
+            self.copy_valid_pages(victim, valid, observer);
+        }
+        self.table.erase(victim);
+        self.free.push_back(victim);
+        observer.erase(SuperblockId(victim - 1), valid);
+        self.count_victim(victim, valid);
+    }
+
+    /// Asks the policy. A policy that keeps picking victims without any invalid page would keep GC
+    /// going for ever; after as many in a row as there are superblocks, greedy chooses instead.
+    fn choose_victim(&mut self) -> u32 {
+        let mut victim = self.selector.choose(&self.table, self.now_pages);
+        assert!(victim != 0 && self.table.is_closed(victim), "a victim is a closed superblock");
+        if self.table.valid(victim) < self.geometry.superblock_pages() {
+            self.fruitless_victims = 0;
+            return victim;
+        }
+        self.fruitless_victims += 1;
+        if self.fruitless_victims > self.table.len() {
+            let closed = (1..=self.table.len()).filter(|&s| self.table.is_closed(s));
+            victim = closed.min_by_key(|&s| self.table.valid(s)).expect("the policy found one");
+            self.counters.rescues += 1;
+            self.fruitless_victims = 0;
+        }
+        victim
+    }
+
+    /// Moves what is valid in `victim`, in the order of its pages.
+    fn copy_valid_pages<O: Observer>(&mut self, victim: u32, valid: u32, observer: &mut O) {
+        let destination = self.gc_frontier(self.owners[victim as usize]);
+        let b = self.geometry.superblock_pages() as usize;
+        let mut logical = [0u32; GC_BATCH_PAGES];
+        let mut offsets = [0u32; GC_BATCH_PAGES];
+        let (mut scanned, mut copied) = (0, 0);
+        while scanned < b && copied < valid {
+            let batch = GC_BATCH_PAGES.min(b - scanned);
+            let found = self.gather::<O>(victim, scanned, batch, &mut logical, &mut offsets);
+            self.move_pages(destination, victim, &logical[..found], &offsets[..found], observer);
+            scanned += batch;
+            copied += found as u32;
+        }
+        assert_eq!(copied, valid, "valid pages of a victim differ from their count");
+    }
+
+    /// Finds the valid pages among `pages` pages of `victim` from `start` on. Returns how many.
+    #[inline(always)]
+    fn gather<O: Observer>(
+        &self,
+        victim: u32,
+        start: usize,
+        pages: usize,
+        logical: &mut [u32; GC_BATCH_PAGES],
+        offsets: &mut [u32; GC_BATCH_PAGES],
+    ) -> usize {
+        let slot = self.slot(victim, start as u32);
+        let slots = &self.logical_of[slot..slot + pages + GC_LOOKAHEAD_PAGES];
+        let physical = victim << self.offset_bits | start as u32;
+        let mut found = 0;
+        for i in 0..pages {
+            memory::prefetch(&self.map, slots[i + GC_LOOKAHEAD_PAGES] as usize);
+            let page = slots[i];
+            // Written without a branch: whether a page is valid is as good as random.
+            logical[found % GC_BATCH_PAGES] = page;
+            if O::WANTS_COPIES {
+                offsets[found % GC_BATCH_PAGES] = (start + i) as u32;
+            }
+            found += usize::from(self.map[page as usize] == physical + i as u32);
+        }
+        found
+    }
+
+    /// Programs pages of `victim` at a GC frontier, opening superblocks as needed.
+    #[inline(always)]
+    fn move_pages<O: Observer>(
+        &mut self,
+        destination: usize,
+        victim: u32,
+        logical: &[u32],
+        offsets: &[u32],
+        observer: &mut O,
+    ) {
+        let mut moved = 0;
+        while moved < logical.len() {
+            if self.frontiers[destination].superblock == 0 {
+                self.open(destination);
+            }
+            let Frontier { superblock, offset } = self.frontiers[destination];
+            let run = (logical.len() - moved).min((self.geometry.superblock_pages() - offset) as usize);
+            let pages = &logical[moved..moved + run];
+            let physical = superblock << self.offset_bits | offset;
+            for (i, &page) in pages.iter().enumerate() {
+                self.map[page as usize] = physical + i as u32;
+            }
+            let slot = self.slot(superblock, offset);
+            self.logical_of[slot..slot + run].copy_from_slice(pages);
+            if O::WANTS_COPIES {
+                for (i, &from) in offsets[moved..moved + run].iter().enumerate() {
+                    let to = SuperblockId(superblock - 1);
+                    observer.gc_copy(SuperblockId(victim - 1), from, to, offset + i as u32);
+                }
+            }
+            self.advance(destination, run as u32);
+            moved += run;
+        }
+    }
+
+    /// Frontier that takes the copies out of a superblock that `owner` filled. Host streams are
+    /// frontiers 0..m; behind them come the internal streams, or the shared GC frontier.
+    fn gc_frontier(&self, owner: u16) -> usize {
+        let (owner, streams) = (usize::from(owner), usize::from(self.geometry.streams()));
+        match self.geometry.gc_destination() {
+            GcDestination::Own => owner,
+            GcDestination::Internal if owner < streams => streams + owner,
+            GcDestination::Internal => owner,
+            GcDestination::Shared => streams,
+        }
+    }
+
+    fn count_victim(&mut self, victim: u32, valid: u32) {
+        let owner = usize::from(self.owners[victim as usize]);
+        let streams = usize::from(self.geometry.streams());
+        let counters = &mut self.counters;
+        counters.gc_pages += u64::from(valid);
+        counters.erases += 1;
+        counters.victim_validity[Counters::validity_bucket(valid, self.geometry.superblock_pages())] += 1;
+        match self.geometry.gc_destination() {
+            GcDestination::Shared if owner == streams => counters.shared_gc_pages += u64::from(valid),
+            _ => counters.streams[owner % streams].gc_pages += u64::from(valid),
+        }
+    }
+
+    /// Index into `logical_of`.
+    #[inline(always)]
+    pub(crate) fn slot(&self, superblock: u32, offset: u32) -> usize {
+        superblock as usize * self.geometry.superblock_pages() as usize + offset as usize
+    }
+}
+
+/// Length of the run at the start of `entries` that lies in one superblock (or is unmapped).
+fn run_length(entries: &[u32], offset_bits: u32) -> usize {
+    let superblock = entries[0] >> offset_bits;
+    entries.iter().take_while(|&&entry| entry >> offset_bits == superblock).count()
+}
+
+/// Takes valid pages away from a superblock, and tells the policy if it is a candidate.
+#[inline(always)]
+fn invalidate(table: &mut Superblocks, selector: &mut Selector, superblock: u32, pages: u32) {
+    if let Some(valid) = table.invalidate(superblock, pages) {
+        selector.invalidated(table, superblock, valid);
+    }
+}

@@ -1,0 +1,39 @@
+//! A view of the FTL's decisions as they are made, for layers that must not change them (timing,
+//! logs, tests). An observer is told after the fact and returns nothing; the default one costs
+//! nothing, because it is a type parameter whose methods are empty.
+
+use crate::ids::{LogicalPage, StreamId, SuperblockId};
+
+/// Told of every flash operation, in order.
+pub trait Observer {
+    /// Host data were programmed: `pages` pages from `offset` of `superblock` on.
+    fn host_program(&mut self, superblock: SuperblockId, offset: u32, pages: u32, stream: StreamId) {
+        let _ = (superblock, offset, pages, stream);
+    }
+
+    /// GC copied one page: read at `from_offset` of `victim`, programmed at `to_offset` of `to`.
+    fn gc_copy(&mut self, victim: SuperblockId, from_offset: u32, to: SuperblockId, to_offset: u32) {
+        let _ = (victim, from_offset, to, to_offset);
+    }
+
+    /// `superblock` was erased; `valid_pages` had been copied out of it.
+    fn erase(&mut self, superblock: SuperblockId, valid_pages: u32) {
+        let _ = (superblock, valid_pages);
+    }
+
+    /// A logical page was discarded.
+    fn discard(&mut self, first: LogicalPage, pages: u64) {
+        let _ = (first, pages);
+    }
+
+    /// Whether `gc_copy` is wanted: if not, the FTL does not compute its arguments.
+    const WANTS_COPIES: bool = true;
+}
+
+/// Sees nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoObserver;
+
+impl Observer for NoObserver {
+    const WANTS_COPIES: bool = false;
+}

@@ -1,0 +1,110 @@
+//! Raw settings of a device, as a user gives them. `Geometry` checks them once and derives the rest.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::victim::VictimPolicy;
+
+/// Everything that decides what a device does with a sequence of writes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DeviceSettings {
+    /// Pages that the host can address (U).
+    pub logical_pages: u64,
+    /// How much more flash there is (T).
+    pub spare: Spare,
+    /// Pages of a superblock, the unit of erasure (b).
+    pub superblock_pages: u32,
+    /// External streams, S0 included.
+    pub streams: u8,
+    /// Where GC copies go.
+    pub gc_destination: GcDestination,
+    /// Which superblock GC empties next.
+    pub victim: VictimPolicy,
+    /// Seed of the policies that draw random numbers.
+    pub seed: u64,
+}
+
+impl Default for DeviceSettings {
+    /// 1 GiB at a spare factor of 7 %, superblocks of 1 MiB, eight streams besides S0 (as the PM963
+    /// of FAST'19 has), internal streams, greedy victims.
+    fn default() -> Self {
+        DeviceSettings {
+            logical_pages: 1 << 18,
+            spare: Spare::SpareFactor(0.07),
+            superblock_pages: 256,
+            streams: 9,
+            gc_destination: GcDestination::Internal,
+            victim: VictimPolicy::Greedy,
+            seed: 1,
+        }
+    }
+}
+
+/// Flash beyond the logical pages, in one of the ways it is commonly stated. T and U are physical
+/// and logical pages. T counts every superblock, open ones and the GC reserve included.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Spare {
+    /// Sf = (T-U)/T, at least 0 and below 1.
+    SpareFactor(f64),
+    /// OP = (T-U)/U, at least 0.
+    Overprovisioning(f64),
+    /// T itself, as a number of superblocks.
+    Superblocks(u32),
+}
+
+/// Where GC copies of a superblock of stream Sk go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum GcDestination {
+    /// To the open superblock of Sk, among the host's writes.
+    Own,
+    /// To the internal stream Sk', which only GC writes; copies out of Sk' stay in Sk' (FAST'19,
+    /// section 4.3). FDP: persistently isolated handles.
+    #[default]
+    Internal,
+    /// To one superblock for the survivors of all streams. FDP: initially isolated handles.
+    Shared,
+}
+
+impl GcDestination {
+    /// Every destination.
+    pub const ALL: [GcDestination; 3] = [GcDestination::Own, GcDestination::Internal, GcDestination::Shared];
+
+    /// The name used on the command line and in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            GcDestination::Own => "own",
+            GcDestination::Internal => "internal",
+            GcDestination::Shared => "shared",
+        }
+    }
+}
+
+impl fmt::Display for GcDestination {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for GcDestination {
+    type Err = UnknownName;
+
+    fn from_str(name: &str) -> Result<Self, UnknownName> {
+        Self::ALL.into_iter().find(|d| d.name() == name).ok_or_else(|| UnknownName {
+            what: "GC destination",
+            found: name.to_owned(),
+            expected: Self::ALL.map(Self::name).join(", "),
+        })
+    }
+}
+
+/// A name that none of the known things has.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown {what} \"{found}\": expected one of {expected}")]
+pub struct UnknownName {
+    /// What was to be named.
+    pub what: &'static str,
+    /// The name as given.
+    pub found: String,
+    /// The names there are.
+    pub expected: String,
+}

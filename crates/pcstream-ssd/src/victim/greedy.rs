@@ -1,0 +1,58 @@
+//! Greedy: the candidate with the fewest valid pages; among equals, the one that has had that number
+//! for longest. Optimal online when nothing is known about the future (field: uniform traffic).
+//!
+//! One list per number of valid pages, oldest first; an invalidation moves a superblock to the end of
+//! a lower list. `lowest` is at most the number of the lowest non-empty list. A choice walks up from
+//! it, and it comes down again only with closes and invalidations, so the walk costs amortised less
+//! than the copying of a victim.
+//!
+//! Weakness: with skewed traffic it keeps collecting superblocks of hot pages that would soon have
+//! become empty by themselves.
+
+use super::{Select, Superblocks};
+
+pub(crate) struct Greedy {
+    /// Head of the list for 0 valid pages; the others follow.
+    heads: u32,
+    lowest: u32,
+}
+
+impl Greedy {
+    pub(crate) fn new(table: &mut Superblocks) -> Self {
+        let lists = table.pages() + 1;
+        Greedy { heads: table.add_heads(lists), lowest: lists }
+    }
+}
+
+impl Select for Greedy {
+    #[inline(always)]
+    fn closed(&mut self, table: &mut Superblocks, superblock: u32, _now: u64) {
+        let valid = table.valid(superblock);
+        table.link_last(self.heads + valid, superblock);
+        self.lowest = self.lowest.min(valid);
+    }
+
+    #[inline(always)]
+    fn invalidated(&mut self, table: &mut Superblocks, superblock: u32, valid: u32) {
+        table.unlink(superblock);
+        table.link_last(self.heads + valid, superblock);
+        self.lowest = self.lowest.min(valid);
+    }
+
+    fn choose(&mut self, table: &Superblocks, _now: u64) -> u32 {
+        while self.lowest <= table.pages() {
+            let head = self.heads + self.lowest;
+            let first = table.next(head);
+            if first != head {
+                return first;
+            }
+            self.lowest += 1;
+        }
+        0
+    }
+
+    #[inline(always)]
+    fn removed(&mut self, table: &mut Superblocks, superblock: u32) {
+        table.unlink(superblock);
+    }
+}

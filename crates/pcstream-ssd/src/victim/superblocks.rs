@@ -1,0 +1,119 @@
+//! State of the superblocks that the hot path reads: 16 bytes each, so that an invalidation touches
+//! one cache line per superblock involved.
+//!
+//! Superblocks are numbered from 1: 0 means "no superblock", which makes an all-zero map an empty
+//! one. Behind the last superblock, a policy can have *heads*: further nodes that begin circular
+//! lists, so that linking and unlinking need no branches.
+
+/// Set in `valid` while a superblock is free or open, that is, not a candidate.
+const NOT_CLOSED: u32 = 1 << 31;
+
+/// One superblock, or a list head.
+#[derive(Clone, Copy, Debug, Default)]
+struct Node {
+    /// Valid pages, with `NOT_CLOSED`.
+    valid: u32,
+    /// Links at the disposal of the policy.
+    previous: u32,
+    next: u32,
+    /// Times erased since the device was made.
+    erases: u32,
+}
+
+/// Superblocks 1 to `len()`, and list heads behind them.
+pub(crate) struct Superblocks {
+    nodes: Vec<Node>,
+    superblocks: u32,
+    pages: u32,
+}
+
+impl Superblocks {
+    /// All free and never erased.
+    pub(crate) fn new(superblocks: u32, pages: u32) -> Self {
+        let free = Node { valid: NOT_CLOSED, ..Node::default() };
+        Superblocks { nodes: vec![free; superblocks as usize + 1], superblocks, pages }
+    }
+
+    pub(crate) fn len(&self) -> u32 {
+        self.superblocks
+    }
+
+    /// Pages of each.
+    pub(crate) fn pages(&self) -> u32 {
+        self.pages
+    }
+
+    #[inline(always)]
+    pub(crate) fn valid(&self, superblock: u32) -> u32 {
+        self.nodes[superblock as usize].valid & !NOT_CLOSED
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_closed(&self, superblock: u32) -> bool {
+        self.nodes[superblock as usize].valid & NOT_CLOSED == 0
+    }
+
+    pub(crate) fn erases(&self, superblock: u32) -> u32 {
+        self.nodes[superblock as usize].erases
+    }
+
+    /// Marks an open superblock as full: a candidate from now on.
+    pub(crate) fn close(&mut self, superblock: u32) {
+        debug_assert!(!self.is_closed(superblock));
+        self.nodes[superblock as usize].valid &= !NOT_CLOSED;
+    }
+
+    /// Adds valid pages to an open superblock.
+    #[inline(always)]
+    pub(crate) fn programmed(&mut self, superblock: u32, pages: u32) {
+        self.nodes[superblock as usize].valid += pages;
+    }
+
+    /// Takes valid pages away. Returns what is left if the superblock is a candidate.
+    #[inline(always)]
+    pub(crate) fn invalidate(&mut self, superblock: u32, pages: u32) -> Option<u32> {
+        let node = &mut self.nodes[superblock as usize];
+        assert!(node.valid & !NOT_CLOSED >= pages, "more pages invalidated than were valid");
+        node.valid -= pages;
+        (node.valid & NOT_CLOSED == 0).then_some(node.valid)
+    }
+
+    /// Makes a victim free; its valid pages have been copied out.
+    pub(crate) fn erase(&mut self, superblock: u32) {
+        let node = &mut self.nodes[superblock as usize];
+        node.valid = NOT_CLOSED;
+        node.erases += 1;
+    }
+
+    /// Adds `count` empty circular lists; returns the node of the first.
+    pub(crate) fn add_heads(&mut self, count: u32) -> u32 {
+        let first = self.nodes.len() as u32;
+        let head = |node| Node { previous: node, next: node, ..Node::default() };
+        self.nodes.extend((first..first + count).map(head));
+        first
+    }
+
+    /// The node after `node` in its list.
+    #[inline(always)]
+    pub(crate) fn next(&self, node: u32) -> u32 {
+        self.nodes[node as usize].next
+    }
+
+    /// Puts `superblock` at the end of the list that `head` begins.
+    #[inline(always)]
+    pub(crate) fn link_last(&mut self, head: u32, superblock: u32) {
+        let last = self.nodes[head as usize].previous;
+        self.nodes[superblock as usize].previous = last;
+        self.nodes[superblock as usize].next = head;
+        self.nodes[last as usize].next = superblock;
+        self.nodes[head as usize].previous = superblock;
+    }
+
+    /// Takes `superblock` out of its list.
+    #[inline(always)]
+    pub(crate) fn unlink(&mut self, superblock: u32) {
+        let Node { previous, next, .. } = self.nodes[superblock as usize];
+        self.nodes[previous as usize].next = next;
+        self.nodes[next as usize].previous = previous;
+    }
+}

@@ -1,0 +1,150 @@
+//! What a device does with requests, seen from outside.
+
+use pcstream_ssd::{
+    DeviceSettings, GcDestination, IoError, LogicalPage, Spare, Ssd, StreamId, SuperblockId, VictimPolicy,
+};
+
+/// 100 superblocks of 64 pages, 80 % of them filled by the logical pages.
+fn settings(streams: u8, gc_destination: GcDestination) -> DeviceSettings {
+    DeviceSettings {
+        logical_pages: 80 * 64,
+        spare: Spare::Superblocks(100),
+        superblock_pages: 64,
+        streams,
+        gc_destination,
+        ..DeviceSettings::default()
+    }
+}
+
+/// A generator that is good enough to scatter test writes.
+struct Lcg(u64);
+
+impl Lcg {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        ((u128::from(self.0 >> 11) * u128::from(n)) >> 53) as u64
+    }
+}
+
+#[test]
+fn sequential_overwrites_cost_nothing() {
+    let mut ssd = Ssd::new(&settings(1, GcDestination::Own)).unwrap();
+    ssd.prefill(LogicalPage(0), 80 * 64).unwrap();
+    ssd.start_counting();
+    for _ in 0..10 {
+        for first in (0..80 * 64).step_by(16) {
+            ssd.write(LogicalPage(first), 16, StreamId::DEFAULT).unwrap();
+        }
+    }
+    assert_eq!(ssd.counters().host_pages, 10 * 80 * 64);
+    assert_eq!(ssd.counters().gc_pages, 0);
+    assert_eq!(ssd.counters().waf(), 1.0);
+    let erases = ssd.counters().erases;
+    assert_eq!(ssd.counters().victim_validity[0], erases, "every victim was empty");
+    ssd.verify().unwrap();
+}
+
+#[test]
+fn the_prefill_is_not_counted() {
+    let mut ssd = Ssd::new(&settings(2, GcDestination::Internal)).unwrap();
+    ssd.prefill(LogicalPage(0), 80 * 64).unwrap();
+    assert_eq!(ssd.counters().host_pages, 0);
+    ssd.write(LogicalPage(0), 3, StreamId(1)).unwrap();
+    assert_eq!(ssd.counters().host_pages, 3);
+    assert_eq!(ssd.counters().streams[1].host_pages, 3);
+    ssd.start_counting();
+    assert_eq!(ssd.counters().host_pages, 0);
+    ssd.verify().unwrap();
+}
+
+#[test]
+fn streams_do_not_share_superblocks() {
+    let mut ssd = Ssd::new(&settings(3, GcDestination::Internal)).unwrap();
+    for page in 0..30 {
+        ssd.write(LogicalPage(page), 1, StreamId((page % 3) as u8)).unwrap();
+    }
+    let superblock = |page| ssd.locate(LogicalPage(page)).unwrap().0;
+    for page in 3..30 {
+        assert_eq!(superblock(page), superblock(page % 3));
+    }
+    assert_eq!(
+        (superblock(0), superblock(1), superblock(2)),
+        (SuperblockId(0), SuperblockId(1), SuperblockId(2))
+    );
+}
+
+#[test]
+fn random_writes_and_discards_keep_every_invariant() {
+    for destination in GcDestination::ALL {
+        for &(_, victim) in VictimPolicy::KNOWN {
+            let mut random = Lcg(7);
+            let mut ssd = Ssd::new(&DeviceSettings { victim, ..settings(4, destination) }).unwrap();
+            for step in 0..60_000 {
+                let first = random.below(80 * 64);
+                let pages = (random.below(9) + 1).min(80 * 64 - first);
+                match random.below(20) {
+                    0 => ssd.discard(LogicalPage(first), pages).unwrap(),
+                    n => ssd.write(LogicalPage(first), pages as u32, StreamId((n % 4) as u8)).unwrap(),
+                }
+                if step % 1000 == 0 {
+                    ssd.verify().unwrap();
+                }
+            }
+            ssd.verify().unwrap();
+            let counters = ssd.counters();
+            assert!(
+                counters.waf() > 1.1 && counters.waf() < 5.0,
+                "{destination} {victim}: {}",
+                counters.waf()
+            );
+            assert!(counters.discarded_unmapped_pages > 0);
+        }
+    }
+}
+
+#[test]
+fn discards_free_whole_superblocks() {
+    let mut ssd = Ssd::new(&settings(1, GcDestination::Own)).unwrap();
+    ssd.prefill(LogicalPage(0), 80 * 64).unwrap();
+    ssd.discard(LogicalPage(0), 80 * 64).unwrap();
+    assert_eq!(ssd.counters().discarded_pages, 80 * 64);
+    ssd.discard(LogicalPage(5), 2).unwrap();
+    assert_eq!(ssd.counters().discarded_unmapped_pages, 2);
+    assert_eq!(ssd.locate(LogicalPage(5)), None);
+    ssd.start_counting();
+    for first in (0..80 * 64).step_by(64) {
+        ssd.write(LogicalPage(first), 64, StreamId::DEFAULT).unwrap();
+    }
+    assert_eq!(ssd.counters().gc_pages, 0);
+    ssd.verify().unwrap();
+}
+
+#[test]
+fn bad_requests_change_nothing() {
+    let mut ssd = Ssd::new(&settings(2, GcDestination::Shared)).unwrap();
+    let beyond = ssd.write(LogicalPage(80 * 64 - 1), 2, StreamId::DEFAULT).unwrap_err();
+    assert!(matches!(beyond, IoError::OutOfRange { logical_pages: 5120, .. }));
+    assert!(beyond.to_string().contains("5119"), "{beyond}");
+    assert!(matches!(ssd.write(LogicalPage(u64::MAX), 2, StreamId(0)), Err(IoError::OutOfRange { .. })));
+    assert!(matches!(ssd.discard(LogicalPage(1), u64::MAX), Err(IoError::OutOfRange { .. })));
+    assert!(matches!(ssd.prefill(LogicalPage(1), 80 * 64), Err(IoError::OutOfRange { .. })));
+    let stream = ssd.write(LogicalPage(0), 1, StreamId(2)).unwrap_err();
+    assert_eq!(stream.to_string(), "stream S2 does not exist: the device has 2 streams, S0 to S1");
+    assert_eq!(ssd.locate(LogicalPage(0)), None);
+    assert_eq!(ssd.counters().host_pages, 0);
+    ssd.verify().unwrap();
+}
+
+#[test]
+fn the_same_seed_and_writes_give_the_same_counters() {
+    let run = || {
+        let mut random = Lcg(3);
+        let mut ssd = Ssd::new(&settings(4, GcDestination::Internal)).unwrap();
+        for _ in 0..50_000 {
+            let page = LogicalPage(random.below(80 * 64));
+            ssd.write(page, 1, StreamId((page.0 % 4) as u8)).unwrap();
+        }
+        ssd.counters().clone()
+    };
+    assert_eq!(run(), run());
+}
