@@ -15,6 +15,7 @@
 //! The crate does no I/O, reads no clock, and knows nothing of where stream numbers come from. The
 //! same settings, seed and writes always give the same decisions. Pages are 4 KiB throughout.
 
+pub mod analytic;
 pub mod counters;
 pub mod ftl;
 pub mod geometry;

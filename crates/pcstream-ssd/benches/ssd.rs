@@ -1,0 +1,112 @@
+//! Speed of the FTL. One criterion element is one page programmed in flash (host write or GC copy), so
+//! that a rate is comparable whatever the WAF; in `sequential_overwrite` it is also one host page.
+//!
+//! The random benches reach the steady state before they measure, and draw the next pages
+//! `AHEAD` writes before they are written, as a replay does that knows its next events.
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use pcstream_ssd::{DeviceSettings, GcDestination, LogicalPage, Spare, Ssd, StreamId};
+
+const AHEAD: usize = 16;
+/// Flash pages per criterion iteration.
+const UNIT_PAGES: u64 = 100_000;
+
+struct Uniform {
+    state: u64,
+    pages: u64,
+    next: [u64; AHEAD],
+    at: usize,
+}
+
+impl Uniform {
+    fn new(pages: u64) -> Self {
+        Uniform { state: 1, pages, next: [0; AHEAD], at: 0 }
+    }
+
+    /// The page to write now; the one `AHEAD` writes later is prefetched.
+    #[inline(always)]
+    fn next(&mut self, ssd: &Ssd) -> LogicalPage {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = (self.state ^ (self.state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        let page = (((z >> 32) * self.pages) >> 32).min(self.pages - 1);
+        ssd.prefetch(LogicalPage(page));
+        self.at = (self.at + 1) % AHEAD;
+        LogicalPage(std::mem::replace(&mut self.next[self.at], page))
+    }
+}
+
+fn device(superblocks: u32, superblock_pages: u32, spare_factor: f64) -> Ssd {
+    let physical = f64::from(superblocks) * f64::from(superblock_pages);
+    Ssd::new(&DeviceSettings {
+        logical_pages: (physical * (1.0 - spare_factor)) as u64,
+        spare: Spare::Superblocks(superblocks),
+        superblock_pages,
+        streams: 1,
+        gc_destination: GcDestination::Own,
+        ..DeviceSettings::default()
+    })
+    .expect("a legal geometry")
+}
+
+fn run_flash_pages(ssd: &mut Ssd, uniform: &mut Uniform, flash_pages: u64) -> Duration {
+    let end = ssd.counters().flash_pages() + flash_pages;
+    let start = Instant::now();
+    while ssd.counters().flash_pages() < end {
+        for _ in 0..64 {
+            let page = uniform.next(ssd);
+            ssd.write(page, 1, StreamId::DEFAULT).expect("in range");
+        }
+    }
+    // Scaled to what was asked for: the loop overshoots by up to a victim.
+    let done = flash_pages + (ssd.counters().flash_pages() - end);
+    start.elapsed().mul_f64(flash_pages as f64 / done as f64)
+}
+
+fn uniform_random(c: &mut Criterion) {
+    let shapes = [("2m_pages", 7812, 256, 0.07), ("8000x256", 8000, 256, 0.07), ("8000x256_sf28", 8000, 256, 0.28)];
+    let mut group = c.benchmark_group("uniform_random");
+    group.throughput(Throughput::Elements(UNIT_PAGES));
+    for (name, superblocks, pages, spare_factor) in shapes {
+        let mut ssd = device(superblocks, pages, spare_factor);
+        let logical = ssd.geometry().logical_pages();
+        let mut uniform = Uniform::new(logical);
+        ssd.prefill(LogicalPage(0), logical).expect("in range");
+        run_flash_pages(&mut ssd, &mut uniform, 20 * logical);
+        group.bench_function(name, |bencher| {
+            bencher.iter_custom(|iterations| run_flash_pages(&mut ssd, &mut uniform, iterations * UNIT_PAGES));
+        });
+    }
+    group.finish();
+}
+
+fn sequential_overwrite(c: &mut Criterion) {
+    let mut group = c.benchmark_group("sequential_overwrite");
+    for pages in [1u32, 8, 256] {
+        let mut ssd = device(8000, 256, 0.07);
+        let logical = ssd.geometry().logical_pages() / u64::from(pages) * u64::from(pages);
+        ssd.prefill(LogicalPage(0), logical).expect("in range");
+        let mut at = 0;
+        group.throughput(Throughput::Elements(1024 * u64::from(pages)));
+        group.bench_function(format!("{pages}_page_writes"), |bencher| {
+            bencher.iter(|| {
+                for _ in 0..1024 {
+                    ssd.write(LogicalPage(at), pages, StreamId::DEFAULT).expect("in range");
+                    at = (at + u64::from(pages)) % logical;
+                }
+                black_box(ssd.counters().gc_pages)
+            });
+        });
+    }
+    group.finish();
+}
+
+criterion_group! {
+    name = benches;
+    config = Criterion::default().sample_size(20).measurement_time(Duration::from_secs(4));
+    targets = uniform_random, sequential_overwrite
+}
+criterion_main!(benches);
