@@ -1,0 +1,310 @@
+//! Where a file system keeps its metadata, and so what kind of page a metadata write is.
+//!
+//! Idea: three sources, in this order.
+//! 1. *Place.* What never moves is a table of ranges: ext4's journal, inode tables, bitmaps,
+//!    descriptors (GETFSMAP names them); XFS's log and allocation-group headers (computed from the
+//!    superblock: without reverse mapping, mkfs's default before xfsprogs 6.5, GETFSMAP calls
+//!    everything in use "unknown", and asking for reverse mapping would add B-tree writes that the
+//!    user's own file systems may not have).
+//! 2. *Contents.* What moves (directories, B-trees, XFS inode chunks) is told by a few bytes of the block
+//!    as it is written, or by the name of XFS's buffer verifier: see `ext4` and `xfs`.
+//! 3. Otherwise `OtherMetadata`.
+//!
+//! Units: 4 KiB pages of the device that holds the file system.
+//!
+//! Invariants: static ranges are sorted and do not overlap; `allocated` is sorted, merged, and covers
+//! every static range.
+//!
+//! Known weaknesses: the table is a snapshot; growing a file system during a capture moves group
+//! descriptors and adds inode tables, which are then `OtherMetadata`. File systems with blocks smaller
+//! than 4 KiB are refused.
+
+pub mod ext4;
+pub mod xfs;
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use pcstream_trace::event::Kind;
+use pcstream_trace::ids::Lba;
+use thiserror::Error;
+
+use crate::extents::{self, ExtentError, FsRange, Owner};
+use crate::scratch::{ExistingFs, FsKind, ScratchError};
+
+/// Why a layout is not known.
+#[derive(Debug, Error)]
+pub enum LayoutError {
+    /// The directory is not on a file system that can be traced.
+    #[error(transparent)]
+    FileSystem(#[from] ScratchError),
+    /// The file system is not the expected one.
+    #[error("{dir} is on {found}, not on {expected}")]
+    OtherFileSystem {
+        /// The directory asked for.
+        dir: PathBuf,
+        /// What it is on.
+        found: FsKind,
+        /// What the caller said.
+        expected: FsKind,
+    },
+    /// A file or device could not be read.
+    #[error("cannot read {path}: {source}")]
+    Read {
+        /// What was read.
+        path: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The map of used space could not be had.
+    #[error("{dir}: {source}")]
+    Extents {
+        /// The directory asked for.
+        dir: PathBuf,
+        /// What went wrong.
+        source: ExtentError,
+    },
+    /// The superblock makes no sense.
+    #[error("{device}: {source}")]
+    Superblock {
+        /// The device read.
+        device: PathBuf,
+        /// What is wrong with it.
+        source: xfs::SuperblockError,
+    },
+}
+
+/// A range of pages that always holds one kind of metadata.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StaticRange {
+    /// First page.
+    pub start: Lba,
+    /// Length in pages.
+    pub pages: u64,
+    /// What it holds.
+    pub kind: Kind,
+}
+
+/// A run of pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageRange {
+    /// First page.
+    pub start: Lba,
+    /// Length in pages.
+    pub pages: u64,
+}
+
+/// What the kernel side could see of a metadata block that is about to be written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MetadataHint<'a> {
+    /// Nothing.
+    #[default]
+    None,
+    /// The first 16 and the last 12 bytes of the block.
+    Block {
+        /// Bytes 0..16.
+        head: [u8; 16],
+        /// The last 12 bytes of the file-system block.
+        tail: [u8; 12],
+    },
+    /// Name of the XFS buffer's verifier (`xfs_buf_ops.name`), up to a NUL; 15 bytes are enough.
+    Verifier(&'a [u8]),
+}
+
+/// Where one mounted file system keeps its metadata, and what it has allocated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    fs: FsKind,
+    ranges: Vec<StaticRange>,
+    allocated: Vec<PageRange>,
+}
+
+impl Layout {
+    /// Reads the layout of the mounted file system that holds `dir`, after syncing it, so that delayed
+    /// allocations have their place.
+    ///
+    /// Errors: not ext4 or XFS, another file system than `fs`, no access, blocks below 4 KiB.
+    pub fn of_mounted(dir: &Path, fs: FsKind) -> Result<Layout, LayoutError> {
+        let existing = ExistingFs::of(dir)?;
+        if existing.fs != fs {
+            return Err(LayoutError::OtherFileSystem { dir: dir.into(), found: existing.fs, expected: fs });
+        }
+        let open =
+            |path: &Path| File::open(path).map_err(|source| LayoutError::Read { path: path.into(), source });
+        let root = open(dir)?;
+        rustix::fs::syncfs(&root)
+            .map_err(|error| LayoutError::Read { path: dir.into(), source: error.into() })?;
+        let map = extents::getfsmap(&root, existing.device.number)
+            .map_err(|source| LayoutError::Extents { dir: dir.into(), source })?;
+        let ranges = match fs {
+            FsKind::Ext4 => ext4::static_ranges(&map),
+            FsKind::Xfs => {
+                let device = &existing.device.path;
+                let mut sector = [0; xfs::SUPERBLOCK_BYTES];
+                open(device)?
+                    .read_exact(&mut sector)
+                    .map_err(|source| LayoutError::Read { path: device.clone(), source })?;
+                xfs::Superblock::parse(&sector)
+                    .map_err(|source| LayoutError::Superblock { device: device.clone(), source })?
+                    .static_ranges()
+            }
+        };
+        Ok(Layout::new(fs, ranges, allocated_of(&map)))
+    }
+
+    /// A layout from its parts, in any order; adjacent ranges of a kind are joined.
+    ///
+    /// Panics if static ranges overlap.
+    pub fn new(fs: FsKind, mut ranges: Vec<StaticRange>, mut allocated: Vec<PageRange>) -> Layout {
+        ranges.retain(|r| r.pages > 0);
+        ranges.sort_by_key(|r| r.start);
+        ranges.dedup_by(|next, previous| {
+            let end = previous.start.0 + previous.pages;
+            assert!(end <= next.start.0, "{previous:?} and {next:?} overlap");
+            let joined = end == next.start.0 && previous.kind == next.kind;
+            if joined {
+                previous.pages += next.pages;
+            }
+            joined
+        });
+        allocated.sort_by_key(|r| r.start);
+        merge(&mut allocated);
+        Layout { fs, ranges, allocated }
+    }
+
+    /// The file system.
+    pub fn fs(&self) -> FsKind {
+        self.fs
+    }
+
+    /// Ranges that always hold one kind of metadata, by address.
+    pub fn static_ranges(&self) -> &[StaticRange] {
+        &self.ranges
+    }
+
+    /// Every page that was not free when the layout was read, by address: what a simulated device
+    /// holds before the run.
+    pub fn allocated(&self) -> &[PageRange] {
+        &self.allocated
+    }
+
+    /// The kind that the address alone gives away.
+    pub fn static_kind(&self, lba: Lba) -> Option<Kind> {
+        let after = self.ranges.partition_point(|r| r.start <= lba);
+        let range = self.ranges[..after].last()?;
+        (lba.0 - range.start.0 < range.pages).then_some(range.kind)
+    }
+
+    /// The kind of a metadata page that is being written. Never `Data`: whether a page belongs to
+    /// a file is known to the caller, from the page's owner.
+    pub fn classify(&self, lba: Lba, hint: MetadataHint<'_>) -> Kind {
+        if let Some(kind) = self.static_kind(lba) {
+            return kind;
+        }
+        match (self.fs, hint) {
+            (_, MetadataHint::None) => Kind::OtherMetadata,
+            (FsKind::Ext4, MetadataHint::Block { head, tail }) => ext4::kind_of_block(&head, &tail),
+            (FsKind::Xfs, MetadataHint::Block { head, .. }) => xfs::kind_of_block(&head),
+            (FsKind::Xfs, MetadataHint::Verifier(name)) => xfs::kind_of_verifier(name),
+            (FsKind::Ext4, MetadataHint::Verifier(_)) => Kind::OtherMetadata,
+        }
+    }
+}
+
+/// Everything that is not free, merged.
+fn allocated_of(map: &[FsRange]) -> Vec<PageRange> {
+    let mut used: Vec<PageRange> = map
+        .iter()
+        .filter(|r| r.owner != Owner::Free)
+        .map(|r| PageRange { start: Lba(r.start_page), pages: r.pages })
+        .collect();
+    used.sort_by_key(|r| r.start);
+    merge(&mut used);
+    used
+}
+
+/// Joins sorted ranges that touch or overlap (XFS reports an extent once per file that shares it).
+fn merge(ranges: &mut Vec<PageRange>) {
+    ranges.retain(|r| r.pages > 0);
+    ranges.dedup_by(|next, previous| {
+        let end = previous.start.0 + previous.pages;
+        let joined = next.start.0 <= end;
+        if joined {
+            previous.pages = previous.pages.max(next.start.0 + next.pages - previous.start.0);
+        }
+        joined
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fs_range(start_page: u64, pages: u64, owner: Owner) -> FsRange {
+        FsRange { start_page, pages, owner }
+    }
+
+    fn static_range(start: u64, pages: u64, kind: Kind) -> StaticRange {
+        StaticRange { start: Lba(start), pages, kind }
+    }
+
+    #[test]
+    fn allocated_is_everything_but_free_space_merged() {
+        let map = [
+            fs_range(0, 4, Owner::StaticFs),
+            fs_range(4, 2, Owner::Log),
+            fs_range(6, 10, Owner::Free),
+            fs_range(16, 8, Owner::Inode(131)),
+            fs_range(18, 2, Owner::Inode(132)), // shared with inode 131
+            fs_range(30, 1, Owner::Unknown),
+        ];
+        let range = |start, pages| PageRange { start: Lba(start), pages };
+        assert_eq!(allocated_of(&map), [range(0, 6), range(16, 8), range(30, 1)]);
+    }
+
+    #[test]
+    fn a_place_has_its_kind_from_the_first_to_the_last_page() {
+        let ranges = vec![
+            static_range(100, 50, Kind::Journal),
+            static_range(0, 1, Kind::OtherMetadata),
+            static_range(1, 3, Kind::Bitmap),
+            static_range(4, 6, Kind::Bitmap),
+        ];
+        let layout = Layout::new(FsKind::Ext4, ranges, Vec::new());
+        assert_eq!(layout.static_ranges().len(), 3, "adjacent ranges of a kind are joined");
+        let expected = [
+            (0, Some(Kind::OtherMetadata)),
+            (1, Some(Kind::Bitmap)),
+            (9, Some(Kind::Bitmap)),
+            (10, None),
+            (99, None),
+            (100, Some(Kind::Journal)),
+            (149, Some(Kind::Journal)),
+            (150, None),
+            (u64::MAX, None),
+        ];
+        for (lba, kind) in expected {
+            assert_eq!(layout.static_kind(Lba(lba)), kind, "page {lba}");
+        }
+    }
+
+    #[test]
+    fn the_place_goes_before_the_contents() {
+        // A directory block, logged: in the journal it is journal.
+        let layout = Layout::new(FsKind::Ext4, vec![static_range(100, 50, Kind::Journal)], Vec::new());
+        let mut tail = [0; 12];
+        (tail[4], tail[7]) = (12, 0xDE);
+        let hint = MetadataHint::Block { head: [0; 16], tail };
+        assert_eq!(layout.classify(Lba(120), hint), Kind::Journal);
+        assert_eq!(layout.classify(Lba(20), hint), Kind::Directory);
+        assert_eq!(layout.classify(Lba(20), MetadataHint::None), Kind::OtherMetadata);
+    }
+
+    #[test]
+    #[should_panic(expected = "overlap")]
+    fn overlapping_static_ranges_are_a_bug() {
+        let ranges = vec![static_range(0, 5, Kind::Journal), static_range(4, 2, Kind::Inode)];
+        Layout::new(FsKind::Ext4, ranges, Vec::new());
+    }
+}

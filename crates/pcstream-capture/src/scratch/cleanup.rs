@@ -1,0 +1,434 @@
+//! Removing a scratch file system, by its owner or, after a crash, by anybody.
+//!
+//! Idea: one function, `release`, works from the recorded state alone, so the owner's way out and the repair after
+//! a kill are the same code. Order: file system, loop device, tmpfs, zram, image, run directory. No step stops
+//! the later ones that are still safe; what could not be removed is told with its reason, and the
+//! state stays until nothing is left.
+//!
+//! Safety: loop and zram numbers are used again by others, so each device is checked to be the recorded one (backing
+//! file; size and UUID) right before it is touched. Users of the mount are never killed: after `grace` the mount is
+//! detached lazily, they keep what they have open, and the device follows when they end (loop: by
+//! itself; zram: with the next `clean_stale`).
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::mount::UnmountFlags;
+
+use super::device;
+use super::error::ScratchError;
+use super::mounts::{MountUser, mounted_at, read_mounts, users_of};
+use super::state::{FileId, ImageState, RunDir, State, boot_id, check_root};
+
+/// How long `clean_stale` waits for a device that is busy for a moment (udev looks at new devices).
+const STALE_GRACE: Duration = Duration::from_secs(1);
+/// Devices are not left alone by udev at once; the owner's grace is never less for them.
+const DEVICE_GRACE: Duration = Duration::from_secs(2);
+
+/// Something that a scratch file system is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Resource {
+    /// The mounted file system.
+    Mount(PathBuf),
+    /// A loop device.
+    Loop(u32),
+    /// The tmpfs that holds the image.
+    Tmpfs(PathBuf),
+    /// A zram device.
+    Zram(u32),
+    /// The image file.
+    Image(PathBuf),
+    /// The run directory.
+    RunDir(PathBuf),
+}
+
+impl fmt::Display for Resource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Resource::Mount(path) => write!(f, "mount {}", path.display()),
+            Resource::Loop(number) => write!(f, "/dev/loop{number}"),
+            Resource::Tmpfs(path) => write!(f, "tmpfs {}", path.display()),
+            Resource::Zram(id) => write!(f, "/dev/zram{id}"),
+            Resource::Image(path) => write!(f, "image {}", path.display()),
+            Resource::RunDir(path) => write!(f, "directory {}", path.display()),
+        }
+    }
+}
+
+/// Something that could not be removed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Left {
+    /// What.
+    pub resource: Resource,
+    /// Why.
+    pub reason: String,
+}
+
+/// What a removal came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Removal {
+    /// What is gone, in order.
+    pub removed: Vec<Resource>,
+    /// What is not, and why.
+    pub left: Vec<Left>,
+    /// Who still used the mount when `grace` was over; it was then detached lazily.
+    pub users: Vec<MountUser>,
+}
+
+impl Removal {
+    fn record(&mut self, resource: Resource, result: Result<bool, String>) {
+        match result {
+            Ok(true) => self.removed.push(resource),
+            Ok(false) => {}
+            Err(reason) => self.left.push(Left { resource, reason }),
+        }
+    }
+}
+
+/// Unmounts the scratch file system. `Ok(users)`: it is gone from the name space; if there are users, lazily.
+pub(super) fn unmount(
+    run: &RunDir,
+    state: &State,
+    grace: Duration,
+) -> Result<Option<Vec<MountUser>>, String> {
+    let point = run.mount_dir();
+    let mounts = read_mounts().map_err(|e| e.to_string())?;
+    let Some(mount) = mounted_at(&mounts, &point) else { return Ok(None) };
+    if Some(mount.device) != state.device {
+        return Err(format!("device {} is mounted there, which is not ours", mount.device));
+    }
+    let deadline = Instant::now() + grace;
+    let plain = || rustix::mount::unmount(&point, UnmountFlags::NOFOLLOW).map_err(io::Error::from);
+    let busy = match device::retry_while_busy(deadline, plain) {
+        Ok(()) => return Ok(Some(Vec::new())),
+        Err(error) => error,
+    };
+    if busy.raw_os_error() != Some(libc::EBUSY) {
+        return Err(busy.to_string());
+    }
+    let users = users_of(mount.device);
+    rustix::mount::unmount(&point, UnmountFlags::NOFOLLOW | UnmountFlags::DETACH)
+        .map_err(|e| io::Error::from(e).to_string())?;
+    Ok(Some(users))
+}
+
+/// Removes everything that a state names. The caller holds the run directory's lock.
+pub(super) fn release(run: &RunDir, state: &State, grace: Duration) -> Removal {
+    let mut removal = Removal::default();
+    // Mounts and devices do not outlive a boot; files do.
+    if boot_id().is_ok_and(|current| current == state.boot_id) {
+        release_devices(run, state, grace, &mut removal);
+    }
+    if let Some(image) = &state.image {
+        // An image that is still attached stays, or another run could take it.
+        if image.created && removal.left.is_empty() {
+            removal.record(Resource::Image(image.path.clone()), remove_image(image));
+        }
+    }
+    if removal.left.is_empty() {
+        let result = run.remove().map(|()| true).map_err(|e| e.to_string());
+        removal.record(Resource::RunDir(run.path.clone()), result);
+    }
+    removal
+}
+
+fn release_devices(run: &RunDir, state: &State, grace: Duration, removal: &mut Removal) {
+    match unmount(run, state, grace) {
+        Ok(None) => {}
+        Ok(Some(users)) => {
+            removal.removed.push(Resource::Mount(run.mount_dir()));
+            removal.users = users;
+        }
+        Err(reason) => removal.left.push(Left { resource: Resource::Mount(run.mount_dir()), reason }),
+    }
+    // Who holds a detached file system will not let go within seconds.
+    let wait = if removal.users.is_empty() { grace.max(DEVICE_GRACE) } else { Duration::ZERO };
+    let deadline = Instant::now() + wait;
+    if let Some(number) = state.loop_device {
+        removal.record(Resource::Loop(number), remove_loop(number, state, deadline));
+    }
+    if state.tmpfs {
+        let point = run.backing_dir();
+        removal.record(Resource::Tmpfs(point.clone()), remove_tmpfs(&point, deadline));
+    }
+    if let Some(id) = state.zram {
+        removal.record(Resource::Zram(id), remove_zram(id, state, deadline));
+    }
+    if removal.users.is_empty()
+        && !removal.left.is_empty()
+        && let Some(device) = state.device
+    {
+        removal.users = users_of(device);
+    }
+}
+
+/// Detaches the loop device if it is still over our image. `Ok(false)`: there was nothing to do.
+fn remove_loop(number: u32, state: &State, deadline: Instant) -> Result<bool, String> {
+    let ours = |path: &Path| state.image.as_ref().is_some_and(|image| image.path == path);
+    match device::loop_backing(number) {
+        // Auto-clear did it with the unmount.
+        None => Ok(true),
+        Some(path) if !ours(&path) => Ok(false),
+        Some(_) => device::loop_detach(number, deadline).map(|()| true).map_err(|e| e.to_string()),
+    }
+}
+
+fn remove_tmpfs(point: &Path, deadline: Instant) -> Result<bool, String> {
+    let mounts = read_mounts().map_err(|e| e.to_string())?;
+    match mounted_at(&mounts, point) {
+        None => return Ok(false),
+        Some(mount) if mount.fs_type != "tmpfs" => return Err(format!("{} is mounted there", mount.fs_type)),
+        Some(_) => {}
+    }
+    let plain = || rustix::mount::unmount(point, UnmountFlags::NOFOLLOW).map_err(io::Error::from);
+    match device::retry_while_busy(deadline, plain) {
+        // Only a loop device that is still in use can hold it; detached, it goes with that device.
+        Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
+            rustix::mount::unmount(point, UnmountFlags::NOFOLLOW | UnmountFlags::DETACH)
+                .map(|()| true)
+                .map_err(|e| io::Error::from(e).to_string())
+        }
+        result => result.map(|()| true).map_err(|e| e.to_string()),
+    }
+}
+
+fn remove_zram(id: u32, state: &State, deadline: Instant) -> Result<bool, String> {
+    if !device::zram_exists(id) {
+        return Ok(false);
+    }
+    device::zram_is_ours(id, state)?;
+    device::zram_remove(id, deadline).map(|()| true).map_err(|error| match error.raw_os_error() {
+        Some(libc::EBUSY) => "still in use".to_string(),
+        _ => error.to_string(),
+    })
+}
+
+/// Removes the image if the name still belongs to the file that was made.
+fn remove_image(image: &ImageState) -> Result<bool, String> {
+    match fs::symlink_metadata(&image.path) {
+        Ok(metadata) if FileId::of(&metadata) == image.id => {
+            fs::remove_file(&image.path).map(|()| true).map_err(|e| e.to_string())
+        }
+        Ok(_) => Ok(false),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// A run whose owner is gone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StaleRun {
+    /// Its run directory.
+    pub path: PathBuf,
+    /// The process that made it.
+    pub pid: u32,
+}
+
+/// What `clean_stale` found and did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CleanReport {
+    /// Runs of dead owners, each with what became of it.
+    pub cleaned: Vec<(StaleRun, Removal)>,
+    /// Run directories of living owners, untouched.
+    pub alive: Vec<PathBuf>,
+    /// Entries that are not, or no longer, run directories, with what is wrong.
+    pub problems: Vec<(PathBuf, String)>,
+}
+
+impl CleanReport {
+    /// Everything that was removed.
+    pub fn removed(&self) -> impl Iterator<Item = &Resource> {
+        self.cleaned.iter().flat_map(|(_, removal)| &removal.removed)
+    }
+
+    /// Everything that should have been removed and was not.
+    pub fn left(&self) -> impl Iterator<Item = &Left> {
+        self.cleaned.iter().flat_map(|(_, removal)| &removal.left)
+    }
+}
+
+/// Removes what killed runs have left below `run_root`, and nothing else.
+///
+/// Errors: `run_root` can be changed by others than its owner. A missing `run_root` is an empty report.
+pub fn clean_stale(run_root: &Path) -> Result<CleanReport, ScratchError> {
+    let mut report = CleanReport::default();
+    for (path, pid) in run_dirs(run_root)? {
+        match take_stale(&path, pid) {
+            Ok(Some((run, state))) => {
+                let removal = match &state {
+                    Some(state) => release(&run, state, STALE_GRACE),
+                    None => remove_bare(&run),
+                };
+                if let Some(mut state) = state
+                    && !removal.left.is_empty()
+                {
+                    state.abandoned = true;
+                    // The report says what is left; the old record finds it again just as well.
+                    let _ = run.write_state(&state);
+                }
+                report.cleaned.push((StaleRun { path, pid }, removal));
+            }
+            Ok(None) => report.alive.push(path),
+            Err(error) => report.problems.push((path, error.to_string())),
+        }
+    }
+    Ok(report)
+}
+
+/// Lists what `clean_stale` would remove, without touching it.
+pub fn find_stale(run_root: &Path) -> Result<Vec<StaleRun>, ScratchError> {
+    let mut stale = Vec::new();
+    for (path, pid) in run_dirs(run_root)? {
+        if let Ok(Some(_)) = take_stale(&path, pid) {
+            stale.push(StaleRun { path, pid });
+        }
+    }
+    Ok(stale)
+}
+
+/// Run directories by name (`PID-N`), sorted.
+fn run_dirs(run_root: &Path) -> Result<Vec<(PathBuf, u32)>, ScratchError> {
+    match check_root(run_root) {
+        Ok(()) => {}
+        Err(ScratchError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+            return Ok(Vec::new());
+        }
+        Err(error) => return Err(error),
+    }
+    let entries = fs::read_dir(run_root)
+        .map_err(|source| ScratchError::Io { doing: format!("list {}", run_root.display()), source })?;
+    let mut dirs: Vec<_> = entries
+        .flatten()
+        .filter_map(|entry| Some((entry.path(), owner_of(entry.file_name().to_str()?)?)))
+        .collect();
+    dirs.sort();
+    Ok(dirs)
+}
+
+fn owner_of(name: &str) -> Option<u32> {
+    let (pid, n) = name.split_once('-')?;
+    n.parse::<u32>().ok()?;
+    pid.parse().ok()
+}
+
+/// Opens and locks a run directory if its owner is gone. The state is missing if the owner was killed
+/// before it wrote one, and so before it made anything.
+fn take_stale(path: &Path, pid: u32) -> Result<Option<(RunDir, Option<State>)>, ScratchError> {
+    let run = RunDir::open(path)?;
+    if !run.lock()? {
+        return Ok(None);
+    }
+    let state = run.read_state()?;
+    let runs = match &state {
+        Some(state) => state.owner_runs(&boot_id()?),
+        None => Path::new("/proc").join(pid.to_string()).exists(),
+    };
+    Ok((!runs).then_some((run, state)))
+}
+
+fn remove_bare(run: &RunDir) -> Removal {
+    let mut removal = Removal::default();
+    let result = run.remove().map(|()| true).map_err(|e| e.to_string());
+    removal.record(Resource::RunDir(run.path.clone()), result);
+    removal
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::mounts::FsKind;
+    use super::*;
+
+    /// A process id that no process has.
+    const DEAD_PID: u32 = 0x3FFF_FFFF;
+
+    fn run_of_dead_process(root: &Path) -> (RunDir, State) {
+        let run = RunDir::create(root).unwrap();
+        let mut state = State::begin(FsKind::Ext4, 64 << 20).unwrap();
+        state.pid = DEAD_PID;
+        run.write_state(&state).unwrap();
+        run.make_dir(super::super::state::MOUNT_DIR, 0o755).unwrap();
+        (run, state)
+    }
+
+    #[test]
+    fn a_living_run_is_left_alone_and_a_dead_one_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("run");
+        assert_eq!(clean_stale(&root).unwrap(), CleanReport::default(), "nothing was ever made");
+        let (run, _) = run_of_dead_process(&root);
+        let report = clean_stale(&root).unwrap();
+        assert_eq!(report.alive, [run.path.as_path()], "its lock is held");
+        let path = run.path.clone();
+        drop(run);
+        assert_eq!(find_stale(&root).unwrap(), [StaleRun { path: path.clone(), pid: std::process::id() }]);
+        let report = clean_stale(&root).unwrap();
+        assert_eq!(report.removed().cloned().collect::<Vec<_>>(), [Resource::RunDir(path.clone())]);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn only_the_image_that_was_made_is_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("run");
+        let image = dir.path().join("image");
+        for (created, replaced) in [(true, false), (true, true), (false, false)] {
+            fs::write(&image, "x").unwrap();
+            let (run, mut state) = run_of_dead_process(&root);
+            let id = FileId::of(&fs::metadata(&image).unwrap());
+            state.image = Some(ImageState { path: image.clone(), id, created });
+            run.write_state(&state).unwrap();
+            if replaced {
+                fs::rename(&image, dir.path().join("moved")).unwrap();
+                fs::write(&image, "another").unwrap();
+            }
+            drop(run);
+            let report = clean_stale(&root).unwrap();
+            assert_eq!(report.left().count(), 0);
+            assert_eq!(image.exists(), !created || replaced);
+        }
+    }
+
+    #[test]
+    fn foreign_files_in_a_run_directory_keep_it_and_are_reported() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("run");
+        let (run, _) = run_of_dead_process(&root);
+        fs::write(run.path.join("notes"), "mine").unwrap();
+        drop(run);
+        let report = clean_stale(&root).unwrap();
+        let left: Vec<_> = report.left().collect();
+        assert!(matches!(&left[..], [Left { resource: Resource::RunDir(_), .. }]), "{left:?}");
+    }
+
+    #[test]
+    fn entries_that_are_no_run_directories_are_never_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("run");
+        let (run, _) = run_of_dead_process(&root);
+        let elsewhere = dir.path().join("1-0");
+        fs::rename(&run.path, &elsewhere).unwrap();
+        drop(run);
+        std::os::unix::fs::symlink(&elsewhere, root.join("1-0")).unwrap();
+        fs::create_dir(root.join("other")).unwrap();
+        let report = clean_stale(&root).unwrap();
+        assert_eq!(report.cleaned, []);
+        assert_eq!(report.problems.len(), 1, "{report:?}");
+        assert!(elsewhere.join("state.json").exists());
+    }
+
+    #[test]
+    fn devices_of_an_earlier_boot_are_not_looked_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("run");
+        let (run, mut state) = run_of_dead_process(&root);
+        state.boot_id = "earlier".into();
+        (state.zram, state.loop_device) = (Some(0), Some(0));
+        run.write_state(&state).unwrap();
+        drop(run);
+        let report = clean_stale(&root).unwrap();
+        assert!(matches!(report.removed().collect::<Vec<_>>()[..], [Resource::RunDir(_)]), "{report:?}");
+    }
+}

@@ -1,0 +1,184 @@
+//! What can go wrong with a scratch file system; each message says where, what, and what to do.
+
+use std::io;
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+use super::cleanup::Left;
+use super::mounts::MountUser;
+
+/// Why a scratch file system could not be made, found or removed.
+#[derive(Debug, Error)]
+pub enum ScratchError {
+    /// Mounting needs root.
+    #[error(
+        "a scratch file system needs root (effective user id is {uid}): run with sudo, or capture on an existing file system with --on DIR"
+    )]
+    NeedsRoot {
+        /// Effective user id.
+        uid: u32,
+    },
+    /// An option is out of range.
+    #[error("{option} is {value}, expected {expected}")]
+    Option {
+        /// The option's name on the command line.
+        option: &'static str,
+        /// What was given.
+        value: String,
+        /// What is allowed.
+        expected: String,
+    },
+    /// The device could fill the machine's memory.
+    #[error(
+        "a {backing} device of {size} bytes could take {needed} bytes of memory, {available} are available: use a smaller --size, a higher --fill, or --image PATH"
+    )]
+    Memory {
+        /// `zram` or `tmpfs`.
+        backing: &'static str,
+        /// Device size in bytes.
+        size: u64,
+        /// Worst case in bytes.
+        needed: u64,
+        /// Bytes that may be used.
+        available: u64,
+    },
+    /// The device could fill the file system that holds the image.
+    #[error(
+        "{path}: the image could grow by {needed} bytes, its file system has {available} free: use a smaller --size, a higher --fill, or another place"
+    )]
+    Space {
+        /// The image.
+        path: PathBuf,
+        /// Worst case in bytes.
+        needed: u64,
+        /// Bytes free.
+        available: u64,
+    },
+    /// The directory for run state is not safe to use.
+    #[error("{path}: {problem}; scratch state must lie in a directory that only root can change")]
+    RunDir {
+        /// The directory.
+        path: PathBuf,
+        /// What is wrong.
+        problem: String,
+    },
+    /// A program is not installed.
+    #[error("{tool} not found in {searched}: install the package {package}")]
+    ToolMissing {
+        /// The program.
+        tool: &'static str,
+        /// Debian's package.
+        package: &'static str,
+        /// Where it was looked for.
+        searched: &'static str,
+    },
+    /// A program failed.
+    #[error("{command} failed ({status}): {stderr}")]
+    ToolFailed {
+        /// The whole command line.
+        command: String,
+        /// How it ended.
+        status: String,
+        /// What it said.
+        stderr: String,
+    },
+    /// No zram here.
+    #[error("zram is not available ({source}): use --image tmpfs or --image PATH")]
+    NoZram {
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The image path is something else than a regular file.
+    #[error(
+        "{path} is {what}: --image takes a file that does not exist yet or an image pcstream made; devices are never used"
+    )]
+    ImageKind {
+        /// The path given.
+        path: PathBuf,
+        /// What it is.
+        what: &'static str,
+    },
+    /// The image holds data that is not ours.
+    #[error(
+        "{path} exists and is not a pcstream image (no file system labelled \"pcstream\", and not empty): its contents would be lost; remove it or name another file"
+    )]
+    ImageForeign {
+        /// The path given.
+        path: PathBuf,
+    },
+    /// The image is attached, mounted, or used by another run.
+    #[error("{path} is in use by {by}: wait for it to end, or name another file")]
+    ImageInUse {
+        /// The path given.
+        path: PathBuf,
+        /// By what.
+        by: String,
+    },
+    /// The fill did not fit.
+    #[error(
+        "--fill {fill}: the file system was full after {filled_bytes} of {wanted_bytes} bytes: use a lower --fill or a larger --size"
+    )]
+    FillFull {
+        /// Fraction asked for.
+        fill: f64,
+        /// Bytes allocated.
+        filled_bytes: u64,
+        /// Bytes wanted.
+        wanted_bytes: u64,
+    },
+    /// An existing directory is not on a file system that can be traced.
+    #[error(
+        "{dir} is on {fs}, mounted at {mount_point}: only ext4 and xfs on a block device can be traced{hint}"
+    )]
+    Unsupported {
+        /// The directory.
+        dir: PathBuf,
+        /// Type of its file system.
+        fs: String,
+        /// Where that is mounted.
+        mount_point: PathBuf,
+        /// More words, beginning with punctuation; may be empty.
+        hint: &'static str,
+    },
+    /// Something of the scratch file system could not be removed.
+    #[error("{}", not_removed(.left, .users))]
+    NotRemoved {
+        /// What is left and why.
+        left: Vec<Left>,
+        /// Who still uses the file system.
+        users: Vec<MountUser>,
+    },
+    /// A system call or file access failed.
+    #[error("cannot {doing}: {source}")]
+    Io {
+        /// What was tried, with its place.
+        doing: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+}
+
+fn not_removed(left: &[Left], users: &[MountUser]) -> String {
+    let mut text = String::from("the scratch file system is not removed completely: ");
+    let items: Vec<String> = left.iter().map(|l| format!("{} ({})", l.resource, l.reason)).collect();
+    text.push_str(&items.join("; "));
+    if !users.is_empty() {
+        let names: Vec<String> = users.iter().map(|u| u.to_string()).collect();
+        text.push_str("; still used by ");
+        text.push_str(&names.join(", "));
+    }
+    text.push_str("; once nothing uses it, run `pcstream doctor --clean`");
+    text
+}
+
+/// Adds what was tried to an error of the operating system.
+pub(super) trait Context<T> {
+    fn doing(self, what: impl FnOnce() -> String) -> Result<T, ScratchError>;
+}
+
+impl<T, E: Into<io::Error>> Context<T> for Result<T, E> {
+    fn doing(self, what: impl FnOnce() -> String) -> Result<T, ScratchError> {
+        self.map_err(|source| ScratchError::Io { doing: what(), source: source.into() })
+    }
+}

@@ -1,0 +1,94 @@
+//! Fills a scratch file system, as the papers filled their devices before each run (FAST'19, section 6.1: 90 %).
+//!
+//! Idea: files of 64 MiB are allocated with fallocate until the wanted share of the *device* is not free. No data
+//! is written: the simulated device is prefilled from the allocated extents, and a RAM-backed device stays
+//! small. The share includes the file system's own metadata and is measured in its own map of free space
+//! (GETFSMAP), the map that the prefill is read from; `statfs` hides reserves (XFS: 32 MiB, ext4: up to
+//! 16 MiB), so `df` shows that much less available.
+//!
+//! Deterministic: the same size, file system and mkfs give the same files.
+//!
+//! Known weakness: the free space that remains is contiguous, that of an aged file system is not. A page-mapped
+//! FTL does not care, and the run itself scatters it; address-keyed schemes see long runs at first.
+
+use std::fs::{self, DirBuilder, File};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+
+use pcstream_trace::ids::PAGE_BYTES;
+use rustix::fs::FallocateFlags;
+
+use super::error::{Context, ScratchError};
+use super::mounts::BlockDevice;
+use crate::extents::{self, Owner};
+
+/// Where the files are, below the mount point; for root only.
+pub const FILL_DIR: &str = ".pcstream-fill";
+/// The size of a large table file; small enough to be one extent.
+const FILE_BYTES: u64 = 64 << 20;
+
+/// What a fill came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Filled {
+    /// Files made.
+    pub files: u64,
+    /// Bytes allocated to them.
+    pub bytes: u64,
+    /// Bytes of the device that are free now.
+    pub free_bytes: u64,
+    /// Share of the device that is not free now, from 0 to 1. More than asked for if the
+    /// file system's own metadata take more.
+    pub fraction: f64,
+}
+
+/// Allocates files below `mount_point` until `fraction` of the device is in use.
+pub(super) fn fill(mount_point: &Path, device: &BlockDevice, fraction: f64) -> Result<Filled, ScratchError> {
+    let root = File::open(mount_point).doing(|| format!("open {}", mount_point.display()))?;
+    let free_wanted = ((1.0 - fraction) * device.bytes as f64) as u64 / PAGE_BYTES * PAGE_BYTES;
+    let wanted = free_bytes(&root, device)?.saturating_sub(free_wanted);
+    let mut filled = Filled::default();
+    if wanted > 0 {
+        let dir = mount_point.join(FILL_DIR);
+        DirBuilder::new().mode(0o700).create(&dir).doing(|| format!("make {}", dir.display()))?;
+        while filled.bytes < wanted {
+            let bytes = FILE_BYTES.min(wanted - filled.bytes);
+            allocate(&dir.join(format!("{:06}", filled.files)), bytes).map_err(|error| {
+                match error.raw_os_error() {
+                    Some(libc::ENOSPC) => ScratchError::FillFull {
+                        fill: fraction,
+                        filled_bytes: filled.bytes,
+                        wanted_bytes: wanted,
+                    },
+                    _ => ScratchError::Io {
+                        doing: format!("allocate files in {}", dir.display()),
+                        source: error,
+                    },
+                }
+            })?;
+            filled.files += 1;
+            filled.bytes += bytes;
+        }
+    }
+    filled.free_bytes = free_bytes(&root, device)?;
+    filled.fraction = 1.0 - filled.free_bytes as f64 / device.bytes as f64;
+    Ok(filled)
+}
+
+fn allocate(path: &Path, bytes: u64) -> std::io::Result<()> {
+    let file = File::create_new(path)?;
+    if let Err(error) = rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, bytes) {
+        // What was allocated before the error must not count as filled.
+        fs::remove_file(path)?;
+        return Err(error.into());
+    }
+    Ok(())
+}
+
+/// Free bytes in the file system's own map, everything on disk.
+fn free_bytes(root: &File, device: &BlockDevice) -> Result<u64, ScratchError> {
+    let doing = || format!("read the free space of {}", device.path.display());
+    rustix::fs::syncfs(root).doing(doing)?;
+    let map = extents::getfsmap(root, device.number).map_err(std::io::Error::other).doing(doing)?;
+    let free: u64 = map.iter().filter(|r| r.owner == Owner::Free).map(|r| r.pages).sum();
+    Ok(free * PAGE_BYTES)
+}

@@ -1,0 +1,388 @@
+//! A scratch file system on a device of its own: made, filled, mounted, and removed whatever happens.
+//!
+//! Idea: a capture wants a device on which every write belongs to the traced program, with room like a used SSD's.
+//! `Scratch::create` makes one (zram, or a loop device over a file), formats and fills it and mounts it with
+//! online discard on `RUN_ROOT/PID-N/mnt`. Everything made is recorded on disk first (`state`), and
+//! one function removes it (`cleanup`): called by `remove`, by `Drop`, or, after a kill, by `clean_stale`.
+//!
+//! Units: bytes, except where a name says pages.
+//!
+//! Invariants: only devices, mounts and files made here are touched; the traced command's user owns the
+//! root directory of the file system and nothing else.
+//!
+//! Known weaknesses: a mount that is still used after the grace period is detached lazily and its memory freed
+//! only later; zram and tmpfs are memory, so a size is refused if its free part could exceed what is available.
+
+mod cleanup;
+mod device;
+mod error;
+mod fill;
+mod format;
+mod mounts;
+mod state;
+
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use pcstream_trace::ids::PAGE_BYTES;
+
+pub use cleanup::{CleanReport, Left, Removal, Resource, StaleRun, clean_stale, find_stale};
+pub use error::ScratchError;
+pub use fill::{FILL_DIR, Filled};
+pub use mounts::{BlockDevice, ExistingFs, FsKind, MountUser, users_of};
+
+use error::Context;
+use state::{BACKING_DIR, MOUNT_DIR, RunDir, State};
+
+/// Where run directories lie.
+pub const RUN_ROOT: &str = "/run/pcstream";
+/// How long processes may take to leave the mount before it is detached under them.
+pub const DEFAULT_GRACE: Duration = Duration::from_secs(2);
+
+/// What the device is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Image {
+    /// Compressed memory.
+    Zram,
+    /// A file in a tmpfs of its own, behind a loop device.
+    Tmpfs,
+    /// A file of the user's choice, behind a loop device. A file that is made here is removed afterwards;
+    /// one that was there (an earlier image) is overwritten and stays.
+    File(PathBuf),
+}
+
+impl From<&str> for Image {
+    /// As on the command line: `zram`, `tmpfs`, or a path.
+    fn from(text: &str) -> Image {
+        match text {
+            "zram" => Image::Zram,
+            "tmpfs" => Image::Tmpfs,
+            path => Image::File(path.into()),
+        }
+    }
+}
+
+impl fmt::Display for Image {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Image::Zram => f.write_str("zram"),
+            Image::Tmpfs => f.write_str("tmpfs"),
+            Image::File(path) => path.display().fmt(f),
+        }
+    }
+}
+
+/// What to make.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ScratchOptions {
+    /// The file system.
+    pub fs: FsKind,
+    /// Size of the device in bytes, a multiple of 4096.
+    pub size_bytes: u64,
+    /// Share of the device that is in use before the run, 0 or more, below 1.
+    pub fill: f64,
+    /// What the device is made of.
+    pub image: Image,
+    /// User and group that own the root directory: those of the traced command.
+    pub owner: (u32, u32),
+    /// Where run directories lie; `RUN_ROOT` but for tests.
+    pub run_root: PathBuf,
+    /// How long processes may take to leave the mount at the end.
+    pub grace: Duration,
+}
+
+impl Default for ScratchOptions {
+    /// 8 GiB of ext4 on zram, filled to 90 % (FAST'19, section 6.1), for root.
+    fn default() -> ScratchOptions {
+        ScratchOptions {
+            fs: FsKind::Ext4,
+            size_bytes: 8 << 30,
+            fill: 0.9,
+            image: Image::Zram,
+            owner: (0, 0),
+            run_root: RUN_ROOT.into(),
+            grace: DEFAULT_GRACE,
+        }
+    }
+}
+
+impl ScratchOptions {
+    /// Checks everything that can be checked without making anything.
+    fn check(&self) -> Result<(), ScratchError> {
+        let refuse =
+            |option, value: String, expected: String| Err(ScratchError::Option { option, value, expected });
+        if !(0.0..1.0).contains(&self.fill) {
+            return refuse("--fill", self.fill.to_string(), "a fraction from 0 to below 1".into());
+        }
+        let least = format::min_bytes(self.fs);
+        if !self.size_bytes.is_multiple_of(PAGE_BYTES) || self.size_bytes < least {
+            let expected = format!("a multiple of {PAGE_BYTES}, at least {least} for {}", self.fs);
+            return refuse("--size", self.size_bytes.to_string(), expected);
+        }
+        let uid = rustix::process::geteuid().as_raw();
+        if uid != 0 {
+            return Err(ScratchError::NeedsRoot { uid });
+        }
+        format::check_tools(self.fs)?;
+        self.check_memory()
+    }
+
+    /// The most that the device can come to occupy: its free part, and the metadata that mkfs writes into the
+    /// filled one (inode tables 1.6 % and the journal or log; 3 % together, or 128 MiB on small devices).
+    fn occupied_max(&self) -> u64 {
+        let free = ((1.0 - self.fill) * self.size_bytes as f64) as u64;
+        let metadata = (self.size_bytes / 32).max(128 << 20);
+        free.saturating_add(metadata).min(self.size_bytes)
+    }
+
+    fn check_memory(&self) -> Result<(), ScratchError> {
+        // zram keeps 16 bytes for every page, used or not.
+        let (backing, table) = match self.image {
+            Image::Zram => ("zram", self.size_bytes / PAGE_BYTES * 16),
+            Image::Tmpfs => ("tmpfs", 0),
+            Image::File(_) => return Ok(()),
+        };
+        let needed = self.occupied_max().saturating_add(table);
+        // A tenth stays for the traced command.
+        let available = available_memory()? / 10 * 9;
+        if needed > available {
+            return Err(ScratchError::Memory { backing, size: self.size_bytes, needed, available });
+        }
+        Ok(())
+    }
+}
+
+fn available_memory() -> Result<u64, ScratchError> {
+    let text = mounts::read_text(Path::new("/proc/meminfo"))?;
+    parse_available(&text)
+        .ok_or_else(|| std::io::Error::other("no MemAvailable"))
+        .doing(|| "read /proc/meminfo".into())
+}
+
+fn parse_available(meminfo: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kib.checked_mul(1024)
+}
+
+/// A mounted scratch file system. Dropping it removes it; `remove` does the same and tells what came of it.
+#[derive(Debug)]
+pub struct Scratch {
+    run: RunDir,
+    state: State,
+    device: Option<BlockDevice>,
+    mount_point: PathBuf,
+    filled: Filled,
+    grace: Duration,
+    /// Open and locked for as long as the image is ours.
+    image: Option<fs::File>,
+    removed: bool,
+}
+
+impl Scratch {
+    /// Makes, formats, mounts and fills a scratch file system. On error nothing is left.
+    pub fn create(options: &ScratchOptions) -> Result<Scratch, ScratchError> {
+        options.check()?;
+        let state = State::begin(options.fs, options.size_bytes)?;
+        let run = RunDir::create(&options.run_root)?;
+        let mut scratch = Scratch {
+            mount_point: run.mount_dir(),
+            run,
+            state,
+            device: None,
+            filled: Filled::default(),
+            grace: options.grace,
+            image: None,
+            removed: false,
+        };
+        scratch.build(options)?;
+        Ok(scratch)
+    }
+
+    /// On an error the caller drops the half-made scratch, which removes what there is.
+    fn build(&mut self, options: &ScratchOptions) -> Result<(), ScratchError> {
+        self.save()?;
+        self.run.make_dir(MOUNT_DIR, 0o755)?;
+        // Held until the mount holds the device: a loop device detaches itself when nobody has it open.
+        let (node, _attached) = self.make_device(options)?;
+        let number = device::node_number(&node)?;
+        self.record(|state| state.device = Some(number))?;
+        format::make_fs(options.fs, &node, &self.state.uuid)?;
+        self.record(|state| state.formatted = true)?;
+        format::mount_fs(options.fs, &node, &self.mount_point)?;
+        let device = BlockDevice::by_number(number)?;
+        self.filled = fill::fill(&self.mount_point, &device, options.fill)?;
+        self.device = Some(device);
+        let (uid, gid) = options.owner;
+        std::os::unix::fs::chown(&self.mount_point, Some(uid), Some(gid))
+            .doing(|| format!("give {} to user {uid}", self.mount_point.display()))
+    }
+
+    fn make_device(
+        &mut self,
+        options: &ScratchOptions,
+    ) -> Result<(PathBuf, Option<device::LoopDevice>), ScratchError> {
+        match &options.image {
+            Image::Zram => {
+                let id = device::zram_add()?;
+                self.record(|state| state.zram = Some(id))?;
+                device::zram_configure(id, options.size_bytes)?;
+                Ok((device::zram_node(id), None))
+            }
+            Image::Tmpfs => {
+                self.run.make_dir(BACKING_DIR, 0o700)?;
+                self.record(|state| state.tmpfs = true)?;
+                let dir = self.run.backing_dir();
+                device::mount_tmpfs(&dir, options.size_bytes)?;
+                let (file, mut image) = device::create_image(&dir.join("image"))?;
+                // It goes with its tmpfs.
+                image.created = false;
+                self.attach(file, image, options.size_bytes)
+            }
+            Image::File(path) => {
+                let (file, image) = device::open_image(path, options.occupied_max())?;
+                self.attach(file, image, options.size_bytes)
+            }
+        }
+    }
+
+    fn attach(
+        &mut self,
+        file: fs::File,
+        image: state::ImageState,
+        bytes: u64,
+    ) -> Result<(PathBuf, Option<device::LoopDevice>), ScratchError> {
+        let path = image.path.clone();
+        self.record(|state| state.image = Some(image))?;
+        device::size_image(&file, &path, bytes)?;
+        let attached = device::loop_attach(&file)?;
+        self.record(|state| state.loop_device = Some(attached.number))?;
+        self.image = Some(file);
+        Ok((device::loop_node(attached.number), Some(attached)))
+    }
+
+    fn record(&mut self, change: impl FnOnce(&mut State)) -> Result<(), ScratchError> {
+        change(&mut self.state);
+        self.save()
+    }
+
+    fn save(&self) -> Result<(), ScratchError> {
+        self.run.write_state(&self.state)
+    }
+
+    /// The root directory of the file system.
+    pub fn mount_point(&self) -> &Path {
+        &self.mount_point
+    }
+
+    /// The device it is on.
+    pub fn device(&self) -> &BlockDevice {
+        self.device.as_ref().expect("a scratch that was handed out has its device")
+    }
+
+    /// Which file system it is.
+    pub fn fs(&self) -> FsKind {
+        self.state.fs
+    }
+
+    /// What the fill came to.
+    pub fn filled(&self) -> Filled {
+        self.filled
+    }
+
+    /// The processes that use it now.
+    pub fn users(&self) -> Vec<MountUser> {
+        users_of(self.device().number)
+    }
+
+    /// Unmounts, so that everything is written to the device and no more writes come. Waits up to the
+    /// grace period for processes to leave; returns those that had not when the mount was detached under them
+    /// (they may go on writing). `remove` afterwards frees the rest.
+    pub fn unmount(&mut self) -> Result<Vec<MountUser>, ScratchError> {
+        let users = cleanup::unmount(&self.run, &self.state, self.grace)
+            .map_err(std::io::Error::other)
+            .doing(|| format!("unmount {}", self.mount_point.display()))?;
+        Ok(users.unwrap_or_default())
+    }
+
+    /// Removes everything. Errors: `NotRemoved` with what is left and who uses it; a later `clean_stale`
+    /// finds it.
+    pub fn remove(mut self) -> Result<Removal, ScratchError> {
+        let removal = self.release();
+        if removal.left.is_empty() {
+            return Ok(removal);
+        }
+        Err(ScratchError::NotRemoved { left: removal.left, users: removal.users })
+    }
+
+    fn release(&mut self) -> Removal {
+        self.removed = true;
+        let removal = cleanup::release(&self.run, &self.state, self.grace);
+        if !removal.left.is_empty() {
+            self.state.abandoned = true;
+            // If the record cannot be written, the old one still finds everything once this process ends.
+            let _ = self.save();
+        }
+        removal
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if self.removed {
+            return;
+        }
+        let removal = self.release();
+        if !removal.left.is_empty() {
+            let error = ScratchError::NotRemoved { left: removal.left, users: removal.users };
+            eprintln!("pcstream: {error}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_out_of_range_are_refused_with_name_value_and_range() {
+        let cases = [
+            (ScratchOptions { fill: 1.0, ..Default::default() }, "--fill is 1"),
+            (ScratchOptions { fill: -0.1, ..Default::default() }, "--fill is -0.1"),
+            (ScratchOptions { fill: f64::NAN, ..Default::default() }, "--fill is NaN"),
+            (ScratchOptions { size_bytes: 5000, ..Default::default() }, "--size is 5000"),
+            (
+                ScratchOptions { size_bytes: 64 << 20, fs: FsKind::Xfs, ..Default::default() },
+                "at least 314572800 for xfs",
+            ),
+        ];
+        for (options, words) in cases {
+            let error = options.check().unwrap_err().to_string();
+            assert!(error.contains(words), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_device_that_could_fill_memory_is_refused() {
+        let options = ScratchOptions { size_bytes: 1 << 50, ..Default::default() };
+        let error = options.check_memory().unwrap_err().to_string();
+        assert!(error.contains("--image PATH"), "{error}");
+        let options = ScratchOptions { image: Image::File("x".into()), ..options };
+        options.check_memory().unwrap();
+    }
+
+    #[test]
+    fn images_are_named_as_on_the_command_line() {
+        assert_eq!(Image::from("zram"), Image::Zram);
+        assert_eq!(Image::from("tmpfs"), Image::Tmpfs);
+        assert_eq!(Image::from("./zram"), Image::File("./zram".into()));
+    }
+
+    #[test]
+    fn memory_available() {
+        assert_eq!(parse_available("MemTotal: 9 kB\nMemAvailable:   2048 kB\n"), Some(2048 * 1024));
+        assert_eq!(parse_available("MemTotal: 9 kB\n"), None);
+    }
+}

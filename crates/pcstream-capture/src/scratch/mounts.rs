@@ -1,0 +1,349 @@
+//! What is mounted where, on which device, and who uses it: read from /proc and /sys.
+//!
+//! Idea: the text formats are parsed by pure functions; the functions around them only read files.
+//!
+//! Known weaknesses: only this mount namespace is seen. Processes that end while being looked at, or that
+//! the caller may not inspect, are passed over.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fmt;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, StatxFlags};
+use serde::{Deserialize, Serialize};
+
+use super::error::{Context, ScratchError};
+use crate::extents::DeviceNumber;
+
+/// A file system that pcstream knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FsKind {
+    /// ext4.
+    Ext4,
+    /// XFS.
+    Xfs,
+}
+
+impl FsKind {
+    /// Both, in the order in which help names them.
+    pub const ALL: [FsKind; 2] = [FsKind::Ext4, FsKind::Xfs];
+
+    /// The kernel's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            FsKind::Ext4 => "ext4",
+            FsKind::Xfs => "xfs",
+        }
+    }
+}
+
+impl fmt::Display for FsKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl std::str::FromStr for FsKind {
+    type Err = ScratchError;
+
+    fn from_str(name: &str) -> Result<FsKind, ScratchError> {
+        FsKind::ALL.into_iter().find(|fs| fs.name() == name).ok_or_else(|| ScratchError::Option {
+            option: "--fs",
+            value: name.into(),
+            expected: "ext4 or xfs".into(),
+        })
+    }
+}
+
+/// A block device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BlockDevice {
+    /// Its node in /dev.
+    pub path: PathBuf,
+    /// Major and minor number.
+    pub number: DeviceNumber,
+    /// Size in bytes.
+    pub bytes: u64,
+    /// First 512-byte sector on the whole disk: requests of a partition are seen with this added.
+    /// 0 for a whole disk.
+    pub start_sector: u64,
+}
+
+impl BlockDevice {
+    /// Looks a block device up in /sys.
+    pub fn by_number(number: DeviceNumber) -> Result<BlockDevice, ScratchError> {
+        let sys = PathBuf::from(format!("/sys/dev/block/{number}"));
+        let uevent = read_text(&sys.join("uevent"))?;
+        let name = uevent
+            .lines()
+            .find_map(|line| line.strip_prefix("DEVNAME="))
+            .ok_or_else(|| io::Error::other("no DEVNAME in uevent"))
+            .doing(|| format!("identify block device {number}"))?;
+        let start_sector = match sys.join("start").exists() {
+            true => read_number(&sys.join("start"))?,
+            false => 0,
+        };
+        let bytes = read_number(&sys.join("size"))? * 512;
+        Ok(BlockDevice { path: Path::new("/dev").join(name), number, bytes, start_sector })
+    }
+}
+
+/// The mounted ext4 or XFS that holds a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExistingFs {
+    /// Which file system.
+    pub fs: FsKind,
+    /// Where it is mounted (the mount that holds the directory).
+    pub mount_point: PathBuf,
+    /// The block device it is on.
+    pub device: BlockDevice,
+}
+
+impl ExistingFs {
+    /// Finds the file system of `dir`.
+    ///
+    /// Errors: no such directory, or a file system other than ext4 and XFS on a block device.
+    pub fn of(dir: &Path) -> Result<ExistingFs, ScratchError> {
+        let path = fs::canonicalize(dir).doing(|| format!("open {}", dir.display()))?;
+        if !path.is_dir() {
+            return Err(ScratchError::Option {
+                option: "--on",
+                value: dir.display().to_string(),
+                expected: "a directory".into(),
+            });
+        }
+        let mounts = read_mounts()?;
+        let mount = mount_of(&mounts, &path)
+            .ok_or_else(|| io::Error::other("no mount in /proc/self/mountinfo holds it"))
+            .doing(|| format!("find the file system of {}", dir.display()))?;
+        let Ok(kind) = mount.fs_type.parse::<FsKind>() else {
+            return Err(ScratchError::Unsupported {
+                dir: dir.into(),
+                fs: mount.fs_type.clone(),
+                mount_point: mount.mount_point.clone(),
+                hint: unsupported_hint(&mount.fs_type),
+            });
+        };
+        let device = BlockDevice::by_number(mount.device)?;
+        Ok(ExistingFs { fs: kind, mount_point: mount.mount_point.clone(), device })
+    }
+}
+
+fn unsupported_hint(fs_type: &str) -> &'static str {
+    match fs_type {
+        "tmpfs" | "ramfs" => "; it has no device: nothing is ever written to one",
+        "overlay" => "; name a directory on the file system below it",
+        "nfs" | "nfs4" | "cifs" | "9p" => "; its device belongs to another machine",
+        "btrfs" => "; leave --on out to capture on a scratch file system",
+        _ => "",
+    }
+}
+
+/// A line of /proc/self/mountinfo.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Mount {
+    pub device: DeviceNumber,
+    pub mount_point: PathBuf,
+    pub fs_type: String,
+}
+
+pub(super) fn read_mounts() -> Result<Vec<Mount>, ScratchError> {
+    let bytes = fs::read("/proc/self/mountinfo").doing(|| "read /proc/self/mountinfo".into())?;
+    Ok(parse_mountinfo(&bytes))
+}
+
+/// Parses mountinfo (proc_pid_mountinfo(5)); lines that make no sense are left out.
+fn parse_mountinfo(text: &[u8]) -> Vec<Mount> {
+    text.split(|&b| b == b'\n').filter_map(parse_mount).collect()
+}
+
+fn parse_mount(line: &[u8]) -> Option<Mount> {
+    let mut fields = line.split(|&b| b == b' ');
+    let number = std::str::from_utf8(fields.nth(2)?).ok()?;
+    let (major, minor) = number.split_once(':')?;
+    let device = DeviceNumber { major: major.parse().ok()?, minor: minor.parse().ok()? };
+    let mount_point = PathBuf::from(OsString::from_vec(unescape(fields.nth(1)?)));
+    // Options, then optional fields up to a lone hyphen.
+    fields.find(|&field| field == b"-")?;
+    let fs_type = String::from_utf8(fields.next()?.to_vec()).ok()?;
+    Some(Mount { device, mount_point, fs_type })
+}
+
+/// Undoes the kernel's escapes: `\040` for a space and so on.
+fn unescape(field: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let Some((&first, tail)) = rest.split_first() {
+        let octal = (first == b'\\').then(|| tail.get(..3)).flatten().and_then(octal_byte);
+        out.push(octal.unwrap_or(first));
+        rest = if octal.is_some() { &tail[3..] } else { tail };
+    }
+    out
+}
+
+fn octal_byte(digits: &[u8]) -> Option<u8> {
+    let value = digits
+        .iter()
+        .try_fold(0u32, |value, &d| (b'0'..=b'7').contains(&d).then(|| value * 8 + u32::from(d - b'0')))?;
+    u8::try_from(value).ok()
+}
+
+/// The mount that a canonical path is seen through: the deepest mount point above it, and of several on
+/// the same point the last, which hides the others.
+fn mount_of<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> {
+    mounts
+        .iter()
+        .filter(|m| path.starts_with(&m.mount_point))
+        .max_by_key(|m| m.mount_point.components().count())
+}
+
+/// What is mounted on exactly this point, the topmost first.
+pub(super) fn mounted_at<'a>(mounts: &'a [Mount], point: &Path) -> Option<&'a Mount> {
+    mounts.iter().rev().find(|m| m.mount_point == point)
+}
+
+/// A process that keeps a file system busy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MountUser {
+    /// Process id.
+    pub pid: u32,
+    /// Its name.
+    pub name: String,
+    /// How: `cwd`, `root`, `exe`, `fd N`, `map`.
+    pub how: Vec<String>,
+}
+
+impl fmt::Display for MountUser {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (pid {}: {})", self.name, self.pid, self.how.join(", "))
+    }
+}
+
+/// The processes that hold files of the file system on `device`, by process id. A process is asked
+/// for its links and maps only; no file system is contacted, so a hanging one elsewhere does not hang this.
+pub fn users_of(device: DeviceNumber) -> Vec<MountUser> {
+    let mut pids: Vec<u32> = fs::read_dir("/proc")
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect();
+    pids.sort_unstable();
+    pids.into_iter().filter_map(|pid| user_of(pid, device)).collect()
+}
+
+fn user_of(pid: u32, device: DeviceNumber) -> Option<MountUser> {
+    let proc = PathBuf::from(format!("/proc/{pid}"));
+    let mut how = BTreeSet::new();
+    for link in ["cwd", "root", "exe"] {
+        if device_behind(&proc.join(link)) == Some(device) {
+            how.insert(link.to_string());
+        }
+    }
+    for entry in fs::read_dir(proc.join("fd")).into_iter().flatten().flatten() {
+        if device_behind(&entry.path()) == Some(device) {
+            how.insert(format!("fd {}", entry.file_name().to_string_lossy()));
+        }
+    }
+    let maps = fs::read(proc.join("maps")).unwrap_or_default();
+    if maps.split(|&b| b == b'\n').any(|line| maps_device(line) == Some(device)) {
+        how.insert("map".into());
+    }
+    if how.is_empty() {
+        return None;
+    }
+    let name = fs::read_to_string(proc.join("comm")).unwrap_or_default().trim().to_string();
+    Some(MountUser { pid, name, how: how.into_iter().collect() })
+}
+
+fn device_behind(link: &Path) -> Option<DeviceNumber> {
+    let stat = rustix::fs::statx(CWD, link, AtFlags::STATX_DONT_SYNC, StatxFlags::empty()).ok()?;
+    Some(DeviceNumber { major: stat.stx_dev_major, minor: stat.stx_dev_minor })
+}
+
+/// The device of a line of /proc/PID/maps: `start-end perms offset major:minor inode path`, numbers in hex.
+fn maps_device(line: &[u8]) -> Option<DeviceNumber> {
+    let field = std::str::from_utf8(line.split(|&b| b == b' ').nth(3)?).ok()?;
+    let (major, minor) = field.split_once(':')?;
+    let hex = |digits| u32::from_str_radix(digits, 16).ok();
+    Some(DeviceNumber { major: hex(major)?, minor: hex(minor)? })
+}
+
+pub(super) fn read_text(path: &Path) -> Result<String, ScratchError> {
+    fs::read_to_string(path).doing(|| format!("read {}", path.display()))
+}
+
+pub(super) fn read_number(path: &Path) -> Result<u64, ScratchError> {
+    let text = read_text(path)?;
+    text.trim()
+        .parse()
+        .map_err(|_| io::Error::other(format!("{:?} is not a number", text.trim())))
+        .doing(|| format!("read {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MOUNTINFO: &[u8] = b"22 27 0:21 / /proc rw,relatime - proc proc rw\n\
+        27 1 254:0 / / rw,relatime shared:1 master:2 - ext4 /dev/vda rw,discard\n\
+        90 27 253:3 / /mnt/my\\040disk\\134x rw,noatime - xfs /dev/zram3 rw\n\
+        91 27 0:40 / /srv/data rw - tmpfs tmpfs rw\n\
+        92 27 253:4 /sub /srv/data rw - xfs /dev/zram4 rw\n\
+        not a mount\n";
+
+    #[test]
+    fn mountinfo_with_optional_fields_escapes_and_nonsense() {
+        let mounts = parse_mountinfo(MOUNTINFO);
+        assert_eq!(mounts.len(), 5);
+        assert_eq!(mounts[1].device, DeviceNumber { major: 254, minor: 0 });
+        assert_eq!(mounts[1].fs_type, "ext4");
+        assert_eq!(mounts[2].mount_point, Path::new("/mnt/my disk\\x"));
+    }
+
+    #[test]
+    fn a_path_belongs_to_the_deepest_and_topmost_mount() {
+        let mounts = parse_mountinfo(MOUNTINFO);
+        let minor = |path: &str| mount_of(&mounts, Path::new(path)).unwrap().device.minor;
+        assert_eq!(minor("/mnt/my disk\\x/a/b"), 3);
+        assert_eq!(minor("/srv/data"), 4, "the later mount hides the tmpfs");
+        assert_eq!(minor("/srv/database"), 0, "not below /srv/data");
+        assert_eq!(mounted_at(&mounts, Path::new("/srv/data")).unwrap().fs_type, "xfs");
+        assert_eq!(mounted_at(&mounts, Path::new("/srv")), None);
+    }
+
+    #[test]
+    fn backslashes_that_are_no_escapes_stay() {
+        assert_eq!(unescape(b"a\\04"), b"a\\04");
+        assert_eq!(unescape(b"a\\999b\\777"), b"a\\999b\\777");
+        assert_eq!(unescape(b"\\011"), b"\t");
+    }
+
+    #[test]
+    fn devices_in_maps_are_hexadecimal() {
+        let line = b"7f0e1c000000-7f0e1c021000 r-xp 00001000 fd:1f 1234  /x";
+        assert_eq!(maps_device(line), Some(DeviceNumber { major: 253, minor: 31 }));
+        assert_eq!(maps_device(b""), None);
+    }
+
+    #[test]
+    fn file_systems_without_a_device_are_refused_by_name() {
+        let error = ExistingFs::of(Path::new("/proc")).unwrap_err();
+        assert!(error.to_string().contains("/proc is on proc"), "{error}");
+        let error = ExistingFs::of(Path::new("/nonexistent/dir")).unwrap_err();
+        assert!(error.to_string().contains("/nonexistent/dir"), "{error}");
+    }
+
+    #[test]
+    fn this_process_uses_the_file_system_of_its_executable() {
+        let exe = device_behind(Path::new("/proc/self/exe")).unwrap();
+        let users = users_of(exe);
+        let me = users.iter().find(|u| u.pid == std::process::id()).expect("this process is listed");
+        assert!(me.how.contains(&"exe".to_string()), "{me}");
+    }
+}

@@ -1,0 +1,90 @@
+//! A harness for tests that need more than a plain machine gives (root, tools, kernel features).
+//!
+//! Idea: each test states its needs; a need that is not met makes the test *ignored*, which the summary counts
+//! apart, and the reason is printed first. A skipped test never counts as passed. Running ignored tests
+//! by force (`--ignored`, `--include-ignored`) fails them with the reason. Names begin with `root_`, so that
+//! `cargo test root_` selects them.
+//!
+//! Use: `harness = false` for the test in Cargo.toml, and `fn main() { common::run(vec![...]) }`.
+// Each test binary compiles this module and uses its own part of it.
+#![allow(dead_code)]
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use libtest_mimic::{Arguments, Trial};
+
+/// Something a test needs. `None`: it is there; `Some`: why not.
+pub type Need = fn() -> Option<String>;
+
+/// A test with its needs.
+pub struct RootTest {
+    name: String,
+    needs: Vec<Need>,
+    run: Box<dyn FnOnce() + Send>,
+}
+
+/// A test that needs root, and what else it names. It fails by panicking.
+pub fn test(name: impl Into<String>, needs: &[Need], run: impl FnOnce() + Send + 'static) -> RootTest {
+    let mut all: Vec<Need> = vec![root];
+    all.extend(needs);
+    RootTest { name: format!("root_{}", name.into()), needs: all, run: Box::new(run) }
+}
+
+/// Runs the tests one after the other (they share the machine's devices), as the command line says.
+pub fn run(tests: Vec<RootTest>) -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads = arguments.test_threads.or(Some(1));
+    let trials = tests.into_iter().map(trial).collect();
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+fn trial(test: RootTest) -> Trial {
+    let missing = test.needs.iter().find_map(|need| need());
+    match missing {
+        None => Trial::test(test.name, || {
+            (test.run)();
+            Ok(())
+        }),
+        Some(reason) => {
+            eprintln!("skipped: {} needs {reason}", test.name);
+            Trial::test(test.name, move || Err(format!("needs {reason}").into())).with_ignored_flag(true)
+        }
+    }
+}
+
+/// Root.
+pub fn root() -> Option<String> {
+    (!rustix::process::geteuid().is_root()).then(|| "root".into())
+}
+
+/// mkfs.xfs, and a kernel that knows XFS.
+pub fn xfs() -> Option<String> {
+    tool("mkfs.xfs").or_else(|| file_system("xfs"))
+}
+
+/// mkfs.ext4, and a kernel that knows ext4.
+pub fn ext4() -> Option<String> {
+    tool("mkfs.ext4").or_else(|| file_system("ext4"))
+}
+
+/// zram with hot add.
+pub fn zram() -> Option<String> {
+    (!Path::new("/sys/class/zram-control/hot_add").exists())
+        .then(|| "zram (modprobe zram num_devices=0)".into())
+}
+
+/// Loop devices.
+pub fn loop_devices() -> Option<String> {
+    (!Path::new("/dev/loop-control").exists()).then(|| "loop devices (modprobe loop)".into())
+}
+
+fn tool(name: &str) -> Option<String> {
+    let dirs = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"];
+    (!dirs.iter().any(|dir| Path::new(dir).join(name).is_file())).then(|| name.into())
+}
+
+fn file_system(name: &str) -> Option<String> {
+    let known = std::fs::read_to_string("/proc/filesystems").unwrap_or_default();
+    (!known.split_whitespace().any(|word| word == name)).then(|| format!("{name} in the kernel"))
+}

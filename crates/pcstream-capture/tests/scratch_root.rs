@@ -1,0 +1,453 @@
+//! Scratch file systems on the real kernel: made, used, removed; busy, killed, in use.
+//!
+//! Every test looks afterwards for what it may have left: its own mounts, loop and zram devices, files.
+//! Run directories lie in a temporary directory, so that other runs on the machine are neither seen nor touched.
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::Duration;
+
+use pcstream_capture::extents::{self, Owner};
+use pcstream_capture::layout::{Layout, MetadataHint};
+use pcstream_capture::scratch::{
+    ExistingFs, FsKind, Image, Resource, Scratch, ScratchError, ScratchOptions, clean_stale, find_stale,
+};
+use pcstream_trace::event::Kind;
+use pcstream_trace::ids::Lba;
+
+const SIZE: u64 = 512 << 20;
+const FILL: f64 = 0.6;
+const OWNER: (u32, u32) = (1234, 5678);
+/// First argument that turns this program into the one that crashes.
+const CRASH_CHILD: &str = "--crash-child";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().collect();
+    if let [_, flag, root, fs, image] = &arguments[..]
+        && flag == CRASH_CHILD
+    {
+        return crash_child(Path::new(root), fs, image);
+    }
+    let mut tests = Vec::new();
+    for fs in FsKind::ALL {
+        for image in ["zram", "tmpfs", "file"] {
+            let needs = [fs_need(fs), image_need(image)];
+            tests.push(common::test(
+                format!("scratch_{fs}_{image}_is_made_used_and_removed"),
+                &needs,
+                move || {
+                    made_used_removed(fs, image);
+                },
+            ));
+            tests.push(common::test(format!("scratch_{fs}_{image}_busy"), &needs, move || busy(fs, image)));
+            tests.push(common::test(format!("scratch_{fs}_{image}_killed"), &needs, move || {
+                killed(fs, image)
+            }));
+        }
+        let needs = [fs_need(fs), common::loop_devices];
+        tests.push(common::test(format!("layout_{fs}_knows_metadata_from_data"), &needs, move || layout(fs)));
+        tests.push(common::test(format!("fragmented_file_{fs}_has_all_its_extents"), &needs, move || {
+            fragmented(fs);
+        }));
+    }
+    let needs = [common::ext4 as common::Need, common::loop_devices];
+    tests.push(common::test("image_in_use_is_refused", &needs, image_in_use));
+    tests.push(common::test("image_is_reused_and_kept", &needs, image_reused));
+    tests.push(common::test("failed_fill_leaves_nothing", &needs, failed_fill));
+    tests.push(common::test("dropped_scratch_is_removed", &needs, dropped));
+    tests.push(common::test("unmount_then_remove", &needs, unmount_then_remove));
+    common::run(tests)
+}
+
+fn fs_need(fs: FsKind) -> common::Need {
+    match fs {
+        FsKind::Ext4 => common::ext4,
+        FsKind::Xfs => common::xfs,
+    }
+}
+
+fn image_need(image: &str) -> common::Need {
+    if image == "zram" { common::zram } else { common::loop_devices }
+}
+
+/// A place of its own for one test, which checks at the end that nothing is left.
+struct Place {
+    dir: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Place {
+        Place { dir: tempfile::tempdir().unwrap() }
+    }
+
+    fn run_root(&self) -> PathBuf {
+        self.dir.path().join("run")
+    }
+
+    fn options(&self, fs: FsKind, image: &str) -> ScratchOptions {
+        let image = match image {
+            "file" => Image::File(self.dir.path().join("image")),
+            name => Image::from(name),
+        };
+        ScratchOptions {
+            fs,
+            size_bytes: SIZE,
+            fill: FILL,
+            image,
+            owner: OWNER,
+            run_root: self.run_root(),
+            grace: Duration::from_millis(300),
+        }
+    }
+
+    /// Mounts and loop devices below this place.
+    fn traces(&self) -> Vec<String> {
+        let here = self.dir.path().to_str().unwrap();
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+        let mut found: Vec<String> = mounts.lines().filter(|l| l.contains(here)).map(Into::into).collect();
+        for entry in fs::read_dir("/sys/block").unwrap().flatten() {
+            let backing = fs::read_to_string(entry.path().join("loop/backing_file")).unwrap_or_default();
+            if backing.contains(here) {
+                found.push(format!("{} over {backing}", entry.path().display()));
+            }
+        }
+        found
+    }
+
+    fn assert_nothing_left(&self, device: &Path) {
+        assert_eq!(self.traces(), Vec::<String>::new());
+        let left: Vec<_> = fs::read_dir(self.run_root()).unwrap().flatten().map(|e| e.path()).collect();
+        assert_eq!(left, Vec::<PathBuf>::new(), "run directories");
+        if device.to_str().unwrap().contains("zram") {
+            assert!(!device.exists(), "{} is still there", device.display());
+        }
+    }
+}
+
+fn made_used_removed(fs: FsKind, image: &str) {
+    let place = Place::new();
+    let options = place.options(fs, image);
+    let scratch = Scratch::create(&options).unwrap();
+    let device = scratch.device().clone();
+    assert_eq!(device.bytes, SIZE);
+
+    let existing = ExistingFs::of(scratch.mount_point()).unwrap();
+    assert_eq!((existing.fs, &existing.device), (fs, &device));
+    let root = fs::metadata(scratch.mount_point()).unwrap();
+    assert_eq!((root.uid(), root.gid()), OWNER);
+
+    let filled = scratch.filled();
+    assert!((filled.fraction - FILL).abs() < 0.01, "{filled:?}");
+    let layout = Layout::of_mounted(scratch.mount_point(), fs).unwrap();
+    let allocated: u64 = layout.allocated().iter().map(|r| r.pages).sum();
+    let share = allocated as f64 * 4096.0 / SIZE as f64;
+    assert!((share - FILL).abs() < 0.01, "{share} of the device is allocated");
+
+    write_and_find(&scratch);
+
+    let removal = scratch.remove().unwrap();
+    assert_eq!(removal.users, []);
+    assert!(matches!(removal.removed.first(), Some(Resource::Mount(_))), "{removal:?}");
+    assert!(matches!(removal.removed.last(), Some(Resource::RunDir(_))), "{removal:?}");
+    place.assert_nothing_left(&device.path);
+    assert!(!place.dir.path().join("image").exists(), "a file that was made is removed");
+}
+
+/// Writes a file and reads it back from the device, at the pages that FIEMAP gives.
+fn write_and_find(scratch: &Scratch) {
+    let path = scratch.mount_point().join("file");
+    let mut file = File::create(&path).unwrap();
+    let contents: Vec<u8> = (0..1_000_000u32).flat_map(|i| i.to_le_bytes()).collect();
+    file.write_all(&contents).unwrap();
+    let map = extents::fiemap(&file).unwrap();
+    assert_eq!(map.skipped, []);
+    assert_eq!(map.pages(), contents.len().div_ceil(4096) as u64);
+    file.sync_all().unwrap();
+    let device = File::open(&scratch.device().path).unwrap();
+    for extent in &map.extents {
+        let mut page = [0; 4096];
+        device.read_exact_at(&mut page, extent.physical_page * 4096).unwrap();
+        let at = extent.logical_page as usize * 4096;
+        let expected = &contents[at..contents.len().min(at + 4096)];
+        assert_eq!(&page[..expected.len()], expected, "{extent:?}");
+    }
+    let root = File::open(scratch.mount_point()).unwrap();
+    let ranges = extents::getfsmap(&root, scratch.device().number).unwrap();
+    let covered: u64 = ranges.iter().map(|r| r.pages).sum();
+    assert_eq!(covered, SIZE / 4096, "every page has an owner");
+    for extent in &map.extents {
+        let owner =
+            ranges.iter().find(|r| (r.start_page..r.start_page + r.pages).contains(&extent.physical_page));
+        assert!(matches!(owner.unwrap().owner, Owner::Unknown | Owner::Inode(_)), "{owner:?}");
+    }
+}
+
+/// A process whose working directory and open file are on the mount.
+fn user_of(dir: &Path) -> Child {
+    let mut child = Command::new("/bin/sh")
+        .args(["-c", "exec 9>held; echo ready; exec sleep 600"])
+        .current_dir(dir)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    wait_for_line(&mut child);
+    child
+}
+
+fn wait_for_line(child: &mut Child) -> String {
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert!(!line.is_empty(), "the child ended before it was ready");
+    line
+}
+
+fn busy(fs: FsKind, image: &str) {
+    let place = Place::new();
+    let scratch = Scratch::create(&place.options(fs, image)).unwrap();
+    let device = scratch.device().path.clone();
+    let mut child = user_of(scratch.mount_point());
+    assert_eq!(scratch.users().iter().map(|u| u.pid).collect::<Vec<_>>(), [child.id()]);
+
+    let error = scratch.remove().unwrap_err();
+    let ScratchError::NotRemoved { left, users } = &error else { panic!("{error}") };
+    assert!(!left.is_empty());
+    let user = users.iter().find(|u| u.pid == child.id()).expect("the process is named");
+    assert!(user.how.contains(&"cwd".into()) && user.how.contains(&"fd 9".into()), "{user}");
+    let text = error.to_string();
+    assert!(text.contains("sleep") && text.contains("pcstream doctor --clean"), "{text}");
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    assert!(!mounts.contains(place.run_root().to_str().unwrap()), "detached from the name space");
+
+    // While it is busy, a cleaner says so and takes nothing away from the process.
+    let report = clean_stale(&place.run_root()).unwrap();
+    assert!(report.left().count() > 0, "{report:?}");
+    assert!(child.try_wait().unwrap().is_none());
+
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let report = clean_stale(&place.run_root()).unwrap();
+    assert_eq!(report.left().count(), 0, "{report:?}");
+    place.assert_nothing_left(&device);
+}
+
+/// Makes a scratch file system, says where, and is killed without a chance to remove anything.
+fn crash_child(root: &Path, fs: &str, image: &str) -> ExitCode {
+    let image = Image::from(image);
+    let options = ScratchOptions {
+        fs: fs.parse().unwrap(),
+        size_bytes: SIZE,
+        fill: FILL,
+        image,
+        run_root: root.into(),
+        ..Default::default()
+    };
+    let scratch = Scratch::create(&options).unwrap();
+    println!("{}", scratch.device().path.display());
+    std::mem::forget(scratch);
+    std::thread::sleep(Duration::from_secs(600));
+    ExitCode::SUCCESS
+}
+
+fn killed(fs: FsKind, image: &str) {
+    let place = Place::new();
+    let path = place.dir.path().join("image");
+    let image = if image == "file" { path.to_str().unwrap() } else { image };
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args([CRASH_CHILD, place.run_root().to_str().unwrap(), fs.name(), image])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let device = PathBuf::from(wait_for_line(&mut child).trim());
+
+    let report = clean_stale(&place.run_root()).unwrap();
+    assert_eq!((report.cleaned.len(), report.alive.len()), (0, 1), "its owner lives");
+    assert_eq!(find_stale(&place.run_root()).unwrap(), []);
+
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(!place.traces().is_empty(), "the crash left something");
+    let stale = find_stale(&place.run_root()).unwrap();
+    assert_eq!(stale.iter().map(|s| s.pid).collect::<Vec<_>>(), [child.id()]);
+    let report = clean_stale(&place.run_root()).unwrap();
+    assert_eq!(report.left().count(), 0, "{report:?}");
+    assert!(report.removed().any(|r| matches!(r, Resource::Mount(_))), "{report:?}");
+    place.assert_nothing_left(&device);
+    assert!(!path.exists());
+}
+
+/// Every block of a directory, found by FIEMAP or by its bytes, is told from data, and the static ranges hold
+/// what they say: checked against the bytes on the device.
+fn layout(fs: FsKind) {
+    let place = Place::new();
+    let mut scratch = Scratch::create(&place.options(fs, "tmpfs")).unwrap();
+    let directory = scratch.mount_point().join("directory");
+    fs::create_dir(&directory).unwrap();
+    for i in 0..3000 {
+        File::create(directory.join(format!("a-file-with-a-rather-long-name-{i:06}"))).unwrap();
+    }
+    let layout = Layout::of_mounted(scratch.mount_point(), fs).unwrap();
+    assert_eq!(layout.static_kind(Lba(0)), Some(Kind::OtherMetadata), "the superblock");
+    let kinds: BTreeSet<Kind> = layout.static_ranges().iter().map(|r| r.kind).collect();
+    let expected: &[Kind] = match fs {
+        FsKind::Ext4 => &[Kind::Journal, Kind::Inode, Kind::Bitmap, Kind::OtherMetadata],
+        FsKind::Xfs => &[Kind::Journal, Kind::Bitmap, Kind::OtherMetadata],
+    };
+    assert_eq!(kinds, expected.iter().copied().collect());
+    for range in layout.static_ranges() {
+        let inside = layout
+            .allocated()
+            .iter()
+            .any(|a| a.start <= range.start && range.start.0 + range.pages <= a.start.0 + a.pages);
+        assert!(inside, "{range:?} is allocated");
+    }
+    assert_eq!(scratch.unmount().unwrap(), []);
+
+    // The image outlives the loop device: look at it directly.
+    let image =
+        fs::read_dir(place.run_root()).unwrap().flatten().next().unwrap().path().join("backing/image");
+    let image = File::open(image).unwrap();
+    let page_at = |lba: u64| {
+        let mut page = [0; 4096];
+        image.read_exact_at(&mut page, lba * 4096).unwrap();
+        page
+    };
+    let kind_at = |lba: u64| {
+        let page = page_at(lba);
+        let head = page[..16].try_into().unwrap();
+        let tail = page[4084..].try_into().unwrap();
+        layout.classify(Lba(lba), MetadataHint::Block { head, tail })
+    };
+    let (mut directories, mut inodes) = (0, 0);
+    for range in layout.allocated() {
+        for lba in range.start.0..range.start.0 + range.pages {
+            let is_directory = page_at(lba).windows(31).any(|w| w == b"a-file-with-a-rather-long-name-");
+            let kind = kind_at(lba);
+            if is_directory && kind != Kind::Journal {
+                assert_eq!(kind, Kind::Directory, "page {lba}");
+            }
+            directories += u32::from(kind == Kind::Directory);
+            inodes += u32::from(kind == Kind::Inode);
+        }
+    }
+    // 3000 entries of 48 bytes and more take 36 blocks; 3000 inodes of 256 (ext4) or 512 bytes (XFS) 188 or 375.
+    assert!(directories >= 36, "{directories} directory blocks");
+    assert!(inodes >= 188, "{inodes} inode blocks");
+    drop(image);
+    let device = scratch.device().path.clone();
+    scratch.remove().unwrap();
+    place.assert_nothing_left(&device);
+}
+
+/// More extents than one call of FIEMAP returns, and a map of the file system to match.
+fn fragmented(fs: FsKind) {
+    const EXTENTS: u64 = 3000;
+    let place = Place::new();
+    let scratch = Scratch::create(&place.options(fs, "tmpfs")).unwrap();
+    let file = File::create(scratch.mount_point().join("holes")).unwrap();
+    for i in 0..EXTENTS {
+        file.write_all_at(&i.to_le_bytes(), i * 2 * 4096).unwrap();
+    }
+    let map = extents::fiemap(&file).unwrap();
+    assert_eq!(map.skipped, []);
+    assert_eq!(map.extents.len() as u64, EXTENTS);
+    assert!(map.extents.iter().zip(0..).all(|(e, i)| e.logical_page == i * 2 && e.pages == 1));
+    let pages: BTreeSet<u64> = map.extents.iter().map(|e| e.physical_page).collect();
+    assert_eq!(pages.len() as u64, EXTENTS, "no page twice");
+
+    // Free every second page: thousands of ranges in the map of the file system.
+    for i in (0..EXTENTS).step_by(2) {
+        let flags = rustix::fs::FallocateFlags::PUNCH_HOLE | rustix::fs::FallocateFlags::KEEP_SIZE;
+        rustix::fs::fallocate(&file, flags, i * 2 * 4096, 4096).unwrap();
+    }
+    let rest = extents::fiemap(&file).unwrap();
+    assert_eq!(rest.extents.len() as u64, EXTENTS / 2);
+    file.sync_all().unwrap();
+    let layout = Layout::of_mounted(scratch.mount_point(), fs).unwrap();
+    assert!(layout.allocated().len() as u64 > EXTENTS / 2, "{} ranges", layout.allocated().len());
+    let allocated =
+        |lba: u64| layout.allocated().iter().any(|r| (r.start.0..r.start.0 + r.pages).contains(&lba));
+    let kept: BTreeSet<u64> = rest.extents.iter().map(|e| e.physical_page).collect();
+    for &page in &pages {
+        assert_eq!(allocated(page), kept.contains(&page), "page {page}");
+    }
+    drop(file);
+    scratch.remove().unwrap();
+}
+
+fn image_in_use() {
+    let place = Place::new();
+    let options = place.options(FsKind::Ext4, "file");
+    let scratch = Scratch::create(&options).unwrap();
+    let error = Scratch::create(&options).unwrap_err();
+    assert!(matches!(error, ScratchError::ImageInUse { .. }), "{error}");
+    assert!(error.to_string().contains("/dev/loop"), "{error}");
+    let runs = fs::read_dir(place.run_root()).unwrap().count();
+    assert_eq!(runs, 1, "the refused run left no directory");
+    scratch.remove().unwrap();
+
+    // Attached by somebody else, who does not lock it.
+    let image = place.dir.path().join("image");
+    File::create(&image).unwrap().set_len(SIZE).unwrap();
+    let output = Command::new("losetup").args(["-f", "--show"]).arg(&image).output().unwrap();
+    assert!(output.status.success());
+    let node = String::from_utf8(output.stdout).unwrap().trim().to_string();
+    let error = Scratch::create(&options).unwrap_err();
+    let detached = Command::new("losetup").args(["-d", &node]).status().unwrap();
+    assert!(error.to_string().contains(&node), "{error}");
+    assert!(detached.success());
+    assert!(image.exists(), "a refused image is not touched");
+}
+
+fn image_reused() {
+    let place = Place::new();
+    let options = place.options(FsKind::Ext4, "file");
+    let image = place.dir.path().join("image");
+    File::create(&image).unwrap();
+    for fs in [FsKind::Ext4, FsKind::Ext4] {
+        let scratch = Scratch::create(&ScratchOptions { fs, ..options.clone() }).unwrap();
+        let device = scratch.device().path.clone();
+        scratch.remove().unwrap();
+        place.assert_nothing_left(&device);
+        assert_eq!(fs::metadata(&image).unwrap().len(), SIZE, "an image that was there stays");
+    }
+    fs::write(&image, "precious").unwrap();
+    let error = Scratch::create(&options).unwrap_err();
+    assert!(matches!(error, ScratchError::ImageForeign { .. }), "{error}");
+    assert_eq!(fs::read(&image).unwrap(), b"precious");
+}
+
+/// An error halfway, with everything already mounted.
+fn failed_fill() {
+    let place = Place::new();
+    let options = ScratchOptions { fill: 0.9999, ..place.options(FsKind::Ext4, "file") };
+    let error = Scratch::create(&options).unwrap_err();
+    assert!(matches!(error, ScratchError::FillFull { .. }), "{error}");
+    place.assert_nothing_left(Path::new("/dev/loop"));
+    assert!(!place.dir.path().join("image").exists());
+}
+
+fn dropped() {
+    let place = Place::new();
+    let scratch = Scratch::create(&place.options(FsKind::Ext4, "tmpfs")).unwrap();
+    let device = scratch.device().path.clone();
+    drop(scratch);
+    place.assert_nothing_left(&device);
+}
+
+fn unmount_then_remove() {
+    let place = Place::new();
+    let mut scratch = Scratch::create(&place.options(FsKind::Ext4, "tmpfs")).unwrap();
+    fs::write(scratch.mount_point().join("file"), "x").unwrap();
+    assert_eq!(scratch.unmount().unwrap(), []);
+    assert!(!scratch.mount_point().join("file").exists());
+    assert_eq!(scratch.unmount().unwrap(), [], "once more changes nothing");
+    let device = scratch.device().path.clone();
+    scratch.remove().unwrap();
+    place.assert_nothing_left(&device);
+}
