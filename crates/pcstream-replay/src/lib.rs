@@ -1,1 +1,20 @@
-//! pcstream-replay
+//! Drives events through placement schemes into SSD models, and measures.
+//!
+//! [`Replay`] runs many lanes (scheme x GC destination x device) over one stream of events; what is
+//! the same for all of them (which lifetimes end, what each context writes) is computed once.
+//! Nothing here formats text or reads files.
+
+pub mod checkpoints;
+pub mod error;
+pub mod lane;
+pub mod lifetimes;
+pub mod liveness;
+pub mod replay;
+pub mod writers;
+
+pub use checkpoints::Progress;
+pub use error::ReplayError;
+pub use lane::{LaneResult, StreamResult};
+pub use lifetimes::{Lifetimes, Quartiles};
+pub use replay::{LaneSpec, Replay};
+pub use writers::{Writer, Writers};

@@ -1,1 +1,116 @@
-//! pcstream-report
+//! Results as text for people and as JSON for programs. Nothing is computed here but what the
+//! layout needs (which row is best, which frames tell contexts apart).
+//!
+//! Text carries ANSI styles; whoever prints it strips them where they are not wanted.
+
+use std::collections::BTreeMap;
+
+use pcstream_placement::Stream;
+use pcstream_replay::{LaneResult, Replay, Writer, Writers};
+use pcstream_trace::{Context, FileId, Meta, Tables};
+
+pub mod contexts;
+pub mod human;
+pub mod json;
+pub mod schemes;
+pub mod symbols;
+mod table;
+
+/// What a result says about its origin, beyond what was measured.
+#[derive(Clone, Debug, Default)]
+pub struct About {
+    /// Version of pcstream.
+    pub version: String,
+    /// Seed of everything that draws random numbers.
+    pub seed: u64,
+    /// The trace.
+    pub trace: TraceInfo,
+}
+
+/// Where the events came from.
+#[derive(Clone, Debug, Default)]
+pub struct TraceInfo {
+    /// Path of the trace; empty when nothing was kept.
+    pub path: String,
+    /// Digest of the events.
+    pub id: String,
+    /// The traced command.
+    pub command: Vec<String>,
+    /// Loss counters by cause.
+    pub losses: BTreeMap<String, u64>,
+    /// Whether the recorder finished the trace.
+    pub complete: bool,
+    /// What made reading it end early.
+    pub damage: Option<String>,
+}
+
+impl TraceInfo {
+    /// What a trace's meta says.
+    pub fn from_meta(path: &str, meta: &Meta) -> TraceInfo {
+        TraceInfo {
+            path: path.to_owned(),
+            id: meta.trace_id.clone(),
+            command: meta.command.clone(),
+            losses: meta.losses.clone(),
+            complete: meta.complete,
+            damage: None,
+        }
+    }
+
+    /// Whether events are missing: dropped by the capture, or unreadable.
+    pub fn has_losses(&self) -> bool {
+        !self.complete || self.damage.is_some() || self.losses.values().any(|&count| count > 0)
+    }
+}
+
+/// A finished comparison of schemes.
+pub struct Simulation<'a> {
+    /// Where it came from.
+    pub about: About,
+    /// At least one lane; all on devices that differ in the GC destination alone.
+    pub results: Vec<LaneResult>,
+    /// What the contexts wrote.
+    pub writers: &'a Writers,
+    /// Contexts and files.
+    pub tables: &'a Tables,
+}
+
+impl<'a> Simulation<'a> {
+    /// The results of a replay.
+    pub fn new(about: About, replay: &'a Replay) -> Simulation<'a> {
+        Simulation { about, results: replay.results(), writers: replay.writers(), tables: replay.tables() }
+    }
+
+    /// Every context that wrote, heaviest first, with the streams of lane `lane` and at most `files`
+    /// files each.
+    pub fn context_rows(&self, lane: usize, files: usize) -> Vec<ContextRow<'a>> {
+        let total = self.writers.totals().host_pages as f64;
+        let top_files = self.writers.top_files(files);
+        let named = |(id, pages): &(FileId, u64)| {
+            (self.tables.file(*id).map_or(String::new(), |f| f.path.clone()), *pages)
+        };
+        let row = |(id, writer): (_, &'a Writer)| ContextRow {
+            context: self.tables.context(id),
+            writer,
+            share: writer.pages() as f64 / total,
+            stream: self.results[lane].stream_of_context.get(id.0 as usize).copied().flatten(),
+            files: top_files.get(&id).map_or(Vec::new(), |files| files.iter().map(named).collect()),
+        };
+        self.writers.heaviest().into_iter().map(row).collect()
+    }
+}
+
+/// A program context with what it wrote.
+#[derive(Clone, Debug)]
+pub struct ContextRow<'a> {
+    /// `None` stands for all writes whose context is not known.
+    pub context: Option<&'a Context>,
+    /// What it wrote.
+    pub writer: &'a Writer,
+    /// Share of all pages written.
+    pub share: f64,
+    /// The stream that got most of its pages.
+    pub stream: Option<Stream>,
+    /// Paths and pages of the files it wrote most.
+    pub files: Vec<(String, u64)>,
+}

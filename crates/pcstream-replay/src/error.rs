@@ -1,0 +1,100 @@
+//! What can go wrong in a replay, each with place, value and bound.
+
+use pcstream_trace::ContextId;
+
+/// A replay cannot be set up or go on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReplayError {
+    /// There is nothing to run.
+    #[error("no scheme was given: a replay needs at least one lane")]
+    NoLanes,
+    /// The device cannot be made.
+    #[error(transparent)]
+    Device(#[from] pcstream_ssd::GeometryError),
+    /// The scheme cannot be made.
+    #[error(transparent)]
+    Scheme(#[from] pcstream_placement::SchemeError),
+    /// Lanes of one replay must agree on the size of the device.
+    #[error("lanes disagree on the device: {first} and {other} logical pages")]
+    LogicalPages {
+        /// Of the first lane.
+        first: u64,
+        /// Of another.
+        other: u64,
+    },
+    /// A prefilled extent lies outside the device, or twice inside it.
+    #[error("prefill extent of {pages} pages at page {first}: {problem}")]
+    Prefill {
+        /// First page of the extent.
+        first: u64,
+        /// Its pages.
+        pages: u64,
+        /// What is wrong.
+        problem: String,
+    },
+    /// An event lies outside the device.
+    #[error("event {event}: {op} of {pages} pages at page {lba}, but the device has {logical_pages} logical pages")]
+    BeyondDevice {
+        /// Number of the event in the trace, from 0.
+        event: u64,
+        /// Its operation.
+        op: &'static str,
+        /// Its first page.
+        lba: u64,
+        /// Its length.
+        pages: u32,
+        /// Size of the device.
+        logical_pages: u64,
+    },
+    /// An event of no pages.
+    #[error("event {event}: {op} of 0 pages at page {lba}")]
+    NoPages {
+        /// Number of the event in the trace, from 0.
+        event: u64,
+        /// Its operation.
+        op: &'static str,
+        /// Its first page.
+        lba: u64,
+    },
+    /// An event refers to a context that is not in the tables.
+    #[error("event {event}: context {} is unknown, the table ends at {known}", context.0)]
+    UnknownContext {
+        /// Number of the event in the trace, from 0.
+        event: u64,
+        /// What it refers to.
+        context: ContextId,
+        /// Contexts known when the event came.
+        known: usize,
+    },
+    /// An event refers to a file that is not in the tables.
+    #[error("event {event}: file {file} is unknown, the table ends at {known}")]
+    UnknownFile {
+        /// Number of the event in the trace, from 0.
+        event: u64,
+        /// What it refers to.
+        file: u32,
+        /// Files known when the event came.
+        known: usize,
+    },
+    /// A table entry whose id is not the next one.
+    #[error("the trace's {table} table continues with id {found}, expected {expected}")]
+    TableOrder {
+        /// `contexts` or `files`.
+        table: &'static str,
+        /// Id found.
+        found: u32,
+        /// Id expected.
+        expected: usize,
+    },
+    /// More than the replay can number.
+    #[error("event {event}: more than {limit} {what}; split the trace")]
+    TooLarge {
+        /// Number of the event in the trace, from 0.
+        event: u64,
+        /// `pages of host writes` or `contexts`.
+        what: &'static str,
+        /// The limit.
+        limit: u64,
+    },
+}

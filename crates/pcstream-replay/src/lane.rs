@@ -1,0 +1,277 @@
+//! One lane: one scheme writing into one device, and what is counted about the two.
+//!
+//! A lane sees exactly what every other lane sees, keeps nothing between batches but its own state,
+//! and reads no clock for anything but its own speed: its numbers do not depend on how many lanes
+//! run beside it, nor on how the trace is cut into batches.
+
+use std::time::{Duration, Instant};
+
+use pcstream_placement::{Placement, Scheme, SchemeFact, SchemeInfo, Stream};
+use pcstream_ssd::{Counters, DeviceSettings, Geometry, LogicalPage, Ssd, StreamId};
+use pcstream_trace::{ContextId, Event, Op, Tables};
+
+use crate::checkpoints::{Checkpoints, Progress};
+use crate::lifetimes::{Lifetimes, Precision};
+use crate::liveness::Ended;
+
+/// How many events ahead the device is told where a write will go: random single pages then miss
+/// the cache once per batch of misses and not once each.
+const PREFETCH_EVENTS: usize = 12;
+
+/// A batch as every lane gets it: the events, and which lifetimes each of them ended.
+pub(crate) struct Prepared<'a> {
+    /// The events, in order.
+    pub events: &'a [Event],
+    /// Runs of ended lifetimes of all events, in order.
+    pub ended: Vec<Ended>,
+    /// For each event, the end of its runs in `ended`.
+    pub ended_until: Vec<usize>,
+    /// Logical time before the first event.
+    pub now: u64,
+}
+
+impl Prepared<'_> {
+    /// The lifetimes that event `index` ended.
+    pub fn ended_by(&self, index: usize) -> &[Ended] {
+        let from = if index == 0 { 0 } else { self.ended_until[index - 1] };
+        &self.ended[from..self.ended_until[index]]
+    }
+}
+
+/// What one external stream received.
+#[derive(Clone, Debug)]
+pub struct StreamResult {
+    /// Which stream.
+    pub stream: Stream,
+    /// Pages the host wrote to it.
+    pub host_pages: u64,
+    /// Copies of its pages that garbage collection made.
+    pub gc_pages: u64,
+    /// Lifetimes that ended of the pages written to it, within 0.1 %.
+    pub lifetimes: Lifetimes,
+}
+
+/// The result of a lane so far.
+#[derive(Clone, Debug)]
+pub struct LaneResult {
+    /// Name of the scheme.
+    pub scheme: &'static str,
+    /// Whether the scheme was given the future.
+    pub knows_future: bool,
+    /// The device as it was asked for.
+    pub settings: DeviceSettings,
+    /// The device as it is.
+    pub geometry: Geometry,
+    /// Pages written before counting began.
+    pub prefill_pages: u64,
+    /// What the device counted.
+    pub counters: Counters,
+    /// Superblocks erased and not open at the end.
+    pub free_superblocks: u32,
+    /// Where the steady part began (see [`Checkpoints`]).
+    pub steady_start: Progress,
+    /// By stream, from S0 on; all streams of the device, used or not.
+    pub streams: Vec<StreamResult>,
+    /// What the scheme says about itself.
+    pub facts: Vec<SchemeFact>,
+    /// The stream that got most pages of each context, by context id; `None` for a context that
+    /// wrote nothing. Ties go to the lower stream.
+    pub stream_of_context: Vec<Option<Stream>>,
+    /// Time spent in this lane: placement and device model, reading the trace excluded.
+    pub simulation_time: Duration,
+}
+
+impl LaneResult {
+    /// Pages the host wrote.
+    pub fn host_pages(&self) -> u64 {
+        self.counters.host_pages
+    }
+
+    /// Pages programmed: for the host and by garbage collection.
+    pub fn flash_pages(&self) -> u64 {
+        self.counters.flash_pages()
+    }
+
+    /// Write amplification: flash pages / host pages; `None` when the host wrote nothing.
+    pub fn waf(&self) -> Option<f64> {
+        ratio(self.flash_pages(), self.host_pages())
+    }
+
+    /// Write amplification of the steady part, after the first third of the host writes.
+    pub fn steady_waf(&self) -> Option<f64> {
+        ratio(
+            self.flash_pages() - self.steady_start.flash_pages,
+            self.host_pages() - self.steady_start.host_pages,
+        )
+    }
+
+    /// Share of the host pages that went to S0; `None` when the host wrote nothing.
+    pub fn default_stream_share(&self) -> Option<f64> {
+        ratio(self.streams[0].host_pages, self.host_pages())
+    }
+
+    /// Host pages simulated per second; `None` when nothing was.
+    pub fn pages_per_second(&self) -> Option<f64> {
+        let seconds = self.simulation_time.as_secs_f64();
+        (self.host_pages() > 0 && seconds > 0.0).then(|| self.host_pages() as f64 / seconds)
+    }
+
+    /// A fact of the scheme by name.
+    pub fn fact(&self, name: &str) -> Option<u64> {
+        self.facts.iter().find(|(n, _)| *n == name).map(|&(_, value)| value)
+    }
+}
+
+fn ratio(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
+}
+
+/// One scheme writing into one device.
+pub(crate) struct Lane {
+    info: &'static SchemeInfo,
+    scheme: Box<dyn Scheme>,
+    ssd: Ssd,
+    settings: DeviceSettings,
+    prefill_pages: u64,
+    host_pages: u64,
+    checkpoints: Checkpoints,
+    stream_host_pages: Vec<u64>,
+    stream_lifetimes: Vec<Lifetimes>,
+    /// Stream of each page's last write; says nothing about pages that are not alive.
+    stream_of_page: Vec<u8>,
+    /// Pages by context, then stream.
+    context_pages: Vec<u64>,
+    placements: Vec<Placement>,
+    simulation_time: Duration,
+}
+
+impl Lane {
+    /// A lane that has seen nothing; `ssd` is prefilled with `prefill_pages` and counts from here on.
+    pub fn new(info: &'static SchemeInfo, scheme: Box<dyn Scheme>, ssd: Ssd, settings: DeviceSettings, prefill_pages: u64) -> Lane {
+        let streams = usize::from(settings.streams);
+        Lane {
+            info,
+            scheme,
+            ssd,
+            prefill_pages,
+            host_pages: 0,
+            checkpoints: Checkpoints::default(),
+            stream_host_pages: vec![0; streams],
+            stream_lifetimes: vec![Lifetimes::new(Precision::PerMille); streams],
+            stream_of_page: vec![0; settings.logical_pages as usize],
+            context_pages: Vec::new(),
+            placements: Vec::new(),
+            simulation_time: Duration::ZERO,
+            settings,
+        }
+    }
+
+    /// Runs a batch. Its events are legal: the replay has checked them.
+    pub fn run(&mut self, batch: &Prepared, tables: &Tables) {
+        let begin = Instant::now();
+        debug_assert_eq!(self.host_pages, batch.now, "every lane sees every write");
+        for (index, event) in batch.events.iter().enumerate() {
+            if let Some(later) = batch.events.get(index + PREFETCH_EVENTS) {
+                self.ssd.prefetch(LogicalPage(later.lba.0));
+            }
+            match event.op {
+                Op::Write => self.write(event, batch.ended_by(index), tables),
+                Op::Discard | Op::WriteZeroes => {
+                    self.scheme.discard(event, self.host_pages, tables);
+                    self.end(batch.ended_by(index));
+                    self.ssd
+                        .discard(LogicalPage(event.lba.0), u64::from(event.pages))
+                        .expect("the replay has checked the address");
+                }
+                Op::Read | Op::Flush => {}
+            }
+        }
+        self.simulation_time += begin.elapsed();
+    }
+
+    fn write(&mut self, event: &Event, ended: &[Ended], tables: &Tables) {
+        self.end(ended);
+        let mut placements = std::mem::take(&mut self.placements);
+        placements.clear();
+        self.scheme.place(event, self.host_pages, tables, &mut placements);
+        let placed: u64 = placements.iter().map(|p| u64::from(p.pages)).sum();
+        assert_eq!(placed, u64::from(event.pages), "{} placed another number of pages", self.info.name);
+        let mut first = event.lba.0;
+        for placement in &placements {
+            self.write_run(first, placement, event.context);
+            first += u64::from(placement.pages);
+        }
+        self.placements = placements;
+    }
+
+    fn write_run(&mut self, first: u64, placement: &Placement, context: ContextId) {
+        let Placement { pages, stream } = *placement;
+        let streams = self.stream_host_pages.len();
+        assert!(usize::from(stream.0) < streams, "{} chose {stream:?} of {streams}", self.info.name);
+        self.stream_host_pages[usize::from(stream.0)] += u64::from(pages);
+        self.stream_of_page[first as usize..][..pages as usize].fill(stream.0);
+        let slot = context.0 as usize * streams;
+        if slot >= self.context_pages.len() {
+            self.context_pages.resize(slot + streams, 0);
+        }
+        self.context_pages[slot + usize::from(stream.0)] += u64::from(pages);
+        let (mut next, until) = (first, first + u64::from(pages));
+        while next < until {
+            let to_checkpoint = self.checkpoints.pages_to_next(self.host_pages);
+            let step = (until - next).min(to_checkpoint);
+            self.ssd
+                .write(LogicalPage(next), step as u32, StreamId(stream.0))
+                .expect("the replay has checked the address, the assertion above the stream");
+            next += step;
+            self.host_pages += step;
+            if step == to_checkpoint {
+                self.checkpoints.reach(self.ssd.counters().flash_pages());
+            }
+        }
+    }
+
+    /// Counts ended lifetimes for the streams that the pages had been written to.
+    fn end(&mut self, ended: &[Ended]) {
+        for run in ended {
+            let streams = &self.stream_of_page[run.first as usize..][..run.pages as usize];
+            let mut index = 0;
+            for same in streams.chunk_by(|a, b| !run.falling && a == b) {
+                let lifetime = run.lifetime_at(index);
+                self.stream_lifetimes[usize::from(same[0])].record(lifetime, same.len() as u64);
+                index += same.len() as u32;
+            }
+        }
+    }
+
+    pub fn result(&self) -> LaneResult {
+        let counters = self.ssd.counters();
+        assert_eq!(counters.host_pages, self.host_pages, "the device counts what the lane wrote");
+        let streams = self.stream_host_pages.len();
+        let stream = |index: usize| StreamResult {
+            stream: Stream(index as u8),
+            host_pages: self.stream_host_pages[index],
+            gc_pages: counters.streams[index].gc_pages,
+            lifetimes: self.stream_lifetimes[index].clone(),
+        };
+        LaneResult {
+            scheme: self.info.name,
+            knows_future: self.info.needs_future(),
+            settings: self.settings.clone(),
+            geometry: *self.ssd.geometry(),
+            prefill_pages: self.prefill_pages,
+            counters: counters.clone(),
+            free_superblocks: self.ssd.free_superblocks(),
+            steady_start: self.checkpoints.steady_start(self.host_pages),
+            streams: (0..streams).map(stream).collect(),
+            facts: self.scheme.facts(),
+            stream_of_context: self.context_pages.chunks(streams).map(heaviest_stream).collect(),
+            simulation_time: self.simulation_time,
+        }
+    }
+}
+
+/// The first stream with most pages; `None` when there are none.
+fn heaviest_stream(pages: &[u64]) -> Option<Stream> {
+    let most = *pages.iter().max()?;
+    (most > 0).then(|| Stream(pages.iter().position(|&p| p == most).expect("it is the maximum") as u8))
+}

@@ -1,0 +1,195 @@
+//! Drives events through schemes into devices: all lanes see each batch, in parallel.
+//!
+//! A live capture and a trace on disk come through the same door, [`Replay::feed`]. A batch is
+//! checked whole before any lane sees it, so after an error every lane stands at the end of the
+//! batch before.
+//!
+//! Logical time before an event is the number of host pages written by the events before it.
+//!
+//! Determinism: a lane depends on the events, its own specification and nothing else. Results are
+//! bit-identical alone or beside others, in any cut into batches, with any number of threads.
+
+use pcstream_placement::SchemeParams;
+use pcstream_ssd::{DeviceSettings, LogicalPage, Ssd};
+use pcstream_trace::{Batch, ContextId, Event, Extent, Op, Tables};
+use rayon::prelude::*;
+
+use crate::error::ReplayError;
+use crate::lane::{Lane, LaneResult, Prepared};
+use crate::liveness::{Liveness, MAX_CONTEXT, MAX_TIME};
+use crate::writers::Writers;
+
+/// What a lane is made of.
+#[derive(Clone, Debug)]
+pub struct LaneSpec {
+    /// The scheme, by its name in the registry of `pcstream-placement`.
+    pub scheme: String,
+    /// Its parameters; the future, if it looks ahead. Their number of streams is the device's.
+    pub params: SchemeParams,
+    /// The device. All lanes of a replay have the same number of logical pages.
+    pub device: DeviceSettings,
+}
+
+/// A running comparison of schemes on one trace.
+pub struct Replay {
+    lanes: Vec<Lane>,
+    tables: Tables,
+    liveness: Liveness,
+    writers: Writers,
+    logical_pages: u64,
+}
+
+impl Replay {
+    /// Makes every lane's device, prefills it with `prefill` (written once, sequentially, to S0, not
+    /// counted) and starts counting.
+    pub fn new(lanes: &[LaneSpec], prefill: &[Extent]) -> Result<Replay, ReplayError> {
+        let logical_pages = lanes.first().ok_or(ReplayError::NoLanes)?.device.logical_pages;
+        if let Some(other) = lanes.iter().map(|l| l.device.logical_pages).find(|&p| p != logical_pages) {
+            return Err(ReplayError::LogicalPages { first: logical_pages, other });
+        }
+        check_prefill(prefill, logical_pages)?;
+        let lanes: Result<Vec<Lane>, ReplayError> =
+            lanes.par_iter().map(|spec| make_lane(spec, prefill)).collect();
+        Ok(Replay {
+            lanes: lanes?,
+            tables: Tables::default(),
+            liveness: Liveness::new(logical_pages),
+            writers: Writers::default(),
+            logical_pages,
+        })
+    }
+
+    /// Runs the next piece of the trace through all lanes.
+    pub fn feed(&mut self, batch: &Batch) -> Result<(), ReplayError> {
+        self.check(batch)?;
+        self.tables.absorb(batch);
+        self.writers.count_tables(batch);
+        let prepared = self.prepare(&batch.events);
+        let tables = &self.tables;
+        self.lanes.par_iter_mut().for_each(|lane| lane.run(&prepared, tables));
+        Ok(())
+    }
+
+    /// What the trace contained so far, by context and in total.
+    pub fn writers(&self) -> &Writers {
+        &self.writers
+    }
+
+    /// Contexts and files seen so far.
+    pub fn tables(&self) -> &Tables {
+        &self.tables
+    }
+
+    /// Results so far, in the order of the lanes given.
+    pub fn results(&self) -> Vec<LaneResult> {
+        self.lanes.iter().map(Lane::result).collect()
+    }
+
+    /// Ends the lifetimes that the events end, and counts what is the same for every lane.
+    fn prepare<'a>(&mut self, events: &'a [Event]) -> Prepared<'a> {
+        let begin = self.writers.totals().host_pages;
+        let (mut ended, mut ended_until) = (Vec::new(), Vec::with_capacity(events.len()));
+        for event in events {
+            let (from, now) = (ended.len(), self.writers.totals().host_pages);
+            match event.op {
+                Op::Write => self.liveness.write(event.lba.0, event.pages, event.context, now, &mut ended),
+                Op::Discard | Op::WriteZeroes => {
+                    self.liveness.discard(event.lba.0, event.pages, now, &mut ended)
+                }
+                Op::Read | Op::Flush => {}
+            }
+            self.writers.count(event, &ended[from..]);
+            ended_until.push(ended.len());
+        }
+        Prepared { events, ended, ended_until, now: begin }
+    }
+
+    fn check(&self, batch: &Batch) -> Result<(), ReplayError> {
+        let contexts = self.tables.contexts().len();
+        for (expected, context) in (contexts + 1..).zip(&batch.contexts) {
+            check_id("contexts", context.id.0, expected)?;
+        }
+        let files = self.tables.files().len();
+        for (expected, file) in (files + 1..).zip(&batch.files) {
+            check_id("files", file.id.0, expected)?;
+        }
+        let known = (contexts + batch.contexts.len(), files + batch.files.len());
+        let mut written = self.writers.totals().host_pages;
+        for (number, event) in (self.writers.totals().events..).zip(&batch.events) {
+            check_event(number, event, self.logical_pages, known)?;
+            written += if event.op == Op::Write { u64::from(event.pages) } else { 0 };
+            if written > MAX_TIME {
+                return Err(ReplayError::TooLarge { event: number, what: "pages of host writes", limit: MAX_TIME });
+            }
+        }
+        Ok(())
+    }
+}
+
+fn check_id(table: &'static str, found: u32, expected: usize) -> Result<(), ReplayError> {
+    if found as usize == expected { Ok(()) } else { Err(ReplayError::TableOrder { table, found, expected }) }
+}
+
+fn check_event(
+    number: u64,
+    event: &Event,
+    logical_pages: u64,
+    (contexts, files): (usize, usize),
+) -> Result<(), ReplayError> {
+    let (op, lba, pages) = (event.op.name(), event.lba.0, event.pages);
+    if event.op == Op::Flush {
+        return Ok(());
+    }
+    if pages == 0 {
+        return Err(ReplayError::NoPages { event: number, op, lba });
+    }
+    if lba.checked_add(u64::from(pages)).is_none_or(|end| end > logical_pages) {
+        return Err(ReplayError::BeyondDevice { event: number, op, lba, pages, logical_pages });
+    }
+    let ContextId(context) = event.context;
+    if context as usize > contexts {
+        return Err(ReplayError::UnknownContext { event: number, context: event.context, known: contexts });
+    }
+    if context > MAX_CONTEXT {
+        return Err(ReplayError::TooLarge { event: number, what: "contexts", limit: u64::from(MAX_CONTEXT) });
+    }
+    if event.file.0 as usize > files {
+        return Err(ReplayError::UnknownFile { event: number, file: event.file.0, known: files });
+    }
+    Ok(())
+}
+
+/// Extents inside the device, none empty, none twice.
+fn check_prefill(prefill: &[Extent], logical_pages: u64) -> Result<(), ReplayError> {
+    let mut sorted: Vec<(u64, u64)> = prefill.iter().map(|e| (e.lba.0, e.pages)).collect();
+    sorted.sort_unstable();
+    let mut end = 0;
+    for (first, pages) in sorted {
+        let fault = |problem: String| Err(ReplayError::Prefill { first, pages, problem });
+        match first.checked_add(pages) {
+            _ if pages == 0 => return fault("it is empty".into()),
+            Some(until) if until <= logical_pages => {
+                if first < end {
+                    return fault(format!("it overlaps the extent that ends at page {end}"));
+                }
+                end = until;
+            }
+            _ => return fault(format!("the device has {logical_pages} logical pages")),
+        }
+    }
+    Ok(())
+}
+
+fn make_lane(spec: &LaneSpec, prefill: &[Extent]) -> Result<Lane, ReplayError> {
+    let mut params = spec.params.clone();
+    params.streams = spec.device.streams;
+    let info = pcstream_placement::find(&spec.scheme)?;
+    let scheme = info.build(&params)?;
+    let mut ssd = Ssd::new(&spec.device)?;
+    for extent in prefill {
+        ssd.prefill(LogicalPage(extent.lba.0), extent.pages).expect("extents have been checked");
+    }
+    ssd.start_counting();
+    let prefill_pages = prefill.iter().map(|e| e.pages).sum();
+    Ok(Lane::new(info, scheme, ssd, spec.device.clone(), prefill_pages))
+}

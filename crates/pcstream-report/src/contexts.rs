@@ -1,0 +1,131 @@
+//! Program contexts as text: who wrote what, how long it lived, and where the scheme put it.
+
+use std::fmt::Write;
+
+use pcstream_trace::{Context, Kind, Unwind};
+
+use crate::human::{page_bytes, percent};
+use crate::schemes::{loss_lines, origin};
+use crate::symbols::{call_paths, file_name};
+use crate::table::{Side, columns};
+use crate::{ContextRow, Simulation};
+
+/// Longest call path or label printed, in characters.
+const PATH_WIDTH: usize = 110;
+
+/// The whole result of `contexts` as text: the `limit` heaviest.
+pub fn text(simulation: &Simulation, rows: &[ContextRow], limit: usize) -> String {
+    let mut out = origin(simulation).join("\n");
+    out.push_str("\n\n");
+    out += &table(simulation, rows, limit);
+    loss_lines(&simulation.about.trace).iter().for_each(|line| _ = writeln!(out, "{line}"));
+    out
+}
+
+/// The table alone, as it follows the schemes in `run`. The streams are those of the lane that the
+/// rows were made with.
+pub fn table(simulation: &Simulation, rows: &[ContextRow], limit: usize) -> String {
+    let shown = &rows[..rows.len().min(limit)];
+    let known: Vec<&Context> = shown.iter().filter_map(|row| row.context).collect();
+    let mut paths = call_paths(&known).into_iter();
+    let header = ["context", "written", "share", "life p50", "alive", "stream", "program", "kind", "most to", "call path, innermost first"];
+    let mut cells = vec![header.map(str::to_owned).to_vec()];
+    for row in shown {
+        let path = row.context.map_or(String::new(), |_| paths.next().expect("one path per known context"));
+        cells.push(line(row, &path));
+    }
+    let right = [Side::Right; 5];
+    let sides: Vec<Side> = std::iter::once(Side::Left).chain(right).chain([Side::Left; 4]).collect();
+    let mut out = columns(&cells, &sides).join("\n");
+    out.push('\n');
+    if rows.len() > shown.len() {
+        let rest: u64 = rows[shown.len()..].iter().map(|r| r.writer.pages()).sum();
+        _ = writeln!(out, "{} more wrote {}", rows.len() - shown.len(), page_bytes(rest));
+    }
+    if rows.is_empty() {
+        out = "No context wrote anything.\n".to_owned();
+    } else {
+        let total = page_bytes(simulation.writers.totals().host_pages);
+        _ = writeln!(out, "life p50: what the host wrote (of {total} in all) until half of the pages that died were dead");
+    }
+    out
+}
+
+fn line(row: &ContextRow, path: &str) -> Vec<String> {
+    let writer = row.writer;
+    let life = writer.lifetimes.quartiles().map_or("-".to_owned(), |q| page_bytes(q.p50));
+    let (kind, kind_pages) = heaviest_kind(&writer.pages_by_kind);
+    let kind = if kind_pages == writer.pages() { kind.to_owned() } else { format!("{kind}+") };
+    let file = row.files.first().map_or("-", |(path, _)| file_name(path));
+    vec![
+        row.context.map_or("(unknown)".to_owned(), |c| c.signature.to_string()),
+        page_bytes(writer.pages()),
+        percent(row.share),
+        life,
+        percent(writer.alive_pages() as f64 / writer.pages() as f64),
+        row.stream.map_or("-".to_owned(), |s| format!("S{}", s.0)),
+        row.context.map_or("-".to_owned(), program),
+        kind,
+        if file.is_empty() { "-".to_owned() } else { clipped(file, 32) },
+        clipped(&row.context.map_or(String::new(), |c| called(c, path)), PATH_WIDTH),
+    ]
+}
+
+/// The executable's name; the thread's name behind it where that says more.
+fn program(context: &Context) -> String {
+    let executable = file_name(&context.executable);
+    // The kernel keeps 15 characters of a thread's name.
+    let same = context.comm.is_empty() || executable.starts_with(&context.comm);
+    let text = if same { executable.to_owned() } else { format!("{executable} ({})", context.comm) };
+    clipped(&text, 40)
+}
+
+fn called(context: &Context, path: &str) -> String {
+    match context.unwind {
+        Unwind::Label => "(label)".to_owned(),
+        _ if path.is_empty() => context.entry.clone(),
+        _ if context.entry.is_empty() => path.to_owned(),
+        _ => format!("{} < {path}", context.entry),
+    }
+}
+
+fn heaviest_kind(pages: &[u64; Kind::ALL.len()]) -> (&'static str, u64) {
+    // The first of equals: `max_by_key` would give the last.
+    let (kind, pages) = Kind::ALL.iter().zip(pages).rev().max_by_key(|(_, pages)| **pages).expect("there are kinds");
+    (kind.name(), *pages)
+}
+
+/// At most `width` characters, with `~` where something was cut off.
+fn clipped(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    text.chars().take(width - 1).chain(['~']).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clipping_counts_characters() {
+        assert_eq!(clipped("abc", 3), "abc");
+        assert_eq!(clipped("\u{e4}bcd", 3), "\u{e4}b~");
+    }
+
+    #[test]
+    fn the_heaviest_kind_wins_and_the_first_of_equals() {
+        assert_eq!(heaviest_kind(&[1, 5, 0, 0, 0, 5]), ("journal", 5));
+    }
+
+    #[test]
+    fn thread_names_are_shown_when_they_say_more() {
+        let named = |executable: &str, comm: &str| {
+            program(&Context { executable: executable.into(), comm: comm.into(), ..Context::default() })
+        };
+        assert_eq!(named("/usr/bin/db_bench", "db_bench"), "db_bench");
+        assert_eq!(named("/usr/bin/db_bench", "rocksdb:low"), "db_bench (rocksdb:low)");
+        assert_eq!(named("/usr/libexec/a-very-long-executable", "a-very-long-exe"), "a-very-long-executable");
+        assert_eq!(named("hot", ""), "hot");
+    }
+}

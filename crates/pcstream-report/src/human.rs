@@ -1,0 +1,97 @@
+//! Numbers for people. JSON has them exact; here three digits are enough.
+
+use pcstream_trace::PAGE_BYTES;
+
+/// A count with a decimal suffix: `0`, `999`, `12.3 k`, `4.56 M`.
+pub fn count(value: u64) -> String {
+    scaled(value as f64, 1000.0, &["", " k", " M", " G", " T", " P", " E"])
+}
+
+/// Bytes with a binary suffix: `4.00 KiB`, `1.25 GiB`.
+pub fn bytes(value: u64) -> String {
+    scaled(value as f64, 1024.0, &[" B", " KiB", " MiB", " GiB", " TiB", " PiB", " EiB"])
+}
+
+/// Pages as bytes.
+pub fn page_bytes(pages: u64) -> String {
+    bytes(pages.saturating_mul(PAGE_BYTES))
+}
+
+/// A share as a percentage: `0 %`, `0.23 %`, `12.5 %`, `100 %`.
+pub fn percent(share: f64) -> String {
+    let value = share * 100.0;
+    // What rounds to 100 without being 100 says so: "100 %" means all of it.
+    if value < 100.0 && value >= 99.95 {
+        return "> 99.9 %".to_owned();
+    }
+    if value > 0.0 && value < 0.01 {
+        return "< 0.01 %".to_owned();
+    }
+    match value {
+        0.0 | 100.0 => format!("{value:.0} %"),
+        v if v < 10.0 => format!("{v:.2} %"),
+        v => format!("{v:.1} %"),
+    }
+}
+
+/// A WAF or another ratio near 1; `-` where there is none.
+pub fn ratio(value: Option<f64>) -> String {
+    value.map_or("-".to_owned(), |v| format!("{v:.3}"))
+}
+
+fn scaled(value: f64, base: f64, suffixes: &[&str]) -> String {
+    let (mut value, mut index) = (value, 0);
+    // 999.6 would print as "1000": the next suffix begins where rounding does.
+    while value >= base - 0.5 && index + 1 < suffixes.len() {
+        value /= base;
+        index += 1;
+    }
+    match (index, value) {
+        (0, v) => format!("{v:.0}{}", suffixes[0]),
+        (_, v) if v < 9.995 => format!("{v:.2}{}", suffixes[index]),
+        (_, v) if v < 99.95 => format!("{v:.1}{}", suffixes[index]),
+        (_, v) => format!("{v:.0}{}", suffixes[index]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts() {
+        let cases = [
+            (0, "0"),
+            (999, "999"),
+            (1_000, "1.00 k"),
+            (12_345, "12.3 k"),
+            (999_400, "999 k"),
+            (999_600, "1.00 M"),
+            (9_996_000, "10.0 M"),
+            (u64::MAX, "18.4 E"),
+        ];
+        cases.iter().for_each(|&(n, text)| assert_eq!(count(n), text));
+    }
+
+    #[test]
+    fn sizes() {
+        assert_eq!(bytes(4096), "4.00 KiB");
+        assert_eq!(page_bytes(1 << 18), "1.00 GiB");
+        assert_eq!(page_bytes(u64::MAX), "16.0 EiB");
+    }
+
+    #[test]
+    fn shares_do_not_claim_all_or_nothing() {
+        let cases = [
+            (0.0, "0 %"),
+            (0.0000001, "< 0.01 %"),
+            (0.0023, "0.23 %"),
+            (0.125, "12.5 %"),
+            (0.99999, "> 99.9 %"),
+            (1.0, "100 %"),
+        ];
+        cases.iter().for_each(|&(share, text)| assert_eq!(percent(share), text));
+        assert_eq!(ratio(None), "-");
+        assert_eq!(ratio(Some(1.23456)), "1.235");
+    }
+}

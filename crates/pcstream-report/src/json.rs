@@ -1,0 +1,361 @@
+//! Results for programs: one documented schema (docs/command-line.md). Fields are added, never
+//! renamed or removed.
+//!
+//! Units: pages of 4 KiB; lifetimes in pages written by the host; shares from 0 to 1. A number that
+//! does not exist (the WAF of a trace without writes, the lifetime of a stream where nothing ended)
+//! is null, never 0.
+
+use std::collections::BTreeMap;
+
+use pcstream_replay::{LaneResult, Lifetimes, StreamResult};
+use pcstream_trace::{Context, Frame, Kind};
+use serde::Serialize;
+
+use crate::{About, ContextRow, Simulation};
+
+/// The result of `simulate` and `run`.
+#[derive(Clone, Debug, Serialize)]
+pub struct SimulationJson {
+    /// Version of pcstream.
+    pub pcstream: String,
+    /// Seed of everything that draws random numbers.
+    pub seed: u64,
+    /// What was replayed.
+    pub trace: TraceJson,
+    /// The device, the same for every result but for its GC destination.
+    pub device: DeviceJson,
+    /// By scheme and GC destination.
+    pub results: Vec<ResultJson>,
+    /// The contexts, heaviest first; filled by `run`, empty in `simulate`.
+    pub contexts: Vec<ContextJson>,
+}
+
+/// The result of `contexts`.
+#[derive(Clone, Debug, Serialize)]
+pub struct ContextsJson {
+    /// Version of pcstream.
+    pub pcstream: String,
+    /// Seed of everything that draws random numbers.
+    pub seed: u64,
+    /// What was replayed.
+    pub trace: TraceJson,
+    /// The scheme whose streams are shown.
+    pub scheme: String,
+    /// Streams of the device, S0 included.
+    pub streams: u8,
+    /// The contexts, heaviest first.
+    pub contexts: Vec<ContextJson>,
+}
+
+/// A trace.
+#[derive(Clone, Debug, Serialize)]
+pub struct TraceJson {
+    /// Where it was read from; empty when nothing was kept.
+    pub path: String,
+    /// Digest of its events.
+    pub id: String,
+    /// The traced command, word by word.
+    pub command: Vec<String>,
+    /// Events of every operation that were replayed.
+    pub events: u64,
+    /// Pages written.
+    pub host_pages: u64,
+    /// Pages discarded.
+    pub discarded_pages: u64,
+    /// Pages set to zero; the model treats them as discarded.
+    pub zeroed_pages: u64,
+    /// Pages read.
+    pub read_pages: u64,
+    /// Program contexts in its table.
+    pub contexts: u64,
+    /// Files in its table.
+    pub files: u64,
+    /// Share of the written file data whose context is known; 1 when there was none.
+    pub context_coverage: f64,
+    /// Requests that the capture dropped.
+    pub lost_events: u64,
+    /// Every loss counter of the capture, by cause.
+    pub losses: BTreeMap<String, u64>,
+    /// False when the recorder did not finish the trace.
+    pub complete: bool,
+    /// What made reading it end early; null for a whole trace.
+    pub damage: Option<String>,
+}
+
+/// A device.
+#[derive(Clone, Debug, Serialize)]
+pub struct DeviceJson {
+    /// U.
+    pub logical_pages: u64,
+    /// T.
+    pub physical_pages: u64,
+    /// Pages of a superblock.
+    pub superblock_pages: u32,
+    /// Number of superblocks.
+    pub superblocks: u32,
+    /// Sf = (T-U)/T.
+    pub spare_factor: f64,
+    /// OP = (T-U)/U.
+    pub overprovisioning: f64,
+    /// Streams, S0 included.
+    pub streams: u8,
+    /// Victim policy.
+    pub victim: String,
+    /// Pages written before counting.
+    pub prefill_pages: u64,
+}
+
+/// One scheme on one device.
+#[derive(Clone, Debug, Serialize)]
+pub struct ResultJson {
+    /// Name of the scheme.
+    pub scheme: String,
+    /// `own`, `internal` or `shared`.
+    pub gc_destination: String,
+    /// Whether the scheme was given the future.
+    pub knows_future: bool,
+    /// Pages the host wrote.
+    pub host_pages: u64,
+    /// Pages programmed.
+    pub flash_pages: u64,
+    /// Pages copied by garbage collection.
+    pub gc_pages: u64,
+    /// Superblocks erased.
+    pub erases: u64,
+    /// Flash pages / host pages.
+    pub waf: Option<f64>,
+    /// The same after the first third of the host writes.
+    pub steady_waf: Option<f64>,
+    /// Host pages written before the steady part began.
+    pub steady_from_host_pages: u64,
+    /// Share of the host pages on S0.
+    pub default_stream_share: Option<f64>,
+    /// Times that the scheme regrouped its contexts; 0 for schemes that have none.
+    pub reclusterings: u64,
+    /// Host pages simulated per second, reading the trace excluded. The only field that depends on
+    /// the machine.
+    pub pages_per_second: Option<f64>,
+    /// Superblocks that are free (erased and not open) at the end.
+    pub free_superblocks: u32,
+    /// Superblocks that can be open at once.
+    pub open_superblocks: u32,
+    /// What is left of the spare factor when all streams and internal streams are open.
+    pub worst_case_spare_factor: f64,
+    /// GC copies that belong to no stream any more (GC destination `shared`).
+    pub shared_gc_pages: u64,
+    /// Victims by share of valid pages: none, then in steps of 5 %.
+    pub victim_validity: Vec<u64>,
+    /// What the scheme says about itself.
+    pub facts: BTreeMap<&'static str, u64>,
+    /// By stream, from S0 on.
+    pub streams: Vec<StreamJson>,
+}
+
+/// One external stream.
+#[derive(Clone, Debug, Serialize)]
+pub struct StreamJson {
+    /// Its number.
+    pub stream: u8,
+    /// Pages the host wrote to it.
+    pub host_pages: u64,
+    /// Copies of its pages.
+    pub gc_pages: u64,
+    /// Lifetimes of the pages written to it that ended.
+    pub lifetime_pages: Option<LifetimeJson>,
+    /// How many pages written to it have ended.
+    pub ended_pages: u64,
+}
+
+/// Quartiles of lifetimes.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct LifetimeJson {
+    /// First quartile.
+    pub p25: u64,
+    /// Median.
+    pub p50: u64,
+    /// Third quartile.
+    pub p75: u64,
+}
+
+/// One program context.
+#[derive(Clone, Debug, Serialize)]
+pub struct ContextJson {
+    /// Index in the trace's table; 0 for writes whose context is not known.
+    pub id: u32,
+    /// Identity across runs, 16 hexadecimal digits; null for writes without a context.
+    pub signature: Option<String>,
+    /// Path of the executable.
+    pub executable: String,
+    /// Thread name when first seen.
+    pub comm: String,
+    /// Entry into the kernel.
+    pub entry: String,
+    /// How the call path was obtained.
+    pub unwind: &'static str,
+    /// Pages written.
+    pub pages: u64,
+    /// Share of all pages written.
+    pub share: f64,
+    /// Pages by kind, kinds that occurred.
+    pub kinds: BTreeMap<&'static str, u64>,
+    /// Lifetimes that ended.
+    pub lifetime_pages: Option<LifetimeJson>,
+    /// Pages neither overwritten nor discarded at the end.
+    pub alive_pages: u64,
+    /// The stream that got most of its pages.
+    pub stream: Option<u8>,
+    /// The files it wrote most, heaviest first.
+    pub files: Vec<FileJson>,
+    /// The call path, innermost first.
+    pub frames: Vec<FrameJson>,
+}
+
+/// A file that a context wrote.
+#[derive(Clone, Debug, Serialize)]
+pub struct FileJson {
+    /// Path below the mount point; empty when it had no name.
+    pub path: String,
+    /// Pages that the context wrote to it.
+    pub pages: u64,
+}
+
+/// One return address.
+#[derive(Clone, Debug, Serialize)]
+pub struct FrameJson {
+    /// Path of the mapped file.
+    pub module: String,
+    /// Its build id, empty when it has none.
+    pub build_id: String,
+    /// Offset in the file.
+    pub offset: u64,
+    /// Function name, empty when stripped.
+    pub symbol: String,
+}
+
+/// The result of `simulate` or `run` for programs. `contexts` may be empty.
+pub fn simulation(simulation: &Simulation, contexts: &[ContextRow]) -> SimulationJson {
+    SimulationJson {
+        pcstream: simulation.about.version.clone(),
+        seed: simulation.about.seed,
+        trace: trace(simulation),
+        device: device(&simulation.results[0]),
+        results: simulation.results.iter().map(result).collect(),
+        contexts: contexts.iter().map(context).collect(),
+    }
+}
+
+/// The result of `contexts` for programs; the streams are those of the first lane.
+pub fn contexts(simulation: &Simulation, rows: &[ContextRow]) -> ContextsJson {
+    let lane = &simulation.results[0];
+    ContextsJson {
+        pcstream: simulation.about.version.clone(),
+        seed: simulation.about.seed,
+        trace: trace(simulation),
+        scheme: lane.scheme.to_owned(),
+        streams: lane.settings.streams,
+        contexts: rows.iter().map(context).collect(),
+    }
+}
+
+fn trace(simulation: &Simulation) -> TraceJson {
+    let About { trace, .. } = &simulation.about;
+    let totals = simulation.writers.totals();
+    TraceJson {
+        path: trace.path.clone(),
+        id: trace.id.clone(),
+        command: trace.command.clone(),
+        events: totals.events,
+        host_pages: totals.host_pages,
+        discarded_pages: totals.discarded_pages,
+        zeroed_pages: totals.zeroed_pages,
+        read_pages: totals.read_pages,
+        contexts: totals.contexts,
+        files: totals.files,
+        context_coverage: simulation.writers.context_coverage(),
+        lost_events: trace.losses.get("events").copied().unwrap_or(0),
+        losses: trace.losses.clone(),
+        complete: trace.complete,
+        damage: trace.damage.clone(),
+    }
+}
+
+fn device(lane: &LaneResult) -> DeviceJson {
+    let geometry = &lane.geometry;
+    DeviceJson {
+        logical_pages: geometry.logical_pages(),
+        physical_pages: geometry.physical_pages(),
+        superblock_pages: geometry.superblock_pages(),
+        superblocks: geometry.superblocks(),
+        spare_factor: geometry.spare_factor(),
+        overprovisioning: geometry.overprovisioning(),
+        streams: geometry.streams(),
+        victim: lane.settings.victim.to_string(),
+        prefill_pages: lane.prefill_pages,
+    }
+}
+
+fn result(lane: &LaneResult) -> ResultJson {
+    ResultJson {
+        scheme: lane.scheme.to_owned(),
+        gc_destination: lane.settings.gc_destination.name().to_owned(),
+        knows_future: lane.knows_future,
+        host_pages: lane.host_pages(),
+        flash_pages: lane.flash_pages(),
+        gc_pages: lane.counters.gc_pages,
+        erases: lane.counters.erases,
+        waf: lane.waf(),
+        steady_waf: lane.steady_waf(),
+        steady_from_host_pages: lane.steady_start.host_pages,
+        default_stream_share: lane.default_stream_share(),
+        reclusterings: lane.fact("reclusterings").unwrap_or(0),
+        pages_per_second: lane.pages_per_second(),
+        free_superblocks: lane.free_superblocks,
+        open_superblocks: lane.geometry.open_superblocks(),
+        worst_case_spare_factor: lane.geometry.worst_case_spare_factor(),
+        shared_gc_pages: lane.counters.shared_gc_pages,
+        victim_validity: lane.counters.victim_validity.to_vec(),
+        facts: lane.facts.iter().copied().collect(),
+        streams: lane.streams.iter().map(stream).collect(),
+    }
+}
+
+fn stream(stream: &StreamResult) -> StreamJson {
+    StreamJson {
+        stream: stream.stream.0,
+        host_pages: stream.host_pages,
+        gc_pages: stream.gc_pages,
+        lifetime_pages: lifetime(&stream.lifetimes),
+        ended_pages: stream.lifetimes.ended_pages(),
+    }
+}
+
+fn lifetime(lifetimes: &Lifetimes) -> Option<LifetimeJson> {
+    lifetimes.quartiles().map(|q| LifetimeJson { p25: q.p25, p50: q.p50, p75: q.p75 })
+}
+
+fn context(row: &ContextRow) -> ContextJson {
+    let unknown = Context::default();
+    let context = row.context.unwrap_or(&unknown);
+    let kinds = Kind::ALL.iter().zip(&row.writer.pages_by_kind).filter(|(_, pages)| **pages > 0);
+    ContextJson {
+        id: context.id.0,
+        signature: row.context.map(|c| c.signature.to_string()),
+        executable: context.executable.clone(),
+        comm: context.comm.clone(),
+        entry: context.entry.clone(),
+        unwind: context.unwind.name(),
+        pages: row.writer.pages(),
+        share: row.share,
+        kinds: kinds.map(|(kind, pages)| (kind.name(), *pages)).collect(),
+        lifetime_pages: lifetime(&row.writer.lifetimes),
+        alive_pages: row.writer.alive_pages(),
+        stream: row.stream.map(|s| s.0),
+        files: row.files.iter().map(|(path, pages)| FileJson { path: path.clone(), pages: *pages }).collect(),
+        frames: context.frames.iter().map(frame).collect(),
+    }
+}
+
+fn frame(frame: &Frame) -> FrameJson {
+    let Frame { module, build_id, offset, symbol } = frame.clone();
+    FrameJson { module, build_id, offset, symbol }
+}

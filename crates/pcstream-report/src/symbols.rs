@@ -1,0 +1,233 @@
+//! Names of call paths, short enough for a table.
+//!
+//! Idea: a function keeps its last two names without template arguments, parameters and compiler
+//! suffixes; frames of the C library say nothing and are skipped; of the rest, the innermost frame
+//! and those that tell a context from its neighbours are shown. RocksDB's flush and compaction share
+//! eight inner frames: showing only those would print the same line twice.
+//!
+//! Weakness: names are shortened by their text, not by a demangler's syntax tree; a name that does
+//! not look like C++ or Rust is shown as it is.
+
+use std::collections::HashMap;
+
+use pcstream_trace::{Context, Frame};
+
+/// Most frames shown of a call path.
+const SHOWN_FRAMES: usize = 3;
+
+/// The last two names of a function: `rocksdb::DBImpl::Flush<int>(bool) const [clone .cold]` is
+/// `DBImpl::Flush`.
+pub fn short_name(symbol: &str) -> String {
+    let bare = without_arguments(symbol);
+    let parts: Vec<&str> = bare.split("::").filter(|p| !p.is_empty() && !is_rust_hash(p)).collect();
+    let keep = parts.len().saturating_sub(2);
+    match parts[keep..].join("::") {
+        short if short.is_empty() => symbol.to_owned(),
+        short => short,
+    }
+}
+
+/// Removes `<...>`, `(...)` and what follows the parameters. `(anonymous namespace)` stays as `anon`,
+/// operators keep their names, Rust's `<T as Trait>::f` becomes `T::f`.
+fn without_arguments(symbol: &str) -> String {
+    let text = symbol.replace("(anonymous namespace)", "anon").replace("{{closure}}", "closure");
+    let text = match text.find("operator") {
+        // What follows `operator` may itself be brackets; its parameters are after them.
+        Some(at) if text[..at].ends_with("::") || at == 0 => return operator(&text, at),
+        _ => text,
+    };
+    let mut out = String::new();
+    let mut rest = text.as_str();
+    if let Some(after) = rest.strip_prefix('<')
+        && let Some(end) = closing(after)
+    {
+        let inner = after[..end].split(" as ").next().unwrap_or_default();
+        out.push_str(&without_arguments(inner));
+        rest = &after[end + 1..];
+    }
+    let mut depth = 0usize;
+    for c in rest.chars() {
+        match c {
+            '<' => depth += 1,
+            '>' => depth = depth.saturating_sub(1),
+            // Parameters, or a suffix such as ` [clone .cold]`, `.isra.0`, `.constprop.0`.
+            '(' | ' ' | '[' | '.' | '@' if depth == 0 && !out.is_empty() => break,
+            c if depth == 0 => out.push(c),
+            _ => {}
+        }
+    }
+    out
+}
+
+/// Index of the `>` that closes an angle bracket opened before `text`.
+fn closing(text: &str) -> Option<usize> {
+    let mut depth = 1usize;
+    for (index, c) in text.char_indices() {
+        match c {
+            '<' => depth += 1,
+            '>' => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return Some(index);
+        }
+    }
+    None
+}
+
+fn operator(text: &str, at: usize) -> String {
+    let name_end = at + "operator".len();
+    let sign_end = text[name_end..].strip_prefix("()").map(|_| name_end + 2);
+    let end = sign_end.or_else(|| text[name_end..].find('(').map(|i| name_end + i)).unwrap_or(text.len());
+    format!("{}{}", qualifier(&text[..at]), &text[at..end])
+}
+
+/// The names before an operator, without template arguments.
+fn qualifier(text: &str) -> String {
+    let mut depth = 0usize;
+    let keep = |c: &char| {
+        match c {
+            '<' => depth += 1,
+            '>' => {
+                depth = depth.saturating_sub(1);
+                return false;
+            }
+            _ => {}
+        }
+        depth == 0
+    };
+    text.chars().filter(keep).collect()
+}
+
+/// `h` and 16 hexadecimal digits, which rustc appends to names.
+fn is_rust_hash(part: &str) -> bool {
+    part.len() == 17 && part.starts_with('h') && part[1..].bytes().all(|b| b.is_ascii_hexdigit())
+}
+
+/// A frame as a name: the function, or module+offset where the code is stripped.
+pub fn frame_name(frame: &Frame) -> String {
+    if frame.symbol.is_empty() {
+        format!("{}+{:#x}", file_name(&frame.module), frame.offset)
+    } else {
+        short_name(&frame.symbol)
+    }
+}
+
+/// The last component of a path.
+pub fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// Whether a frame lies in a library that every writer passes through.
+fn is_wrapper(frame: &Frame) -> bool {
+    const LIBRARIES: [&str; 8] =
+        ["libc.", "libc-", "libpthread", "ld-linux", "ld-musl", "libstdc++", "linux-vdso", "[vdso]"];
+    let module = file_name(&frame.module);
+    LIBRARIES.iter().any(|library| module.starts_with(library))
+}
+
+/// Names worth showing of a call path, innermost first, without repetitions in a row.
+fn interesting(context: &Context) -> Vec<String> {
+    let pick = |skip: bool| -> Vec<String> {
+        let frames = context.frames.iter().filter(|f| !(skip && is_wrapper(f)));
+        let mut names: Vec<String> = frames.map(frame_name).collect();
+        names.dedup();
+        names
+    };
+    match pick(true) {
+        names if names.is_empty() => pick(false),
+        names => names,
+    }
+}
+
+/// One line per context: the innermost interesting frame, then those that fewest of the other
+/// contexts share; ` < ` joins caller to callee, ` .. ` stands for frames left out.
+pub fn call_paths(contexts: &[&Context]) -> Vec<String> {
+    let paths: Vec<Vec<String>> = contexts.iter().map(|c| interesting(c)).collect();
+    let mut sharers: HashMap<&str, usize> = HashMap::new();
+    for path in &paths {
+        let mut names: Vec<&str> = path.iter().map(String::as_str).collect();
+        names.sort_unstable();
+        names.dedup();
+        names.into_iter().for_each(|name| *sharers.entry(name).or_default() += 1);
+    }
+    paths.iter().map(|path| one_path(path, &sharers)).collect()
+}
+
+fn one_path(path: &[String], sharers: &HashMap<&str, usize>) -> String {
+    let mut by_rarity: Vec<usize> = (1..path.len()).collect();
+    by_rarity.sort_by_key(|&index| (sharers[path[index].as_str()], index));
+    let mut shown: Vec<usize> = by_rarity.into_iter().take(SHOWN_FRAMES - 1).collect();
+    shown.extend((!path.is_empty()).then_some(0));
+    shown.sort_unstable();
+    let mut line = String::new();
+    for (position, &index) in shown.iter().enumerate() {
+        if position > 0 {
+            line.push_str(if shown[position - 1] + 1 == index { " < " } else { " .. " });
+        }
+        line.push_str(&path[index]);
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_shortened() {
+        let cases = [
+            ("rocksdb::DBImpl::BackgroundFlush(bool*, rocksdb::LogBuffer*)", "DBImpl::BackgroundFlush"),
+            ("rocksdb::(anonymous namespace)::PosixFileSystem::Fsync()", "PosixFileSystem::Fsync"),
+            ("rocksdb::(anonymous namespace)::PosixWrite(int, char const*)", "anon::PosixWrite"),
+            ("std::function<void (int)>::operator()(int) const", "function::operator()"),
+            ("ns::Slice::operator<(ns::Slice const&)", "Slice::operator<"),
+            ("std::vector<std::pair<int, char>, A<B>>::push_back(T&&)", "vector::push_back"),
+            ("sqlite3PagerCommitPhaseOne", "sqlite3PagerCommitPhaseOne"),
+            ("unixWrite.isra.0", "unixWrite"),
+            ("do_write [clone .cold]", "do_write"),
+            ("write@@GLIBC_2.2.5", "write"),
+            ("<std::fs::File as std::io::Write>::write::h0123456789abcdef", "File::write"),
+            ("std::sys::fs::write_all::h0123456789abcdef", "fs::write_all"),
+            ("main", "main"),
+            ("", ""),
+            ("<", "<"),
+        ];
+        cases.iter().for_each(|&(long, short)| assert_eq!(short_name(long), short, "{long}"));
+    }
+
+    #[test]
+    fn return_types_of_templates_do_not_hide_the_name() {
+        assert_eq!(short_name("operator new(unsigned long)"), "operator new");
+    }
+
+    fn context(frames: &[(&str, &str)]) -> Context {
+        let frame = |&(module, symbol): &(&str, &str)| Frame {
+            module: module.into(),
+            symbol: symbol.into(),
+            offset: 0x1234,
+            ..Frame::default()
+        };
+        Context { frames: frames.iter().map(frame).collect(), ..Context::default() }
+    }
+
+    #[test]
+    fn frames_that_tell_contexts_apart_are_shown() {
+        let common = [("/lib/libc.so.6", "write"), ("/bin/db", "PosixWrite"), ("/bin/db", "Append"), ("/bin/db", "Flush")];
+        let with = |tail: &[(&str, &str)]| context(&[&common, tail].concat());
+        let flush = with(&[("/bin/db", "FlushJob::Run"), ("/bin/db", "BGThread")]);
+        let compaction = with(&[("/bin/db", "CompactionJob::Run"), ("/bin/db", "BGThread")]);
+        assert_eq!(
+            call_paths(&[&flush, &compaction]),
+            ["PosixWrite < Append .. FlushJob::Run", "PosixWrite < Append .. CompactionJob::Run"]
+        );
+    }
+
+    #[test]
+    fn stripped_code_and_pure_library_paths_still_say_something() {
+        let stripped = context(&[("/usr/bin/prog", "")]);
+        let library = context(&[("/lib/x86_64-linux-gnu/libc.so.6", "__libc_start_main")]);
+        let nothing = context(&[]);
+        assert_eq!(call_paths(&[&stripped, &library, &nothing]), ["prog+0x1234", "__libc_start_main", ""]);
+    }
+}

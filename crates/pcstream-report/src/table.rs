@@ -1,0 +1,38 @@
+//! Aligned columns without borders.
+
+use comfy_table::{CellAlignment, Table, presets};
+
+/// Which side of a column the text keeps to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    Left,
+    Right,
+}
+
+/// Columns with two spaces between them; the last left-aligned column is not padded.
+pub(crate) fn columns(rows: &[Vec<String>], sides: &[Side]) -> Vec<String> {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    rows.iter().for_each(|row| {
+        table.add_row(row);
+    });
+    for (column, side) in table.column_iter_mut().zip(sides) {
+        column.set_padding((0, 2));
+        column.set_cell_alignment(match side {
+            Side::Left => CellAlignment::Left,
+            Side::Right => CellAlignment::Right,
+        });
+    }
+    table.lines().map(|line| line.trim_end().to_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_line_up() {
+        let rows = [["name", "WAF"], ["baseline", "1.5"], ["x", "10.25"]].map(|r| r.map(str::to_owned).to_vec());
+        assert_eq!(columns(&rows, &[Side::Left, Side::Right]), ["name        WAF", "baseline    1.5", "x         10.25"]);
+    }
+}
