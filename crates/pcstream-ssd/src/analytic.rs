@@ -89,6 +89,49 @@ pub fn greedy_separated(classes: [Class; 2], alpha: f64, superblock_pages: u32) 
     separated(classes, alpha, |alpha| greedy(alpha, superblock_pages))
 }
 
+/// Classes on streams of their own, with greedy victims chosen over all streams: what a device does
+/// whose pools nobody sizes.
+///
+/// Mean field, with the tie-breaking of `victim::greedy`. A superblock of class k, whose pages die at
+/// rate h_k = r_k/f_k each, falls from level i (valid pages) to i-1 after 1/(h_k i) on average. Victims
+/// come from level j-1 at once, and from level j after waiting for w, the same w for all; so a share
+/// p_k = 1 - e^(-h_k j w) of the victims of class k has j-1 valid pages, the rest j. With H the sum of
+/// 1/i for i = j+1..b, the pages and superblocks of each class give
+/// alpha = b sum_k f_k (H + p_k/j) / (b - j + p_k), and A = sum_k r_k b / (b - j + p_k).
+///
+/// The lesson: all streams get (nearly) the same victims, hence nearly the WAF of uniform traffic. With
+/// global greedy victims separation alone gains little; `greedy_separated` is what sized pools
+/// gain.
+pub fn greedy_on_streams(classes: &[Class], alpha: f64, superblock_pages: u32) -> f64 {
+    if alpha.is_nan() || alpha <= 1.0 || superblock_pages == 0 {
+        return f64::NAN;
+    }
+    let b = f64::from(superblock_pages);
+    // The highest level j whose space need is at most alpha, and its H. Space need grows as j falls.
+    let (mut level, mut harmonic) = (b - 1.0, 1.0 / b);
+    while level >= 1.0 && b * (harmonic + 1.0 / level) / (b - level + 1.0) <= alpha {
+        harmonic += 1.0 / level;
+        level -= 1.0;
+    }
+    if level < 1.0 {
+        return 1.0; // Superblocks become empty before space runs out.
+    }
+    let fallen = |c: &Class, wait: f64| -(-c.writes / c.pages * level * wait).exp_m1();
+    let space = |wait: f64| -> f64 {
+        let of = |c: &Class| {
+            let p = fallen(c, wait);
+            c.pages * (harmonic + p / level) / (b - level + p)
+        };
+        b * classes.iter().map(of).sum::<f64>()
+    };
+    let mut longest = 1e-6;
+    while space(longest) < alpha && longest < 1e12 {
+        longest *= 2.0;
+    }
+    let wait = bisect(0.0, longest, |wait| space(wait) < alpha);
+    classes.iter().map(|c| c.writes * b / (b - level + fallen(c, wait))).sum()
+}
+
 fn separated(classes: [Class; 2], alpha: f64, cost: impl Fn(f64) -> f64) -> Separated {
     let [hot, cold] = classes;
     let alpha_cold = |alpha_hot: f64| (alpha - hot.pages * alpha_hot) / cold.pages;
@@ -338,6 +381,17 @@ mod tests {
         }
         // sssl-ftlsim, lru_hc(alpha 1.0914, r .7258, f .1420) = 6.5900.
         assert!((fifo_mixed(&Class::hot_cold(0.7258, 0.1420), 1.0914) - 6.5900).abs() < 1e-3);
+    }
+
+    #[test]
+    fn greedy_on_one_stream_is_greedy() {
+        let uniform = [Class { writes: 1.0, pages: 1.0 }];
+        for b in [1, 2, 32, 64, 256] {
+            for alpha in alphas() {
+                let (one, all) = (greedy_on_streams(&uniform, alpha, b), greedy(alpha, b));
+                assert!((one / all - 1.0).abs() < 1e-9, "b {b}: {one} instead of {all}");
+            }
+        }
     }
 
     #[test]

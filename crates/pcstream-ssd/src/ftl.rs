@@ -109,7 +109,7 @@ impl Ssd {
         let geometry = Geometry::new(settings)?;
         let n = geometry.superblocks();
         let mut table = Superblocks::new(n, geometry.superblock_pages());
-        let selector = Selector::new(settings.victim, &mut table, settings.seed);
+        let selector = Selector::new(settings.victim, &mut table, geometry.open_superblocks(), settings.seed);
         let physical_slots = (n as usize + 1) * geometry.superblock_pages() as usize;
         let streams = usize::from(geometry.streams());
         Ok(Ssd {
@@ -288,7 +288,8 @@ impl Ssd {
         if frontier.offset == self.geometry.superblock_pages() {
             let full = std::mem::take(frontier).superblock;
             self.table.close(full);
-            self.selector.closed(&mut self.table, full, self.now_pages);
+            let pool = index as u16;
+            self.selector.closed(&mut self.table, full, pool, self.now_pages);
         }
     }
 
@@ -465,6 +466,6 @@ fn run_length(entries: &[u32], offset_bits: u32) -> usize {
 #[inline(always)]
 fn invalidate(table: &mut Superblocks, selector: &mut Selector, superblock: u32, pages: u32) {
     if let Some(valid) = table.invalidate(superblock, pages) {
-        selector.invalidated(table, superblock, valid);
+        selector.invalidated(table, superblock, valid, pages);
     }
 }

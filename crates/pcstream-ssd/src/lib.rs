@@ -23,6 +23,8 @@ pub mod ids;
 mod memory;
 pub mod observer;
 
+#[cfg(any(test, feature = "reference"))]
+pub mod reference;
 pub mod settings;
 mod verify;
 pub mod victim;

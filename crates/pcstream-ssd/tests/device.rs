@@ -76,7 +76,7 @@ fn streams_do_not_share_superblocks() {
 #[test]
 fn random_writes_and_discards_keep_every_invariant() {
     for destination in GcDestination::ALL {
-        for &(_, victim) in VictimPolicy::KNOWN {
+        for &victim in VictimPolicy::KNOWN {
             let mut random = Lcg(7);
             let mut ssd = Ssd::new(&DeviceSettings { victim, ..settings(4, destination) }).unwrap();
             for step in 0..60_000 {

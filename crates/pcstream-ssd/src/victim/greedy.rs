@@ -1,5 +1,5 @@
 //! Greedy: the candidate with the fewest valid pages; among equals, the one that has had that number
-//! for longest. Optimal online when nothing is known about the future (field: uniform traffic).
+//! for longest. Optimal online when nothing is known about the future of pages.
 //!
 //! One list per number of valid pages, oldest first; an invalidation moves a superblock to the end of
 //! a lower list. `lowest` is at most the number of the lowest non-empty list. A choice walks up from
@@ -7,7 +7,8 @@
 //! than the copying of a victim.
 //!
 //! Weakness: with skewed traffic it keeps collecting superblocks of hot pages that would soon have
-//! become empty by themselves.
+//! become empty by themselves; with separated streams it gives all of them the same WAF
+//! (`analytic::greedy_on_streams`).
 
 use super::{Select, Superblocks};
 
@@ -22,33 +23,37 @@ impl Greedy {
         let lists = table.pages() + 1;
         Greedy { heads: table.add_heads(lists), lowest: lists }
     }
+
+    /// Head of the lowest list that is not empty; `None` if all are.
+    pub(crate) fn lowest_list(&mut self, table: &Superblocks) -> Option<u32> {
+        while self.lowest <= table.pages() {
+            let head = self.heads + self.lowest;
+            if table.next(head) != head {
+                return Some(head);
+            }
+            self.lowest += 1;
+        }
+        None
+    }
 }
 
 impl Select for Greedy {
     #[inline(always)]
-    fn closed(&mut self, table: &mut Superblocks, superblock: u32, _now: u64) {
+    fn closed(&mut self, table: &mut Superblocks, superblock: u32, _pool: u16, _now: u64) {
         let valid = table.valid(superblock);
         table.link_last(self.heads + valid, superblock);
         self.lowest = self.lowest.min(valid);
     }
 
     #[inline(always)]
-    fn invalidated(&mut self, table: &mut Superblocks, superblock: u32, valid: u32) {
+    fn invalidated(&mut self, table: &mut Superblocks, superblock: u32, valid: u32, _lost: u32) {
         table.unlink(superblock);
         table.link_last(self.heads + valid, superblock);
         self.lowest = self.lowest.min(valid);
     }
 
     fn choose(&mut self, table: &Superblocks, _now: u64) -> u32 {
-        while self.lowest <= table.pages() {
-            let head = self.heads + self.lowest;
-            let first = table.next(head);
-            if first != head {
-                return first;
-            }
-            self.lowest += 1;
-        }
-        0
+        self.lowest_list(table).map_or(0, |head| table.next(head))
     }
 
     #[inline(always)]

@@ -1,0 +1,325 @@
+//! The judge: an FTL that is as slow and obvious as can be, against which the fast one is compared page
+//! by page. It keeps what is where in plain maps, finds victims by looking at all superblocks, and
+//! moves pages one at a time. It shares with the fast one the geometry, the names, the formulas of the
+//! scores, and the random draws; nothing of the state or the algorithms.
+//!
+//! The rules that both follow:
+//! - GC runs before a superblock is opened for the host while fewer than two are free; it sees the old
+//!   copies of pages that are about to be overwritten as valid.
+//! - Free superblocks are used in the order of their erasure, at first by number.
+//! - A superblock's copies keep their order. A superblock closes with its last page; copies close
+//!   superblocks before the victim is erased.
+//! - A policy's ties go as documented with the policy.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::counters::Counters;
+use crate::geometry::{Geometry, GeometryError};
+use crate::ids::{LogicalPage, StreamId, SuperblockId};
+use crate::settings::{DeviceSettings, GcDestination};
+use crate::victim::{Draws, Pool, TIE_BREAK_SUPERBLOCKS, VictimPolicy, score, window};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Free,
+    Open,
+    Closed,
+}
+
+/// Where pages are appended: in the order of the fast FTL's frontiers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Owner {
+    Host(u8),
+    Internal(u8),
+    Shared,
+}
+
+#[derive(Clone, Debug)]
+struct Superblock {
+    state: State,
+    owner: Owner,
+    /// Logical pages programmed since the last erase, in order.
+    programmed: Vec<u64>,
+    erases: u32,
+    /// When (in steps of the model) it was closed.
+    closed_step: u64,
+    /// When it was closed, or last lost a page after that.
+    changed_step: u64,
+    /// Logical time of closing.
+    closed_at: u64,
+}
+
+/// The slow FTL.
+pub struct ReferenceSsd {
+    geometry: Geometry,
+    victim: VictimPolicy,
+    map: BTreeMap<u64, (usize, usize)>,
+    superblocks: Vec<Superblock>,
+    free: VecDeque<usize>,
+    open: BTreeMap<Owner, usize>,
+    /// For the policies that draw: candidates as an array in which the last replaces one removed.
+    candidates: Vec<usize>,
+    draws: Draws,
+    /// For pool greedy.
+    pools: BTreeMap<Owner, Pool>,
+    last_choice: u64,
+    fruitless_victims: u32,
+    step: u64,
+    now_pages: u64,
+    counters: Counters,
+}
+
+impl ReferenceSsd {
+    /// A device whose superblocks are all free.
+    pub fn new(settings: &DeviceSettings) -> Result<Self, GeometryError> {
+        let geometry = Geometry::new(settings)?;
+        let superblock = Superblock {
+            state: State::Free,
+            owner: Owner::Host(0),
+            programmed: Vec::new(),
+            erases: 0,
+            closed_step: 0,
+            changed_step: 0,
+            closed_at: 0,
+        };
+        Ok(ReferenceSsd {
+            geometry,
+            victim: settings.victim,
+            map: BTreeMap::new(),
+            superblocks: vec![superblock; geometry.superblocks() as usize],
+            free: (0..geometry.superblocks() as usize).collect(),
+            open: BTreeMap::new(),
+            candidates: Vec::new(),
+            draws: Draws::new(settings.seed),
+            pools: BTreeMap::new(),
+            last_choice: 0,
+            fruitless_victims: 0,
+            step: 0,
+            now_pages: 0,
+            counters: Counters::new(usize::from(geometry.streams())),
+        })
+    }
+
+    /// What happened so far.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Where a logical page lies.
+    pub fn locate(&self, page: LogicalPage) -> Option<(SuperblockId, u32)> {
+        self.map.get(&page.0).map(|&(superblock, offset)| (SuperblockId(superblock as u32), offset as u32))
+    }
+
+    /// Superblocks that are free.
+    pub fn free_superblocks(&self) -> u32 {
+        self.free.len() as u32
+    }
+
+    /// Erases of each superblock.
+    pub fn erase_counts(&self) -> impl Iterator<Item = u32> + '_ {
+        self.superblocks.iter().map(|s| s.erases)
+    }
+
+    /// Writes pages. The range and the stream must exist.
+    pub fn write(&mut self, first: LogicalPage, pages: u32, stream: StreamId) {
+        for page in first.0..first.0 + u64::from(pages) {
+            self.write_page(page, stream.0);
+        }
+    }
+
+    /// Discards pages. The range must exist.
+    pub fn discard(&mut self, first: LogicalPage, pages: u64) {
+        for page in first.0..first.0 + pages {
+            if self.map.contains_key(&page) {
+                self.invalidate(page);
+                self.counters.discarded_pages += 1;
+            } else {
+                self.counters.discarded_unmapped_pages += 1;
+            }
+        }
+    }
+
+    fn write_page(&mut self, page: u64, stream: u8) {
+        while !self.open.contains_key(&Owner::Host(stream)) {
+            if self.free.len() >= 2 {
+                self.open(Owner::Host(stream));
+            } else {
+                self.collect();
+            }
+        }
+        self.invalidate(page);
+        self.now_pages += 1;
+        self.program(page, Owner::Host(stream));
+        self.counters.host_pages += 1;
+        self.counters.streams[usize::from(stream)].host_pages += 1;
+    }
+
+    fn open(&mut self, owner: Owner) {
+        let superblock = self.free.pop_front().expect("the geometry leaves room for GC");
+        assert_eq!(self.superblocks[superblock].state, State::Free);
+        self.superblocks[superblock].state = State::Open;
+        self.superblocks[superblock].owner = owner;
+        self.open.insert(owner, superblock);
+    }
+
+    fn program(&mut self, page: u64, owner: Owner) {
+        let superblock = self.open[&owner];
+        let offset = self.superblocks[superblock].programmed.len();
+        self.superblocks[superblock].programmed.push(page);
+        self.map.insert(page, (superblock, offset));
+        if offset + 1 == self.geometry.superblock_pages() as usize {
+            self.close(superblock);
+        }
+    }
+
+    fn close(&mut self, superblock: usize) {
+        self.step += 1;
+        let valid = u64::from(self.valid(superblock));
+        let closed = &mut self.superblocks[superblock];
+        closed.state = State::Closed;
+        (closed.closed_step, closed.changed_step, closed.closed_at) = (self.step, self.step, self.now_pages);
+        self.open.remove(&closed.owner);
+        self.pools.entry(closed.owner).or_default().valid_pages += valid;
+        self.candidates.push(superblock);
+    }
+
+    fn invalidate(&mut self, page: u64) {
+        let Some((superblock, _)) = self.map.remove(&page) else { return };
+        self.step += 1;
+        if self.superblocks[superblock].state == State::Closed {
+            self.superblocks[superblock].changed_step = self.step;
+            let pool = self.pools.get_mut(&self.superblocks[superblock].owner).expect("closed pages have a pool");
+            pool.valid_pages -= 1;
+            pool.fresh_deaths += 1;
+        }
+    }
+
+    /// Valid pages of a superblock, counted.
+    fn valid(&self, superblock: usize) -> u32 {
+        let programmed = self.superblocks[superblock].programmed.iter().enumerate();
+        programmed.filter(|&(offset, page)| self.map.get(page) == Some(&(superblock, offset))).count() as u32
+    }
+
+    fn collect(&mut self) {
+        let victim = self.choose_victim();
+        let owner = self.superblocks[victim].owner;
+        let at = self.candidates.iter().position(|&c| c == victim).expect("a victim is a candidate");
+        self.candidates.swap_remove(at);
+        let valid = self.valid(victim);
+        self.pools.get_mut(&owner).expect("closed pages have a pool").valid_pages -= u64::from(valid);
+        self.superblocks[victim].state = State::Free;
+        let destination = match (self.geometry.gc_destination(), owner) {
+            (GcDestination::Own, owner) => owner,
+            (GcDestination::Internal, Owner::Host(s) | Owner::Internal(s)) => Owner::Internal(s),
+            _ => Owner::Shared,
+        };
+        for (offset, page) in self.superblocks[victim].programmed.clone().into_iter().enumerate() {
+            if self.map.get(&page) == Some(&(victim, offset)) {
+                if !self.open.contains_key(&destination) {
+                    self.open(destination);
+                }
+                self.program(page, destination);
+            }
+        }
+        self.superblocks[victim].programmed.clear();
+        self.superblocks[victim].erases += 1;
+        self.free.push_back(victim);
+        self.count(owner, valid);
+    }
+
+    fn count(&mut self, owner: Owner, valid: u32) {
+        self.counters.gc_pages += u64::from(valid);
+        self.counters.erases += 1;
+        let bucket = Counters::validity_bucket(valid, self.geometry.superblock_pages());
+        self.counters.victim_validity[bucket] += 1;
+        match owner {
+            Owner::Host(s) | Owner::Internal(s) => {
+                self.counters.streams[usize::from(s)].gc_pages += u64::from(valid);
+            }
+            Owner::Shared => self.counters.shared_gc_pages += u64::from(valid),
+        }
+    }
+
+    fn choose_victim(&mut self) -> usize {
+        let victim = self.ask_policy();
+        if self.valid(victim) < self.geometry.superblock_pages() {
+            self.fruitless_victims = 0;
+            return victim;
+        }
+        self.fruitless_victims += 1;
+        if self.fruitless_victims <= self.geometry.superblocks() {
+            return victim;
+        }
+        self.fruitless_victims = 0;
+        self.counters.rescues += 1;
+        let closed = (0..self.superblocks.len()).filter(|&s| self.superblocks[s].state == State::Closed);
+        closed.min_by_key(|&s| self.valid(s)).expect("there are candidates")
+    }
+
+    fn ask_policy(&mut self) -> usize {
+        let changed = |s: usize| self.superblocks[s].changed_step;
+        let closed_step = |s: usize| self.superblocks[s].closed_step;
+        let candidates = self.candidates.iter().copied();
+        match self.victim {
+            VictimPolicy::Greedy => candidates.min_by_key(|&s| (self.valid(s), changed(s))).unwrap(),
+            VictimPolicy::GreedyWear => {
+                let fewest = candidates.clone().map(|s| self.valid(s)).min().unwrap();
+                let mut equals: Vec<_> = candidates.filter(|&s| self.valid(s) == fewest).collect();
+                equals.sort_by_key(|&s| changed(s));
+                equals.truncate(TIE_BREAK_SUPERBLOCKS);
+                equals.into_iter().min_by_key(|&s| self.superblocks[s].erases).unwrap()
+            }
+            VictimPolicy::Fifo => candidates.min_by_key(|&s| closed_step(s)).unwrap(),
+            VictimPolicy::Random => self.draw(1),
+            VictimPolicy::DChoices { d } => self.draw(d),
+            VictimPolicy::WindowedGreedy { percent } => {
+                let mut oldest: Vec<_> = candidates.collect();
+                oldest.sort_by_key(|&s| closed_step(s));
+                oldest.truncate(window(oldest.len(), percent));
+                oldest.into_iter().min_by_key(|&s| (self.valid(s), closed_step(s))).unwrap()
+            }
+            VictimPolicy::CostBenefitLfs
+            | VictimPolicy::CostBenefitKawaguchi
+            | VictimPolicy::CostBenefitSqrt
+            | VictimPolicy::CostAgeTimes => {
+                let mut oldest: Vec<_> = candidates.collect();
+                oldest.sort_by_key(|&s| closed_step(s));
+                let (mut best, mut highest) = (oldest[0], -1.0);
+                for s in oldest {
+                    let superblock = &self.superblocks[s];
+                    let age = self.now_pages - superblock.closed_at;
+                    let b = self.geometry.superblock_pages();
+                    let score = score(self.victim, self.valid(s), b, age, superblock.erases);
+                    if score > highest {
+                        (best, highest) = (s, score);
+                    }
+                }
+                best
+            }
+            VictimPolicy::PoolGreedy => self.choose_by_pool(),
+        }
+    }
+
+    fn draw(&mut self, d: u32) -> usize {
+        let drawn: Vec<_> = (0..d).map(|_| self.candidates[self.draws.below(self.candidates.len())]).collect();
+        drawn.into_iter().min_by_key(|&s| self.valid(s)).unwrap()
+    }
+
+    fn choose_by_pool(&mut self) -> usize {
+        let elapsed = self.now_pages - self.last_choice;
+        self.last_choice = self.now_pages;
+        let half_life = self.geometry.physical_pages();
+        self.pools.values_mut().for_each(|pool| pool.decay(elapsed, half_life));
+        let mut best: Option<(usize, f64)> = None;
+        for (&owner, pool) in &self.pools {
+            let of_pool = self.candidates.iter().copied().filter(|&s| self.superblocks[s].owner == owner);
+            let emptiest = of_pool.min_by_key(|&s| (self.valid(s), self.superblocks[s].changed_step));
+            let Some(emptiest) = emptiest else { continue };
+            let cost = pool.marginal_cost(self.valid(emptiest), self.geometry.superblock_pages());
+            if best.is_none_or(|(_, least)| cost < least) {
+                best = Some((emptiest, cost));
+            }
+        }
+        best.expect("there are candidates").0
+    }
+}

@@ -1,0 +1,35 @@
+//! FIFO (also called LRU or cyclic): the oldest candidate, whatever it holds.
+//!
+//! Simple and wear-even. Weakness: copies cold data again and again, and gains nothing from internal streams.
+
+use super::{Select, Superblocks};
+
+pub(crate) struct Fifo {
+    head: u32,
+}
+
+impl Fifo {
+    pub(crate) fn new(table: &mut Superblocks) -> Self {
+        Fifo { head: table.add_heads(1) }
+    }
+}
+
+impl Select for Fifo {
+    #[inline(always)]
+    fn closed(&mut self, table: &mut Superblocks, superblock: u32, _pool: u16, _now: u64) {
+        table.link_last(self.head, superblock);
+    }
+
+    #[inline(always)]
+    fn invalidated(&mut self, _table: &mut Superblocks, _superblock: u32, _valid: u32, _lost: u32) {}
+
+    fn choose(&mut self, table: &Superblocks, _now: u64) -> u32 {
+        let first = table.next(self.head);
+        if first == self.head { 0 } else { first }
+    }
+
+    #[inline(always)]
+    fn removed(&mut self, table: &mut Superblocks, superblock: u32) {
+        table.unlink(superblock);
+    }
+}
