@@ -2,11 +2,13 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 /// Bytes in a page, the unit of mapping and of every address in a trace.
 pub const PAGE_BYTES: u64 = 4096;
 
 /// A logical page address: index of a 4 KiB page on the traced device.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Lba(pub u64);
 
 /// Index into the trace's contexts table. `ContextId::NONE` (0) means that no context is known.

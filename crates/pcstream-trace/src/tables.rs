@@ -65,6 +65,21 @@ pub struct Context {
     pub frames: Vec<Frame>,
 }
 
+impl Context {
+    /// A context that is not a call path: a class of a generator or a tag of an imported trace. Its
+    /// signature is XXH3-64 of `label:` and the label.
+    pub fn label(id: ContextId, label: &str) -> Context {
+        let signature = twox_hash::XxHash3_64::oneshot(format!("label:{label}").as_bytes());
+        Context {
+            id,
+            signature: Signature(signature),
+            executable: label.to_owned(),
+            unwind: Unwind::Label,
+            ..Context::default()
+        }
+    }
+}
+
 /// A file whose contents were written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct File {

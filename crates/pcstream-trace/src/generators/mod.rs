@@ -1,0 +1,242 @@
+//! Generators: synthetic traffic with a known answer, as the same batches that a recorded trace has.
+//!
+//! Idea: a generator is one file that draws a page and a class for each write; everything else (the
+//! parameters common to all, batches, classes as contexts, meta) is here. A new generator is a new
+//! file and a line in `GENERATORS`.
+//!
+//! Units: pages of 4 KiB; every write is one page; write i happens at i microseconds.
+//!
+//! Invariants: the address space [0, pages) counts as filled before the first write, which is what
+//! the closed forms assume; equal parameters and seed give equal traces, on every machine with the
+//! same floating-point library, and this crate alone decides which (no sampler of a dependency).
+
+use std::collections::BTreeMap;
+
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+
+use crate::event::{Event, Kind, Op};
+use crate::ids::{ContextId, FileId, Lba};
+use crate::meta::{Extent, Meta};
+use crate::tables::{Batch, Context};
+
+pub mod hotcold;
+pub mod uniform;
+pub mod zipf;
+
+/// Every generator, by name.
+pub const GENERATORS: [Generator; 3] = [uniform::GENERATOR, hotcold::GENERATOR, zipf::GENERATOR];
+
+/// Events in a batch.
+const BATCH_EVENTS: u64 = 8 * 1024;
+
+/// Time between two writes in nanoseconds.
+const WRITE_INTERVAL_NS: u64 = 1000;
+
+/// Largest address space: 4 EiB, so that sums of addresses stay far from overflow.
+const MAX_PAGES: u64 = 1 << 50;
+
+/// Most writes: their times fit into 64 bits.
+const MAX_WRITES: u64 = u64::MAX / WRITE_INTERVAL_NS;
+
+/// An entry of the registry.
+#[derive(Clone, Copy, Debug)]
+pub struct Generator {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// What it generates, in one sentence.
+    pub about: &'static str,
+    /// Its own parameters, besides those in `Common`.
+    pub options: &'static [GeneratorOption],
+    make: fn(&Common, &[f64]) -> Result<Box<dyn Sampler>, GeneratorError>,
+}
+
+/// A parameter of one generator.
+#[derive(Clone, Copy, Debug)]
+pub struct GeneratorOption {
+    /// Its name on the command line, without `--`.
+    pub name: &'static str,
+    /// What it means, with its range.
+    pub help: &'static str,
+    /// Its value when not given.
+    pub default: f64,
+}
+
+/// Parameters that every generator has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Common {
+    /// Size of the address space in pages, at least 1.
+    pub pages: u64,
+    /// Number of writes, each of one page.
+    pub writes: u64,
+    /// Seed of everything random.
+    pub seed: u64,
+}
+
+/// A parameter is out of range or unknown.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum GeneratorError {
+    /// No such generator.
+    #[error("generator {0:?} is unknown, expected uniform, hotcold or zipf")]
+    Unknown(String),
+    /// The generator has no such parameter.
+    #[error("--{option} is not a parameter of {generator}; see `pcstream generate {generator} --help`")]
+    UnknownOption {
+        /// The generator.
+        generator: &'static str,
+        /// The parameter.
+        option: String,
+    },
+    /// A value is out of range.
+    #[error("--{option} {value}: expected {expected}")]
+    Range {
+        /// The parameter.
+        option: &'static str,
+        /// Its value.
+        value: String,
+        /// The values allowed.
+        expected: String,
+    },
+}
+
+impl GeneratorError {
+    fn range(option: &'static str, value: impl ToString, expected: impl ToString) -> GeneratorError {
+        GeneratorError::Range { option, value: value.to_string(), expected: expected.to_string() }
+    }
+}
+
+/// Draws writes. One per generator.
+trait Sampler: Send {
+    /// Labels of the classes, by class number.
+    fn labels(&self) -> Vec<String>;
+
+    /// Page and class of the next write.
+    fn sample(&mut self, rng: &mut Random) -> (Lba, usize);
+}
+
+/// Starts a generator. `options` holds its own parameters by name; those not given take their
+/// defaults.
+pub fn generate(
+    name: &str,
+    common: Common,
+    options: &BTreeMap<String, f64>,
+) -> Result<Generated, GeneratorError> {
+    let generator = GENERATORS.iter().find(|g| g.name == name);
+    let generator = generator.ok_or_else(|| GeneratorError::Unknown(name.to_owned()))?;
+    if let Some(option) = options.keys().find(|&o| generator.options.iter().all(|known| known.name != o)) {
+        return Err(GeneratorError::UnknownOption { generator: generator.name, option: option.clone() });
+    }
+    let Common { pages, writes, seed } = common;
+    if pages == 0 || pages > MAX_PAGES {
+        return Err(GeneratorError::range("pages", pages, format!("1 to {MAX_PAGES}")));
+    }
+    if writes > MAX_WRITES {
+        return Err(GeneratorError::range("writes", writes, format!("at most {MAX_WRITES}")));
+    }
+    let values: Vec<f64> =
+        generator.options.iter().map(|o| options.get(o.name).copied().unwrap_or(o.default)).collect();
+    let sampler = (generator.make)(&common, &values)?;
+    let mut meta = Meta::new(&format!("generated {name}"), pages);
+    meta.prefilled = vec![Extent { lba: Lba(0), pages }];
+    meta.losses.insert("events".to_owned(), 0);
+    meta.settings.insert("generator".to_owned(), name.into());
+    for (key, value) in [("pages", pages), ("writes", writes), ("seed", seed)] {
+        meta.settings.insert(key.to_owned(), value.into());
+    }
+    for (option, &value) in generator.options.iter().zip(&values) {
+        meta.settings.insert(option.name.replace('-', "_"), value.into());
+    }
+    Ok(Generated { meta, sampler, rng: Random::new(seed), next: 0, writes, started: false })
+}
+
+/// The batches of a generated trace. The first carries the classes as contexts.
+pub struct Generated {
+    meta: Meta,
+    sampler: Box<dyn Sampler>,
+    rng: Random,
+    next: u64,
+    writes: u64,
+    started: bool,
+}
+
+impl Generated {
+    /// What a trace of these batches says about itself.
+    pub fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    /// Writes still to come.
+    pub fn remaining(&self) -> u64 {
+        self.writes - self.next
+    }
+}
+
+impl Iterator for Generated {
+    type Item = Batch;
+
+    fn next(&mut self) -> Option<Batch> {
+        let mut batch = Batch::default();
+        if !self.started {
+            self.started = true;
+            let labels = self.sampler.labels();
+            batch.contexts =
+                (1..).zip(&labels).map(|(id, label)| Context::label(ContextId(id), label)).collect();
+        } else if self.next == self.writes {
+            return None;
+        }
+        let end = self.writes.min(self.next + BATCH_EVENTS);
+        batch.events.reserve((end - self.next) as usize);
+        for i in self.next..end {
+            let (lba, class) = self.sampler.sample(&mut self.rng);
+            batch.events.push(Event {
+                time_ns: i * WRITE_INTERVAL_NS,
+                lba,
+                pages: 1,
+                context: ContextId(class as u32 + 1),
+                file: FileId::NONE,
+                file_page: 0,
+                op: Op::Write,
+                kind: Kind::Data,
+            });
+        }
+        self.next = end;
+        Some(batch)
+    }
+}
+
+/// Random numbers under a seed: xoshiro256++ (Blackman and Vigna 2019), seeded through SplitMix64.
+pub struct Random(Xoshiro256PlusPlus);
+
+impl Random {
+    /// The numbers of this seed.
+    pub fn new(seed: u64) -> Random {
+        Random(Xoshiro256PlusPlus::seed_from_u64(seed))
+    }
+
+    /// 64 random bits.
+    #[inline]
+    pub fn bits(&mut self) -> u64 {
+        self.0.next_u64()
+    }
+
+    /// Uniform in [0, 1), a multiple of 2^-53.
+    #[inline]
+    pub fn unit(&mut self) -> f64 {
+        (self.bits() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
+    }
+
+    /// Uniform in [0, n), without bias (Lemire 2019, "Fast random integer generation in an
+    /// interval", algorithm 5). `n` is at least 1.
+    #[inline]
+    pub fn below(&mut self, n: u64) -> u64 {
+        assert!(n > 0, "there is no number below 0");
+        let mut product = u128::from(self.bits()) * u128::from(n);
+        if (product as u64) < n {
+            let threshold = n.wrapping_neg() % n;
+            while (product as u64) < threshold {
+                product = u128::from(self.bits()) * u128::from(n);
+            }
+        }
+        (product >> 64) as u64
+    }
+}

@@ -1,0 +1,409 @@
+//! Rows to Arrow columns and back.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, AsArray, DictionaryArray, Int32Array, ListArray, PrimitiveArray, RecordBatch,
+    StringArray, StructArray, UInt32Array, UInt64Array,
+};
+use arrow::buffer::OffsetBuffer;
+use arrow::datatypes::{
+    ArrowPrimitiveType, DataType, Field, Int32Type, Schema, SchemaRef, UInt32Type, UInt64Type,
+};
+
+use super::check::EventCheck;
+use super::error::{EventFault, TraceError};
+use super::schema::{CONTEXTS, EVENTS, FILES, TableSpec, frame_element, frame_fields};
+use crate::event::{Event, Kind, Op};
+use crate::ids::{ContextId, FileId, Lba, Signature};
+use crate::tables::{Context, File, Frame, Unwind};
+
+/// Something that is a row of a table.
+pub(super) trait Row: Sized {
+    /// Its table.
+    const TABLE: &'static TableSpec;
+
+    /// The columns of some rows, in the table's order.
+    fn columns(rows: &[Self]) -> Vec<ArrayRef>;
+
+    /// Some rows as a record batch whose types are those that the encoder takes.
+    fn encode(rows: &[Self]) -> RecordBatch {
+        let columns = Self::columns(rows);
+        let fields: Vec<Field> = Self::TABLE
+            .columns
+            .iter()
+            .zip(&columns)
+            .map(|(c, array)| Field::new(c.name, array.data_type().clone(), false))
+            .collect();
+        RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)
+            .expect("columns have equal lengths and the schema was made from them")
+    }
+}
+
+fn strings<'a>(values: impl Iterator<Item = &'a str>) -> ArrayRef {
+    Arc::new(StringArray::from_iter_values(values))
+}
+
+fn u64s(values: impl Iterator<Item = u64>) -> ArrayRef {
+    Arc::new(UInt64Array::from_iter_values(values))
+}
+
+fn u32s(values: impl Iterator<Item = u32>) -> ArrayRef {
+    Arc::new(UInt32Array::from_iter_values(values))
+}
+
+/// Numbers that stand for names, as a dictionary column.
+fn names<'a>(numbers: impl Iterator<Item = i32>, names: impl Iterator<Item = &'a str>) -> ArrayRef {
+    let keys = Int32Array::from_iter_values(numbers);
+    let values = StringArray::from_iter_values(names);
+    Arc::new(DictionaryArray::new(keys, Arc::new(values)))
+}
+
+impl Row for Event {
+    const TABLE: &'static TableSpec = &EVENTS;
+
+    fn columns(rows: &[Event]) -> Vec<ArrayRef> {
+        vec![
+            u64s(rows.iter().map(|e| e.time_ns)),
+            names(rows.iter().map(|e| e.op as i32), Op::ALL.iter().map(|op| op.name())),
+            u64s(rows.iter().map(|e| e.lba.0)),
+            u32s(rows.iter().map(|e| e.pages)),
+            u32s(rows.iter().map(|e| e.context.0)),
+            u32s(rows.iter().map(|e| e.file.0)),
+            u64s(rows.iter().map(|e| e.file_page)),
+            names(rows.iter().map(|e| e.kind as i32), Kind::ALL.iter().map(|kind| kind.name())),
+        ]
+    }
+}
+
+impl Row for Context {
+    const TABLE: &'static TableSpec = &CONTEXTS;
+
+    fn columns(rows: &[Context]) -> Vec<ArrayRef> {
+        let frames = || rows.iter().flat_map(|c| &c.frames);
+        let columns = vec![
+            strings(frames().map(|f| f.module.as_str())),
+            strings(frames().map(|f| f.build_id.as_str())),
+            u64s(frames().map(|f| f.offset)),
+            strings(frames().map(|f| f.symbol.as_str())),
+        ];
+        let frames = StructArray::new(frame_fields(), columns, None);
+        let offsets = OffsetBuffer::from_lengths(rows.iter().map(|c| c.frames.len()));
+        vec![
+            u32s(rows.iter().map(|c| c.id.0)),
+            u64s(rows.iter().map(|c| c.signature.0)),
+            strings(rows.iter().map(|c| c.executable.as_str())),
+            strings(rows.iter().map(|c| c.comm.as_str())),
+            strings(rows.iter().map(|c| c.entry.as_str())),
+            strings(rows.iter().map(|c| c.unwind.name())),
+            Arc::new(ListArray::new(frame_element(), offsets, Arc::new(frames), None)),
+        ]
+    }
+}
+
+impl Row for File {
+    const TABLE: &'static TableSpec = &FILES;
+
+    fn columns(rows: &[File]) -> Vec<ArrayRef> {
+        vec![
+            u32s(rows.iter().map(|f| f.id.0)),
+            u64s(rows.iter().map(|f| f.inode)),
+            u32s(rows.iter().map(|f| f.generation)),
+            strings(rows.iter().map(|f| f.path.as_str())),
+        ]
+    }
+}
+
+/// The type that the decoder asks Parquet for: event names stay numbers into a dictionary, so that
+/// no string is built for an event.
+pub(super) fn decoded_type(table: &TableSpec, column: &str, stored: &DataType) -> DataType {
+    if table.name == EVENTS.name && (column == "op" || column == "kind") && *stored == DataType::Utf8 {
+        DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
+    } else {
+        stored.clone()
+    }
+}
+
+/// Where the columns of a table are in a file that may have others too.
+#[derive(Clone, Debug)]
+pub(super) struct Layout {
+    path: Arc<Path>,
+    at: Vec<usize>,
+}
+
+impl Layout {
+    /// Finds the columns of `table` in the schema of a file, and compares their types.
+    pub fn find(table: &TableSpec, schema: &SchemaRef, path: &Path) -> Result<Layout, TraceError> {
+        let mut at = Vec::new();
+        for column in table.columns {
+            let error = |found: String| TraceError::Schema {
+                path: path.to_owned(),
+                column: column.name,
+                found,
+                expected: column.kind.to_owned(),
+            };
+            let (index, field) =
+                schema.fields().find(column.name).ok_or_else(|| error("nothing".to_owned()))?;
+            let expected = column.data_type();
+            if !same_type(field.data_type(), &expected) {
+                return Err(error(field.data_type().to_string()));
+            }
+            at.push(index);
+        }
+        Ok(Layout { path: path.into(), at })
+    }
+
+    /// Indexes of the columns in the file, in the table's order.
+    pub fn indexes(&self) -> &[usize] {
+        &self.at
+    }
+
+    /// The same columns in a record batch that holds only them, in the file's order.
+    pub fn projected(&self) -> Layout {
+        let rank = |index: &usize| self.at.iter().filter(|&other| other < index).count();
+        Layout { path: self.path.clone(), at: self.at.iter().map(rank).collect() }
+    }
+
+    fn column<'a>(&self, batch: &'a RecordBatch, index: usize) -> &'a ArrayRef {
+        batch.column(self.at[index])
+    }
+}
+
+/// Whether a stored column can be read as the expected type: names of list elements and the mark
+/// "may be null" are free, nulls themselves are refused when they occur.
+fn same_type(found: &DataType, expected: &DataType) -> bool {
+    match (found, expected) {
+        (DataType::List(f), DataType::List(e)) => same_type(f.data_type(), e.data_type()),
+        (DataType::Struct(f), DataType::Struct(e)) => {
+            f.len() == e.len()
+                && f.iter()
+                    .zip(e)
+                    .all(|(f, e)| f.name() == e.name() && same_type(f.data_type(), e.data_type()))
+        }
+        (DataType::Dictionary(_, value), e) => same_type(value, e),
+        _ => found == expected,
+    }
+}
+
+/// Refuses nulls; rows count from `first_row`.
+fn no_nulls(array: &dyn Array, what: &str, path: &Path, first_row: u64) -> Result<(), TraceError> {
+    if array.null_count() == 0 {
+        return Ok(());
+    }
+    let place = format!("rows {first_row} to {}", first_row + array.len() as u64);
+    let problem = format!("column {what} has {} nulls, expected none", array.null_count());
+    Err(TraceError::corrupt(path, place, problem))
+}
+
+/// The numbers of a column.
+fn numbers<'a, T: ArrowPrimitiveType>(
+    layout: &Layout,
+    batch: &'a RecordBatch,
+    table: &TableSpec,
+    index: usize,
+    first_row: u64,
+) -> Result<&'a [T::Native], TraceError> {
+    let array = layout.column(batch, index);
+    no_nulls(array, table.columns[index].name, &layout.path, first_row)?;
+    let typed: &PrimitiveArray<T> =
+        array.as_primitive_opt().ok_or_else(|| mismatch(&layout.path, table, index, array.data_type()))?;
+    Ok(typed.values())
+}
+
+/// The strings of a column.
+fn text<'a>(
+    layout: &Layout,
+    batch: &'a RecordBatch,
+    table: &TableSpec,
+    index: usize,
+    first_row: u64,
+) -> Result<&'a StringArray, TraceError> {
+    let array = layout.column(batch, index);
+    no_nulls(array, table.columns[index].name, &layout.path, first_row)?;
+    array.as_string_opt().ok_or_else(|| mismatch(&layout.path, table, index, array.data_type()))
+}
+
+fn mismatch(path: &Path, table: &TableSpec, index: usize, found: &DataType) -> TraceError {
+    TraceError::Schema {
+        path: path.to_owned(),
+        column: table.columns[index].name,
+        found: found.to_string(),
+        expected: table.columns[index].kind.to_owned(),
+    }
+}
+
+/// A column of names: what each dictionary entry stands for, and the entry of each row.
+struct Named<'a, T> {
+    meanings: Vec<Option<T>>,
+    values: &'a StringArray,
+    keys: &'a [i32],
+}
+
+impl<'a, T: Copy> Named<'a, T> {
+    fn find(
+        layout: &Layout,
+        batch: &'a RecordBatch,
+        index: usize,
+        first_row: u64,
+        meaning: impl Fn(&str) -> Option<T>,
+    ) -> Result<Named<'a, T>, TraceError> {
+        let array = layout.column(batch, index);
+        no_nulls(array, EVENTS.columns[index].name, &layout.path, first_row)?;
+        let dictionary = array.as_dictionary_opt::<Int32Type>();
+        let values = dictionary.and_then(|d| d.values().as_string_opt::<i32>());
+        let (Some(dictionary), Some(values)) = (dictionary, values) else {
+            return Err(mismatch(&layout.path, &EVENTS, index, array.data_type()));
+        };
+        let meanings =
+            (0..values.len()).map(|i| if values.is_null(i) { None } else { meaning(values.value(i)) });
+        Ok(Named { meanings: meanings.collect(), values, keys: dictionary.keys().values() })
+    }
+
+    #[inline]
+    fn get(&self, row: usize) -> Option<T> {
+        self.meanings.get(self.keys[row] as usize).copied().flatten()
+    }
+
+    /// The unknown name of a row.
+    fn unknown(&self, row: usize) -> String {
+        let key = self.keys[row] as usize;
+        if key < self.values.len() && self.values.is_valid(key) {
+            self.values.value(key).to_owned()
+        } else {
+            format!("dictionary entry {key}")
+        }
+    }
+}
+
+/// Appends the events of a record batch whose first row is event `first_row` of the trace.
+pub(super) fn decode_events(
+    layout: &Layout,
+    batch: &RecordBatch,
+    first_row: u64,
+    check: &mut EventCheck,
+    events: &mut Vec<Event>,
+) -> Result<(), TraceError> {
+    let u64s = |index| numbers::<UInt64Type>(layout, batch, &EVENTS, index, first_row);
+    let u32s = |index| numbers::<UInt32Type>(layout, batch, &EVENTS, index, first_row);
+    let rows = batch.num_rows();
+    // Slices of one known length let the compiler drop the bounds checks of the loop below.
+    let (times, lbas, file_pages) = (&u64s(0)?[..rows], &u64s(2)?[..rows], &u64s(6)?[..rows]);
+    let (pages, contexts, files) = (&u32s(3)?[..rows], &u32s(4)?[..rows], &u32s(5)?[..rows]);
+    let ops =
+        Named::find(layout, batch, 1, first_row, |name| Op::ALL.into_iter().find(|op| op.name() == name))?;
+    let kinds = Named::find(layout, batch, 7, first_row, |name| {
+        Kind::ALL.into_iter().find(|kind| kind.name() == name)
+    })?;
+    let fault = |row: usize, fault: EventFault| TraceError::Event {
+        path: layout.path.to_path_buf(),
+        row: first_row + row as u64,
+        fault,
+    };
+    events.reserve(rows);
+    for row in 0..rows {
+        let Some(op) = ops.get(row) else { return Err(fault(row, EventFault::Op(ops.unknown(row)))) };
+        let Some(kind) = kinds.get(row) else { return Err(fault(row, EventFault::Kind(kinds.unknown(row)))) };
+        let event = Event {
+            time_ns: times[row],
+            lba: Lba(lbas[row]),
+            pages: pages[row],
+            context: ContextId(contexts[row]),
+            file: FileId(files[row]),
+            file_page: file_pages[row],
+            op,
+            kind,
+        };
+        check.check(&event).map_err(|f| fault(row, f))?;
+        events.push(event);
+    }
+    Ok(())
+}
+
+/// Ids of a table are 1, 2, 3, ...
+fn check_id(path: &Path, column: &str, row: u64, found: u32) -> Result<(), TraceError> {
+    if u64::from(found) == row + 1 {
+        return Ok(());
+    }
+    let problem = format!("{column} {found}, expected {}: ids are dense and ascending", row + 1);
+    Err(TraceError::Table { path: path.to_owned(), row, problem })
+}
+
+/// Appends the contexts of a record batch.
+pub(super) fn decode_contexts(
+    layout: &Layout,
+    batch: &RecordBatch,
+    contexts: &mut Vec<Context>,
+) -> Result<(), TraceError> {
+    let first_row = contexts.len() as u64;
+    let ids = numbers::<UInt32Type>(layout, batch, &CONTEXTS, 0, first_row)?;
+    let signatures = numbers::<UInt64Type>(layout, batch, &CONTEXTS, 1, first_row)?;
+    let texts = |index| text(layout, batch, &CONTEXTS, index, first_row);
+    let (executables, comms, entries, unwinds) = (texts(2)?, texts(3)?, texts(4)?, texts(5)?);
+    let lists = layout.column(batch, 6);
+    no_nulls(lists, "frames", &layout.path, first_row)?;
+    let lists =
+        lists.as_list_opt::<i32>().ok_or_else(|| mismatch(&layout.path, &CONTEXTS, 6, lists.data_type()))?;
+    for i in 0..batch.num_rows() {
+        let row = first_row + i as u64;
+        check_id(&layout.path, "context", row, ids[i])?;
+        let name = unwinds.value(i);
+        let unwind = Unwind::ALL.into_iter().find(|u| u.name() == name).ok_or_else(|| {
+            let problem = format!("unwind {name:?}, expected none, fp, scan or label");
+            TraceError::Table { path: layout.path.to_path_buf(), row, problem }
+        })?;
+        contexts.push(Context {
+            id: ContextId(ids[i]),
+            signature: Signature(signatures[i]),
+            executable: executables.value(i).to_owned(),
+            comm: comms.value(i).to_owned(),
+            entry: entries.value(i).to_owned(),
+            unwind,
+            frames: decode_frames(layout, &lists.value(i), row)?,
+        });
+    }
+    Ok(())
+}
+
+/// The frames of one context.
+fn decode_frames(layout: &Layout, list: &ArrayRef, row: u64) -> Result<Vec<Frame>, TraceError> {
+    let wrong = || mismatch(&layout.path, &CONTEXTS, 6, list.data_type());
+    no_nulls(list, "frames", &layout.path, row)?;
+    let frames = list.as_struct_opt().ok_or_else(wrong)?;
+    for column in frames.columns() {
+        no_nulls(column, "frames", &layout.path, row)?;
+    }
+    let text = |i: usize| frames.column(i).as_string_opt::<i32>().ok_or_else(wrong);
+    let (modules, build_ids, symbols) = (text(0)?, text(1)?, text(3)?);
+    let offsets = frames.column(2).as_primitive_opt::<UInt64Type>().ok_or_else(wrong)?;
+    let frame = |i| Frame {
+        module: modules.value(i).to_owned(),
+        build_id: build_ids.value(i).to_owned(),
+        offset: offsets.value(i),
+        symbol: symbols.value(i).to_owned(),
+    };
+    Ok((0..frames.len()).map(frame).collect())
+}
+
+/// Appends the files of a record batch.
+pub(super) fn decode_files(
+    layout: &Layout,
+    batch: &RecordBatch,
+    files: &mut Vec<File>,
+) -> Result<(), TraceError> {
+    let first_row = files.len() as u64;
+    let u32s = |index| numbers::<UInt32Type>(layout, batch, &FILES, index, first_row);
+    let (ids, generations) = (u32s(0)?, u32s(2)?);
+    let inodes = numbers::<UInt64Type>(layout, batch, &FILES, 1, first_row)?;
+    let paths = text(layout, batch, &FILES, 3, first_row)?;
+    for i in 0..batch.num_rows() {
+        check_id(&layout.path, "file", first_row + i as u64, ids[i])?;
+        files.push(File {
+            id: FileId(ids[i]),
+            inode: inodes[i],
+            generation: generations[i],
+            path: paths.value(i).to_owned(),
+        });
+    }
+    Ok(())
+}

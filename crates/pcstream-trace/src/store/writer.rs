@@ -1,0 +1,464 @@
+//! Writing a trace.
+//!
+//! Rows of each table collect in memory until a row group is full or `flush` is called; either way
+//! they become a segment file. A segment that was flushed early is written again, longer, until it
+//! is full, so a partial trace has at most one file per row group and one more.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use parquet::arrow::ArrowSchemaConverter;
+use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_writer::ArrowWriterOptions;
+use parquet::column::writer::ColumnCloseResult;
+use parquet::errors::ParquetError;
+use parquet::file::metadata::ParquetMetaDataReader;
+use parquet::file::writer::SerializedFileWriter;
+
+use super::META_FILE;
+use super::check::EventCheck;
+use super::error::TraceError;
+use super::files::{
+    DirLock, SummedFile, check_only_trace, lock_dir, partial_path, remove_trace, replace_file, segment_name,
+};
+use super::rows::Row;
+use crate::event::Event;
+use crate::ids::{ContextId, Signature};
+use crate::meta::{Digest, FileSums, FormatVersion, Meta, Totals};
+use crate::tables::{Batch, Context, File};
+
+/// What a finished trace amounts to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Summary {
+    /// Where the trace is.
+    pub path: PathBuf,
+    /// Size of its files in bytes.
+    pub bytes: u64,
+    /// Its meta, as stored.
+    pub meta: Meta,
+}
+
+/// Writes a trace. Dropped without `finish`, it leaves what was flushed as `PATH.partial`, which
+/// `TraceReader` opens as a damaged trace.
+#[derive(Debug)]
+pub struct TraceWriter {
+    target: PathBuf,
+    dir: PathBuf,
+    overwrite: bool,
+    meta: Meta,
+    check: EventCheck,
+    digest: Digest,
+    signatures: Vec<Signature>,
+    contexts: Chain<Context>,
+    files: Chain<File>,
+    events: Chain<Event>,
+    _lock: DirLock,
+}
+
+impl TraceWriter {
+    /// Begins a trace that will be at `target` once finished. `meta` may still change until then
+    /// (`meta_mut`); the writer itself sets its version, id, totals, checksums and `complete`.
+    /// `overwrite` allows to replace an existing trace, whole or partial, and nothing else.
+    pub fn create(target: impl AsRef<Path>, meta: Meta, overwrite: bool) -> Result<TraceWriter, TraceError> {
+        let target = target.as_ref().to_owned();
+        let dir = partial_path(&target);
+        meta.check().map_err(|problem| TraceError::Meta { path: target.clone(), problem })?;
+        if exists(&target) {
+            if !overwrite {
+                return Err(TraceError::Exists(target));
+            }
+            check_only_trace(&target)?;
+        }
+        if exists(&dir) {
+            drop(lock_dir(&dir, true)?);
+            if !overwrite {
+                return Err(TraceError::Exists(dir));
+            }
+            remove_trace(&dir)?;
+        }
+        fs::create_dir(&dir).map_err(|e| TraceError::io("create the directory", &dir, e))?;
+        let lock = lock_dir(&dir, true)?;
+        let device_pages = match meta.device.pages {
+            0 => u64::MAX,
+            pages => pages,
+        };
+        let check = EventCheck { device_pages, contexts: 0, files: 0, last_ns: 0, highest_end: 0 };
+        let mut writer = TraceWriter {
+            target,
+            overwrite,
+            meta: Meta {
+                format_version: FormatVersion::CURRENT,
+                trace_id: String::new(),
+                complete: false,
+                totals: Totals::default(),
+                checksums: Default::default(),
+                ..meta
+            },
+            check,
+            digest: Digest::default(),
+            signatures: Vec::new(),
+            contexts: Chain::new(),
+            files: Chain::new(),
+            events: Chain::new(),
+            dir,
+            _lock: lock,
+        };
+        writer.write_meta()?;
+        Ok(writer)
+    }
+
+    /// Sets how many rows make a row group and a segment, in all tables; at least 1, before the first
+    /// batch. The default suits traces of any size; tests use small ones to see many segments.
+    pub fn set_row_group_rows(&mut self, rows: usize) {
+        assert!(rows > 0, "a row group has at least one row");
+        assert_eq!(self.meta.totals, Totals::default(), "row groups are sized before the first batch");
+        (self.contexts.limit, self.files.limit, self.events.limit) = (rows, rows, rows);
+    }
+
+    /// Where the trace will be.
+    pub fn target(&self) -> &Path {
+        &self.target
+    }
+
+    /// The meta so far, totals included.
+    pub fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    /// The meta, to be completed while the trace is written: losses, exit status, device size.
+    /// Changes reach the disk with the next `flush`.
+    pub fn meta_mut(&mut self) -> &mut Meta {
+        &mut self.meta
+    }
+
+    /// Appends a batch. On an error nothing of the batch is counted, and the writer remains usable
+    /// for `flush` and `abandon`.
+    pub fn write_batch(&mut self, batch: &Batch) -> Result<(), TraceError> {
+        self.check_batch(batch)?;
+        self.meta.totals.add_batch(batch);
+        self.digest.update(&batch.events);
+        for context in &batch.contexts {
+            self.signatures.push(context.signature);
+            self.contexts.push(context.clone(), &self.dir)?;
+        }
+        for file in &batch.files {
+            self.files.push(file.clone(), &self.dir)?;
+        }
+        let mut rest = batch.events.as_slice();
+        while !rest.is_empty() {
+            let (now, later) = rest.split_at(rest.len().min(self.events.room()));
+            self.events.rows.extend_from_slice(now);
+            rest = later;
+            if self.events.room() == 0 {
+                // A segment of events never refers to table entries that are not on disk.
+                self.contexts.flush(&self.dir)?;
+                self.files.flush(&self.dir)?;
+                self.events.seal(&self.dir)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks a batch as a whole, so that a bad one leaves nothing behind.
+    fn check_batch(&mut self, batch: &Batch) -> Result<(), TraceError> {
+        let Totals { events, contexts, files, .. } = self.meta.totals;
+        let table = |row, problem| Err(TraceError::Table { path: self.target.clone(), row, problem });
+        for (row, context) in (contexts..).zip(&batch.contexts) {
+            if u64::from(context.id.0) != row + 1 {
+                return table(row, format!("context {}, expected {}: ids are dense", context.id.0, row + 1));
+            }
+        }
+        for (row, file) in (files..).zip(&batch.files) {
+            if u64::from(file.id.0) != row + 1 {
+                return table(row, format!("file {}, expected {}: ids are dense", file.id.0, row + 1));
+            }
+        }
+        let mut check = EventCheck {
+            contexts: contexts + batch.contexts.len() as u64,
+            files: files + batch.files.len() as u64,
+            ..self.check
+        };
+        for (row, event) in (events..).zip(&batch.events) {
+            check.check(event).map_err(|fault| TraceError::Event {
+                path: self.target.clone(),
+                row,
+                fault,
+            })?;
+        }
+        self.check = check;
+        Ok(())
+    }
+
+    /// Makes everything written so far, and `meta`, survive the death of this process. A capture
+    /// calls this about once a second; an unchanged table costs nothing.
+    pub fn flush(&mut self) -> Result<(), TraceError> {
+        self.contexts.flush(&self.dir)?;
+        self.files.flush(&self.dir)?;
+        self.events.flush(&self.dir)?;
+        self.write_meta().map(drop)
+    }
+
+    /// Finishes the trace and gives it its name. `symbols` may hold the contexts again, in the same
+    /// order and with the same ids and signatures, now with symbol names: they replace the ones
+    /// written so far.
+    pub fn finish(mut self, symbols: Option<&[Context]>) -> Result<Summary, TraceError> {
+        self.check_finish()?;
+        if let Some(contexts) = symbols {
+            self.check_symbols(contexts)?;
+            self.contexts.replace(contexts);
+        }
+        let mut sums = std::collections::BTreeMap::new();
+        sums.insert("contexts.parquet".to_owned(), self.contexts.finish(&self.dir)?);
+        sums.insert("files.parquet".to_owned(), self.files.finish(&self.dir)?);
+        sums.insert("events.parquet".to_owned(), self.events.finish(&self.dir)?);
+        let bytes = sums.values().map(|s| s.bytes).sum::<u64>();
+        self.meta.checksums = sums;
+        self.meta.trace_id = self.digest.id();
+        self.meta.complete = true;
+        let bytes = bytes + self.write_meta()?;
+        self.contexts.remove_segments(&self.dir)?;
+        self.files.remove_segments(&self.dir)?;
+        self.events.remove_segments(&self.dir)?;
+        self.publish()?;
+        Ok(Summary { path: self.target, bytes, meta: self.meta })
+    }
+
+    /// Symbols may be added to contexts, but not contexts to the table.
+    fn check_symbols(&self, contexts: &[Context]) -> Result<(), TraceError> {
+        let error = |row, problem| Err(TraceError::Table { path: self.target.clone(), row, problem });
+        if contexts.len() != self.signatures.len() {
+            let problem =
+                format!("{} contexts with symbols, expected {}", contexts.len(), self.signatures.len());
+            return error(contexts.len() as u64, problem);
+        }
+        for (row, (context, &signature)) in (0..).zip(contexts.iter().zip(&self.signatures)) {
+            let id = ContextId(row as u32 + 1);
+            if (context.id, context.signature) != (id, signature) {
+                let Context { id: found, signature: s, .. } = context;
+                let problem =
+                    format!("context {} ({s}), expected {} ({signature}) as written", found.0, id.0);
+                return error(row, problem);
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks the final meta against the events: it may have changed since the events were checked.
+    fn check_finish(&self) -> Result<(), TraceError> {
+        let error = |problem| Err(TraceError::Meta { path: self.target.clone(), problem });
+        if let Err(problem) = self.meta.check() {
+            return error(problem);
+        }
+        let pages = self.meta.device.pages;
+        if pages == 0 || self.check.highest_end > pages {
+            return error(format!(
+                "device.pages is {pages}, expected at least {}, where the last event ends",
+                self.check.highest_end.max(1)
+            ));
+        }
+        Ok(())
+    }
+
+    /// Moves the finished directory to its name.
+    fn publish(&self) -> Result<(), TraceError> {
+        let rename = |from: &Path, to: &Path| {
+            fs::rename(from, to).map_err(|e| TraceError::io("rename the finished trace to", to, e))
+        };
+        if !exists(&self.target) {
+            return rename(&self.dir, &self.target);
+        }
+        if !self.overwrite {
+            return Err(TraceError::Exists(self.target.clone()));
+        }
+        check_only_trace(&self.target)?;
+        let mut old = self.target.as_os_str().to_owned();
+        old.push(".replaced");
+        let old = PathBuf::from(old);
+        rename(&self.target, &old)?;
+        rename(&self.dir, &self.target)?;
+        remove_trace(&old)
+    }
+
+    /// Gives the trace up and removes what was written of it.
+    pub fn abandon(self) -> Result<(), TraceError> {
+        remove_trace(&self.dir)
+    }
+
+    /// Writes `meta.json` and returns its length.
+    fn write_meta(&mut self) -> Result<u64, TraceError> {
+        let path = self.dir.join(META_FILE);
+        let mut text =
+            serde_json::to_vec_pretty(&self.meta).map_err(|e| TraceError::io("encode", &path, e.into()))?;
+        text.push(b'\n');
+        replace_file(&path, &text)?;
+        Ok(text.len() as u64)
+    }
+}
+
+fn exists(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok()
+}
+
+/// One table while it is written: full segments on disk, the rows of the open one in memory.
+#[derive(Debug)]
+struct Chain<R> {
+    /// Rows in a full segment.
+    limit: usize,
+    /// Names of the full segments, in order.
+    sealed: Vec<String>,
+    /// Rows of the open segment.
+    rows: Vec<R>,
+    /// The open segment's file, if it was flushed, and how many of its rows that holds.
+    open: Option<(String, usize)>,
+    /// Segments that no longer count.
+    stale: Vec<String>,
+}
+
+impl<R: Row> Chain<R> {
+    fn new() -> Chain<R> {
+        Chain {
+            limit: R::TABLE.row_group,
+            sealed: Vec::new(),
+            rows: Vec::new(),
+            open: None,
+            stale: Vec::new(),
+        }
+    }
+
+    /// Rows until the open segment is full.
+    fn room(&self) -> usize {
+        self.limit - self.rows.len()
+    }
+
+    fn push(&mut self, row: R, dir: &Path) -> Result<(), TraceError> {
+        self.rows.push(row);
+        if self.room() == 0 { self.seal(dir) } else { Ok(()) }
+    }
+
+    /// Brings the open segment's file up to date.
+    fn flush(&mut self, dir: &Path) -> Result<(), TraceError> {
+        let on_disk = self.open.as_ref().map_or(0, |(_, rows)| *rows);
+        if on_disk == self.rows.len() {
+            return Ok(());
+        }
+        let bytes = encode::<R>(&self.rows, dir)?;
+        let name = segment_name(R::TABLE.name, self.sealed.len(), &bytes);
+        replace_file(&dir.join(&name), &bytes)?;
+        if let Some((old, _)) = self.open.replace((name, self.rows.len())) {
+            remove(&dir.join(old))?;
+        }
+        Ok(())
+    }
+
+    /// Ends the open segment, which must have rows.
+    fn seal(&mut self, dir: &Path) -> Result<(), TraceError> {
+        assert!(!self.rows.is_empty(), "an empty segment is never sealed");
+        self.flush(dir)?;
+        self.sealed.extend(self.open.take().map(|(name, _)| name));
+        self.rows.clear();
+        Ok(())
+    }
+
+    /// Writes the table's final file: the full segments, then the open rows.
+    fn finish(&mut self, dir: &Path) -> Result<FileSums, TraceError> {
+        let path = dir.join(format!("{}.parquet", R::TABLE.name));
+        let mut file = SummedFile::create(&path)?;
+        concatenate::<R>(dir, &self.sealed, &self.rows, &mut file)
+            .map_err(|e| parquet_error("write", &path, e))?;
+        file.close(&path)
+    }
+
+    /// Replaces all rows by the same ones with more knowledge.
+    fn replace(&mut self, rows: &[R])
+    where
+        R: Clone,
+    {
+        self.stale.append(&mut self.sealed);
+        self.stale.extend(self.open.take().map(|(name, _)| name));
+        self.rows = rows.to_vec();
+    }
+
+    fn remove_segments(&mut self, dir: &Path) -> Result<(), TraceError> {
+        let open = self.open.take().map(|(name, _)| name);
+        self.sealed
+            .drain(..)
+            .chain(self.stale.drain(..))
+            .chain(open)
+            .try_for_each(|name| remove(&dir.join(name)))
+    }
+}
+
+fn remove(path: &Path) -> Result<(), TraceError> {
+    fs::remove_file(path).map_err(|e| TraceError::io("remove", path, e))
+}
+
+/// Rows as the bytes of a complete Parquet file.
+fn encode<R: Row>(rows: &[R], dir: &Path) -> Result<Bytes, TraceError> {
+    let path = dir.join(format!("{}.parquet", R::TABLE.name));
+    encode_file(rows).map_err(|e| parquet_error("encode", &path, e))
+}
+
+fn encode_file<R: Row>(rows: &[R]) -> Result<Bytes, ParquetError> {
+    let batch = R::encode(rows);
+    // Without the embedded Arrow schema, dictionary columns are plain strings to every reader.
+    let options =
+        ArrowWriterOptions::new().with_properties(R::TABLE.properties()).with_skip_arrow_metadata(true);
+    let mut writer = ArrowWriter::try_new_with_options(Vec::new(), batch.schema(), options)?;
+    writer.write(&batch)?;
+    writer.into_inner().map(Bytes::from)
+}
+
+/// Copies the encoded row groups of the segments, and of `rows`, into one file.
+fn concatenate<R: Row>(
+    dir: &Path,
+    segments: &[String],
+    rows: &[R],
+    file: &mut SummedFile,
+) -> Result<(), ParquetError> {
+    let schema = ArrowSchemaConverter::new().convert(&R::TABLE.schema())?;
+    let mut writer =
+        SerializedFileWriter::new(file, schema.root_schema_ptr(), Arc::new(R::TABLE.properties()))?;
+    for segment in segments {
+        let bytes = fs::read(dir.join(segment))?;
+        append_row_groups(&mut writer, Bytes::from(bytes))?;
+    }
+    if !rows.is_empty() {
+        append_row_groups(&mut writer, encode_file(rows)?)?;
+    }
+    writer.close().map(drop)
+}
+
+fn append_row_groups(
+    writer: &mut SerializedFileWriter<&mut SummedFile>,
+    segment: Bytes,
+) -> Result<(), ParquetError> {
+    let metadata = ParquetMetaDataReader::new().parse_and_finish(&segment)?;
+    for row_group in metadata.row_groups() {
+        let mut copy = writer.next_row_group()?;
+        for column in row_group.columns() {
+            let encoded = ColumnCloseResult {
+                bytes_written: column.compressed_size() as u64,
+                rows_written: row_group.num_rows() as u64,
+                metadata: column.clone(),
+                bloom_filter: None,
+                column_index: None,
+                offset_index: None,
+            };
+            copy.append_column(&segment, encoded)?;
+        }
+        copy.close()?;
+    }
+    Ok(())
+}
+
+fn parquet_error(action: &'static str, path: &Path, error: ParquetError) -> TraceError {
+    match error {
+        ParquetError::External(source) => match source.downcast::<std::io::Error>() {
+            Ok(source) => TraceError::io(action, path, *source),
+            Err(source) => TraceError::io(action, path, std::io::Error::other(source)),
+        },
+        other => TraceError::io(action, path, std::io::Error::other(other)),
+    }
+}
