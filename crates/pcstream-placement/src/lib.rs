@@ -1,7 +1,33 @@
 //! Placement schemes: one file per scheme, one line per scheme in the registry.
 //!
-//! No I/O here, and no knowledge of the device but its number of streams.
+//! A scheme is plain state behind one small trait: it sees the events of a trace in order and
+//! answers each write with streams. What it answers depends on the events so far, the table
+//! entries they refer to, and its parameters; never on how events were cut into batches, on wall
+//! time or on hash order. No scheme draws random numbers.
+//!
+//! No I/O here, and no knowledge of the device but its number of streams (the oracles are told the
+//! size of a superblock too).
 
+pub mod autostream_mq;
+pub mod autostream_sfr;
+pub mod baseline;
+pub mod error;
+pub mod fstream;
+pub mod future;
+mod level;
+pub mod manual;
+pub mod oracle;
+pub mod pcstream;
+pub mod registry;
+pub mod rules;
 pub mod scheme;
+pub mod sequential;
+#[cfg(test)]
+mod testing;
 
+pub use error::SchemeError;
+pub use future::Future;
+pub use level::{LevelRule, LogBase};
+pub use registry::{SchemeInfo, SchemeParams, build, find, names, schemes};
+pub use rules::{Rules, RulesError};
 pub use scheme::{Placement, Scheme, SchemeFact, Stream};

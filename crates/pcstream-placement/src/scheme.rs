@@ -43,4 +43,10 @@ pub trait Scheme: Send {
     fn facts(&self) -> Vec<SchemeFact> {
         Vec::new()
     }
+
+    /// What the scheme has learned, as bytes that a later run may begin with; `None` if it learns
+    /// nothing that outlives a run. Of `pcstream` it is the PC attribute table.
+    fn learned(&self) -> Option<Vec<u8>> {
+        None
+    }
 }

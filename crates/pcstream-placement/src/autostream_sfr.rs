@@ -1,0 +1,399 @@
+//! autostream-sfr: AutoStream's sequentiality, frequency, recency (Yang et al., SYSTOR'17),
+//! addresses only.
+//!
+//! Idea: a write that starts where the previous one ended keeps the previous stream. Any other
+//! goes by its chunk's access count, which decays with time:
+//! count = count / 2^((t - t_last) / decay) + 1, stream = 1 + min(floor(log2 count), m - 1).
+//!
+//! Units: `chunk_pages` in pages, t in pages written by the host or in nanoseconds.
+//!
+//! Public implementations differ in every step; each difference is a field of [`SfrParams`], and
+//! [`SfrParams::readings`] lists whole readings to sweep over.
+//!
+//! Known weaknesses: blind to append-only and write-once data. "The previous write" is the
+//! device's, so that two interleaved sequential writers hide each other. One entry of 24 bytes per
+//! chunk touched, never evicted.
+
+use pcstream_trace::{Event, Tables};
+use rustc_hash::FxHashMap;
+
+use crate::autostream_mq::{for_each_chunk, push_run};
+use crate::error::{SchemeError, check};
+use crate::level::{LevelRule, Levels, LogBase};
+use crate::registry::SchemeParams;
+use crate::scheme::{Placement, Scheme, SchemeFact, Stream};
+
+/// How fast a count halves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SfrDecay {
+    /// Per this many pages written; SepBIT: 16384 (64 MiB).
+    Pages(u64),
+    /// Per this many nanoseconds of trace time; BlueDBM: 30 s, the ftrace version: 10 s.
+    Nanoseconds(u64),
+}
+
+/// In which order a count decays and grows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SfrOrder {
+    /// Decay, then + 1 (SepBIT).
+    #[default]
+    DecayThenCount,
+    /// + 1, then decay (BlueDBM, ftrace).
+    CountThenDecay,
+}
+
+/// When the stream of a write is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SfrRead {
+    /// After the write was counted (SepBIT).
+    #[default]
+    AfterUpdate,
+    /// Before (BlueDBM); a chunk never seen is level 0.
+    BeforeUpdate,
+}
+
+/// How exactly decay is computed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SfrArithmetic {
+    /// Real numbers: a count decays a little with every page.
+    #[default]
+    Real,
+    /// Whole decay periods, and counts cut to integers (SepBIT, BlueDBM): a chunk written more
+    /// than once per period never cools.
+    Whole,
+}
+
+/// Which chunks of a write count, and whose stream it gets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SfrSpan {
+    /// Every chunk is counted, and each part goes by its chunk (SepBIT).
+    #[default]
+    EachChunk,
+    /// Only the chunk of the first page, for the whole write (BlueDBM).
+    FirstChunk,
+}
+
+/// Parameters of `autostream-sfr`. The default is SepBIT's order with the formula above.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SfrParams {
+    /// Pages of a chunk; 256 (1 MiB), as in `autostream-mq`. SepBIT and BlueDBM: 512.
+    pub chunk_pages: u32,
+    /// How fast counts halve.
+    pub decay: SfrDecay,
+    /// From count to level.
+    pub level: LevelRule,
+    /// Decay before or after counting.
+    pub order: SfrOrder,
+    /// Stream before or after counting.
+    pub read: SfrRead,
+    /// Real or whole numbers.
+    pub arithmetic: SfrArithmetic,
+    /// Which chunks of a write count.
+    pub span: SfrSpan,
+    /// Whether a write that starts where the previous one ended keeps its stream. Without it, this
+    /// is frequency and recency alone.
+    pub sequential: bool,
+}
+
+impl Default for SfrParams {
+    fn default() -> Self {
+        SfrParams {
+            chunk_pages: 256,
+            decay: SfrDecay::Pages(16384),
+            level: LevelRule::Floor(LogBase::Two),
+            order: SfrOrder::default(),
+            read: SfrRead::default(),
+            arithmetic: SfrArithmetic::default(),
+            span: SfrSpan::default(),
+            sequential: true,
+        }
+    }
+}
+
+impl SfrParams {
+    /// Named readings to sweep over, the default first.
+    pub fn readings() -> Vec<(&'static str, SfrParams)> {
+        let default = SfrParams::default;
+        let seconds = |s: u64| SfrDecay::Nanoseconds(s * 1_000_000_000);
+        vec![
+            ("default", default()),
+            (
+                "sepbit",
+                SfrParams {
+                    chunk_pages: 512,
+                    level: LevelRule::Floor(LogBase::E),
+                    arithmetic: SfrArithmetic::Whole,
+                    ..default()
+                },
+            ),
+            (
+                "bdbm",
+                SfrParams {
+                    chunk_pages: 512,
+                    decay: seconds(30),
+                    level: LevelRule::Floor(LogBase::Ten),
+                    order: SfrOrder::CountThenDecay,
+                    read: SfrRead::BeforeUpdate,
+                    arithmetic: SfrArithmetic::Whole,
+                    span: SfrSpan::FirstChunk,
+                    ..default()
+                },
+            ),
+            (
+                "ftrace",
+                SfrParams {
+                    chunk_pages: 512,
+                    decay: seconds(10),
+                    level: LevelRule::CeilTwo,
+                    order: SfrOrder::CountThenDecay,
+                    sequential: false,
+                    ..default()
+                },
+            ),
+            ("decay-1m", SfrParams { decay: SfrDecay::Pages(1 << 20), ..default() }),
+            ("decay-16m", SfrParams { decay: SfrDecay::Pages(1 << 24), ..default() }),
+            ("chunk-256k", SfrParams { chunk_pages: 64, decay: SfrDecay::Pages(1 << 20), ..default() }),
+            ("chunk-4m", SfrParams { chunk_pages: 1024, decay: SfrDecay::Pages(1 << 20), ..default() }),
+        ]
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Chunk {
+    count: f64,
+    last: u64,
+}
+
+/// The SFR scheme.
+pub struct AutoStreamSfr {
+    params: SfrParams,
+    levels: Levels,
+    streams: u8,
+    chunks: FxHashMap<u64, Chunk>,
+    /// Where the previous write ended; none before the first.
+    previous_end: Option<u64>,
+    previous_level: u8,
+    sequential_pages: u64,
+}
+
+impl AutoStreamSfr {
+    /// Makes the scheme for `streams` streams, S0 included.
+    pub fn new(streams: u8, params: SfrParams) -> Result<AutoStreamSfr, SchemeError> {
+        if streams == 0 {
+            return Err(SchemeError::NoStreams);
+        }
+        let scheme = "autostream-sfr";
+        check(
+            params.chunk_pages > 0,
+            scheme,
+            "autostream_sfr.chunk_pages",
+            params.chunk_pages,
+            "at least 1",
+        )?;
+        let (SfrDecay::Pages(period) | SfrDecay::Nanoseconds(period)) = params.decay;
+        check(period > 0, scheme, "autostream_sfr.decay", period, "at least 1")?;
+        let levels = Levels::new(params.level, streams.saturating_sub(1), scheme, "autostream_sfr.level")?;
+        Ok(AutoStreamSfr {
+            params,
+            levels,
+            streams,
+            chunks: FxHashMap::default(),
+            previous_end: None,
+            previous_level: 0,
+            sequential_pages: 0,
+        })
+    }
+
+    pub(crate) fn boxed(_: &'static str, p: &SchemeParams) -> Result<Box<dyn Scheme>, SchemeError> {
+        Ok(Box::new(AutoStreamSfr::new(p.streams, p.autostream_sfr.clone())?))
+    }
+
+    /// Counts one access and returns the chunk's level.
+    fn access(&mut self, chunk: u64, clock: u64, period: u64) -> u8 {
+        let SfrParams { order, arithmetic, read, .. } = self.params;
+        let fresh = Chunk { count: 0.0, last: clock };
+        let c = self.chunks.entry(chunk).or_insert(fresh);
+        let before = c.count;
+        let elapsed = clock.saturating_sub(c.last);
+        let decayed = |count: f64| match arithmetic {
+            SfrArithmetic::Real => count * half_power(elapsed as f64 / period as f64),
+            SfrArithmetic::Whole => (count * half_power((elapsed / period) as f64)).trunc(),
+        };
+        c.count = match order {
+            SfrOrder::DecayThenCount => decayed(c.count) + 1.0,
+            SfrOrder::CountThenDecay => decayed(c.count + 1.0),
+        };
+        c.last = clock;
+        let count = match read {
+            SfrRead::AfterUpdate => c.count,
+            SfrRead::BeforeUpdate => before,
+        };
+        self.levels.of(count)
+    }
+
+    fn stream(&self, level: u8) -> Stream {
+        Stream((level + 1).min(self.streams - 1))
+    }
+}
+
+impl Scheme for AutoStreamSfr {
+    fn place(&mut self, event: &Event, now: u64, _: &Tables, out: &mut Vec<Placement>) {
+        let (clock, period) = match self.params.decay {
+            SfrDecay::Pages(p) => (now, p),
+            SfrDecay::Nanoseconds(p) => (event.time_ns, p),
+        };
+        let chunk_pages = u64::from(self.params.chunk_pages);
+        let follows = self.params.sequential && self.previous_end == Some(event.lba.0);
+        self.previous_end = event.lba.0.checked_add(u64::from(event.pages));
+        let start = out.len();
+        if follows {
+            self.sequential_pages += u64::from(event.pages);
+            push_run(out, start, event.pages, self.stream(self.previous_level));
+        }
+        if self.params.span == SfrSpan::FirstChunk {
+            let level = self.access(event.lba.0 / chunk_pages, clock, period);
+            if !follows {
+                self.previous_level = level;
+                push_run(out, start, event.pages, self.stream(level));
+            }
+            return;
+        }
+        for_each_chunk(event, chunk_pages, |chunk, pages| {
+            let level = self.access(chunk, clock, period);
+            if !follows {
+                self.previous_level = level;
+                push_run(out, start, pages, self.stream(level));
+            }
+        });
+    }
+
+    fn facts(&self) -> Vec<SchemeFact> {
+        vec![("chunks", self.chunks.len() as u64), ("sequential_pages", self.sequential_pages)]
+    }
+}
+
+/// 2^-x for x >= 0, by IEEE additions and multiplications alone: the same on every machine, which
+/// the maths library's exp2 is not. Relative error below 1e-12.
+fn half_power(x: f64) -> f64 {
+    // Below 2^-128 a count of at most 2^64 rounds to nothing.
+    if x == 0.0 {
+        return 1.0;
+    }
+    if x >= 128.0 {
+        return 0.0;
+    }
+    let whole = x as u32;
+    // |z| <= ln 2; ten terms of e^z leave z^11 / 11! < 5e-10 at the edge, so halve z and square.
+    let z = -(x - f64::from(whole)) * (std::f64::consts::LN_2 / 2.0);
+    let terms = [10.0, 9.0, 8.0, 7.0, 6.0, 5.0, 4.0, 3.0, 2.0, 1.0];
+    let root = terms.iter().fold(1.0, |sum, n| 1.0 + sum * z / n);
+    let scale = f64::from_bits(u64::from(1023 - whole) << 52);
+    root * root * scale
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{placements, write};
+
+    fn params() -> SfrParams {
+        SfrParams { chunk_pages: 1, decay: SfrDecay::Pages(4), ..SfrParams::default() }
+    }
+
+    /// Streams of single-page writes on a device with S0 and four others; logical time counts them.
+    fn streams(params: SfrParams, lbas: &[u64]) -> Vec<u8> {
+        let mut scheme = AutoStreamSfr::new(5, params).expect("valid");
+        let mut out = Vec::new();
+        for (now, &l) in lbas.iter().enumerate() {
+            let mut event = write(l, 1);
+            event.time_ns = now as u64;
+            scheme.place(&event, now as u64, &Tables::default(), &mut out);
+        }
+        out.iter().map(|p| p.stream.0).collect()
+    }
+
+    #[test]
+    fn half_power_matches_the_maths_library() {
+        for i in 0..12_800 {
+            let x = f64::from(i) / 100.0;
+            let exact = (-x).exp2();
+            assert!((half_power(x) - exact).abs() <= exact * 1e-12, "{x}");
+        }
+        assert_eq!((half_power(0.0), half_power(1.0), half_power(7.0)), (1.0, 0.5, 1.0 / 128.0));
+        assert_eq!((half_power(128.0), half_power(f64::INFINITY)), (0.0, 0.0));
+    }
+
+    /// One address, decay 4 pages, writes at t = 0, 1, 2, ...: each step multiplies by
+    /// 2^-0.25 = 0.8409 and adds 1: 1, 1.841, 2.548, 3.143, 3.643, 4.063: streams 1 1 2 2 2 3.
+    #[test]
+    fn real_decay_by_hand() {
+        assert_eq!(streams(params(), &[9; 6]), [1, 1, 2, 2, 2, 3]);
+        // + 1, then decay: 1, 1.682, 2.255, 2.737, 3.142, 3.483, with the first not decayed.
+        let order = SfrParams { order: SfrOrder::CountThenDecay, ..params() };
+        assert_eq!(streams(order, &[9; 6]), [1, 1, 2, 2, 2, 2]);
+        // Read before: nothing, 1, 1.841, 2.548, 3.143, 3.643.
+        let before = SfrParams { read: SfrRead::BeforeUpdate, ..params() };
+        assert_eq!(streams(before, &[9; 6]), [1, 1, 1, 2, 2, 2]);
+    }
+
+    /// Whole periods: no decay while writes are less than 4 pages apart: 1, 2, 3, 4. Then 9 pages
+    /// pass, two whole periods: 4 / 4 + 1 = 2.
+    #[test]
+    fn whole_decay_by_hand() {
+        let whole = SfrParams { arithmetic: SfrArithmetic::Whole, sequential: false, ..params() };
+        let lbas = [9, 9, 9, 9, 20, 22, 24, 26, 28, 30, 32, 34, 9];
+        assert_eq!(streams(whole, &lbas), [1, 2, 2, 3, 1, 1, 1, 1, 1, 1, 1, 1, 2]);
+        // The count is cut after the division: 3 / 2 = 1.5 becomes 1, + 1 = 2.
+        let whole = SfrParams { arithmetic: SfrArithmetic::Whole, sequential: false, ..params() };
+        assert_eq!(streams(whole, &[9, 9, 9, 20, 22, 24, 9]), [1, 2, 2, 1, 1, 1, 2]);
+    }
+
+    /// Address 9 is hot (count 4.063, S3); 10 follows 9 and keeps S3 though it is new; 11 too; 50
+    /// does not follow.
+    #[test]
+    fn a_sequential_write_keeps_the_stream() {
+        let lbas = [9, 9, 9, 9, 9, 9, 10, 11, 50];
+        assert_eq!(streams(params(), &lbas), [1, 1, 2, 2, 2, 3, 3, 3, 1]);
+        let without = SfrParams { sequential: false, ..params() };
+        assert_eq!(streams(without, &lbas), [1, 1, 2, 2, 2, 3, 1, 1, 1]);
+    }
+
+    #[test]
+    fn decay_by_time() {
+        let mut scheme =
+            AutoStreamSfr::new(5, SfrParams { decay: SfrDecay::Nanoseconds(10), ..params() }).expect("valid");
+        for time_ns in [0, 0, 10] {
+            let mut event = write(5, 1);
+            event.time_ns = time_ns;
+            placements(&mut scheme, &event);
+        }
+        // 1, 2, 2 / 2 + 1
+        assert_eq!(scheme.chunks[&5].count, 2.0);
+    }
+
+    #[test]
+    fn a_write_across_chunks_is_cut_or_not() {
+        let spans = |span| {
+            let params = SfrParams { chunk_pages: 4, span, ..SfrParams::default() };
+            let mut scheme = AutoStreamSfr::new(5, params).expect("valid");
+            placements(&mut scheme, &write(0, 4));
+            placements(&mut scheme, &write(2, 4))
+        };
+        let part = |pages, stream| Placement { pages, stream: Stream(stream) };
+        // Count of chunk 0: 1 decayed by 0 pages' worth (place() is called with now = 0) + 1 = 2.
+        assert_eq!(spans(SfrSpan::EachChunk), [part(2, 2), part(2, 1)]);
+        assert_eq!(spans(SfrSpan::FirstChunk), [part(4, 2)]);
+    }
+
+    #[test]
+    fn impossible_parameters_are_refused() {
+        for bad in [
+            SfrParams { chunk_pages: 0, ..params() },
+            SfrParams { decay: SfrDecay::Pages(0), ..params() },
+            SfrParams { decay: SfrDecay::Nanoseconds(0), ..params() },
+            SfrParams { level: LevelRule::Floor(LogBase::Other(1.0)), ..params() },
+        ] {
+            assert!(AutoStreamSfr::new(5, bad.clone()).is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! fstream: the file system's own kinds of data, each in a stream (Rho et al., FAST'18, sections
+//! 3.4 and 3.5).
+//!
+//! Idea: journal, inodes, directories and bitmaps die at rates of their own, whatever the
+//! application. Each enabled option is one stream, numbered from S1 in the order of Table 1;
+//! everything else goes to S0. On XFS, which the paper gives a log, an inode and a name stream,
+//! the other kinds seldom occur and may be switched off.
+//!
+//! Options that do not fit share the device's last stream.
+//!
+//! Known weakness: data of applications stays in S0 unless a name or extension is given.
+
+use globset::{GlobBuilder, GlobMatcher};
+use pcstream_trace::{Event, FileId, Kind, Tables};
+
+use crate::error::SchemeError;
+use crate::registry::SchemeParams;
+use crate::rules::{extension_of, name_of};
+use crate::scheme::{Placement, Scheme, SchemeFact, Stream};
+
+/// Parameters of `fstream`: the paper's mount options.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FStreamParams {
+    /// journal-stream (ext4), log_stream (XFS).
+    pub journal: bool,
+    /// inode-stream.
+    pub inode: bool,
+    /// dir-stream (ext4).
+    pub directory: bool,
+    /// misc-stream (ext4): bitmaps and group descriptors.
+    pub misc: bool,
+    /// fname-stream: a stream for each of these file-name globs, e.g. `CommitLog-*`.
+    pub names: Vec<String>,
+    /// extn-stream: one stream for files with one of these extensions, without the dot.
+    pub extensions: Vec<String>,
+}
+
+impl Default for FStreamParams {
+    fn default() -> Self {
+        FStreamParams {
+            journal: true,
+            inode: true,
+            directory: true,
+            misc: true,
+            names: Vec::new(),
+            extensions: Vec::new(),
+        }
+    }
+}
+
+/// The FStream scheme.
+pub struct FStream {
+    kinds: [Stream; Kind::ALL.len()],
+    names: Vec<(GlobMatcher, Stream)>,
+    extensions: Vec<String>,
+    extension_stream: Stream,
+    /// Stream of each file's data, by file id; `None` until its first write.
+    files: Vec<Option<Stream>>,
+    options: u64,
+}
+
+impl FStream {
+    /// Makes the scheme for `streams` streams, S0 included.
+    pub fn new(streams: u8, params: FStreamParams) -> Result<FStream, SchemeError> {
+        if streams == 0 {
+            return Err(SchemeError::NoStreams);
+        }
+        let mut options = 0u64;
+        let mut next = || {
+            options += 1;
+            Stream(options.min(u64::from(streams) - 1) as u8)
+        };
+        let mut kinds = [Stream::DEFAULT; Kind::ALL.len()];
+        let switches = [
+            (params.journal, Kind::Journal),
+            (params.inode, Kind::Inode),
+            (params.directory, Kind::Directory),
+            (params.misc, Kind::Bitmap),
+        ];
+        for (_, kind) in switches.into_iter().filter(|(on, _)| *on) {
+            kinds[kind as usize] = next();
+        }
+        let mut names = Vec::new();
+        for name in &params.names {
+            let glob = GlobBuilder::new(name).literal_separator(true).build();
+            let glob = glob.map_err(|e| SchemeError::Parameter {
+                scheme: "fstream",
+                parameter: "fstream.names",
+                found: format!("'{name}' ({})", e.kind()),
+                expected: "a file-name glob such as CommitLog-*",
+            })?;
+            names.push((glob.compile_matcher(), next()));
+        }
+        let extension_stream = if params.extensions.is_empty() { Stream::DEFAULT } else { next() };
+        let extensions = params.extensions;
+        Ok(FStream { kinds, names, extensions, extension_stream, files: Vec::new(), options })
+    }
+
+    pub(crate) fn boxed(_: &'static str, p: &SchemeParams) -> Result<Box<dyn Scheme>, SchemeError> {
+        Ok(Box::new(FStream::new(p.streams, p.fstream.clone())?))
+    }
+
+    fn stream_of_file(&mut self, id: FileId, tables: &Tables) -> Stream {
+        if self.names.is_empty() && self.extensions.is_empty() {
+            return Stream::DEFAULT;
+        }
+        if let Some(Some(stream)) = self.files.get(id.0 as usize) {
+            return *stream;
+        }
+        let Some(file) = tables.file(id) else { return Stream::DEFAULT };
+        let name = name_of(&file.path);
+        let named = self.names.iter().find(|(glob, _)| glob.is_match(name)).map(|&(_, s)| s);
+        let stream = named.unwrap_or_else(|| match extension_of(&file.path) {
+            Some(e) if self.extensions.iter().any(|x| x == e) => self.extension_stream,
+            _ => Stream::DEFAULT,
+        });
+        let index = id.0 as usize;
+        if self.files.len() <= index {
+            self.files.resize(index + 1, None);
+        }
+        self.files[index] = Some(stream);
+        stream
+    }
+}
+
+impl Scheme for FStream {
+    fn place(&mut self, event: &Event, _: u64, tables: &Tables, out: &mut Vec<Placement>) {
+        let stream = match event.kind {
+            Kind::Data => self.stream_of_file(event.file, tables),
+            kind => self.kinds[kind as usize],
+        };
+        out.push(Placement { pages: event.pages, stream });
+    }
+
+    fn facts(&self) -> Vec<SchemeFact> {
+        vec![("options", self.options)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{tables, write};
+
+    fn streams(streams: u8, params: FStreamParams) -> Vec<u8> {
+        let tables = tables(&[], &["/db/CommitLog-7-1.log", "/films/a.mkv", "/notes"]);
+        let mut scheme = FStream::new(streams, params).expect("valid");
+        let mut out = Vec::new();
+        for kind in Kind::ALL {
+            scheme.place(&Event { kind, ..write(0, 1) }, 0, &tables, &mut out);
+        }
+        for file in [1, 2, 3, 1] {
+            scheme.place(&Event { file: FileId(file), ..write(0, 1) }, 0, &tables, &mut out);
+        }
+        out.iter().map(|p| p.stream.0).collect()
+    }
+
+    #[test]
+    fn kinds_names_and_extensions_by_hand() {
+        let default = FStreamParams::default;
+        // data, journal, inode, directory, bitmap, other; then the four files
+        assert_eq!(streams(9, default()), [0, 1, 2, 3, 4, 0, 0, 0, 0, 0]);
+        let xfs = FStreamParams { directory: false, misc: false, ..default() };
+        assert_eq!(streams(9, xfs), [0, 1, 2, 0, 0, 0, 0, 0, 0, 0]);
+        let all = FStreamParams {
+            names: vec!["CommitLog-*".into(), "x".into()],
+            extensions: vec!["mp4".into(), "mkv".into()],
+            ..default()
+        };
+        assert_eq!(streams(9, all.clone()), [0, 1, 2, 3, 4, 0, 5, 7, 0, 5]);
+        assert_eq!(streams(4, all.clone()), [0, 1, 2, 3, 3, 0, 3, 3, 0, 3], "what does not fit shares");
+        assert_eq!(streams(1, all), [0; 10]);
+    }
+
+    #[test]
+    fn a_broken_glob_is_named() {
+        let error = FStream::new(9, FStreamParams { names: vec!["a[".into()], ..Default::default() }).err();
+        let text = error.expect("refused").to_string();
+        assert!(text.contains("fstream.names is 'a['"), "{text}");
+    }
+}

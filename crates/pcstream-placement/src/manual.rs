@@ -1,0 +1,162 @@
+//! manual: streams by rules that a person has chosen (ManualStream; the multi-streamed SSD,
+//! HotStorage'14).
+//!
+//! The first rule that matches a write decides; what no rule matches goes to S0. See
+//! [`crate::rules`] for the rules and their presets.
+//!
+//! A rule for a stream that the device does not have goes to its last stream. Rules list
+//! short-lived data first, so this folds the long-lived classes together, which is what a person
+//! short of streams would do, and one set of rules can be swept over devices. The fact
+//! `folded_rules` says how many rules were changed so.
+//!
+//! Cost: a write is matched once per (context, file, kind) that rules can tell apart; then it is a
+//! lookup.
+
+use pcstream_trace::{ContextId, Event, FileId, Kind, Tables};
+use rustc_hash::FxHashMap;
+
+use crate::error::SchemeError;
+use crate::registry::SchemeParams;
+use crate::rules::{Rules, Subject};
+use crate::scheme::{Placement, Scheme, SchemeFact, Stream};
+
+/// Parameters of `manual`.
+#[derive(Clone, Debug, Default)]
+pub struct ManualParams {
+    /// The rules; the preset `common` by default.
+    pub rules: Rules,
+}
+
+type Key = (ContextId, FileId, Kind);
+
+/// The manual scheme.
+pub struct Manual {
+    rules: Rules,
+    last_stream: u8,
+    by_file: bool,
+    by_context: bool,
+    known: FxHashMap<Key, Stream>,
+    /// The previous write's key and stream: runs of equal writers are common.
+    previous: Option<(Key, Stream)>,
+    matched_pages: u64,
+    folded_rules: u64,
+}
+
+impl Manual {
+    /// Makes the scheme for `streams` streams, S0 included.
+    pub fn new(streams: u8, params: ManualParams) -> Result<Manual, SchemeError> {
+        if streams == 0 {
+            return Err(SchemeError::NoStreams);
+        }
+        let rules = params.rules;
+        Ok(Manual {
+            last_stream: streams - 1,
+            by_file: rules.look_at_file(),
+            by_context: rules.look_at_context(),
+            known: FxHashMap::default(),
+            previous: None,
+            matched_pages: 0,
+            folded_rules: rules.rules().iter().filter(|r| r.stream >= streams).count() as u64,
+            rules,
+        })
+    }
+
+    pub(crate) fn boxed(_: &'static str, p: &SchemeParams) -> Result<Box<dyn Scheme>, SchemeError> {
+        Ok(Box::new(Manual::new(p.streams, p.manual.clone())?))
+    }
+
+    fn stream_of(&mut self, key: Key, event: &Event, tables: &Tables) -> Stream {
+        if let Some((previous, stream)) = self.previous
+            && previous == key
+        {
+            return stream;
+        }
+        let stream = *self.known.entry(key).or_insert_with(|| {
+            let (file, context) = (tables.file(event.file), tables.context(event.context));
+            let found = self.rules.stream_of(Subject { kind: event.kind, file, context });
+            Stream(found.unwrap_or(0).min(self.last_stream))
+        });
+        self.previous = Some((key, stream));
+        stream
+    }
+}
+
+impl Scheme for Manual {
+    fn place(&mut self, event: &Event, _: u64, tables: &Tables, out: &mut Vec<Placement>) {
+        // What no rule looks at must not multiply the cache.
+        let context = if self.by_context { event.context } else { ContextId::NONE };
+        let file = if self.by_file { event.file } else { FileId::NONE };
+        let stream = self.stream_of((context, file, event.kind), event, tables);
+        if stream != Stream::DEFAULT {
+            self.matched_pages += u64::from(event.pages);
+        }
+        out.push(Placement { pages: event.pages, stream });
+    }
+
+    fn facts(&self) -> Vec<SchemeFact> {
+        vec![
+            ("rules", self.rules.rules().len() as u64),
+            ("folded_rules", self.folded_rules),
+            ("pages_off_default", self.matched_pages),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{tables, write};
+
+    fn scheme(streams: u8, rules: &str) -> Manual {
+        let rules = Rules::parse(rules).expect("valid");
+        Manual::new(streams, ManualParams { rules }).expect("valid")
+    }
+
+    fn stream(scheme: &mut Manual, tables: &Tables, event: Event) -> u8 {
+        let mut out = Vec::new();
+        scheme.place(&event, 0, tables, &mut out);
+        assert_eq!((out.len(), out[0].pages), (1, event.pages));
+        out[0].stream.0
+    }
+
+    #[test]
+    fn every_write_is_matched_by_what_the_rules_look_at() {
+        let tables = tables(&[("/bin/a", "one"), ("/bin/a", "two")], &["/x.log", "/x.sst"]);
+        let mut scheme = scheme(9, "kind=journal -> 1\nname=*.log -> 2\ncomm=two -> 3\n");
+        let event = |context, file, kind| Event {
+            context: ContextId(context),
+            file: FileId(file),
+            kind,
+            ..write(0, 3)
+        };
+        for _ in 0..2 {
+            assert_eq!(stream(&mut scheme, &tables, event(0, 0, Kind::Journal)), 1);
+            assert_eq!(stream(&mut scheme, &tables, event(2, 1, Kind::Data)), 2);
+            assert_eq!(stream(&mut scheme, &tables, event(2, 2, Kind::Data)), 3);
+            assert_eq!(stream(&mut scheme, &tables, event(1, 2, Kind::Data)), 0);
+            assert_eq!(stream(&mut scheme, &tables, event(0, 0, Kind::Data)), 0);
+        }
+        assert_eq!(scheme.facts(), [("rules", 3), ("folded_rules", 0), ("pages_off_default", 18)]);
+    }
+
+    #[test]
+    fn streams_the_device_lacks_fold_into_its_last() {
+        let tables = Tables::default();
+        let rules = "kind=journal -> 1\nkind=inode -> 2\nkind=bitmap -> 7\n* -> 0";
+        let mut three = scheme(3, rules);
+        let mut of = |kind| stream(&mut three, &tables, Event { kind, ..write(0, 1) });
+        assert_eq!([of(Kind::Journal), of(Kind::Inode), of(Kind::Bitmap), of(Kind::Data)], [1, 2, 2, 0]);
+        assert_eq!(three.facts()[1], ("folded_rules", 1));
+        let mut one = scheme(1, rules);
+        assert_eq!(stream(&mut one, &tables, Event { kind: Kind::Bitmap, ..write(0, 1) }), 0);
+    }
+
+    #[test]
+    fn rules_that_ignore_files_do_not_remember_them() {
+        let mut scheme = scheme(9, "kind=journal -> 1");
+        for file in 1..100 {
+            stream(&mut scheme, &Tables::default(), Event { file: FileId(file), ..write(0, 1) });
+        }
+        assert_eq!(scheme.known.len(), 1);
+    }
+}

@@ -1,0 +1,284 @@
+//! The oracles: the future is known. How far another scheme is from what streams could do.
+//!
+//! Idea: put pages together that die together. With few streams there are several ways to choose
+//! who is together; none is proven best, so each is a named variant and the best of them is the
+//! limit to compare with. All use every stream of the device, S0 included.
+//!
+//! - `Fk`: class = min(floor(remaining / superblock), k - 1), survivors in the last (FK of SepBIT,
+//!   FAST'22). Made for many classes: with 9, everything beyond eight superblocks is one class.
+//! - `Quantile`: classes of the remaining lifetime that hold equally many pages each.
+//! - `Window`: windows of absolute death time, after NoDaP (FAST'26). Pages that die in the same
+//!   window of logical time share a stream, whenever they were written, so that superblocks die
+//!   whole. A stream serves every (k - 1)-th window; pages that die beyond the next k - 1 windows,
+//!   and survivors, take the last stream.
+//!
+//! Units: pages of logical time; a page's remaining lifetime is its death less the time of its own
+//! writing.
+//!
+//! Known weaknesses: an oracle knows deaths, not what garbage collection will do; it does not
+//! place survivors a second time. It is a strong yardstick, not a bound.
+
+use std::sync::Arc;
+
+use pcstream_trace::{Event, Tables};
+
+use crate::autostream_mq::push_run;
+use crate::error::{SchemeError, check};
+use crate::future::Future;
+use crate::registry::SchemeParams;
+use crate::scheme::{Placement, Scheme, SchemeFact, Stream};
+
+/// Pages looked at to find quantiles; 16 MiB of memory while they are sorted.
+const SAMPLE: usize = 1 << 22;
+
+/// Who shares a stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OracleForm {
+    /// Remaining lifetime in superblocks.
+    Fk,
+    /// Equal-mass quantiles of the remaining lifetime.
+    Quantile,
+    /// Windows of absolute death time.
+    #[default]
+    Window,
+}
+
+/// Parameters of the oracles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OracleParams {
+    /// What `oracle` is; the other names fix it.
+    pub form: OracleForm,
+    /// Pages of the device's superblock; 4096 (16 MiB) unless the device is known.
+    pub superblock_pages: u32,
+    /// Pages of a window of `Window`. By default as many as let the k - 1 windows reach the 90 %
+    /// quantile of the remaining lifetimes that end, but at least a superblock.
+    pub window_pages: Option<u64>,
+}
+
+impl Default for OracleParams {
+    fn default() -> Self {
+        OracleParams { form: OracleForm::default(), superblock_pages: 4096, window_pages: None }
+    }
+}
+
+/// How a death becomes a class.
+enum Classes {
+    Fk {
+        segment: u64,
+    },
+    /// The smallest remaining lifetime of each class but the first; `None` is longer than any.
+    Quantile {
+        bounds: Vec<Option<u64>>,
+    },
+    Window {
+        pages: u64,
+    },
+}
+
+/// An oracle.
+pub struct Oracle {
+    future: Arc<Future>,
+    classes: Classes,
+    streams: u8,
+    unforeseen_pages: u64,
+}
+
+impl Oracle {
+    /// Makes an oracle for `streams` streams, S0 included; errors name it `scheme`.
+    pub fn new(
+        scheme: &'static str,
+        streams: u8,
+        params: OracleParams,
+        future: Arc<Future>,
+    ) -> Result<Oracle, SchemeError> {
+        if streams == 0 {
+            return Err(SchemeError::NoStreams);
+        }
+        let segment = u64::from(params.superblock_pages);
+        check(segment > 0, scheme, "oracle.superblock_pages", segment, "at least 1")?;
+        check(params.window_pages != Some(0), scheme, "oracle.window_pages", 0, "at least 1")?;
+        let classes = match params.form {
+            OracleForm::Fk => Classes::Fk { segment },
+            OracleForm::Quantile => Classes::Quantile { bounds: quantiles(&future, streams) },
+            OracleForm::Window => Classes::Window {
+                pages: params.window_pages.unwrap_or_else(|| window_pages(&future, streams).max(segment)),
+            },
+        };
+        Ok(Oracle { future, classes, streams, unforeseen_pages: 0 })
+    }
+
+    pub(crate) fn boxed(
+        scheme: &'static str,
+        p: &SchemeParams,
+        form: OracleForm,
+    ) -> Result<Box<dyn Scheme>, SchemeError> {
+        let future = p.future.clone().ok_or(SchemeError::NeedsFuture { scheme })?;
+        Ok(Box::new(Oracle::new(scheme, p.streams, OracleParams { form, ..p.oracle }, future)?))
+    }
+
+    /// The class of the page written at logical time `written`.
+    #[inline]
+    fn class(&self, written: u64) -> u8 {
+        let last = self.streams - 1;
+        let death = self.future.death(written);
+        match &self.classes {
+            Classes::Fk { segment } => {
+                death.map_or(last, |d| ((d - written) / segment).min(u64::from(last)) as u8)
+            }
+            Classes::Quantile { bounds } => match death {
+                None => last,
+                Some(d) => bounds.partition_point(|b| b.is_some_and(|b| b <= d - written)) as u8,
+            },
+            Classes::Window { pages } => match death {
+                Some(d) if last > 0 && d / pages - written / pages < u64::from(last) => {
+                    (d / pages % u64::from(last)) as u8
+                }
+                _ => last,
+            },
+        }
+    }
+}
+
+impl Scheme for Oracle {
+    fn place(&mut self, event: &Event, now: u64, _: &Tables, out: &mut Vec<Placement>) {
+        let end = now + u64::from(event.pages);
+        // Another trace's future says nothing; better S0 and a count than a wrong number.
+        if end > self.future.pages() {
+            self.unforeseen_pages += u64::from(event.pages);
+            out.push(Placement { pages: event.pages, stream: Stream::DEFAULT });
+            return;
+        }
+        let start = out.len();
+        for written in now..end {
+            push_run(out, start, 1, Stream(self.class(written)));
+        }
+    }
+
+    fn facts(&self) -> Vec<SchemeFact> {
+        let mut facts = vec![("unforeseen_pages", self.unforeseen_pages)];
+        if let Classes::Window { pages } = self.classes {
+            facts.push(("window_pages", pages));
+        }
+        facts
+    }
+}
+
+/// Where the classes of equal mass begin, the first excepted.
+fn quantiles(future: &Future, classes: u8) -> Vec<Option<u64>> {
+    let mut sample: Vec<u64> = future.sample(SAMPLE).map(|r| r.unwrap_or(u64::MAX)).collect();
+    sample.sort_unstable();
+    let classes = usize::from(classes);
+    (1..classes).map(|i| sample.get(sample.len() * i / classes).copied().filter(|&r| r != u64::MAX)).collect()
+}
+
+/// The window that lets `streams` - 1 of them reach the 90 % quantile of the lifetimes that end.
+fn window_pages(future: &Future, streams: u8) -> u64 {
+    let mut sample: Vec<u64> = future.sample(SAMPLE).flatten().collect();
+    sample.sort_unstable();
+    let reach = sample.get(sample.len() * 9 / 10).copied().unwrap_or(1);
+    reach.div_ceil(u64::from(streams - 1).max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{discard, write};
+
+    fn place(form: OracleForm, params: OracleParams, streams: u8, events: &[Event]) -> Vec<u8> {
+        let future = Arc::new(Future::from_events(events).expect("short"));
+        let mut oracle =
+            Oracle::new("oracle", streams, OracleParams { form, ..params }, future).expect("valid");
+        let (mut now, mut out, tables) = (0, Vec::new(), Tables::default());
+        for event in events {
+            match event.op {
+                pcstream_trace::Op::Write => {
+                    oracle.place(event, now, &tables, &mut out);
+                    now += u64::from(event.pages);
+                }
+                _ => oracle.discard(event, now, &tables),
+            }
+        }
+        assert_eq!(out.iter().map(|p| u64::from(p.pages)).sum::<u64>(), now);
+        out.iter().flat_map(|p| (0..p.pages).map(|_| p.stream.0)).collect()
+    }
+
+    /// Writes 0..8 to pages 0..8, then single rewrites: deaths are
+    /// write  0  1  2  3  4  5  6  7 | 8  9 10 11
+    /// page   0  1  2  3  4  5  6  7 | 0  1  0  7
+    /// death  8  9 12 12  -  - 12 11 | 10 -  -  -     pages 2, 3 and 6 are discarded at 12
+    fn events() -> Vec<Event> {
+        let mut events = vec![write(0, 8)];
+        events.extend([0, 1, 0, 7].map(|l| write(l, 1)));
+        events.extend([2, 3, 6].map(|l| discard(l, 1)));
+        events
+    }
+
+    #[test]
+    fn fk_by_hand() {
+        // remaining 8 8 10 9 - - 6 4 | 2 - - -; segments of 3 pages: 2 2 3 3 - - 2 1 | 0
+        let params = OracleParams { superblock_pages: 3, ..OracleParams::default() };
+        let four = place(OracleForm::Fk, params, 4, &events());
+        assert_eq!(four, [2, 2, 3, 3, 3, 3, 2, 1, 0, 3, 3, 3]);
+        assert_eq!(place(OracleForm::Fk, params, 2, &events()), [1, 1, 1, 1, 1, 1, 1, 1, 0, 1, 1, 1]);
+        assert_eq!(place(OracleForm::Fk, params, 1, &events()), [0; 12]);
+    }
+
+    #[test]
+    fn quantiles_by_hand() {
+        // sorted remaining: 2 4 6 8 | 8 9 10 - | - - - -: classes of three begin at the 4th and 8th
+        let three = place(OracleForm::Quantile, OracleParams::default(), 3, &events());
+        assert_eq!(three, [1, 1, 1, 1, 2, 2, 0, 0, 0, 2, 2, 2]);
+        let two = place(OracleForm::Quantile, OracleParams::default(), 2, &events());
+        assert_eq!(two, [0, 0, 1, 0, 1, 1, 0, 0, 0, 1, 1, 1], "the half begins at 10");
+    }
+
+    #[test]
+    fn windows_by_hand() {
+        // windows of 4: deaths 8 9 12 12 - - 12 11 | 10: windows 2 2 3 3 - - 3 2 | 2
+        // written in windows 0 0 0 0 1 1 1 1 | 2; three windows ahead are served by S0..S2
+        let params = OracleParams { window_pages: Some(4), ..OracleParams::default() };
+        let four = place(OracleForm::Window, params, 4, &events());
+        assert_eq!(four, [2, 2, 3, 3, 3, 3, 0, 2, 2, 3, 3, 3], "window 3 is too far at first, then S0");
+        assert_eq!(place(OracleForm::Window, params, 1, &events()), [0; 12]);
+    }
+
+    /// Finite remaining lifetimes sorted: 2 4 6 8 8 9 10; the 90 % quantile is the last, 10; four
+    /// windows reach it with 3 pages each, but not less than a superblock.
+    #[test]
+    fn the_default_window_reaches_most_lifetimes() {
+        let future = Arc::new(Future::from_events(&events()).expect("short"));
+        assert_eq!(window_pages(&future, 5), 3);
+        let facts = |superblock_pages| {
+            let params = OracleParams { superblock_pages, ..OracleParams::default() };
+            Oracle::new("oracle", 5, params, future.clone()).expect("valid").facts()
+        };
+        assert_eq!(facts(1)[1], ("window_pages", 3));
+        assert_eq!(facts(64)[1], ("window_pages", 64));
+    }
+
+    #[test]
+    fn a_foreign_future_is_counted() {
+        let future = Arc::new(Future::from_events(&[write(0, 2)]).expect("short"));
+        let mut oracle = Oracle::new("oracle", 4, OracleParams::default(), future).expect("valid");
+        let mut out = Vec::new();
+        oracle.place(&write(0, 1), 0, &Tables::default(), &mut out);
+        oracle.place(&write(0, 3), 1, &Tables::default(), &mut out);
+        assert_eq!(out[1], Placement { pages: 3, stream: Stream::DEFAULT });
+        assert_eq!(oracle.facts()[0], ("unforeseen_pages", 3));
+    }
+
+    #[test]
+    fn impossible_parameters_are_refused() {
+        let future = Arc::new(Future::default());
+        for bad in [
+            OracleParams { superblock_pages: 0, ..OracleParams::default() },
+            OracleParams { window_pages: Some(0), ..OracleParams::default() },
+        ] {
+            assert!(Oracle::new("oracle", 4, bad, future.clone()).is_err(), "{bad:?}");
+        }
+        for form in [OracleForm::Fk, OracleForm::Quantile, OracleForm::Window] {
+            let empty = OracleParams { form, ..OracleParams::default() };
+            assert!(Oracle::new("oracle", 4, empty, future.clone()).is_ok(), "an empty trace is one too");
+        }
+    }
+}

@@ -1,0 +1,399 @@
+//! The PC2Stream mapper (FAST'19, section 5.2): contexts with similar lifetimes share a stream.
+//!
+//! Idea: cluster the lifetimes in the PC attribute table into at most m groups, one for each of
+//! S1..Sm, in the order of lifetime. S0 is for contexts that are unknown or not yet clustered.
+//!
+//! Re-clustering is due when enough entries changed: at least one, and at least `changed_fraction`
+//! (10 % in the paper) of the table. An entry has changed when it was never clustered, or when its
+//! lifetime is more than `change_factor` times longer or shorter than when it was last clustered.
+//! The paper does not say what a change is; if any difference were, every lifetime would re-cluster
+//! a table of ten. The default of 2 is what one lifetime of almost nothing can do to
+//! (l_old + l_new) / 2, so that a single outlier never re-clusters.
+//!
+//! Stream numbers: what matters to the device is that data stays with the data it was placed with.
+//! So a new cluster inherits the number of the old cluster with which it shares the most pages
+//! written; numbers nobody inherits go to the other clusters in order of lifetime. The first
+//! clustering is in the order of lifetime, and stays so while clusters only move.
+//!
+//! Known weakness: by difference of lifetimes (the paper's distance), one very long-lived context
+//! takes a cluster for itself and many short-lived ones share; `Distance::Log` weighs ratios.
+
+use crate::error::{SchemeError, check};
+use crate::pcstream::cluster::{Weighted, distinct, k_means, log2_fixed, merge_closest};
+use crate::pcstream::table::{AttributeTable, Lifetime};
+use crate::scheme::Stream;
+
+/// How lifetimes are grouped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Clusterer {
+    /// Exact one-dimensional k-means (FAST'19 says k-means).
+    #[default]
+    KMeans,
+    /// Merging the two closest until m are left (the authors' HotStorage'18 version).
+    MergeClosest,
+}
+
+/// What is close.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Distance {
+    /// The difference of lifetimes (FAST'19).
+    #[default]
+    Linear,
+    /// The difference of their logarithms.
+    Log,
+}
+
+/// Which stream a cluster gets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Numbering {
+    /// That of the old cluster with which it shares most.
+    #[default]
+    Keep,
+    /// Always its rank by lifetime: S1 the shortest.
+    ByLifetime,
+}
+
+/// Parameters of the mapper.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MapperParams {
+    /// How lifetimes are grouped.
+    pub clusterer: Clusterer,
+    /// What is close.
+    pub distance: Distance,
+    /// Which stream a cluster gets.
+    pub numbering: Numbering,
+    /// Share of the table that must have changed, 0..=1; 0.10 in the paper.
+    pub changed_fraction: f64,
+    /// How many times longer or shorter a lifetime must be to have changed, at least 1; 2.
+    pub change_factor: f64,
+    /// Whether a context goes to the nearest cluster's stream as soon as its first lifetime is
+    /// known, instead of to S0 until the next clustering (the paper).
+    pub nearest_at_once: bool,
+}
+
+impl Default for MapperParams {
+    fn default() -> Self {
+        MapperParams {
+            clusterer: Clusterer::default(),
+            distance: Distance::default(),
+            numbering: Numbering::default(),
+            changed_fraction: 0.10,
+            change_factor: 2.0,
+            nearest_at_once: false,
+        }
+    }
+}
+
+impl MapperParams {
+    pub(crate) fn check(&self, scheme: &'static str) -> Result<(), SchemeError> {
+        let fraction = self.changed_fraction;
+        let valid = (0.0..=1.0).contains(&fraction);
+        check(valid, scheme, "pcstream.mapper.changed_fraction", fraction, "from 0 to 1")?;
+        let factor = self.change_factor;
+        let valid = factor >= 1.0 && factor.is_finite();
+        check(valid, scheme, "pcstream.mapper.change_factor", factor, "finite and at least 1")
+    }
+}
+
+/// The mapper. It owns no lifetimes; the table does.
+pub struct Mapper {
+    params: MapperParams,
+    streams: u8,
+    clusterings: u64,
+    remapped: u64,
+    values: Vec<u64>,
+    points: Vec<Weighted>,
+    /// Where each cluster begins, as a value, in order; and its stream.
+    clusters: Vec<(u64, Stream)>,
+    /// Mean of each cluster.
+    means: Vec<f64>,
+}
+
+impl Mapper {
+    /// A mapper to `streams` streams, S0 included. The parameters have been checked.
+    pub fn new(streams: u8, params: MapperParams) -> Mapper {
+        Mapper {
+            params,
+            streams,
+            clusterings: 0,
+            remapped: 0,
+            values: Vec::new(),
+            points: Vec::new(),
+            clusters: Vec::new(),
+            means: Vec::new(),
+        }
+    }
+
+    /// How often the table was clustered, the first time included.
+    pub fn clusterings(&self) -> u64 {
+        self.clusterings
+    }
+
+    /// How often a context moved from one of S1..Sm to another.
+    pub fn remapped(&self) -> u64 {
+        self.remapped
+    }
+
+    /// Whether enough of the table changed.
+    #[inline]
+    pub fn is_due(&self, table: &AttributeTable) -> bool {
+        let changed = table.changed();
+        changed > 0 && self.streams > 1 && changed as f64 >= self.params.changed_fraction * table.len() as f64
+    }
+
+    /// Clusters the table and gives every entry its stream.
+    pub fn cluster(&mut self, table: &mut AttributeTable) {
+        let m = usize::from(self.streams) - 1;
+        assert!(m > 0, "streams besides S0");
+        self.clusterings += 1;
+        self.values.clear();
+        self.values.extend(table.entries().map(|e| value(self.params.distance, e.lifetime)));
+        distinct(&mut self.values, &mut self.points);
+        let cuts = match self.params.clusterer {
+            Clusterer::KMeans => k_means(&self.points, m),
+            Clusterer::MergeClosest => merge_closest(&self.points, m),
+        };
+        self.clusters.clear();
+        self.clusters.extend(cuts.iter().map(|&c| (self.points[c].value, Stream::DEFAULT)));
+        self.average(&cuts);
+        self.number(table);
+
+        let (clusters, distance, mut remapped) = (&self.clusters, self.params.distance, 0);
+        table.assign(|entry| {
+            let stream = clusters[cluster_of(clusters, value(distance, entry.lifetime))].1;
+            remapped += u64::from(entry.stream != Stream::DEFAULT && entry.stream != stream);
+            stream
+        });
+        self.remapped += remapped;
+    }
+
+    /// The stream for a context whose first lifetime just became known, if it gets one at once.
+    pub fn stream_at_once(&self, lifetime: Lifetime) -> Option<Stream> {
+        if !self.params.nearest_at_once {
+            return None;
+        }
+        let value = value(self.params.distance, lifetime) as f64;
+        let distance = |mean: &f64| (mean - value).abs();
+        let nearest = self.means.iter().zip(&self.clusters);
+        nearest.min_by(|a, b| distance(a.0).total_cmp(&distance(b.0))).map(|(_, &(_, stream))| stream)
+    }
+
+    fn average(&mut self, cuts: &[usize]) {
+        self.means.clear();
+        let ends = cuts.iter().skip(1).copied().chain([self.points.len()]);
+        for (&from, to) in cuts.iter().zip(ends) {
+            let (mut sum, mut count) = (0u128, 0u128);
+            for p in &self.points[from..to] {
+                sum += u128::from(p.value) * u128::from(p.count);
+                count += u128::from(p.count);
+            }
+            self.means.push(sum as f64 / count as f64);
+        }
+    }
+
+    /// Gives each cluster its stream.
+    fn number(&mut self, table: &AttributeTable) {
+        let (clusters, streams) = (self.clusters.len(), usize::from(self.streams));
+        let mut taken = vec![false; streams];
+        taken[0] = true;
+        if self.params.numbering == Numbering::Keep && self.clusterings > 1 {
+            let mut shared = vec![0u64; clusters * streams];
+            for entry in table.entries().filter(|e| e.stream != Stream::DEFAULT) {
+                let cluster = cluster_of(&self.clusters, value(self.params.distance, entry.lifetime));
+                // One more than written, so that a context that has not written yet counts.
+                shared[cluster * streams + usize::from(entry.stream.0)] += entry.written_pages + 1;
+            }
+            let mut pairs: Vec<(u64, usize, usize)> = shared
+                .iter()
+                .enumerate()
+                .filter(|&(_, &pages)| pages > 0)
+                .map(|(i, &pages)| (pages, i / streams, i % streams))
+                .collect();
+            pairs.sort_unstable_by_key(|&(pages, c, s)| (std::cmp::Reverse(pages), c, s));
+            for (_, cluster, stream) in pairs {
+                if self.clusters[cluster].1 == Stream::DEFAULT && !taken[stream] {
+                    taken[stream] = true;
+                    self.clusters[cluster].1 = Stream(stream as u8);
+                }
+            }
+        }
+        let mut free = (0..streams).filter(|&s| !taken[s]).collect::<Vec<_>>().into_iter();
+        for (_, stream) in self.clusters.iter_mut().filter(|c| c.1 == Stream::DEFAULT) {
+            *stream = Stream(free.next().expect("no more clusters than streams") as u8);
+        }
+    }
+}
+
+fn value(distance: Distance, lifetime: Lifetime) -> u64 {
+    match distance {
+        Distance::Linear => lifetime.pages(),
+        Distance::Log => log2_fixed(lifetime.pages()),
+    }
+}
+
+/// The cluster of a value: the last that begins at or before it.
+fn cluster_of(clusters: &[(u64, Stream)], value: u64) -> usize {
+    clusters.partition_point(|&(begin, _)| begin <= value).saturating_sub(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pcstream::table::{Averaging, Place};
+    use pcstream_trace::Signature;
+    use proptest::prelude::*;
+
+    fn set(table: &mut AttributeTable, signature: u64, pages: u64) {
+        table.learn(Signature(signature), Lifetime::from_pages(pages), &mut { Place::NOWHERE });
+    }
+
+    /// A table whose lifetimes are the last ones learned.
+    fn table(lifetimes: &[(u64, u64)]) -> AttributeTable {
+        let mut t = AttributeTable::new(4096, Averaging::Weighted(1.0), 2.0);
+        lifetimes.iter().for_each(|&(s, l)| set(&mut t, s, l));
+        t
+    }
+
+    fn streams(table: &AttributeTable) -> Vec<(u64, u8)> {
+        let mut out: Vec<_> = table.entries().map(|e| (e.signature.0, e.stream.0)).collect();
+        out.sort_unstable();
+        out
+    }
+
+    fn mapper(streams: u8) -> Mapper {
+        Mapper::new(streams, MapperParams::default())
+    }
+
+    #[test]
+    fn clusters_are_numbered_by_lifetime_at_first() {
+        let mut t = table(&[(1, 5000), (2, 10), (3, 12), (4, 900)]);
+        let mut m = mapper(4);
+        assert!(m.is_due(&t));
+        m.cluster(&mut t);
+        assert_eq!(streams(&t), [(1, 3), (2, 1), (3, 1), (4, 2)]);
+        assert!(!m.is_due(&t));
+        assert_eq!((m.clusterings(), m.remapped()), (1, 0));
+    }
+
+    #[test]
+    fn fewer_contexts_than_streams_get_one_each() {
+        let mut t = table(&[(1, 50), (2, 10)]);
+        mapper(9).cluster(&mut t);
+        assert_eq!(streams(&t), [(1, 2), (2, 1)]);
+        let mut equal = table(&[(1, 50), (2, 50)]);
+        mapper(9).cluster(&mut equal);
+        assert_eq!(streams(&equal), [(1, 1), (2, 1)], "equal lifetimes belong together");
+    }
+
+    #[test]
+    fn due_at_a_tenth_of_the_table() {
+        let mut t = table(&(1..=30).map(|s| (s, 100 * s)).collect::<Vec<_>>());
+        let mut m = mapper(9);
+        m.cluster(&mut t);
+        for (signature, due) in [(1, false), (2, false), (3, true)] {
+            set(&mut t, signature, 100_000);
+            assert_eq!(m.is_due(&t), due, "{signature} of 30 changed");
+        }
+        assert!(!mapper(1).is_due(&t), "there is nothing to map to");
+    }
+
+    #[test]
+    fn a_cluster_that_moves_keeps_its_stream_and_an_order_that_turns_is_not_followed() {
+        let mut t = table(&[(1, 10), (2, 100), (3, 1000)]);
+        let mut m = mapper(4);
+        m.cluster(&mut t);
+        assert_eq!(streams(&t), [(1, 1), (2, 2), (3, 3)]);
+        // Lifetimes turn round: every context still has its own cluster, so nobody moves.
+        [(1, 4000), (2, 100), (3, 10)].iter().for_each(|&(s, l)| set(&mut t, s, l));
+        m.cluster(&mut t);
+        assert_eq!((streams(&t), m.remapped()), (vec![(1, 1), (2, 2), (3, 3)], 0));
+
+        let by_lifetime = MapperParams { numbering: Numbering::ByLifetime, ..MapperParams::default() };
+        let mut m = Mapper::new(4, by_lifetime);
+        m.cluster(&mut t);
+        assert_eq!((streams(&t), m.remapped()), (vec![(1, 3), (2, 2), (3, 1)], 2));
+    }
+
+    #[test]
+    fn the_heavier_writer_keeps_the_number_when_a_cluster_splits() {
+        let mut t = table(&[(1, 10), (2, 11), (3, 1000), (4, 2000)]);
+        let mut m = mapper(4);
+        m.cluster(&mut t);
+        assert_eq!(streams(&t), [(1, 1), (2, 1), (3, 2), (4, 3)]);
+        t.stream_for_write(Signature(2), 100, &mut { Place::NOWHERE });
+        // 1 leaves for 1000: {2}, {1, 3}, {4}. Context 2 brought more pages to S1 than 1.
+        set(&mut t, 1, 1000);
+        m.cluster(&mut t);
+        assert_eq!(streams(&t), [(1, 2), (2, 1), (3, 2), (4, 3)]);
+        assert_eq!(m.remapped(), 1);
+    }
+
+    #[test]
+    fn options_change_the_grouping() {
+        let lifetimes = [(1, 1), (2, 30), (3, 1000), (4, 30_000), (5, 100_000)];
+        let with = |params| {
+            let mut t = table(&lifetimes);
+            Mapper::new(4, params).cluster(&mut t);
+            streams(&t).iter().map(|e| e.1).collect::<Vec<_>>()
+        };
+        let default = MapperParams::default;
+        assert_eq!(with(default()), [1, 1, 1, 2, 3]);
+        // log2: 0, 4.9, 10.0, 14.9, 16.6
+        assert_eq!(with(MapperParams { distance: Distance::Log, ..default() }), [1, 1, 2, 3, 3]);
+        assert_eq!(with(MapperParams { clusterer: Clusterer::MergeClosest, ..default() }), [1, 1, 1, 2, 3]);
+    }
+
+    #[test]
+    fn a_new_context_may_go_to_the_nearest_cluster_at_once() {
+        let mut t = table(&[(1, 10), (2, 1000)]);
+        let mut m = Mapper::new(9, MapperParams { nearest_at_once: true, ..MapperParams::default() });
+        assert_eq!(m.stream_at_once(Lifetime::from_pages(10)), None, "nothing was clustered");
+        m.cluster(&mut t);
+        assert_eq!(m.stream_at_once(Lifetime::from_pages(500)), Some(Stream(1)));
+        assert_eq!(m.stream_at_once(Lifetime::from_pages(510)), Some(Stream(2)));
+        let mut paper = mapper(9);
+        paper.cluster(&mut t);
+        assert_eq!(paper.stream_at_once(Lifetime::from_pages(10)), None);
+    }
+
+    #[test]
+    fn impossible_parameters_are_refused() {
+        for (fraction, factor) in [(-0.1, 2.0), (1.1, 2.0), (f64::NAN, 2.0), (0.1, 0.9), (0.1, f64::INFINITY)]
+        {
+            let bad =
+                MapperParams { changed_fraction: fraction, change_factor: factor, ..MapperParams::default() };
+            assert!(bad.check("test").is_err(), "{bad:?}");
+        }
+    }
+
+    proptest! {
+        /// Lifetimes of one stream never enclose those of another, and no more streams are used
+        /// than there are; clustering again without a change moves nobody.
+        #[test]
+        fn streams_are_intervals_and_stable(
+            rounds in prop::collection::vec(prop::collection::vec((0u64..20, 1u64..5000), 1..30), 1..5),
+            streams in 2u8..17,
+            merge in any::<bool>(),
+        ) {
+            let clusterer = if merge { Clusterer::MergeClosest } else { Clusterer::KMeans };
+            let mut m = Mapper::new(streams, MapperParams { clusterer, ..MapperParams::default() });
+            let mut t = table(&[]);
+            for round in rounds {
+                round.iter().for_each(|&(s, l)| set(&mut t, s, l));
+                m.cluster(&mut t);
+                let mut by_lifetime: Vec<_> = t.entries().map(|e| (e.lifetime.pages(), e.stream.0)).collect();
+                by_lifetime.sort_unstable();
+                let mut runs: Vec<u8> = by_lifetime.iter().map(|e| e.1).collect();
+                runs.dedup();
+                let mut unique = runs.clone();
+                unique.sort_unstable();
+                unique.dedup();
+                prop_assert_eq!(unique.len(), runs.len(), "a stream is one interval");
+                prop_assert!(unique.iter().all(|&s| s > 0 && s < streams));
+                let before = (self::streams(&t), m.remapped());
+                m.cluster(&mut t);
+                prop_assert_eq!((self::streams(&t), m.remapped()), before);
+            }
+        }
+    }
+}
