@@ -292,13 +292,36 @@ const FMH_OF_DEV_T: u32 = 0x1;
 const FMR_OF_SPECIAL_OWNER: u32 = 0x10;
 const FMR_OF_LAST: u32 = 0x20;
 
-/// The use of every page of the mounted file system that holds `dir`, in ascending order.
+/// The use of every page of the mounted file system that holds `dir`, in ascending order, without gaps
+/// from page 0 to `pages`.
 ///
 /// `device` is the block device of the file system: XFS also reports its external log and real-time
-/// devices, which are left out.
+/// devices, which are left out. What the kernel passes over counts as `Unknown`: ext4 (seen on 6.18) does not
+/// report allocated blocks that directly follow a group's fixed metadata.
 ///
 /// Errors: the ioctl's own, ranges not in whole pages, or a map that does not end.
-pub fn getfsmap(dir: &impl AsFd, device: DeviceNumber) -> Result<Vec<FsRange>, ExtentError> {
+pub fn getfsmap(dir: &impl AsFd, device: DeviceNumber, pages: u64) -> Result<Vec<FsRange>, ExtentError> {
+    raw_getfsmap(dir, device).map(|ranges| fill_gaps(ranges, pages))
+}
+
+/// Puts `Unknown` where no range is.
+fn fill_gaps(mut ranges: Vec<FsRange>, pages: u64) -> Vec<FsRange> {
+    ranges.sort_by_key(|r| r.start_page);
+    let mut filled = Vec::with_capacity(ranges.len());
+    let mut reached = 0;
+    let gap = |from: u64, to: u64| {
+        (from < to).then(|| FsRange { start_page: from, pages: to - from, owner: Owner::Unknown })
+    };
+    for range in ranges {
+        filled.extend(gap(reached, range.start_page));
+        filled.push(range);
+        reached = reached.max(range.start_page + range.pages);
+    }
+    filled.extend(gap(reached, pages));
+    filled
+}
+
+fn raw_getfsmap(dir: &impl AsFd, device: DeviceNumber) -> Result<Vec<FsRange>, ExtentError> {
     const IOCTL: &str = "GETFSMAP";
     let mut ranges: Vec<FsRange> = Vec::new();
     let mut low_key = [0u8; FSMAP_RECORD_BYTES];
@@ -541,6 +564,24 @@ mod tests {
                 (4, 1, Owner::Free)
             ]
         );
+    }
+
+    #[test]
+    fn what_the_kernel_passes_over_is_in_use() {
+        let range = |start_page, pages, owner| FsRange { start_page, pages, owner };
+        // A group's metadata, blocks of a file that are not reported, free space; then a shared extent.
+        let reported = vec![
+            range(2, 3, Owner::GroupDescriptors),
+            range(10, 5, Owner::Free),
+            range(15, 8, Owner::Inode(131)),
+            range(16, 2, Owner::Inode(132)),
+        ];
+        let whole = fill_gaps(reported, 30);
+        let unknown: Vec<_> =
+            whole.iter().filter(|r| r.owner == Owner::Unknown).map(|r| (r.start_page, r.pages)).collect();
+        assert_eq!(unknown, [(0, 2), (5, 5), (23, 7)]);
+        assert_eq!(whole.len(), 7);
+        assert_eq!(fill_gaps(Vec::new(), 0), []);
     }
 
     #[test]

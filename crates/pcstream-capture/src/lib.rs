@@ -1,1 +1,22 @@
-//! pcstream-capture
+//! Program contexts of every written page, from the kernel side.
+//!
+//! `capture` runs a command on a scratch (or existing) file system and yields the events of a trace.
+//! Beneath it: `session` (the BPF program in `bpf/`), `wire` (its records), `join` (records to events),
+//! `modules`, `signature` and `symbols` (who wrote), `scratch`, `layout` and `extents` (where). `doctor`
+//! says what this machine can do.
+//!
+//! Needs Linux 6.1 or newer with BTF, x86-64, and root.
+
+pub mod capture;
+pub mod command;
+pub mod doctor;
+pub mod extents;
+pub mod join;
+pub mod layout;
+pub mod modules;
+pub mod scratch;
+pub mod session;
+pub mod signature;
+pub mod symbols;
+pub mod syscalls;
+pub mod wire;

@@ -1,8 +1,9 @@
 //! Where a file system keeps its metadata, and so what kind of page a metadata write is.
 //!
 //! Idea: three sources, in this order.
-//! 1. *Place.* What never moves is a table of ranges: ext4's journal, inode tables, bitmaps,
-//!    descriptors (GETFSMAP names them); XFS's log and allocation-group headers (computed from the
+//! 1. *Place.* What never moves is a table of ranges: ext4's inode tables, bitmaps, descriptors (GETFSMAP
+//!    names them) and journal (an inode whose extents are read from the device: GETFSMAP names it only when it
+//!    is on a device of its own); XFS's log and allocation-group headers (computed from the
 //!    superblock: without reverse mapping, mkfs's default before xfsprogs 6.5, GETFSMAP calls
 //!    everything in use "unknown", and asking for reverse mapping would add B-tree writes that the
 //!    user's own file systems may not have).
@@ -23,11 +24,12 @@ pub mod ext4;
 pub mod xfs;
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use pcstream_trace::event::Kind;
-use pcstream_trace::ids::Lba;
+use pcstream_trace::ids::{Lba, PAGE_BYTES};
 use thiserror::Error;
 
 use crate::extents::{self, ExtentError, FsRange, Owner};
@@ -71,9 +73,45 @@ pub enum LayoutError {
         /// The device read.
         device: PathBuf,
         /// What is wrong with it.
-        source: xfs::SuperblockError,
+        source: SuperblockError,
     },
 }
+
+/// What is wrong with a superblock, or with metadata reached from it.
+#[derive(Debug, Error)]
+pub enum SuperblockError {
+    /// Another magic number.
+    #[error("the superblock has the magic number {found:02x?}, expected {expected}")]
+    Magic {
+        /// What was read.
+        found: Vec<u8>,
+        /// What would be right.
+        expected: &'static str,
+    },
+    /// A field is out of its range.
+    #[error("{field} is {value}, expected {expected}")]
+    Field {
+        /// Name of the field.
+        field: &'static str,
+        /// What was read.
+        value: u64,
+        /// What would be right.
+        expected: &'static str,
+    },
+    /// A block could not be read.
+    #[error("cannot read {bytes} bytes at byte {at}: {source}")]
+    Read {
+        /// Where.
+        at: u64,
+        /// How much.
+        bytes: usize,
+        /// What the kernel said.
+        source: io::Error,
+    },
+}
+
+/// Reads exactly the given bytes from a place (in bytes) on the device.
+pub type ReadAt<'a> = &'a dyn Fn(u64, &mut [u8]) -> io::Result<()>;
 
 /// A range of pages that always holds one kind of metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,22 +173,13 @@ impl Layout {
         let root = open(dir)?;
         rustix::fs::syncfs(&root)
             .map_err(|error| LayoutError::Read { path: dir.into(), source: error.into() })?;
-        let map = extents::getfsmap(&root, existing.device.number)
+        let device = &existing.device;
+        let map = extents::getfsmap(&root, device.number, device.bytes / PAGE_BYTES)
             .map_err(|source| LayoutError::Extents { dir: dir.into(), source })?;
-        let ranges = match fs {
-            FsKind::Ext4 => ext4::static_ranges(&map),
-            FsKind::Xfs => {
-                let device = &existing.device.path;
-                let mut sector = [0; xfs::SUPERBLOCK_BYTES];
-                open(device)?
-                    .read_exact(&mut sector)
-                    .map_err(|source| LayoutError::Read { path: device.clone(), source })?;
-                xfs::Superblock::parse(&sector)
-                    .map_err(|source| LayoutError::Superblock { device: device.clone(), source })?
-                    .static_ranges()
-            }
-        };
-        Ok(Layout::new(fs, ranges, allocated_of(&map)))
+        let node = open(&device.path)?;
+        let (ranges, pages) = static_ranges(fs, &map, &|at, bytes| node.read_exact_at(bytes, at))
+            .map_err(|source| LayoutError::Superblock { device: device.path.clone(), source })?;
+        Ok(Layout::new(fs, ranges, allocated_of(&map, pages)))
     }
 
     /// A layout from its parts, in any order; adjacent ranges of a kind are joined.
@@ -212,12 +241,38 @@ impl Layout {
     }
 }
 
-/// Everything that is not free, merged.
-fn allocated_of(map: &[FsRange]) -> Vec<PageRange> {
+/// What never moves, and the number of pages of the file system.
+fn static_ranges(
+    fs: FsKind,
+    map: &[FsRange],
+    read: ReadAt<'_>,
+) -> Result<(Vec<StaticRange>, u64), SuperblockError> {
+    match fs {
+        FsKind::Ext4 => {
+            let superblock = ext4::Superblock::read(read)?;
+            let mut ranges = ext4::static_ranges(map);
+            ranges.extend(superblock.journal(read)?);
+            Ok((ranges, superblock.blocks * (superblock.block_bytes / PAGE_BYTES)))
+        }
+        FsKind::Xfs => {
+            let mut sector = [0; xfs::SUPERBLOCK_BYTES];
+            read_bytes(read, 0, &mut sector)?;
+            let superblock = xfs::Superblock::parse(&sector)?;
+            Ok((superblock.static_ranges(), superblock.pages()))
+        }
+    }
+}
+
+fn read_bytes(read: ReadAt<'_>, at: u64, bytes: &mut [u8]) -> Result<(), SuperblockError> {
+    read(at, bytes).map_err(|source| SuperblockError::Read { at, bytes: bytes.len(), source })
+}
+
+/// Everything that is not free, merged, up to the end of the file system (the device may be larger).
+fn allocated_of(map: &[FsRange], pages: u64) -> Vec<PageRange> {
     let mut used: Vec<PageRange> = map
         .iter()
-        .filter(|r| r.owner != Owner::Free)
-        .map(|r| PageRange { start: Lba(r.start_page), pages: r.pages })
+        .filter(|r| r.owner != Owner::Free && r.start_page < pages)
+        .map(|r| PageRange { start: Lba(r.start_page), pages: r.pages.min(pages - r.start_page) })
         .collect();
     used.sort_by_key(|r| r.start);
     merge(&mut used);
@@ -260,7 +315,8 @@ mod tests {
             fs_range(30, 1, Owner::Unknown),
         ];
         let range = |start, pages| PageRange { start: Lba(start), pages };
-        assert_eq!(allocated_of(&map), [range(0, 6), range(16, 8), range(30, 1)]);
+        assert_eq!(allocated_of(&map, 100), [range(0, 6), range(16, 8), range(30, 1)]);
+        assert_eq!(allocated_of(&map, 20), [range(0, 6), range(16, 4)]);
     }
 
     #[test]

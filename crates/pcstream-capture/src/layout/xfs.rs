@@ -17,33 +17,14 @@
 
 use pcstream_trace::event::Kind;
 use pcstream_trace::ids::{Lba, PAGE_BYTES};
-use thiserror::Error;
 
-use super::StaticRange;
+use super::{StaticRange, SuperblockError};
 
 /// Bytes of the superblock sector that are needed, and the smallest sector there is.
 pub const SUPERBLOCK_BYTES: usize = 512;
 /// Groups are 16 MiB or more and at most 1 TiB each; a superblock with more than this is damaged.
 const AG_COUNT_MAX: u32 = 1 << 20;
 const SB_MAGIC: &[u8; 4] = b"XFSB";
-
-/// What is wrong with an XFS superblock.
-#[derive(Debug, Error, PartialEq, Eq)]
-pub enum SuperblockError {
-    /// Not XFS.
-    #[error("not an XFS superblock: it begins with {0:02x?}, expected \"XFSB\"")]
-    Magic([u8; 4]),
-    /// A field is out of its range.
-    #[error("XFS superblock: {field} is {value}, expected {expected}")]
-    Field {
-        /// Name of the field.
-        field: &'static str,
-        /// What was read.
-        value: u64,
-        /// What would be right.
-        expected: &'static str,
-    },
-}
 
 /// The geometry that places XFS's fixed metadata. Block counts are in blocks of `block_bytes`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +52,7 @@ impl Superblock {
     pub fn parse(sector: &[u8; SUPERBLOCK_BYTES]) -> Result<Superblock, SuperblockError> {
         let magic: [u8; 4] = sector[..4].try_into().expect("four bytes");
         if &magic != SB_MAGIC {
-            return Err(SuperblockError::Magic(magic));
+            return Err(SuperblockError::Magic { found: magic.to_vec(), expected: "\"XFSB\"" });
         }
         let u16_at = |at: usize| u16::from_be_bytes([sector[at], sector[at + 1]]);
         let u32_at = |at: usize| u32::from_be_bytes(sector[at..at + 4].try_into().expect("four bytes"));
@@ -127,6 +108,11 @@ impl Superblock {
         let group = self.log_start >> self.ag_block_log;
         let block = self.log_start & ((1 << self.ag_block_log) - 1);
         group.saturating_mul(self.ag_blocks.into()).saturating_add(block)
+    }
+
+    /// Pages of the file system.
+    pub fn pages(&self) -> u64 {
+        self.data_blocks * (u64::from(self.block_bytes) / PAGE_BYTES)
     }
 
     /// The log and the headers of every allocation group.
@@ -274,7 +260,7 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused_by_field() {
-        assert_eq!(Superblock::parse(&[0; 512]), Err(SuperblockError::Magic([0; 4])));
+        assert!(matches!(Superblock::parse(&[0; 512]), Err(SuperblockError::Magic { .. })));
         let cases: [(usize, &[u8], &str); 6] = [
             (4, &1024u32.to_be_bytes(), "sb_blocksize"),
             (102, &8192u16.to_be_bytes(), "sb_sectsize"),

@@ -185,12 +185,9 @@ fn remove_tmpfs(point: &Path, deadline: Instant) -> Result<bool, String> {
     }
     let plain = || rustix::mount::unmount(point, UnmountFlags::NOFOLLOW).map_err(io::Error::from);
     match device::retry_while_busy(deadline, plain) {
-        // Only a loop device that is still in use can hold it; detached, it goes with that device.
-        Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
-            rustix::mount::unmount(point, UnmountFlags::NOFOLLOW | UnmountFlags::DETACH)
-                .map(|()| true)
-                .map_err(|e| io::Error::from(e).to_string())
-        }
+        // Only a loop device that is still in use holds it. It stays mounted, because by its name the loop
+        // device's file is recognised.
+        Err(error) if error.raw_os_error() == Some(libc::EBUSY) => Err("the loop device uses it".into()),
         result => result.map(|()| true).map_err(|e| e.to_string()),
     }
 }

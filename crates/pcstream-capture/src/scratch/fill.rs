@@ -88,7 +88,9 @@ fn allocate(path: &Path, bytes: u64) -> std::io::Result<()> {
 fn free_bytes(root: &File, device: &BlockDevice) -> Result<u64, ScratchError> {
     let doing = || format!("read the free space of {}", device.path.display());
     rustix::fs::syncfs(root).doing(doing)?;
-    let map = extents::getfsmap(root, device.number).map_err(std::io::Error::other).doing(doing)?;
+    let map = extents::getfsmap(root, device.number, device.bytes / PAGE_BYTES)
+        .map_err(std::io::Error::other)
+        .doing(doing)?;
     let free: u64 = map.iter().filter(|r| r.owner == Owner::Free).map(|r| r.pages).sum();
     Ok(free * PAGE_BYTES)
 }

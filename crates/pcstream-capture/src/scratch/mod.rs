@@ -176,8 +176,8 @@ pub struct Scratch {
     mount_point: PathBuf,
     filled: Filled,
     grace: Duration,
-    /// Open and locked for as long as the image is ours.
-    image: Option<fs::File>,
+    /// The user's image, open and locked for as long as it is ours.
+    image_lock: Option<fs::File>,
     removed: bool,
 }
 
@@ -194,7 +194,7 @@ impl Scratch {
             device: None,
             filled: Filled::default(),
             grace: options.grace,
-            image: None,
+            image_lock: None,
             removed: false,
         };
         scratch.build(options)?;
@@ -239,27 +239,28 @@ impl Scratch {
                 let (file, mut image) = device::create_image(&dir.join("image"))?;
                 // It goes with its tmpfs.
                 image.created = false;
-                self.attach(file, image, options.size_bytes)
+                self.attach(&file, image, options.size_bytes)
             }
             Image::File(path) => {
                 let (file, image) = device::open_image(path, options.occupied_max())?;
-                self.attach(file, image, options.size_bytes)
+                let attached = self.attach(&file, image, options.size_bytes)?;
+                self.image_lock = Some(file);
+                Ok(attached)
             }
         }
     }
 
     fn attach(
         &mut self,
-        file: fs::File,
+        file: &fs::File,
         image: state::ImageState,
         bytes: u64,
     ) -> Result<(PathBuf, Option<device::LoopDevice>), ScratchError> {
         let path = image.path.clone();
         self.record(|state| state.image = Some(image))?;
-        device::size_image(&file, &path, bytes)?;
-        let attached = device::loop_attach(&file)?;
+        device::size_image(file, &path, bytes)?;
+        let attached = device::loop_attach(file)?;
         self.record(|state| state.loop_device = Some(attached.number))?;
-        self.image = Some(file);
         Ok((device::loop_node(attached.number), Some(attached)))
     }
 

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
+/*
+ * The kernel types that the programs read, reduced to the members they read.
+ *
+ * Every structure is marked preserve_access_index, so the loader moves each access to where the
+ * running kernel keeps the member (CO-RE). Nothing here depends on the kernel it was built on, and
+ * no header generated from a kernel is needed. A member that exists in some kernels only lives in a
+ * "flavour" (name___suffix) and is asked for with bpf_core_field_exists first.
+ */
+#ifndef PCSTREAM_KERNEL_H
+#define PCSTREAM_KERNEL_H
+
+typedef unsigned char __u8;
+typedef signed char __s8;
+typedef unsigned short __u16;
+typedef short __s16;
+typedef unsigned int __u32;
+typedef int __s32;
+typedef unsigned long long __u64;
+typedef long long __s64;
+typedef __u8 u8;
+typedef __u16 u16;
+typedef __u32 u32;
+typedef __s32 s32;
+typedef __u64 u64;
+typedef __s64 s64;
+typedef __u16 __be16;
+typedef __u32 __be32;
+typedef __u32 __wsum;
+typedef _Bool bool;
+#define true 1
+#define false 0
+#define NULL ((void *)0)
+
+enum { BPF_ANY = 0, BPF_NOEXIST = 1, BPF_EXIST = 2 };
+enum { BPF_LOCAL_STORAGE_GET_F_CREATE = 1 };
+enum bpf_map_type {
+	BPF_MAP_TYPE_HASH = 1,
+	BPF_MAP_TYPE_ARRAY = 2,
+	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+	BPF_MAP_TYPE_LRU_HASH = 9,
+	BPF_MAP_TYPE_RINGBUF = 27,
+	BPF_MAP_TYPE_TASK_STORAGE = 29,
+};
+enum { BPF_F_NO_PREALLOC = 1 };
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct pt_regs {
+	unsigned long bp, orig_ax, ip, sp;
+};
+
+struct hlist_node {
+	struct hlist_node *next;
+};
+
+struct hlist_head {
+	struct hlist_node *first;
+};
+
+struct qstr {
+	u32 len;
+	const unsigned char *name;
+};
+
+struct super_block {
+	u32 s_dev;
+	unsigned long s_magic;
+};
+
+struct inode {
+	struct super_block *i_sb;
+	unsigned long i_ino;
+	u32 i_generation;
+	long long i_size;
+	struct hlist_head i_dentry;
+};
+
+struct inode___mtime_split { /* since 6.11 */
+	s64 i_mtime_sec;
+	u32 i_mtime_nsec;
+};
+
+struct timespec64 {
+	s64 tv_sec;
+	long tv_nsec;
+};
+
+struct inode___mtime_whole { /* to 6.6; 6.7 to 6.10 call it __i_mtime */
+	struct timespec64 i_mtime;
+};
+
+struct inode___mtime_underscored {
+	struct timespec64 __i_mtime;
+};
+
+struct dentry {
+	struct dentry *d_parent;
+	struct qstr d_name;
+	struct inode *d_inode;
+	union {
+		struct hlist_node d_alias;
+	} d_u;
+};
+
+struct vfsmount {
+	struct dentry *mnt_root;
+};
+
+struct mount {
+	struct mount *mnt_parent;
+	struct dentry *mnt_mountpoint;
+	struct vfsmount mnt;
+};
+
+struct path {
+	struct vfsmount *mnt;
+	struct dentry *dentry;
+};
+
+struct file {
+	struct path f_path;
+	struct inode *f_inode;
+};
+
+struct address_space {
+	struct inode *host;
+};
+
+struct page {
+	unsigned long compound_head;
+};
+
+struct folio {
+	struct address_space *mapping;
+	unsigned long index;
+};
+
+struct mm_struct {
+	unsigned long exec_vm;
+	unsigned long arg_start;
+	unsigned long start_stack;
+	struct file *exe_file;
+};
+
+struct vm_area_struct {
+	unsigned long vm_start, vm_end, vm_pgoff, vm_flags;
+	struct file *vm_file;
+};
+
+struct task_io_accounting {
+	u64 syscw;
+};
+
+struct task_struct {
+	unsigned int flags;
+	int pid, tgid;
+	struct mm_struct *mm;
+	struct task_io_accounting ioac;
+	void *worker_private;
+};
+
+struct block_device {
+	u64 bd_start_sect;
+	u32 bd_dev;
+};
+
+struct bvec_iter {
+	u64 bi_sector;
+	unsigned int bi_size;
+	unsigned int bi_idx;
+	unsigned int bi_bvec_done;
+} __attribute__((packed));
+
+struct bio_vec {
+	struct page *bv_page;
+	unsigned int bv_len;
+	unsigned int bv_offset;
+};
+
+struct bio {
+	struct block_device *bi_bdev;
+	u32 bi_opf;
+	struct bvec_iter bi_iter;
+	void *bi_end_io;
+	void *bi_private;
+	struct bio_vec *bi_io_vec;
+};
+
+struct buffer_head {
+	unsigned long b_size;
+	char *b_data;
+};
+
+struct xfs_buf_ops {
+	char *name;
+};
+
+struct xfs_buf {
+	const struct xfs_buf_ops *b_ops;
+};
+
+struct kiocb {
+	struct file *ki_filp;
+	long long ki_pos;
+};
+
+struct iomap_dio {
+	struct kiocb *iocb;
+	unsigned long size;
+};
+
+struct io_wq_work {
+	int cancel_seq;
+};
+
+struct io_kiocb {
+	struct file *file;
+	struct io_wq_work work;
+};
+
+struct io_worker {
+	struct io_wq_work *cur_work;
+};
+
+
+enum req_flag_bits {
+	__REQ_FUA = 17,
+	__REQ_PREFLUSH = 18,
+};
+
+#pragma clang attribute pop
+
+struct bpf_perf_event_data;
+struct task_struct;
+
+#endif

@@ -1,0 +1,1180 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only
+/*
+ * Which call path wrote every page.
+ *
+ * A write has two moments. When a page becomes dirty, its writer is the current task and its call
+ * path can be read: on_dirty_folio leaves a tag for the folio. Later, in some kernel thread, the
+ * page goes to the device: on_bio walks the request, reads the tags and reports the runs. Direct
+ * I/O has only the second moment, but there the writer is still the current task.
+ *
+ *   on_dirty_folio   tags the folio from the task's caches (same system call, same stack slots);
+ *                    otherwise leaves the capture to
+ *   on_mark_dirty    which follows at once in the same task, with interrupts on, so that the
+ *                    process's mappings can be read: full capture, tag corrected
+ *   on_uring_punt    the submitter of an io_uring request that a worker will run: its context is
+ *                    kept under the request
+ *   on_bio           requests: writes with owner, file page and context; discards, flushes, reads
+ *
+ * A tag lives in an array indexed by the folio's place in the memory map, so it costs no hash, no
+ * eviction and no deletion: 16 bytes for each page frame of the machine.
+ *
+ * Invariants: a tag is used only if it names the same file and page as the folio does now. Memory
+ * of the traced process is read with bounded reads that may fail. Every limit has a counter.
+ *
+ * Known weaknesses: a folio that is migrated or split between dirtying and writeback loses its tag
+ * (UNTAGGED_FOLIOS counts it); only the first writer of a dirty folio is seen; io_uring with a
+ * kernel-side submission thread has no user stack.
+ */
+#include "kernel.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include <bpf/bpf_core_read.h>
+#include "wire.h"
+#include "signature.h"
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+#define PF_IO_WORKER 0x00000010
+#define PF_KTHREAD 0x00200000
+#define VM_EXEC 4
+#define PAGE_SHIFT 12
+#define PAGE_SIZE (1UL << PAGE_SHIFT)
+
+#define REQ_OP_MASK 0xff
+#define REQ_OP_READ 0
+#define REQ_OP_WRITE 1
+#define REQ_OP_FLUSH 2
+#define REQ_OP_DISCARD 3
+#define REQ_OP_SECURE_ERASE 5
+#define REQ_OP_WRITE_ZEROES 9
+
+/* Executable mappings kept of a process. A process of a C++ program has 20 to 40. */
+#define MAX_RANGES 128
+/* Words of the user stack that a capture may read, in pieces of one probe each. */
+#define STACK_WORDS 512
+#define PIECE_WORDS 128
+/* Pages of a request that are walked: the block layer makes requests of up to 4,496 pages. */
+#define MAX_BIO_PAGES 16384
+/* Frame pointers further apart than this are not frame pointers. */
+#define MAX_FRAME_BYTES (1UL << 20)
+/* Frames a chain must have before a process counts as built with frame pointers. */
+#define FP_PROOF 4
+
+/* Settings, fixed before load. */
+const volatile u32 scan_depth = 5;    /* return address candidates of the stack scan (FAST'19: 5) */
+const volatile u32 fp_depth = 12;     /* return addresses of the frame-pointer walk */
+const volatile u32 unwind = 0;	      /* 0: chosen per process; else UNWIND_FP or UNWIND_SCAN */
+const volatile u32 tag_mask = 0;      /* entries of the tags array, less one */
+const volatile u32 lazy_mappings = 0; /* 1: look mappings up one by one even if they can be iterated */
+
+/* Set once the file system is mounted; 0 switches everything off. */
+u32 target_dev = 0;
+
+u64 counters[COUNTERS];
+
+/* The record types, for the generated Rust view. */
+const struct io_record io_record_type = {};
+const struct context_record context_record_type = {};
+const struct path_record path_record_type = {};
+const enum record_type record_types = RECORD_IO;
+const enum io_source io_sources = SOURCE_NONE;
+const enum unwind_mode unwind_modes = UNWIND_NONE;
+const enum module_key module_keys = MODULE_ANON;
+const enum entry entries = ENTRY_FAULT;
+const enum io_flag io_flags = IO_FUA;
+const enum counter counter_names = LOST_IO_RECORDS;
+
+static __always_inline void count(enum counter counter, u64 by)
+{
+	__sync_fetch_and_add(&counters[counter], by);
+}
+
+/* ------------------------------------------------------------------ maps */
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 32 << 20);
+} records SEC(".maps");
+
+/* Written by whom: one entry per page frame, valid while it names the folio's file and page. */
+struct tag {
+	u32 file;
+	u32 page;
+	u64 context;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct tag);
+} tags SEC(".maps");
+
+struct range {
+	u64 start, end;
+	u64 base; /* file offset of `start`, less `start`: add an address to get its file offset */
+	u64 module;
+};
+
+/* The executable mappings of a process. */
+struct ranges {
+	u64 exec_vm, arg_start; /* what identifies this state of this address space */
+	u64 executable;		/* module key */
+	u32 count;
+	u32 unwind; /* how this process is unwound; 0: not decided */
+	struct range range[MAX_RANGES];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1024);
+	__type(key, u64); /* address of the mm */
+	__type(value, struct ranges);
+} mappings SEC(".maps");
+
+/* What a task's last capture saw, to recognise the same call path at sight. */
+struct task_cache {
+	u64 mm, exec_vm;
+	u64 ip, sp;
+	u64 syscw; /* write system calls of the task so far */
+	u64 context;
+	s32 entry;
+	u32 slots;
+	u32 span;	 /* bytes from sp to the end of the last slot */
+	u32 pending;	 /* index of the tag that waits for a full capture, plus one */
+	u64 inode;	 /* file last announced */
+	u32 generation;
+	u32 offset[MAX_DEPTH]; /* of each slot, from sp */
+	u64 value[MAX_DEPTH];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct task_cache);
+} tasks SEC(".maps");
+
+/* Contexts and modules already reported. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 65536);
+	__type(key, u64);
+	__type(value, u8);
+} known_contexts SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 65536);
+	__type(key, u64);
+	__type(value, u8);
+} known_modules SEC(".maps");
+
+struct file_key {
+	u64 inode;
+	u64 generation;
+};
+
+/* Least recently used, because a file may be announced again without harm. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 65536);
+	__type(key, struct file_key);
+	__type(value, u8);
+} known_files SEC(".maps");
+
+/* Contexts of io_uring requests on their way to a worker. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 65536);
+	__type(key, u64); /* address of the io_kiocb */
+	__type(value, u64);
+} punted SEC(".maps");
+
+/* A run of pages of a request, and where its walk stands. */
+struct walk {
+	/* the request */
+	struct bio_vec *vec;
+	u64 sector;
+	u64 time_ns;
+	u32 left; /* bytes not walked yet */
+	u32 opf;
+	/* the segment */
+	u64 page;
+	u32 segment_left, segment_offset;
+	/* the folio */
+	u64 folio, folio_index;
+	u64 folio_inode, folio_context;
+	u32 folio_generation, folio_source;
+	/* the run */
+	u64 inode, context, file_page;
+	u32 generation, source, bytes;
+	u32 skip; /* bytes of the first segment already done */
+	/* of the request as a whole, for pages that are not a file's */
+	u32 other_source;
+	u8 head[16], tail[16];
+};
+
+/* Working memory of a program: too large for its stack. One entry per program, because one may
+ * interrupt another. */
+enum workspace_owner { OF_DIRTY_FOLIO, OF_MARK_DIRTY, OF_BIO, OF_URING, WORKSPACES };
+
+struct workspace {
+	u64 words[STACK_WORDS];
+	struct frame_record frame[MAX_FRAMES];
+	u32 offset[MAX_DEPTH];
+	u64 value[MAX_DEPTH];
+	u32 found; /* return addresses in offset, value and frame[1..] */
+	u32 mode;
+	u64 sp;
+	u64 address; /* see number_of */
+	struct range hit;
+	struct ranges ranges;
+	struct path_record path;
+	struct walk walk;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, WORKSPACES);
+	__type(key, u32);
+	__type(value, struct workspace);
+} workspaces SEC(".maps");
+
+/* A kernel pointer as a number. The verifier allows no arithmetic on pointers that it tracks; what
+ * comes back from a map it takes for a number. */
+static __always_inline u64 number_of(struct workspace *ws, const void *pointer)
+{
+	volatile u64 *through = &ws->address;
+
+	*through = (u64)pointer;
+	return *through;
+}
+
+/* --------------------------------------------------------------- symbols */
+
+struct bpf_iter_task_vma {
+	u64 opaque[1];
+} __attribute__((aligned(8)));
+
+extern int bpf_iter_task_vma_new(struct bpf_iter_task_vma *it, struct task_struct *task, u64 addr) __ksym __weak;
+extern struct vm_area_struct *bpf_iter_task_vma_next(struct bpf_iter_task_vma *it) __ksym __weak;
+extern void bpf_iter_task_vma_destroy(struct bpf_iter_task_vma *it) __ksym __weak;
+
+/* Completion functions tell what bi_private is. One that the kernel does not have is 0. */
+extern const void iomap_dio_bio_end_io __ksym __weak;
+extern const void end_bio_bh_io_sync __ksym __weak;
+extern const void xfs_buf_bio_end_io __ksym __weak;
+
+#define COMPLETES_BY(end_io, function) (&(function) && (end_io) == (u64)&(function))
+
+/* ----------------------------------------------------------------- paths */
+
+/* Where the walk up from a dentry stands. */
+struct climb {
+	struct path_record *record;
+	struct dentry *dentry;
+	struct mount *mount;
+	u32 at; /* bytes of text used */
+};
+
+static long climb_step(u64 i, struct climb *climb)
+{
+	struct path_record *r = climb->record;
+	struct dentry *dentry = climb->dentry, *parent;
+	struct mount *mount = climb->mount;
+	u32 at = climb->at, n = r->components, len;
+
+	if (!dentry)
+		return 1;
+	parent = BPF_CORE_READ(dentry, d_parent);
+	if (parent == dentry || (mount && dentry == BPF_CORE_READ(mount, mnt.mnt_root))) {
+		struct mount *up = mount ? BPF_CORE_READ(mount, mnt_parent) : NULL;
+
+		if (up == mount)
+			return 1;
+		climb->dentry = BPF_CORE_READ(mount, mnt_mountpoint);
+		climb->mount = up;
+		return 0;
+	}
+	if (n >= MAX_COMPONENTS || at >= PATH_TEXT) {
+		r->truncated = 1;
+		return 1;
+	}
+	len = BPF_CORE_READ(dentry, d_name.len) & (NAME_BYTES - 1);
+	if (bpf_probe_read_kernel(&r->text[at & (PATH_TEXT - 1)], len, BPF_CORE_READ(dentry, d_name.name)))
+		return 1;
+	r->length[n] = len;
+	r->components = n + 1;
+	climb->at = at + len;
+	climb->dentry = parent;
+	return 0;
+}
+
+/* Reports the path of `dentry`: up to the root of its file system or, if `mnt` is the address of a
+ * vfsmount, on through the mounts. It is a module's if it has a key, else a file's. Returns 1 if the
+ * record was sent. */
+__noinline int announce_path(struct workspace *ws, u64 key, u64 dentry, u64 mnt, u64 inode_at)
+{
+	struct inode *inode = (void *)inode_at;
+	struct climb climb = {};
+	struct path_record *r;
+
+	if (!ws)
+		return 0;
+	r = &ws->path;
+	r->type = key ? RECORD_MODULE : RECORD_FILE;
+	r->pid = bpf_get_current_pid_tgid() >> 32;
+	r->key = key;
+	r->inode = BPF_CORE_READ(inode, i_ino);
+	r->generation = BPF_CORE_READ(inode, i_generation);
+	r->dev = BPF_CORE_READ(inode, i_sb, s_dev);
+	r->components = 0;
+	r->truncated = 0;
+	climb.record = r;
+	climb.dentry = (void *)dentry;
+	if (mnt)
+		climb.mount = (void *)(mnt - bpf_core_field_offset(struct mount, mnt));
+	bpf_loop(2 * MAX_COMPONENTS, climb_step, &climb, 0);
+	if (bpf_ringbuf_output(&records, r, sizeof(*r), 0)) {
+		count(LOST_TABLE_RECORDS, 1);
+		return 0;
+	}
+	return 1;
+}
+
+static __always_inline void announce_file(struct workspace *ws, struct task_cache *cache, struct inode *inode)
+{
+	struct file_key key = { .inode = inode->i_ino, .generation = inode->i_generation };
+	u8 one = 1;
+
+	if (cache && cache->inode == key.inode && cache->generation == (u32)key.generation)
+		return;
+	if (!bpf_map_lookup_elem(&known_files, &key)) {
+		u64 dentry = number_of(ws, inode->i_dentry.first);
+
+		if (dentry)
+			dentry -= bpf_core_field_offset(struct dentry, d_u.d_alias);
+		if (!announce_path(ws, 0, dentry, 0, number_of(ws, inode)))
+			return;
+		bpf_map_update_elem(&known_files, &key, &one, BPF_ANY);
+	}
+	if (cache) {
+		cache->inode = key.inode;
+		cache->generation = key.generation;
+	}
+}
+
+/* --------------------------------------------------------------- modules */
+
+static __always_inline s64 mtime_of(struct inode *inode)
+{
+	struct inode___mtime_split *split = (void *)inode;
+	struct inode___mtime_whole *whole = (void *)inode;
+	struct inode___mtime_underscored *under = (void *)inode;
+
+	if (bpf_core_field_exists(split->i_mtime_sec))
+		return BPF_CORE_READ(split, i_mtime_sec) * 1000000000 + BPF_CORE_READ(split, i_mtime_nsec);
+	if (bpf_core_field_exists(whole->i_mtime))
+		return BPF_CORE_READ(whole, i_mtime.tv_sec) * 1000000000 + BPF_CORE_READ(whole, i_mtime.tv_nsec);
+	return BPF_CORE_READ(under, __i_mtime.tv_sec) * 1000000000 + BPF_CORE_READ(under, __i_mtime.tv_nsec);
+}
+
+/* The module key of a mapped file, reported when it is new. Keys hold for this boot only; user
+ * space replaces them by build ids. */
+__noinline u64 module_of(struct workspace *ws, u64 file_at)
+{
+	struct file *file = (void *)file_at;
+	struct inode *inode = BPF_CORE_READ(file, f_inode);
+	u64 key = SIGNATURE_SEED;
+	u8 one = 1;
+
+	if (!ws || !inode)
+		return MODULE_ANON;
+	key = signature_mix(key, BPF_CORE_READ(inode, i_sb, s_dev));
+	key = signature_mix(key, BPF_CORE_READ(inode, i_ino));
+	key = signature_mix(key, mtime_of(inode));
+	key = signature_mix(key, BPF_CORE_READ(inode, i_size));
+	if (!bpf_map_lookup_elem(&known_modules, &key) &&
+	    announce_path(ws, key, (u64)BPF_CORE_READ(file, f_path.dentry),
+			  (u64)BPF_CORE_READ(file, f_path.mnt), (u64)inode))
+		bpf_map_update_elem(&known_modules, &key, &one, BPF_ANY);
+	return key;
+}
+
+static __always_inline u64 executable_of(struct workspace *ws, struct mm_struct *mm)
+{
+	struct file *exe = BPF_CORE_READ(mm, exe_file);
+
+	return exe ? module_of(ws, (u64)exe) : MODULE_ANON;
+}
+
+/* Adds an executable mapping to a table. */
+static __always_inline void add_range(struct workspace *ws, struct vm_area_struct *vma)
+{
+	struct ranges *r = &ws->ranges;
+	u64 file = number_of(ws, vma->vm_file);
+	struct range *to;
+	u32 at = r->count;
+
+	if (at >= MAX_RANGES) {
+		count(DROPPED_MAPPINGS, 1);
+		return;
+	}
+	to = &r->range[at];
+	to->start = vma->vm_start;
+	to->end = vma->vm_end;
+	to->module = file ? module_of(ws, file) : MODULE_ANON;
+	to->base = (file ? vma->vm_pgoff << PAGE_SHIFT : 0) - vma->vm_start;
+	r->count = at + 1;
+}
+
+static long add_found_mapping(struct task_struct *task, struct vm_area_struct *vma, void *ctx)
+{
+	struct workspace *ws = *(struct workspace **)ctx;
+
+	if (vma->vm_flags & VM_EXEC)
+		add_range(ws, vma);
+	return 0;
+}
+
+static __always_inline bool find_range(struct ranges *r, u64 address, struct range *hit)
+{
+	u32 i;
+
+	for (i = 0; i < MAX_RANGES; i++) {
+		if (i >= r->count)
+			return false;
+		if (address >= r->range[i].start && address < r->range[i].end) {
+			*hit = r->range[i];
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Whether `address` lies in executable memory; then ws->hit is its range. Needs interrupts on where
+ * mappings are looked up one by one. */
+__noinline int locate(struct workspace *ws, u64 address)
+{
+	struct ranges *r;
+
+	if (!ws)
+		return 0;
+	/* Not a user address, or one that no mapping can have. */
+	if (address < 65536 || address >> 47)
+		return 0;
+	r = &ws->ranges;
+	if (find_range(r, address, &ws->hit))
+		return 1;
+	if (!bpf_ksym_exists(bpf_iter_task_vma_new) || lazy_mappings) {
+		if (bpf_find_vma(bpf_get_current_task_btf(), address, add_found_mapping, &ws, 0) == -16)
+			count(LOCKED_MAPPINGS, 1);
+		return find_range(r, address, &ws->hit);
+	}
+	return 0;
+}
+
+/* Fills ws->ranges with the executable mappings of the current process. Returns 0 if they could not
+ * be read. */
+__noinline int load_ranges(struct workspace *ws)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct mm_struct *mm = task->mm;
+	struct ranges *known, *r;
+	u64 key = (u64)mm;
+	u32 unwind_before = 0;
+
+	if (!ws || !mm)
+		return 0;
+	r = &ws->ranges;
+	known = bpf_map_lookup_elem(&mappings, &key);
+	if (known && known->arg_start == mm->arg_start) {
+		if (known->exec_vm == mm->exec_vm) {
+			bpf_probe_read_kernel(r, sizeof(*r), known);
+			return 1;
+		}
+		unwind_before = known->unwind;
+	}
+	r->exec_vm = mm->exec_vm;
+	r->arg_start = mm->arg_start;
+	r->executable = executable_of(ws, mm);
+	r->count = 0;
+	r->unwind = unwind_before;
+	count(ENUMERATIONS, 1);
+	if (bpf_ksym_exists(bpf_iter_task_vma_new) && !lazy_mappings) {
+		struct bpf_iter_task_vma it;
+		struct vm_area_struct *vma;
+		int failed = bpf_iter_task_vma_new(&it, task, 0);
+
+		while ((vma = bpf_iter_task_vma_next(&it)))
+			if (vma->vm_flags & VM_EXEC)
+				add_range(ws, vma);
+		bpf_iter_task_vma_destroy(&it);
+		if (failed) {
+			count(LOCKED_MAPPINGS, 1);
+			return 0;
+		}
+	}
+	return 1;
+}
+
+static __always_inline void store_ranges(struct workspace *ws)
+{
+	u64 key = (u64)bpf_get_current_task_btf()->mm;
+
+	bpf_map_update_elem(&mappings, &key, &ws->ranges, BPF_ANY);
+}
+
+/* ---------------------------------------------------------------- stacks */
+
+static __always_inline void add_frame(struct workspace *ws, u64 address, u32 offset)
+{
+	u32 n = ws->found;
+
+	if (n >= MAX_DEPTH)
+		return;
+	ws->offset[n] = offset;
+	ws->value[n] = address;
+	ws->frame[n + 1].module = ws->hit.module;
+	ws->frame[n + 1].offset = ws->hit.module == MODULE_ANON ? 0 : address + ws->hit.base;
+	ws->found = n + 1;
+}
+
+/* The restricted scan (FAST'19, section 3.2): the first `scan_depth` words of the stack that lie in
+ * executable memory. */
+__noinline int scan_stack(struct workspace *ws)
+{
+	u32 piece, i;
+
+	if (!ws)
+		return 0;
+	ws->found = 0;
+	for (piece = 0; piece < STACK_WORDS / PIECE_WORDS; piece++) {
+		u64 from = ws->sp + piece * PIECE_WORDS * 8;
+		u32 words = PIECE_WORDS;
+
+		if (bpf_probe_read_user(ws->words, PIECE_WORDS * 8, (void *)from)) {
+			/* The stack of a shallow call may end before the piece does: its page is there. */
+			u32 rest = (PAGE_SIZE - (from & (PAGE_SIZE - 1))) & (PAGE_SIZE - 1);
+
+			words = rest / 8;
+			if (rest == 0 || rest >= PIECE_WORDS * 8 ||
+			    bpf_probe_read_user(ws->words, rest & (PIECE_WORDS * 8 - 1), (void *)from)) {
+				if (piece == 0)
+					count(STACK_UNREADABLE, 1);
+				break;
+			}
+		}
+		for (i = 0; i < PIECE_WORDS; i++) {
+			if (i >= words || ws->found >= scan_depth)
+				break;
+			if (locate(ws, ws->words[i]))
+				add_frame(ws, ws->words[i], (piece * PIECE_WORDS + i) * 8);
+		}
+		if (ws->found >= scan_depth || words < PIECE_WORDS)
+			break;
+	}
+	if (ws->found < scan_depth)
+		count(SHORT_STACKS, 1);
+	return ws->found;
+}
+
+/* Return addresses along saved frame pointers, beginning with the one at `bp`. */
+__noinline int walk_frame_pointers(struct workspace *ws, u64 bp)
+{
+	u64 pair[2]; /* saved frame pointer, return address */
+	u64 below;
+	u32 i;
+
+	if (!ws)
+		return 0;
+	ws->found = 0;
+	below = ws->sp;
+	for (i = 0; i < MAX_DEPTH; i++) {
+		if (i >= fp_depth)
+			break;
+		if (bp < below || bp - below > MAX_FRAME_BYTES || (bp & 7))
+			break;
+		if (bpf_probe_read_user(pair, sizeof(pair), (void *)bp))
+			break;
+		if (!locate(ws, pair[1]))
+			break;
+		add_frame(ws, pair[1], bp + 8 - ws->sp);
+		below = bp + 16;
+		bp = pair[0];
+	}
+	return ws->found;
+}
+
+/* -------------------------------------------------------------- contexts */
+
+static __always_inline struct pt_regs *user_regs(struct task_struct *task)
+{
+	return (struct pt_regs *)bpf_task_pt_regs(task);
+}
+
+static __always_inline u64 write_syscalls(struct task_struct *task)
+{
+	if (bpf_core_field_exists(task->ioac.syscw))
+		return task->ioac.syscw;
+	return 0;
+}
+
+/* System calls that end in the accounting of `syscw`, so that an unchanged count means the same
+ * call: write, pwrite64, writev, pwritev, pwritev2 (x86-64). */
+static __always_inline bool counted_syscall(s32 entry)
+{
+	return entry == 1 || entry == 18 || entry == 20 || entry == 296 || entry == 328;
+}
+
+/* Reports a context when it is new. Returns its key, or 0 if the table is full. */
+__noinline u64 announce_context(struct workspace *ws, u64 executable, s32 entry, u32 mode)
+{
+	struct context_record *r;
+	u64 key = signature_mix(SIGNATURE_SEED, executable);
+	u32 i, frames;
+	u8 one = 1;
+
+	if (!ws)
+		return 0;
+	frames = mode == UNWIND_NONE ? 0 : ws->found + 1;
+	if (frames > MAX_FRAMES)
+		frames = MAX_FRAMES;
+	key = signature_mix(key, (u32)entry);
+	key = signature_mix(key, frames);
+	for (i = 0; i < MAX_FRAMES; i++) {
+		if (i >= frames)
+			break;
+		key = signature_mix(key, ws->frame[i].module);
+		key = signature_mix(key, ws->frame[i].offset);
+	}
+	if (!key)
+		key = 1;
+	if (bpf_map_lookup_elem(&known_contexts, &key))
+		return key;
+	if (bpf_map_update_elem(&known_contexts, &key, &one, BPF_NOEXIST)) {
+		if (bpf_map_lookup_elem(&known_contexts, &key))
+			return key; /* another CPU was faster */
+		count(LOST_CONTEXTS, 1);
+		return 0;
+	}
+	r = bpf_ringbuf_reserve(&records, sizeof(*r), 0);
+	if (!r) {
+		count(LOST_TABLE_RECORDS, 1);
+		bpf_map_delete_elem(&known_contexts, &key);
+		return 0;
+	}
+	r->type = RECORD_CONTEXT;
+	r->pid = bpf_get_current_pid_tgid() >> 32;
+	r->key = key;
+	r->executable = executable;
+	r->entry = entry;
+	r->unwind = mode;
+	r->frames = frames;
+	r->reserved = 0;
+	bpf_get_current_comm(r->comm, sizeof(r->comm));
+	for (i = 0; i < MAX_FRAMES; i++) {
+		r->frame[i].module = i < frames ? ws->frame[i].module : 0;
+		r->frame[i].offset = i < frames ? ws->frame[i].offset : 0;
+	}
+	bpf_ringbuf_submit(r, 0);
+	return key;
+}
+
+/* Reads the call path of the current task with all means. Needs interrupts on. Never 0 unless a
+ * table is full: without a stack the context is the executable and the entry. */
+__noinline u64 capture(struct workspace *ws, s32 entry)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct pt_regs *regs = user_regs(task);
+	struct mm_struct *mm = task->mm;
+	u32 mode, found = 0;
+
+	if (!ws || !mm || !regs)
+		return 0;
+	count(FULL_CAPTURES, 1);
+	ws->found = 0;
+	ws->sp = regs->sp;
+	if (!load_ranges(ws))
+		return announce_context(ws, executable_of(ws, mm), entry, UNWIND_NONE);
+	if (!locate(ws, regs->ip))
+		ws->hit.module = MODULE_ANON;
+	ws->frame[0].module = ws->hit.module;
+	ws->frame[0].offset = ws->hit.module == MODULE_ANON ? 0 : regs->ip + ws->hit.base;
+	mode = unwind ? unwind : ws->ranges.unwind;
+	if (mode != UNWIND_SCAN)
+		found = walk_frame_pointers(ws, regs->bp);
+	if (mode == UNWIND_NONE) {
+		mode = found >= FP_PROOF ? UNWIND_FP : UNWIND_SCAN;
+		ws->ranges.unwind = mode;
+	}
+	/* A stack that begins in code without frame pointers breaks the chain at once. */
+	if (mode == UNWIND_SCAN || (found < 2 && !unwind)) {
+		mode = UNWIND_SCAN;
+		scan_stack(ws);
+	}
+	store_ranges(ws);
+	ws->mode = mode;
+	return announce_context(ws, ws->ranges.executable, entry, mode);
+}
+
+/* Keeps what the capture in `ws` saw, for recognition. */
+static __always_inline void remember(struct task_cache *cache, struct workspace *ws, struct task_struct *task,
+				     u64 context, s32 entry)
+{
+	struct pt_regs *regs = user_regs(task);
+	u32 i, n = ws->found;
+
+	cache->mm = (u64)task->mm;
+	cache->exec_vm = task->mm->exec_vm;
+	cache->ip = regs->ip;
+	cache->sp = regs->sp;
+	cache->syscw = write_syscalls(task);
+	cache->entry = entry;
+	cache->context = context;
+	if (n > MAX_DEPTH)
+		n = MAX_DEPTH;
+	cache->slots = n;
+	cache->span = 0;
+	for (i = 0; i < MAX_DEPTH; i++) {
+		if (i >= n)
+			break;
+		cache->offset[i] = ws->offset[i];
+		cache->value[i] = ws->value[i];
+		cache->span = ws->offset[i] + 8;
+	}
+}
+
+/* Whether the stack slots that held the return addresses last time hold the same ones now. */
+__noinline int same_slots(struct workspace *ws, struct task_cache *cache, u64 sp)
+{
+	u32 i, span;
+
+	if (!ws || !cache)
+		return 0;
+	if (!cache->slots)
+		return 0;
+	span = cache->span;
+	if (span > sizeof(ws->words))
+		span = sizeof(ws->words);
+	if (bpf_probe_read_user(ws->words, span, (void *)sp))
+		return 0;
+	for (i = 0; i < MAX_DEPTH; i++) {
+		u32 at = cache->offset[i];
+		u64 word;
+
+		if (i >= cache->slots)
+			break;
+		if (at + 8 <= span) {
+			word = ws->words[(at / 8) & (STACK_WORDS - 1)];
+		} else if (bpf_probe_read_user(&word, sizeof(word), (void *)(sp + at))) {
+			return 0;
+		}
+		if (word != cache->value[i])
+			return 0;
+	}
+	return 1;
+}
+
+/* The context of the current task if it can be told at sight, else 0. Works with interrupts off. */
+static __always_inline u64 recognise(struct workspace *ws, struct task_cache *cache, struct task_struct *task,
+				     s32 entry)
+{
+	struct pt_regs *regs = user_regs(task);
+	struct mm_struct *mm = task->mm;
+	u64 syscw = write_syscalls(task);
+
+	if (!cache->context || !mm || !regs)
+		return 0;
+	if (cache->mm != (u64)mm || cache->exec_vm != mm->exec_vm || cache->entry != entry ||
+	    cache->ip != regs->ip || cache->sp != regs->sp)
+		return 0;
+	if (syscw && cache->syscw == syscw && counted_syscall(entry)) {
+		count(SAME_SYSCALL, 1);
+		return cache->context;
+	}
+	if (!same_slots(ws, cache, regs->sp))
+		return 0;
+	count(SAME_SLOTS, 1);
+	cache->syscw = syscw;
+	return cache->context;
+}
+
+static __always_inline s32 entry_of(struct task_struct *task)
+{
+	struct pt_regs *regs = user_regs(task);
+
+	return regs ? (s32)regs->orig_ax : ENTRY_FAULT;
+}
+
+static __always_inline struct workspace *workspace_of(u32 owner)
+{
+	return bpf_map_lookup_elem(&workspaces, &owner);
+}
+
+/* Recognise, else capture. Needs interrupts on. */
+static __always_inline u64 context_now(u32 owner, struct task_struct *task)
+{
+	struct workspace *ws = workspace_of(owner);
+	struct task_cache *cache;
+	s32 entry = entry_of(task);
+	u64 context;
+
+	if (!ws || !task->mm)
+		return 0;
+	cache = bpf_task_storage_get(&tasks, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!cache) {
+		count(LOST_TASK_STORAGE, 1);
+		return capture(ws, entry);
+	}
+	context = recognise(ws, cache, task, entry);
+	if (context)
+		return context;
+	context = capture(ws, entry);
+	remember(cache, ws, task, context, entry);
+	return context;
+}
+
+/* The context of the submitter for whom an io_uring worker works. */
+static __always_inline u64 context_of_worker(u32 owner, struct task_struct *task)
+{
+	struct io_worker *worker = task->worker_private;
+	struct io_wq_work *work = worker ? BPF_CORE_READ(worker, cur_work) : NULL;
+	struct workspace *ws = workspace_of(owner);
+	u64 request = 0, *context = NULL;
+
+	count(URING_WORKERS, 1);
+	if (work) {
+		request = (u64)work - bpf_core_field_offset(struct io_kiocb, work);
+		context = bpf_map_lookup_elem(&punted, &request);
+	}
+	if (context)
+		return *context;
+	count(URING_UNKNOWN, 1);
+	if (!ws || !task->mm)
+		return 0;
+	return announce_context(ws, executable_of(ws, task->mm), ENTRY_URING, UNWIND_NONE);
+}
+
+/* ------------------------------------------------------------------ tags */
+
+static __always_inline u32 file_hash(u64 inode, u32 generation)
+{
+	return signature_mix(signature_mix(SIGNATURE_SEED, inode), generation);
+}
+
+static __always_inline u32 tag_index(u64 folio)
+{
+	return (folio / bpf_core_type_size(struct page)) & tag_mask;
+}
+
+SEC("tp_btf/writeback_dirty_folio")
+int BPF_PROG(on_dirty_folio, struct folio *folio, struct address_space *mapping)
+{
+	struct task_struct *task;
+	struct task_cache *cache;
+	struct workspace *ws;
+	struct inode *inode;
+	struct tag *tag;
+	u64 context;
+	u32 at;
+
+	if (!target_dev || !folio || !mapping)
+		return 0;
+	inode = mapping->host;
+	if (!inode || inode->i_sb->s_dev != target_dev)
+		return 0;
+	task = bpf_get_current_task_btf();
+	/* A kernel thread marks a page dirty again that somebody else had written: keep the tag. */
+	if (task->flags & PF_KTHREAD)
+		return 0;
+	ws = workspace_of(OF_DIRTY_FOLIO);
+	if (!ws)
+		return 0;
+	at = tag_index(number_of(ws, folio));
+	tag = bpf_map_lookup_elem(&tags, &at);
+	if (!tag)
+		return 0;
+	cache = bpf_task_storage_get(&tasks, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	announce_file(ws, cache, inode);
+	if (task->flags & PF_IO_WORKER) {
+		context = context_of_worker(OF_DIRTY_FOLIO, task);
+	} else if (!cache) {
+		count(LOST_TASK_STORAGE, 1);
+		context = 0;
+	} else {
+		context = recognise(ws, cache, task, entry_of(task));
+		if (!context) {
+			if (cache->pending)
+				count(LOST_PENDING, 1);
+			cache->pending = at + 1;
+		}
+	}
+	tag->file = file_hash(inode->i_ino, inode->i_generation);
+	tag->page = folio->index;
+	tag->context = context;
+	return 0;
+}
+
+SEC("tp_btf/writeback_mark_inode_dirty")
+int BPF_PROG(on_mark_dirty, struct inode *inode)
+{
+	struct task_struct *task;
+	struct task_cache *cache;
+	struct tag *tag;
+	u64 context;
+	u32 at;
+
+	if (!target_dev || !inode || inode->i_sb->s_dev != target_dev)
+		return 0;
+	task = bpf_get_current_task_btf();
+	cache = bpf_task_storage_get(&tasks, task, 0, 0);
+	if (!cache || !cache->pending)
+		return 0;
+	at = cache->pending - 1;
+	cache->pending = 0;
+	context = context_now(OF_MARK_DIRTY, task);
+	tag = bpf_map_lookup_elem(&tags, &at);
+	if (tag)
+		tag->context = context;
+	return 0;
+}
+
+SEC("tp_btf/io_uring_queue_async_work")
+int BPF_PROG(on_uring_punt, struct io_kiocb *req)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct file *file;
+	u64 key = (u64)req, context;
+
+	if (!target_dev || !req || (task->flags & (PF_KTHREAD | PF_IO_WORKER)))
+		return 0;
+	file = req->file;
+	if (!file || file->f_inode->i_sb->s_dev != target_dev)
+		return 0;
+	context = context_now(OF_URING, task);
+	if (context)
+		bpf_map_update_elem(&punted, &key, &context, BPF_ANY);
+	return 0;
+}
+
+/* -------------------------------------------------------------- requests */
+
+static __always_inline u32 flags_of(u32 opf)
+{
+	return (opf >> bpf_core_enum_value(enum req_flag_bits, __REQ_PREFLUSH) & 1 ? IO_PREFLUSH : 0) |
+	       (opf >> bpf_core_enum_value(enum req_flag_bits, __REQ_FUA) & 1 ? IO_FUA : 0);
+}
+
+static __always_inline void emit(struct walk *w)
+{
+	struct io_record *r = bpf_ringbuf_reserve(&records, sizeof(*r), 0);
+
+	if (r) {
+		r->type = RECORD_IO;
+		r->op = w->opf & REQ_OP_MASK;
+		r->time_ns = w->time_ns;
+		r->sector = w->sector;
+		r->inode = w->inode;
+		r->context = w->context;
+		r->file_page = w->file_page;
+		r->bytes = w->bytes;
+		r->generation = w->generation;
+		r->source = w->source;
+		r->flags = flags_of(w->opf);
+		__builtin_memcpy(r->head, w->head, sizeof(r->head));
+		__builtin_memcpy(r->tail, w->tail, sizeof(r->tail));
+		bpf_ringbuf_submit(r, 0);
+	} else {
+		count(LOST_IO_RECORDS, 1);
+	}
+	w->sector += w->bytes >> 9;
+	w->bytes = 0;
+}
+
+/* Looks at a folio that the walk meets for the first time. */
+static __always_inline void enter_folio(struct walk *w, u64 at)
+{
+	struct folio *folio = (void *)at;
+	u64 mapping = (u64)BPF_CORE_READ(folio, mapping);
+	struct inode *inode = NULL;
+	struct tag *tag;
+	u32 index;
+
+	w->folio = at;
+	w->folio_source = w->other_source;
+	w->folio_inode = 0;
+	w->folio_generation = 0;
+	w->folio_context = 0;
+	w->folio_index = 0;
+	/* The low bits mark anonymous and movable memory. */
+	if (!mapping || (mapping & 3))
+		return;
+	inode = BPF_CORE_READ((struct address_space *)mapping, host);
+	/* Memory of the kernel has something else in this place: it does not lead to our device. */
+	if (!inode || BPF_CORE_READ(inode, i_sb, s_dev) != target_dev)
+		return;
+	w->folio_source = SOURCE_CACHE;
+	w->folio_index = BPF_CORE_READ(folio, index);
+	w->folio_inode = BPF_CORE_READ(inode, i_ino);
+	w->folio_generation = BPF_CORE_READ(inode, i_generation);
+	if ((w->opf & REQ_OP_MASK) != REQ_OP_WRITE)
+		return;
+	index = tag_index(at);
+	tag = bpf_map_lookup_elem(&tags, &index);
+	if (tag && tag->page == (u32)w->folio_index && tag->file == file_hash(w->folio_inode, w->folio_generation))
+		w->folio_context = tag->context;
+	if (!w->folio_context)
+		count(UNTAGGED_FOLIOS, 1);
+}
+
+static long walk_page(u64 i, struct walk **at)
+{
+	struct walk *w = *at;
+	u64 page, head, file_page;
+	u32 chunk;
+
+	if (!w->left)
+		return 1;
+	if (!w->segment_left) {
+		struct bio_vec vec = {};
+
+		if (bpf_probe_read_kernel(&vec, bpf_core_type_size(struct bio_vec), w->vec))
+			return 1;
+		w->vec = (void *)w->vec + bpf_core_type_size(struct bio_vec);
+		if (vec.bv_len <= w->skip)
+			return 1;
+		w->page = (u64)vec.bv_page;
+		w->segment_offset = vec.bv_offset + w->skip;
+		w->segment_left = vec.bv_len - w->skip;
+		if (w->segment_left > w->left)
+			w->segment_left = w->left;
+		w->skip = 0;
+	}
+	page = w->page + (w->segment_offset >> PAGE_SHIFT) * bpf_core_type_size(struct page);
+	chunk = PAGE_SIZE - (w->segment_offset & (PAGE_SIZE - 1));
+	if (chunk > w->segment_left)
+		chunk = w->segment_left;
+	head = BPF_CORE_READ((struct page *)page, compound_head);
+	head = head & 1 ? head - 1 : page;
+	if (head != w->folio)
+		enter_folio(w, head);
+	file_page = w->folio_source == SOURCE_CACHE ?
+			    w->folio_index + (page - head) / bpf_core_type_size(struct page) : 0;
+	if (w->bytes && !(w->source == w->folio_source && w->inode == w->folio_inode &&
+			  w->generation == w->folio_generation && w->context == w->folio_context &&
+			  (w->source != SOURCE_CACHE || file_page == w->file_page + (w->bytes >> PAGE_SHIFT))))
+		emit(w);
+	if (!w->bytes) {
+		w->source = w->folio_source;
+		w->inode = w->folio_inode;
+		w->generation = w->folio_generation;
+		w->context = w->folio_context;
+		w->file_page = file_page;
+	}
+	w->bytes += chunk;
+	w->segment_offset += chunk;
+	w->segment_left -= chunk;
+	w->left -= chunk;
+	return 0;
+}
+
+/* Direct I/O: the whole request belongs to one file and to the current task. */
+static __always_inline void direct_owner(struct walk *w, struct bio *bio)
+{
+	struct iomap_dio *dio = bio->bi_private;
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct kiocb *iocb = BPF_CORE_READ(dio, iocb);
+	struct file *file = BPF_CORE_READ(iocb, ki_filp);
+	struct inode *inode = BPF_CORE_READ(file, f_inode);
+	struct workspace *ws = workspace_of(OF_BIO);
+	struct file_key key = {};
+	u8 one = 1;
+
+	w->source = SOURCE_DIRECT;
+	w->inode = BPF_CORE_READ(inode, i_ino);
+	w->generation = BPF_CORE_READ(inode, i_generation);
+	/* `size` counts what was submitted so far, this request included. */
+	w->file_page = (BPF_CORE_READ(iocb, ki_pos) + BPF_CORE_READ(dio, size) - w->left) >> PAGE_SHIFT;
+	w->bytes = w->left;
+	if ((w->opf & REQ_OP_MASK) != REQ_OP_WRITE)
+		return;
+	key.inode = w->inode;
+	key.generation = w->generation;
+	if (ws && !bpf_map_lookup_elem(&known_files, &key) &&
+	    announce_path(ws, 0, (u64)BPF_CORE_READ(file, f_path.dentry), 0, (u64)inode))
+		bpf_map_update_elem(&known_files, &key, &one, BPF_ANY);
+	if (task->flags & PF_KTHREAD)
+		return;
+	if (task->flags & PF_IO_WORKER)
+		w->context = context_of_worker(OF_BIO, task);
+	else
+		w->context = context_now(OF_BIO, task);
+}
+
+/* What the owner of a metadata request can tell about it. */
+static __always_inline void metadata_owner(struct walk *w, struct bio *bio)
+{
+	u64 end_io = (u64)bio->bi_end_io;
+
+	if (COMPLETES_BY(end_io, end_bio_bh_io_sync)) {
+		struct buffer_head *bh = bio->bi_private;
+		char *data = BPF_CORE_READ(bh, b_data);
+		u64 size = BPF_CORE_READ(bh, b_size);
+
+		w->other_source = SOURCE_BUFFER;
+		bpf_probe_read_kernel(w->head, sizeof(w->head), data);
+		bpf_probe_read_kernel(w->tail, sizeof(w->tail), data + size - sizeof(w->tail));
+	} else if (COMPLETES_BY(end_io, xfs_buf_bio_end_io)) {
+		struct xfs_buf *buffer = bio->bi_private;
+		const char *name = BPF_CORE_READ(buffer, b_ops, name);
+
+		w->other_source = SOURCE_XFS_BUFFER;
+		bpf_probe_read_kernel_str(w->head, sizeof(w->head), name);
+	}
+}
+
+SEC("tp_btf/block_bio_queue")
+int BPF_PROG(on_bio, struct bio *bio)
+{
+	struct workspace *ws;
+	struct walk *w;
+	u32 op;
+
+	if (!target_dev || !bio || bio->bi_bdev->bd_dev != target_dev)
+		return 0;
+	op = bio->bi_opf & REQ_OP_MASK;
+	if (op != REQ_OP_READ && op != REQ_OP_WRITE && op != REQ_OP_FLUSH && op != REQ_OP_DISCARD &&
+	    op != REQ_OP_SECURE_ERASE && op != REQ_OP_WRITE_ZEROES)
+		return 0;
+	ws = workspace_of(OF_BIO);
+	if (!ws)
+		return 0;
+	/* In the workspace rather than on the stack: the verifier would track every number there. */
+	w = &ws->walk;
+	__builtin_memset(w, 0, sizeof(*w));
+	w->opf = bio->bi_opf;
+	w->time_ns = bpf_ktime_get_ns();
+	w->sector = bio->bi_iter.bi_sector - bio->bi_bdev->bd_start_sect;
+	w->left = bio->bi_iter.bi_size;
+	if (!w->left || (op != REQ_OP_WRITE && op != REQ_OP_READ)) {
+		w->bytes = w->left;
+		emit(w);
+		return 0;
+	}
+	if (COMPLETES_BY((u64)bio->bi_end_io, iomap_dio_bio_end_io)) {
+		direct_owner(w, bio);
+		emit(w);
+		return 0;
+	}
+	metadata_owner(w, bio);
+	w->vec = (void *)bio->bi_io_vec + bio->bi_iter.bi_idx * bpf_core_type_size(struct bio_vec);
+	w->skip = bio->bi_iter.bi_bvec_done;
+	bpf_loop(MAX_BIO_PAGES, walk_page, &w, 0);
+	if (w->bytes)
+		emit(w);
+	if (w->left)
+		count(LOST_PAGES_OF_BIO, w->left);
+	return 0;
+}

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
+/*
+ * What crosses from the kernel to user space: the records of the ring buffer, the counters, and the
+ * limits. This header is the only definition; the Rust view is generated from it at build time.
+ *
+ * Units: times in nanoseconds (CLOCK_MONOTONIC), sectors of 512 bytes, file pages of 4 KiB.
+ */
+#ifndef PCSTREAM_WIRE_H
+#define PCSTREAM_WIRE_H
+
+/* Return addresses in a context, beside the instruction pointer. The paper uses 5; exact paths of
+ * RocksDB need 12 to tell flush from compaction. */
+#define MAX_DEPTH 16
+#define MAX_FRAMES (MAX_DEPTH + 1)
+
+/* Components of a path, and the bytes that hold their names. A longer path keeps its last
+ * components and is marked. */
+#define MAX_COMPONENTS 24
+#define PATH_TEXT 2048
+#define NAME_BYTES 256
+
+enum record_type {
+	RECORD_IO = 1,
+	RECORD_CONTEXT = 2,
+	RECORD_MODULE = 3,
+	RECORD_FILE = 4,
+};
+
+/* Who owns the pages of a request. */
+enum io_source {
+	SOURCE_NONE = 0,     /* nothing is known; metadata, or memory of the kernel */
+	SOURCE_CACHE = 1,    /* page cache of a file */
+	SOURCE_DIRECT = 2,   /* direct I/O on a file */
+	SOURCE_BUFFER = 3,   /* a buffer head: head and tail hold the block's ends */
+	SOURCE_XFS_BUFFER = 4, /* a buffer of XFS: head holds its verifier's name */
+};
+
+/* How the frames of a context were found. */
+enum unwind_mode {
+	UNWIND_NONE = 0,
+	UNWIND_FP = 1,
+	UNWIND_SCAN = 2,
+};
+
+enum io_flag {
+	IO_PREFLUSH = 1,
+	IO_FUA = 2,
+};
+
+/* One run of a request that has one owner, one context and consecutive file pages. */
+struct io_record {
+	u32 type;
+	u32 op; /* REQ_OP_* */
+	u64 time_ns;
+	u64 sector;
+	u64 inode;
+	u64 context;
+	u64 file_page;
+	u32 bytes;
+	u32 generation;
+	u32 source;
+	u32 flags;
+	u8 head[16];
+	u8 tail[16];
+};
+
+struct frame_record {
+	u64 module; /* key of a module record; MODULE_ANON for code without a file */
+	u64 offset; /* in the file */
+};
+
+enum module_key {
+	MODULE_ANON = 1,
+};
+
+/* Entries into the kernel that are not system calls. */
+enum entry {
+	ENTRY_FAULT = -1,
+	ENTRY_URING = -2,
+};
+
+struct context_record {
+	u32 type;
+	u32 pid;
+	u64 key;
+	u64 executable; /* key of a module record */
+	s32 entry;	/* system call number, or ENTRY_* */
+	u32 unwind;
+	u32 frames;
+	u32 reserved;
+	u8 comm[16];
+	struct frame_record frame[MAX_FRAMES];
+};
+
+/* The path of a module or of a written file. Names are stored innermost first, one after another,
+ * each as long as its entry in `length` says. */
+struct path_record {
+	u32 type;
+	u32 pid;
+	u64 key;
+	u64 inode;
+	u32 generation;
+	u32 dev; /* kernel encoding: major << 20 | minor */
+	u32 components;
+	u32 truncated;
+	u8 length[MAX_COMPONENTS];
+	u8 text[PATH_TEXT + NAME_BYTES];
+};
+
+/* Counters. Those before COUNTER_FIRST_STATISTIC are losses: pages or names that a limit cost. */
+enum counter {
+	LOST_IO_RECORDS,      /* requests that did not fit the ring buffer */
+	LOST_TABLE_RECORDS,   /* contexts, modules or files that did not fit the ring buffer; sent again later */
+	LOST_CONTEXTS,	      /* contexts beyond the kernel-side table */
+	LOST_PAGES_OF_BIO,    /* bytes of requests longer than the walk */
+	LOST_TASK_STORAGE,    /* captures without memory for the task's cache */
+	LOST_PENDING,	      /* pages whose capture was postponed and never made */
+	COUNTER_FIRST_STATISTIC,
+	/* coarser contexts: the executable and the entry, or a frame short */
+	DROPPED_MAPPINGS = COUNTER_FIRST_STATISTIC, /* executable mappings beyond the table of a process */
+	LOCKED_MAPPINGS,      /* captures that found the process's mappings locked */
+	SAME_SYSCALL,	      /* captures answered by: still the same system call */
+	SAME_SLOTS,	      /* captures answered by the slot check */
+	FULL_CAPTURES,
+	STACK_UNREADABLE,     /* captures whose stack could not be read */
+	SHORT_STACKS,	      /* scans that found fewer addresses than asked for */
+	ENUMERATIONS,	      /* times the mappings of a process were read */
+	URING_WORKERS,	      /* pages dirtied or submitted by io_uring workers */
+	URING_UNKNOWN,	      /* ... of which the submitter was not known */
+	UNTAGGED_FOLIOS,      /* page-cache folios written back without a context */
+	COUNTERS,
+};
+
+#endif

@@ -1,0 +1,443 @@
+//! A whole capture: scratch file system, program, command, join, and everything put away again.
+//!
+//! Order matters. The BPF program is loaded before a device is made, so that a machine that cannot
+//! capture is told so before anything is touched. The capture is aimed after the file system is filled
+//! and its layout is read, and stays on while the file system is unmounted, so that every byte the command
+//! wrote reaches the device under observation. Symbols are resolved before the unmount: modules may lie on it.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::ffi::OsString;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use pcstream_trace::{Batch, Context, PAGE_BYTES};
+use thiserror::Error;
+
+use crate::command::{self, Traced};
+use crate::extents::DeviceNumber;
+use crate::join::{JoinCounts, Joiner};
+use crate::layout::{Layout, LayoutError, PageRange};
+use crate::scratch::{ExistingFs, FsKind, Scratch, ScratchError, ScratchOptions};
+use crate::session::{Reader, Session, SessionError, SessionMemory, SessionOptions};
+use crate::wire::{Counter, UnknownRecord};
+
+/// Where the command runs.
+#[derive(Clone, Debug)]
+pub enum Target {
+    /// On a file system made for it.
+    Scratch(ScratchOptions),
+    /// In a directory of an existing ext4 or XFS. All writes to that file system are captured.
+    Existing(PathBuf),
+}
+
+/// What to capture.
+#[derive(Clone, Debug)]
+pub struct CaptureOptions {
+    /// Program and arguments; `{}` stands for the mount point.
+    pub command: Vec<OsString>,
+    /// Where it runs.
+    pub target: Target,
+    /// How.
+    pub session: SessionOptions,
+}
+
+/// What is known when the command starts.
+#[derive(Clone, Debug)]
+pub struct Started {
+    /// Its working directory.
+    pub directory: PathBuf,
+    /// The file system.
+    pub fs: FsKind,
+    /// The device.
+    pub device: PathBuf,
+    /// Size of the device in pages.
+    pub device_pages: u64,
+    /// What is allocated on it already: metadata and the fill.
+    pub prefilled: Vec<PageRange>,
+}
+
+/// How a capture stands.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    /// Since the command started.
+    pub elapsed: Duration,
+    /// Bytes written to the device.
+    pub written_bytes: u64,
+    /// Contexts seen.
+    pub contexts: usize,
+    /// Events lost so far.
+    pub lost: u64,
+}
+
+/// What a capture came to.
+#[derive(Clone, Debug)]
+pub struct Finished {
+    /// How the command ended.
+    pub status: ExitStatus,
+    /// Whether it was ended from outside.
+    pub interrupted: bool,
+    /// Every context, with names of functions.
+    pub contexts: Vec<Context>,
+    /// What was lost, by limit; all 0 in a complete trace.
+    pub losses: BTreeMap<String, u64>,
+    /// What captures cost and how they were answered.
+    pub statistics: BTreeMap<String, u64>,
+    /// Pages and events.
+    pub counts: JoinCounts,
+    /// What the user should know besides.
+    pub notes: Vec<String>,
+}
+
+impl Finished {
+    /// Everything that was lost.
+    pub fn lost(&self) -> u64 {
+        self.losses.values().sum()
+    }
+}
+
+/// Whoever receives a capture. Called from one thread.
+pub trait Observer {
+    /// Once, before the command starts.
+    fn started(&mut self, started: &Started) -> Result<(), Box<dyn Error + Send + Sync>>;
+    /// Events, as they come.
+    fn batch(&mut self, batch: Batch) -> Result<(), Box<dyn Error + Send + Sync>>;
+    /// A few times a second.
+    fn progress(&mut self, progress: &Progress);
+}
+
+/// Why a capture failed.
+#[derive(Debug, Error)]
+pub enum CaptureError {
+    /// No command was given.
+    #[error("no command to trace: give one after `--`")]
+    NoCommand,
+    /// The command cannot be started.
+    #[error("cannot start {command}: {source}")]
+    Command {
+        /// As given.
+        command: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The program cannot be loaded or read.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    /// The file system cannot be made, found or removed.
+    #[error(transparent)]
+    Scratch(#[from] ScratchError),
+    /// The file system cannot be understood.
+    #[error(transparent)]
+    Layout(#[from] LayoutError),
+    /// The file system cannot be synced.
+    #[error("cannot sync {path}: {source}")]
+    Sync {
+        /// Mount point.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The observer gave up.
+    #[error("{0}")]
+    Observer(Box<dyn Error + Send + Sync>),
+}
+
+/// Events handed over at once, at most about this many.
+const BATCH_EVENTS: usize = 16384;
+/// Time between looks at the command.
+const POLL: Duration = Duration::from_millis(50);
+/// Time between progress reports.
+const PROGRESS: Duration = Duration::from_millis(200);
+
+/// Captures what a command writes. `interrupts` counts the user's wishes to stop: after one the command
+/// is asked to end, after two it is killed.
+pub fn capture(
+    options: &CaptureOptions,
+    interrupts: &AtomicUsize,
+    observer: &mut dyn Observer,
+) -> Result<Finished, CaptureError> {
+    let name = options.command.first().ok_or(CaptureError::NoCommand)?;
+    let cannot_start =
+        |source| CaptureError::Command { command: name.to_string_lossy().into_owned(), source };
+    if !name.to_string_lossy().contains("{}") {
+        command::find(name).map_err(cannot_start)?;
+    }
+    let mut memory = SessionMemory::uninit();
+    let mut session = Session::open(&options.session, &mut memory)?;
+    let mut place = Place::make(&options.target)?;
+    let layout = Layout::of_mounted(&place.directory, place.fs)?;
+    observer.started(&place.started(&layout)).map_err(CaptureError::Observer)?;
+
+    let join = Rc::new(RefCell::new(Join { joiner: Joiner::new(layout, monotonic_ns()), error: None }));
+    let reader = session.reader({
+        let join = Rc::clone(&join);
+        move |record| join.borrow_mut().take(record)
+    })?;
+    session.aim(kernel_number(place.number));
+    let mut run = Run { session: &session, reader, join, observer, began: Instant::now(), reported: None };
+
+    let traced = Traced::start(&options.command, &place.directory).map_err(cannot_start)?;
+    let (status, interrupted) = run.follow(traced, interrupts)?;
+    sync(&place.directory)?;
+    run.collect()?;
+    let contexts = run.join.borrow_mut().joiner.resolve_symbols();
+    let notes = place.vacate()?;
+    run.collect()?;
+    let counts = run.join.borrow().joiner.counts();
+    drop(run);
+    let finished = Finished {
+        status,
+        interrupted,
+        contexts,
+        losses: losses(&session, &counts),
+        statistics: statistics(&session),
+        counts,
+        notes,
+    };
+    session.aim(0);
+    place.remove()?;
+    Ok(finished)
+}
+
+/// The file system under capture.
+struct Place {
+    directory: PathBuf,
+    fs: FsKind,
+    device: PathBuf,
+    number: DeviceNumber,
+    bytes: u64,
+    scratch: Option<Scratch>,
+}
+
+impl Place {
+    fn make(target: &Target) -> Result<Place, CaptureError> {
+        match target {
+            Target::Scratch(options) => {
+                let scratch = Scratch::create(options)?;
+                let device = scratch.device();
+                Ok(Place {
+                    directory: scratch.mount_point().to_path_buf(),
+                    fs: scratch.fs(),
+                    device: device.path.clone(),
+                    number: device.number,
+                    bytes: device.bytes,
+                    scratch: Some(scratch),
+                })
+            }
+            Target::Existing(dir) => {
+                let found = ExistingFs::of(dir)?;
+                Ok(Place {
+                    directory: std::path::absolute(dir).unwrap_or_else(|_| dir.clone()),
+                    fs: found.fs,
+                    device: found.device.path,
+                    number: found.device.number,
+                    bytes: found.device.bytes,
+                    scratch: None,
+                })
+            }
+        }
+    }
+
+    fn started(&self, layout: &Layout) -> Started {
+        Started {
+            directory: self.directory.clone(),
+            fs: self.fs,
+            device: self.device.clone(),
+            device_pages: self.bytes / PAGE_BYTES,
+            prefilled: layout.allocated().to_vec(),
+        }
+    }
+
+    /// Ends what the command left running on a scratch file system, and unmounts it.
+    fn vacate(&mut self) -> Result<Vec<String>, CaptureError> {
+        let Some(scratch) = &mut self.scratch else { return Ok(Vec::new()) };
+        let mut notes = Vec::new();
+        for gently in [true, false] {
+            let ended = command::end_descendants(&scratch.users(), gently);
+            if ended.is_empty() {
+                break;
+            }
+            if gently {
+                notes
+                    .extend(ended.iter().map(|user| format!("ended {user}, which the command left running")));
+            }
+            wait_until(Duration::from_secs(2), || command_left(scratch));
+        }
+        let users = scratch.unmount()?;
+        notes.extend(
+            users
+                .iter()
+                .map(|user| format!("{user} still uses the file system, which was detached under it")),
+        );
+        Ok(notes)
+    }
+
+    fn remove(self) -> Result<(), CaptureError> {
+        if let Some(scratch) = self.scratch {
+            scratch.remove()?;
+        }
+        Ok(())
+    }
+}
+
+fn command_left(scratch: &Scratch) -> bool {
+    scratch.users().is_empty()
+}
+
+fn wait_until(limit: Duration, mut done: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !done() && began.elapsed() < limit {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// The joiner and the first error on the way to it: the ring buffer's callback cannot return one.
+struct Join {
+    joiner: Joiner,
+    error: Option<UnknownRecord>,
+}
+
+impl Join {
+    fn take(&mut self, record: Result<crate::wire::Record, UnknownRecord>) {
+        match record {
+            Ok(record) => self.joiner.take(record),
+            Err(error) => self.error = self.error.take().or(Some(error)),
+        }
+    }
+}
+
+/// The part of a capture in which records arrive.
+struct Run<'a, 'obj> {
+    session: &'a Session<'obj>,
+    reader: Reader<'a>,
+    join: Rc<RefCell<Join>>,
+    observer: &'a mut dyn Observer,
+    began: Instant,
+    reported: Option<Instant>,
+}
+
+impl Run<'_, '_> {
+    /// Reads records until the command has ended. Returns its status, and whether it was stopped.
+    fn follow(
+        &mut self,
+        mut traced: Traced,
+        interrupts: &AtomicUsize,
+    ) -> Result<(ExitStatus, bool), CaptureError> {
+        loop {
+            self.reader.poll(POLL)?;
+            self.hand_over(BATCH_EVENTS)?;
+            self.report();
+            let wishes = interrupts.load(Ordering::Relaxed);
+            if wishes > 0 {
+                traced.stop(wishes > 1);
+            }
+            let status = traced
+                .try_wait()
+                .map_err(|source| CaptureError::Command { command: "the command".into(), source })?;
+            if let Some(status) = status {
+                return Ok((status, wishes > 0));
+            }
+        }
+    }
+
+    /// Takes everything that is in the ring buffer.
+    fn collect(&mut self) -> Result<(), CaptureError> {
+        self.reader.drain()?;
+        self.hand_over(0)?;
+        self.report();
+        Ok(())
+    }
+
+    /// Gives the observer what has gathered, if that is at least `least` events or a while has passed.
+    fn hand_over(&mut self, least: usize) -> Result<(), CaptureError> {
+        let batch = {
+            let mut join = self.join.borrow_mut();
+            if let Some(error) = join.error.take() {
+                return Err(SessionError::from(error).into());
+            }
+            let due = self.reported.is_none_or(|at| at.elapsed() >= PROGRESS);
+            if join.joiner.waiting() < least && !due {
+                return Ok(());
+            }
+            join.joiner.drain()
+        };
+        if batch == Batch::default() {
+            return Ok(());
+        }
+        self.observer.batch(batch).map_err(CaptureError::Observer)
+    }
+
+    fn report(&mut self) {
+        if self.reported.is_some_and(|at| at.elapsed() < PROGRESS) {
+            return;
+        }
+        self.reported = Some(Instant::now());
+        let join = self.join.borrow();
+        let counts = join.joiner.counts();
+        self.observer.progress(&Progress {
+            elapsed: self.began.elapsed(),
+            written_bytes: counts.written_pages * PAGE_BYTES,
+            contexts: join.joiner.context_count(),
+            lost: losses(self.session, &counts).values().sum(),
+        });
+    }
+}
+
+/// Losses by name. The names are part of the trace format.
+fn losses(session: &Session<'_>, counts: &JoinCounts) -> BTreeMap<String, u64> {
+    let of = |counter| session.counter(counter);
+    [
+        ("ring_buffer_requests", of(Counter::LOST_IO_RECORDS)),
+        ("ring_buffer_names", of(Counter::LOST_TABLE_RECORDS)),
+        ("context_table", of(Counter::LOST_CONTEXTS)),
+        ("long_request_bytes", of(Counter::LOST_PAGES_OF_BIO)),
+        ("task_storage", of(Counter::LOST_TASK_STORAGE)),
+        ("postponed_captures", of(Counter::LOST_PENDING)),
+        ("missed_events", session.missed()),
+        ("unresolved_contexts", counts.unresolved_contexts),
+        ("unresolved_files", counts.unresolved_files),
+    ]
+    .into_iter()
+    .map(|(name, value)| (name.to_string(), value))
+    .collect()
+}
+
+fn statistics(session: &Session<'_>) -> BTreeMap<String, u64> {
+    [
+        ("captures_same_system_call", Counter::SAME_SYSCALL),
+        ("captures_same_slots", Counter::SAME_SLOTS),
+        ("captures_full", Counter::FULL_CAPTURES),
+        ("stacks_unreadable", Counter::STACK_UNREADABLE),
+        ("stacks_short", Counter::SHORT_STACKS),
+        ("mappings_read", Counter::ENUMERATIONS),
+        ("mappings_locked", Counter::LOCKED_MAPPINGS),
+        ("mappings_dropped", Counter::DROPPED_MAPPINGS),
+        ("io_uring_worker_pages", Counter::URING_WORKERS),
+        ("io_uring_submitter_unknown", Counter::URING_UNKNOWN),
+        ("folios_without_context", Counter::UNTAGGED_FOLIOS),
+    ]
+    .into_iter()
+    .map(|(name, counter)| (name.to_string(), session.counter(counter)))
+    .collect()
+}
+
+/// The number by which the kernel itself knows a device.
+fn kernel_number(number: DeviceNumber) -> u32 {
+    number.major << 20 | number.minor
+}
+
+fn sync(path: &Path) -> Result<(), CaptureError> {
+    let error = |source| CaptureError::Sync { path: path.to_path_buf(), source };
+    let dir = File::open(path).map_err(error)?;
+    rustix::fs::syncfs(&dir).map_err(|errno| error(errno.into()))
+}
+
+fn monotonic_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}

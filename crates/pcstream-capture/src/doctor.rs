@@ -1,0 +1,262 @@
+//! What this machine can do: probes, not version numbers.
+//!
+//! Each check says what was found, what stops working without it, and what to do. The last word has
+//! the kernel: the program is really loaded and attached.
+
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::session::{self, Session, SessionMemory, SessionOptions};
+
+/// How much depends on a check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// As it should be.
+    Good,
+    /// Something is missing that only part of the work needs.
+    Limited,
+    /// Nothing can be captured.
+    Missing,
+}
+
+/// One thing looked at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Check {
+    /// What was looked at.
+    pub name: &'static str,
+    /// How it stands.
+    pub verdict: Verdict,
+    /// What was found.
+    pub found: String,
+    /// What to do; empty if nothing.
+    pub remedy: String,
+}
+
+impl Check {
+    fn good(name: &'static str, found: impl Into<String>) -> Check {
+        Check { name, verdict: Verdict::Good, found: found.into(), remedy: String::new() }
+    }
+
+    fn bad(
+        name: &'static str,
+        verdict: Verdict,
+        found: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Check {
+        Check { name, verdict, found: found.into(), remedy: remedy.into() }
+    }
+}
+
+/// All checks, most fundamental first.
+pub fn examine() -> Vec<Check> {
+    let mut checks = vec![
+        architecture(),
+        privileges(),
+        kernel_types(),
+        tracepoints(),
+        completion_functions(),
+        io_accounting(),
+        program(),
+    ];
+    checks.extend([scratch_devices(), file_system("ext4", "e2fsprogs"), file_system("xfs", "xfsprogs")]);
+    checks
+}
+
+/// Whether `run` and `record` can work at all.
+pub fn can_capture(checks: &[Check]) -> bool {
+    checks.iter().all(|check| check.verdict != Verdict::Missing)
+}
+
+fn architecture() -> Check {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    Check::good("kernel", format!("Linux {} on {}", release.trim(), std::env::consts::ARCH))
+}
+
+/// Capabilities by bit number: what each is needed for.
+const CAPABILITIES: [(u32, &str); 3] =
+    [(21, "CAP_SYS_ADMIN (mount, devices)"), (38, "CAP_PERFMON (tracing)"), (39, "CAP_BPF (load programs)")];
+
+fn privileges() -> Check {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let missing = missing_capabilities(&status);
+    if missing.is_empty() {
+        return Check::good("privileges", "all needed capabilities");
+    }
+    Check::bad(
+        "privileges",
+        Verdict::Missing,
+        format!("without {}", missing.join(", ")),
+        "run as root: sudo pcstream ...",
+    )
+}
+
+fn missing_capabilities(status: &str) -> Vec<&'static str> {
+    let effective = status
+        .lines()
+        .find_map(|line| line.strip_prefix("CapEff:"))
+        .and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok())
+        .unwrap_or(0);
+    CAPABILITIES.iter().filter(|(bit, _)| effective >> bit & 1 == 0).map(|&(_, name)| name).collect()
+}
+
+fn kernel_types() -> Check {
+    const PATH: &str = "/sys/kernel/btf/vmlinux";
+    if Path::new(PATH).exists() {
+        return Check::good("kernel types (BTF)", PATH);
+    }
+    Check::bad(
+        "kernel types (BTF)",
+        Verdict::Missing,
+        format!("no {PATH}"),
+        "use a kernel built with CONFIG_DEBUG_INFO_BTF=y, as Debian's and Ubuntu's are",
+    )
+}
+
+/// Tracepoints and whether capture is possible without them.
+const TRACEPOINTS: [(&str, bool); 4] = [
+    ("writeback_dirty_folio", true),
+    ("writeback_mark_inode_dirty", true),
+    ("block_bio_queue", true),
+    ("io_uring_queue_async_work", false),
+];
+
+fn tracepoints() -> Check {
+    let absent: Vec<_> = TRACEPOINTS.iter().filter(|(name, _)| !session::has_tracepoint(name)).collect();
+    let names = absent.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+    if absent.is_empty() {
+        return Check::good("tracepoints", format!("all {}", TRACEPOINTS.len()));
+    }
+    if absent.iter().any(|(_, needed)| *needed) {
+        let remedy = "use kernel 6.1 or newer";
+        return Check::bad("tracepoints", Verdict::Missing, format!("no {names}"), remedy);
+    }
+    Check::bad(
+        "tracepoints",
+        Verdict::Limited,
+        format!("no {names}"),
+        "writes that io_uring hands to its workers get the context `io_uring worker`",
+    )
+}
+
+/// Functions that the program recognises requests by.
+const COMPLETIONS: [(&str, &str); 3] = [
+    ("iomap_dio_bio_end_io", "direct I/O gets no context"),
+    ("end_bio_bh_io_sync", "ext4's directories are not told from other metadata"),
+    ("xfs_buf_bio_end_io", "XFS's metadata kinds are not told apart"),
+];
+
+fn completion_functions() -> Check {
+    let symbols = std::fs::read_to_string("/proc/kallsyms").unwrap_or_default();
+    let has = |name: &str| {
+        symbols.lines().any(|line| {
+            let mut words = line.split_whitespace();
+            words.next().is_some_and(|at| at.bytes().any(|digit| digit != b'0')) && words.nth(1) == Some(name)
+        })
+    };
+    let absent: Vec<_> = COMPLETIONS.iter().filter(|(name, _)| !has(name)).collect();
+    if absent.is_empty() {
+        return Check::good("kernel symbols", "completion functions of direct I/O, ext4 and XFS");
+    }
+    let names = absent.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+    let effects = absent.iter().map(|(_, effect)| *effect).collect::<Vec<_>>().join("; ");
+    Check::bad(
+        "kernel symbols",
+        Verdict::Limited,
+        format!("no {names} in /proc/kallsyms"),
+        format!("{effects}; load the file system's module (modprobe ext4, modprobe xfs) and look again"),
+    )
+}
+
+fn io_accounting() -> Check {
+    if Path::new("/proc/self/io").exists() {
+        return Check::good("task I/O accounting", "present: one capture per system call");
+    }
+    Check::bad(
+        "task I/O accounting",
+        Verdict::Limited,
+        "no /proc/self/io",
+        "captures cost more: kernel built without CONFIG_TASK_IO_ACCOUNTING",
+    )
+}
+
+fn program() -> Check {
+    let mut memory = SessionMemory::uninit();
+    match Session::open(&SessionOptions { ring_bytes: 1 << 20, ..Default::default() }, &mut memory) {
+        Ok(_) => Check::good("BPF program", "loads and attaches"),
+        Err(error) => Check::bad("BPF program", Verdict::Missing, error.to_string(), "see the checks above"),
+    }
+}
+
+fn scratch_devices() -> Check {
+    let zram = Path::new("/sys/class/zram-control/hot_add").exists();
+    let looped = Path::new("/dev/loop-control").exists();
+    match (zram, looped) {
+        (true, true) => Check::good("scratch devices", "zram and loop"),
+        (false, true) => Check::bad(
+            "scratch devices",
+            Verdict::Limited,
+            "loop, no zram",
+            "modprobe zram, or use --image tmpfs",
+        ),
+        (true, false) => Check::bad(
+            "scratch devices",
+            Verdict::Limited,
+            "zram, no loop",
+            "modprobe loop for --image tmpfs and --image PATH",
+        ),
+        (false, false) => Check::bad(
+            "scratch devices",
+            Verdict::Limited,
+            "neither zram nor loop",
+            "modprobe zram; without either only --on DIR works",
+        ),
+    }
+}
+
+fn file_system(name: &'static str, package: &str) -> Check {
+    let supported = std::fs::read_to_string("/proc/filesystems")
+        .is_ok_and(|list| list.lines().any(|line| line.split_whitespace().last() == Some(name)));
+    let mkfs = format!("mkfs.{name}");
+    let tool = ["/usr/sbin", "/sbin", "/usr/bin"]
+        .map(PathBuf::from)
+        .into_iter()
+        .map(|dir| dir.join(&mkfs))
+        .find(|p| p.exists());
+    let check_name = if name == "ext4" { "ext4" } else { "XFS" };
+    match (supported, tool) {
+        (true, Some(path)) => Check::good(check_name, path.display().to_string()),
+        (false, Some(path)) => Check::bad(
+            check_name,
+            Verdict::Limited,
+            format!("{}, but the kernel does not list {name}", path.display()),
+            format!("modprobe {name} (mounting does so by itself where allowed)"),
+        ),
+        (_, None) => {
+            Check::bad(check_name, Verdict::Limited, format!("no {mkfs}"), format!("apt install {package}"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn capabilities_are_read_from_the_effective_set() {
+        assert_eq!(missing_capabilities("CapEff:\t000001ffffffffff\n"), Vec::<&str>::new());
+        assert_eq!(missing_capabilities("CapEff:\t0000000000000000\n").len(), 3);
+        assert_eq!(missing_capabilities("CapEff:\t000000c000000000\n"), ["CAP_SYS_ADMIN (mount, devices)"]);
+        assert_eq!(missing_capabilities("").len(), 3);
+    }
+
+    #[test]
+    fn one_missing_essential_prevents_capture() {
+        let good = Check::good("a", "b");
+        let limited = Check::bad("a", Verdict::Limited, "b", "c");
+        let missing = Check::bad("a", Verdict::Missing, "b", "c");
+        assert!(can_capture(&[good.clone(), limited.clone()]));
+        assert!(!can_capture(&[good, limited, missing]));
+    }
+}

@@ -1,0 +1,360 @@
+//! The join: records of the kernel side become events, contexts and files of a trace.
+//!
+//! The kernel side names things by keys (hashes, inode numbers); a trace names them by dense ids. A
+//! record that introduces a key precedes the records that use it, unless it did not fit the ring
+//! buffer: then the use is counted (`Unresolved`), and nothing is invented.
+//!
+//! Units: sectors (512 bytes) come in, pages (4 KiB) go out. A write that covers a page partly counts
+//! as a write of the page, for the device has to program it; a discard of part of a page does nothing.
+//!
+//! Invariants: ids are dense and in order of first use; times never decrease.
+
+use pcstream_trace::{
+    Batch, Context, ContextId, Event, File, FileId, Frame, Kind, Lba, Op, Signature, Unwind,
+};
+use rustc_hash::FxHashMap;
+
+use crate::layout::{Layout, MetadataHint};
+use crate::modules::Modules;
+use crate::signature;
+use crate::syscalls;
+use crate::wire::{self, ContextRecord, IoRecord, IoSource, PathRecord, Record, UnwindMode};
+
+const SECTORS_PER_PAGE: u64 = 8;
+
+/// `REQ_OP_*` of the block layer; the numbers are part of its interface to tracers.
+mod request {
+    pub const READ: u32 = 0;
+    pub const WRITE: u32 = 1;
+    pub const FLUSH: u32 = 2;
+    pub const DISCARD: u32 = 3;
+    pub const SECURE_ERASE: u32 = 5;
+    pub const WRITE_ZEROES: u32 = 9;
+}
+
+/// What was counted on the way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct JoinCounts {
+    /// Data pages written.
+    pub data_pages: u64,
+    /// … of which the context is known.
+    pub covered_pages: u64,
+    /// Pages written, metadata included.
+    pub written_pages: u64,
+    /// Pages discarded.
+    pub discarded_pages: u64,
+    /// Events made.
+    pub events: u64,
+    /// Uses of a context whose record was lost.
+    pub unresolved_contexts: u64,
+    /// Uses of a file whose record was lost.
+    pub unresolved_files: u64,
+}
+
+/// Turns records into batches.
+pub struct Joiner {
+    layout: Layout,
+    start_ns: u64,
+    last_ns: u64,
+    modules: Modules,
+    context_ids: FxHashMap<u64, ContextId>,
+    by_signature: FxHashMap<Signature, ContextId>,
+    contexts: Vec<Context>,
+    file_ids: FxHashMap<(u64, u32), FileId>,
+    files: u32,
+    batch: Batch,
+    counts: JoinCounts,
+}
+
+impl Joiner {
+    /// A joiner for the file system with this layout. Event times count from `start_ns`
+    /// (CLOCK_MONOTONIC).
+    pub fn new(layout: Layout, start_ns: u64) -> Joiner {
+        Joiner {
+            layout,
+            start_ns,
+            last_ns: 0,
+            modules: Modules::default(),
+            context_ids: FxHashMap::default(),
+            by_signature: FxHashMap::default(),
+            contexts: Vec::new(),
+            file_ids: FxHashMap::default(),
+            files: 0,
+            batch: Batch::default(),
+            counts: JoinCounts::default(),
+        }
+    }
+
+    /// Takes one record.
+    pub fn take(&mut self, record: Record) {
+        match record {
+            Record::Io(io) => self.io(&io),
+            Record::Context(context) => self.context(&context),
+            Record::Module(module) => self.modules.add(&module),
+            Record::File(file) => self.file(&file),
+        }
+    }
+
+    /// Events made since the last call, with the contexts and files they introduce.
+    pub fn drain(&mut self) -> Batch {
+        std::mem::take(&mut self.batch)
+    }
+
+    /// Number of events waiting to be drained.
+    pub fn waiting(&self) -> usize {
+        self.batch.events.len()
+    }
+
+    /// Counts so far.
+    pub fn counts(&self) -> JoinCounts {
+        self.counts
+    }
+
+    /// Number of contexts so far.
+    pub fn context_count(&self) -> usize {
+        self.contexts.len()
+    }
+
+    /// All contexts so far, with the names of their functions. Closes the modules' files.
+    pub fn resolve_symbols(&mut self) -> Vec<Context> {
+        let mut contexts = self.contexts.clone();
+        crate::symbols::resolve(&mut contexts, |path| self.modules.open_at(path));
+        self.modules.close();
+        contexts
+    }
+
+    fn context(&mut self, record: &ContextRecord) {
+        let raw = &record.frame[..(record.frames as usize).min(record.frame.len())];
+        let identities = raw.iter().map(|frame| (self.modules.identity(frame.module), frame.offset));
+        let signature =
+            signature::of_context(self.modules.identity(record.executable), record.entry, identities);
+        let next = ContextId(self.contexts.len() as u32 + 1);
+        // Two keys may have one signature: the same binary at two places.
+        let id = *self.by_signature.entry(signature).or_insert(next);
+        self.context_ids.insert(record.key, id);
+        if id != next {
+            return;
+        }
+        let context = Context {
+            id,
+            signature,
+            executable: self.modules.path(record.executable).to_string(),
+            comm: text_of(&record.comm),
+            entry: syscalls::entry_name(record.entry),
+            unwind: match UnwindMode(record.unwind) {
+                UnwindMode::UNWIND_FP => Unwind::FramePointer,
+                UnwindMode::UNWIND_SCAN => Unwind::Scan,
+                _ => Unwind::None,
+            },
+            frames: raw
+                .iter()
+                .map(|frame| Frame {
+                    module: self.modules.path(frame.module).to_string(),
+                    build_id: self.modules.get(frame.module).map_or_else(String::new, |m| m.build_id.clone()),
+                    offset: frame.offset,
+                    symbol: String::new(),
+                })
+                .collect(),
+        };
+        self.contexts.push(context.clone());
+        self.batch.contexts.push(context);
+    }
+
+    fn file(&mut self, record: &PathRecord) {
+        let path = String::from_utf8_lossy(&wire::path(record)).into_owned();
+        self.file_id((record.inode, record.generation), path);
+    }
+
+    /// The id of a file, which is entered if it is new.
+    fn file_id(&mut self, key: (u64, u32), path: String) -> FileId {
+        *self.file_ids.entry(key).or_insert_with(|| {
+            self.files += 1;
+            let id = FileId(self.files);
+            self.batch.files.push(File { id, inode: key.0, generation: key.1, path });
+            id
+        })
+    }
+
+    fn io(&mut self, record: &IoRecord) {
+        let Some(op) = operation(record) else { return };
+        let (lba, pages) = match op {
+            Op::Discard | Op::WriteZeroes => whole_pages(record),
+            _ => touched_pages(record),
+        };
+        if pages == 0 && op != Op::Flush {
+            return;
+        }
+        let owned = [IoSource::SOURCE_CACHE, IoSource::SOURCE_DIRECT].contains(&IoSource(record.source));
+        let kind = if owned || !matches!(op, Op::Write | Op::Read) {
+            Kind::Data
+        } else {
+            self.metadata_kind(record, lba)
+        };
+        let (context, file) = if owned { self.owner(record, op) } else { (ContextId::NONE, FileId::NONE) };
+        self.count(op, kind, pages, context);
+        // CPUs take times and places in the buffer independently.
+        self.last_ns = self.last_ns.max(record.time_ns.saturating_sub(self.start_ns));
+        let file_page = if file.is_some() { record.file_page } else { 0 };
+        let event = Event { time_ns: self.last_ns, lba, pages, context, file, file_page, op, kind };
+        self.batch.events.push(event);
+    }
+
+    fn owner(&mut self, record: &IoRecord, op: Op) -> (ContextId, FileId) {
+        let key = (record.inode, record.generation);
+        let file = match self.file_ids.get(&key) {
+            Some(&id) => id,
+            // A file that is only read needs no entry.
+            None if op != Op::Write => return (ContextId::NONE, FileId::NONE),
+            None => {
+                self.counts.unresolved_files += 1;
+                self.file_id(key, String::new())
+            }
+        };
+        if record.context == 0 {
+            return (ContextId::NONE, file);
+        }
+        let context = self.context_ids.get(&record.context).copied().unwrap_or_else(|| {
+            self.counts.unresolved_contexts += 1;
+            ContextId::NONE
+        });
+        (context, file)
+    }
+
+    fn metadata_kind(&self, record: &IoRecord, lba: Lba) -> Kind {
+        let hint = match IoSource(record.source) {
+            IoSource::SOURCE_BUFFER => MetadataHint::Block {
+                head: record.head,
+                tail: *record.tail.last_chunk().expect("the tail has 16 bytes"),
+            },
+            IoSource::SOURCE_XFS_BUFFER => MetadataHint::Verifier(&record.head),
+            _ => MetadataHint::None,
+        };
+        self.layout.classify(lba, hint)
+    }
+
+    fn count(&mut self, op: Op, kind: Kind, pages: u32, context: ContextId) {
+        let pages = u64::from(pages);
+        self.counts.events += 1;
+        match op {
+            Op::Write => {
+                self.counts.written_pages += pages;
+                if kind == Kind::Data {
+                    self.counts.data_pages += pages;
+                    self.counts.covered_pages += if context.is_some() { pages } else { 0 };
+                }
+            }
+            Op::Discard | Op::WriteZeroes => self.counts.discarded_pages += pages,
+            Op::Read | Op::Flush => {}
+        }
+    }
+}
+
+fn operation(record: &IoRecord) -> Option<Op> {
+    Some(match record.op {
+        request::READ if record.bytes > 0 => Op::Read,
+        request::WRITE if record.bytes > 0 => Op::Write,
+        // An empty write is how the block layer asks for a flush.
+        request::WRITE | request::FLUSH => Op::Flush,
+        request::DISCARD | request::SECURE_ERASE => Op::Discard,
+        request::WRITE_ZEROES => Op::WriteZeroes,
+        _ => return None,
+    })
+}
+
+fn sectors(record: &IoRecord) -> (u64, u64) {
+    (record.sector, record.sector + u64::from(record.bytes).div_ceil(512))
+}
+
+/// Pages that a request touches.
+fn touched_pages(record: &IoRecord) -> (Lba, u32) {
+    let (start, end) = sectors(record);
+    let first = start / SECTORS_PER_PAGE;
+    (Lba(first), (end.div_ceil(SECTORS_PER_PAGE) - first) as u32)
+}
+
+/// Pages that a request covers completely.
+fn whole_pages(record: &IoRecord) -> (Lba, u32) {
+    let (start, end) = sectors(record);
+    let first = start.div_ceil(SECTORS_PER_PAGE);
+    (Lba(first), (end / SECTORS_PER_PAGE).saturating_sub(first) as u32)
+}
+
+fn text_of(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes.split(|&byte| byte == 0).next().unwrap_or_default()).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::{PageRange, StaticRange};
+    use crate::scratch::FsKind;
+
+    fn joiner() -> Joiner {
+        let journal = StaticRange { start: Lba(100), pages: 50, kind: Kind::Journal };
+        let used = PageRange { start: Lba(0), pages: 200 };
+        Joiner::new(Layout::new(FsKind::Ext4, vec![journal], vec![used]), 1_000)
+    }
+
+    fn write(sector: u64, bytes: u32) -> IoRecord {
+        IoRecord { r#type: 1, op: request::WRITE, time_ns: 5_000, sector, bytes, ..Default::default() }
+    }
+
+    fn of_file(record: IoRecord, inode: u64, context: u64) -> IoRecord {
+        IoRecord { source: IoSource::SOURCE_CACHE.0, inode, generation: 7, context, file_page: 3, ..record }
+    }
+
+    #[test]
+    fn partial_pages_are_written_whole_and_not_discarded() {
+        let mut join = joiner();
+        join.take(Record::Io(write(804, 512)));
+        join.take(Record::Io(IoRecord { op: request::DISCARD, ..write(1, 4096 * 2) }));
+        join.take(Record::Io(IoRecord { op: request::DISCARD, ..write(1, 512) }));
+        let events = join.drain().events;
+        assert_eq!(events.len(), 2);
+        assert_eq!((events[0].lba, events[0].pages, events[0].op), (Lba(100), 1, Op::Write));
+        assert_eq!((events[1].lba, events[1].pages, events[1].op), (Lba(1), 1, Op::Discard));
+        assert_eq!(events[0].kind, Kind::Journal);
+        assert_eq!(events[0].time_ns, 4_000);
+    }
+
+    #[test]
+    fn a_context_and_a_file_come_before_their_first_event() {
+        let mut join = joiner();
+        join.take(Record::Context(Box::new(ContextRecord { key: 9, entry: 1, ..Default::default() })));
+        join.take(Record::File(Box::new(PathRecord { inode: 12, generation: 7, ..Default::default() })));
+        join.take(Record::Io(of_file(write(8 * 300, 8192), 12, 9)));
+        let batch = join.drain();
+        assert_eq!(batch.contexts.len(), 1);
+        assert_eq!(batch.files.len(), 1);
+        let event = batch.events[0];
+        assert_eq!((event.context, event.file, event.file_page), (ContextId(1), FileId(1), 3));
+        assert_eq!((event.kind, event.pages), (Kind::Data, 2));
+        assert_eq!((join.counts().data_pages, join.counts().covered_pages), (2, 2));
+    }
+
+    #[test]
+    fn uses_of_lost_records_are_counted_not_invented() {
+        let mut join = joiner();
+        join.take(Record::Io(of_file(write(8 * 300, 4096), 12, 9)));
+        let batch = join.drain();
+        assert_eq!(batch.events[0].context, ContextId::NONE);
+        assert_eq!(batch.files[0].path, "");
+        let counts = join.counts();
+        assert_eq!((counts.unresolved_contexts, counts.unresolved_files), (1, 1));
+        assert_eq!((counts.data_pages, counts.covered_pages), (1, 0));
+    }
+
+    #[test]
+    fn equal_signatures_share_an_id_and_times_never_decrease() {
+        let mut join = joiner();
+        for key in [1, 2] {
+            join.take(Record::Context(Box::new(ContextRecord { key, entry: 1, ..Default::default() })));
+        }
+        join.take(Record::Io(of_file(write(2400, 4096), 12, 2)));
+        join.take(Record::Io(IoRecord { time_ns: 4_500, ..of_file(write(2400, 4096), 12, 1) }));
+        let batch = join.drain();
+        assert_eq!(batch.contexts.len(), 1);
+        assert_eq!(batch.events[0].context, batch.events[1].context);
+        assert_eq!(batch.events[0].time_ns, batch.events[1].time_ns);
+    }
+}

@@ -1,0 +1,291 @@
+//! A capture session: the BPF program loaded, aimed at one file system, and read.
+//!
+//! Idea: everything the kernel must know before it verifies the program is a read-only setting;
+//! afterwards one number, the device, switches the capture on and off. Reading is a callback per
+//! record, in the caller's thread.
+
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use libbpf_rs::{OpenObject, PrintLevel, RingBufferBuilder};
+use thiserror::Error;
+
+use crate::wire::skeleton::{PcstreamSkel, PcstreamSkelBuilder};
+use crate::wire::{Counter, Record, UnknownRecord, UnwindMode};
+
+/// Default number of return address candidates of the stack scan (FAST'19, section 3.2).
+pub const SCAN_DEPTH: u32 = 5;
+/// Default number of return addresses along frame pointers. RocksDB's flush and compaction part at the
+/// ninth.
+pub const FP_DEPTH: u32 = 12;
+/// The deepest call path kept.
+pub const MAX_DEPTH: u32 = 16;
+/// Default size of the ring buffer between kernel and user space.
+pub const RING_BYTES: u32 = 64 << 20;
+
+/// How call paths are read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UnwindChoice {
+    /// Frame pointers in processes that have them, the restricted scan in others.
+    #[default]
+    Auto,
+    /// Frame pointers always.
+    FramePointer,
+    /// The restricted scan always.
+    Scan,
+}
+
+/// What a session does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionOptions {
+    /// How call paths are read.
+    pub unwind: UnwindChoice,
+    /// Return addresses per context; `None`: [`SCAN_DEPTH`] and [`FP_DEPTH`].
+    pub depth: Option<u32>,
+    /// Size of the ring buffer, a power of two.
+    pub ring_bytes: u32,
+    /// Look mappings of processes up one by one, as kernels before 6.7 have to.
+    pub lazy_mappings: bool,
+}
+
+impl Default for SessionOptions {
+    fn default() -> Self {
+        SessionOptions {
+            unwind: UnwindChoice::Auto,
+            depth: None,
+            ring_bytes: RING_BYTES,
+            lazy_mappings: false,
+        }
+    }
+}
+
+/// Why a session did not come up or broke down.
+#[derive(Debug, Error)]
+pub enum SessionError {
+    /// The depth is out of range.
+    #[error("depth {0} is not between 1 and {MAX_DEPTH}")]
+    Depth(u32),
+    /// The kernel refused the program.
+    #[error("cannot {step} the BPF program: {source}.{log} `pcstream doctor` says what this machine lacks")]
+    Bpf {
+        /// open, load or attach
+        step: &'static str,
+        /// What libbpf said.
+        source: libbpf_rs::Error,
+        /// What libbpf printed, the verifier's log included.
+        log: String,
+    },
+    /// The size of the machine's memory could not be found out.
+    #[error("cannot read the memory map from {path}: {reason}")]
+    Memory {
+        /// Where it was looked for.
+        path: &'static str,
+        /// What was wrong.
+        reason: String,
+    },
+    /// The ring buffer could not be read.
+    #[error("cannot read the ring buffer: {0}")]
+    Ring(libbpf_rs::Error),
+    /// A record made no sense.
+    #[error(transparent)]
+    Record(#[from] UnknownRecord),
+}
+
+/// Memory that outlives a session and that it is built in.
+pub type SessionMemory = MaybeUninit<OpenObject>;
+
+/// A loaded and attached capture program.
+pub struct Session<'obj> {
+    skel: PcstreamSkel<'obj>,
+}
+
+/// What libbpf printed since the last look; it has no other way to hand it over.
+static LIBBPF_LOG: Mutex<String> = Mutex::new(String::new());
+/// More of a log helps nobody.
+const MAX_LOG: usize = 16 << 10;
+
+fn keep_log(_: PrintLevel, text: String) {
+    if let Ok(mut log) = LIBBPF_LOG.lock()
+        && log.len() < MAX_LOG
+    {
+        log.push_str(&text);
+    }
+}
+
+fn bpf_error(step: &'static str, source: libbpf_rs::Error) -> SessionError {
+    let log = LIBBPF_LOG.lock().map(|mut log| std::mem::take(&mut *log)).unwrap_or_default();
+    let log = if log.is_empty() { log } else { format!(" libbpf says:\n{}\n", log.trim_end()) };
+    SessionError::Bpf { step, source, log }
+}
+
+impl<'obj> Session<'obj> {
+    /// Loads and attaches the program; it stays silent until [`Session::aim`].
+    pub fn open(
+        options: &SessionOptions,
+        memory: &'obj mut SessionMemory,
+    ) -> Result<Session<'obj>, SessionError> {
+        if let Some(depth) = options.depth
+            && !(1..=MAX_DEPTH).contains(&depth)
+        {
+            return Err(SessionError::Depth(depth));
+        }
+        libbpf_rs::set_print(Some((PrintLevel::Warn, keep_log)));
+        let mut open = PcstreamSkelBuilder::default().open(memory).map_err(|e| bpf_error("open", e))?;
+        let tags = page_frames()?.next_power_of_two();
+        let settings = open.maps.rodata_data.as_deref_mut().expect("the program has settings");
+        settings.scan_depth = options.depth.unwrap_or(SCAN_DEPTH);
+        settings.fp_depth = options.depth.unwrap_or(FP_DEPTH);
+        settings.unwind = match options.unwind {
+            UnwindChoice::Auto => 0,
+            UnwindChoice::FramePointer => UnwindMode::UNWIND_FP.0,
+            UnwindChoice::Scan => UnwindMode::UNWIND_SCAN.0,
+        };
+        settings.tag_mask = tags - 1;
+        settings.lazy_mappings = options.lazy_mappings.into();
+        open.maps.tags.set_max_entries(tags).map_err(|e| bpf_error("size", e))?;
+        open.maps.records.set_max_entries(options.ring_bytes).map_err(|e| bpf_error("size", e))?;
+        if !has_tracepoint("io_uring_queue_async_work") {
+            open.progs.on_uring_punt.set_autoload(false);
+        }
+        let mut skel = open.load().map_err(|e| bpf_error("load", e))?;
+        skel.attach().map_err(|e| bpf_error("attach", e))?;
+        Ok(Session { skel })
+    }
+
+    /// Captures from now on the file system on this block device (kernel encoding: major << 20 |
+    /// minor); 0 switches the capture off.
+    pub fn aim(&mut self, device: u32) {
+        let variables = self.skel.maps.bss_data.as_deref_mut().expect("the program has variables");
+        // Volatile: the kernel side reads it at any time.
+        // SAFETY: an exclusive reference to a mapped, aligned integer.
+        unsafe { std::ptr::write_volatile(&raw mut variables.target_dev, device) };
+    }
+
+    /// A counter's value.
+    pub fn counter(&self, counter: Counter) -> u64 {
+        let variables = self.skel.maps.bss_data.as_deref().expect("the program has variables");
+        variables.counters[counter.0 as usize]
+    }
+
+    /// Events that the kernel kept from the programs because one was running on the same CPU already.
+    pub fn missed(&self) -> u64 {
+        let progs = &self.skel.progs;
+        [
+            progs.on_dirty_folio.as_fd().as_raw_fd(),
+            progs.on_mark_dirty.as_fd().as_raw_fd(),
+            progs.on_bio.as_fd().as_raw_fd(),
+        ]
+        .into_iter()
+        .map(recursion_misses)
+        .sum()
+    }
+
+    /// A reader of the records; `take` is called for each.
+    pub fn reader<'cb>(
+        &self,
+        mut take: impl FnMut(Result<Record, UnknownRecord>) + 'cb,
+    ) -> Result<Reader<'cb>, SessionError>
+    where
+        'obj: 'cb,
+    {
+        let mut builder = RingBufferBuilder::new();
+        builder
+            .add(&self.skel.maps.records, move |bytes| {
+                take(Record::parse(bytes));
+                0
+            })
+            .map_err(SessionError::Ring)?;
+        Ok(Reader { ring: builder.build().map_err(SessionError::Ring)? })
+    }
+}
+
+/// Reads records from a session's ring buffer.
+pub struct Reader<'cb> {
+    ring: libbpf_rs::RingBuffer<'cb>,
+}
+
+impl Reader<'_> {
+    /// Handles what is there, waiting up to `timeout` for the first record. A signal ends the wait.
+    pub fn poll(&self, timeout: Duration) -> Result<(), SessionError> {
+        match self.ring.poll_raw(timeout) {
+            code if code < 0 && -code != libc::EINTR => {
+                Err(SessionError::Ring(libbpf_rs::Error::from_raw_os_error(-code)))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Handles what is there, to the last record.
+    pub fn drain(&self) -> Result<(), SessionError> {
+        loop {
+            match self.ring.consume_raw() {
+                0 => return Ok(()),
+                code if code < 0 && -code != libc::EINTR => {
+                    return Err(SessionError::Ring(libbpf_rs::Error::from_raw_os_error(-code)));
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Whether the running kernel has a tracepoint with type information.
+pub fn has_tracepoint(name: &str) -> bool {
+    let Ok(btf) = libbpf_rs::btf::Btf::from_vmlinux() else { return false };
+    btf.type_by_name::<libbpf_rs::btf::types::Typedef<'_>>(&format!("btf_trace_{name}")).is_some()
+}
+
+/// Page frames of the machine, holes included: one more than the number of its last page frame.
+fn page_frames() -> Result<u32, SessionError> {
+    const PATH: &str = "/proc/iomem";
+    let error = |reason: &str| SessionError::Memory { path: PATH, reason: reason.to_string() };
+    let text = std::fs::read_to_string(PATH).map_err(|e| error(&e.to_string()))?;
+    let end = last_ram_byte(&text).ok_or_else(|| error("no System RAM listed (it is shown to root only)"))?;
+    u32::try_from((end >> 12) + 1).map_err(|_| error("more than 16 TiB of memory"))
+}
+
+fn last_ram_byte(iomem: &str) -> Option<u64> {
+    iomem
+        .lines()
+        .filter_map(|line| line.trim().strip_suffix(" : System RAM")?.split_once('-'))
+        .filter_map(|(_, end)| u64::from_str_radix(end, 16).ok())
+        .max()
+        .filter(|&end| end > 0)
+}
+
+/// The kernel counts, for each program, events it was not run for because it was running.
+fn recursion_misses(program: i32) -> u64 {
+    let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{program}")).unwrap_or_default();
+    info.lines()
+        .find_map(|line| line.strip_prefix("recursion_misses:"))
+        .and_then(|value| value.trim().parse().ok())
+        .unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_ends_with_the_last_ram() {
+        let iomem = "00001000-0009fbff : System RAM\n  000f0000-000fffff : System ROM\n\
+                     100000000-65fffffff : System RAM\n660000000-67fffffff : PCI Bus\n";
+        assert_eq!(last_ram_byte(iomem), Some(0x6_5fff_ffff));
+        assert_eq!(last_ram_byte("00000000-00000000 : System RAM\n"), None);
+        assert_eq!(last_ram_byte(""), None);
+    }
+
+    #[test]
+    fn a_depth_out_of_range_is_refused_before_anything_is_loaded() {
+        for depth in [0, MAX_DEPTH + 1] {
+            let mut memory = SessionMemory::uninit();
+            let options = SessionOptions { depth: Some(depth), ..Default::default() };
+            assert!(
+                matches!(Session::open(&options, &mut memory), Err(SessionError::Depth(d)) if d == depth)
+            );
+        }
+    }
+}

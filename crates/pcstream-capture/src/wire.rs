@@ -1,0 +1,128 @@
+//! Records of the ring buffer, as the BPF program writes them (`bpf/wire.h`).
+//!
+//! The types are generated from that header at build time; this module copies them out of the buffer
+//! and checks what it can: a record of unknown type or wrong size is an error, never a guess.
+
+#[allow(missing_docs, clippy::all, clippy::pedantic, clippy::undocumented_unsafe_blocks, dead_code)]
+pub(crate) mod skeleton {
+    include!(concat!(env!("OUT_DIR"), "/pcstream.skel.rs"));
+}
+
+use skeleton::types;
+pub use types::{
+    context_record as ContextRecord, counter as Counter, entry as Entry, io_flag as IoFlag,
+    io_record as IoRecord, io_source as IoSource, module_key as ModuleKey, path_record as PathRecord,
+    unwind_mode as UnwindMode,
+};
+
+use thiserror::Error;
+
+/// One record.
+#[derive(Debug)]
+pub enum Record {
+    /// Part of a request.
+    Io(IoRecord),
+    /// A context seen for the first time.
+    Context(Box<ContextRecord>),
+    /// A module seen for the first time.
+    Module(Box<PathRecord>),
+    /// A file seen for the first time.
+    File(Box<PathRecord>),
+}
+
+/// A record that is none.
+#[derive(Debug, Error, PartialEq, Eq)]
+#[error("record of type {found} with {bytes} bytes in the ring buffer: program and loader differ")]
+pub struct UnknownRecord {
+    found: u32,
+    bytes: usize,
+}
+
+impl Record {
+    /// Copies a record out of the ring buffer.
+    pub fn parse(bytes: &[u8]) -> Result<Record, UnknownRecord> {
+        let found = bytes.first_chunk().map_or(0, |b| u32::from_ne_bytes(*b));
+        let unknown = UnknownRecord { found, bytes: bytes.len() };
+        Ok(match types::record_type(found) {
+            types::record_type::RECORD_IO => Record::Io(copy(bytes).ok_or(unknown)?),
+            types::record_type::RECORD_CONTEXT => Record::Context(Box::new(copy(bytes).ok_or(unknown)?)),
+            types::record_type::RECORD_MODULE => Record::Module(Box::new(copy(bytes).ok_or(unknown)?)),
+            types::record_type::RECORD_FILE => Record::File(Box::new(copy(bytes).ok_or(unknown)?)),
+            _ => return Err(unknown),
+        })
+    }
+}
+
+/// Types that any bytes are a value of.
+///
+/// # Safety
+/// Implementors are `repr(C)` structures of integers and arrays of integers.
+unsafe trait Plain: Copy {}
+// SAFETY: integers and arrays of integers only, see bpf/wire.h.
+unsafe impl Plain for IoRecord {}
+// SAFETY: as above.
+unsafe impl Plain for ContextRecord {}
+// SAFETY: as above.
+unsafe impl Plain for PathRecord {}
+
+fn copy<T: Plain>(bytes: &[u8]) -> Option<T> {
+    // The kernel rounds records up to 8 bytes, which all sizes here are.
+    (bytes.len() == size_of::<T>()).then(|| {
+        // SAFETY: the length was checked, `T` is plain, and the read does not need alignment.
+        unsafe { bytes.as_ptr().cast::<T>().read_unaligned() }
+    })
+}
+
+/// The components of a path record, innermost first.
+pub fn components(record: &PathRecord) -> Vec<&[u8]> {
+    let mut rest = &record.text[..];
+    let lengths = &record.length[..(record.components as usize).min(record.length.len())];
+    lengths
+        .iter()
+        .map_while(|&length| {
+            let (name, after) = rest.split_at_checked(usize::from(length))?;
+            rest = after;
+            Some(name)
+        })
+        .collect()
+}
+
+/// The absolute path of a path record; `.../` stands for components that were cut.
+pub fn path(record: &PathRecord) -> Vec<u8> {
+    let mut path = if record.truncated != 0 { b"...".to_vec() } else { Vec::new() };
+    for name in components(record).into_iter().rev() {
+        path.push(b'/');
+        path.extend_from_slice(name);
+    }
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_its_components_outermost_first() {
+        let mut record = PathRecord { components: 2, ..Default::default() };
+        record.length[..2].copy_from_slice(&[5, 3]);
+        record.text[..8].copy_from_slice(b"b.sstdir");
+        assert_eq!(path(&record), b"/dir/b.sst");
+        record.truncated = 1;
+        assert_eq!(path(&record), b".../dir/b.sst");
+    }
+
+    #[test]
+    fn lengths_beyond_the_text_are_cut() {
+        let record = PathRecord { components: 99, length: [255; 24], ..Default::default() };
+        assert_eq!(components(&record).len(), record.text.len() / 255);
+    }
+
+    #[test]
+    fn foreign_bytes_are_refused() {
+        assert!(Record::parse(&[]).is_err());
+        assert!(Record::parse(&[9; 96]).is_err());
+        let mut short = vec![0; 40];
+        short[0] = 1;
+        assert_eq!(Record::parse(&short).unwrap_err(), UnknownRecord { found: 1, bytes: 40 });
+    }
+}
