@@ -67,7 +67,8 @@ fn run_flash_pages(ssd: &mut Ssd, uniform: &mut Uniform, flash_pages: u64) -> Du
 }
 
 fn uniform_random(c: &mut Criterion) {
-    let shapes = [("2m_pages", 7812, 256, 0.07), ("8000x256", 8000, 256, 0.07), ("8000x256_sf28", 8000, 256, 0.28)];
+    let shapes =
+        [("2m_pages", 7812, 256, 0.07), ("8000x256", 8000, 256, 0.07), ("8000x256_sf28", 8000, 256, 0.28)];
     let mut group = c.benchmark_group("uniform_random");
     group.throughput(Throughput::Elements(UNIT_PAGES));
     for (name, superblocks, pages, spare_factor) in shapes {
@@ -77,7 +78,8 @@ fn uniform_random(c: &mut Criterion) {
         ssd.prefill(LogicalPage(0), logical).expect("in range");
         run_flash_pages(&mut ssd, &mut uniform, 20 * logical);
         group.bench_function(name, |bencher| {
-            bencher.iter_custom(|iterations| run_flash_pages(&mut ssd, &mut uniform, iterations * UNIT_PAGES));
+            bencher
+                .iter_custom(|iterations| run_flash_pages(&mut ssd, &mut uniform, iterations * UNIT_PAGES));
         });
     }
     group.finish();

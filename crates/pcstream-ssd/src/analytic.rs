@@ -63,7 +63,8 @@ pub fn fifo_mixed(classes: &[Class], alpha: f64) -> f64 {
     }
     // With x = alpha/A the equation is sum_k r_k x / (1 - e^(-(r_k/f_k) x)) = alpha, whose left side
     // grows from 1 at x = 0 and exceeds alpha at x = alpha.
-    let used = |x: f64| -> f64 { classes.iter().map(|c| c.writes * x / -(-c.writes / c.pages * x).exp_m1()).sum() };
+    let used =
+        |x: f64| -> f64 { classes.iter().map(|c| c.writes * x / -(-c.writes / c.pages * x).exp_m1()).sum() };
     alpha / bisect(0.0, alpha, |x| x == 0.0 || used(x) < alpha)
 }
 
@@ -335,6 +336,7 @@ mod tests {
     }
 
     #[test]
+    #[allow(clippy::approx_constant)] // 1.0471 is a pool size, not pi/3.
     fn hot_and_cold_match_the_table() {
         // mixed, separated (waf, alpha hot, alpha cold), host + GC pools (waf, T1/U)
         type Row = (f64, (f64, f64, f64), (f64, f64));
@@ -366,14 +368,21 @@ mod tests {
                 close(fifo_mixed(&classes, alpha), mixed);
                 let separated = fifo_separated(classes, alpha);
                 close(separated.waf, waf);
-                assert!((separated.alpha_hot - hot).abs() < 2e-4 && (separated.alpha_cold - cold).abs() < 2e-4);
+                assert!(
+                    (separated.alpha_hot - hot).abs() < 2e-4 && (separated.alpha_cold - cold).abs() < 2e-4
+                );
                 let found = host_and_gc_pools(&classes, alpha);
                 close(found.waf, pools);
                 assert!((found.host_pool - host).abs() < 1e-3, "{found:?}");
             }
         }
         let classes = Class::hot_cold(0.95, 0.05);
-        let rows = [(9.4225, 1.9949, 5.7720), (5.9261, 1.4399, 2.5294), (4.0745, 1.2010, 1.4427), (3.0863, 1.1033, 1.1926)];
+        let rows = [
+            (9.4225, 1.9949, 5.7720),
+            (5.9261, 1.4399, 2.5294),
+            (4.0745, 1.2010, 1.4427),
+            (3.0863, 1.1033, 1.1926),
+        ];
         for (alpha, (mixed, separated, pools)) in alphas().into_iter().zip(rows) {
             close(fifo_mixed(&classes, alpha), mixed);
             close(fifo_separated(classes, alpha).waf, separated);
@@ -408,6 +417,9 @@ mod tests {
     #[test]
     fn greedy_approaches_fifo_as_superblocks_grow() {
         assert!((greedy(1.25, 100_000) / fifo(1.25) - 1.0).abs() < 1e-4);
-        assert!(greedy(1.25, 1) == 1.0 || (greedy(1.25, 1) - 1.0).abs() < 1e-9, "superblocks of one page need no copies");
+        assert!(
+            greedy(1.25, 1) == 1.0 || (greedy(1.25, 1) - 1.0).abs() < 1e-9,
+            "superblocks of one page need no copies"
+        );
     }
 }

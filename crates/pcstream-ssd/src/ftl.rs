@@ -129,6 +129,13 @@ impl Ssd {
         })
     }
 
+    /// Puts another policy in place, before the first write.
+    #[cfg(test)]
+    pub(crate) fn replace_selector(&mut self, selector: Selector) {
+        assert_eq!(self.now_pages, 0, "the new policy has seen nothing");
+        self.selector = selector;
+    }
+
     /// The sizes of the device.
     pub fn geometry(&self) -> &Geometry {
         &self.geometry

@@ -1,5 +1,5 @@
 //! The judge: an FTL that is as slow and obvious as can be, against which the fast one is compared page
-//! by page. It keeps what is where in plain maps, finds victims by looking at all superblocks, and
+//! by page. It keeps what is where in plain tables, finds victims by looking at all superblocks, and
 //! moves pages one at a time. It shares with the fast one the geometry, the names, the formulas of the
 //! scores, and the random draws; nothing of the state or the algorithms.
 //!
@@ -53,7 +53,7 @@ struct Superblock {
 pub struct ReferenceSsd {
     geometry: Geometry,
     victim: VictimPolicy,
-    map: BTreeMap<u64, (usize, usize)>,
+    map: Vec<Option<(usize, usize)>>,
     superblocks: Vec<Superblock>,
     free: VecDeque<usize>,
     open: BTreeMap<Owner, usize>,
@@ -85,7 +85,7 @@ impl ReferenceSsd {
         Ok(ReferenceSsd {
             geometry,
             victim: settings.victim,
-            map: BTreeMap::new(),
+            map: vec![None; geometry.logical_pages() as usize],
             superblocks: vec![superblock; geometry.superblocks() as usize],
             free: (0..geometry.superblocks() as usize).collect(),
             open: BTreeMap::new(),
@@ -107,7 +107,7 @@ impl ReferenceSsd {
 
     /// Where a logical page lies.
     pub fn locate(&self, page: LogicalPage) -> Option<(SuperblockId, u32)> {
-        self.map.get(&page.0).map(|&(superblock, offset)| (SuperblockId(superblock as u32), offset as u32))
+        self.map[page.0 as usize].map(|(superblock, offset)| (SuperblockId(superblock as u32), offset as u32))
     }
 
     /// Superblocks that are free.
@@ -130,7 +130,7 @@ impl ReferenceSsd {
     /// Discards pages. The range must exist.
     pub fn discard(&mut self, first: LogicalPage, pages: u64) {
         for page in first.0..first.0 + pages {
-            if self.map.contains_key(&page) {
+            if self.map[page as usize].is_some() {
                 self.invalidate(page);
                 self.counters.discarded_pages += 1;
             } else {
@@ -166,7 +166,7 @@ impl ReferenceSsd {
         let superblock = self.open[&owner];
         let offset = self.superblocks[superblock].programmed.len();
         self.superblocks[superblock].programmed.push(page);
-        self.map.insert(page, (superblock, offset));
+        self.map[page as usize] = Some((superblock, offset));
         if offset + 1 == self.geometry.superblock_pages() as usize {
             self.close(superblock);
         }
@@ -184,11 +184,12 @@ impl ReferenceSsd {
     }
 
     fn invalidate(&mut self, page: u64) {
-        let Some((superblock, _)) = self.map.remove(&page) else { return };
+        let Some((superblock, _)) = self.map[page as usize].take() else { return };
         self.step += 1;
         if self.superblocks[superblock].state == State::Closed {
             self.superblocks[superblock].changed_step = self.step;
-            let pool = self.pools.get_mut(&self.superblocks[superblock].owner).expect("closed pages have a pool");
+            let pool =
+                self.pools.get_mut(&self.superblocks[superblock].owner).expect("closed pages have a pool");
             pool.valid_pages -= 1;
             pool.fresh_deaths += 1;
         }
@@ -197,7 +198,8 @@ impl ReferenceSsd {
     /// Valid pages of a superblock, counted.
     fn valid(&self, superblock: usize) -> u32 {
         let programmed = self.superblocks[superblock].programmed.iter().enumerate();
-        programmed.filter(|&(offset, page)| self.map.get(page) == Some(&(superblock, offset))).count() as u32
+        programmed.filter(|&(offset, page)| self.map[*page as usize] == Some((superblock, offset))).count()
+            as u32
     }
 
     fn collect(&mut self) {
@@ -214,7 +216,7 @@ impl ReferenceSsd {
             _ => Owner::Shared,
         };
         for (offset, page) in self.superblocks[victim].programmed.clone().into_iter().enumerate() {
-            if self.map.get(&page) == Some(&(victim, offset)) {
+            if self.map[page as usize] == Some((victim, offset)) {
                 if !self.open.contains_key(&destination) {
                     self.open(destination);
                 }
@@ -301,7 +303,8 @@ impl ReferenceSsd {
     }
 
     fn draw(&mut self, d: u32) -> usize {
-        let drawn: Vec<_> = (0..d).map(|_| self.candidates[self.draws.below(self.candidates.len())]).collect();
+        let drawn: Vec<_> =
+            (0..d).map(|_| self.candidates[self.draws.below(self.candidates.len())]).collect();
         drawn.into_iter().min_by_key(|&s| self.valid(s)).unwrap()
     }
 

@@ -178,3 +178,72 @@ fn verify_sums(counters: &Counters) -> Result<(), Violation> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::StreamId;
+    use crate::settings::{DeviceSettings, Spare};
+
+    /// A device with open, closed and free superblocks and some GC behind it.
+    fn used() -> Ssd {
+        let (logical_pages, spare) = (640, Spare::Superblocks(56));
+        let settings = DeviceSettings {
+            logical_pages,
+            spare,
+            superblock_pages: 16,
+            streams: 3,
+            ..DeviceSettings::default()
+        };
+        let mut ssd = Ssd::new(&settings).expect("legal");
+        ssd.prefill(LogicalPage(0), 600).expect("in range");
+        for i in 0..3000u64 {
+            ssd.write(LogicalPage(i * 7919 % 640), 1, StreamId((i % 3) as u8)).expect("in range");
+        }
+        ssd.verify().expect("sound so far");
+        ssd
+    }
+
+    /// Each kind of damage is found, and called by its name.
+    #[test]
+    fn damage_is_found() {
+        let mut ssd = used();
+        ssd.map.swap(3, 4);
+        assert!(matches!(ssd.verify(), Err(Violation::ReverseMap { .. })));
+
+        let mut ssd = used();
+        let frontier = *ssd.frontiers.iter().find(|f| f.superblock != 0).expect("one is open");
+        ssd.map[5] = frontier.superblock << ssd.offset_bits | frontier.offset;
+        assert!(matches!(ssd.verify(), Err(Violation::NotProgrammed { page: LogicalPage(5), .. })));
+
+        let mut ssd = used();
+        ssd.map[5] = UNMAPPED;
+        assert!(matches!(ssd.verify(), Err(Violation::ValidCount { .. })));
+
+        let mut ssd = used();
+        let free = ssd.free[0];
+        ssd.free.push_back(free);
+        assert!(matches!(ssd.verify(), Err(Violation::States { states: 2, .. })));
+
+        let mut ssd = used();
+        ssd.free.pop_front();
+        assert!(matches!(ssd.verify(), Err(Violation::States { states: 0, .. })));
+
+        let mut ssd = used();
+        let open = ssd.frontiers.iter().find(|f| f.superblock != 0).expect("one is open").superblock;
+        ssd.owners[open as usize] = 99;
+        assert!(matches!(ssd.verify(), Err(Violation::Frontier { owner: 99, .. })));
+
+        let mut ssd = used();
+        ssd.counters.gc_pages += 1;
+        assert!(matches!(ssd.verify(), Err(Violation::Programs { .. })));
+
+        let mut ssd = used();
+        ssd.counters.streams[1].host_pages -= 1;
+        assert!(matches!(ssd.verify(), Err(Violation::StreamSums(_))));
+
+        let mut ssd = used();
+        ssd.counters.victim_validity[3] += 1;
+        assert!(matches!(ssd.verify(), Err(Violation::StreamSums("victims"))));
+    }
+}

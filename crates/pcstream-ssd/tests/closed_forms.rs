@@ -124,7 +124,8 @@ fn d_choices_have_the_waf_of_their_mean_field() {
 fn windowed_greedy_lies_between_fifo_and_greedy() {
     uniform(VictimPolicy::WindowedGreedy { percent: 100 }, 64, 500, |alpha| analytic::greedy(alpha, 64));
     let between = |percent| {
-        let mut ssd = device((1000, 64, 0.125), 1, GcDestination::Own, VictimPolicy::WindowedGreedy { percent });
+        let mut ssd =
+            device((1000, 64, 0.125), 1, GcDestination::Own, VictimPolicy::WindowedGreedy { percent });
         let logical = ssd.geometry().logical_pages();
         let mut random = SplitMix(1);
         waf(&mut ssd, 6, 6, || (random.below(logical), 0))

@@ -34,7 +34,12 @@ pub(crate) struct DChoices {
 impl DChoices {
     pub(crate) fn new(table: &Superblocks, d: u32, seed: u64) -> Self {
         let positions = vec![0; table.len() as usize + 1];
-        DChoices { candidates: Vec::with_capacity(table.len() as usize), positions, d, draws: Draws::new(seed) }
+        DChoices {
+            candidates: Vec::with_capacity(table.len() as usize),
+            positions,
+            d,
+            draws: Draws::new(seed),
+        }
     }
 }
 

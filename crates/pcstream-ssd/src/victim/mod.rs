@@ -8,6 +8,8 @@
 //! Ages are logical time (pages written by the host) since a superblock was closed. u is the share of
 //! valid pages.
 
+#[cfg(test)]
+pub(crate) mod broken;
 mod closing_order;
 mod cost_benefit;
 mod d_choices;
@@ -22,14 +24,19 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::settings::UnknownName;
-pub(crate) use cost_benefit::{CostBenefit, score};
-pub(crate) use d_choices::{DChoices, Draws};
-pub(crate) use fifo::Fifo;
-pub(crate) use greedy::Greedy;
-pub(crate) use greedy_wear::{GreedyWear, TIE_BREAK_SUPERBLOCKS};
-pub(crate) use pool_greedy::{Pool, PoolGreedy};
+use cost_benefit::CostBenefit;
+use d_choices::DChoices;
+use fifo::Fifo;
+use greedy::Greedy;
+use greedy_wear::GreedyWear;
+use pool_greedy::PoolGreedy;
 pub(crate) use superblocks::Superblocks;
-pub(crate) use windowed_greedy::{WindowedGreedy, window};
+use windowed_greedy::WindowedGreedy;
+#[cfg(any(test, feature = "reference"))]
+pub(crate) use {
+    cost_benefit::score, d_choices::Draws, greedy_wear::TIE_BREAK_SUPERBLOCKS, pool_greedy::Pool,
+    windowed_greedy::window,
+};
 
 /// A rule that chooses victims.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -107,7 +114,9 @@ impl VictimPolicy {
     /// The same policy with another parameter; `None` if it has none or the value is out of range.
     fn with_parameter(self, value: u32) -> Option<VictimPolicy> {
         match self {
-            VictimPolicy::DChoices { .. } if (1..=1000).contains(&value) => Some(VictimPolicy::DChoices { d: value }),
+            VictimPolicy::DChoices { .. } if (1..=1000).contains(&value) => {
+                Some(VictimPolicy::DChoices { d: value })
+            }
             VictimPolicy::WindowedGreedy { .. } if (1..=100).contains(&value) => {
                 Some(VictimPolicy::WindowedGreedy { percent: value })
             }
@@ -140,7 +149,9 @@ impl FromStr for VictimPolicy {
         let known = Self::KNOWN.iter().copied().find(|policy| policy.name() == name);
         let found = match parameter {
             None => known,
-            Some(value) => known.zip(value.parse().ok()).and_then(|(policy, value)| policy.with_parameter(value)),
+            Some(value) => {
+                known.zip(value.parse().ok()).and_then(|(policy, value)| policy.with_parameter(value))
+            }
         };
         found.ok_or_else(|| UnknownName {
             what: "victim policy",
@@ -178,6 +189,8 @@ pub(crate) enum Selector {
     WindowedGreedy(WindowedGreedy),
     CostBenefit(CostBenefit),
     PoolGreedy(PoolGreedy),
+    #[cfg(test)]
+    Broken(broken::Broken),
 }
 
 impl Selector {
@@ -212,6 +225,8 @@ macro_rules! dispatch {
             Selector::WindowedGreedy($policy) => $call,
             Selector::CostBenefit($policy) => $call,
             Selector::PoolGreedy($policy) => $call,
+            #[cfg(test)]
+            Selector::Broken($policy) => $call,
         }
     };
 }

@@ -1,0 +1,73 @@
+//! Policies that are wrong on purpose: the checks must catch them.
+
+use crate::ftl::Ssd;
+use crate::ids::{LogicalPage, StreamId};
+use crate::settings::{DeviceSettings, GcDestination, Spare};
+
+use super::{Select, Selector, Superblocks};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// Picks the fullest candidate.
+    Fullest,
+    /// Picks superblocks that are free or open.
+    NotClosed,
+    /// Picks nothing.
+    Nothing,
+}
+
+pub(crate) struct Broken(pub(crate) Fault);
+
+impl Select for Broken {
+    fn closed(&mut self, _table: &mut Superblocks, _superblock: u32, _pool: u16, _now: u64) {}
+
+    fn invalidated(&mut self, _table: &mut Superblocks, _superblock: u32, _valid: u32, _lost: u32) {}
+
+    fn choose(&mut self, table: &Superblocks, _now: u64) -> u32 {
+        let of = |closed| (1..=table.len()).filter(move |&s| table.is_closed(s) == closed);
+        match self.0 {
+            Fault::Fullest => of(true).max_by_key(|&s| table.valid(s)).unwrap_or(0),
+            Fault::NotClosed => of(false).next().unwrap_or(0),
+            Fault::Nothing => 0,
+        }
+    }
+
+    fn removed(&mut self, _table: &mut Superblocks, _superblock: u32) {}
+}
+
+fn run_with(fault: Fault) -> Ssd {
+    let settings = DeviceSettings {
+        logical_pages: 8 * 40,
+        spare: Spare::Superblocks(50),
+        superblock_pages: 8,
+        streams: 1,
+        gc_destination: GcDestination::Own,
+        ..DeviceSettings::default()
+    };
+    let mut ssd = Ssd::new(&settings).expect("legal");
+    ssd.replace_selector(Selector::Broken(Broken(fault)));
+    for page in (0..4000).map(|i| i * 7919 % 320) {
+        ssd.write(LogicalPage(page), 1, StreamId::DEFAULT).expect("in range");
+    }
+    ssd
+}
+
+#[test]
+fn a_policy_that_picks_full_victims_is_rescued_and_shows_in_the_counters() {
+    let ssd = run_with(Fault::Fullest);
+    ssd.verify().expect("the state stays right");
+    assert!(ssd.counters().rescues > 0);
+    assert!(ssd.counters().waf() > 10.0, "and it shows in the WAF: {}", ssd.counters().waf());
+}
+
+#[test]
+#[should_panic(expected = "a victim is a closed superblock")]
+fn a_policy_that_picks_free_superblocks_is_stopped() {
+    run_with(Fault::NotClosed);
+}
+
+#[test]
+#[should_panic(expected = "a victim is a closed superblock")]
+fn a_policy_that_picks_nothing_is_stopped() {
+    run_with(Fault::Nothing);
+}
