@@ -27,13 +27,19 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 use pcstream_trace::event::Kind;
 use pcstream_trace::ids::{Lba, PAGE_BYTES};
 use thiserror::Error;
 
 use crate::extents::{self, ExtentError, FsRange, Owner};
-use crate::scratch::{ExistingFs, FsKind, ScratchError};
+use crate::scratch::{BlockDevice, ExistingFs, FsKind, ScratchError};
+
+/// How often the map of a file system is read again, at most, and after which pause.
+const SETTLE_ATTEMPTS: u32 = 10;
+const SETTLE_PAUSE: Duration = Duration::from_millis(50);
 
 /// Why a layout is not known.
 #[derive(Debug, Error)]
@@ -174,8 +180,8 @@ impl Layout {
         rustix::fs::syncfs(&root)
             .map_err(|error| LayoutError::Read { path: dir.into(), source: error.into() })?;
         let device = &existing.device;
-        let map = extents::getfsmap(&root, device.number, device.bytes / PAGE_BYTES)
-            .map_err(|source| LayoutError::Extents { dir: dir.into(), source })?;
+        let map =
+            settled_map(&root, device).map_err(|source| LayoutError::Extents { dir: dir.into(), source })?;
         let node = open(&device.path)?;
         let (ranges, pages) = static_ranges(fs, &map, &|at, bytes| node.read_exact_at(bytes, at))
             .map_err(|source| LayoutError::Superblock { device: device.path.clone(), source })?;
@@ -239,6 +245,24 @@ impl Layout {
             (FsKind::Ext4, MetadataHint::Verifier(_)) => Kind::OtherMetadata,
         }
     }
+}
+
+/// The use of every page, read again until two answers agree: ext4 returns freed blocks to its map in a
+/// callback of the journal's commit, which a sync does not wait for, and XFS frees the blocks of deleted files
+/// in the background. On a file system that others write to it never settles; the last answer is then as good
+/// as any.
+fn settled_map(root: &File, device: &BlockDevice) -> Result<Vec<FsRange>, ExtentError> {
+    let read = || extents::getfsmap(root, device.number, device.bytes / PAGE_BYTES);
+    let mut map = read()?;
+    for _ in 0..SETTLE_ATTEMPTS {
+        thread::sleep(SETTLE_PAUSE);
+        let next = read()?;
+        if next == map {
+            break;
+        }
+        map = next;
+    }
+    Ok(map)
 }
 
 /// What never moves, and the number of pages of the file system.
