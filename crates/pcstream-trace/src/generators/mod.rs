@@ -77,7 +77,7 @@ pub struct Common {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum GeneratorError {
     /// No such generator.
-    #[error("generator {0:?} is unknown, expected uniform, hotcold or zipf")]
+    #[error("generator {0:?} is unknown, expected one of {names}", names = GENERATORS.map(|g| g.name).join(", "))]
     Unknown(String),
     /// The generator has no such parameter.
     #[error("--{option} is not a parameter of {generator}; see `pcstream generate {generator} --help`")]

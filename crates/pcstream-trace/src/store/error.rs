@@ -4,6 +4,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use crate::event::{Kind, Op};
 use crate::ids::Lba;
 use crate::meta::FormatVersion;
 
@@ -161,9 +162,9 @@ pub enum EventFault {
         pages: u32,
     },
     /// A stored name of an operation is unknown.
-    #[error("op {0:?}, expected write, discard, read, flush or write_zeroes")]
+    #[error("op {0:?}, expected one of {names}", names = Op::ALL.map(Op::name).join(", "))]
     Op(String),
     /// A stored name of a kind is unknown.
-    #[error("kind {0:?}, expected data, journal, inode, directory, bitmap or other")]
+    #[error("kind {0:?}, expected one of {names}", names = Kind::ALL.map(Kind::name).join(", "))]
     Kind(String),
 }

@@ -13,6 +13,7 @@ use bytes::{Buf, Bytes};
 use parquet::errors::ParquetError;
 use parquet::file::reader::{ChunkReader, Length};
 use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use twox_hash::XxHash3_64;
 
 use super::error::TraceError;
@@ -79,7 +80,9 @@ pub(super) fn lock_dir(path: &Path, exclusive: bool) -> Result<DirLock, TraceErr
     };
     match flock(&dir, operation) {
         Ok(()) => Ok(DirLock(dir)),
-        Err(rustix::io::Errno::WOULDBLOCK) => Err(TraceError::InUse(path.to_owned())),
+        // File systems without locks (some network ones) cannot tell; a trace there is worth having.
+        Err(Errno::NOLCK | Errno::NOTSUP | Errno::NOSYS) => Ok(DirLock(dir)),
+        Err(Errno::WOULDBLOCK) => Err(TraceError::InUse(path.to_owned())),
         Err(e) => Err(TraceError::io("lock", path, e.into())),
     }
 }

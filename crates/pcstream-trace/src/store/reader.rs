@@ -44,6 +44,8 @@ pub struct TraceReader {
     contexts: Vec<Context>,
     files: Vec<File>,
     events: Vec<Arc<Table>>,
+    /// Events that can be read; the rest of a partial trace contradicts the rules for events.
+    readable: u64,
     _lock: Option<DirLock>,
 }
 
@@ -81,8 +83,8 @@ impl TraceReader {
                 return Err(TraceError::corrupt(&file, format_args!("{found} rows"), problem));
             }
         }
-        let events = vec![Arc::new(events)];
-        Ok(TraceReader { path, meta, damage: None, contexts, files, events, _lock: None })
+        let (readable, events) = (events.rows(), vec![Arc::new(events)]);
+        Ok(TraceReader { path, meta, damage: None, contexts, files, events, readable, _lock: None })
     }
 
     fn open_partial(path: PathBuf, meta: &mut Meta) -> Result<TraceReader, TraceError> {
@@ -110,18 +112,28 @@ impl TraceReader {
         let contexts = read_contexts(&contexts)?;
         let files = read_files(&files)?;
         meta.totals = Totals::default();
-        let damage = Some(damage.join("; "));
-        Ok(TraceReader { path, meta: meta.clone(), damage, contexts, files, events, _lock: None })
+        let (damage, readable) = (Some(damage.join("; ")), u64::MAX);
+        Ok(TraceReader { path, meta: meta.clone(), damage, contexts, files, events, readable, _lock: None })
     }
 
     /// Computes the totals of a partial trace, whose meta may be older than its last segment.
     fn sum_up(&mut self) -> Result<(), TraceError> {
         let mut totals = Totals::default();
+        let mut fault = None;
         for batch in self.batches() {
-            totals.add_batch(&batch?);
+            match batch {
+                Ok(batch) => totals.add_batch(&batch),
+                Err(error @ TraceError::Event { row, .. }) if fault.is_none() => fault = Some((row, error)),
+                Err(error) => return Err(error),
+            }
         }
         self.meta.totals = totals;
-        Ok(())
+        let Some((row, error)) = fault else { return Ok(()) };
+        // Everything before the event is good, for instance when a power failure tore the contexts.
+        self.readable = row;
+        let damage = self.damage.get_or_insert_default();
+        damage.push_str(&format!("; {error}"));
+        self.sum_up()
     }
 
     /// Where the trace was found.
@@ -169,6 +181,7 @@ impl TraceReader {
             check,
             found: Totals::default(),
             expected: self.meta.complete.then(|| (self.path.join(META_FILE), self.meta.totals)),
+            readable: self.readable,
             done: false,
         }
     }
@@ -182,6 +195,7 @@ pub struct Batches {
     found: Totals,
     /// What the sums must be at the end, and where that is written.
     expected: Option<(PathBuf, Totals)>,
+    readable: u64,
     done: bool,
 }
 
@@ -207,8 +221,12 @@ impl Batches {
             (batch.contexts, batch.files) = (contexts, files);
         }
         let first_row = self.rows.row;
-        match self.rows.next()? {
+        let next = if first_row < self.readable { self.rows.next()? } else { None };
+        match next {
             Some((layout, columns)) => {
+                let rows =
+                    columns.num_rows().min(usize::try_from(self.readable - first_row).unwrap_or(usize::MAX));
+                let columns = columns.slice(0, rows);
                 decode_events(&layout, &columns, first_row, &mut self.check, &mut batch.events)?;
             }
             None if is_first => {}

@@ -349,7 +349,8 @@ pub(super) fn decode_contexts(
         check_id(&layout.path, "context", row, ids[i])?;
         let name = unwinds.value(i);
         let unwind = Unwind::ALL.into_iter().find(|u| u.name() == name).ok_or_else(|| {
-            let problem = format!("unwind {name:?}, expected none, fp, scan or label");
+            let names = Unwind::ALL.map(Unwind::name).join(", ");
+            let problem = format!("unwind {name:?}, expected one of {names}");
             TraceError::Table { path: layout.path.to_path_buf(), row, problem }
         })?;
         contexts.push(Context {
