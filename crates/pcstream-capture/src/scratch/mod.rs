@@ -278,7 +278,8 @@ impl Scratch {
         &self.mount_point
     }
 
-    /// The device it is on.
+    /// The device it is on. Not to be used after `unmount`: a loop device detaches itself then, and its
+    /// number may be given to somebody else.
     pub fn device(&self) -> &BlockDevice {
         self.device.as_ref().expect("a scratch that was handed out has its device")
     }
