@@ -376,7 +376,7 @@ mod tests {
     use super::*;
 
     fn error(text: &str) -> String {
-        Rules::parse(text).err().expect("refused").to_string()
+        Rules::parse(text).expect_err("refused").to_string()
     }
 
     fn file(path: &str) -> File {
@@ -470,7 +470,7 @@ mod tests {
             let rules = Rules::preset(name).expect(name);
             assert_eq!(rules.rules().is_empty(), name == "cassandra-normal", "{name}");
         }
-        let error = Rules::preset("rockdb").err().expect("unknown").to_string();
+        let error = Rules::preset("rockdb").expect_err("unknown").to_string();
         assert!(error.starts_with("no preset is called 'rockdb' (did you mean rocksdb?)"), "{error}");
     }
 

@@ -26,7 +26,7 @@ pub struct Weighted {
 }
 
 /// Sorts values and joins equal ones.
-pub fn distinct(values: &mut Vec<u64>, out: &mut Vec<Weighted>) {
+pub fn distinct(values: &mut [u64], out: &mut Vec<Weighted>) {
     values.sort_unstable();
     out.clear();
     for &value in values.iter() {
@@ -129,6 +129,9 @@ fn fill(sums: &Sums, costs: &[f64], next: &mut [f64], begin: &mut [u32], layer: 
     }
 }
 
+/// Distance of two neighbouring clusters, the clusters, and their versions when it was measured.
+type Gap = (u64, usize, usize, u32, u32);
+
 /// Merges neighbours with the closest means until `k` clusters are left; of equally close ones the
 /// lower. Returns where each cluster begins.
 pub fn merge_closest(points: &[Weighted], k: usize) -> Vec<usize> {
@@ -145,7 +148,7 @@ pub fn merge_closest(points: &[Weighted], k: usize) -> Vec<usize> {
     let mean = |(sum, count): (u128, u64)| sum as f64 / count as f64;
     // Distances are not negative, so their bit patterns are in order.
     let gap = |sums: &[(u128, u64)], a: usize, b: usize| (mean(sums[b]) - mean(sums[a])).max(0.0).to_bits();
-    let mut heap: BinaryHeap<Reverse<(u64, usize, usize, u32, u32)>> =
+    let mut heap: BinaryHeap<Reverse<Gap>> =
         (1..n).map(|b| Reverse((gap(&sums, b - 1, b), b - 1, b, 0, 0))).collect();
     let mut clusters = n;
     while clusters > k {

@@ -10,6 +10,11 @@
 //! a table of ten. The default of 2 is what one lifetime of almost nothing can do to
 //! (l_old + l_new) / 2, so that a single outlier never re-clusters.
 //!
+//! Where lifetimes of one context scatter widely, (l_old + l_new) / 2 scatters with them, and a
+//! tenth of the table has always changed. So entries that were clustered before re-cluster only
+//! `drift_pages` after the last time; contexts that never were, once they are a tenth, do so at
+//! once.
+//!
 //! Stream numbers: what matters to the device is that data stays with the data it was placed with.
 //! So a new cluster inherits the number of the old cluster with which it shares the most pages
 //! written; numbers nobody inherits go to the other clusters in order of lifetime. The first
@@ -66,6 +71,9 @@ pub struct MapperParams {
     pub changed_fraction: f64,
     /// How many times longer or shorter a lifetime must be to have changed, at least 1; 2.
     pub change_factor: f64,
+    /// Pages written by the host between clusterings that no new context asks for; 65536 (256 MiB).
+    /// 0 is the paper to the letter.
+    pub drift_pages: u64,
     /// Whether a context goes to the nearest cluster's stream as soon as its first lifetime is
     /// known, instead of to S0 until the next clustering (the paper).
     pub nearest_at_once: bool,
@@ -79,6 +87,7 @@ impl Default for MapperParams {
             numbering: Numbering::default(),
             changed_fraction: 0.10,
             change_factor: 2.0,
+            drift_pages: 65536,
             nearest_at_once: false,
         }
     }
@@ -99,6 +108,8 @@ impl MapperParams {
 pub struct Mapper {
     params: MapperParams,
     streams: u8,
+    /// Logical time of the last clustering.
+    clustered_at: u64,
     clusterings: u64,
     remapped: u64,
     values: Vec<u64>,
@@ -115,6 +126,7 @@ impl Mapper {
         Mapper {
             params,
             streams,
+            clustered_at: 0,
             clusterings: 0,
             remapped: 0,
             values: Vec::new(),
@@ -134,18 +146,22 @@ impl Mapper {
         self.remapped
     }
 
-    /// Whether enough of the table changed.
+    /// Whether enough of the table changed by logical time `now`.
     #[inline]
-    pub fn is_due(&self, table: &AttributeTable) -> bool {
-        let changed = table.changed();
-        changed > 0 && self.streams > 1 && changed as f64 >= self.params.changed_fraction * table.len() as f64
+    pub fn is_due(&self, table: &AttributeTable, now: u64) -> bool {
+        let enough = |entries: usize| {
+            entries > 0 && entries as f64 >= self.params.changed_fraction * table.len() as f64
+        };
+        let rested = now - self.clustered_at >= self.params.drift_pages;
+        self.streams > 1 && (enough(table.unclustered()) || rested && enough(table.changed()))
     }
 
-    /// Clusters the table and gives every entry its stream.
-    pub fn cluster(&mut self, table: &mut AttributeTable) {
+    /// Clusters the table at logical time `now` and gives every entry its stream.
+    pub fn cluster(&mut self, table: &mut AttributeTable, now: u64) {
         let m = usize::from(self.streams) - 1;
         assert!(m > 0, "streams besides S0");
         self.clusterings += 1;
+        self.clustered_at = now;
         self.values.clear();
         self.values.extend(table.entries().map(|e| value(self.params.distance, e.lifetime)));
         distinct(&mut self.values, &mut self.points);
@@ -261,27 +277,27 @@ mod tests {
     }
 
     fn mapper(streams: u8) -> Mapper {
-        Mapper::new(streams, MapperParams::default())
+        Mapper::new(streams, MapperParams { drift_pages: 0, ..MapperParams::default() })
     }
 
     #[test]
     fn clusters_are_numbered_by_lifetime_at_first() {
         let mut t = table(&[(1, 5000), (2, 10), (3, 12), (4, 900)]);
         let mut m = mapper(4);
-        assert!(m.is_due(&t));
-        m.cluster(&mut t);
+        assert!(m.is_due(&t, 0));
+        m.cluster(&mut t, 0);
         assert_eq!(streams(&t), [(1, 3), (2, 1), (3, 1), (4, 2)]);
-        assert!(!m.is_due(&t));
+        assert!(!m.is_due(&t, 0));
         assert_eq!((m.clusterings(), m.remapped()), (1, 0));
     }
 
     #[test]
     fn fewer_contexts_than_streams_get_one_each() {
         let mut t = table(&[(1, 50), (2, 10)]);
-        mapper(9).cluster(&mut t);
+        mapper(9).cluster(&mut t, 0);
         assert_eq!(streams(&t), [(1, 2), (2, 1)]);
         let mut equal = table(&[(1, 50), (2, 50)]);
-        mapper(9).cluster(&mut equal);
+        mapper(9).cluster(&mut equal, 0);
         assert_eq!(streams(&equal), [(1, 1), (2, 1)], "equal lifetimes belong together");
     }
 
@@ -289,28 +305,40 @@ mod tests {
     fn due_at_a_tenth_of_the_table() {
         let mut t = table(&(1..=30).map(|s| (s, 100 * s)).collect::<Vec<_>>());
         let mut m = mapper(9);
-        m.cluster(&mut t);
+        m.cluster(&mut t, 0);
         for (signature, due) in [(1, false), (2, false), (3, true)] {
             set(&mut t, signature, 100_000);
-            assert_eq!(m.is_due(&t), due, "{signature} of 30 changed");
+            assert_eq!(m.is_due(&t, 0), due, "{signature} of 30 changed");
         }
-        assert!(!mapper(1).is_due(&t), "there is nothing to map to");
+        assert!(!mapper(1).is_due(&t, 0), "there is nothing to map to");
+    }
+
+    #[test]
+    fn drift_waits_and_new_contexts_do_not() {
+        let mut t = table(&[(1, 10), (2, 1000)]);
+        let mut m = Mapper::new(9, MapperParams { drift_pages: 100, ..MapperParams::default() });
+        assert!(m.is_due(&t, 0), "both are new");
+        m.cluster(&mut t, 50);
+        set(&mut t, 1, 100_000);
+        assert_eq!([149, 150].map(|now| m.is_due(&t, now)), [false, true]);
+        set(&mut t, 3, 7);
+        assert!(m.is_due(&t, 50), "one of three was never clustered");
     }
 
     #[test]
     fn a_cluster_that_moves_keeps_its_stream_and_an_order_that_turns_is_not_followed() {
         let mut t = table(&[(1, 10), (2, 100), (3, 1000)]);
         let mut m = mapper(4);
-        m.cluster(&mut t);
+        m.cluster(&mut t, 0);
         assert_eq!(streams(&t), [(1, 1), (2, 2), (3, 3)]);
         // Lifetimes turn round: every context still has its own cluster, so nobody moves.
         [(1, 4000), (2, 100), (3, 10)].iter().for_each(|&(s, l)| set(&mut t, s, l));
-        m.cluster(&mut t);
+        m.cluster(&mut t, 0);
         assert_eq!((streams(&t), m.remapped()), (vec![(1, 1), (2, 2), (3, 3)], 0));
 
         let by_lifetime = MapperParams { numbering: Numbering::ByLifetime, ..MapperParams::default() };
         let mut m = Mapper::new(4, by_lifetime);
-        m.cluster(&mut t);
+        m.cluster(&mut t, 0);
         assert_eq!((streams(&t), m.remapped()), (vec![(1, 3), (2, 2), (3, 1)], 2));
     }
 
@@ -318,12 +346,12 @@ mod tests {
     fn the_heavier_writer_keeps_the_number_when_a_cluster_splits() {
         let mut t = table(&[(1, 10), (2, 11), (3, 1000), (4, 2000)]);
         let mut m = mapper(4);
-        m.cluster(&mut t);
+        m.cluster(&mut t, 0);
         assert_eq!(streams(&t), [(1, 1), (2, 1), (3, 2), (4, 3)]);
         t.stream_for_write(Signature(2), 100, &mut { Place::NOWHERE });
         // 1 leaves for 1000: {2}, {1, 3}, {4}. Context 2 brought more pages to S1 than 1.
         set(&mut t, 1, 1000);
-        m.cluster(&mut t);
+        m.cluster(&mut t, 0);
         assert_eq!(streams(&t), [(1, 2), (2, 1), (3, 2), (4, 3)]);
         assert_eq!(m.remapped(), 1);
     }
@@ -333,7 +361,7 @@ mod tests {
         let lifetimes = [(1, 1), (2, 30), (3, 1000), (4, 30_000), (5, 100_000)];
         let with = |params| {
             let mut t = table(&lifetimes);
-            Mapper::new(4, params).cluster(&mut t);
+            Mapper::new(4, params).cluster(&mut t, 0);
             streams(&t).iter().map(|e| e.1).collect::<Vec<_>>()
         };
         let default = MapperParams::default;
@@ -348,11 +376,11 @@ mod tests {
         let mut t = table(&[(1, 10), (2, 1000)]);
         let mut m = Mapper::new(9, MapperParams { nearest_at_once: true, ..MapperParams::default() });
         assert_eq!(m.stream_at_once(Lifetime::from_pages(10)), None, "nothing was clustered");
-        m.cluster(&mut t);
+        m.cluster(&mut t, 0);
         assert_eq!(m.stream_at_once(Lifetime::from_pages(500)), Some(Stream(1)));
         assert_eq!(m.stream_at_once(Lifetime::from_pages(510)), Some(Stream(2)));
         let mut paper = mapper(9);
-        paper.cluster(&mut t);
+        paper.cluster(&mut t, 0);
         assert_eq!(paper.stream_at_once(Lifetime::from_pages(10)), None);
     }
 
@@ -380,7 +408,7 @@ mod tests {
             let mut t = table(&[]);
             for round in rounds {
                 round.iter().for_each(|&(s, l)| set(&mut t, s, l));
-                m.cluster(&mut t);
+                m.cluster(&mut t, 0);
                 let mut by_lifetime: Vec<_> = t.entries().map(|e| (e.lifetime.pages(), e.stream.0)).collect();
                 by_lifetime.sort_unstable();
                 let mut runs: Vec<u8> = by_lifetime.iter().map(|e| e.1).collect();
@@ -391,7 +419,7 @@ mod tests {
                 prop_assert_eq!(unique.len(), runs.len(), "a stream is one interval");
                 prop_assert!(unique.iter().all(|&s| s > 0 && s < streams));
                 let before = (self::streams(&t), m.remapped());
-                m.cluster(&mut t);
+                m.cluster(&mut t, 0);
                 prop_assert_eq!((self::streams(&t), m.remapped()), before);
             }
         }

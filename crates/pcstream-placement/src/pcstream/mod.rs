@@ -98,8 +98,8 @@ impl PcStream {
             table.load(saved)?;
         }
         let mut mapper = Mapper::new(streams, params.mapper);
-        if mapper.is_due(&table) {
-            mapper.cluster(&mut table);
+        if mapper.is_due(&table, 0) {
+            mapper.cluster(&mut table, 0);
         }
         Ok(PcStream {
             keys: Keys::new(params.key, params.kinds),
@@ -128,7 +128,7 @@ impl PcStream {
 
     /// Takes the lifetimes that a request ended into the table, and re-clusters if that is due.
     #[inline]
-    fn learn(&mut self) {
+    fn learn(&mut self, now: u64) {
         let PcStream { keys, ended, table, mapper, averaged, .. } = self;
         let mut learned = false;
         ended.drain(|writer, pages| {
@@ -141,8 +141,8 @@ impl PcStream {
             *averaged += 1;
             learned = true;
         });
-        if learned && mapper.is_due(table) {
-            mapper.cluster(table);
+        if learned && mapper.is_due(table, now) {
+            mapper.cluster(table, now);
         }
     }
 }
@@ -156,12 +156,12 @@ impl Scheme for PcStream {
         });
         out.push(Placement { pages: event.pages, stream });
         self.live.write(event, writer, now, &mut self.ended);
-        self.learn();
+        self.learn(now);
     }
 
     fn discard(&mut self, event: &Event, now: u64, _: &Tables) {
         self.live.discard(event, now, &mut self.ended);
-        self.learn();
+        self.learn(now);
     }
 
     fn facts(&self) -> Vec<SchemeFact> {

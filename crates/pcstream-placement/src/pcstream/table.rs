@@ -16,7 +16,7 @@
 //! Units: lifetimes in pages of logical time, saturating at 2^32 - 1 (16 TiB written).
 //!
 //! Invariants: at most `capacity` entries, one per signature; `changed` counts the entries that are
-//! marked so; every lifetime is at least 1.
+//! marked so, `unclustered` those of them that never were clustered; every lifetime is at least 1.
 
 use pcstream_trace::Signature;
 use rustc_hash::FxHashMap;
@@ -161,6 +161,7 @@ pub struct AttributeTable {
     oldest: u32,
     newest: u32,
     changed: usize,
+    unclustered: usize,
     evictions: u64,
 }
 
@@ -187,6 +188,7 @@ impl AttributeTable {
             oldest: NIL,
             newest: NIL,
             changed: 0,
+            unclustered: 0,
             evictions: 0,
         }
     }
@@ -214,6 +216,11 @@ impl AttributeTable {
     /// Entries whose lifetime changed since it was last clustered.
     pub fn changed(&self) -> usize {
         self.changed
+    }
+
+    /// Entries that were never clustered; they count as changed too.
+    pub fn unclustered(&self) -> usize {
+        self.unclustered
     }
 
     /// The entry of a context.
@@ -284,7 +291,7 @@ impl AttributeTable {
             slot.clustered = slot.entry.lifetime.0;
             slot.changed = false;
         }
-        self.changed = 0;
+        (self.changed, self.unclustered) = (0, 0);
     }
 
     /// The table as bytes: lifetimes and their samples, least recently referenced first. Streams
@@ -344,6 +351,7 @@ impl AttributeTable {
         self.slots.push(Slot { entry, clustered: 0, changed: false, older: NIL, newer: NIL });
         let before = self.index.insert(signature, at);
         assert!(before.is_none(), "one entry per signature");
+        self.unclustered += 1;
         self.link_newest(at);
         at
     }
@@ -354,6 +362,7 @@ impl AttributeTable {
         let gone = self.slots.swap_remove(at as usize);
         self.index.remove(&gone.entry.signature);
         self.changed -= usize::from(gone.changed);
+        self.unclustered -= usize::from(gone.clustered == 0);
         let Some(&moved) = self.slots.get(at as usize) else { return };
         self.index.insert(moved.entry.signature, at);
         match moved.older {
@@ -513,9 +522,9 @@ mod tests {
         let mut t = table(10);
         learn(&mut t, 1, 100);
         learn(&mut t, 2, 100);
-        assert_eq!(t.changed(), 2, "a first lifetime is a change");
+        assert_eq!((t.changed(), t.unclustered()), (2, 2), "a first lifetime is a change");
         t.assign(|_| Stream(1));
-        assert_eq!(t.changed(), 0);
+        assert_eq!((t.changed(), t.unclustered()), (0, 0));
         learn(&mut t, 1, 300);
         assert_eq!((lifetime(&t, 1), t.changed()), (Some(200), 0), "exactly the factor is none");
         learn(&mut t, 1, 202);
@@ -635,6 +644,7 @@ mod tests {
                 let ours: Vec<_> = t.entries().map(|e| (e.signature.0, e.lifetime.pages())).collect();
                 prop_assert_eq!(&ours, &plain);
                 prop_assert_eq!(t.changed(), plain.len(), "nothing was clustered");
+                prop_assert_eq!(t.unclustered(), plain.len());
             }
         }
     }
