@@ -8,6 +8,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use pcstream_ssd::timing::{Arrivals, TimedSsd, TimingSettings};
 use pcstream_ssd::{DeviceSettings, GcDestination, LogicalPage, Spare, Ssd, StreamId};
 
 const AHEAD: usize = 16;
@@ -85,6 +86,39 @@ fn uniform_random(c: &mut Criterion) {
     group.finish();
 }
 
+/// One element is one host request of one page.
+fn timed(c: &mut Criterion) {
+    const REQUESTS: u64 = 10_000;
+    let mut group = c.benchmark_group("timed");
+    group.throughput(Throughput::Elements(REQUESTS));
+    for (name, spare_factor, reads_in_4) in [
+        ("random_write_sf28", 0.28, 0),
+        ("random_write_sf7", 0.07, 0),
+        ("random_3_reads_1_write_sf28", 0.28, 3),
+    ] {
+        let mut ssd = device(8000, 256, spare_factor);
+        let logical = ssd.geometry().logical_pages();
+        let mut uniform = Uniform::new(logical);
+        ssd.prefill(LogicalPage(0), logical).expect("in range");
+        run_flash_pages(&mut ssd, &mut uniform, 10 * logical);
+        let closed = Arrivals::ClosedLoop { queue_depth: 32 };
+        let mut ssd = TimedSsd::new(ssd, &TimingSettings::default(), closed).expect("legal");
+        group.bench_function(name, |bencher| {
+            bencher.iter(|| {
+                for request in 0..REQUESTS {
+                    let page = uniform.next(ssd.ssd());
+                    if request % 4 < reads_in_4 {
+                        ssd.read(0, page, 1).expect("in range");
+                    } else {
+                        ssd.write(0, page, 1, StreamId::DEFAULT).expect("in range");
+                    }
+                }
+            });
+        });
+    }
+    group.finish();
+}
+
 fn sequential_overwrite(c: &mut Criterion) {
     let mut group = c.benchmark_group("sequential_overwrite");
     for pages in [1u32, 8, 256] {
@@ -109,6 +143,6 @@ fn sequential_overwrite(c: &mut Criterion) {
 criterion_group! {
     name = benches;
     config = Criterion::default().sample_size(20).measurement_time(Duration::from_secs(4));
-    targets = uniform_random, sequential_overwrite
+    targets = uniform_random, sequential_overwrite, timed
 }
 criterion_main!(benches);

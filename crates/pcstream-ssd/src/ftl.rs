@@ -235,7 +235,7 @@ impl Ssd {
         memory::prefetch(&self.map, page.0 as usize);
     }
 
-    fn check_range(&self, first: LogicalPage, pages: u64) -> Result<(), IoError> {
+    pub(crate) fn check_range(&self, first: LogicalPage, pages: u64) -> Result<(), IoError> {
         let logical_pages = self.geometry.logical_pages();
         match first.0.checked_add(pages) {
             Some(end) if end <= logical_pages => Ok(()),

@@ -20,12 +20,14 @@ pub mod counters;
 pub mod ftl;
 pub mod geometry;
 pub mod ids;
+pub mod latency;
 mod memory;
 pub mod observer;
 
 #[cfg(any(test, feature = "reference"))]
 pub mod reference;
 pub mod settings;
+pub mod timing;
 mod verify;
 pub mod victim;
 

@@ -1,0 +1,250 @@
+//! Timing against cases that can be worked out by hand, to the nanosecond, and against laws that hold
+//! for any device.
+
+use pcstream_ssd::timing::{Arrivals, TimedSsd, TimingError, TimingSettings};
+use pcstream_ssd::{DeviceSettings, GcDestination, LogicalPage, Spare, Ssd, StreamId, VictimPolicy};
+
+/// Program, read, erase, transfer in ns: numbers whose sums cannot be confused.
+const PROGRAM: u64 = 600_000;
+const READ: u64 = 50_000;
+const ERASE: u64 = 3_000_000;
+const TRANSFER: u64 = 7_000;
+
+fn timing(channels: u32, dies_per_channel: u32, planes_per_die: u32, buffer_pages: u32) -> TimingSettings {
+    TimingSettings {
+        channels,
+        dies_per_channel,
+        planes_per_die,
+        read_ns: READ,
+        program_ns: PROGRAM,
+        erase_ns: ERASE,
+        transfer_ns: TRANSFER,
+        command_ns: 0,
+        buffer_pages,
+    }
+}
+
+fn settings(superblock_pages: u32, data: u64, superblocks: u32) -> DeviceSettings {
+    DeviceSettings {
+        logical_pages: data * u64::from(superblock_pages),
+        spare: Spare::Superblocks(superblocks),
+        superblock_pages,
+        streams: 1,
+        gc_destination: GcDestination::Own,
+        ..DeviceSettings::default()
+    }
+}
+
+fn timed(device: &DeviceSettings, timing: &TimingSettings, arrivals: Arrivals) -> TimedSsd {
+    TimedSsd::new(Ssd::new(device).expect("legal"), timing, arrivals).expect("legal")
+}
+
+const ONE: Arrivals = Arrivals::ClosedLoop { queue_depth: 1 };
+
+#[test]
+fn one_die_programs_one_page_after_the_other() {
+    let mut ssd = timed(&settings(8, 10, 20), &timing(1, 1, 1, 1), ONE);
+    assert_eq!(ssd.write(0, LogicalPage(0), 1, StreamId(0)), Ok(0), "the buffer takes the first page");
+    for page in 1..20 {
+        assert_eq!(ssd.write(0, LogicalPage(page), 1, StreamId(0)), Ok(TRANSFER + PROGRAM));
+    }
+    assert_eq!(ssd.results().elapsed_ns, 19 * (TRANSFER + PROGRAM));
+}
+
+#[test]
+fn a_read_waits_for_the_program_before_it_and_not_for_other_dies() {
+    let mut ssd = timed(&settings(8, 10, 20), &timing(2, 1, 1, 1), Arrivals::OpenLoop);
+    ssd.write(0, LogicalPage(0), 1, StreamId(0)).unwrap(); // die 0, until TRANSFER + PROGRAM
+    let late = 10 * PROGRAM;
+    assert_eq!(ssd.read(late, LogicalPage(0), 1), Ok(READ + TRANSFER), "an idle die");
+    ssd.write(late + READ + TRANSFER, LogicalPage(1), 1, StreamId(0)).unwrap(); // die 1
+    ssd.write(late + READ + TRANSFER, LogicalPage(2), 1, StreamId(0)).unwrap(); // die 0, when the slot is free
+    let slot_free = late + READ + TRANSFER + TRANSFER + PROGRAM;
+    assert_eq!(ssd.read(slot_free, LogicalPage(1), 1), Ok(READ + TRANSFER), "die 1 is idle again");
+    let waits = TRANSFER + PROGRAM - (READ + TRANSFER);
+    let arrival = slot_free + READ + TRANSFER;
+    assert_eq!(ssd.read(arrival, LogicalPage(0), 1), Ok(waits + READ + TRANSFER), "die 0 programs");
+    assert_eq!(ssd.read(arrival, LogicalPage(2), 1), Ok(0), "still in the buffer");
+    assert_eq!(ssd.read(arrival, LogicalPage(70), 1), Ok(0), "never written");
+}
+
+#[test]
+fn dies_on_channels_of_their_own_work_in_parallel() {
+    for dies in [2u64, 4, 8] {
+        let mut ssd = timed(&settings(8, 10, 20), &timing(dies as u32, 1, 1, dies as u32), ONE);
+        let writes = 8 * dies;
+        for page in 0..writes {
+            ssd.write(0, LogicalPage(page), 1, StreamId(0)).unwrap();
+        }
+        // The last page waits for the programs of all before it on its die.
+        assert_eq!(ssd.results().elapsed_ns, (writes / dies - 1) * (TRANSFER + PROGRAM), "{dies} dies");
+    }
+}
+
+#[test]
+fn dies_on_one_channel_share_its_transfers() {
+    let mut ssd = timed(&settings(8, 10, 20), &timing(1, 4, 1, 4), ONE);
+    for page in 0..4 {
+        assert_eq!(ssd.write(0, LogicalPage(page), 1, StreamId(0)), Ok(0));
+    }
+    // Transfers at 0, 1, 2, 3 TRANSFER; the first program ends first, the next ones 1 TRANSFER later each.
+    assert_eq!(ssd.write(0, LogicalPage(4), 1, StreamId(0)), Ok(TRANSFER + PROGRAM));
+    for page in 5..8 {
+        assert_eq!(ssd.write(0, LogicalPage(page), 1, StreamId(0)), Ok(TRANSFER));
+    }
+}
+
+#[test]
+fn planes_program_together() {
+    let mut ssd = timed(&settings(8, 10, 20), &timing(1, 1, 4, 4), ONE);
+    for page in 0..4 {
+        assert_eq!(ssd.write(0, LogicalPage(page), 1, StreamId(0)), Ok(0));
+    }
+    assert_eq!(ssd.write(0, LogicalPage(4), 1, StreamId(0)), Ok(4 * TRANSFER + PROGRAM));
+    assert_eq!(ssd.read(0, LogicalPage(4), 1), Ok(0), "a begun unit is in the buffer");
+}
+
+#[test]
+fn a_buffer_absorbs_a_burst_of_its_size() {
+    let mut ssd = timed(&settings(8, 10, 20), &timing(1, 1, 1, 16), Arrivals::OpenLoop);
+    for page in 0..16 {
+        assert_eq!(ssd.write(1000, LogicalPage(page), 1, StreamId(0)), Ok(0));
+    }
+    assert_eq!(ssd.write(1000, LogicalPage(16), 1, StreamId(0)), Ok(TRANSFER + PROGRAM));
+    assert_eq!(ssd.write(1000, LogicalPage(17), 1, StreamId(0)), Ok(2 * (TRANSFER + PROGRAM)));
+    // Long after, the buffer is empty again.
+    assert_eq!(ssd.write(1_000_000_000, LogicalPage(18), 1, StreamId(0)), Ok(0));
+    assert_eq!(ssd.results().write.max_ns(), 2 * (TRANSFER + PROGRAM));
+}
+
+/// One die, 5 superblocks of 2 pages for 2 superblocks of data. Six pages fill three superblocks; the
+/// next needs GC, which finds an empty victim and erases it.
+#[test]
+fn a_read_waits_for_an_erase() {
+    let mut ssd = timed(&settings(2, 2, 4), &timing(1, 1, 1, 100), Arrivals::OpenLoop);
+    for page in [0, 1, 0, 1, 2, 3] {
+        ssd.write(0, LogicalPage(page), 1, StreamId(0)).unwrap();
+    }
+    assert_eq!(ssd.ssd().counters().erases, 0);
+    assert_eq!(ssd.ssd().free_superblocks(), 1);
+    let idle = 1_000_000_000;
+    ssd.write(idle, LogicalPage(0), 1, StreamId(0)).unwrap();
+    assert_eq!(ssd.ssd().counters().erases, 1);
+    assert_eq!(ssd.ssd().counters().gc_pages, 0);
+    // The erase was decided first and waits in the pipeline, which is one operation long; the page is
+    // programmed. The next erase pushes the first one out.
+    ssd.write(idle, LogicalPage(1), 1, StreamId(0)).unwrap();
+    ssd.write(idle, LogicalPage(0), 1, StreamId(0)).unwrap();
+    assert_eq!(ssd.ssd().counters().erases, 2);
+    // Since then: 2 programs, 1 erase (the superblock now in use), 1 program.
+    let busy = 3 * (TRANSFER + PROGRAM) + ERASE;
+    assert_eq!(ssd.read(idle, LogicalPage(2), 1), Ok(busy + READ + TRANSFER));
+}
+
+/// A device under random overwrites: returns it after `writes` writes, and the WAF without a clock.
+fn busy(
+    timing: &TimingSettings,
+    device: &DeviceSettings,
+    arrivals: Arrivals,
+    reads: bool,
+) -> (TimedSsd, f64) {
+    let mut plain = Ssd::new(device).expect("legal");
+    let u = device.logical_pages;
+    plain.prefill(LogicalPage(0), u).unwrap();
+    plain.start_counting();
+    let mut start = Ssd::new(device).expect("legal");
+    start.prefill(LogicalPage(0), u).unwrap();
+    start.start_counting();
+    let mut ssd = TimedSsd::new(start, timing, arrivals).expect("legal");
+    let mut state = 1u64;
+    for i in 0..20 * u {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        let page = LogicalPage((state >> 33) % u);
+        if reads && i % 3 == 0 {
+            ssd.read(i * 1000, page, 1).unwrap();
+        } else {
+            let stream = StreamId((page.0 % u64::from(device.streams)) as u8);
+            ssd.write(i * 1000, page, 1, stream).unwrap();
+            plain.write(page, 1, stream).unwrap();
+        }
+    }
+    ssd.ssd().verify().unwrap();
+    assert_eq!(ssd.ssd().counters(), plain.counters(), "a clock changes no decision");
+    (ssd, plain.counters().waf())
+}
+
+#[test]
+fn a_clock_changes_no_decision_whatever_the_destination_and_policy() {
+    for gc_destination in GcDestination::ALL {
+        for &victim in VictimPolicy::KNOWN {
+            let device = DeviceSettings { streams: 3, gc_destination, victim, ..settings(16, 40, 52) };
+            for planes in [1, 4] {
+                busy(&timing(2, 2, planes, 64), &device, Arrivals::ClosedLoop { queue_depth: 8 }, true);
+            }
+        }
+    }
+    let device = DeviceSettings { streams: 3, ..settings(16, 40, 52) };
+    busy(&timing(2, 2, 2, 4), &device, Arrivals::OpenLoop, true);
+}
+
+#[test]
+fn a_saturated_device_takes_the_sum_of_its_work_divided_by_its_dies() {
+    for (channels, dies, planes) in [(1, 1, 1), (4, 1, 1), (4, 2, 2), (8, 4, 2)] {
+        let device = settings(128, 200, 240);
+        let buffer = 4 * channels * dies * planes;
+        let queue_depth = 64;
+        let timing = timing(channels, dies, planes, buffer);
+        let (ssd, waf) = busy(&timing, &device, Arrivals::ClosedLoop { queue_depth }, false);
+        let (counters, results) = (ssd.ssd().counters(), ssd.results());
+        assert!(waf > 1.5);
+        let all_dies = u64::from(channels * dies);
+        let programs = counters.flash_pages() / u64::from(planes) * (PROGRAM + u64::from(planes) * TRANSFER);
+        let work = programs + counters.gc_pages * (READ + TRANSFER) + counters.erases * ERASE * all_dies;
+        let least = work as f64 / all_dies as f64;
+        let ratio = results.elapsed_ns as f64 / least;
+        println!(
+            "{channels} x {dies} x {planes}: {ratio:.4} of the least time, GC share {:.3}",
+            results.gc_share()
+        );
+        // Above 1: gaps on dies. Below: work that is still queued when the last write is in the buffer.
+        assert!((0.99..1.02).contains(&ratio), "{channels} x {dies} x {planes}: {ratio}");
+        if all_dies == 1 {
+            assert!((0.999..1.001).contains(&ratio), "one die is never idle: {ratio}");
+        }
+        assert!(results.gc_share() > 0.3 && results.gc_share() < 0.95);
+    }
+}
+
+#[test]
+fn littles_law_holds_in_a_closed_loop() {
+    for queue_depth in [1, 4, 32] {
+        let device = settings(64, 100, 120);
+        let timing = TimingSettings { command_ns: 3_000, ..timing(4, 2, 1, 32) };
+        let (ssd, _) = busy(&timing, &device, Arrivals::ClosedLoop { queue_depth }, true);
+        let results = ssd.results();
+        let requests = (results.read.count() + results.write.count()) as f64;
+        let waited = results.read.mean_ns() * results.read.count() as f64
+            + results.write.mean_ns() * results.write.count() as f64;
+        let outstanding = waited / requests * results.iops() / 1e9;
+        assert!((outstanding / f64::from(queue_depth) - 1.0).abs() < 0.01, "{outstanding} of {queue_depth}");
+    }
+}
+
+#[test]
+fn nonsense_is_refused() {
+    let try_out = |timing: &TimingSettings| {
+        TimedSsd::new(Ssd::new(&settings(8, 10, 20)).unwrap(), timing, Arrivals::OpenLoop)
+            .map(|_| ())
+            .unwrap_err()
+    };
+    assert_eq!(try_out(&timing(0, 1, 1, 1)), TimingError::Zero { what: "channels" });
+    assert_eq!(
+        try_out(&timing(1, 1, 3, 9)),
+        TimingError::PartialUnit { superblock_pages: 8, planes_per_die: 3 }
+    );
+    assert!(matches!(try_out(&timing(1, 1, 4, 3)), TimingError::BufferTooSmall { found: 3, needed: 4, .. }));
+    assert!(matches!(try_out(&timing(1 << 16, 1 << 16, 1 << 16, 1)), TimingError::TooManyPlanes { .. }));
+    let none = Arrivals::ClosedLoop { queue_depth: 0 };
+    let device = Ssd::new(&settings(8, 10, 20)).unwrap();
+    assert!(matches!(TimedSsd::new(device, &timing(1, 1, 1, 1), none), Err(TimingError::Zero { .. })));
+}
