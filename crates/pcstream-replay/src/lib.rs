@@ -16,5 +16,5 @@ pub use checkpoints::Progress;
 pub use error::ReplayError;
 pub use lane::{LaneResult, StreamResult};
 pub use lifetimes::{Lifetimes, Quartiles};
-pub use replay::{LaneSpec, Replay};
+pub use replay::{LaneSpec, Replay, future_of};
 pub use writers::{Writer, Writers};

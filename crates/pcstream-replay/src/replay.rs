@@ -9,7 +9,8 @@
 //! Determinism: a lane depends on the events, its own specification and nothing else. Results are
 //! bit-identical alone or beside others, in any cut into batches, with any number of threads.
 
-use pcstream_placement::SchemeParams;
+use pcstream_placement::future::FutureTooLong;
+use pcstream_placement::{Future, SchemeParams};
 use pcstream_ssd::{DeviceSettings, LogicalPage, Ssd};
 use pcstream_trace::{Batch, ContextId, Event, Extent, Op, Tables};
 use rayon::prelude::*;
@@ -24,10 +25,17 @@ use crate::writers::Writers;
 pub struct LaneSpec {
     /// The scheme, by its name in the registry of `pcstream-placement`.
     pub scheme: String,
-    /// Its parameters; the future, if it looks ahead. Their number of streams is the device's.
+    /// Its parameters; the future, if it looks ahead. What they say about the device (streams, pages
+    /// of a superblock) is taken from `device`.
     pub params: SchemeParams,
     /// The device. All lanes of a replay have the same number of logical pages.
     pub device: DeviceSettings,
+}
+
+/// What a scheme that looks ahead must be told: when every page of a trace dies. A trace that does
+/// not fit into memory is pushed batch by batch into a `FutureBuilder` instead.
+pub fn future_of<'a>(batches: impl IntoIterator<Item = &'a Batch>) -> Result<Future, FutureTooLong> {
+    Future::from_events(batches.into_iter().flat_map(|batch| &batch.events))
 }
 
 /// A running comparison of schemes on one trace.
@@ -183,6 +191,7 @@ fn check_prefill(prefill: &[Extent], logical_pages: u64) -> Result<(), ReplayErr
 fn make_lane(spec: &LaneSpec, prefill: &[Extent]) -> Result<Lane, ReplayError> {
     let mut params = spec.params.clone();
     params.streams = spec.device.streams;
+    params.oracle.superblock_pages = spec.device.superblock_pages;
     let info = pcstream_placement::find(&spec.scheme)?;
     let scheme = info.build(&params)?;
     let mut ssd = Ssd::new(&spec.device)?;

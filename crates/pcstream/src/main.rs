@@ -1,2 +1,67 @@
-//! The command line.
-fn main() {}
+//! The command line: arguments, progress, exit codes, and the glue between the crates that do the
+//! work. Results go to stdout, everything else to stderr.
+
+mod args;
+mod capture_args;
+mod capture_glue;
+mod device;
+mod failure;
+mod generate;
+#[cfg(feature = "capture")]
+mod live;
+mod simulate;
+mod ui;
+mod values;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::{CommandFactory as _, Parser as _};
+
+use crate::args::{Cli, Command};
+use crate::failure::{Failure, Status};
+use crate::ui::Ui;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let ui = Ui::new(&cli.global);
+    let result = match cli.command {
+        Command::Doctor(args) => capture_glue::doctor(args, ui),
+        Command::Run(args) => capture_glue::run(args, ui),
+        Command::Record(args) => capture_glue::record(args, ui),
+        Command::Simulate(args) => simulate::simulate(&args, ui),
+        Command::Contexts(args) => simulate::contexts(&args, ui),
+        Command::Generate { pattern } => generate::generate(&pattern, ui),
+        Command::Completions { shell } => completions(shell),
+        Command::Man { output } => man(output.as_deref()),
+    };
+    match result {
+        Ok(status) => status.into(),
+        Err(failure) => {
+            if let Failure::Failed(error) | Failure::WrongArguments(error) = &failure {
+                ui::complain(error);
+            }
+            failure.exit_code()
+        }
+    }
+}
+
+fn completions(shell: clap_complete::Shell) -> Result<Status, Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "pcstream", &mut script);
+    ui::print(&String::from_utf8_lossy(&script))?;
+    Ok(Status::Done)
+}
+
+fn man(output: Option<&Path>) -> Result<Status, Failure> {
+    let Some(directory) = output else {
+        let mut page = Vec::new();
+        clap_mangen::Man::new(Cli::command()).render(&mut page).context("cannot render the man page")?;
+        ui::print(&String::from_utf8_lossy(&page))?;
+        return Ok(Status::Done);
+    };
+    clap_mangen::generate_to(Cli::command(), directory)
+        .with_context(|| format!("cannot write man pages into {}; the directory must exist", directory.display()))?;
+    Ok(Status::Done)
+}

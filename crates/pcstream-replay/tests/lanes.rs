@@ -1,0 +1,298 @@
+//! A lane's numbers depend on the events and its own specification, and on nothing else: not on the
+//! lanes beside it, the cut into batches, when table entries arrive, or the number of threads.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use pcstream_placement::SchemeParams;
+use pcstream_replay::{LaneResult, LaneSpec, Quartiles, Replay, ReplayError, future_of};
+use pcstream_ssd::{DeviceSettings, GcDestination, Spare};
+use pcstream_trace::generators::{Common, generate};
+use pcstream_trace::{
+    Batch, Context, ContextId, Event, Extent, File, FileId, Kind, Lba, Op, Signature, Tables,
+};
+use proptest::prelude::*;
+
+const PAGES: u64 = 2048;
+
+fn device(gc_destination: GcDestination) -> DeviceSettings {
+    DeviceSettings {
+        logical_pages: PAGES,
+        spare: Spare::SpareFactor(0.4),
+        superblock_pages: 32,
+        streams: 9,
+        gc_destination,
+        ..DeviceSettings::default()
+    }
+}
+
+fn every_lane(batches: &[Batch]) -> Vec<LaneSpec> {
+    let params = SchemeParams { future: Some(Arc::new(future_of(batches).unwrap())), ..SchemeParams::default() };
+    let lane = |scheme: &str, destination| LaneSpec {
+        scheme: scheme.to_owned(),
+        params: params.clone(),
+        device: device(destination),
+    };
+    pcstream_placement::names().flat_map(|s| GcDestination::ALL.map(|d| lane(s, d))).collect()
+}
+
+fn run(lanes: &[LaneSpec], prefill: &[Extent], batches: &[Batch]) -> Replay {
+    let mut replay = Replay::new(lanes, prefill).unwrap();
+    batches.iter().for_each(|batch| replay.feed(batch).unwrap());
+    replay
+}
+
+/// Everything a lane measured but its speed.
+fn numbers(lane: &LaneResult) -> String {
+    let streams: Vec<(u8, u64, u64, u64, Option<Quartiles>)> = lane
+        .streams
+        .iter()
+        .map(|s| (s.stream.0, s.host_pages, s.gc_pages, s.lifetimes.ended_pages(), s.lifetimes.quartiles()))
+        .collect();
+    format!(
+        "{} {} {:?} {:?} {:?} {} {:?} {:?} {:?} {:?} {:?}",
+        lane.scheme,
+        lane.settings.gc_destination,
+        lane.geometry,
+        lane.counters,
+        lane.steady_start,
+        lane.free_superblocks,
+        lane.waf().map(f64::to_bits),
+        lane.steady_waf().map(f64::to_bits),
+        lane.facts,
+        lane.stream_of_context,
+        streams,
+    )
+}
+
+fn all_numbers(replay: &Replay) -> Vec<String> {
+    replay.results().iter().map(numbers).collect()
+}
+
+/// The same events in batches of the given lengths, over and over; each table entry comes with the
+/// first batch that needs it.
+fn cut(events: &[Event], lengths: &[usize], tables: &Tables) -> Vec<Batch> {
+    let (mut contexts, mut files, mut rest) = (0, 0, events);
+    let mut batches = Vec::new();
+    let mut lengths = lengths.iter().cycle();
+    while !rest.is_empty() {
+        let length = (*lengths.next().expect("a cycle does not end")).min(rest.len());
+        let (now, later) = rest.split_at(length);
+        let contexts_end = now.iter().map(|e| e.context.0 as usize).fold(contexts, usize::max);
+        let files_end = now.iter().map(|e| e.file.0 as usize).fold(files, usize::max);
+        batches.push(Batch {
+            contexts: tables.contexts()[contexts..contexts_end].to_vec(),
+            files: tables.files()[files..files_end].to_vec(),
+            events: now.to_vec(),
+        });
+        (contexts, files, rest) = (contexts_end, files_end, later);
+    }
+    batches
+}
+
+/// As a trace on disk is read: all entries first.
+fn tables_first(events: &[Event], tables: &Tables) -> Vec<Batch> {
+    vec![Batch {
+        contexts: tables.contexts().to_vec(),
+        files: tables.files().to_vec(),
+        events: events.to_vec(),
+    }]
+}
+
+fn tables() -> Tables {
+    let mut tables = Tables::default();
+    for id in 1..=7u32 {
+        let executable = format!("/usr/bin/program{}", id % 3);
+        let signature = Signature(u64::from(id) * 0x9e37_79b9);
+        tables.push_context(Context { id: ContextId(id), signature, executable, ..Context::default() });
+    }
+    for id in 1..=9u32 {
+        let path = format!("/dir/{id}.{}", ["log", "sst", "db"][id as usize % 3]);
+        tables.push_file(File { id: FileId(id), inode: u64::from(id), generation: 0, path });
+    }
+    tables
+}
+
+/// Traffic with every operation and kind, long and short requests, some of it sequential.
+fn traffic(seeds: &[(u8, u16, u8, u8)]) -> Vec<Event> {
+    let mut end = 0;
+    let event = |(time_ns, &(choice, place, length, who)): (u64, &(u8, u16, u8, u8))| {
+        let op = match choice % 10 {
+            0 => Op::Discard,
+            1 => Op::WriteZeroes,
+            2 => Op::Read,
+            3 => Op::Flush,
+            _ => Op::Write,
+        };
+        let pages = u32::from(length % 60) + 1;
+        let wanted = if choice % 3 == 0 { end } else { u64::from(place) };
+        let lba = wanted % (PAGES - u64::from(pages));
+        end = lba + u64::from(pages);
+        Event {
+            time_ns,
+            lba: Lba(lba),
+            pages: if op == Op::Flush { 0 } else { pages },
+            context: ContextId(u32::from(who % 8)),
+            file: FileId(u32::from(who / 8 % 10)),
+            file_page: lba,
+            op,
+            kind: Kind::ALL[usize::from(choice / 10 % 6)],
+        }
+    };
+    (0..).zip(seeds).map(event).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn results_depend_on_the_events_alone(
+        seeds in prop::collection::vec(any::<(u8, u16, u8, u8)>(), 1..500),
+        lengths in prop::collection::vec(1usize..90, 1..6),
+        prefilled in 0..PAGES,
+    ) {
+        let (tables, events) = (tables(), traffic(&seeds));
+        let whole = tables_first(&events, &tables);
+        let lanes = every_lane(&whole);
+        let prefill = if prefilled > 0 { vec![Extent { lba: Lba(0), pages: prefilled }] } else { Vec::new() };
+        let first = run(&lanes, &prefill, &whole);
+        let together = all_numbers(&first);
+        prop_assert_eq!(&together, &all_numbers(&run(&lanes, &prefill, &whole)), "a second run");
+        let live = run(&lanes, &prefill, &cut(&events, &lengths, &tables));
+        prop_assert_eq!(&together, &all_numbers(&live), "cut into batches");
+        prop_assert_eq!(first.writers().heaviest().len(), live.writers().heaviest().len());
+        for (index, lane) in lanes.iter().enumerate().step_by(7) {
+            let alone = run(std::slice::from_ref(lane), &prefill, &whole);
+            prop_assert_eq!(&together[index..=index], &all_numbers(&alone)[..], "alone");
+        }
+    }
+
+    /// Streams and contexts share out the same pages and the same ended lifetimes.
+    #[test]
+    fn the_parts_sum_to_the_whole(seeds in prop::collection::vec(any::<(u8, u16, u8, u8)>(), 1..400)) {
+        let (tables, events) = (tables(), traffic(&seeds));
+        let whole = tables_first(&events, &tables);
+        let replay = run(&every_lane(&whole), &[], &whole);
+        let totals = replay.writers().totals();
+        let writers = replay.writers().heaviest();
+        prop_assert_eq!(totals.host_pages, writers.iter().map(|(_, w)| w.pages()).sum::<u64>());
+        let ended: u64 = writers.iter().map(|(_, w)| w.lifetimes.ended_pages()).sum();
+        for lane in replay.results() {
+            prop_assert_eq!(lane.host_pages(), totals.host_pages);
+            prop_assert_eq!(lane.host_pages(), lane.streams.iter().map(|s| s.host_pages).sum::<u64>());
+            prop_assert_eq!(ended, lane.streams.iter().map(|s| s.lifetimes.ended_pages()).sum::<u64>());
+            let copies: u64 = lane.streams.iter().map(|s| s.gc_pages).sum();
+            prop_assert_eq!(lane.counters.gc_pages, copies + lane.counters.shared_gc_pages);
+        }
+    }
+}
+
+fn lane(scheme: &str, device: DeviceSettings) -> LaneSpec {
+    LaneSpec { scheme: scheme.to_owned(), params: SchemeParams::default(), device }
+}
+
+/// Uniform random traffic, greedy victims, b = 64, Sf = 0.2: WAF 2.5993 (mean-field limit of
+/// Van Houdt's d-choices; T leaves out the open superblock).
+#[test]
+fn uniform_traffic_meets_the_closed_form() {
+    let data_superblocks = 1000u64;
+    let pages = data_superblocks * 64;
+    // One superblock is open and one is kept for GC: T counts neither.
+    let superblocks = (data_superblocks as f64 / 0.8) as u32 + 2;
+    let device = DeviceSettings {
+        logical_pages: pages,
+        spare: Spare::Superblocks(superblocks),
+        superblock_pages: 64,
+        streams: 1,
+        gc_destination: GcDestination::Own,
+        ..DeviceSettings::default()
+    };
+    let generated = generate("uniform", Common { pages, writes: 20 * pages, seed: 11 }, &BTreeMap::new()).unwrap();
+    let prefill = generated.meta().prefilled.clone();
+    let mut replay = Replay::new(&[lane("baseline", device)], &prefill).unwrap();
+    generated.for_each(|batch| replay.feed(&batch).unwrap());
+    let result = &replay.results()[0];
+    let waf = result.steady_waf().unwrap();
+    assert!((waf / 2.5993 - 1.0).abs() < 0.007, "{waf}");
+    assert!(waf > result.waf().unwrap(), "a fresh device copies less");
+    // Uniform overwrites die after `pages` on average; the median of that geometric distribution is
+    // ln 2 of it. The trace is 20 times as long, so few are cut off.
+    let median = result.streams[0].lifetimes.quartiles().unwrap().p50 as f64;
+    assert!((median / (pages as f64 * std::f64::consts::LN_2) - 1.0).abs() < 0.02, "{median}");
+}
+
+fn write(lba: u64, pages: u32) -> Event {
+    Event {
+        time_ns: 0,
+        lba: Lba(lba),
+        pages,
+        context: ContextId::NONE,
+        file: FileId::NONE,
+        file_page: 0,
+        op: Op::Write,
+        kind: Kind::Data,
+    }
+}
+
+/// An error leaves the replay where it was before the batch.
+#[test]
+fn a_bad_batch_is_refused_whole() {
+    let mut replay = Replay::new(&[lane("baseline", device(GcDestination::Own))], &[]).unwrap();
+    let batch = |events: Vec<Event>| Batch { events, ..Batch::default() };
+    replay.feed(&batch(vec![write(0, 5)])).unwrap();
+    let refused = |replay: &mut Replay, bad: Event| {
+        let error = replay.feed(&batch(vec![write(7, 1), bad])).unwrap_err();
+        assert_eq!(replay.results()[0].host_pages(), 5, "{error}");
+        error
+    };
+    let beyond = refused(&mut replay, write(PAGES - 1, 2));
+    assert!(matches!(beyond, ReplayError::BeyondDevice { event: 2, lba: 2047, pages: 2, .. }), "{beyond}");
+    let overflow = refused(&mut replay, write(u64::MAX, 2));
+    assert!(matches!(overflow, ReplayError::BeyondDevice { .. }), "{overflow}");
+    let discard = refused(&mut replay, Event { op: Op::Discard, ..write(PAGES, 1) });
+    assert!(matches!(discard, ReplayError::BeyondDevice { op: "discard", .. }), "{discard}");
+    assert!(matches!(refused(&mut replay, write(3, 0)), ReplayError::NoPages { .. }));
+    let context = refused(&mut replay, Event { context: ContextId(1), ..write(3, 1) });
+    assert!(matches!(context, ReplayError::UnknownContext { known: 0, .. }), "{context}");
+    let file = refused(&mut replay, Event { file: FileId(4), ..write(3, 1) });
+    assert!(matches!(file, ReplayError::UnknownFile { file: 4, .. }), "{file}");
+    let table = Batch { files: vec![File { id: FileId(2), ..File::default() }], ..Batch::default() };
+    let order = replay.feed(&table).unwrap_err();
+    assert!(matches!(order, ReplayError::TableOrder { found: 2, expected: 1, .. }), "{order}");
+    replay.feed(&batch(vec![write(PAGES - 1, 1)])).unwrap();
+}
+
+#[test]
+fn what_cannot_be_set_up_is_refused() {
+    let error = |lanes: &[LaneSpec], prefill: &[Extent]| Replay::new(lanes, prefill).err().expect("refused");
+    let good = || lane("baseline", device(GcDestination::Own));
+    assert!(matches!(error(&[], &[]), ReplayError::NoLanes));
+    let unknown = error(&[lane("pcstrem", device(GcDestination::Own))], &[]);
+    assert!(unknown.to_string().contains("did you mean pcstream"), "{unknown}");
+    let oracle = error(&[lane("oracle", device(GcDestination::Own))], &[]);
+    assert!(oracle.to_string().contains("future"), "{oracle}");
+    let crowded = DeviceSettings { spare: Spare::SpareFactor(0.0), ..device(GcDestination::Own) };
+    assert!(matches!(error(&[lane("baseline", crowded)], &[]), ReplayError::Device(_)));
+    let larger = DeviceSettings { logical_pages: 2 * PAGES, ..device(GcDestination::Own) };
+    let sizes = error(&[good(), lane("baseline", larger)], &[]);
+    assert!(matches!(sizes, ReplayError::LogicalPages { first: 2048, other: 4096 }), "{sizes}");
+    let extent = |lba, pages| Extent { lba: Lba(lba), pages };
+    for prefill in [
+        vec![extent(0, PAGES + 1)],
+        vec![extent(u64::MAX, 2)],
+        vec![extent(5, 0)],
+        vec![extent(10, 10), extent(0, 11)],
+    ] {
+        assert!(matches!(error(&[good()], &prefill), ReplayError::Prefill { .. }), "{prefill:?}");
+    }
+    assert!(Replay::new(&[good()], &[extent(11, 10), extent(0, 11)]).is_ok());
+}
+
+/// A trace without writes has no WAF, and says so instead of dividing by zero.
+#[test]
+fn nothing_written_means_no_waf() {
+    let mut replay = Replay::new(&[lane("baseline", device(GcDestination::Own))], &[]).unwrap();
+    replay.feed(&Batch::default()).unwrap();
+    let result = &replay.results()[0];
+    assert_eq!((result.waf(), result.steady_waf(), result.default_stream_share()), (None, None, None));
+}

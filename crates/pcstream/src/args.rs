@@ -1,0 +1,241 @@
+//! The command line: one definition feeds the parser, the help, the man pages and the completions.
+//! Everything that can be checked without looking at the world is checked here.
+
+use std::path::PathBuf;
+
+use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
+use pcstream_ssd::VictimPolicy;
+
+use crate::capture_args::{DoctorArgs, RecordArgs, RunArgs};
+use crate::generate::Pattern;
+use crate::values::{self, Destinations, Prefill, Schemes};
+
+/// Schemes compared unless --scheme says otherwise: the paper's and its limit.
+const DEFAULT_SCHEMES: &str = "baseline,manual,autostream-mq,autostream-sfr,pcstream,oracle";
+
+/// Who causes write amplification, and what streams would save
+///
+/// An SSD copies live data before it erases a block. How much it copies (its write amplification,
+/// WAF) depends on whether data that dies together was written together. pcstream records which
+/// code path of an unmodified program writes each page, and shows what a multi-streamed or FDP SSD
+/// would make of it under every published placement scheme.
+#[derive(Debug, Parser)]
+#[command(
+    name = "pcstream",
+    version,
+    after_help = EXAMPLES,
+    after_long_help = format!("{EXAMPLES}\n{EXIT_CODES}"),
+    propagate_version = true,
+    max_term_width = 110
+)]
+pub struct Cli {
+    #[command(flatten)]
+    pub global: GlobalArgs,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  pcstream generate hotcold --pages 1M --writes 8M -o hot.pctrace
+  pcstream simulate hot.pctrace                      every scheme's WAF, side by side
+  pcstream simulate hot.pctrace --scheme pcstream,oracle --streams 5 --json -
+  pcstream contexts hot.pctrace                      who wrote what, and how long it lived
+  pcstream run --fs ext4 --size 8G --fill 0.9 -- db_bench --db={}/db --benchmarks=fillrandom,overwrite
+";
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  done
+  1  failed
+  2  wrong arguments
+  3  done, but with losses: a damaged trace, or events that the capture dropped
+";
+
+#[derive(Debug, Args)]
+pub struct GlobalArgs {
+    /// When to use colours
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", help_heading = "Output")]
+    pub color: Color,
+    /// No progress and no remarks on stderr; errors and results remain
+    #[arg(short, long, global = true, help_heading = "Output")]
+    pub quiet: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Color {
+    Auto,
+    Always,
+    Never,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Show what this machine can capture, and what to install or enable
+    Doctor(DoctorArgs),
+    /// Record a program, simulate every scheme and report, in one go
+    Run(RunArgs),
+    /// Record a program's writes into a trace
+    Record(RecordArgs),
+    /// Replay a trace through placement schemes, side by side
+    Simulate(SimulateArgs),
+    /// Show which code path wrote what, how long it lived, and its stream
+    Contexts(ContextsArgs),
+    /// Make a synthetic trace with known statistics
+    ///
+    /// Single-page writes to a device that is full from the beginning. The classes that a page can
+    /// belong to (hot, cold, ...) are the contexts of the trace.
+    #[command(after_help = "\
+Examples:
+  pcstream generate uniform --pages 256K --writes 4M -o uniform.pctrace
+  pcstream generate hotcold --pages 256K --writes 4M --hot-pages 0.1 --hot-writes 0.9 -o hot.pctrace
+  pcstream generate zipf --pages 256K --writes 4M --theta 0.99 --seed 7 -o zipf.pctrace")]
+    Generate {
+        #[command(subcommand)]
+        pattern: Pattern,
+    },
+    /// Print a completion script for a shell
+    #[command(after_help = "Example:\n  pcstream completions bash > /etc/bash_completion.d/pcstream")]
+    Completions {
+        /// Which shell
+        shell: clap_complete::Shell,
+    },
+    /// Print the man page, or write the pages of all commands into a directory
+    #[command(after_help = "Examples:\n  pcstream man | man -l -\n  pcstream man -o /usr/local/share/man/man1")]
+    Man {
+        /// Directory for all pages; it must exist
+        #[arg(short, long, value_name = "DIR")]
+        output: Option<PathBuf>,
+    },
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  pcstream simulate T.pctrace
+  pcstream simulate T.pctrace --scheme all --gc own,internal,shared
+  pcstream simulate T.pctrace --spare-factor 0.07 --streams 17 --prefill 0.9 --json result.json")]
+pub struct SimulateArgs {
+    /// The trace: a directory NAME.pctrace
+    pub trace: PathBuf,
+    #[command(flatten)]
+    pub simulation: SimulationArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  pcstream contexts T.pctrace
+  pcstream contexts T.pctrace --top 50
+  pcstream contexts T.pctrace --json - | jq '.contexts[] | select(.share > 0.1)'")]
+pub struct ContextsArgs {
+    /// The trace: a directory NAME.pctrace
+    pub trace: PathBuf,
+    /// How many contexts the table shows; JSON has them all
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub top: usize,
+    /// The scheme whose choice of streams is shown
+    #[arg(long, value_name = "NAME", default_value = "pcstream", value_parser = one_scheme)]
+    pub scheme: &'static str,
+    #[command(flatten)]
+    pub scheme_options: SchemeOptions,
+    /// Streams of the device, S0 included
+    #[arg(long, value_name = "N", default_value_t = 9, value_parser = clap::value_parser!(u8).range(1..))]
+    pub streams: u8,
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// What `simulate` and `run` share.
+#[derive(Debug, Args)]
+pub struct SimulationArgs {
+    /// Schemes to compare, separated by commas, or 'all'
+    #[arg(long, value_name = "LIST", default_value = DEFAULT_SCHEMES, help_heading = "Schemes", long_help = schemes_help())]
+    pub scheme: Schemes,
+    #[command(flatten)]
+    pub scheme_options: SchemeOptions,
+    #[command(flatten)]
+    pub device: DeviceArgs,
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(group(ArgGroup::new("spare")))]
+pub struct DeviceArgs {
+    /// Where garbage collection puts the pages of a stream that it copies: back to the stream's
+    /// own open superblock, to an internal stream beside it, or to one superblock shared by all
+    #[arg(long, value_name = "LIST", default_value = "own,internal", help_heading = "Device")]
+    pub gc: Destinations,
+    /// Streams of the device, S0 included
+    #[arg(long, value_name = "N", default_value_t = 9, value_parser = clap::value_parser!(u8).range(1..), help_heading = "Device")]
+    pub streams: u8,
+    /// Spare factor Sf = (T-U)/T of T flash and U logical pages [default: 0.125]
+    #[arg(long, value_name = "F", group = "spare", value_parser = values::spare_factor, help_heading = "Device")]
+    pub spare_factor: Option<f64>,
+    /// Overprovisioning OP = (T-U)/U, instead of --spare-factor
+    #[arg(long, value_name = "F", group = "spare", value_parser = values::overprovisioning, help_heading = "Device")]
+    pub overprovision: Option<f64>,
+    /// Pages in a superblock (FDP: reclaim unit) [default: about 0.23 % of the logical pages]
+    ///
+    /// The default is the largest power of two that is no more than 0.23 % of the logical pages,
+    /// the ratio of the PM963 in the PCStream paper (1.1 GB of 480 GB); half of that, and so on,
+    /// where the streams would leave no room for garbage collection.
+    #[arg(long, value_name = "N", value_parser = values::size_u32, help_heading = "Device")]
+    pub superblock_pages: Option<u32>,
+    /// Which superblock garbage collection empties next
+    #[arg(long, value_name = "NAME", default_value = "greedy", value_parser = values::victim, help_heading = "Device", long_help = victims_help())]
+    pub victim: VictimPolicy,
+    /// What is on the device before counting starts: 'trace' (what the trace says), or this share
+    /// of the address space
+    #[arg(long, value_name = "FRACTION|trace", default_value = "trace", help_heading = "Device")]
+    pub prefill: Prefill,
+    /// Seed of everything that draws random numbers
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Device")]
+    pub seed: u64,
+}
+
+#[derive(Debug, Args)]
+pub struct OutputArgs {
+    /// Write the result as JSON to FILE; '-' is stdout, and replaces the tables
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub json: Option<PathBuf>,
+}
+
+/// Parameters of single schemes.
+#[derive(Debug, Args)]
+pub struct SchemeOptions {
+    /// Rules of the scheme 'manual': a preset, or a file of lines such as 'name=*.log -> 2'
+    #[arg(long, value_name = "PRESET|FILE", help_heading = "Schemes", long_help = rules_help())]
+    pub rules: Option<PathBuf>,
+}
+
+fn rules_help() -> String {
+    let presets = pcstream_placement::Rules::presets().map(|(name, what)| format!("\n  {name:10}  {what}"));
+    let presets: String = presets.collect();
+    format!(
+        "Rules of the scheme 'manual' [default: common]: a preset, or a file of lines such as\n  \
+         kind=journal -> 1\n  name=*.log -> 2\nwhose first match decides. Presets:\n{presets}"
+    )
+}
+
+fn one_scheme(name: &str) -> Result<&'static str, pcstream_placement::SchemeError> {
+    pcstream_placement::find(name).map(|scheme| scheme.name)
+}
+
+fn victims_help() -> String {
+    format!(
+        "Which superblock garbage collection empties next: {}. d-choices:D draws D superblocks, \
+         windowed-greedy:P considers the oldest P percent",
+        VictimPolicy::names().join(", ")
+    )
+}
+
+fn schemes_help() -> String {
+    let width = pcstream_placement::names().map(str::len).max().unwrap_or(0);
+    let mut help = String::from("Schemes to compare, separated by commas, or 'all':\n");
+    for scheme in pcstream_placement::schemes() {
+        help += &format!("\n  {:width$}  {}", scheme.name, scheme.summary);
+    }
+    help
+}

@@ -1,0 +1,148 @@
+//! Arguments of the commands that capture. They are parsed the same way in every build, so that
+//! help, man pages and scripts do not depend on what this binary was built with.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::{ArgGroup, Args, ValueEnum};
+
+use crate::args::SimulationArgs;
+use crate::values;
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  pcstream run -- dd if=/dev/zero of={}/file bs=1M count=100
+  pcstream run --fs xfs --size 8G --fill 0.9 -o db.pctrace -- db_bench --db={}/db --benchmarks=fillrandom,overwrite
+  pcstream run --on /var/lib/postgresql --scheme all -- pgbench -T 60
+
+{} in the command stands for the mount point of the scratch file system, which is also the command's
+working directory.")]
+pub struct RunArgs {
+    #[command(flatten)]
+    pub capture: CaptureArgs,
+    /// Keep the trace: a new directory NAME.pctrace
+    #[arg(short, long, value_name = "T.pctrace", help_heading = "Capture")]
+    pub output: Option<PathBuf>,
+    /// Replace the trace if it exists
+    #[arg(long, requires = "output", help_heading = "Capture")]
+    pub force: bool,
+    #[command(flatten)]
+    pub simulation: SimulationArgs,
+    #[command(flatten)]
+    pub command: CommandArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  pcstream record -o db.pctrace --size 8G --fill 0.9 -- db_bench --db={}/db --benchmarks=fillrandom
+  pcstream record -o build.pctrace --on /home/me/src -- make -j4
+
+{} in the command stands for the mount point of the scratch file system, which is also the command's
+working directory.")]
+pub struct RecordArgs {
+    #[command(flatten)]
+    pub capture: CaptureArgs,
+    /// Where the trace goes: a new directory NAME.pctrace
+    #[arg(short, long, value_name = "T.pctrace", help_heading = "Capture")]
+    pub output: PathBuf,
+    /// Replace the trace if it exists
+    #[arg(long, help_heading = "Capture")]
+    pub force: bool,
+    #[command(flatten)]
+    pub command: CommandArgs,
+}
+
+/// What is recorded, and on what.
+#[derive(Debug, Args)]
+#[command(group(ArgGroup::new("place").args(["on", "image"])))]
+pub struct CaptureArgs {
+    /// File system of the scratch device
+    #[arg(long, value_name = "TYPE", default_value = "ext4", conflicts_with = "on", help_heading = "Capture")]
+    pub fs: ScratchFs,
+    /// Size of the scratch device
+    #[arg(long, value_name = "BYTES", default_value = "8G", value_parser = values::size, conflicts_with = "on", help_heading = "Capture")]
+    pub size: u64,
+    /// Share of the scratch file system that is filled before the recording begins
+    #[arg(long, value_name = "FRACTION", default_value_t = 0.9, value_parser = values::fraction, conflicts_with = "on", help_heading = "Capture")]
+    pub fill: f64,
+    /// What backs the scratch device: compressed memory, memory, or a file at PATH
+    #[arg(long, value_name = "zram|tmpfs|PATH", default_value = "zram", help_heading = "Capture")]
+    pub image: Image,
+    /// Record on the existing file system that holds DIR, instead of a scratch device
+    #[arg(long, value_name = "DIR", help_heading = "Capture")]
+    pub on: Option<PathBuf>,
+    /// Return addresses kept per call path [default: 12 along frame pointers, 5 by stack scan]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=16), help_heading = "Capture")]
+    pub depth: Option<u8>,
+    /// How call paths are read: frame pointers, the restricted stack scan, or what each program allows
+    #[arg(long, value_name = "HOW", default_value = "auto", help_heading = "Capture")]
+    pub unwind: UnwindArg,
+    /// Look the mappings of processes up one by one, as kernels before 6.7 do (for tests)
+    #[arg(long, hide = true)]
+    pub lazy_mappings: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct CommandArgs {
+    /// The program to record and its arguments, after --
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub words: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
+    /// Remove scratch devices and mounts that a killed recording left behind
+    #[arg(long)]
+    pub clean: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ScratchFs {
+    Ext4,
+    Xfs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum UnwindArg {
+    /// Frame pointers where a program has them, else the scan
+    Auto,
+    /// Frame pointers
+    Fp,
+    /// The restricted stack scan of the PCStream paper
+    Scan,
+}
+
+/// What backs a scratch device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Image {
+    Zram,
+    Tmpfs,
+    File(PathBuf),
+}
+
+impl fmt::Display for Image {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Image::Zram => f.write_str("zram"),
+            Image::Tmpfs => f.write_str("tmpfs"),
+            Image::File(path) => path.display().fmt(f),
+        }
+    }
+}
+
+impl FromStr for Image {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "zram" => Ok(Image::Zram),
+            "tmpfs" => Ok(Image::Tmpfs),
+            "" => Err("expected zram, tmpfs or the path of a file".to_owned()),
+            path => Ok(Image::File(path.into())),
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! What the user sees: results on stdout, everything else on stderr.
+
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use tempfile::NamedTempFile;
+
+use crate::args::{Color, GlobalArgs};
+use crate::failure::Failure;
+
+/// How to talk to the user.
+#[derive(Clone, Copy, Debug)]
+pub struct Ui {
+    quiet: bool,
+}
+
+impl Ui {
+    /// Applies the global flags.
+    pub fn new(global: &GlobalArgs) -> Ui {
+        let choice = match global.color {
+            Color::Auto => anstream::ColorChoice::Auto,
+            Color::Always => anstream::ColorChoice::Always,
+            Color::Never => anstream::ColorChoice::Never,
+        };
+        choice.write_global();
+        Ui { quiet: global.quiet }
+    }
+
+    /// A remark that is not a result.
+    pub fn remark(self, text: &str) {
+        if !self.quiet {
+            // Nobody is left to be told that stderr is closed.
+            _ = writeln!(anstream::stderr(), "pcstream: {text}");
+        }
+    }
+
+    /// Whether somebody looks at stderr and wants to see progress there.
+    pub fn is_interactive(self) -> bool {
+        !self.quiet && io::stderr().is_terminal()
+    }
+
+    /// A bar over `total` units with rate and time left; silent unless stderr is a terminal.
+    pub fn progress(self, what: &'static str, unit: &str, total: u64) -> ProgressBar {
+        if !self.is_interactive() {
+            return ProgressBar::hidden();
+        }
+        let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr_with_hz(5));
+        let template = format!("{{msg:12}} {{wide_bar}} {{human_pos}}/{{human_len}} {unit}  {{per_sec}}  {{eta}} left");
+        bar.set_style(ProgressStyle::with_template(&template).expect("the template is legal"));
+        bar.with_message(what)
+    }
+}
+
+/// Prints an error with its causes, and what each adds, on one line.
+pub fn complain(error: &anyhow::Error) {
+    // Nobody is left to be told that stderr is closed.
+    let style = anstyle::Style::new().bold().fg_color(Some(anstyle::AnsiColor::Red.into()));
+    _ = writeln!(anstream::stderr(), "{style}error:{style:#} {error:#}");
+}
+
+/// Prints a result.
+pub fn print(text: &str) -> Result<(), Failure> {
+    let mut out = anstream::stdout().lock();
+    finish(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+}
+
+/// A closed pipe is how `| head` says that it has seen enough.
+pub fn finish(written: io::Result<()>) -> Result<(), Failure> {
+    match written {
+        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Err(Failure::ReaderGone),
+        Err(e) => Err(anyhow::Error::new(e).context("cannot write to standard output").into()),
+        Ok(()) => Ok(()),
+    }
+}
+
+/// Where JSON goes. Opened before the work begins, so that a directory that cannot be written is
+/// known at once and not after the simulation; a file is replaced only by a whole new one.
+pub enum JsonSink {
+    /// Instead of the tables.
+    Stdout,
+    /// Beside the tables, then renamed to the path.
+    File(NamedTempFile, PathBuf),
+    /// A pipe or device, which cannot be replaced.
+    Special(std::fs::File, PathBuf),
+}
+
+impl JsonSink {
+    /// Prepares to write to `path`; `-` is stdout.
+    pub fn open(path: &Path) -> anyhow::Result<JsonSink> {
+        if path == Path::new("-") {
+            return Ok(JsonSink::Stdout);
+        }
+        let problem = || format!("--json {}: cannot write there", path.display());
+        if path.is_dir() {
+            anyhow::bail!("--json {}: is a directory, expected a file", path.display());
+        }
+        if path.exists() && !path.is_file() {
+            let file = std::fs::OpenOptions::new().write(true).open(path).with_context(problem)?;
+            return Ok(JsonSink::Special(file, path.to_owned()));
+        }
+        let directory = match path.parent() {
+            Some(parent) if parent != Path::new("") => parent,
+            _ => Path::new("."),
+        };
+        let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o666);
+        let file = tempfile::Builder::new()
+            .prefix(".pcstream-json-")
+            .permissions(permissions)
+            .tempfile_in(directory)
+            .with_context(problem)?;
+        Ok(JsonSink::File(file, path.to_owned()))
+    }
+
+    /// Whether the tables have to give way.
+    pub fn is_stdout(&self) -> bool {
+        matches!(self, JsonSink::Stdout)
+    }
+
+    /// Writes `value` as indented JSON and a newline.
+    pub fn write(self, value: &impl serde::Serialize) -> Result<(), Failure> {
+        let mut text = serde_json::to_string_pretty(value).context("cannot make JSON of the result")?;
+        text.push('\n');
+        match self {
+            JsonSink::Stdout => print(&text),
+            JsonSink::File(mut file, path) => {
+                let problem = || format!("--json {}", path.display());
+                file.write_all(text.as_bytes()).with_context(problem)?;
+                file.persist(&path).with_context(problem)?;
+                Ok(())
+            }
+            JsonSink::Special(mut file, path) => {
+                Ok(file.write_all(text.as_bytes()).with_context(|| format!("--json {}", path.display()))?)
+            }
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! Values of flags: sizes, shares, lists. Each parser names what it found and what it expected;
+//! clap puts the flag in front.
+
+use std::str::FromStr;
+
+use pcstream_placement::SchemeError;
+use pcstream_ssd::{GcDestination, UnknownName, VictimPolicy};
+
+/// What is written before counting.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Prefill {
+    /// The extents that the trace says were filled before it began.
+    Trace,
+    /// This share of the address space, from its beginning on.
+    Fraction(f64),
+}
+
+impl FromStr for Prefill {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "trace" => Ok(Prefill::Trace),
+            _ => fraction(text).map(Prefill::Fraction).map_err(|e| format!("{e}, or 'trace'")),
+        }
+    }
+}
+
+/// Schemes to compare: names, or all of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Schemes(pub Vec<&'static str>);
+
+impl FromStr for Schemes {
+    type Err = SchemeError;
+
+    fn from_str(text: &str) -> Result<Self, SchemeError> {
+        if text == "all" {
+            return Ok(Schemes(pcstream_placement::names().collect()));
+        }
+        let mut names = Vec::new();
+        for name in text.split(',') {
+            let name = pcstream_placement::find(name.trim())?.name;
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        Ok(Schemes(names))
+    }
+}
+
+/// GC destinations to compare.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Destinations(pub Vec<GcDestination>);
+
+impl FromStr for Destinations {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut destinations = Vec::new();
+        for name in text.split(',') {
+            let destination: GcDestination = name.trim().parse().map_err(|unknown: UnknownName| {
+                format!("{unknown}{}", did_you_mean(name, &GcDestination::ALL.map(GcDestination::name)))
+            })?;
+            if !destinations.contains(&destination) {
+                destinations.push(destination);
+            }
+        }
+        Ok(Destinations(destinations))
+    }
+}
+
+/// A victim policy: `NAME` or `NAME:PARAMETER`.
+pub fn victim(text: &str) -> Result<VictimPolicy, String> {
+    text.parse().map_err(|unknown: UnknownName| {
+        let name = text.split(':').next().unwrap_or(text);
+        format!("{unknown}{}", did_you_mean(name, &VictimPolicy::names()))
+    })
+}
+
+/// `; did you mean X?` for the name most like `found`; nothing if none is.
+fn did_you_mean(found: &str, names: &[&str]) -> String {
+    // clap's own threshold for flags.
+    const ALIKE: f64 = 0.7;
+    let alike = names.iter().map(|name| (strsim::jaro(found, name), name)).filter(|(a, name)| *a > ALIKE && **name != found);
+    let best = alike.max_by(|(a, _), (b, _)| a.total_cmp(b));
+    best.map_or(String::new(), |(_, name)| format!("; did you mean {name}?"))
+}
+
+/// A number with an optional suffix K, M, G or T (powers of 1024), at least 1. `4K`, `1.5G`, `8GiB`.
+pub fn size(text: &str) -> Result<u64, String> {
+    let expected = || format!("'{text}' is not a size: expected a number with an optional K, M, G or T (powers of 1024), such as 512M");
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let suffix = text[digits.len()..].to_ascii_uppercase();
+    let unit = suffix.strip_suffix("IB").unwrap_or(&suffix);
+    let exponent = match unit {
+        "" if suffix.is_empty() => 0,
+        "K" => 1,
+        "M" => 2,
+        "G" => 3,
+        "T" => 4,
+        _ => return Err(expected()),
+    };
+    let factor = 1024u64.pow(exponent);
+    let value = match digits.parse::<u64>() {
+        Ok(whole) => whole.checked_mul(factor),
+        Err(_) => {
+            let plain = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+            let number: f64 = digits.parse().ok().filter(|_| plain).ok_or_else(expected)?;
+            let scaled = number * factor as f64;
+            if exponent == 0 || scaled.fract() != 0.0 {
+                return Err(format!("'{text}' is not a whole number"));
+            }
+            // 2^53: from there on f64 skips whole numbers.
+            (scaled < 9_007_199_254_740_992.0).then_some(scaled as u64)
+        }
+    };
+    match value {
+        None => Err(format!("'{text}' is too large")),
+        Some(0) => Err(format!("'{text}': expected at least 1")),
+        Some(value) => Ok(value),
+    }
+}
+
+/// A size that fits in 32 bits.
+pub fn size_u32(text: &str) -> Result<u32, String> {
+    let value = size(text)?;
+    u32::try_from(value).map_err(|_| format!("'{text}' is too large: expected at most {}", u32::MAX))
+}
+
+/// A share from 0 to 1.
+pub fn fraction(text: &str) -> Result<f64, String> {
+    let expected = || format!("'{text}' is not a share: expected a number from 0 to 1, such as 0.9");
+    let value: f64 = text.parse().map_err(|_| expected())?;
+    if (0.0..=1.0).contains(&value) { Ok(value) } else { Err(expected()) }
+}
+
+/// A spare factor: at least 0 and below 1.
+pub fn spare_factor(text: &str) -> Result<f64, String> {
+    let value = text.parse::<f64>().ok().filter(|v| (0.0..1.0).contains(v));
+    value.ok_or_else(|| format!("'{text}': expected Sf = (T-U)/T, at least 0 and below 1, such as 0.125"))
+}
+
+/// An overprovisioning: at least 0.
+pub fn overprovisioning(text: &str) -> Result<f64, String> {
+    let value = text.parse::<f64>().ok().filter(|v| *v >= 0.0 && v.is_finite());
+    value.ok_or_else(|| format!("'{text}': expected OP = (T-U)/U, at least 0, such as 0.14"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes() {
+        let good = [
+            ("1", 1),
+            ("4096", 4096),
+            ("4k", 4096),
+            ("4K", 4096),
+            ("4KiB", 4096),
+            ("1.5G", 3 << 29),
+            ("16T", 16 << 40),
+            ("0.5M", 1 << 19),
+        ];
+        good.iter().for_each(|&(text, value)| assert_eq!(size(text), Ok(value), "{text}"));
+        let bad = [
+            "", "K", "0", "0K", "-1", "1Q", "1 K", "1.5", "1e3K", "0.3K", "infT", "nanK", "iB", "5iB", "5B",
+            "99999999999T", "18446744073709551616", "1.2.3M", "\u{e4}", "1\u{e4}",
+        ];
+        bad.iter().for_each(|text| assert!(size(text).is_err(), "{text}"));
+        assert!(size("12Q").unwrap_err().contains("'12Q' is not a size"));
+        assert!(size_u32("4G").unwrap_err().contains("at most"));
+    }
+
+    #[test]
+    fn shares() {
+        assert_eq!("trace".parse(), Ok(Prefill::Trace));
+        assert_eq!("0.9".parse(), Ok(Prefill::Fraction(0.9)));
+        for bad in ["1.1", "-0.1", "nan", "inf", "90%", "", "Trace"] {
+            assert!(bad.parse::<Prefill>().unwrap_err().contains("or 'trace'"), "{bad}");
+        }
+        assert!(spare_factor("1").is_err() && spare_factor("nan").is_err() && spare_factor("0").is_ok());
+        assert!(overprovisioning("inf").is_err() && overprovisioning("2").is_ok());
+    }
+
+    #[test]
+    fn lists() {
+        let Schemes(all) = "all".parse().unwrap();
+        assert!(all.contains(&"baseline") && all.contains(&"oracle"));
+        assert_eq!("pcstream,baseline,pcstream".parse(), Ok(Schemes(vec!["pcstream", "baseline"])));
+        assert!("pcstrem".parse::<Schemes>().unwrap_err().to_string().contains("did you mean pcstream"));
+        assert!("".parse::<Schemes>().is_err());
+        let both = Destinations(vec![GcDestination::Internal, GcDestination::Own]);
+        assert_eq!("internal,own".parse(), Ok(both));
+        assert!("intern".parse::<Destinations>().unwrap_err().ends_with("did you mean internal?"));
+    }
+
+    #[test]
+    fn victims() {
+        assert_eq!(victim("d-choices:3"), Ok(VictimPolicy::DChoices { d: 3 }));
+        assert!(victim("gredy").unwrap_err().ends_with("did you mean greedy?"));
+        let out_of_range = victim("d-choices:0").unwrap_err();
+        assert!(out_of_range.contains("D from 1 to 1000") && !out_of_range.contains("mean"), "{out_of_range}");
+    }
+}

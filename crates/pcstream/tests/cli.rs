@@ -1,0 +1,389 @@
+//! The binary as scripts see it: exit codes, JSON, what goes to stdout and what to stderr.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use assert_cmd::Command;
+use serde_json::Value;
+use tempfile::TempDir;
+
+fn pcstream(args: &[&str]) -> Output {
+    Command::cargo_bin("pcstream").expect("the binary is built").args(args).output().expect("it runs")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("output is UTF-8")
+}
+
+/// Runs, expects this exit code, and returns stdout and stderr.
+#[track_caller]
+fn ends_with(code: i32, args: &[&str]) -> (String, String) {
+    let output = pcstream(args);
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(code), "{args:?}\n{out}\n{err}");
+    (out, err)
+}
+
+#[track_caller]
+fn json(args: &[&str]) -> Value {
+    let (out, _) = ends_with(0, args);
+    serde_json::from_str(&out).expect("stdout is JSON and nothing else")
+}
+
+/// An error is one message on stderr and nothing on stdout.
+#[track_caller]
+fn refuses(code: i32, args: &[&str], words: &[&str]) {
+    let (out, err) = ends_with(code, args);
+    assert!(out.is_empty(), "{out}");
+    for word in words {
+        assert!(err.contains(word), "{args:?}: expected {word:?} in\n{err}");
+    }
+    assert!(!err.contains("panicked"), "{err}");
+}
+
+/// A directory with a hot/cold trace of 64 Ki pages and 256 Ki writes.
+struct Place {
+    directory: TempDir,
+}
+
+impl Place {
+    fn new() -> Place {
+        let place = Place { directory: TempDir::new().expect("a temporary directory") };
+        let trace = place.path("t.pctrace");
+        ends_with(0, &["generate", "hotcold", "--pages", "64K", "--writes", "256K", "-o", &trace]);
+        place
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.directory.path().join(name).to_str().expect("UTF-8").to_owned()
+    }
+}
+
+/// Every path of keys; array elements are `[]`, objects with free keys are cut off.
+fn key_paths(value: &Value, path: &str, paths: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(map) => {
+            for (key, value) in map {
+                let path = format!("{path}.{key}");
+                let free = ["losses", "facts", "kinds"].contains(&key.as_str());
+                if free {
+                    paths.insert(format!("{path}{{}}"));
+                } else {
+                    key_paths(value, &path, paths);
+                }
+            }
+        }
+        Value::Array(values) => {
+            if values.is_empty() {
+                paths.insert(format!("{path}[]"));
+            }
+            values.iter().for_each(|value| key_paths(value, &format!("{path}[]"), paths));
+        }
+        _ => _ = paths.insert(path.to_owned()),
+    }
+}
+
+fn paths(value: &Value) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    key_paths(value, "", &mut found);
+    found
+}
+
+/// Scripts rely on these: the list may grow, but nothing in it may go.
+const SIMULATION_KEYS: &str = "
+    .pcstream .seed
+    .trace.path .trace.events .trace.host_pages .trace.discarded_pages .trace.contexts .trace.context_coverage
+    .trace.lost_events .trace.id .trace.command[] .trace.zeroed_pages .trace.read_pages .trace.files .trace.losses{}
+    .trace.complete .trace.damage
+    .device.logical_pages .device.physical_pages .device.superblock_pages .device.superblocks .device.spare_factor
+    .device.overprovisioning .device.streams .device.victim .device.prefill_pages
+    .results[].scheme .results[].gc_destination .results[].knows_future .results[].host_pages .results[].flash_pages
+    .results[].gc_pages .results[].erases .results[].waf .results[].steady_waf .results[].steady_from_host_pages
+    .results[].default_stream_share .results[].reclusterings .results[].pages_per_second .results[].free_superblocks
+    .results[].open_superblocks .results[].worst_case_spare_factor .results[].shared_gc_pages
+    .results[].victim_validity[] .results[].facts{}
+    .results[].streams[].stream .results[].streams[].host_pages .results[].streams[].gc_pages
+    .results[].streams[].lifetime_pages .results[].streams[].lifetime_pages.p25
+    .results[].streams[].lifetime_pages.p50 .results[].streams[].lifetime_pages.p75 .results[].streams[].ended_pages
+    .contexts[]";
+
+const CONTEXT_KEYS: &str = "
+    .scheme .streams
+    .contexts[].id .contexts[].signature .contexts[].executable .contexts[].comm .contexts[].entry
+    .contexts[].unwind .contexts[].pages .contexts[].share .contexts[].kinds{} .contexts[].lifetime_pages.p25
+    .contexts[].lifetime_pages.p50 .contexts[].lifetime_pages.p75 .contexts[].alive_pages .contexts[].stream
+    .contexts[].files[] .contexts[].frames[]";
+
+#[test]
+fn the_json_contract_holds() {
+    let place = Place::new();
+    let trace = place.path("t.pctrace");
+    let simulation = json(&["simulate", &trace, "--scheme", "baseline,pcstream", "--json", "-"]);
+    let found = paths(&simulation);
+    let expected: BTreeSet<String> = SIMULATION_KEYS.split_whitespace().map(str::to_owned).collect();
+    assert_eq!(found, expected, "a new key goes into the list and into docs/command-line.md");
+    let contexts = paths(&json(&["contexts", &trace, "--json", "-"]));
+    for key in CONTEXT_KEYS.split_whitespace() {
+        assert!(contexts.contains(key), "{key}");
+    }
+
+    assert_eq!(simulation["pcstream"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(simulation["seed"], 1);
+    assert_eq!(simulation["trace"]["host_pages"], 256 << 10);
+    assert_eq!(simulation["trace"]["contexts"], 2);
+    assert_eq!(simulation["trace"]["context_coverage"], 1.0);
+    assert_eq!(simulation["device"]["logical_pages"], 64 << 10);
+    assert_eq!(simulation["device"]["superblock_pages"], 128, "0.23 % of 64 Ki, as a power of two");
+    assert_eq!(simulation["device"]["prefill_pages"], 64 << 10);
+    let results = simulation["results"].as_array().unwrap();
+    let lanes: Vec<_> = results.iter().map(|r| format!("{}/{}", r["scheme"], r["gc_destination"])).collect();
+    assert_eq!(
+        lanes,
+        [
+            r#""baseline"/"own""#,
+            r#""baseline"/"internal""#,
+            r#""pcstream"/"own""#,
+            r#""pcstream"/"internal""#
+        ]
+    );
+    for result in results {
+        let number = |key: &str| result[key].as_u64().unwrap();
+        assert_eq!(number("flash_pages"), number("host_pages") + number("gc_pages"));
+        assert_eq!(result["waf"], number("flash_pages") as f64 / number("host_pages") as f64);
+        assert!(result["waf"].as_f64().unwrap() > 1.0);
+        assert_eq!(result["streams"].as_array().unwrap().len(), 9);
+    }
+    assert_eq!(results[0]["default_stream_share"], 1.0);
+}
+
+/// docs/command-line.md names every key.
+#[test]
+fn the_document_names_every_key() {
+    let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/command-line.md");
+    let document = fs::read_to_string(document).expect("docs/command-line.md");
+    for path in SIMULATION_KEYS.split_whitespace().chain(CONTEXT_KEYS.split_whitespace()) {
+        let key = path.rsplit('.').next().expect("a key").trim_end_matches(['[', ']', '{', '}']);
+        let named = [format!(".{key}`"), format!(".{key}["), format!(".{key}{{"), format!("`{key}`"), format!("`{key}[")];
+        assert!(named.iter().any(|form| document.contains(form)), "{path} is not in docs/command-line.md");
+    }
+}
+
+/// Results without what depends on the machine.
+fn without_speed(mut value: Value) -> Value {
+    for result in value["results"].as_array_mut().expect("results") {
+        result.as_object_mut().expect("an object").remove("pages_per_second");
+    }
+    value
+}
+
+#[test]
+fn all_schemes_together_equal_each_alone_and_a_second_run() {
+    let place = Place::new();
+    let trace = place.path("t.pctrace");
+    let all = || without_speed(json(&["simulate", &trace, "--scheme", "all", "--gc", "own,internal,shared", "--json", "-"]));
+    let together = all();
+    assert_eq!(together, all());
+    let results = together["results"].as_array().unwrap();
+    let schemes: BTreeSet<&str> = results.iter().map(|r| r["scheme"].as_str().unwrap()).collect();
+    assert_eq!(results.len(), 3 * schemes.len());
+    for scheme in schemes {
+        let alone = without_speed(json(&["simulate", &trace, "--scheme", scheme, "--gc", "internal", "--json", "-"]));
+        let same = results.iter().find(|r| r["scheme"] == scheme && r["gc_destination"] == "internal").unwrap();
+        assert_eq!(&alone["results"][0], same, "{scheme}");
+    }
+}
+
+#[test]
+fn tables_for_people_and_a_json_file_beside_them() {
+    let place = Place::new();
+    let (trace, file) = (place.path("t.pctrace"), place.path("r.json"));
+    let (out, err) = ends_with(0, &["simulate", &trace, "--json", &file, "--seed", "5"]);
+    for word in ["scheme", "own: WAF", "internal: WAF", "baseline", "oracle", "Sf 12.5 %", "OP 14.3 %", "seed 5"] {
+        assert!(out.contains(word), "{word} is missing in\n{out}");
+    }
+    assert!(err.starts_with("pcstream: seed 5\n"), "the seed comes first: {err}");
+    assert!(!out.contains('\u{1b}') && !err.contains('\u{1b}'), "no colours into a pipe");
+    let written: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
+    assert_eq!(written["seed"], 5);
+    let coloured = ends_with(0, &["simulate", &trace, "--color", "always", "-q"]);
+    assert!(coloured.0.contains('\u{1b}') && coloured.1.is_empty());
+    let (contexts, _) = ends_with(0, &["contexts", &trace, "--top", "1"]);
+    assert!(contexts.contains("1 more wrote"), "{contexts}");
+}
+
+#[test]
+fn a_waf_of_one_is_explained() {
+    let place = Place::new();
+    let few = place.path("few.pctrace");
+    ends_with(0, &["generate", "uniform", "--pages", "64K", "--writes", "100", "-o", &few]);
+    let (out, _) = ends_with(0, &["simulate", &few, "--prefill", "0.1"]);
+    assert!(out.contains("every result: GC never ran, because free superblocks never ran out"), "{out}");
+}
+
+#[test]
+fn generated_traces_are_reproducible_and_not_overwritten() {
+    let place = Place::new();
+    let make = |name: &str, seed: &str| {
+        let path = place.path(name);
+        ends_with(0, &["generate", "zipf", "--pages", "1000", "--writes", "5000", "--seed", seed, "-o", &path]);
+        json(&["simulate", &path, "--scheme", "baseline", "--streams", "2", "--json", "-"])["trace"]["id"].clone()
+    };
+    assert_eq!(make("a.pctrace", "1"), make("b.pctrace", "1"));
+    assert_ne!(make("c.pctrace", "1"), make("d.pctrace", "2"));
+    let again = ["generate", "uniform", "--pages", "10", "--writes", "10", "-o", &place.path("a.pctrace")];
+    refuses(1, &again, &["a.pctrace", "exists"]);
+    ends_with(0, &[&again[..], &["--force"]].concat());
+}
+
+#[test]
+fn wrong_arguments_end_with_2() {
+    let place = Place::new();
+    let trace = place.path("t.pctrace");
+    let simulate = |flags: &[&str], words: &[&str]| refuses(2, &[&["simulate", &trace], flags].concat(), words);
+    simulate(&["--scheme", "pcstrem"], &["--scheme", "pcstrem", "did you mean pcstream?"]);
+    simulate(&["--scheme", ""], &["--scheme"]);
+    simulate(&["--gc", "intern"], &["--gc", "did you mean internal?"]);
+    simulate(&["--victim", "gredy"], &["--victim", "did you mean greedy?"]);
+    simulate(&["--stream", "9"], &["'--stream'", "--streams"]);
+    simulate(&["--streams", "0"], &["--streams"]);
+    simulate(&["--spare-factor", "1"], &["--spare-factor", "below 1"]);
+    simulate(&["--spare-factor", "0.1", "--overprovision", "0.1"], &["cannot be used with"]);
+    simulate(&["--superblock-pages", "12Q"], &["--superblock-pages", "'12Q' is not a size"]);
+    simulate(&["--prefill", "90%"], &["--prefill", "or 'trace'"]);
+    simulate(&["--seed", "-1"], &["seed"]);
+    simulate(&["--spare-factor", "0"], &["no room for GC", "--streams"]);
+    simulate(&["--superblock-pages", "32K"], &["no room for GC", "--superblock-pages"]);
+    simulate(&["--rules", "rocksdbb"], &["--rules rocksdbb", "no such file", "rocksdb"]);
+    refuses(2, &["simulat", &trace], &["simulate"]);
+    refuses(2, &["generate", "uniforn", "--pages", "1", "--writes", "1", "-o", "x"], &["uniform"]);
+    let zipf = ["generate", "zipf", "--pages", "10", "--writes", "10", "--theta", "-3", "-o", &place.path("z")];
+    refuses(2, &zipf, &["theta"]);
+    assert!(!Path::new(&place.path("z")).exists() && !Path::new(&place.path("z.partial")).exists());
+    refuses(2, &["run"], &["COMMAND"]);
+    refuses(2, &["record", "--", "true"], &["--output"]);
+    refuses(2, &["record", "-o", "x", "--on", "/", "--image", "zram", "--", "true"], &["cannot be used with"]);
+    refuses(2, &["run", "--fs", "btrfs", "--", "true"], &["--fs", "ext4", "xfs"]);
+}
+
+#[test]
+fn unreadable_traces_end_with_1() {
+    let place = Place::new();
+    let missing = place.path("missing.pctrace");
+    refuses(1, &["simulate", &missing], &["missing.pctrace"]);
+    refuses(1, &["contexts", &missing], &["missing.pctrace"]);
+    let foreign = place.path("foreign");
+    fs::create_dir(&foreign).unwrap();
+    refuses(1, &["simulate", &foreign], &["foreign"]);
+    let file = place.path("file.pctrace");
+    fs::write(&file, "not a trace").unwrap();
+    refuses(1, &["simulate", &file], &["file.pctrace"]);
+    refuses(1, &["simulate", &place.path("t.pctrace"), "--json", "/nonexistent/r.json"], &["--json /nonexistent/r.json"]);
+    refuses(1, &["simulate", &place.path("t.pctrace"), "--json", &foreign], &["is a directory"]);
+    let rules = place.path("rules");
+    fs::write(&rules, "kind=journal 1\n").unwrap();
+    refuses(1, &["simulate", &place.path("t.pctrace"), "--rules", &rules], &["line 1", "->"]);
+}
+
+/// Flips bytes of a file near its end or its middle.
+fn damage(path: &Path, at: usize) {
+    let mut bytes = fs::read(path).unwrap();
+    bytes[at..at + 64].iter_mut().for_each(|b| *b ^= 0x5a);
+    fs::write(path, bytes).unwrap();
+}
+
+/// Where a trace's events are.
+fn events(trace: &str) -> PathBuf {
+    Path::new(trace).join("events.parquet")
+}
+
+#[test]
+fn truncated_and_damaged_traces_never_pass_for_whole_ones() {
+    let place = Place::new();
+    let truncated = place.path("t.pctrace");
+    let length = fs::metadata(events(&truncated)).unwrap().len();
+    fs::File::options().write(true).open(events(&truncated)).unwrap().set_len(length / 2).unwrap();
+    refuses(1, &["simulate", &truncated], &["events.parquet"]);
+
+    // Damage at the start leaves nothing to report; in the second of two row groups, the first.
+    let long = place.path("long.pctrace");
+    let make = ["generate", "uniform", "--pages", "64K", "--writes", "256K", "-o", &long, "--force"];
+    ends_with(0, &make);
+    damage(&events(&long), 1000);
+    refuses(1, &["simulate", &long], &["events.parquet"]);
+    ends_with(0, &make);
+    let length = fs::metadata(events(&long)).unwrap().len() as usize;
+    damage(&events(&long), length / 2 + length / 4);
+    let (out, err) = ends_with(3, &["simulate", &long, "--json", "-"]);
+    let value: Value = serde_json::from_str(&out).unwrap();
+    let replayed = value["trace"]["events"].as_u64().unwrap();
+    assert!(replayed > 0 && replayed < 256 << 10, "{replayed}");
+    assert!(value["trace"]["damage"].as_str().unwrap().contains("events.parquet"));
+    assert!(err.contains("the trace is damaged"), "{err}");
+    let (table, _) = ends_with(3, &["contexts", &long]);
+    assert!(table.contains("the trace is damaged"), "{table}");
+}
+
+#[test]
+fn lost_events_end_with_3() {
+    let place = Place::new();
+    let trace = place.path("t.pctrace");
+    let meta = Path::new(&trace).join("meta.json");
+    let mut value: Value = serde_json::from_str(&fs::read_to_string(&meta).unwrap()).unwrap();
+    value["losses"]["events"] = 7.into();
+    fs::write(&meta, value.to_string()).unwrap();
+    let (out, err) = ends_with(3, &["simulate", &trace]);
+    assert!(out.contains("the capture lost: events 7"), "{out}");
+    assert!(err.contains("lost"), "{err}");
+    let (json, _) = ends_with(3, &["simulate", &trace, "--json", "-"]);
+    assert_eq!(serde_json::from_str::<Value>(&json).unwrap()["trace"]["lost_events"], 7);
+}
+
+#[test]
+fn help_teaches_and_completions_and_man_pages_are_made() {
+    let (help, _) = ends_with(0, &["--help"]);
+    for word in ["Examples:", "Exit codes:", "simulate", "doctor"] {
+        assert!(help.contains(word), "{help}");
+    }
+    let (simulate, _) = ends_with(0, &["simulate", "--help"]);
+    for word in ["pcstream ", "autostream-mq ", "Examples:", "--overprovision", "cb-lfs"] {
+        assert!(simulate.contains(word), "{simulate}");
+    }
+    for shell in ["bash", "zsh", "fish"] {
+        assert!(ends_with(0, &["completions", shell]).0.contains("simulate"));
+    }
+    assert!(ends_with(0, &["man"]).0.contains(".TH pcstream"));
+    let place = Place::new();
+    let directory = place.path("man");
+    refuses(1, &["man", "-o", &directory], &["must exist"]);
+    fs::create_dir(&directory).unwrap();
+    ends_with(0, &["man", "-o", &directory]);
+    assert!(Path::new(&directory).join("pcstream-simulate.1").exists());
+}
+
+#[cfg(not(feature = "capture"))]
+#[test]
+fn without_capture_the_commands_say_so() {
+    for args in [&["doctor"][..], &["run", "--", "true"], &["record", "-o", "x", "--", "true"]] {
+        refuses(1, args, &["built without capture", "--features capture"]);
+    }
+    assert!(!Path::new("x").exists());
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_failure() {
+    use std::process::Stdio;
+    let place = Place::new();
+    let binary = assert_cmd::cargo::cargo_bin("pcstream");
+    let mut child = std::process::Command::new(binary)
+        .args(["simulate", &place.path("t.pctrace"), "--json", "-", "-q"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(output.stderr.is_empty(), "{}", text(&output.stderr));
+}
