@@ -23,6 +23,7 @@ pub mod ids;
 pub mod latency;
 mod memory;
 pub mod observer;
+pub mod profile;
 
 #[cfg(any(test, feature = "reference"))]
 pub mod reference;
@@ -36,6 +37,7 @@ pub use ftl::{IoError, Ssd};
 pub use geometry::{Geometry, GeometryError};
 pub use ids::{LogicalPage, StreamId, SuperblockId};
 pub use observer::{NoObserver, Observer};
+pub use profile::Profile;
 pub use settings::{DeviceSettings, GcDestination, Spare, UnknownName};
 pub use verify::Violation;
 pub use victim::VictimPolicy;

@@ -7,6 +7,11 @@ use crate::victim::VictimPolicy;
 
 /// Everything that decides what a device does with a sequence of writes.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields, default)
+)]
 pub struct DeviceSettings {
     /// Pages that the host can address (U).
     pub logical_pages: u64,
@@ -43,6 +48,7 @@ impl Default for DeviceSettings {
 /// Flash beyond the logical pages, in one of the ways it is commonly stated. T and U are physical
 /// and logical pages. T counts every superblock, open ones and the GC reserve included.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 pub enum Spare {
     /// Sf = (T-U)/T, at least 0 and below 1.
     SpareFactor(f64),
@@ -54,6 +60,7 @@ pub enum Spare {
 
 /// Where GC copies of a superblock of stream Sk go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 pub enum GcDestination {
     /// To the open superblock of Sk, among the host's writes.
     Own,

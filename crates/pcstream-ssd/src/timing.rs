@@ -1,10 +1,9 @@
 //! When things happen: a timing model over the FTL's decisions. It watches the FTL as an `Observer` and
 //! cannot change what it decides, so WAF is the same with and without it.
 //!
-//! The device. A superblock is one block of every plane of every die. Its pages lie across the planes of
-//! a die first, then across dies; dies are numbered across channels first, so that neighbours are on
-//! different channels. The pages that one program operation writes, one per plane of a die, are a
-//! *unit*. Times are in nanoseconds of simulated time.
+//! The device. A superblock is one block of every plane of every die. Consecutive pages that one program
+//! operation of a die writes are a *unit*; consecutive units lie on consecutive dies, which are numbered
+//! across channels first, so that neighbours are on different channels. Times are in nanoseconds of simulated time.
 //!
 //! - Program of a unit: the channel carries its pages (`transfer_ns` each), then the die is busy for
 //!   `program_ns`. The die is occupied from the start of the transfer (no cache programming).
@@ -53,8 +52,9 @@ pub struct TimingSettings {
     pub channels: u32,
     /// Dies on each channel.
     pub dies_per_channel: u32,
-    /// Planes of a die, programmed together.
-    pub planes_per_die: u32,
+    /// Pages of 4 KiB that a die programs at once: planes x flash page size / 4 KiB, times 3 where TLC is
+    /// programmed in one shot.
+    pub pages_per_program: u32,
     /// Sensing a page.
     pub read_ns: u64,
     /// Programming the pages of a unit.
@@ -70,13 +70,13 @@ pub struct TimingSettings {
 }
 
 impl Default for TimingSettings {
-    /// A SATA/NVMe-class TLC device: 8 channels of 4 dies, 2 planes. Times as in MQSim's and FEMU's order of
+    /// An NVMe TLC device: 8 channels of 4 dies, 2 planes of 4 KiB. Times as in MQSim's and FEMU's order of
     /// magnitude (read 50 us, program 600 us, erase 3.5 ms; 4 KiB at 533 MB/s).
     fn default() -> Self {
         TimingSettings {
             channels: 8,
             dies_per_channel: 4,
-            planes_per_die: 2,
+            pages_per_program: 2,
             read_ns: 50_000,
             program_ns: 600_000,
             erase_ns: 3_500_000,
@@ -98,20 +98,20 @@ pub enum TimingError {
     },
     /// More dies than the model numbers.
     #[error(
-        "{channels} channels x {dies_per_channel} dies x {planes_per_die} planes are too many: at most 65536 planes"
+        "{channels} channels x {dies_per_channel} dies x {pages_per_program} planes are too many: at most 65536 planes"
     )]
-    TooManyPlanes {
+    TooManyDies {
         /// As given.
         channels: u32,
         /// As given.
         dies_per_channel: u32,
         /// As given.
-        planes_per_die: u32,
+        pages_per_program: u32,
     },
     /// Begun units could fill the buffer, and nothing would ever leave it.
     #[error(
         "buffer_pages = {found}: expected at least {needed}, since each of {frontiers} open superblocks can \
-         hold {planes_per_die}-1 pages in the buffer until a unit is complete: a larger buffer, or fewer streams"
+         hold {pages_per_program}-1 pages in the buffer until a unit is complete: a larger buffer, or fewer streams"
     )]
     BufferTooSmall {
         /// As given.
@@ -121,15 +121,17 @@ pub enum TimingError {
         /// Open superblocks that the host writes.
         frontiers: u32,
         /// Pages of a unit.
-        planes_per_die: u32,
+        pages_per_program: u32,
     },
     /// A superblock that is not a whole number of units.
-    #[error("--superblock-pages {superblock_pages} is not a multiple of planes_per_die = {planes_per_die}")]
+    #[error(
+        "--superblock-pages {superblock_pages} is not a multiple of pages_per_program = {pages_per_program}"
+    )]
     PartialUnit {
         /// b.
         superblock_pages: u32,
         /// Pages of a unit.
-        planes_per_die: u32,
+        pages_per_program: u32,
     },
 }
 
@@ -402,35 +404,35 @@ struct Model {
 
 impl Model {
     fn new(geometry: &Geometry, settings: &TimingSettings) -> Result<Model, TimingError> {
-        let TimingSettings { channels, dies_per_channel, planes_per_die, buffer_pages, .. } = *settings;
+        let TimingSettings { channels, dies_per_channel, pages_per_program, buffer_pages, .. } = *settings;
         for (what, count) in [
             ("channels", channels),
             ("dies_per_channel", dies_per_channel),
-            ("planes_per_die", planes_per_die),
+            ("pages_per_program", pages_per_program),
         ] {
             if count == 0 {
                 return Err(TimingError::Zero { what });
             }
         }
-        let planes = u64::from(channels) * u64::from(dies_per_channel) * u64::from(planes_per_die);
-        if u64::from(channels) * u64::from(dies_per_channel) > 65_536 || planes > 65_536 {
-            return Err(TimingError::TooManyPlanes { channels, dies_per_channel, planes_per_die });
+        let pages = u64::from(channels) * u64::from(dies_per_channel) * u64::from(pages_per_program);
+        if u64::from(channels) * u64::from(dies_per_channel) > 65_536 || pages > 1 << 24 {
+            return Err(TimingError::TooManyDies { channels, dies_per_channel, pages_per_program });
         }
         let superblock_pages = geometry.superblock_pages();
-        if !superblock_pages.is_multiple_of(planes_per_die) {
-            return Err(TimingError::PartialUnit { superblock_pages, planes_per_die });
+        if !superblock_pages.is_multiple_of(pages_per_program) {
+            return Err(TimingError::PartialUnit { superblock_pages, pages_per_program });
         }
         let frontiers = u32::from(geometry.streams());
-        let needed = frontiers * (planes_per_die - 1) + 1;
+        let needed = frontiers * (pages_per_program - 1) + 1;
         if buffer_pages < needed {
             return Err(TimingError::BufferTooSmall {
                 found: buffer_pages,
                 needed,
                 frontiers,
-                planes_per_die,
+                pages_per_program,
             });
         }
-        let units_per_superblock = superblock_pages / planes_per_die;
+        let units_per_superblock = superblock_pages / pages_per_program;
         let dies = channels * dies_per_channel;
         Ok(Model {
             settings: settings.clone(),
@@ -458,7 +460,7 @@ impl Model {
     }
 
     fn unit(&self, superblock: u32, offset: u32) -> Unit {
-        let within = offset / self.settings.planes_per_die;
+        let within = offset / self.settings.pages_per_program;
         let index = superblock as usize * self.units_per_superblock as usize + within as usize;
         Unit { index, die: within % self.dies }
     }
@@ -470,7 +472,7 @@ impl Model {
     /// Issues the program of a complete unit. Returns its end and how long it occupied the die.
     fn program(&mut self, unit: Unit, ready: u64) -> (u64, u64) {
         let (die, channel) = (unit.die as usize, self.channel(unit.die));
-        let transfer = self.settings.transfer_ns * u64::from(self.settings.planes_per_die);
+        let transfer = self.settings.transfer_ns * u64::from(self.settings.pages_per_program);
         let idle = ready.max(self.die_free[die]);
         let start = self.channels[channel].reserve(idle, transfer, self.latest_arrival);
         let end = start + transfer + self.settings.program_ns;
@@ -528,14 +530,14 @@ impl Model {
     /// slots of the buffer it holds.
     fn add_page(&mut self, unit: Unit, ready: u64, from_host: bool) -> Option<Begun> {
         let one = Begun { pages: 1, host_pages: u32::from(from_host), ready };
-        if self.settings.planes_per_die == 1 {
+        if self.settings.pages_per_program == 1 {
             return Some(one);
         }
         let begun = self.begun.entry(unit.index).or_default();
         begun.pages += 1;
         begun.host_pages += one.host_pages;
         begun.ready = begun.ready.max(ready);
-        if begun.pages < self.settings.planes_per_die {
+        if begun.pages < self.settings.pages_per_program {
             return None;
         }
         self.begun.remove(&unit.index)

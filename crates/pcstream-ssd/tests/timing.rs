@@ -10,11 +10,11 @@ const READ: u64 = 50_000;
 const ERASE: u64 = 3_000_000;
 const TRANSFER: u64 = 7_000;
 
-fn timing(channels: u32, dies_per_channel: u32, planes_per_die: u32, buffer_pages: u32) -> TimingSettings {
+fn timing(channels: u32, dies_per_channel: u32, pages_per_program: u32, buffer_pages: u32) -> TimingSettings {
     TimingSettings {
         channels,
         dies_per_channel,
-        planes_per_die,
+        pages_per_program,
         read_ns: READ,
         program_ns: PROGRAM,
         erase_ns: ERASE,
@@ -240,10 +240,10 @@ fn nonsense_is_refused() {
     assert_eq!(try_out(&timing(0, 1, 1, 1)), TimingError::Zero { what: "channels" });
     assert_eq!(
         try_out(&timing(1, 1, 3, 9)),
-        TimingError::PartialUnit { superblock_pages: 8, planes_per_die: 3 }
+        TimingError::PartialUnit { superblock_pages: 8, pages_per_program: 3 }
     );
     assert!(matches!(try_out(&timing(1, 1, 4, 3)), TimingError::BufferTooSmall { found: 3, needed: 4, .. }));
-    assert!(matches!(try_out(&timing(1 << 16, 1 << 16, 1 << 16, 1)), TimingError::TooManyPlanes { .. }));
+    assert!(matches!(try_out(&timing(1 << 16, 1 << 16, 1 << 16, 1)), TimingError::TooManyDies { .. }));
     let none = Arrivals::ClosedLoop { queue_depth: 0 };
     let device = Ssd::new(&settings(8, 10, 20)).unwrap();
     assert!(matches!(TimedSsd::new(device, &timing(1, 1, 1, 1), none), Err(TimingError::Zero { .. })));

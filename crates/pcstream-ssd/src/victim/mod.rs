@@ -40,6 +40,8 @@ pub(crate) use {
 
 /// A rule that chooses victims.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(try_from = "String", into = "String"))]
 pub enum VictimPolicy {
     /// The fewest valid pages; among equals, the superblock that has had that number for longest.
     #[default]
@@ -161,6 +163,22 @@ impl FromStr for VictimPolicy {
                 Self::names().join(", ")
             ),
         })
+    }
+}
+
+#[cfg(feature = "serde")]
+impl TryFrom<String> for VictimPolicy {
+    type Error = UnknownName;
+
+    fn try_from(text: String) -> Result<Self, UnknownName> {
+        text.parse()
+    }
+}
+
+#[cfg(feature = "serde")]
+impl From<VictimPolicy> for String {
+    fn from(policy: VictimPolicy) -> String {
+        policy.to_string()
     }
 }
 
