@@ -16,12 +16,12 @@
 //! Known weaknesses: blind to append-only and write-once data, whose addresses say nothing. If the
 //! stream is read after promotion and demotion keeps the count (the default, after SepBIT), then
 //! the next access undoes a demotion before it can be seen: demotion only steers who the hottest
-//! chunk is. The readings `before-promotion` and `halving` let it act. One node of 40 bytes per
+//! chunk is. The readings `before-promotion` and `halving` let it act. One node of 32 bytes per
 //! chunk touched, never evicted.
 
 use pcstream_trace::{Event, Tables};
-use rustc_hash::FxHashMap;
 
+use crate::chunk_index::ChunkIndex;
 use crate::error::{SchemeError, check};
 use crate::level::{LevelRule, Levels, LogBase};
 use crate::registry::SchemeParams;
@@ -168,8 +168,8 @@ impl MqParams {
 const NIL: u32 = u32::MAX;
 
 struct Chunk {
-    count: u64,
     last: u64,
+    count: u32,
     expires: u64,
     before: u32,
     after: u32,
@@ -187,12 +187,12 @@ pub struct AutoStreamMq {
     params: MqParams,
     levels: Levels,
     streams: u8,
-    index: FxHashMap<u64, u32>,
+    index: ChunkIndex,
     chunks: Vec<Chunk>,
     queues: Vec<Queue>,
     /// The chunk whose access interval is everyone's time to live; NIL before the first access.
     hottest: u32,
-    hottest_count: u64,
+    hottest_count: u32,
     /// Last access interval of the hottest chunk, in clock units.
     expiry: u64,
     accesses: u64,
@@ -212,7 +212,7 @@ impl AutoStreamMq {
             levels: Levels::new(params.level, queues, scheme, "autostream_mq.level")?,
             params,
             streams,
-            index: FxHashMap::default(),
+            index: ChunkIndex::default(),
             chunks: Vec::new(),
             queues: vec![Queue { head: NIL, tail: NIL }; usize::from(queues)],
             hottest: NIL,
@@ -234,17 +234,15 @@ impl AutoStreamMq {
             MqClock::Accesses => self.accesses,
             MqClock::Pages => now,
         };
-        let next = self.chunks.len() as u32;
-        let slot = *self.index.entry(chunk).or_insert(next);
-        let known = slot != next;
+        let slot = self.index.place(chunk) as u32;
+        let known = (slot as usize) < self.chunks.len();
         if !known {
-            assert!(next != NIL, "fewer than 2^32 chunks");
             self.chunks.push(Chunk { count: 0, last: 0, expires: 0, before: NIL, after: NIL, queue: 0 });
         }
         let old_queue = self.chunks[slot as usize].queue;
 
         let c = &mut self.chunks[slot as usize];
-        c.count += 1;
+        c.count = c.count.saturating_add(1);
         let count = c.count;
         if count > self.hottest_count {
             self.hottest = slot;
@@ -253,7 +251,7 @@ impl AutoStreamMq {
         }
         c.last = clock;
         c.expires = clock.saturating_add(self.expiry);
-        let level = self.levels.of(count as f64);
+        let level = self.levels.of(f64::from(count));
         if !known {
             self.append(slot, level);
         } else if level != old_queue || self.params.requeue == MqRequeue::EveryAccess {
@@ -372,7 +370,7 @@ impl Scheme for AutoStreamMq {
             ("chunks", self.chunks.len() as u64),
             ("demotions", self.demotions),
             ("expiry", self.expiry),
-            ("hottest_count", self.hottest_count),
+            ("hottest_count", u64::from(self.hottest_count)),
         ]
     }
 }
@@ -499,7 +497,7 @@ mod tests {
                 placements(&mut scheme, &write(l, 1));
             }
             let slot = scheme.queues[1].head;
-            assert_eq!(scheme.index[&head], slot, "{requeue:?}");
+            assert_eq!(scheme.index.place(head), slot as usize, "{requeue:?}");
         }
     }
 

@@ -11,13 +11,13 @@
 //! [`SfrParams::readings`] lists whole readings to sweep over.
 //!
 //! Known weaknesses: blind to append-only and write-once data. "The previous write" is the
-//! device's, so that two interleaved sequential writers hide each other. One entry of 24 bytes per
+//! device's, so that two interleaved sequential writers hide each other. One entry of 16 bytes per
 //! chunk touched, never evicted.
 
 use pcstream_trace::{Event, Tables};
-use rustc_hash::FxHashMap;
 
 use crate::autostream_mq::{for_each_chunk, push_run};
+use crate::chunk_index::ChunkIndex;
 use crate::error::{SchemeError, check};
 use crate::level::{LevelRule, Levels, LogBase};
 use crate::registry::SchemeParams;
@@ -169,7 +169,8 @@ pub struct AutoStreamSfr {
     params: SfrParams,
     levels: Levels,
     streams: u8,
-    chunks: FxHashMap<u64, Chunk>,
+    index: ChunkIndex,
+    chunks: Vec<Chunk>,
     /// Where the previous write ended; none before the first.
     previous_end: Option<u64>,
     previous_level: u8,
@@ -197,7 +198,8 @@ impl AutoStreamSfr {
             params,
             levels,
             streams,
-            chunks: FxHashMap::default(),
+            index: ChunkIndex::default(),
+            chunks: Vec::new(),
             previous_end: None,
             previous_level: 0,
             sequential_pages: 0,
@@ -211,8 +213,11 @@ impl AutoStreamSfr {
     /// Counts one access and returns the chunk's level.
     fn access(&mut self, chunk: u64, clock: u64, period: u64) -> u8 {
         let SfrParams { order, arithmetic, read, .. } = self.params;
-        let fresh = Chunk { count: 0.0, last: clock };
-        let c = self.chunks.entry(chunk).or_insert(fresh);
+        let place = self.index.place(chunk);
+        if place == self.chunks.len() {
+            self.chunks.push(Chunk { count: 0.0, last: clock });
+        }
+        let c = &mut self.chunks[place];
         let before = c.count;
         let elapsed = clock.saturating_sub(c.last);
         let decayed = |count: f64| match arithmetic {
@@ -383,7 +388,7 @@ mod tests {
             placements(&mut scheme, &event);
         }
         // 1, 2, 2 / 2 + 1
-        assert_eq!(scheme.chunks[&5].count, 2.0);
+        assert_eq!(scheme.chunks[0].count, 2.0);
     }
 
     #[test]

@@ -11,6 +11,7 @@
 pub mod autostream_mq;
 pub mod autostream_sfr;
 pub mod baseline;
+mod chunk_index;
 pub mod error;
 pub mod fstream;
 pub mod future;

@@ -25,7 +25,9 @@
 //! follow 1.4 TiB in chunks of 1 MiB, or 5.8 GiB page by page.
 //!
 //! Everything is O(1) per chunk touched, a chunk's pairs being at most [`MAX_PAIRS`]. A discard of
-//! more chunks than are live visits the live ones instead.
+//! more chunks than are live visits the live ones instead. The order of reference is the order of
+//! the chunks' times (one write touches chunks in order of address), so it is sorted out once, when
+//! memory first runs out, and kept as a list only from then on: most runs never pay for it.
 
 use pcstream_trace::Event;
 
@@ -35,6 +37,9 @@ use crate::error::{SchemeError, check};
 pub const MAX_PAIRS: usize = 8;
 
 const NIL: u32 = u32::MAX;
+
+/// The writer of a node that is not in use.
+const FREE: Writer = Writer(u32::MAX);
 
 /// When a write ends the lifetimes in a chunk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -153,6 +158,8 @@ pub struct LiveTable {
     buckets: Vec<u32>,
     live: usize,
     live_pairs: usize,
+    /// Whether `older` and `newer` are kept.
+    ordered: bool,
     oldest: u32,
     newest: u32,
     max_bytes: u64,
@@ -174,6 +181,7 @@ impl LiveTable {
             buckets: vec![NIL; 64],
             live: 0,
             live_pairs: 0,
+            ordered: false,
             oldest: NIL,
             newest: NIL,
             max_bytes: params.max_bytes,
@@ -234,16 +242,13 @@ impl LiveTable {
         let end = event.lba.0.saturating_add(u64::from(event.pages));
         let chunks = (end - event.lba.0).div_ceil(self.chunk_pages);
         if chunks > self.live as u64 {
-            // In the order of reference, like everything that depends on order.
-            let (mut at, mut doomed) = (self.oldest, Vec::new());
-            while at != NIL {
-                let node = self.nodes[at as usize];
-                let begin = node.chunk.saturating_mul(self.chunk_pages);
-                if begin < end && event.lba.0 < begin.saturating_add(self.chunk_pages) {
-                    doomed.push(at);
-                }
-                at = node.newer;
-            }
+            let doomed: Vec<u32> = self
+                .live_nodes()
+                .filter(|&at| {
+                    let begin = self.nodes[at as usize].chunk.saturating_mul(self.chunk_pages);
+                    begin < end && event.lba.0 < begin.saturating_add(self.chunk_pages)
+                })
+                .collect();
             for at in doomed {
                 let begin = self.nodes[at as usize].chunk * self.chunk_pages;
                 let first = event.lba.0.max(begin) - begin;
@@ -310,6 +315,12 @@ impl LiveTable {
             self.free(more);
             more = next;
         }
+    }
+
+    /// Every node in use, in order of place.
+    fn live_nodes(&self) -> impl Iterator<Item = u32> {
+        let nodes = self.nodes.iter().enumerate();
+        nodes.filter(|(_, n)| n.writer != FREE).map(|(at, _)| at as u32)
     }
 
     fn free(&mut self, pair: u32) {
@@ -414,17 +425,31 @@ impl LiveTable {
         }
         self.buckets[bucket] = at;
         self.live += 1;
-        self.link_newest(at);
+        if self.ordered {
+            self.link_newest(at);
+        }
     }
 
     /// Evicts until `bytes` more fit.
     fn make_room(&mut self, bytes: u64) {
         while self.live > 0 && self.bytes() + bytes > self.max_bytes {
+            if !self.ordered {
+                self.order();
+            }
             let oldest = self.oldest;
             self.evictions += 1;
             self.clear(oldest);
             self.remove(oldest);
         }
+    }
+
+    /// Links all nodes in the order in which they were last referenced.
+    #[cold]
+    fn order(&mut self) {
+        let mut nodes: Vec<u32> = self.live_nodes().collect();
+        nodes.sort_unstable_by_key(|&at| (self.nodes[at as usize].time, self.nodes[at as usize].chunk));
+        self.ordered = true;
+        nodes.into_iter().for_each(|at| self.link_newest(at));
     }
 
     /// Removes a chunk whose older pairs are gone.
@@ -440,24 +465,26 @@ impl LiveTable {
             }
             self.nodes[before as usize].chained = chained;
         }
-        self.unlink(at);
-        self.nodes[at as usize].chained = std::mem::replace(&mut self.free_node, at);
+        if self.ordered {
+            self.unlink(at);
+        }
+        let node = &mut self.nodes[at as usize];
+        node.chained = std::mem::replace(&mut self.free_node, at);
+        node.writer = FREE;
         self.live -= 1;
     }
 
     fn grow(&mut self) {
         self.buckets = vec![NIL; self.buckets.len() * 2];
-        let mut at = self.oldest;
-        while at != NIL {
+        for at in self.live_nodes().collect::<Vec<_>>() {
             let bucket = self.bucket(self.nodes[at as usize].chunk);
             self.nodes[at as usize].chained = std::mem::replace(&mut self.buckets[bucket], at);
-            at = self.nodes[at as usize].newer;
         }
     }
 
     #[inline]
     fn reference(&mut self, at: u32) {
-        if at != self.newest {
+        if self.ordered && at != self.newest {
             self.unlink(at);
             self.link_newest(at);
         }
@@ -736,8 +763,8 @@ mod tests {
             for s in &steps {
                 if s.discard { t.discard(s.lba, s.pages); } else { t.write(s.lba, s.pages, s.writer.map(Writer)); }
                 prop_assert!(t.table.bytes() <= 600);
-                let (mut at, mut live, mut pairs) = (t.table.oldest, 0, 0);
-                while at != NIL {
+                let (mut live, mut pairs) = (0, 0);
+                for at in t.table.live_nodes() {
                     let node = t.table.nodes[at as usize];
                     prop_assert_eq!(t.table.find(node.chunk), Some(at));
                     let mut more = node.more;
@@ -746,9 +773,18 @@ mod tests {
                         more = t.table.pairs[more as usize].next;
                     }
                     live += 1;
-                    at = node.newer;
                 }
                 prop_assert_eq!((live, pairs), (t.table.live, t.table.live_pairs));
+                if t.table.ordered {
+                    let mut listed = Vec::new();
+                    let mut at = t.table.oldest;
+                    while at != NIL {
+                        listed.push((t.table.nodes[at as usize].time, t.table.nodes[at as usize].chunk));
+                        at = t.table.nodes[at as usize].newer;
+                    }
+                    prop_assert_eq!(listed.len(), live);
+                    prop_assert!(listed.windows(2).all(|w| w[0] < w[1]), "the order of reference is that of time");
+                }
             }
         }
     }
