@@ -26,6 +26,8 @@ pub struct Counters {
     pub discarded_unmapped_pages: u64,
     /// Pages that GC copied out of superblocks shared by all streams (`GcDestination::Shared`).
     pub shared_gc_pages: u64,
+    /// Pages that named a stream which was not open, and so went to S0.
+    pub unopened_stream_pages: u64,
     /// Victims taken by the greedy rule because the policy had, as often in a row as there are
     /// superblocks, picked victims without any invalid page. 0 for every sensible policy.
     pub rescues: u64,
@@ -55,6 +57,18 @@ impl Counters {
         if self.host_pages == 0 { 1.0 } else { self.flash_pages() as f64 / self.host_pages as f64 }
     }
 
+    /// Why the WAF is 1, if it is: something to tell a user who expected GC.
+    pub fn why_waf_is_one(&self) -> Option<&'static str> {
+        match self {
+            _ if self.gc_pages > 0 => None,
+            _ if self.host_pages == 0 => Some("nothing was written"),
+            _ if self.erases == 0 => {
+                Some("free superblocks never ran out: write more, or prefill more of the device")
+            }
+            _ => Some("every victim was empty: data that was written together died together"),
+        }
+    }
+
     /// Bucket of a victim with `valid` of `capacity` pages valid.
     pub fn validity_bucket(valid: u32, capacity: u32) -> usize {
         let last = (Counters::VALIDITY_BUCKETS - 1) as u64;
@@ -69,6 +83,7 @@ impl Counters {
         self.discarded_pages += other.discarded_pages;
         self.discarded_unmapped_pages += other.discarded_unmapped_pages;
         self.shared_gc_pages += other.shared_gc_pages;
+        self.unopened_stream_pages += other.unopened_stream_pages;
         self.rescues += other.rescues;
         for (mine, theirs) in self.streams.iter_mut().zip(&other.streams) {
             mine.host_pages += theirs.host_pages;
@@ -83,6 +98,16 @@ impl Counters {
 #[cfg(test)]
 mod tests {
     use super::Counters;
+
+    #[test]
+    fn a_waf_of_one_is_explained() {
+        let of =
+            |host_pages, erases, gc_pages| Counters { host_pages, erases, gc_pages, ..Counters::default() };
+        assert!(of(0, 0, 0).why_waf_is_one().unwrap().contains("nothing"));
+        assert!(of(9, 0, 0).why_waf_is_one().unwrap().contains("never ran out"));
+        assert!(of(9, 1, 0).why_waf_is_one().unwrap().contains("empty"));
+        assert_eq!(of(9, 1, 1).why_waf_is_one(), None);
+    }
 
     #[test]
     fn validity_buckets_are_closed_above() {

@@ -56,6 +56,8 @@ pub struct Ssd {
     /// Frontier that filled each superblock last.
     pub(crate) owners: Vec<u16>,
     pub(crate) frontiers: Vec<Frontier>,
+    /// Which external streams are open.
+    open_streams: Vec<bool>,
     /// In the order of their erasure.
     pub(crate) free: VecDeque<u32>,
     selector: Selector,
@@ -101,6 +103,9 @@ pub enum IoError {
         /// Streams of the device, S0 included.
         streams: u8,
     },
+    /// S0 is always open.
+    #[error("S0 is the default stream and cannot be closed")]
+    DefaultStream,
 }
 
 impl Ssd {
@@ -120,6 +125,7 @@ impl Ssd {
             table,
             owners: vec![0; n as usize + 1],
             frontiers: vec![Frontier::default(); geometry.open_superblocks() as usize],
+            open_streams: vec![true; streams],
             free: (1..=n).collect(),
             selector,
             now_pages: 0,
@@ -199,12 +205,44 @@ impl Ssd {
         observer: &mut O,
     ) -> Result<(), IoError> {
         self.check_range(first, u64::from(pages))?;
-        let streams = self.geometry.streams();
-        if stream.0 >= streams {
-            return Err(IoError::NoSuchStream { stream, streams });
+        self.check_stream(stream)?;
+        let mut stream = stream;
+        if !self.open_streams[usize::from(stream.0)] {
+            stream = StreamId::DEFAULT;
+            self.counters.unopened_stream_pages += u64::from(pages);
         }
         self.program_host(first.0 as u32, pages, stream, observer);
         Ok(())
+    }
+
+    /// Opens a stream; all are open at first. A stream that was closed goes on in the superblock that it
+    /// had open.
+    pub fn open_stream(&mut self, stream: StreamId) -> Result<(), IoError> {
+        self.check_stream(stream)?;
+        self.open_streams[usize::from(stream.0)] = true;
+        Ok(())
+    }
+
+    /// Closes a stream: what names it from now on goes to S0, as data without a stream does, and is
+    /// counted. (NVMe lets a controller open a stream by itself when it is named; this one does not.) Its
+    /// superblock stays with it, and its data keep their GC destination.
+    pub fn close_stream(&mut self, stream: StreamId) -> Result<(), IoError> {
+        self.check_stream(stream)?;
+        if stream == StreamId::DEFAULT {
+            return Err(IoError::DefaultStream);
+        }
+        self.open_streams[usize::from(stream.0)] = false;
+        Ok(())
+    }
+
+    /// The streams that are open, S0 first.
+    pub fn open_streams(&self) -> impl Iterator<Item = StreamId> + '_ {
+        (0..self.geometry.streams()).map(StreamId).filter(|s| self.open_streams[usize::from(s.0)])
+    }
+
+    fn check_stream(&self, stream: StreamId) -> Result<(), IoError> {
+        let streams = self.geometry.streams();
+        if stream.0 < streams { Ok(()) } else { Err(IoError::NoSuchStream { stream, streams }) }
     }
 
     /// Discards pages (TRIM, deallocate, write zeroes). Pages that hold no data are counted apart.

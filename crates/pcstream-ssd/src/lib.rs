@@ -17,6 +17,8 @@
 
 pub mod analytic;
 pub mod counters;
+pub mod endurance;
+pub mod fdp;
 pub mod ftl;
 pub mod geometry;
 pub mod ids;
@@ -28,6 +30,7 @@ pub mod profile;
 #[cfg(any(test, feature = "reference"))]
 pub mod reference;
 pub mod settings;
+pub mod steady_state;
 pub mod timing;
 mod verify;
 pub mod victim;

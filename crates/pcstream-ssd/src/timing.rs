@@ -87,6 +87,22 @@ impl Default for TimingSettings {
     }
 }
 
+impl TimingSettings {
+    /// Bytes of write buffer that an open stream needs to use all dies: one unit for each.
+    pub fn buffer_bytes_per_stream(&self) -> u64 {
+        let dies = u64::from(self.channels) * u64::from(self.dies_per_channel);
+        dies * u64::from(self.pages_per_program) * crate::ids::PAGE_BYTES
+    }
+
+    /// How many streams a device can afford whose capacitors save `budget_bytes` of write buffer at a power
+    /// loss, with superblocks open at once as `frontiers_per_stream` says (2 with internal streams). FAST'19
+    /// names this budget, and fast memory, as what limits streams.
+    pub fn affordable_streams(&self, budget_bytes: u64, frontiers_per_stream: u64) -> u64 {
+        let per_stream = self.buffer_bytes_per_stream().saturating_mul(frontiers_per_stream);
+        budget_bytes.checked_div(per_stream).unwrap_or(0)
+    }
+}
+
 /// Timing settings that make no device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TimingError {

@@ -148,3 +148,67 @@ fn the_same_seed_and_writes_give_the_same_counters() {
     };
     assert_eq!(run(), run());
 }
+
+#[test]
+fn a_closed_stream_writes_to_the_default_stream() {
+    let mut ssd = Ssd::new(&settings(3, GcDestination::Internal)).unwrap();
+    ssd.write(LogicalPage(0), 4, StreamId(2)).unwrap();
+    ssd.close_stream(StreamId(2)).unwrap();
+    assert_eq!(ssd.open_streams().collect::<Vec<_>>(), [StreamId(0), StreamId(1)]);
+    ssd.write(LogicalPage(4), 4, StreamId(2)).unwrap();
+    ssd.write(LogicalPage(8), 4, StreamId(0)).unwrap();
+    assert_eq!(ssd.locate(LogicalPage(4)).unwrap().0, ssd.locate(LogicalPage(8)).unwrap().0);
+    assert_eq!(ssd.counters().unopened_stream_pages, 4);
+    assert_eq!((ssd.counters().streams[0].host_pages, ssd.counters().streams[2].host_pages), (8, 4));
+    ssd.open_stream(StreamId(2)).unwrap();
+    ssd.write(LogicalPage(12), 4, StreamId(2)).unwrap();
+    assert_eq!(ssd.locate(LogicalPage(12)).unwrap().0, ssd.locate(LogicalPage(0)).unwrap().0);
+    assert_eq!(ssd.close_stream(StreamId(0)), Err(IoError::DefaultStream));
+    assert!(matches!(ssd.close_stream(StreamId(3)), Err(IoError::NoSuchStream { .. })));
+    assert!(matches!(ssd.open_stream(StreamId(3)), Err(IoError::NoSuchStream { .. })));
+    ssd.verify().unwrap();
+}
+
+#[test]
+fn the_fdp_view_shows_the_same_device() {
+    use pcstream_ssd::fdp::Isolation;
+    for isolation in [Isolation::Initial, Isolation::Persistent] {
+        let mut ssd = Ssd::new(&settings(3, isolation.gc_destination())).unwrap();
+        ssd.prefill(LogicalPage(0), 80 * 64).unwrap();
+        ssd.start_counting();
+        let mut random = Lcg(7);
+        for _ in 0..30_000 {
+            ssd.write(LogicalPage(random.below(80 * 64)), 1, StreamId(random.below(2) as u8)).unwrap();
+        }
+        let (fdp, counters) = (ssd.fdp_statistics(), ssd.counters());
+        assert_eq!(fdp.host_bytes_written, (80 * 64 + 30_000) * 4096);
+        assert!(counters.gc_pages > 0);
+        assert_eq!(fdp.media_bytes_written, fdp.host_bytes_written + counters.gc_pages * 4096);
+        assert_eq!(fdp.media_bytes_erased, counters.erases * 64 * 4096);
+        let handles: Vec<_> = ssd.handles().collect();
+        assert_eq!(handles.len(), 3);
+        assert!(handles.iter().all(|h| h.isolation == Some(isolation)));
+        assert_eq!(
+            (handles[2].reclaim_unit, handles[2].available_pages),
+            (None, 0),
+            "handle 2 was never written"
+        );
+    }
+}
+
+#[test]
+fn greedy_wear_wears_no_less_evenly_than_greedy() {
+    let wear = |victim| {
+        let mut ssd = Ssd::new(&DeviceSettings { victim, ..settings(1, GcDestination::Own) }).unwrap();
+        ssd.prefill(LogicalPage(0), 80 * 64).unwrap();
+        let mut random = Lcg(7);
+        for _ in 0..500_000 {
+            let span = if random.below(10) < 8 { 16 * 64 } else { 80 * 64 };
+            ssd.write(LogicalPage(random.below(span)), 1, StreamId(0)).unwrap();
+        }
+        ssd.wear()
+    };
+    let (plain, aware) = (wear(VictimPolicy::Greedy), wear(VictimPolicy::GreedyWear));
+    println!("{plain:?} {aware:?}");
+    assert!(aware.deviation <= plain.deviation, "{aware:?} against {plain:?}");
+}

@@ -248,3 +248,11 @@ fn nonsense_is_refused() {
     let device = Ssd::new(&settings(8, 10, 20)).unwrap();
     assert!(matches!(TimedSsd::new(device, &timing(1, 1, 1, 1), none), Err(TimingError::Zero { .. })));
 }
+
+#[test]
+fn a_power_loss_budget_limits_streams() {
+    let timing = timing(8, 4, 8, 64);
+    assert_eq!(timing.buffer_bytes_per_stream(), 32 * 8 * 4096);
+    assert_eq!(timing.affordable_streams(9 << 20, 1), 9);
+    assert_eq!(timing.affordable_streams(9 << 20, 2), 4);
+}

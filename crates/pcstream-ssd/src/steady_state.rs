@@ -1,0 +1,172 @@
+//! Where a measurement may begin: a detector of the steady state of the WAF, and how sure the WAF after it is.
+//!
+//! The rule follows SNIA's Solid State Storage Performance Test Specification (steady state over a window of
+//! five rounds): the measured value of no round differs from another by more than 20 % of the average
+//! (range), and the best line through the five changes by no more than 10 % of the average over the window
+//! (slope). The value here is the WAF of a round, and a round is a number of host pages that the caller
+//! chooses; as many pages as the device has is a good choice, since a round must be long against the life of
+//! a page to be worth anything.
+//!
+//! The confidence interval takes rounds as independent (batch means): it is too narrow when rounds are short.
+
+/// Rounds in the window.
+const WINDOW: usize = 5;
+/// Largest range of the window, relative to its average.
+const RANGE: f64 = 0.20;
+/// Largest change of the best line over the window, relative to the average.
+const SLOPE: f64 = 0.10;
+
+/// WAF by rounds of host writes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SteadyState {
+    wafs: Vec<f64>,
+    last: (u64, u64),
+}
+
+/// The steady part of a run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Steady {
+    /// First round of the first window that is steady; the measurement begins with it.
+    pub first_round: usize,
+    /// Rounds from there to the end.
+    pub rounds: usize,
+    /// Average WAF of these rounds.
+    pub waf: f64,
+    /// Half the width of its 95 % confidence interval (Student's t over rounds).
+    pub half_width: f64,
+}
+
+impl SteadyState {
+    /// No rounds yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Ends a round: what the counters say now. A round without host writes is ignored.
+    pub fn end_round(&mut self, host_pages: u64, gc_pages: u64) {
+        let (host, gc) = (host_pages - self.last.0, gc_pages - self.last.1);
+        if host > 0 {
+            self.wafs.push(1.0 + gc as f64 / host as f64);
+            self.last = (host_pages, gc_pages);
+        }
+    }
+
+    /// WAF of each round.
+    pub fn wafs(&self) -> &[f64] {
+        &self.wafs
+    }
+
+    /// The steady part; `None` while no window is steady: the run was too short, or the workload changes.
+    pub fn detect(&self) -> Option<Steady> {
+        let first_round = self.wafs.windows(WINDOW).position(is_steady)?;
+        let steady = &self.wafs[first_round..];
+        let (n, waf) = (steady.len(), mean(steady));
+        let variance = steady.iter().map(|w| (w - waf).powi(2)).sum::<f64>() / (n - 1) as f64;
+        let half_width = student_t_975(n - 1) * (variance / n as f64).sqrt();
+        Some(Steady { first_round, rounds: n, waf, half_width })
+    }
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+fn is_steady(window: &[f64]) -> bool {
+    let average = mean(window);
+    let (low, high) = window.iter().fold((f64::MAX, f64::MIN), |(l, h), &w| (l.min(w), h.max(w)));
+    let middle = (window.len() - 1) as f64 / 2.0;
+    let (mut covariance, mut variance) = (0.0, 0.0);
+    for (round, waf) in window.iter().enumerate() {
+        let x = round as f64 - middle;
+        covariance += x * (waf - average);
+        variance += x * x;
+    }
+    let change = covariance / variance * (window.len() - 1) as f64;
+    high - low <= RANGE * average && change.abs() <= SLOPE * average
+}
+
+/// 97.5 % point of Student's t, from the table; the normal one beyond 30 degrees of freedom is 2 % low at most.
+fn student_t_975(degrees: usize) -> f64 {
+    const TABLE: [f64; 30] = [
+        12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145,
+        2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048,
+        2.045, 2.042,
+    ];
+    TABLE.get(degrees.wrapping_sub(1)).copied().unwrap_or(2.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analytic;
+    use crate::settings::{DeviceSettings, GcDestination, Spare};
+    use crate::{LogicalPage, Ssd, StreamId};
+
+    fn of(wafs: &[f64]) -> Option<Steady> {
+        let mut state = SteadyState::new();
+        let (mut host, mut gc) = (0, 0);
+        for waf in wafs {
+            host += 1_000_000;
+            gc += ((waf - 1.0) * 1e6).round() as u64;
+            state.end_round(host, gc);
+        }
+        state.detect()
+    }
+
+    #[test]
+    fn a_rise_is_not_steady_and_what_follows_is() {
+        assert_eq!(of(&[2.0, 2.0, 2.0, 2.0]), None, "four rounds are too few");
+        assert_eq!(of(&[1.0, 1.2, 1.4, 1.6, 1.8, 2.0, 2.2]), None);
+        let steady = of(&[1.0, 1.5, 2.0, 3.0, 3.0, 3.1, 2.9, 3.0, 3.0]).unwrap();
+        assert_eq!((steady.first_round, steady.rounds), (3, 6));
+        assert!((steady.waf - 3.0).abs() < 1e-9);
+        // Deviations 0, 0, .1, -.1, 0, 0: s = sqrt(.02/5), times 2.571 / sqrt(6).
+        assert!((steady.half_width - 2.571 * (0.004f64 / 6.0).sqrt()).abs() < 1e-6);
+    }
+
+    #[test]
+    fn a_slope_within_the_range_is_not_steady() {
+        assert_eq!(of(&[2.0, 2.06, 2.12, 2.18, 2.24]), None);
+        assert!(of(&[2.0, 2.01, 2.02, 2.03, 2.04]).is_some());
+        assert_eq!(of(&[2.0, 2.5, 2.0, 2.5, 2.0]), None, "range");
+    }
+
+    #[test]
+    fn rounds_without_writes_do_not_count() {
+        let mut state = SteadyState::new();
+        state.end_round(0, 0);
+        state.end_round(10, 5);
+        state.end_round(10, 5);
+        assert_eq!(state.wafs(), [1.5]);
+    }
+
+    /// The interval of a simulated device contains the closed form.
+    #[test]
+    fn the_interval_of_a_real_run_holds_the_closed_form() {
+        let settings = DeviceSettings {
+            logical_pages: 800 * 64,
+            spare: Spare::Superblocks(1001),
+            superblock_pages: 64,
+            streams: 1,
+            gc_destination: GcDestination::Own,
+            ..DeviceSettings::default()
+        };
+        let mut ssd = Ssd::new(&settings).unwrap();
+        ssd.prefill(LogicalPage(0), settings.logical_pages).unwrap();
+        let mut state = SteadyState::new();
+        let mut random = 1u64;
+        for i in 1..=20 * settings.logical_pages {
+            random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            let page = (u128::from(random) * u128::from(settings.logical_pages)) >> 64;
+            ssd.write(LogicalPage(page as u64), 1, StreamId(0)).unwrap();
+            if i % settings.logical_pages == 0 {
+                state.end_round(ssd.counters().host_pages, ssd.counters().gc_pages);
+            }
+        }
+        let steady = state.detect().expect("uniform traffic becomes steady");
+        assert!((1..6).contains(&steady.first_round), "{steady:?}");
+        let expected = analytic::greedy(1.25, 64);
+        assert!((steady.waf - expected).abs() < steady.half_width + 0.01, "{steady:?}, {expected}");
+        assert!(steady.half_width < 0.05, "{steady:?}");
+    }
+}
