@@ -175,7 +175,8 @@ fn meta_tells_how_to_repeat_it() {
 #[test]
 fn parameters_out_of_range_are_named() {
     let good = Common { pages: 1000, writes: 10, seed: 1 };
-    let cases: [(&str, Common, &[(&str, f64)], &str); 12] = [
+    type Case = (&'static str, Common, &'static [(&'static str, f64)], &'static str);
+    let cases: [Case; 12] = [
         ("uniform", Common { pages: 0, ..good }, &[], "--pages 0: expected 1 to"),
         ("uniform", Common { pages: u64::MAX, ..good }, &[], "--pages 18446744073709551615: expected"),
         ("uniform", Common { writes: u64::MAX, ..good }, &[], "--writes"),

@@ -48,8 +48,11 @@ pub struct Generator {
     pub about: &'static str,
     /// Its own parameters, besides those in `Common`.
     pub options: &'static [GeneratorOption],
-    make: fn(&Common, &[f64]) -> Result<Box<dyn Sampler>, GeneratorError>,
+    make: Make,
 }
+
+/// Checks a generator's own parameters, one value per option, and makes its sampler.
+type Make = fn(&Common, &[f64]) -> Result<Box<dyn Sampler>, GeneratorError>;
 
 /// A parameter of one generator.
 #[derive(Clone, Copy, Debug)]
