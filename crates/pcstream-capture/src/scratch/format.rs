@@ -111,12 +111,9 @@ pub(super) fn run_tool(
     if output.status.success() {
         return Ok(());
     }
-    let mut stderr = String::from_utf8_lossy(&output.stderr).trim().to_string();
-    if stderr.is_empty() {
-        stderr = String::from_utf8_lossy(&output.stdout).trim().to_string();
-    }
-    let cut = stderr.floor_char_boundary(STDERR_BYTES_MAX);
-    stderr.truncate(cut);
+    let said = if output.stderr.trim_ascii().is_empty() { &output.stdout } else { &output.stderr };
+    let said = said.trim_ascii();
+    let stderr = String::from_utf8_lossy(&said[..said.len().min(STDERR_BYTES_MAX)]).into_owned();
     Err(ScratchError::ToolFailed {
         command: format!("{} {}", path.display(), arguments.join(" ")),
         status: output.status.to_string(),
