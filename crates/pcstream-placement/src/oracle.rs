@@ -37,9 +37,9 @@ pub enum OracleForm {
     /// Remaining lifetime in superblocks.
     Fk,
     /// Equal-mass quantiles of the remaining lifetime.
+    #[default]
     Quantile,
     /// Windows of absolute death time.
-    #[default]
     Window,
 }
 
@@ -249,7 +249,8 @@ mod tests {
         let future = Arc::new(Future::from_events(&events()).expect("short"));
         assert_eq!(window_pages(&future, 5), 3);
         let facts = |superblock_pages| {
-            let params = OracleParams { superblock_pages, ..OracleParams::default() };
+            let params =
+                OracleParams { form: OracleForm::Window, superblock_pages, ..OracleParams::default() };
             Oracle::new("oracle", 5, params, future.clone()).expect("valid").facts()
         };
         assert_eq!(facts(1)[1], ("window_pages", 3));

@@ -95,7 +95,7 @@ static REGISTRY: &[SchemeInfo] = &[
     online("vstream-extension", "pcstream's mapper over file extensions (after vStream, HotStorage'18)", |n, p| PcStream::boxed(n, p, |q| q.key = KeySource::Extension)),
     online("vstream-file", "pcstream's mapper over files", |n, p| PcStream::boxed(n, p, |q| q.key = KeySource::File)),
     online("vstream-executable", "pcstream's mapper over executables", |n, p| PcStream::boxed(n, p, |q| q.key = KeySource::Executable)),
-    foreseeing("oracle", "knows the future: pages grouped by the window of time in which they die", |n, p| Oracle::boxed(n, p, p.oracle.form)),
+    foreseeing("oracle", "knows the future: the default form, oracle-quantile", |n, p| Oracle::boxed(n, p, p.oracle.form)),
     foreseeing("oracle-fk", "knows the future: remaining lifetime in superblocks (FK of SepBIT, FAST'22)", |n, p| Oracle::boxed(n, p, OracleForm::Fk)),
     foreseeing("oracle-quantile", "knows the future: equal-mass quantiles of the remaining lifetime", |n, p| Oracle::boxed(n, p, OracleForm::Quantile)),
     foreseeing("oracle-window", "knows the future: windows of absolute death time (after NoDaP, FAST'26)", |n, p| Oracle::boxed(n, p, OracleForm::Window)),
