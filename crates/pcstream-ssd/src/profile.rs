@@ -70,6 +70,9 @@ impl Profile {
     /// The same device with another number of logical pages, and superblocks that are the same share of
     /// it: what makes WAF are ratios. The spare becomes a spare factor; a superblock stays a whole
     /// number of units of the timing model. Very small sizes end with superblocks of one unit.
+    ///
+    /// Made for WAF. Times of the scaled device are not those of the whole one: the dies stay as many, so an erase
+    /// serves fewer pages, and superblocks smaller than a stripe over all dies use only some of them.
     pub fn scaled_to(&self, logical_pages: u64) -> Profile {
         let mut scaled = self.clone();
         let ratio = logical_pages as f64 / self.device.logical_pages as f64;

@@ -32,8 +32,6 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use rustc_hash::FxHashMap;
-
 use crate::ftl::{IoError, Ssd};
 use crate::geometry::Geometry;
 use crate::ids::{LogicalPage, StreamId, SuperblockId};
@@ -361,7 +359,15 @@ impl Channel {
         while self.busy.front().is_some_and(|&(_, end)| end < now) {
             self.busy.pop_front();
         }
-        let mut at = self.busy.partition_point(|&(_, end)| end <= ready);
+        // Mostly near the end, since dies are about equally busy.
+        let mut at = self.busy.len();
+        while at > 0 && self.busy[at - 1].1 > ready {
+            at -= 1;
+            if self.busy.len() - at > 16 {
+                at = self.busy.partition_point(|&(_, end)| end <= ready);
+                break;
+            }
+        }
         let mut start = ready;
         while let Some(&(next, end)) = self.busy.get(at) {
             if start + duration <= next {
@@ -398,7 +404,8 @@ struct Model {
     channels: Vec<Channel>,
     /// When each unit was or will be programmed.
     programmed_at: Vec<u64>,
-    begun: FxHashMap<usize, Begun>,
+    /// Begun units by index: about one per open superblock, the newest last.
+    begun: Vec<(usize, Begun)>,
     free_slots: u32,
     last_slot_at: u64,
     /// Programs that will free slots: when, and how many.
@@ -459,7 +466,7 @@ impl Model {
             die_free: vec![0; dies as usize],
             channels: vec![Channel::default(); channels as usize],
             programmed_at: vec![0; geometry.superblocks() as usize * units_per_superblock as usize],
-            begun: FxHashMap::default(),
+            begun: Vec::new(),
             free_slots: buffer_pages,
             last_slot_at: 0,
             releases: BinaryHeap::new(),
@@ -509,7 +516,8 @@ impl Model {
 
     fn host_read(&mut self, superblock: SuperblockId, offset: u32, ready: u64) -> u64 {
         let unit = self.unit(superblock.0, offset);
-        if self.programmed_at[unit.index] > ready || self.begun.contains_key(&unit.index) {
+        if self.programmed_at[unit.index] > ready || self.begun.iter().any(|&(index, _)| index == unit.index)
+        {
             return ready;
         }
         let (end, busy) = self.read_page(unit.die, ready);
@@ -549,14 +557,18 @@ impl Model {
         if self.settings.pages_per_program == 1 {
             return Some(one);
         }
-        let begun = self.begun.entry(unit.index).or_default();
+        let Some(at) = self.begun.iter().rposition(|&(index, _)| index == unit.index) else {
+            self.begun.push((unit.index, one));
+            return None;
+        };
+        let begun = &mut self.begun[at].1;
         begun.pages += 1;
         begun.host_pages += one.host_pages;
         begun.ready = begun.ready.max(ready);
         if begun.pages < self.settings.pages_per_program {
             return None;
         }
-        self.begun.remove(&unit.index)
+        Some(self.begun.swap_remove(at).1)
     }
 
     fn program_host_page(&mut self, superblock: u32, offset: u32) {
