@@ -49,6 +49,7 @@ fn measure(gib: u64) {
             let page = ((u128::from(state) * u128::from(u)) >> 64) as u64;
             ssd.prefetch(LogicalPage(page));
             let now = std::mem::replace(&mut next[i % AHEAD], page);
+            ssd.prefetch_superblock(LogicalPage(next[(i + AHEAD / 2) % AHEAD]));
             ssd.write(LogicalPage(now), 1, StreamId::DEFAULT).expect("in range");
         }
     };

@@ -273,6 +273,16 @@ impl Ssd {
         memory::prefetch(&self.map, page.0 as usize);
     }
 
+    /// The second step of `prefetch`, for devices whose superblocks do not fit into the cache either (about
+    /// 100,000 and more): asks for the state of the superblock that a page will leave. To be called for a
+    /// page some writes after `prefetch`, when its map entry has arrived.
+    #[inline(always)]
+    pub fn prefetch_superblock(&self, page: LogicalPage) {
+        if let Some(&entry) = self.map.get(page.0 as usize) {
+            self.table.prefetch(entry >> self.offset_bits);
+        }
+    }
+
     pub(crate) fn check_range(&self, first: LogicalPage, pages: u64) -> Result<(), IoError> {
         let logical_pages = self.geometry.logical_pages();
         match first.0.checked_add(pages) {

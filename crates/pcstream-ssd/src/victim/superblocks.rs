@@ -116,4 +116,10 @@ impl Superblocks {
         self.nodes[previous as usize].next = next;
         self.nodes[next as usize].previous = previous;
     }
+
+    /// Asks for the cache line of `superblock`.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, superblock: u32) {
+        crate::memory::prefetch(&self.nodes, superblock as usize);
+    }
 }
