@@ -1175,6 +1175,6 @@ int BPF_PROG(on_bio, struct bio *bio)
 	if (w->bytes)
 		emit(w);
 	if (w->left)
-		count(LOST_PAGES_OF_BIO, w->left);
+		count(LOST_LONG_REQUESTS, 1);
 	return 0;
 }

@@ -112,7 +112,7 @@ enum counter {
 	LOST_IO_RECORDS,      /* requests that did not fit the ring buffer */
 	LOST_TABLE_RECORDS,   /* contexts, modules or files that did not fit the ring buffer; sent again later */
 	LOST_CONTEXTS,	      /* contexts beyond the kernel-side table */
-	LOST_PAGES_OF_BIO,    /* bytes of requests longer than the walk */
+	LOST_LONG_REQUESTS,   /* requests longer than the walk, whose end is missing */
 	LOST_TASK_STORAGE,    /* captures without memory for the task's cache */
 	LOST_PENDING,	      /* pages whose capture was postponed and never made */
 	COUNTER_FIRST_STATISTIC,

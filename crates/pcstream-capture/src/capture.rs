@@ -20,6 +20,7 @@ use pcstream_trace::{Batch, Context, PAGE_BYTES};
 use thiserror::Error;
 
 use crate::command::{self, Traced};
+use crate::doctor;
 use crate::extents::DeviceNumber;
 use crate::join::{JoinCounts, Joiner};
 use crate::layout::{Layout, LayoutError, PageRange};
@@ -114,6 +115,17 @@ pub trait Observer {
 /// Why a capture failed.
 #[derive(Debug, Error)]
 pub enum CaptureError {
+    /// The process may not do what a capture takes.
+    #[error("capturing needs root: this process is without {}. Run it with sudo; simulate, contexts and generate \
+             need no privileges", missing.join(", "))]
+    Privileges {
+        /// Capabilities, and what for.
+        missing: Vec<&'static str>,
+    },
+    /// The kernel has no type information.
+    #[error("the kernel has no type information (no {BTF}): use one built with CONFIG_DEBUG_INFO_BTF=y, as Debian's \
+             and Ubuntu's are")]
+    NoBtf,
     /// No command was given.
     #[error("no command to trace: give one after `--`")]
     NoCommand,
@@ -147,6 +159,8 @@ pub enum CaptureError {
     Observer(Box<dyn Error + Send + Sync>),
 }
 
+const BTF: &str = "/sys/kernel/btf/vmlinux";
+
 /// Events handed over at once, at most about this many.
 const BATCH_EVENTS: usize = 16384;
 /// Time between looks at the command.
@@ -167,6 +181,13 @@ pub fn capture(
     if !name.to_string_lossy().contains("{}") {
         command::find(name).map_err(cannot_start)?;
     }
+    let missing = doctor::missing_capabilities();
+    if !missing.is_empty() {
+        return Err(CaptureError::Privileges { missing });
+    }
+    if !Path::new(BTF).exists() {
+        return Err(CaptureError::NoBtf);
+    }
     let mut memory = SessionMemory::uninit();
     let mut session = Session::open(&options.session, &mut memory)?;
     let mut place = Place::make(&options.target)?;
@@ -183,10 +204,12 @@ pub fn capture(
 
     let traced = Traced::start(&options.command, &place.directory).map_err(cannot_start)?;
     let (status, interrupted) = run.follow(traced, interrupts)?;
+    let full = place.full_note(status);
     sync(&place.directory)?;
     run.collect()?;
     let contexts = run.join.borrow_mut().joiner.resolve_symbols();
-    let notes = place.vacate()?;
+    let mut notes = place.vacate()?;
+    notes.extend(full);
     run.collect()?;
     let counts = run.join.borrow().joiner.counts();
     drop(run);
@@ -251,6 +274,14 @@ impl Place {
             device_pages: self.bytes / PAGE_BYTES,
             prefilled: layout.allocated().to_vec(),
         }
+    }
+
+    /// Why a command on a scratch file system may have failed.
+    fn full_note(&self, status: ExitStatus) -> Option<String> {
+        self.scratch.as_ref().filter(|_| !status.success())?;
+        let space = rustix::fs::statvfs(&self.directory).ok()?;
+        let full = space.f_bavail * 100 < space.f_blocks;
+        full.then(|| "the scratch file system is full: give it more room with --size, or fill it less with --fill".into())
     }
 
     /// Ends what the command left running on a scratch file system, and unmounts it.
@@ -395,7 +426,7 @@ fn losses(session: &Session<'_>, counts: &JoinCounts) -> BTreeMap<String, u64> {
         ("ring_buffer_requests", of(Counter::LOST_IO_RECORDS)),
         ("ring_buffer_names", of(Counter::LOST_TABLE_RECORDS)),
         ("context_table", of(Counter::LOST_CONTEXTS)),
-        ("long_request_bytes", of(Counter::LOST_PAGES_OF_BIO)),
+        ("long_requests", of(Counter::LOST_LONG_REQUESTS)),
         ("task_storage", of(Counter::LOST_TASK_STORAGE)),
         ("postponed_captures", of(Counter::LOST_PENDING)),
         ("missed_events", session.missed()),

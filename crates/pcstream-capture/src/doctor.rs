@@ -79,8 +79,7 @@ const CAPABILITIES: [(u32, &str); 3] =
     [(21, "CAP_SYS_ADMIN (mount, devices)"), (38, "CAP_PERFMON (tracing)"), (39, "CAP_BPF (load programs)")];
 
 fn privileges() -> Check {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let missing = missing_capabilities(&status);
+    let missing = missing_capabilities();
     if missing.is_empty() {
         return Check::good("privileges", "all needed capabilities");
     }
@@ -92,7 +91,12 @@ fn privileges() -> Check {
     )
 }
 
-fn missing_capabilities(status: &str) -> Vec<&'static str> {
+/// Capabilities that a capture takes and this process does not have, with what they are for.
+pub fn missing_capabilities() -> Vec<&'static str> {
+    missing_from(&std::fs::read_to_string("/proc/self/status").unwrap_or_default())
+}
+
+fn missing_from(status: &str) -> Vec<&'static str> {
     let effective = status
         .lines()
         .find_map(|line| line.strip_prefix("CapEff:"))
@@ -245,10 +249,10 @@ mod tests {
 
     #[test]
     fn capabilities_are_read_from_the_effective_set() {
-        assert_eq!(missing_capabilities("CapEff:\t000001ffffffffff\n"), Vec::<&str>::new());
-        assert_eq!(missing_capabilities("CapEff:\t0000000000000000\n").len(), 3);
-        assert_eq!(missing_capabilities("CapEff:\t000000c000000000\n"), ["CAP_SYS_ADMIN (mount, devices)"]);
-        assert_eq!(missing_capabilities("").len(), 3);
+        assert_eq!(missing_from("CapEff:\t000001ffffffffff\n"), Vec::<&str>::new());
+        assert_eq!(missing_from("CapEff:\t0000000000000000\n").len(), 3);
+        assert_eq!(missing_from("CapEff:\t000000c000000000\n"), ["CAP_SYS_ADMIN (mount, devices)"]);
+        assert_eq!(missing_from("").len(), 3);
     }
 
     #[test]

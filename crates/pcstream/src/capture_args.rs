@@ -61,7 +61,13 @@ pub struct RecordArgs {
 #[command(group(ArgGroup::new("place").args(["on", "image"])))]
 pub struct CaptureArgs {
     /// File system of the scratch device
-    #[arg(long, value_name = "TYPE", default_value = "ext4", conflicts_with = "on", help_heading = "Capture")]
+    #[arg(
+        long,
+        value_name = "TYPE",
+        default_value = "ext4",
+        conflicts_with = "on",
+        help_heading = "Capture"
+    )]
     pub fs: ScratchFs,
     /// Size of the scratch device
     #[arg(long, value_name = "BYTES", default_value = "8G", value_parser = values::size, conflicts_with = "on", help_heading = "Capture")]

@@ -43,14 +43,16 @@ pub struct Plan {
 impl Plan {
     /// Every scheme on every device of `args`.
     pub fn new(args: &SimulationArgs, meta: &Meta) -> Result<Plan, Failure> {
-        let devices = device::settings(&args.device, device_pages(meta)?).map_err(Failure::wrong_arguments)?;
+        let devices =
+            device::settings(&args.device, device_pages(meta)?).map_err(Failure::wrong_arguments)?;
         let params = scheme_params(&args.scheme_options)?;
         let lane = |scheme: &&'static str, device: &DeviceSettings| LaneSpec {
             scheme: (*scheme).to_owned(),
             params: params.clone(),
             device: device.clone(),
         };
-        let lanes = args.scheme.0.iter().flat_map(|scheme| devices.iter().map(move |device| lane(scheme, device)));
+        let lanes =
+            args.scheme.0.iter().flat_map(|scheme| devices.iter().map(move |device| lane(scheme, device)));
         let prefill = device::prefill(args.device.prefill, meta);
         Ok(Plan { lanes: lanes.collect(), prefill, seed: args.device.seed })
     }
@@ -157,7 +159,11 @@ pub fn present(simulation: &Simulation, json: Option<JsonSink>, top: usize) -> R
 }
 
 /// Runs a trace through a plan; the second value says why reading ended early, if it did.
-pub fn replay_trace(plan: &mut Plan, reader: &TraceReader, ui: Ui) -> Result<(Replay, Option<String>), Failure> {
+pub fn replay_trace(
+    plan: &mut Plan,
+    reader: &TraceReader,
+    ui: Ui,
+) -> Result<(Replay, Option<String>), Failure> {
     let events = reader.meta().totals.events;
     if plan.needs_future() {
         let bar = ui.progress("looking ahead", "events", events);

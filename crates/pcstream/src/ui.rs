@@ -47,7 +47,8 @@ impl Ui {
             return ProgressBar::hidden();
         }
         let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr_with_hz(5));
-        let template = format!("{{msg:12}} {{wide_bar}} {{human_pos}}/{{human_len}} {unit}  {{per_sec}}  {{eta}} left");
+        let template =
+            format!("{{msg:12}} {{wide_bar}} {{human_pos}}/{{human_len}} {unit}  {{per_sec}}  {{eta}} left");
         bar.set_style(ProgressStyle::with_template(&template).expect("the template is legal"));
         bar.with_message(what)
     }

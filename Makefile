@@ -1,0 +1,40 @@
+# Two commands do everything on a fresh Debian or Ubuntu machine:
+#   make demo   RocksDB under capture, and what each scheme would make of its writes (root)
+#   make test   all tests; those that need root run if you are, and are counted as ignored otherwise
+# Neither needs anything but this checkout: what is missing is installed first.
+
+CARGO_BUILD = cargo build --locked --release --features capture
+PCSTREAM = target/release/pcstream
+
+.PHONY: demo test build lint bench install help
+help:
+	@sed -n 's/^# \{0,1\}//p' Makefile | head -4
+	@echo '  make build | lint | bench | install (PREFIX=/usr/local)'
+
+build:
+	scripts/setup build
+	$(CARGO_BUILD)
+
+demo:
+	scripts/setup demo
+	$(CARGO_BUILD)
+	scripts/demo $(PCSTREAM)
+
+test:
+	scripts/setup test
+	PCSTREAM_PYTHON=$(CURDIR)/target/venv/bin/python PCSTREAM_REQUIRE_PYTHON=1 \
+	    cargo test --locked --workspace --features pcstream/capture
+
+lint:
+	cargo fmt --all --check
+	cargo clippy --locked --workspace --all-targets --features pcstream/capture -- -D warnings
+
+bench:
+	cargo bench --locked
+
+PREFIX ?= /usr/local
+install: build
+	install -D -m 755 $(PCSTREAM) $(DESTDIR)$(PREFIX)/bin/pcstream
+	install -d $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+	$(PCSTREAM) man --output $(DESTDIR)$(PREFIX)/share/man/man1
+	$(PCSTREAM) completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/pcstream

@@ -1,0 +1,525 @@
+//! Captures on the real kernel: real programs, both file systems, every way to write.
+//!
+//! What a capture says is held against what the programs did: against FIEMAP for the pages of files,
+//! against file names for who wrote what, against a second run for signatures.
+
+mod common;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::error::Error;
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{Seek, SeekFrom, Write};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::atomic::AtomicUsize;
+
+use pcstream_capture::capture::{self, CaptureError, CaptureOptions, Finished, Observer, Progress, Started, Target};
+use pcstream_capture::extents;
+use pcstream_capture::scratch::{FsKind, Image, ScratchOptions};
+use pcstream_capture::session::SessionOptions;
+use pcstream_trace::{Batch, Context, Event, Kind, Op, Signature, Tables};
+
+/// First argument that turns this program into the writer of known files.
+const WRITER: &str = "--write-known-files";
+/// Share of written data bytes that must carry a context.
+const COVERAGE: f64 = 0.99;
+/// Share of bytes whose signatures must be the same in a second run.
+const STABLE: f64 = 0.95;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().collect();
+    if let [_, flag, report] = &arguments[..]
+        && flag == WRITER
+    {
+        write_known_files(Path::new(report)).expect("the writer works");
+        return ExitCode::SUCCESS;
+    }
+    let mut tests = Vec::new();
+    for fs in FsKind::ALL {
+        let needs = [fs_need(fs), common::zram, bpf];
+        for workload in WORKLOADS {
+            let needs: Vec<_> = needs.into_iter().chain([workload.needs]).collect();
+            tests.push(common::test(format!("capture_{fs}_{}_is_covered", workload.name), &needs, move || {
+                covered(fs, workload);
+            }));
+        }
+        tests.push(common::test(format!("capture_{fs}_pages_equal_fiemap"), &needs, move || pages_equal_fiemap(fs)));
+        tests.push(common::test(format!("capture_{fs}_kinds_are_told_apart"), &needs, move || kinds(fs)));
+    }
+    let needs = |tool| [common::ext4 as common::Need, common::zram, bpf, tool];
+    tests.push(common::test("capture_rocksdb_contexts_name_its_activities", &needs(db_bench), rocksdb_contexts));
+    tests.push(common::test("capture_sqlite_journal_and_database_differ", &needs(sqlite), sqlite_contexts));
+    tests.push(common::test("capture_gcc_stages_differ", &needs(gcc), gcc_contexts));
+    tests.push(common::test("capture_lazy_mappings_are_covered_too", &needs(gcc), lazy_mappings));
+    tests.push(common::test("capture_existing_directory", &[common::ext4, common::zram, bpf], existing_directory));
+    tests.push(common::test("capture_command_that_cannot_start", &[common::zram, bpf], cannot_start));
+    tests.push(common::test("capture_leftover_process_is_ended", &[common::zram, bpf], leftover));
+    tests.push(common::test("capture_reports_failure_and_signal", &[common::zram, bpf], failing_commands));
+    common::run(tests)
+}
+
+fn fs_need(fs: FsKind) -> common::Need {
+    match fs {
+        FsKind::Ext4 => common::ext4,
+        FsKind::Xfs => common::xfs,
+    }
+}
+
+/// A kernel that the capture program runs on.
+fn bpf() -> Option<String> {
+    let checks = pcstream_capture::doctor::examine();
+    let missing = checks.iter().find(|check| check.verdict == pcstream_capture::doctor::Verdict::Missing)?;
+    Some(format!("{}: {}", missing.name, missing.found))
+}
+
+fn db_bench() -> Option<String> {
+    program("db_bench", "rocksdb-tools")
+}
+fn sqlite() -> Option<String> {
+    program("sqlite3", "sqlite3")
+}
+fn fio() -> Option<String> {
+    program("fio", "fio")
+}
+fn gcc() -> Option<String> {
+    program("gcc", "gcc")
+}
+fn nothing() -> Option<String> {
+    None
+}
+
+fn program(name: &str, package: &str) -> Option<String> {
+    pcstream_capture::command::find(name.as_ref()).is_err().then(|| format!("{name} (apt install {package})"))
+}
+
+/// A program whose writes must all be attributed.
+#[derive(Clone, Copy)]
+struct Workload {
+    name: &'static str,
+    needs: common::Need,
+    /// For `sh -c`, in the mount point.
+    script: &'static str,
+    /// It writes at least this much data.
+    least_pages: u64,
+}
+
+const DB_BENCH: &str = "db_bench --benchmarks=fillrandom,overwrite --num=100000 --value_size=400 --db={}/db \
+    --write_buffer_size=2097152 --target_file_size_base=1048576 --compression_type=none --seed=1 \
+    --max_background_jobs=2 >/dev/null 2>&1";
+const SQLITE: &str = "(echo 'create table t(a integer primary key, b text);'; for i in $(seq 1000); do \
+    echo 'insert into t(b) values(hex(randomblob(200)));'; done) | sqlite3 test.db";
+const GCC: &str = "mkdir src && cd src && export TMPDIR=. && for i in $(seq 50); do \
+    echo \"#include <stdio.h>\nint f$i(int x) { printf(\\\"%d\\\", x); return x * $i; }\" > f$i.c; done && \
+    for i in $(seq 50); do gcc -O1 -g -c f$i.c || exit 1; done && ld -r -o all *.o";
+
+const WORKLOADS: [Workload; 7] = [
+    Workload { name: "rocksdb", needs: db_bench, script: DB_BENCH, least_pages: 10_000 },
+    Workload { name: "sqlite", needs: sqlite, script: SQLITE, least_pages: 1_000 },
+    Workload {
+        name: "dd_direct",
+        needs: nothing,
+        script: "dd if=/dev/zero of=file bs=256k count=100 oflag=direct 2>/dev/null",
+        least_pages: 6_400,
+    },
+    Workload {
+        name: "mmap",
+        needs: fio,
+        script: "fio --name=m --ioengine=mmap --rw=randwrite --bs=4k --size=32m --filename=m --end_fsync=1 >/dev/null",
+        least_pages: 8_000,
+    },
+    Workload {
+        name: "io_uring_buffered",
+        needs: fio,
+        script: "fio --name=b --ioengine=io_uring --rw=randwrite --bs=4k --size=32m --iodepth=16 --filename=b \
+                 --end_fsync=1 >/dev/null",
+        least_pages: 8_000,
+    },
+    Workload {
+        name: "io_uring_direct",
+        needs: fio,
+        script: "fio --name=d --ioengine=io_uring --direct=1 --rw=randwrite --bs=4k --size=32m --iodepth=16 \
+                 --filename=d >/dev/null",
+        least_pages: 8_000,
+    },
+    Workload { name: "gcc", needs: gcc, script: GCC, least_pages: 100 },
+];
+
+/// Everything a capture yields.
+#[derive(Default)]
+struct Recording {
+    tables: Tables,
+    events: Vec<Event>,
+    started: Option<Started>,
+    finished: Option<Finished>,
+}
+
+impl Observer for Recording {
+    fn started(&mut self, started: &Started) -> Result<(), Box<dyn Error + Send + Sync>> {
+        self.started = Some(started.clone());
+        Ok(())
+    }
+
+    fn batch(&mut self, batch: Batch) -> Result<(), Box<dyn Error + Send + Sync>> {
+        self.tables.absorb(&batch);
+        self.events.extend(batch.events);
+        Ok(())
+    }
+
+    fn progress(&mut self, _: &Progress) {}
+}
+
+impl Recording {
+    fn finished(&self) -> &Finished {
+        self.finished.as_ref().expect("the capture finished")
+    }
+
+    fn data_writes(&self) -> impl Iterator<Item = &Event> {
+        self.events.iter().filter(|event| event.op == Op::Write && event.kind == Kind::Data)
+    }
+
+    /// The context of an event with the names of its functions.
+    fn context(&self, event: &Event) -> Option<&Context> {
+        self.finished().contexts.get((event.context.0 as usize).checked_sub(1)?)
+    }
+
+    fn path(&self, event: &Event) -> &str {
+        self.tables.file(event.file).map_or("", |file| &file.path)
+    }
+
+    /// Pages written by context, for files that `wanted` accepts.
+    fn writers_of(&self, wanted: impl Fn(&str) -> bool) -> BTreeMap<u32, u64> {
+        let mut pages = BTreeMap::new();
+        for event in self.data_writes().filter(|event| wanted(self.path(event))) {
+            *pages.entry(event.context.0).or_default() += u64::from(event.pages);
+        }
+        pages
+    }
+
+    fn pages_by_signature(&self) -> BTreeMap<Signature, u64> {
+        let mut pages = BTreeMap::new();
+        for event in self.data_writes() {
+            let signature = self.context(event).map_or(Signature(0), |context| context.signature);
+            *pages.entry(signature).or_default() += u64::from(event.pages);
+        }
+        pages
+    }
+}
+
+fn scratch(fs: FsKind) -> ScratchOptions {
+    ScratchOptions { fs, size_bytes: 1 << 30, fill: 0.2, image: Image::Zram, ..ScratchOptions::default() }
+}
+
+fn try_record(command: Vec<OsString>, target: Target, session: SessionOptions) -> Result<Recording, CaptureError> {
+    let mut recording = Recording::default();
+    let options = CaptureOptions { command, target, session };
+    let finished = capture::capture(&options, &AtomicUsize::new(0), &mut recording)?;
+    recording.finished = Some(finished);
+    Ok(recording)
+}
+
+fn shell(script: &str) -> Vec<OsString> {
+    ["sh", "-c", script].map(OsString::from).to_vec()
+}
+
+fn record(fs: FsKind, script: &str) -> Recording {
+    let recording =
+        try_record(shell(script), Target::Scratch(scratch(fs)), SessionOptions::default()).expect("the capture works");
+    assert!(recording.finished().status.success(), "{script}: {}", recording.finished().status);
+    assert_complete(&recording);
+    recording
+}
+
+fn assert_complete(recording: &Recording) {
+    let finished = recording.finished();
+    assert_eq!(finished.lost(), 0, "{:?}", finished.losses);
+    assert!(recording.events.is_sorted_by_key(|event| event.time_ns));
+    let pages = recording.started.as_ref().expect("it started").device_pages;
+    assert!(recording.events.iter().all(|event| event.lba.0 + u64::from(event.pages) <= pages));
+}
+
+fn assert_covered(recording: &Recording, least_pages: u64) {
+    let counts = recording.finished().counts;
+    let coverage = counts.covered_pages as f64 / counts.data_pages as f64;
+    eprintln!(
+        "    {:.3} % of {} data pages, {} contexts, {:?}",
+        100.0 * coverage,
+        counts.data_pages,
+        recording.finished().contexts.len(),
+        recording.finished().statistics
+    );
+    assert!(counts.data_pages >= least_pages, "only {} data pages", counts.data_pages);
+    assert!(coverage >= COVERAGE, "coverage {coverage}");
+}
+
+fn covered(fs: FsKind, workload: Workload) {
+    assert_covered(&record(fs, workload.script), workload.least_pages);
+}
+
+fn lazy_mappings() {
+    let session = SessionOptions { lazy_mappings: true, ..SessionOptions::default() };
+    let lazy = try_record(shell(GCC), Target::Scratch(scratch(FsKind::Ext4)), session).expect("the capture works");
+    assert_covered(&lazy, 100);
+    // The same call paths, whichever way the mappings were found.
+    assert_stable(&record(FsKind::Ext4, GCC), &lazy);
+}
+
+/// At least `STABLE` of the bytes of `first` come from signatures that `second` has too.
+fn assert_stable(first: &Recording, second: &Recording) {
+    let (first, second) = (first.pages_by_signature(), second.pages_by_signature());
+    let common: u64 = first.iter().filter(|(signature, _)| second.contains_key(signature)).map(|(_, pages)| pages).sum();
+    let share = common as f64 / first.values().sum::<u64>() as f64;
+    eprintln!("    {:.2} % of the pages have signatures of both runs", 100.0 * share);
+    assert!(share >= STABLE, "only {share} of the pages");
+}
+
+fn dominant(writers: &BTreeMap<u32, u64>) -> u32 {
+    *writers.iter().max_by_key(|(_, pages)| **pages).expect("somebody wrote").0
+}
+
+/// Names of the functions on the call path of a context.
+fn functions(recording: &Recording, context: u32) -> Vec<&str> {
+    recording.finished().contexts[context as usize - 1].frames.iter().map(|frame| frame.symbol.as_str()).collect()
+}
+
+fn has_function(recording: &Recording, context: u32, name: &str) -> bool {
+    functions(recording, context).iter().any(|function| function.contains(name))
+}
+
+/// WAL, flush and compaction have contexts of their own, named after RocksDB's functions.
+fn rocksdb_contexts() {
+    let first = record(FsKind::Ext4, DB_BENCH);
+    let wal = first.writers_of(|path| path.ends_with(".log"));
+    let tables = first.writers_of(|path| path.ends_with(".sst"));
+    let by = |name: &str| -> BTreeMap<u32, u64> {
+        tables.iter().filter(|(id, _)| has_function(&first, **id, name)).map(|(id, pages)| (*id, *pages)).collect()
+    };
+    let (flush, compaction) = (by("rocksdb::BuildTable"), by("rocksdb::CompactionJob"));
+    for (name, writers) in [("WAL", &wal), ("flush", &flush), ("compaction", &compaction)] {
+        let heaviest = dominant(writers);
+        eprintln!("    {name}: {} pages, {:?}", writers[&heaviest], functions(&first, heaviest));
+    }
+    assert!(has_function(&first, dominant(&wal), "rocksdb::"), "{:?}", functions(&first, dominant(&wal)));
+    let sets = [&wal, &flush, &compaction].map(|writers| writers.keys().copied().collect::<BTreeSet<_>>());
+    assert!(sets[0].is_disjoint(&sets[1]) && sets[0].is_disjoint(&sets[2]) && sets[1].is_disjoint(&sets[2]));
+    let told: u64 = flush.values().chain(compaction.values()).sum();
+    let all: u64 = tables.values().sum();
+    assert!(told as f64 >= 0.95 * all as f64, "only {told} of {all} table pages are flush or compaction");
+    assert_stable(&first, &record(FsKind::Ext4, DB_BENCH));
+}
+
+fn sqlite_contexts() {
+    let first = record(FsKind::Ext4, SQLITE);
+    let journal = first.writers_of(|path| path.ends_with("-journal"));
+    let database = first.writers_of(|path| path.ends_with(".db"));
+    assert_ne!(dominant(&journal), dominant(&database));
+    let both = |of: &BTreeMap<u32, u64>, other: &BTreeMap<u32, u64>| -> u64 {
+        of.iter().filter(|(id, _)| other.contains_key(id)).map(|(_, pages)| pages).sum()
+    };
+    assert_eq!(both(&journal, &database), 0, "contexts write journal and database");
+    assert_stable(&first, &record(FsKind::Ext4, SQLITE));
+}
+
+fn gcc_contexts() {
+    let first = record(FsKind::Ext4, GCC);
+    let written_by = |suffix: &str| -> BTreeSet<String> {
+        let ids = first.writers_of(|path| path.ends_with(suffix) && !path.contains(".pcstream"));
+        let name = |id: u32| first.finished().contexts[id as usize - 1].executable.clone();
+        ids.keys().map(|id| name(*id)).collect()
+    };
+    let only = |suffix: &str, program: &str| {
+        let programs = written_by(suffix);
+        assert!(!programs.is_empty(), "nobody wrote *{suffix}");
+        assert!(programs.iter().all(|path| path.ends_with(program)), "*{suffix} written by {programs:?}");
+    };
+    only(".s", "/cc1");
+    only(".o", "-as");
+    only("/all", "-ld.bfd");
+    let contexts = [".s", ".o", "/all"].map(|suffix| first.writers_of(|path| path.ends_with(suffix)));
+    for (a, b) in [(0, 1), (0, 2), (1, 2)] {
+        assert!(contexts[a].keys().all(|id| !contexts[b].contains_key(id)), "stages share contexts");
+    }
+    assert_stable(&first, &record(FsKind::Ext4, GCC));
+}
+
+/// Every page that was written and synced is in the trace under its file, no other page is, and what
+/// was unlinked is discarded.
+fn pages_equal_fiemap(fs: FsKind) {
+    let report = tempfile::NamedTempFile::new().expect("a temporary file");
+    let own = std::env::current_exe().expect("this program has a path");
+    let command = vec![own.into_os_string(), WRITER.into(), report.path().as_os_str().to_owned()];
+    let recording =
+        try_record(command, Target::Scratch(scratch(fs)), SessionOptions::default()).expect("the capture works");
+    assert!(recording.finished().status.success());
+    assert_complete(&recording);
+    let mut written: BTreeMap<String, BTreeSet<(u64, u64)>> = BTreeMap::new();
+    for event in recording.data_writes() {
+        let pages = (0..u64::from(event.pages)).map(|page| (event.lba.0 + page, event.file_page + page));
+        written.entry(recording.path(event).to_owned()).or_default().extend(pages);
+    }
+    let text = fs::read_to_string(report.path()).expect("the writer reported");
+    let mut expected: BTreeMap<String, BTreeSet<(u64, u64)>> = BTreeMap::new();
+    let mut deleted = BTreeSet::new();
+    for line in text.lines() {
+        let words: Vec<_> = line.split(' ').collect();
+        let [path, lba, logical, pages, fate] = words[..] else { panic!("report line {line:?}") };
+        let [lba, logical, pages] = [lba, logical, pages].map(|word| word.parse::<u64>().expect("a number"));
+        expected.entry(path.to_owned()).or_default().extend((0..pages).map(|page| (lba + page, logical + page)));
+        if fate == "deleted" {
+            deleted.extend(lba..lba + pages);
+        }
+    }
+    assert_eq!(written.keys().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>());
+    for (path, pages) in &expected {
+        eprintln!("    {path}: {} pages", pages.len());
+        assert_eq!(&written[path], pages, "{path}");
+    }
+    let mut alive: BTreeSet<u64> = BTreeSet::new();
+    let mut discarded: BTreeSet<u64> = BTreeSet::new();
+    for event in &recording.events {
+        let pages = event.lba.0..event.lba.0 + u64::from(event.pages);
+        match event.op {
+            Op::Write if event.kind == Kind::Data => alive.extend(pages),
+            Op::Discard => {
+                alive.retain(|page| !pages.contains(page));
+                discarded.extend(pages);
+            }
+            _ => {}
+        }
+    }
+    assert!(deleted.is_subset(&discarded), "{} pages not discarded", deleted.difference(&discarded).count());
+    let kept: BTreeSet<u64> = expected.values().flatten().map(|(lba, _)| *lba).filter(|lba| !deleted.contains(lba)).collect();
+    assert_eq!(alive, kept, "what is alive at the end is what was kept");
+}
+
+/// Writes files in every way, syncs, reports where they lie, and deletes half of them.
+fn write_known_files(report: &Path) -> Result<(), Box<dyn Error>> {
+    let block = vec![7u8; 1 << 20];
+    let mut sequential = File::create("sequential")?;
+    sequential.write_all(&block)?;
+    sequential.write_all(&block[..300_001])?;
+    let mut scattered = File::create("scattered")?;
+    for page in [0u64, 5, 9, 500, 5, 77] {
+        scattered.write_all_at(&block[..4096], page * 4096)?;
+        scattered.sync_data()?;
+    }
+    scattered.seek(SeekFrom::End(0))?;
+    scattered.write_all(b"a tail")?;
+    let mut overwritten = File::create("overwritten")?;
+    for _ in 0..3 {
+        overwritten.seek(SeekFrom::Start(0))?;
+        overwritten.write_all(&block[..128 << 10])?;
+        overwritten.sync_all()?;
+    }
+    let layout = std::alloc::Layout::from_size_align(64 << 10, 4096)?;
+    // SAFETY: the layout has a size; the memory is zeroed, used as bytes, and freed at exit.
+    let aligned = unsafe { std::slice::from_raw_parts(std::alloc::alloc_zeroed(layout), layout.size()) };
+    let direct = OpenOptions::new().write(true).create_new(true).custom_flags(libc::O_DIRECT).open("direct")?;
+    for piece in [0u64, 2, 3, 1] {
+        direct.write_all_at(aligned, piece * (64 << 10))?;
+    }
+    let mapped = OpenOptions::new().read(true).write(true).create_new(true).open("mapped")?;
+    mapped.set_len(256 << 10)?;
+    // SAFETY: a new mapping of a file of this length, used within it.
+    unsafe {
+        let at = rustix::mm::mmap(
+            std::ptr::null_mut(),
+            256 << 10,
+            rustix::mm::ProtFlags::READ | rustix::mm::ProtFlags::WRITE,
+            rustix::mm::MapFlags::SHARED,
+            &mapped,
+            0,
+        )?;
+        for page in [0, 3, 4, 60] {
+            at.cast::<u8>().add(page * 4096 + 11).write_volatile(1);
+        }
+    }
+    let small: Vec<String> = (0..40).map(|number| format!("small-{number}")).collect();
+    for name in &small {
+        fs::write(name, name)?;
+    }
+    rustix::fs::sync();
+
+    let mut names = ["sequential", "scattered", "overwritten", "direct", "mapped"].map(str::to_owned).to_vec();
+    names.extend(small);
+    let mut lines = String::new();
+    for (number, name) in names.iter().enumerate() {
+        let fate = if number % 2 == 0 { "deleted" } else { "kept" };
+        let map = extents::fiemap(&File::open(name)?)?;
+        assert!(map.skipped.is_empty(), "{name}: {:?}", map.skipped);
+        for extent in map.extents.into_iter().filter(|extent| !extent.unwritten) {
+            lines += &format!("/{name} {} {} {} {fate}\n", extent.physical_page, extent.logical_page, extent.pages);
+        }
+    }
+    fs::write(report, lines)?;
+    for name in names.iter().step_by(2) {
+        fs::remove_file(name)?;
+    }
+    rustix::fs::sync();
+    Ok(())
+}
+
+/// Metadata of every kind shows up when directories and files come and go.
+fn kinds(fs: FsKind) {
+    let recording = record(
+        fs,
+        "for d in $(seq 40); do mkdir d$d; for f in $(seq 30); do echo x > d$d/f$f; done; done; sync; rm -r d1 d2; sync",
+    );
+    let mut pages: BTreeMap<Kind, u64> = BTreeMap::new();
+    for event in recording.events.iter().filter(|event| event.op == Op::Write) {
+        *pages.entry(event.kind).or_default() += u64::from(event.pages);
+    }
+    eprintln!("    {pages:?}");
+    for kind in [Kind::Data, Kind::Journal, Kind::Inode, Kind::Directory, Kind::Bitmap] {
+        assert!(pages.contains_key(&kind), "no {kind:?} among {pages:?}");
+    }
+    assert_eq!(pages[&Kind::Data], 1200, "one page for each file");
+}
+
+/// `--on DIR`: a file system that was there before, seen from one of its directories.
+fn existing_directory() {
+    let place = pcstream_capture::scratch::Scratch::create(&scratch(FsKind::Ext4)).expect("a file system");
+    let dir = place.mount_point().join("inner");
+    fs::create_dir(&dir).expect("a directory");
+    let target = Target::Existing(dir);
+    let recording = try_record(shell("dd if=/dev/zero of=file bs=64k count=64 2>/dev/null"), target, SessionOptions::default())
+        .expect("the capture works");
+    assert_complete(&recording);
+    assert_covered(&recording, 1024);
+    assert!(recording.data_writes().all(|event| recording.path(event) == "/inner/file"));
+    assert!(place.mount_point().join("inner/file").exists(), "the file system is left as it is");
+    place.remove().expect("it can be removed");
+}
+
+fn cannot_start() {
+    for (command, part) in [("no-such-program-anywhere", "not found in PATH"), ("/etc/passwd", "not an executable")] {
+        let result = try_record(vec![command.into()], Target::Scratch(scratch(FsKind::Ext4)), SessionOptions::default());
+        let message = result.err().expect("it cannot start").to_string();
+        assert!(message.contains(command) && message.contains(part), "{message}");
+    }
+    assert!(leftovers().is_empty(), "{:?}", leftovers());
+}
+
+/// Mounts below the run directory.
+fn leftovers() -> Vec<String> {
+    let mounts = fs::read_to_string("/proc/self/mounts").expect("mounts can be read");
+    mounts.lines().filter(|line| line.contains("/run/pcstream/")).map(str::to_owned).collect()
+}
+
+fn leftover() {
+    let script = "(sleep 100; echo late > late) & echo now > now";
+    let recording = record(FsKind::Ext4, script);
+    assert!(recording.finished().notes.iter().any(|note| note.contains("left running")), "{:?}", recording.finished().notes);
+    assert!(leftovers().is_empty(), "{:?}", leftovers());
+}
+
+fn failing_commands() {
+    for (script, code, signal) in [("echo x > f; exit 7", Some(7), None), ("echo x > f; kill -9 $$", None, Some(9))] {
+        let recording = try_record(shell(script), Target::Scratch(scratch(FsKind::Ext4)), SessionOptions::default())
+            .expect("the capture works all the same");
+        let status = recording.finished().status;
+        assert_eq!((status.code(), std::os::unix::process::ExitStatusExt::signal(&status)), (code, signal));
+        assert_eq!(recording.data_writes().count(), 1, "what was written is there");
+    }
+}

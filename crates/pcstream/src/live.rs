@@ -1,0 +1,430 @@
+//! `run`, `record` and `doctor`: a program under capture, and what it takes.
+//!
+//! A capture feeds two consumers at once: the trace on disk and, for `run`, every scheme that does not
+//! look ahead. Schemes that do get the finished trace afterwards. Both ways lead through the same replay, so
+//! a live result equals that of the recorded trace.
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context as _, anyhow};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use pcstream_capture::capture::{self, CaptureError, CaptureOptions, Finished, Observer, Progress, Started, Target};
+use pcstream_capture::doctor::{self, Verdict};
+use pcstream_capture::scratch::{self, FsKind, RUN_ROOT, ScratchOptions};
+use pcstream_capture::session::{SessionOptions, UnwindChoice};
+use pcstream_replay::{LaneResult, Replay};
+use pcstream_report::{Simulation, human};
+use pcstream_trace::meta::{Exit, FileSystem};
+use pcstream_trace::{Batch, Extent, Meta, TraceReader, TraceWriter};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::args::SimulationArgs;
+use crate::capture_args::{CaptureArgs, DoctorArgs, Image, RecordArgs, RunArgs, ScratchFs, UnwindArg};
+use crate::failure::{Failure, Status};
+use crate::simulate::{self, Plan, TOP_CONTEXTS};
+use crate::ui::{self, JsonSink, Ui};
+
+/// How often a trace is made safe against a kill.
+const FLUSH: Duration = Duration::from_secs(2);
+
+/// `pcstream record`.
+pub fn record(args: RecordArgs, ui: Ui) -> Result<Status, Failure> {
+    let recorder = Recorder::new(&args.output, args.force, &args.capture, &args.command.words, ui);
+    let (recorder, finished) = capture_into(recorder, &args.capture, args.command.words, ui)?;
+    let meta = recorder.finish(&finished)?;
+    ui.remark(&format!(
+        "{}: {} written by {} contexts in {} events",
+        args.output.display(),
+        human::page_bytes(meta.totals.host_pages),
+        finished.contexts.len(),
+        human::count(meta.totals.events),
+    ));
+    outcome(&finished, ui)
+}
+
+/// `pcstream run`.
+pub fn run(args: RunArgs, ui: Ui) -> Result<Status, Failure> {
+    let RunArgs { capture, output, force, simulation, command } = args;
+    let json = simulation.output.json.as_deref().map(JsonSink::open).transpose()?;
+    let seed = simulation.device.seed;
+    // Without -o the trace is only needed until the report is printed.
+    let temporary = tempfile::Builder::new().prefix("pcstream-").tempdir().context("cannot make a directory for the trace")?;
+    let path = output.clone().unwrap_or_else(|| temporary.path().join("run.pctrace"));
+    let mut recorder = Recorder::new(&path, force, &capture, &command.words, ui);
+    recorder.simulation = Some(LiveSimulation::new(simulation));
+    let (mut recorder, finished) = capture_into(recorder, &capture, command.words, ui)?;
+    let live = recorder.simulation.take().expect("it was put there").finish()?;
+    recorder.finish(&finished)?;
+
+    let reader = TraceReader::open(&path).context("cannot read the trace just written")?;
+    let (replay, results) = live.with_lookahead(&reader, ui)?;
+    let shown = output.as_deref().unwrap_or(Path::new(""));
+    let mut simulation = Simulation::new(simulate::about(shown, &reader, None, seed), &replay);
+    simulation.results = results;
+    // The recorded tables have the names of functions, which a running capture does not know yet.
+    let tables = simulate::tables_of(&reader);
+    simulation.tables = &tables;
+    simulate::present(&simulation, json, TOP_CONTEXTS)?;
+    outcome(&finished, ui)
+}
+
+/// Says what the user should know about a capture, and what exit code that makes.
+fn outcome(finished: &Finished, ui: Ui) -> Result<Status, Failure> {
+    finished.notes.iter().for_each(|note| ui.remark(note));
+    let lost = finished.losses.iter().filter(|(_, count)| **count > 0);
+    let lost: Vec<_> = lost.map(|(name, count)| format!("{name} {count}")).collect();
+    if !lost.is_empty() {
+        ui.remark(&format!("the capture lost part of the writes' contexts or events: {}", lost.join(", ")));
+    }
+    if finished.interrupted {
+        return Err(anyhow!("interrupted; what was captured until then is reported").into());
+    }
+    if !finished.status.success() {
+        return Err(anyhow!("the traced command failed: {}", finished.status).into());
+    }
+    Ok(Status::with_losses(!lost.is_empty()))
+}
+
+/// Captures into a recorder. If nothing came of it, the trace begun is removed again.
+fn capture_into<'a>(
+    mut recorder: Recorder<'a>,
+    args: &CaptureArgs,
+    command: Vec<std::ffi::OsString>,
+    ui: Ui,
+) -> Result<(Recorder<'a>, Finished), Failure> {
+    let options = CaptureOptions { command, target: target(args), session: session(args) };
+    let stop = StopSignals::catch()?;
+    let result = capture::capture(&options, &stop.count, &mut recorder);
+    stop.release();
+    recorder.bar.finish_and_clear();
+    match result {
+        Ok(finished) => Ok((recorder, finished)),
+        Err(error) => {
+            if let Some(refused) = recorder.refused.take() {
+                return Err(refused);
+            }
+            if let Some(writer) = recorder.writer.take() {
+                if matches!(error, CaptureError::Command { .. }) {
+                    writer.abandon().context("cannot remove the trace begun")?;
+                } else {
+                    ui.remark(&format!("what was captured so far can be read: {}", recorder.path.display()));
+                }
+            }
+            Err(Failure::failed(error))
+        }
+    }
+}
+
+fn target(args: &CaptureArgs) -> Target {
+    match &args.on {
+        Some(dir) => Target::Existing(dir.clone()),
+        None => Target::Scratch(ScratchOptions {
+            fs: fs_kind(args.fs),
+            size_bytes: args.size,
+            fill: args.fill,
+            image: match &args.image {
+                Image::Zram => scratch::Image::Zram,
+                Image::Tmpfs => scratch::Image::Tmpfs,
+                Image::File(path) => scratch::Image::File(path.clone()),
+            },
+            ..ScratchOptions::default()
+        }),
+    }
+}
+
+fn fs_kind(fs: ScratchFs) -> FsKind {
+    match fs {
+        ScratchFs::Ext4 => FsKind::Ext4,
+        ScratchFs::Xfs => FsKind::Xfs,
+    }
+}
+
+fn session(args: &CaptureArgs) -> SessionOptions {
+    SessionOptions {
+        unwind: match args.unwind {
+            UnwindArg::Auto => UnwindChoice::Auto,
+            UnwindArg::Fp => UnwindChoice::FramePointer,
+            UnwindArg::Scan => UnwindChoice::Scan,
+        },
+        depth: args.depth.map(u32::from),
+        lazy_mappings: args.lazy_mappings,
+        ..SessionOptions::default()
+    }
+}
+
+/// Signals that ask to stop, counted while a command is captured and deadly again afterwards.
+struct StopSignals {
+    count: Arc<AtomicUsize>,
+    released: Arc<AtomicBool>,
+}
+
+impl StopSignals {
+    fn catch() -> anyhow::Result<StopSignals> {
+        let stop = StopSignals { count: Arc::default(), released: Arc::default() };
+        let (count, released) = (stop.count.clone(), stop.released.clone());
+        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot catch signals")?;
+        std::thread::spawn(move || {
+            for signal in signals.forever() {
+                if released.load(Ordering::Relaxed) {
+                    // Only fails for signals without a default action.
+                    let _ = signal_hook::low_level::emulate_default_handler(signal);
+                }
+                count.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        Ok(stop)
+    }
+
+    fn release(self) {
+        self.released.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Receives a capture: writes the trace, feeds the simulation, shows progress.
+struct Recorder<'a> {
+    path: PathBuf,
+    overwrite: bool,
+    args: &'a CaptureArgs,
+    command: Vec<String>,
+    writer: Option<TraceWriter>,
+    flushed: Instant,
+    simulation: Option<LiveSimulation>,
+    /// Why the simulation does not begin: it ends the capture, and keeps its exit code.
+    refused: Option<Failure>,
+    bar: ProgressBar,
+}
+
+impl<'a> Recorder<'a> {
+    fn new(path: &Path, overwrite: bool, args: &'a CaptureArgs, command: &[std::ffi::OsString], ui: Ui) -> Recorder<'a> {
+        Recorder {
+            path: path.to_owned(),
+            overwrite,
+            args,
+            command: command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+            writer: None,
+            flushed: Instant::now(),
+            simulation: None,
+            refused: None,
+            bar: capture_line(ui),
+        }
+    }
+
+    fn meta(&self, started: &Started) -> Meta {
+        let mut meta = Meta::new(&started.device.display().to_string(), started.device_pages);
+        meta.created_unix_s = SystemTime::now().duration_since(UNIX_EPOCH).ok().map(|since| since.as_secs());
+        meta.file_system =
+            Some(FileSystem { kind: started.fs.name().to_owned(), block_bytes: 4096, options: String::new() });
+        meta.kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").ok().map(|text| text.trim().to_owned());
+        meta.command.clone_from(&self.command);
+        meta.prefilled = started.prefilled.iter().map(|r| Extent { lba: r.start, pages: r.pages }).collect();
+        let args = self.args;
+        let place = match &args.on {
+            Some(dir) => vec![("on", dir.display().to_string().into())],
+            None => vec![
+                ("size_bytes", args.size.into()),
+                ("fill", args.fill.into()),
+                ("image", args.image.to_string().into()),
+            ],
+        };
+        let how = [
+            ("unwind", format!("{:?}", args.unwind).to_lowercase().into()),
+            ("depth", args.depth.map_or("default".into(), |depth| u32::from(depth).into())),
+        ];
+        meta.settings = place.into_iter().chain(how).map(|(key, value)| (key.to_owned(), value)).collect();
+        meta
+    }
+
+    /// Completes the trace. Returns what it says about itself.
+    fn finish(mut self, finished: &Finished) -> Result<Meta, Failure> {
+        let mut writer = self.writer.take().expect("the capture began");
+        let meta = writer.meta_mut();
+        meta.exit = Some(exit_of(finished.status));
+        meta.losses.clone_from(&finished.losses);
+        let statistics = finished.statistics.iter().map(|(name, count)| (name.clone(), (*count).into()));
+        meta.settings.insert("statistics".to_owned(), serde_json::Value::Object(statistics.collect()));
+        let summary = writer.finish(Some(&finished.contexts)).with_context(|| format!("-o {}", self.path.display()))?;
+        Ok(summary.meta)
+    }
+}
+
+fn exit_of(status: ExitStatus) -> Exit {
+    Exit { code: status.code(), signal: std::os::unix::process::ExitStatusExt::signal(&status) }
+}
+
+impl Observer for Recorder<'_> {
+    fn started(&mut self, started: &Started) -> Result<(), Box<dyn Error + Send + Sync>> {
+        let meta = self.meta(started);
+        if let Some(simulation) = &mut self.simulation
+            && let Err(refused) = simulation.start(&meta)
+        {
+            self.refused = Some(refused);
+            return Err("the simulation cannot begin".into());
+        }
+        self.writer = Some(TraceWriter::create(&self.path, meta, self.overwrite)?);
+        self.flushed = Instant::now();
+        Ok(())
+    }
+
+    fn batch(&mut self, batch: Batch) -> Result<(), Box<dyn Error + Send + Sync>> {
+        let writer = self.writer.as_mut().expect("the capture began");
+        writer.write_batch(&batch)?;
+        if self.flushed.elapsed() >= FLUSH {
+            writer.flush()?;
+            self.flushed = Instant::now();
+        }
+        if let Some(simulation) = &mut self.simulation {
+            simulation.feed(batch)?;
+        }
+        Ok(())
+    }
+
+    fn progress(&mut self, progress: &Progress) {
+        let lost = if progress.lost > 0 { format!(", {} events lost", human::count(progress.lost)) } else { String::new() };
+        self.bar.set_message(format!(
+            "{} written, {} contexts{lost}",
+            human::bytes(progress.written_bytes),
+            progress.contexts
+        ));
+        self.bar.tick();
+    }
+}
+
+/// The live line: silent unless stderr is a terminal.
+fn capture_line(ui: Ui) -> ProgressBar {
+    if !ui.is_interactive() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(5));
+    bar.set_style(ProgressStyle::with_template("capturing {elapsed_precise}  {msg}").expect("the template is legal"));
+    bar
+}
+
+/// Schemes that run while the program does, in a thread of their own.
+struct LiveSimulation {
+    args: SimulationArgs,
+    /// Every lane asked for.
+    plan: Option<Plan>,
+    sender: Option<Sender<Batch>>,
+    thread: Option<JoinHandle<anyhow::Result<Replay>>>,
+}
+
+/// What came of it, still without the schemes that look ahead.
+struct LiveResults {
+    plan: Plan,
+    replay: Option<Replay>,
+}
+
+impl LiveSimulation {
+    fn new(args: SimulationArgs) -> LiveSimulation {
+        LiveSimulation { args, plan: None, sender: None, thread: None }
+    }
+
+    fn start(&mut self, meta: &Meta) -> Result<(), Failure> {
+        let plan = Plan::new(&self.args, meta)?;
+        let online = plan.online();
+        self.plan = Some(plan);
+        // All of them, so that a device that cannot be is refused now and not after the capture.
+        let Some(online) = online else { return Ok(()) };
+        let mut replay = online.start()?;
+        let (sender, receiver) = channel::<Batch>();
+        self.sender = Some(sender);
+        self.thread = Some(std::thread::spawn(move || {
+            for batch in receiver {
+                replay.feed(&batch)?;
+            }
+            Ok(replay)
+        }));
+        Ok(())
+    }
+
+    fn feed(&mut self, batch: Batch) -> Result<(), Box<dyn Error + Send + Sync>> {
+        let Some(sender) = &self.sender else { return Ok(()) };
+        if sender.send(batch).is_ok() {
+            return Ok(());
+        }
+        // The thread has ended, so it knows why.
+        self.sender = None;
+        match self.thread.take().map(JoinHandle::join) {
+            Some(Ok(Err(error))) => Err(error.into()),
+            _ => Err("the simulation ended unexpectedly".into()),
+        }
+    }
+
+    fn finish(mut self) -> Result<LiveResults, Failure> {
+        self.sender = None;
+        let replay = match self.thread.take().map(JoinHandle::join) {
+            None => None,
+            Some(Ok(result)) => Some(result?),
+            Some(Err(panic)) => std::panic::resume_unwind(panic),
+        };
+        Ok(LiveResults { plan: self.plan.expect("the capture began"), replay })
+    }
+}
+
+impl LiveResults {
+    /// Runs the schemes that look ahead on the finished trace. Returns a replay, which knows the
+    /// contexts, and the results of all lanes in the order asked for.
+    fn with_lookahead(self, reader: &TraceReader, ui: Ui) -> Result<(Replay, Vec<LaneResult>), Failure> {
+        let live = self.replay.as_ref().map(Replay::results).unwrap_or_default();
+        let Some(mut ahead) = self.plan.lookahead() else {
+            return Ok((self.replay.expect("a plan has lanes"), live));
+        };
+        let (replayed, _) = simulate::replay_trace(&mut ahead, reader, ui)?;
+        let (mut live, mut late) = (live.into_iter(), replayed.results().into_iter());
+        let results = self.plan.lanes.iter().map(|lane| {
+            let from: &mut dyn Iterator<Item = LaneResult> = if Plan::looks_ahead(lane) { &mut late } else { &mut live };
+            from.next().expect("one result per lane")
+        });
+        let results = results.collect();
+        Ok((self.replay.unwrap_or(replayed), results))
+    }
+}
+
+/// `pcstream doctor`.
+pub fn doctor(args: DoctorArgs, ui: Ui) -> Result<Status, Failure> {
+    if args.clean {
+        return clean(ui);
+    }
+    let checks = doctor::examine();
+    let stale = scratch::find_stale(Path::new(RUN_ROOT)).unwrap_or_default();
+    let mut text = String::new();
+    let width = checks.iter().map(|check| check.name.len()).max().unwrap_or(0);
+    for check in &checks {
+        let mark = match check.verdict {
+            Verdict::Good => "ok     ",
+            Verdict::Limited => "limited",
+            Verdict::Missing => "MISSING",
+        };
+        text += &format!("{mark}  {:width$}  {}\n", check.name, check.found);
+        if !check.remedy.is_empty() {
+            text += &format!("         {:width$}  -> {}\n", "", check.remedy);
+        }
+    }
+    if !stale.is_empty() {
+        text += &format!("limited  {:width$}  {} of killed captures; remove: pcstream doctor --clean\n", "leftovers", stale.len());
+    }
+    ui::print(&text)?;
+    if doctor::can_capture(&checks) {
+        return Ok(Status::Done);
+    }
+    Err(anyhow!("this machine cannot capture; `simulate`, `contexts` and `generate` work all the same").into())
+}
+
+fn clean(ui: Ui) -> Result<Status, Failure> {
+    let report = scratch::clean_stale(Path::new(RUN_ROOT))?;
+    let removed: Vec<_> = report.removed().map(|resource| format!("removed {resource}\n")).collect();
+    ui::print(&removed.concat())?;
+    if removed.is_empty() {
+        ui.remark("nothing to remove");
+    }
+    let left: Vec<_> = report.left().map(|left| format!("{}: {}", left.resource, left.reason)).collect();
+    if left.is_empty() { Ok(Status::Done) } else { Err(anyhow!("could not remove {}", left.join("; ")).into()) }
+}
