@@ -112,7 +112,8 @@ pub enum TimingError {
     },
     /// More dies than the model numbers.
     #[error(
-        "{channels} channels x {dies_per_channel} dies x {pages_per_program} planes are too many: at most 65536 planes"
+        "{channels} channels x {dies_per_channel} dies with {pages_per_program} pages a program are too many: at most \
+         65536 dies, and 2^24 pages in all"
     )]
     TooManyDies {
         /// As given.
