@@ -419,7 +419,7 @@ pub fn doctor(args: DoctorArgs, ui: Ui) -> Result<Status, Failure> {
 }
 
 fn clean(ui: Ui) -> Result<Status, Failure> {
-    let report = scratch::clean_stale(Path::new(RUN_ROOT))?;
+    let report = scratch::clean_stale(Path::new(RUN_ROOT)).map_err(Failure::failed)?;
     let removed: Vec<_> = report.removed().map(|resource| format!("removed {resource}\n")).collect();
     ui::print(&removed.concat())?;
     if removed.is_empty() {

@@ -1,0 +1,243 @@
+//! `run`, `record` and `doctor` as a user meets them: exit codes, messages, and nothing left behind.
+
+#[path = "../../pcstream-capture/tests/common/mod.rs"]
+mod common;
+
+use std::path::Path;
+use std::process::{Child, Command, ExitCode, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Small and quick: 256 MiB, of which about a third is free.
+const PLACE: [&str; 4] = ["--size", "256M", "--fill", "0.6"];
+/// Fills most of the free space, rewrites scattered pieces of it, and makes and deletes small files.
+const CHURN: &str = "dd if=/dev/zero of=big bs=64k count=1200 oflag=direct 2>/dev/null || exit 1; \
+    for i in $(seq 1500); do dd if=/dev/zero of=big bs=64k count=1 seek=$((i * 7919 % 1200)) conv=notrunc \
+    oflag=direct 2>/dev/null || exit 1; [ $((i % 50)) = 0 ] && echo $i > small-$i && sync && rm small-*; done; true";
+/// A device on which that is work.
+const DEVICE: [&str; 6] = ["--streams", "4", "--superblock-pages", "64", "--spare-factor", "0.1"];
+/// Longer than any step here takes.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn main() -> ExitCode {
+    let needs = [common::ext4 as common::Need, common::zram];
+    let with_loop = [common::ext4 as common::Need, common::loop_devices];
+    common::run(vec![
+        common::test("run_live_equals_the_recorded_trace", &needs, live_equals_recorded),
+        common::test("run_fails_as_the_command_does", &needs, failing_commands),
+        common::test("run_says_when_the_device_is_full", &needs, full_device),
+        common::test("run_refuses_wrong_arguments", &needs, wrong_arguments),
+        common::test("run_needs_capabilities", &needs, no_capability),
+        common::test("run_needs_kernel_types", &needs, no_btf),
+        common::test("run_refuses_an_image_in_use", &with_loop, image_in_use),
+        common::test("run_interrupted_reports_and_cleans_up", &needs, interrupted),
+        common::test("record_killed_leaves_a_readable_trace", &needs, killed),
+    ])
+}
+
+fn pcstream() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_pcstream"))
+}
+
+fn output(command: &mut Command) -> Output {
+    command.stdin(Stdio::null()).output().expect("pcstream can be started")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Runs pcstream and checks its exit code and that stderr says all of `parts`.
+fn expect(command: &mut Command, code: i32, parts: &[&str]) -> Output {
+    let out = output(command);
+    let said = text(&out.stderr);
+    assert_eq!(out.status.code(), Some(code), "{command:?}: {said}");
+    for part in parts {
+        assert!(said.contains(part), "{part:?} is not in what {command:?} said: {said}");
+    }
+    assert_nothing_left();
+    out
+}
+
+fn assert_nothing_left() {
+    let mounts = std::fs::read_to_string("/proc/self/mounts").expect("mounts can be read");
+    let left: Vec<_> = mounts.lines().filter(|line| line.contains("/run/pcstream/")).collect();
+    assert!(left.is_empty(), "still mounted: {left:?}");
+    let runs = std::fs::read_dir("/run/pcstream").into_iter().flatten().count();
+    assert_eq!(runs, 0, "run directories are left");
+}
+
+fn results(path: &Path) -> Value {
+    let json: Value =
+        serde_json::from_str(&std::fs::read_to_string(path).expect("the JSON was written")).expect("it is JSON");
+    let mut results = json["results"].clone();
+    for result in results.as_array_mut().expect("a list of results") {
+        // The only field that depends on the machine.
+        result.as_object_mut().expect("an object").remove("pages_per_second");
+    }
+    results
+}
+
+fn live_equals_recorded() {
+    let dir = TempDir::new().expect("a directory");
+    let at = |name: &str| dir.path().join(name);
+    let run = expect(
+        pcstream()
+            .args(["run", "--scheme", "all", "--gc", "own,internal,shared"])
+            .args(PLACE)
+            .args(DEVICE)
+            .args(["-o"])
+            .arg(at("t.pctrace"))
+            .arg("--json")
+            .arg(at("run.json"))
+            .args(["--", "sh", "-c", CHURN]),
+        0,
+        &[],
+    );
+    let table = text(&run.stdout);
+    assert!(table.contains("baseline") && table.contains("dd"), "{table}");
+    let simulate = |scheme: &str, json: &str| {
+        let mut command = pcstream();
+        command.arg("simulate").arg(at("t.pctrace")).args(["--scheme", scheme, "--gc", "own,internal,shared"]);
+        expect(command.args(DEVICE).arg("--json").arg(at(json)), 0, &[]);
+        results(&at(json))
+    };
+    let live = results(&at("run.json"));
+    assert!(live == simulate("all", "all.json"), "live and recorded differ");
+    let collected = live.as_array().unwrap().iter().filter(|r| r["gc_pages"].as_u64().unwrap() > 0).count();
+    assert!(collected > 0, "the device had no work, so nothing was compared");
+    for scheme in ["pcstream", "autostream-mq", "oracle"] {
+        let alone = simulate(scheme, "one.json");
+        let among: Vec<_> = live.as_array().unwrap().iter().filter(|r| r["scheme"] == scheme).cloned().collect();
+        assert!(alone == Value::from(among), "{scheme} alone differs");
+    }
+    let contexts = expect(pcstream().arg("contexts").arg(at("t.pctrace")), 0, &[]);
+    assert!(text(&contexts.stdout).contains("dd"), "{}", text(&contexts.stdout));
+}
+
+fn run_with(command: &[&str]) -> Command {
+    let mut run = pcstream();
+    run.arg("run").args(PLACE).args(DEVICE).args(["--scheme", "baseline"]).arg("--").args(command);
+    run
+}
+
+fn failing_commands() {
+    expect(&mut run_with(&["no-such-command-anywhere"]), 1, &["no-such-command-anywhere", "not found in PATH"]);
+    expect(&mut run_with(&["/etc/passwd"]), 1, &["/etc/passwd", "not an executable file"]);
+    for (script, said) in [("echo x > f; exit 7", "exit status: 7"), ("echo x > f; kill -9 $$", "signal: 9")] {
+        let out = expect(&mut run_with(&["sh", "-c", script]), 1, &["the traced command failed", said]);
+        assert!(text(&out.stdout).contains("baseline"), "what it wrote is reported all the same");
+    }
+}
+
+fn full_device() {
+    let script = "dd if=/dev/zero of=f bs=1M count=1000";
+    expect(&mut run_with(&["sh", "-c", script]), 1, &["is full", "--size", "--fill", "the traced command failed"]);
+}
+
+fn wrong_arguments() {
+    let with = |flags: &[&str]| {
+        let mut run = pcstream();
+        run.arg("run").args(PLACE).args(flags).args(["--", "true"]);
+        run
+    };
+    expect(&mut with(&["--scheme", "pcstraem"]), 2, &["pcstraem", "pcstream"]);
+    expect(&mut with(&["--no-such-flag"]), 2, &["--no-such-flag"]);
+    expect(&mut with(&["--depth", "99"]), 2, &["99"]);
+    expect(&mut with(&["--fs", "btrfs"]), 2, &["btrfs", "ext4"]);
+    expect(&mut with(&["--streams", "40", "--superblock-pages", "4096"]), 2, &["--streams"]);
+    expect(pcstream().arg("run"), 2, &["COMMAND"]);
+    expect(&mut with(&["--on", "/proc"]), 2, &[]);
+    expect(pcstream().args(["run", "--on", "/proc", "--", "true"]), 1, &["/proc"]);
+}
+
+fn no_capability() {
+    let mut run = Command::new("setpriv");
+    run.args(["--bounding-set=-sys_admin", "--inh-caps=-sys_admin"]).arg(env!("CARGO_BIN_EXE_pcstream"));
+    expect(run.args(["run", "--", "true"]), 1, &["CAP_SYS_ADMIN", "sudo"]);
+}
+
+fn no_btf() {
+    let script = "mount -t tmpfs none /sys/kernel/btf && exec \"$0\" run -- true";
+    let mut run = Command::new("unshare");
+    expect(run.args(["-m", "sh", "-c", script, env!("CARGO_BIN_EXE_pcstream")]), 1, &["BTF"]);
+}
+
+fn image_in_use() {
+    let dir = TempDir::new().expect("a directory");
+    let image = dir.path().join("image");
+    let mut first = start(&["--image", image.to_str().expect("a plain path")], &["sleep", "60"]);
+    wait_for(|| mounted() == 1);
+    let run = output(pcstream().args(["run", "--image"]).arg(&image).args(PLACE).args(["--", "true"]));
+    assert_eq!(run.status.code(), Some(1), "{}", text(&run.stderr));
+    assert!(text(&run.stderr).contains("use"), "{}", text(&run.stderr));
+    signal(&first, "INT");
+    wait(&mut first);
+    assert_nothing_left();
+}
+
+fn mounted() -> usize {
+    let mounts = std::fs::read_to_string("/proc/self/mounts").expect("mounts can be read");
+    mounts.lines().filter(|line| line.contains("/run/pcstream/") && line.contains("/mnt ")).count()
+}
+
+fn start(flags: &[&str], command: &[&str]) -> Child {
+    let mut run = pcstream();
+    run.arg("run").args(PLACE).args(DEVICE).args(["--scheme", "baseline"]).args(flags).arg("--").args(command);
+    run.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("pcstream can be started")
+}
+
+fn signal(child: &Child, name: &str) {
+    let status = Command::new("kill").args(["-s", name, &child.id().to_string()]).status().expect("kill works");
+    assert!(status.success());
+}
+
+fn wait_for(mut done: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !done() {
+        assert!(began.elapsed() < PATIENCE, "waited too long");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn wait(child: &mut Child) -> std::process::ExitStatus {
+    let mut status = None;
+    wait_for(|| {
+        status = child.try_wait().expect("it can be waited for");
+        status.is_some()
+    });
+    status.expect("it ended")
+}
+
+fn interrupted() {
+    let mut child = start(&[], &["sh", "-c", "echo one > one; sync; sleep 60"]);
+    wait_for(|| mounted() == 1);
+    std::thread::sleep(Duration::from_millis(500));
+    signal(&child, "INT");
+    assert_eq!(wait(&mut child).code(), Some(1));
+    let out = child.wait_with_output().expect("its output can be read");
+    assert!(text(&out.stderr).contains("interrupted"), "{}", text(&out.stderr));
+    assert!(text(&out.stdout).contains("baseline"), "what was captured is reported: {}", text(&out.stdout));
+    assert_nothing_left();
+}
+
+fn killed() {
+    let dir = TempDir::new().expect("a directory");
+    let trace = dir.path().join("t.pctrace");
+    let mut record = pcstream();
+    record.arg("record").args(PLACE).arg("-o").arg(&trace).args(["--", "sh", "-c"]);
+    let script = "while true; do dd if=/dev/zero of=f bs=64k count=16 conv=notrunc,fsync 2>/dev/null; sleep 0.05; done";
+    let mut child = record.arg(script).stdin(Stdio::null()).stderr(Stdio::null()).spawn().expect("pcstream can be started");
+    wait_for(|| mounted() == 1);
+    std::thread::sleep(Duration::from_secs(4));
+    signal(&child, "KILL");
+    wait(&mut child);
+    // The command dies with its capture; what it was using is free a moment later.
+    wait_for(|| pcstream().args(["doctor", "--clean"]).output().is_ok_and(|out| out.status.success()) && mounted() == 0);
+    assert_nothing_left();
+    let simulate = output(pcstream().arg("simulate").arg(&trace).args(["--scheme", "baseline"]));
+    assert_eq!(simulate.status.code(), Some(3), "{}", text(&simulate.stderr));
+    assert!(text(&simulate.stdout).contains("baseline"), "{}", text(&simulate.stdout));
+}
