@@ -123,8 +123,10 @@ pub enum CaptureError {
         missing: Vec<&'static str>,
     },
     /// The kernel has no type information.
-    #[error("the kernel has no type information (no {BTF}): use one built with CONFIG_DEBUG_INFO_BTF=y, as Debian's \
-             and Ubuntu's are")]
+    #[error(
+        "the kernel has no type information (no {BTF}): use one built with CONFIG_DEBUG_INFO_BTF=y, as Debian's \
+             and Ubuntu's are"
+    )]
     NoBtf,
     /// No command was given.
     #[error("no command to trace: give one after `--`")]
@@ -281,7 +283,10 @@ impl Place {
         self.scratch.as_ref().filter(|_| !status.success())?;
         let space = rustix::fs::statvfs(&self.directory).ok()?;
         let full = space.f_bavail * 100 < space.f_blocks;
-        full.then(|| "the scratch file system is full: give it more room with --size, or fill it less with --fill".into())
+        full.then(|| {
+            "the scratch file system is full: give it more room with --size, or fill it less with --fill"
+                .into()
+        })
     }
 
     /// Ends what the command left running on a scratch file system, and unmounts it.

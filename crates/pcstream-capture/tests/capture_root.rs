@@ -15,7 +15,9 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicUsize;
 
-use pcstream_capture::capture::{self, CaptureError, CaptureOptions, Finished, Observer, Progress, Started, Target};
+use pcstream_capture::capture::{
+    self, CaptureError, CaptureOptions, Finished, Observer, Progress, Started, Target,
+};
 use pcstream_capture::extents;
 use pcstream_capture::scratch::{FsKind, Image, ScratchOptions};
 use pcstream_capture::session::SessionOptions;
@@ -41,19 +43,33 @@ fn main() -> ExitCode {
         let needs = [fs_need(fs), common::zram, bpf];
         for workload in WORKLOADS {
             let needs: Vec<_> = needs.into_iter().chain([workload.needs]).collect();
-            tests.push(common::test(format!("capture_{fs}_{}_is_covered", workload.name), &needs, move || {
-                covered(fs, workload);
-            }));
+            tests.push(common::test(
+                format!("capture_{fs}_{}_is_covered", workload.name),
+                &needs,
+                move || {
+                    covered(fs, workload);
+                },
+            ));
         }
-        tests.push(common::test(format!("capture_{fs}_pages_equal_fiemap"), &needs, move || pages_equal_fiemap(fs)));
+        tests.push(common::test(format!("capture_{fs}_pages_equal_fiemap"), &needs, move || {
+            pages_equal_fiemap(fs)
+        }));
         tests.push(common::test(format!("capture_{fs}_kinds_are_told_apart"), &needs, move || kinds(fs)));
     }
     let needs = |tool| [common::ext4 as common::Need, common::zram, bpf, tool];
-    tests.push(common::test("capture_rocksdb_contexts_name_its_activities", &needs(db_bench), rocksdb_contexts));
+    tests.push(common::test(
+        "capture_rocksdb_contexts_name_its_activities",
+        &needs(db_bench),
+        rocksdb_contexts,
+    ));
     tests.push(common::test("capture_sqlite_journal_and_database_differ", &needs(sqlite), sqlite_contexts));
     tests.push(common::test("capture_gcc_stages_differ", &needs(gcc), gcc_contexts));
     tests.push(common::test("capture_lazy_mappings_are_covered_too", &needs(gcc), lazy_mappings));
-    tests.push(common::test("capture_existing_directory", &[common::ext4, common::zram, bpf], existing_directory));
+    tests.push(common::test(
+        "capture_existing_directory",
+        &[common::ext4, common::zram, bpf],
+        existing_directory,
+    ));
     tests.push(common::test("capture_command_that_cannot_start", &[common::zram, bpf], cannot_start));
     tests.push(common::test("capture_leftover_process_is_ended", &[common::zram, bpf], leftover));
     tests.push(common::test("capture_reports_failure_and_signal", &[common::zram, bpf], failing_commands));
@@ -211,7 +227,11 @@ fn scratch(fs: FsKind) -> ScratchOptions {
     ScratchOptions { fs, size_bytes: 1 << 30, fill: 0.2, image: Image::Zram, ..ScratchOptions::default() }
 }
 
-fn try_record(command: Vec<OsString>, target: Target, session: SessionOptions) -> Result<Recording, CaptureError> {
+fn try_record(
+    command: Vec<OsString>,
+    target: Target,
+    session: SessionOptions,
+) -> Result<Recording, CaptureError> {
     let mut recording = Recording::default();
     let options = CaptureOptions { command, target, session };
     let finished = capture::capture(&options, &AtomicUsize::new(0), &mut recording)?;
@@ -224,8 +244,8 @@ fn shell(script: &str) -> Vec<OsString> {
 }
 
 fn record(fs: FsKind, script: &str) -> Recording {
-    let recording =
-        try_record(shell(script), Target::Scratch(scratch(fs)), SessionOptions::default()).expect("the capture works");
+    let recording = try_record(shell(script), Target::Scratch(scratch(fs)), SessionOptions::default())
+        .expect("the capture works");
     assert!(recording.finished().status.success(), "{script}: {}", recording.finished().status);
     assert_complete(&recording);
     recording
@@ -259,7 +279,8 @@ fn covered(fs: FsKind, workload: Workload) {
 
 fn lazy_mappings() {
     let session = SessionOptions { lazy_mappings: true, ..SessionOptions::default() };
-    let lazy = try_record(shell(GCC), Target::Scratch(scratch(FsKind::Ext4)), session).expect("the capture works");
+    let lazy =
+        try_record(shell(GCC), Target::Scratch(scratch(FsKind::Ext4)), session).expect("the capture works");
     assert_covered(&lazy, 100);
     // The same call paths, whichever way the mappings were found.
     assert_stable(&record(FsKind::Ext4, GCC), &lazy);
@@ -268,7 +289,8 @@ fn lazy_mappings() {
 /// At least `STABLE` of the bytes of `first` come from signatures that `second` has too.
 fn assert_stable(first: &Recording, second: &Recording) {
     let (first, second) = (first.pages_by_signature(), second.pages_by_signature());
-    let common: u64 = first.iter().filter(|(signature, _)| second.contains_key(signature)).map(|(_, pages)| pages).sum();
+    let common: u64 =
+        first.iter().filter(|(signature, _)| second.contains_key(signature)).map(|(_, pages)| pages).sum();
     let share = common as f64 / first.values().sum::<u64>() as f64;
     eprintln!("    {:.2} % of the pages have signatures of both runs", 100.0 * share);
     assert!(share >= STABLE, "only {share} of the pages");
@@ -280,7 +302,11 @@ fn dominant(writers: &BTreeMap<u32, u64>) -> u32 {
 
 /// Names of the functions on the call path of a context.
 fn functions(recording: &Recording, context: u32) -> Vec<&str> {
-    recording.finished().contexts[context as usize - 1].frames.iter().map(|frame| frame.symbol.as_str()).collect()
+    recording.finished().contexts[context as usize - 1]
+        .frames
+        .iter()
+        .map(|frame| frame.symbol.as_str())
+        .collect()
 }
 
 fn has_function(recording: &Recording, context: u32, name: &str) -> bool {
@@ -293,7 +319,11 @@ fn rocksdb_contexts() {
     let wal = first.writers_of(|path| path.ends_with(".log"));
     let tables = first.writers_of(|path| path.ends_with(".sst"));
     let by = |name: &str| -> BTreeMap<u32, u64> {
-        tables.iter().filter(|(id, _)| has_function(&first, **id, name)).map(|(id, pages)| (*id, *pages)).collect()
+        tables
+            .iter()
+            .filter(|(id, _)| has_function(&first, **id, name))
+            .map(|(id, pages)| (*id, *pages))
+            .collect()
     };
     let (flush, compaction) = (by("rocksdb::BuildTable"), by("rocksdb::CompactionJob"));
     for (name, writers) in [("WAL", &wal), ("flush", &flush), ("compaction", &compaction)] {
@@ -349,8 +379,8 @@ fn pages_equal_fiemap(fs: FsKind) {
     let report = tempfile::NamedTempFile::new().expect("a temporary file");
     let own = std::env::current_exe().expect("this program has a path");
     let command = vec![own.into_os_string(), WRITER.into(), report.path().as_os_str().to_owned()];
-    let recording =
-        try_record(command, Target::Scratch(scratch(fs)), SessionOptions::default()).expect("the capture works");
+    let recording = try_record(command, Target::Scratch(scratch(fs)), SessionOptions::default())
+        .expect("the capture works");
     assert!(recording.finished().status.success());
     assert_complete(&recording);
     let mut written: BTreeMap<String, BTreeSet<(u64, u64)>> = BTreeMap::new();
@@ -365,7 +395,10 @@ fn pages_equal_fiemap(fs: FsKind) {
         let words: Vec<_> = line.split(' ').collect();
         let [path, lba, logical, pages, fate] = words[..] else { panic!("report line {line:?}") };
         let [lba, logical, pages] = [lba, logical, pages].map(|word| word.parse::<u64>().expect("a number"));
-        expected.entry(path.to_owned()).or_default().extend((0..pages).map(|page| (lba + page, logical + page)));
+        expected
+            .entry(path.to_owned())
+            .or_default()
+            .extend((0..pages).map(|page| (lba + page, logical + page)));
         if fate == "deleted" {
             deleted.extend(lba..lba + pages);
         }
@@ -389,7 +422,8 @@ fn pages_equal_fiemap(fs: FsKind) {
         }
     }
     assert!(deleted.is_subset(&discarded), "{} pages not discarded", deleted.difference(&discarded).count());
-    let kept: BTreeSet<u64> = expected.values().flatten().map(|(lba, _)| *lba).filter(|lba| !deleted.contains(lba)).collect();
+    let kept: BTreeSet<u64> =
+        expected.values().flatten().map(|(lba, _)| *lba).filter(|lba| !deleted.contains(lba)).collect();
     assert_eq!(alive, kept, "what is alive at the end is what was kept");
 }
 
@@ -415,7 +449,8 @@ fn write_known_files(report: &Path) -> Result<(), Box<dyn Error>> {
     let layout = std::alloc::Layout::from_size_align(64 << 10, 4096)?;
     // SAFETY: the layout has a size; the memory is zeroed, used as bytes, and freed at exit.
     let aligned = unsafe { std::slice::from_raw_parts(std::alloc::alloc_zeroed(layout), layout.size()) };
-    let direct = OpenOptions::new().write(true).create_new(true).custom_flags(libc::O_DIRECT).open("direct")?;
+    let direct =
+        OpenOptions::new().write(true).create_new(true).custom_flags(libc::O_DIRECT).open("direct")?;
     for piece in [0u64, 2, 3, 1] {
         direct.write_all_at(aligned, piece * (64 << 10))?;
     }
@@ -441,7 +476,8 @@ fn write_known_files(report: &Path) -> Result<(), Box<dyn Error>> {
     }
     rustix::fs::sync();
 
-    let mut names = ["sequential", "scattered", "overwritten", "direct", "mapped"].map(str::to_owned).to_vec();
+    let mut names =
+        ["sequential", "scattered", "overwritten", "direct", "mapped"].map(str::to_owned).to_vec();
     names.extend(small);
     let mut lines = String::new();
     for (number, name) in names.iter().enumerate() {
@@ -449,7 +485,10 @@ fn write_known_files(report: &Path) -> Result<(), Box<dyn Error>> {
         let map = extents::fiemap(&File::open(name)?)?;
         assert!(map.skipped.is_empty(), "{name}: {:?}", map.skipped);
         for extent in map.extents.into_iter().filter(|extent| !extent.unwritten) {
-            lines += &format!("/{name} {} {} {} {fate}\n", extent.physical_page, extent.logical_page, extent.pages);
+            lines += &format!(
+                "/{name} {} {} {} {fate}\n",
+                extent.physical_page, extent.logical_page, extent.pages
+            );
         }
     }
     fs::write(report, lines)?;
@@ -483,8 +522,12 @@ fn existing_directory() {
     let dir = place.mount_point().join("inner");
     fs::create_dir(&dir).expect("a directory");
     let target = Target::Existing(dir);
-    let recording = try_record(shell("dd if=/dev/zero of=file bs=64k count=64 2>/dev/null"), target, SessionOptions::default())
-        .expect("the capture works");
+    let recording = try_record(
+        shell("dd if=/dev/zero of=file bs=64k count=64 2>/dev/null"),
+        target,
+        SessionOptions::default(),
+    )
+    .expect("the capture works");
     assert_complete(&recording);
     assert_covered(&recording, 1024);
     assert!(recording.data_writes().all(|event| recording.path(event) == "/inner/file"));
@@ -493,8 +536,14 @@ fn existing_directory() {
 }
 
 fn cannot_start() {
-    for (command, part) in [("no-such-program-anywhere", "not found in PATH"), ("/etc/passwd", "not an executable")] {
-        let result = try_record(vec![command.into()], Target::Scratch(scratch(FsKind::Ext4)), SessionOptions::default());
+    for (command, part) in
+        [("no-such-program-anywhere", "not found in PATH"), ("/etc/passwd", "not an executable")]
+    {
+        let result = try_record(
+            vec![command.into()],
+            Target::Scratch(scratch(FsKind::Ext4)),
+            SessionOptions::default(),
+        );
         let message = result.err().expect("it cannot start").to_string();
         assert!(message.contains(command) && message.contains(part), "{message}");
     }
@@ -510,14 +559,21 @@ fn leftovers() -> Vec<String> {
 fn leftover() {
     let script = "(sleep 100; echo late > late) & echo now > now";
     let recording = record(FsKind::Ext4, script);
-    assert!(recording.finished().notes.iter().any(|note| note.contains("left running")), "{:?}", recording.finished().notes);
+    assert!(
+        recording.finished().notes.iter().any(|note| note.contains("left running")),
+        "{:?}",
+        recording.finished().notes
+    );
     assert!(leftovers().is_empty(), "{:?}", leftovers());
 }
 
 fn failing_commands() {
-    for (script, code, signal) in [("echo x > f; exit 7", Some(7), None), ("echo x > f; kill -9 $$", None, Some(9))] {
-        let recording = try_record(shell(script), Target::Scratch(scratch(FsKind::Ext4)), SessionOptions::default())
-            .expect("the capture works all the same");
+    for (script, code, signal) in
+        [("echo x > f; exit 7", Some(7), None), ("echo x > f; kill -9 $$", None, Some(9))]
+    {
+        let recording =
+            try_record(shell(script), Target::Scratch(scratch(FsKind::Ext4)), SessionOptions::default())
+                .expect("the capture works all the same");
         let status = recording.finished().status;
         assert_eq!((status.code(), std::os::unix::process::ExitStatusExt::signal(&status)), (code, signal));
         assert_eq!(recording.data_writes().count(), 1, "what was written is there");

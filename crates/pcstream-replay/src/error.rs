@@ -34,7 +34,9 @@ pub enum ReplayError {
         problem: String,
     },
     /// An event lies outside the device.
-    #[error("event {event}: {op} of {pages} pages at page {lba}, but the device has {logical_pages} logical pages")]
+    #[error(
+        "event {event}: {op} of {pages} pages at page {lba}, but the device has {logical_pages} logical pages"
+    )]
     BeyondDevice {
         /// Number of the event in the trace, from 0.
         event: u64,

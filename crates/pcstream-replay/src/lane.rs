@@ -147,7 +147,13 @@ pub(crate) struct Lane {
 
 impl Lane {
     /// A lane that has seen nothing; `ssd` is prefilled with `prefill_pages` and counts from here on.
-    pub fn new(info: &'static SchemeInfo, scheme: Box<dyn Scheme>, ssd: Ssd, settings: DeviceSettings, prefill_pages: u64) -> Lane {
+    pub fn new(
+        info: &'static SchemeInfo,
+        scheme: Box<dyn Scheme>,
+        ssd: Ssd,
+        settings: DeviceSettings,
+        prefill_pages: u64,
+    ) -> Lane {
         let streams = usize::from(settings.streams);
         Lane {
             info,

@@ -127,7 +127,11 @@ impl Replay {
             check_event(number, event, self.logical_pages, known)?;
             written += if event.op == Op::Write { u64::from(event.pages) } else { 0 };
             if written > MAX_TIME {
-                return Err(ReplayError::TooLarge { event: number, what: "pages of host writes", limit: MAX_TIME });
+                return Err(ReplayError::TooLarge {
+                    event: number,
+                    what: "pages of host writes",
+                    limit: MAX_TIME,
+                });
             }
         }
         Ok(())

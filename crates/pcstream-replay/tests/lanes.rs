@@ -27,7 +27,8 @@ fn device(gc_destination: GcDestination) -> DeviceSettings {
 }
 
 fn every_lane(batches: &[Batch]) -> Vec<LaneSpec> {
-    let params = SchemeParams { future: Some(Arc::new(future_of(batches).unwrap())), ..SchemeParams::default() };
+    let params =
+        SchemeParams { future: Some(Arc::new(future_of(batches).unwrap())), ..SchemeParams::default() };
     let lane = |scheme: &str, destination| LaneSpec {
         scheme: scheme.to_owned(),
         params: params.clone(),
@@ -207,7 +208,8 @@ fn uniform_traffic_meets_the_closed_form() {
         gc_destination: GcDestination::Own,
         ..DeviceSettings::default()
     };
-    let generated = generate("uniform", Common { pages, writes: 20 * pages, seed: 11 }, &BTreeMap::new()).unwrap();
+    let generated =
+        generate("uniform", Common { pages, writes: 20 * pages, seed: 11 }, &BTreeMap::new()).unwrap();
     let prefill = generated.meta().prefilled.clone();
     let mut replay = Replay::new(&[lane("baseline", device)], &prefill).unwrap();
     generated.for_each(|batch| replay.feed(&batch).unwrap());
@@ -215,10 +217,12 @@ fn uniform_traffic_meets_the_closed_form() {
     let waf = result.steady_waf().unwrap();
     assert!((waf / 2.5993 - 1.0).abs() < 0.007, "{waf}");
     assert!(waf > result.waf().unwrap(), "a fresh device copies less");
-    // Uniform overwrites die after `pages` on average; the median of that geometric distribution is
-    // ln 2 of it. The trace is 20 times as long, so few are cut off.
-    let median = result.streams[0].lifetimes.quartiles().unwrap().p50 as f64;
-    assert!((median / (pages as f64 * std::f64::consts::LN_2) - 1.0).abs() < 0.02, "{median}");
+    // Lifetimes are exponential with mean U, but those that the end of the trace (20 U) cuts off are
+    // not among the ended: of lifetime l x U, a share of 1 - l/20 ends in time. The median m solves
+    // e^-m (1 - (1 + m)/20) = 0.95/2.
+    let median = result.streams[0].lifetimes.quartiles().unwrap().p50 as f64 / pages as f64;
+    let above = (-median).exp() * (1.0 - (1.0 + median) / 20.0);
+    assert!((above / 0.475 - 1.0).abs() < 0.005, "{median}");
 }
 
 fn write(lba: u64, pages: u32) -> Event {

@@ -28,7 +28,18 @@ pub fn table(simulation: &Simulation, rows: &[ContextRow], limit: usize) -> Stri
     let shown = &rows[..rows.len().min(limit)];
     let known: Vec<&Context> = shown.iter().filter_map(|row| row.context).collect();
     let mut paths = call_paths(&known).into_iter();
-    let header = ["context", "written", "share", "life p50", "alive", "stream", "program", "kind", "most to", "call path, innermost first"];
+    let header = [
+        "context",
+        "written",
+        "share",
+        "life p50",
+        "alive",
+        "stream",
+        "program",
+        "kind",
+        "most to",
+        "call path, innermost first",
+    ];
     let mut cells = vec![header.map(str::to_owned).to_vec()];
     for row in shown {
         let path = row.context.map_or(String::new(), |_| paths.next().expect("one path per known context"));
@@ -46,7 +57,10 @@ pub fn table(simulation: &Simulation, rows: &[ContextRow], limit: usize) -> Stri
         out = "No context wrote anything.\n".to_owned();
     } else {
         let total = page_bytes(simulation.writers.totals().host_pages);
-        _ = writeln!(out, "life p50: what the host wrote (of {total} in all) until half of the pages that died were dead");
+        _ = writeln!(
+            out,
+            "life p50: what the host wrote (of {total} in all) until half of the pages that died were dead"
+        );
     }
     out
 }
@@ -91,7 +105,8 @@ fn called(context: &Context, path: &str) -> String {
 
 fn heaviest_kind(pages: &[u64; Kind::ALL.len()]) -> (&'static str, u64) {
     // The first of equals: `max_by_key` would give the last.
-    let (kind, pages) = Kind::ALL.iter().zip(pages).rev().max_by_key(|(_, pages)| **pages).expect("there are kinds");
+    let (kind, pages) =
+        Kind::ALL.iter().zip(pages).rev().max_by_key(|(_, pages)| **pages).expect("there are kinds");
     (kind.name(), *pages)
 }
 

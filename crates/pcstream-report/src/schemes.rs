@@ -93,7 +93,8 @@ fn scheme_table(lanes: &[LaneResult]) -> Vec<String> {
                 line.extend(std::iter::repeat_n(String::new(), 3));
                 continue;
             };
-            let is_best = best_waf(lanes, *destination).is_some_and(|waf| !lane.knows_future && ratio(lane.waf()) == waf);
+            let is_best = best_waf(lanes, *destination)
+                .is_some_and(|waf| !lane.knows_future && ratio(lane.waf()) == waf);
             best |= is_best;
             line.push(format!("{} {}", ratio(lane.waf()), if is_best { '*' } else { ' ' }));
             line.extend([ratio(lane.steady_waf()), count(lane.counters.gc_pages)]);
@@ -187,9 +188,11 @@ fn why_one(lanes: &[LaneResult]) -> Vec<String> {
     for lane in lanes.iter().filter(|l| l.host_pages() > 0 && l.counters.gc_pages == 0) {
         let who = format!("{}/{}", lane.scheme, lane.settings.gc_destination);
         let reason = match lane.counters.erases {
-            0 => "GC never ran, because free superblocks never ran out; write more, prefill more (--prefill), \
+            0 => {
+                "GC never ran, because free superblocks never ran out; write more, prefill more (--prefill), \
                   or give the device less --spare-factor"
-                .to_owned(),
+                    .to_owned()
+            }
             _ => "every victim was empty: what was written together died together".to_owned(),
         };
         by_reason.entry(reason).or_default().push(who);

@@ -213,7 +213,12 @@ mod tests {
 
     #[test]
     fn frames_that_tell_contexts_apart_are_shown() {
-        let common = [("/lib/libc.so.6", "write"), ("/bin/db", "PosixWrite"), ("/bin/db", "Append"), ("/bin/db", "Flush")];
+        let common = [
+            ("/lib/libc.so.6", "write"),
+            ("/bin/db", "PosixWrite"),
+            ("/bin/db", "Append"),
+            ("/bin/db", "Flush"),
+        ];
         let with = |tail: &[(&str, &str)]| context(&[&common, tail].concat());
         let flush = with(&[("/bin/db", "FlushJob::Run"), ("/bin/db", "BGThread")]);
         let compaction = with(&[("/bin/db", "CompactionJob::Run"), ("/bin/db", "BGThread")]);

@@ -32,7 +32,11 @@ mod tests {
 
     #[test]
     fn columns_line_up() {
-        let rows = [["name", "WAF"], ["baseline", "1.5"], ["x", "10.25"]].map(|r| r.map(str::to_owned).to_vec());
-        assert_eq!(columns(&rows, &[Side::Left, Side::Right]), ["name        WAF", "baseline    1.5", "x         10.25"]);
+        let rows =
+            [["name", "WAF"], ["baseline", "1.5"], ["x", "10.25"]].map(|r| r.map(str::to_owned).to_vec());
+        assert_eq!(
+            columns(&rows, &[Side::Left, Side::Right]),
+            ["name        WAF", "baseline    1.5", "x         10.25"]
+        );
     }
 }

@@ -101,7 +101,9 @@ Examples:
         shell: clap_complete::Shell,
     },
     /// Print the man page, or write the pages of all commands into a directory
-    #[command(after_help = "Examples:\n  pcstream man | man -l -\n  pcstream man -o /usr/local/share/man/man1")]
+    #[command(
+        after_help = "Examples:\n  pcstream man | man -l -\n  pcstream man -o /usr/local/share/man/man1"
+    )]
     Man {
         /// Directory for all pages; it must exist
         #[arg(short, long, value_name = "DIR")]

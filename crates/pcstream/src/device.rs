@@ -53,7 +53,8 @@ fn default_superblock<T>(
         Err(refusal @ GeometryError::NoRoomForGc { .. }) => refusal,
         decided => return decided,
     };
-    let smaller = std::iter::successors(Some(first / 2), |pages| Some(pages / 2)).take_while(|pages| *pages > 0);
+    let smaller =
+        std::iter::successors(Some(first / 2), |pages| Some(pages / 2)).take_while(|pages| *pages > 0);
     for pages in smaller {
         if let Ok(device) = legal(pages) {
             return Ok(device);
@@ -73,7 +74,7 @@ pub fn paper_superblock_pages(logical_pages: u64) -> u32 {
 pub fn roomy(logical_pages: u64, streams: u8, seed: u64) -> DeviceSettings {
     let superblock_pages = paper_superblock_pages(logical_pages);
     let data = logical_pages.div_ceil(u64::from(superblock_pages));
-    let superblocks = 2 * data + u64::from(streams) + 2;
+    let superblocks = data + data / 2 + u64::from(streams) + 2;
     DeviceSettings {
         logical_pages,
         spare: Spare::Superblocks(u32::try_from(superblocks).unwrap_or(u32::MAX)),
@@ -133,7 +134,8 @@ mod tests {
 
     #[test]
     fn no_room_is_refused() {
-        let refused = |flags: &[&str], pages| matches!(device(flags, pages), Err(GeometryError::NoRoomForGc { .. }));
+        let refused =
+            |flags: &[&str], pages| matches!(device(flags, pages), Err(GeometryError::NoRoomForGc { .. }));
         assert!(refused(&["--spare-factor", "0"], 1 << 20));
         assert!(refused(&["--superblock-pages", "64K"], 1 << 20));
         assert!(refused(&[], 8));

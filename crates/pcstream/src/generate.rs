@@ -7,8 +7,8 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use clap::{Arg, ArgMatches, Args, Command, Error, FromArgMatches, Subcommand, value_parser};
-use pcstream_trace::generators::{self, Common, GENERATORS, Generator};
 use pcstream_trace::TraceWriter;
+use pcstream_trace::generators::{self, Common, GENERATORS, Generator};
 
 use crate::failure::{Failure, Status};
 use crate::ui::Ui;
@@ -89,7 +89,8 @@ pub fn generate(pattern: &Pattern, ui: Ui) -> Result<Status, Failure> {
         .map_err(Failure::wrong_arguments)?;
     ui.remark(&format!("seed {seed}"));
     let place = || format!("-o {}", common.output.display());
-    let mut writer = TraceWriter::create(&common.output, generated.meta().clone(), common.force).with_context(place)?;
+    let mut writer =
+        TraceWriter::create(&common.output, generated.meta().clone(), common.force).with_context(place)?;
     let bar = ui.progress("generating", "writes", writes);
     for batch in generated {
         writer.write_batch(&batch).with_context(place)?;

@@ -15,7 +15,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, anyhow};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use pcstream_capture::capture::{self, CaptureError, CaptureOptions, Finished, Observer, Progress, Started, Target};
+use pcstream_capture::capture::{
+    self, CaptureError, CaptureOptions, Finished, Observer, Progress, Started, Target,
+};
 use pcstream_capture::doctor::{self, Verdict};
 use pcstream_capture::scratch::{self, FsKind, RUN_ROOT, ScratchOptions};
 use pcstream_capture::session::{SessionOptions, UnwindChoice};
@@ -56,7 +58,10 @@ pub fn run(args: RunArgs, ui: Ui) -> Result<Status, Failure> {
     let json = simulation.output.json.as_deref().map(JsonSink::open).transpose()?;
     let seed = simulation.device.seed;
     // Without -o the trace is only needed until the report is printed.
-    let temporary = tempfile::Builder::new().prefix("pcstream-").tempdir().context("cannot make a directory for the trace")?;
+    let temporary = tempfile::Builder::new()
+        .prefix("pcstream-")
+        .tempdir()
+        .context("cannot make a directory for the trace")?;
     let path = output.clone().unwrap_or_else(|| temporary.path().join("run.pctrace"));
     let mut recorder = Recorder::new(&path, force, &capture, &command.words, ui);
     recorder.simulation = Some(LiveSimulation::new(simulation));
@@ -203,7 +208,13 @@ struct Recorder<'a> {
 }
 
 impl<'a> Recorder<'a> {
-    fn new(path: &Path, overwrite: bool, args: &'a CaptureArgs, command: &[std::ffi::OsString], ui: Ui) -> Recorder<'a> {
+    fn new(
+        path: &Path,
+        overwrite: bool,
+        args: &'a CaptureArgs,
+        command: &[std::ffi::OsString],
+        ui: Ui,
+    ) -> Recorder<'a> {
         Recorder {
             path: path.to_owned(),
             overwrite,
@@ -220,9 +231,13 @@ impl<'a> Recorder<'a> {
     fn meta(&self, started: &Started) -> Meta {
         let mut meta = Meta::new(&started.device.display().to_string(), started.device_pages);
         meta.created_unix_s = SystemTime::now().duration_since(UNIX_EPOCH).ok().map(|since| since.as_secs());
-        meta.file_system =
-            Some(FileSystem { kind: started.fs.name().to_owned(), block_bytes: 4096, options: String::new() });
-        meta.kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").ok().map(|text| text.trim().to_owned());
+        meta.file_system = Some(FileSystem {
+            kind: started.fs.name().to_owned(),
+            block_bytes: 4096,
+            options: String::new(),
+        });
+        meta.kernel =
+            std::fs::read_to_string("/proc/sys/kernel/osrelease").ok().map(|text| text.trim().to_owned());
         meta.command.clone_from(&self.command);
         meta.prefilled = started.prefilled.iter().map(|r| Extent { lba: r.start, pages: r.pages }).collect();
         let args = self.args;
@@ -250,7 +265,8 @@ impl<'a> Recorder<'a> {
         meta.losses.clone_from(&finished.losses);
         let statistics = finished.statistics.iter().map(|(name, count)| (name.clone(), (*count).into()));
         meta.settings.insert("statistics".to_owned(), serde_json::Value::Object(statistics.collect()));
-        let summary = writer.finish(Some(&finished.contexts)).with_context(|| format!("-o {}", self.path.display()))?;
+        let summary =
+            writer.finish(Some(&finished.contexts)).with_context(|| format!("-o {}", self.path.display()))?;
         Ok(summary.meta)
     }
 }
@@ -287,7 +303,11 @@ impl Observer for Recorder<'_> {
     }
 
     fn progress(&mut self, progress: &Progress) {
-        let lost = if progress.lost > 0 { format!(", {} events lost", human::count(progress.lost)) } else { String::new() };
+        let lost = if progress.lost > 0 {
+            format!(", {} events lost", human::count(progress.lost))
+        } else {
+            String::new()
+        };
         self.bar.set_message(format!(
             "{} written, {} contexts{lost}",
             human::bytes(progress.written_bytes),
@@ -303,7 +323,9 @@ fn capture_line(ui: Ui) -> ProgressBar {
         return ProgressBar::hidden();
     }
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(5));
-    bar.set_style(ProgressStyle::with_template("capturing {elapsed_precise}  {msg}").expect("the template is legal"));
+    bar.set_style(
+        ProgressStyle::with_template("capturing {elapsed_precise}  {msg}").expect("the template is legal"),
+    );
     bar
 }
 
@@ -380,7 +402,8 @@ impl LiveResults {
         let (replayed, _) = simulate::replay_trace(&mut ahead, reader, ui)?;
         let (mut live, mut late) = (live.into_iter(), replayed.results().into_iter());
         let results = self.plan.lanes.iter().map(|lane| {
-            let from: &mut dyn Iterator<Item = LaneResult> = if Plan::looks_ahead(lane) { &mut late } else { &mut live };
+            let from: &mut dyn Iterator<Item = LaneResult> =
+                if Plan::looks_ahead(lane) { &mut late } else { &mut live };
             from.next().expect("one result per lane")
         });
         let results = results.collect();
@@ -409,13 +432,18 @@ pub fn doctor(args: DoctorArgs, ui: Ui) -> Result<Status, Failure> {
         }
     }
     if !stale.is_empty() {
-        text += &format!("limited  {:width$}  {} of killed captures; remove: pcstream doctor --clean\n", "leftovers", stale.len());
+        text += &format!(
+            "limited  {:width$}  {} of killed captures; remove: pcstream doctor --clean\n",
+            "leftovers",
+            stale.len()
+        );
     }
     ui::print(&text)?;
     if doctor::can_capture(&checks) {
         return Ok(Status::Done);
     }
-    Err(anyhow!("this machine cannot capture; `simulate`, `contexts` and `generate` work all the same").into())
+    Err(anyhow!("this machine cannot capture; `simulate`, `contexts` and `generate` work all the same")
+        .into())
 }
 
 fn clean(ui: Ui) -> Result<Status, Failure> {
@@ -426,5 +454,9 @@ fn clean(ui: Ui) -> Result<Status, Failure> {
         ui.remark("nothing to remove");
     }
     let left: Vec<_> = report.left().map(|left| format!("{}: {}", left.resource, left.reason)).collect();
-    if left.is_empty() { Ok(Status::Done) } else { Err(anyhow!("could not remove {}", left.join("; ")).into()) }
+    if left.is_empty() {
+        Ok(Status::Done)
+    } else {
+        Err(anyhow!("could not remove {}", left.join("; ")).into())
+    }
 }

@@ -61,7 +61,8 @@ fn man(output: Option<&Path>) -> Result<Status, Failure> {
         ui::print(&String::from_utf8_lossy(&page))?;
         return Ok(Status::Done);
     };
-    clap_mangen::generate_to(Cli::command(), directory)
-        .with_context(|| format!("cannot write man pages into {}; the directory must exist", directory.display()))?;
+    clap_mangen::generate_to(Cli::command(), directory).with_context(|| {
+        format!("cannot write man pages into {}; the directory must exist", directory.display())
+    })?;
     Ok(Status::Done)
 }

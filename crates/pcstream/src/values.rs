@@ -81,14 +81,21 @@ pub fn victim(text: &str) -> Result<VictimPolicy, String> {
 fn did_you_mean(found: &str, names: &[&str]) -> String {
     // clap's own threshold for flags.
     const ALIKE: f64 = 0.7;
-    let alike = names.iter().map(|name| (strsim::jaro(found, name), name)).filter(|(a, name)| *a > ALIKE && **name != found);
+    let alike = names
+        .iter()
+        .map(|name| (strsim::jaro(found, name), name))
+        .filter(|(a, name)| *a > ALIKE && **name != found);
     let best = alike.max_by(|(a, _), (b, _)| a.total_cmp(b));
     best.map_or(String::new(), |(_, name)| format!("; did you mean {name}?"))
 }
 
 /// A number with an optional suffix K, M, G or T (powers of 1024), at least 1. `4K`, `1.5G`, `8GiB`.
 pub fn size(text: &str) -> Result<u64, String> {
-    let expected = || format!("'{text}' is not a size: expected a number with an optional K, M, G or T (powers of 1024), such as 512M");
+    let expected = || {
+        format!(
+            "'{text}' is not a size: expected a number with an optional K, M, G or T (powers of 1024), such as 512M"
+        )
+    };
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let suffix = text[digits.len()..].to_ascii_uppercase();
     let unit = suffix.strip_suffix("IB").unwrap_or(&suffix);
@@ -164,8 +171,26 @@ mod tests {
         ];
         good.iter().for_each(|&(text, value)| assert_eq!(size(text), Ok(value), "{text}"));
         let bad = [
-            "", "K", "0", "0K", "-1", "1Q", "1 K", "1.5", "1e3K", "0.3K", "infT", "nanK", "iB", "5iB", "5B",
-            "99999999999T", "18446744073709551616", "1.2.3M", "\u{e4}", "1\u{e4}",
+            "",
+            "K",
+            "0",
+            "0K",
+            "-1",
+            "1Q",
+            "1 K",
+            "1.5",
+            "1e3K",
+            "0.3K",
+            "infT",
+            "nanK",
+            "iB",
+            "5iB",
+            "5B",
+            "99999999999T",
+            "18446744073709551616",
+            "1.2.3M",
+            "\u{e4}",
+            "1\u{e4}",
         ];
         bad.iter().for_each(|text| assert!(size(text).is_err(), "{text}"));
         assert!(size("12Q").unwrap_err().contains("'12Q' is not a size"));
@@ -200,6 +225,9 @@ mod tests {
         assert_eq!(victim("d-choices:3"), Ok(VictimPolicy::DChoices { d: 3 }));
         assert!(victim("gredy").unwrap_err().ends_with("did you mean greedy?"));
         let out_of_range = victim("d-choices:0").unwrap_err();
-        assert!(out_of_range.contains("D from 1 to 1000") && !out_of_range.contains("mean"), "{out_of_range}");
+        assert!(
+            out_of_range.contains("D from 1 to 1000") && !out_of_range.contains("mean"),
+            "{out_of_range}"
+        );
     }
 }

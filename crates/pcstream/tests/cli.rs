@@ -165,7 +165,13 @@ fn the_document_names_every_key() {
     let document = fs::read_to_string(document).expect("docs/command-line.md");
     for path in SIMULATION_KEYS.split_whitespace().chain(CONTEXT_KEYS.split_whitespace()) {
         let key = path.rsplit('.').next().expect("a key").trim_end_matches(['[', ']', '{', '}']);
-        let named = [format!(".{key}`"), format!(".{key}["), format!(".{key}{{"), format!("`{key}`"), format!("`{key}[")];
+        let named = [
+            format!(".{key}`"),
+            format!(".{key}["),
+            format!(".{key}{{"),
+            format!("`{key}`"),
+            format!("`{key}["),
+        ];
         assert!(named.iter().any(|form| document.contains(form)), "{path} is not in docs/command-line.md");
     }
 }
@@ -182,15 +188,28 @@ fn without_speed(mut value: Value) -> Value {
 fn all_schemes_together_equal_each_alone_and_a_second_run() {
     let place = Place::new();
     let trace = place.path("t.pctrace");
-    let all = || without_speed(json(&["simulate", &trace, "--scheme", "all", "--gc", "own,internal,shared", "--json", "-"]));
+    let all = || {
+        without_speed(json(&[
+            "simulate",
+            &trace,
+            "--scheme",
+            "all",
+            "--gc",
+            "own,internal,shared",
+            "--json",
+            "-",
+        ]))
+    };
     let together = all();
     assert_eq!(together, all());
     let results = together["results"].as_array().unwrap();
     let schemes: BTreeSet<&str> = results.iter().map(|r| r["scheme"].as_str().unwrap()).collect();
     assert_eq!(results.len(), 3 * schemes.len());
     for scheme in schemes {
-        let alone = without_speed(json(&["simulate", &trace, "--scheme", scheme, "--gc", "internal", "--json", "-"]));
-        let same = results.iter().find(|r| r["scheme"] == scheme && r["gc_destination"] == "internal").unwrap();
+        let alone =
+            without_speed(json(&["simulate", &trace, "--scheme", scheme, "--gc", "internal", "--json", "-"]));
+        let same =
+            results.iter().find(|r| r["scheme"] == scheme && r["gc_destination"] == "internal").unwrap();
         assert_eq!(&alone["results"][0], same, "{scheme}");
     }
 }
@@ -200,7 +219,9 @@ fn tables_for_people_and_a_json_file_beside_them() {
     let place = Place::new();
     let (trace, file) = (place.path("t.pctrace"), place.path("r.json"));
     let (out, err) = ends_with(0, &["simulate", &trace, "--json", &file, "--seed", "5"]);
-    for word in ["scheme", "own: WAF", "internal: WAF", "baseline", "oracle", "Sf 12.5 %", "OP 14.3 %", "seed 5"] {
+    for word in
+        ["scheme", "own: WAF", "internal: WAF", "baseline", "oracle", "Sf 12.5 %", "OP 14.3 %", "seed 5"]
+    {
         assert!(out.contains(word), "{word} is missing in\n{out}");
     }
     assert!(err.starts_with("pcstream: seed 5\n"), "the seed comes first: {err}");
@@ -227,8 +248,12 @@ fn generated_traces_are_reproducible_and_not_overwritten() {
     let place = Place::new();
     let make = |name: &str, seed: &str| {
         let path = place.path(name);
-        ends_with(0, &["generate", "zipf", "--pages", "1000", "--writes", "5000", "--seed", seed, "-o", &path]);
-        json(&["simulate", &path, "--scheme", "baseline", "--streams", "2", "--json", "-"])["trace"]["id"].clone()
+        ends_with(
+            0,
+            &["generate", "zipf", "--pages", "1000", "--writes", "5000", "--seed", seed, "-o", &path],
+        );
+        json(&["simulate", &path, "--scheme", "baseline", "--streams", "2", "--json", "-"])["trace"]["id"]
+            .clone()
     };
     assert_eq!(make("a.pctrace", "1"), make("b.pctrace", "1"));
     assert_ne!(make("c.pctrace", "1"), make("d.pctrace", "2"));
@@ -241,7 +266,8 @@ fn generated_traces_are_reproducible_and_not_overwritten() {
 fn wrong_arguments_end_with_2() {
     let place = Place::new();
     let trace = place.path("t.pctrace");
-    let simulate = |flags: &[&str], words: &[&str]| refuses(2, &[&["simulate", &trace], flags].concat(), words);
+    let simulate =
+        |flags: &[&str], words: &[&str]| refuses(2, &[&["simulate", &trace], flags].concat(), words);
     simulate(&["--scheme", "pcstrem"], &["--scheme", "pcstrem", "did you mean pcstream?"]);
     simulate(&["--scheme", ""], &["--scheme"]);
     simulate(&["--gc", "intern"], &["--gc", "did you mean internal?"]);
@@ -258,12 +284,17 @@ fn wrong_arguments_end_with_2() {
     simulate(&["--rules", "rocksdbb"], &["--rules rocksdbb", "no such file", "rocksdb"]);
     refuses(2, &["simulat", &trace], &["simulate"]);
     refuses(2, &["generate", "uniforn", "--pages", "1", "--writes", "1", "-o", "x"], &["uniform"]);
-    let zipf = ["generate", "zipf", "--pages", "10", "--writes", "10", "--theta", "-3", "-o", &place.path("z")];
+    let zipf =
+        ["generate", "zipf", "--pages", "10", "--writes", "10", "--theta", "-3", "-o", &place.path("z")];
     refuses(2, &zipf, &["theta"]);
     assert!(!Path::new(&place.path("z")).exists() && !Path::new(&place.path("z.partial")).exists());
     refuses(2, &["run"], &["COMMAND"]);
     refuses(2, &["record", "--", "true"], &["--output"]);
-    refuses(2, &["record", "-o", "x", "--on", "/", "--image", "zram", "--", "true"], &["cannot be used with"]);
+    refuses(
+        2,
+        &["record", "-o", "x", "--on", "/", "--image", "zram", "--", "true"],
+        &["cannot be used with"],
+    );
     refuses(2, &["run", "--fs", "btrfs", "--", "true"], &["--fs", "ext4", "xfs"]);
 }
 
@@ -279,7 +310,11 @@ fn unreadable_traces_end_with_1() {
     let file = place.path("file.pctrace");
     fs::write(&file, "not a trace").unwrap();
     refuses(1, &["simulate", &file], &["file.pctrace"]);
-    refuses(1, &["simulate", &place.path("t.pctrace"), "--json", "/nonexistent/r.json"], &["--json /nonexistent/r.json"]);
+    refuses(
+        1,
+        &["simulate", &place.path("t.pctrace"), "--json", "/nonexistent/r.json"],
+        &["--json /nonexistent/r.json"],
+    );
     refuses(1, &["simulate", &place.path("t.pctrace"), "--json", &foreign], &["is a directory"]);
     let rules = place.path("rules");
     fs::write(&rules, "kind=journal 1\n").unwrap();

@@ -70,8 +70,8 @@ fn assert_nothing_left() {
 }
 
 fn results(path: &Path) -> Value {
-    let json: Value =
-        serde_json::from_str(&std::fs::read_to_string(path).expect("the JSON was written")).expect("it is JSON");
+    let json: Value = serde_json::from_str(&std::fs::read_to_string(path).expect("the JSON was written"))
+        .expect("it is JSON");
     let mut results = json["results"].clone();
     for result in results.as_array_mut().expect("a list of results") {
         // The only field that depends on the machine.
@@ -100,7 +100,12 @@ fn live_equals_recorded() {
     assert!(table.contains("baseline") && table.contains("dd"), "{table}");
     let simulate = |scheme: &str, json: &str| {
         let mut command = pcstream();
-        command.arg("simulate").arg(at("t.pctrace")).args(["--scheme", scheme, "--gc", "own,internal,shared"]);
+        command.arg("simulate").arg(at("t.pctrace")).args([
+            "--scheme",
+            scheme,
+            "--gc",
+            "own,internal,shared",
+        ]);
         expect(command.args(DEVICE).arg("--json").arg(at(json)), 0, &[]);
         results(&at(json))
     };
@@ -110,7 +115,8 @@ fn live_equals_recorded() {
     assert!(collected > 0, "the device had no work, so nothing was compared");
     for scheme in ["pcstream", "autostream-mq", "oracle"] {
         let alone = simulate(scheme, "one.json");
-        let among: Vec<_> = live.as_array().unwrap().iter().filter(|r| r["scheme"] == scheme).cloned().collect();
+        let among: Vec<_> =
+            live.as_array().unwrap().iter().filter(|r| r["scheme"] == scheme).cloned().collect();
         assert!(alone == Value::from(among), "{scheme} alone differs");
     }
     let contexts = expect(pcstream().arg("contexts").arg(at("t.pctrace")), 0, &[]);
@@ -124,9 +130,14 @@ fn run_with(command: &[&str]) -> Command {
 }
 
 fn failing_commands() {
-    expect(&mut run_with(&["no-such-command-anywhere"]), 1, &["no-such-command-anywhere", "not found in PATH"]);
+    expect(
+        &mut run_with(&["no-such-command-anywhere"]),
+        1,
+        &["no-such-command-anywhere", "not found in PATH"],
+    );
     expect(&mut run_with(&["/etc/passwd"]), 1, &["/etc/passwd", "not an executable file"]);
-    for (script, said) in [("echo x > f; exit 7", "exit status: 7"), ("echo x > f; kill -9 $$", "signal: 9")] {
+    for (script, said) in [("echo x > f; exit 7", "exit status: 7"), ("echo x > f; kill -9 $$", "signal: 9")]
+    {
         let out = expect(&mut run_with(&["sh", "-c", script]), 1, &["the traced command failed", said]);
         assert!(text(&out.stdout).contains("baseline"), "what it wrote is reported all the same");
     }
@@ -134,7 +145,11 @@ fn failing_commands() {
 
 fn full_device() {
     let script = "dd if=/dev/zero of=f bs=1M count=1000";
-    expect(&mut run_with(&["sh", "-c", script]), 1, &["is full", "--size", "--fill", "the traced command failed"]);
+    expect(
+        &mut run_with(&["sh", "-c", script]),
+        1,
+        &["is full", "--size", "--fill", "the traced command failed"],
+    );
 }
 
 fn wrong_arguments() {
@@ -185,12 +200,23 @@ fn mounted() -> usize {
 
 fn start(flags: &[&str], command: &[&str]) -> Child {
     let mut run = pcstream();
-    run.arg("run").args(PLACE).args(DEVICE).args(["--scheme", "baseline"]).args(flags).arg("--").args(command);
-    run.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("pcstream can be started")
+    run.arg("run")
+        .args(PLACE)
+        .args(DEVICE)
+        .args(["--scheme", "baseline"])
+        .args(flags)
+        .arg("--")
+        .args(command);
+    run.stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("pcstream can be started")
 }
 
 fn signal(child: &Child, name: &str) {
-    let status = Command::new("kill").args(["-s", name, &child.id().to_string()]).status().expect("kill works");
+    let status =
+        Command::new("kill").args(["-s", name, &child.id().to_string()]).status().expect("kill works");
     assert!(status.success());
 }
 
@@ -229,13 +255,21 @@ fn killed() {
     let mut record = pcstream();
     record.arg("record").args(PLACE).arg("-o").arg(&trace).args(["--", "sh", "-c"]);
     let script = "while true; do dd if=/dev/zero of=f bs=64k count=16 conv=notrunc,fsync 2>/dev/null; sleep 0.05; done";
-    let mut child = record.arg(script).stdin(Stdio::null()).stderr(Stdio::null()).spawn().expect("pcstream can be started");
+    let mut child = record
+        .arg(script)
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("pcstream can be started");
     wait_for(|| mounted() == 1);
     std::thread::sleep(Duration::from_secs(4));
     signal(&child, "KILL");
     wait(&mut child);
     // The command dies with its capture; what it was using is free a moment later.
-    wait_for(|| pcstream().args(["doctor", "--clean"]).output().is_ok_and(|out| out.status.success()) && mounted() == 0);
+    wait_for(|| {
+        pcstream().args(["doctor", "--clean"]).output().is_ok_and(|out| out.status.success())
+            && mounted() == 0
+    });
     assert_nothing_left();
     let simulate = output(pcstream().arg("simulate").arg(&trace).args(["--scheme", "baseline"]));
     assert_eq!(simulate.status.code(), Some(3), "{}", text(&simulate.stderr));

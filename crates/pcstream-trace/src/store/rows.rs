@@ -3,14 +3,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow::array::{
-    Array, ArrayRef, AsArray, DictionaryArray, Int32Array, ListArray, PrimitiveArray, RecordBatch,
-    StringArray, StructArray, UInt32Array, UInt64Array,
+use arrow_array::cast::AsArray;
+use arrow_array::types::{ArrowPrimitiveType, Int32Type, UInt32Type, UInt64Type};
+use arrow_array::{
+    Array, ArrayRef, DictionaryArray, Int32Array, ListArray, PrimitiveArray, RecordBatch, StringArray,
+    StructArray, UInt32Array, UInt64Array,
 };
-use arrow::buffer::OffsetBuffer;
-use arrow::datatypes::{
-    ArrowPrimitiveType, DataType, Field, Int32Type, Schema, SchemaRef, UInt32Type, UInt64Type,
-};
+use arrow_buffer::OffsetBuffer;
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
 use super::check::EventCheck;
 use super::error::{EventFault, TraceError};
