@@ -272,7 +272,7 @@ fn trace(simulation: &Simulation) -> TraceJson {
         contexts: totals.contexts,
         files: totals.files,
         context_coverage: simulation.writers.context_coverage(),
-        lost_events: trace.losses.get("events").copied().unwrap_or(0),
+        lost_events: trace.losses.values().sum(),
         losses: trace.losses.clone(),
         complete: trace.complete,
         damage: trace.damage.clone(),

@@ -123,9 +123,9 @@ impl Meta {
         self.losses.values().any(|&count| count > 0)
     }
 
-    /// Block requests that were dropped (the loss named `events`).
+    /// Everything that was lost, by all counters together.
     pub fn lost_events(&self) -> u64 {
-        self.losses.get("events").copied().unwrap_or(0)
+        self.losses.values().sum()
     }
 
     /// Pages allocated before the first event.

@@ -193,7 +193,13 @@ pub struct DeviceArgs {
     #[arg(long, value_name = "FRACTION|trace", default_value = "trace", help_heading = "Device")]
     pub prefill: Prefill,
     /// Seed of everything that draws random numbers
-    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Device")]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1,
+        allow_negative_numbers = true,
+        help_heading = "Device"
+    )]
     pub seed: u64,
 }
 

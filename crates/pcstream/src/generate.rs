@@ -32,7 +32,7 @@ pub struct PatternArgs {
     #[arg(long, value_name = "N", value_parser = values::size)]
     writes: u64,
     /// Seed of the random numbers
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true)]
     seed: u64,
     /// Where the trace goes: a new directory NAME.pctrace
     #[arg(short, long, value_name = "T.pctrace")]
@@ -45,7 +45,11 @@ pub struct PatternArgs {
 fn command(generator: &Generator) -> Command {
     let command = PatternArgs::augment_args(Command::new(generator.name).about(generator.about));
     generator.options.iter().fold(command, |command, option| {
-        let arg = Arg::new(option.name).long(option.name).value_name("F").help(option.help);
+        let arg = Arg::new(option.name)
+            .long(option.name)
+            .value_name("F")
+            .help(option.help)
+            .allow_negative_numbers(true);
         command.arg(arg.value_parser(value_parser!(f64)).default_value(option.default.to_string()))
     })
 }
