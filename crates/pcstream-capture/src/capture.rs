@@ -459,6 +459,13 @@ fn statistics(session: &Session<'_>) -> BTreeMap<String, u64> {
     ]
     .into_iter()
     .map(|(name, counter)| (name.to_string(), session.counter(counter)))
+    .chain(
+        session
+            .costs()
+            .into_iter()
+            .filter(|(_, runs, _)| *runs > 0)
+            .flat_map(|(name, runs, ns)| [(format!("{name}_runs"), runs), (format!("{name}_ns"), ns)]),
+    )
     .collect()
 }
 

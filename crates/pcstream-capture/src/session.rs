@@ -172,15 +172,28 @@ impl<'obj> Session<'obj> {
 
     /// Events that the kernel kept from the programs because one was running on the same CPU already.
     pub fn missed(&self) -> u64 {
+        self.programs().iter().map(|(_, program)| program_fact(*program, "recursion_misses")).sum()
+    }
+
+    /// Runs of each program and nanoseconds spent in it, by name. The kernel counts them only while
+    /// `sysctl kernel.bpf_stats_enabled` is 1; otherwise all are 0.
+    pub fn costs(&self) -> Vec<(&'static str, u64, u64)> {
+        let cost =
+            |(name, program)| (name, program_fact(program, "run_cnt"), program_fact(program, "run_time_ns"));
+        self.programs().into_iter().map(cost).collect()
+    }
+
+    fn programs(&self) -> Vec<(&'static str, i32)> {
         let progs = &self.skel.progs;
-        [
-            progs.on_dirty_folio.as_fd().as_raw_fd(),
-            progs.on_mark_dirty.as_fd().as_raw_fd(),
-            progs.on_bio.as_fd().as_raw_fd(),
-        ]
-        .into_iter()
-        .map(recursion_misses)
-        .sum()
+        let mut programs = vec![
+            ("on_dirty_folio", progs.on_dirty_folio.as_fd().as_raw_fd()),
+            ("on_mark_dirty", progs.on_mark_dirty.as_fd().as_raw_fd()),
+            ("on_bio", progs.on_bio.as_fd().as_raw_fd()),
+        ];
+        if progs.on_uring_punt.autoload() {
+            programs.push(("on_uring_punt", progs.on_uring_punt.as_fd().as_raw_fd()));
+        }
+        programs
     }
 
     /// A reader of the records; `take` is called for each.
@@ -256,11 +269,11 @@ fn last_ram_byte(iomem: &str) -> Option<u64> {
         .filter(|&end| end > 0)
 }
 
-/// The kernel counts, for each program, events it was not run for because it was running.
-fn recursion_misses(program: i32) -> u64 {
+/// A number that the kernel keeps of a program; 0 if it does not.
+fn program_fact(program: i32, name: &str) -> u64 {
     let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{program}")).unwrap_or_default();
     info.lines()
-        .find_map(|line| line.strip_prefix("recursion_misses:"))
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
         .and_then(|value| value.trim().parse().ok())
         .unwrap_or(0)
 }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use pcstream_placement::SchemeParams;
 use pcstream_replay::{LaneResult, LaneSpec, Quartiles, Replay, ReplayError, future_of};
-use pcstream_ssd::{DeviceSettings, GcDestination, Spare};
+use pcstream_ssd::analytic::{self, Class};
+use pcstream_ssd::{DeviceSettings, GcDestination, Spare, VictimPolicy};
 use pcstream_trace::generators::{Common, generate};
 use pcstream_trace::{
     Batch, Context, ContextId, Event, Extent, File, FileId, Kind, Lba, Op, Signature, Tables,
@@ -223,6 +224,42 @@ fn uniform_traffic_meets_the_closed_form() {
     let median = result.streams[0].lifetimes.quartiles().unwrap().p50 as f64 / pages as f64;
     let above = (-median).exp() * (1.0 - (1.0 + median) / 20.0);
     assert!((above / 0.475 - 1.0).abs() < 0.005, "{median}");
+}
+
+/// Hot and cold pages that the scheme `manual` keeps apart by their contexts' labels, in pools that size
+/// themselves: the optimum of separated greedy pools (field tables after Desnoyers, Hu and others).
+#[test]
+fn manual_on_hot_and_cold_traffic_meets_the_closed_form() {
+    let superblock_pages = 64;
+    for (hot_writes, hot_pages, spare_factor) in [(0.9, 0.1, 0.2), (0.8, 0.2, 0.125)] {
+        let closed = 1000u32;
+        let pages = ((1.0 - spare_factor) * f64::from(closed * superblock_pages)).round() as u64;
+        let device = DeviceSettings {
+            logical_pages: pages,
+            // One superblock for GC, and one open for each of the three streams but that which closes.
+            spare: Spare::Superblocks(closed + 1 + 2),
+            superblock_pages,
+            streams: 3,
+            gc_destination: GcDestination::Own,
+            victim: VictimPolicy::PoolGreedy,
+            ..DeviceSettings::default()
+        };
+        let options = [("hot-pages".to_owned(), hot_pages), ("hot-writes".to_owned(), hot_writes)]
+            .into_iter()
+            .collect();
+        let generated = generate("hotcold", Common { pages, writes: 30 * pages, seed: 5 }, &options).unwrap();
+        let prefill = generated.meta().prefilled.clone();
+        let mut replay = Replay::new(&[lane("manual", device)], &prefill).unwrap();
+        generated.for_each(|batch| replay.feed(&batch).unwrap());
+        let waf = replay.results()[0].steady_waf().unwrap();
+        let alpha = analytic::alpha_of_spare_factor(spare_factor);
+        let classes = Class::hot_cold(hot_writes, hot_pages);
+        let expected = analytic::greedy_separated(classes, alpha, superblock_pages).waf;
+        assert!(
+            (waf / expected - 1.0).abs() < 0.02,
+            "{hot_writes}/{hot_pages}: {waf}, closed form {expected}"
+        );
+    }
 }
 
 fn write(lba: u64, pages: u32) -> Event {
