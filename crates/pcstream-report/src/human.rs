@@ -21,7 +21,7 @@ pub fn page_bytes(pages: u64) -> String {
 pub fn percent(share: f64) -> String {
     let value = share * 100.0;
     // What rounds to 100 without being 100 says so: "100 %" means all of it.
-    if value < 100.0 && value >= 99.95 {
+    if (99.95..100.0).contains(&value) {
         return "> 99.9 %".to_owned();
     }
     if value > 0.0 && value < 0.01 {
