@@ -24,7 +24,8 @@ use crate::ui::{self, JsonSink, Ui};
 /// Batches read ahead of the simulation.
 const READ_AHEAD: usize = 8;
 
-/// Contexts in the table that follows the schemes.
+/// Contexts in the table that follows the schemes in `run`.
+#[cfg(feature = "capture")]
 pub const TOP_CONTEXTS: usize = 10;
 
 /// Files listed per context in JSON.
@@ -68,15 +69,18 @@ impl Plan {
     }
 
     /// The lanes that can run while the trace is recorded; `None` if there are none.
+    #[cfg(feature = "capture")]
     pub fn online(&self) -> Option<Plan> {
         self.only(|lane| !Plan::looks_ahead(lane))
     }
 
     /// The lanes that need the whole trace first; `None` if there are none.
+    #[cfg(feature = "capture")]
     pub fn lookahead(&self) -> Option<Plan> {
         self.only(Plan::looks_ahead)
     }
 
+    #[cfg(feature = "capture")]
     fn only(&self, wanted: impl Fn(&LaneSpec) -> bool) -> Option<Plan> {
         let lanes: Vec<_> = self.lanes.iter().filter(|lane| wanted(lane)).cloned().collect();
         (!lanes.is_empty()).then(|| Plan { lanes, prefill: self.prefill.clone(), seed: self.seed })
@@ -219,6 +223,7 @@ fn for_each_batch(
 }
 
 /// All contexts and files of a trace.
+#[cfg(feature = "capture")]
 pub fn tables_of(reader: &TraceReader) -> Tables {
     let mut tables = Tables::default();
     reader.contexts().iter().cloned().for_each(|context| tables.push_context(context));
