@@ -14,7 +14,7 @@ use pcstream_placement::{Future, Rules, SchemeParams};
 use pcstream_replay::{LaneSpec, Replay, ReplayError};
 use pcstream_report::{About, Simulation, TraceInfo};
 use pcstream_ssd::DeviceSettings;
-use pcstream_trace::{Batch, Extent, Meta, Tables, TraceReader};
+use pcstream_trace::{Batch, Extent, Meta, TraceReader};
 
 use crate::args::{ContextsArgs, SchemeOptions, SimulateArgs, SimulationArgs};
 use crate::device;
@@ -224,8 +224,8 @@ fn for_each_batch(
 
 /// All contexts and files of a trace.
 #[cfg(feature = "capture")]
-pub fn tables_of(reader: &TraceReader) -> Tables {
-    let mut tables = Tables::default();
+pub fn tables_of(reader: &TraceReader) -> pcstream_trace::Tables {
+    let mut tables = pcstream_trace::Tables::default();
     reader.contexts().iter().cloned().for_each(|context| tables.push_context(context));
     reader.files().iter().cloned().for_each(|file| tables.push_file(file));
     tables
