@@ -48,8 +48,6 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 #define REQ_OP_SECURE_ERASE 5
 #define REQ_OP_WRITE_ZEROES 9
 
-/* Executable mappings kept of a process. A process of a C++ program has 20 to 40. */
-#define MAX_RANGES 128
 /* Words of the user stack that a capture may read, in pieces of one probe each. */
 #define STACK_WORDS 512
 #define PIECE_WORDS 128
@@ -62,8 +60,8 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
 /* Settings, fixed before load. */
 const volatile u32 scan_depth = 5;    /* return address candidates of the stack scan (FAST'19: 5) */
-const volatile u32 fp_depth = 12;     /* return addresses of the frame-pointer walk */
-const volatile u32 unwind = 0;	      /* 0: chosen per process; else UNWIND_FP or UNWIND_SCAN */
+const volatile u32 fp_depth = 12;     /* return addresses of the frame-pointer walk and of exact paths */
+const volatile u32 unwind = 0;	      /* 0: the best that each stack allows; else a way, and no other */
 const volatile u32 tag_mask = 0;      /* entries of the tags array, less one */
 const volatile u32 lazy_mappings = 0; /* 1: look mappings up one by one even if they can be iterated */
 
@@ -76,9 +74,13 @@ u64 counters[COUNTERS];
 const struct io_record io_record_type = {};
 const struct context_record context_record_type = {};
 const struct path_record path_record_type = {};
+const struct stack_record stack_record_type = {};
+const struct rule_key rule_key_type = {};
+const struct unwind_rule unwind_rule_type = {};
 const enum record_type record_types = RECORD_IO;
 const enum io_source io_sources = SOURCE_NONE;
 const enum unwind_mode unwind_modes = UNWIND_NONE;
+const enum rule_kind rule_kinds = RULE_SP;
 const enum module_key module_keys = MODULE_ANON;
 const enum entry entries = ENTRY_FAULT;
 const enum io_flag io_flags = IO_FUA;
@@ -90,6 +92,24 @@ static __always_inline void count(enum counter counter, u64 by)
 }
 
 /* ------------------------------------------------------------------ maps */
+
+/* SAME_SYSCALL and SAME_SLOTS, which almost every page counts: by CPU and without a locked
+ * instruction. A program that interrupts another may lose one; what a limit cost is not counted here. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 2);
+	__type(key, u32);
+	__type(value, u64);
+} recognitions SEC(".maps");
+
+static __always_inline void count_recognition(enum counter counter)
+{
+	u32 at = counter - SAME_SYSCALL;
+	u64 *n = bpf_map_lookup_elem(&recognitions, &at);
+
+	if (n)
+		*n += 1;
+}
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -110,10 +130,12 @@ struct {
 	__type(value, struct tag);
 } tags SEC(".maps");
 
-struct range {
-	u64 start, end;
-	u64 base; /* file offset of `start`, less `start`: add an address to get its file offset */
-	u64 module;
+/* Executable mappings lie in a few clusters. An address outside all of them is no return address,
+ * which most words of a stack are told by. */
+enum window_of { WINDOW_PROGRAM, WINDOW_LIBRARIES, WINDOW_ANONYMOUS, WINDOWS };
+
+struct window {
+	u64 start, end; /* of all mappings of the cluster; empty: 0, 0 */
 };
 
 /* The executable mappings of a process. */
@@ -122,6 +144,7 @@ struct ranges {
 	u64 executable;		/* module key */
 	u32 count;
 	u32 unwind; /* how this process is unwound; 0: not decided */
+	struct window window[WINDOWS];
 	struct range range[MAX_RANGES];
 };
 
@@ -132,20 +155,37 @@ struct {
 	__type(value, struct ranges);
 } mappings SEC(".maps");
 
-/* What a task's last capture saw, to recognise the same call path at sight. */
-struct task_cache {
-	u64 mm, exec_vm;
+/* What a capture saw, to recognise the same call path at sight. */
+struct remembered {
 	u64 ip, sp;
-	u64 syscw; /* write system calls of the task so far */
-	u64 context;
+	u64 context; /* 0: nothing is remembered */
 	s32 entry;
 	u32 slots;
-	u32 span;	 /* bytes from sp to the end of the last slot */
-	u32 pending;	 /* index of the tag that waits for a full capture, plus one */
-	u64 inode;	 /* file last announced */
-	u32 generation;
+	u32 span; /* bytes from sp to the end of the last slot */
+	u32 unused;
 	u32 offset[MAX_DEPTH]; /* of each slot, from sp */
 	u64 value[MAX_DEPTH];
+};
+
+struct announced {
+	u64 inode;
+	u64 generation;
+};
+
+/* Call paths and files that a task keeps coming back to: a transaction of SQLite writes journal and
+ * file along six paths. Powers of two. */
+#define CACHED_PATHS 8
+#define CACHED_FILES 4
+
+struct task_cache {
+	u64 mm, exec_vm; /* the address space that `path` is about */
+	u64 syscw;	 /* write system calls of the task when `last` was seen */
+	u32 last;	 /* the path seen last */
+	u32 draw;	 /* pseudo-random: which path gives way */
+	u32 next_file;	 /* where the next file goes */
+	u32 pending; /* index of the tag that waits for a full capture, plus one */
+	struct announced file[CACHED_FILES];
+	struct remembered path[CACHED_PATHS];
 };
 
 struct {
@@ -154,6 +194,24 @@ struct {
 	__type(key, int);
 	__type(value, struct task_cache);
 } tasks SEC(".maps");
+
+/* Call-frame rules, put there by user space for the addresses that were met. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 65536);
+	__type(key, struct rule_key);
+	__type(value, struct unwind_rule);
+} rules SEC(".maps");
+
+/* How often a stack was shipped for want of a rule. Bounds what a capture costs if nobody answers. */
+#define MAX_SHIPPED 64
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 65536);
+	__type(key, struct rule_key);
+	__type(value, u32);
+} asked SEC(".maps");
 
 /* Contexts and modules already reported. */
 struct {
@@ -202,10 +260,15 @@ struct walk {
 	/* the segment */
 	u64 page;
 	u32 segment_left, segment_offset;
+	/* the file of the folio: mostly that of the folio before */
+	u64 mapping;
+	u64 mapping_inode;
+	u32 mapping_generation, mapping_source;
+	u32 mapping_hash; /* see file_hash */
 	/* the folio */
+	u32 folio_source;
 	u64 folio, folio_index;
-	u64 folio_inode, folio_context;
-	u32 folio_generation, folio_source;
+	u64 folio_context;
 	/* the run */
 	u64 inode, context, file_page;
 	u32 generation, source, bytes;
@@ -227,8 +290,11 @@ struct workspace {
 	u32 found; /* return addresses in offset, value and frame[1..] */
 	u32 mode;
 	u64 sp;
+	u64 frame_address, frame_sp, frame_bp; /* where a walk along rules stopped */
+	struct rule_key missing;	       /* what for */
 	u64 address; /* see number_of */
 	struct range hit;
+	u32 ranges_changed; /* since they were loaded */
 	struct ranges ranges;
 	struct path_record path;
 	struct walk walk;
@@ -346,10 +412,14 @@ __noinline int announce_path(struct workspace *ws, u64 key, u64 dentry, u64 mnt,
 static __always_inline void announce_file(struct workspace *ws, struct task_cache *cache, struct inode *inode)
 {
 	struct file_key key = { .inode = inode->i_ino, .generation = inode->i_generation };
+	struct announced *to;
 	u8 one = 1;
+	u32 i;
 
-	if (cache && cache->inode == key.inode && cache->generation == (u32)key.generation)
-		return;
+	if (cache)
+		for (i = 0; i < CACHED_FILES; i++)
+			if (cache->file[i].inode == key.inode && cache->file[i].generation == key.generation)
+				return;
 	if (!bpf_map_lookup_elem(&known_files, &key)) {
 		u64 dentry = number_of(ws, inode->i_dentry.first);
 
@@ -360,8 +430,9 @@ static __always_inline void announce_file(struct workspace *ws, struct task_cach
 		bpf_map_update_elem(&known_files, &key, &one, BPF_ANY);
 	}
 	if (cache) {
-		cache->inode = key.inode;
-		cache->generation = key.generation;
+		to = &cache->file[cache->next_file++ & (CACHED_FILES - 1)];
+		to->inode = key.inode;
+		to->generation = key.generation;
 	}
 }
 
@@ -409,7 +480,15 @@ static __always_inline u64 executable_of(struct workspace *ws, struct mm_struct 
 	return exe ? module_of(ws, (u64)exe) : MODULE_ANON;
 }
 
-/* Adds an executable mapping to a table. */
+static __always_inline void widen(struct window *window, struct range *by)
+{
+	if (!window->end || by->start < window->start)
+		window->start = by->start;
+	if (by->end > window->end)
+		window->end = by->end;
+}
+
+/* Adds an executable mapping to a table. Shared libraries lie in the upper part of the address space, programs below. */
 static __always_inline void add_range(struct workspace *ws, struct vm_area_struct *vma)
 {
 	struct ranges *r = &ws->ranges;
@@ -427,6 +506,8 @@ static __always_inline void add_range(struct workspace *ws, struct vm_area_struc
 	to->module = file ? module_of(ws, file) : MODULE_ANON;
 	to->base = (file ? vma->vm_pgoff << PAGE_SHIFT : 0) - vma->vm_start;
 	r->count = at + 1;
+	widen(&r->window[!file ? WINDOW_ANONYMOUS : vma->vm_start >> 45 ? WINDOW_LIBRARIES : WINDOW_PROGRAM], to);
+	ws->ranges_changed = 1;
 }
 
 static long add_found_mapping(struct task_struct *task, struct vm_area_struct *vma, void *ctx)
@@ -436,6 +517,17 @@ static long add_found_mapping(struct task_struct *task, struct vm_area_struct *v
 	if (vma->vm_flags & VM_EXEC)
 		add_range(ws, vma);
 	return 0;
+}
+
+/* Whether an address lies in a cluster of mappings: it may be in one of them. */
+static __always_inline bool in_windows(const struct window *window, u64 address)
+{
+	u32 i;
+
+	for (i = 0; i < WINDOWS; i++)
+		if (address - window[i].start < window[i].end - window[i].start)
+			return true;
+	return false;
 }
 
 static __always_inline bool find_range(struct ranges *r, u64 address, struct range *hit)
@@ -453,6 +545,12 @@ static __always_inline bool find_range(struct ranges *r, u64 address, struct ran
 	return false;
 }
 
+/* Whether mappings are looked up one by one, when an address asks for them. */
+static __always_inline bool lazy(void)
+{
+	return !bpf_ksym_exists(bpf_iter_task_vma_new) || lazy_mappings;
+}
+
 /* Whether `address` lies in executable memory; then ws->hit is its range. Needs interrupts on where
  * mappings are looked up one by one. */
 __noinline int locate(struct workspace *ws, u64 address)
@@ -467,7 +565,7 @@ __noinline int locate(struct workspace *ws, u64 address)
 	r = &ws->ranges;
 	if (find_range(r, address, &ws->hit))
 		return 1;
-	if (!bpf_ksym_exists(bpf_iter_task_vma_new) || lazy_mappings) {
+	if (lazy()) {
 		if (bpf_find_vma(bpf_get_current_task_btf(), address, add_found_mapping, &ws, 0) == -16)
 			count(LOCKED_MAPPINGS, 1);
 		return find_range(r, address, &ws->hit);
@@ -489,13 +587,22 @@ __noinline int load_ranges(struct workspace *ws)
 		return 0;
 	r = &ws->ranges;
 	known = bpf_map_lookup_elem(&mappings, &key);
+	ws->ranges_changed = 0;
 	if (known && known->arg_start == mm->arg_start) {
 		if (known->exec_vm == mm->exec_vm) {
-			bpf_probe_read_kernel(r, sizeof(*r), known);
+			u32 ranges = known->count;
+
+			/* Only what is used: the table is 4 KiB. */
+			if (ranges > MAX_RANGES)
+				ranges = MAX_RANGES;
+			bpf_probe_read_kernel(r, offsetof(struct ranges, range) + ranges * sizeof(struct range),
+					      known);
 			return 1;
 		}
 		unwind_before = known->unwind;
 	}
+	ws->ranges_changed = 1;
+	__builtin_memset(r->window, 0, sizeof(r->window));
 	r->exec_vm = mm->exec_vm;
 	r->arg_start = mm->arg_start;
 	r->executable = executable_of(ws, mm);
@@ -523,7 +630,8 @@ static __always_inline void store_ranges(struct workspace *ws)
 {
 	u64 key = (u64)bpf_get_current_task_btf()->mm;
 
-	bpf_map_update_elem(&mappings, &key, &ws->ranges, BPF_ANY);
+	if (ws->ranges_changed)
+		bpf_map_update_elem(&mappings, &key, &ws->ranges, BPF_ANY);
 }
 
 /* ---------------------------------------------------------------- stacks */
@@ -545,11 +653,13 @@ static __always_inline void add_frame(struct workspace *ws, u64 address, u32 off
  * executable memory. */
 __noinline int scan_stack(struct workspace *ws)
 {
+	struct window window[WINDOWS];
 	u32 piece, i;
 
 	if (!ws)
 		return 0;
 	ws->found = 0;
+	__builtin_memcpy(window, ws->ranges.window, sizeof(window));
 	for (piece = 0; piece < STACK_WORDS / PIECE_WORDS; piece++) {
 		u64 from = ws->sp + piece * PIECE_WORDS * 8;
 		u32 words = PIECE_WORDS;
@@ -569,6 +679,9 @@ __noinline int scan_stack(struct workspace *ws)
 		for (i = 0; i < PIECE_WORDS; i++) {
 			if (i >= words || ws->found >= scan_depth)
 				break;
+			/* Told here, without a call: that is most words. */
+			if (!lazy() && !in_windows(window, ws->words[i]))
+				continue;
 			if (locate(ws, ws->words[i]))
 				add_frame(ws, ws->words[i], (piece * PIECE_WORDS + i) * 8);
 		}
@@ -605,6 +718,75 @@ __noinline int walk_frame_pointers(struct workspace *ws, u64 bp)
 		bp = pair[0];
 	}
 	return ws->found;
+}
+
+/* How a walk along call-frame rules ended. */
+enum walk_end { WALK_DEPTH, WALK_OUTERMOST, WALK_NO_RULE, WALK_MISS, WALK_BROKEN };
+
+/* Bytes of the stack that are read at once; what lies further up is read word by word. */
+#define NEAR_BYTES 2048
+
+/* One word of the user stack, of which the first `near` bytes are in ws->words. */
+static __always_inline bool stack_word(struct workspace *ws, u64 at, u32 near, u64 *word)
+{
+	u64 offset = at - ws->sp;
+
+	if (offset < near && near - offset >= 8 && !(offset & 7)) {
+		*word = ws->words[(offset / 8) & (STACK_WORDS - 1)];
+		return true;
+	}
+	return !bpf_probe_read_user(word, sizeof(*word), (void *)at);
+}
+
+/* Return addresses along call-frame rules, from the instruction at `ip`, whose range is in ws->hit. */
+__noinline int walk_rules(struct workspace *ws, u64 ip, u64 bp)
+{
+	u64 sp, address = ip, word;
+	u32 i, near = NEAR_BYTES;
+
+	if (!ws)
+		return WALK_BROKEN;
+	ws->found = 0;
+	sp = ws->sp;
+	if (bpf_probe_read_user(ws->words, NEAR_BYTES, (void *)sp))
+		near = 0;
+	for (i = 0; i < MAX_DEPTH; i++) {
+		struct rule_key key = {};
+		struct unwind_rule *rule;
+		u64 cfa;
+
+		if (i >= fp_depth)
+			break;
+		if (ws->hit.module == MODULE_ANON)
+			return WALK_NO_RULE;
+		key.module = ws->hit.module;
+		key.offset = address + ws->hit.base;
+		if (i == 0)
+			key.offset |= RULE_AT_IP;
+		rule = bpf_map_lookup_elem(&rules, &key);
+		if (!rule) {
+			ws->missing = key;
+			ws->frame_address = address;
+			ws->frame_sp = sp;
+			ws->frame_bp = bp;
+			return WALK_MISS;
+		}
+		if (rule->kind == RULE_END)
+			return WALK_OUTERMOST;
+		if (rule->kind == RULE_NONE)
+			return WALK_NO_RULE;
+		cfa = (rule->kind == RULE_BP ? bp : sp) + rule->cfa_offset;
+		if (cfa <= sp || cfa - sp > MAX_FRAME_BYTES || (cfa & 7))
+			return WALK_BROKEN;
+		if (rule->bp_offset && !stack_word(ws, cfa + rule->bp_offset, near, &bp))
+			return WALK_BROKEN;
+		if (!stack_word(ws, cfa - 8, near, &word) || !locate(ws, word))
+			return WALK_BROKEN;
+		add_frame(ws, word, cfa - 8 - ws->sp);
+		address = word;
+		sp = cfa;
+	}
+	return WALK_DEPTH;
 }
 
 /* -------------------------------------------------------------- contexts */
@@ -682,6 +864,87 @@ __noinline u64 announce_context(struct workspace *ws, u64 executable, s32 entry,
 	return key;
 }
 
+/* Whether user space may be asked once more for the rule that a walk lacked. */
+static __always_inline bool may_ask(const struct rule_key *missing)
+{
+	u32 *times = bpf_map_lookup_elem(&asked, missing);
+
+	return !times || *times < MAX_SHIPPED;
+}
+
+static __always_inline void count_asked(const struct rule_key *missing)
+{
+	u32 one = 1, *times = bpf_map_lookup_elem(&asked, missing);
+
+	if (times)
+		__sync_fetch_and_add(times, 1);
+	else
+		bpf_map_update_elem(&asked, missing, &one, BPF_ANY);
+}
+
+/* Sends the rest of the stack of a walk that lacked a rule to user space, which unwinds it and adds the rules
+ * that are missing. Returns the key of the context, or 0 if the record did not fit. */
+__noinline u64 ship_stack(struct workspace *ws, s32 entry)
+{
+	struct rule_key missing = {}; /* on the stack, as kernels before 6.2 want keys */
+	struct stack_record *r;
+	u32 i, at = 0, ranges, frames;
+	u64 key;
+
+	if (!ws)
+		return 0;
+	missing.module = ws->missing.module;
+	missing.offset = ws->missing.offset;
+	if (!may_ask(&missing))
+		return 0;
+	r = bpf_ringbuf_reserve(&records, sizeof(*r), 0);
+	if (!r) {
+		count(UNSHIPPED_STACKS, 1);
+		return 0;
+	}
+	count_asked(&missing);
+	key = signature_mix(signature_mix(SIGNATURE_SEED, bpf_ktime_get_ns()), bpf_get_current_pid_tgid());
+	r->type = RECORD_STACK;
+	r->pid = bpf_get_current_pid_tgid() >> 32;
+	r->key = key | 1;
+	r->executable = ws->ranges.executable;
+	r->entry = entry;
+	r->address = ws->frame_address;
+	r->sp = ws->frame_sp;
+	r->bp = ws->frame_bp;
+	frames = ws->found + 1;
+	if (frames > MAX_FRAMES)
+		frames = MAX_FRAMES;
+	r->frames = frames;
+	for (i = 0; i < MAX_FRAMES; i++) {
+		r->frame[i].module = i < frames ? ws->frame[i].module : 0;
+		r->frame[i].offset = i < frames ? ws->frame[i].offset : 0;
+	}
+	bpf_get_current_comm(r->comm, sizeof(r->comm));
+	ranges = ws->ranges.count;
+	if (ranges > MAX_RANGES)
+		ranges = MAX_RANGES;
+	if (bpf_probe_read_kernel(r->range, ranges * sizeof(struct range), ws->ranges.range))
+		ranges = 0;
+	r->ranges = ranges;
+	/* Page by page, for the stack may end at any of them, and has none where nothing was written yet. What
+	 * cannot be read is zero. */
+	for (i = 0; i < STACK_BYTES / STACK_PIECE + 1; i++) {
+		u64 from = ws->frame_sp + at;
+		u32 piece = STACK_PIECE - (from & (STACK_PIECE - 1));
+
+		if (at >= STACK_BYTES || piece > STACK_PIECE)
+			break;
+		bpf_probe_read_user(&r->stack[at & (STACK_BYTES - 1)], piece, (void *)from);
+		at += piece;
+	}
+	r->bytes = at;
+	bpf_ringbuf_submit(r, 0);
+	count(SHIPPED_STACKS, 1);
+	ws->found = 0;
+	return key | 1;
+}
+
 /* Reads the call path of the current task with all means. Needs interrupts on. Never 0 unless a
  * table is full: without a stack the context is the executable and the entry. */
 __noinline u64 capture(struct workspace *ws, s32 entry)
@@ -690,6 +953,7 @@ __noinline u64 capture(struct workspace *ws, s32 entry)
 	struct pt_regs *regs = user_regs(task);
 	struct mm_struct *mm = task->mm;
 	u32 mode, found = 0;
+	int end;
 
 	if (!ws || !mm || !regs)
 		return 0;
@@ -702,12 +966,35 @@ __noinline u64 capture(struct workspace *ws, s32 entry)
 		ws->hit.module = MODULE_ANON;
 	ws->frame[0].module = ws->hit.module;
 	ws->frame[0].offset = ws->hit.module == MODULE_ANON ? 0 : regs->ip + ws->hit.base;
+	if (!unwind || unwind == UNWIND_EXACT) {
+		u64 key = 0;
+
+		end = walk_rules(ws, regs->ip, regs->bp);
+		if (end == WALK_MISS)
+			key = ship_stack(ws, entry);
+		if (key) {
+			store_ranges(ws);
+			return key;
+		}
+		/* Code without rules: what comes before it is worth more than a guess, unless there is nothing. */
+		if (end == WALK_DEPTH || end == WALK_OUTERMOST || ws->found >= 2 || unwind) {
+			if (end != WALK_DEPTH && end != WALK_OUTERMOST)
+				count(CUT_PATHS, 1);
+			store_ranges(ws);
+			key = announce_context(ws, ws->ranges.executable, entry, UNWIND_EXACT);
+			/* Not to be recognised by its slots: the next time there may be more to see. */
+			if (end == WALK_MISS || end == WALK_BROKEN)
+				ws->found = 0;
+			return key;
+		}
+	}
 	mode = unwind ? unwind : ws->ranges.unwind;
 	if (mode != UNWIND_SCAN)
 		found = walk_frame_pointers(ws, regs->bp);
 	if (mode == UNWIND_NONE) {
 		mode = found >= FP_PROOF ? UNWIND_FP : UNWIND_SCAN;
 		ws->ranges.unwind = mode;
+		ws->ranges_changed = 1;
 	}
 	/* A stack that begins in code without frame pointers breaks the chain at once. */
 	if (mode == UNWIND_SCAN || (found < 2 && !unwind)) {
@@ -721,90 +1008,112 @@ __noinline u64 capture(struct workspace *ws, s32 entry)
 
 /* Keeps what the capture in `ws` saw, for recognition. */
 static __always_inline void remember(struct task_cache *cache, struct workspace *ws, struct task_struct *task,
-				     u64 context, s32 entry)
+				     struct pt_regs *regs, u64 context, s32 entry)
 {
-	struct pt_regs *regs = user_regs(task);
-	u32 i, n = ws->found;
+	struct remembered *path;
+	u32 at, i, n = ws->found;
 
-	cache->mm = (u64)task->mm;
-	cache->exec_vm = task->mm->exec_vm;
-	cache->ip = regs->ip;
-	cache->sp = regs->sp;
+	if (cache->mm != (u64)task->mm || cache->exec_vm != task->mm->exec_vm) {
+		for (i = 0; i < CACHED_PATHS; i++)
+			cache->path[i].context = 0;
+		cache->mm = (u64)task->mm;
+		cache->exec_vm = task->mm->exec_vm;
+	}
+	/* At random: in turn, a cycle of one path more than the cache holds would never be recognised. */
+	cache->draw = cache->draw * 1664525 + 1013904223;
+	at = cache->draw >> 24 & (CACHED_PATHS - 1);
+	cache->last = at;
 	cache->syscw = write_syscalls(task);
-	cache->entry = entry;
-	cache->context = context;
+	path = &cache->path[at];
+	path->ip = regs->ip;
+	path->sp = regs->sp;
+	path->entry = entry;
+	path->context = context;
 	if (n > MAX_DEPTH)
 		n = MAX_DEPTH;
-	cache->slots = n;
-	cache->span = 0;
+	path->slots = n;
+	path->span = 0;
 	for (i = 0; i < MAX_DEPTH; i++) {
 		if (i >= n)
 			break;
-		cache->offset[i] = ws->offset[i];
-		cache->value[i] = ws->value[i];
-		cache->span = ws->offset[i] + 8;
+		path->offset[i] = ws->offset[i];
+		path->value[i] = ws->value[i];
+		path->span = ws->offset[i] + 8;
 	}
 }
 
-/* Whether the stack slots that held the return addresses last time hold the same ones now. */
-__noinline int same_slots(struct workspace *ws, struct task_cache *cache, u64 sp)
+/* Whether the stack slots that held a path's return addresses hold the same ones now. The first `span`
+ * bytes of the stack are in ws->words. */
+__noinline int same_slots(struct workspace *ws, struct remembered *path, u64 sp, u32 span)
 {
-	u32 i, span;
+	u32 i;
 
-	if (!ws || !cache)
-		return 0;
-	if (!cache->slots)
-		return 0;
-	span = cache->span;
-	if (span > sizeof(ws->words))
-		span = sizeof(ws->words);
-	if (bpf_probe_read_user(ws->words, span, (void *)sp))
+	if (!ws || !path)
 		return 0;
 	for (i = 0; i < MAX_DEPTH; i++) {
-		u32 at = cache->offset[i];
+		u32 at = path->offset[i];
 		u64 word;
 
-		if (i >= cache->slots)
+		if (i >= path->slots)
 			break;
 		if (at + 8 <= span) {
 			word = ws->words[(at / 8) & (STACK_WORDS - 1)];
 		} else if (bpf_probe_read_user(&word, sizeof(word), (void *)(sp + at))) {
 			return 0;
 		}
-		if (word != cache->value[i])
+		if (word != path->value[i])
 			return 0;
 	}
 	return 1;
 }
 
-/* The context of the current task if it can be told at sight, else 0. Works with interrupts off. */
-static __always_inline u64 recognise(struct workspace *ws, struct task_cache *cache, struct task_struct *task,
-				     s32 entry)
+/* Whether a path was seen at this place: the stack decides whether it is the one now. */
+static __always_inline bool may_be(struct remembered *path, struct pt_regs *regs, s32 entry)
 {
-	struct pt_regs *regs = user_regs(task);
-	struct mm_struct *mm = task->mm;
-	u64 syscw = write_syscalls(task);
-
-	if (!cache->context || !mm || !regs)
-		return 0;
-	if (cache->mm != (u64)mm || cache->exec_vm != mm->exec_vm || cache->entry != entry ||
-	    cache->ip != regs->ip || cache->sp != regs->sp)
-		return 0;
-	if (syscw && cache->syscw == syscw && counted_syscall(entry)) {
-		count(SAME_SYSCALL, 1);
-		return cache->context;
-	}
-	if (!same_slots(ws, cache, regs->sp))
-		return 0;
-	count(SAME_SLOTS, 1);
-	cache->syscw = syscw;
-	return cache->context;
+	return path->context && path->slots && path->ip == regs->ip && path->sp == regs->sp && path->entry == entry;
 }
 
-static __always_inline s32 entry_of(struct task_struct *task)
+/* The context of the current task if it can be told at sight, else 0. Works with interrupts off. */
+static __always_inline u64 recognise(struct workspace *ws, struct task_cache *cache, struct task_struct *task,
+				     struct pt_regs *regs, s32 entry)
 {
-	struct pt_regs *regs = user_regs(task);
+	struct mm_struct *mm = task->mm;
+	struct remembered *path;
+	u32 i, span = 0;
+	u64 syscw;
 
+	if (!mm || !regs || cache->mm != (u64)mm || cache->exec_vm != mm->exec_vm)
+		return 0;
+	syscw = write_syscalls(task);
+	path = &cache->path[cache->last & (CACHED_PATHS - 1)];
+	if (syscw && cache->syscw == syscw && counted_syscall(entry) && path->context && path->ip == regs->ip &&
+	    path->sp == regs->sp && path->entry == entry) {
+		count_recognition(SAME_SYSCALL);
+		return path->context;
+	}
+	for (i = 0; i < CACHED_PATHS; i++)
+		if (may_be(&cache->path[i], regs, entry) && cache->path[i].span > span)
+			span = cache->path[i].span;
+	if (!span)
+		return 0;
+	if (span > sizeof(ws->words))
+		span = sizeof(ws->words);
+	if (bpf_probe_read_user(ws->words, span, (void *)regs->sp))
+		return 0;
+	for (i = 0; i < CACHED_PATHS; i++) {
+		path = &cache->path[i];
+		if (may_be(path, regs, entry) && same_slots(ws, path, regs->sp, span)) {
+			count_recognition(SAME_SLOTS);
+			cache->syscw = syscw;
+			cache->last = i;
+			return path->context;
+		}
+	}
+	return 0;
+}
+
+static __always_inline s32 entry_of(struct pt_regs *regs)
+{
 	return regs ? (s32)regs->orig_ax : ENTRY_FAULT;
 }
 
@@ -817,22 +1126,23 @@ static __always_inline struct workspace *workspace_of(u32 owner)
 static __always_inline u64 context_now(u32 owner, struct task_struct *task)
 {
 	struct workspace *ws = workspace_of(owner);
+	struct pt_regs *regs = user_regs(task);
 	struct task_cache *cache;
-	s32 entry = entry_of(task);
+	s32 entry = entry_of(regs);
 	u64 context;
 
-	if (!ws || !task->mm)
+	if (!ws || !task->mm || !regs)
 		return 0;
 	cache = bpf_task_storage_get(&tasks, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!cache) {
 		count(LOST_TASK_STORAGE, 1);
 		return capture(ws, entry);
 	}
-	context = recognise(ws, cache, task, entry);
+	context = recognise(ws, cache, task, regs, entry);
 	if (context)
 		return context;
 	context = capture(ws, entry);
-	remember(cache, ws, task, context, entry);
+	remember(cache, ws, task, regs, context, entry);
 	return context;
 }
 
@@ -875,6 +1185,7 @@ int BPF_PROG(on_dirty_folio, struct folio *folio, struct address_space *mapping)
 	struct task_struct *task;
 	struct task_cache *cache;
 	struct workspace *ws;
+	struct pt_regs *regs;
 	struct inode *inode;
 	struct tag *tag;
 	u64 context;
@@ -886,12 +1197,15 @@ int BPF_PROG(on_dirty_folio, struct folio *folio, struct address_space *mapping)
 	if (!inode || inode->i_sb->s_dev != target_dev)
 		return 0;
 	task = bpf_get_current_task_btf();
-	/* A kernel thread marks a page dirty again that somebody else had written: keep the tag. */
-	if (task->flags & PF_KTHREAD)
-		return 0;
 	ws = workspace_of(OF_DIRTY_FOLIO);
 	if (!ws)
 		return 0;
+	/* A kernel thread marks a page dirty again that somebody else had written: keep the tag. Or it writes for a
+	 * loop device, to a file that nobody else may ever write to. */
+	if (task->flags & PF_KTHREAD) {
+		announce_file(ws, NULL, inode);
+		return 0;
+	}
 	at = tag_index(number_of(ws, folio));
 	tag = bpf_map_lookup_elem(&tags, &at);
 	if (!tag)
@@ -904,7 +1218,8 @@ int BPF_PROG(on_dirty_folio, struct folio *folio, struct address_space *mapping)
 		count(LOST_TASK_STORAGE, 1);
 		context = 0;
 	} else {
-		context = recognise(ws, cache, task, entry_of(task));
+		regs = user_regs(task);
+		context = recognise(ws, cache, task, regs, entry_of(regs));
 		if (!context) {
 			if (cache->pending)
 				count(LOST_PENDING, 1);
@@ -948,14 +1263,21 @@ int BPF_PROG(on_uring_punt, struct io_kiocb *req)
 	struct file *file;
 	u64 key = (u64)req, context;
 
-	if (!target_dev || !req || (task->flags & (PF_KTHREAD | PF_IO_WORKER)))
+	if (!target_dev || !req)
 		return 0;
+	/* The kernel's submission thread has no user stack. Nor is the context of whoever had this request before its. */
+	if (task->flags & (PF_KTHREAD | PF_IO_WORKER)) {
+		bpf_map_delete_elem(&punted, &key);
+		return 0;
+	}
 	file = req->file;
 	if (!file || file->f_inode->i_sb->s_dev != target_dev)
 		return 0;
 	context = context_now(OF_URING, task);
 	if (context)
 		bpf_map_update_elem(&punted, &key, &context, BPF_ANY);
+	else
+		bpf_map_delete_elem(&punted, &key);
 	return 0;
 }
 
@@ -993,21 +1315,15 @@ static __always_inline void emit(struct walk *w)
 	w->bytes = 0;
 }
 
-/* Looks at a folio that the walk meets for the first time. */
-static __always_inline void enter_folio(struct walk *w, u64 at)
+/* Looks at a mapping that is not the one of the folio before. */
+static __always_inline void enter_mapping(struct walk *w, u64 mapping)
 {
-	struct folio *folio = (void *)at;
-	u64 mapping = (u64)BPF_CORE_READ(folio, mapping);
 	struct inode *inode = NULL;
-	struct tag *tag;
-	u32 index;
 
-	w->folio = at;
-	w->folio_source = w->other_source;
-	w->folio_inode = 0;
-	w->folio_generation = 0;
-	w->folio_context = 0;
-	w->folio_index = 0;
+	w->mapping = mapping;
+	w->mapping_source = w->other_source;
+	w->mapping_inode = 0;
+	w->mapping_generation = 0;
 	/* The low bits mark anonymous and movable memory. */
 	if (!mapping || (mapping & 3))
 		return;
@@ -1015,15 +1331,34 @@ static __always_inline void enter_folio(struct walk *w, u64 at)
 	/* Memory of the kernel has something else in this place: it does not lead to our device. */
 	if (!inode || BPF_CORE_READ(inode, i_sb, s_dev) != target_dev)
 		return;
-	w->folio_source = SOURCE_CACHE;
+	w->mapping_source = SOURCE_CACHE;
+	w->mapping_inode = BPF_CORE_READ(inode, i_ino);
+	w->mapping_generation = BPF_CORE_READ(inode, i_generation);
+	w->mapping_hash = file_hash(w->mapping_inode, w->mapping_generation);
+}
+
+/* Looks at a folio that the walk meets for the first time. */
+static __always_inline void enter_folio(struct walk *w, u64 at)
+{
+	struct folio *folio = (void *)at;
+	u64 mapping = (u64)BPF_CORE_READ(folio, mapping);
+	struct tag *tag;
+	u32 index;
+
+	if (mapping != w->mapping || !w->folio)
+		enter_mapping(w, mapping);
+	w->folio = at;
+	w->folio_source = w->mapping_source;
+	w->folio_context = 0;
+	w->folio_index = 0;
+	if (w->folio_source != SOURCE_CACHE)
+		return;
 	w->folio_index = BPF_CORE_READ(folio, index);
-	w->folio_inode = BPF_CORE_READ(inode, i_ino);
-	w->folio_generation = BPF_CORE_READ(inode, i_generation);
 	if ((w->opf & REQ_OP_MASK) != REQ_OP_WRITE)
 		return;
 	index = tag_index(at);
 	tag = bpf_map_lookup_elem(&tags, &index);
-	if (tag && tag->page == (u32)w->folio_index && tag->file == file_hash(w->folio_inode, w->folio_generation))
+	if (tag && tag->page == (u32)w->folio_index && tag->file == w->mapping_hash)
 		w->folio_context = tag->context;
 	if (!w->folio_context)
 		count(UNTAGGED_FOLIOS, 1);
@@ -1062,14 +1397,14 @@ static long walk_page(u64 i, struct walk **at)
 		enter_folio(w, head);
 	file_page = w->folio_source == SOURCE_CACHE ?
 			    w->folio_index + (page - head) / bpf_core_type_size(struct page) : 0;
-	if (w->bytes && !(w->source == w->folio_source && w->inode == w->folio_inode &&
-			  w->generation == w->folio_generation && w->context == w->folio_context &&
+	if (w->bytes && !(w->source == w->folio_source && w->inode == w->mapping_inode &&
+			  w->generation == w->mapping_generation && w->context == w->folio_context &&
 			  (w->source != SOURCE_CACHE || file_page == w->file_page + (w->bytes >> PAGE_SHIFT))))
 		emit(w);
 	if (!w->bytes) {
 		w->source = w->folio_source;
-		w->inode = w->folio_inode;
-		w->generation = w->folio_generation;
+		w->inode = w->mapping_inode;
+		w->generation = w->mapping_generation;
 		w->context = w->folio_context;
 		w->file_page = file_page;
 	}
@@ -1156,8 +1491,11 @@ int BPF_PROG(on_bio, struct bio *bio)
 	__builtin_memset(w, 0, sizeof(*w));
 	w->opf = bio->bi_opf;
 	w->time_ns = bpf_ktime_get_ns();
-	w->sector = bio->bi_iter.bi_sector - bio->bi_bdev->bd_start_sect;
+	w->sector = bio->bi_iter.bi_sector;
 	w->left = bio->bi_iter.bi_size;
+	/* The kernel adds a partition's start to requests that have a size, and to no others (a flush). */
+	if (w->left)
+		w->sector -= bio->bi_bdev->bd_start_sect;
 	if (!w->left || (op != REQ_OP_WRITE && op != REQ_OP_READ)) {
 		w->bytes = w->left;
 		emit(w);

@@ -13,6 +13,9 @@
 #define MAX_DEPTH 16
 #define MAX_FRAMES (MAX_DEPTH + 1)
 
+/* Executable mappings kept of a process. A process of a C++ program has 20 to 40. */
+#define MAX_RANGES 128
+
 /* Components of a path, and the bytes that hold their names. A longer path keeps its last
  * components and is marked. */
 #define MAX_COMPONENTS 24
@@ -24,6 +27,7 @@ enum record_type {
 	RECORD_CONTEXT = 2,
 	RECORD_MODULE = 3,
 	RECORD_FILE = 4,
+	RECORD_STACK = 5,
 };
 
 /* Who owns the pages of a request. */
@@ -40,6 +44,7 @@ enum unwind_mode {
 	UNWIND_NONE = 0,
 	UNWIND_FP = 1,
 	UNWIND_SCAN = 2,
+	UNWIND_EXACT = 3,
 };
 
 enum io_flag {
@@ -73,10 +78,11 @@ enum module_key {
 	MODULE_ANON = 1,
 };
 
-/* Entries into the kernel that are not system calls. */
+/* Entries into the kernel that are not system calls: -1 and -2, written so that clang 14 and newer
+ * ones describe them alike (before 16, type information has no sign for enumerations). */
 enum entry {
-	ENTRY_FAULT = -1,
-	ENTRY_URING = -2,
+	ENTRY_FAULT = 0xffffffffu,
+	ENTRY_URING = 0xfffffffeu,
 };
 
 struct context_record {
@@ -90,6 +96,58 @@ struct context_record {
 	u32 reserved;
 	u8 comm[16];
 	struct frame_record frame[MAX_FRAMES];
+};
+
+/* An executable mapping. */
+struct range {
+	u64 start, end;
+	u64 base; /* file offset of `start`, less `start`: add an address to get its file offset */
+	u64 module;
+};
+
+/* How to get from a frame to its caller's: one row of a call-frame table (DWARF 5, section 6.4),
+ * reduced to what compilers use. The canonical frame address (CFA) is the caller's stack pointer
+ * after its call; the return address lies below it. */
+struct rule_key {
+	u64 module;
+	u64 offset; /* in the file, of a return address; of an interrupted instruction with RULE_AT_IP */
+};
+
+#define RULE_AT_IP (1ULL << 63)
+
+struct unwind_rule {
+	u32 kind;	/* enum rule_kind */
+	s32 cfa_offset; /* from the register that `kind` names */
+	s32 bp_offset;	/* from the CFA, to where the caller's frame pointer is saved; 0: it is unchanged */
+	u32 reserved;
+};
+
+enum rule_kind {
+	RULE_SP = 1,  /* CFA = stack pointer + cfa_offset */
+	RULE_BP = 2,  /* CFA = frame pointer + cfa_offset */
+	RULE_END = 3, /* the outermost frame */
+	RULE_NONE = 4, /* no rule is known, or one of another form: the path is cut here */
+};
+
+/* A path as far as rules went, and the stack beyond, to be unwound in user space. The context is known
+ * by `key` only there: the next one on this path finds the rules and gets another key. */
+#define STACK_BYTES 65536
+#define STACK_PIECE 4096
+
+struct stack_record {
+	u32 type;
+	u32 pid;
+	u64 key;
+	u64 executable;
+	s32 entry;
+	u32 bytes; /* of `stack`; those that could not be read are 0 */
+	u64 address, sp, bp; /* of the frame without a rule; `stack` begins at its sp */
+	u32 ranges;
+	u32 frames;
+	u8 comm[16];
+	struct frame_record frame[MAX_FRAMES]; /* up to that one */
+	struct range range[MAX_RANGES];
+	u8 stack[STACK_BYTES + STACK_PIECE];
 };
 
 /* The path of a module or of a written file. Names are stored innermost first, one after another,
@@ -119,10 +177,13 @@ enum counter {
 	/* coarser contexts: the executable and the entry, or a frame short */
 	DROPPED_MAPPINGS = COUNTER_FIRST_STATISTIC, /* executable mappings beyond the table of a process */
 	LOCKED_MAPPINGS,      /* captures that found the process's mappings locked */
-	SAME_SYSCALL,	      /* captures answered by: still the same system call */
-	SAME_SLOTS,	      /* captures answered by the slot check */
+	SAME_SYSCALL,	      /* captures answered by: still the same system call (in `recognitions`) */
+	SAME_SLOTS,	      /* captures answered by the slot check (the next one there) */
 	FULL_CAPTURES,
 	STACK_UNREADABLE,     /* captures whose stack could not be read */
+	SHIPPED_STACKS,	      /* full captures that lacked a rule and went to user space */
+	UNSHIPPED_STACKS,     /* ... that did not fit the ring buffer: their paths were read otherwise */
+	CUT_PATHS,	      /* exact paths that end at code without a rule */
 	SHORT_STACKS,	      /* scans that found fewer addresses than asked for */
 	ENUMERATIONS,	      /* times the mappings of a process were read */
 	URING_WORKERS,	      /* pages dirtied or submitted by io_uring workers */

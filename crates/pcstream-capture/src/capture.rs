@@ -25,8 +25,9 @@ use crate::extents::DeviceNumber;
 use crate::join::{JoinCounts, Joiner};
 use crate::layout::{Layout, LayoutError, PageRange};
 use crate::scratch::{ExistingFs, FsKind, Scratch, ScratchError, ScratchOptions};
-use crate::session::{Reader, Session, SessionError, SessionMemory, SessionOptions};
-use crate::wire::{Counter, UnknownRecord};
+use crate::session::{Reader, RuleTable, Session, SessionError, SessionMemory, SessionOptions};
+use crate::signature::Order;
+use crate::wire::{Counter, Record, UnknownRecord};
 
 /// Where the command runs.
 #[derive(Clone, Debug)]
@@ -46,6 +47,8 @@ pub struct CaptureOptions {
     pub target: Target,
     /// How.
     pub session: SessionOptions,
+    /// How call paths are named.
+    pub order: Order,
 }
 
 /// What is known when the command starts.
@@ -196,7 +199,11 @@ pub fn capture(
     let layout = Layout::of_mounted(&place.directory, place.fs)?;
     observer.started(&place.started(&layout)).map_err(CaptureError::Observer)?;
 
-    let join = Rc::new(RefCell::new(Join { joiner: Joiner::new(layout, monotonic_ns()), error: None }));
+    let join = Rc::new(RefCell::new(Join {
+        joiner: Joiner::new(layout, monotonic_ns(), options.session.limits(), options.order),
+        rules: session.rules()?,
+        error: None,
+    }));
     let reader = session.reader({
         let join = Rc::clone(&join);
         move |record| join.borrow_mut().take(record)
@@ -220,7 +227,7 @@ pub fn capture(
         interrupted,
         contexts,
         losses: losses(&session, &counts),
-        statistics: statistics(&session),
+        statistics: statistics(&session, &counts),
         counts,
         notes,
     };
@@ -335,13 +342,21 @@ fn wait_until(limit: Duration, mut done: impl FnMut() -> bool) {
 /// The joiner and the first error on the way to it: the ring buffer's callback cannot return one.
 struct Join {
     joiner: Joiner,
+    rules: RuleTable,
     error: Option<UnknownRecord>,
 }
 
 impl Join {
-    fn take(&mut self, record: Result<crate::wire::Record, UnknownRecord>) {
+    fn take(&mut self, record: Result<Record, UnknownRecord>) {
         match record {
-            Ok(record) => self.joiner.take(record),
+            Ok(record) => {
+                let stack = matches!(record, Record::Stack(_));
+                self.joiner.take(record);
+                // At once: until the kernel side has the rules it ships more stacks of the same path.
+                if stack {
+                    self.rules.add(&self.joiner.take_rules());
+                }
+            }
             Err(error) => self.error = self.error.take().or(Some(error)),
         }
     }
@@ -443,12 +458,15 @@ fn losses(session: &Session<'_>, counts: &JoinCounts) -> BTreeMap<String, u64> {
     .collect()
 }
 
-fn statistics(session: &Session<'_>) -> BTreeMap<String, u64> {
+fn statistics(session: &Session<'_>, counts: &JoinCounts) -> BTreeMap<String, u64> {
     [
         ("captures_same_system_call", Counter::SAME_SYSCALL),
         ("captures_same_slots", Counter::SAME_SLOTS),
         ("captures_full", Counter::FULL_CAPTURES),
         ("stacks_unreadable", Counter::STACK_UNREADABLE),
+        ("stacks_shipped", Counter::SHIPPED_STACKS),
+        ("stacks_not_shipped", Counter::UNSHIPPED_STACKS),
+        ("paths_cut", Counter::CUT_PATHS),
         ("stacks_short", Counter::SHORT_STACKS),
         ("mappings_read", Counter::ENUMERATIONS),
         ("mappings_locked", Counter::LOCKED_MAPPINGS),
@@ -459,6 +477,7 @@ fn statistics(session: &Session<'_>) -> BTreeMap<String, u64> {
     ]
     .into_iter()
     .map(|(name, counter)| (name.to_string(), session.counter(counter)))
+    .chain([("signatures_shared".to_string(), counts.collisions)])
     .chain(
         session
             .costs()

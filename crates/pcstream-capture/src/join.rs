@@ -12,13 +12,16 @@
 use pcstream_trace::{
     Batch, Context, ContextId, Event, File, FileId, Frame, Kind, Lba, Op, Signature, Unwind,
 };
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::layout::{Layout, MetadataHint};
 use crate::modules::Modules;
-use crate::signature;
+use crate::signature::{self, Order};
 use crate::syscalls;
-use crate::wire::{self, ContextRecord, IoRecord, IoSource, PathRecord, Record, UnwindMode};
+use crate::unwind::{Limits, Path, Unwinder};
+use crate::wire::{
+    self, ContextRecord, IoRecord, IoSource, PathRecord, Record, RuleKey, StackRecord, UnwindMode, UnwindRule,
+};
 
 const SECTORS_PER_PAGE: u64 = 8;
 
@@ -49,6 +52,8 @@ pub struct JoinCounts {
     pub unresolved_contexts: u64,
     /// Uses of a file whose record was lost.
     pub unresolved_files: u64,
+    /// Call paths whose signature belonged to another one already: they count as that one.
+    pub collisions: u64,
 }
 
 /// Turns records into batches.
@@ -57,21 +62,30 @@ pub struct Joiner {
     start_ns: u64,
     last_ns: u64,
     modules: Modules,
+    unwinder: Unwinder,
+    limits: Limits,
     context_ids: FxHashMap<u64, ContextId>,
-    by_signature: FxHashMap<Signature, ContextId>,
+    order: Order,
+    /// With another hash of the path.
+    by_signature: FxHashMap<Signature, (ContextId, u64)>,
     contexts: Vec<Context>,
     file_ids: FxHashMap<(u64, u32), FileId>,
     files: u32,
     batch: Batch,
     counts: JoinCounts,
+    /// Other paths that share a signature: rarely any.
+    collided: FxHashSet<u64>,
 }
 
 impl Joiner {
     /// A joiner for the file system with this layout. Event times count from `start_ns`
-    /// (CLOCK_MONOTONIC).
-    pub fn new(layout: Layout, start_ns: u64) -> Joiner {
+    /// (CLOCK_MONOTONIC). `limits` are those of the kernel side.
+    pub fn new(layout: Layout, start_ns: u64, limits: Limits, order: Order) -> Joiner {
         Joiner {
             layout,
+            unwinder: Unwinder::default(),
+            limits,
+            order,
             start_ns,
             last_ns: 0,
             modules: Modules::default(),
@@ -82,6 +96,7 @@ impl Joiner {
             files: 0,
             batch: Batch::default(),
             counts: JoinCounts::default(),
+            collided: FxHashSet::default(),
         }
     }
 
@@ -92,7 +107,13 @@ impl Joiner {
             Record::Context(context) => self.context(&context),
             Record::Module(module) => self.modules.add(&module),
             Record::File(file) => self.file(&file),
+            Record::Stack(stack) => self.stack(&stack),
         }
+    }
+
+    /// Call-frame rules for the kernel side, met since the last call.
+    pub fn take_rules(&mut self) -> Vec<(RuleKey, UnwindRule)> {
+        self.unwinder.take_rules()
     }
 
     /// Events made since the last call, with the contexts and files they introduce.
@@ -125,33 +146,54 @@ impl Joiner {
 
     fn context(&mut self, record: &ContextRecord) {
         let raw = &record.frame[..(record.frames as usize).min(record.frame.len())];
-        let identities = raw.iter().map(|frame| (self.modules.identity(frame.module), frame.offset));
-        let signature =
-            signature::of_context(self.modules.identity(record.executable), record.entry, identities);
+        let path = Path {
+            unwind: match UnwindMode(record.unwind) {
+                UnwindMode::UNWIND_FP => Unwind::FramePointer,
+                UnwindMode::UNWIND_SCAN => Unwind::Scan,
+                UnwindMode::UNWIND_EXACT => Unwind::Exact,
+                _ => Unwind::None,
+            },
+            frames: raw.iter().map(|frame| (frame.module, frame.offset)).collect(),
+        };
+        self.enter_context(record.key, record.executable, record.entry, &record.comm, &path);
+    }
+
+    /// A stack becomes the context that its record names; the kernel side will name the same path otherwise.
+    fn stack(&mut self, record: &StackRecord) {
+        let path = self.unwinder.path(record, &self.modules, &self.limits);
+        self.enter_context(record.key, record.executable, record.entry, &record.comm, &path);
+    }
+
+    fn enter_context(&mut self, key: u64, executable: u64, entry: i32, comm: &[u8], path: &Path) {
+        let identities =
+            || path.frames.iter().map(|&(module, offset)| (self.modules.identity(module), offset));
+        let program = self.modules.identity(executable);
+        let signature = signature::of_context(self.order, program, entry, identities());
+        let check = signature::check_of_context(program, entry, identities());
         let next = ContextId(self.contexts.len() as u32 + 1);
-        // Two keys may have one signature: the same binary at two places.
-        let id = *self.by_signature.entry(signature).or_insert(next);
-        self.context_ids.insert(record.key, id);
+        // Several keys may have one signature: the same binary at two places, a path first met as a stack.
+        let (id, its_check) = *self.by_signature.entry(signature).or_insert((next, check));
+        if check != its_check && self.collided.insert(check) {
+            self.counts.collisions += 1;
+        }
+        self.context_ids.insert(key, id);
         if id != next {
             return;
         }
         let context = Context {
             id,
             signature,
-            executable: self.modules.path(record.executable).to_string(),
-            comm: text_of(&record.comm),
-            entry: syscalls::entry_name(record.entry),
-            unwind: match UnwindMode(record.unwind) {
-                UnwindMode::UNWIND_FP => Unwind::FramePointer,
-                UnwindMode::UNWIND_SCAN => Unwind::Scan,
-                _ => Unwind::None,
-            },
-            frames: raw
+            executable: self.modules.path(executable).to_string(),
+            comm: text_of(comm),
+            entry: syscalls::entry_name(entry),
+            unwind: path.unwind,
+            frames: path
+                .frames
                 .iter()
-                .map(|frame| Frame {
-                    module: self.modules.path(frame.module).to_string(),
-                    build_id: self.modules.get(frame.module).map_or_else(String::new, |m| m.build_id.clone()),
-                    offset: frame.offset,
+                .map(|&(module, offset)| Frame {
+                    module: self.modules.path(module).to_string(),
+                    build_id: self.modules.get(module).map_or_else(String::new, |m| m.build_id.clone()),
+                    offset,
                     symbol: String::new(),
                 })
                 .collect(),
@@ -289,10 +331,12 @@ mod tests {
     use crate::layout::{PageRange, StaticRange};
     use crate::scratch::FsKind;
 
+    const LIMITS: Limits = Limits { depth: 12, scan_depth: 5, fall_back: true };
+
     fn joiner() -> Joiner {
         let journal = StaticRange { start: Lba(100), pages: 50, kind: Kind::Journal };
         let used = PageRange { start: Lba(0), pages: 200 };
-        Joiner::new(Layout::new(FsKind::Ext4, vec![journal], vec![used]), 1_000)
+        Joiner::new(Layout::new(FsKind::Ext4, vec![journal], vec![used]), 1_000, LIMITS, Order::Hash)
     }
 
     fn write(sector: u64, bytes: u32) -> IoRecord {

@@ -2,11 +2,12 @@
 //!
 //! `capture` runs a command on a scratch (or existing) file system and yields the events of a trace.
 //! Beneath it: `session` (the BPF program in `bpf/`), `wire` (its records), `join` (records to events),
-//! `modules`, `signature` and `symbols` (who wrote), `scratch`, `layout` and `extents` (where). `doctor`
-//! says what this machine can do.
+//! `unwind` with `call_frames` (exact call paths), `modules`, `signature` and `symbols` (who wrote),
+//! `scratch`, `layout` and `extents` (where). `doctor` says what this machine can do.
 //!
 //! Needs Linux 6.1 or newer with BTF, x86-64, and root.
 
+pub mod call_frames;
 pub mod capture;
 pub mod command;
 pub mod doctor;
@@ -19,4 +20,5 @@ pub mod session;
 pub mod signature;
 pub mod symbols;
 pub mod syscalls;
+pub mod unwind;
 pub mod wire;

@@ -10,16 +10,17 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
-use libbpf_rs::{OpenObject, PrintLevel, RingBufferBuilder};
+use libbpf_rs::{MapCore, MapFlags, MapHandle, OpenObject, PrintLevel, RingBufferBuilder};
 use thiserror::Error;
 
+use crate::unwind::Limits;
 use crate::wire::skeleton::{PcstreamSkel, PcstreamSkelBuilder};
-use crate::wire::{Counter, Record, UnknownRecord, UnwindMode};
+use crate::wire::{Counter, Record, RuleKey, UnknownRecord, UnwindMode, UnwindRule};
 
 /// Default number of return address candidates of the stack scan (FAST'19, section 3.2).
 pub const SCAN_DEPTH: u32 = 5;
-/// Default number of return addresses along frame pointers. RocksDB's flush and compaction part at the
-/// ninth.
+/// Default number of return addresses along call-frame rules or frame pointers. RocksDB's flush and compaction part
+/// at the ninth.
 pub const FP_DEPTH: u32 = 12;
 /// The deepest call path kept.
 pub const MAX_DEPTH: u32 = 16;
@@ -29,9 +30,11 @@ pub const RING_BYTES: u32 = 64 << 20;
 /// How call paths are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UnwindChoice {
-    /// Frame pointers in processes that have them, the restricted scan in others.
+    /// Call-frame rules; where there are none, frame pointers; where there are none either, the restricted scan.
     #[default]
     Auto,
+    /// Call-frame rules always: paths end at code without them.
+    Exact,
     /// Frame pointers always.
     FramePointer,
     /// The restricted scan always.
@@ -58,6 +61,17 @@ impl Default for SessionOptions {
             depth: None,
             ring_bytes: RING_BYTES,
             lazy_mappings: false,
+        }
+    }
+}
+
+impl SessionOptions {
+    /// How far stacks are unwound in user space: as far as in the kernel.
+    pub fn limits(&self) -> Limits {
+        Limits {
+            depth: self.depth.unwrap_or(FP_DEPTH) as usize,
+            scan_depth: self.depth.unwrap_or(SCAN_DEPTH) as usize,
+            fall_back: self.unwind == UnwindChoice::Auto,
         }
     }
 }
@@ -140,6 +154,7 @@ impl<'obj> Session<'obj> {
         settings.fp_depth = options.depth.unwrap_or(FP_DEPTH);
         settings.unwind = match options.unwind {
             UnwindChoice::Auto => 0,
+            UnwindChoice::Exact => UnwindMode::UNWIND_EXACT.0,
             UnwindChoice::FramePointer => UnwindMode::UNWIND_FP.0,
             UnwindChoice::Scan => UnwindMode::UNWIND_SCAN.0,
         };
@@ -164,10 +179,27 @@ impl<'obj> Session<'obj> {
         unsafe { std::ptr::write_volatile(&raw mut variables.target_dev, device) };
     }
 
+    /// Where rules for exact paths go.
+    pub fn rules(&self) -> Result<RuleTable, SessionError> {
+        let map =
+            MapHandle::try_from(&self.skel.maps.rules).map_err(|e| bpf_error("open the rules of", e))?;
+        Ok(RuleTable { map })
+    }
+
     /// A counter's value.
     pub fn counter(&self, counter: Counter) -> u64 {
+        if let Counter::SAME_SYSCALL | Counter::SAME_SLOTS = counter {
+            return self.recognitions(counter.0 - Counter::SAME_SYSCALL.0);
+        }
         let variables = self.skel.maps.bss_data.as_deref().expect("the program has variables");
         variables.counters[counter.0 as usize]
+    }
+
+    /// The sum over all CPUs of an entry of the map of the same name; 0 if it cannot be read.
+    fn recognitions(&self, at: u32) -> u64 {
+        let by_cpu = self.skel.maps.recognitions.lookup_percpu(&at.to_ne_bytes(), MapFlags::ANY);
+        let by_cpu = by_cpu.ok().flatten().unwrap_or_default();
+        by_cpu.iter().filter_map(|n| Some(u64::from_ne_bytes(n.get(..8)?.try_into().ok()?))).sum()
     }
 
     /// Events that the kernel kept from the programs because one was running on the same CPU already.
@@ -181,6 +213,12 @@ impl<'obj> Session<'obj> {
         let cost =
             |(name, program)| (name, program_fact(program, "run_cnt"), program_fact(program, "run_time_ns"));
         self.programs().into_iter().map(cost).collect()
+    }
+
+    /// Instructions of each program that the kernel's verifier looked at: what bounds its growth (one million)
+    /// and the time to load it.
+    pub fn verified_instructions(&self) -> Vec<(&'static str, u64)> {
+        self.programs().into_iter().map(|(name, fd)| (name, program_fact(fd, "verified_insns"))).collect()
     }
 
     fn programs(&self) -> Vec<(&'static str, i32)> {
@@ -212,6 +250,31 @@ impl<'obj> Session<'obj> {
             })
             .map_err(SessionError::Ring)?;
         Ok(Reader { ring: builder.build().map_err(SessionError::Ring)? })
+    }
+}
+
+/// The call-frame rules that the kernel side knows.
+#[derive(Debug)]
+pub struct RuleTable {
+    map: MapHandle,
+}
+
+impl RuleTable {
+    /// Adds rules. Those that find no room are left out: the kernel side asks for them a number of times, and then
+    /// ends paths there.
+    pub fn add(&mut self, rules: &[(RuleKey, UnwindRule)]) {
+        for (key, rule) in rules {
+            let key = [key.module.to_ne_bytes(), key.offset.to_ne_bytes()].concat();
+            let rule = [
+                rule.kind.to_ne_bytes(),
+                rule.cfa_offset.to_ne_bytes(),
+                rule.bp_offset.to_ne_bytes(),
+                rule.reserved.to_ne_bytes(),
+            ];
+            if self.map.update(&key, &rule.concat(), MapFlags::ANY).is_err() {
+                return;
+            }
+        }
     }
 }
 

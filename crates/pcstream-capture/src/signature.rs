@@ -3,8 +3,9 @@
 //! A context's signature is a hash, in order, over the identity of the executable, the entry into the
 //! kernel and the (module identity, file offset) pairs of its frames. Identities come from build ids,
 //! so a signature holds across address-space randomisation, restarts and machines, and changes when
-//! the program is built anew (FAST'19 section 3.2 sums absolute addresses; position-independent code
-//! makes those useless).
+//! the program is built anew. FAST'19 (section 3.2) sums return addresses; [`Order::Sum`] does, with
+//! a number made of the module's identity in place of the address at which it happens to lie, because
+//! position-independent code makes absolute addresses useless.
 
 use pcstream_trace::Signature;
 
@@ -31,16 +32,41 @@ pub fn of_bytes(bytes: &[u8]) -> u64 {
     })
 }
 
+/// How the frames of a path make its signature.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// A hash in which the order of frames counts.
+    #[default]
+    Hash,
+    /// Their sum (FAST'19): paths of the same frames in another order share it, and others may.
+    Sum,
+}
+
 /// Signature of a context. `entry` is the system call number or one of the negative entries of
 /// `bpf/wire.h`; `frames` are (module identity, file offset), innermost first.
 pub fn of_context(
+    order: Order,
     executable: u64,
     entry: i32,
     frames: impl ExactSizeIterator<Item = (u64, u64)>,
 ) -> Signature {
     let head = mix(mix(mix(SEED, executable), u64::from(entry as u32)), frames.len() as u64);
-    let hash = frames.fold(head, |hash, (module, offset)| mix(mix(hash, module), offset));
+    let hash = match order {
+        Order::Hash => frames.fold(head, |hash, (module, offset)| mix(mix(hash, module), offset)),
+        Order::Sum => frames
+            .fold(head, |sum, (module, offset)| sum.wrapping_add(mix(SEED, module)).wrapping_add(offset)),
+    };
     Signature(if hash == 0 { 1 } else { hash })
+}
+
+/// Another hash of the same path, which tells paths of one signature apart.
+pub fn check_of_context(
+    executable: u64,
+    entry: i32,
+    frames: impl ExactSizeIterator<Item = (u64, u64)>,
+) -> u64 {
+    let head = mix(mix(!SEED, executable), u64::from(entry as u32));
+    frames.fold(head, |hash, (module, offset)| mix(mix(hash, offset), module))
 }
 
 #[cfg(test)]
@@ -49,7 +75,8 @@ mod tests {
 
     #[test]
     fn order_and_every_part_matter() {
-        let of = |exe, entry, frames: &[(u64, u64)]| of_context(exe, entry, frames.iter().copied());
+        let of =
+            |exe, entry, frames: &[(u64, u64)]| of_context(Order::Hash, exe, entry, frames.iter().copied());
         let base = of(7, 1, &[(1, 2), (3, 4)]);
         assert_eq!(base, of(7, 1, &[(1, 2), (3, 4)]));
         for other in [
@@ -64,6 +91,22 @@ mod tests {
     }
 
     #[test]
+    fn a_sum_knows_no_order() {
+        let of = |exe, entry, frames: &[(u64, u64)]| {
+            let frames = || frames.iter().copied();
+            (of_context(Order::Sum, exe, entry, frames()), check_of_context(exe, entry, frames()))
+        };
+        let base = of(7, 1, &[(1, 2), (3, 4)]);
+        for same in [of(7, 1, &[(3, 4), (1, 2)]), of(7, 1, &[(1, 3), (3, 3)])] {
+            assert_eq!(base.0, same.0);
+            assert_ne!(base.1, same.1, "which the check tells");
+        }
+        for other in [of(8, 1, &[(1, 2), (3, 4)]), of(7, 1, &[(1, 6)]), of(7, 1, &[(1, 2), (2, 4)])] {
+            assert_ne!(base.0, other.0);
+        }
+    }
+
+    #[test]
     fn bytes_hash_knows_their_length() {
         assert_ne!(of_bytes(b"abc"), of_bytes(b"abc\0"));
         assert_ne!(of_bytes(b""), of_bytes(b"\0"));
@@ -72,6 +115,13 @@ mod tests {
     /// Fixed for ever: a change here makes all recorded signatures foreign.
     #[test]
     fn golden_value() {
-        assert_eq!(of_context(0x11, 1, [(0x22u64, 0x33u64)].into_iter()).to_string(), "3f3930664eff0042");
+        assert_eq!(
+            of_context(Order::Sum, 0x11, 1, [(0x22u64, 0x33u64)].into_iter()).to_string(),
+            "1ba7358546721588"
+        );
+        assert_eq!(
+            of_context(Order::Hash, 0x11, 1, [(0x22u64, 0x33u64)].into_iter()).to_string(),
+            "3f3930664eff0042"
+        );
     }
 }

@@ -30,7 +30,7 @@ const NAMES: [(i32, &str); 22] = [
 
 /// The name of an entry as captured: a system call number, or one of the negative entries.
 pub fn entry_name(entry: i32) -> String {
-    if entry == Entry::ENTRY_URING.0 {
+    if entry.cast_unsigned() == Entry::ENTRY_URING.0 {
         return "io_uring worker".to_string();
     }
     if entry < 0 {

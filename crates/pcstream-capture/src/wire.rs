@@ -10,12 +10,16 @@ pub(crate) mod skeleton {
 
 use skeleton::types;
 pub use types::{
-    context_record as ContextRecord, counter as Counter, entry as Entry, io_flag as IoFlag,
-    io_record as IoRecord, io_source as IoSource, module_key as ModuleKey, path_record as PathRecord,
-    unwind_mode as UnwindMode,
+    context_record as ContextRecord, counter as Counter, entry as Entry, frame_record as FrameRecord,
+    io_flag as IoFlag, io_record as IoRecord, io_source as IoSource, module_key as ModuleKey,
+    path_record as PathRecord, range as StackRange, rule_key as RuleKey, rule_kind as RuleKind,
+    stack_record as StackRecord, unwind_mode as UnwindMode, unwind_rule as UnwindRule,
 };
 
 use thiserror::Error;
+
+/// Marks the offset of an interrupted instruction in a `RuleKey`, as in `bpf/wire.h`.
+pub const RULE_AT_IP: u64 = 1 << 63;
 
 /// One record.
 #[derive(Debug)]
@@ -28,6 +32,8 @@ pub enum Record {
     Module(Box<PathRecord>),
     /// A file seen for the first time.
     File(Box<PathRecord>),
+    /// A stack that a call-frame rule was missing for.
+    Stack(Box<StackRecord>),
 }
 
 /// A record that is none.
@@ -39,7 +45,7 @@ pub struct UnknownRecord {
 }
 
 impl Record {
-    /// Copies a record out of the ring buffer.
+    /// Copies a record out of the ring buffer, or out of anything that holds one.
     pub fn parse(bytes: &[u8]) -> Result<Record, UnknownRecord> {
         let found = bytes.first_chunk().map_or(0, |b| u32::from_ne_bytes(*b));
         let unknown = UnknownRecord { found, bytes: bytes.len() };
@@ -48,6 +54,7 @@ impl Record {
             types::record_type::RECORD_CONTEXT => Record::Context(Box::new(copy(bytes).ok_or(unknown)?)),
             types::record_type::RECORD_MODULE => Record::Module(Box::new(copy(bytes).ok_or(unknown)?)),
             types::record_type::RECORD_FILE => Record::File(Box::new(copy(bytes).ok_or(unknown)?)),
+            types::record_type::RECORD_STACK => Record::Stack(Box::new(copy(bytes).ok_or(unknown)?)),
             _ => return Err(unknown),
         })
     }
@@ -64,6 +71,8 @@ unsafe impl Plain for IoRecord {}
 unsafe impl Plain for ContextRecord {}
 // SAFETY: as above.
 unsafe impl Plain for PathRecord {}
+// SAFETY: as above.
+unsafe impl Plain for StackRecord {}
 
 fn copy<T: Plain>(bytes: &[u8]) -> Option<T> {
     // The kernel rounds records up to 8 bytes, which all sizes here are.

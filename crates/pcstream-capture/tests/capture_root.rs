@@ -4,24 +4,23 @@
 //! against file names for who wrote what, against a second run for signatures.
 
 mod common;
+#[path = "common/recording.rs"]
+mod recording;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
-use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::atomic::AtomicUsize;
 
-use pcstream_capture::capture::{
-    self, CaptureError, CaptureOptions, Finished, Observer, Progress, Started, Target,
-};
+use pcstream_capture::capture::Target;
 use pcstream_capture::extents;
-use pcstream_capture::scratch::{FsKind, Image, ScratchOptions};
+use pcstream_capture::scratch::FsKind;
 use pcstream_capture::session::SessionOptions;
-use pcstream_trace::{Batch, Context, Event, Kind, Op, Signature, Tables};
+use pcstream_trace::{Kind, Op};
+use recording::*;
 
 /// First argument that turns this program into the writer of known files.
 const WRITER: &str = "--write-known-files";
@@ -70,44 +69,15 @@ fn main() -> ExitCode {
         &[common::ext4, common::zram, bpf],
         existing_directory,
     ));
+    tests.push(common::test(
+        "capture_partition_pages_equal_fiemap",
+        &[common::ext4, common::loop_devices, partitions, bpf],
+        partition,
+    ));
     tests.push(common::test("capture_command_that_cannot_start", &[common::zram, bpf], cannot_start));
     tests.push(common::test("capture_leftover_process_is_ended", &[common::zram, bpf], leftover));
     tests.push(common::test("capture_reports_failure_and_signal", &[common::zram, bpf], failing_commands));
     common::run(tests)
-}
-
-fn fs_need(fs: FsKind) -> common::Need {
-    match fs {
-        FsKind::Ext4 => common::ext4,
-        FsKind::Xfs => common::xfs,
-    }
-}
-
-/// A kernel that the capture program runs on.
-fn bpf() -> Option<String> {
-    let checks = pcstream_capture::doctor::examine();
-    let missing = checks.iter().find(|check| check.verdict == pcstream_capture::doctor::Verdict::Missing)?;
-    Some(format!("{}: {}", missing.name, missing.found))
-}
-
-fn db_bench() -> Option<String> {
-    program("db_bench", "rocksdb-tools")
-}
-fn sqlite() -> Option<String> {
-    program("sqlite3", "sqlite3")
-}
-fn fio() -> Option<String> {
-    program("fio", "fio")
-}
-fn gcc() -> Option<String> {
-    program("gcc", "gcc")
-}
-fn nothing() -> Option<String> {
-    None
-}
-
-fn program(name: &str, package: &str) -> Option<String> {
-    pcstream_capture::command::find(name.as_ref()).is_err().then(|| format!("{name} (apt install {package})"))
 }
 
 /// A program whose writes must all be attributed.
@@ -121,9 +91,6 @@ struct Workload {
     least_pages: u64,
 }
 
-const DB_BENCH: &str = "db_bench --benchmarks=fillrandom,overwrite --num=100000 --value_size=400 --db={}/db \
-    --write_buffer_size=2097152 --target_file_size_base=1048576 --compression_type=none --seed=1 \
-    --max_background_jobs=2 >/dev/null 2>&1";
 const SQLITE: &str = "(echo 'create table t(a integer primary key, b text);'; for i in $(seq 1000); do \
     echo 'insert into t(b) values(hex(randomblob(200)));'; done) | sqlite3 test.db";
 const GCC: &str = "mkdir src && cd src && export TMPDIR=. && for i in $(seq 50); do \
@@ -161,103 +128,6 @@ const WORKLOADS: [Workload; 7] = [
     },
     Workload { name: "gcc", needs: gcc, script: GCC, least_pages: 100 },
 ];
-
-/// Everything a capture yields.
-#[derive(Default)]
-struct Recording {
-    tables: Tables,
-    events: Vec<Event>,
-    started: Option<Started>,
-    finished: Option<Finished>,
-}
-
-impl Observer for Recording {
-    fn started(&mut self, started: &Started) -> Result<(), Box<dyn Error + Send + Sync>> {
-        self.started = Some(started.clone());
-        Ok(())
-    }
-
-    fn batch(&mut self, batch: Batch) -> Result<(), Box<dyn Error + Send + Sync>> {
-        self.tables.absorb(&batch);
-        self.events.extend(batch.events);
-        Ok(())
-    }
-
-    fn progress(&mut self, _: &Progress) {}
-}
-
-impl Recording {
-    fn finished(&self) -> &Finished {
-        self.finished.as_ref().expect("the capture finished")
-    }
-
-    fn data_writes(&self) -> impl Iterator<Item = &Event> {
-        self.events.iter().filter(|event| event.op == Op::Write && event.kind == Kind::Data)
-    }
-
-    /// The context of an event with the names of its functions.
-    fn context(&self, event: &Event) -> Option<&Context> {
-        self.finished().contexts.get((event.context.0 as usize).checked_sub(1)?)
-    }
-
-    fn path(&self, event: &Event) -> &str {
-        self.tables.file(event.file).map_or("", |file| &file.path)
-    }
-
-    /// Pages written by context, for files that `wanted` accepts.
-    fn writers_of(&self, wanted: impl Fn(&str) -> bool) -> BTreeMap<u32, u64> {
-        let mut pages = BTreeMap::new();
-        for event in self.data_writes().filter(|event| wanted(self.path(event))) {
-            *pages.entry(event.context.0).or_default() += u64::from(event.pages);
-        }
-        pages
-    }
-
-    fn pages_by_signature(&self) -> BTreeMap<Signature, u64> {
-        let mut pages = BTreeMap::new();
-        for event in self.data_writes() {
-            let signature = self.context(event).map_or(Signature(0), |context| context.signature);
-            *pages.entry(signature).or_default() += u64::from(event.pages);
-        }
-        pages
-    }
-}
-
-fn scratch(fs: FsKind) -> ScratchOptions {
-    ScratchOptions { fs, size_bytes: 1 << 30, fill: 0.2, image: Image::Zram, ..ScratchOptions::default() }
-}
-
-fn try_record(
-    command: Vec<OsString>,
-    target: Target,
-    session: SessionOptions,
-) -> Result<Recording, CaptureError> {
-    let mut recording = Recording::default();
-    let options = CaptureOptions { command, target, session };
-    let finished = capture::capture(&options, &AtomicUsize::new(0), &mut recording)?;
-    recording.finished = Some(finished);
-    Ok(recording)
-}
-
-fn shell(script: &str) -> Vec<OsString> {
-    ["sh", "-c", script].map(OsString::from).to_vec()
-}
-
-fn record(fs: FsKind, script: &str) -> Recording {
-    let recording = try_record(shell(script), Target::Scratch(scratch(fs)), SessionOptions::default())
-        .expect("the capture works");
-    assert!(recording.finished().status.success(), "{script}: {}", recording.finished().status);
-    assert_complete(&recording);
-    recording
-}
-
-fn assert_complete(recording: &Recording) {
-    let finished = recording.finished();
-    assert_eq!(finished.lost(), 0, "{:?}", finished.losses);
-    assert!(recording.events.is_sorted_by_key(|event| event.time_ns));
-    let pages = recording.started.as_ref().expect("it started").device_pages;
-    assert!(recording.events.iter().all(|event| event.lba.0 + u64::from(event.pages) <= pages));
-}
 
 fn assert_covered(recording: &Recording, least_pages: u64) {
     let counts = recording.finished().counts;
@@ -298,19 +168,6 @@ fn assert_stable(first: &Recording, second: &Recording) {
 
 fn dominant(writers: &BTreeMap<u32, u64>) -> u32 {
     *writers.iter().max_by_key(|(_, pages)| **pages).expect("somebody wrote").0
-}
-
-/// Names of the functions on the call path of a context.
-fn functions(recording: &Recording, context: u32) -> Vec<&str> {
-    recording.finished().contexts[context as usize - 1]
-        .frames
-        .iter()
-        .map(|frame| frame.symbol.as_str())
-        .collect()
-}
-
-fn has_function(recording: &Recording, context: u32, name: &str) -> bool {
-    functions(recording, context).iter().any(|function| function.contains(name))
 }
 
 /// WAL, flush and compaction have contexts of their own, named after RocksDB's functions.
@@ -373,14 +230,19 @@ fn gcc_contexts() {
     assert_stable(&first, &record(FsKind::Ext4, GCC));
 }
 
-/// Every page that was written and synced is in the trace under its file, no other page is, and what
-/// was unlinked is discarded.
 fn pages_equal_fiemap(fs: FsKind) {
+    assert_pages_equal_fiemap(Target::Scratch(scratch(fs)));
+}
+
+/// Every page that was written and synced is in the trace under its file, no other page is, and what
+/// was unlinked is discarded: at the latest when the file system is unmounted, which one that was there before
+/// is not.
+fn assert_pages_equal_fiemap(target: Target) {
+    let is_unmounted = matches!(target, Target::Scratch(_));
     let report = tempfile::NamedTempFile::new().expect("a temporary file");
     let own = std::env::current_exe().expect("this program has a path");
     let command = vec![own.into_os_string(), WRITER.into(), report.path().as_os_str().to_owned()];
-    let recording = try_record(command, Target::Scratch(scratch(fs)), SessionOptions::default())
-        .expect("the capture works");
+    let recording = try_record(command, target, SessionOptions::default()).expect("the capture works");
     assert!(recording.finished().status.success());
     assert_complete(&recording);
     let mut written: BTreeMap<String, BTreeSet<(u64, u64)>> = BTreeMap::new();
@@ -420,6 +282,9 @@ fn pages_equal_fiemap(fs: FsKind) {
             }
             _ => {}
         }
+    }
+    if !is_unmounted {
+        return;
     }
     assert!(deleted.is_subset(&discarded), "{} pages not discarded", deleted.difference(&discarded).count());
     let kept: BTreeSet<u64> =
@@ -535,6 +400,74 @@ fn existing_directory() {
     place.remove().expect("it can be removed");
 }
 
+/// A file system on the second half of a disk. Requests reach a disk with the partition's start added, and
+/// the trace must be free of it.
+struct Partition {
+    /// Holds the image and the mount point.
+    dir: tempfile::TempDir,
+    disk: String,
+}
+
+impl Partition {
+    fn create() -> Partition {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let image = dir.path().join("image");
+        File::create(&image).and_then(|file| file.set_len(512 << 20)).expect("an image");
+        let disk = succeed("losetup", &["--find", "--show", path_text(&image)]).trim().to_owned();
+        let partition = Partition { dir, disk };
+        let sectors = (256u32 << 11).to_string();
+        succeed("addpart", &[&partition.disk, "1", &sectors, &sectors]);
+        let device = partition.device();
+        // Small file systems would get blocks of 1 KiB, which a capture refuses.
+        succeed("mkfs.ext4", &["-q", "-F", "-b", "4096", &device]);
+        fs::create_dir(partition.mount_point()).expect("a mount point");
+        succeed("mount", &["-o", "discard", &device, path_text(&partition.mount_point())]);
+        partition
+    }
+
+    fn device(&self) -> String {
+        format!("{}p1", self.disk)
+    }
+
+    fn mount_point(&self) -> std::path::PathBuf {
+        self.dir.path().join("mount")
+    }
+}
+
+impl Drop for Partition {
+    /// Whatever happened, and whatever of it was made.
+    fn drop(&mut self) {
+        for (program, arguments) in [
+            ("umount", vec![path_text(&self.mount_point())]),
+            ("delpart", vec![&self.disk, "1"]),
+            ("losetup", vec!["--detach", &self.disk]),
+        ] {
+            if let Err(error) = std::process::Command::new(program).args(arguments).status() {
+                eprintln!("    cannot clean up with {program}: {error}");
+            }
+        }
+    }
+}
+
+fn path_text(path: &Path) -> &str {
+    path.to_str().expect("temporary paths are plain")
+}
+
+fn succeed(program: &str, arguments: &[&str]) -> String {
+    let output = std::process::Command::new(program).args(arguments).output().expect("it can be started");
+    assert!(output.status.success(), "{program} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("plain output")
+}
+
+fn partitions() -> Option<String> {
+    program("addpart", "util-linux")
+}
+
+fn partition() {
+    let partition = Partition::create();
+    assert_pages_equal_fiemap(Target::Existing(partition.mount_point()));
+}
+
 fn cannot_start() {
     for (command, part) in
         [("no-such-program-anywhere", "not found in PATH"), ("/etc/passwd", "not an executable")]
@@ -550,10 +483,11 @@ fn cannot_start() {
     assert!(leftovers().is_empty(), "{:?}", leftovers());
 }
 
-/// Mounts below the run directory.
+/// Mounts of this process's runs. Those of others, running or killed, are not judged here.
 fn leftovers() -> Vec<String> {
+    let ours = format!("/run/pcstream/{}-", std::process::id());
     let mounts = fs::read_to_string("/proc/self/mounts").expect("mounts can be read");
-    mounts.lines().filter(|line| line.contains("/run/pcstream/")).map(str::to_owned).collect()
+    mounts.lines().filter(|line| line.contains(&ours)).map(str::to_owned).collect()
 }
 
 fn leftover() {

@@ -12,6 +12,9 @@ pub enum ReplayError {
     /// The device cannot be made.
     #[error(transparent)]
     Device(#[from] pcstream_ssd::GeometryError),
+    /// The device's clock cannot be made.
+    #[error(transparent)]
+    Timing(#[from] pcstream_ssd::timing::TimingError),
     /// The scheme cannot be made.
     #[error(transparent)]
     Scheme(#[from] pcstream_placement::SchemeError),
@@ -94,7 +97,7 @@ pub enum ReplayError {
     TooLarge {
         /// Number of the event in the trace, from 0.
         event: u64,
-        /// `pages of host writes` or `contexts`.
+        /// `pages of host writes`, `contexts` or `nanoseconds since its beginning`.
         what: &'static str,
         /// The limit.
         limit: u64,

@@ -7,16 +7,27 @@
 use std::time::{Duration, Instant};
 
 use pcstream_placement::{Placement, Scheme, SchemeFact, SchemeInfo, Stream};
-use pcstream_ssd::{Counters, DeviceSettings, Geometry, LogicalPage, Ssd, StreamId};
+use pcstream_ssd::endurance::Wear;
+use pcstream_ssd::fdp::FdpStatistics;
+use pcstream_ssd::memory::prefetch;
+use pcstream_ssd::steady_state::Steady;
+use pcstream_ssd::timing::TimingResults;
+use pcstream_ssd::{Counters, DeviceSettings, Geometry, LogicalPage, StreamId};
 use pcstream_trace::{ContextId, Event, Op, Tables};
 
 use crate::checkpoints::{Checkpoints, Progress};
+use crate::device::Device;
 use crate::lifetimes::{Lifetimes, Precision};
 use crate::liveness::Ended;
+use crate::rounds::Rounds;
 
-/// How many events ahead the device is told where a write will go: random single pages then miss
-/// the cache once per batch of misses and not once each.
-const PREFETCH_EVENTS: usize = 12;
+/// How many events ahead the tables are told where a write will go: random single pages then miss the
+/// cache once per batch of misses and not once each.
+pub(crate) const PREFETCH_EVENTS: usize = 12;
+
+/// How many events ahead the superblock that a page will leave is asked for: its map entry, which says
+/// which one that is, has arrived by then.
+const PREFETCH_SUPERBLOCK_EVENTS: usize = 5;
 
 /// A batch as every lane gets it: the events, and which lifetimes each of them ended.
 pub(crate) struct Prepared<'a> {
@@ -68,8 +79,17 @@ pub struct LaneResult {
     pub counters: Counters,
     /// Superblocks erased and not open at the end.
     pub free_superblocks: u32,
-    /// Where the steady part began (see [`Checkpoints`]).
+    /// Where the steady part began: at the steady state that was detected, else after a third of the
+    /// host writes (see [`Checkpoints`]).
     pub steady_start: Progress,
+    /// The steady state, if one was detected (see `Rounds`).
+    pub steady: Option<Steady>,
+    /// Erases of the superblocks, since the device was made.
+    pub wear: Wear,
+    /// What the device says to NVMe Flexible Data Placement, since it was made, prefill included.
+    pub fdp: FdpStatistics,
+    /// What a clock showed; none without one.
+    pub timing: Option<TimingResults>,
     /// By stream, from S0 on; all streams of the device, used or not.
     pub streams: Vec<StreamResult>,
     /// What the scheme says about itself.
@@ -97,7 +117,7 @@ impl LaneResult {
         ratio(self.flash_pages(), self.host_pages())
     }
 
-    /// Write amplification of the steady part, after the first third of the host writes.
+    /// Write amplification of the steady part.
     pub fn steady_waf(&self) -> Option<f64> {
         ratio(
             self.flash_pages() - self.steady_start.flash_pages,
@@ -130,11 +150,12 @@ fn ratio(part: u64, whole: u64) -> Option<f64> {
 pub(crate) struct Lane {
     info: &'static SchemeInfo,
     scheme: Box<dyn Scheme>,
-    ssd: Ssd,
+    device: Device,
     settings: DeviceSettings,
     prefill_pages: u64,
     host_pages: u64,
     checkpoints: Checkpoints,
+    rounds: Rounds,
     stream_host_pages: Vec<u64>,
     stream_lifetimes: Vec<Lifetimes>,
     /// Stream of each page's last write; says nothing about pages that are not alive.
@@ -146,11 +167,11 @@ pub(crate) struct Lane {
 }
 
 impl Lane {
-    /// A lane that has seen nothing; `ssd` is prefilled with `prefill_pages` and counts from here on.
+    /// A lane that has seen nothing; `device` is prefilled with `prefill_pages` and counts from here on.
     pub fn new(
         info: &'static SchemeInfo,
         scheme: Box<dyn Scheme>,
-        ssd: Ssd,
+        device: Device,
         settings: DeviceSettings,
         prefill_pages: u64,
     ) -> Lane {
@@ -158,10 +179,11 @@ impl Lane {
         Lane {
             info,
             scheme,
-            ssd,
+            device,
             prefill_pages,
             host_pages: 0,
             checkpoints: Checkpoints::default(),
+            rounds: Rounds::new(settings.logical_pages),
             stream_host_pages: vec![0; streams],
             stream_lifetimes: vec![Lifetimes::new(Precision::PerMille); streams],
             stream_of_page: vec![0; settings.logical_pages as usize],
@@ -178,18 +200,23 @@ impl Lane {
         debug_assert_eq!(self.host_pages, batch.now, "every lane sees every write");
         for (index, event) in batch.events.iter().enumerate() {
             if let Some(later) = batch.events.get(index + PREFETCH_EVENTS) {
-                self.ssd.prefetch(LogicalPage(later.lba.0));
+                self.device.ssd().prefetch(LogicalPage(later.lba.0));
+                prefetch(&self.stream_of_page, later.lba.0 as usize);
+            }
+            if let Some(later) = batch.events.get(index + PREFETCH_SUPERBLOCK_EVENTS) {
+                self.device.ssd().prefetch_superblock(LogicalPage(later.lba.0));
             }
             match event.op {
                 Op::Write => self.write(event, batch.ended_by(index), tables),
                 Op::Discard | Op::WriteZeroes => {
                     self.scheme.discard(event, self.host_pages, tables);
                     self.end(batch.ended_by(index));
-                    self.ssd
+                    self.device
                         .discard(LogicalPage(event.lba.0), u64::from(event.pages))
                         .expect("the replay has checked the address");
                 }
-                Op::Read | Op::Flush => {}
+                Op::Read => self.device.read(event.time_ns, LogicalPage(event.lba.0), event.pages),
+                Op::Flush => {}
             }
         }
         self.simulation_time += begin.elapsed();
@@ -203,10 +230,12 @@ impl Lane {
         let placed: u64 = placements.iter().map(|p| u64::from(p.pages)).sum();
         assert_eq!(placed, u64::from(event.pages), "{} placed another number of pages", self.info.name);
         let mut first = event.lba.0;
+        self.device.begin_write(event.time_ns);
         for placement in &placements {
             self.write_run(first, placement, event.context);
             first += u64::from(placement.pages);
         }
+        self.device.end_write();
         self.placements = placements;
     }
 
@@ -224,14 +253,19 @@ impl Lane {
         let (mut next, until) = (first, first + u64::from(pages));
         while next < until {
             let to_checkpoint = self.checkpoints.pages_to_next(self.host_pages);
-            let step = (until - next).min(to_checkpoint);
-            self.ssd
+            let to_round = self.rounds.pages_to_next(self.host_pages);
+            let step = (until - next).min(to_checkpoint).min(to_round);
+            self.device
                 .write(LogicalPage(next), step as u32, StreamId(stream.0))
                 .expect("the replay has checked the address, the assertion above the stream");
             next += step;
             self.host_pages += step;
             if step == to_checkpoint {
-                self.checkpoints.reach(self.ssd.counters().flash_pages());
+                self.checkpoints.reach(self.device.ssd().counters().flash_pages());
+            }
+            if step == to_round {
+                let flash_pages = self.device.ssd().counters().flash_pages();
+                self.rounds.end(Progress { host_pages: self.host_pages, flash_pages });
             }
         }
     }
@@ -249,9 +283,16 @@ impl Lane {
         }
     }
 
+    /// What the scheme learned, if it is named `scheme` and learns what can be saved.
+    pub fn learned(&self, scheme: &str) -> Option<Vec<u8>> {
+        (self.info.name == scheme).then(|| self.scheme.learned()).flatten()
+    }
+
     pub fn result(&self) -> LaneResult {
-        let counters = self.ssd.counters();
+        let ssd = self.device.ssd();
+        let counters = ssd.counters();
         assert_eq!(counters.host_pages, self.host_pages, "the device counts what the lane wrote");
+        let steady = self.rounds.steady();
         let streams = self.stream_host_pages.len();
         let stream = |index: usize| StreamResult {
             stream: Stream(index as u8),
@@ -263,11 +304,16 @@ impl Lane {
             scheme: self.info.name,
             knows_future: self.info.needs_future(),
             settings: self.settings.clone(),
-            geometry: *self.ssd.geometry(),
+            geometry: *ssd.geometry(),
             prefill_pages: self.prefill_pages,
             counters: counters.clone(),
-            free_superblocks: self.ssd.free_superblocks(),
-            steady_start: self.checkpoints.steady_start(self.host_pages),
+            free_superblocks: ssd.free_superblocks(),
+            steady_start: steady
+                .map_or_else(|| self.checkpoints.steady_start(self.host_pages), |(start, _)| start),
+            steady: steady.map(|(_, steady)| steady),
+            wear: ssd.wear(),
+            fdp: ssd.fdp_statistics(),
+            timing: self.device.timing(),
             streams: (0..streams).map(stream).collect(),
             facts: self.scheme.facts(),
             stream_of_context: self.context_pages.chunks(streams).map(heaviest_stream).collect(),

@@ -5,14 +5,17 @@
 //! Nothing here formats text or reads files.
 
 pub mod checkpoints;
+mod device;
 pub mod error;
 pub mod lane;
 pub mod lifetimes;
 pub mod liveness;
 pub mod replay;
+mod rounds;
 pub mod writers;
 
 pub use checkpoints::Progress;
+pub use device::Clock;
 pub use error::ReplayError;
 pub use lane::{LaneResult, StreamResult};
 pub use lifetimes::{Lifetimes, Quartiles};

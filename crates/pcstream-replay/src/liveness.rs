@@ -67,6 +67,12 @@ impl Liveness {
         Liveness { cells: vec![0; usize::try_from(logical_pages).expect("pages are addressable")] }
     }
 
+    /// Asks the processor for the cell of a page that will be written soon.
+    #[inline(always)]
+    pub fn prefetch(&self, page: u64) {
+        pcstream_ssd::memory::prefetch(&self.cells, page as usize);
+    }
+
     /// Pages from `first` on are written by `context`, beginning at `now`. Lifetimes that end are
     /// appended to `ended`.
     pub fn write(&mut self, first: u64, pages: u32, context: ContextId, now: u64, ended: &mut Vec<Ended>) {

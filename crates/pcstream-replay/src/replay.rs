@@ -15,10 +15,14 @@ use pcstream_ssd::{DeviceSettings, LogicalPage, Ssd};
 use pcstream_trace::{Batch, ContextId, Event, Extent, Op, Tables};
 use rayon::prelude::*;
 
+use crate::device::{Clock, Device};
 use crate::error::ReplayError;
-use crate::lane::{Lane, LaneResult, Prepared};
+use crate::lane::{Lane, LaneResult, PREFETCH_EVENTS, Prepared};
 use crate::liveness::{Liveness, MAX_CONTEXT, MAX_TIME};
 use crate::writers::Writers;
+
+/// Latest event: 146 years after the first, so that what a clock adds to it stays far from overflow.
+const MAX_EVENT_NS: u64 = 1 << 62;
 
 /// What a lane is made of.
 #[derive(Clone, Debug)]
@@ -30,6 +34,8 @@ pub struct LaneSpec {
     pub params: SchemeParams,
     /// The device. All lanes of a replay have the same number of logical pages.
     pub device: DeviceSettings,
+    /// Gives it a clock.
+    pub clock: Option<Clock>,
 }
 
 /// What a scheme that looks ahead must be told: when every page of a trace dies. A trace that does
@@ -88,6 +94,12 @@ impl Replay {
         &self.tables
     }
 
+    /// What the first lane of a scheme learned, for the next replay's `saved_table`; `None` if none runs it, or it
+    /// learns nothing that can be saved.
+    pub fn learned(&self, scheme: &str) -> Option<Vec<u8>> {
+        self.lanes.iter().find_map(|lane| lane.learned(scheme))
+    }
+
     /// Results so far, in the order of the lanes given.
     pub fn results(&self) -> Vec<LaneResult> {
         self.lanes.iter().map(Lane::result).collect()
@@ -97,7 +109,10 @@ impl Replay {
     fn prepare<'a>(&mut self, events: &'a [Event]) -> Prepared<'a> {
         let begin = self.writers.totals().host_pages;
         let (mut ended, mut ended_until) = (Vec::new(), Vec::with_capacity(events.len()));
-        for event in events {
+        for (index, event) in events.iter().enumerate() {
+            if let Some(later) = events.get(index + PREFETCH_EVENTS) {
+                self.liveness.prefetch(later.lba.0);
+            }
             let (from, now) = (ended.len(), self.writers.totals().host_pages);
             match event.op {
                 Op::Write => self.liveness.write(event.lba.0, event.pages, event.context, now, &mut ended),
@@ -149,6 +164,10 @@ fn check_event(
     (contexts, files): (usize, usize),
 ) -> Result<(), ReplayError> {
     let (op, lba, pages) = (event.op.name(), event.lba.0, event.pages);
+    if event.time_ns > MAX_EVENT_NS {
+        let what = "nanoseconds since its beginning";
+        return Err(ReplayError::TooLarge { event: number, what, limit: MAX_EVENT_NS });
+    }
     if event.op == Op::Flush {
         return Ok(());
     }
@@ -204,5 +223,6 @@ fn make_lane(spec: &LaneSpec, prefill: &[Extent]) -> Result<Lane, ReplayError> {
     }
     ssd.start_counting();
     let prefill_pages = prefill.iter().map(|e| e.pages).sum();
-    Ok(Lane::new(info, scheme, ssd, spec.device.clone(), prefill_pages))
+    let device = Device::new(ssd, spec.clock.as_ref())?;
+    Ok(Lane::new(info, scheme, device, spec.device.clone(), prefill_pages))
 }

@@ -34,6 +34,7 @@ fn every_lane(batches: &[Batch]) -> Vec<LaneSpec> {
         scheme: scheme.to_owned(),
         params: params.clone(),
         device: device(destination),
+        clock: None,
     };
     pcstream_placement::names().flat_map(|s| GcDestination::ALL.map(|d| lane(s, d))).collect()
 }
@@ -190,7 +191,7 @@ proptest! {
 }
 
 fn lane(scheme: &str, device: DeviceSettings) -> LaneSpec {
-    LaneSpec { scheme: scheme.to_owned(), params: SchemeParams::default(), device }
+    LaneSpec { scheme: scheme.to_owned(), params: SchemeParams::default(), device, clock: None }
 }
 
 /// Uniform random traffic, greedy victims, b = 64, Sf = 0.2: WAF 2.5993 (mean-field limit of
@@ -297,6 +298,8 @@ fn a_bad_batch_is_refused_whole() {
     assert!(matches!(context, ReplayError::UnknownContext { known: 0, .. }), "{context}");
     let file = refused(&mut replay, Event { file: FileId(4), ..write(3, 1) });
     assert!(matches!(file, ReplayError::UnknownFile { file: 4, .. }), "{file}");
+    let late = refused(&mut replay, Event { time_ns: u64::MAX, ..write(3, 1) });
+    assert!(matches!(late, ReplayError::TooLarge { event: 2, .. }), "{late}");
     let table = Batch { files: vec![File { id: FileId(2), ..File::default() }], ..Batch::default() };
     let order = replay.feed(&table).unwrap_err();
     assert!(matches!(order, ReplayError::TableOrder { found: 2, expected: 1, .. }), "{order}");

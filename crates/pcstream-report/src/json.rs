@@ -8,10 +8,14 @@
 use std::collections::BTreeMap;
 
 use pcstream_replay::{LaneResult, Lifetimes, StreamResult};
+use pcstream_ssd::Watermarks;
+use pcstream_ssd::endurance::relative_lifetime;
+use pcstream_ssd::latency::LatencyHistogram;
+use pcstream_ssd::timing::{Arrivals, TimingResults, TimingSettings};
 use pcstream_trace::{Context, Frame, Kind};
 use serde::Serialize;
 
-use crate::{About, ContextRow, Simulation};
+use crate::{About, ContextRow, Simulation, baseline_of};
 
 /// The result of `simulate` and `run`.
 #[derive(Clone, Debug, Serialize)]
@@ -26,6 +30,8 @@ pub struct SimulationJson {
     pub device: DeviceJson,
     /// By scheme and GC destination.
     pub results: Vec<ResultJson>,
+    /// Every result against `baseline` on the same kind of device; empty without a baseline.
+    pub comparisons: Vec<ComparisonJson>,
     /// The contexts, heaviest first; filled by `run`, empty in `simulate`.
     pub contexts: Vec<ContextJson>,
 }
@@ -103,6 +109,111 @@ pub struct DeviceJson {
     pub victim: String,
     /// Pages written before counting.
     pub prefill_pages: u64,
+    /// Relative sizes of pools; empty without.
+    pub pools: Vec<f64>,
+    /// Free superblocks between which GC works in the background; null without.
+    pub background_gc: Option<Watermarks>,
+    /// The profile or file that it comes from; null for none.
+    pub origin: Option<String>,
+    /// Its clock; null without `--timing`.
+    pub timing: Option<ClockJson>,
+}
+
+/// A clock: parallelism, speeds (in nanoseconds), arrivals.
+#[derive(Clone, Debug, Serialize)]
+pub struct ClockJson {
+    /// As a device file has them.
+    #[serde(flatten)]
+    pub settings: TimingSettings,
+    /// Requests outstanding in a closed loop; null in an open one.
+    pub queue_depth: Option<u32>,
+}
+
+/// Latencies in microseconds, at most 1.6 % above the exact value; the largest is exact.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct LatenciesJson {
+    /// Requests.
+    pub requests: u64,
+    /// Mean.
+    pub mean: f64,
+    /// Median.
+    pub p50: f64,
+    /// 99 %.
+    pub p99: f64,
+    /// 99.9 %.
+    pub p99_9: f64,
+    /// 99.99 %.
+    pub p99_99: f64,
+    /// Largest.
+    pub max: f64,
+}
+
+/// Latencies by direction; null where there was no such request.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct LatencyJson {
+    /// Of reads.
+    pub read: Option<LatenciesJson>,
+    /// Of writes.
+    pub write: Option<LatenciesJson>,
+}
+
+/// Pages written over simulated time.
+#[derive(Clone, Debug, Serialize)]
+pub struct ThroughputJson {
+    /// Length of an interval in milliseconds.
+    pub interval_ms: f64,
+    /// Host pages by interval; the last one may not be over.
+    pub pages: Vec<u64>,
+}
+
+/// A steady state that was detected.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct SteadyJson {
+    /// Rounds (of as many host pages as the device has logical pages) before it.
+    pub first_round: usize,
+    /// Rounds in it.
+    pub rounds: usize,
+    /// Mean WAF of these rounds.
+    pub waf: f64,
+    /// Half the width of its 95 % confidence interval.
+    pub half_width_95: f64,
+}
+
+/// The FDP statistics log page (0x22), in bytes since the device was made, prefill included.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct FdpJson {
+    /// HBMW: written by the host.
+    pub host_bytes_written: u64,
+    /// MBMW: programmed in flash.
+    pub media_bytes_written: u64,
+    /// MBE: erased.
+    pub media_bytes_erased: u64,
+}
+
+/// Erases per superblock since the device was made, prefill included.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct WearJson {
+    /// Of the least worn superblock.
+    pub least: u32,
+    /// On average.
+    pub mean: f64,
+    /// Of the most worn.
+    pub most: u32,
+    /// Standard deviation.
+    pub deviation: f64,
+}
+
+/// A result against another.
+#[derive(Clone, Debug, Serialize)]
+pub struct ComparisonJson {
+    /// Name of the scheme.
+    pub scheme: String,
+    /// GC destination of both.
+    pub gc_destination: String,
+    /// Flash pages over those of the other.
+    pub flash_pages_ratio: f64,
+    /// How many times as long the device lives; null where either erased nothing.
+    pub lifetime_ratio: Option<f64>,
 }
 
 /// One scheme on one device.
@@ -124,7 +235,8 @@ pub struct ResultJson {
     pub erases: u64,
     /// Flash pages / host pages.
     pub waf: Option<f64>,
-    /// The same after the first third of the host writes.
+    /// The same in the steady part: from the steady state on if one was detected, else after a third of the host
+    /// writes.
     pub steady_waf: Option<f64>,
     /// Host pages written before the steady part began.
     pub steady_from_host_pages: u64,
@@ -135,6 +247,24 @@ pub struct ResultJson {
     /// Host pages simulated per second, reading the trace excluded. The only field that depends on
     /// the machine.
     pub pages_per_second: Option<f64>,
+    /// The steady state; null if none was detected.
+    pub steady: Option<SteadyJson>,
+    /// Erases by GC in the background.
+    pub background_erases: u64,
+    /// How erases are spread.
+    pub wear: WearJson,
+    /// FDP counters.
+    pub fdp: FdpJson,
+    /// Requests per second of simulated time; null without `--timing`.
+    pub iops: Option<f64>,
+    /// Latencies in microseconds of simulated time; null without `--timing`.
+    pub latency_us: Option<LatencyJson>,
+    /// Simulated time from the first arrival to the last completion; null without `--timing`.
+    pub simulated_seconds: Option<f64>,
+    /// Share of the dies' busy time that GC took; null without `--timing`.
+    pub gc_time_share: Option<f64>,
+    /// Pages written over simulated time; null without `--timing`.
+    pub throughput: Option<ThroughputJson>,
     /// Superblocks that are free (erased and not open) at the end.
     pub free_superblocks: u32,
     /// Superblocks that can be open at once.
@@ -238,8 +368,9 @@ pub fn simulation(simulation: &Simulation, contexts: &[ContextRow]) -> Simulatio
         pcstream: simulation.about.version.clone(),
         seed: simulation.about.seed,
         trace: trace(simulation),
-        device: device(&simulation.results[0]),
+        device: device(&simulation.results[0], simulation.about.device.as_deref()),
         results: simulation.results.iter().map(result).collect(),
+        comparisons: comparisons(&simulation.results),
         contexts: contexts.iter().map(context).collect(),
     }
 }
@@ -279,7 +410,7 @@ fn trace(simulation: &Simulation) -> TraceJson {
     }
 }
 
-fn device(lane: &LaneResult) -> DeviceJson {
+fn device(lane: &LaneResult, origin: Option<&str>) -> DeviceJson {
     let geometry = &lane.geometry;
     DeviceJson {
         logical_pages: geometry.logical_pages(),
@@ -291,10 +422,58 @@ fn device(lane: &LaneResult) -> DeviceJson {
         streams: geometry.streams(),
         victim: lane.settings.victim.to_string(),
         prefill_pages: lane.prefill_pages,
+        pools: lane.settings.pools.clone(),
+        background_gc: lane.settings.background_gc,
+        origin: origin.map(str::to_owned),
+        timing: lane.timing.as_ref().map(clock),
     }
 }
 
+fn clock(timing: &TimingResults) -> ClockJson {
+    ClockJson {
+        settings: timing.settings.clone(),
+        queue_depth: match timing.arrivals {
+            Arrivals::ClosedLoop { queue_depth } => Some(queue_depth),
+            Arrivals::OpenLoop => None,
+        },
+    }
+}
+
+fn latencies(histogram: &LatencyHistogram) -> Option<LatenciesJson> {
+    let us = |quantile| histogram.quantile_ns(quantile) as f64 / 1e3;
+    (histogram.count() > 0).then(|| LatenciesJson {
+        requests: histogram.count(),
+        mean: histogram.mean_ns() / 1e3,
+        p50: us(0.5),
+        p99: us(0.99),
+        p99_9: us(0.999),
+        p99_99: us(0.9999),
+        max: histogram.max_ns() as f64 / 1e3,
+    })
+}
+
+fn throughput(timing: &TimingResults) -> ThroughputJson {
+    ThroughputJson {
+        interval_ms: timing.throughput.interval_ns as f64 / 1e6,
+        pages: timing.throughput.pages.clone(),
+    }
+}
+
+fn comparisons(lanes: &[LaneResult]) -> Vec<ComparisonJson> {
+    let compared = lanes.iter().filter_map(|lane| {
+        let baseline = baseline_of(lanes, lane.settings.gc_destination)?;
+        (baseline.flash_pages() > 0).then(|| ComparisonJson {
+            scheme: lane.scheme.to_owned(),
+            gc_destination: lane.settings.gc_destination.name().to_owned(),
+            flash_pages_ratio: lane.flash_pages() as f64 / baseline.flash_pages() as f64,
+            lifetime_ratio: relative_lifetime(&lane.counters, &baseline.counters),
+        })
+    });
+    compared.collect()
+}
+
 fn result(lane: &LaneResult) -> ResultJson {
+    let timing = lane.timing.as_ref();
     ResultJson {
         scheme: lane.scheme.to_owned(),
         gc_destination: lane.settings.gc_destination.name().to_owned(),
@@ -309,6 +488,29 @@ fn result(lane: &LaneResult) -> ResultJson {
         default_stream_share: lane.default_stream_share(),
         reclusterings: lane.fact("reclusterings").unwrap_or(0),
         pages_per_second: lane.pages_per_second(),
+        steady: lane.steady.map(|s| SteadyJson {
+            first_round: s.first_round,
+            rounds: s.rounds,
+            waf: s.waf,
+            half_width_95: s.half_width,
+        }),
+        background_erases: lane.counters.background_erases,
+        wear: WearJson {
+            least: lane.wear.least,
+            mean: lane.wear.mean,
+            most: lane.wear.most,
+            deviation: lane.wear.deviation,
+        },
+        fdp: FdpJson {
+            host_bytes_written: lane.fdp.host_bytes_written,
+            media_bytes_written: lane.fdp.media_bytes_written,
+            media_bytes_erased: lane.fdp.media_bytes_erased,
+        },
+        iops: timing.map(TimingResults::iops),
+        latency_us: timing.map(|t| LatencyJson { read: latencies(&t.read), write: latencies(&t.write) }),
+        simulated_seconds: timing.map(|t| t.elapsed_ns as f64 / 1e9),
+        gc_time_share: timing.map(TimingResults::gc_share),
+        throughput: timing.map(throughput),
         free_superblocks: lane.free_superblocks,
         open_superblocks: lane.geometry.open_superblocks(),
         worst_case_spare_factor: lane.geometry.worst_case_spare_factor(),

@@ -7,14 +7,18 @@ use std::collections::BTreeMap;
 
 use pcstream_placement::Stream;
 use pcstream_replay::{LaneResult, Replay, Writer, Writers};
+use pcstream_ssd::GcDestination;
 use pcstream_trace::{Context, FileId, Meta, Tables};
 
 pub mod contexts;
+pub mod details;
+pub mod geometry;
 pub mod human;
 pub mod json;
 pub mod schemes;
 pub mod symbols;
 mod table;
+mod timing;
 
 /// What a result says about its origin, beyond what was measured.
 #[derive(Clone, Debug, Default)]
@@ -25,6 +29,8 @@ pub struct About {
     pub seed: u64,
     /// The trace.
     pub trace: TraceInfo,
+    /// Where the device comes from: a profile, a file; none if defaults and flags alone make it.
+    pub device: Option<String>,
 }
 
 /// Where the events came from.
@@ -113,4 +119,9 @@ pub struct ContextRow<'a> {
     pub stream: Option<Stream>,
     /// Paths and pages of the files it wrote most.
     pub files: Vec<(String, u64)>,
+}
+
+/// The result of `baseline` with this GC destination.
+pub(crate) fn baseline_of(lanes: &[LaneResult], destination: GcDestination) -> Option<&LaneResult> {
+    lanes.iter().find(|lane| lane.scheme == "baseline" && lane.settings.gc_destination == destination)
 }

@@ -10,7 +10,7 @@ use pcstream_ssd::GcDestination;
 
 use crate::human::{count, page_bytes, percent, ratio};
 use crate::table::{Side, columns};
-use crate::{Simulation, TraceInfo};
+use crate::{Simulation, TraceInfo, baseline_of, timing};
 
 const BOLD: Style = Style::new().bold();
 const WARNING: Style = Style::new().bold().fg_color(Some(anstyle::Color::Ansi(anstyle::AnsiColor::Yellow)));
@@ -29,6 +29,14 @@ pub fn text(simulation: &Simulation) -> String {
         out.push('\n');
     }
     out.push('\n');
+    let timing = timing::lines(lanes);
+    if !timing.is_empty() {
+        for line in timing {
+            out += &line;
+            out.push('\n');
+        }
+        out.push('\n');
+    }
     for line in headline(lanes).into_iter().chain(device_lines(simulation)).chain(why_one(lanes)) {
         out += &line;
         out.push('\n');
@@ -132,8 +140,8 @@ fn headline(lanes: &[LaneResult]) -> Vec<String> {
         return vec!["The host wrote nothing: there is no WAF.".to_owned()];
     };
     let destination = best.settings.gc_destination;
-    let baseline = online().find(|l| l.scheme == "baseline" && l.settings.gc_destination == destination);
-    let Some(baseline) = baseline.filter(|b| b.flash_pages() > best.flash_pages()) else {
+    let Some(baseline) = baseline_of(lanes, destination).filter(|b| b.flash_pages() > best.flash_pages())
+    else {
         return Vec::new();
     };
     let saved = 1.0 - best.flash_pages() as f64 / baseline.flash_pages() as f64;
@@ -156,9 +164,10 @@ fn device_lines(simulation: &Simulation) -> Vec<String> {
         let left = percent(geometry.worst_case_spare_factor());
         format!("{destination} up to {} open, Sf {left} without them", geometry.open_superblocks())
     });
+    let from = simulation.about.device.as_ref().map_or(String::new(), |origin| format!("; {origin}"));
     vec![
         format!(
-            "device   {} logical, {} flash: spare factor Sf {} = overprovisioning OP {}; victims {}",
+            "device   {} logical, {} flash: spare factor Sf {} = overprovisioning OP {}; victims {}{from}",
             page_bytes(geometry.logical_pages()),
             page_bytes(geometry.physical_pages()),
             percent(geometry.spare_factor()),
@@ -210,7 +219,7 @@ pub(crate) fn loss_lines(trace: &TraceInfo) -> Vec<String> {
     let lost: Vec<String> =
         trace.losses.iter().filter(|(_, n)| **n > 0).map(|(cause, n)| format!("{cause} {n}")).collect();
     if !lost.is_empty() {
-        lines.push(format!("losses   the capture lost: {}", lost.join(", ")));
+        lines.push(format!("losses   missing from the trace: {}", lost.join(", ")));
     }
     if !trace.complete {
         lines.push("losses   the recorder did not finish this trace: its end is missing".to_owned());

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use pcstream_ssd::timing::{Arrivals, TimedSsd, TimingSettings};
-use pcstream_ssd::{DeviceSettings, GcDestination, LogicalPage, Spare, Ssd, StreamId};
+use pcstream_ssd::{DeviceSettings, GcDestination, LogicalPage, Profile, Spare, Ssd, StreamId};
 
 const AHEAD: usize = 16;
 /// Flash pages per criterion iteration.
@@ -91,10 +91,13 @@ fn timed(c: &mut Criterion) {
     const REQUESTS: u64 = 10_000;
     let mut group = c.benchmark_group("timed");
     group.throughput(Throughput::Elements(REQUESTS));
-    for (name, spare_factor, reads_in_4) in [
-        ("random_write_sf28", 0.28, 0),
-        ("random_write_sf7", 0.07, 0),
-        ("random_3_reads_1_write_sf28", 0.28, 3),
+    let default = TimingSettings::default();
+    let mqsim = Profile::named("mqsim").expect("it is known").timing;
+    for (name, spare_factor, reads_in_4, timing) in [
+        ("random_write_sf28", 0.28, 0, &default),
+        ("random_write_sf7", 0.07, 0, &default),
+        ("random_write_sf7_mqsim", 0.07, 0, &mqsim),
+        ("random_3_reads_1_write_sf28", 0.28, 3, &default),
     ] {
         let mut ssd = device(8000, 256, spare_factor);
         let logical = ssd.geometry().logical_pages();
@@ -102,7 +105,7 @@ fn timed(c: &mut Criterion) {
         ssd.prefill(LogicalPage(0), logical).expect("in range");
         run_flash_pages(&mut ssd, &mut uniform, 10 * logical);
         let closed = Arrivals::ClosedLoop { queue_depth: 32 };
-        let mut ssd = TimedSsd::new(ssd, &TimingSettings::default(), closed).expect("legal");
+        let mut ssd = TimedSsd::new(ssd, timing, closed).expect("legal");
         group.bench_function(name, |bencher| {
             bencher.iter(|| {
                 for request in 0..REQUESTS {

@@ -20,6 +20,8 @@ pub struct Counters {
     pub gc_pages: u64,
     /// Superblocks erased.
     pub erases: u64,
+    /// Of these, by GC in the background.
+    pub background_erases: u64,
     /// Pages discarded that held data.
     pub discarded_pages: u64,
     /// Pages discarded that held none: normal for preallocation and for repeated discards.
@@ -80,6 +82,7 @@ impl Counters {
         self.host_pages += other.host_pages;
         self.gc_pages += other.gc_pages;
         self.erases += other.erases;
+        self.background_erases += other.background_erases;
         self.discarded_pages += other.discarded_pages;
         self.discarded_unmapped_pages += other.discarded_unmapped_pages;
         self.shared_gc_pages += other.shared_gc_pages;

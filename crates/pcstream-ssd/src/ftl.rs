@@ -14,6 +14,8 @@
 //!    off superblock by superblock, not page by page.
 //! 3. A full superblock is closed: from now on it can be a victim.
 //!
+//! With watermarks set, victims are emptied between host pages, too (`background`).
+//!
 //! GC of a victim: its pages are scanned in order, those still valid are programmed into the open
 //! superblock of the victim's GC destination, then it is erased and goes to the end of the free queue.
 //!
@@ -26,13 +28,14 @@
 
 use std::collections::VecDeque;
 
+use crate::background::Background;
 use crate::counters::Counters;
 use crate::geometry::{GC_RESERVE_SUPERBLOCKS, Geometry, GeometryError};
 use crate::ids::{LogicalPage, StreamId, SuperblockId};
 use crate::memory;
 use crate::observer::{NoObserver, Observer};
 use crate::settings::{DeviceSettings, GcDestination};
-use crate::victim::{Select, Selector, Superblocks};
+use crate::victim::{Pools, Select, Selector, Superblocks};
 
 /// `map` entry of a page that holds no data.
 pub(crate) const UNMAPPED: u32 = 0;
@@ -61,6 +64,7 @@ pub struct Ssd {
     /// In the order of their erasure.
     pub(crate) free: VecDeque<u32>,
     selector: Selector,
+    background: Background,
     /// Logical time: pages written by the host since the device was made.
     now_pages: u64,
     /// Victims in a row that had no invalid page.
@@ -114,7 +118,7 @@ impl Ssd {
         let geometry = Geometry::new(settings)?;
         let n = geometry.superblocks();
         let mut table = Superblocks::new(n, geometry.superblock_pages());
-        let selector = Selector::new(settings.victim, &mut table, geometry.open_superblocks(), settings.seed);
+        let selector = selector(settings, &geometry, &mut table);
         let physical_slots = (n as usize + 1) * geometry.superblock_pages() as usize;
         let streams = usize::from(geometry.streams());
         Ok(Ssd {
@@ -128,6 +132,7 @@ impl Ssd {
             open_streams: vec![true; streams],
             free: (1..=n).collect(),
             selector,
+            background: Background::new(settings.background_gc),
             now_pages: 0,
             fruitless_victims: 0,
             counters: Counters::new(streams),
@@ -167,6 +172,12 @@ impl Ssd {
     pub fn locate(&self, page: LogicalPage) -> Option<(SuperblockId, u32)> {
         let entry = *self.map.get(usize::try_from(page.0).ok()?)?;
         (entry != UNMAPPED).then(|| self.unpack(entry))
+    }
+
+    /// Open superblocks, and how many of their pages are programmed.
+    pub fn frontiers(&self) -> impl Iterator<Item = (SuperblockId, u32)> + '_ {
+        let open = self.frontiers.iter().filter(|frontier| frontier.superblock != 0);
+        open.map(|frontier| (SuperblockId(frontier.superblock - 1), frontier.offset))
     }
 
     pub(crate) fn unpack(&self, entry: u32) -> (SuperblockId, u32) {
@@ -240,7 +251,7 @@ impl Ssd {
         (0..self.geometry.streams()).map(StreamId).filter(|s| self.open_streams[usize::from(s.0)])
     }
 
-    fn check_stream(&self, stream: StreamId) -> Result<(), IoError> {
+    pub(crate) fn check_stream(&self, stream: StreamId) -> Result<(), IoError> {
         let streams = self.geometry.streams();
         if stream.0 < streams { Ok(()) } else { Err(IoError::NoSuchStream { stream, streams }) }
     }
@@ -300,13 +311,17 @@ impl Ssd {
                 self.open_for_host(index, observer);
             }
             let frontier = self.frontiers[index];
-            let run = left.min(self.geometry.superblock_pages() - frontier.offset);
+            let room = self.geometry.superblock_pages() - frontier.offset;
+            let run = left.min(room).min(self.background.pages_left());
             self.program_run(frontier, first as usize, run as usize);
             observer.host_program(SuperblockId(frontier.superblock - 1), frontier.offset, run, stream);
             self.now_pages += u64::from(run);
             self.advance(index, run);
             first += run;
             left -= run;
+            if self.background.wrote(run) {
+                self.collect_in_background(observer);
+            }
         }
         self.counters.host_pages += u64::from(pages);
         self.counters.streams[index].host_pages += u64::from(pages);
@@ -365,10 +380,21 @@ impl Ssd {
         let superblock = self.free.pop_front().expect("the GC reserve is never used up: see geometry");
         self.frontiers[index] = Frontier { superblock, offset: 0 };
         self.owners[superblock as usize] = index as u16;
+        self.background.opened(self.free.len() as u32);
     }
 
-    /// Empties one victim.
-    fn collect<O: Observer>(&mut self, observer: &mut O) {
+    /// Empties one victim between host writes, or finds that enough superblocks are free.
+    #[cold]
+    fn collect_in_background<O: Observer>(&mut self, observer: &mut O) {
+        if !self.background.is_done(self.free.len() as u32) {
+            let gained = self.collect(observer);
+            self.background.gained(gained);
+            self.counters.background_erases += 1;
+        }
+    }
+
+    /// Empties one victim. Returns the pages gained.
+    fn collect<O: Observer>(&mut self, observer: &mut O) -> u32 {
         let victim = self.choose_victim();
         self.selector.removed(&mut self.table, victim);
         let valid = self.table.valid(victim);
@@ -379,6 +405,7 @@ impl Ssd {
         self.free.push_back(victim);
         observer.erase(SuperblockId(victim - 1), valid);
         self.count_victim(victim, valid);
+        self.geometry.superblock_pages() - valid
     }
 
     /// Asks the policy. A policy that keeps picking victims without any invalid page would keep GC
@@ -469,10 +496,8 @@ impl Ssd {
             let slot = self.slot(superblock, offset);
             self.logical_of[slot..slot + run].copy_from_slice(pages);
             if O::WANTS_COPIES {
-                for (i, &from) in offsets[moved..moved + run].iter().enumerate() {
-                    let to = SuperblockId(superblock - 1);
-                    observer.gc_copy(SuperblockId(victim - 1), from, to, offset + i as u32);
-                }
+                let (from, to) = (SuperblockId(victim - 1), SuperblockId(superblock - 1));
+                observer.gc_copies(from, &offsets[moved..moved + run], to, offset);
             }
             self.advance(destination, run as u32);
             moved += run;
@@ -509,6 +534,16 @@ impl Ssd {
     pub(crate) fn slot(&self, superblock: u32, offset: u32) -> usize {
         superblock as usize * self.geometry.superblock_pages() as usize + offset as usize
     }
+}
+
+/// The policy that the settings ask for, in pools of given sizes if they have any.
+fn selector(settings: &DeviceSettings, geometry: &Geometry, table: &mut Superblocks) -> Selector {
+    let (policy, seed, frontiers) = (settings.victim, settings.seed, geometry.open_superblocks());
+    if settings.pools.is_empty() {
+        return Selector::new(policy, table, frontiers, seed);
+    }
+    let closed = geometry.superblocks() - frontiers;
+    Selector::Pools(Pools::new(policy, table, &settings.pools, closed, seed))
 }
 
 /// Length of the run at the start of `entries` that lies in one superblock (or is unmapped).

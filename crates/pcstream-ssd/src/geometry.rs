@@ -11,7 +11,9 @@
 //! F*b pages, so that after finitely many victims a superblock is free. Fewer spare superblocks are
 //! refused.
 
+use crate::background::Watermarks;
 use crate::settings::{DeviceSettings, GcDestination, Spare};
+use crate::victim::VictimPolicy;
 
 /// Sizes of a device, valid by construction.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -96,6 +98,40 @@ pub enum GeometryError {
         /// Smallest spare factor that these streams and superblocks allow.
         least_spare_factor: f64,
     },
+    /// Another number of pools than of frontiers, or a size that is none.
+    #[error(
+        "pools {found:?}: expected {expected} positive relative sizes: one for each of {streams} streams from S0 on{behind}"
+    )]
+    Pools {
+        /// As given.
+        found: Vec<f64>,
+        /// How many there must be.
+        expected: u32,
+        /// External streams.
+        streams: u8,
+        /// What else needs a size.
+        behind: &'static str,
+    },
+    /// Pool greedy sizes its pools by itself.
+    #[error(
+        "victim pool-greedy sizes its pools by itself: leave out the sizes of pools, or use another victim policy"
+    )]
+    PoolsTwice,
+    /// Watermarks that GC cannot hold.
+    #[error(
+        "background GC between {low} and {high} free superblocks: expected 2 <= low <= high <= {most}, the most that \
+         can be kept free beside the data and {open} open superblocks"
+    )]
+    Watermarks {
+        /// As given.
+        low: u32,
+        /// As given.
+        high: u32,
+        /// Largest high watermark.
+        most: u64,
+        /// Superblocks that can be open at once.
+        open: u32,
+    },
 }
 
 /// Largest superblock: 64 GiB.
@@ -136,7 +172,42 @@ impl Geometry {
             gc_destination: settings.gc_destination,
         };
         geometry.check_room_for_gc()?;
+        geometry.check_pools(settings)?;
+        geometry.check_watermarks(settings)?;
         Ok(geometry)
+    }
+
+    fn check_pools(&self, settings: &DeviceSettings) -> Result<(), GeometryError> {
+        let pools = &settings.pools;
+        if pools.is_empty() {
+            return Ok(());
+        }
+        if settings.victim == VictimPolicy::PoolGreedy {
+            return Err(GeometryError::PoolsTwice);
+        }
+        let expected = self.open_superblocks();
+        let positive = pools.iter().all(|size| *size > 0.0 && size.is_finite());
+        if positive && pools.len() == expected as usize {
+            return Ok(());
+        }
+        let behind = match self.gc_destination {
+            GcDestination::Own => "",
+            GcDestination::Internal => ", then one for the internal stream of each",
+            GcDestination::Shared => ", then one for the superblocks of GC",
+        };
+        Err(GeometryError::Pools { found: pools.clone(), expected, streams: self.streams, behind })
+    }
+
+    /// As many free superblocks as `high` must leave garbage among the closed ones, or background GC would
+    /// never be done.
+    fn check_watermarks(&self, settings: &DeviceSettings) -> Result<(), GeometryError> {
+        let Some(Watermarks { low, high }) = settings.background_gc else { return Ok(()) };
+        let open = self.open_superblocks();
+        let most = u64::from(self.superblocks) - self.data_superblocks() - u64::from(open);
+        if 2 <= low && low <= high && u64::from(high) <= most {
+            return Ok(());
+        }
+        Err(GeometryError::Watermarks { low, high, most, open })
     }
 
     fn check_room_for_gc(&self) -> Result<(), GeometryError> {

@@ -16,6 +16,7 @@
 //! same settings, seed and writes always give the same decisions. Pages are 4 KiB throughout.
 
 pub mod analytic;
+pub mod background;
 pub mod counters;
 pub mod endurance;
 pub mod fdp;
@@ -23,24 +24,27 @@ pub mod ftl;
 pub mod geometry;
 pub mod ids;
 pub mod latency;
-mod memory;
+pub mod memory;
 pub mod observer;
 pub mod profile;
 
 #[cfg(any(test, feature = "reference"))]
 pub mod reference;
+pub mod resources;
 pub mod settings;
 pub mod steady_state;
 pub mod timing;
 mod verify;
 pub mod victim;
 
+pub use background::Watermarks;
 pub use counters::{Counters, StreamCounters};
 pub use ftl::{IoError, Ssd};
 pub use geometry::{Geometry, GeometryError};
 pub use ids::{LogicalPage, StreamId, SuperblockId};
 pub use observer::{NoObserver, Observer};
 pub use profile::Profile;
+pub use resources::{OverBudget, Resources};
 pub use settings::{DeviceSettings, GcDestination, Spare, UnknownName};
 pub use verify::Violation;
 pub use victim::VictimPolicy;

@@ -31,7 +31,7 @@ fn advise_huge_pages(_table: &[u32]) {}
 
 /// Asks for the cache line of `table[index]`; an index outside the table is ignored by the processor.
 #[inline(always)]
-pub(crate) fn prefetch<T>(table: &[T], index: usize) {
+pub fn prefetch<T>(table: &[T], index: usize) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};

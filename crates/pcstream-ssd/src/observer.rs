@@ -11,9 +11,10 @@ pub trait Observer {
         let _ = (superblock, offset, pages, stream);
     }
 
-    /// GC copied one page: read at `from_offset` of `victim`, programmed at `to_offset` of `to`.
-    fn gc_copy(&mut self, victim: SuperblockId, from_offset: u32, to: SuperblockId, to_offset: u32) {
-        let _ = (victim, from_offset, to, to_offset);
+    /// GC copied pages: read at the offsets `sources` of `victim`, in this order, and programmed one after the
+    /// other from `to_offset` of `to` on.
+    fn gc_copies(&mut self, victim: SuperblockId, sources: &[u32], to: SuperblockId, to_offset: u32) {
+        let _ = (victim, sources, to, to_offset);
     }
 
     /// `superblock` was erased; `valid_pages` had been copied out of it.
@@ -26,7 +27,7 @@ pub trait Observer {
         let _ = (first, pages);
     }
 
-    /// Whether `gc_copy` is wanted: if not, the FTL does not compute its arguments.
+    /// Whether `gc_copies` is wanted: if not, the FTL does not compute its arguments.
     const WANTS_COPIES: bool = true;
 }
 

@@ -1,8 +1,9 @@
 //! Named devices: a size, streams and speeds that belong together, to start from.
 //!
-//! With the `serde` feature a `Profile` is what a device file holds: a table `[device]` and a table
-//! `[timing]`, each with defaults, and unknown keys refused.
+//! With the `serde` feature a `Profile` is what a device file holds: tables `[device]`, `[timing]` and
+//! `[resources]`, each with defaults, and unknown keys refused.
 
+use crate::resources::Resources;
 use crate::settings::{DeviceSettings, GcDestination, Spare, UnknownName};
 use crate::timing::TimingSettings;
 
@@ -18,6 +19,8 @@ pub struct Profile {
     pub device: DeviceSettings,
     /// Parallelism and speeds.
     pub timing: TimingSettings,
+    /// What limits streams.
+    pub resources: Resources,
 }
 
 /// A line of the registry.
@@ -71,8 +74,10 @@ impl Profile {
     /// it: what makes WAF are ratios. The spare becomes a spare factor; a superblock stays a whole
     /// number of units of the timing model. Very small sizes end with superblocks of one unit.
     ///
-    /// Made for WAF. Times of the scaled device are not those of the whole one: the dies stay as many, so an erase
-    /// serves fewer pages, and superblocks smaller than a stripe over all dies use only some of them.
+    /// Dies and the times of pages stay. The write buffer shrinks down to two stripes over all dies, and an erase
+    /// gets shorter with the superblock, so that erasing takes the same share of the time. What does not scale:
+    /// the wait of a single read behind an erase is too short, and superblocks smaller than a stripe over all
+    /// dies use only some of them.
     pub fn scaled_to(&self, logical_pages: u64) -> Profile {
         let mut scaled = self.clone();
         let ratio = logical_pages as f64 / self.device.logical_pages as f64;
@@ -80,6 +85,14 @@ impl Profile {
         let units = f64::from(self.device.superblock_pages) * ratio / f64::from(unit);
         scaled.device.logical_pages = logical_pages;
         scaled.device.superblock_pages = (units.round() as u32).max(1) * unit;
+        let superblock_ratio =
+            f64::from(scaled.device.superblock_pages) / f64::from(self.device.superblock_pages);
+        scaled.timing.erase_ns = (self.timing.erase_ns as f64 * superblock_ratio).round() as u64;
+        let TimingSettings { channels, dies_per_channel, buffer_pages, .. } = self.timing;
+        let begun = u32::from(self.device.streams) * unit;
+        let stripes = 2u32.saturating_mul(channels).saturating_mul(dies_per_channel).saturating_mul(unit);
+        let shrunk = (f64::from(buffer_pages) * ratio) as u32;
+        scaled.timing.buffer_pages = shrunk.max(begun.max(stripes).min(buffer_pages));
         if let Spare::Superblocks(n) = self.device.spare {
             let physical = f64::from(n) * f64::from(self.device.superblock_pages);
             scaled.device.spare = Spare::SpareFactor(1.0 - self.device.logical_pages as f64 / physical);
@@ -101,6 +114,7 @@ fn pm963_480g() -> Profile {
         },
         // 8 channels of 4 dies, 2 planes with pages of 16 KiB.
         timing: TimingSettings { pages_per_program: 8, buffer_pages: 16_384, ..TimingSettings::default() },
+        resources: Resources::default(),
     }
 }
 
@@ -123,6 +137,7 @@ fn fdp_3840g() -> Profile {
             buffer_pages: 65_536,
             ..TimingSettings::default()
         },
+        resources: Resources::default(),
     }
 }
 
@@ -150,6 +165,7 @@ fn mqsim() -> Profile {
             buffer_pages: 65_536,
             ..TimingSettings::default()
         },
+        resources: Resources::default(),
     }
 }
 
@@ -176,6 +192,7 @@ fn femu() -> Profile {
             // It has no buffer: a write waits for its program. One page per die comes closest.
             buffer_pages: 64,
         },
+        resources: Resources::default(),
     }
 }
 

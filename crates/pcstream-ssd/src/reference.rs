@@ -10,14 +10,19 @@
 //! - A superblock's copies keep their order. A superblock closes with its last page; copies close
 //!   superblocks before the victim is erased.
 //! - A policy's ties go as documented with the policy.
+//! - With watermarks, a victim is emptied after the page of the host at which it is due: the first page after
+//!   a superblock was opened that left fewer than `low` free, then g/2 pages after a victim that gained g.
 
 use std::collections::{BTreeMap, VecDeque};
 
+use crate::background::Watermarks;
 use crate::counters::Counters;
 use crate::geometry::{Geometry, GeometryError};
 use crate::ids::{LogicalPage, StreamId, SuperblockId};
 use crate::settings::{DeviceSettings, GcDestination};
-use crate::victim::{Draws, Pool, TIE_BREAK_SUPERBLOCKS, VictimPolicy, score, window};
+use crate::victim::{
+    Draws, Pool, TIE_BREAK_SUPERBLOCKS, VictimPolicy, furthest_above, score, targets, window,
+};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -57,9 +62,15 @@ pub struct ReferenceSsd {
     superblocks: Vec<Superblock>,
     free: VecDeque<usize>,
     open: BTreeMap<Owner, usize>,
-    /// For the policies that draw: candidates as an array in which the last replaces one removed.
-    candidates: Vec<usize>,
-    draws: Draws,
+    /// Sizes that pools should have, if they have sizes.
+    targets: Vec<f64>,
+    /// By pool (only one if they have no sizes). For the policies that draw: candidates as an array in which
+    /// the last replaces one removed.
+    candidates: Vec<Vec<usize>>,
+    draws: Vec<Draws>,
+    watermarks: Option<Watermarks>,
+    /// Page of the host (counted from the beginning) after which background GC empties its next victim.
+    background_due: Option<u64>,
     /// For pool greedy.
     pools: BTreeMap<Owner, Pool>,
     last_choice: u64,
@@ -82,15 +93,19 @@ impl ReferenceSsd {
             changed_step: 0,
             closed_at: 0,
         };
+        let pools = settings.pools.len().max(1);
         Ok(ReferenceSsd {
             geometry,
             victim: settings.victim,
+            targets: targets(&settings.pools, geometry.superblocks() - geometry.open_superblocks()),
+            watermarks: settings.background_gc,
+            background_due: None,
             map: vec![None; geometry.logical_pages() as usize],
             superblocks: vec![superblock; geometry.superblocks() as usize],
             free: (0..geometry.superblocks() as usize).collect(),
             open: BTreeMap::new(),
-            candidates: Vec::new(),
-            draws: Draws::new(settings.seed),
+            candidates: vec![Vec::new(); pools],
+            draws: (0..pools as u64).map(|pool| Draws::new(settings.seed.wrapping_add(pool))).collect(),
             pools: BTreeMap::new(),
             last_choice: 0,
             fruitless_victims: 0,
@@ -152,6 +167,20 @@ impl ReferenceSsd {
         self.program(page, Owner::Host(stream));
         self.counters.host_pages += 1;
         self.counters.streams[usize::from(stream)].host_pages += 1;
+        if self.background_due == Some(self.now_pages) {
+            self.collect_in_background();
+        }
+    }
+
+    fn collect_in_background(&mut self) {
+        let high = self.watermarks.expect("background GC has watermarks").high;
+        if self.free.len() >= high as usize {
+            self.background_due = None;
+            return;
+        }
+        let gained = self.collect();
+        self.counters.background_erases += 1;
+        self.background_due = Some(self.now_pages + u64::from((gained / 2).max(1)));
     }
 
     fn open(&mut self, owner: Owner) {
@@ -160,6 +189,21 @@ impl ReferenceSsd {
         self.superblocks[superblock].state = State::Open;
         self.superblocks[superblock].owner = owner;
         self.open.insert(owner, superblock);
+        let few = self.watermarks.is_some_and(|w| self.free.len() < w.low as usize);
+        if few && self.background_due.is_none() {
+            self.background_due = Some(self.now_pages + 1);
+        }
+    }
+
+    /// Where a pool's candidates are.
+    fn pool(&self, owner: Owner) -> usize {
+        let streams = usize::from(self.geometry.streams());
+        match owner {
+            _ if self.targets.is_empty() => 0,
+            Owner::Host(s) => usize::from(s),
+            Owner::Internal(s) => streams + usize::from(s),
+            Owner::Shared => streams,
+        }
     }
 
     fn program(&mut self, page: u64, owner: Owner) {
@@ -179,8 +223,10 @@ impl ReferenceSsd {
         closed.state = State::Closed;
         (closed.closed_step, closed.changed_step, closed.closed_at) = (self.step, self.step, self.now_pages);
         self.open.remove(&closed.owner);
-        self.pools.entry(closed.owner).or_default().valid_pages += valid;
-        self.candidates.push(superblock);
+        let owner = closed.owner;
+        self.pools.entry(owner).or_default().valid_pages += valid;
+        let pool = self.pool(owner);
+        self.candidates[pool].push(superblock);
     }
 
     fn invalidate(&mut self, page: u64) {
@@ -202,11 +248,14 @@ impl ReferenceSsd {
             as u32
     }
 
-    fn collect(&mut self) {
+    /// Empties one victim; returns the pages gained.
+    fn collect(&mut self) -> u32 {
         let victim = self.choose_victim();
         let owner = self.superblocks[victim].owner;
-        let at = self.candidates.iter().position(|&c| c == victim).expect("a victim is a candidate");
-        self.candidates.swap_remove(at);
+        let pool = self.pool(owner);
+        let candidates = &mut self.candidates[pool];
+        let at = candidates.iter().position(|&c| c == victim).expect("a victim is a candidate");
+        candidates.swap_remove(at);
         let valid = self.valid(victim);
         self.pools.get_mut(&owner).expect("closed pages have a pool").valid_pages -= u64::from(valid);
         self.superblocks[victim].state = State::Free;
@@ -227,6 +276,7 @@ impl ReferenceSsd {
         self.superblocks[victim].erases += 1;
         self.free.push_back(victim);
         self.count(owner, valid);
+        self.geometry.superblock_pages() - valid
     }
 
     fn count(&mut self, owner: Owner, valid: u32) {
@@ -261,7 +311,13 @@ impl ReferenceSsd {
     fn ask_policy(&mut self) -> usize {
         let changed = |s: usize| self.superblocks[s].changed_step;
         let closed_step = |s: usize| self.superblocks[s].closed_step;
-        let candidates = self.candidates.iter().copied();
+        let pool = if self.targets.is_empty() {
+            0
+        } else {
+            let sizes: Vec<u32> = self.candidates.iter().map(|c| c.len() as u32).collect();
+            furthest_above(&sizes, &self.targets).expect("there are candidates")
+        };
+        let candidates = self.candidates[pool].iter().copied();
         match self.victim {
             VictimPolicy::Greedy => candidates.min_by_key(|&s| (self.valid(s), changed(s))).unwrap(),
             VictimPolicy::GreedyWear => {
@@ -272,8 +328,8 @@ impl ReferenceSsd {
                 equals.into_iter().min_by_key(|&s| self.superblocks[s].erases).unwrap()
             }
             VictimPolicy::Fifo => candidates.min_by_key(|&s| closed_step(s)).unwrap(),
-            VictimPolicy::Random => self.draw(1),
-            VictimPolicy::DChoices { d } => self.draw(d),
+            VictimPolicy::Random => self.draw(pool, 1),
+            VictimPolicy::DChoices { d } => self.draw(pool, d),
             VictimPolicy::WindowedGreedy { percent } => {
                 let mut oldest: Vec<_> = candidates.collect();
                 oldest.sort_by_key(|&s| closed_step(s));
@@ -302,9 +358,9 @@ impl ReferenceSsd {
         }
     }
 
-    fn draw(&mut self, d: u32) -> usize {
-        let drawn: Vec<_> =
-            (0..d).map(|_| self.candidates[self.draws.below(self.candidates.len())]).collect();
+    fn draw(&mut self, pool: usize, d: u32) -> usize {
+        let (candidates, draws) = (&self.candidates[pool], &mut self.draws[pool]);
+        let drawn: Vec<_> = (0..d).map(|_| candidates[draws.below(candidates.len())]).collect();
         drawn.into_iter().min_by_key(|&s| self.valid(s)).unwrap()
     }
 
@@ -315,7 +371,7 @@ impl ReferenceSsd {
         self.pools.values_mut().for_each(|pool| pool.decay(elapsed, half_life));
         let mut best: Option<(usize, f64)> = None;
         for (&owner, pool) in &self.pools {
-            let of_pool = self.candidates.iter().copied().filter(|&s| self.superblocks[s].owner == owner);
+            let of_pool = self.candidates[0].iter().copied().filter(|&s| self.superblocks[s].owner == owner);
             let emptiest = of_pool.min_by_key(|&s| (self.valid(s), self.superblocks[s].changed_step));
             let Some(emptiest) = emptiest else { continue };
             let cost = pool.marginal_cost(self.valid(emptiest), self.geometry.superblock_pages());

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::background::Watermarks;
 use crate::victim::VictimPolicy;
 
 /// Everything that decides what a device does with a sequence of writes.
@@ -25,6 +26,12 @@ pub struct DeviceSettings {
     pub gc_destination: GcDestination,
     /// Which superblock GC empties next.
     pub victim: VictimPolicy,
+    /// Relative sizes of pools: one for each stream from S0 on, then one for each internal stream (or one
+    /// for the shared GC destination). Empty: victims are chosen over all superblocks alike.
+    pub pools: Vec<f64>,
+    /// GC in the background; none: only when a superblock is needed.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub background_gc: Option<Watermarks>,
     /// Seed of the policies that draw random numbers.
     pub seed: u64,
 }
@@ -40,6 +47,8 @@ impl Default for DeviceSettings {
             streams: 9,
             gc_destination: GcDestination::Internal,
             victim: VictimPolicy::Greedy,
+            pools: Vec::new(),
+            background_gc: None,
             seed: 1,
         }
     }

@@ -16,6 +16,7 @@ fn agrees(seed: u64) {
     let summary = fuzz(seed, 5_000_000, 1000);
     println!("{summary:?}");
     assert!(summary.gc_pages > summary.host_pages / 10, "GC was hardly tested: {summary:?}");
+    assert!(summary.background_erases > summary.erases / 50, "background GC was hardly tested: {summary:?}");
 }
 
 /// Ten million operations, in two tests so that two processors share them.

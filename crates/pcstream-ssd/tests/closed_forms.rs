@@ -5,7 +5,9 @@
 //! one open. So a device for T = n b has n superblocks, 1 for GC, and 1 for each frontier but one.
 
 use pcstream_ssd::analytic::{self, Class};
-use pcstream_ssd::{DeviceSettings, GcDestination, LogicalPage, Spare, Ssd, StreamId, VictimPolicy};
+use pcstream_ssd::{
+    DeviceSettings, GcDestination, LogicalPage, Spare, Ssd, StreamId, VictimPolicy, Watermarks,
+};
 
 /// Spare factors of the published table, and how far a simulation may be from the mean field.
 const CASES: [(f64, f64); 4] = [(0.07, 0.015), (0.125, 0.015), (0.20, 0.007), (0.28, 0.007)];
@@ -21,19 +23,19 @@ impl SplitMix {
     }
 }
 
-/// A device with `closed` superblocks of `b` pages at a victim's choice, filled sequentially.
-fn device(
+/// A device with `closed` superblocks of `b` pages at a victim's choice.
+fn settings(
     (closed, b, spare_factor): (u32, u32, f64),
     streams: u8,
     gc_destination: GcDestination,
     victim: VictimPolicy,
-) -> Ssd {
+) -> DeviceSettings {
     let frontiers = match gc_destination {
         GcDestination::Own => u32::from(streams),
         GcDestination::Internal => 2 * u32::from(streams),
         GcDestination::Shared => u32::from(streams) + 1,
     };
-    let settings = DeviceSettings {
+    DeviceSettings {
         logical_pages: ((1.0 - spare_factor) * f64::from(closed) * f64::from(b)).round() as u64,
         spare: Spare::Superblocks(closed + 1 + frontiers - 1),
         superblock_pages: b,
@@ -41,7 +43,29 @@ fn device(
         gc_destination,
         victim,
         ..DeviceSettings::default()
-    };
+    }
+}
+
+/// That device, filled sequentially.
+fn device(
+    (closed, b, spare_factor): (u32, u32, f64),
+    streams: u8,
+    gc_destination: GcDestination,
+    victim: VictimPolicy,
+) -> Ssd {
+    device_with_pools((closed, b, spare_factor), streams, gc_destination, victim, Vec::new())
+}
+
+/// As `device`, with pools of these relative sizes.
+fn device_with_pools(
+    (closed, b, spare_factor): (u32, u32, f64),
+    streams: u8,
+    gc_destination: GcDestination,
+    victim: VictimPolicy,
+    pools: Vec<f64>,
+) -> Ssd {
+    let plain = settings((closed, b, spare_factor), streams, gc_destination, victim);
+    let settings = DeviceSettings { pools, ..plain };
     let mut ssd = Ssd::new(&settings).expect("a legal geometry");
     ssd.prefill(LogicalPage(0), settings.logical_pages).expect("in range");
     ssd
@@ -233,4 +257,67 @@ fn internal_streams_pay_most_with_age_or_pools() {
         println!("{victim}: own {own:.4}, internal {internal:.4}");
         assert!(internal < 0.65 * own, "{victim}: own {own:.4}, internal {internal:.4}");
     }
+}
+
+/// Hot and cold pages on streams with pools of the optimal sizes.
+#[test]
+fn streams_in_pools_of_the_best_sizes_have_the_closed_form_of_separation() {
+    for (writes, pages) in [(0.8, 0.2), (0.9, 0.1), (0.95, 0.05)] {
+        for (spare_factor, tolerance) in CASES {
+            let alpha = analytic::alpha_of_spare_factor(spare_factor);
+            let best = analytic::fifo_separated(Class::hot_cold(writes, pages), alpha);
+            let (hot, cold) = (best.alpha_hot * pages, best.alpha_cold * (1.0 - pages));
+            let sizes = vec![cold, hot];
+            let mut ssd =
+                device_with_pools((4000, 64, spare_factor), 2, GcDestination::Own, VictimPolicy::Fifo, sizes);
+            let mut traffic = HotCold::new(&ssd, writes, pages, true);
+            let found = waf(&mut ssd, 12, 8, || traffic.next());
+            let case = format!("FIFO pools, {writes}/{pages}, Sf = {spare_factor}");
+            assert_within(found, best.waf, tolerance, &case);
+        }
+    }
+}
+
+/// Survivors in a pool of their own, of the optimal size.
+#[test]
+fn host_and_gc_pools_of_the_best_sizes_have_their_closed_form() {
+    for (writes, pages) in [(0.8, 0.2), (0.9, 0.1), (0.95, 0.05)] {
+        for (spare_factor, tolerance) in CASES {
+            let alpha = analytic::alpha_of_spare_factor(spare_factor);
+            let best = analytic::host_and_gc_pools(&Class::hot_cold(writes, pages), alpha);
+            let sizes = vec![best.host_pool, alpha - best.host_pool];
+            let mut ssd = device_with_pools(
+                (4000, 64, spare_factor),
+                1,
+                GcDestination::Internal,
+                VictimPolicy::Fifo,
+                sizes,
+            );
+            let mut traffic = HotCold::new(&ssd, writes, pages, false);
+            let found = waf(&mut ssd, 12, 8, || traffic.next());
+            let case = format!("host+GC, {writes}/{pages}, Sf = {spare_factor}");
+            assert_within(found, best.waf, tolerance, &case);
+        }
+    }
+}
+
+/// Free superblocks that wait are spare space lost: GC that keeps them free early has the WAF of a device that
+/// is smaller by as many.
+#[test]
+fn background_gc_costs_the_superblocks_that_it_keeps_free() {
+    let (closed, b, spare_factor) = (1000, 64, 0.125);
+    let kept = 30;
+    let foreground = settings((closed, b, spare_factor), 1, GcDestination::Own, VictimPolicy::Greedy);
+    let background = DeviceSettings {
+        background_gc: Some(Watermarks { low: kept + 1, high: kept + 1 }),
+        ..foreground.clone()
+    };
+    let mut ssd = Ssd::new(&background).expect("legal");
+    ssd.prefill(LogicalPage(0), background.logical_pages).expect("in range");
+    let mut random = SplitMix(1);
+    let found = waf(&mut ssd, 6, 6, || (random.below(background.logical_pages), 0));
+    let counters = ssd.counters();
+    assert_eq!(counters.background_erases, counters.erases, "the foreground has nothing to do");
+    let smaller = f64::from(closed - kept) * f64::from(b) / background.logical_pages as f64;
+    assert_within(found, analytic::greedy(smaller, b), 0.01, "background GC");
 }

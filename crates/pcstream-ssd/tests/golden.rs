@@ -65,7 +65,7 @@ fn policies() {
                 streams: 3,
                 gc_destination,
                 victim,
-                seed: 1,
+                ..DeviceSettings::default()
             };
             let mut ssd = filled(&settings);
             let mut workload = Workload { state: 1, pages: settings.logical_pages, streams: 3 };

@@ -2,7 +2,9 @@
 //! for any device.
 
 use pcstream_ssd::timing::{Arrivals, TimedSsd, TimingError, TimingSettings};
-use pcstream_ssd::{DeviceSettings, GcDestination, LogicalPage, Spare, Ssd, StreamId, VictimPolicy};
+use pcstream_ssd::{
+    DeviceSettings, GcDestination, LogicalPage, Observer, Spare, Ssd, StreamId, SuperblockId, VictimPolicy,
+};
 
 /// Program, read, erase, transfer in ns: numbers whose sums cannot be confused.
 const PROGRAM: u64 = 600_000;
@@ -104,6 +106,20 @@ fn planes_program_together() {
     assert_eq!(ssd.read(0, LogicalPage(4), 1), Ok(0), "a begun unit is in the buffer");
 }
 
+/// Pages 0 to 4 were written before there was a clock: of the second unit, one page.
+#[test]
+fn a_unit_begun_before_the_clock_is_completed() {
+    let mut ssd = Ssd::new(&settings(8, 10, 20)).expect("legal");
+    ssd.prefill(LogicalPage(0), 5).expect("in range");
+    let mut ssd = TimedSsd::new(ssd, &timing(1, 1, 4, 4), ONE).expect("legal");
+    for page in 0..3 {
+        assert_eq!(ssd.write(0, LogicalPage(page), 1, StreamId(0)), Ok(0));
+    }
+    assert_eq!(ssd.results().host_busy_ns, 4 * TRANSFER + PROGRAM, "the unit is programmed");
+    assert_eq!(ssd.write(0, LogicalPage(3), 1, StreamId(0)), Ok(0), "three of four slots were taken");
+    assert_eq!(ssd.write(0, LogicalPage(3), 1, StreamId(0)), Ok(4 * TRANSFER + PROGRAM));
+}
+
 #[test]
 fn a_buffer_absorbs_a_burst_of_its_size() {
     let mut ssd = timed(&settings(8, 10, 20), &timing(1, 1, 1, 16), Arrivals::OpenLoop);
@@ -141,13 +157,13 @@ fn a_read_waits_for_an_erase() {
     assert_eq!(ssd.read(idle, LogicalPage(2), 1), Ok(busy + READ + TRANSFER));
 }
 
-/// A device under random overwrites: returns it after `writes` writes, and the WAF without a clock.
+/// A device under random overwrites: returns it, and how many units GC read.
 fn busy(
     timing: &TimingSettings,
     device: &DeviceSettings,
     arrivals: Arrivals,
     reads: bool,
-) -> (TimedSsd, f64) {
+) -> (TimedSsd, u64) {
     let mut plain = Ssd::new(device).expect("legal");
     let u = device.logical_pages;
     plain.prefill(LogicalPage(0), u).unwrap();
@@ -156,6 +172,7 @@ fn busy(
     start.prefill(LogicalPage(0), u).unwrap();
     start.start_counting();
     let mut ssd = TimedSsd::new(start, timing, arrivals).expect("legal");
+    let mut unit_reads = UnitReads { pages_per_program: timing.pages_per_program, reads: 0, last: None };
     let mut state = 1u64;
     for i in 0..20 * u {
         state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
@@ -165,12 +182,34 @@ fn busy(
         } else {
             let stream = StreamId((page.0 % u64::from(device.streams)) as u8);
             ssd.write(i * 1000, page, 1, stream).unwrap();
-            plain.write(page, 1, stream).unwrap();
+            plain.write_observed(page, 1, stream, &mut unit_reads).unwrap();
         }
     }
     ssd.ssd().verify().unwrap();
     assert_eq!(ssd.ssd().counters(), plain.counters(), "a clock changes no decision");
-    (ssd, plain.counters().waf())
+    (ssd, unit_reads.reads)
+}
+
+/// Counts the units that GC reads: all valid pages of a unit are read together.
+struct UnitReads {
+    pages_per_program: u32,
+    reads: u64,
+    /// Victim and unit read last.
+    last: Option<(SuperblockId, u32)>,
+}
+
+impl Observer for UnitReads {
+    fn gc_copies(&mut self, victim: SuperblockId, sources: &[u32], _to: SuperblockId, _to_offset: u32) {
+        for source in sources {
+            let unit = Some((victim, source / self.pages_per_program));
+            self.reads += u64::from(self.last != unit);
+            self.last = unit;
+        }
+    }
+
+    fn erase(&mut self, _superblock: SuperblockId, _valid_pages: u32) {
+        self.last = None;
+    }
 }
 
 #[test]
@@ -194,12 +233,13 @@ fn a_saturated_device_takes_the_sum_of_its_work_divided_by_its_dies() {
         let buffer = 4 * channels * dies * planes;
         let queue_depth = 64;
         let timing = timing(channels, dies, planes, buffer);
-        let (ssd, waf) = busy(&timing, &device, Arrivals::ClosedLoop { queue_depth }, false);
+        let (ssd, unit_reads) = busy(&timing, &device, Arrivals::ClosedLoop { queue_depth }, false);
         let (counters, results) = (ssd.ssd().counters(), ssd.results());
-        assert!(waf > 1.5);
+        assert!(counters.waf() > 1.5);
         let all_dies = u64::from(channels * dies);
         let programs = counters.flash_pages() / u64::from(planes) * (PROGRAM + u64::from(planes) * TRANSFER);
-        let work = programs + counters.gc_pages * (READ + TRANSFER) + counters.erases * ERASE * all_dies;
+        let reads = unit_reads * READ + counters.gc_pages * TRANSFER;
+        let work = programs + reads + counters.erases * ERASE * all_dies;
         let least = work as f64 / all_dies as f64;
         let ratio = results.elapsed_ns as f64 / least;
         println!(
@@ -244,15 +284,71 @@ fn nonsense_is_refused() {
     );
     assert!(matches!(try_out(&timing(1, 1, 4, 3)), TimingError::BufferTooSmall { found: 3, needed: 4, .. }));
     assert!(matches!(try_out(&timing(1 << 16, 1 << 16, 1 << 16, 1)), TimingError::TooManyDies { .. }));
+    let slow = TimingSettings { transfer_ns: u64::MAX, ..timing(1, 1, 1, 1) };
+    assert_eq!(try_out(&slow), TimingError::TooLong { what: "transfer_ns", found: u64::MAX });
     let none = Arrivals::ClosedLoop { queue_depth: 0 };
     let device = Ssd::new(&settings(8, 10, 20)).unwrap();
     assert!(matches!(TimedSsd::new(device, &timing(1, 1, 1, 1), none), Err(TimingError::Zero { .. })));
 }
 
+/// A burst after a pause finds the work of GC done; the same burst without the pause shares the die with it.
 #[test]
-fn a_power_loss_budget_limits_streams() {
-    let timing = timing(8, 4, 8, 64);
-    assert_eq!(timing.buffer_bytes_per_stream(), 32 * 8 * 4096);
-    assert_eq!(timing.affordable_streams(9 << 20, 1), 9);
-    assert_eq!(timing.affordable_streams(9 << 20, 2), 4);
+fn idle_time_is_used_for_gc() {
+    let device = settings(8, 10, 14);
+    let latencies = |pause: u64| {
+        let mut ssd = timed(&device, &timing(1, 1, 1, 1), Arrivals::OpenLoop);
+        let mut random = 1u64;
+        let mut at = 0;
+        let mut write = |ssd: &mut TimedSsd, at: u64| {
+            random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            let page = (u128::from(random) * 80) >> 64;
+            ssd.write(at, LogicalPage(page as u64), 1, StreamId(0)).unwrap()
+        };
+        // As fast as the buffer takes them, until a victim has just been chosen.
+        while ssd.ssd().counters().erases < 20 {
+            at += write(&mut ssd, at);
+        }
+        (0..3)
+            .map(|_| {
+                at += pause;
+                let latency = write(&mut ssd, at);
+                at += latency;
+                latency
+            })
+            .collect::<Vec<u64>>()
+    };
+    let second = 1_000_000_000;
+    assert_eq!(latencies(second), [0, 0, 0], "the buffer is empty and the die idle");
+    assert!(latencies(0).iter().any(|&latency| latency > PROGRAM + TRANSFER), "copies take the die");
+}
+
+/// A write in parts is one request with the latency of a whole one.
+#[test]
+fn a_write_in_parts_is_one_request() {
+    let device = settings(8, 10, 20);
+    let mut whole = timed(&device, &timing(2, 1, 1, 2), ONE);
+    let mut parts = timed(&device, &timing(2, 1, 1, 2), ONE);
+    for first in (0..64).step_by(8) {
+        let latency = whole.write(0, LogicalPage(first), 8, StreamId(0)).unwrap();
+        parts.begin_write(0);
+        parts.write_part(LogicalPage(first), 3, StreamId(0)).unwrap();
+        parts.write_part(LogicalPage(first + 3), 5, StreamId(0)).unwrap();
+        assert_eq!(parts.end_write(), latency);
+    }
+    assert_eq!(parts.results().requests, 8);
+    assert_eq!(parts.results().throughput, whole.results().throughput);
+    assert_eq!(parts.results().throughput.pages.iter().sum::<u64>(), 64);
+}
+
+/// Pages of a unit are sensed together and sent one after the other.
+#[test]
+fn pages_of_a_unit_are_read_together() {
+    let mut ssd = timed(&settings(8, 10, 20), &timing(2, 1, 2, 4), Arrivals::OpenLoop);
+    ssd.write(0, LogicalPage(0), 8, StreamId(0)).unwrap();
+    let late = 10 * PROGRAM;
+    assert_eq!(ssd.read(late, LogicalPage(0), 1), Ok(READ + TRANSFER));
+    assert_eq!(ssd.read(2 * late, LogicalPage(0), 2), Ok(READ + 2 * TRANSFER));
+    assert_eq!(ssd.read(3 * late, LogicalPage(1), 2), Ok(READ + TRANSFER), "two units on two dies");
+    assert_eq!(ssd.read(4 * late, LogicalPage(0), 4), Ok(READ + 2 * TRANSFER));
+    assert_eq!(ssd.read(5 * late, LogicalPage(0), 8), Ok(2 * (READ + 2 * TRANSFER)), "two units a die");
 }

@@ -1,4 +1,5 @@
-//! The trace: events, the tables they refer to, the trace on disk, and generators.
+//! The trace: events, the tables they refer to, the trace on disk, generators, and importers of
+//! public traces.
 //!
 //! This crate knows neither schemes nor devices. Everything outside `store` does no I/O; `store`
 //! (the trace on disk, with arrow and parquet) is a default feature that pure consumers of events
@@ -7,6 +8,7 @@
 pub mod event;
 pub mod generators;
 pub mod ids;
+pub mod import;
 pub mod meta;
 #[cfg(feature = "store")]
 pub mod store;

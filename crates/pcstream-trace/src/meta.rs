@@ -64,7 +64,8 @@ pub struct Meta {
     pub trace_id: String,
     /// False while a trace is being recorded, and for ever if the recorder was killed.
     pub complete: bool,
-    /// When the trace began, seconds since 1970 UTC; `None` for generated traces.
+    /// When the trace began, seconds since 1970 UTC; `None` for generated and imported
+    /// traces.
     #[serde(default)]
     pub created_unix_s: Option<u64>,
     /// The traced device.

@@ -16,11 +16,14 @@ pub enum Unwind {
     Scan = 2,
     /// Not a call path: a class of a generator, or a tag of an imported trace.
     Label = 3,
+    /// A walk along the call-frame rules of the modules (`.eh_frame`): the true path.
+    Exact = 4,
 }
 
 impl Unwind {
     /// Every way, in the order of its stored number.
-    pub const ALL: [Unwind; 4] = [Unwind::None, Unwind::FramePointer, Unwind::Scan, Unwind::Label];
+    pub const ALL: [Unwind; 5] =
+        [Unwind::None, Unwind::FramePointer, Unwind::Scan, Unwind::Label, Unwind::Exact];
 
     /// The name used in traces and tables.
     pub fn name(self) -> &'static str {
@@ -29,6 +32,7 @@ impl Unwind {
             Unwind::FramePointer => "fp",
             Unwind::Scan => "scan",
             Unwind::Label => "label",
+            Unwind::Exact => "exact",
         }
     }
 }

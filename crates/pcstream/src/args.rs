@@ -4,10 +4,11 @@
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
-use pcstream_ssd::VictimPolicy;
+use pcstream_ssd::{VictimPolicy, Watermarks, profile};
 
 use crate::capture_args::{DoctorArgs, RecordArgs, RunArgs};
 use crate::generate::Pattern;
+use crate::import::ImportArgs;
 use crate::values::{self, Destinations, Prefill, Schemes};
 
 /// Schemes compared unless --scheme says otherwise: the paper's and its limit.
@@ -49,7 +50,8 @@ Exit codes:
   0  done
   1  failed
   2  wrong arguments
-  3  done, but with losses: a damaged trace, or events that the capture dropped
+  3  done, but with losses: a damaged trace, events that the capture dropped, or lines that the
+     import skipped
 ";
 
 #[derive(Debug, Args)]
@@ -81,6 +83,8 @@ pub enum Command {
     Simulate(SimulateArgs),
     /// Show which code path wrote what, how long it lived, and its stream
     Contexts(ContextsArgs),
+    /// Show what the settings of a device amount to, and how many streams it can afford
+    Geometry(GeometryArgs),
     /// Make a synthetic trace with known statistics
     ///
     /// Single-page writes to a device that is full from the beginning. The classes that a page can
@@ -94,6 +98,8 @@ Examples:
         #[command(subcommand)]
         pattern: Pattern,
     },
+    /// Convert a public block trace (MSR, Alibaba, blkparse, fio, ...) into a trace
+    Import(ImportArgs),
     /// Print a completion script for a shell
     #[command(after_help = "Example:\n  pcstream completions bash > /etc/bash_completion.d/pcstream")]
     Completions {
@@ -116,10 +122,14 @@ Examples:
 Examples:
   pcstream simulate T.pctrace
   pcstream simulate T.pctrace --scheme all --gc own,internal,shared
-  pcstream simulate T.pctrace --spare-factor 0.07 --streams 17 --prefill 0.9 --json result.json")]
+  pcstream simulate T.pctrace --spare-factor 0.07 --streams 17 --prefill 0.9 --json result.json
+  pcstream simulate T.pctrace --profile pm963-480g --timing")]
 pub struct SimulateArgs {
     /// The trace: a directory NAME.pctrace
     pub trace: PathBuf,
+    /// Write the lifetimes that PCStream learned to FILE, for --load-table of the next run
+    #[arg(long, value_name = "FILE", help_heading = "Schemes")]
+    pub save_table: Option<PathBuf>,
     #[command(flatten)]
     pub simulation: SimulationArgs,
 }
@@ -159,19 +169,54 @@ pub struct SimulationArgs {
     #[command(flatten)]
     pub device: DeviceArgs,
     #[command(flatten)]
+    pub measure: MeasureArgs,
+    /// Show more of every result: wear, lifetime, confidence, what victims held
+    #[arg(long, help_heading = "Output")]
+    pub details: bool,
+    #[command(flatten)]
     pub output: OutputArgs,
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  pcstream geometry --profile pm963-480g
+  pcstream geometry --profile fdp-3.84t --capacity 8G --streams 17
+  pcstream geometry --profile pm963-480g --toml > my.toml
+  pcstream geometry --device my.toml --json - | jq .derived")]
+pub struct GeometryArgs {
+    #[command(flatten)]
+    pub device: DeviceArgs,
+    /// Print a device file with these settings, to be changed and given to --device
+    #[arg(long, conflicts_with = "json", help_heading = "Output")]
+    pub toml: bool,
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// A device: a profile, a file whose values replace the profile's, and flags that replace both.
+#[derive(Debug, Args)]
 #[command(group(ArgGroup::new("spare")))]
 pub struct DeviceArgs {
+    /// Start from a named device, scaled to the trace
+    #[arg(long, value_name = "NAME", value_parser = values::profile, help_heading = "Device", long_help = profiles_help())]
+    pub profile: Option<&'static str>,
+    /// Read settings from a file; they replace those of the profile
+    ///
+    /// Tables [device], [timing] and [resources]; `pcstream geometry --toml` prints one to start from.
+    #[arg(long, value_name = "FILE.toml", help_heading = "Device")]
+    pub device: Option<PathBuf>,
+    /// Logical capacity in bytes [default: that of the trace's device]
+    #[arg(long, value_name = "BYTES", value_parser = values::size, help_heading = "Device")]
+    pub capacity: Option<u64>,
     /// Where garbage collection puts the pages of a stream that it copies: back to the stream's
     /// own open superblock, to an internal stream beside it, or to one superblock shared by all
-    #[arg(long, value_name = "LIST", default_value = "own,internal", help_heading = "Device")]
-    pub gc: Destinations,
-    /// Streams of the device, S0 included
-    #[arg(long, value_name = "N", default_value_t = 9, value_parser = clap::value_parser!(u8).range(1..), help_heading = "Device")]
-    pub streams: u8,
+    /// [default: own,internal; with a profile, the profile's]
+    #[arg(long, value_name = "LIST", help_heading = "Device")]
+    pub gc: Option<Destinations>,
+    /// Streams of the device, S0 included [default: 9]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..), help_heading = "Device")]
+    pub streams: Option<u8>,
     /// Spare factor Sf = (T-U)/T of T flash and U logical pages [default: 0.125]
     #[arg(long, value_name = "F", group = "spare", value_parser = values::spare_factor, help_heading = "Device")]
     pub spare_factor: Option<f64>,
@@ -185,22 +230,41 @@ pub struct DeviceArgs {
     /// where the streams would leave no room for garbage collection.
     #[arg(long, value_name = "N", value_parser = values::size_u32, help_heading = "Device")]
     pub superblock_pages: Option<u32>,
-    /// Which superblock garbage collection empties next
-    #[arg(long, value_name = "NAME", default_value = "greedy", value_parser = values::victim, help_heading = "Device", long_help = victims_help())]
-    pub victim: VictimPolicy,
+    /// Which superblock garbage collection empties next [default: greedy]
+    #[arg(long, value_name = "NAME", value_parser = values::victim, help_heading = "Device", long_help = victims_help())]
+    pub victim: Option<VictimPolicy>,
+    /// Relative sizes of the streams' pools from S0 on, then of the internal streams' (or of the
+    /// shared GC superblocks'), separated by commas [default: no pools]
+    ///
+    /// With pools, the victim comes from the one that is furthest above its size; --victim chooses
+    /// within it.
+    #[arg(long, value_name = "LIST", value_parser = values::pools, help_heading = "Device")]
+    pub pools: Option<values::Pools>,
+    /// Collect garbage in the background, from fewer than LOW free superblocks on until HIGH are
+    /// free [default: only when a superblock is needed]
+    #[arg(long, value_name = "LOW:HIGH", value_parser = values::watermarks, help_heading = "Device")]
+    pub background_gc: Option<Watermarks>,
+    /// Seed of everything that draws random numbers [default: 1]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Device")]
+    pub seed: Option<u64>,
+}
+
+/// How a device is used and what is measured.
+#[derive(Debug, Args)]
+pub struct MeasureArgs {
     /// What is on the device before counting starts: 'trace' (what the trace says), or this share
     /// of the address space
     #[arg(long, value_name = "FRACTION|trace", default_value = "trace", help_heading = "Device")]
     pub prefill: Prefill,
-    /// Seed of everything that draws random numbers
-    #[arg(
-        long,
-        value_name = "N",
-        default_value_t = 1,
-        allow_negative_numbers = true,
-        help_heading = "Device"
-    )]
-    pub seed: u64,
+    /// Simulate time, too: IOPS, latencies, GC's share of the time. WAF stays the same
+    #[arg(long, help_heading = "Timing")]
+    pub timing: bool,
+    /// Requests outstanding at any time (closed loop) [default: 32]
+    #[arg(long, value_name = "N", requires = "timing", value_parser = clap::value_parser!(u32).range(1..=65_536), help_heading = "Timing")]
+    pub queue_depth: Option<u32>,
+    /// Requests arrive at the times of the trace (open loop)
+    #[arg(long, requires = "timing", conflicts_with = "queue_depth", help_heading = "Timing")]
+    pub open_loop: bool,
 }
 
 #[derive(Debug, Args)]
@@ -216,6 +280,12 @@ pub struct SchemeOptions {
     /// Rules of the scheme 'manual': a preset, or a file of lines such as 'name=*.log -> 2'
     #[arg(long, value_name = "PRESET|FILE", help_heading = "Schemes", long_help = rules_help())]
     pub rules: Option<PathBuf>,
+    /// Size of PCStream's table of contexts: 13 bytes an entry, the least recently used goes [default: 360000]
+    #[arg(long, value_name = "BYTES", value_parser = values::size, help_heading = "Schemes")]
+    pub table_bytes: Option<u64>,
+    /// Begin with the lifetimes that an earlier `simulate --save-table` learned of program contexts
+    #[arg(long, value_name = "FILE", help_heading = "Schemes")]
+    pub load_table: Option<PathBuf>,
 }
 
 fn rules_help() -> String {
@@ -229,6 +299,14 @@ fn rules_help() -> String {
 
 fn one_scheme(name: &str) -> Result<&'static str, pcstream_placement::SchemeError> {
     pcstream_placement::find(name).map(|scheme| scheme.name)
+}
+
+fn profiles_help() -> String {
+    let mut help = String::from("Start from a named device, scaled to the trace:\n");
+    for known in profile::KNOWN {
+        help += &format!("\n  {:12}  {}", known.name, known.about);
+    }
+    help
 }
 
 fn victims_help() -> String {

@@ -81,12 +81,16 @@ pub struct CaptureArgs {
     /// Record on the existing file system that holds DIR, instead of a scratch device
     #[arg(long, value_name = "DIR", help_heading = "Capture")]
     pub on: Option<PathBuf>,
-    /// Return addresses kept per call path [default: 12 along frame pointers, 5 by stack scan]
+    /// Return addresses kept per call path [default: 12 on exact paths and along frame pointers, 5 by stack scan]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=16), help_heading = "Capture")]
     pub depth: Option<u8>,
-    /// How call paths are read: frame pointers, the restricted stack scan, or what each program allows
+    /// How call paths are read: exactly, along frame pointers, by the restricted stack scan, or the best that each
+    /// program allows
     #[arg(long, value_name = "HOW", default_value = "auto", help_heading = "Capture")]
     pub unwind: UnwindArg,
+    /// How the frames of a call path make its signature
+    #[arg(long, value_name = "HOW", default_value = "hash", help_heading = "Capture")]
+    pub order: OrderArg,
     /// Look the mappings of processes up one by one, as kernels before 6.7 do (for tests)
     #[arg(long, hide = true)]
     pub lazy_mappings: bool,
@@ -114,12 +118,22 @@ pub enum ScratchFs {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum UnwindArg {
-    /// Frame pointers where a program has them, else the scan
+    /// Exactly where the code has call-frame tables, else along frame pointers, else by the scan
     Auto,
+    /// Along the call-frame tables of programs and libraries (.eh_frame); paths end at code without them
+    Exact,
     /// Frame pointers
     Fp,
     /// The restricted stack scan of the PCStream paper
     Scan,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum OrderArg {
+    /// A hash in which their order counts
+    Hash,
+    /// Their sum, as in the PCStream paper: the same frames in another order are the same path
+    Sum,
 }
 
 /// What backs a scratch device.

@@ -1,45 +1,163 @@
-//! From flags to device settings.
+//! From a profile, a file and flags to devices: the profile is scaled to the trace, what the file gives replaces
+//! it, and what flags give replaces both.
 
-use pcstream_ssd::{DeviceSettings, GcDestination, Geometry, GeometryError, Spare};
-use pcstream_trace::{Extent, Lba, Meta};
+use anyhow::anyhow;
+use pcstream_replay::Clock;
+use pcstream_ssd::timing::Arrivals;
+use pcstream_ssd::{DeviceSettings, GcDestination, Geometry, GeometryError, Profile, Spare};
+use pcstream_trace::{Extent, Lba, Meta, PAGE_BYTES};
 
-use crate::args::DeviceArgs;
+use crate::args::{DeviceArgs, MeasureArgs};
+use crate::device_file::DeviceFile;
+use crate::failure::Failure;
 use crate::values::Prefill;
 
-/// Spare factor unless a flag says otherwise: 512 GiB of flash behind 480 GB, as in the PM963 of the
-/// PCStream paper (FAST'19, section 5), is 12.7 %; a round value near it.
+/// Spare factor unless something else says otherwise: 512 GiB of flash behind 480 GB, as in the PM963 of
+/// the PCStream paper (FAST'19, section 5), is 12.7 %; a round value near it.
 const DEFAULT_SPARE_FACTOR: f64 = 0.125;
 
 /// Superblock over logical capacity: 1.1 GB of 480 GB (FAST'19, section 5).
 const SUPERBLOCK_SHARE: f64 = 0.0023;
 
-/// One device per GC destination, each checked.
-pub fn settings(args: &DeviceArgs, logical_pages: u64) -> Result<Vec<DeviceSettings>, GeometryError> {
-    let spare = match (args.spare_factor, args.overprovision) {
-        (_, Some(op)) => Spare::Overprovisioning(op),
-        (Some(sf), None) => Spare::SpareFactor(sf),
-        (None, None) => Spare::SpareFactor(DEFAULT_SPARE_FACTOR),
-    };
-    let with = |superblock_pages: u32| -> Vec<DeviceSettings> {
-        let one = |&gc_destination: &GcDestination| DeviceSettings {
-            logical_pages,
-            spare,
-            superblock_pages,
-            streams: args.streams,
-            gc_destination,
-            victim: args.victim,
-            seed: args.seed,
-        };
-        args.gc.0.iter().map(one).collect()
-    };
-    let check = |devices: Vec<DeviceSettings>| -> Result<Vec<DeviceSettings>, GeometryError> {
-        devices.iter().try_for_each(|d| Geometry::new(d).map(drop))?;
-        Ok(devices)
-    };
-    match args.superblock_pages {
-        Some(pages) => check(with(pages)),
-        None => default_superblock(logical_pages, |pages| check(with(pages))),
+/// Logical capacity where nothing gives one: 8 GiB.
+const DEFAULT_LOGICAL_PAGES: u64 = 8 << 18;
+
+/// Requests outstanding in a closed loop unless a flag says otherwise.
+const DEFAULT_QUEUE_DEPTH: u32 = 32;
+
+/// All that can be known of a device before its size is.
+pub struct Template<'a> {
+    args: &'a DeviceArgs,
+    profile: Option<Profile>,
+    file: Option<DeviceFile>,
+}
+
+/// Devices that differ in their GC destination alone; each is legal.
+#[derive(Debug)]
+pub struct Devices {
+    /// One per GC destination.
+    pub settings: Vec<DeviceSettings>,
+    /// The first of them with its speeds and budgets.
+    pub profile: Profile,
+}
+
+impl<'a> Template<'a> {
+    /// Finds the profile and reads the file.
+    pub fn load(args: &'a DeviceArgs) -> Result<Template<'a>, Failure> {
+        let profile = args.profile.map(Profile::named).transpose().map_err(Failure::wrong_arguments)?;
+        let file = args.device.as_deref().map(DeviceFile::read).transpose()?;
+        Ok(Template { args, profile, file })
     }
+
+    /// Where the device comes from, for a report; none if only flags and defaults make it.
+    pub fn origin(&self) -> Option<String> {
+        let profile = self.args.profile.map(|name| format!("profile {name}"));
+        let file = self.args.device.as_ref().map(|path| format!("file {}", path.display()));
+        let parts: Vec<String> = profile.into_iter().chain(file).collect();
+        (!parts.is_empty()).then(|| parts.join(", "))
+    }
+
+    /// The devices for a trace of `trace_pages`, if there is one.
+    pub fn devices(&self, trace_pages: Option<u64>) -> Result<Devices, Failure> {
+        let mut profile = self.sized(trace_pages)?;
+        if let Some(file) = &self.file {
+            let logical_pages = profile.device.logical_pages;
+            profile = file.over(&profile)?;
+            // --capacity is a flag, and replaces what the file says.
+            profile.device.logical_pages = logical_pages;
+        }
+        self.apply_flags(&mut profile.device);
+        let destinations = self.destinations(&profile.device);
+        let known_superblock = self.profile.is_some() || self.gives("superblock_pages");
+        let legal = |superblock_pages: u32| {
+            let with = |&gc_destination: &GcDestination| DeviceSettings {
+                superblock_pages,
+                gc_destination,
+                ..profile.device.clone()
+            };
+            let devices: Vec<DeviceSettings> = destinations.iter().map(with).collect();
+            devices.iter().try_for_each(|d| Geometry::new(d).map(drop))?;
+            Ok(devices)
+        };
+        let settings = match self.args.superblock_pages {
+            Some(pages) => legal(pages),
+            None if known_superblock => legal(profile.device.superblock_pages),
+            None => default_superblock(profile.device.logical_pages, legal),
+        };
+        let settings = settings.map_err(Failure::wrong_arguments)?;
+        profile.device = settings[0].clone();
+        profile.resources.check(&profile.timing, profile.device.streams).map_err(Failure::wrong_arguments)?;
+        Ok(Devices { settings, profile })
+    }
+
+    /// The profile (or the defaults) at the size asked for: by flag, file, trace, profile.
+    fn sized(&self, trace_pages: Option<u64>) -> Result<Profile, Failure> {
+        let flag = match self.args.capacity {
+            Some(bytes) if bytes < PAGE_BYTES => {
+                let error = anyhow!("--capacity {bytes}: expected at least a page of {PAGE_BYTES} bytes");
+                return Err(Failure::wrong_arguments(error));
+            }
+            bytes => bytes.map(|bytes| bytes / PAGE_BYTES),
+        };
+        let given = flag.or_else(|| self.file.as_ref().and_then(DeviceFile::logical_pages));
+        if let Some((given, trace)) = given.zip(trace_pages).filter(|(given, trace)| given < trace) {
+            let error = anyhow!(
+                "the device has {given} logical pages, but the trace is of one with {trace}: expected at least as \
+                 many (--capacity, or logical_pages in the device file)"
+            );
+            return Err(Failure::wrong_arguments(error));
+        }
+        let pages = given.or(trace_pages);
+        Ok(match (&self.profile, pages) {
+            (Some(whole), None) => whole.clone(),
+            (Some(whole), Some(pages)) => whole.scaled_to(pages),
+            (None, pages) => Profile {
+                device: DeviceSettings {
+                    logical_pages: pages.unwrap_or(DEFAULT_LOGICAL_PAGES),
+                    spare: Spare::SpareFactor(DEFAULT_SPARE_FACTOR),
+                    ..DeviceSettings::default()
+                },
+                ..Profile::default()
+            },
+        })
+    }
+
+    fn apply_flags(&self, device: &mut DeviceSettings) {
+        let args = self.args;
+        if let Some(op) = args.overprovision {
+            device.spare = Spare::Overprovisioning(op);
+        }
+        if let Some(sf) = args.spare_factor {
+            device.spare = Spare::SpareFactor(sf);
+        }
+        device.streams = args.streams.unwrap_or(device.streams);
+        device.victim = args.victim.unwrap_or(device.victim);
+        device.seed = args.seed.unwrap_or(device.seed);
+        device.background_gc = args.background_gc.or(device.background_gc);
+        if let Some(pools) = &args.pools {
+            device.pools.clone_from(&pools.0);
+        }
+    }
+
+    /// Destinations to compare: a device that says what it does is not compared with another.
+    fn destinations(&self, device: &DeviceSettings) -> Vec<GcDestination> {
+        match &self.args.gc {
+            Some(destinations) => destinations.0.clone(),
+            None if self.profile.is_some() || self.gives("gc_destination") => vec![device.gc_destination],
+            None => vec![GcDestination::Own, GcDestination::Internal],
+        }
+    }
+
+    fn gives(&self, key: &str) -> bool {
+        self.file.as_ref().is_some_and(|file| file.gives("device", key))
+    }
+}
+
+/// The clock that the flags ask for.
+pub fn clock(args: &MeasureArgs, profile: &Profile) -> Option<Clock> {
+    let queue_depth = args.queue_depth.unwrap_or(DEFAULT_QUEUE_DEPTH);
+    let arrivals = if args.open_loop { Arrivals::OpenLoop } else { Arrivals::ClosedLoop { queue_depth } };
+    args.timing.then(|| Clock { settings: profile.timing.clone(), arrivals })
 }
 
 /// The largest power of two of pages that is no more than 0.23 % of the capacity, halved until the
@@ -81,17 +199,17 @@ pub fn roomy(logical_pages: u64, streams: u8, seed: u64) -> DeviceSettings {
         superblock_pages,
         streams,
         gc_destination: GcDestination::Own,
-        victim: Default::default(),
         seed,
+        ..DeviceSettings::default()
     }
 }
 
-/// What is on the device before counting.
-pub fn prefill(prefill: Prefill, meta: &Meta) -> Vec<Extent> {
+/// What is on the device of `logical_pages` before counting.
+pub fn prefill(prefill: Prefill, meta: &Meta, logical_pages: u64) -> Vec<Extent> {
     match prefill {
         Prefill::Trace => meta.prefilled.clone(),
         Prefill::Fraction(share) => {
-            let pages = (meta.device.pages as f64 * share) as u64;
+            let pages = (logical_pages as f64 * share) as u64;
             let extent = Extent { lba: Lba(0), pages };
             if pages == 0 { Vec::new() } else { vec![extent] }
         }
@@ -102,13 +220,27 @@ pub fn prefill(prefill: Prefill, meta: &Meta) -> Vec<Extent> {
 mod tests {
     use clap::Parser as _;
 
+    use pcstream_ssd::VictimPolicy;
+
     use super::*;
     use crate::args::{Cli, Command};
 
-    fn device(flags: &[&str], logical_pages: u64) -> Result<Vec<DeviceSettings>, GeometryError> {
+    fn try_device(flags: &[&str], logical_pages: u64) -> Result<Devices, Failure> {
         let cli = Cli::try_parse_from([&["pcstream", "simulate", "x"], flags].concat()).unwrap();
         let Command::Simulate(args) = cli.command else { panic!("parsed as {:?}", cli.command) };
-        settings(&args.simulation.device, logical_pages)
+        Template::load(&args.simulation.device)?.devices(Some(logical_pages))
+    }
+
+    #[track_caller]
+    fn device(flags: &[&str], logical_pages: u64) -> Vec<DeviceSettings> {
+        try_device(flags, logical_pages).unwrap_or_else(|e| panic!("{flags:?}: {e:?}")).settings
+    }
+
+    fn refusal(flags: &[&str], logical_pages: u64) -> String {
+        match try_device(flags, logical_pages) {
+            Err(Failure::WrongArguments(error)) => format!("{error:#}"),
+            other => panic!("{flags:?}: {other:?}"),
+        }
     }
 
     #[test]
@@ -123,19 +255,18 @@ mod tests {
     fn every_device_of_some_size_gets_a_legal_default() {
         for pages in [1_000u64, 10_000, 65_536, 1 << 20, 1 << 31] {
             for streams in ["1", "9", "17"] {
-                let devices = device(&["--streams", streams, "--gc", "own,internal,shared"], pages).unwrap();
+                let devices = device(&["--streams", streams, "--gc", "own,internal,shared"], pages);
                 assert_eq!(devices.len(), 3);
                 assert!(devices.iter().all(|d| d.superblock_pages == devices[0].superblock_pages));
             }
         }
-        let crowded = device(&["--streams", "33", "--spare-factor", "0.07"], 1 << 20).unwrap();
+        let crowded = device(&["--streams", "33", "--spare-factor", "0.07"], 1 << 20);
         assert!(crowded[0].superblock_pages < paper_superblock_pages(1 << 20));
     }
 
     #[test]
     fn no_room_is_refused() {
-        let refused =
-            |flags: &[&str], pages| matches!(device(flags, pages), Err(GeometryError::NoRoomForGc { .. }));
+        let refused = |flags: &[&str], pages| refusal(flags, pages).contains("no room for GC");
         assert!(refused(&["--spare-factor", "0"], 1 << 20));
         assert!(refused(&["--superblock-pages", "64K"], 1 << 20));
         assert!(refused(&[], 8));
@@ -143,12 +274,66 @@ mod tests {
 
     #[test]
     fn spare_is_given_once() {
-        let sf = device(&["--spare-factor", "0.2"], 1 << 20).unwrap();
-        let op = device(&["--overprovision", "0.25"], 1 << 20).unwrap();
+        let sf = device(&["--spare-factor", "0.2"], 1 << 20);
+        let op = device(&["--overprovision", "0.25"], 1 << 20);
         let geometry = |d: &[DeviceSettings]| Geometry::new(&d[0]).unwrap();
         assert_eq!(geometry(&sf), geometry(&op));
         let both = ["pcstream", "simulate", "x", "--spare-factor", "0.2", "--overprovision", "0.25"];
         assert!(Cli::try_parse_from(both).is_err());
+    }
+
+    #[test]
+    fn a_profile_is_scaled_and_flags_replace_it() {
+        let whole = Profile::named("pm963-480g").unwrap();
+        let devices = try_device(&["--profile", "pm963-480g"], 1 << 20).unwrap();
+        assert_eq!(devices.settings, [whole.scaled_to(1 << 20).device]);
+        assert_eq!(devices.profile.timing, whole.scaled_to(1 << 20).timing);
+        let flags =
+            ["--profile", "pm963-480g", "--streams", "4", "--gc", "own,shared", "--spare-factor", "0.3"];
+        let changed = device(&flags, 1 << 20);
+        assert_eq!(changed.len(), 2);
+        assert_eq!((changed[0].streams, changed[0].spare), (4, Spare::SpareFactor(0.3)));
+        assert_eq!(changed[1].superblock_pages, devices.settings[0].superblock_pages);
+    }
+
+    #[test]
+    fn a_file_replaces_the_profile_and_flags_the_file() {
+        let file = tempfile::Builder::new().suffix(".toml").tempfile().unwrap();
+        let path = file.path().to_str().unwrap();
+        let give = |text: &str| std::fs::write(file.path(), text).unwrap();
+        give("[device]\nstreams = 5\nspare = { overprovisioning = 0.4 }\n[timing]\nread_ns = 1\n");
+        let devices =
+            try_device(&["--profile", "femu", "--device", path, "--victim", "fifo"], 1 << 20).unwrap();
+        let (merged, femu) = (&devices.settings[0], Profile::named("femu").unwrap());
+        assert_eq!((merged.streams, merged.spare), (5, Spare::Overprovisioning(0.4)));
+        assert_eq!((merged.victim, merged.gc_destination), (VictimPolicy::Fifo, femu.device.gc_destination));
+        assert_eq!(
+            (devices.profile.timing.read_ns, devices.profile.timing.program_ns),
+            (1, femu.timing.program_ns)
+        );
+        assert_eq!(device(&["--device", path, "--streams", "7"], 1 << 20)[0].streams, 7);
+
+        give("[device]\nlogical_pages = 4194304\n");
+        assert_eq!(device(&["--device", path], 1 << 20)[0].logical_pages, 4 << 20);
+        let flags = ["--device", path, "--capacity", "8G"];
+        assert_eq!(device(&flags, 1 << 20)[0].logical_pages, 2 << 20);
+        assert!(refusal(&["--device", path, "--capacity", "1G"], 1 << 20).contains("262144 logical pages"));
+
+        give("[resources]\npower_loss_bytes = 524288\n");
+        let text = refusal(&["--device", path], 1 << 20);
+        assert!(text.contains("can afford 2 streams"), "{text}");
+
+        for (wrong, words) in [
+            ("[device]\nstream = 4\n", "line 2"),
+            ("[device]\nstreams = 400\n", "line 2"),
+            ("[device\n", "line 1"),
+            ("[devices]\n", "unknown field"),
+        ] {
+            give(wrong);
+            let text = refusal(&["--device", path], 1 << 20);
+            assert!(text.contains(path) && text.contains(words), "{text}");
+        }
+        assert!(refusal(&["--device", "/nonexistent.toml"], 1 << 20).contains("/nonexistent.toml"));
     }
 
     #[test]

@@ -21,6 +21,7 @@ use pcstream_capture::capture::{
 use pcstream_capture::doctor::{self, Verdict};
 use pcstream_capture::scratch::{self, FsKind, RUN_ROOT, ScratchOptions};
 use pcstream_capture::session::{SessionOptions, UnwindChoice};
+use pcstream_capture::signature::Order;
 use pcstream_replay::{LaneResult, Replay};
 use pcstream_report::{Simulation, human};
 use pcstream_trace::meta::{Exit, FileSystem};
@@ -29,7 +30,10 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::args::SimulationArgs;
-use crate::capture_args::{CaptureArgs, DoctorArgs, Image, RecordArgs, RunArgs, ScratchFs, UnwindArg};
+use crate::capture_args::{
+    CaptureArgs, DoctorArgs, Image, OrderArg, RecordArgs, RunArgs, ScratchFs, UnwindArg,
+};
+use crate::device::Template;
 use crate::failure::{Failure, Status};
 use crate::simulate::{self, Plan, TOP_CONTEXTS};
 use crate::ui::{self, JsonSink, Ui};
@@ -54,9 +58,9 @@ pub fn record(args: RecordArgs, ui: Ui) -> Result<Status, Failure> {
 
 /// `pcstream run`.
 pub fn run(args: RunArgs, ui: Ui) -> Result<Status, Failure> {
-    let RunArgs { capture, output, force, simulation, command } = args;
-    let json = simulation.output.json.as_deref().map(JsonSink::open).transpose()?;
-    let seed = simulation.device.seed;
+    let RunArgs { capture, output, force, simulation: schemes, command } = args;
+    let json = schemes.output.json.as_deref().map(JsonSink::open).transpose()?;
+    let template = Template::load(&schemes.device)?;
     // Without -o the trace is only needed until the report is printed.
     let temporary = tempfile::Builder::new()
         .prefix("pcstream-")
@@ -64,20 +68,21 @@ pub fn run(args: RunArgs, ui: Ui) -> Result<Status, Failure> {
         .context("cannot make a directory for the trace")?;
     let path = output.clone().unwrap_or_else(|| temporary.path().join("run.pctrace"));
     let mut recorder = Recorder::new(&path, force, &capture, &command.words, ui);
-    recorder.simulation = Some(LiveSimulation::new(simulation));
+    recorder.simulation = Some(LiveSimulation::new(&schemes, &template));
     let (mut recorder, finished) = capture_into(recorder, &capture, command.words, ui)?;
     let live = recorder.simulation.take().expect("it was put there").finish()?;
     recorder.finish(&finished)?;
 
     let reader = TraceReader::open(&path).context("cannot read the trace just written")?;
-    let (replay, results) = live.with_lookahead(&reader, ui)?;
     let shown = output.as_deref().unwrap_or(Path::new(""));
-    let mut simulation = Simulation::new(simulate::about(shown, &reader, None, seed), &replay);
+    let about = simulate::about(shown, &reader, None, &live.plan);
+    let (replay, results) = live.with_lookahead(&reader, ui)?;
+    let mut simulation = Simulation::new(about, &replay);
     simulation.results = results;
     // The recorded tables have the names of functions, which a running capture does not know yet.
     let tables = simulate::tables_of(&reader);
     simulation.tables = &tables;
-    simulate::present(&simulation, json, TOP_CONTEXTS)?;
+    simulate::present(&simulation, json, TOP_CONTEXTS, schemes.details)?;
     outcome(&finished, ui)
 }
 
@@ -105,7 +110,8 @@ fn capture_into<'a>(
     command: Vec<std::ffi::OsString>,
     ui: Ui,
 ) -> Result<(Recorder<'a>, Finished), Failure> {
-    let options = CaptureOptions { command, target: target(args), session: session(args) };
+    let options =
+        CaptureOptions { command, target: target(args), session: session(args), order: order(args.order) };
     let stop = StopSignals::catch()?;
     let result = capture::capture(&options, &stop.count, &mut recorder);
     stop.release();
@@ -156,12 +162,20 @@ fn session(args: &CaptureArgs) -> SessionOptions {
     SessionOptions {
         unwind: match args.unwind {
             UnwindArg::Auto => UnwindChoice::Auto,
+            UnwindArg::Exact => UnwindChoice::Exact,
             UnwindArg::Fp => UnwindChoice::FramePointer,
             UnwindArg::Scan => UnwindChoice::Scan,
         },
         depth: args.depth.map(u32::from),
         lazy_mappings: args.lazy_mappings,
         ..SessionOptions::default()
+    }
+}
+
+fn order(order: OrderArg) -> Order {
+    match order {
+        OrderArg::Hash => Order::Hash,
+        OrderArg::Sum => Order::Sum,
     }
 }
 
@@ -201,7 +215,7 @@ struct Recorder<'a> {
     command: Vec<String>,
     writer: Option<TraceWriter>,
     flushed: Instant,
-    simulation: Option<LiveSimulation>,
+    simulation: Option<LiveSimulation<'a>>,
     /// Why the simulation does not begin: it ends the capture, and keeps its exit code.
     refused: Option<Failure>,
     bar: ProgressBar,
@@ -251,6 +265,7 @@ impl<'a> Recorder<'a> {
         };
         let how = [
             ("unwind", format!("{:?}", args.unwind).to_lowercase().into()),
+            ("order", format!("{:?}", args.order).to_lowercase().into()),
             ("depth", args.depth.map_or("default".into(), |depth| u32::from(depth).into())),
         ];
         meta.settings = place.into_iter().chain(how).map(|(key, value)| (key.to_owned(), value)).collect();
@@ -330,8 +345,9 @@ fn capture_line(ui: Ui) -> ProgressBar {
 }
 
 /// Schemes that run while the program does, in a thread of their own.
-struct LiveSimulation {
-    args: SimulationArgs,
+struct LiveSimulation<'a> {
+    args: &'a SimulationArgs,
+    template: &'a Template<'a>,
     /// Every lane asked for.
     plan: Option<Plan>,
     sender: Option<Sender<Batch>>,
@@ -344,13 +360,13 @@ struct LiveResults {
     replay: Option<Replay>,
 }
 
-impl LiveSimulation {
-    fn new(args: SimulationArgs) -> LiveSimulation {
-        LiveSimulation { args, plan: None, sender: None, thread: None }
+impl<'a> LiveSimulation<'a> {
+    fn new(args: &'a SimulationArgs, template: &'a Template<'a>) -> LiveSimulation<'a> {
+        LiveSimulation { args, template, plan: None, sender: None, thread: None }
     }
 
     fn start(&mut self, meta: &Meta) -> Result<(), Failure> {
-        let plan = Plan::new(&self.args, meta)?;
+        let plan = Plan::new(self.args, self.template, meta)?;
         let online = plan.online();
         self.plan = Some(plan);
         // All of them, so that a device that cannot be is refused now and not after the capture.

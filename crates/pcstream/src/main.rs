@@ -5,13 +5,19 @@ mod args;
 mod capture_args;
 mod capture_glue;
 mod device;
+mod device_file;
 mod failure;
 mod generate;
+mod geometry;
+mod import;
+mod learned_table;
 #[cfg(feature = "capture")]
 mod live;
 mod simulate;
+mod small_file;
 mod ui;
 mod values;
+mod whole_file;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -32,6 +38,8 @@ fn main() -> ExitCode {
         Command::Record(args) => capture_glue::record(args, ui),
         Command::Simulate(args) => simulate::simulate(&args, ui),
         Command::Contexts(args) => simulate::contexts(&args, ui),
+        Command::Geometry(args) => geometry::geometry(&args),
+        Command::Import(args) => import::import(&args, ui),
         Command::Generate { pattern } => generate::generate(&pattern, ui),
         Command::Completions { shell } => completions(shell),
         Command::Man { output } => man(output.as_deref()),

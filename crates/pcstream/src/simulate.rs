@@ -17,8 +17,10 @@ use pcstream_ssd::DeviceSettings;
 use pcstream_trace::{Batch, Extent, Meta, TraceReader};
 
 use crate::args::{ContextsArgs, SchemeOptions, SimulateArgs, SimulationArgs};
-use crate::device;
+use crate::device::{self, Devices, Template};
 use crate::failure::{Failure, Status};
+use crate::learned_table::{self, TableFile};
+use crate::small_file;
 use crate::ui::{self, JsonSink, Ui};
 
 /// Batches read ahead of the simulation.
@@ -39,23 +41,26 @@ pub struct Plan {
     pub prefill: Vec<Extent>,
     /// For the report.
     pub seed: u64,
+    /// Where the device comes from, for the report.
+    pub device: Option<String>,
 }
 
 impl Plan {
-    /// Every scheme on every device of `args`.
-    pub fn new(args: &SimulationArgs, meta: &Meta) -> Result<Plan, Failure> {
-        let devices =
-            device::settings(&args.device, device_pages(meta)?).map_err(Failure::wrong_arguments)?;
+    /// Every scheme on every device of `args`; `template` is that of its flags.
+    pub fn new(args: &SimulationArgs, template: &Template, meta: &Meta) -> Result<Plan, Failure> {
+        let Devices { settings, profile } = template.devices(Some(device_pages(meta)?))?;
+        let clock = device::clock(&args.measure, &profile);
         let params = scheme_params(&args.scheme_options)?;
         let lane = |scheme: &&'static str, device: &DeviceSettings| LaneSpec {
             scheme: (*scheme).to_owned(),
             params: params.clone(),
             device: device.clone(),
+            clock: clock.clone(),
         };
         let lanes =
-            args.scheme.0.iter().flat_map(|scheme| devices.iter().map(move |device| lane(scheme, device)));
-        let prefill = device::prefill(args.device.prefill, meta);
-        Ok(Plan { lanes: lanes.collect(), prefill, seed: args.device.seed })
+            args.scheme.0.iter().flat_map(|scheme| settings.iter().map(move |device| lane(scheme, device)));
+        let prefill = device::prefill(args.measure.prefill, meta, profile.device.logical_pages);
+        Ok(Plan { lanes: lanes.collect(), prefill, seed: profile.device.seed, device: template.origin() })
     }
 
     /// Whether the scheme of a lane has to be told the future.
@@ -83,7 +88,12 @@ impl Plan {
     #[cfg(feature = "capture")]
     fn only(&self, wanted: impl Fn(&LaneSpec) -> bool) -> Option<Plan> {
         let lanes: Vec<_> = self.lanes.iter().filter(|lane| wanted(lane)).cloned().collect();
-        (!lanes.is_empty()).then(|| Plan { lanes, prefill: self.prefill.clone(), seed: self.seed })
+        (!lanes.is_empty()).then(|| Plan {
+            lanes,
+            prefill: self.prefill.clone(),
+            seed: self.seed,
+            device: self.device.clone(),
+        })
     }
 
     /// Tells every lane the future; schemes that do not look ahead are not shown it.
@@ -95,7 +105,9 @@ impl Plan {
     /// The replay, its devices made and prefilled.
     pub fn start(&self) -> Result<Replay, Failure> {
         Replay::new(&self.lanes, &self.prefill).map_err(|error| match error {
-            ReplayError::Device(_) | ReplayError::Scheme(_) => Failure::wrong_arguments(error),
+            ReplayError::Device(_) | ReplayError::Timing(_) | ReplayError::Scheme(_) => {
+                Failure::wrong_arguments(error)
+            }
             other => Failure::failed(other),
         })
     }
@@ -104,13 +116,22 @@ impl Plan {
 /// `pcstream simulate`.
 pub fn simulate(args: &SimulateArgs, ui: Ui) -> Result<Status, Failure> {
     let json = args.simulation.output.json.as_deref().map(JsonSink::open).transpose()?;
+    let table = args
+        .save_table
+        .as_deref()
+        .map(|path| TableFile::open(path, &args.simulation.scheme.0))
+        .transpose()?;
     let reader = open(&args.trace)?;
     remark_state(&reader, ui);
-    let mut plan = Plan::new(&args.simulation, reader.meta())?;
+    let template = Template::load(&args.simulation.device)?;
+    let mut plan = Plan::new(&args.simulation, &template, reader.meta())?;
     ui.remark(&format!("seed {}", plan.seed));
     let (replay, damage) = replay_trace(&mut plan, &reader, ui)?;
-    let simulation = Simulation::new(about(&args.trace, &reader, damage, plan.seed), &replay);
-    present(&simulation, json, 0)
+    if let Some(table) = table {
+        table.write(|scheme| replay.learned(scheme))?;
+    }
+    let simulation = Simulation::new(about(&args.trace, &reader, damage, &plan), &replay);
+    present(&simulation, json, 0, args.simulation.details)
 }
 
 /// `pcstream contexts`.
@@ -123,10 +144,11 @@ pub fn contexts(args: &ContextsArgs, ui: Ui) -> Result<Status, Failure> {
         scheme: args.scheme.to_owned(),
         params: scheme_params(&args.scheme_options)?,
         device: device::roomy(device_pages(reader.meta())?, args.streams, seed),
+        clock: None,
     };
-    let mut plan = Plan { lanes: vec![lane], prefill: Vec::new(), seed };
+    let mut plan = Plan { lanes: vec![lane], prefill: Vec::new(), seed, device: None };
     let (replay, damage) = replay_trace(&mut plan, &reader, ui)?;
-    let simulation = Simulation::new(about(&args.trace, &reader, damage, seed), &replay);
+    let simulation = Simulation::new(about(&args.trace, &reader, damage, &plan), &replay);
     let rows = simulation.context_rows(0, FILES_PER_CONTEXT);
     match json {
         Some(JsonSink::Stdout) => {
@@ -142,8 +164,14 @@ pub fn contexts(args: &ContextsArgs, ui: Ui) -> Result<Status, Failure> {
     Ok(Status::with_losses(simulation.about.trace.has_losses()))
 }
 
-/// Prints a simulation as tables, JSON or both; with its `top` heaviest contexts if that is not 0.
-pub fn present(simulation: &Simulation, json: Option<JsonSink>, top: usize) -> Result<Status, Failure> {
+/// Prints a simulation as tables, JSON or both; with its `top` heaviest contexts if that is not 0, and with
+/// the details of every result if wanted.
+pub fn present(
+    simulation: &Simulation,
+    json: Option<JsonSink>,
+    top: usize,
+    details: bool,
+) -> Result<Status, Failure> {
     // The streams shown are those of pcstream, where it was among the schemes.
     let lane = simulation.results.iter().position(|r| r.scheme == "pcstream").unwrap_or(0);
     let rows = if top > 0 { simulation.context_rows(lane, FILES_PER_CONTEXT) } else { Vec::new() };
@@ -153,6 +181,10 @@ pub fn present(simulation: &Simulation, json: Option<JsonSink>, top: usize) -> R
     }
     if !stdout_is_json {
         let mut text = pcstream_report::schemes::text(simulation);
+        if details {
+            text.push('\n');
+            text += &pcstream_report::details::text(&simulation.results);
+        }
         if top > 0 {
             text.push('\n');
             text += &pcstream_report::contexts::table(simulation, &rows, top);
@@ -241,7 +273,7 @@ fn remark_state(reader: &TraceReader, ui: Ui) {
         ui.remark(&format!("{}: {damage}", reader.path().display()));
     }
     if reader.meta().has_losses() {
-        ui.remark("events or contexts were lost when this trace was recorded; the report says how many");
+        ui.remark("something was lost when this trace was recorded or imported; the report says how much");
     }
 }
 
@@ -257,16 +289,30 @@ fn device_pages(meta: &Meta) -> Result<u64, Failure> {
 }
 
 /// Where a simulation's events came from.
-pub fn about(path: &Path, reader: &TraceReader, damage: Option<String>, seed: u64) -> About {
+pub fn about(path: &Path, reader: &TraceReader, damage: Option<String>, plan: &Plan) -> About {
     let mut trace = TraceInfo::from_meta(&path.display().to_string(), reader.meta());
     trace.damage = damage.or_else(|| reader.damage().map(str::to_owned));
-    About { version: env!("CARGO_PKG_VERSION").to_owned(), seed, trace }
+    About {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        seed: plan.seed,
+        trace,
+        device: plan.device.clone(),
+    }
 }
 
 fn scheme_params(options: &SchemeOptions) -> Result<SchemeParams, Failure> {
     let mut params = SchemeParams::default();
     if let Some(rules) = &options.rules {
         params.manual.rules = load_rules(rules)?;
+    }
+    if let Some(bytes) = options.table_bytes {
+        params.pcstream.table_bytes = bytes;
+    }
+    if let Some(path) = &options.load_table {
+        let saved = learned_table::read(path).map_err(|error| {
+            Failure::wrong_arguments(error.context(format!("--load-table {}", path.display())))
+        })?;
+        params.pcstream.saved_table = Some(saved.into());
     }
     Ok(params)
 }
@@ -283,6 +329,6 @@ fn load_rules(rules: &Path) -> Result<Rules, Failure> {
         return Err(Failure::wrong_arguments(error));
     }
     let place = || format!("--rules {}", rules.display());
-    let text = std::fs::read_to_string(rules).with_context(place)?;
+    let text = small_file::read_text(rules).with_context(place)?;
     Ok(Rules::parse(&text).with_context(place)?)
 }

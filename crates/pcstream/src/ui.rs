@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use tempfile::NamedTempFile;
 
 use crate::args::{Color, GlobalArgs};
 use crate::failure::Failure;
+use crate::whole_file::WholeFile;
 
 /// How to talk to the user.
 #[derive(Clone, Copy, Debug)]
@@ -52,6 +52,17 @@ impl Ui {
         bar.set_style(ProgressStyle::with_template(&template).expect("the template is legal"));
         bar.with_message(what)
     }
+
+    /// A count with its rate, for work whose end is not known; silent unless stderr is a terminal.
+    pub fn count(self, what: &'static str, unit: &str) -> ProgressBar {
+        if !self.is_interactive() {
+            return ProgressBar::hidden();
+        }
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(5));
+        let template = format!("{{msg:12}} {{spinner}} {{human_pos}} {unit}  {{per_sec}}");
+        bar.set_style(ProgressStyle::with_template(&template).expect("the template is legal"));
+        bar.with_message(what)
+    }
 }
 
 /// Prints an error with its causes, and what each adds, on one line.
@@ -82,7 +93,7 @@ pub enum JsonSink {
     /// Instead of the tables.
     Stdout,
     /// Beside the tables, then renamed to the path.
-    File(NamedTempFile, PathBuf),
+    File(WholeFile),
     /// A pipe or device, which cannot be replaced.
     Special(std::fs::File, PathBuf),
 }
@@ -101,17 +112,7 @@ impl JsonSink {
             let file = std::fs::OpenOptions::new().write(true).open(path).with_context(problem)?;
             return Ok(JsonSink::Special(file, path.to_owned()));
         }
-        let directory = match path.parent() {
-            Some(parent) if parent != Path::new("") => parent,
-            _ => Path::new("."),
-        };
-        let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o666);
-        let file = tempfile::Builder::new()
-            .prefix(".pcstream-json-")
-            .permissions(permissions)
-            .tempfile_in(directory)
-            .with_context(problem)?;
-        Ok(JsonSink::File(file, path.to_owned()))
+        Ok(JsonSink::File(WholeFile::create("--json", path)?))
     }
 
     /// Whether the tables have to give way.
@@ -125,12 +126,7 @@ impl JsonSink {
         text.push('\n');
         match self {
             JsonSink::Stdout => print(&text),
-            JsonSink::File(mut file, path) => {
-                let problem = || format!("--json {}", path.display());
-                file.write_all(text.as_bytes()).with_context(problem)?;
-                file.persist(&path).with_context(problem)?;
-                Ok(())
-            }
+            JsonSink::File(file) => Ok(file.write(text.as_bytes())?),
             JsonSink::Special(mut file, path) => {
                 Ok(file.write_all(text.as_bytes()).with_context(|| format!("--json {}", path.display()))?)
             }

@@ -4,7 +4,8 @@
 use std::str::FromStr;
 
 use pcstream_placement::SchemeError;
-use pcstream_ssd::{GcDestination, UnknownName, VictimPolicy};
+use pcstream_ssd::{GcDestination, UnknownName, VictimPolicy, Watermarks, profile};
+use pcstream_trace::import::{self, Format};
 
 /// What is written before counting.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -74,6 +75,53 @@ pub fn victim(text: &str) -> Result<VictimPolicy, String> {
     text.parse().map_err(|unknown: UnknownName| {
         let name = text.split(':').next().unwrap_or(text);
         format!("{unknown}{}", did_you_mean(name, &VictimPolicy::names()))
+    })
+}
+
+/// Relative sizes of pools.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pools(pub Vec<f64>);
+
+/// Positive numbers, separated by commas.
+pub fn pools(text: &str) -> Result<Pools, String> {
+    let size = |part: &str| part.trim().parse::<f64>().ok().filter(|size| *size > 0.0 && size.is_finite());
+    let sizes: Option<Vec<f64>> = text.split(',').map(size).collect();
+    sizes
+        .map(Pools)
+        .ok_or_else(|| format!("'{text}': expected positive sizes separated by commas, such as 1,3"))
+}
+
+/// `LOW:HIGH` free superblocks.
+pub fn watermarks(text: &str) -> Result<Watermarks, String> {
+    let numbers = text.split_once(':').and_then(|(low, high)| low.parse().ok().zip(high.parse().ok()));
+    let found = numbers.filter(|&(low, high)| 2 <= low && low <= high);
+    found.map(|(low, high)| Watermarks { low, high }).ok_or_else(|| {
+        format!("'{text}': expected LOW:HIGH free superblocks with 2 <= LOW <= HIGH, such as 4:8")
+    })
+}
+
+/// The name of a profile.
+pub fn profile(text: &str) -> Result<&'static str, String> {
+    let names: Vec<&'static str> = profile::KNOWN.iter().map(|known| known.name).collect();
+    let found = names.iter().find(|name| **name == text);
+    found.copied().ok_or_else(|| {
+        format!(
+            "'{text}' is not a profile: expected one of {}{}",
+            names.join(", "),
+            did_you_mean(text, &names)
+        )
+    })
+}
+
+/// The name of a format of block traces.
+pub fn format(text: &str) -> Result<&'static Format, String> {
+    import::find(text).ok_or_else(|| {
+        let names = import::FORMATS.each_ref().map(|known| known.name);
+        format!(
+            "'{text}' is not a format: expected one of {}{}",
+            names.join(", "),
+            did_you_mean(text, &names)
+        )
     })
 }
 
@@ -218,6 +266,30 @@ mod tests {
         let both = Destinations(vec![GcDestination::Internal, GcDestination::Own]);
         assert_eq!("internal,own".parse(), Ok(both));
         assert!("intern".parse::<Destinations>().unwrap_err().ends_with("did you mean internal?"));
+    }
+
+    #[test]
+    fn pools_and_watermarks() {
+        assert_eq!(pools("1, 2.5"), Ok(Pools(vec![1.0, 2.5])));
+        for bad in ["", "1,", "0,1", "-1", "nan", "inf", "1;2"] {
+            assert!(pools(bad).unwrap_err().contains("such as"), "{bad}");
+        }
+        assert_eq!(watermarks("2:5"), Ok(Watermarks { low: 2, high: 5 }));
+        for bad in ["", "2", "1:5", "5:2", "2:x", "-1:3", "2:5:7"] {
+            assert!(watermarks(bad).unwrap_err().contains("LOW:HIGH"), "{bad}");
+        }
+    }
+
+    #[test]
+    fn profiles() {
+        assert_eq!(profile("femu"), Ok("femu"));
+        assert!(profile("pm963").unwrap_err().ends_with("did you mean pm963-480g?"));
+    }
+
+    #[test]
+    fn formats() {
+        assert_eq!(format("msr").map(|f| f.name), Ok("msr"));
+        assert!(format("blkprse").unwrap_err().ends_with("did you mean blkparse?"));
     }
 
     #[test]

@@ -1,65 +1,13 @@
 //! The binary as scripts see it: exit codes, JSON, what goes to stdout and what to stderr.
 
+mod common;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Output;
 
-use assert_cmd::Command;
+use common::{Place, ends_with, json, refuses, text};
 use serde_json::Value;
-use tempfile::TempDir;
-
-fn pcstream(args: &[&str]) -> Output {
-    Command::cargo_bin("pcstream").expect("the binary is built").args(args).output().expect("it runs")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).expect("output is UTF-8")
-}
-
-/// Runs, expects this exit code, and returns stdout and stderr.
-#[track_caller]
-fn ends_with(code: i32, args: &[&str]) -> (String, String) {
-    let output = pcstream(args);
-    let (out, err) = (text(&output.stdout), text(&output.stderr));
-    assert_eq!(output.status.code(), Some(code), "{args:?}\n{out}\n{err}");
-    (out, err)
-}
-
-#[track_caller]
-fn json(args: &[&str]) -> Value {
-    let (out, _) = ends_with(0, args);
-    serde_json::from_str(&out).expect("stdout is JSON and nothing else")
-}
-
-/// An error is one message on stderr and nothing on stdout.
-#[track_caller]
-fn refuses(code: i32, args: &[&str], words: &[&str]) {
-    let (out, err) = ends_with(code, args);
-    assert!(out.is_empty(), "{out}");
-    for word in words {
-        assert!(err.contains(word), "{args:?}: expected {word:?} in\n{err}");
-    }
-    assert!(!err.contains("panicked"), "{err}");
-}
-
-/// A directory with a hot/cold trace of 64 Ki pages and 256 Ki writes.
-struct Place {
-    directory: TempDir,
-}
-
-impl Place {
-    fn new() -> Place {
-        let place = Place { directory: TempDir::new().expect("a temporary directory") };
-        let trace = place.path("t.pctrace");
-        ends_with(0, &["generate", "hotcold", "--pages", "64K", "--writes", "256K", "-o", &trace]);
-        place
-    }
-
-    fn path(&self, name: &str) -> String {
-        self.directory.path().join(name).to_str().expect("UTF-8").to_owned()
-    }
-}
 
 /// Every path of keys; array elements are `[]`, objects with free keys are cut off.
 fn key_paths(value: &Value, path: &str, paths: &mut BTreeSet<String>) {
@@ -99,15 +47,32 @@ const SIMULATION_KEYS: &str = "
     .trace.complete .trace.damage
     .device.logical_pages .device.physical_pages .device.superblock_pages .device.superblocks .device.spare_factor
     .device.overprovisioning .device.streams .device.victim .device.prefill_pages
+    .device.pools[] .device.background_gc .device.origin .device.timing
     .results[].scheme .results[].gc_destination .results[].knows_future .results[].host_pages .results[].flash_pages
     .results[].gc_pages .results[].erases .results[].waf .results[].steady_waf .results[].steady_from_host_pages
     .results[].default_stream_share .results[].reclusterings .results[].pages_per_second .results[].free_superblocks
     .results[].open_superblocks .results[].worst_case_spare_factor .results[].shared_gc_pages
     .results[].victim_validity[] .results[].facts{}
+    .results[].steady .results[].background_erases
+    .results[].wear.least .results[].wear.mean .results[].wear.most .results[].wear.deviation
+    .results[].fdp.host_bytes_written .results[].fdp.media_bytes_written .results[].fdp.media_bytes_erased
+    .results[].iops .results[].latency_us .results[].simulated_seconds .results[].gc_time_share .results[].throughput
     .results[].streams[].stream .results[].streams[].host_pages .results[].streams[].gc_pages
     .results[].streams[].lifetime_pages .results[].streams[].lifetime_pages.p25
     .results[].streams[].lifetime_pages.p50 .results[].streams[].lifetime_pages.p75 .results[].streams[].ended_pages
+    .comparisons[].scheme .comparisons[].gc_destination .comparisons[].flash_pages_ratio .comparisons[].lifetime_ratio
     .contexts[]";
+
+/// With `--timing`, on a run that is long enough to become steady.
+const TIMING_KEYS: &str = "
+    .device.timing.channels .device.timing.dies_per_channel .device.timing.pages_per_program .device.timing.read_ns
+    .device.timing.program_ns .device.timing.erase_ns .device.timing.transfer_ns .device.timing.command_ns
+    .device.timing.buffer_pages .device.timing.queue_depth
+    .results[].latency_us.read .results[].latency_us.write.requests .results[].latency_us.write.mean
+    .results[].latency_us.write.p50 .results[].latency_us.write.p99 .results[].latency_us.write.p99_9
+    .results[].latency_us.write.p99_99 .results[].latency_us.write.max
+    .results[].throughput.interval_ms .results[].throughput.pages[]
+    .results[].steady.first_round .results[].steady.rounds .results[].steady.waf .results[].steady.half_width_95";
 
 const CONTEXT_KEYS: &str = "
     .scheme .streams
@@ -124,6 +89,14 @@ fn the_json_contract_holds() {
     let found = paths(&simulation);
     let expected: BTreeSet<String> = SIMULATION_KEYS.split_whitespace().map(str::to_owned).collect();
     assert_eq!(found, expected, "a new key goes into the list and into docs/command-line.md");
+    let small = place.path("small.pctrace");
+    ends_with(0, &["generate", "uniform", "--pages", "16K", "--writes", "160K", "-o", &small]);
+    let timed = ["simulate", &small, "--scheme", "baseline", "--timing", "--json", "-"];
+    let timed = paths(&json(&timed));
+    for key in SIMULATION_KEYS.split_whitespace().chain(TIMING_KEYS.split_whitespace()) {
+        // A number with parts, or a list that is not empty, has longer paths.
+        assert!(timed.iter().any(|found| found.starts_with(key.trim_end_matches("[]"))), "{key}");
+    }
     let contexts = paths(&json(&["contexts", &trace, "--json", "-"]));
     for key in CONTEXT_KEYS.split_whitespace() {
         assert!(contexts.contains(key), "{key}");
@@ -163,10 +136,11 @@ fn the_json_contract_holds() {
 fn the_document_names_every_key() {
     let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/command-line.md");
     let document = fs::read_to_string(document).expect("docs/command-line.md");
-    for path in SIMULATION_KEYS.split_whitespace().chain(CONTEXT_KEYS.split_whitespace()) {
+    for path in [SIMULATION_KEYS, TIMING_KEYS, CONTEXT_KEYS].iter().flat_map(|keys| keys.split_whitespace()) {
         let key = path.rsplit('.').next().expect("a key").trim_end_matches(['[', ']', '{', '}']);
         let named = [
             format!(".{key}`"),
+            format!(".{key}."),
             format!(".{key}["),
             format!(".{key}{{"),
             format!("`{key}`"),
@@ -369,7 +343,7 @@ fn lost_events_end_with_3() {
     value["losses"]["events"] = 7.into();
     fs::write(&meta, value.to_string()).unwrap();
     let (out, err) = ends_with(3, &["simulate", &trace]);
-    assert!(out.contains("the capture lost: events 7"), "{out}");
+    assert!(out.contains("missing from the trace: events 7"), "{out}");
     assert!(err.contains("lost"), "{err}");
     let (json, _) = ends_with(3, &["simulate", &trace, "--json", "-"]);
     assert_eq!(serde_json::from_str::<Value>(&json).unwrap()["trace"]["lost_events"], 7);

@@ -22,6 +22,7 @@ fn lanes() -> Vec<LaneSpec> {
             gc_destination: GcDestination::Internal,
             ..DeviceSettings::default()
         },
+        clock: None,
     };
     online.map(|s| lane(s.name)).collect()
 }

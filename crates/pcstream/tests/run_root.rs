@@ -3,8 +3,10 @@
 #[path = "../../pcstream-capture/tests/common/mod.rs"]
 mod common;
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, Output, Stdio};
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -21,7 +23,11 @@ const DEVICE: [&str; 6] = ["--streams", "4", "--superblock-pages", "64", "--spar
 /// Longer than any step here takes.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// The runs that were there before these tests: another user's, or what a killed one left. They are not judged.
+static BEFORE: LazyLock<HashSet<String>> = LazyLock::new(runs);
+
 fn main() -> ExitCode {
+    LazyLock::force(&BEFORE);
     let needs = [common::ext4 as common::Need, common::zram];
     let with_loop = [common::ext4 as common::Need, common::loop_devices];
     common::run(vec![
@@ -30,6 +36,7 @@ fn main() -> ExitCode {
         common::test("run_says_when_the_device_is_full", &needs, full_device),
         common::test("run_refuses_wrong_arguments", &needs, wrong_arguments),
         common::test("run_needs_capabilities", &needs, no_capability),
+        common::test("run_needs_root", &needs, no_root),
         common::test("run_needs_kernel_types", &needs, no_btf),
         common::test("run_refuses_an_image_in_use", &with_loop, image_in_use),
         common::test("run_interrupted_reports_and_cleans_up", &needs, interrupted),
@@ -62,11 +69,26 @@ fn expect(command: &mut Command, code: i32, parts: &[&str]) -> Output {
 }
 
 fn assert_nothing_left() {
+    let mounts = mounts();
+    assert!(mounts.is_empty(), "still mounted: {mounts:?}");
+    let left: Vec<_> = runs().difference(&BEFORE).cloned().collect();
+    assert!(left.is_empty(), "run directories are left: {left:?}");
+}
+
+/// The names of all run directories.
+fn runs() -> HashSet<String> {
+    let entries = std::fs::read_dir("/run/pcstream").into_iter().flatten().flatten();
+    entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+}
+
+/// What is mounted for runs that these tests began: file systems, and what their devices lie on.
+fn mounts() -> Vec<String> {
     let mounts = std::fs::read_to_string("/proc/self/mounts").expect("mounts can be read");
-    let left: Vec<_> = mounts.lines().filter(|line| line.contains("/run/pcstream/")).collect();
-    assert!(left.is_empty(), "still mounted: {left:?}");
-    let runs = std::fs::read_dir("/run/pcstream").into_iter().flatten().count();
-    assert_eq!(runs, 0, "run directories are left");
+    let ours = |line: &&str| {
+        let below = line.split_whitespace().nth(1).and_then(|at| at.strip_prefix("/run/pcstream/"));
+        below.and_then(|path| path.split('/').next()).is_some_and(|run| !BEFORE.contains(run))
+    };
+    mounts.lines().filter(ours).map(str::to_owned).collect()
 }
 
 fn results(path: &Path) -> Value {
@@ -174,6 +196,29 @@ fn no_capability() {
     expect(run.args(["run", "--", "true"]), 1, &["CAP_SYS_ADMIN", "sudo"]);
 }
 
+/// As a user without any rights. Where the program was built may be closed to them, so they get a copy.
+fn no_root() {
+    let dir = TempDir::new().expect("a directory");
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(dir.path(), open).expect("the directory can be opened to all");
+    let copy = dir.path().join("pcstream");
+    std::fs::copy(env!("CARGO_BIN_EXE_pcstream"), &copy).expect("the program can be copied");
+    let as_nobody = || {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all"]);
+        command.arg(&copy).current_dir("/");
+        command
+    };
+    for arguments in [&["run", "--", "true"][..], &["record", "-o", "/tmp/nobody.pctrace", "--", "true"]] {
+        let out = expect(as_nobody().args(arguments), 1, &["root", "sudo"]);
+        assert!(out.stdout.is_empty() && text(&out.stderr).lines().count() == 1, "{}", text(&out.stderr));
+    }
+    assert!(!Path::new("/tmp/nobody.pctrace").exists() && !Path::new("/tmp/nobody.pctrace.partial").exists());
+    expect(as_nobody().arg("doctor"), 1, &["cannot capture", "simulate"]);
+    let out = output(as_nobody().args(["geometry", "--profile", "femu"]));
+    assert!(out.status.success(), "what needs no rights works without them");
+}
+
 fn no_btf() {
     let script = "mount -t tmpfs none /sys/kernel/btf && exec \"$0\" run -- true";
     let mut run = Command::new("unshare");
@@ -194,8 +239,7 @@ fn image_in_use() {
 }
 
 fn mounted() -> usize {
-    let mounts = std::fs::read_to_string("/proc/self/mounts").expect("mounts can be read");
-    mounts.lines().filter(|line| line.contains("/run/pcstream/") && line.contains("/mnt ")).count()
+    mounts().iter().filter(|line| line.contains("/mnt ")).count()
 }
 
 fn start(flags: &[&str], command: &[&str]) -> Child {
@@ -268,7 +312,7 @@ fn killed() {
     // The command dies with its capture; what it was using is free a moment later.
     wait_for(|| {
         pcstream().args(["doctor", "--clean"]).output().is_ok_and(|out| out.status.success())
-            && mounted() == 0
+            && mounts().is_empty()
     });
     assert_nothing_left();
     let simulate = output(pcstream().arg("simulate").arg(&trace).args(["--scheme", "baseline"]));

@@ -45,13 +45,16 @@ pub struct PcStreamParams {
     /// Whether file-system metadata without a context is learned by its kind instead of going to
     /// S0; off, as in the paper.
     pub kinds: bool,
+    /// Lifetimes that a path must have ended before it is preferred to its prefixes, at least 1; without a tree of
+    /// prefixes it means nothing.
+    pub enough_lifetimes: u32,
     /// The lifetime manager.
     pub lifetime: LifetimeParams,
     /// How a new lifetime changes the expected one.
     pub averaging: Averaging,
     /// Size of the PC attribute table; 360 KB in the paper. 13 bytes an entry.
     pub table_bytes: u64,
-    /// A saved table to begin with.
+    /// A saved table to begin with. It is one of program contexts, so other keys begin without.
     pub saved_table: Option<Arc<[u8]>>,
     /// The mapper.
     pub mapper: MapperParams,
@@ -62,6 +65,7 @@ impl Default for PcStreamParams {
         PcStreamParams {
             key: KeySource::default(),
             kinds: false,
+            enough_lifetimes: 8,
             lifetime: LifetimeParams::default(),
             averaging: Averaging::default(),
             table_bytes: 360_000,
@@ -74,6 +78,7 @@ impl Default for PcStreamParams {
 /// The PCStream scheme.
 pub struct PcStream {
     keys: Keys,
+    enough_lifetimes: u32,
     live: LiveTable,
     ended: Ended,
     table: AttributeTable,
@@ -94,7 +99,9 @@ impl PcStream {
         }
         let mut table =
             AttributeTable::new(params.table_bytes, params.averaging, params.mapper.change_factor);
-        if let Some(saved) = &params.saved_table {
+        if let Some(saved) = &params.saved_table
+            && params.key.is_signature()
+        {
             table.load(saved)?;
         }
         let mut mapper = Mapper::new(streams, params.mapper);
@@ -103,6 +110,7 @@ impl PcStream {
         }
         Ok(PcStream {
             keys: Keys::new(params.key, params.kinds),
+            enough_lifetimes: params.enough_lifetimes,
             live: LiveTable::new(params.lifetime),
             ended: Ended::default(),
             table,
@@ -132,11 +140,15 @@ impl PcStream {
         let PcStream { keys, ended, table, mapper, averaged, .. } = self;
         let mut learned = false;
         ended.drain(|writer, pages| {
-            let known = keys.known(writer);
             let lifetime = Lifetime::from_pages(pages);
-            let is_new = table.learn(known.signature, lifetime, &mut known.place);
-            if is_new && let Some(stream) = mapper.stream_at_once(lifetime) {
-                table.set_stream(known.signature, stream);
+            let mut upwards = Some(writer);
+            while let Some(writer) = upwards {
+                let known = keys.known(writer);
+                let is_new = table.learn(known.signature, lifetime, &mut known.place);
+                if is_new && let Some(stream) = mapper.stream_at_once(lifetime) {
+                    table.set_stream(known.signature, stream);
+                }
+                upwards = known.parent;
             }
             *averaged += 1;
             learned = true;
@@ -151,7 +163,9 @@ impl Scheme for PcStream {
     fn place(&mut self, event: &Event, now: u64, tables: &Tables, out: &mut Vec<Placement>) {
         let writer = self.keys.writer_of(event, tables);
         let stream = writer.map_or(Default::default(), |w| {
-            let known = self.keys.known(w);
+            let lifetimes = |signature| self.table.get(signature).map_or(0, |entry| entry.samples);
+            let best = self.keys.best_known(w, self.enough_lifetimes, lifetimes);
+            let known = self.keys.known(best);
             self.table.stream_for_write(known.signature, event.pages, &mut known.place)
         });
         out.push(Placement { pages: event.pages, stream });

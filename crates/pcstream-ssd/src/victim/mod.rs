@@ -1,4 +1,5 @@
-//! Victim selection: which closed superblock GC empties next. Selection is global over all streams.
+//! Victim selection: which closed superblock GC empties next. Selection is global over all streams, unless
+//! pools have given sizes (`pools`).
 //!
 //! One file per policy. A policy keeps whatever order it needs over the closed superblocks
 //! ("candidates") and returns a choice; moving pages and counting them happens in `ftl`. To add one:
@@ -17,6 +18,7 @@ mod fifo;
 mod greedy;
 mod greedy_wear;
 mod pool_greedy;
+mod pools;
 pub(crate) mod superblocks;
 mod windowed_greedy;
 
@@ -30,11 +32,16 @@ use fifo::Fifo;
 use greedy::Greedy;
 use greedy_wear::GreedyWear;
 use pool_greedy::PoolGreedy;
+pub(crate) use pools::Pools;
 pub(crate) use superblocks::Superblocks;
 use windowed_greedy::WindowedGreedy;
 #[cfg(any(test, feature = "reference"))]
 pub(crate) use {
-    cost_benefit::score, d_choices::Draws, greedy_wear::TIE_BREAK_SUPERBLOCKS, pool_greedy::Pool,
+    cost_benefit::score,
+    d_choices::Draws,
+    greedy_wear::TIE_BREAK_SUPERBLOCKS,
+    pool_greedy::Pool,
+    pools::{furthest_above, targets},
     windowed_greedy::window,
 };
 
@@ -207,6 +214,8 @@ pub(crate) enum Selector {
     WindowedGreedy(WindowedGreedy),
     CostBenefit(CostBenefit),
     PoolGreedy(PoolGreedy),
+    /// One of the others in each pool.
+    Pools(Pools),
     #[cfg(test)]
     Broken(broken::Broken),
 }
@@ -243,6 +252,7 @@ macro_rules! dispatch {
             Selector::WindowedGreedy($policy) => $call,
             Selector::CostBenefit($policy) => $call,
             Selector::PoolGreedy($policy) => $call,
+            Selector::Pools($policy) => $call,
             #[cfg(test)]
             Selector::Broken($policy) => $call,
         }

@@ -4,7 +4,7 @@
 use pcstream_ssd::reference::ReferenceSsd;
 use pcstream_ssd::{
     DeviceSettings, GcDestination, LogicalPage, NoObserver, Observer, Spare, Ssd, StreamId, SuperblockId,
-    VictimPolicy,
+    VictimPolicy, Watermarks,
 };
 
 /// SplitMix64: good enough to scatter operations, and the same everywhere.
@@ -47,13 +47,30 @@ pub fn device(random: &mut Random) -> DeviceSettings {
         }
         policy => policy,
     };
+    let spare = random.within(0, 6);
+    // Each on every fourth device; pools that size themselves have no sizes.
+    let pools = match random.within(0, 3) {
+        0 if victim != VictimPolicy::PoolGreedy => {
+            (0..frontiers).map(|_| random.within(1, 100) as f64).collect()
+        }
+        _ => Vec::new(),
+    };
+    let background_gc = match random.within(0, 3) {
+        0 if spare > 0 => {
+            let high = random.within(2, spare + 1) as u32;
+            Some(Watermarks { low: random.within(2, u64::from(high)) as u32, high })
+        }
+        _ => None,
+    };
     DeviceSettings {
         logical_pages,
-        spare: Spare::Superblocks((least + random.within(0, 6)) as u32),
+        spare: Spare::Superblocks((least + spare) as u32),
         superblock_pages,
         streams,
         gc_destination,
         victim,
+        pools,
+        background_gc,
         seed: random.next(),
     }
 }
@@ -120,6 +137,8 @@ pub struct Summary {
     pub gc_pages: u64,
     /// Victims.
     pub erases: u64,
+    /// Victims of GC in the background.
+    pub background_erases: u64,
 }
 
 /// Runs `operations` operations, `per_device` on each of as many devices as that takes. All
@@ -138,6 +157,7 @@ pub fn fuzz(seed: u64, operations: u64, per_device: u64) -> Summary {
         summary.host_pages += of_device.host_pages;
         summary.gc_pages += of_device.gc_pages;
         summary.erases += of_device.erases;
+        summary.background_erases += of_device.background_erases;
     }
     summary
 }
@@ -161,5 +181,6 @@ fn fuzz_device(seed: u64, operations: u64, summary: &mut Summary) -> Summary {
     summary.host_pages = fast.counters().host_pages;
     summary.gc_pages = fast.counters().gc_pages;
     summary.erases = fast.counters().erases;
+    summary.background_erases = fast.counters().background_erases;
     std::mem::take(summary)
 }

@@ -1,0 +1,302 @@
+//! What a capture costs a program, in runs taken in turn: without the BPF program, with it aimed at no file
+//! system, with it aimed at another one, and with it capturing. Needs root.
+//!
+//! ```text
+//! cargo run --release -p pcstream-capture --example cost -- [--rounds N] [--unwind auto|fp|scan] [WORKLOAD...]
+//! ```
+//!
+//! `appends` makes a new page dirty with every call of 4 KiB; `rewrites` writes to a page that is dirty already;
+//! `paths` appends from four call paths in turn, as a database does that writes a journal and a file; `captures`
+//! from 64, many more than a task's cache remembers, so that most appends are full captures; `db_bench` is RocksDB's
+//! fillrandom and overwrite. The first four print nanoseconds of processor time per call, taken by the writer
+//! itself, the last the processor time of the whole program. Medians; a ratio compares with the run
+//! without the program of the same round. Below: runs and nanoseconds of each BPF program, which the kernel
+//! counts in rounds of their own, and the instructions that its verifier looked at.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use pcstream_capture::modules::Modules;
+use pcstream_capture::scratch::{FsKind, Scratch, ScratchOptions};
+use pcstream_capture::session::{Session, SessionMemory, SessionOptions, UnwindChoice};
+use pcstream_capture::unwind::Unwinder;
+use pcstream_capture::wire::Record;
+
+type AnyError = Box<dyn std::error::Error>;
+
+/// First argument that turns this program into a writer.
+const WRITER: &str = "--writer";
+/// Calls of a writer.
+const CALLS: u64 = 200_000;
+/// Pages before a writer starts its file anew: what it drops was never written to the device.
+const FILE_PAGES: u64 = 4096;
+const STATS: &str = "/proc/sys/kernel/bpf_stats_enabled";
+
+const DB_BENCH: [&str; 10] = [
+    "--benchmarks=fillrandom,overwrite",
+    "--num=300000",
+    "--value_size=400",
+    "--write_buffer_size=4194304",
+    "--target_file_size_base=2097152",
+    "--max_bytes_for_level_base=8388608",
+    "--compression_type=none",
+    "--seed=1",
+    "--max_background_jobs=2",
+    "--db=db",
+];
+
+/// What is attached, and what it is aimed at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Without,
+    Silent,
+    Elsewhere,
+    Capturing,
+}
+
+const STATES: [State; 4] = [State::Without, State::Silent, State::Elsewhere, State::Capturing];
+
+fn main() -> Result<(), AnyError> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [flag, workload] = &arguments[..]
+        && flag == WRITER
+    {
+        println!("{}", write(workload)?);
+        return Ok(());
+    }
+    let (mut rounds, mut unwind, mut workloads) = (9, UnwindChoice::Auto, Vec::new());
+    let mut rest = arguments.iter();
+    while let Some(argument) = rest.next() {
+        match argument.as_str() {
+            "--rounds" => rounds = rest.next().ok_or("--rounds N: how many?")?.parse()?,
+            "--unwind" => {
+                unwind = match rest.next().map(String::as_str) {
+                    Some("auto") => UnwindChoice::Auto,
+                    Some("fp") => UnwindChoice::FramePointer,
+                    Some("scan") => UnwindChoice::Scan,
+                    _ => return Err("--unwind: auto, fp or scan".into()),
+                }
+            }
+            known @ ("appends" | "rewrites" | "paths" | "captures" | "db_bench") => workloads.push(known),
+            other => {
+                return Err(
+                    format!("{other}: expected appends, rewrites, paths, captures or db_bench").into()
+                );
+            }
+        }
+    }
+    if workloads.is_empty() {
+        workloads = vec!["appends", "rewrites", "paths", "captures", "db_bench"];
+    }
+    if !rustix::process::geteuid().is_root() {
+        return Err("measuring captures needs root".into());
+    }
+    for workload in workloads {
+        measure(workload, unwind, rounds)?;
+    }
+    Ok(())
+}
+
+fn scratch() -> Result<Scratch, AnyError> {
+    let options =
+        ScratchOptions { fs: FsKind::Ext4, size_bytes: 2 << 30, fill: 0.0, ..ScratchOptions::default() };
+    Ok(Scratch::create(&options)?)
+}
+
+fn measure(workload: &str, unwind: UnwindChoice, rounds: usize) -> Result<(), AnyError> {
+    let place = scratch()?;
+    let device = place.device().number.kernel_dev_t();
+    let mut costs: [Vec<f64>; 4] = Default::default();
+    for _ in 0..rounds {
+        for (state, costs) in STATES.iter().zip(&mut costs) {
+            costs.push(run(workload, unwind, *state, device, place.mount_point())?.0);
+        }
+    }
+    let unit = if workload == "db_bench" { "s of processor time" } else { "ns per call" };
+    println!("{workload}: {rounds} rounds, medians in {unit}");
+    for (state, values) in STATES.iter().zip(&costs) {
+        let ratios = values.iter().zip(&costs[0]).map(|(value, without)| value / without).collect();
+        println!(
+            "  {:10} {:>8.2}   x {:.3}",
+            format!("{state:?}").to_lowercase(),
+            median(values.clone()),
+            median(ratios)
+        );
+    }
+    let _counting = Counting::start()?;
+    let (_, report) = run(workload, unwind, State::Capturing, device, place.mount_point())?;
+    print!("{report}");
+    place.remove()?;
+    Ok(())
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// One run: its cost, and what the BPF programs did.
+fn run(
+    workload: &str,
+    unwind: UnwindChoice,
+    state: State,
+    device: u32,
+    directory: &Path,
+) -> Result<(f64, String), AnyError> {
+    let mut memory = SessionMemory::uninit();
+    if state == State::Without {
+        return Ok((work(workload, directory, || Ok(()))?, String::new()));
+    }
+    let options = SessionOptions { unwind, ..SessionOptions::default() };
+    let mut session = Session::open(&options, &mut memory)?;
+    session.aim(match state {
+        State::Capturing => device,
+        // A number that no device has.
+        State::Elsewhere => 0xfff_ffff,
+        _ => 0,
+    });
+    let (mut modules, mut unwinder, mut rules) = (Modules::default(), Unwinder::default(), session.rules()?);
+    let reader = session.reader(move |record| match record {
+        Ok(Record::Module(module)) => modules.add(&module),
+        Ok(Record::Stack(stack)) => {
+            unwinder.path(&stack, &modules, &options.limits());
+            rules.add(&unwinder.take_rules());
+        }
+        _ => {}
+    })?;
+    let cost = work(workload, directory, || Ok(reader.poll(Duration::from_millis(20))?))?;
+    reader.drain()?;
+    let mut report = String::new();
+    for (name, runs, ns) in session.costs() {
+        let mean = ns.checked_div(runs).unwrap_or(0);
+        report += &format!("  {name:15} {runs:>9} runs of {mean:>5} ns\n");
+    }
+    for (name, instructions) in session.verified_instructions() {
+        report += &format!("  {name:15} {instructions:>9} instructions verified\n");
+    }
+    Ok((cost, report))
+}
+
+/// Runs a workload in a process of its own, calling `meanwhile` until it ends.
+fn work(
+    workload: &str,
+    directory: &Path,
+    mut meanwhile: impl FnMut() -> Result<(), AnyError>,
+) -> Result<f64, AnyError> {
+    let mut command = if workload == "db_bench" {
+        let mut command = Command::new("db_bench");
+        command.args(DB_BENCH).stderr(Stdio::null());
+        command
+    } else {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args([WRITER, workload]);
+        command
+    };
+    let report = tempfile::NamedTempFile::new()?;
+    let mut child = command.current_dir(directory).stdout(report.reopen()?).spawn()?;
+    let (begin, before) = (Instant::now(), processor_seconds_of_children());
+    // Whoever waits in poll uses no processor time; without a reader, a nap does the same.
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        meanwhile()?;
+        if begin.elapsed() > Duration::from_secs(600) {
+            child.kill()?;
+            return Err(format!("{workload} did not end within 10 minutes").into());
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    if !status.success() {
+        return Err(format!("{workload} failed: {status}").into());
+    }
+    let cost = if workload == "db_bench" {
+        processor_seconds_of_children() - before
+    } else {
+        fs::read_to_string(report.path())?.trim().parse()?
+    };
+    clear(directory)?;
+    Ok(cost)
+}
+
+/// Processor time of all children that have ended.
+fn processor_seconds_of_children() -> f64 {
+    // SAFETY: the structure is filled by the call, which cannot fail for this selector.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage);
+        usage
+    };
+    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
+    seconds(usage.ru_utime) + seconds(usage.ru_stime)
+}
+
+fn clear(directory: &Path) -> Result<(), AnyError> {
+    for entry in fs::read_dir(directory)? {
+        let path = entry?.path();
+        if path.is_dir() { fs::remove_dir_all(path)? } else { fs::remove_file(path)? }
+    }
+    rustix::fs::sync();
+    Ok(())
+}
+
+/// Has the kernel count what BPF programs cost, until dropped.
+struct Counting {
+    before: String,
+}
+
+impl Counting {
+    fn start() -> Result<Counting, AnyError> {
+        let before = fs::read_to_string(STATS)?;
+        fs::write(STATS, "1")?;
+        Ok(Counting { before })
+    }
+}
+
+impl Drop for Counting {
+    fn drop(&mut self) {
+        if let Err(error) = fs::write(STATS, self.before.trim()) {
+            eprintln!("{STATS} is left at 1: {error}");
+        }
+    }
+}
+
+/// The writers: nanoseconds of this thread's processor time per call.
+fn write(workload: &str) -> Result<f64, AnyError> {
+    let block = vec![7u8; 4096];
+    let mut file = OpenOptions::new().create(true).truncate(true).write(true).open("file")?;
+    file.write_all(&block)?;
+    let begin = thread_ns();
+    for call in 0..CALLS {
+        match workload {
+            "rewrites" => file.write_all_at(&block, 0)?,
+            "paths" => append(&mut file, &block, call % 4)?,
+            "captures" => append(&mut file, &block, call % 64)?,
+            _ => append(&mut file, &block, 0)?,
+        }
+        if call % FILE_PAGES == FILE_PAGES - 1 && workload != "rewrites" {
+            file = OpenOptions::new().truncate(true).write(true).open("file")?;
+        }
+    }
+    Ok((thread_ns() - begin) as f64 / CALLS as f64)
+}
+
+/// Appends from a call path of its own for each depth.
+#[inline(never)]
+fn append(file: &mut File, block: &[u8], depth: u64) -> std::io::Result<()> {
+    if depth == 0 {
+        return file.write_all(block);
+    }
+    // Seen through, this would be a loop.
+    std::hint::black_box(append)(file, block, depth - 1)?;
+    std::hint::black_box(Ok(()))
+}
+
+fn thread_ns() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}

@@ -1,0 +1,127 @@
+//! Call-frame rules of a module: how to get from a frame to its caller's, read from `.eh_frame`.
+//!
+//! Idea: compilers describe every instruction's frame in a table (DWARF 5, section 6.4; present in every x86-64
+//! binary that can throw, which distributions make all of them). A row of it that says "the caller's stack
+//! pointer is this register plus that number, and the return address lies below it" is small enough for the
+//! kernel side to follow. All rows of call sites that were met in practice have this form; what has not
+//! (procedure linkage tables, signal frames) becomes `RULE_NONE`, where a path is cut.
+//!
+//! Units: file offsets come in, as the kernel side has them; virtual addresses of the file are only used inside.
+//!
+//! Files are of the traced program's making, so nothing in them is trusted: sizes are bounded, every read is checked,
+//! and what cannot be understood has no rules.
+
+use std::fs::File;
+
+use gimli::{
+    BaseAddresses, CfaRule, EhFrame, EhFrameHdr, LittleEndian, RegisterRule, UnwindContext, UnwindSection,
+    UnwindTableRow, X86_64,
+};
+use object::read::ReadCache;
+use object::{Object, ObjectSection, ObjectSegment};
+
+use crate::wire::{RuleKind, UnwindRule};
+
+/// Sections beyond this size are not read: the largest programs have a third of it.
+const MAX_SECTION_BYTES: u64 = 64 << 20;
+/// Tables without an index are searched from their beginning, unless they are longer than this.
+const MAX_SEARCHED_BYTES: usize = 4 << 20;
+
+/// The call-frame tables of one module.
+#[derive(Debug)]
+pub struct CallFrames {
+    eh_frame: Vec<u8>,
+    /// An index by address; empty if the module has none.
+    eh_frame_hdr: Vec<u8>,
+    bases: BaseAddresses,
+    segments: Vec<Segment>,
+}
+
+#[derive(Debug)]
+struct Segment {
+    file_start: u64,
+    file_end: u64,
+    address: u64,
+}
+
+impl CallFrames {
+    /// The tables of an ELF file; `None` if it has none, or is not one.
+    pub fn read(file: &File) -> Option<CallFrames> {
+        let cache = ReadCache::new(file);
+        let parsed = object::File::parse(&cache).ok()?;
+        let section = |name: &str| parsed.section_by_name(name);
+        let address = |name: &str| section(name).map_or(0, |section| section.address());
+        let data = |name: &str| {
+            let section = section(name)?;
+            (section.size() <= MAX_SECTION_BYTES).then(|| section.data().ok()).flatten().map(<[u8]>::to_vec)
+        };
+        let segments = parsed.segments().filter_map(|segment| {
+            let (file_start, bytes) = segment.file_range();
+            Some(Segment { file_start, file_end: file_start.checked_add(bytes)?, address: segment.address() })
+        });
+        Some(CallFrames {
+            eh_frame: data(".eh_frame").filter(|table| !table.is_empty())?,
+            eh_frame_hdr: data(".eh_frame_hdr").unwrap_or_default(),
+            bases: BaseAddresses::default()
+                .set_eh_frame(address(".eh_frame"))
+                .set_eh_frame_hdr(address(".eh_frame_hdr"))
+                .set_text(address(".text"))
+                .set_got(address(".got")),
+            segments: segments.collect(),
+        })
+    }
+
+    /// Memory that they take.
+    pub fn bytes(&self) -> u64 {
+        (self.eh_frame.len() + self.eh_frame_hdr.len()) as u64
+    }
+
+    /// The rule for the instruction at a file offset.
+    pub fn rule_at(&self, file_offset: u64) -> UnwindRule {
+        let address = self.segments.iter().find(|s| (s.file_start..s.file_end).contains(&file_offset));
+        let address = address.and_then(|s| s.address.checked_add(file_offset - s.file_start));
+        address.and_then(|address| self.rule_of_address(address)).unwrap_or(NO_RULE)
+    }
+
+    fn rule_of_address(&self, address: u64) -> Option<UnwindRule> {
+        let table = EhFrame::new(&self.eh_frame, LittleEndian);
+        let mut context = UnwindContext::new();
+        let index = EhFrameHdr::new(&self.eh_frame_hdr, LittleEndian).parse(&self.bases, 8).ok();
+        let row = match index.as_ref().and_then(|index| index.table()) {
+            Some(sorted) => sorted
+                .unwind_info_for_address(&table, &self.bases, &mut context, address, EhFrame::cie_from_offset)
+                .ok()?,
+            None if self.eh_frame.len() > MAX_SEARCHED_BYTES => return None,
+            None => table
+                .unwind_info_for_address(&self.bases, &mut context, address, EhFrame::cie_from_offset)
+                .ok()?,
+        };
+        rule_of_row(row)
+    }
+}
+
+/// No rule is known.
+pub const NO_RULE: UnwindRule =
+    UnwindRule { kind: RuleKind::RULE_NONE.0, cfa_offset: 0, bp_offset: 0, reserved: 0 };
+
+/// A row in the form that the kernel side follows, if it has it.
+fn rule_of_row(row: &UnwindTableRow<usize>) -> Option<UnwindRule> {
+    match row.register(X86_64::RA) {
+        Some(RegisterRule::Undefined) => {
+            return Some(UnwindRule { kind: RuleKind::RULE_END.0, ..NO_RULE });
+        }
+        Some(RegisterRule::Offset(-8)) => {}
+        _ => return None,
+    }
+    let (kind, offset) = match *row.cfa() {
+        CfaRule::RegisterAndOffset { register: X86_64::RSP, offset } => (RuleKind::RULE_SP, offset),
+        CfaRule::RegisterAndOffset { register: X86_64::RBP, offset } => (RuleKind::RULE_BP, offset),
+        _ => return None,
+    };
+    let bp_offset = match row.register(X86_64::RBP) {
+        Some(RegisterRule::Offset(offset)) => i32::try_from(offset).ok()?,
+        Some(RegisterRule::SameValue | RegisterRule::Undefined) | None => 0,
+        Some(_) => return None,
+    };
+    Some(UnwindRule { kind: kind.0, cfa_offset: i32::try_from(offset).ok()?, bp_offset, reserved: 0 })
+}

@@ -1,0 +1,214 @@
+//! Call paths from copies of stacks: the walks of the BPF program, made again in user space.
+//!
+//! Idea: the kernel side walks along call-frame rules that user space gave it before. Where a rule is missing it
+//! ships the stack instead; here that stack is unwound with rules from the modules' tables, and all rules that were
+//! needed go back to the kernel. The walk along rules is the same on both sides (same rules, same bounds, same order), so the
+//! exact path found here is the one that the kernel side will find the next time.
+//!
+//! Invariants: a stack yields a rule for the address that was missing, be it `RULE_NONE`, unless its module is not
+//! known yet. A rule is handed out once.
+//!
+//! Known weaknesses: the 64 KiB from the frame without a rule on are shipped; a path that goes on further up is cut
+//! short this once, as is one whose frame pointer was saved below. Where mappings are looked up one by one (kernels before
+//! 6.7), only those seen before are known here. Where rules fail, the other walks see the stack from the frame without a
+//! rule on, and do not know how other stacks of the process were read, so the page of a shipped stack may get another
+//! context than the next one on its path. Modules beyond the 512 that are kept open, and tables beyond 1 GiB in all, have no
+//! rules. A traced process can make the kernel side's table of rules full, and then has made paths coarser for all.
+
+use pcstream_trace::Unwind;
+use rustc_hash::FxHashMap;
+
+use crate::call_frames::{CallFrames, NO_RULE};
+use crate::modules::Modules;
+use crate::wire::{ModuleKey, RULE_AT_IP, RuleKey, RuleKind, StackRange, StackRecord, UnwindRule};
+
+/// Frame pointers further apart than this are not frame pointers; nor is a frame larger.
+const MAX_FRAME_BYTES: u64 = 1 << 20;
+/// Return addresses that a chain of frame pointers must have to be believed.
+const FP_PROOF: usize = 4;
+/// A path of fewer return addresses that ends at code without rules is no path.
+const LEAST_FRAMES: usize = 2;
+
+/// Which ways of unwinding are allowed, and how far they go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Return addresses along rules or frame pointers.
+    pub depth: usize,
+    /// Return addresses of the scan.
+    pub scan_depth: usize,
+    /// Whether frame pointers and the scan may help out where there are no rules.
+    pub fall_back: bool,
+}
+
+/// A call path: module keys and file offsets, innermost first, the instruction itself at the head.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Path {
+    /// How it was found.
+    pub unwind: Unwind,
+    /// Module key and file offset.
+    pub frames: Vec<(u64, u64)>,
+}
+
+/// Unwinds stacks, and keeps the rules that it meets.
+#[derive(Debug, Default)]
+pub struct Unwinder {
+    /// By module key; `None`: it has no tables.
+    modules: FxHashMap<u64, Option<CallFrames>>,
+    /// Handed out already.
+    rules: FxHashMap<(u64, u64), UnwindRule>,
+    fresh: Vec<(RuleKey, UnwindRule)>,
+    /// Of all modules.
+    table_bytes: u64,
+}
+
+/// Memory for the tables of all modules together: a hundred times what a desktop's programs have open.
+const MAX_TABLE_BYTES: u64 = 1 << 30;
+
+/// How a walk along rules ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Depth,
+    Outermost,
+    NoRule,
+    Broken,
+}
+
+impl Unwinder {
+    /// The path of a stack.
+    pub fn path(&mut self, stack: &StackRecord, modules: &Modules, limits: &Limits) -> Path {
+        let known = &stack.frame[..(stack.frames as usize).min(stack.frame.len())];
+        let mut frames: Vec<_> = known.iter().map(|frame| (frame.module, frame.offset)).collect();
+        let before = frames.len();
+        let end = self.along_rules(stack, modules, limits.depth, &mut frames);
+        let complete = matches!(end, End::Depth | End::Outermost);
+        if complete || frames.len() > LEAST_FRAMES || !limits.fall_back {
+            return Path { unwind: Unwind::Exact, frames };
+        }
+        frames.truncate(before);
+        let chain = along_frame_pointers(stack, limits.depth);
+        if chain.len() >= FP_PROOF {
+            frames.truncate(1);
+            frames.extend(chain);
+            return Path { unwind: Unwind::FramePointer, frames };
+        }
+        frames.extend(scanned(stack, (limits.scan_depth + 1).saturating_sub(before)));
+        Path { unwind: Unwind::Scan, frames }
+    }
+
+    /// Takes note of a rule that is known from elsewhere. It is not handed out.
+    pub fn insert_rule(&mut self, key: RuleKey, rule: UnwindRule) {
+        self.rules.insert((key.module, key.offset), rule);
+    }
+
+    /// Rules met since the last call.
+    pub fn take_rules(&mut self) -> Vec<(RuleKey, UnwindRule)> {
+        std::mem::take(&mut self.fresh)
+    }
+
+    /// As `walk_rules` of the BPF program, from where that one stopped: adds to `frames`, whose head is no return
+    /// address, up to `depth` of those.
+    fn along_rules(
+        &mut self,
+        stack: &StackRecord,
+        modules: &Modules,
+        depth: usize,
+        frames: &mut Vec<(u64, u64)>,
+    ) -> End {
+        let (mut sp, mut bp, mut address) = (stack.sp, stack.bp, stack.address);
+        let Some(mut range) = locate(stack, address) else { return End::NoRule };
+        while frames.len() <= depth {
+            if range.module == ANON {
+                return End::NoRule;
+            }
+            let rule = self.rule(range.module, address.wrapping_add(range.base), frames.len() == 1, modules);
+            let base = match RuleKind(rule.kind) {
+                RuleKind::RULE_SP => sp,
+                RuleKind::RULE_BP => bp,
+                RuleKind::RULE_END => return End::Outermost,
+                _ => return End::NoRule,
+            };
+            let cfa = base.wrapping_add_signed(rule.cfa_offset.into());
+            if cfa <= sp || cfa - sp > MAX_FRAME_BYTES || cfa & 7 != 0 {
+                return End::Broken;
+            }
+            if rule.bp_offset != 0 {
+                let Some(saved) = word(stack, cfa.wrapping_add_signed(rule.bp_offset.into())) else {
+                    return End::Broken;
+                };
+                bp = saved;
+            }
+            let caller = word(stack, cfa - 8).and_then(|caller| Some((caller, locate(stack, caller)?)));
+            let Some((caller, its_range)) = caller else { return End::Broken };
+            frames.push(frame(its_range, caller));
+            (address, range, sp) = (caller, its_range, cfa);
+        }
+        End::Depth
+    }
+
+    /// The rule for an address, which becomes fresh if it was not met before.
+    fn rule(&mut self, module: u64, offset: u64, at_ip: bool, modules: &Modules) -> UnwindRule {
+        let key = RuleKey { module, offset: offset | if at_ip { RULE_AT_IP } else { 0 } };
+        if let Some(&rule) = self.rules.get(&(key.module, key.offset)) {
+            return rule;
+        }
+        // A module whose record did not fit the ring buffer is announced again: its rules can wait.
+        let Some(known) = modules.get(module) else { return NO_RULE };
+        let tables = self.modules.entry(module).or_insert_with(|| {
+            let tables = known.file.as_ref().and_then(CallFrames::read)?;
+            // Whoever makes files could otherwise have all memory.
+            self.table_bytes =
+                self.table_bytes.checked_add(tables.bytes()).filter(|&b| b <= MAX_TABLE_BYTES)?;
+            Some(tables)
+        });
+        // A call is the instruction before its return address, which may be the next function's first.
+        let instruction = if at_ip { offset } else { offset.saturating_sub(1) };
+        let rule = tables.as_ref().map_or(NO_RULE, |tables| tables.rule_at(instruction));
+        self.rules.insert((key.module, key.offset), rule);
+        self.fresh.push((key, rule));
+        rule
+    }
+}
+
+const ANON: u64 = ModuleKey::MODULE_ANON.0 as u64;
+
+fn frame(range: &StackRange, address: u64) -> (u64, u64) {
+    (range.module, if range.module == ANON { 0 } else { address.wrapping_add(range.base) })
+}
+
+/// The executable mapping that an address lies in.
+fn locate(stack: &StackRecord, address: u64) -> Option<&StackRange> {
+    let ranges = &stack.range[..(stack.ranges as usize).min(stack.range.len())];
+    // Not a user address, or one that no mapping can have.
+    if address < 65536 || address >> 47 != 0 {
+        return None;
+    }
+    ranges.iter().find(|range| (range.start..range.end).contains(&address))
+}
+
+/// The word at an address, if the copy has it.
+fn word(stack: &StackRecord, address: u64) -> Option<u64> {
+    let bytes = &stack.stack[..(stack.bytes as usize).min(stack.stack.len())];
+    let at = usize::try_from(address.checked_sub(stack.sp)?).ok()?;
+    bytes.get(at..at.checked_add(8)?)?.try_into().ok().map(u64::from_ne_bytes)
+}
+
+/// As `walk_frame_pointers` of the BPF program.
+fn along_frame_pointers(stack: &StackRecord, depth: usize) -> Vec<(u64, u64)> {
+    let (mut bp, mut below) = (stack.bp, stack.sp);
+    let mut found = Vec::new();
+    while found.len() < depth && bp >= below && bp - below <= MAX_FRAME_BYTES && bp & 7 == 0 {
+        let Some(caller) = bp.checked_add(8).and_then(|at| word(stack, at)) else { break };
+        let Some(range) = locate(stack, caller) else { break };
+        found.push(frame(range, caller));
+        let (Some(above), Some(next)) = (bp.checked_add(16), word(stack, bp)) else { break };
+        (below, bp) = (above, next);
+    }
+    found
+}
+
+/// As `scan_stack` of the BPF program.
+fn scanned(stack: &StackRecord, depth: usize) -> Vec<(u64, u64)> {
+    const SCANNED_BYTES: u64 = 4096;
+    let words = (0..SCANNED_BYTES / 8).map_while(|i| word(stack, stack.sp.checked_add(8 * i)?));
+    words.filter_map(|address| Some(frame(locate(stack, address)?, address))).take(depth).collect()
+}

@@ -1,0 +1,174 @@
+//! A capture as a test sees it: everything that it yields, kept in memory.
+// Each test binary compiles this module and uses its own part of it.
+#![allow(dead_code)]
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::ffi::OsString;
+use std::sync::atomic::AtomicUsize;
+
+use pcstream_capture::capture::{
+    self, CaptureError, CaptureOptions, Finished, Observer, Progress, Started, Target,
+};
+use pcstream_capture::scratch::{FsKind, Image, ScratchOptions};
+use pcstream_capture::session::SessionOptions;
+use pcstream_capture::signature::Order;
+use pcstream_trace::{Batch, Context, Event, Kind, Op, Signature, Tables};
+
+use crate::common;
+
+/// RocksDB's fillrandom and overwrite, small.
+pub const DB_BENCH: &str = "db_bench --benchmarks=fillrandom,overwrite --num=100000 --value_size=400 --db={}/db \
+    --write_buffer_size=2097152 --target_file_size_base=1048576 --compression_type=none --seed=1 \
+    --max_background_jobs=2 >/dev/null 2>&1";
+
+pub fn fs_need(fs: FsKind) -> common::Need {
+    match fs {
+        FsKind::Ext4 => common::ext4,
+        FsKind::Xfs => common::xfs,
+    }
+}
+
+/// A kernel that the capture program runs on.
+pub fn bpf() -> Option<String> {
+    let checks = pcstream_capture::doctor::examine();
+    let missing = checks.iter().find(|check| check.verdict == pcstream_capture::doctor::Verdict::Missing)?;
+    Some(format!("{}: {}", missing.name, missing.found))
+}
+
+pub fn db_bench() -> Option<String> {
+    program("db_bench", "rocksdb-tools")
+}
+pub fn sqlite() -> Option<String> {
+    program("sqlite3", "sqlite3")
+}
+pub fn fio() -> Option<String> {
+    program("fio", "fio")
+}
+pub fn gcc() -> Option<String> {
+    program("gcc", "gcc")
+}
+pub fn nothing() -> Option<String> {
+    None
+}
+
+pub fn program(name: &str, package: &str) -> Option<String> {
+    pcstream_capture::command::find(name.as_ref()).is_err().then(|| format!("{name} (apt install {package})"))
+}
+
+/// Everything a capture yields.
+#[derive(Default)]
+pub struct Recording {
+    pub tables: Tables,
+    pub events: Vec<Event>,
+    pub started: Option<Started>,
+    pub finished: Option<Finished>,
+}
+
+impl Observer for Recording {
+    fn started(&mut self, started: &Started) -> Result<(), Box<dyn Error + Send + Sync>> {
+        self.started = Some(started.clone());
+        Ok(())
+    }
+
+    fn batch(&mut self, batch: Batch) -> Result<(), Box<dyn Error + Send + Sync>> {
+        self.tables.absorb(&batch);
+        self.events.extend(batch.events);
+        Ok(())
+    }
+
+    fn progress(&mut self, _: &Progress) {}
+}
+
+impl Recording {
+    pub fn finished(&self) -> &Finished {
+        self.finished.as_ref().expect("the capture finished")
+    }
+
+    pub fn data_writes(&self) -> impl Iterator<Item = &Event> {
+        self.events.iter().filter(|event| event.op == Op::Write && event.kind == Kind::Data)
+    }
+
+    /// The context of an event with the names of its functions.
+    pub fn context(&self, event: &Event) -> Option<&Context> {
+        self.finished().contexts.get((event.context.0 as usize).checked_sub(1)?)
+    }
+
+    pub fn path(&self, event: &Event) -> &str {
+        self.tables.file(event.file).map_or("", |file| &file.path)
+    }
+
+    /// Pages written by context, for files that `wanted` accepts.
+    pub fn writers_of(&self, wanted: impl Fn(&str) -> bool) -> BTreeMap<u32, u64> {
+        let mut pages = BTreeMap::new();
+        for event in self.data_writes().filter(|event| wanted(self.path(event))) {
+            *pages.entry(event.context.0).or_default() += u64::from(event.pages);
+        }
+        pages
+    }
+
+    pub fn pages_by_signature(&self) -> BTreeMap<Signature, u64> {
+        let mut pages = BTreeMap::new();
+        for event in self.data_writes() {
+            let signature = self.context(event).map_or(Signature(0), |context| context.signature);
+            *pages.entry(signature).or_default() += u64::from(event.pages);
+        }
+        pages
+    }
+}
+
+pub fn scratch(fs: FsKind) -> ScratchOptions {
+    ScratchOptions { fs, size_bytes: 1 << 30, fill: 0.2, image: Image::Zram, ..ScratchOptions::default() }
+}
+
+pub fn try_record(
+    command: Vec<OsString>,
+    target: Target,
+    session: SessionOptions,
+) -> Result<Recording, CaptureError> {
+    let mut recording = Recording::default();
+    let options = CaptureOptions { command, target, session, order: Order::Hash };
+    let finished = capture::capture(&options, &AtomicUsize::new(0), &mut recording)?;
+    recording.finished = Some(finished);
+    Ok(recording)
+}
+
+/// A capture that must work.
+pub fn record_with(command: Vec<OsString>, target: Target, session: SessionOptions) -> Recording {
+    let recording = try_record(command, target, session).expect("the capture works");
+    assert!(recording.finished().status.success(), "{}", recording.finished().status);
+    recording
+}
+
+pub fn shell(script: &str) -> Vec<OsString> {
+    ["sh", "-c", script].map(OsString::from).to_vec()
+}
+
+pub fn record(fs: FsKind, script: &str) -> Recording {
+    let recording = try_record(shell(script), Target::Scratch(scratch(fs)), SessionOptions::default())
+        .expect("the capture works");
+    assert!(recording.finished().status.success(), "{script}: {}", recording.finished().status);
+    assert_complete(&recording);
+    recording
+}
+
+pub fn assert_complete(recording: &Recording) {
+    let finished = recording.finished();
+    assert_eq!(finished.lost(), 0, "{:?}", finished.losses);
+    assert!(recording.events.is_sorted_by_key(|event| event.time_ns));
+    let pages = recording.started.as_ref().expect("it started").device_pages;
+    assert!(recording.events.iter().all(|event| event.lba.0 + u64::from(event.pages) <= pages));
+}
+
+/// Names of the functions on the call path of a context.
+pub fn functions(recording: &Recording, context: u32) -> Vec<&str> {
+    recording.finished().contexts[context as usize - 1]
+        .frames
+        .iter()
+        .map(|frame| frame.symbol.as_str())
+        .collect()
+}
+
+pub fn has_function(recording: &Recording, context: u32, name: &str) -> bool {
+    functions(recording, context).iter().any(|function| function.contains(name))
+}

@@ -1,0 +1,184 @@
+//! Exact call paths on the real kernel: programs whose paths are known, built with gcc for the purpose.
+
+mod common;
+#[path = "common/recording.rs"]
+mod recording;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+use pcstream_capture::capture::Target;
+use pcstream_capture::scratch::FsKind;
+use pcstream_capture::session::{SessionOptions, UnwindChoice};
+use pcstream_trace::Unwind;
+use recording::{DB_BENCH, Recording, bpf, db_bench, functions, gcc, record, record_with, scratch};
+use tempfile::TempDir;
+
+/// Two ways to one write, through frames of every shape: small, large, of variable size, with and without a frame
+/// pointer of their own. `BARRIER` keeps calls from becoming jumps. Each path writes a file of its name.
+const PROGRAM: &str = r#"
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#define PART __attribute__((noinline))
+#define BARRIER __asm__ volatile("" ::: "memory")
+#define USED(p) __asm__ volatile("" :: "r"(p) : "memory")
+static char page[4096];
+static char *map;
+PART int leaf(int fd, int i) {
+    char small[512]; memset(small, fd, sizeof small); USED(small);
+    int r = 0;
+    usleep(100);
+    if (fd < 0) map[4096L * i] = 1; else r = write(fd, page, sizeof page);
+    BARRIER; return r;
+}
+PART int plain(int fd, int i) { int r = leaf(fd, i); BARRIER; return r + 1; }
+PART int large(int fd, int i) { char buffer[20000]; buffer[i] = 1; USED(buffer); int r = plain(fd, i); return r + buffer[i]; }
+PART int variable(int fd, int i, int n) { char *p = __builtin_alloca(n); p[0] = 1; USED(p); int r = large(fd, i); return r + p[0]; }
+PART int one(int fd, int i) { int r = variable(fd, i, 64 + i % 3 * 16); BARRIER; return r; }
+PART int two(int fd, int i) { int r = variable(fd, i, 64 + i % 5 * 16); BARRIER; return r; }
+PART int mapped(int i) { int r = variable(-1, i, 64); BARRIER; return r; }
+static void *thread(void *unused) {
+    int fd = open("thread", O_CREAT | O_WRONLY, 0600);
+    for (int i = 0; i < 100; i++) { two(fd, i); BARRIER; }
+    return unused;
+}
+int main(void) {
+    int a = open("one", O_CREAT | O_WRONLY, 0600), b = open("two", O_CREAT | O_WRONLY, 0600);
+    for (int i = 0; i < 100; i++) { one(a, i); BARRIER; two(b, i); BARRIER; }
+    int m = open("mapped", O_CREAT | O_RDWR, 0600);
+    if (ftruncate(m, 409600)) return 1;
+    map = mmap(0, 409600, PROT_READ | PROT_WRITE, MAP_SHARED, m, 0);
+    for (int i = 0; i < 100; i++) { mapped(i); BARRIER; }
+    pthread_t t; pthread_create(&t, 0, thread, 0); pthread_join(t, 0);
+    return 0;
+}
+"#;
+
+fn main() -> ExitCode {
+    let needs = [common::ext4 as common::Need, common::zram, bpf, gcc];
+    let rocksdb = [common::ext4 as common::Need, common::zram, bpf, db_bench];
+    common::run(vec![
+        common::test("exact_paths_are_the_programs_own", &needs, known_paths),
+        common::test("exact_paths_end_at_code_without_tables", &needs, without_tables),
+        common::test("exact_paths_hold_where_mappings_are_looked_up_singly", &needs, lazy_mappings),
+        common::test("exact_paths_of_rocksdb_tell_its_activities_apart", &rocksdb, rocksdb_is_pure),
+    ])
+}
+
+/// Builds `PROGRAM` with these flags.
+fn build(dir: &Path, flags: &[&str]) -> String {
+    let (source, program) = (dir.join("paths.c"), dir.join("paths"));
+    std::fs::write(&source, PROGRAM).expect("it can be written");
+    let mut gcc = Command::new("gcc");
+    gcc.args(["-O2", "-g", "-pthread"]).args(flags).arg("-o").arg(&program).arg(&source);
+    assert!(gcc.status().expect("gcc starts").success());
+    program.to_str().expect("temporary paths are plain").to_owned()
+}
+
+fn run(program: &str, session: SessionOptions) -> Recording {
+    let recording = record_with(vec![program.into()], Target::Scratch(scratch(FsKind::Ext4)), session);
+    assert_eq!(recording.finished().lost(), 0, "{:?}", recording.finished().losses);
+    recording
+}
+
+/// The contexts of a file, by id.
+fn writers(recording: &Recording, file: &str) -> BTreeMap<u32, u64> {
+    recording.writers_of(|path| path == format!("/{file}"))
+}
+
+const COMMON: [&str; 4] = ["leaf", "plain", "large", "variable"];
+
+/// Every page of every file, the first ones included, has the one path that leads there.
+fn assert_paths(recording: &Recording) {
+    for (file, head, tail) in [
+        ("one", Some("write"), &["one", "main"][..]),
+        ("two", Some("write"), &["two", "main"]),
+        ("mapped", None, &["mapped", "main"]),
+        ("thread", Some("write"), &["two", "thread"]),
+    ] {
+        let writers = writers(recording, file);
+        // A frame of variable size is on the way, yet it is one path.
+        let [(&id, &pages)] = writers.iter().collect::<Vec<_>>()[..] else {
+            panic!("{file} was written by {:?}", names(recording, &writers))
+        };
+        assert_eq!(pages, 100, "{file}");
+        let context = &recording.finished().contexts[id as usize - 1];
+        assert_eq!(context.unwind, Unwind::Exact, "{file}");
+        let named = functions(recording, id);
+        let named = named.split_at(usize::from(head.is_some())).1;
+        assert!(named.starts_with(&COMMON) && named[4..].starts_with(tail), "{file}: {named:?}");
+    }
+}
+
+fn names<'a>(recording: &'a Recording, writers: &BTreeMap<u32, u64>) -> Vec<Vec<&'a str>> {
+    writers.keys().map(|&id| functions(recording, id)).collect()
+}
+
+fn known_paths() {
+    let dir = TempDir::new().expect("a directory");
+    for flags in
+        [&["-fomit-frame-pointer"][..], &["-fno-omit-frame-pointer"], &["-fomit-frame-pointer", "-static"]]
+    {
+        let program = build(dir.path(), flags);
+        let recording = run(&program, SessionOptions::default());
+        assert_paths(&recording);
+        let statistics = &recording.finished().statistics;
+        eprintln!("    {flags:?}: {} stacks shipped", statistics["stacks_shipped"]);
+        assert!((1..50).contains(&statistics["stacks_shipped"]), "{statistics:?}");
+    }
+}
+
+/// Without `.eh_frame`: `exact` cuts the path and says so; `auto` finds another way.
+fn without_tables() {
+    let dir = TempDir::new().expect("a directory");
+    let program = build(dir.path(), &["-fomit-frame-pointer", "-fno-asynchronous-unwind-tables"]);
+    for (unwind, expected) in [(UnwindChoice::Exact, Unwind::Exact), (UnwindChoice::Auto, Unwind::Scan)] {
+        let recording = run(&program, SessionOptions { unwind, ..SessionOptions::default() });
+        let cut = recording.finished().statistics["paths_cut"];
+        assert_eq!(cut > 0, unwind == UnwindChoice::Exact, "{cut}");
+        for file in ["one", "two", "mapped", "thread"] {
+            for &id in writers(&recording, file).keys() {
+                let context = &recording.finished().contexts[id as usize - 1];
+                assert_eq!(context.unwind, expected, "{file}: {:?}", functions(&recording, id));
+                // libc's `write` has tables; what called it has none.
+                assert!(unwind == UnwindChoice::Auto || context.frames.len() <= 2, "{:?}", context.frames);
+            }
+        }
+        assert_eq!(recording.finished().counts.covered_pages, recording.finished().counts.data_pages);
+    }
+}
+
+fn lazy_mappings() {
+    let dir = TempDir::new().expect("a directory");
+    let program = build(dir.path(), &["-fomit-frame-pointer"]);
+    let recording = run(&program, SessionOptions { lazy_mappings: true, ..SessionOptions::default() });
+    let all: u64 = writers(&recording, "two").values().sum();
+    let exact =
+        writers(&recording, "two").into_iter().filter(|&(id, _)| functions(&recording, id).contains(&"main"));
+    // Mappings become known as they are met, a few stacks later than where they can be iterated.
+    let exact: u64 = exact.map(|(_, pages)| pages).sum();
+    assert!(exact as f64 >= 0.8 * all as f64, "only {exact} of {all} pages");
+}
+
+/// Of the bytes of table files, none has a path on which both flush and compaction write, and all paths are exact.
+fn rocksdb_is_pure() {
+    let recording = record(FsKind::Ext4, DB_BENCH);
+    let mut pages = BTreeMap::new();
+    for (&id, &written) in &recording.writers_of(|path| path.ends_with(".sst")) {
+        let named = functions(&recording, id);
+        let activity =
+            ["Flush", "BuildTable", "Compaction"].map(|part| named.iter().any(|name| name.contains(part)));
+        *pages.entry((activity[0] && !activity[2] || activity[1], activity[2])).or_insert(0) += written;
+        let context = &recording.finished().contexts[id as usize - 1];
+        assert_eq!(context.unwind, Unwind::Exact, "{named:?}");
+    }
+    let all: u64 = pages.values().sum();
+    let told = pages.get(&(true, false)).unwrap_or(&0) + pages.get(&(false, true)).unwrap_or(&0);
+    eprintln!("    {told} of {all} pages of tables are told apart: {pages:?}");
+    assert!(told as f64 >= 0.99 * all as f64, "{pages:?}");
+}

@@ -1,0 +1,166 @@
+//! Captures under stress: what a traced program, another tracer or a full buffer does to a capture must not harm the
+//! program, and must not go unreported.
+
+mod common;
+#[path = "common/recording.rs"]
+mod recording;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use pcstream_capture::capture::Target;
+use pcstream_capture::scratch::FsKind;
+use pcstream_capture::session::SessionOptions;
+use recording::{Recording, bpf, record, record_with, scratch, shell, try_record};
+use tempfile::TempDir;
+
+fn main() -> ExitCode {
+    let needs = [common::ext4 as common::Need, common::zram, bpf];
+    let tracing = [common::ext4 as common::Need, common::zram, bpf, tracefs];
+    common::run(vec![
+        common::test("capture_survives_thousands_of_forks", &needs, forks),
+        common::test("capture_survives_programs_killed_while_writing", &needs, kills),
+        common::test("capture_survives_programs_that_replace_themselves", &needs, replacements),
+        common::test("capture_reports_a_full_ring_buffer", &needs, full_ring),
+        common::test("capture_survives_its_file_system_being_detached", &needs, detached),
+        common::test("capture_works_beside_another", &needs, two_captures),
+        common::test("capture_works_beside_other_tracers", &tracing, other_tracers),
+    ])
+}
+
+fn tracefs() -> Option<String> {
+    let known = fs::read_to_string("/proc/filesystems").unwrap_or_default();
+    (!known.split_whitespace().any(|word| word == "tracefs")).then(|| "tracefs in the kernel".into())
+}
+
+/// Every data page has a context.
+fn assert_whole(recording: &Recording, least_pages: u64) {
+    let finished = recording.finished();
+    let counts = finished.counts;
+    eprintln!("    {} data pages, {} contexts", counts.data_pages, finished.contexts.len());
+    assert!(counts.data_pages >= least_pages, "{} pages", counts.data_pages);
+    assert_eq!(counts.covered_pages, counts.data_pages);
+}
+
+fn forks() {
+    let recording = record(
+        FsKind::Ext4,
+        "for i in $(seq 3000); do (echo $i > f$((i % 100))) & [ $((i % 50)) = 0 ] && wait; done; wait; sync",
+    );
+    assert_whole(&recording, 100);
+    // One program, one path, whichever of its processes wrote.
+    assert!(recording.finished().contexts.len() < 10, "{}", recording.finished().contexts.len());
+}
+
+fn kills() {
+    let script = "for i in $(seq 40); do dd if=/dev/zero of=f$i bs=4k count=100000 2>/dev/null & p=$!; sleep 0.02; \
+                  kill -KILL $p; wait $p; sync f$i; rm f$i; done 2>/dev/null; true";
+    assert_whole(&record(FsKind::Ext4, script), 1000);
+}
+
+fn replacements() {
+    let script = "i=0; while [ $i -lt 300 ]; do sh -c \"echo a > a$i; exec dd if=/dev/zero of=b$i bs=4k count=2 \
+                  2>/dev/null\"; i=$((i + 1)); done; sync";
+    let recording = record(FsKind::Ext4, script);
+    assert_whole(&recording, 900);
+    for (prefix, program) in [("/a", "/dash"), ("/b", "/dd")] {
+        for &id in recording.writers_of(|path| path.starts_with(prefix)).keys() {
+            let executable = &recording.finished().contexts[id as usize - 1].executable;
+            assert!(
+                executable.ends_with(program) || program == "/dash" && executable.ends_with("sh"),
+                "{executable}"
+            );
+        }
+    }
+}
+
+/// A ring buffer that holds next to nothing: the program does not notice, the losses are counted.
+fn full_ring() {
+    let session = SessionOptions { ring_bytes: 4096, ..SessionOptions::default() };
+    let script = "for i in $(seq 200); do dd if=/dev/zero of=f$i bs=4k count=20 conv=fsync 2>/dev/null || exit 1; done";
+    let recording = record_with(shell(script), Target::Scratch(scratch(FsKind::Ext4)), session);
+    let losses = &recording.finished().losses;
+    eprintln!("    {losses:?}");
+    assert!(losses["ring_buffer_names"] > 0, "stacks and names do not fit 4 KiB: {losses:?}");
+    assert!(recording.finished().lost() > 0);
+}
+
+/// A traced program may detach the file system that it is traced on.
+fn detached() {
+    let script = "echo x > f; sync; umount -l . && echo y > g; true";
+    let result = try_record(shell(script), Target::Scratch(scratch(FsKind::Ext4)), SessionOptions::default());
+    match result {
+        Ok(recording) => assert!(recording.finished().counts.data_pages >= 1),
+        Err(error) => eprintln!("    refused: {error}"),
+    }
+    let ours = format!("/run/pcstream/{}-", std::process::id());
+    let mounts = fs::read_to_string("/proc/self/mounts").expect("mounts can be read");
+    assert!(!mounts.contains(&ours), "{mounts}");
+}
+
+/// Two captures at once: each sees its own file system.
+fn two_captures() {
+    let script = |name: &str| {
+        format!(
+            "for i in $(seq 100); do dd if=/dev/zero of={name}$i bs=4k count=10 conv=fsync 2>/dev/null; done"
+        )
+    };
+    let both = std::thread::scope(|scope| {
+        let other = scope.spawn(|| record(FsKind::Ext4, &script("other")));
+        [record(FsKind::Ext4, &script("one")), other.join().expect("it works")]
+    });
+    for (recording, name) in both.iter().zip(["/one", "/other"]) {
+        assert_whole(recording, 1000);
+        assert!(recording.data_writes().all(|event| recording.path(event).starts_with(name)));
+    }
+}
+
+/// A tracing instance of its own, on a mount of its own; both gone when dropped.
+struct Instance {
+    mount: TempDir,
+    path: PathBuf,
+}
+
+impl Instance {
+    fn new() -> Instance {
+        let mount = TempDir::new().expect("a directory");
+        run("mount", &["-t".as_ref(), "tracefs".as_ref(), "none".as_ref(), mount.path()]);
+        let path = mount.path().join(format!("instances/pcstream-test-{}", std::process::id()));
+        let instance = Instance { mount, path };
+        fs::create_dir(&instance.path).expect("an instance can be made");
+        for group in ["writeback", "block", "syscalls"] {
+            fs::write(instance.path.join("events").join(group).join("enable"), "1")
+                .expect("events can be enabled");
+        }
+        instance
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        let _ = fs::write(self.path.join("events/enable"), "0");
+        if let Err(error) = fs::remove_dir(&self.path) {
+            eprintln!("{} is left: {error}", self.path.display());
+        }
+        run("umount", &[self.mount.path()]);
+    }
+}
+
+fn run(program: &str, arguments: &[&Path]) {
+    let status = Command::new(program).args(arguments).status().expect("it starts");
+    assert!(status.success(), "{program} {arguments:?}: {status}");
+}
+
+/// The same tracepoints, and those of all system calls, have another listener.
+fn other_tracers() {
+    let instance = Instance::new();
+    let script = "for i in $(seq 100); do dd if=/dev/zero of=f$i bs=4k count=20 conv=fsync 2>/dev/null; done";
+    assert_whole(&record(FsKind::Ext4, script), 2000);
+    let seen = fs::read_to_string(instance.path.join("per_cpu/cpu0/stats")).expect("it counts");
+    let count = |name: &str| -> u64 {
+        let line = seen.lines().find_map(|line| line.strip_prefix(name)).expect("it is there");
+        line.trim_start_matches(':').trim().parse().expect("a number")
+    };
+    assert!(count("entries") + count("overrun") > 0, "the other tracer saw it too: {seen}");
+}

@@ -1,0 +1,72 @@
+//! Rounds of a run, for the detector of the steady state: a round is as many host writes as the device has
+//! logical pages.
+//!
+//! A run of fewer than five rounds is too short to be called steady, whatever it does; the steady part then
+//! begins after a third of it (`checkpoints`).
+
+use pcstream_ssd::steady_state::{Steady, SteadyState};
+
+use crate::checkpoints::Progress;
+
+/// The counters at the end of each round.
+#[derive(Clone, Debug)]
+pub(crate) struct Rounds {
+    pages: u64,
+    ends: Vec<Progress>,
+}
+
+impl Rounds {
+    /// Rounds of `pages` host pages, at least 1.
+    pub fn new(pages: u64) -> Rounds {
+        assert!(pages > 0, "a device has pages");
+        Rounds { pages, ends: Vec::new() }
+    }
+
+    /// How many more host pages until [`Rounds::end`] must be called; at least 1.
+    #[inline(always)]
+    pub fn pages_to_next(&self, host_pages: u64) -> u64 {
+        self.pages * (self.ends.len() as u64 + 1) - host_pages
+    }
+
+    /// Ends a round with these counters.
+    pub fn end(&mut self, progress: Progress) {
+        assert_eq!(progress.host_pages, self.pages * (self.ends.len() as u64 + 1), "rounds are equal");
+        self.ends.push(progress);
+    }
+
+    /// The steady state and where it began; none while none was found.
+    pub fn steady(&self) -> Option<(Progress, Steady)> {
+        let mut state = SteadyState::new();
+        for end in &self.ends {
+            state.end_round(end.host_pages, end.flash_pages - end.host_pages);
+        }
+        let steady = state.detect()?;
+        let start = match steady.first_round {
+            0 => Progress::default(),
+            round => self.ends[round - 1],
+        };
+        Some((start, steady))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_steady_part_begins_where_its_first_round_does() {
+        let mut rounds = Rounds::new(100);
+        let mut progress = Progress::default();
+        for flash in [100, 150, 250, 300, 300, 300, 300, 300, 300] {
+            assert_eq!(rounds.pages_to_next(progress.host_pages), 100);
+            assert_eq!(rounds.pages_to_next(progress.host_pages + 99), 1);
+            assert_eq!(rounds.steady().is_some(), progress.host_pages >= 800, "{progress:?}");
+            progress.host_pages += 100;
+            progress.flash_pages += flash;
+            rounds.end(progress);
+        }
+        let (start, steady) = rounds.steady().expect("five equal rounds are steady");
+        assert_eq!((start.host_pages, steady.first_round), (300, 3));
+        assert_eq!(start.flash_pages, 500);
+    }
+}

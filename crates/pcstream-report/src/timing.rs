@@ -1,0 +1,108 @@
+//! What a clock showed, as text: one row per scheme and GC destination.
+
+use pcstream_replay::LaneResult;
+use pcstream_ssd::latency::LatencyHistogram;
+use pcstream_ssd::timing::{Arrivals, TimingResults};
+
+use crate::human::{count, page_bytes, percent};
+use crate::table::{Side, columns};
+
+/// Quantiles in the table.
+const QUANTILES: [(f64, &str); 4] = [(0.5, "p50"), (0.99, "p99"), (0.999, "p99.9"), (0.9999, "p99.99")];
+
+/// The table and the clock below it; empty without a clock.
+pub(crate) fn lines(lanes: &[LaneResult]) -> Vec<String> {
+    let timed: Vec<(&LaneResult, &TimingResults)> =
+        lanes.iter().filter_map(|lane| Some((lane, lane.timing.as_ref()?))).collect();
+    let Some((_, first)) = timed.first() else { return Vec::new() };
+    let mut lines = table(&timed, "write", |t| &t.write);
+    if timed.iter().any(|(_, t)| t.read.count() > 0) {
+        lines.push(String::new());
+        lines.extend(table(&timed, "read", |t| &t.read));
+    }
+    lines.push(String::new());
+    lines.push(clock(first));
+    let units = timed[0].0.geometry.superblock_pages() / first.settings.pages_per_program;
+    if units < first.dies {
+        lines.push(format!(
+            "         a superblock lies on {units} of the {} dies: times are not those of the whole device, only WAF is",
+            first.dies
+        ));
+    }
+    lines
+}
+
+fn table(
+    timed: &[(&LaneResult, &TimingResults)],
+    what: &str,
+    of: impl Fn(&TimingResults) -> &LatencyHistogram,
+) -> Vec<String> {
+    let mut head = vec!["scheme".to_owned(), "gc".to_owned()];
+    head.extend(["IOPS", "written/s", "GC time"].map(str::to_owned));
+    head.extend(QUANTILES.map(|(_, name)| format!("{what} {name}")));
+    head.push("max".to_owned());
+    let mut sides = vec![Side::Left, Side::Left];
+    sides.resize(head.len(), Side::Right);
+    let mut rows = vec![head];
+    for (lane, timing) in timed {
+        let seconds = timing.elapsed_ns as f64 / 1e9;
+        let rate = if seconds > 0.0 { lane.host_pages() as f64 / seconds } else { 0.0 };
+        let histogram = of(timing);
+        let mut row = vec![lane.scheme.to_owned(), lane.settings.gc_destination.to_string()];
+        row.extend([count(timing.iops() as u64), page_bytes(rate as u64), percent(timing.gc_share())]);
+        row.extend(QUANTILES.map(|(quantile, _)| duration(histogram.quantile_ns(quantile))));
+        row.push(duration(histogram.max_ns()));
+        rows.push(row);
+    }
+    columns(&rows, &sides)
+}
+
+fn clock(timing: &TimingResults) -> String {
+    let settings = &timing.settings;
+    let arrivals = match timing.arrivals {
+        Arrivals::ClosedLoop { queue_depth } => format!("closed loop, {queue_depth} requests outstanding"),
+        Arrivals::OpenLoop => "open loop, at the times of the trace".to_owned(),
+    };
+    format!(
+        "clock    {} channels x {} dies, programs of {} in {}, reads {}, erases {}; write buffer {}; {arrivals}",
+        settings.channels,
+        settings.dies_per_channel,
+        page_bytes(u64::from(settings.pages_per_program)),
+        duration(settings.program_ns),
+        duration(settings.read_ns),
+        duration(settings.erase_ns),
+        page_bytes(u64::from(settings.buffer_pages)),
+    )
+}
+
+/// A duration with three digits: `950 ns`, `1.25 ms`.
+pub(crate) fn duration(ns: u64) -> String {
+    let (value, unit) = match ns {
+        0..1_000 => return format!("{ns} ns"),
+        1_000..1_000_000 => (ns as f64 / 1e3, "us"),
+        1_000_000..1_000_000_000 => (ns as f64 / 1e6, "ms"),
+        _ => (ns as f64 / 1e9, "s"),
+    };
+    match value {
+        v if v < 9.995 => format!("{v:.2} {unit}"),
+        v if v < 99.95 => format!("{v:.1} {unit}"),
+        v => format!("{v:.0} {unit}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::duration;
+
+    #[test]
+    fn durations() {
+        let cases = [
+            (0, "0 ns"),
+            (999, "999 ns"),
+            (1_000, "1.00 us"),
+            (12_340_000, "12.3 ms"),
+            (2_500_000_000, "2.50 s"),
+        ];
+        cases.iter().for_each(|&(ns, text)| assert_eq!(duration(ns), text));
+    }
+}

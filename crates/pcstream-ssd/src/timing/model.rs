@@ -1,0 +1,499 @@
+//! Resources and queues: dies, channels, the write buffer, the backlog of GC. Times are in nanoseconds.
+//!
+//! Every function issues work in the order in which it is called; what a piece of work waits for is known
+//! when it is issued, so one pass gives all times and nothing is simulated event by event.
+
+use std::collections::VecDeque;
+
+use super::backlog::{Backlog, Copies, Work};
+use super::channel::Channel;
+use super::units::{Place, Unit, UnitRead, Units};
+use super::{MAX_OPERATION_NS, TimingError, TimingSettings};
+use crate::geometry::Geometry;
+use crate::ids::{StreamId, SuperblockId};
+use crate::observer::Observer;
+
+/// A complete unit of copies, or an erase, that waits in the pipeline.
+#[derive(Clone, Copy, Debug)]
+enum Piped {
+    Program { unit: Unit, ready: u64 },
+    Erase { superblock: u32, ready: u64 },
+}
+
+/// Pages of a unit that wait for the others.
+#[derive(Clone, Copy, Debug, Default)]
+struct Begun {
+    pages: u32,
+    host_pages: u32,
+    ready: u64,
+}
+
+/// The clock of a device.
+pub(super) struct Model {
+    units: Units,
+    read_ns: u64,
+    program_ns: u64,
+    erase_ns: u64,
+    /// Of one page, and of all pages of a unit.
+    transfer_ns: u64,
+    unit_transfer_ns: u64,
+    command_ns: u64,
+    latest_arrival: u64,
+    /// Time within the request being served: when its next page can enter the buffer.
+    clock: u64,
+    die_free: Vec<u64>,
+    channels: Vec<Channel>,
+    /// When each unit was or will be programmed.
+    programmed_at: Vec<u64>,
+    /// Begun units by index: about one per open superblock, the newest last.
+    begun: Vec<(usize, Begun)>,
+    free_slots: u32,
+    last_slot_at: u64,
+    /// Programs that will free slots: when, and how many; in order of time.
+    releases: VecDeque<(u64, u32)>,
+    backlog: Backlog,
+    /// Erases decided and not issued, by superblock: more than one where a policy chooses full superblocks.
+    erases_pending: Vec<u32>,
+    /// Pages gained by the victims in the backlog that the host has not used yet.
+    gained_pages: u32,
+    /// Since the last erase was decided: copies of the current victim.
+    copies_of_victim: u32,
+    superblock_pages: u32,
+    pipeline: VecDeque<Piped>,
+    /// Latest end of a copy's read since the last erase was issued.
+    copies_read_at: u64,
+    host_busy_ns: u64,
+    gc_busy_ns: u64,
+}
+
+impl Model {
+    /// An idle device of this geometry.
+    pub(super) fn new(geometry: &Geometry, settings: &TimingSettings) -> Result<Model, TimingError> {
+        check(geometry, settings)?;
+        let TimingSettings { channels, dies_per_channel, pages_per_program, buffer_pages, .. } = *settings;
+        let superblock_pages = geometry.superblock_pages();
+        let units = Units::new(pages_per_program, channels * dies_per_channel, channels, superblock_pages);
+        let dies = units.dies() as usize;
+        let all_units = geometry.superblocks() as usize * units.per_superblock() as usize;
+        Ok(Model {
+            units,
+            read_ns: settings.read_ns,
+            program_ns: settings.program_ns,
+            erase_ns: settings.erase_ns,
+            transfer_ns: settings.transfer_ns,
+            unit_transfer_ns: settings.transfer_ns * u64::from(pages_per_program),
+            command_ns: settings.command_ns,
+            latest_arrival: 0,
+            clock: 0,
+            die_free: vec![0; dies],
+            channels: vec![Channel::default(); channels as usize],
+            programmed_at: vec![0; all_units],
+            begun: Vec::new(),
+            free_slots: buffer_pages,
+            last_slot_at: 0,
+            releases: VecDeque::new(),
+            backlog: Backlog::default(),
+            erases_pending: vec![0; geometry.superblocks() as usize],
+            gained_pages: 0,
+            copies_of_victim: 0,
+            superblock_pages,
+            pipeline: VecDeque::new(),
+            copies_read_at: 0,
+            host_busy_ns: 0,
+            gc_busy_ns: 0,
+        })
+    }
+
+    /// What is known of an open superblock of which `pages` pages were written before there was a clock: those of
+    /// the unit that is not complete wait for the others, and hold no slot of the buffer.
+    pub(super) fn begin_unit(&mut self, superblock: SuperblockId, pages: u32) {
+        let (unit, pages) = self.units.of(superblock.0, pages);
+        if pages > 0 {
+            self.begun.push((unit.index, Begun { pages, host_pages: 0, ready: 0 }));
+        }
+    }
+
+    pub(super) fn dies(&self) -> u32 {
+        self.units.dies()
+    }
+
+    pub(super) fn command_ns(&self) -> u64 {
+        self.command_ns
+    }
+
+    pub(super) fn host_busy_ns(&self) -> u64 {
+        self.host_busy_ns
+    }
+
+    pub(super) fn gc_busy_ns(&self) -> u64 {
+        self.gc_busy_ns
+    }
+
+    pub(super) fn latest_arrival(&self) -> u64 {
+        self.latest_arrival
+    }
+
+    /// Nothing will arrive before `arrival` any more.
+    pub(super) fn set_latest_arrival(&mut self, arrival: u64) {
+        self.latest_arrival = arrival;
+    }
+
+    /// Begins a write that arrived then.
+    pub(super) fn begin(&mut self, arrival: u64) {
+        self.clock = arrival + self.command_ns;
+    }
+
+    /// When all pages given since `begin` are in the buffer.
+    pub(super) fn clock(&self) -> u64 {
+        self.clock
+    }
+
+    /// Takes a die's channel from `ready` on. A die's transfers never begin before it is free, so nothing that lies
+    /// before all dies of the channel are matters any more.
+    #[inline(always)]
+    fn reserve_channel(&mut self, channel: u16, ready: u64, transfer_ns: u64) -> u64 {
+        let index = usize::from(channel);
+        let dies = self.die_free.iter().skip(index).step_by(self.channels.len());
+        let earliest = || dies.min().copied().unwrap_or(0).max(self.latest_arrival);
+        self.channels[index].reserve(ready, transfer_ns, earliest)
+    }
+
+    /// Issues the program of a complete unit. Returns its end and how long it occupied the die.
+    #[inline(always)]
+    fn program(&mut self, unit: Unit, ready: u64) -> (u64, u64) {
+        let die = usize::from(unit.place.die);
+        let idle = ready.max(self.die_free[die]);
+        let start = self.reserve_channel(unit.place.channel, idle, self.unit_transfer_ns);
+        let end = start + self.unit_transfer_ns + self.program_ns;
+        self.die_free[die] = end;
+        self.programmed_at[unit.index] = end;
+        (end, end - start)
+    }
+
+    /// Issues the read of pages of one unit. Returns its end and how long it occupied the die.
+    #[inline(always)]
+    fn read_pages(&mut self, place: Place, pages: u32, ready: u64) -> (u64, u64) {
+        let die = usize::from(place.die);
+        let start = ready.max(self.die_free[die]);
+        let transfer = self.transfer_ns * u64::from(pages);
+        let end = self.reserve_channel(place.channel, start + self.read_ns, transfer) + transfer;
+        self.die_free[die] = end;
+        (end, end - start)
+    }
+
+    /// Reads `pages` pages from `offset` on, all of one unit, for the host; returns when they are there.
+    pub(super) fn host_read(&mut self, superblock: SuperblockId, offset: u32, pages: u32, ready: u64) -> u64 {
+        let (unit, _) = self.units.of(superblock.0, offset);
+        if self.programmed_at[unit.index] > ready || self.is_begun(unit) {
+            return ready;
+        }
+        let (end, busy) = self.read_pages(unit.place, pages, ready);
+        self.host_busy_ns += busy;
+        end
+    }
+
+    /// Whether a page and the one before it in its superblock lie in one unit.
+    pub(super) fn continues_unit(&self, offset: u32) -> bool {
+        offset > 0 && self.units.of(0, offset).1 > 0
+    }
+
+    /// Waits for a slot of the write buffer.
+    ///
+    /// Slots are given in the order of the requests: none is given earlier than the one before it.
+    #[inline(always)]
+    fn take_slot(&mut self) {
+        self.clock = self.clock.max(self.last_slot_at);
+        while self.free_slots == 0 && self.releases.is_empty() {
+            // All slots are held by units that copies in the backlog complete (`GcDestination::Own`).
+            assert!(
+                !self.backlog.is_empty(),
+                "units that the host began cannot fill the buffer: checked in `new`"
+            );
+            self.issue(1);
+        }
+        while let Some(&(at, pages)) = self.releases.front() {
+            if at > self.clock && self.free_slots > 0 {
+                break;
+            }
+            self.releases.pop_front();
+            self.free_slots += pages;
+            self.clock = self.clock.max(at);
+        }
+        self.free_slots -= 1;
+        self.last_slot_at = self.clock;
+    }
+
+    /// Adds pages to their unit, not all of it. Returns what the unit is when that completes it: when it is
+    /// ready, and how many slots of the buffer it holds.
+    #[inline(always)]
+    fn add_pages(&mut self, unit: Unit, added: Begun) -> Option<Begun> {
+        let Some(at) = self.begun.iter().rposition(|&(index, _)| index == unit.index) else {
+            self.begun.push((unit.index, added));
+            return None;
+        };
+        let begun = &mut self.begun[at].1;
+        begun.pages += added.pages;
+        begun.host_pages += added.host_pages;
+        begun.ready = begun.ready.max(added.ready);
+        if begun.pages < self.units.pages_per_program() {
+            return None;
+        }
+        Some(self.begun.swap_remove(at).1)
+    }
+
+    #[inline(always)]
+    fn program_host_page(&mut self, superblock: u32, offset: u32) {
+        self.take_slot();
+        let (unit, _) = self.units.of(superblock, offset);
+        let page = Begun { pages: 1, host_pages: 1, ready: self.clock };
+        let complete =
+            if self.units.pages_per_program() == 1 { Some(page) } else { self.add_pages(unit, page) };
+        if let Some(complete) = complete {
+            let (end, busy) = self.program(unit, complete.ready);
+            self.host_busy_ns += busy;
+            self.release_at(end, complete.host_pages);
+        }
+    }
+
+    /// Programs end almost in the order in which they are issued, so the place is near the end.
+    #[inline(always)]
+    fn release_at(&mut self, end: u64, slots: u32) {
+        let later = self.releases.iter().rev().take_while(|&&(at, _)| at > end).count();
+        self.releases.insert(self.releases.len() - later, (end, slots));
+    }
+
+    /// Issues the share of the backlog that belongs to one page of the host.
+    #[inline(always)]
+    fn issue_share(&mut self) {
+        if self.backlog.is_empty() {
+            return;
+        }
+        let share = self.backlog.len().div_ceil(self.gained_pages.max(1));
+        self.gained_pages = self.gained_pages.saturating_sub(1);
+        self.issue(share);
+        if self.backlog.is_empty() {
+            self.gained_pages = 0;
+        }
+    }
+
+    /// Issues what of the backlog can begin before the next request arrives.
+    pub(super) fn use_idle_time(&mut self, arrival: u64) {
+        self.clock = self.clock.max(self.latest_arrival);
+        while let Some(work) = self.backlog.front() {
+            let begin = match work {
+                Work::Copies(_) => {
+                    let read = self.backlog.next_read().expect("a copy has a read");
+                    self.die_free[usize::from(self.units.place(read.within).die)]
+                }
+                Work::Erase { .. } => self.copies_read_at,
+            };
+            if begin.max(self.clock) >= arrival {
+                return;
+            }
+            self.issue(1);
+        }
+        self.gained_pages = 0;
+        while let Some(Piped::Program { ready, .. } | Piped::Erase { ready, .. }) = self.pipeline.front() {
+            if (*ready).max(self.clock) >= arrival {
+                return;
+            }
+            self.issue_piped();
+        }
+    }
+
+    /// Issues the next `pieces` of the backlog, or all of it if there are fewer. The read of a unit is not cut.
+    #[inline(always)]
+    fn issue(&mut self, mut pieces: u32) {
+        while pieces > 0 {
+            match self.backlog.front() {
+                None => return,
+                Some(Work::Copies(mut copies)) => {
+                    while pieces > 0 && copies.left > 0 {
+                        let read = self.backlog.pop_read();
+                        self.issue_copies(read, &mut copies);
+                        pieces = pieces.saturating_sub(read.pages);
+                    }
+                    self.backlog.put_copies(copies);
+                }
+                Some(Work::Erase { superblock }) => {
+                    self.backlog.pop_erase();
+                    debug_assert!(
+                        self.begun.iter().all(|&(index, _)| !self.units.is_of(index, superblock)),
+                        "every unit of a victim is complete"
+                    );
+                    self.pipe(Piped::Erase { superblock, ready: self.copies_read_at });
+                    self.copies_read_at = 0;
+                    pieces -= 1;
+                }
+            }
+        }
+    }
+
+    /// Reads pages of one unit, and adds them to the units that `copies` goes to.
+    #[inline(always)]
+    fn issue_copies(&mut self, read: UnitRead, copies: &mut Copies) {
+        let (ready, busy) = self.read_pages(self.units.place(read.within), read.pages, self.clock);
+        self.gc_busy_ns += busy;
+        self.copies_read_at = self.copies_read_at.max(ready);
+        let pages_per_program = self.units.pages_per_program();
+        let mut left = read.pages;
+        while left > 0 {
+            if copies.page == 0 {
+                copies.whole_unit = copies.left >= pages_per_program;
+                copies.ready = 0;
+            }
+            let pages = left.min(pages_per_program - copies.page);
+            left -= pages;
+            copies.left -= pages;
+            copies.page += pages;
+            copies.ready = copies.ready.max(ready);
+            self.add_copies(copies, pages);
+            if copies.page == pages_per_program {
+                copies.within += 1;
+                copies.page = 0;
+            }
+        }
+    }
+
+    /// Adds `pages` copies, just read, to the unit that `copies` has come to.
+    #[inline(always)]
+    fn add_copies(&mut self, copies: &Copies, pages: u32) {
+        let unit = self.units.unit(copies.to, copies.within);
+        if copies.whole_unit {
+            if copies.page == self.units.pages_per_program() {
+                self.pipe(Piped::Program { unit, ready: copies.ready });
+            }
+            return;
+        }
+        // Others write a part of this unit: the host, or the copies before or after these.
+        let added = Begun { pages, host_pages: 0, ready: copies.ready };
+        if let Some(complete) = self.add_pages(unit, added) {
+            self.pipe(Piped::Program { unit, ready: complete.ready });
+            // A unit that the host began and GC completed leaves the buffer at once.
+            self.free_slots += complete.host_pages;
+        }
+    }
+
+    /// Whether a unit was begun and is not complete: its pages are in a buffer.
+    fn is_begun(&self, unit: Unit) -> bool {
+        let copied = match self.backlog.front() {
+            Some(Work::Copies(copies)) => {
+                copies.whole_unit && copies.page > 0 && self.units.unit(copies.to, copies.within) == unit
+            }
+            _ => false,
+        };
+        copied || self.begun.iter().any(|&(index, _)| index == unit.index)
+    }
+
+    /// Appends to the pipeline, and issues what leaves it at the other end.
+    #[inline(always)]
+    fn pipe(&mut self, piped: Piped) {
+        self.pipeline.push_back(piped);
+        while self.pipeline.len() > self.units.dies() as usize {
+            self.issue_piped();
+        }
+    }
+
+    #[inline(always)]
+    fn issue_piped(&mut self) {
+        match self.pipeline.pop_front() {
+            Some(Piped::Program { unit, ready }) => {
+                let (_, busy) = self.program(unit, ready.max(self.clock));
+                self.gc_busy_ns += busy;
+            }
+            Some(Piped::Erase { superblock, ready }) => self.issue_erase(superblock, ready),
+            None => {}
+        }
+    }
+
+    fn issue_erase(&mut self, superblock: u32, ready: u64) {
+        self.erases_pending[superblock as usize] -= 1;
+        let dies = self.units.dies().min(self.units.per_superblock());
+        for free in &mut self.die_free[..dies as usize] {
+            *free = ready.max(self.clock).max(*free) + self.erase_ns;
+        }
+        self.gc_busy_ns += u64::from(dies) * self.erase_ns;
+    }
+
+    /// Makes sure that the erase of a superblock that is about to be programmed was issued.
+    #[inline(always)]
+    fn issue_until_erased(&mut self, superblock: u32) {
+        while self.erases_pending[superblock as usize] > 0 {
+            if self.backlog.is_empty() {
+                self.issue_piped();
+            } else {
+                self.issue(1);
+            }
+        }
+    }
+}
+
+impl Observer for Model {
+    #[inline(always)]
+    fn host_program(&mut self, superblock: SuperblockId, offset: u32, pages: u32, _stream: StreamId) {
+        self.issue_until_erased(superblock.0);
+        for offset in offset..offset + pages {
+            self.program_host_page(superblock.0, offset);
+            self.issue_share();
+        }
+    }
+
+    #[inline(always)]
+    fn gc_copies(&mut self, _victim: SuperblockId, sources: &[u32], to: SuperblockId, to_offset: u32) {
+        self.copies_of_victim += sources.len() as u32;
+        let (within, page) = self.units.within(to_offset);
+        let reads = self.units.reads(sources);
+        self.backlog.push_copies(reads, sources.len() as u32, (to.0, within, page));
+    }
+
+    fn erase(&mut self, superblock: SuperblockId, valid_pages: u32) {
+        assert_eq!(valid_pages, self.copies_of_victim, "every valid page of a victim was copied");
+        self.copies_of_victim = 0;
+        self.gained_pages += self.superblock_pages - valid_pages;
+        self.erases_pending[superblock.0 as usize] += 1;
+        self.backlog.push_erase(superblock.0);
+    }
+}
+
+/// Refuses settings that make no device.
+fn check(geometry: &Geometry, settings: &TimingSettings) -> Result<(), TimingError> {
+    let TimingSettings { channels, dies_per_channel, pages_per_program, buffer_pages, .. } = *settings;
+    for (what, count) in [
+        ("channels", channels),
+        ("dies_per_channel", dies_per_channel),
+        ("pages_per_program", pages_per_program),
+    ] {
+        if count == 0 {
+            return Err(TimingError::Zero { what });
+        }
+    }
+    let times = [
+        ("read_ns", settings.read_ns),
+        ("program_ns", settings.program_ns),
+        ("erase_ns", settings.erase_ns),
+        ("transfer_ns", settings.transfer_ns),
+        ("command_ns", settings.command_ns),
+    ];
+    if let Some((what, found)) = times.into_iter().find(|&(_, ns)| ns > MAX_OPERATION_NS) {
+        return Err(TimingError::TooLong { what, found });
+    }
+    let dies = u64::from(channels) * u64::from(dies_per_channel);
+    if dies > 65_536 || dies.saturating_mul(u64::from(pages_per_program)) > 1 << 24 {
+        return Err(TimingError::TooManyDies { channels, dies_per_channel, pages_per_program });
+    }
+    let superblock_pages = geometry.superblock_pages();
+    if !superblock_pages.is_multiple_of(pages_per_program) {
+        return Err(TimingError::PartialUnit { superblock_pages, pages_per_program });
+    }
+    let frontiers = u32::from(geometry.streams());
+    let needed = frontiers * (pages_per_program - 1) + 1;
+    if buffer_pages < needed {
+        return Err(TimingError::BufferTooSmall {
+            found: buffer_pages,
+            needed,
+            frontiers,
+            pages_per_program,
+        });
+    }
+    Ok(())
+}

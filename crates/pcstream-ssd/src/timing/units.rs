@@ -1,0 +1,186 @@
+//! Where the pages of a superblock lie: which unit, which die, which channel. Divisions by numbers that are known
+//! when the device is made are multiplications here: they are most of what a page costs.
+
+/// Divides 32-bit numbers by one that does not change.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Divisor {
+    divisor: u32,
+    /// 2^64 / divisor, rounded up: exact for 32-bit numbers, since 64 >= 32 + 32 (Granlund and Montgomery,
+    /// PLDI 1994). Unused for 1, which it has no room for.
+    reciprocal: u64,
+}
+
+impl Divisor {
+    /// `divisor` is at least 1.
+    pub(super) fn new(divisor: u32) -> Divisor {
+        Divisor { divisor, reciprocal: (u64::MAX / u64::from(divisor)).wrapping_add(1) }
+    }
+
+    #[inline(always)]
+    pub(super) fn get(self) -> u32 {
+        self.divisor
+    }
+
+    /// Quotient and remainder.
+    #[inline(always)]
+    pub(super) fn divide(self, number: u32) -> (u32, u32) {
+        if self.divisor == 1 {
+            return (number, 0);
+        }
+        let quotient = ((u128::from(self.reciprocal) * u128::from(number)) >> 64) as u32;
+        (quotient, number - quotient * self.divisor)
+    }
+}
+
+/// Where a unit lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) die: u16,
+    pub(super) channel: u16,
+}
+
+/// Index over all units of the device, and its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Unit {
+    pub(super) index: usize,
+    pub(super) place: Place,
+}
+
+/// Pages of one unit of a victim: they are read together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct UnitRead {
+    /// Index of the unit in its superblock.
+    pub(super) within: u32,
+    pub(super) pages: u32,
+}
+
+/// The layout of a superblock over dies.
+#[derive(Clone, Debug)]
+pub(super) struct Units {
+    pages_per_program: Divisor,
+    dies: u32,
+    /// Of each unit of a superblock: the same for all superblocks.
+    places: Vec<Place>,
+}
+
+impl Units {
+    /// All at least 1, at most 65,536 dies; `superblock_pages` is a multiple of `pages_per_program`.
+    pub(super) fn new(pages_per_program: u32, dies: u32, channels: u32, superblock_pages: u32) -> Units {
+        let place = |within| {
+            let die = within % dies;
+            Place { die: die as u16, channel: (die % channels) as u16 }
+        };
+        Units {
+            pages_per_program: Divisor::new(pages_per_program),
+            dies,
+            places: (0..superblock_pages / pages_per_program).map(place).collect(),
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn pages_per_program(&self) -> u32 {
+        self.pages_per_program.get()
+    }
+
+    pub(super) fn dies(&self) -> u32 {
+        self.dies
+    }
+
+    /// Units of a superblock.
+    pub(super) fn per_superblock(&self) -> u32 {
+        self.places.len() as u32
+    }
+
+    /// The unit of a page, and the page's number in it.
+    #[inline(always)]
+    pub(super) fn of(&self, superblock: u32, offset: u32) -> (Unit, u32) {
+        let (within, page) = self.pages_per_program.divide(offset);
+        (self.unit(superblock, within), page)
+    }
+
+    /// The unit with index `within` in its superblock.
+    #[inline(always)]
+    pub(super) fn unit(&self, superblock: u32, within: u32) -> Unit {
+        let index = superblock as usize * self.places.len() + within as usize;
+        Unit { index, place: self.place(within) }
+    }
+
+    /// Whether the unit with this index over all units lies in a superblock.
+    pub(super) fn is_of(&self, index: usize, superblock: u32) -> bool {
+        index / self.places.len() == superblock as usize
+    }
+
+    /// Index of a page's unit in its superblock, and the page's number in it.
+    #[inline(always)]
+    pub(super) fn within(&self, offset: u32) -> (u32, u32) {
+        self.pages_per_program.divide(offset)
+    }
+
+    /// Where the unit with index `within` in its superblock lies.
+    #[inline(always)]
+    pub(super) fn place(&self, within: u32) -> Place {
+        self.places[within as usize]
+    }
+
+    /// Pages at ascending offsets, by unit.
+    #[inline(always)]
+    pub(super) fn reads<'a>(&self, mut offsets: &'a [u32]) -> impl Iterator<Item = UnitRead> + use<'a> {
+        let pages_per_program = self.pages_per_program;
+        std::iter::from_fn(move || {
+            let &first = offsets.first()?;
+            let (within, page) = pages_per_program.divide(first);
+            let end = first + (pages_per_program.get() - page);
+            let pages = 1 + offsets[1..].iter().take_while(|&&offset| offset < end).count();
+            offsets = &offsets[pages..];
+            Some(UnitRead { within, pages: pages as u32 })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn division_is_exact(number: u32, divisor in 1..=u32::MAX) {
+            prop_assert_eq!(Divisor::new(divisor).divide(number), (number / divisor, number % divisor));
+        }
+
+        #[test]
+        fn division_by_small_numbers_is_exact(number: u32, divisor in 1..1000u32) {
+            prop_assert_eq!(Divisor::new(divisor).divide(number), (number / divisor, number % divisor));
+        }
+    }
+
+    #[test]
+    fn division_is_exact_at_the_edges() {
+        for divisor in [1, 2, 3, 7, 1 << 16, (1 << 16) + 1, 1 << 31, u32::MAX - 1, u32::MAX] {
+            for number in [0, 1, divisor - 1, divisor, divisor.saturating_add(1), u32::MAX - 1, u32::MAX] {
+                assert_eq!(Divisor::new(divisor).divide(number), (number / divisor, number % divisor));
+            }
+        }
+    }
+
+    #[test]
+    fn consecutive_units_lie_on_consecutive_dies() {
+        let units = Units::new(4, 6, 3, 48);
+        let at = |die, channel| Place { die, channel };
+        assert_eq!(units.of(0, 0), (Unit { index: 0, place: at(0, 0) }, 0));
+        assert_eq!(units.of(0, 7), (Unit { index: 1, place: at(1, 1) }, 3));
+        assert_eq!(units.of(2, 25), (Unit { index: 30, place: at(0, 0) }, 1));
+        assert_eq!(units.place(4), at(4, 1));
+        assert_eq!((units.per_superblock(), units.within(47)), (12, (11, 3)));
+    }
+
+    #[test]
+    fn pages_of_a_unit_are_read_together() {
+        let units = Units::new(4, 6, 3, 48);
+        let reads: Vec<_> =
+            units.reads(&[1, 3, 4, 5, 6, 7, 20, 47]).map(|read| (read.within, read.pages)).collect();
+        assert_eq!(reads, [(0, 2), (1, 4), (5, 1), (11, 1)]);
+        assert_eq!(units.reads(&[]).count(), 0);
+    }
+}

@@ -1,0 +1,168 @@
+//! The text that blkparse makes of a recording by blktrace, as in SNIA's YCSB-RocksDB traces.
+//!
+//! Columns, by spaces: `major,minor cpu sequence seconds.ns pid action rwbs sector + count [process]`.
+//! `sector` and `count` are sectors of 512 bytes. `rwbs` has R, W or D (discard), an F in front for a
+//! flush, and further letters that do not matter here. A write's context is its process name. Only lines with
+//! one action count: D (issued to the driver) or Q (queued).
+//!
+//! Source: blkparse(1), default output.
+//!
+//! Traps: a request appears in several lines (Q, G, I, D, C, ...), so counting all would multiply
+//! it. Devices without a queue of their own (device mapper, MD, zram) have Q and no D. The process
+//! of a D line is often a kernel thread that issues for others, that of a Q line the one that asked
+//! (for buffered writes, again a kernel thread). A flush that carries data counts as the write alone.
+//! Zeroing shows as W. SCSI commands that are not reads or writes have bytes instead of a sector.
+//! The summary at the end is text.
+
+use super::columns::{BadLine, SECTOR_BYTES, scaled, seconds, word};
+use super::{Format, FormatOption, Parser, Record};
+use crate::event::Op;
+
+/// Registry entry.
+pub(super) const FORMAT: Format = Format {
+    name: "blkparse",
+    about: "default output of blkparse; the process is the context",
+    volume: Some("major,minor"),
+    options: &[FormatOption {
+        name: "action",
+        help: "Which lines are requests: D, issued to the driver, or Q, queued",
+        choices: &["D", "Q"],
+    }],
+    make: |choices| Box::new(Blkparse { action: choices[0] }),
+};
+
+struct Blkparse {
+    action: &'static str,
+}
+
+impl Parser for Blkparse {
+    fn parse<'a>(&'a mut self, line: &'a str) -> Result<Option<Record<'a>>, BadLine> {
+        if !line.starts_with(|c: char| c.is_ascii_digit()) {
+            return Ok(None);
+        }
+        let mut rest = line;
+        let [device, _cpu, _sequence, time, _pid, action, rwbs] = std::array::from_fn(|_| word(&mut rest));
+        if !is_device(device) {
+            return Err(BadLine::column("device", device, "MAJOR,MINOR such as 8,0, as blkparse prints it"));
+        }
+        if rwbs.is_empty() {
+            let expected = "MAJOR,MINOR CPU SEQUENCE TIME PID ACTION RWBS SECTOR + COUNT [PROCESS]";
+            return Err(BadLine::column("line", line, expected));
+        }
+        if action != self.action {
+            return Ok(None);
+        }
+        let (request, tag) = split_process(rest);
+        let Some((op, extent)) = requested(rwbs, request)? else { return Ok(None) };
+        let (sector, count) = extent.unwrap_or(("0", "0"));
+        Ok(Some(Record {
+            time_ns: seconds("time", time)?,
+            op,
+            offset: scaled("sector", sector, SECTOR_BYTES)?,
+            bytes: scaled("count", count, SECTOR_BYTES)?,
+            volume: device,
+            tag,
+        }))
+    }
+}
+
+fn is_device(text: &str) -> bool {
+    let number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    text.split_once(',').is_some_and(|(major, minor)| number(major) && number(minor))
+}
+
+/// What precedes `[process]`, and the process.
+fn split_process(text: &str) -> (&str, Option<&str>) {
+    match (text.find('['), text.rfind(']')) {
+        (Some(open), Some(close)) if open < close => (&text[..open], Some(&text[open + 1..close])),
+        _ => (text, None),
+    }
+}
+
+/// The operation and, as text, its sector and count; no extent for a flush, nothing for what is
+/// neither.
+type Requested<'a> = Option<(Op, Option<(&'a str, &'a str)>)>;
+
+fn requested<'a>(rwbs: &str, request: &'a str) -> Result<Requested<'a>, BadLine> {
+    let (flush, letters) = rwbs.strip_prefix('F').map_or((false, rwbs), |letters| (true, letters));
+    let op = match letters.bytes().next() {
+        Some(b'R') => Some(Op::Read),
+        Some(b'W') => Some(Op::Write),
+        Some(b'D') => Some(Op::Discard),
+        Some(b'N' | b'F') | None => None,
+        Some(_) => return Err(BadLine::column("rwbs", rwbs, "R, W, D or N, with an F in front for a flush")),
+    };
+    let mut rest = request;
+    let [sector, plus, count] = std::array::from_fn(|_| word(&mut rest));
+    let extent = match (op, plus) {
+        (Some(op), "+") if count != "0" || !flush => Some((op, Some((sector, count)))),
+        // No extent, or the bytes of a SCSI command.
+        (_, "") | (None, _) | (_, "+") => None,
+        (_, plus) if plus.starts_with('(') => None,
+        _ => return Err(BadLine::column("request", request, "SECTOR + COUNT")),
+    };
+    Ok(extent.or(flush.then_some((Op::Flush, None))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{import, importer, refuses};
+    use super::super::{Importer, Settings};
+    use super::*;
+
+    const TEXT: &str = "\
+  8,0    3        1     0.000000000   697  Q   W 223490 + 8 [kjournald]
+  8,0    3        2     0.000001829   697  G   W 223490 + 8 [kjournald]
+  8,0    3        3     0.000003000   697  P   N [kjournald]
+  8,0    3        4     0.000004000     0  m   N cfq697 insert_request
+  8,0    3        5     0.000005000    35  D   W 223490 + 8 [kworker/0:1H]
+  8,0    3        6     0.000006000    35  D FWFS 16 + 8 [Web Content [1]]
+  8,0    3        7     0.000007000    35  D  FN [kworker/0:1H]
+  8,0    3        8     0.000008000    35  D   D 80 + 16 [fstrim]
+  8,0    3        9     0.000009000    35  D  RM 8 + 1 (    1829) [ls]
+  8,0    3       10     0.000010000    35  D   R 36 (12 01 00 00 24 00) [sg_inq]
+  8,0    3       11     0.000011000    35  D   N 0 (00 ..) [sg]
+  8,0    3       12     0.000012000    35  D FWS 0 + 0 [kworker/0:1H]
+  8,0    3       13     0.000013000     0  C   W 223490 + 8 [0]
+CPU0 (8,0):
+ Reads Queued:           0,        0KiB\t Writes Queued:           1,        4KiB
+Total (8,0):
+Events (8,0): 13 entries
+Skips: 0 forward (0 -   0.0%)
+";
+
+    #[test]
+    fn lines_become_events() {
+        let (events, contexts) = import(importer("blkparse"), TEXT);
+        let expected = [
+            // Sector 223490 is the third of page 27936.
+            (0, Op::Write, 27_936, 2, 1),
+            (1000, Op::Write, 2, 1, 2),
+            (2000, Op::Flush, 0, 0, 0),
+            (3000, Op::Discard, 10, 2, 0),
+            (4000, Op::Read, 1, 1, 0),
+            (7000, Op::Flush, 0, 0, 0),
+        ];
+        assert_eq!(events, expected);
+        assert_eq!(contexts, ["kworker/0:1H", "Web Content [1]"]);
+    }
+
+    #[test]
+    fn queued_requests_can_be_chosen() {
+        let options = [("action".to_owned(), "Q".to_owned())].into();
+        let importer = Importer::new(Settings { options, ..Settings::new(&FORMAT) }).unwrap();
+        let (events, contexts) = import(importer, TEXT);
+        assert_eq!(events, [(0, Op::Write, 27_936, 2, 1)]);
+        assert_eq!(contexts, ["kjournald"]);
+    }
+
+    #[test]
+    fn bad_lines_say_what_is_wrong() {
+        refuses("blkparse", "128166372003061629,hm,1,Read,0,4096,1", &["device: found", "MAJOR,MINOR"]);
+        refuses("blkparse", "8,0 3 1 0.0 697 D", &["expected MAJOR,MINOR CPU"]);
+        refuses("blkparse", "8,0 3 1 0.0 697 D X 8 + 8 [a]", &["rwbs: found \"X\""]);
+        refuses("blkparse", "8,0 3 1 0.0 697 D W 8 8 [a]", &["request", "SECTOR + COUNT"]);
+        refuses("blkparse", "8,0 3 1 0.0 697 D W 8 + x [a]", &["count: found \"x\""]);
+        refuses("blkparse", "8,0 3 1 zero 697 D W 8 + 8 [a]", &["time: found \"zero\""]);
+    }
+}

@@ -1,0 +1,283 @@
+//! Importers against any input: no bytes make one panic or hang, and requests written in a format's
+//! own syntax come back as the events that they mean.
+
+use pcstream_trace::import::{FORMATS, Format, Importer, MAX_PAGES, Settings, find};
+use pcstream_trace::*;
+use proptest::prelude::*;
+use proptest::sample::select;
+
+/// Imports what can be imported and checks that every event is one that a trace may hold.
+fn import_all<L: AsRef<[u8]>>(format: &'static Format, lines: impl IntoIterator<Item = L>) -> Vec<Event> {
+    let mut importer = Importer::new(Settings::new(format)).unwrap();
+    let mut events = Vec::new();
+    let mut contexts = 0;
+    for line in lines {
+        // A bad line says what was found and expected; a second volume says what to do.
+        if let Err(error) = importer.line(line.as_ref()) {
+            let message = error.to_string();
+            assert!(message.contains("expected") || message.contains("--volume"), "{message}");
+            assert!(message.len() < 2000, "{message}");
+        }
+        let batch = importer.take_batch();
+        contexts += batch.contexts.len();
+        assert!(batch.events.iter().all(|e| e.context.0 as usize <= contexts), "contexts come first");
+        events.extend(batch.events);
+    }
+    let mut meta = importer.meta();
+    importer.complete(&mut meta);
+    assert_eq!(meta.check(), Ok(()));
+    assert!(events.is_sorted_by_key(|e| e.time_ns), "time never goes back");
+    for event in &events {
+        assert_eq!(event.pages == 0, event.op == Op::Flush);
+        assert!(event.lba.0 + u64::from(event.pages) <= meta.device.pages);
+    }
+    assert!(meta.device.pages <= MAX_PAGES);
+    let counts = importer.counts();
+    let other = counts.other_lines + counts.bad_lines + counts.zero_length + counts.other_volumes;
+    assert!(counts.requests() + other <= counts.lines);
+    events
+}
+
+/// Pieces of lines of all formats, and what breaks parsers.
+fn piece() -> impl Strategy<Value = String> {
+    let usual = select(vec![
+        "0",
+        "1",
+        "8",
+        "512",
+        "4096",
+        "18446744073709551615",
+        "184467440737095517",
+        "36028797018963968",
+        "72057594037927936",
+        "-1",
+        "1.5",
+        "1e9",
+        "0.000000001",
+        "18446744073.709551616",
+        ".",
+        "R",
+        "W",
+        "r",
+        "Read",
+        "Write",
+        "D",
+        "Q",
+        "N",
+        "F",
+        "FN",
+        "FWFS",
+        "+",
+        "[sh]",
+        "[",
+        "]",
+        "(12 00)",
+        "8,0",
+        "8,",
+        "hm",
+        "read",
+        "write",
+        "trim",
+        "sync",
+        "wait",
+        "add",
+        "Timestamp",
+        "",
+        "\u{1f600}",
+        "\u{661}",
+        "\0",
+        "\r",
+    ]);
+    prop_oneof![9 => usual.prop_map(str::to_owned), 1 => any::<String>()]
+}
+
+fn likely_line() -> impl Strategy<Value = String> {
+    let pieces = proptest::collection::vec(piece(), 0..10);
+    let line = (pieces, select(vec![",", " "])).prop_map(|(pieces, separator)| pieces.join(separator));
+    let header = select(vec!["fio version 2 iolog".to_owned(), "fio version 3 iolog".to_owned()]);
+    prop_oneof![9 => line, 1 => header]
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_are_too_much(bytes in proptest::collection::vec(any::<u8>(), 0..2000)) {
+        for format in &FORMATS {
+            import_all(format, bytes.split(|b| *b == b'\n'));
+        }
+    }
+
+    #[test]
+    fn no_line_is_too_much(lines in proptest::collection::vec(likely_line(), 0..20)) {
+        for format in &FORMATS {
+            import_all(format, &lines);
+        }
+    }
+
+    /// A good line with a byte changed, lost or doubled.
+    #[test]
+    fn no_slip_is_too_much(which in 0..SAMPLES.len(), at in any::<prop::sample::Index>(), byte in any::<u8>(), kind in 0..3) {
+        let (name, before, line) = SAMPLES[which];
+        let mut bytes = line.as_bytes().to_vec();
+        let at = at.index(bytes.len());
+        match kind {
+            0 => bytes[at] = byte,
+            1 => _ = bytes.remove(at),
+            _ => bytes.insert(at, byte),
+        }
+        import_all(find(name).unwrap(), [before.as_bytes(), &bytes]);
+    }
+}
+
+/// Format, a line that must come first, a line.
+const SAMPLES: [(&str, &str, &str); 11] = [
+    ("msr", "", "128166372003061629,hm,1,Read,383496192,32768,413"),
+    ("alibaba", "", "3,W,5496832,4096,1577808000000372"),
+    ("tencent", "", "1538323200,12910952,128,0,1063"),
+    ("systor17", "", "1455592509.130265951,0.004178,R,2,21491712,8192"),
+    ("fiu", "", "89967404388475 4892 syslogd 904265560 8 W 6 0 531e779b"),
+    ("blkparse", "", "  8,0    3        5     0.000005000    35  D   W 223490 + 8 [kworker/0:1H]"),
+    ("fio", "fio version 2 iolog", "/dev/sda trim 8192 4096"),
+    ("fio", "fio version 3 iolog", "878 Nvme1n1 write 0 16384"),
+    ("mqsim", "", "4389000 0 4607 16 1"),
+    ("midas", "", "0.146559796 1 0 4096 3"),
+    ("spc", "", "0,303567,3584,w,0.000000"),
+];
+
+#[test]
+fn every_format_has_a_sample_that_is_a_request() {
+    for format in &FORMATS {
+        assert!(SAMPLES.iter().any(|(name, ..)| *name == format.name), "{}", format.name);
+    }
+    for (name, before, line) in SAMPLES {
+        assert_eq!(import_all(find(name).unwrap(), [before, line]).len(), 1, "{name}");
+    }
+}
+
+#[test]
+fn names_and_options_are_unique() {
+    let mut names: Vec<&str> = FORMATS.iter().map(|f| f.name).collect();
+    let mut options: Vec<&str> = FORMATS.iter().flat_map(|f| f.options).map(|o| o.name).collect();
+    let (known_names, known_options) = (names.len(), options.len());
+    names.sort_unstable();
+    names.dedup();
+    options.sort_unstable();
+    options.dedup();
+    assert_eq!((names.len(), options.len()), (known_names, known_options));
+    assert!(FORMATS.iter().flat_map(|f| f.options).all(|o| !o.choices.is_empty()));
+}
+
+/// A request in the units that formats use: time in microseconds, address and length in sectors.
+#[derive(Clone, Copy, Debug)]
+struct Request {
+    after_us: u64,
+    op: Op,
+    sector: u64,
+    sectors: u64,
+    tag: usize,
+}
+
+const TAGS: [&str; 3] = ["jbd2/sda1-8", "Web Content", "kworker/0:1H"];
+
+fn requests(ops: &'static [Op]) -> impl Strategy<Value = Vec<Request>> {
+    let request = (0..10_000_000u64, select(ops), 0..1u64 << 30, 1..5000u64, 0..TAGS.len());
+    let request = request.prop_map(|(after_us, op, sector, sectors, tag)| Request {
+        after_us,
+        op,
+        sector,
+        sectors,
+        tag,
+    });
+    proptest::collection::vec(request, 1..50)
+}
+
+/// What the requests mean, computed page by page boundary instead of by division.
+fn expected(requests: &[Request], tagged: bool) -> Vec<Event> {
+    let mut seen = Vec::new();
+    let mut time_ns = 0;
+    let event = |(i, r): (usize, &Request)| {
+        time_ns += if i == 0 { 0 } else { r.after_us * 1000 };
+        let touched = r.sector >> 3..=(r.sector + r.sectors - 1) >> 3;
+        let mut context = ContextId::NONE;
+        if tagged && r.op == Op::Write {
+            if !seen.contains(&r.tag) {
+                seen.push(r.tag);
+            }
+            context = ContextId(seen.iter().position(|t| *t == r.tag).unwrap() as u32 + 1);
+        }
+        let flush = r.op == Op::Flush;
+        Event {
+            time_ns,
+            lba: if flush { Lba(0) } else { Lba(*touched.start()) },
+            pages: if flush { 0 } else { touched.count() as u32 },
+            context,
+            file: FileId::NONE,
+            file_page: 0,
+            op: r.op,
+            kind: Kind::Data,
+        }
+    };
+    requests.iter().enumerate().map(event).collect()
+}
+
+/// The requests with their absolute times, as lines.
+fn render(requests: &[Request], line: impl Fn(u64, &Request) -> String) -> Vec<String> {
+    let mut now_us = 0;
+    requests
+        .iter()
+        .map(|r| {
+            now_us += r.after_us;
+            line(now_us, r)
+        })
+        .collect()
+}
+
+proptest! {
+    #[test]
+    fn comma_formats_come_back(requests in requests(&[Op::Read, Op::Write])) {
+        let expected = expected(&requests, false);
+        let read = |r: &Request| r.op == Op::Read;
+        let msr = render(&requests, |us, r| {
+            let kind = if read(r) { "Read" } else { "Write" };
+            format!("{},src1,2,{kind},{},{},99", 128_166_372_000_000_000 + us * 10, r.sector * 512, r.sectors * 512)
+        });
+        prop_assert_eq!(&import_all(find("msr").unwrap(), msr), &expected);
+        let alibaba = render(&requests, |us, r| {
+            format!("17,{},{},{},{us}", if read(r) { 'R' } else { 'W' }, r.sector * 512, r.sectors * 512)
+        });
+        prop_assert_eq!(&import_all(find("alibaba").unwrap(), alibaba), &expected);
+        let systor = render(&requests, |us, r| {
+            let (kind, seconds) = (if read(r) { 'R' } else { 'W' }, format!("{}.{:06}", us / 1_000_000, us % 1_000_000));
+            format!("{seconds}000,,{kind},3,{},{}", r.sector * 512, r.sectors * 512)
+        });
+        prop_assert_eq!(&import_all(find("systor17").unwrap(), systor), &expected);
+    }
+
+    #[test]
+    fn mqsim_and_fiu_come_back(requests in requests(&[Op::Read, Op::Write])) {
+        let read = |r: &Request| r.op == Op::Read;
+        let mqsim =
+            render(&requests, |us, r| format!("{} 0 {} {} {}", us * 1000, r.sector, r.sectors, u8::from(read(r))));
+        prop_assert_eq!(&import_all(find("mqsim").unwrap(), mqsim), &expected(&requests, false));
+        let fiu = render(&requests, |us, r| {
+            let (tag, kind) = (TAGS[r.tag], if read(r) { 'R' } else { 'W' });
+            format!("{} 42 {tag} {} {} {kind} 6 0 d41d8cd98f00b204e9800998ecf8427e", us * 1000, r.sector, r.sectors)
+        });
+        prop_assert_eq!(&import_all(find("fiu").unwrap(), fiu), &expected(&requests, true));
+    }
+
+    #[test]
+    fn blkparse_and_fio_come_back(requests in requests(&[Op::Read, Op::Write, Op::Discard, Op::Flush])) {
+        let blkparse = render(&requests, |us, r| {
+            let (rwbs, tag) = (["WS", "D", "RA", "FN"][r.op as usize], TAGS[r.tag]);
+            let extent = if r.op == Op::Flush { String::new() } else { format!("{} + {} ", r.sector, r.sectors) };
+            format!("259,1 {:>4} {us:>8} {:>5}.{:06}000 {:>5}  D {rwbs:>3} {extent}[{tag}]", 3, us / 1_000_000, us % 1_000_000, 7)
+        });
+        prop_assert_eq!(&import_all(find("blkparse").unwrap(), blkparse), &expected(&requests, true));
+        let mut fio = vec!["fio version 3 iolog".to_owned(), "0 /dev/nvme0n1 add".to_owned()];
+        fio.extend(render(&requests, |us, r| {
+            let action = ["write", "trim", "read", "sync"][r.op as usize];
+            format!("{us} /dev/nvme0n1 {action} {} {}", r.sector * 512, r.sectors * 512)
+        }));
+        prop_assert_eq!(&import_all(find("fio").unwrap(), fio), &expected(&requests, false));
+    }
+}

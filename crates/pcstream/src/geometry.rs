@@ -1,0 +1,33 @@
+//! `geometry`: what the settings of a device amount to.
+
+use anyhow::Context as _;
+
+use crate::args::GeometryArgs;
+use crate::device::Template;
+use crate::failure::{Failure, Status};
+use crate::ui::{self, JsonSink};
+
+/// `pcstream geometry`.
+pub fn geometry(args: &GeometryArgs) -> Result<Status, Failure> {
+    let json = args.output.json.as_deref().map(JsonSink::open).transpose()?;
+    let template = Template::load(&args.device)?;
+    let devices = template.devices(None)?;
+    if args.toml {
+        let text = toml::to_string(&devices.profile).context("cannot print the settings as TOML")?;
+        ui::print(&text)?;
+        return Ok(Status::Done);
+    }
+    let version = env!("CARGO_PKG_VERSION");
+    let result =
+        pcstream_report::geometry::json(version, template.origin(), &devices.settings, &devices.profile);
+    match json {
+        Some(JsonSink::Stdout) => JsonSink::Stdout.write(&result)?,
+        sink => {
+            if let Some(sink) = sink {
+                sink.write(&result)?;
+            }
+            ui::print(&pcstream_report::geometry::text(&result))?;
+        }
+    }
+    Ok(Status::Done)
+}

@@ -1,0 +1,389 @@
+//! `import`: public block traces as traces of this program.
+//!
+//! The formats and their options come from the registry of importers: a new format needs nothing
+//! here. Here are the input, its lines, and what the user is told.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Cursor, Read};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, anyhow};
+use clap::builder::PossibleValuesParser;
+use clap::{Arg, ArgMatches, Args, Command, Error, FromArgMatches};
+use indicatif::ProgressBar;
+use pcstream_report::human;
+use pcstream_trace::import::{
+    BadLine, Counts, FORMATS, Format, Importer, LineError, MAX_LINE_BYTES, Settings, quote,
+};
+use pcstream_trace::{PAGE_BYTES, Summary, TraceWriter};
+
+use crate::failure::{Failure, Status};
+use crate::ui::Ui;
+use crate::values;
+
+/// Events handed to the writer at a time.
+const BATCH_EVENTS: usize = 8 * 1024;
+
+/// Lines read on after a second volume was found, to tell the user which there are.
+const SURVEY_LINES: u64 = 100_000;
+
+/// Bytes read at a time.
+const BUFFER_BYTES: usize = 256 * 1024;
+
+/// Bytes that tell a compressed file.
+const MAGIC_BYTES: usize = 6;
+
+/// How compressed files begin, what they are, and what prints their contents.
+const COMPRESSED: [(&[u8], &str, &str); 5] = [
+    (&[0x1f, 0x8b], "gzip", "zcat"),
+    (&[0x28, 0xb5, 0x2f, 0xfd], "zstd", "zstdcat"),
+    (&[0xfd, b'7', b'z', b'X', b'Z', 0], "xz", "xzcat"),
+    (b"BZh", "bzip2", "bzcat"),
+    (b"PK\x03\x04", "zip", "unzip -p"),
+];
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  zcat hm_1.csv.gz | pcstream import --format msr - -o hm_1.pctrace
+  pcstream import --format alibaba io_traces.csv --volume 419 --assume-filled -o 419.pctrace
+  blkparse -i sda | pcstream import --format blkparse --size 480G - -o sda.pctrace
+  pcstream import --format fio --wait-unit ms job.iolog -o job.pctrace")]
+pub struct ImportArgs {
+    /// Format of the input
+    #[arg(long, value_name = "NAME", value_parser = values::format, help = formats_help(false), long_help = formats_help(true))]
+    format: &'static Format,
+    /// The trace to import: a text file, or '-' for standard input
+    input: PathBuf,
+    /// Where the trace goes: a new directory NAME.pctrace
+    #[arg(short, long, value_name = "T.pctrace")]
+    output: PathBuf,
+    /// Import only this volume: disk, LUN, ASU, file, ... [default: the only one]
+    #[arg(long, value_name = "V", long_help = volume_help())]
+    volume: Option<String>,
+    /// Size of the device [default: up to the last page used, rounded up to a MiB]
+    #[arg(long, value_name = "BYTES", value_parser = values::size)]
+    size: Option<u64>,
+    /// Take the whole device as filled before the first request
+    ///
+    /// An import does not know what was on the device. Write amplification depends on it: a device that
+    /// is empty at the beginning has none until it is full.
+    #[arg(long)]
+    assume_filled: bool,
+    /// Leave out lines that cannot be imported, count them, and end with exit code 3
+    #[arg(long)]
+    skip_bad_lines: bool,
+    /// Replace the trace if it exists
+    #[arg(long)]
+    force: bool,
+    #[command(flatten)]
+    options: FormatOptions,
+}
+
+fn formats_help(long: bool) -> String {
+    let names: Vec<&str> = FORMATS.iter().map(|format| format.name).collect();
+    if !long {
+        return format!("Format of the input: {}", names.join(", "));
+    }
+    let width = names.iter().map(|name| name.len()).max().unwrap_or(0);
+    let mut help = String::from("Format of the input:\n");
+    for format in &FORMATS {
+        help += &format!("\n  {:width$}  {}", format.name, format.about);
+    }
+    help
+}
+
+fn volume_help() -> String {
+    let named = FORMATS.iter().filter_map(|format| Some(format!("{}: {}", format.name, format.volume?)));
+    let named: Vec<String> = named.collect();
+    format!(
+        "Import only this volume [default: the only one]\n\nA trace is of one device. An input with \
+         several volumes is refused unless one is chosen; the message lists them. Volumes are told \
+         apart by ({}).",
+        named.join("; ")
+    )
+}
+
+/// Options of single formats, from the registry; their names are unique.
+#[derive(Debug)]
+struct FormatOptions(BTreeMap<String, String>);
+
+impl Args for FormatOptions {
+    fn augment_args(command: Command) -> Command {
+        FORMATS.iter().flat_map(|f| f.options.iter().map(move |o| (f, o))).fold(command, |command, (f, o)| {
+            let arg = Arg::new(o.name)
+                .long(o.name)
+                .value_name(o.choices.join("|"))
+                .value_parser(PossibleValuesParser::new(o.choices))
+                .hide_possible_values(true)
+                .help(format!("{} [default: {}]", o.help, o.choices[0]))
+                .help_heading(format!("Format {}", f.name));
+            command.arg(arg)
+        })
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for FormatOptions {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<FormatOptions, Error> {
+        let names = FORMATS.iter().flat_map(|format| format.options).map(|option| option.name);
+        let given = |name: &str| Some((name.to_owned(), matches.get_one::<String>(name)?.clone()));
+        Ok(FormatOptions(names.filter_map(given).collect()))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        *self = FormatOptions::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl ImportArgs {
+    fn settings(&self) -> Settings {
+        Settings {
+            format: self.format,
+            options: self.options.0.clone(),
+            volume: self.volume.clone(),
+            pages: self.size.map(|bytes| bytes.div_ceil(PAGE_BYTES)),
+            assume_filled: self.assume_filled,
+        }
+    }
+
+    /// The input, as messages call it.
+    fn input_name(&self) -> String {
+        if is_stdin(&self.input) { "standard input".to_owned() } else { self.input.display().to_string() }
+    }
+
+    /// An error about a line of the input.
+    fn at_line(&self, number: u64, line: &[u8], bad: BadLine) -> anyhow::Error {
+        anyhow::Error::new(bad).context(format!("{}, line {number}, {}", self.input_name(), quote(line)))
+    }
+}
+
+fn is_stdin(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
+/// `pcstream import`.
+pub fn import(args: &ImportArgs, ui: Ui) -> Result<Status, Failure> {
+    let mut importer = Importer::new(args.settings()).map_err(Failure::wrong_arguments)?;
+    let mut lines = Lines::open(args)?;
+    let place = || format!("-o {}", args.output.display());
+    let mut writer = TraceWriter::create(&args.output, importer.meta(), args.force).with_context(place)?;
+    let bar = match lines.bytes {
+        Some(bytes) => ui.progress("importing", "KiB", bytes >> 10),
+        None => ui.count("importing", "KiB"),
+    };
+    let copied = copy(args, &mut importer, &mut lines, &mut writer, &bar);
+    bar.finish_and_clear();
+    let first_bad = match copied {
+        Ok(first_bad) => first_bad,
+        Err(failure) => {
+            // What went wrong first is what the user has to know.
+            _ = writer.abandon();
+            return Err(failure);
+        }
+    };
+    importer.complete(writer.meta_mut());
+    let name = args.input.file_name().unwrap_or(args.input.as_os_str()).to_string_lossy().into_owned();
+    writer.meta_mut().settings.insert("input".to_owned(), name.into());
+    let summary = writer.finish(None).with_context(place)?;
+    remark(args, &summary, importer.counts(), first_bad, ui);
+    Ok(Status::with_losses(summary.meta.has_losses()))
+}
+
+/// Imports all lines. Returns what is wrong with the first one that was skipped.
+fn copy(
+    args: &ImportArgs,
+    importer: &mut Importer,
+    lines: &mut Lines,
+    writer: &mut TraceWriter,
+    bar: &ProgressBar,
+) -> Result<Option<anyhow::Error>, Failure> {
+    let mut first_bad = None;
+    while let Some(line) = lines.read().with_context(|| format!("{}: cannot read", args.input_name()))? {
+        match importer.line(line) {
+            Ok(()) => {}
+            Err(LineError::Bad(bad)) if args.skip_bad_lines && first_bad.is_some() => drop(bad),
+            Err(LineError::Bad(bad)) => {
+                let error = args.at_line(importer.counts().lines, line, bad);
+                if !args.skip_bad_lines {
+                    return Err(anyhow!("{error:#}; --skip-bad-lines leaves out such lines").into());
+                }
+                first_bad = Some(error);
+            }
+            Err(LineError::Volumes { what, .. }) => return Err(several_volumes(args, importer, lines, what)),
+        }
+        if importer.waiting() >= BATCH_EVENTS {
+            write(args, importer, writer)?;
+            bar.set_position(lines.consumed >> 10);
+        }
+    }
+    if importer.counts().requests() == 0 {
+        return Err(nothing(args, importer, first_bad).into());
+    }
+    write(args, importer, writer)?;
+    Ok(first_bad)
+}
+
+fn write(args: &ImportArgs, importer: &mut Importer, writer: &mut TraceWriter) -> Result<(), Failure> {
+    let place = || format!("-o {}", args.output.display());
+    Ok(writer.write_batch(&importer.take_batch()).with_context(place)?)
+}
+
+/// Names the volumes of the next lines, so that the user can choose.
+fn several_volumes(
+    args: &ImportArgs,
+    importer: &mut Importer,
+    lines: &mut Lines,
+    what: &'static str,
+) -> Failure {
+    let found_at = importer.counts().lines;
+    let mut seen = found_at;
+    while seen < found_at + SURVEY_LINES {
+        // What can be read so far is enough for a message.
+        let Ok(Some(line)) = lines.read() else { break };
+        importer.survey(line);
+        seen += 1;
+    }
+    let volumes = importer.volumes().clone();
+    let input = args.input_name();
+    let problem = LineError::Volumes { what, volumes };
+    anyhow!("{input}, line {found_at}: {problem} (requests in the first {seen} lines)").into()
+}
+
+/// Why there is no trace.
+fn nothing(args: &ImportArgs, importer: &Importer, first_bad: Option<anyhow::Error>) -> anyhow::Error {
+    let counts = importer.counts();
+    let (input, format) = (args.input_name(), args.format.name);
+    let mut problem = format!("{input}: no request to import (lines read: {})", counts.lines);
+    if counts.other_volumes > 0 {
+        problem += &format!("; --volume found none of {}", importer.volumes());
+    } else if let Some(bad) = first_bad {
+        problem += &format!("; bad lines skipped: {}, the first: {bad:#}", counts.bad_lines);
+    } else {
+        problem += &format!("; expected the format {format}; see `pcstream import --help` for the others");
+        for option in args.format.options {
+            problem += &format!(", and --{}", option.name);
+        }
+    }
+    anyhow!(problem)
+}
+
+/// Says what became of the input, and what looks wrong.
+fn remark(args: &ImportArgs, summary: &Summary, counts: Counts, first_bad: Option<anyhow::Error>, ui: Ui) {
+    let share = |part: u64| human::percent(part as f64 / counts.requests() as f64);
+    ui.remark(&format!(
+        "{}: writes {} ({}), reads {} ({}), discards {} ({}), flushes {}",
+        args.input_name(),
+        counts.writes,
+        share(counts.writes),
+        counts.reads,
+        share(counts.reads),
+        counts.discards,
+        share(counts.discards),
+        counts.flushes,
+    ));
+    if counts.writes == 0 {
+        ui.remark(
+            "there is not a single write: is this the right format? 0 means write to mqsim, and read to tencent and midas",
+        );
+    }
+    let noted = [
+        (counts.other_volumes, "requests of other volumes, left out"),
+        (counts.zero_length, "requests of 0 bytes, left out"),
+        (counts.clamped_times, "requests earlier than the one before them, which were given its time"),
+    ];
+    for (count, what) in noted.into_iter().filter(|&(count, _)| count > 0) {
+        ui.remark(&format!("{what}: {count}"));
+    }
+    if let Some(bad) = first_bad {
+        ui.remark(&format!("bad lines, left out: {}; the first: {bad:#}", counts.bad_lines));
+    }
+    ui.remark(&format!(
+        "{}: {} written to a device of {}, {} on disk, id {}",
+        summary.path.display(),
+        human::page_bytes(summary.meta.totals.host_pages),
+        human::page_bytes(summary.meta.device.pages),
+        human::bytes(summary.bytes),
+        summary.meta.trace_id,
+    ));
+}
+
+/// The lines of the input, in memory that does not grow with their length.
+struct Lines {
+    input: Box<dyn BufRead>,
+    line: Vec<u8>,
+    /// Size of the input, if it is a file.
+    bytes: Option<u64>,
+    /// Bytes read so far.
+    consumed: u64,
+    /// Whether the input stands within a line that was too long.
+    within_line: bool,
+}
+
+impl Lines {
+    /// Opens the input and makes sure that it is not compressed.
+    fn open(args: &ImportArgs) -> anyhow::Result<Lines> {
+        let name = args.input_name();
+        let (mut input, bytes): (Box<dyn Read>, _) = if is_stdin(&args.input) {
+            (Box::new(io::stdin().lock()), None)
+        } else {
+            let problem = || format!("{name}: cannot read");
+            let file = File::open(&args.input).with_context(problem)?;
+            let metadata = file.metadata().with_context(problem)?;
+            if metadata.is_dir() {
+                return Err(anyhow!(
+                    "{name}: is a directory, expected a text file or '-' for standard input"
+                ));
+            }
+            (Box::new(file), metadata.is_file().then_some(metadata.len()))
+        };
+        let mut head = Vec::new();
+        input
+            .by_ref()
+            .take(MAGIC_BYTES as u64)
+            .read_to_end(&mut head)
+            .with_context(|| format!("{name}: cannot read"))?;
+        refuse_compressed(args, &head)?;
+        let input = Box::new(BufReader::with_capacity(BUFFER_BYTES, Cursor::new(head).chain(input)));
+        Ok(Lines { input, line: Vec::new(), bytes, consumed: 0, within_line: false })
+    }
+
+    /// The next line without its line break; `None` at the end. Of a line that is too long, just as
+    /// much as shows that it is: its rest, which may never end, is passed over only if somebody
+    /// wants the line after it.
+    fn read(&mut self) -> io::Result<Option<&[u8]>> {
+        if std::mem::take(&mut self.within_line) {
+            self.consumed += self.input.skip_until(b'\n')? as u64;
+        }
+        self.line.clear();
+        let limit = MAX_LINE_BYTES as u64 + 1;
+        let read = self.input.by_ref().take(limit).read_until(b'\n', &mut self.line)? as u64;
+        self.consumed += read;
+        if read == 0 {
+            return Ok(None);
+        }
+        if self.line.last() == Some(&b'\n') {
+            self.line.pop();
+        } else {
+            self.within_line = read == limit;
+        }
+        Ok(Some(&self.line))
+    }
+}
+
+fn refuse_compressed(args: &ImportArgs, head: &[u8]) -> anyhow::Result<()> {
+    let Some((_, kind, command)) = COMPRESSED.iter().find(|(magic, ..)| head.starts_with(magic)) else {
+        return Ok(());
+    };
+    let file = if is_stdin(&args.input) { "FILE".to_owned() } else { args.input.display().to_string() };
+    Err(anyhow!(
+        "{}: is compressed ({kind}), expected text; use `{command} {file} | pcstream import --format {} - ...`",
+        args.input_name(),
+        args.format.name
+    ))
+}

@@ -1,0 +1,45 @@
+//! The file in which PCStream's table of contexts outlives a simulation, so that short-lived programs begin with the history of
+//! their predecessors (FAST'19, section 5.2). Its format is `AttributeTable::save`'s.
+
+use std::path::Path;
+
+use anyhow::anyhow;
+
+use crate::failure::Failure;
+use crate::small_file;
+use crate::whole_file::WholeFile;
+
+/// Schemes whose tables are of program contexts, in the order in which one is chosen.
+const LEARNERS: [&str; 4] = ["pcstream", "pcstream-tree", "pcstream-exact", "pcstream-kinds"];
+/// Longest file: four million contexts.
+const MAX_BYTES: u64 = 64 << 20;
+
+/// A saved table; whether it is one is for the scheme to say.
+pub fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
+    small_file::read_bytes(path, MAX_BYTES, "a saved table")
+}
+
+/// Where a table goes.
+pub struct TableFile {
+    file: WholeFile,
+    scheme: &'static str,
+}
+
+impl TableFile {
+    /// Prepares to write to `path` what the first learner among `schemes` learns.
+    pub fn open(path: &Path, schemes: &[&'static str]) -> Result<TableFile, Failure> {
+        let scheme = LEARNERS.into_iter().find(|learner| schemes.contains(learner)).ok_or_else(|| {
+            Failure::wrong_arguments(anyhow!(
+                "--save-table {}: no scheme of this run learns lifetimes of program contexts: add pcstream to --scheme",
+                path.display()
+            ))
+        })?;
+        Ok(TableFile { file: WholeFile::create("--save-table", path)?, scheme })
+    }
+
+    /// Writes what `learned` says of the scheme.
+    pub fn write(self, learned: impl FnOnce(&str) -> Option<Vec<u8>>) -> Result<(), Failure> {
+        let table = learned(self.scheme).ok_or_else(|| anyhow!("{} learned nothing", self.scheme))?;
+        Ok(self.file.write(&table)?)
+    }
+}

@@ -1,0 +1,61 @@
+//! The binary as scripts see it: runs it and checks how it ends.
+
+#![allow(dead_code, reason = "each test binary uses its part")]
+
+use std::process::Output;
+
+use assert_cmd::Command;
+use serde_json::Value;
+use tempfile::TempDir;
+
+pub fn pcstream(args: &[&str]) -> Output {
+    Command::cargo_bin("pcstream").expect("the binary is built").args(args).output().expect("it runs")
+}
+
+pub fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("output is UTF-8")
+}
+
+/// Runs, expects this exit code, and returns stdout and stderr.
+#[track_caller]
+pub fn ends_with(code: i32, args: &[&str]) -> (String, String) {
+    let output = pcstream(args);
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(code), "{args:?}\n{out}\n{err}");
+    (out, err)
+}
+
+#[track_caller]
+pub fn json(args: &[&str]) -> Value {
+    let (out, _) = ends_with(0, args);
+    serde_json::from_str(&out).expect("stdout is JSON and nothing else")
+}
+
+/// An error is one message on stderr and nothing on stdout.
+#[track_caller]
+pub fn refuses(code: i32, args: &[&str], words: &[&str]) {
+    let (out, err) = ends_with(code, args);
+    assert!(out.is_empty(), "{out}");
+    for word in words {
+        assert!(err.contains(word), "{args:?}: expected {word:?} in\n{err}");
+    }
+    assert!(!err.contains("panicked"), "{err}");
+}
+
+/// A directory with a hot/cold trace of 64 Ki pages and 256 Ki writes.
+pub struct Place {
+    directory: TempDir,
+}
+
+impl Place {
+    pub fn new() -> Place {
+        let place = Place { directory: TempDir::new().expect("a temporary directory") };
+        let trace = place.path("t.pctrace");
+        ends_with(0, &["generate", "hotcold", "--pages", "64K", "--writes", "256K", "-o", &trace]);
+        place
+    }
+
+    pub fn path(&self, name: &str) -> String {
+        self.directory.path().join(name).to_str().expect("UTF-8").to_owned()
+    }
+}

@@ -1,0 +1,112 @@
+//! Golden tables: what every victim policy, profile and scheme makes of small recorded traces. A change of any
+//! decision, or of any time, shows here as a diff to be reviewed; renew the tables with
+//!
+//! ```text
+//! INSTA_UPDATE=always cargo test -p pcstream --test golden
+//! ```
+//!
+//! `scripts/golden-trace` recorded the traces: RocksDB, SQLite and GCC side by side, and generated hot and cold
+//! pages.
+
+mod common;
+
+use std::fmt::Write;
+use std::path::Path;
+
+use common::json;
+use pcstream_ssd::{VictimPolicy, profile};
+use serde_json::Value;
+
+/// A trace, and a device on which it is work.
+const CASES: [(&str, [&str; 6]); 2] = [
+    ("mixed", ["--superblock-pages", "256", "--streams", "5", "--spare-factor", "0.15"]),
+    ("hotcold", ["--superblock-pages", "64", "--streams", "3", "--spare-factor", "0.15"]),
+];
+
+fn simulate(trace: &str, flags: &[&str]) -> Vec<Value> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/data/{trace}.pctrace"));
+    let path = path.to_str().expect("a plain path");
+    let mut result = json(&[&["simulate", path, "--json", "-"], flags].concat());
+    result["results"].as_array_mut().expect("results").drain(..).collect()
+}
+
+/// The rows of `results` with the numbers that any change of a decision changes.
+fn rows(label: &str, results: &[Value]) -> String {
+    let mut table = String::new();
+    for r in results {
+        let text = |key: &str| r[key].as_str().expect("text").to_owned();
+        let number = |key: &str| r[key].as_u64().expect("a number");
+        writeln!(
+            table,
+            "{label:<28} {:<16} {:<9} {:>8.4} {:>8} {:>7} {:>5} {:>6}",
+            text("scheme"),
+            text("gc_destination"),
+            r["waf"].as_f64().expect("a WAF"),
+            number("gc_pages"),
+            number("erases"),
+            r["wear"]["most"].as_u64().expect("a number"),
+            number("reclusterings"),
+        )
+        .expect("a string takes it");
+    }
+    table
+}
+
+const HEAD: &str =
+    "trace, what                  scheme           gc             waf gc_pages  erases  worn regrou\n";
+
+#[test]
+fn schemes() {
+    let mut table = HEAD.to_owned();
+    for (trace, device) in CASES {
+        let all = ["--scheme", "all", "--gc", "own,internal,shared"];
+        table += &rows(trace, &simulate(trace, &[&device[..], &all].concat()));
+    }
+    insta::assert_snapshot!(table);
+}
+
+#[test]
+fn victims() {
+    let mut table = HEAD.to_owned();
+    for (trace, device) in CASES {
+        for victim in VictimPolicy::KNOWN {
+            let victim = victim.to_string();
+            let flags = ["--victim", &victim, "--scheme", "baseline,manual", "--gc", "own,internal"];
+            table += &rows(&format!("{trace} {victim}"), &simulate(trace, &[&device[..], &flags].concat()));
+        }
+        let background = ["--background-gc", "4:8", "--scheme", "baseline,manual"];
+        table +=
+            &rows(&format!("{trace} background 4:8"), &simulate(trace, &[&device[..], &background].concat()));
+    }
+    insta::assert_snapshot!(table);
+}
+
+#[test]
+fn profiles() {
+    let mut table = String::from(
+        "trace, profile           scheme       waf  erases     iops    p50 us    p99 us    max us\n",
+    );
+    for (trace, _) in CASES {
+        for known in profile::KNOWN {
+            let flags =
+                ["--profile", known.name, "--timing", "--scheme", "baseline,pcstream", "--prefill", "1"];
+            for r in simulate(trace, &flags) {
+                let write = &r["latency_us"]["write"];
+                writeln!(
+                    table,
+                    "{:<24} {:<9} {:>8.4} {:>6} {:>8.0} {:>9.0} {:>9.0} {:>9.0}",
+                    format!("{trace} {}", known.name),
+                    r["scheme"].as_str().expect("text"),
+                    r["waf"].as_f64().expect("a WAF"),
+                    r["erases"].as_u64().expect("a number"),
+                    r["iops"].as_f64().expect("a number"),
+                    write["p50"].as_f64().expect("a number"),
+                    write["p99"].as_f64().expect("a number"),
+                    write["max"].as_f64().expect("a number"),
+                )
+                .expect("a string takes it");
+            }
+        }
+    }
+    insta::assert_snapshot!(table);
+}

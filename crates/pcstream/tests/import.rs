@@ -1,0 +1,290 @@
+//! `pcstream import` as scripts see it.
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+
+use assert_cmd::Command;
+use common::{ends_with, json, refuses, text};
+use serde_json::Value;
+use tempfile::TempDir;
+
+const MSR: &str = "128166372003061629,hm,1,Read,383496192,32768,413\n\
+                   128166372016382155,hm,1,Write,2822144,4096,552\n\
+                   128166372016382150,hm,1,Write,2824704,512,1\n\
+                   128166372026382245,hm,1,Write,8192,0,1\n";
+
+/// A place for inputs and traces.
+struct Desk(TempDir);
+
+impl Desk {
+    fn new() -> Desk {
+        Desk(TempDir::new().expect("a temporary directory"))
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.path().join(name).to_str().expect("UTF-8").to_owned()
+    }
+
+    fn input(&self, contents: impl AsRef<[u8]>) -> String {
+        let path = self.path("input");
+        fs::write(&path, contents).expect("a file can be written");
+        path
+    }
+
+    fn meta(&self, trace: &str) -> Value {
+        let meta = fs::read_to_string(self.0.path().join(trace).join("meta.json")).expect("meta.json");
+        serde_json::from_str(&meta).expect("JSON")
+    }
+
+    /// Imports into `t.pctrace` and returns what was said.
+    #[track_caller]
+    fn imports(&self, code: i32, format: &str, contents: impl AsRef<[u8]>, flags: &[&str]) -> String {
+        let (input, output) = (self.input(contents), self.path("t.pctrace"));
+        let (out, err) =
+            ends_with(code, &[&["import", "--format", format, &input, "-o", &output], flags].concat());
+        assert!(out.is_empty(), "nothing but results on stdout: {out}");
+        err
+    }
+
+    /// Expects a refusal that leaves no trace behind.
+    #[track_caller]
+    fn refuses(&self, code: i32, format: &str, contents: impl AsRef<[u8]>, flags: &[&str], words: &[&str]) {
+        let (input, output) = (self.input(contents), self.path("refused.pctrace"));
+        refuses(code, &[&["import", "--format", format, &input, "-o", &output], flags].concat(), words);
+        assert!(!Path::new(&output).exists() && !Path::new(&format!("{output}.partial")).exists());
+    }
+
+    /// The trace as `simulate` sees it.
+    fn simulated(&self, code: i32) -> Value {
+        let trace = self.path("t.pctrace");
+        let (out, _) =
+            ends_with(code, &["simulate", &trace, "--scheme", "baseline", "--streams", "1", "--json", "-"]);
+        serde_json::from_str(&out).expect("JSON")
+    }
+}
+
+#[test]
+fn an_import_can_be_simulated() {
+    let desk = Desk::new();
+    let said = desk.imports(0, "msr", MSR, &["--size", "1G", "--assume-filled"]);
+    for words in [
+        "writes 2 (66.7 %), reads 1 (33.3 %), discards 0 (0 %)",
+        "earlier than the one before them, which were given its time: 1",
+        "requests of 0 bytes, left out: 1",
+        "8.00 KiB written to a device of 1.00 GiB",
+    ] {
+        assert!(said.contains(words), "expected {words:?} in\n{said}");
+    }
+    let simulation = desk.simulated(0);
+    let trace = &simulation["trace"];
+    assert_eq!(
+        (&trace["events"], &trace["host_pages"], &trace["read_pages"]),
+        (&3.into(), &2.into(), &8.into())
+    );
+    assert_eq!(trace["context_coverage"], 0.0);
+    assert_eq!(simulation["device"]["prefill_pages"], 1 << 18);
+    let meta = desk.meta("t.pctrace");
+    assert_eq!(meta["device"]["name"], "imported msr hm_1");
+    assert_eq!(meta["losses"], serde_json::json!({"events": 0, "bad_lines": 0}));
+    let settings = &meta["settings"];
+    for (name, value) in [("lines", 4), ("other_lines", 0), ("zero_length", 1), ("clamped_times", 1)] {
+        assert_eq!(settings[name], value, "{name}");
+    }
+    assert_eq!((settings["format"].as_str(), settings["input"].as_str()), (Some("msr"), Some("input")));
+    assert_eq!(
+        (settings["volume"].as_str(), settings["assume_filled"].as_bool()),
+        (Some("hm_1"), Some(true))
+    );
+}
+
+#[test]
+fn the_size_comes_from_the_requests_unless_given() {
+    let desk = Desk::new();
+    let said = desk.imports(0, "alibaba", "1,W,1048576,4096,0\n", &[]);
+    assert!(said.contains("to a device of 2.00 MiB"), "{said}");
+    let meta = desk.meta("t.pctrace");
+    assert_eq!((&meta["device"]["pages"], &meta["prefilled"]), (&512.into(), &serde_json::json!([])));
+    let size = ["--size", "1M"];
+    desk.refuses(
+        1,
+        "alibaba",
+        "1,W,0,4096,0\n1,W,1048576,4096,0\n",
+        &size,
+        &["input, line 2", "larger --size"],
+    );
+    desk.refuses(2, "alibaba", "1,W,0,4096,0\n", &["--size", "65537T"], &["64 PiB"]);
+    desk.refuses(2, "alibaba", "1,W,0,4096,0\n", &["--size", "0"], &["--size"]);
+}
+
+#[test]
+fn tags_become_contexts() {
+    let desk = Desk::new();
+    let lines = "8,0 1 1 0.000001 7 D W 8 + 8 [kworker/0:1]\n8,0 1 2 0.5 7 D W 16 + 16 [jbd2]\n\
+                 8,0 1 3 0.6 7 Q W 800 + 8 [x]\nCPU0 (8,0):\n";
+    desk.imports(0, "blkparse", lines, &[]);
+    let trace = desk.path("t.pctrace");
+    let contexts = json(&["contexts", &trace, "--json", "-"]);
+    let named: Vec<_> =
+        contexts["contexts"].as_array().unwrap().iter().map(|c| c["executable"].as_str()).collect();
+    assert_eq!(named, [Some("jbd2"), Some("kworker/0:1")]);
+    assert_eq!(contexts["trace"]["context_coverage"], 1.0);
+    assert_eq!(desk.meta("t.pctrace")["settings"]["action"], "D");
+    desk.imports(0, "blkparse", lines, &["--action", "Q", "--force"]);
+    assert_eq!(desk.simulated(0)["trace"]["host_pages"], 1);
+}
+
+#[test]
+fn standard_input_is_read() {
+    let desk = Desk::new();
+    let run = |input: &[u8]| {
+        let output = desk.path("t.pctrace");
+        let mut command = Command::cargo_bin("pcstream").expect("the binary is built");
+        command.args(["import", "--format", "msr", "-", "-o", &output, "--force"]);
+        command.write_stdin(input).output().expect("it runs")
+    };
+    let good = run(MSR.as_bytes());
+    assert_eq!(good.status.code(), Some(0), "{}", text(&good.stderr));
+    assert_eq!(desk.simulated(0)["trace"]["host_pages"], 2);
+    assert_eq!(desk.meta("t.pctrace")["settings"]["input"], "-");
+    for (input, words) in [
+        (&b"1,hm,0,Read,0\n"[..], "standard input, line 1, \"1,hm,0,Read,0\""),
+        (b"\x1f\x8b\x08\0", "is compressed (gzip), expected text; use `zcat FILE |"),
+        (b"", "standard input: no request to import (lines read: 0)"),
+        (b"\n", "no request to import (lines read: 1)"),
+    ] {
+        let bad = run(input);
+        assert_eq!(bad.status.code(), Some(1));
+        assert!(text(&bad.stderr).contains(words), "expected {words:?} in\n{}", text(&bad.stderr));
+    }
+    assert_eq!(desk.simulated(0)["trace"]["host_pages"], 2, "a failed import replaces nothing");
+}
+
+#[test]
+fn several_volumes_need_a_choice() {
+    let desk = Desk::new();
+    let lines = "7,W,0,4096,1\n7,W,0,4096,2\n8,W,4096,8192,3\n9,W,4096,4096,4\n8,W,0,4096,5\n8,W,0,4096,6\n";
+    let words = [
+        "input, line 3",
+        "first 6 lines",
+        "\"8\" (3 requests), \"7\" (2 requests), \"9\" (1 request)",
+        "--volume",
+    ];
+    desk.refuses(1, "alibaba", lines, &[], &words);
+    desk.refuses(1, "alibaba", lines, &["--skip-bad-lines"], &words);
+    desk.refuses(1, "alibaba", lines, &["--volume", "6"], &["no request to import", "\"8\" (3 requests)"]);
+    desk.refuses(2, "midas", "0 1 0 4096\n", &["--volume", "6"], &["--volume", "midas has no column"]);
+    let said = desk.imports(0, "alibaba", lines, &["--volume", "8"]);
+    assert!(said.contains("requests of other volumes, left out: 3"), "{said}");
+    assert_eq!(desk.simulated(0)["trace"]["host_pages"], 4);
+}
+
+#[test]
+fn bad_lines_end_the_import_or_are_counted() {
+    let desk = Desk::new();
+    let lines = "1,W,0,4096,1\n1,\tX\x1b,0,4096,2\n1,W,4096,4096,3\n1,W\n";
+    let words = [
+        r#"input, line 2, "1,\tX\u{1b},0,4096,2": opcode: found "X\u{1b}""#,
+        "expected R (read) or W (write)",
+        "--skip-bad-lines",
+    ];
+    desk.refuses(1, "alibaba", lines, &[], &words);
+    let said = desk.imports(3, "alibaba", lines, &["--skip-bad-lines"]);
+    assert!(said.contains("bad lines, left out: 2; the first: ") && said.contains("line 2"), "{said}");
+    assert_eq!(desk.meta("t.pctrace")["losses"]["bad_lines"], 2);
+    let simulation = desk.simulated(3);
+    assert_eq!(
+        (&simulation["trace"]["host_pages"], &simulation["trace"]["lost_events"]),
+        (&2.into(), &2.into())
+    );
+    desk.refuses(
+        1,
+        "alibaba",
+        "x\n",
+        &["--skip-bad-lines"],
+        &["bad lines skipped: 1, the first", "found 1 column"],
+    );
+}
+
+#[test]
+fn lines_that_are_no_text_are_bad_lines() {
+    let desk = Desk::new();
+    let good = b"1,W,0,4096,1\n";
+    let long = [&good[..], &[b'1'; 300_000], b"\n", good].concat();
+    desk.refuses(1, "alibaba", &long, &[], &["line 2", "1111\"...", "more than 65536 bytes"]);
+    desk.refuses(1, "alibaba", [b'x'; 70_000], &[], &["line 1", "more than 65536 bytes"]);
+    desk.refuses(1, "alibaba", b"1,W\xff,0\n", &[], &["line 1", "byte 0xff at column 4", "not UTF-8"]);
+    desk.imports(3, "alibaba", &long, &["--skip-bad-lines"]);
+    assert_eq!(desk.simulated(3)["trace"]["host_pages"], 2, "the lines around it are whole");
+    let largest = [&[b' '; 65_524][..], &good[..12], b"\r\n1,W,0,4096,2"].concat();
+    desk.refuses(1, "alibaba", &largest, &[], &["line 1", "more than 65536 bytes"]);
+    desk.imports(0, "alibaba", &largest[1..], &["--force"]);
+    assert_eq!(desk.simulated(0)["trace"]["host_pages"], 2);
+}
+
+#[test]
+fn inputs_that_are_no_trace_are_refused() {
+    let desk = Desk::new();
+    for (magic, words) in [
+        (&[0x1f, 0x8b, 8][..], "`zcat /"),
+        (&[0x28, 0xb5, 0x2f, 0xfd, 0], "`zstdcat /"),
+        (b"\xfd7zXZ\0.", "xz"),
+        (b"BZh9", "`bzcat"),
+        (b"PK\x03\x04", "`unzip -p"),
+    ] {
+        desk.refuses(1, "msr", magic, &[], &["is compressed", words, "--format msr -"]);
+    }
+    let output = desk.path("t.pctrace");
+    let import = |input: &str, words: &[&str]| {
+        refuses(1, &["import", "--format", "msr", input, "-o", &output], words);
+    };
+    import(&desk.path("missing"), &["missing: cannot read", "No such file"]);
+    import(&desk.path(""), &["is a directory"]);
+    import("/dev/zero", &["/dev/zero, line 1", "more than 65536 bytes"]);
+    desk.refuses(1, "blkparse", "text\n", &[], &["no request to import (lines read: 1)", "--action"]);
+    desk.refuses(1, "fio", "/dev/sda write 0 4096\n", &[], &["fio version 3 iolog"]);
+    desk.imports(0, "msr", MSR, &[]);
+    let input = desk.input(MSR);
+    import(&input, &["t.pctrace", "exists"]);
+}
+
+#[test]
+fn a_trace_without_writes_is_suspicious() {
+    let desk = Desk::new();
+    let said = desk.imports(0, "mqsim", "0 0 0 8 1\n", &[]);
+    assert!(said.contains("not a single write") && said.contains("tencent"), "{said}");
+}
+
+#[test]
+fn wrong_arguments_end_with_2() {
+    let desk = Desk::new();
+    desk.refuses(2, "blkprse", "", &[], &["'blkprse' is not a format", "did you mean blkparse?"]);
+    desk.refuses(2, "msr", MSR, &["--wait-unit", "ms"], &["--wait-unit", "an option of fio"]);
+    desk.refuses(2, "fio", "", &["--wait-unit", "s"], &["--wait-unit", "us", "ms"]);
+    refuses(2, &["import", "--format", "msr", "x"], &["--output"]);
+    refuses(2, &["import", "x", "-o", "y"], &["--format"]);
+}
+
+#[test]
+fn help_lists_every_format() {
+    let (help, _) = ends_with(0, &["import", "--help"]);
+    for format in &pcstream_trace::import::FORMATS {
+        let listed = help.lines().any(|line| line.trim_start().starts_with(&format!("{} ", format.name)));
+        assert!(listed, "{}:\n{help}", format.name);
+        format.options.iter().for_each(|option| assert!(help.contains(&format!("--{}", option.name))));
+    }
+    assert!(help.contains("Examples:"), "{help}");
+}
+
+/// docs/importing.md has a row for every format, and docs/command-line.md names every option.
+#[test]
+fn the_documents_name_every_format() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let importing = fs::read_to_string(docs.join("importing.md")).expect("docs/importing.md");
+    let commands = fs::read_to_string(docs.join("command-line.md")).expect("docs/command-line.md");
+    for format in &pcstream_trace::import::FORMATS {
+        assert!(importing.contains(&format!("| `{}` |", format.name)), "{}", format.name);
+        assert!(format.options.iter().all(|option| commands.contains(&format!("--{}", option.name))));
+    }
+}

@@ -1,0 +1,74 @@
+//! PCStream's table outlives a simulation: `--save-table`, `--load-table`, `--table-bytes`.
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+
+use common::{Place, json, refuses};
+use serde_json::Value;
+
+fn simulate(trace: &str, flags: &[&str]) -> Value {
+    let all = [&["simulate", trace, "--scheme", "pcstream", "--json", "-"], flags].concat();
+    json(&all)["results"][0].clone()
+}
+
+#[test]
+fn the_next_run_begins_with_what_this_one_learned() {
+    let place = Place::new();
+    let (trace, table, copy) = (place.path("t.pctrace"), place.path("table"), place.path("copy"));
+    let first = simulate(&trace, &["--save-table", &table]);
+    let saved = fs::read(&table).expect("it was saved");
+    assert!(!saved.is_empty());
+    let second = simulate(&trace, &["--load-table", &table, "--save-table", &copy]);
+    // What was learned is known from the first write on.
+    assert!(first["default_stream_share"].as_f64() > Some(0.0), "{first}");
+    assert_eq!(second["default_stream_share"].as_f64(), Some(0.0), "{second}");
+    assert_eq!(first["facts"]["contexts_known"], second["facts"]["contexts_known"]);
+    simulate(&trace, &["--save-table", &table]);
+    assert_eq!(fs::read(&table).expect("it was replaced"), saved, "the same run saves the same table");
+    let left =
+        fs::read_dir(Path::new(&table).parent().expect("a directory")).expect("it can be listed").count();
+    assert_eq!(left, 3, "trace, table and copy, and nothing temporary");
+}
+
+#[test]
+fn a_small_table_forgets() {
+    let place = Place::new();
+    let trace = place.path("t.pctrace");
+    let small = simulate(&trace, &["--table-bytes", "13"]);
+    assert_eq!(small["facts"]["contexts_known"], 1);
+    assert!(small["facts"]["table_evictions"].as_u64() > Some(0), "{small}");
+    assert_eq!(simulate(&trace, &[])["facts"]["table_evictions"], 0);
+}
+
+#[test]
+fn tables_of_other_keys_begin_empty() {
+    let place = Place::new();
+    let (trace, table) = (place.path("t.pctrace"), place.path("table"));
+    simulate(&trace, &["--save-table", &table]);
+    let of = |flags: &[&str]| {
+        let all = [&["simulate", &trace, "--scheme", "vstream-executable", "--json", "-"], flags].concat();
+        let mut result = json(&all)["results"][0].clone();
+        result.as_object_mut().expect("an object").remove("pages_per_second");
+        result
+    };
+    assert_eq!(of(&[]), of(&["--load-table", &table]));
+}
+
+#[test]
+fn what_is_no_table_is_refused() {
+    let place = Place::new();
+    let (trace, table) = (place.path("t.pctrace"), place.path("table"));
+    let load = |words: &[&str]| refuses(2, &["simulate", &trace, "--load-table", &table], words);
+    load(&["--load-table", &table, "No such file"]);
+    fs::write(&table, "not a table at all").expect("it can be written");
+    load(&["table"]);
+    let from = fs::File::create(&table).expect("it can be made");
+    from.set_len(65 << 20).expect("it can be long");
+    load(&["--load-table", "longer than"]);
+    let baseline = ["simulate", &trace, "--scheme", "baseline", "--save-table", &table];
+    refuses(2, &baseline, &["--save-table", "add pcstream to --scheme"]);
+    let nowhere = place.path("no/such/table");
+    refuses(1, &["simulate", &trace, "--save-table", &nowhere], &["--save-table", "cannot write there"]);
+}
