@@ -882,6 +882,41 @@ static __always_inline void count_asked(const struct rule_key *missing)
 		bpf_map_update_elem(&asked, missing, &one, BPF_ANY);
 }
 
+/* Bytes of a stack that is to be shipped whose return addresses are looked up one by one. */
+#define LOOKED_UP_BYTES 16384
+
+static long look_up_word(u64 i, struct workspace **at)
+{
+	struct workspace *ws = *at;
+	u64 word = ws->words[i & (STACK_WORDS - 1)];
+
+	/* Most words that are addresses at all are the stack's own. */
+	if (word - ws->frame_sp >= STACK_BYTES)
+		locate(ws, word);
+	return 0;
+}
+
+/* Looks up the mappings of all code addresses of a stack: user space can unwind only through those it is told. */
+static __always_inline void look_up_stack(struct workspace *ws)
+{
+	u32 i;
+
+	for (i = 0; i < LOOKED_UP_BYTES / sizeof(ws->words); i++) {
+		u64 from = ws->frame_sp + i * sizeof(ws->words);
+		u32 bytes = sizeof(ws->words), rest = PAGE_SIZE - (from & (PAGE_SIZE - 1));
+
+		/* The stack may end at any page. */
+		if (bpf_probe_read_user(ws->words, bytes, (void *)from)) {
+			bytes = rest & (sizeof(ws->words) - 1);
+			if (!bytes || bpf_probe_read_user(ws->words, bytes, (void *)from))
+				return;
+		}
+		bpf_loop(bytes / 8, look_up_word, &ws, 0);
+		if (bytes < sizeof(ws->words))
+			return;
+	}
+}
+
 /* Sends the rest of the stack of a walk that lacked a rule to user space, which unwinds it and adds the rules
  * that are missing. Returns the key of the context, or 0 if the record did not fit. */
 __noinline u64 ship_stack(struct workspace *ws, s32 entry)
@@ -970,8 +1005,12 @@ __noinline u64 capture(struct workspace *ws, s32 entry)
 		u64 key = 0;
 
 		end = walk_rules(ws, regs->ip, regs->bp);
-		if (end == WALK_MISS)
+		if (end == WALK_MISS) {
+			/* Here, for the verifier allows no deeper calls. */
+			if (lazy())
+				look_up_stack(ws);
 			key = ship_stack(ws, entry);
+		}
 		if (key) {
 			store_ranges(ws);
 			return key;

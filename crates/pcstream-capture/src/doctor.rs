@@ -49,6 +49,9 @@ impl Check {
     }
 }
 
+/// The name of the check that loads and attaches the program. All that it needs is checked before it.
+pub const PROGRAM: &str = "BPF program";
+
 /// All checks, most fundamental first.
 pub fn examine() -> Vec<Check> {
     let mut checks = vec![
@@ -188,8 +191,8 @@ fn io_accounting() -> Check {
 fn program() -> Check {
     let mut memory = SessionMemory::uninit();
     match Session::open(&SessionOptions { ring_bytes: 1 << 20, ..Default::default() }, &mut memory) {
-        Ok(_) => Check::good("BPF program", "loads and attaches"),
-        Err(error) => Check::bad("BPF program", Verdict::Missing, error.to_string(), "see the checks above"),
+        Ok(_) => Check::good(PROGRAM, "loads and attaches"),
+        Err(error) => Check::bad(PROGRAM, Verdict::Missing, error.to_string(), "see the checks above"),
     }
 }
 
