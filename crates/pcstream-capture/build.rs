@@ -5,7 +5,8 @@
 use libbpf_cargo::SkeletonBuilder;
 use std::{env, path::PathBuf, process::Command};
 
-const SOURCES: [&str; 4] = ["bpf/pcstream.bpf.c", "bpf/kernel.h", "bpf/wire.h", "bpf/signature.h"];
+const SOURCES: [&str; 5] =
+    ["bpf/pcstream.bpf.c", "bpf/buffers.h", "bpf/kernel.h", "bpf/wire.h", "bpf/signature.h"];
 
 fn main() {
     for source in SOURCES {

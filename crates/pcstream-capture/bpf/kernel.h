@@ -47,7 +47,7 @@ enum { BPF_F_NO_PREALLOC = 1 };
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
 struct pt_regs {
-	unsigned long bp, orig_ax, ip, sp;
+	unsigned long r10, bp, r9, r8, cx, dx, si, di, orig_ax, ip, sp;
 };
 
 struct hlist_node {
@@ -121,6 +121,16 @@ struct path {
 struct file {
 	struct path f_path;
 	struct inode *f_inode;
+	long long f_pos;
+};
+
+struct fdtable {
+	unsigned int max_fds;
+	struct file **fd;
+};
+
+struct files_struct {
+	struct fdtable *fdt;
 };
 
 struct address_space {
@@ -140,6 +150,7 @@ struct mm_struct {
 	unsigned long exec_vm;
 	unsigned long arg_start;
 	unsigned long start_stack;
+	int map_count;
 	struct file *exe_file;
 };
 
@@ -156,6 +167,7 @@ struct task_struct {
 	unsigned int flags;
 	int pid, tgid;
 	struct mm_struct *mm;
+	struct files_struct *files;
 	struct task_io_accounting ioac;
 	void *worker_private;
 };
@@ -205,9 +217,23 @@ struct kiocb {
 	long long ki_pos;
 };
 
+enum iter_type {
+	ITER_UBUF,
+};
+
+struct iov_iter {
+	u8 iter_type;
+	void *ubuf;
+};
+
 struct iomap_dio {
 	struct kiocb *iocb;
 	unsigned long size;
+	union {
+		struct {
+			struct iov_iter *iter;
+		} submit;
+	};
 };
 
 struct io_wq_work {

@@ -13,6 +13,8 @@
  *                    process's mappings can be read: full capture, tag corrected
  *   on_uring_punt    the submitter of an io_uring request that a worker will run: its context is
  *                    kept under the request
+ *   on_buffer_page   see buffers.h: a page of a program's own write buffer became dirty; whoever writes it, the write
+ *                    gets this call path
  *   on_bio           requests: writes with owner, file page and context; discards, flushes, reads
  *
  * A tag lives in an array indexed by the folio's place in the memory map, so it costs no hash, no
@@ -85,6 +87,8 @@ const enum module_key module_keys = MODULE_ANON;
 const enum entry entries = ENTRY_FAULT;
 const enum io_flag io_flags = IO_FUA;
 const enum counter counter_names = LOST_IO_RECORDS;
+const enum buffer_kind buffer_kinds = BUFFER_DIRTY;
+const struct buffer_rule buffer_rule_type = {};
 
 static __always_inline void count(enum counter counter, u64 by)
 {
@@ -176,6 +180,18 @@ struct announced {
  * file along six paths. Powers of two. */
 #define CACHED_PATHS 8
 #define CACHED_FILES 4
+#define CACHED_MEMORIES 2
+
+/* A mapping that held data of writes. */
+struct memory {
+	u64 mm, start, end;
+	u64 space; /* see buffers.h */
+	u64 base; /* add an address to get its offset in the space */
+	u32 mappings; /* of the process, when this was looked up */
+	u32 page_bytes; /* of a pool of buffers; 0: it is none */
+	u32 pools_added; /* when that was found out */
+	u32 unused;
+};
 
 struct task_cache {
 	u64 mm, exec_vm; /* the address space that `path` is about */
@@ -184,6 +200,11 @@ struct task_cache {
 	u32 draw;	 /* pseudo-random: which path gives way */
 	u32 next_file;	 /* where the next file goes */
 	u32 pending; /* index of the tag that waits for a full capture, plus one */
+	u32 next_memory;
+	u32 unused;
+	struct memory memory[CACHED_MEMORIES];
+	struct buffer_key copied; /* what the next write is a copy of */
+	u64 copied_at;		  /* write system calls of the task then */
 	struct announced file[CACHED_FILES];
 	struct remembered path[CACHED_PATHS];
 };
@@ -280,7 +301,16 @@ struct walk {
 
 /* Working memory of a program: too large for its stack. One entry per program, because one may
  * interrupt another. */
-enum workspace_owner { OF_DIRTY_FOLIO, OF_MARK_DIRTY, OF_BIO, OF_URING, WORKSPACES };
+#define BUFFER_WORKSPACES 4
+
+enum workspace_owner {
+	OF_DIRTY_FOLIO,
+	OF_MARK_DIRTY,
+	OF_BIO,
+	OF_URING,
+	OF_BUFFER,
+	WORKSPACES = OF_BUFFER + BUFFER_WORKSPACES
+};
 
 struct workspace {
 	u64 words[STACK_WORDS];
@@ -295,6 +325,8 @@ struct workspace {
 	u64 address; /* see number_of */
 	struct range hit;
 	u32 ranges_changed; /* since they were loaded */
+	u32 claimed;	    /* by a probe of a write buffer */
+	u32 unused;
 	struct ranges ranges;
 	struct path_record path;
 	struct walk walk;
@@ -1185,6 +1217,8 @@ static __always_inline u64 context_now(u32 owner, struct task_struct *task)
 	return context;
 }
 
+#include "buffers.h"
+
 /* The context of the submitter for whom an io_uring worker works. */
 static __always_inline u64 context_of_worker(u32 owner, struct task_struct *task)
 {
@@ -1226,8 +1260,10 @@ int BPF_PROG(on_dirty_folio, struct folio *folio, struct address_space *mapping)
 	struct workspace *ws;
 	struct pt_regs *regs;
 	struct inode *inode;
+	bool postponed = false;
 	struct tag *tag;
 	u64 context;
+	s32 entry;
 	u32 at;
 
 	if (!target_dev || !folio || !mapping)
@@ -1258,7 +1294,10 @@ int BPF_PROG(on_dirty_folio, struct folio *folio, struct address_space *mapping)
 		context = 0;
 	} else {
 		regs = user_regs(task);
-		context = recognise(ws, cache, task, regs, entry_of(regs));
+		entry = entry_of(regs);
+		context = context_of_buffer(cache, task, regs, entry, folio->index, false, &postponed);
+		if (!context && !postponed)
+			context = recognise(ws, cache, task, regs, entry);
 		if (!context) {
 			if (cache->pending)
 				count(LOST_PENDING, 1);
@@ -1276,6 +1315,8 @@ int BPF_PROG(on_mark_dirty, struct inode *inode)
 {
 	struct task_struct *task;
 	struct task_cache *cache;
+	bool postponed = false;
+	struct pt_regs *regs;
 	struct tag *tag;
 	u64 context;
 	u32 at;
@@ -1288,10 +1329,14 @@ int BPF_PROG(on_mark_dirty, struct inode *inode)
 		return 0;
 	at = cache->pending - 1;
 	cache->pending = 0;
-	context = context_now(OF_MARK_DIRTY, task);
 	tag = bpf_map_lookup_elem(&tags, &at);
-	if (tag)
-		tag->context = context;
+	if (!tag)
+		return 0;
+	regs = user_regs(task);
+	context = context_of_buffer(cache, task, regs, entry_of(regs), tag->page, true, &postponed);
+	if (!context)
+		context = context_now(OF_MARK_DIRTY, task);
+	tag->context = context;
 	return 0;
 }
 
@@ -1463,6 +1508,7 @@ static __always_inline void direct_owner(struct walk *w, struct bio *bio)
 	struct file *file = BPF_CORE_READ(iocb, ki_filp);
 	struct inode *inode = BPF_CORE_READ(file, f_inode);
 	struct workspace *ws = workspace_of(OF_BIO);
+	struct task_cache *cache = NULL;
 	struct file_key key = {};
 	u8 one = 1;
 
@@ -1480,6 +1526,12 @@ static __always_inline void direct_owner(struct walk *w, struct bio *bio)
 	    announce_path(ws, 0, (u64)BPF_CORE_READ(file, f_path.dentry), 0, (u64)inode))
 		bpf_map_update_elem(&known_files, &key, &one, BPF_ANY);
 	if (task->flags & PF_KTHREAD)
+		return;
+	if (buffers)
+		cache = bpf_task_storage_get(&tasks, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (cache)
+		w->context = context_of_direct_buffer(cache, task, dio, w->left);
+	if (w->context)
 		return;
 	if (task->flags & PF_IO_WORKER)
 		w->context = context_of_worker(OF_BIO, task);

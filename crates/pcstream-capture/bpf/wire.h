@@ -78,11 +78,12 @@ enum module_key {
 	MODULE_ANON = 1,
 };
 
-/* Entries into the kernel that are not system calls: -1 and -2, written so that clang 14 and newer
+/* Entries into the kernel that are not system calls: -1, -2 and -3, written so that clang 14 and newer
  * ones describe them alike (before 16, type information has no sign for enumerations). */
 enum entry {
 	ENTRY_FAULT = 0xffffffffu,
 	ENTRY_URING = 0xfffffffeu,
+	ENTRY_BUFFER = 0xfffffffdu, /* a page of a program's write buffer became dirty */
 };
 
 struct context_record {
@@ -127,6 +128,39 @@ enum rule_kind {
 	RULE_BP = 2,  /* CFA = frame pointer + cfa_offset */
 	RULE_END = 3, /* the outermost frame */
 	RULE_NONE = 4, /* no rule is known, or one of another form: the path is cut here */
+};
+
+/* How to tell from a probed function which page of a write buffer it is about. */
+#define MAX_BUFFER_RULES 64
+#define MAX_BUFFER_OFFSETS 4
+#define MIN_BUFFER_BYTES 512 /* of a page */
+#define MAX_BUFFER_BYTES (1 << 20)
+
+enum buffer_kind {
+	BUFFER_DIRTY = 1,  /* the page became dirty */
+	BUFFER_COPIED = 2, /* the thread's next write is a copy of the page */
+};
+
+struct buffer_rule {
+	u32 kind;
+	u32 rank; /* a path replaces a waiting one of the same or a lower rank */
+	u32 argument; /* of the function, from 1 */
+	u32 page_bytes;
+	u32 page_bytes_argument; /* if not 0: which argument says it */
+	/* The argument is a page's number, counted from `from`, in the pool that the variable at `variable` bytes
+	 * from the probed instruction points to */
+	u32 numbered;
+	s64 variable;
+	s32 from;
+	/* ... or an address: of the page, or of where to follow pointers at these offsets */
+	u32 offsets;
+	s32 offset[MAX_BUFFER_OFFSETS];
+};
+
+/* The place of a page of a write buffer. */
+struct buffer_key {
+	u64 space;
+	u64 offset;
 };
 
 /* A path as far as rules went, and the stack beyond, to be unwound in user space. The context is known
@@ -188,6 +222,9 @@ enum counter {
 	ENUMERATIONS,	      /* times the mappings of a process were read */
 	URING_WORKERS,	      /* pages dirtied or submitted by io_uring workers */
 	URING_UNKNOWN,	      /* ... of which the submitter was not known */
+	BUFFER_MARKS,	      /* times a page of a write buffer became dirty */
+	BUFFER_WRITES,	      /* folios and direct requests that got the path kept for such a page */
+	BUFFERS_UNPLACED,     /* addresses whose mapping could not be looked up */
 	UNTAGGED_FOLIOS,      /* page-cache folios written back without a context */
 	COUNTERS,
 };

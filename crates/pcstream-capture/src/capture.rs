@@ -473,6 +473,9 @@ fn statistics(session: &Session<'_>, counts: &JoinCounts) -> BTreeMap<String, u6
         ("mappings_dropped", Counter::DROPPED_MAPPINGS),
         ("io_uring_worker_pages", Counter::URING_WORKERS),
         ("io_uring_submitter_unknown", Counter::URING_UNKNOWN),
+        ("buffer_pages_marked", Counter::BUFFER_MARKS),
+        ("buffer_writes", Counter::BUFFER_WRITES),
+        ("buffers_not_placed", Counter::BUFFERS_UNPLACED),
         ("folios_without_context", Counter::UNTAGGED_FOLIOS),
     ]
     .into_iter()

@@ -2,11 +2,12 @@
 //!
 //! `capture` runs a command on a scratch (or existing) file system and yields the events of a trace.
 //! Beneath it: `session` (the BPF program in `bpf/`), `wire` (its records), `join` (records to events),
-//! `unwind` with `call_frames` (exact call paths), `modules`, `signature` and `symbols` (who wrote),
+//! `unwind` with `call_frames` (exact call paths), `buffers` (programs that write what others made dirty), `modules`, `signature` and `symbols` (who wrote),
 //! `scratch`, `layout` and `extents` (where). `doctor` says what this machine can do.
 //!
 //! Needs Linux 6.1 or newer with BTF, x86-64, and root.
 
+pub mod buffers;
 pub mod call_frames;
 pub mod capture;
 pub mod command;

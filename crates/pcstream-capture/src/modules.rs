@@ -115,7 +115,8 @@ fn open_module(path: &Path, inode: u64) -> Option<File> {
     (metadata.is_file() && metadata.ino() == inode).then_some(file)
 }
 
-fn build_id(file: &File) -> Option<Vec<u8>> {
+/// The build id of an ELF file, if it has one.
+pub(crate) fn build_id(file: &File) -> Option<Vec<u8>> {
     let cache = ReadCache::new(file);
     let parsed = object::File::parse(&cache).ok()?;
     parsed.build_id().ok().flatten().map(<[u8]>::to_vec)

@@ -6,16 +6,18 @@
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd};
+use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::Duration;
 
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
-use libbpf_rs::{MapCore, MapFlags, MapHandle, OpenObject, PrintLevel, RingBufferBuilder};
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, OpenObject, PrintLevel, RingBufferBuilder, UprobeOpts};
 use thiserror::Error;
 
+use crate::buffers::Probe;
 use crate::unwind::Limits;
 use crate::wire::skeleton::{PcstreamSkel, PcstreamSkelBuilder};
-use crate::wire::{Counter, Record, RuleKey, UnknownRecord, UnwindMode, UnwindRule};
+use crate::wire::{self, Counter, Record, RuleKey, UnknownRecord, UnwindMode, UnwindRule};
 
 /// Default number of return address candidates of the stack scan (FAST'19, section 3.2).
 pub const SCAN_DEPTH: u32 = 5;
@@ -26,6 +28,9 @@ pub const FP_DEPTH: u32 = 12;
 pub const MAX_DEPTH: u32 = 16;
 /// Default size of the ring buffer between kernel and user space.
 pub const RING_BYTES: u32 = 64 << 20;
+
+/// Pages of write buffers whose paths are kept: 4 GiB of 8 KiB pages, for 60 MiB of the kernel's memory.
+const BUFFER_PAGES: u32 = 1 << 19;
 
 /// How call paths are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,7 +47,7 @@ pub enum UnwindChoice {
 }
 
 /// What a session does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct SessionOptions {
     /// How call paths are read.
     pub unwind: UnwindChoice,
@@ -52,6 +57,8 @@ pub struct SessionOptions {
     pub ring_bytes: u32,
     /// Look mappings of processes up one by one, as kernels before 6.7 have to.
     pub lazy_mappings: bool,
+    /// Where programs make pages of their write buffers dirty.
+    pub buffers: Vec<Probe>,
 }
 
 impl Default for SessionOptions {
@@ -61,6 +68,7 @@ impl Default for SessionOptions {
             depth: None,
             ring_bytes: RING_BYTES,
             lazy_mappings: false,
+            buffers: Vec::new(),
         }
     }
 }
@@ -92,6 +100,16 @@ pub enum SessionError {
         /// What libbpf printed, the verifier's log included.
         log: String,
     },
+    /// A write buffer cannot be watched.
+    #[error("cannot probe {name} of {}: {source}", binary.display())]
+    Probe {
+        /// The function or probe.
+        name: String,
+        /// The program or library.
+        binary: PathBuf,
+        /// What libbpf said.
+        source: libbpf_rs::Error,
+    },
     /// The size of the machine's memory could not be found out.
     #[error("cannot read the memory map from {path}: {reason}")]
     Memory {
@@ -114,6 +132,8 @@ pub type SessionMemory = MaybeUninit<OpenObject>;
 /// A loaded and attached capture program.
 pub struct Session<'obj> {
     skel: PcstreamSkel<'obj>,
+    /// Of write buffers; they end with the session.
+    _probes: Vec<Link>,
 }
 
 /// What libbpf printed since the last look; it has no other way to hand it over.
@@ -127,6 +147,27 @@ fn keep_log(_: PrintLevel, text: String) {
     {
         log.push_str(&text);
     }
+}
+
+/// Attaches a probe of a write buffer for each rule.
+fn attach_probes(skel: &PcstreamSkel<'_>, probes: &[Probe]) -> Result<Vec<Link>, SessionError> {
+    let attach = |(at, probe): (usize, &Probe)| {
+        let key = (at as u32).to_ne_bytes();
+        skel.maps
+            .buffer_rules
+            .update(&key, wire::rule_bytes(&probe.rule), MapFlags::ANY)
+            .map_err(|e| bpf_error("set up", e))?;
+        let options = UprobeOpts { cookie: at as u64, ..UprobeOpts::default() };
+        skel.progs
+            .on_buffer_page
+            .attach_uprobe_with_opts(-1, &probe.binary, probe.offset as usize, options)
+            .map_err(|source| SessionError::Probe {
+                name: probe.name.clone(),
+                binary: probe.binary.clone(),
+                source,
+            })
+    };
+    probes.iter().enumerate().map(attach).collect()
 }
 
 fn bpf_error(step: &'static str, source: libbpf_rs::Error) -> SessionError {
@@ -165,9 +206,16 @@ impl<'obj> Session<'obj> {
         if !has_tracepoint("io_uring_queue_async_work") {
             open.progs.on_uring_punt.set_autoload(false);
         }
+        if options.buffers.is_empty() {
+            open.progs.on_buffer_page.set_autoload(false);
+        } else {
+            settings.buffers = 1;
+            open.maps.buffer_pages.set_max_entries(BUFFER_PAGES).map_err(|e| bpf_error("size", e))?;
+        }
         let mut skel = open.load().map_err(|e| bpf_error("load", e))?;
         skel.attach().map_err(|e| bpf_error("attach", e))?;
-        Ok(Session { skel })
+        let probes = attach_probes(&skel, &options.buffers)?;
+        Ok(Session { skel, _probes: probes })
     }
 
     /// Captures from now on the file system on this block device (kernel encoding: major << 20 |
@@ -228,6 +276,9 @@ impl<'obj> Session<'obj> {
             ("on_mark_dirty", progs.on_mark_dirty.as_fd().as_raw_fd()),
             ("on_bio", progs.on_bio.as_fd().as_raw_fd()),
         ];
+        if progs.on_buffer_page.autoload() {
+            programs.push(("on_buffer_page", progs.on_buffer_page.as_fd().as_raw_fd()));
+        }
         if progs.on_uring_punt.autoload() {
             programs.push(("on_uring_punt", progs.on_uring_punt.as_fd().as_raw_fd()));
         }

@@ -28,13 +28,25 @@ const NAMES: [(i32, &str); 22] = [
     (257, "openat"),
 ];
 
+const WRITE_BUFFER: &str = "write buffer";
+const PAGE_FAULT: &str = "page fault";
+
+/// Whether the head of a path that came this way (the name of an entry) is an instruction to be executed, not one that
+/// a call returns to.
+pub fn is_interruption(entry: &str) -> bool {
+    [WRITE_BUFFER, PAGE_FAULT].contains(&entry)
+}
+
 /// The name of an entry as captured: a system call number, or one of the negative entries.
 pub fn entry_name(entry: i32) -> String {
     if entry.cast_unsigned() == Entry::ENTRY_URING.0 {
         return "io_uring worker".to_string();
     }
+    if entry.cast_unsigned() == Entry::ENTRY_BUFFER.0 {
+        return WRITE_BUFFER.to_string();
+    }
     if entry < 0 {
-        return "page fault".to_string();
+        return PAGE_FAULT.to_string();
     }
     match NAMES.iter().find(|(number, _)| *number == entry) {
         Some((_, name)) => (*name).to_string(),
@@ -51,6 +63,7 @@ mod tests {
         assert_eq!(entry_name(18), "pwrite64");
         assert_eq!(entry_name(-1), "page fault");
         assert_eq!(entry_name(-2), "io_uring worker");
+        assert_eq!(entry_name(-3), "write buffer");
         assert_eq!(entry_name(9999), "system call 9999");
     }
 }

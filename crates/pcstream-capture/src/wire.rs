@@ -10,10 +10,11 @@ pub(crate) mod skeleton {
 
 use skeleton::types;
 pub use types::{
-    context_record as ContextRecord, counter as Counter, entry as Entry, frame_record as FrameRecord,
-    io_flag as IoFlag, io_record as IoRecord, io_source as IoSource, module_key as ModuleKey,
-    path_record as PathRecord, range as StackRange, rule_key as RuleKey, rule_kind as RuleKind,
-    stack_record as StackRecord, unwind_mode as UnwindMode, unwind_rule as UnwindRule,
+    buffer_kind as BufferKind, buffer_rule as BufferRule, context_record as ContextRecord,
+    counter as Counter, entry as Entry, frame_record as FrameRecord, io_flag as IoFlag,
+    io_record as IoRecord, io_source as IoSource, module_key as ModuleKey, path_record as PathRecord,
+    range as StackRange, rule_key as RuleKey, rule_kind as RuleKind, stack_record as StackRecord,
+    unwind_mode as UnwindMode, unwind_rule as UnwindRule,
 };
 
 use thiserror::Error;
@@ -73,6 +74,19 @@ unsafe impl Plain for ContextRecord {}
 unsafe impl Plain for PathRecord {}
 // SAFETY: as above.
 unsafe impl Plain for StackRecord {}
+
+// SAFETY: as above; it has no padding.
+unsafe impl Plain for BufferRule {}
+
+/// A rule as the kernel side has it.
+pub fn rule_bytes(rule: &BufferRule) -> &[u8] {
+    bytes_of(rule)
+}
+
+fn bytes_of<T: Plain>(value: &T) -> &[u8] {
+    // SAFETY: `T` is plain, and the slice lives as long as the value.
+    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<T>()) }
+}
 
 fn copy<T: Plain>(bytes: &[u8]) -> Option<T> {
     // The kernel rounds records up to 8 bytes, which all sizes here are.

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, anyhow};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use pcstream_capture::buffers;
 use pcstream_capture::capture::{
     self, CaptureError, CaptureOptions, Finished, Observer, Progress, Started, Target,
 };
@@ -111,7 +112,7 @@ fn capture_into<'a>(
     ui: Ui,
 ) -> Result<(Recorder<'a>, Finished), Failure> {
     let options =
-        CaptureOptions { command, target: target(args), session: session(args), order: order(args.order) };
+        CaptureOptions { command, target: target(args), session: session(args)?, order: order(args.order) };
     let stop = StopSignals::catch()?;
     let result = capture::capture(&options, &stop.count, &mut recorder);
     stop.release();
@@ -158,8 +159,11 @@ fn fs_kind(fs: ScratchFs) -> FsKind {
     }
 }
 
-fn session(args: &CaptureArgs) -> SessionOptions {
-    SessionOptions {
+fn session(args: &CaptureArgs) -> Result<SessionOptions, Failure> {
+    let buffers = buffers::probes(&args.write_buffers)
+        .map_err(|error| Failure::wrong_arguments(anyhow!("--write-buffers {error}")))?;
+    Ok(SessionOptions {
+        buffers,
         unwind: match args.unwind {
             UnwindArg::Auto => UnwindChoice::Auto,
             UnwindArg::Exact => UnwindChoice::Exact,
@@ -169,7 +173,7 @@ fn session(args: &CaptureArgs) -> SessionOptions {
         depth: args.depth.map(u32::from),
         lazy_mappings: args.lazy_mappings,
         ..SessionOptions::default()
-    }
+    })
 }
 
 fn order(order: OrderArg) -> Order {

@@ -1,0 +1,321 @@
+//! What a rule needs to know of a binary: where functions, variables and static probes are.
+//!
+//! Static probes are found by their notes (`.note.stapsdt`, written by systemtap's `sys/sdt.h` and by `pcstream.h`): a place
+//! in the code, and for each argument where it is kept there.
+//!
+//! Units: virtual addresses of the file inside, file offsets in what comes out.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use object::read::ReadCache;
+use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SymbolKind};
+
+use super::Probe;
+use super::rules::{Rule, Rules};
+use crate::modules;
+use crate::wire::{BufferKind, BufferRule};
+
+/// Notes beyond this are not read.
+const MAX_NOTES_BYTES: u64 = 16 << 20;
+/// `endbr64`: marks where indirect branches may lead. A probe on it costs the kernel a single step of ten microseconds.
+const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
+/// The provider of `pcstream.h`.
+const PROVIDER: &str = "pcstream";
+
+/// An ELF file.
+pub struct Binary {
+    path: PathBuf,
+    file: File,
+    /// With the names that were stripped.
+    debug_file: Option<File>,
+}
+
+/// A static probe.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct StaticProbe {
+    provider: String,
+    name: String,
+    address: u64,
+    /// As in the note: `8@%rdi -4@8(%rbp)`.
+    arguments: String,
+}
+
+type Elf<'a> = object::File<'a, &'a ReadCache<&'a File>>;
+
+/// A binary, and its debug file.
+struct Parsed<'a> {
+    binary: Elf<'a>,
+    debug: Option<Elf<'a>>,
+}
+
+impl Binary {
+    /// Opens a binary.
+    pub fn open(path: &Path) -> Result<Binary, String> {
+        let file = File::open(path).map_err(|error| format!("cannot be read: {error}"))?;
+        let debug_file = debug_file(path, &file);
+        Ok(Binary { path: path.to_owned(), file, debug_file })
+    }
+
+    /// A probe for each rule.
+    pub fn probes(&self, rules: &Rules) -> Result<Vec<Probe>, String> {
+        self.with_parsed(|parsed| {
+            let each = |list: &[Rule], kind| -> Result<Vec<Vec<Probe>>, String> {
+                list.iter().map(|rule| self.probes_of(parsed, rule, kind, rules.page_bytes)).collect()
+            };
+            let mut probes = each(&rules.dirty, BufferKind::BUFFER_DIRTY)?;
+            if probes.iter().all(Vec::is_empty) {
+                return Err(format!("has none of the functions of [[dirty]]: {}", names(&rules.dirty)));
+            }
+            probes.extend(each(&rules.copied, BufferKind::BUFFER_COPIED)?);
+            Ok(probes.into_iter().flatten().collect())
+        })
+    }
+
+    /// The probes that `pcstream.h` put there.
+    pub fn own_probes(&self) -> Result<Vec<Probe>, String> {
+        self.with_parsed(|parsed| {
+            let own = static_probes(parsed)?.into_iter().filter(|probe| probe.provider == PROVIDER);
+            let probes: Result<Vec<_>, String> = own.map(|probe| self.own_probe(parsed, &probe)).collect();
+            let probes = probes?;
+            if probes.is_empty() {
+                return Err(
+                    "has no probes of pcstream.h: build it with that header, or give a rules file".into()
+                );
+            }
+            Ok(probes)
+        })
+    }
+
+    fn own_probe(&self, parsed: &Parsed<'_>, probe: &StaticProbe) -> Result<Probe, String> {
+        let (kind, page_bytes_argument) = match probe.name.as_str() {
+            "page_dirty" => (BufferKind::BUFFER_DIRTY, register(probe, 2)?),
+            "page_copied" => (BufferKind::BUFFER_COPIED, 0),
+            other => {
+                return Err(format!(
+                    "has a probe {PROVIDER}:{other}, of a newer pcstream.h than this program knows"
+                ));
+            }
+        };
+        let rule = BufferRule {
+            kind: kind.0,
+            rank: 2,
+            argument: register(probe, 1)?,
+            page_bytes_argument,
+            ..BufferRule::default()
+        };
+        self.probe(parsed, probe.address, &format!("{PROVIDER}:{}", probe.name), rule)
+    }
+
+    fn with_parsed<T>(&self, work: impl FnOnce(&Parsed<'_>) -> Result<T, String>) -> Result<T, String> {
+        let cache = ReadCache::new(&self.file);
+        let binary = Elf::parse(&cache).map_err(|error| format!("is not a program or library: {error}"))?;
+        if binary.architecture() != object::Architecture::X86_64 {
+            return Err(format!("is a program for {:?}, not x86-64", binary.architecture()));
+        }
+        let debug_cache = self.debug_file.as_ref().map(ReadCache::new);
+        let debug = debug_cache.as_ref().and_then(|cache| Elf::parse(cache).ok());
+        work(&Parsed { binary, debug })
+    }
+
+    fn probes_of(
+        &self,
+        parsed: &Parsed<'_>,
+        rule: &Rule,
+        kind: BufferKind,
+        page_bytes: u32,
+    ) -> Result<Vec<Probe>, String> {
+        let mut compiled = rule.compile(kind, page_bytes);
+        let mut places = Vec::new();
+        if let Some(name) = &rule.function {
+            places.extend(
+                symbol(parsed, name, SymbolKind::Text)
+                    .map(|address| (after_endbr(parsed, address), compiled)),
+            );
+        } else if let Some(name) = &rule.probe {
+            for probe in
+                static_probes(parsed)?.iter().filter(|p| format!("{}:{}", p.provider, p.name) == *name)
+            {
+                compiled.argument =
+                    register(probe, rule.page.number.or(rule.page.address).unwrap_or_default())?;
+                places.push((probe.address, compiled));
+            }
+        }
+        if places.is_empty() && !rule.optional {
+            return Err(format!("has no {}: another version, or stripped of its symbols?", rule.name()));
+        }
+        let pool = match &rule.page.pool {
+            Some(name) => Some(symbol(parsed, name, SymbolKind::Data).ok_or_else(|| {
+                format!("has no variable {name}: another version, or stripped of its symbols?")
+            })?),
+            None => None,
+        };
+        let place = |(address, mut compiled): (u64, BufferRule)| {
+            compiled.variable = pool.map_or(0, |pool| pool.wrapping_sub(address).cast_signed());
+            self.probe(parsed, address, rule.name(), compiled)
+        };
+        places.into_iter().map(place).collect()
+    }
+
+    fn probe(
+        &self,
+        parsed: &Parsed<'_>,
+        address: u64,
+        name: &str,
+        rule: BufferRule,
+    ) -> Result<Probe, String> {
+        let offset = parsed.binary.segments().find_map(|segment| {
+            let (start, bytes) = segment.file_range();
+            let into = address.checked_sub(segment.address())?;
+            (into < bytes).then(|| start.checked_add(into))?
+        });
+        let offset =
+            offset.ok_or_else(|| format!("has {name} at {address:#x}, outside of what is loaded"))?;
+        Ok(Probe { binary: self.path.clone(), offset, name: name.to_owned(), rule })
+    }
+}
+
+/// The separate debug file of a binary: by build id, or by the name in its debug link, beside it, below `.debug` or where
+/// distributions put them.
+fn debug_file(path: &Path, file: &File) -> Option<File> {
+    let cache = ReadCache::new(file);
+    let binary = Elf::parse(&cache).ok()?;
+    let all = Path::new("/usr/lib/debug");
+    let mut places = Vec::new();
+    if let Ok(Some([first, rest @ ..])) = binary.build_id() {
+        let name: String = rest.iter().map(|byte| format!("{byte:02x}")).collect();
+        places.push(all.join(format!(".build-id/{first:02x}/{name}.debug")));
+    }
+    let directory = path.canonicalize().ok()?.parent()?.to_owned();
+    if let Ok(Some((name, _))) = binary.gnu_debuglink() {
+        // A name, not a path.
+        let name = Path::new(OsStr::from_bytes(name)).file_name()?;
+        let below_all = all.join(directory.strip_prefix("/").unwrap_or(&directory));
+        places.extend([directory.join(name), directory.join(".debug").join(name), below_all.join(name)]);
+    }
+    let its_id = modules::build_id(file);
+    places.iter().filter_map(|place| File::open(place).ok()).find(|debug| modules::build_id(debug) == its_id)
+}
+
+fn names(rules: &[Rule]) -> String {
+    rules.iter().map(Rule::name).collect::<Vec<_>>().join(", ")
+}
+
+/// The address of a symbol.
+fn symbol(parsed: &Parsed<'_>, name: &str, kind: SymbolKind) -> Option<u64> {
+    let stripped = parsed.debug.iter().flat_map(|debug| debug.symbols());
+    let mut all = parsed.binary.symbols().chain(parsed.binary.dynamic_symbols()).chain(stripped);
+    all.find(|symbol| symbol.is_definition() && symbol.kind() == kind && symbol.name() == Ok(name))
+        .map(|symbol| symbol.address())
+}
+
+/// The first instruction of a function that does something.
+fn after_endbr(parsed: &Parsed<'_>, address: u64) -> u64 {
+    let first = parsed.binary.sections().find_map(|section| section.data_range(address, 4).ok().flatten());
+    address + if first == Some(&ENDBR64) { 4 } else { 0 }
+}
+
+fn static_probes(parsed: &Parsed<'_>) -> Result<Vec<StaticProbe>, String> {
+    let Some(section) = parsed.binary.section_by_name(".note.stapsdt") else { return Ok(Vec::new()) };
+    if section.size() > MAX_NOTES_BYTES {
+        return Err(format!(
+            "has {} bytes of notes of static probes, more than a program has",
+            section.size()
+        ));
+    }
+    let data = section.data().map_err(|error| format!("has notes that cannot be read: {error}"))?;
+    let base = parsed.binary.section_by_name(".stapsdt.base").map(|base| base.address());
+    Ok(parse_notes(data, base))
+}
+
+/// The notes of static probes, up to the first that is none. `base` is where the section that they count from lies now: a
+/// linker run afterwards (prelink) may have moved the code.
+fn parse_notes(mut data: &[u8], base: Option<u64>) -> Vec<StaticProbe> {
+    std::iter::from_fn(|| {
+        let (size, rest) = data.split_first_chunk::<12>()?;
+        let word =
+            |at: usize| u32::from_le_bytes([size[at], size[at + 1], size[at + 2], size[at + 3]]) as usize;
+        let (owner, rest) = rest.split_at_checked(word(0).checked_next_multiple_of(4)?)?;
+        let (description, _) = rest.split_at_checked(word(4))?;
+        data = rest.get(word(4).checked_next_multiple_of(4)?..).unwrap_or_default();
+        Some((owner, word(8), description))
+    })
+    .filter(|(owner, kind, _)| *owner == b"stapsdt\0" && *kind == 3)
+    .filter_map(|(_, _, description)| {
+        let (numbers, texts) = description.split_first_chunk::<24>()?;
+        let number = |at: usize| numbers[at..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+        let mut texts = texts.split(|&byte| byte == 0).map(|text| String::from_utf8_lossy(text).into_owned());
+        let moved = base.map_or(0, |base| base.wrapping_sub(number(8)));
+        let address = number(0).wrapping_add(moved);
+        Some(StaticProbe { address, provider: texts.next()?, name: texts.next()?, arguments: texts.next()? })
+    })
+    .collect()
+}
+
+/// Which argument register (from 1) holds an argument (from 1) of a static probe.
+fn register(probe: &StaticProbe, argument: u32) -> Result<u32, String> {
+    const REGISTERS: [&str; 6] = ["%rdi", "%rsi", "%rdx", "%rcx", "%r8", "%r9"];
+    let described = probe.arguments.split_whitespace().nth(argument.saturating_sub(1) as usize);
+    let held = described.and_then(|text| text.split_once('@')).map(|(_, held)| held);
+    let at = held.and_then(|held| REGISTERS.iter().position(|register| *register == held));
+    at.map(|at| at as u32 + 1).ok_or_else(|| {
+        let (provider, name, arguments) = (&probe.provider, &probe.name, &probe.arguments);
+        format!("has {provider}:{name} with arguments {arguments:?}, of which number {argument} is not in a register that \
+                 functions take arguments in")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn note(owner: &[u8], kind: u32, address: u64, texts: &[u8]) -> Vec<u8> {
+        let mut note = Vec::new();
+        note.extend((owner.len() as u32).to_le_bytes());
+        note.extend((24 + texts.len() as u32).to_le_bytes());
+        note.extend(kind.to_le_bytes());
+        note.extend(owner);
+        note.resize(note.len().next_multiple_of(4), 0);
+        [address, 0x1000, 0].iter().for_each(|number| note.extend(number.to_le_bytes()));
+        note.extend(texts);
+        note.resize(note.len().next_multiple_of(4), 0);
+        note
+    }
+
+    #[test]
+    fn notes_name_probes_and_move_with_their_base() {
+        let mut data = note(b"stapsdt\0", 3, 0x500, b"pcstream\0page_dirty\x008@%rdi 8@%rsi\0");
+        data.extend(note(b"GNU\0", 3, 1, b"a\0b\0c\0"));
+        data.extend(note(b"stapsdt\0", 3, 0x600, b"x\0y\0\0"));
+        let probes = parse_notes(&data, Some(0x1010));
+        assert_eq!(probes.len(), 2);
+        assert_eq!((probes[0].address, probes[0].name.as_str()), (0x510, "page_dirty"));
+        assert_eq!((register(&probes[0], 1), register(&probes[0], 2)), (Ok(1), Ok(2)));
+        assert!(register(&probes[0], 3).is_err());
+        assert_eq!(parse_notes(&data, None)[1].address, 0x600);
+    }
+
+    #[test]
+    fn bytes_that_are_no_notes_are_none() {
+        let good = note(b"stapsdt\0", 3, 0x500, b"a\0b\0c\0");
+        for length in 0..good.len() {
+            assert!(parse_notes(&good[..length], None).len() <= 1);
+        }
+        for at in 0..good.len() {
+            let mut bad = good.clone();
+            bad[at] ^= 0xff;
+            parse_notes(&bad, Some(7));
+        }
+        assert!(parse_notes(&[0xff; 64], None).is_empty());
+        assert!(parse_notes(&[0; 64], None).is_empty());
+    }
+
+    #[test]
+    fn the_test_program_has_functions() {
+        let this = Binary::open(&std::env::current_exe().expect("it runs")).expect("it can be read");
+        let none = this.own_probes().expect_err("this program does not use pcstream.h");
+        assert!(none.contains("no probes of pcstream.h"), "{none}");
+    }
+}

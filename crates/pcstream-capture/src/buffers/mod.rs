@@ -1,0 +1,178 @@
+//! Write buffers: which functions of a program make its buffer's pages dirty (FAST'19, section 5.4; `bpf/buffers.h`).
+//!
+//! Idea: a rules file names functions of a binary and how to tell from their arguments which page they are about; here it
+//! becomes a list of places to probe with a rule for each. Rules exist for some programs (presets), and programs that use
+//! `pcstream.h` bring their own in the notes of their probes.
+//!
+//! Rules and binaries come from whoever runs the capture; what they say is checked all the same, because an error in them
+//! would show as wrong contexts.
+
+mod binary;
+mod rules;
+
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+use crate::wire::BufferRule;
+use binary::Binary;
+
+/// Programs that need no rules file: name, and the file.
+pub const PRESETS: [(&str, &str); 1] = [("postgresql", include_str!("../../presets/postgresql.toml"))];
+
+/// Rules that the kernel side has room for.
+pub const MAX_RULES: usize = 64;
+/// A rules file is a page of text.
+const MAX_RULES_FILE_BYTES: u64 = 1 << 20;
+
+/// A place in a binary that is told of pages, and how.
+#[derive(Clone, Debug)]
+pub struct Probe {
+    /// The program or library.
+    pub binary: PathBuf,
+    /// Of the instruction in the file.
+    pub offset: u64,
+    /// The function or probe it belongs to, for messages.
+    pub name: String,
+    /// For the kernel side.
+    pub rule: BufferRule,
+}
+
+/// Why rules are of no use.
+#[derive(Debug, Error)]
+pub enum BufferError {
+    /// Neither a preset nor a file.
+    #[error("{what}: neither a preset ({}) nor a file that can be read: {source}", presets())]
+    Unreadable {
+        /// As given.
+        what: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// Not rules.
+    #[error("{what}: {problem}")]
+    Rules {
+        /// The file or preset.
+        what: String,
+        /// With line and column.
+        problem: String,
+    },
+    /// No such program.
+    #[error("{what}: no program matches {}: install it, or name its file in a rules file (`program = \"/path\"`)",
+            patterns.join(", "))]
+    NoProgram {
+        /// The file or preset.
+        what: String,
+        /// What was looked for.
+        patterns: Vec<String>,
+    },
+    /// The program does not have what a rule names.
+    #[error("{what}: {} {problem}", binary.display())]
+    Binary {
+        /// The file or preset.
+        what: String,
+        /// The program or library.
+        binary: PathBuf,
+        /// What it lacks, and what to do.
+        problem: String,
+    },
+    /// More than the kernel side has room for.
+    #[error(
+        "{0} probes of write buffers, of which {MAX_RULES} can be attached: name fewer functions or programs"
+    )]
+    TooMany(usize),
+}
+
+fn presets() -> String {
+    PRESETS.map(|(name, _)| name).join(", ")
+}
+
+/// The probes of each of `what`: the name of a preset, a rules file, or a program or library built with `pcstream.h`.
+pub fn probes(what: &[String]) -> Result<Vec<Probe>, BufferError> {
+    let each: Result<Vec<_>, _> = what.iter().map(|what| probes_of(what)).collect();
+    let probes: Vec<_> = each?.into_iter().flatten().collect();
+    if probes.len() > MAX_RULES {
+        return Err(BufferError::TooMany(probes.len()));
+    }
+    Ok(probes)
+}
+
+fn probes_of(what: &str) -> Result<Vec<Probe>, BufferError> {
+    if let Some((name, text)) = PRESETS.iter().find(|(name, _)| *name == what) {
+        return probes_by_rules(&format!("the preset {name}"), text);
+    }
+    let unreadable = |source| BufferError::Unreadable { what: what.to_owned(), source };
+    let bytes = read_start(Path::new(what)).map_err(unreadable)?;
+    if bytes.starts_with(b"\x7fELF") {
+        return Binary::open(Path::new(what)).and_then(|binary| binary.own_probes()).map_err(|problem| {
+            BufferError::Binary { what: "write buffers".into(), binary: what.into(), problem }
+        });
+    }
+    let text = String::from_utf8(bytes).map_err(|_| BufferError::Rules {
+        what: what.to_owned(),
+        problem: "neither text (a rules file) nor a program (ELF)".into(),
+    })?;
+    probes_by_rules(what, &text)
+}
+
+fn read_start(path: &Path) -> std::io::Result<Vec<u8>> {
+    use std::io::{Error, ErrorKind, Read};
+    let file = std::fs::File::open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(Error::new(ErrorKind::InvalidInput, "not a regular file"));
+    }
+    let mut bytes = Vec::new();
+    file.take(MAX_RULES_FILE_BYTES).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn probes_by_rules(what: &str, text: &str) -> Result<Vec<Probe>, BufferError> {
+    let rules =
+        rules::parse(text).map_err(|problem| BufferError::Rules { what: what.to_owned(), problem })?;
+    let programs = programs(&rules.program);
+    if programs.is_empty() {
+        return Err(BufferError::NoProgram { what: what.to_owned(), patterns: rules.program });
+    }
+    let probes = programs.iter().map(|program| {
+        Binary::open(program).and_then(|binary| binary.probes(&rules)).map_err(|problem| {
+            BufferError::Binary { what: what.to_owned(), binary: program.clone(), problem }
+        })
+    });
+    Ok(probes.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+}
+
+/// Files that match: paths, in which `*` stands for anything within a name, and names looked up in PATH. Each once.
+fn programs(patterns: &[String]) -> Vec<PathBuf> {
+    let matching = |pattern: &String| -> Vec<PathBuf> {
+        if pattern.contains('/') {
+            glob::glob(pattern).map(|found| found.flatten().collect()).unwrap_or_default()
+        } else {
+            crate::command::find(pattern.as_ref()).into_iter().collect()
+        }
+    };
+    let mut found: Vec<_> =
+        patterns.iter().flat_map(matching).filter_map(|path| path.canonicalize().ok()).collect();
+    found.sort();
+    found.dedup();
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn presets_are_rules() {
+        for (name, text) in PRESETS {
+            rules::parse(text).unwrap_or_else(|problem| panic!("{name}: {problem}"));
+        }
+    }
+
+    #[test]
+    fn what_is_nothing_is_told_with_a_remedy() {
+        let message = |what: &str| probes(&[what.to_owned()]).expect_err("nothing").to_string();
+        assert!(message("postgres").contains("a preset (postgresql)"), "{}", message("postgres"));
+        assert!(message("/dev/zero").contains("not a regular file"));
+        assert!(message("/").contains("not a regular file"));
+    }
+}

@@ -1,0 +1,366 @@
+//! Write buffers on the real kernel: a program whose pages are written by another thread or process than made them dirty,
+//! in every way that a rule can tell of pages; and PostgreSQL.
+
+mod common;
+#[path = "common/recording.rs"]
+mod recording;
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use pcstream_capture::buffers;
+use pcstream_capture::capture::Target;
+use pcstream_capture::scratch::{FsKind, ScratchOptions};
+use pcstream_capture::session::SessionOptions;
+use recording::{Recording, assert_complete, bpf, fs_need, functions, gcc, record_with, scratch, shell};
+use tempfile::TempDir;
+
+/// Pages of a pool are changed by some functions and written by one, `writer`, in another thread or, with PROCESS, in
+/// another process that has the pool elsewhere. Each file is written after changes by one function.
+const PROGRAM: &str = r#"
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include "pcstream.h"
+#define PART __attribute__((noinline, noclone))
+#define BARRIER __asm__ volatile("" ::: "memory")
+#define PAGES 40
+#define PAGE 8192
+char *pool;
+struct block { long number; char *frame; } blocks[PAGES];
+struct handle { struct block *block; } handles[PAGES];
+static int orders[2], answers[2];
+PART void mark_number(int number, int unused) { (void)number; (void)unused; BARRIER; }
+PART void hint_number(int number) { (void)number; BARRIER; }
+PART void mark_block(int unused, struct handle *handle) { (void)unused; (void)handle; BARRIER; }
+PART void copied(char *page) { (void)page; BARRIER; }
+static inline __attribute__((always_inline)) void dirty(int n, char *page) {
+    /* Rules for call paths are asked for and answered meanwhile. */
+    usleep(200);
+#if defined NUMBERED
+    mark_number(n + 1, 7);
+#elif defined POINTED
+    mark_block(7, &handles[n]);
+#else
+    pcstream_page_dirty(page, PAGE);
+#endif
+    (void)n; (void)page;
+}
+PART void insert_row(int n) { char *page = pool + (long)n * PAGE; memset(page, n + 1, PAGE); dirty(n, page); BARRIER; }
+PART void update_row(int n) { char *page = pool + (long)n * PAGE; memset(page, n + 2, PAGE); dirty(n, page); BARRIER; }
+PART void set_hint(int n) { hint_number(n + 1); BARRIER; }
+PART void write_file(const char *name, char *base) {
+    int flags = O_CREAT | O_RDWR;
+#ifdef DIRECT
+    flags |= O_DIRECT;
+#endif
+    int fd = open(name, flags, 0600);
+    static char copy[PAGE];
+    for (int n = 0; n < PAGES; n++) {
+        char *data = base + (long)n * PAGE;
+#ifdef COPIED
+        pcstream_page_copied(data);
+        copied(data);
+        memcpy(copy, data, PAGE);
+        data = copy;
+#endif
+        (void)copy;
+#ifdef APPENDED
+        if (write(fd, data, PAGE) != PAGE) exit(2);
+#else
+        if (pwrite(fd, data, PAGE, (long)n * PAGE) != PAGE) exit(2);
+#endif
+    }
+    close(fd);
+}
+PART void writer(char *base) {
+    char name[16];
+    while (read(orders[0], name, sizeof name) == sizeof name && name[0]) {
+        write_file(name, base); BARRIER;
+        if (write(answers[1], "x", 1) != 1) exit(3);
+    }
+    BARRIER;
+}
+static void *thread(void *base) { writer(base); BARRIER; return base; }
+static void flush(const char *file) {
+    char name[16] = "", answer;
+    strcpy(name, file);
+    if (write(orders[1], name, sizeof name) != sizeof name || (*name && read(answers[0], &answer, 1) != 1)) exit(4);
+}
+int main(void) {
+    int memory = memfd_create("pool", 0);
+    if (ftruncate(memory, PAGES * PAGE) || pipe(orders) || pipe(answers)) return 1;
+    pool = mmap(0, PAGES * PAGE, PROT_READ | PROT_WRITE, POOL, POOL & MAP_ANONYMOUS ? -1 : memory, 0);
+    for (int n = 0; n < PAGES; n++) { blocks[n].frame = pool + (long)n * PAGE; handles[n].block = &blocks[n]; }
+#ifdef PROCESS
+    if (fork() == 0) {
+        char *base = mmap(0, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
+        if (base == pool) return 5;
+        writer(base);
+        return 0;
+    }
+#else
+    pthread_t other; pthread_create(&other, 0, thread, pool);
+#endif
+    for (int n = 0; n < PAGES; n++) insert_row(n);
+    flush("insert");
+    for (int n = 0; n < PAGES; n++) { insert_row(n); update_row(n); }
+    flush("update");
+    flush("again");
+#ifdef HINTED
+    for (int n = 0; n < PAGES; n++) { update_row(n); set_hint(n); }
+    flush("hinted");
+    for (int n = 0; n < PAGES; n++) set_hint(n);
+    flush("hints");
+#endif
+    flush("");
+#ifndef PROCESS
+    pthread_join(other, 0);
+#endif
+    return 0;
+}
+"#;
+
+/// Device pages of each file.
+const FILE_PAGES: u64 = 80;
+
+fn main() -> ExitCode {
+    let needs = [common::ext4 as common::Need, common::zram, bpf, gcc];
+    let header: [(&'static str, &'static [&'static str]); 6] = [
+        ("thread", &["-DPOOL=MAP_PRIVATE|MAP_ANONYMOUS"]),
+        ("process", &["-DPOOL=MAP_SHARED", "-DPROCESS"]),
+        ("copied", &["-DPOOL=MAP_SHARED", "-DPROCESS", "-DCOPIED"]),
+        ("direct", &["-DPOOL=MAP_PRIVATE|MAP_ANONYMOUS", "-DDIRECT"]),
+        ("appended", &["-DPOOL=MAP_PRIVATE|MAP_ANONYMOUS", "-DAPPENDED"]),
+        ("frame_pointers", &["-DPOOL=MAP_SHARED", "-fno-omit-frame-pointer", "-fcf-protection=full"]),
+    ];
+    let mut tests = Vec::new();
+    for fs in [FsKind::Ext4, FsKind::Xfs] {
+        let needs = [fs_need(fs), common::zram, bpf, gcc];
+        for (name, flags) in header {
+            let name = format!("buffers_{}_header_{name}", fs.name());
+            tests.push(common::test(name, &needs, move || by_header(fs, flags)));
+        }
+    }
+    tests.push(common::test("buffers_rules_by_number", &needs, by_number));
+    tests.push(common::test("buffers_rules_by_pointers", &needs, by_pointers));
+    tests.push(common::test("buffers_rules_of_a_stripped_program", &needs, stripped));
+    tests.push(common::test("buffers_rules_by_static_probe", &needs, by_static_probe));
+    let postgres = [common::ext4 as common::Need, common::zram, bpf, postgresql];
+    tests.push(common::test("buffers_postgresql", &postgres, || pgbench("")));
+    tests.push(common::test("buffers_postgresql_with_checksums", &postgres, || pgbench("-k")));
+    common::run(tests)
+}
+
+fn build(dir: &Path, flags: &[&str]) -> PathBuf {
+    let (source, program) = (dir.join("buffers.c"), dir.join("buffers"));
+    std::fs::write(&source, PROGRAM).expect("it can be written");
+    let include = concat!("-I", env!("CARGO_MANIFEST_DIR"), "/../../libpcstream");
+    let mut gcc = Command::new("gcc");
+    gcc.args(["-O2", "-g", "-pthread", include]).args(flags).arg("-o").arg(&program).arg(&source);
+    assert!(gcc.status().expect("gcc starts").success());
+    program
+}
+
+fn run(fs: FsKind, program: &Path, what: &str) -> Recording {
+    let buffers = buffers::probes(&[what.to_owned()]).expect("the rules fit the program");
+    let session = SessionOptions { buffers, ..SessionOptions::default() };
+    let recording = record_with(vec![program.into()], Target::Scratch(scratch(fs)), session);
+    assert_complete(&recording);
+    recording
+}
+
+/// Each file was written by one context, which came this way and through this function.
+fn assert_written(recording: &Recording, expected: &[(&str, &str, &str)]) {
+    for &(file, entry, function) in expected {
+        let writers = recording.writers_of(|path| path == format!("/{file}"));
+        let found: Vec<_> = writers
+            .iter()
+            .map(|(&id, pages)| {
+                (&recording.finished().contexts[id as usize - 1].entry, functions(recording, id), pages)
+            })
+            .collect();
+        let [(its_entry, path, pages)] = &found[..] else { panic!("{file} was written by {found:?}") };
+        assert_eq!((its_entry.as_str(), **pages), (entry, FILE_PAGES), "{file}: {path:?}");
+        assert!(path.contains(&function), "{file}: {path:?}");
+    }
+}
+
+/// What the header's calls give; the third file is written without having been changed.
+fn assert_both(recording: &Recording, write: &str) {
+    assert_written(
+        recording,
+        &[
+            ("insert", "write buffer", "insert_row"),
+            ("update", "write buffer", "update_row"),
+            ("again", write, "write_file"),
+        ],
+    );
+}
+
+fn by_header(fs: FsKind, flags: &[&str]) {
+    let dir = TempDir::new().expect("a directory can be made");
+    let program = build(dir.path(), flags);
+    let recording = run(fs, &program, program.to_str().expect("temporary paths are plain"));
+    assert_both(&recording, if flags.contains(&"-DAPPENDED") { "write" } else { "pwrite64" });
+}
+
+/// Records the program under rules. `{program}` in them stands for its path.
+fn with_rules(dir: &Path, program: &Path, rules: &str) -> Recording {
+    let file = dir.join("rules.toml");
+    let program_name = program.to_str().expect("temporary paths are plain");
+    std::fs::write(&file, rules.replace("{program}", program_name)).expect("it can be written");
+    run(FsKind::Ext4, program, file.to_str().expect("temporary paths are plain"))
+}
+
+const NUMBERED: &str = r#"
+program = "{program}"
+page_bytes = 8192
+[[dirty]]
+function = "mark_number"
+page = { number = 1, from = 1, pool = "pool" }
+[[dirty]]
+function = "hint_number"
+page = { number = 1, from = 1, pool = "pool" }
+weak = true
+[[dirty]]
+function = "of_another_version"
+page = { address = 1 }
+optional = true
+[[copied]]
+function = "copied"
+page = { address = 1 }
+"#;
+
+fn assert_numbered(recording: &Recording) {
+    assert_both(recording, "pwrite64");
+    assert_written(
+        recording,
+        &[("hinted", "write buffer", "update_row"), ("hints", "write buffer", "set_hint")],
+    );
+}
+
+fn by_number() {
+    let dir = TempDir::new().expect("a directory can be made");
+    for more in ["-DPROCESS", "-DCOPIED"] {
+        let program = build(dir.path(), &["-DPOOL=MAP_SHARED", "-DNUMBERED", "-DHINTED", more]);
+        assert_numbered(&with_rules(dir.path(), &program, NUMBERED));
+    }
+}
+
+fn by_pointers() {
+    let rules = r#"
+        program = "{program}"
+        page_bytes = 8192
+        [[dirty]]
+        function = "mark_block"
+        page = { address = 2, follow = [0, 8] }
+    "#;
+    let dir = TempDir::new().expect("a directory can be made");
+    let program = build(dir.path(), &["-DPOOL=MAP_PRIVATE|MAP_ANONYMOUS", "-DPOINTED"]);
+    assert_both(&with_rules(dir.path(), &program, rules), "pwrite64");
+}
+
+/// Names of functions and variables come from the debug file, those of the paths do not.
+fn stripped() {
+    let dir = TempDir::new().expect("a directory can be made");
+    let program = build(dir.path(), &["-DPOOL=MAP_SHARED", "-DNUMBERED", "-DHINTED"]);
+    let debug = dir.path().join(".debug");
+    std::fs::create_dir(&debug).expect("a directory can be made");
+    let objcopy = |args: &[&str]| {
+        let status = Command::new("objcopy").args(args).current_dir(dir.path()).status();
+        assert!(status.expect("objcopy starts").success());
+    };
+    objcopy(&["--only-keep-debug", "buffers", ".debug/buffers.debug"]);
+    objcopy(&["--strip-all", "--add-gnu-debuglink=.debug/buffers.debug", "buffers"]);
+    let recording = with_rules(dir.path(), &program, NUMBERED);
+    let files = ["insert", "update", "again", "hinted", "hints"];
+    let contexts = files.map(|file| {
+        let writers = recording.writers_of(|path| path == format!("/{file}"));
+        let [(&id, _)] = writers.iter().collect::<Vec<_>>()[..] else { panic!("{file}: {writers:?}") };
+        id
+    });
+    assert_ne!(contexts[0], contexts[1]);
+    assert_ne!(contexts[3], contexts[4]);
+    let entries = contexts.map(|id| recording.finished().contexts[id as usize - 1].entry.as_str());
+    assert_eq!(entries, ["write buffer", "write buffer", "pwrite64", "write buffer", "write buffer"]);
+
+    // A debug file of another build says nothing about this one.
+    let other = build(dir.path(), &["-DPOOL=MAP_SHARED", "-DNUMBERED"]);
+    objcopy(&["--strip-all", "--add-gnu-debuglink=.debug/buffers.debug", "buffers"]);
+    let rules = dir.path().join("rules.toml").to_str().expect("temporary paths are plain").to_owned();
+    let refused = buffers::probes(&[rules]).expect_err("it has no names").to_string();
+    assert!(refused.contains("mark_number") && refused.contains(other.to_str().expect("plain")), "{refused}");
+}
+
+fn by_static_probe() {
+    let rules = r#"
+        program = "{program}"
+        page_bytes = 8192
+        [[dirty]]
+        probe = "pcstream:page_dirty"
+        page = { address = 1 }
+    "#;
+    let dir = TempDir::new().expect("a directory can be made");
+    let program = build(dir.path(), &["-DPOOL=MAP_SHARED"]);
+    assert_both(&with_rules(dir.path(), &program, rules), "pwrite64");
+}
+
+/// PostgreSQL, and a user to run it as, for it does not run as root.
+fn postgresql() -> Option<String> {
+    let found = glob::glob("/usr/lib/postgresql/*/bin/pgbench").ok()?.flatten().next();
+    let user = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    match (found, user.lines().any(|line| line.starts_with("postgres:"))) {
+        (Some(_), true) => None,
+        _ => Some("PostgreSQL (apt install postgresql)".into()),
+    }
+}
+
+const PGBENCH: &str = r#"
+set -eu
+bin=$(ls -d /usr/lib/postgresql/*/bin | sort -V | tail -n 1)
+socket=$(mktemp -d); chown postgres "$socket"; mkdir data; chown postgres data
+trap 'pg "$bin/pg_ctl" -D data stop -m immediate >/dev/null 2>&1 || true; rm -rf "$socket"' EXIT
+pg() { setpriv --reuid postgres --regid postgres --init-groups "$@"; }
+pg "$bin/initdb" {} -D data -A trust >/dev/null
+pg "$bin/pg_ctl" -D data -w -l data/log start >/dev/null -o "-c listen_addresses= -c unix_socket_directories=$socket \
+    -c shared_buffers=32MB -c checkpoint_timeout=30s -c max_wal_size=64MB"
+pg "$bin/pgbench" -q -i -s 8 -h "$socket" postgres 2>/dev/null
+pg "$bin/pgbench" -h "$socket" -c 4 -t 4000 postgres >/dev/null 2>&1
+pg "$bin/pg_ctl" -D data -w stop -m fast >/dev/null
+"#;
+
+/// At least 97 % of the pages of relations have the context of the code that made them dirty: kept under the page, or, where a
+/// relation is copied or made longer, that of the write itself. What goes through `smgrwrite` is somebody else's page.
+fn pgbench(initdb: &str) {
+    let buffers = buffers::probes(&["postgresql".to_owned()]).expect("Debian's program has the names");
+    let session = SessionOptions { buffers, ..SessionOptions::default() };
+    let options = ScratchOptions { size_bytes: 3 << 30, ..scratch(FsKind::Ext4) };
+    let script: Vec<OsString> = shell(&PGBENCH.replace("{}", initdb));
+    let recording = record_with(script, Target::Scratch(options), session);
+    assert_complete(&recording);
+    let (mut all, mut marked, mut flushed) = (0, 0, 0);
+    for (&id, &pages) in &recording.writers_of(|path| path.starts_with("/data/base/")) {
+        all += pages;
+        let entry = (id as usize).checked_sub(1).map(|at| recording.finished().contexts[at].entry.as_str());
+        match entry {
+            Some("write buffer") => marked += pages,
+            Some(_)
+                if !functions(&recording, id).iter().any(|name| ["smgrwrite", "mdwrite"].contains(name)) => {}
+            _ => flushed += pages,
+        }
+    }
+    let share = 1.0 - flushed as f64 / all as f64;
+    eprintln!(
+        "    {:.2} % of {all} pages have the context of who made them dirty ({marked} kept under the page), {:?}",
+        100.0 * share,
+        recording.finished().statistics
+    );
+    assert!(marked > 20_000, "{marked} of {all}");
+    assert!(share >= 0.97, "{share}");
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+package org.pcstream.agent;
+
+/** What follows the jar's name: depth=N,memo=N,verbose. */
+final class Options {
+    /** Frames that make a path. */
+    int depth = 5;
+    /** Every how many writes to one stream the path is looked up. */
+    int memo = 1;
+    /** New paths on standard error. */
+    boolean verbose;
+
+    /** Throws IllegalArgumentException, whose message names option, value and remedy. */
+    static Options parse(String text) {
+        Options options = new Options();
+        if (text == null || text.isEmpty()) {
+            return options;
+        }
+        for (String option : text.split(",")) {
+            int equals = option.indexOf('=');
+            String name = equals < 0 ? option : option.substring(0, equals);
+            String value = equals < 0 ? null : option.substring(equals + 1);
+            switch (name) {
+                case "depth":
+                    options.depth = number(name, value, 16, "depth=5");
+                    break;
+                case "memo":
+                    options.memo = number(name, value, 1_000_000, "memo=64");
+                    break;
+                case "verbose":
+                    if (value != null) {
+                        throw new IllegalArgumentException("option verbose=" + value + ": takes no value, write verbose");
+                    }
+                    options.verbose = true;
+                    break;
+                default:
+                    throw new IllegalArgumentException("option " + option
+                            + ": unknown, known are depth=N, memo=N and verbose, separated by commas");
+            }
+        }
+        return options;
+    }
+
+    private static int number(String name, String value, int most, String example) {
+        try {
+            int number = Integer.parseInt(value);
+            if (number >= 1 && number <= most) {
+                return number;
+            }
+        } catch (NumberFormatException problem) {
+            // Told below.
+        }
+        throw new IllegalArgumentException("option " + name + (value == null ? "" : "=" + value)
+                + ": must be a number from 1 to " + most + ", for example " + example);
+    }
+}

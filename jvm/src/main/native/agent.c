@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
+/*
+ * The native half of the agent: walks the stack of the calling thread, turns it into a signature
+ * and puts that where the kernel side reads it.
+ *
+ * Idea: one call before a write (enter), which walks and stores to the thread's slot, and one after
+ * it (leave), which stores 0. Names of methods and of paths are looked up in two tables that are
+ * read without locks; only a method or a path that is new takes a mutex.
+ *
+ * Invariants:
+ *  - The slot is not 0 only between enter and leave, that is around one call into the kernel.
+ *  - Slots are thread-local memory of native threads: valid as long as the thread lives. After that
+ *    the kernel has nobody to read them for, so nothing is taken back at the end of a thread.
+ *  - A virtual thread uses the slot of its carrier. It cannot leave the carrier between enter and
+ *    leave, because only a call that blocks in the kernel lies between (see WriteTransformer).
+ *  - Entries of the tables are never freed or changed, old tables neither: readers may be in them.
+ *
+ * Known weaknesses:
+ *  - A jmethodID is taken to name one method for ever. HotSpot keeps this up: ids of unloaded
+ *    classes are not given again. In another JVM that recycles them a path may get an old name.
+ *  - Memory grows with the number of distinct methods and paths, up to MOST_METHODS and MOST_PATHS;
+ *    what comes later is published as "no path" and without a name, respectively.
+ *  - A seccomp filter that kills at unknown prctl options kills the program.
+ */
+#include "class_name.h"
+#include "java_signature.h"
+#include "pcstream_jvm.h"
+
+#include <jni.h>
+#include <jvmti.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+_Static_assert(sizeof(struct pcstream_slot) == 8, "the kernel side reads 8 bytes");
+_Static_assert(sizeof(struct pcstream_path) == 4112, "the kernel side reads 4112 bytes");
+
+#define MOST_DEPTH 16
+#define MOST_METHODS (1u << 18)
+#define MOST_PATHS (1u << 16)
+#define AGAIN_MS 1000 /* registrations and names are repeated after this time */
+#define MEMOS 64 /* streams that a thread remembers, a power of two */
+
+/*
+ * A walk begins above the hook's own two frames and looks at no more than MOST_FRAMES. A frame costs
+ * about 100 ns, so a thread first asks for as many as its last walks needed, and for the rest if
+ * frames of the program are still missing.
+ */
+#define SKIP 2
+#define MOST_FRAMES 64
+#define FEW_FRAMES 6
+
+/* Tables of entries that begin with a key, which is not 0. */
+struct cells {
+	size_t mask;
+	_Atomic(u64 *) cell[];
+};
+
+struct table {
+	_Atomic(struct cells *) cells;
+	pthread_mutex_t lock; /* of insertion */
+	size_t used, most;
+};
+
+struct method {
+	u64 id; /* its jmethodID: key */
+	u64 class_hash, method_hash;
+	char *class_name, *name;
+	int skipped; /* of the JDK or of the agent */
+};
+
+struct path {
+	u64 signature; /* key */
+	_Atomic(u64) announced_ms;
+	unsigned int bytes, frames;
+	char text[];
+};
+
+struct frame {
+	const struct method *method;
+	jlocation bytecode_index;
+};
+
+struct memo {
+	unsigned int stream; /* identity hash code, 0: unused */
+	unsigned int left; /* writes before the next walk */
+	struct path *path;
+};
+
+struct thread {
+	struct pcstream_slot slot;
+	u64 registered_ms;
+	jint needed; /* frames, by the last walks */
+	struct memo memo[MEMOS];
+};
+
+static __thread struct thread self __attribute__((aligned(8)));
+static struct table methods = { .lock = PTHREAD_MUTEX_INITIALIZER, .most = MOST_METHODS };
+static struct table paths = { .lock = PTHREAD_MUTEX_INITIALIZER, .most = MOST_PATHS };
+static jvmtiEnv *jvmti;
+static unsigned int depth, memo_period;
+static int verbose;
+
+static u64 now_ms(void)
+{
+	struct timespec now = { 0 };
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+	return (u64)now.tv_sec * 1000 + (u64)now.tv_nsec / 1000000 + 1; /* 0 stands for never */
+}
+
+static u64 *table_find(struct table *table, u64 key)
+{
+	struct cells *cells = atomic_load_explicit(&table->cells, memory_order_acquire);
+	u64 *entry;
+
+	if (!cells)
+		return NULL;
+	for (size_t at = signature_mix(SIGNATURE_SEED, key);; at++) {
+		entry = atomic_load_explicit(&cells->cell[at & cells->mask], memory_order_acquire);
+		if (!entry || *entry == key)
+			return entry;
+	}
+}
+
+static void cells_put(struct cells *cells, u64 *entry)
+{
+	size_t at = signature_mix(SIGNATURE_SEED, *entry);
+
+	while (atomic_load_explicit(&cells->cell[at & cells->mask], memory_order_relaxed))
+		at++;
+	atomic_store_explicit(&cells->cell[at & cells->mask], entry, memory_order_release);
+}
+
+/* Takes the entry in; returns it, or the one that was there, or NULL if there is no room. */
+static u64 *table_insert(struct table *table, u64 *entry)
+{
+	struct cells *cells, *larger;
+	u64 *found = NULL;
+
+	pthread_mutex_lock(&table->lock);
+	cells = atomic_load_explicit(&table->cells, memory_order_relaxed);
+	found = table_find(table, *entry);
+	if (found || table->used >= table->most)
+		goto out;
+	if (!cells || table->used * 2 > cells->mask) {
+		size_t size = cells ? 2 * (cells->mask + 1) : 256;
+
+		larger = calloc(1, sizeof(*larger) + size * sizeof(larger->cell[0]));
+		if (!larger)
+			goto out;
+		larger->mask = size - 1;
+		for (size_t i = 0; cells && i <= cells->mask; i++) {
+			u64 *old = atomic_load_explicit(&cells->cell[i], memory_order_relaxed);
+
+			if (old)
+				cells_put(larger, old);
+		}
+		/* The old cells stay: somebody may be reading them. Together they are less than the new. */
+		atomic_store_explicit(&table->cells, larger, memory_order_release);
+		cells = larger;
+	}
+	cells_put(cells, entry);
+	table->used++;
+	found = entry;
+out:
+	pthread_mutex_unlock(&table->lock);
+	return found;
+}
+
+static void method_free(struct method *method)
+{
+	free(method->class_name);
+	free(method->name);
+	free(method);
+}
+
+/* The slow way to a method's names; NULL if its class is gone or memory is short. */
+static const struct method *method_resolve(JNIEnv *env, jmethodID id)
+{
+	struct method *method = calloc(1, sizeof(*method));
+	char *name = NULL, *signature = NULL;
+	jclass class = NULL;
+	u64 *found = NULL;
+
+	if (!method)
+		return NULL;
+	if ((*jvmti)->GetMethodName(jvmti, id, &name, NULL, NULL) ||
+	    (*jvmti)->GetMethodDeclaringClass(jvmti, id, &class) ||
+	    (*jvmti)->GetClassSignature(jvmti, class, &signature, NULL))
+		goto out;
+	method->id = (u64)(uintptr_t)id;
+	method->name = strdup(name);
+	method->class_name = strdup(pcstream_class_name(signature));
+	if (!method->name || !method->class_name)
+		goto out;
+	method->class_hash = pcstream_bytes_hash(method->class_name, strlen(method->class_name));
+	method->method_hash = pcstream_bytes_hash(method->name, strlen(method->name));
+	method->skipped = pcstream_class_is_jdk(method->class_name);
+	found = table_insert(&methods, &method->id);
+out:
+	if (found != &method->id)
+		method_free(method);
+	if (class)
+		(*env)->DeleteLocalRef(env, class);
+	(*jvmti)->Deallocate(jvmti, (unsigned char *)signature);
+	(*jvmti)->Deallocate(jvmti, (unsigned char *)name);
+	return (const struct method *)found;
+}
+
+/* One line on standard error for a new path; one write, so that lines of threads do not mix. */
+static void path_print(const struct path *path, const struct frame *frames, unsigned int n)
+{
+	char *line = NULL;
+	size_t size = 0;
+	FILE *out = open_memstream(&line, &size);
+
+	if (!out)
+		return;
+	fprintf(out, "pcstream: %016llx ", path->signature);
+	for (unsigned int i = 0; i < n; i++)
+		fprintf(out, "%s%s.%s:%lld", i ? " < " : "", frames[i].method->class_name, frames[i].method->name,
+			(long long)frames[i].bytecode_index);
+	fputc('\n', out);
+	if (!fclose(out) && write(STDERR_FILENO, line, size) < 0) {
+		/* Nobody listens. */
+	}
+	free(line);
+}
+
+/* Makes the entry of a path that is met for the first time; NULL if there is no room. */
+static struct path *path_new(u64 signature, const struct frame *frames, unsigned int n)
+{
+	char text[PCSTREAM_PATH_TEXT];
+	unsigned int bytes = 0, lines = 0;
+	struct path *path, *found;
+
+	for (; lines < n; lines++) {
+		int length = snprintf(text + bytes, sizeof(text) - bytes, "%s\t%s\t%lld\n",
+				      frames[lines].method->class_name, frames[lines].method->name,
+				      (long long)frames[lines].bytecode_index);
+
+		if (length < 0 || (unsigned int)length >= sizeof(text) - bytes)
+			break;
+		bytes += (unsigned int)length;
+	}
+	path = calloc(1, sizeof(*path) + bytes);
+	if (!path)
+		return NULL;
+	path->signature = signature;
+	path->bytes = bytes;
+	path->frames = lines;
+	memcpy(path->text, text, bytes);
+	found = (struct path *)table_insert(&paths, &path->signature);
+	if (found != path)
+		free(path);
+	else if (verbose)
+		path_print(path, frames, n);
+	return found;
+}
+
+/* Tells the kernel side what the signature stands for, now and then: it may not have listened yet. */
+static void path_announce(struct path *path, u64 now)
+{
+	struct pcstream_path message;
+	u64 before = atomic_load_explicit(&path->announced_ms, memory_order_relaxed);
+
+	if ((before && now - before < AGAIN_MS) ||
+	    !atomic_compare_exchange_strong_explicit(&path->announced_ms, &before, now, memory_order_relaxed,
+						     memory_order_relaxed))
+		return;
+	message.signature = path->signature;
+	message.bytes = path->bytes;
+	message.frames = path->frames;
+	memcpy(message.text, path->text, path->bytes);
+	memset(message.text + path->bytes, 0, sizeof(message.text) - path->bytes);
+	prctl(PCSTREAM_PATH, &message, 0, 0, 0);
+}
+
+/* The path of the calling thread; its signature alone if it cannot be kept; 0: none but JDK frames. */
+static u64 walk(JNIEnv *env, struct path **path)
+{
+	jvmtiFrameInfo infos[MOST_FRAMES];
+	struct frame frames[MOST_DEPTH];
+	jint seen = 0, batch = self.needed < FEW_FRAMES ? FEW_FRAMES : self.needed, count;
+	u64 hash = SIGNATURE_SEED;
+	unsigned int n = 0;
+
+	*path = NULL;
+	do {
+		count = 0;
+		if ((*jvmti)->GetStackTrace(jvmti, NULL, SKIP + seen, batch, infos, &count))
+			break; /* also at the end of the stack */
+		for (jint i = 0; i < count && n < depth; i++) {
+			const struct method *method =
+				(const struct method *)table_find(&methods, (u64)(uintptr_t)infos[i].method);
+
+			seen++;
+			if (!method)
+				method = method_resolve(env, infos[i].method);
+			if (!method || method->skipped)
+				continue;
+			frames[n].method = method;
+			frames[n++].bytecode_index = infos[i].location;
+			hash = pcstream_java_frame_mix(hash, method->class_hash, method->method_hash, infos[i].location);
+		}
+		if (n == depth || count < batch)
+			break;
+		batch = MOST_FRAMES - seen;
+	} while (batch > 0);
+	/* Threads that write in several ways: to ask twice costs more than to ask for a frame too many. */
+	self.needed = seen < self.needed ? self.needed - 1 : seen;
+	if (!n)
+		return 0;
+	hash = pcstream_java_signature_end(hash);
+	*path = (struct path *)table_find(&paths, hash);
+	if (!*path)
+		*path = path_new(hash, frames, n);
+	return hash;
+}
+
+static void slot_set(u64 signature)
+{
+	__atomic_store_n(&self.slot.signature, signature, __ATOMIC_RELAXED);
+}
+
+static void slot_register(u64 now)
+{
+	if (self.registered_ms && now - self.registered_ms < AGAIN_MS)
+		return;
+	self.registered_ms = now;
+	prctl(PCSTREAM_THREAD_SLOT, &self.slot, 0, 0, 0);
+}
+
+/* Before a write. stream: identity of what is written to, 0: do not remember its path. */
+JNIEXPORT void JNICALL Java_org_pcstream_agent_PcStreamHook_enter0(JNIEnv *env, jclass class, jint stream)
+{
+	struct memo *memo = &self.memo[(unsigned int)stream % MEMOS];
+	u64 now = now_ms(), signature;
+	struct path *path;
+
+	(void)class;
+	slot_register(now);
+	if (stream && memo->stream == (unsigned int)stream && memo->left) {
+		memo->left--;
+		path = memo->path;
+		signature = path ? path->signature : 0;
+	} else {
+		signature = walk(env, &path);
+		/* A path that could not be kept cannot be remembered either. */
+		if (stream && (path || !signature)) {
+			memo->stream = (unsigned int)stream;
+			memo->left = memo_period - 1;
+			memo->path = path;
+		}
+	}
+	if (path)
+		path_announce(path, now);
+	slot_set(signature);
+}
+
+/* After it. */
+JNIEXPORT void JNICALL Java_org_pcstream_agent_PcStreamHook_leave0(JNIEnv *env, jclass class)
+{
+	(void)env;
+	(void)class;
+	slot_set(0);
+}
+
+/* The signature of the caller's path, for a write that another thread will do. */
+JNIEXPORT jlong JNICALL Java_org_pcstream_agent_PcStreamHook_walk0(JNIEnv *env, jclass class)
+{
+	struct path *path;
+	u64 signature = walk(env, &path);
+
+	(void)class;
+	if (path)
+		path_announce(path, now_ms());
+	return (jlong)signature;
+}
+
+/* That write, in the other thread. */
+JNIEXPORT void JNICALL Java_org_pcstream_agent_PcStreamHook_enterKnown0(JNIEnv *env, jclass class, jlong signature)
+{
+	u64 now = now_ms();
+	struct path *path = (struct path *)table_find(&paths, (u64)signature);
+
+	(void)env;
+	(void)class;
+	slot_register(now);
+	if (path)
+		path_announce(path, now);
+	slot_set((u64)signature);
+}
+
+/* After a file was mapped: the buffer over it, or NULL and its address. */
+JNIEXPORT void JNICALL Java_org_pcstream_agent_PcStreamHook_mapped0(JNIEnv *env, jclass class, jobject buffer,
+								     jlong address, jlong length)
+{
+	uintptr_t start = buffer ? (uintptr_t)(*env)->GetDirectBufferAddress(env, buffer) : (uintptr_t)address;
+	uintptr_t inside = start & (uintptr_t)(getpagesize() - 1);
+	struct path *path;
+	u64 signature;
+
+	(void)class;
+	if (!start || length <= 0)
+		return;
+	signature = walk(env, &path);
+	if (!signature)
+		return;
+	if (path)
+		path_announce(path, now_ms());
+	/* The mapping begins at a page, the buffer where the caller asked. */
+	prctl(PCSTREAM_MAPPED, start - inside, (unsigned long)length + inside, signature, 0);
+}
+
+/* Whether the JVM gives what is needed. */
+JNIEXPORT jboolean JNICALL Java_org_pcstream_agent_PcStreamHook_start0(JNIEnv *env, jclass class, jint frames,
+									jint period, jboolean print)
+{
+	JavaVM *vm;
+
+	(void)class;
+	if ((*env)->GetJavaVM(env, &vm) || (*vm)->GetEnv(vm, (void **)&jvmti, JVMTI_VERSION_1_2) || !jvmti)
+		return JNI_FALSE;
+	depth = frames < 1 ? 1 : frames > MOST_DEPTH ? MOST_DEPTH : (unsigned int)frames;
+	memo_period = period < 1 ? 1 : (unsigned int)period;
+	verbose = print;
+	return JNI_TRUE;
+}
