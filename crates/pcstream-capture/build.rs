@@ -5,8 +5,15 @@
 use libbpf_cargo::SkeletonBuilder;
 use std::{env, path::PathBuf, process::Command};
 
-const SOURCES: [&str; 5] =
-    ["bpf/pcstream.bpf.c", "bpf/buffers.h", "bpf/kernel.h", "bpf/wire.h", "bpf/signature.h"];
+const SOURCES: [&str; 7] = [
+    "bpf/pcstream.bpf.c",
+    "bpf/buffers.h",
+    "bpf/runtimes.h",
+    "../../libpcstream/pcstream_runtime.h",
+    "bpf/kernel.h",
+    "bpf/wire.h",
+    "bpf/signature.h",
+];
 
 fn main() {
     for source in SOURCES {

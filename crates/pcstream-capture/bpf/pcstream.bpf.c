@@ -15,6 +15,7 @@
  *                    kept under the request
  *   on_buffer_page   see buffers.h: a page of a program's own write buffer became dirty; whoever writes it, the write
  *                    gets this call path
+ *   on_prctl         see runtimes.h: a language runtime tells the paths of its programs
  *   on_bio           requests: writes with owner, file page and context; discards, flushes, reads
  *
  * A tag lives in an array indexed by the folio's place in the memory map, so it costs no hash, no
@@ -89,6 +90,7 @@ const enum io_flag io_flags = IO_FUA;
 const enum counter counter_names = LOST_IO_RECORDS;
 const enum buffer_kind buffer_kinds = BUFFER_DIRTY;
 const struct buffer_rule buffer_rule_type = {};
+const struct runtime_record runtime_record_type = {};
 
 static __always_inline void count(enum counter counter, u64 by)
 {
@@ -97,11 +99,11 @@ static __always_inline void count(enum counter counter, u64 by)
 
 /* ------------------------------------------------------------------ maps */
 
-/* SAME_SYSCALL and SAME_SLOTS, which almost every page counts: by CPU and without a locked
+/* SAME_SYSCALL, SAME_SLOTS and RUNTIME_PATHS, which almost every page counts: by CPU and without a locked
  * instruction. A program that interrupts another may lose one; what a limit cost is not counted here. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 2);
+	__uint(max_entries, 3);
 	__type(key, u32);
 	__type(value, u64);
 } recognitions SEC(".maps");
@@ -205,6 +207,11 @@ struct task_cache {
 	struct memory memory[CACHED_MEMORIES];
 	struct buffer_key copied; /* what the next write is a copy of */
 	u64 copied_at;		  /* write system calls of the task then */
+	/* see runtimes.h */
+	u64 slot, slot_mm; /* where the task tells its path, in the memory of this process */
+	u64 told, told_context; /* the last path told, and its context */
+	s32 told_entry;
+	u32 unused_too;
 	struct announced file[CACHED_FILES];
 	struct remembered path[CACHED_PATHS];
 };
@@ -1193,9 +1200,13 @@ static __always_inline struct workspace *workspace_of(u32 owner)
 	return bpf_map_lookup_elem(&workspaces, &owner);
 }
 
-/* Recognise, else capture. Needs interrupts on. */
-static __always_inline u64 context_now(u32 owner, struct task_struct *task)
+#include "buffers.h"
+#include "runtimes.h"
+
+/* What the runtime tells, else recognise, else capture. Needs interrupts on. */
+static __always_inline u64 context_now(u32 owner, struct task_struct *task, struct inode *inode)
 {
+	struct pcstream_slot told = {};
 	struct workspace *ws = workspace_of(owner);
 	struct pt_regs *regs = user_regs(task);
 	struct task_cache *cache;
@@ -1209,6 +1220,11 @@ static __always_inline u64 context_now(u32 owner, struct task_struct *task)
 		count(LOST_TASK_STORAGE, 1);
 		return capture(ws, entry);
 	}
+	if (runtime_path(cache, task, entry, number_of(ws, inode), &told)) {
+		count_recognition(RUNTIME_PATHS);
+		context = recognise_runtime(cache, &told, entry);
+		return context ? context : announce_runtime(ws, cache, task, &told, entry);
+	}
 	context = recognise(ws, cache, task, regs, entry);
 	if (context)
 		return context;
@@ -1216,8 +1232,6 @@ static __always_inline u64 context_now(u32 owner, struct task_struct *task)
 	remember(cache, ws, task, regs, context, entry);
 	return context;
 }
-
-#include "buffers.h"
 
 /* The context of the submitter for whom an io_uring worker works. */
 static __always_inline u64 context_of_worker(u32 owner, struct task_struct *task)
@@ -1260,6 +1274,7 @@ int BPF_PROG(on_dirty_folio, struct folio *folio, struct address_space *mapping)
 	struct workspace *ws;
 	struct pt_regs *regs;
 	struct inode *inode;
+	struct pcstream_slot told = {};
 	bool postponed = false;
 	struct tag *tag;
 	u64 context;
@@ -1296,8 +1311,15 @@ int BPF_PROG(on_dirty_folio, struct folio *folio, struct address_space *mapping)
 		regs = user_regs(task);
 		entry = entry_of(regs);
 		context = context_of_buffer(cache, task, regs, entry, folio->index, false, &postponed);
-		if (!context && !postponed)
-			context = recognise(ws, cache, task, regs, entry);
+		if (!context && !postponed) {
+			if (runtime_path(cache, task, entry, number_of(ws, inode), &told)) {
+				context = recognise_runtime(cache, &told, entry);
+				if (context)
+					count_recognition(RUNTIME_PATHS);
+			} else {
+				context = recognise(ws, cache, task, regs, entry);
+			}
+		}
 		if (!context) {
 			if (cache->pending)
 				count(LOST_PENDING, 1);
@@ -1335,7 +1357,7 @@ int BPF_PROG(on_mark_dirty, struct inode *inode)
 	regs = user_regs(task);
 	context = context_of_buffer(cache, task, regs, entry_of(regs), tag->page, true, &postponed);
 	if (!context)
-		context = context_now(OF_MARK_DIRTY, task);
+		context = context_now(OF_MARK_DIRTY, task, inode);
 	tag->context = context;
 	return 0;
 }
@@ -1357,7 +1379,7 @@ int BPF_PROG(on_uring_punt, struct io_kiocb *req)
 	file = req->file;
 	if (!file || file->f_inode->i_sb->s_dev != target_dev)
 		return 0;
-	context = context_now(OF_URING, task);
+	context = context_now(OF_URING, task, file->f_inode);
 	if (context)
 		bpf_map_update_elem(&punted, &key, &context, BPF_ANY);
 	else
@@ -1536,7 +1558,7 @@ static __always_inline void direct_owner(struct walk *w, struct bio *bio)
 	if (task->flags & PF_IO_WORKER)
 		w->context = context_of_worker(OF_BIO, task);
 	else
-		w->context = context_now(OF_BIO, task);
+		w->context = context_now(OF_BIO, task, inode);
 }
 
 /* What the owner of a metadata request can tell about it. */

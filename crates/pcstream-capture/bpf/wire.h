@@ -28,6 +28,7 @@ enum record_type {
 	RECORD_MODULE = 3,
 	RECORD_FILE = 4,
 	RECORD_STACK = 5,
+	RECORD_RUNTIME = 6,
 };
 
 /* Who owns the pages of a request. */
@@ -45,6 +46,7 @@ enum unwind_mode {
 	UNWIND_FP = 1,
 	UNWIND_SCAN = 2,
 	UNWIND_EXACT = 3,
+	UNWIND_RUNTIME = 4, /* told by a language runtime: one frame, whose offset is the path's signature */
 };
 
 enum io_flag {
@@ -76,6 +78,7 @@ struct frame_record {
 
 enum module_key {
 	MODULE_ANON = 1,
+	MODULE_RUNTIME = 2,
 };
 
 /* Entries into the kernel that are not system calls: -1, -2 and -3, written so that clang 14 and newer
@@ -184,6 +187,16 @@ struct stack_record {
 	u8 stack[STACK_BYTES + STACK_PIECE];
 };
 
+/* What a signature told by a language runtime stands for: the text of struct pcstream_path. */
+#define RUNTIME_TEXT 4096
+
+struct runtime_record {
+	u32 type;
+	u32 bytes; /* of text; the rest is what was there before */
+	u64 signature;
+	u8 text[RUNTIME_TEXT];
+};
+
 /* The path of a module or of a written file. Names are stored innermost first, one after another,
  * each as long as its entry in `length` says. */
 struct path_record {
@@ -213,6 +226,7 @@ enum counter {
 	LOCKED_MAPPINGS,      /* captures that found the process's mappings locked */
 	SAME_SYSCALL,	      /* captures answered by: still the same system call (in `recognitions`) */
 	SAME_SLOTS,	      /* captures answered by the slot check (the next one there) */
+	RUNTIME_PATHS,	      /* captures answered by what a language runtime told (the next one there) */
 	FULL_CAPTURES,
 	STACK_UNREADABLE,     /* captures whose stack could not be read */
 	SHIPPED_STACKS,	      /* full captures that lacked a rule and went to user space */

@@ -8,8 +8,9 @@
 //! `appends` makes a new page dirty with every call of 4 KiB; `rewrites` writes to a page that is dirty already;
 //! `paths` appends from four call paths in turn, as a database does that writes a journal and a file; `captures`
 //! from 64, many more than a task's cache remembers, so that most appends are full captures; `db_bench` is RocksDB's
-//! fillrandom and overwrite. The first four print nanoseconds of processor time per call, taken by the writer
-//! itself, the last the processor time of the whole program. Medians; a ratio compares with the run
+//! fillrandom and overwrite; `pgbench` (only when named; needs PostgreSQL and a user postgres) is PostgreSQL with its write
+//! buffer watched. The first four print nanoseconds of processor time per call, taken by the writer
+//! itself, `db_bench` the processor time of the whole program, `pgbench` the time of a transaction. Medians; a ratio compares with the run
 //! without the program of the same round. Below: runs and nanoseconds of each BPF program, which the kernel
 //! counts in rounds of their own, and the instructions that its verifier looked at.
 
@@ -20,6 +21,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use pcstream_capture::buffers;
 use pcstream_capture::modules::Modules;
 use pcstream_capture::scratch::{FsKind, Scratch, ScratchOptions};
 use pcstream_capture::session::{Session, SessionMemory, SessionOptions, UnwindChoice};
@@ -48,6 +50,21 @@ const DB_BENCH: [&str; 10] = [
     "--max_background_jobs=2",
     "--db=db",
 ];
+
+/// Prints the microseconds of a transaction of pgbench's, four at a time, in a database of 150 MB with a buffer of 64 MB.
+const PGBENCH: &str = r#"
+set -eu
+bin=$(ls -d /usr/lib/postgresql/*/bin | sort -V | tail -n 1)
+socket=$(mktemp -d); chown postgres "$socket"; mkdir data; chown postgres data
+pg() { setpriv --reuid postgres --regid postgres --init-groups "$@"; }
+trap 'pg "$bin/pg_ctl" -D data stop -m immediate >/dev/null 2>&1 || true; rm -rf "$socket"' EXIT
+pg "$bin/initdb" -D data -A trust >/dev/null
+pg "$bin/pg_ctl" -D data -w -l data/log start >/dev/null -o "-c listen_addresses= -c unix_socket_directories=$socket \
+    -c shared_buffers=64MB -c checkpoint_timeout=30s -c max_wal_size=128MB"
+pg "$bin/pgbench" -q -i -s 10 -h "$socket" postgres >/dev/null 2>&1
+pg "$bin/pgbench" -h "$socket" -c 4 -T 15 postgres 2>/dev/null | awk '/^tps/ { print 1e6 / $3 }'
+pg "$bin/pg_ctl" -D data -w stop -m fast >/dev/null
+"#;
 
 /// What is attached, and what it is aimed at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,11 +98,12 @@ fn main() -> Result<(), AnyError> {
                     _ => return Err("--unwind: auto, fp or scan".into()),
                 }
             }
-            known @ ("appends" | "rewrites" | "paths" | "captures" | "db_bench") => workloads.push(known),
+            known @ ("appends" | "rewrites" | "paths" | "captures" | "db_bench" | "pgbench") => {
+                workloads.push(known)
+            }
             other => {
-                return Err(
-                    format!("{other}: expected appends, rewrites, paths, captures or db_bench").into()
-                );
+                let all = "appends, rewrites, paths, captures, db_bench or pgbench";
+                return Err(format!("{other}: expected {all}").into());
             }
         }
     }
@@ -116,7 +134,11 @@ fn measure(workload: &str, unwind: UnwindChoice, rounds: usize) -> Result<(), An
             costs.push(run(workload, unwind, *state, device, place.mount_point())?.0);
         }
     }
-    let unit = if workload == "db_bench" { "s of processor time" } else { "ns per call" };
+    let unit = match workload {
+        "db_bench" => "s of processor time",
+        "pgbench" => "us per transaction",
+        _ => "ns per call",
+    };
     println!("{workload}: {rounds} rounds, medians in {unit}");
     for (state, values) in STATES.iter().zip(&costs) {
         let ratios = values.iter().zip(&costs[0]).map(|(value, without)| value / without).collect();
@@ -151,7 +173,8 @@ fn run(
     if state == State::Without {
         return Ok((work(workload, directory, || Ok(()))?, String::new()));
     }
-    let options = SessionOptions { unwind, ..SessionOptions::default() };
+    let watched: &[String] = if workload == "pgbench" { &["postgresql".to_owned()] } else { &[] };
+    let options = SessionOptions { unwind, buffers: buffers::probes(watched)?, ..SessionOptions::default() };
     let mut session = Session::open(&options, &mut memory)?;
     session.aim(match state {
         State::Capturing => device,
@@ -190,6 +213,10 @@ fn work(
     let mut command = if workload == "db_bench" {
         let mut command = Command::new("db_bench");
         command.args(DB_BENCH).stderr(Stdio::null());
+        command
+    } else if workload == "pgbench" {
+        let mut command = Command::new("sh");
+        command.args(["-c", PGBENCH]);
         command
     } else {
         let mut command = Command::new(std::env::current_exe()?);

@@ -462,6 +462,7 @@ fn statistics(session: &Session<'_>, counts: &JoinCounts) -> BTreeMap<String, u6
     [
         ("captures_same_system_call", Counter::SAME_SYSCALL),
         ("captures_same_slots", Counter::SAME_SLOTS),
+        ("captures_told_by_runtime", Counter::RUNTIME_PATHS),
         ("captures_full", Counter::FULL_CAPTURES),
         ("stacks_unreadable", Counter::STACK_UNREADABLE),
         ("stacks_shipped", Counter::SHIPPED_STACKS),
@@ -480,7 +481,10 @@ fn statistics(session: &Session<'_>, counts: &JoinCounts) -> BTreeMap<String, u6
     ]
     .into_iter()
     .map(|(name, counter)| (name.to_string(), session.counter(counter)))
-    .chain([("signatures_shared".to_string(), counts.collisions)])
+    .chain([
+        ("signatures_shared".to_string(), counts.collisions),
+        ("runtime_paths_disbelieved".to_string(), counts.disbelieved),
+    ])
     .chain(
         session
             .costs()

@@ -16,11 +16,13 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::layout::{Layout, MetadataHint};
 use crate::modules::Modules;
+use crate::runtime::{self, RuntimeFrame};
 use crate::signature::{self, Order};
 use crate::syscalls;
 use crate::unwind::{Limits, Path, Unwinder};
 use crate::wire::{
-    self, ContextRecord, IoRecord, IoSource, PathRecord, Record, RuleKey, StackRecord, UnwindMode, UnwindRule,
+    self, ContextRecord, IoRecord, IoSource, PathRecord, Record, RuleKey, RuntimeRecord, StackRecord,
+    UnwindMode, UnwindRule,
 };
 
 const SECTORS_PER_PAGE: u64 = 8;
@@ -54,6 +56,8 @@ pub struct JoinCounts {
     pub unresolved_files: u64,
     /// Call paths whose signature belonged to another one already: they count as that one.
     pub collisions: u64,
+    /// Names that a language runtime told of a path, which were not those of its signature.
+    pub disbelieved: u64,
 }
 
 /// Turns records into batches.
@@ -75,6 +79,8 @@ pub struct Joiner {
     counts: JoinCounts,
     /// Other paths that share a signature: rarely any.
     collided: FxHashSet<u64>,
+    /// Of paths that language runtimes told.
+    told: FxHashMap<u64, Vec<RuntimeFrame>>,
 }
 
 impl Joiner {
@@ -97,6 +103,7 @@ impl Joiner {
             batch: Batch::default(),
             counts: JoinCounts::default(),
             collided: FxHashSet::default(),
+            told: FxHashMap::default(),
         }
     }
 
@@ -108,6 +115,7 @@ impl Joiner {
             Record::Module(module) => self.modules.add(&module),
             Record::File(file) => self.file(&file),
             Record::Stack(stack) => self.stack(&stack),
+            Record::Runtime(told) => self.told(&told),
         }
     }
 
@@ -151,6 +159,7 @@ impl Joiner {
                 UnwindMode::UNWIND_FP => Unwind::FramePointer,
                 UnwindMode::UNWIND_SCAN => Unwind::Scan,
                 UnwindMode::UNWIND_EXACT => Unwind::Exact,
+                UnwindMode::UNWIND_RUNTIME => Unwind::Runtime,
                 _ => Unwind::None,
             },
             frames: raw.iter().map(|frame| (frame.module, frame.offset)).collect(),
@@ -162,6 +171,27 @@ impl Joiner {
     fn stack(&mut self, record: &StackRecord) {
         let path = self.unwinder.path(record, &self.modules, &self.limits);
         self.enter_context(record.key, record.executable, record.entry, &record.comm, &path);
+    }
+
+    /// Names precede the context that they belong to.
+    fn told(&mut self, record: &RuntimeRecord) {
+        match runtime::frames(record) {
+            Some(frames) => drop(self.told.insert(record.signature, frames)),
+            None => self.counts.disbelieved += 1,
+        }
+    }
+
+    fn frames_of(&self, path: &Path) -> Vec<Frame> {
+        if let (Unwind::Runtime, [(_, signature)]) = (path.unwind, &path.frames[..]) {
+            return self.told.get(signature).into_iter().flatten().map(frame_told).collect();
+        }
+        let frame = |&(module, offset): &(u64, u64)| Frame {
+            module: self.modules.path(module).to_string(),
+            build_id: self.modules.get(module).map_or_else(String::new, |m| m.build_id.clone()),
+            offset,
+            symbol: String::new(),
+        };
+        path.frames.iter().map(frame).collect()
     }
 
     fn enter_context(&mut self, key: u64, executable: u64, entry: i32, comm: &[u8], path: &Path) {
@@ -187,16 +217,7 @@ impl Joiner {
             comm: text_of(comm),
             entry: syscalls::entry_name(entry),
             unwind: path.unwind,
-            frames: path
-                .frames
-                .iter()
-                .map(|&(module, offset)| Frame {
-                    module: self.modules.path(module).to_string(),
-                    build_id: self.modules.get(module).map_or_else(String::new, |m| m.build_id.clone()),
-                    offset,
-                    symbol: String::new(),
-                })
-                .collect(),
+            frames: self.frames_of(path),
         };
         self.contexts.push(context.clone());
         self.batch.contexts.push(context);
@@ -288,6 +309,17 @@ impl Joiner {
             Op::Discard | Op::WriteZeroes => self.counts.discarded_pages += pages,
             Op::Read | Op::Flush => {}
         }
+    }
+}
+
+/// A frame of a language runtime: its module is the method, after `java:`, and its offset the bytecode index.
+fn frame_told(frame: &RuntimeFrame) -> Frame {
+    let name = format!("{}.{}", frame.class, frame.method);
+    Frame {
+        module: format!("java:{name}"),
+        build_id: String::new(),
+        offset: frame.bytecode_index.cast_unsigned(),
+        symbol: name,
     }
 }
 

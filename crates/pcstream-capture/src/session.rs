@@ -206,6 +206,9 @@ impl<'obj> Session<'obj> {
         if !has_tracepoint("io_uring_queue_async_work") {
             open.progs.on_uring_punt.set_autoload(false);
         }
+        if !has_tracepoint("task_prctl_unknown") {
+            open.progs.on_prctl.set_autoload(false);
+        }
         if options.buffers.is_empty() {
             open.progs.on_buffer_page.set_autoload(false);
         } else {
@@ -236,7 +239,7 @@ impl<'obj> Session<'obj> {
 
     /// A counter's value.
     pub fn counter(&self, counter: Counter) -> u64 {
-        if let Counter::SAME_SYSCALL | Counter::SAME_SLOTS = counter {
+        if let Counter::SAME_SYSCALL | Counter::SAME_SLOTS | Counter::RUNTIME_PATHS = counter {
             return self.recognitions(counter.0 - Counter::SAME_SYSCALL.0);
         }
         let variables = self.skel.maps.bss_data.as_deref().expect("the program has variables");

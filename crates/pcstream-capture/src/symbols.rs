@@ -35,7 +35,10 @@ pub fn resolve<'a>(contexts: &mut [Context], module_of: impl Fn(&str) -> Option<
             |(frame, instruction): (&Frame, u64)| names.get(&(frame.module.clone(), instruction)).cloned();
         let symbols: Vec<_> = instructions(context).map(name).collect();
         for (frame, symbol) in context.frames.iter_mut().zip(symbols) {
-            frame.symbol = symbol.unwrap_or_default();
+            // A language runtime told its names itself.
+            if let Some(symbol) = symbol {
+                frame.symbol = symbol;
+            }
         }
     }
 }

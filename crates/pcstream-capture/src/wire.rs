@@ -13,8 +13,8 @@ pub use types::{
     buffer_kind as BufferKind, buffer_rule as BufferRule, context_record as ContextRecord,
     counter as Counter, entry as Entry, frame_record as FrameRecord, io_flag as IoFlag,
     io_record as IoRecord, io_source as IoSource, module_key as ModuleKey, path_record as PathRecord,
-    range as StackRange, rule_key as RuleKey, rule_kind as RuleKind, stack_record as StackRecord,
-    unwind_mode as UnwindMode, unwind_rule as UnwindRule,
+    range as StackRange, rule_key as RuleKey, rule_kind as RuleKind, runtime_record as RuntimeRecord,
+    stack_record as StackRecord, unwind_mode as UnwindMode, unwind_rule as UnwindRule,
 };
 
 use thiserror::Error;
@@ -35,6 +35,8 @@ pub enum Record {
     File(Box<PathRecord>),
     /// A stack that a call-frame rule was missing for.
     Stack(Box<StackRecord>),
+    /// What a language runtime calls a path.
+    Runtime(Box<RuntimeRecord>),
 }
 
 /// A record that is none.
@@ -56,6 +58,7 @@ impl Record {
             types::record_type::RECORD_MODULE => Record::Module(Box::new(copy(bytes).ok_or(unknown)?)),
             types::record_type::RECORD_FILE => Record::File(Box::new(copy(bytes).ok_or(unknown)?)),
             types::record_type::RECORD_STACK => Record::Stack(Box::new(copy(bytes).ok_or(unknown)?)),
+            types::record_type::RECORD_RUNTIME => Record::Runtime(Box::new(copy(bytes).ok_or(unknown)?)),
             _ => return Err(unknown),
         })
     }
@@ -74,6 +77,8 @@ unsafe impl Plain for ContextRecord {}
 unsafe impl Plain for PathRecord {}
 // SAFETY: as above.
 unsafe impl Plain for StackRecord {}
+// SAFETY: as above.
+unsafe impl Plain for RuntimeRecord {}
 
 // SAFETY: as above; it has no padding.
 unsafe impl Plain for BufferRule {}

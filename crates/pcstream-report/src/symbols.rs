@@ -108,6 +108,10 @@ fn is_rust_hash(part: &str) -> bool {
 pub fn frame_name(frame: &Frame) -> String {
     if frame.symbol.is_empty() {
         format!("{}+{:#x}", file_name(&frame.module), frame.offset)
+    } else if frame.module.starts_with("java:") {
+        // Class and method, without the package.
+        let from = frame.symbol.rmatch_indices('.').nth(1).map_or(0, |(at, _)| at + 1);
+        frame.symbol[from..].to_owned()
     } else {
         short_name(&frame.symbol)
     }

@@ -18,12 +18,14 @@ pub enum Unwind {
     Label = 3,
     /// A walk along the call-frame rules of the modules (`.eh_frame`): the true path.
     Exact = 4,
+    /// Told by a language runtime (the Java agent), in the program's own language.
+    Runtime = 5,
 }
 
 impl Unwind {
     /// Every way, in the order of its stored number.
-    pub const ALL: [Unwind; 5] =
-        [Unwind::None, Unwind::FramePointer, Unwind::Scan, Unwind::Label, Unwind::Exact];
+    pub const ALL: [Unwind; 6] =
+        [Unwind::None, Unwind::FramePointer, Unwind::Scan, Unwind::Label, Unwind::Exact, Unwind::Runtime];
 
     /// The name used in traces and tables.
     pub fn name(self) -> &'static str {
@@ -33,6 +35,7 @@ impl Unwind {
             Unwind::Scan => "scan",
             Unwind::Label => "label",
             Unwind::Exact => "exact",
+            Unwind::Runtime => "runtime",
         }
     }
 }

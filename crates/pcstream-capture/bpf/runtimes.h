@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
+/*
+ * Paths that a language runtime tells (libpcstream/pcstream_runtime.h): code that is compiled while it runs has no
+ * call-frame tables and no names, but its runtime knows the path in its own language.
+ *
+ *   on_prctl            a thread says where its slot is; a file was mapped by a path
+ *   runtime_signature   what the slot holds, or by which path the file was mapped that is stored to
+ *   announce_runtime    the context of that path, with its names when it is new
+ *
+ * Invariants: what a process tells counts for its own writes only, and its names only if their signature is right (user
+ * space looks). Memory of the process is read with bounded reads that may fail.
+ *
+ * Known weaknesses: the last path that mapped a file stands for all its mappings in the process; mappings beyond the table
+ * (the least recently used) and those made before the capture began are not known.
+ */
+#ifndef PCSTREAM_RUNTIMES_H
+#define PCSTREAM_RUNTIMES_H
+
+#include "../../../libpcstream/pcstream_runtime.h"
+
+struct mapped_key {
+	u64 mm;
+	u64 inode; /* its address */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, struct mapped_key);
+	__type(value, struct pcstream_slot);
+} mapped_files SEC(".maps");
+
+/* 1 after the first of them. */
+u32 files_mapped = 0;
+
+/* Paths whose names were sent, by process and signature. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 65536);
+	__type(key, u64);
+	__type(value, u8);
+} known_paths SEC(".maps");
+
+static long note_mapped_file(struct task_struct *task, struct vm_area_struct *vma, void *ctx)
+{
+	struct mapped_key *key = ctx;
+	struct inode *inode = BPF_CORE_READ(vma, vm_file, f_inode);
+
+	if (inode && BPF_CORE_READ(inode, i_sb, s_dev) == target_dev)
+		key->inode = (u64)inode;
+	return 0;
+}
+
+SEC("tp_btf/task_prctl_unknown")
+int BPF_PROG(on_prctl, int option, unsigned long first, unsigned long second, unsigned long third)
+{
+	struct task_struct *task;
+	struct mapped_key key = {};
+	struct pcstream_slot by = {};
+	struct task_cache *cache;
+
+	if (option != PCSTREAM_THREAD_SLOT && option != PCSTREAM_MAPPED)
+		return 0;
+	task = bpf_get_current_task_btf();
+	if (!task->mm)
+		return 0;
+	if (option == PCSTREAM_THREAD_SLOT) {
+		cache = bpf_task_storage_get(&tasks, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+		if (!cache)
+			return 0;
+		cache->slot = first & 7 ? 0 : first;
+		cache->slot_mm = (u64)task->mm;
+		return 0;
+	}
+	if (!target_dev || bpf_probe_read_user(&by.signature, sizeof(by.signature), (void *)third))
+		return 0;
+	by.path = (void *)third;
+	key.mm = (u64)task->mm;
+	if (bpf_find_vma(task, first, note_mapped_file, &key, 0) || !key.inode || !by.signature)
+		return 0;
+	bpf_map_update_elem(&mapped_files, &key, &by, BPF_ANY);
+	files_mapped = 1;
+	return 0;
+}
+
+/* The path that the runtime tells of the write of this inode that the task is in. Works with interrupts off. */
+static __always_inline bool runtime_path(struct task_cache *cache, struct task_struct *task, s32 entry, u64 inode,
+					 struct pcstream_slot *told)
+{
+	told->signature = 0;
+	if (entry == (s32)ENTRY_FAULT && files_mapped) {
+		struct mapped_key key = { .mm = (u64)task->mm, .inode = inode };
+		struct pcstream_slot *by = bpf_map_lookup_elem(&mapped_files, &key);
+
+		if (by)
+			*told = *by;
+	} else if (cache->slot && cache->slot_mm == (u64)task->mm && entry != (s32)ENTRY_FAULT) {
+		if (bpf_probe_read_user(told, sizeof(*told), (void *)cache->slot))
+			told->signature = 0;
+	}
+	return told->signature != 0;
+}
+
+/* Its context, if it is the one that the task's last told path had; else 0. */
+static __always_inline u64 recognise_runtime(struct task_cache *cache, struct pcstream_slot *told, s32 entry)
+{
+	return cache->told == told->signature && cache->told_entry == entry ? cache->told_context : 0;
+}
+
+/* Its context. Needs interrupts on. */
+static __always_inline u64 announce_runtime(struct workspace *ws, struct task_cache *cache, struct task_struct *task,
+					    struct pcstream_slot *told, s32 entry)
+{
+	u64 key = signature_mix(signature_mix(SIGNATURE_SEED, told->signature), BPF_CORE_READ(task, mm, start_stack));
+	struct runtime_record *r;
+	u32 bytes = 0;
+	u8 one = 1;
+
+	if (told->path && !bpf_map_lookup_elem(&known_paths, &key)) {
+		r = bpf_ringbuf_reserve(&records, sizeof(*r), 0);
+		if (!r) {
+			count(LOST_TABLE_RECORDS, 1);
+			return 0;
+		}
+		bpf_map_update_elem(&known_paths, &key, &one, BPF_ANY);
+		r->type = RECORD_RUNTIME;
+		r->signature = told->signature;
+		bpf_probe_read_user(&bytes, sizeof(bytes), (void *)told->path + 8);
+		if (bytes > sizeof(r->text))
+			bytes = sizeof(r->text);
+		if (bpf_probe_read_user(r->text, bytes, (void *)told->path + sizeof(*told->path)))
+			bytes = 0;
+		r->bytes = bytes;
+		bpf_ringbuf_submit(r, 0);
+	}
+	ws->found = 0;
+	ws->frame[0].module = MODULE_RUNTIME;
+	ws->frame[0].offset = told->signature;
+	cache->told = told->signature;
+	cache->told_entry = entry;
+	cache->told_context = announce_context(ws, executable_of(ws, task->mm), entry, UNWIND_RUNTIME);
+	return cache->told_context;
+}
+
+#endif

@@ -1,0 +1,77 @@
+//! Paths that language runtimes tell (`libpcstream/pcstream_runtime.h`): their names, and the signature that they must have.
+//!
+//! A traced process can tell anything. Its names are believed if the signature that it writes under is that of these names:
+//! then they are right by definition, and another process cannot give a path other names.
+
+use crate::signature::{SEED, mix, of_bytes};
+use crate::wire::RuntimeRecord;
+
+/// A frame in the program's own language.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RuntimeFrame {
+    /// With dots.
+    pub class: String,
+    /// Of the class.
+    pub method: String,
+    /// In the method; -1 in native code.
+    pub bytecode_index: i64,
+}
+
+/// The signature of a path, innermost frame first: the Rust twin of the agent's `java_signature.c`.
+pub fn signature_of(frames: &[RuntimeFrame]) -> u64 {
+    let hash = frames.iter().fold(SEED, |hash, frame| {
+        let hash = mix(hash, of_bytes(frame.class.as_bytes()));
+        let hash = mix(hash, of_bytes(frame.method.as_bytes()));
+        mix(hash, frame.bytecode_index.cast_unsigned())
+    });
+    if hash == 0 { 1 } else { hash }
+}
+
+/// The frames of a record; `None` if they are not what its signature stands for.
+pub fn frames(record: &RuntimeRecord) -> Option<Vec<RuntimeFrame>> {
+    let text = record.text.get(..record.bytes as usize)?;
+    let lines = std::str::from_utf8(text).ok()?.lines();
+    let frames: Option<Vec<_>> = lines.map(frame).collect();
+    frames.filter(|frames| signature_of(frames) == record.signature)
+}
+
+fn frame(line: &str) -> Option<RuntimeFrame> {
+    let mut parts = line.split('\t');
+    let (class, method, index) = (parts.next()?, parts.next()?, parts.next()?);
+    let bytecode_index = index.parse().ok()?;
+    parts.next().is_none().then(|| RuntimeFrame {
+        class: class.into(),
+        method: method.into(),
+        bytecode_index,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(signature: u64, text: &str) -> RuntimeRecord {
+        let mut record = RuntimeRecord { signature, bytes: text.len() as u32, ..RuntimeRecord::default() };
+        record.text[..text.len()].copy_from_slice(text.as_bytes());
+        record
+    }
+
+    #[test]
+    fn names_are_believed_with_their_signature_only() {
+        let text = "org.A\tflush\t7\norg.B$C\t<init>\t-1\n";
+        let named =
+            [("org.A", "flush", 7), ("org.B$C", "<init>", -1)].map(|(class, method, bytecode_index)| {
+                RuntimeFrame { class: class.into(), method: method.into(), bytecode_index }
+            });
+        let signature = signature_of(&named);
+        assert_eq!(frames(&record(signature, text)), Some(named.to_vec()));
+        assert_eq!(frames(&record(signature + 1, text)), None);
+        assert_eq!(frames(&record(signature, &text.replace("flush", "fl\tsh"))), None);
+        assert_eq!(frames(&record(signature, "")), None);
+        let mut long = record(signature, text);
+        long.bytes = u32::MAX;
+        assert_eq!(frames(&long), None);
+        long.bytes = 4096;
+        assert_eq!(frames(&long), None, "with zeros behind");
+    }
+}
