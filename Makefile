@@ -6,10 +6,10 @@
 CARGO_BUILD = cargo build --locked --release --features capture
 PCSTREAM = target/release/pcstream
 
-.PHONY: demo test build lint bench install help
+.PHONY: demo test build libpcstream lint bench install help
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile | head -4
-	@echo '  make build | lint | bench | install (PREFIX=/usr/local)'
+	@echo '  make build | libpcstream | lint | bench | install (PREFIX=/usr/local)'
 
 build:
 	scripts/setup build
@@ -32,9 +32,18 @@ lint:
 bench:
 	cargo bench --locked
 
+# pcstream.h as functions, for languages that call C.
+libpcstream: target/libpcstream.so
+target/libpcstream.so: libpcstream/pcstream.c libpcstream/pcstream.h
+	mkdir -p target
+	$(CC) -O2 -Wall -Wextra -Werror -shared -fPIC -fvisibility=hidden -Wl,-soname,libpcstream.so.0 -o $@ libpcstream/pcstream.c
+
 PREFIX ?= /usr/local
-install: build
+install: build libpcstream
 	install -D -m 755 $(PCSTREAM) $(DESTDIR)$(PREFIX)/bin/pcstream
 	install -d $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 	$(PCSTREAM) man --output $(DESTDIR)$(PREFIX)/share/man/man1
 	$(PCSTREAM) completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/pcstream
+	install -D -m 644 libpcstream/pcstream.h $(DESTDIR)$(PREFIX)/include/pcstream.h
+	install -D -m 755 target/libpcstream.so $(DESTDIR)$(PREFIX)/lib/libpcstream.so.0
+	ln -sf libpcstream.so.0 $(DESTDIR)$(PREFIX)/lib/libpcstream.so

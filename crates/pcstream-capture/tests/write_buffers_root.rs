@@ -26,7 +26,11 @@ const PROGRAM: &str = r#"
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#ifdef LIBRARY
+void pcstream_page_dirty(const void *page, size_t bytes);
+#else
 #include "pcstream.h"
+#endif
 #define PART __attribute__((noinline, noclone))
 #define BARRIER __asm__ volatile("" ::: "memory")
 #define PAGES 40
@@ -64,7 +68,9 @@ PART void write_file(const char *name, char *base) {
     for (int n = 0; n < PAGES; n++) {
         char *data = base + (long)n * PAGE;
 #ifdef COPIED
+#ifndef LIBRARY
         pcstream_page_copied(data);
+#endif
         copied(data);
         memcpy(copy, data, PAGE);
         data = copy;
@@ -147,6 +153,7 @@ fn main() -> ExitCode {
             tests.push(common::test(name, &needs, move || by_header(fs, flags)));
         }
     }
+    tests.push(common::test("buffers_library", &needs, by_library));
     tests.push(common::test("buffers_rules_by_number", &needs, by_number));
     tests.push(common::test("buffers_rules_by_pointers", &needs, by_pointers));
     tests.push(common::test("buffers_rules_of_a_stripped_program", &needs, stripped));
@@ -208,6 +215,21 @@ fn by_header(fs: FsKind, flags: &[&str]) {
     let program = build(dir.path(), flags);
     let recording = run(fs, &program, program.to_str().expect("temporary paths are plain"));
     assert_both(&recording, if flags.contains(&"-DAPPENDED") { "write" } else { "pwrite64" });
+}
+
+/// The calls as functions of a library, which has the probes then.
+fn by_library() {
+    let dir = TempDir::new().expect("a directory can be made");
+    let library = dir.path().join("libpcstream.so");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../../libpcstream/pcstream.c");
+    let gcc = Command::new("gcc").args(["-O2", "-shared", "-fPIC", "-o"]).arg(&library).arg(source).status();
+    assert!(gcc.expect("gcc starts").success());
+    let library = library.to_str().expect("temporary paths are plain");
+    let origin = format!("-Wl,-rpath,{}", dir.path().display());
+    // The linker wants libraries after what uses them.
+    let program =
+        build(dir.path(), &["-DPOOL=MAP_SHARED", "-DLIBRARY", "-Wl,--no-as-needed", library, &origin]);
+    assert_both(&run(FsKind::Ext4, &program, library), "pwrite64");
 }
 
 /// Records the program under rules. `{program}` in them stands for its path.

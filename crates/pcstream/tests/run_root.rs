@@ -35,6 +35,7 @@ fn main() -> ExitCode {
         common::test("run_fails_as_the_command_does", &needs, failing_commands),
         common::test("run_says_when_the_device_is_full", &needs, full_device),
         common::test("run_refuses_wrong_arguments", &needs, wrong_arguments),
+        common::test("record_refuses_wrong_write_buffers", &needs, wrong_write_buffers),
         common::test("run_needs_capabilities", &needs, no_capability),
         common::test("run_needs_root", &needs, no_root),
         common::test("run_needs_kernel_types", &needs, no_btf),
@@ -188,6 +189,42 @@ fn wrong_arguments() {
     expect(pcstream().arg("run"), 2, &["COMMAND"]);
     expect(&mut with(&["--on", "/proc"]), 2, &[]);
     expect(pcstream().args(["run", "--on", "/proc", "--", "true"]), 1, &["/proc"]);
+}
+
+/// Rules for write buffers that do not fit are told before anything is touched, with file, place and remedy.
+fn wrong_write_buffers() {
+    let dir = TempDir::new().expect("a directory");
+    let rules = dir.path().join("rules.toml");
+    let this = std::env::current_exe().expect("it runs");
+    let this = this.to_str().expect("a plain path");
+    let record = |what: &str| {
+        let mut command = pcstream();
+        command.args(["record", "-o"]).arg(dir.path().join("t.pctrace")).args(["--write-buffers", what]);
+        command.args(["--", "true"]);
+        command
+    };
+    expect(&mut record("mysql"), 2, &["--write-buffers mysql", "neither a preset (postgresql) nor a file"]);
+    expect(&mut record(this), 2, &[this, "no probes of pcstream.h", "rules file"]);
+    let good = "page_bytes = 4096\n[[dirty]]\nfunction = 'no_such_function'\npage = { address = 1 }\n";
+    for (text, parts) in [
+        (
+            format!("program = '/nonexistent/*/db'\n{good}"),
+            ["no program matches /nonexistent/*/db", "install it"],
+        ),
+        (format!("program = '{this}'\n{good}"), [this, "has no function no_such_function"]),
+        (format!("program = '{this}'\nsize = 1\n{good}"), ["unknown field `size`", "line 2"]),
+        (format!("program = '{}'\n{good}", rules.display()), ["rules.toml", "is not a program"]),
+        ("\u{fffd}".to_owned(), ["rules.toml", "line 1"]),
+    ] {
+        std::fs::write(&rules, &text).expect("it can be written");
+        expect(&mut record(rules.to_str().expect("a plain path")), 2, &parts);
+    }
+    std::fs::write(&rules, [0xff, 0xfe]).expect("it can be written");
+    expect(
+        &mut record(rules.to_str().expect("a plain path")),
+        2,
+        &["neither text (a rules file) nor a program"],
+    );
 }
 
 fn no_capability() {

@@ -144,7 +144,11 @@ impl Binary {
             }
         }
         if places.is_empty() && !rule.optional {
-            return Err(format!("has no {}: another version, or stripped of its symbols?", rule.name()));
+            let what = if rule.function.is_some() { "function" } else { "static probe" };
+            return Err(format!(
+                "has no {what} {}: another version, or stripped of its symbols?",
+                rule.name()
+            ));
         }
         let pool = match &rule.page.pool {
             Some(name) => Some(symbol(parsed, name, SymbolKind::Data).ok_or_else(|| {

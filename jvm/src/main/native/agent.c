@@ -20,6 +20,7 @@
  *    classes are not given again. In another JVM that recycles them a path may get an old name.
  *  - Memory grows with the number of distinct methods and paths, up to MOST_METHODS and MOST_PATHS;
  *    what comes later is published as "no path" and without a name, respectively.
+ *  - The JVM itself takes short locks in GetStackTrace (memory of its walk).
  *  - A seccomp filter that kills at unknown prctl options kills the program.
  */
 #include "class_name.h"
@@ -48,13 +49,13 @@ _Static_assert(sizeof(struct pcstream_path) == 4112, "the kernel side reads 4112
 #define MEMOS 64 /* streams that a thread remembers, a power of two */
 
 /*
- * A walk begins above the hook's own two frames and looks at no more than MOST_FRAMES. A frame costs
- * about 100 ns, so a thread first asks for as many as its last walks needed, and for the rest if
- * frames of the program are still missing.
+ * A walk begins above the hook's own two frames and those of the instrumented class (looking up the
+ * jmethodID of a class that was retransformed takes a lock of the JVM), and looks at no more than
+ * MOST_FRAMES. A frame costs about 100 ns, so a thread first asks for as many as its last walks needed,
+ * and for the rest if frames of the program are still missing.
  */
-#define SKIP 2
+#define HOOK_FRAMES 2
 #define MOST_FRAMES 64
-#define FEW_FRAMES 6
 
 /* Tables of entries that begin with a key, which is not 0. */
 struct cells {
@@ -283,19 +284,22 @@ static void path_announce(struct path *path, u64 now)
 	prctl(PCSTREAM_PATH, &message, 0, 0, 0);
 }
 
-/* The path of the calling thread; its signature alone if it cannot be kept; 0: none but JDK frames. */
-static u64 walk(JNIEnv *env, struct path **path)
+/*
+ * The path of the calling thread above its first frames, which are of the JDK; its signature alone if
+ * it cannot be kept; 0: none but JDK frames.
+ */
+static u64 walk(JNIEnv *env, jint above, struct path **path)
 {
 	jvmtiFrameInfo infos[MOST_FRAMES];
 	struct frame frames[MOST_DEPTH];
-	jint seen = 0, batch = self.needed < FEW_FRAMES ? FEW_FRAMES : self.needed, count;
+	jint seen = 0, batch = self.needed ? self.needed : (jint)depth, count;
 	u64 hash = SIGNATURE_SEED;
 	unsigned int n = 0;
 
 	*path = NULL;
 	do {
 		count = 0;
-		if ((*jvmti)->GetStackTrace(jvmti, NULL, SKIP + seen, batch, infos, &count))
+		if ((*jvmti)->GetStackTrace(jvmti, NULL, HOOK_FRAMES + above + seen, batch, infos, &count))
 			break; /* also at the end of the stack */
 		for (jint i = 0; i < count && n < depth; i++) {
 			const struct method *method =
@@ -338,8 +342,11 @@ static void slot_register(u64 now)
 	prctl(PCSTREAM_THREAD_SLOT, &self.slot, 0, 0, 0);
 }
 
-/* Before a write. stream: identity of what is written to, 0: do not remember its path. */
-JNIEXPORT void JNICALL Java_org_pcstream_agent_PcStreamHook_enter0(JNIEnv *env, jclass class, jint stream)
+/*
+ * Before a write. stream: identity of what is written to, 0: do not remember its path. above: frames of
+ * the instrumented class.
+ */
+JNIEXPORT void JNICALL Java_org_pcstream_agent_PcStreamHook_enter0(JNIEnv *env, jclass class, jint stream, jint above)
 {
 	struct memo *memo = &self.memo[(unsigned int)stream % MEMOS];
 	u64 now = now_ms(), signature;
@@ -352,7 +359,7 @@ JNIEXPORT void JNICALL Java_org_pcstream_agent_PcStreamHook_enter0(JNIEnv *env, 
 		path = memo->path;
 		signature = path ? path->signature : 0;
 	} else {
-		signature = walk(env, &path);
+		signature = walk(env, above, &path);
 		/* A path that could not be kept cannot be remembered either. */
 		if (stream && (path || !signature)) {
 			memo->stream = (unsigned int)stream;
@@ -377,7 +384,7 @@ JNIEXPORT void JNICALL Java_org_pcstream_agent_PcStreamHook_leave0(JNIEnv *env, 
 JNIEXPORT jlong JNICALL Java_org_pcstream_agent_PcStreamHook_walk0(JNIEnv *env, jclass class)
 {
 	struct path *path;
-	u64 signature = walk(env, &path);
+	u64 signature = walk(env, 1, &path);
 
 	(void)class;
 	if (path)
@@ -411,7 +418,7 @@ JNIEXPORT void JNICALL Java_org_pcstream_agent_PcStreamHook_mapped0(JNIEnv *env,
 	(void)class;
 	if (!start || length <= 0)
 		return;
-	signature = walk(env, &path);
+	signature = walk(env, 1, &path);
 	if (!signature)
 		return;
 	if (path)

@@ -29,7 +29,7 @@ final class Options {
                     break;
                 case "verbose":
                     if (value != null) {
-                        throw new IllegalArgumentException("option verbose=" + value + ": takes no value, write verbose");
+                        throw new IllegalArgumentException("option " + option + ": takes no value, write verbose");
                     }
                     options.verbose = true;
                     break;

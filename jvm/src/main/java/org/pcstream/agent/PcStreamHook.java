@@ -22,9 +22,9 @@ public final class PcStreamHook {
     private PcStreamHook() {
     }
 
-    /** Before a write to the stream. */
-    public static void enter(Object stream) {
-        enter0(memo ? System.identityHashCode(stream) : 0);
+    /** Before a write to the stream; the caller is the last of so many frames of the JDK, which are not looked at. */
+    public static void enter(Object stream, int frames) {
+        enter0(memo ? System.identityHashCode(stream) : 0, frames);
     }
 
     /** After it, in whatever way it ended. */
@@ -76,7 +76,7 @@ public final class PcStreamHook {
 
     static native boolean start0(int depth, int memo, boolean verbose);
 
-    private static native void enter0(int stream);
+    private static native void enter0(int stream, int frames);
 
     private static native void leave0();
 

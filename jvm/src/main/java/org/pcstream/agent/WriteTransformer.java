@@ -38,7 +38,7 @@ import org.objectweb.asm.tree.VarInsnNode;
  * verifier are right.
  *
  * <p>Known weaknesses: names of JDK internals (checked at start, see {@link #problems}). A native method
- * that is public itself cannot be wrapped: RandomAccessFile.setLength before JDK 21.
+ * that is public itself cannot be wrapped: RandomAccessFile.setLength of JDK 17 and older.
  */
 final class WriteTransformer implements ClassFileTransformer {
     private static final String HOOK = "org/pcstream/agent/PcStreamHook";
@@ -139,7 +139,10 @@ final class WriteTransformer implements ClassFileTransformer {
                 before.add(hook("enterSubmitted", "()V"));
             } else {
                 before.add(isStatic ? new InsnNode(Opcodes.ACONST_NULL) : new VarInsnNode(Opcodes.ALOAD, 0));
-                before.add(hook("enter", "(Ljava/lang/Object;)V"));
+                // A private method is called by its class, so that one more frame is known to be of the JDK.
+                boolean isPrivate = (method.access & Opcodes.ACC_PRIVATE) != 0;
+                before.add(new InsnNode(isPrivate ? Opcodes.ICONST_2 : Opcodes.ICONST_1));
+                before.add(hook("enter", "(Ljava/lang/Object;I)V"));
             }
             method.instructions.insertBefore(call, before);
             method.instructions.insert(call, hook("leave", "()V"));
