@@ -66,6 +66,7 @@ const volatile u32 scan_depth = 5;    /* return address candidates of the stack 
 const volatile u32 fp_depth = 12;     /* return addresses of the frame-pointer walk and of exact paths */
 const volatile u32 unwind = 0;	      /* 0: the best that each stack allows; else a way, and no other */
 const volatile u32 tag_mask = 0;      /* entries of the tags array, less one */
+const volatile u32 check_every = 0;   /* one path in so many is sent with its whole stack; 0: none */
 const volatile u32 lazy_mappings = 0; /* 1: look mappings up one by one even if they can be iterated */
 
 /* Set once the file system is mounted; 0 switches everything off. */
@@ -956,46 +957,17 @@ static __always_inline void look_up_stack(struct workspace *ws)
 	}
 }
 
-/* Sends the rest of the stack of a walk that lacked a rule to user space, which unwinds it and adds the rules
- * that are missing. Returns the key of the context, or 0 if the record did not fit. */
-__noinline u64 ship_stack(struct workspace *ws, s32 entry)
+/* Fills in a record about the stack of the current task from `frame_sp` of the workspace on. */
+static __always_inline void copy_stack(struct stack_record *r, struct workspace *ws)
 {
-	struct rule_key missing = {}; /* on the stack, as kernels before 6.2 want keys */
-	struct stack_record *r;
-	u32 i, at = 0, ranges, frames;
-	u64 key;
+	u32 i, at = 0, ranges = ws->ranges.count;
 
-	if (!ws)
-		return 0;
-	missing.module = ws->missing.module;
-	missing.offset = ws->missing.offset;
-	if (!may_ask(&missing))
-		return 0;
-	r = bpf_ringbuf_reserve(&records, sizeof(*r), 0);
-	if (!r) {
-		count(UNSHIPPED_STACKS, 1);
-		return 0;
-	}
-	count_asked(&missing);
-	key = signature_mix(signature_mix(SIGNATURE_SEED, bpf_ktime_get_ns()), bpf_get_current_pid_tgid());
-	r->type = RECORD_STACK;
 	r->pid = bpf_get_current_pid_tgid() >> 32;
-	r->key = key | 1;
 	r->executable = ws->ranges.executable;
-	r->entry = entry;
 	r->address = ws->frame_address;
 	r->sp = ws->frame_sp;
 	r->bp = ws->frame_bp;
-	frames = ws->found + 1;
-	if (frames > MAX_FRAMES)
-		frames = MAX_FRAMES;
-	r->frames = frames;
-	for (i = 0; i < MAX_FRAMES; i++) {
-		r->frame[i].module = i < frames ? ws->frame[i].module : 0;
-		r->frame[i].offset = i < frames ? ws->frame[i].offset : 0;
-	}
 	bpf_get_current_comm(r->comm, sizeof(r->comm));
-	ranges = ws->ranges.count;
 	if (ranges > MAX_RANGES)
 		ranges = MAX_RANGES;
 	if (bpf_probe_read_kernel(r->range, ranges * sizeof(struct range), ws->ranges.range))
@@ -1013,6 +985,70 @@ __noinline u64 ship_stack(struct workspace *ws, s32 entry)
 		at += piece;
 	}
 	r->bytes = at;
+}
+
+/* Sends the whole stack of the current task with the context that it was given, so that user space can find out whether
+ * that is right. For tests. */
+__noinline int check_path(struct workspace *ws, u64 context)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+	struct stack_record *r;
+
+	if (!check_every || !ws || !regs || !context || bpf_get_prandom_u32() % check_every)
+		return 0;
+	/* With interrupts off, only if they are known. */
+	if (!load_ranges(ws))
+		return 0;
+	ws->frame_address = regs->ip;
+	ws->frame_sp = regs->sp;
+	ws->frame_bp = regs->bp;
+	r = bpf_ringbuf_reserve(&records, sizeof(*r), 0);
+	if (!r)
+		return 0;
+	r->type = RECORD_CHECK;
+	r->key = context;
+	r->entry = (s32)regs->orig_ax;
+	r->frames = 0;
+	copy_stack(r, ws);
+	bpf_ringbuf_submit(r, 0);
+	return 1;
+}
+
+/* Sends the rest of the stack of a walk that lacked a rule to user space, which unwinds it and adds the rules
+ * that are missing. Returns the key of the context, or 0 if the record did not fit. */
+__noinline u64 ship_stack(struct workspace *ws, s32 entry)
+{
+	struct rule_key missing = {}; /* on the stack, as kernels before 6.2 want keys */
+	struct stack_record *r;
+	u32 i, frames;
+	u64 key;
+
+	if (!ws)
+		return 0;
+	missing.module = ws->missing.module;
+	missing.offset = ws->missing.offset;
+	if (!may_ask(&missing))
+		return 0;
+	r = bpf_ringbuf_reserve(&records, sizeof(*r), 0);
+	if (!r) {
+		count(UNSHIPPED_STACKS, 1);
+		return 0;
+	}
+	count_asked(&missing);
+	key = signature_mix(signature_mix(SIGNATURE_SEED, bpf_ktime_get_ns()), bpf_get_current_pid_tgid());
+	r->type = RECORD_STACK;
+	r->key = key | 1;
+	r->entry = entry;
+	frames = ws->found + 1;
+	if (frames > MAX_FRAMES)
+		frames = MAX_FRAMES;
+	r->frames = frames;
+	for (i = 0; i < MAX_FRAMES; i++) {
+		r->frame[i].module = i < frames ? ws->frame[i].module : 0;
+		r->frame[i].offset = i < frames ? ws->frame[i].offset : 0;
+	}
+	copy_stack(r, ws);
 	bpf_ringbuf_submit(r, 0);
 	count(SHIPPED_STACKS, 1);
 	ws->found = 0;
@@ -1226,10 +1262,12 @@ static __always_inline u64 context_now(u32 owner, struct task_struct *task, stru
 		return context ? context : announce_runtime(ws, cache, task, &told, entry);
 	}
 	context = recognise(ws, cache, task, regs, entry);
-	if (context)
-		return context;
-	context = capture(ws, entry);
-	remember(cache, ws, task, regs, context, entry);
+	if (!context) {
+		context = capture(ws, entry);
+		remember(cache, ws, task, regs, context, entry);
+	}
+	if (check_every)
+		check_path(ws, context);
 	return context;
 }
 
@@ -1318,6 +1356,8 @@ int BPF_PROG(on_dirty_folio, struct folio *folio, struct address_space *mapping)
 					count_recognition(RUNTIME_PATHS);
 			} else {
 				context = recognise(ws, cache, task, regs, entry);
+				if (check_every)
+					check_path(ws, context);
 			}
 		}
 		if (!context) {

@@ -29,6 +29,7 @@ enum record_type {
 	RECORD_FILE = 4,
 	RECORD_STACK = 5,
 	RECORD_RUNTIME = 6,
+	RECORD_CHECK = 7, /* a stack_record: a whole stack, and the context that it was given */
 };
 
 /* Who owns the pages of a request. */

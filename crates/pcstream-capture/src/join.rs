@@ -116,6 +116,8 @@ impl Joiner {
             Record::File(file) => self.file(&file),
             Record::Stack(stack) => self.stack(&stack),
             Record::Runtime(told) => self.told(&told),
+            // Nothing of a trace.
+            Record::Check(_) => {}
         }
     }
 

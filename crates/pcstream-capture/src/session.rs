@@ -57,6 +57,8 @@ pub struct SessionOptions {
     pub ring_bytes: u32,
     /// Look mappings of processes up one by one, as kernels before 6.7 have to.
     pub lazy_mappings: bool,
+    /// For tests: one path in so many is sent with its whole stack, as [`Record::Check`]. 0: none.
+    pub check_every: u32,
     /// Where programs make pages of their write buffers dirty.
     pub buffers: Vec<Probe>,
 }
@@ -68,6 +70,7 @@ impl Default for SessionOptions {
             depth: None,
             ring_bytes: RING_BYTES,
             lazy_mappings: false,
+            check_every: 0,
             buffers: Vec::new(),
         }
     }
@@ -200,6 +203,7 @@ impl<'obj> Session<'obj> {
             UnwindChoice::Scan => UnwindMode::UNWIND_SCAN.0,
         };
         settings.tag_mask = tags - 1;
+        settings.check_every = options.check_every;
         settings.lazy_mappings = options.lazy_mappings.into();
         open.maps.tags.set_max_entries(tags).map_err(|e| bpf_error("size", e))?;
         open.maps.records.set_max_entries(options.ring_bytes).map_err(|e| bpf_error("size", e))?;

@@ -35,6 +35,8 @@ pub enum Record {
     File(Box<PathRecord>),
     /// A stack that a call-frame rule was missing for.
     Stack(Box<StackRecord>),
+    /// A whole stack, and the context that it was given (`SessionOptions::check_every`).
+    Check(Box<StackRecord>),
     /// What a language runtime calls a path.
     Runtime(Box<RuntimeRecord>),
 }
@@ -59,6 +61,7 @@ impl Record {
             types::record_type::RECORD_FILE => Record::File(Box::new(copy(bytes).ok_or(unknown)?)),
             types::record_type::RECORD_STACK => Record::Stack(Box::new(copy(bytes).ok_or(unknown)?)),
             types::record_type::RECORD_RUNTIME => Record::Runtime(Box::new(copy(bytes).ok_or(unknown)?)),
+            types::record_type::RECORD_CHECK => Record::Check(Box::new(copy(bytes).ok_or(unknown)?)),
             _ => return Err(unknown),
         })
     }

@@ -93,10 +93,6 @@ struct Workload {
 
 const SQLITE: &str = "(echo 'create table t(a integer primary key, b text);'; for i in $(seq 1000); do \
     echo 'insert into t(b) values(hex(randomblob(200)));'; done) | sqlite3 test.db";
-const GCC: &str = "mkdir src && cd src && export TMPDIR=. && for i in $(seq 50); do \
-    echo \"#include <stdio.h>\nint f$i(int x) { printf(\\\"%d\\\", x); return x * $i; }\" > f$i.c; done && \
-    for i in $(seq 50); do gcc -O1 -g -c f$i.c || exit 1; done && ld -r -o all *.o";
-
 const WORKLOADS: [Workload; 7] = [
     Workload { name: "rocksdb", needs: db_bench, script: DB_BENCH, least_pages: 10_000 },
     Workload { name: "sqlite", needs: sqlite, script: SQLITE, least_pages: 1_000 },

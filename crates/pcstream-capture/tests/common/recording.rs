@@ -23,6 +23,10 @@ pub const DB_BENCH: &str = "db_bench --benchmarks=fillrandom,overwrite --num=100
     --write_buffer_size=2097152 --target_file_size_base=1048576 --compression_type=none --seed=1 \
     --max_background_jobs=2 >/dev/null 2>&1";
 
+pub const GCC: &str = "mkdir src && cd src && export TMPDIR=. && for i in $(seq 50); do \
+    echo \"#include <stdio.h>\nint f$i(int x) { printf(\\\"%d\\\", x); return x * $i; }\" > f$i.c; done && \
+    for i in $(seq 50); do gcc -O1 -g -c f$i.c || exit 1; done && ld -r -o all *.o";
+
 pub fn fs_need(fs: FsKind) -> common::Need {
     match fs {
         FsKind::Ext4 => common::ext4,

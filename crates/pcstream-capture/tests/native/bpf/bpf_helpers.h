@@ -33,6 +33,7 @@ long native_regs(void);
 #define bpf_ktime_get_ns() 12345ULL
 #define bpf_get_current_pid_tgid() 0x700000007ULL
 #define bpf_get_attach_cookie(context) 0
+#define bpf_get_prandom_u32() 1
 #define bpf_get_current_comm(to, size) (__builtin_memset(to, 0, size), 0)
 #define bpf_get_current_task_btf() native_task()
 #define bpf_task_pt_regs(task) native_regs()

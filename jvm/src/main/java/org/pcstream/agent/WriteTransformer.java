@@ -38,7 +38,9 @@ import org.objectweb.asm.tree.VarInsnNode;
  * verifier are right.
  *
  * <p>Known weaknesses: names of JDK internals (checked at start, see {@link #problems}). A native method
- * that is public itself cannot be wrapped: RandomAccessFile.setLength of JDK 17 and older.
+ * that is public itself cannot be wrapped: RandomAccessFile.setLength of JDK 17 and older. IOUtil.write may
+ * allocate a direct buffer, and if direct memory is exhausted it sleeps: a virtual thread then leaves its
+ * carrier, whose slot keeps the path until the carrier's next write.
  */
 final class WriteTransformer implements ClassFileTransformer {
     private static final String HOOK = "org/pcstream/agent/PcStreamHook";
