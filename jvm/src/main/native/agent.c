@@ -25,7 +25,7 @@
  */
 #include "class_name.h"
 #include "java_signature.h"
-#include "pcstream_jvm.h"
+#include "pcstream_runtime.h"
 
 #include <jni.h>
 #include <jvmti.h>
@@ -39,13 +39,13 @@
 #include <time.h>
 #include <unistd.h>
 
-_Static_assert(sizeof(struct pcstream_slot) == 8, "the kernel side reads 8 bytes");
-_Static_assert(sizeof(struct pcstream_path) == 4112, "the kernel side reads 4112 bytes");
+_Static_assert(sizeof(struct pcstream_slot) == 16, "the kernel side reads 16 bytes");
+_Static_assert(sizeof(struct pcstream_path) == 16, "the kernel side reads the text behind 16 bytes");
 
-#define MOST_DEPTH 16
+#define MOST_DEPTH 32
 #define MOST_METHODS (1u << 18)
 #define MOST_PATHS (1u << 16)
-#define AGAIN_MS 1000 /* registrations and names are repeated after this time */
+#define AGAIN_MS 1000 /* registrations are repeated after this time */
 #define MEMOS 64 /* streams that a thread remembers, a power of two */
 
 /*
@@ -76,13 +76,6 @@ struct method {
 	int skipped; /* of the JDK or of the agent */
 };
 
-struct path {
-	u64 signature; /* key */
-	_Atomic(u64) announced_ms;
-	unsigned int bytes, frames;
-	char text[];
-};
-
 struct frame {
 	const struct method *method;
 	jlocation bytecode_index;
@@ -91,7 +84,7 @@ struct frame {
 struct memo {
 	unsigned int stream; /* identity hash code, 0: unused */
 	unsigned int left; /* writes before the next walk */
-	struct path *path;
+	struct pcstream_path *path;
 };
 
 struct thread {
@@ -216,7 +209,7 @@ out:
 }
 
 /* One line on standard error for a new path; one write, so that lines of threads do not mix. */
-static void path_print(const struct path *path, const struct frame *frames, unsigned int n)
+static void path_print(const struct pcstream_path *path, const struct frame *frames, unsigned int n)
 {
 	char *line = NULL;
 	size_t size = 0;
@@ -236,11 +229,11 @@ static void path_print(const struct path *path, const struct frame *frames, unsi
 }
 
 /* Makes the entry of a path that is met for the first time; NULL if there is no room. */
-static struct path *path_new(u64 signature, const struct frame *frames, unsigned int n)
+static struct pcstream_path *path_new(u64 signature, const struct frame *frames, unsigned int n)
 {
 	char text[PCSTREAM_PATH_TEXT];
 	unsigned int bytes = 0, lines = 0;
-	struct path *path, *found;
+	struct pcstream_path *path, *found;
 
 	for (; lines < n; lines++) {
 		int length = snprintf(text + bytes, sizeof(text) - bytes, "%s\t%s\t%lld\n",
@@ -258,7 +251,7 @@ static struct path *path_new(u64 signature, const struct frame *frames, unsigned
 	path->bytes = bytes;
 	path->frames = lines;
 	memcpy(path->text, text, bytes);
-	found = (struct path *)table_insert(&paths, &path->signature);
+	found = (struct pcstream_path *)table_insert(&paths, &path->signature);
 	if (found != path)
 		free(path);
 	else if (verbose)
@@ -266,29 +259,11 @@ static struct path *path_new(u64 signature, const struct frame *frames, unsigned
 	return found;
 }
 
-/* Tells the kernel side what the signature stands for, now and then: it may not have listened yet. */
-static void path_announce(struct path *path, u64 now)
-{
-	struct pcstream_path message;
-	u64 before = atomic_load_explicit(&path->announced_ms, memory_order_relaxed);
-
-	if ((before && now - before < AGAIN_MS) ||
-	    !atomic_compare_exchange_strong_explicit(&path->announced_ms, &before, now, memory_order_relaxed,
-						     memory_order_relaxed))
-		return;
-	message.signature = path->signature;
-	message.bytes = path->bytes;
-	message.frames = path->frames;
-	memcpy(message.text, path->text, path->bytes);
-	memset(message.text + path->bytes, 0, sizeof(message.text) - path->bytes);
-	prctl(PCSTREAM_PATH, &message, 0, 0, 0);
-}
-
 /*
  * The path of the calling thread above its first frames, which are of the JDK; its signature alone if
  * it cannot be kept; 0: none but JDK frames.
  */
-static u64 walk(JNIEnv *env, jint above, struct path **path)
+static u64 walk(JNIEnv *env, jint above, struct pcstream_path **path)
 {
 	jvmtiFrameInfo infos[MOST_FRAMES];
 	struct frame frames[MOST_DEPTH];
@@ -323,14 +298,16 @@ static u64 walk(JNIEnv *env, jint above, struct path **path)
 	if (!n)
 		return 0;
 	hash = pcstream_java_signature_end(hash);
-	*path = (struct path *)table_find(&paths, hash);
+	*path = (struct pcstream_path *)table_find(&paths, hash);
 	if (!*path)
 		*path = path_new(hash, frames, n);
 	return hash;
 }
 
-static void slot_set(u64 signature)
+/* Between the two stores reads only a probe that interrupts this thread; it takes the signature for what counts. */
+static void slot_set(u64 signature, const struct pcstream_path *path)
 {
+	__atomic_store_n(&self.slot.path, path, __ATOMIC_RELAXED);
 	__atomic_store_n(&self.slot.signature, signature, __ATOMIC_RELAXED);
 }
 
@@ -350,7 +327,7 @@ JNIEXPORT void JNICALL Java_org_pcstream_agent_PcStreamHook_enter0(JNIEnv *env, 
 {
 	struct memo *memo = &self.memo[(unsigned int)stream % MEMOS];
 	u64 now = now_ms(), signature;
-	struct path *path;
+	struct pcstream_path *path;
 
 	(void)class;
 	slot_register(now);
@@ -367,9 +344,7 @@ JNIEXPORT void JNICALL Java_org_pcstream_agent_PcStreamHook_enter0(JNIEnv *env, 
 			memo->path = path;
 		}
 	}
-	if (path)
-		path_announce(path, now);
-	slot_set(signature);
+	slot_set(signature, path);
 }
 
 /* After it. */
@@ -377,18 +352,16 @@ JNIEXPORT void JNICALL Java_org_pcstream_agent_PcStreamHook_leave0(JNIEnv *env, 
 {
 	(void)env;
 	(void)class;
-	slot_set(0);
+	slot_set(0, NULL);
 }
 
 /* The signature of the caller's path, for a write that another thread will do. */
 JNIEXPORT jlong JNICALL Java_org_pcstream_agent_PcStreamHook_walk0(JNIEnv *env, jclass class)
 {
-	struct path *path;
+	struct pcstream_path *path;
 	u64 signature = walk(env, 1, &path);
 
 	(void)class;
-	if (path)
-		path_announce(path, now_ms());
 	return (jlong)signature;
 }
 
@@ -396,14 +369,12 @@ JNIEXPORT jlong JNICALL Java_org_pcstream_agent_PcStreamHook_walk0(JNIEnv *env, 
 JNIEXPORT void JNICALL Java_org_pcstream_agent_PcStreamHook_enterKnown0(JNIEnv *env, jclass class, jlong signature)
 {
 	u64 now = now_ms();
-	struct path *path = (struct path *)table_find(&paths, (u64)signature);
+	struct pcstream_path *path = (struct pcstream_path *)table_find(&paths, (u64)signature);
 
 	(void)env;
 	(void)class;
 	slot_register(now);
-	if (path)
-		path_announce(path, now);
-	slot_set((u64)signature);
+	slot_set((u64)signature, path);
 }
 
 /* After a file was mapped: the buffer over it, or NULL and its address. */
@@ -412,19 +383,17 @@ JNIEXPORT void JNICALL Java_org_pcstream_agent_PcStreamHook_mapped0(JNIEnv *env,
 {
 	uintptr_t start = buffer ? (uintptr_t)(*env)->GetDirectBufferAddress(env, buffer) : (uintptr_t)address;
 	uintptr_t inside = start & (uintptr_t)(getpagesize() - 1);
-	struct path *path;
+	struct pcstream_path *path;
 	u64 signature;
 
 	(void)class;
 	if (!start || length <= 0)
 		return;
 	signature = walk(env, 1, &path);
-	if (!signature)
+	if (!signature || !path)
 		return;
-	if (path)
-		path_announce(path, now_ms());
 	/* The mapping begins at a page, the buffer where the caller asked. */
-	prctl(PCSTREAM_MAPPED, start - inside, (unsigned long)length + inside, signature, 0);
+	prctl(PCSTREAM_MAPPED, start - inside, (unsigned long)length + inside, path, 0);
 }
 
 /* Whether the JVM gives what is needed. */

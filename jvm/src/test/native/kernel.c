@@ -5,14 +5,14 @@
  *
  * It appends lines to the file that PCSTREAM_TEST_LOG names:
  *	slot <thread>
- *	path <signature> <frames> <text, with | for tab and ; for newline>
+ *	path <signature> <frames> <text, with | for tab and ; for newline>, when a call has it
  *	mapped <length> <signature>
  *	call <function> <file name> <thread> <signature>
  * with calls for files named t-* and "full" only, and mkdir, which no hook surrounds, for directories
  * named t-*.
  */
 #define _GNU_SOURCE
-#include "pcstream_jvm.h"
+#include "pcstream_runtime.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -51,6 +51,19 @@ __attribute__((format(printf, 1, 2))) static void note(const char *format, ...)
 	errno = saved;
 }
 
+static void named(const struct pcstream_path *path)
+{
+	char text[PCSTREAM_PATH_TEXT];
+
+	if (!path)
+		return;
+	if (path->bytes > sizeof(text))
+		abort();
+	for (unsigned int i = 0; i < path->bytes; i++)
+		text[i] = path->text[i] == '\t' ? '|' : path->text[i] == '\n' ? ';' : path->text[i];
+	note("path %016llx %u %.*s\n", path->signature, path->frames, (int)path->bytes, text);
+}
+
 static int wanted(const char *name)
 {
 	return !strncmp(name, "t-", 2) || !strcmp(name, "full");
@@ -61,8 +74,13 @@ static void called(const char *function, const char *path)
 	const char *slash = strrchr(path, '/');
 	const char *name = slash ? slash + 1 : path;
 
-	if (log_file >= 0 && wanted(name))
-		note("call %s %s %d %016llx\n", function, name, gettid(), slot ? slot->signature : 0);
+	if (log_file < 0 || !wanted(name))
+		return;
+	/* The two halves of a slot belong together. */
+	if (slot && slot->path && slot->path->signature != slot->signature)
+		abort();
+	named(slot ? slot->path : NULL);
+	note("call %s %s %d %016llx\n", function, name, gettid(), slot ? slot->signature : 0);
 }
 
 static void called_fd(const char *function, int fd)
@@ -92,17 +110,12 @@ int prctl(int option, ...)
 	if (log_file >= 0 && option == PCSTREAM_THREAD_SLOT) {
 		slot = (const struct pcstream_slot *)a[0];
 		note("slot %d\n", gettid());
-	} else if (log_file >= 0 && option == PCSTREAM_PATH) {
-		const struct pcstream_path *path = (const struct pcstream_path *)a[0];
-		char text[PCSTREAM_PATH_TEXT];
-
-		memcpy(text, path->text, sizeof(text));
-		for (unsigned int i = 0; i < path->bytes; i++)
-			text[i] = text[i] == '\t' ? '|' : text[i] == '\n' ? ';' : text[i];
-		note("path %016llx %u %.*s\n", path->signature, path->frames, (int)path->bytes, text);
 	} else if (log_file >= 0 && option == PCSTREAM_MAPPED) {
 		/* A mapping begins at a page. */
-		note("mapped %lu %016lx%s\n", a[1], a[2], a[0] % (unsigned long)getpagesize() ? " unaligned" : "");
+		const struct pcstream_path *path = (const struct pcstream_path *)a[2];
+
+		named(path);
+		note("mapped %lu %016llx%s\n", a[1], path->signature, a[0] % (unsigned long)getpagesize() ? " unaligned" : "");
 	}
 	return (int)syscall(SYS_prctl, option, a[0], a[1], a[2], a[3]);
 }

@@ -188,12 +188,12 @@ class AgentIT {
     }
 
     @Test
-    void namesAndSlotsAreRepeatedEachSecond() throws Exception {
+    void slotsAreRepeatedEachSecond() throws Exception {
         Run run = run("", "again");
         assertTrue(run.signatures("t-again").size() > 500);
         assertEquals(1, new HashSet<>(run.signatures("t-again")).size());
-        // The path, and standard output's: once and twice more, and once.
-        assertTrue(run.announcements >= 3 && run.announcements <= 6, "announcements " + run.announcements);
+        // Whoever comes late finds the names behind the slot of every call.
+        assertTrue(run.announcements >= run.signatures("t-again").size(), "names " + run.announcements);
         assertTrue(run.slots >= 3 && run.slots <= 6, "registrations " + run.slots);
     }
 
@@ -207,7 +207,7 @@ class AgentIT {
 
     @Test
     void badOptionsDoNotKill() throws Exception {
-        for (String[] option : new String[][] {{"depth=99", "depth=99", "1 to 16"}, {"depth=x", "depth=x", "depth=5"},
+        for (String[] option : new String[][] {{"depth=99", "depth=99", "1 to 32"}, {"depth=x", "depth=x", "depth=16"},
                 {"memo=0", "memo=0", "memo=64"}, {"memo", "memo", "memo=64"}, {"colour=red", "colour=red", "known are"},
                 {"verbose=1", "verbose=1", "write verbose"}}) {
             Run run = run(option[0], "paths");
