@@ -6,10 +6,10 @@
 CARGO_BUILD = cargo build --locked --release --features capture
 PCSTREAM = target/release/pcstream
 
-.PHONY: demo test build libpcstream lint bench install help
+.PHONY: demo test build agent libpcstream lint bench install help
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile | head -4
-	@echo '  make build | libpcstream | lint | bench | install (PREFIX=/usr/local)'
+	@echo '  make build | agent | libpcstream | lint | bench | install (PREFIX=/usr/local)'
 
 build:
 	scripts/setup build
@@ -22,6 +22,7 @@ demo:
 
 test:
 	scripts/setup test
+	mvn -q -B -f jvm/pom.xml verify
 	PCSTREAM_PYTHON=$(CURDIR)/target/venv/bin/python PCSTREAM_REQUIRE_PYTHON=1 \
 	    cargo test --locked --workspace --features pcstream/capture
 
@@ -31,6 +32,11 @@ lint:
 
 bench:
 	cargo bench --locked
+
+# The Java agent: jvm/target/pcstream-agent.jar.
+agent:
+	scripts/setup agent
+	mvn -q -B -f jvm/pom.xml package
 
 # pcstream.h as functions, for languages that call C.
 libpcstream: target/libpcstream.so

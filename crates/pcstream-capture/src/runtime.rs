@@ -56,6 +56,24 @@ mod tests {
         record
     }
 
+    /// The golden values of the agent's own test (`jvm/src/test/native/names.c`).
+    #[test]
+    fn java_and_rust_make_one_signature_of_one_path() {
+        let frame = |class: &str, method: &str, bytecode_index| RuntimeFrame {
+            class: class.into(),
+            method: method.into(),
+            bytecode_index,
+        };
+        let path = [
+            frame("org.example.Log", "append", 17),
+            frame("org.example.Store$Flush", "run", 120),
+            frame("org.example.Main", "main", -1),
+        ];
+        assert_eq!(signature_of(&path), 0xfd87_20e4_c142_4817);
+        assert_eq!(signature_of(&path[..1]), 0xd31c_9e25_2bcb_6509);
+        assert_eq!(signature_of(&[]), SEED);
+    }
+
     #[test]
     fn names_are_believed_with_their_signature_only() {
         let text = "org.A\tflush\t7\norg.B$C\t<init>\t-1\n";
