@@ -4,7 +4,7 @@ package org.pcstream.agent;
 /** What follows the jar's name: depth=N,memo=N,verbose. */
 final class Options {
     /** Frames that make a path. */
-    int depth = 16;
+    int depth = 5;
     /** Every how many writes to one stream the path is looked up. */
     int memo = 1;
     /** New paths on standard error. */
@@ -22,7 +22,7 @@ final class Options {
             String value = equals < 0 ? null : option.substring(equals + 1);
             switch (name) {
                 case "depth":
-                    options.depth = number(name, value, 32, "depth=16");
+                    options.depth = number(name, value, 32, "depth=5");
                     break;
                 case "memo":
                     options.memo = number(name, value, 1_000_000, "memo=64");

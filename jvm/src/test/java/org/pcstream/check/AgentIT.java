@@ -207,7 +207,7 @@ class AgentIT {
 
     @Test
     void badOptionsDoNotKill() throws Exception {
-        for (String[] option : new String[][] {{"depth=99", "depth=99", "1 to 32"}, {"depth=x", "depth=x", "depth=16"},
+        for (String[] option : new String[][] {{"depth=99", "depth=99", "1 to 32"}, {"depth=x", "depth=x", "depth=5"},
                 {"memo=0", "memo=0", "memo=64"}, {"memo", "memo", "memo=64"}, {"colour=red", "colour=red", "known are"},
                 {"verbose=1", "verbose=1", "write verbose"}}) {
             Run run = run(option[0], "paths");
