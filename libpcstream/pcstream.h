@@ -33,9 +33,10 @@
 
 #if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__)
 
-/* A five-byte instruction that does nothing, which the kernel can turn into a call (Linux 6.18) instead of a trap. */
+/* One byte that does nothing. Not the five that Linux 6.18 can turn into a call: that writes below the stack pointer, where
+ * functions that call nothing keep variables. */
 #define PCSTREAM_PROBE_TEXT(name, arguments) \
-	"990: .byte 0x0f, 0x1f, 0x44, 0x00, 0x00\n" \
+	"990: nop\n" \
 	".pushsection .note.stapsdt,\"?\",\"note\"\n" \
 	".balign 4\n" \
 	".4byte 992f-991f, 994f-993f, 3\n" \
@@ -58,7 +59,8 @@
 	".popsection\n" \
 	".endif\n"
 
-/* The `bytes` (512 to 1 MiB) at `page` were changed and will be written. All pages that lie in one mapping have one size. */
+/* The `bytes` (512 to 1 MiB) at `page` were changed and will be written. Pages in private memory have one size in a process, those in shared memory one
+ * size in a mapping. */
 static inline __attribute__((always_inline)) void pcstream_page_dirty(const void *page, size_t bytes)
 {
 	__asm__ volatile(PCSTREAM_PROBE_TEXT("page_dirty", "8@%%rdi 8@%%rsi") : : "D"(page), "S"(bytes) : "memory");

@@ -14,9 +14,12 @@
  *                 the kept path of the page that a write takes its data from
  *
  * Invariants: a kept path answers for one write after each time that the page became dirty, so memory that is used again
- * for something else does not inherit it. A weak path (a hint bit) does not replace a strong one that waits for its write.
+ * for something else does not inherit it. A weak path (a hint bit) does not replace a strong one that waits for its write; of
+ * equal ones it is the first, or one at least LOOK_AGAIN_NS later.
  *
- * Known weaknesses: a space has one size of pages; a direct request over several pages gets the path of its first; data
+ * Known weaknesses: a page that is dropped without having been written keeps its path until it becomes dirty again (a weak path
+ * does not replace it); a mapping that was replaced by another of the same place is noticed when the number of mappings
+ * changes; a space has one size of pages; a direct request over several pages gets the path of its first; data
  * given by vectors (writev) is not looked for; io_uring is, where the request is direct. With O_APPEND only the first page
  * of a write is found. Pages can become dirty much faster than user space answers for call-frame rules, so those of the first
  * milliseconds on a path may have a coarser one.
@@ -29,6 +32,7 @@
 /* Write calls whose data is at an address (x86-64). */
 #define CALL_WRITE 1
 #define CALL_PWRITE64 18
+#define O_APPEND 02000
 
 /* 1: rules are there and their probes are attached. */
 const volatile u32 buffers = 0;
@@ -43,9 +47,14 @@ struct {
 struct buffer_page {
 	u64 context;
 	u64 writer; /* the write that took it; 0: it waits for one */
+	u64 marked_ns;
 	u32 rank;
 	u32 unused;
 };
+
+/* A page that waits for its write is looked at anew after this time at the earliest. Hot pages become dirty many times
+ * before they are written; and memory that is used again for something else, without having been written, has long waited. */
+#define LOOK_AGAIN_NS 100000000
 
 /* The loader sets its size. The least recently used page gives way: it has been clean for longest. */
 struct {
@@ -58,7 +67,7 @@ struct {
 /* Spaces that hold pages of buffers, with the size of those. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 256);
+	__uint(max_entries, 16384);
 	__type(key, u64);
 	__type(value, u32);
 } pools SEC(".maps");
@@ -167,40 +176,56 @@ static __always_inline u64 page_of(struct buffer_rule *rule, struct pt_regs *reg
 		u64 pool;
 
 		/* PostgreSQL numbers the pages of temporary tables, which only their process writes, downwards from -1. */
-		if (number < 0 || bpf_probe_read_user(&pool, sizeof(pool), (void *)(regs->ip + rule->variable)))
+		if (number < 0)
 			return 0;
+		if (bpf_probe_read_user(&pool, sizeof(pool), (void *)(regs->ip + rule->variable))) {
+			count(BUFFERS_UNPLACED, 1);
+			return 0;
+		}
 		return pool + number * page_bytes;
 	}
 	for (i = 0; i < MAX_BUFFER_OFFSETS; i++) {
 		if (i >= rule->offsets)
 			break;
-		if (bpf_probe_read_user(&value, sizeof(value), (void *)(value + rule->offset[i])))
+		if (bpf_probe_read_user(&value, sizeof(value), (void *)(value + rule->offset[i]))) {
+			count(BUFFERS_UNPLACED, 1);
 			return 0;
+		}
 	}
 	return value;
 }
 
-static __always_inline void mark_page(struct workspace *ws, struct task_cache *cache, struct task_struct *task,
-				      struct pt_regs *regs, u32 rank, struct buffer_key *key)
+/* Whether a page waits for its write under a path that stands. */
+static __always_inline bool stands(struct buffer_page *page, u32 rank, u64 now_ns)
 {
-	struct buffer_page *page = bpf_map_lookup_elem(&buffer_pages, key), fresh = {};
+	return page && !page->writer &&
+	       (page->rank > rank || (page->rank == rank && now_ns - page->marked_ns < LOOK_AGAIN_NS));
+}
+
+static __always_inline void mark_page(struct workspace *ws, struct task_cache *cache, struct task_struct *task,
+				      struct pt_regs *regs, u32 rank, struct buffer_key *key, u64 now_ns)
+{
+	struct buffer_page *page, fresh = {};
 	u64 context;
 
-	if (page && !page->writer && page->rank > rank)
-		return;
 	context = recognise(ws, cache, task, regs, ENTRY_BUFFER);
 	if (!context) {
 		context = capture(ws, ENTRY_BUFFER);
 		remember(cache, ws, task, regs, context, ENTRY_BUFFER);
 	}
+	if (!context)
+		return;
+	page = bpf_map_lookup_elem(&buffer_pages, key);
 	if (page) {
 		page->context = context;
 		page->rank = rank;
+		page->marked_ns = now_ns;
 		page->writer = 0;
 		return;
 	}
 	fresh.context = context;
 	fresh.rank = rank;
+	fresh.marked_ns = now_ns;
 	bpf_map_update_elem(&buffer_pages, key, &fresh, BPF_ANY);
 }
 
@@ -229,7 +254,7 @@ int on_buffer_page(void *ctx)
 	struct memory *memory;
 	struct pt_regs *regs;
 	u32 at, page_bytes;
-	u64 address;
+	u64 address, now_ns;
 
 	if (!target_dev)
 		return 0;
@@ -259,18 +284,22 @@ int on_buffer_page(void *ctx)
 		cache->copied_at = write_syscalls(task);
 		return 0;
 	}
-	count(BUFFER_MARKS, 1);
-	if (!memory->page_bytes) {
+	count_recognition(BUFFER_MARKS);
+	now_ns = bpf_ktime_get_ns();
+	if (stands(bpf_map_lookup_elem(&buffer_pages, &key), rule->rank, now_ns))
+		return 0;
+	/* Looked up although it is known: that keeps it in the map. */
+	if (!bpf_map_lookup_elem(&pools, &memory->space)) {
 		memory->page_bytes = page_bytes;
 		bpf_map_update_elem(&pools, &memory->space, &page_bytes, BPF_ANY);
 		__sync_fetch_and_add(&pools_added, 1);
 	}
 	ws = claim_workspace();
 	if (!ws) {
-		count(LOST_TASK_STORAGE, 1);
+		count(BUFFERS_UNPLACED, 1);
 		return 0;
 	}
-	mark_page(ws, cache, task, regs, rule->rank, &key);
+	mark_page(ws, cache, task, regs, rule->rank, &key, now_ns);
 	ws->claimed = 0;
 	return 0;
 }
@@ -302,7 +331,8 @@ static __always_inline u64 take_page_at(struct memory *memory, u64 address, u64 
 	return take_page(&key, writer);
 }
 
-static __always_inline u64 file_position(struct task_struct *task, u32 descriptor)
+/* Where a write without a position of its own begins; for an appending one, `anywhere`. */
+static __always_inline u64 file_position(struct task_struct *task, u32 descriptor, u64 anywhere)
 {
 	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
 	struct file *file = NULL;
@@ -310,7 +340,7 @@ static __always_inline u64 file_position(struct task_struct *task, u32 descripto
 	if (descriptor >= BPF_CORE_READ(table, max_fds))
 		return 0;
 	bpf_probe_read_kernel(&file, sizeof(file), BPF_CORE_READ(table, fd) + descriptor);
-	return BPF_CORE_READ(file, f_pos);
+	return BPF_CORE_READ(file, f_flags) & O_APPEND ? anywhere : BPF_CORE_READ(file, f_pos);
 }
 
 /* What a task's write of a file page is a copy of. Where the mapping of the data is not known and may not be looked up
@@ -331,11 +361,9 @@ static __always_inline u64 context_of_buffer(struct task_cache *cache, struct ta
 			return 0;
 		}
 		memory = memory_of(cache, task, regs->si);
-		if (!memory)
-			return 0;
 	}
-	if (memory->page_bytes) {
-		from = entry == CALL_PWRITE64 ? regs->r10 : file_position(task, regs->di);
+	if (memory && memory->page_bytes) {
+		from = entry == CALL_PWRITE64 ? regs->r10 : file_position(task, regs->di, file_page << PAGE_SHIFT);
 		into = (file_page << PAGE_SHIFT) > from ? (file_page << PAGE_SHIFT) - from : 0;
 		if (into < regs->dx) {
 			context = take_page_at(memory, regs->si, into, writer);

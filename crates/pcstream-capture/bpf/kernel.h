@@ -121,6 +121,7 @@ struct path {
 struct file {
 	struct path f_path;
 	struct inode *f_inode;
+	unsigned int f_flags;
 	long long f_pos;
 };
 
@@ -163,7 +164,16 @@ struct task_io_accounting {
 	u64 syscw;
 };
 
+struct atomic {
+	int counter;
+};
+
+struct signal_struct {
+	struct atomic live; /* threads */
+};
+
 struct task_struct {
+	struct signal_struct *signal;
 	unsigned int flags;
 	int pid, tgid;
 	struct mm_struct *mm;

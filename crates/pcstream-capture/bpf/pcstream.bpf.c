@@ -16,6 +16,7 @@
  *   on_buffer_page   see buffers.h: a page of a program's own write buffer became dirty; whoever writes it, the write
  *                    gets this call path
  *   on_prctl         see runtimes.h: a language runtime tells the paths of its programs
+ *   on_exit          the end of a process that made pages dirty
  *   on_bio           requests: writes with owner, file page and context; discards, flushes, reads
  *
  * A tag lives in an array indexed by the folio's place in the memory map, so it costs no hash, no
@@ -92,6 +93,7 @@ const enum counter counter_names = LOST_IO_RECORDS;
 const enum buffer_kind buffer_kinds = BUFFER_DIRTY;
 const struct buffer_rule buffer_rule_type = {};
 const struct runtime_record runtime_record_type = {};
+const struct process_record process_record_type = {};
 
 static __always_inline void count(enum counter counter, u64 by)
 {
@@ -100,11 +102,11 @@ static __always_inline void count(enum counter counter, u64 by)
 
 /* ------------------------------------------------------------------ maps */
 
-/* SAME_SYSCALL, SAME_SLOTS and RUNTIME_PATHS, which almost every page counts: by CPU and without a locked
+/* SAME_SYSCALL, SAME_SLOTS, RUNTIME_PATHS and BUFFER_MARKS, which almost every page counts: by CPU and without a locked
  * instruction. A program that interrupts another may lose one; what a limit cost is not counted here. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 3);
+	__uint(max_entries, 4);
 	__type(key, u32);
 	__type(value, u64);
 } recognitions SEC(".maps");
@@ -209,8 +211,9 @@ struct task_cache {
 	struct buffer_key copied; /* what the next write is a copy of */
 	u64 copied_at;		  /* write system calls of the task then */
 	/* see runtimes.h */
-	u64 slot, slot_mm; /* where the task tells its path, in the memory of this process */
+	u64 slot, slot_process; /* where the task tells its path, in the memory of this process */
 	u64 told, told_context; /* the last path told, and its context */
+	u64 told_process;
 	s32 told_entry;
 	u32 unused_too;
 	struct announced file[CACHED_FILES];
@@ -256,6 +259,14 @@ struct {
 	__type(key, u64);
 	__type(value, u8);
 } known_modules SEC(".maps");
+
+/* Processes that made pages dirty: their executables. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 65536);
+	__type(key, u32);
+	__type(value, u64);
+} processes SEC(".maps");
 
 struct file_key {
 	u64 inode;
@@ -850,6 +861,36 @@ static __always_inline bool counted_syscall(s32 entry)
 	return entry == 1 || entry == 18 || entry == 20 || entry == 296 || entry == 328;
 }
 
+static __always_inline bool announce_process(u32 pid, u64 executable, bool ended)
+{
+	struct process_record *r = bpf_ringbuf_reserve(&records, sizeof(*r), 0);
+
+	if (!r) {
+		count(LOST_TABLE_RECORDS, 1);
+		return false;
+	}
+	r->type = RECORD_PROCESS;
+	r->pid = pid;
+	r->time_ns = bpf_ktime_get_ns();
+	r->executable = executable;
+	r->ended = ended;
+	r->reserved = 0;
+	bpf_ringbuf_submit(r, 0);
+	return true;
+}
+
+/* Takes note of the current process, which makes pages dirty. */
+static __always_inline void note_process(u64 executable)
+{
+	u32 pid = bpf_get_current_pid_tgid() >> 32;
+	u64 *known = bpf_map_lookup_elem(&processes, &pid);
+
+	if (known && *known == executable)
+		return;
+	if (announce_process(pid, executable, false))
+		bpf_map_update_elem(&processes, &pid, &executable, BPF_ANY);
+}
+
 /* Reports a context when it is new. Returns its key, or 0 if the table is full. */
 __noinline u64 announce_context(struct workspace *ws, u64 executable, s32 entry, u32 mode)
 {
@@ -860,6 +901,7 @@ __noinline u64 announce_context(struct workspace *ws, u64 executable, s32 entry,
 
 	if (!ws)
 		return 0;
+	note_process(executable);
 	frames = mode == UNWIND_NONE ? 0 : ws->found + 1;
 	if (frames > MAX_FRAMES)
 		frames = MAX_FRAMES;
@@ -1030,6 +1072,7 @@ __noinline u64 ship_stack(struct workspace *ws, s32 entry)
 	missing.offset = ws->missing.offset;
 	if (!may_ask(&missing))
 		return 0;
+	note_process(ws->ranges.executable);
 	r = bpf_ringbuf_reserve(&records, sizeof(*r), 0);
 	if (!r) {
 		count(UNSHIPPED_STACKS, 1);
@@ -1424,6 +1467,22 @@ int BPF_PROG(on_uring_punt, struct io_kiocb *req)
 		bpf_map_update_elem(&punted, &key, &context, BPF_ANY);
 	else
 		bpf_map_delete_elem(&punted, &key);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(on_exit, struct task_struct *task)
+{
+	u32 pid = task->tgid;
+	u64 *known;
+
+	if (!target_dev || BPF_CORE_READ(task, signal, live.counter))
+		return 0;
+	known = bpf_map_lookup_elem(&processes, &pid);
+	if (!known)
+		return 0;
+	announce_process(pid, *known, true);
+	bpf_map_delete_elem(&processes, &pid);
 	return 0;
 }
 

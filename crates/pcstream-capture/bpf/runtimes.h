@@ -8,7 +8,8 @@
  *   announce_runtime    the context of that path, with its names when it is new
  *
  * Invariants: what a process tells counts for its own writes only, and its names only if their signature is right (user
- * space looks). Memory of the process is read with bounded reads that may fail.
+ * space looks). Memory of the process is read with bounded reads that may fail. Paths with names are limited in number, for
+ * whoever may write may tell: beyond, the context is the program and the entry.
  *
  * Known weaknesses: the last path that mapped a file stands for all its mappings in the process; mappings beyond the table
  * (the least recently used) and those made before the capture began are not known.
@@ -18,10 +19,27 @@
 
 #include "../../../libpcstream/pcstream_runtime.h"
 
+/* Both are hashes that tell a process and a file from later ones at the same address. */
 struct mapped_key {
 	u64 mm;
-	u64 inode; /* its address */
+	u64 inode;
 };
+
+#define VM_WRITE 2
+#define MAX_TOLD_PATHS 16384
+
+static __always_inline u64 process_of(struct task_struct *task)
+{
+	return signature_mix((u64)BPF_CORE_READ(task, mm), BPF_CORE_READ(task, mm, start_stack));
+}
+
+static __always_inline u64 mapped_inode(u64 at)
+{
+	struct inode *inode = (void *)at;
+	u64 hash = signature_mix(at, BPF_CORE_READ(inode, i_ino));
+
+	return signature_mix(hash, BPF_CORE_READ(inode, i_generation));
+}
 
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -33,7 +51,10 @@ struct {
 /* 1 after the first of them. */
 u32 files_mapped = 0;
 
-/* Paths whose names were sent, by process and signature. */
+/* Paths whose names were sent. */
+u32 paths_told = 0;
+
+/* ... by process and signature. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 65536);
@@ -46,8 +67,9 @@ static long note_mapped_file(struct task_struct *task, struct vm_area_struct *vm
 	struct mapped_key *key = ctx;
 	struct inode *inode = BPF_CORE_READ(vma, vm_file, f_inode);
 
-	if (inode && BPF_CORE_READ(inode, i_sb, s_dev) == target_dev)
-		key->inode = (u64)inode;
+	if (inode && (vma->vm_flags & VM_SHARED) && (vma->vm_flags & VM_WRITE) &&
+	    BPF_CORE_READ(inode, i_sb, s_dev) == target_dev)
+		key->inode = mapped_inode((u64)inode);
 	return 0;
 }
 
@@ -69,13 +91,13 @@ int BPF_PROG(on_prctl, int option, unsigned long first, unsigned long second, un
 		if (!cache)
 			return 0;
 		cache->slot = first & 7 ? 0 : first;
-		cache->slot_mm = (u64)task->mm;
+		cache->slot_process = process_of(task);
 		return 0;
 	}
 	if (!target_dev || bpf_probe_read_user(&by.signature, sizeof(by.signature), (void *)third))
 		return 0;
 	by.path = (void *)third;
-	key.mm = (u64)task->mm;
+	key.mm = process_of(task);
 	if (bpf_find_vma(task, first, note_mapped_file, &key, 0) || !key.inode || !by.signature)
 		return 0;
 	bpf_map_update_elem(&mapped_files, &key, &by, BPF_ANY);
@@ -84,17 +106,17 @@ int BPF_PROG(on_prctl, int option, unsigned long first, unsigned long second, un
 }
 
 /* The path that the runtime tells of the write of this inode that the task is in. Works with interrupts off. */
-static __always_inline bool runtime_path(struct task_cache *cache, struct task_struct *task, s32 entry, u64 inode,
-					 struct pcstream_slot *told)
+static __always_inline bool runtime_path(struct task_cache *cache, struct task_struct *task, s32 entry,
+					 u64 inode, struct pcstream_slot *told)
 {
 	told->signature = 0;
 	if (entry == (s32)ENTRY_FAULT && files_mapped) {
-		struct mapped_key key = { .mm = (u64)task->mm, .inode = inode };
+		struct mapped_key key = { .mm = process_of(task), .inode = mapped_inode(inode) };
 		struct pcstream_slot *by = bpf_map_lookup_elem(&mapped_files, &key);
 
 		if (by)
 			*told = *by;
-	} else if (cache->slot && cache->slot_mm == (u64)task->mm && entry != (s32)ENTRY_FAULT) {
+	} else if (cache->slot && cache->slot_process == process_of(task) && entry != (s32)ENTRY_FAULT) {
 		if (bpf_probe_read_user(told, sizeof(*told), (void *)cache->slot))
 			told->signature = 0;
 	}
@@ -104,25 +126,28 @@ static __always_inline bool runtime_path(struct task_cache *cache, struct task_s
 /* Its context, if it is the one that the task's last told path had; else 0. */
 static __always_inline u64 recognise_runtime(struct task_cache *cache, struct pcstream_slot *told, s32 entry)
 {
-	return cache->told == told->signature && cache->told_entry == entry ? cache->told_context : 0;
+	return cache->told == told->signature && cache->told_entry == entry && cache->told_process == cache->slot_process ?
+		       cache->told_context : 0;
 }
 
 /* Its context. Needs interrupts on. */
 static __always_inline u64 announce_runtime(struct workspace *ws, struct task_cache *cache, struct task_struct *task,
 					    struct pcstream_slot *told, s32 entry)
 {
-	u64 key = signature_mix(signature_mix(SIGNATURE_SEED, told->signature), BPF_CORE_READ(task, mm, start_stack));
+	u64 process = process_of(task), key = signature_mix(process, told->signature);
 	struct runtime_record *r;
 	u32 bytes = 0;
 	u8 one = 1;
 
 	if (told->path && !bpf_map_lookup_elem(&known_paths, &key)) {
+		if (paths_told >= MAX_TOLD_PATHS)
+			return announce_context(ws, executable_of(ws, task->mm), entry, UNWIND_NONE);
 		r = bpf_ringbuf_reserve(&records, sizeof(*r), 0);
 		if (!r) {
 			count(LOST_TABLE_RECORDS, 1);
 			return 0;
 		}
-		bpf_map_update_elem(&known_paths, &key, &one, BPF_ANY);
+		__sync_fetch_and_add(&paths_told, 1);
 		r->type = RECORD_RUNTIME;
 		r->signature = told->signature;
 		bpf_probe_read_user(&bytes, sizeof(bytes), (void *)told->path + 8);
@@ -131,6 +156,9 @@ static __always_inline u64 announce_runtime(struct workspace *ws, struct task_ca
 		if (bpf_probe_read_user(r->text, bytes, (void *)told->path + sizeof(*told->path)))
 			bytes = 0;
 		r->bytes = bytes;
+		/* Memory that is swapped out is asked for again. */
+		if (bytes)
+			bpf_map_update_elem(&known_paths, &key, &one, BPF_ANY);
 		bpf_ringbuf_submit(r, 0);
 	}
 	ws->found = 0;
@@ -138,6 +166,7 @@ static __always_inline u64 announce_runtime(struct workspace *ws, struct task_ca
 	ws->frame[0].offset = told->signature;
 	cache->told = told->signature;
 	cache->told_entry = entry;
+	cache->told_process = cache->slot_process;
 	cache->told_context = announce_context(ws, executable_of(ws, task->mm), entry, UNWIND_RUNTIME);
 	return cache->told_context;
 }

@@ -29,6 +29,7 @@ enum record_type {
 	RECORD_FILE = 4,
 	RECORD_STACK = 5,
 	RECORD_RUNTIME = 6,
+	RECORD_PROCESS = 8,
 	RECORD_CHECK = 7, /* a stack_record: a whole stack, and the context that it was given */
 };
 
@@ -188,6 +189,16 @@ struct stack_record {
 	u8 stack[STACK_BYTES + STACK_PIECE];
 };
 
+/* A process that makes pages dirty: seen for the first time, after an exec too, or ended. */
+struct process_record {
+	u32 type;
+	u32 pid;
+	u64 time_ns;
+	u64 executable;
+	u32 ended;
+	u32 reserved;
+};
+
 /* What a signature told by a language runtime stands for: the text of struct pcstream_path. */
 #define RUNTIME_TEXT 4096
 
@@ -228,6 +239,7 @@ enum counter {
 	SAME_SYSCALL,	      /* captures answered by: still the same system call (in `recognitions`) */
 	SAME_SLOTS,	      /* captures answered by the slot check (the next one there) */
 	RUNTIME_PATHS,	      /* captures answered by what a language runtime told (the next one there) */
+	BUFFER_MARKS,	      /* times a page of a write buffer became dirty (the next one there) */
 	FULL_CAPTURES,
 	STACK_UNREADABLE,     /* captures whose stack could not be read */
 	SHIPPED_STACKS,	      /* full captures that lacked a rule and went to user space */
@@ -237,9 +249,8 @@ enum counter {
 	ENUMERATIONS,	      /* times the mappings of a process were read */
 	URING_WORKERS,	      /* pages dirtied or submitted by io_uring workers */
 	URING_UNKNOWN,	      /* ... of which the submitter was not known */
-	BUFFER_MARKS,	      /* times a page of a write buffer became dirty */
 	BUFFER_WRITES,	      /* folios and direct requests that got the path kept for such a page */
-	BUFFERS_UNPLACED,     /* addresses whose mapping could not be looked up */
+	BUFFERS_UNPLACED,     /* marks and data whose page or mapping could not be told */
 	UNTAGGED_FOLIOS,      /* page-cache folios written back without a context */
 	COUNTERS,
 };

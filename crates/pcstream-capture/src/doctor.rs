@@ -121,12 +121,17 @@ fn kernel_types() -> Check {
     )
 }
 
-/// Tracepoints and whether capture is possible without them.
-const TRACEPOINTS: [(&str, bool); 4] = [
-    ("writeback_dirty_folio", true),
-    ("writeback_mark_inode_dirty", true),
-    ("block_bio_queue", true),
-    ("io_uring_queue_async_work", false),
+/// Tracepoints, and what is missing without them where capture is possible all the same.
+const TRACEPOINTS: [(&str, Option<&str>); 6] = [
+    ("writeback_dirty_folio", None),
+    ("writeback_mark_inode_dirty", None),
+    ("block_bio_queue", None),
+    ("sched_process_exit", None),
+    (
+        "io_uring_queue_async_work",
+        Some("writes that io_uring hands to its workers get the context `io_uring worker`"),
+    ),
+    ("task_prctl_unknown", Some("what the Java agent tells is not heard (use a kernel newer than 6.12)")),
 ];
 
 fn tracepoints() -> Check {
@@ -135,16 +140,12 @@ fn tracepoints() -> Check {
     if absent.is_empty() {
         return Check::good("tracepoints", format!("all {}", TRACEPOINTS.len()));
     }
-    if absent.iter().any(|(_, needed)| *needed) {
+    if absent.iter().any(|(_, without)| without.is_none()) {
         let remedy = "use kernel 6.1 or newer";
         return Check::bad("tracepoints", Verdict::Missing, format!("no {names}"), remedy);
     }
-    Check::bad(
-        "tracepoints",
-        Verdict::Limited,
-        format!("no {names}"),
-        "writes that io_uring hands to its workers get the context `io_uring worker`",
-    )
+    let without: Vec<_> = absent.iter().filter_map(|(_, without)| *without).collect();
+    Check::bad("tracepoints", Verdict::Limited, format!("no {names}"), without.join("; "))
 }
 
 /// Functions that the program recognises requests by.

@@ -21,8 +21,8 @@ use crate::signature::{self, Order};
 use crate::syscalls;
 use crate::unwind::{Limits, Path, Unwinder};
 use crate::wire::{
-    self, ContextRecord, IoRecord, IoSource, PathRecord, Record, RuleKey, RuntimeRecord, StackRecord,
-    UnwindMode, UnwindRule,
+    self, ContextRecord, IoRecord, IoSource, PathRecord, ProcessRecord, Record, RuleKey, RuntimeRecord,
+    StackRecord, UnwindMode, UnwindRule,
 };
 
 const SECTORS_PER_PAGE: u64 = 8;
@@ -60,6 +60,33 @@ pub struct JoinCounts {
     pub disbelieved: u64,
 }
 
+/// Programs of which processes run that make pages dirty, by the kernel side's key of the executable.
+#[derive(Debug, Default)]
+struct Programs {
+    of_process: FxHashMap<u32, u64>,
+    running: FxHashMap<u64, u32>,
+    /// One context of each.
+    contexts: FxHashMap<u64, ContextId>,
+}
+
+impl Programs {
+    /// A process runs this program. Returns the one that it ran before, if that was the last process to.
+    fn begin(&mut self, pid: u32, program: u64) -> Option<u64> {
+        let ended = self.end(pid);
+        self.of_process.insert(pid, program);
+        *self.running.entry(program).or_default() += 1;
+        ended.filter(|&before| before != program)
+    }
+
+    /// A process ended. Returns its program, if it was the last process to run it.
+    fn end(&mut self, pid: u32) -> Option<u64> {
+        let program = self.of_process.remove(&pid)?;
+        let running = self.running.get_mut(&program)?;
+        *running -= 1;
+        (*running == 0).then_some(program)
+    }
+}
+
 /// Turns records into batches.
 pub struct Joiner {
     layout: Layout,
@@ -81,6 +108,7 @@ pub struct Joiner {
     collided: FxHashSet<u64>,
     /// Of paths that language runtimes told.
     told: FxHashMap<u64, Vec<RuntimeFrame>>,
+    programs: Programs,
 }
 
 impl Joiner {
@@ -104,6 +132,7 @@ impl Joiner {
             counts: JoinCounts::default(),
             collided: FxHashSet::default(),
             told: FxHashMap::default(),
+            programs: Programs::default(),
         }
     }
 
@@ -116,6 +145,7 @@ impl Joiner {
             Record::File(file) => self.file(&file),
             Record::Stack(stack) => self.stack(&stack),
             Record::Runtime(told) => self.told(&told),
+            Record::Process(process) => self.process(&process),
             // Nothing of a trace.
             Record::Check(_) => {}
         }
@@ -178,7 +208,7 @@ impl Joiner {
     /// Names precede the context that they belong to.
     fn told(&mut self, record: &RuntimeRecord) {
         match runtime::frames(record) {
-            Some(frames) => drop(self.told.insert(record.signature, frames)),
+            Some(frames) => drop(self.told.entry(record.signature).or_insert(frames)),
             None => self.counts.disbelieved += 1,
         }
     }
@@ -209,6 +239,7 @@ impl Joiner {
             self.counts.collisions += 1;
         }
         self.context_ids.insert(key, id);
+        self.programs.contexts.entry(executable).or_insert(id);
         if id != next {
             return;
         }
@@ -223,6 +254,27 @@ impl Joiner {
         };
         self.contexts.push(context.clone());
         self.batch.contexts.push(context);
+    }
+
+    fn process(&mut self, record: &ProcessRecord) {
+        let ended = if record.ended != 0 {
+            self.programs.end(record.pid)
+        } else {
+            self.programs.begin(record.pid, record.executable)
+        };
+        let Some(&context) = ended.and_then(|program| self.programs.contexts.get(&program)) else { return };
+        self.last_ns = self.last_ns.max(record.time_ns.saturating_sub(self.start_ns));
+        self.counts.events += 1;
+        self.batch.events.push(Event {
+            time_ns: self.last_ns,
+            lba: Lba(0),
+            pages: 0,
+            context,
+            file: FileId::NONE,
+            file_page: 0,
+            op: Op::Exit,
+            kind: Kind::Data,
+        });
     }
 
     fn file(&mut self, record: &PathRecord) {
@@ -309,7 +361,7 @@ impl Joiner {
                 }
             }
             Op::Discard | Op::WriteZeroes => self.counts.discarded_pages += pages,
-            Op::Read | Op::Flush => {}
+            Op::Read | Op::Flush | Op::Exit => {}
         }
     }
 }
@@ -420,6 +472,31 @@ mod tests {
         let counts = join.counts();
         assert_eq!((counts.unresolved_contexts, counts.unresolved_files), (1, 1));
         assert_eq!((counts.data_pages, counts.covered_pages), (1, 0));
+    }
+
+    #[test]
+    fn the_last_process_of_a_program_ends_it() {
+        let mut join = joiner();
+        let context = |key, executable| {
+            Record::Context(Box::new(ContextRecord { key, executable, entry: 1, ..Default::default() }))
+        };
+        let process = |pid, executable, ended, time_ns| {
+            Record::Process(ProcessRecord { r#type: 8, pid, time_ns, executable, ended, reserved: 0 })
+        };
+        join.take(context(1, 70));
+        join.take(context(2, 80));
+        for (pid, executable, ended) in [(5, 70, 0), (6, 70, 0), (5, 70, 1), (5, 70, 1), (9, 70, 1)] {
+            join.take(process(pid, executable, ended, 2_000));
+        }
+        assert!(join.drain().events.is_empty(), "one is running still");
+        // It becomes another program, and ends.
+        join.take(process(6, 80, 0, 3_000));
+        join.take(process(6, 80, 1, 4_000));
+        join.take(process(7, 90, 0, 5_000));
+        join.take(process(7, 90, 1, 5_000));
+        let events = join.drain().events;
+        let seen: Vec<_> = events.iter().map(|e| (e.op, e.context.0, e.time_ns, e.pages)).collect();
+        assert_eq!(seen, [(Op::Exit, 1, 2_000, 0), (Op::Exit, 2, 3_000, 0)], "the third wrote nothing");
     }
 
     #[test]

@@ -1,10 +1,13 @@
 //! Paths that language runtimes tell (`libpcstream/pcstream_runtime.h`): their names, and the signature that they must have.
 //!
-//! A traced process can tell anything. Its names are believed if the signature that it writes under is that of these names:
-//! then they are right by definition, and another process cannot give a path other names.
+//! A traced process can tell anything. Its names are believed if the signature that it writes under is that of these names. That
+//! keeps accidents apart, not a liar who computes: the hash is no secret.
 
 use crate::signature::{SEED, mix, of_bytes};
 use crate::wire::RuntimeRecord;
+
+/// Frames that are believed: the agent tells no more.
+const MAX_FRAMES: usize = 32;
 
 /// A frame in the program's own language.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,8 +34,8 @@ pub fn signature_of(frames: &[RuntimeFrame]) -> u64 {
 pub fn frames(record: &RuntimeRecord) -> Option<Vec<RuntimeFrame>> {
     let text = record.text.get(..record.bytes as usize)?;
     let lines = std::str::from_utf8(text).ok()?.lines();
-    let frames: Option<Vec<_>> = lines.map(frame).collect();
-    frames.filter(|frames| signature_of(frames) == record.signature)
+    let frames: Option<Vec<_>> = lines.take(MAX_FRAMES + 1).map(frame).collect();
+    frames.filter(|frames| frames.len() <= MAX_FRAMES && signature_of(frames) == record.signature)
 }
 
 fn frame(line: &str) -> Option<RuntimeFrame> {
@@ -91,5 +94,9 @@ mod tests {
         assert_eq!(frames(&long), None);
         long.bytes = 4096;
         assert_eq!(frames(&long), None, "with zeros behind");
+        let many = vec![named[0].clone(); 33];
+        let text = "org.A\tflush\t7\n".repeat(33);
+        assert_eq!(frames(&record(signature_of(&many), &text)), None);
+        assert!(frames(&record(signature_of(&many[1..]), &text["org.A\tflush\t7\n".len()..])).is_some());
     }
 }

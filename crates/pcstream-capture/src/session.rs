@@ -152,25 +152,33 @@ fn keep_log(_: PrintLevel, text: String) {
     }
 }
 
-/// Attaches a probe of a write buffer for each rule.
+/// Attaches the probes of write buffers. Many places may share a rule: an inlined call of `pcstream.h` is a probe at each of
+/// its places.
 fn attach_probes(skel: &PcstreamSkel<'_>, probes: &[Probe]) -> Result<Vec<Link>, SessionError> {
-    let attach = |(at, probe): (usize, &Probe)| {
-        let key = (at as u32).to_ne_bytes();
-        skel.maps
-            .buffer_rules
-            .update(&key, wire::rule_bytes(&probe.rule), MapFlags::ANY)
-            .map_err(|e| bpf_error("set up", e))?;
+    let mut rules: Vec<&[u8]> = Vec::new();
+    let mut links = Vec::with_capacity(probes.len());
+    for probe in probes {
+        let rule = wire::rule_bytes(&probe.rule);
+        let at = rules.iter().position(|known| *known == rule).unwrap_or(rules.len());
+        if at == rules.len() {
+            rules.push(rule);
+            let key = (at as u32).to_ne_bytes();
+            skel.maps.buffer_rules.update(&key, rule, MapFlags::ANY).map_err(|e| bpf_error("set up", e))?;
+        }
         let options = UprobeOpts { cookie: at as u64, ..UprobeOpts::default() };
-        skel.progs
-            .on_buffer_page
-            .attach_uprobe_with_opts(-1, &probe.binary, probe.offset as usize, options)
-            .map_err(|source| SessionError::Probe {
-                name: probe.name.clone(),
-                binary: probe.binary.clone(),
-                source,
-            })
-    };
-    probes.iter().enumerate().map(attach).collect()
+        let link = skel.progs.on_buffer_page.attach_uprobe_with_opts(
+            -1,
+            &probe.binary,
+            probe.offset as usize,
+            options,
+        );
+        links.push(link.map_err(|source| SessionError::Probe {
+            name: probe.name.clone(),
+            binary: probe.binary.clone(),
+            source,
+        })?);
+    }
+    Ok(links)
 }
 
 fn bpf_error(step: &'static str, source: libbpf_rs::Error) -> SessionError {
@@ -243,7 +251,9 @@ impl<'obj> Session<'obj> {
 
     /// A counter's value.
     pub fn counter(&self, counter: Counter) -> u64 {
-        if let Counter::SAME_SYSCALL | Counter::SAME_SLOTS | Counter::RUNTIME_PATHS = counter {
+        if let Counter::SAME_SYSCALL | Counter::SAME_SLOTS | Counter::RUNTIME_PATHS | Counter::BUFFER_MARKS =
+            counter
+        {
             return self.recognitions(counter.0 - Counter::SAME_SYSCALL.0);
         }
         let variables = self.skel.maps.bss_data.as_deref().expect("the program has variables");
@@ -283,6 +293,10 @@ impl<'obj> Session<'obj> {
             ("on_mark_dirty", progs.on_mark_dirty.as_fd().as_raw_fd()),
             ("on_bio", progs.on_bio.as_fd().as_raw_fd()),
         ];
+        programs.push(("on_exit", progs.on_exit.as_fd().as_raw_fd()));
+        if progs.on_prctl.autoload() {
+            programs.push(("on_prctl", progs.on_prctl.as_fd().as_raw_fd()));
+        }
         if progs.on_buffer_page.autoload() {
             programs.push(("on_buffer_page", progs.on_buffer_page.as_fd().as_raw_fd()));
         }

@@ -13,8 +13,9 @@ pub use types::{
     buffer_kind as BufferKind, buffer_rule as BufferRule, context_record as ContextRecord,
     counter as Counter, entry as Entry, frame_record as FrameRecord, io_flag as IoFlag,
     io_record as IoRecord, io_source as IoSource, module_key as ModuleKey, path_record as PathRecord,
-    range as StackRange, rule_key as RuleKey, rule_kind as RuleKind, runtime_record as RuntimeRecord,
-    stack_record as StackRecord, unwind_mode as UnwindMode, unwind_rule as UnwindRule,
+    process_record as ProcessRecord, range as StackRange, rule_key as RuleKey, rule_kind as RuleKind,
+    runtime_record as RuntimeRecord, stack_record as StackRecord, unwind_mode as UnwindMode,
+    unwind_rule as UnwindRule,
 };
 
 use thiserror::Error;
@@ -37,6 +38,8 @@ pub enum Record {
     Stack(Box<StackRecord>),
     /// A whole stack, and the context that it was given (`SessionOptions::check_every`).
     Check(Box<StackRecord>),
+    /// A process that makes pages dirty, or its end.
+    Process(ProcessRecord),
     /// What a language runtime calls a path.
     Runtime(Box<RuntimeRecord>),
 }
@@ -62,6 +65,7 @@ impl Record {
             types::record_type::RECORD_STACK => Record::Stack(Box::new(copy(bytes).ok_or(unknown)?)),
             types::record_type::RECORD_RUNTIME => Record::Runtime(Box::new(copy(bytes).ok_or(unknown)?)),
             types::record_type::RECORD_CHECK => Record::Check(Box::new(copy(bytes).ok_or(unknown)?)),
+            types::record_type::RECORD_PROCESS => Record::Process(copy(bytes).ok_or(unknown)?),
             _ => return Err(unknown),
         })
     }
@@ -82,6 +86,8 @@ unsafe impl Plain for PathRecord {}
 unsafe impl Plain for StackRecord {}
 // SAFETY: as above.
 unsafe impl Plain for RuntimeRecord {}
+// SAFETY: as above.
+unsafe impl Plain for ProcessRecord {}
 
 // SAFETY: as above; it has no padding.
 unsafe impl Plain for BufferRule {}

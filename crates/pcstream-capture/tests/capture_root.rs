@@ -19,7 +19,7 @@ use pcstream_capture::capture::Target;
 use pcstream_capture::extents;
 use pcstream_capture::scratch::FsKind;
 use pcstream_capture::session::SessionOptions;
-use pcstream_trace::{Kind, Op};
+use pcstream_trace::{Event, Kind, Op};
 use recording::*;
 
 /// First argument that turns this program into the writer of known files.
@@ -223,6 +223,12 @@ fn gcc_contexts() {
     for (a, b) in [(0, 1), (0, 2), (1, 2)] {
         assert!(contexts[a].keys().all(|id| !contexts[b].contains_key(id)), "stages share contexts");
     }
+    // One process after another, each the last of its program that made pages dirty.
+    let ended = |program: &str| {
+        let of = |event: &&Event| first.context(event).is_some_and(|c| c.executable.ends_with(program));
+        first.events.iter().filter(|event| event.op == Op::Exit).filter(of).count()
+    };
+    assert_eq!([ended("/cc1"), ended("-as"), ended("-ld.bfd")], [50, 50, 1]);
     assert_stable(&first, &record(FsKind::Ext4, GCC));
 }
 

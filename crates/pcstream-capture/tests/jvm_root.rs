@@ -99,8 +99,7 @@ fn main() -> ExitCode {
 }
 
 fn prctl() -> Option<String> {
-    (!has_tracepoint("task_prctl_unknown"))
-        .then(|| "Linux 6.12 or newer (tracepoint task_prctl_unknown)".into())
+    (!has_tracepoint("task_prctl_unknown")).then(|| "a kernel with the tracepoint task_prctl_unknown".into())
 }
 
 fn java() -> Option<String> {

@@ -115,9 +115,13 @@ int main(void) {
 #endif
     for (int n = 0; n < PAGES; n++) insert_row(n);
     flush("insert");
-    for (int n = 0; n < PAGES; n++) { insert_row(n); update_row(n); }
+    for (int n = 0; n < PAGES; n++) update_row(n);
     flush("update");
     flush("again");
+    for (int n = 0; n < PAGES; n++) insert_row(n);
+    usleep(150000);
+    for (int n = 0; n < PAGES; n++) update_row(n);
+    flush("later");
 #ifdef HINTED
     for (int n = 0; n < PAGES; n++) { update_row(n); set_hint(n); }
     flush("hinted");
@@ -154,6 +158,7 @@ fn main() -> ExitCode {
         }
     }
     tests.push(common::test("buffers_library", &needs, by_library));
+    tests.push(common::test("buffers_probe_harms_no_leaf_function", &needs, leaf));
     tests.push(common::test("buffers_rules_by_number", &needs, by_number));
     tests.push(common::test("buffers_rules_by_pointers", &needs, by_pointers));
     tests.push(common::test("buffers_rules_of_a_stripped_program", &needs, stripped));
@@ -165,8 +170,12 @@ fn main() -> ExitCode {
 }
 
 fn build(dir: &Path, flags: &[&str]) -> PathBuf {
+    build_source(dir, PROGRAM, flags)
+}
+
+fn build_source(dir: &Path, text: &str, flags: &[&str]) -> PathBuf {
     let (source, program) = (dir.join("buffers.c"), dir.join("buffers"));
-    std::fs::write(&source, PROGRAM).expect("it can be written");
+    std::fs::write(&source, text).expect("it can be written");
     let include = concat!("-I", env!("CARGO_MANIFEST_DIR"), "/../../libpcstream");
     let mut gcc = Command::new("gcc");
     gcc.args(["-O2", "-g", "-pthread", include]).args(flags).arg("-o").arg(&program).arg(&source);
@@ -198,7 +207,7 @@ fn assert_written(recording: &Recording, expected: &[(&str, &str, &str)]) {
     }
 }
 
-/// What the header's calls give; the third file is written without having been changed.
+/// What the header's calls give; the third file is written without having been changed, the fourth after changes by two.
 fn assert_both(recording: &Recording, write: &str) {
     assert_written(
         recording,
@@ -206,6 +215,7 @@ fn assert_both(recording: &Recording, write: &str) {
             ("insert", "write buffer", "insert_row"),
             ("update", "write buffer", "update_row"),
             ("again", write, "write_file"),
+            ("later", "write buffer", "update_row"),
         ],
     );
 }
@@ -215,6 +225,36 @@ fn by_header(fs: FsKind, flags: &[&str]) {
     let program = build(dir.path(), flags);
     let recording = run(fs, &program, program.to_str().expect("temporary paths are plain"));
     assert_both(&recording, if flags.contains(&"-DAPPENDED") { "write" } else { "pwrite64" });
+}
+
+/// A function that calls nothing may keep variables below the stack pointer.
+const LEAF: &str = r#"
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include "pcstream.h"
+__attribute__((noinline, noclone)) static long leaf(char *page, long x) {
+    volatile long a = x, b = x + 1, c = x + 2, d = x + 3, e = x + 4, f = x + 5;
+    pcstream_page_dirty(page, 8192);
+    return a + b + c + d + e + f;
+}
+int main(void) {
+    char *page = aligned_alloc(8192, 8192);
+    int fd = open("leaf", O_CREAT | O_RDWR, 0600);
+    for (long i = 0; i < 5000; i++) if (leaf(page, i) != 6 * i + 15) return 9;
+    return pwrite(fd, page, 8192, 0) != 8192;
+}
+"#;
+
+fn leaf() {
+    let dir = TempDir::new().expect("a directory can be made");
+    for level in ["-O0", "-O2"] {
+        let program = build_source(dir.path(), LEAF, &[level]);
+        let recording = run(FsKind::Ext4, &program, program.to_str().expect("temporary paths are plain"));
+        let writers = recording.writers_of(|path| path == "/leaf");
+        let [(&id, 2)] = writers.iter().collect::<Vec<_>>()[..] else { panic!("{level}: {writers:?}") };
+        assert!(functions(&recording, id).starts_with(&["leaf", "main"]), "{level}");
+    }
 }
 
 /// The calls as functions of a library, which has the probes then.

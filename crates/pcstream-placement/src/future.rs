@@ -87,7 +87,7 @@ impl FutureBuilder {
         match event.op {
             Op::Write => self.write(event)?,
             Op::Discard | Op::WriteZeroes => self.discard(event),
-            Op::Read | Op::Flush => {}
+            Op::Read | Op::Flush | Op::Exit => {}
         }
         self.events += 1;
         Ok(())

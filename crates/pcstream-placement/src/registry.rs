@@ -94,6 +94,7 @@ static REGISTRY: &[SchemeInfo] = &[
     online("pcstream-exact", "pcstream with lifetimes per 4 KiB page instead of per 1 MiB chunk", |n, p| PcStream::boxed(n, p, |q| q.lifetime.chunk_pages = 1)),
     online("pcstream-kinds", "pcstream, with file-system metadata learned by its kind instead of left in S0", |n, p| PcStream::boxed(n, p, |q| q.kinds = true)),
     online("pcstream-tree", "pcstream; a call path too little is known of goes by its inner frames, or its program", |n, p| PcStream::boxed(n, p, |q| q.key = KeySource::ContextTree)),
+    online("pcstream-forget", "pcstream; a program's contexts are forgotten when its last process ends (FAST'19: no table)", |n, p| PcStream::boxed(n, p, |q| q.forget_at_exit = true)),
     online("vstream-extension", "pcstream's mapper over file extensions (after vStream, HotStorage'18)", |n, p| PcStream::boxed(n, p, |q| q.key = KeySource::Extension)),
     online("vstream-file", "pcstream's mapper over files", |n, p| PcStream::boxed(n, p, |q| q.key = KeySource::File)),
     online("vstream-executable", "pcstream's mapper over executables", |n, p| PcStream::boxed(n, p, |q| q.key = KeySource::Executable)),

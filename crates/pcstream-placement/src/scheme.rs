@@ -39,6 +39,11 @@ pub trait Scheme: Send {
         let _ = (event, now, tables);
     }
 
+    /// The last process of the program ended that the event's context belongs to (`Exit`). Its pages may still be written.
+    fn exit(&mut self, event: &Event, tables: &Tables) {
+        let _ = (event, tables);
+    }
+
     /// What the scheme has to say about itself, for reports.
     fn facts(&self) -> Vec<SchemeFact> {
         Vec::new()

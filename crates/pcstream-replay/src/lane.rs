@@ -217,6 +217,7 @@ impl Lane {
                 }
                 Op::Read => self.device.read(event.time_ns, LogicalPage(event.lba.0), event.pages),
                 Op::Flush => {}
+                Op::Exit => self.scheme.exit(event, tables),
             }
         }
         self.simulation_time += begin.elapsed();

@@ -119,7 +119,7 @@ impl Replay {
                 Op::Discard | Op::WriteZeroes => {
                     self.liveness.discard(event.lba.0, event.pages, now, &mut ended)
                 }
-                Op::Read | Op::Flush => {}
+                Op::Read | Op::Flush | Op::Exit => {}
             }
             self.writers.count(event, &ended[from..]);
             ended_until.push(ended.len());
@@ -168,14 +168,13 @@ fn check_event(
         let what = "nanoseconds since its beginning";
         return Err(ReplayError::TooLarge { event: number, what, limit: MAX_EVENT_NS });
     }
-    if event.op == Op::Flush {
-        return Ok(());
-    }
-    if pages == 0 {
-        return Err(ReplayError::NoPages { event: number, op, lba });
-    }
-    if lba.checked_add(u64::from(pages)).is_none_or(|end| end > logical_pages) {
-        return Err(ReplayError::BeyondDevice { event: number, op, lba, pages, logical_pages });
+    if event.op.has_pages() {
+        if pages == 0 {
+            return Err(ReplayError::NoPages { event: number, op, lba });
+        }
+        if lba.checked_add(u64::from(pages)).is_none_or(|end| end > logical_pages) {
+            return Err(ReplayError::BeyondDevice { event: number, op, lba, pages, logical_pages });
+        }
     }
     let ContextId(context) = event.context;
     if context as usize > contexts {

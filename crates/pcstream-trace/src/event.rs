@@ -3,7 +3,7 @@
 //!
 //! Units: addresses and lengths in 4 KiB pages, times in nanoseconds since the trace began.
 //!
-//! Invariants: `pages > 0` for every operation but `Flush`; `file_page` is meaningful only when
+//! Invariants: `pages > 0` for every operation but `Flush` and `Exit`; `file_page` is meaningful only when
 //! `file` is known; an event has exactly one context, file and kind (a block request that covers
 //! several becomes several events, in address order).
 
@@ -23,6 +23,9 @@ pub enum Op {
     Flush = 3,
     /// The pages read as zero from now on. The model treats it as `Discard`: an SSD deallocates.
     WriteZeroes = 4,
+    /// Nothing for the device: the last running process of a program ended that made pages dirty. `context` is
+    /// one of the program's; `pages` is 0.
+    Exit = 5,
 }
 
 /// What the written pages are to the file system.
@@ -47,7 +50,7 @@ pub enum Kind {
 
 impl Op {
     /// Every operation, in the order of its stored number.
-    pub const ALL: [Op; 5] = [Op::Write, Op::Discard, Op::Read, Op::Flush, Op::WriteZeroes];
+    pub const ALL: [Op; 6] = [Op::Write, Op::Discard, Op::Read, Op::Flush, Op::WriteZeroes, Op::Exit];
 
     /// The name used in traces and tables.
     pub fn name(self) -> &'static str {
@@ -57,7 +60,14 @@ impl Op {
             Op::Read => "read",
             Op::Flush => "flush",
             Op::WriteZeroes => "write_zeroes",
+            Op::Exit => "exit",
         }
+    }
+
+    /// Whether it is about pages.
+    #[inline]
+    pub fn has_pages(self) -> bool {
+        !matches!(self, Op::Flush | Op::Exit)
     }
 }
 

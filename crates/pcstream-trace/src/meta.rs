@@ -254,6 +254,7 @@ impl Totals {
             Op::WriteZeroes => self.zeroed_pages += pages,
             Op::Read => self.read_pages += pages,
             Op::Flush => self.flushes += 1,
+            Op::Exit => {}
         }
     }
 

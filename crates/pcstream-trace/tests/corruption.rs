@@ -248,7 +248,7 @@ fn rows_of_other_programs_are_judged_by_the_same_rules() {
         (|c| c.op[1] = Some("trim"), EventFault::Op("trim".into())),
         (|c| c.kind[1] = Some(""), EventFault::Kind("".into())),
         (|c| c.pages[1] = 0, EventFault::NoPages("write")),
-        (|c| c.op[1] = Some("flush"), EventFault::FlushPages(1)),
+        (|c| c.op[1] = Some("flush"), EventFault::Pages { op: "flush", pages: 1 }),
         (
             |c| c.lba[1] = u64::MAX,
             EventFault::BeyondDevice { lba: Lba(u64::MAX), pages: 1, device_pages: 1000 },

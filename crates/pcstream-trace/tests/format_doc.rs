@@ -81,7 +81,9 @@ fn the_trace_id_is_as_documented() {
         bytes.extend(e.pages.to_le_bytes());
         bytes.extend(e.context.0.to_le_bytes());
         bytes.extend(e.file.0.to_le_bytes());
-        let op = ["write", "discard", "read", "flush", "write_zeroes"].iter().position(|n| *n == e.op.name());
+        let op = ["write", "discard", "read", "flush", "write_zeroes", "exit"]
+            .iter()
+            .position(|n| *n == e.op.name());
         let kinds = ["data", "journal", "inode", "directory", "bitmap", "other"];
         let kind = kinds.iter().position(|n| *n == e.kind.name());
         bytes.extend([op.unwrap() as u8, kind.unwrap() as u8]);

@@ -98,10 +98,11 @@ fn symbols_of_other_contexts_are_refused() {
 #[test]
 fn bad_events_are_refused_whole() {
     type Break = fn(&mut Event);
-    let cases: [(Break, EventFault); 8] = [
+    let cases: [(Break, EventFault); 9] = [
         (|e| e.time_ns = 99, EventFault::Time { previous: 100, found: 99 }),
         (|e| e.pages = 0, EventFault::NoPages("write")),
-        (|e| e.op = Op::Flush, EventFault::FlushPages(2)),
+        (|e| e.op = Op::Flush, EventFault::Pages { op: "flush", pages: 2 }),
+        (|e| e.op = Op::Exit, EventFault::Pages { op: "exit", pages: 2 }),
         (|e| e.lba = Lba(999), EventFault::BeyondDevice { lba: Lba(999), pages: 2, device_pages: 1000 }),
         (
             |e| e.lba = Lba(u64::MAX),

@@ -199,7 +199,8 @@ fn debug_file(path: &Path, file: &File) -> Option<File> {
         let below_all = all.join(directory.strip_prefix("/").unwrap_or(&directory));
         places.extend([directory.join(name), directory.join(".debug").join(name), below_all.join(name)]);
     }
-    let its_id = modules::build_id(file);
+    // Without one, nothing tells a debug file of another build, whose addresses would be wrong.
+    let its_id = Some(modules::build_id(file)?);
     places.iter().filter_map(|place| File::open(place).ok()).find(|debug| modules::build_id(debug) == its_id)
 }
 

@@ -10,11 +10,12 @@
 mod binary;
 mod rules;
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-use crate::wire::BufferRule;
+use crate::wire::{self, BufferRule};
 use binary::Binary;
 
 /// Programs that need no rules file: name, and the file.
@@ -22,6 +23,8 @@ pub const PRESETS: [(&str, &str); 1] = [("postgresql", include_str!("../../prese
 
 /// Rules that the kernel side has room for.
 pub const MAX_RULES: usize = 64;
+/// Probes that are attached, which takes time and memory of the kernel.
+pub const MAX_PROBES: usize = 4096;
 /// A rules file is a page of text.
 const MAX_RULES_FILE_BYTES: u64 = 1 << 20;
 
@@ -78,9 +81,15 @@ pub enum BufferError {
     },
     /// More than the kernel side has room for.
     #[error(
-        "{0} probes of write buffers, of which {MAX_RULES} can be attached: name fewer functions or programs"
+        "{rules} rules for {probes} places in programs; at most {MAX_RULES} for {MAX_PROBES} are possible: name fewer \
+             functions or programs, or make the calls of pcstream.h in one function"
     )]
-    TooMany(usize),
+    TooMany {
+        /// Different ones.
+        rules: usize,
+        /// Places to probe.
+        probes: usize,
+    },
 }
 
 fn presets() -> String {
@@ -91,8 +100,9 @@ fn presets() -> String {
 pub fn probes(what: &[String]) -> Result<Vec<Probe>, BufferError> {
     let each: Result<Vec<_>, _> = what.iter().map(|what| probes_of(what)).collect();
     let probes: Vec<_> = each?.into_iter().flatten().collect();
-    if probes.len() > MAX_RULES {
-        return Err(BufferError::TooMany(probes.len()));
+    let rules: HashSet<&[u8]> = probes.iter().map(|probe| wire::rule_bytes(&probe.rule)).collect();
+    if rules.len() > MAX_RULES || probes.len() > MAX_PROBES {
+        return Err(BufferError::TooMany { rules: rules.len(), probes: probes.len() });
     }
     Ok(probes)
 }

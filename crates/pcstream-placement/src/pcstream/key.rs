@@ -44,6 +44,11 @@ impl KeySource {
         matches!(self, KeySource::Extension | KeySource::File)
     }
 
+    /// Whether a key belongs to one program.
+    fn is_of_programs(self) -> bool {
+        matches!(self, KeySource::Context | KeySource::ContextTree | KeySource::Executable)
+    }
+
     /// Whether keys are signatures of program contexts, as in a saved table.
     pub(crate) fn is_signature(self) -> bool {
         matches!(self, KeySource::Context | KeySource::ContextTree)
@@ -66,6 +71,8 @@ pub(crate) struct Keys {
     by_kind: [u32; Kind::ALL.len()],
     index: FxHashMap<Signature, u32>,
     writers: Vec<Known>,
+    /// Writers by the executable of their context; of a tree, prefixes included.
+    programs: FxHashMap<String, Vec<u32>>,
 }
 
 /// A key and where it was last found in the PC attribute table.
@@ -86,7 +93,14 @@ impl Keys {
             by_kind: [UNSEEN; Kind::ALL.len()],
             index: FxHashMap::default(),
             writers: Vec::new(),
+            programs: FxHashMap::default(),
         }
+    }
+
+    /// The keys of a program's contexts met so far.
+    pub(crate) fn of_program(&self, executable: &str) -> impl Iterator<Item = Signature> {
+        let writers = self.programs.get(executable).into_iter().flatten();
+        writers.map(|&writer| self.writers[writer as usize].signature)
     }
 
     pub(crate) fn known(&mut self, writer: Writer) -> &mut Known {
@@ -151,6 +165,10 @@ impl Keys {
         let number = signature.map_or(NO_KEY, |s| self.number(s));
         if let (KeySource::ContextTree, Some(context)) = (self.source, context) {
             self.grow_tree(number, context);
+        }
+        if let (true, Some(context)) = (self.source.is_of_programs(), context) {
+            let path = std::iter::successors(Some(Writer(number)), |w| self.writers[w.0 as usize].parent);
+            self.programs.entry(context.executable.clone()).or_default().extend(path.map(|w| w.0));
         }
         // Id 0 is "none" for good; any other that is not in the tables is not worth remembering.
         if in_table || id == 0 {

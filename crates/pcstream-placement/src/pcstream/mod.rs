@@ -54,6 +54,9 @@ pub struct PcStreamParams {
     pub averaging: Averaging,
     /// Size of the PC attribute table; 360 KB in the paper. 13 bytes an entry.
     pub table_bytes: u64,
+    /// Whether what was learned of a program's contexts is forgotten when its last process ends: what a table that does
+    /// not outlive processes comes to (FAST'19's comparison without a table). Off, as in the paper.
+    pub forget_at_exit: bool,
     /// A saved table to begin with. It is one of program contexts, so other keys begin without.
     pub saved_table: Option<Arc<[u8]>>,
     /// The mapper.
@@ -69,6 +72,7 @@ impl Default for PcStreamParams {
             lifetime: LifetimeParams::default(),
             averaging: Averaging::default(),
             table_bytes: 360_000,
+            forget_at_exit: false,
             saved_table: None,
             mapper: MapperParams::default(),
         }
@@ -84,6 +88,8 @@ pub struct PcStream {
     table: AttributeTable,
     mapper: Mapper,
     averaged: u64,
+    forget_at_exit: bool,
+    forgotten: u64,
 }
 
 impl PcStream {
@@ -116,6 +122,8 @@ impl PcStream {
             table,
             mapper,
             averaged: 0,
+            forget_at_exit: params.forget_at_exit,
+            forgotten: 0,
         })
     }
 
@@ -178,6 +186,14 @@ impl Scheme for PcStream {
         self.learn(now);
     }
 
+    fn exit(&mut self, event: &Event, tables: &Tables) {
+        let Some(context) = tables.context(event.context).filter(|_| self.forget_at_exit) else { return };
+        for signature in self.keys.of_program(&context.executable) {
+            self.forgotten += u64::from(self.table.get(signature).is_some());
+            self.table.forget(signature);
+        }
+    }
+
     fn facts(&self) -> Vec<SchemeFact> {
         vec![
             ("reclusterings", self.mapper.clusterings()),
@@ -186,6 +202,7 @@ impl Scheme for PcStream {
             ("lifetimes_learned", self.averaged),
             ("table_bytes", self.table.bytes()),
             ("table_evictions", self.table.evictions()),
+            ("contexts_forgotten", self.forgotten),
             ("live_chunks", self.live.chunks() as u64),
             ("live_bytes", self.live.bytes()),
             ("live_evictions", self.live.evictions()),
@@ -195,5 +212,40 @@ impl Scheme for PcStream {
 
     fn learned(&self) -> Option<Vec<u8>> {
         Some(self.table.save())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{tables, write};
+    use pcstream_trace::{ContextId, Op, Signature};
+
+    /// Two programs learn; one ends.
+    #[test]
+    fn a_program_that_ends_is_forgotten_if_asked() {
+        let tables = tables(&[("cc1", ""), ("cc1", ""), ("db", "")], &[]);
+        for (forget, left) in [(true, 1), (false, 3)] {
+            let params = PcStreamParams { forget_at_exit: forget, ..PcStreamParams::default() };
+            let mut scheme = PcStream::new("test", 4, params).expect("good parameters");
+            let (mut now, mut out) = (0, Vec::new());
+            // Chunks of 1 MiB are overwritten, each by its own context.
+            for round in 0..4u64 {
+                for id in 1..=3u32 {
+                    let mut event = write(u64::from(id) * 256, 256);
+                    event.context = ContextId(id);
+                    scheme.place(&event, now, &tables, &mut out);
+                    now += 256;
+                }
+                assert_eq!(scheme.table().len(), if round == 0 { 0 } else { 3 });
+            }
+            let exit = Event { op: Op::Exit, context: ContextId(2), ..write(0, 0) };
+            scheme.exit(&exit, &tables);
+            assert_eq!(scheme.table().len(), left, "forget: {forget}");
+            assert!(scheme.table().get(Signature(1003)).is_some());
+            let nobody = Event { context: ContextId(9), ..exit };
+            scheme.exit(&nobody, &tables);
+            assert_eq!(scheme.table().len(), left);
+        }
     }
 }

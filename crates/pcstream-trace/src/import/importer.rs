@@ -455,6 +455,7 @@ impl Sink {
             Op::Read => &mut self.counts.reads,
             Op::Discard | Op::WriteZeroes => &mut self.counts.discards,
             Op::Flush => &mut self.counts.flushes,
+            Op::Exit => unreachable!("no format has it"),
         }
     }
 

@@ -2,7 +2,7 @@
 //! and by the reader after it was loaded.
 
 use super::error::EventFault;
-use crate::event::{Event, Op};
+use crate::event::Event;
 
 /// What the rules depend on.
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +26,7 @@ impl EventCheck {
         let pages = u64::from(event.pages);
         let end = event.lba.0.saturating_add(pages);
         let good = event.time_ns >= self.last_ns
-            && (event.pages > 0) == (event.op != Op::Flush)
+            && (event.pages > 0) == event.op.has_pages()
             && end <= self.device_pages
             && event.lba.0.checked_add(pages).is_some()
             && u64::from(event.context.0) <= self.contexts
@@ -46,10 +46,10 @@ impl EventCheck {
         let pages = event.pages;
         if event.time_ns < self.last_ns {
             EventFault::Time { previous: self.last_ns, found: event.time_ns }
-        } else if pages == 0 && event.op != Op::Flush {
+        } else if pages == 0 && event.op.has_pages() {
             EventFault::NoPages(event.op.name())
-        } else if pages > 0 && event.op == Op::Flush {
-            EventFault::FlushPages(pages)
+        } else if pages > 0 && !event.op.has_pages() {
+            EventFault::Pages { op: event.op.name(), pages }
         } else if event.lba.0.checked_add(u64::from(pages)).is_none_or(|end| end > self.device_pages) {
             EventFault::BeyondDevice { lba: event.lba, pages, device_pages: self.device_pages }
         } else if u64::from(event.context.0) > self.contexts {

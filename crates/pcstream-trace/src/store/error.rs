@@ -124,9 +124,14 @@ pub enum EventFault {
     /// Only barriers have no pages.
     #[error("0 pages, expected at least 1 for {0}")]
     NoPages(&'static str),
-    /// Barriers have no pages.
-    #[error("{0} pages, expected 0 for flush")]
-    FlushPages(u32),
+    /// Barriers and ends of processes have no pages.
+    #[error("{pages} pages, expected 0 for {op}")]
+    Pages {
+        /// Its operation.
+        op: &'static str,
+        /// What it claims.
+        pages: u32,
+    },
     /// The event ends behind the end of the device.
     #[error("lba {lba} + {pages} pages, expected to end within the device's {device_pages} pages")]
     BeyondDevice {

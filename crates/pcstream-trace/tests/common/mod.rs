@@ -71,7 +71,7 @@ fn event() -> impl Strategy<Value = Event> {
         .prop_map(|(time_ns, lba, pages, context, file, file_page, op, kind)| Event {
             time_ns,
             lba: Lba(lba),
-            pages: if op == Op::Flush { 0 } else { pages },
+            pages: if op.has_pages() { pages } else { 0 },
             context: ContextId(context >> 1),
             file: FileId(file >> 1),
             file_page,
@@ -100,11 +100,11 @@ pub fn small() -> Batch {
     let file =
         |id, path: &str| File { id: FileId(id), inode: u64::from(id) + 10, generation: 7, path: path.into() };
     let events = (0..200u32).map(|i| {
-        let op = Op::ALL[i as usize % 5];
+        let op = Op::ALL[i as usize % Op::ALL.len()];
         Event {
             time_ns: u64::from(i) * 1000,
             lba: Lba(u64::from(i) * 37 % 900),
-            pages: if op == Op::Flush { 0 } else { 1 + i % 9 },
+            pages: if op.has_pages() { 1 + i % 9 } else { 0 },
             context: ContextId(i % 3),
             file: FileId(i % 4),
             file_page: u64::from(i),
