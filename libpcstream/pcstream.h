@@ -59,8 +59,8 @@
 	".popsection\n" \
 	".endif\n"
 
-/* The `bytes` (512 to 1 MiB) at `page` were changed and will be written. Pages in private memory have one size in a process, those in shared memory one
- * size in a mapping. */
+/* The `bytes` (512 to 1 MiB) at `page` were changed and will be written. Pages in private memory have one size in a process,
+ * those in shared memory one in a mapping. */
 static inline __attribute__((always_inline)) void pcstream_page_dirty(const void *page, size_t bytes)
 {
 	__asm__ volatile(PCSTREAM_PROBE_TEXT("page_dirty", "8@%%rdi 8@%%rsi") : : "D"(page), "S"(bytes) : "memory");

@@ -54,6 +54,9 @@ void *native_lookup(void *map, const void *key)
 {
 	if (map == &mappings)
 		return &mapped;
+	/* Told before. */
+	if (map == &processes)
+		return &mapped.executable;
 	if (map == &rules) {
 		const struct rule_key *wanted = key;
 
