@@ -36,7 +36,7 @@ fn main() -> ExitCode {
     let needs = [common::ext4 as common::Need, common::zram, bpf];
     let with = |need: common::Need| [needs.as_slice(), &[need]].concat();
     common::run(vec![
-        common::test("offline_paths_of_rocksdb_are_equal", &with(db_bench), || compare(DB_BENCH, 8, 3_000)),
+        common::test("offline_paths_of_rocksdb_are_equal", &with(db_bench), || compare(DB_BENCH, 8, 2_000)),
         common::test("offline_paths_of_sqlite_are_equal", &with(sqlite), || compare(SQLITE, 1, 2_000)),
         common::test("offline_paths_of_gcc_are_equal", &with(gcc), || compare(GCC, 1, 100)),
     ])
