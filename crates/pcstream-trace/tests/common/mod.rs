@@ -100,7 +100,8 @@ pub fn small() -> Batch {
     let file =
         |id, path: &str| File { id: FileId(id), inode: u64::from(id) + 10, generation: 7, path: path.into() };
     let events = (0..200u32).map(|i| {
-        let op = Op::ALL[i as usize % Op::ALL.len()];
+        // The digest of these events is a golden value: no newer operation is among them.
+        let op = Op::ALL[i as usize % 5];
         Event {
             time_ns: u64::from(i) * 1000,
             lba: Lba(u64::from(i) * 37 % 900),
