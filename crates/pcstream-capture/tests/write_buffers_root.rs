@@ -45,7 +45,7 @@ PART void mark_block(int unused, struct handle *handle) { (void)unused; (void)ha
 PART void copied(char *page) { (void)page; BARRIER; }
 static inline __attribute__((always_inline)) void dirty(int n, char *page) {
     /* Rules for call paths are asked for and answered meanwhile. */
-    usleep(200);
+    usleep(1000);
 #if defined NUMBERED
     mark_number(n + 1, 7);
 #elif defined POINTED
