@@ -8,7 +8,7 @@
  *   announce_runtime    the context of that path, with its names when it is new
  *
  * Invariants: what a process tells counts for its own writes only, and its names only if their signature is right (user
- * space looks). Memory of the process is read with bounded reads that may fail. Paths with names are limited in number, for
+ * space looks). Memory of the process is read with bounded reads that may fail. Paths are limited in number, for
  * whoever may write may tell: beyond, the context is the program and the entry.
  *
  * Known weaknesses: the last path that mapped a file stands for all its mappings in the process; mappings beyond the table
@@ -130,36 +130,42 @@ static __always_inline u64 recognise_runtime(struct task_cache *cache, struct pc
 		       cache->told_context : 0;
 }
 
+/* Sends the names of a path. Whether they could be read and sent. */
+static __always_inline bool announce_names(struct pcstream_slot *told)
+{
+	struct runtime_record *r = bpf_ringbuf_reserve(&records, sizeof(*r), 0);
+	u32 bytes = 0;
+
+	if (!r) {
+		count(LOST_TABLE_RECORDS, 1);
+		return false;
+	}
+	r->type = RECORD_RUNTIME;
+	r->signature = told->signature;
+	bpf_probe_read_user(&bytes, sizeof(bytes), (void *)told->path + 8);
+	if (bytes > sizeof(r->text))
+		bytes = sizeof(r->text);
+	if (bpf_probe_read_user(r->text, bytes, (void *)told->path + sizeof(*told->path)))
+		bytes = 0;
+	r->bytes = bytes;
+	bpf_ringbuf_submit(r, 0);
+	return bytes != 0;
+}
+
 /* Its context. Needs interrupts on. */
 static __always_inline u64 announce_runtime(struct workspace *ws, struct task_cache *cache, struct task_struct *task,
 					    struct pcstream_slot *told, s32 entry)
 {
 	u64 process = process_of(task), key = signature_mix(process, told->signature);
-	struct runtime_record *r;
-	u32 bytes = 0;
 	u8 one = 1;
 
-	if (told->path && !bpf_map_lookup_elem(&known_paths, &key)) {
+	if (!bpf_map_lookup_elem(&known_paths, &key)) {
 		if (paths_told >= MAX_TOLD_PATHS)
 			return announce_context(ws, executable_of(ws, task->mm), entry, UNWIND_NONE);
-		r = bpf_ringbuf_reserve(&records, sizeof(*r), 0);
-		if (!r) {
-			count(LOST_TABLE_RECORDS, 1);
-			return 0;
-		}
 		__sync_fetch_and_add(&paths_told, 1);
-		r->type = RECORD_RUNTIME;
-		r->signature = told->signature;
-		bpf_probe_read_user(&bytes, sizeof(bytes), (void *)told->path + 8);
-		if (bytes > sizeof(r->text))
-			bytes = sizeof(r->text);
-		if (bpf_probe_read_user(r->text, bytes, (void *)told->path + sizeof(*told->path)))
-			bytes = 0;
-		r->bytes = bytes;
 		/* Memory that is swapped out is asked for again. */
-		if (bytes)
+		if (!told->path || announce_names(told))
 			bpf_map_update_elem(&known_paths, &key, &one, BPF_ANY);
-		bpf_ringbuf_submit(r, 0);
 	}
 	ws->found = 0;
 	ws->frame[0].module = MODULE_RUNTIME;

@@ -28,6 +28,7 @@ typedef unsigned long long u64;
 #include "pcstream_runtime.h"
 #define PAGES 20
 static __thread struct pcstream_slot slot;
+static int nameless;
 static char page[4096] __attribute__((aligned(4096)));
 static u64 of_bytes(const char *text) {
     size_t length = strlen(text);
@@ -53,8 +54,8 @@ static struct pcstream_path *path(const char *method, long index) {
 }
 static void enter(const struct pcstream_path *path) {
     prctl(PCSTREAM_THREAD_SLOT, &slot, 0, 0, 0);
-    slot.path = path;
-    slot.signature = path->signature;
+    slot.path = nameless ? 0 : path;
+    slot.signature = nameless ? 99 : path->signature;
 }
 static void leave(void) { slot.signature = 0; slot.path = 0; }
 static void file(const char *name, int flags, const struct pcstream_path *as, const struct pcstream_path *and) {
@@ -83,6 +84,9 @@ int main(void) {
     broken->signature = 77;
     broken->bytes = 1 << 30;
     file("broken", 0, broken, 0);
+    nameless = 1;
+    file("nameless", 0, flush, 0);
+    nameless = 0;
     pthread_create(&other, 0, thread, compact); pthread_join(other, 0);
     enter(flush);
     pthread_create(&other, 0, silent, 0); pthread_join(other, 0);
@@ -162,7 +166,7 @@ fn told(fs: FsKind) {
     let both = recording.writers_of(|path| path == "/both");
     assert_eq!(both.values().collect::<Vec<_>>(), [&10, &10]);
 
-    for file in ["forged", "broken"] {
+    for file in ["forged", "broken", "nameless"] {
         let context = context(&recording, file);
         assert_eq!((context.unwind, context.frames.len()), (Unwind::Runtime, 0), "{file}");
     }
