@@ -95,6 +95,14 @@ const struct buffer_rule buffer_rule_type = {};
 const struct runtime_record runtime_record_type = {};
 const struct process_record process_record_type = {};
 
+/* Compares an index that the compiler knows to be in range once more, where it is used: the verifiers of kernels before
+ * 6.8 forget what they learnt of a number whose copy was on the stack meanwhile. */
+#define verified_below(n, limit)               \
+	({                                     \
+		asm volatile("" : "+r"(n));    \
+		(n) < (limit);                 \
+	})
+
 static __always_inline void count(enum counter counter, u64 by)
 {
 	__sync_fetch_and_add(&counters[counter], by);
@@ -318,6 +326,13 @@ struct walk {
 	u8 head[16], tail[16];
 };
 
+/* Where the walk up from a dentry to the root stands. */
+struct climb {
+	struct dentry *dentry;
+	struct mount *mount;
+	u32 at; /* bytes of text used */
+};
+
 /* Working memory of a program: too large for its stack. One entry per program, because one may
  * interrupt another. */
 #define BUFFER_WORKSPACES 4
@@ -345,9 +360,10 @@ struct workspace {
 	struct range hit;
 	u32 ranges_changed; /* since they were loaded */
 	u32 claimed;	    /* by a probe of a write buffer */
-	u32 unused;
+	u32 owner;	    /* index of this workspace */
 	struct ranges ranges;
 	struct path_record path;
+	struct climb climb;
 	struct walk walk;
 };
 
@@ -357,6 +373,15 @@ struct {
 	__type(key, u32);
 	__type(value, struct workspace);
 } workspaces SEC(".maps");
+
+static __always_inline struct workspace *workspace_of(u32 owner)
+{
+	struct workspace *ws = bpf_map_lookup_elem(&workspaces, &owner);
+
+	if (ws)
+		ws->owner = owner;
+	return ws;
+}
 
 /* A kernel pointer as a number. The verifier allows no arithmetic on pointers that it tracks; what
  * comes back from a map it takes for a number. */
@@ -387,19 +412,13 @@ extern const void xfs_buf_bio_end_io __ksym __weak;
 
 /* ----------------------------------------------------------------- paths */
 
-/* Where the walk up from a dentry stands. */
-struct climb {
-	struct path_record *record;
-	struct dentry *dentry;
-	struct mount *mount;
-	u32 at; /* bytes of text used */
-};
-
-static long climb_step(u64 i, struct climb *climb)
+static long climb_step(u64 i, struct workspace **ws)
 {
-	struct path_record *r = climb->record;
+	struct path_record *r = &(*ws)->path;
+	struct climb *climb = &(*ws)->climb;
 	struct dentry *dentry = climb->dentry, *parent;
 	struct mount *mount = climb->mount;
+	const unsigned char *name;
 	u32 at = climb->at, n = r->components, len;
 
 	if (!dentry)
@@ -419,7 +438,10 @@ static long climb_step(u64 i, struct climb *climb)
 		return 1;
 	}
 	len = BPF_CORE_READ(dentry, d_name.len) & (NAME_BYTES - 1);
-	if (bpf_probe_read_kernel(&r->text[at & (PATH_TEXT - 1)], len, BPF_CORE_READ(dentry, d_name.name)))
+	name = BPF_CORE_READ(dentry, d_name.name);
+	if (!verified_below(at, PATH_TEXT) || bpf_probe_read_kernel(&r->text[at], len, name))
+		return 1;
+	if (!verified_below(n, MAX_COMPONENTS))
 		return 1;
 	r->length[n] = len;
 	r->components = n + 1;
@@ -434,7 +456,6 @@ static long climb_step(u64 i, struct climb *climb)
 __noinline int announce_path(struct workspace *ws, u64 key, u64 dentry, u64 mnt, u64 inode_at)
 {
 	struct inode *inode = (void *)inode_at;
-	struct climb climb = {};
 	struct path_record *r;
 
 	if (!ws)
@@ -448,11 +469,10 @@ __noinline int announce_path(struct workspace *ws, u64 key, u64 dentry, u64 mnt,
 	r->dev = BPF_CORE_READ(inode, i_sb, s_dev);
 	r->components = 0;
 	r->truncated = 0;
-	climb.record = r;
-	climb.dentry = (void *)dentry;
-	if (mnt)
-		climb.mount = (void *)(mnt - bpf_core_field_offset(struct mount, mnt));
-	bpf_loop(2 * MAX_COMPONENTS, climb_step, &climb, 0);
+	ws->climb.dentry = (void *)dentry;
+	ws->climb.mount = mnt ? (void *)(mnt - bpf_core_field_offset(struct mount, mnt)) : NULL;
+	ws->climb.at = 0;
+	bpf_loop(2 * MAX_COMPONENTS, climb_step, &ws, 0);
 	if (bpf_ringbuf_output(&records, r, sizeof(*r), 0)) {
 		count(LOST_TABLE_RECORDS, 1);
 		return 0;
@@ -681,7 +701,11 @@ static __always_inline void store_ranges(struct workspace *ws)
 {
 	u64 key = (u64)bpf_get_current_task_btf()->mm;
 
-	if (ws->ranges_changed)
+	if (!ws->ranges_changed)
+		return;
+	/* The same workspace, but as kernels before 6.2 want values: not an argument, but out of a map. */
+	ws = workspace_of(ws->owner);
+	if (ws)
 		bpf_map_update_elem(&mappings, &key, &ws->ranges, BPF_ANY);
 }
 
@@ -704,13 +728,11 @@ static __always_inline void add_frame(struct workspace *ws, u64 address, u32 off
  * executable memory. */
 __noinline int scan_stack(struct workspace *ws)
 {
-	struct window window[WINDOWS];
 	u32 piece, i;
 
 	if (!ws)
 		return 0;
 	ws->found = 0;
-	__builtin_memcpy(window, ws->ranges.window, sizeof(window));
 	for (piece = 0; piece < STACK_WORDS / PIECE_WORDS; piece++) {
 		u64 from = ws->sp + piece * PIECE_WORDS * 8;
 		u32 words = PIECE_WORDS;
@@ -731,7 +753,7 @@ __noinline int scan_stack(struct workspace *ws)
 			if (i >= words || ws->found >= scan_depth)
 				break;
 			/* Told here, without a call: that is most words. */
-			if (!lazy() && !in_windows(window, ws->words[i]))
+			if (!lazy() && !in_windows(ws->ranges.window, ws->words[i]))
 				continue;
 			if (locate(ws, ws->words[i]))
 				add_frame(ws, ws->words[i], (piece * PIECE_WORDS + i) * 8);
@@ -1274,11 +1296,6 @@ static __always_inline s32 entry_of(struct pt_regs *regs)
 	return regs ? (s32)regs->orig_ax : ENTRY_FAULT;
 }
 
-static __always_inline struct workspace *workspace_of(u32 owner)
-{
-	return bpf_map_lookup_elem(&workspaces, &owner);
-}
-
 #include "buffers.h"
 #include "runtimes.h"
 
@@ -1719,7 +1736,7 @@ int BPF_PROG(on_bio, struct bio *bio)
 		return 0;
 	}
 	metadata_owner(w, bio);
-	w->vec = (void *)bio->bi_io_vec + bio->bi_iter.bi_idx * bpf_core_type_size(struct bio_vec);
+	w->vec = (void *)(number_of(ws, bio->bi_io_vec) + bio->bi_iter.bi_idx * bpf_core_type_size(struct bio_vec));
 	w->skip = bio->bi_iter.bi_bvec_done;
 	bpf_loop(MAX_BIO_PAGES, walk_page, &w, 0);
 	if (w->bytes)

@@ -101,9 +101,11 @@ pub(super) fn zram_add() -> Result<u32, ScratchError> {
 pub(super) fn zram_configure(id: u32, bytes: u64) -> Result<(), ScratchError> {
     let offered = read_text(&zram_sys(id, "comp_algorithm"))?;
     let offers = |name: &&&str| offered.split_whitespace().any(|o| o.trim_matches(['[', ']']) == **name);
-    if let Some(algorithm) = ZRAM_ALGORITHMS.iter().find(offers) {
-        write_sys(&zram_sys(id, "comp_algorithm"), algorithm).doing(|| format!("set up zram{id}"))?;
-    }
+    // Kernels to 6.11 also offer those whose module they cannot load, and refuse them then: the default stays.
+    let _ = ZRAM_ALGORITHMS
+        .iter()
+        .filter(offers)
+        .find(|algorithm| write_sys(&zram_sys(id, "comp_algorithm"), algorithm).is_ok());
     write_sys(&zram_sys(id, "disksize"), &bytes.to_string())
         .doing(|| format!("give zram{id} a size of {bytes} bytes"))?;
     wait_for_node(&zram_node(id))
