@@ -2,56 +2,21 @@
 //! that a rate is comparable whatever the WAF; in `sequential_overwrite` it is also one host page.
 //!
 //! The random benches reach the steady state before they measure, and draw the next pages
-//! `AHEAD` writes before they are written, as a replay does that knows its next events.
+//! `uniform::AHEAD` writes before they are written, as a replay does that knows its next events.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use pcstream_ssd::timing::{Arrivals, TimedSsd, TimingSettings};
-use pcstream_ssd::{DeviceSettings, GcDestination, LogicalPage, Profile, Spare, Ssd, StreamId};
+use pcstream_ssd::{LogicalPage, Profile, Ssd, StreamId};
 
-const AHEAD: usize = 16;
+mod uniform;
+
+use uniform::{Uniform, device};
+
 /// Flash pages per criterion iteration.
 const UNIT_PAGES: u64 = 100_000;
-
-struct Uniform {
-    state: u64,
-    pages: u64,
-    next: [u64; AHEAD],
-    at: usize,
-}
-
-impl Uniform {
-    fn new(pages: u64) -> Self {
-        Uniform { state: 1, pages, next: [0; AHEAD], at: 0 }
-    }
-
-    /// The page to write now; the one `AHEAD` writes later is prefetched.
-    #[inline(always)]
-    fn next(&mut self, ssd: &Ssd) -> LogicalPage {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = (self.state ^ (self.state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        let page = (((z >> 32) * self.pages) >> 32).min(self.pages - 1);
-        ssd.prefetch(LogicalPage(page));
-        self.at = (self.at + 1) % AHEAD;
-        LogicalPage(std::mem::replace(&mut self.next[self.at], page))
-    }
-}
-
-fn device(superblocks: u32, superblock_pages: u32, spare_factor: f64) -> Ssd {
-    let physical = f64::from(superblocks) * f64::from(superblock_pages);
-    Ssd::new(&DeviceSettings {
-        logical_pages: (physical * (1.0 - spare_factor)) as u64,
-        spare: Spare::Superblocks(superblocks),
-        superblock_pages,
-        streams: 1,
-        gc_destination: GcDestination::Own,
-        ..DeviceSettings::default()
-    })
-    .expect("a legal geometry")
-}
 
 fn run_flash_pages(ssd: &mut Ssd, uniform: &mut Uniform, flash_pages: u64) -> Duration {
     let end = ssd.counters().flash_pages() + flash_pages;

@@ -2,12 +2,12 @@
 
 use std::collections::VecDeque;
 
-use super::units::UnitRead;
+use super::units::{UnitRead, Units};
 
 /// Consecutive work of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Work {
-    /// Copies out of one victim; what to read is in `Backlog::reads`.
+    /// Copies out of one victim; what to read is in `Backlog::sources`.
     Copies(Copies),
     /// One erase.
     Erase { superblock: u32 },
@@ -22,17 +22,31 @@ pub(super) struct Copies {
     pub(super) page: u32,
     /// Pages that are left.
     pub(super) left: u32,
-    /// Whether all pages of the unit are copies of this work, and when those issued so far were read.
+    /// Whether all pages of the unit are copies of this work (asked when its first page comes), and when those of
+    /// its pages that were issued so far were read.
     pub(super) whole_unit: bool,
     pub(super) ready: u64,
+}
+
+impl Copies {
+    /// Goes on at the first page of a unit.
+    #[inline(always)]
+    pub(super) fn begin_unit(&mut self, within: u32, pages_per_program: u32) {
+        self.within = within;
+        self.page = 0;
+        self.whole_unit = self.left >= pages_per_program;
+        self.ready = 0;
+    }
 }
 
 /// Copies and erases in the order of the FTL's decisions.
 #[derive(Debug, Default)]
 pub(super) struct Backlog {
     work: VecDeque<Work>,
-    /// Of all copies.
-    reads: VecDeque<UnitRead>,
+    /// Offsets of the pages that all copies read, in their victims. Not a queue: those before `read` are done,
+    /// and go when they are most of them.
+    sources: Vec<u32>,
+    read: usize,
     /// Copies and erases in all.
     pieces: u32,
 }
@@ -54,23 +68,22 @@ impl Backlog {
         self.work.front().copied()
     }
 
-    /// What the next copies read.
-    pub(super) fn next_read(&self) -> Option<UnitRead> {
-        self.reads.front().copied()
+    /// What the next copies read; `copies` is the work at the front.
+    #[inline(always)]
+    pub(super) fn next_read(&self, copies: &Copies, units: &Units) -> UnitRead {
+        units.first_read(&self.sources[self.read..self.read + copies.left as usize])
     }
 
-    /// Appends `pages` copies to the pages from number `page` of unit `within` of `to` on.
+    /// Appends copies of the pages at the offsets `sources` of a victim, ascending.
     #[inline(always)]
-    pub(super) fn push_copies(
-        &mut self,
-        reads: impl Iterator<Item = UnitRead>,
-        pages: u32,
-        (to, within, page): (u32, u32, u32),
-    ) {
-        self.reads.extend(reads);
-        let copies = Copies { to, within, page, left: pages, whole_unit: false, ready: 0 };
+    pub(super) fn push_copies(&mut self, sources: &[u32], copies: Copies) {
+        if 2 * self.read >= self.sources.len() {
+            self.sources.drain(..self.read);
+            self.read = 0;
+        }
+        self.sources.extend_from_slice(sources);
         self.work.push_back(Work::Copies(copies));
-        self.pieces += pages;
+        self.pieces += copies.left;
     }
 
     pub(super) fn push_erase(&mut self, superblock: u32) {
@@ -85,12 +98,11 @@ impl Backlog {
         self.pieces -= 1;
     }
 
-    /// Removes the next read of the copies at the front.
+    /// Removes what `next_read` told.
     #[inline(always)]
-    pub(super) fn pop_read(&mut self) -> UnitRead {
-        let read = self.reads.pop_front().expect("copies have reads");
+    pub(super) fn pop_read(&mut self, read: UnitRead) {
+        self.read += read.pages as usize;
         self.pieces -= read.pages;
-        read
     }
 
     /// The copies at the front, some of them issued.
@@ -111,19 +123,31 @@ mod tests {
 
     #[test]
     fn work_comes_out_in_order_and_in_parts() {
-        let reads = [UnitRead { within: 1, pages: 2 }, UnitRead { within: 4, pages: 1 }];
+        let units = Units::new(2, 2, 2, 16);
+        let first = UnitRead { within: 1, pages: 2 };
+        let second = UnitRead { within: 4, pages: 1 };
         let mut backlog = Backlog::default();
-        backlog.push_copies(reads.into_iter(), 3, (7, 50, 0));
+        let copies = |to, within, page, left| Copies { to, within, page, left, whole_unit: false, ready: 0 };
+        backlog.push_copies(&[2, 3, 8], copies(7, 50, 0, 3));
         backlog.push_erase(1);
-        assert_eq!((backlog.len(), backlog.next_read()), (4, Some(reads[0])));
-        let Some(Work::Copies(copies)) = backlog.front() else { panic!("copies come first") };
-        assert_eq!((backlog.pop_read(), backlog.len()), (reads[0], 2));
-        backlog.put_copies(Copies { within: 51, left: 1, ..copies });
-        assert_eq!(backlog.front(), Some(Work::Copies(Copies { within: 51, left: 1, ..copies })));
-        assert_eq!(backlog.pop_read(), reads[1]);
-        backlog.put_copies(Copies { left: 0, ..copies });
+        backlog.push_copies(&[9], copies(7, 51, 1, 1));
+        let Some(Work::Copies(begun)) = backlog.front() else { panic!("copies come first") };
+        assert_eq!((backlog.len(), backlog.next_read(&begun, &units)), (5, first));
+        backlog.pop_read(first);
+        let begun = Copies { within: 51, left: 1, ..begun };
+        backlog.put_copies(begun);
+        assert_eq!((backlog.len(), backlog.front()), (3, Some(Work::Copies(begun))));
+        // Page 9 is of the same unit, but of other copies.
+        assert_eq!(backlog.next_read(&begun, &units), second);
+        backlog.pop_read(second);
+        backlog.put_copies(Copies { left: 0, ..begun });
         assert_eq!(backlog.front(), Some(Work::Erase { superblock: 1 }));
         backlog.pop_erase();
-        assert!(backlog.is_empty() && backlog.front().is_none() && backlog.next_read().is_none());
+        let Some(Work::Copies(last)) = backlog.front() else { panic!("copies come last") };
+        backlog.push_copies(&[0], copies(8, 0, 0, 1));
+        assert_eq!(backlog.next_read(&last, &units), second);
+        backlog.pop_read(second);
+        backlog.put_copies(Copies { left: 0, ..last });
+        assert_eq!(backlog.len(), 1);
     }
 }

@@ -4,74 +4,90 @@
 /// Intervals that may be over before the list is searched for them.
 const SLACK: usize = 24;
 
+/// Intervals that are compared without a branch, because how many of them lie behind is as good as random.
+const NEAR: usize = 4;
+
 /// Busy intervals.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Channel {
-    /// Begin and end, disjoint, in order, not touching. Those that are over go when the list has grown to
-    /// `prune_at`.
+    /// Begin and end, disjoint, in order, not touching. Those that are over stay until `forget_before`.
     busy: Vec<(u64, u64)>,
-    prune_at: usize,
+    /// Length at which looking for those is worth it.
+    long: usize,
 }
 
 impl Channel {
-    /// Takes the first gap of `duration` from `ready` on; returns its start. Nothing will be asked for
-    /// before `earliest()` any more.
+    /// Takes the first gap of `duration` from `ready` on; returns its start.
     #[inline(always)]
-    pub(super) fn reserve(&mut self, ready: u64, duration: u64, earliest: impl FnOnce() -> u64) -> u64 {
+    pub(super) fn reserve(&mut self, ready: u64, duration: u64) -> u64 {
         match self.busy.last_mut() {
-            Some((_, end)) if *end > ready => self.reserve_among(ready, duration, earliest),
-            Some((_, end)) if *end == ready => {
-                *end += duration;
-                ready
-            }
-            _ => {
-                if duration > 0 {
-                    self.insert(self.busy.len(), (ready, ready + duration), earliest);
-                }
-                ready
-            }
+            Some((_, end)) if *end > ready => return self.reserve_among(ready, duration),
+            Some((_, end)) if *end == ready => *end += duration,
+            _ if duration > 0 => self.busy.push((ready, ready + duration)),
+            _ => {}
         }
+        ready
     }
 
-    /// The same, where something is reserved behind `ready`.
-    fn reserve_among(&mut self, ready: u64, duration: u64, earliest: impl FnOnce() -> u64) -> u64 {
+    /// Whether `forget_before` should be called.
+    #[inline(always)]
+    pub(super) fn is_long(&self) -> bool {
+        self.busy.len() > self.long
+    }
+
+    /// Nothing will be asked for before `now` any more.
+    pub(super) fn forget_before(&mut self, now: u64) {
+        let over = self.busy.partition_point(|&(_, end)| end < now);
+        self.busy.drain(..over);
+        self.long = 2 * self.busy.len() + SLACK;
+    }
+
+    /// `reserve` where something is reserved behind `ready`.
+    fn reserve_among(&mut self, ready: u64, duration: u64) -> u64 {
         if duration == 0 {
             return ready;
         }
+        let busy = self.busy.as_mut_slice();
         // Mostly near the end, since dies are about equally busy.
-        let behind = self.busy.iter().rev().take_while(|&&(_, end)| end > ready).count();
-        let mut at = self.busy.len() - behind;
-        let mut start = ready;
-        while let Some(&(next, end)) = self.busy.get(at) {
-            if start + duration <= next {
-                break;
+        let near: &[(u64, u64); NEAR] = busy.last_chunk().unwrap_or(&[(0, u64::MAX); NEAR]);
+        let behind: usize = near.iter().map(|&(_, end)| usize::from(end > ready)).sum();
+        let mut at = busy.len().saturating_sub(behind);
+        if behind == NEAR {
+            at = busy.len();
+            while at > 0 && busy[at - 1].1 > ready {
+                at -= 1;
             }
-            start = end;
+        }
+        let mut start = ready;
+        while at < busy.len() && busy[at].0 < start + duration {
+            start = busy[at].1;
             at += 1;
         }
         let end = start + duration;
-        let touches_before = at > 0 && self.busy[at - 1].1 == start;
-        let touches_after = self.busy.get(at).is_some_and(|&(next, _)| next == end);
-        match (touches_before, touches_after) {
-            (true, true) => {
-                self.busy[at - 1].1 = self.busy[at].1;
+        let touches_after = at < busy.len() && busy[at].0 == end;
+        if at > 0 && busy[at - 1].1 == start {
+            busy[at - 1].1 = end;
+            if touches_after {
+                busy[at - 1].1 = busy[at].1;
                 self.busy.remove(at);
             }
-            (true, false) => self.busy[at - 1].1 = end,
-            (false, true) => self.busy[at].0 = start,
-            (false, false) => self.insert(at, (start, end), earliest),
+        } else if touches_after {
+            busy[at].0 = start;
+        } else {
+            self.insert(at, (start, end));
         }
         start
     }
 
-    fn insert(&mut self, at: usize, interval: (u64, u64), earliest: impl FnOnce() -> u64) {
-        self.busy.insert(at, interval);
-        if self.busy.len() > self.prune_at {
-            let now = earliest();
-            let over = self.busy.partition_point(|&(_, end)| end < now);
-            self.busy.drain(..over);
-            self.prune_at = 2 * self.busy.len() + SLACK;
+    /// As `Vec::insert`, which calls a function for the two or three intervals behind.
+    #[inline(always)]
+    fn insert(&mut self, at: usize, interval: (u64, u64)) {
+        self.busy.push(interval);
+        let behind = &mut self.busy[at..];
+        for i in (1..behind.len()).rev() {
+            behind[i] = behind[i - 1];
         }
+        behind[0] = interval;
     }
 }
 
@@ -96,7 +112,10 @@ mod tests {
                 now += step;
                 let ready = now + wait;
                 let expected = first_gap(&taken, ready, duration);
-                prop_assert_eq!(channel.reserve(ready, duration, || now), expected);
+                prop_assert_eq!(channel.reserve(ready, duration), expected);
+                if channel.is_long() {
+                    channel.forget_before(now);
+                }
                 taken.push((expected, expected + duration));
             }
         }
@@ -105,9 +124,9 @@ mod tests {
     #[test]
     fn nothing_takes_no_time() {
         let mut channel = Channel::default();
-        assert_eq!(channel.reserve(5, 0, || 0), 5);
-        assert_eq!(channel.reserve(0, 10, || 0), 0);
-        assert_eq!(channel.reserve(5, 0, || 0), 5);
-        assert_eq!(channel.reserve(5, 1, || 0), 10);
+        assert_eq!(channel.reserve(5, 0), 5);
+        assert_eq!(channel.reserve(0, 10), 0);
+        assert_eq!(channel.reserve(5, 0), 5);
+        assert_eq!(channel.reserve(5, 1), 10);
     }
 }

@@ -33,6 +33,7 @@
 mod backlog;
 mod channel;
 mod model;
+mod pipeline;
 mod throughput;
 mod units;
 

@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 
 use super::backlog::{Backlog, Copies, Work};
 use super::channel::Channel;
+use super::pipeline::Pipeline;
 use super::units::{Place, Unit, UnitRead, Units};
 use super::{MAX_OPERATION_NS, TimingError, TimingSettings};
 use crate::geometry::Geometry;
@@ -59,7 +60,7 @@ pub(super) struct Model {
     /// Since the last erase was decided: copies of the current victim.
     copies_of_victim: u32,
     superblock_pages: u32,
-    pipeline: VecDeque<Piped>,
+    pipeline: Pipeline<Piped>,
     /// Latest end of a copy's read since the last erase was issued.
     copies_read_at: u64,
     host_busy_ns: u64,
@@ -97,7 +98,7 @@ impl Model {
             gained_pages: 0,
             copies_of_victim: 0,
             superblock_pages,
-            pipeline: VecDeque::new(),
+            pipeline: Pipeline::new(dies),
             copies_read_at: 0,
             host_busy_ns: 0,
             gc_busy_ns: 0,
@@ -148,14 +149,24 @@ impl Model {
         self.clock
     }
 
-    /// Takes a die's channel from `ready` on. A die's transfers never begin before it is free, so nothing that lies
-    /// before all dies of the channel are matters any more.
+    /// Takes a die's channel from `ready` on.
     #[inline(always)]
     fn reserve_channel(&mut self, channel: u16, ready: u64, transfer_ns: u64) -> u64 {
-        let index = usize::from(channel);
-        let dies = self.die_free.iter().skip(index).step_by(self.channels.len());
-        let earliest = || dies.min().copied().unwrap_or(0).max(self.latest_arrival);
-        self.channels[index].reserve(ready, transfer_ns, earliest)
+        let channel = usize::from(channel);
+        let start = self.channels[channel].reserve(ready, transfer_ns);
+        if self.channels[channel].is_long() {
+            self.forget_transfers(channel);
+        }
+        start
+    }
+
+    /// A die's transfers never begin before it is free, so nothing that lies before all dies of the channel are
+    /// matters any more.
+    #[cold]
+    fn forget_transfers(&mut self, channel: usize) {
+        let dies = self.die_free.iter().skip(channel).step_by(self.channels.len());
+        let idle = dies.min().copied().unwrap_or(0);
+        self.channels[channel].forget_before(idle.max(self.latest_arrival));
     }
 
     /// Issues the program of a complete unit. Returns its end and how long it occupied the die.
@@ -203,13 +214,8 @@ impl Model {
     #[inline(always)]
     fn take_slot(&mut self) {
         self.clock = self.clock.max(self.last_slot_at);
-        while self.free_slots == 0 && self.releases.is_empty() {
-            // All slots are held by units that copies in the backlog complete (`GcDestination::Own`).
-            assert!(
-                !self.backlog.is_empty(),
-                "units that the host began cannot fill the buffer: checked in `new`"
-            );
-            self.issue(1);
+        if self.free_slots == 0 && self.releases.is_empty() {
+            self.issue_until_a_slot_is_free();
         }
         while let Some(&(at, pages)) = self.releases.front() {
             if at > self.clock && self.free_slots > 0 {
@@ -221,6 +227,18 @@ impl Model {
         }
         self.free_slots -= 1;
         self.last_slot_at = self.clock;
+    }
+
+    /// All slots are held by units that copies in the backlog complete (`GcDestination::Own`).
+    #[cold]
+    fn issue_until_a_slot_is_free(&mut self) {
+        while self.free_slots == 0 && self.releases.is_empty() {
+            assert!(
+                !self.backlog.is_empty(),
+                "units that the host began cannot fill the buffer: checked in `new`"
+            );
+            self.issue_one();
+        }
     }
 
     /// Adds pages to their unit, not all of it. Returns what the unit is when that completes it: when it is
@@ -281,8 +299,8 @@ impl Model {
         self.clock = self.clock.max(self.latest_arrival);
         while let Some(work) = self.backlog.front() {
             let begin = match work {
-                Work::Copies(_) => {
-                    let read = self.backlog.next_read().expect("a copy has a read");
+                Work::Copies(copies) => {
+                    let read = self.backlog.next_read(&copies, &self.units);
                     self.die_free[usize::from(self.units.place(read.within).die)]
                 }
                 Work::Erase { .. } => self.copies_read_at,
@@ -290,43 +308,71 @@ impl Model {
             if begin.max(self.clock) >= arrival {
                 return;
             }
-            self.issue(1);
+            self.issue_one();
         }
         self.gained_pages = 0;
         while let Some(Piped::Program { ready, .. } | Piped::Erase { ready, .. }) = self.pipeline.front() {
-            if (*ready).max(self.clock) >= arrival {
+            if ready.max(self.clock) >= arrival {
                 return;
             }
-            self.issue_piped();
+            self.issue_first_piped();
         }
     }
 
     /// Issues the next `pieces` of the backlog, or all of it if there are fewer. The read of a unit is not cut.
     #[inline(always)]
     fn issue(&mut self, mut pieces: u32) {
-        while pieces > 0 {
-            match self.backlog.front() {
-                None => return,
-                Some(Work::Copies(mut copies)) => {
-                    while pieces > 0 && copies.left > 0 {
-                        let read = self.backlog.pop_read();
+        self.issue_while(|_, issued| {
+            pieces = pieces.saturating_sub(issued);
+            pieces > 0
+        });
+    }
+
+    /// Issues a piece of the backlog and, while `more` says so and there are any, further ones. It is told how many
+    /// were issued last.
+    #[inline(always)]
+    fn issue_while(&mut self, mut more: impl FnMut(&Model, u32) -> bool) {
+        while let Some(work) = self.backlog.front() {
+            match work {
+                Work::Copies(mut copies) => {
+                    let mut go_on = true;
+                    while go_on && copies.left > 0 {
+                        let read = self.backlog.next_read(&copies, &self.units);
+                        self.backlog.pop_read(read);
                         self.issue_copies(read, &mut copies);
-                        pieces = pieces.saturating_sub(read.pages);
+                        go_on = more(self, read.pages);
                     }
                     self.backlog.put_copies(copies);
+                    if !go_on {
+                        return;
+                    }
                 }
-                Some(Work::Erase { superblock }) => {
-                    self.backlog.pop_erase();
-                    debug_assert!(
-                        self.begun.iter().all(|&(index, _)| !self.units.is_of(index, superblock)),
-                        "every unit of a victim is complete"
-                    );
-                    self.pipe(Piped::Erase { superblock, ready: self.copies_read_at });
-                    self.copies_read_at = 0;
-                    pieces -= 1;
+                Work::Erase { superblock } => {
+                    self.pipe_erase(superblock);
+                    if !more(self, 1) {
+                        return;
+                    }
                 }
             }
         }
+    }
+
+    /// The same of one piece, for where it is seldom needed.
+    #[cold]
+    fn issue_one(&mut self) {
+        self.issue(1);
+    }
+
+    /// Moves the erase at the front of the backlog into the pipeline.
+    #[cold]
+    fn pipe_erase(&mut self, superblock: u32) {
+        self.backlog.pop_erase();
+        debug_assert!(
+            self.begun.iter().all(|&(index, _)| !self.units.is_of(index, superblock)),
+            "every unit of a victim is complete"
+        );
+        self.pipe(Piped::Erase { superblock, ready: self.copies_read_at });
+        self.copies_read_at = 0;
     }
 
     /// Reads pages of one unit, and adds them to the units that `copies` goes to.
@@ -335,39 +381,57 @@ impl Model {
         let (ready, busy) = self.read_pages(self.units.place(read.within), read.pages, self.clock);
         self.gc_busy_ns += busy;
         self.copies_read_at = self.copies_read_at.max(ready);
+        if !copies.whole_unit {
+            return self.add_copies(read.pages, ready, copies);
+        }
         let pages_per_program = self.units.pages_per_program();
-        let mut left = read.pages;
-        while left > 0 {
-            if copies.page == 0 {
-                copies.whole_unit = copies.left >= pages_per_program;
-                copies.ready = 0;
+        copies.left -= read.pages;
+        copies.page += read.pages;
+        copies.ready = copies.ready.max(ready);
+        if copies.page >= pages_per_program {
+            let unit = self.units.unit(copies.to, copies.within);
+            self.pipe(Piped::Program { unit, ready: copies.ready });
+            // A unit of the victim is no larger, so what is left over does not fill another one.
+            let over = copies.page - pages_per_program;
+            copies.left += over;
+            copies.begin_unit(copies.within + 1, pages_per_program);
+            if !copies.whole_unit {
+                return self.add_copies(over, ready, copies);
             }
-            let pages = left.min(pages_per_program - copies.page);
-            left -= pages;
-            copies.left -= pages;
-            copies.page += pages;
+            // Without a branch: whether something is left over is as good as random.
+            copies.left -= over;
+            copies.page = over;
+            copies.ready = ready * u64::from(over > 0);
+        }
+    }
+
+    /// Adds `pages` copies, read at `ready`, to the units that `copies` has come to, whoever else writes there.
+    #[inline(never)]
+    fn add_copies(&mut self, mut pages: u32, ready: u64, copies: &mut Copies) {
+        let pages_per_program = self.units.pages_per_program();
+        while pages > 0 {
+            let added = pages.min(pages_per_program - copies.page);
+            pages -= added;
+            copies.left -= added;
+            copies.page += added;
             copies.ready = copies.ready.max(ready);
-            self.add_copies(copies, pages);
+            let unit = self.units.unit(copies.to, copies.within);
+            if copies.whole_unit {
+                if copies.page == pages_per_program {
+                    self.pipe(Piped::Program { unit, ready: copies.ready });
+                }
+            } else {
+                self.add_copies_to_begun(unit, added, copies.ready);
+            }
             if copies.page == pages_per_program {
-                copies.within += 1;
-                copies.page = 0;
+                copies.begin_unit(copies.within + 1, pages_per_program);
             }
         }
     }
 
-    /// Adds `pages` copies, just read, to the unit that `copies` has come to.
-    #[inline(always)]
-    fn add_copies(&mut self, copies: &Copies, pages: u32) {
-        let unit = self.units.unit(copies.to, copies.within);
-        if copies.whole_unit {
-            if copies.page == self.units.pages_per_program() {
-                self.pipe(Piped::Program { unit, ready: copies.ready });
-            }
-            return;
-        }
-        // Others write a part of this unit: the host, or the copies before or after these.
-        let added = Begun { pages, host_pages: 0, ready: copies.ready };
-        if let Some(complete) = self.add_pages(unit, added) {
+    /// Adds copies to a unit of which others write a part: the host, or the copies before or after these.
+    fn add_copies_to_begun(&mut self, unit: Unit, pages: u32, ready: u64) {
+        if let Some(complete) = self.add_pages(unit, Begun { pages, host_pages: 0, ready }) {
             self.pipe(Piped::Program { unit, ready: complete.ready });
             // A unit that the host began and GC completed leaves the buffer at once.
             self.free_slots += complete.host_pages;
@@ -388,24 +452,31 @@ impl Model {
     /// Appends to the pipeline, and issues what leaves it at the other end.
     #[inline(always)]
     fn pipe(&mut self, piped: Piped) {
-        self.pipeline.push_back(piped);
-        while self.pipeline.len() > self.units.dies() as usize {
-            self.issue_piped();
+        if let Some(first) = self.pipeline.push(piped) {
+            self.issue_piped(first);
         }
     }
 
     #[inline(always)]
-    fn issue_piped(&mut self) {
-        match self.pipeline.pop_front() {
-            Some(Piped::Program { unit, ready }) => {
+    fn issue_piped(&mut self, piped: Piped) {
+        match piped {
+            Piped::Program { unit, ready } => {
                 let (_, busy) = self.program(unit, ready.max(self.clock));
                 self.gc_busy_ns += busy;
             }
-            Some(Piped::Erase { superblock, ready }) => self.issue_erase(superblock, ready),
-            None => {}
+            Piped::Erase { superblock, ready } => self.issue_erase(superblock, ready),
         }
     }
 
+    /// Issues what is at the front of the pipeline, although nothing comes after it.
+    #[cold]
+    fn issue_first_piped(&mut self) {
+        if let Some(first) = self.pipeline.pop() {
+            self.issue_piped(first);
+        }
+    }
+
+    #[cold]
     fn issue_erase(&mut self, superblock: u32, ready: u64) {
         self.erases_pending[superblock as usize] -= 1;
         let dies = self.units.dies().min(self.units.per_superblock());
@@ -416,14 +487,14 @@ impl Model {
     }
 
     /// Makes sure that the erase of a superblock that is about to be programmed was issued.
-    #[inline(always)]
+    #[inline(never)]
     fn issue_until_erased(&mut self, superblock: u32) {
-        while self.erases_pending[superblock as usize] > 0 {
-            if self.backlog.is_empty() {
-                self.issue_piped();
-            } else {
-                self.issue(1);
-            }
+        let pending = |model: &Model| model.erases_pending[superblock as usize] > 0;
+        if pending(self) {
+            self.issue_while(|model, _| pending(model));
+        }
+        while pending(self) {
+            self.issue_first_piped();
         }
     }
 }
@@ -431,7 +502,9 @@ impl Model {
 impl Observer for Model {
     #[inline(always)]
     fn host_program(&mut self, superblock: SuperblockId, offset: u32, pages: u32, _stream: StreamId) {
-        self.issue_until_erased(superblock.0);
+        if self.erases_pending[superblock.0 as usize] > 0 {
+            self.issue_until_erased(superblock.0);
+        }
         for offset in offset..offset + pages {
             self.program_host_page(superblock.0, offset);
             self.issue_share();
@@ -442,8 +515,12 @@ impl Observer for Model {
     fn gc_copies(&mut self, _victim: SuperblockId, sources: &[u32], to: SuperblockId, to_offset: u32) {
         self.copies_of_victim += sources.len() as u32;
         let (within, page) = self.units.within(to_offset);
-        let reads = self.units.reads(sources);
-        self.backlog.push_copies(reads, sources.len() as u32, (to.0, within, page));
+        let mut copies =
+            Copies { to: to.0, within, page, left: sources.len() as u32, whole_unit: false, ready: 0 };
+        if page == 0 {
+            copies.begin_unit(within, self.units.pages_per_program());
+        }
+        self.backlog.push_copies(sources, copies);
     }
 
     fn erase(&mut self, superblock: SuperblockId, valid_pages: u32) {

@@ -122,18 +122,20 @@ impl Units {
         self.places[within as usize]
     }
 
-    /// Pages at ascending offsets, by unit.
+    /// The first pages of ascending offsets that lie in one unit. There is at least one offset.
     #[inline(always)]
-    pub(super) fn reads<'a>(&self, mut offsets: &'a [u32]) -> impl Iterator<Item = UnitRead> + use<'a> {
-        let pages_per_program = self.pages_per_program;
-        std::iter::from_fn(move || {
-            let &first = offsets.first()?;
-            let (within, page) = pages_per_program.divide(first);
-            let end = first + (pages_per_program.get() - page);
-            let pages = 1 + offsets[1..].iter().take_while(|&&offset| offset < end).count();
-            offsets = &offsets[pages..];
-            Some(UnitRead { within, pages: pages as u32 })
-        })
+    pub(super) fn first_read(&self, offsets: &[u32]) -> UnitRead {
+        let first = offsets[0];
+        let (within, page) = self.within(first);
+        let end = first + (self.pages_per_program.get() - page);
+        // Whether the second one is of the same unit is as good as random, and mostly all there is to know: no branch.
+        let mut pages = 1 + usize::from(offsets.get(1).is_some_and(|&second| second < end));
+        if self.pages_per_program.get() > 2 && pages == 2 {
+            while pages < offsets.len() && offsets[pages] < end {
+                pages += 1;
+            }
+        }
+        UnitRead { within, pages: pages as u32 }
     }
 }
 
@@ -178,9 +180,11 @@ mod tests {
     #[test]
     fn pages_of_a_unit_are_read_together() {
         let units = Units::new(4, 6, 3, 48);
-        let reads: Vec<_> =
-            units.reads(&[1, 3, 4, 5, 6, 7, 20, 47]).map(|read| (read.within, read.pages)).collect();
-        assert_eq!(reads, [(0, 2), (1, 4), (5, 1), (11, 1)]);
-        assert_eq!(units.reads(&[]).count(), 0);
+        let offsets = [1, 3, 4, 5, 6, 7, 20, 47];
+        let read = |from: usize| units.first_read(&offsets[from..]);
+        assert_eq!(read(0), UnitRead { within: 0, pages: 2 });
+        assert_eq!(read(2), UnitRead { within: 1, pages: 4 });
+        assert_eq!(read(6), UnitRead { within: 5, pages: 1 });
+        assert_eq!(read(7), UnitRead { within: 11, pages: 1 });
     }
 }
