@@ -126,7 +126,7 @@ fn run(classes: &Path, options: &[&str]) -> Recording {
 fn compile(dir: &Path) {
     let source = dir.join("Paths.java");
     std::fs::write(&source, PROGRAM).expect("it can be written");
-    let javac = Command::new("javac").arg("-d").arg(dir).arg(&source).status();
+    let javac = Command::new("javac").args(["--release", "11", "-d"]).arg(dir).arg(&source).status();
     assert!(javac.expect("javac starts").success());
 }
 
