@@ -166,6 +166,11 @@ fn main() -> ExitCode {
     let postgres = [common::ext4 as common::Need, common::zram, bpf, postgresql];
     tests.push(common::test("buffers_postgresql", &postgres, || pgbench("")));
     tests.push(common::test("buffers_postgresql_with_checksums", &postgres, || pgbench("-k")));
+    let maria = [common::ext4 as common::Need, common::zram, bpf, mariadb];
+    tests.push(common::test("buffers_mariadb", &maria, || innodb("")));
+    tests.push(common::test("buffers_mariadb_with_threads_that_write", &maria, || {
+        innodb("--innodb-use-native-aio=0 --innodb-flush-method=fsync");
+    }));
     common::run(tests)
 }
 
@@ -425,4 +430,75 @@ fn pgbench(initdb: &str) {
     );
     assert!(marked > 20_000, "{marked} of {all}");
     assert!(share >= 0.97, "{share}");
+}
+
+fn mariadb_dir() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/mariadb")
+}
+
+fn mariadb() -> Option<String> {
+    let missing = !mariadb_dir().join("bin/mariadbd").exists();
+    missing.then(|| "a MariaDB with names (scripts/mariadb fetches one)".into())
+}
+
+/// One connection that the server makes itself, and a buffer smaller than the table.
+const INNODB: &str = r#"
+set -eu
+mkdir data
+cat > statements <<'SQL'
+CREATE DATABASE b;
+USE b;
+CREATE TABLE a(aid INT PRIMARY KEY, bal INT, filler CHAR(84)) ENGINE=InnoDB;
+INSERT INTO a SELECT seq, 0, '' FROM seq_1_to_200000;
+UPDATE a SET bal=bal+1 WHERE aid%7=0;
+UPDATE a SET bal=bal+1 WHERE aid%11=0;
+UPDATE a SET filler='x' WHERE aid%1000<30;
+DELETE FROM a WHERE aid%5=0;
+SHUTDOWN;
+SQL
+{base}/bin/mariadbd --no-defaults --basedir={base} --datadir="$PWD/data" --user=root --socket="$PWD/data/s" \
+    --skip-networking --skip-grant-tables --init-file="$PWD/statements" --innodb-buffer-pool-size=12M \
+    --innodb-log-file-size=16M {options} > log 2>&1 || { cat log >&2; exit 1; }
+grep -q "Shutdown complete" log
+"#;
+
+/// At least 97 % of the pages of tables have the context of the code that made them dirty, and inserts and updates are told
+/// apart.
+fn innodb(options: &str) {
+    let dir = TempDir::new().expect("a directory can be made");
+    let rules = dir.path().join("rules.toml");
+    let base = mariadb_dir().canonicalize().expect("it is there");
+    let base = base.to_str().expect("a plain path");
+    let (_, preset) = buffers::PRESETS.iter().find(|(name, _)| *name == "mariadb").expect("it is one");
+    let program = format!("program = {base:?}\n").replace(base, &format!("{base}/bin/mariadbd"));
+    let others: String =
+        preset.lines().filter(|line| !line.starts_with("program")).map(|l| format!("{l}\n")).collect();
+    std::fs::write(&rules, program + &others).expect("it can be written");
+    let what = rules.to_str().expect("temporary paths are plain").to_owned();
+    let buffers = buffers::probes(&[what]).expect("this program has the names");
+    let session = SessionOptions { buffers, ..SessionOptions::default() };
+    let target = ScratchOptions { size_bytes: 2 << 30, ..scratch(FsKind::Ext4) };
+    let script: Vec<OsString> = shell(&INNODB.replace("{base}", base).replace("{options}", options));
+    let recording = record_with(script, Target::Scratch(target), session);
+    assert_complete(&recording);
+    let (mut all, mut marked, mut inserts, mut updates) = (0, 0, 0, 0);
+    for (&id, &pages) in &recording.writers_of(|path| path.ends_with(".ibd")) {
+        all += pages;
+        let context = (id as usize).checked_sub(1).map(|at| &recording.finished().contexts[at]);
+        if context.is_some_and(|context| context.entry == "write buffer") {
+            marked += pages;
+            let through =
+                |function: &str| functions(&recording, id).iter().any(|name| name.contains(function));
+            inserts += if through("row_ins_step") || through("write_record") { pages } else { 0 };
+            updates += if through("mysql_update") { pages } else { 0 };
+        }
+    }
+    let share = marked as f64 / all as f64;
+    eprintln!(
+        "    {:.2} % of {all} pages have the context of who made them dirty (inserts {inserts}, updates {updates}), {:?}",
+        100.0 * share,
+        recording.finished().statistics
+    );
+    assert!(all > 5_000 && share >= 0.97, "{share} of {all}");
+    assert!(inserts > all / 20 && updates > all / 20, "{inserts} and {updates} of {all}");
 }

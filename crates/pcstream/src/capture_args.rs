@@ -91,8 +91,9 @@ pub struct CaptureArgs {
     /// How the frames of a call path make its signature
     #[arg(long, value_name = "HOW", default_value = "hash", help_heading = "Capture")]
     pub order: OrderArg,
-    /// Give pages that a program writes from a buffer of its own the call path that made them dirty: `postgresql`, a
-    /// rules file, or a program or library built with pcstream.h (see docs/write-buffers.md). May be repeated
+    /// Give pages that a program writes from a buffer of its own the call path that made them dirty: `postgresql`,
+    /// `mariadb`, a rules file, or a program or library built with pcstream.h (see docs/write-buffers.md). May be
+    /// repeated
     #[arg(long, value_name = "WHAT", help_heading = "Capture")]
     pub write_buffers: Vec<String>,
     /// Look the mappings of processes up one by one, as kernels before 6.7 do (for tests)

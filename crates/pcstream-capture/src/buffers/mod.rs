@@ -19,7 +19,10 @@ use crate::wire::{self, BufferRule};
 use binary::Binary;
 
 /// Programs that need no rules file: name, and the file.
-pub const PRESETS: [(&str, &str); 1] = [("postgresql", include_str!("../../presets/postgresql.toml"))];
+pub const PRESETS: [(&str, &str); 2] = [
+    ("mariadb", include_str!("../../presets/mariadb.toml")),
+    ("postgresql", include_str!("../../presets/postgresql.toml")),
+];
 
 /// Rules that the kernel side has room for.
 pub const MAX_RULES: usize = 64;
@@ -181,7 +184,7 @@ mod tests {
     #[test]
     fn what_is_nothing_is_told_with_a_remedy() {
         let message = |what: &str| probes(&[what.to_owned()]).expect_err("nothing").to_string();
-        assert!(message("postgres").contains("a preset (postgresql)"), "{}", message("postgres"));
+        assert!(message("postgres").contains("a preset (mariadb, postgresql)"), "{}", message("postgres"));
         assert!(message("/dev/zero").contains("not a regular file"));
         assert!(message("/").contains("not a regular file"));
     }
