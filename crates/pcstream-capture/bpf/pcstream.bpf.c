@@ -27,7 +27,8 @@
  *
  * Known weaknesses: a folio that is migrated or split between dirtying and writeback loses its tag
  * (UNTAGGED_FOLIOS counts it); only the first writer of a dirty folio is seen; io_uring with a
- * kernel-side submission thread has no user stack.
+ * kernel-side submission thread has no user stack; code that replaces as many pages of other code at the
+ * same address, between two captures, is taken for that.
  */
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>

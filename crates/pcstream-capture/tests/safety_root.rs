@@ -12,16 +12,18 @@ use std::process::{Command, ExitCode};
 use pcstream_capture::capture::Target;
 use pcstream_capture::scratch::FsKind;
 use pcstream_capture::session::SessionOptions;
-use recording::{Recording, bpf, record, record_with, scratch, shell, try_record};
+use recording::{Recording, bpf, gcc, record, record_with, scratch, shell, try_record};
 use tempfile::TempDir;
 
 fn main() -> ExitCode {
     let needs = [common::ext4 as common::Need, common::zram, bpf];
+    let compiling = [common::ext4 as common::Need, common::zram, bpf, gcc];
     let tracing = [common::ext4 as common::Need, common::zram, bpf, tracefs];
     common::run(vec![
         common::test("capture_survives_thousands_of_forks", &needs, forks),
         common::test("capture_survives_programs_killed_while_writing", &needs, kills),
         common::test("capture_survives_programs_that_replace_themselves", &needs, replacements),
+        common::test("capture_survives_code_that_comes_and_goes", &compiling, plugins),
         common::test("capture_reports_a_full_ring_buffer", &needs, full_ring),
         common::test("capture_survives_its_file_system_being_detached", &needs, detached),
         common::test("capture_works_beside_another", &needs, two_captures),
@@ -71,6 +73,88 @@ fn replacements() {
                 executable.ends_with(program) || program == "/dash" && executable.ends_with("sh"),
                 "{executable}"
             );
+        }
+    }
+}
+
+/// Writes come from two libraries, loaded in turn where the other one was, while another thread maps and unmaps code of its
+/// own. They differ in size: one of the same number of pages would be taken for the other (see `pcstream.bpf.c`).
+const PLUGINS: &str = r#"
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+static volatile int done;
+static void *churn(void *unused) {
+    while (!done) {
+        char *code = mmap(0, 8 * 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        code[0] = 1;
+        munmap(code, 8 * 4096);
+    }
+    return unused;
+}
+int main(void) {
+    pthread_t thread;
+    for (int churning = 0; churning < 2; churning++) {
+        if (churning) pthread_create(&thread, 0, churn, 0);
+        for (int i = 0; i < 300; i++) {
+            char name[32];
+            void *library = dlopen(i % 2 ? LARGE : SMALL, RTLD_NOW);
+            void (*save)(int) = (void (*)(int))dlsym(library, "save");
+            snprintf(name, sizeof name, "%s%d%d", i % 2 ? "large" : "small", churning, i);
+            int fd = open(name, O_CREAT | O_WRONLY, 0600);
+            if (fd < 0) return 1;
+            save(fd);
+            close(fd);
+            dlclose(library);
+        }
+    }
+    done = 1;
+    pthread_join(thread, 0);
+    return 0;
+}
+"#;
+const PLUGIN: &str = r#"
+#include <unistd.h>
+char page[4096];
+#ifdef LARGE
+__attribute__((used)) static void filler(void) { __asm__ volatile(".skip 40000, 0x90"); }
+#endif
+void save(int fd) { for (int i = 0; i < 2; i++) if (write(fd, page, sizeof page) != sizeof page) _exit(1); }
+"#;
+
+fn plugins() {
+    let dir = TempDir::new().expect("a directory can be made");
+    let build = |text: &str, name: &str, flags: &[&str]| {
+        let (source, built) = (dir.path().join(format!("{name}.c")), dir.path().join(name));
+        fs::write(&source, text).expect("it can be written");
+        let gcc =
+            Command::new("gcc").args(["-O2", "-g"]).args(flags).arg("-o").arg(&built).arg(&source).status();
+        assert!(gcc.expect("gcc starts").success());
+        built.to_str().expect("temporary paths are plain").to_owned()
+    };
+    let small = build(PLUGIN, "small.so", &["-shared", "-fPIC"]);
+    let large = build(PLUGIN, "large.so", &["-shared", "-fPIC", "-DLARGE"]);
+    let names = [format!("-DSMALL={small:?}"), format!("-DLARGE={large:?}")];
+    let program = build(PLUGINS, "plugins", &[&names[0], &names[1], "-pthread"]);
+    let recording = record(FsKind::Ext4, &format!("{program} && sync"));
+    assert_whole(&recording, 1200);
+    for (name, other) in [("small", "large.so"), ("large", "small.so")] {
+        for (&id, &pages) in &recording.writers_of(|path| path.starts_with(&format!("/{name}0"))) {
+            let modules: Vec<_> = recording.finished().contexts[id as usize - 1]
+                .frames
+                .iter()
+                .map(|frame| &frame.module)
+                .collect();
+            assert!(
+                modules.iter().any(|module| module.contains(&format!("/{name}.so"))),
+                "{pages}: {modules:?}"
+            );
+            assert!(!modules.iter().any(|module| module.contains(other)), "{pages}: {modules:?}");
         }
     }
 }
