@@ -13,7 +13,7 @@ use pcstream_ssd::{LogicalPage, Profile, Ssd, StreamId};
 
 mod uniform;
 
-use uniform::{Uniform, device};
+use uniform::{Uniform, device, request};
 
 /// Flash pages per criterion iteration.
 const UNIT_PAGES: u64 = 100_000;
@@ -73,13 +73,8 @@ fn timed(c: &mut Criterion) {
         let mut ssd = TimedSsd::new(ssd, timing, closed).expect("legal");
         group.bench_function(name, |bencher| {
             bencher.iter(|| {
-                for request in 0..REQUESTS {
-                    let page = uniform.next(ssd.ssd());
-                    if request % 4 < reads_in_4 {
-                        ssd.read(0, page, 1).expect("in range");
-                    } else {
-                        ssd.write(0, page, 1, StreamId::DEFAULT).expect("in range");
-                    }
+                for number in 0..REQUESTS {
+                    request(&mut ssd, &mut uniform, number, reads_in_4);
                 }
             });
         });

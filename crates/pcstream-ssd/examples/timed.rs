@@ -13,7 +13,7 @@ use std::time::Instant;
 use pcstream_ssd::latency::LatencyHistogram;
 use pcstream_ssd::timing::{Arrivals, TimedSsd, TimingSettings};
 use pcstream_ssd::{LogicalPage, Profile, StreamId};
-use uniform::{Uniform, device};
+use uniform::{Uniform, device, request};
 
 const REQUESTS: u64 = 1_000_000;
 
@@ -42,13 +42,8 @@ fn main() {
     let mut ssd = TimedSsd::new(ssd, &timing, closed).expect("legal");
     for _ in 0..rounds {
         let start = Instant::now();
-        for request in 0..REQUESTS {
-            let page = uniform.next(ssd.ssd());
-            if request % 4 < reads_in_4 {
-                ssd.read(0, page, 1).expect("in range");
-            } else {
-                ssd.write(0, page, 1, StreamId::DEFAULT).expect("in range");
-            }
+        for number in 0..REQUESTS {
+            request(&mut ssd, &mut uniform, number, reads_in_4);
         }
         println!("{:.0} ns per request", start.elapsed().as_secs_f64() * 1e9 / REQUESTS as f64);
     }

@@ -1,6 +1,7 @@
 //! The load of the benchmarks: uniform random writes, known some writes ahead.
 
-use pcstream_ssd::{DeviceSettings, GcDestination, LogicalPage, Spare, Ssd};
+use pcstream_ssd::timing::TimedSsd;
+use pcstream_ssd::{DeviceSettings, GcDestination, LogicalPage, Spare, Ssd, StreamId};
 
 /// Writes between the drawing of a page and its being written.
 const AHEAD: usize = 16;
@@ -44,4 +45,15 @@ pub fn device(superblocks: u32, superblock_pages: u32, spare_factor: f64) -> Ssd
         ..DeviceSettings::default()
     })
     .expect("a legal geometry")
+}
+
+/// Writes, or reads the first `reads_in_4` of four requests, the next page in a closed loop.
+#[inline(always)]
+pub fn request(ssd: &mut TimedSsd, uniform: &mut Uniform, number: u64, reads_in_4: u64) {
+    let page = uniform.next(ssd.ssd());
+    if number % 4 < reads_in_4 {
+        ssd.read(0, page, 1).expect("in range");
+    } else {
+        ssd.write(0, page, 1, StreamId::DEFAULT).expect("in range");
+    }
 }
