@@ -144,7 +144,9 @@ fn plugins() {
     let recording = record(FsKind::Ext4, &format!("{program} && sync"));
     assert_whole(&recording, 1200);
     for (name, other) in [("small", "large.so"), ("large", "small.so")] {
-        for (&id, &pages) in &recording.writers_of(|path| path.starts_with(&format!("/{name}0"))) {
+        let writers = recording.writers_of(|path| path.starts_with(&format!("/{name}0")));
+        assert_eq!(writers.values().sum::<u64>(), 300, "{writers:?}");
+        for (&id, &pages) in &writers {
             let modules: Vec<_> = recording.finished().contexts[id as usize - 1]
                 .frames
                 .iter()

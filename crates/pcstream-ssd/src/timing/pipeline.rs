@@ -3,55 +3,60 @@
 /// At most `capacity` entries. Mostly full, so that one comes and one goes.
 #[derive(Clone, Debug)]
 pub(super) struct Pipeline<T> {
-    /// The oldest entry is at `first`, the others follow, cyclically.
+    /// The oldest entry is at `first`, `len - 1` others follow, cyclically. Places never used are not there yet.
     entries: Vec<T>,
     first: usize,
+    len: usize,
     capacity: usize,
 }
 
 impl<T: Copy> Pipeline<T> {
     /// `capacity` is at least 1.
     pub(super) fn new(capacity: usize) -> Pipeline<T> {
-        Pipeline { entries: Vec::with_capacity(capacity), first: 0, capacity }
+        Pipeline { entries: Vec::with_capacity(capacity), first: 0, len: 0, capacity }
     }
 
     /// Appends an entry. If the pipeline was full, the oldest one comes out.
     #[inline(always)]
     pub(super) fn push(&mut self, entry: T) -> Option<T> {
-        if self.entries.len() < self.capacity {
+        if self.len < self.capacity {
             self.append(entry);
             return None;
         }
         let oldest = std::mem::replace(&mut self.entries[self.first], entry);
-        self.first += 1;
-        if self.first == self.capacity {
-            self.first = 0;
-        }
+        self.step();
         Some(oldest)
     }
 
     #[cold]
     fn append(&mut self, entry: T) {
-        self.straighten();
-        self.entries.push(entry);
+        let at = (self.first + self.len) % self.capacity;
+        match self.entries.get_mut(at) {
+            Some(place) => *place = entry,
+            None => self.entries.push(entry),
+        }
+        self.len += 1;
     }
 
     /// The oldest entry.
     pub(super) fn front(&self) -> Option<T> {
-        self.entries.get(self.first).copied()
+        (self.len > 0).then(|| self.entries[self.first])
     }
 
-    /// Removes the oldest entry. Slow if the pipeline was full.
-    #[cold]
+    /// Removes the oldest entry.
     pub(super) fn pop(&mut self) -> Option<T> {
-        self.straighten();
-        (!self.entries.is_empty()).then(|| self.entries.remove(0))
+        let oldest = self.front()?;
+        self.step();
+        self.len -= 1;
+        Some(oldest)
     }
 
-    /// Puts the oldest entry first.
-    fn straighten(&mut self) {
-        self.entries.rotate_left(self.first);
-        self.first = 0;
+    #[inline(always)]
+    fn step(&mut self) {
+        self.first += 1;
+        if self.first == self.capacity {
+            self.first = 0;
+        }
     }
 }
 
