@@ -33,17 +33,16 @@
 mod backlog;
 mod channel;
 mod model;
+mod outstanding;
 mod pipeline;
 mod throughput;
 mod units;
-
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 
 use crate::ftl::{IoError, Ssd};
 use crate::ids::{LogicalPage, StreamId};
 use crate::latency::LatencyHistogram;
 use model::Model;
+use outstanding::Outstanding;
 pub use throughput::Throughput;
 
 /// Parallelism and speeds of a device.
@@ -209,8 +208,8 @@ pub struct TimedSsd {
     model: Model,
     settings: TimingSettings,
     arrivals: Arrivals,
-    /// Completion times of the requests outstanding in a closed loop.
-    outstanding: BinaryHeap<Reverse<u64>>,
+    /// Those of a closed loop, without the one being served.
+    outstanding: Outstanding,
     /// Arrival of the write that is being given in parts.
     begun_write: Option<u64>,
     first_arrival: Option<u64>,
@@ -236,7 +235,7 @@ impl TimedSsd {
             model,
             settings: settings.clone(),
             arrivals,
-            outstanding: BinaryHeap::new(),
+            outstanding: Outstanding::default(),
             begun_write: None,
             first_arrival: None,
             last_completion: 0,
@@ -360,22 +359,18 @@ impl TimedSsd {
                 arrival
             }
             Arrivals::ClosedLoop { queue_depth } if self.outstanding.len() < queue_depth as usize => latest,
-            // It stays there until `complete` puts the completion of the new request in its place.
-            Arrivals::ClosedLoop { .. } => self.outstanding.peek().map_or(latest, |&Reverse(t)| t),
+            Arrivals::ClosedLoop { .. } => self.outstanding.pop().unwrap_or(latest),
         };
         self.model.set_latest_arrival(arrival);
         self.first_arrival.get_or_insert(arrival);
         arrival
     }
 
+    #[inline(always)]
     fn complete(&mut self, arrival: u64, done: u64) {
         assert!(done >= arrival, "no request completes before it arrives");
-        if let Arrivals::ClosedLoop { queue_depth } = self.arrivals {
-            if self.outstanding.len() < queue_depth as usize {
-                self.outstanding.push(Reverse(done));
-            } else if let Some(mut first) = self.outstanding.peek_mut() {
-                *first = Reverse(done);
-            }
+        if let Arrivals::ClosedLoop { .. } = self.arrivals {
+            self.outstanding.push(done);
         }
         self.requests += 1;
         self.last_completion = self.last_completion.max(done);
