@@ -203,7 +203,11 @@ fn wrong_write_buffers() {
         command.args(["--", "true"]);
         command
     };
-    expect(&mut record("mysql"), 2, &["--write-buffers mysql", "neither a preset (mariadb, postgresql) nor a file"]);
+    expect(
+        &mut record("mysql"),
+        2,
+        &["--write-buffers mysql", "neither a preset (mariadb, postgresql) nor a file"],
+    );
     expect(&mut record(this), 2, &[this, "no probes of pcstream.h", "rules file"]);
     let good = "page_bytes = 4096\n[[dirty]]\nfunction = 'no_such_function'\npage = { address = 1 }\n";
     for (text, parts) in [
