@@ -62,21 +62,36 @@ struct {
 	__type(value, u8);
 } known_paths SEC(".maps");
 
+#define EBUSY 16
+/* For how often the lock of the mappings, which another thread may hold, is tried: half a millisecond or so. */
+#define MAPPING_TRIES 8192
+
+struct mapping_search {
+	u64 address;
+	u64 inode; /* 0: none that counts */
+};
+
 static long note_mapped_file(struct task_struct *task, struct vm_area_struct *vma, void *ctx)
 {
-	struct mapped_key *key = ctx;
+	struct mapping_search *search = ctx;
 	struct inode *inode = BPF_CORE_READ(vma, vm_file, f_inode);
 
 	if (inode && (vma->vm_flags & VM_SHARED) && (vma->vm_flags & VM_WRITE) &&
 	    BPF_CORE_READ(inode, i_sb, s_dev) == target_dev)
-		key->inode = mapped_inode((u64)inode);
+		search->inode = mapped_inode((u64)inode);
 	return 0;
+}
+
+static long try_mapping(u64 i, struct mapping_search *search)
+{
+	return bpf_find_vma(bpf_get_current_task_btf(), search->address, note_mapped_file, search, 0) != -EBUSY;
 }
 
 SEC("tp_btf/task_prctl_unknown")
 int BPF_PROG(on_prctl, int option, unsigned long first, unsigned long second, unsigned long third)
 {
 	struct task_struct *task;
+	struct mapping_search search = {};
 	struct mapped_key key = {};
 	struct pcstream_slot by = {};
 	struct task_cache *cache;
@@ -98,8 +113,11 @@ int BPF_PROG(on_prctl, int option, unsigned long first, unsigned long second, un
 		return 0;
 	by.path = (void *)third;
 	key.mm = process_of(task);
-	if (bpf_find_vma(task, first, note_mapped_file, &key, 0) || !key.inode || !by.signature)
+	search.address = first;
+	bpf_loop(MAPPING_TRIES, try_mapping, &search, 0);
+	if (!search.inode || !by.signature)
 		return 0;
+	key.inode = search.inode;
 	bpf_map_update_elem(&mapped_files, &key, &by, BPF_ANY);
 	files_mapped = 1;
 	return 0;
