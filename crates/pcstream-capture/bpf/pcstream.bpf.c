@@ -96,8 +96,8 @@ const struct buffer_rule buffer_rule_type = {};
 const struct runtime_record runtime_record_type = {};
 const struct process_record process_record_type = {};
 
-/* Compares an index that the compiler knows to be in range once more, where it is used: the verifiers of kernels before
- * 6.8 forget what they learnt of a number whose copy was on the stack meanwhile. */
+/* Compares an index that the compiler knows to be in range once more, where it is used: the verifier of Linux 6.1
+ * forgets what it learnt of a number whose copy was on the stack meanwhile. */
 #define verified_below(n, limit)               \
 	({                                     \
 		asm volatile("" : "+r"(n));    \
@@ -704,7 +704,7 @@ static __always_inline void store_ranges(struct workspace *ws)
 
 	if (!ws->ranges_changed)
 		return;
-	/* The same workspace, but as kernels before 6.2 want values: not an argument, but out of a map. */
+	/* The same workspace, but as Linux 6.1 wants values: not an argument, but out of a map. */
 	ws = workspace_of(ws->owner);
 	if (ws)
 		bpf_map_update_elem(&mappings, &key, &ws->ranges, BPF_ANY);

@@ -101,7 +101,7 @@ pub(super) fn zram_add() -> Result<u32, ScratchError> {
 pub(super) fn zram_configure(id: u32, bytes: u64) -> Result<(), ScratchError> {
     let offered = read_text(&zram_sys(id, "comp_algorithm"))?;
     let offers = |name: &&&str| offered.split_whitespace().any(|o| o.trim_matches(['[', ']']) == **name);
-    // Kernels to 6.11 also offer those whose module they cannot load, and refuse them then: the default stays.
+    // Linux 6.1 also offers those whose module it cannot load, and refuses them then: the default stays.
     let _ = ZRAM_ALGORITHMS
         .iter()
         .filter(offers)
