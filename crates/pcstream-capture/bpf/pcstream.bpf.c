@@ -42,6 +42,7 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 #define PF_IO_WORKER 0x00000010
 #define PF_KTHREAD 0x00200000
 #define VM_EXEC 4
+#define EBUSY 16 /* of bpf_find_vma: another thread holds the lock of the mappings */
 #define PAGE_SHIFT 12
 #define PAGE_SIZE (1UL << PAGE_SHIFT)
 
@@ -638,7 +639,7 @@ __noinline int locate(struct workspace *ws, u64 address)
 	if (find_range(r, address, &ws->hit))
 		return 1;
 	if (lazy()) {
-		if (bpf_find_vma(bpf_get_current_task_btf(), address, add_found_mapping, &ws, 0) == -16)
+		if (bpf_find_vma(bpf_get_current_task_btf(), address, add_found_mapping, &ws, 0) == -EBUSY)
 			count(LOCKED_MAPPINGS, 1);
 		return find_range(r, address, &ws->hit);
 	}

@@ -62,7 +62,6 @@ struct {
 	__type(value, u8);
 } known_paths SEC(".maps");
 
-#define EBUSY 16
 /* For how often the lock of the mappings, which another thread may hold, is tried: half a millisecond or so. */
 #define MAPPING_TRIES 8192
 
@@ -114,7 +113,8 @@ int BPF_PROG(on_prctl, int option, unsigned long first, unsigned long second, un
 	by.path = (void *)third;
 	key.mm = process_of(task);
 	search.address = first;
-	bpf_loop(MAPPING_TRIES, try_mapping, &search, 0);
+	if (bpf_loop(MAPPING_TRIES, try_mapping, &search, 0) == MAPPING_TRIES && !search.inode)
+		count(LOCKED_MAPPINGS, 1);
 	if (!search.inode || !by.signature)
 		return 0;
 	key.inode = search.inode;

@@ -235,7 +235,7 @@ enum counter {
 	COUNTER_FIRST_STATISTIC,
 	/* coarser contexts: the executable and the entry, or a frame short */
 	DROPPED_MAPPINGS = COUNTER_FIRST_STATISTIC, /* executable mappings beyond the table of a process */
-	LOCKED_MAPPINGS,      /* captures that found the process's mappings locked */
+	LOCKED_MAPPINGS,      /* captures, and files mapped by a runtime, that found the process's mappings locked */
 	SAME_SYSCALL,	      /* captures answered by: still the same system call (in `recognitions`) */
 	SAME_SLOTS,	      /* captures answered by the slot check (the next one there) */
 	RUNTIME_PATHS,	      /* captures answered by what a language runtime told (the next one there) */
