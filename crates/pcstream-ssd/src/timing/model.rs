@@ -276,8 +276,12 @@ impl Model {
     /// Programs end almost in the order in which they are issued, so the place is near the end.
     #[inline(always)]
     fn release_at(&mut self, end: u64, slots: u32) {
-        let later = self.releases.iter().rev().take_while(|&&(at, _)| at > end).count();
-        self.releases.insert(self.releases.len() - later, (end, slots));
+        let mut at = self.releases.len();
+        self.releases.push_back((end, slots));
+        while at > 0 && self.releases[at - 1].0 > end {
+            self.releases.swap(at - 1, at);
+            at -= 1;
+        }
     }
 
     /// Issues the share of the backlog that belongs to one page of the host.
