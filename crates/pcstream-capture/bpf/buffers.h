@@ -210,7 +210,7 @@ static __always_inline void mark_page(struct workspace *ws, struct task_cache *c
 
 	context = recognise(ws, cache, task, regs, ENTRY_BUFFER);
 	if (!context) {
-		context = capture(ws, ENTRY_BUFFER);
+		context = capture(ws, ENTRY_BUFFER, false);
 		remember(cache, ws, task, regs, context, ENTRY_BUFFER);
 	}
 	if (!context)

@@ -7,10 +7,10 @@
  * page goes to the device: on_bio walks the request, reads the tags and reports the runs. Direct
  * I/O has only the second moment, but there the writer is still the current task.
  *
- *   on_dirty_folio   tags the folio from the task's caches (same system call, same stack slots);
- *                    otherwise leaves the capture to
- *   on_mark_dirty    which follows at once in the same task, with interrupts on, so that the
- *                    process's mappings can be read: full capture, tag corrected
+ *   on_dirty_folio   tags the folio from the task's caches (same system call, same stack slots), or by a full
+ *                    capture if the process's mappings and the rules of the path are known; otherwise leaves it to
+ *   on_mark_dirty    which follows at once in the same task, with interrupts on, so that mappings can be read
+ *                    and stacks shipped: full capture, tag corrected
  *   on_uring_punt    the submitter of an io_uring request that a worker will run: its context is
  *                    kept under the request
  *   on_buffer_page   see buffers.h: a page of a program's own write buffer became dirty; whoever writes it, the write
@@ -174,16 +174,21 @@ struct {
 	__type(value, struct ranges);
 } mappings SEC(".maps");
 
+/* A stack slot that held a return address, in the order of the stack. They are read in pieces, as few as can be: to read
+ * costs much more than to read more. */
+struct slot {
+	u64 value;
+	u32 offset;    /* from sp */
+	u16 piece_bytes; /* if not 0: a piece of the stack is read here */
+	u16 at;	       /* word of that piece, or of the one before */
+};
+
 /* What a capture saw, to recognise the same call path at sight. */
 struct remembered {
-	u64 ip, sp;
-	u64 context; /* 0: nothing is remembered */
-	s32 entry;
+	u64 context;
 	u32 slots;
-	u32 span; /* bytes from sp to the end of the last slot */
 	u32 unused;
-	u32 offset[MAX_DEPTH]; /* of each slot, from sp */
-	u64 value[MAX_DEPTH];
+	struct slot slot[MAX_DEPTH];
 };
 
 struct announced {
@@ -208,26 +213,27 @@ struct memory {
 	u32 unused;
 };
 
+/* What every page needs comes first: it is out of the processor's cache when the next page becomes dirty. */
 struct task_cache {
 	u64 mm, exec_vm; /* the address space that `path` is about */
 	u64 syscw;	 /* write system calls of the task when `last` was seen */
 	u32 last;	 /* the path seen last */
-	u32 draw;	 /* pseudo-random: which path gives way */
-	u32 next_file;	 /* where the next file goes */
-	u32 pending; /* index of the tag that waits for a full capture, plus one */
-	u32 next_memory;
-	u32 unused;
-	struct memory memory[CACHED_MEMORIES];
-	struct buffer_key copied; /* what the next write is a copy of */
-	u64 copied_at;		  /* write system calls of the task then */
-	/* see runtimes.h */
-	u64 slot, slot_process; /* where the task tells its path, in the memory of this process */
+	u32 pending;	 /* index of the tag that waits for a full capture, plus one */
+	u64 address;	 /* see number_through */
+	u64 slot;	 /* see runtimes.h: where the task tells its path; 0: nowhere */
+	u64 place[CACHED_PATHS]; /* see place_of; 0: nothing is remembered */
+	struct announced file[CACHED_FILES];
+	struct remembered path[CACHED_PATHS];
+	u32 draw;      /* pseudo-random: which path gives way */
+	u32 next_file; /* where the next file goes */
+	u64 slot_process;	/* whose memory `slot` is in */
 	u64 told, told_context; /* the last path told, and its context */
 	u64 told_process;
 	s32 told_entry;
-	u32 unused_too;
-	struct announced file[CACHED_FILES];
-	struct remembered path[CACHED_PATHS];
+	u32 next_memory;
+	struct memory memory[CACHED_MEMORIES];
+	struct buffer_key copied; /* what the next write is a copy of */
+	u64 copied_at;		  /* write system calls of the task then */
 };
 
 struct {
@@ -360,6 +366,8 @@ struct workspace {
 	struct rule_key missing;	       /* what for */
 	u64 address; /* see number_of */
 	struct range hit;
+	u64 ranges_of; /* whose they are, as a key of `mappings`; 0: nobody's */
+	u32 noted; /* the process, if it was taken note of since they were loaded */
 	u32 ranges_changed; /* since they were loaded */
 	u32 claimed;	    /* by a probe of a write buffer */
 	u32 owner;	    /* index of this workspace */
@@ -386,13 +394,16 @@ static __always_inline struct workspace *workspace_of(u32 owner)
 }
 
 /* A kernel pointer as a number. The verifier allows no arithmetic on pointers that it tracks; what
- * comes back from a map it takes for a number. */
-static __always_inline u64 number_of(struct workspace *ws, const void *pointer)
+ * comes back from a map, as `through` is, it takes for a number. */
+static __always_inline u64 number_through(volatile u64 *through, const void *pointer)
 {
-	volatile u64 *through = &ws->address;
-
 	*through = (u64)pointer;
 	return *through;
+}
+
+static __always_inline u64 number_of(struct workspace *ws, const void *pointer)
+{
+	return number_through(&ws->address, pointer);
 }
 
 /* --------------------------------------------------------------- symbols */
@@ -482,17 +493,24 @@ __noinline int announce_path(struct workspace *ws, u64 key, u64 dentry, u64 mnt,
 	return 1;
 }
 
+/* Whether a file is one of those that the task announced last. */
+static __always_inline bool known_file(struct task_cache *cache, struct inode *inode)
+{
+	u64 number = inode->i_ino, generation = inode->i_generation;
+	u32 i;
+
+	for (i = 0; i < CACHED_FILES; i++)
+		if (cache->file[i].inode == number && cache->file[i].generation == generation)
+			return true;
+	return false;
+}
+
 static __always_inline void announce_file(struct workspace *ws, struct task_cache *cache, struct inode *inode)
 {
 	struct file_key key = { .inode = inode->i_ino, .generation = inode->i_generation };
 	struct announced *to;
 	u8 one = 1;
-	u32 i;
 
-	if (cache)
-		for (i = 0; i < CACHED_FILES; i++)
-			if (cache->file[i].inode == key.inode && cache->file[i].generation == key.generation)
-				return;
 	if (!bpf_map_lookup_elem(&known_files, &key)) {
 		u64 dentry = number_of(ws, inode->i_dentry.first);
 
@@ -646,9 +664,16 @@ __noinline int locate(struct workspace *ws, u64 address)
 	return 0;
 }
 
+/* The same; told here, without a call, for an address in the range of the one before: a caller mostly lies in the module of
+ * its callee. */
+static __always_inline bool located(struct workspace *ws, u64 address)
+{
+	return address - ws->hit.start < ws->hit.end - ws->hit.start || locate(ws, address);
+}
+
 /* Fills ws->ranges with the executable mappings of the current process. Returns 0 if they could not
- * be read. */
-__noinline int load_ranges(struct workspace *ws)
+ * be read, or are not known and may not be enumerated (interrupts are off). */
+__noinline int load_ranges(struct workspace *ws, bool may_enumerate)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct mm_struct *mm = task->mm;
@@ -659,8 +684,15 @@ __noinline int load_ranges(struct workspace *ws)
 	if (!ws || !mm)
 		return 0;
 	r = &ws->ranges;
-	known = bpf_map_lookup_elem(&mappings, &key);
 	ws->ranges_changed = 0;
+	ws->hit.start = 0;
+	ws->hit.end = 0;
+	/* Here still, from the last capture. */
+	if (!lazy() && ws->ranges_of == key && r->arg_start == mm->arg_start && r->exec_vm == mm->exec_vm)
+		return 1;
+	ws->ranges_of = 0;
+	ws->noted = 0;
+	known = bpf_map_lookup_elem(&mappings, &key);
 	if (known && known->arg_start == mm->arg_start) {
 		if (known->exec_vm == mm->exec_vm) {
 			u32 ranges = known->count;
@@ -668,12 +700,15 @@ __noinline int load_ranges(struct workspace *ws)
 			/* Only what is used: the table is 4 KiB. */
 			if (ranges > MAX_RANGES)
 				ranges = MAX_RANGES;
-			bpf_probe_read_kernel(r, offsetof(struct ranges, range) + ranges * sizeof(struct range),
-					      known);
+			if (!bpf_probe_read_kernel(r, offsetof(struct ranges, range) + ranges * sizeof(struct range),
+						   known))
+				ws->ranges_of = key;
 			return 1;
 		}
 		unwind_before = known->unwind;
 	}
+	if (!may_enumerate)
+		return 0;
 	ws->ranges_changed = 1;
 	__builtin_memset(r->window, 0, sizeof(r->window));
 	r->exec_vm = mm->exec_vm;
@@ -696,6 +731,7 @@ __noinline int load_ranges(struct workspace *ws)
 			return 0;
 		}
 	}
+	ws->ranges_of = key;
 	return 1;
 }
 
@@ -731,6 +767,7 @@ static __always_inline void add_frame(struct workspace *ws, u64 address, u32 off
 __noinline int scan_stack(struct workspace *ws)
 {
 	u32 piece, i;
+	u64 word;
 
 	if (!ws)
 		return 0;
@@ -754,11 +791,12 @@ __noinline int scan_stack(struct workspace *ws)
 		for (i = 0; i < PIECE_WORDS; i++) {
 			if (i >= words || ws->found >= scan_depth)
 				break;
+			word = ws->words[i];
 			/* Told here, without a call: that is most words. */
-			if (!lazy() && !in_windows(ws->ranges.window, ws->words[i]))
+			if (word < 65536 || (!lazy() && !in_windows(ws->ranges.window, word)))
 				continue;
-			if (locate(ws, ws->words[i]))
-				add_frame(ws, ws->words[i], (piece * PIECE_WORDS + i) * 8);
+			if (located(ws, word))
+				add_frame(ws, word, (piece * PIECE_WORDS + i) * 8);
 		}
 		if (ws->found >= scan_depth || words < PIECE_WORDS)
 			break;
@@ -786,7 +824,7 @@ __noinline int walk_frame_pointers(struct workspace *ws, u64 bp)
 			break;
 		if (bpf_probe_read_user(pair, sizeof(pair), (void *)bp))
 			break;
-		if (!locate(ws, pair[1]))
+		if (!located(ws, pair[1]))
 			break;
 		add_frame(ws, pair[1], bp + 8 - ws->sp);
 		below = bp + 16;
@@ -855,7 +893,7 @@ __noinline int walk_rules(struct workspace *ws, u64 ip, u64 bp)
 			return WALK_BROKEN;
 		if (rule->bp_offset && !stack_word(ws, cfa + rule->bp_offset, near, &bp))
 			return WALK_BROKEN;
-		if (!stack_word(ws, cfa - 8, near, &word) || !locate(ws, word))
+		if (!stack_word(ws, cfa - 8, near, &word) || !located(ws, word))
 			return WALK_BROKEN;
 		add_frame(ws, word, cfa - 8 - ws->sp);
 		address = word;
@@ -904,15 +942,22 @@ static __always_inline bool announce_process(u32 pid, u64 executable, bool ended
 }
 
 /* Takes note of the current process, which makes pages dirty. */
-static __always_inline void note_process(u64 executable)
+static __always_inline void note_process(struct workspace *ws, u64 executable)
 {
 	u32 pid = bpf_get_current_pid_tgid() >> 32;
-	u64 *known = bpf_map_lookup_elem(&processes, &pid);
+	u64 *known;
 
-	if (known && *known == executable)
+	/* With the mappings of the last capture still here, its process is this one (or a child that shares its memory). */
+	if (ws->noted == pid)
 		return;
-	if (announce_process(pid, executable, false))
+	known = bpf_map_lookup_elem(&processes, &pid);
+	if ((!known || *known != executable)) {
+		if (!announce_process(pid, executable, false))
+			return;
 		bpf_map_update_elem(&processes, &pid, &executable, BPF_ANY);
+	}
+	if (ws->ranges_of == (u64)bpf_get_current_task_btf()->mm)
+		ws->noted = pid;
 }
 
 /* Reports a context when it is new. Returns its key, or 0 if the table is full. */
@@ -925,7 +970,7 @@ __noinline u64 announce_context(struct workspace *ws, u64 executable, s32 entry,
 
 	if (!ws)
 		return 0;
-	note_process(executable);
+	note_process(ws, executable);
 	frames = mode == UNWIND_NONE ? 0 : ws->found + 1;
 	if (frames > MAX_FRAMES)
 		frames = MAX_FRAMES;
@@ -1063,8 +1108,7 @@ __noinline int check_path(struct workspace *ws, u64 context)
 
 	if (!check_every || !ws || !regs || !context || bpf_get_prandom_u32() % check_every)
 		return 0;
-	/* With interrupts off, only if they are known. */
-	if (!load_ranges(ws))
+	if (!load_ranges(ws, false))
 		return 0;
 	ws->frame_address = regs->ip;
 	ws->frame_sp = regs->sp;
@@ -1096,7 +1140,7 @@ __noinline u64 ship_stack(struct workspace *ws, s32 entry)
 	missing.offset = ws->missing.offset;
 	if (!may_ask(&missing))
 		return 0;
-	note_process(ws->ranges.executable);
+	note_process(ws, ws->ranges.executable);
 	r = bpf_ringbuf_reserve(&records, sizeof(*r), 0);
 	if (!r) {
 		count(UNSHIPPED_STACKS, 1);
@@ -1122,9 +1166,10 @@ __noinline u64 ship_stack(struct workspace *ws, s32 entry)
 	return key | 1;
 }
 
-/* Reads the call path of the current task with all means. Needs interrupts on. Never 0 unless a
- * table is full: without a stack the context is the executable and the entry. */
-__noinline u64 capture(struct workspace *ws, s32 entry)
+/* Reads the call path of the current task with all means. Never 0 unless a table is full: without a stack the
+ * context is the executable and the entry. `hurried` says that interrupts are off: then it is 0 as well where mappings
+ * or call-frame rules are asked for that are not known. */
+__noinline u64 capture(struct workspace *ws, s32 entry, bool hurried)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct pt_regs *regs = user_regs(task);
@@ -1132,13 +1177,15 @@ __noinline u64 capture(struct workspace *ws, s32 entry)
 	u32 mode, found = 0;
 	int end;
 
-	if (!ws || !mm || !regs)
+	if (!ws || !mm || !regs || (hurried && lazy()))
 		return 0;
-	count(FULL_CAPTURES, 1);
 	ws->found = 0;
 	ws->sp = regs->sp;
-	if (!load_ranges(ws))
+	if (!load_ranges(ws, !hurried)) {
+		if (hurried)
+			return 0;
 		return announce_context(ws, executable_of(ws, mm), entry, UNWIND_NONE);
+	}
 	if (!locate(ws, regs->ip))
 		ws->hit.module = MODULE_ANON;
 	ws->frame[0].module = ws->hit.module;
@@ -1148,6 +1195,8 @@ __noinline u64 capture(struct workspace *ws, s32 entry)
 
 		end = walk_rules(ws, regs->ip, regs->bp);
 		if (end == WALK_MISS) {
+			if (hurried)
+				return 0;
 			/* Here, for the verifier allows no deeper calls. */
 			if (lazy())
 				look_up_stack(ws);
@@ -1187,16 +1236,26 @@ __noinline u64 capture(struct workspace *ws, s32 entry)
 	return announce_context(ws, ws->ranges.executable, entry, mode);
 }
 
-/* Keeps what the capture in `ws` saw, for recognition. */
+/* Where a task entered the kernel, as a hash; never 0. What it looks like there tells most call paths apart. */
+static __always_inline u64 place_of(struct pt_regs *regs, s32 entry)
+{
+	return signature_mix(signature_mix(signature_mix(SIGNATURE_SEED, regs->ip), regs->sp), (u32)entry) ?: 1;
+}
+
+/* Keeps what the full capture in `ws` saw, for recognition. */
 static __always_inline void remember(struct task_cache *cache, struct workspace *ws, struct task_struct *task,
 				     struct pt_regs *regs, u64 context, s32 entry)
 {
+	u32 at, i, n = ws->found, first = 0;
 	struct remembered *path;
-	u32 at, i, n = ws->found;
+	struct slot *piece = NULL;
 
+	count(FULL_CAPTURES, 1);
+	if (n > MAX_DEPTH)
+		n = MAX_DEPTH;
 	if (cache->mm != (u64)task->mm || cache->exec_vm != task->mm->exec_vm) {
 		for (i = 0; i < CACHED_PATHS; i++)
-			cache->path[i].context = 0;
+			cache->place[i] = 0;
 		cache->mm = (u64)task->mm;
 		cache->exec_vm = task->mm->exec_vm;
 	}
@@ -1205,53 +1264,47 @@ static __always_inline void remember(struct task_cache *cache, struct workspace 
 	at = cache->draw >> 24 & (CACHED_PATHS - 1);
 	cache->last = at;
 	cache->syscw = write_syscalls(task);
+	cache->place[at] = context ? place_of(regs, entry) : 0;
 	path = &cache->path[at];
-	path->ip = regs->ip;
-	path->sp = regs->sp;
-	path->entry = entry;
 	path->context = context;
-	if (n > MAX_DEPTH)
-		n = MAX_DEPTH;
 	path->slots = n;
-	path->span = 0;
 	for (i = 0; i < MAX_DEPTH; i++) {
+		u32 offset = ws->offset[i];
+
 		if (i >= n)
 			break;
-		path->offset[i] = ws->offset[i];
-		path->value[i] = ws->value[i];
-		path->span = ws->offset[i] + 8;
+		if (!i || offset + 8 - first > sizeof(ws->words)) {
+			first = offset;
+			piece = &path->slot[i];
+		}
+		path->slot[i].value = ws->value[i];
+		path->slot[i].offset = offset;
+		path->slot[i].piece_bytes = 0;
+		path->slot[i].at = (offset - first) / 8;
+		piece->piece_bytes = offset + 8 - first;
 	}
 }
 
-/* Whether the stack slots that held a path's return addresses hold the same ones now. The first `span`
- * bytes of the stack are in ws->words. */
-__noinline int same_slots(struct workspace *ws, struct remembered *path, u64 sp, u32 span)
+/* Whether the stack slots that held a path's return addresses hold the same ones now. */
+__noinline int same_slots(struct workspace *ws, struct remembered *path, u64 sp)
 {
 	u32 i;
 
 	if (!ws || !path)
 		return 0;
 	for (i = 0; i < MAX_DEPTH; i++) {
-		u32 at = path->offset[i];
-		u64 word;
+		struct slot *slot = &path->slot[i];
+		u32 bytes = slot->piece_bytes;
 
 		if (i >= path->slots)
 			break;
-		if (at + 8 <= span) {
-			word = ws->words[(at / 8) & (STACK_WORDS - 1)];
-		} else if (bpf_probe_read_user(&word, sizeof(word), (void *)(sp + at))) {
+		if (bytes && (bytes > sizeof(ws->words) ||
+			      bpf_probe_read_user(ws->words, bytes, (void *)(sp + slot->offset))))
 			return 0;
-		}
-		if (word != path->value[i])
+		if (ws->words[slot->at & (STACK_WORDS - 1)] != slot->value)
 			return 0;
 	}
 	return 1;
-}
-
-/* Whether a path was seen at this place: the stack decides whether it is the one now. */
-static __always_inline bool may_be(struct remembered *path, struct pt_regs *regs, s32 entry)
-{
-	return path->context && path->slots && path->ip == regs->ip && path->sp == regs->sp && path->entry == entry;
 }
 
 /* The context of the current task if it can be told at sight, else 0. Works with interrupts off. */
@@ -1259,35 +1312,26 @@ static __always_inline u64 recognise(struct workspace *ws, struct task_cache *ca
 				     struct pt_regs *regs, s32 entry)
 {
 	struct mm_struct *mm = task->mm;
-	struct remembered *path;
-	u32 i, span = 0;
-	u64 syscw;
+	u64 place, syscw;
+	u32 i, at;
 
 	if (!mm || !regs || cache->mm != (u64)mm || cache->exec_vm != mm->exec_vm)
 		return 0;
+	place = place_of(regs, entry);
 	syscw = write_syscalls(task);
-	path = &cache->path[cache->last & (CACHED_PATHS - 1)];
-	if (syscw && cache->syscw == syscw && counted_syscall(entry) && path->context && path->ip == regs->ip &&
-	    path->sp == regs->sp && path->entry == entry) {
+	at = cache->last & (CACHED_PATHS - 1);
+	if (syscw && cache->syscw == syscw && counted_syscall(entry) && cache->place[at] == place) {
 		count_recognition(SAME_SYSCALL);
-		return path->context;
+		return cache->path[at].context;
 	}
-	for (i = 0; i < CACHED_PATHS; i++)
-		if (may_be(&cache->path[i], regs, entry) && cache->path[i].span > span)
-			span = cache->path[i].span;
-	if (!span)
-		return 0;
-	if (span > sizeof(ws->words))
-		span = sizeof(ws->words);
-	if (bpf_probe_read_user(ws->words, span, (void *)regs->sp))
-		return 0;
+	/* The last one first: a task mostly goes on as before. */
 	for (i = 0; i < CACHED_PATHS; i++) {
-		path = &cache->path[i];
-		if (may_be(path, regs, entry) && same_slots(ws, path, regs->sp, span)) {
+		at = (cache->last + i) & (CACHED_PATHS - 1);
+		if (cache->place[at] == place && cache->path[at].slots && same_slots(ws, &cache->path[at], regs->sp)) {
 			count_recognition(SAME_SLOTS);
 			cache->syscw = syscw;
-			cache->last = i;
-			return path->context;
+			cache->last = at;
+			return cache->path[at].context;
 		}
 	}
 	return 0;
@@ -1316,7 +1360,8 @@ static __always_inline u64 context_now(u32 owner, struct task_struct *task, stru
 	cache = bpf_task_storage_get(&tasks, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!cache) {
 		count(LOST_TASK_STORAGE, 1);
-		return capture(ws, entry);
+		count(FULL_CAPTURES, 1);
+		return capture(ws, entry, false);
 	}
 	if (runtime_path(cache, task, entry, number_of(ws, inode), &told)) {
 		count_recognition(RUNTIME_PATHS);
@@ -1325,7 +1370,7 @@ static __always_inline u64 context_now(u32 owner, struct task_struct *task, stru
 	}
 	context = recognise(ws, cache, task, regs, entry);
 	if (!context) {
-		context = capture(ws, entry);
+		context = capture(ws, entry, false);
 		remember(cache, ws, task, regs, context, entry);
 	}
 	if (check_every)
@@ -1366,19 +1411,60 @@ static __always_inline u32 tag_index(u64 folio)
 	return (folio / bpf_core_type_size(struct page)) & tag_mask;
 }
 
+/* Pages whose capture is postponed, of all tasks: mostly none, and then on_mark_dirty has nothing to look for. */
+u32 postponed_captures = 0;
+
+static __always_inline void postpone(struct task_cache *cache, u32 at)
+{
+	if (cache->pending)
+		count(LOST_PENDING, 1);
+	else
+		__sync_fetch_and_add(&postponed_captures, 1);
+	cache->pending = at + 1;
+}
+
+/* The context of a page that becomes dirty if it can be told with interrupts off, else 0. */
+static __always_inline u64 context_at_once(struct task_cache *cache, struct task_struct *task, struct inode *inode,
+					   u64 file_page)
+{
+	struct workspace *ws = workspace_of(OF_DIRTY_FOLIO);
+	struct pt_regs *regs = user_regs(task);
+	struct pcstream_slot told = {};
+	s32 entry = entry_of(regs);
+	bool postponed = false;
+	u64 context;
+
+	if (!ws)
+		return 0;
+	context = context_of_buffer(cache, task, regs, entry, file_page, false, &postponed);
+	if (context || postponed)
+		return context;
+	if (runtime_path(cache, task, entry, number_through(&cache->address, inode), &told)) {
+		context = recognise_runtime(cache, &told, entry);
+		if (context)
+			count_recognition(RUNTIME_PATHS);
+		return context;
+	}
+	context = recognise(ws, cache, task, regs, entry);
+	if (!context && regs) {
+		context = capture(ws, entry, true);
+		if (context)
+			remember(cache, ws, task, regs, context, entry);
+	}
+	if (check_every)
+		check_path(ws, context);
+	return context;
+}
+
 SEC("tp_btf/writeback_dirty_folio")
 int BPF_PROG(on_dirty_folio, struct folio *folio, struct address_space *mapping)
 {
 	struct task_struct *task;
 	struct task_cache *cache;
 	struct workspace *ws;
-	struct pt_regs *regs;
 	struct inode *inode;
-	struct pcstream_slot told = {};
-	bool postponed = false;
 	struct tag *tag;
-	u64 context;
-	s32 entry;
+	u64 context = 0;
 	u32 at;
 
 	if (!target_dev || !folio || !mapping)
@@ -1387,47 +1473,38 @@ int BPF_PROG(on_dirty_folio, struct folio *folio, struct address_space *mapping)
 	if (!inode || inode->i_sb->s_dev != target_dev)
 		return 0;
 	task = bpf_get_current_task_btf();
-	ws = workspace_of(OF_DIRTY_FOLIO);
-	if (!ws)
-		return 0;
 	/* A kernel thread marks a page dirty again that somebody else had written: keep the tag. Or it writes for a
 	 * loop device, to a file that nobody else may ever write to. */
 	if (task->flags & PF_KTHREAD) {
-		announce_file(ws, NULL, inode);
+		ws = workspace_of(OF_DIRTY_FOLIO);
+		if (ws)
+			announce_file(ws, NULL, inode);
 		return 0;
 	}
-	at = tag_index(number_of(ws, folio));
+	cache = bpf_task_storage_get(&tasks, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (cache) {
+		at = tag_index(number_through(&cache->address, folio));
+	} else {
+		count(LOST_TASK_STORAGE, 1);
+		ws = workspace_of(OF_DIRTY_FOLIO);
+		if (!ws)
+			return 0;
+		at = tag_index(number_of(ws, folio));
+	}
 	tag = bpf_map_lookup_elem(&tags, &at);
 	if (!tag)
 		return 0;
-	cache = bpf_task_storage_get(&tasks, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	announce_file(ws, cache, inode);
-	if (task->flags & PF_IO_WORKER) {
-		context = context_of_worker(OF_DIRTY_FOLIO, task);
-	} else if (!cache) {
-		count(LOST_TASK_STORAGE, 1);
-		context = 0;
-	} else {
-		regs = user_regs(task);
-		entry = entry_of(regs);
-		context = context_of_buffer(cache, task, regs, entry, folio->index, false, &postponed);
-		if (!context && !postponed) {
-			if (runtime_path(cache, task, entry, number_of(ws, inode), &told)) {
-				context = recognise_runtime(cache, &told, entry);
-				if (context)
-					count_recognition(RUNTIME_PATHS);
-			} else {
-				context = recognise(ws, cache, task, regs, entry);
-				if (check_every)
-					check_path(ws, context);
-			}
-		}
-		if (!context) {
-			if (cache->pending)
-				count(LOST_PENDING, 1);
-			cache->pending = at + 1;
-		}
+	if (!cache || !known_file(cache, inode)) {
+		ws = workspace_of(OF_DIRTY_FOLIO);
+		if (ws)
+			announce_file(ws, cache, inode);
 	}
+	if (task->flags & PF_IO_WORKER)
+		context = context_of_worker(OF_DIRTY_FOLIO, task);
+	else if (cache)
+		context = context_at_once(cache, task, inode, folio->index);
+	if (!context && cache)
+		postpone(cache, at);
 	tag->file = file_hash(inode->i_ino, inode->i_generation);
 	tag->page = folio->index;
 	tag->context = context;
@@ -1445,7 +1522,7 @@ int BPF_PROG(on_mark_dirty, struct inode *inode)
 	u64 context;
 	u32 at;
 
-	if (!target_dev || !inode || inode->i_sb->s_dev != target_dev)
+	if (!postponed_captures || !target_dev || !inode || inode->i_sb->s_dev != target_dev)
 		return 0;
 	task = bpf_get_current_task_btf();
 	cache = bpf_task_storage_get(&tasks, task, 0, 0);
@@ -1453,6 +1530,7 @@ int BPF_PROG(on_mark_dirty, struct inode *inode)
 		return 0;
 	at = cache->pending - 1;
 	cache->pending = 0;
+	__sync_fetch_and_sub(&postponed_captures, 1);
 	tag = bpf_map_lookup_elem(&tags, &at);
 	if (!tag)
 		return 0;
