@@ -52,20 +52,55 @@ const DB_BENCH: [&str; 10] = [
     "--db=db",
 ];
 
-/// Prints the microseconds of a transaction of pgbench's, four at a time, in a database of 150 MB with a buffer of 64 MB.
+/// `start` and `stop` a server with a database of 150 MB and a buffer of 64 MB; `run` prints the microseconds of a
+/// transaction of pgbench's, four at a time, after a checkpoint.
 const PGBENCH: &str = r#"
 set -eu
 bin=$(ls -d /usr/lib/postgresql/*/bin | sort -V | tail -n 1)
-socket=$(mktemp -d); chown postgres "$socket"; mkdir data; chown postgres data
-pg() { setpriv --reuid postgres --regid postgres --init-groups "$@"; }
-trap 'pg "$bin/pg_ctl" -D data stop -m immediate >/dev/null 2>&1 || true; rm -rf "$socket"' EXIT
-pg "$bin/initdb" -D data -A trust >/dev/null
-pg "$bin/pg_ctl" -D data -w -l data/log start >/dev/null -o "-c listen_addresses= -c unix_socket_directories=$socket \
-    -c shared_buffers=64MB -c checkpoint_timeout=30s -c max_wal_size=128MB"
-pg "$bin/pgbench" -q -i -s 10 -h "$socket" postgres >/dev/null 2>&1
-pg "$bin/pgbench" -h "$socket" -c 4 -T 15 postgres 2>/dev/null | awk '/^tps/ { print 1e6 / $3 }'
-pg "$bin/pg_ctl" -D data -w stop -m fast >/dev/null
+as_postgres() { setpriv --reuid postgres --regid postgres --init-groups "$@"; }
+case $1 in
+start)
+    mkdir data socket; chown postgres data socket
+    as_postgres "$bin/initdb" -D data -A trust >/dev/null
+    as_postgres "$bin/pg_ctl" -D data -w -l data/log start >/dev/null -o "-c listen_addresses= \
+        -c unix_socket_directories=$PWD/socket -c shared_buffers=64MB -c max_wal_size=1GB"
+    as_postgres "$bin/pgbench" -q -i -s 10 -h "$PWD/socket" postgres >/dev/null 2>&1 ;;
+run)
+    as_postgres "$bin/psql" -q -h "$PWD/socket" -c checkpoint postgres
+    as_postgres "$bin/pgbench" -n -h "$PWD/socket" -c 4 -T 4 postgres 2>/dev/null | awk '/^tps/ { print 1e6 / $3 }' ;;
+stop) as_postgres "$bin/pg_ctl" -D data -w stop -m immediate >/dev/null ;;
+esac
 "#;
+
+/// The server that pgbench works on: the same one for all runs, for two servers differ more than what is measured.
+struct Server<'a> {
+    directory: &'a Path,
+}
+
+impl Server<'_> {
+    fn start(directory: &Path) -> Result<Server<'_>, AnyError> {
+        let server = Server { directory };
+        let status = server.script("start").status()?;
+        if !status.success() {
+            return Err(format!("PostgreSQL did not start: {status}").into());
+        }
+        Ok(server)
+    }
+
+    fn script(&self, what: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", PGBENCH, "pgbench", what]).current_dir(self.directory);
+        command
+    }
+}
+
+impl Drop for Server<'_> {
+    fn drop(&mut self) {
+        if !self.script("stop").status().is_ok_and(|status| status.success()) {
+            eprintln!("PostgreSQL in {} did not stop", self.directory.display());
+        }
+    }
+}
 
 /// What is attached, and what it is aimed at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,6 +167,7 @@ fn scratch() -> Result<Scratch, AnyError> {
 fn measure(workload: &str, unwind: UnwindChoice, rounds: usize) -> Result<(), AnyError> {
     let place = scratch()?;
     let device = place.device().number.kernel_dev_t();
+    let server = if workload == "pgbench" { Some(Server::start(place.mount_point())?) } else { None };
     let mut costs: [Vec<f64>; 4] = Default::default();
     for _ in 0..rounds {
         for (state, costs) in STATES.iter().zip(&mut costs) {
@@ -157,6 +193,7 @@ fn measure(workload: &str, unwind: UnwindChoice, rounds: usize) -> Result<(), An
     let (_, silent) = run(workload, unwind, State::Silent, device, place.mount_point())?;
     let (_, capturing) = run(workload, unwind, State::Capturing, device, place.mount_point())?;
     print_programs(&silent, &capturing);
+    drop(server);
     place.remove()?;
     Ok(())
 }
@@ -243,7 +280,7 @@ fn work(
         command
     } else if workload == "pgbench" {
         let mut command = Command::new("sh");
-        command.args(["-c", PGBENCH]);
+        command.args(["-c", PGBENCH, "pgbench", "run"]);
         command
     } else {
         let mut command = Command::new(std::env::current_exe()?);
@@ -273,7 +310,9 @@ fn work(
     } else {
         fs::read_to_string(report.path())?.trim().parse()?
     };
-    clear(directory)?;
+    if workload != "pgbench" {
+        clear(directory)?;
+    }
     Ok(cost)
 }
 
