@@ -4,6 +4,8 @@
  * call-frame tables and no names, but its runtime knows the path in its own language.
  *
  *   on_prctl            a thread says where its slot is; a file was mapped by a path
+ *   on_any_prctl        the same where the kernel has no tracepoint for unknown options (before 6.13): at the function that
+ *                       all options go through
  *   runtime_signature   what the slot holds, or by which path the file was mapped that is stored to
  *   announce_runtime    the context of that path, with its names when it is new
  *
@@ -86,8 +88,7 @@ static long try_mapping(u64 i, struct mapping_search *search)
 	return bpf_find_vma(bpf_get_current_task_btf(), search->address, note_mapped_file, search, 0) != -EBUSY;
 }
 
-SEC("tp_btf/task_prctl_unknown")
-int BPF_PROG(on_prctl, int option, unsigned long first, unsigned long second, unsigned long third)
+static __always_inline int hear(int option, unsigned long first, unsigned long third)
 {
 	struct task_struct *task;
 	struct mapping_search search = {};
@@ -121,6 +122,18 @@ int BPF_PROG(on_prctl, int option, unsigned long first, unsigned long second, un
 	bpf_map_update_elem(&mapped_files, &key, &by, BPF_ANY);
 	files_mapped = 1;
 	return 0;
+}
+
+SEC("tp_btf/task_prctl_unknown")
+int BPF_PROG(on_prctl, int option, unsigned long first, unsigned long second, unsigned long third)
+{
+	return hear(option, first, third);
+}
+
+SEC("fentry/security_task_prctl")
+int BPF_PROG(on_any_prctl, int option, unsigned long first, unsigned long second, unsigned long third)
+{
+	return hear(option, first, third);
 }
 
 /* The path that the runtime tells of the write of this inode that the task is in. Works with interrupts off. */

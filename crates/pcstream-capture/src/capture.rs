@@ -219,6 +219,7 @@ pub fn capture(
     let contexts = run.join.borrow_mut().joiner.resolve_symbols();
     let mut notes = place.vacate()?;
     notes.extend(full);
+    notes.extend(deaf_note(&session, &contexts));
     run.collect()?;
     let counts = run.join.borrow().joiner.counts();
     drop(run);
@@ -234,6 +235,13 @@ pub fn capture(
     session.aim(0);
     place.remove()?;
     Ok(finished)
+}
+
+/// Told to whom it matters: the user of a Java program.
+fn deaf_note(session: &Session<'_>, contexts: &[Context]) -> Option<String> {
+    let why = session.deaf()?;
+    let of_java = |context: &Context| context.executable.ends_with("/java");
+    contexts.iter().any(of_java).then(|| format!("what the Java agent tells was not heard: {why}"))
 }
 
 /// The file system under capture.

@@ -122,7 +122,7 @@ fn kernel_types() -> Check {
 }
 
 /// Tracepoints, and what is missing without them where capture is possible all the same.
-const TRACEPOINTS: [(&str, Option<&str>); 6] = [
+const TRACEPOINTS: [(&str, Option<&str>); 5] = [
     ("writeback_dirty_folio", None),
     ("writeback_mark_inode_dirty", None),
     ("block_bio_queue", None),
@@ -131,7 +131,6 @@ const TRACEPOINTS: [(&str, Option<&str>); 6] = [
         "io_uring_queue_async_work",
         Some("writes that io_uring hands to its workers get the context `io_uring worker`"),
     ),
-    ("task_prctl_unknown", Some("what the Java agent tells is not heard (use a kernel newer than 6.12)")),
 ];
 
 fn tracepoints() -> Check {
@@ -192,7 +191,15 @@ fn io_accounting() -> Check {
 fn program() -> Check {
     let mut memory = SessionMemory::uninit();
     match Session::open(&SessionOptions { ring_bytes: 1 << 20, ..Default::default() }, &mut memory) {
-        Ok(_) => Check::good(PROGRAM, "loads and attaches"),
+        Ok(session) => match session.deaf() {
+            None => Check::good(PROGRAM, "loads and attaches"),
+            Some(why) => Check::bad(
+                PROGRAM,
+                Verdict::Limited,
+                format!("loads and attaches; {why}"),
+                "what the Java agent tells is not heard: use a kernel newer than 6.12",
+            ),
+        },
         Err(error) => Check::bad(PROGRAM, Verdict::Missing, error.to_string(), "see the checks above"),
     }
 }

@@ -7,7 +7,7 @@
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::PathBuf;
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
@@ -61,6 +61,8 @@ pub struct SessionOptions {
     pub check_every: u32,
     /// Where programs make pages of their write buffers dirty.
     pub buffers: Vec<Probe>,
+    /// For tests: hear what language runtimes tell as on kernels without a tracepoint for it.
+    pub prctl_by_function: bool,
 }
 
 impl Default for SessionOptions {
@@ -72,6 +74,7 @@ impl Default for SessionOptions {
             lazy_mappings: false,
             check_every: 0,
             buffers: Vec::new(),
+            prctl_by_function: false,
         }
     }
 }
@@ -137,6 +140,7 @@ pub struct Session<'obj> {
     skel: PcstreamSkel<'obj>,
     /// Of write buffers; they end with the session.
     _probes: Vec<Link>,
+    deaf: Option<String>,
 }
 
 /// What libbpf printed since the last look; it has no other way to hand it over.
@@ -218,9 +222,16 @@ impl<'obj> Session<'obj> {
         if !has_tracepoint("io_uring_queue_async_work") {
             open.progs.on_uring_punt.set_autoload(false);
         }
-        if !has_tracepoint("task_prctl_unknown") {
-            open.progs.on_prctl.set_autoload(false);
-        }
+        let prctl = if options.prctl_by_function { Prctl::Function } else { Prctl::of_kernel() };
+        let deaf = match prctl {
+            Prctl::Tracepoint => None,
+            Prctl::Function => try_to_watch_prctl().err(),
+            Prctl::Unheard => {
+                Some(format!("the kernel has no tracepoint {UNKNOWN_PRCTL} and no function {PRCTL}"))
+            }
+        };
+        open.progs.on_prctl.set_autoload(prctl == Prctl::Tracepoint);
+        open.progs.on_any_prctl.set_autoload(prctl == Prctl::Function && deaf.is_none());
         if options.buffers.is_empty() {
             open.progs.on_buffer_page.set_autoload(false);
         } else {
@@ -230,7 +241,12 @@ impl<'obj> Session<'obj> {
         let mut skel = open.load().map_err(|e| bpf_error("load", e))?;
         skel.attach().map_err(|e| bpf_error("attach", e))?;
         let probes = attach_probes(&skel, &options.buffers)?;
-        Ok(Session { skel, _probes: probes })
+        Ok(Session { skel, _probes: probes, deaf })
+    }
+
+    /// Why paths that language runtimes tell (the Java agent) are not heard; `None`: they are.
+    pub fn deaf(&self) -> Option<&str> {
+        self.deaf.as_deref()
     }
 
     /// Captures from now on the file system on this block device (kernel encoding: major << 20 |
@@ -296,6 +312,9 @@ impl<'obj> Session<'obj> {
         programs.push(("on_exit", progs.on_exit.as_fd().as_raw_fd()));
         if progs.on_prctl.autoload() {
             programs.push(("on_prctl", progs.on_prctl.as_fd().as_raw_fd()));
+        }
+        if progs.on_any_prctl.autoload() {
+            programs.push(("on_any_prctl", progs.on_any_prctl.as_fd().as_raw_fd()));
         }
         if progs.on_buffer_page.autoload() {
             programs.push(("on_buffer_page", progs.on_buffer_page.as_fd().as_raw_fd()));
@@ -384,6 +403,58 @@ impl Reader<'_> {
 pub fn has_tracepoint(name: &str) -> bool {
     let Ok(btf) = libbpf_rs::btf::Btf::from_vmlinux() else { return false };
     btf.type_by_name::<libbpf_rs::btf::types::Typedef<'_>>(&format!("btf_trace_{name}")).is_some()
+}
+
+const UNKNOWN_PRCTL: &str = "task_prctl_unknown";
+const PRCTL: &str = "security_task_prctl";
+
+/// How the kernel side learns what language runtimes tell by `prctl`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Prctl {
+    /// At the tracepoint of options that no kernel knows (Linux 6.13 and newer).
+    Tracepoint,
+    /// At the function that all options go through.
+    Function,
+    /// Not at all.
+    Unheard,
+}
+
+impl Prctl {
+    /// The best way that the running kernel has.
+    pub fn of_kernel() -> Prctl {
+        if has_tracepoint(UNKNOWN_PRCTL) {
+            Prctl::Tracepoint
+        } else if has_function(PRCTL) {
+            Prctl::Function
+        } else {
+            Prctl::Unheard
+        }
+    }
+}
+
+/// Whether the kernel lets the function be watched that all options of `prctl` go through, found out with that program alone: a
+/// kernel that does not is one that refuses it together with the others.
+fn try_to_watch_prctl() -> Result<(), String> {
+    let mut memory = SessionMemory::uninit();
+    let tried = PcstreamSkelBuilder::default().open(&mut memory).and_then(|mut open| {
+        for mut program in open.open_object_mut().progs_mut() {
+            let wanted = program.name() == "on_any_prctl";
+            program.set_autoload(wanted);
+        }
+        open.maps.records.set_max_entries(1 << 16)?;
+        open.load()?.attach()
+    });
+    let log = std::mem::take(&mut *LIBBPF_LOG.lock().unwrap_or_else(PoisonError::into_inner));
+    tried.map_err(|error| {
+        let reason = log.lines().next().map(str::to_owned).unwrap_or_else(|| error.to_string());
+        format!("the kernel does not let its function {PRCTL} be watched ({reason})")
+    })
+}
+
+/// Whether the running kernel has a function with type information.
+pub fn has_function(name: &str) -> bool {
+    let Ok(btf) = libbpf_rs::btf::Btf::from_vmlinux() else { return false };
+    btf.type_by_name::<libbpf_rs::btf::types::Func<'_>>(name).is_some()
 }
 
 /// Page frames of the machine, holes included: one more than the number of its last page frame.

@@ -12,7 +12,7 @@ use std::process::{Command, ExitCode};
 
 use pcstream_capture::capture::Target;
 use pcstream_capture::scratch::FsKind;
-use pcstream_capture::session::{SessionOptions, has_tracepoint};
+use pcstream_capture::session::{Prctl, SessionOptions};
 use pcstream_trace::{Signature, Unwind};
 use recording::{Recording, assert_complete, bpf, program, record_with, scratch};
 use tempfile::TempDir;
@@ -99,7 +99,7 @@ fn main() -> ExitCode {
 }
 
 fn prctl() -> Option<String> {
-    (!has_tracepoint("task_prctl_unknown")).then(|| "a kernel with the tracepoint task_prctl_unknown".into())
+    (Prctl::of_kernel() == Prctl::Unheard).then(|| "a kernel whose prctl can be watched".into())
 }
 
 fn java() -> Option<String> {
