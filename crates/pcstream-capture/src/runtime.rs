@@ -6,8 +6,8 @@
 use crate::signature::{SEED, mix, of_bytes};
 use crate::wire::RuntimeRecord;
 
-/// Frames that are believed: the agent tells no more.
-const MAX_FRAMES: usize = 32;
+/// Frames that are believed: the agent tells no more, 32 and the thread's role.
+const MAX_FRAMES: usize = 33;
 
 /// A frame in the program's own language.
 #[derive(Clone, Debug, PartialEq, Eq)]

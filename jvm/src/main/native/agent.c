@@ -25,6 +25,7 @@
  */
 #include "class_name.h"
 #include "java_signature.h"
+#include "thread_role.h"
 #include "pcstream_runtime.h"
 
 #include <jni.h>
@@ -45,6 +46,7 @@ _Static_assert(sizeof(struct pcstream_path) == 16, "the kernel side reads the te
 #define MOST_DEPTH 32
 #define MOST_METHODS (1u << 18)
 #define MOST_PATHS (1u << 16)
+#define MOST_ROLES 256 /* programs may name threads as they like; those beyond have none */
 #define AGAIN_MS 1000 /* registrations are repeated after this time */
 #define MEMOS 64 /* streams that a thread remembers, a power of two */
 
@@ -91,15 +93,19 @@ struct thread {
 	struct pcstream_slot slot;
 	u64 registered_ms;
 	jint needed; /* frames, by the last walks */
+	const struct method *role; /* what the thread is for; NULL: not known, or not asked for */
+	u64 role_ms; /* registered_ms when that was found out */
 	struct memo memo[MEMOS];
 };
 
 static __thread struct thread self __attribute__((aligned(8)));
 static struct table methods = { .lock = PTHREAD_MUTEX_INITIALIZER, .most = MOST_METHODS };
 static struct table paths = { .lock = PTHREAD_MUTEX_INITIALIZER, .most = MOST_PATHS };
+static struct table roles = { .lock = PTHREAD_MUTEX_INITIALIZER, .most = MOST_ROLES };
 static jvmtiEnv *jvmti;
 static unsigned int depth, memo_period;
-static int verbose;
+static int verbose, by_role;
+static jclass virtual_thread; /* NULL: this JDK has none */
 
 static u64 now_ms(void)
 {
@@ -259,6 +265,64 @@ static struct pcstream_path *path_new(u64 signature, const struct frame *frames,
 	return found;
 }
 
+/* A role as the outermost frame of paths. */
+static const struct method *role_resolve(const char *name)
+{
+	static const char class_name[] = "thread";
+	char text[PCSTREAM_ROLE_BYTES];
+	unsigned int length = pcstream_thread_role(name, text);
+	struct method *role;
+	u64 hash, *found;
+
+	if (!length)
+		return NULL;
+	hash = pcstream_bytes_hash(text, length);
+	found = table_find(&roles, hash ? hash : 1);
+	if (found)
+		return (const struct method *)found;
+	role = calloc(1, sizeof(*role));
+	if (!role)
+		return NULL;
+	role->id = hash ? hash : 1;
+	role->name = strdup(text);
+	role->class_name = strdup(class_name);
+	role->class_hash = pcstream_bytes_hash(class_name, strlen(class_name));
+	role->method_hash = hash;
+	found = role->name && role->class_name ? table_insert(&roles, &role->id) : NULL;
+	if (found != &role->id)
+		method_free(role);
+	return (const struct method *)found;
+}
+
+/*
+ * The role of the calling thread, looked at once a second. A virtual thread has none: its carrier, which `self` belongs to,
+ * takes up others in between.
+ */
+static const struct method *thread_role(JNIEnv *env)
+{
+	jvmtiThreadInfo info = { 0 };
+	jthread thread = NULL;
+
+	if (self.role_ms == self.registered_ms && self.role_ms)
+		return self.role;
+	self.role_ms = self.registered_ms;
+	self.role = NULL;
+	if ((*jvmti)->GetCurrentThread(jvmti, &thread) || !thread)
+		return NULL;
+	if ((!virtual_thread || !(*env)->IsInstanceOf(env, thread, virtual_thread)) &&
+	    !(*jvmti)->GetThreadInfo(jvmti, thread, &info)) {
+		if (info.name)
+			self.role = role_resolve(info.name);
+		(*jvmti)->Deallocate(jvmti, (unsigned char *)info.name);
+		if (info.thread_group)
+			(*env)->DeleteLocalRef(env, info.thread_group);
+		if (info.context_class_loader)
+			(*env)->DeleteLocalRef(env, info.context_class_loader);
+	}
+	(*env)->DeleteLocalRef(env, thread);
+	return self.role;
+}
+
 /*
  * The path of the calling thread above its first frames, which are of the JDK; its signature alone if
  * it cannot be kept; 0: none but JDK frames.
@@ -266,7 +330,8 @@ static struct pcstream_path *path_new(u64 signature, const struct frame *frames,
 static u64 walk(JNIEnv *env, jint above, struct pcstream_path **path)
 {
 	jvmtiFrameInfo infos[MOST_FRAMES];
-	struct frame frames[MOST_DEPTH];
+	struct frame frames[MOST_DEPTH + 1]; /* and the role */
+	const struct method *role;
 	jint seen = 0, batch = self.needed ? self.needed : (jint)depth, count;
 	u64 hash = SIGNATURE_SEED;
 	unsigned int n = 0;
@@ -297,6 +362,12 @@ static u64 walk(JNIEnv *env, jint above, struct pcstream_path **path)
 	self.needed = seen < self.needed ? self.needed - 1 : seen;
 	if (!n)
 		return 0;
+	role = by_role ? thread_role(env) : NULL;
+	if (role) {
+		frames[n].method = role;
+		frames[n++].bytecode_index = -1;
+		hash = pcstream_java_frame_mix(hash, role->class_hash, role->method_hash, -1);
+	}
 	hash = pcstream_java_signature_end(hash);
 	*path = (struct pcstream_path *)table_find(&paths, hash);
 	if (!*path)
@@ -398,8 +469,10 @@ JNIEXPORT void JNICALL Java_org_pcstream_agent_PcStreamHook_mapped0(JNIEnv *env,
 
 /* Whether the JVM gives what is needed. */
 JNIEXPORT jboolean JNICALL Java_org_pcstream_agent_PcStreamHook_start0(JNIEnv *env, jclass class, jint frames,
-									jint period, jboolean print)
+									jint period, jboolean print,
+									jboolean roles_wanted)
 {
+	jclass found;
 	JavaVM *vm;
 
 	(void)class;
@@ -408,5 +481,11 @@ JNIEXPORT jboolean JNICALL Java_org_pcstream_agent_PcStreamHook_start0(JNIEnv *e
 	depth = frames < 1 ? 1 : frames > MOST_DEPTH ? MOST_DEPTH : (unsigned int)frames;
 	memo_period = period < 1 ? 1 : (unsigned int)period;
 	verbose = print;
+	by_role = roles_wanted;
+	found = (*env)->FindClass(env, "java/lang/BaseVirtualThread");
+	if (found)
+		virtual_thread = (*env)->NewGlobalRef(env, found);
+	else
+		(*env)->ExceptionClear(env);
 	return JNI_TRUE;
 }

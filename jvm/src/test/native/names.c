@@ -5,6 +5,7 @@
  */
 #include "class_name.h"
 #include "java_signature.h"
+#include "thread_role.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -52,8 +53,37 @@ static void jdk(const char *of, int expected)
 	}
 }
 
+static void role(const char *of, const char *expected)
+{
+	char is[PCSTREAM_ROLE_BYTES];
+	unsigned int length = pcstream_thread_role(of, is);
+
+	if (strcmp(length ? is : "", expected) || (length && length != strlen(is))) {
+		printf("thread %s has the role %s, expected %s\n", of, length ? is : "none", expected);
+		failures++;
+	}
+}
+
+static void roles(void)
+{
+	role("CompactionExecutor:3", "CompactionExecutor:#");
+	role("pool-12-thread-7", "pool-#-thread-#");
+	role("main", "main");
+	role("Thread-0", "Thread-#");
+	role("elasticsearch[node-1][flush][T#12]", "elasticsearch[node-#][flush][T#]");
+	role("job 3f2504e0-4f89-11d3-9a0c-0305e82c3301", "job_#-#-#-#-#");
+	role("deadbeef feed1 face", "deadbeef_#_face"); /* words, but for the one with a digit */
+	role("log4j2-flush", "log#j#-flush");
+	role("Sch\xc3\xbcssel\t1\n", "Sch__ssel_#_");
+	role("", "");
+	role("17 (4)", "");
+	role("xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx1",
+	     "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx");
+}
+
 int main(void)
 {
+	roles();
 	signature(0, 3, 0xfd8720e4c1424817ULL);
 	signature(0, 1, 0xd31c9e252bcb6509ULL);
 	signature(0, 0, 0x243f6a8885a308d3ULL);

@@ -43,7 +43,7 @@ public final class Installer {
                     + "; the program runs on without the agent");
             return;
         }
-        if (!PcStreamHook.start0(options.depth, options.memo, options.verbose)) {
+        if (!PcStreamHook.start0(options.depth, options.memo, options.verbose, options.threads)) {
             tell("this JVM has no JVMTI; the program runs on without the agent");
             return;
         }

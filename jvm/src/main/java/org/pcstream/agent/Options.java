@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 package org.pcstream.agent;
 
-/** What follows the jar's name: depth=N,memo=N,verbose. */
+/** What follows the jar's name: depth=N,memo=N,threads,verbose. */
 final class Options {
     /** Frames that make a path. */
     int depth = 5;
     /** Every how many writes to one stream the path is looked up. */
     int memo = 1;
+    /** What the thread is for, told by its name, ends a path. */
+    boolean threads;
     /** New paths on standard error. */
     boolean verbose;
 
@@ -27,18 +29,25 @@ final class Options {
                 case "memo":
                     options.memo = number(name, value, 1_000_000, "memo=64");
                     break;
+                case "threads":
+                    options.threads = flag(name, option, value);
+                    break;
                 case "verbose":
-                    if (value != null) {
-                        throw new IllegalArgumentException("option " + option + ": takes no value, write verbose");
-                    }
-                    options.verbose = true;
+                    options.verbose = flag(name, option, value);
                     break;
                 default:
                     throw new IllegalArgumentException("option " + option
-                            + ": unknown, known are depth=N, memo=N and verbose, separated by commas");
+                            + ": unknown, known are depth=N, memo=N, threads and verbose, separated by commas");
             }
         }
         return options;
+    }
+
+    private static boolean flag(String name, String option, String value) {
+        if (value != null) {
+            throw new IllegalArgumentException("option " + option + ": takes no value, write " + name);
+        }
+        return true;
     }
 
     private static int number(String name, String value, int most, String example) {

@@ -177,6 +177,34 @@ class AgentIT {
     }
 
     @Test
+    void rolesTellThreadsOfOnePathApart() throws Exception {
+        List<String> without = run("", "roles").signatures("t-roles");
+        assertEquals(8, without.size());
+        Run run = run("threads", "roles");
+        List<String> roles = run.signatures("t-roles");
+        // Two writes of each thread, from two lines.
+        assertEquals(2, new HashSet<>(without).size());
+        assertEquals(4, new HashSet<>(roles).size());
+        assertEquals(roles.subList(0, 4), roles.subList(4, 8));
+        assertEquals(List.of("thread.Flush:#", "thread.Flush:#", "thread.Compact:#", "thread.Compact:#"),
+                run.texts("t-roles").subList(0, 4).stream().map(AgentIT::outermost).collect(Collectors.toList()));
+        assertEquals(roles, run("threads", List.of("-Xint"), "roles").signatures("t-roles"));
+    }
+
+    private static String outermost(String text) {
+        String[] frames = text.split(";");
+        String[] parts = frames[frames.length - 1].split("\\|");
+        return parts[0] + "." + parts[1];
+    }
+
+    @Test
+    void virtualThreadsHaveNoRole() throws Exception {
+        assumeTrue(Run.feature() >= 21);
+        List<String> without = run("", "virtual").signatures("t-shared");
+        assertEquals(new HashSet<>(without), new HashSet<>(run("threads", "virtual").signatures("t-shared")));
+    }
+
+    @Test
     void memoLooksAgainAfterSomeWrites() throws Exception {
         List<String> exact = run("", "memo").signatures("t-memo");
         List<String> memo = run("memo=64", "memo").signatures("t-memo");
@@ -209,7 +237,7 @@ class AgentIT {
     void badOptionsDoNotKill() throws Exception {
         for (String[] option : new String[][] {{"depth=99", "depth=99", "1 to 32"}, {"depth=x", "depth=x", "depth=5"},
                 {"memo=0", "memo=0", "memo=64"}, {"memo", "memo", "memo=64"}, {"colour=red", "colour=red", "known are"},
-                {"verbose=1", "verbose=1", "write verbose"}}) {
+                {"verbose=1", "verbose=1", "write verbose"}, {"threads=1", "threads=1", "write threads"}}) {
             Run run = run(option[0], "paths");
             assertTrue(run.err.contains("pcstream: option " + option[1]) && run.err.contains(option[2])
                     && run.err.contains("without the agent"), run.err);

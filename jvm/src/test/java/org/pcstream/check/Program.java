@@ -56,6 +56,7 @@ public final class Program {
             case "threads": threads(Integer.parseInt(arguments[2]), Integer.parseInt(arguments[3])); break;
             case "virtual": virtual(); break;
             case "memo": memo(); break;
+            case "roles": roles(); break;
             case "again": again(); break;
             case "attach": attach(arguments[2]); break;
             case "deep": deep(100); break;
@@ -341,6 +342,25 @@ public final class Program {
                 Thread.class.getMethod("startVirtualThread", Runnable.class).invoke(null, task);
             }
             done.await();
+        }
+    }
+
+    private static void roles() throws Exception {
+        try (FileChannel channel = channel("t-roles")) {
+            for (String name : new String[] {"Flush:1", "Compact:1", "Flush:22", "Compact:3"}) {
+                Thread thread = new Thread(() -> {
+                    try {
+                        common(channel);
+                        // What it is called later counts from the next second on.
+                        Thread.currentThread().setName("Other");
+                        common(channel);
+                    } catch (IOException problem) {
+                        throw new IllegalStateException(problem);
+                    }
+                }, name);
+                thread.start();
+                thread.join();
+            }
         }
     }
 
