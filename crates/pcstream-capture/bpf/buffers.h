@@ -15,7 +15,7 @@
  *
  * Invariants: a kept path answers for one write after each time that the page became dirty, so memory that is used again
  * for something else does not inherit it. A weak path (a hint bit) does not replace a strong one that waits for its write; of
- * equal ones it is the first, or one at least LOOK_AGAIN_TICKS later.
+ * equal ones it is the first, or one at least LOOK_AGAIN_NS later.
  *
  * Known weaknesses: a page that is dropped without having been written keeps its path until it becomes dirty again (a weak path
  * does not replace it); a mapping that was replaced by another of the same place is noticed when the number of mappings
@@ -47,15 +47,14 @@ struct {
 struct buffer_page {
 	u64 context;
 	u64 writer; /* the write that took it; 0: it waits for one */
-	u64 marked_at;
+	u64 marked_ns;
 	u32 rank;
 	u32 unused;
 };
 
-/* A page that waits for its write is looked at anew after this many ticks of the kernel's timer at the earliest: 0.1 s with
- * the usual 250 a second. Hot pages become dirty many times before they are written; and memory that is used again for
- * something else, without having been written, has long waited. */
-#define LOOK_AGAIN_TICKS 25
+/* A page that waits for its write is looked at anew after this time at the earliest. Hot pages become dirty many times
+ * before they are written; and memory that is used again for something else, without having been written, has long waited. */
+#define LOOK_AGAIN_NS 100000000
 
 /* The loader sets its size. The least recently used page gives way: it has been clean for longest. */
 struct {
@@ -197,18 +196,16 @@ static __always_inline u64 page_of(struct buffer_rule *rule, struct pt_regs *reg
 }
 
 /* Whether a page waits for its write under a path that stands. */
-static __always_inline bool stands(struct buffer_page *page, u32 rank, u64 now)
+static __always_inline bool stands(struct buffer_page *page, u32 rank, u64 now_ns)
 {
 	return page && !page->writer &&
-	       (page->rank > rank || (page->rank == rank && now - page->marked_at < LOOK_AGAIN_TICKS));
+	       (page->rank > rank || (page->rank == rank && now_ns - page->marked_ns < LOOK_AGAIN_NS));
 }
 
-/* `page` is what is kept for the page so far, or NULL. */
 static __always_inline void mark_page(struct workspace *ws, struct task_cache *cache, struct task_struct *task,
-				      struct pt_regs *regs, u32 rank, struct buffer_key *key, struct buffer_page *page,
-				      u64 now)
+				      struct pt_regs *regs, u32 rank, struct buffer_key *key, u64 now_ns)
 {
-	struct buffer_page fresh = {};
+	struct buffer_page *page, fresh = {};
 	u64 context;
 
 	context = recognise(ws, cache, task, regs, ENTRY_BUFFER);
@@ -218,16 +215,17 @@ static __always_inline void mark_page(struct workspace *ws, struct task_cache *c
 	}
 	if (!context)
 		return;
+	page = bpf_map_lookup_elem(&buffer_pages, key);
 	if (page) {
 		page->context = context;
 		page->rank = rank;
-		page->marked_at = now;
+		page->marked_ns = now_ns;
 		page->writer = 0;
 		return;
 	}
 	fresh.context = context;
 	fresh.rank = rank;
-	fresh.marked_at = now;
+	fresh.marked_ns = now_ns;
 	bpf_map_update_elem(&buffer_pages, key, &fresh, BPF_ANY);
 }
 
@@ -255,9 +253,8 @@ int on_buffer_page(void *ctx)
 	struct workspace *ws;
 	struct memory *memory;
 	struct pt_regs *regs;
-	struct buffer_page *page;
 	u32 at, page_bytes;
-	u64 address, now;
+	u64 address, now_ns;
 
 	if (!target_dev)
 		return 0;
@@ -288,9 +285,8 @@ int on_buffer_page(void *ctx)
 		return 0;
 	}
 	count_recognition(BUFFER_MARKS);
-	now = bpf_jiffies64();
-	page = bpf_map_lookup_elem(&buffer_pages, &key);
-	if (stands(page, rule->rank, now))
+	now_ns = bpf_ktime_get_ns();
+	if (stands(bpf_map_lookup_elem(&buffer_pages, &key), rule->rank, now_ns))
 		return 0;
 	/* Looked up although it is known: that keeps it in the map. */
 	if (!bpf_map_lookup_elem(&pools, &memory->space)) {
@@ -303,7 +299,7 @@ int on_buffer_page(void *ctx)
 		count(BUFFERS_UNPLACED, 1);
 		return 0;
 	}
-	mark_page(ws, cache, task, regs, rule->rank, &key, page, now);
+	mark_page(ws, cache, task, regs, rule->rank, &key, now_ns);
 	ws->claimed = 0;
 	return 0;
 }

@@ -8,7 +8,8 @@
  * I/O has only the second moment, but there the writer is still the current task.
  *
  *   on_dirty_folio   tags the folio from the task's caches (same system call, same stack slots), or by a full
- *                    capture if the process's mappings and the rules of the path are known; otherwise leaves it to
+ *                    capture if the process's mappings and the rules of the path are known (and kernels need not look
+ *                    mappings up one by one); otherwise leaves it to
  *   on_mark_dirty    which follows at once in the same task, with interrupts on, so that mappings can be read
  *                    and stacks shipped: full capture, tag corrected
  *   on_uring_punt    the submitter of an io_uring request that a worker will run: its context is
@@ -367,7 +368,9 @@ struct workspace {
 	u64 address; /* see number_of */
 	struct range hit;
 	u64 ranges_of; /* whose they are, as a key of `mappings`; 0: nobody's */
-	u32 noted; /* the process, if it was taken note of since they were loaded */
+	u64 noted_executable;
+	u32 noted; /* the process, if it was taken note of, with this executable, since they were loaded */
+	u32 asks;  /* a hurried capture would have had to ask for something */
 	u32 ranges_changed; /* since they were loaded */
 	u32 claimed;	    /* by a probe of a write buffer */
 	u32 owner;	    /* index of this workspace */
@@ -700,8 +703,12 @@ __noinline int load_ranges(struct workspace *ws, bool may_enumerate)
 			/* Only what is used: the table is 4 KiB. */
 			if (ranges > MAX_RANGES)
 				ranges = MAX_RANGES;
-			if (!bpf_probe_read_kernel(r, offsetof(struct ranges, range) + ranges * sizeof(struct range),
-						   known))
+			if (bpf_probe_read_kernel(r, offsetof(struct ranges, range) + ranges * sizeof(struct range),
+						  known))
+				return 0;
+			/* Entries of the map are used again at once: this copy may be kept if it is still the one. */
+			if (known->arg_start == mm->arg_start && known->exec_vm == mm->exec_vm &&
+			    r->arg_start == mm->arg_start && r->exec_vm == mm->exec_vm)
 				ws->ranges_of = key;
 			return 1;
 		}
@@ -733,6 +740,15 @@ __noinline int load_ranges(struct workspace *ws, bool may_enumerate)
 	}
 	ws->ranges_of = key;
 	return 1;
+}
+
+/* How captures in other workspaces decided to unwind this process; 0: they did not yet. */
+static __always_inline u32 decided_unwind(struct mm_struct *mm)
+{
+	u64 key = (u64)mm;
+	struct ranges *known = bpf_map_lookup_elem(&mappings, &key);
+
+	return known && known->arg_start == mm->arg_start ? known->unwind : 0;
 }
 
 static __always_inline void store_ranges(struct workspace *ws)
@@ -948,16 +964,18 @@ static __always_inline void note_process(struct workspace *ws, u64 executable)
 	u64 *known;
 
 	/* With the mappings of the last capture still here, its process is this one (or a child that shares its memory). */
-	if (ws->noted == pid)
+	if (ws->noted == pid && ws->noted_executable == executable)
 		return;
 	known = bpf_map_lookup_elem(&processes, &pid);
-	if ((!known || *known != executable)) {
+	if (!known || *known != executable) {
 		if (!announce_process(pid, executable, false))
 			return;
 		bpf_map_update_elem(&processes, &pid, &executable, BPF_ANY);
 	}
-	if (ws->ranges_of == (u64)bpf_get_current_task_btf()->mm)
+	if (ws->ranges_of == (u64)bpf_get_current_task_btf()->mm) {
 		ws->noted = pid;
+		ws->noted_executable = executable;
+	}
 }
 
 /* Reports a context when it is new. Returns its key, or 0 if the table is full. */
@@ -1167,8 +1185,8 @@ __noinline u64 ship_stack(struct workspace *ws, s32 entry)
 }
 
 /* Reads the call path of the current task with all means. Never 0 unless a table is full: without a stack the
- * context is the executable and the entry. `hurried` says that interrupts are off: then it is 0 as well where mappings
- * or call-frame rules are asked for that are not known. */
+ * context is the executable and the entry. `hurried` says that interrupts are off: then it is 0 as well, and ws->asks 1, where
+ * mappings or call-frame rules are asked for that are not known; always, where mappings are looked up one by one. */
 __noinline u64 capture(struct workspace *ws, s32 entry, bool hurried)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -1177,7 +1195,13 @@ __noinline u64 capture(struct workspace *ws, s32 entry, bool hurried)
 	u32 mode, found = 0;
 	int end;
 
-	if (!ws || !mm || !regs || (hurried && lazy()))
+	if (!ws)
+		return 0;
+	ws->asks = 0;
+	if (!mm || !regs)
+		return 0;
+	ws->asks = 1;
+	if (hurried && lazy())
 		return 0;
 	ws->found = 0;
 	ws->sp = regs->sp;
@@ -1202,6 +1226,7 @@ __noinline u64 capture(struct workspace *ws, s32 entry, bool hurried)
 				look_up_stack(ws);
 			key = ship_stack(ws, entry);
 		}
+		ws->asks = 0;
 		if (key) {
 			store_ranges(ws);
 			return key;
@@ -1218,6 +1243,9 @@ __noinline u64 capture(struct workspace *ws, s32 entry, bool hurried)
 			return key;
 		}
 	}
+	ws->asks = 0;
+	if (!unwind && !ws->ranges.unwind)
+		ws->ranges.unwind = decided_unwind(mm);
 	mode = unwind ? unwind : ws->ranges.unwind;
 	if (mode != UNWIND_SCAN)
 		found = walk_frame_pointers(ws, regs->bp);
@@ -1423,31 +1451,33 @@ static __always_inline void postpone(struct task_cache *cache, u32 at)
 	cache->pending = at + 1;
 }
 
-/* The context of a page that becomes dirty if it can be told with interrupts off, else 0. */
+/* The context of a page that becomes dirty if it can be told with interrupts off, else 0; then `*later` says whether it may
+ * be told with interrupts on. */
 static __always_inline u64 context_at_once(struct task_cache *cache, struct task_struct *task, struct inode *inode,
-					   u64 file_page)
+					   u64 file_page, bool *later)
 {
 	struct workspace *ws = workspace_of(OF_DIRTY_FOLIO);
 	struct pt_regs *regs = user_regs(task);
 	struct pcstream_slot told = {};
 	s32 entry = entry_of(regs);
-	bool postponed = false;
 	u64 context;
 
 	if (!ws)
 		return 0;
-	context = context_of_buffer(cache, task, regs, entry, file_page, false, &postponed);
-	if (context || postponed)
+	context = context_of_buffer(cache, task, regs, entry, file_page, false, later);
+	if (context || *later)
 		return context;
 	if (runtime_path(cache, task, entry, number_through(&cache->address, inode), &told)) {
 		context = recognise_runtime(cache, &told, entry);
 		if (context)
 			count_recognition(RUNTIME_PATHS);
+		*later = !context;
 		return context;
 	}
 	context = recognise(ws, cache, task, regs, entry);
 	if (!context && regs) {
 		context = capture(ws, entry, true);
+		*later = ws->asks;
 		if (context)
 			remember(cache, ws, task, regs, context, entry);
 	}
@@ -1464,6 +1494,7 @@ int BPF_PROG(on_dirty_folio, struct folio *folio, struct address_space *mapping)
 	struct workspace *ws;
 	struct inode *inode;
 	struct tag *tag;
+	bool later = false;
 	u64 context = 0;
 	u32 at;
 
@@ -1502,8 +1533,8 @@ int BPF_PROG(on_dirty_folio, struct folio *folio, struct address_space *mapping)
 	if (task->flags & PF_IO_WORKER)
 		context = context_of_worker(OF_DIRTY_FOLIO, task);
 	else if (cache)
-		context = context_at_once(cache, task, inode, folio->index);
-	if (!context && cache)
+		context = context_at_once(cache, task, inode, folio->index, &later);
+	if (later)
 		postpone(cache, at);
 	tag->file = file_hash(inode->i_ino, inode->i_generation);
 	tag->page = folio->index;

@@ -169,9 +169,11 @@ fn measure(workload: &str, unwind: UnwindChoice, rounds: usize) -> Result<(), An
     let device = place.device().number.kernel_dev_t();
     let server = if workload == "pgbench" { Some(Server::start(place.mount_point())?) } else { None };
     let mut costs: [Vec<f64>; 4] = Default::default();
-    for _ in 0..rounds {
-        for (state, costs) in STATES.iter().zip(&mut costs) {
-            costs.push(run(workload, unwind, *state, device, place.mount_point())?.0);
+    for round in 0..rounds {
+        // Each state has each place in the order.
+        for place_in_turn in 0..STATES.len() {
+            let at = (round + place_in_turn) % STATES.len();
+            costs[at].push(run(workload, unwind, STATES[at], device, place.mount_point())?.0);
         }
     }
     let unit = match workload {
@@ -295,9 +297,14 @@ fn work(
         if let Some(status) = child.try_wait()? {
             break status;
         }
-        meanwhile()?;
+        if let Err(error) = meanwhile() {
+            child.kill()?;
+            child.wait()?;
+            return Err(error);
+        }
         if begin.elapsed() > Duration::from_secs(600) {
             child.kill()?;
+            child.wait()?;
             return Err(format!("{workload} did not end within 10 minutes").into());
         }
         std::thread::sleep(Duration::from_millis(5));

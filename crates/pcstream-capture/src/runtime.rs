@@ -94,8 +94,8 @@ mod tests {
         assert_eq!(frames(&long), None);
         long.bytes = 4096;
         assert_eq!(frames(&long), None, "with zeros behind");
-        let many = vec![named[0].clone(); 33];
-        let text = "org.A\tflush\t7\n".repeat(33);
+        let many = vec![named[0].clone(); MAX_FRAMES + 1];
+        let text = "org.A\tflush\t7\n".repeat(MAX_FRAMES + 1);
         assert_eq!(frames(&record(signature_of(&many), &text)), None);
         assert!(frames(&record(signature_of(&many[1..]), &text["org.A\tflush\t7\n".len()..])).is_some());
     }

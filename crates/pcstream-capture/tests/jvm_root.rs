@@ -14,7 +14,7 @@ use pcstream_capture::capture::Target;
 use pcstream_capture::scratch::FsKind;
 use pcstream_capture::session::{Prctl, SessionOptions};
 use pcstream_trace::{Signature, Unwind};
-use recording::{Recording, assert_complete, bpf, program, record_with, scratch};
+use recording::{Recording, assert_complete, bpf, prctl, program, record_with, scratch};
 use tempfile::TempDir;
 
 /// Each method writes 20 pages of the file of its name.
@@ -96,10 +96,6 @@ fn main() -> ExitCode {
         common::test("jvm_ways_to_write_have_java_paths", &needs, ways),
         common::test("jvm_without_the_agent_has_no_java_paths", &needs, without_agent),
     ])
-}
-
-fn prctl() -> Option<String> {
-    (Prctl::of_kernel() == Prctl::Unheard).then(|| "a kernel whose prctl can be watched".into())
 }
 
 fn java() -> Option<String> {

@@ -8,9 +8,9 @@ use std::process::{Command, ExitCode};
 
 use pcstream_capture::capture::Target;
 use pcstream_capture::scratch::FsKind;
-use pcstream_capture::session::{Prctl, Session, SessionMemory, SessionOptions, has_function};
+use pcstream_capture::session::{Session, SessionMemory, SessionOptions, has_function};
 use pcstream_trace::{Context, Unwind};
-use recording::{Recording, assert_complete, bpf, fs_need, gcc, record_with, scratch};
+use recording::{Recording, assert_complete, bpf, fs_need, gcc, prctl, record_with, scratch};
 use tempfile::TempDir;
 
 /// A program that tells paths, correct ones and others.
@@ -25,10 +25,6 @@ fn main() -> ExitCode {
     let needs = [fs_need(FsKind::Ext4), common::zram, bpf, gcc, prctl_function];
     tests.push(common::test("runtimes_without_the_tracepoint", &needs, without_the_tracepoint));
     common::run(tests)
-}
-
-fn prctl() -> Option<String> {
-    (Prctl::of_kernel() == Prctl::Unheard).then(|| "a kernel whose prctl can be watched".into())
 }
 
 fn prctl_function() -> Option<String> {

@@ -12,7 +12,7 @@ use pcstream_capture::capture::{
 };
 use pcstream_capture::doctor::{self, Verdict};
 use pcstream_capture::scratch::{FsKind, Image, ScratchOptions};
-use pcstream_capture::session::SessionOptions;
+use pcstream_capture::session::{Session, SessionMemory, SessionOptions};
 use pcstream_capture::signature::Order;
 use pcstream_trace::{Batch, Context, Event, Kind, Op, Signature, Tables};
 
@@ -42,6 +42,12 @@ pub fn bpf() -> Option<String> {
         return None;
     }
     Some(format!("{}: {}", missing.name, missing.found))
+}
+
+pub fn prctl() -> Option<String> {
+    let mut memory = SessionMemory::uninit();
+    let session = Session::open(&SessionOptions::default(), &mut memory).ok()?;
+    session.deaf().map(|why| format!("a kernel whose prctl can be watched: {why}"))
 }
 
 pub fn db_bench() -> Option<String> {

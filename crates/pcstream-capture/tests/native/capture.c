@@ -111,20 +111,59 @@ long native_regs(void)
 	return (long)&regs;
 }
 
-/* With interrupts off a capture finds the same, or nothing where it would have to ask user space. */
-static void same_in_a_hurry(u64 context)
+/* With interrupts off a capture is to find this context and send what was sent before, or to find nothing and ask. */
+static void in_a_hurry(u64 context, bool told)
 {
-	const u32 type = *(const u32 *)sent;
+	u64 bytes = sent_bytes;
 	void *slowly = sent;
 
 	sent = NULL;
-	if (capture(&workspace, test_case.entry, true) != (type == RECORD_STACK ? 0 : context))
+	if (capture(&workspace, test_case.entry, true) != context || workspace.asks != !told)
 		abort();
-	if (type == RECORD_STACK ? !!sent : !sent || __builtin_memcmp(sent, slowly, sizeof(struct context_record)))
+	if (told ? !sent || __builtin_memcmp(sent, slowly, bytes) : !!sent)
 		abort();
 	free(sent);
 	sent = slowly;
-	sent_bytes = type == RECORD_STACK ? sizeof(struct stack_record) : sizeof(struct context_record);
+	sent_bytes = bytes;
+}
+
+static void same_in_a_hurry(u64 context)
+{
+	bool told = *(u32 *)sent == RECORD_CONTEXT;
+
+	in_a_hurry(told ? context : 0, told);
+}
+
+/* What the last capture remembers is recognised, and not if one of its return addresses is another, or unreadable. */
+static void recognised(u64 context)
+{
+	static struct task_cache cache;
+	u32 i, n = workspace.found, offset[MAX_DEPTH];
+	u32 faulty_from = test_case.faulty_from, faulty_bytes = test_case.faulty_bytes;
+	bool hole;
+
+	__builtin_memcpy(offset, workspace.offset, sizeof(offset));
+	__builtin_memset(&cache, 0, sizeof(cache));
+	remember(&cache, &workspace, &task, &regs, context, test_case.entry);
+	__builtin_memset(&workspace, 0x5a, sizeof(workspace));
+	/* Between slots, which are read together, nothing may be unreadable; real stacks have no such holes. */
+	hole = n && faulty_bytes && faulty_from < offset[n - 1] + 8 && faulty_from + faulty_bytes > offset[0];
+	if (!hole && recognise(&workspace, &cache, &task, &regs, test_case.entry) != (n ? context : 0))
+		abort();
+	if (recognise(&workspace, &cache, &task, &regs, test_case.entry + 1))
+		abort();
+	for (i = 0; i < n; i++) {
+		stack[offset[i]] ^= 1;
+		if (recognise(&workspace, &cache, &task, &regs, test_case.entry))
+			abort();
+		stack[offset[i]] ^= 1;
+		test_case.faulty_from = offset[i];
+		test_case.faulty_bytes = 8;
+		if (recognise(&workspace, &cache, &task, &regs, test_case.entry))
+			abort();
+		test_case.faulty_from = faulty_from;
+		test_case.faulty_bytes = faulty_bytes;
+	}
 }
 
 int main(void)
@@ -151,9 +190,15 @@ int main(void)
 		context = capture(&workspace, test_case.entry, false);
 		if (!context || !sent)
 			abort();
+		if (*(u32 *)sent == RECORD_CONTEXT)
+			recognised(context);
 		__builtin_memset(&workspace, 0xa5, sizeof(workspace));
 		same_in_a_hurry(context); /* mappings out of the map */
+		mapped.exec_vm = 2;
 		same_in_a_hurry(context); /* mappings of the last time */
+		mm.exec_vm = 3; /* of neither */
+		in_a_hurry(0, false);
+		mm.exec_vm = 1;
 		for (u64 at = 0; at < sent_bytes;) {
 			long put = write(1, (u8 *)sent + at, sent_bytes - at);
 

@@ -94,7 +94,7 @@ struct thread {
 	u64 registered_ms;
 	jint needed; /* frames, by the last walks */
 	const struct method *role; /* what the thread is for; NULL: not known, or not asked for */
-	u64 role_ms; /* registered_ms when that was found out */
+	u64 role_ms; /* when that was found out */
 	struct memo memo[MEMOS];
 };
 
@@ -302,10 +302,11 @@ static const struct method *thread_role(JNIEnv *env)
 {
 	jvmtiThreadInfo info = { 0 };
 	jthread thread = NULL;
+	u64 now = now_ms();
 
-	if (self.role_ms == self.registered_ms && self.role_ms)
+	if (self.role_ms && now - self.role_ms < AGAIN_MS)
 		return self.role;
-	self.role_ms = self.registered_ms;
+	self.role_ms = now;
 	self.role = NULL;
 	if ((*jvmti)->GetCurrentThread(jvmti, &thread) || !thread)
 		return NULL;

@@ -29,6 +29,11 @@ static size_t number_length(const char *word, int begins_word)
 {
 	size_t hexadecimal = 0, decimal = 0, digits = 0;
 
+	if (begins_word && word[0] == '0' && word[1] == 'x' && is_hexadecimal(word[2])) {
+		for (hexadecimal = 2; is_hexadecimal(word[hexadecimal]); hexadecimal++)
+			;
+		return hexadecimal;
+	}
 	while (is_digit(word[decimal]))
 		decimal++;
 	while (is_hexadecimal(word[hexadecimal]))

@@ -74,6 +74,7 @@ static void roles(void)
 	role("job 3f2504e0-4f89-11d3-9a0c-0305e82c3301", "job_#-#-#-#-#");
 	role("deadbeef feed1 face", "deadbeef_#_face"); /* words, but for the one with a digit */
 	role("log4j2-flush", "log#j#-flush");
+	role("native@0x7f3a21c, 0xyz", "native@#,_#xyz");
 	role("Sch\xc3\xbcssel\t1\n", "Sch__ssel_#_");
 	role("", "");
 	role("17 (4)", "");

@@ -31,7 +31,6 @@ long native_regs(void);
 #define bpf_probe_read_kernel(to, size, from) (__builtin_memcpy(to, from, size), 0)
 #define bpf_probe_read_kernel_str(to, size, from) (__builtin_memcpy(to, from, size), 0)
 #define bpf_ktime_get_ns() 12345ULL
-#define bpf_jiffies64() 12345ULL
 #define bpf_get_current_pid_tgid() 0x700000007ULL
 #define bpf_get_attach_cookie(context) 0
 #define bpf_get_prandom_u32() 1

@@ -351,8 +351,6 @@ public final class Program {
                 Thread thread = new Thread(() -> {
                     try {
                         common(channel);
-                        // What it is called later counts from the next second on.
-                        Thread.currentThread().setName("Other");
                         common(channel);
                     } catch (IOException problem) {
                         throw new IllegalStateException(problem);
