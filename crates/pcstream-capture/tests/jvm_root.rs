@@ -12,7 +12,7 @@ use std::process::{Command, ExitCode};
 
 use pcstream_capture::capture::Target;
 use pcstream_capture::scratch::FsKind;
-use pcstream_capture::session::{Prctl, SessionOptions};
+use pcstream_capture::session::SessionOptions;
 use pcstream_trace::{Signature, Unwind};
 use recording::{Recording, assert_complete, bpf, prctl, program, record_with, scratch};
 use tempfile::TempDir;
