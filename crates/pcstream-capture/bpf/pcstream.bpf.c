@@ -177,7 +177,7 @@ struct {
 
 /* A stack slot that held a return address, in the order of the stack. They are read in pieces, as few as can be: to read
  * costs much more than to read more. */
-struct slot {
+struct stack_slot {
 	u64 value;
 	u32 offset;    /* from sp */
 	u16 piece_bytes; /* if not 0: a piece of the stack is read here */
@@ -189,7 +189,7 @@ struct remembered {
 	u64 context;
 	u32 slots;
 	u32 unused;
-	struct slot slot[MAX_DEPTH];
+	struct stack_slot slot[MAX_DEPTH];
 };
 
 struct announced {
@@ -1276,7 +1276,7 @@ static __always_inline void remember(struct task_cache *cache, struct workspace 
 {
 	u32 at, i, n = ws->found, first = 0;
 	struct remembered *path;
-	struct slot *piece = NULL;
+	struct stack_slot *piece = NULL;
 
 	count(FULL_CAPTURES, 1);
 	if (n > MAX_DEPTH)
@@ -1321,7 +1321,7 @@ __noinline int same_slots(struct workspace *ws, struct remembered *path, u64 sp)
 	if (!ws || !path)
 		return 0;
 	for (i = 0; i < MAX_DEPTH; i++) {
-		struct slot *slot = &path->slot[i];
+		struct stack_slot *slot = &path->slot[i];
 		u32 bytes = slot->piece_bytes;
 
 		if (i >= path->slots)

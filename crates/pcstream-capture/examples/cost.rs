@@ -80,23 +80,23 @@ struct Server<'a> {
 impl Server<'_> {
     fn start(directory: &Path) -> Result<Server<'_>, AnyError> {
         let server = Server { directory };
-        let status = server.script("start").status()?;
+        let status = pgbench(directory, "start").status()?;
         if !status.success() {
             return Err(format!("PostgreSQL did not start: {status}").into());
         }
         Ok(server)
     }
+}
 
-    fn script(&self, what: &str) -> Command {
-        let mut command = Command::new("sh");
-        command.args(["-c", PGBENCH, "pgbench", what]).current_dir(self.directory);
-        command
-    }
+fn pgbench(directory: &Path, what: &str) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", PGBENCH, "pgbench", what]).current_dir(directory);
+    command
 }
 
 impl Drop for Server<'_> {
     fn drop(&mut self) {
-        if !self.script("stop").status().is_ok_and(|status| status.success()) {
+        if !pgbench(self.directory, "stop").status().is_ok_and(|status| status.success()) {
             eprintln!("PostgreSQL in {} did not stop", self.directory.display());
         }
     }
@@ -171,8 +171,8 @@ fn measure(workload: &str, unwind: UnwindChoice, rounds: usize) -> Result<(), An
     let mut costs: [Vec<f64>; 4] = Default::default();
     for round in 0..rounds {
         // Each state has each place in the order.
-        for place_in_turn in 0..STATES.len() {
-            let at = (round + place_in_turn) % STATES.len();
+        for turn in 0..STATES.len() {
+            let at = (round + turn) % STATES.len();
             costs[at].push(run(workload, unwind, STATES[at], device, place.mount_point())?.0);
         }
     }
@@ -281,9 +281,7 @@ fn work(
         command.args(DB_BENCH).stderr(Stdio::null());
         command
     } else if workload == "pgbench" {
-        let mut command = Command::new("sh");
-        command.args(["-c", PGBENCH, "pgbench", "run"]);
-        command
+        pgbench(directory, "run")
     } else {
         let mut command = Command::new(std::env::current_exe()?);
         command.args([WRITER, workload]);

@@ -410,7 +410,7 @@ const PRCTL: &str = "security_task_prctl";
 
 /// How the kernel side learns what language runtimes tell by `prctl`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Prctl {
+enum Prctl {
     /// At the tracepoint of options that no kernel knows (Linux 6.13 and newer).
     Tracepoint,
     /// At the function that all options go through.
@@ -421,7 +421,7 @@ pub enum Prctl {
 
 impl Prctl {
     /// The best way that the running kernel has.
-    pub fn of_kernel() -> Prctl {
+    fn of_kernel() -> Prctl {
         if has_tracepoint(UNKNOWN_PRCTL) {
             Prctl::Tracepoint
         } else if has_function(PRCTL) {

@@ -272,18 +272,19 @@ static const struct method *role_resolve(const char *name)
 	char text[PCSTREAM_ROLE_BYTES];
 	unsigned int length = pcstream_thread_role(name, text);
 	struct method *role;
-	u64 hash, *found;
+	u64 hash, key, *found;
 
 	if (!length)
 		return NULL;
 	hash = pcstream_bytes_hash(text, length);
-	found = table_find(&roles, hash ? hash : 1);
+	key = hash ? hash : 1;
+	found = table_find(&roles, key);
 	if (found)
 		return (const struct method *)found;
 	role = calloc(1, sizeof(*role));
 	if (!role)
 		return NULL;
-	role->id = hash ? hash : 1;
+	role->id = key;
 	role->name = strdup(text);
 	role->class_name = strdup(class_name);
 	role->class_hash = pcstream_bytes_hash(class_name, strlen(class_name));
