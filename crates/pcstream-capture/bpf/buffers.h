@@ -146,7 +146,8 @@ static __always_inline struct memory *memory_of(struct task_cache *cache, struct
 
 /* --------------------------------------------------------------- marking */
 
-static __always_inline u64 argument_of(struct pt_regs *regs, u32 number)
+/* Arguments come first, in the order of the ABI. */
+static __always_inline u64 register_of(struct pt_regs *regs, u32 number)
 {
 	switch (number) {
 	case 1:
@@ -161,16 +162,49 @@ static __always_inline u64 argument_of(struct pt_regs *regs, u32 number)
 		return regs->r8;
 	case 6:
 		return regs->r9;
+	case 7:
+		return regs->ax;
+	case 8:
+		return regs->bx;
+	case 9:
+		return regs->bp;
+	case 10:
+		return regs->r10;
+	case 11:
+		return regs->r11;
+	case 12:
+		return regs->r12;
+	case 13:
+		return regs->r13;
+	case 14:
+		return regs->r14;
+	case 15:
+		return regs->r15;
 	}
 	return 0;
+}
+
+/* The argument of the function, which may be in the middle. */
+static __always_inline bool argument_of(struct buffer_rule *rule, struct pt_regs *regs, u64 *value)
+{
+	u64 base = 0;
+
+	if (rule->base && bpf_probe_read_user(&base, sizeof(base), (void *)(regs->ip + rule->base)))
+		return false;
+	*value = (s64)(register_of(regs, rule->argument) - base - rule->bias) >> (rule->shift & 63);
+	return true;
 }
 
 /* The address of the page that a probed function is about; 0: of none. */
 static __always_inline u64 page_of(struct buffer_rule *rule, struct pt_regs *regs, u32 page_bytes)
 {
-	u64 value = argument_of(regs, rule->argument);
+	u64 value;
 	u32 i;
 
+	if (!argument_of(rule, regs, &value)) {
+		count(BUFFERS_UNPLACED, 1);
+		return 0;
+	}
 	if (rule->numbered) {
 		s64 number = (s64)(s32)value - rule->from;
 		u64 pool;
@@ -264,7 +298,7 @@ int on_buffer_page(void *ctx)
 	regs = user_regs(task);
 	if (!rule || !regs || !task->mm)
 		return 0;
-	page_bytes = rule->page_bytes_argument ? argument_of(regs, rule->page_bytes_argument) : rule->page_bytes;
+	page_bytes = rule->page_bytes_argument ? register_of(regs, rule->page_bytes_argument) : rule->page_bytes;
 	address = page_of(rule, regs, page_bytes);
 	/* What a program says of itself may be anything. */
 	if (!address || (rule->kind == BUFFER_DIRTY && (page_bytes < MIN_BUFFER_BYTES || page_bytes > MAX_BUFFER_BYTES)))
@@ -286,7 +320,7 @@ int on_buffer_page(void *ctx)
 	}
 	count_recognition(BUFFER_MARKS);
 	now_ns = bpf_ktime_get_ns();
-	if (stands(bpf_map_lookup_elem(&buffer_pages, &key), rule->rank, now_ns))
+	if (!rule->was_clean && stands(bpf_map_lookup_elem(&buffer_pages, &key), rule->rank, now_ns))
 		return 0;
 	/* Looked up although it is known: that keeps it in the map. */
 	if (!bpf_map_lookup_elem(&pools, &memory->space)) {

@@ -47,7 +47,7 @@ enum { BPF_F_NO_PREALLOC = 1 };
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
 struct pt_regs {
-	unsigned long r10, bp, r9, r8, cx, dx, si, di, orig_ax, ip, sp;
+	unsigned long r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di, orig_ax, ip, sp;
 };
 
 struct hlist_node {

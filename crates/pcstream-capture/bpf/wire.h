@@ -149,7 +149,7 @@ enum buffer_kind {
 struct buffer_rule {
 	u32 kind;
 	u32 rank; /* a path replaces a waiting one of the same or a lower rank */
-	u32 argument; /* of the function, from 1 */
+	u32 argument; /* of the function, from 1; beyond MAX_ARGUMENT: in another register, see `register_of` */
 	u32 page_bytes;
 	u32 page_bytes_argument; /* if not 0: which argument says it */
 	/* The argument is a page's number, counted from `from`, in the pool that the variable at `variable` bytes
@@ -160,6 +160,11 @@ struct buffer_rule {
 	/* ... or an address: of the page, or of where to follow pointers at these offsets */
 	u32 offsets;
 	s32 offset[MAX_BUFFER_OFFSETS];
+	/* The argument itself is (register - the variable at `base` bytes from the probed instruction, if not 0 - bias) >> shift */
+	s64 base;
+	s64 bias;
+	u32 shift;
+	u32 was_clean; /* told once for each time that the page becomes dirty */
 };
 
 /* The place of a page of a write buffer. */

@@ -12,10 +12,11 @@
 //! and what cannot be understood has no rules.
 
 use std::fs::File;
+use std::ops::Range;
 
 use gimli::{
-    BaseAddresses, CfaRule, EhFrame, EhFrameHdr, LittleEndian, RegisterRule, UnwindContext, UnwindSection,
-    UnwindTableRow, X86_64,
+    BaseAddresses, CfaRule, EhFrame, EhFrameHdr, EndianSlice, FrameDescriptionEntry, LittleEndian,
+    RegisterRule, UnwindContext, UnwindSection, UnwindTableRow, X86_64,
 };
 use object::read::ReadCache;
 use object::{Object, ObjectSection, ObjectSegment};
@@ -26,6 +27,8 @@ use crate::wire::{RuleKind, UnwindRule};
 const MAX_SECTION_BYTES: u64 = 64 << 20;
 /// Tables without an index are searched from their beginning, unless they are longer than this.
 const MAX_SEARCHED_BYTES: usize = 4 << 20;
+
+type Slice<'a> = EndianSlice<'a, LittleEndian>;
 
 /// The call-frame tables of one module.
 #[derive(Debug)]
@@ -84,19 +87,29 @@ impl CallFrames {
     }
 
     fn rule_of_address(&self, address: u64) -> Option<UnwindRule> {
-        let table = EhFrame::new(&self.eh_frame, LittleEndian);
         let mut context = UnwindContext::new();
+        let entry = self.entry_of(address)?;
+        rule_of_row(entry.unwind_info_for_address(&self.table(), &self.bases, &mut context, address).ok()?)
+    }
+
+    /// The addresses of the function, or of the part of one, around an address.
+    pub fn part_of(&self, address: u64) -> Option<Range<u64>> {
+        let entry = self.entry_of(address)?;
+        Some(entry.initial_address()..entry.end_address())
+    }
+
+    fn table(&self) -> EhFrame<Slice<'_>> {
+        EhFrame::new(&self.eh_frame, LittleEndian)
+    }
+
+    fn entry_of(&self, address: u64) -> Option<FrameDescriptionEntry<Slice<'_>>> {
+        let (table, from_offset) = (self.table(), EhFrame::cie_from_offset);
         let index = EhFrameHdr::new(&self.eh_frame_hdr, LittleEndian).parse(&self.bases, 8).ok();
-        let row = match index.as_ref().and_then(|index| index.table()) {
-            Some(sorted) => sorted
-                .unwind_info_for_address(&table, &self.bases, &mut context, address, EhFrame::cie_from_offset)
-                .ok()?,
-            None if self.eh_frame.len() > MAX_SEARCHED_BYTES => return None,
-            None => table
-                .unwind_info_for_address(&self.bases, &mut context, address, EhFrame::cie_from_offset)
-                .ok()?,
-        };
-        rule_of_row(row)
+        match index.as_ref().and_then(|index| index.table()) {
+            Some(sorted) => sorted.fde_for_address(&table, &self.bases, address, from_offset).ok(),
+            None if self.eh_frame.len() > MAX_SEARCHED_BYTES => None,
+            None => table.fde_for_address(&self.bases, address, from_offset).ok(),
+        }
     }
 }
 

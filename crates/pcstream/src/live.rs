@@ -4,6 +4,7 @@
 //! look ahead. Schemes that do get the finished trace afterwards. Both ways lead through the same replay, so
 //! a live result equals that of the recorded trace.
 
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
@@ -112,7 +113,7 @@ fn capture_into<'a>(
     ui: Ui,
 ) -> Result<(Recorder<'a>, Finished), Failure> {
     let options =
-        CaptureOptions { command, target: target(args), session: session(args)?, order: order(args.order) };
+        CaptureOptions { command, target: target(args), session: session(ui, args)?, order: order(args.order) };
     let stop = StopSignals::catch()?;
     let result = capture::capture(&options, &stop.count, &mut recorder);
     stop.release();
@@ -159,9 +160,11 @@ fn fs_kind(fs: ScratchFs) -> FsKind {
     }
 }
 
-fn session(args: &CaptureArgs) -> Result<SessionOptions, Failure> {
+fn session(ui: Ui, args: &CaptureArgs) -> Result<SessionOptions, Failure> {
     let buffers = buffers::probes(&args.write_buffers)
         .map_err(|error| Failure::wrong_arguments(anyhow!("--write-buffers {error}")))?;
+    let remarks: BTreeSet<_> = buffers.iter().filter_map(|probe| probe.remark.as_ref()).collect();
+    remarks.into_iter().for_each(|remark| ui.remark(remark));
     Ok(SessionOptions {
         buffers,
         unwind: match args.unwind {

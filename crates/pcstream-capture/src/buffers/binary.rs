@@ -5,16 +5,22 @@
 //!
 //! Units: virtual addresses of the file inside, file offsets in what comes out.
 
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fs::File;
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use object::read::ReadCache;
-use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SymbolKind};
+use object::{
+    Object, ObjectSection, ObjectSegment, ObjectSymbol, ObjectSymbolTable, RelocationTarget, SectionKind, SymbolKind,
+};
 
-use super::Probe;
-use super::rules::{Rule, Rules};
+use super::counted::{self, Argument, Code, Place};
+use super::rules::{Counter, Rule, Rules};
+use super::{Probe, register};
+use crate::call_frames::CallFrames;
 use crate::modules;
 use crate::wire::{BufferKind, BufferRule};
 
@@ -24,6 +30,21 @@ const MAX_NOTES_BYTES: u64 = 16 << 20;
 const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
 /// The provider of `pcstream.h`.
 const PROVIDER: &str = "pcstream";
+
+/// Functions of libraries that do not return and that functions without an error of their own call.
+const ENDS: [&str; 11] = [
+    "__stack_chk_fail",
+    "abort",
+    "exit",
+    "_exit",
+    "__assert_fail",
+    "__chk_fail",
+    "longjmp",
+    "siglongjmp",
+    "__longjmp_chk",
+    "__cxa_throw",
+    "_Unwind_Resume",
+];
 
 /// An ELF file.
 pub struct Binary {
@@ -91,7 +112,7 @@ impl Binary {
 
     fn own_probe(&self, parsed: &Parsed<'_>, probe: &StaticProbe) -> Result<Probe, String> {
         let (kind, page_bytes_argument) = match probe.name.as_str() {
-            "page_dirty" => (BufferKind::BUFFER_DIRTY, register(probe, 2)?),
+            "page_dirty" => (BufferKind::BUFFER_DIRTY, register_of(probe, 2)?),
             "page_copied" => (BufferKind::BUFFER_COPIED, 0),
             other => {
                 return Err(format!(
@@ -102,7 +123,7 @@ impl Binary {
         let rule = BufferRule {
             kind: kind.0,
             rank: 2,
-            argument: register(probe, 1)?,
+            argument: register_of(probe, 1)?,
             page_bytes_argument,
             ..BufferRule::default()
         };
@@ -128,18 +149,17 @@ impl Binary {
         page_bytes: u32,
     ) -> Result<Vec<Probe>, String> {
         let mut compiled = rule.compile(kind, page_bytes);
-        let mut places = Vec::new();
+        let (mut places, mut remark) = (Vec::new(), None);
         if let Some(name) = &rule.function {
-            places.extend(
-                symbol(parsed, name, SymbolKind::Text)
-                    .map(|address| (after_endbr(parsed, address), compiled)),
-            );
+            if let Some(address) = symbol(parsed, name, SymbolKind::Text) {
+                (places, remark) = self.in_function(parsed, rule, address, compiled);
+            }
         } else if let Some(name) = &rule.probe {
             for probe in
                 static_probes(parsed)?.iter().filter(|p| format!("{}:{}", p.provider, p.name) == *name)
             {
                 compiled.argument =
-                    register(probe, rule.page.number.or(rule.page.address).unwrap_or_default())?;
+                    register_of(probe, rule.page.number.or(rule.page.address).unwrap_or_default())?;
                 places.push((probe.address, compiled));
             }
         }
@@ -158,9 +178,52 @@ impl Binary {
         };
         let place = |(address, mut compiled): (u64, BufferRule)| {
             compiled.variable = pool.map_or(0, |pool| pool.wrapping_sub(address).cast_signed());
-            self.probe(parsed, address, rule.name(), compiled)
+            let probe = self.probe(parsed, address, rule.name(), compiled)?;
+            Ok(Probe { remark: remark.clone(), ..probe })
         };
         places.into_iter().map(place).collect()
+    }
+
+    /// Where to probe a function, and the rule there; and why that is its beginning, if it should be where it counts.
+    fn in_function(
+        &self,
+        parsed: &Parsed<'_>,
+        rule: &Rule,
+        address: u64,
+        compiled: BufferRule,
+    ) -> (Vec<(u64, BufferRule)>, Option<String>) {
+        let start = || vec![(after_endbr(parsed, address), compiled)];
+        let Some(counter) = &rule.counts else { return (start(), None) };
+        match self.counting(parsed, rule, address, counter) {
+            Ok(places) => {
+                let at = |place: Place| (place.address, rule_at(place, compiled));
+                (places.into_iter().map(at).collect(), None)
+            }
+            Err(reason) => {
+                let (name, variable, at) = (rule.name(), &counter.variable, counter.at);
+                let binary = self.path.display();
+                let remark = format!(
+                    "{binary}: every call of {name} is looked at, not only those for clean pages, which costs more: where \
+                     it counts those ({variable}, byte {at}) cannot be found, because it {reason}"
+                );
+                (start(), Some(remark))
+            }
+        }
+    }
+
+    fn counting(
+        &self,
+        parsed: &Parsed<'_>,
+        rule: &Rule,
+        address: u64,
+        counter: &Counter,
+    ) -> Result<Vec<Place>, String> {
+        let variable = symbol(parsed, &counter.variable, SymbolKind::Data).ok_or("has no such variable")?;
+        let text = Text::read(&self.file, &parsed.binary).ok_or("has no call-frame entries")?;
+        let number = rule.page.number.or(rule.page.address).unwrap_or_default();
+        let register = register::of_argument(number).ok_or("takes that argument in no register")?;
+        let argument = Argument { register, is_int: rule.page.number.is_some() };
+        counted::places(&text, address, argument, variable + u64::from(counter.at))
     }
 
     fn probe(
@@ -177,7 +240,63 @@ impl Binary {
         });
         let offset =
             offset.ok_or_else(|| format!("has {name} at {address:#x}, outside of what is loaded"))?;
-        Ok(Probe { binary: self.path.clone(), offset, name: name.to_owned(), rule })
+        Ok(Probe { binary: self.path.clone(), offset, name: name.to_owned(), rule, remark: None })
+    }
+}
+
+/// The code of a binary, and where its functions begin and end.
+struct Text<'a> {
+    sections: Vec<(u64, &'a [u8])>,
+    frames: CallFrames,
+    /// Where the linker keeps the addresses of functions that do not return.
+    ends: HashSet<u64>,
+}
+
+impl<'a> Text<'a> {
+    fn read(file: &File, binary: &Elf<'a>) -> Option<Text<'a>> {
+        let code = binary.sections().filter(|section| section.kind() == SectionKind::Text);
+        let symbols = binary.dynamic_symbol_table();
+        let is_end = |target: RelocationTarget| match (target, &symbols) {
+            (RelocationTarget::Symbol(index), Some(symbols)) => {
+                symbols.symbol_by_index(index).is_ok_and(|s| s.name().is_ok_and(|name| ENDS.contains(&name)))
+            }
+            _ => false,
+        };
+        let relocations = binary.dynamic_relocations().into_iter().flatten();
+        Some(Text {
+            sections: code.filter_map(|section| Some((section.address(), section.data().ok()?))).collect(),
+            frames: CallFrames::read(file)?,
+            ends: relocations.filter(|(_, to)| is_end(to.target())).map(|(address, _)| address).collect(),
+        })
+    }
+}
+
+impl Code for Text<'_> {
+    fn bytes(&self, address: u64) -> Option<&[u8]> {
+        self.sections.iter().find_map(|(start, data)| {
+            let into = usize::try_from(address.checked_sub(*start)?).ok()?;
+            data.get(into..).filter(|rest| !rest.is_empty())
+        })
+    }
+
+    fn part(&self, address: u64) -> Option<Range<u64>> {
+        self.frames.part_of(address)
+    }
+
+    fn is_end(&self, variable: u64) -> bool {
+        self.ends.contains(&variable)
+    }
+}
+
+/// The rule for a place in a function.
+fn rule_at(place: Place, rule: BufferRule) -> BufferRule {
+    BufferRule {
+        argument: register::code(place.register),
+        base: place.base.map_or(0, |base| base.wrapping_sub(place.address).cast_signed()),
+        bias: place.bias,
+        shift: place.shift,
+        was_clean: 1,
+        ..rule
     }
 }
 
@@ -259,16 +378,15 @@ fn parse_notes(mut data: &[u8], base: Option<u64>) -> Vec<StaticProbe> {
     .collect()
 }
 
-/// Which argument register (from 1) holds an argument (from 1) of a static probe.
-fn register(probe: &StaticProbe, argument: u32) -> Result<u32, String> {
-    const REGISTERS: [&str; 6] = ["%rdi", "%rsi", "%rdx", "%rcx", "%r8", "%r9"];
+/// Which register, as the kernel side counts them, holds an argument (from 1) of a static probe.
+fn register_of(probe: &StaticProbe, argument: u32) -> Result<u32, String> {
     let described = probe.arguments.split_whitespace().nth(argument.saturating_sub(1) as usize);
     let held = described.and_then(|text| text.split_once('@')).map(|(_, held)| held);
-    let at = held.and_then(|held| REGISTERS.iter().position(|register| *register == held));
-    at.map(|at| at as u32 + 1).ok_or_else(|| {
+    held.and_then(register::by_name).map(register::code).ok_or_else(|| {
         let (provider, name, arguments) = (&probe.provider, &probe.name, &probe.arguments);
-        format!("has {provider}:{name} with arguments {arguments:?}, of which number {argument} is not in a register that \
-                 functions take arguments in")
+        format!(
+            "has {provider}:{name} with arguments {arguments:?}, of which number {argument} is not in a register"
+        )
     })
 }
 
@@ -297,8 +415,8 @@ mod tests {
         let probes = parse_notes(&data, Some(0x1010));
         assert_eq!(probes.len(), 2);
         assert_eq!((probes[0].address, probes[0].name.as_str()), (0x510, "page_dirty"));
-        assert_eq!((register(&probes[0], 1), register(&probes[0], 2)), (Ok(1), Ok(2)));
-        assert!(register(&probes[0], 3).is_err());
+        assert_eq!((register_of(&probes[0], 1), register_of(&probes[0], 2)), (Ok(1), Ok(2)));
+        assert!(register_of(&probes[0], 3).is_err());
         assert_eq!(parse_notes(&data, None)[1].address, 0x600);
     }
 

@@ -8,6 +8,8 @@
 //! would show as wrong contexts.
 
 mod binary;
+mod counted;
+mod register;
 mod rules;
 
 use std::collections::HashSet;
@@ -42,6 +44,8 @@ pub struct Probe {
     pub name: String,
     /// For the kernel side.
     pub rule: BufferRule,
+    /// What is not as the rules want it, and what that means.
+    pub remark: Option<String>,
 }
 
 /// Why rules are of no use.

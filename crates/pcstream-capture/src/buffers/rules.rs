@@ -37,12 +37,26 @@ pub struct Rule {
     pub probe: Option<String>,
     /// Which page.
     pub page: Page,
+    /// What the function counts pages in that were clean. It is probed where it does, once for each time that a page becomes
+    /// dirty, and at its beginning if that place cannot be found.
+    pub counts: Option<Counter>,
     /// Does not replace the path of a rule that is not weak while that waits for its write.
     #[serde(default)]
     pub weak: bool,
     /// Left out where the program does not have it.
     #[serde(default)]
     pub optional: bool,
+}
+
+/// A number in memory.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Counter {
+    /// A variable ...
+    pub variable: String,
+    /// ... and, if it is a structure, the number's place in it.
+    #[serde(default)]
+    pub at: u32,
 }
 
 /// How an argument says which page is meant.
@@ -89,6 +103,9 @@ impl Rule {
             return Err("a rule names either a `function` or a `probe`".into());
         }
         let problem = |problem: &str| Err(format!("rule for {:?}: {problem}", self.name()));
+        if self.counts.is_some() && self.function.is_none() {
+            return problem("`counts` belongs to `function`: a probe has one place");
+        }
         if self.probe.as_ref().is_some_and(|name| name.split(':').count() != 2) {
             return problem("a probe is written `provider:name`");
         }
