@@ -14,11 +14,13 @@
  *                 the kept path of the page that a write takes its data from
  *
  * Invariants: a kept path answers for one write after each time that the page became dirty, so memory that is used again
- * for something else does not inherit it. A weak path (a hint bit) does not replace a strong one that waits for its write; of
- * equal ones it is the first, or one at least LOOK_AGAIN_NS later.
+ * for something else does not inherit it. Where the program tells pages that were clean, the path is that of the change that
+ * made the page dirty. Elsewhere a weak path (a hint bit) does not replace a strong one that waits for its write; of equal ones it is
+ * the first, or one at least LOOK_AGAIN_NS later.
  *
- * Known weaknesses: a page that is dropped without having been written keeps its path until it becomes dirty again (a weak path
- * does not replace it); a mapping that was replaced by another of the same place is noticed when the number of mappings
+ * Known weaknesses: where the program tells pages that were clean, one that is changed while it is being written, or was dirty
+ * when the capture began, has no path until its next write; elsewhere a page that is dropped without having been written keeps its path
+ * until it becomes dirty again (a weak path does not replace it); a mapping that was replaced by another of the same place is noticed when the number of mappings
  * changes; a space has one size of pages; a direct request over several pages gets the path of its first; data
  * given by vectors (writev) is not looked for; io_uring is, where the request is direct. With O_APPEND only the first page
  * of a write is found. Pages can become dirty much faster than user space answers for call-frame rules, so those of the first

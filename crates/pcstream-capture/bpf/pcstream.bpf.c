@@ -71,6 +71,7 @@ const volatile u32 fp_depth = 12;     /* return addresses of the frame-pointer w
 const volatile u32 unwind = 0;	      /* 0: the best that each stack allows; else a way, and no other */
 const volatile u32 tag_mask = 0;      /* entries of the tags array, less one */
 const volatile u32 check_every = 0;   /* one path in so many is sent with its whole stack; 0: none */
+const volatile u32 tags_only = 0;     /* 1: nothing is captured, to measure what the rest costs */
 const volatile u32 lazy_mappings = 0; /* 1: look mappings up one by one even if they can be iterated */
 
 /* Set once the file system is mounted; 0 switches everything off. */
@@ -1532,7 +1533,7 @@ int BPF_PROG(on_dirty_folio, struct folio *folio, struct address_space *mapping)
 	}
 	if (task->flags & PF_IO_WORKER)
 		context = context_of_worker(OF_DIRTY_FOLIO, task);
-	else if (cache)
+	else if (cache && !tags_only)
 		context = context_at_once(cache, task, inode, folio->index, &later);
 	if (later)
 		postpone(cache, at);

@@ -13,7 +13,8 @@
 //! itself, `db_bench` the processor time of the whole program, `pgbench` the time of a transaction. Medians; a ratio compares with the run
 //! without the program of the same round. Below: runs and nanoseconds of each BPF program, which the kernel
 //! counts in rounds of their own, beside those of the same program aimed at no file system, which returns at once: so much of
-//! the number is the counting. Then what a page made dirty costs, and the instructions that the verifier looked at.
+//! the number is the counting. Then what a page made dirty costs, how much of that is the capture (a third run finds tag and file
+//! of each page and captures nothing), and the instructions that the verifier looked at. What the kernel counts is medians, too.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -37,6 +38,8 @@ const WRITER: &str = "--writer";
 const CALLS: u64 = 200_000;
 /// Pages before a writer starts its file anew: what it drops was never written to the device.
 const FILE_PAGES: u64 = 4096;
+/// Rounds in which the kernel counts.
+const COUNTED_ROUNDS: usize = 5;
 const STATS: &str = "/proc/sys/kernel/bpf_stats_enabled";
 
 const DB_BENCH: [&str; 10] = [
@@ -109,8 +112,11 @@ enum State {
     Silent,
     Elsewhere,
     Capturing,
+    /// Capturing, but for the captures.
+    Tagging,
 }
 
+/// What is compared.
 const STATES: [State; 4] = [State::Without, State::Silent, State::Elsewhere, State::Capturing];
 
 fn main() -> Result<(), AnyError> {
@@ -126,8 +132,8 @@ fn main() -> Result<(), AnyError> {
     while let Some(argument) = rest.next() {
         match argument.as_str() {
             "--rounds" => {
-                let of = rest.next().and_then(|rounds| rounds.parse().ok()).filter(|&rounds| rounds > 0);
-                rounds = of.ok_or("--rounds N: how many, at least 1?")?;
+                let of = rest.next().and_then(|rounds| rounds.parse().ok());
+                rounds = of.ok_or("--rounds N: how many? With 0 there is only what the kernel counts")?;
             }
             "--unwind" => {
                 unwind = match rest.next().map(String::as_str) {
@@ -182,7 +188,7 @@ fn measure(workload: &str, unwind: UnwindChoice, rounds: usize) -> Result<(), An
         _ => "ns per call",
     };
     println!("{workload}: {rounds} rounds, medians in {unit}");
-    for (state, values) in STATES.iter().zip(&costs) {
+    for (state, values) in STATES.iter().zip(&costs).filter(|(_, values)| !values.is_empty()) {
         let ratios = values.iter().zip(&costs[0]).map(|(value, without)| value / without).collect();
         println!(
             "  {:10} {:>8.2}   x {:.3}",
@@ -192,9 +198,12 @@ fn measure(workload: &str, unwind: UnwindChoice, rounds: usize) -> Result<(), An
         );
     }
     let _counting = Counting::start()?;
-    let (_, silent) = run(workload, unwind, State::Silent, device, place.mount_point())?;
-    let (_, capturing) = run(workload, unwind, State::Capturing, device, place.mount_point())?;
-    print_programs(&silent, &capturing);
+    let counted = |state| Ok::<_, AnyError>(run(workload, unwind, state, device, place.mount_point())?.1);
+    let mut by_round = Vec::new();
+    for _ in 0..COUNTED_ROUNDS {
+        by_round.push([counted(State::Silent)?, counted(State::Tagging)?, counted(State::Capturing)?]);
+    }
+    print_programs(&by_round);
     drop(server);
     place.remove()?;
     Ok(())
@@ -208,23 +217,42 @@ struct Programs {
     verified: Vec<(&'static str, u64)>,
 }
 
-fn print_programs(silent: &Programs, capturing: &Programs) {
-    let mean = |runs: u64, ns: u64| ns.checked_div(runs).unwrap_or(0);
-    let (mut pages, mut ns_of_pages, mut counting) = (0, 0, 0);
-    for &(name, runs, ns) in &capturing.costs {
-        let at_once = silent.costs.iter().find(|cost| cost.0 == name).map_or(0, |cost| mean(cost.1, cost.2));
-        println!("  {name:15} {runs:>9} runs of {:>5} ns, silent {at_once:>4} ns", mean(runs, ns));
-        if name == "on_dirty_folio" {
-            pages = runs;
-        }
-        if name == "on_dirty_folio" || name == "on_mark_dirty" {
-            ns_of_pages += ns;
-            counting += at_once * runs;
-        }
+impl Programs {
+    fn of(&self, program: &str) -> (u64, u64) {
+        self.costs.iter().find(|cost| cost.0 == program).map_or((0, 0), |&(_, runs, ns)| (runs, ns))
     }
-    let (all, counting) = (mean(pages, ns_of_pages), mean(pages, counting));
-    println!("  a page made dirty: {all} ns, {} ns less the silent programs", all.saturating_sub(counting));
-    for (name, instructions) in &capturing.verified {
+
+    /// Of a page made dirty, which two programs see.
+    fn ns_per_page(&self) -> f64 {
+        let ((pages, ns), (_, more)) = (self.of("on_dirty_folio"), self.of("on_mark_dirty"));
+        mean(pages, ns + more)
+    }
+}
+
+fn mean(runs: u64, ns: u64) -> f64 {
+    if runs == 0 { 0.0 } else { ns as f64 / runs as f64 }
+}
+
+/// Of rounds that were silent, tagging and capturing.
+fn print_programs(rounds: &[[Programs; 3]]) {
+    let of_rounds = |value: &dyn Fn(&[Programs; 3]) -> f64| median(rounds.iter().map(value).collect());
+    let [.., last] = &rounds[rounds.len() - 1];
+    for &(name, runs, _) in &last.costs {
+        let mean_of = |programs: &Programs| {
+            let (runs, ns) = programs.of(name);
+            mean(runs, ns)
+        };
+        let ns = of_rounds(&|[.., capturing]| mean_of(capturing));
+        let at_once = of_rounds(&|[silent, ..]| mean_of(silent));
+        println!("  {name:15} {runs:>9} runs of {ns:>5.0} ns, silent {at_once:>4.0} ns");
+    }
+    let all = of_rounds(&|[.., capturing]| capturing.ns_per_page());
+    let beyond = of_rounds(&|[silent, _, capturing]| capturing.ns_per_page() - silent.ns_per_page());
+    let capture = of_rounds(&|[_, tagging, capturing]| capturing.ns_per_page() - tagging.ns_per_page());
+    let tag = of_rounds(&|[silent, tagging, _]| tagging.ns_per_page() - silent.ns_per_page());
+    println!("  a page made dirty: {all:.0} ns, {beyond:.0} ns less the silent programs");
+    println!("  of that the capture {capture:.0} ns, tag and file {tag:.0} ns");
+    for (name, instructions) in &last.verified {
         println!("  {name:15} {instructions:>9} instructions verified");
     }
 }
@@ -247,10 +275,15 @@ fn run(
         return Ok((work(workload, directory, || Ok(()))?, Programs::default()));
     }
     let watched: &[String] = if workload == "pgbench" { &["postgresql".to_owned()] } else { &[] };
-    let options = SessionOptions { unwind, buffers: buffers::probes(watched)?, ..SessionOptions::default() };
+    let options = SessionOptions {
+        unwind,
+        buffers: buffers::probes(watched)?,
+        tags_only: state == State::Tagging,
+        ..SessionOptions::default()
+    };
     let mut session = Session::open(&options, &mut memory)?;
     session.aim(match state {
-        State::Capturing => device,
+        State::Capturing | State::Tagging => device,
         // A number that no device has.
         State::Elsewhere => 0xfff_ffff,
         _ => 0,

@@ -59,6 +59,8 @@ pub struct SessionOptions {
     pub lazy_mappings: bool,
     /// For tests: one path in so many is sent with its whole stack, as [`Record::Check`]. 0: none.
     pub check_every: u32,
+    /// For measurements: pages are tagged, and nothing is captured.
+    pub tags_only: bool,
     /// Where programs make pages of their write buffers dirty.
     pub buffers: Vec<Probe>,
     /// For tests: hear what language runtimes tell as on kernels without a tracepoint for it.
@@ -73,6 +75,7 @@ impl Default for SessionOptions {
             ring_bytes: RING_BYTES,
             lazy_mappings: false,
             check_every: 0,
+            tags_only: false,
             buffers: Vec::new(),
             prctl_by_function: false,
         }
@@ -216,6 +219,7 @@ impl<'obj> Session<'obj> {
         };
         settings.tag_mask = tags - 1;
         settings.check_every = options.check_every;
+        settings.tags_only = options.tags_only.into();
         settings.lazy_mappings = options.lazy_mappings.into();
         open.maps.tags.set_max_entries(tags).map_err(|e| bpf_error("size", e))?;
         open.maps.records.set_max_entries(options.ring_bytes).map_err(|e| bpf_error("size", e))?;

@@ -362,7 +362,8 @@ fn by_counter() {
         let program = build(dir.path(), &[&["-DPOOL=MAP_SHARED", "-DCOUNTED"], flags].concat());
         let recording = with_rules(dir.path(), &program, rules);
         let file = dir.path().join("rules.toml").to_str().expect("temporary paths are plain").to_owned();
-        let remarks = buffers::probes(&[file]).expect("they fit").into_iter().filter_map(|probe| probe.remark);
+        let remarks =
+            buffers::probes(&[file]).expect("they fit").into_iter().filter_map(|probe| probe.remark);
         let remarks: Vec<String> = remarks.collect();
         assert_eq!(remarks.is_empty(), found, "{flags:?}: {remarks:?}");
         assert!(remarks.iter().all(|remark| remark.contains("every call of mark_counted")), "{remarks:?}");

@@ -112,8 +112,12 @@ fn capture_into<'a>(
     command: Vec<std::ffi::OsString>,
     ui: Ui,
 ) -> Result<(Recorder<'a>, Finished), Failure> {
-    let options =
-        CaptureOptions { command, target: target(args), session: session(ui, args)?, order: order(args.order) };
+    let options = CaptureOptions {
+        command,
+        target: target(args),
+        session: session(ui, args)?,
+        order: order(args.order),
+    };
     let stop = StopSignals::catch()?;
     let result = capture::capture(&options, &stop.count, &mut recorder);
     stop.release();

@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 
 use object::read::ReadCache;
 use object::{
-    Object, ObjectSection, ObjectSegment, ObjectSymbol, ObjectSymbolTable, RelocationTarget, SectionKind, SymbolKind,
+    Object, ObjectSection, ObjectSegment, ObjectSymbol, ObjectSymbolTable, RelocationTarget, SectionKind,
+    SymbolKind,
 };
 
 use super::counted::{self, Argument, Code, Place};

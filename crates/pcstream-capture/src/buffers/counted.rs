@@ -300,7 +300,8 @@ impl<C: Code> Ways<'_, C> {
             Mnemonic::Inc => held(to)?.plus_number(1),
             Mnemonic::Dec => held(to)?.plus_number(-1),
             Mnemonic::Shl => {
-                let by = Some(instruction.immediate8()).filter(|_| instruction.op1_kind() == OpKind::Immediate8)?;
+                let by = Some(instruction.immediate8())
+                    .filter(|_| instruction.op1_kind() == OpKind::Immediate8)?;
                 held(to)?.shifted(u32::from(by))?
             }
             _ => return None,
@@ -569,7 +570,8 @@ mod tests {
 
     #[test]
     fn the_probe_is_on_a_branch_that_belongs_to_the_count() {
-        let address = |write: fn(&mut CodeAssembler) -> Written| found(write).map(|places| places[0].address - START);
+        let address =
+            |write: fn(&mut CodeAssembler) -> Written| found(write).map(|places| places[0].address - START);
         let behind = address(|a| {
             count(a)?;
             a.cmp(eax, 1)?;

@@ -3,8 +3,8 @@
 
 /// By the processor's number; the stack pointer holds no argument.
 const NAMES: [&str; 16] = [
-    "%rax", "%rcx", "%rdx", "%rbx", "%rsp", "%rbp", "%rsi", "%rdi", "%r8", "%r9", "%r10", "%r11", "%r12", "%r13",
-    "%r14", "%r15",
+    "%rax", "%rcx", "%rdx", "%rbx", "%rsp", "%rbp", "%rsi", "%rdi", "%r8", "%r9", "%r10", "%r11", "%r12",
+    "%r13", "%r14", "%r15",
 ];
 /// The processor's numbers of what the kernel side counts from 1.
 const ORDER: [usize; 15] = [7, 6, 2, 1, 8, 9, 0, 3, 5, 10, 11, 12, 13, 14, 15];
