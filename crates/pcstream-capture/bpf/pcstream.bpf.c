@@ -72,6 +72,7 @@ const volatile u32 unwind = 0;	      /* 0: the best that each stack allows; else
 const volatile u32 tag_mask = 0;      /* entries of the tags array, less one */
 const volatile u32 check_every = 0;   /* one path in so many is sent with its whole stack; 0: none */
 const volatile u32 tags_only = 0;     /* 1: nothing is captured, to measure what the rest costs */
+const volatile u32 anew = 0;	      /* 1: no path is recognised, to measure captures */
 const volatile u32 lazy_mappings = 0; /* 1: look mappings up one by one even if they can be iterated */
 
 /* Set once the file system is mounted; 0 switches everything off. */
@@ -1344,7 +1345,7 @@ static __always_inline u64 recognise(struct workspace *ws, struct task_cache *ca
 	u64 place, syscw;
 	u32 i, at;
 
-	if (!mm || !regs || cache->mm != (u64)mm || cache->exec_vm != mm->exec_vm)
+	if (anew || !mm || !regs || cache->mm != (u64)mm || cache->exec_vm != mm->exec_vm)
 		return 0;
 	place = place_of(regs, entry);
 	syscw = write_syscalls(task);

@@ -2,8 +2,10 @@
 //! system, with it aimed at another one, and with it capturing. Needs root.
 //!
 //! ```text
-//! cargo run --release -p pcstream-capture --example cost -- [--rounds N] [--unwind auto|fp|scan] [WORKLOAD...]
+//! cargo run --release -p pcstream-capture --example cost -- [--rounds N] [--unwind auto|fp|scan] [--anew] [WORKLOAD...]
 //! ```
+//!
+//! With `--anew` no call path is recognised: what a capture costs while the path is warm.
 //!
 //! `appends` makes a new page dirty with every call of 4 KiB; `rewrites` writes to a page that is dirty already;
 //! `paths` appends from four call paths in turn, as a database does that writes a journal and a file; `captures`
@@ -116,6 +118,13 @@ enum State {
     Tagging,
 }
 
+/// How paths are captured.
+#[derive(Clone, Copy, Debug)]
+struct Way {
+    unwind: UnwindChoice,
+    anew: bool,
+}
+
 /// What is compared.
 const STATES: [State; 4] = [State::Without, State::Silent, State::Elsewhere, State::Capturing];
 
@@ -127,7 +136,8 @@ fn main() -> Result<(), AnyError> {
         println!("{}", write(workload)?);
         return Ok(());
     }
-    let (mut rounds, mut unwind, mut workloads) = (9, UnwindChoice::Auto, Vec::new());
+    let (mut rounds, mut way, mut workloads) =
+        (9, Way { unwind: UnwindChoice::Auto, anew: false }, Vec::new());
     let mut rest = arguments.iter();
     while let Some(argument) = rest.next() {
         match argument.as_str() {
@@ -135,8 +145,9 @@ fn main() -> Result<(), AnyError> {
                 let of = rest.next().and_then(|rounds| rounds.parse().ok());
                 rounds = of.ok_or("--rounds N: how many? With 0 there is only what the kernel counts")?;
             }
+            "--anew" => way.anew = true,
             "--unwind" => {
-                unwind = match rest.next().map(String::as_str) {
+                way.unwind = match rest.next().map(String::as_str) {
                     Some("auto") => UnwindChoice::Auto,
                     Some("fp") => UnwindChoice::FramePointer,
                     Some("scan") => UnwindChoice::Scan,
@@ -159,7 +170,7 @@ fn main() -> Result<(), AnyError> {
         return Err("measuring captures needs root".into());
     }
     for workload in workloads {
-        measure(workload, unwind, rounds)?;
+        measure(workload, way, rounds)?;
     }
     Ok(())
 }
@@ -170,7 +181,7 @@ fn scratch() -> Result<Scratch, AnyError> {
     Ok(Scratch::create(&options)?)
 }
 
-fn measure(workload: &str, unwind: UnwindChoice, rounds: usize) -> Result<(), AnyError> {
+fn measure(workload: &str, way: Way, rounds: usize) -> Result<(), AnyError> {
     let place = scratch()?;
     let device = place.device().number.kernel_dev_t();
     let server = if workload == "pgbench" { Some(Server::start(place.mount_point())?) } else { None };
@@ -179,7 +190,7 @@ fn measure(workload: &str, unwind: UnwindChoice, rounds: usize) -> Result<(), An
         // Each state has each place in the order.
         for turn in 0..STATES.len() {
             let at = (round + turn) % STATES.len();
-            costs[at].push(run(workload, unwind, STATES[at], device, place.mount_point())?.0);
+            costs[at].push(run(workload, way, STATES[at], device, place.mount_point())?.0);
         }
     }
     let unit = match workload {
@@ -198,7 +209,7 @@ fn measure(workload: &str, unwind: UnwindChoice, rounds: usize) -> Result<(), An
         );
     }
     let _counting = Counting::start()?;
-    let counted = |state| Ok::<_, AnyError>(run(workload, unwind, state, device, place.mount_point())?.1);
+    let counted = |state| Ok::<_, AnyError>(run(workload, way, state, device, place.mount_point())?.1);
     let mut by_round = Vec::new();
     for _ in 0..COUNTED_ROUNDS {
         by_round.push([counted(State::Silent)?, counted(State::Tagging)?, counted(State::Capturing)?]);
@@ -265,7 +276,7 @@ fn median(mut values: Vec<f64>) -> f64 {
 /// One run: its cost, and what the BPF programs did.
 fn run(
     workload: &str,
-    unwind: UnwindChoice,
+    way: Way,
     state: State,
     device: u32,
     directory: &Path,
@@ -276,7 +287,8 @@ fn run(
     }
     let watched: &[String] = if workload == "pgbench" { &["postgresql".to_owned()] } else { &[] };
     let options = SessionOptions {
-        unwind,
+        unwind: way.unwind,
+        anew: way.anew,
         buffers: buffers::probes(watched)?,
         tags_only: state == State::Tagging,
         ..SessionOptions::default()

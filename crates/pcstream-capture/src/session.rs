@@ -61,6 +61,8 @@ pub struct SessionOptions {
     pub check_every: u32,
     /// For measurements: pages are tagged, and nothing is captured.
     pub tags_only: bool,
+    /// For measurements: no call path is recognised, each is captured anew.
+    pub anew: bool,
     /// Where programs make pages of their write buffers dirty.
     pub buffers: Vec<Probe>,
     /// For tests: hear what language runtimes tell as on kernels without a tracepoint for it.
@@ -76,6 +78,7 @@ impl Default for SessionOptions {
             lazy_mappings: false,
             check_every: 0,
             tags_only: false,
+            anew: false,
             buffers: Vec::new(),
             prctl_by_function: false,
         }
@@ -220,6 +223,7 @@ impl<'obj> Session<'obj> {
         settings.tag_mask = tags - 1;
         settings.check_every = options.check_every;
         settings.tags_only = options.tags_only.into();
+        settings.anew = options.anew.into();
         settings.lazy_mappings = options.lazy_mappings.into();
         open.maps.tags.set_max_entries(tags).map_err(|e| bpf_error("size", e))?;
         open.maps.records.set_max_entries(options.ring_bytes).map_err(|e| bpf_error("size", e))?;
