@@ -92,9 +92,10 @@ impl CallFrames {
         rule_of_row(entry.unwind_info_for_address(&self.table(), &self.bases, &mut context, address).ok()?)
     }
 
-    /// The addresses of the function, or of the part of one, around an address.
+    /// The addresses of the function, or of the part of one, around an address; `None` if it has exception handlers, which
+    /// lead to anywhere in it.
     pub fn part_of(&self, address: u64) -> Option<Range<u64>> {
-        let entry = self.entry_of(address)?;
+        let entry = self.entry_of(address).filter(|entry| entry.lsda().is_none())?;
         Some(entry.initial_address()..entry.end_address())
     }
 

@@ -5,7 +5,7 @@
 //!
 //! Units: virtual addresses of the file inside, file offsets in what comes out.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::ops::Range;
@@ -18,7 +18,7 @@ use object::{
     SymbolKind,
 };
 
-use super::counted::{self, Argument, Code, Place};
+use super::counted::{self, Argument, Code, Linked, Number, Place};
 use super::rules::{Counter, Rule, Rules};
 use super::{Probe, register};
 use crate::call_frames::CallFrames;
@@ -220,11 +220,13 @@ impl Binary {
         counter: &Counter,
     ) -> Result<Vec<Place>, String> {
         let variable = symbol(parsed, &counter.variable, SymbolKind::Data).ok_or("has no such variable")?;
-        let text = Text::read(&self.file, &parsed.binary).ok_or("has no call-frame entries")?;
+        let text =
+            Text::read(&self.file, &parsed.binary).ok_or("has no call-frame entries that can be read")?;
         let number = rule.page.number.or(rule.page.address).unwrap_or_default();
         let register = register::of_argument(number).ok_or("takes that argument in no register")?;
         let argument = Argument { register, is_int: rule.page.number.is_some() };
-        counted::places(&text, address, argument, variable + u64::from(counter.at))
+        let number = variable.checked_add(counter.at.into()).ok_or("has no such variable")?;
+        counted::places(&text, address, argument, Number { variable, address: number })
     }
 
     fn probe(
@@ -249,25 +251,25 @@ impl Binary {
 struct Text<'a> {
     sections: Vec<(u64, &'a [u8])>,
     frames: CallFrames,
-    /// Where the linker keeps the addresses of functions that do not return.
-    ends: HashSet<u64>,
+    /// Where the linker puts the addresses of functions.
+    linked: HashMap<u64, Linked>,
 }
 
 impl<'a> Text<'a> {
     fn read(file: &File, binary: &Elf<'a>) -> Option<Text<'a>> {
         let code = binary.sections().filter(|section| section.kind() == SectionKind::Text);
         let symbols = binary.dynamic_symbol_table();
-        let is_end = |target: RelocationTarget| match (target, &symbols) {
-            (RelocationTarget::Symbol(index), Some(symbols)) => {
-                symbols.symbol_by_index(index).is_ok_and(|s| s.name().is_ok_and(|name| ENDS.contains(&name)))
-            }
-            _ => false,
+        let linked = |target: RelocationTarget| {
+            let RelocationTarget::Symbol(index) = target else { return None };
+            let symbol = symbols.as_ref()?.symbol_by_index(index).ok()?;
+            let ends = ENDS.contains(&symbol.name().ok()?);
+            Some(if ends { Linked::DoesNotReturn } else { Linked::Returns })
         };
         let relocations = binary.dynamic_relocations().into_iter().flatten();
         Some(Text {
             sections: code.filter_map(|section| Some((section.address(), section.data().ok()?))).collect(),
             frames: CallFrames::read(file)?,
-            ends: relocations.filter(|(_, to)| is_end(to.target())).map(|(address, _)| address).collect(),
+            linked: relocations.filter_map(|(at, to)| Some((at, linked(to.target())?))).collect(),
         })
     }
 }
@@ -284,8 +286,8 @@ impl Code for Text<'_> {
         self.frames.part_of(address)
     }
 
-    fn is_end(&self, variable: u64) -> bool {
-        self.ends.contains(&variable)
+    fn linked(&self, variable: u64) -> Option<Linked> {
+        self.linked.get(&variable).copied()
     }
 }
 

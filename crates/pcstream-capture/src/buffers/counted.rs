@@ -11,8 +11,9 @@
 //!
 //! Units: virtual addresses of the file.
 //!
-//! Invariants: every way to a place was followed, through parts of the function that lie elsewhere (`.cold`) too; a function that
-//! jumps to a computed address is refused.
+//! Invariants: every way to a place was followed, through parts of the function that lie elsewhere (`.cold`) too, and places are in
+//! the function's own part, which nobody else runs through. A function with ways that cannot be seen (jumps to computed addresses,
+//! exception handlers) is refused.
 //!
 //! Known weaknesses: what lies in memory is not followed, only in registers; variables are taken to keep their value while the
 //! function runs; called functions are taken to follow the System V ABI; a part that lies elsewhere and has no
@@ -33,16 +34,34 @@ const MAX_INSTRUCTIONS: usize = 4096;
 const MAX_INSTRUCTION_BYTES: usize = 15;
 /// What a called function need not preserve: rax, rcx, rdx, rsi, rdi, r8 to r11.
 const CLOBBERED: [usize; 9] = [0, 1, 2, 6, 7, 8, 9, 10, 11];
+/// Further shifted, an address would lose bits.
+const MAX_ADDRESS_SHIFT: u32 = 16;
 const STACK_POINTER: usize = 4;
 
 /// The code of a binary.
 pub trait Code {
     /// Code from an address on, as much as is there.
     fn bytes(&self, address: u64) -> Option<&[u8]>;
-    /// The function, or part of one, around an address.
+    /// The function, or part of one, around an address, unless it has exception handlers.
     fn part(&self, address: u64) -> Option<Range<u64>>;
-    /// Whether a variable is the linker's address of a function that does not return.
-    fn is_end(&self, variable: u64) -> bool;
+    /// The function whose address the linker puts there, if it does.
+    fn linked(&self, variable: u64) -> Option<Linked>;
+}
+
+/// Another module's function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Linked {
+    Returns,
+    DoesNotReturn,
+}
+
+/// A number of eight bytes in a variable.
+#[derive(Clone, Copy, Debug)]
+pub struct Number {
+    /// Where the variable begins.
+    pub variable: u64,
+    /// Where the number does.
+    pub address: u64,
 }
 
 /// Whose value is wanted.
@@ -102,7 +121,7 @@ impl Value {
 
     /// Survives being cut to 32 bits, where the argument has no more.
     fn is_short(self) -> bool {
-        self.shift.unwrap_or(0) == 0 && self.base.is_none()
+        self.shift == Some(0) && self.base.is_none()
     }
 }
 
@@ -113,9 +132,9 @@ pub fn places(
     code: &impl Code,
     function: u64,
     argument: Argument,
-    counter: u64,
+    counter: Number,
 ) -> Result<Vec<Place>, String> {
-    let own = code.part(function).ok_or("has no call-frame entry")?;
+    let own = code.part(function).ok_or("has no call-frame entry, or exception handlers")?;
     let mut registers = [None; 16];
     registers[argument.register] = Some(Value { shift: Some(0), ..Value::ZERO });
     let mut ways = Ways {
@@ -124,6 +143,7 @@ pub fn places(
         parts: vec![own],
         known: BTreeMap::new(),
         targets: BTreeSet::new(),
+        left: Vec::new(),
         waiting: Vec::new(),
     };
     ways.meet(function, &registers)?;
@@ -136,14 +156,39 @@ pub fn places(
     if counting.is_empty() {
         return Err("does not change it".into());
     }
-    counting.into_iter().map(|at| ways.place(at)).collect()
+    if let Some(at) = counting.iter().find(|at| !ways.parts[0].contains(at)) {
+        return Err(format!("changes it at {at:#x}, which other functions may lead to as well"));
+    }
+    if let Some((at, _)) = ways.known.iter().find(|(_, (instruction, _))| points_at(instruction, counter)) {
+        return Err(format!("may change it through a pointer, taken at {at:#x}"));
+    }
+    let mut places = counting.into_iter().map(|at| ways.place(at)).collect::<Result<Vec<_>, _>>()?;
+    places.dedup();
+    Ok(places)
 }
 
-/// Whether an instruction changes the variable at an address.
-fn changes(instruction: &Instruction, variable: u64) -> bool {
-    let is_it = instruction.is_ip_rel_memory_operand() && instruction.ip_rel_memory_address() == variable;
+/// The address of the variable that is an operand.
+fn variable(instruction: &Instruction) -> Option<u64> {
+    let plain = instruction.is_ip_rel_memory_operand() && instruction.segment_prefix() == Register::None;
+    plain.then(|| instruction.ip_rel_memory_address())
+}
+
+/// Whether an instruction changes a number.
+fn changes(instruction: &Instruction, number: Number) -> bool {
+    let Some(at) = variable(instruction) else { return false };
+    let bytes = instruction.memory_size().size() as u64;
+    let overlaps = at < number.address.saturating_add(8) && number.address < at.saturating_add(bytes);
     let mut factory = InstructionInfoFactory::new();
-    is_it && factory.info(instruction).used_memory().iter().any(|memory| writes(memory.access()))
+    let info = factory.info(instruction);
+    let operands = 0..instruction.op_count();
+    let mut memory = operands.filter(|&operand| instruction.op_kind(operand) == OpKind::Memory);
+    overlaps && memory.any(|operand| writes(info.op_access(operand)))
+}
+
+/// Whether an instruction takes the address of a number, or of what comes before it in its variable.
+fn points_at(instruction: &Instruction, number: Number) -> bool {
+    let lea = instruction.mnemonic() == Mnemonic::Lea;
+    lea && variable(instruction).is_some_and(|at| (number.variable..=number.address).contains(&at))
 }
 
 fn writes(access: OpAccess) -> bool {
@@ -166,6 +211,8 @@ struct Ways<'a, C> {
     known: BTreeMap<u64, (Instruction, Registers)>,
     /// Of jumps.
     targets: BTreeSet<u64>,
+    /// Jumps to what was no part yet.
+    left: Vec<u64>,
     /// Instructions to be followed again.
     waiting: Vec<u64>,
 }
@@ -177,17 +224,18 @@ impl<C: Code> Ways<'_, C> {
             let after = self.after(&instruction, &before);
             match instruction.flow_control() {
                 FlowControl::Call | FlowControl::IndirectCall if self.ends(&instruction) => {}
-                FlowControl::Next | FlowControl::Call | FlowControl::IndirectCall => {
-                    self.fall_through(&instruction, &after)?;
-                }
+                FlowControl::Next
+                | FlowControl::Call
+                | FlowControl::IndirectCall
+                | FlowControl::Interrupt => self.fall_through(&instruction, &after)?,
                 FlowControl::ConditionalBranch => {
                     self.fall_through(&instruction, &after)?;
                     self.jump(&instruction, &after)?;
                 }
                 FlowControl::UnconditionalBranch => self.jump(&instruction, &after)?,
                 // Through a table of other functions' addresses: a call that does not come back.
-                FlowControl::IndirectBranch if instruction.is_ip_rel_memory_operand() => {}
-                FlowControl::Return | FlowControl::Exception | FlowControl::Interrupt => {}
+                FlowControl::IndirectBranch if self.linked(&instruction).is_some() => {}
+                FlowControl::Return | FlowControl::Exception => {}
                 FlowControl::IndirectBranch => return Err(format!("jumps to a computed address at {at:#x}")),
                 FlowControl::XbeginXabortXend => return Err(format!("has a memory transaction at {at:#x}")),
             }
@@ -202,19 +250,27 @@ impl<C: Code> Ways<'_, C> {
         if call.is_call_near() {
             let stub = call.near_branch_target();
             let Some(bytes) = self.code.bytes(stub) else { return false };
-            let instructions = Decoder::with_ip(64, bytes, stub, DecoderOptions::NONE).into_iter();
-            at = instructions.skip_while(|i| i.mnemonic() == Mnemonic::Endbr64).next().unwrap_or(at);
+            let mut instructions =
+                Decoder::with_ip(64, bytes, stub, DecoderOptions::NONE).into_iter().take(2);
+            at = instructions.find(|i| i.mnemonic() != Mnemonic::Endbr64).unwrap_or(at);
         }
         let through = at.is_jmp_near_indirect() || at.is_call_near_indirect();
-        through && at.is_ip_rel_memory_operand() && self.code.is_end(at.ip_rel_memory_address())
+        through && self.linked(&at) == Some(Linked::DoesNotReturn)
+    }
+
+    fn linked(&self, through: &Instruction) -> Option<Linked> {
+        variable(through).and_then(|variable| self.code.linked(variable))
     }
 
     fn fall_through(&mut self, from: &Instruction, after: &Registers) -> Result<(), String> {
-        // What follows a part's end is another function: the last call did not return.
         if self.parts.iter().any(|part| part.contains(&from.ip()) && part.contains(&from.next_ip())) {
-            self.meet(from.next_ip(), after)?;
+            return self.meet(from.next_ip(), after);
         }
-        Ok(())
+        match from.flow_control() {
+            // What follows is another function: the last call did not return.
+            FlowControl::Call | FlowControl::IndirectCall => Ok(()),
+            _ => Err(format!("runs on past its end at {:#x}", from.ip())),
+        }
     }
 
     fn jump(&mut self, from: &Instruction, after: &Registers) -> Result<(), String> {
@@ -222,10 +278,12 @@ impl<C: Code> Ways<'_, C> {
         self.targets.insert(to);
         let known = self.parts.iter().any(|part| part.contains(&to));
         if own.contains(&from.ip()) && !known {
-            let part = self.code.part(to);
-            self.parts.push(part.ok_or_else(|| format!("jumps to {to:#x}, which has no call-frame entry"))?);
+            let none = || format!("jumps to {to:#x}, which has no call-frame entry, or exception handlers");
+            self.parts.push(self.code.part(to).ok_or_else(none)?);
+            self.waiting.append(&mut self.left);
         } else if !known || (!own.contains(&from.ip()) && to == own.start) {
-            // Another function has been called instead, which calls this one or others.
+            // Another function has been called instead, which calls this one or others; unless this turns out to be a part.
+            self.left.push(from.ip());
             return Ok(());
         }
         self.meet(to, after)
@@ -275,22 +333,24 @@ impl<C: Code> Ways<'_, C> {
     /// The register that an instruction gives a value that can be told.
     fn assigned(&self, instruction: &Instruction, before: &Registers) -> Option<(usize, Value)> {
         if instruction.mnemonic() == Mnemonic::Cdqe {
-            return before[0].filter(|_| self.is_int).map(|value| (0, value));
+            return before[0].filter(|value| self.is_int && value.is_short()).map(|value| (0, value));
         }
         let to = Some(instruction.op0_register()).filter(|_| instruction.op0_kind() == OpKind::Register)?;
         let held = |register: Register| number(register).and_then(|register| before[register]);
         // An operand that is a register, a constant, or a variable.
         let source = || match instruction.op1_kind() {
             OpKind::Register => held(instruction.op1_register()),
-            OpKind::Memory if instruction.is_ip_rel_memory_operand() && to.is_gpr64() => {
-                Some(Value { base: Some(instruction.ip_rel_memory_address()), ..Value::ZERO })
+            OpKind::Memory => {
+                let base = variable(instruction).filter(|_| to.is_gpr64())?;
+                Some(Value { base: Some(base), ..Value::ZERO })
             }
-            OpKind::Memory => None,
             _ => instruction.try_immediate(1).ok().map(|n| Value::ZERO.plus_number(n.cast_signed())),
         };
         let value = match instruction.mnemonic() {
             Mnemonic::Mov => source()?,
-            Mnemonic::Movsxd if self.is_int && instruction.op1_kind() == OpKind::Register => source()?,
+            Mnemonic::Movsxd if self.is_int && instruction.op1_kind() == OpKind::Register => {
+                source().filter(|value| value.is_short())?
+            }
             Mnemonic::Lea => address(instruction, held)?,
             Mnemonic::Add => held(to)?.plus(source()?)?,
             Mnemonic::Sub => {
@@ -319,6 +379,7 @@ impl<C: Code> Ways<'_, C> {
                 let Value { shift, base, bias } = (*value)?;
                 Some(Place { address, register, base, bias, shift: shift? })
             })
+            .filter(|place| self.is_int || place.shift <= MAX_ADDRESS_SHIFT)
             .min_by_key(|place| (place.base.is_some(), place.shift, place.register))
             .ok_or_else(|| format!("has no register that tells the argument at {address:#x}"))
     }
@@ -346,7 +407,7 @@ fn address(instruction: &Instruction, held: impl Fn(Register) -> Option<Value>) 
     }
     let part = |register: Register| match register {
         Register::None => Some(Value::ZERO),
-        register => held(register),
+        register => held(register).filter(|_| register.is_gpr64()),
     };
     let index = match (part(instruction.memory_index())?, instruction.memory_index_scale()) {
         (index, 1) => index,
@@ -369,9 +430,10 @@ mod tests {
     const START: u64 = 0x1000;
     const COLD: u64 = 0x2000;
     const OTHER: u64 = 0x3000;
-    const COUNTER: u64 = 0x9000;
+    const COUNTER: Number = Number { variable: 0x8ff0, address: 0x9000 };
     const POOL: u64 = 0x9100;
     const END: u64 = 0x9200;
+    const LINK: u64 = 0x9300;
     const INT: Argument = Argument { register: 7, is_int: true };
 
     /// Parts of code by where they begin, each a function or part of one.
@@ -388,8 +450,10 @@ mod tests {
             ranges.find(|range| range.contains(&address))
         }
 
-        fn is_end(&self, variable: u64) -> bool {
-            variable == END
+        fn linked(&self, variable: u64) -> Option<Linked> {
+            [(END, Linked::DoesNotReturn), (LINK, Linked::Returns)]
+                .into_iter()
+                .find_map(|(known, linked)| (known == variable).then_some(linked))
         }
     }
 
@@ -403,7 +467,11 @@ mod tests {
 
     /// Where the function that is written counts.
     fn found(write: impl FnOnce(&mut CodeAssembler) -> Written) -> Result<Vec<Place>, String> {
-        places(&Parts([assembled(START, write)].into()), START, INT, COUNTER)
+        let ended = |code: &mut CodeAssembler| {
+            write(code)?;
+            code.ret()
+        };
+        places(&Parts([assembled(START, ended)].into()), START, INT, COUNTER)
     }
 
     /// The register that tells the argument, and what was done to it.
@@ -428,7 +496,7 @@ mod tests {
     }
 
     fn count(code: &mut CodeAssembler) -> Written {
-        code.add_instruction(Instruction::with2(Op::Add_rm64_imm8, at(COUNTER), 1)?)
+        code.add_instruction(Instruction::with2(Op::Add_rm64_imm8, at(COUNTER.address), 1)?)
     }
 
     #[test]
@@ -464,7 +532,20 @@ mod tests {
 
     #[test]
     fn what_is_lost_is_not_told() {
-        let lost: [fn(&mut CodeAssembler) -> Written; 8] = [
+        let lost: [fn(&mut CodeAssembler) -> Written; 11] = [
+            |a| {
+                a.shl(rdi, 6)?;
+                a.movsxd(rdi, edi)
+            },
+            |a| {
+                a.lea(rax, rdi * 8)?;
+                a.xor(edi, edi)?;
+                a.cdqe()
+            },
+            |a| {
+                a.lea(rax, edi * 8)?;
+                a.xor(edi, edi)
+            },
             |a| a.xor(edi, edi),
             |a| a.mov(dil, 1),
             |a| a.shl(edi, 3),
@@ -547,7 +628,8 @@ mod tests {
                 // Six bytes.
                 a.je(COLD)?;
                 a.xor(edi, edi)?;
-                count(a)
+                count(a)?;
+                a.ret()
             });
             let cold = assembled(COLD, elsewhere);
             let other = assembled(OTHER, |a| a.jmp(START));
@@ -563,6 +645,12 @@ mod tests {
             .is_err()
         );
         assert_eq!(told(|a| a.jmp(OTHER)), Ok(3));
+        // Others may call that, with this argument in another register.
+        let counted = told(|a| {
+            count(a)?;
+            a.ret()
+        });
+        assert!(counted.expect_err("elsewhere").contains("other functions"));
         // Called anew, with another argument.
         assert_eq!(told(|a| a.jmp(START)), Ok(3));
         assert!(told(|a| a.jmp(rax)).expect_err("anywhere").contains("computed address"));
@@ -600,7 +688,33 @@ mod tests {
     fn what_cannot_be_followed_has_a_reason() {
         let reason = |write: fn(&mut CodeAssembler) -> Written| found(write).expect_err("it cannot");
         assert!(reason(|a| a.ret()).contains("does not change it"));
-        assert!(reason(|a| load(a, Op::Mov_r64_rm64, Register::RAX, COUNTER)).contains("does not change it"));
+        assert!(
+            reason(|a| load(a, Op::Mov_r64_rm64, Register::RAX, COUNTER.address))
+                .contains("does not change it")
+        );
+        let read = |a: &mut CodeAssembler| {
+            a.add_instruction(Instruction::with1(Op::Push_rm64, at(COUNTER.address))?)
+        };
+        assert!(found(read).expect_err("it reads").contains("does not change it"));
+        let pointed = reason(|a| {
+            load(a, Op::Lea_r64_m, Register::RAX, COUNTER.variable)?;
+            a.add(qword_ptr(rax + 16), 1)?;
+            count(a)
+        });
+        assert!(pointed.contains("through a pointer"));
+        let jump = |to: u64| {
+            found(|a| {
+                let mut rest = a.create_label();
+                a.je(rest)?;
+                a.add_instruction(Instruction::with1(Op::Jmp_rm64, at(to))?)?;
+                a.set_label(&mut rest)?;
+                count(a)
+            })
+        };
+        assert!(jump(POOL).expect_err("anywhere").contains("computed address"));
+        assert_eq!(jump(LINK).map(|places| places.len()), Ok(1));
+        let run_on = places(&Parts([assembled(START, count)].into()), START, INT, COUNTER);
+        assert!(run_on.expect_err("it has no end").contains("past its end"));
         assert!(reason(|a| a.jmp(0x7000)).contains("no call-frame entry"));
         assert!(reason(|a| (0..5000).try_for_each(|_| a.nop())).contains("more than 4096"));
         assert!(reason(|a| a.db(&[0x06])).contains("no instruction"));

@@ -153,6 +153,12 @@ pub fn parse(text: &str) -> Result<Rules, String> {
         return Err("a rules file names a `program` and at least one function in `[[dirty]]`".into());
     }
     rules.dirty.iter().chain(&rules.copied).try_for_each(Rule::check)?;
+    if let Some(rule) = rules.copied.iter().find(|rule| rule.counts.is_some()) {
+        return Err(format!(
+            "rule for {:?}: `counts` belongs to [[dirty]]: every copy is written",
+            rule.name()
+        ));
+    }
     Ok(rules)
 }
 
@@ -204,6 +210,16 @@ mod tests {
             ("[8, -16]", "[1, 2, 3, 4, 5]", "5 pointers to follow, of which 4"),
             ("page = { address = 2, follow = [8, -16] }", "page = {}", "either the argument"),
             ("[[dirty]]", "dirty = []\n[[copied]]", "at least one function"),
+            (
+                "function = 'f'",
+                "probe = 'a:b'\ncounts = { variable = 'v' }",
+                "`counts` belongs to `function`",
+            ),
+            (
+                "[[dirty]]",
+                "[[copied]]\nfunction = 'g'\ncounts = { variable = 'v' }\npage = { address = 1 }\n[[dirty]]",
+                "`counts` belongs to [[dirty]]",
+            ),
             ("program = 'db'", "program = 7", "a text or a list of texts"),
         ] {
             let text = GOOD.replace(from, to);
