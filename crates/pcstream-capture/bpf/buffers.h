@@ -242,12 +242,13 @@ static __always_inline void mark_page(struct workspace *ws, struct task_cache *c
 				      struct pt_regs *regs, u32 rank, struct buffer_key *key, u64 now_ns)
 {
 	struct buffer_page *page, fresh = {};
-	u64 context;
+	u64 context, place;
 
-	context = recognise(ws, cache, task, regs, ENTRY_BUFFER);
+	place = place_of(regs, ENTRY_BUFFER);
+	context = recognise(ws, cache, task, regs, place, ENTRY_BUFFER);
 	if (!context) {
-		context = capture(ws, ENTRY_BUFFER, false);
-		remember(cache, ws, task, regs, context, ENTRY_BUFFER);
+		context = capture(ws, task, regs, ENTRY_BUFFER, false);
+		remember(cache, ws, task, place, context);
 	}
 	if (!context)
 		return;

@@ -60,6 +60,9 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 #define PIECE_WORDS 128
 /* Pages of a request that are walked: the block layer makes requests of up to 4,496 pages. */
 #define MAX_BIO_PAGES 16384
+/* No mapping begins below. */
+#define LOWEST_ADDRESS 65536
+#define USER_END (1UL << 47)
 /* Frame pointers further apart than this are not frame pointers. */
 #define MAX_FRAME_BYTES (1UL << 20)
 /* Frames a chain must have before a process counts as built with frame pointers. */
@@ -115,11 +118,11 @@ static __always_inline void count(enum counter counter, u64 by)
 
 /* ------------------------------------------------------------------ maps */
 
-/* SAME_SYSCALL, SAME_SLOTS, RUNTIME_PATHS and BUFFER_MARKS, which almost every page counts: by CPU and without a locked
- * instruction. A program that interrupts another may lose one; what a limit cost is not counted here. */
+/* SAME_SYSCALL, SAME_SLOTS, RUNTIME_PATHS, BUFFER_MARKS and FULL_CAPTURES, of which almost every page counts one: by CPU and without
+ * a locked instruction. A program that interrupts another may lose one; what a limit cost is not counted here. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 4);
+	__uint(max_entries, 5);
 	__type(key, u32);
 	__type(value, u64);
 } recognitions SEC(".maps");
@@ -152,21 +155,13 @@ struct {
 	__type(value, struct tag);
 } tags SEC(".maps");
 
-/* Executable mappings lie in a few clusters. An address outside all of them is no return address,
- * which most words of a stack are told by. */
-enum window_of { WINDOW_PROGRAM, WINDOW_LIBRARIES, WINDOW_ANONYMOUS, WINDOWS };
-
-struct window {
-	u64 start, end; /* of all mappings of the cluster; empty: 0, 0 */
-};
-
 /* The executable mappings of a process. */
 struct ranges {
 	u64 exec_vm, arg_start; /* what identifies this state of this address space */
 	u64 executable;		/* module key */
 	u32 count;
 	u32 unwind; /* how this process is unwound; 0: not decided */
-	struct window window[WINDOWS];
+	u64 lowest, highest;	/* address and end of all: outside, where most words of a stack lie, is no return address */
 	struct range range[MAX_RANGES];
 };
 
@@ -254,6 +249,22 @@ struct {
 	__type(value, struct unwind_rule);
 } rules SEC(".maps");
 
+/* Most of them once more, each in the place that its key's hash names: found without a call. User space fills a place once, and
+ * with the key last, so what is found there is whole. */
+#define NEAR_RULES 16384
+
+struct near_rule {
+	struct unwind_rule rule;
+	struct rule_key key; /* 0, 0: none */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, NEAR_RULES);
+	__type(key, u32);
+	__type(value, struct near_rule);
+} near_rules SEC(".maps");
+
 /* How often a stack was shipped for want of a rule. Bounds what a capture costs if nobody answers. */
 #define MAX_SHIPPED 64
 
@@ -264,7 +275,7 @@ struct {
 	__type(value, u32);
 } asked SEC(".maps");
 
-/* Contexts and modules already reported. */
+/* Contexts and modules already reported. A context's value is 0 while its record is not sent yet. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 65536);
@@ -357,6 +368,10 @@ enum workspace_owner {
 	WORKSPACES = OF_BUFFER + BUFFER_WORKSPACES
 };
 
+/* Of both the latest only: what is not found there is looked up. */
+#define TOLD_CONTEXTS 128
+#define KNOWN_PAGES 64
+
 struct workspace {
 	u64 words[STACK_WORDS];
 	struct frame_record frame[MAX_FRAMES];
@@ -364,11 +379,16 @@ struct workspace {
 	u64 value[MAX_DEPTH];
 	u32 found; /* return addresses in offset, value and frame[1..] */
 	u32 mode;
-	u64 sp;
+	/* the task, as it entered the kernel */
+	u64 ip, sp, bp;
+	u32 pid;
+	bool ranges_here; /* its mappings are those of the last capture */
 	u64 frame_address, frame_sp, frame_bp; /* where a walk along rules stopped */
 	struct rule_key missing;	       /* what for */
 	u64 address; /* see number_of */
-	struct range hit;
+	struct range hit; /* the one of `ranges` where an address was located last */
+	/* What is known of a page in its place: its number, and the index of its range plus one; 0: it is in none */
+	u64 known_page[KNOWN_PAGES];
 	u64 ranges_of; /* whose they are, as a key of `mappings`; 0: nobody's */
 	u64 noted_executable;
 	u32 noted; /* the process, if it was taken note of, with this executable, since they were loaded */
@@ -376,6 +396,7 @@ struct workspace {
 	u32 ranges_changed; /* since they were loaded */
 	u32 claimed;	    /* by a probe of a write buffer */
 	u32 owner;	    /* index of this workspace */
+	u64 told[TOLD_CONTEXTS]; /* contexts whose record was sent, each in its place */
 	struct ranges ranges;
 	struct path_record path;
 	struct climb climb;
@@ -576,22 +597,17 @@ static __always_inline u64 executable_of(struct workspace *ws, struct mm_struct 
 	return exe ? module_of(ws, (u64)exe) : MODULE_ANON;
 }
 
-static __always_inline void widen(struct window *window, struct range *by)
-{
-	if (!window->end || by->start < window->start)
-		window->start = by->start;
-	if (by->end > window->end)
-		window->end = by->end;
-}
-
-/* Adds an executable mapping to a table. Shared libraries lie in the upper part of the address space, programs below. */
-static __always_inline void add_range(struct workspace *ws, struct vm_area_struct *vma)
+/* Adds an executable mapping to a table. Not the kernel's code for programs (vdso), which calls nobody: it lies above the stack,
+ * and all addresses of the stack would be between mappings. */
+static __always_inline void add_range(struct workspace *ws, struct mm_struct *mm, struct vm_area_struct *vma)
 {
 	struct ranges *r = &ws->ranges;
 	u64 file = number_of(ws, vma->vm_file);
 	struct range *to;
 	u32 at = r->count;
 
+	if (vma->vm_start == (u64)mm->context.vdso)
+		return;
 	if (at >= MAX_RANGES) {
 		count(DROPPED_MAPPINGS, 1);
 		return;
@@ -602,7 +618,10 @@ static __always_inline void add_range(struct workspace *ws, struct vm_area_struc
 	to->module = file ? module_of(ws, file) : MODULE_ANON;
 	to->base = (file ? vma->vm_pgoff << PAGE_SHIFT : 0) - vma->vm_start;
 	r->count = at + 1;
-	widen(&r->window[!file ? WINDOW_ANONYMOUS : vma->vm_start >> 45 ? WINDOW_LIBRARIES : WINDOW_PROGRAM], to);
+	if (to->start < r->lowest)
+		r->lowest = to->start;
+	if (to->end > r->highest)
+		r->highest = to->end;
 	ws->ranges_changed = 1;
 }
 
@@ -611,34 +630,22 @@ static long add_found_mapping(struct task_struct *task, struct vm_area_struct *v
 	struct workspace *ws = *(struct workspace **)ctx;
 
 	if (vma->vm_flags & VM_EXEC)
-		add_range(ws, vma);
+		add_range(ws, task->mm, vma);
 	return 0;
 }
 
-/* Whether an address lies in a cluster of mappings: it may be in one of them. */
-static __always_inline bool in_windows(const struct window *window, u64 address)
-{
-	u32 i;
-
-	for (i = 0; i < WINDOWS; i++)
-		if (address - window[i].start < window[i].end - window[i].start)
-			return true;
-	return false;
-}
-
-static __always_inline bool find_range(struct ranges *r, u64 address, struct range *hit)
+/* The index of the range that an address lies in, plus one; 0: none. */
+static __always_inline u32 find_range(struct ranges *r, u64 address)
 {
 	u32 i;
 
 	for (i = 0; i < MAX_RANGES; i++) {
 		if (i >= r->count)
-			return false;
-		if (address >= r->range[i].start && address < r->range[i].end) {
-			*hit = r->range[i];
-			return true;
-		}
+			break;
+		if (address - r->range[i].start < r->range[i].end - r->range[i].start)
+			return i + 1;
 	}
-	return false;
+	return 0;
 }
 
 /* Whether mappings are looked up one by one, when an address asks for them. */
@@ -647,33 +654,57 @@ static __always_inline bool lazy(void)
 	return !bpf_ksym_exists(bpf_iter_task_vma_new) || lazy_mappings;
 }
 
+/* Makes the range of this index, plus one, the one that was hit last; false: there is none. */
+static __always_inline bool hit(struct workspace *ws, u32 at)
+{
+	at--;
+	if (!verified_below(at, MAX_RANGES))
+		return false;
+	ws->hit = ws->ranges.range[at];
+	return true;
+}
+
 /* Whether `address` lies in executable memory; then ws->hit is its range. Needs interrupts on where
  * mappings are looked up one by one. */
 __noinline int locate(struct workspace *ws, u64 address)
 {
 	struct ranges *r;
+	u32 at;
 
 	if (!ws)
 		return 0;
 	/* Not a user address, or one that no mapping can have. */
-	if (address < 65536 || address >> 47)
+	if (address < LOWEST_ADDRESS || address >= USER_END)
 		return 0;
 	r = &ws->ranges;
-	if (find_range(r, address, &ws->hit))
-		return 1;
-	if (lazy()) {
+	at = find_range(r, address);
+	if (!at && lazy()) {
 		if (bpf_find_vma(bpf_get_current_task_btf(), address, add_found_mapping, &ws, 0) == -EBUSY)
 			count(LOCKED_MAPPINGS, 1);
-		return find_range(r, address, &ws->hit);
+		at = find_range(r, address);
 	}
-	return 0;
+	ws->known_page[(address >> PAGE_SHIFT) % KNOWN_PAGES] = address >> PAGE_SHIFT << 8 | at;
+	return hit(ws, at);
 }
 
-/* The same; told here, without a call, for an address in the range of the one before: a caller mostly lies in the module of
- * its callee. */
+/* The same; told here, without a call, for an address in the range of the one before (a caller mostly lies in the module of its
+ * callee) or in a page that was met. */
 static __always_inline bool located(struct workspace *ws, u64 address)
 {
-	return address - ws->hit.start < ws->hit.end - ws->hit.start || locate(ws, address);
+	u64 page = address >> PAGE_SHIFT, known;
+
+	if (address - ws->hit.start < ws->hit.end - ws->hit.start)
+		return true;
+	known = ws->known_page[page % KNOWN_PAGES];
+	return known >> 8 == page ? hit(ws, known & 0xff) : locate(ws, address);
+}
+
+/* Whether ws->ranges holds the mappings of this process still, from the last capture. */
+static __always_inline bool ranges_here(struct workspace *ws, struct mm_struct *mm)
+{
+	ws->ranges_changed = 0;
+	return !lazy() && ws->ranges_of == (u64)mm && ws->ranges.arg_start == mm->arg_start &&
+	       ws->ranges.exec_vm == mm->exec_vm;
 }
 
 /* Fills ws->ranges with the executable mappings of the current process. Returns 0 if they could not
@@ -690,11 +721,8 @@ __noinline int load_ranges(struct workspace *ws, bool may_enumerate)
 		return 0;
 	r = &ws->ranges;
 	ws->ranges_changed = 0;
-	ws->hit.start = 0;
-	ws->hit.end = 0;
-	/* Here still, from the last capture. */
-	if (!lazy() && ws->ranges_of == key && r->arg_start == mm->arg_start && r->exec_vm == mm->exec_vm)
-		return 1;
+	__builtin_memset(&ws->hit, 0, sizeof(ws->hit));
+	__builtin_memset(ws->known_page, 0, sizeof(ws->known_page));
 	ws->ranges_of = 0;
 	ws->noted = 0;
 	known = bpf_map_lookup_elem(&mappings, &key);
@@ -719,7 +747,8 @@ __noinline int load_ranges(struct workspace *ws, bool may_enumerate)
 	if (!may_enumerate)
 		return 0;
 	ws->ranges_changed = 1;
-	__builtin_memset(r->window, 0, sizeof(r->window));
+	r->lowest = ~0UL;
+	r->highest = 0;
 	r->exec_vm = mm->exec_vm;
 	r->arg_start = mm->arg_start;
 	r->executable = executable_of(ws, mm);
@@ -733,7 +762,7 @@ __noinline int load_ranges(struct workspace *ws, bool may_enumerate)
 
 		while ((vma = bpf_iter_task_vma_next(&it)))
 			if (vma->vm_flags & VM_EXEC)
-				add_range(ws, vma);
+				add_range(ws, mm, vma);
 		bpf_iter_task_vma_destroy(&it);
 		if (failed) {
 			count(LOCKED_MAPPINGS, 1);
@@ -784,21 +813,23 @@ static __always_inline void add_frame(struct workspace *ws, u64 address, u32 off
  * executable memory. */
 __noinline int scan_stack(struct workspace *ws)
 {
+	u64 word, lowest, span;
 	u32 piece, i;
-	u64 word;
 
 	if (!ws)
 		return 0;
 	ws->found = 0;
+	lowest = lazy() ? LOWEST_ADDRESS : ws->ranges.lowest;
+	span = (lazy() ? USER_END : ws->ranges.highest) - lowest;
 	for (piece = 0; piece < STACK_WORDS / PIECE_WORDS; piece++) {
 		u64 from = ws->sp + piece * PIECE_WORDS * 8;
-		u32 words = PIECE_WORDS;
+		bool ends = false;
 
 		if (bpf_probe_read_user(ws->words, PIECE_WORDS * 8, (void *)from)) {
-			/* The stack of a shallow call may end before the piece does: its page is there. */
+			/* The stack of a shallow call may end before the piece does: its page is there. The rest is zero now. */
 			u32 rest = (PAGE_SIZE - (from & (PAGE_SIZE - 1))) & (PAGE_SIZE - 1);
 
-			words = rest / 8;
+			ends = true;
 			if (rest == 0 || rest >= PIECE_WORDS * 8 ||
 			    bpf_probe_read_user(ws->words, rest & (PIECE_WORDS * 8 - 1), (void *)from)) {
 				if (piece == 0)
@@ -807,16 +838,15 @@ __noinline int scan_stack(struct workspace *ws)
 			}
 		}
 		for (i = 0; i < PIECE_WORDS; i++) {
-			if (i >= words || ws->found >= scan_depth)
-				break;
 			word = ws->words[i];
-			/* Told here, without a call: that is most words. */
-			if (word < 65536 || (!lazy() && !in_windows(ws->ranges.window, word)))
+			/* Most words are told here. */
+			if (word - lowest >= span || !located(ws, word))
 				continue;
-			if (located(ws, word))
-				add_frame(ws, word, (piece * PIECE_WORDS + i) * 8);
+			add_frame(ws, word, (piece * PIECE_WORDS + i) * 8);
+			if (ws->found >= scan_depth)
+				break;
 		}
-		if (ws->found >= scan_depth || words < PIECE_WORDS)
+		if (ws->found >= scan_depth || ends)
 			break;
 	}
 	if (ws->found < scan_depth)
@@ -824,17 +854,18 @@ __noinline int scan_stack(struct workspace *ws)
 	return ws->found;
 }
 
-/* Return addresses along saved frame pointers, beginning with the one at `bp`. */
-__noinline int walk_frame_pointers(struct workspace *ws, u64 bp)
+/* Return addresses along saved frame pointers, beginning with the one at ws->bp. */
+__noinline int walk_frame_pointers(struct workspace *ws)
 {
 	u64 pair[2]; /* saved frame pointer, return address */
-	u64 below;
+	u64 below, bp;
 	u32 i;
 
 	if (!ws)
 		return 0;
 	ws->found = 0;
 	below = ws->sp;
+	bp = ws->bp;
 	for (i = 0; i < MAX_DEPTH; i++) {
 		if (i >= fp_depth)
 			break;
@@ -869,16 +900,28 @@ static __always_inline bool stack_word(struct workspace *ws, u64 at, u32 near, u
 	return !bpf_probe_read_user(word, sizeof(*word), (void *)at);
 }
 
-/* Return addresses along call-frame rules, from the instruction at `ip`, whose range is in ws->hit. */
-__noinline int walk_rules(struct workspace *ws, u64 ip, u64 bp)
+static __always_inline struct unwind_rule *find_rule(const struct rule_key *key)
 {
-	u64 sp, address = ip, word;
+	u32 place = signature_mix(key->module, key->offset) % NEAR_RULES;
+	struct near_rule *near = bpf_map_lookup_elem(&near_rules, &place);
+
+	if (near && near->key.module == key->module && near->key.offset == key->offset)
+		return &near->rule;
+	return bpf_map_lookup_elem(&rules, key);
+}
+
+/* Return addresses along call-frame rules, from the instruction at ws->ip, whose range is in ws->hit. */
+__noinline int walk_rules(struct workspace *ws)
+{
+	u64 address, sp, bp, word;
 	u32 i, near = NEAR_BYTES;
 
 	if (!ws)
 		return WALK_BROKEN;
 	ws->found = 0;
+	address = ws->ip;
 	sp = ws->sp;
+	bp = ws->bp;
 	if (bpf_probe_read_user(ws->words, NEAR_BYTES, (void *)sp))
 		near = 0;
 	for (i = 0; i < MAX_DEPTH; i++) {
@@ -894,7 +937,7 @@ __noinline int walk_rules(struct workspace *ws, u64 ip, u64 bp)
 		key.offset = address + ws->hit.base;
 		if (i == 0)
 			key.offset |= RULE_AT_IP;
-		rule = bpf_map_lookup_elem(&rules, &key);
+		rule = find_rule(&key);
 		if (!rule) {
 			ws->missing = key;
 			ws->frame_address = address;
@@ -960,9 +1003,8 @@ static __always_inline bool announce_process(u32 pid, u64 executable, bool ended
 }
 
 /* Takes note of the current process, which makes pages dirty. */
-static __always_inline void note_process(struct workspace *ws, u64 executable)
+static __always_inline void note_process(struct workspace *ws, u32 pid, u64 executable)
 {
-	u32 pid = bpf_get_current_pid_tgid() >> 32;
 	u64 *known;
 
 	/* With the mappings of the last capture still here, its process is this one (or a child that shares its memory). */
@@ -981,16 +1023,16 @@ static __always_inline void note_process(struct workspace *ws, u64 executable)
 }
 
 /* Reports a context when it is new. Returns its key, or 0 if the table is full. */
-__noinline u64 announce_context(struct workspace *ws, u64 executable, s32 entry, u32 mode)
+__noinline u64 announce_context(struct workspace *ws, u32 pid, u64 executable, s32 entry, u32 mode)
 {
 	struct context_record *r;
-	u64 key = signature_mix(SIGNATURE_SEED, executable);
+	u64 key = signature_mix(SIGNATURE_SEED, executable), *told;
 	u32 i, frames;
-	u8 one = 1;
+	u8 sent = 0, *known;
 
 	if (!ws)
 		return 0;
-	note_process(ws, executable);
+	note_process(ws, pid, executable);
 	frames = mode == UNWIND_NONE ? 0 : ws->found + 1;
 	if (frames > MAX_FRAMES)
 		frames = MAX_FRAMES;
@@ -1004,9 +1046,16 @@ __noinline u64 announce_context(struct workspace *ws, u64 executable, s32 entry,
 	}
 	if (!key)
 		key = 1;
-	if (bpf_map_lookup_elem(&known_contexts, &key))
+	told = &ws->told[key % TOLD_CONTEXTS];
+	if (*told == key)
 		return key;
-	if (bpf_map_update_elem(&known_contexts, &key, &one, BPF_NOEXIST)) {
+	known = bpf_map_lookup_elem(&known_contexts, &key);
+	if (known) {
+		if (*known)
+			*told = key;
+		return key;
+	}
+	if (bpf_map_update_elem(&known_contexts, &key, &sent, BPF_NOEXIST)) {
 		if (bpf_map_lookup_elem(&known_contexts, &key))
 			return key; /* another CPU was faster */
 		count(LOST_CONTEXTS, 1);
@@ -1019,7 +1068,7 @@ __noinline u64 announce_context(struct workspace *ws, u64 executable, s32 entry,
 		return 0;
 	}
 	r->type = RECORD_CONTEXT;
-	r->pid = bpf_get_current_pid_tgid() >> 32;
+	r->pid = pid;
 	r->key = key;
 	r->executable = executable;
 	r->entry = entry;
@@ -1032,6 +1081,8 @@ __noinline u64 announce_context(struct workspace *ws, u64 executable, s32 entry,
 		r->frame[i].offset = i < frames ? ws->frame[i].offset : 0;
 	}
 	bpf_ringbuf_submit(r, 0);
+	sent = 1;
+	bpf_map_update_elem(&known_contexts, &key, &sent, BPF_ANY);
 	return key;
 }
 
@@ -1093,7 +1144,7 @@ static __always_inline void copy_stack(struct stack_record *r, struct workspace 
 {
 	u32 i, at = 0, ranges = ws->ranges.count;
 
-	r->pid = bpf_get_current_pid_tgid() >> 32;
+	r->pid = ws->pid;
 	r->executable = ws->ranges.executable;
 	r->address = ws->frame_address;
 	r->sp = ws->frame_sp;
@@ -1126,10 +1177,11 @@ __noinline int check_path(struct workspace *ws, u64 context)
 	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
 	struct stack_record *r;
 
-	if (!check_every || !ws || !regs || !context || bpf_get_prandom_u32() % check_every)
+	if (!check_every || !ws || !regs || !task->mm || !context || bpf_get_prandom_u32() % check_every)
 		return 0;
-	if (!load_ranges(ws, false))
+	if (!ranges_here(ws, task->mm) && !load_ranges(ws, false))
 		return 0;
+	ws->pid = task->tgid;
 	ws->frame_address = regs->ip;
 	ws->frame_sp = regs->sp;
 	ws->frame_bp = regs->bp;
@@ -1160,7 +1212,7 @@ __noinline u64 ship_stack(struct workspace *ws, s32 entry)
 	missing.offset = ws->missing.offset;
 	if (!may_ask(&missing))
 		return 0;
-	note_process(ws, ws->ranges.executable);
+	note_process(ws, ws->pid, ws->ranges.executable);
 	r = bpf_ringbuf_reserve(&records, sizeof(*r), 0);
 	if (!r) {
 		count(UNSHIPPED_STACKS, 1);
@@ -1186,40 +1238,33 @@ __noinline u64 ship_stack(struct workspace *ws, s32 entry)
 	return key | 1;
 }
 
-/* Reads the call path of the current task with all means. Never 0 unless a table is full: without a stack the
- * context is the executable and the entry. `hurried` says that interrupts are off: then it is 0 as well, and ws->asks 1, where
- * mappings or call-frame rules are asked for that are not known; always, where mappings are looked up one by one. */
-__noinline u64 capture(struct workspace *ws, s32 entry, bool hurried)
+/* See `capture`. */
+__noinline u64 read_path(struct workspace *ws, s32 entry, bool hurried)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
-	struct pt_regs *regs = user_regs(task);
-	struct mm_struct *mm = task->mm;
 	u32 mode, found = 0;
 	int end;
 
 	if (!ws)
 		return 0;
-	ws->asks = 0;
-	if (!mm || !regs)
-		return 0;
 	ws->asks = 1;
 	if (hurried && lazy())
 		return 0;
 	ws->found = 0;
-	ws->sp = regs->sp;
-	if (!load_ranges(ws, !hurried)) {
+	if (!ws->ranges_here && !load_ranges(ws, !hurried)) {
 		if (hurried)
 			return 0;
-		return announce_context(ws, executable_of(ws, mm), entry, UNWIND_NONE);
+		return announce_context(ws, ws->pid, executable_of(ws, bpf_get_current_task_btf()->mm), entry, UNWIND_NONE);
 	}
-	if (!locate(ws, regs->ip))
+	if (!located(ws, ws->ip)) {
+		__builtin_memset(&ws->hit, 0, sizeof(ws->hit));
 		ws->hit.module = MODULE_ANON;
+	}
 	ws->frame[0].module = ws->hit.module;
-	ws->frame[0].offset = ws->hit.module == MODULE_ANON ? 0 : regs->ip + ws->hit.base;
+	ws->frame[0].offset = ws->hit.module == MODULE_ANON ? 0 : ws->ip + ws->hit.base;
 	if (!unwind || unwind == UNWIND_EXACT) {
 		u64 key = 0;
 
-		end = walk_rules(ws, regs->ip, regs->bp);
+		end = walk_rules(ws);
 		if (end == WALK_MISS) {
 			if (hurried)
 				return 0;
@@ -1238,7 +1283,7 @@ __noinline u64 capture(struct workspace *ws, s32 entry, bool hurried)
 			if (end != WALK_DEPTH && end != WALK_OUTERMOST)
 				count(CUT_PATHS, 1);
 			store_ranges(ws);
-			key = announce_context(ws, ws->ranges.executable, entry, UNWIND_EXACT);
+			key = announce_context(ws, ws->pid, ws->ranges.executable, entry, UNWIND_EXACT);
 			/* Not to be recognised by its slots: the next time there may be more to see. */
 			if (end == WALK_MISS || end == WALK_BROKEN)
 				ws->found = 0;
@@ -1247,10 +1292,10 @@ __noinline u64 capture(struct workspace *ws, s32 entry, bool hurried)
 	}
 	ws->asks = 0;
 	if (!unwind && !ws->ranges.unwind)
-		ws->ranges.unwind = decided_unwind(mm);
+		ws->ranges.unwind = decided_unwind(bpf_get_current_task_btf()->mm);
 	mode = unwind ? unwind : ws->ranges.unwind;
 	if (mode != UNWIND_SCAN)
-		found = walk_frame_pointers(ws, regs->bp);
+		found = walk_frame_pointers(ws);
 	if (mode == UNWIND_NONE) {
 		mode = found >= FP_PROOF ? UNWIND_FP : UNWIND_SCAN;
 		ws->ranges.unwind = mode;
@@ -1263,24 +1308,42 @@ __noinline u64 capture(struct workspace *ws, s32 entry, bool hurried)
 	}
 	store_ranges(ws);
 	ws->mode = mode;
-	return announce_context(ws, ws->ranges.executable, entry, mode);
+	return announce_context(ws, ws->pid, ws->ranges.executable, entry, mode);
+}
+
+/* Reads the call path of the current task with all means. Never 0 unless a table is full: without a stack the
+ * context is the executable and the entry. `hurried` says that interrupts are off: then it is 0 as well, and ws->asks 1, where
+ * mappings or call-frame rules are asked for that are not known; always, where mappings are looked up one by one. */
+static __always_inline u64 capture(struct workspace *ws, struct task_struct *task, struct pt_regs *regs, s32 entry, bool hurried)
+{
+	ws->asks = 0;
+	if (!task->mm || !regs)
+		return 0;
+	ws->ip = regs->ip;
+	ws->sp = regs->sp;
+	ws->bp = regs->bp;
+	ws->pid = task->tgid;
+	ws->ranges_here = ranges_here(ws, task->mm);
+	return read_path(ws, entry, hurried);
 }
 
 /* Where a task entered the kernel, as a hash; never 0. What it looks like there tells most call paths apart. */
 static __always_inline u64 place_of(struct pt_regs *regs, s32 entry)
 {
+	if (!regs)
+		return 1;
 	return signature_mix(signature_mix(signature_mix(SIGNATURE_SEED, regs->ip), regs->sp), (u32)entry) ?: 1;
 }
 
 /* Keeps what the full capture in `ws` saw, for recognition. */
 static __always_inline void remember(struct task_cache *cache, struct workspace *ws, struct task_struct *task,
-				     struct pt_regs *regs, u64 context, s32 entry)
+				     u64 place, u64 context)
 {
 	u32 at, i, n = ws->found, first = 0;
 	struct remembered *path;
 	struct stack_slot *piece = NULL;
 
-	count(FULL_CAPTURES, 1);
+	count_recognition(FULL_CAPTURES);
 	if (n > MAX_DEPTH)
 		n = MAX_DEPTH;
 	if (cache->mm != (u64)task->mm || cache->exec_vm != task->mm->exec_vm) {
@@ -1294,7 +1357,7 @@ static __always_inline void remember(struct task_cache *cache, struct workspace 
 	at = cache->draw >> 24 & (CACHED_PATHS - 1);
 	cache->last = at;
 	cache->syscw = write_syscalls(task);
-	cache->place[at] = context ? place_of(regs, entry) : 0;
+	cache->place[at] = context ? place : 0;
 	path = &cache->path[at];
 	path->context = context;
 	path->slots = n;
@@ -1339,15 +1402,14 @@ __noinline int same_slots(struct workspace *ws, struct remembered *path, u64 sp)
 
 /* The context of the current task if it can be told at sight, else 0. Works with interrupts off. */
 static __always_inline u64 recognise(struct workspace *ws, struct task_cache *cache, struct task_struct *task,
-				     struct pt_regs *regs, s32 entry)
+				     struct pt_regs *regs, u64 place, s32 entry)
 {
 	struct mm_struct *mm = task->mm;
-	u64 place, syscw;
+	u64 syscw;
 	u32 i, at;
 
 	if (anew || !mm || !regs || cache->mm != (u64)mm || cache->exec_vm != mm->exec_vm)
 		return 0;
-	place = place_of(regs, entry);
 	syscw = write_syscalls(task);
 	at = cache->last & (CACHED_PATHS - 1);
 	if (syscw && cache->syscw == syscw && counted_syscall(entry) && cache->place[at] == place) {
@@ -1383,25 +1445,26 @@ static __always_inline u64 context_now(u32 owner, struct task_struct *task, stru
 	struct pt_regs *regs = user_regs(task);
 	struct task_cache *cache;
 	s32 entry = entry_of(regs);
-	u64 context;
+	u64 context, place;
 
 	if (!ws || !task->mm || !regs)
 		return 0;
 	cache = bpf_task_storage_get(&tasks, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!cache) {
 		count(LOST_TASK_STORAGE, 1);
-		count(FULL_CAPTURES, 1);
-		return capture(ws, entry, false);
+		count_recognition(FULL_CAPTURES);
+		return capture(ws, task, regs, entry, false);
 	}
 	if (runtime_path(cache, task, entry, number_of(ws, inode), &told)) {
 		count_recognition(RUNTIME_PATHS);
 		context = recognise_runtime(cache, &told, entry);
 		return context ? context : announce_runtime(ws, cache, task, &told, entry);
 	}
-	context = recognise(ws, cache, task, regs, entry);
+	place = place_of(regs, entry);
+	context = recognise(ws, cache, task, regs, place, entry);
 	if (!context) {
-		context = capture(ws, entry, false);
-		remember(cache, ws, task, regs, context, entry);
+		context = capture(ws, task, regs, entry, false);
+		remember(cache, ws, task, place, context);
 	}
 	if (check_every)
 		check_path(ws, context);
@@ -1426,7 +1489,7 @@ static __always_inline u64 context_of_worker(u32 owner, struct task_struct *task
 	count(URING_UNKNOWN, 1);
 	if (!ws || !task->mm)
 		return 0;
-	return announce_context(ws, executable_of(ws, task->mm), ENTRY_URING, UNWIND_NONE);
+	return announce_context(ws, task->tgid, executable_of(ws, task->mm), ENTRY_URING, UNWIND_NONE);
 }
 
 /* ------------------------------------------------------------------ tags */
@@ -1462,7 +1525,7 @@ static __always_inline u64 context_at_once(struct task_cache *cache, struct task
 	struct pt_regs *regs = user_regs(task);
 	struct pcstream_slot told = {};
 	s32 entry = entry_of(regs);
-	u64 context;
+	u64 context, place;
 
 	if (!ws)
 		return 0;
@@ -1476,12 +1539,13 @@ static __always_inline u64 context_at_once(struct task_cache *cache, struct task
 		*later = !context;
 		return context;
 	}
-	context = recognise(ws, cache, task, regs, entry);
+	place = place_of(regs, entry);
+	context = recognise(ws, cache, task, regs, place, entry);
 	if (!context && regs) {
-		context = capture(ws, entry, true);
+		context = capture(ws, task, regs, entry, true);
 		*later = ws->asks;
 		if (context)
-			remember(cache, ws, task, regs, context, entry);
+			remember(cache, ws, task, place, context);
 	}
 	if (check_every)
 		check_path(ws, context);

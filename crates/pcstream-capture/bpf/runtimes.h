@@ -192,7 +192,7 @@ static __always_inline u64 announce_runtime(struct workspace *ws, struct task_ca
 
 	if (!bpf_map_lookup_elem(&known_paths, &key)) {
 		if (paths_told >= MAX_TOLD_PATHS)
-			return announce_context(ws, executable_of(ws, task->mm), entry, UNWIND_NONE);
+			return announce_context(ws, task->tgid, executable_of(ws, task->mm), entry, UNWIND_NONE);
 		__sync_fetch_and_add(&paths_told, 1);
 		/* Memory that is swapped out is asked for again. */
 		if (!told->path || announce_names(told))
@@ -204,7 +204,7 @@ static __always_inline u64 announce_runtime(struct workspace *ws, struct task_ca
 	cache->told = told->signature;
 	cache->told_entry = entry;
 	cache->told_process = cache->slot_process;
-	cache->told_context = announce_context(ws, executable_of(ws, task->mm), entry, UNWIND_RUNTIME);
+	cache->told_context = announce_context(ws, task->tgid, executable_of(ws, task->mm), entry, UNWIND_RUNTIME);
 	return cache->told_context;
 }
 

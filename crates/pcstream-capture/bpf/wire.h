@@ -245,7 +245,7 @@ enum counter {
 	SAME_SLOTS,	      /* captures answered by the slot check (the next one there) */
 	RUNTIME_PATHS,	      /* captures answered by what a language runtime told (the next one there) */
 	BUFFER_MARKS,	      /* times a page of a write buffer became dirty (the next one there) */
-	FULL_CAPTURES,
+	FULL_CAPTURES,	      /* (the last one there) */
 	STACK_UNREADABLE,     /* captures whose stack could not be read */
 	SHIPPED_STACKS,	      /* full captures that lacked a rule and went to user space */
 	UNSHIPPED_STACKS,     /* ... that did not fit the ring buffer: their paths were read otherwise */

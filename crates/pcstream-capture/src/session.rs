@@ -15,6 +15,7 @@ use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, OpenObject, PrintLevel, Ring
 use thiserror::Error;
 
 use crate::buffers::Probe;
+use crate::signature;
 use crate::unwind::Limits;
 use crate::wire::skeleton::{PcstreamSkel, PcstreamSkelBuilder};
 use crate::wire::{self, Counter, Record, RuleKey, UnknownRecord, UnwindMode, UnwindRule};
@@ -268,15 +269,20 @@ impl<'obj> Session<'obj> {
 
     /// Where rules for exact paths go.
     pub fn rules(&self) -> Result<RuleTable, SessionError> {
-        let map =
-            MapHandle::try_from(&self.skel.maps.rules).map_err(|e| bpf_error("open the rules of", e))?;
-        Ok(RuleTable { map })
+        let failed = |e| bpf_error("open the rules of", e);
+        Ok(RuleTable {
+            all: MapHandle::try_from(&self.skel.maps.rules).map_err(failed)?,
+            near: MapHandle::try_from(&self.skel.maps.near_rules).map_err(failed)?,
+        })
     }
 
     /// A counter's value.
     pub fn counter(&self, counter: Counter) -> u64 {
-        if let Counter::SAME_SYSCALL | Counter::SAME_SLOTS | Counter::RUNTIME_PATHS | Counter::BUFFER_MARKS =
-            counter
+        if let Counter::SAME_SYSCALL
+        | Counter::SAME_SLOTS
+        | Counter::RUNTIME_PATHS
+        | Counter::BUFFER_MARKS
+        | Counter::FULL_CAPTURES = counter
         {
             return self.recognitions(counter.0 - Counter::SAME_SYSCALL.0);
         }
@@ -355,7 +361,9 @@ impl<'obj> Session<'obj> {
 /// The call-frame rules that the kernel side knows.
 #[derive(Debug)]
 pub struct RuleTable {
-    map: MapHandle,
+    all: MapHandle,
+    /// Most of them once more, each in a place of its own.
+    near: MapHandle,
 }
 
 impl RuleTable {
@@ -363,15 +371,33 @@ impl RuleTable {
     /// ends paths there.
     pub fn add(&mut self, rules: &[(RuleKey, UnwindRule)]) {
         for (key, rule) in rules {
-            let key = [key.module.to_ne_bytes(), key.offset.to_ne_bytes()].concat();
+            let name = [key.module.to_ne_bytes(), key.offset.to_ne_bytes()].concat();
             let rule = [
                 rule.kind.to_ne_bytes(),
                 rule.cfa_offset.to_ne_bytes(),
                 rule.bp_offset.to_ne_bytes(),
                 rule.reserved.to_ne_bytes(),
-            ];
-            if self.map.update(&key, &rule.concat(), MapFlags::ANY).is_err() {
+            ]
+            .concat();
+            if self.all.update(&name, &rule, MapFlags::ANY).is_err() {
                 return;
+            }
+            let place = signature::mix(key.module, key.offset) % u64::from(self.near.max_entries());
+            self.add_near(place as u32, &rule, &name);
+        }
+    }
+
+    /// A place that is taken stays so, and gets its name last: whoever reads it meanwhile finds no rule under another's
+    /// name. A rule that does not get there is found all the same.
+    fn add_near(&self, place: u32, rule: &[u8], name: &[u8]) {
+        let place = place.to_ne_bytes();
+        let free = |there: Vec<u8>| there.iter().all(|&byte| byte == 0);
+        if self.near.lookup(&place, MapFlags::ANY).is_ok_and(|there| there.is_some_and(free)) {
+            let nameless = [rule, &vec![0; name.len()]].concat();
+            for entry in [nameless, [rule, name].concat()] {
+                if self.near.update(&place, &entry, MapFlags::ANY).is_err() {
+                    return;
+                }
             }
         }
     }

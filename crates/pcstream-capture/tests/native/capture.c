@@ -50,6 +50,28 @@ static long whole(void *to, unsigned long size)
 	return 1;
 }
 
+/* A place may hold its rule, or one that came before it. */
+static struct near_rule *near_place(u32 place)
+{
+	static struct near_rule near;
+
+	for (u32 i = 0; i < test_case.rules; i++) {
+		const struct rule_key *key = &known[i].key;
+
+		if (signature_mix(key->module, key->offset) % NEAR_RULES != place)
+			continue;
+		near.key = *key;
+		near.rule = known[i].rule;
+		if (place & 1) {
+			near.key.offset ^= 64;
+			near.rule.cfa_offset ^= 8;
+		}
+		return &near;
+	}
+	__builtin_memset(&near, 0, sizeof(near));
+	return &near;
+}
+
 void *native_lookup(void *map, const void *key)
 {
 	if (map == &mappings)
@@ -57,6 +79,8 @@ void *native_lookup(void *map, const void *key)
 	/* Told before. */
 	if (map == &processes)
 		return &mapped.executable;
+	if (map == &near_rules)
+		return near_place(*(const u32 *)key);
 	if (map == &rules) {
 		const struct rule_key *wanted = key;
 
@@ -118,7 +142,7 @@ static void in_a_hurry(u64 context, bool told)
 	void *slowly = sent;
 
 	sent = NULL;
-	if (capture(&workspace, test_case.entry, true) != context || workspace.asks != !told)
+	if (capture(&workspace, &task, &regs, test_case.entry, true) != context || workspace.asks != !told)
 		abort();
 	if (told ? !sent || __builtin_memcmp(sent, slowly, bytes) : !!sent)
 		abort();
@@ -140,26 +164,27 @@ static void recognised(u64 context)
 	static struct task_cache cache;
 	u32 i, n = workspace.found, offset[MAX_DEPTH];
 	u32 faulty_from = test_case.faulty_from, faulty_bytes = test_case.faulty_bytes;
+	u64 place = place_of(&regs, test_case.entry);
 	bool hole;
 
 	__builtin_memcpy(offset, workspace.offset, sizeof(offset));
 	__builtin_memset(&cache, 0, sizeof(cache));
-	remember(&cache, &workspace, &task, &regs, context, test_case.entry);
+	remember(&cache, &workspace, &task, place, context);
 	__builtin_memset(&workspace, 0x5a, sizeof(workspace));
 	/* Between slots, which are read together, nothing may be unreadable; real stacks have no such holes. */
 	hole = n && faulty_bytes && faulty_from < offset[n - 1] + 8 && faulty_from + faulty_bytes > offset[0];
-	if (!hole && recognise(&workspace, &cache, &task, &regs, test_case.entry) != (n ? context : 0))
+	if (!hole && recognise(&workspace, &cache, &task, &regs, place, test_case.entry) != (n ? context : 0))
 		abort();
-	if (recognise(&workspace, &cache, &task, &regs, test_case.entry + 1))
+	if (recognise(&workspace, &cache, &task, &regs, place_of(&regs, test_case.entry + 1), test_case.entry + 1))
 		abort();
 	for (i = 0; i < n; i++) {
 		stack[offset[i]] ^= 1;
-		if (recognise(&workspace, &cache, &task, &regs, test_case.entry))
+		if (recognise(&workspace, &cache, &task, &regs, place, test_case.entry))
 			abort();
 		stack[offset[i]] ^= 1;
 		test_case.faulty_from = offset[i];
 		test_case.faulty_bytes = 8;
-		if (recognise(&workspace, &cache, &task, &regs, test_case.entry))
+		if (recognise(&workspace, &cache, &task, &regs, place, test_case.entry))
 			abort();
 		test_case.faulty_from = faulty_from;
 		test_case.faulty_bytes = faulty_bytes;
@@ -180,14 +205,19 @@ int main(void)
 		whole(mapped.range, test_case.ranges * sizeof(struct range));
 		whole(known, test_case.rules * sizeof(struct known_rule));
 		whole(stack, test_case.stack_bytes);
-		for (u32 i = 0; i < test_case.ranges; i++)
-			widen(&mapped.window[WINDOW_PROGRAM], &mapped.range[i]);
+		mapped.lowest = ~0UL;
+		for (u32 i = 0; i < test_case.ranges; i++) {
+			if (mapped.range[i].start < mapped.lowest)
+				mapped.lowest = mapped.range[i].start;
+			if (mapped.range[i].end > mapped.highest)
+				mapped.highest = mapped.range[i].end;
+		}
 		regs.ip = test_case.ip;
 		regs.sp = test_case.sp;
 		regs.bp = test_case.bp;
 		__builtin_memset(&workspace, 0x5a, sizeof(workspace));
 		sent = NULL;
-		context = capture(&workspace, test_case.entry, false);
+		context = capture(&workspace, &task, &regs, test_case.entry, false);
 		if (!context || !sent)
 			abort();
 		if (*(u32 *)sent == RECORD_CONTEXT)
