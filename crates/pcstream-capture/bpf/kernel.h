@@ -152,9 +152,6 @@ struct mm_struct {
 	unsigned long arg_start;
 	unsigned long start_stack;
 	int map_count;
-	struct {
-		void *vdso;
-	} context;
 	struct file *exe_file;
 };
 

@@ -597,8 +597,8 @@ static __always_inline u64 executable_of(struct workspace *ws, struct mm_struct 
 	return exe ? module_of(ws, (u64)exe) : MODULE_ANON;
 }
 
-/* Adds an executable mapping to a table. Not the kernel's code for programs (vdso), which calls nobody: it lies above the stack,
- * and all addresses of the stack would be between mappings. */
+/* Adds an executable mapping to a table. Not the kernel's own for programs (vdso, uprobes), which call nobody: they lie above the
+ * stack, and all addresses of the stack would be between mappings. */
 static __always_inline void add_range(struct workspace *ws, struct mm_struct *mm, struct vm_area_struct *vma)
 {
 	struct ranges *r = &ws->ranges;
@@ -606,7 +606,7 @@ static __always_inline void add_range(struct workspace *ws, struct mm_struct *mm
 	struct range *to;
 	u32 at = r->count;
 
-	if (vma->vm_start == (u64)mm->context.vdso)
+	if (!file && vma->vm_start > mm->start_stack)
 		return;
 	if (at >= MAX_RANGES) {
 		count(DROPPED_MAPPINGS, 1);
@@ -679,8 +679,11 @@ __noinline int locate(struct workspace *ws, u64 address)
 	r = &ws->ranges;
 	at = find_range(r, address);
 	if (!at && lazy()) {
-		if (bpf_find_vma(bpf_get_current_task_btf(), address, add_found_mapping, &ws, 0) == -EBUSY)
+		/* Not to be kept as in none: the next word may be luckier. */
+		if (bpf_find_vma(bpf_get_current_task_btf(), address, add_found_mapping, &ws, 0) == -EBUSY) {
 			count(LOCKED_MAPPINGS, 1);
+			return 0;
+		}
 		at = find_range(r, address);
 	}
 	ws->known_page[(address >> PAGE_SHIFT) % KNOWN_PAGES] = address >> PAGE_SHIFT << 8 | at;
@@ -831,7 +834,7 @@ __noinline int scan_stack(struct workspace *ws)
 
 			ends = true;
 			if (rest == 0 || rest >= PIECE_WORDS * 8 ||
-			    bpf_probe_read_user(ws->words, rest & (PIECE_WORDS * 8 - 1), (void *)from)) {
+			    bpf_probe_read_user(ws->words, rest & (PIECE_WORDS * 8 - 8), (void *)from)) {
 				if (piece == 0)
 					count(STACK_UNREADABLE, 1);
 				break;
@@ -1028,7 +1031,7 @@ __noinline u64 announce_context(struct workspace *ws, u32 pid, u64 executable, s
 	struct context_record *r;
 	u64 key = signature_mix(SIGNATURE_SEED, executable), *told;
 	u32 i, frames;
-	u8 sent = 0, *known;
+	u8 not_sent = 0, *known;
 
 	if (!ws)
 		return 0;
@@ -1055,7 +1058,7 @@ __noinline u64 announce_context(struct workspace *ws, u32 pid, u64 executable, s
 			*told = key;
 		return key;
 	}
-	if (bpf_map_update_elem(&known_contexts, &key, &sent, BPF_NOEXIST)) {
+	if (bpf_map_update_elem(&known_contexts, &key, &not_sent, BPF_NOEXIST)) {
 		if (bpf_map_lookup_elem(&known_contexts, &key))
 			return key; /* another CPU was faster */
 		count(LOST_CONTEXTS, 1);
@@ -1081,8 +1084,9 @@ __noinline u64 announce_context(struct workspace *ws, u32 pid, u64 executable, s
 		r->frame[i].offset = i < frames ? ws->frame[i].offset : 0;
 	}
 	bpf_ringbuf_submit(r, 0);
-	sent = 1;
-	bpf_map_update_elem(&known_contexts, &key, &sent, BPF_ANY);
+	known = bpf_map_lookup_elem(&known_contexts, &key);
+	if (known)
+		*known = 1;
 	return key;
 }
 
