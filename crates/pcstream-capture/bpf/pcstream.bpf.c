@@ -118,11 +118,11 @@ static __always_inline void count(enum counter counter, u64 by)
 
 /* ------------------------------------------------------------------ maps */
 
-/* SAME_SYSCALL, SAME_SLOTS, RUNTIME_PATHS, BUFFER_MARKS and FULL_CAPTURES, of which almost every page counts one: by CPU and without
- * a locked instruction. A program that interrupts another may lose one; what a limit cost is not counted here. */
+/* The counters from SAME_SYSCALL to FULL_CAPTURES, of which almost every page counts one: by CPU and without a locked
+ * instruction. A program that interrupts another may lose one; what a limit cost is not counted here. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 5);
+	__uint(max_entries, FULL_CAPTURES - SAME_SYSCALL + 1);
 	__type(key, u32);
 	__type(value, u64);
 } recognitions SEC(".maps");
@@ -378,7 +378,6 @@ struct workspace {
 	u32 offset[MAX_DEPTH];
 	u64 value[MAX_DEPTH];
 	u32 found; /* return addresses in offset, value and frame[1..] */
-	u32 mode;
 	/* the task, as it entered the kernel */
 	u64 ip, sp, bp;
 	u32 pid;
@@ -597,6 +596,14 @@ static __always_inline u64 executable_of(struct workspace *ws, struct mm_struct 
 	return exe ? module_of(ws, (u64)exe) : MODULE_ANON;
 }
 
+static __always_inline void widen(struct ranges *r, const struct range *by)
+{
+	if (by->start < r->lowest)
+		r->lowest = by->start;
+	if (by->end > r->highest)
+		r->highest = by->end;
+}
+
 /* Adds an executable mapping to a table. Not the kernel's own for programs (vdso, uprobes), which call nobody: they lie above the
  * stack, and all addresses of the stack would be between mappings. */
 static __always_inline void add_range(struct workspace *ws, struct mm_struct *mm, struct vm_area_struct *vma)
@@ -618,10 +625,7 @@ static __always_inline void add_range(struct workspace *ws, struct mm_struct *mm
 	to->module = file ? module_of(ws, file) : MODULE_ANON;
 	to->base = (file ? vma->vm_pgoff << PAGE_SHIFT : 0) - vma->vm_start;
 	r->count = at + 1;
-	if (to->start < r->lowest)
-		r->lowest = to->start;
-	if (to->end > r->highest)
-		r->highest = to->end;
+	widen(r, to);
 	ws->ranges_changed = 1;
 }
 
@@ -1311,7 +1315,6 @@ __noinline u64 read_path(struct workspace *ws, s32 entry, bool hurried)
 		scan_stack(ws);
 	}
 	store_ranges(ws);
-	ws->mode = mode;
 	return announce_context(ws, ws->pid, ws->ranges.executable, entry, mode);
 }
 

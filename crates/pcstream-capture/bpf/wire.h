@@ -241,11 +241,12 @@ enum counter {
 	/* coarser contexts: the executable and the entry, or a frame short */
 	DROPPED_MAPPINGS = COUNTER_FIRST_STATISTIC, /* executable mappings beyond the table of a process */
 	LOCKED_MAPPINGS,      /* captures, and files mapped by a runtime, that found the process's mappings locked */
-	SAME_SYSCALL,	      /* captures answered by: still the same system call (in `recognitions`) */
-	SAME_SLOTS,	      /* captures answered by the slot check (the next one there) */
-	RUNTIME_PATHS,	      /* captures answered by what a language runtime told (the next one there) */
-	BUFFER_MARKS,	      /* times a page of a write buffer became dirty (the next one there) */
-	FULL_CAPTURES,	      /* (the last one there) */
+	/* from here to FULL_CAPTURES: in `recognitions` */
+	SAME_SYSCALL,	      /* captures answered by: still the same system call */
+	SAME_SLOTS,	      /* captures answered by the slot check */
+	RUNTIME_PATHS,	      /* captures answered by what a language runtime told */
+	BUFFER_MARKS,	      /* times a page of a write buffer became dirty */
+	FULL_CAPTURES,
 	STACK_UNREADABLE,     /* captures whose stack could not be read */
 	SHIPPED_STACKS,	      /* full captures that lacked a rule and went to user space */
 	UNSHIPPED_STACKS,     /* ... that did not fit the ring buffer: their paths were read otherwise */

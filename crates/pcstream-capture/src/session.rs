@@ -278,12 +278,7 @@ impl<'obj> Session<'obj> {
 
     /// A counter's value.
     pub fn counter(&self, counter: Counter) -> u64 {
-        if let Counter::SAME_SYSCALL
-        | Counter::SAME_SLOTS
-        | Counter::RUNTIME_PATHS
-        | Counter::BUFFER_MARKS
-        | Counter::FULL_CAPTURES = counter
-        {
+        if (Counter::SAME_SYSCALL.0..=Counter::FULL_CAPTURES.0).contains(&counter.0) {
             return self.recognitions(counter.0 - Counter::SAME_SYSCALL.0);
         }
         let variables = self.skel.maps.bss_data.as_deref().expect("the program has variables");

@@ -206,12 +206,8 @@ int main(void)
 		whole(known, test_case.rules * sizeof(struct known_rule));
 		whole(stack, test_case.stack_bytes);
 		mapped.lowest = ~0UL;
-		for (u32 i = 0; i < test_case.ranges; i++) {
-			if (mapped.range[i].start < mapped.lowest)
-				mapped.lowest = mapped.range[i].start;
-			if (mapped.range[i].end > mapped.highest)
-				mapped.highest = mapped.range[i].end;
-		}
+		for (u32 i = 0; i < test_case.ranges; i++)
+			widen(&mapped, &mapped.range[i]);
 		regs.ip = test_case.ip;
 		regs.sp = test_case.sp;
 		regs.bp = test_case.bp;
