@@ -5,12 +5,13 @@
 use libbpf_cargo::SkeletonBuilder;
 use std::{env, path::PathBuf, process::Command};
 
-const SOURCES: [&str; 7] = [
+const SOURCES: [&str; 8] = [
     "bpf/pcstream.bpf.c",
     "bpf/buffers.h",
     "bpf/runtimes.h",
     "../../libpcstream/pcstream_runtime.h",
     "bpf/kernel.h",
+    "bpf/direct.h",
     "bpf/wire.h",
     "bpf/signature.h",
 ];

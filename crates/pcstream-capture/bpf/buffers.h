@@ -245,7 +245,7 @@ static __always_inline void mark_page(struct workspace *ws, struct task_cache *c
 	u64 context, place;
 
 	place = place_of(regs, ENTRY_BUFFER);
-	context = recognise(ws, cache, task, regs, place, ENTRY_BUFFER);
+	context = recognise(ws, cache, task, regs, place, ENTRY_BUFFER, false);
 	if (!context) {
 		context = capture(ws, task, regs, ENTRY_BUFFER, false);
 		remember(cache, ws, task, place, context);
@@ -385,12 +385,13 @@ static __always_inline u64 file_position(struct task_struct *task, u32 descripto
 static __always_inline u64 context_of_buffer(struct task_cache *cache, struct task_struct *task, struct pt_regs *regs,
 					     s32 entry, u64 file_page, bool may_look_up, bool *postponed)
 {
-	u64 writer = signature_mix(bpf_get_current_pid_tgid(), write_syscalls(task)) | 1, from, into, context;
+	u64 writer, from, into, context;
 	struct buffer_key copied = {};
 	struct memory *memory;
 
 	if (!buffers || !pools_added || !regs || !task->mm || (entry != CALL_WRITE && entry != CALL_PWRITE64))
 		return 0;
+	writer = signature_mix((u64)task->tgid << 32 | task->pid, write_syscalls(task)) | 1;
 	memory = known_memory(cache, task->mm, regs->si);
 	if (!memory) {
 		if (!may_look_up) {

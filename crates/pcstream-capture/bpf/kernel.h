@@ -148,6 +148,7 @@ struct folio {
 };
 
 struct mm_struct {
+	void *pgd;
 	unsigned long exec_vm;
 	unsigned long arg_start;
 	unsigned long start_stack;

@@ -116,6 +116,16 @@ static __always_inline void count(enum counter counter, u64 by)
 	__sync_fetch_and_add(&counters[counter], by);
 }
 
+/* A kernel pointer as a number. The verifier allows no arithmetic on pointers that it tracks; what
+ * comes back from a map, as `through` is, it takes for a number. */
+static __always_inline u64 number_through(volatile u64 *through, const void *pointer)
+{
+	*through = (u64)pointer;
+	return *through;
+}
+
+#include "direct.h"
+
 /* ------------------------------------------------------------------ maps */
 
 /* The counters from SAME_SYSCALL to FULL_CAPTURES, of which almost every page counts one: by CPU and without a locked
@@ -373,10 +383,13 @@ enum workspace_owner {
 #define KNOWN_PAGES 64
 
 struct workspace {
+	struct window window; /* see direct.h */
+	bool direct;	      /* the process is read through it */
 	u64 words[STACK_WORDS];
 	struct frame_record frame[MAX_FRAMES];
 	u32 offset[MAX_DEPTH];
 	u64 value[MAX_DEPTH];
+	u32 near;  /* see stack_word */
 	u32 found; /* return addresses in offset, value and frame[1..] */
 	/* the task, as it entered the kernel */
 	u64 ip, sp, bp;
@@ -418,14 +431,7 @@ static __always_inline struct workspace *workspace_of(u32 owner)
 	return ws;
 }
 
-/* A kernel pointer as a number. The verifier allows no arithmetic on pointers that it tracks; what
- * comes back from a map, as `through` is, it takes for a number. */
-static __always_inline u64 number_through(volatile u64 *through, const void *pointer)
-{
-	*through = (u64)pointer;
-	return *through;
-}
-
+/* See number_through. */
 static __always_inline u64 number_of(struct workspace *ws, const void *pointer)
 {
 	return number_through(&ws->address, pointer);
@@ -861,6 +867,52 @@ __noinline int scan_stack(struct workspace *ws)
 	return ws->found;
 }
 
+/* Two words, at a multiple of 8. */
+static __always_inline bool read_pair(struct workspace *ws, u64 at, u64 *pair)
+{
+	if (ws->direct)
+		return user_word(&ws->window, at, &pair[0]) && user_word(&ws->window, at + 8, &pair[1]);
+	return !bpf_probe_read_user(pair, 2 * sizeof(*pair), (void *)at);
+}
+
+/* Words that never lie in two pages. */
+#define BATCH_WORDS 16
+
+/* The same through ws->window. */
+__noinline int scan_direct(struct workspace *ws)
+{
+	u64 word, lowest, span, from;
+	u32 batch, i;
+
+	if (!ws)
+		return 0;
+	ws->found = 0;
+	lowest = ws->ranges.lowest;
+	span = ws->ranges.highest - lowest;
+	from = ws->sp & ~(BATCH_WORDS * 8UL - 1);
+	for (batch = 0; batch < STACK_WORDS / BATCH_WORDS + 1; batch++) {
+		if (!user_page(&ws->window, from)) {
+			if (batch == 0)
+				count(STACK_UNREADABLE, 1);
+			break;
+		}
+		for (i = 0; i < BATCH_WORDS; i++) {
+			u64 offset = from + i * 8 - ws->sp;
+
+			word = kernel_word(from + i * 8 + ws->window.shift);
+			/* Most words are told here. */
+			if (word - lowest >= span || !located(ws, word) || offset >= STACK_WORDS * 8)
+				continue;
+			add_frame(ws, word, offset);
+			if (ws->found >= scan_depth)
+				return ws->found;
+		}
+		from += BATCH_WORDS * 8;
+	}
+	count(SHORT_STACKS, 1);
+	return ws->found;
+}
+
 /* Return addresses along saved frame pointers, beginning with the one at ws->bp. */
 __noinline int walk_frame_pointers(struct workspace *ws)
 {
@@ -878,7 +930,7 @@ __noinline int walk_frame_pointers(struct workspace *ws)
 			break;
 		if (bp < below || bp - below > MAX_FRAME_BYTES || (bp & 7))
 			break;
-		if (bpf_probe_read_user(pair, sizeof(pair), (void *)bp))
+		if (!read_pair(ws, bp, pair))
 			break;
 		if (!located(ws, pair[1]))
 			break;
@@ -895,11 +947,13 @@ enum walk_end { WALK_DEPTH, WALK_OUTERMOST, WALK_NO_RULE, WALK_MISS, WALK_BROKEN
 /* Bytes of the stack that are read at once; what lies further up is read word by word. */
 #define NEAR_BYTES 2048
 
-/* One word of the user stack, of which the first `near` bytes are in ws->words. */
-static __always_inline bool stack_word(struct workspace *ws, u64 at, u32 near, u64 *word)
+/* One word of the user stack, of which the first ws->near bytes are in ws->words. */
+static __always_inline bool stack_word(struct workspace *ws, u64 at, u64 *word)
 {
-	u64 offset = at - ws->sp;
+	u64 offset = at - ws->sp, near = ws->near;
 
+	if (ws->direct && !(at & 7))
+		return user_word(&ws->window, at, word);
 	if (offset < near && near - offset >= 8 && !(offset & 7)) {
 		*word = ws->words[(offset / 8) & (STACK_WORDS - 1)];
 		return true;
@@ -921,7 +975,7 @@ static __always_inline struct unwind_rule *find_rule(const struct rule_key *key)
 __noinline int walk_rules(struct workspace *ws)
 {
 	u64 address, sp, bp, word;
-	u32 i, near = NEAR_BYTES;
+	u32 i;
 
 	if (!ws)
 		return WALK_BROKEN;
@@ -929,8 +983,8 @@ __noinline int walk_rules(struct workspace *ws)
 	address = ws->ip;
 	sp = ws->sp;
 	bp = ws->bp;
-	if (bpf_probe_read_user(ws->words, NEAR_BYTES, (void *)sp))
-		near = 0;
+	/* In memory, where the verifier does not follow it. */
+	ws->near = ws->direct || bpf_probe_read_user(ws->words, NEAR_BYTES, (void *)sp) ? 0 : NEAR_BYTES;
 	for (i = 0; i < MAX_DEPTH; i++) {
 		struct rule_key key = {};
 		struct unwind_rule *rule;
@@ -959,9 +1013,9 @@ __noinline int walk_rules(struct workspace *ws)
 		cfa = (rule->kind == RULE_BP ? bp : sp) + rule->cfa_offset;
 		if (cfa <= sp || cfa - sp > MAX_FRAME_BYTES || (cfa & 7))
 			return WALK_BROKEN;
-		if (rule->bp_offset && !stack_word(ws, cfa + rule->bp_offset, near, &bp))
+		if (rule->bp_offset && !stack_word(ws, cfa + rule->bp_offset, &bp))
 			return WALK_BROKEN;
-		if (!stack_word(ws, cfa - 8, near, &word) || !located(ws, word))
+		if (!stack_word(ws, cfa - 8, &word) || !located(ws, word))
 			return WALK_BROKEN;
 		add_frame(ws, word, cfa - 8 - ws->sp);
 		address = word;
@@ -1009,13 +1063,18 @@ static __always_inline bool announce_process(u32 pid, u64 executable, bool ended
 	return true;
 }
 
+/* With the mappings of the last capture still here, its process is this one (or a child that shares its memory). */
+static __always_inline bool noted(struct workspace *ws, u32 pid, u64 executable)
+{
+	return ws->noted == pid && ws->noted_executable == executable;
+}
+
 /* Takes note of the current process, which makes pages dirty. */
 static __always_inline void note_process(struct workspace *ws, u32 pid, u64 executable)
 {
 	u64 *known;
 
-	/* With the mappings of the last capture still here, its process is this one (or a child that shares its memory). */
-	if (ws->noted == pid && ws->noted_executable == executable)
+	if (noted(ws, pid, executable))
 		return;
 	known = bpf_map_lookup_elem(&processes, &pid);
 	if (!known || *known != executable) {
@@ -1029,20 +1088,19 @@ static __always_inline void note_process(struct workspace *ws, u32 pid, u64 exec
 	}
 }
 
-/* Reports a context when it is new. Returns its key, or 0 if the table is full. */
-__noinline u64 announce_context(struct workspace *ws, u32 pid, u64 executable, s32 entry, u32 mode)
+static __always_inline u32 frames_of(struct workspace *ws, u32 mode)
 {
-	struct context_record *r;
-	u64 key = signature_mix(SIGNATURE_SEED, executable), *told;
-	u32 i, frames;
-	u8 not_sent = 0, *known;
+	u32 frames = mode == UNWIND_NONE ? 0 : ws->found + 1;
 
-	if (!ws)
-		return 0;
-	note_process(ws, pid, executable);
-	frames = mode == UNWIND_NONE ? 0 : ws->found + 1;
-	if (frames > MAX_FRAMES)
-		frames = MAX_FRAMES;
+	return frames > MAX_FRAMES ? MAX_FRAMES : frames;
+}
+
+/* The key of the context of the path in `ws`; never 0. */
+static __always_inline u64 key_of(struct workspace *ws, u64 executable, s32 entry, u32 mode)
+{
+	u64 key = signature_mix(SIGNATURE_SEED, executable);
+	u32 i, frames = frames_of(ws, mode);
+
 	key = signature_mix(key, (u32)entry);
 	key = signature_mix(key, frames);
 	for (i = 0; i < MAX_FRAMES; i++) {
@@ -1051,11 +1109,23 @@ __noinline u64 announce_context(struct workspace *ws, u32 pid, u64 executable, s
 		key = signature_mix(key, ws->frame[i].module);
 		key = signature_mix(key, ws->frame[i].offset);
 	}
-	if (!key)
-		key = 1;
+	return key ?: 1;
+}
+
+/* Reports a context when it is new. Returns its key, or 0 if the table is full. */
+__noinline u64 announce_context(struct workspace *ws, u32 pid, u64 executable, s32 entry, u32 mode)
+{
+	struct context_record *r;
+	u8 not_sent = 0, *known;
+	u32 i, frames;
+	u64 key, *told;
+
+	if (!ws)
+		return 0;
+	note_process(ws, pid, executable);
+	frames = frames_of(ws, mode);
+	key = key_of(ws, executable, entry, mode);
 	told = &ws->told[key % TOLD_CONTEXTS];
-	if (*told == key)
-		return key;
 	known = bpf_map_lookup_elem(&known_contexts, &key);
 	if (known) {
 		if (*known)
@@ -1092,6 +1162,16 @@ __noinline u64 announce_context(struct workspace *ws, u32 pid, u64 executable, s
 	if (known)
 		*known = 1;
 	return key;
+}
+
+/* The context of the path in `ws`, told here if it was met lately, with its process. */
+static __always_inline u64 context_of(struct workspace *ws, s32 entry, u32 mode)
+{
+	u64 executable = ws->ranges.executable, key = key_of(ws, executable, entry, mode);
+
+	if (ws->told[key % TOLD_CONTEXTS] == key && noted(ws, ws->pid, executable))
+		return key;
+	return announce_context(ws, ws->pid, executable, entry, mode);
 }
 
 /* Whether user space may be asked once more for the rule that a walk lacked. */
@@ -1246,11 +1326,38 @@ __noinline u64 ship_stack(struct workspace *ws, s32 entry)
 	return key | 1;
 }
 
+/* Return addresses as far as they can be told without rules. Returns how they were. */
+static __always_inline u32 guess_path(struct workspace *ws)
+{
+	u32 mode, found = 0;
+
+	if (!unwind && !ws->ranges.unwind)
+		ws->ranges.unwind = decided_unwind(bpf_get_current_task_btf()->mm);
+	mode = unwind ? unwind : ws->ranges.unwind;
+	if (mode != UNWIND_SCAN)
+		found = walk_frame_pointers(ws);
+	if (mode == UNWIND_NONE) {
+		mode = found >= FP_PROOF ? UNWIND_FP : UNWIND_SCAN;
+		ws->ranges.unwind = mode;
+		ws->ranges_changed = 1;
+	}
+	/* A stack that begins in code without frame pointers breaks the chain at once. */
+	if (mode == UNWIND_SCAN || (found < 2 && !unwind)) {
+		mode = UNWIND_SCAN;
+		if (ws->direct)
+			scan_direct(ws);
+		else
+			scan_stack(ws);
+	}
+	return mode;
+}
+
 /* See `capture`. */
 __noinline u64 read_path(struct workspace *ws, s32 entry, bool hurried)
 {
-	u32 mode, found = 0;
-	int end;
+	u32 mode = UNWIND_NONE;
+	int end = WALK_DEPTH;
+	u64 key;
 
 	if (!ws)
 		return 0;
@@ -1270,8 +1377,6 @@ __noinline u64 read_path(struct workspace *ws, s32 entry, bool hurried)
 	ws->frame[0].module = ws->hit.module;
 	ws->frame[0].offset = ws->hit.module == MODULE_ANON ? 0 : ws->ip + ws->hit.base;
 	if (!unwind || unwind == UNWIND_EXACT) {
-		u64 key = 0;
-
 		end = walk_rules(ws);
 		if (end == WALK_MISS) {
 			if (hurried)
@@ -1280,42 +1385,29 @@ __noinline u64 read_path(struct workspace *ws, s32 entry, bool hurried)
 			if (lazy())
 				look_up_stack(ws);
 			key = ship_stack(ws, entry);
-		}
-		ws->asks = 0;
-		if (key) {
-			store_ranges(ws);
-			return key;
+			if (key) {
+				ws->asks = 0;
+				store_ranges(ws);
+				return key;
+			}
 		}
 		/* Code without rules: what comes before it is worth more than a guess, unless there is nothing. */
-		if (end == WALK_DEPTH || end == WALK_OUTERMOST || ws->found >= 2 || unwind) {
-			if (end != WALK_DEPTH && end != WALK_OUTERMOST)
-				count(CUT_PATHS, 1);
-			store_ranges(ws);
-			key = announce_context(ws, ws->pid, ws->ranges.executable, entry, UNWIND_EXACT);
-			/* Not to be recognised by its slots: the next time there may be more to see. */
-			if (end == WALK_MISS || end == WALK_BROKEN)
-				ws->found = 0;
-			return key;
-		}
+		if (end == WALK_DEPTH || end == WALK_OUTERMOST || ws->found >= 2 || unwind)
+			mode = UNWIND_EXACT;
+		if (mode == UNWIND_EXACT && end != WALK_DEPTH && end != WALK_OUTERMOST)
+			count(CUT_PATHS, 1);
 	}
+	if (mode == UNWIND_NONE)
+		mode = guess_path(ws);
+	if (ws->direct && !windows_held(&ws->window))
+		return 0;
 	ws->asks = 0;
-	if (!unwind && !ws->ranges.unwind)
-		ws->ranges.unwind = decided_unwind(bpf_get_current_task_btf()->mm);
-	mode = unwind ? unwind : ws->ranges.unwind;
-	if (mode != UNWIND_SCAN)
-		found = walk_frame_pointers(ws);
-	if (mode == UNWIND_NONE) {
-		mode = found >= FP_PROOF ? UNWIND_FP : UNWIND_SCAN;
-		ws->ranges.unwind = mode;
-		ws->ranges_changed = 1;
-	}
-	/* A stack that begins in code without frame pointers breaks the chain at once. */
-	if (mode == UNWIND_SCAN || (found < 2 && !unwind)) {
-		mode = UNWIND_SCAN;
-		scan_stack(ws);
-	}
 	store_ranges(ws);
-	return announce_context(ws, ws->pid, ws->ranges.executable, entry, mode);
+	key = context_of(ws, entry, mode);
+	/* Not to be recognised by its slots: the next time there may be more to see. */
+	if (mode == UNWIND_EXACT && (end == WALK_MISS || end == WALK_BROKEN))
+		ws->found = 0;
+	return key;
 }
 
 /* Reads the call path of the current task with all means. Never 0 unless a table is full: without a stack the
@@ -1407,9 +1499,27 @@ __noinline int same_slots(struct workspace *ws, struct remembered *path, u64 sp)
 	return 1;
 }
 
+/* The same through ws->window. All are compared before it is told, so that no load waits for another. */
+__noinline int same_slots_direct(struct workspace *ws, struct remembered *path, u64 sp)
+{
+	u64 word, different = 0;
+	u32 i;
+
+	if (!ws || !path)
+		return 0;
+	for (i = 0; i < MAX_DEPTH; i++) {
+		if (i >= path->slots)
+			break;
+		if (!user_word(&ws->window, sp + path->slot[i].offset, &word))
+			return 0;
+		different |= word ^ path->slot[i].value;
+	}
+	return !different && windows_held(&ws->window);
+}
+
 /* The context of the current task if it can be told at sight, else 0. Works with interrupts off. */
 static __always_inline u64 recognise(struct workspace *ws, struct task_cache *cache, struct task_struct *task,
-				     struct pt_regs *regs, u64 place, s32 entry)
+				     struct pt_regs *regs, u64 place, s32 entry, bool hurried)
 {
 	struct mm_struct *mm = task->mm;
 	u64 syscw;
@@ -1426,7 +1536,9 @@ static __always_inline u64 recognise(struct workspace *ws, struct task_cache *ca
 	/* The last one first: a task mostly goes on as before. */
 	for (i = 0; i < CACHED_PATHS; i++) {
 		at = (cache->last + i) & (CACHED_PATHS - 1);
-		if (cache->place[at] == place && cache->path[at].slots && same_slots(ws, &cache->path[at], regs->sp)) {
+		if (cache->place[at] == place && cache->path[at].slots &&
+		    (hurried && ws->direct ? same_slots_direct(ws, &cache->path[at], regs->sp) :
+				  same_slots(ws, &cache->path[at], regs->sp))) {
 			count_recognition(SAME_SLOTS);
 			cache->syscw = syscw;
 			cache->last = at;
@@ -1468,7 +1580,7 @@ static __always_inline u64 context_now(u32 owner, struct task_struct *task, stru
 		return context ? context : announce_runtime(ws, cache, task, &told, entry);
 	}
 	place = place_of(regs, entry);
-	context = recognise(ws, cache, task, regs, place, entry);
+	context = recognise(ws, cache, task, regs, place, entry, false);
 	if (!context) {
 		context = capture(ws, task, regs, entry, false);
 		remember(cache, ws, task, place, context);
@@ -1546,8 +1658,10 @@ static __always_inline u64 context_at_once(struct task_cache *cache, struct task
 		*later = !context;
 		return context;
 	}
+	close_windows(&ws->window);
+	ws->direct = direct.map && regs && !(regs->sp & 7);
 	place = place_of(regs, entry);
-	context = recognise(ws, cache, task, regs, place, entry);
+	context = recognise(ws, cache, task, regs, place, entry, true);
 	if (!context && regs) {
 		context = capture(ws, task, regs, entry, true);
 		*later = ws->asks;

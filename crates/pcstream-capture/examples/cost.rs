@@ -2,10 +2,11 @@
 //! system, with it aimed at another one, and with it capturing. Needs root.
 //!
 //! ```text
-//! cargo run --release -p pcstream-capture --example cost -- [--rounds N] [--unwind auto|fp|scan] [--anew] [WORKLOAD...]
+//! cargo run --release -p pcstream-capture --example cost -- [--rounds N] [--unwind auto|fp|scan] [--anew] [--by-calls] [WORKLOAD...]
 //! ```
 //!
-//! With `--anew` no call path is recognised: what a capture costs while the path is warm.
+//! With `--anew` no call path is recognised: what a capture costs while the path is warm. With `--by-calls` stacks are read as
+//! where the kernel's own mapping of memory cannot be used.
 //!
 //! `appends` makes a new page dirty with every call of 4 KiB; `rewrites` writes to a page that is dirty already;
 //! `paths` appends from four call paths in turn, as a database does that writes a journal and a file; `captures`
@@ -123,6 +124,7 @@ enum State {
 struct Way {
     unwind: UnwindChoice,
     anew: bool,
+    by_calls: bool,
 }
 
 /// What is compared.
@@ -137,7 +139,7 @@ fn main() -> Result<(), AnyError> {
         return Ok(());
     }
     let (mut rounds, mut way, mut workloads) =
-        (9, Way { unwind: UnwindChoice::Auto, anew: false }, Vec::new());
+        (9, Way { unwind: UnwindChoice::Auto, anew: false, by_calls: false }, Vec::new());
     let mut rest = arguments.iter();
     while let Some(argument) = rest.next() {
         match argument.as_str() {
@@ -146,6 +148,7 @@ fn main() -> Result<(), AnyError> {
                 rounds = of.ok_or("--rounds N: how many? With 0 there is only what the kernel counts")?;
             }
             "--anew" => way.anew = true,
+            "--by-calls" => way.by_calls = true,
             "--unwind" => {
                 way.unwind = match rest.next().map(String::as_str) {
                     Some("auto") => UnwindChoice::Auto,
@@ -289,6 +292,7 @@ fn run(
     let options = SessionOptions {
         unwind: way.unwind,
         anew: way.anew,
+        by_calls: way.by_calls,
         buffers: buffers::probes(watched)?,
         tags_only: state == State::Tagging,
         ..SessionOptions::default()

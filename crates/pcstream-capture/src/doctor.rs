@@ -192,7 +192,10 @@ fn program() -> Check {
     let mut memory = SessionMemory::uninit();
     match Session::open(&SessionOptions { ring_bytes: 1 << 20, ..Default::default() }, &mut memory) {
         Ok(session) => match session.deaf() {
-            None => Check::good(PROGRAM, "loads and attaches"),
+            None if session.reads_directly() => {
+                Check::good(PROGRAM, "loads, attaches, reads stacks without calls")
+            }
+            None => Check::good(PROGRAM, "loads and attaches; reads stacks by calls, which cost more"),
             Some(why) => Check::bad(
                 PROGRAM,
                 Verdict::Limited,

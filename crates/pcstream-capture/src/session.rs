@@ -4,6 +4,7 @@
 //! afterwards one number, the device, switches the capture on and off. Reading is a callback per
 //! record, in the caller's thread.
 
+use std::hash::{BuildHasher, RandomState};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::PathBuf;
@@ -11,7 +12,9 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
-use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, OpenObject, PrintLevel, RingBufferBuilder, UprobeOpts};
+use libbpf_rs::{
+    Link, MapCore, MapFlags, MapHandle, OpenObject, PrintLevel, ProgramInput, RingBufferBuilder, UprobeOpts,
+};
 use thiserror::Error;
 
 use crate::buffers::Probe;
@@ -32,6 +35,9 @@ pub const RING_BYTES: u32 = 64 << 20;
 
 /// Pages of write buffers whose paths are kept: 4 GiB of 8 KiB pages, for 60 MiB of the kernel's memory.
 const BUFFER_PAGES: u32 = 1 << 19;
+
+/// Page frames (8 TiB) of which all places of the kernel's mapping are tried.
+const PROVABLE_FRAMES: u32 = 1 << 31;
 
 /// How call paths are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,6 +70,8 @@ pub struct SessionOptions {
     pub tags_only: bool,
     /// For measurements: no call path is recognised, each is captured anew.
     pub anew: bool,
+    /// For tests and measurements: read memory of processes by calls only, as kernels before 6.2 have to.
+    pub by_calls: bool,
     /// Where programs make pages of their write buffers dirty.
     pub buffers: Vec<Probe>,
     /// For tests: hear what language runtimes tell as on kernels without a tracepoint for it.
@@ -80,6 +88,7 @@ impl Default for SessionOptions {
             check_every: 0,
             tags_only: false,
             anew: false,
+            by_calls: false,
             buffers: Vec::new(),
             prctl_by_function: false,
         }
@@ -192,6 +201,23 @@ fn attach_probes(skel: &PcstreamSkel<'_>, probes: &[Probe]) -> Result<Vec<Link>,
     Ok(links)
 }
 
+/// Lets the program find the kernel's mapping of all memory, by memory of ours whose content it is told. If it
+/// does not, it reads processes by calls.
+fn find_direct_map(skel: &mut PcstreamSkel) {
+    let memory = Box::new(KnownWords(std::array::from_fn(|_| RandomState::new().hash_one(0))));
+    let variables = skel.maps.bss_data.as_deref_mut().expect("the program has variables");
+    variables.direct_proof.address = (&raw const *memory).addr() as u64;
+    variables.direct_proof.word = memory.0;
+    // A kernel that cannot run it has none to show.
+    let _ = skel.progs.find_direct_map.test_run(ProgramInput::default());
+    // It was read behind the compiler's back.
+    std::hint::black_box(&memory);
+}
+
+/// Words that no other memory holds, in one page.
+#[repr(align(32))]
+struct KnownWords([u64; 4]);
+
 fn bpf_error(step: &'static str, source: libbpf_rs::Error) -> SessionError {
     let log = LIBBPF_LOG.lock().map(|mut log| std::mem::take(&mut *log)).unwrap_or_default();
     let log = if log.is_empty() { log } else { format!(" libbpf says:\n{}\n", log.trim_end()) };
@@ -248,6 +274,9 @@ impl<'obj> Session<'obj> {
             open.maps.buffer_pages.set_max_entries(BUFFER_PAGES).map_err(|e| bpf_error("size", e))?;
         }
         let mut skel = open.load().map_err(|e| bpf_error("load", e))?;
+        if !options.by_calls && tags <= PROVABLE_FRAMES {
+            find_direct_map(&mut skel);
+        }
         skel.attach().map_err(|e| bpf_error("attach", e))?;
         let probes = attach_probes(&skel, &options.buffers)?;
         Ok(Session { skel, _probes: probes, deaf })
@@ -256,6 +285,11 @@ impl<'obj> Session<'obj> {
     /// Why paths that language runtimes tell (the Java agent) are not heard; `None`: they are.
     pub fn deaf(&self) -> Option<&str> {
         self.deaf.as_deref()
+    }
+
+    /// Whether stacks are read where the kernel has them, without calls (`bpf/direct.h`).
+    pub fn reads_directly(&self) -> bool {
+        self.skel.maps.bss_data.as_deref().is_some_and(|variables| variables.direct.map != 0)
     }
 
     /// Captures from now on the file system on this block device (kernel encoding: major << 20 |

@@ -96,6 +96,11 @@ fn case(random: &mut Random, faults: bool) -> Case {
     }
     if faults {
         case.fault = (random.below(8 * words) as u32, 1 + random.below(8192) as u32);
+        // Some of them whole pages, as where memory is read without calls.
+        let page = (case.sp + u64::from(case.fault.0)).next_multiple_of(4096) - case.sp;
+        if page < 8 * words && random.chance(2) {
+            case.fault = (page as u32, 4096 * (1 + random.below(3)) as u32);
+        }
     }
     case
 }

@@ -110,6 +110,92 @@ long native_read_user(void *to, unsigned size, const void *from)
 	return 0;
 }
 
+/* The kernel's mapping of all memory: page tables of the stack, whose pages lie there in another order. */
+#define MAP 0xffff936a40000000UL
+#define TABLE(level) (MAP + ((level) + 7) * PAGE_SIZE)
+#define STACK_PAGES (1UL << 30)
+#define LAST_LEVEL 4
+
+static bool remapped; /* entries of the last level are others whenever they are looked at */
+
+static u64 scattered(u64 page)
+{
+	return (page * 77 & 511) * PAGE_SIZE;
+}
+
+static bool absent(u64 page)
+{
+	u64 first = test_case.sp & ~(PAGE_SIZE - 1), end = test_case.sp + test_case.stack_bytes;
+
+	return page < first || page >= end ||
+	       (test_case.faulty_bytes && page + PAGE_SIZE > test_case.sp + test_case.faulty_from &&
+		page < test_case.sp + test_case.faulty_from + test_case.faulty_bytes);
+}
+
+/* An entry of the table of this level, if it is on the way to the stack. Encrypted memory has bit 51, and processors set bits 5 and 6. */
+static u64 entry_of_table(u32 level, u32 index)
+{
+	static u32 asked;
+	u64 attributes = 1UL << 63 | 1UL << 51 | 0x07 | (u64)(++asked & 3) << 5, part = test_case.sp >> TABLE_SHIFT << TABLE_SHIFT;
+
+	if (level < LAST_LEVEL)
+		return index == (test_case.sp >> (PAGE_SHIFT + LEVEL_BITS * (LAST_LEVEL - level)) & 511) ?
+			       (TABLE(level + 1) - MAP) | attributes : 0;
+	if (remapped)
+		attributes |= (u64)(asked & 15) << 52;
+	return absent(part + index * PAGE_SIZE) ? attributes & ~ENTRY_PRESENT : (STACK_PAGES + scattered(index)) | attributes;
+}
+
+static u64 native_kernel_word(u64 address)
+{
+	u32 level = (address - TABLE(0)) / PAGE_SIZE, index = (address & (PAGE_SIZE - 1)) / 8;
+	u64 page, at, word;
+
+	if (address & 7)
+		abort();
+	if (level <= LAST_LEVEL)
+		return entry_of_table(level, index);
+	for (u32 i = 0; i < 512; i++) {
+		page = (test_case.sp >> TABLE_SHIFT << TABLE_SHIFT) + i * PAGE_SIZE;
+		if ((address & ~(PAGE_SIZE - 1)) != MAP + STACK_PAGES + scattered(i))
+			continue;
+		at = page + (address & (PAGE_SIZE - 1)) - test_case.sp;
+		/* A page that is absent by now still has its content. Below the stack, in its first page, is what nobody may take for a part of it. */
+		word = test_case.ip;
+		if (at < test_case.stack_bytes)
+			__builtin_memcpy(&word, stack + at, 8);
+		return word;
+	}
+	abort();
+}
+
+void *bpf_rdonly_cast(const void *address, u32 type)
+{
+	static struct pt_regs words;
+
+	words.r15 = native_kernel_word((u64)address);
+	return &words;
+}
+
+/* Pages are absent as a whole, so cases whose fault is part of one are for calls only. */
+static bool can_be_direct(void)
+{
+	u64 first = test_case.sp + test_case.faulty_from;
+
+	return !test_case.faulty_bytes || !((first | test_case.faulty_bytes) & (PAGE_SIZE - 1));
+}
+
+/* From here on as where the map was found, or as where it was not. */
+static void read_directly(bool directly)
+{
+	close_windows(&workspace.window);
+	workspace.direct = directly;
+	direct.map = MAP;
+	direct.physical = PHYSICAL_OF_FIVE;
+	direct.top = TOP_OF_FIVE;
+	mm.pgd = (void *)TABLE(0);
+}
+
 void *native_reserve(unsigned long long size)
 {
 	sent_bytes = size;
@@ -136,12 +222,13 @@ long native_regs(void)
 }
 
 /* With interrupts off a capture is to find this context and send what was sent before, or to find nothing and ask. */
-static void in_a_hurry(u64 context, bool told)
+static void in_a_hurry(u64 context, bool told, bool directly)
 {
 	u64 bytes = sent_bytes;
 	void *slowly = sent;
 
 	sent = NULL;
+	read_directly(directly);
 	if (capture(&workspace, &task, &regs, test_case.entry, true) != context || workspace.asks != !told)
 		abort();
 	if (told ? !sent || __builtin_memcmp(sent, slowly, bytes) : !!sent)
@@ -151,44 +238,97 @@ static void in_a_hurry(u64 context, bool told)
 	sent_bytes = bytes;
 }
 
+/* With interrupts off, and pages that go away meanwhile, nothing is found, and it is asked for with interrupts on. */
+static void not_while_remapped(void)
+{
+	void *slowly = sent;
+	u64 context;
+
+	sent = NULL;
+	remapped = true;
+	read_directly(true);
+	context = capture(&workspace, &task, &regs, test_case.entry, true);
+	remapped = false;
+	if ((workspace.window.lost || workspace.window.page != NOWHERE) && (context || sent || !workspace.asks))
+		abort();
+	free(sent);
+	sent = slowly;
+}
+
 static void same_in_a_hurry(u64 context)
 {
 	bool told = *(u32 *)sent == RECORD_CONTEXT;
 
-	in_a_hurry(told ? context : 0, told);
+	in_a_hurry(told ? context : 0, told, false);
+	if (!can_be_direct())
+		return;
+	in_a_hurry(told ? context : 0, told, true);
+	not_while_remapped();
+}
+
+static u64 recognise_anew(struct task_cache *cache, s32 entry, bool directly)
+{
+	read_directly(directly);
+	return recognise(&workspace, cache, &task, &regs, place_of(&regs, entry), entry, directly);
 }
 
 /* What the last capture remembers is recognised, and not if one of its return addresses is another, or unreadable. */
-static void recognised(u64 context)
+static void recognised(struct task_cache *cache, u64 context, const u32 *offset, bool directly)
 {
-	static struct task_cache cache;
-	u32 i, n = workspace.found, offset[MAX_DEPTH];
+	u32 i, n = cache->path[cache->last].slots, entry = test_case.entry;
 	u32 faulty_from = test_case.faulty_from, faulty_bytes = test_case.faulty_bytes;
-	u64 place = place_of(&regs, test_case.entry);
 	bool hole;
 
-	__builtin_memcpy(offset, workspace.offset, sizeof(offset));
-	__builtin_memset(&cache, 0, sizeof(cache));
-	remember(&cache, &workspace, &task, place, context);
-	__builtin_memset(&workspace, 0x5a, sizeof(workspace));
 	/* Between slots, which are read together, nothing may be unreadable; real stacks have no such holes. */
 	hole = n && faulty_bytes && faulty_from < offset[n - 1] + 8 && faulty_from + faulty_bytes > offset[0];
-	if (!hole && recognise(&workspace, &cache, &task, &regs, place, test_case.entry) != (n ? context : 0))
+	if (!hole && recognise_anew(cache, entry, directly) != (n ? context : 0))
 		abort();
-	if (recognise(&workspace, &cache, &task, &regs, place_of(&regs, test_case.entry + 1), test_case.entry + 1))
+	if (recognise_anew(cache, entry + 1, directly))
 		abort();
 	for (i = 0; i < n; i++) {
 		stack[offset[i]] ^= 1;
-		if (recognise(&workspace, &cache, &task, &regs, place, test_case.entry))
+		if (recognise_anew(cache, entry, directly))
 			abort();
 		stack[offset[i]] ^= 1;
 		test_case.faulty_from = offset[i];
 		test_case.faulty_bytes = 8;
-		if (recognise(&workspace, &cache, &task, &regs, place, test_case.entry))
+		if (recognise_anew(cache, entry, directly))
 			abort();
 		test_case.faulty_from = faulty_from;
 		test_case.faulty_bytes = faulty_bytes;
 	}
+}
+
+/* A page that goes away while the last window shows it: nothing that was read is used. */
+static void lost(struct task_cache *cache, const u32 *offset)
+{
+	u32 n = cache->path[cache->last].slots, faulty_bytes = test_case.faulty_bytes, faulty_from = test_case.faulty_from;
+
+	if (!n || !recognise_anew(cache, test_case.entry, true))
+		return;
+	test_case.faulty_from = offset[n - 1];
+	test_case.faulty_bytes = 8;
+	if (windows_held(&workspace.window) ||
+	    recognise(&workspace, cache, &task, &regs, place_of(&regs, test_case.entry), test_case.entry, true))
+		abort();
+	test_case.faulty_from = faulty_from;
+	test_case.faulty_bytes = faulty_bytes;
+}
+
+static void remembered(u64 context)
+{
+	static struct task_cache cache;
+	u32 offset[MAX_DEPTH];
+
+	__builtin_memcpy(offset, workspace.offset, sizeof(offset));
+	__builtin_memset(&cache, 0, sizeof(cache));
+	remember(&cache, &workspace, &task, place_of(&regs, test_case.entry), context);
+	__builtin_memset(&workspace, 0x5a, sizeof(workspace));
+	recognised(&cache, context, offset, false);
+	if (!can_be_direct())
+		return;
+	recognised(&cache, context, offset, true);
+	lost(&cache, offset);
 }
 
 int main(void)
@@ -212,18 +352,19 @@ int main(void)
 		regs.sp = test_case.sp;
 		regs.bp = test_case.bp;
 		__builtin_memset(&workspace, 0x5a, sizeof(workspace));
+		read_directly(false);
 		sent = NULL;
 		context = capture(&workspace, &task, &regs, test_case.entry, false);
 		if (!context || !sent)
 			abort();
 		if (*(u32 *)sent == RECORD_CONTEXT)
-			recognised(context);
+			remembered(context);
 		__builtin_memset(&workspace, 0xa5, sizeof(workspace));
 		same_in_a_hurry(context); /* mappings out of the map */
 		mapped.exec_vm = 2;
 		same_in_a_hurry(context); /* mappings of the last time */
 		mm.exec_vm = 3; /* of neither */
-		in_a_hurry(0, false);
+		in_a_hurry(0, false, true);
 		mm.exec_vm = 1;
 		for (u64 at = 0; at < sent_bytes;) {
 			long put = write(1, (u8 *)sent + at, sent_bytes - at);

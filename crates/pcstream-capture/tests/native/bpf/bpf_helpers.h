@@ -15,6 +15,7 @@
 #define __weak __attribute__((weak))
 #define offsetof(type, member) __builtin_offsetof(type, member)
 #define bpf_ksym_exists(symbol) 1
+#define bpf_core_type_id_kernel(type) 0
 
 void *native_lookup(void *map, const void *key);
 long native_update(void *map, const void *key, const void *value);

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
+/*
+ * Words of the current process's memory without a call, while interrupts are off.
+ *
+ * To recognise a path takes a dozen words from some four pages of its stack. bpf_probe_read_user costs a hundred nanoseconds
+ * whatever it reads, and copying all that lies between those words costs more. But the kernel maps all memory for itself, and a
+ * program may load from there with one instruction, which yields 0 where nothing is mapped. So the page tables of the process
+ * are walked as its processor would, once for each page, and its words are loaded where the kernel has them.
+ *
+ *   find_direct_map  run once, by user space: where the kernel's mapping of all memory begins, and how many levels page tables
+ *                    have. Both are tried out on memory whose content is known: what is found is proven, not assumed
+ *   user_word        a word of the process's memory
+ *   windows_held     whether what was read may be used
+ *
+ * Invariants: only below USER_END and through entries that are present and the program's own to use, so nothing is read that
+ * the process could not read. Only with interrupts off, which keeps page tables and pages in place as for the kernel's own
+ * get_user_pages_fast: whoever takes one away first interrupts all processors that may be using it. A hypervisor may spare its
+ * guest that for a processor which it has stopped; so an entry is looked at once more when its page is left, and if
+ * it has changed, nothing of what was read is used.
+ *
+ * Known weaknesses: x86-64 only. Not in a paravirtual guest of Xen, whose page tables hold other addresses (nothing is
+ * proven there, and memory is read by calls). Memory that the kernel does not map (memfd_secret) reads as 0.
+ */
+#ifndef PCSTREAM_DIRECT_H
+#define PCSTREAM_DIRECT_H
+
+void *bpf_rdonly_cast(const void *obj, u32 btf_id) __ksym __weak;
+
+/* Entries of page tables (AMD64 manual, volume 2, section 5.3). */
+#define ENTRY_PRESENT (1UL << 0)
+#define ENTRY_USER (1UL << 2)
+#define ENTRY_USED (3UL << 5) /* accessed, dirty: set by processors at any time */
+#define ENTRY_LEAF (1UL << 7) /* a large page, above the last level */
+#define LEVEL_BITS 9
+#define LEVELS 5
+#define GIGA_SHIFT 30
+#define TABLE_SHIFT 21 /* what one table of the last level maps */
+/* Bits of an address below the index of the first level, of four and of five. */
+#define TOP_OF_FOUR 39
+#define TOP_OF_FIVE 48
+/* Places of the map that are tried: one a GiB, for the first table may lie in any of memory. */
+#define MAX_PLACES 8192
+/* Attributes begin above the addresses that the kernel can map; where encryption's is depends on the processor. */
+#define PHYSICAL_OF_FOUR ((1UL << 46) - PAGE_SIZE)
+#define PHYSICAL_OF_FIVE ((1UL << 51) - PAGE_SIZE)
+/* Of struct window: no page, no part of the address space. */
+#define NOWHERE 1
+
+/* How to get at memory. User space switches it on, once it is proven. */
+struct direct {
+	u64 map;      /* where the kernel maps the first byte of all memory; 0: not known, and processes are read by calls */
+	u64 physical; /* bits of an entry that are an address */
+	u32 top;      /* bits of an address below the index of the first table */
+	u32 unused;
+} direct = {};
+
+/* A page of the process, where the kernel has it. */
+struct window {
+	u64 page;      /* its address */
+	u64 shift;     /* add to an address of it */
+	u64 entry_at, entry; /* that led there, without ENTRY_USED */
+	u64 part, table;     /* an address >> TABLE_SHIFT, and the last level's table for it */
+	u64 through;	     /* see number_through */
+	u32 lost;	     /* an entry had changed */
+	u32 unused;
+};
+
+/* A word of the kernel's; 0 where it maps nothing. */
+static __always_inline u64 kernel_word(u64 address)
+{
+	if (!bpf_ksym_exists(bpf_rdonly_cast))
+		return 0;
+	return ((struct pt_regs *)bpf_rdonly_cast((void *)address, bpf_core_type_id_kernel(struct pt_regs)))->r15;
+}
+
+static __always_inline void show_page(struct window *w, u64 entry_at, u64 entry, u64 address, u64 page)
+{
+	w->entry_at = entry_at;
+	w->entry = entry & ~ENTRY_USED;
+	w->page = address & ~(PAGE_SIZE - 1);
+	w->shift = page - w->page;
+}
+
+/* Where the entry for an address is in a table. */
+static __always_inline u64 entry_for(u64 table, u64 address, u32 shift)
+{
+	return table + (address >> shift & ((1UL << LEVEL_BITS) - 1)) * 8;
+}
+
+static __always_inline bool leads_on(u64 entry)
+{
+	return (entry & (ENTRY_PRESENT | ENTRY_USER)) == (ENTRY_PRESENT | ENTRY_USER);
+}
+
+/* Opens the page of an address in the part of the address space whose table is known. */
+static __always_inline bool open_here(struct window *w, u64 map, u64 physical, u64 address)
+{
+	u64 at = entry_for(w->table, address, PAGE_SHIFT), entry = kernel_word(at);
+
+	if (!leads_on(entry))
+		return false;
+	show_page(w, at, entry, address, map + (entry & physical));
+	return true;
+}
+
+/* Opens the page of an address from the first table on. */
+static __always_inline bool open_from(struct window *w, u64 map, u64 physical, u64 table, u32 shift, u64 address)
+{
+	u32 i;
+
+	for (i = 0; i < LEVELS - 1; i++) {
+		u64 at = entry_for(table, address, shift), entry = kernel_word(at);
+
+		if (!leads_on(entry))
+			return false;
+		table = map + (entry & physical);
+		if (entry & ENTRY_LEAF) {
+			u64 inside = (1UL << (shift & 63)) - PAGE_SIZE;
+
+			show_page(w, at, entry, address, (table & ~inside) + (address & inside));
+			return true;
+		}
+		shift -= LEVEL_BITS;
+		if (shift <= PAGE_SHIFT)
+			break;
+	}
+	w->part = address >> TABLE_SHIFT;
+	w->table = table;
+	return open_here(w, map, physical, address);
+}
+
+/* Begins to read a process anew. */
+static __always_inline void close_windows(struct window *w)
+{
+	w->page = NOWHERE;
+	w->part = NOWHERE;
+	w->lost = 0;
+}
+
+static __always_inline bool windows_held(struct window *w)
+{
+	if (w->page != NOWHERE && (kernel_word(w->entry_at) & ~ENTRY_USED) != w->entry)
+		w->lost = 1;
+	return !w->lost;
+}
+
+/* Opens the page of an address, and leaves the one before. Returns 0 if it cannot be read. */
+__noinline int open_window(struct window *w, u64 address)
+{
+	u64 table;
+
+	if (!w || !windows_held(w))
+		return 0;
+	w->page = NOWHERE;
+	if (address >= USER_END)
+		return 0;
+	if (w->part == address >> TABLE_SHIFT)
+		return open_here(w, direct.map, direct.physical, address);
+	table = number_through(&w->through, bpf_get_current_task_btf()->mm->pgd);
+	return open_from(w, direct.map, direct.physical, table, direct.top, address);
+}
+
+/* Whether the page of an address can be read; then it is the one that the window shows. */
+static __always_inline bool user_page(struct window *w, u64 address)
+{
+	return (address & ~(PAGE_SIZE - 1)) == w->page || open_window(w, address);
+}
+
+/* A word of the current process, at a multiple of 8. */
+static __always_inline bool user_word(struct window *w, u64 address, u64 *word)
+{
+	if (!user_page(w, address))
+		return false;
+	*word = kernel_word(address + w->shift);
+	return true;
+}
+
+/* ------------------------------------------------------------------ proof */
+
+/* What find_direct_map is given: memory of its caller's, and what is there; what it found is in `direct`. */
+struct direct_proof {
+	u64 address; /* a multiple of 32 */
+	u64 word[4]; /* that are nowhere else */
+	u64 pgd;
+} direct_proof = {};
+
+static __always_inline bool proven(u64 map, u64 physical, u32 top)
+{
+	struct window w = {};
+	u32 i;
+
+	if (!open_from(&w, map, physical, direct_proof.pgd, top, direct_proof.address))
+		return false;
+	for (i = 0; i < 4; i++)
+		if (kernel_word(direct_proof.address + w.shift + 8 * i) != direct_proof.word[i])
+			return false;
+	direct.physical = physical;
+	direct.top = top;
+	direct.map = map;
+	return true;
+}
+
+/* The map begins with a multiple of 1 GiB, and the first table is somewhere in it. */
+static long try_place(u64 i, void *unused)
+{
+	u64 map = (direct_proof.pgd >> GIGA_SHIFT << GIGA_SHIFT) - (i << GIGA_SHIFT);
+
+	return proven(map, PHYSICAL_OF_FOUR, TOP_OF_FOUR) || proven(map, PHYSICAL_OF_FIVE, TOP_OF_FIVE);
+}
+
+SEC("syscall")
+int find_direct_map(void *ctx)
+{
+	struct mm_struct *mm = bpf_get_current_task_btf()->mm;
+
+	if (!bpf_ksym_exists(bpf_rdonly_cast) || !mm)
+		return 0;
+	number_through(&direct_proof.pgd, mm->pgd);
+	bpf_loop(MAX_PLACES, try_place, NULL, 0);
+	return 0;
+}
+
+#endif
