@@ -172,10 +172,23 @@ fn main() -> Result<(), AnyError> {
     if !rustix::process::geteuid().is_root() {
         return Err("measuring captures needs root".into());
     }
+    println!("{}", processor()?);
     for workload in workloads {
         measure(workload, way, rounds)?;
     }
     Ok(())
+}
+
+/// The first processor, as the kernel describes it: numbers of two kinds of processors do not compare.
+fn processor() -> Result<String, AnyError> {
+    let facts = fs::read_to_string("/proc/cpuinfo")?;
+    let fact =
+        |name| facts.lines().filter_map(|line| line.split_once(':')).find(|fact| fact.0.trim() == name);
+    let facts = ["model name", "cpu family", "model", "stepping", "cpu MHz"].map(|name| {
+        let value = fact(name).map_or("?", |fact| fact.1.trim());
+        if name == "model name" { value.to_owned() } else { format!("{name} {value}") }
+    });
+    Ok(facts.join(", "))
 }
 
 fn scratch() -> Result<Scratch, AnyError> {

@@ -10,7 +10,7 @@ use std::process::{Command, ExitCode};
 
 use pcstream_capture::capture::Target;
 use pcstream_capture::scratch::FsKind;
-use pcstream_capture::session::{SessionOptions, UnwindChoice};
+use pcstream_capture::session::{Session, SessionMemory, SessionOptions, UnwindChoice};
 use pcstream_trace::Unwind;
 use recording::{DB_BENCH, Recording, bpf, db_bench, functions, gcc, record, record_with, scratch};
 use tempfile::TempDir;
@@ -54,7 +54,14 @@ int main(void) {
     if (ftruncate(m, 409600)) return 1;
     map = mmap(0, 409600, PROT_READ | PROT_WRITE, MAP_SHARED, m, 0);
     for (int i = 0; i < 100; i++) { mapped(i); BARRIER; }
-    pthread_t t; pthread_create(&t, 0, thread, 0); pthread_join(t, 0);
+    /* Its stack is one large page, where the kernel gives such. */
+    unsigned long large = 2 << 20, at = (unsigned long)mmap(0, 2 * large, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    at = (at + large - 1) & -large;
+    madvise((void *)at, large, MADV_HUGEPAGE);
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstack(&attributes, (void *)at, large);
+    pthread_t t; pthread_create(&t, &attributes, thread, 0); pthread_join(t, 0);
     return 0;
 }
 "#;
@@ -66,6 +73,7 @@ fn main() -> ExitCode {
         common::test("exact_paths_are_the_programs_own", &needs, known_paths),
         common::test("exact_paths_end_at_code_without_tables", &needs, without_tables),
         common::test("exact_paths_hold_where_mappings_are_looked_up_singly", &needs, lazy_mappings),
+        common::test("stacks_read_without_calls_give_the_same_paths", &needs, same_by_calls),
         common::test("exact_paths_of_rocksdb_tell_its_activities_apart", &rocksdb, rocksdb_is_pure),
     ])
 }
@@ -163,6 +171,32 @@ fn lazy_mappings() {
     // Mappings become known as they are met, a few stacks later than where they can be iterated.
     let exact: u64 = exact.map(|(_, pages)| pages).sum();
     assert!(exact as f64 >= 0.8 * all as f64, "only {exact} of {all} pages");
+}
+
+/// However memory is read, and in whatever way paths are found in it: the same signatures, for as many pages.
+fn same_by_calls() {
+    let mut memory = SessionMemory::uninit();
+    let session = Session::open(&SessionOptions::default(), &mut memory).expect("a session");
+    let symbols = std::fs::read_to_string("/proc/kallsyms").expect("symbols");
+    assert_eq!(
+        session.reads_directly(),
+        symbols.contains(" bpf_rdonly_cast\n"),
+        "the map of all memory is found"
+    );
+    drop(session);
+    let dir = TempDir::new().expect("a directory");
+    let program = build(dir.path(), &["-fno-omit-frame-pointer"]);
+    for unwind in [UnwindChoice::Exact, UnwindChoice::FramePointer, UnwindChoice::Scan] {
+        let [directly, by_calls] = [false, true].map(|by_calls| {
+            let recording = run(&program, SessionOptions { unwind, by_calls, ..SessionOptions::default() });
+            ["one", "two", "mapped", "thread"].map(|file| {
+                let contexts = &recording.finished().contexts;
+                let of_id = |(id, pages)| (contexts[id as usize - 1].signature, pages);
+                writers(&recording, file).into_iter().map(of_id).collect::<BTreeMap<_, _>>()
+            })
+        });
+        assert_eq!(directly, by_calls, "{unwind:?}");
+    }
 }
 
 /// Of the bytes of table files, none has a path on which both flush and compaction write, and all paths are exact.
