@@ -12,14 +12,15 @@
  *   user_word        a word of the process's memory
  *   windows_held     whether what was read may be used
  *
- * Invariants: only below USER_END and through entries that are present and the program's own to use, so nothing is read that
- * the process could not read. Only with interrupts off, which keeps page tables and pages in place as for the kernel's own
- * get_user_pages_fast: whoever takes one away first interrupts all processors that may be using it. A hypervisor may spare its
- * guest that for a processor which it has stopped; so an entry is looked at once more when its page is left, and if
- * it has changed, nothing of what was read is used.
+ * Invariants: only below USER_END, through entries that are present and the program's own to use, and only what lies in
+ * memory (devices do not), so nothing is read that the process has not mapped itself. Only with interrupts off, which keeps
+ * page tables in place. Pages may go, if a hypervisor or the processor spares the kernel the interrupt that announces it; so an
+ * entry is looked at once more when its page is left, and if it has changed, nothing of what was read is used: it is read by
+ * calls, a moment later. So is everything that is not as expected here.
  *
  * Known weaknesses: x86-64 only. Not in a paravirtual guest of Xen, whose page tables hold other addresses (nothing is
- * proven there, and memory is read by calls). Memory that the kernel does not map (memfd_secret) reads as 0.
+ * proven there), nor where interrupts are never off (PREEMPT_RT) or memory may not be touched yet (user space looks). Memory
+ * that the kernel does not map (memfd_secret) reads as 0, and protection keys, which a process sets for itself, are not obeyed.
  */
 #ifndef PCSTREAM_DIRECT_H
 #define PCSTREAM_DIRECT_H
@@ -38,8 +39,6 @@ void *bpf_rdonly_cast(const void *obj, u32 btf_id) __ksym __weak;
 /* Bits of an address below the index of the first level, of four and of five. */
 #define TOP_OF_FOUR 39
 #define TOP_OF_FIVE 48
-/* Places of the map that are tried: one a GiB, for the first table may lie in any of memory. */
-#define MAX_PLACES 8192
 /* Attributes begin above the addresses that the kernel can map; where encryption's is depends on the processor. */
 #define PHYSICAL_OF_FOUR ((1UL << 46) - PAGE_SIZE)
 #define PHYSICAL_OF_FIVE ((1UL << 51) - PAGE_SIZE)
@@ -49,6 +48,7 @@ void *bpf_rdonly_cast(const void *obj, u32 btf_id) __ksym __weak;
 /* How to get at memory. User space switches it on, once it is proven. */
 struct direct {
 	u64 map;      /* where the kernel maps the first byte of all memory; 0: not known, and processes are read by calls */
+	u64 end;      /* of memory: its last address, plus one */
 	u64 physical; /* bits of an entry that are an address */
 	u32 top;      /* bits of an address below the index of the first table */
 	u32 unused;
@@ -92,28 +92,40 @@ static __always_inline bool leads_on(u64 entry)
 	return (entry & (ENTRY_PRESENT | ENTRY_USER)) == (ENTRY_PRESENT | ENTRY_USER);
 }
 
-/* Opens the page of an address in the part of the address space whose table is known. */
-static __always_inline bool open_here(struct window *w, u64 map, u64 physical, u64 address)
+/* Where the kernel has the table or page that an entry leads to. */
+static __always_inline bool follow(struct window *w, const struct direct *d, u64 entry, u64 *to)
 {
-	u64 at = entry_for(w->table, address, PAGE_SHIFT), entry = kernel_word(at);
-
 	if (!leads_on(entry))
 		return false;
-	show_page(w, at, entry, address, map + (entry & physical));
+	*to = d->map + (entry & d->physical);
+	/* Beyond memory the kernel's mapping ends, and something else begins. */
+	if ((entry & d->physical) < d->end)
+		return true;
+	w->lost = 1;
+	return false;
+}
+
+/* Opens the page of an address in the part of the address space whose table is known. */
+static __always_inline bool open_here(struct window *w, const struct direct *d, u64 address)
+{
+	u64 page, at = entry_for(w->table, address, PAGE_SHIFT), entry = kernel_word(at);
+
+	if (!follow(w, d, entry, &page))
+		return false;
+	show_page(w, at, entry, address, page);
 	return true;
 }
 
 /* Opens the page of an address from the first table on. */
-static __always_inline bool open_from(struct window *w, u64 map, u64 physical, u64 table, u32 shift, u64 address)
+static __always_inline bool open_from(struct window *w, const struct direct *d, u64 table, u64 address)
 {
-	u32 i;
+	u32 i, shift = d->top;
 
 	for (i = 0; i < LEVELS - 1; i++) {
 		u64 at = entry_for(table, address, shift), entry = kernel_word(at);
 
-		if (!leads_on(entry))
+		if (!follow(w, d, entry, &table))
 			return false;
-		table = map + (entry & physical);
 		if (entry & ENTRY_LEAF) {
 			u64 inside = (1UL << (shift & 63)) - PAGE_SIZE;
 
@@ -126,7 +138,7 @@ static __always_inline bool open_from(struct window *w, u64 map, u64 physical, u
 	}
 	w->part = address >> TABLE_SHIFT;
 	w->table = table;
-	return open_here(w, map, physical, address);
+	return open_here(w, d, address);
 }
 
 /* Begins to read a process anew. */
@@ -152,12 +164,14 @@ __noinline int open_window(struct window *w, u64 address)
 	if (!w || !windows_held(w))
 		return 0;
 	w->page = NOWHERE;
-	if (address >= USER_END)
+	if (address >= USER_END) {
+		w->lost = 1;
 		return 0;
+	}
 	if (w->part == address >> TABLE_SHIFT)
-		return open_here(w, direct.map, direct.physical, address);
+		return open_here(w, &direct, address);
 	table = number_through(&w->through, bpf_get_current_task_btf()->mm->pgd);
-	return open_from(w, direct.map, direct.physical, table, direct.top, address);
+	return open_from(w, &direct, table, address);
 }
 
 /* Whether the page of an address can be read; then it is the one that the window shows. */
@@ -177,26 +191,26 @@ static __always_inline bool user_word(struct window *w, u64 address, u64 *word)
 
 /* ------------------------------------------------------------------ proof */
 
-/* What find_direct_map is given: memory of its caller's, and what is there; what it found is in `direct`. */
+/* What find_direct_map is given: memory of its caller's, what is there, and where all memory ends. What it found is in `direct`. */
 struct direct_proof {
 	u64 address; /* a multiple of 32 */
-	u64 word[4]; /* that are nowhere else */
+	u64 word[4]; /* that are not found by chance */
+	u64 end;
 	u64 pgd;
 } direct_proof = {};
 
 static __always_inline bool proven(u64 map, u64 physical, u32 top)
 {
+	struct direct d = { .map = map, .end = direct_proof.end, .physical = physical, .top = top };
 	struct window w = {};
 	u32 i;
 
-	if (!open_from(&w, map, physical, direct_proof.pgd, top, direct_proof.address))
+	if (!open_from(&w, &d, direct_proof.pgd, direct_proof.address))
 		return false;
 	for (i = 0; i < 4; i++)
 		if (kernel_word(direct_proof.address + w.shift + 8 * i) != direct_proof.word[i])
 			return false;
-	direct.physical = physical;
-	direct.top = top;
-	direct.map = map;
+	direct = d;
 	return true;
 }
 
@@ -216,7 +230,8 @@ int find_direct_map(void *ctx)
 	if (!bpf_ksym_exists(bpf_rdonly_cast) || !mm)
 		return 0;
 	number_through(&direct_proof.pgd, mm->pgd);
-	bpf_loop(MAX_PLACES, try_place, NULL, 0);
+	bpf_loop((direct_proof.end >> GIGA_SHIFT) + 1, try_place, NULL, 0);
+	direct_proof.pgd = 0;
 	return 0;
 }
 

@@ -1399,8 +1399,11 @@ __noinline u64 read_path(struct workspace *ws, s32 entry, bool hurried)
 	}
 	if (mode == UNWIND_NONE)
 		mode = guess_path(ws);
-	if (ws->direct && !windows_held(&ws->window))
+	if (ws->direct && !windows_held(&ws->window)) {
+		/* Nor is what was decided on it to be kept. */
+		ws->ranges_of = 0;
 		return 0;
+	}
 	ws->asks = 0;
 	store_ranges(ws);
 	key = context_of(ws, entry, mode);

@@ -36,8 +36,9 @@ pub const RING_BYTES: u32 = 64 << 20;
 /// Pages of write buffers whose paths are kept: 4 GiB of 8 KiB pages, for 60 MiB of the kernel's memory.
 const BUFFER_PAGES: u32 = 1 << 19;
 
-/// Page frames (8 TiB) of which all places of the kernel's mapping are tried.
-const PROVABLE_FRAMES: u32 = 1 << 31;
+/// Memory for which the place of the kernel's mapping is looked for: with more (8 TiB), places that are tried might lie beyond
+/// what the kernel keeps free for it.
+const PROVABLE_BYTES: u64 = 1 << 43;
 
 /// How call paths are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -201,20 +202,34 @@ fn attach_probes(skel: &PcstreamSkel<'_>, probes: &[Probe]) -> Result<Vec<Link>,
     Ok(links)
 }
 
+/// Whether the kernel's mapping of memory may be read at any place and with interrupts off: not in a guest whose memory has
+/// to be accepted first, and not where interrupts are never off.
+fn memory_may_be_read() -> bool {
+    let real_time = std::fs::read_to_string("/sys/kernel/realtime").is_ok_and(|text| text.trim() == "1");
+    !real_time && std::fs::read_to_string("/proc/meminfo").is_ok_and(|text| !has_unaccepted(&text))
+}
+
+fn has_unaccepted(meminfo: &str) -> bool {
+    let rest = meminfo.lines().find_map(|line| line.strip_prefix("Unaccepted:"));
+    rest.is_some_and(|rest| rest.split_whitespace().next() != Some("0"))
+}
+
 /// Lets the program find the kernel's mapping of all memory, by memory of ours whose content it is told. If it
 /// does not, it reads processes by calls.
-fn find_direct_map(skel: &mut PcstreamSkel) {
+fn find_direct_map(skel: &mut PcstreamSkel, memory_end: u64) {
     let memory = Box::new(KnownWords(std::array::from_fn(|_| RandomState::new().hash_one(0))));
     let variables = skel.maps.bss_data.as_deref_mut().expect("the program has variables");
-    variables.direct_proof.address = (&raw const *memory).addr() as u64;
+    variables.direct_proof.address = (&raw const *memory).expose_provenance() as u64;
     variables.direct_proof.word = memory.0;
+    variables.direct_proof.end = memory_end;
+    // It is read behind the compiler's back.
+    std::hint::black_box(&memory);
     // A kernel that cannot run it has none to show.
     let _ = skel.progs.find_direct_map.test_run(ProgramInput::default());
-    // It was read behind the compiler's back.
     std::hint::black_box(&memory);
 }
 
-/// Words that no other memory holds, in one page.
+/// Words that are not met by chance, in one page.
 #[repr(align(32))]
 struct KnownWords([u64; 4]);
 
@@ -237,7 +252,8 @@ impl<'obj> Session<'obj> {
         }
         libbpf_rs::set_print(Some((PrintLevel::Warn, keep_log)));
         let mut open = PcstreamSkelBuilder::default().open(memory).map_err(|e| bpf_error("open", e))?;
-        let tags = page_frames()?.next_power_of_two();
+        let memory_end = end_of_memory()?;
+        let tags = page_frames(memory_end)?.next_power_of_two();
         let settings = open.maps.rodata_data.as_deref_mut().expect("the program has settings");
         settings.scan_depth = options.depth.unwrap_or(SCAN_DEPTH);
         settings.fp_depth = options.depth.unwrap_or(FP_DEPTH);
@@ -274,8 +290,8 @@ impl<'obj> Session<'obj> {
             open.maps.buffer_pages.set_max_entries(BUFFER_PAGES).map_err(|e| bpf_error("size", e))?;
         }
         let mut skel = open.load().map_err(|e| bpf_error("load", e))?;
-        if !options.by_calls && tags <= PROVABLE_FRAMES {
-            find_direct_map(&mut skel);
+        if !options.by_calls && memory_end <= PROVABLE_BYTES && memory_may_be_read() {
+            find_direct_map(&mut skel, memory_end);
         }
         skel.attach().map_err(|e| bpf_error("attach", e))?;
         let probes = attach_probes(&skel, &options.buffers)?;
@@ -520,13 +536,22 @@ pub fn has_function(name: &str) -> bool {
     btf.type_by_name::<libbpf_rs::btf::types::Func<'_>>(name).is_some()
 }
 
+const IOMEM: &str = "/proc/iomem";
+
+/// The last physical address of the machine's memory, plus one.
+fn end_of_memory() -> Result<u64, SessionError> {
+    let error = |reason: &str| SessionError::Memory { path: IOMEM, reason: reason.to_string() };
+    let text = std::fs::read_to_string(IOMEM).map_err(|e| error(&e.to_string()))?;
+    let last =
+        last_ram_byte(&text).ok_or_else(|| error("no System RAM listed (it is shown to root only)"))?;
+    Ok(last + 1)
+}
+
 /// Page frames of the machine, holes included: one more than the number of its last page frame.
-fn page_frames() -> Result<u32, SessionError> {
-    const PATH: &str = "/proc/iomem";
-    let error = |reason: &str| SessionError::Memory { path: PATH, reason: reason.to_string() };
-    let text = std::fs::read_to_string(PATH).map_err(|e| error(&e.to_string()))?;
-    let end = last_ram_byte(&text).ok_or_else(|| error("no System RAM listed (it is shown to root only)"))?;
-    u32::try_from((end >> 12) + 1).map_err(|_| error("more than 16 TiB of memory"))
+fn page_frames(memory_end: u64) -> Result<u32, SessionError> {
+    let reason = || "more than 16 TiB of memory".to_string();
+    u32::try_from(memory_end.div_ceil(4096))
+        .map_err(|_| SessionError::Memory { path: IOMEM, reason: reason() })
 }
 
 fn last_ram_byte(iomem: &str) -> Option<u64> {
@@ -550,6 +575,13 @@ fn program_fact(program: i32, name: &str) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn unaccepted_memory_is_noticed() {
+        assert!(!has_unaccepted("MemTotal: 1 kB\n"));
+        assert!(!has_unaccepted("MemTotal: 1 kB\nUnaccepted:            0 kB\n"));
+        assert!(has_unaccepted("Unaccepted:     4096 kB\nMemTotal: 1 kB\n"));
+    }
 
     #[test]
     fn memory_ends_with_the_last_ram() {

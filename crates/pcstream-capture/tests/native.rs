@@ -68,7 +68,9 @@ fn case(random: &mut Random, faults: bool) -> Case {
     if random.chance(4) {
         ranges.push(range(0x7f20_0000_0000, 0x1000, 0, 1));
     }
-    let sp = 0x7ffc_0000_1000 + 8 * random.below(512);
+    let place = random.below(512);
+    // Every other stack crosses from what one page table maps into what the next one does, if it is long enough.
+    let sp = if place % 2 == 0 { 0x7ffc_0000_1000 } else { 0x7ffc_001f_b000 } + 8 * place;
     // Stacks end with a page.
     let words = (4096 - sp % 4096) / 8 + 512 * random.below(14);
     let mut stack = Vec::new();

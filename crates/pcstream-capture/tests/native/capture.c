@@ -114,13 +114,22 @@ long native_read_user(void *to, unsigned size, const void *from)
 #define MAP 0xffff936a40000000UL
 #define TABLE(level) (MAP + ((level) + 7) * PAGE_SIZE)
 #define STACK_PAGES (1UL << 30)
+/* Of five levels; of four, the first one is left out. Of the last level there are two tables, for a stack may need both. */
 #define LAST_LEVEL 4
+#define LAST_TABLES 2
 
 static bool remapped; /* entries of the last level are others whenever they are looked at */
 
-static u64 scattered(u64 page)
+/* The beginning of what the last level's table of this number maps. */
+static u64 part(u32 number)
 {
-	return (page * 77 & 511) * PAGE_SIZE;
+	return ((test_case.sp >> TABLE_SHIFT) + number) << TABLE_SHIFT;
+}
+
+/* Where the kernel has the page of this entry of that table. */
+static u64 scattered(u32 number, u32 index)
+{
+	return STACK_PAGES + ((u64)number << TABLE_SHIFT) + (index * 77 & 511) * PAGE_SIZE;
 }
 
 static bool absent(u64 page)
@@ -132,18 +141,25 @@ static bool absent(u64 page)
 		page < test_case.sp + test_case.faulty_from + test_case.faulty_bytes);
 }
 
-/* An entry of the table of this level, if it is on the way to the stack. Encrypted memory has bit 51, and processors set bits 5 and 6. */
+/* An entry of the table at TABLE(level). Encrypted memory has bit 51, processors set bits 5 and 6, and what is absent may be
+ * somebody else's. */
 static u64 entry_of_table(u32 level, u32 index)
 {
 	static u32 asked;
-	u64 attributes = 1UL << 63 | 1UL << 51 | 0x07 | (u64)(++asked & 3) << 5, part = test_case.sp >> TABLE_SHIFT << TABLE_SHIFT;
+	u64 attributes = 1UL << 63 | 1UL << 51 | 0x07 | (u64)(++asked & 3) << 5;
+	u32 way, number = level - LAST_LEVEL;
 
-	if (level < LAST_LEVEL)
-		return index == (test_case.sp >> (PAGE_SHIFT + LEVEL_BITS * (LAST_LEVEL - level)) & 511) ?
-			       (TABLE(level + 1) - MAP) | attributes : 0;
+	if (level < LAST_LEVEL) {
+		way = index - (test_case.sp >> (PAGE_SHIFT + LEVEL_BITS * (LAST_LEVEL - level)) & 511);
+		if (way >= (level == LAST_LEVEL - 1 ? LAST_TABLES : 1))
+			return 0;
+		return (TABLE(level + 1 + way) - MAP) | attributes;
+	}
 	if (remapped)
 		attributes |= (u64)(asked & 15) << 52;
-	return absent(part + index * PAGE_SIZE) ? attributes & ~ENTRY_PRESENT : (STACK_PAGES + scattered(index)) | attributes;
+	if (absent(part(number) + index * PAGE_SIZE))
+		attributes &= index & 1 ? ~ENTRY_PRESENT : ~ENTRY_USER;
+	return scattered(number, index) | attributes;
 }
 
 static u64 native_kernel_word(u64 address)
@@ -153,11 +169,11 @@ static u64 native_kernel_word(u64 address)
 
 	if (address & 7)
 		abort();
-	if (level <= LAST_LEVEL)
+	if (level < LAST_LEVEL + LAST_TABLES)
 		return entry_of_table(level, index);
-	for (u32 i = 0; i < 512; i++) {
-		page = (test_case.sp >> TABLE_SHIFT << TABLE_SHIFT) + i * PAGE_SIZE;
-		if ((address & ~(PAGE_SIZE - 1)) != MAP + STACK_PAGES + scattered(i))
+	for (u32 i = 0; i < 512 * LAST_TABLES; i++) {
+		page = part(0) + i * PAGE_SIZE;
+		if ((address & ~(PAGE_SIZE - 1)) != MAP + scattered(i / 512, i % 512))
 			continue;
 		at = page + (address & (PAGE_SIZE - 1)) - test_case.sp;
 		/* A page that is absent by now still has its content. Below the stack, in its first page, is what nobody may take for a part of it. */
@@ -191,9 +207,10 @@ static void read_directly(bool directly)
 	close_windows(&workspace.window);
 	workspace.direct = directly;
 	direct.map = MAP;
-	direct.physical = PHYSICAL_OF_FIVE;
-	direct.top = TOP_OF_FIVE;
-	mm.pgd = (void *)TABLE(0);
+	direct.end = STACK_PAGES + ((u64)LAST_TABLES << TABLE_SHIFT);
+	direct.physical = test_case.entry & 1 ? PHYSICAL_OF_FIVE : PHYSICAL_OF_FOUR;
+	direct.top = test_case.entry & 1 ? TOP_OF_FIVE : TOP_OF_FOUR;
+	mm.pgd = (void *)(test_case.entry & 1 ? TABLE(0) : TABLE(1));
 }
 
 void *native_reserve(unsigned long long size)
@@ -260,10 +277,8 @@ static void same_in_a_hurry(u64 context)
 	bool told = *(u32 *)sent == RECORD_CONTEXT;
 
 	in_a_hurry(told ? context : 0, told, false);
-	if (!can_be_direct())
-		return;
-	in_a_hurry(told ? context : 0, told, true);
-	not_while_remapped();
+	if (can_be_direct())
+		in_a_hurry(told ? context : 0, told, true);
 }
 
 static u64 recognise_anew(struct task_cache *cache, s32 entry, bool directly)
@@ -366,6 +381,9 @@ int main(void)
 		mm.exec_vm = 3; /* of neither */
 		in_a_hurry(0, false, true);
 		mm.exec_vm = 1;
+		mapped.exec_vm = 1;
+		if (can_be_direct())
+			not_while_remapped();
 		for (u64 at = 0; at < sent_bytes;) {
 			long put = write(1, (u8 *)sent + at, sent_bytes - at);
 
