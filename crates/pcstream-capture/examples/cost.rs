@@ -2,11 +2,12 @@
 //! system, with it aimed at another one, and with it capturing. Needs root.
 //!
 //! ```text
-//! cargo run --release -p pcstream-capture --example cost -- [--rounds N] [--unwind auto|fp|scan] [--anew] [--by-calls] [WORKLOAD...]
+//! cargo run --release -p pcstream-capture --example cost -- [--rounds N] [--unwind auto|fp|scan] [--anew] [--by-calls] [--moments N] [WORKLOAD...]
 //! ```
 //!
 //! With `--anew` no call path is recognised: what a capture costs while the path is warm. With `--by-calls` stacks are read as
-//! where the kernel's own mapping of memory cannot be used.
+//! where the kernel's own mapping of memory cannot be used. With `--moments N` each writer makes N short runs instead, one
+//! after the other, and what a page made dirty costs in the least of them is printed, and in quantiles: a busy machine is quiet for moments.
 //!
 //! `appends` makes a new page dirty with every call of 4 KiB; `rewrites` writes to a page that is dirty already;
 //! `paths` appends from four call paths in turn, as a database does that writes a journal and a file; `captures`
@@ -39,6 +40,8 @@ type AnyError = Box<dyn std::error::Error>;
 const WRITER: &str = "--writer";
 /// Calls of a writer.
 const CALLS: u64 = 200_000;
+/// Calls of a writer that runs for a moment.
+const CALLS_OF_A_MOMENT: u64 = 15_000;
 /// Pages before a writer starts its file anew: what it drops was never written to the device.
 const FILE_PAGES: u64 = 4096;
 /// Rounds in which the kernel counts.
@@ -132,12 +135,13 @@ const STATES: [State; 4] = [State::Without, State::Silent, State::Elsewhere, Sta
 
 fn main() -> Result<(), AnyError> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if let [flag, workload] = &arguments[..]
+    if let [flag, workload, calls] = &arguments[..]
         && flag == WRITER
     {
-        println!("{}", write(workload)?);
+        println!("{}", write(workload, calls.parse()?)?);
         return Ok(());
     }
+    let mut moments = 0;
     let (mut rounds, mut way, mut workloads) =
         (9, Way { unwind: UnwindChoice::Auto, anew: false, by_calls: false }, Vec::new());
     let mut rest = arguments.iter();
@@ -146,6 +150,10 @@ fn main() -> Result<(), AnyError> {
             "--rounds" => {
                 let of = rest.next().and_then(|rounds| rounds.parse().ok());
                 rounds = of.ok_or("--rounds N: how many? With 0 there is only what the kernel counts")?;
+            }
+            "--moments" => {
+                let of = rest.next().and_then(|moments| moments.parse().ok()).filter(|&moments| moments > 0);
+                moments = of.ok_or("--moments N: how many? 120 take half a minute")?;
             }
             "--anew" => way.anew = true,
             "--by-calls" => way.by_calls = true,
@@ -174,7 +182,11 @@ fn main() -> Result<(), AnyError> {
     }
     println!("{}", processor()?);
     for workload in workloads {
-        measure(workload, way, rounds)?;
+        if moments > 0 {
+            measure_moments(workload, way, moments)?;
+        } else {
+            measure(workload, way, rounds)?;
+        }
     }
     Ok(())
 }
@@ -249,6 +261,14 @@ impl Programs {
         self.costs.iter().find(|cost| cost.0 == program).map_or((0, 0), |&(_, runs, ns)| (runs, ns))
     }
 
+    fn since(&self, before: &Programs) -> Programs {
+        let since = |&(name, runs, ns)| {
+            let (runs_before, ns_before) = before.of(name);
+            (name, runs - runs_before, ns - ns_before)
+        };
+        Programs { costs: self.costs.iter().map(since).collect(), verified: self.verified.clone() }
+    }
+
     /// Of a page made dirty, which two programs see.
     fn ns_per_page(&self) -> f64 {
         let ((pages, ns), (_, more)) = (self.of("on_dirty_folio"), self.of("on_mark_dirty"));
@@ -289,6 +309,27 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
+/// What a page made dirty costs in short runs, with and without its capture.
+fn measure_moments(workload: &str, way: Way, moments: usize) -> Result<(), AnyError> {
+    if matches!(workload, "db_bench" | "pgbench") {
+        return Err(format!("--moments is for writers, and {workload} is none").into());
+    }
+    let place = scratch()?;
+    let device = place.device().number.kernel_dev_t();
+    let _counting = Counting::start()?;
+    println!("{workload}: {moments} runs of {CALLS_OF_A_MOMENT} calls; ns in BPF per page made dirty");
+    for (name, state) in [("tag and file", State::Tagging), ("capturing", State::Capturing)] {
+        let directory = place.mount_point();
+        let runs = runs(workload, way, state, device, directory, CALLS_OF_A_MOMENT, moments)?;
+        let mut ns: Vec<f64> = runs.iter().map(|(_, programs)| programs.ns_per_page()).collect();
+        ns.sort_by(f64::total_cmp);
+        let [first, second, third] = [20, 4, 2].map(|part| ns[ns.len() / part]);
+        println!("  {name:12} least {:.0}, 5 % {first:.0}, quartile {second:.0}, median {third:.0}", ns[0]);
+    }
+    place.remove()?;
+    Ok(())
+}
+
 /// One run: its cost, and what the BPF programs did.
 fn run(
     workload: &str,
@@ -297,10 +338,24 @@ fn run(
     device: u32,
     directory: &Path,
 ) -> Result<(f64, Programs), AnyError> {
-    let mut memory = SessionMemory::uninit();
     if state == State::Without {
-        return Ok((work(workload, directory, || Ok(()))?, Programs::default()));
+        return Ok((work(workload, CALLS, directory, || Ok(()))?, Programs::default()));
     }
+    let runs = runs(workload, way, state, device, directory, CALLS, 1)?;
+    Ok(runs.into_iter().next().expect("one run"))
+}
+
+/// Runs under one session.
+fn runs(
+    workload: &str,
+    way: Way,
+    state: State,
+    device: u32,
+    directory: &Path,
+    calls: u64,
+    times: usize,
+) -> Result<Vec<(f64, Programs)>, AnyError> {
+    let mut memory = SessionMemory::uninit();
     let watched: &[String] = if workload == "pgbench" { &["postgresql".to_owned()] } else { &[] };
     let options = SessionOptions {
         unwind: way.unwind,
@@ -326,15 +381,22 @@ fn run(
         }
         _ => {}
     })?;
-    let cost = work(workload, directory, || Ok(reader.poll(Duration::from_millis(20))?))?;
-    reader.drain()?;
-    let programs = Programs { costs: session.costs(), verified: session.verified_instructions() };
-    Ok((cost, programs))
+    let mut before = Programs::default();
+    let mut runs = Vec::new();
+    for _ in 0..times {
+        let cost = work(workload, calls, directory, || Ok(reader.poll(Duration::from_millis(20))?))?;
+        reader.drain()?;
+        let now = Programs { costs: session.costs(), verified: session.verified_instructions() };
+        runs.push((cost, now.since(&before)));
+        before = now;
+    }
+    Ok(runs)
 }
 
 /// Runs a workload in a process of its own, calling `meanwhile` until it ends.
 fn work(
     workload: &str,
+    calls: u64,
     directory: &Path,
     mut meanwhile: impl FnMut() -> Result<(), AnyError>,
 ) -> Result<f64, AnyError> {
@@ -346,7 +408,7 @@ fn work(
         pgbench(directory, "run")
     } else {
         let mut command = Command::new(std::env::current_exe()?);
-        command.args([WRITER, workload]);
+        command.args([WRITER, workload, &calls.to_string()]);
         command
     };
     let report = tempfile::NamedTempFile::new()?;
@@ -426,12 +488,12 @@ impl Drop for Counting {
 }
 
 /// The writers: nanoseconds of this thread's processor time per call.
-fn write(workload: &str) -> Result<f64, AnyError> {
+fn write(workload: &str, calls: u64) -> Result<f64, AnyError> {
     let block = vec![7u8; 4096];
     let mut file = OpenOptions::new().create(true).truncate(true).write(true).open("file")?;
     file.write_all(&block)?;
     let begin = thread_ns();
-    for call in 0..CALLS {
+    for call in 0..calls {
         match workload {
             "rewrites" => file.write_all_at(&block, 0)?,
             "paths" => append(&mut file, &block, call % 4)?,
@@ -442,7 +504,7 @@ fn write(workload: &str) -> Result<f64, AnyError> {
             file = OpenOptions::new().truncate(true).write(true).open("file")?;
         }
     }
-    Ok((thread_ns() - begin) as f64 / CALLS as f64)
+    Ok((thread_ns() - begin) as f64 / calls as f64)
 }
 
 /// Appends from a call path of its own for each depth.

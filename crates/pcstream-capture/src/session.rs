@@ -544,7 +544,7 @@ fn end_of_memory() -> Result<u64, SessionError> {
     let text = std::fs::read_to_string(IOMEM).map_err(|e| error(&e.to_string()))?;
     let last =
         last_ram_byte(&text).ok_or_else(|| error("no System RAM listed (it is shown to root only)"))?;
-    Ok(last + 1)
+    Ok(last.saturating_add(1))
 }
 
 /// Page frames of the machine, holes included: one more than the number of its last page frame.

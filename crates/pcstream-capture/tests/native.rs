@@ -70,7 +70,7 @@ fn case(random: &mut Random, faults: bool) -> Case {
     }
     let place = random.below(512);
     // Every other stack crosses from what one page table maps into what the next one does, if it is long enough.
-    let sp = if place % 2 == 0 { 0x7ffc_0000_1000 } else { 0x7ffc_001f_b000 } + 8 * place;
+    let sp = if place.is_multiple_of(2) { 0x7ffc_0000_1000 } else { 0x7ffc_001f_b000 } + 8 * place;
     // Stacks end with a page.
     let words = (4096 - sp % 4096) / 8 + 512 * random.below(14);
     let mut stack = Vec::new();
