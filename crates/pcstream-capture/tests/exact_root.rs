@@ -173,7 +173,8 @@ fn lazy_mappings() {
     assert!(exact as f64 >= 0.8 * all as f64, "only {exact} of {all} pages");
 }
 
-/// However memory is read, and in whatever way paths are found in it: the same signatures, for as many pages.
+/// However memory is read, the same signatures for as many pages. Not by the scan, which meets what earlier calls left on the
+/// stack, and that differs from run to run: `native.rs` has it read one stack in both ways.
 fn same_by_calls() {
     let mut memory = SessionMemory::uninit();
     let session = Session::open(&SessionOptions::default(), &mut memory).expect("a session");
@@ -186,7 +187,7 @@ fn same_by_calls() {
     drop(session);
     let dir = TempDir::new().expect("a directory");
     let program = build(dir.path(), &["-fno-omit-frame-pointer"]);
-    for unwind in [UnwindChoice::Exact, UnwindChoice::FramePointer, UnwindChoice::Scan] {
+    for unwind in [UnwindChoice::Exact, UnwindChoice::FramePointer] {
         let [directly, by_calls] = [false, true].map(|by_calls| {
             let recording = run(&program, SessionOptions { unwind, by_calls, ..SessionOptions::default() });
             ["one", "two", "mapped", "thread"].map(|file| {
