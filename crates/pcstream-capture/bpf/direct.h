@@ -45,7 +45,7 @@ void *bpf_rdonly_cast(const void *obj, u32 btf_id) __ksym __weak;
 /* Of struct window: no page, no part of the address space. */
 #define NOWHERE 1
 
-/* How to get at memory. User space switches it on, once it is proven. */
+/* How to get at memory: what find_direct_map has proven. */
 struct direct {
 	u64 map;      /* where the kernel maps the first byte of all memory; 0: not known, and processes are read by calls */
 	u64 end;      /* of memory: its last address, plus one */
@@ -61,7 +61,7 @@ struct window {
 	u64 entry_at, entry; /* that led there, without ENTRY_USED */
 	u64 part, table;     /* an address >> TABLE_SHIFT, and the last level's table for it */
 	u64 through;	     /* see number_through */
-	u32 lost;	     /* an entry had changed */
+	u32 lost;	     /* an entry had changed, or is not for direct reads: what was read is not used */
 	u32 unused;
 };
 

@@ -822,11 +822,19 @@ static __always_inline void add_frame(struct workspace *ws, u64 address, u32 off
 	ws->found = n + 1;
 }
 
+/* Takes a word at this offset of the stack if it is a return address candidate. */
+static __always_inline void consider(struct workspace *ws, u64 word, u64 offset, u64 lowest, u64 span)
+{
+	/* Most words are told here. */
+	if (word - lowest < span && located(ws, word) && offset < STACK_WORDS * 8)
+		add_frame(ws, word, offset);
+}
+
 /* The restricted scan (FAST'19, section 3.2): the first `scan_depth` words of the stack that lie in
  * executable memory. */
 __noinline int scan_stack(struct workspace *ws)
 {
-	u64 word, lowest, span;
+	u64 lowest, span;
 	u32 piece, i;
 
 	if (!ws)
@@ -851,11 +859,7 @@ __noinline int scan_stack(struct workspace *ws)
 			}
 		}
 		for (i = 0; i < PIECE_WORDS; i++) {
-			word = ws->words[i];
-			/* Most words are told here. */
-			if (word - lowest >= span || !located(ws, word))
-				continue;
-			add_frame(ws, word, (piece * PIECE_WORDS + i) * 8);
+			consider(ws, ws->words[i], (piece * PIECE_WORDS + i) * 8, lowest, span);
 			if (ws->found >= scan_depth)
 				break;
 		}
@@ -881,7 +885,7 @@ static __always_inline bool read_pair(struct workspace *ws, u64 at, u64 *pair)
 /* The same through ws->window. */
 __noinline int scan_direct(struct workspace *ws)
 {
-	u64 word, lowest, span, from;
+	u64 lowest, span, from;
 	u32 batch, i;
 
 	if (!ws)
@@ -892,24 +896,22 @@ __noinline int scan_direct(struct workspace *ws)
 	from = ws->sp & ~(BATCH_WORDS * 8UL - 1);
 	for (batch = 0; batch < STACK_WORDS / BATCH_WORDS + 1; batch++) {
 		if (!user_page(&ws->window, from)) {
-			if (batch == 0)
+			if (batch == 0 && !ws->window.lost)
 				count(STACK_UNREADABLE, 1);
 			break;
 		}
 		for (i = 0; i < BATCH_WORDS; i++) {
-			u64 offset = from + i * 8 - ws->sp;
+			u64 at = from + i * 8;
 
-			word = kernel_word(from + i * 8 + ws->window.shift);
-			/* Most words are told here. */
-			if (word - lowest >= span || !located(ws, word) || offset >= STACK_WORDS * 8)
-				continue;
-			add_frame(ws, word, offset);
+			consider(ws, kernel_word(at + ws->window.shift), at - ws->sp, lowest, span);
 			if (ws->found >= scan_depth)
 				return ws->found;
 		}
 		from += BATCH_WORDS * 8;
 	}
-	count(SHORT_STACKS, 1);
+	/* A capture that lost its window is made once more. */
+	if (!ws->window.lost)
+		count(SHORT_STACKS, 1);
 	return ws->found;
 }
 
@@ -1394,8 +1396,6 @@ __noinline u64 read_path(struct workspace *ws, s32 entry, bool hurried)
 		/* Code without rules: what comes before it is worth more than a guess, unless there is nothing. */
 		if (end == WALK_DEPTH || end == WALK_OUTERMOST || ws->found >= 2 || unwind)
 			mode = UNWIND_EXACT;
-		if (mode == UNWIND_EXACT && end != WALK_DEPTH && end != WALK_OUTERMOST)
-			count(CUT_PATHS, 1);
 	}
 	if (mode == UNWIND_NONE)
 		mode = guess_path(ws);
@@ -1405,6 +1405,8 @@ __noinline u64 read_path(struct workspace *ws, s32 entry, bool hurried)
 		return 0;
 	}
 	ws->asks = 0;
+	if (mode == UNWIND_EXACT && end != WALK_DEPTH && end != WALK_OUTERMOST)
+		count(CUT_PATHS, 1);
 	store_ranges(ws);
 	key = context_of(ws, entry, mode);
 	/* Not to be recognised by its slots: the next time there may be more to see. */
@@ -1522,7 +1524,7 @@ __noinline int same_slots_direct(struct workspace *ws, struct remembered *path, 
 
 /* The context of the current task if it can be told at sight, else 0. Works with interrupts off. */
 static __always_inline u64 recognise(struct workspace *ws, struct task_cache *cache, struct task_struct *task,
-				     struct pt_regs *regs, u64 place, s32 entry, bool hurried)
+				     struct pt_regs *regs, u64 place, s32 entry)
 {
 	struct mm_struct *mm = task->mm;
 	u64 syscw;
@@ -1540,7 +1542,7 @@ static __always_inline u64 recognise(struct workspace *ws, struct task_cache *ca
 	for (i = 0; i < CACHED_PATHS; i++) {
 		at = (cache->last + i) & (CACHED_PATHS - 1);
 		if (cache->place[at] == place && cache->path[at].slots &&
-		    (hurried && ws->direct ? same_slots_direct(ws, &cache->path[at], regs->sp) :
+		    (ws->direct ? same_slots_direct(ws, &cache->path[at], regs->sp) :
 				  same_slots(ws, &cache->path[at], regs->sp))) {
 			count_recognition(SAME_SLOTS);
 			cache->syscw = syscw;
@@ -1583,7 +1585,7 @@ static __always_inline u64 context_now(u32 owner, struct task_struct *task, stru
 		return context ? context : announce_runtime(ws, cache, task, &told, entry);
 	}
 	place = place_of(regs, entry);
-	context = recognise(ws, cache, task, regs, place, entry, false);
+	context = recognise(ws, cache, task, regs, place, entry);
 	if (!context) {
 		context = capture(ws, task, regs, entry, false);
 		remember(cache, ws, task, place, context);
@@ -1664,7 +1666,7 @@ static __always_inline u64 context_at_once(struct task_cache *cache, struct task
 	close_windows(&ws->window);
 	ws->direct = direct.map && regs && !(regs->sp & 7);
 	place = place_of(regs, entry);
-	context = recognise(ws, cache, task, regs, place, entry, true);
+	context = recognise(ws, cache, task, regs, place, entry);
 	if (!context && regs) {
 		context = capture(ws, task, regs, entry, true);
 		*later = ws->asks;

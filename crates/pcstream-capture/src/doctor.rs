@@ -191,18 +191,24 @@ fn io_accounting() -> Check {
 fn program() -> Check {
     let mut memory = SessionMemory::uninit();
     match Session::open(&SessionOptions { ring_bytes: 1 << 20, ..Default::default() }, &mut memory) {
-        Ok(session) => match session.deaf() {
-            None if session.reads_directly() => {
-                Check::good(PROGRAM, "loads, attaches, reads stacks without calls")
+        Ok(session) => {
+            let stacks = match session::needs_calls() {
+                _ if session.reads_directly() => "reads stacks without calls".to_string(),
+                why => format!(
+                    "reads stacks by calls, which cost more: {}",
+                    why.unwrap_or("the kernel's mapping of memory was not found")
+                ),
+            };
+            match session.deaf() {
+                None => Check::good(PROGRAM, format!("loads and attaches; {stacks}")),
+                Some(why) => Check::bad(
+                    PROGRAM,
+                    Verdict::Limited,
+                    format!("loads and attaches; {stacks}; {why}"),
+                    "what the Java agent tells is not heard: use a kernel newer than 6.12",
+                ),
             }
-            None => Check::good(PROGRAM, "loads and attaches; reads stacks by calls, which cost more"),
-            Some(why) => Check::bad(
-                PROGRAM,
-                Verdict::Limited,
-                format!("loads and attaches; {why}"),
-                "what the Java agent tells is not heard: use a kernel newer than 6.12",
-            ),
-        },
+        }
         Err(error) => Check::bad(PROGRAM, Verdict::Missing, error.to_string(), "see the checks above"),
     }
 }

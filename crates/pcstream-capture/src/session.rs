@@ -202,11 +202,21 @@ fn attach_probes(skel: &PcstreamSkel<'_>, probes: &[Probe]) -> Result<Vec<Link>,
     Ok(links)
 }
 
-/// Whether the kernel's mapping of memory may be read at any place and with interrupts off: not in a guest whose memory has
-/// to be accepted first, and not where interrupts are never off.
-fn memory_may_be_read() -> bool {
-    let real_time = std::fs::read_to_string("/sys/kernel/realtime").is_ok_and(|text| text.trim() == "1");
-    !real_time && std::fs::read_to_string("/proc/meminfo").is_ok_and(|text| !has_unaccepted(&text))
+/// Why stacks have to be read by calls on this machine, in words that follow "by calls: "; `None`: the kernel's mapping of memory can be
+/// read (`bpf/direct.h`), if it is found.
+pub fn needs_calls() -> Option<&'static str> {
+    let is = |path, yes: &dyn Fn(&str) -> bool| std::fs::read_to_string(path).is_ok_and(|text| yes(&text));
+    if !has_function("bpf_rdonly_cast") {
+        Some("kernel older than 6.2")
+    } else if is("/sys/kernel/realtime", &|text| text.trim() == "1") {
+        Some("kernel with PREEMPT_RT, where interrupts are never off")
+    } else if is("/proc/meminfo", &has_unaccepted) {
+        Some("a guest whose memory has to be accepted first")
+    } else if end_of_memory().is_ok_and(|end| end > PROVABLE_BYTES) {
+        Some("more than 8 TiB of memory")
+    } else {
+        None
+    }
 }
 
 fn has_unaccepted(meminfo: &str) -> bool {
@@ -290,7 +300,7 @@ impl<'obj> Session<'obj> {
             open.maps.buffer_pages.set_max_entries(BUFFER_PAGES).map_err(|e| bpf_error("size", e))?;
         }
         let mut skel = open.load().map_err(|e| bpf_error("load", e))?;
-        if !options.by_calls && memory_end <= PROVABLE_BYTES && memory_may_be_read() {
+        if !options.by_calls && needs_calls().is_none() {
             find_direct_map(&mut skel, memory_end);
         }
         skel.attach().map_err(|e| bpf_error("attach", e))?;
@@ -549,9 +559,8 @@ fn end_of_memory() -> Result<u64, SessionError> {
 
 /// Page frames of the machine, holes included: one more than the number of its last page frame.
 fn page_frames(memory_end: u64) -> Result<u32, SessionError> {
-    let reason = || "more than 16 TiB of memory".to_string();
     u32::try_from(memory_end.div_ceil(4096))
-        .map_err(|_| SessionError::Memory { path: IOMEM, reason: reason() })
+        .map_err(|_| SessionError::Memory { path: IOMEM, reason: "more than 16 TiB of memory".to_string() })
 }
 
 fn last_ram_byte(iomem: &str) -> Option<u64> {

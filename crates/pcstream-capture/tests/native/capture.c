@@ -284,7 +284,7 @@ static void same_in_a_hurry(u64 context)
 static u64 recognise_anew(struct task_cache *cache, s32 entry, bool directly)
 {
 	read_directly(directly);
-	return recognise(&workspace, cache, &task, &regs, place_of(&regs, entry), entry, directly);
+	return recognise(&workspace, cache, &task, &regs, place_of(&regs, entry), entry);
 }
 
 /* What the last capture remembers is recognised, and not if one of its return addresses is another, or unreadable. */
@@ -324,7 +324,7 @@ static void lost(struct task_cache *cache, const u32 *offset)
 	test_case.faulty_from = offset[n - 1];
 	test_case.faulty_bytes = 8;
 	if (windows_held(&workspace.window) ||
-	    recognise(&workspace, cache, &task, &regs, place_of(&regs, test_case.entry), test_case.entry, true))
+	    recognise(&workspace, cache, &task, &regs, place_of(&regs, test_case.entry), test_case.entry))
 		abort();
 	test_case.faulty_from = faulty_from;
 	test_case.faulty_bytes = faulty_bytes;
