@@ -245,9 +245,9 @@ static __always_inline void mark_page(struct workspace *ws, struct task_cache *c
 	u64 context, place;
 
 	place = place_of(regs, ENTRY_BUFFER);
-	context = recognise(ws, cache, task, regs, place, ENTRY_BUFFER);
+	context = recognise(ws, cache, task, regs, place, ENTRY_BUFFER, false);
 	if (!context) {
-		context = capture(ws, task, regs, ENTRY_BUFFER, false);
+		context = capture(ws, task, regs, ENTRY_BUFFER, false, false);
 		remember(cache, ws, task, place, context);
 	}
 	if (!context)

@@ -51,7 +51,7 @@ struct direct {
 	u64 end;      /* of memory: its last address, plus one */
 	u64 physical; /* bits of an entry that are an address */
 	u32 top;      /* bits of an address below the index of the first table */
-	u32 unused;
+	u32 regs;     /* where a task's user registers are in its kernel stack */
 } direct = {};
 
 /* A page of the process, where the kernel has it. */
@@ -65,12 +65,19 @@ struct window {
 	u32 unused;
 };
 
-/* A word of the kernel's; 0 where it maps nothing. */
-static __always_inline u64 kernel_word(u64 address)
+/* Words of the kernel's, each 0 where it maps nothing: up to BATCH_WORDS, which is what struct pt_regs begins with. */
+static __always_inline const u64 *kernel_words(u64 address)
 {
 	if (!bpf_ksym_exists(bpf_rdonly_cast))
-		return 0;
-	return ((struct pt_regs *)bpf_rdonly_cast((void *)address, bpf_core_type_id_kernel(struct pt_regs)))->r15;
+		return NULL;
+	return bpf_rdonly_cast((void *)address, bpf_core_type_id_kernel(struct pt_regs));
+}
+
+static __always_inline u64 kernel_word(u64 address)
+{
+	const u64 *words = kernel_words(address);
+
+	return words ? *words : 0;
 }
 
 static __always_inline void show_page(struct window *w, u64 entry_at, u64 entry, u64 address, u64 page)
@@ -156,14 +163,10 @@ static __always_inline bool windows_held(struct window *w)
 	return !w->lost;
 }
 
-/* Opens the page of an address, and leaves the one before. Returns 0 if it cannot be read. */
-__noinline int open_window(struct window *w, u64 address)
+static __always_inline bool open_anew(struct window *w, u64 address)
 {
 	u64 table;
 
-	if (!w || !windows_held(w))
-		return 0;
-	w->page = NOWHERE;
 	if (address >= USER_END) {
 		w->lost = 1;
 		return 0;
@@ -172,6 +175,22 @@ __noinline int open_window(struct window *w, u64 address)
 		return open_here(w, &direct, address);
 	table = number_through(&w->through, bpf_get_current_task_btf()->mm->pgd);
 	return open_from(w, &direct, table, address);
+}
+
+/* Opens the page of an address, and leaves the one before. Returns 0 if it cannot be read. */
+__noinline int open_window(struct window *w, u64 address)
+{
+	if (!w || !windows_held(w))
+		return 0;
+	w->page = NOWHERE;
+	return open_anew(w, address);
+}
+
+/* Opens the page of an address if none is open yet, without a call. */
+static __always_inline void open_first(struct window *w, u64 address)
+{
+	if (w->page == NOWHERE)
+		open_anew(w, address);
 }
 
 /* Whether the page of an address can be read; then it is the one that the window shows. */
@@ -197,11 +216,12 @@ struct direct_proof {
 	u64 word[4]; /* that are not found by chance */
 	u64 end;
 	u64 pgd;
+	u64 regs;
 } direct_proof = {};
 
 static __always_inline bool proven(u64 map, u64 physical, u32 top)
 {
-	struct direct d = { .map = map, .end = direct_proof.end, .physical = physical, .top = top };
+	struct direct d = { .map = map, .end = direct_proof.end, .physical = physical, .top = top, .regs = direct_proof.regs };
 	struct window w = {};
 	u32 i;
 
@@ -225,10 +245,12 @@ static long try_place(u64 i, void *unused)
 SEC("syscall")
 int find_direct_map(void *ctx)
 {
-	struct mm_struct *mm = bpf_get_current_task_btf()->mm;
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct mm_struct *mm = task->mm;
 
 	if (!bpf_ksym_exists(bpf_rdonly_cast) || !mm)
 		return 0;
+	direct_proof.regs = number_through(&direct_proof.regs, (void *)bpf_task_pt_regs(task)) - (u64)task->stack;
 	number_through(&direct_proof.pgd, mm->pgd);
 	bpf_loop((direct_proof.end >> GIGA_SHIFT) + 1, try_place, NULL, 0);
 	direct_proof.pgd = 0;

@@ -174,6 +174,7 @@ struct signal_struct {
 };
 
 struct task_struct {
+	void *stack;
 	struct signal_struct *signal;
 	unsigned int flags;
 	int pid, tgid;

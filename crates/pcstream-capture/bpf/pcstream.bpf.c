@@ -58,6 +58,8 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 /* Words of the user stack that a capture may read, in pieces of one probe each. */
 #define STACK_WORDS 512
 #define PIECE_WORDS 128
+/* Words that are looked at together where no call is needed. */
+#define BATCH_WORDS 16
 /* Pages of a request that are walked: the block layer makes requests of up to 4,496 pages. */
 #define MAX_BIO_PAGES 16384
 /* No mapping begins below. */
@@ -77,6 +79,7 @@ const volatile u32 check_every = 0;   /* one path in so many is sent with its wh
 const volatile u32 tags_only = 0;     /* 1: nothing is captured, to measure what the rest costs */
 const volatile u32 anew = 0;	      /* 1: no path is recognised, to measure captures */
 const volatile u32 lazy_mappings = 0; /* 1: look mappings up one by one even if they can be iterated */
+const volatile u32 direct_reads = 0;  /* 1: stacks may be read without calls, see direct.h */
 
 /* Set once the file system is mounted; 0 switches everything off. */
 u32 target_dev = 0;
@@ -195,7 +198,7 @@ struct stack_slot {
 struct remembered {
 	u64 context;
 	u32 slots;
-	u32 unused;
+	u32 in_pieces; /* the slots know theirs */
 	struct stack_slot slot[MAX_DEPTH];
 };
 
@@ -384,13 +387,18 @@ enum workspace_owner {
 
 struct workspace {
 	struct window window; /* see direct.h */
-	bool direct;	      /* the process is read through it */
 	u64 words[STACK_WORDS];
 	struct frame_record frame[MAX_FRAMES];
 	u32 offset[MAX_DEPTH];
 	u64 value[MAX_DEPTH];
 	u32 near;  /* see stack_word */
 	u32 found; /* return addresses in offset, value and frame[1..] */
+	u64 key;   /* see key_of: of the frames so far, if they become `expected` */
+	u64 key_begins; /* of executable and entry */
+	u32 expected;	/* as many as the last path had */
+	u32 passing;	/* words in passing_word and passing_at */
+	u64 passing_word[BATCH_WORDS];
+	u64 passing_at[BATCH_WORDS]; /* offset from sp */
 	/* the task, as it entered the kernel */
 	u64 ip, sp, bp;
 	u32 pid;
@@ -809,122 +817,180 @@ static __always_inline void store_ranges(struct workspace *ws)
 
 /* ---------------------------------------------------------------- stacks */
 
+/* Begins the return addresses of a path, whose first frame is known. Its key is computed on the way, while memory is waited for; it
+ * begins with how many there will be, so that is guessed. */
+static __always_inline void begin_frames(struct workspace *ws)
+{
+	u64 key = signature_mix(ws->key_begins, ws->expected + 1);
+
+	ws->found = 0;
+	key = signature_mix(key, ws->frame[0].module);
+	ws->key = signature_mix(key, ws->frame[0].offset);
+}
+
 static __always_inline void add_frame(struct workspace *ws, u64 address, u32 offset)
 {
+	u64 module = ws->hit.module, at = module == MODULE_ANON ? 0 : address + ws->hit.base;
 	u32 n = ws->found;
 
 	if (n >= MAX_DEPTH)
 		return;
 	ws->offset[n] = offset;
 	ws->value[n] = address;
-	ws->frame[n + 1].module = ws->hit.module;
-	ws->frame[n + 1].offset = ws->hit.module == MODULE_ANON ? 0 : address + ws->hit.base;
+	ws->frame[n + 1].module = module;
+	ws->frame[n + 1].offset = at;
+	ws->key = signature_mix(signature_mix(ws->key, module), at);
 	ws->found = n + 1;
 }
 
-/* Takes a word at this offset of the stack if it is a return address candidate. */
-static __always_inline void consider(struct workspace *ws, u64 word, u64 offset, u64 lowest, u64 span)
-{
-	/* Most words are told here. */
-	if (word - lowest < span && located(ws, word) && offset < STACK_WORDS * 8)
-		add_frame(ws, word, offset);
-}
-
-/* The restricted scan (FAST'19, section 3.2): the first `scan_depth` words of the stack that lie in
- * executable memory. */
-__noinline int scan_stack(struct workspace *ws)
-{
-	u64 lowest, span;
-	u32 piece, i;
-
-	if (!ws)
-		return 0;
-	ws->found = 0;
-	lowest = lazy() ? LOWEST_ADDRESS : ws->ranges.lowest;
-	span = (lazy() ? USER_END : ws->ranges.highest) - lowest;
-	for (piece = 0; piece < STACK_WORDS / PIECE_WORDS; piece++) {
-		u64 from = ws->sp + piece * PIECE_WORDS * 8;
-		bool ends = false;
-
-		if (bpf_probe_read_user(ws->words, PIECE_WORDS * 8, (void *)from)) {
-			/* The stack of a shallow call may end before the piece does: its page is there. The rest is zero now. */
-			u32 rest = (PAGE_SIZE - (from & (PAGE_SIZE - 1))) & (PAGE_SIZE - 1);
-
-			ends = true;
-			if (rest == 0 || rest >= PIECE_WORDS * 8 ||
-			    bpf_probe_read_user(ws->words, rest & (PIECE_WORDS * 8 - 8), (void *)from)) {
-				if (piece == 0)
-					count(STACK_UNREADABLE, 1);
-				break;
-			}
-		}
-		for (i = 0; i < PIECE_WORDS; i++) {
-			consider(ws, ws->words[i], (piece * PIECE_WORDS + i) * 8, lowest, span);
-			if (ws->found >= scan_depth)
-				break;
-		}
-		if (ws->found >= scan_depth || ends)
-			break;
+/* A function that reads stacks, in two: by calls, and through ws->window. The second is not called, for to return from a function of
+ * BPF costs some processors 30 ns (those that must not predict it), and one program alone reads through ws->window. */
+#define BOTH_WAYS(function)                                                       \
+	__noinline int function##_by_calls(struct workspace *ws)                  \
+	{                                                                         \
+		return ws ? function##_as(ws, false) : -1;                        \
+	}                                                                         \
+	static __always_inline int function(struct workspace *ws, bool direct)    \
+	{                                                                         \
+		return direct ? function##_as(ws, true) : function##_by_calls(ws); \
 	}
-	if (ws->found < scan_depth)
-		count(SHORT_STACKS, 1);
-	return ws->found;
+
+/* Which words of a batch, the first of which is at this offset of the stack, lie between the first mapping and the last. Without a
+ * loop: this is done to every word, and the rest to few. */
+static __always_inline void pass_words(struct workspace *ws, const u64 *words, u64 offset)
+{
+	u64 lowest = lazy() ? LOWEST_ADDRESS : ws->ranges.lowest;
+	u64 span = (lazy() ? USER_END : ws->ranges.highest) - lowest;
+	u32 i;
+
+	ws->passing = 0;
+#pragma unroll
+	for (i = 0; i < BATCH_WORDS; i++) {
+		u64 word = words[i];
+
+		if (word - lowest < span) {
+			/* Counted in memory, where the verifier does not follow it. */
+			u32 n = ws->passing & (BATCH_WORDS - 1);
+
+			ws->passing_word[n] = word;
+			ws->passing_at[n] = offset + i * 8;
+			ws->passing = n + 1;
+		}
+	}
 }
 
-/* Two words, at a multiple of 8. */
-static __always_inline bool read_pair(struct workspace *ws, u64 at, u64 *pair)
+/* Takes those of them that are return address candidates. Whether there are enough. */
+static __always_inline bool take_candidates(struct workspace *ws)
 {
-	if (ws->direct)
-		return user_word(&ws->window, at, &pair[0]) && user_word(&ws->window, at + 8, &pair[1]);
-	return !bpf_probe_read_user(pair, 2 * sizeof(*pair), (void *)at);
+	u32 i;
+
+	for (i = 0; i < BATCH_WORDS; i++) {
+		if (i >= ws->passing)
+			break;
+		/* Those of the first batch may lie below the stack. */
+		if (ws->passing_at[i] >= STACK_WORDS * 8 || !located(ws, ws->passing_word[i]))
+			continue;
+		add_frame(ws, ws->passing_word[i], ws->passing_at[i]);
+		if (ws->found >= scan_depth)
+			return true;
+	}
+	return false;
 }
 
-/* Words that never lie in two pages. */
-#define BATCH_WORDS 16
-
-/* The same through ws->window. */
-__noinline int scan_direct(struct workspace *ws)
+/* Takes the candidates of a batch of ws->words. A function of its own, so that the verifier looks at it once. Whether there are enough. */
+__noinline int scan_batch(struct workspace *ws, u64 first)
 {
-	u64 lowest, span, from;
-	u32 batch, i;
+	if (!ws || first > STACK_WORDS - BATCH_WORDS)
+		return 1;
+	pass_words(ws, ws->words + first % PIECE_WORDS / BATCH_WORDS * BATCH_WORDS, first * 8);
+	return take_candidates(ws);
+}
 
-	if (!ws)
-		return 0;
-	ws->found = 0;
-	lowest = ws->ranges.lowest;
-	span = ws->ranges.highest - lowest;
-	from = ws->sp & ~(BATCH_WORDS * 8UL - 1);
+/* Reads the piece of the stack from here on. How many words: fewer than a piece has if the stack ends. */
+static __always_inline u32 read_piece(struct workspace *ws, u64 from)
+{
+	u32 rest = (PAGE_SIZE - (from & (PAGE_SIZE - 1))) & (PIECE_WORDS * 8 - 8);
+
+	if (!bpf_probe_read_user(ws->words, PIECE_WORDS * 8, (void *)from))
+		return PIECE_WORDS;
+	/* The stack of a shallow call may end before the piece does: its page is there. The rest is zero now. */
+	if (rest && !bpf_probe_read_user(ws->words, rest, (void *)from))
+		return rest / 8;
+	return 0;
+}
+
+static __always_inline void scan_by_calls(struct workspace *ws)
+{
+	u32 piece, batch, words;
+
+	for (piece = 0; piece < STACK_WORDS / PIECE_WORDS; piece++) {
+		words = read_piece(ws, ws->sp + piece * PIECE_WORDS * 8);
+		if (!words && !piece)
+			count(STACK_UNREADABLE, 1);
+		if (!words)
+			return;
+		for (batch = 0; batch < PIECE_WORDS / BATCH_WORDS; batch++) {
+			if (scan_batch(ws, piece * PIECE_WORDS + batch * BATCH_WORDS))
+				return;
+		}
+		if (words < PIECE_WORDS)
+			return;
+	}
+}
+
+/* In batches that never lie in two pages. */
+static __always_inline void scan_through_window(struct workspace *ws)
+{
+	u64 from = ws->sp & ~(BATCH_WORDS * 8UL - 1);
+	const u64 *words;
+	u32 batch;
+
 	for (batch = 0; batch < STACK_WORDS / BATCH_WORDS + 1; batch++) {
 		if (!user_page(&ws->window, from)) {
 			if (batch == 0 && !ws->window.lost)
 				count(STACK_UNREADABLE, 1);
-			break;
+			return;
 		}
-		for (i = 0; i < BATCH_WORDS; i++) {
-			u64 at = from + i * 8;
-
-			consider(ws, kernel_word(at + ws->window.shift), at - ws->sp, lowest, span);
-			if (ws->found >= scan_depth)
-				return ws->found;
-		}
+		words = kernel_words(from + ws->window.shift);
+		if (!words)
+			return;
+		pass_words(ws, words, from - ws->sp);
+		if (take_candidates(ws))
+			return;
 		from += BATCH_WORDS * 8;
 	}
+}
+
+/* The restricted scan (FAST'19, section 3.2): the first `scan_depth` words of the stack that lie in
+ * executable memory. */
+static __always_inline void scan_stack(struct workspace *ws, bool direct)
+{
+	begin_frames(ws);
+	if (direct)
+		scan_through_window(ws);
+	else
+		scan_by_calls(ws);
 	/* A capture that lost its window is made once more. */
-	if (!ws->window.lost)
+	if (ws->found < scan_depth && !(direct && ws->window.lost))
 		count(SHORT_STACKS, 1);
-	return ws->found;
+}
+
+/* Two words, at a multiple of 8. */
+static __always_inline bool read_pair(struct workspace *ws, u64 at, u64 *pair, bool direct)
+{
+	if (direct)
+		return user_word(&ws->window, at, &pair[0]) && user_word(&ws->window, at + 8, &pair[1]);
+	return !bpf_probe_read_user(pair, 2 * sizeof(*pair), (void *)at);
 }
 
 /* Return addresses along saved frame pointers, beginning with the one at ws->bp. */
-__noinline int walk_frame_pointers(struct workspace *ws)
+static __always_inline int walk_frame_pointers_as(struct workspace *ws, bool direct)
 {
 	u64 pair[2]; /* saved frame pointer, return address */
 	u64 below, bp;
 	u32 i;
 
-	if (!ws)
-		return 0;
-	ws->found = 0;
+	begin_frames(ws);
 	below = ws->sp;
 	bp = ws->bp;
 	for (i = 0; i < MAX_DEPTH; i++) {
@@ -932,7 +998,7 @@ __noinline int walk_frame_pointers(struct workspace *ws)
 			break;
 		if (bp < below || bp - below > MAX_FRAME_BYTES || (bp & 7))
 			break;
-		if (!read_pair(ws, bp, pair))
+		if (!read_pair(ws, bp, pair, direct))
 			break;
 		if (!located(ws, pair[1]))
 			break;
@@ -942,6 +1008,7 @@ __noinline int walk_frame_pointers(struct workspace *ws)
 	}
 	return ws->found;
 }
+BOTH_WAYS(walk_frame_pointers)
 
 /* How a walk along call-frame rules ended. */
 enum walk_end { WALK_DEPTH, WALK_OUTERMOST, WALK_NO_RULE, WALK_MISS, WALK_BROKEN };
@@ -950,11 +1017,11 @@ enum walk_end { WALK_DEPTH, WALK_OUTERMOST, WALK_NO_RULE, WALK_MISS, WALK_BROKEN
 #define NEAR_BYTES 2048
 
 /* One word of the user stack, of which the first ws->near bytes are in ws->words. */
-static __always_inline bool stack_word(struct workspace *ws, u64 at, u64 *word)
+static __always_inline bool stack_word(struct workspace *ws, u64 at, u64 *word, bool direct)
 {
 	u64 offset = at - ws->sp, near = ws->near;
 
-	if (ws->direct && !(at & 7))
+	if (direct && !(at & 7))
 		return user_word(&ws->window, at, word);
 	if (offset < near && near - offset >= 8 && !(offset & 7)) {
 		*word = ws->words[(offset / 8) & (STACK_WORDS - 1)];
@@ -974,19 +1041,17 @@ static __always_inline struct unwind_rule *find_rule(const struct rule_key *key)
 }
 
 /* Return addresses along call-frame rules, from the instruction at ws->ip, whose range is in ws->hit. */
-__noinline int walk_rules(struct workspace *ws)
+static __always_inline int walk_rules_as(struct workspace *ws, bool direct)
 {
 	u64 address, sp, bp, word;
 	u32 i;
 
-	if (!ws)
-		return WALK_BROKEN;
-	ws->found = 0;
+	begin_frames(ws);
 	address = ws->ip;
 	sp = ws->sp;
 	bp = ws->bp;
 	/* In memory, where the verifier does not follow it. */
-	ws->near = ws->direct || bpf_probe_read_user(ws->words, NEAR_BYTES, (void *)sp) ? 0 : NEAR_BYTES;
+	ws->near = direct || bpf_probe_read_user(ws->words, NEAR_BYTES, (void *)sp) ? 0 : NEAR_BYTES;
 	for (i = 0; i < MAX_DEPTH; i++) {
 		struct rule_key key = {};
 		struct unwind_rule *rule;
@@ -1015,9 +1080,9 @@ __noinline int walk_rules(struct workspace *ws)
 		cfa = (rule->kind == RULE_BP ? bp : sp) + rule->cfa_offset;
 		if (cfa <= sp || cfa - sp > MAX_FRAME_BYTES || (cfa & 7))
 			return WALK_BROKEN;
-		if (rule->bp_offset && !stack_word(ws, cfa + rule->bp_offset, &bp))
+		if (rule->bp_offset && !stack_word(ws, cfa + rule->bp_offset, &bp, direct))
 			return WALK_BROKEN;
-		if (!stack_word(ws, cfa - 8, &word) || !located(ws, word))
+		if (!stack_word(ws, cfa - 8, &word, direct) || !located(ws, word))
 			return WALK_BROKEN;
 		add_frame(ws, word, cfa - 8 - ws->sp);
 		address = word;
@@ -1025,12 +1090,23 @@ __noinline int walk_rules(struct workspace *ws)
 	}
 	return WALK_DEPTH;
 }
+BOTH_WAYS(walk_rules)
 
 /* -------------------------------------------------------------- contexts */
 
 static __always_inline struct pt_regs *user_regs(struct task_struct *task)
 {
 	return (struct pt_regs *)bpf_task_pt_regs(task);
+}
+
+/* The same without a call, where the place is known. */
+static __always_inline struct pt_regs *user_regs_direct(struct task_struct *task)
+{
+	u64 at = direct_reads && direct.map ? (u64)task->stack + direct.regs : 0;
+
+	if (!direct_reads || !bpf_ksym_exists(bpf_rdonly_cast))
+		return user_regs(task);
+	return bpf_rdonly_cast(at ? (void *)at : (void *)user_regs(task), bpf_core_type_id_kernel(struct pt_regs));
 }
 
 static __always_inline u64 write_syscalls(struct task_struct *task)
@@ -1169,8 +1245,12 @@ __noinline u64 announce_context(struct workspace *ws, u32 pid, u64 executable, s
 /* The context of the path in `ws`, told here if it was met lately, with its process. */
 static __always_inline u64 context_of(struct workspace *ws, s32 entry, u32 mode)
 {
-	u64 executable = ws->ranges.executable, key = key_of(ws, executable, entry, mode);
+	u64 executable = ws->ranges.executable, key = ws->key ?: 1;
 
+	if (ws->found != ws->expected || mode == UNWIND_NONE) {
+		key = key_of(ws, executable, entry, mode);
+		ws->expected = ws->found;
+	}
 	if (ws->told[key % TOLD_CONTEXTS] == key && noted(ws, ws->pid, executable))
 		return key;
 	return announce_context(ws, ws->pid, executable, entry, mode);
@@ -1329,7 +1409,7 @@ __noinline u64 ship_stack(struct workspace *ws, s32 entry)
 }
 
 /* Return addresses as far as they can be told without rules. Returns how they were. */
-static __always_inline u32 guess_path(struct workspace *ws)
+static __always_inline u32 guess_path(struct workspace *ws, bool direct)
 {
 	u32 mode, found = 0;
 
@@ -1337,7 +1417,7 @@ static __always_inline u32 guess_path(struct workspace *ws)
 		ws->ranges.unwind = decided_unwind(bpf_get_current_task_btf()->mm);
 	mode = unwind ? unwind : ws->ranges.unwind;
 	if (mode != UNWIND_SCAN)
-		found = walk_frame_pointers(ws);
+		found = walk_frame_pointers(ws, direct);
 	if (mode == UNWIND_NONE) {
 		mode = found >= FP_PROOF ? UNWIND_FP : UNWIND_SCAN;
 		ws->ranges.unwind = mode;
@@ -1346,26 +1426,22 @@ static __always_inline u32 guess_path(struct workspace *ws)
 	/* A stack that begins in code without frame pointers breaks the chain at once. */
 	if (mode == UNWIND_SCAN || (found < 2 && !unwind)) {
 		mode = UNWIND_SCAN;
-		if (ws->direct)
-			scan_direct(ws);
-		else
-			scan_stack(ws);
+		scan_stack(ws, direct);
 	}
 	return mode;
 }
 
-/* See `capture`. */
-__noinline u64 read_path(struct workspace *ws, s32 entry, bool hurried)
+static __always_inline u64 read_path_as(struct workspace *ws, s32 entry, bool hurried, bool direct)
 {
 	u32 mode = UNWIND_NONE;
 	int end = WALK_DEPTH;
 	u64 key;
 
-	if (!ws)
-		return 0;
 	ws->asks = 1;
 	if (hurried && lazy())
 		return 0;
+	if (direct)
+		open_first(&ws->window, ws->sp);
 	ws->found = 0;
 	if (!ws->ranges_here && !load_ranges(ws, !hurried)) {
 		if (hurried)
@@ -1378,8 +1454,9 @@ __noinline u64 read_path(struct workspace *ws, s32 entry, bool hurried)
 	}
 	ws->frame[0].module = ws->hit.module;
 	ws->frame[0].offset = ws->hit.module == MODULE_ANON ? 0 : ws->ip + ws->hit.base;
+	ws->key_begins = signature_mix(signature_mix(SIGNATURE_SEED, ws->ranges.executable), (u32)entry);
 	if (!unwind || unwind == UNWIND_EXACT) {
-		end = walk_rules(ws);
+		end = walk_rules(ws, direct);
 		if (end == WALK_MISS) {
 			if (hurried)
 				return 0;
@@ -1398,8 +1475,8 @@ __noinline u64 read_path(struct workspace *ws, s32 entry, bool hurried)
 			mode = UNWIND_EXACT;
 	}
 	if (mode == UNWIND_NONE)
-		mode = guess_path(ws);
-	if (ws->direct && !windows_held(&ws->window)) {
+		mode = guess_path(ws, direct);
+	if (direct && !windows_held(&ws->window)) {
 		/* Nor is what was decided on it to be kept. */
 		ws->ranges_of = 0;
 		return 0;
@@ -1415,10 +1492,27 @@ __noinline u64 read_path(struct workspace *ws, s32 entry, bool hurried)
 	return key;
 }
 
+/* See `capture`. */
+__noinline u64 read_path(struct workspace *ws, s32 entry)
+{
+	return ws ? read_path_as(ws, entry, false, false) : 0;
+}
+
+__noinline u64 read_path_hurried(struct workspace *ws, s32 entry)
+{
+	return ws ? read_path_as(ws, entry, true, false) : 0;
+}
+
+__noinline u64 read_path_direct(struct workspace *ws, s32 entry)
+{
+	return ws ? read_path_as(ws, entry, true, true) : 0;
+}
+
 /* Reads the call path of the current task with all means. Never 0 unless a table is full: without a stack the
  * context is the executable and the entry. `hurried` says that interrupts are off: then it is 0 as well, and ws->asks 1, where
  * mappings or call-frame rules are asked for that are not known; always, where mappings are looked up one by one. */
-static __always_inline u64 capture(struct workspace *ws, struct task_struct *task, struct pt_regs *regs, s32 entry, bool hurried)
+static __always_inline u64 capture(struct workspace *ws, struct task_struct *task, struct pt_regs *regs, s32 entry, bool hurried,
+				   bool direct)
 {
 	ws->asks = 0;
 	if (!task->mm || !regs)
@@ -1428,7 +1522,9 @@ static __always_inline u64 capture(struct workspace *ws, struct task_struct *tas
 	ws->bp = regs->bp;
 	ws->pid = task->tgid;
 	ws->ranges_here = ranges_here(ws, task->mm);
-	return read_path(ws, entry, hurried);
+	if (!hurried)
+		return read_path(ws, entry);
+	return direct ? read_path_direct(ws, entry) : read_path_hurried(ws, entry);
 }
 
 /* Where a task entered the kernel, as a hash; never 0. What it looks like there tells most call paths apart. */
@@ -1443,9 +1539,8 @@ static __always_inline u64 place_of(struct pt_regs *regs, s32 entry)
 static __always_inline void remember(struct task_cache *cache, struct workspace *ws, struct task_struct *task,
 				     u64 place, u64 context)
 {
-	u32 at, i, n = ws->found, first = 0;
+	u32 at, i, n = ws->found;
 	struct remembered *path;
-	struct stack_slot *piece = NULL;
 
 	count_recognition(FULL_CAPTURES);
 	if (n > MAX_DEPTH)
@@ -1465,21 +1560,35 @@ static __always_inline void remember(struct task_cache *cache, struct workspace 
 	path = &cache->path[at];
 	path->context = context;
 	path->slots = n;
+	path->in_pieces = 0;
 	for (i = 0; i < MAX_DEPTH; i++) {
-		u32 offset = ws->offset[i];
-
 		if (i >= n)
 			break;
-		if (!i || offset + 8 - first > sizeof(ws->words)) {
+		path->slot[i].value = ws->value[i];
+		path->slot[i].offset = ws->offset[i];
+	}
+}
+
+/* Cuts the stack into pieces that are read by one call each. Only where it is read by calls. */
+static __always_inline void cut_pieces(struct workspace *ws, struct remembered *path)
+{
+	struct stack_slot *piece = NULL;
+	u32 i, first = 0;
+
+	for (i = 0; i < MAX_DEPTH; i++) {
+		u32 offset = path->slot[i].offset;
+
+		if (i >= path->slots)
+			break;
+		if (!piece || offset + 8 - first > sizeof(ws->words)) {
 			first = offset;
 			piece = &path->slot[i];
 		}
-		path->slot[i].value = ws->value[i];
-		path->slot[i].offset = offset;
 		path->slot[i].piece_bytes = 0;
 		path->slot[i].at = (offset - first) / 8;
 		piece->piece_bytes = offset + 8 - first;
 	}
+	path->in_pieces = 1;
 }
 
 /* Whether the stack slots that held a path's return addresses hold the same ones now. */
@@ -1489,6 +1598,8 @@ __noinline int same_slots(struct workspace *ws, struct remembered *path, u64 sp)
 
 	if (!ws || !path)
 		return 0;
+	if (!path->in_pieces)
+		cut_pieces(ws, path);
 	for (i = 0; i < MAX_DEPTH; i++) {
 		struct stack_slot *slot = &path->slot[i];
 		u32 bytes = slot->piece_bytes;
@@ -1505,13 +1616,11 @@ __noinline int same_slots(struct workspace *ws, struct remembered *path, u64 sp)
 }
 
 /* The same through ws->window. All are compared before it is told, so that no load waits for another. */
-__noinline int same_slots_direct(struct workspace *ws, struct remembered *path, u64 sp)
+static __always_inline bool same_slots_here(struct workspace *ws, struct remembered *path, u64 sp)
 {
 	u64 word, different = 0;
 	u32 i;
 
-	if (!ws || !path)
-		return 0;
 	for (i = 0; i < MAX_DEPTH; i++) {
 		if (i >= path->slots)
 			break;
@@ -1522,13 +1631,38 @@ __noinline int same_slots_direct(struct workspace *ws, struct remembered *path, 
 	return !different && windows_held(&ws->window);
 }
 
+__noinline int same_slots_direct(struct workspace *ws, struct remembered *path, u64 sp)
+{
+	return ws && path && same_slots_here(ws, path, sp);
+}
+
+/* Whether a path is remembered here that was seen from this place. */
+static __always_inline bool may_be(struct task_cache *cache, u32 at, u64 place)
+{
+	return cache->place[at & (CACHED_PATHS - 1)] == place && cache->path[at & (CACHED_PATHS - 1)].slots;
+}
+
+static __always_inline u64 recognised(struct task_cache *cache, u32 at, u64 syscw)
+{
+	count_recognition(SAME_SLOTS);
+	cache->syscw = syscw;
+	cache->last = at;
+	return cache->path[at & (CACHED_PATHS - 1)].context;
+}
+
+/* Whether a task that entered the kernel here may be read without calls, with interrupts off. */
+static __always_inline bool may_read_directly(struct pt_regs *regs)
+{
+	return direct_reads && direct.map && regs && !(regs->sp & 7);
+}
+
 /* The context of the current task if it can be told at sight, else 0. Works with interrupts off. */
 static __always_inline u64 recognise(struct workspace *ws, struct task_cache *cache, struct task_struct *task,
-				     struct pt_regs *regs, u64 place, s32 entry)
+				     struct pt_regs *regs, u64 place, s32 entry, bool direct)
 {
 	struct mm_struct *mm = task->mm;
 	u64 syscw;
-	u32 i, at;
+	u32 i, at, first = 0;
 
 	if (anew || !mm || !regs || cache->mm != (u64)mm || cache->exec_vm != mm->exec_vm)
 		return 0;
@@ -1540,15 +1674,24 @@ static __always_inline u64 recognise(struct workspace *ws, struct task_cache *ca
 	}
 	/* The last one first: a task mostly goes on as before. */
 	for (i = 0; i < CACHED_PATHS; i++) {
+		first = (cache->last + i) & (CACHED_PATHS - 1);
+		if (may_be(cache, first, place))
+			break;
+	}
+	if (i == CACHED_PATHS)
+		return 0;
+	/* Where it was seen from tells most paths apart, so one is looked at without a call. */
+	if (direct) {
+		open_first(&ws->window, regs->sp);
+		if (same_slots_here(ws, &cache->path[first & (CACHED_PATHS - 1)], regs->sp))
+			return recognised(cache, first, syscw);
+	}
+	for (i = 0; i < CACHED_PATHS; i++) {
 		at = (cache->last + i) & (CACHED_PATHS - 1);
-		if (cache->place[at] == place && cache->path[at].slots &&
-		    (ws->direct ? same_slots_direct(ws, &cache->path[at], regs->sp) :
-				  same_slots(ws, &cache->path[at], regs->sp))) {
-			count_recognition(SAME_SLOTS);
-			cache->syscw = syscw;
-			cache->last = at;
-			return cache->path[at].context;
-		}
+		if (may_be(cache, at, place) && !(direct && at == first) &&
+		    (direct ? same_slots_direct(ws, &cache->path[at], regs->sp) :
+			      same_slots(ws, &cache->path[at], regs->sp)))
+			return recognised(cache, at, syscw);
 	}
 	return 0;
 }
@@ -1577,7 +1720,7 @@ static __always_inline u64 context_now(u32 owner, struct task_struct *task, stru
 	if (!cache) {
 		count(LOST_TASK_STORAGE, 1);
 		count_recognition(FULL_CAPTURES);
-		return capture(ws, task, regs, entry, false);
+		return capture(ws, task, regs, entry, false, false);
 	}
 	if (runtime_path(cache, task, entry, number_of(ws, inode), &told)) {
 		count_recognition(RUNTIME_PATHS);
@@ -1585,9 +1728,9 @@ static __always_inline u64 context_now(u32 owner, struct task_struct *task, stru
 		return context ? context : announce_runtime(ws, cache, task, &told, entry);
 	}
 	place = place_of(regs, entry);
-	context = recognise(ws, cache, task, regs, place, entry);
+	context = recognise(ws, cache, task, regs, place, entry, false);
 	if (!context) {
-		context = capture(ws, task, regs, entry, false);
+		context = capture(ws, task, regs, entry, false, false);
 		remember(cache, ws, task, place, context);
 	}
 	if (check_every)
@@ -1646,10 +1789,11 @@ static __always_inline u64 context_at_once(struct task_cache *cache, struct task
 					   u64 file_page, bool *later)
 {
 	struct workspace *ws = workspace_of(OF_DIRTY_FOLIO);
-	struct pt_regs *regs = user_regs(task);
+	struct pt_regs *regs = user_regs_direct(task);
 	struct pcstream_slot told = {};
 	s32 entry = entry_of(regs);
 	u64 context, place;
+	bool direct;
 
 	if (!ws)
 		return 0;
@@ -1664,11 +1808,11 @@ static __always_inline u64 context_at_once(struct task_cache *cache, struct task
 		return context;
 	}
 	close_windows(&ws->window);
-	ws->direct = direct.map && regs && !(regs->sp & 7);
+	direct = may_read_directly(regs);
 	place = place_of(regs, entry);
-	context = recognise(ws, cache, task, regs, place, entry);
+	context = recognise(ws, cache, task, regs, place, entry, direct);
 	if (!context && regs) {
-		context = capture(ws, task, regs, entry, true);
+		context = capture(ws, task, regs, entry, true, direct);
 		*later = ws->asks;
 		if (context)
 			remember(cache, ws, task, place, context);

@@ -278,6 +278,8 @@ impl<'obj> Session<'obj> {
         settings.tags_only = options.tags_only.into();
         settings.anew = options.anew.into();
         settings.lazy_mappings = options.lazy_mappings.into();
+        let direct_reads = !options.by_calls && needs_calls().is_none();
+        settings.direct_reads = direct_reads.into();
         open.maps.tags.set_max_entries(tags).map_err(|e| bpf_error("size", e))?;
         open.maps.records.set_max_entries(options.ring_bytes).map_err(|e| bpf_error("size", e))?;
         if !has_tracepoint("io_uring_queue_async_work") {
@@ -300,7 +302,7 @@ impl<'obj> Session<'obj> {
             open.maps.buffer_pages.set_max_entries(BUFFER_PAGES).map_err(|e| bpf_error("size", e))?;
         }
         let mut skel = open.load().map_err(|e| bpf_error("load", e))?;
-        if !options.by_calls && needs_calls().is_none() {
+        if direct_reads {
             find_direct_map(&mut skel, memory_end);
         }
         skel.attach().map_err(|e| bpf_error("attach", e))?;
