@@ -60,7 +60,7 @@ struct window {
 	u64 shift;     /* add to an address of it */
 	u64 entry_at, entry; /* that led there, without ENTRY_USED */
 	u64 part, table;     /* an address >> TABLE_SHIFT, and the last level's table for it */
-	u64 through;	     /* see number_through */
+	u64 first;	     /* table of the process */
 	u32 lost;	     /* an entry had changed, or is not for direct reads: what was read is not used */
 	u32 unused;
 };
@@ -149,8 +149,9 @@ static __always_inline bool open_from(struct window *w, const struct direct *d, 
 }
 
 /* Begins to read a process anew. */
-static __always_inline void close_windows(struct window *w)
+static __always_inline void close_windows(struct window *w, const void *first_table)
 {
+	number_through(&w->first, first_table);
 	w->page = NOWHERE;
 	w->part = NOWHERE;
 	w->lost = 0;
@@ -165,16 +166,13 @@ static __always_inline bool windows_held(struct window *w)
 
 static __always_inline bool open_anew(struct window *w, u64 address)
 {
-	u64 table;
-
 	if (address >= USER_END) {
 		w->lost = 1;
 		return 0;
 	}
 	if (w->part == address >> TABLE_SHIFT)
 		return open_here(w, &direct, address);
-	table = number_through(&w->through, bpf_get_current_task_btf()->mm->pgd);
-	return open_from(w, &direct, table, address);
+	return open_from(w, &direct, w->first, address);
 }
 
 /* Opens the page of an address, and leaves the one before. Returns 0 if it cannot be read. */

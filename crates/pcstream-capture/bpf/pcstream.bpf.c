@@ -385,39 +385,41 @@ enum workspace_owner {
 #define TOLD_CONTEXTS 128
 #define KNOWN_PAGES 64
 
+/* What every capture needs comes first, and in few of the processor's pages. */
 struct workspace {
 	struct window window; /* see direct.h */
-	u64 words[STACK_WORDS];
-	struct frame_record frame[MAX_FRAMES];
-	u32 offset[MAX_DEPTH];
-	u64 value[MAX_DEPTH];
-	u32 near;  /* see stack_word */
-	u32 found; /* return addresses in offset, value and frame[1..] */
-	u64 key;   /* see key_of: of the frames so far, if they become `expected` */
-	u64 key_begins; /* of executable and entry */
-	u32 expected;	/* as many as the last path had */
-	u32 passing;	/* words in passing_word and passing_at */
-	u64 passing_word[BATCH_WORDS];
-	u64 passing_at[BATCH_WORDS]; /* offset from sp */
 	/* the task, as it entered the kernel */
 	u64 ip, sp, bp;
 	u32 pid;
 	bool ranges_here; /* its mappings are those of the last capture */
-	u64 frame_address, frame_sp, frame_bp; /* where a walk along rules stopped */
-	struct rule_key missing;	       /* what for */
-	u64 address; /* see number_of */
-	struct range hit; /* the one of `ranges` where an address was located last */
-	/* What is known of a page in its place: its number, and the index of its range plus one; 0: it is in none */
-	u64 known_page[KNOWN_PAGES];
-	u64 ranges_of; /* whose they are, as a key of `mappings`; 0: nobody's */
+	u32 asks;	  /* a hurried capture would have had to ask for something */
+	u32 ranges_changed; /* since they were loaded */
+	u64 ranges_of;	    /* whose they are, as a key of `mappings`; 0: nobody's */
 	u64 noted_executable;
 	u32 noted; /* the process, if it was taken note of, with this executable, since they were loaded */
-	u32 asks;  /* a hurried capture would have had to ask for something */
-	u32 ranges_changed; /* since they were loaded */
-	u32 claimed;	    /* by a probe of a write buffer */
-	u32 owner;	    /* index of this workspace */
+	u32 near;  /* see stack_word */
+	struct range hit; /* the one of `ranges` where an address was located last */
+	u64 key_begins;	  /* of executable and entry */
+	u64 key;	  /* see key_of: of the frames so far, if they become `expected` */
+	u32 expected;	  /* as many as the last path had */
+	u32 found;	  /* return addresses in offset, value and frame[1..] */
+	u32 offset[MAX_DEPTH];
+	u64 value[MAX_DEPTH];
+	struct frame_record frame[MAX_FRAMES];
+	u64 address; /* see number_of */
+	u32 claimed; /* by a probe of a write buffer */
+	u32 owner;   /* index of this workspace */
+	/* Words of a batch that may be return addresses. */
+	u32 passing;
+	u64 passing_word[BATCH_WORDS];
+	u64 passing_at[BATCH_WORDS]; /* offset from sp */
+	/* What is known of a page in its place: its number, and the index of its range plus one; 0: it is in none */
+	u64 known_page[KNOWN_PAGES];
 	u64 told[TOLD_CONTEXTS]; /* contexts whose record was sent, each in its place */
 	struct ranges ranges;
+	u64 frame_address, frame_sp, frame_bp; /* where a walk along rules stopped */
+	struct rule_key missing;	       /* what for */
+	u64 words[STACK_WORDS];
 	struct path_record path;
 	struct climb climb;
 	struct walk walk;
@@ -720,6 +722,14 @@ static __always_inline bool located(struct workspace *ws, u64 address)
 	return known >> 8 == page ? hit(ws, known & 0xff) : locate(ws, address);
 }
 
+/* Whether an address lies in a page that is known to be in no executable mapping. */
+static __always_inline bool known_in_none(struct workspace *ws, u64 address)
+{
+	u64 page = address >> PAGE_SHIFT;
+
+	return ws->known_page[page % KNOWN_PAGES] == page << 8;
+}
+
 /* Whether ws->ranges holds the mappings of this process still, from the last capture. */
 static __always_inline bool ranges_here(struct workspace *ws, struct mm_struct *mm)
 {
@@ -805,10 +815,11 @@ static __always_inline u32 decided_unwind(struct mm_struct *mm)
 
 static __always_inline void store_ranges(struct workspace *ws)
 {
-	u64 key = (u64)bpf_get_current_task_btf()->mm;
+	u64 key;
 
 	if (!ws->ranges_changed)
 		return;
+	key = (u64)bpf_get_current_task_btf()->mm;
 	/* The same workspace, but as Linux 6.1 wants values: not an argument, but out of a map. */
 	ws = workspace_of(ws->owner);
 	if (ws)
@@ -887,6 +898,9 @@ static __always_inline bool take_candidates(struct workspace *ws)
 	for (i = 0; i < BATCH_WORDS; i++) {
 		if (i >= ws->passing)
 			break;
+		/* Most of them: data of libraries. */
+		if (known_in_none(ws, ws->passing_word[i]))
+			continue;
 		/* Those of the first batch may lie below the stack. */
 		if (ws->passing_at[i] >= STACK_WORDS * 8 || !located(ws, ws->passing_word[i]))
 			continue;
@@ -1409,7 +1423,7 @@ __noinline u64 ship_stack(struct workspace *ws, s32 entry)
 }
 
 /* Return addresses as far as they can be told without rules. Returns how they were. */
-static __always_inline u32 guess_path(struct workspace *ws, bool direct)
+static __always_inline int guess_path_as(struct workspace *ws, bool direct)
 {
 	u32 mode, found = 0;
 
@@ -1429,6 +1443,12 @@ static __always_inline u32 guess_path(struct workspace *ws, bool direct)
 		scan_stack(ws, direct);
 	}
 	return mode;
+}
+
+/* A function of its own: the verifier looks at it once. */
+__noinline int guess_path_direct(struct workspace *ws)
+{
+	return ws ? guess_path_as(ws, true) : -1;
 }
 
 static __always_inline u64 read_path_as(struct workspace *ws, s32 entry, bool hurried, bool direct)
@@ -1475,7 +1495,7 @@ static __always_inline u64 read_path_as(struct workspace *ws, s32 entry, bool hu
 			mode = UNWIND_EXACT;
 	}
 	if (mode == UNWIND_NONE)
-		mode = guess_path(ws, direct);
+		mode = direct ? guess_path_direct(ws) : guess_path_as(ws, false);
 	if (direct && !windows_held(&ws->window)) {
 		/* Nor is what was decided on it to be kept. */
 		ws->ranges_of = 0;
@@ -1503,11 +1523,6 @@ __noinline u64 read_path_hurried(struct workspace *ws, s32 entry)
 	return ws ? read_path_as(ws, entry, true, false) : 0;
 }
 
-__noinline u64 read_path_direct(struct workspace *ws, s32 entry)
-{
-	return ws ? read_path_as(ws, entry, true, true) : 0;
-}
-
 /* Reads the call path of the current task with all means. Never 0 unless a table is full: without a stack the
  * context is the executable and the entry. `hurried` says that interrupts are off: then it is 0 as well, and ws->asks 1, where
  * mappings or call-frame rules are asked for that are not known; always, where mappings are looked up one by one. */
@@ -1524,7 +1539,7 @@ static __always_inline u64 capture(struct workspace *ws, struct task_struct *tas
 	ws->ranges_here = ranges_here(ws, task->mm);
 	if (!hurried)
 		return read_path(ws, entry);
-	return direct ? read_path_direct(ws, entry) : read_path_hurried(ws, entry);
+	return direct ? read_path_as(ws, entry, true, true) : read_path_hurried(ws, entry);
 }
 
 /* Where a task entered the kernel, as a hash; never 0. What it looks like there tells most call paths apart. */
@@ -1642,7 +1657,7 @@ static __always_inline bool may_be(struct task_cache *cache, u32 at, u64 place)
 	return cache->place[at & (CACHED_PATHS - 1)] == place && cache->path[at & (CACHED_PATHS - 1)].slots;
 }
 
-static __always_inline u64 recognised(struct task_cache *cache, u32 at, u64 syscw)
+static __always_inline u64 recognised_as(struct task_cache *cache, u32 at, u64 syscw)
 {
 	count_recognition(SAME_SLOTS);
 	cache->syscw = syscw;
@@ -1651,9 +1666,9 @@ static __always_inline u64 recognised(struct task_cache *cache, u32 at, u64 sysc
 }
 
 /* Whether a task that entered the kernel here may be read without calls, with interrupts off. */
-static __always_inline bool may_read_directly(struct pt_regs *regs)
+static __always_inline bool may_read_directly(struct task_struct *task, struct pt_regs *regs)
 {
-	return direct_reads && direct.map && regs && !(regs->sp & 7);
+	return direct_reads && direct.map && task->mm && regs && !(regs->sp & 7);
 }
 
 /* The context of the current task if it can be told at sight, else 0. Works with interrupts off. */
@@ -1684,14 +1699,14 @@ static __always_inline u64 recognise(struct workspace *ws, struct task_cache *ca
 	if (direct) {
 		open_first(&ws->window, regs->sp);
 		if (same_slots_here(ws, &cache->path[first & (CACHED_PATHS - 1)], regs->sp))
-			return recognised(cache, first, syscw);
+			return recognised_as(cache, first, syscw);
 	}
 	for (i = 0; i < CACHED_PATHS; i++) {
 		at = (cache->last + i) & (CACHED_PATHS - 1);
 		if (may_be(cache, at, place) && !(direct && at == first) &&
 		    (direct ? same_slots_direct(ws, &cache->path[at], regs->sp) :
 			      same_slots(ws, &cache->path[at], regs->sp)))
-			return recognised(cache, at, syscw);
+			return recognised_as(cache, at, syscw);
 	}
 	return 0;
 }
@@ -1807,8 +1822,9 @@ static __always_inline u64 context_at_once(struct task_cache *cache, struct task
 		*later = !context;
 		return context;
 	}
-	close_windows(&ws->window);
-	direct = may_read_directly(regs);
+	direct = may_read_directly(task, regs);
+	if (direct)
+		close_windows(&ws->window, task->mm->pgd);
 	place = place_of(regs, entry);
 	context = recognise(ws, cache, task, regs, place, entry, direct);
 	if (!context && regs) {
