@@ -22,19 +22,33 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use libbpf_rs::libbpf_sys;
 use pcstream_capture::buffers;
 use pcstream_capture::modules::Modules;
 use pcstream_capture::scratch::{FsKind, Scratch, ScratchOptions};
 use pcstream_capture::session::{Session, SessionMemory, SessionOptions, UnwindChoice};
 use pcstream_capture::unwind::Unwinder;
 use pcstream_capture::wire::Record;
+use rustix::process::{Pid, Signal};
 
 type AnyError = Box<dyn std::error::Error>;
+
+const USAGE: &str = "\
+cost [--rounds N] [--unwind auto|fp|scan] [--anew] [--by-calls] [--moments N] [WORKLOAD...]
+
+What a capture costs appends, rewrites, paths, captures, db_bench (these five unless named) and pgbench. Needs root.
+
+  --rounds N     rounds of each comparison with the program that is not captured (9); 0: only what the kernel counts
+  --unwind WAY   how paths are read: auto, fp or scan
+  --anew         recognise no path
+  --by-calls     read stacks by calls, as where the kernel's own mapping of memory cannot be used
+  --moments N    what the kernel counts in the quiet moments of N short runs, and in their median";
 
 /// First argument that turns this program into a writer.
 const WRITER: &str = "--writer";
@@ -46,7 +60,6 @@ const CALLS_OF_A_MOMENT: u64 = 15_000;
 const FILE_PAGES: u64 = 4096;
 /// Rounds in which the kernel counts.
 const COUNTED_ROUNDS: usize = 5;
-const STATS: &str = "/proc/sys/kernel/bpf_stats_enabled";
 
 const DB_BENCH: [&str; 10] = [
     "--benchmarks=fillrandom,overwrite",
@@ -61,38 +74,46 @@ const DB_BENCH: [&str; 10] = [
     "--db=db",
 ];
 
-/// `start` and `stop` a server with a database of 150 MB and a buffer of 64 MB; `run` prints the microseconds of a
-/// transaction of pgbench's, four at a time, after a checkpoint.
+/// A database of 150 MB with a buffer of 64 MB is made by `create`, served by `serve`, which ends with its parent, and filled by `fill`;
+/// `run` prints the microseconds of a transaction of pgbench's, four at a time, after a checkpoint.
 const PGBENCH: &str = r#"
 set -eu
 bin=$(ls -d /usr/lib/postgresql/*/bin | sort -V | tail -n 1)
-as_postgres() { setpriv --reuid postgres --regid postgres --init-groups "$@"; }
+postgres="setpriv --reuid postgres --regid postgres --init-groups"
 case $1 in
-start)
+create)
     mkdir data socket; chown postgres data socket
-    as_postgres "$bin/initdb" -D data -A trust >/dev/null
-    as_postgres "$bin/pg_ctl" -D data -w -l data/log start >/dev/null -o "-c listen_addresses= \
-        -c unix_socket_directories=$PWD/socket -c shared_buffers=64MB -c max_wal_size=1GB"
-    as_postgres "$bin/pgbench" -q -i -s 10 -h "$PWD/socket" postgres >/dev/null 2>&1 ;;
+    $postgres "$bin/initdb" -D data -A trust >/dev/null ;;
+serve)
+    exec $postgres --pdeathsig QUIT "$bin/postgres" -D data -c listen_addresses= -c unix_socket_directories="$PWD/socket" \
+        -c shared_buffers=64MB -c max_wal_size=1GB >log 2>&1 ;;
+fill)
+    tries=0
+    until $postgres "$bin/pg_isready" -q -h "$PWD/socket"; do
+        [ $((tries += 1)) -lt 600 ] || { cat log >&2; exit 1; }
+        sleep 0.1
+    done
+    $postgres "$bin/pgbench" -q -i -s 10 -h "$PWD/socket" postgres >/dev/null 2>&1 ;;
 run)
-    as_postgres "$bin/psql" -q -h "$PWD/socket" -c checkpoint postgres
-    as_postgres "$bin/pgbench" -n -h "$PWD/socket" -c 4 -T 4 postgres 2>/dev/null | awk '/^tps/ { print 1e6 / $3 }' ;;
-stop) as_postgres "$bin/pg_ctl" -D data -w stop -m immediate >/dev/null ;;
+    $postgres "$bin/psql" -q -h "$PWD/socket" -c checkpoint postgres
+    $postgres "$bin/pgbench" -n -h "$PWD/socket" -c 4 -T 4 postgres 2>/dev/null | awk '/^tps/ { print 1e6 / $3 }' ;;
 esac
 "#;
 
 /// The server that pgbench works on: the same one for all runs, for two servers differ more than what is measured.
-struct Server<'a> {
-    directory: &'a Path,
+struct Server {
+    process: Child,
 }
 
-impl Server<'_> {
-    fn start(directory: &Path) -> Result<Server<'_>, AnyError> {
-        let server = Server { directory };
-        let status = pgbench(directory, "start").status()?;
-        if !status.success() {
-            return Err(format!("PostgreSQL did not start: {status}").into());
-        }
+impl Server {
+    fn start(directory: &Path) -> Result<Server, AnyError> {
+        let done = |what: &str| match pgbench(directory, what).status()? {
+            status if status.success() => Ok::<_, AnyError>(()),
+            status => Err(format!("PostgreSQL: {what} failed: {status}").into()),
+        };
+        done("create")?;
+        let server = Server { process: pgbench(directory, "serve").spawn()? };
+        done("fill")?;
         Ok(server)
     }
 }
@@ -103,10 +124,14 @@ fn pgbench(directory: &Path, what: &str) -> Command {
     command
 }
 
-impl Drop for Server<'_> {
+impl Drop for Server {
     fn drop(&mut self) {
-        if !pgbench(self.directory, "stop").status().is_ok_and(|status| status.success()) {
-            eprintln!("PostgreSQL in {} did not stop", self.directory.display());
+        // Without a last checkpoint: the database is thrown away.
+        let ended = rustix::process::kill_process(Pid::from_child(&self.process), Signal::QUIT)
+            .map_err(std::io::Error::from)
+            .and_then(|()| self.process.wait());
+        if let Err(error) = ended {
+            eprintln!("PostgreSQL did not stop: {error}");
         }
     }
 }
@@ -167,6 +192,10 @@ fn main() -> Result<(), AnyError> {
             }
             known @ ("appends" | "rewrites" | "paths" | "captures" | "db_bench" | "pgbench") => {
                 workloads.push(known)
+            }
+            "--help" => {
+                println!("{USAGE}");
+                return Ok(());
             }
             other => {
                 let all = "appends, rewrites, paths, captures, db_bench or pgbench";
@@ -236,7 +265,7 @@ fn measure(workload: &str, way: Way, rounds: usize) -> Result<(), AnyError> {
             median(ratios)
         );
     }
-    let _counting = Counting::start()?;
+    let _counting = count_programs()?;
     let counted = |state| Ok::<_, AnyError>(run(workload, way, state, device, place.mount_point())?.1);
     let mut by_round = Vec::new();
     for _ in 0..COUNTED_ROUNDS {
@@ -316,7 +345,7 @@ fn measure_moments(workload: &str, way: Way, moments: usize) -> Result<(), AnyEr
     }
     let place = scratch()?;
     let device = place.device().number.kernel_dev_t();
-    let _counting = Counting::start()?;
+    let _counting = count_programs()?;
     println!("{workload}: {moments} runs of {CALLS_OF_A_MOMENT} calls; ns in BPF per page made dirty");
     for (name, state) in [("tag and file", State::Tagging), ("capturing", State::Capturing)] {
         let directory = place.mount_point();
@@ -466,25 +495,15 @@ fn clear(directory: &Path) -> Result<(), AnyError> {
     Ok(())
 }
 
-/// Has the kernel count what BPF programs cost, until dropped.
-struct Counting {
-    before: String,
-}
-
-impl Counting {
-    fn start() -> Result<Counting, AnyError> {
-        let before = fs::read_to_string(STATS)?;
-        fs::write(STATS, "1")?;
-        Ok(Counting { before })
+/// Has the kernel count what BPF programs cost, until dropped, or until this process ends.
+fn count_programs() -> Result<OwnedFd, AnyError> {
+    // SAFETY: a system call without pointers.
+    let descriptor = unsafe { libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME) };
+    if descriptor < 0 {
+        return Err(format!("the kernel does not count BPF programs: error {descriptor}").into());
     }
-}
-
-impl Drop for Counting {
-    fn drop(&mut self) {
-        if let Err(error) = fs::write(STATS, self.before.trim()) {
-            eprintln!("{STATS} is left at 1: {error}");
-        }
-    }
+    // SAFETY: the call made it, and nobody else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
 /// The writers: nanoseconds of this thread's processor time per call.

@@ -359,8 +359,8 @@ impl<'obj> Session<'obj> {
         self.programs().iter().map(|(_, program)| program_fact(*program, "recursion_misses")).sum()
     }
 
-    /// Runs of each program and nanoseconds spent in it, by name. The kernel counts them only while
-    /// `sysctl kernel.bpf_stats_enabled` is 1; otherwise all are 0.
+    /// Runs of each program and nanoseconds spent in it, by name. The kernel counts them only while it is told to (`bpf_enable_stats`,
+    /// `sysctl kernel.bpf_stats_enabled`); otherwise all are 0.
     pub fn costs(&self) -> Vec<(&'static str, u64, u64)> {
         let cost =
             |(name, program)| (name, program_fact(program, "run_cnt"), program_fact(program, "run_time_ns"));
