@@ -8,7 +8,8 @@
  * are walked as its processor would, once for each page, and its words are loaded where the kernel has them.
  *
  *   find_direct_map  run once, by user space: where the kernel's mapping of all memory begins, and how many levels page tables
- *                    have. Both are tried out on memory whose content is known: what is found is proven, not assumed
+ *                    have. Both are tried out on memory whose content is known: what is found is proven, not assumed. And where
+ *                    a task's user registers are in its kernel stack, which is the same for all tasks of a kernel
  *   user_word        a word of the process's memory
  *   windows_held     whether what was read may be used
  *
@@ -43,7 +44,7 @@ void *bpf_rdonly_cast(const void *obj, u32 btf_id) __ksym __weak;
 #define PHYSICAL_OF_FOUR ((1UL << 46) - PAGE_SIZE)
 #define PHYSICAL_OF_FIVE ((1UL << 51) - PAGE_SIZE)
 /* Of struct window: no page, no part of the address space. */
-#define NOWHERE 1
+#define NOWHERE (~0UL)
 
 /* How to get at memory: what find_direct_map has proven. */
 struct direct {
@@ -65,7 +66,8 @@ struct window {
 	u32 unused;
 };
 
-/* Words of the kernel's, each 0 where it maps nothing: up to BATCH_WORDS, which is what struct pt_regs begins with. */
+/* Words of the kernel's, each 0 where it maps nothing: no more than struct pt_regs has before what is not a word on all kernels. */
+_Static_assert(BATCH_WORDS <= 16, "r15 to orig_ax");
 static __always_inline const u64 *kernel_words(u64 address)
 {
 	if (!bpf_ksym_exists(bpf_rdonly_cast))
@@ -215,6 +217,7 @@ struct direct_proof {
 	u64 end;
 	u64 pgd;
 	u64 regs;
+	u64 stack;
 } direct_proof = {};
 
 static __always_inline bool proven(u64 map, u64 physical, u32 top)
@@ -248,10 +251,11 @@ int find_direct_map(void *ctx)
 
 	if (!bpf_ksym_exists(bpf_rdonly_cast) || !mm)
 		return 0;
-	direct_proof.regs = number_through(&direct_proof.regs, (void *)bpf_task_pt_regs(task)) - (u64)task->stack;
+	direct_proof.regs = number_through(&direct_proof.regs, (void *)bpf_task_pt_regs(task)) -
+			    number_through(&direct_proof.stack, task->stack);
 	number_through(&direct_proof.pgd, mm->pgd);
 	bpf_loop((direct_proof.end >> GIGA_SHIFT) + 1, try_place, NULL, 0);
-	direct_proof.pgd = 0;
+	direct_proof.pgd = direct_proof.stack = 0;
 	return 0;
 }
 

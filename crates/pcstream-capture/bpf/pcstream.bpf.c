@@ -58,7 +58,7 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 /* Words of the user stack that a capture may read, in pieces of one probe each. */
 #define STACK_WORDS 512
 #define PIECE_WORDS 128
-/* Words that are looked at together where no call is needed. */
+/* Words of a scan that are looked at together. They never lie in two pages where they are read through a window. */
 #define BATCH_WORDS 16
 /* Pages of a request that are walked: the block layer makes requests of up to 4,496 pages. */
 #define MAX_BIO_PAGES 16384
@@ -190,15 +190,16 @@ struct {
 struct stack_slot {
 	u64 value;
 	u32 offset;    /* from sp */
+	/* Once the path is in pieces: */
 	u16 piece_bytes; /* if not 0: a piece of the stack is read here */
-	u16 at;	       /* word of that piece, or of the one before */
+	u16 at;		 /* word of that piece, or of the one before */
 };
 
 /* What a capture saw, to recognise the same call path at sight. */
 struct remembered {
 	u64 context;
 	u32 slots;
-	u32 in_pieces; /* the slots know theirs */
+	u32 in_pieces; /* see cut_pieces */
 	struct stack_slot slot[MAX_DEPTH];
 };
 
@@ -410,9 +411,9 @@ struct workspace {
 	u32 claimed; /* by a probe of a write buffer */
 	u32 owner;   /* index of this workspace */
 	/* Words of a batch that may be return addresses. */
-	u32 passing;
-	u64 passing_word[BATCH_WORDS];
-	u64 passing_at[BATCH_WORDS]; /* offset from sp */
+	u32 passed;
+	u64 passed_word[BATCH_WORDS];
+	u64 passed_at[BATCH_WORDS]; /* offset from sp */
 	/* What is known of a page in its place: its number, and the index of its range plus one; 0: it is in none */
 	u64 known_page[KNOWN_PAGES];
 	u64 told[TOLD_CONTEXTS]; /* contexts whose record was sent, each in its place */
@@ -854,8 +855,8 @@ static __always_inline void add_frame(struct workspace *ws, u64 address, u32 off
 	ws->found = n + 1;
 }
 
-/* A function that reads stacks, in two: by calls, and through ws->window. The second is not called, for to return from a function of
- * BPF costs some processors 30 ns (those that must not predict it), and one program alone reads through ws->window. */
+/* A function that reads stacks, in two: by calls, and through ws->window. The second is no function of its own, for to return from one
+ * costs some processors 30 ns (those that must not predict it), and one program alone reads through ws->window. */
 #define BOTH_WAYS(function)                                                       \
 	__noinline int function##_by_calls(struct workspace *ws)                  \
 	{                                                                         \
@@ -872,20 +873,21 @@ static __always_inline void pass_words(struct workspace *ws, const u64 *words, u
 {
 	u64 lowest = lazy() ? LOWEST_ADDRESS : ws->ranges.lowest;
 	u64 span = (lazy() ? USER_END : ws->ranges.highest) - lowest;
+	/* Counted in memory, where the verifier does not follow it. */
+	volatile u32 *passed = &ws->passed;
 	u32 i;
 
-	ws->passing = 0;
+	*passed = 0;
 #pragma unroll
 	for (i = 0; i < BATCH_WORDS; i++) {
 		u64 word = words[i];
 
 		if (word - lowest < span) {
-			/* Counted in memory, where the verifier does not follow it. */
-			u32 n = ws->passing & (BATCH_WORDS - 1);
+			u32 n = *passed & (BATCH_WORDS - 1);
 
-			ws->passing_word[n] = word;
-			ws->passing_at[n] = offset + i * 8;
-			ws->passing = n + 1;
+			ws->passed_word[n] = word;
+			ws->passed_at[n] = offset + i * 8;
+			*passed = n + 1;
 		}
 	}
 }
@@ -896,15 +898,15 @@ static __always_inline bool take_candidates(struct workspace *ws)
 	u32 i;
 
 	for (i = 0; i < BATCH_WORDS; i++) {
-		if (i >= ws->passing)
+		if (i >= ws->passed)
 			break;
 		/* Most of them: data of libraries. */
-		if (known_in_none(ws, ws->passing_word[i]))
+		if (known_in_none(ws, ws->passed_word[i]))
 			continue;
 		/* Those of the first batch may lie below the stack. */
-		if (ws->passing_at[i] >= STACK_WORDS * 8 || !located(ws, ws->passing_word[i]))
+		if (ws->passed_at[i] >= STACK_WORDS * 8 || !located(ws, ws->passed_word[i]))
 			continue;
-		add_frame(ws, ws->passing_word[i], ws->passing_at[i]);
+		add_frame(ws, ws->passed_word[i], ws->passed_at[i]);
 		if (ws->found >= scan_depth)
 			return true;
 	}
@@ -923,11 +925,14 @@ __noinline int scan_batch(struct workspace *ws, u64 first)
 /* Reads the piece of the stack from here on. How many words: fewer than a piece has if the stack ends. */
 static __always_inline u32 read_piece(struct workspace *ws, u64 from)
 {
-	u32 rest = (PAGE_SIZE - (from & (PAGE_SIZE - 1))) & (PIECE_WORDS * 8 - 8);
+	u32 rest = PAGE_SIZE - (from & (PAGE_SIZE - 1));
 
 	if (!bpf_probe_read_user(ws->words, PIECE_WORDS * 8, (void *)from))
 		return PIECE_WORDS;
+	if (rest >= PIECE_WORDS * 8)
+		return 0;
 	/* The stack of a shallow call may end before the piece does: its page is there. The rest is zero now. */
+	rest &= PIECE_WORDS * 8 - 8;
 	if (rest && !bpf_probe_read_user(ws->words, rest, (void *)from))
 		return rest / 8;
 	return 0;
@@ -1114,13 +1119,14 @@ static __always_inline struct pt_regs *user_regs(struct task_struct *task)
 }
 
 /* The same without a call, where the place is known. */
-static __always_inline struct pt_regs *user_regs_direct(struct task_struct *task)
+static __always_inline struct pt_regs *user_regs_direct(struct workspace *ws, struct task_struct *task)
 {
-	u64 at = direct_reads && direct.map ? (u64)task->stack + direct.regs : 0;
+	u64 at;
 
 	if (!direct_reads || !bpf_ksym_exists(bpf_rdonly_cast))
 		return user_regs(task);
-	return bpf_rdonly_cast(at ? (void *)at : (void *)user_regs(task), bpf_core_type_id_kernel(struct pt_regs));
+	at = direct.map ? number_of(ws, task->stack) + direct.regs : number_of(ws, (void *)user_regs(task));
+	return bpf_rdonly_cast((void *)at, bpf_core_type_id_kernel(struct pt_regs));
 }
 
 static __always_inline u64 write_syscalls(struct task_struct *task)
@@ -1261,7 +1267,7 @@ static __always_inline u64 context_of(struct workspace *ws, s32 entry, u32 mode)
 {
 	u64 executable = ws->ranges.executable, key = ws->key ?: 1;
 
-	if (ws->found != ws->expected || mode == UNWIND_NONE) {
+	if (ws->found != ws->expected) {
 		key = key_of(ws, executable, entry, mode);
 		ws->expected = ws->found;
 	}
@@ -1448,7 +1454,7 @@ static __always_inline int guess_path_as(struct workspace *ws, bool direct)
 /* A function of its own: the verifier looks at it once. */
 __noinline int guess_path_direct(struct workspace *ws)
 {
-	return ws ? guess_path_as(ws, true) : -1;
+	return ws ? guess_path_as(ws, true) : 0;
 }
 
 static __always_inline u64 read_path_as(struct workspace *ws, s32 entry, bool hurried, bool direct)
@@ -1525,7 +1531,8 @@ __noinline u64 read_path_hurried(struct workspace *ws, s32 entry)
 
 /* Reads the call path of the current task with all means. Never 0 unless a table is full: without a stack the
  * context is the executable and the entry. `hurried` says that interrupts are off: then it is 0 as well, and ws->asks 1, where
- * mappings or call-frame rules are asked for that are not known; always, where mappings are looked up one by one. */
+ * mappings or call-frame rules are asked for that are not known; always, where mappings are looked up one by one. `direct` (then
+ * interrupts are off, too): after begin_direct. */
 static __always_inline u64 capture(struct workspace *ws, struct task_struct *task, struct pt_regs *regs, s32 entry, bool hurried,
 				   bool direct)
 {
@@ -1665,13 +1672,16 @@ static __always_inline u64 recognised_as(struct task_cache *cache, u32 at, u64 s
 	return cache->path[at & (CACHED_PATHS - 1)].context;
 }
 
-/* Whether a task that entered the kernel here may be read without calls, with interrupts off. */
-static __always_inline bool may_read_directly(struct task_struct *task, struct pt_regs *regs)
+/* Begins to read the current task without calls, with interrupts off; false: it cannot be read like that. */
+static __always_inline bool begin_direct(struct workspace *ws, struct task_struct *task, struct pt_regs *regs)
 {
-	return direct_reads && direct.map && task->mm && regs && !(regs->sp & 7);
+	if (!direct_reads || !direct.map || !task->mm || !regs || regs->sp & 7)
+		return false;
+	close_windows(&ws->window, task->mm->pgd);
+	return true;
 }
 
-/* The context of the current task if it can be told at sight, else 0. Works with interrupts off. */
+/* The context of the current task if it can be told at sight, else 0. Works with interrupts off. `direct`: after begin_direct. */
 static __always_inline u64 recognise(struct workspace *ws, struct task_cache *cache, struct task_struct *task,
 				     struct pt_regs *regs, u64 place, s32 entry, bool direct)
 {
@@ -1804,14 +1814,16 @@ static __always_inline u64 context_at_once(struct task_cache *cache, struct task
 					   u64 file_page, bool *later)
 {
 	struct workspace *ws = workspace_of(OF_DIRTY_FOLIO);
-	struct pt_regs *regs = user_regs_direct(task);
 	struct pcstream_slot told = {};
-	s32 entry = entry_of(regs);
+	struct pt_regs *regs;
 	u64 context, place;
 	bool direct;
+	s32 entry;
 
 	if (!ws)
 		return 0;
+	regs = user_regs_direct(ws, task);
+	entry = entry_of(regs);
 	context = context_of_buffer(cache, task, regs, entry, file_page, false, later);
 	if (context || *later)
 		return context;
@@ -1822,9 +1834,7 @@ static __always_inline u64 context_at_once(struct task_cache *cache, struct task
 		*later = !context;
 		return context;
 	}
-	direct = may_read_directly(task, regs);
-	if (direct)
-		close_windows(&ws->window, task->mm->pgd);
+	direct = begin_direct(ws, task, regs);
 	place = place_of(regs, entry);
 	context = recognise(ws, cache, task, regs, place, entry, direct);
 	if (!context && regs) {

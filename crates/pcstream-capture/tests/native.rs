@@ -70,7 +70,12 @@ fn case(random: &mut Random, faults: bool) -> Case {
     }
     let place = random.below(512);
     // Every other stack crosses from what one page table maps into what the next one does, if it is long enough.
-    let sp = if place.is_multiple_of(2) { 0x7ffc_0000_1000 } else { 0x7ffc_001f_b000 } + 8 * place;
+    let sp = match place % 8 {
+        // Where windows once took the last table of another process for theirs.
+        3 if faults => 0x28_0000,
+        0 | 2 | 4 | 6 => 0x7ffc_0000_1000,
+        _ => 0x7ffc_001f_b000,
+    } + 8 * place;
     // Stacks end with a page.
     let words = (4096 - sp % 4096) / 8 + 512 * random.below(14);
     let mut stack = Vec::new();
