@@ -1687,7 +1687,7 @@ static __always_inline u64 recognise(struct workspace *ws, struct task_cache *ca
 {
 	struct mm_struct *mm = task->mm;
 	u64 syscw;
-	u32 i, at, first = 0;
+	u32 i, at, first = CACHED_PATHS;
 
 	if (anew || !mm || !regs || cache->mm != (u64)mm || cache->exec_vm != mm->exec_vm)
 		return 0;
@@ -1698,22 +1698,22 @@ static __always_inline u64 recognise(struct workspace *ws, struct task_cache *ca
 		return cache->path[at].context;
 	}
 	/* The last one first: a task mostly goes on as before. */
-	for (i = 0; i < CACHED_PATHS; i++) {
-		first = (cache->last + i) & (CACHED_PATHS - 1);
-		if (may_be(cache, first, place))
-			break;
-	}
-	if (i == CACHED_PATHS)
-		return 0;
-	/* Where it was seen from tells most paths apart, so one is looked at without a call. */
 	if (direct) {
+		for (i = 0; i < CACHED_PATHS; i++) {
+			first = (cache->last + i) & (CACHED_PATHS - 1);
+			if (may_be(cache, first, place))
+				break;
+		}
+		if (i == CACHED_PATHS)
+			return 0;
+		/* Where it was seen from tells most paths apart, so one is looked at without a call. */
 		open_first(&ws->window, regs->sp);
 		if (same_slots_here(ws, &cache->path[first & (CACHED_PATHS - 1)], regs->sp))
 			return recognised_as(cache, first, syscw);
 	}
 	for (i = 0; i < CACHED_PATHS; i++) {
 		at = (cache->last + i) & (CACHED_PATHS - 1);
-		if (may_be(cache, at, place) && !(direct && at == first) &&
+		if (may_be(cache, at, place) && at != first &&
 		    (direct ? same_slots_direct(ws, &cache->path[at], regs->sp) :
 			      same_slots(ws, &cache->path[at], regs->sp)))
 			return recognised_as(cache, at, syscw);
