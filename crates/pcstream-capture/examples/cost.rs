@@ -2,12 +2,8 @@
 //! system, with it aimed at another one, and with it capturing. Needs root.
 //!
 //! ```text
-//! cargo run --release -p pcstream-capture --example cost -- [--rounds N] [--unwind auto|fp|scan] [--anew] [--by-calls] [--moments N] [WORKLOAD...]
+//! cargo run --release -p pcstream-capture --example cost -- --help
 //! ```
-//!
-//! With `--anew` no call path is recognised: what a capture costs while the path is warm. With `--by-calls` stacks are read as
-//! where the kernel's own mapping of memory cannot be used. With `--moments N` each writer makes N short runs instead, one
-//! after the other, and what a page made dirty costs in the least of them is printed, and in quantiles: a busy machine is quiet for moments.
 //!
 //! `appends` makes a new page dirty with every call of 4 KiB; `rewrites` writes to a page that is dirty already;
 //! `paths` appends from four call paths in turn, as a database does that writes a journal and a file; `captures`
@@ -46,7 +42,7 @@ What a capture costs appends, rewrites, paths, captures, db_bench (these five un
 
   --rounds N     rounds of each comparison with the program that is not captured (9); 0: only what the kernel counts
   --unwind WAY   how paths are read: auto, fp or scan
-  --anew         recognise no path
+  --anew         recognise no path: what reading one costs while it is warm
   --by-calls     read stacks by calls, as where the kernel's own mapping of memory cannot be used
   --moments N    what the kernel counts in the quiet moments of N short runs, and in their median";
 
