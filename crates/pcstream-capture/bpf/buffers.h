@@ -293,7 +293,7 @@ int on_buffer_page(void *ctx)
 	u32 at, page_bytes;
 	u64 address, now_ns;
 
-	if (!target_dev || tags_only)
+	if (!target_dev || left_out)
 		return 0;
 	at = bpf_get_attach_cookie(ctx);
 	rule = bpf_map_lookup_elem(&buffer_rules, &at);

@@ -76,7 +76,7 @@ const volatile u32 fp_depth = 12;     /* return addresses of the frame-pointer w
 const volatile u32 unwind = 0;	      /* 0: the best that each stack allows; else a way, and no other */
 const volatile u32 tag_mask = 0;      /* entries of the tags array, less one */
 const volatile u32 check_every = 0;   /* one path in so many is sent with its whole stack; 0: none */
-const volatile u32 tags_only = 0;     /* 1: nothing is captured, to measure what the rest costs */
+const volatile u32 left_out = 0;      /* to measure what the rest costs: 1: nothing is captured, 2: nor tagged */
 const volatile u32 anew = 0;	      /* 1: no path is recognised, to measure captures */
 const volatile u32 lazy_mappings = 0; /* 1: look mappings up one by one even if they can be iterated */
 const volatile u32 direct_reads = 0;  /* 1: stacks may be read without calls, see direct.h */
@@ -1875,10 +1875,18 @@ int BPF_PROG(on_dirty_folio, struct folio *folio, struct address_space *mapping)
 		return 0;
 	}
 	cache = bpf_task_storage_get(&tasks, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!cache)
+		count(LOST_TASK_STORAGE, 1);
+	if (!cache || !known_file(cache, inode)) {
+		ws = workspace_of(OF_DIRTY_FOLIO);
+		if (ws)
+			announce_file(ws, cache, inode);
+	}
+	if (left_out > 1)
+		return 0;
 	if (cache) {
 		at = tag_index(number_through(&cache->address, folio));
 	} else {
-		count(LOST_TASK_STORAGE, 1);
 		ws = workspace_of(OF_DIRTY_FOLIO);
 		if (!ws)
 			return 0;
@@ -1887,14 +1895,9 @@ int BPF_PROG(on_dirty_folio, struct folio *folio, struct address_space *mapping)
 	tag = bpf_map_lookup_elem(&tags, &at);
 	if (!tag)
 		return 0;
-	if (!cache || !known_file(cache, inode)) {
-		ws = workspace_of(OF_DIRTY_FOLIO);
-		if (ws)
-			announce_file(ws, cache, inode);
-	}
 	if (task->flags & PF_IO_WORKER)
 		context = context_of_worker(OF_DIRTY_FOLIO, task);
-	else if (cache && !tags_only)
+	else if (cache && !left_out)
 		context = context_at_once(cache, task, inode, folio->index, &later);
 	if (later)
 		postpone(cache, at);

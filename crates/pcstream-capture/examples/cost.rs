@@ -13,8 +13,9 @@
 //! itself, `db_bench` the processor time of the whole program, `pgbench` the time of a transaction. Medians; a ratio compares with the run
 //! without the program of the same round. Below: runs and nanoseconds of each BPF program, which the kernel
 //! counts in rounds of their own, beside those of the same program aimed at no file system, which returns at once: so much of
-//! the number is the counting. Then what a page made dirty costs, how much of that is the capture (a third run finds tag and file
-//! of each page and captures nothing), and the instructions that the verifier looked at. What the kernel counts is medians, too.
+//! the number is the counting. Then what a page made dirty costs, how much of that is the capture (one more run tags each page and
+//! captures nothing) and the tag (one finds task and file of each page and no more), and the instructions that the verifier looked
+//! at. What the kernel counts is medians, too.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -28,7 +29,7 @@ use libbpf_rs::libbpf_sys;
 use pcstream_capture::buffers;
 use pcstream_capture::modules::Modules;
 use pcstream_capture::scratch::{FsKind, Scratch, ScratchOptions};
-use pcstream_capture::session::{Session, SessionMemory, SessionOptions, UnwindChoice};
+use pcstream_capture::session::{LeftOut, Session, SessionMemory, SessionOptions, UnwindChoice};
 use pcstream_capture::unwind::Unwinder;
 use pcstream_capture::wire::Record;
 use rustix::process::{Pid, Signal};
@@ -141,6 +142,8 @@ enum State {
     Capturing,
     /// Capturing, but for the captures.
     Tagging,
+    /// Capturing, but for captures and tags.
+    Finding,
 }
 
 /// How paths are captured.
@@ -265,7 +268,7 @@ fn measure(workload: &str, way: Way, rounds: usize) -> Result<(), AnyError> {
     let counted = |state| Ok::<_, AnyError>(run(workload, way, state, device, place.mount_point())?.1);
     let mut by_round = Vec::new();
     for _ in 0..COUNTED_ROUNDS {
-        by_round.push([counted(State::Silent)?, counted(State::Tagging)?, counted(State::Capturing)?]);
+        by_round.push([counted(State::Silent)?, counted(State::Finding)?, counted(State::Tagging)?, counted(State::Capturing)?]);
     }
     print_programs(&by_round);
     drop(server);
@@ -305,9 +308,9 @@ fn mean(runs: u64, ns: u64) -> f64 {
     if runs == 0 { 0.0 } else { ns as f64 / runs as f64 }
 }
 
-/// Of rounds that were silent, tagging and capturing.
-fn print_programs(rounds: &[[Programs; 3]]) {
-    let of_rounds = |value: &dyn Fn(&[Programs; 3]) -> f64| median(rounds.iter().map(value).collect());
+/// Of rounds that were silent, finding, tagging and capturing.
+fn print_programs(rounds: &[[Programs; 4]]) {
+    let of_rounds = |value: &dyn Fn(&[Programs; 4]) -> f64| median(rounds.iter().map(value).collect());
     let [.., last] = &rounds[rounds.len() - 1];
     for &(name, runs, _) in &last.costs {
         let mean_of = |programs: &Programs| {
@@ -319,11 +322,10 @@ fn print_programs(rounds: &[[Programs; 3]]) {
         println!("  {name:15} {runs:>9} runs of {ns:>5.0} ns, silent {at_once:>4.0} ns");
     }
     let all = of_rounds(&|[.., capturing]| capturing.ns_per_page());
-    let beyond = of_rounds(&|[silent, _, capturing]| capturing.ns_per_page() - silent.ns_per_page());
-    let capture = of_rounds(&|[_, tagging, capturing]| capturing.ns_per_page() - tagging.ns_per_page());
-    let tag = of_rounds(&|[silent, tagging, _]| tagging.ns_per_page() - silent.ns_per_page());
+    let between = |less: usize, more: usize| of_rounds(&|of| of[more].ns_per_page() - of[less].ns_per_page());
+    let (beyond, capture, tag, file) = (between(0, 3), between(2, 3), between(1, 2), between(0, 1));
     println!("  a page made dirty: {all:.0} ns, {beyond:.0} ns less the silent programs");
-    println!("  of that the capture {capture:.0} ns, tag and file {tag:.0} ns");
+    println!("  of that the capture {capture:.0} ns, the tag {tag:.0} ns, task and file {file:.0} ns");
     for (name, instructions) in &last.verified {
         println!("  {name:15} {instructions:>9} instructions verified");
     }
@@ -334,7 +336,7 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// What a page made dirty costs in short runs, with and without its capture.
+/// What a page made dirty costs in short runs: its task and file, its tag too, and its capture.
 fn measure_moments(workload: &str, way: Way, moments: usize) -> Result<(), AnyError> {
     if matches!(workload, "db_bench" | "pgbench") {
         return Err(format!("--moments is for writers, and {workload} is none").into());
@@ -343,13 +345,15 @@ fn measure_moments(workload: &str, way: Way, moments: usize) -> Result<(), AnyEr
     let device = place.device().number.kernel_dev_t();
     let _counting = count_programs()?;
     println!("{workload}: {moments} runs of {CALLS_OF_A_MOMENT} calls; ns in BPF per page made dirty");
-    for (name, state) in [("tag and file", State::Tagging), ("capturing", State::Capturing)] {
+    for (name, state) in
+        [("task and file", State::Finding), ("and tag", State::Tagging), ("and capture", State::Capturing)]
+    {
         let directory = place.mount_point();
         let runs = runs(workload, way, state, device, directory, CALLS_OF_A_MOMENT, moments)?;
         let mut ns: Vec<f64> = runs.iter().map(|(_, programs)| programs.ns_per_page()).collect();
         ns.sort_by(f64::total_cmp);
         let [first, second, third] = [20, 4, 2].map(|part| ns[ns.len() / part]);
-        println!("  {name:12} least {:.0}, 5 % {first:.0}, quartile {second:.0}, median {third:.0}", ns[0]);
+        println!("  {name:13} least {:.0}, 5 % {first:.0}, quartile {second:.0}, median {third:.0}", ns[0]);
     }
     place.remove()?;
     Ok(())
@@ -387,12 +391,16 @@ fn runs(
         anew: way.anew,
         by_calls: way.by_calls,
         buffers: buffers::probes(watched)?,
-        tags_only: state == State::Tagging,
+        left_out: match state {
+            State::Finding => LeftOut::CapturesAndTags,
+            State::Tagging => LeftOut::Captures,
+            _ => LeftOut::Nothing,
+        },
         ..SessionOptions::default()
     };
     let mut session = Session::open(&options, &mut memory)?;
     session.aim(match state {
-        State::Capturing | State::Tagging => device,
+        State::Capturing | State::Tagging | State::Finding => device,
         // A number that no device has.
         State::Elsewhere => 0xfff_ffff,
         _ => 0,

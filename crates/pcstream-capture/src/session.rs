@@ -54,6 +54,17 @@ pub enum UnwindChoice {
     Scan,
 }
 
+/// What a session does not do for a page that becomes dirty, so that the rest can be measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeftOut {
+    /// Everything is done.
+    Nothing = 0,
+    /// Pages are tagged without a context.
+    Captures = 1,
+    /// The page's task and file are found, and that is all.
+    CapturesAndTags = 2,
+}
+
 /// What a session does.
 #[derive(Clone, Debug)]
 pub struct SessionOptions {
@@ -67,8 +78,8 @@ pub struct SessionOptions {
     pub lazy_mappings: bool,
     /// For tests: one path in so many is sent with its whole stack, as [`Record::Check`]. 0: none.
     pub check_every: u32,
-    /// For measurements: pages are tagged, and nothing is captured.
-    pub tags_only: bool,
+    /// For measurements: what is not done for a page that becomes dirty.
+    pub left_out: LeftOut,
     /// For measurements: no call path is recognised, each is captured anew.
     pub anew: bool,
     /// For tests and measurements: read memory of processes by calls only, as kernels before 6.2 have to.
@@ -87,7 +98,7 @@ impl Default for SessionOptions {
             ring_bytes: RING_BYTES,
             lazy_mappings: false,
             check_every: 0,
-            tags_only: false,
+            left_out: LeftOut::Nothing,
             anew: false,
             by_calls: false,
             buffers: Vec::new(),
@@ -275,7 +286,7 @@ impl<'obj> Session<'obj> {
         };
         settings.tag_mask = tags - 1;
         settings.check_every = options.check_every;
-        settings.tags_only = options.tags_only.into();
+        settings.left_out = options.left_out as u32;
         settings.anew = options.anew.into();
         settings.lazy_mappings = options.lazy_mappings.into();
         let direct_reads = !options.by_calls && needs_calls().is_none();
