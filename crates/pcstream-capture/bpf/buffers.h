@@ -247,7 +247,7 @@ static __always_inline void mark_page(struct workspace *ws, struct task_cache *c
 	place = place_of(regs, ENTRY_BUFFER);
 	context = recognise(ws, cache, task, regs, place, ENTRY_BUFFER, false);
 	if (!context) {
-		context = capture(ws, task, regs, ENTRY_BUFFER, false, false);
+		context = capture(ws, task, regs, ENTRY_BUFFER, READ_CALMLY);
 		remember(cache, ws, task, place, context);
 	}
 	if (!context)

@@ -174,7 +174,8 @@ struct ranges {
 	u64 executable;		/* module key */
 	u32 count;
 	u32 unwind; /* how this process is unwound; 0: not decided */
-	u64 lowest, highest;	/* address and end of all: outside, where most words of a stack lie, is no return address */
+	u64 lowest, highest;	/* address and end of all: outside is no return address */
+	u64 gap, gap_end; /* the widest between two of them, where there is none either: heaps and stacks of threads mostly lie in it */
 	struct range range[MAX_RANGES];
 };
 
@@ -613,8 +614,13 @@ static __always_inline u64 executable_of(struct workspace *ws, struct mm_struct 
 	return exe ? module_of(ws, (u64)exe) : MODULE_ANON;
 }
 
+/* Ranges come in the order of their addresses, but where mappings are looked up one by one; what is told here is not used there. */
 static __always_inline void widen(struct ranges *r, const struct range *by)
 {
+	if (r->highest && by->start > r->highest && by->start - r->highest > r->gap_end - r->gap) {
+		r->gap = r->highest;
+		r->gap_end = by->start;
+	}
 	if (by->start < r->lowest)
 		r->lowest = by->start;
 	if (by->end > r->highest)
@@ -747,14 +753,15 @@ __noinline int load_ranges(struct workspace *ws, bool may_enumerate)
 	struct mm_struct *mm = task->mm;
 	struct ranges *known, *r;
 	u64 key = (u64)mm;
-	u32 unwind_before = 0;
+	u32 i, unwind_before = 0;
 
 	if (!ws || !mm)
 		return 0;
 	r = &ws->ranges;
 	ws->ranges_changed = 0;
 	__builtin_memset(&ws->hit, 0, sizeof(ws->hit));
-	__builtin_memset(ws->known_page, 0, sizeof(ws->known_page));
+	for (i = 0; i < KNOWN_PAGES; i++)
+		*(volatile u64 *)&ws->known_page[i] = 0;
 	ws->ranges_of = 0;
 	ws->noted = 0;
 	known = bpf_map_lookup_elem(&mappings, &key);
@@ -781,6 +788,7 @@ __noinline int load_ranges(struct workspace *ws, bool may_enumerate)
 	ws->ranges_changed = 1;
 	r->lowest = ~0UL;
 	r->highest = 0;
+	r->gap = r->gap_end = 0;
 	r->exec_vm = mm->exec_vm;
 	r->arg_start = mm->arg_start;
 	r->executable = executable_of(ws, mm);
@@ -867,12 +875,13 @@ static __always_inline void add_frame(struct workspace *ws, u64 address, u32 off
 		return direct ? function##_as(ws, true) : function##_by_calls(ws); \
 	}
 
-/* Which words of a batch, the first of which is at this offset of the stack, lie between the first mapping and the last. Without a
- * loop: this is done to every word, and the rest to few. */
+/* Which words of a batch, the first of which is at this offset of the stack, lie between the first mapping and the last, and not in the
+ * widest gap. Without a loop: this is done to every word, and the rest to few. */
 static __always_inline void pass_words(struct workspace *ws, const u64 *words, u64 offset)
 {
 	u64 lowest = lazy() ? LOWEST_ADDRESS : ws->ranges.lowest;
 	u64 span = (lazy() ? USER_END : ws->ranges.highest) - lowest;
+	u64 gap = ws->ranges.gap, gap_bytes = lazy() ? 0 : ws->ranges.gap_end - gap;
 	/* Counted in memory, where the verifier does not follow it. */
 	volatile u32 *passed = &ws->passed;
 	u32 i;
@@ -882,7 +891,7 @@ static __always_inline void pass_words(struct workspace *ws, const u64 *words, u
 	for (i = 0; i < BATCH_WORDS; i++) {
 		u64 word = words[i];
 
-		if (word - lowest < span) {
+		if (word - lowest < span && word - gap >= gap_bytes) {
 			u32 n = *passed & (BATCH_WORDS - 1);
 
 			ws->passed_word[n] = word;
@@ -1457,8 +1466,16 @@ __noinline int guess_path_direct(struct workspace *ws)
 	return ws ? guess_path_as(ws, true) : 0;
 }
 
-static __always_inline u64 read_path_as(struct workspace *ws, s32 entry, bool hurried, bool direct)
+/* How a capture reads the process. */
+enum reading {
+	READ_CALMLY,	/* interrupts are on: it may ask for what it does not know */
+	READ_HURRIEDLY, /* they are off */
+	READ_DIRECTLY,	/* they are off, after begin_direct: without calls */
+};
+
+static __always_inline u64 read_path_as(struct workspace *ws, s32 entry, enum reading reading)
 {
+	bool hurried = reading != READ_CALMLY, direct = reading == READ_DIRECTLY;
 	u32 mode = UNWIND_NONE;
 	int end = WALK_DEPTH;
 	u64 key;
@@ -1521,20 +1538,19 @@ static __always_inline u64 read_path_as(struct workspace *ws, s32 entry, bool hu
 /* See `capture`. */
 __noinline u64 read_path(struct workspace *ws, s32 entry)
 {
-	return ws ? read_path_as(ws, entry, false, false) : 0;
+	return ws ? read_path_as(ws, entry, READ_CALMLY) : 0;
 }
 
 __noinline u64 read_path_hurried(struct workspace *ws, s32 entry)
 {
-	return ws ? read_path_as(ws, entry, true, false) : 0;
+	return ws ? read_path_as(ws, entry, READ_HURRIEDLY) : 0;
 }
 
-/* Reads the call path of the current task with all means. Never 0 unless a table is full: without a stack the
- * context is the executable and the entry. `hurried` says that interrupts are off: then it is 0 as well, and ws->asks 1, where
- * mappings or call-frame rules are asked for that are not known; always, where mappings are looked up one by one. `direct` (then
- * interrupts are off, too): after begin_direct. */
-static __always_inline u64 capture(struct workspace *ws, struct task_struct *task, struct pt_regs *regs, s32 entry, bool hurried,
-				   bool direct)
+/* Reads the call path of the current task with all means. Never 0 unless a table is full (without a stack the context is the executable
+ * and the entry), or interrupts are off: then it is 0 as well, and ws->asks 1, where mappings or call-frame rules are asked for that are
+ * not known; always, where mappings are looked up one by one. */
+static __always_inline u64 capture(struct workspace *ws, struct task_struct *task, struct pt_regs *regs, s32 entry,
+				   enum reading reading)
 {
 	ws->asks = 0;
 	if (!task->mm || !regs)
@@ -1544,9 +1560,9 @@ static __always_inline u64 capture(struct workspace *ws, struct task_struct *tas
 	ws->bp = regs->bp;
 	ws->pid = task->tgid;
 	ws->ranges_here = ranges_here(ws, task->mm);
-	if (!hurried)
-		return read_path(ws, entry);
-	return direct ? read_path_as(ws, entry, true, true) : read_path_hurried(ws, entry);
+	if (reading == READ_DIRECTLY)
+		return read_path_as(ws, entry, READ_DIRECTLY);
+	return reading == READ_HURRIEDLY ? read_path_hurried(ws, entry) : read_path(ws, entry);
 }
 
 /* Where a task entered the kernel, as a hash; never 0. What it looks like there tells most call paths apart. */
@@ -1745,7 +1761,7 @@ static __always_inline u64 context_now(u32 owner, struct task_struct *task, stru
 	if (!cache) {
 		count(LOST_TASK_STORAGE, 1);
 		count_recognition(FULL_CAPTURES);
-		return capture(ws, task, regs, entry, false, false);
+		return capture(ws, task, regs, entry, READ_CALMLY);
 	}
 	if (runtime_path(cache, task, entry, number_of(ws, inode), &told)) {
 		count_recognition(RUNTIME_PATHS);
@@ -1755,7 +1771,7 @@ static __always_inline u64 context_now(u32 owner, struct task_struct *task, stru
 	place = place_of(regs, entry);
 	context = recognise(ws, cache, task, regs, place, entry, false);
 	if (!context) {
-		context = capture(ws, task, regs, entry, false, false);
+		context = capture(ws, task, regs, entry, READ_CALMLY);
 		remember(cache, ws, task, place, context);
 	}
 	if (check_every)
@@ -1838,7 +1854,7 @@ static __always_inline u64 context_at_once(struct task_cache *cache, struct task
 	place = place_of(regs, entry);
 	context = recognise(ws, cache, task, regs, place, entry, direct);
 	if (!context && regs) {
-		context = capture(ws, task, regs, entry, true, direct);
+		context = capture(ws, task, regs, entry, direct ? READ_DIRECTLY : READ_HURRIEDLY);
 		*later = ws->asks;
 		if (context)
 			remember(cache, ws, task, place, context);

@@ -268,7 +268,12 @@ fn measure(workload: &str, way: Way, rounds: usize) -> Result<(), AnyError> {
     let counted = |state| Ok::<_, AnyError>(run(workload, way, state, device, place.mount_point())?.1);
     let mut by_round = Vec::new();
     for _ in 0..COUNTED_ROUNDS {
-        by_round.push([counted(State::Silent)?, counted(State::Finding)?, counted(State::Tagging)?, counted(State::Capturing)?]);
+        by_round.push([
+            counted(State::Silent)?,
+            counted(State::Finding)?,
+            counted(State::Tagging)?,
+            counted(State::Capturing)?,
+        ]);
     }
     print_programs(&by_round);
     drop(server);

@@ -249,6 +249,11 @@ long native_regs(void)
 	return (long)&regs;
 }
 
+static enum reading hurrying(bool directly)
+{
+	return directly ? READ_DIRECTLY : READ_HURRIEDLY;
+}
+
 /* With interrupts off a capture is to find this context and send what was sent before, or to find nothing and ask. */
 static void in_a_hurry(u64 context, bool told, bool directly)
 {
@@ -257,7 +262,7 @@ static void in_a_hurry(u64 context, bool told, bool directly)
 
 	sent = NULL;
 	read_anew();
-	if (capture(&workspace, &task, &regs, test_case.entry, true, directly) != context || workspace.asks != !told)
+	if (capture(&workspace, &task, &regs, test_case.entry, hurrying(directly)) != context || workspace.asks != !told)
 		abort();
 	if (told ? !sent || __builtin_memcmp(sent, slowly, bytes) : !!sent)
 		abort();
@@ -275,7 +280,7 @@ static void not_while_remapped(void)
 	sent = NULL;
 	remapped = true;
 	read_anew();
-	context = capture(&workspace, &task, &regs, test_case.entry, true, true);
+	context = capture(&workspace, &task, &regs, test_case.entry, READ_DIRECTLY);
 	remapped = false;
 	if ((workspace.window.lost || workspace.window.page != NOWHERE) && (context || sent || !workspace.asks))
 		abort();
@@ -294,7 +299,7 @@ static void at_sight(u64 context, bool directly)
 	for (turn = 0; turn < 2; turn++) {
 		contexts_asked = 0;
 		read_anew();
-		if (capture(&workspace, &task, &regs, test_case.entry, true, directly) != context || sent)
+		if (capture(&workspace, &task, &regs, test_case.entry, hurrying(directly)) != context || sent)
 			abort();
 	}
 	if (contexts_asked)
@@ -403,7 +408,7 @@ int main(void)
 		regs.bp = test_case.bp;
 		__builtin_memset(&workspace, 0x5a, sizeof(workspace));
 		sent = NULL;
-		context = capture(&workspace, &task, &regs, test_case.entry, false, false);
+		context = capture(&workspace, &task, &regs, test_case.entry, READ_CALMLY);
 		if (!context || !sent)
 			abort();
 		if (*(u32 *)sent == RECORD_CONTEXT)
