@@ -753,15 +753,14 @@ __noinline int load_ranges(struct workspace *ws, bool may_enumerate)
 	struct mm_struct *mm = task->mm;
 	struct ranges *known, *r;
 	u64 key = (u64)mm;
-	u32 i, unwind_before = 0;
+	u32 unwind_before = 0;
 
 	if (!ws || !mm)
 		return 0;
 	r = &ws->ranges;
 	ws->ranges_changed = 0;
 	__builtin_memset(&ws->hit, 0, sizeof(ws->hit));
-	for (i = 0; i < KNOWN_PAGES; i++)
-		*(volatile u64 *)&ws->known_page[i] = 0;
+	__builtin_memset(ws->known_page, 0, sizeof(ws->known_page));
 	ws->ranges_of = 0;
 	ws->noted = 0;
 	known = bpf_map_lookup_elem(&mappings, &key);
