@@ -67,7 +67,7 @@ struct window {
 };
 
 /* Words of the kernel's, each 0 where it maps nothing: no more than struct pt_regs has before what is not a word on all kernels. */
-_Static_assert(BATCH_WORDS <= 16, "r15 to orig_ax");
+_Static_assert(GROUP_WORDS <= 16, "r15 to orig_ax");
 static __always_inline const u64 *kernel_words(u64 address)
 {
 	if (!bpf_ksym_exists(bpf_rdonly_cast))

@@ -58,8 +58,10 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 /* Words of the user stack that a capture may read, in pieces of one probe each. */
 #define STACK_WORDS 512
 #define PIECE_WORDS 128
-/* Words of a scan that are looked at together. They never lie in two pages where they are read through a window. */
+/* Words of a scan that are looked at together: by each call where they are read by calls, and as groups that never lie in two pages where
+ * they are read through a window. */
 #define BATCH_WORDS 16
+#define GROUP_WORDS 8
 /* Pages of a request that are walked: the block layer makes requests of up to 4,496 pages. */
 #define MAX_BIO_PAGES 16384
 /* No mapping begins below. */
@@ -119,12 +121,18 @@ static __always_inline void count(enum counter counter, u64 by)
 	__sync_fetch_and_add(&counters[counter], by);
 }
 
-/* A kernel pointer as a number. The verifier allows no arithmetic on pointers that it tracks; what
- * comes back from a map, as `through` is, it takes for a number. */
+/* A number of which the verifier knows nothing: it takes what comes back from a map, as `through` is, for any number. Otherwise it follows
+ * each value that a number was compared with on its own. */
+static __always_inline u64 any_number(volatile u64 *through, u64 number)
+{
+	*through = number;
+	return *through;
+}
+
+/* A kernel pointer as a number. The verifier allows no arithmetic on pointers that it tracks. */
 static __always_inline u64 number_through(volatile u64 *through, const void *pointer)
 {
-	*through = (u64)pointer;
-	return *through;
+	return any_number(through, (u64)pointer);
 }
 
 #include "direct.h"
@@ -385,7 +393,10 @@ enum workspace_owner {
 
 /* Of both the latest only: what is not found there is looked up. */
 #define TOLD_CONTEXTS 128
-#define KNOWN_PAGES 64
+#define KNOWN_PAGES 256
+/* Of what is known of a page: bits of a range; and what is added to `known_as` to forget all of them, above those of a page's number. */
+#define RANGE_BITS 8
+#define KNOWN_AS_STEP (USER_END >> PAGE_SHIFT << RANGE_BITS)
 
 /* What every capture needs comes first, and in few of the processor's pages. */
 struct workspace {
@@ -400,6 +411,7 @@ struct workspace {
 	u64 noted_executable;
 	u32 noted; /* the process, if it was taken note of, with this executable, since they were loaded */
 	u32 near;  /* see stack_word */
+	u64 known_as; /* is different for each table of mappings, and in all that is kept in known_page */
 	struct range hit; /* the one of `ranges` where an address was located last */
 	u64 key_begins;	  /* of executable and entry */
 	u64 key;	  /* see key_of: of the frames so far, if they become `expected` */
@@ -412,10 +424,10 @@ struct workspace {
 	u32 claimed; /* by a probe of a write buffer */
 	u32 owner;   /* index of this workspace */
 	/* Words of a batch that may be return addresses. */
-	u32 passed;
+	u64 passed;
 	u64 passed_word[BATCH_WORDS];
 	u64 passed_at[BATCH_WORDS]; /* offset from sp */
-	/* What is known of a page in its place: its number, and the index of its range plus one; 0: it is in none */
+	/* What is known of a page in its place: its number, and the index of its range plus one; 0: it is in none. See known_as */
 	u64 known_page[KNOWN_PAGES];
 	u64 told[TOLD_CONTEXTS]; /* contexts whose record was sent, each in its place */
 	struct ranges ranges;
@@ -681,18 +693,8 @@ static __always_inline bool lazy(void)
 	return !bpf_ksym_exists(bpf_iter_task_vma_new) || lazy_mappings;
 }
 
-/* Makes the range of this index, plus one, the one that was hit last; false: there is none. */
-static __always_inline bool hit(struct workspace *ws, u32 at)
-{
-	at--;
-	if (!verified_below(at, MAX_RANGES))
-		return false;
-	ws->hit = ws->ranges.range[at];
-	return true;
-}
-
-/* Whether `address` lies in executable memory; then ws->hit is its range. Needs interrupts on where
- * mappings are looked up one by one. */
+/* The index of the range that an address lies in, plus one, and keeps it; 0: none. Needs interrupts on where mappings are looked up one
+ * by one. */
 __noinline int locate(struct workspace *ws, u64 address)
 {
 	struct ranges *r;
@@ -713,28 +715,48 @@ __noinline int locate(struct workspace *ws, u64 address)
 		}
 		at = find_range(r, address);
 	}
-	ws->known_page[(address >> PAGE_SHIFT) % KNOWN_PAGES] = address >> PAGE_SHIFT << 8 | at;
-	return hit(ws, at);
+	ws->known_page[(address >> PAGE_SHIFT) % KNOWN_PAGES] = (address >> PAGE_SHIFT << RANGE_BITS | at) ^ ws->known_as;
+	return at;
 }
 
-/* The same; told here, without a call, for an address in the range of the one before (a caller mostly lies in the module of its
- * callee) or in a page that was met. */
+/* The same; told here, without a call, for an address below USER_END in a page that was met. */
+static __always_inline u32 range_of(struct workspace *ws, u64 address)
+{
+	u64 page = address >> PAGE_SHIFT, at = ws->known_page[page % KNOWN_PAGES] ^ ws->known_as ^ page << RANGE_BITS;
+
+	return at <= MAX_RANGES ? at : locate(ws, address);
+}
+
+static __always_inline struct range *range_at(struct workspace *ws, u32 at)
+{
+	return &ws->ranges.range[(at - 1) & (MAX_RANGES - 1)];
+}
+
+/* Whether an address lies in executable memory; then ws->hit is its range, mostly that of the one before: a caller tends to lie in the
+ * module of its callee. */
 static __always_inline bool located(struct workspace *ws, u64 address)
 {
-	u64 page = address >> PAGE_SHIFT, known;
+	u32 at;
 
 	if (address - ws->hit.start < ws->hit.end - ws->hit.start)
 		return true;
-	known = ws->known_page[page % KNOWN_PAGES];
-	return known >> 8 == page ? hit(ws, known & 0xff) : locate(ws, address);
+	at = address < USER_END ? range_of(ws, address) : 0;
+	if (at)
+		ws->hit = *range_at(ws, at);
+	return at;
 }
 
-/* Whether an address lies in a page that is known to be in no executable mapping. */
-static __always_inline bool known_in_none(struct workspace *ws, u64 address)
+/* Forgets the pages that were met. */
+static __always_inline void forget_pages(struct workspace *ws)
 {
-	u64 page = address >> PAGE_SHIFT;
+	volatile u64 *known = ws->known_page;
+	u32 i;
 
-	return ws->known_page[page % KNOWN_PAGES] == page << 8;
+	ws->known_as += KNOWN_AS_STEP;
+	if (ws->known_as)
+		return;
+	for (i = 0; i < KNOWN_PAGES; i++)
+		known[i] = 0;
 }
 
 /* Whether ws->ranges holds the mappings of this process still, from the last capture. */
@@ -760,7 +782,7 @@ __noinline int load_ranges(struct workspace *ws, bool may_enumerate)
 	r = &ws->ranges;
 	ws->ranges_changed = 0;
 	__builtin_memset(&ws->hit, 0, sizeof(ws->hit));
-	__builtin_memset(ws->known_page, 0, sizeof(ws->known_page));
+	forget_pages(ws);
 	ws->ranges_of = 0;
 	ws->noted = 0;
 	known = bpf_map_lookup_elem(&mappings, &key);
@@ -847,13 +869,19 @@ static __always_inline void begin_frames(struct workspace *ws)
 	ws->key = signature_mix(key, ws->frame[0].offset);
 }
 
-static __always_inline void add_frame(struct workspace *ws, u64 address, u32 offset)
+/* MODULE_ANON has no offsets. Without a branch, of which the verifier would follow both ways. */
+static __always_inline u64 offset_in(const struct range *range, u64 address)
 {
-	u64 module = ws->hit.module, at = module == MODULE_ANON ? 0 : address + ws->hit.base;
-	u32 n = ws->found;
+	s64 other = range->module ^ MODULE_ANON;
 
-	if (n >= MAX_DEPTH)
-		return;
+	return (address + range->base) & (other | -other) >> 63;
+}
+
+static __always_inline void add_frame(struct workspace *ws, const struct range *range, u64 address, u32 offset)
+{
+	u64 module = range->module, at = offset_in(range, address);
+	u32 n = ws->found & (MAX_DEPTH - 1);
+
 	ws->offset[n] = offset;
 	ws->value[n] = address;
 	ws->frame[n + 1].module = module;
@@ -874,47 +902,61 @@ static __always_inline void add_frame(struct workspace *ws, u64 address, u32 off
 		return direct ? function##_as(ws, true) : function##_by_calls(ws); \
 	}
 
-/* Which words of a batch, the first of which is at this offset of the stack, lie between the first mapping and the last, and not in the
- * widest gap. Without a loop: this is done to every word, and the rest to few. */
-static __always_inline void pass_words(struct workspace *ws, const u64 *words, u64 offset)
+/* Where return addresses may lie: from the first mapping to the last, but for the widest gap. */
+struct bounds {
+	u64 low, low_bytes;
+	u64 high, high_bytes; /* beyond the gap */
+};
+
+static __always_inline struct bounds bounds_of(struct workspace *ws)
 {
-	u64 lowest = lazy() ? LOWEST_ADDRESS : ws->ranges.lowest;
-	u64 span = (lazy() ? USER_END : ws->ranges.highest) - lowest;
-	u64 gap = ws->ranges.gap, gap_bytes = lazy() ? 0 : ws->ranges.gap_end - gap;
-	/* Counted in memory, where the verifier does not follow it. */
-	volatile u32 *passed = &ws->passed;
+	struct ranges *r = &ws->ranges;
+	struct bounds b = { .low = LOWEST_ADDRESS, .low_bytes = USER_END - LOWEST_ADDRESS };
+
+	if (lazy())
+		return b;
+	b.low = r->lowest;
+	b.low_bytes = (r->gap ?: r->highest) - r->lowest;
+	b.high = r->gap_end;
+	b.high_bytes = r->gap ? r->highest - r->gap_end : 0;
+	return b;
+}
+
+/* Which of some words, the first of which is at this offset of the stack, lie within bounds. Without a loop, and with all that is seldom
+ * out of the way: this is done to every word, and the rest to few. */
+static __always_inline void pass_words(struct workspace *ws, const struct bounds *b, const u64 *words, u32 count, u64 offset)
+{
+	u64 n = any_number(&ws->passed, 0);
 	u32 i;
 
-	*passed = 0;
 #pragma unroll
-	for (i = 0; i < BATCH_WORDS; i++) {
+	for (i = 0; i < count; i++) {
 		u64 word = words[i];
 
-		if (word - lowest < span && word - gap >= gap_bytes) {
-			u32 n = *passed & (BATCH_WORDS - 1);
+		if (__builtin_expect(word - b->low < b->low_bytes, 0) || __builtin_expect(word - b->high < b->high_bytes, 0)) {
+			u64 at = n & (BATCH_WORDS - 1);
 
-			ws->passed_word[n] = word;
-			ws->passed_at[n] = offset + i * 8;
-			*passed = n + 1;
+			ws->passed_word[at] = word;
+			ws->passed_at[at] = offset + i * 8;
+			n++;
 		}
 	}
+	ws->passed = n;
 }
 
 /* Takes those of them that are return address candidates. Whether there are enough. */
-static __always_inline bool take_candidates(struct workspace *ws)
+static __always_inline bool take_candidates(struct workspace *ws, u32 count)
 {
-	u32 i;
+	u32 i, at;
 
-	for (i = 0; i < BATCH_WORDS; i++) {
+	for (i = 0; i < count; i++) {
 		if (i >= ws->passed)
 			break;
-		/* Most of them: data of libraries. */
-		if (known_in_none(ws, ws->passed_word[i]))
+		at = range_of(ws, ws->passed_word[i]);
+		/* Most of them are data of libraries. Those of the first words may lie below the stack. */
+		if (!at || ws->passed_at[i] >= STACK_WORDS * 8)
 			continue;
-		/* Those of the first batch may lie below the stack. */
-		if (ws->passed_at[i] >= STACK_WORDS * 8 || !located(ws, ws->passed_word[i]))
-			continue;
-		add_frame(ws, ws->passed_word[i], ws->passed_at[i]);
+		add_frame(ws, range_at(ws, at), ws->passed_word[i], ws->passed_at[i]);
 		if (ws->found >= scan_depth)
 			return true;
 	}
@@ -924,10 +966,13 @@ static __always_inline bool take_candidates(struct workspace *ws)
 /* Takes the candidates of a batch of ws->words. A function of its own, so that the verifier looks at it once. Whether there are enough. */
 __noinline int scan_batch(struct workspace *ws, u64 first)
 {
+	struct bounds b;
+
 	if (!ws || first > STACK_WORDS - BATCH_WORDS)
 		return 1;
-	pass_words(ws, ws->words + first % PIECE_WORDS / BATCH_WORDS * BATCH_WORDS, first * 8);
-	return take_candidates(ws);
+	b = bounds_of(ws);
+	pass_words(ws, &b, ws->words + first % PIECE_WORDS / BATCH_WORDS * BATCH_WORDS, BATCH_WORDS, first * 8);
+	return take_candidates(ws, BATCH_WORDS);
 }
 
 /* Reads the piece of the stack from here on. How many words: fewer than a piece has if the stack ends. */
@@ -965,26 +1010,27 @@ static __always_inline void scan_by_calls(struct workspace *ws)
 	}
 }
 
-/* In batches that never lie in two pages. */
+/* In groups that never lie in two pages. */
 static __always_inline void scan_through_window(struct workspace *ws)
 {
-	u64 from = ws->sp & ~(BATCH_WORDS * 8UL - 1);
+	u64 from = ws->sp & ~(GROUP_WORDS * 8UL - 1);
+	struct bounds b = bounds_of(ws);
 	const u64 *words;
-	u32 batch;
+	u32 group;
 
-	for (batch = 0; batch < STACK_WORDS / BATCH_WORDS + 1; batch++) {
+	for (group = 0; group < STACK_WORDS / GROUP_WORDS + 1; group++) {
 		if (!user_page(&ws->window, from)) {
-			if (batch == 0 && !ws->window.lost)
+			if (group == 0 && !ws->window.lost)
 				count(STACK_UNREADABLE, 1);
 			return;
 		}
 		words = kernel_words(from + ws->window.shift);
 		if (!words)
 			return;
-		pass_words(ws, words, from - ws->sp);
-		if (take_candidates(ws))
+		pass_words(ws, &b, words, GROUP_WORDS, from - ws->sp);
+		if (take_candidates(ws, GROUP_WORDS))
 			return;
-		from += BATCH_WORDS * 8;
+		from += GROUP_WORDS * 8;
 	}
 }
 
@@ -1029,7 +1075,7 @@ static __always_inline int walk_frame_pointers_as(struct workspace *ws, bool dir
 			break;
 		if (!located(ws, pair[1]))
 			break;
-		add_frame(ws, pair[1], bp + 8 - ws->sp);
+		add_frame(ws, &ws->hit, pair[1], bp + 8 - ws->sp);
 		below = bp + 16;
 		bp = pair[0];
 	}
@@ -1111,7 +1157,7 @@ static __always_inline int walk_rules_as(struct workspace *ws, bool direct)
 			return WALK_BROKEN;
 		if (!stack_word(ws, cfa - 8, &word, direct) || !located(ws, word))
 			return WALK_BROKEN;
-		add_frame(ws, word, cfa - 8 - ws->sp);
+		add_frame(ws, &ws->hit, word, cfa - 8 - ws->sp);
 		address = word;
 		sp = cfa;
 	}
@@ -1459,6 +1505,12 @@ static __always_inline int guess_path_as(struct workspace *ws, bool direct)
 	return mode;
 }
 
+/* Whether no other way was asked for. Then a guess is the whole capture, and the verifier has time enough for it to be no function. */
+static __always_inline bool only_scan(void)
+{
+	return unwind == UNWIND_SCAN;
+}
+
 /* A function of its own: the verifier looks at it once. */
 __noinline int guess_path_direct(struct workspace *ws)
 {
@@ -1495,7 +1547,7 @@ static __always_inline u64 read_path_as(struct workspace *ws, s32 entry, enum re
 		ws->hit.module = MODULE_ANON;
 	}
 	ws->frame[0].module = ws->hit.module;
-	ws->frame[0].offset = ws->hit.module == MODULE_ANON ? 0 : ws->ip + ws->hit.base;
+	ws->frame[0].offset = offset_in(&ws->hit, ws->ip);
 	ws->key_begins = signature_mix(signature_mix(SIGNATURE_SEED, ws->ranges.executable), (u32)entry);
 	if (!unwind || unwind == UNWIND_EXACT) {
 		end = walk_rules(ws, direct);
@@ -1517,7 +1569,7 @@ static __always_inline u64 read_path_as(struct workspace *ws, s32 entry, enum re
 			mode = UNWIND_EXACT;
 	}
 	if (mode == UNWIND_NONE)
-		mode = direct ? guess_path_direct(ws) : guess_path_as(ws, false);
+		mode = !direct ? guess_path_as(ws, false) : only_scan() ? guess_path_as(ws, true) : guess_path_direct(ws);
 	if (direct && !windows_held(&ws->window)) {
 		/* Nor is what was decided on it to be kept. */
 		ws->ranges_of = 0;
@@ -1853,6 +1905,8 @@ static __always_inline u64 context_at_once(struct task_cache *cache, struct task
 	place = place_of(regs, entry);
 	context = recognise(ws, cache, task, regs, place, entry, direct);
 	if (!context && regs) {
+		place = any_number(&ws->address, place);
+		entry = any_number(&ws->address, entry);
 		context = capture(ws, task, regs, entry, direct ? READ_DIRECTLY : READ_HURRIEDLY);
 		*later = ws->asks;
 		if (context)

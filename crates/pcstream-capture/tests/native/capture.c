@@ -195,13 +195,13 @@ static u64 native_kernel_word(u64 address)
 
 void *bpf_rdonly_cast(const void *address, u32 type)
 {
-	static u64 words[BATCH_WORDS];
+	static u64 words[GROUP_WORDS];
 	u64 i, read = (PAGE_SIZE - ((u64)address & (PAGE_SIZE - 1))) / 8;
 
 	/* Of page tables, one entry at a time: each time that it is looked at counts. */
 	if ((u64)address - TABLE(0) < (LAST_LEVEL + LAST_TABLES) * PAGE_SIZE)
 		read = 1;
-	for (i = 0; i < BATCH_WORDS; i++)
+	for (i = 0; i < GROUP_WORDS; i++)
 		words[i] = i < read ? native_kernel_word((u64)address + i * 8) : test_case.ip;
 	return words;
 }
@@ -386,10 +386,29 @@ static void remembered(u64 context)
 	lost(&cache, offset);
 }
 
+/* What is known of a page holds for one table of mappings, also when they have no new number left. */
+static void pages_forgotten(void)
+{
+	const u64 page = 5, at = 3;
+
+	__builtin_memset(&workspace, 0, sizeof(workspace));
+	workspace.known_page[page] = page << RANGE_BITS | at;
+	if (range_of(&workspace, page << PAGE_SHIFT) != at)
+		abort();
+	forget_pages(&workspace);
+	if (range_of(&workspace, page << PAGE_SHIFT))
+		abort();
+	workspace.known_as = -KNOWN_AS_STEP;
+	forget_pages(&workspace);
+	if (workspace.known_as || range_of(&workspace, page << PAGE_SHIFT))
+		abort();
+}
+
 int main(void)
 {
 	u64 context;
 
+	pages_forgotten();
 	while (whole(&test_case, sizeof(test_case))) {
 		if (test_case.ranges > MAX_RANGES || test_case.rules > MAX_RULES || test_case.stack_bytes > MAX_STACK)
 			abort();
