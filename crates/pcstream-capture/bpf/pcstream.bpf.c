@@ -423,7 +423,7 @@ struct workspace {
 	u64 address; /* see number_of */
 	u32 claimed; /* by a probe of a write buffer */
 	u32 owner;   /* index of this workspace */
-	/* Words of a batch that may be return addresses. */
+	/* Words looked at together that may be return addresses. */
 	u64 passed;
 	u64 passed_word[BATCH_WORDS];
 	u64 passed_at[BATCH_WORDS]; /* offset from sp */
@@ -650,7 +650,7 @@ static __always_inline void add_range(struct workspace *ws, struct mm_struct *mm
 
 	if (!file && vma->vm_start > mm->start_stack)
 		return;
-	if (at >= MAX_RANGES) {
+	if (at >= MAX_RANGES || vma->vm_end > USER_END) {
 		count(DROPPED_MAPPINGS, 1);
 		return;
 	}
@@ -729,7 +729,10 @@ static __always_inline u32 range_of(struct workspace *ws, u64 address)
 
 static __always_inline struct range *range_at(struct workspace *ws, u32 at)
 {
-	return &ws->ranges.range[(at - 1) & (MAX_RANGES - 1)];
+	at--;
+	/* Else compilers that know how large it can be leave out what the verifier needs to see. */
+	asm volatile("" : "+r"(at));
+	return &ws->ranges.range[at & (MAX_RANGES - 1)];
 }
 
 /* Whether an address lies in executable memory; then ws->hit is its range, mostly that of the one before: a caller tends to lie in the
@@ -929,7 +932,7 @@ static __always_inline void pass_words(struct workspace *ws, const struct bounds
 	u64 n = any_number(&ws->passed, 0);
 	u32 i;
 
-#pragma unroll
+#pragma clang loop unroll(full)
 	for (i = 0; i < count; i++) {
 		u64 word = words[i];
 
@@ -953,7 +956,7 @@ static __always_inline bool take_candidates(struct workspace *ws, u32 count)
 		if (i >= ws->passed)
 			break;
 		at = range_of(ws, ws->passed_word[i]);
-		/* Most of them are data of libraries. Those of the first words may lie below the stack. */
+		/* Most of them are data of libraries. The first and last words may lie outside of what is to be scanned. */
 		if (!at || ws->passed_at[i] >= STACK_WORDS * 8)
 			continue;
 		add_frame(ws, range_at(ws, at), ws->passed_word[i], ws->passed_at[i]);
