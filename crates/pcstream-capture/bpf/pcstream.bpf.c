@@ -398,6 +398,10 @@ enum workspace_owner {
 #define RANGE_BITS 8
 #define KNOWN_AS_STEP (USER_END >> PAGE_SHIFT << RANGE_BITS)
 
+_Static_assert(MAX_RANGES < 1 << RANGE_BITS && !(MAX_RANGES & (MAX_RANGES - 1)), "see known_page and range_at");
+_Static_assert(!(MAX_DEPTH & (MAX_DEPTH - 1)), "see add_frame");
+_Static_assert(GROUP_WORDS <= BATCH_WORDS, "passed_word holds either");
+
 /* What every capture needs comes first, and in few of the processor's pages. */
 struct workspace {
 	struct window window; /* see direct.h */
@@ -1508,16 +1512,16 @@ static __always_inline int guess_path_as(struct workspace *ws, bool direct)
 	return mode;
 }
 
-/* Whether no other way was asked for. Then a guess is the whole capture, and the verifier has time enough for it to be no function. */
-static __always_inline bool only_scan(void)
-{
-	return unwind == UNWIND_SCAN;
-}
-
 /* A function of its own: the verifier looks at it once. */
 __noinline int guess_path_direct(struct workspace *ws)
 {
 	return ws ? guess_path_as(ws, true) : 0;
+}
+
+/* Where nothing but a scan was asked for, a guess is the whole capture, and the verifier has time enough for it to be no function. */
+static __always_inline int guess_path(struct workspace *ws, bool direct)
+{
+	return !direct || unwind == UNWIND_SCAN ? guess_path_as(ws, direct) : guess_path_direct(ws);
 }
 
 /* How a capture reads the process. */
@@ -1572,7 +1576,7 @@ static __always_inline u64 read_path_as(struct workspace *ws, s32 entry, enum re
 			mode = UNWIND_EXACT;
 	}
 	if (mode == UNWIND_NONE)
-		mode = !direct ? guess_path_as(ws, false) : only_scan() ? guess_path_as(ws, true) : guess_path_direct(ws);
+		mode = guess_path(ws, direct);
 	if (direct && !windows_held(&ws->window)) {
 		/* Nor is what was decided on it to be kept. */
 		ws->ranges_of = 0;
