@@ -400,7 +400,7 @@ enum workspace_owner {
 
 _Static_assert(MAX_RANGES < 1 << RANGE_BITS && !(MAX_RANGES & (MAX_RANGES - 1)), "see known_page and range_at");
 _Static_assert(!(MAX_DEPTH & (MAX_DEPTH - 1)), "see add_frame");
-_Static_assert(GROUP_WORDS <= BATCH_WORDS, "passed_word holds either");
+_Static_assert(BATCH_WORDS % GROUP_WORDS == 0, "see pass_words; passed_word holds either");
 
 /* What every capture needs comes first, and in few of the processor's pages. */
 struct workspace {
@@ -912,7 +912,7 @@ static __always_inline void add_frame(struct workspace *ws, const struct range *
 /* Where return addresses may lie: from the first mapping to the last, but for the widest gap. */
 struct bounds {
 	u64 low, low_bytes;
-	u64 high, high_bytes; /* beyond the gap */
+	u64 high, high_bytes; /* beyond the gap; `high` as a distance from `low` */
 };
 
 static __always_inline struct bounds bounds_of(struct workspace *ws)
@@ -924,30 +924,61 @@ static __always_inline struct bounds bounds_of(struct workspace *ws)
 		return b;
 	b.low = r->lowest;
 	b.low_bytes = (r->gap ?: r->highest) - r->lowest;
-	b.high = r->gap_end;
+	b.high = r->gap_end - r->lowest;
 	b.high_bytes = r->gap ? r->highest - r->gap_end : 0;
 	return b;
 }
 
-/* Which of some words, the first of which is at this offset of the stack, lie within bounds. Without a loop, and with all that is seldom
- * out of the way: this is done to every word, and the rest to few. */
+/* A number that compilers take for one of here, and so keep in a register here. */
+#define in_register(number)                    \
+	({                                     \
+		u64 here = number;             \
+		asm volatile("" : "+r"(here)); \
+		here;                          \
+	})
+
+#define EACH_OF_GROUP(do) do(0) do(1) do(2) do(3) do(4) do(5) do(6) do(7)
+_Static_assert(GROUP_WORDS == 8, "EACH_OF_GROUP");
+
+#define TEST_WORD(i)                                  \
+	word = words[i];                              \
+	beyond = word - low;                          \
+	if (__builtin_expect(beyond < low_bytes, 0))  \
+		goto passed_##i;                      \
+	beyond = in_register(beyond - high);          \
+	if (__builtin_expect(beyond < high_bytes, 0)) \
+		goto passed_##i;                      \
+	tested_##i:
+
+#define PASS_WORD(i)                                           \
+	passed_##i:                                            \
+	ws->passed_word[n & (BATCH_WORDS - 1)] = word;         \
+	ws->passed_at[n & (BATCH_WORDS - 1)] = offset + i * 8; \
+	n++;                                                   \
+	goto tested_##i;
+
+/* Which of a group of words, the first of which is at this offset of the stack, lie within bounds, after n others. This is done to every
+ * word, and the rest to few; so a word that does not goes straight on, six instructions a word, with all else behind them. Compilers for
+ * BPF turn no branch round: they jump where it is written. */
+static __always_inline u64 pass_group(struct workspace *ws, const struct bounds *b, const u64 *words, u64 n, u64 offset)
+{
+	u64 low = in_register(b->low), low_bytes = in_register(b->low_bytes), high = in_register(b->high);
+	u64 high_bytes = in_register(b->high_bytes), word, beyond;
+
+	EACH_OF_GROUP(TEST_WORD)
+	return n;
+	EACH_OF_GROUP(PASS_WORD)
+}
+
+/* The same of words in whole groups: ws->passed, and the words. */
 static __always_inline void pass_words(struct workspace *ws, const struct bounds *b, const u64 *words, u32 count, u64 offset)
 {
 	u64 n = any_number(&ws->passed, 0);
 	u32 i;
 
 #pragma clang loop unroll(full)
-	for (i = 0; i < count; i++) {
-		u64 word = words[i];
-
-		if (__builtin_expect(word - b->low < b->low_bytes, 0) || __builtin_expect(word - b->high < b->high_bytes, 0)) {
-			u64 at = n & (BATCH_WORDS - 1);
-
-			ws->passed_word[at] = word;
-			ws->passed_at[at] = offset + i * 8;
-			n++;
-		}
-	}
+	for (i = 0; i < count; i += GROUP_WORDS)
+		n = pass_group(ws, b, words + i, n, offset + i * 8);
 	ws->passed = n;
 }
 
