@@ -28,8 +28,9 @@
  *
  * Known weaknesses: a folio that is migrated or split between dirtying and writeback loses its tag
  * (UNTAGGED_FOLIOS counts it); only the first writer of a dirty folio is seen; io_uring with a
- * kernel-side submission thread has no user stack; code that replaces as many pages of other code at the
- * same address, between two captures, is taken for that.
+ * kernel-side submission thread has no user stack; until the rules of a path come, stacks that only differ more than
+ * 16 KiB up count as one; code that replaces as many pages of other code at the same address, between two captures, is
+ * taken for that.
  */
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
@@ -288,8 +289,10 @@ struct {
 	__type(value, struct near_rule);
 } near_rules SEC(".maps");
 
-/* How often a stack was shipped for want of a rule. Bounds what a capture costs if nobody answers. */
-#define MAX_SHIPPED 64
+/* How many stacks are shipped for want of one rule; one that is shipped again counts for many. Bounds what captures cost if nobody
+ * answers. */
+#define MAX_SHIPPED 512
+#define SHIPPED_AGAIN 64
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -297,6 +300,16 @@ struct {
 	__type(key, struct rule_key);
 	__type(value, u32);
 } asked SEC(".maps");
+
+/* When a stack was shipped, by the key of the context that it became. Until its rules come, others like it get the same. */
+#define SHIP_AGAIN_NS 5000000000UL /* something must have been lost */
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384);
+	__type(key, u64);
+	__type(value, u64);
+} shipped SEC(".maps");
 
 /* Contexts and modules already reported. A context's value is 0 while its record is not sent yet. */
 struct {
@@ -1376,49 +1389,75 @@ static __always_inline bool may_ask(const struct rule_key *missing)
 	return !times || *times < MAX_SHIPPED;
 }
 
-static __always_inline void count_asked(const struct rule_key *missing)
+static __always_inline void count_asked(const struct rule_key *missing, u32 by)
 {
-	u32 one = 1, *times = bpf_map_lookup_elem(&asked, missing);
+	u32 *times = bpf_map_lookup_elem(&asked, missing);
 
 	if (times)
-		__sync_fetch_and_add(times, 1);
+		__sync_fetch_and_add(times, by);
 	else
-		bpf_map_update_elem(&asked, missing, &one, BPF_ANY);
+		bpf_map_update_elem(&asked, missing, &by, BPF_ANY);
 }
 
-/* Bytes of a stack that is to be shipped whose return addresses are looked up one by one. */
+/* Whether stacks leave room for what must not be lost: of the buffer they take half. */
+static __always_inline bool room_for_stacks(void)
+{
+	return bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) < bpf_ringbuf_query(&records, BPF_RB_RING_SIZE) / 2;
+}
+
+/* Bytes of a stack that is to be shipped whose words are looked at one by one. */
 #define LOOKED_UP_BYTES 16384
 
-static long look_up_word(u64 i, struct workspace **at)
+static __always_inline bool within(const struct bounds *b, u64 word)
+{
+	return word - b->low < b->low_bytes || word - b->low - b->high < b->high_bytes;
+}
+
+/* What a walk can depend on: code, and the stack's own addresses, which most words that are addresses at all are. */
+static long look_up_group(u64 group, struct workspace **at)
 {
 	struct workspace *ws = *at;
-	u64 word = ws->words[i & (STACK_WORDS - 1)];
+	struct bounds b = bounds_of(ws);
+	u32 i, first = group * GROUP_WORDS & (STACK_WORDS - 1);
 
-	/* Most words that are addresses at all are the stack's own. */
-	if (word - ws->frame_sp >= STACK_BYTES)
-		locate(ws, word);
+#pragma clang loop unroll(full)
+	for (i = 0; i < GROUP_WORDS; i++) {
+		u64 word = ws->words[(first + i) & (STACK_WORDS - 1)];
+
+		if (word - ws->frame_sp < STACK_BYTES || (within(&b, word) && range_of(ws, word)))
+			ws->key = signature_mix(signature_mix(ws->key, first + i), word);
+	}
 	return 0;
 }
 
-/* Looks up the mappings of all code addresses of a stack: user space can unwind only through those it is told. */
-static __always_inline void look_up_stack(struct workspace *ws)
+/* The key of a path that stopped for want of a rule, and of all that the rest of it can depend on. On the way, the mappings of all code
+ * addresses of the stack are looked up, where that is done one by one: user space can unwind only through those it is told. */
+static __always_inline u64 look_up_stack(struct workspace *ws, s32 entry)
 {
 	u32 i;
 
+	ws->key = key_of(ws, ws->ranges.executable, entry, UNWIND_EXACT);
+	ws->key = signature_mix(ws->key, ws->ranges.exec_vm);
+	ws->key = signature_mix(ws->key, ws->ranges.arg_start);
+	ws->key = signature_mix(ws->key, ws->frame_sp);
+	ws->key = signature_mix(ws->key, ws->frame_bp);
 	for (i = 0; i < LOOKED_UP_BYTES / sizeof(ws->words); i++) {
 		u64 from = ws->frame_sp + i * sizeof(ws->words);
 		u32 bytes = sizeof(ws->words), rest = PAGE_SIZE - (from & (PAGE_SIZE - 1));
 
+		ws->key = signature_mix(ws->key, i);
 		/* The stack may end at any page. */
 		if (bpf_probe_read_user(ws->words, bytes, (void *)from)) {
 			bytes = rest & (sizeof(ws->words) - 1);
 			if (!bytes || bpf_probe_read_user(ws->words, bytes, (void *)from))
-				return;
+				break;
 		}
-		bpf_loop(bytes / 8, look_up_word, &ws, 0);
+		/* What could not be read is zero. */
+		bpf_loop((bytes / 8 + GROUP_WORDS - 1) / GROUP_WORDS, look_up_group, &ws, 0);
 		if (bytes < sizeof(ws->words))
-			return;
+			break;
 	}
+	return ws->key | 1;
 }
 
 /* Fills in a record about the stack of the current task from `frame_sp` of the workspace on. */
@@ -1479,35 +1518,40 @@ __noinline int check_path(struct workspace *ws, u64 context)
 	return 1;
 }
 
+static __always_inline u64 unshipped(u64 key)
+{
+	if (!key)
+		count(UNSHIPPED_STACKS, 1);
+	return key;
+}
+
 /* Sends the rest of the stack of a walk that lacked a rule to user space, which unwinds it and adds the rules
- * that are missing. Returns the key of the context, or 0 if the record did not fit. */
-__noinline u64 ship_stack(struct workspace *ws, s32 entry)
+ * that are missing; not if one like it was sent just now. Returns the key that is its context's, or 0 if it was not sent. */
+__noinline u64 ship_stack(struct workspace *ws, s32 entry, u64 key)
 {
 	struct rule_key missing = {}; /* on the stack, as kernels before 6.2 want keys */
+	u64 now = bpf_ktime_get_ns(), *before;
 	struct stack_record *r;
 	u32 i, frames;
-	u64 key;
 
 	if (!ws)
 		return 0;
+	note_process(ws, ws->pid, ws->ranges.executable);
+	before = bpf_map_lookup_elem(&shipped, &key);
+	if (before && now - *before < SHIP_AGAIN_NS)
+		return key;
+	if (!room_for_stacks())
+		return unshipped(before ? key : 0);
+	r = bpf_ringbuf_reserve(&records, sizeof(*r), 0);
+	if (!r)
+		return unshipped(before ? key : 0);
 	missing.module = ws->missing.module;
 	missing.offset = ws->missing.offset;
-	if (!may_ask(&missing))
-		return 0;
-	note_process(ws, ws->pid, ws->ranges.executable);
-	r = bpf_ringbuf_reserve(&records, sizeof(*r), 0);
-	if (!r) {
-		count(UNSHIPPED_STACKS, 1);
-		return 0;
-	}
-	count_asked(&missing);
-	key = signature_mix(signature_mix(SIGNATURE_SEED, bpf_ktime_get_ns()), bpf_get_current_pid_tgid());
+	count_asked(&missing, before ? SHIPPED_AGAIN : 1);
 	r->type = RECORD_STACK;
-	r->key = key | 1;
+	r->key = key;
 	r->entry = entry;
-	frames = ws->found + 1;
-	if (frames > MAX_FRAMES)
-		frames = MAX_FRAMES;
+	frames = frames_of(ws, UNWIND_EXACT);
 	r->frames = frames;
 	for (i = 0; i < MAX_FRAMES; i++) {
 		r->frame[i].module = i < frames ? ws->frame[i].module : 0;
@@ -1515,9 +1559,22 @@ __noinline u64 ship_stack(struct workspace *ws, s32 entry)
 	}
 	copy_stack(r, ws);
 	bpf_ringbuf_submit(r, 0);
+	/* Not before: whoever gets the key next, its record comes later. */
+	bpf_map_update_elem(&shipped, &key, &now, BPF_ANY);
 	count(SHIPPED_STACKS, 1);
-	ws->found = 0;
-	return key | 1;
+	return key;
+}
+
+/* The context of a path that stopped for want of a rule, by asking user space; 0: it was asked often enough, or cannot be. */
+static __always_inline u64 ask(struct workspace *ws, s32 entry)
+{
+	struct rule_key missing = {};
+
+	missing.module = ws->missing.module;
+	missing.offset = ws->missing.offset;
+	if (!may_ask(&missing))
+		return unshipped(0);
+	return ship_stack(ws, entry, look_up_stack(ws, entry));
 }
 
 /* Return addresses as far as they can be told without rules. Returns how they were. */
@@ -1593,11 +1650,10 @@ static __always_inline u64 read_path_as(struct workspace *ws, s32 entry, enum re
 			if (hurried)
 				return 0;
 			/* Here, for the verifier allows no deeper calls. */
-			if (lazy())
-				look_up_stack(ws);
-			key = ship_stack(ws, entry);
+			key = ask(ws, entry);
 			if (key) {
 				ws->asks = 0;
+				ws->found = 0;
 				store_ranges(ws);
 				return key;
 			}
@@ -1618,8 +1674,8 @@ static __always_inline u64 read_path_as(struct workspace *ws, s32 entry, enum re
 		count(CUT_PATHS, 1);
 	store_ranges(ws);
 	key = context_of(ws, entry, mode);
-	/* Not to be recognised by its slots: the next time there may be more to see. */
-	if (mode == UNWIND_EXACT && (end == WALK_MISS || end == WALK_BROKEN))
+	/* Not to be recognised by its slots: the next time there may be more to see, or no guess is needed. */
+	if (end == WALK_MISS || (mode == UNWIND_EXACT && end == WALK_BROKEN))
 		ws->found = 0;
 	return key;
 }

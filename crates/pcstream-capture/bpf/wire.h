@@ -249,7 +249,7 @@ enum counter {
 	FULL_CAPTURES,
 	STACK_UNREADABLE,     /* captures whose stack could not be read */
 	SHIPPED_STACKS,	      /* full captures that lacked a rule and went to user space */
-	UNSHIPPED_STACKS,     /* ... that did not fit the ring buffer: their paths were read otherwise */
+	UNSHIPPED_STACKS,     /* ... or did not: no room in the ring buffer, or no answer for long. Their paths were read otherwise */
 	CUT_PATHS,	      /* exact paths that end at code without a rule */
 	SHORT_STACKS,	      /* scans that found fewer addresses than asked for */
 	ENUMERATIONS,	      /* times the mappings of a process were read */

@@ -37,7 +37,7 @@ use rustix::process::{Pid, Signal};
 type AnyError = Box<dyn std::error::Error>;
 
 const USAGE: &str = "\
-cost [--rounds N] [--unwind auto|fp|scan] [--anew] [--by-calls] [--moments N] [WORKLOAD...]
+cost [--rounds N] [--unwind auto|fp|scan] [--anew] [--by-calls] [--unanswered] [--moments N] [WORKLOAD...]
 
 What a capture costs appends, rewrites, paths, captures, db_bench (these five unless named) and pgbench. Needs root.
 
@@ -45,6 +45,7 @@ What a capture costs appends, rewrites, paths, captures, db_bench (these five un
   --unwind WAY   how paths are read: auto, fp or scan
   --anew         recognise no path: what reading one costs while it is warm
   --by-calls     read stacks by calls, as where the kernel's own mapping of memory cannot be used
+  --unanswered   hand out no rules: what a page costs while user space has no time to
   --moments N    what the kernel counts in the quiet moments of N short runs, and in their median";
 
 /// First argument that turns this program into a writer.
@@ -152,6 +153,7 @@ struct Way {
     unwind: UnwindChoice,
     anew: bool,
     by_calls: bool,
+    unanswered: bool,
 }
 
 /// What is compared.
@@ -167,7 +169,7 @@ fn main() -> Result<(), AnyError> {
     }
     let mut moments = 0;
     let (mut rounds, mut way, mut workloads) =
-        (9, Way { unwind: UnwindChoice::Auto, anew: false, by_calls: false }, Vec::new());
+        (9, Way { unwind: UnwindChoice::Auto, anew: false, by_calls: false, unanswered: false }, Vec::new());
     let mut rest = arguments.iter();
     while let Some(argument) = rest.next() {
         match argument.as_str() {
@@ -181,6 +183,7 @@ fn main() -> Result<(), AnyError> {
             }
             "--anew" => way.anew = true,
             "--by-calls" => way.by_calls = true,
+            "--unanswered" => way.unanswered = true,
             "--unwind" => {
                 way.unwind = match rest.next().map(String::as_str) {
                     Some("auto") => UnwindChoice::Auto,
@@ -413,7 +416,7 @@ fn runs(
     let (mut modules, mut unwinder, mut rules) = (Modules::default(), Unwinder::default(), session.rules()?);
     let reader = session.reader(move |record| match record {
         Ok(Record::Module(module)) => modules.add(&module),
-        Ok(Record::Stack(stack)) => {
+        Ok(Record::Stack(stack)) if !way.unanswered => {
             unwinder.path(&stack, &modules, &options.limits());
             rules.add(&unwinder.take_rules());
         }

@@ -29,6 +29,10 @@ const DEPTH: usize = 12;
 /// Of the samples, whose paths must be equal.
 const EQUAL: f64 = 0.99;
 
+/// How long user space does nothing once the first stack has come: as long as on a machine that is busy with something else.
+const LATE: Duration = Duration::from_millis(500);
+const PROMPT: Duration = Duration::ZERO;
+
 const SQLITE: &str = "(echo 'create table t(a integer primary key, b text);'; i=0; while [ $i -lt 1000 ]; do \
     echo \"insert into t(b) values(hex(randomblob(200)));\"; i=$((i + 1)); done) | sqlite3 {}/test.db";
 
@@ -36,9 +40,16 @@ fn main() -> ExitCode {
     let needs = [common::ext4 as common::Need, common::zram, bpf];
     let with = |need: common::Need| [needs.as_slice(), &[need]].concat();
     common::run(vec![
-        common::test("offline_paths_of_rocksdb_are_equal", &with(db_bench), || compare(DB_BENCH, 8, 2_000)),
-        common::test("offline_paths_of_sqlite_are_equal", &with(sqlite), || compare(SQLITE, 1, 2_000)),
-        common::test("offline_paths_of_gcc_are_equal", &with(gcc), || compare(GCC, 1, 100)),
+        common::test("offline_paths_of_rocksdb_are_equal", &with(db_bench), || {
+            compare(DB_BENCH, 8, PROMPT, 2_000)
+        }),
+        common::test("offline_paths_of_sqlite_are_equal", &with(sqlite), || {
+            compare(SQLITE, 1, PROMPT, 2_000)
+        }),
+        common::test("offline_paths_are_equal_though_rules_come_late", &with(sqlite), || {
+            compare(SQLITE, 8, LATE, 300)
+        }),
+        common::test("offline_paths_of_gcc_are_equal", &with(gcc), || compare(GCC, 1, PROMPT, 100)),
     ])
 }
 
@@ -61,7 +72,7 @@ impl Seen {
     }
 }
 
-fn compare(script: &str, every: u32, least_samples: usize) {
+fn compare(script: &str, every: u32, pause: Duration, least_samples: usize) {
     let options =
         ScratchOptions { fs: FsKind::Ext4, size_bytes: 1 << 30, fill: 0.0, ..ScratchOptions::default() };
     let place = Scratch::create(&options).expect("a scratch file system");
@@ -73,6 +84,7 @@ fn compare(script: &str, every: u32, least_samples: usize) {
     let seen = Rc::new(std::cell::RefCell::new(Seen::default()));
     let mut rules = session.rules().expect("it has rules");
     let limits = options.limits();
+    let mut pause = Some(pause);
     let reader = session
         .reader({
             let seen = Rc::clone(&seen);
@@ -82,6 +94,7 @@ fn compare(script: &str, every: u32, least_samples: usize) {
                     Record::Module(module) => seen.modules.add(&module),
                     Record::Context(context) => seen.context(&context),
                     Record::Stack(stack) => {
+                        pause.take().map(std::thread::sleep);
                         let path = seen.unwinder.path(&stack, &seen.modules, &limits);
                         seen.contexts.insert(stack.key, path.frames[1..].to_vec());
                         rules.add(&seen.unwinder.take_rules());
