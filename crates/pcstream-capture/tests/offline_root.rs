@@ -94,7 +94,7 @@ fn compare(script: &str, every: u32, pause: Duration, least_samples: usize) {
                     Record::Module(module) => seen.modules.add(&module),
                     Record::Context(context) => seen.context(&context),
                     Record::Stack(stack) => {
-                        pause.take().map(std::thread::sleep);
+                        std::thread::sleep(pause.take().unwrap_or_default());
                         let path = seen.unwinder.path(&stack, &seen.modules, &limits);
                         seen.contexts.insert(stack.key, path.frames[1..].to_vec());
                         rules.add(&seen.unwinder.take_rules());
