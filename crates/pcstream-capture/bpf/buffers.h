@@ -244,7 +244,8 @@ static __always_inline void mark_page(struct workspace *ws, struct task_cache *c
 	struct buffer_page *page, fresh = {};
 	u64 context, place;
 
-	place = place_of(regs, ENTRY_BUFFER);
+	note_entry(ws, task, regs);
+	place = place_of(ws, ENTRY_BUFFER);
 	context = recognise(ws, cache, task, regs, place, ENTRY_BUFFER, false);
 	if (!context) {
 		context = capture(ws, task, regs, ENTRY_BUFFER, READ_CALMLY);

@@ -59,10 +59,9 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 /* Words of the user stack that a capture may read, in pieces of one probe each. */
 #define STACK_WORDS 512
 #define PIECE_WORDS 128
-/* Words of a scan that are looked at together: by each call where they are read by calls, and as groups that never lie in two pages where
- * they are read through a window. */
-#define BATCH_WORDS 16
-#define GROUP_WORDS 8
+/* Words of a scan that are looked at together: by each call where they are read by calls; through a window, as groups that never lie in
+ * two pages. */
+#define GROUP_WORDS 16
 /* Pages of a request that are walked: the block layer makes requests of up to 4,496 pages. */
 #define MAX_BIO_PAGES 16384
 /* No mapping begins below. */
@@ -404,7 +403,8 @@ enum workspace_owner {
 	WORKSPACES = OF_BUFFER + BUFFER_WORKSPACES
 };
 
-/* Of both the latest only: what is not found there is looked up. */
+/* Of all three the latest only: what is not found there is looked up. */
+#define MET_PATHS 128
 #define TOLD_CONTEXTS 128
 #define KNOWN_PAGES 256
 /* Of what is known of a page: bits of a range; and what is added to `known_as` to forget all of them, above those of a page's number. */
@@ -412,14 +412,27 @@ enum workspace_owner {
 #define KNOWN_AS_STEP (USER_END >> PAGE_SHIFT << RANGE_BITS)
 
 _Static_assert(MAX_RANGES < 1 << RANGE_BITS && !(MAX_RANGES & (MAX_RANGES - 1)), "see known_page and range_at");
-_Static_assert(!(MAX_DEPTH & (MAX_DEPTH - 1)), "see add_frame");
-_Static_assert(BATCH_WORDS % GROUP_WORDS == 0, "see pass_words; passed_word holds either");
+_Static_assert(!(MAX_DEPTH & (MAX_DEPTH - 1)), "see add_address");
+_Static_assert(!(GROUP_WORDS & (GROUP_WORDS - 1)) && PIECE_WORDS % GROUP_WORDS == 0, "see pass_words and scan_group");
+
+/* Where return addresses may lie: from the first mapping to the last, but for the widest gap. */
+struct bounds {
+	u64 low, low_bytes;
+	u64 high, high_bytes; /* beyond the gap; `high` as a distance from `low` */
+};
+
+/* A trail (see begin_trail), and the context of the path. */
+struct met {
+	u64 trail;
+	u64 context;
+};
 
 /* What every capture needs comes first, and in few of the processor's pages. */
 struct workspace {
 	struct window window; /* see direct.h */
-	/* the task, as it entered the kernel */
+	/* the task, as it entered the kernel: see note_entry */
 	u64 ip, sp, bp;
+	u64 exec_vm;
 	u32 pid;
 	bool ranges_here; /* its mappings are those of the last capture */
 	u32 asks;	  /* a hurried capture would have had to ask for something */
@@ -430,26 +443,26 @@ struct workspace {
 	u32 near;  /* see stack_word */
 	u64 known_as; /* is different for each table of mappings, and in all that is kept in known_page */
 	struct range hit; /* the one of `ranges` where an address was located last */
-	u64 key_begins;	  /* of executable and entry */
-	u64 key;	  /* see key_of: of the frames so far, if they become `expected` */
-	u32 expected;	  /* as many as the last path had */
-	u32 found;	  /* return addresses in offset, value and frame[1..] */
-	u32 offset[MAX_DEPTH];
-	u64 value[MAX_DEPTH];
-	struct frame_record frame[MAX_FRAMES];
+	u64 trail_begins; /* see begin_trail */
+	u64 trail;	  /* of the addresses so far */
+	u32 unused, found; /* return addresses in slot */
+	struct stack_slot slot[MAX_DEPTH];
 	u64 address; /* see number_of */
 	u32 claimed; /* by a probe of a write buffer */
 	u32 owner;   /* index of this workspace */
 	/* Words looked at together that may be return addresses. */
 	u64 passed;
-	u64 passed_word[BATCH_WORDS];
-	u64 passed_at[BATCH_WORDS]; /* offset from sp */
+	u64 passed_word[GROUP_WORDS];
+	u64 passed_at[GROUP_WORDS]; /* where they are */
 	/* What is known of a page in its place: its number, and the index of its range plus one; 0: it is in none. See known_as */
 	u64 known_page[KNOWN_PAGES];
+	struct met met[MET_PATHS]; /* each in its place */
 	u64 told[TOLD_CONTEXTS]; /* contexts whose record was sent, each in its place */
+	struct bounds bounds; /* of them */
 	struct ranges ranges;
 	u64 frame_address, frame_sp, frame_bp; /* where a walk along rules stopped */
 	struct rule_key missing;	       /* what for */
+	struct frame_record frame[MAX_FRAMES]; /* see name_frames */
 	u64 words[STACK_WORDS];
 	struct path_record path;
 	struct climb climb;
@@ -766,10 +779,11 @@ static __always_inline bool located(struct workspace *ws, u64 address)
 	return at;
 }
 
-/* Forgets the pages that were met. */
+/* Forgets the pages that were met, and the paths. */
 static __always_inline void forget_pages(struct workspace *ws)
 {
 	volatile u64 *known = ws->known_page;
+	volatile struct met *met = ws->met;
 	u32 i;
 
 	ws->known_as += KNOWN_AS_STEP;
@@ -777,6 +791,8 @@ static __always_inline void forget_pages(struct workspace *ws)
 		return;
 	for (i = 0; i < KNOWN_PAGES; i++)
 		known[i] = 0;
+	for (i = 0; i < MET_PATHS; i++)
+		met[i].trail = met[i].context = 0;
 }
 
 /* Whether ws->ranges holds the mappings of this process still, from the last capture. */
@@ -784,7 +800,21 @@ static __always_inline bool ranges_here(struct workspace *ws, struct mm_struct *
 {
 	ws->ranges_changed = 0;
 	return !lazy() && ws->ranges_of == (u64)mm && ws->ranges.arg_start == mm->arg_start &&
-	       ws->ranges.exec_vm == mm->exec_vm;
+	       ws->ranges.exec_vm == ws->exec_vm;
+}
+
+static __always_inline struct bounds bounds_of(struct workspace *ws)
+{
+	struct ranges *r = &ws->ranges;
+	struct bounds b = { .low = LOWEST_ADDRESS, .low_bytes = USER_END - LOWEST_ADDRESS };
+
+	if (lazy())
+		return b;
+	b.low = r->lowest;
+	b.low_bytes = (r->gap ?: r->highest) - r->lowest;
+	b.high = r->gap_end - r->lowest;
+	b.high_bytes = r->gap ? r->highest - r->gap_end : 0;
+	return b;
 }
 
 /* Fills ws->ranges with the executable mappings of the current process. Returns 0 if they could not
@@ -817,6 +847,7 @@ __noinline int load_ranges(struct workspace *ws, bool may_enumerate)
 						  known))
 				return 0;
 			/* Entries of the map are used again at once: this copy may be kept if it is still the one. */
+			ws->bounds = bounds_of(ws);
 			if (known->arg_start == mm->arg_start && known->exec_vm == mm->exec_vm &&
 			    r->arg_start == mm->arg_start && r->exec_vm == mm->exec_vm)
 				ws->ranges_of = key;
@@ -850,6 +881,7 @@ __noinline int load_ranges(struct workspace *ws, bool may_enumerate)
 			return 0;
 		}
 	}
+	ws->bounds = bounds_of(ws);
 	ws->ranges_of = key;
 	return 1;
 }
@@ -878,35 +910,28 @@ static __always_inline void store_ranges(struct workspace *ws)
 
 /* ---------------------------------------------------------------- stacks */
 
-/* Begins the return addresses of a path, whose first frame is known. Its key is computed on the way, while memory is waited for; it
- * begins with how many there will be, so that is guessed. */
-static __always_inline void begin_frames(struct workspace *ws)
+/* Begins the return addresses of a path. Their trail is a hash of them, which tells the path from others of the same mappings, so that what
+ * they are in modules is found out once. It is computed on the way, while memory is waited for. */
+static __always_inline void begin_addresses(struct workspace *ws)
 {
-	u64 key = signature_mix(ws->key_begins, ws->expected + 1);
-
 	ws->found = 0;
-	key = signature_mix(key, ws->frame[0].module);
-	ws->key = signature_mix(key, ws->frame[0].offset);
+	ws->trail = ws->trail_begins;
 }
 
-/* MODULE_ANON has no offsets. Without a branch, of which the verifier would follow both ways. */
-static __always_inline u64 offset_in(const struct range *range, u64 address)
+static __always_inline void begin_trail(struct workspace *ws, s32 entry)
 {
-	s64 other = range->module ^ MODULE_ANON;
-
-	return (address + range->base) & (other | -other) >> 63;
+	ws->trail_begins = signature_mix(signature_mix(ws->known_as, ws->ip), (u32)entry);
+	begin_addresses(ws);
 }
 
-static __always_inline void add_frame(struct workspace *ws, const struct range *range, u64 address, u32 offset)
+static __always_inline void add_address(struct workspace *ws, u64 address, u32 offset)
 {
-	u64 module = range->module, at = offset_in(range, address);
 	u32 n = ws->found & (MAX_DEPTH - 1);
+	struct stack_slot *slot = &ws->slot[n];
 
-	ws->offset[n] = offset;
-	ws->value[n] = address;
-	ws->frame[n + 1].module = module;
-	ws->frame[n + 1].offset = at;
-	ws->key = signature_mix(signature_mix(ws->key, module), at);
+	slot->value = address;
+	slot->offset = offset;
+	ws->trail = signature_mix(ws->trail, address);
 	ws->found = n + 1;
 }
 
@@ -922,26 +947,6 @@ static __always_inline void add_frame(struct workspace *ws, const struct range *
 		return direct ? function##_as(ws, true) : function##_by_calls(ws); \
 	}
 
-/* Where return addresses may lie: from the first mapping to the last, but for the widest gap. */
-struct bounds {
-	u64 low, low_bytes;
-	u64 high, high_bytes; /* beyond the gap; `high` as a distance from `low` */
-};
-
-static __always_inline struct bounds bounds_of(struct workspace *ws)
-{
-	struct ranges *r = &ws->ranges;
-	struct bounds b = { .low = LOWEST_ADDRESS, .low_bytes = USER_END - LOWEST_ADDRESS };
-
-	if (lazy())
-		return b;
-	b.low = r->lowest;
-	b.low_bytes = (r->gap ?: r->highest) - r->lowest;
-	b.high = r->gap_end - r->lowest;
-	b.high_bytes = r->gap ? r->highest - r->gap_end : 0;
-	return b;
-}
-
 /* A number that compilers take for one of here, and so keep in a register here. */
 #define in_register(number)                    \
 	({                                     \
@@ -950,8 +955,10 @@ static __always_inline struct bounds bounds_of(struct workspace *ws)
 		here;                          \
 	})
 
-#define EACH_OF_GROUP(do) do(0) do(1) do(2) do(3) do(4) do(5) do(6) do(7)
-_Static_assert(GROUP_WORDS == 8, "EACH_OF_GROUP");
+#define EACH_OF_GROUP(do)                                                                 \
+	do(0) do(1) do(2) do(3) do(4) do(5) do(6) do(7) do(8) do(9) do(10) do(11) do(12)  \
+	do(13) do(14) do(15)
+_Static_assert(GROUP_WORDS == 16, "EACH_OF_GROUP");
 
 #define TEST_WORD(i)                                  \
 	word = words[i];                              \
@@ -963,67 +970,55 @@ _Static_assert(GROUP_WORDS == 8, "EACH_OF_GROUP");
 		goto passed_##i;                      \
 	tested_##i:
 
-#define PASS_WORD(i)                                           \
-	passed_##i:                                            \
-	ws->passed_word[n & (BATCH_WORDS - 1)] = word;         \
-	ws->passed_at[n & (BATCH_WORDS - 1)] = offset + i * 8; \
-	n++;                                                   \
+#define PASS_WORD(i)                                         \
+	passed_##i:                                          \
+	ws->passed_word[n & (GROUP_WORDS - 1)] = word;       \
+	ws->passed_at[n & (GROUP_WORDS - 1)] = from + i * 8; \
+	n++;                                                 \
 	goto tested_##i;
 
-/* Which of a group of words, the first of which is at this offset of the stack, lie within bounds, after n others. This is done to every
+/* Which of a group of words, that begin at this address of the stack, lie within bounds: ws->passed, and the words. This is done to every
  * word, and the rest to few; so a word that does not goes straight on, six instructions a word, with all else behind them. Compilers for
  * BPF turn no branch round: they jump where it is written. */
-static __always_inline u64 pass_group(struct workspace *ws, const struct bounds *b, const u64 *words, u64 n, u64 offset)
+static __always_inline void pass_words(struct workspace *ws, const u64 *words, u64 from)
 {
+	struct bounds *b = &ws->bounds;
 	u64 low = in_register(b->low), low_bytes = in_register(b->low_bytes), high = in_register(b->high);
-	u64 high_bytes = in_register(b->high_bytes), word, beyond;
+	u64 high_bytes = in_register(b->high_bytes), n = any_number(&ws->passed, 0), word, beyond;
 
 	EACH_OF_GROUP(TEST_WORD)
-	return n;
+	ws->passed = n;
+	return;
 	EACH_OF_GROUP(PASS_WORD)
 }
 
-/* The same of words in whole groups: ws->passed, and the words. */
-static __always_inline void pass_words(struct workspace *ws, const struct bounds *b, const u64 *words, u32 count, u64 offset)
+/* Takes those of them that are return address candidates. Whether there are enough. */
+static __always_inline bool take_candidates(struct workspace *ws)
 {
-	u64 n = any_number(&ws->passed, 0);
+	u64 offset;
 	u32 i;
 
-#pragma clang loop unroll(full)
-	for (i = 0; i < count; i += GROUP_WORDS)
-		n = pass_group(ws, b, words + i, n, offset + i * 8);
-	ws->passed = n;
-}
-
-/* Takes those of them that are return address candidates. Whether there are enough. */
-static __always_inline bool take_candidates(struct workspace *ws, u32 count)
-{
-	u32 i, at;
-
-	for (i = 0; i < count; i++) {
+	for (i = 0; i < GROUP_WORDS; i++) {
 		if (i >= ws->passed)
 			break;
-		at = range_of(ws, ws->passed_word[i]);
+		offset = ws->passed_at[i] - ws->sp;
 		/* Most of them are data of libraries. The first and last words may lie outside of what is to be scanned. */
-		if (!at || ws->passed_at[i] >= STACK_WORDS * 8)
+		if (!range_of(ws, ws->passed_word[i]) || offset >= STACK_WORDS * 8)
 			continue;
-		add_frame(ws, range_at(ws, at), ws->passed_word[i], ws->passed_at[i]);
+		add_address(ws, ws->passed_word[i], offset);
 		if (ws->found >= scan_depth)
 			return true;
 	}
 	return false;
 }
 
-/* Takes the candidates of a batch of ws->words. A function of its own, so that the verifier looks at it once. Whether there are enough. */
-__noinline int scan_batch(struct workspace *ws, u64 first)
+/* Takes the candidates of a group of ws->words. A function of its own, so that the verifier looks at it once. Whether there are enough. */
+__noinline int scan_group(struct workspace *ws, u64 first)
 {
-	struct bounds b;
-
-	if (!ws || first > STACK_WORDS - BATCH_WORDS)
+	if (!ws || first > STACK_WORDS - GROUP_WORDS)
 		return 1;
-	b = bounds_of(ws);
-	pass_words(ws, &b, ws->words + first % PIECE_WORDS / BATCH_WORDS * BATCH_WORDS, BATCH_WORDS, first * 8);
-	return take_candidates(ws, BATCH_WORDS);
+	pass_words(ws, ws->words + first % PIECE_WORDS / GROUP_WORDS * GROUP_WORDS, ws->sp + first * 8);
+	return take_candidates(ws);
 }
 
 /* Reads the piece of the stack from here on. How many words: fewer than a piece has if the stack ends. */
@@ -1044,7 +1039,7 @@ static __always_inline u32 read_piece(struct workspace *ws, u64 from)
 
 static __always_inline void scan_by_calls(struct workspace *ws)
 {
-	u32 piece, batch, words;
+	u32 piece, group, words;
 
 	for (piece = 0; piece < STACK_WORDS / PIECE_WORDS; piece++) {
 		words = read_piece(ws, ws->sp + piece * PIECE_WORDS * 8);
@@ -1052,8 +1047,8 @@ static __always_inline void scan_by_calls(struct workspace *ws)
 			count(STACK_UNREADABLE, 1);
 		if (!words)
 			return;
-		for (batch = 0; batch < PIECE_WORDS / BATCH_WORDS; batch++) {
-			if (scan_batch(ws, piece * PIECE_WORDS + batch * BATCH_WORDS))
+		for (group = 0; group < PIECE_WORDS / GROUP_WORDS; group++) {
+			if (scan_group(ws, piece * PIECE_WORDS + group * GROUP_WORDS))
 				return;
 		}
 		if (words < PIECE_WORDS)
@@ -1065,7 +1060,6 @@ static __always_inline void scan_by_calls(struct workspace *ws)
 static __always_inline void scan_through_window(struct workspace *ws)
 {
 	u64 from = ws->sp & ~(GROUP_WORDS * 8UL - 1);
-	struct bounds b = bounds_of(ws);
 	const u64 *words;
 	u32 group;
 
@@ -1078,8 +1072,8 @@ static __always_inline void scan_through_window(struct workspace *ws)
 		words = kernel_words(from + ws->window.shift);
 		if (!words)
 			return;
-		pass_words(ws, &b, words, GROUP_WORDS, from - ws->sp);
-		if (take_candidates(ws, GROUP_WORDS))
+		pass_words(ws, words, from);
+		if (take_candidates(ws))
 			return;
 		from += GROUP_WORDS * 8;
 	}
@@ -1089,7 +1083,7 @@ static __always_inline void scan_through_window(struct workspace *ws)
  * executable memory. */
 static __always_inline void scan_stack(struct workspace *ws, bool direct)
 {
-	begin_frames(ws);
+	begin_addresses(ws);
 	if (direct)
 		scan_through_window(ws);
 	else
@@ -1114,7 +1108,7 @@ static __always_inline int walk_frame_pointers_as(struct workspace *ws, bool dir
 	u64 below, bp;
 	u32 i;
 
-	begin_frames(ws);
+	begin_addresses(ws);
 	below = ws->sp;
 	bp = ws->bp;
 	for (i = 0; i < MAX_DEPTH; i++) {
@@ -1126,7 +1120,7 @@ static __always_inline int walk_frame_pointers_as(struct workspace *ws, bool dir
 			break;
 		if (!located(ws, pair[1]))
 			break;
-		add_frame(ws, &ws->hit, pair[1], bp + 8 - ws->sp);
+		add_address(ws, pair[1], bp + 8 - ws->sp);
 		below = bp + 16;
 		bp = pair[0];
 	}
@@ -1164,13 +1158,15 @@ static __always_inline struct unwind_rule *find_rule(const struct rule_key *key)
 	return bpf_map_lookup_elem(&rules, key);
 }
 
-/* Return addresses along call-frame rules, from the instruction at ws->ip, whose range is in ws->hit. */
+/* Return addresses along call-frame rules, from the instruction at ws->ip. */
 static __always_inline int walk_rules_as(struct workspace *ws, bool direct)
 {
 	u64 address, sp, bp, word;
 	u32 i;
 
-	begin_frames(ws);
+	begin_addresses(ws);
+	if (!located(ws, ws->ip))
+		return WALK_NO_RULE;
 	address = ws->ip;
 	sp = ws->sp;
 	bp = ws->bp;
@@ -1208,7 +1204,7 @@ static __always_inline int walk_rules_as(struct workspace *ws, bool direct)
 			return WALK_BROKEN;
 		if (!stack_word(ws, cfa - 8, &word, direct) || !located(ws, word))
 			return WALK_BROKEN;
-		add_frame(ws, &ws->hit, word, cfa - 8 - ws->sp);
+		add_address(ws, word, cfa - 8 - ws->sp);
 		address = word;
 		sp = cfa;
 	}
@@ -1367,18 +1363,54 @@ __noinline u64 announce_context(struct workspace *ws, u32 pid, u64 executable, s
 	return key;
 }
 
+static __always_inline void name_frame(struct workspace *ws, struct frame_record *frame, u64 address)
+{
+	bool code = located(ws, address);
+
+	frame->module = code ? ws->hit.module : MODULE_ANON;
+	/* MODULE_ANON has no offsets. */
+	frame->offset = frame->module == MODULE_ANON ? 0 : address + ws->hit.base;
+}
+
+/* What the addresses of the path are in their modules: ws->frame. */
+static __always_inline void name_frames(struct workspace *ws)
+{
+	u32 i;
+
+	name_frame(ws, &ws->frame[0], ws->ip);
+	for (i = 0; i < MAX_DEPTH; i++) {
+		if (i >= ws->found)
+			break;
+		name_frame(ws, &ws->frame[i + 1], ws->slot[i].value);
+	}
+}
+
+/* See context_of. */
+__noinline u64 name_path(struct workspace *ws, s32 entry, u32 mode)
+{
+	struct met *met;
+	u64 key;
+
+	if (!ws)
+		return 0;
+	name_frames(ws);
+	key = announce_context(ws, ws->pid, ws->ranges.executable, entry, mode);
+	met = &ws->met[ws->trail % MET_PATHS];
+	if (ws->told[key % TOLD_CONTEXTS] == key) {
+		met->trail = ws->trail;
+		met->context = key;
+	}
+	return key;
+}
+
 /* The context of the path in `ws`, told here if it was met lately, with its process. */
 static __always_inline u64 context_of(struct workspace *ws, s32 entry, u32 mode)
 {
-	u64 executable = ws->ranges.executable, key = ws->key ?: 1;
+	struct met *met = &ws->met[ws->trail % MET_PATHS];
 
-	if (ws->found != ws->expected) {
-		key = key_of(ws, executable, entry, mode);
-		ws->expected = ws->found;
-	}
-	if (ws->told[key % TOLD_CONTEXTS] == key && noted(ws, ws->pid, executable))
-		return key;
-	return announce_context(ws, ws->pid, executable, entry, mode);
+	if (met->trail == ws->trail && noted(ws, ws->pid, ws->ranges.executable))
+		return met->context;
+	return name_path(ws, entry, mode);
 }
 
 /* Whether user space may be asked once more for the rule that a walk lacked. */
@@ -1413,19 +1445,22 @@ static __always_inline bool within(const struct bounds *b, u64 word)
 	return word - b->low < b->low_bytes || word - b->low - b->high < b->high_bytes;
 }
 
+/* Words that are looked at in one step. */
+#define LOOKED_UP_WORDS 8
+
 /* What a walk can depend on: code, and the stack's own addresses, which most words that are addresses at all are. */
 static long look_up_group(u64 group, struct workspace **at)
 {
 	struct workspace *ws = *at;
-	struct bounds b = bounds_of(ws);
-	u32 i, first = group * GROUP_WORDS & (STACK_WORDS - 1);
+	struct bounds *b = &ws->bounds;
+	u32 i, first = group * LOOKED_UP_WORDS & (STACK_WORDS - 1);
 
 #pragma clang loop unroll(full)
-	for (i = 0; i < GROUP_WORDS; i++) {
+	for (i = 0; i < LOOKED_UP_WORDS; i++) {
 		u64 word = ws->words[(first + i) & (STACK_WORDS - 1)];
 
-		if (word - ws->frame_sp < STACK_BYTES || (within(&b, word) && range_of(ws, word)))
-			ws->key = signature_mix(signature_mix(ws->key, first + i), word);
+		if (word - ws->frame_sp < STACK_BYTES || (within(b, word) && range_of(ws, word)))
+			ws->trail = signature_mix(signature_mix(ws->trail, first + i), word);
 	}
 	return 0;
 }
@@ -1436,16 +1471,17 @@ static __always_inline u64 look_up_stack(struct workspace *ws, s32 entry)
 {
 	u32 i;
 
-	ws->key = key_of(ws, ws->ranges.executable, entry, UNWIND_EXACT);
-	ws->key = signature_mix(ws->key, ws->ranges.exec_vm);
-	ws->key = signature_mix(ws->key, ws->ranges.arg_start);
-	ws->key = signature_mix(ws->key, ws->frame_sp);
-	ws->key = signature_mix(ws->key, ws->frame_bp);
+	name_frames(ws);
+	ws->trail = key_of(ws, ws->ranges.executable, entry, UNWIND_EXACT);
+	ws->trail = signature_mix(ws->trail, ws->ranges.exec_vm);
+	ws->trail = signature_mix(ws->trail, ws->ranges.arg_start);
+	ws->trail = signature_mix(ws->trail, ws->frame_sp);
+	ws->trail = signature_mix(ws->trail, ws->frame_bp);
 	for (i = 0; i < LOOKED_UP_BYTES / sizeof(ws->words); i++) {
 		u64 from = ws->frame_sp + i * sizeof(ws->words);
 		u32 bytes = sizeof(ws->words), rest = PAGE_SIZE - (from & (PAGE_SIZE - 1));
 
-		ws->key = signature_mix(ws->key, i);
+		ws->trail = signature_mix(ws->trail, i);
 		/* The stack may end at any page. */
 		if (bpf_probe_read_user(ws->words, bytes, (void *)from)) {
 			bytes = rest & (sizeof(ws->words) - 1);
@@ -1453,11 +1489,11 @@ static __always_inline u64 look_up_stack(struct workspace *ws, s32 entry)
 				break;
 		}
 		/* What could not be read is zero. */
-		bpf_loop((bytes / 8 + GROUP_WORDS - 1) / GROUP_WORDS, look_up_group, &ws, 0);
+		bpf_loop((bytes / 8 + LOOKED_UP_WORDS - 1) / LOOKED_UP_WORDS, look_up_group, &ws, 0);
 		if (bytes < sizeof(ws->words))
 			break;
 	}
-	return ws->key | 1;
+	return ws->trail | 1;
 }
 
 /* Fills in a record about the stack of the current task from `frame_sp` of the workspace on. */
@@ -1637,13 +1673,7 @@ static __always_inline u64 read_path_as(struct workspace *ws, s32 entry, enum re
 			return 0;
 		return announce_context(ws, ws->pid, executable_of(ws, bpf_get_current_task_btf()->mm), entry, UNWIND_NONE);
 	}
-	if (!located(ws, ws->ip)) {
-		__builtin_memset(&ws->hit, 0, sizeof(ws->hit));
-		ws->hit.module = MODULE_ANON;
-	}
-	ws->frame[0].module = ws->hit.module;
-	ws->frame[0].offset = offset_in(&ws->hit, ws->ip);
-	ws->key_begins = signature_mix(signature_mix(SIGNATURE_SEED, ws->ranges.executable), (u32)entry);
+	begin_trail(ws, entry);
 	if (!unwind || unwind == UNWIND_EXACT) {
 		end = walk_rules(ws, direct);
 		if (end == WALK_MISS) {
@@ -1691,7 +1721,17 @@ __noinline u64 read_path_hurried(struct workspace *ws, s32 entry)
 	return ws ? read_path_as(ws, entry, READ_HURRIEDLY) : 0;
 }
 
-/* Reads the call path of the current task with all means. Never 0 unless a table is full (without a stack the context is the executable
+/* Begins to look at the current task. Each look at the kernel's own memory costs nine instructions, so it is taken once. */
+static __always_inline void note_entry(struct workspace *ws, struct task_struct *task, struct pt_regs *regs)
+{
+	if (!task->mm || !regs)
+		return;
+	ws->ip = regs->ip;
+	ws->sp = regs->sp;
+	ws->exec_vm = task->mm->exec_vm;
+}
+
+/* Reads the call path of the current task, after note_entry, with all means. Never 0 unless a table is full (without a stack the context is the executable
  * and the entry), or interrupts are off: then it is 0 as well, and ws->asks 1, where mappings or call-frame rules are asked for that are
  * not known; always, where mappings are looked up one by one. */
 static __always_inline u64 capture(struct workspace *ws, struct task_struct *task, struct pt_regs *regs, s32 entry,
@@ -1700,9 +1740,8 @@ static __always_inline u64 capture(struct workspace *ws, struct task_struct *tas
 	ws->asks = 0;
 	if (!task->mm || !regs)
 		return 0;
-	ws->ip = regs->ip;
-	ws->sp = regs->sp;
-	ws->bp = regs->bp;
+	if (unwind != UNWIND_SCAN)
+		ws->bp = regs->bp;
 	ws->pid = task->tgid;
 	ws->ranges_here = ranges_here(ws, task->mm);
 	if (reading == READ_DIRECTLY)
@@ -1711,11 +1750,9 @@ static __always_inline u64 capture(struct workspace *ws, struct task_struct *tas
 }
 
 /* Where a task entered the kernel, as a hash; never 0. What it looks like there tells most call paths apart. */
-static __always_inline u64 place_of(struct pt_regs *regs, s32 entry)
+static __always_inline u64 place_of(struct workspace *ws, s32 entry)
 {
-	if (!regs)
-		return 1;
-	return signature_mix(signature_mix(signature_mix(SIGNATURE_SEED, regs->ip), regs->sp), (u32)entry) ?: 1;
+	return signature_mix(signature_mix(signature_mix(SIGNATURE_SEED, ws->ip), ws->sp), (u32)entry) ?: 1;
 }
 
 /* Keeps what the full capture in `ws` saw, for recognition. */
@@ -1728,11 +1765,11 @@ static __always_inline void remember(struct task_cache *cache, struct workspace 
 	count_recognition(FULL_CAPTURES);
 	if (n > MAX_DEPTH)
 		n = MAX_DEPTH;
-	if (cache->mm != (u64)task->mm || cache->exec_vm != task->mm->exec_vm) {
+	if (cache->mm != (u64)task->mm || cache->exec_vm != ws->exec_vm) {
 		for (i = 0; i < CACHED_PATHS; i++)
 			cache->place[i] = 0;
 		cache->mm = (u64)task->mm;
-		cache->exec_vm = task->mm->exec_vm;
+		cache->exec_vm = ws->exec_vm;
 	}
 	/* At random: in turn, a cycle of one path more than the cache holds would never be recognised. */
 	cache->draw = cache->draw * 1664525 + 1013904223;
@@ -1744,12 +1781,10 @@ static __always_inline void remember(struct task_cache *cache, struct workspace 
 	path->context = context;
 	path->slots = n;
 	path->in_pieces = 0;
-	for (i = 0; i < MAX_DEPTH; i++) {
-		if (i >= n)
-			break;
-		path->slot[i].value = ws->value[i];
-		path->slot[i].offset = ws->offset[i];
-	}
+	/* Without a loop, though there are mostly fewer. */
+	__builtin_memcpy(path->slot, ws->slot, sizeof(path->slot) / 2);
+	if (n > MAX_DEPTH / 2)
+		__builtin_memcpy(path->slot + MAX_DEPTH / 2, ws->slot + MAX_DEPTH / 2, sizeof(path->slot) / 2);
 }
 
 /* Cuts the stack into pieces that are read by one call each. Only where it is read by calls. */
@@ -1836,7 +1871,7 @@ static __always_inline u64 recognised_as(struct task_cache *cache, u32 at, u64 s
 /* Begins to read the current task without calls, with interrupts off; false: it cannot be read like that. */
 static __always_inline bool begin_direct(struct workspace *ws, struct task_struct *task, struct pt_regs *regs)
 {
-	if (!direct_reads || !direct.map || !task->mm || !regs || regs->sp & 7)
+	if (!direct_reads || !direct.map || !task->mm || !regs || ws->sp & 7)
 		return false;
 	close_windows(&ws->window, task->mm->pgd);
 	return true;
@@ -1850,7 +1885,7 @@ static __always_inline u64 recognise(struct workspace *ws, struct task_cache *ca
 	u64 syscw;
 	u32 i, at, first = CACHED_PATHS;
 
-	if (anew || !mm || !regs || cache->mm != (u64)mm || cache->exec_vm != mm->exec_vm)
+	if (anew || !mm || !regs || cache->mm != (u64)mm || cache->exec_vm != ws->exec_vm)
 		return 0;
 	syscw = write_syscalls(task);
 	at = cache->last & (CACHED_PATHS - 1);
@@ -1860,23 +1895,27 @@ static __always_inline u64 recognise(struct workspace *ws, struct task_cache *ca
 	}
 	/* The last one first: a task mostly goes on as before. */
 	if (direct) {
-		for (i = 0; i < CACHED_PATHS; i++) {
-			first = (cache->last + i) & (CACHED_PATHS - 1);
-			if (may_be(cache, first, place))
-				break;
+		first = at;
+		if (!may_be(cache, first, place)) {
+#pragma clang loop unroll(full)
+			for (i = 0; i < CACHED_PATHS; i++) {
+				if (may_be(cache, i, place))
+					break;
+			}
+			if (i == CACHED_PATHS)
+				return 0;
+			first = i;
 		}
-		if (i == CACHED_PATHS)
-			return 0;
 		/* Where it was seen from tells most paths apart, so one is looked at without a call. */
-		open_first(&ws->window, regs->sp);
-		if (same_slots_here(ws, &cache->path[first & (CACHED_PATHS - 1)], regs->sp))
+		open_first(&ws->window, ws->sp);
+		if (same_slots_here(ws, &cache->path[first & (CACHED_PATHS - 1)], ws->sp))
 			return recognised_as(cache, first, syscw);
 	}
 	for (i = 0; i < CACHED_PATHS; i++) {
 		at = (cache->last + i) & (CACHED_PATHS - 1);
 		if (may_be(cache, at, place) && at != first &&
-		    (direct ? same_slots_direct(ws, &cache->path[at], regs->sp) :
-			      same_slots(ws, &cache->path[at], regs->sp)))
+		    (direct ? same_slots_direct(ws, &cache->path[at], ws->sp) :
+			      same_slots(ws, &cache->path[at], ws->sp)))
 			return recognised_as(cache, at, syscw);
 	}
 	return 0;
@@ -1902,6 +1941,7 @@ static __always_inline u64 context_now(u32 owner, struct task_struct *task, stru
 
 	if (!ws || !task->mm || !regs)
 		return 0;
+	note_entry(ws, task, regs);
 	cache = bpf_task_storage_get(&tasks, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!cache) {
 		count(LOST_TASK_STORAGE, 1);
@@ -1913,7 +1953,7 @@ static __always_inline u64 context_now(u32 owner, struct task_struct *task, stru
 		context = recognise_runtime(cache, &told, entry);
 		return context ? context : announce_runtime(ws, cache, task, &told, entry);
 	}
-	place = place_of(regs, entry);
+	place = place_of(ws, entry);
 	context = recognise(ws, cache, task, regs, place, entry, false);
 	if (!context) {
 		context = capture(ws, task, regs, entry, READ_CALMLY);
@@ -1954,7 +1994,10 @@ static __always_inline u32 file_hash(u64 inode, u32 generation)
 
 static __always_inline u32 tag_index(u64 folio)
 {
-	return (folio / bpf_core_type_size(struct page)) & tag_mask;
+	u64 bytes = bpf_core_type_size(struct page);
+
+	/* It is 64 on nearly all kernels, and to divide by another number takes longer. */
+	return (bytes == 64 ? folio / 64 : folio / bytes) & tag_mask;
 }
 
 /* Pages whose capture is postponed, of all tasks: mostly none, and then on_mark_dirty has nothing to look for. */
@@ -1995,8 +2038,9 @@ static __always_inline u64 context_at_once(struct task_cache *cache, struct task
 		*later = !context;
 		return context;
 	}
+	note_entry(ws, task, regs);
 	direct = begin_direct(ws, task, regs);
-	place = place_of(regs, entry);
+	place = place_of(ws, entry);
 	context = recognise(ws, cache, task, regs, place, entry, direct);
 	if (!context && regs) {
 		place = any_number(&ws->address, place);

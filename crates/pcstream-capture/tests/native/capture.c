@@ -255,6 +255,12 @@ long native_regs(void)
 	return (long)&regs;
 }
 
+static u64 captured(enum reading reading)
+{
+	note_entry(&workspace, &task, &regs);
+	return capture(&workspace, &task, &regs, test_case.entry, reading);
+}
+
 static enum reading hurrying(bool directly)
 {
 	return directly ? READ_DIRECTLY : READ_HURRIEDLY;
@@ -268,7 +274,7 @@ static void in_a_hurry(u64 context, bool told, bool directly)
 
 	sent = NULL;
 	read_anew();
-	if (capture(&workspace, &task, &regs, test_case.entry, hurrying(directly)) != context || workspace.asks != !told)
+	if (captured(hurrying(directly)) != context || workspace.asks != !told)
 		abort();
 	if (told ? !sent || __builtin_memcmp(sent, slowly, bytes) : !!sent)
 		abort();
@@ -286,7 +292,7 @@ static void not_while_remapped(void)
 	sent = NULL;
 	remapped = true;
 	read_anew();
-	context = capture(&workspace, &task, &regs, test_case.entry, READ_DIRECTLY);
+	context = captured(READ_DIRECTLY);
 	remapped = false;
 	if ((workspace.window.lost || workspace.window.page != NOWHERE) && (context || sent || !workspace.asks))
 		abort();
@@ -305,13 +311,14 @@ static void at_sight(u64 context, bool directly)
 	for (turn = 0; turn < 2; turn++) {
 		contexts_asked = 0;
 		read_anew();
-		if (capture(&workspace, &task, &regs, test_case.entry, hurrying(directly)) != context || sent)
+		if (captured(hurrying(directly)) != context || sent)
 			abort();
 	}
 	if (contexts_asked)
 		abort();
 	contexts_sent = false;
 	__builtin_memset(workspace.told, 0, sizeof(workspace.told));
+	__builtin_memset(workspace.met, 0, sizeof(workspace.met));
 	sent = slowly;
 }
 
@@ -329,7 +336,8 @@ static void same_in_a_hurry(u64 context)
 static u64 recognise_anew(struct task_cache *cache, s32 entry, bool directly)
 {
 	read_anew();
-	return recognise(&workspace, cache, &task, &regs, place_of(&regs, entry), entry, directly);
+	note_entry(&workspace, &task, &regs);
+	return recognise(&workspace, cache, &task, &regs, place_of(&workspace, entry), entry, directly);
 }
 
 /* What the last capture remembers is recognised, and not if one of its return addresses is another, or unreadable. */
@@ -369,7 +377,7 @@ static void lost(struct task_cache *cache, const u32 *offset)
 	test_case.faulty_from = offset[n - 1];
 	test_case.faulty_bytes = 8;
 	if (windows_held(&workspace.window) ||
-	    recognise(&workspace, cache, &task, &regs, place_of(&regs, test_case.entry), test_case.entry,
+	    recognise(&workspace, cache, &task, &regs, place_of(&workspace, test_case.entry), test_case.entry,
 		      true))
 		abort();
 	test_case.faulty_from = faulty_from;
@@ -381,9 +389,10 @@ static void remembered(u64 context)
 	static struct task_cache cache;
 	u32 offset[MAX_DEPTH];
 
-	__builtin_memcpy(offset, workspace.offset, sizeof(offset));
+	for (u32 i = 0; i < MAX_DEPTH; i++)
+		offset[i] = workspace.slot[i].offset;
 	__builtin_memset(&cache, 0, sizeof(cache));
-	remember(&cache, &workspace, &task, place_of(&regs, test_case.entry), context);
+	remember(&cache, &workspace, &task, place_of(&workspace, test_case.entry), context);
 	__builtin_memset(&workspace, 0x5a, sizeof(workspace));
 	recognised(&cache, context, offset, false);
 	if (!can_be_direct())
@@ -395,7 +404,7 @@ static void remembered(u64 context)
 /* The key that the stack's context gets while rules are late; nothing is sent. */
 static u64 key_of_late(void)
 {
-	u64 key = capture(&workspace, &task, &regs, test_case.entry, READ_CALMLY);
+	u64 key = captured(READ_CALMLY);
 
 	if (sent)
 		abort();
@@ -434,7 +443,7 @@ static void told_without_answer(void)
 	static u32 often = MAX_SHIPPED;
 
 	times_asked = &often;
-	if (!capture(&workspace, &task, &regs, test_case.entry, READ_CALMLY) || !sent ||
+	if (!captured(READ_CALMLY) || !sent ||
 	    *(u32 *)sent != RECORD_CONTEXT || workspace.found)
 		abort();
 	times_asked = NULL;
@@ -494,7 +503,7 @@ int main(void)
 		regs.bp = test_case.bp;
 		__builtin_memset(&workspace, 0x5a, sizeof(workspace));
 		sent = NULL;
-		context = capture(&workspace, &task, &regs, test_case.entry, READ_CALMLY);
+		context = captured(READ_CALMLY);
 		if (!context || !sent)
 			abort();
 		if (*(u32 *)sent == RECORD_CONTEXT)
