@@ -28,9 +28,8 @@
  *
  * Known weaknesses: a folio that is migrated or split between dirtying and writeback loses its tag
  * (UNTAGGED_FOLIOS counts it); only the first writer of a dirty folio is seen; io_uring with a
- * kernel-side submission thread has no user stack; until the rules of a path come, stacks that only differ more than
- * 16 KiB up count as one; code that replaces as many pages of other code at the same address, between two captures, is
- * taken for that.
+ * kernel-side submission thread has no user stack; code that replaces as many pages of other code at
+ * the same address, between two captures, is taken for that.
  */
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
@@ -1437,9 +1436,6 @@ static __always_inline bool room_for_stacks(void)
 	return bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) < bpf_ringbuf_query(&records, BPF_RB_RING_SIZE) / 2;
 }
 
-/* Bytes of a stack that is to be shipped whose words are looked at one by one. */
-#define LOOKED_UP_BYTES 16384
-
 static __always_inline bool within(const struct bounds *b, u64 word)
 {
 	return word - b->low < b->low_bytes || word - b->low - b->high < b->high_bytes;
@@ -1459,6 +1455,8 @@ static long look_up_group(u64 group, struct workspace **at)
 	for (i = 0; i < LOOKED_UP_WORDS; i++) {
 		u64 word = ws->words[(first + i) & (STACK_WORDS - 1)];
 
+		if (first + i >= ws->near / 8)
+			break;
 		if (word - ws->frame_sp < STACK_BYTES || (within(b, word) && range_of(ws, word)))
 			ws->trail = signature_mix(signature_mix(ws->trail, first + i), word);
 	}
@@ -1469,7 +1467,7 @@ static long look_up_group(u64 group, struct workspace **at)
  * addresses of the stack are looked up, where that is done one by one: user space can unwind only through those it is told. */
 static __always_inline u64 look_up_stack(struct workspace *ws, s32 entry)
 {
-	u32 i;
+	u32 i, at = 0;
 
 	name_frames(ws);
 	ws->trail = key_of(ws, ws->ranges.executable, entry, UNWIND_EXACT);
@@ -1477,21 +1475,19 @@ static __always_inline u64 look_up_stack(struct workspace *ws, s32 entry)
 	ws->trail = signature_mix(ws->trail, ws->ranges.arg_start);
 	ws->trail = signature_mix(ws->trail, ws->frame_sp);
 	ws->trail = signature_mix(ws->trail, ws->frame_bp);
-	for (i = 0; i < LOOKED_UP_BYTES / sizeof(ws->words); i++) {
-		u64 from = ws->frame_sp + i * sizeof(ws->words);
-		u32 bytes = sizeof(ws->words), rest = PAGE_SIZE - (from & (PAGE_SIZE - 1));
+	/* Page by page, as copy_stack: all that user space will see. */
+	for (i = 0; i < STACK_BYTES / PAGE_SIZE + 1; i++) {
+		u64 from = ws->frame_sp + at;
+		u32 bytes = PAGE_SIZE - (from & (PAGE_SIZE - 1));
 
-		ws->trail = signature_mix(ws->trail, i);
-		/* The stack may end at any page. */
-		if (bpf_probe_read_user(ws->words, bytes, (void *)from)) {
-			bytes = rest & (sizeof(ws->words) - 1);
-			if (!bytes || bpf_probe_read_user(ws->words, bytes, (void *)from))
-				break;
-		}
-		/* What could not be read is zero. */
-		bpf_loop((bytes / 8 + LOOKED_UP_WORDS - 1) / LOOKED_UP_WORDS, look_up_group, &ws, 0);
-		if (bytes < sizeof(ws->words))
+		if (at >= STACK_BYTES || bytes > sizeof(ws->words))
 			break;
+		at += bytes;
+		ws->trail = signature_mix(ws->trail, i);
+		if (bpf_probe_read_user(ws->words, bytes, (void *)from))
+			continue;
+		ws->near = bytes;
+		bpf_loop((bytes / 8 + LOOKED_UP_WORDS - 1) / LOOKED_UP_WORDS, look_up_group, &ws, 0);
 	}
 	return ws->trail | 1;
 }
