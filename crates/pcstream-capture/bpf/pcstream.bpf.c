@@ -1484,10 +1484,8 @@ static __always_inline u64 look_up_stack(struct workspace *ws, s32 entry)
 			break;
 		at += bytes;
 		ws->trail = signature_mix(ws->trail, i);
-		if (bpf_probe_read_user(ws->words, bytes, (void *)from))
-			continue;
-		ws->near = bytes;
-		bpf_loop((bytes / 8 + LOOKED_UP_WORDS - 1) / LOOKED_UP_WORDS, look_up_group, &ws, 0);
+		ws->near = bpf_probe_read_user(ws->words, bytes, (void *)from) ? 0 : bytes;
+		bpf_loop((ws->near / 8 + LOOKED_UP_WORDS - 1) / LOOKED_UP_WORDS, look_up_group, &ws, 0);
 	}
 	return ws->trail | 1;
 }
