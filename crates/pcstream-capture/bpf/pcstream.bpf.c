@@ -1476,6 +1476,7 @@ static __always_inline u64 look_up_stack(struct workspace *ws, s32 entry)
 	ws->trail = signature_mix(ws->trail, ws->frame_sp);
 	ws->trail = signature_mix(ws->trail, ws->frame_bp);
 	/* Page by page, as copy_stack: all that user space will see. */
+#pragma clang loop unroll(full)
 	for (i = 0; i < STACK_BYTES / PAGE_SIZE + 1; i++) {
 		u64 from = ws->frame_sp + at;
 		u32 bytes = PAGE_SIZE - (from & (PAGE_SIZE - 1));
