@@ -402,9 +402,8 @@ enum workspace_owner {
 	WORKSPACES = OF_BUFFER + BUFFER_WORKSPACES
 };
 
-/* Of all three the latest only: what is not found there is looked up. */
+/* Of both the latest only: what is not found there is looked up. */
 #define MET_PATHS 128
-#define TOLD_CONTEXTS 128
 #define KNOWN_PAGES 256
 /* Of what is known of a page: bits of a range; and what is added to `known_as` to forget all of them, above those of a page's number. */
 #define RANGE_BITS 8
@@ -420,7 +419,7 @@ struct bounds {
 	u64 high, high_bytes; /* beyond the gap; `high` as a distance from `low` */
 };
 
-/* A trail (see begin_trail), and the context of the path. */
+/* A trail (see begin_addresses), and the context of the path. */
 struct met {
 	u64 trail;
 	u64 context;
@@ -442,9 +441,9 @@ struct workspace {
 	u32 near;  /* see stack_word */
 	u64 known_as; /* is different for each table of mappings, and in all that is kept in known_page */
 	struct range hit; /* the one of `ranges` where an address was located last */
-	u64 trail_begins; /* see begin_trail */
+	u64 trail_begins; /* see begin_addresses */
 	u64 trail;	  /* of the addresses so far */
-	u32 unused, found; /* return addresses in slot */
+	u32 found;	  /* return addresses in slot */
 	struct stack_slot slot[MAX_DEPTH];
 	u64 address; /* see number_of */
 	u32 claimed; /* by a probe of a write buffer */
@@ -455,9 +454,8 @@ struct workspace {
 	u64 passed_at[GROUP_WORDS]; /* where they are */
 	/* What is known of a page in its place: its number, and the index of its range plus one; 0: it is in none. See known_as */
 	u64 known_page[KNOWN_PAGES];
-	struct met met[MET_PATHS]; /* each in its place */
-	u64 told[TOLD_CONTEXTS]; /* contexts whose record was sent, each in its place */
-	struct bounds bounds; /* of them */
+	struct met met[MET_PATHS]; /* each in its place; of contexts whose record was sent */
+	struct bounds bounds;	   /* of ranges */
 	struct ranges ranges;
 	u64 frame_address, frame_sp, frame_bp; /* where a walk along rules stopped */
 	struct rule_key missing;	       /* what for */
@@ -917,6 +915,7 @@ static __always_inline void begin_addresses(struct workspace *ws)
 	ws->trail = ws->trail_begins;
 }
 
+/* The same of the path of the current capture, which may begin several times. */
 static __always_inline void begin_trail(struct workspace *ws, s32 entry)
 {
 	ws->trail_begins = signature_mix(signature_mix(ws->known_as, ws->ip), (u32)entry);
@@ -1316,20 +1315,15 @@ __noinline u64 announce_context(struct workspace *ws, u32 pid, u64 executable, s
 	struct context_record *r;
 	u8 not_sent = 0, *known;
 	u32 i, frames;
-	u64 key, *told;
+	u64 key;
 
 	if (!ws)
 		return 0;
 	note_process(ws, pid, executable);
 	frames = frames_of(ws, mode);
 	key = key_of(ws, executable, entry, mode);
-	told = &ws->told[key % TOLD_CONTEXTS];
-	known = bpf_map_lookup_elem(&known_contexts, &key);
-	if (known) {
-		if (*known)
-			*told = key;
+	if (bpf_map_lookup_elem(&known_contexts, &key))
 		return key;
-	}
 	if (bpf_map_update_elem(&known_contexts, &key, &not_sent, BPF_NOEXIST)) {
 		if (bpf_map_lookup_elem(&known_contexts, &key))
 			return key; /* another CPU was faster */
@@ -1388,6 +1382,7 @@ static __always_inline void name_frames(struct workspace *ws)
 __noinline u64 name_path(struct workspace *ws, s32 entry, u32 mode)
 {
 	struct met *met;
+	u8 *sent;
 	u64 key;
 
 	if (!ws)
@@ -1395,7 +1390,8 @@ __noinline u64 name_path(struct workspace *ws, s32 entry, u32 mode)
 	name_frames(ws);
 	key = announce_context(ws, ws->pid, ws->ranges.executable, entry, mode);
 	met = &ws->met[ws->trail % MET_PATHS];
-	if (ws->told[key % TOLD_CONTEXTS] == key) {
+	sent = bpf_map_lookup_elem(&known_contexts, &key);
+	if (sent && *sent) {
 		met->trail = ws->trail;
 		met->context = key;
 	}
@@ -1410,6 +1406,16 @@ static __always_inline u64 context_of(struct workspace *ws, s32 entry, u32 mode)
 	if (met->trail == ws->trail && noted(ws, ws->pid, ws->ranges.executable))
 		return met->context;
 	return name_path(ws, entry, mode);
+}
+
+/* The rule that a walk lacked, on the stack, as kernels before 6.2 want keys. */
+static __always_inline struct rule_key missing_rule(struct workspace *ws)
+{
+	struct rule_key missing = {};
+
+	missing.module = ws->missing.module;
+	missing.offset = ws->missing.offset;
+	return missing;
 }
 
 /* Whether user space may be asked once more for the rule that a walk lacked. */
@@ -1475,7 +1481,8 @@ static __always_inline u64 look_up_stack(struct workspace *ws, s32 entry)
 	ws->trail = signature_mix(ws->trail, ws->ranges.arg_start);
 	ws->trail = signature_mix(ws->trail, ws->frame_sp);
 	ws->trail = signature_mix(ws->trail, ws->frame_bp);
-	/* Page by page, as copy_stack: all that user space will see. */
+	/* Page by page, as copy_stack: all that user space will see. Unrolled, because Linux 6.1 refuses the loop that clang makes of it: it
+	 * is entered in its middle. */
 #pragma clang loop unroll(full)
 	for (i = 0; i < STACK_BYTES / PAGE_SIZE + 1; i++) {
 		u64 from = ws->frame_sp + at;
@@ -1549,6 +1556,7 @@ __noinline int check_path(struct workspace *ws, u64 context)
 	return 1;
 }
 
+/* A stack that is not shipped: the key of one like it that was; 0: there is none. */
 static __always_inline u64 unshipped(u64 key)
 {
 	if (!key)
@@ -1560,7 +1568,7 @@ static __always_inline u64 unshipped(u64 key)
  * that are missing; not if one like it was sent just now. Returns the key that is its context's, or 0 if it was not sent. */
 __noinline u64 ship_stack(struct workspace *ws, s32 entry, u64 key)
 {
-	struct rule_key missing = {}; /* on the stack, as kernels before 6.2 want keys */
+	struct rule_key missing;
 	u64 now = bpf_ktime_get_ns(), *before;
 	struct stack_record *r;
 	u32 i, frames;
@@ -1576,8 +1584,7 @@ __noinline u64 ship_stack(struct workspace *ws, s32 entry, u64 key)
 	r = bpf_ringbuf_reserve(&records, sizeof(*r), 0);
 	if (!r)
 		return unshipped(before ? key : 0);
-	missing.module = ws->missing.module;
-	missing.offset = ws->missing.offset;
+	missing = missing_rule(ws);
 	count_asked(&missing, before ? SHIPPED_AGAIN : 1);
 	r->type = RECORD_STACK;
 	r->key = key;
@@ -1599,10 +1606,8 @@ __noinline u64 ship_stack(struct workspace *ws, s32 entry, u64 key)
 /* The context of a path that stopped for want of a rule, by asking user space; 0: it was asked often enough, or cannot be. */
 static __always_inline u64 ask(struct workspace *ws, s32 entry)
 {
-	struct rule_key missing = {};
+	struct rule_key missing = missing_rule(ws);
 
-	missing.module = ws->missing.module;
-	missing.offset = ws->missing.offset;
 	if (!may_ask(&missing))
 		return unshipped(0);
 	return ship_stack(ws, entry, look_up_stack(ws, entry));
@@ -1726,9 +1731,9 @@ static __always_inline void note_entry(struct workspace *ws, struct task_struct 
 	ws->exec_vm = task->mm->exec_vm;
 }
 
-/* Reads the call path of the current task, after note_entry, with all means. Never 0 unless a table is full (without a stack the context is the executable
- * and the entry), or interrupts are off: then it is 0 as well, and ws->asks 1, where mappings or call-frame rules are asked for that are
- * not known; always, where mappings are looked up one by one. */
+/* Reads the call path of the current task, after note_entry, with all means. Never 0 unless a table is full (without a stack the context
+ * is the executable and the entry), or interrupts are off: then it is 0 as well, and ws->asks 1, where mappings or call-frame rules are
+ * asked for that are not known; always, where mappings are looked up one by one. */
 static __always_inline u64 capture(struct workspace *ws, struct task_struct *task, struct pt_regs *regs, s32 entry,
 				   enum reading reading)
 {

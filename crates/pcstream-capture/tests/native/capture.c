@@ -317,7 +317,6 @@ static void at_sight(u64 context, bool directly)
 	if (contexts_asked)
 		abort();
 	contexts_sent = false;
-	__builtin_memset(workspace.told, 0, sizeof(workspace.told));
 	__builtin_memset(workspace.met, 0, sizeof(workspace.met));
 	sent = slowly;
 }
