@@ -46,7 +46,7 @@ What a capture costs appends, rewrites, paths, captures, db_bench (these five un
   --anew         recognise no path: what reading one costs while it is warm
   --by-calls     read stacks by calls, as where the kernel's own mapping of memory cannot be used
   --unanswered   hand out no rules: what a page costs while user space has no time to
-  --moments N    what the kernel counts in the quiet moments of N short runs, and in their median";
+  --moments N    what the kernel counts in the quiet moments of N short runs, in their median and mean";
 
 /// First argument that turns this program into a writer.
 const WRITER: &str = "--writer";
@@ -54,6 +54,7 @@ const WRITER: &str = "--writer";
 const CALLS: u64 = 200_000;
 /// Calls of a writer that runs for a moment.
 const CALLS_OF_A_MOMENT: u64 = 15_000;
+const MOMENTS_OF_A_TURN: usize = 10;
 /// Pages before a writer starts its file anew: what it drops was never written to the device.
 const FILE_PAGES: u64 = 4096;
 /// Rounds in which the kernel counts.
@@ -344,7 +345,8 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// What a page made dirty costs in short runs: its task and file, its tag too, and its capture.
+/// What a page made dirty costs in short runs: its task and file, its tag too, and its capture. A few of each in turn, as the
+/// hour changes what all of them cost.
 fn measure_moments(workload: &str, way: Way, moments: usize) -> Result<(), AnyError> {
     if matches!(workload, "db_bench" | "pgbench") {
         return Err(format!("--moments is for writers, and {workload} is none").into());
@@ -352,19 +354,61 @@ fn measure_moments(workload: &str, way: Way, moments: usize) -> Result<(), AnyEr
     let place = scratch()?;
     let device = place.device().number.kernel_dev_t();
     let _counting = count_programs()?;
+    let parts =
+        [("task and file", State::Finding), ("and tag", State::Tagging), ("and capture", State::Capturing)];
     println!("{workload}: {moments} runs of {CALLS_OF_A_MOMENT} calls; ns in BPF per page made dirty");
-    for (name, state) in
-        [("task and file", State::Finding), ("and tag", State::Tagging), ("and capture", State::Capturing)]
-    {
-        let directory = place.mount_point();
-        let runs = runs(workload, way, state, device, directory, CALLS_OF_A_MOMENT, moments)?;
-        let mut ns: Vec<f64> = runs.iter().map(|(_, programs)| programs.ns_per_page()).collect();
-        ns.sort_by(f64::total_cmp);
-        let [first, second, third] = [20, 4, 2].map(|part| ns[ns.len() / part]);
-        println!("  {name:13} least {:.0}, 5 % {first:.0}, quartile {second:.0}, median {third:.0}", ns[0]);
+    let mut ns_of: [Vec<f64>; 3] = Default::default();
+    while ns_of[0].len() < moments {
+        let turn = MOMENTS_OF_A_TURN.min(moments - ns_of[0].len());
+        for ((_, state), ns) in parts.iter().zip(&mut ns_of) {
+            let directory = place.mount_point();
+            let runs = runs(workload, way, *state, device, directory, CALLS_OF_A_MOMENT, turn)?;
+            ns.extend(runs.iter().map(|(_, programs)| programs.ns_per_page()));
+        }
     }
+    let of_parts = ns_of.map(Moments::of);
+    for ((name, _), of) in parts.iter().zip(&of_parts) {
+        of.print(name);
+    }
+    let [_, tag, capture] = of_parts;
+    capture.less(&tag).print("the capture");
     place.remove()?;
     Ok(())
+}
+
+/// Nanoseconds of short runs.
+struct Moments {
+    least: f64,
+    first_20th: f64,
+    first_quarter: f64,
+    median: f64,
+    mean: f64,
+}
+
+impl Moments {
+    fn of(mut ns: Vec<f64>) -> Self {
+        ns.sort_by(f64::total_cmp);
+        let at = |part: usize| ns[ns.len() / part];
+        let mean = ns.iter().sum::<f64>() / ns.len() as f64;
+        Self { least: ns[0], first_20th: at(20), first_quarter: at(4), median: at(2), mean }
+    }
+
+    fn less(&self, other: &Self) -> Self {
+        Self {
+            least: self.least - other.least,
+            first_20th: self.first_20th - other.first_20th,
+            first_quarter: self.first_quarter - other.first_quarter,
+            median: self.median - other.median,
+            mean: self.mean - other.mean,
+        }
+    }
+
+    fn print(&self, name: &str) {
+        let Self { least, first_20th, first_quarter, median, mean } = self;
+        println!(
+            "  {name:13} least {least:.0}, 5 % {first_20th:.0}, quartile {first_quarter:.0}, median {median:.0}, mean {mean:.0}"
+        );
+    }
 }
 
 /// One run: its cost, and what the BPF programs did.
