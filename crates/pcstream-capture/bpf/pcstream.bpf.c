@@ -61,6 +61,8 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 /* Words of a scan that are looked at together: by each call where they are read by calls; through a window, as groups that never lie in
  * two pages. */
 #define GROUP_WORDS 16
+/* Of them, those that may be return addresses: see EACH_OF_GROUP. */
+#define GROUP_PLACES (GROUP_WORDS / 2)
 /* Pages of a request that are walked: the block layer makes requests of up to 4,496 pages. */
 #define MAX_BIO_PAGES 16384
 /* No mapping begins below. */
@@ -450,8 +452,8 @@ struct workspace {
 	u32 owner;   /* index of this workspace */
 	/* Words looked at together that may be return addresses. */
 	u64 passed;
-	u64 passed_word[GROUP_WORDS];
-	u64 passed_at[GROUP_WORDS]; /* where they are */
+	u64 passed_word[GROUP_PLACES];
+	u64 passed_at[GROUP_PLACES]; /* where they are */
 	/* What is known of a page in its place: its number, and the index of its range plus one; 0: it is in none. See known_as */
 	u64 known_page[KNOWN_PAGES];
 	struct met met[MET_PATHS]; /* each in its place; of contexts whose record was sent */
@@ -953,9 +955,8 @@ static __always_inline void add_address(struct workspace *ws, u64 address, u32 o
 		here;                          \
 	})
 
-#define EACH_OF_GROUP(do)                                                                 \
-	do(0) do(1) do(2) do(3) do(4) do(5) do(6) do(7) do(8) do(9) do(10) do(11) do(12)  \
-	do(13) do(14) do(15)
+/* Where calls put return addresses, as the stack is at a multiple of 16 when they do (System V ABI for AMD64, section 3.2.2). */
+#define EACH_OF_GROUP(do) do(1) do(3) do(5) do(7) do(9) do(11) do(13) do(15)
 _Static_assert(GROUP_WORDS == 16, "EACH_OF_GROUP");
 
 #define TEST_WORD(i)                                  \
@@ -969,15 +970,15 @@ _Static_assert(GROUP_WORDS == 16, "EACH_OF_GROUP");
 	tested_##i:
 
 #define PASS_WORD(i)                                         \
-	passed_##i:                                          \
-	ws->passed_word[n & (GROUP_WORDS - 1)] = word;       \
-	ws->passed_at[n & (GROUP_WORDS - 1)] = from + i * 8; \
-	n++;                                                 \
+	passed_##i:                                           \
+	ws->passed_word[n & (GROUP_PLACES - 1)] = word;       \
+	ws->passed_at[n & (GROUP_PLACES - 1)] = from + i * 8; \
+	n++;                                                  \
 	goto tested_##i;
 
-/* Which of a group of words, that begin at this address of the stack, lie within bounds: ws->passed, and the words. This is done to every
- * word, and the rest to few; so a word that does not goes straight on, six instructions a word, with all else behind them. Compilers for
- * BPF turn no branch round: they jump where it is written. */
+/* Which of a group of words, that begin at this address of the stack, a multiple of 16, may be return addresses and lie within bounds:
+ * ws->passed, and the words. This is done to every other word, and the rest to few; so a word that does not goes straight on, six
+ * instructions a word, with all else behind them. Compilers for BPF turn no branch round: they jump where it is written. */
 static __always_inline void pass_words(struct workspace *ws, const u64 *words, u64 from)
 {
 	struct bounds *b = &ws->bounds;
@@ -996,7 +997,7 @@ static __always_inline bool take_candidates(struct workspace *ws)
 	u64 offset;
 	u32 i;
 
-	for (i = 0; i < GROUP_WORDS; i++) {
+	for (i = 0; i < GROUP_PLACES; i++) {
 		if (i >= ws->passed)
 			break;
 		offset = ws->passed_at[i] - ws->sp;
@@ -1010,12 +1011,18 @@ static __always_inline bool take_candidates(struct workspace *ws)
 	return false;
 }
 
+/* Where a scan by calls begins. */
+static __always_inline u64 scan_begins(struct workspace *ws)
+{
+	return ws->sp & ~15UL;
+}
+
 /* Takes the candidates of a group of ws->words. A function of its own, so that the verifier looks at it once. Whether there are enough. */
 __noinline int scan_group(struct workspace *ws, u64 first)
 {
 	if (!ws || first > STACK_WORDS - GROUP_WORDS)
 		return 1;
-	pass_words(ws, ws->words + first % PIECE_WORDS / GROUP_WORDS * GROUP_WORDS, ws->sp + first * 8);
+	pass_words(ws, ws->words + first % PIECE_WORDS / GROUP_WORDS * GROUP_WORDS, scan_begins(ws) + first * 8);
 	return take_candidates(ws);
 }
 
@@ -1040,7 +1047,7 @@ static __always_inline void scan_by_calls(struct workspace *ws)
 	u32 piece, group, words;
 
 	for (piece = 0; piece < STACK_WORDS / PIECE_WORDS; piece++) {
-		words = read_piece(ws, ws->sp + piece * PIECE_WORDS * 8);
+		words = read_piece(ws, scan_begins(ws) + piece * PIECE_WORDS * 8);
 		if (!words && !piece)
 			count(STACK_UNREADABLE, 1);
 		if (!words)
@@ -1077,8 +1084,8 @@ static __always_inline void scan_through_window(struct workspace *ws)
 	}
 }
 
-/* The restricted scan (FAST'19, section 3.2): the first `scan_depth` words of the stack that lie in
- * executable memory. */
+/* The restricted scan (FAST'19, section 3.2): the first `scan_depth` words of the stack that lie in executable memory, of those where calls
+ * put return addresses. The paper looks at the others, too, where code that keeps to the ABI leaves nothing but what is no return address. */
 static __always_inline void scan_stack(struct workspace *ws, bool direct)
 {
 	begin_addresses(ws);

@@ -209,6 +209,8 @@ fn along_frame_pointers(stack: &StackRecord, depth: usize) -> Vec<(u64, u64)> {
 /// As `scan_stack` of the BPF program.
 fn scanned(stack: &StackRecord, depth: usize) -> Vec<(u64, u64)> {
     const SCANNED_BYTES: u64 = 4096;
-    let words = (0..SCANNED_BYTES / 8).map_while(|i| word(stack, stack.sp.checked_add(8 * i)?));
+    // Calls put return addresses 8 bytes above multiples of 16.
+    let below = 8_u64.wrapping_sub(stack.sp) % 16;
+    let words = (below..SCANNED_BYTES).step_by(16).map_while(|at| word(stack, stack.sp.checked_add(at)?));
     words.filter_map(|address| Some(frame(locate(stack, address)?, address))).take(depth).collect()
 }

@@ -110,14 +110,29 @@ long native_update(void *map, const void *key, const void *value)
 	return 0;
 }
 
+/* Below the stack, in its first page, is what nobody may take for a part of it. */
+static unsigned read_below(void *to, unsigned size, u64 from)
+{
+	unsigned below = 0;
+
+	for (; from + below < test_case.sp && below + 8 <= size && (from ^ test_case.sp) < PAGE_SIZE; below += 8)
+		__builtin_memcpy((char *)to + below, &test_case.ip, 8);
+	return below;
+}
+
 long native_read_user(void *to, unsigned size, const void *from)
 {
-	u64 at = (u64)from - test_case.sp;
-	bool inside = at <= test_case.stack_bytes && size <= test_case.stack_bytes - at;
-	bool faulty = at < (u64)test_case.faulty_from + test_case.faulty_bytes && at + size > test_case.faulty_from;
+	unsigned below = read_below(to, size, (u64)from);
+	u64 at = (u64)from + below - test_case.sp;
+	bool inside, faulty;
+
+	to = (char *)to + below;
+	size -= below;
+	inside = at <= test_case.stack_bytes && size <= test_case.stack_bytes - at;
+	faulty = at < (u64)test_case.faulty_from + test_case.faulty_bytes && at + size > test_case.faulty_from;
 
 	if (!inside || faulty) {
-		__builtin_memset(to, 0, size);
+		__builtin_memset((char *)to - below, 0, size + below);
 		return -14;
 	}
 	__builtin_memcpy(to, stack + at, size);
@@ -190,7 +205,7 @@ static u64 native_kernel_word(u64 address)
 		if ((address & ~(PAGE_SIZE - 1)) != MAP + scattered(i / 512, i % 512))
 			continue;
 		at = page + (address & (PAGE_SIZE - 1)) - test_case.sp;
-		/* A page that is absent by now still has its content. Below the stack, in its first page, is what nobody may take for a part of it. */
+		/* A page that is absent by now still has its content. */
 		word = test_case.ip;
 		if (at < test_case.stack_bytes)
 			__builtin_memcpy(&word, stack + at, 8);
