@@ -1,13 +1,15 @@
 //! Contexts against an unwinder of somebody else's (framehop): of one folio in so many, the whole stack is sent along with the
 //! context that it got, and the path found offline must be that context's.
 //!
-//! What is compared: return addresses, as module and file offset, up to the depth kept. Weakness: 64 KiB of stack are copied; a
+//! What is compared: return addresses, as module and file offset, up to the depth kept. And where they lie on the stack is where the
+//! restricted scan would look for them. Weakness: 64 KiB of stack are copied; a
 //! path that framehop cannot follow to as many frames counts as different.
 
 mod common;
 #[path = "common/recording.rs"]
 mod recording;
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fs::File;
 use std::process::{Command, ExitCode, Stdio};
@@ -28,6 +30,8 @@ use recording::{DB_BENCH, GCC, bpf, db_bench, gcc, shell, sqlite};
 const DEPTH: usize = 12;
 /// Of the samples, whose paths must be equal.
 const EQUAL: f64 = 0.99;
+/// Of return addresses, which must lie where the scan looks.
+const SCANNED: f64 = 0.99;
 
 /// How long user space does nothing once the first stack has come: as long as on a machine that is busy with something else.
 const LATE: Duration = Duration::from_millis(500);
@@ -81,7 +85,7 @@ fn compare(script: &str, every: u32, pause: Duration, least_samples: usize) {
     let mut memory = SessionMemory::uninit();
     let mut session = Session::open(&options, &mut memory).expect("it loads");
     session.aim(place.device().number.kernel_dev_t());
-    let seen = Rc::new(std::cell::RefCell::new(Seen::default()));
+    let seen = Rc::new(RefCell::new(Seen::default()));
     let mut rules = session.rules().expect("it has rules");
     let limits = options.limits();
     let mut pause = Some(pause);
@@ -146,6 +150,8 @@ fn judge(seen: &Seen, least_samples: usize) {
         seen.samples.len(),
         seen.contexts.len()
     );
+    let scanned = offline.scanned as f64 / offline.found as f64;
+    eprintln!("    {:.2} % of {} return addresses lie where a scan looks", 100.0 * scanned, offline.found);
     let mut different: Vec<_> = different.into_iter().collect();
     different.sort_by_key(|(_, times)| std::cmp::Reverse(*times));
     for ((ours, theirs), times) in different.iter().take(3) {
@@ -154,6 +160,7 @@ fn judge(seen: &Seen, least_samples: usize) {
     assert!(seen.samples.len() >= least_samples, "only {} samples", seen.samples.len());
     assert_eq!(unknown, 0, "contexts that were never told");
     assert!(share >= EQUAL, "{share}");
+    assert!(scanned >= SCANNED, "{scanned}");
 }
 
 type Bytes = Rc<[u8]>;
@@ -170,6 +177,9 @@ struct Sections {
 struct Offline {
     sections: HashMap<u64, Option<Rc<Sections>>>,
     cache: CacheX86_64,
+    /// Return addresses, and those of them that lie where the scan looks: 8 bytes above a multiple of 16.
+    found: usize,
+    scanned: usize,
 }
 
 impl Offline {
@@ -184,16 +194,24 @@ impl Offline {
                 unwinder.add_module(module);
             }
         }
+        // Of a frame: where, and what.
+        let read = RefCell::new(Vec::new());
         let mut word = |address: u64| {
             let at = address.checked_sub(sample.sp).ok_or(())? as usize;
             let bytes = sample.stack[..sample.bytes as usize].get(at..at + 8).ok_or(())?;
-            Ok(u64::from_le_bytes(bytes.try_into().map_err(|_| ())?))
+            let word = u64::from_le_bytes(bytes.try_into().map_err(|_| ())?);
+            read.borrow_mut().push((address, word));
+            Ok(word)
         };
         let registers = UnwindRegsX86_64::new(sample.address, sample.sp, sample.bp);
         let mut frames = unwinder.iter_frames(sample.address, registers, &mut self.cache, &mut word);
         let mut callers = Vec::new();
         while let Ok(Some(frame)) = frames.next() {
             let address = frame.address();
+            if let Some((at, _)) = read.take().iter().find(|(_, word)| *word == address) {
+                self.found += 1;
+                self.scanned += usize::from(at % 16 == 8);
+            }
             let range = ranges.iter().find(|range| (range.start..range.end).contains(&address));
             callers
                 .push(range.map_or((0, address), |range| (range.module, address.wrapping_add(range.base))));
