@@ -917,7 +917,7 @@ static __always_inline void begin_addresses(struct workspace *ws)
 	ws->trail = ws->trail_begins;
 }
 
-/* The same of the path of the current capture, which may begin several times. */
+/* The same of the current capture, whose addresses may begin anew: each way to read the path begins with none. */
 static __always_inline void begin_trail(struct workspace *ws, s32 entry)
 {
 	ws->trail_begins = signature_mix(signature_mix(ws->known_as, ws->ip), (u32)entry);
@@ -969,7 +969,7 @@ _Static_assert(GROUP_WORDS == 16, "EACH_OF_GROUP");
 		goto passed_##i;                      \
 	tested_##i:
 
-#define PASS_WORD(i)                                         \
+#define PASS_WORD(i)                                          \
 	passed_##i:                                           \
 	ws->passed_word[n & (GROUP_PLACES - 1)] = word;       \
 	ws->passed_at[n & (GROUP_PLACES - 1)] = from + i * 8; \
@@ -1011,10 +1011,10 @@ static __always_inline bool take_candidates(struct workspace *ws)
 	return false;
 }
 
-/* Where a scan by calls begins. */
+/* Where a scan by calls begins: no place before the stack is looked at. */
 static __always_inline u64 scan_begins(struct workspace *ws)
 {
-	return ws->sp & ~15UL;
+	return (ws->sp + 7) & ~15UL;
 }
 
 /* Takes the candidates of a group of ws->words. A function of its own, so that the verifier looks at it once. Whether there are enough. */
@@ -1085,7 +1085,8 @@ static __always_inline void scan_through_window(struct workspace *ws)
 }
 
 /* The restricted scan (FAST'19, section 3.2): the first `scan_depth` words of the stack that lie in executable memory, of those where calls
- * put return addresses. The paper looks at the others, too, where code that keeps to the ABI leaves nothing but what is no return address. */
+ * put return addresses. The paper looks at the others, too, where code that keeps to the ABI leaves none. Weaknesses: Go, and local
+ * functions that compilers call with less alignment as nothing in them needs more. */
 static __always_inline void scan_stack(struct workspace *ws, bool direct)
 {
 	begin_addresses(ws);

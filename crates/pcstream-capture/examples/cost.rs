@@ -46,7 +46,7 @@ What a capture costs appends, rewrites, paths, captures, db_bench (these five un
   --anew         recognise no path: what reading one costs while it is warm
   --by-calls     read stacks by calls, as where the kernel's own mapping of memory cannot be used
   --unanswered   hand out no rules: what a page costs while user space has no time to
-  --moments N    what the kernel counts in the quiet moments of N short runs, in their median and mean";
+  --moments N    what the kernel counts in N short runs: least (a quiet moment), median, mean, and between";
 
 /// First argument that turns this program into a writer.
 const WRITER: &str = "--writer";
@@ -54,6 +54,7 @@ const WRITER: &str = "--writer";
 const CALLS: u64 = 200_000;
 /// Calls of a writer that runs for a moment.
 const CALLS_OF_A_MOMENT: u64 = 15_000;
+/// Runs under one session, before those of the next kind.
 const MOMENTS_OF_A_TURN: usize = 10;
 /// Pages before a writer starts its file anew: what it drops was never written to the device.
 const FILE_PAGES: u64 = 4096;
@@ -180,7 +181,7 @@ fn main() -> Result<(), AnyError> {
             }
             "--moments" => {
                 let of = rest.next().and_then(|moments| moments.parse().ok()).filter(|&moments| moments > 0);
-                moments = of.ok_or("--moments N: how many? 120 take half a minute")?;
+                moments = of.ok_or("--moments N: how many? 120 take a minute")?;
             }
             "--anew" => way.anew = true,
             "--by-calls" => way.by_calls = true,
@@ -346,7 +347,7 @@ fn median(mut values: Vec<f64>) -> f64 {
 }
 
 /// What a page made dirty costs in short runs: its task and file, its tag too, and its capture. A few of each in turn, as the
-/// hour changes what all of them cost.
+/// hour changes what all of them cost. Each turn begins with a new session, so one run in so many finds it cold.
 fn measure_moments(workload: &str, way: Way, moments: usize) -> Result<(), AnyError> {
     if matches!(workload, "db_bench" | "pgbench") {
         return Err(format!("--moments is for writers, and {workload} is none").into());
