@@ -11,7 +11,7 @@
 //! fillrandom and overwrite; `pgbench` (only when named; needs PostgreSQL and a user postgres) is PostgreSQL with its write
 //! buffer watched. The first four print nanoseconds of processor time per call, taken by the writer
 //! itself, `db_bench` the processor time of the whole program, `pgbench` the time of a transaction. Medians; a ratio compares with the run
-//! without the program of the same round. Below: runs and nanoseconds of each BPF program, which the kernel
+//! without the program of the same round, and between which values it is, 19 times in 20 (all of them, of fewer than six). Below: runs and nanoseconds of each BPF program, which the kernel
 //! counts in rounds of their own, beside those of the same program aimed at no file system, which returns at once: so much of
 //! the number is the counting. Then what a page made dirty costs, how much of that is the capture (one more run tags each page and
 //! captures nothing) and the tag (one finds task and file of each page and no more), and the instructions that the verifier looked
@@ -37,11 +37,13 @@ use rustix::process::{Pid, Signal};
 type AnyError = Box<dyn std::error::Error>;
 
 const USAGE: &str = "\
-cost [--rounds N] [--unwind auto|fp|scan] [--anew] [--by-calls] [--unanswered] [--moments N] [WORKLOAD...]
+cost [--rounds N] [--pairs] [--calls N] [--unwind auto|fp|scan] [--anew] [--by-calls] [--unanswered] [--moments N] [WORKLOAD...]
 
 What a capture costs appends, rewrites, paths, captures, db_bench (these five unless named) and pgbench. Needs root.
 
   --rounds N     rounds of each comparison with the program that is not captured (9); 0: only what the kernel counts
+  --pairs        compare with capturing only, not with a program that is silent or captures another file system
+  --calls N      calls of a writer (200000), or keys that db_bench writes, twice (300000): short runs have more in common
   --unwind WAY   how paths are read: auto, fp or scan
   --anew         recognise no path: what reading one costs while it is warm
   --by-calls     read stacks by calls, as where the kernel's own mapping of memory cannot be used
@@ -52,6 +54,8 @@ What a capture costs appends, rewrites, paths, captures, db_bench (these five un
 const WRITER: &str = "--writer";
 /// Calls of a writer.
 const CALLS: u64 = 200_000;
+/// Keys that `db_bench` writes, twice.
+const KEYS: u64 = 300_000;
 /// Calls of a writer that runs for a moment.
 const CALLS_OF_A_MOMENT: u64 = 15_000;
 /// Runs under one session, before those of the next kind.
@@ -61,9 +65,8 @@ const FILE_PAGES: u64 = 4096;
 /// Rounds in which the kernel counts.
 const COUNTED_ROUNDS: usize = 5;
 
-const DB_BENCH: [&str; 10] = [
+const DB_BENCH: [&str; 9] = [
     "--benchmarks=fillrandom,overwrite",
-    "--num=300000",
     "--value_size=400",
     "--write_buffer_size=4194304",
     "--target_file_size_base=2097152",
@@ -158,8 +161,24 @@ struct Way {
     unanswered: bool,
 }
 
-/// What is compared.
+/// What is compared with what, if nothing else is said.
 const STATES: [State; 4] = [State::Without, State::Silent, State::Elsewhere, State::Capturing];
+
+/// Runs that are compared.
+#[derive(Clone, Copy, Debug)]
+struct Compared {
+    rounds: usize,
+    /// The first is what the others are compared with.
+    states: &'static [State],
+    /// Of a run; none: as many as the workload makes if nothing else is said.
+    calls: Option<u64>,
+}
+
+impl Compared {
+    fn calls_of(&self, workload: &str) -> u64 {
+        self.calls.unwrap_or(if workload == "db_bench" { KEYS } else { CALLS })
+    }
+}
 
 fn main() -> Result<(), AnyError> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -169,19 +188,25 @@ fn main() -> Result<(), AnyError> {
         println!("{}", write(workload, calls.parse()?)?);
         return Ok(());
     }
-    let mut moments = 0;
-    let (mut rounds, mut way, mut workloads) =
-        (9, Way { unwind: UnwindChoice::Auto, anew: false, by_calls: false, unanswered: false }, Vec::new());
+    let (mut moments, mut compared) = (0, Compared { rounds: 9, states: &STATES, calls: None });
+    let (mut way, mut workloads) =
+        (Way { unwind: UnwindChoice::Auto, anew: false, by_calls: false, unanswered: false }, Vec::new());
     let mut rest = arguments.iter();
     while let Some(argument) = rest.next() {
         match argument.as_str() {
             "--rounds" => {
                 let of = rest.next().and_then(|rounds| rounds.parse().ok());
-                rounds = of.ok_or("--rounds N: how many? With 0 there is only what the kernel counts")?;
+                compared.rounds =
+                    of.ok_or("--rounds N: how many? With 0 there is only what the kernel counts")?;
             }
             "--moments" => {
                 let of = rest.next().and_then(|moments| moments.parse().ok()).filter(|&moments| moments > 0);
                 moments = of.ok_or("--moments N: how many? 120 take a minute")?;
+            }
+            "--pairs" => compared.states = &[State::Without, State::Capturing],
+            "--calls" => {
+                let of = rest.next().and_then(|calls| calls.parse().ok()).filter(|&calls| calls > 0);
+                compared.calls = Some(of.ok_or("--calls N: how many? 30000 keys of db_bench take a second")?);
             }
             "--anew" => way.anew = true,
             "--by-calls" => way.by_calls = true,
@@ -218,7 +243,7 @@ fn main() -> Result<(), AnyError> {
         if moments > 0 {
             measure_moments(workload, way, moments)?;
         } else {
-            measure(workload, way, rounds)?;
+            measure(workload, way, compared)?;
         }
     }
     Ok(())
@@ -242,16 +267,17 @@ fn scratch() -> Result<Scratch, AnyError> {
     Ok(Scratch::create(&options)?)
 }
 
-fn measure(workload: &str, way: Way, rounds: usize) -> Result<(), AnyError> {
+fn measure(workload: &str, way: Way, compared: Compared) -> Result<(), AnyError> {
     let place = scratch()?;
     let device = place.device().number.kernel_dev_t();
     let server = if workload == "pgbench" { Some(Server::start(place.mount_point())?) } else { None };
-    let mut costs: [Vec<f64>; 4] = Default::default();
+    let (rounds, states, calls) = (compared.rounds, compared.states, compared.calls_of(workload));
+    let mut costs = vec![Vec::new(); states.len()];
     for round in 0..rounds {
         // Each state has each place in the order.
-        for turn in 0..STATES.len() {
-            let at = (round + turn) % STATES.len();
-            costs[at].push(run(workload, way, STATES[at], device, place.mount_point())?.0);
+        for turn in 0..states.len() {
+            let at = (round + turn) % states.len();
+            costs[at].push(run(workload, way, states[at], device, place.mount_point(), calls)?.0);
         }
     }
     let unit = match workload {
@@ -260,17 +286,20 @@ fn measure(workload: &str, way: Way, rounds: usize) -> Result<(), AnyError> {
         _ => "ns per call",
     };
     println!("{workload}: {rounds} rounds, medians in {unit}");
-    for (state, values) in STATES.iter().zip(&costs).filter(|(_, values)| !values.is_empty()) {
-        let ratios = values.iter().zip(&costs[0]).map(|(value, without)| value / without).collect();
+    for (state, values) in states.iter().zip(&costs).filter(|(_, values)| !values.is_empty()) {
+        let mut ratios: Vec<f64> =
+            values.iter().zip(&costs[0]).map(|(value, without)| value / without).collect();
+        ratios.sort_by(f64::total_cmp);
+        let (least, greatest) = around_the_median(&ratios);
         println!(
-            "  {:10} {:>8.2}   x {:.3}",
+            "  {:10} {:>8.2}   x {:.3} ({least:.3} to {greatest:.3})",
             format!("{state:?}").to_lowercase(),
             median(values.clone()),
             median(ratios)
         );
     }
     let _counting = count_programs()?;
-    let counted = |state| Ok::<_, AnyError>(run(workload, way, state, device, place.mount_point())?.1);
+    let counted = |state| Ok::<_, AnyError>(run(workload, way, state, device, place.mount_point(), calls)?.1);
     let mut by_round = Vec::new();
     for _ in 0..COUNTED_ROUNDS {
         by_round.push([
@@ -346,6 +375,15 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
+/// Between which of `sorted` values the median is of whatever they are taken from, about 19 times in 20, however they are
+/// spread: each is as likely above it as below (the sign test, with its normal approximation). Fewer than six cannot tell:
+/// then the least and the greatest.
+fn around_the_median(sorted: &[f64]) -> (f64, f64) {
+    let values = sorted.len() as f64;
+    let below = ((values - 1.0 - 1.96 * values.sqrt()) / 2.0).max(0.0) as usize;
+    (sorted[below], sorted[sorted.len() - 1 - below])
+}
+
 /// What a page made dirty costs in short runs: its task and file, its tag too, and its capture. A few of each in turn, as the
 /// hour changes what all of them cost. Each turn begins with a new session, so one run in so many finds it cold.
 fn measure_moments(workload: &str, way: Way, moments: usize) -> Result<(), AnyError> {
@@ -419,11 +457,12 @@ fn run(
     state: State,
     device: u32,
     directory: &Path,
+    calls: u64,
 ) -> Result<(f64, Programs), AnyError> {
     if state == State::Without {
-        return Ok((work(workload, CALLS, directory, || Ok(()))?, Programs::default()));
+        return Ok((work(workload, calls, directory, || Ok(()))?, Programs::default()));
     }
-    let runs = runs(workload, way, state, device, directory, CALLS, 1)?;
+    let runs = runs(workload, way, state, device, directory, calls, 1)?;
     Ok(runs.into_iter().next().expect("one run"))
 }
 
@@ -488,7 +527,7 @@ fn work(
 ) -> Result<f64, AnyError> {
     let mut command = if workload == "db_bench" {
         let mut command = Command::new("db_bench");
-        command.args(DB_BENCH).stderr(Stdio::null());
+        command.arg(format!("--num={calls}")).args(DB_BENCH).stderr(Stdio::null());
         command
     } else if workload == "pgbench" {
         pgbench(directory, "run")
