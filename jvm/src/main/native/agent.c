@@ -5,7 +5,8 @@
  *
  * Idea: one call before a write (enter), which walks and stores to the thread's slot, and one after
  * it (leave), which stores 0. Names of methods and of paths are looked up in two tables that are
- * read without locks; only a method or a path that is new takes a mutex.
+ * read without locks; only a method or a path that is new takes a mutex. Stacks are walked quickly where
+ * the JVM can and tells all that the path needs, and by JVMTI otherwise: both tell one path.
  *
  * Invariants:
  *  - The slot is not 0 only between enter and leave, that is around one call into the kernel.
@@ -25,6 +26,7 @@
  */
 #include "class_name.h"
 #include "java_signature.h"
+#include "quick_frames.h"
 #include "thread_role.h"
 #include "pcstream_runtime.h"
 
@@ -48,12 +50,13 @@ _Static_assert(sizeof(struct pcstream_path) == 16, "the kernel side reads the te
 #define MOST_PATHS (1u << 16)
 #define MOST_ROLES 256 /* programs may name threads as they like; those beyond have none */
 #define AGAIN_MS 1000 /* registrations are repeated after this time */
+#define QUICK_AGAIN 16 /* walks by JVMTI after one that could not be quick */
 #define MEMOS 64 /* streams that a thread remembers, a power of two */
 
 /*
  * A walk begins above the hook's own two frames and those of the instrumented class (looking up the
  * jmethodID of a class that was retransformed takes a lock of the JVM), and looks at no more than
- * MOST_FRAMES. A frame costs about 100 ns, so a thread first asks for as many as its last walks needed,
+ * MOST_FRAMES. A frame costs up to 100 ns, so a thread first asks for as many as its last walks needed,
  * and for the rest if frames of the program are still missing.
  */
 #define HOOK_FRAMES 2
@@ -76,11 +79,20 @@ struct method {
 	u64 class_hash, method_hash;
 	char *class_name, *name;
 	int skipped; /* of the JDK or of the agent */
+	int of_continuation; /* frames further out are another thread's, or were left out */
 };
 
 struct frame {
 	const struct method *method;
 	jlocation bytecode_index;
+};
+
+/* Frames of the program, innermost first. */
+struct walked {
+	struct frame frames[MOST_DEPTH + 1]; /* and the role */
+	unsigned int n;
+	jint seen; /* frames of all kinds */
+	u64 hash;
 };
 
 struct memo {
@@ -93,6 +105,8 @@ struct thread {
 	struct pcstream_slot slot;
 	u64 registered_ms;
 	jint needed; /* frames, by the last walks */
+	unsigned int slow_walks; /* before the next quick one */
+	const struct method *outermost; /* frame of this thread, as far as walks came so far */
 	const struct method *role; /* what the thread is for; NULL: not known, or not asked for */
 	u64 role_ms; /* when that was found out */
 	struct memo memo[MEMOS];
@@ -105,6 +119,8 @@ static struct table roles = { .lock = PTHREAD_MUTEX_INITIALIZER, .most = MOST_RO
 static jvmtiEnv *jvmti;
 static unsigned int depth, memo_period;
 static int verbose, by_role;
+static enum { WALK_JVMTI, WALK_QUICK, WALK_BOTH } way;
+static atomic_ulong alike, unlike, slow; /* paths walked both ways, and those that JVMTI alone could tell */
 static jclass virtual_thread; /* NULL: this JDK has none */
 
 static u64 now_ms(void)
@@ -203,6 +219,7 @@ static const struct method *method_resolve(JNIEnv *env, jmethodID id)
 	method->class_hash = pcstream_bytes_hash(method->class_name, strlen(method->class_name));
 	method->method_hash = pcstream_bytes_hash(method->name, strlen(method->name));
 	method->skipped = pcstream_class_is_jdk(method->class_name);
+	method->of_continuation = !strcmp(method->class_name, "jdk.internal.vm.Continuation");
 	found = table_insert(&methods, &method->id);
 out:
 	if (found != &method->id)
@@ -325,56 +342,149 @@ static const struct method *thread_role(JNIEnv *env)
 	return self.role;
 }
 
+static const struct method *method_find(jmethodID id)
+{
+	return (const struct method *)table_find(&methods, (u64)(uintptr_t)id);
+}
+
+static void walked_begin(struct walked *walked)
+{
+	walked->n = 0;
+	walked->seen = 0;
+	walked->hash = SIGNATURE_SEED;
+}
+
+static void walked_add(struct walked *walked, const struct method *method, jlocation bytecode_index)
+{
+	walked->frames[walked->n].method = method;
+	walked->frames[walked->n++].bytecode_index = bytecode_index;
+	walked->hash = pcstream_java_frame_mix(walked->hash, method->class_hash, method->method_hash, bytecode_index);
+}
+
+static jint first_batch(void)
+{
+	return self.needed ? self.needed : (jint)depth;
+}
+
+/*
+ * Walks quickly. Returns whether that is what JVMTI would tell: all frames that a path has, or the stack's end and there the
+ * frame that is outermost in this thread.
+ */
+static int walk_quickly(JNIEnv *env, jint above, struct walked *walked)
+{
+	jvmtiFrameInfo infos[MOST_FRAMES];
+
+	for (jint batch = first_batch();; batch = MOST_FRAMES) {
+		jint count = pcstream_quick_frames(env, HOOK_FRAMES + above, batch, infos);
+		const struct method *method = NULL;
+
+		walked_begin(walked);
+		for (jint i = 0; i < count && walked->n < depth; i++) {
+			method = method_find(infos[i].method);
+			if (!method || method->of_continuation)
+				return 0;
+			walked->seen++;
+			if (!method->skipped)
+				walked_add(walked, method, infos[i].location);
+		}
+		if (walked->n == depth)
+			return 1;
+		if (count < batch)
+			return method && method == self.outermost;
+		if (batch == MOST_FRAMES)
+			return 1;
+	}
+}
+
+static void walk_by_jvmti(JNIEnv *env, jint above, struct walked *walked)
+{
+	jvmtiFrameInfo infos[MOST_FRAMES];
+	const struct method *method = NULL;
+	jint batch = first_batch(), count;
+
+	walked_begin(walked);
+	do {
+		count = 0;
+		/* Fails also where the stack ends. */
+		if (!(*jvmti)->GetStackTrace(jvmti, NULL, HOOK_FRAMES + above + walked->seen, batch, infos, &count)) {
+			for (jint i = 0; i < count && walked->n < depth; i++) {
+				method = method_find(infos[i].method);
+				walked->seen++;
+				if (!method)
+					method = method_resolve(env, infos[i].method);
+				if (method && !method->skipped)
+					walked_add(walked, method, infos[i].location);
+			}
+		}
+		if (walked->n == depth)
+			return;
+		if (count < batch) {
+			self.outermost = method;
+			return;
+		}
+		batch = MOST_FRAMES - walked->seen;
+	} while (batch > 0);
+}
+
+/* For tests of a JVM: what both ways tell is compared, and JVMTI believed. */
+static void walk_both_ways(JNIEnv *env, jint above, struct walked *walked)
+{
+	struct walked quick;
+	int told = walk_quickly(env, above, &quick);
+
+	walk_by_jvmti(env, above, walked);
+	if (told)
+		atomic_fetch_add(quick.n == walked->n && quick.hash == walked->hash ? &alike : &unlike, 1);
+	else
+		atomic_fetch_add(&slow, 1);
+}
+
+__attribute__((destructor)) static void tell_both_ways(void)
+{
+	if (way == WALK_BOTH)
+		fprintf(stderr, "pcstream: walked both ways %lu alike, %lu unlike, %lu by JVMTI alone\n", alike, unlike, slow);
+}
+
+static void walk_frames(JNIEnv *env, jint above, struct walked *walked)
+{
+	if (way == WALK_BOTH) {
+		walk_both_ways(env, above, walked);
+		return;
+	}
+	if (way == WALK_QUICK && !self.slow_walks) {
+		if (walk_quickly(env, above, walked))
+			return;
+		self.slow_walks = QUICK_AGAIN;
+	}
+	if (self.slow_walks)
+		self.slow_walks--;
+	walk_by_jvmti(env, above, walked);
+}
+
 /*
  * The path of the calling thread above its first frames, which are of the JDK; its signature alone if
  * it cannot be kept; 0: none but JDK frames.
  */
 static u64 walk(JNIEnv *env, jint above, struct pcstream_path **path)
 {
-	jvmtiFrameInfo infos[MOST_FRAMES];
-	struct frame frames[MOST_DEPTH + 1]; /* and the role */
 	const struct method *role;
-	jint seen = 0, batch = self.needed ? self.needed : (jint)depth, count;
-	u64 hash = SIGNATURE_SEED;
-	unsigned int n = 0;
+	struct walked walked;
+	u64 signature;
 
 	*path = NULL;
-	do {
-		count = 0;
-		if ((*jvmti)->GetStackTrace(jvmti, NULL, HOOK_FRAMES + above + seen, batch, infos, &count))
-			break; /* also at the end of the stack */
-		for (jint i = 0; i < count && n < depth; i++) {
-			const struct method *method =
-				(const struct method *)table_find(&methods, (u64)(uintptr_t)infos[i].method);
-
-			seen++;
-			if (!method)
-				method = method_resolve(env, infos[i].method);
-			if (!method || method->skipped)
-				continue;
-			frames[n].method = method;
-			frames[n++].bytecode_index = infos[i].location;
-			hash = pcstream_java_frame_mix(hash, method->class_hash, method->method_hash, infos[i].location);
-		}
-		if (n == depth || count < batch)
-			break;
-		batch = MOST_FRAMES - seen;
-	} while (batch > 0);
+	walk_frames(env, above, &walked);
 	/* Threads that write in several ways: to ask twice costs more than to ask for a frame too many. */
-	self.needed = seen < self.needed ? self.needed - 1 : seen;
-	if (!n)
+	self.needed = walked.seen < self.needed ? self.needed - 1 : walked.seen;
+	if (!walked.n)
 		return 0;
 	role = by_role ? thread_role(env) : NULL;
-	if (role) {
-		frames[n].method = role;
-		frames[n++].bytecode_index = -1;
-		hash = pcstream_java_frame_mix(hash, role->class_hash, role->method_hash, -1);
-	}
-	hash = pcstream_java_signature_end(hash);
-	*path = (struct pcstream_path *)table_find(&paths, hash);
+	if (role)
+		walked_add(&walked, role, -1);
+	signature = pcstream_java_signature_end(walked.hash);
+	*path = (struct pcstream_path *)table_find(&paths, signature);
 	if (!*path)
-		*path = path_new(hash, frames, n);
-	return hash;
+		*path = path_new(signature, walked.frames, walked.n);
+	return signature;
 }
 
 /* Between the two stores reads only a probe that interrupts this thread; it takes the signature for what counts. */
@@ -472,7 +582,7 @@ JNIEXPORT void JNICALL Java_org_pcstream_agent_PcStreamHook_mapped0(JNIEnv *env,
 /* Whether the JVM gives what is needed. */
 JNIEXPORT jboolean JNICALL Java_org_pcstream_agent_PcStreamHook_start0(JNIEnv *env, jclass class, jint frames,
 									jint period, jboolean print,
-									jboolean roles_wanted)
+									jboolean roles_wanted, jint way_wanted)
 {
 	jclass found;
 	JavaVM *vm;
@@ -484,6 +594,8 @@ JNIEXPORT jboolean JNICALL Java_org_pcstream_agent_PcStreamHook_start0(JNIEnv *e
 	memo_period = period < 1 ? 1 : (unsigned int)period;
 	verbose = print;
 	by_role = roles_wanted;
+	if (way_wanted == WALK_BOTH || way_wanted == WALK_QUICK)
+		way = pcstream_quick_start(jvmti) || way_wanted == WALK_BOTH ? way_wanted : WALK_JVMTI;
 	found = (*env)->FindClass(env, "java/lang/BaseVirtualThread");
 	if (found)
 		virtual_thread = (*env)->NewGlobalRef(env, found);

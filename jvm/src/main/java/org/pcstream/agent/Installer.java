@@ -43,7 +43,8 @@ public final class Installer {
                     + "; the program runs on without the agent");
             return;
         }
-        if (!PcStreamHook.start0(options.depth, options.memo, options.verbose, options.threads)) {
+        if (!PcStreamHook.start0(options.depth, options.memo, options.verbose, options.threads,
+                options.walk.ordinal())) {
             tell("this JVM has no JVMTI; the program runs on without the agent");
             return;
         }

@@ -1,8 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 package org.pcstream.agent;
 
-/** What follows the jar's name: depth=N,memo=N,threads,verbose. */
+import java.util.Locale;
+
+/** What follows the jar's name: depth=N,memo=N,threads,verbose,walk=WAY. */
 final class Options {
+    /** How stacks are walked; the native library counts on this order. */
+    enum Walk {
+        JVMTI, QUICK, BOTH
+    }
+
     /** Frames that make a path. */
     int depth = 5;
     /** Every how many writes to one stream the path is looked up. */
@@ -11,6 +18,7 @@ final class Options {
     boolean threads;
     /** New paths on standard error. */
     boolean verbose;
+    Walk walk = Walk.QUICK;
 
     /** Throws IllegalArgumentException, whose message names option, value and remedy. */
     static Options parse(String text) {
@@ -35,12 +43,24 @@ final class Options {
                 case "verbose":
                     options.verbose = flag(name, option, value);
                     break;
+                case "walk":
+                    options.walk = walk(option, value);
+                    break;
                 default:
-                    throw new IllegalArgumentException("option " + option
-                            + ": unknown, known are depth=N, memo=N, threads and verbose, separated by commas");
+                    throw new IllegalArgumentException("option " + option + ": unknown, known are depth=N, memo=N,"
+                            + " threads, verbose and walk=quick, walk=jvmti or walk=both, separated by commas");
             }
         }
         return options;
+    }
+
+    private static Walk walk(String option, String value) {
+        for (Walk walk : Walk.values()) {
+            if (walk.name().toLowerCase(Locale.ROOT).equals(value)) {
+                return walk;
+            }
+        }
+        throw new IllegalArgumentException("option " + option + ": write walk=quick, walk=jvmti or walk=both");
     }
 
     private static boolean flag(String name, String option, String value) {

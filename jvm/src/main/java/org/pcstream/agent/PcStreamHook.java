@@ -74,7 +74,7 @@ public final class PcStreamHook {
         }
     }
 
-    static native boolean start0(int depth, int memo, boolean verbose, boolean threads);
+    static native boolean start0(int depth, int memo, boolean verbose, boolean threads, int walk);
 
     private static native void enter0(int stream, int frames);
 

@@ -16,6 +16,8 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
 import java.util.jar.JarFile;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -176,6 +178,36 @@ class AgentIT {
         assertFalse(signatures.contains(Run.NONE));
     }
 
+    /** How many paths both ways to walk told alike. None may differ. */
+    private long alike(List<String> jvm, String... arguments) throws Exception {
+        Run run = run("walk=both", jvm, arguments);
+        Matcher told = Pattern.compile("walked both ways (\\d+) alike, (\\d+) unlike").matcher(run.err);
+        assertTrue(told.find(), run.err);
+        assertEquals("0", told.group(2), String.join(" ", arguments) + " " + jvm + ": " + run.err);
+        return Long.parseLong(told.group(1));
+    }
+
+    @Test
+    void bothWalksTellOnePath() throws Exception {
+        for (String mode : List.of("paths", "classes", "deep", "roles")) {
+            alike(List.of("-Xmixed"), mode);
+        }
+        alike(List.of("-Xmixed"), "names", "7");
+        assertTrue(alike(List.of("-Xmixed"), "threads", "8", "2000") > 15_000);
+        for (String compiler : List.of("-Xint", "-Xcomp", "-XX:TieredStopAtLevel=1")) {
+            assertTrue(alike(List.of(compiler), "churn", "1000") > 500, compiler);
+        }
+        for (String collector : List.of("-XX:+UseSerialGC", "-XX:+UseParallelGC", "-XX:+UseG1GC", "-XX:+UseZGC")) {
+            assertTrue(alike(List.of("-XX:+UnlockExperimentalVMOptions", collector, "-Xmx64m"), "churn", "1000") > 500,
+                    collector);
+        }
+    }
+
+    @Test
+    void walksByJvmtiAloneTellTheSame() throws Exception {
+        assertEquals(run("", "paths").signatures("t-one"), run("walk=jvmti", "paths").signatures("t-one"));
+    }
+
     @Test
     void rolesTellThreadsOfOnePathApart() throws Exception {
         List<String> without = run("", "roles").signatures("t-roles");
@@ -237,7 +269,8 @@ class AgentIT {
     void badOptionsDoNotKill() throws Exception {
         for (String[] option : new String[][] {{"depth=99", "depth=99", "1 to 32"}, {"depth=x", "depth=x", "depth=5"},
                 {"memo=0", "memo=0", "memo=64"}, {"memo", "memo", "memo=64"}, {"colour=red", "colour=red", "known are"},
-                {"verbose=1", "verbose=1", "write verbose"}, {"threads=1", "threads=1", "write threads"}}) {
+                {"verbose=1", "verbose=1", "write verbose"}, {"threads=1", "threads=1", "write threads"},
+                {"walk=fast", "walk=fast", "walk=quick"}, {"walk", "walk", "walk=jvmti"}}) {
             Run run = run(option[0], "paths");
             assertTrue(run.err.contains("pcstream: option " + option[1]) && run.err.contains(option[2])
                     && run.err.contains("without the agent"), run.err);

@@ -23,7 +23,9 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
+import java.util.Random;
 import java.util.concurrent.CountDownLatch;
 
 /**
@@ -60,6 +62,7 @@ public final class Program {
             case "again": again(); break;
             case "attach": attach(arguments[2]); break;
             case "deep": deep(100); break;
+            case "churn": churn(Integer.parseInt(arguments[2])); break;
             default: throw new IllegalArgumentException(arguments[0]);
         }
         System.out.println("done");
@@ -339,10 +342,72 @@ public final class Program {
                         done.countDown();
                     }
                 };
-                Thread.class.getMethod("startVirtualThread", Runnable.class).invoke(null, task);
+                startVirtual(task);
             }
             done.await();
         }
+    }
+
+    private static void startVirtual(Runnable task) throws ReflectiveOperationException {
+        Thread.class.getMethod("startVirtualThread", Runnable.class).invoke(null, task);
+    }
+
+    /** Threads, virtual ones too where there are any, that write from stacks of all heights, and make garbage. */
+    private static void churn(int millis) throws Exception {
+        int threads = 4;
+        int virtual = Runtime.version().feature() >= 21 ? 100 : 0;
+        CountDownLatch done = new CountDownLatch(threads + virtual);
+        List<Throwable> problems = Collections.synchronizedList(new ArrayList<>());
+        long end = System.nanoTime() + millis * 1_000_000L;
+        try (FileChannel channel = channel("churn")) {
+            for (int i = 0; i < threads + virtual; i++) {
+                Random random = new Random(i);
+                Runnable task = () -> {
+                    try {
+                        while (System.nanoTime() < end) {
+                            down(random.nextInt(40), random, channel);
+                        }
+                    } catch (Throwable problem) {
+                        problems.add(problem);
+                    } finally {
+                        done.countDown();
+                    }
+                };
+                if (i < threads) {
+                    new Thread(task).start();
+                } else {
+                    startVirtual(task);
+                }
+            }
+            done.await();
+        }
+        if (!problems.isEmpty()) {
+            throw new IllegalStateException(problems.get(0));
+        }
+    }
+
+    /** Writes at the bottom and on the way back, where a virtual thread has most of its frames in the heap. */
+    private static byte[] down(int more, Random random, FileChannel channel) throws Exception {
+        byte[] garbage = new byte[random.nextInt(2000)];
+        if (more == 0) {
+            Thread.yield();
+        } else if (random.nextBoolean()) {
+            Action lambda = () -> down(more - 1, random, channel);
+            lambda.run();
+        } else if (random.nextInt(50) == 0) {
+            try {
+                Program.class.getDeclaredMethod("down", int.class, Random.class, FileChannel.class)
+                        .invoke(null, more - 1, random, channel);
+            } finally {
+                channel.write(bytes(), 0);
+            }
+        } else {
+            garbage = down(more - 1, random, channel);
+        }
+        if (more % 7 == 0) {
+            channel.write(bytes(), 0);
+        }
+        return garbage;
     }
 
     private static void roles() throws Exception {
