@@ -6,7 +6,7 @@
  * Idea: one call before a write (enter), which walks and stores to the thread's slot, and one after
  * it (leave), which stores 0. Names of methods and of paths are looked up in two tables that are
  * read without locks; only a method or a path that is new takes a mutex. Stacks are walked quickly where
- * the JVM can and tells all that the path needs, and by JVMTI otherwise: both tell one path.
+ * the JVM can and tells all that the path needs, and by JVMTI otherwise.
  *
  * Invariants:
  *  - The slot is not 0 only between enter and leave, that is around one call into the kernel.
@@ -14,13 +14,15 @@
  *    the kernel has nobody to read them for, so nothing is taken back at the end of a thread.
  *  - A virtual thread uses the slot of its carrier. It cannot leave the carrier between enter and
  *    leave, because only a call that blocks in the kernel lies between (see WriteTransformer).
- *  - Entries of the tables are never freed or changed, old tables neither: readers may be in them.
+ *  - Entries of the tables are never freed or changed (but for `recurs`), old tables neither: readers may be in them.
  *
  * Known weaknesses:
  *  - A jmethodID is taken to name one method for ever. HotSpot keeps this up: ids of unloaded
  *    classes are not given again. In another JVM that recycles them a path may get an old name.
  *  - Memory grows with the number of distinct methods and paths, up to MOST_METHODS and MOST_PATHS;
  *    what comes later is published as "no path" and without a name, respectively.
+ *  - A quick walk that breaks off at the method in which the thread began, which called itself for the first time in
+ *    this program, is taken for a whole one (see ends_once).
  *  - The JVM itself takes short locks in GetStackTrace (memory of its walk).
  *  - A seccomp filter that kills at unknown prctl options kills the program.
  */
@@ -56,7 +58,7 @@ _Static_assert(sizeof(struct pcstream_path) == 16, "the kernel side reads the te
 /*
  * A walk begins above the hook's own two frames and those of the instrumented class (looking up the
  * jmethodID of a class that was retransformed takes a lock of the JVM), and looks at no more than
- * MOST_FRAMES. A frame costs up to 100 ns, so a thread first asks for as many as its last walks needed,
+ * MOST_FRAMES. Each frame costs, so a thread first asks for as many as its last walks needed,
  * and for the rest if frames of the program are still missing.
  */
 #define HOOK_FRAMES 2
@@ -79,7 +81,13 @@ struct method {
 	u64 class_hash, method_hash;
 	char *class_name, *name;
 	int skipped; /* of the JDK or of the agent */
-	int of_continuation; /* frames further out are another thread's, or were left out */
+	enum {
+		ANYWHERE,
+		BEGINS_THREAD, /* by its name it may be where a thread begins */
+		BEGINS_VIRTUAL, /* the outermost frame of a virtual thread: nothing of it lies in the heap */
+		CUTS_OFF /* frames further out lie in the heap, or are the carrier's */
+	} place;
+	atomic_int recurs; /* it was outermost and further in on one stack */
 };
 
 struct frame {
@@ -91,7 +99,9 @@ struct frame {
 struct walked {
 	struct frame frames[MOST_DEPTH + 1]; /* and the role */
 	unsigned int n;
-	jint seen; /* frames of all kinds */
+	const struct method *methods[MOST_FRAMES]; /* of frames of all kinds; NULL: its class is gone */
+	jint seen; /* of those */
+	jint needed; /* frames to ask for, to see as much at once; one more than there are to see the end */
 	u64 hash;
 };
 
@@ -106,7 +116,7 @@ struct thread {
 	u64 registered_ms;
 	jint needed; /* frames, by the last walks */
 	unsigned int slow_walks; /* before the next quick one */
-	const struct method *outermost; /* frame of this thread, as far as walks came so far */
+	const struct method *outermost; /* where JVMTI last saw this thread's stack end; NULL: nowhere that can be told from others */
 	const struct method *role; /* what the thread is for; NULL: not known, or not asked for */
 	u64 role_ms; /* when that was found out */
 	struct memo memo[MEMOS];
@@ -197,6 +207,17 @@ static void method_free(struct method *method)
 	free(method);
 }
 
+static int method_place(const char *class_name, const char *name)
+{
+	if (!strcmp(class_name, "jdk.internal.vm.Continuation")) {
+		if (!strcmp(name, "enter"))
+			return BEGINS_VIRTUAL;
+		/* What is in the heap returns to enterSpecial, and that to run, which is the carrier's. */
+		return !strcmp(name, "enterSpecial") || !strcmp(name, "run") ? CUTS_OFF : ANYWHERE;
+	}
+	return !strcmp(name, "run") || !strcmp(name, "main") ? BEGINS_THREAD : ANYWHERE;
+}
+
 /* The slow way to a method's names; NULL if its class is gone or memory is short. */
 static const struct method *method_resolve(JNIEnv *env, jmethodID id)
 {
@@ -219,7 +240,7 @@ static const struct method *method_resolve(JNIEnv *env, jmethodID id)
 	method->class_hash = pcstream_bytes_hash(method->class_name, strlen(method->class_name));
 	method->method_hash = pcstream_bytes_hash(method->name, strlen(method->name));
 	method->skipped = pcstream_class_is_jdk(method->class_name);
-	method->of_continuation = !strcmp(method->class_name, "jdk.internal.vm.Continuation");
+	method->place = method_place(method->class_name, name);
 	found = table_insert(&methods, &method->id);
 out:
 	if (found != &method->id)
@@ -361,6 +382,31 @@ static void walked_add(struct walked *walked, const struct method *method, jloca
 	walked->hash = pcstream_java_frame_mix(walked->hash, method->class_hash, method->method_hash, bytecode_index);
 }
 
+static void walked_see(struct walked *walked, const struct method *method, jlocation bytecode_index)
+{
+	walked->methods[walked->seen++] = method;
+	walked->needed = walked->seen;
+	if (method && !method->skipped)
+		walked_add(walked, method, bytecode_index);
+}
+
+/*
+ * The method in which a stack ends that was seen to its end. NULL if threads do not begin in such, or if that
+ * method was found further in, too, on this stack or on another: where a walk breaks off could look like the end.
+ */
+static const struct method *ends_once(const struct walked *walked)
+{
+	jint inner = walked->seen - 1;
+	struct method *outermost = inner >= 0 ? (struct method *)walked->methods[inner] : NULL;
+
+	if (!outermost || outermost->place != BEGINS_THREAD)
+		return NULL;
+	while (inner > 0)
+		if (walked->methods[--inner] == outermost)
+			atomic_store_explicit(&outermost->recurs, 1, memory_order_relaxed);
+	return atomic_load_explicit(&outermost->recurs, memory_order_relaxed) ? NULL : outermost;
+}
+
 static jint first_batch(void)
 {
 	return self.needed ? self.needed : (jint)depth;
@@ -376,21 +422,23 @@ static int walk_quickly(JNIEnv *env, jint above, struct walked *walked)
 
 	for (jint batch = first_batch();; batch = MOST_FRAMES) {
 		jint count = pcstream_quick_frames(env, HOOK_FRAMES + above, batch, infos);
-		const struct method *method = NULL;
 
 		walked_begin(walked);
 		for (jint i = 0; i < count && walked->n < depth; i++) {
-			method = method_find(infos[i].method);
-			if (!method || method->of_continuation)
+			const struct method *method = method_find(infos[i].method);
+
+			if (!method || method->place == CUTS_OFF)
 				return 0;
-			walked->seen++;
-			if (!method->skipped)
-				walked_add(walked, method, infos[i].location);
+			walked_see(walked, method, infos[i].location);
+			if (method->place == BEGINS_VIRTUAL)
+				return 1;
 		}
 		if (walked->n == depth)
 			return 1;
-		if (count < batch)
-			return method && method == self.outermost;
+		if (count < batch) {
+			walked->needed = walked->seen + 1;
+			return self.outermost && ends_once(walked) == self.outermost;
+		}
 		if (batch == MOST_FRAMES)
 			return 1;
 	}
@@ -399,27 +447,24 @@ static int walk_quickly(JNIEnv *env, jint above, struct walked *walked)
 static void walk_by_jvmti(JNIEnv *env, jint above, struct walked *walked)
 {
 	jvmtiFrameInfo infos[MOST_FRAMES];
-	const struct method *method = NULL;
 	jint batch = first_batch(), count;
+	jvmtiError problem;
 
 	walked_begin(walked);
 	do {
 		count = 0;
-		/* Fails also where the stack ends. */
-		if (!(*jvmti)->GetStackTrace(jvmti, NULL, HOOK_FRAMES + above + walked->seen, batch, infos, &count)) {
-			for (jint i = 0; i < count && walked->n < depth; i++) {
-				method = method_find(infos[i].method);
-				walked->seen++;
-				if (!method)
-					method = method_resolve(env, infos[i].method);
-				if (method && !method->skipped)
-					walked_add(walked, method, infos[i].location);
-			}
+		problem = (*jvmti)->GetStackTrace(jvmti, NULL, HOOK_FRAMES + above + walked->seen, batch, infos, &count);
+		for (jint i = 0; !problem && i < count && walked->n < depth; i++) {
+			const struct method *method = method_find(infos[i].method);
+
+			walked_see(walked, method ? method : method_resolve(env, infos[i].method), infos[i].location);
 		}
 		if (walked->n == depth)
 			return;
-		if (count < batch) {
-			self.outermost = method;
+		if (problem || count < batch) {
+			walked->needed = walked->seen + 1;
+			/* An illegal argument: nothing is above what was seen. */
+			self.outermost = !problem || problem == JVMTI_ERROR_ILLEGAL_ARGUMENT ? ends_once(walked) : NULL;
 			return;
 		}
 		batch = MOST_FRAMES - walked->seen;
@@ -474,7 +519,9 @@ static u64 walk(JNIEnv *env, jint above, struct pcstream_path **path)
 	*path = NULL;
 	walk_frames(env, above, &walked);
 	/* Threads that write in several ways: to ask twice costs more than to ask for a frame too many. */
-	self.needed = walked.seen < self.needed ? self.needed - 1 : walked.seen;
+	self.needed = walked.needed < self.needed ? self.needed - 1 : walked.needed;
+	if (self.needed > MOST_FRAMES)
+		self.needed = MOST_FRAMES;
 	if (!walked.n)
 		return 0;
 	role = by_role ? thread_role(env) : NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
 /*
- * Frames of the calling thread by AsyncGetCallTrace, which HotSpot exports for profilers: about a third of what GetStackTrace
+ * Frames of the calling thread by AsyncGetCallTrace, which HotSpot exports for profilers: some half of what GetStackTrace
  * costs, as the thread need not enter the JVM (no lock, no change of state, no table of where a frame has its objects).
  *
  * Profilers call it from signals at any place; here the thread is in a native method, where HotSpot has noted its last Java frame
@@ -8,11 +8,14 @@
  *
  * Known weaknesses:
  *  - It is exported, but no official interface: looked for in libjvm.so, and done without where it is missing.
- *  - It is silent about what it cannot walk: too few frames look like the end of the stack. The caller has to know the outermost.
+ *  - It is silent about what it cannot walk, such as a frame whose caller was deoptimised or is native code: too few frames look
+ *    like the end of the stack. The caller has to know the outermost.
  *  - Of a virtual thread it sees the frames that are on the stack; those still in the heap are left out. Between them and the
  *    carrier's are frames of jdk.internal.vm.Continuation.
  *  - It gives no ids of methods that have none yet: NULL, until GetStackTrace was asked.
- *  - While the world is stopped for garbage collection it refuses.
+ *  - While the world is stopped for garbage collection it refuses; but collection, and redefinition of classes, may begin during
+ *    a walk. HotSpot is made for that, with exceptions: before 18 and 17.0.7 it looks through a list of memory areas which unloading
+ *    of classes may shorten (JDK-8275704), and the ids of a class's methods move when redefinition adds methods.
  */
 #define _GNU_SOURCE
 #include "quick_frames.h"

@@ -7,7 +7,16 @@ import java.util.Locale;
 final class Options {
     /** How stacks are walked; the native library counts on this order. */
     enum Walk {
-        JVMTI, QUICK, BOTH
+        JVMTI, QUICK, BOTH;
+
+        /**
+         * Quick, but for JVMs whose quick walk reads a list of the JVM's that garbage collection may change meanwhile when it
+         * unloads classes (JDK-8275704, mended in 18 and 17.0.7).
+         */
+        static Walk usual(Runtime.Version version) {
+            boolean safe = version.feature() >= 18 || version.feature() == 17 && version.update() >= 7;
+            return safe ? QUICK : JVMTI;
+        }
     }
 
     /** Frames that make a path. */
@@ -18,7 +27,7 @@ final class Options {
     boolean threads;
     /** New paths on standard error. */
     boolean verbose;
-    Walk walk = Walk.QUICK;
+    Walk walk = Walk.usual(Runtime.version());
 
     /** Throws IllegalArgumentException, whose message names option, value and remedy. */
     static Options parse(String text) {

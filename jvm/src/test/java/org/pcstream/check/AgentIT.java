@@ -189,7 +189,7 @@ class AgentIT {
 
     @Test
     void bothWalksTellOnePath() throws Exception {
-        for (String mode : List.of("paths", "classes", "deep", "roles")) {
+        for (String mode : List.of("paths", "classes", "deep", "roles", "recursive")) {
             alike(List.of("-Xmixed"), mode);
         }
         alike(List.of("-Xmixed"), "names", "7");
@@ -204,8 +204,13 @@ class AgentIT {
     }
 
     @Test
-    void walksByJvmtiAloneTellTheSame() throws Exception {
-        assertEquals(run("", "paths").signatures("t-one"), run("walk=jvmti", "paths").signatures("t-one"));
+    void eitherWalkTellsTheSame() throws Exception {
+        for (String way : List.of("walk=quick", "")) {
+            assertEquals(run("walk=jvmti", "paths").signatures("t-one"), run(way, "paths").signatures("t-one"));
+            List<String> recursive = run("walk=jvmti,depth=9", "recursive").signatures("t-recursive");
+            assertEquals(2000, recursive.size());
+            assertEquals(recursive, run(way.isEmpty() ? "depth=9" : way + ",depth=9", "recursive").signatures("t-recursive"));
+        }
     }
 
     @Test

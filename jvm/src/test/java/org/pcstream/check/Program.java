@@ -27,6 +27,7 @@ import java.util.Collections;
 import java.util.List;
 import java.util.Random;
 import java.util.concurrent.CountDownLatch;
+import java.util.stream.Stream;
 
 /**
  * The program that tests run with the agent: one mode per test, writing to files t-* of a directory.
@@ -63,6 +64,13 @@ public final class Program {
             case "attach": attach(arguments[2]); break;
             case "deep": deep(100); break;
             case "churn": churn(Integer.parseInt(arguments[2])); break;
+            case "recursive":
+                if (arguments.length < 6) {
+                    main(Stream.concat(Stream.of(arguments), Stream.of("again")).toArray(String[]::new));
+                    return;
+                }
+                recursive();
+                break;
             default: throw new IllegalArgumentException(arguments[0]);
         }
         System.out.println("done");
@@ -345,6 +353,35 @@ public final class Program {
                 startVirtual(task);
             }
             done.await();
+        }
+    }
+
+    /** Written by a main that called itself, and by a thread whose run did. */
+    private static void recursive() throws Exception {
+        try (FileChannel channel = channel("t-recursive")) {
+            for (int i = 0; i < 1000; i++) {
+                channel.write(bytes(), 0);
+            }
+            Thread thread = new Thread() {
+                private int runs;
+
+                @Override
+                public void run() {
+                    if (++runs % 3 != 0) {
+                        run();
+                        return;
+                    }
+                    try {
+                        for (int i = 0; i < 1000; i++) {
+                            channel.write(bytes(), 0);
+                        }
+                    } catch (IOException problem) {
+                        throw new IllegalStateException(problem);
+                    }
+                }
+            };
+            thread.start();
+            thread.join();
         }
     }
 
