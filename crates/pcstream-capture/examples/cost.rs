@@ -11,8 +11,8 @@
 //! fillrandom and overwrite; `pgbench` (only when named; needs PostgreSQL and a user postgres) is PostgreSQL with its write
 //! buffer watched. The first four print nanoseconds of processor time per call, taken by the writer
 //! itself, `db_bench` the processor time of the whole program, `pgbench` the time of a transaction. Medians; a ratio compares with the run
-//! without the program of the same round, and between which values it is, 19 times in 20 (all of them, of fewer than six). Below: runs and nanoseconds of each BPF program, which the kernel
-//! counts in rounds of their own, beside those of the same program aimed at no file system, which returns at once: so much of
+//! without the program of the same round, and between which values it is, 19 times in 20 (all of them, of fewer than six).
+//! Below: runs and nanoseconds of each BPF program, which the kernel counts in rounds of their own, beside those of the same program aimed at no file system, which returns at once: so much of
 //! the number is the counting. Then what a page made dirty costs, how much of that is the capture (one more run tags each page and
 //! captures nothing) and the tag (one finds task and file of each page and no more), and the instructions that the verifier looked
 //! at. What the kernel counts is medians, too.

@@ -62,7 +62,6 @@ _Static_assert(sizeof(struct pcstream_path) == 16, "the kernel side reads the te
  * and for the rest if frames of the program are still missing.
  */
 #define HOOK_FRAMES 2
-#define MOST_FRAMES 128
 
 /* Tables of entries that begin with a key, which is not 0. */
 struct cells {
@@ -372,6 +371,7 @@ static void walked_begin(struct walked *walked)
 {
 	walked->n = 0;
 	walked->seen = 0;
+	walked->needed = 0;
 	walked->hash = SIGNATURE_SEED;
 }
 

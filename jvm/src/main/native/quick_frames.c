@@ -24,7 +24,6 @@
 #include <string.h>
 
 #define MOST_SKIPPED 16
-#define MOST_FRAMES 128
 #define LINE_NATIVE (-3) /* of a native method; JVMTI says -1 */
 
 /* HotSpot's forte.cpp. */
@@ -41,7 +40,7 @@ struct call_trace {
 
 typedef void (*walk_function)(struct call_trace *, jint, void *);
 
-static walk_function walk_frames;
+static walk_function async_get_call_trace;
 
 static void JNICALL on_class_load(jvmtiEnv *jvmti, JNIEnv *env, jthread thread, jclass class)
 {
@@ -65,13 +64,13 @@ int pcstream_quick_start(jvmtiEnv *jvmti)
 	if (strcmp(name ? name + 1 : info.dli_fname, "libjvm.so"))
 		return 0;
 	library = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
-	walk_frames = library ? (walk_function)dlsym(library, "AsyncGetCallTrace") : NULL;
-	if (!walk_frames)
+	async_get_call_trace = library ? (walk_function)dlsym(library, "AsyncGetCallTrace") : NULL;
+	if (!async_get_call_trace)
 		return 0;
 	if ((*jvmti)->SetEventCallbacks(jvmti, &callbacks, sizeof(callbacks)) ||
 	    (*jvmti)->SetEventNotificationMode(jvmti, JVMTI_ENABLE, JVMTI_EVENT_CLASS_LOAD, NULL))
-		walk_frames = NULL;
-	return walk_frames != NULL;
+		async_get_call_trace = NULL;
+	return async_get_call_trace != NULL;
 }
 
 jint pcstream_quick_frames(JNIEnv *env, jint skipped, jint most, jvmtiFrameInfo *frames)
@@ -80,9 +79,9 @@ jint pcstream_quick_frames(JNIEnv *env, jint skipped, jint most, jvmtiFrameInfo 
 	struct call_trace trace = { .env = env, .frames = found };
 	jint count;
 
-	if (!walk_frames || skipped > MOST_SKIPPED || most > MOST_FRAMES)
+	if (!async_get_call_trace || skipped > MOST_SKIPPED || most > MOST_FRAMES)
 		return -1;
-	walk_frames(&trace, skipped + most, NULL);
+	async_get_call_trace(&trace, skipped + most, NULL);
 	if (trace.count < skipped)
 		return -1;
 	count = trace.count - skipped;

@@ -5,13 +5,15 @@
 
 #include <jvmti.h>
 
+#define MOST_FRAMES 128 /* that a walk looks at */
+
 /* Looks for the walk, once, before the first write. Returns whether this JVM has it. */
 int pcstream_quick_start(jvmtiEnv *jvmti);
 
 /*
  * Frames of the calling thread, which must be in a native method, as GetStackTrace gives them: the innermost `skipped` left out,
- * at most `most` of the others. Fewer: the stack ends there, or could not be walked further. -1: not now, or not at all. A method
- * that JVMTI never told of is NULL.
+ * at most `most` (up to MOST_FRAMES) of the others. Fewer: the stack ends there, or could not be walked further. -1: not now, or
+ * not at all. A method that JVMTI never told of is NULL.
  */
 jint pcstream_quick_frames(JNIEnv *env, jint skipped, jint most, jvmtiFrameInfo *frames);
 
