@@ -4,7 +4,7 @@
 # Neither needs anything but this checkout: what is missing is installed first.
 
 CARGO_BUILD = cargo build --locked --release --features capture
-PCSTREAM = target/release/pcstream
+PCSTREAM = $(or $(CARGO_TARGET_DIR),target)/release/pcstream
 
 .PHONY: demo test build agent libpcstream lint bench install help
 help:
