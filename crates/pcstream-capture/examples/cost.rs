@@ -28,10 +28,10 @@ use std::time::{Duration, Instant};
 use libbpf_rs::libbpf_sys;
 use pcstream_capture::buffers;
 use pcstream_capture::modules::Modules;
-use pcstream_capture::scratch::{FsKind, Scratch, ScratchOptions};
 use pcstream_capture::session::{LeftOut, Session, SessionMemory, SessionOptions, UnwindChoice};
 use pcstream_capture::unwind::Unwinder;
 use pcstream_capture::wire::Record;
+use pcstream_fs::scratch::{FsKind, Scratch, ScratchOptions};
 use rustix::process::{Pid, Signal};
 
 type AnyError = Box<dyn std::error::Error>;

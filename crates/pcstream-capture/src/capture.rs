@@ -21,13 +21,13 @@ use thiserror::Error;
 
 use crate::command::{self, Traced};
 use crate::doctor;
-use crate::extents::DeviceNumber;
 use crate::join::{JoinCounts, Joiner};
-use crate::layout::{Layout, LayoutError, PageRange};
-use crate::scratch::{ExistingFs, FsKind, Scratch, ScratchError, ScratchOptions};
 use crate::session::{Reader, RuleTable, Session, SessionError, SessionMemory, SessionOptions};
 use crate::signature::Order;
 use crate::wire::{Counter, Record, UnknownRecord};
+use pcstream_fs::extents::DeviceNumber;
+use pcstream_fs::layout::{Layout, LayoutError, PageRange};
+use pcstream_fs::scratch::{ExistingFs, FsKind, Scratch, ScratchError, ScratchOptions};
 
 /// Where the command runs.
 #[derive(Clone, Debug)]

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal};
 
-use crate::scratch::MountUser;
+use pcstream_fs::scratch::MountUser;
 
 /// What stands for the mount point in the command's arguments.
 const MOUNT_POINT: &[u8] = b"{}";

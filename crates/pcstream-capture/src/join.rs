@@ -14,7 +14,6 @@ use pcstream_trace::{
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::layout::{Layout, MetadataHint};
 use crate::modules::Modules;
 use crate::runtime::{self, RuntimeFrame};
 use crate::signature::{self, Order};
@@ -24,6 +23,7 @@ use crate::wire::{
     self, ContextRecord, IoRecord, IoSource, PathRecord, ProcessRecord, Record, RuleKey, RuntimeRecord,
     StackRecord, UnwindMode, UnwindRule,
 };
+use pcstream_fs::layout::{Layout, MetadataHint};
 
 const SECTORS_PER_PAGE: u64 = 8;
 
@@ -414,8 +414,8 @@ fn text_of(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layout::{PageRange, StaticRange};
-    use crate::scratch::FsKind;
+    use pcstream_fs::layout::{PageRange, StaticRange};
+    use pcstream_fs::scratch::FsKind;
 
     const LIMITS: Limits = Limits { depth: 12, scan_depth: 5, fall_back: true };
 

@@ -2,8 +2,8 @@
 //!
 //! `capture` runs a command on a scratch (or existing) file system and yields the events of a trace.
 //! Beneath it: `session` (the BPF program in `bpf/`), `wire` (its records), `join` (records to events),
-//! `unwind` with `call_frames` (exact call paths), `buffers` (programs that write what others made dirty), `runtime` (paths that the Java agent tells), `modules`, `signature` and `symbols` (who wrote),
-//! `scratch`, `layout` and `extents` (where). `doctor` says what this machine can do.
+//! `unwind` with `call_frames` (exact call paths), `buffers` (programs that write what others made dirty), `runtime` (paths that the Java agent tells), `modules`, `signature` and `symbols` (who wrote).
+//! `pcstream-fs` says where. `doctor` says what this machine can do.
 //!
 //! Needs Linux 6.1 or newer with BTF, x86-64, and root.
 
@@ -12,12 +12,9 @@ pub mod call_frames;
 pub mod capture;
 pub mod command;
 pub mod doctor;
-pub mod extents;
 pub mod join;
-pub mod layout;
 pub mod modules;
 pub mod runtime;
-pub mod scratch;
 pub mod session;
 pub mod signature;
 pub mod symbols;

@@ -16,9 +16,9 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use pcstream_capture::capture::Target;
-use pcstream_capture::extents;
-use pcstream_capture::scratch::FsKind;
 use pcstream_capture::session::SessionOptions;
+use pcstream_fs::extents;
+use pcstream_fs::scratch::FsKind;
 use pcstream_trace::{Event, Kind, Op};
 use recording::*;
 
@@ -385,7 +385,7 @@ fn kinds(fs: FsKind) {
 
 /// `--on DIR`: a file system that was there before, seen from one of its directories.
 fn existing_directory() {
-    let place = pcstream_capture::scratch::Scratch::create(&scratch(FsKind::Ext4)).expect("a file system");
+    let place = pcstream_fs::scratch::Scratch::create(&scratch(FsKind::Ext4)).expect("a file system");
     let dir = place.mount_point().join("inner");
     fs::create_dir(&dir).expect("a directory");
     let target = Target::Existing(dir);

@@ -9,8 +9,8 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use pcstream_capture::capture::Target;
-use pcstream_capture::scratch::FsKind;
 use pcstream_capture::session::{Session, SessionMemory, SessionOptions, UnwindChoice, needs_calls};
+use pcstream_fs::scratch::FsKind;
 use pcstream_trace::Unwind;
 use recording::{DB_BENCH, Recording, bpf, db_bench, functions, gcc, record, record_with, scratch};
 use tempfile::TempDir;

@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use pcstream_capture::capture::Target;
-use pcstream_capture::scratch::FsKind;
 use pcstream_capture::session::SessionOptions;
+use pcstream_fs::scratch::FsKind;
 use pcstream_trace::{Signature, Unwind};
 use recording::{Recording, assert_complete, bpf, prctl, program, record_with, scratch};
 use tempfile::TempDir;

@@ -21,10 +21,10 @@ use framehop::{ExplicitModuleSectionInfo, Module, Unwinder as _};
 use object::read::ReadCache;
 use object::{Object, ObjectSection, ObjectSegment};
 use pcstream_capture::modules::Modules;
-use pcstream_capture::scratch::{FsKind, Scratch, ScratchOptions};
 use pcstream_capture::session::{Session, SessionMemory, SessionOptions};
 use pcstream_capture::unwind::Unwinder;
 use pcstream_capture::wire::{ContextRecord, Record, StackRange, StackRecord};
+use pcstream_fs::scratch::{FsKind, Scratch, ScratchOptions};
 use recording::{DB_BENCH, GCC, bpf, db_bench, gcc, shell, sqlite};
 
 const DEPTH: usize = 12;

@@ -7,8 +7,8 @@ mod recording;
 use std::process::{Command, ExitCode};
 
 use pcstream_capture::capture::Target;
-use pcstream_capture::scratch::FsKind;
 use pcstream_capture::session::{Session, SessionMemory, SessionOptions, has_function};
+use pcstream_fs::scratch::FsKind;
 use pcstream_trace::{Context, Unwind};
 use recording::{Recording, assert_complete, bpf, fs_need, gcc, prctl, record_with, scratch};
 use tempfile::TempDir;

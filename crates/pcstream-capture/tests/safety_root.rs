@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use pcstream_capture::capture::Target;
-use pcstream_capture::scratch::FsKind;
 use pcstream_capture::session::SessionOptions;
+use pcstream_fs::scratch::FsKind;
 use recording::{Recording, bpf, gcc, record, record_with, scratch, shell, try_record};
 use tempfile::TempDir;
 

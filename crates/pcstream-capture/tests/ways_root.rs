@@ -14,7 +14,7 @@ use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::fs::FileExt;
 use std::process::ExitCode;
 
-use pcstream_capture::scratch::FsKind;
+use pcstream_fs::scratch::FsKind;
 use recording::{Recording, bpf, fio, fs_need, record};
 
 const WAY: &str = "--way";

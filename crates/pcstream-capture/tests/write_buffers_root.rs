@@ -11,8 +11,8 @@ use std::process::{Command, ExitCode};
 
 use pcstream_capture::buffers;
 use pcstream_capture::capture::Target;
-use pcstream_capture::scratch::{FsKind, ScratchOptions};
 use pcstream_capture::session::SessionOptions;
+use pcstream_fs::scratch::{FsKind, ScratchOptions};
 use recording::{Recording, assert_complete, bpf, fs_need, functions, gcc, record_with, scratch, shell};
 use tempfile::TempDir;
 

@@ -21,9 +21,9 @@ use pcstream_capture::capture::{
     self, CaptureError, CaptureOptions, Finished, Observer, Progress, Started, Target,
 };
 use pcstream_capture::doctor::{self, Verdict};
-use pcstream_capture::scratch::{self, FsKind, RUN_ROOT, ScratchOptions};
 use pcstream_capture::session::{SessionOptions, UnwindChoice};
 use pcstream_capture::signature::Order;
+use pcstream_fs::scratch::{self, FsKind, RUN_ROOT, ScratchOptions};
 use pcstream_replay::{LaneResult, Replay};
 use pcstream_report::{Simulation, human};
 use pcstream_trace::meta::{Exit, FileSystem};

@@ -11,9 +11,9 @@ use pcstream_capture::capture::{
     self, CaptureError, CaptureOptions, Finished, Observer, Progress, Started, Target,
 };
 use pcstream_capture::doctor::{self, Verdict};
-use pcstream_capture::scratch::{FsKind, Image, ScratchOptions};
 use pcstream_capture::session::{Session, SessionMemory, SessionOptions};
 use pcstream_capture::signature::Order;
+use pcstream_fs::scratch::{FsKind, Image, ScratchOptions};
 use pcstream_trace::{Batch, Context, Event, Kind, Op, Signature, Tables};
 
 use crate::common;

@@ -3,6 +3,7 @@
 //! Every test looks afterwards for what it may have left: its own mounts, loop and zram devices, files.
 //! Run directories lie in a temporary directory, so that other runs on the machine are neither seen nor touched.
 
+#[path = "../../pcstream-capture/tests/common/mod.rs"]
 mod common;
 
 use std::collections::BTreeSet;
@@ -13,9 +14,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::Duration;
 
-use pcstream_capture::extents::{self, Owner};
-use pcstream_capture::layout::{Layout, MetadataHint};
-use pcstream_capture::scratch::{
+use pcstream_fs::extents::{self, Owner};
+use pcstream_fs::layout::{Layout, MetadataHint};
+use pcstream_fs::scratch::{
     ExistingFs, FsKind, Image, Resource, Scratch, ScratchError, ScratchOptions, clean_stale, find_stale,
 };
 use pcstream_trace::event::Kind;
