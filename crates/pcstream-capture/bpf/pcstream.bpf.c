@@ -87,6 +87,10 @@ const volatile u32 direct_reads = 0;  /* 1: stacks may be read without calls, se
 /* Set once the file system is mounted; 0 switches everything off. */
 u32 target_dev = 0;
 
+/* The process that records. What it writes is not captured: its pages carry this context and are left out of the records. */
+u32 recorder = 0;
+#define CONTEXT_OF_RECORDER 1
+
 u64 counters[COUNTERS];
 
 /* The record types, for the generated Rust view. */
@@ -2063,6 +2067,14 @@ static __always_inline u64 context_at_once(struct task_cache *cache, struct task
 	return context;
 }
 
+/* Run once by the recorder itself, which need not know its number here: it may live in a PID namespace. */
+SEC("syscall")
+int note_recorder(void *ctx)
+{
+	recorder = bpf_get_current_pid_tgid() >> 32;
+	return 0;
+}
+
 SEC("tp_btf/writeback_dirty_folio")
 int BPF_PROG(on_dirty_folio, struct folio *folio, struct address_space *mapping)
 {
@@ -2071,7 +2083,7 @@ int BPF_PROG(on_dirty_folio, struct folio *folio, struct address_space *mapping)
 	struct workspace *ws;
 	struct inode *inode;
 	struct tag *tag;
-	bool later = false;
+	bool later = false, own;
 	u64 context = 0;
 	u32 at;
 
@@ -2089,10 +2101,11 @@ int BPF_PROG(on_dirty_folio, struct folio *folio, struct address_space *mapping)
 			announce_file(ws, NULL, inode);
 		return 0;
 	}
+	own = task->tgid == recorder;
 	cache = bpf_task_storage_get(&tasks, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!cache)
 		count(LOST_TASK_STORAGE, 1);
-	if (!cache || !known_file(cache, inode)) {
+	if (!own && (!cache || !known_file(cache, inode))) {
 		ws = workspace_of(OF_DIRTY_FOLIO);
 		if (ws)
 			announce_file(ws, cache, inode);
@@ -2110,7 +2123,9 @@ int BPF_PROG(on_dirty_folio, struct folio *folio, struct address_space *mapping)
 	tag = bpf_map_lookup_elem(&tags, &at);
 	if (!tag)
 		return 0;
-	if (task->flags & PF_IO_WORKER)
+	if (own)
+		context = CONTEXT_OF_RECORDER;
+	else if (task->flags & PF_IO_WORKER)
 		context = context_of_worker(OF_DIRTY_FOLIO, task);
 	else if (cache && !left_out)
 		context = context_at_once(cache, task, inode, folio->index, &later);
@@ -2204,8 +2219,10 @@ static __always_inline u32 flags_of(u32 opf)
 
 static __always_inline void emit(struct walk *w)
 {
-	struct io_record *r = bpf_ringbuf_reserve(&records, sizeof(*r), 0);
+	struct io_record *r = NULL;
 
+	if (w->context != CONTEXT_OF_RECORDER)
+		r = bpf_ringbuf_reserve(&records, sizeof(*r), 0);
 	if (r) {
 		r->type = RECORD_IO;
 		r->op = w->opf & REQ_OP_MASK;
@@ -2221,7 +2238,7 @@ static __always_inline void emit(struct walk *w)
 		__builtin_memcpy(r->head, w->head, sizeof(r->head));
 		__builtin_memcpy(r->tail, w->tail, sizeof(r->tail));
 		bpf_ringbuf_submit(r, 0);
-	} else {
+	} else if (w->context != CONTEXT_OF_RECORDER) {
 		count(LOST_IO_RECORDS, 1);
 	}
 	w->sector += w->bytes >> 9;
@@ -2349,6 +2366,10 @@ static __always_inline void direct_owner(struct walk *w, struct bio *bio)
 	w->bytes = w->left;
 	if ((w->opf & REQ_OP_MASK) != REQ_OP_WRITE)
 		return;
+	if (task->tgid == recorder) {
+		w->context = CONTEXT_OF_RECORDER;
+		return;
+	}
 	key.inode = w->inode;
 	key.generation = w->generation;
 	if (ws && !bpf_map_lookup_elem(&known_files, &key) &&

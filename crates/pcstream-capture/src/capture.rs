@@ -2,8 +2,10 @@
 //!
 //! Order matters. The BPF program is loaded before a device is made, so that a machine that cannot
 //! capture is told so before anything is touched. The capture is aimed after the file system is filled
-//! and its layout is read, and stays on while the file system is unmounted, so that every byte the command
-//! wrote reaches the device under observation. Symbols are resolved before the unmount: modules may lie on it.
+//! and synced, before its layout is read, and stays on while the file system is unmounted, so that every byte the
+//! command wrote reaches the device under observation. What was dirty before is written by a second sync, whose
+//! records are dropped: a page without a context is then a page whose context was lost. Symbols are resolved before
+//! the unmount: modules may lie on it.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -196,11 +198,10 @@ pub fn capture(
     let mut memory = SessionMemory::uninit();
     let mut session = Session::open(&options.session, &mut memory)?;
     let mut place = Place::make(&options.target)?;
-    let layout = Layout::of_mounted(&place.directory, place.fs)?;
-    observer.started(&place.started(&layout)).map_err(CaptureError::Observer)?;
-
+    // Of other programs too, on a file system that is in use.
+    sync(&place.directory)?;
     let join = Rc::new(RefCell::new(Join {
-        joiner: Joiner::new(layout, monotonic_ns(), options.session.limits(), options.order),
+        joiner: Joiner::new(monotonic_ns(), options.session.limits(), options.order),
         rules: session.rules()?,
         error: None,
     }));
@@ -209,19 +210,29 @@ pub fn capture(
         move |record| join.borrow_mut().take(record)
     })?;
     session.aim(kernel_number(place.number));
+    sync(&place.directory)?;
+    reader.drain()?;
+    let layout = Layout::of_mounted(&place.directory, place.fs)?;
+    observer.started(&place.started(&layout)).map_err(CaptureError::Observer)?;
+    join.borrow_mut().joiner.begin(layout);
     let mut run = Run { session: &session, reader, join, observer, began: Instant::now(), reported: None };
 
     let traced = Traced::start(&options.command, &place.directory).map_err(cannot_start)?;
     let (status, interrupted) = run.follow(traced, interrupts)?;
     let full = place.full_note(status);
+    let mut notes = place.end_users();
     sync(&place.directory)?;
     run.collect()?;
-    let contexts = run.join.borrow_mut().joiner.resolve_symbols();
-    let mut notes = place.vacate()?;
+    run.join.borrow_mut().joiner.resolve_symbols();
+    notes.extend(place.unmount()?);
     notes.extend(full);
-    notes.extend(deaf_note(&session, &contexts));
     run.collect()?;
-    let counts = run.join.borrow().joiner.counts();
+    // Taken last: others may still have written as the file system was given up.
+    let (counts, contexts) = {
+        let join = run.join.borrow();
+        (join.joiner.counts(), join.joiner.contexts().to_vec())
+    };
+    notes.extend(deaf_note(&session, &contexts));
     drop(run);
     let finished = Finished {
         status,
@@ -304,10 +315,10 @@ impl Place {
         })
     }
 
-    /// Ends what the command left running on a scratch file system, and unmounts it.
-    fn vacate(&mut self) -> Result<Vec<String>, CaptureError> {
-        let Some(scratch) = &mut self.scratch else { return Ok(Vec::new()) };
+    /// Ends what the command left running on a scratch file system.
+    fn end_users(&self) -> Vec<String> {
         let mut notes = Vec::new();
+        let Some(scratch) = &self.scratch else { return notes };
         for gently in [true, false] {
             let ended = command::end_descendants(&scratch.users(), gently);
             if ended.is_empty() {
@@ -319,13 +330,15 @@ impl Place {
             }
             wait_until(Duration::from_secs(2), || command_left(scratch));
         }
+        notes
+    }
+
+    /// Unmounts a scratch file system.
+    fn unmount(&mut self) -> Result<Vec<String>, CaptureError> {
+        let Some(scratch) = &mut self.scratch else { return Ok(Vec::new()) };
         let users = scratch.unmount()?;
-        notes.extend(
-            users
-                .iter()
-                .map(|user| format!("{user} still uses the file system, which was detached under it")),
-        );
-        Ok(notes)
+        let still = |user| format!("{user} still uses the file system, which was detached under it");
+        Ok(users.iter().map(still).collect())
     }
 
     fn remove(self) -> Result<(), CaptureError> {

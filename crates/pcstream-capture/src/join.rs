@@ -89,7 +89,8 @@ impl Programs {
 
 /// Turns records into batches.
 pub struct Joiner {
-    layout: Layout,
+    /// Once the capture has begun.
+    layout: Option<Layout>,
     start_ns: u64,
     last_ns: u64,
     modules: Modules,
@@ -112,11 +113,11 @@ pub struct Joiner {
 }
 
 impl Joiner {
-    /// A joiner for the file system with this layout. Event times count from `start_ns`
-    /// (CLOCK_MONOTONIC). `limits` are those of the kernel side.
-    pub fn new(layout: Layout, start_ns: u64, limits: Limits, order: Order) -> Joiner {
+    /// A joiner whose event times count from `start_ns` (CLOCK_MONOTONIC). `limits` are those of the kernel side.
+    /// Until [`Joiner::begin`] it takes names and makes no events.
+    pub fn new(start_ns: u64, limits: Limits, order: Order) -> Joiner {
         Joiner {
-            layout,
+            layout: None,
             unwinder: Unwinder::default(),
             limits,
             order,
@@ -134,6 +135,11 @@ impl Joiner {
             told: FxHashMap::default(),
             programs: Programs::default(),
         }
+    }
+
+    /// Makes events of what is taken from now on; the file system has this layout.
+    pub fn begin(&mut self, layout: Layout) {
+        self.layout = Some(layout);
     }
 
     /// Takes one record.
@@ -176,12 +182,15 @@ impl Joiner {
         self.contexts.len()
     }
 
-    /// All contexts so far, with the names of their functions. Closes the modules' files.
-    pub fn resolve_symbols(&mut self) -> Vec<Context> {
-        let mut contexts = self.contexts.clone();
-        crate::symbols::resolve(&mut contexts, |path| self.modules.open_at(path));
+    /// Gives all contexts so far the names of their functions. Closes the modules' files.
+    pub fn resolve_symbols(&mut self) {
+        crate::symbols::resolve(&mut self.contexts, |path| self.modules.open_at(path));
         self.modules.close();
-        contexts
+    }
+
+    /// All contexts so far. Those that came after [`Joiner::resolve_symbols`] are without names.
+    pub fn contexts(&self) -> &[Context] {
+        &self.contexts
     }
 
     fn context(&mut self, record: &ContextRecord) {
@@ -263,6 +272,9 @@ impl Joiner {
             self.programs.begin(record.pid, record.executable)
         };
         let Some(&context) = ended.and_then(|program| self.programs.contexts.get(&program)) else { return };
+        if self.layout.is_none() {
+            return;
+        }
         self.last_ns = self.last_ns.max(record.time_ns.saturating_sub(self.start_ns));
         self.counts.events += 1;
         self.batch.events.push(Event {
@@ -293,7 +305,7 @@ impl Joiner {
     }
 
     fn io(&mut self, record: &IoRecord) {
-        let Some(op) = operation(record) else { return };
+        let Some(op) = operation(record).filter(|_| self.layout.is_some()) else { return };
         let (lba, pages) = match op {
             Op::Discard | Op::WriteZeroes => whole_pages(record),
             _ => touched_pages(record),
@@ -346,7 +358,7 @@ impl Joiner {
             IoSource::SOURCE_XFS_BUFFER => MetadataHint::Verifier(&record.head),
             _ => MetadataHint::None,
         };
-        self.layout.classify(lba, hint)
+        self.layout.as_ref().map_or(Kind::Data, |layout| layout.classify(lba, hint))
     }
 
     fn count(&mut self, op: Op, kind: Kind, pages: u32, context: ContextId) {
@@ -422,7 +434,9 @@ mod tests {
     fn joiner() -> Joiner {
         let journal = StaticRange { start: Lba(100), pages: 50, kind: Kind::Journal };
         let used = PageRange { start: Lba(0), pages: 200 };
-        Joiner::new(Layout::new(FsKind::Ext4, vec![journal], vec![used]), 1_000, LIMITS, Order::Hash)
+        let mut joiner = Joiner::new(1_000, LIMITS, Order::Hash);
+        joiner.begin(Layout::new(FsKind::Ext4, vec![journal], vec![used]));
+        joiner
     }
 
     fn write(sector: u64, bytes: u32) -> IoRecord {
@@ -431,6 +445,17 @@ mod tests {
 
     fn of_file(record: IoRecord, inode: u64, context: u64) -> IoRecord {
         IoRecord { source: IoSource::SOURCE_CACHE.0, inode, generation: 7, context, file_page: 3, ..record }
+    }
+
+    #[test]
+    fn nothing_is_an_event_before_the_capture_begins() {
+        let mut join = Joiner::new(1_000, LIMITS, Order::Hash);
+        join.take(Record::Context(Box::new(ContextRecord { key: 9, entry: 1, ..Default::default() })));
+        join.take(Record::Io(of_file(write(8 * 300, 4096), 12, 9)));
+        assert_eq!((join.drain().events.len(), join.counts()), (0, JoinCounts::default()));
+        join.begin(Layout::new(FsKind::Ext4, Vec::new(), Vec::new()));
+        join.take(Record::Io(of_file(write(8 * 300, 4096), 12, 9)));
+        assert_eq!(join.drain().events[0].context, ContextId(1), "but names are known from before");
     }
 
     #[test]

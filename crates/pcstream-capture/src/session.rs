@@ -127,7 +127,7 @@ pub enum SessionError {
     /// The kernel refused the program.
     #[error("cannot {step} the BPF program: {source}.{log} `pcstream doctor` says what this machine lacks")]
     Bpf {
-        /// open, load or attach
+        /// open, load, run or attach
         step: &'static str,
         /// What libbpf said.
         source: libbpf_rs::Error,
@@ -316,6 +316,7 @@ impl<'obj> Session<'obj> {
         if direct_reads {
             find_direct_map(&mut skel, memory_end);
         }
+        skel.progs.note_recorder.test_run(ProgramInput::default()).map_err(|e| bpf_error("run", e))?;
         skel.attach().map_err(|e| bpf_error("attach", e))?;
         let probes = attach_probes(&skel, &options.buffers)?;
         Ok(Session { skel, _probes: probes, deaf })

@@ -1,0 +1,78 @@
+//! A file system of a test's own, on a loop device: made by name, removed by name, whatever happens.
+// Each test binary compiles this module and uses its own part of it.
+#![allow(dead_code)]
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+
+/// A mounted file system. Unmounted, detached and deleted when dropped.
+pub struct Disk {
+    /// Holds the image and the mount point.
+    dir: TempDir,
+    device: String,
+}
+
+impl Disk {
+    /// An ext4 of this many MiB, mounted with discard.
+    pub fn ext4(mib: u64) -> Disk {
+        // Small file systems would get blocks of 1 KiB, which a capture refuses.
+        Disk::made(mib, &["mkfs.ext4", "-q", "-F", "-b", "4096"], "discard")
+    }
+
+    /// Made by this command, to which the device is added, and mounted with these options.
+    pub fn made(mib: u64, mkfs: &[&str], options: &str) -> Disk {
+        let mut disk = Disk::unformatted(mib);
+        let mut arguments = mkfs[1..].to_vec();
+        arguments.push(&disk.device);
+        succeed(mkfs[0], &arguments);
+        disk.mount(options);
+        disk
+    }
+
+    /// Without a file system.
+    pub fn unformatted(mib: u64) -> Disk {
+        let dir = TempDir::new().expect("a temporary directory");
+        let image = dir.path().join("image");
+        File::create(&image).and_then(|file| file.set_len(mib << 20)).expect("an image");
+        let device = succeed("losetup", &["--find", "--show", text(&image)]).trim().to_owned();
+        std::fs::create_dir(dir.path().join("mount")).expect("a mount point");
+        Disk { dir, device }
+    }
+
+    pub fn mount(&mut self, options: &str) {
+        succeed("mount", &["-o", options, &self.device, text(&self.mount_point())]);
+    }
+
+    pub fn device(&self) -> &str {
+        &self.device
+    }
+
+    pub fn mount_point(&self) -> PathBuf {
+        self.dir.path().join("mount")
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        // A disk whose file system was not made yet has no mount.
+        let _ = Command::new("umount").arg(self.mount_point()).status();
+        let detached = Command::new("losetup").args(["--detach", &self.device]).status();
+        if !detached.as_ref().is_ok_and(std::process::ExitStatus::success) {
+            eprintln!("    cannot detach {}: {detached:?}", self.device);
+        }
+    }
+}
+
+pub fn text(path: &Path) -> &str {
+    path.to_str().expect("temporary paths are plain")
+}
+
+/// Runs a program that must succeed. Returns what it printed.
+pub fn succeed(program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program).args(arguments).output().expect("it can be started");
+    assert!(output.status.success(), "{program} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("plain output")
+}
