@@ -3,6 +3,9 @@
 #   make test   all tests; those that need root run if you are, and are counted as ignored otherwise
 # Neither needs anything but this checkout: what is missing is installed first.
 
+# Of the BPF program's compiler; on the machine of a user who only builds, a warning is no error.
+test lint: export PCSTREAM_WERROR = 1
+
 CARGO_BUILD = cargo build --locked --release --features capture
 PCSTREAM = $(or $(CARGO_TARGET_DIR),target)/release/pcstream
 

@@ -1,9 +1,13 @@
 //! Compiles the BPF program and generates its Rust view (maps, settings, records).
 //!
-//! Needs clang 14 or newer: `CLANG` names one; otherwise the newest found on the path is used.
+//! Needs clang 14 or newer: `CLANG` names one; otherwise `clang` is used, or else the newest found on the path.
+//! Warnings of the compiler are errors if `PCSTREAM_WERROR` is set to 1, as the tests of this repository do.
+
+#[path = "clang.rs"]
+mod clang;
 
 use libbpf_cargo::SkeletonBuilder;
-use std::{env, path::PathBuf, process::Command};
+use std::{env, path::PathBuf};
 
 const SOURCES: [&str; 8] = [
     "bpf/pcstream.bpf.c",
@@ -20,7 +24,9 @@ fn main() {
     for source in SOURCES {
         println!("cargo::rerun-if-changed={source}");
     }
+    println!("cargo::rerun-if-changed=clang.rs");
     println!("cargo::rerun-if-env-changed=CLANG");
+    println!("cargo::rerun-if-env-changed=PCSTREAM_WERROR");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join("pcstream.skel.rs");
     let arch = env::var("CARGO_CFG_TARGET_ARCH").expect("cargo sets the target");
     assert!(
@@ -28,23 +34,17 @@ fn main() {
         "pcstream-capture reads x86-64 registers and system call numbers; the target is {arch}. \
          Build without the capture feature there."
     );
+    let strict = env::var("PCSTREAM_WERROR").is_ok_and(|value| value == "1");
     SkeletonBuilder::new()
         .source(SOURCES[0])
-        .clang(clang())
-        .clang_args(["-Wall", "-Werror", "-Wno-unused-function", "-D__TARGET_ARCH_x86", "-mcpu=v3"])
+        .clang(compiler())
+        .clang_args(clang::ARGUMENTS.into_iter().chain(strict.then_some("-Werror")))
         .build_and_generate(&out)
         .unwrap_or_else(|error| panic!("the BPF program does not compile: {error:#}"));
 }
 
-fn clang() -> String {
-    if let Ok(named) = env::var("CLANG") {
-        return named;
-    }
-    let versioned = (14..=25).rev().map(|version| format!("clang-{version}"));
-    std::iter::once("clang".to_string())
-        .chain(versioned)
-        .find(|name| Command::new(name).arg("--version").output().is_ok_and(|o| o.status.success()))
-        .unwrap_or_else(|| {
-            panic!("no clang found; install one (Debian: apt install clang) or set CLANG=/path/to/clang")
-        })
+fn compiler() -> String {
+    env::var("CLANG").ok().or_else(|| clang::names().find(|name| clang::runs(name))).unwrap_or_else(|| {
+        panic!("no clang found; install one (Debian: apt install clang) or set CLANG=/path/to/clang")
+    })
 }

@@ -1459,24 +1459,27 @@ static __always_inline bool within(const struct bounds *b, u64 word)
 	return word - b->low < b->low_bytes || word - b->low - b->high < b->high_bytes;
 }
 
-/* Words that are looked at in one step. */
-#define LOOKED_UP_WORDS 8
+/* Bytes of the stack that are looked at in one step. Steps begin at multiples of it, so that none lies in two pages. */
+#define LOOKED_UP_BYTES 512
 
-/* What a walk can depend on: code, and the stack's own addresses, which most words that are addresses at all are. */
-static long look_up_group(u64 group, struct workspace **at)
+/* What a walk can depend on: code, and the stack's own addresses, which most words that are addresses at all are. A function that
+ * bpf_loop calls, because compilers make loops of it that Linux 6.1 refuses (entered in their middle) or do not unroll it. */
+static long look_up_piece(u64 piece, struct workspace **at)
 {
 	struct workspace *ws = *at;
 	struct bounds *b = &ws->bounds;
-	u32 i, first = group * LOOKED_UP_WORDS & (STACK_WORDS - 1);
+	u64 from = (ws->frame_sp & ~(LOOKED_UP_BYTES - 1UL)) + piece * LOOKED_UP_BYTES;
+	u32 i;
 
-#pragma clang loop unroll(full)
-	for (i = 0; i < LOOKED_UP_WORDS; i++) {
-		u64 word = ws->words[(first + i) & (STACK_WORDS - 1)];
+	if (bpf_probe_read_user(ws->words, LOOKED_UP_BYTES, (void *)from))
+		return 0;
+	for (i = 0; i < LOOKED_UP_BYTES / 8; i++) {
+		u64 word = ws->words[i];
 
-		if (first + i >= ws->near / 8)
-			break;
+		if (from + i * 8 < ws->frame_sp)
+			continue;
 		if (word - ws->frame_sp < STACK_BYTES || (within(b, word) && range_of(ws, word)))
-			ws->trail = signature_mix(signature_mix(ws->trail, first + i), word);
+			ws->trail = signature_mix(signature_mix(ws->trail, from + i * 8), word);
 	}
 	return 0;
 }
@@ -1485,28 +1488,13 @@ static long look_up_group(u64 group, struct workspace **at)
  * addresses of the stack are looked up, where that is done one by one: user space can unwind only through those it is told. */
 static __always_inline u64 look_up_stack(struct workspace *ws, s32 entry)
 {
-	u32 i, at = 0;
-
 	name_frames(ws);
 	ws->trail = key_of(ws, ws->ranges.executable, entry, UNWIND_EXACT);
 	ws->trail = signature_mix(ws->trail, ws->ranges.exec_vm);
 	ws->trail = signature_mix(ws->trail, ws->ranges.arg_start);
 	ws->trail = signature_mix(ws->trail, ws->frame_sp);
 	ws->trail = signature_mix(ws->trail, ws->frame_bp);
-	/* Page by page, as copy_stack: all that user space will see. Unrolled, because Linux 6.1 refuses the loop that clang makes of it: it
-	 * is entered in its middle. */
-#pragma clang loop unroll(full)
-	for (i = 0; i < STACK_BYTES / PAGE_SIZE + 1; i++) {
-		u64 from = ws->frame_sp + at;
-		u32 bytes = PAGE_SIZE - (from & (PAGE_SIZE - 1));
-
-		if (at >= STACK_BYTES || bytes > sizeof(ws->words))
-			break;
-		at += bytes;
-		ws->trail = signature_mix(ws->trail, i);
-		ws->near = bpf_probe_read_user(ws->words, bytes, (void *)from) ? 0 : bytes;
-		bpf_loop((ws->near / 8 + LOOKED_UP_WORDS - 1) / LOOKED_UP_WORDS, look_up_group, &ws, 0);
-	}
+	bpf_loop(STACK_BYTES / LOOKED_UP_BYTES + 1, look_up_piece, &ws, 0);
 	return ws->trail | 1;
 }
 

@@ -1,0 +1,93 @@
+//! The BPF program, compiled by every clang that is installed, is accepted by the running kernel in each of its settings.
+
+#[path = "../clang.rs"]
+mod clang;
+mod common;
+#[path = "common/recording.rs"]
+mod recording;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+use libbpf_cargo::SkeletonBuilder;
+use libbpf_rs::{ObjectBuilder, OpenObject};
+use object::{Object, ObjectSymbol};
+use pcstream_capture::session::has_tracepoint;
+use pcstream_capture::wire::UnwindMode;
+use recording::bpf;
+use tempfile::TempDir;
+
+/// Settings that decide which of the program's code the verifier looks at.
+const SETTINGS: [(&str, &[(&str, u32)]); 4] = [
+    ("by default", &[]),
+    ("with write buffers", &[("buffers", 1), ("check_every", 1)]),
+    ("with mappings looked up one by one", &[("lazy_mappings", 1), ("buffers", 1)]),
+    ("with scans only", &[("unwind", UnwindMode::UNWIND_SCAN.0)]),
+];
+
+fn main() -> ExitCode {
+    let mut compilers = BTreeMap::new();
+    for name in clang::names().filter(|name| clang::runs(name)) {
+        compilers.entry(version(&name)).or_insert(name);
+    }
+    if compilers.is_empty() {
+        eprintln!("no clang found: it was needed to build this test");
+        return ExitCode::FAILURE;
+    }
+    let test = |(version, name): (String, String)| {
+        common::test(format!("the_program_of_clang_{version}_loads"), &[bpf], move || loads(&name))
+    };
+    common::run(compilers.into_iter().map(test).collect())
+}
+
+/// The compiler's main version, as it says itself.
+fn version(clang: &str) -> String {
+    let output = Command::new(clang).arg("--version").output().expect("it ran before");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let version = text.split("version ").nth(1).and_then(|rest| rest.split('.').next());
+    version.unwrap_or_else(|| panic!("{clang} says {text:?}")).to_owned()
+}
+
+fn loads(clang: &str) {
+    let directory = TempDir::new().expect("a directory");
+    let object = directory.path().join("pcstream.bpf.o");
+    let built = SkeletonBuilder::new()
+        .source("bpf/pcstream.bpf.c")
+        .obj(&object)
+        .clang(clang)
+        .clang_args(clang::ARGUMENTS.into_iter().chain(["-Werror"]))
+        .build();
+    built.unwrap_or_else(|error| panic!("{clang}: {error:#}"));
+    for (name, settings) in SETTINGS {
+        let mut open = ObjectBuilder::default().open_file(&object).expect("it is an object");
+        for &(setting, value) in settings {
+            set(&mut open, &object, setting, value);
+        }
+        for mut program in open.progs_mut() {
+            let needs = match program.name().to_str() {
+                Some("on_uring_punt") => "io_uring_queue_async_work",
+                Some("on_prctl") => "task_prctl_unknown",
+                // Not all kernels let this function be watched, and the others need it not.
+                Some("on_any_prctl") => "",
+                _ => continue,
+            };
+            program.set_autoload(has_tracepoint(needs));
+        }
+        if let Err(error) = open.load() {
+            panic!("{clang}, {name}: {error}");
+        }
+    }
+}
+
+/// Writes a read-only setting of the program.
+fn set(open: &mut OpenObject, object: &Path, setting: &str, value: u32) {
+    let file = std::fs::read(object).expect("it can be read");
+    let symbols = object::File::parse(&file[..]).expect("it is an object");
+    let symbol = symbols.symbols().find(|symbol| symbol.name() == Ok(setting)).expect("it has this setting");
+    let at = symbol.address() as usize;
+    let mut map =
+        open.maps_mut().find(|map| map.name().to_string_lossy().ends_with(".rodata")).expect("settings");
+    let settings = map.initial_value_mut().expect("they have values");
+    settings[at..at + 4].copy_from_slice(&value.to_ne_bytes());
+}
