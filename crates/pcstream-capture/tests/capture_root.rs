@@ -493,7 +493,7 @@ fn leftovers() -> Vec<String> {
 }
 
 fn leftover() {
-    let script = "(sleep 100; echo late > late) & echo now > now";
+    let script = "(sleep 1000000; echo late > late) & echo now > now";
     let recording = record(FsKind::Ext4, script);
     assert!(
         recording.finished().notes.iter().any(|note| note.contains("left running")),

@@ -56,7 +56,9 @@ fn forks() {
 }
 
 fn kills() {
-    let script = "for i in $(seq 40); do dd if=/dev/zero of=f$i bs=4k count=100000 2>/dev/null & p=$!; sleep 0.02; \
+    // Each is killed once it has written 25 pages, however long that takes.
+    let script = "for i in $(seq 40); do dd if=/dev/zero of=f$i bs=4k count=100000 2>/dev/null & p=$!; \
+                  until [ \"$(stat -c %s f$i 2>/dev/null || echo 0)\" -ge 102400 ]; do sleep 0.01; done; \
                   kill -KILL $p; wait $p; sync f$i; rm f$i; done 2>/dev/null; true";
     assert_whole(&record(FsKind::Ext4, script), 1000);
 }

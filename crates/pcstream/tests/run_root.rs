@@ -3,10 +3,8 @@
 #[path = "../../pcstream-capture/tests/common/mod.rs"]
 mod common;
 
-use std::collections::HashSet;
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, Output, Stdio};
-use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -20,14 +18,12 @@ const CHURN: &str = "dd if=/dev/zero of=big bs=64k count=1200 oflag=direct 2>/de
     oflag=direct 2>/dev/null || exit 1; [ $((i % 50)) = 0 ] && echo $i > small-$i && sync && rm small-*; done; true";
 /// A device on which that is work.
 const DEVICE: [&str; 6] = ["--streams", "4", "--superblock-pages", "64", "--spare-factor", "0.1"];
-/// Longer than any step here takes.
-const PATIENCE: Duration = Duration::from_secs(30);
-
-/// The runs that were there before these tests: another user's, or what a killed one left. They are not judged.
-static BEFORE: LazyLock<HashSet<String>> = LazyLock::new(runs);
+/// Against a program that hangs for ever: far longer than any step takes on the busiest machine.
+const PATIENCE: Duration = Duration::from_secs(900);
+/// What a command sleeps that is ended by its test, in seconds: longer than the test can wait.
+const FOR_EVER: &str = "1000000";
 
 fn main() -> ExitCode {
-    LazyLock::force(&BEFORE);
     let needs = [common::ext4 as common::Need, common::zram];
     let with_loop = [common::ext4 as common::Need, common::loop_devices];
     common::run(vec![
@@ -50,7 +46,14 @@ fn pcstream() -> Command {
 }
 
 fn output(command: &mut Command) -> Output {
-    command.stdin(Stdio::null()).output().expect("pcstream can be started")
+    run_to_end(command).1
+}
+
+/// Runs a command; its process id, and what it said. Programs that replace themselves by pcstream keep their id.
+fn run_to_end(command: &mut Command) -> (u32, Output) {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().expect("it can be started");
+    (child.id(), child.wait_with_output().expect("its output can be read"))
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -59,36 +62,31 @@ fn text(bytes: &[u8]) -> String {
 
 /// Runs pcstream and checks its exit code and that stderr says all of `parts`.
 fn expect(command: &mut Command, code: i32, parts: &[&str]) -> Output {
-    let out = output(command);
+    let (pid, out) = run_to_end(command);
     let said = text(&out.stderr);
     assert_eq!(out.status.code(), Some(code), "{command:?}: {said}");
     for part in parts {
         assert!(said.contains(part), "{part:?} is not in what {command:?} said: {said}");
     }
-    assert_nothing_left();
+    assert_nothing_left(pid);
     out
 }
 
-fn assert_nothing_left() {
-    let mounts = mounts();
+/// Nothing of the run of this process is left. Other runs on the machine, of tests or of users, are not judged.
+fn assert_nothing_left(pid: u32) {
+    let mounts = mounts(pid);
     assert!(mounts.is_empty(), "still mounted: {mounts:?}");
-    let left: Vec<_> = runs().difference(&BEFORE).cloned().collect();
+    let entries = std::fs::read_dir("/run/pcstream").into_iter().flatten().flatten();
+    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let left: Vec<_> = names.filter(|name| name.starts_with(&format!("{pid}-"))).collect();
     assert!(left.is_empty(), "run directories are left: {left:?}");
 }
 
-/// The names of all run directories.
-fn runs() -> HashSet<String> {
-    let entries = std::fs::read_dir("/run/pcstream").into_iter().flatten().flatten();
-    entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
-}
-
-/// What is mounted for runs that these tests began: file systems, and what their devices lie on.
-fn mounts() -> Vec<String> {
+/// What is mounted for the run of this process: its file system, and what its device lies on.
+fn mounts(pid: u32) -> Vec<String> {
     let mounts = std::fs::read_to_string("/proc/self/mounts").expect("mounts can be read");
-    let ours = |line: &&str| {
-        let below = line.split_whitespace().nth(1).and_then(|at| at.strip_prefix("/run/pcstream/"));
-        below.and_then(|path| path.split('/').next()).is_some_and(|run| !BEFORE.contains(run))
-    };
+    let below = format!("/run/pcstream/{pid}-");
+    let ours = |line: &&str| line.split_whitespace().nth(1).is_some_and(|at| at.starts_with(&below));
     mounts.lines().filter(ours).map(str::to_owned).collect()
 }
 
@@ -269,18 +267,19 @@ fn no_btf() {
 fn image_in_use() {
     let dir = TempDir::new().expect("a directory");
     let image = dir.path().join("image");
-    let mut first = start(&["--image", image.to_str().expect("a plain path")], &["sleep", "60"]);
-    wait_for(|| mounted() == 1);
-    let run = output(pcstream().args(["run", "--image"]).arg(&image).args(PLACE).args(["--", "true"]));
-    assert_eq!(run.status.code(), Some(1), "{}", text(&run.stderr));
-    assert!(text(&run.stderr).contains("use"), "{}", text(&run.stderr));
+    let mut first = start(&["--image", image.to_str().expect("a plain path")], &["sleep", FOR_EVER]);
+    wait_for(|| mounted(&first));
+    let mut second = pcstream();
+    second.args(["run", "--image"]).arg(&image).args(PLACE).args(["--", "true"]);
+    expect(&mut second, 1, &["use"]);
     signal(&first, "INT");
     wait(&mut first);
-    assert_nothing_left();
+    assert_nothing_left(first.id());
 }
 
-fn mounted() -> usize {
-    mounts().iter().filter(|line| line.contains("/mnt ")).count()
+/// Whether the scratch file system of this run is mounted.
+fn mounted(run: &Child) -> bool {
+    mounts(run.id()).iter().any(|line| line.contains("/mnt "))
 }
 
 fn start(flags: &[&str], command: &[&str]) -> Child {
@@ -308,7 +307,7 @@ fn signal(child: &Child, name: &str) {
 fn wait_for(mut done: impl FnMut() -> bool) {
     let began = Instant::now();
     while !done() {
-        assert!(began.elapsed() < PATIENCE, "waited too long");
+        assert!(began.elapsed() < PATIENCE, "it hangs: nothing happened within {PATIENCE:?}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
@@ -323,15 +322,18 @@ fn wait(child: &mut Child) -> std::process::ExitStatus {
 }
 
 fn interrupted() {
-    let mut child = start(&[], &["sh", "-c", "echo one > one; sync; sleep 60"]);
-    wait_for(|| mounted() == 1);
-    std::thread::sleep(Duration::from_millis(500));
+    let dir = TempDir::new().expect("a directory");
+    let wrote = dir.path().join("wrote");
+    let script = format!("echo one > one; sync; : > {}; sleep {FOR_EVER}", wrote.display());
+    let mut child = start(&[], &["sh", "-c", &script]);
+    wait_for(|| wrote.exists());
     signal(&child, "INT");
     assert_eq!(wait(&mut child).code(), Some(1));
+    let pid = child.id();
     let out = child.wait_with_output().expect("its output can be read");
     assert!(text(&out.stderr).contains("interrupted"), "{}", text(&out.stderr));
     assert!(text(&out.stdout).contains("baseline"), "what was captured is reported: {}", text(&out.stdout));
-    assert_nothing_left();
+    assert_nothing_left(pid);
 }
 
 fn killed() {
@@ -346,17 +348,22 @@ fn killed() {
         .stderr(Stdio::null())
         .spawn()
         .expect("pcstream can be started");
-    wait_for(|| mounted() == 1);
-    std::thread::sleep(Duration::from_secs(4));
+    wait_for(|| events_on_disk(&trace));
     signal(&child, "KILL");
     wait(&mut child);
-    // The command dies with its capture; what it was using is free a moment later.
+    // The command dies with its capture; what it was using is free a moment later. What other runs left is not judged.
     wait_for(|| {
-        pcstream().args(["doctor", "--clean"]).output().is_ok_and(|out| out.status.success())
-            && mounts().is_empty()
+        output(pcstream().args(["doctor", "--clean"]));
+        mounts(child.id()).is_empty()
     });
-    assert_nothing_left();
+    assert_nothing_left(child.id());
     let simulate = output(pcstream().arg("simulate").arg(&trace).args(["--scheme", "baseline"]));
     assert_eq!(simulate.status.code(), Some(3), "{}", text(&simulate.stderr));
     assert!(text(&simulate.stdout).contains("baseline"), "{}", text(&simulate.stdout));
+}
+
+/// Whether a recorder has written events that outlive it.
+fn events_on_disk(trace: &Path) -> bool {
+    let entries = std::fs::read_dir(trace.with_extension("pctrace.partial")).into_iter().flatten().flatten();
+    entries.map(|entry| entry.file_name()).any(|name| name.to_string_lossy().starts_with("events"))
 }
