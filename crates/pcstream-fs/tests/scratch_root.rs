@@ -225,7 +225,10 @@ impl Guarded {
 fn user_of(dir: &Path) -> Guarded {
     // Standard error is not the test's, or a leaked process would keep the test's reader waiting.
     let mut command = Command::new("/bin/sh");
-    command.args(["-c", "exec 9>held; echo ready; exec sleep 1000000"]).current_dir(dir).stderr(Stdio::null());
+    command
+        .args(["-c", "exec 9>held; echo ready; exec sleep 1000000"])
+        .current_dir(dir)
+        .stderr(Stdio::null());
     Guarded::spawn(&mut command).0
 }
 

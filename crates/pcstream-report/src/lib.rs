@@ -19,6 +19,7 @@ pub mod schemes;
 pub mod symbols;
 mod table;
 mod timing;
+pub mod verdict;
 
 /// What a result says about its origin, beyond what was measured.
 #[derive(Clone, Debug, Default)]

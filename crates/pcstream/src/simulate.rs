@@ -189,6 +189,9 @@ pub fn present(
             text.push('\n');
             text += &pcstream_report::contexts::table(simulation, &rows, top);
         }
+        if let Some(verdict) = pcstream_report::verdict::text(simulation) {
+            text += &format!("\nVerdict: {verdict}\n");
+        }
         ui::print(&text)?;
     }
     Ok(Status::with_losses(simulation.about.trace.has_losses()))

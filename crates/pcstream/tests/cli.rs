@@ -396,3 +396,26 @@ fn a_reader_that_has_seen_enough_is_no_failure() {
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     assert!(output.stderr.is_empty(), "{}", text(&output.stderr));
 }
+
+/// The last paragraph says whether streams are worth having: on a full device with hot and cold pages they are, on one
+/// that was hardly written nothing can be said.
+#[test]
+fn a_verdict_ends_the_report() {
+    let place = Place::new();
+    let trace = place.path("t.pctrace");
+    let (out, _) = ends_with(0, &["simulate", &trace, "--scheme", "baseline,pcstream"]);
+    let verdict = out.trim_end().lines().last().expect("it has lines");
+    assert!(verdict.starts_with("Verdict: Without streams the drive writes "), "{verdict}");
+    assert!(verdict.contains("placed by pcstream") && verdict.contains("less flash"), "{verdict}");
+    assert!(!verdict.contains("record more"), "{verdict}");
+
+    let small = place.path("small.pctrace");
+    ends_with(0, &["generate", "uniform", "--pages", "16K", "--writes", "1K", "-o", &small]);
+    let roomy = ["simulate", &small, "--scheme", "baseline,pcstream", "--prefill", "0"];
+    let (out, _) = ends_with(0, &roomy);
+    let verdict = out.trim_end().lines().last().expect("it has lines");
+    assert!(verdict.contains("save nothing") && verdict.contains("record more"), "{verdict}");
+
+    let (out, _) = ends_with(0, &["simulate", &trace, "--scheme", "pcstream"]);
+    assert!(!out.contains("Verdict"), "nothing to compare with: {out}");
+}

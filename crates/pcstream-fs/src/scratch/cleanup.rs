@@ -26,7 +26,7 @@ use super::state::{FileId, ImageState, RunDir, State, boot_id, check_root};
 /// How long `clean_stale` waits for a device that is busy for a moment (udev looks at new devices).
 const STALE_GRACE: Duration = Duration::from_secs(1);
 /// Devices are not left alone by udev at once; the owner's grace is never less for them.
-const DEVICE_GRACE: Duration = Duration::from_secs(2);
+const DEVICE_GRACE: Duration = Duration::from_secs(20);
 
 /// Something that a scratch file system is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]

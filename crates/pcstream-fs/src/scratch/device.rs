@@ -31,8 +31,8 @@ const LOOP_CONTROL: &str = "/dev/loop-control";
 /// Sector size of loop devices, the page of a trace.
 const SECTOR_BYTES: u32 = 4096;
 const POLL: Duration = Duration::from_millis(20);
-/// Device nodes appear within milliseconds; udev may lag.
-const NODE_WAIT: Duration = Duration::from_secs(5);
+/// Device nodes appear within milliseconds; on a busy machine udev may lag by seconds.
+const NODE_WAIT: Duration = Duration::from_secs(30);
 /// The fastest algorithms, the best first; zram's own default otherwise.
 const ZRAM_ALGORITHMS: [&str; 2] = ["lz4", "lzo-rle"];
 

@@ -39,7 +39,7 @@ use state::{BACKING_DIR, MOUNT_DIR, RunDir, State};
 /// Where run directories lie.
 pub const RUN_ROOT: &str = "/run/pcstream";
 /// How long processes may take to leave the mount before it is detached under them.
-pub const DEFAULT_GRACE: Duration = Duration::from_secs(2);
+pub const DEFAULT_GRACE: Duration = Duration::from_secs(10);
 
 /// What the device is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
