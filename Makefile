@@ -1,18 +1,24 @@
-# Two commands do everything on a fresh Debian or Ubuntu machine:
-#   make demo   RocksDB under capture, and what each scheme would make of its writes (root)
-#   make test   all tests; those that need root run if you are, and are counted as ignored otherwise
-# Neither needs anything but this checkout: what is missing is installed first.
+# Commands, from cheap to dear:
+#   make check   format, clippy, and the tests that need neither root nor clang (under 2 minutes once it was built)
+#   make test    all tests; those that need root run if you are, and are counted as ignored otherwise
+#   make demo    two databases under capture, and what each placement scheme would make of their writes (root)
+#   make setup   installs what `make test` needs; `make demo` installs what it needs itself
 
 # Of the BPF program's compiler; on the machine of a user who only builds, a warning is no error.
 test lint: export PCSTREAM_WERROR = 1
 
 CARGO_BUILD = cargo build --locked --release --features capture
 PCSTREAM = $(or $(CARGO_TARGET_DIR),target)/release/pcstream
+# Shell scripts by their first line.
+SCRIPTS = $(shell git grep -lE '^\#!/bin/(ba)?sh' -- scripts .ci jvm)
 
-.PHONY: demo test build agent libpcstream lint bench install help
+.PHONY: help setup check test demo build lint format-check agent libpcstream bench install
 help:
-	@sed -n 's/^# \{0,1\}//p' Makefile | head -4
-	@echo '  make build | agent | libpcstream | lint | bench | install (PREFIX=/usr/local)'
+	@sed -n 's/^# \{0,1\}//p' Makefile | head -5
+	@echo '  make build | lint | agent | libpcstream | bench | install (PREFIX=/usr/local)'
+
+setup:
+	scripts/setup test
 
 build:
 	scripts/setup build
@@ -23,15 +29,27 @@ demo:
 	$(CARGO_BUILD)
 	scripts/demo $(PCSTREAM)
 
+check: format-check
+	cargo clippy --locked --all-targets -- -D warnings
+	cargo test --locked --quiet
+
 test:
-	scripts/setup test
+	scripts/setup --missing test
 	mvn -q -B -f jvm/pom.xml verify
 	PCSTREAM_PYTHON=$(CURDIR)/target/venv/bin/python PCSTREAM_REQUIRE_PYTHON=1 \
 	    cargo test --locked --workspace --features pcstream/capture
 
-lint:
+format-check:
 	cargo fmt --all --check
+
+# What `check` leaves out: the crates that need clang, documentation, shell scripts, licences of dependencies.
+lint: format-check
 	cargo clippy --locked --workspace --all-targets --features pcstream/capture -- -D warnings
+	RUSTDOCFLAGS='-D warnings' cargo doc --locked --workspace --no-deps --features pcstream/capture --quiet
+	if command -v shellcheck >/dev/null; then shellcheck --severity=warning $(SCRIPTS); \
+	    else echo 'shellcheck is not installed: shell scripts were not checked'; fi
+	if cargo deny --version >/dev/null 2>&1; then cargo deny --offline check licenses bans sources; \
+	    else echo 'cargo-deny is not installed: licences of dependencies were not checked'; fi
 
 bench:
 	cargo bench --locked
