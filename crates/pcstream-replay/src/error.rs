@@ -18,6 +18,9 @@ pub enum ReplayError {
     /// The scheme cannot be made.
     #[error(transparent)]
     Scheme(#[from] pcstream_placement::SchemeError),
+    /// The trace is too long for schemes that look ahead.
+    #[error(transparent)]
+    Future(#[from] pcstream_placement::future::FutureTooLong),
     /// Lanes of one replay must agree on the size of the device.
     #[error("lanes disagree on the device: {first} and {other} logical pages")]
     LogicalPages {

@@ -1,7 +1,8 @@
 //! Drives events through placement schemes into SSD models, and measures.
 //!
 //! [`Replay`] runs many lanes (scheme x GC destination x device) over one stream of events; what is
-//! the same for all of them (which lifetimes end, what each context writes) is computed once.
+//! the same for all of them (which lifetimes end, what each context writes) is computed once. A [`Plan`] says what
+//! to run: [`recorded::replay`] runs it on a recorded trace, [`LiveReplay`] while one is recorded.
 //! Nothing here formats text or reads files.
 
 pub mod checkpoints;
@@ -9,7 +10,10 @@ mod device;
 pub mod error;
 pub mod lane;
 pub mod lifetimes;
+pub mod live;
 pub mod liveness;
+pub mod plan;
+pub mod recorded;
 pub mod replay;
 mod rounds;
 pub mod writers;
@@ -19,5 +23,8 @@ pub use device::Clock;
 pub use error::ReplayError;
 pub use lane::{LaneResult, StreamResult};
 pub use lifetimes::{Lifetimes, Quartiles};
+pub use live::{LiveReplay, LiveResults};
+pub use plan::Plan;
+pub use recorded::{Pass, Recorded, RecordedError};
 pub use replay::{LaneSpec, Replay, future_of};
 pub use writers::{Writer, Writers};

@@ -38,6 +38,13 @@ pub struct LaneSpec {
     pub clock: Option<Clock>,
 }
 
+impl LaneSpec {
+    /// Whether the scheme has to be told the future.
+    pub fn looks_ahead(&self) -> bool {
+        pcstream_placement::find(&self.scheme).is_ok_and(|scheme| scheme.needs_future())
+    }
+}
+
 /// What a scheme that looks ahead must be told: when every page of a trace dies. A trace that does
 /// not fit into memory is pushed batch by batch into a `FutureBuilder` instead.
 pub fn future_of<'a>(batches: impl IntoIterator<Item = &'a Batch>) -> Result<Future, FutureTooLong> {

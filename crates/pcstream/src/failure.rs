@@ -49,6 +49,14 @@ impl Failure {
         Failure::WrongArguments(error.into())
     }
 
+    /// The same failure, with more said if it is one of exit code 1.
+    pub fn map_failed(self, more: impl FnOnce(anyhow::Error) -> anyhow::Error) -> Failure {
+        match self {
+            Failure::Failed(error) => Failure::Failed(more(error)),
+            other => other,
+        }
+    }
+
     /// The exit code; a reader that is gone is no failure of ours.
     pub fn exit_code(&self) -> ExitCode {
         match self {

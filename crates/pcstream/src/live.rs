@@ -1,8 +1,6 @@
 //! `run`, `record` and `doctor`: a program under capture, and what it takes.
 //!
-//! A capture feeds two consumers at once: the trace on disk and, for `run`, every scheme that does not
-//! look ahead. Schemes that do get the finished trace afterwards. Both ways lead through the same replay, so
-//! a live result equals that of the recorded trace.
+//! A capture feeds two consumers at once: the trace on disk and, for `run`, `pcstream-replay`'s live replay.
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -10,8 +8,6 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{Sender, channel};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, anyhow};
@@ -24,7 +20,7 @@ use pcstream_capture::doctor::{self, Verdict};
 use pcstream_capture::session::{SessionOptions, UnwindChoice};
 use pcstream_capture::signature::Order;
 use pcstream_fs::scratch::{self, FsKind, RUN_ROOT, ScratchOptions};
-use pcstream_replay::{LaneResult, Replay};
+use pcstream_replay::{LiveReplay, LiveResults, ReplayError};
 use pcstream_report::{Simulation, human};
 use pcstream_trace::meta::{Exit, FileSystem};
 use pcstream_trace::{Batch, Extent, Meta, TraceReader, TraceWriter};
@@ -37,7 +33,7 @@ use crate::capture_args::{
 };
 use crate::device::Template;
 use crate::failure::{Failure, Status};
-use crate::simulate::{self, Plan, TOP_CONTEXTS};
+use crate::simulate::{self, Bars, Planned, TOP_CONTEXTS};
 use crate::ui::{self, JsonSink, Ui};
 
 /// How often a trace is made safe against a kill.
@@ -70,16 +66,20 @@ pub fn run(args: RunArgs, ui: Ui) -> Result<Status, Failure> {
         .context("cannot make a directory for the trace")?;
     let path = output.clone().unwrap_or_else(|| temporary.path().join("run.pctrace"));
     let mut recorder = Recorder::new(&path, force, &capture, &command.words, ui);
-    recorder.simulation = Some(LiveSimulation::new(&schemes, &template));
+    recorder.simulation = Some(LiveSimulation { args: &schemes, template: &template, running: None });
     let (mut recorder, finished) = capture_into(recorder, &capture, command.words, ui)?;
-    let live = recorder.simulation.take().expect("it was put there").finish()?;
+    let running = recorder.simulation.take().and_then(|simulation| simulation.running);
+    let (live, planned) = running.expect("the capture began");
     recorder.finish(&finished)?;
 
     let reader = TraceReader::open(&path).context("cannot read the trace just written")?;
+    let mut bars = Bars::new(&reader, ui);
+    let LiveResults { replay, results, damage } = live
+        .finish(|| reader.batches(), |pass, events| bars.advance(pass, events))
+        .map_err(|error| simulate::failure(error, &reader))?;
+    bars.finish(damage.as_deref());
     let shown = output.as_deref().unwrap_or(Path::new(""));
-    let about = simulate::about(shown, &reader, None, &live.plan);
-    let (replay, results) = live.with_lookahead(&reader, ui)?;
-    let mut simulation = Simulation::new(about, &replay);
+    let mut simulation = Simulation::new(simulate::about(shown, &reader, damage, &planned), &replay);
     simulation.results = results;
     // The recorded tables have the names of functions, which a running capture does not know yet.
     let tables = simulate::tables_of(&reader);
@@ -355,86 +355,24 @@ fn capture_line(ui: Ui) -> ProgressBar {
     bar
 }
 
-/// Schemes that run while the program does, in a thread of their own.
+/// Schemes that run while the program does; they start with the capture, which knows the device.
 struct LiveSimulation<'a> {
     args: &'a SimulationArgs,
     template: &'a Template<'a>,
-    /// Every lane asked for.
-    plan: Option<Plan>,
-    sender: Option<Sender<Batch>>,
-    thread: Option<JoinHandle<anyhow::Result<Replay>>>,
+    /// What runs, and what the report says of it.
+    running: Option<(LiveReplay, Planned)>,
 }
 
-/// What came of it, still without the schemes that look ahead.
-struct LiveResults {
-    plan: Plan,
-    replay: Option<Replay>,
-}
-
-impl<'a> LiveSimulation<'a> {
-    fn new(args: &'a SimulationArgs, template: &'a Template<'a>) -> LiveSimulation<'a> {
-        LiveSimulation { args, template, plan: None, sender: None, thread: None }
-    }
-
+impl LiveSimulation<'_> {
     fn start(&mut self, meta: &Meta) -> Result<(), Failure> {
-        let plan = Plan::new(self.args, self.template, meta)?;
-        let online = plan.online();
-        self.plan = Some(plan);
-        // All of them, so that a device that cannot be is refused now and not after the capture.
-        let Some(online) = online else { return Ok(()) };
-        let mut replay = online.start()?;
-        let (sender, receiver) = channel::<Batch>();
-        self.sender = Some(sender);
-        self.thread = Some(std::thread::spawn(move || {
-            for batch in receiver {
-                replay.feed(&batch)?;
-            }
-            Ok(replay)
-        }));
+        let planned = Planned::new(self.args, self.template, meta)?;
+        let live = LiveReplay::start(planned.plan.clone()).map_err(simulate::refused)?;
+        self.running = Some((live, planned));
         Ok(())
     }
 
-    fn feed(&mut self, batch: Batch) -> Result<(), Box<dyn Error + Send + Sync>> {
-        let Some(sender) = &self.sender else { return Ok(()) };
-        if sender.send(batch).is_ok() {
-            return Ok(());
-        }
-        // The thread has ended, so it knows why.
-        self.sender = None;
-        match self.thread.take().map(JoinHandle::join) {
-            Some(Ok(Err(error))) => Err(error.into()),
-            _ => Err("the simulation ended unexpectedly".into()),
-        }
-    }
-
-    fn finish(mut self) -> Result<LiveResults, Failure> {
-        self.sender = None;
-        let replay = match self.thread.take().map(JoinHandle::join) {
-            None => None,
-            Some(Ok(result)) => Some(result?),
-            Some(Err(panic)) => std::panic::resume_unwind(panic),
-        };
-        Ok(LiveResults { plan: self.plan.expect("the capture began"), replay })
-    }
-}
-
-impl LiveResults {
-    /// Runs the schemes that look ahead on the finished trace. Returns a replay, which knows the
-    /// contexts, and the results of all lanes in the order asked for.
-    fn with_lookahead(self, reader: &TraceReader, ui: Ui) -> Result<(Replay, Vec<LaneResult>), Failure> {
-        let live = self.replay.as_ref().map(Replay::results).unwrap_or_default();
-        let Some(mut ahead) = self.plan.lookahead() else {
-            return Ok((self.replay.expect("a plan has lanes"), live));
-        };
-        let (replayed, _) = simulate::replay_trace(&mut ahead, reader, ui)?;
-        let (mut live, mut late) = (live.into_iter(), replayed.results().into_iter());
-        let results = self.plan.lanes.iter().map(|lane| {
-            let from: &mut dyn Iterator<Item = LaneResult> =
-                if Plan::looks_ahead(lane) { &mut late } else { &mut live };
-            from.next().expect("one result per lane")
-        });
-        let results = results.collect();
-        Ok((self.replay.unwrap_or(replayed), results))
+    fn feed(&mut self, batch: Batch) -> Result<(), ReplayError> {
+        self.running.as_mut().map_or(Ok(()), |(live, _)| live.feed(batch))
     }
 }
 

@@ -1,20 +1,17 @@
 //! `simulate` and `contexts`: a trace from disk through schemes.
 //!
-//! A trace is read once for every scheme that does not look ahead, and once before, for the future,
-//! if one does. Reading and decoding run in a thread beside the simulation.
+//! What runs is `pcstream-replay`'s; here are arguments, progress, exit codes and what is printed.
 
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::mpsc::sync_channel;
 
 use anyhow::{Context as _, anyhow};
 use indicatif::ProgressBar;
-use pcstream_placement::future::FutureBuilder;
-use pcstream_placement::{Future, Rules, SchemeParams};
-use pcstream_replay::{LaneSpec, Replay, ReplayError};
+use pcstream_placement::{Rules, SchemeParams};
+use pcstream_replay::recorded::{self, Pass, Recorded, RecordedError};
+use pcstream_replay::{LaneSpec, Plan, ReplayError};
 use pcstream_report::{About, Simulation, TraceInfo};
 use pcstream_ssd::DeviceSettings;
-use pcstream_trace::{Batch, Extent, Meta, TraceReader};
+use pcstream_trace::{Meta, TraceError, TraceReader};
 
 use crate::args::{ContextsArgs, SchemeOptions, SimulateArgs, SimulationArgs};
 use crate::device::{self, Devices, Template};
@@ -23,9 +20,6 @@ use crate::learned_table::{self, TableFile};
 use crate::small_file;
 use crate::ui::{self, JsonSink, Ui};
 
-/// Batches read ahead of the simulation.
-const READ_AHEAD: usize = 8;
-
 /// Contexts in the table that follows the schemes in `run`.
 #[cfg(feature = "capture")]
 pub const TOP_CONTEXTS: usize = 10;
@@ -33,21 +27,19 @@ pub const TOP_CONTEXTS: usize = 10;
 /// Files listed per context in JSON.
 const FILES_PER_CONTEXT: usize = 10;
 
-/// What is to be run, before any event is seen: all that flags and the size of the device decide.
-pub struct Plan {
-    /// The lanes; those that look ahead have no future yet.
-    pub lanes: Vec<LaneSpec>,
-    /// Written before counting.
-    pub prefill: Vec<Extent>,
-    /// For the report.
+/// What flags and a trace make of a simulation, and what the report says of it.
+pub struct Planned {
+    /// What is run.
+    pub plan: Plan,
+    /// Seed of the devices.
     pub seed: u64,
-    /// Where the device comes from, for the report.
+    /// Where the device comes from.
     pub device: Option<String>,
 }
 
-impl Plan {
+impl Planned {
     /// Every scheme on every device of `args`; `template` is that of its flags.
-    pub fn new(args: &SimulationArgs, template: &Template, meta: &Meta) -> Result<Plan, Failure> {
+    pub fn new(args: &SimulationArgs, template: &Template, meta: &Meta) -> Result<Planned, Failure> {
         let Devices { settings, profile } = template.devices(Some(device_pages(meta)?))?;
         let clock = device::clock(&args.measure, &profile);
         let params = scheme_params(&args.scheme_options)?;
@@ -60,56 +52,8 @@ impl Plan {
         let lanes =
             args.scheme.0.iter().flat_map(|scheme| settings.iter().map(move |device| lane(scheme, device)));
         let prefill = device::prefill(args.measure.prefill, meta, profile.device.logical_pages);
-        Ok(Plan { lanes: lanes.collect(), prefill, seed: profile.device.seed, device: template.origin() })
-    }
-
-    /// Whether the scheme of a lane has to be told the future.
-    pub fn looks_ahead(lane: &LaneSpec) -> bool {
-        pcstream_placement::find(&lane.scheme).is_ok_and(|s| s.needs_future())
-    }
-
-    /// Whether the trace has to be seen once before it is replayed.
-    pub fn needs_future(&self) -> bool {
-        self.lanes.iter().any(Plan::looks_ahead)
-    }
-
-    /// The lanes that can run while the trace is recorded; `None` if there are none.
-    #[cfg(feature = "capture")]
-    pub fn online(&self) -> Option<Plan> {
-        self.only(|lane| !Plan::looks_ahead(lane))
-    }
-
-    /// The lanes that need the whole trace first; `None` if there are none.
-    #[cfg(feature = "capture")]
-    pub fn lookahead(&self) -> Option<Plan> {
-        self.only(Plan::looks_ahead)
-    }
-
-    #[cfg(feature = "capture")]
-    fn only(&self, wanted: impl Fn(&LaneSpec) -> bool) -> Option<Plan> {
-        let lanes: Vec<_> = self.lanes.iter().filter(|lane| wanted(lane)).cloned().collect();
-        (!lanes.is_empty()).then(|| Plan {
-            lanes,
-            prefill: self.prefill.clone(),
-            seed: self.seed,
-            device: self.device.clone(),
-        })
-    }
-
-    /// Tells every lane the future; schemes that do not look ahead are not shown it.
-    pub fn set_future(&mut self, future: Future) {
-        let future = Arc::new(future);
-        self.lanes.iter_mut().for_each(|lane| lane.params.future = Some(future.clone()));
-    }
-
-    /// The replay, its devices made and prefilled.
-    pub fn start(&self) -> Result<Replay, Failure> {
-        Replay::new(&self.lanes, &self.prefill).map_err(|error| match error {
-            ReplayError::Device(_) | ReplayError::Timing(_) | ReplayError::Scheme(_) => {
-                Failure::wrong_arguments(error)
-            }
-            other => Failure::failed(other),
-        })
+        let plan = Plan { lanes: lanes.collect(), prefill };
+        Ok(Planned { plan, seed: profile.device.seed, device: template.origin() })
     }
 }
 
@@ -124,13 +68,13 @@ pub fn simulate(args: &SimulateArgs, ui: Ui) -> Result<Status, Failure> {
     let reader = open(&args.trace)?;
     remark_state(&reader, ui);
     let template = Template::load(&args.simulation.device)?;
-    let mut plan = Plan::new(&args.simulation, &template, reader.meta())?;
-    ui.remark(&format!("seed {}", plan.seed));
-    let (replay, damage) = replay_trace(&mut plan, &reader, ui)?;
+    let mut planned = Planned::new(&args.simulation, &template, reader.meta())?;
+    ui.remark(&format!("seed {}", planned.seed));
+    let Recorded { replay, damage } = replay_trace(&mut planned.plan, &reader, ui)?;
     if let Some(table) = table {
         table.write(|scheme| replay.learned(scheme))?;
     }
-    let simulation = Simulation::new(about(&args.trace, &reader, damage, &plan), &replay);
+    let simulation = Simulation::new(about(&args.trace, &reader, damage, &planned), &replay);
     present(&simulation, json, 0, args.simulation.details)
 }
 
@@ -146,9 +90,10 @@ pub fn contexts(args: &ContextsArgs, ui: Ui) -> Result<Status, Failure> {
         device: device::roomy(device_pages(reader.meta())?, args.streams, seed),
         clock: None,
     };
-    let mut plan = Plan { lanes: vec![lane], prefill: Vec::new(), seed, device: None };
-    let (replay, damage) = replay_trace(&mut plan, &reader, ui)?;
-    let simulation = Simulation::new(about(&args.trace, &reader, damage, &plan), &replay);
+    let plan = Plan { lanes: vec![lane], prefill: Vec::new() };
+    let mut planned = Planned { plan, seed, device: None };
+    let Recorded { replay, damage } = replay_trace(&mut planned.plan, &reader, ui)?;
+    let simulation = Simulation::new(about(&args.trace, &reader, damage, &planned), &replay);
     let rows = simulation.context_rows(0, FILES_PER_CONTEXT);
     match json {
         Some(JsonSink::Stdout) => {
@@ -197,64 +142,76 @@ pub fn present(
     Ok(Status::with_losses(simulation.about.trace.has_losses()))
 }
 
-/// Runs a trace through a plan; the second value says why reading ended early, if it did.
-pub fn replay_trace(
-    plan: &mut Plan,
-    reader: &TraceReader,
-    ui: Ui,
-) -> Result<(Replay, Option<String>), Failure> {
-    let events = reader.meta().totals.events;
-    if plan.needs_future() {
-        let bar = ui.progress("looking ahead", "events", events);
-        let mut future = FutureBuilder::default();
-        for_each_batch(reader, &bar, |batch| {
-            Ok(batch.events.iter().try_for_each(|event| future.push(event))?)
-        })?;
-        plan.set_future(future.finish());
-    }
-    let mut replay = plan.start()?;
-    let bar = ui.progress("simulating", "events", events);
-    let damage = for_each_batch(reader, &bar, |batch| replay.feed(batch).map_err(anyhow::Error::from))?;
-    if let Some(damage) = &damage {
-        ui.remark(&format!("the trace is damaged; results are for what comes before: {damage}"));
-    }
-    Ok((replay, damage))
+/// Runs a trace through a plan, and says if the trace is damaged.
+fn replay_trace(plan: &mut Plan, reader: &TraceReader, ui: Ui) -> Result<Recorded, Failure> {
+    let mut bars = Bars::new(reader, ui);
+    let recorded = recorded::replay(plan, || reader.batches(), |pass, events| bars.advance(pass, events))
+        .map_err(|error| failure(error, reader))?;
+    bars.finish(recorded.damage.as_deref());
+    Ok(recorded)
 }
 
-/// Feeds a trace's batches, read in a thread of their own, to `feed`. Damage behind the first events
-/// ends the trace and is returned; without any event before it, there is no result and it is an error.
-fn for_each_batch(
-    reader: &TraceReader,
-    bar: &ProgressBar,
-    mut feed: impl FnMut(&Batch) -> anyhow::Result<()>,
-) -> Result<Option<String>, Failure> {
-    let mut damage = None;
-    let mut events = 0;
-    std::thread::scope(|scope| -> Result<(), Failure> {
-        let (sender, receiver) = sync_channel(READ_AHEAD);
-        scope.spawn(move || {
-            for batch in reader.batches() {
-                // The receiver is gone when feeding failed, which is reported there.
-                if sender.send(batch).is_err() {
-                    return;
-                }
-            }
-        });
-        for batch in receiver {
-            match batch {
-                Ok(batch) => {
-                    feed(&batch).with_context(|| format!("trace {}", reader.path().display()))?;
-                    events += batch.events.len();
-                    bar.inc(batch.events.len() as u64);
-                }
-                Err(error) if events == 0 => return Err(Failure::failed(error)),
-                Err(error) => damage = Some(format!("after {events} events: {error}")),
-            }
+/// Progress through the passes over a trace.
+pub struct Bars {
+    ui: Ui,
+    events: u64,
+    shown: Option<(Pass, ProgressBar)>,
+}
+
+impl Bars {
+    /// Nothing is shown until the first pass begins.
+    pub fn new(reader: &TraceReader, ui: Ui) -> Bars {
+        Bars { ui, events: reader.meta().totals.events, shown: None }
+    }
+
+    /// So many more events of a pass are done.
+    pub fn advance(&mut self, pass: Pass, events: usize) {
+        if self.shown.as_ref().is_none_or(|(shown, _)| *shown != pass) {
+            self.clear();
+            let what = match pass {
+                Pass::LookAhead => "looking ahead",
+                Pass::Simulate => "simulating",
+            };
+            self.shown = Some((pass, self.ui.progress(what, "events", self.events)));
         }
-        Ok(())
-    })?;
-    bar.finish_and_clear();
-    Ok(damage)
+        if let Some((_, bar)) = &self.shown {
+            bar.inc(events as u64);
+        }
+    }
+
+    /// The end of all passes; says if the trace was damaged.
+    pub fn finish(mut self, damage: Option<&str>) {
+        self.clear();
+        if let Some(damage) = damage {
+            self.ui.remark(&format!("the trace is damaged; results are for what comes before: {damage}"));
+        }
+    }
+
+    fn clear(&mut self) {
+        if let Some((_, bar)) = self.shown.take() {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// Why a trace has no result.
+pub fn failure(error: RecordedError<TraceError>, reader: &TraceReader) -> Failure {
+    match error {
+        RecordedError::Trace(error) => Failure::failed(error),
+        RecordedError::Replay(error) => {
+            refused(error).map_failed(|error| error.context(format!("trace {}", reader.path().display())))
+        }
+    }
+}
+
+/// Devices and schemes that cannot be are wrong arguments.
+pub fn refused(error: ReplayError) -> Failure {
+    match error {
+        ReplayError::Device(_) | ReplayError::Timing(_) | ReplayError::Scheme(_) => {
+            Failure::wrong_arguments(error)
+        }
+        other => Failure::failed(other),
+    }
 }
 
 /// All contexts and files of a trace.
@@ -292,14 +249,14 @@ fn device_pages(meta: &Meta) -> Result<u64, Failure> {
 }
 
 /// Where a simulation's events came from.
-pub fn about(path: &Path, reader: &TraceReader, damage: Option<String>, plan: &Plan) -> About {
+pub fn about(path: &Path, reader: &TraceReader, damage: Option<String>, planned: &Planned) -> About {
     let mut trace = TraceInfo::from_meta(&path.display().to_string(), reader.meta());
     trace.damage = damage.or_else(|| reader.damage().map(str::to_owned));
     About {
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        seed: plan.seed,
+        seed: planned.seed,
         trace,
-        device: plan.device.clone(),
+        device: planned.device.clone(),
     }
 }
 

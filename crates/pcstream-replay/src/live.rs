@@ -1,0 +1,293 @@
+//! Schemes that run while a trace is recorded, in a thread of their own.
+//!
+//! Idea: what records must never wait for what simulates, or events would be lost. So batches queue, up to a
+//! bound. Once a batch does not fit, no more are queued, and the lanes get the rest from the recorded trace
+//! at the end. Schemes that look ahead get the whole recorded trace then.
+//!
+//! Invariant: results equal those of a replay of the recorded trace, whether the queue was full or not.
+
+use std::error::Error;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+
+use pcstream_trace::Batch;
+
+use crate::error::ReplayError;
+use crate::lane::LaneResult;
+use crate::plan::Plan;
+use crate::recorded::{self, Pass, RecordedError, for_each_batch};
+use crate::replay::{LaneSpec, Replay};
+
+/// Events that may wait for the simulation: 48 MiB.
+const QUEUED_EVENTS_MAX: usize = 1 << 20;
+
+/// A plan whose lanes run while their trace is recorded, as far as they can.
+pub struct LiveReplay {
+    plan: Plan,
+    online: Option<Online>,
+}
+
+/// What came of a live replay.
+pub struct LiveResults {
+    /// A replay, which knows the contexts.
+    pub replay: Replay,
+    /// Results of all lanes, in the order of the plan.
+    pub results: Vec<LaneResult>,
+    /// Why the recorded trace could not be read to its end, if it could not.
+    pub damage: Option<String>,
+}
+
+impl LiveReplay {
+    /// Starts the lanes that do not look ahead.
+    pub fn start(plan: Plan) -> Result<LiveReplay, ReplayError> {
+        LiveReplay::with_queue(plan, QUEUED_EVENTS_MAX)
+    }
+
+    fn with_queue(plan: Plan, events_max: usize) -> Result<LiveReplay, ReplayError> {
+        let online = plan.online().map(|online| Online::start(&online, events_max)).transpose()?;
+        Ok(LiveReplay { plan, online })
+    }
+
+    /// The next events. Never waits for the simulation. Errors: an earlier batch could not be replayed.
+    pub fn feed(&mut self, batch: Batch) -> Result<(), ReplayError> {
+        self.online.as_mut().map_or(Ok(()), |online| online.feed(batch))
+    }
+
+    /// Ends the live part and replays what is left of the recorded trace, which `open` begins to read;
+    /// `progress` gets the number of events just done.
+    pub fn finish<I, E>(
+        mut self,
+        open: impl Fn() -> I,
+        mut progress: impl FnMut(Pass, usize),
+    ) -> Result<LiveResults, RecordedError<E>>
+    where
+        I: Iterator<Item = Result<Batch, E>> + Send,
+        E: Error + Send,
+    {
+        let mut damage = None;
+        let mut live = None;
+        if let Some(online) = self.online.take() {
+            let behind = online.behind;
+            let mut replay = online.finish()?;
+            if behind {
+                damage = catch_up(&mut replay, open(), |events| progress(Pass::Simulate, events))?;
+            }
+            live = Some(replay);
+        }
+        let late = match self.plan.lookahead() {
+            None => None,
+            Some(mut ahead) => {
+                let recorded = recorded::replay(&mut ahead, &open, progress)?;
+                damage = damage.or(recorded.damage);
+                Some(recorded.replay)
+            }
+        };
+        let results = self.in_order(live.as_ref(), late.as_ref());
+        Ok(LiveResults { replay: live.or(late).ok_or(ReplayError::NoLanes)?, results, damage })
+    }
+
+    fn in_order(&self, live: Option<&Replay>, late: Option<&Replay>) -> Vec<LaneResult> {
+        let results = |replay: Option<&Replay>| replay.map(Replay::results).unwrap_or_default().into_iter();
+        let (mut live, mut late) = (results(live), results(late));
+        let next = |lane: &LaneSpec| if lane.looks_ahead() { late.next() } else { live.next() };
+        self.plan.lanes.iter().map(next).map(|result| result.expect("one result per lane")).collect()
+    }
+}
+
+/// The lanes that do not look ahead, and the queue before them.
+struct Online {
+    /// Gone once the queue was full.
+    sender: Option<Sender<Batch>>,
+    /// Events in the queue.
+    queued: Arc<AtomicUsize>,
+    events_max: usize,
+    thread: Option<JoinHandle<Result<Replay, ReplayError>>>,
+    /// Whether a batch did not fit into the queue.
+    behind: bool,
+}
+
+impl Online {
+    fn start(plan: &Plan, events_max: usize) -> Result<Online, ReplayError> {
+        let replay = plan.start()?;
+        let (sender, receiver) = channel();
+        let queued = Arc::new(AtomicUsize::new(0));
+        let counter = queued.clone();
+        let thread = Some(std::thread::spawn(move || run(replay, &receiver, &counter)));
+        Ok(Online { sender: Some(sender), queued, events_max, thread, behind: false })
+    }
+
+    fn feed(&mut self, batch: Batch) -> Result<(), ReplayError> {
+        let Some(sender) = &self.sender else { return Ok(()) };
+        let events = batch.events.len();
+        // Only this side adds, so what is there now does not grow before the batch is in.
+        if self.queued.load(Ordering::Relaxed) + events > self.events_max {
+            self.behind = true;
+            self.sender = None;
+            return Ok(());
+        }
+        self.queued.fetch_add(events, Ordering::Relaxed);
+        if sender.send(batch).is_ok() {
+            return Ok(());
+        }
+        // The thread has ended early, so it knows why.
+        self.join().map(drop)
+    }
+
+    fn finish(mut self) -> Result<Replay, ReplayError> {
+        self.join()
+    }
+
+    fn join(&mut self) -> Result<Replay, ReplayError> {
+        self.sender = None;
+        let thread = self.thread.take().expect("joined once");
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+}
+
+fn run(mut replay: Replay, batches: &Receiver<Batch>, queued: &AtomicUsize) -> Result<Replay, ReplayError> {
+    for batch in batches {
+        replay.feed(&batch)?;
+        queued.fetch_sub(batch.events.len(), Ordering::Relaxed);
+    }
+    Ok(replay)
+}
+
+/// Feeds what a replay has not seen yet of a trace.
+fn catch_up<E: Error + Send>(
+    replay: &mut Replay,
+    batches: impl Iterator<Item = Result<Batch, E>> + Send,
+    mut progress: impl FnMut(usize),
+) -> Result<Option<String>, RecordedError<E>> {
+    let mut seen = replay.writers().totals().events;
+    for_each_batch(batches, |mut batch| {
+        let all = batch.events.len();
+        let skip = all.min(usize::try_from(seen).unwrap_or(usize::MAX));
+        seen -= skip as u64;
+        batch.events.drain(..skip);
+        let (contexts, files) = (replay.tables().contexts().len(), replay.tables().files().len());
+        batch.contexts.retain(|context| context.id.0 as usize > contexts);
+        batch.files.retain(|file| file.id.0 as usize > files);
+        replay.feed(&batch)?;
+        progress(all);
+        Ok(())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use pcstream_placement::SchemeParams;
+    use pcstream_ssd::{DeviceSettings, Spare};
+    use pcstream_trace::ContextId;
+    use pcstream_trace::generators::{Common, generate};
+
+    use super::*;
+
+    const PAGES: u64 = 2048;
+    const SCHEMES: [&str; 4] = ["oracle", "pcstream", "baseline", "oracle-fk"];
+
+    fn plan() -> Plan {
+        let lane = |scheme: &str| LaneSpec {
+            scheme: scheme.to_owned(),
+            params: SchemeParams::default(),
+            device: DeviceSettings {
+                logical_pages: PAGES,
+                spare: Spare::SpareFactor(0.4),
+                superblock_pages: 16,
+                ..DeviceSettings::default()
+            },
+            clock: None,
+        };
+        Plan { lanes: SCHEMES.map(lane).into(), prefill: Vec::new() }
+    }
+
+    /// Batches as a recorder makes them: a context comes with the first event that needs it.
+    fn trace() -> Vec<Batch> {
+        let common = Common { pages: PAGES, writes: 30_000, seed: 1 };
+        let mut batches: Vec<Batch> = generate("hotcold", common, &BTreeMap::new()).unwrap().collect();
+        let last = batches[0].contexts.pop().expect("one context per class");
+        for event in &mut batches[0].events {
+            event.context = event.context.min(ContextId(last.id.0 - 1));
+        }
+        batches[1].contexts.push(last);
+        batches
+    }
+
+    /// The same batches as a reader makes them: all contexts first.
+    fn recorded(batches: &[Batch]) -> impl Iterator<Item = Result<Batch, std::fmt::Error>> + Send {
+        let contexts = batches.iter().flat_map(|batch| batch.contexts.clone()).collect();
+        let first = Batch { contexts, ..Batch::default() };
+        let events = batches.iter().map(|batch| Batch { events: batch.events.clone(), ..Batch::default() });
+        std::iter::once(first).chain(events).map(Ok).collect::<Vec<_>>().into_iter()
+    }
+
+    fn numbers(results: &[LaneResult]) -> Vec<(&'static str, pcstream_ssd::Counters)> {
+        results.iter().map(|result| (result.scheme, result.counters.clone())).collect()
+    }
+
+    #[test]
+    fn results_do_not_depend_on_the_queue() {
+        let batches = trace();
+        let expected = numbers(
+            &recorded::replay(&mut plan(), || recorded(&batches), |_, _| {}).unwrap().replay.results(),
+        );
+        assert_eq!(expected.iter().map(|(name, _)| *name).collect::<Vec<_>>(), SCHEMES);
+        // Nothing fits, the first two batches fit (the third does if they are done by then), everything fits.
+        for events_max in [0, 2 * batches[0].events.len(), usize::MAX] {
+            let mut live = LiveReplay::with_queue(plan(), events_max).unwrap();
+            batches.iter().for_each(|batch| live.feed(batch.clone()).unwrap());
+            let results = live.finish(|| recorded(&batches), |_, _| {}).unwrap();
+            assert_eq!(numbers(&results.results), expected, "{events_max} events");
+            assert_eq!(results.damage, None);
+        }
+    }
+
+    #[test]
+    fn a_replay_catches_up_from_any_event() {
+        let batches = trace();
+        let expected = numbers(&{
+            let mut replay = plan().online().unwrap().start().unwrap();
+            batches.iter().for_each(|batch| replay.feed(batch).unwrap());
+            replay.results()
+        });
+        for (whole, part) in [(0, 0), (1, 1), (1, 4000), (3, 17)] {
+            let mut replay = plan().online().unwrap().start().unwrap();
+            batches[..whole].iter().for_each(|batch| replay.feed(batch).unwrap());
+            let mut piece = batches[whole].clone();
+            piece.events.truncate(part);
+            replay.feed(&piece).unwrap();
+            let mut seen = 0;
+            assert_eq!(catch_up(&mut replay, recorded(&batches), |events| seen += events).unwrap(), None);
+            assert_eq!(numbers(&replay.results()), expected, "{whole} batches and {part} events");
+            assert_eq!(seen, 30_000);
+        }
+    }
+
+    #[test]
+    fn an_event_that_cannot_be_replayed_ends_the_live_part_with_its_reason() {
+        let mut live = LiveReplay::start(plan()).unwrap();
+        let mut batch = trace().swap_remove(0);
+        batch.events[0].pages = 0;
+        live.feed(batch).unwrap();
+        let error = live.finish(|| recorded(&[]), |_, _| {}).err().expect("refused").to_string();
+        assert!(error.starts_with("event 0: write of 0 pages at page "), "{error}");
+    }
+
+    #[test]
+    fn damage_ends_a_trace_and_is_told() {
+        let batches = trace();
+        let damaged = |good: usize| {
+            let good: Vec<_> = recorded(&batches).take(good).collect();
+            good.into_iter().chain([Err(std::fmt::Error)])
+        };
+        let recorded = recorded::replay(&mut plan(), || damaged(2), |_, _| {}).unwrap();
+        let damage = recorded.damage.expect("the trace is damaged");
+        assert!(damage.starts_with("after 8192 events: "), "{damage}");
+        assert_eq!(recorded.replay.writers().totals().events, 8192);
+        let error = recorded::replay(&mut plan(), || damaged(1), |_, _| {}).err().expect("nothing to replay");
+        assert!(matches!(error, RecordedError::Trace(std::fmt::Error)));
+    }
+}

@@ -1,0 +1,107 @@
+//! A recorded trace through a plan: one pass, and one before it for the future if a scheme looks ahead.
+//!
+//! Reading and decoding run in a thread beside the simulation, a bounded number of batches ahead. Where
+//! batches come from is the caller's business: this crate reads no files.
+//!
+//! Damage: a trace that cannot be read to its end is replayed as far as it goes, and the result says so. A
+//! trace without any readable event has no result.
+
+use std::error::Error;
+use std::sync::mpsc::sync_channel;
+
+use pcstream_placement::future::FutureBuilder;
+use pcstream_trace::Batch;
+
+use crate::error::ReplayError;
+use crate::plan::Plan;
+use crate::replay::Replay;
+
+/// Batches read ahead of the simulation.
+const READ_AHEAD: usize = 8;
+
+/// What a pass over a trace is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pass {
+    /// Finding out when each page dies, for schemes that look ahead.
+    LookAhead,
+    /// The simulation.
+    Simulate,
+}
+
+/// Why a recorded trace has no result.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordedError<E: Error> {
+    /// Nothing of the trace can be read.
+    #[error(transparent)]
+    Trace(E),
+    /// The plan cannot begin, or an event cannot be replayed.
+    #[error(transparent)]
+    Replay(#[from] ReplayError),
+}
+
+/// A replay at the end of a trace.
+pub struct Recorded {
+    /// The replay.
+    pub replay: Replay,
+    /// Why reading ended early, if it did.
+    pub damage: Option<String>,
+}
+
+/// Runs a trace through a plan. `open` begins to read it; `progress` gets the number of events just done.
+pub fn replay<I, E>(
+    plan: &mut Plan,
+    open: impl Fn() -> I,
+    mut progress: impl FnMut(Pass, usize),
+) -> Result<Recorded, RecordedError<E>>
+where
+    I: Iterator<Item = Result<Batch, E>> + Send,
+    E: Error + Send,
+{
+    if plan.needs_future() {
+        let mut future = FutureBuilder::default();
+        for_each_batch(open(), |batch| {
+            batch.events.iter().try_for_each(|event| future.push(event)).map_err(ReplayError::Future)?;
+            progress(Pass::LookAhead, batch.events.len());
+            Ok(())
+        })?;
+        plan.set_future(future.finish());
+    }
+    let mut replay = plan.start()?;
+    let damage = for_each_batch(open(), |batch| {
+        replay.feed(&batch)?;
+        progress(Pass::Simulate, batch.events.len());
+        Ok(())
+    })?;
+    Ok(Recorded { replay, damage })
+}
+
+/// Gives batches, read in a thread of their own, to `each`. Damage behind the first events ends the trace
+/// and is returned; without any event before it, it is an error.
+pub(crate) fn for_each_batch<E: Error + Send>(
+    batches: impl Iterator<Item = Result<Batch, E>> + Send,
+    mut each: impl FnMut(Batch) -> Result<(), ReplayError>,
+) -> Result<Option<String>, RecordedError<E>> {
+    std::thread::scope(|scope| {
+        let (sender, receiver) = sync_channel(READ_AHEAD);
+        scope.spawn(move || {
+            for batch in batches {
+                // The receiver is gone when `each` failed, which is reported there.
+                if sender.send(batch).is_err() {
+                    return;
+                }
+            }
+        });
+        let mut events = 0;
+        for batch in receiver {
+            match batch {
+                Ok(batch) => {
+                    events += batch.events.len();
+                    each(batch)?;
+                }
+                Err(error) if events == 0 => return Err(RecordedError::Trace(error)),
+                Err(error) => return Ok(Some(format!("after {events} events: {error}"))),
+            }
+        }
+        Ok(None)
+    })
+}
