@@ -28,10 +28,11 @@ use std::time::{Duration, Instant};
 use libbpf_rs::libbpf_sys;
 use pcstream_capture::buffers;
 use pcstream_capture::modules::Modules;
-use pcstream_capture::session::{LeftOut, Session, SessionMemory, SessionOptions, UnwindChoice};
+use pcstream_capture::session::{LeftOut, Session, SessionMemory, SessionOptions};
 use pcstream_capture::unwind::Unwinder;
 use pcstream_capture::wire::Record;
 use pcstream_fs::scratch::{FsKind, Scratch, ScratchOptions};
+use pcstream_trace::Unwind;
 use rustix::process::{Pid, Signal};
 
 type AnyError = Box<dyn std::error::Error>;
@@ -155,7 +156,7 @@ enum State {
 /// How paths are captured.
 #[derive(Clone, Copy, Debug)]
 struct Way {
-    unwind: UnwindChoice,
+    unwind: Option<Unwind>,
     anew: bool,
     by_calls: bool,
     unanswered: bool,
@@ -190,7 +191,7 @@ fn main() -> Result<(), AnyError> {
     }
     let (mut moments, mut compared) = (0, Compared { rounds: 9, states: &STATES, calls: None });
     let (mut way, mut workloads) =
-        (Way { unwind: UnwindChoice::Auto, anew: false, by_calls: false, unanswered: false }, Vec::new());
+        (Way { unwind: None, anew: false, by_calls: false, unanswered: false }, Vec::new());
     let mut rest = arguments.iter();
     while let Some(argument) = rest.next() {
         match argument.as_str() {
@@ -213,9 +214,9 @@ fn main() -> Result<(), AnyError> {
             "--unanswered" => way.unanswered = true,
             "--unwind" => {
                 way.unwind = match rest.next().map(String::as_str) {
-                    Some("auto") => UnwindChoice::Auto,
-                    Some("fp") => UnwindChoice::FramePointer,
-                    Some("scan") => UnwindChoice::Scan,
+                    Some("auto") => None,
+                    Some("fp") => Some(Unwind::FramePointer),
+                    Some("scan") => Some(Unwind::Scan),
                     _ => return Err("--unwind: auto, fp or scan".into()),
                 }
             }

@@ -15,6 +15,7 @@ use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{
     Link, MapCore, MapFlags, MapHandle, OpenObject, PrintLevel, ProgramInput, RingBufferBuilder, UprobeOpts,
 };
+use pcstream_trace::Unwind;
 use thiserror::Error;
 
 use crate::buffers::Probe;
@@ -40,20 +41,6 @@ const BUFFER_PAGES: u32 = 1 << 19;
 /// what the kernel keeps free for it.
 const PROVABLE_BYTES: u64 = 1 << 43;
 
-/// How call paths are read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum UnwindChoice {
-    /// Call-frame rules; where there are none, frame pointers; where there are none either, the restricted scan.
-    #[default]
-    Auto,
-    /// Call-frame rules always: paths end at code without them.
-    Exact,
-    /// Frame pointers always.
-    FramePointer,
-    /// The restricted scan always.
-    Scan,
-}
-
 /// What a session does not do for a page that becomes dirty, so that the rest can be measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeftOut {
@@ -68,8 +55,9 @@ pub enum LeftOut {
 /// What a session does.
 #[derive(Clone, Debug)]
 pub struct SessionOptions {
-    /// How call paths are read.
-    pub unwind: UnwindChoice,
+    /// How call paths are read: by [`Unwind::Exact`], [`Unwind::FramePointer`] or [`Unwind::Scan`] always, or,
+    /// with `None`, by the first of them that each program allows.
+    pub unwind: Option<Unwind>,
     /// Return addresses per context; `None`: [`SCAN_DEPTH`] and [`FP_DEPTH`].
     pub depth: Option<u32>,
     /// Size of the ring buffer, a power of two.
@@ -93,7 +81,7 @@ pub struct SessionOptions {
 impl Default for SessionOptions {
     fn default() -> Self {
         SessionOptions {
-            unwind: UnwindChoice::Auto,
+            unwind: None,
             depth: None,
             ring_bytes: RING_BYTES,
             lazy_mappings: false,
@@ -113,7 +101,7 @@ impl SessionOptions {
         Limits {
             depth: self.depth.unwrap_or(FP_DEPTH) as usize,
             scan_depth: self.depth.unwrap_or(SCAN_DEPTH) as usize,
-            fall_back: self.unwind == UnwindChoice::Auto,
+            fall_back: self.unwind.is_none(),
         }
     }
 }
@@ -124,6 +112,9 @@ pub enum SessionError {
     /// The depth is out of range.
     #[error("depth {0} is not between 1 and {MAX_DEPTH}")]
     Depth(u32),
+    /// Call paths cannot be read in that way.
+    #[error("call paths cannot be read by '{}': expected exact, fp or scan", .0.name())]
+    Unwind(Unwind),
     /// The kernel refused the program.
     #[error("cannot {step} the BPF program: {source}.{log} `pcstream doctor` says what this machine lacks")]
     Bpf {
@@ -158,6 +149,17 @@ pub enum SessionError {
     /// A record made no sense.
     #[error(transparent)]
     Record(#[from] UnknownRecord),
+}
+
+/// What the program is told of how call paths are read; 0 is the best way that each program allows.
+fn unwind_mode(unwind: Option<Unwind>) -> Result<u32, SessionError> {
+    match unwind {
+        None => Ok(0),
+        Some(Unwind::Exact) => Ok(UnwindMode::UNWIND_EXACT.0),
+        Some(Unwind::FramePointer) => Ok(UnwindMode::UNWIND_FP.0),
+        Some(Unwind::Scan) => Ok(UnwindMode::UNWIND_SCAN.0),
+        Some(other) => Err(SessionError::Unwind(other)),
+    }
 }
 
 /// Memory that outlives a session and that it is built in.
@@ -278,12 +280,7 @@ impl<'obj> Session<'obj> {
         let settings = open.maps.rodata_data.as_deref_mut().expect("the program has settings");
         settings.scan_depth = options.depth.unwrap_or(SCAN_DEPTH);
         settings.fp_depth = options.depth.unwrap_or(FP_DEPTH);
-        settings.unwind = match options.unwind {
-            UnwindChoice::Auto => 0,
-            UnwindChoice::Exact => UnwindMode::UNWIND_EXACT.0,
-            UnwindChoice::FramePointer => UnwindMode::UNWIND_FP.0,
-            UnwindChoice::Scan => UnwindMode::UNWIND_SCAN.0,
-        };
+        settings.unwind = unwind_mode(options.unwind)?;
         settings.tag_mask = tags - 1;
         settings.check_every = options.check_every;
         settings.left_out = options.left_out as u32;

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use pcstream_capture::capture::Target;
-use pcstream_capture::session::{Session, SessionMemory, SessionOptions, UnwindChoice, needs_calls};
+use pcstream_capture::session::{Session, SessionMemory, SessionOptions, needs_calls};
 use pcstream_fs::scratch::FsKind;
 use pcstream_trace::Unwind;
 use recording::{DB_BENCH, Recording, bpf, db_bench, functions, gcc, record, record_with, scratch};
@@ -150,16 +150,16 @@ fn known_paths() {
 fn without_tables() {
     let dir = TempDir::new().expect("a directory");
     let program = build(dir.path(), &["-fomit-frame-pointer", "-fno-asynchronous-unwind-tables"]);
-    for (unwind, expected) in [(UnwindChoice::Exact, Unwind::Exact), (UnwindChoice::Auto, Unwind::Scan)] {
+    for (unwind, expected) in [(Some(Unwind::Exact), Unwind::Exact), (None, Unwind::Scan)] {
         let recording = run(&program, SessionOptions { unwind, ..SessionOptions::default() });
         let cut = recording.finished().statistics["paths_cut"];
-        assert_eq!(cut > 0, unwind == UnwindChoice::Exact, "{cut}");
+        assert_eq!(cut > 0, unwind == Some(Unwind::Exact), "{cut}");
         for file in ["one", "two", "mapped", "thread"] {
             for &id in writers(&recording, file).keys() {
                 let context = &recording.finished().contexts[id as usize - 1];
                 assert_eq!(context.unwind, expected, "{file}: {:?}", functions(&recording, id));
                 // libc's `write` has tables; what called it has none.
-                assert!(unwind == UnwindChoice::Auto || context.frames.len() <= 2, "{:?}", context.frames);
+                assert!(unwind.is_none() || context.frames.len() <= 2, "{:?}", context.frames);
             }
         }
         assert_eq!(recording.finished().counts.covered_pages, recording.finished().counts.data_pages);
@@ -192,7 +192,7 @@ fn same_by_calls() {
     drop(session);
     let dir = TempDir::new().expect("a directory");
     let program = build(dir.path(), &["-fno-omit-frame-pointer"]);
-    for unwind in [UnwindChoice::Exact, UnwindChoice::FramePointer] {
+    for unwind in [Some(Unwind::Exact), Some(Unwind::FramePointer)] {
         let [directly, by_calls] = [false, true].map(|by_calls| {
             let recording = run(&program, SessionOptions { unwind, by_calls, ..SessionOptions::default() });
             ["one", "two", "mapped", "thread"].map(|file| {

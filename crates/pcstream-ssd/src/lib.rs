@@ -28,6 +28,7 @@ pub mod memory;
 pub mod observer;
 pub mod profile;
 
+mod names;
 #[cfg(any(test, feature = "reference"))]
 pub mod reference;
 pub mod resources;
@@ -42,9 +43,10 @@ pub use counters::{Counters, StreamCounters};
 pub use ftl::{IoError, Ssd};
 pub use geometry::{Geometry, GeometryError};
 pub use ids::{LogicalPage, StreamId, SuperblockId};
+pub use names::UnknownName;
 pub use observer::{NoObserver, Observer};
 pub use profile::Profile;
 pub use resources::{OverBudget, Resources};
-pub use settings::{DeviceSettings, GcDestination, Spare, UnknownName};
+pub use settings::{DeviceSettings, GcDestination, Spare};
 pub use verify::Violation;
 pub use victim::VictimPolicy;

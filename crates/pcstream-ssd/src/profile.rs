@@ -3,8 +3,9 @@
 //! With the `serde` feature a `Profile` is what a device file holds: tables `[device]`, `[timing]` and
 //! `[resources]`, each with defaults, and unknown keys refused.
 
+use crate::names::UnknownName;
 use crate::resources::Resources;
-use crate::settings::{DeviceSettings, GcDestination, Spare, UnknownName};
+use crate::settings::{DeviceSettings, GcDestination, Spare};
 use crate::timing::TimingSettings;
 
 /// A device and its speeds.

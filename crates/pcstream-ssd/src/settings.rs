@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::background::Watermarks;
+use crate::names::UnknownName;
 use crate::victim::VictimPolicy;
 
 /// Everything that decides what a device does with a sequence of writes.
@@ -111,16 +112,4 @@ impl FromStr for GcDestination {
             expected: Self::ALL.map(Self::name).join(", "),
         })
     }
-}
-
-/// A name that none of the known things has.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown {what} \"{found}\": expected one of {expected}")]
-pub struct UnknownName {
-    /// What was to be named.
-    pub what: &'static str,
-    /// The name as given.
-    pub found: String,
-    /// The names there are.
-    pub expected: String,
 }

@@ -7,7 +7,7 @@ pub use absent::{doctor, record, run};
 
 #[cfg(not(feature = "capture"))]
 mod absent {
-    use crate::capture_args::{DoctorArgs, RecordArgs, RunArgs};
+    use crate::args::{DoctorArgs, RecordArgs, RunArgs};
     use crate::failure::{Failure, Status};
     use crate::ui::Ui;
 

@@ -1,26 +1,21 @@
 //! `import`: public block traces as traces of this program.
 //!
-//! The formats and their options come from the registry of importers: a new format needs nothing
-//! here. Here are the input, its lines, and what the user is told.
+//! The formats come from the registry of importers: a new format needs nothing here. Here are the input, its
+//! lines, and what the user is told.
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context as _, anyhow};
-use clap::builder::PossibleValuesParser;
-use clap::{Arg, ArgMatches, Args, Command, Error, FromArgMatches};
 use indicatif::ProgressBar;
 use pcstream_report::human;
-use pcstream_trace::import::{
-    BadLine, Counts, FORMATS, Format, Importer, LineError, MAX_LINE_BYTES, Settings, quote,
-};
+use pcstream_trace::import::{BadLine, Counts, Importer, LineError, MAX_LINE_BYTES, Settings, quote};
 use pcstream_trace::{PAGE_BYTES, Summary, TraceWriter};
 
+use crate::args::ImportArgs;
 use crate::failure::{Failure, Status};
 use crate::ui::Ui;
-use crate::values;
 
 /// Events handed to the writer at a time.
 const BATCH_EVENTS: usize = 8 * 1024;
@@ -43,124 +38,25 @@ const COMPRESSED: [(&[u8], &str, &str); 5] = [
     (b"PK\x03\x04", "zip", "unzip -p"),
 ];
 
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  zcat hm_1.csv.gz | pcstream import --format msr - -o hm_1.pctrace
-  pcstream import --format alibaba io_traces.csv --volume 419 --assume-filled -o 419.pctrace
-  blkparse -i sda | pcstream import --format blkparse --size 480G - -o sda.pctrace
-  pcstream import --format fio --wait-unit ms job.iolog -o job.pctrace")]
-pub struct ImportArgs {
-    /// Format of the input
-    #[arg(long, value_name = "NAME", value_parser = values::format, help = formats_help(false), long_help = formats_help(true))]
-    format: &'static Format,
-    /// The trace to import: a text file, or '-' for standard input
-    input: PathBuf,
-    /// Where the trace goes: a new directory NAME.pctrace
-    #[arg(short, long, value_name = "T.pctrace")]
-    output: PathBuf,
-    /// Import only this volume: disk, LUN, ASU, file, ... [default: the only one]
-    #[arg(long, value_name = "V", long_help = volume_help())]
-    volume: Option<String>,
-    /// Size of the device [default: up to the last page used, rounded up to a MiB]
-    #[arg(long, value_name = "BYTES", value_parser = values::size)]
-    size: Option<u64>,
-    /// Take the whole device as filled before the first request
-    ///
-    /// An import does not know what was on the device. Write amplification depends on it: a device that
-    /// is empty at the beginning has none until it is full.
-    #[arg(long)]
-    assume_filled: bool,
-    /// Leave out lines that cannot be imported, count them, and end with exit code 3
-    #[arg(long)]
-    skip_bad_lines: bool,
-    /// Replace the trace if it exists
-    #[arg(long)]
-    force: bool,
-    #[command(flatten)]
-    options: FormatOptions,
-}
-
-fn formats_help(long: bool) -> String {
-    let names: Vec<&str> = FORMATS.iter().map(|format| format.name).collect();
-    if !long {
-        return format!("Format of the input: {}", names.join(", "));
-    }
-    let width = names.iter().map(|name| name.len()).max().unwrap_or(0);
-    let mut help = String::from("Format of the input:\n");
-    for format in &FORMATS {
-        help += &format!("\n  {:width$}  {}", format.name, format.about);
-    }
-    help
-}
-
-fn volume_help() -> String {
-    let named = FORMATS.iter().filter_map(|format| Some(format!("{}: {}", format.name, format.volume?)));
-    let named: Vec<String> = named.collect();
-    format!(
-        "Import only this volume [default: the only one]\n\nA trace is of one device. An input with \
-         several volumes is refused unless one is chosen; the message lists them. Volumes are told \
-         apart by ({}).",
-        named.join("; ")
-    )
-}
-
-/// Options of single formats, from the registry; their names are unique.
-#[derive(Debug)]
-struct FormatOptions(BTreeMap<String, String>);
-
-impl Args for FormatOptions {
-    fn augment_args(command: Command) -> Command {
-        FORMATS.iter().flat_map(|f| f.options.iter().map(move |o| (f, o))).fold(command, |command, (f, o)| {
-            let arg = Arg::new(o.name)
-                .long(o.name)
-                .value_name(o.choices.join("|"))
-                .value_parser(PossibleValuesParser::new(o.choices))
-                .hide_possible_values(true)
-                .help(format!("{} [default: {}]", o.help, o.choices[0]))
-                .help_heading(format!("Format {}", f.name));
-            command.arg(arg)
-        })
-    }
-
-    fn augment_args_for_update(command: Command) -> Command {
-        Self::augment_args(command)
+/// What the importer is told.
+fn settings(args: &ImportArgs) -> Settings {
+    Settings {
+        format: args.format,
+        options: args.options.0.clone(),
+        volume: args.volume.clone(),
+        pages: args.size.map(|bytes| bytes.div_ceil(PAGE_BYTES)),
+        assume_filled: args.assume_filled,
     }
 }
 
-impl FromArgMatches for FormatOptions {
-    fn from_arg_matches(matches: &ArgMatches) -> Result<FormatOptions, Error> {
-        let names = FORMATS.iter().flat_map(|format| format.options).map(|option| option.name);
-        let given = |name: &str| Some((name.to_owned(), matches.get_one::<String>(name)?.clone()));
-        Ok(FormatOptions(names.filter_map(given).collect()))
-    }
-
-    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
-        *self = FormatOptions::from_arg_matches(matches)?;
-        Ok(())
-    }
+/// The input, as messages call it.
+fn input_name(args: &ImportArgs) -> String {
+    if is_stdin(&args.input) { "standard input".to_owned() } else { args.input.display().to_string() }
 }
 
-impl ImportArgs {
-    fn settings(&self) -> Settings {
-        Settings {
-            format: self.format,
-            options: self.options.0.clone(),
-            volume: self.volume.clone(),
-            pages: self.size.map(|bytes| bytes.div_ceil(PAGE_BYTES)),
-            assume_filled: self.assume_filled,
-        }
-    }
-
-    /// The input, as messages call it.
-    fn input_name(&self) -> String {
-        if is_stdin(&self.input) { "standard input".to_owned() } else { self.input.display().to_string() }
-    }
-
-    /// An error about a line of the input.
-    fn at_line(&self, number: u64, line: &[u8], bad: BadLine) -> anyhow::Error {
-        anyhow::Error::new(bad).context(format!("{}, line {number}, {}", self.input_name(), quote(line)))
-    }
+/// An error about a line of the input.
+fn at_line(args: &ImportArgs, number: u64, line: &[u8], bad: BadLine) -> anyhow::Error {
+    anyhow::Error::new(bad).context(format!("{}, line {number}, {}", input_name(args), quote(line)))
 }
 
 fn is_stdin(path: &Path) -> bool {
@@ -169,7 +65,7 @@ fn is_stdin(path: &Path) -> bool {
 
 /// `pcstream import`.
 pub fn import(args: &ImportArgs, ui: Ui) -> Result<Status, Failure> {
-    let mut importer = Importer::new(args.settings()).map_err(Failure::wrong_arguments)?;
+    let mut importer = Importer::new(settings(args)).map_err(Failure::wrong_arguments)?;
     let mut lines = Lines::open(args)?;
     let place = || format!("-o {}", args.output.display());
     let mut writer = TraceWriter::create(&args.output, importer.meta(), args.force).with_context(place)?;
@@ -204,12 +100,12 @@ fn copy(
     bar: &ProgressBar,
 ) -> Result<Option<anyhow::Error>, Failure> {
     let mut first_bad = None;
-    while let Some(line) = lines.read().with_context(|| format!("{}: cannot read", args.input_name()))? {
+    while let Some(line) = lines.read().with_context(|| format!("{}: cannot read", input_name(args)))? {
         match importer.line(line) {
             Ok(()) => {}
             Err(LineError::Bad(bad)) if args.skip_bad_lines && first_bad.is_some() => drop(bad),
             Err(LineError::Bad(bad)) => {
-                let error = args.at_line(importer.counts().lines, line, bad);
+                let error = at_line(args, importer.counts().lines, line, bad);
                 if !args.skip_bad_lines {
                     return Err(anyhow!("{error:#}; --skip-bad-lines leaves out such lines").into());
                 }
@@ -250,7 +146,7 @@ fn several_volumes(
         seen += 1;
     }
     let volumes = importer.volumes().clone();
-    let input = args.input_name();
+    let input = input_name(args);
     let problem = LineError::Volumes { what, volumes };
     anyhow!("{input}, line {found_at}: {problem} (requests in the first {seen} lines)").into()
 }
@@ -258,7 +154,7 @@ fn several_volumes(
 /// Why there is no trace.
 fn nothing(args: &ImportArgs, importer: &Importer, first_bad: Option<anyhow::Error>) -> anyhow::Error {
     let counts = importer.counts();
-    let (input, format) = (args.input_name(), args.format.name);
+    let (input, format) = (input_name(args), args.format.name);
     let mut problem = format!("{input}: no request to import (lines read: {})", counts.lines);
     if counts.other_volumes > 0 {
         problem += &format!("; --volume found none of {}", importer.volumes());
@@ -278,7 +174,7 @@ fn remark(args: &ImportArgs, summary: &Summary, counts: Counts, first_bad: Optio
     let share = |part: u64| human::percent(part as f64 / counts.requests() as f64);
     ui.remark(&format!(
         "{}: writes {} ({}), reads {} ({}), discards {} ({}), flushes {}",
-        args.input_name(),
+        input_name(args),
         counts.writes,
         share(counts.writes),
         counts.reads,
@@ -328,7 +224,7 @@ struct Lines {
 impl Lines {
     /// Opens the input and makes sure that it is not compressed.
     fn open(args: &ImportArgs) -> anyhow::Result<Lines> {
-        let name = args.input_name();
+        let name = input_name(args);
         let (mut input, bytes): (Box<dyn Read>, _) = if is_stdin(&args.input) {
             (Box::new(io::stdin().lock()), None)
         } else {
@@ -383,7 +279,7 @@ fn refuse_compressed(args: &ImportArgs, head: &[u8]) -> anyhow::Result<()> {
     let file = if is_stdin(&args.input) { "FILE".to_owned() } else { args.input.display().to_string() };
     Err(anyhow!(
         "{}: is compressed ({kind}), expected text; use `{command} {file} | pcstream import --format {} - ...`",
-        args.input_name(),
+        input_name(args),
         args.format.name
     ))
 }

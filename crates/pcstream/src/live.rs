@@ -17,7 +17,7 @@ use pcstream_capture::capture::{
     self, CaptureError, CaptureOptions, Finished, Observer, Progress, Started, Target,
 };
 use pcstream_capture::doctor::{self, Verdict};
-use pcstream_capture::session::{SessionOptions, UnwindChoice};
+use pcstream_capture::session::SessionOptions;
 use pcstream_capture::signature::Order;
 use pcstream_fs::scratch::{self, FsKind, RUN_ROOT, ScratchOptions};
 use pcstream_replay::{LiveReplay, LiveResults, ReplayError};
@@ -27,10 +27,7 @@ use pcstream_trace::{Batch, Extent, Meta, TraceReader, TraceWriter};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::args::SimulationArgs;
-use crate::capture_args::{
-    CaptureArgs, DoctorArgs, Image, OrderArg, RecordArgs, RunArgs, ScratchFs, UnwindArg,
-};
+use crate::args::{CaptureArgs, DoctorArgs, Image, OrderArg, RecordArgs, RunArgs, ScratchFs, SimulationArgs};
 use crate::device::Template;
 use crate::failure::{Failure, Status};
 use crate::simulate::{self, Bars, Planned, TOP_CONTEXTS};
@@ -171,12 +168,7 @@ fn session(ui: Ui, args: &CaptureArgs) -> Result<SessionOptions, Failure> {
     remarks.into_iter().for_each(|remark| ui.remark(remark));
     Ok(SessionOptions {
         buffers,
-        unwind: match args.unwind {
-            UnwindArg::Auto => UnwindChoice::Auto,
-            UnwindArg::Exact => UnwindChoice::Exact,
-            UnwindArg::Fp => UnwindChoice::FramePointer,
-            UnwindArg::Scan => UnwindChoice::Scan,
-        },
+        unwind: args.unwind.0,
         depth: args.depth.map(u32::from),
         lazy_mappings: args.lazy_mappings,
         ..SessionOptions::default()
@@ -275,8 +267,8 @@ impl<'a> Recorder<'a> {
             ],
         };
         let how = [
-            ("unwind", format!("{:?}", args.unwind).to_lowercase().into()),
-            ("order", format!("{:?}", args.order).to_lowercase().into()),
+            ("unwind", args.unwind.name().into()),
+            ("order", args.order.name().into()),
             ("depth", args.depth.map_or("default".into(), |depth| u32::from(depth).into())),
         ];
         meta.settings = place.into_iter().chain(how).map(|(key, value)| (key.to_owned(), value)).collect();

@@ -2,7 +2,6 @@
 //! work. Results go to stdout, everything else to stderr.
 
 mod args;
-mod capture_args;
 mod capture_glue;
 mod device;
 mod device_file;

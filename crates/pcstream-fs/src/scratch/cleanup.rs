@@ -10,7 +10,6 @@
 //! detached lazily, they keep what they have open, and the device follows when they end (loop: by
 //! itself; zram: with the next `clean_stale`).
 
-use std::fmt;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -20,52 +19,14 @@ use rustix::mount::UnmountFlags;
 
 use super::device;
 use super::error::ScratchError;
-use super::mounts::{MountUser, mounted_at, read_mounts, users_of};
+use super::mounts::{mounted_at, read_mounts, users_of};
+use super::resource::{Left, MountUser, Resource};
 use super::state::{FileId, ImageState, RunDir, State, boot_id, check_root};
 
 /// How long `clean_stale` waits for a device that is busy for a moment (udev looks at new devices).
 const STALE_GRACE: Duration = Duration::from_secs(1);
 /// Devices are not left alone by udev at once; the owner's grace is never less for them.
 const DEVICE_GRACE: Duration = Duration::from_secs(20);
-
-/// Something that a scratch file system is made of.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Resource {
-    /// The mounted file system.
-    Mount(PathBuf),
-    /// A loop device.
-    Loop(u32),
-    /// The tmpfs that holds the image.
-    Tmpfs(PathBuf),
-    /// A zram device.
-    Zram(u32),
-    /// The image file.
-    Image(PathBuf),
-    /// The run directory.
-    RunDir(PathBuf),
-}
-
-impl fmt::Display for Resource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Resource::Mount(path) => write!(f, "mount {}", path.display()),
-            Resource::Loop(number) => write!(f, "/dev/loop{number}"),
-            Resource::Tmpfs(path) => write!(f, "tmpfs {}", path.display()),
-            Resource::Zram(id) => write!(f, "/dev/zram{id}"),
-            Resource::Image(path) => write!(f, "image {}", path.display()),
-            Resource::RunDir(path) => write!(f, "directory {}", path.display()),
-        }
-    }
-}
-
-/// Something that could not be removed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Left {
-    /// What.
-    pub resource: Resource,
-    /// Why.
-    pub reason: String,
-}
 
 /// What a removal came to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

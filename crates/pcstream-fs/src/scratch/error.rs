@@ -5,8 +5,7 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
-use super::cleanup::Left;
-use super::mounts::MountUser;
+use super::resource::{Left, MountUser};
 
 /// Why a scratch file system could not be made, found or removed.
 #[derive(Debug, Error)]

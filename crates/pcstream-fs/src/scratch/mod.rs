@@ -19,6 +19,7 @@ mod error;
 mod fill;
 mod format;
 mod mounts;
+mod resource;
 mod state;
 
 use std::fmt;
@@ -28,10 +29,11 @@ use std::time::Duration;
 
 use pcstream_trace::ids::PAGE_BYTES;
 
-pub use cleanup::{CleanReport, Left, Removal, Resource, StaleRun, clean_stale, find_stale};
+pub use cleanup::{CleanReport, Removal, StaleRun, clean_stale, find_stale};
 pub use error::ScratchError;
 pub use fill::{FILL_DIR, Filled};
-pub use mounts::{BlockDevice, ExistingFs, FsKind, MountUser, users_of};
+pub use mounts::{BlockDevice, ExistingFs, FsKind, users_of};
+pub use resource::{Left, MountUser, Resource};
 
 use error::Context;
 use state::{BACKING_DIR, MOUNT_DIR, RunDir, State};

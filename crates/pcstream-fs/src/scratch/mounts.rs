@@ -17,6 +17,7 @@ use rustix::fs::{AtFlags, CWD, StatxFlags};
 use serde::{Deserialize, Serialize};
 
 use super::error::{Context, ScratchError};
+use super::resource::MountUser;
 use crate::extents::DeviceNumber;
 
 /// A file system that pcstream knows.
@@ -205,23 +206,6 @@ fn mount_of<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> {
 /// What is mounted on exactly this point, the topmost first.
 pub(super) fn mounted_at<'a>(mounts: &'a [Mount], point: &Path) -> Option<&'a Mount> {
     mounts.iter().rev().find(|m| m.mount_point == point)
-}
-
-/// A process that keeps a file system busy.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MountUser {
-    /// Process id.
-    pub pid: u32,
-    /// Its name.
-    pub name: String,
-    /// How: `cwd`, `root`, `exe`, `fd N`, `map`.
-    pub how: Vec<String>,
-}
-
-impl fmt::Display for MountUser {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (pid {}: {})", self.name, self.pid, self.how.join(", "))
-    }
 }
 
 /// The processes that hold files of the file system on `device`, by process id. A process is asked

@@ -25,7 +25,7 @@ mod windowed_greedy;
 use std::fmt;
 use std::str::FromStr;
 
-use crate::settings::UnknownName;
+use crate::names::UnknownName;
 use cost_benefit::CostBenefit;
 use d_choices::DChoices;
 use fifo::Fifo;

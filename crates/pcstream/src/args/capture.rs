@@ -6,9 +6,11 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{ArgGroup, Args, ValueEnum};
+use pcstream_trace::Unwind;
 
-use crate::args::SimulationArgs;
+use super::simulation::SimulationArgs;
 use crate::values;
 
 #[derive(Debug, Args)]
@@ -86,8 +88,8 @@ pub struct CaptureArgs {
     pub depth: Option<u8>,
     /// How call paths are read: exactly, along frame pointers, by the restricted stack scan, or the best that each
     /// program allows
-    #[arg(long, value_name = "HOW", default_value = "auto", help_heading = "Capture")]
-    pub unwind: UnwindArg,
+    #[arg(long, value_name = "HOW", default_value = "auto", value_parser = unwind_choices(), help_heading = "Capture")]
+    pub unwind: UnwindChoice,
     /// How the frames of a call path make its signature
     #[arg(long, value_name = "HOW", default_value = "hash", help_heading = "Capture")]
     pub order: OrderArg,
@@ -121,16 +123,34 @@ pub enum ScratchFs {
     Xfs,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum UnwindArg {
-    /// Exactly where the code has call-frame tables, else along frame pointers, else by the scan
-    Auto,
-    /// Along the call-frame tables of programs and libraries (.eh_frame); paths end at code without them
-    Exact,
-    /// Frame pointers
-    Fp,
-    /// The restricted stack scan of the PCStream paper
-    Scan,
+/// How call paths are read; `None` is `auto`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnwindChoice(pub Option<Unwind>);
+
+impl UnwindChoice {
+    /// The name on the command line.
+    pub fn name(self) -> &'static str {
+        self.0.map_or("auto", Unwind::name)
+    }
+}
+
+/// Choices of `--unwind` and what they mean.
+const UNWIND_CHOICES: [(Option<Unwind>, &str); 4] = [
+    (None, "Exactly where the code has call-frame tables, else along frame pointers, else by the scan"),
+    (
+        Some(Unwind::Exact),
+        "Along the call-frame tables of programs and libraries (.eh_frame); paths end at code without them",
+    ),
+    (Some(Unwind::FramePointer), "Frame pointers"),
+    (Some(Unwind::Scan), "The restricted stack scan of the PCStream paper"),
+];
+
+fn unwind_choices() -> impl TypedValueParser<Value = UnwindChoice> {
+    let values = UNWIND_CHOICES.map(|(how, help)| PossibleValue::new(UnwindChoice(how).name()).help(help));
+    PossibleValuesParser::new(values).map(|name| {
+        let mut choices = UNWIND_CHOICES.iter().map(|(how, _)| UnwindChoice(*how));
+        choices.find(|choice| choice.name() == name).expect("the parser takes the names of choices")
+    })
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -155,6 +175,17 @@ impl fmt::Display for Image {
             Image::Zram => f.write_str("zram"),
             Image::Tmpfs => f.write_str("tmpfs"),
             Image::File(path) => path.display().fmt(f),
+        }
+    }
+}
+
+impl OrderArg {
+    /// The name on the command line.
+    #[cfg(feature = "capture")]
+    pub fn name(self) -> &'static str {
+        match self {
+            OrderArg::Hash => "hash",
+            OrderArg::Sum => "sum",
         }
     }
 }

@@ -1,0 +1,123 @@
+//! The command line: one definition feeds the parser, the help, the man pages and the completions.
+//! Everything that can be checked without looking at the world is checked here.
+
+mod capture;
+mod generate;
+mod import;
+mod simulation;
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+#[cfg(feature = "capture")]
+pub use capture::{CaptureArgs, Image, OrderArg, ScratchFs};
+pub use capture::{DoctorArgs, RecordArgs, RunArgs};
+pub use generate::{Pattern, PatternArgs};
+pub use import::ImportArgs;
+pub use simulation::{
+    ContextsArgs, DeviceArgs, GeometryArgs, MeasureArgs, SchemeOptions, SimulateArgs, SimulationArgs,
+};
+
+/// Who causes write amplification, and what streams would save
+///
+/// An SSD copies live data before it erases a block. How much it copies (its write amplification,
+/// WAF) depends on whether data that dies together was written together. pcstream records which
+/// code path of an unmodified program writes each page, and shows what a multi-streamed or FDP SSD
+/// would make of it under every published placement scheme.
+#[derive(Debug, Parser)]
+#[command(
+    name = "pcstream",
+    version,
+    after_help = EXAMPLES,
+    after_long_help = format!("{EXAMPLES}\n{EXIT_CODES}"),
+    propagate_version = true,
+    max_term_width = 110
+)]
+pub struct Cli {
+    #[command(flatten)]
+    pub global: GlobalArgs,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  pcstream generate hotcold --pages 1M --writes 8M -o hot.pctrace
+  pcstream simulate hot.pctrace                      every scheme's WAF, side by side
+  pcstream simulate hot.pctrace --scheme pcstream,oracle --streams 5 --json -
+  pcstream contexts hot.pctrace                      who wrote what, and how long it lived
+  pcstream run --fs ext4 --size 8G --fill 0.9 -- db_bench --db={}/db --benchmarks=fillrandom,overwrite
+";
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  done
+  1  failed
+  2  wrong arguments
+  3  done, but with losses: a damaged trace, events that the capture dropped, or lines that the
+     import skipped
+";
+
+#[derive(Debug, Args)]
+pub struct GlobalArgs {
+    /// When to use colours
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", help_heading = "Output")]
+    pub color: Color,
+    /// No progress and no remarks on stderr; errors and results remain
+    #[arg(short, long, global = true, help_heading = "Output")]
+    pub quiet: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Color {
+    Auto,
+    Always,
+    Never,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Show what this machine can capture, and what to install or enable
+    Doctor(DoctorArgs),
+    /// Record a program, simulate every scheme and report, in one go
+    Run(RunArgs),
+    /// Record a program's writes into a trace
+    Record(RecordArgs),
+    /// Replay a trace through placement schemes, side by side
+    Simulate(SimulateArgs),
+    /// Show which code path wrote what, how long it lived, and its stream
+    Contexts(ContextsArgs),
+    /// Show what the settings of a device amount to, and how many streams it can afford
+    Geometry(GeometryArgs),
+    /// Make a synthetic trace with known statistics
+    ///
+    /// Single-page writes to a device that is full from the beginning. The classes that a page can
+    /// belong to (hot, cold, ...) are the contexts of the trace.
+    #[command(after_help = "\
+Examples:
+  pcstream generate uniform --pages 256K --writes 4M -o uniform.pctrace
+  pcstream generate hotcold --pages 256K --writes 4M --hot-pages 0.1 --hot-writes 0.9 -o hot.pctrace
+  pcstream generate zipf --pages 256K --writes 4M --theta 0.99 --seed 7 -o zipf.pctrace")]
+    Generate {
+        #[command(subcommand)]
+        pattern: Pattern,
+    },
+    /// Convert a public block trace (MSR, Alibaba, blkparse, fio, ...) into a trace
+    Import(ImportArgs),
+    /// Print a completion script for a shell
+    #[command(after_help = "Example:\n  pcstream completions bash > /etc/bash_completion.d/pcstream")]
+    Completions {
+        /// Which shell
+        shell: clap_complete::Shell,
+    },
+    /// Print the man page, or write the pages of all commands into a directory
+    #[command(
+        after_help = "Examples:\n  pcstream man | man -l -\n  pcstream man -o /usr/local/share/man/man1"
+    )]
+    Man {
+        /// Directory for all pages; it must exist
+        #[arg(short, long, value_name = "DIR")]
+        output: Option<PathBuf>,
+    },
+}
