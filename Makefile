@@ -51,8 +51,9 @@ lint: format-check
 	if cargo deny --version >/dev/null 2>&1; then cargo deny --offline check licenses bans sources; \
 	    else echo 'cargo-deny is not installed: licences of dependencies were not checked'; fi
 
+# Writes its results to bench/results/.
 bench:
-	cargo bench --locked
+	scripts/bench
 
 # The Java agent: jvm/target/pcstream-agent.jar.
 agent:
