@@ -45,6 +45,7 @@ format-check:
 # What `check` leaves out: the crates that need clang, documentation, shell scripts, licences of dependencies.
 lint: format-check
 	cargo clippy --locked --workspace --all-targets --features pcstream/capture -- -D warnings
+	PCSTREAM_TIDY=strict cargo test --locked --quiet -p pcstream --test tidy
 	RUSTDOCFLAGS='-D warnings' cargo doc --locked --workspace --no-deps --features pcstream/capture --quiet
 	if command -v shellcheck >/dev/null; then shellcheck --severity=warning $(SCRIPTS); \
 	    else echo 'shellcheck is not installed: shell scripts were not checked'; fi
