@@ -13,8 +13,8 @@
  * space looks). Memory of the process is read with bounded reads that may fail. Paths are limited in number, for
  * whoever may write may tell: beyond, the context is the program and the entry.
  *
- * Known weaknesses: the last path that mapped a file stands for all its mappings in the process; mappings beyond the table
- * (the least recently used) and those made before the capture began are not known.
+ * Known weaknesses: the last path that mapped a file stands for all its mappings in the process; mapped files beyond the table
+ * (the least recently used; they are counted) and those made before the capture began are not known.
  */
 #ifndef PCSTREAM_RUNTIMES_H
 #define PCSTREAM_RUNTIMES_H
@@ -28,7 +28,8 @@ struct mapped_key {
 };
 
 #define VM_WRITE 2
-#define MAX_TOLD_PATHS 16384
+#define MAX_TOLD_PATHS 65536 /* as many as the Java agent gives names */
+#define MAX_MAPPED_FILES 65536
 
 static __always_inline u64 process_of(struct task_struct *task)
 {
@@ -45,12 +46,12 @@ static __always_inline u64 mapped_inode(u64 at)
 
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 4096);
+	__uint(max_entries, MAX_MAPPED_FILES);
 	__type(key, struct mapped_key);
 	__type(value, struct pcstream_slot);
 } mapped_files SEC(".maps");
 
-/* 1 after the first of them. */
+/* How many were put there. */
 u32 files_mapped = 0;
 
 /* Paths whose names were sent. */
@@ -59,7 +60,7 @@ u32 paths_told = 0;
 /* ... by process and signature. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 65536);
+	__uint(max_entries, 2 * MAX_TOLD_PATHS); /* one that is pushed out counts again */
 	__type(key, u64);
 	__type(value, u8);
 } known_paths SEC(".maps");
@@ -119,8 +120,12 @@ static __always_inline int hear(int option, unsigned long first, unsigned long t
 	if (!search.inode || !by.signature)
 		return 0;
 	key.inode = search.inode;
+	if (!bpf_map_lookup_elem(&mapped_files, &key)) {
+		if (files_mapped >= MAX_MAPPED_FILES)
+			count(LOST_RUNTIME_MAPPINGS, 1);
+		__sync_fetch_and_add(&files_mapped, 1);
+	}
 	bpf_map_update_elem(&mapped_files, &key, &by, BPF_ANY);
-	files_mapped = 1;
 	return 0;
 }
 
@@ -191,8 +196,10 @@ static __always_inline u64 announce_runtime(struct workspace *ws, struct task_ca
 	u8 one = 1;
 
 	if (!bpf_map_lookup_elem(&known_paths, &key)) {
-		if (paths_told >= MAX_TOLD_PATHS)
+		if (paths_told >= MAX_TOLD_PATHS) {
+			count(LOST_RUNTIME_PATHS, 1);
 			return announce_context(ws, task->tgid, executable_of(ws, task->mm), entry, UNWIND_NONE);
+		}
 		__sync_fetch_and_add(&paths_told, 1);
 		/* Memory that is swapped out is asked for again. */
 		if (!told->path || announce_names(told))

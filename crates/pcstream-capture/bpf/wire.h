@@ -237,6 +237,8 @@ enum counter {
 	LOST_LONG_REQUESTS,   /* requests longer than the walk, whose end is missing */
 	LOST_TASK_STORAGE,    /* captures without memory for the task's cache */
 	LOST_PENDING,	      /* pages whose capture was postponed and never made */
+	LOST_RUNTIME_PATHS,   /* contexts that are merged, for a language runtime told too many paths */
+	LOST_RUNTIME_MAPPINGS, /* mapped files that were told and pushed others out of the table */
 	COUNTER_FIRST_STATISTIC,
 	/* coarser contexts: the executable and the entry, or a frame short */
 	DROPPED_MAPPINGS = COUNTER_FIRST_STATISTIC, /* executable mappings beyond the table of a process */

@@ -18,9 +18,9 @@ use gimli::{
     BaseAddresses, CfaRule, EhFrame, EhFrameHdr, EndianSlice, FrameDescriptionEntry, LittleEndian,
     RegisterRule, UnwindContext, UnwindSection, UnwindTableRow, X86_64,
 };
-use object::read::ReadCache;
 use object::{Object, ObjectSection, ObjectSegment};
 
+use crate::module_data::{GivenUp, ModuleData};
 use crate::wire::{RuleKind, UnwindRule};
 
 /// Sections beyond this size are not read: the largest programs have a third of it.
@@ -50,11 +50,11 @@ struct Segment {
 impl CallFrames {
     /// The tables of an ELF file; `None` if it has none, or is not one.
     pub fn read(file: &File) -> Option<CallFrames> {
-        let cache = ReadCache::new(file);
-        let parsed = object::File::parse(&cache).ok()?;
+        let data = ModuleData::of(file, GivenUp::default());
+        let parsed = object::File::parse(&data).ok()?;
         let section = |name: &str| parsed.section_by_name(name);
         let address = |name: &str| section(name).map_or(0, |section| section.address());
-        let data = |name: &str| {
+        let content = |name: &str| {
             let section = section(name)?;
             (section.size() <= MAX_SECTION_BYTES).then(|| section.data().ok()).flatten().map(<[u8]>::to_vec)
         };
@@ -63,8 +63,8 @@ impl CallFrames {
             Some(Segment { file_start, file_end: file_start.checked_add(bytes)?, address: segment.address() })
         });
         Some(CallFrames {
-            eh_frame: data(".eh_frame").filter(|table| !table.is_empty())?,
-            eh_frame_hdr: data(".eh_frame_hdr").unwrap_or_default(),
+            eh_frame: content(".eh_frame").filter(|table| !table.is_empty())?,
+            eh_frame_hdr: content(".eh_frame_hdr").unwrap_or_default(),
             bases: BaseAddresses::default()
                 .set_eh_frame(address(".eh_frame"))
                 .set_eh_frame_hdr(address(".eh_frame_hdr"))

@@ -15,7 +15,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
 
 use pcstream_trace::{Batch, Context, PAGE_BYTES};
@@ -24,6 +24,9 @@ use thiserror::Error;
 use crate::command::{self, Traced};
 use crate::doctor;
 use crate::join::{JoinCounts, Joiner};
+use crate::module_data::GivenUp;
+use crate::modules::Lack;
+use crate::patience::Interrupts;
 use crate::session::{Reader, RuleTable, Session, SessionError, SessionMemory, SessionOptions};
 use crate::signature::Order;
 use crate::wire::{Counter, Record, UnknownRecord};
@@ -133,6 +136,9 @@ pub enum CaptureError {
              and Ubuntu's are"
     )]
     NoBtf,
+    /// The user stopped it before there was anything to capture.
+    #[error("interrupted before the command was started")]
+    Interrupted,
     /// No command was given.
     #[error("no command to trace: give one after `--`")]
     NoCommand,
@@ -182,24 +188,19 @@ pub fn capture(
     interrupts: &AtomicUsize,
     observer: &mut dyn Observer,
 ) -> Result<Finished, CaptureError> {
+    let interrupts = Interrupts::new(interrupts);
     let name = options.command.first().ok_or(CaptureError::NoCommand)?;
     let cannot_start =
         |source| CaptureError::Command { command: name.to_string_lossy().into_owned(), source };
     if !name.to_string_lossy().contains("{}") {
         command::find(name).map_err(cannot_start)?;
     }
-    let missing = doctor::missing_capabilities();
-    if !missing.is_empty() {
-        return Err(CaptureError::Privileges { missing });
-    }
-    if !Path::new(BTF).exists() {
-        return Err(CaptureError::NoBtf);
-    }
+    check_machine()?;
     let mut memory = SessionMemory::uninit();
     let mut session = Session::open(&options.session, &mut memory)?;
     let mut place = Place::make(&options.target)?;
     // Of other programs too, on a file system that is in use.
-    sync(&place.directory)?;
+    sync(&place.directory, &interrupts, || ())?;
     let join = Rc::new(RefCell::new(Join {
         joiner: Joiner::new(monotonic_ns(), options.session.limits(), options.order),
         rules: session.rules()?,
@@ -210,35 +211,37 @@ pub fn capture(
         move |record| join.borrow_mut().take(record)
     })?;
     session.aim(kernel_number(place.number));
-    sync(&place.directory)?;
+    sync(&place.directory, &interrupts, || drop(reader.drain()))?;
     reader.drain()?;
+    if interrupts.wishes() > 0 {
+        return Err(CaptureError::Interrupted);
+    }
     let layout = Layout::of_mounted(&place.directory, place.fs)?;
     observer.started(&place.started(&layout)).map_err(CaptureError::Observer)?;
+    let journal_is_elsewhere = layout.journal_is_elsewhere();
     join.borrow_mut().joiner.begin(layout);
-    let mut run = Run { session: &session, reader, join, observer, began: Instant::now(), reported: None };
+    let mut run = Run::new(&session, reader, join, observer);
 
     let traced = Traced::start(&options.command, &place.directory).map_err(cannot_start)?;
-    let (status, interrupted) = run.follow(traced, interrupts)?;
-    let full = place.full_note(status);
-    let mut notes = place.end_users();
-    sync(&place.directory)?;
-    run.collect()?;
-    run.join.borrow_mut().joiner.resolve_symbols();
-    notes.extend(place.unmount()?);
-    notes.extend(full);
-    run.collect()?;
+    let (status, interrupted) = run.follow(traced, &interrupts)?;
+    let mut notes = run.end(&mut place, &interrupts)?;
     // Taken last: others may still have written as the file system was given up.
     let (counts, contexts) = {
         let join = run.join.borrow();
         (join.joiner.counts(), join.joiner.contexts().to_vec())
     };
     notes.extend(deaf_note(&session, &contexts));
+    if journal_is_elsewhere {
+        notes.push("the journal is on a device of its own: its writes are not in the trace".into());
+    }
+    notes.extend(lack_note(&run.join.borrow().joiner.lacking_modules()));
+    let losses = run.losses();
     drop(run);
     let finished = Finished {
         status,
         interrupted,
         contexts,
-        losses: losses(&session, &counts),
+        losses,
         statistics: statistics(&session, &counts),
         counts,
         notes,
@@ -246,6 +249,32 @@ pub fn capture(
     session.aim(0);
     place.remove()?;
     Ok(finished)
+}
+
+/// Whether this process may capture, on this kernel.
+fn check_machine() -> Result<(), CaptureError> {
+    let missing = doctor::missing_capabilities();
+    if !missing.is_empty() {
+        return Err(CaptureError::Privileges { missing });
+    }
+    if Path::new(BTF).exists() { Ok(()) } else { Err(CaptureError::NoBtf) }
+}
+
+/// Names modules without which call paths have no names.
+fn lack_note(lacking: &[(&str, Lack)]) -> Option<String> {
+    const NAMED: usize = 3;
+    let (_, why) = lacking.first()?;
+    let why = match why {
+        Lack::NotOpened => "it was removed, or lies where only its process could see it, and that has ended",
+        Lack::NotKept => "too many are open; raise the limit of open files (ulimit -n)",
+    };
+    let names: Vec<_> = lacking.iter().take(NAMED).map(|(path, _)| *path).collect();
+    let more =
+        if lacking.len() > NAMED { format!(" and {} more", lacking.len() - NAMED) } else { String::new() };
+    Some(format!(
+        "call paths through {}{more} have no names and may be merged, for the file could not be read: {why}",
+        names.join(", ")
+    ))
 }
 
 /// Told to whom it matters: the user of a Java program.
@@ -262,6 +291,8 @@ struct Place {
     device: PathBuf,
     number: DeviceNumber,
     bytes: u64,
+    /// When the capture began.
+    free_blocks: u64,
     scratch: Option<Scratch>,
 }
 
@@ -272,6 +303,7 @@ impl Place {
                 let scratch = Scratch::create(options)?;
                 let device = scratch.device();
                 Ok(Place {
+                    free_blocks: rustix::fs::statvfs(scratch.mount_point()).map_or(0, |space| space.f_bavail),
                     directory: scratch.mount_point().to_path_buf(),
                     fs: scratch.fs(),
                     device: device.path.clone(),
@@ -283,6 +315,7 @@ impl Place {
             Target::Existing(dir) => {
                 let found = ExistingFs::of(dir)?;
                 Ok(Place {
+                    free_blocks: 0,
                     directory: std::path::absolute(dir).unwrap_or_else(|_| dir.clone()),
                     fs: found.fs,
                     device: found.device.path,
@@ -304,11 +337,11 @@ impl Place {
         }
     }
 
-    /// Why a command on a scratch file system may have failed.
-    fn full_note(&self, status: ExitStatus) -> Option<String> {
-        self.scratch.as_ref().filter(|_| !status.success())?;
+    /// Said if the scratch file system is full, whether the command noticed or not.
+    fn full_note(&self) -> Option<String> {
+        self.scratch.as_ref()?;
         let space = rustix::fs::statvfs(&self.directory).ok()?;
-        let full = space.f_bavail * 100 < space.f_blocks;
+        let full = space.f_bavail * 100 < space.f_blocks && space.f_bavail * 2 < self.free_blocks;
         full.then(|| {
             "the scratch file system is full: give it more room with --size, or fill it less with --fill"
                 .into()
@@ -316,7 +349,7 @@ impl Place {
     }
 
     /// Ends what the command left running on a scratch file system.
-    fn end_users(&self) -> Vec<String> {
+    fn end_users(&self, interrupts: &Interrupts<'_>) -> Vec<String> {
         let mut notes = Vec::new();
         let Some(scratch) = &self.scratch else { return notes };
         for gently in [true, false] {
@@ -328,7 +361,7 @@ impl Place {
                 notes
                     .extend(ended.iter().map(|user| format!("ended {user}, which the command left running")));
             }
-            wait_until(Duration::from_secs(2), || command_left(scratch));
+            wait_until(Duration::from_secs(2), || command_left(scratch) || interrupts.are_urgent());
         }
         notes
     }
@@ -391,20 +424,46 @@ struct Run<'a, 'obj> {
     observer: &'a mut dyn Observer,
     began: Instant,
     reported: Option<Instant>,
+    /// The scratch file system was full at the end.
+    full: bool,
+    /// The last sync was abandoned.
+    unsynced: bool,
+    /// Looking up names was.
+    nameless: bool,
 }
 
-impl Run<'_, '_> {
+impl<'a, 'obj> Run<'a, 'obj> {
+    fn new(
+        session: &'a Session<'obj>,
+        reader: Reader<'a>,
+        join: Rc<RefCell<Join>>,
+        observer: &'a mut dyn Observer,
+    ) -> Run<'a, 'obj> {
+        let began = Instant::now();
+        Run {
+            session,
+            reader,
+            join,
+            observer,
+            began,
+            reported: None,
+            full: false,
+            unsynced: false,
+            nameless: false,
+        }
+    }
+
     /// Reads records until the command has ended. Returns its status, and whether it was stopped.
     fn follow(
         &mut self,
         mut traced: Traced,
-        interrupts: &AtomicUsize,
+        interrupts: &Interrupts<'_>,
     ) -> Result<(ExitStatus, bool), CaptureError> {
         loop {
             self.reader.poll(POLL)?;
             self.hand_over(BATCH_EVENTS)?;
             self.report();
-            let wishes = interrupts.load(Ordering::Relaxed);
+            let wishes = interrupts.wishes();
             if wishes > 0 {
                 traced.stop(wishes > 1);
             }
@@ -415,6 +474,54 @@ impl Run<'_, '_> {
                 return Ok((status, wishes > 0));
             }
         }
+    }
+
+    /// The end of a capture: all that was written reaches the device, names are found, a scratch file system is
+    /// unmounted. Returns what the user should know.
+    fn end(&mut self, place: &mut Place, interrupts: &Interrupts<'_>) -> Result<Vec<String>, CaptureError> {
+        let mut notes: Vec<String> = place.full_note().into_iter().collect();
+        self.full = !notes.is_empty();
+        notes.extend(place.end_users(interrupts));
+        self.unsynced = !sync(&place.directory, interrupts, || drop(self.reader.drain()))?;
+        self.collect()?;
+        let wanted = self.join.borrow_mut().joiner.wanted_names();
+        let given_up = GivenUp::default();
+        let find = {
+            let given_up = given_up.clone();
+            move || wanted.find(&given_up)
+        };
+        let names = interrupts.wait_for(find, || drop(self.reader.drain()));
+        given_up.give_up();
+        match names {
+            Some(names) => self.join.borrow_mut().joiner.give_names(&names),
+            None => self.nameless = true,
+        }
+        notes.extend(place.unmount()?);
+        self.collect()?;
+        if self.unsynced {
+            notes.push("what was not on the device yet when you interrupted is not in the trace".into());
+        }
+        if self.nameless {
+            notes.push("functions have no names: looking them up was interrupted".into());
+        }
+        Ok(notes)
+    }
+
+    /// What was lost so far, by limit.
+    fn losses(&self) -> BTreeMap<String, u64> {
+        let join = self.join.borrow();
+        let lacking = join.joiner.lacking_modules();
+        let because = |lack| lacking.iter().filter(|(_, why)| *why == lack).count() as u64;
+        let mut losses = losses(self.session, &join.joiner.counts());
+        let of_user_space = [
+            ("modules_not_opened", because(Lack::NotOpened)),
+            ("modules_not_kept", because(Lack::NotKept)),
+            ("names_abandoned", u64::from(self.nameless)),
+            ("sync_abandoned", u64::from(self.unsynced)),
+            ("scratch_full", u64::from(self.full)),
+        ];
+        losses.extend(of_user_space.map(|(name, value)| (name.to_string(), value)));
+        losses
     }
 
     /// Takes everything that is in the ring buffer.
@@ -470,6 +577,8 @@ fn losses(session: &Session<'_>, counts: &JoinCounts) -> BTreeMap<String, u64> {
         ("long_requests", of(Counter::LOST_LONG_REQUESTS)),
         ("task_storage", of(Counter::LOST_TASK_STORAGE)),
         ("postponed_captures", of(Counter::LOST_PENDING)),
+        ("runtime_paths_merged", of(Counter::LOST_RUNTIME_PATHS)),
+        ("runtime_mappings", of(Counter::LOST_RUNTIME_MAPPINGS)),
         ("missed_events", session.missed()),
         ("unresolved_contexts", counts.unresolved_contexts),
         ("unresolved_files", counts.unresolved_files),
@@ -521,10 +630,12 @@ fn kernel_number(number: DeviceNumber) -> u32 {
     number.major << 20 | number.minor
 }
 
-fn sync(path: &Path) -> Result<(), CaptureError> {
+/// Writes what is dirty on a file system. False: it took longer than the user wanted to wait.
+fn sync(path: &Path, interrupts: &Interrupts<'_>, meanwhile: impl FnMut()) -> Result<bool, CaptureError> {
     let error = |source| CaptureError::Sync { path: path.to_path_buf(), source };
     let dir = File::open(path).map_err(error)?;
-    rustix::fs::syncfs(&dir).map_err(|errno| error(errno.into()))
+    let synced = interrupts.wait_for(move || rustix::fs::syncfs(&dir), meanwhile);
+    synced.map_or(Ok(false), |result| result.map(|()| true).map_err(|errno| error(errno.into())))
 }
 
 fn monotonic_ns() -> u64 {

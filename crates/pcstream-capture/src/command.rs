@@ -19,8 +19,9 @@ use pcstream_fs::scratch::MountUser;
 
 /// What stands for the mount point in the command's arguments.
 const MOUNT_POINT: &[u8] = b"{}";
-/// How long an interrupted command may take to end before it is killed.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long an interrupted command may take to end before it is killed: most of the time that a capture goes on after
+/// the user's wish to stop it.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// A running traced command.
 #[derive(Debug)]

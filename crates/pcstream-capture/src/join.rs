@@ -14,9 +14,10 @@ use pcstream_trace::{
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::modules::Modules;
+use crate::modules::{Lack, Modules};
 use crate::runtime::{self, RuntimeFrame};
 use crate::signature::{self, Order};
+use crate::symbols::{Names, Wanted};
 use crate::syscalls;
 use crate::unwind::{Limits, Path, Unwinder};
 use crate::wire::{
@@ -101,6 +102,8 @@ pub struct Joiner {
     /// With another hash of the path.
     by_signature: FxHashMap<Signature, (ContextId, u64)>,
     contexts: Vec<Context>,
+    /// Of each context, the modules of its frames; none if a language runtime told them.
+    modules_of: Vec<Vec<u64>>,
     file_ids: FxHashMap<(u64, u32), FileId>,
     files: u32,
     batch: Batch,
@@ -127,6 +130,7 @@ impl Joiner {
             context_ids: FxHashMap::default(),
             by_signature: FxHashMap::default(),
             contexts: Vec::new(),
+            modules_of: Vec::new(),
             file_ids: FxHashMap::default(),
             files: 0,
             batch: Batch::default(),
@@ -182,13 +186,25 @@ impl Joiner {
         self.contexts.len()
     }
 
-    /// Gives all contexts so far the names of their functions. Closes the modules' files.
-    pub fn resolve_symbols(&mut self) {
-        crate::symbols::resolve(&mut self.contexts, |path| self.modules.open_at(path));
+    /// The names that all contexts so far lack. Closes the modules' files; those that names are wanted of stay open as long
+    /// as what is returned.
+    pub fn wanted_names(&mut self) -> Wanted {
+        let wanted = Wanted::by(&self.contexts, &self.modules_of, &self.modules);
         self.modules.close();
+        wanted
     }
 
-    /// All contexts so far. Those that came after [`Joiner::resolve_symbols`] are without names.
+    /// Gives contexts the names of their functions.
+    pub fn give_names(&mut self, names: &Names) {
+        names.give_to(&mut self.contexts, &self.modules_of);
+    }
+
+    /// Modules on call paths that lack their file.
+    pub fn lacking_modules(&self) -> Vec<(&str, Lack)> {
+        self.modules.lacking()
+    }
+
+    /// All contexts so far. Those that came after [`Joiner::give_names`] are without names.
     pub fn contexts(&self) -> &[Context] {
         &self.contexts
     }
@@ -252,6 +268,12 @@ impl Joiner {
         if id != next {
             return;
         }
+        let modules: Vec<u64> = match path.unwind {
+            Unwind::Runtime => Vec::new(),
+            _ => path.frames.iter().map(|frame| frame.0).collect(),
+        };
+        modules.iter().chain([&executable]).for_each(|&key| self.modules.mark_used(key));
+        self.modules_of.push(modules);
         let context = Context {
             id,
             signature,
@@ -313,7 +335,11 @@ impl Joiner {
         if pages == 0 && op != Op::Flush {
             return;
         }
-        let owned = [IoSource::SOURCE_CACHE, IoSource::SOURCE_DIRECT].contains(&IoSource(record.source));
+        // A journal's block may be written from a file's own page (ext4 with data=journal).
+        let journal =
+            op == Op::Write && self.layout.as_ref().and_then(|l| l.static_kind(lba)) == Some(Kind::Journal);
+        let owned =
+            !journal && [IoSource::SOURCE_CACHE, IoSource::SOURCE_DIRECT].contains(&IoSource(record.source));
         let kind = if owned || !matches!(op, Op::Write | Op::Read) {
             Kind::Data
         } else {
@@ -485,6 +511,16 @@ mod tests {
         assert_eq!((event.context, event.file, event.file_page), (ContextId(1), FileId(1), 3));
         assert_eq!((event.kind, event.pages), (Kind::Data, 2));
         assert_eq!((join.counts().data_pages, join.counts().covered_pages), (2, 2));
+    }
+
+    #[test]
+    fn a_page_of_a_file_in_the_journal_is_journal() {
+        let mut join = joiner();
+        join.take(Record::Context(Box::new(ContextRecord { key: 9, entry: 1, ..Default::default() })));
+        join.take(Record::Io(of_file(write(8 * 120, 4096), 12, 9)));
+        let event = join.drain().events[0];
+        assert_eq!((event.kind, event.context, event.file), (Kind::Journal, ContextId::NONE, FileId::NONE));
+        assert_eq!((join.counts().data_pages, join.counts().unresolved_files), (0, 0));
     }
 
     #[test]

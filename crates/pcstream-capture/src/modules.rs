@@ -3,29 +3,31 @@
 //! The kernel side knows a module by a key that holds for this boot; here it gets an identity that
 //! holds anywhere: a hash of its build id or, without one, of its name and contents. The file is opened
 //! when the module is first seen, because a compiler's temporary program may be gone a moment later,
-//! and stays open until symbols are resolved.
+//! and stays open until symbols are resolved. `module_file` says how, `module_data` with which limits it is read.
 //!
-//! Paths come from the kernel's directory entries, but a traced process chose them: what is opened must
-//! be a regular file with the inode number that the kernel named, and is only read.
+//! Invariants: a module that is on a call path and could not be opened, or not be kept open, is counted: its paths have
+//! no names and no rules.
 
 use std::ffi::OsStr;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use object::Object;
-use object::read::ReadCache;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::module_data::{GivenUp, ModuleData};
+use crate::module_file;
 use crate::signature;
 use crate::wire::{self, ModuleKey, PathRecord};
 
 /// Contents hashed of a module without a build id. Larger files are identified by what comes first.
 const MAX_HASHED_BYTES: u64 = 256 << 20;
-/// Modules kept open for symbols.
-const MAX_OPEN: usize = 512;
+/// Modules kept open for symbols, if the process may have so many files.
+const MAX_OPEN: usize = 4096;
+/// Files that a process may have open beside them.
+const OTHER_FILES: usize = 256;
 
 /// Key of executable memory without a file.
 const ANON_KEY: u64 = ModuleKey::MODULE_ANON.0 as u64;
@@ -41,19 +43,71 @@ pub struct Module {
     pub identity: u64,
     /// The file itself, unless it could not be opened.
     pub file: Option<File>,
+    /// Why there is none, from the beginning.
+    pub lack: Option<Lack>,
 }
 
 /// All modules seen, by the kernel side's key.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Modules {
     by_key: FxHashMap<u64, Module>,
+    /// Those on call paths.
+    used: FxHashSet<u64>,
+    open: usize,
+    most_open: usize,
+}
+
+impl Default for Modules {
+    fn default() -> Modules {
+        Modules {
+            by_key: FxHashMap::default(),
+            used: FxHashSet::default(),
+            open: 0,
+            most_open: files_allowed().saturating_sub(OTHER_FILES).clamp(64, MAX_OPEN),
+        }
+    }
+}
+
+/// Files that this process may have open, after asking for as many as there may be.
+fn files_allowed() -> usize {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    // Whoever may not raise it keeps the limit there is.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+    getrlimit(Resource::Nofile).current.map_or(usize::MAX, |files| files as usize)
+}
+
+/// Why a module's call paths have no names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lack {
+    /// Its file could not be opened.
+    NotOpened,
+    /// Too many others are open.
+    NotKept,
 }
 
 impl Modules {
     /// Takes note of a module.
     pub fn add(&mut self, record: &PathRecord) {
-        let keep_open = self.by_key.len() < MAX_OPEN;
-        self.by_key.entry(record.key).or_insert_with(|| identify(record, keep_open));
+        if self.by_key.contains_key(&record.key) {
+            return;
+        }
+        let module = identify(record, self.open < self.most_open);
+        self.open += usize::from(module.file.is_some());
+        self.by_key.insert(record.key, module);
+    }
+
+    /// Takes note that a module is on a call path.
+    pub fn mark_used(&mut self, key: u64) {
+        self.used.insert(key);
+    }
+
+    /// Modules on call paths that lack their file, by path.
+    pub fn lacking(&self) -> Vec<(&str, Lack)> {
+        let lack = |key| self.by_key.get(key).and_then(|module| Some((module.path.as_str(), module.lack?)));
+        let mut found: Vec<_> = self.used.iter().filter_map(lack).collect();
+        found.sort_unstable_by_key(|(path, _)| *path);
+        found
     }
 
     /// The module with this key.
@@ -78,9 +132,9 @@ impl Modules {
         }
     }
 
-    /// A module with this path whose file is open.
-    pub fn open_at(&self, path: &str) -> Option<&Module> {
-        self.by_key.values().find(|module| module.path == path && module.file.is_some())
+    /// The file and the path of an open module.
+    pub fn open_file(&self, key: u64) -> Option<(&File, &str)> {
+        self.get(key).and_then(|module| Some((module.file.as_ref()?, module.path.as_str())))
     }
 
     /// Closes all files, so that their file system can be unmounted.
@@ -92,33 +146,33 @@ impl Modules {
 fn identify(record: &PathRecord, keep_open: bool) -> Module {
     let bytes = wire::path(record);
     let path = Path::new(OsStr::from_bytes(&bytes));
-    let file = open_module(path, record.inode);
+    let shown = String::from_utf8_lossy(&bytes).into_owned();
+    let file = module_file::open(record);
     let build_id = file.as_ref().and_then(build_id).unwrap_or_default();
     let identity = if build_id.is_empty() {
         content_identity(path, file.as_ref())
     } else {
         signature::of_bytes(&build_id)
     };
+    let lack = match &file {
+        // Code that a program made while it ran has no names to be found.
+        None if module_file::is_memory(&shown) => None,
+        None => Some(Lack::NotOpened),
+        Some(_) => (!keep_open).then_some(Lack::NotKept),
+    };
     Module {
-        path: String::from_utf8_lossy(&bytes).into_owned(),
+        path: shown,
         build_id: build_id.iter().map(|byte| format!("{byte:02x}")).collect(),
         identity,
         file: file.filter(|_| keep_open),
+        lack,
     }
-}
-
-/// Opens what was mapped, and nothing else: no device, no pipe to hang on, no file put in its place.
-fn open_module(path: &Path, inode: u64) -> Option<File> {
-    let flags = libc::O_NONBLOCK | libc::O_CLOEXEC | libc::O_NOCTTY;
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
-    let metadata = file.metadata().ok()?;
-    (metadata.is_file() && metadata.ino() == inode).then_some(file)
 }
 
 /// The build id of an ELF file, if it has one.
 pub(crate) fn build_id(file: &File) -> Option<Vec<u8>> {
-    let cache = ReadCache::new(file);
-    let parsed = object::File::parse(&cache).ok()?;
+    let data = ModuleData::of(file, GivenUp::default());
+    let parsed = object::File::parse(&data).ok()?;
     parsed.build_id().ok().flatten().map(<[u8]>::to_vec)
 }
 

@@ -1,71 +1,99 @@
-//! Names for the frames of contexts: from debug information, symbol tables or dynamic symbols.
+//! Names for the frames of contexts.
 //!
 //! A frame holds a return address, so its name is that of the instruction before it; only the head of an
 //! interrupted path is the instruction itself. Code without symbols keeps an empty name and is shown as module and
 //! offset.
 
-use std::os::fd::AsRawFd;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::Path;
 
-use blazesym::symbolize::source::{Elf, Source};
-use blazesym::symbolize::{Input, Symbolized, Symbolizer};
-use pcstream_trace::{Context, Frame};
+use pcstream_trace::Context;
 use rustc_hash::FxHashMap;
 
-use crate::modules::Module;
+use crate::function_names;
+use crate::module_data::GivenUp;
+use crate::modules::Modules;
 use crate::syscalls;
 
-/// Fills in `symbol` of every frame whose module is still at hand. `module_of` finds a module by path.
-pub fn resolve<'a>(contexts: &mut [Context], module_of: impl Fn(&str) -> Option<&'a Module>) {
-    let mut wanted: FxHashMap<String, Vec<u64>> = FxHashMap::default();
-    for (frame, instruction) in contexts.iter().flat_map(instructions) {
-        wanted.entry(frame.module.clone()).or_default().push(instruction);
-    }
-    let mut names: FxHashMap<(String, u64), String> = FxHashMap::default();
-    let symbolizer = Symbolizer::new();
-    for (path, mut places) in wanted {
-        places.sort_unstable();
-        places.dedup();
-        let Some(module) = module_of(&path) else { continue };
-        for (place, name) in names_in(&symbolizer, module, &places) {
-            names.insert((path.clone(), place), name);
+/// A name that is wanted: of a module, by the kernel side's key, and a file offset.
+type Place = (u64, u64);
+
+/// The names that contexts want. Holds the files, so that they can be read elsewhere than where modules are.
+#[derive(Debug, Default)]
+pub struct Wanted {
+    modules: Vec<Module>,
+}
+
+#[derive(Debug)]
+struct Module {
+    key: u64,
+    path: String,
+    file: File,
+    offsets: Vec<u64>,
+}
+
+impl Wanted {
+    /// The names of these contexts' frames. `modules_of`: the module of each of a context's frames.
+    pub fn by(contexts: &[Context], modules_of: &[Vec<u64>], modules: &Modules) -> Wanted {
+        let mut places: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+        for (context, keys) in contexts.iter().zip(modules_of) {
+            for (key, offset) in instructions(context, keys) {
+                places.entry(key).or_default().push(offset);
+            }
         }
+        let wanted = |(key, mut offsets): (u64, Vec<u64>)| {
+            let (file, path) = modules.open_file(key)?;
+            offsets.sort_unstable();
+            offsets.dedup();
+            Some(Module { key, path: path.to_owned(), file: file.try_clone().ok()?, offsets })
+        };
+        Wanted { modules: places.into_iter().filter_map(wanted).collect() }
     }
-    for context in contexts {
-        let name =
-            |(frame, instruction): (&Frame, u64)| names.get(&(frame.module.clone(), instruction)).cloned();
-        let symbols: Vec<_> = instructions(context).map(name).collect();
-        for (frame, symbol) in context.frames.iter_mut().zip(symbols) {
-            // A language runtime told its names itself.
-            if let Some(symbol) = symbol {
-                frame.symbol = symbol;
+
+    /// Looks the names up. Once given up, what was found until then.
+    pub fn find(&self, given_up: &GivenUp) -> Names {
+        let mut names = Names::default();
+        for module in &self.modules {
+            let found =
+                function_names::names_at(&module.file, Path::new(&module.path), &module.offsets, given_up);
+            let named = module
+                .offsets
+                .iter()
+                .zip(found)
+                .filter_map(|(offset, name)| Some(((module.key, *offset), name?)));
+            names.0.extend(named);
+            if given_up.is_so() {
+                return names;
+            }
+        }
+        names
+    }
+}
+
+/// Names of functions by place.
+#[derive(Debug, Default)]
+pub struct Names(FxHashMap<Place, String>);
+
+impl Names {
+    /// Fills in `symbol` of every frame that has a name here.
+    pub fn give_to(&self, contexts: &mut [Context], modules_of: &[Vec<u64>]) {
+        for (context, keys) in contexts.iter_mut().zip(modules_of) {
+            let found: Vec<_> =
+                instructions(context, keys).map(|place| self.0.get(&place).cloned()).collect();
+            for (frame, symbol) in context.frames.iter_mut().zip(found) {
+                frame.symbol = symbol.unwrap_or_default();
             }
         }
     }
 }
 
-/// The frames of a context, each with the instruction that it is named after, as an offset in its module.
-fn instructions(context: &Context) -> impl Iterator<Item = (&Frame, u64)> {
+/// The instructions that the frames of a context are named after. None of a path that a language runtime told: it has its
+/// names, and no modules.
+fn instructions(context: &Context, modules: &[u64]) -> impl Iterator<Item = Place> {
     let interrupted = syscalls::is_interruption(&context.entry);
-    context.frames.iter().enumerate().map(move |(i, frame)| {
+    context.frames.iter().zip(modules).enumerate().map(move |(i, (frame, &module))| {
         let before = if i == 0 && interrupted { 0 } else { 1 };
-        (frame, frame.offset.saturating_sub(before))
+        (module, frame.offset.saturating_sub(before))
     })
-}
-
-fn names_in(symbolizer: &Symbolizer, module: &Module, places: &[u64]) -> Vec<(u64, String)> {
-    let Some(file) = &module.file else { return Vec::new() };
-    // Through the open file: the path may name something else by now.
-    let source = Source::Elf(Elf::new(format!("/proc/self/fd/{}", file.as_raw_fd())));
-    let Ok(found) = symbolizer.symbolize(&source, Input::FileOffset(places)) else { return Vec::new() };
-    places
-        .iter()
-        .zip(found)
-        .filter_map(|(&place, symbol)| match symbol {
-            // A symbol that ends before the address is a neighbour of stripped code, not its name.
-            Symbolized::Sym(symbol) if symbol.size.is_none_or(|size| size == 0 || symbol.offset < size) => {
-                Some((place, symbol.name.into_owned()))
-            }
-            _ => None,
-        })
-        .collect()
 }

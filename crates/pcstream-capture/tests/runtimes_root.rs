@@ -4,6 +4,7 @@ mod common;
 #[path = "common/recording.rs"]
 mod recording;
 
+use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
 use pcstream_capture::capture::Target;
@@ -24,7 +25,40 @@ fn main() -> ExitCode {
     }
     let needs = [fs_need(FsKind::Ext4), common::zram, bpf, gcc, prctl_function];
     tests.push(common::test("runtimes_without_the_tracepoint", &needs, without_the_tracepoint));
+    let needs = [fs_need(FsKind::Ext4), common::zram, bpf, gcc, prctl];
+    tests.push(common::test("runtimes_paths_are_kept_apart_up_to_the_limit", &needs, many));
+    tests.push(common::test("runtimes_paths_beyond_the_limit_are_counted", &needs, too_many));
     common::run(tests)
+}
+
+/// Captures a program that writes by so many paths and maps so many files.
+fn many_paths(paths: usize, files: usize) -> Recording {
+    let dir = TempDir::new().expect("a directory can be made");
+    let program = compile(&dir, "many_paths", include_str!("native/many_paths.c"));
+    let script = format!("{} {paths} {files} && sync", program.display());
+    record_with(
+        ["sh", "-c", &script].map(Into::into).to_vec(),
+        Target::Scratch(scratch(FsKind::Ext4)),
+        SessionOptions::default(),
+    )
+}
+
+/// More paths than 16,384, and more mapped files than 4,096: each has its context.
+fn many() {
+    let recording = many_paths(20_000, 6_000);
+    assert_complete(&recording);
+    let told = |wanted: &str| {
+        let writers = recording.writers_of(|path| path.starts_with(wanted));
+        let of = |id: &u32| &recording.finished().contexts[*id as usize - 1];
+        writers.keys().filter(|id| of(id).unwind == Unwind::Runtime).count()
+    };
+    assert_eq!((told("/written"), told("/mapped")), (20_000, 6_000));
+}
+
+fn too_many() {
+    let recording = many_paths(66_000, 0);
+    let losses = &recording.finished().losses;
+    assert!(losses["runtime_paths_merged"] > 0, "{losses:?}");
 }
 
 fn prctl_function() -> Option<String> {
@@ -61,16 +95,21 @@ fn without_the_tracepoint() {
     }
 }
 
-fn run_program(fs: FsKind, options: SessionOptions) -> Recording {
-    let dir = TempDir::new().expect("a directory can be made");
-    let (source, program) = (dir.path().join("told.c"), dir.path().join("told"));
-    std::fs::write(&source, PROGRAM).expect("it can be written");
+fn compile(dir: &TempDir, name: &str, text: &str) -> PathBuf {
+    let (source, program) = (dir.path().join(format!("{name}.c")), dir.path().join(name));
+    std::fs::write(&source, text).expect("it can be written");
     let root = env!("CARGO_MANIFEST_DIR");
     let mut gcc = Command::new("gcc");
     gcc.args(["-O1", "-g", "-pthread"])
         .arg(format!("-I{root}/bpf"))
         .arg(format!("-I{root}/../../libpcstream"));
     assert!(gcc.arg("-o").arg(&program).arg(&source).status().expect("gcc starts").success());
+    program
+}
+
+fn run_program(fs: FsKind, options: SessionOptions) -> Recording {
+    let dir = TempDir::new().expect("a directory can be made");
+    let program = compile(&dir, "told", PROGRAM);
     let recording = record_with(vec![program.into()], Target::Scratch(scratch(fs)), options);
     assert_complete(&recording);
     recording

@@ -18,12 +18,41 @@ const SHOWN_FRAMES: usize = 3;
 /// The last two names of a function: `rocksdb::DBImpl::Flush<int>(bool) const [clone .cold]` is
 /// `DBImpl::Flush`.
 pub fn short_name(symbol: &str) -> String {
+    if let Some(name) = go_name(symbol) {
+        return name;
+    }
     let bare = without_arguments(symbol);
     let parts: Vec<&str> = bare.split("::").filter(|p| !p.is_empty() && !is_rust_hash(p)).collect();
     let keep = parts.len().saturating_sub(2);
     match parts[keep..].join("::") {
         short if short.is_empty() => symbol.to_owned(),
         short => short,
+    }
+}
+
+/// A Go function without its package's path: a method keeps its type, a function its package. `None`: it is none of Go's.
+/// `go.etcd.io/bbolt.(*Tx).write` is `Tx.write`, `encoding/json.Marshal` is `json.Marshal`.
+fn go_name(symbol: &str) -> Option<String> {
+    /// What compilers for other languages put behind a dot.
+    const SUFFIXES: [&str; 8] =
+        ["isra", "constprop", "part", "cold", "lto_priv", "llvm", "localalias", "resolver"];
+    if symbol.contains("::") || symbol.contains(' ') || symbol.starts_with('_') {
+        return None;
+    }
+    // Type arguments may hold slashes and dots.
+    let bare = symbol.split('[').next().unwrap_or(symbol);
+    let local = bare.rsplit('/').next().unwrap_or(bare);
+    let (package, name) = local.split_once('.')?;
+    let suffix = name.split('.').next().unwrap_or(name);
+    let is_suffix = SUFFIXES.contains(&suffix) || suffix.bytes().all(|byte| byte.is_ascii_digit());
+    if package.is_empty() || (local == bare && is_suffix) {
+        return None;
+    }
+    match name.strip_prefix("(*").and_then(|rest| rest.split_once(')')) {
+        Some((of, method)) => Some(format!("{of}{method}")),
+        // A method of a value, or a function within one, says enough without the package.
+        None if name.contains('.') && !name.contains(".func") => Some(name.to_owned()),
+        None => Some(local.to_owned()),
     }
 }
 
@@ -193,6 +222,17 @@ mod tests {
             ("write@@GLIBC_2.2.5", "write"),
             ("<std::fs::File as std::io::Write>::write::h0123456789abcdef", "File::write"),
             ("std::sys::fs::write_all::h0123456789abcdef", "fs::write_all"),
+            ("go.etcd.io/bbolt.(*Tx).write", "Tx.write"),
+            ("go.etcd.io/bbolt.(*Tx).writeMeta", "Tx.writeMeta"),
+            ("go.etcd.io/bbolt.(*DB).run.func1", "DB.run.func1"),
+            ("encoding/json.Marshal", "json.Marshal"),
+            ("main.main", "main.main"),
+            ("main.main.func2", "main.main.func2"),
+            ("main.Store.write", "Store.write"),
+            ("slices.SortFunc[go.shape.[]example.com/a.T]", "slices.SortFunc"),
+            ("foo.constprop.0", "foo"),
+            ("foo.part.0.isra.0", "foo"),
+            ("foo.123", "foo"),
             ("main", "main"),
             ("", ""),
             ("<", "<"),

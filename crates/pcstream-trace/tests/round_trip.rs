@@ -8,6 +8,28 @@ use pcstream_trace::store::EventFault;
 use pcstream_trace::*;
 use proptest::prelude::*;
 
+/// A trace holds command lines and file names.
+#[test]
+fn only_the_owner_may_read_a_trace() {
+    let mode = |path: &std::path::Path| {
+        std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(path).unwrap()) & 0o777
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("t.pctrace");
+    let mut writer = TraceWriter::create(&path, Meta::new("d", DEVICE_PAGES), false).unwrap();
+    writer.write_batch(&small()).unwrap();
+    writer.flush().unwrap();
+    let check = |at: &std::path::Path| {
+        assert_eq!(mode(at), 0o700);
+        let entries: Vec<_> = std::fs::read_dir(at).unwrap().map(|entry| entry.unwrap().path()).collect();
+        assert!(entries.len() >= 4, "{entries:?}");
+        entries.iter().for_each(|entry| assert_eq!(mode(entry), 0o600, "{entry:?}"));
+    };
+    check(&dir.path().join("t.pctrace.partial"));
+    writer.finish(None).unwrap();
+    check(&path);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig {
         cases: 64,

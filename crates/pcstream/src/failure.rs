@@ -13,9 +13,24 @@ pub enum Status {
 
 /// How a command ended that did not do its work.
 #[derive(Debug)]
+#[cfg_attr(not(feature = "capture"), allow(dead_code))]
 pub enum Failure {
     /// Something failed.
     Failed(anyhow::Error),
+    /// A signal ended it.
+    Interrupted {
+        /// What to say.
+        error: anyhow::Error,
+        /// Its number.
+        signal: i32,
+    },
+    /// The traced command failed, and its exit code was asked for.
+    Forwarded {
+        /// What to say.
+        error: anyhow::Error,
+        /// The command's.
+        code: u8,
+    },
     /// What was asked for cannot be.
     WrongArguments(anyhow::Error),
     /// Whoever read the results does not want more of them.
@@ -57,9 +72,20 @@ impl Failure {
         }
     }
 
-    /// The exit code; a reader that is gone is no failure of ours.
+    /// What to say, if anything.
+    pub fn error(&self) -> Option<&anyhow::Error> {
+        match self {
+            Failure::Failed(error) | Failure::WrongArguments(error) => Some(error),
+            Failure::Interrupted { error, .. } | Failure::Forwarded { error, .. } => Some(error),
+            Failure::ReaderGone => None,
+        }
+    }
+
+    /// The exit code; a reader that is gone is no failure of ours. A signal gives the code by which shells tell it.
     pub fn exit_code(&self) -> ExitCode {
         match self {
+            Failure::Interrupted { signal, .. } => ExitCode::from(128 + u8::try_from(*signal).unwrap_or(0)),
+            Failure::Forwarded { code, .. } => ExitCode::from(*code),
             Failure::Failed(_) => ExitCode::from(1),
             Failure::WrongArguments(_) => ExitCode::from(2),
             Failure::ReaderGone => ExitCode::SUCCESS,

@@ -7,7 +7,7 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, anyhow};
@@ -24,12 +24,13 @@ use pcstream_replay::{LiveReplay, LiveResults, ReplayError};
 use pcstream_report::{Simulation, human};
 use pcstream_trace::meta::{Exit, FileSystem};
 use pcstream_trace::{Batch, Extent, Meta, TraceReader, TraceWriter};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::args::{CaptureArgs, DoctorArgs, Image, OrderArg, RecordArgs, RunArgs, ScratchFs, SimulationArgs};
 use crate::device::Template;
 use crate::failure::{Failure, Status};
+use crate::redact::Redaction;
 use crate::simulate::{self, Bars, Planned, TOP_CONTEXTS};
 use crate::ui::{self, JsonSink, Ui};
 
@@ -39,8 +40,9 @@ const FLUSH: Duration = Duration::from_secs(2);
 /// `pcstream record`.
 pub fn record(args: RecordArgs, ui: Ui) -> Result<Status, Failure> {
     let recorder = Recorder::new(&args.output, args.force, &args.capture, &args.command.words, ui);
-    let (recorder, finished) = capture_into(recorder, &args.capture, args.command.words, ui)?;
-    let meta = recorder.finish(&finished)?;
+    let (recorder, captured) = capture_into(recorder, &args.capture, args.command.words, ui)?;
+    let finished = &captured.finished;
+    let meta = recorder.finish(finished)?;
     ui.remark(&format!(
         "{}: {} written by {} contexts in {} events",
         args.output.display(),
@@ -48,7 +50,7 @@ pub fn record(args: RecordArgs, ui: Ui) -> Result<Status, Failure> {
         finished.contexts.len(),
         human::count(meta.totals.events),
     ));
-    outcome(&finished, ui)
+    outcome(&captured, args.capture.forward_exit_code, ui)
 }
 
 /// `pcstream run`.
@@ -64,10 +66,10 @@ pub fn run(args: RunArgs, ui: Ui) -> Result<Status, Failure> {
     let path = output.clone().unwrap_or_else(|| temporary.path().join("run.pctrace"));
     let mut recorder = Recorder::new(&path, force, &capture, &command.words, ui);
     recorder.simulation = Some(LiveSimulation { args: &schemes, template: &template, running: None });
-    let (mut recorder, finished) = capture_into(recorder, &capture, command.words, ui)?;
+    let (mut recorder, captured) = capture_into(recorder, &capture, command.words, ui)?;
     let running = recorder.simulation.take().and_then(|simulation| simulation.running);
     let (live, planned) = running.expect("the capture began");
-    recorder.finish(&finished)?;
+    recorder.finish(&captured.finished)?;
 
     let reader = TraceReader::open(&path).context("cannot read the trace just written")?;
     let mut bars = Bars::new(&reader, ui);
@@ -82,11 +84,18 @@ pub fn run(args: RunArgs, ui: Ui) -> Result<Status, Failure> {
     let tables = simulate::tables_of(&reader);
     simulation.tables = &tables;
     simulate::present(&simulation, json, TOP_CONTEXTS, schemes.details)?;
-    outcome(&finished, ui)
+    outcome(&captured, capture.forward_exit_code, ui)
+}
+
+/// What a capture came to, and the signal that ended it.
+struct Captured {
+    finished: Finished,
+    signal: Option<i32>,
 }
 
 /// Says what the user should know about a capture, and what exit code that makes.
-fn outcome(finished: &Finished, ui: Ui) -> Result<Status, Failure> {
+fn outcome(captured: &Captured, forward: bool, ui: Ui) -> Result<Status, Failure> {
+    let finished = &captured.finished;
     finished.notes.iter().for_each(|note| ui.remark(note));
     let lost = finished.losses.iter().filter(|(_, count)| **count > 0);
     let lost: Vec<_> = lost.map(|(name, count)| format!("{name} {count}")).collect();
@@ -94,12 +103,26 @@ fn outcome(finished: &Finished, ui: Ui) -> Result<Status, Failure> {
         ui.remark(&format!("the capture lost part of the writes' contexts or events: {}", lost.join(", ")));
     }
     if finished.interrupted {
-        return Err(anyhow!("interrupted; what was captured until then is reported").into());
+        let error = anyhow!("interrupted; what was captured until then is reported");
+        return Err(Failure::Interrupted { error, signal: captured.signal.unwrap_or(SIGINT) });
     }
     if !finished.status.success() {
-        return Err(anyhow!("the traced command failed: {}", finished.status).into());
+        let error = anyhow!("the traced command failed: {}", finished.status);
+        if forward {
+            let code = code_of(finished.status);
+            ui.remark(&format!("exit code {code} is the command's"));
+            return Err(Failure::Forwarded { error, code });
+        }
+        return Err(error.into());
     }
     Ok(Status::with_losses(!lost.is_empty()))
+}
+
+/// An exit status as a shell tells it: 128 and the number for a signal.
+fn code_of(status: ExitStatus) -> u8 {
+    let signal = std::os::unix::process::ExitStatusExt::signal(&status);
+    let code = status.code().unwrap_or_else(|| 128 + signal.unwrap_or(0));
+    u8::try_from(code).unwrap_or(u8::MAX)
 }
 
 /// Captures into a recorder. If nothing came of it, the trace begun is removed again.
@@ -108,7 +131,7 @@ fn capture_into<'a>(
     args: &CaptureArgs,
     command: Vec<std::ffi::OsString>,
     ui: Ui,
-) -> Result<(Recorder<'a>, Finished), Failure> {
+) -> Result<(Recorder<'a>, Captured), Failure> {
     let options = CaptureOptions {
         command,
         target: target(args),
@@ -117,10 +140,10 @@ fn capture_into<'a>(
     };
     let stop = StopSignals::catch()?;
     let result = capture::capture(&options, &stop.count, &mut recorder);
-    stop.release();
+    let signal = stop.release();
     recorder.bar.finish_and_clear();
     match result {
-        Ok(finished) => Ok((recorder, finished)),
+        Ok(finished) => Ok((recorder, Captured { finished, signal })),
         Err(error) => {
             if let Some(refused) = recorder.refused.take() {
                 return Err(refused);
@@ -132,7 +155,12 @@ fn capture_into<'a>(
                     ui.remark(&format!("what was captured so far can be read: {}", recorder.path.display()));
                 }
             }
-            Err(Failure::failed(error))
+            match (&error, signal) {
+                (CaptureError::Interrupted, Some(signal)) => {
+                    Err(Failure::Interrupted { error: error.into(), signal })
+                }
+                _ => Err(Failure::failed(error)),
+            }
         }
     }
 }
@@ -185,28 +213,33 @@ fn order(order: OrderArg) -> Order {
 /// Signals that ask to stop, counted while a command is captured and deadly again afterwards.
 struct StopSignals {
     count: Arc<AtomicUsize>,
+    /// The first of them; 0: none.
+    first: Arc<AtomicI32>,
     released: Arc<AtomicBool>,
 }
 
 impl StopSignals {
     fn catch() -> anyhow::Result<StopSignals> {
-        let stop = StopSignals { count: Arc::default(), released: Arc::default() };
-        let (count, released) = (stop.count.clone(), stop.released.clone());
-        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot catch signals")?;
+        let stop = StopSignals { count: Arc::default(), first: Arc::default(), released: Arc::default() };
+        let (count, first, released) = (stop.count.clone(), stop.first.clone(), stop.released.clone());
+        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT]).context("cannot catch signals")?;
         std::thread::spawn(move || {
             for signal in signals.forever() {
                 if released.load(Ordering::Relaxed) {
                     // Only fails for signals without a default action.
                     let _ = signal_hook::low_level::emulate_default_handler(signal);
                 }
+                let _ = first.compare_exchange(0, signal, Ordering::Relaxed, Ordering::Relaxed);
                 count.fetch_add(1, Ordering::Relaxed);
             }
         });
         Ok(stop)
     }
 
-    fn release(self) {
+    /// Returns the first signal that there was.
+    fn release(self) -> Option<i32> {
         self.released.store(true, Ordering::Relaxed);
+        Some(self.first.load(Ordering::Relaxed)).filter(|&signal| signal != 0)
     }
 }
 
@@ -219,6 +252,8 @@ struct Recorder<'a> {
     writer: Option<TraceWriter>,
     flushed: Instant,
     simulation: Option<LiveSimulation<'a>>,
+    /// Hides names from the trace and from what is shown.
+    redaction: Option<Redaction>,
     /// Why the simulation does not begin: it ends the capture, and keeps its exit code.
     refused: Option<Failure>,
     bar: ProgressBar,
@@ -240,6 +275,7 @@ impl<'a> Recorder<'a> {
             writer: None,
             flushed: Instant::now(),
             simulation: None,
+            redaction: args.redact.then(Redaction::default),
             refused: None,
             bar: capture_line(ui),
         }
@@ -255,10 +291,14 @@ impl<'a> Recorder<'a> {
         });
         meta.kernel =
             std::fs::read_to_string("/proc/sys/kernel/osrelease").ok().map(|text| text.trim().to_owned());
-        meta.command.clone_from(&self.command);
+        meta.command = match &self.redaction {
+            Some(_) => Redaction::command(&self.command),
+            None => self.command.clone(),
+        };
         meta.prefilled = started.prefilled.iter().map(|r| Extent { lba: r.start, pages: r.pages }).collect();
         let args = self.args;
         let place = match &args.on {
+            Some(_) if args.redact => vec![("on", "(redacted)".into())],
             Some(dir) => vec![("on", dir.display().to_string().into())],
             None => vec![
                 ("size_bytes", args.size.into()),
@@ -283,8 +323,12 @@ impl<'a> Recorder<'a> {
         meta.losses.clone_from(&finished.losses);
         let statistics = finished.statistics.iter().map(|(name, count)| (name.clone(), (*count).into()));
         meta.settings.insert("statistics".to_owned(), serde_json::Value::Object(statistics.collect()));
+        let mut contexts = finished.contexts.clone();
+        if self.redaction.is_some() {
+            contexts.iter_mut().for_each(Redaction::context);
+        }
         let summary =
-            writer.finish(Some(&finished.contexts)).with_context(|| format!("-o {}", self.path.display()))?;
+            writer.finish(Some(&contexts)).with_context(|| format!("-o {}", self.path.display()))?;
         Ok(summary.meta)
     }
 }
@@ -307,7 +351,10 @@ impl Observer for Recorder<'_> {
         Ok(())
     }
 
-    fn batch(&mut self, batch: Batch) -> Result<(), Box<dyn Error + Send + Sync>> {
+    fn batch(&mut self, mut batch: Batch) -> Result<(), Box<dyn Error + Send + Sync>> {
+        if let Some(redaction) = &self.redaction {
+            redaction.batch(&mut batch);
+        }
         let writer = self.writer.as_mut().expect("the capture began");
         writer.write_batch(&batch)?;
         if self.flushed.elapsed() >= FLUSH {

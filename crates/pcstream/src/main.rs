@@ -12,6 +12,8 @@ mod import;
 mod learned_table;
 #[cfg(feature = "capture")]
 mod live;
+#[cfg(feature = "capture")]
+mod redact;
 mod simulate;
 mod small_file;
 mod ui;
@@ -46,7 +48,7 @@ fn main() -> ExitCode {
     match result {
         Ok(status) => status.into(),
         Err(failure) => {
-            if let Failure::Failed(error) | Failure::WrongArguments(error) = &failure {
+            if let Some(error) = failure.error() {
                 ui::complain(error);
             }
             failure.exit_code()

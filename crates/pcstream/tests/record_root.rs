@@ -5,16 +5,60 @@
 mod common;
 #[path = "../../pcstream-capture/tests/common/disk.rs"]
 mod disk;
+#[path = "../../pcstream-capture/tests/common/programs.rs"]
+mod programs;
 
+use std::fs;
 use std::path::Path;
 use std::process::{Command, ExitCode, Output, Stdio};
+use std::time::{Duration, Instant};
 
-use disk::Disk;
+use disk::{Disk, succeed, text};
+use pcstream_fs::layout::Layout;
+use pcstream_fs::scratch::FsKind;
+use pcstream_trace::event::Kind;
 use pcstream_trace::{Context, Op, TraceReader};
+use programs::{WRITERS, compile, writers_source};
+use tempfile::TempDir;
 
 fn main() -> ExitCode {
     let needs = [common::ext4 as common::Need, common::loop_devices];
-    common::run(vec![common::test("record_traces_onto_the_traced_file_system", &needs, onto_itself)])
+    let with = |more: &[common::Need]| -> Vec<common::Need> { needs.iter().chain(more).copied().collect() };
+    let containers = with(&[programs::gcc, programs::unshare]);
+    common::run(vec![
+        common::test("record_traces_onto_the_traced_file_system", &needs, onto_itself),
+        common::test("record_names_programs_behind_bind_mounts", &containers, bind_mounts),
+        common::test(
+            "record_names_programs_on_overlayfs",
+            &with(&[programs::gcc, programs::unshare, programs::overlayfs]),
+            overlay,
+        ),
+        common::test(
+            "record_names_programs_in_a_container",
+            &with(&[programs::gcc, programs::runc]),
+            container,
+        ),
+        common::test(
+            "record_names_programs_of_a_private_unit",
+            &with(&[programs::gcc, programs::systemd]),
+            unit,
+        ),
+        common::test("record_counts_programs_that_cannot_be_opened", &containers, unopened),
+        common::test("record_is_not_hung_by_a_pipe_as_debug_file", &with(&[programs::gcc]), debug_pipe),
+        common::test("record_names_go_functions", &with(&[programs::go]), go_names),
+        common::test("record_ext4_journalled_data_is_counted_once", &needs, journalled_data),
+        common::test("record_ext4_without_a_journal", &needs, no_journal),
+        common::test("record_ext4_with_fast_commits", &needs, fast_commit),
+        common::test("record_ext4_with_its_journal_elsewhere", &needs, external_journal),
+        common::test("record_xfs_with_its_log_elsewhere", &with(&[common::xfs]), external_log),
+        common::test(
+            "record_xfs_with_a_realtime_device_is_refused",
+            &with(&[common::xfs, xfs_realtime]),
+            realtime,
+        ),
+        common::test("record_hides_names_on_request", &needs, redacted),
+        common::test("record_ends_as_the_command_or_the_signal_does", &needs, exit_codes),
+    ])
 }
 
 fn pcstream() -> Command {
@@ -58,4 +102,373 @@ fn onto_itself() {
         data += batch.events.iter().filter(|e| e.op == Op::Write && e.file.is_some()).count();
     }
     assert!(data >= 120, "{data}");
+}
+
+/// Contexts in which this many of the program's functions are named.
+fn assert_named(trace: &Path, functions: usize) {
+    let contexts = contexts(trace);
+    let named = |n: usize| {
+        let name = format!("writer_{n}");
+        contexts.iter().any(|context| context.frames.iter().any(|frame| frame.symbol == name))
+    };
+    let count = (0..WRITERS).filter(|&n| named(n)).count();
+    assert_eq!(count, functions, "{contexts:#?}");
+}
+
+/// A directory with the program `writers` in it.
+fn writers() -> TempDir {
+    let dir = TempDir::new().expect("a directory");
+    compile(dir.path(), "writers", &writers_source(), &[]);
+    dir
+}
+
+/// The program's path exists in its mount namespace only.
+fn bind_mounts() {
+    let (disk, programs, elsewhere) = (Disk::ext4(256), writers(), TempDir::new().expect("a directory"));
+    let place = elsewhere.path().join("seen/by/nobody/else");
+    fs::create_dir_all(&place).expect("directories");
+    let script = format!(
+        "exec unshare -m sh -c 'mount --bind {} {} && exec {}/writers $PWD/file'",
+        text(programs.path()),
+        text(&place),
+        text(&place)
+    );
+    let trace = elsewhere.path().join("t.pctrace");
+    let out = record(&disk.mount_point(), &trace, &format!("cd {} && {script}", text(&disk.mount_point())));
+    assert_eq!(out.status.code(), Some(0), "{}", said(&out));
+    assert_named(&trace, WRITERS);
+}
+
+/// The program lies on the lower layer of an overlay, whose numbers are not those of the file beneath.
+fn overlay() {
+    let (disk, programs, elsewhere) = (Disk::ext4(256), writers(), TempDir::new().expect("a directory"));
+    let at = |name: &str| {
+        let path = elsewhere.path().join(name);
+        fs::create_dir_all(&path).expect("a directory");
+        text(&path).to_owned()
+    };
+    let (top, merged) = (at("top"), at("merged"));
+    let script = format!(
+        "exec unshare -m sh -c 'mount -t tmpfs none {top} && mkdir {top}/upper {top}/work && \
+         mount -t overlay -o lowerdir={},upperdir={top}/upper,workdir={top}/work none {merged} && \
+         cp {merged}/writers {merged}/copy && {merged}/writers $PWD/file && {merged}/copy $PWD/file2'",
+        text(programs.path()),
+    );
+    let trace = elsewhere.path().join("t.pctrace");
+    let out = record(&disk.mount_point(), &trace, &format!("cd {} && {script}", text(&disk.mount_point())));
+    assert_eq!(out.status.code(), Some(0), "{}", said(&out));
+    assert_named(&trace, WRITERS);
+}
+
+/// A container by runc, its root made of the host's directories.
+fn container() {
+    let (disk, programs, bundle) = (Disk::ext4(256), writers(), TempDir::new().expect("a directory"));
+    let root = bundle.path().join("rootfs");
+    for dir in ["usr", "lib", "lib64", "bin", "proc", "dev", "opt/app", "data"] {
+        fs::create_dir_all(root.join(dir)).expect("a directory");
+    }
+    let bind = |from: &str, to: &str| serde_json::json!({"destination": to, "type": "none", "source": from, "options": ["rbind"]});
+    let mut mounts: Vec<_> = ["/usr", "/lib", "/lib64", "/bin"].iter().map(|dir| bind(dir, dir)).collect();
+    mounts.push(bind(text(programs.path()), "/opt/app"));
+    mounts.push(bind(text(&disk.mount_point()), "/data"));
+    mounts.push(serde_json::json!({"destination": "/proc", "type": "proc", "source": "proc"}));
+    let namespaces: Vec<_> =
+        ["mount", "pid", "ipc", "uts"].iter().map(|kind| serde_json::json!({"type": kind})).collect();
+    let config = serde_json::json!({
+        "ociVersion": "1.0.2",
+        "process": {"terminal": false, "user": {"uid": 0, "gid": 0}, "args": ["/opt/app/writers", "/data/file"],
+                    "env": ["PATH=/usr/bin"], "cwd": "/"},
+        "root": {"path": "rootfs"},
+        "mounts": mounts,
+        "linux": {"namespaces": namespaces},
+    });
+    fs::write(bundle.path().join("config.json"), config.to_string()).expect("it can be written");
+    let name = format!("pcstream-test-{}", std::process::id());
+    let state = bundle.path().join("state");
+    let script = format!("exec runc --root {} run --bundle {} {name}", text(&state), text(bundle.path()));
+    let trace = bundle.path().join("t.pctrace");
+    let out = record(&disk.mount_point(), &trace, &script);
+    assert_eq!(out.status.code(), Some(0), "{}", said(&out));
+    assert_named(&trace, WRITERS);
+}
+
+/// A unit with mounts of its own.
+fn unit() {
+    let (disk, programs, elsewhere) = (Disk::ext4(256), writers(), TempDir::new().expect("a directory"));
+    let script = format!(
+        "exec systemd-run --wait --quiet -p PrivateMounts=yes -p PrivateTmp=yes -p BindPaths={}:/mnt /mnt/writers {}/file",
+        text(programs.path()),
+        text(&disk.mount_point())
+    );
+    let trace = elsewhere.path().join("t.pctrace");
+    let out = record(&disk.mount_point(), &trace, &script);
+    assert_eq!(out.status.code(), Some(0), "{}", said(&out));
+    assert_named(&trace, WRITERS);
+}
+
+/// A program on a file system that nobody else sees, which has ended before the recorder, stopped meanwhile, looks.
+fn unopened() {
+    let (disk, programs, elsewhere) = (Disk::ext4(256), writers(), TempDir::new().expect("a directory"));
+    let private = text(elsewhere.path()).to_owned();
+    let script = format!(
+        "recorder=$PPID; unshare -m sh -c 'mount -t tmpfs none {private} && cp {}/writers {private}/hidden && \
+         kill -STOP '$recorder' && {private}/hidden {}/file'; kill -CONT $recorder",
+        text(programs.path()),
+        text(&disk.mount_point())
+    );
+    let traces = TempDir::new().expect("a directory");
+    let trace = traces.path().join("t.pctrace");
+    let out = record(&disk.mount_point(), &trace, &script);
+    assert_eq!(out.status.code(), Some(3), "{}", said(&out));
+    for part in ["hidden", "have no names", "modules_not_opened 1"] {
+        assert!(said(&out).contains(part), "{part}: {}", said(&out));
+    }
+}
+
+/// The program's debug file is a pipe that nobody writes to.
+fn debug_pipe() {
+    let (disk, programs) = (Disk::ext4(256), writers());
+    let at = |name: &str| text(&programs.path().join(name)).to_owned();
+    succeed("objcopy", &["--only-keep-debug", &at("writers"), &at("writers.debug")]);
+    succeed("strip", &["-o", &at("stripped"), &at("writers")]);
+    succeed("objcopy", &[&format!("--add-gnu-debuglink={}", at("writers.debug")), &at("stripped")]);
+    let script = format!("{} {}/file", at("stripped"), text(&disk.mount_point()));
+    let traces = TempDir::new().expect("a directory");
+    let trace = traces.path().join("with.pctrace");
+    let out = record(&disk.mount_point(), &trace, &script);
+    assert_eq!(out.status.code(), Some(0), "{}", said(&out));
+    assert_named(&trace, WRITERS);
+    fs::remove_file(at("writers.debug")).expect("it is there");
+    succeed("mkfifo", &[&at("writers.debug")]);
+    let trace = traces.path().join("without.pctrace");
+    let out = record(&disk.mount_point(), &trace, &script);
+    assert_eq!(out.status.code(), Some(0), "{}", said(&out));
+    assert_named(&trace, 0);
+}
+
+const GO: &str = r#"package main
+
+import "os"
+
+type Store struct{ file *os.File }
+
+//go:noinline
+func (s *Store) write(page []byte) { s.file.WriteAt(page, 0) }
+
+//go:noinline
+func (s *Store) writeMeta(page []byte) { s.file.WriteAt(page, 4096) }
+
+func main() {
+	file, err := os.Create(os.Args[1])
+	if err != nil {
+		panic(err)
+	}
+	store := Store{file}
+	store.write(make([]byte, 4096))
+	store.writeMeta(make([]byte, 4096))
+	file.Sync()
+}
+"#;
+
+/// Go programs as they are built by default, whose debug sections are compressed, and stripped ones.
+fn go_names() {
+    let (disk, dir) = (Disk::ext4(256), TempDir::new().expect("a directory"));
+    let source = dir.path().join("main.go");
+    fs::write(&source, GO).expect("it can be written");
+    for (name, flags) in [("plain", "-ldflags="), ("stripped", "-ldflags=-s -w")] {
+        let program = dir.path().join(name);
+        let mut go = Command::new(if Path::new("/usr/local/go/bin/go").exists() {
+            "/usr/local/go/bin/go"
+        } else {
+            "go"
+        });
+        go.args(["build", flags, "-o"]).arg(&program).arg(&source).env("HOME", dir.path());
+        assert!(go.status().expect("go starts").success());
+        let trace = dir.path().join(format!("{name}.pctrace"));
+        let script = format!("{} {}/{name}", text(&program), text(&disk.mount_point()));
+        let out = record(&disk.mount_point(), &trace, &script);
+        assert_eq!(out.status.code(), Some(0), "{}", said(&out));
+        for function in ["main.(*Store).write", "main.(*Store).writeMeta"] {
+            let contexts = contexts(&trace);
+            let found = contexts.iter().any(|c| c.frames.iter().any(|frame| frame.symbol == function));
+            assert!(found, "{name}: {function} in {contexts:#?}");
+        }
+        let shown = pcstream().arg("contexts").arg(&trace).output().expect("it starts");
+        let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+        for method in ["Store.write", "Store.writeMeta"] {
+            assert!(shown.lines().any(|line| line.trim_end().ends_with(method)), "{method}: {shown}");
+        }
+    }
+}
+
+/// Exit codes: of the command if that is asked for, of the signal if one ends the recording.
+fn exit_codes() {
+    let (disk, traces) = (Disk::ext4(256), TempDir::new().expect("a directory"));
+    let begin = |name: &str, flags: &[&str], script: &str| {
+        let mut command = pcstream();
+        command.args(["record", "--on"]).arg(disk.mount_point()).args(flags);
+        command.arg("-o").arg(traces.path().join(name)).args(["--", "sh", "-c", script]);
+        command.stderr(Stdio::piped()).spawn().expect("pcstream can be started")
+    };
+    for (script, flags, code) in [
+        ("exit 7", &["--forward-exit-code"][..], 7),
+        ("kill -9 $$", &["--forward-exit-code"], 137),
+        ("exit 7", &[], 1),
+        ("true", &["--forward-exit-code"], 0),
+    ] {
+        let out = begin(&format!("{code}.pctrace"), flags, script).wait_with_output().expect("it ends");
+        assert_eq!(out.status.code(), Some(code), "{}", said(&out));
+        assert_eq!(said(&out).contains("is the command's"), flags.len() == 1 && code != 0, "{}", said(&out));
+    }
+    for (signal, code) in [("INT", 130), ("QUIT", 131), ("TERM", 143)] {
+        let ready = traces.path().join(signal);
+        let script = format!("trap '' INT TERM; touch {}; while true; do sleep 1; done", text(&ready));
+        let mut child = begin(&format!("{signal}.pctrace"), &[], &script);
+        wait_for(|| ready.exists());
+        succeed("kill", &["-s", signal, &child.id().to_string()]);
+        // The command does not listen, and is killed.
+        wait_for(|| child.try_wait().expect("it can be waited for").is_some());
+        let out = child.wait_with_output().expect("it ended");
+        assert_eq!(out.status.code(), Some(code), "{}", said(&out));
+        assert!(said(&out).contains("interrupted"), "{}", said(&out));
+    }
+}
+
+/// Pages written, as data and as journal, those of data in the range of the journal, and those of journal with a context.
+struct Written {
+    data: u64,
+    journal: u64,
+    data_in_journal: u64,
+    journal_with_context: u64,
+}
+
+/// Records a program that writes 1,024 pages to one file, on this mounted file system.
+fn written_on(mount: &Path, fs: FsKind) -> Written {
+    let layout = Layout::of_mounted(mount, fs).expect("the layout is read");
+    let traces = TempDir::new().expect("a directory");
+    let trace = traces.path().join("t.pctrace");
+    let out = record(
+        mount,
+        &trace,
+        "dd if=/dev/zero of=file bs=64k count=64 conv=fsync 2>/dev/null; sync -f .; sync -f .",
+    );
+    assert_eq!(out.status.code(), Some(0), "{}", said(&out));
+    let reader = TraceReader::open(&trace).expect("the trace can be read");
+    let mut written = Written { data: 0, journal: 0, data_in_journal: 0, journal_with_context: 0 };
+    for batch in reader.batches() {
+        for event in batch.expect("it can be read").events.iter().filter(|event| event.op == Op::Write) {
+            let pages = u64::from(event.pages);
+            let in_journal = layout.static_kind(event.lba) == Some(Kind::Journal);
+            match event.kind {
+                Kind::Data => {
+                    written.data += pages;
+                    written.data_in_journal += if in_journal { pages } else { 0 };
+                }
+                Kind::Journal => {
+                    written.journal += pages;
+                    written.journal_with_context += if event.context.is_some() { pages } else { 0 };
+                }
+                _ => {}
+            }
+        }
+    }
+    written
+}
+
+const EXT4: [&str; 5] = ["mkfs.ext4", "-q", "-F", "-b", "4096"];
+
+/// Every page goes to the journal first, from the file's own page, and to its place later.
+fn journalled_data() {
+    let disk = Disk::made(256, &EXT4, "discard,data=journal");
+    let written = written_on(&disk.mount_point(), FsKind::Ext4);
+    assert!(written.journal >= 1024, "{} pages of the journal", written.journal);
+    assert!(written.data <= 1024, "{} pages of data, each of which was written once", written.data);
+    assert_eq!((written.data_in_journal, written.journal_with_context), (0, 0));
+}
+
+fn no_journal() {
+    let disk = Disk::made(256, &[&EXT4[..], &["-O", "^has_journal"]].concat(), "discard");
+    let written = written_on(&disk.mount_point(), FsKind::Ext4);
+    assert_eq!((written.data, written.journal), (1024, 0));
+}
+
+fn fast_commit() {
+    let disk = Disk::made(256, &[&EXT4[..], &["-O", "fast_commit"]].concat(), "discard");
+    let written = written_on(&disk.mount_point(), FsKind::Ext4);
+    assert_eq!((written.data, written.data_in_journal), (1024, 0));
+    assert!(written.journal > 0);
+}
+
+/// What a recording says of a journal whose writes it does not see.
+const ELSEWHERE: &str = "the journal is on a device of its own";
+
+fn assert_elsewhere(mount: &Path, fs: FsKind) {
+    let written = written_on(mount, fs);
+    assert_eq!((written.data, written.journal), (1024, 0));
+    let traces = TempDir::new().expect("a directory");
+    let out = record(mount, &traces.path().join("t.pctrace"), "true");
+    assert!(said(&out).contains(ELSEWHERE), "{}", said(&out));
+}
+
+fn external_journal() {
+    let log = Disk::unformatted(64);
+    succeed("mke2fs", &["-q", "-F", "-b", "4096", "-O", "journal_dev", log.device()]);
+    let journal = format!("device={}", log.device());
+    let disk = Disk::made(256, &[&EXT4[..], &["-J", &journal]].concat(), "discard");
+    assert_elsewhere(&disk.mount_point(), FsKind::Ext4);
+}
+
+fn external_log() {
+    let log = Disk::unformatted(128);
+    let device = format!("logdev={}", log.device());
+    let disk = Disk::made(512, &["mkfs.xfs", "-q", "-f", "-l", &device], &format!("discard,{device}"));
+    assert_elsewhere(&disk.mount_point(), FsKind::Xfs);
+}
+
+/// A kernel that mounts an XFS with a realtime device; tried, for nothing else tells.
+fn xfs_realtime() -> Option<String> {
+    let (disk, second) = (Disk::unformatted(512), Disk::unformatted(128));
+    let device = format!("rtdev={}", second.device());
+    succeed("mkfs.xfs", &["-q", "-f", "-r", &device, disk.device()]);
+    let mount_point = disk.mount_point();
+    let mounted = Command::new("mount").args(["-o", &device, disk.device()]).arg(&mount_point).output();
+    if !mounted.is_ok_and(|output| output.status.success()) {
+        return Some("realtime devices of XFS in the kernel (CONFIG_XFS_RT)".into());
+    }
+    succeed("umount", &[text(&mount_point)]);
+    None
+}
+
+fn realtime() {
+    let second = Disk::unformatted(128);
+    let device = format!("rtdev={}", second.device());
+    let disk = Disk::made(512, &["mkfs.xfs", "-q", "-f", "-r", &device], &format!("discard,{device}"));
+    let traces = TempDir::new().expect("a directory");
+    let out = record(&disk.mount_point(), &traces.path().join("t.pctrace"), "true");
+    assert_eq!(out.status.code(), Some(1), "{}", said(&out));
+    assert!(said(&out).contains("realtime device"), "{}", said(&out));
+}
+
+fn redacted() {
+    let (disk, traces) = (Disk::ext4(256), TempDir::new().expect("a directory"));
+    let trace = traces.path().join("t.pctrace");
+    let mut command = pcstream();
+    command.args(["record", "--redact", "--on"]).arg(disk.mount_point()).arg("-o").arg(&trace);
+    let out =
+        command.args(["--", "sh", "-c", "mkdir secret; echo x > secret/letter.txt; sync -f ."]).output();
+    let out = out.expect("pcstream can be started");
+    assert_eq!(out.status.code(), Some(0), "{}", said(&out));
+    let reader = TraceReader::open(&trace).expect("the trace can be read");
+    let told = format!("{:?} {:?} {:?}", reader.meta(), reader.files(), reader.contexts());
+    assert!(!told.contains("secret") && !told.contains("letter"), "{told}");
+    assert!(!told.contains(disk::text(&disk.mount_point())) && !told.contains("/bin/"), "{told}");
+    assert!(reader.files().iter().any(|file| file.path.ends_with(".txt")), "{told}");
+}
+
+fn wait_for(mut done: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !done() {
+        assert!(began.elapsed() < Duration::from_secs(60), "waited too long");
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }

@@ -328,7 +328,7 @@ fn interrupted() {
     let mut child = start(&[], &["sh", "-c", &script]);
     wait_for(|| wrote.exists());
     signal(&child, "INT");
-    assert_eq!(wait(&mut child).code(), Some(1));
+    assert_eq!(wait(&mut child).code(), Some(130));
     let pid = child.id();
     let out = child.wait_with_output().expect("its output can be read");
     assert!(text(&out.stderr).contains("interrupted"), "{}", text(&out.stderr));

@@ -13,6 +13,7 @@ pub struct Disk {
     /// Holds the image and the mount point.
     dir: TempDir,
     device: String,
+    mounted: bool,
 }
 
 impl Disk {
@@ -39,11 +40,12 @@ impl Disk {
         File::create(&image).and_then(|file| file.set_len(mib << 20)).expect("an image");
         let device = succeed("losetup", &["--find", "--show", text(&image)]).trim().to_owned();
         std::fs::create_dir(dir.path().join("mount")).expect("a mount point");
-        Disk { dir, device }
+        Disk { dir, device, mounted: false }
     }
 
     pub fn mount(&mut self, options: &str) {
         succeed("mount", &["-o", options, &self.device, text(&self.mount_point())]);
+        self.mounted = true;
     }
 
     pub fn device(&self) -> &str {
@@ -57,8 +59,9 @@ impl Disk {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        // A disk whose file system was not made yet has no mount.
-        let _ = Command::new("umount").arg(self.mount_point()).status();
+        if self.mounted {
+            succeed("umount", &[text(&self.mount_point())]);
+        }
         let detached = Command::new("losetup").args(["--detach", &self.device]).status();
         if !detached.as_ref().is_ok_and(std::process::ExitStatus::success) {
             eprintln!("    cannot detach {}: {detached:?}", self.device);

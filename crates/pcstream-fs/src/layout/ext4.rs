@@ -59,6 +59,8 @@ pub struct Superblock {
     pub blocks: u64,
     /// Inode number of the journal; 0 if there is none, or on another device.
     pub journal_inode: u32,
+    /// Number of the device that holds the journal; 0 if none does.
+    pub journal_device: u32,
     inodes_per_group: u32,
     inode_bytes: u16,
     /// Byte at which the group descriptors begin, and bytes of one.
@@ -89,6 +91,7 @@ impl Superblock {
             block_bytes,
             blocks: blocks_high << 32 | u64::from(le32(&bytes, 0x4)),
             journal_inode: if has_journal { le32(&bytes, 0xE0) } else { 0 },
+            journal_device: if has_journal { le32(&bytes, 0xE4) } else { 0 },
             inodes_per_group: le32(&bytes, 0x28),
             inode_bytes: if le32(&bytes, 0x4C) == 0 { 128 } else { le16(&bytes, 0x58) },
             descriptors_at: (u64::from(le32(&bytes, 0x14)) + 1) * block_bytes,

@@ -162,6 +162,7 @@ pub struct Layout {
     fs: FsKind,
     ranges: Vec<StaticRange>,
     allocated: Vec<PageRange>,
+    journal_elsewhere: bool,
 }
 
 impl Layout {
@@ -183,9 +184,10 @@ impl Layout {
         let map =
             settled_map(&root, device).map_err(|source| LayoutError::Extents { dir: dir.into(), source })?;
         let node = open(&device.path)?;
-        let (ranges, pages) = static_ranges(fs, &map, &|at, bytes| node.read_exact_at(bytes, at))
+        let fixed = fixed_places(fs, &map, &|at, bytes| node.read_exact_at(bytes, at))
             .map_err(|source| LayoutError::Superblock { device: device.path.clone(), source })?;
-        Ok(Layout::new(fs, ranges, allocated_of(&map, pages)))
+        let layout = Layout::new(fs, fixed.ranges, allocated_of(&map, fixed.pages));
+        Ok(Layout { journal_elsewhere: fixed.journal_elsewhere, ..layout })
     }
 
     /// A layout from its parts, in any order; adjacent ranges of a kind are joined.
@@ -205,12 +207,17 @@ impl Layout {
         });
         allocated.sort_by_key(|r| r.start);
         merge(&mut allocated);
-        Layout { fs, ranges, allocated }
+        Layout { fs, ranges, allocated, journal_elsewhere: false }
     }
 
     /// The file system.
     pub fn fs(&self) -> FsKind {
         self.fs
+    }
+
+    /// Whether the journal or log is on a device of its own, whose writes are not among those of this device.
+    pub fn journal_is_elsewhere(&self) -> bool {
+        self.journal_elsewhere
     }
 
     /// Ranges that always hold one kind of metadata, by address.
@@ -265,24 +272,33 @@ fn settled_map(root: &File, device: &BlockDevice) -> Result<Vec<FsRange>, Extent
     Ok(map)
 }
 
-/// What never moves, and the number of pages of the file system.
-fn static_ranges(
-    fs: FsKind,
-    map: &[FsRange],
-    read: ReadAt<'_>,
-) -> Result<(Vec<StaticRange>, u64), SuperblockError> {
+/// What a superblock says.
+struct Fixed {
+    /// What never moves.
+    ranges: Vec<StaticRange>,
+    /// Of the file system.
+    pages: u64,
+    journal_elsewhere: bool,
+}
+
+fn fixed_places(fs: FsKind, map: &[FsRange], read: ReadAt<'_>) -> Result<Fixed, SuperblockError> {
     match fs {
         FsKind::Ext4 => {
             let superblock = ext4::Superblock::read(read)?;
             let mut ranges = ext4::static_ranges(map);
             ranges.extend(superblock.journal(read)?);
-            Ok((ranges, superblock.blocks * (superblock.block_bytes / PAGE_BYTES)))
+            let pages = superblock.blocks * (superblock.block_bytes / PAGE_BYTES);
+            Ok(Fixed { ranges, pages, journal_elsewhere: superblock.journal_device != 0 })
         }
         FsKind::Xfs => {
             let mut sector = [0; xfs::SUPERBLOCK_BYTES];
             read_bytes(read, 0, &mut sector)?;
             let superblock = xfs::Superblock::parse(&sector)?;
-            Ok((superblock.static_ranges(), superblock.pages()))
+            Ok(Fixed {
+                ranges: superblock.static_ranges(),
+                pages: superblock.pages(),
+                journal_elsewhere: superblock.log_start == 0,
+            })
         }
     }
 }

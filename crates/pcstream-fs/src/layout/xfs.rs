@@ -35,6 +35,8 @@ pub struct Superblock {
     pub sector_bytes: u16,
     /// Blocks on the data device.
     pub data_blocks: u64,
+    /// Blocks on the realtime device; 0 without one.
+    pub realtime_blocks: u64,
     /// Blocks in an allocation group (the last may have fewer).
     pub ag_blocks: u32,
     /// Allocation groups.
@@ -60,6 +62,7 @@ impl Superblock {
         let superblock = Superblock {
             block_bytes: u32_at(4),
             data_blocks: u64_at(8),
+            realtime_blocks: u64_at(16),
             log_start: u64_at(48),
             ag_blocks: u32_at(84),
             ag_count: u32_at(88),
@@ -92,6 +95,10 @@ impl Superblock {
         if self.ag_count == 0 || self.data_blocks <= full_groups || self.data_blocks > full_groups + ag_blocks
         {
             return field("sb_dblocks", self.data_blocks, "what sb_agcount groups of sb_agblocks hold");
+        }
+        if self.realtime_blocks != 0 {
+            let expected = "0: a realtime device, whose writes are not seen, may hold any file's data";
+            return field("sb_rblocks", self.realtime_blocks, expected);
         }
         if self.data_blocks.checked_mul(block).is_none() {
             return field("sb_dblocks", self.data_blocks, "a device below 2^64 bytes");
@@ -237,6 +244,14 @@ mod tests {
         assert_eq!(ranges[7], range(3 * 65_536 + 1, 3, Kind::Bitmap));
         // As GETFSMAP reports it on a file system with reverse mapping: 512-byte sector 1048656.
         assert_eq!(ranges[8], range(1_048_656 / 8, 131_072 / 8, Kind::Journal));
+    }
+
+    #[test]
+    fn a_realtime_device_is_refused() {
+        let mut sector = one_gib();
+        sector[23] = 9;
+        let error = Superblock::parse(&sector).unwrap_err().to_string();
+        assert!(error.contains("sb_rblocks is 9") && error.contains("realtime device"), "{error}");
     }
 
     #[test]

@@ -6,6 +6,7 @@
 
 use std::fs;
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -57,12 +58,24 @@ fn is_trace_file(name: &str) -> bool {
         || parse_segment_name(name).is_some()
 }
 
+/// Creates a file, or empties it, that only its owner may read: a trace holds command lines and file names.
+fn create_private(path: &Path) -> io::Result<fs::File> {
+    fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
+}
+
+/// Creates a directory that only its owner may look into.
+pub(super) fn create_private_dir(path: &Path) -> Result<(), TraceError> {
+    let made = fs::DirBuilder::new().mode(0o700).create(path);
+    made.map_err(|e| TraceError::io("create the directory", path, e))
+}
+
 /// Writes a small file so that a reader sees the old content or the new, never a part.
 pub(super) fn replace_file(path: &Path, content: &[u8]) -> Result<(), TraceError> {
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(".tmp");
     let temporary = PathBuf::from(temporary);
-    fs::write(&temporary, content).map_err(|e| TraceError::io("write", &temporary, e))?;
+    let write = |mut file: fs::File| file.write_all(content);
+    create_private(&temporary).and_then(write).map_err(|e| TraceError::io("write", &temporary, e))?;
     fs::rename(&temporary, path).map_err(|e| TraceError::io("rename its temporary file to", path, e))
 }
 
@@ -134,7 +147,7 @@ pub(super) struct SummedFile {
 
 impl SummedFile {
     pub fn create(path: &Path) -> Result<SummedFile, TraceError> {
-        let file = fs::File::create(path).map_err(|e| TraceError::io("create", path, e))?;
+        let file = create_private(path).map_err(|e| TraceError::io("create", path, e))?;
         Ok(SummedFile {
             file: io::BufWriter::with_capacity(BLOCK_BYTES as usize, file),
             block: XxHash3_64::with_seed(0),

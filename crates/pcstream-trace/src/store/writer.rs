@@ -21,7 +21,8 @@ use super::META_FILE;
 use super::check::EventCheck;
 use super::error::TraceError;
 use super::files::{
-    DirLock, SummedFile, check_only_trace, lock_dir, partial_path, remove_trace, replace_file, segment_name,
+    DirLock, SummedFile, check_only_trace, create_private_dir, lock_dir, partial_path, remove_trace,
+    replace_file, segment_name,
 };
 use super::rows::Row;
 use crate::event::Event;
@@ -78,7 +79,7 @@ impl TraceWriter {
             }
             remove_trace(&dir)?;
         }
-        fs::create_dir(&dir).map_err(|e| TraceError::io("create the directory", &dir, e))?;
+        create_private_dir(&dir)?;
         let lock = lock_dir(&dir, true)?;
         let device_pages = match meta.device.pages {
             0 => u64::MAX,

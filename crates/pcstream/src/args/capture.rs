@@ -98,6 +98,13 @@ pub struct CaptureArgs {
     /// repeated
     #[arg(long, value_name = "WHAT", help_heading = "Capture")]
     pub write_buffers: Vec<String>,
+    /// Hide the command's arguments, directories of programs, and file names (extensions stay) in the trace and in what is
+    /// printed
+    #[arg(long, help_heading = "Capture")]
+    pub redact: bool,
+    /// End with the command's own exit code if it fails (128 and the signal's number if a signal ended it), not with 1
+    #[arg(long, help_heading = "Capture")]
+    pub forward_exit_code: bool,
     /// Look the mappings of processes up one by one, as kernels before 6.7 do (for tests)
     #[arg(long, hide = true)]
     pub lazy_mappings: bool,

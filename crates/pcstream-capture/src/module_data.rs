@@ -1,0 +1,141 @@
+//! The contents of a module's file, read with limits: whoever is traced made that file.
+//!
+//! Idea: `object` parses what it is given, and this decides what it is given. Files are read, never mapped: a mapped
+//! file that its owner cuts short ends the process that looks at it.
+//!
+//! Invariants: one read is at most [`MAX_READ_BYTES`] and all reads of a file together at most
+//! [`MAX_BYTES`], whatever sizes the file claims. After [`GivenUp::give_up`] every read fails at once.
+
+use std::cell::Cell;
+use std::fs::File;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use object::read::{ReadCache, ReadCacheOps, ReadRef};
+
+/// At once. The largest symbol tables and name tables (of browsers, unstripped) have half of it.
+const MAX_READ_BYTES: u64 = 512 << 20;
+/// Of one file.
+const MAX_BYTES: u64 = 1 << 30;
+
+/// Ends reading from outside: whoever waits for it does not want the result any more.
+#[derive(Clone, Debug, Default)]
+pub struct GivenUp(Arc<AtomicBool>);
+
+impl GivenUp {
+    /// All reads fail from now on.
+    pub fn give_up(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether they do.
+    pub fn is_so(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// A file's contents.
+pub struct ModuleData<'f> {
+    cache: ReadCache<Pieces<'f>>,
+    left: Cell<u64>,
+    given_up: GivenUp,
+}
+
+impl<'f> ModuleData<'f> {
+    /// The contents of a regular file.
+    pub fn of(file: &'f File, given_up: GivenUp) -> ModuleData<'f> {
+        ModuleData { cache: ReadCache::new(Pieces { file, at: 0 }), left: Cell::new(MAX_BYTES), given_up }
+    }
+
+    fn take(&self, bytes: u64) -> Result<(), ()> {
+        let left =
+            self.left.get().checked_sub(bytes).filter(|_| bytes <= MAX_READ_BYTES && !self.given_up.is_so());
+        self.left.set(left.ok_or(())?);
+        Ok(())
+    }
+}
+
+impl<'a> ReadRef<'a> for &'a ModuleData<'_> {
+    fn len(self) -> Result<u64, ()> {
+        (&self.cache).len()
+    }
+
+    fn read_bytes_at(self, offset: u64, size: u64) -> Result<&'a [u8], ()> {
+        self.take(size)?;
+        self.cache.read_bytes_at(offset, size)
+    }
+
+    fn read_bytes_at_until(self, range: Range<u64>, delimiter: u8) -> Result<&'a [u8], ()> {
+        // The cache reads at most that much for a string.
+        self.take((range.end.saturating_sub(range.start)).min(4096))?;
+        self.cache.read_bytes_at_until(range, delimiter)
+    }
+}
+
+/// Reads without moving the file's own position.
+#[derive(Debug)]
+struct Pieces<'f> {
+    file: &'f File,
+    at: u64,
+}
+
+impl ReadCacheOps for Pieces<'_> {
+    fn len(&mut self) -> Result<u64, ()> {
+        self.file.metadata().map(|metadata| metadata.len()).map_err(drop)
+    }
+
+    fn seek(&mut self, pos: u64) -> Result<u64, ()> {
+        self.at = pos;
+        Ok(pos)
+    }
+
+    fn read(&mut self, buf: &mut [u8]) -> Result<usize, ()> {
+        let read = self.file.read_at(buf, self.at).map_err(drop)?;
+        self.at += read as u64;
+        Ok(read)
+    }
+
+    fn read_exact(&mut self, buf: &mut [u8]) -> Result<(), ()> {
+        self.file.read_exact_at(buf, self.at).map_err(drop)?;
+        self.at += buf.len() as u64;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sparse(bytes: u64) -> File {
+        let file = tempfile::tempfile().expect("a temporary file");
+        file.set_len(bytes).expect("it can be made longer");
+        file
+    }
+
+    #[test]
+    fn no_read_and_not_all_of_them_go_beyond_the_limits() {
+        let file = sparse(1 << 42);
+        let data = ModuleData::of(&file, GivenUp::default());
+        assert!((&data).read_bytes_at(0, MAX_READ_BYTES + 1).is_err());
+        assert_eq!((&data).read_bytes_at(1 << 41, 10), Ok(&[0; 10][..]));
+        data.left.set(100);
+        assert!((&data).read_bytes_at(5, 101).is_err());
+        assert!((&data).read_bytes_at(5, 100).is_ok());
+        assert!((&data).read_bytes_at(5, 1).is_err());
+    }
+
+    #[test]
+    fn nothing_is_read_after_giving_up_or_beyond_the_end() {
+        let file = sparse(4096);
+        let given_up = GivenUp::default();
+        let data = ModuleData::of(&file, given_up.clone());
+        assert!((&data).read_bytes_at(4000, 100).is_err());
+        assert!((&data).read_bytes_at(4000, 96).is_ok());
+        file.set_len(10).expect("it can be cut short");
+        assert!((&data).read_bytes_at(2000, 96).is_err(), "cut short by its owner");
+        given_up.give_up();
+        assert!((&data).read_bytes_at(0, 1).is_err());
+    }
+}

@@ -1,0 +1,93 @@
+//! How long a capture goes on after the user asked it to stop: [`PATIENCE`], whatever is being waited for.
+//!
+//! What may take long (syncing a file system, reading the symbols of files that somebody else made) is done in a
+//! thread of its own. If the user's patience ends first, it is abandoned.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+/// From the wish to stop until what is not done is abandoned.
+pub const PATIENCE: Duration = Duration::from_millis(700);
+/// Between two looks at the user's wishes.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// The user's wishes to stop, and since when there are any.
+#[derive(Debug)]
+pub struct Interrupts<'a> {
+    wishes: &'a AtomicUsize,
+    since: Cell<Option<Instant>>,
+}
+
+impl<'a> Interrupts<'a> {
+    /// `wishes` counts them, from elsewhere.
+    pub fn new(wishes: &'a AtomicUsize) -> Interrupts<'a> {
+        Interrupts { wishes, since: Cell::new(None) }
+    }
+
+    /// Wishes so far.
+    pub fn wishes(&self) -> usize {
+        let wishes = self.wishes.load(Ordering::Relaxed);
+        if wishes > 0 && self.since.get().is_none() {
+            self.since.set(Some(Instant::now()));
+        }
+        wishes
+    }
+
+    /// Whether nothing is to be waited for any more: the patience is over, or the user insists.
+    pub fn are_urgent(&self) -> bool {
+        self.wishes() > 1 || self.since.get().is_some_and(|since| since.elapsed() >= PATIENCE)
+    }
+
+    /// The result of `work`, done in a thread of its own; `None`: abandoned. `meanwhile` is called many times a second.
+    pub fn wait_for<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+        mut meanwhile: impl FnMut(),
+    ) -> Option<T> {
+        let (done, result) = channel();
+        std::thread::spawn(move || drop(done.send(work())));
+        loop {
+            match result.recv_timeout(LOOK) {
+                Ok(result) => return Some(result),
+                Err(RecvTimeoutError::Disconnected) => return None,
+                Err(RecvTimeoutError::Timeout) if self.are_urgent() => return None,
+                Err(RecvTimeoutError::Timeout) => meanwhile(),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_is_waited_for_until_somebody_insists() {
+        let wishes = AtomicUsize::new(0);
+        let interrupts = Interrupts::new(&wishes);
+        assert_eq!(interrupts.wait_for(|| 7, || ()), Some(7));
+        // It would never end.
+        let (keep, never) = channel::<()>();
+        let result = interrupts.wait_for(
+            move || {
+                let _ = never.recv();
+            },
+            || {
+                wishes.store(2, Ordering::Relaxed);
+            },
+        );
+        assert_eq!(result, None);
+        drop(keep);
+    }
+
+    #[test]
+    fn one_wish_is_granted_when_the_patience_ends() {
+        let wishes = AtomicUsize::new(1);
+        let interrupts = Interrupts::new(&wishes);
+        assert!(!interrupts.are_urgent());
+        interrupts.since.set(Instant::now().checked_sub(PATIENCE));
+        assert!(interrupts.are_urgent());
+    }
+}

@@ -1,0 +1,65 @@
+//! Programs for tests, compiled when they are needed.
+// Each test binary compiles this module and uses its own part of it.
+#![allow(dead_code)]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// How many functions of `writers` write.
+pub const WRITERS: usize = 20;
+
+/// A C program whose functions `writer_0`, `writer_1`, ... each write a page to the file that it is told.
+pub fn writers_source() -> String {
+    let mut text = String::from(
+        "#include <fcntl.h>\n#include <unistd.h>\nstatic char page[4096];\nint main(int argc, char **argv);\n",
+    );
+    for n in 0..WRITERS {
+        text += &format!(
+            "__attribute__((noinline)) int writer_{n}(int fd) {{ page[0] = {n}; \
+             return pwrite(fd, page, 4096, {n} * 4096) != 4096; }}\n"
+        );
+    }
+    text += "int main(int argc, char **argv) {\n  int fd = open(argv[1], O_CREAT | O_WRONLY, 0600), bad = fd < 0;\n";
+    (0..WRITERS).for_each(|n| text += &format!("  bad |= writer_{n}(fd);\n"));
+    text + "  return bad | fsync(fd);\n}\n"
+}
+
+/// Compiles a C program of this name into a directory.
+pub fn compile(dir: &Path, name: &str, source: &str, flags: &[&str]) -> PathBuf {
+    let (text, built) = (dir.join(format!("{name}.c")), dir.join(name));
+    std::fs::write(&text, source).expect("it can be written");
+    let gcc = Command::new("gcc").args(["-O1", "-g"]).args(flags).arg("-o").arg(&built).arg(&text).status();
+    assert!(gcc.expect("gcc starts").success());
+    built
+}
+
+/// Reasons to skip a test for want of programs.
+pub fn gcc() -> Option<String> {
+    program("gcc", "gcc")
+}
+pub fn runc() -> Option<String> {
+    program("runc", "runc")
+}
+pub fn unshare() -> Option<String> {
+    program("unshare", "util-linux")
+}
+
+pub fn overlayfs() -> Option<String> {
+    let known = std::fs::read_to_string("/proc/filesystems").unwrap_or_default();
+    (!known.split_whitespace().any(|word| word == "overlay")).then(|| "overlayfs in the kernel".into())
+}
+
+pub fn systemd() -> Option<String> {
+    (!Path::new("/run/systemd/system").is_dir()).then(|| "systemd, running".into())
+}
+
+fn program(name: &str, package: &str) -> Option<String> {
+    let dirs = ["/usr/sbin", "/sbin", "/usr/bin", "/bin", "/usr/local/bin", "/usr/local/go/bin"];
+    (!dirs.iter().any(|dir| Path::new(dir).join(name).is_file()))
+        .then(|| format!("{name} (apt install {package})"))
+}
+
+/// The Go compiler.
+pub fn go() -> Option<String> {
+    program("go", "golang-go")
+}
