@@ -1,6 +1,6 @@
 //! What can be wrong with a request for a scheme. Placing itself cannot fail.
 
-use crate::pcstream::table::TableError;
+use crate::pcstream::saved::TableError;
 use crate::rules::RulesError;
 
 /// A scheme that cannot be built: what was asked, and what to do.

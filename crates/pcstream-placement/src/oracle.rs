@@ -7,6 +7,8 @@
 //! - `Fk`: class = min(floor(remaining / superblock), k - 1), survivors in the last (FK of SepBIT,
 //!   FAST'22). Made for many classes: with 9, everything beyond eight superblocks is one class.
 //! - `Quantile`: classes of the remaining lifetime that hold equally many pages each.
+//! - `Log`: clusters of the logarithm of the remaining lifetime, by exact k-means; survivors in a
+//!   class of their own. Best where lifetimes spread over many octaves.
 //! - `Window`: windows of absolute death time, after NoDaP (FAST'26). Pages that die in the same
 //!   window of logical time share a stream, whenever they were written, so that superblocks die
 //!   whole. A stream serves every (k - 1)-th window; pages that die beyond the next k - 1 windows,
@@ -25,6 +27,7 @@ use pcstream_trace::{Event, Tables};
 use crate::autostream_mq::push_run;
 use crate::error::{SchemeError, check};
 use crate::future::Future;
+use crate::pcstream::cluster::{Weighted, k_means, log2_fixed};
 use crate::registry::SchemeParams;
 use crate::scheme::{Placement, Scheme, SchemeFact, Stream};
 
@@ -39,6 +42,8 @@ pub enum OracleForm {
     /// Equal-mass quantiles of the remaining lifetime.
     #[default]
     Quantile,
+    /// Clusters of the logarithm of the remaining lifetime.
+    Log,
     /// Windows of absolute death time.
     Window,
 }
@@ -100,6 +105,7 @@ impl Oracle {
         let classes = match params.form {
             OracleForm::Fk => Classes::Fk { segment },
             OracleForm::Quantile => Classes::Quantile { bounds: quantiles(&future, streams) },
+            OracleForm::Log => Classes::Quantile { bounds: clusters(&future, streams) },
             OracleForm::Window => Classes::Window {
                 pages: params.window_pages.unwrap_or_else(|| window_pages(&future, streams).max(segment)),
             },
@@ -161,6 +167,30 @@ impl Scheme for Oracle {
         }
         facts
     }
+}
+
+/// Fractional bits of a logarithm that are clustered; finer makes no difference and takes longer.
+const LOG_BITS: u32 = 6;
+
+/// Where the clusters of the remaining lifetime's logarithm begin, the first excepted; survivors come last.
+fn clusters(future: &Future, classes: u8) -> Vec<Option<u64>> {
+    let mut sample: Vec<u64> = future.sample(SAMPLE).flatten().collect();
+    let survivors = future.sample(SAMPLE).any(|remaining| remaining.is_none());
+    let finite = usize::from(classes) - usize::from(survivors);
+    if sample.is_empty() || finite == 0 {
+        return Vec::new();
+    }
+    sample.sort_unstable();
+    let log = |&remaining: &u64| log2_fixed(remaining) >> (16 - LOG_BITS);
+    let points: Vec<Weighted> = sample
+        .chunk_by(|a, b| log(a) == log(b))
+        .map(|same| Weighted { value: log(&same[0]), count: same.len() as u64 })
+        .collect();
+    let begin = |&cut: &usize| sample[sample.partition_point(|r| log(r) < points[cut].value)];
+    let mut bounds: Vec<Option<u64>> =
+        k_means(&points, finite).iter().skip(1).map(|c| Some(begin(c))).collect();
+    bounds.extend(survivors.then_some(None));
+    bounds
 }
 
 /// Where the classes of equal mass begin, the first excepted.
@@ -233,6 +263,16 @@ mod tests {
     }
 
     #[test]
+    fn logarithms_by_hand() {
+        // remaining: 2 | 4 6 | 8 8 9 10, and survivors
+        let four = place(OracleForm::Log, OracleParams::default(), 4, &events());
+        assert_eq!(four, [2, 2, 2, 2, 3, 3, 1, 1, 0, 3, 3, 3]);
+        let two = place(OracleForm::Log, OracleParams::default(), 2, &events());
+        assert_eq!(two, [0, 0, 0, 0, 1, 1, 0, 0, 0, 1, 1, 1]);
+        assert_eq!(place(OracleForm::Log, OracleParams::default(), 1, &events()), [0; 12]);
+    }
+
+    #[test]
     fn windows_by_hand() {
         // windows of 4: deaths 8 9 12 12 - - 12 11 | 10: windows 2 2 3 3 - - 3 2 | 2
         // written in windows 0 0 0 0 1 1 1 1 | 2; three windows ahead are served by S0..S2
@@ -277,7 +317,7 @@ mod tests {
         ] {
             assert!(Oracle::new("oracle", 4, bad, future.clone()).is_err(), "{bad:?}");
         }
-        for form in [OracleForm::Fk, OracleForm::Quantile, OracleForm::Window] {
+        for form in [OracleForm::Fk, OracleForm::Quantile, OracleForm::Log, OracleForm::Window] {
             let empty = OracleParams { form, ..OracleParams::default() };
             assert!(Oracle::new("oracle", 4, empty, future.clone()).is_ok(), "an empty trace is one too");
         }

@@ -91,16 +91,17 @@ static REGISTRY: &[SchemeInfo] = &[
     online("sequential", "sequential patterns found in the device (HotStorage'14)", Sequential::boxed),
     online("fstream", "file-system kinds: journal, inodes, directories, bitmaps (FAST'18)", FStream::boxed),
     online("pcstream", "program contexts grouped by lifetime (FAST'19)", |n, p| PcStream::boxed(n, p, |_| {})),
-    online("pcstream-exact", "pcstream with lifetimes per 4 KiB page instead of per 1 MiB chunk", |n, p| PcStream::boxed(n, p, |q| q.lifetime.chunk_pages = 1)),
+    online("pcstream-paper", "pcstream by the letter: lifetimes per chunk, once a request; new contexts wait in S0 (FAST'19)", |n, p| PcStream::boxed(n, p, PcStreamParams::by_the_letter)),
     online("pcstream-kinds", "pcstream, with file-system metadata learned by its kind instead of left in S0", |n, p| PcStream::boxed(n, p, |q| q.kinds = true)),
     online("pcstream-tree", "pcstream; a call path too little is known of goes by its inner frames, or its program", |n, p| PcStream::boxed(n, p, |q| q.key = KeySource::ContextTree)),
-    online("pcstream-forget", "pcstream; a program's contexts are forgotten when its last process ends (FAST'19: no table)", |n, p| PcStream::boxed(n, p, |q| q.forget_at_exit = true)),
+    online("pcstream-forget", "pcstream; its table is emptied when a build's linker ends (FAST'19: no table)", |n, p| PcStream::boxed(n, p, PcStreamParams::forget_builds)),
     online("vstream-extension", "pcstream's mapper over file extensions (after vStream, HotStorage'18)", |n, p| PcStream::boxed(n, p, |q| q.key = KeySource::Extension)),
     online("vstream-file", "pcstream's mapper over files", |n, p| PcStream::boxed(n, p, |q| q.key = KeySource::File)),
     online("vstream-executable", "pcstream's mapper over executables", |n, p| PcStream::boxed(n, p, |q| q.key = KeySource::Executable)),
     foreseeing("oracle", "knows the future: the default form, oracle-quantile", |n, p| Oracle::boxed(n, p, p.oracle.form)),
     foreseeing("oracle-fk", "knows the future: remaining lifetime in superblocks (FK of SepBIT, FAST'22)", |n, p| Oracle::boxed(n, p, OracleForm::Fk)),
     foreseeing("oracle-quantile", "knows the future: equal-mass quantiles of the remaining lifetime", |n, p| Oracle::boxed(n, p, OracleForm::Quantile)),
+    foreseeing("oracle-log", "knows the future: clusters of the logarithm of the remaining lifetime", |n, p| Oracle::boxed(n, p, OracleForm::Log)),
     foreseeing("oracle-window", "knows the future: windows of absolute death time (after NoDaP, FAST'26)", |n, p| Oracle::boxed(n, p, OracleForm::Window)),
 ];
 
@@ -214,6 +215,6 @@ mod tests {
                 Some(SchemeError::NeedsFuture { scheme: info.name })
             );
         }
-        assert_eq!(schemes().iter().filter(|s| s.needs_future()).count(), 4);
+        assert_eq!(schemes().iter().filter(|s| s.needs_future()).count(), 5);
     }
 }

@@ -10,7 +10,7 @@ use crate::small_file;
 use crate::whole_file::WholeFile;
 
 /// Schemes whose tables are of program contexts, in the order in which one is chosen.
-const LEARNERS: [&str; 4] = ["pcstream", "pcstream-tree", "pcstream-exact", "pcstream-kinds"];
+const LEARNERS: [&str; 4] = ["pcstream", "pcstream-tree", "pcstream-paper", "pcstream-kinds"];
 /// Longest file: four million contexts.
 const MAX_BYTES: u64 = 64 << 20;
 

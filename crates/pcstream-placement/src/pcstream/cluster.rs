@@ -25,14 +25,14 @@ pub struct Weighted {
     pub count: u64,
 }
 
-/// Sorts values and joins equal ones.
-pub fn distinct(values: &mut [u64], out: &mut Vec<Weighted>) {
+/// Sorts values, each with how often it occurs, and joins equal ones.
+pub fn distinct(values: &mut [(u64, u64)], out: &mut Vec<Weighted>) {
     values.sort_unstable();
     out.clear();
-    for &value in values.iter() {
+    for &(value, count) in values.iter() {
         match out.last_mut() {
-            Some(last) if last.value == value => last.count += 1,
-            _ => out.push(Weighted { value, count: 1 }),
+            Some(last) if last.value == value => last.count += count,
+            _ => out.push(Weighted { value, count }),
         }
     }
 }
@@ -207,7 +207,7 @@ mod tests {
 
     fn points(values: &[u64]) -> Vec<Weighted> {
         let mut out = Vec::new();
-        distinct(&mut values.to_vec(), &mut out);
+        distinct(&mut values.iter().map(|&v| (v, 1)).collect::<Vec<_>>(), &mut out);
         out
     }
 

@@ -17,7 +17,8 @@ use pcstream_trace::{Context, Event, Kind, Signature, Tables, Unwind};
 use rustc_hash::FxHashMap;
 
 use crate::pcstream::lifetime::Writer;
-use crate::pcstream::table::{Place, fnv1a};
+use crate::pcstream::saved::fnv1a;
+use crate::pcstream::table::Place;
 use crate::rules::{extension_of, name_of};
 
 /// What a write is identified by.
@@ -44,11 +45,6 @@ impl KeySource {
         matches!(self, KeySource::Extension | KeySource::File)
     }
 
-    /// Whether a key belongs to one program.
-    fn is_of_programs(self) -> bool {
-        matches!(self, KeySource::Context | KeySource::ContextTree | KeySource::Executable)
-    }
-
     /// Whether keys are signatures of program contexts, as in a saved table.
     pub(crate) fn is_signature(self) -> bool {
         matches!(self, KeySource::Context | KeySource::ContextTree)
@@ -71,8 +67,8 @@ pub(crate) struct Keys {
     by_kind: [u32; Kind::ALL.len()],
     index: FxHashMap<Signature, u32>,
     writers: Vec<Known>,
-    /// Writers by the executable of their context; of a tree, prefixes included.
-    programs: FxHashMap<String, Vec<u32>>,
+    /// Keys beyond [`Writer::LIMIT`].
+    refused: u64,
 }
 
 /// A key and where it was last found in the PC attribute table.
@@ -93,14 +89,13 @@ impl Keys {
             by_kind: [UNSEEN; Kind::ALL.len()],
             index: FxHashMap::default(),
             writers: Vec::new(),
-            programs: FxHashMap::default(),
+            refused: 0,
         }
     }
 
-    /// The keys of a program's contexts met so far.
-    pub(crate) fn of_program(&self, executable: &str) -> impl Iterator<Item = Signature> {
-        let writers = self.programs.get(executable).into_iter().flatten();
-        writers.map(|&writer| self.writers[writer as usize].signature)
+    /// Keys that got no number, and whose writes go to S0.
+    pub(crate) fn refused(&self) -> u64 {
+        self.refused
     }
 
     pub(crate) fn known(&mut self, writer: Writer) -> &mut Known {
@@ -138,7 +133,7 @@ impl Keys {
             _ => self.resolve(id, event, tables),
         };
         match number {
-            NO_KEY if self.kinds && event.kind != Kind::Data => Some(self.writer_of_kind(event.kind)),
+            NO_KEY if self.kinds && event.kind != Kind::Data => self.writer_of_kind(event.kind),
             NO_KEY => None,
             number => Some(Writer(number)),
         }
@@ -166,10 +161,6 @@ impl Keys {
         if let (KeySource::ContextTree, Some(context)) = (self.source, context) {
             self.grow_tree(number, context);
         }
-        if let (true, Some(context)) = (self.source.is_of_programs(), context) {
-            let path = std::iter::successors(Some(Writer(number)), |w| self.writers[w.0 as usize].parent);
-            self.programs.entry(context.executable.clone()).or_default().extend(path.map(|w| w.0));
-        }
         // Id 0 is "none" for good; any other that is not in the tables is not worth remembering.
         if in_table || id == 0 {
             let at = id as usize;
@@ -183,7 +174,7 @@ impl Keys {
 
     /// Enters the prefixes of a path above its own number.
     fn grow_tree(&mut self, leaf: u32, context: &Context) {
-        if context.unwind == Unwind::Label {
+        if context.unwind == Unwind::Label || leaf == NO_KEY {
             return;
         }
         let mut child = leaf;
@@ -193,7 +184,7 @@ impl Keys {
         for signature in prefixes.chain([hash("executable", context.executable.as_bytes())]) {
             let parent = self.number(signature);
             // A trace may claim any signature for a context, also that of a prefix: nothing is above itself.
-            if self.is_above(child, parent) {
+            if parent == NO_KEY || self.is_above(child, parent) {
                 return;
             }
             self.writers[child as usize].parent = Some(Writer(parent));
@@ -207,19 +198,23 @@ impl Keys {
         upwards.any(|above| above.0 == writer)
     }
 
-    fn writer_of_kind(&mut self, kind: Kind) -> Writer {
+    fn writer_of_kind(&mut self, kind: Kind) -> Option<Writer> {
         let at = kind as usize;
         if self.by_kind[at] == UNSEEN {
             self.by_kind[at] = self.number(hash("kind", kind.name().as_bytes()));
         }
-        Writer(self.by_kind[at])
+        (self.by_kind[at] != NO_KEY).then(|| Writer(self.by_kind[at]))
     }
 
+    /// The number of a key; NO_KEY for one more than a live table can tell apart.
     fn number(&mut self, signature: Signature) -> u32 {
         let next = self.writers.len() as u32;
+        if next == Writer::LIMIT && !self.index.contains_key(&signature) {
+            self.refused += 1;
+            return NO_KEY;
+        }
         let number = *self.index.entry(signature).or_insert(next);
         if number == next {
-            assert!(next < NO_KEY, "fewer than 2^32 - 2 keys");
             self.writers.push(Known { signature, place: Place::NOWHERE, parent: None });
         }
         number

@@ -19,23 +19,28 @@
 //! none of it, which is what internal streams are for. Lifetimes are learned from data that died,
 //! so that a fresh trace shows the short ones first.
 
+pub mod averaging;
 pub mod cluster;
 pub mod key;
 pub mod lifetime;
 pub mod mapper;
+pub mod saved;
 pub mod table;
 
 use std::sync::Arc;
 
-use pcstream_trace::{Event, Tables};
+use pcstream_trace::{Event, Signature, Tables};
 
 use crate::error::{SchemeError, check};
 use crate::registry::SchemeParams;
+use crate::rules::name_of;
 use crate::scheme::{Placement, Scheme, SchemeFact};
+use averaging::Averaging;
+use globset::{Glob, GlobMatcher};
 use key::{KeySource, Keys};
-use lifetime::{Ended, LifetimeParams, LiveTable};
+use lifetime::{Chunk, Ended, LifetimeParams, LiveTable};
 use mapper::{Mapper, MapperParams};
-use table::{AttributeTable, Averaging, Lifetime};
+use table::AttributeTable;
 
 /// Parameters of `pcstream`.
 #[derive(Clone, Debug, PartialEq)]
@@ -54,13 +59,15 @@ pub struct PcStreamParams {
     pub averaging: Averaging,
     /// Size of the PC attribute table; 360 KB in the paper. 13 bytes an entry.
     pub table_bytes: u64,
-    /// Whether what was learned of a program's contexts is forgotten when its last process ends: what a table that does
-    /// not outlive processes comes to (FAST'19's comparison without a table). Off, as in the paper.
-    pub forget_at_exit: bool,
+    /// Programs whose end empties the table, by a glob over the last component of their path: `make` empties it after
+    /// each build (FAST'19's comparison without a table, section 6.6). What is written before does not teach any more.
+    pub forget_at_exit_of: Option<String>,
     /// A saved table to begin with. It is one of program contexts, so other keys begin without.
     pub saved_table: Option<Arc<[u8]>>,
     /// The mapper.
     pub mapper: MapperParams,
+    /// Pages of the device's superblock; 4096 (16 MiB) unless the device is known.
+    pub superblock_pages: u32,
 }
 
 impl Default for PcStreamParams {
@@ -72,10 +79,28 @@ impl Default for PcStreamParams {
             lifetime: LifetimeParams::default(),
             averaging: Averaging::default(),
             table_bytes: 360_000,
-            forget_at_exit: false,
+            forget_at_exit_of: None,
             saved_table: None,
             mapper: MapperParams::default(),
+            superblock_pages: 4096,
         }
+    }
+}
+
+impl PcStreamParams {
+    /// FAST'19 to the letter, where ours differs by default: lifetimes by chunks of 1/1049 superblock, averaged once a
+    /// request, and new contexts in S0 until re-clustering is due.
+    pub(crate) fn by_the_letter(&mut self) {
+        if self.lifetime.chunk == Chunk::Page {
+            self.lifetime.chunk = Chunk::Scaled;
+        }
+        self.averaging = Averaging::Half;
+        self.mapper.newcomer_pages = None;
+    }
+
+    /// The table is emptied when a linker ends, unless another program is named: the last step of a build.
+    pub(crate) fn forget_builds(&mut self) {
+        self.forget_at_exit_of.get_or_insert_with(|| "{ld,ld.*,*-ld,*-ld.*}".to_owned());
     }
 }
 
@@ -88,8 +113,12 @@ pub struct PcStream {
     table: AttributeTable,
     mapper: Mapper,
     averaged: u64,
-    forget_at_exit: bool,
+    /// Contexts that were not clustered yet and just got a lifetime; empty outside a request.
+    newcomers: Vec<Signature>,
+    forget_at_exit_of: Option<GlobMatcher>,
     forgotten: u64,
+    /// Logical time after the last write.
+    written_until: u64,
 }
 
 impl PcStream {
@@ -100,9 +129,19 @@ impl PcStream {
         }
         params.lifetime.check(scheme)?;
         params.mapper.check(scheme)?;
-        if let Averaging::Weighted(w) = params.averaging {
-            check(w > 0.0 && w <= 1.0, scheme, "pcstream.averaging", w, "above 0 and at most 1")?;
-        }
+        let (averaging, expected) =
+            (params.averaging, "a weight above 0 and at most 1, a window of at least 1 page");
+        check(averaging.is_valid(), scheme, "pcstream.averaging", format!("{averaging:?}"), expected)?;
+        let matcher = |name: &String| Glob::new(name).map(|glob| glob.compile_matcher());
+        let forget_at_exit_of = params.forget_at_exit_of.as_ref().map(matcher).transpose().map_err(|_| {
+            let found = params.forget_at_exit_of.clone().unwrap_or_default();
+            SchemeError::Parameter {
+                scheme,
+                parameter: "pcstream.forget_at_exit_of",
+                found,
+                expected: "a glob",
+            }
+        })?;
         let mut table =
             AttributeTable::new(params.table_bytes, params.averaging, params.mapper.change_factor);
         if let Some(saved) = &params.saved_table
@@ -117,13 +156,15 @@ impl PcStream {
         Ok(PcStream {
             keys: Keys::new(params.key, params.kinds),
             enough_lifetimes: params.enough_lifetimes,
-            live: LiveTable::new(params.lifetime),
+            live: LiveTable::new(params.lifetime, params.superblock_pages),
             ended: Ended::default(),
             table,
             mapper,
             averaged: 0,
-            forget_at_exit: params.forget_at_exit,
+            newcomers: Vec::new(),
+            forget_at_exit_of,
             forgotten: 0,
+            written_until: 0,
         })
     }
 
@@ -133,6 +174,7 @@ impl PcStream {
         vary: impl Fn(&mut PcStreamParams),
     ) -> Result<Box<dyn Scheme>, SchemeError> {
         let mut params = p.pcstream.clone();
+        params.superblock_pages = p.oracle.superblock_pages;
         vary(&mut params);
         Ok(Box::new(PcStream::new(scheme, p.streams, params)?))
     }
@@ -145,24 +187,25 @@ impl PcStream {
     /// Takes the lifetimes that a request ended into the table, and re-clusters if that is due.
     #[inline]
     fn learn(&mut self, now: u64) {
-        let PcStream { keys, ended, table, mapper, averaged, .. } = self;
-        let mut learned = false;
-        ended.drain(|writer, pages| {
-            let lifetime = Lifetime::from_pages(pages);
+        let PcStream { keys, ended, table, mapper, averaged, newcomers, .. } = self;
+        let before = *averaged;
+        ended.drain(|writer, died| {
             let mut upwards = Some(writer);
             while let Some(writer) = upwards {
                 let known = keys.known(writer);
-                let is_new = table.learn(known.signature, lifetime, &mut known.place);
-                if is_new && let Some(stream) = mapper.stream_at_once(lifetime) {
-                    table.set_stream(known.signature, stream);
+                if table.learn(known.signature, died, &mut known.place).is_some() {
+                    newcomers.push(known.signature);
                 }
                 upwards = known.parent;
             }
             *averaged += 1;
-            learned = true;
         });
-        if learned && mapper.is_due(table, now) {
+        if *averaged > before && mapper.is_due(table, now) {
             mapper.cluster(table, now);
+            newcomers.clear();
+        }
+        for signature in newcomers.drain(..) {
+            table.settle(signature, |entry| mapper.newcomer(entry));
         }
     }
 }
@@ -177,6 +220,7 @@ impl Scheme for PcStream {
             self.table.stream_for_write(known.signature, event.pages, &mut known.place)
         });
         out.push(Placement { pages: event.pages, stream });
+        self.written_until = now + u64::from(event.pages);
         self.live.write(event, writer, now, &mut self.ended);
         self.learn(now);
     }
@@ -187,10 +231,13 @@ impl Scheme for PcStream {
     }
 
     fn exit(&mut self, event: &Event, tables: &Tables) {
-        let Some(context) = tables.context(event.context).filter(|_| self.forget_at_exit) else { return };
-        for signature in self.keys.of_program(&context.executable) {
-            self.forgotten += u64::from(self.table.get(signature).is_some());
-            self.table.forget(signature);
+        let Some(context) = tables.context(event.context) else { return };
+        let program = name_of(&context.executable);
+        if self.forget_at_exit_of.as_ref().is_some_and(|names| names.is_match(program)) {
+            self.forgotten += self.table.len() as u64;
+            self.table.clear();
+            self.mapper.clear();
+            self.ended.only_since(self.written_until);
         }
     }
 
@@ -203,10 +250,10 @@ impl Scheme for PcStream {
             ("table_bytes", self.table.bytes()),
             ("table_evictions", self.table.evictions()),
             ("contexts_forgotten", self.forgotten),
-            ("live_chunks", self.live.chunks() as u64),
+            ("keys_refused", self.keys.refused()),
+            ("live_chunks", self.live.live()),
             ("live_bytes", self.live.bytes()),
-            ("live_evictions", self.live.evictions()),
-            ("live_pairs_dropped", self.live.dropped_pairs()),
+            ("live_chunks_dropped", self.live.evicted()),
         ]
     }
 
@@ -218,34 +265,96 @@ impl Scheme for PcStream {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{tables, write};
-    use pcstream_trace::{ContextId, Op, Signature};
+    use crate::testing::{discard, tables, write};
+    use pcstream_trace::{ContextId, Op};
 
-    /// Two programs learn; one ends.
-    #[test]
-    fn a_program_that_ends_is_forgotten_if_asked() {
-        let tables = tables(&[("cc1", ""), ("cc1", ""), ("db", "")], &[]);
-        for (forget, left) in [(true, 1), (false, 3)] {
-            let params = PcStreamParams { forget_at_exit: forget, ..PcStreamParams::default() };
-            let mut scheme = PcStream::new("test", 4, params).expect("good parameters");
-            let (mut now, mut out) = (0, Vec::new());
-            // Chunks of 1 MiB are overwritten, each by its own context.
-            for round in 0..4u64 {
-                for id in 1..=3u32 {
-                    let mut event = write(u64::from(id) * 256, 256);
-                    event.context = ContextId(id);
-                    scheme.place(&event, now, &tables, &mut out);
-                    now += 256;
-                }
-                assert_eq!(scheme.table().len(), if round == 0 { 0 } else { 3 });
-            }
-            let exit = Event { op: Op::Exit, context: ContextId(2), ..write(0, 0) };
-            scheme.exit(&exit, &tables);
-            assert_eq!(scheme.table().len(), left, "forget: {forget}");
-            assert!(scheme.table().get(Signature(1003)).is_some());
-            let nobody = Event { context: ContextId(9), ..exit };
-            scheme.exit(&nobody, &tables);
-            assert_eq!(scheme.table().len(), left);
+    struct Bench {
+        scheme: PcStream,
+        tables: Tables,
+        now: u64,
+    }
+
+    impl Bench {
+        fn new(params: PcStreamParams, programs: &[&str]) -> Bench {
+            let contexts: Vec<_> = programs.iter().map(|&program| (program, "")).collect();
+            let scheme = PcStream::new("test", 9, params).expect("good parameters");
+            Bench { scheme, tables: tables(&contexts, &[]), now: 0 }
         }
+
+        fn write(&mut self, context: u32, lba: u64, pages: u32) -> u8 {
+            let (event, mut out) = (Event { context: ContextId(context), ..write(lba, pages) }, Vec::new());
+            self.scheme.place(&event, self.now, &self.tables, &mut out);
+            self.now += u64::from(pages);
+            out[0].stream.0
+        }
+
+        fn discard(&mut self, lba: u64, pages: u32) {
+            self.scheme.discard(&discard(lba, pages), self.now, &self.tables);
+        }
+
+        fn exit(&mut self, context: u32) {
+            let event = Event { op: Op::Exit, context: ContextId(context), ..write(0, 0) };
+            self.scheme.exit(&event, &self.tables);
+        }
+    }
+
+    /// `settled` contexts whose pages live equally long every time, then one more like the second.
+    fn writes_of_a_newcomer_on_s0(settled: u32, params: PcStreamParams) -> usize {
+        let mut bench = Bench::new(params, &vec!["p"; settled as usize + 1]);
+        for round in 0..400u64 {
+            // Context k overwrites its page every k rounds.
+            for context in (1..=settled).filter(|&k| round % u64::from(k) == 0) {
+                bench.write(context, u64::from(context), 1);
+            }
+        }
+        (0..4000).filter(|_| bench.write(settled + 1, 1000, 1) == 0).count()
+    }
+
+    #[test]
+    fn a_newcomer_among_settled_contexts_does_not_starve() {
+        for settled in [10, 30, 100] {
+            let of = |vary: fn(&mut PcStreamParams)| {
+                let mut params = PcStreamParams::default();
+                vary(&mut params);
+                writes_of_a_newcomer_on_s0(settled, params)
+            };
+            assert_eq!(of(|_| ()), 2, "{settled}: the second write ends the first lifetime");
+            assert_eq!(of(|p| p.mapper.newcomer_pages = None), 4000, "{settled}: the paper's rule");
+        }
+    }
+
+    fn forgetting() -> PcStreamParams {
+        PcStreamParams { forget_at_exit_of: Some("ma*".into()), ..PcStreamParams::default() }
+    }
+
+    #[test]
+    fn the_table_is_empty_after_the_named_program_and_stays_so() {
+        for (params, left) in [(forgetting(), 0), (PcStreamParams::default(), 2)] {
+            let mut bench = Bench::new(params, &["/usr/bin/cc1", "/usr/bin/make", "/usr/bin/cc1"]);
+            for _ in 0..4 {
+                bench.write(1, 0, 10);
+                bench.write(2, 100, 10);
+            }
+            bench.exit(1);
+            assert_eq!(bench.scheme.table().len(), 2, "a compiler that ends is no build that ends");
+            bench.exit(2);
+            assert_eq!(bench.scheme.table().len(), left);
+            // What the build left behind is removed: that teaches nothing about contexts that are forgotten.
+            bench.discard(0, 200);
+            assert_eq!(bench.scheme.table().len(), left, "the dead are not resurrected");
+            bench.exit(9);
+        }
+        let mut bench = Bench::new(forgetting(), &["cc1", "make"]);
+        (0..3).for_each(|_| _ = bench.write(1, 0, 10));
+        bench.exit(2);
+        assert_eq!([0; 3].map(|_| bench.write(1, 0, 10)), [0, 0, 1], "the next build learns again");
+        assert!(bench.scheme.table().get(Signature(1001)).is_some());
+    }
+
+    #[test]
+    fn a_name_that_is_no_glob_is_refused() {
+        let params = PcStreamParams { forget_at_exit_of: Some("a[".into()), ..PcStreamParams::default() };
+        let error = PcStream::new("test", 9, params).err().expect("refused").to_string();
+        assert!(error.contains("forget_at_exit_of is a[, but must be a glob"), "{error}");
     }
 }
