@@ -323,20 +323,20 @@ mod tests {
     }
 
     fn write(e: &mut Extents<u8>, first: u64, pages: u32, value: u8) -> Vec<(Option<u8>, u64, u32)> {
-        let mut met = Vec::new();
+        let mut seen = Vec::new();
         e.write(first, pages, 0, |old, at, run| {
-            met.push((old, at, run));
+            seen.push((old, at, run));
             value
         });
-        met
+        seen
     }
 
     fn discard(e: &mut Extents<u8>, first: u64, pages: u32) -> Vec<(u8, u32)> {
-        let mut met = Vec::new();
-        e.discard(first, pages, 0, |value, run| met.push((value, run)));
+        let mut seen = Vec::new();
+        e.discard(first, pages, 0, |value, run| seen.push((value, run)));
         // Groups come in any order where all of them are looked at.
-        met.sort_unstable();
-        met
+        seen.sort_unstable();
+        seen
     }
 
     #[test]
@@ -407,19 +407,19 @@ mod tests {
             for (value, first, count) in steps {
                 let range = first..first + u64::from(count);
                 let mut expected: Vec<u8> = range.clone().map(|p| pages.get(&p).copied().unwrap_or(9)).collect();
-                let mut met = Vec::new();
+                let mut seen = Vec::new();
                 if value == 0 {
                     expected.retain(|&v| v != 9);
                     expected.sort_unstable();
-                    for (v, run) in discard(&mut e, first, count) { met.extend(vec![v; run as usize]); }
+                    for (v, run) in discard(&mut e, first, count) { seen.extend(vec![v; run as usize]); }
                     range.for_each(|p| { pages.remove(&p); });
                 } else {
                     for (v, _, run) in write(&mut e, first, count, value) {
-                        met.extend(vec![v.unwrap_or(9); run as usize]);
+                        seen.extend(vec![v.unwrap_or(9); run as usize]);
                     }
                     range.for_each(|p| { pages.insert(p, value); });
                 }
-                prop_assert_eq!(met, expected);
+                prop_assert_eq!(seen, expected);
                 e.check();
                 let ours: Vec<(u64, u8)> = e.all().into_iter()
                     .flat_map(|(first, count, v)| (first..first + u64::from(count)).map(move |p| (p, v))).collect();

@@ -21,6 +21,7 @@ mod level;
 pub mod manual;
 pub mod oracle;
 pub mod pcstream;
+pub mod plus;
 pub mod registry;
 pub mod rules;
 pub mod scheme;

@@ -12,6 +12,7 @@ use crate::manual::{Manual, ManualParams};
 use crate::oracle::{Oracle, OracleForm, OracleParams};
 use crate::pcstream::key::KeySource;
 use crate::pcstream::{PcStream, PcStreamParams};
+use crate::plus::{PcStreamPlus, PlusParams};
 use crate::scheme::Scheme;
 use crate::sequential::{Sequential, SequentialParams};
 
@@ -32,6 +33,8 @@ pub struct SchemeParams {
     pub fstream: FStreamParams,
     /// Parameters of `pcstream`, and of its variants but for what their names change.
     pub pcstream: PcStreamParams,
+    /// Parameters of `pcstream-plus`.
+    pub plus: PlusParams,
     /// Parameters of the oracles.
     pub oracle: OracleParams,
     /// What the oracles know; the other schemes are not shown it.
@@ -95,6 +98,7 @@ static REGISTRY: &[SchemeInfo] = &[
     online("pcstream-kinds", "pcstream, with file-system metadata learned by its kind instead of left in S0", |n, p| PcStream::boxed(n, p, |q| q.kinds = true)),
     online("pcstream-tree", "pcstream; a call path too little is known of goes by its inner frames, or its program", |n, p| PcStream::boxed(n, p, |q| q.key = KeySource::ContextTree)),
     online("pcstream-forget", "pcstream; its table is emptied when a build's linker ends (FAST'19: no table)", |n, p| PcStream::boxed(n, p, PcStreamParams::forget_builds)),
+    online("pcstream-plus", "ours: contexts, names and each page's own history; streams by what they tell of lifetimes", |n, p| Ok(Box::new(PcStreamPlus::new(n, p.streams, p.plus)?))),
     online("vstream-extension", "pcstream's mapper over file extensions (after vStream, HotStorage'18)", |n, p| PcStream::boxed(n, p, |q| q.key = KeySource::Extension)),
     online("vstream-file", "pcstream's mapper over files", |n, p| PcStream::boxed(n, p, |q| q.key = KeySource::File)),
     online("vstream-executable", "pcstream's mapper over executables", |n, p| PcStream::boxed(n, p, |q| q.key = KeySource::Executable)),

@@ -65,6 +65,25 @@ fn schemes() {
     insta::assert_snapshot!(table);
 }
 
+/// Streams that were learned may gain nothing, but must not cost more than a percent.
+#[test]
+fn learned_streams_are_hardly_worse_than_none() {
+    for (trace, device) in CASES {
+        let some = ["--scheme", "baseline,pcstream,pcstream-plus", "--gc", "own,internal,shared"];
+        let results = simulate(trace, &[&device[..], &some].concat());
+        let waf = |scheme: &str, gc: &str| {
+            let one = results.iter().find(|r| r["scheme"] == scheme && r["gc_destination"] == gc);
+            one.expect("a result")["waf"].as_f64().expect("a WAF")
+        };
+        for gc in ["own", "internal", "shared"] {
+            for scheme in ["pcstream", "pcstream-plus"] {
+                let (with, without) = (waf(scheme, gc), waf("baseline", gc));
+                assert!(with <= 1.01 * without, "{trace}, {gc}: {scheme} {with}, baseline {without}");
+            }
+        }
+    }
+}
+
 #[test]
 fn victims() {
     let mut table = HEAD.to_owned();

@@ -144,7 +144,7 @@ impl Ended {
         *count += u64::from(pages);
     }
 
-    /// Hands out what each writer lost, in the order in which they were met, and is empty again.
+    /// Hands out what each writer lost, in the order of their first page, and is empty again.
     #[inline]
     pub fn drain(&mut self, mut each: impl FnMut(Writer, Died)) {
         for writer in self.touched.drain(..) {

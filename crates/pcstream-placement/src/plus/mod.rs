@@ -1,0 +1,335 @@
+//! pcstream-plus: PCStream on the history of pages, too. Ours; docs/pcstream-plus.md explains it.
+//!
+//! Idea: a program context says what kind of data a write is, and the earlier lifetimes of the same page
+//! say how hot this piece of it is. [`predictor`] learns, for each context, whether the second helps, and
+//! predicts the logarithm of a write's lifetime and how far it scatters. [`clustering`] groups predictions
+//! so that streams tell most about when their pages die. This file keeps what is known of every page.
+//!
+//! A write is placed by what is known before it; then it is learned from: what one request ended counts once
+//! for each set of writes, with its mean. Writes of which nothing is known go to S0, which is nothing else's
+//! with five streams or more. Metadata without a context is known by its kind.
+//!
+//! Units: pages, logical time, octaves (log2 of pages).
+//!
+//! Memory: 12 bytes an extent of equal pages in [`Extents`], bounded; 4096 sets; 2 bytes a file.
+//!
+//! Known weaknesses: copy-on-write trees never write a page twice in place, so that only the context speaks;
+//! a lifetime that has no end yet teaches nothing.
+
+pub(crate) mod clustering;
+mod name_class;
+pub(crate) mod predictor;
+
+use pcstream_trace::{Event, Tables};
+
+use crate::autostream_mq::push_run;
+use crate::error::{SchemeError, check};
+use crate::extents::Extents;
+use crate::pcstream::key::{KeySource, Keys};
+use crate::plus::clustering::{Clustering, Member};
+use crate::plus::name_class::NameClasses;
+use crate::plus::predictor::{Origin, Predictor, SetId, log2};
+use crate::scheme::{Placement, Scheme, SchemeFact, Stream};
+
+/// Pages written between clusterings; less at the start.
+const CLUSTER_PAGES: u64 = 2048;
+/// A page's mean lifetime moves by at least this share of a new one's difference.
+const PAGE_RATE: f32 = 0.06;
+/// Weight of a region's mean beside a page's own lifetimes.
+const REGION_WEIGHT: f32 = 2.0;
+/// A region's mean moves by this share of a new lifetime's difference.
+const REGION_RATE: f32 = 0.1;
+/// Pages of a region, and how many regions are kept (a power of two); further ones share.
+const REGION_PAGES: u64 = 64;
+const REGIONS: usize = 1 << 16;
+/// Octaves in 16 bits.
+const FIXED: f32 = 1024.0;
+
+/// Parameters of `pcstream-plus`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlusParams {
+    /// Memory for what is known of pages; 64 MiB. At the bound the least recently referenced go.
+    pub max_bytes: u64,
+}
+
+impl Default for PlusParams {
+    fn default() -> Self {
+        PlusParams { max_bytes: 64 << 20 }
+    }
+}
+
+/// What is known of a page that holds data.
+#[derive(Clone, Copy, PartialEq)]
+#[repr(C, packed(4))]
+struct Page {
+    /// When it was written (40 bits), how many lifetimes its mean is of (8), owner (16).
+    written: u64,
+    /// Mean of its earlier lifetimes under this owner, in octaves / 1024.
+    own: u16,
+    set: u16,
+}
+
+/// Owners are known by 16 bits of a hash.
+const OWNER_SHIFT: u32 = 48;
+const COUNT_SHIFT: u32 = 40;
+/// A mean over more lifetimes than this no longer changes its rate.
+const MOST: u32 = 15;
+const NO_SET: u16 = u16::MAX;
+
+impl Page {
+    fn birth(self) -> u64 {
+        self.written & ((1 << COUNT_SHIFT) - 1)
+    }
+
+    fn owner(self) -> u16 {
+        (self.written >> OWNER_SHIFT) as u16
+    }
+
+    /// Mean of the page's lifetimes with one more, and of how many it is.
+    fn after(self, lifetime: f32) -> (f32, u32) {
+        let n = (self.written >> COUNT_SHIFT) as u32 & 0xff;
+        let own = f32::from(self.own) / FIXED;
+        let mean = match n {
+            0 => lifetime,
+            n => own + (1.0 / (n as f32 + 1.0)).max(PAGE_RATE) * (lifetime - own),
+        };
+        (mean, (n + 1).min(MOST))
+    }
+
+    fn new(birth: u64, owner: u16, (own, n): (f32, u32), set: Option<SetId>) -> Page {
+        let written = u64::from(owner) << OWNER_SHIFT | u64::from(n) << COUNT_SHIFT | birth;
+        Page { written, own: (own * FIXED) as u16, set: set.map_or(NO_SET, |set| set.0) }
+    }
+}
+
+/// Where the writes of a set go.
+#[derive(Clone, Copy, Default)]
+struct Placed {
+    /// Pages written, older ones less.
+    weight: f64,
+    stream: Option<Stream>,
+}
+
+/// Lifetimes that one request ended: sum and number, by set.
+#[derive(Default)]
+struct Ended {
+    sums: Vec<(f32, u32)>,
+    touched: Vec<SetId>,
+}
+
+impl Ended {
+    #[inline]
+    fn add(&mut self, page: Page, lifetime: f32, pages: u32) {
+        if page.set == NO_SET {
+            return;
+        }
+        let at = usize::from(page.set);
+        if self.sums.len() <= at {
+            self.sums.resize(at + 1, (0.0, 0));
+        }
+        let (sum, count) = &mut self.sums[at];
+        if *count == 0 {
+            self.touched.push(SetId(page.set));
+        }
+        *sum += lifetime * pages as f32;
+        *count = count.saturating_add(pages);
+    }
+}
+
+/// The scheme.
+pub struct PcStreamPlus {
+    keys: Keys,
+    names: NameClasses,
+    pages: Extents<Page>,
+    /// Mean lifetime of the pages around, in octaves / 1024; 0 where nothing died.
+    regions: Vec<u16>,
+    ended: Ended,
+    predictor: Predictor,
+    clustering: Clustering,
+    placed: Vec<Placed>,
+    members: Vec<Member>,
+    clustered_at: u64,
+    /// Pages of address space, as far as they were written.
+    space: u64,
+}
+
+impl PcStreamPlus {
+    /// Makes the scheme for `streams` streams, S0 included; errors name it `scheme`.
+    pub fn new(scheme: &'static str, streams: u8, params: PlusParams) -> Result<PcStreamPlus, SchemeError> {
+        if streams == 0 {
+            return Err(SchemeError::NoStreams);
+        }
+        let bytes = params.max_bytes;
+        check(bytes >= 4096, scheme, "pcstream-plus.max_bytes", bytes, "at least 4096")?;
+        Ok(PcStreamPlus {
+            keys: Keys::new(KeySource::Context, true),
+            names: NameClasses::default(),
+            pages: Extents::new(bytes),
+            regions: vec![0; REGIONS],
+            ended: Ended::default(),
+            predictor: Predictor::default(),
+            clustering: Clustering::new(streams),
+            placed: Vec::new(),
+            members: Vec::new(),
+            clustered_at: 0,
+            space: 1,
+        })
+    }
+
+    /// Takes what a request ended into account, and clusters if that is due.
+    fn learn(&mut self, now: u64) {
+        for set in self.ended.touched.drain(..) {
+            let (sum, count) = std::mem::take(&mut self.ended.sums[usize::from(set.0)]);
+            self.predictor.learn(set, sum / count as f32);
+        }
+        if now - self.clustered_at >= (now / 4).clamp(64, CLUSTER_PAGES) {
+            self.cluster(now);
+        }
+    }
+
+    fn cluster(&mut self, now: u64) {
+        // Half of a set's weight is left after twice the address space was written.
+        let decay = (-((now - self.clustered_at) as f64) / (2.0 * self.space as f64)).exp2();
+        self.clustered_at = now;
+        self.members.clear();
+        for (at, placed) in self.placed.iter_mut().enumerate() {
+            placed.weight *= decay;
+            if let Some(prediction) = self.predictor.predict(SetId(at as u16)) {
+                let Placed { weight, stream } = *placed;
+                self.members.push(Member { weight, prediction, stream });
+            }
+        }
+        self.clustering.update(&self.members, log2(self.space) + 2.0);
+        for (at, placed) in self.placed.iter_mut().enumerate() {
+            let prediction = self.predictor.predict(SetId(at as u16));
+            placed.stream = prediction.and_then(|prediction| self.clustering.stream(prediction));
+        }
+    }
+}
+
+/// The stream of a set that is written to.
+#[inline]
+fn stream_of(
+    set: SetId,
+    pages: u32,
+    placed: &mut Vec<Placed>,
+    predictor: &Predictor,
+    clustering: &Clustering,
+) -> Stream {
+    let at = usize::from(set.0);
+    if placed.len() <= at {
+        placed.resize(at + 1, Placed::default());
+    }
+    let placed = &mut placed[at];
+    placed.weight += f64::from(pages);
+    if placed.stream.is_none() {
+        placed.stream = predictor.predict(set).and_then(|prediction| clustering.stream(prediction));
+    }
+    placed.stream.unwrap_or_default()
+}
+
+#[inline]
+fn region(page: u64) -> usize {
+    (page / REGION_PAGES) as usize & (REGIONS - 1)
+}
+
+impl Scheme for PcStreamPlus {
+    fn place(&mut self, event: &Event, now: u64, tables: &Tables, out: &mut Vec<Placement>) {
+        // Number 0 is for data without a context.
+        let context = self.keys.writer_of(event, tables).map_or(0, |writer| writer.0 + 1);
+        let name = self.names.of(event.file, tables);
+        let owner = if event.file.0 != 0 { event.file.0 } else { !context };
+        let owner = (owner.wrapping_mul(0x9e37_79b9) >> 16) as u16;
+        let start = out.len();
+        let PcStreamPlus { pages, regions, ended, predictor, clustering, placed, .. } = self;
+        pages.write(event.lba.0, event.pages, now, |old, page, run| {
+            let (mut history, mut own) = (0, (0.0, 0));
+            if let Some(old) = old {
+                let lifetime = log2(now - old.birth());
+                ended.add(old, lifetime, run);
+                let around = &mut regions[region(page)];
+                let mean = if *around == 0 { lifetime } else { f32::from(*around) / FIXED };
+                *around = ((mean + REGION_RATE * (lifetime - mean)) * FIXED) as u16;
+                if old.owner() == owner {
+                    own = old.after(lifetime);
+                    let n = own.1 as f32;
+                    history = 1 + ((n * own.0 + REGION_WEIGHT * mean) / (n + REGION_WEIGHT)) as u8;
+                }
+            }
+            let set = predictor.set(Origin { context, history, name });
+            let stream =
+                set.map_or(Stream::DEFAULT, |set| stream_of(set, run, placed, predictor, clustering));
+            push_run(out, start, run, stream);
+            Page::new(now, owner, own, set)
+        });
+        let after = now + u64::from(event.pages);
+        self.space = self.space.max(event.lba.0.saturating_add(u64::from(event.pages)));
+        self.learn(after);
+    }
+
+    fn discard(&mut self, event: &Event, now: u64, _: &Tables) {
+        let PcStreamPlus { pages, ended, .. } = self;
+        pages.discard(event.lba.0, event.pages, now, |page, run| {
+            ended.add(page, log2(now - page.birth()), run);
+        });
+        self.learn(now);
+    }
+
+    fn facts(&self) -> Vec<SchemeFact> {
+        vec![
+            ("reclusterings", self.clustering.changes()),
+            ("contexts_known", self.predictor.contexts() as u64),
+            ("contexts_trusting_history", self.predictor.trusting_history() as u64),
+            ("sets", self.predictor.sets() as u64),
+            ("sets_refused", self.predictor.refused()),
+            ("live_pages", self.pages.live_pages()),
+            ("live_bytes", self.pages.bytes()),
+            ("live_pages_dropped", self.pages.evicted_pages()),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{tables, write};
+    use pcstream_trace::{ContextId, FileId};
+
+    #[test]
+    fn a_page_keeps_its_values() {
+        assert_eq!(size_of::<Page>(), 12);
+        let page = Page::new((1 << 40) - 1, 0xabcd, (10.5, MOST), Some(SetId(4000)));
+        assert_eq!(
+            (page.birth(), page.owner(), { page.own }, { page.set }),
+            ((1 << 40) - 1, 0xabcd, 10752, 4000)
+        );
+        assert_eq!(page.after(26.5), (10.5 + 16.0 / 16.0, MOST));
+        assert_eq!(Page::new(0, 0, (0.0, 0), None).after(7.0), (7.0, 1));
+    }
+
+    /// Two pages of one context and file: one is written all the time, the other every 64th.
+    #[test]
+    fn history_tells_pages_of_one_context_apart() {
+        let tables = tables(&[("/bin/a", "")], &["/f"]);
+        for file in [0, 1] {
+            let mut scheme = PcStreamPlus::new("test", 9, PlusParams::default()).expect("valid");
+            let (mut now, mut last) = (0, [0; 2]);
+            for i in 0..40_000u64 {
+                let cold = i % 2 == 1;
+                let lba = if cold { 1000 + i / 2 % 3000 } else { i / 2 % 100 };
+                let event = Event { context: ContextId(1), file: FileId(file), ..write(lba, 1) };
+                let mut out = Vec::new();
+                scheme.place(&event, now, &tables, &mut out);
+                now += 1;
+                last[usize::from(cold)] = out[0].stream.0;
+            }
+            assert!(last[0] != last[1] && !last.contains(&0), "{last:?}");
+        }
+    }
+
+    #[test]
+    fn too_little_memory_is_refused() {
+        assert!(PcStreamPlus::new("test", 9, PlusParams { max_bytes: 4095 }).is_err());
+        assert!(PcStreamPlus::new("test", 0, PlusParams::default()).is_err());
+    }
+}
