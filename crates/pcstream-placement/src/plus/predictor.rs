@@ -8,7 +8,7 @@
 //! context alone, as for copy-on-write files, a running comparison of both errors closes the gate and
 //! the context alone decides.
 //!
-//! A distinct triple of keys is a [`Set`]; a page remembers its set, and when it dies, all three learn.
+//! A distinct triple of keys is a [`Set`]; a page keeps its set, and when it dies, all three learn.
 //!
 //! Units: lifetimes are logarithms, in octaves of pages of logical time. [`log2`] is linear between
 //! powers of two: within 0.09 octaves, and the same on every machine.
