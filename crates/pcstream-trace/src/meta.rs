@@ -91,9 +91,14 @@ pub struct Meta {
     /// Sums over the events, set by the writer.
     pub totals: Totals,
     /// Length and checksums of the other files of the trace, by file name, set by the writer.
-    /// Whoever edits a file by hand removes its entry.
-    #[serde(default)]
+    /// Whoever edits a file by hand removes its entry; absent and null mean that there are none.
+    #[serde(default, deserialize_with = "null_is_empty")]
     pub checksums: BTreeMap<String, FileSums>,
+}
+
+/// A map that may be null.
+fn null_is_empty<'de, D: serde::Deserializer<'de>>(from: D) -> Result<BTreeMap<String, FileSums>, D::Error> {
+    Option::deserialize(from).map(Option::unwrap_or_default)
 }
 
 impl Meta {

@@ -18,11 +18,11 @@ use pcstream_trace::*;
 /// Status with which the script says that a package is missing.
 const MISSING_PACKAGE: i32 = 77;
 
-/// Runs the script on a trace; `None` if that is not possible here.
-fn open(trace: &Path) -> Option<(bool, String)> {
+/// Runs a script of this directory; `None` if that is not possible here.
+fn python(script: &str, arguments: &[&str]) -> Option<(bool, String)> {
     let python = std::env::var("PCSTREAM_PYTHON").unwrap_or_else(|_| "python3".to_owned());
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/open_trace.py");
-    let reason = match Command::new(&python).arg(script).arg(trace).output() {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(script);
+    let reason = match Command::new(&python).arg(script).args(arguments).output() {
         Err(e) => format!("{python}: {e}"),
         Ok(output) => {
             let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
@@ -39,6 +39,11 @@ fn open(trace: &Path) -> Option<(bool, String)> {
     let hint = "install duckdb and pyarrow, or set PCSTREAM_PYTHON";
     writeln!(stderr, "skipped: {reason}; {hint}").expect("stderr can be written");
     None
+}
+
+/// Opens a trace as users of DuckDB and pyarrow do.
+fn open(trace: &Path) -> Option<(bool, String)> {
+    python("open_trace.py", &[trace.to_str().expect("the path is text")])
 }
 
 fn write(dir: &Path, name: &str, meta: Meta, batches: impl IntoIterator<Item = Batch>) -> Summary {
@@ -76,4 +81,27 @@ fn the_script_notices_a_difference() {
     std::fs::write(&file, wrong).unwrap();
     let Some((good, output)) = open(&summary.path) else { return };
     assert!(!good && output.contains("duckdb host_pages"), "{output}");
+}
+
+/// The documented way of editing a trace, with the codecs that the two tools offer; the tools' defaults are among
+/// them (snappy).
+#[test]
+fn traces_edited_with_duckdb_and_pyarrow_are_read() {
+    let kept: Vec<Event> = small().events.into_iter().filter(|e| e.op != Op::Read).collect();
+    for (tool, codecs) in [
+        ("duckdb", ["uncompressed", "snappy", "gzip", "zstd", "brotli", "lz4"]),
+        ("pyarrow", ["none", "snappy", "gzip", "zstd", "brotli", "lz4"]),
+    ] {
+        for codec in codecs {
+            let dir = tempfile::tempdir().unwrap();
+            let path = write(dir.path(), "t.pctrace", Meta::new("d", 1000), [small()]).path;
+            let Some((good, output)) = python("edit_trace.py", &[tool, codec, path.to_str().unwrap()]) else {
+                return;
+            };
+            assert!(good, "{tool} {codec}: {output}");
+            let found = TraceReader::open(&path).and_then(|reader| common::read(&reader));
+            let found = found.unwrap_or_else(|e| panic!("{tool} {codec}: {e}"));
+            assert_eq!(found, Batch { events: kept.clone(), ..small() }, "{tool} {codec}");
+        }
+    }
 }

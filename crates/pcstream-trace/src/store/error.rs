@@ -34,8 +34,21 @@ pub enum TraceError {
         /// `; ...`, or empty.
         remedy: &'static str,
     },
+    /// A file of the trace is a FIFO, a device, a directory.
+    #[error("{}: not a regular file; restore it, or record the trace again", .0.display())]
+    NotAFile(PathBuf),
+    /// Reading the file would take more memory than a trace needs.
+    #[error("{}: {place}: {problem}", path.display())]
+    Excessive {
+        /// The file.
+        path: PathBuf,
+        /// Where: a row group and a column, or a row.
+        place: String,
+        /// What it would take, what is allowed, and what to do.
+        problem: String,
+    },
     /// The writer's target is taken.
-    #[error("{}: exists already; choose another name, remove it, or ask for it to be overwritten", .0.display())]
+    #[error("{}: exists already; choose another name, or replace it with --force", .0.display())]
     Exists(PathBuf),
     /// A recorder is at work on it.
     #[error("{}: is being recorded by another process; wait until it ends, or stop it", .0.display())]

@@ -13,7 +13,7 @@ use std::sync::Mutex;
 use bytes::{Buf, Bytes};
 use parquet::errors::ParquetError;
 use parquet::file::reader::{ChunkReader, Length};
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use rustix::io::Errno;
 use twox_hash::XxHash3_64;
 
@@ -77,6 +77,34 @@ pub(super) fn replace_file(path: &Path, content: &[u8]) -> Result<(), TraceError
     let write = |mut file: fs::File| file.write_all(content);
     create_private(&temporary).and_then(write).map_err(|e| TraceError::io("write", &temporary, e))?;
     fs::rename(&temporary, path).map_err(|e| TraceError::io("rename its temporary file to", path, e))
+}
+
+/// Opens a file for reading that must be a regular one. Opening a FIFO or a device could wait for ever or have
+/// effects, so nothing is waited for, and whatever is no file is refused.
+pub(super) fn open_regular(path: &Path) -> Result<(fs::File, u64), TraceError> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = rustix::fs::open(path, flags, Mode::empty());
+    let file = fs::File::from(file.map_err(|e| TraceError::io("open", path, e.into()))?);
+    let metadata = file.metadata().map_err(|e| TraceError::io("look at", path, e))?;
+    if !metadata.is_file() {
+        return Err(TraceError::NotAFile(path.to_owned()));
+    }
+    Ok((file, metadata.len()))
+}
+
+/// Longest `meta.json`: the checksums of 2 TB of events take half of it.
+const MAX_META_BYTES: u64 = 256 << 20;
+
+/// The text of `meta.json`.
+pub(super) fn read_meta_text(path: &Path) -> Result<Vec<u8>, TraceError> {
+    let (file, bytes) = open_regular(path)?;
+    if bytes > MAX_META_BYTES {
+        let problem = format!("{bytes} bytes long, expected at most {MAX_META_BYTES}");
+        return Err(TraceError::Meta { path: path.to_owned(), problem });
+    }
+    let mut text = Vec::new();
+    file.take(MAX_META_BYTES).read_to_end(&mut text).map_err(|e| TraceError::io("read", path, e))?;
+    Ok(text)
 }
 
 /// A lock on a directory, given up when dropped or when the process dies.
@@ -205,8 +233,7 @@ pub(super) struct CheckedFile {
 impl CheckedFile {
     /// Opens a table of a finished trace.
     pub fn open(path: PathBuf, sums: Option<FileSums>) -> Result<CheckedFile, TraceError> {
-        let file = fs::File::open(&path).map_err(|e| TraceError::io("open", &path, e))?;
-        let bytes = file.metadata().map_err(|e| TraceError::io("look at", &path, e))?.len();
+        let (file, bytes) = open_regular(&path)?;
         if let Some(sums) = &sums {
             if bytes != sums.bytes {
                 let kind = if bytes < sums.bytes { "truncated" } else { "too long" };
@@ -238,6 +265,11 @@ impl CheckedFile {
 
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Length of the file.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// Bytes `start..start + length`, checked.
@@ -306,6 +338,7 @@ impl ChunkReader for CheckedFile {
 }
 
 /// The bytes of one row group, presented at their place in the file.
+#[derive(Clone)]
 pub(super) struct Window {
     /// Offset of the first byte in the file.
     pub start: u64,

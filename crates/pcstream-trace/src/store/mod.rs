@@ -17,6 +17,7 @@
 mod check;
 mod error;
 mod files;
+mod limits;
 mod reader;
 mod rows;
 mod schema;
@@ -25,7 +26,7 @@ mod writer;
 pub use error::{EventFault, TraceError};
 pub use reader::{Batches, TraceReader};
 pub use schema::{ColumnSpec, TableSpec, tables as table_specs};
-pub use writer::{Summary, TraceWriter};
+pub use writer::{Summary, TraceWriter, remove_partial};
 
 /// Name of the file that holds `Meta`.
 pub const META_FILE: &str = "meta.json";

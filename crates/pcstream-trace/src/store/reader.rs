@@ -26,7 +26,10 @@ use serde::Deserialize;
 use super::META_FILE;
 use super::check::EventCheck;
 use super::error::TraceError;
-use super::files::{CheckedFile, DirLock, Window, lock_dir, parse_segment_name, partial_path};
+use super::files::{
+    CheckedFile, DirLock, Window, lock_dir, parse_segment_name, partial_path, read_meta_text,
+};
+use super::limits::{TableBudget, check_row_group};
 use super::rows::{Layout, decode_contexts, decode_events, decode_files, decoded_type};
 use super::schema::{CONTEXTS, EVENTS, FILES, TableSpec};
 use crate::meta::{FormatVersion, Meta, Totals};
@@ -34,6 +37,9 @@ use crate::tables::{Batch, Context, File};
 
 /// Events in a batch: small enough to stay in a core's cache on the way from decoder to consumer.
 const BATCH_EVENTS: usize = 8 * 1024;
+
+/// Rows of the other tables decoded at once: their strings may be long.
+const BATCH_TABLE_ROWS: usize = 1024;
 
 /// An opened trace.
 #[derive(Debug)]
@@ -284,7 +290,7 @@ fn read_meta(dir: &Path) -> Result<Meta, TraceError> {
         format_version: FormatVersion,
     }
     let path = dir.join(META_FILE);
-    let text = fs::read(&path).map_err(|e| TraceError::io("read", &path, e))?;
+    let text = read_meta_text(&path)?;
     let problem = |e: serde_json::Error| TraceError::Meta { path: path.clone(), problem: e.to_string() };
     let version = serde_json::from_slice::<Versioned>(&text).map_err(problem)?.format_version;
     if version.major != FormatVersion::CURRENT.major {
@@ -326,11 +332,14 @@ struct Table {
     metadata: ArrowReaderMetadata,
     mask: ProjectionMask,
     layout: Layout,
+    /// Rows decoded at once.
+    batch_rows: usize,
 }
 
 impl Table {
     fn open(spec: &'static TableSpec, file: CheckedFile) -> Result<Table, TraceError> {
         let path = file.path().to_owned();
+        let batch_rows = if spec.name == EVENTS.name { BATCH_EVENTS } else { BATCH_TABLE_ROWS };
         guard(&path, "footer", || {
             let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
             let stored = ArrowReaderMetadata::load(&file, options)?;
@@ -345,12 +354,12 @@ impl Table {
             let mask = ProjectionMask::roots(metadata.parquet_schema(), layout.indexes().iter().copied());
             Ok((metadata, mask, layout.projected()))
         })
-        .map(|(metadata, mask, layout)| Table { file, metadata, mask, layout })
+        .map(|(metadata, mask, layout)| Table { file, metadata, mask, layout, batch_rows })
     }
 
     fn rows(&self) -> u64 {
         let groups = self.metadata.metadata().row_groups();
-        groups.iter().map(|group| group.num_rows().max(0) as u64).sum()
+        groups.iter().fold(0, |rows, group| rows.saturating_add(group.num_rows().max(0) as u64))
     }
 
     fn row_groups(&self) -> usize {
@@ -362,12 +371,20 @@ impl Table {
         let place = format!("row group {group}");
         let path = self.file.path();
         guard(path, &place, || {
-            let (start, end) = byte_range(self.metadata.metadata().row_group(group))?;
-            let bytes = self.file.read(start, end - start).map_err(boxed)?;
-            ParquetRecordBatchReaderBuilder::new_with_metadata(Window { start, bytes }, self.metadata.clone())
+            let columns = self.metadata.metadata().row_group(group);
+            let (start, end) = byte_range(columns)?;
+            let window = Window { start, bytes: self.file.read(start, end - start).map_err(boxed)? };
+            let excessive = |column: String, problem| TraceError::Excessive {
+                path: path.to_owned(),
+                place: format!("{place}, {column}"),
+                problem,
+            };
+            let is_read = |leaf| self.mask.leaf_included(leaf);
+            check_row_group(&window, columns, is_read, self.batch_rows as u64, excessive)?;
+            ParquetRecordBatchReaderBuilder::new_with_metadata(window, self.metadata.clone())
                 .with_projection(self.mask.clone())
                 .with_row_groups(vec![group])
-                .with_batch_size(BATCH_EVENTS)
+                .with_batch_size(self.batch_rows)
                 .build()
         })
     }
@@ -436,18 +453,24 @@ impl TableRows {
 
 fn read_contexts(tables: &[Arc<Table>]) -> Result<Vec<Context>, TraceError> {
     let (mut rows, mut contexts) = (TableRows::new(tables.to_vec()), Vec::new());
+    let mut budget = TableBudget::new(bytes_of(tables));
     while let Some((layout, batch)) = rows.next()? {
-        decode_contexts(&layout, &batch, &mut contexts)?;
+        decode_contexts(&layout, &batch, &mut budget, &mut contexts)?;
     }
     Ok(contexts)
 }
 
 fn read_files(tables: &[Arc<Table>]) -> Result<Vec<File>, TraceError> {
     let (mut rows, mut files) = (TableRows::new(tables.to_vec()), Vec::new());
+    let mut budget = TableBudget::new(bytes_of(tables));
     while let Some((layout, batch)) = rows.next()? {
-        decode_files(&layout, &batch, &mut files)?;
+        decode_files(&layout, &batch, &mut budget, &mut files)?;
     }
     Ok(files)
+}
+
+fn bytes_of(tables: &[Arc<Table>]) -> u64 {
+    tables.iter().map(|table| table.file.bytes()).sum()
 }
 
 /// Carries an error of ours through the decoder.

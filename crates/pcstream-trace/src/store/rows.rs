@@ -14,6 +14,7 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
 use super::check::EventCheck;
 use super::error::{EventFault, TraceError};
+use super::limits::{TableBudget, context_bytes, file_bytes};
 use super::schema::{CONTEXTS, EVENTS, FILES, TableSpec, frame_element, frame_fields};
 use crate::event::{Event, Kind, Op};
 use crate::ids::{ContextId, FileId, Lba, Signature};
@@ -329,10 +330,15 @@ fn check_id(path: &Path, column: &str, row: u64, found: u32) -> Result<(), Trace
     Err(TraceError::Table { path: path.to_owned(), row, problem })
 }
 
+fn excessive(layout: &Layout, row: u64, problem: String) -> TraceError {
+    TraceError::Excessive { path: layout.path.to_path_buf(), place: format!("row {row}"), problem }
+}
+
 /// Appends the contexts of a record batch.
 pub(super) fn decode_contexts(
     layout: &Layout,
     batch: &RecordBatch,
+    budget: &mut TableBudget,
     contexts: &mut Vec<Context>,
 ) -> Result<(), TraceError> {
     let first_row = contexts.len() as u64;
@@ -353,7 +359,7 @@ pub(super) fn decode_contexts(
             let problem = format!("unwind {name:?}, expected one of {names}");
             TraceError::Table { path: layout.path.to_path_buf(), row, problem }
         })?;
-        contexts.push(Context {
+        let context = Context {
             id: ContextId(ids[i]),
             signature: Signature(signatures[i]),
             executable: executables.value(i).to_owned(),
@@ -361,7 +367,9 @@ pub(super) fn decode_contexts(
             entry: entries.value(i).to_owned(),
             unwind,
             frames: decode_frames(layout, &lists.value(i), row)?,
-        });
+        };
+        budget.take(context_bytes(&context)).map_err(|problem| excessive(layout, row, problem))?;
+        contexts.push(context);
     }
     Ok(())
 }
@@ -390,6 +398,7 @@ fn decode_frames(layout: &Layout, list: &ArrayRef, row: u64) -> Result<Vec<Frame
 pub(super) fn decode_files(
     layout: &Layout,
     batch: &RecordBatch,
+    budget: &mut TableBudget,
     files: &mut Vec<File>,
 ) -> Result<(), TraceError> {
     let first_row = files.len() as u64;
@@ -399,12 +408,15 @@ pub(super) fn decode_files(
     let paths = text(layout, batch, &FILES, 3, first_row)?;
     for i in 0..batch.num_rows() {
         check_id(&layout.path, "file", first_row + i as u64, ids[i])?;
-        files.push(File {
+        let file = File {
             id: FileId(ids[i]),
             inode: inodes[i],
             generation: generations[i],
             path: paths.value(i).to_owned(),
-        });
+        };
+        let row = first_row + i as u64;
+        budget.take(file_bytes(&file)).map_err(|problem| excessive(layout, row, problem))?;
+        files.push(file);
     }
     Ok(())
 }

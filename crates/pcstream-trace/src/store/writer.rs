@@ -106,7 +106,11 @@ impl TraceWriter {
             dir,
             _lock: lock,
         };
-        writer.write_meta()?;
+        if let Err(error) = writer.write_meta() {
+            // Nothing has been written that could be missed; what went wrong first is to be told.
+            _ = writer.abandon();
+            return Err(error);
+        }
         Ok(writer)
     }
 
@@ -296,6 +300,13 @@ impl TraceWriter {
         replace_file(&path, &text)?;
         Ok(text.len() as u64)
     }
+}
+
+/// Removes what a writer for `target` left that could not finish: for traces that can be made again.
+pub fn remove_partial(target: &Path) -> Result<(), TraceError> {
+    let dir = partial_path(target);
+    let _lock = lock_dir(&dir, true)?;
+    remove_trace(&dir)
 }
 
 fn exists(path: &Path) -> bool {

@@ -1,0 +1,146 @@
+//! Tables that other programs wrote, or that were made to do harm: every compression is read, and what would wait for ever
+//! or take gigabytes is refused.
+#![cfg(feature = "store")]
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, RecordBatch, StringArray, UInt32Array, UInt64Array};
+use common::{read, small};
+use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::basic::{BrotliLevel, Compression, GzipLevel, ZstdLevel};
+use parquet::file::properties::WriterProperties;
+use pcstream_trace::*;
+use serde_json::{Value, json};
+
+const TABLES: [&str; 3] = ["events.parquet", "contexts.parquet", "files.parquet"];
+
+fn fixed(dir: &Path) -> PathBuf {
+    let mut writer = TraceWriter::create(dir.join("t.pctrace"), Meta::new("d", 1000), false).unwrap();
+    writer.write_batch(&small()).unwrap();
+    writer.finish(None).unwrap().path
+}
+
+fn edit_meta(path: &Path, edit: impl FnOnce(&mut Value)) {
+    let file = path.join("meta.json");
+    let mut meta: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    edit(&mut meta);
+    fs::write(file, serde_json::to_vec(&meta).unwrap()).unwrap();
+}
+
+fn write_table(file: &Path, batches: &[RecordBatch], compression: Compression) {
+    let properties = WriterProperties::builder().set_compression(compression).build();
+    let file = fs::File::create(file).unwrap();
+    let mut writer = ArrowWriter::try_new(file, batches[0].schema(), Some(properties)).unwrap();
+    batches.iter().for_each(|batch| writer.write(batch).unwrap());
+    writer.close().unwrap();
+}
+
+fn open_and_read(path: &Path) -> Result<Batch, TraceError> {
+    TraceReader::open(path).and_then(|reader| read(&reader))
+}
+
+#[test]
+fn every_compression_is_read() {
+    let compressions = [
+        Compression::UNCOMPRESSED,
+        Compression::SNAPPY,
+        Compression::LZ4,
+        Compression::LZ4_RAW,
+        Compression::ZSTD(ZstdLevel::default()),
+        Compression::GZIP(GzipLevel::default()),
+        Compression::BROTLI(BrotliLevel::default()),
+    ];
+    for compression in compressions {
+        let dir = tempfile::tempdir().unwrap();
+        let path = fixed(dir.path());
+        for table in TABLES.map(|table| path.join(table)) {
+            let reader = ParquetRecordBatchReaderBuilder::try_new(fs::File::open(&table).unwrap()).unwrap();
+            let batches: Vec<RecordBatch> = reader.build().unwrap().collect::<Result<_, _>>().unwrap();
+            write_table(&table, &batches, compression);
+        }
+        edit_meta(&path, |meta| meta["checksums"] = Value::Null);
+        assert_eq!(open_and_read(&path).unwrap_or_else(|e| panic!("{compression}: {e}")), small());
+    }
+}
+
+#[test]
+fn checksums_may_be_null_or_absent() {
+    type Edit = fn(&mut Value);
+    let edits: [Edit; 2] =
+        [|m| m["checksums"] = Value::Null, |m| drop(m.as_object_mut().unwrap().remove("checksums"))];
+    for edit in edits {
+        let dir = tempfile::tempdir().unwrap();
+        let path = fixed(dir.path());
+        edit_meta(&path, edit);
+        assert_eq!(open_and_read(&path).unwrap(), small());
+    }
+}
+
+#[test]
+fn a_fifo_or_directory_in_place_of_a_file_is_refused_at_once() {
+    for name in TABLES.into_iter().chain(["meta.json"]) {
+        for make in [make_fifo as fn(&Path), |path| fs::create_dir(path).unwrap()] {
+            let dir = tempfile::tempdir().unwrap();
+            let path = fixed(dir.path());
+            fs::remove_file(path.join(name)).unwrap();
+            make(&path.join(name));
+            let message = open_and_read(&path).unwrap_err().to_string();
+            assert!(message.contains(&format!("{name}: not a regular file")), "{message}");
+        }
+    }
+}
+
+fn make_fifo(path: &Path) {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    mknodat(CWD, path, FileType::Fifo, Mode::RWXU, 0).unwrap();
+}
+
+/// A files table of `rows` rows, all with the same path.
+fn files_table(path: &Path, rows: u32, name: &str) {
+    let columns: [(&str, ArrayRef); 4] = [
+        ("file", Arc::new(UInt32Array::from_iter_values(1..=rows))),
+        ("inode", Arc::new(UInt64Array::from_iter_values((0..rows).map(|_| 1)))),
+        ("generation", Arc::new(UInt32Array::from_iter_values((0..rows).map(|_| 1)))),
+        ("path", Arc::new(StringArray::from_iter_values((0..rows).map(|_| name)))),
+    ];
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    write_table(&path.join("files.parquet"), &[batch], Compression::ZSTD(ZstdLevel::default()));
+    edit_meta(path, |meta| {
+        meta["checksums"] = Value::Null;
+        meta["totals"]["files"] = json!(rows);
+    });
+}
+
+#[test]
+fn one_long_string_for_many_rows_is_refused() {
+    // 4 GiB of paths in a few kilobytes.
+    let dir = tempfile::tempdir().unwrap();
+    let path = fixed(dir.path());
+    files_table(&path, 2_000, &"x".repeat(100_000));
+    let bytes = fs::metadata(path.join("files.parquet")).unwrap().len();
+    assert!(bytes < 20_000, "{bytes}");
+    let message = open_and_read(&path).unwrap_err().to_string();
+    assert!(message.contains("column path: a string of 100000 bytes"), "{message}");
+    // Within the limit of a string, the whole table counts.
+    files_table(&path, 8_000, &"x".repeat(60_000));
+    let message = open_and_read(&path).unwrap_err().to_string();
+    assert!(message.contains("the table takes more than 256 MiB of memory"), "{message}");
+    // And what a recorder may meet is read.
+    files_table(&path, 8_000, &"x".repeat(4_096));
+    assert_eq!(TraceReader::open(&path).unwrap().files().len(), 8_000);
+}
+
+#[test]
+fn a_page_that_grows_a_thousandfold_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = fixed(dir.path());
+    // One value is one page, however long.
+    files_table(&path, 1, &"x".repeat(40 << 20));
+    let message = open_and_read(&path).unwrap_err().to_string();
+    assert!(message.contains("column path: a page of 40 MiB, expected at most 32 MiB"), "{message}");
+}
