@@ -158,7 +158,7 @@ fn mqsim() -> Profile {
             dies_per_channel: 8,
             pages_per_program: 4,
             read_ns: 75_000,
-            program_ns: 75_000,
+            program_ns: 750_000,
             erase_ns: 3_800_000,
             // 4 KiB at 333 MB/s.
             transfer_ns: 12_300,
@@ -218,6 +218,12 @@ mod tests {
         }
         let error = Profile::named("pm963").unwrap_err().to_string();
         assert!(error.contains("pm963-480g, fdp-3.84t"), "{error}");
+    }
+
+    #[test]
+    fn mqsim_has_the_times_of_its_configuration() {
+        let timing = Profile::named("mqsim").unwrap().timing;
+        assert_eq!((timing.read_ns, timing.program_ns, timing.erase_ns), (75_000, 750_000, 3_800_000));
     }
 
     #[test]
