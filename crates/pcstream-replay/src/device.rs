@@ -18,6 +18,8 @@ pub struct Clock {
 pub(crate) enum Device {
     Untimed(Ssd),
     Timed(Box<TimedSsd>),
+    /// Takes everything and does nothing: only the scheme is of interest. The device inside is the smallest.
+    Unmodelled(Box<Ssd>),
 }
 
 impl Device {
@@ -36,7 +38,13 @@ impl Device {
         match self {
             Device::Untimed(ssd) => ssd,
             Device::Timed(timed) => timed.ssd(),
+            Device::Unmodelled(ssd) => ssd,
         }
+    }
+
+    /// Whether pages lie anywhere.
+    pub fn is_modelled(&self) -> bool {
+        !matches!(self, Device::Unmodelled(_))
     }
 
     #[inline(always)]
@@ -52,6 +60,7 @@ impl Device {
         match self {
             Device::Untimed(ssd) => ssd.write(first, pages, stream),
             Device::Timed(timed) => timed.write_part(first, pages, stream),
+            Device::Unmodelled(_) => Ok(()),
         }
     }
 
@@ -73,13 +82,14 @@ impl Device {
         match self {
             Device::Untimed(ssd) => ssd.discard(first, pages),
             Device::Timed(timed) => timed.discard(first, pages),
+            Device::Unmodelled(_) => Ok(()),
         }
     }
 
     /// What the clock showed.
     pub fn timing(&self) -> Option<TimingResults> {
         match self {
-            Device::Untimed(_) => None,
+            Device::Untimed(_) | Device::Unmodelled(_) => None,
             Device::Timed(timed) => Some(timed.results()),
         }
     }

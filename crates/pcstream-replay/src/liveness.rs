@@ -8,6 +8,7 @@
 //! State: 8 bytes per logical page, zero (and untouched memory) for pages never written. Prefilled
 //! pages have no known write time, so overwriting one ends no lifetime.
 
+use pcstream_ssd::{Density, OutOfMemory, Table};
 use pcstream_trace::ContextId;
 
 /// Bits of a cell for the time: 2^40 pages are 4 PiB of host writes.
@@ -58,13 +59,13 @@ impl Ended {
 #[derive(Debug)]
 pub struct Liveness {
     /// Zero: not written (or discarded since). Else time + 1 in the low bits, context above.
-    cells: Vec<u64>,
+    cells: Table<u64>,
 }
 
 impl Liveness {
-    /// No page of the device is alive.
-    pub fn new(logical_pages: u64) -> Liveness {
-        Liveness { cells: vec![0; usize::try_from(logical_pages).expect("pages are addressable")] }
+    /// No page of the device is alive; `density` says how much of it will be written.
+    pub fn new(logical_pages: u64, density: Density) -> Result<Liveness, OutOfMemory> {
+        Ok(Liveness { cells: Table::zeroed(logical_pages, density)? })
     }
 
     /// Asks the processor for the cell of a page that will be written soon.
@@ -119,12 +120,16 @@ mod tests {
 
     use super::*;
 
+    fn live(logical_pages: u64) -> Liveness {
+        Liveness::new(logical_pages, Density::Dense).unwrap()
+    }
+
     const A: ContextId = ContextId(1);
     const B: ContextId = ContextId(2);
 
     #[test]
     fn sequential_overwrite_is_one_run() {
-        let (mut live, mut ended) = (Liveness::new(100), Vec::new());
+        let (mut live, mut ended) = (live(100), Vec::new());
         live.write(0, 50, A, 0, &mut ended);
         assert!(ended.is_empty());
         live.write(0, 50, B, 50, &mut ended);
@@ -133,7 +138,7 @@ mod tests {
 
     #[test]
     fn discard_of_a_sequential_write_is_one_falling_run() {
-        let (mut live, mut ended) = (Liveness::new(100), Vec::new());
+        let (mut live, mut ended) = (live(100), Vec::new());
         live.write(10, 5, A, 7, &mut ended);
         live.discard(0, 100, 12, &mut ended);
         assert_eq!(ended, [Ended { first: 10, pages: 5, lifetime: 5, falling: true, context: A }]);
@@ -145,7 +150,7 @@ mod tests {
 
     #[test]
     fn largest_context_and_time_fit() {
-        let (mut live, mut ended) = (Liveness::new(2), Vec::new());
+        let (mut live, mut ended) = (live(2), Vec::new());
         live.write(0, 1, ContextId(MAX_CONTEXT), MAX_TIME - 1, &mut ended);
         live.discard(0, 1, MAX_TIME, &mut ended);
         assert_eq!((ended[0].lifetime, ended[0].context), (1, ContextId(MAX_CONTEXT)));
@@ -157,7 +162,7 @@ mod tests {
         fn agrees_with_the_obvious_way(
             ops in prop::collection::vec((any::<bool>(), 0u64..40, 1u32..12, 1u32..4), 1..60),
         ) {
-            let mut live = Liveness::new(64);
+            let mut live = live(64);
             let mut obvious = std::collections::BTreeMap::new();
             let mut now = 0u64;
             for (write, first, pages, context) in ops {

@@ -10,8 +10,8 @@
 //! bit-identical alone or beside others, in any cut into batches, with any number of threads.
 
 use pcstream_placement::future::FutureTooLong;
-use pcstream_placement::{Future, SchemeParams};
-use pcstream_ssd::{DeviceSettings, LogicalPage, Ssd};
+use pcstream_placement::{Future, Scheme, SchemeInfo, SchemeParams};
+use pcstream_ssd::{Density, DeviceSettings, GcDestination, LogicalPage, Spare, Ssd, Table};
 use pcstream_trace::{Batch, ContextId, Event, Extent, Op, Tables};
 use rayon::prelude::*;
 
@@ -64,20 +64,49 @@ impl Replay {
     /// Makes every lane's device, prefills it with `prefill` (written once, sequentially, to S0, not
     /// counted) and starts counting.
     pub fn new(lanes: &[LaneSpec], prefill: &[Extent]) -> Result<Replay, ReplayError> {
+        Replay::with_density(lanes, prefill, Density::Dense)
+    }
+
+    /// As `new`; `density` says how much of the devices will be written. It decides nothing but the memory taken.
+    pub fn with_density(
+        lanes: &[LaneSpec],
+        prefill: &[Extent],
+        density: Density,
+    ) -> Result<Replay, ReplayError> {
         let logical_pages = lanes.first().ok_or(ReplayError::NoLanes)?.device.logical_pages;
         if let Some(other) = lanes.iter().map(|l| l.device.logical_pages).find(|&p| p != logical_pages) {
             return Err(ReplayError::LogicalPages { first: logical_pages, other });
         }
         check_prefill(prefill, logical_pages)?;
         let lanes: Result<Vec<Lane>, ReplayError> =
-            lanes.par_iter().map(|spec| make_lane(spec, prefill)).collect();
-        Ok(Replay {
-            lanes: lanes?,
-            tables: Tables::default(),
-            liveness: Liveness::new(logical_pages),
-            writers: Writers::default(),
-            logical_pages,
-        })
+            lanes.par_iter().map(|spec| make_lane(spec, prefill, density)).collect();
+        Replay::of(lanes?, logical_pages, density)
+    }
+
+    /// A replay that asks one scheme where it would write, and models no device: for questions about contexts. The
+    /// device may be of any size, and results say nothing of it. Of `spec.device` the sizes and streams are used.
+    pub fn without_devices(spec: &LaneSpec) -> Result<Replay, ReplayError> {
+        let logical_pages = spec.device.logical_pages;
+        let smallest = DeviceSettings {
+            logical_pages: 1,
+            superblock_pages: 1,
+            spare: Spare::Superblocks(u32::from(spec.device.streams) + 2),
+            gc_destination: GcDestination::Own,
+            ..DeviceSettings::default()
+        };
+        let ssd = Ssd::new(&DeviceSettings { streams: spec.device.streams, ..smallest })?;
+        let (info, scheme) = scheme_of(spec)?;
+        let streams =
+            Table::zeroed(logical_pages, Density::Sparse).map_err(pcstream_ssd::GeometryError::from)?;
+        let device = Device::Unmodelled(Box::new(ssd));
+        let lane = Lane::new(info, scheme, device, spec.device.clone(), 0, streams);
+        Replay::of(vec![lane], logical_pages, Density::Sparse)
+    }
+
+    fn of(lanes: Vec<Lane>, logical_pages: u64, density: Density) -> Result<Replay, ReplayError> {
+        let liveness = Liveness::new(logical_pages, density).map_err(pcstream_ssd::GeometryError::from)?;
+        let (tables, writers) = (Tables::default(), Writers::default());
+        Ok(Replay { lanes, tables, liveness, writers, logical_pages })
     }
 
     /// Runs the next piece of the trace through all lanes.
@@ -217,18 +246,26 @@ fn check_prefill(prefill: &[Extent], logical_pages: u64) -> Result<(), ReplayErr
     Ok(())
 }
 
-fn make_lane(spec: &LaneSpec, prefill: &[Extent]) -> Result<Lane, ReplayError> {
+/// Makes the scheme of a lane.
+fn scheme_of(spec: &LaneSpec) -> Result<(&'static SchemeInfo, Box<dyn Scheme>), ReplayError> {
     let mut params = spec.params.clone();
     params.streams = spec.device.streams;
     params.oracle.superblock_pages = spec.device.superblock_pages;
     let info = pcstream_placement::find(&spec.scheme)?;
     let scheme = info.build(&params)?;
-    let mut ssd = Ssd::new(&spec.device)?;
+    Ok((info, scheme))
+}
+
+fn make_lane(spec: &LaneSpec, prefill: &[Extent], density: Density) -> Result<Lane, ReplayError> {
+    let (info, scheme) = scheme_of(spec)?;
+    let mut ssd = Ssd::with_density(&spec.device, density)?;
     for extent in prefill {
         ssd.prefill(LogicalPage(extent.lba.0), extent.pages).expect("extents have been checked");
     }
     ssd.start_counting();
     let prefill_pages = prefill.iter().map(|e| e.pages).sum();
     let device = Device::new(ssd, spec.clock.as_ref())?;
-    Ok(Lane::new(info, scheme, device, spec.device.clone(), prefill_pages))
+    let streams =
+        Table::zeroed(spec.device.logical_pages, density).map_err(pcstream_ssd::GeometryError::from)?;
+    Ok(Lane::new(info, scheme, device, spec.device.clone(), prefill_pages, streams))
 }

@@ -32,7 +32,7 @@ use crate::background::Background;
 use crate::counters::Counters;
 use crate::geometry::{GC_RESERVE_SUPERBLOCKS, Geometry, GeometryError};
 use crate::ids::{LogicalPage, StreamId, SuperblockId};
-use crate::memory;
+use crate::memory::{self, Density, Table};
 use crate::observer::{NoObserver, Observer};
 use crate::settings::{DeviceSettings, GcDestination};
 use crate::victim::{Pools, Select, Selector, Superblocks};
@@ -51,10 +51,10 @@ pub struct Ssd {
     pub(crate) geometry: Geometry,
     pub(crate) offset_bits: u32,
     /// Physical page of each logical page, or `UNMAPPED`.
-    pub(crate) map: Vec<u32>,
+    pub(crate) map: Table<u32>,
     /// Logical page programmed last in each physical page; index `superblock * b + offset`. Has
     /// `GC_LOOKAHEAD_PAGES` entries too many, so that looking ahead needs no check.
-    pub(crate) logical_of: Vec<u32>,
+    pub(crate) logical_of: Table<u32>,
     pub(crate) table: Superblocks,
     /// Frontier that filled each superblock last.
     pub(crate) owners: Vec<u16>,
@@ -113,19 +113,25 @@ pub enum IoError {
 }
 
 impl Ssd {
-    /// A device whose superblocks are all free.
+    /// A device whose superblocks are all free, most of whose pages will be written.
     pub fn new(settings: &DeviceSettings) -> Result<Ssd, GeometryError> {
+        Ssd::with_density(settings, Density::Dense)
+    }
+
+    /// A device whose superblocks are all free; `density` says how much of it will be written. It decides nothing but
+    /// the memory taken.
+    pub fn with_density(settings: &DeviceSettings, density: Density) -> Result<Ssd, GeometryError> {
         let geometry = Geometry::new(settings)?;
         let n = geometry.superblocks();
         let mut table = Superblocks::new(n, geometry.superblock_pages());
         let selector = selector(settings, &geometry, &mut table);
-        let physical_slots = (n as usize + 1) * geometry.superblock_pages() as usize;
+        let physical_slots = (u64::from(n) + 1) * u64::from(geometry.superblock_pages());
         let streams = usize::from(geometry.streams());
         Ok(Ssd {
             geometry,
             offset_bits: geometry.offset_bits(),
-            map: memory::zeroed_table(geometry.logical_pages() as usize),
-            logical_of: memory::zeroed_table(physical_slots + GC_LOOKAHEAD_PAGES),
+            map: Table::zeroed(geometry.logical_pages(), density)?,
+            logical_of: Table::zeroed(physical_slots + GC_LOOKAHEAD_PAGES as u64, density)?,
             table,
             owners: vec![0; n as usize + 1],
             frontiers: vec![Frontier::default(); geometry.open_superblocks() as usize],

@@ -56,6 +56,9 @@ pub enum GeometryError {
         /// As given.
         found: f64,
     },
+    /// No memory for the tables.
+    #[error(transparent)]
+    OutOfMemory(#[from] crate::memory::OutOfMemory),
     /// More pages than 32-bit physical addresses reach.
     #[error(
         "{physical_pages} physical pages in superblocks of {superblock_pages} are more than the model addresses \
@@ -296,6 +299,12 @@ impl Geometry {
         let out = self.open_superblocks() + GC_RESERVE_SUPERBLOCKS;
         let closed = u64::from(self.superblocks - out) * u64::from(self.superblock_pages);
         closed.saturating_sub(self.logical_pages) as f64 / closed as f64
+    }
+
+    /// Bytes that a device's tables take when all of it has been written: 4 per logical and per physical page, 22 per
+    /// superblock.
+    pub fn table_bytes(&self) -> u64 {
+        4 * (self.logical_pages + self.physical_pages()) + 22 * u64::from(self.superblocks)
     }
 
     /// Bits of the offset within a superblock in a packed physical page number.

@@ -43,6 +43,7 @@ pub use counters::{Counters, StreamCounters};
 pub use ftl::{IoError, Ssd};
 pub use geometry::{Geometry, GeometryError};
 pub use ids::{LogicalPage, StreamId, SuperblockId};
+pub use memory::{Density, OutOfMemory, Table};
 pub use names::UnknownName;
 pub use observer::{NoObserver, Observer};
 pub use profile::Profile;

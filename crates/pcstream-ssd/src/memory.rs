@@ -1,33 +1,180 @@
-//! Memory for the two big tables, and prefetching.
+//! Memory for tables with an entry per page, and prefetching.
 //!
-//! The tables are read at random, one 4-byte entry per page moved, so what costs is cache and TLB
-//! misses. Both helpers are hints: without them the results are the same, only slower.
+//! Such tables are read at random, so what costs is cache and TLB misses: tables that will be used all over ask for huge
+//! pages. Tables of large devices of which little is ever touched ask for none, because a huge page would be taken whole
+//! for each entry touched. Either way memory that was never touched costs nothing, and is not reserved: a table may be
+//! larger than the machine's memory. What a table takes in the end is for its maker to estimate.
 
-/// A zeroed table. On Linux it asks for huge pages, which saves most TLB misses once a table exceeds
-/// about 8 MiB. The memory comes from `calloc`, so that pages never touched cost nothing.
-pub(crate) fn zeroed_table(entries: usize) -> Vec<u32> {
-    let table = vec![0u32; entries];
-    advise_huge_pages(&table);
-    table
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+
+/// How much of a table will be touched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Density {
+    /// Most of it: huge pages (2 MiB) are asked for.
+    #[default]
+    Dense,
+    /// Little of it, here and there: small pages (4 KiB).
+    Sparse,
+}
+
+/// The system has no room for a table, not even an untouched one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the system does not give {bytes} bytes of address space for a table of the simulation ({reason}); raise the limit (ulimit -v)"
+)]
+pub struct OutOfMemory {
+    /// Bytes asked for.
+    pub bytes: u64,
+    /// In the system's words.
+    pub reason: String,
+}
+
+/// Numbers for which all bits zero mean 0.
+pub trait Zeroable: Copy + private::Sealed {}
+
+mod private {
+    pub trait Sealed {}
+    impl Sealed for u8 {}
+    impl Sealed for u32 {}
+    impl Sealed for u64 {}
+}
+
+impl Zeroable for u8 {}
+impl Zeroable for u32 {}
+impl Zeroable for u64 {}
+
+/// A table of a fixed number of entries, all 0 at first.
+pub struct Table<T: Zeroable>(imp::Entries<T>);
+
+impl<T: Zeroable> Table<T> {
+    /// `entries` zeros.
+    pub fn zeroed(entries: u64, density: Density) -> Result<Table<T>, OutOfMemory> {
+        let too_large = || OutOfMemory {
+            bytes: entries.saturating_mul(size_of::<T>() as u64),
+            reason: "too large".into(),
+        };
+        let entries = usize::try_from(entries).map_err(|_| too_large())?;
+        let bytes = entries
+            .checked_mul(size_of::<T>())
+            .filter(|&b| b <= isize::MAX as usize)
+            .ok_or_else(too_large)?;
+        imp::Entries::zeroed(entries, bytes, density).map(Table)
+    }
+}
+
+impl<T: Zeroable> Deref for Table<T> {
+    type Target = [T];
+
+    #[inline(always)]
+    fn deref(&self) -> &[T] {
+        self.0.slice()
+    }
+}
+
+impl<T: Zeroable> DerefMut for Table<T> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut [T] {
+        self.0.slice_mut()
+    }
+}
+
+impl<T: Zeroable> fmt::Debug for Table<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Table of {} entries", self.len())
+    }
 }
 
 #[cfg(target_os = "linux")]
-fn advise_huge_pages(table: &[u32]) {
-    use rustix::mm::{Advice, madvise};
-    const OS_PAGE: usize = 4096;
+mod imp {
+    use std::ptr::NonNull;
+
+    use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+
+    use super::{Density, OutOfMemory, Zeroable};
+
     const HUGE_PAGE: usize = 2 << 20;
-    let range = table.as_ptr_range();
-    let start = (range.start as usize).next_multiple_of(OS_PAGE);
-    let end = range.end as usize / OS_PAGE * OS_PAGE;
-    if end.saturating_sub(start) >= HUGE_PAGE {
-        // SAFETY: the range lies inside `table`, and this advice changes neither contents nor validity.
-        // A kernel that refuses (no huge pages, other page size) leaves things as they are.
-        let _ = unsafe { madvise(start as *mut _, end - start, Advice::LinuxHugepage) };
+
+    /// Pages of the system, from its zero page.
+    pub struct Entries<T> {
+        first: NonNull<T>,
+        entries: usize,
+        bytes: usize,
+    }
+
+    // SAFETY: the memory belongs to this value alone, and `T` is a plain number.
+    unsafe impl<T: Zeroable + Send> Send for Entries<T> {}
+    // SAFETY: as above.
+    unsafe impl<T: Zeroable + Sync> Sync for Entries<T> {}
+
+    impl<T: Zeroable> Entries<T> {
+        pub fn zeroed(entries: usize, bytes: usize, density: Density) -> Result<Entries<T>, OutOfMemory> {
+            // The system gives no empty mappings.
+            let bytes = bytes.max(size_of::<T>());
+            let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+            let failed = |e: rustix::io::Errno| OutOfMemory { bytes: bytes as u64, reason: e.to_string() };
+            // SAFETY: a new mapping at an address that the system chooses touches no memory of ours.
+            let memory = unsafe {
+                mmap_anonymous(std::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, flags)
+            };
+            let memory = memory.map_err(failed)?;
+            if bytes >= HUGE_PAGE {
+                let advice = match density {
+                    Density::Dense => Advice::LinuxHugepage,
+                    Density::Sparse => Advice::LinuxNoHugepage,
+                };
+                // SAFETY: the range is the mapping, and this advice changes neither contents nor validity. A kernel
+                // without huge pages refuses it, and things stay as they are.
+                let _ = unsafe { madvise(memory, bytes, advice) };
+            }
+            let first = NonNull::new(memory.cast()).expect("a mapping is never at address 0");
+            Ok(Entries { first, entries, bytes })
+        }
+
+        #[inline(always)]
+        pub fn slice(&self) -> &[T] {
+            // SAFETY: the mapping has `entries` entries, aligned to a page, whose zeros are legal numbers, and lives as
+            // long as `self`.
+            unsafe { std::slice::from_raw_parts(self.first.as_ptr(), self.entries) }
+        }
+
+        #[inline(always)]
+        pub fn slice_mut(&mut self) -> &mut [T] {
+            // SAFETY: as in `slice`, and `self` is borrowed mutably.
+            unsafe { std::slice::from_raw_parts_mut(self.first.as_ptr(), self.entries) }
+        }
+    }
+
+    impl<T> Drop for Entries<T> {
+        fn drop(&mut self) {
+            // SAFETY: the mapping was made by `zeroed`, and nobody can have a reference into it any more.
+            let unmapped = unsafe { munmap(self.first.as_ptr().cast(), self.bytes) };
+            debug_assert!(unmapped.is_ok());
+        }
     }
 }
 
 #[cfg(not(target_os = "linux"))]
-fn advise_huge_pages(_table: &[u32]) {}
+mod imp {
+    use super::{Density, OutOfMemory, Zeroable};
+
+    /// Without the system's help: zeroed memory of the allocator.
+    pub struct Entries<T>(Vec<T>);
+
+    impl<T: Zeroable + Default> Entries<T> {
+        pub fn zeroed(entries: usize, _bytes: usize, _density: Density) -> Result<Entries<T>, OutOfMemory> {
+            Ok(Entries(vec![T::default(); entries]))
+        }
+
+        pub fn slice(&self) -> &[T] {
+            &self.0
+        }
+
+        pub fn slice_mut(&mut self) -> &mut [T] {
+            &mut self.0
+        }
+    }
+}
 
 /// Asks for the cache line of `table[index]`; an index outside the table is ignored by the processor.
 #[inline(always)]
@@ -40,4 +187,26 @@ pub fn prefetch<T>(table: &[T], index: usize) {
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = (table, index);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_is_zero_and_may_be_empty_or_larger_than_memory() {
+        for density in [Density::Dense, Density::Sparse] {
+            assert!(Table::<u32>::zeroed(0, density).unwrap().is_empty());
+            // 8 TiB of address space, of which three pages are touched.
+            let mut table = Table::<u64>::zeroed(1 << 40, Density::Sparse).unwrap();
+            for at in [0, 1 << 39, (1 << 40) - 1] {
+                assert_eq!(table[at], 0);
+                table[at] = at as u64 + 1;
+                assert_eq!(table[at], at as u64 + 1);
+            }
+        }
+        assert!(Table::<u64>::zeroed(u64::MAX, Density::Dense).is_err());
+        let refused = Table::<u64>::zeroed(1 << 50, Density::Sparse).unwrap_err().to_string();
+        assert!(refused.contains("9007199254740992 bytes"), "{refused}");
+    }
 }
