@@ -12,6 +12,7 @@ use pcstream_trace::{Context, FileId, Meta, Tables};
 
 pub mod contexts;
 pub mod details;
+pub mod escape;
 pub mod geometry;
 pub mod human;
 pub mod json;

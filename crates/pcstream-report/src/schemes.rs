@@ -8,10 +8,13 @@ use anstyle::Style;
 use pcstream_replay::LaneResult;
 use pcstream_ssd::GcDestination;
 
+use crate::escape::{visible, visible_start};
 use crate::human::{count, page_bytes, percent, ratio};
 use crate::table::{Side, columns};
 use crate::{Simulation, TraceInfo, baseline_of, timing};
 
+/// Longest command line printed, in characters; JSON has it whole.
+const COMMAND_WIDTH: usize = 200;
 const BOLD: Style = Style::new().bold();
 const WARNING: Style = Style::new().bold().fg_color(Some(anstyle::Color::Ansi(anstyle::AnsiColor::Yellow)));
 
@@ -54,10 +57,10 @@ pub(crate) fn origin(simulation: &Simulation) -> Vec<String> {
     let path = if trace.path.is_empty() { "(not kept)" } else { &trace.path };
     let mut lines = vec![
         format!("pcstream {}, seed {}", about.version, about.seed),
-        format!("trace    {path}, id {}", trace.id),
+        format!("trace    {}, id {}", visible(path), trace.id),
     ];
     if !trace.command.is_empty() {
-        lines.push(format!("command  {}", trace.command.join(" ")));
+        lines.push(format!("command  {}", visible_start(&trace.command.join(" "), COMMAND_WIDTH)));
     }
     lines.push(format!(
         "         {} events: {} written, {} discarded; {} contexts, {} of the file data has one",
@@ -202,6 +205,12 @@ fn why_one(lanes: &[LaneResult]) -> Vec<String> {
                   or give the device less --spare-factor"
                     .to_owned()
             }
+            // Until the flash has been written once, victims may be what was there before.
+            _ if lane.host_pages() < lane.geometry.physical_pages() => format!(
+                "too little was written to say anything: {} of {} of flash",
+                page_bytes(lane.host_pages()),
+                page_bytes(lane.geometry.physical_pages()),
+            ),
             _ => "every victim was empty: what was written together died together".to_owned(),
         };
         by_reason.entry(reason).or_default().push(who);

@@ -2,6 +2,8 @@
 
 use comfy_table::{CellAlignment, Table, presets};
 
+use crate::escape::visible;
+
 /// Which side of a column the text keeps to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
@@ -9,12 +11,12 @@ pub(crate) enum Side {
     Right,
 }
 
-/// Columns with two spaces between them; the last left-aligned column is not padded.
+/// Columns with two spaces between them; the last left-aligned column is not padded. What would break a line is escaped.
 pub(crate) fn columns(rows: &[Vec<String>], sides: &[Side]) -> Vec<String> {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     rows.iter().for_each(|row| {
-        table.add_row(row);
+        table.add_row(row.iter().map(|cell| visible(cell)));
     });
     for (column, side) in table.column_iter_mut().zip(sides) {
         column.set_padding((0, 2));
@@ -29,6 +31,15 @@ pub(crate) fn columns(rows: &[Vec<String>], sides: &[Side]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_cannot_break_the_table() {
+        let rows = [["name", "WAF"], ["a\nb\r\x1b[31m", "1.5"]].map(|r| r.map(str::to_owned).to_vec());
+        assert_eq!(
+            columns(&rows, &[Side::Left, Side::Right]),
+            ["name                WAF", "a\\nb\\r\\x1b[31m    1.5"]
+        );
+    }
 
     #[test]
     fn columns_line_up() {

@@ -86,7 +86,9 @@ pub fn import(args: &ImportArgs, ui: Ui) -> Result<Status, Failure> {
     importer.complete(writer.meta_mut());
     let name = args.input.file_name().unwrap_or(args.input.as_os_str()).to_string_lossy().into_owned();
     writer.meta_mut().settings.insert("input".to_owned(), name.into());
-    let summary = writer.finish(None).with_context(place)?;
+    let summary = writer.finish(None).with_context(place).inspect_err(|_| {
+        _ = pcstream_trace::store::remove_partial(&args.output);
+    })?;
     remark(args, &summary, importer.counts(), first_bad, ui);
     Ok(Status::with_losses(summary.meta.has_losses()))
 }

@@ -9,6 +9,7 @@ mod failure;
 mod generate;
 mod geometry;
 mod import;
+mod interrupt;
 mod learned_table;
 #[cfg(feature = "capture")]
 mod live;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use pcstream_report::escape::visible;
 
 use crate::args::{Color, GlobalArgs};
 use crate::failure::Failure;
@@ -32,7 +33,7 @@ impl Ui {
     pub fn remark(self, text: &str) {
         if !self.quiet {
             // Nobody is left to be told that stderr is closed.
-            _ = writeln!(anstream::stderr(), "pcstream: {text}");
+            _ = writeln!(anstream::stderr(), "pcstream: {}", visible(text));
         }
     }
 
@@ -65,11 +66,26 @@ impl Ui {
     }
 }
 
-/// Prints an error with its causes, and what each adds, on one line.
+/// An error with its causes, and what each adds. Some errors print their cause themselves: it is not said twice.
+pub fn with_causes(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if text.is_empty() {
+            text = cause;
+        } else if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
+}
+
+/// Prints an error. Lines of its own, as errors in TOML have, stay.
 pub fn complain(error: &anyhow::Error) {
     // Nobody is left to be told that stderr is closed.
     let style = anstyle::Style::new().bold().fg_color(Some(anstyle::AnsiColor::Red.into()));
-    _ = writeln!(anstream::stderr(), "{style}error:{style:#} {error:#}");
+    let text = with_causes(error);
+    let lines: Vec<_> = text.lines().map(visible).collect();
+    _ = writeln!(anstream::stderr(), "{style}error:{style:#} {}", lines.join("\n"));
 }
 
 /// Prints a result.
@@ -124,6 +140,7 @@ impl JsonSink {
     pub fn write(self, value: &impl serde::Serialize) -> Result<(), Failure> {
         let mut text = serde_json::to_string_pretty(value).context("cannot make JSON of the result")?;
         text.push('\n');
+        let text = pcstream_report::escape::json(text);
         match self {
             JsonSink::Stdout => print(&text),
             JsonSink::File(file) => Ok(file.write(text.as_bytes())?),

@@ -182,6 +182,41 @@ pub fn size_u32(text: &str) -> Result<u32, String> {
     u32::try_from(value).map_err(|_| format!("'{text}' is too large: expected at most {}", u32::MAX))
 }
 
+/// A whole number within a range; `least` to `most` are named where it is not.
+fn whole<T: TryFrom<u64>>(text: &str, least: u64, most: u64) -> Result<T, String> {
+    let number = text.parse::<u64>().ok().filter(|n| (least..=most).contains(n));
+    let converted = number.and_then(|number| T::try_from(number).ok());
+    converted.ok_or_else(|| {
+        format!("'{text}': expected a whole number from {least} to {most}, such as {}", least.max(8))
+    })
+}
+
+/// Streams of a device, S0 included.
+pub fn streams(text: &str) -> Result<u8, String> {
+    whole(text, 1, 255)
+}
+
+/// Requests outstanding at any time.
+pub fn queue_depth(text: &str) -> Result<u32, String> {
+    whole(text, 1, 65_536)
+}
+
+/// A seed, or another number without a meaning of its own.
+pub fn number(text: &str) -> Result<u64, String> {
+    whole(text, 0, u64::MAX)
+}
+
+/// Rows of a table.
+pub fn rows(text: &str) -> Result<usize, String> {
+    whole(text, 0, u64::from(u32::MAX))
+}
+
+/// A number that may have a fraction.
+pub fn decimal(text: &str) -> Result<f64, String> {
+    let value = text.parse::<f64>().ok().filter(|v| v.is_finite());
+    value.ok_or_else(|| format!("'{text}': expected a number, such as 0.9"))
+}
+
 /// A share from 0 to 1.
 pub fn fraction(text: &str) -> Result<f64, String> {
     let expected = || format!("'{text}' is not a share: expected a number from 0 to 1, such as 0.9");
@@ -254,6 +289,20 @@ mod tests {
         }
         assert!(spare_factor("1").is_err() && spare_factor("nan").is_err() && spare_factor("0").is_ok());
         assert!(overprovisioning("inf").is_err() && overprovisioning("2").is_ok());
+    }
+
+    #[test]
+    fn numbers_say_what_one_looks_like() {
+        assert_eq!(
+            (streams("9"), number("0"), rows("10"), decimal("-0.5")),
+            (Ok(9), Ok(0), Ok(10), Ok(-0.5))
+        );
+        for bad in ["", "0", "256", "x", "-1", "1.5"] {
+            let error = streams(bad).unwrap_err();
+            assert!(error.contains("a whole number from 1 to 255"), "{error}");
+        }
+        assert!(queue_depth("0").unwrap_err().contains("from 1 to 65536"));
+        assert!(decimal("x").unwrap_err().contains("such as 0.9") && decimal("nan").is_err());
     }
 
     #[test]

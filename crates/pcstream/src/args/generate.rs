@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use clap::{Arg, ArgMatches, Args, Command, Error, FromArgMatches, Subcommand, value_parser};
+use clap::{Arg, ArgMatches, Args, Command, Error, FromArgMatches, Subcommand};
 use pcstream_trace::generators::{GENERATORS, Generator};
 
 use crate::values;
@@ -27,7 +27,7 @@ pub struct PatternArgs {
     #[arg(long, value_name = "N", value_parser = values::size)]
     pub writes: u64,
     /// Seed of the random numbers
-    #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true, value_parser = values::number)]
     pub seed: u64,
     /// Where the trace goes: a new directory NAME.pctrace
     #[arg(short, long, value_name = "T.pctrace")]
@@ -45,7 +45,7 @@ fn command(generator: &Generator) -> Command {
             .value_name("F")
             .help(option.help)
             .allow_negative_numbers(true);
-        command.arg(arg.value_parser(value_parser!(f64)).default_value(option.default.to_string()))
+        command.arg(arg.value_parser(values::decimal).default_value(option.default.to_string()))
     })
 }
 

@@ -37,15 +37,15 @@ pub struct ContextsArgs {
     /// The trace: a directory NAME.pctrace
     pub trace: PathBuf,
     /// How many contexts the table shows; JSON has them all
-    #[arg(long, value_name = "N", default_value_t = 10)]
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = values::rows)]
     pub top: usize,
     /// The scheme whose choice of streams is shown
     #[arg(long, value_name = "NAME", default_value = "pcstream", value_parser = one_scheme)]
     pub scheme: &'static str,
     #[command(flatten)]
     pub scheme_options: SchemeOptions,
-    /// Streams of the device, S0 included
-    #[arg(long, value_name = "N", default_value_t = 9, value_parser = clap::value_parser!(u8).range(1..))]
+    /// Streams of the device, S0 included: 1 to 255
+    #[arg(long, value_name = "N", default_value_t = 9, value_parser = values::streams)]
     pub streams: u8,
     #[command(flatten)]
     pub output: OutputArgs,
@@ -107,13 +107,13 @@ pub struct DeviceArgs {
     /// [default: own,internal; with a profile, the profile's]
     #[arg(long, value_name = "LIST", help_heading = "Device")]
     pub gc: Option<Destinations>,
-    /// Streams of the device, S0 included [default: 9]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..), help_heading = "Device")]
+    /// Streams of the device, S0 included: 1 to 255 [default: 9]
+    #[arg(long, value_name = "N", value_parser = values::streams, help_heading = "Device")]
     pub streams: Option<u8>,
-    /// Spare factor Sf = (T-U)/T of T flash and U logical pages [default: 0.125]
+    /// Spare factor Sf = (T-U)/T of T flash and U logical pages: from 0, below 1 [default: 0.125]
     #[arg(long, value_name = "F", group = "spare", value_parser = values::spare_factor, help_heading = "Device")]
     pub spare_factor: Option<f64>,
-    /// Overprovisioning OP = (T-U)/U, instead of --spare-factor
+    /// Overprovisioning OP = (T-U)/U, 0 or more, instead of --spare-factor
     #[arg(long, value_name = "F", group = "spare", value_parser = values::overprovisioning, help_heading = "Device")]
     pub overprovision: Option<f64>,
     /// Pages in a superblock (FDP: reclaim unit) [default: about 0.23 % of the logical pages]
@@ -138,7 +138,7 @@ pub struct DeviceArgs {
     #[arg(long, value_name = "LOW:HIGH", value_parser = values::watermarks, help_heading = "Device")]
     pub background_gc: Option<Watermarks>,
     /// Seed of everything that draws random numbers [default: 1]
-    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Device")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = values::number, help_heading = "Device")]
     pub seed: Option<u64>,
 }
 
@@ -152,8 +152,8 @@ pub struct MeasureArgs {
     /// Simulate time, too: IOPS, latencies, GC's share of the time. WAF stays the same
     #[arg(long, help_heading = "Timing")]
     pub timing: bool,
-    /// Requests outstanding at any time (closed loop) [default: 32]
-    #[arg(long, value_name = "N", requires = "timing", value_parser = clap::value_parser!(u32).range(1..=65_536), help_heading = "Timing")]
+    /// Requests outstanding at any time (closed loop): 1 to 65536 [default: 32]
+    #[arg(long, value_name = "N", requires = "timing", value_parser = values::queue_depth, help_heading = "Timing")]
     pub queue_depth: Option<u32>,
     /// Requests arrive at the times of the trace (open loop)
     #[arg(long, requires = "timing", conflicts_with = "queue_depth", help_heading = "Timing")]

@@ -1,0 +1,41 @@
+//! Ctrl-C and SIGTERM while something is made that must not be left half done: the first is noticed between two pieces
+//! of work, so that temporary files are removed on the way out; the second ends the program at once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use anyhow::{Context as _, anyhow};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
+
+use crate::failure::Failure;
+
+/// The signal that came, if one did.
+#[derive(Clone, Debug)]
+pub struct Interrupt(Arc<AtomicUsize>);
+
+impl Interrupt {
+    /// From now on the signals are noted instead of ending the program.
+    pub fn watch() -> anyhow::Result<Interrupt> {
+        let (signal_number, came) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+        for signal in [SIGINT, SIGTERM] {
+            // In this order, or the first signal would count as the second.
+            flag::register_conditional_default(signal, came.clone())
+                .and_then(|_| flag::register(signal, came.clone()))
+                .and_then(|_| flag::register_usize(signal, signal_number.clone(), signal as usize))
+                .context("cannot catch signals")?;
+        }
+        Ok(Interrupt(signal_number))
+    }
+
+    /// `Interrupted` if a signal came.
+    pub fn check(&self) -> Result<(), Failure> {
+        match self.0.load(Ordering::Relaxed) {
+            0 => Ok(()),
+            signal => {
+                let error = anyhow!("ended by signal {signal}; nothing was left behind");
+                Err(Failure::Interrupted { error, signal: signal as i32 })
+            }
+        }
+    }
+}

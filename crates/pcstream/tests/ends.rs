@@ -1,0 +1,134 @@
+//! How commands end that cannot do their work, or are interrupted: nothing is left behind, and the error says once what is wrong.
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use common::{Place, ends_with, refuses, text};
+use rustix::process::{Pid, Signal, kill_process};
+
+fn program() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_pcstream"))
+}
+
+fn names(dir: &Path) -> Vec<String> {
+    let entries = fs::read_dir(dir).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap());
+    entries.collect()
+}
+
+/// Waits for something to be there, a minute at most.
+fn wait_for(what: impl Fn() -> bool) {
+    let begin = Instant::now();
+    while !what() {
+        assert!(begin.elapsed() < Duration::from_secs(60), "it did not happen");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn interrupt(child: &Child, signal: Signal) {
+    let pid = Pid::from_raw(child.id() as i32).expect("a child has a pid");
+    kill_process(pid, signal).unwrap();
+}
+
+#[test]
+fn an_interrupted_generate_leaves_nothing_and_ends_as_a_shell_expects() {
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut generate = program();
+        generate.args(["generate", "uniform", "--pages", "1M", "--writes", "1T", "-o", "t.pctrace"]);
+        let mut child = generate.current_dir(dir.path()).stderr(Stdio::null()).spawn().unwrap();
+        wait_for(|| dir.path().join("t.pctrace.partial/meta.json").exists());
+        interrupt(&child, signal);
+        assert_eq!(child.wait().unwrap().code(), Some(code));
+        assert_eq!(names(dir.path()), [] as [&str; 0]);
+    }
+}
+
+#[test]
+fn a_generate_without_room_leaves_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    // No file may grow beyond 64 blocks of 512 bytes; the signal that says so is ignored, so writing fails.
+    let script =
+        "trap '' XFSZ; ulimit -f 64; exec \"$0\" generate uniform --pages 1M --writes 1M -o t.pctrace";
+    let mut shell = Command::new("sh");
+    shell.args(["-c", script]).arg(program().get_program()).current_dir(dir.path());
+    let output = shell.output().unwrap();
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    assert!(message.contains("File too large"), "{message}");
+    assert_eq!(names(dir.path()), [] as [&str; 0]);
+}
+
+#[test]
+fn errors_say_it_once_and_name_the_flag() {
+    let place = Place::new();
+    let trace = place.path("t.pctrace");
+    refuses(1, &["generate", "uniform", "--pages", "1", "--writes", "1", "-o", &trace], &["with --force"]);
+    for args in [
+        vec!["simulate", trace.as_str(), "--device", "/nonexistent.toml"],
+        vec!["simulate", trace.as_str(), "--load-table", "/nonexistent.table"],
+        vec!["import", "--format", "msr", "/nonexistent.csv", "-o", "x.pctrace"],
+        vec!["generate", "uniform", "--pages", "1", "--writes", "1", "-o", "/nonexistent/x.pctrace"],
+    ] {
+        let output = common::pcstream(&args);
+        let message = text(&output.stderr);
+        assert_eq!(message.matches("No such file").count(), 1, "{args:?}: {message}");
+    }
+    fs::remove_file(Path::new(&trace).join("events.parquet")).unwrap();
+    let (_, message) = ends_with(1, &["simulate", &trace]);
+    assert_eq!(message.matches("No such file").count(), 1, "{message}");
+}
+
+#[test]
+fn numbers_say_what_one_looks_like() {
+    for (flag, value, words) in [
+        ("--seed", "x", "a whole number from 0"),
+        ("--streams", "0", "a whole number from 1 to 255"),
+        ("--streams", "many", "a whole number from 1 to 255"),
+    ] {
+        refuses(2, &["simulate", "t.pctrace", flag, value], &[flag, words]);
+    }
+    refuses(2, &["simulate", "t", "--timing", "--queue-depth", "x"], &["--queue-depth", "from 1 to 65536"]);
+    refuses(2, &["contexts", "t.pctrace", "--top", "x"], &["--top", "a whole number"]);
+    let zipf = ["generate", "zipf", "--pages", "9", "--writes", "9", "-o", "t", "--theta", "x"];
+    refuses(2, &zipf, &["--theta", "expected a number"]);
+}
+
+/// A context whose names would break lines, colour them and turn them round.
+#[test]
+fn names_of_others_are_escaped() {
+    use pcstream_trace::*;
+    let dir = tempfile::tempdir().unwrap();
+    let evil = "a\r\n\t\u{1b}[31m\u{9b}\u{202e}b";
+    let mut meta = Meta::new("d", 1000);
+    meta.command = vec![evil.to_owned(), "x".repeat(10_000)];
+    let path = dir.path().join("t.pctrace");
+    let mut writer = TraceWriter::create(&path, meta, false).unwrap();
+    let context =
+        Context { comm: evil.into(), executable: "/bin/sh".into(), ..Context::label(ContextId(1), "x") };
+    let file = File { id: FileId(1), inode: 1, generation: 0, path: format!("/{evil}") };
+    let event = Event {
+        time_ns: 0,
+        lba: Lba(0),
+        pages: 8,
+        context: ContextId(1),
+        file: FileId(1),
+        file_page: 0,
+        op: Op::Write,
+        kind: Kind::Data,
+    };
+    writer.write_batch(&Batch { contexts: vec![context], files: vec![file], events: vec![event] }).unwrap();
+    writer.finish(None).unwrap();
+    let path = path.to_str().unwrap();
+    let hidden = |c: char| c != '\n' && (c.is_control() || c == '\u{202e}');
+    for args in [vec!["contexts", path], vec!["simulate", path], vec!["contexts", path, "--json", "-"]] {
+        let (out, err) = ends_with(0, &args);
+        assert!(!out.contains(hidden) && !err.contains(hidden), "{args:?}: {out:?} {err:?}");
+        assert!(out.contains("\\u{202e}b") || out.contains("\\u202eb"), "{args:?}: {out}");
+        let longest = out.lines().map(str::len).max().unwrap();
+        assert!(args.contains(&"--json") || longest < 400, "{args:?}: {longest}");
+    }
+}
