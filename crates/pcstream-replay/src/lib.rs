@@ -5,6 +5,8 @@
 //! to run: [`recorded::replay`] runs it on a recorded trace, [`LiveReplay`] while one is recorded.
 //! Nothing here formats text or reads files.
 
+pub mod addresses;
+pub mod budget;
 pub mod checkpoints;
 mod device;
 pub mod error;
@@ -16,6 +18,7 @@ pub mod plan;
 pub mod recorded;
 pub mod replay;
 mod rounds;
+pub mod space;
 pub mod writers;
 
 pub use checkpoints::Progress;

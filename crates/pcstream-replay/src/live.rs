@@ -201,7 +201,7 @@ mod tests {
             },
             clock: None,
         };
-        Plan { lanes: SCHEMES.map(lane).into(), prefill: Vec::new() }
+        Plan { lanes: SCHEMES.map(lane).into(), ..Plan::default() }
     }
 
     /// Batches as a recorder makes them: a context comes with the first event that needs it.

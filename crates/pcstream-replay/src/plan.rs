@@ -6,24 +6,29 @@
 use std::sync::Arc;
 
 use pcstream_placement::Future;
+use pcstream_ssd::Density;
 use pcstream_trace::Extent;
 
 use crate::error::ReplayError;
 use crate::replay::{LaneSpec, Replay};
 
 /// Lanes, and what is on their devices before counting.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Plan {
     /// The lanes; those that look ahead have no future yet.
     pub lanes: Vec<LaneSpec>,
     /// Written before counting.
     pub prefill: Vec<Extent>,
+    /// How much of the devices will be written.
+    pub density: Density,
+    /// Whether the first lane's scheme alone is of interest, and no device is modelled.
+    pub without_devices: bool,
 }
 
 impl Plan {
     /// Whether the trace has to be seen once before it is replayed.
     pub fn needs_future(&self) -> bool {
-        self.lanes.iter().any(LaneSpec::looks_ahead)
+        self.lanes.iter().any(|lane| lane.looks_ahead() && lane.params.future.is_none())
     }
 
     /// The lanes that can run while the trace is recorded; `None` if there are none.
@@ -38,17 +43,29 @@ impl Plan {
 
     fn only(&self, wanted: impl Fn(&LaneSpec) -> bool) -> Option<Plan> {
         let lanes: Vec<_> = self.lanes.iter().filter(|lane| wanted(lane)).cloned().collect();
-        (!lanes.is_empty()).then(|| Plan { lanes, prefill: self.prefill.clone() })
+        (!lanes.is_empty()).then(|| Plan { lanes, ..self.clone() })
     }
 
     /// Tells every lane the future; schemes that do not look ahead are not shown it.
     pub fn set_future(&mut self, future: Future) {
-        let future = Arc::new(future);
+        self.share_future(&Arc::new(future));
+    }
+
+    /// As `set_future`, with one that others have, too.
+    pub fn share_future(&mut self, future: &Arc<Future>) {
         self.lanes.iter_mut().for_each(|lane| lane.params.future = Some(future.clone()));
+    }
+
+    /// The future, if the lanes have been told it.
+    pub fn future(&self) -> Option<Arc<Future>> {
+        self.lanes.iter().find_map(|lane| lane.params.future.clone())
     }
 
     /// The replay, its devices made and prefilled.
     pub fn start(&self) -> Result<Replay, ReplayError> {
-        Replay::new(&self.lanes, &self.prefill)
+        match self.lanes.first() {
+            Some(lane) if self.without_devices => Replay::without_devices(lane),
+            _ => Replay::with_density(&self.lanes, &self.prefill, self.density),
+        }
     }
 }

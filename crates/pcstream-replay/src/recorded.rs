@@ -10,8 +10,9 @@ use std::error::Error;
 use std::sync::mpsc::sync_channel;
 
 use pcstream_placement::future::FutureBuilder;
-use pcstream_trace::Batch;
+use pcstream_trace::{Batch, Op};
 
+use crate::addresses::AddressSet;
 use crate::error::ReplayError;
 use crate::plan::Plan;
 use crate::replay::Replay;
@@ -22,6 +23,8 @@ const READ_AHEAD: usize = 8;
 /// What a pass over a trace is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pass {
+    /// Finding out which pages are written.
+    Survey,
     /// Finding out when each page dies, for schemes that look ahead.
     LookAhead,
     /// The simulation.
@@ -73,6 +76,21 @@ where
         Ok(())
     })?;
     Ok(Recorded { replay, damage })
+}
+
+/// The pages that a trace writes; `progress` gets the number of events just done. Of a damaged trace, what can be read.
+pub fn written<E: Error + Send>(
+    batches: impl Iterator<Item = Result<Batch, E>> + Send,
+    mut progress: impl FnMut(usize),
+) -> Result<AddressSet, RecordedError<E>> {
+    let mut written = AddressSet::default();
+    for_each_batch(batches, |batch| {
+        let writes = batch.events.iter().filter(|event| event.op == Op::Write);
+        writes.for_each(|event| written.add(event.lba.0, u64::from(event.pages)));
+        progress(batch.events.len());
+        Ok(())
+    })?;
+    Ok(written)
 }
 
 /// Gives batches, read in a thread of their own, to `each`. Damage behind the first events ends the trace

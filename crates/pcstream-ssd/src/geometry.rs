@@ -301,12 +301,6 @@ impl Geometry {
         closed.saturating_sub(self.logical_pages) as f64 / closed as f64
     }
 
-    /// Bytes that a device's tables take when all of it has been written: 4 per logical and per physical page, 22 per
-    /// superblock.
-    pub fn table_bytes(&self) -> u64 {
-        4 * (self.logical_pages + self.physical_pages()) + 22 * u64::from(self.superblocks)
-    }
-
     /// Bits of the offset within a superblock in a packed physical page number.
     pub(crate) fn offset_bits(&self) -> u32 {
         offset_bits(self.superblock_pages)

@@ -57,6 +57,12 @@ impl<'a> Template<'a> {
         (!parts.is_empty()).then(|| parts.join(", "))
     }
 
+    /// Logical pages, if a flag or the file says how many.
+    pub fn capacity_pages(&self) -> Option<u64> {
+        let flag = self.args.capacity.map(|bytes| bytes / PAGE_BYTES);
+        flag.or_else(|| self.file.as_ref().and_then(DeviceFile::logical_pages))
+    }
+
     /// The devices for a trace of `trace_pages`, if there is one.
     pub fn devices(&self, trace_pages: Option<u64>) -> Result<Devices, Failure> {
         let mut profile = self.sized(trace_pages)?;

@@ -28,6 +28,11 @@ impl Interrupt {
         Ok(Interrupt(signal_number))
     }
 
+    /// Whether to stop.
+    pub fn came(&self) -> bool {
+        self.0.load(Ordering::Relaxed) != 0
+    }
+
     /// `Interrupted` if a signal came.
     pub fn check(&self) -> Result<(), Failure> {
         match self.0.load(Ordering::Relaxed) {

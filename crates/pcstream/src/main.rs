@@ -6,6 +6,7 @@ mod capture_glue;
 mod device;
 mod device_file;
 mod failure;
+mod fitted;
 mod generate;
 mod geometry;
 mod import;
@@ -13,6 +14,8 @@ mod interrupt;
 mod learned_table;
 #[cfg(feature = "capture")]
 mod live;
+mod memory;
+mod merge;
 #[cfg(feature = "capture")]
 mod redact;
 mod simulate;
@@ -42,6 +45,7 @@ fn main() -> ExitCode {
         Command::Contexts(args) => simulate::contexts(&args, ui),
         Command::Geometry(args) => geometry::geometry(&args),
         Command::Import(args) => import::import(&args, ui),
+        Command::Merge(args) => merge::merge(&args, ui),
         Command::Generate { pattern } => generate::generate(&pattern, ui),
         Command::Completions { shell } => completions(shell),
         Command::Man { output } => man(output.as_deref()),

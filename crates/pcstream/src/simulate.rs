@@ -7,18 +7,23 @@ use std::path::Path;
 use anyhow::{Context as _, anyhow};
 use indicatif::ProgressBar;
 use pcstream_placement::{Rules, SchemeParams};
+use pcstream_replay::budget::Footprint;
 use pcstream_replay::recorded::{self, Pass, Recorded, RecordedError};
+use pcstream_replay::space::Space;
 use pcstream_replay::{LaneSpec, Plan, ReplayError};
 use pcstream_report::{About, Simulation, TraceInfo};
-use pcstream_ssd::DeviceSettings;
+use pcstream_ssd::{Density, DeviceSettings};
 use pcstream_trace::{Meta, TraceError, TraceReader};
 
 use crate::args::{ContextsArgs, SchemeOptions, SimulateArgs, SimulationArgs};
 use crate::device::{self, Devices, Template};
 use crate::failure::{Failure, Status};
+use crate::fitted::{Fitted, Fitting};
 use crate::learned_table::{self, TableFile};
+use crate::memory;
 use crate::small_file;
 use crate::ui::{self, JsonSink, Ui};
+use crate::values::Prefill;
 
 /// Contexts in the table that follows the schemes in `run`.
 #[cfg(feature = "capture")]
@@ -40,7 +45,18 @@ pub struct Planned {
 impl Planned {
     /// Every scheme on every device of `args`; `template` is that of its flags.
     pub fn new(args: &SimulationArgs, template: &Template, meta: &Meta) -> Result<Planned, Failure> {
-        let Devices { settings, profile } = template.devices(Some(device_pages(meta)?))?;
+        Planned::on(args, template, meta, None)
+    }
+
+    /// As `new`, on the space that a trace was moved to.
+    fn on(
+        args: &SimulationArgs,
+        template: &Template,
+        meta: &Meta,
+        space: Option<&Space>,
+    ) -> Result<Planned, Failure> {
+        let pages = space.map_or_else(|| device_pages(meta), |space| Ok(space.logical_pages))?;
+        let Devices { settings, profile } = template.devices(Some(pages))?;
         let clock = device::clock(&args.measure, &profile);
         let params = scheme_params(&args.scheme_options)?;
         let lane = |scheme: &&'static str, device: &DeviceSettings| LaneSpec {
@@ -51,10 +67,21 @@ impl Planned {
         };
         let lanes =
             args.scheme.0.iter().flat_map(|scheme| settings.iter().map(move |device| lane(scheme, device)));
-        let prefill = device::prefill(args.measure.prefill, meta, profile.device.logical_pages);
-        let plan = Plan { lanes: lanes.collect(), prefill };
+        let prefill = match (args.measure.prefill, space) {
+            (Prefill::Trace, Some(space)) => space.prefill.clone(),
+            (prefill, _) => device::prefill(prefill, meta, profile.device.logical_pages),
+        };
+        let lanes: Vec<LaneSpec> = lanes.collect();
+        let density = density(&lanes)?;
+        let plan = Plan { lanes, prefill, density, without_devices: false };
         Ok(Planned { plan, seed: profile.device.seed, device: template.origin() })
     }
+}
+
+/// Tables that do not fit into memory are made for little to be touched: a recording's future is not known.
+fn density(lanes: &[LaneSpec]) -> Result<Density, Failure> {
+    let whole = Footprint::new(lanes, 0, None).map_err(refused)?;
+    Ok(if whole.total() > memory::allowed(None) { Density::Sparse } else { Density::Dense })
 }
 
 /// `pcstream simulate`.
@@ -68,13 +95,18 @@ pub fn simulate(args: &SimulateArgs, ui: Ui) -> Result<Status, Failure> {
     let reader = open(&args.trace)?;
     remark_state(&reader, ui);
     let template = Template::load(&args.simulation.device)?;
-    let mut planned = Planned::new(&args.simulation, &template, reader.meta())?;
+    device_pages(reader.meta())?;
+    let fitting = Fitting::new(&reader, &args.fit, template.capacity_pages(), ui)?;
+    let mut planned = Planned::on(&args.simulation, &template, reader.meta(), fitting.space())?;
+    let origins: Vec<String> = planned.device.take().into_iter().chain(fitting.description()).collect();
+    planned.device = (!origins.is_empty()).then(|| origins.join(", "));
     ui.remark(&format!("seed {}", planned.seed));
-    let Recorded { replay, damage } = replay_trace(&mut planned.plan, &reader, ui)?;
+    let Fitted { results, replay, learned, damage } = fitting.run(&planned.plan)?;
     if let Some(table) = table {
-        table.write(|scheme| replay.learned(scheme))?;
+        table.write(|scheme| learned.get(scheme).cloned())?;
     }
-    let simulation = Simulation::new(about(&args.trace, &reader, damage, &planned), &replay);
+    let about = about(&args.trace, &reader, damage, &planned);
+    let simulation = Simulation { results, ..Simulation::new(about, &replay) };
     present(&simulation, json, 0, args.simulation.details)
 }
 
@@ -90,7 +122,9 @@ pub fn contexts(args: &ContextsArgs, ui: Ui) -> Result<Status, Failure> {
         device: device::roomy(device_pages(reader.meta())?, args.streams, seed),
         clock: None,
     };
-    let plan = Plan { lanes: vec![lane], prefill: Vec::new() };
+    // Which stream a context gets depends on the scheme alone.
+    let (prefill, density) = (Vec::new(), Density::Sparse);
+    let plan = Plan { lanes: vec![lane], prefill, density, without_devices: true };
     let mut planned = Planned { plan, seed, device: None };
     let Recorded { replay, damage } = replay_trace(&mut planned.plan, &reader, ui)?;
     let simulation = Simulation::new(about(&args.trace, &reader, damage, &planned), &replay);
@@ -169,6 +203,7 @@ impl Bars {
         if self.shown.as_ref().is_none_or(|(shown, _)| *shown != pass) {
             self.clear();
             let what = match pass {
+                Pass::Survey => "surveying",
                 Pass::LookAhead => "looking ahead",
                 Pass::Simulate => "simulating",
             };

@@ -224,6 +224,12 @@ pub fn fraction(text: &str) -> Result<f64, String> {
     if (0.0..=1.0).contains(&value) { Ok(value) } else { Err(expected()) }
 }
 
+/// A share above 0, at most 1.
+pub fn positive_share(text: &str) -> Result<f64, String> {
+    let value = text.parse::<f64>().ok().filter(|v| *v > 0.0 && *v <= 1.0);
+    value.ok_or_else(|| format!("'{text}' is not a share: expected a number above 0, at most 1, such as 0.9"))
+}
+
 /// A spare factor: at least 0 and below 1.
 pub fn spare_factor(text: &str) -> Result<f64, String> {
     let value = text.parse::<f64>().ok().filter(|v| (0.0..1.0).contains(v));

@@ -132,3 +132,26 @@ fn names_of_others_are_escaped() {
         assert!(args.contains(&"--json") || longest < 400, "{args:?}: {longest}");
     }
 }
+
+/// Every example that --help shows can be pasted, in the order shown, but for those that capture or pipe.
+#[test]
+fn examples_can_be_pasted() {
+    let mut tried = 0;
+    for command in ["simulate", "contexts", "generate", "merge", "geometry"] {
+        let dir = tempfile::tempdir().unwrap();
+        let (help, _) = ends_with(0, &[command, "--help"]);
+        let examples = help.lines().skip_while(|line| !line.starts_with("Examples:")).skip(1);
+        for example in examples.map(str::trim).filter(|l| l.starts_with("pcstream ") && !l.contains('|')) {
+            // Smaller, so that it does not take long; nothing else is changed.
+            let small =
+                example.replace("--writes 1M", "--writes 128K").replace("--writes 4M", "--writes 128K");
+            let line = small.replacen("pcstream", "\"$0\"", 1);
+            let mut shell = Command::new("sh");
+            shell.args(["-c", &line]).arg(program().get_program()).current_dir(dir.path());
+            let output = shell.output().unwrap();
+            assert!(output.status.success(), "{command}: {example}\n{}", text(&output.stderr));
+            tried += 1;
+        }
+    }
+    assert!(tried > 12, "{tried}");
+}

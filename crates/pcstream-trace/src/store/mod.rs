@@ -18,12 +18,14 @@ mod check;
 mod error;
 mod files;
 mod limits;
+mod merge;
 mod reader;
 mod rows;
 mod schema;
 mod writer;
 
 pub use error::{EventFault, TraceError};
+pub use merge::Merged;
 pub use reader::{Batches, TraceReader};
 pub use schema::{ColumnSpec, TableSpec, tables as table_specs};
 pub use writer::{Summary, TraceWriter, remove_partial};

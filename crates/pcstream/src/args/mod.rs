@@ -4,6 +4,7 @@
 mod capture;
 mod generate;
 mod import;
+mod merge;
 mod simulation;
 
 use std::path::PathBuf;
@@ -15,8 +16,9 @@ pub use capture::{CaptureArgs, Image, OrderArg, ScratchFs};
 pub use capture::{DoctorArgs, RecordArgs, RunArgs};
 pub use generate::{Pattern, PatternArgs};
 pub use import::ImportArgs;
+pub use merge::MergeArgs;
 pub use simulation::{
-    ContextsArgs, DeviceArgs, GeometryArgs, MeasureArgs, SchemeOptions, SimulateArgs, SimulationArgs,
+    ContextsArgs, DeviceArgs, FitArgs, GeometryArgs, MeasureArgs, SchemeOptions, SimulateArgs, SimulationArgs,
 };
 
 /// Who causes write amplification, and what streams would save
@@ -44,9 +46,9 @@ pub struct Cli {
 const EXAMPLES: &str = "\
 Examples:
   pcstream generate hotcold --pages 1M --writes 8M -o hot.pctrace
-  pcstream simulate hot.pctrace                      every scheme's WAF, side by side
+  pcstream simulate hot.pctrace                      # every scheme's WAF, side by side
   pcstream simulate hot.pctrace --scheme pcstream,oracle --streams 5 --json -
-  pcstream contexts hot.pctrace                      who wrote what, and how long it lived
+  pcstream contexts hot.pctrace                      # who wrote what, and how long it lived
   pcstream run --fs ext4 --size 8G --fill 0.9 -- db_bench --db={}/db --benchmarks=fillrandom,overwrite
 ";
 
@@ -103,6 +105,8 @@ Examples:
         #[command(subcommand)]
         pattern: Pattern,
     },
+    /// Make one trace of several, as if their programs had shared a device
+    Merge(MergeArgs),
     /// Convert a public block trace (MSR, Alibaba, blkparse, fio, ...) into a trace
     Import(ImportArgs),
     /// Print a completion script for a shell

@@ -13,10 +13,13 @@ const DEFAULT_SCHEMES: &str = "baseline,manual,autostream-mq,autostream-sfr,pcst
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  pcstream simulate T.pctrace
-  pcstream simulate T.pctrace --scheme all --gc own,internal,shared
-  pcstream simulate T.pctrace --spare-factor 0.07 --streams 17 --prefill 0.9 --json result.json
-  pcstream simulate T.pctrace --profile pm963-480g --timing")]
+  pcstream generate hotcold --pages 64K --writes 1M -o hot.pctrace
+  pcstream simulate hot.pctrace
+  pcstream simulate hot.pctrace --scheme all --gc own,internal,shared
+  pcstream simulate hot.pctrace --spare-factor 0.07 --streams 4 --prefill 0.9 --json result.json
+  pcstream simulate hot.pctrace --profile pm963-480g --timing
+  pcstream simulate hot.pctrace --pack 0.9           # a large disk of which little was written
+  pcstream simulate hot.pctrace --capacity 512M --fill 0.95 --memory 2G")]
 pub struct SimulateArgs {
     /// The trace: a directory NAME.pctrace
     pub trace: PathBuf,
@@ -25,14 +28,43 @@ pub struct SimulateArgs {
     pub save_table: Option<PathBuf>,
     #[command(flatten)]
     pub simulation: SimulationArgs,
+    #[command(flatten)]
+    pub fit: FitArgs,
+}
+
+/// The trace on another address space, and the memory that its simulation may take.
+#[derive(Debug, Args)]
+pub struct FitArgs {
+    /// Pack the addresses that the trace writes onto a device of which they fill this share: above 0, at most 1
+    ///
+    /// For traces of large disks, of which a run writes little. The order of addresses stays, gaps between them are
+    /// closed, and what the trace never writes is left out. With --capacity, static data is added instead, up to this
+    /// share of that size.
+    #[arg(long, value_name = "SHARE", value_parser = values::positive_share, help_heading = "Device")]
+    pub pack: Option<f64>,
+    /// Add static data before counting, until this share of the logical pages holds data: 0 to 1
+    ///
+    /// What the trace writes counts as data. Several simulations of one trace with more and more static data give
+    /// the curve of WAF over utilisation.
+    #[arg(long, value_name = "SHARE", value_parser = values::fraction, conflicts_with_all = ["pack", "prefill"], help_heading = "Device")]
+    pub fill: Option<f64>,
+    /// Leave the trace's discards out, as if the file system sent none
+    #[arg(long, help_heading = "Device")]
+    pub no_discard: bool,
+    /// Memory that the simulation may take [default: three quarters of what is free]
+    ///
+    /// If all lanes together would take more, fewer run at once, and the trace is read several times.
+    #[arg(long, value_name = "BYTES", value_parser = values::size)]
+    pub memory: Option<u64>,
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  pcstream contexts T.pctrace
-  pcstream contexts T.pctrace --top 50
-  pcstream contexts T.pctrace --json - | jq '.contexts[] | select(.share > 0.1)'")]
+  pcstream generate zipf --pages 64K --writes 1M -o zipf.pctrace
+  pcstream contexts zipf.pctrace
+  pcstream contexts zipf.pctrace --top 50
+  pcstream contexts zipf.pctrace --json - | jq '.contexts[] | select(.share > 0.1)'")]
 pub struct ContextsArgs {
     /// The trace: a directory NAME.pctrace
     pub trace: PathBuf,

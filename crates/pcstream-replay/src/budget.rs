@@ -1,0 +1,164 @@
+//! What a replay takes in memory, before it takes it; and which lanes can run at once within a limit.
+//!
+//! Bytes. The tables of a lane have an entry per page: 4 in the device's map, 1 for the page's stream, and 4 per physical page;
+//! all lanes share 8 per page for what lives. Nothing is taken for what is never touched, in units of the system's pages
+//! (4 KiB): an estimate knows which chunks of addresses a trace writes, and takes the whole tables where it does not.
+//!
+//! Weaknesses: GC is assumed to use all of the flash as soon as writes alone could; the memory of schemes is a constant.
+
+use pcstream_ssd::{Density, Geometry};
+use pcstream_trace::Extent;
+
+use crate::addresses::AddressSet;
+use crate::error::ReplayError;
+use crate::replay::LaneSpec;
+
+/// Bytes of what a scheme and a lane's counters take beside tables of pages.
+const LANE_BYTES: u64 = 24 << 20;
+/// Bytes of batches, tables of contexts and files, and the program itself.
+const SHARED_BYTES: u64 = 96 << 20;
+/// Pages of the system.
+const OS_PAGE: u64 = 4096;
+/// Entries of 4 bytes in a page of the system: what one page of the map covers.
+const CHUNK: u64 = OS_PAGE / 4;
+
+/// What is known of a trace's writes.
+#[derive(Clone, Debug)]
+pub struct Touched {
+    /// Chunks of 1024 logical pages that hold a written or prefilled page.
+    chunks: u64,
+    /// Pages programmed at least: prefill and host writes.
+    programmed: u64,
+}
+
+impl Touched {
+    /// By a trace that writes the pages `written`, `host_pages` in all, to a device with `prefill`.
+    pub fn new(written: &AddressSet, prefill: &[Extent], host_pages: u64) -> Touched {
+        let mut all = written.clone();
+        prefill.iter().for_each(|extent| all.add(extent.lba.0, extent.pages));
+        let programmed = prefill.iter().map(|e| e.pages).sum::<u64>() + host_pages;
+        Touched { chunks: all.chunks(CHUNK), programmed }
+    }
+}
+
+/// Bytes of a replay.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Footprint {
+    /// Of what all lanes share.
+    pub shared: u64,
+    /// Of each lane.
+    pub lanes: Vec<u64>,
+    /// How the tables are best made.
+    pub density: Density,
+}
+
+/// There is not enough memory for a single lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotEnough {
+    /// Bytes that the largest lane takes alone.
+    pub needed: u64,
+    /// Bytes that may be taken.
+    pub available: u64,
+}
+
+impl Footprint {
+    /// Of `lanes`, if all of their devices is written, or what is `touched`. `host_pages` are the pages that the trace writes.
+    pub fn new(
+        lanes: &[LaneSpec],
+        host_pages: u64,
+        touched: Option<&Touched>,
+    ) -> Result<Footprint, ReplayError> {
+        let logical_pages = lanes.first().ok_or(ReplayError::NoLanes)?.device.logical_pages;
+        let table = |bytes_per_page: u64| {
+            let whole = logical_pages * bytes_per_page;
+            // A chunk of 1024 pages takes as many pages of a table as it has bytes in 4, and 1 where that is less.
+            touched.map_or(whole, |t| whole.min(t.chunks * OS_PAGE * bytes_per_page.div_ceil(4)))
+        };
+        let mut sizes = Vec::new();
+        for lane in lanes {
+            let geometry = Geometry::new(&lane.device)?;
+            sizes.push(LANE_BYTES + table(4) + table(1) + flash_bytes(&geometry, touched));
+        }
+        // Four bytes for the death of every page written, where schemes look ahead.
+        let future = if lanes.iter().any(LaneSpec::looks_ahead) { 4 * host_pages } else { 0 };
+        let density = match touched {
+            Some(t) if t.chunks * CHUNK < logical_pages / 4 => Density::Sparse,
+            _ => Density::Dense,
+        };
+        Ok(Footprint { shared: SHARED_BYTES + table(8) + future, lanes: sizes, density })
+    }
+
+    /// Of all lanes at once.
+    pub fn total(&self) -> u64 {
+        self.shared + self.lanes.iter().sum::<u64>()
+    }
+
+    /// Runs of lanes, in order, each of which fits into `available` bytes.
+    pub fn groups(&self, available: u64) -> Result<Vec<std::ops::Range<usize>>, NotEnough> {
+        let largest = self.lanes.iter().max().copied().unwrap_or(0);
+        if self.shared + largest > available {
+            return Err(NotEnough { needed: self.shared + largest, available });
+        }
+        let mut groups = Vec::new();
+        let (mut begin, mut used) = (0, self.shared);
+        for (index, bytes) in self.lanes.iter().enumerate() {
+            if used + bytes > available {
+                groups.push(begin..index);
+                (begin, used) = (index, self.shared);
+            }
+            used += bytes;
+        }
+        groups.push(begin..self.lanes.len());
+        Ok(groups)
+    }
+}
+
+/// Bytes of the tables of flash.
+fn flash_bytes(geometry: &Geometry, touched: Option<&Touched>) -> u64 {
+    let open = u64::from(geometry.open_superblocks() + 1) * u64::from(geometry.superblock_pages());
+    let pages = geometry.physical_pages();
+    let programmed = touched.map_or(pages, |t| t.programmed.saturating_add(open).min(pages));
+    4 * programmed + 22 * u64::from(geometry.superblocks())
+}
+
+#[cfg(test)]
+mod tests {
+    use pcstream_placement::SchemeParams;
+    use pcstream_ssd::DeviceSettings;
+
+    use super::*;
+
+    fn lane(logical_pages: u64) -> LaneSpec {
+        LaneSpec {
+            scheme: "baseline".into(),
+            params: SchemeParams::default(),
+            device: DeviceSettings { logical_pages, superblock_pages: 1 << 18, ..DeviceSettings::default() },
+            clock: None,
+        }
+    }
+
+    #[test]
+    fn a_large_device_of_which_little_is_touched_is_small() {
+        let four_tb = 1 << 30;
+        let lanes = [lane(four_tb), lane(four_tb)];
+        let whole = Footprint::new(&lanes, 1000, None).unwrap();
+        assert!(whole.lanes[0] > 9 << 30 && whole.shared > 8 << 30, "{whole:?}");
+        assert_eq!(whole.density, Density::Dense);
+        let mut written = AddressSet::default();
+        (0..1000).for_each(|i| written.add(i << 20, 1));
+        let touched = Touched::new(&written, &[], 1000);
+        let part = Footprint::new(&lanes, 1000, Some(&touched)).unwrap();
+        assert_eq!(part.density, Density::Sparse);
+        // Open superblocks of 1 GiB take 4 MiB each.
+        assert!(part.total() < 512 << 20, "{part:?}");
+    }
+
+    #[test]
+    fn lanes_run_in_groups_that_fit() {
+        let footprint = Footprint { shared: 10, lanes: vec![5, 5, 5, 20, 1], density: Density::Dense };
+        assert_eq!(footprint.groups(100), Ok(vec![0..5]));
+        assert_eq!(footprint.groups(31), Ok(vec![0..3, 3..5]));
+        assert_eq!(footprint.groups(30), Ok(vec![0..3, 3..4, 4..5]));
+        assert_eq!(footprint.groups(29), Err(NotEnough { needed: 30, available: 29 }));
+    }
+}

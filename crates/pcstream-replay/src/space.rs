@@ -1,0 +1,248 @@
+//! Another device than the traced one: its addresses packed together, static data added, discards left out.
+//!
+//! Why: what garbage collection costs depends on how full a device is. A trace of 430 MiB on a disk of 30 GiB says nothing
+//! by itself; packed onto a device of which it fills 90 %, it does. And one recording with more and more static data gives
+//! the curve of WAF over utilisation.
+//!
+//! Packing keeps the order of addresses and closes the gaps between pages that the trace writes, so what was adjacent stays
+//! adjacent. A discard or read of other pages shrinks to those that are used, or vanishes. What was on the device before and is
+//! never written is static; packing leaves it out. Known weakness: pages far apart become neighbours, so schemes that cut the
+//! address space into chunks see some chunks of mixed origin.
+//!
+//! Static data is written before counting, to the lowest pages that the trace never writes, and stays.
+
+use pcstream_trace::{Batch, Event, Extent, Lba, Op};
+
+use crate::addresses::{AddressSet, Ranks};
+
+/// What is to be changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct SpaceSettings {
+    /// Moves the pages that the trace writes together; they (and static data, if the device is larger) fill this share of
+    /// the logical pages. Above 0, at most 1.
+    pub pack: Option<f64>,
+    /// Adds static data until this share of the logical pages holds data, what the trace writes included. 0 to 1.
+    pub fill: Option<f64>,
+    /// Leaves discards out, as if the file system sent none. Zeroed pages are still zeroed.
+    pub no_discard: bool,
+}
+
+impl SpaceSettings {
+    /// Whether it has to be known beforehand which pages the trace writes.
+    pub fn needs_survey(&self) -> bool {
+        self.pack.is_some() || self.fill.is_some()
+    }
+}
+
+/// Settings that the trace does not allow.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum SpaceError {
+    /// Nothing to pack.
+    #[error("the trace writes nothing: there is no address to pack")]
+    Nothing,
+    /// The device is smaller than what is to be on it.
+    #[error(
+        "the trace writes {used} different pages, which is more than {share} of the device's {logical_pages}: \
+         expected a --capacity of at least {least} pages of 4 KiB, or a larger share"
+    )]
+    TooSmall {
+        /// Different pages that the trace writes.
+        used: u64,
+        /// Asked for.
+        share: f64,
+        /// Of the device.
+        logical_pages: u64,
+        /// Smallest device for this share.
+        least: u64,
+    },
+}
+
+/// The changed space.
+#[derive(Clone, Debug)]
+pub struct Space {
+    /// Of the device.
+    pub logical_pages: u64,
+    /// On the device before counting.
+    pub prefill: Vec<Extent>,
+    /// Different pages that the trace writes.
+    pub used_pages: u64,
+    /// Of the prefill: pages that the trace never writes.
+    pub static_pages: u64,
+    ranks: Option<Ranks>,
+    no_discard: bool,
+}
+
+impl Space {
+    /// Changes the space of a trace of a device with `trace_pages` pages that writes `written`. `prefilled` is what was on it
+    /// before; `capacity` the number of logical pages, if that is given.
+    pub fn new(
+        settings: SpaceSettings,
+        written: &AddressSet,
+        prefilled: &[Extent],
+        trace_pages: u64,
+        capacity: Option<u64>,
+    ) -> Result<Space, SpaceError> {
+        let used = written.pages();
+        let ranks = settings.pack.map(|_| written.ranks());
+        let prefill = match &ranks {
+            Some(ranks) => packed(prefilled, ranks),
+            None => prefilled.to_vec(),
+        };
+        let logical_pages = match (settings.pack, capacity) {
+            (Some(_), _) if used == 0 => return Err(SpaceError::Nothing),
+            (Some(share), None) => (used as f64 / share).ceil() as u64,
+            (Some(_), Some(capacity)) => capacity,
+            (None, capacity) => capacity.unwrap_or(trace_pages).max(trace_pages),
+        };
+        let mut space = Space {
+            logical_pages,
+            prefill,
+            used_pages: used,
+            static_pages: 0,
+            ranks,
+            no_discard: settings.no_discard,
+        };
+        // A packed device of a given size is filled up to the share asked for; otherwise packing alone makes the share.
+        let share = settings.fill.or(settings.pack.filter(|_| capacity.is_some()));
+        if let Some(share) = share {
+            space.add_static(share, written)?;
+        }
+        Ok(space)
+    }
+
+    /// Adds static data until `share` of the logical pages are used.
+    fn add_static(&mut self, share: f64, written: &AddressSet) -> Result<(), SpaceError> {
+        let mut occupied = AddressSet::default();
+        match &self.ranks {
+            Some(ranks) => occupied.add(0, ranks.pages()),
+            None => written.extents().for_each(|(first, end)| occupied.add(first, end - first)),
+        }
+        let used = occupied.pages();
+        self.prefill.iter().for_each(|e| occupied.add(e.lba.0, e.pages));
+        let wanted = (self.logical_pages as f64 * share).round() as u64;
+        if used > wanted {
+            let least = (used as f64 / share).ceil() as u64;
+            return Err(SpaceError::TooSmall { used, share, logical_pages: self.logical_pages, least });
+        }
+        let added = occupied.gaps(self.logical_pages, wanted.saturating_sub(occupied.pages()));
+        self.static_pages = occupied.pages() - used + added.iter().map(|e| e.pages).sum::<u64>();
+        self.prefill.extend(added);
+        self.prefill.sort_unstable_by_key(|extent| extent.lba.0);
+        Ok(())
+    }
+
+    /// Moves the events of a batch; some vanish.
+    pub fn change(&self, mut batch: Batch) -> Batch {
+        if self.no_discard {
+            batch.events.retain(|event| event.op != Op::Discard);
+        }
+        if let Some(ranks) = &self.ranks {
+            batch.events.retain_mut(|event| moved(event, ranks));
+        }
+        batch
+    }
+}
+
+/// Moves an event; false if nothing is left of it.
+fn moved(event: &mut Event, ranks: &Ranks) -> bool {
+    if !event.op.has_pages() {
+        event.lba = Lba(0);
+        return true;
+    }
+    let first = ranks.below(event.lba.0);
+    let end = ranks.below(event.lba.0.saturating_add(u64::from(event.pages)));
+    event.lba = Lba(first);
+    // No more than the event had.
+    event.pages = (end - first) as u32;
+    event.pages > 0
+}
+
+fn packed(prefilled: &[Extent], ranks: &Ranks) -> Vec<Extent> {
+    let mut set = AddressSet::default();
+    for extent in prefilled {
+        let first = ranks.below(extent.lba.0);
+        set.add(first, ranks.below(extent.lba.0 + extent.pages) - first);
+    }
+    set.extents().map(|(first, end)| Extent { lba: Lba(first), pages: end - first }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use pcstream_trace::{ContextId, FileId, Kind};
+
+    use super::*;
+
+    fn event(op: Op, lba: u64, pages: u32) -> Event {
+        let (context, file) = (ContextId(0), FileId(0));
+        Event { time_ns: 0, lba: Lba(lba), pages, context, file, file_page: 0, op, kind: Kind::Data }
+    }
+
+    fn batch() -> Batch {
+        let events = vec![
+            event(Op::Write, 100, 10),
+            event(Op::Write, 5000, 4),
+            event(Op::Discard, 0, 105),
+            event(Op::Discard, 200, 50),
+            event(Op::Read, 4000, 2000),
+            event(Op::Flush, 77, 0),
+        ];
+        Batch { events, ..Batch::default() }
+    }
+
+    fn written(batch: &Batch) -> AddressSet {
+        let mut set = AddressSet::default();
+        let writes = batch.events.iter().filter(|e| e.op == Op::Write);
+        writes.for_each(|e| set.add(e.lba.0, u64::from(e.pages)));
+        set
+    }
+
+    fn extent(lba: u64, pages: u64) -> Extent {
+        Extent { lba: Lba(lba), pages }
+    }
+
+    #[test]
+    fn packing_closes_gaps_and_drops_what_is_not_used() {
+        let settings = SpaceSettings { pack: Some(0.7), ..SpaceSettings::default() };
+        let prefilled = [extent(0, 102), extent(4000, 1001)];
+        let space = Space::new(settings, &written(&batch()), &prefilled, 8000, None).unwrap();
+        assert_eq!((space.logical_pages, space.used_pages, space.static_pages), (20, 14, 0));
+        assert_eq!(space.prefill, [extent(0, 2), extent(10, 1)]);
+        let moved: Vec<_> = space.change(batch()).events.iter().map(|e| (e.op, e.lba.0, e.pages)).collect();
+        let expected = [
+            (Op::Write, 0, 10),
+            (Op::Write, 10, 4),
+            (Op::Discard, 0, 5),
+            (Op::Read, 10, 4),
+            (Op::Flush, 0, 0),
+        ];
+        assert_eq!(moved, expected);
+    }
+
+    #[test]
+    fn static_data_fills_what_the_trace_never_writes() {
+        let settings = SpaceSettings { pack: Some(0.9), ..SpaceSettings::default() };
+        let space = Space::new(settings, &written(&batch()), &[extent(100, 1)], 8000, Some(100)).unwrap();
+        assert_eq!((space.logical_pages, space.static_pages), (100, 76));
+        assert_eq!(space.prefill, [extent(0, 1), extent(14, 76)]);
+
+        let settings = SpaceSettings { fill: Some(0.5), ..SpaceSettings::default() };
+        let space = Space::new(settings, &written(&batch()), &[extent(90, 15)], 200 * 1024, None);
+        let space = space.unwrap();
+        assert_eq!(space.static_pages, 100 * 1024 - 14);
+        let pages: u64 = space.prefill.iter().map(|e| e.pages).sum();
+        assert_eq!(pages, space.static_pages + 5, "five prefilled pages are written by the trace");
+        assert!(space.prefill.windows(2).all(|pair| pair[0].lba.0 + pair[0].pages <= pair[1].lba.0));
+
+        let error =
+            Space::new(SpaceSettings { fill: Some(0.1), ..settings }, &written(&batch()), &[], 100, None);
+        assert!(matches!(error, Err(SpaceError::TooSmall { used: 14, least: 140, .. })), "{error:?}");
+    }
+
+    #[test]
+    fn discards_are_left_out() {
+        let settings = SpaceSettings { no_discard: true, ..SpaceSettings::default() };
+        let space = Space::new(settings, &AddressSet::default(), &[], 8000, None).unwrap();
+        let ops: Vec<Op> = space.change(batch()).events.iter().map(|e| e.op).collect();
+        assert_eq!(ops, [Op::Write, Op::Write, Op::Read, Op::Flush]);
+    }
+}

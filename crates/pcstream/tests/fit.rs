@@ -1,0 +1,154 @@
+//! Simulations that are made to fit: into memory, and onto devices that say something.
+
+mod common;
+
+use std::path::Path;
+
+use common::{Place, ends_with, json, refuses};
+use pcstream_trace::*;
+use serde_json::Value;
+
+/// A trace of a device of `pages` pages: `writes` pages, spread over it, each written `rounds` times; every third is discarded
+/// in the end.
+fn trace(dir: &Path, pages: u64, writes: u64, rounds: u64) -> String {
+    let path = dir.join("large.pctrace");
+    let mut writer = TraceWriter::create(&path, Meta::new("large", pages), false).unwrap();
+    let context = Context::label(ContextId(1), "spread");
+    writer.write_batch(&Batch { contexts: vec![context], ..Batch::default() }).unwrap();
+    let event = |op, index: u64| Event {
+        time_ns: 0,
+        // A step that is prime to the number of writes, so that they come in no order.
+        lba: Lba(index * 7919 % writes * (pages / writes)),
+        pages: 1,
+        context: ContextId(1),
+        file: FileId(0),
+        file_page: 0,
+        op,
+        kind: Kind::Data,
+    };
+    for _ in 0..rounds {
+        let events = (0..writes).map(|index| event(Op::Write, index)).collect();
+        writer.write_batch(&Batch { events, ..Batch::default() }).unwrap();
+    }
+    let events = (0..writes).step_by(3).map(|index| event(Op::Discard, index)).collect();
+    writer.write_batch(&Batch { events, ..Batch::default() }).unwrap();
+    writer.finish(None).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+/// The most memory that any program that this test binary started has taken, in bytes.
+fn peak_of_children() -> u64 {
+    let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: the structure is large enough, and all bits zero are a legal value of it.
+    let usage = unsafe {
+        assert_eq!(libc::getrusage(libc::RUSAGE_CHILDREN, usage.as_mut_ptr()), 0);
+        usage.assume_init()
+    };
+    usage.ru_maxrss as u64 * 1024
+}
+
+const TB: u64 = 1_000_000_000_000 / 4096;
+
+#[test]
+fn contexts_of_devices_of_any_size_are_listed_in_little_memory() {
+    for pages in [14 * TB, 2_000 * TB] {
+        let dir = tempfile::tempdir().unwrap();
+        let trace = trace(dir.path(), pages, 5_000, 2);
+        let result = json(&["contexts", &trace, "--json", "-"]);
+        assert_eq!(result["contexts"][0]["pages"], 10_000);
+        assert_eq!(result["contexts"][0]["alive_pages"], 3333);
+        assert!(result["contexts"][0]["lifetime_pages"]["p50"].as_u64().unwrap() >= 5000);
+    }
+    assert!(peak_of_children() < 1 << 30, "{}", peak_of_children());
+}
+
+#[test]
+fn large_drives_of_which_little_is_touched_fit_into_a_gigabyte() {
+    for pages in [4 * TB, 14 * TB] {
+        let dir = tempfile::tempdir().unwrap();
+        let trace = trace(dir.path(), pages, 3_000, 3);
+        let args =
+            ["simulate", &trace, "--scheme", "baseline,pcstream,oracle", "--memory", "1G", "--json", "-"];
+        let result = json(&args);
+        assert_eq!(result["device"]["logical_pages"], pages);
+        assert_eq!(result["results"].as_array().unwrap().len(), 6);
+        assert!(result["results"].as_array().unwrap().iter().all(|lane| lane["host_pages"] == 9000));
+    }
+    assert!(peak_of_children() < 1 << 30, "{}", peak_of_children());
+}
+
+/// All but how fast it went.
+fn results(mut result: Value) -> Value {
+    for lane in result["results"].as_array_mut().unwrap() {
+        lane["pages_per_second"] = Value::Null;
+    }
+    result
+}
+
+#[test]
+fn passes_change_no_result_and_too_little_memory_is_refused_with_the_numbers() {
+    let place = Place::new();
+    let trace = place.path("t.pctrace");
+    let simulate = ["simulate", trace.as_str(), "--scheme", "pcstream,oracle,baseline", "--json", "-"];
+    let at_once = json(&[&simulate[..], &["--memory", "8G"]].concat());
+    // Room for one or two lanes, by estimate.
+    let (out, err) = ends_with(0, &[&simulate[..], &["--memory", "150M"]].concat());
+    assert!(err.contains("passes") && err.contains("150 MiB are allowed"), "{err}");
+    assert_eq!(results(serde_json::from_str(&out).unwrap()), results(at_once));
+    refuses(
+        1,
+        &["simulate", &trace, "--memory", "1M"],
+        &["needs at least", "1.00 MiB are allowed", "--memory"],
+    );
+}
+
+#[test]
+fn a_large_disk_of_which_little_was_written_can_be_packed() {
+    let dir = tempfile::tempdir().unwrap();
+    let trace = trace(dir.path(), 30 << 18, 20_000, 5);
+    let (_, err) = ends_with(0, &["simulate", &trace, "--scheme", "baseline"]);
+    assert!(err.contains("391 MiB written to 30.0 GiB: too little to say anything; --pack 0.9"), "{err}");
+    let packed = ["simulate", trace.as_str(), "--scheme", "baseline", "--gc", "own", "--pack", "0.9"];
+    let (_, err) = ends_with(0, &packed);
+    assert!(err.contains("simulated as if 90.0 % full: 78.1 MiB of addresses"), "{err}");
+    let result = json(&[&packed[..], &["--json", "-"]].concat());
+    assert_eq!(result["device"]["logical_pages"], 22_223);
+    assert!(result["results"][0]["waf"].as_f64().unwrap() > 1.05, "{}", result["results"][0]["waf"]);
+    assert_eq!(result["trace"]["host_pages"], 100_000);
+
+    // On a device of a given size, static data makes up for what is missing.
+    let result = json(&[&packed[..], &["--capacity", "256M", "--json", "-"]].concat());
+    assert_eq!(result["device"]["logical_pages"], 65_536);
+    assert_eq!(result["device"]["prefill_pages"], 58_982 - 20_000);
+    refuses(2, &[&packed[..], &["--capacity", "64M"]].concat(), &["20000 different pages", "22223 pages"]);
+}
+
+#[test]
+fn static_data_raises_the_waf_and_discards_can_be_left_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let trace = trace(dir.path(), 40_000, 20_000, 6);
+    let waf = |flags: &[&str]| {
+        let simulate = ["simulate", trace.as_str(), "--scheme", "baseline", "--gc", "own", "--json", "-"];
+        let result = json(&[&simulate[..], flags].concat());
+        (result["results"][0]["waf"].as_f64().unwrap(), result["trace"]["discarded_pages"].as_u64().unwrap())
+    };
+    let (half, discarded) = waf(&["--fill", "0.5"]);
+    let (full, _) = waf(&["--fill", "1"]);
+    assert!(full > half + 0.1, "{half} {full}");
+    assert_eq!((discarded, waf(&["--no-discard"]).1), (6_667, 0));
+    refuses(2, &["simulate", &trace, "--fill", "0.2"], &["20000 different pages", "more than 0.2"]);
+    refuses(2, &["simulate", &trace, "--pack", "0"], &["--pack", "above 0"]);
+}
+
+#[test]
+fn merged_traces_are_simulated() {
+    let place = Place::new();
+    let (a, b, m) = (place.path("t.pctrace"), place.path("u.pctrace"), place.path("m.pctrace"));
+    ends_with(0, &["generate", "zipf", "--pages", "32K", "--writes", "64K", "-o", &b]);
+    ends_with(0, &["merge", &a, &b, "-o", &m]);
+    let result = json(&["simulate", &m, "--scheme", "baseline", "--json", "-"]);
+    assert_eq!(result["device"]["logical_pages"], 96 << 10);
+    assert_eq!(result["trace"]["host_pages"], 320 << 10);
+    refuses(1, &["merge", &a, &b, "-o", &m], &["exists already", "--force"]);
+    refuses(2, &["merge", &a, "-o", &m], &["2 values"]);
+}
