@@ -56,7 +56,7 @@ impl Plan {
         self.lanes.iter_mut().for_each(|lane| lane.params.future = Some(future.clone()));
     }
 
-    /// The future, if the lanes have been told it.
+    /// The future, if the lanes know it.
     pub fn future(&self) -> Option<Arc<Future>> {
         self.lanes.iter().find_map(|lane| lane.params.future.clone())
     }

@@ -18,7 +18,7 @@ use crate::args::FitArgs;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::memory;
-use crate::simulate::{Bars, failure, refused};
+use crate::passes::{Bars, failure, refused};
 use crate::ui::Ui;
 
 /// A trace as the simulation sees it.

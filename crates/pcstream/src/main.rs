@@ -16,6 +16,7 @@ mod learned_table;
 mod live;
 mod memory;
 mod merge;
+mod passes;
 #[cfg(feature = "capture")]
 mod redact;
 mod simulate;

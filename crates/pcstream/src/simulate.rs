@@ -5,15 +5,14 @@
 use std::path::Path;
 
 use anyhow::{Context as _, anyhow};
-use indicatif::ProgressBar;
 use pcstream_placement::{Rules, SchemeParams};
 use pcstream_replay::budget::Footprint;
-use pcstream_replay::recorded::{self, Pass, Recorded, RecordedError};
+use pcstream_replay::recorded::{self, Recorded};
 use pcstream_replay::space::Space;
-use pcstream_replay::{LaneSpec, Plan, ReplayError};
+use pcstream_replay::{LaneSpec, Plan};
 use pcstream_report::{About, Simulation, TraceInfo};
 use pcstream_ssd::{Density, DeviceSettings};
-use pcstream_trace::{Meta, TraceError, TraceReader};
+use pcstream_trace::{Meta, TraceReader};
 
 use crate::args::{ContextsArgs, SchemeOptions, SimulateArgs, SimulationArgs};
 use crate::device::{self, Devices, Template};
@@ -21,6 +20,7 @@ use crate::failure::{Failure, Status};
 use crate::fitted::{Fitted, Fitting};
 use crate::learned_table::{self, TableFile};
 use crate::memory;
+pub use crate::passes::{Bars, failure, refused};
 use crate::small_file;
 use crate::ui::{self, JsonSink, Ui};
 use crate::values::Prefill;
@@ -183,70 +183,6 @@ fn replay_trace(plan: &mut Plan, reader: &TraceReader, ui: Ui) -> Result<Recorde
         .map_err(|error| failure(error, reader))?;
     bars.finish(recorded.damage.as_deref());
     Ok(recorded)
-}
-
-/// Progress through the passes over a trace.
-pub struct Bars {
-    ui: Ui,
-    events: u64,
-    shown: Option<(Pass, ProgressBar)>,
-}
-
-impl Bars {
-    /// Nothing is shown until the first pass begins.
-    pub fn new(reader: &TraceReader, ui: Ui) -> Bars {
-        Bars { ui, events: reader.meta().totals.events, shown: None }
-    }
-
-    /// So many more events of a pass are done.
-    pub fn advance(&mut self, pass: Pass, events: usize) {
-        if self.shown.as_ref().is_none_or(|(shown, _)| *shown != pass) {
-            self.clear();
-            let what = match pass {
-                Pass::Survey => "surveying",
-                Pass::LookAhead => "looking ahead",
-                Pass::Simulate => "simulating",
-            };
-            self.shown = Some((pass, self.ui.progress(what, "events", self.events)));
-        }
-        if let Some((_, bar)) = &self.shown {
-            bar.inc(events as u64);
-        }
-    }
-
-    /// The end of all passes; says if the trace was damaged.
-    pub fn finish(mut self, damage: Option<&str>) {
-        self.clear();
-        if let Some(damage) = damage {
-            self.ui.remark(&format!("the trace is damaged; results are for what comes before: {damage}"));
-        }
-    }
-
-    fn clear(&mut self) {
-        if let Some((_, bar)) = self.shown.take() {
-            bar.finish_and_clear();
-        }
-    }
-}
-
-/// Why a trace has no result.
-pub fn failure(error: RecordedError<TraceError>, reader: &TraceReader) -> Failure {
-    match error {
-        RecordedError::Trace(error) => Failure::failed(error),
-        RecordedError::Replay(error) => {
-            refused(error).map_failed(|error| error.context(format!("trace {}", reader.path().display())))
-        }
-    }
-}
-
-/// Devices and schemes that cannot be are wrong arguments.
-pub fn refused(error: ReplayError) -> Failure {
-    match error {
-        ReplayError::Device(_) | ReplayError::Timing(_) | ReplayError::Scheme(_) => {
-            Failure::wrong_arguments(error)
-        }
-        other => Failure::failed(other),
-    }
 }
 
 /// All contexts and files of a trace.

@@ -107,7 +107,7 @@ impl TraceWriter {
             _lock: lock,
         };
         if let Err(error) = writer.write_meta() {
-            // Nothing has been written that could be missed; what went wrong first is to be told.
+            // Nothing has been written that could be missed; what went wrong first is the error.
             _ = writer.abandon();
             return Err(error);
         }
