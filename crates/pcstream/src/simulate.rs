@@ -44,6 +44,7 @@ pub struct Planned {
 
 impl Planned {
     /// Every scheme on every device of `args`; `template` is that of its flags.
+    #[cfg(feature = "capture")]
     pub fn new(args: &SimulationArgs, template: &Template, meta: &Meta) -> Result<Planned, Failure> {
         Planned::on(args, template, meta, None)
     }
