@@ -9,19 +9,10 @@ mod clang;
 use libbpf_cargo::SkeletonBuilder;
 use std::{env, path::PathBuf};
 
-const SOURCES: [&str; 8] = [
-    "bpf/pcstream.bpf.c",
-    "bpf/buffers.h",
-    "bpf/runtimes.h",
-    "../../libpcstream/pcstream_runtime.h",
-    "bpf/kernel.h",
-    "bpf/direct.h",
-    "bpf/wire.h",
-    "bpf/signature.h",
-];
+const SOURCE: &str = "bpf/pcstream.bpf.c";
 
 fn main() {
-    for source in SOURCES {
+    for source in ["bpf", "../../libpcstream/pcstream_runtime.h"] {
         println!("cargo::rerun-if-changed={source}");
     }
     println!("cargo::rerun-if-changed=clang.rs");
@@ -36,7 +27,7 @@ fn main() {
     );
     let strict = env::var("PCSTREAM_WERROR").is_ok_and(|value| value == "1");
     SkeletonBuilder::new()
-        .source(SOURCES[0])
+        .source(SOURCE)
         .clang(compiler())
         .clang_args(clang::ARGUMENTS.into_iter().chain(strict.then_some("-Werror")))
         .build_and_generate(&out)

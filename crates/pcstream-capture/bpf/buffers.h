@@ -6,22 +6,18 @@
  * call path of that write says nothing. Here a probe on the function that the program calls when a page becomes dirty
  * keeps that call path under the page's place in memory, and a write whose data lies there gets it.
  *
- *   place         a page's place is (space, offset): for shared memory the file behind it, so that all processes mean
- *                 the same page wherever they have mapped it; for private memory the address space
- *   on_buffer_page a page became dirty: its path is kept under its place; or a page was copied: the thread's
- *                 next write is that page, wherever its data lies
+ *   mark_page     a page became dirty: its path is kept under its place (places.h)
  *   context_of_buffer, context_of_direct_buffer
  *                 the kept path of the page that a write takes its data from
  *
  * Invariants: a kept path answers for one write after each time that the page became dirty, so memory that is used again
- * for something else does not inherit it. Where the program tells pages that were clean, the path is that of the change that
+ * for something else does not inherit it. Where the program marks pages that were clean, the path is that of the change that
  * made the page dirty. Elsewhere a weak path (a hint bit) does not replace a strong one that waits for its write; of equal ones it is
  * the first, or one at least LOOK_AGAIN_NS later.
  *
- * Known weaknesses: where the program tells pages that were clean, one that is changed while it is being written, or was dirty
+ * Known weaknesses: where the program marks pages that were clean, one that is changed while it is being written, or was dirty
  * when the capture began, has no path until its next write; elsewhere a page that is dropped without having been written keeps its path
- * until it becomes dirty again (a weak path does not replace it); a mapping that was replaced by another of the same place is noticed when the number of mappings
- * changes; a space has one size of pages; a direct request over several pages gets the path of its first; data
+ * until it becomes dirty again (a weak path does not replace it); a direct request over several pages gets the path of its first; data
  * given by vectors (writev) is not looked for; io_uring is, where the request is direct. With O_APPEND only the first page
  * of a write is found. Pages can become dirty much faster than user space answers for call-frame rules, so those of the first
  * milliseconds on a path may have a coarser one.
@@ -29,15 +25,14 @@
 #ifndef PCSTREAM_BUFFERS_H
 #define PCSTREAM_BUFFERS_H
 
-#define VM_SHARED 8
+#include "capture.h"
+#include "path_cache.h"
+#include "places.h"
 
 /* Write calls whose data is at an address (x86-64). */
 #define CALL_WRITE 1
 #define CALL_PWRITE64 18
 #define O_APPEND 02000
-
-/* 1: rules are there and their probes are attached. */
-const volatile u32 buffers = 0;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -45,108 +40,6 @@ struct {
 	__type(key, u32);
 	__type(value, struct buffer_rule);
 } buffer_rules SEC(".maps");
-
-struct buffer_page {
-	u64 context;
-	u64 writer; /* the write that took it; 0: it waits for one */
-	u64 marked_ns;
-	u32 rank;
-	u32 unused;
-};
-
-/* A page that waits for its write is looked at anew after this time at the earliest. Hot pages become dirty many times
- * before they are written; and memory that is used again for something else, without having been written, has long waited. */
-#define LOOK_AGAIN_NS 100000000
-
-/* The loader sets its size. The least recently used page gives way: it has been clean for longest. */
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 1);
-	__type(key, struct buffer_key);
-	__type(value, struct buffer_page);
-} buffer_pages SEC(".maps");
-
-/* Spaces that hold pages of buffers, with the size of those. */
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 16384);
-	__type(key, u64);
-	__type(value, u32);
-} pools SEC(".maps");
-
-/* Counts additions to `pools`: what was no pool may be one now. */
-u32 pools_added = 0;
-
-static long note_mapping(struct task_struct *task, struct vm_area_struct *vma, void *ctx)
-{
-	struct memory *to = *(struct memory **)ctx;
-	u64 inode = 0;
-
-	to->start = vma->vm_start;
-	to->end = vma->vm_end;
-	if (vma->vm_flags & VM_SHARED)
-		inode = (u64)BPF_CORE_READ(vma, vm_file, f_inode);
-	if (inode) {
-		to->space = signature_mix(inode, BPF_CORE_READ((struct inode *)inode, i_ino));
-		to->base = (vma->vm_pgoff << PAGE_SHIFT) - vma->vm_start;
-	} else {
-		/* Where its stack begins tells a process from a later one at the same address. */
-		to->space = signature_mix((u64)BPF_CORE_READ(task, mm), BPF_CORE_READ(task, mm, start_stack));
-		to->base = 0;
-	}
-	return 0;
-}
-
-static __always_inline void note_pool(struct memory *of)
-{
-	u32 *page_bytes = bpf_map_lookup_elem(&pools, &of->space);
-
-	of->pools_added = pools_added;
-	of->page_bytes = page_bytes ? *page_bytes : 0;
-}
-
-/* The mapping that an address lies in, if the task met it before. Works with interrupts off. */
-static __always_inline struct memory *known_memory(struct task_cache *cache, struct mm_struct *mm, u64 address)
-{
-	u32 i;
-
-	for (i = 0; i < CACHED_MEMORIES; i++) {
-		struct memory *known = &cache->memory[i];
-
-		if (known->mm != (u64)mm || known->mappings != mm->map_count ||
-		    address - known->start >= known->end - known->start)
-			continue;
-		if (!known->page_bytes && known->pools_added != pools_added)
-			note_pool(known);
-		return known;
-	}
-	return NULL;
-}
-
-/* The mapping that an address lies in. Needs interrupts on. */
-static __always_inline struct memory *memory_of(struct task_cache *cache, struct task_struct *task, u64 address)
-{
-	struct mm_struct *mm = task->mm;
-	struct memory *found;
-
-	if (!mm)
-		return NULL;
-	found = known_memory(cache, mm, address);
-	if (found)
-		return found;
-	found = &cache->memory[cache->next_memory++ & (CACHED_MEMORIES - 1)];
-	found->mm = 0;
-	if (bpf_find_vma(task, address, note_mapping, &found, 0)) {
-		count(BUFFERS_UNPLACED, 1);
-		return NULL;
-	}
-	found->mm = (u64)mm;
-	found->mappings = mm->map_count;
-	note_pool(found);
-	return found;
-}
-
-/* --------------------------------------------------------------- marking */
 
 /* Arguments come first, in the order of the ABI. */
 static __always_inline u64 register_of(struct pt_regs *regs, u32 number)
@@ -244,12 +137,12 @@ static __always_inline void mark_page(struct workspace *ws, struct task_cache *c
 	struct buffer_page *page, fresh = {};
 	u64 context, place;
 
-	note_entry(ws, task, regs);
+	begin_capture(ws, task, regs);
 	place = place_of(ws, ENTRY_BUFFER);
-	context = recognise(ws, cache, task, regs, place, ENTRY_BUFFER, false);
+	context = look_up_path(ws, cache, task, place, ENTRY_BUFFER);
 	if (!context) {
-		context = capture(ws, task, regs, ENTRY_BUFFER, READ_CALMLY);
-		remember(cache, ws, task, place, context);
+		context = capture(ws, ENTRY_BUFFER);
+		insert_path(cache, ws, place, context);
 	}
 	if (!context)
 		return;
@@ -280,69 +173,6 @@ static __always_inline struct workspace *claim_workspace(void)
 	}
 	return NULL;
 }
-
-SEC("uprobe")
-int on_buffer_page(void *ctx)
-{
-	struct task_struct *task;
-	struct buffer_key key = {};
-	struct buffer_rule *rule;
-	struct task_cache *cache;
-	struct workspace *ws;
-	struct memory *memory;
-	struct pt_regs *regs;
-	u32 at, page_bytes;
-	u64 address, now_ns;
-
-	if (!target_dev || left_out)
-		return 0;
-	at = bpf_get_attach_cookie(ctx);
-	rule = bpf_map_lookup_elem(&buffer_rules, &at);
-	task = bpf_get_current_task_btf();
-	regs = user_regs(task);
-	if (!rule || !regs || !task->mm)
-		return 0;
-	page_bytes = rule->page_bytes_argument ? register_of(regs, rule->page_bytes_argument) : rule->page_bytes;
-	address = page_of(rule, regs, page_bytes);
-	/* What a program says of itself may be anything. */
-	if (!address || (rule->kind == BUFFER_DIRTY && (page_bytes < MIN_BUFFER_BYTES || page_bytes > MAX_BUFFER_BYTES)))
-		return 0;
-	cache = bpf_task_storage_get(&tasks, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (!cache) {
-		count(LOST_TASK_STORAGE, 1);
-		return 0;
-	}
-	memory = memory_of(cache, task, address);
-	if (!memory)
-		return 0;
-	key.space = memory->space;
-	key.offset = address + memory->base;
-	if (rule->kind == BUFFER_COPIED) {
-		cache->copied = key;
-		cache->copied_at = write_syscalls(task);
-		return 0;
-	}
-	count_recognition(BUFFER_MARKS);
-	now_ns = bpf_ktime_get_ns();
-	if (!rule->was_clean && stands(bpf_map_lookup_elem(&buffer_pages, &key), rule->rank, now_ns))
-		return 0;
-	/* Looked up although it is known: that keeps it in the map. */
-	if (!bpf_map_lookup_elem(&pools, &memory->space)) {
-		memory->page_bytes = page_bytes;
-		bpf_map_update_elem(&pools, &memory->space, &page_bytes, BPF_ANY);
-		__sync_fetch_and_add(&pools_added, 1);
-	}
-	ws = claim_workspace();
-	if (!ws) {
-		count(BUFFERS_UNPLACED, 1);
-		return 0;
-	}
-	mark_page(ws, cache, task, regs, rule->rank, &key, now_ns);
-	ws->claimed = 0;
-	return 0;
-}
-
-/* --------------------------------------------------------------- writing */
 
 /* The path kept for a page that is being written by `writer`; 0: none waits. */
 static __always_inline u64 take_page(struct buffer_key *key, u64 writer)

@@ -104,6 +104,12 @@ struct dentry {
 	} d_u;
 };
 
+struct dentry___flat { /* since 7.2: the union has no name */
+	union {
+		struct hlist_node d_alias;
+	};
+};
+
 struct vfsmount {
 	struct dentry *mnt_root;
 };
@@ -143,13 +149,16 @@ struct page {
 	unsigned long compound_head;
 };
 
+struct page___info { /* since 7.2: of a tail page the head | 1, or a mask | 1 if all page structures lie in one mapping */
+	unsigned long compound_info;
+};
+
 struct folio {
 	struct address_space *mapping;
 	unsigned long index;
 };
 
 struct mm_struct {
-	void *pgd;
 	unsigned long exec_vm;
 	unsigned long arg_start;
 	unsigned long start_stack;
@@ -175,7 +184,6 @@ struct signal_struct {
 };
 
 struct task_struct {
-	void *stack;
 	struct signal_struct *signal;
 	unsigned int flags;
 	int pid, tgid;

@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
 /*
- * Paths that a language runtime tells (libpcstream/pcstream_runtime.h): code that is compiled while it runs has no
+ * Paths of language runtimes (libpcstream/pcstream_runtime.h): code that is compiled while it runs has no
  * call-frame tables and no names, but its runtime knows the path in its own language.
  *
- *   on_prctl            a thread says where its slot is; a file was mapped by a path
- *   on_any_prctl        the same where the kernel has no tracepoint for unknown options (before 6.13): at the function that
- *                       all options go through
- *   runtime_signature   what the slot holds, or by which path the file was mapped that is stored to
- *   announce_runtime    the context of that path, with its names when it is new
+ *   register_runtime  a thread registers its slot, or a file that a path mapped
+ *   runtime_path      what the slot holds, or by which path the file was mapped that is stored to
+ *   emit_runtime      the context of that path, with its names when it is new
  *
- * Invariants: what a process tells counts for its own writes only, and its names only if their signature is right (user
+ * Invariants: what a process registers counts for its own writes only, and its names only if their signature is right (user
  * space looks). Memory of the process is read with bounded reads that may fail. Paths are limited in number, for
- * whoever may write may tell: beyond, the context is the program and the entry.
+ * any process may register some: beyond, the context is the program and the entry.
  *
  * Known weaknesses: the last path that mapped a file stands for all its mappings in the process; mapped files beyond the table
  * (the least recently used; they are counted) and those made before the capture began are not known.
@@ -20,6 +18,7 @@
 #define PCSTREAM_RUNTIMES_H
 
 #include "../../../libpcstream/pcstream_runtime.h"
+#include "capture.h"
 
 /* Both are hashes that tell a process and a file from later ones at the same address. */
 struct mapped_key {
@@ -27,8 +26,7 @@ struct mapped_key {
 	u64 inode;
 };
 
-#define VM_WRITE 2
-#define MAX_TOLD_PATHS 65536 /* as many as the Java agent gives names */
+#define MAX_RUNTIME_PATHS 65536 /* as many as the Java agent gives names */
 #define MAX_MAPPED_FILES 65536
 
 static __always_inline u64 process_of(struct task_struct *task)
@@ -55,12 +53,12 @@ struct {
 u32 files_mapped = 0;
 
 /* Paths whose names were sent. */
-u32 paths_told = 0;
+u32 runtime_paths_sent = 0;
 
 /* ... by process and signature. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 2 * MAX_TOLD_PATHS); /* one that is pushed out counts again */
+	__uint(max_entries, 2 * MAX_RUNTIME_PATHS); /* one that is pushed out counts again */
 	__type(key, u64);
 	__type(value, u8);
 } known_paths SEC(".maps");
@@ -89,7 +87,7 @@ static long try_mapping(u64 i, struct mapping_search *search)
 	return bpf_find_vma(bpf_get_current_task_btf(), search->address, note_mapped_file, search, 0) != -EBUSY;
 }
 
-static __always_inline int hear(int option, unsigned long first, unsigned long third)
+static __always_inline int register_runtime(int option, unsigned long first, unsigned long third)
 {
 	struct task_struct *task;
 	struct mapping_search search = {};
@@ -129,45 +127,33 @@ static __always_inline int hear(int option, unsigned long first, unsigned long t
 	return 0;
 }
 
-SEC("tp_btf/task_prctl_unknown")
-int BPF_PROG(on_prctl, int option, unsigned long first, unsigned long second, unsigned long third)
-{
-	return hear(option, first, third);
-}
-
-SEC("fentry/security_task_prctl")
-int BPF_PROG(on_any_prctl, int option, unsigned long first, unsigned long second, unsigned long third)
-{
-	return hear(option, first, third);
-}
-
-/* The path that the runtime tells of the write of this inode that the task is in. Works with interrupts off. */
+/* The runtime's path of the write of this inode that the task is in. Works with interrupts off. */
 static __always_inline bool runtime_path(struct task_cache *cache, struct task_struct *task, s32 entry,
-					 u64 inode, struct pcstream_slot *told)
+					 u64 inode, struct pcstream_slot *path)
 {
-	told->signature = 0;
+	path->signature = 0;
 	if (entry == (s32)ENTRY_FAULT && files_mapped) {
 		struct mapped_key key = { .mm = process_of(task), .inode = mapped_inode(inode) };
 		struct pcstream_slot *by = bpf_map_lookup_elem(&mapped_files, &key);
 
 		if (by)
-			*told = *by;
+			*path = *by;
 	} else if (cache->slot && cache->slot_process == process_of(task) && entry != (s32)ENTRY_FAULT) {
-		if (bpf_probe_read_user(told, sizeof(*told), (void *)cache->slot))
-			told->signature = 0;
+		if (bpf_probe_read_user(path, sizeof(*path), (void *)cache->slot))
+			path->signature = 0;
 	}
-	return told->signature != 0;
+	return path->signature != 0;
 }
 
-/* Its context, if it is the one that the task's last told path had; else 0. */
-static __always_inline u64 recognise_runtime(struct task_cache *cache, struct pcstream_slot *told, s32 entry)
+/* Its context, if it is that of the task's last runtime path; else 0. */
+static __always_inline u64 runtime_context(struct task_cache *cache, struct pcstream_slot *path, s32 entry)
 {
-	return cache->told == told->signature && cache->told_entry == entry && cache->told_process == cache->slot_process ?
-		       cache->told_context : 0;
+	return cache->runtime_signature == path->signature && cache->runtime_entry == entry && cache->runtime_process == cache->slot_process ?
+		       cache->runtime_context : 0;
 }
 
 /* Sends the names of a path. Whether they could be read and sent. */
-static __always_inline bool announce_names(struct pcstream_slot *told)
+static __always_inline bool emit_names(struct pcstream_slot *path)
 {
 	struct runtime_record *r = bpf_ringbuf_reserve(&records, sizeof(*r), 0);
 	u32 bytes = 0;
@@ -177,11 +163,11 @@ static __always_inline bool announce_names(struct pcstream_slot *told)
 		return false;
 	}
 	r->type = RECORD_RUNTIME;
-	r->signature = told->signature;
-	bpf_probe_read_user(&bytes, sizeof(bytes), (void *)told->path + 8);
+	r->signature = path->signature;
+	bpf_probe_read_user(&bytes, sizeof(bytes), (void *)path->path + 8);
 	if (bytes > sizeof(r->text))
 		bytes = sizeof(r->text);
-	if (bpf_probe_read_user(r->text, bytes, (void *)told->path + sizeof(*told->path)))
+	if (bpf_probe_read_user(r->text, bytes, (void *)path->path + sizeof(*path->path)))
 		bytes = 0;
 	r->bytes = bytes;
 	bpf_ringbuf_submit(r, 0);
@@ -189,30 +175,30 @@ static __always_inline bool announce_names(struct pcstream_slot *told)
 }
 
 /* Its context. Needs interrupts on. */
-static __always_inline u64 announce_runtime(struct workspace *ws, struct task_cache *cache, struct task_struct *task,
-					    struct pcstream_slot *told, s32 entry)
+static __always_inline u64 emit_runtime(struct workspace *ws, struct task_cache *cache, struct task_struct *task,
+					    struct pcstream_slot *path, s32 entry)
 {
-	u64 process = process_of(task), key = signature_mix(process, told->signature);
+	u64 process = process_of(task), key = signature_mix(process, path->signature);
 	u8 one = 1;
 
 	if (!bpf_map_lookup_elem(&known_paths, &key)) {
-		if (paths_told >= MAX_TOLD_PATHS) {
+		if (runtime_paths_sent >= MAX_RUNTIME_PATHS) {
 			count(LOST_RUNTIME_PATHS, 1);
-			return announce_context(ws, task->tgid, executable_of(ws, task->mm), entry, UNWIND_NONE);
+			return emit_context(ws, task->tgid, executable_of(ws, task->mm), entry, UNWIND_NONE);
 		}
-		__sync_fetch_and_add(&paths_told, 1);
+		__sync_fetch_and_add(&runtime_paths_sent, 1);
 		/* Memory that is swapped out is asked for again. */
-		if (!told->path || announce_names(told))
+		if (!path->path || emit_names(path))
 			bpf_map_update_elem(&known_paths, &key, &one, BPF_ANY);
 	}
 	ws->found = 0;
 	ws->frame[0].module = MODULE_RUNTIME;
-	ws->frame[0].offset = told->signature;
-	cache->told = told->signature;
-	cache->told_entry = entry;
-	cache->told_process = cache->slot_process;
-	cache->told_context = announce_context(ws, task->tgid, executable_of(ws, task->mm), entry, UNWIND_RUNTIME);
-	return cache->told_context;
+	ws->frame[0].offset = path->signature;
+	cache->runtime_signature = path->signature;
+	cache->runtime_entry = entry;
+	cache->runtime_process = cache->slot_process;
+	cache->runtime_context = emit_context(ws, task->tgid, executable_of(ws, task->mm), entry, UNWIND_RUNTIME);
+	return cache->runtime_context;
 }
 
 #endif

@@ -13,8 +13,8 @@
 #define MAX_DEPTH 16
 #define MAX_FRAMES (MAX_DEPTH + 1)
 
-/* Executable mappings kept of a process. A process of a C++ program has 20 to 40. */
-#define MAX_RANGES 128
+/* Executable mappings kept of a process; those beyond are looked up one by one. A C++ program has 20 to 40, ffmpeg 216. */
+#define MAX_RANGES 512
 
 /* Components of a path, and the bytes that hold their names. A longer path keeps its last
  * components and is marked. */
@@ -48,7 +48,7 @@ enum unwind_mode {
 	UNWIND_FP = 1,
 	UNWIND_SCAN = 2,
 	UNWIND_EXACT = 3,
-	UNWIND_RUNTIME = 4, /* told by a language runtime: one frame, whose offset is the path's signature */
+	UNWIND_RUNTIME = 4, /* from a language runtime: one frame, whose offset is the path's signature */
 };
 
 enum io_flag {
@@ -125,7 +125,7 @@ struct unwind_rule {
 	u32 kind;	/* enum rule_kind */
 	s32 cfa_offset; /* from the register that `kind` names */
 	s32 bp_offset;	/* from the CFA, to where the caller's frame pointer is saved; 0: it is unchanged */
-	u32 reserved;
+	u32 into_function; /* bytes from the first instruction of the function to the one of this rule */
 };
 
 enum rule_kind {
@@ -135,7 +135,7 @@ enum rule_kind {
 	RULE_NONE = 4, /* no rule is known, or one of another form: the path is cut here */
 };
 
-/* How to tell from a probed function which page of a write buffer it is about. */
+/* How a probed function shows which page of a write buffer it is about. */
 #define MAX_BUFFER_RULES 64
 #define MAX_BUFFER_OFFSETS 4
 #define MIN_BUFFER_BYTES 512 /* of a page */
@@ -164,7 +164,7 @@ struct buffer_rule {
 	s64 base;
 	s64 bias;
 	u32 shift;
-	u32 was_clean; /* told once for each time that the page becomes dirty */
+	u32 was_clean; /* marked once for each time that the page becomes dirty */
 };
 
 /* The place of a page of a write buffer. */
@@ -204,7 +204,7 @@ struct process_record {
 	u32 reserved;
 };
 
-/* What a signature told by a language runtime stands for: the text of struct pcstream_path. */
+/* What a signature of a language runtime stands for: the text of struct pcstream_path. */
 #define RUNTIME_TEXT 4096
 
 struct runtime_record {
@@ -237,18 +237,17 @@ enum counter {
 	LOST_LONG_REQUESTS,   /* requests longer than the walk, whose end is missing */
 	LOST_TASK_STORAGE,    /* captures without memory for the task's cache */
 	LOST_PENDING,	      /* pages whose capture was postponed and never made */
-	LOST_RUNTIME_PATHS,   /* contexts that are merged, for a language runtime told too many paths */
-	LOST_RUNTIME_MAPPINGS, /* mapped files that were told and pushed others out of the table */
+	LOST_RUNTIME_PATHS,   /* contexts that are merged, for a language runtime has too many paths */
+	LOST_RUNTIME_MAPPINGS, /* mapped files of runtimes that pushed others out of the table */
 	COUNTER_FIRST_STATISTIC,
 	/* coarser contexts: the executable and the entry, or a frame short */
-	DROPPED_MAPPINGS = COUNTER_FIRST_STATISTIC, /* executable mappings beyond the table of a process */
+	DROPPED_MAPPINGS = COUNTER_FIRST_STATISTIC, /* executable mappings above 128 TiB */
 	LOCKED_MAPPINGS,      /* captures, and files mapped by a runtime, that found the process's mappings locked */
-	/* from here to FULL_CAPTURES: in `recognitions` */
-	SAME_SYSCALL,	      /* captures answered by: still the same system call */
-	SAME_SLOTS,	      /* captures answered by the slot check */
-	RUNTIME_PATHS,	      /* captures answered by what a language runtime told */
+	SAME_SYSCALL,	      /* path cache hits: still the same system call */
+	SAME_SLOTS,	      /* path cache hits: the stack holds the same return addresses */
+	RUNTIME_PATHS,	      /* captures answered by a language runtime's path */
 	BUFFER_MARKS,	      /* times a page of a write buffer became dirty */
-	FULL_CAPTURES,
+	FULL_CAPTURES,	      /* path cache misses */
 	STACK_UNREADABLE,     /* captures whose stack could not be read */
 	SHIPPED_STACKS,	      /* full captures that lacked a rule and went to user space */
 	UNSHIPPED_STACKS,     /* ... or did not: no room in the ring buffer, or no answer for long. Their paths were read otherwise */
@@ -258,7 +257,7 @@ enum counter {
 	URING_WORKERS,	      /* pages dirtied or submitted by io_uring workers */
 	URING_UNKNOWN,	      /* ... of which the submitter was not known */
 	BUFFER_WRITES,	      /* folios and direct requests that got the path kept for such a page */
-	BUFFERS_UNPLACED,     /* marks and data whose page or mapping could not be told */
+	BUFFERS_UNPLACED,     /* marks and data whose page or mapping could not be found */
 	UNTAGGED_FOLIOS,      /* page-cache folios written back without a context */
 	COUNTERS,
 };

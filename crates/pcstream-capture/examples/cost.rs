@@ -7,7 +7,7 @@
 //!
 //! `appends` makes a new page dirty with every call of 4 KiB; `rewrites` writes to a page that is dirty already;
 //! `paths` appends from four call paths in turn, as a database does that writes a journal and a file; `captures`
-//! from 64, many more than a task's cache remembers, so that most appends are full captures; `db_bench` is RocksDB's
+//! from 64, many more than a task's cache holds, so that most appends are full captures; `db_bench` is RocksDB's
 //! fillrandom and overwrite; `pgbench` (only when named; needs PostgreSQL and a user postgres) is PostgreSQL with its write
 //! buffer watched. The first four print nanoseconds of processor time per call, taken by the writer
 //! itself, `db_bench` the processor time of the whole program, `pgbench` the time of a transaction. Medians; a ratio compares with the run
@@ -38,7 +38,7 @@ use rustix::process::{Pid, Signal};
 type AnyError = Box<dyn std::error::Error>;
 
 const USAGE: &str = "\
-cost [--rounds N] [--pairs] [--calls N] [--unwind auto|fp|scan] [--anew] [--by-calls] [--unanswered] [--moments N] [WORKLOAD...]
+cost [--rounds N] [--pairs] [--calls N] [--unwind auto|fp|scan] [--no-cache] [--unanswered] [--runs N] [WORKLOAD...]
 
 What a capture costs appends, rewrites, paths, captures, db_bench (these five unless named) and pgbench. Needs root.
 
@@ -46,10 +46,9 @@ What a capture costs appends, rewrites, paths, captures, db_bench (these five un
   --pairs        compare with capturing only, not with a program that is silent or captures another file system
   --calls N      calls of a writer (200000), or keys that db_bench writes, twice (300000): short runs have more in common
   --unwind WAY   how paths are read: auto, fp or scan
-  --anew         recognise no path: what reading one costs while it is warm
-  --by-calls     read stacks by calls, as where the kernel's own mapping of memory cannot be used
+  --no-cache     cache no path: what reading one costs while it is warm
   --unanswered   hand out no rules: what a page costs while user space has no time to
-  --moments N    what the kernel counts in N short runs: least (a quiet moment), median, mean, and between";
+  --runs N       what the kernel counts in N short runs: least, median, mean, and between";
 
 /// First argument that turns this program into a writer.
 const WRITER: &str = "--writer";
@@ -57,11 +56,11 @@ const WRITER: &str = "--writer";
 const CALLS: u64 = 200_000;
 /// Keys that `db_bench` writes, twice.
 const KEYS: u64 = 300_000;
-/// Calls of a writer that runs for a moment.
-const CALLS_OF_A_MOMENT: u64 = 15_000;
+/// Calls of a writer in a short run.
+const CALLS_OF_A_RUN: u64 = 15_000;
 /// Runs under one session, before those of the next kind.
-const MOMENTS_OF_A_TURN: usize = 10;
-/// Pages before a writer starts its file anew: what it drops was never written to the device.
+const RUNS_OF_A_TURN: usize = 10;
+/// Pages before a writer starts its file again: what it drops was never written to the device.
 const FILE_PAGES: u64 = 4096;
 /// Rounds in which the kernel counts.
 const COUNTED_ROUNDS: usize = 5;
@@ -157,8 +156,7 @@ enum State {
 #[derive(Clone, Copy, Debug)]
 struct Way {
     unwind: Option<Unwind>,
-    anew: bool,
-    by_calls: bool,
+    no_cache: bool,
     unanswered: bool,
 }
 
@@ -189,9 +187,8 @@ fn main() -> Result<(), AnyError> {
         println!("{}", write(workload, calls.parse()?)?);
         return Ok(());
     }
-    let (mut moments, mut compared) = (0, Compared { rounds: 9, states: &STATES, calls: None });
-    let (mut way, mut workloads) =
-        (Way { unwind: None, anew: false, by_calls: false, unanswered: false }, Vec::new());
+    let (mut runs, mut compared) = (0, Compared { rounds: 9, states: &STATES, calls: None });
+    let (mut way, mut workloads) = (Way { unwind: None, no_cache: false, unanswered: false }, Vec::new());
     let mut rest = arguments.iter();
     while let Some(argument) = rest.next() {
         match argument.as_str() {
@@ -200,17 +197,16 @@ fn main() -> Result<(), AnyError> {
                 compared.rounds =
                     of.ok_or("--rounds N: how many? With 0 there is only what the kernel counts")?;
             }
-            "--moments" => {
-                let of = rest.next().and_then(|moments| moments.parse().ok()).filter(|&moments| moments > 0);
-                moments = of.ok_or("--moments N: how many? 120 take a minute")?;
+            "--runs" => {
+                let of = rest.next().and_then(|runs| runs.parse().ok()).filter(|&runs| runs > 0);
+                runs = of.ok_or("--runs N: how many? 120 take a minute")?;
             }
             "--pairs" => compared.states = &[State::Without, State::Capturing],
             "--calls" => {
                 let of = rest.next().and_then(|calls| calls.parse().ok()).filter(|&calls| calls > 0);
                 compared.calls = Some(of.ok_or("--calls N: how many? 30000 keys of db_bench take a second")?);
             }
-            "--anew" => way.anew = true,
-            "--by-calls" => way.by_calls = true,
+            "--no-cache" => way.no_cache = true,
             "--unanswered" => way.unanswered = true,
             "--unwind" => {
                 way.unwind = match rest.next().map(String::as_str) {
@@ -241,8 +237,8 @@ fn main() -> Result<(), AnyError> {
     }
     println!("{}", processor()?);
     for workload in workloads {
-        if moments > 0 {
-            measure_moments(workload, way, moments)?;
+        if runs > 0 {
+            measure_runs(workload, way, runs)?;
         } else {
             measure(workload, way, compared)?;
         }
@@ -387,26 +383,26 @@ fn around_the_median(sorted: &[f64]) -> (f64, f64) {
 
 /// What a page made dirty costs in short runs: its task and file, its tag too, and its capture. A few of each in turn, as the
 /// hour changes what all of them cost. Each turn begins with a new session, so one run in so many finds it cold.
-fn measure_moments(workload: &str, way: Way, moments: usize) -> Result<(), AnyError> {
+fn measure_runs(workload: &str, way: Way, wanted: usize) -> Result<(), AnyError> {
     if matches!(workload, "db_bench" | "pgbench") {
-        return Err(format!("--moments is for writers, and {workload} is none").into());
+        return Err(format!("--runs is for writers, and {workload} is none").into());
     }
     let place = scratch()?;
     let device = place.device().number.kernel_dev_t();
     let _counting = count_programs()?;
     let parts =
         [("task and file", State::Finding), ("and tag", State::Tagging), ("and capture", State::Capturing)];
-    println!("{workload}: {moments} runs of {CALLS_OF_A_MOMENT} calls; ns in BPF per page made dirty");
+    println!("{workload}: {wanted} runs of {CALLS_OF_A_RUN} calls; ns in BPF per page made dirty");
     let mut ns_of: [Vec<f64>; 3] = Default::default();
-    while ns_of[0].len() < moments {
-        let turn = MOMENTS_OF_A_TURN.min(moments - ns_of[0].len());
+    while ns_of[0].len() < wanted {
+        let turn = RUNS_OF_A_TURN.min(wanted - ns_of[0].len());
         for ((_, state), ns) in parts.iter().zip(&mut ns_of) {
             let directory = place.mount_point();
-            let runs = runs(workload, way, *state, device, directory, CALLS_OF_A_MOMENT, turn)?;
+            let runs = runs(workload, way, *state, device, directory, CALLS_OF_A_RUN, turn)?;
             ns.extend(runs.iter().map(|(_, programs)| programs.ns_per_page()));
         }
     }
-    let of_parts = ns_of.map(Moments::of);
+    let of_parts = ns_of.map(Spread::of);
     for ((name, _), of) in parts.iter().zip(&of_parts) {
         of.print(name);
     }
@@ -417,7 +413,7 @@ fn measure_moments(workload: &str, way: Way, moments: usize) -> Result<(), AnyEr
 }
 
 /// Nanoseconds of short runs.
-struct Moments {
+struct Spread {
     least: f64,
     first_20th: f64,
     first_quarter: f64,
@@ -425,7 +421,7 @@ struct Moments {
     mean: f64,
 }
 
-impl Moments {
+impl Spread {
     fn of(mut ns: Vec<f64>) -> Self {
         ns.sort_by(f64::total_cmp);
         let at = |part: usize| ns[ns.len() / part];
@@ -481,8 +477,7 @@ fn runs(
     let watched: &[String] = if workload == "pgbench" { &["postgresql".to_owned()] } else { &[] };
     let options = SessionOptions {
         unwind: way.unwind,
-        anew: way.anew,
-        by_calls: way.by_calls,
+        no_cache: way.no_cache,
         buffers: buffers::probes(watched)?,
         left_out: match state {
             State::Finding => LeftOut::CapturesAndTags,

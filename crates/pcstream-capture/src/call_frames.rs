@@ -3,7 +3,7 @@
 //! Idea: compilers describe every instruction's frame in a table (DWARF 5, section 6.4; present in every x86-64
 //! binary that can throw, which distributions make all of them). A row of it that says "the caller's stack
 //! pointer is this register plus that number, and the return address lies below it" is small enough for the
-//! kernel side to follow. All rows of call sites that were met in practice have this form; what has not
+//! kernel side to follow. All rows of call sites seen in practice have this form; what has not
 //! (procedure linkage tables, signal frames) becomes `RULE_NONE`, where a path is cut.
 //!
 //! Units: file offsets come in, as the kernel side has them; virtual addresses of the file are only used inside.
@@ -89,7 +89,9 @@ impl CallFrames {
     fn rule_of_address(&self, address: u64) -> Option<UnwindRule> {
         let mut context = UnwindContext::new();
         let entry = self.entry_of(address)?;
-        rule_of_row(entry.unwind_info_for_address(&self.table(), &self.bases, &mut context, address).ok()?)
+        let row = entry.unwind_info_for_address(&self.table(), &self.bases, &mut context, address).ok();
+        let into_function = u32::try_from(address.checked_sub(entry.initial_address())?).ok()?;
+        Some(UnwindRule { into_function, ..row.and_then(rule_of_row).unwrap_or(NO_RULE) })
     }
 
     /// The addresses of the function, or of the part of one, around an address; `None` if it has exception handlers, which
@@ -116,7 +118,7 @@ impl CallFrames {
 
 /// No rule is known.
 pub const NO_RULE: UnwindRule =
-    UnwindRule { kind: RuleKind::RULE_NONE.0, cfa_offset: 0, bp_offset: 0, reserved: 0 };
+    UnwindRule { kind: RuleKind::RULE_NONE.0, cfa_offset: 0, bp_offset: 0, into_function: 0 };
 
 /// A row in the form that the kernel side follows, if it has it.
 fn rule_of_row(row: &UnwindTableRow<usize>) -> Option<UnwindRule> {
@@ -137,5 +139,5 @@ fn rule_of_row(row: &UnwindTableRow<usize>) -> Option<UnwindRule> {
         Some(RegisterRule::SameValue | RegisterRule::Undefined) | None => 0,
         Some(_) => return None,
     };
-    Some(UnwindRule { kind: kind.0, cfa_offset: i32::try_from(offset).ok()?, bp_offset, reserved: 0 })
+    Some(UnwindRule { kind: kind.0, cfa_offset: i32::try_from(offset).ok()?, bp_offset, into_function: 0 })
 }

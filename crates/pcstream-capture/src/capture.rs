@@ -230,7 +230,7 @@ pub fn capture(
         let join = run.join.borrow();
         (join.joiner.counts(), join.joiner.contexts().to_vec())
     };
-    notes.extend(deaf_note(&session, &contexts));
+    notes.extend(runtime_note(&session, &contexts));
     if journal_is_elsewhere {
         notes.push("the journal is on a device of its own: its writes are not in the trace".into());
     }
@@ -277,11 +277,11 @@ fn lack_note(lacking: &[(&str, Lack)]) -> Option<String> {
     ))
 }
 
-/// Told to whom it matters: the user of a Java program.
-fn deaf_note(session: &Session<'_>, contexts: &[Context]) -> Option<String> {
-    let why = session.deaf()?;
+/// For whom it matters: the user of a Java program.
+fn runtime_note(session: &Session<'_>, contexts: &[Context]) -> Option<String> {
+    let why = session.runtime_unavailable()?;
     let of_java = |context: &Context| context.executable.ends_with("/java");
-    contexts.iter().any(of_java).then(|| format!("what the Java agent tells was not heard: {why}"))
+    contexts.iter().any(of_java).then(|| format!("call paths of the Java agent were not captured: {why}"))
 }
 
 /// The file system under capture.
@@ -590,9 +590,9 @@ fn losses(session: &Session<'_>, counts: &JoinCounts) -> BTreeMap<String, u64> {
 
 fn statistics(session: &Session<'_>, counts: &JoinCounts) -> BTreeMap<String, u64> {
     [
-        ("captures_same_system_call", Counter::SAME_SYSCALL),
-        ("captures_same_slots", Counter::SAME_SLOTS),
-        ("captures_told_by_runtime", Counter::RUNTIME_PATHS),
+        ("path_cache_same_system_call", Counter::SAME_SYSCALL),
+        ("path_cache_same_stack", Counter::SAME_SLOTS),
+        ("captures_by_runtime", Counter::RUNTIME_PATHS),
         ("captures_full", Counter::FULL_CAPTURES),
         ("stacks_unreadable", Counter::STACK_UNREADABLE),
         ("stacks_shipped", Counter::SHIPPED_STACKS),
@@ -613,7 +613,7 @@ fn statistics(session: &Session<'_>, counts: &JoinCounts) -> BTreeMap<String, u6
     .map(|(name, counter)| (name.to_string(), session.counter(counter)))
     .chain([
         ("signatures_shared".to_string(), counts.collisions),
-        ("runtime_paths_disbelieved".to_string(), counts.disbelieved),
+        ("runtime_paths_rejected".to_string(), counts.rejected),
     ])
     .chain(
         session

@@ -147,11 +147,11 @@ fn tracepoints() -> Check {
     Check::bad("tracepoints", Verdict::Limited, format!("no {names}"), without.join("; "))
 }
 
-/// Functions that the program recognises requests by.
+/// Functions that tell the program what a request is.
 const COMPLETIONS: [(&str, &str); 3] = [
     ("iomap_dio_bio_end_io", "direct I/O gets no context"),
-    ("end_bio_bh_io_sync", "ext4's directories are not told from other metadata"),
-    ("xfs_buf_bio_end_io", "XFS's metadata kinds are not told apart"),
+    ("end_bio_bh_io_sync", "ext4's directories are not distinguished from other metadata"),
+    ("xfs_buf_bio_end_io", "XFS's metadata kinds are not distinguished"),
 ];
 
 fn completion_functions() -> Check {
@@ -191,24 +191,15 @@ fn io_accounting() -> Check {
 fn program() -> Check {
     let mut memory = SessionMemory::uninit();
     match Session::open(&SessionOptions { ring_bytes: 1 << 20, ..Default::default() }, &mut memory) {
-        Ok(session) => {
-            let stacks = match session::needs_calls() {
-                _ if session.reads_directly() => "reads stacks without calls".to_string(),
-                why => format!(
-                    "reads stacks by calls, which cost more: {}",
-                    why.unwrap_or("the kernel's mapping of memory was not found")
-                ),
-            };
-            match session.deaf() {
-                None => Check::good(PROGRAM, format!("loads and attaches; {stacks}")),
-                Some(why) => Check::bad(
-                    PROGRAM,
-                    Verdict::Limited,
-                    format!("loads and attaches; {stacks}; {why}"),
-                    "what the Java agent tells is not heard: use a kernel newer than 6.12",
-                ),
-            }
-        }
+        Ok(session) => match session.runtime_unavailable() {
+            None => Check::good(PROGRAM, "loads and attaches"),
+            Some(why) => Check::bad(
+                PROGRAM,
+                Verdict::Limited,
+                format!("loads and attaches; {why}"),
+                "call paths of the Java agent cannot be captured: use a kernel newer than 6.12",
+            ),
+        },
         Err(error) => Check::bad(PROGRAM, Verdict::Missing, error.to_string(), "see the checks above"),
     }
 }

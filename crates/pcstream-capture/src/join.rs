@@ -57,8 +57,8 @@ pub struct JoinCounts {
     pub unresolved_files: u64,
     /// Call paths whose signature belonged to another one already: they count as that one.
     pub collisions: u64,
-    /// Names that a language runtime told of a path, which were not those of its signature.
-    pub disbelieved: u64,
+    /// Names that a language runtime gave a path, which were not those of its signature.
+    pub rejected: u64,
 }
 
 /// Programs of which processes run that make pages dirty, by the kernel side's key of the executable.
@@ -110,8 +110,8 @@ pub struct Joiner {
     counts: JoinCounts,
     /// Other paths that share a signature: rarely any.
     collided: FxHashSet<u64>,
-    /// Of paths that language runtimes told.
-    told: FxHashMap<u64, Vec<RuntimeFrame>>,
+    /// Of paths of language runtimes.
+    runtime: FxHashMap<u64, Vec<RuntimeFrame>>,
     programs: Programs,
 }
 
@@ -136,7 +136,7 @@ impl Joiner {
             batch: Batch::default(),
             counts: JoinCounts::default(),
             collided: FxHashSet::default(),
-            told: FxHashMap::default(),
+            runtime: FxHashMap::default(),
             programs: Programs::default(),
         }
     }
@@ -154,14 +154,14 @@ impl Joiner {
             Record::Module(module) => self.modules.add(&module),
             Record::File(file) => self.file(&file),
             Record::Stack(stack) => self.stack(&stack),
-            Record::Runtime(told) => self.told(&told),
+            Record::Runtime(record) => self.runtime_path(&record),
             Record::Process(process) => self.process(&process),
             // Nothing of a trace.
             Record::Check(_) => {}
         }
     }
 
-    /// Call-frame rules for the kernel side, met since the last call.
+    /// Call-frame rules for the kernel side, made since the last call.
     pub fn take_rules(&mut self) -> Vec<(RuleKey, UnwindRule)> {
         self.unwinder.take_rules()
     }
@@ -231,16 +231,16 @@ impl Joiner {
     }
 
     /// Names precede the context that they belong to.
-    fn told(&mut self, record: &RuntimeRecord) {
+    fn runtime_path(&mut self, record: &RuntimeRecord) {
         match runtime::frames(record) {
-            Some(frames) => drop(self.told.entry(record.signature).or_insert(frames)),
-            None => self.counts.disbelieved += 1,
+            Some(frames) => drop(self.runtime.entry(record.signature).or_insert(frames)),
+            None => self.counts.rejected += 1,
         }
     }
 
     fn frames_of(&self, path: &Path) -> Vec<Frame> {
         if let (Unwind::Runtime, [(_, signature)]) = (path.unwind, &path.frames[..]) {
-            return self.told.get(signature).into_iter().flatten().map(frame_told).collect();
+            return self.runtime.get(signature).into_iter().flatten().map(runtime_frame).collect();
         }
         let frame = |&(module, offset): &(u64, u64)| Frame {
             module: self.modules.path(module).to_string(),
@@ -258,7 +258,7 @@ impl Joiner {
         let signature = signature::of_context(self.order, program, entry, identities());
         let check = signature::check_of_context(program, entry, identities());
         let next = ContextId(self.contexts.len() as u32 + 1);
-        // Several keys may have one signature: the same binary at two places, a path first met as a stack.
+        // Several keys may have one signature: the same binary at two places, a path first seen as a stack.
         let (id, its_check) = *self.by_signature.entry(signature).or_insert((next, check));
         if check != its_check && self.collided.insert(check) {
             self.counts.collisions += 1;
@@ -405,7 +405,7 @@ impl Joiner {
 }
 
 /// A frame of a language runtime: its module is the method, after `java:`, and its offset the bytecode index.
-fn frame_told(frame: &RuntimeFrame) -> Frame {
+fn runtime_frame(frame: &RuntimeFrame) -> Frame {
     let name = format!("{}.{}", frame.class, frame.method);
     Frame {
         module: format!("java:{name}"),

@@ -2,7 +2,7 @@
 //!
 //! `capture` runs a command on a scratch (or existing) file system and yields the events of a trace.
 //! Beneath it: `session` (the BPF program in `bpf/`), `wire` (its records), `join` (records to events),
-//! `unwind` with `call_frames` (exact call paths), `buffers` (programs that write what others made dirty), `runtime` (paths that the Java agent tells), `modules`, `signature` and `symbols` (who wrote).
+//! `unwind` with `call_frames` (exact call paths), `buffers` (programs that write what others made dirty), `runtime` (paths of the Java agent), `modules`, `signature` and `symbols` (who wrote).
 //! `pcstream-fs` says where. `doctor` says what this machine can do.
 //!
 //! Needs Linux 6.1 or newer with BTF, x86-64, and root.

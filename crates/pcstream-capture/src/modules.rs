@@ -2,7 +2,7 @@
 //!
 //! The kernel side knows a module by a key that holds for this boot; here it gets an identity that
 //! holds anywhere: a hash of its build id or, without one, of its name and contents. The file is opened
-//! when the module is first seen, because a compiler's temporary program may be gone a moment later,
+//! when the module is first seen, because a compiler's temporary program may be gone soon after,
 //! and stays open until symbols are resolved. `module_file` says how, `module_data` with which limits it is read.
 //!
 //! Invariants: a module that is on a call path and could not be opened, or not be kept open, is counted: its paths have

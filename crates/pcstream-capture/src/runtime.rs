@@ -1,12 +1,12 @@
-//! Paths that language runtimes tell (`libpcstream/pcstream_runtime.h`): their names, and the signature that they must have.
+//! Paths of language runtimes (`libpcstream/pcstream_runtime.h`): their names, and the signature that they must have.
 //!
-//! A traced process can tell anything. Its names are believed if the signature that it writes under is that of these names. That
+//! A traced process can register anything. Its names are believed if the signature that it writes under is that of these names. That
 //! keeps accidents apart, not a liar who computes: the hash is no secret.
 
 use crate::signature::{SEED, mix, of_bytes};
 use crate::wire::RuntimeRecord;
 
-/// Frames that are believed: the agent tells no more, 32 and the thread's role.
+/// Frames that are believed: the agent sends no more, 32 and the thread's role.
 const MAX_FRAMES: usize = 33;
 
 /// A frame in the program's own language.

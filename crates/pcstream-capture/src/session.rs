@@ -4,7 +4,6 @@
 //! afterwards one number, the device, switches the capture on and off. Reading is a callback per
 //! record, in the caller's thread.
 
-use std::hash::{BuildHasher, RandomState};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::PathBuf;
@@ -19,7 +18,6 @@ use pcstream_trace::Unwind;
 use thiserror::Error;
 
 use crate::buffers::Probe;
-use crate::signature;
 use crate::unwind::Limits;
 use crate::wire::skeleton::{PcstreamSkel, PcstreamSkelBuilder};
 use crate::wire::{self, Counter, Record, RuleKey, UnknownRecord, UnwindMode, UnwindRule};
@@ -36,10 +34,6 @@ pub const RING_BYTES: u32 = 64 << 20;
 
 /// Pages of write buffers whose paths are kept: 4 GiB of 8 KiB pages, for 60 MiB of the kernel's memory.
 const BUFFER_PAGES: u32 = 1 << 19;
-
-/// Memory for which the place of the kernel's mapping is looked for: with more (8 TiB), places that are tried might lie beyond
-/// what the kernel keeps free for it.
-const PROVABLE_BYTES: u64 = 1 << 43;
 
 /// What a session does not do for a page that becomes dirty, so that the rest can be measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,18 +57,16 @@ pub struct SessionOptions {
     /// Size of the ring buffer, a power of two.
     pub ring_bytes: u32,
     /// Look mappings of processes up one by one, as kernels before 6.7 have to.
-    pub lazy_mappings: bool,
+    pub per_address_lookup: bool,
     /// For tests: one path in so many is sent with its whole stack, as [`Record::Check`]. 0: none.
     pub check_every: u32,
     /// For measurements: what is not done for a page that becomes dirty.
     pub left_out: LeftOut,
-    /// For measurements: no call path is recognised, each is captured anew.
-    pub anew: bool,
-    /// For tests and measurements: read memory of processes by calls only, as kernels before 6.2 have to.
-    pub by_calls: bool,
+    /// For measurements: no path cache, so that each call path is captured in full.
+    pub no_cache: bool,
     /// Where programs make pages of their write buffers dirty.
     pub buffers: Vec<Probe>,
-    /// For tests: hear what language runtimes tell as on kernels without a tracepoint for it.
+    /// For tests: take registrations of language runtimes as on kernels without a tracepoint for them.
     pub prctl_by_function: bool,
 }
 
@@ -84,11 +76,10 @@ impl Default for SessionOptions {
             unwind: None,
             depth: None,
             ring_bytes: RING_BYTES,
-            lazy_mappings: false,
+            per_address_lookup: false,
             check_every: 0,
             left_out: LeftOut::Nothing,
-            anew: false,
-            by_calls: false,
+            no_cache: false,
             buffers: Vec::new(),
             prctl_by_function: false,
         }
@@ -170,7 +161,7 @@ pub struct Session<'obj> {
     skel: PcstreamSkel<'obj>,
     /// Of write buffers; they end with the session.
     _probes: Vec<Link>,
-    deaf: Option<String>,
+    runtime_unavailable: Option<String>,
 }
 
 /// What libbpf printed since the last look; it has no other way to hand it over.
@@ -215,47 +206,6 @@ fn attach_probes(skel: &PcstreamSkel<'_>, probes: &[Probe]) -> Result<Vec<Link>,
     Ok(links)
 }
 
-/// Why stacks have to be read by calls on this machine, in words that follow "by calls: "; `None`: the kernel's mapping of memory can be
-/// read (`bpf/direct.h`), if it is found.
-pub fn needs_calls() -> Option<&'static str> {
-    let is = |path, yes: &dyn Fn(&str) -> bool| std::fs::read_to_string(path).is_ok_and(|text| yes(&text));
-    if !has_function("bpf_rdonly_cast") {
-        Some("kernel older than 6.2")
-    } else if is("/sys/kernel/realtime", &|text| text.trim() == "1") {
-        Some("kernel with PREEMPT_RT, where interrupts are never off")
-    } else if is("/proc/meminfo", &has_unaccepted) {
-        Some("a guest whose memory has to be accepted first")
-    } else if end_of_memory().is_ok_and(|end| end > PROVABLE_BYTES) {
-        Some("more than 8 TiB of memory")
-    } else {
-        None
-    }
-}
-
-fn has_unaccepted(meminfo: &str) -> bool {
-    let rest = meminfo.lines().find_map(|line| line.strip_prefix("Unaccepted:"));
-    rest.is_some_and(|rest| rest.split_whitespace().next() != Some("0"))
-}
-
-/// Lets the program find the kernel's mapping of all memory, by memory of ours whose content it is told. If it
-/// does not, it reads processes by calls.
-fn find_direct_map(skel: &mut PcstreamSkel, memory_end: u64) {
-    let memory = Box::new(KnownWords(std::array::from_fn(|_| RandomState::new().hash_one(0))));
-    let variables = skel.maps.bss_data.as_deref_mut().expect("the program has variables");
-    variables.direct_proof.address = (&raw const *memory).expose_provenance() as u64;
-    variables.direct_proof.word = memory.0;
-    variables.direct_proof.end = memory_end;
-    // It is read behind the compiler's back.
-    std::hint::black_box(&memory);
-    // A kernel that cannot run it has none to show.
-    let _ = skel.progs.find_direct_map.test_run(ProgramInput::default());
-    std::hint::black_box(&memory);
-}
-
-/// Words that are not met by chance, in one page.
-#[repr(align(32))]
-struct KnownWords([u64; 4]);
-
 fn bpf_error(step: &'static str, source: libbpf_rs::Error) -> SessionError {
     let log = LIBBPF_LOG.lock().map(|mut log| std::mem::take(&mut *log)).unwrap_or_default();
     let log = if log.is_empty() { log } else { format!(" libbpf says:\n{}\n", log.trim_end()) };
@@ -275,8 +225,7 @@ impl<'obj> Session<'obj> {
         }
         libbpf_rs::set_print(Some((PrintLevel::Warn, keep_log)));
         let mut open = PcstreamSkelBuilder::default().open(memory).map_err(|e| bpf_error("open", e))?;
-        let memory_end = end_of_memory()?;
-        let tags = page_frames(memory_end)?.next_power_of_two();
+        let tags = page_frames(end_of_memory()?)?.next_power_of_two();
         let settings = open.maps.rodata_data.as_deref_mut().expect("the program has settings");
         settings.scan_depth = options.depth.unwrap_or(SCAN_DEPTH);
         settings.fp_depth = options.depth.unwrap_or(FP_DEPTH);
@@ -284,25 +233,23 @@ impl<'obj> Session<'obj> {
         settings.tag_mask = tags - 1;
         settings.check_every = options.check_every;
         settings.left_out = options.left_out as u32;
-        settings.anew = options.anew.into();
-        settings.lazy_mappings = options.lazy_mappings.into();
-        let direct_reads = !options.by_calls && needs_calls().is_none();
-        settings.direct_reads = direct_reads.into();
+        settings.no_cache = options.no_cache.into();
+        settings.per_address_lookup = options.per_address_lookup.into();
         open.maps.tags.set_max_entries(tags).map_err(|e| bpf_error("size", e))?;
         open.maps.records.set_max_entries(options.ring_bytes).map_err(|e| bpf_error("size", e))?;
         if !has_tracepoint("io_uring_queue_async_work") {
             open.progs.on_uring_punt.set_autoload(false);
         }
         let prctl = if options.prctl_by_function { Prctl::Function } else { Prctl::of_kernel() };
-        let deaf = match prctl {
+        let runtime_unavailable = match prctl {
             Prctl::Tracepoint => None,
             Prctl::Function => try_to_watch_prctl().err(),
-            Prctl::Unheard => {
+            Prctl::None => {
                 Some(format!("the kernel has no tracepoint {UNKNOWN_PRCTL} and no function {PRCTL}"))
             }
         };
         open.progs.on_prctl.set_autoload(prctl == Prctl::Tracepoint);
-        open.progs.on_any_prctl.set_autoload(prctl == Prctl::Function && deaf.is_none());
+        open.progs.on_any_prctl.set_autoload(prctl == Prctl::Function && runtime_unavailable.is_none());
         if options.buffers.is_empty() {
             open.progs.on_buffer_page.set_autoload(false);
         } else {
@@ -310,23 +257,15 @@ impl<'obj> Session<'obj> {
             open.maps.buffer_pages.set_max_entries(BUFFER_PAGES).map_err(|e| bpf_error("size", e))?;
         }
         let mut skel = open.load().map_err(|e| bpf_error("load", e))?;
-        if direct_reads {
-            find_direct_map(&mut skel, memory_end);
-        }
         skel.progs.note_recorder.test_run(ProgramInput::default()).map_err(|e| bpf_error("run", e))?;
         skel.attach().map_err(|e| bpf_error("attach", e))?;
         let probes = attach_probes(&skel, &options.buffers)?;
-        Ok(Session { skel, _probes: probes, deaf })
+        Ok(Session { skel, _probes: probes, runtime_unavailable })
     }
 
-    /// Why paths that language runtimes tell (the Java agent) are not heard; `None`: they are.
-    pub fn deaf(&self) -> Option<&str> {
-        self.deaf.as_deref()
-    }
-
-    /// Whether stacks are read where the kernel has them, without calls (`bpf/direct.h`).
-    pub fn reads_directly(&self) -> bool {
-        self.skel.maps.bss_data.as_deref().is_some_and(|variables| variables.direct.map != 0)
+    /// Why paths of language runtimes (the Java agent) cannot be captured; `None`: they can.
+    pub fn runtime_unavailable(&self) -> Option<&str> {
+        self.runtime_unavailable.as_deref()
     }
 
     /// Captures from now on the file system on this block device (kernel encoding: major << 20 |
@@ -340,25 +279,14 @@ impl<'obj> Session<'obj> {
 
     /// Where rules for exact paths go.
     pub fn rules(&self) -> Result<RuleTable, SessionError> {
-        let failed = |e| bpf_error("open the rules of", e);
-        Ok(RuleTable {
-            all: MapHandle::try_from(&self.skel.maps.rules).map_err(failed)?,
-            near: MapHandle::try_from(&self.skel.maps.near_rules).map_err(failed)?,
-        })
+        let rules =
+            MapHandle::try_from(&self.skel.maps.rules).map_err(|e| bpf_error("open the rules of", e))?;
+        Ok(RuleTable { rules })
     }
 
-    /// A counter's value.
+    /// A counter's value, of all CPUs together; 0 if it cannot be read.
     pub fn counter(&self, counter: Counter) -> u64 {
-        if (Counter::SAME_SYSCALL.0..=Counter::FULL_CAPTURES.0).contains(&counter.0) {
-            return self.recognitions(counter.0 - Counter::SAME_SYSCALL.0);
-        }
-        let variables = self.skel.maps.bss_data.as_deref().expect("the program has variables");
-        variables.counters[counter.0 as usize]
-    }
-
-    /// The sum over all CPUs of an entry of the map of the same name; 0 if it cannot be read.
-    fn recognitions(&self, at: u32) -> u64 {
-        let by_cpu = self.skel.maps.recognitions.lookup_percpu(&at.to_ne_bytes(), MapFlags::ANY);
+        let by_cpu = self.skel.maps.counters.lookup_percpu(&counter.0.to_ne_bytes(), MapFlags::ANY);
         let by_cpu = by_cpu.ok().flatten().unwrap_or_default();
         by_cpu.iter().filter_map(|n| Some(u64::from_ne_bytes(n.get(..8)?.try_into().ok()?))).sum()
     }
@@ -368,7 +296,7 @@ impl<'obj> Session<'obj> {
         self.programs().iter().map(|(_, program)| program_fact(*program, "recursion_misses")).sum()
     }
 
-    /// Runs of each program and nanoseconds spent in it, by name. The kernel counts them only while it is told to (`bpf_enable_stats`,
+    /// Runs of each program and nanoseconds spent in it, by name. The kernel counts them only while it is asked to (`bpf_enable_stats`,
     /// `sysctl kernel.bpf_stats_enabled`); otherwise all are 0.
     pub fn costs(&self) -> Vec<(&'static str, u64, u64)> {
         let cost =
@@ -427,9 +355,7 @@ impl<'obj> Session<'obj> {
 /// The call-frame rules that the kernel side knows.
 #[derive(Debug)]
 pub struct RuleTable {
-    all: MapHandle,
-    /// Most of them once more, each in a place of its own.
-    near: MapHandle,
+    rules: MapHandle,
 }
 
 impl RuleTable {
@@ -442,28 +368,11 @@ impl RuleTable {
                 rule.kind.to_ne_bytes(),
                 rule.cfa_offset.to_ne_bytes(),
                 rule.bp_offset.to_ne_bytes(),
-                rule.reserved.to_ne_bytes(),
+                rule.into_function.to_ne_bytes(),
             ]
             .concat();
-            if self.all.update(&name, &rule, MapFlags::ANY).is_err() {
+            if self.rules.update(&name, &rule, MapFlags::ANY).is_err() {
                 return;
-            }
-            let place = signature::mix(key.module, key.offset) % u64::from(self.near.max_entries());
-            self.add_near(place as u32, &rule, &name);
-        }
-    }
-
-    /// A place that is taken stays so, and gets its name last: whoever reads it meanwhile finds no rule under another's
-    /// name. A rule that does not get there is found all the same.
-    fn add_near(&self, place: u32, rule: &[u8], name: &[u8]) {
-        let place = place.to_ne_bytes();
-        let free = |there: Vec<u8>| there.iter().all(|&byte| byte == 0);
-        if self.near.lookup(&place, MapFlags::ANY).is_ok_and(|there| there.is_some_and(free)) {
-            let nameless = [rule, &vec![0; name.len()]].concat();
-            for entry in [nameless, [rule, name].concat()] {
-                if self.near.update(&place, &entry, MapFlags::ANY).is_err() {
-                    return;
-                }
             }
         }
     }
@@ -508,7 +417,7 @@ pub fn has_tracepoint(name: &str) -> bool {
 const UNKNOWN_PRCTL: &str = "task_prctl_unknown";
 const PRCTL: &str = "security_task_prctl";
 
-/// How the kernel side learns what language runtimes tell by `prctl`.
+/// How the kernel side sees what language runtimes register by `prctl`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Prctl {
     /// At the tracepoint of options that no kernel knows (Linux 6.13 and newer).
@@ -516,7 +425,7 @@ enum Prctl {
     /// At the function that all options go through.
     Function,
     /// Not at all.
-    Unheard,
+    None,
 }
 
 impl Prctl {
@@ -527,7 +436,7 @@ impl Prctl {
         } else if has_function(PRCTL) {
             Prctl::Function
         } else {
-            Prctl::Unheard
+            Prctl::None
         }
     }
 }
@@ -595,13 +504,6 @@ fn program_fact(program: i32, name: &str) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn unaccepted_memory_is_noticed() {
-        assert!(!has_unaccepted("MemTotal: 1 kB\n"));
-        assert!(!has_unaccepted("MemTotal: 1 kB\nUnaccepted:            0 kB\n"));
-        assert!(has_unaccepted("Unaccepted:     4096 kB\nMemTotal: 1 kB\n"));
-    }
 
     #[test]
     fn memory_ends_with_the_last_ram() {

@@ -3,7 +3,7 @@
 //! A context's signature is a hash, in order, over the identity of the executable, the entry into the
 //! kernel and the (module identity, file offset) pairs of its frames. Identities come from build ids,
 //! so a signature holds across address-space randomisation, restarts and machines, and changes when
-//! the program is built anew. FAST'19 (section 3.2) sums return addresses; [`Order::Sum`] does, with
+//! the program is rebuilt. FAST'19 (section 3.2) sums return addresses; [`Order::Sum`] does, with
 //! a number made of the module's identity in place of the address at which it happens to lie, because
 //! position-independent code makes absolute addresses useless.
 

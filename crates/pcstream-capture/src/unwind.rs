@@ -20,7 +20,7 @@ use rustc_hash::FxHashMap;
 
 use crate::call_frames::{CallFrames, NO_RULE};
 use crate::modules::Modules;
-use crate::wire::{ModuleKey, RULE_AT_IP, RuleKey, RuleKind, StackRange, StackRecord, UnwindRule};
+use crate::wire::{Entry, ModuleKey, RULE_AT_IP, RuleKey, RuleKind, StackRange, StackRecord, UnwindRule};
 
 /// Frame pointers further apart than this are not frame pointers; nor is a frame larger.
 const MAX_FRAME_BYTES: u64 = 1 << 20;
@@ -100,7 +100,7 @@ impl Unwinder {
         self.rules.insert((key.module, key.offset), rule);
     }
 
-    /// Rules met since the last call.
+    /// Rules made since the last call.
     pub fn take_rules(&mut self) -> Vec<(RuleKey, UnwindRule)> {
         std::mem::take(&mut self.fresh)
     }
@@ -120,7 +120,13 @@ impl Unwinder {
             if range.module == ANON {
                 return End::NoRule;
             }
-            let rule = self.rule(range.module, address.wrapping_add(range.base), frames.len() == 1, modules);
+            let (offset, at_ip) = (address.wrapping_add(range.base), frames.len() == 1);
+            let rule = self.rule(range.module, offset, at_ip, modules);
+            // As `name_function` of the BPF program: many instructions of one function store to mapped memory.
+            if at_ip && stack.entry as u32 == Entry::ENTRY_FAULT.0 && u64::from(rule.into_function) <= offset
+            {
+                frames[0].1 = offset - u64::from(rule.into_function);
+            }
             let base = match RuleKind(rule.kind) {
                 RuleKind::RULE_SP => sp,
                 RuleKind::RULE_BP => bp,
@@ -145,13 +151,13 @@ impl Unwinder {
         End::Depth
     }
 
-    /// The rule for an address, which becomes fresh if it was not met before.
+    /// The rule for an address, which becomes fresh if it was not asked for before.
     fn rule(&mut self, module: u64, offset: u64, at_ip: bool, modules: &Modules) -> UnwindRule {
         let key = RuleKey { module, offset: offset | if at_ip { RULE_AT_IP } else { 0 } };
         if let Some(&rule) = self.rules.get(&(key.module, key.offset)) {
             return rule;
         }
-        // A module whose record did not fit the ring buffer is announced again: its rules can wait.
+        // A module whose record did not fit the ring buffer is sent again: its rules can wait.
         let Some(known) = modules.get(module) else { return NO_RULE };
         let tables = self.modules.entry(module).or_insert_with(|| {
             let tables = known.file.as_ref().and_then(CallFrames::read)?;

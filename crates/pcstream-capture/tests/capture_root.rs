@@ -63,7 +63,11 @@ fn main() -> ExitCode {
     ));
     tests.push(common::test("capture_sqlite_journal_and_database_differ", &needs(sqlite), sqlite_contexts));
     tests.push(common::test("capture_gcc_stages_differ", &needs(gcc), gcc_contexts));
-    tests.push(common::test("capture_lazy_mappings_are_covered_too", &needs(gcc), lazy_mappings));
+    tests.push(common::test(
+        "capture_with_per_address_lookup_is_covered_too",
+        &needs(gcc),
+        per_address_lookup,
+    ));
     tests.push(common::test(
         "capture_existing_directory",
         &[common::ext4, common::zram, bpf],
@@ -143,13 +147,13 @@ fn covered(fs: FsKind, workload: Workload) {
     assert_covered(&record(fs, workload.script), workload.least_pages);
 }
 
-fn lazy_mappings() {
-    let session = SessionOptions { lazy_mappings: true, ..SessionOptions::default() };
-    let lazy =
+fn per_address_lookup() {
+    let session = SessionOptions { per_address_lookup: true, ..SessionOptions::default() };
+    let looked_up =
         try_record(shell(GCC), Target::Scratch(scratch(FsKind::Ext4)), session).expect("the capture works");
-    assert_covered(&lazy, 100);
+    assert_covered(&looked_up, 100);
     // The same call paths, whichever way the mappings were found.
-    assert_stable(&record(FsKind::Ext4, GCC), &lazy);
+    assert_stable(&record(FsKind::Ext4, GCC), &looked_up);
 }
 
 /// At least `STABLE` of the bytes of `first` come from signatures that `second` has too.

@@ -22,7 +22,7 @@ use tempfile::TempDir;
 const SETTINGS: [(&str, &[(&str, u32)]); 4] = [
     ("by default", &[]),
     ("with write buffers", &[("buffers", 1), ("check_every", 1)]),
-    ("with mappings looked up one by one", &[("lazy_mappings", 1), ("buffers", 1)]),
+    ("with mappings looked up one by one", &[("per_address_lookup", 1), ("buffers", 1)]),
     ("with scans only", &[("unwind", UnwindMode::UNWIND_SCAN.0)]),
 ];
 

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use pcstream_capture::capture::Target;
-use pcstream_capture::session::{Session, SessionMemory, SessionOptions, needs_calls};
+use pcstream_capture::session::SessionOptions;
 use pcstream_fs::scratch::FsKind;
 use pcstream_trace::Unwind;
 use recording::{DB_BENCH, Recording, bpf, db_bench, functions, gcc, record, record_with, scratch};
@@ -68,19 +68,15 @@ int main(void) {
 
 fn main() -> ExitCode {
     let needs = [common::ext4 as common::Need, common::zram, bpf, gcc];
-    let direct = [common::ext4 as common::Need, common::zram, bpf, gcc, direct_reads];
     let rocksdb = [common::ext4 as common::Need, common::zram, bpf, db_bench];
     common::run(vec![
         common::test("exact_paths_are_the_programs_own", &needs, known_paths),
         common::test("exact_paths_end_at_code_without_tables", &needs, without_tables),
-        common::test("exact_paths_hold_where_mappings_are_looked_up_singly", &needs, lazy_mappings),
-        common::test("stacks_read_without_calls_give_the_same_paths", &direct, same_by_calls),
+        common::test("exact_paths_hold_where_mappings_are_looked_up_singly", &needs, per_address_lookup),
+        common::test("many_mappings_hide_no_library", &needs, many_mappings),
+        common::test("stores_of_one_call_have_one_context", &needs, one_call_many_stores),
         common::test("exact_paths_of_rocksdb_tell_its_activities_apart", &rocksdb, rocksdb_is_pure),
     ])
-}
-
-fn direct_reads() -> Option<String> {
-    needs_calls().map(|why| format!("stacks are read by calls: {why}"))
 }
 
 /// Builds `PROGRAM` with these flags.
@@ -166,43 +162,94 @@ fn without_tables() {
     }
 }
 
-fn lazy_mappings() {
+fn per_address_lookup() {
     let dir = TempDir::new().expect("a directory");
     let program = build(dir.path(), &["-fomit-frame-pointer"]);
-    let recording = run(&program, SessionOptions { lazy_mappings: true, ..SessionOptions::default() });
+    let recording = run(&program, SessionOptions { per_address_lookup: true, ..SessionOptions::default() });
     let all: u64 = writers(&recording, "two").values().sum();
     let exact =
         writers(&recording, "two").into_iter().filter(|&(id, _)| functions(&recording, id).contains(&"main"));
-    // Mappings become known as they are met, a few stacks later than where they can be iterated.
+    // Mappings become known one by one, a few stacks later than where they can be iterated.
     let exact: u64 = exact.map(|(_, pages)| pages).sum();
     assert!(exact as f64 >= 0.8 * all as f64, "only {exact} of {all} pages");
 }
 
-/// However memory is read, the same signatures for as many pages. Not by the scan, which meets what earlier calls left on the
-/// stack, and that differs from run to run: `native.rs` has it read one stack in both ways.
-fn same_by_calls() {
-    let mut memory = SessionMemory::uninit();
-    let session = Session::open(&SessionOptions::default(), &mut memory).expect("a session");
-    let symbols = std::fs::read_to_string("/proc/kallsyms").expect("symbols");
-    assert_eq!(
-        session.reads_directly(),
-        symbols.contains(" bpf_rdonly_cast\n"),
-        "the map of all memory is found"
-    );
-    drop(session);
+/// Builds a program of its own.
+fn compile(dir: &Path, text: &str) -> String {
+    let (source, program) = (dir.join("program.c"), dir.join("program"));
+    std::fs::write(&source, text).expect("it can be written");
+    let mut gcc = Command::new("gcc");
+    gcc.args(["-O2", "-g", "-fno-builtin"]).arg("-o").arg(&program).arg(&source);
+    assert!(gcc.status().expect("gcc starts").success());
+    program.to_str().expect("temporary paths are plain").to_owned()
+}
+
+/// More executable mappings than the kernel side's table holds, all below those of the libraries.
+fn many_mappings() {
+    const MAPPINGS: u32 = 700;
     let dir = TempDir::new().expect("a directory");
-    let program = build(dir.path(), &["-fno-omit-frame-pointer"]);
-    for unwind in [Some(Unwind::Exact), Some(Unwind::FramePointer)] {
-        let [directly, by_calls] = [false, true].map(|by_calls| {
-            let recording = run(&program, SessionOptions { unwind, by_calls, ..SessionOptions::default() });
-            ["one", "two", "mapped", "thread"].map(|file| {
-                let contexts = &recording.finished().contexts;
-                let of_id = |(id, pages)| (contexts[id as usize - 1].signature, pages);
-                writers(&recording, file).into_iter().map(of_id).collect::<BTreeMap<_, _>>()
-            })
-        });
-        assert_eq!(directly, by_calls, "{unwind:?}");
+    let program = compile(
+        dir.path(),
+        &format!(
+            r#"
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+static char page[4096];
+__attribute__((noinline)) int store(int fd) {{ int r = write(fd, page, sizeof page); __asm__ volatile(""); return r + 1; }}
+int main(void) {{
+    for (long i = 0; i < {MAPPINGS}; i++)
+        if (mmap((void *)(0x10000000 + i * 8192), 4096, PROT_READ | PROT_EXEC,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) == MAP_FAILED) return 1;
+    int fd = open("many", O_CREAT | O_WRONLY, 0600);
+    for (int i = 0; i < 100; i++) {{ store(fd); usleep(100); }}
+    return 0;
+}}
+"#
+        ),
+    );
+    let recording = run(&program, SessionOptions::default());
+    let writers = writers(&recording, "many");
+    let [(&id, &pages)] = writers.iter().collect::<Vec<_>>()[..] else {
+        panic!("it was written by {:?}", names(&recording, &writers))
+    };
+    let context = &recording.finished().contexts[id as usize - 1];
+    assert_eq!((pages, context.unwind), (100, Unwind::Exact));
+    let named = functions(&recording, id);
+    assert!(named[1..].starts_with(&["store", "main"]), "{named:?}, {:?}", context.frames);
+}
+
+/// A copy stores by other instructions for each size. All are one function's.
+fn one_call_many_stores() {
+    let dir = TempDir::new().expect("a directory");
+    let program = compile(
+        dir.path(),
+        r#"
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+static char from[8192];
+int main(void) {
+    int fd = open("copied", O_CREAT | O_RDWR, 0600);
+    if (ftruncate(fd, 400 * 8192)) return 1;
+    char *map = mmap(0, 400 * 8192, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    srandom(1);
+    for (int i = 0; i < 400; i++) {
+        memcpy(map + i * 8192L + random() % 4096, from, 1 + random() % 300);
+        usleep(100);
     }
+    return 0;
+}
+"#,
+    );
+    let recording = run(&program, SessionOptions::default());
+    let writers = writers(&recording, "copied");
+    assert_eq!(writers.len(), 1, "{:?}", names(&recording, &writers));
+    let (&id, _) = writers.first_key_value().expect("one");
+    assert_eq!(recording.finished().contexts[id as usize - 1].unwind, Unwind::Exact);
 }
 
 /// Of the bytes of table files, none has a path on which both flush and compaction write, and all paths are exact.
@@ -218,7 +265,7 @@ fn rocksdb_is_pure() {
         assert_eq!(context.unwind, Unwind::Exact, "{named:?}");
     }
     let all: u64 = pages.values().sum();
-    let told = pages.get(&(true, false)).unwrap_or(&0) + pages.get(&(false, true)).unwrap_or(&0);
-    eprintln!("    {told} of {all} pages of tables are told apart: {pages:?}");
-    assert!(told as f64 >= 0.99 * all as f64, "{pages:?}");
+    let apart = pages.get(&(true, false)).unwrap_or(&0) + pages.get(&(false, true)).unwrap_or(&0);
+    eprintln!("    {apart} of {all} pages of tables have one activity: {pages:?}");
+    assert!(apart as f64 >= 0.99 * all as f64, "{pages:?}");
 }

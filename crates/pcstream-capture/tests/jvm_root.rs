@@ -148,7 +148,7 @@ fn ways() {
         }
         let both = recording.writers_of(|path| path == "/both");
         assert_eq!(both.values().collect::<Vec<_>>(), [&10, &10], "{option}");
-        assert_eq!(recording.finished().statistics["runtime_paths_disbelieved"], 0);
+        assert_eq!(recording.finished().statistics["runtime_paths_rejected"], 0);
         let first = signatures.get_or_insert_with(|| recording.pages_by_signature());
         assert_eq!(*first, recording.pages_by_signature(), "{option}");
     }
@@ -160,5 +160,5 @@ fn without_agent() {
     compile(dir.path());
     let recording = run(dir.path(), &[]);
     assert!(recording.finished().contexts.iter().all(|context| context.unwind != Unwind::Runtime));
-    assert_eq!(recording.finished().statistics["captures_told_by_runtime"], 0);
+    assert_eq!(recording.finished().statistics["captures_by_runtime"], 0);
 }

@@ -79,12 +79,12 @@ fn told(fs: FsKind) {
 /// On a kernel that refuses, as on one that does not, the rest works.
 fn without_the_tracepoint() {
     let options = SessionOptions { prctl_by_function: true, ..SessionOptions::default() };
-    let deaf = {
+    let unavailable = {
         let mut memory = SessionMemory::uninit();
-        Session::open(&options, &mut memory).expect("it opens").deaf().map(str::to_owned)
+        Session::open(&options, &mut memory).expect("it opens").runtime_unavailable().map(str::to_owned)
     };
     let recording = run_program(FsKind::Ext4, options);
-    match deaf {
+    match unavailable {
         None => paths_are_told(&recording),
         Some(why) => {
             println!("    {why}");
@@ -140,7 +140,7 @@ fn paths_are_told(recording: &Recording) {
         let context = context(recording, file);
         assert_eq!((context.unwind, context.frames.len()), (Unwind::Runtime, 0), "{file}");
     }
-    assert_eq!(recording.finished().statistics["runtime_paths_disbelieved"], 2);
+    assert_eq!(recording.finished().statistics["runtime_paths_rejected"], 2);
     for file in ["nothing", "silent", "child", "unreadable", "kernel_address"] {
         let context = context(recording, file);
         assert_eq!(context.unwind, Unwind::Exact, "{file}");

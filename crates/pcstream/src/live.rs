@@ -198,7 +198,7 @@ fn session(ui: Ui, args: &CaptureArgs) -> Result<SessionOptions, Failure> {
         buffers,
         unwind: args.unwind.0,
         depth: args.depth.map(u32::from),
-        lazy_mappings: args.lazy_mappings,
+        per_address_lookup: args.per_address_lookup,
         ..SessionOptions::default()
     })
 }

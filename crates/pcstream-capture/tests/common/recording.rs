@@ -47,7 +47,7 @@ pub fn bpf() -> Option<String> {
 pub fn prctl() -> Option<String> {
     let mut memory = SessionMemory::uninit();
     let session = Session::open(&SessionOptions::default(), &mut memory).ok()?;
-    session.deaf().map(|why| format!("a kernel whose prctl can be watched: {why}"))
+    session.runtime_unavailable().map(|why| format!("a kernel whose prctl can be watched: {why}"))
 }
 
 pub fn db_bench() -> Option<String> {

@@ -107,7 +107,7 @@ pub struct CaptureArgs {
     pub forward_exit_code: bool,
     /// Look the mappings of processes up one by one, as kernels before 6.7 do (for tests)
     #[arg(long, hide = true)]
-    pub lazy_mappings: bool,
+    pub per_address_lookup: bool,
 }
 
 #[derive(Debug, Args)]

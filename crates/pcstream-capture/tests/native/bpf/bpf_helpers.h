@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The BPF program as a normal program: what the kernel provides, in plain C. Maps are told by their
+ * The BPF program as a normal program: what the kernel provides, in plain C. Maps are known by their
  * address; reads of user memory go to the stack of the case under test, and fail where it says.
  */
 #ifndef NATIVE_BPF_HELPERS_H
@@ -15,7 +15,6 @@
 #define __weak __attribute__((weak))
 #define offsetof(type, member) __builtin_offsetof(type, member)
 #define bpf_ksym_exists(symbol) 1
-#define bpf_core_type_id_kernel(type) 0
 
 void *native_lookup(void *map, const void *key);
 long native_update(void *map, const void *key, const void *value);

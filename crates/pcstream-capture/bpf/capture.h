@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
+/*
+ * A full capture: the call path of the current task, by the best walk that its stack allows.
+ *
+ * Needs interrupts on: mappings are read and stacks are sent.
+ */
+#ifndef PCSTREAM_CAPTURE_H
+#define PCSTREAM_CAPTURE_H
+
+#include "stacks.h"
+
+/* Frames a chain must have before a process counts as built with frame pointers. */
+#define FP_PROOF 4
+
+static __always_inline struct pt_regs *user_regs(struct task_struct *task)
+{
+	return (struct pt_regs *)bpf_task_pt_regs(task);
+}
+
+/* Return addresses without rules. Returns how they were found. */
+static __always_inline int guess_path(struct workspace *ws)
+{
+	u32 mode = unwind ? unwind : ws->ranges.unwind, found = 0;
+
+	if (mode != UNWIND_SCAN)
+		found = walk_frame_pointers(ws);
+	if (mode == UNWIND_NONE) {
+		mode = found >= FP_PROOF ? UNWIND_FP : UNWIND_SCAN;
+		ws->ranges.unwind = mode;
+		ws->ranges_changed = 1;
+	}
+	/* A stack that begins in code without frame pointers breaks the chain at once. */
+	if (mode == UNWIND_SCAN || (found < 2 && !unwind)) {
+		mode = UNWIND_SCAN;
+		scan_stack(ws);
+	}
+	return mode;
+}
+
+/* See `capture`. */
+__noinline u64 read_path(struct workspace *ws, s32 entry)
+{
+	int end = WALK_NO_RULE;
+	u32 mode = UNWIND_NONE;
+	u64 key;
+
+	if (!ws)
+		return 0;
+	ws->found = 0;
+	if (!load_ranges(ws))
+		return emit_context(ws, ws->pid, executable_of(ws, bpf_get_current_task_btf()->mm), entry, UNWIND_NONE);
+	if (!unwind || unwind == UNWIND_EXACT) {
+		end = walk_rules(ws);
+		if (end == WALK_MISS) {
+			key = ask(ws, entry);
+			if (key) {
+				ws->found = 0;
+				store_ranges(ws);
+				return key;
+			}
+		}
+		/* Code without rules: what comes before it is worth more than a guess, unless there is nothing. */
+		if (end == WALK_DEPTH || end == WALK_OUTERMOST || ws->found >= 2 || unwind)
+			mode = UNWIND_EXACT;
+	}
+	if (mode == UNWIND_NONE)
+		mode = guess_path(ws);
+	else if (end != WALK_DEPTH && end != WALK_OUTERMOST)
+		count(CUT_PATHS, 1);
+	store_ranges(ws);
+	key = context_of_path(ws, entry, mode);
+	/* Not for the path cache: the next time there may be more to see, or no guess is needed. */
+	if (end == WALK_MISS || (mode == UNWIND_EXACT && end == WALK_BROKEN))
+		ws->found = 0;
+	return key;
+}
+
+/* Begins to look at the current task. */
+static __always_inline void begin_capture(struct workspace *ws, struct task_struct *task, struct pt_regs *regs)
+{
+	ws->ip = regs->ip;
+	ws->sp = regs->sp;
+	ws->bp = regs->bp;
+	ws->pid = task->tgid;
+}
+
+/* The context of the current task's call path, after begin_capture. Never 0 unless a table is full: without a stack the context is the
+ * executable and the entry. The return addresses are in `ws` for the path cache. */
+static __always_inline u64 capture(struct workspace *ws, s32 entry)
+{
+	count(FULL_CAPTURES, 1);
+	return read_path(ws, entry);
+}
+
+#endif

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
+/*
+ * What the program keeps: maps, caches of tasks, and the working memory of a run.
+ *
+ * Invariant: every limit has a counter.
+ */
+#ifndef PCSTREAM_MAPS_H
+#define PCSTREAM_MAPS_H
+
+#include "settings.h"
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, COUNTERS);
+	__type(key, u32);
+	__type(value, u64);
+} counters SEC(".maps");
+
+/* By CPU, and atomically: a program may interrupt another. */
+static __always_inline void count(enum counter counter, u64 by)
+{
+	u32 at = counter;
+	u64 *n = bpf_map_lookup_elem(&counters, &at);
+
+	if (n)
+		__sync_fetch_and_add(n, by);
+}
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 32 << 20);
+} records SEC(".maps");
+
+/* Written by whom: one entry per page frame, valid while it names the folio's file and page. */
+struct tag {
+	u32 file;
+	u32 page;
+	u64 context;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct tag);
+} tags SEC(".maps");
+
+/* The executable mappings of a process. */
+struct ranges {
+	u64 exec_vm, arg_start; /* what identifies this state of this address space */
+	u64 executable;		/* module key */
+	u32 count;
+	u32 unwind;		/* how this process is unwound; 0: not decided */
+	u64 lowest, highest;	/* address and end of all: outside is no return address */
+	u32 incomplete;		/* addresses that lie in none are looked up */
+	u32 next;		/* which range gives way to the next that is looked up, once the table is full */
+	struct range range[MAX_RANGES];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 512);
+	__type(key, u64); /* address of the mm */
+	__type(value, struct ranges);
+} mappings SEC(".maps");
+
+/* A stack slot that held a return address, in the order of the stack. They are read in pieces, as few as can be: to read
+ * costs much more than to read more. */
+struct stack_slot {
+	u64 value;
+	u32 offset;	 /* from sp */
+	u16 piece_bytes; /* if not 0: a piece of the stack is read here */
+	u16 at;		 /* word of that piece, or of the one before */
+};
+
+/* A call path in a task's cache. */
+struct cached_path {
+	u64 context;
+	u32 slots;
+	u32 unused;
+	struct stack_slot slot[MAX_DEPTH];
+};
+
+struct cached_file {
+	u64 inode;
+	u64 generation;
+};
+
+/* Call paths and files that a task keeps coming back to: a transaction of SQLite writes journal and
+ * file along six paths. Powers of two. */
+#define CACHED_PATHS 8
+#define CACHED_FILES 4
+#define CACHED_MEMORIES 2
+
+/* A mapping that held data of writes. */
+struct memory {
+	u64 mm, start, end;
+	u64 space; /* see buffers.h */
+	u64 base; /* add an address to get its offset in the space */
+	u32 mappings; /* of the process, when this was looked up */
+	u32 page_bytes; /* of a pool of buffers; 0: it is none */
+	u32 pools_added; /* when that was found out */
+	u32 unused;
+};
+
+/* What every page needs comes first: it is out of the processor's cache when the next page becomes dirty. */
+struct task_cache {
+	u64 mm, exec_vm; /* the address space that `path` is about */
+	u64 syscw;	 /* write system calls of the task when `last` was used */
+	u32 last;	 /* the path used last */
+	u32 pending;	 /* index of the tag that waits for a full capture, plus one */
+	u64 address;	 /* see number_through */
+	u64 slot;	 /* see runtimes.h: where the task registered its slot; 0: nowhere */
+	u64 place[CACHED_PATHS]; /* see place_of; 0: the entry is empty */
+	struct cached_file file[CACHED_FILES];
+	struct cached_path path[CACHED_PATHS];
+	u32 draw;      /* pseudo-random: which path gives way */
+	u32 next_file; /* where the next file goes */
+	u64 slot_process;	/* whose memory `slot` is in */
+	u64 runtime_signature, runtime_context; /* the last runtime path, and its context */
+	u64 runtime_process;
+	s32 runtime_entry;
+	u32 next_memory;
+	struct memory memory[CACHED_MEMORIES];
+	struct buffer_key copied; /* what the next write is a copy of */
+	u64 copied_at;		  /* write system calls of the task then */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct task_cache);
+} tasks SEC(".maps");
+
+/* Call-frame rules, put there by user space for the addresses that are on call paths. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 65536);
+	__type(key, struct rule_key);
+	__type(value, struct unwind_rule);
+} rules SEC(".maps");
+
+/* How many stacks are shipped for want of one rule; one that is shipped again counts for many. Bounds what captures cost if nobody
+ * answers. */
+#define MAX_SHIPPED 512
+#define SHIPPED_AGAIN 64
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 65536);
+	__type(key, struct rule_key);
+	__type(value, u32);
+} asked SEC(".maps");
+
+/* When a stack was shipped, by the key of the context that it became. Until its rules come, others like it get the same. */
+#define SHIP_AGAIN_NS 5000000000UL /* something must have been lost */
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384);
+	__type(key, u64);
+	__type(value, u64);
+} shipped SEC(".maps");
+
+/* Contexts and modules whose records were sent. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 65536);
+	__type(key, u64);
+	__type(value, u8);
+} known_contexts SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 65536);
+	__type(key, u64);
+	__type(value, u8);
+} known_modules SEC(".maps");
+
+/* Processes that made pages dirty: their executables. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 65536);
+	__type(key, u32);
+	__type(value, u64);
+} processes SEC(".maps");
+
+struct file_key {
+	u64 inode;
+	u64 generation;
+};
+
+/* Least recently used, because a file may be sent again without harm. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 65536);
+	__type(key, struct file_key);
+	__type(value, u8);
+} known_files SEC(".maps");
+
+/* Contexts of io_uring requests on their way to a worker. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 65536);
+	__type(key, u64); /* address of the io_kiocb */
+	__type(value, u64);
+} punted SEC(".maps");
+
+/* A run of pages of a request, and where its walk stands. */
+struct walk {
+	/* the request */
+	struct bio_vec *vec;
+	u64 sector;
+	u64 time_ns;
+	u32 left; /* bytes not walked yet */
+	u32 opf;
+	/* the segment */
+	u64 page;
+	u32 segment_left, segment_offset;
+	/* the file of the folio: mostly that of the folio before */
+	u64 mapping;
+	u64 mapping_inode;
+	u32 mapping_generation, mapping_source;
+	u32 mapping_hash; /* see file_hash */
+	/* the folio */
+	u32 folio_source;
+	u64 folio, folio_index;
+	u64 folio_context;
+	/* the run */
+	u64 inode, context, file_page;
+	u32 generation, source, bytes;
+	u32 skip; /* bytes of the first segment already done */
+	/* of the request as a whole, for pages that are not a file's */
+	u32 other_source;
+	u8 head[16], tail[16];
+};
+
+/* Where the walk up from a dentry to the root stands. */
+struct climb {
+	struct dentry *dentry;
+	struct mount *mount;
+	u32 at; /* bytes of text used */
+};
+
+/* Working memory of a program: too large for its stack. One entry per program, because one may
+ * interrupt another. */
+#define BUFFER_WORKSPACES 4
+
+enum workspace_owner {
+	OF_DIRTY_FOLIO,
+	OF_MARK_DIRTY,
+	OF_BIO,
+	OF_URING,
+	OF_BUFFER,
+	WORKSPACES = OF_BUFFER + BUFFER_WORKSPACES
+};
+
+_Static_assert(!(MAX_RANGES & (MAX_RANGES - 1)), "see range_of");
+_Static_assert(!(MAX_DEPTH & (MAX_DEPTH - 1)), "see add_address");
+
+/* Words that are read of a stack at once, at most. */
+#define STACK_WORDS 512
+
+struct workspace {
+	/* the task, as it entered the kernel: see begin_capture */
+	u64 ip, sp, bp;
+	u32 pid;
+	u32 found; /* return addresses in slot */
+	struct stack_slot slot[MAX_DEPTH];
+	u64 address; /* see number_of */
+	u32 claimed; /* by a probe of a write buffer */
+	u32 owner;   /* index of this workspace */
+	u32 ranges_changed; /* since they were loaded */
+	u32 unused;
+	struct ranges ranges;
+	u64 frame_address, frame_sp, frame_bp; /* where a walk along rules stopped */
+	struct rule_key missing;	       /* what for */
+	u64 stack_hash;			       /* see hash_stack */
+	struct frame_record frame[MAX_FRAMES]; /* see name_frames */
+	u64 words[STACK_WORDS];
+	struct path_record path;
+	struct climb climb;
+	struct walk walk;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, WORKSPACES);
+	__type(key, u32);
+	__type(value, struct workspace);
+} workspaces SEC(".maps");
+
+static __always_inline struct workspace *workspace_of(u32 owner)
+{
+	struct workspace *ws = bpf_map_lookup_elem(&workspaces, &owner);
+
+	if (ws)
+		ws->owner = owner;
+	return ws;
+}
+
+/* See number_through. */
+static __always_inline u64 number_of(struct workspace *ws, const void *pointer)
+{
+	return number_through(&ws->address, pointer);
+}
+
+#endif

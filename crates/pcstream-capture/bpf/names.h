@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
+/*
+ * Names of files and modules, sent to user space when they are new.
+ *
+ *   emit_path   the path of a dentry, as a record
+ *   emit_file   the name of a written file
+ *   module_of   the key of a mapped file
+ *
+ * Known weakness: a path beyond MAX_COMPONENTS or PATH_TEXT keeps its last components and is marked.
+ */
+#ifndef PCSTREAM_NAMES_H
+#define PCSTREAM_NAMES_H
+
+#include "maps.h"
+
+static long climb_step(u64 i, struct workspace **ws)
+{
+	struct path_record *r = &(*ws)->path;
+	struct climb *climb = &(*ws)->climb;
+	struct dentry *dentry = climb->dentry, *parent;
+	struct mount *mount = climb->mount;
+	const unsigned char *name;
+	u32 at = climb->at, n = r->components, len;
+
+	if (!dentry)
+		return 1;
+	parent = BPF_CORE_READ(dentry, d_parent);
+	if (parent == dentry || (mount && dentry == BPF_CORE_READ(mount, mnt.mnt_root))) {
+		struct mount *up = mount ? BPF_CORE_READ(mount, mnt_parent) : NULL;
+
+		if (up == mount)
+			return 1;
+		climb->dentry = BPF_CORE_READ(mount, mnt_mountpoint);
+		climb->mount = up;
+		return 0;
+	}
+	if (n >= MAX_COMPONENTS || at >= PATH_TEXT) {
+		r->truncated = 1;
+		return 1;
+	}
+	len = BPF_CORE_READ(dentry, d_name.len) & (NAME_BYTES - 1);
+	name = BPF_CORE_READ(dentry, d_name.name);
+	if (!verified_below(at, PATH_TEXT) || bpf_probe_read_kernel(&r->text[at], len, name))
+		return 1;
+	if (!verified_below(n, MAX_COMPONENTS))
+		return 1;
+	r->length[n] = len;
+	r->components = n + 1;
+	climb->at = at + len;
+	climb->dentry = parent;
+	return 0;
+}
+
+/* Reports the path of `dentry`: up to the root of its file system or, if `mnt` is the address of a
+ * vfsmount, on through the mounts. It is a module's if it has a key, else a file's. Returns 1 if the
+ * record was sent. */
+__noinline int emit_path(struct workspace *ws, u64 key, u64 dentry, u64 mnt, u64 inode_at)
+{
+	struct inode *inode = (void *)inode_at;
+	struct path_record *r;
+
+	if (!ws)
+		return 0;
+	r = &ws->path;
+	r->type = key ? RECORD_MODULE : RECORD_FILE;
+	r->pid = bpf_get_current_pid_tgid() >> 32;
+	r->key = key;
+	r->inode = BPF_CORE_READ(inode, i_ino);
+	r->generation = BPF_CORE_READ(inode, i_generation);
+	r->dev = BPF_CORE_READ(inode, i_sb, s_dev);
+	r->components = 0;
+	r->truncated = 0;
+	ws->climb.dentry = (void *)dentry;
+	ws->climb.mount = mnt ? (void *)(mnt - bpf_core_field_offset(struct mount, mnt)) : NULL;
+	ws->climb.at = 0;
+	bpf_loop(2 * MAX_COMPONENTS, climb_step, &ws, 0);
+	if (bpf_ringbuf_output(&records, r, sizeof(*r), 0)) {
+		count(LOST_TABLE_RECORDS, 1);
+		return 0;
+	}
+	return 1;
+}
+
+/* Whether a file is one of those whose names the task sent last. */
+static __always_inline bool known_file(struct task_cache *cache, struct inode *inode)
+{
+	u64 number = inode->i_ino, generation = inode->i_generation;
+	u32 i;
+
+	for (i = 0; i < CACHED_FILES; i++)
+		if (cache->file[i].inode == number && cache->file[i].generation == generation)
+			return true;
+	return false;
+}
+
+/* Where a dentry has its place in the list of its inode's. */
+static __always_inline u64 alias_offset(void)
+{
+	if (bpf_core_field_exists(((struct dentry___flat *)0)->d_alias))
+		return bpf_core_field_offset(struct dentry___flat, d_alias);
+	return bpf_core_field_offset(struct dentry, d_u.d_alias);
+}
+
+static __always_inline void emit_file(struct workspace *ws, struct task_cache *cache, struct inode *inode)
+{
+	struct file_key key = { .inode = inode->i_ino, .generation = inode->i_generation };
+	struct cached_file *to;
+	u8 one = 1;
+
+	if (!bpf_map_lookup_elem(&known_files, &key)) {
+		u64 dentry = number_of(ws, inode->i_dentry.first);
+
+		if (dentry)
+			dentry -= alias_offset();
+		if (!emit_path(ws, 0, dentry, 0, number_of(ws, inode)))
+			return;
+		bpf_map_update_elem(&known_files, &key, &one, BPF_ANY);
+	}
+	if (cache) {
+		to = &cache->file[cache->next_file++ & (CACHED_FILES - 1)];
+		to->inode = key.inode;
+		to->generation = key.generation;
+	}
+}
+
+static __always_inline s64 mtime_of(struct inode *inode)
+{
+	struct inode___mtime_split *split = (void *)inode;
+	struct inode___mtime_whole *whole = (void *)inode;
+	struct inode___mtime_underscored *under = (void *)inode;
+
+	if (bpf_core_field_exists(split->i_mtime_sec))
+		return BPF_CORE_READ(split, i_mtime_sec) * 1000000000 + BPF_CORE_READ(split, i_mtime_nsec);
+	if (bpf_core_field_exists(whole->i_mtime))
+		return BPF_CORE_READ(whole, i_mtime.tv_sec) * 1000000000 + BPF_CORE_READ(whole, i_mtime.tv_nsec);
+	return BPF_CORE_READ(under, __i_mtime.tv_sec) * 1000000000 + BPF_CORE_READ(under, __i_mtime.tv_nsec);
+}
+
+/* The module key of a mapped file, reported when it is new. Keys hold for this boot only; user
+ * space replaces them by build ids. */
+__noinline u64 module_of(struct workspace *ws, u64 file_at)
+{
+	struct file *file = (void *)file_at;
+	struct inode *inode = BPF_CORE_READ(file, f_inode);
+	u64 key = SIGNATURE_SEED;
+	u8 one = 1;
+
+	if (!ws || !inode)
+		return MODULE_ANON;
+	key = signature_mix(key, BPF_CORE_READ(inode, i_sb, s_dev));
+	key = signature_mix(key, BPF_CORE_READ(inode, i_ino));
+	key = signature_mix(key, mtime_of(inode));
+	key = signature_mix(key, BPF_CORE_READ(inode, i_size));
+	if (!bpf_map_lookup_elem(&known_modules, &key) &&
+	    emit_path(ws, key, (u64)BPF_CORE_READ(file, f_path.dentry),
+			  (u64)BPF_CORE_READ(file, f_path.mnt), (u64)inode))
+		bpf_map_update_elem(&known_modules, &key, &one, BPF_ANY);
+	return key;
+}
+
+static __always_inline u64 executable_of(struct workspace *ws, struct mm_struct *mm)
+{
+	struct file *exe = BPF_CORE_READ(mm, exe_file);
+
+	return exe ? module_of(ws, (u64)exe) : MODULE_ANON;
+}
+
+#endif

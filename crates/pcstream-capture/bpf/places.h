@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
+/*
+ * Places of pages in write buffers, and the call paths kept for them.
+ *
+ * A page's place is (space, offset): for shared memory the file behind it, so that all processes mean the same page wherever they
+ * have mapped it; for private memory the address space.
+ *
+ * Known weaknesses: a mapping that was replaced by another of the same place is noticed when the number of mappings changes; a
+ * space has one size of pages.
+ */
+#ifndef PCSTREAM_PLACES_H
+#define PCSTREAM_PLACES_H
+
+#include "maps.h"
+
+struct buffer_page {
+	u64 context;
+	u64 writer; /* the write that took it; 0: it waits for one */
+	u64 marked_ns;
+	u32 rank;
+	u32 unused;
+};
+
+/* A page that waits for its write is looked at again after this time at the earliest. Hot pages become dirty many times
+ * before they are written; and memory that is used again for something else, without having been written, has long waited. */
+#define LOOK_AGAIN_NS 100000000
+
+/* The loader sets its size. The least recently used page gives way: it has been clean for longest. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1);
+	__type(key, struct buffer_key);
+	__type(value, struct buffer_page);
+} buffer_pages SEC(".maps");
+
+/* Spaces that hold pages of buffers, with the size of those. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384);
+	__type(key, u64);
+	__type(value, u32);
+} pools SEC(".maps");
+
+/* Counts additions to `pools`: what was no pool may be one now. */
+u32 pools_added = 0;
+
+static long note_mapping(struct task_struct *task, struct vm_area_struct *vma, void *ctx)
+{
+	struct memory *to = *(struct memory **)ctx;
+	u64 inode = 0;
+
+	to->start = vma->vm_start;
+	to->end = vma->vm_end;
+	if (vma->vm_flags & VM_SHARED)
+		inode = (u64)BPF_CORE_READ(vma, vm_file, f_inode);
+	if (inode) {
+		to->space = signature_mix(inode, BPF_CORE_READ((struct inode *)inode, i_ino));
+		to->base = (vma->vm_pgoff << PAGE_SHIFT) - vma->vm_start;
+	} else {
+		/* Where its stack begins tells a process from a later one at the same address. */
+		to->space = signature_mix((u64)BPF_CORE_READ(task, mm), BPF_CORE_READ(task, mm, start_stack));
+		to->base = 0;
+	}
+	return 0;
+}
+
+static __always_inline void note_pool(struct memory *of)
+{
+	u32 *page_bytes = bpf_map_lookup_elem(&pools, &of->space);
+
+	of->pools_added = pools_added;
+	of->page_bytes = page_bytes ? *page_bytes : 0;
+}
+
+/* The mapping that an address lies in, if the task looked it up before. Works with interrupts off. */
+static __always_inline struct memory *known_memory(struct task_cache *cache, struct mm_struct *mm, u64 address)
+{
+	u32 i;
+
+	for (i = 0; i < CACHED_MEMORIES; i++) {
+		struct memory *known = &cache->memory[i];
+
+		if (known->mm != (u64)mm || known->mappings != mm->map_count ||
+		    address - known->start >= known->end - known->start)
+			continue;
+		if (!known->page_bytes && known->pools_added != pools_added)
+			note_pool(known);
+		return known;
+	}
+	return NULL;
+}
+
+/* The mapping that an address lies in. Needs interrupts on. */
+static __always_inline struct memory *memory_of(struct task_cache *cache, struct task_struct *task, u64 address)
+{
+	struct mm_struct *mm = task->mm;
+	struct memory *found;
+
+	if (!mm)
+		return NULL;
+	found = known_memory(cache, mm, address);
+	if (found)
+		return found;
+	found = &cache->memory[cache->next_memory++ & (CACHED_MEMORIES - 1)];
+	found->mm = 0;
+	if (bpf_find_vma(task, address, note_mapping, &found, 0)) {
+		count(BUFFERS_UNPLACED, 1);
+		return NULL;
+	}
+	found->mm = (u64)mm;
+	found->mappings = mm->map_count;
+	note_pool(found);
+	return found;
+}
+
+#endif

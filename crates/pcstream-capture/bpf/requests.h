@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
+/*
+ * Requests to the device, cut into runs of one file and one context.
+ *
+ * A tag says who made a page of the page cache dirty. It lives in an array indexed by the folio's place in the memory map, so it
+ * costs no hash, no eviction and no deletion: 16 bytes for each page frame of the machine.
+ *
+ *   tag_index, file_hash  where a folio's tag is, and what it must name
+ *   walk_page             a page of a request: ends the run if its owner is another
+ *   metadata_owner        what can be said of a request that is no file's
+ *
+ * Invariant: a tag is used only if it names the same file and page as the folio does now.
+ *
+ * Known weakness: a folio that is migrated or split between dirtying and writeback loses its tag; UNTAGGED_FOLIOS counts it.
+ */
+#ifndef PCSTREAM_REQUESTS_H
+#define PCSTREAM_REQUESTS_H
+
+#include "maps.h"
+
+#define REQ_OP_MASK 0xff
+#define REQ_OP_READ 0
+#define REQ_OP_WRITE 1
+#define REQ_OP_FLUSH 2
+#define REQ_OP_DISCARD 3
+#define REQ_OP_SECURE_ERASE 5
+#define REQ_OP_WRITE_ZEROES 9
+
+/* Pages of a request that are walked: the block layer makes requests of up to 4,496 pages. */
+#define MAX_BIO_PAGES 16384
+
+/* Completion functions tell what bi_private is. One that the kernel does not have is 0. */
+extern const void iomap_dio_bio_end_io __ksym __weak;
+extern const void end_bio_bh_io_sync __ksym __weak;
+extern const void xfs_buf_bio_end_io __ksym __weak;
+
+#define COMPLETES_BY(end_io, function) (&(function) && (end_io) == (u64)&(function))
+
+static __always_inline u32 file_hash(u64 inode, u32 generation)
+{
+	return signature_mix(signature_mix(SIGNATURE_SEED, inode), generation);
+}
+
+static __always_inline u32 tag_index(u64 folio)
+{
+	u64 bytes = bpf_core_type_size(struct page);
+
+	/* It is 64 on nearly all kernels, and to divide by another number takes longer. */
+	return (bytes == 64 ? folio / 64 : folio / bytes) & tag_mask;
+}
+
+static __always_inline u32 flags_of(u32 opf)
+{
+	return (opf >> bpf_core_enum_value(enum req_flag_bits, __REQ_PREFLUSH) & 1 ? IO_PREFLUSH : 0) |
+	       (opf >> bpf_core_enum_value(enum req_flag_bits, __REQ_FUA) & 1 ? IO_FUA : 0);
+}
+
+static __always_inline void send_run(struct walk *w)
+{
+	struct io_record *r = bpf_ringbuf_reserve(&records, sizeof(*r), 0);
+
+	if (!r) {
+		count(LOST_IO_RECORDS, 1);
+		return;
+	}
+	r->type = RECORD_IO;
+	r->op = w->opf & REQ_OP_MASK;
+	r->time_ns = w->time_ns;
+	r->sector = w->sector;
+	r->inode = w->inode;
+	r->context = w->context;
+	r->file_page = w->file_page;
+	r->bytes = w->bytes;
+	r->generation = w->generation;
+	r->source = w->source;
+	r->flags = flags_of(w->opf);
+	__builtin_memcpy(r->head, w->head, sizeof(r->head));
+	__builtin_memcpy(r->tail, w->tail, sizeof(r->tail));
+	bpf_ringbuf_submit(r, 0);
+}
+
+/* Ends a run. */
+static __always_inline void emit_run(struct walk *w)
+{
+	if (w->context != CONTEXT_OF_RECORDER)
+		send_run(w);
+	w->sector += w->bytes >> 9;
+	w->bytes = 0;
+}
+
+/* Looks at a mapping that is not the one of the folio before. */
+static __always_inline void enter_mapping(struct walk *w, u64 mapping)
+{
+	struct inode *inode = NULL;
+
+	w->mapping = mapping;
+	w->mapping_source = w->other_source;
+	w->mapping_inode = 0;
+	w->mapping_generation = 0;
+	/* The low bits mark anonymous and movable memory. */
+	if (!mapping || (mapping & 3))
+		return;
+	inode = BPF_CORE_READ((struct address_space *)mapping, host);
+	/* Memory of the kernel has something else in this place: it does not lead to our device. */
+	if (!inode || BPF_CORE_READ(inode, i_sb, s_dev) != target_dev)
+		return;
+	w->mapping_source = SOURCE_CACHE;
+	w->mapping_inode = BPF_CORE_READ(inode, i_ino);
+	w->mapping_generation = BPF_CORE_READ(inode, i_generation);
+	w->mapping_hash = file_hash(w->mapping_inode, w->mapping_generation);
+}
+
+/* Looks at a folio that the walk meets for the first time. */
+static __always_inline void enter_folio(struct walk *w, u64 at)
+{
+	struct folio *folio = (void *)at;
+	u64 mapping = (u64)BPF_CORE_READ(folio, mapping);
+	struct tag *tag;
+	u32 index;
+
+	if (mapping != w->mapping || !w->folio)
+		enter_mapping(w, mapping);
+	w->folio = at;
+	w->folio_source = w->mapping_source;
+	w->folio_context = 0;
+	w->folio_index = 0;
+	if (w->folio_source != SOURCE_CACHE)
+		return;
+	w->folio_index = BPF_CORE_READ(folio, index);
+	if ((w->opf & REQ_OP_MASK) != REQ_OP_WRITE)
+		return;
+	index = tag_index(at);
+	tag = bpf_map_lookup_elem(&tags, &index);
+	if (tag && tag->page == (u32)w->folio_index && tag->file == w->mapping_hash)
+		w->folio_context = tag->context;
+	if (!w->folio_context)
+		count(UNTAGGED_FOLIOS, 1);
+}
+
+/* The first page of a page's folio. */
+static __always_inline u64 head_of(u64 page)
+{
+	u64 word;
+
+	if (!bpf_core_field_exists(((struct page___info *)0)->compound_info)) {
+		word = BPF_CORE_READ((struct page *)page, compound_head);
+		return word & 1 ? word - 1 : page;
+	}
+	word = BPF_CORE_READ((struct page___info *)page, compound_info);
+	if (!(word & 1))
+		return page;
+	return word >> 32 == 0xffffffff ? page & word : word - 1;
+}
+
+static long walk_page(u64 i, struct walk **at)
+{
+	struct walk *w = *at;
+	u64 page, head, file_page;
+	u32 chunk;
+
+	if (!w->left)
+		return 1;
+	if (!w->segment_left) {
+		struct bio_vec vec = {};
+
+		if (bpf_probe_read_kernel(&vec, bpf_core_type_size(struct bio_vec), w->vec))
+			return 1;
+		w->vec = (void *)w->vec + bpf_core_type_size(struct bio_vec);
+		if (vec.bv_len <= w->skip)
+			return 1;
+		w->page = (u64)vec.bv_page;
+		w->segment_offset = vec.bv_offset + w->skip;
+		w->segment_left = vec.bv_len - w->skip;
+		if (w->segment_left > w->left)
+			w->segment_left = w->left;
+		w->skip = 0;
+	}
+	page = w->page + (w->segment_offset >> PAGE_SHIFT) * bpf_core_type_size(struct page);
+	chunk = PAGE_SIZE - (w->segment_offset & (PAGE_SIZE - 1));
+	if (chunk > w->segment_left)
+		chunk = w->segment_left;
+	head = head_of(page);
+	if (head != w->folio)
+		enter_folio(w, head);
+	file_page = w->folio_source == SOURCE_CACHE ?
+			    w->folio_index + (page - head) / bpf_core_type_size(struct page) : 0;
+	if (w->bytes && !(w->source == w->folio_source && w->inode == w->mapping_inode &&
+			  w->generation == w->mapping_generation && w->context == w->folio_context &&
+			  (w->source != SOURCE_CACHE || file_page == w->file_page + (w->bytes >> PAGE_SHIFT))))
+		emit_run(w);
+	if (!w->bytes) {
+		w->source = w->folio_source;
+		w->inode = w->mapping_inode;
+		w->generation = w->mapping_generation;
+		w->context = w->folio_context;
+		w->file_page = file_page;
+	}
+	w->bytes += chunk;
+	w->segment_offset += chunk;
+	w->segment_left -= chunk;
+	w->left -= chunk;
+	return 0;
+}
+
+/* What the owner of a metadata request says about it. */
+static __always_inline void metadata_owner(struct walk *w, struct bio *bio)
+{
+	u64 end_io = (u64)bio->bi_end_io;
+
+	if (COMPLETES_BY(end_io, end_bio_bh_io_sync)) {
+		struct buffer_head *bh = bio->bi_private;
+		char *data = BPF_CORE_READ(bh, b_data);
+		u64 size = BPF_CORE_READ(bh, b_size);
+
+		w->other_source = SOURCE_BUFFER;
+		bpf_probe_read_kernel(w->head, sizeof(w->head), data);
+		bpf_probe_read_kernel(w->tail, sizeof(w->tail), data + size - sizeof(w->tail));
+	} else if (COMPLETES_BY(end_io, xfs_buf_bio_end_io)) {
+		struct xfs_buf *buffer = bio->bi_private;
+		const char *name = BPF_CORE_READ(buffer, b_ops, name);
+
+		w->other_source = SOURCE_XFS_BUFFER;
+		bpf_probe_read_kernel_str(w->head, sizeof(w->head), name);
+	}
+}
+
+#endif

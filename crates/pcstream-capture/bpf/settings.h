@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
+/*
+ * Settings, limits and small helpers that all parts of the program share.
+ *
+ * A setting is written before the program is loaded: the verifier leaves out the code that it switches off.
+ */
+#ifndef PCSTREAM_SETTINGS_H
+#define PCSTREAM_SETTINGS_H
+
+#include "kernel.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include "wire.h"
+#include "signature.h"
+
+#define PF_IO_WORKER 0x00000010
+#define PF_KTHREAD 0x00200000
+#define VM_WRITE 2
+#define VM_EXEC 4
+#define VM_SHARED 8
+#define EBUSY 16 /* of bpf_find_vma: another thread holds the lock of the mappings */
+#define PAGE_SHIFT 12
+#define PAGE_SIZE (1UL << PAGE_SHIFT)
+/* No mapping begins below. */
+#define LOWEST_ADDRESS 65536
+#define USER_END (1UL << 47)
+
+const volatile u32 scan_depth = 5;  /* return address candidates of the stack scan (FAST'19: 5) */
+const volatile u32 fp_depth = 12;   /* return addresses of the frame-pointer walk and of exact paths */
+const volatile u32 unwind = 0;	    /* enum unwind_mode: this way and no other; 0: the best that each stack allows */
+const volatile u32 tag_mask = 0;    /* entries of the tags array, less one */
+const volatile u32 check_every = 0; /* one path in so many is sent with its whole stack; 0: none */
+const volatile u32 left_out = 0;    /* for measurements: 1: nothing is captured, 2: nor tagged */
+const volatile u32 no_cache = 0;    /* for measurements: 1: each path is captured in full */
+const volatile u32 per_address_lookup = 0; /* 1: look mappings up one by one even if they can be iterated */
+const volatile u32 buffers = 0;	    /* 1: there are rules for write buffers, and their probes are attached */
+
+/* Set once the file system is mounted; 0 switches everything off. */
+u32 target_dev = 0;
+
+/* The process that records. What it writes is not captured: its pages carry this context and are left out of the records. */
+u32 recorder = 0;
+#define CONTEXT_OF_RECORDER 1
+
+/* The record types, for the generated Rust view. */
+const struct io_record io_record_type = {};
+const struct context_record context_record_type = {};
+const struct path_record path_record_type = {};
+const struct stack_record stack_record_type = {};
+const struct rule_key rule_key_type = {};
+const struct unwind_rule unwind_rule_type = {};
+const enum record_type record_types = RECORD_IO;
+const enum io_source io_sources = SOURCE_NONE;
+const enum unwind_mode unwind_modes = UNWIND_NONE;
+const enum rule_kind rule_kinds = RULE_SP;
+const enum module_key module_keys = MODULE_ANON;
+const enum entry entries = ENTRY_FAULT;
+const enum io_flag io_flags = IO_FUA;
+const enum counter counter_names = LOST_IO_RECORDS;
+const enum buffer_kind buffer_kinds = BUFFER_DIRTY;
+const struct buffer_rule buffer_rule_type = {};
+const struct runtime_record runtime_record_type = {};
+const struct process_record process_record_type = {};
+
+
+/* Compares an index that the compiler knows to be in range once more, where it is used: the verifier of Linux 6.1
+ * forgets what it learnt of a number whose copy was on the stack meanwhile. */
+#define verified_below(n, limit)               \
+	({                                     \
+		asm volatile("" : "+r"(n));    \
+		(n) < (limit);                 \
+	})
+
+/* A number of which the verifier knows nothing: it takes what comes back from a map, as `through` is, for any number. Otherwise
+ * it follows each value that a number was compared with on its own. */
+static __always_inline u64 any_number(volatile u64 *through, u64 number)
+{
+	*through = number;
+	return *through;
+}
+
+/* A kernel pointer as a number. The verifier allows no arithmetic on pointers that it tracks. */
+static __always_inline u64 number_through(volatile u64 *through, const void *pointer)
+{
+	return any_number(through, (u64)pointer);
+}
+
+#endif

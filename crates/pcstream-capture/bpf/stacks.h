@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
+/*
+ * Stacks that are sent to user space: because a call-frame rule is missing, or so that tests can check a path.
+ *
+ *   ask         what is left of a walk that lacked a rule; user space unwinds it and adds the rules
+ *   check_path  the whole stack, with the context that was found for it
+ *
+ * Invariants: until the rules come, paths that agree in all that matters share one context and one record. Stacks leave half of the
+ * ring buffer to what must not be lost. For want of one rule a limited number is sent.
+ */
+#ifndef PCSTREAM_STACKS_H
+#define PCSTREAM_STACKS_H
+
+#include "contexts.h"
+#include "unwind.h"
+
+/* The rule that a walk lacked, on the stack, as kernels before 6.2 want keys. */
+static __always_inline struct rule_key missing_rule(struct workspace *ws)
+{
+	struct rule_key missing = {};
+
+	missing.module = ws->missing.module;
+	missing.offset = ws->missing.offset;
+	return missing;
+}
+
+/* Whether user space may be asked once more for the rule that a walk lacked. */
+static __always_inline bool may_ask(const struct rule_key *missing)
+{
+	u32 *times = bpf_map_lookup_elem(&asked, missing);
+
+	return !times || *times < MAX_SHIPPED;
+}
+
+static __always_inline void count_asked(const struct rule_key *missing, u32 by)
+{
+	u32 *times = bpf_map_lookup_elem(&asked, missing);
+
+	if (times)
+		__sync_fetch_and_add(times, by);
+	else
+		bpf_map_update_elem(&asked, missing, &by, BPF_ANY);
+}
+
+/* Whether stacks leave room for what must not be lost: of the buffer they take half. */
+static __always_inline bool room_for_stacks(void)
+{
+	return bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) < bpf_ringbuf_query(&records, BPF_RB_RING_SIZE) / 2;
+}
+
+/* What the rest of a walk can depend on in a piece of the stack: code, and the stack's own addresses, which most words that are addresses
+ * at all are. A function that bpf_loop calls, because Linux 6.1 refuses what some compilers make of such a loop: it is entered in its middle. */
+static long hash_piece(u64 piece, struct workspace **at)
+{
+	struct workspace *ws = *at;
+	u64 from = (ws->frame_sp & ~(PIECE_BYTES - 1UL)) + piece * PIECE_BYTES;
+	u32 i;
+
+	if (bpf_probe_read_user(ws->words, PIECE_BYTES, (void *)from))
+		return 0;
+	for (i = 0; i < PIECE_BYTES / 8; i++) {
+		u64 word = ws->words[i];
+
+		if (from + i * 8 < ws->frame_sp)
+			continue;
+		if (word - ws->frame_sp < STACK_BYTES || (within(&ws->ranges, word) && locate(ws, word)))
+			ws->stack_hash = signature_mix(signature_mix(ws->stack_hash, from + i * 8), word);
+	}
+	return 0;
+}
+
+/* The key of a path that stopped for want of a rule, and of all that the rest of it can depend on. On the way, the mappings of all code
+ * addresses of the stack are looked up, where that is done one by one: user space can unwind only through those it is sent. */
+static __always_inline u64 hash_stack(struct workspace *ws, s32 entry)
+{
+	name_frames(ws, entry);
+	ws->stack_hash = key_of(ws, ws->ranges.executable, entry, UNWIND_EXACT);
+	ws->stack_hash = signature_mix(ws->stack_hash, ws->ranges.exec_vm);
+	ws->stack_hash = signature_mix(ws->stack_hash, ws->ranges.arg_start);
+	ws->stack_hash = signature_mix(ws->stack_hash, ws->frame_sp);
+	ws->stack_hash = signature_mix(ws->stack_hash, ws->frame_bp);
+	bpf_loop(STACK_BYTES / PIECE_BYTES + 1, hash_piece, &ws, 0);
+	return ws->stack_hash | 1;
+}
+
+/* Fills in a record about the stack of the current task from `frame_sp` of the workspace on. */
+static __always_inline void copy_stack(struct stack_record *r, struct workspace *ws)
+{
+	u32 i, at = 0, ranges = ws->ranges.count;
+
+	r->pid = ws->pid;
+	r->executable = ws->ranges.executable;
+	r->address = ws->frame_address;
+	r->sp = ws->frame_sp;
+	r->bp = ws->frame_bp;
+	bpf_get_current_comm(r->comm, sizeof(r->comm));
+	if (ranges > MAX_RANGES)
+		ranges = MAX_RANGES;
+	if (bpf_probe_read_kernel(r->range, ranges * sizeof(struct range), ws->ranges.range))
+		ranges = 0;
+	r->ranges = ranges;
+	/* Page by page, for the stack may end at any of them, and has none where nothing was written yet. What
+	 * cannot be read is zero. */
+	for (i = 0; i < STACK_BYTES / STACK_PIECE + 1; i++) {
+		u64 from = ws->frame_sp + at;
+		u32 piece = STACK_PIECE - (from & (STACK_PIECE - 1));
+
+		if (at >= STACK_BYTES || piece > STACK_PIECE)
+			break;
+		bpf_probe_read_user(&r->stack[at & (STACK_BYTES - 1)], piece, (void *)from);
+		at += piece;
+	}
+	r->bytes = at;
+}
+
+/* Sends the whole stack of the current task with the context that it was given, so that user space can find out whether
+ * that is right. For tests. */
+__noinline int check_path(struct workspace *ws, u64 context)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+	struct stack_record *r;
+
+	if (!check_every || !ws || !regs || !task->mm || !context || bpf_get_prandom_u32() % check_every)
+		return 0;
+	if (!known_ranges(ws))
+		return 0;
+	ws->pid = task->tgid;
+	ws->frame_address = regs->ip;
+	ws->frame_sp = regs->sp;
+	ws->frame_bp = regs->bp;
+	r = bpf_ringbuf_reserve(&records, sizeof(*r), 0);
+	if (!r)
+		return 0;
+	r->type = RECORD_CHECK;
+	r->key = context;
+	r->entry = (s32)regs->orig_ax;
+	r->frames = 0;
+	copy_stack(r, ws);
+	bpf_ringbuf_submit(r, 0);
+	return 1;
+}
+
+/* A stack that is not shipped: the key of one like it that was; 0: there is none. */
+static __always_inline u64 unshipped(u64 key)
+{
+	if (!key)
+		count(UNSHIPPED_STACKS, 1);
+	return key;
+}
+
+/* Sends the rest of the stack of a walk that lacked a rule to user space, which unwinds it and adds the rules
+ * that are missing; not if one like it was sent just now. Returns the key that is its context's, or 0 if it was not sent. */
+__noinline u64 ship_stack(struct workspace *ws, s32 entry, u64 key)
+{
+	struct rule_key missing;
+	u64 now = bpf_ktime_get_ns(), *before;
+	struct stack_record *r;
+	u32 i, frames;
+
+	if (!ws)
+		return 0;
+	note_process(ws->pid, ws->ranges.executable);
+	before = bpf_map_lookup_elem(&shipped, &key);
+	if (before && now - *before < SHIP_AGAIN_NS)
+		return key;
+	if (!room_for_stacks())
+		return unshipped(before ? key : 0);
+	r = bpf_ringbuf_reserve(&records, sizeof(*r), 0);
+	if (!r)
+		return unshipped(before ? key : 0);
+	missing = missing_rule(ws);
+	count_asked(&missing, before ? SHIPPED_AGAIN : 1);
+	r->type = RECORD_STACK;
+	r->key = key;
+	r->entry = entry;
+	frames = frames_of(ws, UNWIND_EXACT);
+	r->frames = frames;
+	for (i = 0; i < MAX_FRAMES; i++) {
+		r->frame[i].module = i < frames ? ws->frame[i].module : 0;
+		r->frame[i].offset = i < frames ? ws->frame[i].offset : 0;
+	}
+	copy_stack(r, ws);
+	bpf_ringbuf_submit(r, 0);
+	/* Not before: whoever gets the key next, its record comes later. */
+	bpf_map_update_elem(&shipped, &key, &now, BPF_ANY);
+	count(SHIPPED_STACKS, 1);
+	return key;
+}
+
+/* The context of a path that stopped for want of a rule, by asking user space; 0: it was asked often enough, or cannot be. */
+static __always_inline u64 ask(struct workspace *ws, s32 entry)
+{
+	struct rule_key missing = missing_rule(ws);
+
+	if (!may_ask(&missing))
+		return unshipped(0);
+	return ship_stack(ws, entry, hash_stack(ws, entry));
+}
+
+#endif
