@@ -1,0 +1,168 @@
+//! Everything of the crates without capture that reads what others wrote: a value or an error, never a panic.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use pcstream_fs::layout::{ext4, xfs};
+use pcstream_fuzz::fuzz;
+use pcstream_placement::Rules;
+use pcstream_placement::pcstream::table::{AttributeTable, Averaging, Lifetime, Place};
+use pcstream_ssd::{DeviceSettings, Geometry, Profile};
+use pcstream_trace::import::{FORMATS, Importer, Settings};
+use pcstream_trace::{
+    Batch, Context, ContextId, Event, File, FileId, Kind, Lba, Meta, Op, Signature, TraceReader, TraceWriter,
+};
+
+fn corpus(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(name)
+}
+
+/// A finished trace whose tables are read whatever their checksums, as after editing.
+fn trace(dir: &Path) -> PathBuf {
+    let path = dir.join("t.pctrace");
+    let mut writer = TraceWriter::create(&path, Meta::new("device", 1000), false).expect("it can be made");
+    let event = |i: u64| Event {
+        time_ns: i * 10,
+        op: Op::Write,
+        lba: Lba(i * 7 % 900),
+        pages: 1 + i as u32 % 3,
+        context: ContextId(i as u32 % 2),
+        file: FileId(i as u32 % 2),
+        file_page: i,
+        kind: Kind::Data,
+    };
+    let batch = Batch {
+        contexts: vec![Context::label(ContextId(1), "a class")],
+        files: vec![File { id: FileId(1), inode: 11, generation: 1, path: "/f".into() }],
+        events: (0..200).map(event).collect(),
+    };
+    writer.write_batch(&batch).expect("it can be written");
+    let path = writer.finish(None).expect("it can be finished").path;
+    let meta = std::fs::read_to_string(path.join("meta.json")).expect("it was written");
+    let mut meta: serde_json::Value = serde_json::from_str(&meta).expect("it is JSON");
+    meta.as_object_mut().expect("an object").remove("checksums");
+    std::fs::write(path.join("meta.json"), meta.to_string()).expect("it can be written");
+    path
+}
+
+/// One file of a trace is replaced; the rest of it is whole.
+fn trace_file(name: &str) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = trace(dir.path());
+    assert!(TraceReader::open(&path).is_ok_and(|reader| reader.batches().all(|batch| batch.is_ok())));
+    let whole = std::fs::read(path.join(name)).expect("it was written");
+    fuzz(&corpus(&format!("trace-{name}")), vec![whole], |bytes| {
+        std::fs::write(path.join(name), bytes).expect("it can be written");
+        if let Ok(reader) = TraceReader::open(&path) {
+            reader.batches().take_while(Result::is_ok).for_each(drop);
+        }
+    });
+}
+
+#[test]
+fn trace_meta() {
+    trace_file("meta.json");
+}
+
+#[test]
+fn trace_events() {
+    trace_file("events.parquet");
+}
+
+#[test]
+fn trace_contexts() {
+    trace_file("contexts.parquet");
+}
+
+#[test]
+fn trace_files() {
+    trace_file("files.parquet");
+}
+
+/// Every format reads every seed, its own ones and those of the others.
+#[test]
+fn importers() {
+    fuzz(&corpus("importers"), Vec::new(), |bytes| {
+        for format in &FORMATS {
+            let mut importer = Importer::new(Settings::new(format)).expect("defaults are legal");
+            for line in bytes.split(|byte| *byte == b'\n') {
+                importer.survey(line);
+                // A bad line is an error of its own; the next one is read all the same.
+                drop(importer.line(line));
+            }
+            let end = |event: &Event| event.lba.0.checked_add(u64::from(event.pages));
+            assert!(importer.take_batch().events.iter().all(|event| end(event).is_some()), "{}", format.name);
+            importer.complete(&mut importer.meta());
+        }
+    });
+}
+
+#[test]
+fn placement_rules() {
+    let presets = Rules::presets().map(|(_, text)| text.as_bytes().to_vec()).collect();
+    fuzz(&corpus("rules"), presets, |bytes| {
+        drop(std::str::from_utf8(bytes).map(Rules::parse));
+    });
+}
+
+/// What a device file holds: a profile, checked as a device of some size.
+#[test]
+fn device_files() {
+    let profile = toml::to_string(&Profile::default()).expect("it can be written");
+    fuzz(&corpus("devices"), vec![profile.into_bytes()], |bytes| {
+        let Ok(text) = std::str::from_utf8(bytes) else { return };
+        let Ok(profile) = toml::from_str::<Profile>(text) else { return };
+        for logical_pages in [0, 1, 1 << 18, 1 << 32, u64::MAX] {
+            let device = DeviceSettings { logical_pages, ..profile.device.clone() };
+            if let Ok(geometry) = Geometry::new(&device) {
+                assert!(geometry.physical_pages() > geometry.logical_pages(), "{geometry:?}");
+            }
+            drop(profile.resources.check(&profile.timing, profile.device.streams));
+        }
+    });
+}
+
+/// A table that is accepted can be saved, and saved again it is the same.
+#[test]
+fn saved_tables() {
+    let table = || AttributeTable::new(4096, Averaging::Half, 2.0);
+    let mut learned = table();
+    let mut place = Place::NOWHERE;
+    for signature in 1..20u64 {
+        let lifetime = Lifetime::from_pages(signature * 100);
+        learned.learn(Signature(signature), lifetime, &mut place);
+    }
+    fuzz(&corpus("tables"), vec![learned.save(), table().save()], |bytes| {
+        let mut loaded = table();
+        if loaded.load(bytes).is_ok() {
+            let saved = loaded.save();
+            let mut again = table();
+            again.load(&saved).expect("what was saved can be loaded");
+            assert_eq!(again.save(), saved);
+        }
+    });
+}
+
+/// The first bytes of a device: the superblock, and from there the journal.
+#[test]
+fn layouts() {
+    fuzz(&corpus("layouts"), vec![vec![0; 4096]], |bytes| {
+        let read = |at: u64, into: &mut [u8]| {
+            let at = usize::try_from(at).unwrap_or(usize::MAX);
+            let from = bytes.get(at..).and_then(|rest| rest.get(..into.len()));
+            into.copy_from_slice(from.ok_or(io::ErrorKind::UnexpectedEof)?);
+            Ok(())
+        };
+        if let Ok(superblock) = ext4::Superblock::read(&read) {
+            drop(superblock.journal(&read));
+        }
+        if let Some(Ok(superblock)) = bytes.first_chunk().map(xfs::Superblock::parse) {
+            drop(superblock.static_ranges());
+        }
+        xfs::kind_of_verifier(bytes);
+        if let (Some(head), Some(tail)) = (bytes.first_chunk(), bytes.last_chunk()) {
+            ext4::kind_of_block(head, tail);
+            xfs::kind_of_block(head);
+        }
+    });
+}
