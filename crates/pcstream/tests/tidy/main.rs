@@ -22,10 +22,12 @@ pub type Faults = BTreeMap<(String, String), usize>;
 pub struct Source {
     /// Relative to the root, with `/`.
     pub path: String,
+    /// All of it.
     pub text: String,
 }
 
 impl Source {
+    /// Without the dot; empty if there is none.
     pub fn extension(&self) -> &str {
         Path::new(&self.path).extension().and_then(|e| e.to_str()).unwrap_or("")
     }
