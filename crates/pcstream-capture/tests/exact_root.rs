@@ -138,7 +138,8 @@ fn known_paths() {
         assert_paths(&recording);
         let statistics = &recording.finished().statistics;
         eprintln!("    {flags:?}: {} stacks shipped", statistics["stacks_shipped"]);
-        assert!((1..50).contains(&statistics["stacks_shipped"]), "{statistics:?}");
+        // On a busy machine user space answers late, and more are shipped than the paths have addresses; but far fewer than pages.
+        assert!((1..200).contains(&statistics["stacks_shipped"]), "{statistics:?}");
     }
 }
 
