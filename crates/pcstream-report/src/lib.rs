@@ -16,6 +16,7 @@ pub mod escape;
 pub mod geometry;
 pub mod human;
 pub mod json;
+pub mod saved_tables;
 pub mod schemes;
 pub mod symbols;
 mod table;

@@ -21,6 +21,7 @@ mod passes;
 mod redact;
 mod simulate;
 mod small_file;
+mod table;
 mod ui;
 mod values;
 mod whole_file;
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
         Command::Geometry(args) => geometry::geometry(&args),
         Command::Import(args) => import::import(&args, ui),
         Command::Merge(args) => merge::merge(&args, ui),
+        Command::Table(args) => table::table(&args, ui),
         Command::Generate { pattern } => generate::generate(&pattern, ui),
         Command::Completions { shell } => completions(shell),
         Command::Man { output } => man(output.as_deref()),

@@ -25,6 +25,7 @@ pub mod key;
 pub mod lifetime;
 pub mod mapper;
 pub mod saved;
+pub mod saved_table;
 pub mod table;
 
 use std::sync::Arc;

@@ -72,18 +72,7 @@ const CHECKSUM_BYTES: usize = 8;
 impl AttributeTable {
     /// The table as bytes.
     pub fn save(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(HEADER_BYTES + SAVED_BYTES * self.len() + CHECKSUM_BYTES);
-        out.extend(MAGIC);
-        out.extend(VERSION.to_le_bytes());
-        out.extend((self.len() as u32).to_le_bytes());
-        for entry in self.entries() {
-            out.extend(entry.signature.0.to_le_bytes());
-            out.extend((entry.lifetime.pages() as u32).to_le_bytes());
-            out.extend(entry.samples.to_le_bytes());
-        }
-        let checksum = fnv1a(&out);
-        out.extend(checksum.to_le_bytes());
-        out
+        encode(self.entries().map(|entry| (entry.signature, entry.lifetime, entry.samples)))
     }
 
     /// Adds the entries of a saved table, as if just learned. If there are more than fit, the most
@@ -96,10 +85,27 @@ impl AttributeTable {
     }
 }
 
-type Saved = (Signature, Lifetime, u32);
+/// Signature, expected lifetime, samples.
+pub(crate) type Saved = (Signature, Lifetime, u32);
+
+/// Entries as the bytes of a saved table, which [`parse`] takes back.
+pub(crate) fn encode(entries: impl Iterator<Item = Saved>) -> Vec<u8> {
+    let mut out = [MAGIC.as_slice(), &VERSION.to_le_bytes(), &[0; 4]].concat();
+    let mut count = 0u32;
+    for (signature, lifetime, samples) in entries {
+        out.extend(signature.0.to_le_bytes());
+        out.extend((lifetime.pages() as u32).to_le_bytes());
+        out.extend(samples.to_le_bytes());
+        count += 1;
+    }
+    out[HEADER_BYTES - 4..HEADER_BYTES].copy_from_slice(&count.to_le_bytes());
+    let checksum = fnv1a(&out);
+    out.extend(checksum.to_le_bytes());
+    out
+}
 
 /// Checks everything before anything is used.
-fn parse(bytes: &[u8]) -> Result<Vec<Saved>, TableError> {
+pub(crate) fn parse(bytes: &[u8]) -> Result<Vec<Saved>, TableError> {
     let smallest = HEADER_BYTES + CHECKSUM_BYTES;
     if !bytes.starts_with(&MAGIC) {
         return Err(TableError::Magic { found: bytes[..bytes.len().min(MAGIC.len())].to_vec() });

@@ -6,6 +6,7 @@ mod generate;
 mod import;
 mod merge;
 mod simulation;
+mod table;
 
 use std::path::PathBuf;
 
@@ -20,6 +21,7 @@ pub use merge::MergeArgs;
 pub use simulation::{
     ContextsArgs, DeviceArgs, FitArgs, GeometryArgs, MeasureArgs, SchemeOptions, SimulateArgs, SimulationArgs,
 };
+pub use table::{TableAction, TableArgs};
 
 /// Who causes write amplification, and what streams would save
 ///
@@ -92,6 +94,8 @@ pub enum Command {
     Contexts(ContextsArgs),
     /// Show what the settings of a device amount to, and how many streams it can afford
     Geometry(GeometryArgs),
+    /// Show, merge, compare and export what PCStream learned
+    Table(TableArgs),
     /// Make a synthetic trace with known statistics
     ///
     /// Single-page writes to a device that is full from the beginning. The classes that a page can

@@ -1,0 +1,210 @@
+//! Saved PC attribute tables, for people, programs and spreadsheets.
+
+use pcstream_placement::pcstream::saved_table::{Difference, SavedEntry, SavedTable};
+use serde::Serialize;
+
+use crate::human::{count, page_bytes};
+use crate::table::{Side, columns};
+
+/// The result of `table show`: the files in the order given.
+#[derive(Clone, Debug, Serialize)]
+pub struct TablesJson {
+    /// Version of pcstream.
+    pub pcstream: String,
+    /// One per file.
+    pub tables: Vec<TableJson>,
+}
+
+/// A saved table.
+#[derive(Clone, Debug, Serialize)]
+pub struct TableJson {
+    /// The file.
+    pub path: String,
+    /// Its contexts, the shortest lifetime first.
+    pub contexts: Vec<EntryJson>,
+}
+
+/// What a table says of a context.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct EntryJson {
+    /// Signature, 16 hexadecimal digits.
+    #[serde(serialize_with = "as_text")]
+    pub signature: pcstream_trace::Signature,
+    /// Expected lifetime.
+    pub lifetime_pages: u64,
+    /// Lifetimes that went into it.
+    pub samples: u32,
+}
+
+/// The result of `table diff`.
+#[derive(Clone, Debug, Serialize)]
+pub struct DiffJson {
+    /// Version of pcstream.
+    pub pcstream: String,
+    /// The first file.
+    pub before: String,
+    /// The second file.
+    pub after: String,
+    /// Contexts that only one table knows, or whose lifetimes differ by more than this factor, are changes.
+    pub factor: f64,
+    /// Every context of either, in the order of signatures.
+    pub contexts: Vec<DifferenceJson>,
+}
+
+/// A context in two tables.
+#[derive(Clone, Debug, Serialize)]
+pub struct DifferenceJson {
+    /// Signature, 16 hexadecimal digits.
+    pub signature: String,
+    /// Null where the first table does not know it.
+    pub before: Option<EntryJson>,
+    /// Null where the second table does not know it.
+    pub after: Option<EntryJson>,
+    /// The second lifetime over the first; null where one is missing.
+    pub ratio: Option<f64>,
+    /// Whether it is a change.
+    pub changed: bool,
+}
+
+fn as_text<S: serde::Serializer>(
+    signature: &pcstream_trace::Signature,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(signature)
+}
+
+fn entry_json(entry: &SavedEntry) -> EntryJson {
+    EntryJson { signature: entry.signature, lifetime_pages: entry.lifetime.pages(), samples: entry.samples }
+}
+
+/// Tables with their paths, for programs.
+pub fn tables_json(version: &str, tables: &[(String, SavedTable)]) -> TablesJson {
+    let table = |(path, table): &(String, SavedTable)| {
+        let mut contexts: Vec<EntryJson> = table.entries().iter().map(entry_json).collect();
+        contexts.sort_by_key(|entry| (entry.lifetime_pages, entry.signature));
+        TableJson { path: path.clone(), contexts }
+    };
+    TablesJson { pcstream: version.to_owned(), tables: tables.iter().map(table).collect() }
+}
+
+/// The same for people; at most `top` contexts of each table, those with the most samples.
+pub fn tables_text(json: &TablesJson, top: usize) -> String {
+    let mut lines = Vec::new();
+    for table in &json.tables {
+        let samples: u64 = table.contexts.iter().map(|entry| u64::from(entry.samples)).sum();
+        let contexts = table.contexts.len();
+        lines.push(format!("{}: {contexts} contexts, {} lifetimes learned", table.path, count(samples)));
+        let mut shown = table.contexts.clone();
+        shown.sort_by_key(|entry| std::cmp::Reverse(entry.samples));
+        shown.truncate(top);
+        shown.sort_by_key(|entry| (entry.lifetime_pages, entry.signature));
+        if shown.is_empty() {
+            continue;
+        }
+        let mut rows = vec![["context", "lifetime", "pages", "samples"].map(str::to_owned).to_vec()];
+        rows.extend(shown.iter().map(|entry| {
+            let lifetime = page_bytes(entry.lifetime_pages);
+            vec![
+                entry.signature.to_string(),
+                lifetime,
+                entry.lifetime_pages.to_string(),
+                entry.samples.to_string(),
+            ]
+        }));
+        lines.extend(columns(&rows, &[Side::Left, Side::Right, Side::Right, Side::Right]));
+        if contexts > shown.len() {
+            lines.push(format!("{} more with fewer samples: --top shows them", contexts - shown.len()));
+        }
+    }
+    lines.iter().map(|line| format!("{line}\n")).collect()
+}
+
+/// Tables as comma-separated values with a heading.
+pub fn tables_csv(json: &TablesJson) -> String {
+    let mut text = String::from("file,signature,lifetime_pages,samples\n");
+    for table in &json.tables {
+        let path = quoted(&table.path);
+        for entry in &table.contexts {
+            text += &format!("{path},{},{},{}\n", entry.signature, entry.lifetime_pages, entry.samples);
+        }
+    }
+    text
+}
+
+/// A field as RFC 4180 has it.
+fn quoted(field: &str) -> String {
+    if field.contains(['"', ',', '\n', '\r']) {
+        format!("\"{}\"", field.replace('"', "\"\""))
+    } else {
+        field.to_owned()
+    }
+}
+
+/// A comparison for programs.
+pub fn diff_json(
+    version: &str,
+    [before, after]: [&str; 2],
+    factor: f64,
+    differences: &[Difference],
+) -> DiffJson {
+    let difference = |d: &Difference| DifferenceJson {
+        signature: d.signature.to_string(),
+        before: d.before.as_ref().map(entry_json),
+        after: d.after.as_ref().map(entry_json),
+        ratio: d.ratio(),
+        changed: d.is_change(factor),
+    };
+    DiffJson {
+        pcstream: version.to_owned(),
+        before: before.to_owned(),
+        after: after.to_owned(),
+        factor,
+        contexts: differences.iter().map(difference).collect(),
+    }
+}
+
+/// The same for people: the changes.
+pub fn diff_text(json: &DiffJson) -> String {
+    let changes: Vec<&DifferenceJson> = json.contexts.iter().filter(|d| d.changed).collect();
+    let only = |side: fn(&DifferenceJson) -> bool| changes.iter().filter(|d| side(d)).count();
+    let (gone, new) = (only(|d| d.after.is_none()), only(|d| d.before.is_none()));
+    let other = changes.len() - gone - new;
+    let mut lines = vec![format!(
+        "{} contexts in both with lifetimes within a factor of {}; {other} beyond it, {gone} only in {}, {new} only in {}",
+        json.contexts.len() - changes.len(),
+        json.factor,
+        json.before,
+        json.after
+    )];
+    if !changes.is_empty() {
+        let heading = ["context", "before", "after", "ratio", "samples before", "after"];
+        let mut rows = vec![heading.map(str::to_owned).to_vec()];
+        let lifetime = |e: Option<EntryJson>| e.map_or("-".to_owned(), |e| page_bytes(e.lifetime_pages));
+        let samples = |e: Option<EntryJson>| e.map_or("-".to_owned(), |e| e.samples.to_string());
+        rows.extend(changes.iter().map(|d| {
+            let ratio = crate::human::ratio(d.ratio);
+            vec![
+                d.signature.clone(),
+                lifetime(d.before),
+                lifetime(d.after),
+                ratio,
+                samples(d.before),
+                samples(d.after),
+            ]
+        }));
+        let right = Side::Right;
+        lines.extend(columns(&rows, &[Side::Left, right, right, right, right, right]));
+    }
+    lines.iter().map(|line| format!("{line}\n")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_quoted_where_they_must_be() {
+        assert_eq!(quoted("a b"), "a b");
+        assert_eq!(quoted("a,\"b\""), "\"a,\"\"b\"\"\"");
+    }
+}

@@ -1,0 +1,69 @@
+//! Arguments of `table`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use super::simulation::OutputArgs;
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  pcstream table show host1.table
+  pcstream table merge -o fleet.table host*.table
+  pcstream table diff monday.table friday.table
+  pcstream table export host*.table > fleet.csv")]
+pub struct TableArgs {
+    #[command(subcommand)]
+    pub action: TableAction,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum TableAction {
+    /// Show the lifetimes that tables hold
+    Show {
+        /// Saved tables
+        #[arg(required = true, value_name = "FILE")]
+        files: Vec<PathBuf>,
+        /// How many contexts of each table are shown, those with the most samples; JSON has them all
+        #[arg(long, value_name = "N", default_value_t = 20)]
+        top: usize,
+        #[command(flatten)]
+        output: OutputArgs,
+    },
+    /// Make one table of several: lifetimes weighted by samples, for hosts that shall begin with what others learned
+    Merge {
+        /// Saved tables
+        #[arg(required = true, value_name = "FILE")]
+        files: Vec<PathBuf>,
+        /// Where the merged table goes; replaced only by a whole one
+        #[arg(short, long, value_name = "FILE")]
+        output: PathBuf,
+    },
+    /// Show what two tables say differently
+    Diff {
+        /// The first table
+        before: PathBuf,
+        /// The second table
+        after: PathBuf,
+        /// Lifetimes that differ by no more than this factor are alike
+        #[arg(long, value_name = "F", default_value_t = 2.0, value_parser = factor)]
+        factor: f64,
+        #[command(flatten)]
+        output: OutputArgs,
+    },
+    /// Print tables as comma-separated values: file, signature, lifetime in pages, samples
+    Export {
+        /// Saved tables
+        #[arg(required = true, value_name = "FILE")]
+        files: Vec<PathBuf>,
+    },
+}
+
+fn factor(text: &str) -> Result<f64, String> {
+    let factor: f64 = text.parse().map_err(|_| format!("'{text}' is not a number"))?;
+    if factor >= 1.0 && factor.is_finite() {
+        return Ok(factor);
+    }
+    Err(format!("{text} is not a factor between lifetimes: expected 1 or more"))
+}

@@ -1,0 +1,84 @@
+//! `table`: saved tables of contexts, shown, merged, compared and exported.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use pcstream_placement::pcstream::saved_table::SavedTable;
+use pcstream_report::saved_tables;
+
+use crate::args::{TableAction, TableArgs};
+use crate::failure::{Failure, Status};
+use crate::learned_table;
+use crate::ui::{self, JsonSink, Ui};
+use crate::whole_file::WholeFile;
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// `pcstream table`.
+pub fn table(args: &TableArgs, ui: Ui) -> Result<Status, Failure> {
+    match &args.action {
+        TableAction::Show { files, top, output } => {
+            let sink = output.json.as_deref().map(JsonSink::open).transpose()?;
+            let json = saved_tables::tables_json(VERSION, &read_all(files)?);
+            show(sink, &json, || saved_tables::tables_text(&json, *top))?;
+        }
+        TableAction::Merge { files, output } => merge(files, output, ui)?,
+        TableAction::Diff { before, after, factor, output } => {
+            let sink = output.json.as_deref().map(JsonSink::open).transpose()?;
+            let (first, second) = (read(before)?, read(after)?);
+            let differences = SavedTable::diff(&first, &second);
+            let names = [before, after].map(|path| path.display().to_string());
+            let json = saved_tables::diff_json(VERSION, [&names[0], &names[1]], *factor, &differences);
+            show(sink, &json, || saved_tables::diff_text(&json))?;
+        }
+        TableAction::Export { files } => {
+            let json = saved_tables::tables_json(VERSION, &read_all(files)?);
+            ui::print(&saved_tables::tables_csv(&json))?;
+        }
+    }
+    Ok(Status::Done)
+}
+
+fn merge(files: &[PathBuf], output: &Path, ui: Ui) -> Result<(), Failure> {
+    let tables = read_all(files)?;
+    let file = WholeFile::create("-o", output)?;
+    let merged = SavedTable::merge(tables.iter().map(|(_, table)| table));
+    file.write(&merged.table.to_bytes())?;
+    ui.remark(&format!(
+        "{}: {} contexts of {} tables, {} of them in more than one",
+        output.display(),
+        merged.table.entries().len(),
+        tables.len(),
+        merged.shared
+    ));
+    if merged.saturated > 0 {
+        ui.remark(&format!(
+            "{} contexts have more samples than a table can say: they count as 2^32 - 1",
+            merged.saturated
+        ));
+    }
+    Ok(())
+}
+
+fn show(
+    sink: Option<JsonSink>,
+    json: &impl serde::Serialize,
+    text: impl FnOnce() -> String,
+) -> Result<(), Failure> {
+    let instead = sink.as_ref().is_some_and(JsonSink::is_stdout);
+    if let Some(sink) = sink {
+        sink.write(json)?;
+    }
+    if instead { Ok(()) } else { ui::print(&text()) }
+}
+
+fn read_all(files: &[PathBuf]) -> anyhow::Result<Vec<(String, SavedTable)>> {
+    files.iter().map(|path| Ok((path.display().to_string(), read(path)?))).collect()
+}
+
+fn read(path: &Path) -> anyhow::Result<SavedTable> {
+    let bytes = learned_table::read(path);
+    bytes
+        .and_then(|bytes| Ok(SavedTable::parse(&bytes)?))
+        .with_context(|| format!("the saved table {}", path.display()))
+}

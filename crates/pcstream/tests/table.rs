@@ -1,0 +1,85 @@
+//! Saved tables on the command line: `table show`, `merge`, `diff`, `export`.
+
+mod common;
+
+use std::fs;
+
+use common::{Place, ends_with, json, refuses};
+
+fn learn(trace: &str, table: &str, flags: &[&str]) {
+    let all = [&["simulate", trace, "--scheme", "pcstream", "--save-table", table], flags].concat();
+    ends_with(0, &all);
+}
+
+/// A second trace, whose lifetimes are others and whose contexts are the same.
+fn other_trace(place: &Place) -> String {
+    let trace = place.path("other.pctrace");
+    let generate = ["generate", "hotcold", "--pages", "16K", "--writes", "256K", "--seed", "3", "-o", &trace];
+    ends_with(0, &generate);
+    trace
+}
+
+#[test]
+fn merged_tables_weigh_by_samples_and_can_be_loaded() {
+    let place = Place::new();
+    let (trace, other) = (place.path("t.pctrace"), other_trace(&place));
+    let [a, b, merged] = ["a", "b", "merged"].map(|name| place.path(name));
+    learn(&trace, &a, &[]);
+    learn(&other, &b, &[]);
+    ends_with(0, &["table", "merge", "-o", &merged, &a, &b]);
+    let shown = json(&["table", "show", &a, &b, &merged, "--json", "-"]);
+    let contexts = |table: usize| shown["tables"][table]["contexts"].as_array().expect("a list").clone();
+    assert_eq!(contexts(2).len(), 2, "hot and cold: {shown}");
+    for entry in contexts(2) {
+        let of = |table| {
+            let same =
+                contexts(table).into_iter().find(|e| e["signature"] == entry["signature"]).expect("in both");
+            (same["lifetime_pages"].as_u64().expect("a number"), same["samples"].as_u64().expect("a number"))
+        };
+        let ((l1, n1), (l2, n2)) = (of(0), of(1));
+        assert_ne!(l1, l2, "the test would prove nothing");
+        assert_eq!(entry["samples"].as_u64(), Some(n1 + n2));
+        assert_eq!(entry["lifetime_pages"].as_u64(), Some((l1 * n1 + l2 * n2 + (n1 + n2) / 2) / (n1 + n2)));
+    }
+    let copy = place.path("copy");
+    learn(&trace, &copy, &["--load-table", &merged]);
+}
+
+#[test]
+fn show_diff_and_export_agree() {
+    let place = Place::new();
+    let (trace, other) = (place.path("t.pctrace"), other_trace(&place));
+    let [a, b] = ["a", "b"].map(|name| place.path(name));
+    learn(&trace, &a, &[]);
+    learn(&other, &b, &[]);
+    let same = json(&["table", "diff", &a, &a, "--factor", "1", "--json", "-"]);
+    assert!(same["contexts"].as_array().expect("a list").iter().all(|d| d["changed"] == false), "{same}");
+    let (text, _) = ends_with(0, &["table", "diff", &a, &b, "--factor", "1.01"]);
+    let (csv, _) = ends_with(0, &["table", "export", &a, &b]);
+    let (shown, _) = ends_with(0, &["table", "show", &a, "--top", "1"]);
+    assert_eq!(csv.lines().count(), 5, "{csv}");
+    assert!(shown.contains("2 contexts") && shown.contains("1 more with fewer samples"), "{shown}");
+    for line in csv.lines().skip(1) {
+        let fields: Vec<&str> = line.split(',').collect();
+        assert_eq!(fields.len(), 4, "{line}");
+        assert!(text.contains(fields[1]), "{text}\n{line}");
+    }
+}
+
+#[test]
+fn what_is_no_table_is_named() {
+    let place = Place::new();
+    let [good, bad, out] = ["good", "bad", "out"].map(|name| place.path(name));
+    learn(&place.path("t.pctrace"), &good, &[]);
+    fs::write(&bad, "not a table at all").expect("it can be written");
+    refuses(1, &["table", "show", &good, &bad], &[&bad, "not a saved PC attribute table"]);
+    refuses(1, &["table", "merge", "-o", &out, &good, &bad], &[&bad]);
+    assert!(!fs::exists(&out).expect("it can be looked for"), "nothing is written for half of the tables");
+    let mut damaged = fs::read(&good).expect("it was saved");
+    damaged[20] ^= 1;
+    fs::write(&bad, damaged).expect("it can be written");
+    refuses(1, &["table", "export", &bad], &[&bad, "checksum", "save it again"]);
+    refuses(1, &["table", "diff", &good, &place.path("none")], &["none", "No such file"]);
+    refuses(2, &["table", "diff", &good, &good, "--factor", "0.5"], &["1 or more"]);
+    refuses(2, &["table", "merge", "-o", &out], &["<FILE>"]);
+}
