@@ -1,0 +1,458 @@
+//! The device as the only file of a FUSE file system, for a loop device.
+//!
+//! ```text
+//! program -> ext4, XFS, ... -> /dev/loopN (direct I/O) -> PATH/ssd -> this server -> EmulatedDevice
+//! ```
+//!
+//! Discards arrive as FALLOC_FL_PUNCH_HOLE, flushes as fsync. Parts of pages are read, changed and written.
+//!
+//! Safety under memory pressure: the loop device writes memory back through this server, so it must not wait for memory itself.
+//! All of the device's memory is taken at the start and locked (if the limits allow it; `locked` tells). The server keeps no
+//! file open on the file system that it carries, and waits for streams for a bounded time (`PATIENCE`).
+//!
+//! If the server dies, the file system on it gets EIO and can be unmounted; [`clean_stale`] removes what is left.
+
+use std::ffi::OsStr;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, UNIX_EPOCH};
+
+use fuser::{
+    BackgroundSession, Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation,
+    INodeNo, InitFlags, KernelConfig, LockOwner, MountOption, OpenFlags, ReplyAttr, ReplyData, ReplyEmpty,
+    ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, Request, WriteFlags,
+};
+use pcstream_ssd::{LogicalPage, StreamId};
+use rustix::fs::FlockOperation;
+
+use crate::PAGE;
+use crate::device::{DeviceError, EmulatedDevice, Work};
+
+/// Where mounts lie.
+pub const RUN_ROOT: &str = "/run/pcstream-emulator";
+/// The file's name.
+const FILE: &str = "ssd";
+const FILE_INODE: INodeNo = INodeNo(2);
+/// How long a write waits for the streams of those before it when the buffer is full.
+const PATIENCE: Duration = Duration::from_millis(500);
+/// Threads that serve requests.
+const THREADS: usize = 4;
+/// Attributes never change but through the kernel.
+const TTL: Duration = Duration::from_secs(3600);
+
+/// A device that is served. Dropping it ends the service; nothing may be mounted on it then.
+pub struct MountedDevice {
+    device: Arc<SharedDevice>,
+    session: Option<BackgroundSession>,
+    run: RunDir,
+    locked: bool,
+}
+
+/// The device, between the server and those who assign streams.
+pub struct SharedDevice {
+    device: Mutex<EmulatedDevice>,
+    assigned: Condvar,
+    /// Whether streams have come too late since the last that came.
+    late: AtomicBool,
+    /// Nanoseconds for each page that garbage collection copies.
+    gc_page_ns: AtomicU64,
+}
+
+impl SharedDevice {
+    /// The device, for one caller at a time.
+    pub fn lock(&self) -> MutexGuard<'_, EmulatedDevice> {
+        self.device.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Assigns streams, as `EmulatedDevice::assign`.
+    pub fn assign(&self, first: LogicalPage, pages: u32, stream: StreamId) -> Result<(), DeviceError> {
+        let result = self.lock().assign(first, pages, stream);
+        self.late.store(false, Ordering::Relaxed);
+        self.assigned.notify_all();
+        result.map(drop)
+    }
+
+    /// Garbage collection takes this long for each page, on top; 0 at first.
+    pub fn slow_gc(&self, per_page: Duration) {
+        self.gc_page_ns.store(u64::try_from(per_page.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {
+        let mut device = self.lock();
+        let deadline = Instant::now() + PATIENCE;
+        while device.is_full() && !self.late.load(Ordering::Relaxed) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                self.late.store(true, Ordering::Relaxed);
+                break;
+            }
+            device = self.assigned.wait_timeout(device, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        let work = write_bytes(&mut device, offset, data)?;
+        drop(device);
+        let pause = work.gc_pages.saturating_mul(self.gc_page_ns.load(Ordering::Relaxed));
+        if pause > 0 {
+            std::thread::sleep(Duration::from_nanos(pause));
+        }
+        Ok(())
+    }
+}
+
+/// Writes bytes; pages that are covered in part keep the rest.
+fn write_bytes(device: &mut EmulatedDevice, offset: u64, data: &[u8]) -> Result<Work, DeviceError> {
+    let (page, within) = (offset / PAGE as u64, (offset % PAGE as u64) as usize);
+    if within == 0 && data.len().is_multiple_of(PAGE) {
+        return device.write(LogicalPage(page), data);
+    }
+    let mut whole = vec![0; (within + data.len()).next_multiple_of(PAGE)];
+    device.read(LogicalPage(page), &mut whole)?;
+    whole[within..within + data.len()].copy_from_slice(data);
+    device.write(LogicalPage(page), &whole)
+}
+
+fn read_bytes(device: &mut EmulatedDevice, offset: u64, bytes: usize) -> Result<Vec<u8>, DeviceError> {
+    let end = device.pages() * PAGE as u64;
+    let bytes = bytes.min(end.saturating_sub(offset) as usize);
+    let (page, within) = (offset / PAGE as u64, (offset % PAGE as u64) as usize);
+    let mut whole = vec![0; (within + bytes).next_multiple_of(PAGE)];
+    if bytes > 0 {
+        device.read(LogicalPage(page), &mut whole)?;
+    }
+    whole.truncate(within + bytes);
+    Ok(whole.split_off(within))
+}
+
+/// Discards the whole pages of a range, and sets the rest of it to zero.
+fn punch(device: &mut EmulatedDevice, offset: u64, bytes: u64) -> Result<(), DeviceError> {
+    let size = PAGE as u64;
+    let end = offset.saturating_add(bytes).min(device.pages() * size);
+    let (first, last) = (offset.next_multiple_of(size), end / size * size);
+    if first > last {
+        return write_bytes(device, offset, &vec![0; end.saturating_sub(offset) as usize]).map(drop);
+    }
+    device.discard(LogicalPage(first / size), (last - first) / size)?;
+    for (from, to) in [(offset, first), (last, end)] {
+        if from < to {
+            write_bytes(device, from, &vec![0; (to - from) as usize])?;
+        }
+    }
+    Ok(())
+}
+
+impl MountedDevice {
+    /// Serves a device.
+    pub fn mount(device: EmulatedDevice) -> io::Result<MountedDevice> {
+        MountedDevice::mount_under(Path::new(RUN_ROOT), device)
+    }
+
+    /// Serves a device in a directory of its own under `root`.
+    pub fn mount_under(root: &Path, device: EmulatedDevice) -> io::Result<MountedDevice> {
+        let run = RunDir::create(root)?;
+        let locked = lock_memory(device.cells());
+        let size = AtomicU64::new(device.pages() * PAGE as u64);
+        let device = Arc::new(SharedDevice {
+            device: Mutex::new(device),
+            assigned: Condvar::new(),
+            late: AtomicBool::new(false),
+            gc_page_ns: AtomicU64::new(0),
+        });
+        let mut config = Config::default();
+        config.mount_options = vec![
+            MountOption::FSName("pcstream-emulator".into()),
+            MountOption::NoDev,
+            MountOption::NoSuid,
+            MountOption::NoExec,
+        ];
+        config.n_threads = Some(THREADS);
+        config.clone_fd = true;
+        let server = Server { device: Arc::clone(&device), size };
+        let session = fuser::spawn_mount(server, run.mount_point(), &config)?;
+        Ok(MountedDevice { device, session: Some(session), run, locked })
+    }
+
+    /// The file that a loop device can be made of.
+    pub fn file(&self) -> PathBuf {
+        self.run.mount_point().join(FILE)
+    }
+
+    /// The device.
+    pub fn device(&self) -> &Arc<SharedDevice> {
+        &self.device
+    }
+
+    /// Whether its memory is locked.
+    pub fn locked(&self) -> bool {
+        self.locked
+    }
+
+    /// Ends the service. Errors: something still uses the file.
+    pub fn unmount(mut self) -> io::Result<()> {
+        self.session.take().map_or(Ok(()), BackgroundSession::umount_and_join)
+    }
+}
+
+impl Drop for MountedDevice {
+    fn drop(&mut self) {
+        if let Some(session) = self.session.take() {
+            // What still uses it keeps the file system alive; the directory is removed by `clean_stale`.
+            if let Err(error) = session.umount_and_join() {
+                eprintln!("pcstream: cannot unmount the emulated device: {error}");
+            }
+        }
+    }
+}
+
+fn lock_memory(memory: &[u8]) -> bool {
+    // SAFETY: the range is a live slice; locking changes nothing of its contents. It is unlocked when it is freed.
+    unsafe { rustix::mm::mlock(memory.as_ptr().cast_mut().cast(), memory.len()) }.is_ok()
+}
+
+/// A directory with a lock, which is free when its process is gone, and a mount point.
+#[derive(Debug)]
+struct RunDir {
+    path: PathBuf,
+    _lock: File,
+}
+
+impl RunDir {
+    fn create(root: &Path) -> io::Result<RunDir> {
+        use std::os::unix::fs::DirBuilderExt as _;
+        fs::DirBuilder::new().mode(0o700).recursive(true).create(root)?;
+        let pid = std::process::id();
+        for n in 0u32.. {
+            let path = root.join(format!("{pid}-{n}"));
+            match fs::DirBuilder::new().mode(0o700).create(&path) {
+                Ok(()) => {
+                    let lock = OpenOptions::new().write(true).create_new(true).open(path.join("lock"))?;
+                    rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
+                    fs::create_dir(path.join("mnt"))?;
+                    return Ok(RunDir { path, _lock: lock });
+                }
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+        }
+        unreachable!("some number is free")
+    }
+
+    fn mount_point(&self) -> PathBuf {
+        self.path.join("mnt")
+    }
+}
+
+impl Drop for RunDir {
+    fn drop(&mut self) {
+        // A mount that is still there keeps its directory; nothing else is in it.
+        if fs::remove_dir(self.mount_point()).is_ok() {
+            let _ = fs::remove_dir_all(&self.path);
+        }
+    }
+}
+
+/// Unmounts and removes what servers that are gone left under `root`. Returns what was removed.
+/// What is mounted on such a device has to be unmounted first.
+pub fn clean_stale(root: &Path) -> io::Result<Vec<PathBuf>> {
+    let entries = match fs::read_dir(root) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let mut removed = Vec::new();
+    for entry in entries {
+        let path = entry?.path();
+        let Ok(lock) = OpenOptions::new().write(true).open(path.join("lock")) else { continue };
+        match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::WOULDBLOCK) => continue,
+            Err(error) => return Err(error.into()),
+        }
+        let mount_point = path.join("mnt");
+        // Refused where nothing is mounted.
+        let _ = rustix::mount::unmount(&mount_point, rustix::mount::UnmountFlags::DETACH);
+        fs::remove_dir(&mount_point)?;
+        fs::remove_dir_all(&path)?;
+        removed.push(path);
+    }
+    Ok(removed)
+}
+
+struct Server {
+    device: Arc<SharedDevice>,
+    /// Of the file; truncated and grown by whoever prepares it.
+    size: AtomicU64,
+}
+
+impl Server {
+    fn attributes(&self, inode: INodeNo) -> FileAttr {
+        let root = inode == INodeNo::ROOT;
+        let size = if root { 0 } else { self.size.load(Ordering::Relaxed) };
+        FileAttr {
+            ino: inode,
+            size,
+            blocks: size / 512,
+            atime: UNIX_EPOCH,
+            mtime: UNIX_EPOCH,
+            ctime: UNIX_EPOCH,
+            crtime: UNIX_EPOCH,
+            kind: if root { FileType::Directory } else { FileType::RegularFile },
+            perm: if root { 0o700 } else { 0o600 },
+            nlink: 1,
+            uid: 0,
+            gid: 0,
+            rdev: 0,
+            blksize: PAGE as u32,
+            flags: 0,
+        }
+    }
+}
+
+fn reply_empty(result: Result<(), DeviceError>, reply: ReplyEmpty) {
+    match result {
+        Ok(()) => reply.ok(),
+        Err(_) => reply.error(Errno::EIO),
+    }
+}
+
+impl Filesystem for Server {
+    fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
+        // Each is a matter of speed; older kernels may lack one.
+        let _ = config.add_capabilities(InitFlags::FUSE_ASYNC_DIO);
+        let _ = config.add_capabilities(InitFlags::FUSE_MAX_PAGES);
+        let _ = config.set_max_background(256);
+        Ok(())
+    }
+
+    fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        if parent == INodeNo::ROOT && name == FILE {
+            reply.entry(&TTL, &self.attributes(FILE_INODE), Generation(0));
+        } else {
+            reply.error(Errno::ENOENT);
+        }
+    }
+
+    fn getattr(&self, _: &Request, inode: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        reply.attr(&TTL, &self.attributes(inode));
+    }
+
+    fn setattr(
+        &self,
+        _: &Request,
+        inode: INodeNo,
+        _: Option<u32>,
+        _: Option<u32>,
+        _: Option<u32>,
+        size: Option<u64>,
+        _: Option<fuser::TimeOrNow>,
+        _: Option<fuser::TimeOrNow>,
+        _: Option<std::time::SystemTime>,
+        _: Option<FileHandle>,
+        _: Option<std::time::SystemTime>,
+        _: Option<std::time::SystemTime>,
+        _: Option<std::time::SystemTime>,
+        _: Option<fuser::BsdFileFlags>,
+        reply: ReplyAttr,
+    ) {
+        if let Some(size) = size {
+            let mut device = self.device.lock();
+            let most = device.pages() * PAGE as u64;
+            if size > most {
+                return reply.error(Errno::EFBIG);
+            }
+            if punch(&mut device, size, most - size).is_err() {
+                return reply.error(Errno::EIO);
+            }
+            self.size.store(size, Ordering::Relaxed);
+        }
+        reply.attr(&TTL, &self.attributes(inode));
+    }
+
+    fn open(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        reply.opened(FileHandle(0), FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES);
+    }
+
+    fn read(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        size: u32,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        let result = read_bytes(&mut self.device.lock(), offset, size as usize);
+        match result {
+            Ok(data) => reply.data(&data),
+            Err(_) => reply.error(Errno::EIO),
+        }
+    }
+
+    fn write(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        data: &[u8],
+        _: WriteFlags,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        match self.device.write(offset, data) {
+            Ok(()) => reply.written(data.len() as u32),
+            Err(_) => reply.error(Errno::EIO),
+        }
+    }
+
+    fn fsync(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+        let result = self.device.lock().flush();
+        reply_empty(result, reply);
+    }
+
+    fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
+        reply.ok();
+    }
+
+    fn fallocate(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        length: u64,
+        mode: i32,
+        reply: ReplyEmpty,
+    ) {
+        let zeroing = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_ZERO_RANGE;
+        if mode & zeroing == 0 {
+            // Room for all of it is there already.
+            return reply.ok();
+        }
+        let result = punch(&mut self.device.lock(), offset, length);
+        reply_empty(result, reply);
+    }
+
+    fn lseek(&self, _: &Request, _: INodeNo, _: FileHandle, offset: i64, whence: i32, reply: ReplyLseek) {
+        let device = self.device.lock();
+        let size = self.size.load(Ordering::Relaxed);
+        let from = u64::try_from(offset).unwrap_or(u64::MAX) / PAGE as u64;
+        let wanted = whence == libc::SEEK_DATA;
+        let found =
+            (from..size / PAGE as u64).find(|&page| device.page(LogicalPage(page)).is_some() == wanted);
+        match found {
+            Some(page) => reply.offset(offset.max((page * PAGE as u64).cast_signed())),
+            None if wanted => reply.error(Errno::ENXIO),
+            None => reply.offset(size.cast_signed()),
+        }
+    }
+
+    fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
+        let pages = self.device.lock().pages();
+        reply.statfs(pages, pages, pages, 2, 0, PAGE as u32, 255, PAGE as u32);
+    }
+}

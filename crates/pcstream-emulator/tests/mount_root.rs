@@ -1,0 +1,258 @@
+//! The emulated device on the real kernel: file systems on it, power cuts, and the end of its server.
+//!
+//! Every test works in a directory of its own and looks afterwards for mounts that it may have left.
+
+#[path = "../../pcstream-capture/tests/common/mod.rs"]
+mod common;
+
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+
+use pcstream_emulator::mount::{MountedDevice, clean_stale};
+use pcstream_emulator::{DeviceOptions, EmulatedDevice, Loss, PAGE, PowerCut};
+use pcstream_fs::scratch::{FsKind, Image, Scratch, ScratchOptions};
+use pcstream_ssd::DeviceSettings;
+
+const SIZE: u64 = 512 << 20;
+/// First argument that turns this program into a server that is killed.
+const SERVE: &str = "--serve";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().collect();
+    if let [_, flag, root] = &arguments[..]
+        && flag == SERVE
+    {
+        return serve(Path::new(root));
+    }
+    let mut tests = Vec::new();
+    for fs in FsKind::ALL {
+        let needs = [if fs == FsKind::Ext4 { common::ext4 } else { common::xfs }, common::loop_devices, fuse];
+        tests.push(common::test(format!("device_{fs}_keeps_its_files"), &needs, move || keeps_files(fs)));
+        tests.push(common::test(format!("device_{fs}_survives_power_cuts"), &needs, move || power_cuts(fs)));
+        tests.push(common::test(format!("device_{fs}_survives_its_server"), &needs, move || killed(fs)));
+    }
+    common::run(tests)
+}
+
+fn fuse() -> Option<String> {
+    (!Path::new("/dev/fuse").exists()).then(|| "FUSE (modprobe fuse)".into())
+}
+
+fn device() -> EmulatedDevice {
+    let settings = DeviceSettings {
+        logical_pages: SIZE / PAGE as u64,
+        superblock_pages: 256,
+        streams: 4,
+        ..DeviceSettings::default()
+    };
+    let options = DeviceOptions { settings, buffer_pages: 1024, expects_streams: false };
+    EmulatedDevice::new(&options).expect("legal settings")
+}
+
+struct Place {
+    dir: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Place {
+        Place { dir: tempfile::tempdir().expect("a temporary directory") }
+    }
+
+    fn root(&self) -> PathBuf {
+        self.dir.path().join("emulator")
+    }
+
+    fn mount(&self) -> MountedDevice {
+        MountedDevice::mount_under(&self.root(), device()).expect("root may mount")
+    }
+
+    fn scratch(&self, fs: FsKind, file: &Path) -> Scratch {
+        Scratch::create(&ScratchOptions {
+            fs,
+            size_bytes: SIZE,
+            fill: 0.0,
+            image: Image::File(file.to_owned()),
+            run_root: self.dir.path().join("scratch"),
+            ..ScratchOptions::default()
+        })
+        .expect("a scratch file system on the emulated device")
+    }
+
+    fn assert_nothing_mounted(&self) {
+        let mounts = fs::read_to_string("/proc/self/mounts").expect("it can be read");
+        let ours = self.dir.path().to_str().expect("UTF-8");
+        assert!(!mounts.contains(ours), "{mounts}");
+    }
+}
+
+/// A test that fails leaves nothing either.
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = clean_stale(&self.root());
+    }
+}
+
+/// The file system is sound, and needs no repair.
+fn check(fs: FsKind, file: &Path) {
+    let mut command = match fs {
+        FsKind::Ext4 => Command::new("e2fsck"),
+        FsKind::Xfs => Command::new("xfs_repair"),
+    };
+    match fs {
+        FsKind::Ext4 => command.arg("-fn"),
+        FsKind::Xfs => command.args(["-n", "-f"]),
+    };
+    let output = command.arg(file).output().expect("e2fsprogs and xfsprogs are installed");
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{fs}: {}\n{out}\n{err}", output.status);
+}
+
+/// A mount that ends with the test.
+struct Mount(PathBuf);
+
+impl Mount {
+    fn new(file: &Path, at: PathBuf) -> Mount {
+        fs::create_dir_all(&at).expect("a mount point");
+        let status =
+            Command::new("mount").args(["-o", "loop"]).args([file, &at]).status().expect("mount runs");
+        assert!(status.success(), "mount {}", file.display());
+        Mount(at)
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        let status = Command::new("umount").arg(&self.0).status();
+        assert!(status.is_ok_and(|status| status.success()) || std::thread::panicking());
+    }
+}
+
+fn contents(n: u32) -> Vec<u8> {
+    (0u32..16 * 1024).flat_map(|i| (i.wrapping_mul(2_654_435_761) ^ n).to_le_bytes()).collect()
+}
+
+/// Overwrites files until garbage is collected, unmounts, and finds the last contents again.
+fn keeps_files(fs: FsKind) {
+    let place = Place::new();
+    let mounted = place.mount();
+    let mut scratch = place.scratch(fs, &mounted.file());
+    let path = |n: u32| scratch.mount_point().join(format!("file{}", n % 600));
+    let mut n = 0;
+    while n < 1200 || mounted.device().lock().status().counters.erases < 500 {
+        let mut file = File::create(path(n)).expect("it can be made");
+        file.write_all(&contents(n)).expect("it can be written");
+        if n % 8 == 0 {
+            file.sync_all().expect("it can be synced");
+        }
+        n += 1;
+    }
+    assert_eq!(scratch.unmount().expect("it is not in use"), []);
+    let status = mounted.device().lock().status();
+    assert!(status.counters.discarded_pages > 0 && status.flushes > 0, "{status:?}");
+    check(fs, &mounted.file());
+    let again = Mount::new(&mounted.file(), place.dir.path().join("again"));
+    for last in n - 600..n {
+        let mut found = Vec::new();
+        let file = File::open(again.0.join(format!("file{}", last % 600)));
+        file.and_then(|mut file| file.read_to_end(&mut found)).expect("it can be read");
+        assert!(found == contents(last), "file {last}");
+    }
+    drop(again);
+    mounted.device().lock().ssd().verify().expect("the model is sound");
+    scratch.remove().expect("nothing uses it");
+    mounted.unmount().expect("nothing uses it");
+    place.assert_nothing_mounted();
+}
+
+/// What was synced before the power was cut is there afterwards, and the file system is sound.
+fn power_cuts(fs: FsKind) {
+    for (after_pages, loss) in
+        [(300, Loss::All), (1500, Loss::Half(1)), (2011, Loss::Half(2)), (2500, Loss::Nothing)]
+    {
+        let place = Place::new();
+        let mounted = place.mount();
+        let mut scratch = place.scratch(fs, &mounted.file());
+        rustix::fs::sync();
+        mounted.device().lock().plan_power_cut(PowerCut { after_pages, loss });
+        let mut synced = Vec::new();
+        for n in 0u32.. {
+            let made = File::create(scratch.mount_point().join(format!("file{n}")));
+            let result = made.and_then(|mut file| {
+                file.write_all(&contents(n))?;
+                file.sync_all()
+            });
+            if result.is_err() {
+                break;
+            }
+            synced.push(n);
+        }
+        let status = mounted.device().lock().status();
+        assert_eq!(status.power_cuts, 1, "{fs} {loss:?}: {status:?}");
+        scratch.unmount().expect("an unmount needs no power");
+        mounted.device().lock().power_on();
+        // The journal or log is replayed.
+        let again = Mount::new(&mounted.file(), place.dir.path().join("again"));
+        for &n in &synced {
+            let found = fs::read(again.0.join(format!("file{n}"))).expect("a synced file is there");
+            assert!(found == contents(n), "{fs} {loss:?}: file {n} of {}", synced.len());
+        }
+        drop(again);
+        check(fs, &mounted.file());
+        scratch.remove().expect("nothing uses it");
+        mounted.unmount().expect("nothing uses it");
+        place.assert_nothing_mounted();
+    }
+}
+
+fn serve(root: &Path) -> ExitCode {
+    let mounted = MountedDevice::mount_under(root, device()).expect("root may mount");
+    println!("{}", mounted.file().display());
+    // Until the parent is gone, or kills this.
+    let _ = std::io::stdin().read(&mut [0]);
+    ExitCode::SUCCESS
+}
+
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The server is killed while the file system is written: errors, no hang; everything can be removed.
+fn killed(fs: FsKind) {
+    let place = Place::new();
+    let mut command = Command::new(std::env::current_exe().expect("this program"));
+    command.args([SERVE.as_ref(), place.root().as_os_str()]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut server = Server(command.spawn().expect("it starts"));
+    let mut file = String::new();
+    BufReader::new(server.0.stdout.take().expect("piped")).read_line(&mut file).expect("it says where");
+    let scratch = place.scratch(fs, Path::new(file.trim_end()));
+    let directory = scratch.mount_point().to_owned();
+    assert_eq!(clean_stale(&place.root()).expect("it can be listed"), Vec::<PathBuf>::new(), "it lives");
+    let writer = std::thread::spawn(move || {
+        for n in 0u32.. {
+            let made = File::create(directory.join(format!("file{}", n % 100)));
+            let result = made.and_then(|mut file| {
+                file.write_all(&contents(n))?;
+                file.sync_all()
+            });
+            if result.is_err() {
+                return n;
+            }
+        }
+        0
+    });
+    while !writer.is_finished() && !scratch.mount_point().join("file50").exists() {
+        std::thread::yield_now();
+    }
+    server.0.kill().expect("it can be killed");
+    assert!(writer.join().expect("it ends") >= 50, "writes fail once the server is gone, and not before");
+    scratch.remove().expect("a file system without a device can be removed");
+    assert_eq!(clean_stale(&place.root()).expect("it can be listed").len(), 1);
+    place.assert_nothing_mounted();
+}
