@@ -55,6 +55,17 @@ impl Checkpoints {
         }
     }
 
+    /// At most `limit` + 1 of the remembered counters, evenly spaced, from the beginning on.
+    pub fn progress(&self, limit: usize) -> Vec<Progress> {
+        let step = self.flash_pages.len().div_ceil(limit.max(1)).max(1);
+        let at = |index: usize| Progress {
+            host_pages: (index as u64 + 1) * self.interval,
+            flash_pages: self.flash_pages[index],
+        };
+        let points = (step - 1..self.flash_pages.len()).step_by(step).map(at);
+        std::iter::once(Progress::default()).chain(points).collect()
+    }
+
     /// The counters where the steady part of a run of `total_host_pages` begins.
     pub fn steady_start(&self, total_host_pages: u64) -> Progress {
         let index = (total_host_pages / 3).div_ceil(self.interval);

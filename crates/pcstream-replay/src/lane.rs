@@ -12,7 +12,7 @@ use pcstream_ssd::fdp::FdpStatistics;
 use pcstream_ssd::memory::prefetch;
 use pcstream_ssd::steady_state::Steady;
 use pcstream_ssd::timing::TimingResults;
-use pcstream_ssd::{Counters, DeviceSettings, Geometry, LogicalPage, StreamId, Table};
+use pcstream_ssd::{Counters, DeviceSettings, GcDestination, Geometry, LogicalPage, StreamId, Table};
 use pcstream_trace::{ContextId, Event, Op, Tables};
 
 use crate::checkpoints::{Checkpoints, Progress};
@@ -24,6 +24,9 @@ use crate::rounds::Rounds;
 /// How many events ahead the tables are told where a write will go: random single pages then miss the
 /// cache once per batch of misses and not once each.
 pub(crate) const PREFETCH_EVENTS: usize = 12;
+
+/// Points of a result's progress.
+const PROGRESS_POINTS: usize = 200;
 
 /// How many events ahead the superblock that a page will leave is asked for: its map entry, which says
 /// which one that is, has arrived by then.
@@ -58,7 +61,21 @@ pub struct StreamResult {
     pub host_pages: u64,
     /// Copies of its pages that garbage collection made.
     pub gc_pages: u64,
-    /// Lifetimes that ended of the pages written to it, within 0.1 %.
+    /// Lifetimes that ended of the pages written to it, within 0.1 %. Without those that ended in
+    /// its internal stream, if it has one.
+    pub lifetimes: Lifetimes,
+    /// Its internal stream; none with other GC destinations.
+    pub internal: Option<InternalStreamResult>,
+}
+
+/// What the internal stream of an external one received (FAST'19, section 4.3).
+#[derive(Clone, Debug)]
+pub struct InternalStreamResult {
+    /// Pages that garbage collection moved into it: all copies of the external stream's pages.
+    pub pages: u64,
+    /// Of these, copies out of the internal stream itself: pages that were moved again.
+    pub copied_again: u64,
+    /// Lifetimes that ended there, from the host's write on, within 0.1 %.
     pub lifetimes: Lifetimes,
 }
 
@@ -79,6 +96,10 @@ pub struct LaneResult {
     pub counters: Counters,
     /// Superblocks erased and not open at the end.
     pub free_superblocks: u32,
+    /// The counters over the run: at most 201 points, evenly spaced, the first before all writes.
+    pub progress: Vec<Progress>,
+    /// Logical pages that hold data at the end.
+    pub live_pages: u64,
     /// Where the steady part began: at the steady state that was detected, else after a third of the
     /// host writes (see [`Checkpoints`]).
     pub steady_start: Progress,
@@ -158,6 +179,8 @@ pub(crate) struct Lane {
     rounds: Rounds,
     stream_host_pages: Vec<u64>,
     stream_lifetimes: Vec<Lifetimes>,
+    /// By stream, of its internal stream; empty with other GC destinations.
+    internal_lifetimes: Vec<Lifetimes>,
     /// Stream of each page's last write; says nothing about pages that are not alive.
     stream_of_page: Table<u8>,
     /// Pages by context, then stream.
@@ -178,6 +201,7 @@ impl Lane {
         stream_of_page: Table<u8>,
     ) -> Lane {
         let streams = usize::from(settings.streams);
+        let internal = if settings.gc_destination == GcDestination::Internal { streams } else { 0 };
         Lane {
             info,
             scheme,
@@ -188,6 +212,7 @@ impl Lane {
             rounds: Rounds::new(settings.logical_pages),
             stream_host_pages: vec![0; streams],
             stream_lifetimes: vec![Lifetimes::new(Precision::PerMille); streams],
+            internal_lifetimes: vec![Lifetimes::new(Precision::PerMille); internal],
             stream_of_page,
             context_pages: Vec::new(),
             placements: Vec::new(),
@@ -273,17 +298,34 @@ impl Lane {
         }
     }
 
-    /// Counts ended lifetimes for the streams that the pages had been written to.
+    /// Counts ended lifetimes for the streams that the pages had been written to, or for the internal
+    /// streams that garbage collection had moved them to since. Comes before the device forgets them.
     fn end(&mut self, ended: &[Ended]) {
         for run in ended {
-            let streams = &self.stream_of_page[run.first as usize..][..run.pages as usize];
             let mut index = 0;
-            for same in streams.chunk_by(|a, b| !run.falling && a == b) {
-                let lifetime = run.lifetime_at(index);
-                self.stream_lifetimes[usize::from(same[0])].record(lifetime, same.len() as u64);
-                index += same.len() as u32;
+            while index < run.pages {
+                let (stream, internal) = self.place_of(run.first + u64::from(index));
+                let mut pages = 1;
+                while !run.falling
+                    && index + pages < run.pages
+                    && self.place_of(run.first + u64::from(index + pages)) == (stream, internal)
+                {
+                    pages += 1;
+                }
+                let lifetimes =
+                    if internal { &mut self.internal_lifetimes } else { &mut self.stream_lifetimes };
+                lifetimes[usize::from(stream)].record(run.lifetime_at(index), u64::from(pages));
+                index += pages;
             }
         }
+    }
+
+    /// The stream that a live page was written to, and whether it lies in its internal stream by now.
+    #[inline(always)]
+    fn place_of(&self, page: u64) -> (u8, bool) {
+        let internal = !self.internal_lifetimes.is_empty()
+            && self.device.ssd().is_apart_from_host_writes(LogicalPage(page));
+        (self.stream_of_page[page as usize], internal)
     }
 
     /// What the scheme learned, if it is named `scheme` and learns what can be saved.
@@ -305,6 +347,11 @@ impl Lane {
             host_pages: self.stream_host_pages[index],
             gc_pages: counters.streams[index].gc_pages,
             lifetimes: self.stream_lifetimes[index].clone(),
+            internal: self.internal_lifetimes.get(index).map(|lifetimes| InternalStreamResult {
+                pages: counters.streams[index].gc_pages,
+                copied_again: counters.streams[index].internal_gc_pages,
+                lifetimes: lifetimes.clone(),
+            }),
         };
         LaneResult {
             scheme: self.info.name,
@@ -314,6 +361,8 @@ impl Lane {
             prefill_pages: self.prefill_pages,
             counters: counters.clone(),
             free_superblocks: ssd.free_superblocks(),
+            progress: self.checkpoints.progress(PROGRESS_POINTS),
+            live_pages: ssd.live_pages(),
             steady_start: steady
                 .map_or_else(|| self.checkpoints.steady_start(self.host_pages), |(start, _)| start),
             steady: steady.map(|(_, steady)| steady),

@@ -19,12 +19,13 @@ pub mod recorded;
 pub mod replay;
 mod rounds;
 pub mod space;
+pub mod survey;
 pub mod writers;
 
 pub use checkpoints::Progress;
 pub use device::Clock;
 pub use error::ReplayError;
-pub use lane::{LaneResult, StreamResult};
+pub use lane::{InternalStreamResult, LaneResult, StreamResult};
 pub use lifetimes::{Lifetimes, Quartiles};
 pub use live::{LiveReplay, LiveResults};
 pub use plan::Plan;

@@ -54,6 +54,26 @@ impl Lifetimes {
         histogram.record_n(lifetime_pages, pages).expect("the histogram grows with its values");
     }
 
+    /// Pages by power of two: entry i counts the lifetimes of 2^i to 2^(i+1) - 1 pages.
+    pub fn by_power_of_two(&self) -> Vec<u64> {
+        let mut powers = Vec::new();
+        for value in self.histogram.iter().flat_map(|histogram| histogram.iter_recorded()) {
+            let power = value.value_iterated_to().max(1).ilog2() as usize;
+            powers.resize(powers.len().max(power + 1), 0);
+            powers[power] += value.count_since_last_iteration();
+        }
+        powers
+    }
+
+    /// Adds all of another distribution.
+    pub fn add(&mut self, other: &Lifetimes) {
+        match (&mut self.histogram, &other.histogram) {
+            (Some(mine), Some(theirs)) => mine.add(theirs).expect("the histogram grows with its values"),
+            (None, theirs) => self.histogram.clone_from(theirs),
+            (Some(_), None) => {}
+        }
+    }
+
     /// Number of pages whose lifetime ended.
     pub fn ended_pages(&self) -> u64 {
         self.histogram.as_ref().map_or(0, |h| h.len())

@@ -106,6 +106,11 @@ impl Writers {
         all
     }
 
+    /// Pages of each file by each context that wrote to it, in no order.
+    pub fn files(&self) -> impl Iterator<Item = (ContextId, FileId, u64)> + '_ {
+        self.by_file.iter().map(|(&(context, file), &pages)| (context, file, pages))
+    }
+
     /// The files that each context wrote most pages of, at most `limit` each, heaviest first.
     pub fn top_files(&self, limit: usize) -> FxHashMap<ContextId, Vec<(FileId, u64)>> {
         let mut top: FxHashMap<ContextId, Vec<(FileId, u64)>> = FxHashMap::default();

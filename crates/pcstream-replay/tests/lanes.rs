@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pcstream_placement::SchemeParams;
-use pcstream_replay::{LaneResult, LaneSpec, Quartiles, Replay, ReplayError, future_of};
+use pcstream_replay::{LaneResult, LaneSpec, Quartiles, Replay, ReplayError, StreamResult, future_of};
 use pcstream_ssd::analytic::{self, Class};
 use pcstream_ssd::{DeviceSettings, GcDestination, Spare, VictimPolicy};
 use pcstream_trace::generators::{Common, generate};
@@ -183,7 +183,12 @@ proptest! {
         for lane in replay.results() {
             prop_assert_eq!(lane.host_pages(), totals.host_pages);
             prop_assert_eq!(lane.host_pages(), lane.streams.iter().map(|s| s.host_pages).sum::<u64>());
-            prop_assert_eq!(ended, lane.streams.iter().map(|s| s.lifetimes.ended_pages()).sum::<u64>());
+            let internal = |s: &StreamResult| s.internal.as_ref().map_or(0, |i| i.lifetimes.ended_pages());
+            let in_streams = lane.streams.iter().map(|s| s.lifetimes.ended_pages() + internal(s));
+            prop_assert_eq!(ended, in_streams.sum::<u64>());
+            for stream in lane.streams.iter().filter_map(|s| s.internal.as_ref()) {
+                prop_assert!(stream.lifetimes.ended_pages() <= stream.pages - stream.copied_again);
+            }
             let copies: u64 = lane.streams.iter().map(|s| s.gc_pages).sum();
             prop_assert_eq!(lane.counters.gc_pages, copies + lane.counters.shared_gc_pages);
         }

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use pcstream_trace::{Context, Kind, Unwind};
 
 use crate::human::{page_bytes, percent};
+use crate::layout::{Layout, clipped};
 use crate::schemes::{loss_lines, origin};
 use crate::symbols::{call_paths, file_name};
 use crate::table::{Side, columns};
@@ -14,17 +15,17 @@ use crate::{ContextRow, Simulation};
 const PATH_WIDTH: usize = 110;
 
 /// The whole result of `contexts` as text: the `limit` heaviest.
-pub fn text(simulation: &Simulation, rows: &[ContextRow], limit: usize) -> String {
-    let mut out = origin(simulation).join("\n");
+pub fn text(simulation: &Simulation, rows: &[ContextRow], limit: usize, layout: Layout) -> String {
+    let mut out = origin(simulation, layout).join("\n");
     out.push_str("\n\n");
-    out += &table(simulation, rows, limit);
+    out += &table(simulation, rows, limit, layout);
     loss_lines(&simulation.about.trace).iter().for_each(|line| _ = writeln!(out, "{line}"));
     out
 }
 
 /// The table alone, as it follows the schemes in `run`. The streams are those of the lane that the
 /// rows were made with.
-pub fn table(simulation: &Simulation, rows: &[ContextRow], limit: usize) -> String {
+pub fn table(simulation: &Simulation, rows: &[ContextRow], limit: usize, layout: Layout) -> String {
     let shown = &rows[..rows.len().min(limit)];
     let known: Vec<&Context> = shown.iter().filter_map(|row| row.context).collect();
     let mut paths = call_paths(&known).into_iter();
@@ -47,8 +48,8 @@ pub fn table(simulation: &Simulation, rows: &[ContextRow], limit: usize) -> Stri
     }
     let right = [Side::Right; 5];
     let sides: Vec<Side> = std::iter::once(Side::Left).chain(right).chain([Side::Left; 4]).collect();
-    let mut out = columns(&cells, &sides).join("\n");
-    out.push('\n');
+    let mut out = String::new();
+    columns(&cells, &sides).iter().for_each(|line| _ = writeln!(out, "{}", layout.cut(line)));
     if rows.len() > shown.len() {
         let rest: u64 = rows[shown.len()..].iter().map(|r| r.writer.pages()).sum();
         _ = writeln!(out, "{} more wrote {}", rows.len() - shown.len(), page_bytes(rest));
@@ -57,10 +58,10 @@ pub fn table(simulation: &Simulation, rows: &[ContextRow], limit: usize) -> Stri
         out = "No context wrote anything.\n".to_owned();
     } else {
         let total = page_bytes(simulation.writers.totals().host_pages);
-        _ = writeln!(
-            out,
+        let note = format!(
             "life p50: what the host wrote (of {total} in all) until half of the pages that died were dead"
         );
+        layout.wrap(&note, 0).iter().for_each(|line| _ = writeln!(out, "{line}"));
     }
     out
 }
@@ -110,23 +111,9 @@ fn heaviest_kind(pages: &[u64; Kind::ALL.len()]) -> (&'static str, u64) {
     (kind.name(), *pages)
 }
 
-/// At most `width` characters, with `~` where something was cut off.
-fn clipped(text: &str, width: usize) -> String {
-    if text.chars().count() <= width {
-        return text.to_owned();
-    }
-    text.chars().take(width - 1).chain(['~']).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn clipping_counts_characters() {
-        assert_eq!(clipped("abc", 3), "abc");
-        assert_eq!(clipped("\u{e4}bcd", 3), "\u{e4}b~");
-    }
 
     #[test]
     fn the_heaviest_kind_wins_and_the_first_of_equals() {

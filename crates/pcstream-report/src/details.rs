@@ -1,10 +1,10 @@
 //! More of every result: how sure the WAF is, how worn the device, and what victims held.
 
-use pcstream_replay::LaneResult;
+use pcstream_replay::{LaneResult, Lifetimes, Quartiles};
 use pcstream_ssd::endurance::relative_lifetime;
 
-use crate::baseline_of;
-use crate::human::count;
+use crate::drive::baseline_of;
+use crate::human::{count, page_bytes};
 use crate::table::{Side, columns};
 
 /// Bars of a histogram, from nothing to most.
@@ -47,7 +47,58 @@ pub fn text(lanes: &[LaneResult]) -> String {
         "\nsteady: rounds of as many writes as the device has pages; per superblock: least, mean and most erases, prefill \
          included; life: against baseline; victims: empty, then shares of 5 % up to full, as bars\n",
     );
+    for line in stream_table(lanes) {
+        out += &line;
+        out.push('\n');
+    }
     out
+}
+
+/// Streams of `pcstream` (else of the last scheme), and their internal streams: pages, and quartiles of the
+/// lifetimes that ended there (FAST'19, Fig. 11).
+fn stream_table(lanes: &[LaneResult]) -> Vec<String> {
+    let Some(last) = lanes.iter().find(|l| l.scheme == "pcstream").or(lanes.last()) else {
+        return Vec::new();
+    };
+    let head = ["scheme", "gc", "stream", "pages", "GC copies", "life p25", "p50", "p75"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    for lane in lanes.iter().filter(|lane| lane.scheme == last.scheme) {
+        for stream in lane.streams.iter().filter(|stream| stream.host_pages > 0) {
+            let name = format!("S{}", stream.stream.0);
+            let copies =
+                stream.internal.as_ref().map_or(stream.gc_pages, |i| stream.gc_pages - i.copied_again);
+            rows.push(stream_row(lane, name.clone(), stream.host_pages, copies, &stream.lifetimes));
+            if let Some(internal) = &stream.internal {
+                let name = format!("{name}'");
+                rows.push(stream_row(lane, name, internal.pages, internal.copied_again, &internal.lifetimes));
+            }
+        }
+    }
+    use Side::{Left, Right};
+    let mut lines = vec![String::new()];
+    lines.extend(columns(&rows, &[Left, Left, Left, Right, Right, Right, Right, Right]));
+    lines.push(
+        "pages: written by the host, or moved to an internal stream (S1') by GC; life: what the host wrote until then"
+            .to_owned(),
+    );
+    lines
+}
+
+fn stream_row(
+    lane: &LaneResult,
+    name: String,
+    pages: u64,
+    copies: u64,
+    lifetimes: &Lifetimes,
+) -> Vec<String> {
+    let quartiles = lifetimes.quartiles();
+    let life = |of: fn(Quartiles) -> u64| quartiles.map_or("-".to_owned(), |q| page_bytes(of(q)));
+    let destination = lane.settings.gc_destination.to_string();
+    let lives = [life(|q| q.p25), life(|q| q.p50), life(|q| q.p75)];
+    [lane.scheme.to_owned(), destination, name, count(pages), count(copies)]
+        .into_iter()
+        .chain(lives)
+        .collect()
 }
 
 /// `|` bars `|`: the first stands for empty victims. A bucket that is not empty shows at least the lowest bar.

@@ -15,7 +15,8 @@ use pcstream_ssd::timing::{Arrivals, TimingResults, TimingSettings};
 use pcstream_trace::{Context, Frame, Kind};
 use serde::Serialize;
 
-use crate::{About, ContextRow, Simulation, baseline_of};
+use crate::drive::{baseline_of, reference, result_in_words};
+use crate::{About, ContextRow, Simulation, Verdict};
 
 /// The result of `simulate` and `run`.
 #[derive(Clone, Debug, Serialize)]
@@ -24,13 +25,16 @@ pub struct SimulationJson {
     pub pcstream: String,
     /// Seed of everything that draws random numbers.
     pub seed: u64,
+    /// What it means.
+    pub verdict: Verdict,
     /// What was replayed.
     pub trace: TraceJson,
     /// The device, the same for every result but for its GC destination.
     pub device: DeviceJson,
     /// By scheme and GC destination.
     pub results: Vec<ResultJson>,
-    /// Every result against `baseline` on the same kind of device; empty without a baseline.
+    /// Every result against `baseline`, first on the same kind of drive, then on a drive without streams;
+    /// empty without a baseline.
     pub comparisons: Vec<ComparisonJson>,
     /// The contexts, heaviest first; filled by `run`, empty in `simulate`.
     pub contexts: Vec<ContextJson>,
@@ -208,8 +212,14 @@ pub struct WearJson {
 pub struct ComparisonJson {
     /// Name of the scheme.
     pub scheme: String,
-    /// GC destination of both.
+    /// Its GC destination.
     pub gc_destination: String,
+    /// What it is compared with, in words.
+    pub reference: String,
+    /// Scheme of the reference.
+    pub reference_scheme: String,
+    /// GC destination of the reference.
+    pub reference_gc_destination: String,
     /// Flash pages over those of the other.
     pub flash_pages_ratio: f64,
     /// How many times as long the device lives; null where either erased nothing.
@@ -290,9 +300,24 @@ pub struct StreamJson {
     pub host_pages: u64,
     /// Copies of its pages.
     pub gc_pages: u64,
-    /// Lifetimes of the pages written to it that ended.
+    /// Lifetimes that ended in its own superblocks, those of its internal stream excluded.
     pub lifetime_pages: Option<LifetimeJson>,
-    /// How many pages written to it have ended.
+    /// How many pages have ended in it.
+    pub ended_pages: u64,
+    /// Its internal stream; null with other GC destinations.
+    pub internal: Option<InternalStreamJson>,
+}
+
+/// The internal stream of an external one.
+#[derive(Clone, Debug, Serialize)]
+pub struct InternalStreamJson {
+    /// Pages that garbage collection moved into it.
+    pub pages: u64,
+    /// Of these, pages that it moved again, out of the internal stream itself.
+    pub copied_again: u64,
+    /// Lifetimes that ended in it, from the host's write on.
+    pub lifetime_pages: Option<LifetimeJson>,
+    /// How many pages have ended in it.
     pub ended_pages: u64,
 }
 
@@ -367,6 +392,7 @@ pub fn simulation(simulation: &Simulation, contexts: &[ContextRow]) -> Simulatio
     SimulationJson {
         pcstream: simulation.about.version.clone(),
         seed: simulation.about.seed,
+        verdict: Verdict::of(simulation),
         trace: trace(simulation),
         device: device(&simulation.results[0], simulation.about.device.as_deref()),
         results: simulation.results.iter().map(result).collect(),
@@ -459,17 +485,29 @@ fn throughput(timing: &TimingResults) -> ThroughputJson {
     }
 }
 
+/// Against `baseline` with the same GC destination, then, where that is another, on a drive without streams.
 fn comparisons(lanes: &[LaneResult]) -> Vec<ComparisonJson> {
-    let compared = lanes.iter().filter_map(|lane| {
+    let same = lanes.iter().filter_map(|lane| {
         let baseline = baseline_of(lanes, lane.settings.gc_destination)?;
-        (baseline.flash_pages() > 0).then(|| ComparisonJson {
-            scheme: lane.scheme.to_owned(),
-            gc_destination: lane.settings.gc_destination.name().to_owned(),
-            flash_pages_ratio: lane.flash_pages() as f64 / baseline.flash_pages() as f64,
-            lifetime_ratio: relative_lifetime(&lane.counters, &baseline.counters),
-        })
+        comparison(lane, baseline)
     });
-    compared.collect()
+    let across = reference(lanes).into_iter().flat_map(|reference| {
+        let other = |lane: &&LaneResult| lane.settings.gc_destination != reference.settings.gc_destination;
+        lanes.iter().filter(other).filter_map(|lane| comparison(lane, reference))
+    });
+    same.chain(across).collect()
+}
+
+fn comparison(lane: &LaneResult, reference: &LaneResult) -> Option<ComparisonJson> {
+    (reference.flash_pages() > 0).then(|| ComparisonJson {
+        scheme: lane.scheme.to_owned(),
+        gc_destination: lane.settings.gc_destination.name().to_owned(),
+        reference: result_in_words(reference),
+        reference_scheme: reference.scheme.to_owned(),
+        reference_gc_destination: reference.settings.gc_destination.name().to_owned(),
+        flash_pages_ratio: lane.flash_pages() as f64 / reference.flash_pages() as f64,
+        lifetime_ratio: relative_lifetime(&lane.counters, &reference.counters),
+    })
 }
 
 fn result(lane: &LaneResult) -> ResultJson {
@@ -528,10 +566,16 @@ fn stream(stream: &StreamResult) -> StreamJson {
         gc_pages: stream.gc_pages,
         lifetime_pages: lifetime(&stream.lifetimes),
         ended_pages: stream.lifetimes.ended_pages(),
+        internal: stream.internal.as_ref().map(|internal| InternalStreamJson {
+            pages: internal.pages,
+            copied_again: internal.copied_again,
+            lifetime_pages: lifetime(&internal.lifetimes),
+            ended_pages: internal.lifetimes.ended_pages(),
+        }),
     }
 }
 
-fn lifetime(lifetimes: &Lifetimes) -> Option<LifetimeJson> {
+pub(crate) fn lifetime(lifetimes: &Lifetimes) -> Option<LifetimeJson> {
     lifetimes.quartiles().map(|q| LifetimeJson { p25: q.p25, p50: q.p50, p75: q.p75 })
 }
 

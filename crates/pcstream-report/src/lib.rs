@@ -7,21 +7,32 @@ use std::collections::BTreeMap;
 
 use pcstream_placement::Stream;
 use pcstream_replay::{LaneResult, Replay, Writer, Writers};
-use pcstream_ssd::GcDestination;
 use pcstream_trace::{Context, FileId, Meta, Tables};
 
+pub mod advice;
 pub mod contexts;
+pub mod csv;
 pub mod details;
+pub mod drive;
 pub mod escape;
+pub mod folded;
 pub mod geometry;
+pub mod grouped;
 pub mod human;
 pub mod json;
+pub mod layout;
+pub mod one_context;
+pub mod pictures;
 pub mod saved_tables;
 pub mod schemes;
+pub mod statistics;
 pub mod symbols;
 mod table;
 mod timing;
 pub mod verdict;
+
+pub use layout::Layout;
+pub use verdict::Verdict;
 
 /// What a result says about its origin, beyond what was measured.
 #[derive(Clone, Debug, Default)]
@@ -45,6 +56,8 @@ pub struct TraceInfo {
     pub id: String,
     /// The traced command.
     pub command: Vec<String>,
+    /// Whether its times are those of a program that ran; a generator's are not.
+    pub real_time: bool,
     /// Loss counters by cause.
     pub losses: BTreeMap<String, u64>,
     /// Whether the recorder finished the trace.
@@ -60,6 +73,7 @@ impl TraceInfo {
             path: path.to_owned(),
             id: meta.trace_id.clone(),
             command: meta.command.clone(),
+            real_time: meta.created_unix_s.is_some() || !meta.settings.contains_key("generator"),
             losses: meta.losses.clone(),
             complete: meta.complete,
             damage: None,
@@ -122,9 +136,4 @@ pub struct ContextRow<'a> {
     pub stream: Option<Stream>,
     /// Paths and pages of the files it wrote most.
     pub files: Vec<(String, u64)>,
-}
-
-/// The result of `baseline` with this GC destination.
-pub(crate) fn baseline_of(lanes: &[LaneResult], destination: GcDestination) -> Option<&LaneResult> {
-    lanes.iter().find(|lane| lane.scheme == "baseline" && lane.settings.gc_destination == destination)
 }

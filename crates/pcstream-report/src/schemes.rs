@@ -1,5 +1,5 @@
-//! The comparison of schemes as text: one row per scheme, its GC destinations side by side, and
-//! below it what a reader needs to trust or doubt the numbers.
+//! The comparison of schemes as text: the verdict, one row per scheme with the kinds of drive side by
+//! side, and below it what a reader needs to trust or doubt the numbers.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -8,50 +8,49 @@ use anstyle::Style;
 use pcstream_replay::LaneResult;
 use pcstream_ssd::GcDestination;
 
+use crate::drive::{column_head, reference, result_in_words, saved};
 use crate::escape::{visible, visible_start};
 use crate::human::{count, page_bytes, percent, ratio};
+use crate::layout::Layout;
 use crate::table::{Side, columns};
-use crate::{Simulation, TraceInfo, baseline_of, timing};
+use crate::{Simulation, TraceInfo, Verdict, timing};
 
 /// Longest command line printed, in characters; JSON has it whole.
 const COMMAND_WIDTH: usize = 200;
 const BOLD: Style = Style::new().bold();
 const WARNING: Style = Style::new().bold().fg_color(Some(anstyle::Color::Ansi(anstyle::AnsiColor::Yellow)));
 
-/// The whole result of `simulate` as text.
-pub fn text(simulation: &Simulation) -> String {
-    let mut out = String::new();
+/// The whole result of `simulate` as text: the verdict, one table, and what it rests on.
+pub fn text(simulation: &Simulation, layout: Layout) -> String {
     let lanes = &simulation.results;
-    for line in origin(simulation) {
-        out += &line;
-        out.push('\n');
-    }
-    out.push('\n');
-    for line in scheme_table(lanes) {
-        out += &line;
-        out.push('\n');
-    }
-    out.push('\n');
-    let timing = timing::lines(lanes);
-    if !timing.is_empty() {
-        for line in timing {
-            out += &line;
+    let mut out = String::new();
+    let mut lines = |group: Vec<String>| {
+        for line in &group {
+            out += line;
             out.push('\n');
         }
-        out.push('\n');
+        if !group.is_empty() {
+            out.push('\n');
+        }
+    };
+    lines(origin(simulation, layout));
+    let verdict = format!("Verdict: {}", Verdict::of(simulation).sentences.join(" "));
+    lines(layout.wrap(&verdict, 0).iter().map(|line| format!("{BOLD}{line}{BOLD:#}")).collect());
+    lines(scheme_table(lanes, layout));
+    lines(timing::lines(lanes));
+    if layout.details {
+        lines(details_table(lanes));
     }
-    for line in headline(lanes).into_iter().chain(device_lines(simulation)).chain(why_one(lanes)) {
-        out += &line;
-        out.push('\n');
-    }
-    for line in loss_lines(&simulation.about.trace) {
+    let below = device_lines(simulation, layout.details).into_iter().chain(why_one(lanes));
+    below.flat_map(|line| layout.wrap(&line, 9)).for_each(|line| _ = writeln!(out, "{line}"));
+    for line in loss_lines(&simulation.about.trace).iter().flat_map(|line| layout.wrap(line, 9)) {
         _ = writeln!(out, "{WARNING}{line}{WARNING:#}");
     }
     out
 }
 
 /// Version, seed and trace: what is needed to repeat the result.
-pub(crate) fn origin(simulation: &Simulation) -> Vec<String> {
+pub(crate) fn origin(simulation: &Simulation, layout: Layout) -> Vec<String> {
     let (about, totals) = (&simulation.about, simulation.writers.totals());
     let trace = &about.trace;
     let path = if trace.path.is_empty() { "(not kept)" } else { &trace.path };
@@ -60,16 +59,18 @@ pub(crate) fn origin(simulation: &Simulation) -> Vec<String> {
         format!("trace    {}, id {}", visible(path), trace.id),
     ];
     if !trace.command.is_empty() {
-        lines.push(format!("command  {}", visible_start(&trace.command.join(" "), COMMAND_WIDTH)));
+        let command = visible_start(&trace.command.join(" "), COMMAND_WIDTH);
+        lines.push(layout.cut(&format!("command  {command}")));
     }
-    lines.push(format!(
+    let events = format!(
         "         {} events: {} written, {} discarded; {} contexts, {} of the file data has one",
         count(totals.events),
         page_bytes(totals.host_pages),
         page_bytes(totals.discarded_pages + totals.zeroed_pages),
         totals.contexts,
         percent(simulation.writers.context_coverage()),
-    ));
+    );
+    lines.extend(layout.wrap(&events, 9));
     lines
 }
 
@@ -86,41 +87,91 @@ fn grid(lanes: &[LaneResult]) -> (Vec<(&'static str, Vec<&LaneResult>)>, Vec<GcD
     (rows, GcDestination::ALL.into_iter().filter(occurs).collect())
 }
 
-fn scheme_table(lanes: &[LaneResult]) -> Vec<String> {
+/// One row per scheme: WAF on every kind of drive, and flash saved against the reference.
+fn scheme_table(lanes: &[LaneResult], layout: Layout) -> Vec<String> {
     let (rows, destinations) = grid(lanes);
-    let mut cells = vec![vec!["scheme".to_owned(), "on S0".to_owned()]];
-    let mut sides = vec![Side::Left, Side::Right];
+    let reference = reference(lanes);
+    let mut head = vec!["\n\nscheme".to_owned()];
+    let mut sides = vec![Side::Left];
     for destination in &destinations {
-        cells[0].extend([format!("{destination}: WAF  "), "steady".to_owned(), "GC pages".to_owned()]);
-        sides.extend([Side::Right; 3]);
+        let [first, second] = column_head(*destination);
+        // A trailing width for the mark: right-aligned cells keep their spaces.
+        head.extend([format!("{first}  \n{second}  \nWAF  "), "\n\nless flash".to_owned()]);
+        sides.extend([Side::Right; 2]);
     }
+    let mut cells = vec![head];
     let mut best_rows = Vec::new();
     for (name, row) in &rows {
-        let share = row[0].default_stream_share().map_or("-".to_owned(), percent);
-        let mut line = vec![(*name).to_owned(), share];
+        let mut line = vec![(*name).to_owned()];
         let mut best = false;
         for destination in &destinations {
             let Some(lane) = row.iter().find(|l| l.settings.gc_destination == *destination) else {
-                line.extend(std::iter::repeat_n(String::new(), 3));
+                line.extend([String::new(), String::new()]);
                 continue;
             };
-            let is_best = best_waf(lanes, *destination)
-                .is_some_and(|waf| !lane.knows_future && ratio(lane.waf()) == waf);
+            let is_best = is_best(lanes, lane);
             best |= is_best;
             line.push(format!("{} {}", ratio(lane.waf()), if is_best { '*' } else { ' ' }));
-            line.extend([ratio(lane.steady_waf()), count(lane.counters.gc_pages)]);
+            line.push(reference.map_or("-".to_owned(), |reference| less(lane, reference)));
         }
         cells.push(line);
         best_rows.push(best);
     }
-    // A trailing non-breaking width for the mark: right-aligned cells keep their spaces.
     let mut lines = columns(&cells, &sides);
-    for (line, best) in lines.iter_mut().skip(1).zip(best_rows) {
+    let heads = lines.len() - best_rows.len();
+    for (line, best) in lines.iter_mut().skip(heads).zip(best_rows) {
         if best {
             *line = format!("{BOLD}{line}{BOLD:#}");
         }
     }
+    if let Some(reference) = reference {
+        let note = format!(
+            "less flash: than {}; *: lowest WAF without knowing the future",
+            result_in_words(reference)
+        );
+        lines.extend(layout.wrap(&note, 0));
+    }
     lines
+}
+
+/// Flash saved, with a sign; `-` for the reference itself.
+pub(crate) fn less(lane: &LaneResult, reference: &LaneResult) -> String {
+    match saved(lane, reference) {
+        _ if std::ptr::eq(lane, reference) => "-".to_owned(),
+        Some(saved) if saved.abs() < 0.000_05 => percent(0.0),
+        Some(saved) if saved < 0.0 => format!("-{}", percent(-saved)),
+        Some(saved) => percent(saved),
+        None => "-".to_owned(),
+    }
+}
+
+/// More of every scheme: what stayed on S0, the steady part, what GC copied.
+fn details_table(lanes: &[LaneResult]) -> Vec<String> {
+    let (rows, destinations) = grid(lanes);
+    let mut cells = vec![vec!["scheme".to_owned(), "on S0".to_owned()]];
+    let mut sides = vec![Side::Left, Side::Right];
+    for destination in &destinations {
+        cells[0].extend([format!("{destination}: steady"), "GC pages".to_owned()]);
+        sides.extend([Side::Right; 2]);
+    }
+    for (name, row) in &rows {
+        let share = row[0].default_stream_share().map_or("-".to_owned(), percent);
+        let mut line = vec![(*name).to_owned(), share];
+        for destination in &destinations {
+            match row.iter().find(|l| l.settings.gc_destination == *destination) {
+                Some(lane) => line.extend([ratio(lane.steady_waf()), count(lane.counters.gc_pages)]),
+                None => line.extend([String::new(), String::new()]),
+            }
+        }
+        cells.push(line);
+    }
+    columns(&cells, &sides)
+}
+
+/// Whether a result has the lowest WAF, as printed, of its kind of drive.
+fn is_best(lanes: &[LaneResult], lane: &LaneResult) -> bool {
+    let best = best_waf(lanes, lane.settings.gc_destination);
+    !lane.knows_future && best.is_some_and(|waf| ratio(lane.waf()) == waf)
 }
 
 /// The lowest WAF, as printed, of the schemes that do not know the future; `None` when they are all
@@ -136,26 +187,8 @@ fn best_waf(lanes: &[LaneResult], destination: GcDestination) -> Option<String> 
     wafs.iter().any(|w| ratio(Some(*w)) != printed).then_some(printed)
 }
 
-/// What the best scheme saves against `baseline` on the same kind of device.
-fn headline(lanes: &[LaneResult]) -> Vec<String> {
-    let online = || lanes.iter().filter(|l| !l.knows_future && l.waf().is_some());
-    let Some(best) = online().min_by(|a, b| a.waf().partial_cmp(&b.waf()).expect("a WAF is a number")) else {
-        return vec!["The host wrote nothing: there is no WAF.".to_owned()];
-    };
-    let destination = best.settings.gc_destination;
-    let Some(baseline) = baseline_of(lanes, destination).filter(|b| b.flash_pages() > best.flash_pages())
-    else {
-        return Vec::new();
-    };
-    let saved = 1.0 - best.flash_pages() as f64 / baseline.flash_pages() as f64;
-    vec![format!(
-        "* lowest WAF without knowing the future: {} with gc {destination} programs {} less flash than baseline.",
-        best.scheme,
-        percent(saved),
-    )]
-}
-
-fn device_lines(simulation: &Simulation) -> Vec<String> {
+/// The device; its superblocks and what stays open as details.
+fn device_lines(simulation: &Simulation, details: bool) -> Vec<String> {
     let lane = &simulation.results[0];
     let geometry = &lane.geometry;
     let host_pages = simulation.writers.totals().host_pages;
@@ -168,7 +201,7 @@ fn device_lines(simulation: &Simulation) -> Vec<String> {
         format!("{destination} up to {} open, Sf {left} without them", geometry.open_superblocks())
     });
     let from = simulation.about.device.as_ref().map_or(String::new(), |origin| format!("; {origin}"));
-    vec![
+    let mut lines = vec![
         format!(
             "device   {} logical, {} flash: spare factor Sf {} = overprovisioning OP {}; victims {}{from}",
             page_bytes(geometry.logical_pages()),
@@ -178,20 +211,26 @@ fn device_lines(simulation: &Simulation) -> Vec<String> {
             lane.settings.victim,
         ),
         format!(
-            "         {} superblocks of {} ({} of the flash); {} streams, S0 included; {}",
-            geometry.superblocks(),
-            page_bytes(u64::from(geometry.superblock_pages())),
-            share(u64::from(geometry.superblock_pages()), geometry.physical_pages()),
-            geometry.streams(),
-            open.collect::<Vec<_>>().join("; "),
-        ),
-        format!(
             "ratios   prefilled {} of the logical pages, host wrote {:.2} x the logical pages; steady from {} of it on",
             share(lane.prefill_pages, geometry.logical_pages()),
             host_pages as f64 / geometry.logical_pages() as f64,
             if host_pages == 0 { "-".to_owned() } else { share(lane.steady_start.host_pages, host_pages) },
         ),
-    ]
+    ];
+    if details {
+        lines.insert(
+            1,
+            format!(
+                "         {} superblocks of {} ({} of the flash); {} streams, S0 included; {}",
+                geometry.superblocks(),
+                page_bytes(u64::from(geometry.superblock_pages())),
+                share(u64::from(geometry.superblock_pages()), geometry.physical_pages()),
+                geometry.streams(),
+                open.collect::<Vec<_>>().join("; "),
+            ),
+        );
+    }
+    lines
 }
 
 /// Why a WAF is 1, by reason: a 1 that means "the device was never full" is no success.

@@ -152,7 +152,7 @@ pub fn file_name(path: &str) -> &str {
 }
 
 /// Whether a frame lies in a library that every writer passes through.
-fn is_wrapper(frame: &Frame) -> bool {
+pub(crate) fn is_wrapper(frame: &Frame) -> bool {
     const LIBRARIES: [&str; 8] =
         ["libc.", "libc-", "libpthread", "ld-linux", "ld-musl", "libstdc++", "linux-vdso", "[vdso]"];
     let module = file_name(&frame.module);
@@ -185,6 +185,25 @@ pub fn call_paths(contexts: &[&Context]) -> Vec<String> {
         names.into_iter().for_each(|name| *sharers.entry(name).or_default() += 1);
     }
     paths.iter().map(|path| one_path(path, &sharers)).collect()
+}
+
+/// A name for each row: program, the file written most, and the frames that tell its path from others.
+pub(crate) fn row_names(rows: &[&crate::ContextRow]) -> Vec<String> {
+    let known: Vec<&Context> = rows.iter().filter_map(|row| row.context).collect();
+    let mut paths = call_paths(&known).into_iter();
+    let name = |row: &&crate::ContextRow| match row.context {
+        None => "(no context: file system)".to_owned(),
+        Some(context) => {
+            let program = file_name(&context.executable);
+            let path = paths.next().unwrap_or_default();
+            // The innermost frame is much the same in all paths of a program.
+            let telling =
+                path.split_once(" .. ").or_else(|| path.split_once(" < ")).map_or(&*path, |(_, rest)| rest);
+            let file = row.files.first().map_or("", |(path, _)| file_name(path));
+            [program, file, telling].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
+        }
+    };
+    rows.iter().map(name).collect()
 }
 
 fn one_path(path: &[String], sharers: &HashMap<&str, usize>) -> String {

@@ -1,97 +1,268 @@
-//! The result in one or two sentences that its reader can act on: what garbage collection costs now, what streams would
-//! save, and whether either number deserves trust.
+//! The verdict: what a run means, in a few sentences that an engineer can act on.
 //!
-//! Known weakness: it judges what was replayed; the drive of the reader may be larger, emptier or busier.
+//! Idea: compare `baseline` on a drive without streams with PCStream on a drive with internal streams (FAST'19,
+//! Fig. 10), or with the best scheme there is that does not know the future; say what that is in flash and in
+//! drive life, whether it matters, and how far the run is from a steady answer.
+//!
+//! Units: flash in bytes; WAF over the whole run, the prefill excluded. Life is the inverse ratio of the pages
+//! programmed: a drive wears with every program.
+//!
+//! Weakness: flash per day is that of the traced time, at its rate; a benchmark writes faster than a service.
 
 use pcstream_replay::LaneResult;
+use pcstream_ssd::GcDestination;
+use pcstream_trace::PAGE_BYTES;
+use serde::Serialize;
 
-use crate::human::{page_bytes, percent, ratio};
-use crate::{Simulation, baseline_of};
+use crate::Simulation;
+use crate::drive::{in_words, reference, result_in_words, saved};
+use crate::human::{bytes, percent, ratio};
 
-/// Below this baseline WAF there is next to nothing that streams could save.
-const MATTERS: f64 = 1.05;
-/// A device that was written less often than this, prefill included, has hardly collected garbage.
-const FULL_TURNS: f64 = 1.5;
+/// The scheme that reports recommend where it ran.
+const RECOMMENDED: &str = "pcstream";
 
-/// The verdict, a sentence or two; none without a `baseline` or another scheme that could run on a drive.
-pub fn text(simulation: &Simulation) -> Option<String> {
-    let best = best_online(&simulation.results)?;
-    let baseline = baseline_of(&simulation.results, best.settings.gc_destination)?;
-    let waf = baseline.waf()?;
-    let written = simulation.writers.totals().host_pages;
-    let turns = (written + baseline.prefill_pages) as f64 / baseline.geometry.logical_pages() as f64;
-    let mut out = if baseline.counters.gc_pages == 0 || waf < MATTERS {
-        format!(
-            "Without streams the drive would copy next to nothing (WAF {}): streams save nothing worth having here. \
-             They begin to matter on a fuller drive or one with less spare flash.",
-            ratio(Some(waf))
-        )
-    } else {
-        worth(baseline, best, waf) + &without_rules(simulation, baseline, best)
-    };
-    if turns < FULL_TURNS {
-        out += &format!(
-            " Only {} were written to {}: record more before you rely on this.",
-            page_bytes(written),
-            page_bytes(baseline.geometry.logical_pages()),
-        );
-    }
-    Some(out)
+/// Savings from which streams are worth an effort, and below which they are not worth a word.
+const WORTH_IT: f64 = 0.05;
+const NOT_WORTH_IT: f64 = 0.01;
+
+/// Rounds of as many writes as the device has pages that a steady state takes at least (`steady_state`).
+const STEADY_ROUNDS: u64 = 5;
+
+/// Shortest traced time that a day is made of.
+const SHORTEST_NS: u64 = 1_000_000_000;
+
+/// Whether streams would help.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Matters {
+    /// They save 5 % of the flash or more.
+    Yes,
+    /// They save 1 to 5 %.
+    Little,
+    /// They save less than 1 %.
+    No,
+    /// Nothing can be said: nothing was written, GC never ran, or there is nothing to compare.
+    Unknown,
 }
 
-/// What the best scheme would save.
-fn worth(baseline: &LaneResult, best: &LaneResult, waf: f64) -> String {
-    let flash = |lane: &LaneResult| lane.flash_pages() as f64;
-    let saved = 1.0 - flash(best) / flash(baseline);
-    if saved < 0.01 {
-        return format!(
-            "Without streams the drive writes {} times what the programs write (WAF), and no scheme saves 1 % of it.",
-            ratio(Some(waf))
-        );
-    }
-    format!(
-        "Without streams the drive writes {} times what the programs write (WAF). With {} streams placed by {} it is \
-         {}: {} less flash, so the drive lasts {:.2} times as long; {} fewer are copied per GiB that is written.",
-        ratio(Some(waf)),
-        best.geometry.streams(),
-        best.scheme,
-        ratio(best.waf()),
-        percent(saved),
-        flash(baseline) / flash(best),
-        page_bytes(copies_per_gib(baseline).saturating_sub(copies_per_gib(best))),
-    )
+/// One side of the comparison.
+#[derive(Clone, Debug, Serialize)]
+pub struct SideJson {
+    /// Name of the scheme.
+    pub scheme: String,
+    /// `own`, `internal` or `shared`.
+    pub gc_destination: String,
+    /// The kind of drive in words.
+    pub drive: String,
+    /// Flash pages / host pages.
+    pub waf: Option<f64>,
+    /// The same in the steady part.
+    pub steady_waf: Option<f64>,
+    /// Programmed in this run.
+    pub flash_bytes: u64,
+    /// Programmed in a day at the rate of this run; null if its times say nothing.
+    pub flash_bytes_per_day: Option<u64>,
 }
 
-/// What PCStream would save, which needs neither rules nor changes, if another scheme is the best.
-fn without_rules(simulation: &Simulation, baseline: &LaneResult, best: &LaneResult) -> String {
-    let same_device = |lane: &&LaneResult| {
-        lane.scheme == "pcstream" && lane.settings.gc_destination == best.settings.gc_destination
-    };
-    match simulation.results.iter().find(same_device) {
-        Some(lane) if lane.scheme != best.scheme => format!(
-            " By call path alone (pcstream), without rules or changes to programs, it is {}: {} less flash.",
-            ratio(lane.waf()),
-            percent((1.0 - lane.flash_pages() as f64 / baseline.flash_pages() as f64).max(0.0)),
-        ),
-        _ => String::new(),
+/// What a run means.
+#[derive(Clone, Debug, Serialize)]
+pub struct Verdict {
+    /// The verdict as sentences.
+    pub sentences: Vec<String>,
+    /// Whether streams would help.
+    pub matters: Matters,
+    /// The drive as it is: `baseline` without streams; null if it was not simulated.
+    pub now: Option<SideJson>,
+    /// What is recommended; null if no scheme but `baseline` was simulated.
+    pub with_streams: Option<SideJson>,
+    /// The least flash of all schemes that know the future; null if none was simulated.
+    pub best_possible: Option<SideJson>,
+    /// Flash that streams save, as a share of today's.
+    pub flash_saved: Option<f64>,
+    /// How many times as long the drive lives with streams.
+    pub life_ratio: Option<f64>,
+    /// Whether both sides reached a steady state.
+    pub steady: bool,
+    /// Bytes that the host has to write at least until they can; 0 if they have.
+    pub bytes_to_steady: u64,
+}
+
+impl Verdict {
+    /// Judges a simulation.
+    pub fn of(simulation: &Simulation) -> Verdict {
+        let lanes = &simulation.results;
+        let (now, with) = (reference(lanes), with_streams(lanes));
+        let best_possible =
+            lanes.iter().filter(|lane| lane.knows_future).min_by_key(|lane| lane.flash_pages());
+        let flash_saved = now.zip(with).and_then(|(now, with)| saved(with, now));
+        let compared: Vec<&LaneResult> = now.into_iter().chain(with).collect();
+        let bytes_to_steady =
+            compared.iter().map(|lane| pages_to_steady(lane)).max().unwrap_or(0) * PAGE_BYTES;
+        let day = seconds(simulation);
+        let mut verdict = Verdict {
+            sentences: Vec::new(),
+            matters: matters(&compared, flash_saved),
+            now: now.map(|lane| side(lane, day)),
+            with_streams: with.map(|lane| side(lane, day)),
+            best_possible: best_possible.map(|lane| side(lane, day)),
+            flash_saved,
+            life_ratio: flash_saved.map(|saved| 1.0 / (1.0 - saved)),
+            steady: bytes_to_steady == 0,
+            bytes_to_steady,
+        };
+        verdict.sentences = sentences(&verdict, lanes, now, with);
+        verdict
     }
 }
 
-/// The scheme that needs no knowledge of the future and writes the least flash against `baseline` on the same device.
+/// PCStream with internal streams; else on any drive; else the best that does not know the future.
+fn with_streams(lanes: &[LaneResult]) -> Option<&LaneResult> {
+    let recommended = || lanes.iter().filter(|lane| lane.scheme == RECOMMENDED);
+    recommended()
+        .find(|lane| lane.settings.gc_destination == GcDestination::Internal)
+        .or_else(|| recommended().next())
+        .or_else(|| best_online(lanes))
+}
+
+/// The least flash without knowing the future.
 fn best_online(lanes: &[LaneResult]) -> Option<&LaneResult> {
-    let rivals = lanes.iter().filter(|lane| !lane.knows_future && lane.scheme != "baseline");
-    let share = |lane: &LaneResult| {
-        let baseline = baseline_of(lanes, lane.settings.gc_destination)?;
-        (baseline.flash_pages() > 0).then(|| lane.flash_pages() as f64 / baseline.flash_pages() as f64)
-    };
-    rivals
-        .filter_map(|lane| Some((lane, share(lane)?)))
-        .min_by(|a, b| a.1.total_cmp(&b.1))
-        .map(|(lane, _)| lane)
+    let online = lanes.iter().filter(|lane| lane.scheme != "baseline" && !lane.knows_future);
+    online.min_by_key(|lane| lane.flash_pages())
 }
 
-/// Pages that garbage collection copies for each GiB that the host writes.
-fn copies_per_gib(lane: &LaneResult) -> u64 {
-    let host_pages = lane.host_pages();
-    if host_pages == 0 { 0 } else { (lane.counters.gc_pages as f64 / host_pages as f64 * 262_144.0) as u64 }
+fn matters(compared: &[&LaneResult], saved: Option<f64>) -> Matters {
+    let idle = compared.iter().all(|lane| lane.counters.erases == 0);
+    match saved {
+        Some(_) if idle => Matters::Unknown,
+        Some(saved) if saved >= WORTH_IT => Matters::Yes,
+        Some(saved) if saved >= NOT_WORTH_IT => Matters::Little,
+        Some(_) => Matters::No,
+        None => Matters::Unknown,
+    }
+}
+
+/// Host pages until a steady state can be detected at the earliest.
+fn pages_to_steady(lane: &LaneResult) -> u64 {
+    let round = lane.geometry.logical_pages();
+    match lane.host_pages() {
+        _ if lane.steady.is_some() => 0,
+        written if written < STEADY_ROUNDS * round => STEADY_ROUNDS * round - written,
+        written => round - written % round,
+    }
+}
+
+/// Traced seconds, where they are those of a real program.
+fn seconds(simulation: &Simulation) -> Option<f64> {
+    let duration = simulation.writers.totals().duration_ns;
+    (simulation.about.trace.real_time && duration >= SHORTEST_NS).then_some(duration as f64 / 1e9)
+}
+
+fn side(lane: &LaneResult, seconds: Option<f64>) -> SideJson {
+    let flash_bytes = lane.flash_pages() * PAGE_BYTES;
+    SideJson {
+        scheme: lane.scheme.to_owned(),
+        gc_destination: lane.settings.gc_destination.to_string(),
+        drive: in_words(lane.settings.gc_destination).to_owned(),
+        waf: lane.waf(),
+        steady_waf: lane.steady_waf(),
+        flash_bytes,
+        flash_bytes_per_day: seconds.map(|seconds| (flash_bytes as f64 * 86_400.0 / seconds) as u64),
+    }
+}
+
+fn sentences(
+    verdict: &Verdict,
+    lanes: &[LaneResult],
+    now: Option<&LaneResult>,
+    with: Option<&LaneResult>,
+) -> Vec<String> {
+    if lanes.iter().all(|lane| lane.host_pages() == 0) {
+        return vec!["The host wrote nothing: there is no WAF.".to_owned()];
+    }
+    let Some(now) = now else {
+        return vec!["Nothing to compare with: add baseline to --scheme for a verdict.".to_owned()];
+    };
+    let mut out = vec![format!("WAF now: {} ({}).", ratio(now.waf()), result_in_words(now))];
+    let Some(with) = with else {
+        out.push("Add pcstream to --scheme to see what streams would save.".to_owned());
+        return out;
+    };
+    out.push(comparison(with, now));
+    out.extend(flash(verdict));
+    out.push(whether(verdict, now, with));
+    out.extend(best(lanes, with));
+    out.extend(steadiness(verdict, now, with));
+    out
+}
+
+fn comparison(with: &LaneResult, now: &LaneResult) -> String {
+    let saved = saved(with, now).unwrap_or(0.0);
+    let what = match saved {
+        s if s >= 0.00005 => format!("{} less flash, drive life x {:.2}", percent(s), 1.0 / (1.0 - s)),
+        s if s <= -0.00005 => format!("{} more flash, drive life x {:.2}", percent(-s), 1.0 / (1.0 - s)),
+        _ => "no less flash".to_owned(),
+    };
+    format!("WAF with streams: {} ({}): {what}.", ratio(with.waf()), result_in_words(with))
+}
+
+fn flash(verdict: &Verdict) -> Option<String> {
+    let (now, with) = (verdict.now.as_ref()?, verdict.with_streams.as_ref()?);
+    let run = format!("This run: {} of flash instead of {}", bytes(with.flash_bytes), bytes(now.flash_bytes));
+    Some(match (now.flash_bytes_per_day, with.flash_bytes_per_day) {
+        (Some(now), Some(with)) => {
+            format!("{run}; at its rate {} a day instead of {}.", bytes(with), bytes(now))
+        }
+        _ => format!("{run}."),
+    })
+}
+
+fn whether(verdict: &Verdict, now: &LaneResult, with: &LaneResult) -> String {
+    let full = percent(now.live_pages as f64 / now.geometry.physical_pages() as f64);
+    match verdict.matters {
+        Matters::Yes => "Streams are worth it here.".to_owned(),
+        Matters::Little => "Streams would help a little here.".to_owned(),
+        Matters::Unknown => {
+            let left = u64::from(now.free_superblocks) * u64::from(now.geometry.superblock_pages());
+            format!(
+                "Nothing can be said yet: the drive never had to collect garbage. Write {} more, or fill the drive \
+                 more (--prefill), or give it less --spare-factor.",
+                bytes(left * PAGE_BYTES)
+            )
+        }
+        Matters::No if with.flash_pages() > now.flash_pages() => {
+            "Streams as this scheme chooses them do not help here.".to_owned()
+        }
+        Matters::No if now.waf().is_some_and(|waf| waf < 1.05) => format!(
+            "Streams would save next to nothing: live data fill only {full} of the flash, so there is little to copy."
+        ),
+        Matters::No => {
+            format!("Streams would save next to nothing here ({full} of the flash holds live data).")
+        }
+    }
+}
+
+/// What does better than the recommendation by more than a percent, and the limit of all schemes.
+fn best(lanes: &[LaneResult], with: &LaneResult) -> Vec<String> {
+    let mut out = Vec::new();
+    let better = |lane: &&LaneResult| saved(lane, with).is_some_and(|saved| saved >= NOT_WORTH_IT);
+    if let Some(best) = best_online(lanes).filter(better) {
+        out.push(format!("Better still: {} ({}).", ratio(best.waf()), result_in_words(best)));
+    }
+    let oracle = lanes.iter().filter(|lane| lane.knows_future).min_by_key(|lane| lane.flash_pages());
+    if let Some(oracle) = oracle {
+        out.push(format!("Best possible, knowing the future: {}.", ratio(oracle.waf())));
+    }
+    out
+}
+
+fn steadiness(verdict: &Verdict, now: &LaneResult, with: &LaneResult) -> Option<String> {
+    if verdict.steady || verdict.matters == Matters::Unknown {
+        return None;
+    }
+    Some(format!(
+        "Not steady yet (last part of the run: {} instead of {}): write at least {} more for a steady answer.",
+        ratio(with.steady_waf()),
+        ratio(now.steady_waf()),
+        bytes(verdict.bytes_to_steady),
+    ))
 }

@@ -9,6 +9,8 @@ pub struct StreamCounters {
     /// of shared superblocks, whose pages have no stream any more, are in
     /// `Counters::shared_gc_pages`.
     pub gc_pages: u64,
+    /// Of `gc_pages`, those copied out of superblocks of the internal stream: copied more than once.
+    pub internal_gc_pages: u64,
 }
 
 /// Counters of a device. Units are pages of 4 KiB unless the name says otherwise.
@@ -91,6 +93,7 @@ impl Counters {
         for (mine, theirs) in self.streams.iter_mut().zip(&other.streams) {
             mine.host_pages += theirs.host_pages;
             mine.gc_pages += theirs.gc_pages;
+            mine.internal_gc_pages += theirs.internal_gc_pages;
         }
         for (mine, theirs) in self.victim_validity.iter_mut().zip(&other.victim_validity) {
             *mine += theirs;

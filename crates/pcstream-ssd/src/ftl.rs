@@ -180,6 +180,19 @@ impl Ssd {
         (entry != UNMAPPED).then(|| self.unpack(entry))
     }
 
+    /// Whether a logical page lies in a superblock that garbage collection alone fills: its internal
+    /// stream's, or the one shared by all. `false` if it holds no data.
+    #[inline]
+    pub fn is_apart_from_host_writes(&self, page: LogicalPage) -> bool {
+        let Some(&entry) = self.map.get(page.0 as usize) else { return false };
+        self.owners[(entry >> self.offset_bits) as usize] >= u16::from(self.geometry.streams())
+    }
+
+    /// Logical pages that hold data.
+    pub fn live_pages(&self) -> u64 {
+        (1..=self.table.len()).map(|superblock| u64::from(self.table.valid(superblock))).sum()
+    }
+
     /// Open superblocks, and how many of their pages are programmed.
     pub fn frontiers(&self) -> impl Iterator<Item = (SuperblockId, u32)> + '_ {
         let open = self.frontiers.iter().filter(|frontier| frontier.superblock != 0);
@@ -531,7 +544,11 @@ impl Ssd {
         counters.victim_validity[Counters::validity_bucket(valid, self.geometry.superblock_pages())] += 1;
         match self.geometry.gc_destination() {
             GcDestination::Shared if owner == streams => counters.shared_gc_pages += u64::from(valid),
-            _ => counters.streams[owner % streams].gc_pages += u64::from(valid),
+            _ => {
+                let stream = &mut counters.streams[owner % streams];
+                stream.gc_pages += u64::from(valid);
+                stream.internal_gc_pages += if owner < streams { 0 } else { u64::from(valid) };
+            }
         }
     }
 

@@ -110,7 +110,8 @@ fn pm963_480g() -> Profile {
             spare: Spare::Superblocks(499),
             superblock_pages: 268_544,
             streams: 9,
-            gc_destination: GcDestination::Internal,
+            // A legacy multi-stream SSD: only the PCStream prototype has internal streams.
+            gc_destination: GcDestination::Own,
             ..DeviceSettings::default()
         },
         // 8 channels of 4 dies, 2 planes with pages of 16 KiB.

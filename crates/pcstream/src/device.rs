@@ -145,11 +145,13 @@ impl<'a> Template<'a> {
         }
     }
 
-    /// Destinations to compare: a device that says what it does is not compared with another.
+    /// Destinations to compare. A legacy multi-stream device is compared with the same one with internal
+    /// streams (FAST'19, Fig. 10); any other device that says what it does is not compared.
     fn destinations(&self, device: &DeviceSettings) -> Vec<GcDestination> {
+        let known = self.profile.is_some() || self.gives("gc_destination");
         match &self.args.gc {
             Some(destinations) => destinations.0.clone(),
-            None if self.profile.is_some() || self.gives("gc_destination") => vec![device.gc_destination],
+            None if known && !is_legacy_multi_stream(device) => vec![device.gc_destination],
             None => vec![GcDestination::Own, GcDestination::Internal],
         }
     }
@@ -157,6 +159,11 @@ impl<'a> Template<'a> {
     fn gives(&self, key: &str) -> bool {
         self.file.as_ref().is_some_and(|file| file.gives("device", key))
     }
+}
+
+/// Whether a device has streams, and its garbage collection puts copies back among the host's writes.
+fn is_legacy_multi_stream(device: &DeviceSettings) -> bool {
+    device.streams > 1 && device.gc_destination == GcDestination::Own
 }
 
 /// The clock that the flags ask for.
@@ -292,7 +299,15 @@ mod tests {
     fn a_profile_is_scaled_and_flags_replace_it() {
         let whole = Profile::named("pm963-480g").unwrap();
         let devices = try_device(&["--profile", "pm963-480g"], 1 << 20).unwrap();
-        assert_eq!(devices.settings, [whole.scaled_to(1 << 20).device]);
+        let legacy = whole.scaled_to(1 << 20).device;
+        let internal = DeviceSettings { gc_destination: GcDestination::Internal, ..legacy.clone() };
+        assert_eq!(
+            devices.settings,
+            [legacy, internal],
+            "a legacy SSD, and the same one with internal streams"
+        );
+        let shared = try_device(&["--profile", "fdp-3.84t"], 1 << 30).unwrap().settings;
+        assert_eq!(shared.len(), 1, "a device that says what it does is not compared with another");
         assert_eq!(devices.profile.timing, whole.scaled_to(1 << 20).timing);
         let flags =
             ["--profile", "pm963-480g", "--streams", "4", "--gc", "own,shared", "--spare-factor", "0.3"];

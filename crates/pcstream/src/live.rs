@@ -83,7 +83,7 @@ pub fn run(args: RunArgs, ui: Ui) -> Result<Status, Failure> {
     // The recorded tables have the names of functions, which a running capture does not know yet.
     let tables = simulate::tables_of(&reader);
     simulation.tables = &tables;
-    simulate::present(&simulation, json, TOP_CONTEXTS, schemes.details)?;
+    simulate::present(&simulation, json, TOP_CONTEXTS, ui.layout(schemes.details))?;
     outcome(&captured, capture.forward_exit_code, ui)
 }
 

@@ -1,8 +1,11 @@
 //! The command line: arguments, progress, exit codes, and the glue between the crates that do the
 //! work. Results go to stdout, everything else to stderr.
 
+mod advise;
 mod args;
 mod capture_glue;
+mod compare;
+mod contexts_view;
 mod device;
 mod device_file;
 mod failure;
@@ -19,6 +22,7 @@ mod merge;
 mod passes;
 #[cfg(feature = "capture")]
 mod redact;
+mod report;
 mod simulate;
 mod small_file;
 mod table;
@@ -45,6 +49,9 @@ fn main() -> ExitCode {
         Command::Record(args) => capture_glue::record(args, ui),
         Command::Simulate(args) => simulate::simulate(&args, ui),
         Command::Contexts(args) => simulate::contexts(&args, ui),
+        Command::Report(args) => report::report(&args, ui),
+        Command::Advise(args) => advise::advise(args, ui),
+        Command::Compare(args) => compare::compare(&args, ui),
         Command::Geometry(args) => geometry::geometry(&args),
         Command::Import(args) => import::import(&args, ui),
         Command::Merge(args) => merge::merge(&args, ui),

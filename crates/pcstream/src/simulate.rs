@@ -10,11 +10,12 @@ use pcstream_replay::budget::Footprint;
 use pcstream_replay::recorded::{self, Recorded};
 use pcstream_replay::space::Space;
 use pcstream_replay::{LaneSpec, Plan};
-use pcstream_report::{About, Simulation, TraceInfo};
+use pcstream_report::{About, Layout, Simulation, TraceInfo};
 use pcstream_ssd::{Density, DeviceSettings};
 use pcstream_trace::{Meta, TraceReader};
 
 use crate::args::{ContextsArgs, SchemeOptions, SimulateArgs, SimulationArgs};
+use crate::contexts_view;
 use crate::device::{self, Devices, Template};
 use crate::failure::{Failure, Status};
 use crate::fitted::{Fitted, Fitting};
@@ -44,7 +45,6 @@ pub struct Planned {
 
 impl Planned {
     /// Every scheme on every device of `args`; `template` is that of its flags.
-    #[cfg(feature = "capture")]
     pub fn new(args: &SimulationArgs, template: &Template, meta: &Meta) -> Result<Planned, Failure> {
         Planned::on(args, template, meta, None)
     }
@@ -108,7 +108,7 @@ pub fn simulate(args: &SimulateArgs, ui: Ui) -> Result<Status, Failure> {
     }
     let about = about(&args.trace, &reader, damage, &planned);
     let simulation = Simulation { results, ..Simulation::new(about, &replay) };
-    present(&simulation, json, 0, args.simulation.details)
+    present(&simulation, json, 0, ui.layout(args.simulation.details))
 }
 
 /// `pcstream contexts`.
@@ -138,19 +138,18 @@ pub fn contexts(args: &ContextsArgs, ui: Ui) -> Result<Status, Failure> {
             if let Some(sink) = other {
                 sink.write(&pcstream_report::json::contexts(&simulation, &rows))?;
             }
-            ui::print(&pcstream_report::contexts::text(&simulation, &rows, args.top))?;
+            contexts_view::show(&simulation, rows, &args.view, args.top, ui)?;
         }
     }
     Ok(Status::with_losses(simulation.about.trace.has_losses()))
 }
 
-/// Prints a simulation as tables, JSON or both; with its `top` heaviest contexts if that is not 0, and with
-/// the details of every result if wanted.
+/// Prints a simulation as tables, JSON or both; with its `top` heaviest contexts if that is not 0.
 pub fn present(
     simulation: &Simulation,
     json: Option<JsonSink>,
     top: usize,
-    details: bool,
+    layout: Layout,
 ) -> Result<Status, Failure> {
     // The streams shown are those of pcstream, where it was among the schemes.
     let lane = simulation.results.iter().position(|r| r.scheme == "pcstream").unwrap_or(0);
@@ -160,17 +159,14 @@ pub fn present(
         sink.write(&pcstream_report::json::simulation(simulation, &rows))?;
     }
     if !stdout_is_json {
-        let mut text = pcstream_report::schemes::text(simulation);
-        if details {
+        let mut text = pcstream_report::schemes::text(simulation, layout);
+        if layout.details {
             text.push('\n');
             text += &pcstream_report::details::text(&simulation.results);
         }
         if top > 0 {
             text.push('\n');
-            text += &pcstream_report::contexts::table(simulation, &rows, top);
-        }
-        if let Some(verdict) = pcstream_report::verdict::text(simulation) {
-            text += &format!("\nVerdict: {verdict}\n");
+            text += &pcstream_report::contexts::table(simulation, &rows, top, layout);
         }
         ui::print(&text)?;
     }
@@ -178,7 +174,7 @@ pub fn present(
 }
 
 /// Runs a trace through a plan, and says if the trace is damaged.
-fn replay_trace(plan: &mut Plan, reader: &TraceReader, ui: Ui) -> Result<Recorded, Failure> {
+pub fn replay_trace(plan: &mut Plan, reader: &TraceReader, ui: Ui) -> Result<Recorded, Failure> {
     let mut bars = Bars::new(reader, ui);
     let recorded = recorded::replay(plan, || reader.batches(), |pass, events| bars.advance(pass, events))
         .map_err(|error| failure(error, reader))?;
@@ -195,12 +191,13 @@ pub fn tables_of(reader: &TraceReader) -> pcstream_trace::Tables {
     tables
 }
 
-fn open(path: &Path) -> Result<TraceReader, Failure> {
+/// Opens a trace.
+pub fn open(path: &Path) -> Result<TraceReader, Failure> {
     Ok(TraceReader::open(path).context("cannot read the trace")?)
 }
 
 /// Says at once what is missing, before the work begins.
-fn remark_state(reader: &TraceReader, ui: Ui) {
+pub fn remark_state(reader: &TraceReader, ui: Ui) {
     if let Some(damage) = reader.damage() {
         ui.remark(&format!("{}: {damage}", reader.path().display()));
     }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use pcstream_report::Layout;
 use pcstream_report::escape::visible;
 
 use crate::args::{Color, GlobalArgs};
@@ -35,6 +36,12 @@ impl Ui {
             // Nobody is left to be told that stderr is closed.
             _ = writeln!(anstream::stderr(), "pcstream: {}", visible(text));
         }
+    }
+
+    /// How tables are laid out: as wide as the terminal, of any width into a file or pipe.
+    pub fn layout(self, details: bool) -> Layout {
+        let terminal = io::stdout().is_terminal().then(terminal_size::terminal_size).flatten();
+        Layout { width: terminal.map(|(width, _)| usize::from(width.0).max(40)), details }
     }
 
     /// Whether somebody looks at stderr and wants to see progress there.

@@ -60,7 +60,19 @@ const SIMULATION_KEYS: &str = "
     .results[].streams[].stream .results[].streams[].host_pages .results[].streams[].gc_pages
     .results[].streams[].lifetime_pages .results[].streams[].lifetime_pages.p25
     .results[].streams[].lifetime_pages.p50 .results[].streams[].lifetime_pages.p75 .results[].streams[].ended_pages
+    .results[].streams[].internal .results[].streams[].internal.pages .results[].streams[].internal.copied_again
+    .results[].streams[].internal.lifetime_pages .results[].streams[].internal.lifetime_pages.p25
+    .results[].streams[].internal.lifetime_pages.p50 .results[].streams[].internal.lifetime_pages.p75
+    .results[].streams[].internal.ended_pages
     .comparisons[].scheme .comparisons[].gc_destination .comparisons[].flash_pages_ratio .comparisons[].lifetime_ratio
+    .comparisons[].reference .comparisons[].reference_scheme .comparisons[].reference_gc_destination
+    .verdict.sentences[] .verdict.matters .verdict.best_possible .verdict.flash_saved .verdict.life_ratio
+    .verdict.steady .verdict.bytes_to_steady
+    .verdict.now.scheme .verdict.now.gc_destination .verdict.now.drive .verdict.now.waf .verdict.now.steady_waf
+    .verdict.now.flash_bytes .verdict.now.flash_bytes_per_day
+    .verdict.with_streams.scheme .verdict.with_streams.gc_destination .verdict.with_streams.drive
+    .verdict.with_streams.waf .verdict.with_streams.steady_waf .verdict.with_streams.flash_bytes
+    .verdict.with_streams.flash_bytes_per_day
     .contexts[]";
 
 /// With `--timing`, on a run that is long enough to become steady.
@@ -91,7 +103,7 @@ fn the_json_contract_holds() {
     assert_eq!(found, expected, "a new key goes into the list and into docs/command-line.md");
     let small = place.path("small.pctrace");
     ends_with(0, &["generate", "uniform", "--pages", "16K", "--writes", "160K", "-o", &small]);
-    let timed = ["simulate", &small, "--scheme", "baseline", "--timing", "--json", "-"];
+    let timed = ["simulate", &small, "--scheme", "baseline,pcstream", "--timing", "--json", "-"];
     let timed = paths(&json(&timed));
     for key in SIMULATION_KEYS.split_whitespace().chain(TIMING_KEYS.split_whitespace()) {
         // A number with parts, or a list that is not empty, has longer paths.
@@ -193,10 +205,22 @@ fn tables_for_people_and_a_json_file_beside_them() {
     let place = Place::new();
     let (trace, file) = (place.path("t.pctrace"), place.path("r.json"));
     let (out, err) = ends_with(0, &["simulate", &trace, "--json", &file, "--seed", "5"]);
-    for word in
-        ["scheme", "own: WAF", "internal: WAF", "baseline", "oracle", "Sf 12.6 %", "OP 14.5 %", "seed 5"]
-    {
+    for word in [
+        "scheme",
+        "multi-stream SSD",
+        "FDP persistent",
+        "baseline",
+        "oracle",
+        "Sf 12.6 %",
+        "OP 14.5 %",
+        "seed 5",
+    ] {
         assert!(out.contains(word), "{word} is missing in\n{out}");
+    }
+    let (details, _) = ends_with(0, &["simulate", &trace, "--details"]);
+    for word in ["on S0", "own: steady", "internal: steady", "GC pages", "superblocks of", "S1'", "life p25"]
+    {
+        assert!(details.contains(word) && !out.contains(word), "{word} belongs to the details:\n{details}");
     }
     assert!(err.starts_with("pcstream: seed 5\n"), "the seed comes first: {err}");
     assert!(!out.contains('\u{1b}') && !err.contains('\u{1b}'), "no colours into a pipe");
@@ -206,6 +230,55 @@ fn tables_for_people_and_a_json_file_beside_them() {
     assert!(coloured.0.contains('\u{1b}') && coloured.1.is_empty());
     let (contexts, _) = ends_with(0, &["contexts", &trace, "--top", "1"]);
     assert!(contexts.contains("1 more wrote"), "{contexts}");
+}
+
+/// The verdict comes before the table, and its numbers are those of the results that it names.
+#[test]
+fn the_verdict_comes_first_and_compares_across_kinds_of_drives() {
+    let trace = format!("{}/tests/data/hotcold.pctrace", env!("CARGO_MANIFEST_DIR"));
+    let (out, _) = ends_with(0, &["simulate", &trace]);
+    let (verdict, table) = (out.find("Verdict: WAF now: ").unwrap(), out.find("\nscheme ").unwrap());
+    assert!(verdict < table, "{out}");
+    let result = json(&["simulate", &trace, "--json", "-"]);
+    let of = |scheme: &str, gc: &str| {
+        let results = result["results"].as_array().unwrap();
+        results.iter().find(|r| r["scheme"] == scheme && r["gc_destination"] == gc).unwrap().clone()
+    };
+    let (now, with) = (of("baseline", "own"), of("pcstream", "internal"));
+    assert_eq!(result["verdict"]["now"]["waf"], now["waf"]);
+    assert_eq!(result["verdict"]["with_streams"]["waf"], with["waf"]);
+    let ratio = with["flash_pages"].as_f64().unwrap() / now["flash_pages"].as_f64().unwrap();
+    assert!((result["verdict"]["flash_saved"].as_f64().unwrap() - (1.0 - ratio)).abs() < 1e-12);
+    assert_eq!(result["verdict"]["matters"], "yes");
+    assert!(result["verdict"]["now"]["flash_bytes_per_day"].is_null(), "a generator's times are no rate");
+    let comparisons = result["comparisons"].as_array().unwrap();
+    let across = |c: &&Value| {
+        c["scheme"] == "pcstream"
+            && c["gc_destination"] == "internal"
+            && c["reference_gc_destination"] == "own"
+    };
+    let across = comparisons.iter().find(across).expect("results are compared across GC destinations");
+    assert_eq!(across["flash_pages_ratio"].as_f64().unwrap(), ratio);
+    assert_eq!(across["reference"], "baseline on a drive without streams");
+    // 8 of 5 rounds are written, and a steady state was found or not: the verdict says the same.
+    let steady = !now["steady"].is_null() && !with["steady"].is_null();
+    assert_eq!(result["verdict"]["steady"], steady);
+}
+
+/// Internal streams have counters and lifetimes of their own (FAST'19, Fig. 11 and 12).
+#[test]
+fn internal_streams_are_counted_apart() {
+    let trace = format!("{}/tests/data/hotcold.pctrace", env!("CARGO_MANIFEST_DIR"));
+    let flags = ["--scheme", "baseline", "--gc", "own,internal", "--json", "-"];
+    let result = json(&[&["simulate", trace.as_str()], &flags[..]].concat());
+    let stream = |index: usize| result["results"][index]["streams"][0].clone();
+    let (own, with) = (stream(0), stream(1));
+    assert!(own["internal"].is_null());
+    assert_eq!(with["internal"]["pages"], with["gc_pages"]);
+    let ended = |value: &Value| value["ended_pages"].as_u64().unwrap();
+    assert_eq!(ended(&own), ended(&with) + ended(&with["internal"]), "every page ends in one of the two");
+    let median = |value: &Value| value["lifetime_pages"]["p50"].as_u64().unwrap();
+    assert!(median(&with) < median(&own) && median(&own) < median(&with["internal"]), "{with}");
 }
 
 #[test]
@@ -397,25 +470,23 @@ fn a_reader_that_has_seen_enough_is_no_failure() {
     assert!(output.stderr.is_empty(), "{}", text(&output.stderr));
 }
 
-/// The last paragraph says whether streams are worth having: on a full device with hot and cold pages they are, on one
-/// that was hardly written nothing can be said.
+/// The verdict says whether streams are worth having: on a full device with hot and cold pages they are, on one that
+/// was hardly written nothing can be said.
 #[test]
-fn a_verdict_ends_the_report() {
+fn the_verdict_says_whether_streams_matter() {
     let place = Place::new();
     let trace = place.path("t.pctrace");
     let (out, _) = ends_with(0, &["simulate", &trace, "--scheme", "baseline,pcstream"]);
-    let verdict = out.trim_end().lines().last().expect("it has lines");
-    assert!(verdict.starts_with("Verdict: Without streams the drive writes "), "{verdict}");
-    assert!(verdict.contains("placed by pcstream") && verdict.contains("less flash"), "{verdict}");
-    assert!(!verdict.contains("record more"), "{verdict}");
+    let verdict = out.lines().find(|line| line.contains("WAF now: ")).expect("a verdict");
+    assert!(verdict.starts_with("Verdict: WAF now: ") && verdict.contains("pcstream on an SSD"), "{verdict}");
+    assert!(verdict.contains("less flash, drive life x") && verdict.contains("worth it"), "{verdict}");
 
     let small = place.path("small.pctrace");
     ends_with(0, &["generate", "uniform", "--pages", "16K", "--writes", "1K", "-o", &small]);
     let roomy = ["simulate", &small, "--scheme", "baseline,pcstream", "--prefill", "0"];
     let (out, _) = ends_with(0, &roomy);
-    let verdict = out.trim_end().lines().last().expect("it has lines");
-    assert!(verdict.contains("save nothing") && verdict.contains("record more"), "{verdict}");
+    assert!(out.contains("Nothing can be said yet: the drive never had to collect garbage. Write "), "{out}");
 
     let (out, _) = ends_with(0, &["simulate", &trace, "--scheme", "pcstream"]);
-    assert!(!out.contains("Verdict"), "nothing to compare with: {out}");
+    assert!(out.contains("Nothing to compare with: add baseline"), "{out}");
 }

@@ -5,6 +5,7 @@ mod capture;
 mod generate;
 mod import;
 mod merge;
+mod reports;
 mod simulation;
 mod table;
 
@@ -18,6 +19,7 @@ pub use capture::{DoctorArgs, RecordArgs, RunArgs};
 pub use generate::{Pattern, PatternArgs};
 pub use import::ImportArgs;
 pub use merge::MergeArgs;
+pub use reports::{AdviseArgs, CompareArgs, ReportArgs, SortBy, ViewArgs};
 pub use simulation::{
     ContextsArgs, DeviceArgs, FitArgs, GeometryArgs, MeasureArgs, SchemeOptions, SimulateArgs, SimulationArgs,
 };
@@ -92,6 +94,12 @@ pub enum Command {
     Simulate(SimulateArgs),
     /// Show which code path wrote what, how long it lived, and its stream
     Contexts(ContextsArgs),
+    /// Make one HTML file with pictures of a trace, or single pictures
+    Report(ReportArgs),
+    /// Say what to change, with the simulated gain of each change
+    Advise(AdviseArgs),
+    /// Compare recorded runs: what changed, and whether it is more than noise
+    Compare(CompareArgs),
     /// Show what the settings of a device amount to, and how many streams it can afford
     Geometry(GeometryArgs),
     /// Show, merge, compare and export what PCStream learned

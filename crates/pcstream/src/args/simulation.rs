@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Args};
 use pcstream_ssd::{VictimPolicy, Watermarks, profile};
 
+use super::reports::ViewArgs;
 use crate::values::{self, Destinations, Prefill, Schemes};
 
 /// Schemes compared unless --scheme says otherwise: the paper's and its limit.
@@ -64,6 +65,8 @@ Examples:
   pcstream generate zipf --pages 64K --writes 1M -o zipf.pctrace
   pcstream contexts zipf.pctrace
   pcstream contexts zipf.pctrace --top 50
+  pcstream contexts zipf.pctrace --by program
+  pcstream contexts zipf.pctrace --folded - > paths.txt
   pcstream contexts zipf.pctrace --json - | jq '.contexts[] | select(.share > 0.1)'")]
 pub struct ContextsArgs {
     /// The trace: a directory NAME.pctrace
@@ -74,6 +77,8 @@ pub struct ContextsArgs {
     /// The scheme whose choice of streams is shown
     #[arg(long, value_name = "NAME", default_value = "pcstream", value_parser = one_scheme)]
     pub scheme: &'static str,
+    #[command(flatten)]
+    pub view: ViewArgs,
     #[command(flatten)]
     pub scheme_options: SchemeOptions,
     /// Streams of the device, S0 included: 1 to 255

@@ -1,0 +1,287 @@
+//! What pictures of a trace need beyond the counters of lanes: who wrote where and when, what garbage collection
+//! copied of whom, and the rates over the traced time.
+//!
+//! Idea: one pass over the events, in memory that depends on the device and the resolution, and not on the number
+//! of events. The copies are those of a drive without streams, so that they show who causes garbage collection
+//! today. The context of every flash page is kept beside the model of the drive.
+//!
+//! Weakness: a cell of the map shows one context: the one that a majority vote in one pass (Boyer and Moore) finds.
+//! Where no context has the majority, it is one of the heavy ones.
+
+use pcstream_ssd::observer::Observer;
+use pcstream_ssd::{DeviceSettings, LogicalPage, Ssd, StreamId, SuperblockId};
+use pcstream_trace::{ContextId, Event, Extent, Op};
+
+use crate::error::ReplayError;
+
+/// Columns of the map: equal parts of the pages written.
+pub const MAP_COLUMNS: usize = 300;
+/// Rows of the map: equal parts of the address space.
+pub const MAP_ROWS: usize = 128;
+/// Parts of the traced time.
+pub const TIME_BINS: usize = 150;
+
+/// Stands for data from before the trace.
+const PREFILLED: u32 = u32::MAX;
+
+/// A cell of the map: the context that wins the vote, plus 1, and its lead.
+#[derive(Clone, Copy, Debug, Default)]
+struct Cell {
+    context_plus_one: u32,
+    lead: u64,
+}
+
+/// Rates of one part of the traced time, in pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rate {
+    /// Written by the host.
+    pub host_pages: u64,
+    /// Copied by garbage collection on a drive without streams.
+    pub gc_pages: u64,
+    /// Discarded.
+    pub discarded_pages: u64,
+}
+
+/// Collects while events pass.
+pub struct Survey {
+    ssd: Ssd,
+    copies: Copies,
+    logical_pages: u64,
+    total_pages: u64,
+    duration_ns: u64,
+    written: u64,
+    cells: Vec<Cell>,
+    rates: Vec<Rate>,
+    peak_live: u64,
+}
+
+/// The context of every flash page, and the copies by context.
+struct Copies {
+    superblock_pages: usize,
+    writing: u32,
+    context_of: Vec<u32>,
+    by_context: Vec<u64>,
+    prefilled: u64,
+}
+
+impl Copies {
+    fn slot(&self, superblock: SuperblockId, offset: u32) -> usize {
+        superblock.0 as usize * self.superblock_pages + offset as usize
+    }
+}
+
+impl Observer for Copies {
+    fn host_program(&mut self, superblock: SuperblockId, offset: u32, pages: u32, _: StreamId) {
+        let slot = self.slot(superblock, offset);
+        let context = self.writing;
+        self.context_of[slot..slot + pages as usize].fill(context);
+    }
+
+    fn gc_copies(&mut self, victim: SuperblockId, sources: &[u32], to: SuperblockId, to_offset: u32) {
+        let (from, to) = (self.slot(victim, 0), self.slot(to, to_offset));
+        for (index, source) in sources.iter().enumerate() {
+            let context = self.context_of[from + *source as usize];
+            self.context_of[to + index] = context;
+            if context == PREFILLED {
+                self.prefilled += 1;
+                continue;
+            }
+            let context = context as usize;
+            if context >= self.by_context.len() {
+                self.by_context.resize(context + 1, 0);
+            }
+            self.by_context[context] += 1;
+        }
+    }
+}
+
+impl Survey {
+    /// A survey of a trace of `total_pages` written pages and `duration_ns`, on `device`, of which one stream is used.
+    pub fn new(
+        device: &DeviceSettings,
+        prefill: &[Extent],
+        total_pages: u64,
+        duration_ns: u64,
+    ) -> Result<Survey, ReplayError> {
+        let mut ssd = Ssd::new(device)?;
+        for extent in prefill {
+            ssd.prefill(LogicalPage(extent.lba.0), extent.pages)
+                .map_err(|error| prefill_error(extent, &error.to_string()))?;
+        }
+        ssd.start_counting();
+        let flash_pages = ssd.geometry().physical_pages() as usize;
+        let copies = Copies {
+            superblock_pages: ssd.geometry().superblock_pages() as usize,
+            writing: 0,
+            context_of: vec![PREFILLED; flash_pages],
+            by_context: Vec::new(),
+            prefilled: 0,
+        };
+        Ok(Survey {
+            peak_live: ssd.live_pages(),
+            logical_pages: device.logical_pages,
+            total_pages: total_pages.max(1),
+            duration_ns: duration_ns.max(1),
+            written: 0,
+            cells: vec![Cell::default(); MAP_COLUMNS * MAP_ROWS],
+            rates: vec![Rate::default(); TIME_BINS],
+            ssd,
+            copies,
+        })
+    }
+
+    /// Takes in the next event.
+    pub fn feed(&mut self, event: &Event) -> Result<(), ReplayError> {
+        let before = self.ssd.counters().gc_pages;
+        let bin = bin(event.time_ns, self.duration_ns, TIME_BINS);
+        let pages = u64::from(event.pages);
+        match event.op {
+            Op::Write => {
+                self.copies.writing = event.context.0;
+                let write = self.ssd.write_observed(
+                    LogicalPage(event.lba.0),
+                    event.pages,
+                    StreamId::DEFAULT,
+                    &mut self.copies,
+                );
+                write.map_err(|_| self.beyond(event))?;
+                self.draw(event);
+                self.written += pages;
+                self.rates[bin].host_pages += pages;
+            }
+            Op::Discard | Op::WriteZeroes => {
+                let discard = self.ssd.discard(LogicalPage(event.lba.0), pages);
+                discard.map_err(|_| self.beyond(event))?;
+                self.rates[bin].discarded_pages += pages;
+            }
+            Op::Read | Op::Flush | Op::Exit => {}
+        }
+        self.rates[bin].gc_pages += self.ssd.counters().gc_pages - before;
+        Ok(())
+    }
+
+    /// To be called now and then, as after each batch: how full the drive has been.
+    pub fn note_live_pages(&mut self) {
+        self.peak_live = self.peak_live.max(self.ssd.live_pages());
+    }
+
+    fn beyond(&self, event: &Event) -> ReplayError {
+        ReplayError::BeyondDevice {
+            event: 0,
+            op: event.op.name(),
+            lba: event.lba.0,
+            pages: event.pages,
+            logical_pages: self.logical_pages,
+        }
+    }
+
+    fn draw(&mut self, event: &Event) {
+        let column = bin(self.written, self.total_pages, MAP_COLUMNS);
+        let first = bin(event.lba.0, self.logical_pages, MAP_ROWS);
+        let last = bin(event.lba.0 + u64::from(event.pages) - 1, self.logical_pages, MAP_ROWS);
+        let weight = (u64::from(event.pages) / (last - first + 1) as u64).max(1);
+        for row in first..=last {
+            self.cells[row * MAP_COLUMNS + column].vote(event.context, weight);
+        }
+    }
+
+    /// Context of a cell of the map; none where nothing was written.
+    pub fn context_at(&self, column: usize, row: usize) -> Option<ContextId> {
+        let cell = self.cells[row * MAP_COLUMNS + column];
+        cell.context_plus_one.checked_sub(1).map(ContextId)
+    }
+
+    /// Pages that garbage collection copied, by context id; index 0 stands for pages without a context.
+    pub fn copies_by_context(&self) -> &[u64] {
+        &self.copies.by_context
+    }
+
+    /// Pages that garbage collection copied of data from before the trace.
+    pub fn copies_of_prefill(&self) -> u64 {
+        self.copies.prefilled
+    }
+
+    /// Rates over the traced time.
+    pub fn rates(&self) -> &[Rate] {
+        &self.rates
+    }
+
+    /// Most logical pages that held data at once, as far as it was noted.
+    pub fn peak_live_pages(&self) -> u64 {
+        self.peak_live
+    }
+}
+
+impl Cell {
+    fn vote(&mut self, context: ContextId, pages: u64) {
+        let context = context.0 + 1;
+        if self.context_plus_one == context {
+            self.lead += pages;
+        } else if self.lead > pages {
+            self.lead -= pages;
+        } else {
+            *self = Cell { context_plus_one: context, lead: pages - self.lead };
+        }
+    }
+}
+
+/// Which of `bins` equal parts of `whole` holds `value`.
+fn bin(value: u64, whole: u64, bins: usize) -> usize {
+    let index = u128::from(value) * bins as u128 / u128::from(whole.max(1));
+    (index as usize).min(bins - 1)
+}
+
+fn prefill_error(extent: &Extent, problem: &str) -> ReplayError {
+    ReplayError::Prefill { first: extent.lba.0, pages: extent.pages, problem: problem.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use pcstream_trace::{FileId, Kind, Lba};
+
+    use super::*;
+
+    fn write(lba: u64, pages: u32, context: u32) -> Event {
+        Event {
+            time_ns: lba,
+            lba: Lba(lba),
+            pages,
+            context: ContextId(context),
+            file: FileId(0),
+            file_page: 0,
+            op: Op::Write,
+            kind: Kind::Data,
+        }
+    }
+
+    /// Context 1 fills the drive once; context 2 rewrites every second page. What is copied is all of context 1.
+    #[test]
+    fn copies_belong_to_whoever_wrote_the_page() {
+        let device = DeviceSettings {
+            logical_pages: 4096,
+            superblock_pages: 64,
+            streams: 1,
+            ..DeviceSettings::default()
+        };
+        let mut survey = Survey::new(&device, &[], 4096 + 20_000, 4096).unwrap();
+        (0..4096).for_each(|page| survey.feed(&write(page, 1, 1)).unwrap());
+        (0..20_000u64).for_each(|i| survey.feed(&write(i * 2 % 512 * 8 % 4096, 1, 2)).unwrap());
+        survey.note_live_pages();
+        let copies = survey.copies_by_context();
+        let all: u64 = copies.iter().sum();
+        assert_eq!(all, survey.ssd.counters().gc_pages);
+        assert!(copies[1] > 0 && copies[1] > copies.get(2).copied().unwrap_or(0), "{copies:?}");
+        assert_eq!(survey.peak_live_pages(), 4096);
+        assert_eq!(survey.rates().iter().map(|r| r.host_pages).sum::<u64>(), 24_096);
+        assert_eq!(survey.context_at(0, 0), Some(ContextId(1)));
+        assert_eq!(survey.context_at(MAP_COLUMNS - 1, 0), Some(ContextId(2)));
+        assert_eq!(survey.context_at(0, MAP_ROWS - 1), None);
+    }
+
+    #[test]
+    fn an_event_beyond_the_device_is_refused() {
+        let device = DeviceSettings { streams: 1, ..DeviceSettings::default() };
+        let mut survey = Survey::new(&device, &[], 1, 1).unwrap();
+        assert!(survey.feed(&write(device.logical_pages, 1, 1)).is_err());
+    }
+}

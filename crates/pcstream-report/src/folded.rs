@@ -1,0 +1,196 @@
+//! Call paths for other tools: folded stacks (flamegraph.pl, inferno, speedscope) and pprof's protobuf.
+//!
+//! Units: a path's weight is a number of pages. Paths go from the program, the thread and the outermost function to
+//! the entry into the kernel.
+
+use std::collections::HashMap;
+
+use pcstream_trace::{Context, Frame, PAGE_BYTES};
+
+use crate::symbols::{file_name, frame_name};
+
+/// One line per context with pages: names joined by `;`, a blank, the weight.
+pub fn folded<'a>(weights: impl IntoIterator<Item = (Option<&'a Context>, u64)>) -> Vec<String> {
+    let weighted = weights.into_iter().filter(|(_, pages)| *pages > 0);
+    weighted.map(|(context, pages)| format!("{} {pages}", stack(context).join(";"))).collect()
+}
+
+/// Names of a path, outermost first.
+pub fn stack(context: Option<&Context>) -> Vec<String> {
+    let Some(context) = context else { return vec!["(file system, no context)".to_owned()] };
+    let mut names = vec![file_name(&context.executable).to_owned()];
+    if !context.comm.is_empty() && context.comm != names[0] {
+        names.push(context.comm.clone());
+    }
+    names.extend(context.frames.iter().rev().map(frame_name));
+    names.extend((!context.entry.is_empty()).then(|| context.entry.clone()));
+    // `;` separates names, and a line ends at its last blank.
+    names.into_iter().map(|name| name.replace([';', '\n', '\r'], ",")).collect()
+}
+
+/// A profile in pprof's format (profile.proto), not compressed: sample values are pages and bytes.
+pub fn pprof<'a>(weights: impl IntoIterator<Item = (Option<&'a Context>, u64)>) -> Vec<u8> {
+    let mut profile = Pprof::default();
+    profile.string("");
+    for (name, unit) in [("pages", "count"), ("written", "bytes")] {
+        let (name, unit) = (profile.string(name), profile.string(unit));
+        let value_type = [field(1, name), field(2, unit)].concat();
+        profile.samples.extend(message(1, &value_type));
+    }
+    for (context, pages) in weights.into_iter().filter(|(_, pages)| *pages > 0) {
+        let locations: Vec<u64> = match context {
+            None => vec![profile.location(None, "(file system, no context)", "")],
+            Some(context) => profile.path(context),
+        };
+        let values = [varint(pages), varint(pages * PAGE_BYTES)].concat();
+        let sample =
+            [message(1, &locations.into_iter().flat_map(varint).collect::<Vec<u8>>()), message(2, &values)];
+        profile.samples.extend(message(2, &sample.concat()));
+    }
+    profile.finish()
+}
+
+/// A profile on its way: tables of strings, functions and locations, numbered from 1 (strings from 0).
+#[derive(Default)]
+struct Pprof {
+    strings: Vec<String>,
+    string_ids: HashMap<String, u64>,
+    location_ids: HashMap<(String, u64, String), u64>,
+    samples: Vec<u8>,
+    tables: Vec<u8>,
+}
+
+impl Pprof {
+    fn string(&mut self, text: &str) -> u64 {
+        if let Some(id) = self.string_ids.get(text) {
+            return *id;
+        }
+        let id = self.strings.len() as u64;
+        self.strings.push(text.to_owned());
+        self.string_ids.insert(text.to_owned(), id);
+        id
+    }
+
+    /// Locations of a path, innermost first, as pprof has them.
+    fn path(&mut self, context: &Context) -> Vec<u64> {
+        let mut path = Vec::new();
+        if !context.entry.is_empty() {
+            path.push(self.location(None, &context.entry, "[kernel]"));
+        }
+        for frame in &context.frames {
+            path.push(self.location(Some(frame), &frame_symbol(frame), &frame.module));
+        }
+        path.push(self.location(None, file_name(&context.executable), &context.executable));
+        path
+    }
+
+    /// A location with a function of its own: addresses are offsets in their module.
+    fn location(&mut self, frame: Option<&Frame>, name: &str, module: &str) -> u64 {
+        let offset = frame.map_or(0, |frame| frame.offset);
+        let key = (module.to_owned(), offset, name.to_owned());
+        if let Some(id) = self.location_ids.get(&key) {
+            return *id;
+        }
+        let id = self.location_ids.len() as u64 + 1;
+        self.location_ids.insert(key, id);
+        let (name, file) = (self.string(name), self.string(module));
+        let function = [field(1, id), field(2, name), field(3, name), field(4, file)].concat();
+        self.tables.extend(message(5, &function));
+        let line = field(1, id);
+        let location = [field(1, id), field(3, offset), message(4, &line)].concat();
+        self.tables.extend(message(4, &location));
+        id
+    }
+
+    fn finish(mut self) -> Vec<u8> {
+        let mut out = std::mem::take(&mut self.samples);
+        out.extend(std::mem::take(&mut self.tables));
+        self.strings.iter().for_each(|text| out.extend(message(6, text.as_bytes())));
+        out
+    }
+}
+
+fn frame_symbol(frame: &Frame) -> String {
+    if frame.symbol.is_empty() { frame_name(frame) } else { frame.symbol.clone() }
+}
+
+/// A number as protobuf writes it.
+fn varint(mut value: u64) -> Vec<u8> {
+    let mut out = Vec::new();
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+    out
+}
+
+/// A field that is a number.
+fn field(number: u64, value: u64) -> Vec<u8> {
+    [varint(number << 3), varint(value)].concat()
+}
+
+/// A field that has a length: a message, a string, packed numbers.
+fn message(number: u64, bytes: &[u8]) -> Vec<u8> {
+    [varint(number << 3 | 2), varint(bytes.len() as u64), bytes.to_vec()].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn context() -> Context {
+        let frame =
+            |symbol: &str| Frame { module: "/bin/db".into(), symbol: symbol.into(), ..Frame::default() };
+        Context {
+            executable: "/bin/db".into(),
+            comm: "worker".into(),
+            entry: "write".into(),
+            frames: vec![frame("append;x"), frame("main")],
+            ..Context::default()
+        }
+    }
+
+    #[test]
+    fn stacks_go_from_the_outside_to_the_inside() {
+        let context = context();
+        let lines = folded([(Some(&context), 7), (None, 3), (Some(&context), 0)]);
+        assert_eq!(lines, ["db;worker;main;append,x;write 7", "(file system, no context) 3"]);
+    }
+
+    #[test]
+    fn a_profile_names_every_string_once_and_decodes() {
+        let context = context();
+        let bytes = pprof([(Some(&context), 300), (None, 1)]);
+        // Walk the fields: each number and length must fit, and the sum of the first values is known.
+        let (mut at, mut strings, mut samples) = (0, Vec::new(), 0);
+        let read = |at: &mut usize| {
+            let (mut value, mut shift) = (0u64, 0);
+            loop {
+                let byte = bytes[*at];
+                *at += 1;
+                value |= u64::from(byte & 0x7f) << shift;
+                shift += 7;
+                if byte < 0x80 {
+                    return value;
+                }
+            }
+        };
+        while at < bytes.len() {
+            let key = read(&mut at);
+            assert_eq!(key & 7, 2, "every field of a profile here has a length");
+            let length = read(&mut at) as usize;
+            match key >> 3 {
+                2 => samples += 1,
+                6 => strings.push(String::from_utf8(bytes[at..at + length].to_vec()).unwrap()),
+                _ => {}
+            }
+            at += length;
+        }
+        assert_eq!((at, samples), (bytes.len(), 2));
+        assert_eq!(strings[0], "");
+        for name in ["append;x", "main", "write", "db", "pages"] {
+            assert_eq!(strings.iter().filter(|s| *s == name).count(), 1, "{name}");
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! Contexts grouped by what they have in common: function, file, program, thread, directory or kind.
+//!
+//! Units: pages of 4 KiB; lifetimes in pages written by the host. A page counts once in each group that it belongs
+//! to. Only functions overlap: a page counts for every function of its call path, so their shares add up to more
+//! than 1.
+//!
+//! Weakness: lifetimes are known by context, so groups that divide a context (file, directory, kind) have none.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use pcstream_replay::{Lifetimes, Writers};
+use pcstream_trace::{Context, Kind, Tables};
+use serde::Serialize;
+
+use crate::ContextRow;
+use crate::escape::visible;
+use crate::human::{count, page_bytes, percent};
+use crate::json::{LifetimeJson, lifetime};
+use crate::layout::{Layout, clipped};
+use crate::symbols::{file_name, frame_name, is_wrapper};
+use crate::table::{Side, columns};
+
+/// Longest name of a group in a table, in characters.
+const NAME_WIDTH: usize = 70;
+
+/// What contexts are grouped by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GroupBy {
+    /// Functions of the call path, each with all that it and its callees wrote.
+    Function,
+    /// Files written.
+    File,
+    /// Executables.
+    Program,
+    /// Threads, by program and name.
+    Thread,
+    /// Directories of the files written.
+    Directory,
+    /// What the pages are to the file system.
+    Kind,
+}
+
+/// What one group wrote.
+#[derive(Clone, Debug, Serialize)]
+pub struct Group {
+    /// What its members have in common.
+    pub name: String,
+    /// Pages written.
+    pub pages: u64,
+    /// Share of all pages written.
+    pub share: f64,
+    /// Contexts in it.
+    pub contexts: u64,
+    /// Lifetimes that ended; null where they are not known by group, or none ended.
+    pub lifetime_pages: Option<LifetimeJson>,
+    /// Pages neither overwritten nor discarded at the end; null where they are not known by group.
+    pub alive_pages: Option<u64>,
+}
+
+#[derive(Default)]
+struct Sums {
+    pages: u64,
+    contexts: HashSet<u32>,
+    lifetimes: Option<Lifetimes>,
+    alive: Option<u64>,
+}
+
+impl Sums {
+    fn add(&mut self, context: u32, pages: u64) {
+        self.pages += pages;
+        self.contexts.insert(context);
+    }
+
+    fn add_row(&mut self, row: &ContextRow) {
+        self.add(id(row), row.writer.pages());
+        *self.alive.get_or_insert(0) += row.writer.alive_pages();
+        match &mut self.lifetimes {
+            Some(lifetimes) => lifetimes.add(&row.writer.lifetimes),
+            None => self.lifetimes = Some(row.writer.lifetimes.clone()),
+        }
+    }
+}
+
+/// The groups of `rows`, heaviest first, equals by name.
+pub fn groups(rows: &[ContextRow], writers: &Writers, tables: &Tables, by: GroupBy) -> Vec<Group> {
+    let mut sums: BTreeMap<String, Sums> = BTreeMap::new();
+    match by {
+        GroupBy::File | GroupBy::Directory => by_file(rows, writers, tables, by, &mut sums),
+        GroupBy::Kind => by_kind(rows, &mut sums),
+        GroupBy::Function | GroupBy::Program | GroupBy::Thread => {
+            for row in rows {
+                for name in names(row, by) {
+                    sums.entry(name).or_default().add_row(row);
+                }
+            }
+        }
+    }
+    let total = writers.totals().host_pages.max(1) as f64;
+    let group = |(name, sums): (String, Sums)| Group {
+        name,
+        pages: sums.pages,
+        share: sums.pages as f64 / total,
+        contexts: sums.contexts.len() as u64,
+        lifetime_pages: sums.lifetimes.as_ref().and_then(lifetime),
+        alive_pages: sums.alive,
+    };
+    let mut groups: Vec<Group> = sums.into_iter().map(group).collect();
+    groups.sort_by(|a, b| b.pages.cmp(&a.pages).then_with(|| a.name.cmp(&b.name)));
+    groups
+}
+
+fn id(row: &ContextRow) -> u32 {
+    row.context.map_or(0, |context| context.id.0)
+}
+
+fn names(row: &ContextRow, by: GroupBy) -> Vec<String> {
+    let Some(context) = row.context else { return vec!["(unknown)".to_owned()] };
+    match by {
+        GroupBy::Function => functions(context),
+        GroupBy::Thread => vec![thread(context)],
+        _ => vec![context.executable.clone()],
+    }
+}
+
+/// A thread's name behind its program's.
+fn thread(context: &Context) -> String {
+    let program = file_name(&context.executable);
+    if context.comm.is_empty() { program.to_owned() } else { format!("{program}: {}", context.comm) }
+}
+
+/// Every function of a path once; the C library's only where there are no others.
+fn functions(context: &Context) -> Vec<String> {
+    let of = |wrappers: bool| -> Vec<String> {
+        let mut seen = HashSet::new();
+        let frames = context.frames.iter().filter(|frame| wrappers || !is_wrapper(frame));
+        frames.map(frame_name).filter(|name| seen.insert(name.clone())).collect()
+    };
+    let own = of(false);
+    let all = if own.is_empty() { of(true) } else { own };
+    if all.is_empty() { vec![format!("({})", file_name(&context.executable))] } else { all }
+}
+
+fn by_file(
+    rows: &[ContextRow],
+    writers: &Writers,
+    tables: &Tables,
+    by: GroupBy,
+    sums: &mut BTreeMap<String, Sums>,
+) {
+    let mut left: HashMap<u32, u64> = rows.iter().map(|row| (id(row), row.writer.pages())).collect();
+    for (context, file, pages) in writers.files() {
+        let Some(left) = left.get_mut(&context.0) else { continue };
+        *left -= pages;
+        let path = tables.file(file).map_or("", |file| file.path.as_str());
+        let name = match (path, by) {
+            ("", _) => "(file without a name)",
+            (path, GroupBy::Directory) => match path.rsplit_once('/') {
+                Some((directory, _)) if !directory.is_empty() => directory,
+                _ => "/",
+            },
+            (path, _) => path,
+        };
+        sums.entry(name.to_owned()).or_default().add(context.0, pages);
+    }
+    for (context, pages) in left.into_iter().filter(|(_, pages)| *pages > 0) {
+        sums.entry("(no file)".to_owned()).or_default().add(context, pages);
+    }
+}
+
+fn by_kind(rows: &[ContextRow], sums: &mut BTreeMap<String, Sums>) {
+    for row in rows {
+        for (kind, &pages) in Kind::ALL.iter().zip(&row.writer.pages_by_kind).filter(|(_, pages)| **pages > 0)
+        {
+            sums.entry(kind.name().to_owned()).or_default().add(id(row), pages);
+        }
+    }
+}
+
+/// The first `limit` groups as a table.
+pub fn text(groups: &[Group], by: GroupBy, limit: usize, layout: Layout) -> String {
+    let head = ["written", "share", "contexts", "life p50", "alive", name_of(by)];
+    let mut cells = vec![head.map(str::to_owned).to_vec()];
+    for group in groups.iter().take(limit) {
+        let alive = group.alive_pages.map(|alive| percent(alive as f64 / group.pages.max(1) as f64));
+        cells.push(vec![
+            page_bytes(group.pages),
+            percent(group.share),
+            count(group.contexts),
+            group.lifetime_pages.map_or("-".to_owned(), |life| page_bytes(life.p50)),
+            alive.unwrap_or("-".to_owned()),
+            clipped(&visible(&group.name), NAME_WIDTH),
+        ]);
+    }
+    let sides = [Side::Right, Side::Right, Side::Right, Side::Right, Side::Right, Side::Left];
+    let mut out = String::new();
+    columns(&cells, &sides).iter().for_each(|line| out += &format!("{}\n", layout.cut(line)));
+    if groups.len() > limit {
+        let rest: u64 = groups[limit..].iter().map(|group| group.pages).sum();
+        let overlap = if by == GroupBy::Function { ", callers and callees both counted" } else { "" };
+        out += &format!("{} more wrote {}{overlap}\n", groups.len() - limit, page_bytes(rest));
+    }
+    out
+}
+
+fn name_of(by: GroupBy) -> &'static str {
+    match by {
+        GroupBy::Function => "function (with all that it calls)",
+        GroupBy::File => "file",
+        GroupBy::Program => "program",
+        GroupBy::Thread => "thread",
+        GroupBy::Directory => "directory",
+        GroupBy::Kind => "kind",
+    }
+}

@@ -1,0 +1,70 @@
+//! How wide text may be, and lines that fit.
+
+/// How results are laid out as text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// Columns of the terminal; none where lines may have any length.
+    pub width: Option<usize>,
+    /// More of every result.
+    pub details: bool,
+}
+
+impl Layout {
+    /// Lines of any length, without details.
+    pub const PLAIN: Layout = Layout { width: None, details: false };
+
+    /// Breaks a line between words so that it fits; later lines begin with `indent` blanks. Words longer than a
+    /// line stay whole.
+    pub fn wrap(&self, line: &str, indent: usize) -> Vec<String> {
+        let Some(width) = self.width else { return vec![line.to_owned()] };
+        let mut lines: Vec<String> = Vec::new();
+        let mut current = String::new();
+        for word in line.split(' ') {
+            let fits = current.chars().count() + 1 + word.chars().count() <= width;
+            if !current.trim().is_empty() && !fits {
+                lines.push(std::mem::replace(&mut current, " ".repeat(indent)));
+                current.push_str(word);
+            } else {
+                if !(current.is_empty() && lines.is_empty() && !line.starts_with(' ')) {
+                    current.push(' ');
+                }
+                current.push_str(word);
+            }
+        }
+        lines.push(current.trim_end().to_owned());
+        lines
+    }
+
+    /// A line cut to the width, with `~` where something was cut off.
+    pub fn cut(&self, line: &str) -> String {
+        self.width.map_or_else(|| line.to_owned(), |width| clipped(line, width))
+    }
+}
+
+/// At most `width` characters, with `~` where something was cut off.
+pub(crate) fn clipped(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    text.chars().take(width.saturating_sub(1)).chain(['~']).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_break_between_words() {
+        let layout = Layout { width: Some(12), details: false };
+        assert_eq!(layout.wrap("one two three four", 2), ["one two", "  three four"]);
+        assert_eq!(layout.wrap("averyverylongword x", 2), ["averyverylongword", "  x"]);
+        assert_eq!(layout.wrap("", 2), [""]);
+        assert_eq!(Layout::PLAIN.wrap("one two three four", 2), ["one two three four"]);
+    }
+
+    #[test]
+    fn clipping_counts_characters() {
+        assert_eq!(clipped("abc", 3), "abc");
+        assert_eq!(clipped("\u{e4}bcd", 3), "\u{e4}b~");
+    }
+}

@@ -1,0 +1,64 @@
+//! One context whole: everything that is known of it, without shortening.
+
+use std::fmt::Write;
+
+use pcstream_trace::{Context, Kind};
+
+use crate::ContextRow;
+use crate::escape::visible;
+use crate::human::{page_bytes, percent};
+use crate::symbols::file_name;
+
+/// The rows that `wanted` names: a number in the trace's table, or the beginning of a signature.
+pub fn find<'a, 'b>(rows: &'b [ContextRow<'a>], wanted: &str) -> Vec<&'b ContextRow<'a>> {
+    let signature = |row: &&ContextRow| {
+        row.context.is_some_and(|c| wanted.len() >= 4 && c.signature.to_string().starts_with(wanted))
+    };
+    let by_signature: Vec<_> = rows.iter().filter(signature).collect();
+    let id = wanted.parse::<u32>().ok();
+    let by_id = || rows.iter().filter(|row| Some(row.context.map_or(0, |c| c.id.0)) == id).collect();
+    if by_signature.is_empty() { by_id() } else { by_signature }
+}
+
+/// A context as text.
+pub fn text(row: &ContextRow) -> String {
+    let mut out = String::new();
+    let mut line = |name: &str, value: &str| _ = writeln!(out, "{name:<10} {}", visible(value));
+    match row.context {
+        Some(context) => {
+            line("context", &format!("{} (number {} of the trace)", context.signature, context.id.0));
+            line("program", &context.executable);
+            line("thread", &context.comm);
+            line("path", &format!("{}, {}", context.unwind.name(), context.entry));
+        }
+        None => line("context", "(unknown): writes without a context, mostly the file system's own"),
+    }
+    let writer = row.writer;
+    line("written", &format!("{}, {} of all", page_bytes(writer.pages()), percent(row.share)));
+    let life = writer.lifetimes.quartiles().map_or("nothing has ended".to_owned(), |q| {
+        format!("p25 {}, p50 {}, p75 {}", page_bytes(q.p25), page_bytes(q.p50), page_bytes(q.p75))
+    });
+    line("lifetime", &format!("{life} (what the host wrote until pages were dead)"));
+    let alive = percent(writer.alive_pages() as f64 / writer.pages().max(1) as f64);
+    line("alive", &format!("{alive} at the end"));
+    line("stream", &row.stream.map_or("-".to_owned(), |stream| format!("S{}", stream.0)));
+    for (kind, pages) in Kind::ALL.iter().zip(&writer.pages_by_kind).filter(|(_, pages)| **pages > 0) {
+        line("kind", &format!("{} {}", kind.name(), page_bytes(*pages)));
+    }
+    for (path, pages) in &row.files {
+        line("file", &format!("{} {}", page_bytes(*pages), if path.is_empty() { "(no name)" } else { path }));
+    }
+    row.context.into_iter().for_each(|context| out += &frames(context));
+    out
+}
+
+/// The call path, innermost first, with whole names.
+fn frames(context: &Context) -> String {
+    let mut out = String::new();
+    for (number, frame) in context.frames.iter().enumerate() {
+        let symbol = if frame.symbol.is_empty() { "(no symbol)" } else { &frame.symbol };
+        let place = format!("{}+{:#x}", file_name(&frame.module), frame.offset);
+        _ = writeln!(out, "#{number:<9} {}  [{}]", visible(symbol), visible(&place));
+    }
+    out
+}

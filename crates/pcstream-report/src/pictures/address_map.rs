@@ -1,0 +1,97 @@
+//! Where each context writes, over the run (FAST'19, Fig. 1).
+
+use std::collections::HashMap;
+use std::fmt::Write;
+
+use pcstream_replay::survey::{MAP_COLUMNS, MAP_ROWS};
+use pcstream_trace::ContextId;
+
+use super::chart::WIDTH;
+use super::svg::Svg;
+use super::{COLOURS, Figure, Material};
+use crate::csv;
+use crate::human::page_bytes;
+use crate::layout::clipped;
+use crate::symbols::row_names;
+
+const LEFT: f64 = 64.0;
+const RIGHT: f64 = 16.0;
+const TOP: f64 = 8.0;
+const HEIGHT: f64 = 320.0;
+
+/// Cells in the colour of the context that wrote most there.
+pub fn figure(material: &Material) -> Figure {
+    let known: Vec<_> = material.rows.iter().filter(|row| row.context.is_some()).take(COLOURS).collect();
+    let names = row_names(&known);
+    let colours: HashMap<ContextId, String> =
+        known.iter().filter_map(|row| row.context).enumerate().map(|(i, c)| (c.id, i.to_string())).collect();
+    let colour = |context: ContextId| match context {
+        ContextId::NONE => "m",
+        context => colours.get(&context).map_or("o", String::as_str),
+    };
+    let (cell_width, cell_height) = ((WIDTH - LEFT - RIGHT) / MAP_COLUMNS as f64, HEIGHT / MAP_ROWS as f64);
+    let mut paths: HashMap<String, String> = HashMap::new();
+    for row in 0..MAP_ROWS {
+        let cells: Vec<Option<&str>> =
+            (0..MAP_COLUMNS).map(|column| material.survey.context_at(column, row).map(colour)).collect();
+        // Address 0 is at the bottom.
+        let y = TOP + HEIGHT - (row as f64 + 0.5) * cell_height;
+        let mut column = 0;
+        for run in cells.chunk_by(|a, b| a == b) {
+            if let Some(colour) = run[0] {
+                let path = paths.entry(colour.to_owned()).or_default();
+                let x = LEFT + column as f64 * cell_width;
+                _ = write!(path, "M{x:.1} {y:.1}h{:.1}", run.len() as f64 * cell_width);
+            }
+            column += run.len();
+        }
+    }
+    let legend = names.len() + 2;
+    let bottom = TOP + HEIGHT;
+    let mut svg =
+        Svg::new(WIDTH, bottom + 44.0 + 18.0 * legend.div_ceil(2) as f64, "who writes where, and when");
+    svg.rect("", [0.0; 4], "");
+    let mut sorted: Vec<_> = paths.iter().collect();
+    sorted.sort();
+    for (colour, path) in sorted {
+        svg.strokes(&format!("l{colour}"), cell_height, path);
+    }
+    svg.line("axis", &[(LEFT, TOP), (LEFT, bottom), (WIDTH - RIGHT, bottom)]);
+    let geometry = &material.lanes()[0].geometry;
+    for part in 0..=4 {
+        let pages = geometry.logical_pages() / 4 * part;
+        svg.text("dim end", LEFT - 6.0, bottom - HEIGHT * part as f64 / 4.0 + 4.0, &page_bytes(pages));
+        let written = material.simulation.writers.totals().host_pages / 4 * part;
+        let class = if part == 4 { "dim end" } else { "dim mid" };
+        let x = LEFT + (WIDTH - LEFT - RIGHT) * part as f64 / 4.0;
+        svg.text(class, x, bottom + 16.0, &page_bytes(written));
+    }
+    svg.text("dim mid", (LEFT + WIDTH) / 2.0, bottom + 34.0, "written by the host");
+    let others = [("o", "other contexts".to_owned()), ("m", "no context (file system)".to_owned())];
+    let named = names.iter().enumerate().map(|(index, name)| (index.to_string(), clipped(name, 52)));
+    let entries = named.chain(others.map(|(class, name)| (class.to_owned(), name)));
+    for (index, (class, name)) in entries.enumerate() {
+        let x = LEFT + (index % 2) as f64 * (WIDTH - LEFT) / 2.0;
+        let y = bottom + 44.0 + (index / 2) as f64 * 18.0;
+        svg.rect(&format!("f{class}"), [x, y, 10.0, 10.0], "");
+        svg.text("", x + 16.0, y + 9.5, &name);
+    }
+    Figure {
+        name: "address-map",
+        title: "Who writes where, and when",
+        note: "Each cell has the colour of the context that wrote most of it. Several colours in one region mean that \
+               addresses do not tell lifetimes apart, but call paths do (FAST'19, Fig. 1)."
+            .to_owned(),
+        svg: svg.finish(),
+        csv: numbers(material),
+    }
+}
+
+fn numbers(material: &Material) -> String {
+    let cells = (0..MAP_COLUMNS).flat_map(|column| (0..MAP_ROWS).map(move |row| (column, row)));
+    let written = cells.filter_map(|(column, row)| {
+        let context = material.survey.context_at(column, row)?;
+        Some([column.to_string(), row.to_string(), context.0.to_string()])
+    });
+    csv::table(&["time_part", "address_part", "context"], written)
+}

@@ -1,0 +1,140 @@
+//! Flame graphs of call paths, the outermost function on top: width by pages written, or by pages that garbage
+//! collection copied.
+//!
+//! Boxes narrower than a two-thousandth of the picture are left out, which bounds its size. Every box carries its place
+//! (`data-x`, `data-w`, as shares of the width) for the script of the report, which zooms.
+
+use std::collections::BTreeMap;
+
+use pcstream_trace::Context;
+
+use super::svg::Svg;
+use super::{Figure, Material};
+use crate::csv;
+use crate::folded::stack;
+use crate::human::{page_bytes, percent};
+use crate::layout::clipped;
+
+/// Size of the picture and of a row of boxes.
+const WIDTH: f64 = 1000.0;
+const ROW: f64 = 18.0;
+/// Narrowest box, as a share of the width.
+const NARROWEST: f64 = 0.0005;
+/// Width of a character.
+const CHARACTER: f64 = 6.4;
+
+/// A function with all that it calls.
+#[derive(Default)]
+struct Node {
+    pages: u64,
+    callees: BTreeMap<String, Node>,
+}
+
+impl Node {
+    fn add(&mut self, path: &[String], pages: u64) {
+        self.pages += pages;
+        if let Some((first, rest)) = path.split_first() {
+            self.callees.entry(first.clone()).or_default().add(rest, pages);
+        }
+    }
+
+    fn depth(&self) -> usize {
+        1 + self.callees.values().map(Node::depth).max().unwrap_or(0)
+    }
+}
+
+/// By pages written.
+pub fn written(material: &Material) -> Figure {
+    let paths = material.rows.iter().map(|row| (stack(row.context), row.writer.pages())).collect();
+    Figure {
+        name: "flame-written",
+        title: "Call paths by what they wrote",
+        note: "Width: pages written; callers above callees, the entry into the kernel at the bottom of each path."
+            .to_owned(),
+        svg: draw(&tree(&paths), "f0", "call paths by pages written"),
+        csv: numbers(&paths),
+    }
+}
+
+/// By pages copied.
+pub fn copied(material: &Material) -> Figure {
+    let copies = material.survey.copies_by_context();
+    let of = |context: Option<&Context>| {
+        let id = context.map_or(0, |context| context.id.0 as usize);
+        copies.get(id).copied().unwrap_or(0)
+    };
+    let mut paths: Vec<(Vec<String>, u64)> =
+        material.rows.iter().map(|row| (stack(row.context), of(row.context))).collect();
+    paths.push((vec!["(data from before the trace)".to_owned()], material.survey.copies_of_prefill()));
+    Figure {
+        name: "flame-copied",
+        title: "Call paths by what garbage collection copied of them",
+        note: "Width: pages that garbage collection copied on a drive without streams, by who wrote them. Wide here and \
+               narrow above: data that lives longer than what lies beside it."
+            .to_owned(),
+        svg: draw(&tree(&paths), "f3", "call paths by pages copied"),
+        csv: numbers(&paths),
+    }
+}
+
+fn tree(paths: &Vec<(Vec<String>, u64)>) -> Node {
+    let mut root = Node::default();
+    for (path, pages) in paths {
+        root.add(path, *pages);
+    }
+    root
+}
+
+/// The picture; empty if nothing was written.
+fn draw(root: &Node, class: &str, title: &str) -> String {
+    if root.pages == 0 {
+        return String::new();
+    }
+    let mut svg = Svg::new(WIDTH, ROW * root.depth() as f64 + 2.0, title);
+    boxes(&mut svg, root, "all", class, (0.0, 0), root.pages);
+    svg.finish()
+}
+
+fn boxes(svg: &mut Svg, node: &Node, name: &str, class: &str, (x, depth): (f64, usize), total: u64) {
+    let width = node.pages as f64 / total as f64;
+    if width < NARROWEST {
+        return;
+    }
+    let tip = format!("{name}: {}, {}", page_bytes(node.pages), percent(width));
+    let label = match (width * WIDTH / CHARACTER) as usize {
+        0..=3 => String::new(),
+        characters => clipped(name, characters - 1),
+    };
+    // Neighbours differ a little, always in the same way.
+    let shade = 0.35 + (name.bytes().map(u32::from).sum::<u32>() % 8) as f64 * 0.05;
+    let place = [x * WIDTH, depth as f64 * ROW, width * WIDTH, ROW - 1.0];
+    svg.flame_box(class, place, shade, (x, width), (&label, &tip));
+    let mut from = x;
+    for (name, callee) in &node.callees {
+        boxes(svg, callee, name, class, (from, depth + 1), total);
+        from += callee.pages as f64 / total as f64;
+    }
+}
+
+fn numbers(paths: &[(Vec<String>, u64)]) -> String {
+    let rows = paths.iter().filter(|(_, pages)| *pages > 0);
+    csv::table(&["path", "pages"], rows.map(|(path, pages)| [path.join(";"), pages.to_string()]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_box_is_as_wide_as_what_it_and_its_callees_wrote() {
+        let path = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let root = tree(&vec![(path(&["db", "flush"]), 30), (path(&["db", "log"]), 10), (path(&["cc"]), 60)]);
+        assert_eq!(
+            (root.pages, root.callees["db"].pages, root.callees["db"].callees["log"].pages),
+            (100, 40, 10)
+        );
+        let svg = draw(&root, "f0", "x");
+        assert!(svg.contains("data-w=\"0.400000\"") && svg.contains("db: 160 KiB, 40.0 %"), "{svg}");
+        assert!(draw(&Node::default(), "f0", "x").is_empty());
+    }
+}

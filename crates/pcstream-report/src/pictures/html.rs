@@ -1,0 +1,227 @@
+//! The report: one HTML file without anything from a network. Readable without JavaScript, which adds sorting and
+//! filtering of the table and zooming of flame graphs.
+//!
+//! Everything that a traced program can name is escaped.
+
+use std::fmt::Write;
+
+use pcstream_ssd::GcDestination;
+
+use super::svg::{STYLE, escaped};
+use super::{FIGURES, Figure, Material};
+use crate::drive::{column_head, reference};
+use crate::human::{bytes, count, page_bytes, percent, ratio};
+use crate::schemes::{less, loss_lines};
+use crate::symbols::{file_name, frame_name};
+use crate::verdict::Matters;
+use crate::{ContextRow, Verdict};
+
+/// Contexts in the table: bounds the size of the file.
+const CONTEXTS: usize = 2000;
+
+/// The whole page.
+pub fn page(material: &Material) -> String {
+    let simulation = material.simulation;
+    let trace = &simulation.about.trace;
+    let title = match trace.path.as_str() {
+        "" => "pcstream report".to_owned(),
+        path => format!("pcstream: {}", file_name(path.trim_end_matches('/'))),
+    };
+    let mut out = format!(
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; \
+         script-src 'unsafe-inline'\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n<title>{}</title>\n<style>\n{STYLE}{}</style></head>\n<body>\n",
+        escaped(&title),
+        include_str!("page.css"),
+    );
+    _ = writeln!(out, "<h1>{}</h1>", escaped(&title));
+    out += &origin(material);
+    out += &verdict(&Verdict::of(simulation));
+    for line in loss_lines(trace) {
+        _ = writeln!(out, "<p class=\"loss\">{}</p>", escaped(line.trim_start_matches("losses").trim()));
+    }
+    out += &scheme_table(material);
+    for (_, draw) in FIGURES {
+        out += &figure(&draw(material));
+    }
+    out += &contexts(material.rows);
+    out += &settings_list(&settings(material));
+    _ = write!(out, "<script>\n{}</script>\n</body></html>\n", include_str!("page.js"));
+    out
+}
+
+fn origin(material: &Material) -> String {
+    let (simulation, totals) = (material.simulation, material.simulation.writers.totals());
+    format!(
+        "<p class=\"dim\">{} written and {} discarded by {} contexts in {} events, {:.1} s; {} of the file data has a \
+         context.</p>\n",
+        page_bytes(totals.host_pages),
+        page_bytes(totals.discarded_pages + totals.zeroed_pages),
+        totals.contexts,
+        count(totals.events),
+        totals.duration_ns as f64 / 1e9,
+        percent(simulation.writers.context_coverage()),
+    )
+}
+
+fn verdict(verdict: &Verdict) -> String {
+    let class = match verdict.matters {
+        Matters::Yes => "yes",
+        Matters::Little => "little",
+        Matters::No => "no",
+        Matters::Unknown => "unknown",
+    };
+    let sentences: String =
+        verdict.sentences.iter().map(|sentence| format!("<p>{}</p>\n", escaped(sentence))).collect();
+    format!("<div class=\"verdict {class}\">\n{sentences}</div>\n")
+}
+
+fn scheme_table(material: &Material) -> String {
+    let lanes = material.lanes();
+    let reference = reference(lanes);
+    let occurs = |d: &GcDestination| lanes.iter().any(|lane| lane.settings.gc_destination == *d);
+    let drives: Vec<GcDestination> = GcDestination::ALL.into_iter().filter(occurs).collect();
+    let mut out =
+        String::from("<section><h2>Schemes</h2><div class=\"wide\"><table>\n<thead><tr><th>scheme</th>");
+    for drive in &drives {
+        let head = column_head(*drive).join(" ");
+        _ = write!(
+            out,
+            "<th class=\"n\">{head}: WAF</th><th class=\"n\">steady</th><th class=\"n\">less flash</th>"
+        );
+    }
+    out += "</tr></thead><tbody>\n";
+    let mut schemes: Vec<&str> = lanes.iter().map(|lane| lane.scheme).collect();
+    schemes.dedup();
+    for scheme in schemes {
+        _ = write!(out, "<tr><td>{scheme}</td>");
+        for drive in &drives {
+            let lane = lanes.iter().find(|l| l.scheme == scheme && l.settings.gc_destination == *drive);
+            let less = lane.zip(reference).map_or(String::new(), |(lane, reference)| less(lane, reference));
+            let (waf, steady) = (lane.and_then(|l| l.waf()), lane.and_then(|l| l.steady_waf()));
+            _ = write!(
+                out,
+                "<td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{less}</td>",
+                ratio(waf),
+                ratio(steady)
+            );
+        }
+        out += "</tr>\n";
+    }
+    out + "</tbody></table></div></section>\n"
+}
+
+fn figure(figure: &Figure) -> String {
+    let picture = if figure.svg.is_empty() {
+        "<p class=\"dim\">There is nothing to show here.</p>".to_owned()
+    } else {
+        format!("<div class=\"wide\">{}</div>", figure.svg)
+    };
+    let (name, title, note) = (figure.name, figure.title, escaped(&figure.note));
+    format!("<section id=\"{name}\"><h2>{title}</h2><p class=\"dim\">{note}</p>\n{picture}</section>\n")
+}
+
+fn contexts(rows: &[ContextRow]) -> String {
+    let mut out = String::from(
+        "<section><h2>Contexts</h2><p class=\"dim\">Who wrote what, heaviest first. Lifetime: what the host wrote \
+         until half of the pages that died were dead.</p>\n<p class=\"script\"><input type=\"search\" id=\"filter\" \
+         placeholder=\"filter\" aria-label=\"filter contexts\"></p>\n<div class=\"wide\"><table id=\"contexts\">\n\
+         <thead><tr><th>context</th><th class=\"n\">written</th><th class=\"n\">share</th>\
+         <th class=\"n\">lifetime</th><th class=\"n\">alive</th><th>stream</th><th>program</th><th>file</th>\
+         <th>call path</th></tr></thead><tbody>\n",
+    );
+    rows.iter().take(CONTEXTS).for_each(|row| out += &context(row));
+    out += "</tbody></table></div>\n";
+    if rows.len() > CONTEXTS {
+        let rest: u64 = rows[CONTEXTS..].iter().map(|row| row.writer.pages()).sum();
+        _ = writeln!(out, "<p>{} more contexts wrote {}.</p>", rows.len() - CONTEXTS, page_bytes(rest));
+    }
+    out + "</section>\n"
+}
+
+fn context(row: &ContextRow) -> String {
+    let writer = row.writer;
+    let life = writer.lifetimes.quartiles().map(|q| q.p50);
+    let alive = writer.alive_pages() as f64 / writer.pages().max(1) as f64;
+    let (signature, program, path) = match row.context {
+        None => ("(unknown)".to_owned(), String::new(), "(no context: file system)".to_owned()),
+        Some(context) => {
+            let program = file_name(&context.executable);
+            let thread = if context.comm.is_empty() || program.starts_with(&context.comm) {
+                String::new()
+            } else {
+                format!(" ({})", context.comm)
+            };
+            (
+                context.signature.to_string(),
+                format!("{}{}", escaped(program), escaped(&thread)),
+                path(context),
+            )
+        }
+    };
+    let file = row.files.first().map_or("", |(path, _)| path.as_str());
+    format!(
+        "<tr><td>{signature}</td><td class=\"n\" data-v=\"{}\">{}</td><td class=\"n\" data-v=\"{}\">{}</td>\
+         <td class=\"n\" data-v=\"{}\">{}</td><td class=\"n\" data-v=\"{alive}\">{}</td><td>{}</td><td>{program}</td>\
+         <td title=\"{}\">{}</td><td class=\"path\">{path}</td></tr>\n",
+        writer.pages(),
+        page_bytes(writer.pages()),
+        row.share,
+        percent(row.share),
+        life.unwrap_or(0),
+        life.map_or("-".to_owned(), page_bytes),
+        percent(alive),
+        row.stream.map_or("-".to_owned(), |stream| format!("S{}", stream.0)),
+        escaped(file),
+        escaped(file_name(file)),
+    )
+}
+
+/// The whole path, behind its first frames.
+fn path(context: &pcstream_trace::Context) -> String {
+    let names: Vec<String> = context.frames.iter().map(frame_name).collect();
+    if names.is_empty() {
+        return escaped(&context.entry);
+    }
+    let short = std::iter::once(context.entry.clone()).chain(names).take(4).collect::<Vec<_>>().join(" < ");
+    let whole = |frame: &pcstream_trace::Frame| {
+        let symbol = if frame.symbol.is_empty() { "(no symbol)" } else { &frame.symbol };
+        let place = format!("{}+{:#x}", file_name(&frame.module), frame.offset);
+        format!("<li>{} <span class=\"dim\">{}</span></li>", escaped(symbol), escaped(&place))
+    };
+    let frames: String = context.frames.iter().map(whole).collect();
+    format!("<details><summary>{}</summary><ol>{frames}</ol></details>", escaped(&short))
+}
+
+fn settings_list(settings: &[(String, String)]) -> String {
+    let row =
+        |(name, value): &(String, String)| format!("<dt>{}</dt><dd>{}</dd>\n", escaped(name), escaped(value));
+    let rows: String = settings.iter().map(row).collect();
+    format!("<section><h2>Settings and losses</h2><dl>\n{rows}</dl></section>\n")
+}
+
+/// What a report says at its end about the drive and the trace.
+fn settings(material: &Material) -> Vec<(String, String)> {
+    let lane = &material.lanes()[0];
+    let geometry = &lane.geometry;
+    let about = &material.simulation.about;
+    let pair = |name: &str, value: String| (name.to_owned(), value);
+    let mut out = vec![
+        pair("pcstream", format!("{}, seed {}", about.version, about.seed)),
+        pair("trace", format!("{}, id {}", about.trace.path, about.trace.id)),
+        pair("command", about.trace.command.join(" ")),
+        pair("logical capacity", page_bytes(geometry.logical_pages())),
+        pair("flash", page_bytes(geometry.physical_pages())),
+        pair("spare factor", percent(geometry.spare_factor())),
+        pair("superblock", page_bytes(u64::from(geometry.superblock_pages()))),
+        pair("streams", geometry.streams().to_string()),
+        pair("victims", lane.settings.victim.to_string()),
+        pair("prefilled", page_bytes(lane.prefill_pages)),
+        pair("live at the end", bytes(lane.live_pages.saturating_mul(pcstream_trace::PAGE_BYTES))),
+        pair("device", about.device.clone().unwrap_or_else(|| "flags and defaults".to_owned())),
+    ];
+    out.extend(about.trace.losses.iter().map(|(cause, n)| pair(&format!("lost: {cause}"), n.to_string())));
+    out
+}

@@ -1,0 +1,64 @@
+//! How long the data of each context lives: one row per context, lifetimes on a logarithmic scale.
+
+use super::chart::WIDTH;
+use super::svg::Svg;
+use super::{Figure, Material};
+use crate::csv;
+use crate::human::page_bytes;
+use crate::layout::clipped;
+use crate::symbols::row_names;
+
+/// Contexts shown.
+const SHOWN: usize = 20;
+const ROW: f64 = 20.0;
+const LEFT: f64 = 330.0;
+const RIGHT: f64 = 34.0;
+
+/// Shades by power of two, and the quartiles on top.
+pub fn figure(material: &Material) -> Figure {
+    let rows: Vec<_> =
+        material.rows.iter().filter(|row| row.writer.lifetimes.ended_pages() > 0).take(SHOWN).collect();
+    let names = row_names(&rows);
+    let powers: Vec<Vec<u64>> = rows.iter().map(|row| row.writer.lifetimes.by_power_of_two()).collect();
+    let last = powers.iter().map(Vec::len).max().unwrap_or(1).max(1);
+    let x_at = |power: f64| LEFT + power / last as f64 * (WIDTH - LEFT - RIGHT);
+    let bottom = 8.0 + ROW * rows.len() as f64;
+    let mut svg = Svg::new(WIDTH, bottom + 42.0, "lifetimes by context");
+    for (index, (row, powers)) in rows.iter().zip(&powers).enumerate() {
+        let y = 8.0 + ROW * index as f64;
+        svg.text("end", LEFT - 8.0, y + 13.0, &clipped(&names[index], 50));
+        let most = powers.iter().copied().max().unwrap_or(1).max(1) as f64;
+        for (power, pages) in powers.iter().enumerate().filter(|(_, pages)| **pages > 0) {
+            let x = x_at(power as f64);
+            let opacity = (*pages as f64 / most).max(0.06);
+            svg.shade("f0", [x, y, x_at(power as f64 + 1.0) - x - 1.0, ROW - 4.0], opacity);
+        }
+        if let Some(q) = row.writer.lifetimes.quartiles() {
+            let at = |pages: u64| x_at((pages.max(1) as f64).log2());
+            svg.rect("f1", [at(q.p25), y + 6.0, at(q.p75) - at(q.p25), 4.0], "");
+            svg.rect("f1", [at(q.p50) - 1.5, y + 1.0, 3.0, ROW - 6.0], &page_bytes(q.p50));
+        }
+    }
+    for power in (0..=last).step_by(4) {
+        let x = x_at(power as f64);
+        svg.line("axis", &[(x, 4.0), (x, bottom)]);
+        svg.text("dim mid", x, bottom + 14.0, &page_bytes(1 << power));
+    }
+    svg.text("dim mid", (LEFT + WIDTH) / 2.0, bottom + 32.0, "written by the host until the data died");
+    let head = ["context", "from_pages", "pages"];
+    let numbers = names.iter().zip(&powers).flat_map(|(name, powers)| {
+        let row =
+            |(power, pages): (usize, &u64)| [name.clone(), (1u64 << power).to_string(), pages.to_string()];
+        powers.iter().enumerate().map(row)
+    });
+    Figure {
+        name: "lifetimes",
+        title: "How long data lives, by context",
+        note: "One row for each of the heaviest contexts. Darker: more pages died at that age; orange: median and \
+               quartiles. Data that is still alive at the end is left out. Contexts whose rows look alike belong \
+               into one stream."
+            .to_owned(),
+        svg: if rows.is_empty() { String::new() } else { svg.finish() },
+        csv: csv::table(&head, numbers),
+    }
+}

@@ -1,0 +1,46 @@
+for (const e of document.querySelectorAll('.script')) e.style.display = 'block';
+const table = document.getElementById('contexts');
+if (table) {
+  const body = table.tBodies[0];
+  const value = (row, i) => row.cells[i].dataset.v ?? row.cells[i].textContent;
+  table.querySelectorAll('th').forEach((head, i) => {
+    const button = document.createElement('button');
+    button.textContent = head.textContent;
+    head.replaceChildren(button);
+    let down = false;
+    button.onclick = () => {
+      down = !down;
+      const number = head.classList.contains('n');
+      const rows = [...body.rows].sort((a, b) => {
+        const [x, y] = [value(a, i), value(b, i)];
+        return number ? x - y : x.localeCompare(y);
+      });
+      if (number === down) rows.reverse();
+      body.append(...rows);
+      table.querySelectorAll('th').forEach(h => h.removeAttribute('aria-sort'));
+      head.setAttribute('aria-sort', number === down ? 'descending' : 'ascending');
+    };
+  });
+  document.getElementById('filter').oninput = event => {
+    const wanted = event.target.value.toLowerCase();
+    for (const row of body.rows) row.hidden = !row.textContent.toLowerCase().includes(wanted);
+  };
+}
+for (const svg of document.querySelectorAll('#flame-written svg, #flame-copied svg')) {
+  const all = 1000, boxes = [...svg.querySelectorAll('.box')];
+  const names = boxes.map(box => box.querySelector('title').textContent.replace(/: [^:]*$/, ''));
+  boxes.forEach(box => box.onclick = () => {
+    const [from, share] = [+box.dataset.x, +box.dataset.w];
+    boxes.forEach((other, i) => {
+      const left = Math.max((other.dataset.x - from) / share, 0) * all;
+      const right = Math.min((+other.dataset.x + +other.dataset.w - from) / share, 1) * all;
+      const width = right - left, [rect, text] = [other.querySelector('rect'), other.querySelector('text')];
+      other.style.display = width > 0.2 ? '' : 'none';
+      rect.setAttribute('x', left);
+      rect.setAttribute('width', Math.max(width - 0.5, 0.3));
+      text.setAttribute('x', left + 3);
+      const fits = Math.floor(width / 6.4) - 1;
+      text.textContent = fits < 3 ? '' : names[i].length > fits ? names[i].slice(0, fits - 1) + '~' : names[i];
+    });
+  });
+}

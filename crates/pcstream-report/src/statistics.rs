@@ -1,0 +1,79 @@
+//! Means of repetitions with 95 % confidence intervals, and whether two of them differ by more than noise.
+
+use serde::Serialize;
+
+/// Two-sided 95 % quantiles of Student's t, by degrees of freedom from 1 on.
+const T95: [f64; 30] = [
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
+    2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
+];
+
+/// A mean of repetitions.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Mean {
+    /// The mean.
+    pub mean: f64,
+    /// Half the width of its 95 % interval; null for a single repetition.
+    pub half_width_95: Option<f64>,
+    /// Repetitions.
+    pub repetitions: usize,
+}
+
+/// The mean of `values`, of which there is at least one.
+pub fn mean(values: &[f64]) -> Mean {
+    let (mean, variance) = moments(values);
+    let n = values.len();
+    let half_width = variance.map(|variance| t95((n - 1) as f64) * (variance / n as f64).sqrt());
+    Mean { mean, half_width_95: half_width, repetitions: n }
+}
+
+/// Whether the means of two samples differ at the 5 % level (Welch's test); `None` where one has a single value, so
+/// that noise is not known.
+pub fn differ(a: &[f64], b: &[f64]) -> Option<bool> {
+    let ((mean_a, variance_a), (mean_b, variance_b)) = (moments(a), moments(b));
+    let (of_a, of_b) = (variance_a? / a.len() as f64, variance_b? / b.len() as f64);
+    let error = (of_a + of_b).sqrt();
+    if error == 0.0 {
+        return Some(mean_a != mean_b);
+    }
+    let freedom =
+        (of_a + of_b).powi(2) / (of_a.powi(2) / (a.len() - 1) as f64 + of_b.powi(2) / (b.len() - 1) as f64);
+    Some((mean_a - mean_b).abs() > t95(freedom) * error)
+}
+
+/// Mean, and variance of a sample of two or more.
+fn moments(values: &[f64]) -> (f64, Option<f64>) {
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    (mean, (values.len() > 1).then(|| squares / (n - 1.0)))
+}
+
+/// The next lower whole number of degrees: a little too careful.
+fn t95(freedom: f64) -> f64 {
+    let index = (freedom.floor().max(1.0) as usize) - 1;
+    T95.get(index).copied().unwrap_or(1.96)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_are_students() {
+        let m = mean(&[10.0, 12.0, 14.0]);
+        assert_eq!(m.mean, 12.0);
+        // sd 2, n 3: 4.303 x 2 / sqrt 3.
+        assert!((m.half_width_95.unwrap() - 4.968_676).abs() < 1e-3);
+        assert_eq!(mean(&[5.0]).half_width_95, None);
+    }
+
+    #[test]
+    fn noise_is_told_from_change() {
+        assert_eq!(differ(&[1.0], &[2.0, 2.1]), None);
+        assert_eq!(differ(&[1.0, 1.1, 0.9], &[1.05, 0.95, 1.1]), Some(false));
+        assert_eq!(differ(&[1.0, 1.01, 0.99], &[2.0, 2.01, 1.99]), Some(true));
+        assert_eq!(differ(&[1.0, 1.0], &[1.0, 1.0]), Some(false));
+        assert_eq!(differ(&[1.0, 1.0], &[1.5, 1.5]), Some(true));
+    }
+}

@@ -1,0 +1,150 @@
+//! Arguments of `report`, `advise` and `compare`, and of the views of `contexts`.
+
+use std::path::PathBuf;
+
+use clap::{ArgGroup, Args, ValueEnum};
+use pcstream_report::grouped::GroupBy;
+use pcstream_report::pictures;
+
+use super::simulation::{DeviceArgs, MeasureArgs, OutputArgs, SchemeOptions, SimulationArgs};
+
+#[derive(Debug, Args)]
+#[command(group(ArgGroup::new("what").required(true).multiple(true).args(["output", "figure"])), after_help = "\
+Examples:
+  pcstream report T.pctrace -o report.html
+  pcstream report T.pctrace -o report.html --profile pm963-480g --no-curves
+  pcstream report T.pctrace --figure address-map --svg map.svg
+  pcstream report T.pctrace --figure waf --csv - --no-curves")]
+pub struct ReportArgs {
+    /// The trace: a directory NAME.pctrace
+    pub trace: PathBuf,
+    /// Write the whole report to FILE: one HTML file that needs no network
+    #[arg(short, long, value_name = "FILE.html", help_heading = "Report")]
+    pub output: Option<PathBuf>,
+    /// A single picture, for --svg and --csv
+    #[arg(long, value_name = "NAME", value_parser = figure_name, help_heading = "Report", long_help = figures_help())]
+    pub figure: Option<String>,
+    /// Write the picture to FILE; '-' is stdout
+    #[arg(long, value_name = "FILE", requires = "figure", help_heading = "Report")]
+    pub svg: Option<PathBuf>,
+    /// Write the numbers of the picture to FILE; '-' is stdout
+    #[arg(long, value_name = "FILE", requires = "figure", help_heading = "Report")]
+    pub csv: Option<PathBuf>,
+    /// Leave out the curves over utilisation and over the number of streams, which take most of the time
+    #[arg(long, help_heading = "Report")]
+    pub no_curves: bool,
+    #[command(flatten)]
+    pub simulation: SimulationArgs,
+}
+
+fn figure_name(name: &str) -> Result<String, String> {
+    if pictures::names().any(|known| known == name) {
+        return Ok(name.to_owned());
+    }
+    Err(format!(
+        "there is no such picture; expected one of {}",
+        pictures::names().collect::<Vec<_>>().join(", ")
+    ))
+}
+
+fn figures_help() -> String {
+    format!("A single picture, for --svg and --csv: {}", pictures::names().collect::<Vec<_>>().join(", "))
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  pcstream advise T.pctrace
+  pcstream advise T.pctrace --rules-out my.rules && pcstream simulate T.pctrace --rules my.rules
+  pcstream advise T.pctrace --profile fdp-3.84t --json - | jq '.changes[0]'")]
+pub struct AdviseArgs {
+    /// The trace: a directory NAME.pctrace
+    pub trace: PathBuf,
+    /// Write the rules made from the trace to FILE, for --rules of `simulate` and `run`
+    #[arg(long, value_name = "FILE", help_heading = "Advice")]
+    pub rules_out: Option<PathBuf>,
+    #[command(flatten)]
+    pub device: DeviceArgs,
+    #[command(flatten)]
+    pub measure: MeasureArgs,
+    #[command(flatten)]
+    pub scheme_options: SchemeOptions,
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  pcstream compare before.pctrace after.pctrace
+  pcstream compare a1.pctrace,a2.pctrace,a3.pctrace b1.pctrace,b2.pctrace,b3.pctrace --scheme baseline,pcstream
+  pcstream compare a.pctrace b.pctrace --json - | jq .contexts")]
+pub struct CompareArgs {
+    /// Runs to compare with the first: a trace, or repetitions separated by commas
+    #[arg(required = true, num_args = 2.., value_name = "TRACE[,TRACE...]")]
+    pub runs: Vec<String>,
+    /// How many contexts the table shows; JSON has them all
+    #[arg(long, value_name = "N", default_value_t = 15)]
+    pub top: usize,
+    #[command(flatten)]
+    pub simulation: SimulationArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct ViewArgs {
+    /// Show one context whole: its number in the trace, or the beginning of its signature
+    #[arg(long, value_name = "ID", conflicts_with_all = ["by", "csv"], help_heading = "View")]
+    pub context: Option<String>,
+    /// Group what was written
+    #[arg(long, value_name = "WHAT", help_heading = "View")]
+    pub by: Option<By>,
+    /// Order of the rows
+    #[arg(long, value_name = "WHAT", default_value = "pages", help_heading = "View")]
+    pub sort: SortBy,
+    /// Print comma-separated values instead of a table; all rows, numbers in pages
+    #[arg(long, help_heading = "View")]
+    pub csv: bool,
+    /// Write call paths with the pages they wrote as folded stacks, for flame graphs and speedscope;
+    /// '-' is stdout, and replaces the table
+    #[arg(long, value_name = "FILE", help_heading = "View")]
+    pub folded: Option<PathBuf>,
+    /// Write call paths with the pages they wrote as a pprof profile (not compressed)
+    #[arg(long, value_name = "FILE", help_heading = "View")]
+    pub pprof: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum By {
+    Function,
+    File,
+    Program,
+    Thread,
+    Directory,
+    Kind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SortBy {
+    /// What was written, most first
+    Pages,
+    /// Median lifetime, shortest first; without one last
+    Life,
+    /// Pages alive at the end, most first
+    Alive,
+    /// Name (of a context: its program)
+    Name,
+}
+
+impl By {
+    /// As the report calls it.
+    pub fn group(self) -> GroupBy {
+        match self {
+            By::Function => GroupBy::Function,
+            By::File => GroupBy::File,
+            By::Program => GroupBy::Program,
+            By::Thread => GroupBy::Thread,
+            By::Directory => GroupBy::Directory,
+            By::Kind => GroupBy::Kind,
+        }
+    }
+}

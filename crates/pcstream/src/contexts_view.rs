@@ -1,0 +1,152 @@
+//! What `contexts` shows: a table, one context whole, groups, CSV, or call paths for other tools.
+
+use std::path::Path;
+
+use anyhow::anyhow;
+use pcstream_report::grouped::{self, Group};
+use pcstream_report::symbols::call_paths;
+use pcstream_report::{ContextRow, Simulation, csv, folded, one_context};
+use pcstream_trace::Context;
+
+use crate::args::{SortBy, ViewArgs};
+use crate::failure::Failure;
+use crate::ui::{self, Ui};
+use crate::whole_file::WholeFile;
+
+/// Prints what the flags ask for.
+pub fn show(
+    simulation: &Simulation,
+    mut rows: Vec<ContextRow>,
+    args: &ViewArgs,
+    top: usize,
+    ui: Ui,
+) -> Result<(), Failure> {
+    let weights = || rows.iter().map(|row| (row.context, row.writer.pages()));
+    let to_stdout = args.folded.as_deref() == Some(Path::new("-"));
+    if let Some(path) = &args.pprof {
+        WholeFile::create("--pprof", path)?.write(&folded::pprof(weights()))?;
+    }
+    if let Some(path) = &args.folded {
+        let mut text = folded::folded(weights()).join("\n");
+        text.push('\n');
+        match to_stdout {
+            true => ui::print(&text)?,
+            false => WholeFile::create("--folded", path)?.write(text.as_bytes())?,
+        }
+    }
+    if to_stdout {
+        return Ok(());
+    }
+    if let Some(wanted) = &args.context {
+        return one(&rows, wanted);
+    }
+    let text = if let Some(by) = args.by {
+        let mut groups = grouped::groups(&rows, simulation.writers, simulation.tables, by.group());
+        sort_groups(&mut groups, args.sort);
+        if args.csv { groups_csv(&groups) } else { grouped::text(&groups, by.group(), top, ui.layout(false)) }
+    } else {
+        sort_rows(&mut rows, args.sort);
+        if args.csv {
+            rows_csv(&rows)
+        } else {
+            pcstream_report::contexts::text(simulation, &rows, top, ui.layout(false))
+        }
+    };
+    ui::print(&text)
+}
+
+fn one(rows: &[ContextRow], wanted: &str) -> Result<(), Failure> {
+    let found = one_context::find(rows, wanted);
+    match found[..] {
+        [row] => ui::print(&one_context::text(row)),
+        [] => Err(Failure::wrong_arguments(anyhow!(
+            "--context {wanted}: no context that wrote has this number or signature; `pcstream contexts` lists them"
+        ))),
+        _ => Err(Failure::wrong_arguments(anyhow!(
+            "--context {wanted}: {} contexts begin with it; give more of the signature",
+            found.len()
+        ))),
+    }
+}
+
+fn sort_rows(rows: &mut [ContextRow], by: SortBy) {
+    let life = |row: &ContextRow| row.writer.lifetimes.quartiles().map_or(u64::MAX, |q| q.p50);
+    match by {
+        // They come so.
+        SortBy::Pages => {}
+        SortBy::Life => rows.sort_by_key(life),
+        SortBy::Alive => rows.sort_by_key(|row| std::cmp::Reverse(row.writer.alive_pages())),
+        SortBy::Name => rows.sort_by_key(|row| row.context.map(|c| (c.executable.clone(), c.comm.clone()))),
+    }
+}
+
+fn sort_groups(groups: &mut [Group], by: SortBy) {
+    match by {
+        SortBy::Pages => {}
+        SortBy::Life => groups.sort_by_key(|group| group.lifetime_pages.map_or(u64::MAX, |life| life.p50)),
+        SortBy::Alive => groups.sort_by_key(|group| std::cmp::Reverse(group.alive_pages)),
+        SortBy::Name => groups.sort_by(|a, b| a.name.cmp(&b.name)),
+    }
+}
+
+fn groups_csv(groups: &[Group]) -> String {
+    let head = ["name", "pages", "share", "contexts", "life_p25", "life_p50", "life_p75", "alive_pages"];
+    let rows = groups.iter().map(|group| {
+        let life = group.lifetime_pages;
+        [
+            group.name.clone(),
+            group.pages.to_string(),
+            group.share.to_string(),
+            group.contexts.to_string(),
+            csv::option(life.map(|l| l.p25)),
+            csv::option(life.map(|l| l.p50)),
+            csv::option(life.map(|l| l.p75)),
+            csv::option(group.alive_pages),
+        ]
+    });
+    csv::table(&head, rows)
+}
+
+fn rows_csv(rows: &[ContextRow]) -> String {
+    let head = [
+        "id",
+        "signature",
+        "program",
+        "thread",
+        "entry",
+        "unwind",
+        "pages",
+        "share",
+        "life_p25",
+        "life_p50",
+        "life_p75",
+        "alive_pages",
+        "stream",
+        "file",
+        "path",
+    ];
+    let known: Vec<&Context> = rows.iter().filter_map(|row| row.context).collect();
+    let mut paths = call_paths(&known).into_iter();
+    let rows = rows.iter().map(|row| {
+        let life = row.writer.lifetimes.quartiles();
+        let text = |of: fn(&Context) -> String| row.context.map_or_else(String::new, of);
+        [
+            row.context.map_or(0, |c| c.id.0).to_string(),
+            text(|c| c.signature.to_string()),
+            text(|c| c.executable.clone()),
+            text(|c| c.comm.clone()),
+            text(|c| c.entry.clone()),
+            text(|c| c.unwind.name().to_owned()),
+            row.writer.pages().to_string(),
+            row.share.to_string(),
+            csv::option(life.map(|l| l.p25)),
+            csv::option(life.map(|l| l.p50)),
+            csv::option(life.map(|l| l.p75)),
+            row.writer.alive_pages().to_string(),
+            csv::option(row.stream.map(|s| s.0)),
+            row.files.first().map_or_else(String::new, |(path, _)| path.clone()),
+            row.context.and_then(|_| paths.next()).unwrap_or_default(),
+        ]
+    });
+    csv::table(&head, rows)
+}

@@ -1,0 +1,216 @@
+//! `report`: a trace as one HTML file, or as single pictures.
+//!
+//! The trace is read once for the schemes (twice if one looks ahead), once for the pictures, and once or more for the
+//! curves, in groups of lanes that fit into memory.
+
+use std::path::Path;
+
+use anyhow::{Context as _, anyhow};
+use pcstream_placement::SchemeParams;
+use pcstream_replay::recorded::Recorded;
+use pcstream_replay::survey::Survey;
+use pcstream_replay::{LaneSpec, Plan};
+use pcstream_report::pictures::{self, Curve, Material};
+use pcstream_report::{Simulation, human};
+use pcstream_ssd::{DeviceSettings, GcDestination, Geometry, Spare};
+use pcstream_trace::TraceReader;
+
+use crate::args::ReportArgs;
+use crate::device::Template;
+use crate::failure::{Failure, Status};
+use crate::memory;
+use crate::simulate::{self, Planned};
+use crate::ui::{self, JsonSink, Ui};
+use crate::whole_file::WholeFile;
+
+/// Files listed per context.
+const FILES_PER_CONTEXT: usize = 10;
+
+/// Spare factors of the curve over utilisation.
+const SPARE_FACTORS: [f64; 7] = [0.03, 0.05, 0.07, 0.125, 0.2, 0.3, 0.45];
+
+/// Streams of the curve over their number, S0 included.
+const STREAMS: [u8; 6] = [1, 2, 3, 5, 9, 17];
+
+/// Bytes that a lane takes per flash page: the maps of the model, the stream and the scheme's state of each page.
+const LANE_BYTES_PER_PAGE: u64 = 16;
+
+/// `pcstream report`.
+pub fn report(args: &ReportArgs, ui: Ui) -> Result<Status, Failure> {
+    if args.figure.is_some() && args.svg.is_none() && args.csv.is_none() {
+        return Err(Failure::wrong_arguments(anyhow!(
+            "--figure: say where to, with --svg FILE or --csv FILE"
+        )));
+    }
+    let output = args.output.as_deref().map(|path| WholeFile::create("--output", path)).transpose()?;
+    let json = args.simulation.output.json.as_deref().map(JsonSink::open).transpose()?;
+    let reader = simulate::open(&args.trace)?;
+    simulate::remark_state(&reader, ui);
+    let template = Template::load(&args.simulation.device)?;
+    let mut planned = Planned::new(&args.simulation, &template, reader.meta())?;
+    let Recorded { replay, damage } = simulate::replay_trace(&mut planned.plan, &reader, ui)?;
+    let simulation = Simulation::new(simulate::about(&args.trace, &reader, damage, &planned), &replay);
+    let plan = &planned.plan;
+    let shown = simulation.results.iter().position(|r| r.scheme == "pcstream").unwrap_or(0);
+    let rows = simulation.context_rows(shown, FILES_PER_CONTEXT);
+    let survey = survey(plan, &reader, ui)?;
+    let wanted = |name: &str| !args.no_curves && (output.is_some() || args.figure.as_deref() == Some(name));
+    let curves = Curves { plan, reader: &reader, ui, peak_live: survey.peak_live_pages() };
+    let by_utilisation = if wanted("waf-over-utilisation") { curves.over_utilisation()? } else { Vec::new() };
+    let by_streams = if wanted("waf-over-streams") { curves.over_streams()? } else { Vec::new() };
+    let material = Material {
+        simulation: &simulation,
+        rows: &rows,
+        survey: &survey,
+        by_utilisation: &by_utilisation,
+        by_streams: &by_streams,
+    };
+    if let Some(sink) = json {
+        sink.write(&pcstream_report::json::simulation(&simulation, &rows))?;
+    }
+    if let Some(name) = &args.figure {
+        single(name, &material, args)?;
+    }
+    if let Some(file) = output {
+        let page = pictures::page(&material);
+        file.write(page.as_bytes())?;
+        ui.remark(&format!("{} written", human::bytes(page.len() as u64)));
+    }
+    Ok(Status::with_losses(simulation.about.trace.has_losses()))
+}
+
+fn single(name: &str, material: &Material, args: &ReportArgs) -> Result<(), Failure> {
+    let figure = pictures::figure(name, material).expect("the name was checked");
+    if let Some(path) = &args.svg {
+        if figure.svg.is_empty() {
+            return Err(anyhow!("--figure {name}: there is nothing to show for this trace").into());
+        }
+        put("--svg", path, &pictures::standalone(&figure.svg))?;
+    }
+    if let Some(path) = &args.csv {
+        put("--csv", path, &figure.csv)?;
+    }
+    Ok(())
+}
+
+fn put(flag: &'static str, path: &Path, text: &str) -> Result<(), Failure> {
+    if path == Path::new("-") {
+        return ui::print(text);
+    }
+    Ok(WholeFile::create(flag, path)?.write(text.as_bytes())?)
+}
+
+/// Maps, copies and rates, on the first lane's device without streams.
+fn survey(plan: &Plan, reader: &TraceReader, ui: Ui) -> Result<Survey, Failure> {
+    let first = &plan.lanes[0].device;
+    let device =
+        DeviceSettings { streams: 1, gc_destination: GcDestination::Own, pools: Vec::new(), ..first.clone() };
+    let totals = &reader.meta().totals;
+    let mut survey = Survey::new(&device, &plan.prefill, totals.host_pages, totals.duration_ns)
+        .map_err(Failure::wrong_arguments)?;
+    let bar = ui.progress("surveying", "events", totals.events);
+    for batch in reader.batches() {
+        // Damage has been reported by the replay.
+        let Ok(batch) = batch else { break };
+        for event in &batch.events {
+            survey.feed(event).with_context(|| format!("trace {}", reader.path().display()))?;
+        }
+        survey.note_live_pages();
+        bar.inc(batch.events.len() as u64);
+    }
+    bar.finish_and_clear();
+    Ok(survey)
+}
+
+/// Simulates what curves show.
+struct Curves<'a> {
+    plan: &'a Plan,
+    reader: &'a TraceReader,
+    ui: Ui,
+    peak_live: u64,
+}
+
+/// A point to be simulated: its curve, x, and the lane.
+struct Point {
+    curve: &'static str,
+    x: f64,
+    lane: LaneSpec,
+}
+
+impl Curves<'_> {
+    /// The same writes on drives with more or less flash.
+    fn over_utilisation(&self) -> Result<Vec<Curve>, Failure> {
+        let mut points = Vec::new();
+        for spare_factor in SPARE_FACTORS {
+            for (curve, scheme, gc_destination) in [
+                ("baseline, no streams", "baseline", GcDestination::Own),
+                ("pcstream, internal streams", "pcstream", GcDestination::Internal),
+                ("knowing the future", "oracle", GcDestination::Internal),
+            ] {
+                let base = &self.plan.lanes[0].device;
+                let device = DeviceSettings {
+                    spare: Spare::SpareFactor(spare_factor),
+                    gc_destination,
+                    ..base.clone()
+                };
+                let Ok(geometry) = Geometry::new(&device) else { continue };
+                let x = self.peak_live as f64 / geometry.physical_pages() as f64;
+                points.push(Point { curve, x, lane: self.lane(scheme, device) });
+            }
+        }
+        self.simulate(points)
+    }
+
+    /// The same drive with more or fewer streams.
+    fn over_streams(&self) -> Result<Vec<Curve>, Failure> {
+        let mut points = Vec::new();
+        for streams in STREAMS {
+            for (curve, scheme, gc_destination) in [
+                ("pcstream, internal streams", "pcstream", GcDestination::Internal),
+                ("pcstream, legacy multi-stream", "pcstream", GcDestination::Own),
+                ("knowing the future", "oracle", GcDestination::Internal),
+            ] {
+                let base = &self.plan.lanes[0].device;
+                let device = DeviceSettings { streams, gc_destination, ..base.clone() };
+                if Geometry::new(&device).is_ok() {
+                    points.push(Point { curve, x: f64::from(streams), lane: self.lane(scheme, device) });
+                }
+            }
+        }
+        self.simulate(points)
+    }
+
+    fn lane(&self, scheme: &str, device: DeviceSettings) -> LaneSpec {
+        let params = SchemeParams { future: None, ..self.plan.lanes[0].params.clone() };
+        LaneSpec {
+            scheme: scheme.to_owned(),
+            params,
+            device: DeviceSettings { pools: Vec::new(), ..device },
+            clock: None,
+        }
+    }
+
+    fn simulate(&self, points: Vec<Point>) -> Result<Vec<Curve>, Failure> {
+        let mut curves: Vec<Curve> = Vec::new();
+        let most = points.iter().map(|point| lane_bytes(&point.lane)).max().unwrap_or(1);
+        let at_once = (memory::allowed(None) / 3 / most.max(1)).clamp(1, 32) as usize;
+        for group in points.chunks(at_once) {
+            let lanes = group.iter().map(|point| point.lane.clone()).collect();
+            let mut plan = Plan { lanes, ..self.plan.clone() };
+            let Recorded { replay, .. } = simulate::replay_trace(&mut plan, self.reader, self.ui)?;
+            for (point, result) in group.iter().zip(replay.results()) {
+                let Some(waf) = result.waf() else { continue };
+                match curves.iter_mut().find(|curve| curve.name == point.curve) {
+                    Some(curve) => curve.points.push((point.x, waf)),
+                    None => curves.push(Curve { name: point.curve.to_owned(), points: vec![(point.x, waf)] }),
+                }
+            }
+        }
+        curves.iter_mut().for_each(|curve| curve.points.sort_by(|a, b| a.0.total_cmp(&b.0)));
+        Ok(curves)
+    }
+}
+
+fn lane_bytes(lane: &LaneSpec) -> u64 {
+    Geometry::new(&lane.device).map_or(0, |geometry| geometry.physical_pages() * LANE_BYTES_PER_PAGE)
+}

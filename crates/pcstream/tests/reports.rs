@@ -1,0 +1,188 @@
+//! `report`, `advise`, `compare` and the views of `contexts`, on recorded and generated traces.
+
+mod common;
+
+use std::fs;
+
+use common::{Place, ends_with, json, refuses};
+use serde_json::Value;
+
+fn recorded(name: &str) -> String {
+    format!("{}/tests/data/{name}.pctrace", env!("CARGO_MANIFEST_DIR"))
+}
+
+#[test]
+fn a_report_is_one_file_with_every_picture_and_nothing_from_a_network() {
+    let place = Place::new();
+    let (trace, page) = (recorded("mixed"), place.path("r.html"));
+    ends_with(0, &["report", &trace, "-o", &page]);
+    let html = fs::read_to_string(&page).unwrap();
+    for name in [
+        "waf",
+        "waf-over-run",
+        "waf-over-utilisation",
+        "waf-over-streams",
+        "lifetimes",
+        "address-map",
+        "flame-written",
+        "flame-copied",
+        "rates",
+    ] {
+        let section = html.split(&format!("<section id=\"{name}\">")).nth(1).expect(name);
+        let section = section.split("</section>").next().unwrap();
+        assert!(section.contains("<svg class=\"figure\"") || section.contains("nothing to show"), "{name}");
+    }
+    for foreign in ["src=", "url(", "@import", "<link", "https://"] {
+        assert!(!html.contains(foreign), "{foreign}");
+    }
+    // The only address is the name of SVG's namespace.
+    assert_eq!(html.matches("http://").count(), html.matches("http://www.w3.org/2000/svg").count());
+    assert!(html.contains("WAF now: ") && html.contains("CompactionJob::Run") && html.contains("db_bench"));
+    assert_eq!(html.matches("<svg ").count(), html.matches("</svg>").count());
+    assert!(html.len() < 2 << 20, "{} bytes for 57 contexts", html.len());
+}
+
+#[test]
+fn a_report_escapes_what_traced_programs_name() {
+    let place = Place::new();
+    let (trace, page) = (place.path("<img onerror=alert(1)>.pctrace"), place.path("r.html"));
+    ends_with(0, &["generate", "uniform", "--pages", "4K", "--writes", "8K", "-o", &trace]);
+    ends_with(0, &["report", &trace, "-o", &page, "--no-curves"]);
+    let html = fs::read_to_string(&page).unwrap();
+    assert!(
+        html.contains("&lt;img onerror=alert(1)&gt;") && !html.contains("<img"),
+        "a name became an element"
+    );
+}
+
+#[test]
+fn pictures_alone_and_their_numbers() {
+    let place = Place::new();
+    let (trace, svg) = (recorded("hotcold"), place.path("map.svg"));
+    ends_with(0, &["report", &trace, "--figure", "address-map", "--svg", &svg]);
+    let text = fs::read_to_string(&svg).unwrap();
+    assert!(text.starts_with("<svg ") && text.contains("<style>") && text.trim_end().ends_with("</svg>"));
+    let flags = ["--figure", "waf", "--csv", "-", "--scheme", "baseline,pcstream"];
+    let (csv, _) = ends_with(0, &[&["report", trace.as_str()], &flags[..]].concat());
+    let result = json(&["simulate", &trace, "--scheme", "baseline,pcstream", "--json", "-"]);
+    assert_eq!(csv.lines().count(), 5, "{csv}");
+    for (line, result) in csv.lines().skip(1).zip(result["results"].as_array().unwrap()) {
+        let fields: Vec<&str> = line.split(',').collect();
+        assert_eq!(fields[0], result["scheme"].as_str().unwrap());
+        assert_eq!(fields[2].parse::<f64>().unwrap(), result["waf"].as_f64().unwrap());
+    }
+    // Copies by context add up to those of a drive without streams.
+    let flags =
+        ["--figure", "flame-copied", "--csv", "-", "--scheme", "baseline", "--gc", "own", "--streams", "1"];
+    let (copied, _) = ends_with(0, &[&["report", trace.as_str()], &flags[..]].concat());
+    let sum: u64 =
+        copied.lines().skip(1).map(|l| l.rsplit(',').next().unwrap().parse::<u64>().unwrap()).sum();
+    let flags = ["--scheme", "baseline", "--gc", "own", "--streams", "1", "--json", "-"];
+    let baseline = json(&[&["simulate", trace.as_str()], &flags[..]].concat());
+    assert_eq!(sum, baseline["results"][0]["gc_pages"].as_u64().unwrap());
+    refuses(2, &["report", &trace], &["--output", "--figure"]);
+    refuses(2, &["report", &trace, "--figure", "pie", "--svg", "-"], &["pie", "address-map"]);
+    refuses(2, &["report", &trace, "--figure", "waf"], &["--svg", "--csv"]);
+}
+
+#[test]
+fn contexts_are_shown_whole_and_in_groups() {
+    let trace = recorded("mixed");
+    let rows = json(&["contexts", &trace, "--json", "-"])["contexts"].as_array().unwrap().clone();
+    let heaviest = rows.iter().find(|row| !row["signature"].is_null()).unwrap();
+    let signature = heaviest["signature"].as_str().unwrap();
+    let (whole, _) = ends_with(0, &["contexts", &trace, "--context", &signature[..6]]);
+    for frame in heaviest["frames"].as_array().unwrap() {
+        assert!(
+            whole.contains(frame["symbol"].as_str().unwrap()),
+            "every frame is shown with its whole name: {whole}"
+        );
+    }
+    let (by_id, _) = ends_with(0, &["contexts", &trace, "--context", &heaviest["id"].to_string()]);
+    assert_eq!(whole, by_id);
+    refuses(2, &["contexts", &trace, "--context", "zzzz"], &["zzzz", "no context"]);
+    let total: u64 = rows.iter().map(|row| row["pages"].as_u64().unwrap()).sum();
+    for by in ["file", "program", "thread", "directory", "kind"] {
+        let (csv, _) = ends_with(0, &["contexts", &trace, "--by", by, "--csv"]);
+        // Names of files and threads here have no commas.
+        let pages = csv.lines().skip(1).map(|line| line.split(',').nth(1).unwrap().parse::<u64>().unwrap());
+        let pages: Vec<u64> = pages.collect();
+        assert_eq!(pages.iter().sum::<u64>(), total, "every page is in one group by {by}");
+        assert!(pages.is_sorted_by(|a, b| a >= b), "{by}");
+    }
+    let (functions, _) = ends_with(0, &["contexts", &trace, "--by", "function", "--top", "3"]);
+    assert!(
+        functions.contains("WritableFileWriter::Flush") && functions.contains("both counted"),
+        "{functions}"
+    );
+    let (folded, _) = ends_with(0, &["contexts", &trace, "--folded", "-"]);
+    let sum: u64 = folded.lines().map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum();
+    assert_eq!(sum, total);
+    assert!(folded.contains("db_bench;rocksdb:low;"), "{folded}");
+    let place = Place::new();
+    let profile = place.path("p.pb");
+    ends_with(0, &["contexts", &trace, "--pprof", &profile]);
+    assert!(fs::read(&profile).unwrap().len() > 1000);
+}
+
+/// What is advised is simulated: the rules, given back to `simulate`, have the gain that was promised.
+#[test]
+fn advice_holds_what_it_promises() {
+    let place = Place::new();
+    let (trace, rules) = (recorded("mixed"), place.path("my.rules"));
+    let device = ["--superblock-pages", "256", "--streams", "5", "--spare-factor", "0.1", "--prefill", "0.9"];
+    let flags = ["--rules-out", &rules, "--json", "-"];
+    let advice = json(&[&["advise", trace.as_str()], &device[..], &flags[..]].concat());
+    let changes = advice["changes"].as_array().unwrap();
+    let saved: Vec<f64> = changes.iter().map(|change| change["flash_saved"].as_f64().unwrap()).collect();
+    assert!(saved.is_sorted_by(|a, b| a >= b) && saved.len() >= 4, "in order of gain: {saved:?}");
+    let promised = changes.iter().find(|change| {
+        change["scheme"] == "manual"
+            && change["drive"] == "a legacy multi-stream SSD"
+            && change["change"] == "a stream for each class of lifetimes"
+    });
+    let promised = promised.expect("rules are among the changes");
+    let flags = ["--scheme", "manual", "--gc", "own", "--rules", &rules, "--json", "-"];
+    let result = json(&[&["simulate", trace.as_str()], &device[..], &flags[..]].concat());
+    assert_eq!(promised["waf"], result["results"][0]["waf"]);
+    let (text, _) = ends_with(0, &[&["advise", trace.as_str()], &device[..]].concat());
+    assert!(text.starts_with("WAF now: "), "{text}");
+    let none = place.path("t.pctrace");
+    let (generated, _) = ends_with(0, &["advise", &none]);
+    assert!(generated.contains("WAF now"), "{generated}");
+}
+
+#[test]
+fn runs_are_compared_by_name_and_noise_is_told_from_change() {
+    let place = Place::new();
+    let make = |name: &str, seed: &str, hot: &str| {
+        let path = place.path(name);
+        let flags =
+            ["--pages", "8K", "--writes", "64K", "--hot-pages", "0.1", "--hot-writes", hot, "--seed", seed];
+        ends_with(0, &[&["generate", "hotcold"], &flags[..], &["-o", &path]].concat());
+        path
+    };
+    let runs = |kind: &str, hot: &str| {
+        let paths: Vec<String> =
+            ["1", "2", "3"].iter().map(|seed| make(&format!("{kind}{seed}.pctrace"), seed, hot)).collect();
+        paths.join(",")
+    };
+    let (a, b) = (runs("a", "0.9"), runs("b", "0.5"));
+    let flags = ["--scheme", "baseline", "--gc", "own", "--json", "-"];
+    let result = json(&[&["compare", a.as_str(), &b], &flags[..]].concat());
+    let change = |measure: &str| -> Value {
+        let changes = result["changes"].as_array().unwrap();
+        changes.iter().find(|change| change["measure"] == measure).unwrap().clone()
+    };
+    assert_eq!(change("WAF: baseline gc own")["more_than_noise"], true);
+    assert_eq!(change("written by the host")["more_than_noise"], false);
+    assert_eq!(result["runs"][0]["repetitions"], 3);
+    let contexts = result["contexts"].as_array().unwrap();
+    assert_eq!(contexts.len(), 2, "the classes of both runs have the same names");
+    assert_eq!(contexts[0]["more_than_noise"], true);
+    let once = place.path("a1.pctrace");
+    let (text, _) = ends_with(0, &["compare", &once, &place.path("b1.pctrace"), "--scheme", "baseline"]);
+    assert!(text.contains("A run without repetitions"), "{text}");
+    refuses(2, &["compare", &once], &["TRACE"]);
+    refuses(2, &["compare", &once, "a,,b"], &["empty"]);
+}
