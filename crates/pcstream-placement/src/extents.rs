@@ -177,6 +177,20 @@ impl<T: Copy + PartialEq> Extents<T> {
         }
     }
 
+    /// Every extent: its value and number of pages, in an order that depends on nothing but what was written.
+    pub(crate) fn each(&self, mut f: impl FnMut(T, u32)) {
+        for group in self.groups.iter().filter(|group| group.live != 0) {
+            let mut page = 0;
+            while page < GROUP as u32 {
+                let end = group.run_end(page, GROUP as u32);
+                if group.live >> page & 1 == 1 {
+                    f(group.values[group.rank(page)], end - page);
+                }
+                page = end;
+            }
+        }
+    }
+
     #[inline]
     fn write_group(
         &mut self,

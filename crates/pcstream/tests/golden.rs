@@ -23,6 +23,15 @@ const CASES: [(&str, [&str; 6]); 2] = [
     ("hotcold", ["--superblock-pages", "64", "--streams", "3", "--spare-factor", "0.15"]),
 ];
 
+/// Databases, whose pages are rewritten in place: on a full device. `scripts/workloads` has what they did.
+const DATABASES: [(&str, [&str; 8]); 2] = [
+    ("sqlite", ["--superblock-pages", "32", "--streams", "9", "--spare-factor", "0.07", "--prefill", "1"]),
+    (
+        "postgresql",
+        ["--superblock-pages", "128", "--streams", "9", "--spare-factor", "0.07", "--prefill", "1"],
+    ),
+];
+
 fn simulate(trace: &str, flags: &[&str]) -> Vec<Value> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/data/{trace}.pctrace"));
     let path = path.to_str().expect("a plain path");
@@ -65,17 +74,32 @@ fn schemes() {
     insta::assert_snapshot!(table);
 }
 
-/// Streams that were learned may gain nothing, but must not cost more than a percent.
+#[test]
+fn databases() {
+    let mut table = HEAD.to_owned();
+    for (trace, device) in DATABASES {
+        let all = ["--scheme", "all", "--gc", "own"];
+        table += &rows(trace, &simulate(trace, &[&device[..], &all].concat()));
+    }
+    insta::assert_snapshot!(table);
+}
+
+/// Streams that were learned may gain nothing, but must not cost more than a percent. With internal
+/// streams they do cost 7 % on PostgreSQL on this device, whose 18 open superblocks take half of its 38
+/// spare ones: docs/schemes.md.
 #[test]
 fn learned_streams_are_hardly_worse_than_none() {
-    for (trace, device) in CASES {
+    let all = ["own", "internal", "shared"];
+    let cases = CASES.iter().map(|(trace, device)| (trace, &device[..], &all[..]));
+    let databases = DATABASES.iter().map(|(trace, device)| (trace, &device[..], &all[..1]));
+    for (trace, device, destinations) in cases.chain(databases) {
         let some = ["--scheme", "baseline,pcstream,pcstream-plus", "--gc", "own,internal,shared"];
-        let results = simulate(trace, &[&device[..], &some].concat());
+        let results = simulate(trace, &[device, &some].concat());
         let waf = |scheme: &str, gc: &str| {
             let one = results.iter().find(|r| r["scheme"] == scheme && r["gc_destination"] == gc);
             one.expect("a result")["waf"].as_f64().expect("a WAF")
         };
-        for gc in ["own", "internal", "shared"] {
+        for gc in destinations {
             for scheme in ["pcstream", "pcstream-plus"] {
                 let (with, without) = (waf(scheme, gc), waf("baseline", gc));
                 assert!(with <= 1.01 * without, "{trace}, {gc}: {scheme} {with}, baseline {without}");

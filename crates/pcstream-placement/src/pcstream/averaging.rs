@@ -43,6 +43,9 @@ impl Averaging {
     /// `seen` went into `old` before. All in pages.
     #[inline]
     pub(crate) fn average(self, old: f64, seen: Evidence, new: f64, pages: u64) -> f64 {
+        if seen.requests == 0 {
+            return new;
+        }
         let weight = match self {
             Averaging::Half => return ((old + new) / 2.0).floor(),
             Averaging::Weighted(weight) => weight,

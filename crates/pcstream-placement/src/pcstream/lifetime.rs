@@ -207,6 +207,21 @@ impl LiveTable {
         self.extents.discard(first, chunks, now, |old, run| ended.add(old, now, run));
     }
 
+    /// What still lives at `now`, by writer number: sum of the ages and number of pages. Looks at every extent.
+    pub fn ages(&self, now: u64) -> Vec<(u128, u64)> {
+        let mut ages = Vec::new();
+        self.extents.each(|written, pages| {
+            let at = written.writer().0 as usize;
+            if ages.len() <= at {
+                ages.resize(at + 1, (0, 0));
+            }
+            let (sum, count) = &mut ages[at];
+            *sum += u128::from(now - written.time()) * u128::from(pages);
+            *count += u64::from(pages);
+        });
+        ages
+    }
+
     /// The chunks that an event touches: the first, and how many.
     #[inline]
     fn chunks(&self, event: &Event) -> (u64, u32) {

@@ -175,6 +175,11 @@ impl Mapper {
         self.streams > 1 && (enough(table.unclustered()) || rested && enough(table.changed()))
     }
 
+    /// Pages written between clusterings that no new context asks for.
+    pub fn drift_pages(&self) -> u64 {
+        self.params.drift_pages
+    }
+
     /// Forgets every cluster.
     pub fn clear(&mut self) {
         self.clusters.clear();

@@ -39,7 +39,7 @@ use crate::scheme::{Placement, Scheme, SchemeFact};
 use averaging::Averaging;
 use globset::{Glob, GlobMatcher};
 use key::{KeySource, Keys};
-use lifetime::{Chunk, Ended, LifetimeParams, LiveTable};
+use lifetime::{Chunk, Ended, LifetimeParams, LiveTable, Writer};
 use mapper::{Mapper, MapperParams};
 use table::AttributeTable;
 
@@ -56,6 +56,8 @@ pub struct PcStreamParams {
     pub enough_lifetimes: u32,
     /// The lifetime manager.
     pub lifetime: LifetimeParams,
+    /// Whether data that still lives counts, each `mapper.drift_pages`, as censored samples; off, as in the paper.
+    pub survivors: bool,
     /// How a new lifetime changes the expected one.
     pub averaging: Averaging,
     /// Size of the PC attribute table; 360 KB in the paper. 13 bytes an entry.
@@ -78,6 +80,7 @@ impl Default for PcStreamParams {
             kinds: false,
             enough_lifetimes: 8,
             lifetime: LifetimeParams::default(),
+            survivors: false,
             averaging: Averaging::default(),
             table_bytes: 360_000,
             forget_at_exit_of: None,
@@ -109,6 +112,8 @@ impl PcStreamParams {
 pub struct PcStream {
     keys: Keys,
     enough_lifetimes: u32,
+    /// When what still lives was last counted, if it is.
+    survivors_counted_at: Option<u64>,
     live: LiveTable,
     ended: Ended,
     table: AttributeTable,
@@ -157,6 +162,7 @@ impl PcStream {
         Ok(PcStream {
             keys: Keys::new(params.key, params.kinds),
             enough_lifetimes: params.enough_lifetimes,
+            survivors_counted_at: params.survivors.then_some(0),
             live: LiveTable::new(params.lifetime, params.superblock_pages),
             ended: Ended::default(),
             table,
@@ -188,7 +194,8 @@ impl PcStream {
     /// Takes the lifetimes that a request ended into the table, and re-clusters if that is due.
     #[inline]
     fn learn(&mut self, now: u64) {
-        let PcStream { keys, ended, table, mapper, averaged, newcomers, .. } = self;
+        let PcStream { keys, ended, live, table, mapper, averaged, newcomers, survivors_counted_at, .. } =
+            self;
         let before = *averaged;
         ended.drain(|writer, died| {
             let mut upwards = Some(writer);
@@ -201,6 +208,14 @@ impl PcStream {
             }
             *averaged += 1;
         });
+        if let Some(counted_at) = survivors_counted_at
+            && now - *counted_at >= mapper.drift_pages()
+        {
+            *counted_at = now;
+            for (writer, (ages, pages)) in (0..).zip(live.ages(now)).filter(|(_, (_, pages))| *pages > 0) {
+                table.count_alive(keys.known(Writer(writer)).signature, ages, pages);
+            }
+        }
         if *averaged > before && mapper.is_due(table, now) {
             mapper.cluster(table, now);
             newcomers.clear();
@@ -321,6 +336,33 @@ mod tests {
             };
             assert_eq!(of(|_| ()), 2, "{settled}: the second write ends the first lifetime");
             assert_eq!(of(|p| p.mapper.newcomer_pages = None), 4000, "{settled}: the paper's rule");
+        }
+    }
+
+    /// Context 1 writes once and never again, context 2 overwrites one page, context 3 deletes a little of what it writes.
+    #[test]
+    fn survivors_count_if_asked() {
+        for (survivors, known, longest) in [(false, 2, 1), (true, 3, 1000)] {
+            let params = PcStreamParams {
+                survivors,
+                mapper: MapperParams { drift_pages: 0, ..MapperParams::default() },
+                ..PcStreamParams::default()
+            };
+            let mut bench = Bench::new(params, &["a", "b", "c"]);
+            bench.write(1, 10_000, 100);
+            for round in 0..2000 {
+                bench.write(2, 0, 1);
+                bench.write(3, 100 + round, 1);
+                if round % 500 == 499 {
+                    bench.discard(100 + round, 1);
+                }
+            }
+            assert_eq!(bench.scheme.table().len(), known);
+            let lifetime =
+                |id: u64| bench.scheme.table().get(Signature(1000 + id)).map(|e| e.lifetime.pages());
+            assert!(lifetime(3) >= Some(longest), "{:?}", lifetime(3));
+            assert_eq!(lifetime(1).is_some_and(|l| l > 1000), survivors, "its age is known");
+            assert_eq!(lifetime(2), Some(2), "the one page alive adds next to nothing");
         }
     }
 

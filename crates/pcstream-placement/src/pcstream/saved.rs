@@ -72,7 +72,9 @@ const CHECKSUM_BYTES: usize = 8;
 impl AttributeTable {
     /// The table as bytes.
     pub fn save(&self) -> Vec<u8> {
-        encode(self.entries().map(|entry| (entry.signature, entry.lifetime, entry.samples)))
+        // Contexts of whose data nothing died yet say nothing to a later run.
+        let known = self.entries().filter(|entry| entry.samples > 0);
+        encode(known.map(|entry| (entry.signature, entry.lifetime, entry.samples)))
     }
 
     /// Adds the entries of a saved table, as if just learned. If there are more than fit, the most

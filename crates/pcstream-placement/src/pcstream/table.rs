@@ -66,8 +66,10 @@ pub struct Entry {
 #[derive(Clone, Copy)]
 struct Slot {
     entry: Entry,
-    /// The expected lifetime before it was rounded: small steps add up.
+    /// The mean of what died, before it was rounded: small steps add up.
     mean: f64,
+    /// What the data that still lives adds to that.
+    alive: f64,
     /// Lifetime when it was last clustered, 0 if never.
     clustered: u32,
     changed: bool,
@@ -217,6 +219,32 @@ impl AttributeTable {
         self.mark(at);
     }
 
+    /// Data of a context still lives: `pages` pages, whose ages sum to `ages`. Their lifetimes are censored samples. If
+    /// lifetimes are exponential, their mean is most likely all time lived, by the dead and the living, over the number of
+    /// the dead; of a context without any dead, no more than the mean age is known.
+    pub fn count_alive(&mut self, signature: Signature, ages: u128, pages: u64) {
+        let at = if let Some(&at) = self.index.get(&signature) {
+            let Slot { entry, mean, alive, .. } = &mut self.slots[at as usize];
+            if entry.died_pages > 0 {
+                *alive = ages as f64 / entry.died_pages as f64;
+            } else {
+                *mean = ages as f64 / pages as f64;
+            }
+            entry.lifetime = Lifetime::from_pages((*mean + *alive).round() as u64);
+            at
+        } else {
+            self.insert(Entry {
+                signature,
+                lifetime: Lifetime::from_pages((ages / u128::from(pages)) as u64),
+                samples: 0,
+                died_pages: 0,
+                stream: Stream::DEFAULT,
+                written_pages: 0,
+            })
+        };
+        self.mark(at);
+    }
+
     /// Gives a context a stream before it is clustered, if `stream` knows one.
     pub fn settle(&mut self, signature: Signature, stream: impl FnOnce(&Entry) -> Option<Stream>) {
         if let Some(&at) = self.index.get(&signature) {
@@ -252,10 +280,10 @@ impl AttributeTable {
     }
 
     fn average(&mut self, at: u32, died: Died) {
-        let Slot { entry, mean, .. } = &mut self.slots[at as usize];
+        let Slot { entry, mean, alive, .. } = &mut self.slots[at as usize];
         let seen = Evidence { requests: entry.samples, pages: entry.died_pages };
         *mean = self.averaging.average(*mean, seen, died.lifetime as f64, died.pages);
-        entry.lifetime = Lifetime::from_pages(mean.round() as u64);
+        entry.lifetime = Lifetime::from_pages((*mean + *alive).round() as u64);
         entry.samples = entry.samples.saturating_add(1);
         entry.died_pages = entry.died_pages.saturating_add(died.pages);
     }
@@ -267,7 +295,15 @@ impl AttributeTable {
         }
         let at = self.slots.len() as u32;
         let mean = entry.lifetime.pages() as f64;
-        self.slots.push(Slot { entry, mean, clustered: 0, changed: false, older: NIL, newer: NIL });
+        self.slots.push(Slot {
+            entry,
+            mean,
+            alive: 0.0,
+            clustered: 0,
+            changed: false,
+            older: NIL,
+            newer: NIL,
+        });
         let before = self.index.insert(entry.signature, at);
         assert!(before.is_none(), "one entry per signature");
         self.unclustered += 1;
