@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use pcstream_fs::layout::{ext4, xfs};
 use pcstream_fuzz::fuzz;
 use pcstream_placement::Rules;
-use pcstream_placement::pcstream::table::{AttributeTable, Averaging, Lifetime, Place};
+use pcstream_placement::pcstream::averaging::Averaging;
+use pcstream_placement::pcstream::lifetime::Died;
+use pcstream_placement::pcstream::table::{AttributeTable, Lifetime, Place};
 use pcstream_ssd::{DeviceSettings, Geometry, Profile};
 use pcstream_trace::import::{FORMATS, Importer, Settings};
 use pcstream_trace::{
@@ -130,7 +132,7 @@ fn saved_tables() {
     let mut place = Place::NOWHERE;
     for signature in 1..20u64 {
         let lifetime = Lifetime::from_pages(signature * 100);
-        learned.learn(Signature(signature), lifetime, &mut place);
+        learned.learn(Signature(signature), Died { lifetime: lifetime.pages(), pages: 1 }, &mut place);
     }
     fuzz(&corpus("tables"), vec![learned.save(), table().save()], |bytes| {
         let mut loaded = table();
