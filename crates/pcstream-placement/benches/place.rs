@@ -5,7 +5,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use pcstream_placement::{Future, SchemeParams, build, names};
+use pcstream_placement::{Environment, Future, build, names};
 use pcstream_trace::{Context, ContextId, Event, File, FileId, Kind, Lba, Op, Signature, Tables};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -58,7 +58,7 @@ fn events() -> Vec<Event> {
 
 fn place(c: &mut Criterion) {
     let (tables, events) = (tables(), events());
-    let mut params = SchemeParams::new(9);
+    let mut params = Environment::new(9);
     // Laps go on in logical time; the oracles know one of them.
     params.future = Some(Arc::new(Future::from_events(&events).expect("a million pages")));
     let mut group = c.benchmark_group("place");

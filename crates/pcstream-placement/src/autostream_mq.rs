@@ -13,10 +13,10 @@
 //!
 //! Invariants: a chunk is in exactly one queue; queues are ordered by the time of joining.
 //!
-//! Known weaknesses: blind to append-only and write-once data, whose addresses say nothing. If the
-//! stream is read after promotion and demotion keeps the count (the default, after SepBIT), then
-//! the next access undoes a demotion before it can be seen: demotion only steers who the hottest
-//! chunk is. The readings `before-promotion` and `halving` let it act. One node of 32 bytes per
+//! Known weaknesses: blind to append-only and write-once data, whose addresses say nothing. If the stream
+//! is read after promotion and demotion keeps the count (the default, after SepBIT), the next access undoes a demotion before
+//! it can be seen: demotion only steers who the hottest chunk is. The readings `before-promotion` and
+//! `halving` let it act. One node of 32 bytes per
 //! chunk touched, never evicted.
 
 use pcstream_trace::{Event, Tables};
@@ -24,7 +24,8 @@ use pcstream_trace::{Event, Tables};
 use crate::chunk_index::ChunkIndex;
 use crate::error::{SchemeError, check};
 use crate::level::{LevelRule, Levels, LogBase};
-use crate::registry::SchemeParams;
+use crate::parameter;
+use crate::parameter::{Environment, Parameter, Parameters, choices};
 use crate::scheme::{Placement, Scheme, SchemeFact, Stream};
 
 /// When the stream of a write is read.
@@ -143,25 +144,64 @@ impl MqParams {
         let default = MqParams::default;
         vec![
             ("default", default()),
-            ("sepbit", MqParams { level: LevelRule::Floor(LogBase::E), ..default() }),
+            ("sepbit", MqParams { level: LevelRule::Floor(LogBase::E), count: MqCount::Keep, ..default() }),
             (
-                "bdbm",
+                "bluedbm",
                 MqParams {
                     level: LevelRule::Floor(LogBase::Ten),
                     read: MqRead::BeforePromotion,
                     span: MqSpan::FirstChunk,
                     demotion: MqDemotion::AboveLowest,
+                    count: MqCount::Keep,
                     requeue: MqRequeue::LevelChange,
                     hottest: MqHottest::SearchFromTop,
                     ..default()
                 },
             ),
-            ("before-promotion", MqParams { read: MqRead::BeforePromotion, ..default() }),
+            (
+                "before-promotion",
+                MqParams { read: MqRead::BeforePromotion, count: MqCount::Keep, ..default() },
+            ),
             ("halving", MqParams { count: MqCount::Halve, ..default() }),
             ("halving-pages", MqParams { count: MqCount::Halve, clock: MqClock::Pages, ..default() }),
             ("chunk-256k", MqParams { chunk_pages: 64, count: MqCount::Halve, ..default() }),
             ("chunk-4m", MqParams { chunk_pages: 1024, count: MqCount::Halve, ..default() }),
         ]
+    }
+}
+
+choices!(MqRead: AfterPromotion = "after-promotion", BeforePromotion = "before-promotion");
+choices!(MqSpan: EachChunk = "each-chunk", FirstChunk = "first-chunk");
+choices!(MqDemotion: EveryQueue = "every-queue", AboveLowest = "above-lowest");
+choices!(MqCount: Keep = "keep", Halve = "halve");
+choices!(MqRequeue: EveryAccess = "every-access", LevelChange = "level-change");
+choices!(MqHottest: NextInQueue = "next-in-queue", SearchFromTop = "search-from-top");
+choices!(MqClock: Accesses = "accesses", Pages = "pages");
+
+#[rustfmt::skip]
+impl Parameters for MqParams {
+    const LIST: &'static [Parameter<MqParams>] = &[
+        parameter!(MqParams, chunk_pages, "pages", "size of a chunk", "1 MiB, as SepBIT and BlueDBM"),
+        parameter!(MqParams, level, "floor-BASE, ceil-2", "from an access count to a queue", "this project; SepBIT: floor-e, BlueDBM: floor-10"),
+        parameter!(MqParams, read, "after-promotion, before-promotion", "when the stream of a write is read", "SepBIT; BlueDBM: before-promotion"),
+        parameter!(MqParams, span, "each-chunk, first-chunk", "which chunks of a write count", "SepBIT; BlueDBM: first-chunk"),
+        parameter!(MqParams, demotion, "every-queue, above-lowest", "which queues lose their expired head", "SepBIT; BlueDBM: above-lowest"),
+        parameter!(MqParams, count, "keep, halve", "what a demotion does to the count of a chunk", "SepBIT and BlueDBM; halve lets chunks cool down"),
+        parameter!(MqParams, requeue, "every-access, level-change", "when an access moves a chunk to its queue's tail", "SepBIT; BlueDBM: level-change"),
+        parameter!(MqParams, hottest, "next-in-queue, search-from-top", "who sets the expiry after the hottest chunk was demoted", "SepBIT; BlueDBM: search-from-top"),
+        parameter!(MqParams, clock, "accesses, pages", "what the clock counts", "SepBIT and BlueDBM"),
+    ];
+
+    fn readings() -> Vec<(&'static str, MqParams)> {
+        MqParams::readings()
+    }
+
+    fn build(
+        &self,
+        _: &'static str,
+        environment: &Environment,
+    ) -> Result<Box<dyn Scheme>, SchemeError> {
+        Ok(Box::new(AutoStreamMq::new(environment.streams, self.clone())?))
     }
 }
 
@@ -206,10 +246,10 @@ impl AutoStreamMq {
             return Err(SchemeError::NoStreams);
         }
         let scheme = "autostream-mq";
-        check(params.chunk_pages > 0, scheme, "autostream_mq.chunk_pages", params.chunk_pages, "at least 1")?;
+        check(params.chunk_pages > 0, scheme, "chunk_pages", params.chunk_pages, "at least 1")?;
         let queues = streams.saturating_sub(1).max(1);
         Ok(AutoStreamMq {
-            levels: Levels::new(params.level, queues, scheme, "autostream_mq.level")?,
+            levels: Levels::new(params.level, queues, scheme, "level")?,
             params,
             streams,
             index: ChunkIndex::default(),
@@ -221,10 +261,6 @@ impl AutoStreamMq {
             accesses: 0,
             demotions: 0,
         })
-    }
-
-    pub(crate) fn boxed(_: &'static str, p: &SchemeParams) -> Result<Box<dyn Scheme>, SchemeError> {
-        Ok(Box::new(AutoStreamMq::new(p.streams, p.autostream_mq.clone())?))
     }
 
     /// Counts one access to a chunk at page clock `now` and returns the queue that names its stream.
@@ -404,7 +440,7 @@ mod tests {
 
     /// Chunks of one page, so that addresses are chunks.
     fn params() -> MqParams {
-        MqParams { chunk_pages: 1, ..MqParams::default() }
+        MqParams { chunk_pages: 1, count: MqCount::Keep, ..MqParams::default() }
     }
 
     /// Streams of single-page writes to these addresses, on a device with S0 and four others.
@@ -521,9 +557,6 @@ mod tests {
     #[test]
     fn a_chunk_of_no_pages_is_refused() {
         let error = AutoStreamMq::new(5, MqParams { chunk_pages: 0, ..params() }).err().expect("refused");
-        assert_eq!(
-            error.to_string(),
-            "scheme 'autostream-mq': autostream_mq.chunk_pages is 0, but must be at least 1"
-        );
+        assert_eq!(error.to_string(), "scheme 'autostream-mq': chunk_pages is 0, but must be at least 1");
     }
 }

@@ -20,7 +20,8 @@ use crate::autostream_mq::{for_each_chunk, push_run};
 use crate::chunk_index::ChunkIndex;
 use crate::error::{SchemeError, check};
 use crate::level::{LevelRule, Levels, LogBase};
-use crate::registry::SchemeParams;
+use crate::parameter;
+use crate::parameter::{Environment, Parameter, Parameters, Value, choices};
 use crate::scheme::{Placement, Scheme, SchemeFact, Stream};
 
 /// How fast a count halves.
@@ -127,7 +128,7 @@ impl SfrParams {
                 },
             ),
             (
-                "bdbm",
+                "bluedbm",
                 SfrParams {
                     chunk_pages: 512,
                     decay: seconds(30),
@@ -158,6 +159,55 @@ impl SfrParams {
     }
 }
 
+choices!(SfrOrder: DecayThenCount = "decay-then-count", CountThenDecay = "count-then-decay");
+choices!(SfrRead: AfterUpdate = "after-update", BeforeUpdate = "before-update");
+choices!(SfrArithmetic: Real = "real", Whole = "whole");
+choices!(SfrSpan: EachChunk = "each-chunk", FirstChunk = "first-chunk");
+
+/// `16384` pages, or `30000000000ns`.
+impl Value for SfrDecay {
+    fn read(text: &str) -> Result<Self, String> {
+        let (number, make): (&str, fn(u64) -> SfrDecay) = match text.strip_suffix("ns") {
+            Some(number) => (number, SfrDecay::Nanoseconds),
+            None => (text, SfrDecay::Pages),
+        };
+        number.parse().map(make).map_err(|_| "a number of pages, or nanoseconds such as 30000000000ns".into())
+    }
+
+    fn show(&self) -> String {
+        match self {
+            SfrDecay::Pages(pages) => pages.to_string(),
+            SfrDecay::Nanoseconds(time) => format!("{time}ns"),
+        }
+    }
+}
+
+#[rustfmt::skip]
+impl Parameters for SfrParams {
+    const LIST: &'static [Parameter<SfrParams>] = &[
+        parameter!(SfrParams, chunk_pages, "pages", "size of a chunk", "as autostream-mq; SepBIT and BlueDBM: 512"),
+        parameter!(SfrParams, decay, "pages, or ns", "what halves a count", "SepBIT: 64 MiB; BlueDBM: 30 s"),
+        parameter!(SfrParams, level, "floor-BASE, ceil-2", "from a count to a stream", "this project; SepBIT: floor-e, BlueDBM: floor-10"),
+        parameter!(SfrParams, order, "decay-then-count, count-then-decay", "in which order a count decays and grows", "SepBIT; BlueDBM: count-then-decay"),
+        parameter!(SfrParams, read, "after-update, before-update", "when the stream of a write is read", "SepBIT; BlueDBM: before-update"),
+        parameter!(SfrParams, arithmetic, "real, whole", "how exactly decay is computed", "SYSTOR'17; SepBIT and BlueDBM: whole"),
+        parameter!(SfrParams, span, "each-chunk, first-chunk", "which chunks of a write count", "SepBIT; BlueDBM: first-chunk"),
+        parameter!(SfrParams, sequential, "true, false", "whether a write that follows the previous one keeps its stream", "SYSTOR'17"),
+    ];
+
+    fn readings() -> Vec<(&'static str, SfrParams)> {
+        SfrParams::readings()
+    }
+
+    fn build(
+        &self,
+        _: &'static str,
+        environment: &Environment,
+    ) -> Result<Box<dyn Scheme>, SchemeError> {
+        Ok(Box::new(AutoStreamSfr::new(environment.streams, self.clone())?))
+    }
+}
+
 #[derive(Clone, Copy)]
 struct Chunk {
     count: f64,
@@ -184,16 +234,10 @@ impl AutoStreamSfr {
             return Err(SchemeError::NoStreams);
         }
         let scheme = "autostream-sfr";
-        check(
-            params.chunk_pages > 0,
-            scheme,
-            "autostream_sfr.chunk_pages",
-            params.chunk_pages,
-            "at least 1",
-        )?;
+        check(params.chunk_pages > 0, scheme, "chunk_pages", params.chunk_pages, "at least 1")?;
         let (SfrDecay::Pages(period) | SfrDecay::Nanoseconds(period)) = params.decay;
-        check(period > 0, scheme, "autostream_sfr.decay", period, "at least 1")?;
-        let levels = Levels::new(params.level, streams.saturating_sub(1), scheme, "autostream_sfr.level")?;
+        check(period > 0, scheme, "decay", period, "at least 1")?;
+        let levels = Levels::new(params.level, streams.saturating_sub(1), scheme, "level")?;
         Ok(AutoStreamSfr {
             params,
             levels,
@@ -204,10 +248,6 @@ impl AutoStreamSfr {
             previous_level: 0,
             sequential_pages: 0,
         })
-    }
-
-    pub(crate) fn boxed(_: &'static str, p: &SchemeParams) -> Result<Box<dyn Scheme>, SchemeError> {
-        Ok(Box::new(AutoStreamSfr::new(p.streams, p.autostream_sfr.clone())?))
     }
 
     /// Counts one access and returns the chunk's level.

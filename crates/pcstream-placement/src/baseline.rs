@@ -3,14 +3,20 @@
 use pcstream_trace::{Event, Tables};
 
 use crate::error::SchemeError;
-use crate::registry::SchemeParams;
+use crate::parameter::{Environment, Parameter, Parameters};
 use crate::scheme::{Placement, Scheme, Stream};
 
 /// Everything to S0.
 pub struct Baseline;
 
-impl Baseline {
-    pub(crate) fn boxed(_: &SchemeParams) -> Result<Box<dyn Scheme>, SchemeError> {
+/// Parameters of `baseline`: none.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct BaselineParams;
+
+impl Parameters for BaselineParams {
+    const LIST: &'static [Parameter<BaselineParams>] = &[];
+
+    fn build(&self, _: &'static str, _: &Environment) -> Result<Box<dyn Scheme>, SchemeError> {
         Ok(Box::new(Baseline))
     }
 }

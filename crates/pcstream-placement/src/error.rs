@@ -8,12 +8,48 @@ use crate::rules::RulesError;
 #[non_exhaustive]
 pub enum SchemeError {
     /// No scheme has this name.
-    #[error("no scheme is called '{name}'; {}", did_you_mean(nearest))]
+    #[error("no scheme is called '{name}'; {}", did_you_mean(nearest, known))]
     Unknown {
         /// The name as given.
         name: String,
         /// Registered names that resemble it, best first; empty when none does.
         nearest: Vec<&'static str>,
+        /// All registered names.
+        known: Vec<&'static str>,
+    },
+    /// The scheme has no parameter of this name.
+    #[error("scheme '{scheme}' has no parameter '{name}'; {}", parameters(nearest, known))]
+    UnknownParameter {
+        /// The scheme's name.
+        scheme: String,
+        /// The parameter's name as given.
+        name: String,
+        /// Parameters that resemble it, best first; empty when none does.
+        nearest: Vec<&'static str>,
+        /// All parameters of the scheme.
+        known: Vec<&'static str>,
+    },
+    /// A text is no value of a parameter.
+    #[error("{scheme}.{parameter} is '{found}', but must be {expected}")]
+    Value {
+        /// The scheme's name.
+        scheme: String,
+        /// The parameter's name.
+        parameter: &'static str,
+        /// The text.
+        found: String,
+        /// What was expected.
+        expected: String,
+    },
+    /// The scheme has no reading of this name.
+    #[error("scheme '{scheme}' has no reading '{name}'; {}", readings(known))]
+    UnknownReading {
+        /// The scheme's name.
+        scheme: &'static str,
+        /// The reading's name as given.
+        name: String,
+        /// All readings of the scheme.
+        known: Vec<&'static str>,
     },
     /// Not even a default stream.
     #[error("0 streams; a device has at least one, the default stream S0")]
@@ -31,7 +67,7 @@ pub enum SchemeError {
     Parameter {
         /// The scheme's name.
         scheme: &'static str,
-        /// Path of the parameter in `SchemeParams`.
+        /// The parameter's name.
         parameter: &'static str,
         /// Its value.
         found: String,
@@ -46,12 +82,24 @@ pub enum SchemeError {
     Table(#[from] TableError),
 }
 
-fn did_you_mean(nearest: &[&'static str]) -> String {
+fn did_you_mean(nearest: &[&'static str], known: &[&'static str]) -> String {
     if nearest.is_empty() {
-        format!("the schemes are {}", crate::registry::names().collect::<Vec<_>>().join(", "))
+        format!("the schemes are {}", known.join(", "))
     } else {
         format!("did you mean {}?", nearest.join(" or "))
     }
+}
+
+fn parameters(nearest: &[&'static str], known: &[&'static str]) -> String {
+    match (nearest, known) {
+        (_, []) => "it has none".to_owned(),
+        ([], _) => format!("it has {}", known.join(", ")),
+        _ => format!("did you mean {}? It has {}", nearest.join(" or "), known.join(", ")),
+    }
+}
+
+fn readings(known: &[&'static str]) -> String {
+    if known.is_empty() { "it has none".to_owned() } else { format!("its readings are {}", known.join(", ")) }
 }
 
 /// `Ok` if a parameter is in its range.

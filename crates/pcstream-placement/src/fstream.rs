@@ -14,7 +14,8 @@ use globset::{GlobBuilder, GlobMatcher};
 use pcstream_trace::{Event, FileId, Kind, Tables};
 
 use crate::error::SchemeError;
-use crate::registry::SchemeParams;
+use crate::parameter;
+use crate::parameter::{Environment, Parameter, Parameters};
 use crate::rules::{extension_of, name_of};
 use crate::scheme::{Placement, Scheme, SchemeFact, Stream};
 
@@ -45,6 +46,26 @@ impl Default for FStreamParams {
             names: Vec::new(),
             extensions: Vec::new(),
         }
+    }
+}
+
+#[rustfmt::skip]
+impl Parameters for FStreamParams {
+    const LIST: &'static [Parameter<FStreamParams>] = &[
+        parameter!(FStreamParams, journal, "true, false", "a stream for the journal (ext4) or log (XFS)", "FAST'18, Table 1: journal-stream, log_stream"),
+        parameter!(FStreamParams, inode, "true, false", "a stream for inodes", "FAST'18, Table 1: inode-stream"),
+        parameter!(FStreamParams, directory, "true, false", "a stream for directories (ext4)", "FAST'18, Table 1: dir-stream"),
+        parameter!(FStreamParams, misc, "true, false", "a stream for bitmaps and group descriptors (ext4)", "FAST'18, Table 1: misc-stream"),
+        parameter!(FStreamParams, names, "globs, separated by commas", "a stream for each of these globs of file names", "FAST'18, Table 1: fname-stream"),
+        parameter!(FStreamParams, extensions, "extensions, separated by commas", "one stream for files with one of these extensions", "FAST'18, Table 1: extn-stream"),
+    ];
+
+    fn build(
+        &self,
+        _: &'static str,
+        environment: &Environment,
+    ) -> Result<Box<dyn Scheme>, SchemeError> {
+        Ok(Box::new(FStream::new(environment.streams, self.clone())?))
     }
 }
 
@@ -85,7 +106,7 @@ impl FStream {
             let glob = GlobBuilder::new(name).literal_separator(true).build();
             let glob = glob.map_err(|e| SchemeError::Parameter {
                 scheme: "fstream",
-                parameter: "fstream.names",
+                parameter: "names",
                 found: format!("'{name}' ({})", e.kind()),
                 expected: "a file-name glob such as CommitLog-*",
             })?;
@@ -94,10 +115,6 @@ impl FStream {
         let extension_stream = if params.extensions.is_empty() { Stream::DEFAULT } else { next() };
         let extensions = params.extensions;
         Ok(FStream { kinds, names, extensions, extension_stream, files: Vec::new(), options })
-    }
-
-    pub(crate) fn boxed(_: &'static str, p: &SchemeParams) -> Result<Box<dyn Scheme>, SchemeError> {
-        Ok(Box::new(FStream::new(p.streams, p.fstream.clone())?))
     }
 
     fn stream_of_file(&mut self, id: FileId, tables: &Tables) -> Stream {
@@ -176,6 +193,6 @@ mod tests {
     fn a_broken_glob_is_named() {
         let error = FStream::new(9, FStreamParams { names: vec!["a[".into()], ..Default::default() }).err();
         let text = error.expect("refused").to_string();
-        assert!(text.contains("fstream.names is 'a['"), "{text}");
+        assert!(text.contains(": names is 'a['"), "{text}");
     }
 }

@@ -4,6 +4,7 @@
 //! maths library, so that results are the same everywhere.
 
 use crate::error::{SchemeError, check};
+use crate::parameter::Value;
 
 /// Base of the logarithm that turns a count into a level.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -41,6 +42,31 @@ pub enum LevelRule {
 impl Default for LevelRule {
     fn default() -> Self {
         LevelRule::Floor(LogBase::Two)
+    }
+}
+
+/// `floor-2`, `floor-e`, `floor-10`, `floor-` and any other base, or `ceil-2`.
+impl Value for LevelRule {
+    fn read(text: &str) -> Result<Self, String> {
+        let base = text.strip_prefix("floor-").map(|base| match base {
+            "2" => Some(LogBase::Two),
+            "e" => Some(LogBase::E),
+            "10" => Some(LogBase::Ten),
+            other => other.parse().ok().map(LogBase::Other),
+        });
+        match (text, base) {
+            ("ceil-2", _) => Ok(LevelRule::CeilTwo),
+            (_, Some(Some(base))) => Ok(LevelRule::Floor(base)),
+            _ => Err("floor-BASE with a base above 1 (2, e, 10, 1.5), or ceil-2".into()),
+        }
+    }
+
+    fn show(&self) -> String {
+        match self {
+            LevelRule::CeilTwo => "ceil-2".to_owned(),
+            LevelRule::Floor(LogBase::E) => "floor-e".to_owned(),
+            LevelRule::Floor(base) => format!("floor-{}", base.value()),
+        }
     }
 }
 

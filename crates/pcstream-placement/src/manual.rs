@@ -16,15 +16,45 @@ use pcstream_trace::{ContextId, Event, FileId, Kind, Tables};
 use rustc_hash::FxHashMap;
 
 use crate::error::SchemeError;
-use crate::registry::SchemeParams;
+use crate::parameter::{Environment, Parameter, Parameters};
 use crate::rules::{Rules, Subject};
 use crate::scheme::{Placement, Scheme, SchemeFact, Stream};
 
 /// Parameters of `manual`.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct ManualParams {
     /// The rules; the preset `common` by default.
     pub rules: Rules,
+    /// What they are called: a preset, or a file.
+    pub name: String,
+}
+
+impl Default for ManualParams {
+    fn default() -> Self {
+        ManualParams { rules: Rules::default(), name: "common".to_owned() }
+    }
+}
+
+impl Parameters for ManualParams {
+    const LIST: &'static [Parameter<ManualParams>] = &[Parameter {
+        name: "rules",
+        unit: "preset",
+        about: "the rules; --rules takes files, too",
+        source: "this project",
+        get: |params| params.name.clone(),
+        set: |params, text| {
+            params.rules = Rules::preset(text).map_err(|_| {
+                let names: Vec<&str> = Rules::presets().map(|(name, _)| name).collect();
+                format!("one of {}", names.join(", "))
+            })?;
+            params.name = text.to_owned();
+            Ok(())
+        },
+    }];
+
+    fn build(&self, _: &'static str, environment: &Environment) -> Result<Box<dyn Scheme>, SchemeError> {
+        Ok(Box::new(Manual::new(environment.streams, self.clone())?))
+    }
 }
 
 type Key = (ContextId, FileId, Kind);
@@ -59,10 +89,6 @@ impl Manual {
             folded_rules: rules.rules().iter().filter(|r| r.stream >= streams).count() as u64,
             rules,
         })
-    }
-
-    pub(crate) fn boxed(_: &'static str, p: &SchemeParams) -> Result<Box<dyn Scheme>, SchemeError> {
-        Ok(Box::new(Manual::new(p.streams, p.manual.clone())?))
     }
 
     fn stream_of(&mut self, key: Key, event: &Event, tables: &Tables) -> Stream {
@@ -109,7 +135,7 @@ mod tests {
 
     fn scheme(streams: u8, rules: &str) -> Manual {
         let rules = Rules::parse(rules).expect("valid");
-        Manual::new(streams, ManualParams { rules }).expect("valid")
+        Manual::new(streams, ManualParams { rules, ..ManualParams::default() }).expect("valid")
     }
 
     fn stream(scheme: &mut Manual, tables: &Tables, event: Event) -> u8 {

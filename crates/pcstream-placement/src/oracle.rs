@@ -27,8 +27,9 @@ use pcstream_trace::{Event, Tables};
 use crate::autostream_mq::push_run;
 use crate::error::{SchemeError, check};
 use crate::future::Future;
+use crate::parameter;
+use crate::parameter::{Environment, Parameter, Parameters};
 use crate::pcstream::cluster::{Weighted, k_means, log2_fixed};
-use crate::registry::SchemeParams;
 use crate::scheme::{Placement, Scheme, SchemeFact, Stream};
 
 /// Pages looked at to find quantiles; 16 MiB of memory while they are sorted.
@@ -66,6 +67,22 @@ impl Default for OracleParams {
     }
 }
 
+impl Parameters for OracleParams {
+    const LIST: &'static [Parameter<OracleParams>] = &[parameter!(
+        OracleParams,
+        window_pages,
+        "pages",
+        "pages of a window of oracle-window; none reaches the 90 % quantile of lifetimes",
+        "this project, after NoDaP (FAST'26)"
+    )];
+
+    fn build(&self, scheme: &'static str, environment: &Environment) -> Result<Box<dyn Scheme>, SchemeError> {
+        let future = environment.future.clone().ok_or(SchemeError::NeedsFuture { scheme })?;
+        let params = OracleParams { superblock_pages: environment.superblock_pages, ..*self };
+        Ok(Box::new(Oracle::new(scheme, environment.streams, params, future)?))
+    }
+}
+
 /// How a death becomes a class.
 enum Classes {
     Fk {
@@ -100,8 +117,8 @@ impl Oracle {
             return Err(SchemeError::NoStreams);
         }
         let segment = u64::from(params.superblock_pages);
-        check(segment > 0, scheme, "oracle.superblock_pages", segment, "at least 1")?;
-        check(params.window_pages != Some(0), scheme, "oracle.window_pages", 0, "at least 1")?;
+        check(segment > 0, scheme, "superblock_pages", segment, "at least 1")?;
+        check(params.window_pages != Some(0), scheme, "window_pages", 0, "at least 1")?;
         let classes = match params.form {
             OracleForm::Fk => Classes::Fk { segment },
             OracleForm::Quantile => Classes::Quantile { bounds: quantiles(&future, streams) },
@@ -111,15 +128,6 @@ impl Oracle {
             },
         };
         Ok(Oracle { future, classes, streams, unforeseen_pages: 0 })
-    }
-
-    pub(crate) fn boxed(
-        scheme: &'static str,
-        p: &SchemeParams,
-        form: OracleForm,
-    ) -> Result<Box<dyn Scheme>, SchemeError> {
-        let future = p.future.clone().ok_or(SchemeError::NeedsFuture { scheme })?;
-        Ok(Box::new(Oracle::new(scheme, p.streams, OracleParams { form, ..p.oracle }, future)?))
     }
 
     /// The class of the page written at logical time `written`.

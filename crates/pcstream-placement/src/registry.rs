@@ -1,112 +1,168 @@
 //! The registry: one line per scheme. A new scheme is one file and one line here.
 
-use std::sync::Arc;
-
-use crate::autostream_mq::{AutoStreamMq, MqParams};
-use crate::autostream_sfr::{AutoStreamSfr, SfrParams};
-use crate::baseline::Baseline;
+use crate::autostream_mq::MqParams;
+use crate::autostream_sfr::SfrParams;
+use crate::baseline::BaselineParams;
 use crate::error::SchemeError;
-use crate::fstream::{FStream, FStreamParams};
-use crate::future::Future;
-use crate::manual::{Manual, ManualParams};
-use crate::oracle::{Oracle, OracleForm, OracleParams};
+use crate::fstream::FStreamParams;
+use crate::manual::ManualParams;
+use crate::names::nearest;
+use crate::oracle::{OracleForm, OracleParams};
+use crate::parameter::{AnyParameters, Environment, ParameterInfo, Parameters, SchemeFactory};
+use crate::pcstream::PcStreamParams;
 use crate::pcstream::key::KeySource;
-use crate::pcstream::{PcStream, PcStreamParams};
-use crate::plus::{PcStreamPlus, PlusParams};
+use crate::plus::PlusParams;
 use crate::scheme::Scheme;
-use crate::sequential::{Sequential, SequentialParams};
-
-/// Everything a scheme may be told when it is made. Plain data; the defaults are the papers'.
-#[derive(Clone, Debug, Default)]
-pub struct SchemeParams {
-    /// Streams the device has, S0 included (`--streams`). The same for every scheme of a comparison.
-    pub streams: u8,
-    /// Rules of `manual`.
-    pub manual: ManualParams,
-    /// Parameters of `autostream-mq`.
-    pub autostream_mq: MqParams,
-    /// Parameters of `autostream-sfr`.
-    pub autostream_sfr: SfrParams,
-    /// Parameters of `sequential`.
-    pub sequential: SequentialParams,
-    /// Parameters of `fstream`.
-    pub fstream: FStreamParams,
-    /// Parameters of `pcstream`, and of its variants but for what their names change.
-    pub pcstream: PcStreamParams,
-    /// Parameters of `pcstream-plus`.
-    pub plus: PlusParams,
-    /// Parameters of the oracles.
-    pub oracle: OracleParams,
-    /// What the oracles know; the other schemes are not shown it.
-    pub future: Option<Arc<Future>>,
-}
-
-impl SchemeParams {
-    /// Default parameters for a device with `streams` streams, S0 included.
-    pub fn new(streams: u8) -> SchemeParams {
-        SchemeParams { streams, ..SchemeParams::default() }
-    }
-}
-
-type Build = fn(&'static str, &SchemeParams) -> Result<Box<dyn Scheme>, SchemeError>;
+use crate::sequential::SequentialParams;
 
 /// A registered scheme.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct SchemeInfo {
     /// The name on the command line and in results.
     pub name: &'static str,
     /// One line for help.
     pub summary: &'static str,
     needs_future: bool,
-    build: Build,
+    params: fn() -> Box<dyn AnyParameters>,
 }
 
 impl SchemeInfo {
-    /// Whether `SchemeParams::future` must be given.
+    /// Whether `Environment::future` must be given.
     pub fn needs_future(&self) -> bool {
         self.needs_future
     }
 
-    /// Makes the scheme.
-    pub fn build(&self, params: &SchemeParams) -> Result<Box<dyn Scheme>, SchemeError> {
-        if params.streams == 0 {
-            return Err(SchemeError::NoStreams);
-        }
-        (self.build)(self.name, params)
+    /// Its parameters with their defaults.
+    pub fn parameters(&self) -> Vec<ParameterInfo> {
+        (self.params)().list()
+    }
+
+    /// The names of its readings.
+    pub fn readings(&self) -> Vec<&'static str> {
+        (self.params)().readings()
+    }
+
+    /// The scheme with its defaults, to be changed.
+    pub fn configure(&self) -> Configured {
+        Configured { info: *self, name: self.name.to_owned(), params: (self.params)() }
+    }
+
+    /// Makes the scheme with its defaults.
+    pub fn build(&self, environment: &Environment) -> Result<Box<dyn Scheme>, SchemeError> {
+        self.configure().build(environment)
     }
 }
 
-const fn online(name: &'static str, summary: &'static str, build: Build) -> SchemeInfo {
-    SchemeInfo { name, summary, needs_future: false, build }
+/// A registered scheme with values for its parameters.
+#[derive(Clone, Debug)]
+pub struct Configured {
+    info: SchemeInfo,
+    name: String,
+    params: Box<dyn AnyParameters>,
 }
 
-const fn foreseeing(name: &'static str, summary: &'static str, build: Build) -> SchemeInfo {
-    SchemeInfo { name, summary, needs_future: true, build }
+impl Configured {
+    /// The scheme's name in the registry.
+    pub fn scheme(&self) -> &'static str {
+        self.info.name
+    }
+
+    /// Gives it another name in results.
+    pub fn rename(&mut self, name: String) {
+        self.name = name;
+    }
+
+    /// Its parameters with their values.
+    pub fn parameters(&self) -> Vec<ParameterInfo> {
+        self.params.list()
+    }
+
+    /// Sets a parameter from a text. Errors name the parameters there are, or the values.
+    pub fn set(&mut self, parameter: &str, value: &str) -> Result<(), SchemeError> {
+        self.params.set(self.info.name, parameter, value)
+    }
+
+    /// Sets all parameters to those of a reading, such as `bluedbm` of `autostream-mq`.
+    pub fn set_reading(&mut self, reading: &str) -> Result<(), SchemeError> {
+        if self.params.read_as(reading) {
+            self.name = format!("{}:{reading}", self.info.name);
+            return Ok(());
+        }
+        Err(SchemeError::UnknownReading {
+            scheme: self.info.name,
+            name: reading.to_owned(),
+            known: self.params.readings(),
+        })
+    }
+
+    /// The parameters as what they are; `None` if those of this scheme are of another kind.
+    pub fn params_mut<P: Parameters>(&mut self) -> Option<&mut P> {
+        self.params.as_any().downcast_mut()
+    }
+}
+
+impl SchemeFactory for Configured {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn needs_future(&self) -> bool {
+        self.info.needs_future
+    }
+
+    fn build(&self, environment: &Environment) -> Result<Box<dyn Scheme>, SchemeError> {
+        if environment.streams == 0 {
+            return Err(SchemeError::NoStreams);
+        }
+        self.params.build(self.info.name, environment)
+    }
+}
+
+type Params = fn() -> Box<dyn AnyParameters>;
+
+const fn online(name: &'static str, summary: &'static str, params: Params) -> SchemeInfo {
+    SchemeInfo { name, summary, needs_future: false, params }
+}
+
+const fn foreseeing(name: &'static str, summary: &'static str, params: Params) -> SchemeInfo {
+    SchemeInfo { name, summary, needs_future: true, params }
+}
+
+/// The defaults of a kind of scheme.
+fn default<P: Parameters>() -> Box<dyn AnyParameters> {
+    Box::new(P::default())
+}
+
+/// Its defaults but for what a variant changes.
+fn with<P: Parameters>(vary: impl Fn(&mut P)) -> Box<dyn AnyParameters> {
+    let mut params = P::default();
+    vary(&mut params);
+    Box::new(params)
 }
 
 /// Every scheme, in the order in which reports show them.
 #[rustfmt::skip]
 static REGISTRY: &[SchemeInfo] = &[
-    online("baseline", "everything to the default stream S0", |_, p| Baseline::boxed(p)),
-    online("manual", "rules chosen by a person: path, name, kind, program -> stream", Manual::boxed),
-    online("autostream-mq", "AutoStream multi-queue (SYSTOR'17): access counts of 1 MiB chunks", AutoStreamMq::boxed),
-    online("autostream-sfr", "AutoStream SFR (SYSTOR'17): sequentiality, frequency, recency of chunks", AutoStreamSfr::boxed),
-    online("sequential", "sequential patterns found in the device (HotStorage'14)", Sequential::boxed),
-    online("fstream", "file-system kinds: journal, inodes, directories, bitmaps (FAST'18)", FStream::boxed),
-    online("pcstream", "program contexts grouped by lifetime (FAST'19)", |n, p| PcStream::boxed(n, p, |_| {})),
-    online("pcstream-paper", "pcstream by the letter: lifetimes per chunk, once a request; new contexts wait in S0 (FAST'19)", |n, p| PcStream::boxed(n, p, PcStreamParams::by_the_letter)),
-    online("pcstream-kinds", "pcstream, with file-system metadata learned by its kind instead of left in S0", |n, p| PcStream::boxed(n, p, |q| q.kinds = true)),
-    online("pcstream-tree", "pcstream; a call path too little is known of goes by its inner frames, or its program", |n, p| PcStream::boxed(n, p, |q| q.key = KeySource::ContextTree)),
-    online("pcstream-forget", "pcstream; its table is emptied when a build's linker ends (FAST'19: no table)", |n, p| PcStream::boxed(n, p, PcStreamParams::forget_builds)),
-    online("pcstream-plus", "ours: contexts, names and each page's own history; streams by what they tell of lifetimes", |n, p| Ok(Box::new(PcStreamPlus::new(n, p.streams, p.plus)?))),
-    online("vstream-extension", "pcstream's mapper over file extensions (after vStream, HotStorage'18)", |n, p| PcStream::boxed(n, p, |q| q.key = KeySource::Extension)),
-    online("vstream-file", "pcstream's mapper over files", |n, p| PcStream::boxed(n, p, |q| q.key = KeySource::File)),
-    online("vstream-executable", "pcstream's mapper over executables", |n, p| PcStream::boxed(n, p, |q| q.key = KeySource::Executable)),
-    foreseeing("oracle", "knows the future: the default form, oracle-quantile", |n, p| Oracle::boxed(n, p, p.oracle.form)),
-    foreseeing("oracle-fk", "knows the future: remaining lifetime in superblocks (FK of SepBIT, FAST'22)", |n, p| Oracle::boxed(n, p, OracleForm::Fk)),
-    foreseeing("oracle-quantile", "knows the future: equal-mass quantiles of the remaining lifetime", |n, p| Oracle::boxed(n, p, OracleForm::Quantile)),
-    foreseeing("oracle-log", "knows the future: clusters of the logarithm of the remaining lifetime", |n, p| Oracle::boxed(n, p, OracleForm::Log)),
-    foreseeing("oracle-window", "knows the future: windows of absolute death time (after NoDaP, FAST'26)", |n, p| Oracle::boxed(n, p, OracleForm::Window)),
+    online("baseline", "everything to the default stream S0", default::<BaselineParams>),
+    online("manual", "rules chosen by a person: path, name, kind, program -> stream", default::<ManualParams>),
+    online("autostream-mq", "AutoStream multi-queue (SYSTOR'17): access counts of 1 MiB chunks", default::<MqParams>),
+    online("autostream-sfr", "AutoStream SFR (SYSTOR'17): sequentiality, frequency, recency of chunks", default::<SfrParams>),
+    online("sequential", "sequential patterns found in the device (HotStorage'14)", default::<SequentialParams>),
+    online("fstream", "file-system kinds: journal, inodes, directories, bitmaps (FAST'18)", default::<FStreamParams>),
+    online("pcstream", "program contexts grouped by lifetime (FAST'19)", default::<PcStreamParams>),
+    online("pcstream-paper", "pcstream by the letter: lifetimes per chunk, once a request; new contexts wait in S0 (FAST'19)", || with(PcStreamParams::by_the_letter)),
+    online("pcstream-kinds", "pcstream, with file-system metadata learned by its kind instead of left in S0", || with(|p: &mut PcStreamParams| p.kinds = true)),
+    online("pcstream-tree", "pcstream; a call path too little is known of goes by its inner frames, or its program", || with(|p: &mut PcStreamParams| p.key = KeySource::ContextTree)),
+    online("pcstream-forget", "pcstream; its table is emptied when a build's linker ends (FAST'19: no table)", || with(PcStreamParams::forget_builds)),
+    online("pcstream-plus", "ours: contexts, names and each page's own history; streams by what they tell of lifetimes", default::<PlusParams>),
+    online("vstream-extension", "pcstream's mapper over file extensions (after vStream, HotStorage'18)", || with(|p: &mut PcStreamParams| p.key = KeySource::Extension)),
+    online("vstream-file", "pcstream's mapper over files", || with(|p: &mut PcStreamParams| p.key = KeySource::File)),
+    online("vstream-executable", "pcstream's mapper over executables", || with(|p: &mut PcStreamParams| p.key = KeySource::Executable)),
+    foreseeing("oracle", "knows the future: the default form, oracle-quantile", default::<OracleParams>),
+    foreseeing("oracle-fk", "knows the future: remaining lifetime in superblocks (FK of SepBIT, FAST'22)", || with(|p: &mut OracleParams| p.form = OracleForm::Fk)),
+    foreseeing("oracle-quantile", "knows the future: equal-mass quantiles of the remaining lifetime", default::<OracleParams>),
+    foreseeing("oracle-log", "knows the future: clusters of the logarithm of the remaining lifetime", || with(|p: &mut OracleParams| p.form = OracleForm::Log)),
+    foreseeing("oracle-window", "knows the future: windows of absolute death time (after NoDaP, FAST'26)", || with(|p: &mut OracleParams| p.form = OracleForm::Window)),
 ];
 
 /// Every scheme, in report order.
@@ -121,51 +177,24 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 
 /// The scheme of this name; an unknown name comes back with those that resemble it.
 pub fn find(name: &str) -> Result<&'static SchemeInfo, SchemeError> {
-    REGISTRY
-        .iter()
-        .find(|s| s.name == name)
-        .ok_or_else(|| SchemeError::Unknown { name: name.to_owned(), nearest: nearest(name, names()) })
+    REGISTRY.iter().find(|s| s.name == name).ok_or_else(|| SchemeError::Unknown {
+        name: name.to_owned(),
+        nearest: nearest(name, names()),
+        known: names().collect(),
+    })
 }
 
-/// Makes the scheme of this name.
-pub fn build(name: &str, params: &SchemeParams) -> Result<Box<dyn Scheme>, SchemeError> {
-    find(name)?.build(params)
+/// The scheme that `NAME` or `NAME:READING` means.
+pub fn configure(text: &str) -> Result<Configured, SchemeError> {
+    let (name, reading) = text.split_once(':').map_or((text, None), |(name, reading)| (name, Some(reading)));
+    let mut configured = find(name)?.configure();
+    reading.map_or(Ok(()), |reading| configured.set_reading(reading))?;
+    Ok(configured)
 }
 
-/// Up to three candidates that `name` may have been meant for: those it is a part of, or within a
-/// few edits (one, and one more per five characters); best first.
-pub(crate) fn nearest(name: &str, candidates: impl Iterator<Item = &'static str>) -> Vec<&'static str> {
-    // Longer than any name can be; the edit distance is quadratic.
-    if name.len() > 64 {
-        return Vec::new();
-    }
-    let name = name.to_ascii_lowercase();
-    let close = 1 + name.chars().count() / 5;
-    let mut scored: Vec<(usize, &'static str)> = candidates
-        .filter_map(|c| {
-            let edits = edit_distance(&name, c);
-            let part = name.len() >= 2 && c.contains(name.as_str());
-            (edits <= close || part).then_some((if part { 0 } else { edits }, c))
-        })
-        .collect();
-    scored.sort_by_key(|&(edits, _)| edits);
-    scored.into_iter().take(3).map(|(_, c)| c).collect()
-}
-
-/// Levenshtein distance in characters.
-fn edit_distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, ca) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, &cb) in b.iter().enumerate() {
-            let substituted = diagonal + usize::from(ca != cb);
-            diagonal = row[j + 1];
-            row[j + 1] = substituted.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
+/// Makes the scheme of this name, with its defaults.
+pub fn build(name: &str, environment: &Environment) -> Result<Box<dyn Scheme>, SchemeError> {
+    find(name)?.build(environment)
 }
 
 #[cfg(test)]
@@ -182,16 +211,8 @@ mod tests {
     }
 
     #[test]
-    fn edit_distances_by_hand() {
-        assert_eq!(edit_distance("", "abc"), 3);
-        assert_eq!(edit_distance("kitten", "sitting"), 3);
-        assert_eq!(edit_distance("flaw", "lawn"), 2);
-        assert_eq!(edit_distance("same", "same"), 0);
-    }
-
-    #[test]
     fn an_unknown_name_gets_its_neighbours() {
-        let message = |name| build(name, &SchemeParams::new(9)).err().expect("unknown").to_string();
+        let message = |name| build(name, &Environment::new(9)).err().expect("unknown").to_string();
         assert_eq!(message("pcstrem"), "no scheme is called 'pcstrem'; did you mean pcstream?");
         assert_eq!(
             message("autostream"),
@@ -207,7 +228,7 @@ mod tests {
     #[test]
     fn zero_streams_are_refused() {
         for name in names() {
-            assert_eq!(build(name, &SchemeParams::new(0)).err(), Some(SchemeError::NoStreams));
+            assert_eq!(build(name, &Environment::new(0)).err(), Some(SchemeError::NoStreams));
         }
     }
 
@@ -215,10 +236,76 @@ mod tests {
     fn an_oracle_without_a_future_says_so() {
         for info in schemes().iter().filter(|s| s.needs_future()) {
             assert_eq!(
-                info.build(&SchemeParams::new(9)).err(),
+                info.build(&Environment::new(9)).err(),
                 Some(SchemeError::NeedsFuture { scheme: info.name })
             );
         }
         assert_eq!(schemes().iter().filter(|s| s.needs_future()).count(), 5);
+    }
+
+    #[test]
+    fn every_parameter_takes_back_what_it_shows_and_is_explained() {
+        for info in schemes() {
+            let mut configured = info.configure();
+            let parameters = configured.parameters();
+            for (number, parameter) in parameters.iter().enumerate() {
+                configured.set(parameter.name, &parameter.value).unwrap();
+                assert!(!parameter.about.is_empty() && !parameter.source.is_empty(), "{}", parameter.name);
+                assert!(parameters[..number].iter().all(|other| other.name != parameter.name));
+            }
+            assert_eq!(configured.parameters(), parameters, "{}", info.name);
+        }
+    }
+
+    #[test]
+    fn a_value_that_is_set_arrives() {
+        let mut sequential = configure("sequential").unwrap();
+        sequential.set("patterns", "7").unwrap();
+        assert_eq!(sequential.params_mut::<SequentialParams>().unwrap().patterns, 7);
+        assert!(sequential.params_mut::<MqParams>().is_none());
+        let mut pcstream = configure("pcstream").unwrap();
+        for (name, value) in [("mapper.distance", "log"), ("averaging", "0.25"), ("lifetime.chunk", "9")] {
+            pcstream.set(name, value).unwrap();
+            assert_eq!(pcstream.parameters().iter().find(|p| p.name == name).unwrap().value, value);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_set_is_refused_with_what_can() {
+        let refused =
+            |name, value| configure("sequential").unwrap().set(name, value).unwrap_err().to_string();
+        assert_eq!(
+            refused("pattern", "1"),
+            "scheme 'sequential' has no parameter 'pattern'; did you mean patterns? It has patterns, candidates"
+        );
+        assert_eq!(
+            refused("patterns", "256"),
+            "sequential.patterns is '256', but must be a whole number from 0 to 255"
+        );
+        assert_eq!(
+            configure("baseline").unwrap().set("x", "1").unwrap_err().to_string(),
+            "scheme 'baseline' has no parameter 'x'; it has none"
+        );
+        assert_eq!(
+            configure("autostream-mq:bdbm").unwrap_err().to_string(),
+            "scheme 'autostream-mq' has no reading 'bdbm'; its readings are default, sepbit, bluedbm, \
+             before-promotion, halving, halving-pages, chunk-256k, chunk-4m"
+        );
+        assert_eq!(
+            configure("baseline:x").unwrap_err().to_string(),
+            "scheme 'baseline' has no reading 'x'; it has none"
+        );
+    }
+
+    #[test]
+    fn every_reading_is_found_and_can_be_made() {
+        for info in schemes() {
+            for reading in info.readings() {
+                let configured = configure(&format!("{}:{reading}", info.name)).unwrap();
+                assert_eq!(configured.name(), format!("{}:{reading}", info.name));
+                configured.build(&Environment::new(9)).unwrap();
+            }
+        }
+        assert_eq!(schemes().iter().filter(|info| !info.readings().is_empty()).count(), 2);
     }
 }

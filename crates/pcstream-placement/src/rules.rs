@@ -22,7 +22,7 @@
 use globset::{GlobBuilder, GlobMatcher};
 use pcstream_trace::{Context, File, Kind, Unwind};
 
-use crate::registry::nearest;
+use crate::names::nearest;
 
 /// Fields a condition can name.
 const FIELDS: [&str; 6] = ["path", "name", "kind", "executable", "comm", "label"];

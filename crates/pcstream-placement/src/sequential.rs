@@ -14,7 +14,8 @@
 use pcstream_trace::{Event, Tables};
 
 use crate::error::{SchemeError, check};
-use crate::registry::SchemeParams;
+use crate::parameter;
+use crate::parameter::{Environment, Parameter, Parameters};
 use crate::scheme::{Placement, Scheme, SchemeFact, Stream};
 
 /// Parameters of `sequential`.
@@ -29,6 +30,22 @@ pub struct SequentialParams {
 impl Default for SequentialParams {
     fn default() -> Self {
         SequentialParams { patterns: 4, candidates: 32 }
+    }
+}
+
+#[rustfmt::skip]
+impl Parameters for SequentialParams {
+    const LIST: &'static [Parameter<SequentialParams>] = &[
+        parameter!(SequentialParams, patterns, "patterns", "most sequential patterns at once; never more than the streams besides S0", "HotStorage'14, section 4.2"),
+        parameter!(SequentialParams, candidates, "writes", "ends of unclaimed writes that are kept, from 1 to 4096", "this project; the paper leaves it open"),
+    ];
+
+    fn build(
+        &self,
+        _: &'static str,
+        environment: &Environment,
+    ) -> Result<Box<dyn Scheme>, SchemeError> {
+        Ok(Box::new(Sequential::new(environment.streams, *self)?))
     }
 }
 
@@ -59,7 +76,7 @@ impl Sequential {
             return Err(SchemeError::NoStreams);
         }
         let valid = (1..=4096).contains(&params.candidates);
-        check(valid, "sequential", "sequential.candidates", params.candidates, "between 1 and 4096")?;
+        check(valid, "sequential", "candidates", params.candidates, "between 1 and 4096")?;
         Ok(Sequential {
             most_patterns: usize::from(params.patterns.min(streams - 1)),
             params,
@@ -70,10 +87,6 @@ impl Sequential {
             sequential_pages: 0,
             patterns_begun: 0,
         })
-    }
-
-    pub(crate) fn boxed(_: &'static str, p: &SchemeParams) -> Result<Box<dyn Scheme>, SchemeError> {
-        Ok(Box::new(Sequential::new(p.streams, p.sequential)?))
     }
 
     /// The pattern that a write from `first` up to `end` belongs to, if any.

@@ -4,7 +4,12 @@
 
 use std::sync::Arc;
 
-use pcstream_placement::{Future, Placement, Rules, Scheme, SchemeParams, Stream, build, names, schemes};
+use pcstream_placement::manual::ManualParams;
+use pcstream_placement::pcstream::PcStreamParams;
+use pcstream_placement::{
+    Environment, Future, Placement, Rules, Scheme, SchemeFactory as _, Stream, build, configure, names,
+    schemes,
+};
 use pcstream_trace::{Context, ContextId, Event, File, FileId, Kind, Lba, Op, Signature, Tables, Unwind};
 use proptest::prelude::*;
 
@@ -57,11 +62,12 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
     })
 }
 
-fn params(streams: u8, events: &[Event]) -> SchemeParams {
-    let mut params = SchemeParams::new(streams);
-    params.future = Some(Arc::new(Future::from_events(events).expect("short")));
-    params.oracle.superblock_pages = 64;
-    params
+fn params(streams: u8, events: &[Event]) -> Environment {
+    Environment {
+        streams,
+        superblock_pages: 64,
+        future: Some(Arc::new(Future::from_events(events).expect("short"))),
+    }
 }
 
 /// Drives events as a replay does; `out` is cleared only where `clear` says so.
@@ -147,12 +153,13 @@ proptest! {
     #[test]
     fn what_was_learned_can_be_carried_over(events in events()) {
         let tables = tables();
-        let mut params = params(9, &events);
+        let params = params(9, &events);
         let mut first = build("pcstream", &params).expect("valid");
         drive(first.as_mut(), &events, &tables, |_| true);
         let saved = first.learned().expect("a table");
-        params.pcstream.saved_table = Some(saved.clone().into());
-        let second = build("pcstream", &params).expect("valid");
+        let mut again = configure("pcstream").expect("known");
+        again.params_mut::<PcStreamParams>().expect("pcstream's").saved_table = Some(saved.clone().into());
+        let second = again.build(&params).expect("valid");
         prop_assert_eq!(second.learned(), Some(saved));
     }
 }
@@ -173,14 +180,13 @@ fn a_scheme_that_needs_the_future_is_the_only_kind_that_uses_it() {
         .collect();
     let tables = tables();
     let with = params(9, &events);
-    let without = SchemeParams { future: None, ..with.clone() };
+    let without = Environment { future: None, ..with.clone() };
     for info in schemes() {
         if info.needs_future() {
             assert!(info.build(&without).is_err(), "{}", info.name);
             continue;
         }
-        let run =
-            |p: &SchemeParams| drive(info.build(p).expect("valid").as_mut(), &events, &tables, |_| true);
+        let run = |p: &Environment| drive(info.build(p).expect("valid").as_mut(), &events, &tables, |_| true);
         assert_eq!(run(&with), run(&without), "{}", info.name);
     }
 }
@@ -237,12 +243,12 @@ fn contexts_are_told_apart() {
         .collect();
     for name in ["pcstream", "pcstream-paper", "vstream-executable", "manual"] {
         let placed =
-            drive(build(name, &SchemeParams::new(9)).expect(name).as_mut(), &events, &tables, |_| true);
+            drive(build(name, &Environment::new(9)).expect(name).as_mut(), &events, &tables, |_| true);
         let last: Vec<u8> = placed[3000..].iter().map(|p| p.stream.0).collect();
         assert!(last.chunks(2).all(|s| s == [1, 2]), "{name}: {:?}", &last[..8]);
     }
     let facts = |name: &str| {
-        let mut scheme = build(name, &SchemeParams::new(9)).expect(name);
+        let mut scheme = build(name, &Environment::new(9)).expect(name);
         drive(scheme.as_mut(), &events, &tables, |_| true);
         scheme.facts()
     };
@@ -256,8 +262,8 @@ fn contexts_are_told_apart() {
 
 #[test]
 fn rules_given_replace_the_preset() {
-    let mut params = SchemeParams::new(9);
-    params.manual.rules = Rules::parse("* -> 7").expect("valid");
+    let mut manual = configure("manual").expect("known");
+    manual.params_mut::<ManualParams>().expect("manual's").rules = Rules::parse("* -> 7").expect("valid");
     let event = Event {
         time_ns: 0,
         lba: Lba(0),
@@ -268,6 +274,7 @@ fn rules_given_replace_the_preset() {
         op: Op::Write,
         kind: Kind::Journal,
     };
-    let placed = drive(build("manual", &params).expect("valid").as_mut(), &[event], &tables(), |_| true);
+    let placed =
+        drive(manual.build(&Environment::new(9)).expect("valid").as_mut(), &[event], &tables(), |_| true);
     assert_eq!(placed, [Placement { pages: 1, stream: Stream(7) }]);
 }

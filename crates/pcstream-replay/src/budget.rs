@@ -123,18 +123,16 @@ fn flash_bytes(geometry: &Geometry, touched: Option<&Touched>) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use pcstream_placement::SchemeParams;
+    use std::sync::Arc;
+
+    use pcstream_placement::configure;
     use pcstream_ssd::DeviceSettings;
 
     use super::*;
 
     fn lane(logical_pages: u64) -> LaneSpec {
-        LaneSpec {
-            scheme: "baseline".into(),
-            params: SchemeParams::default(),
-            device: DeviceSettings { logical_pages, superblock_pages: 1 << 18, ..DeviceSettings::default() },
-            clock: None,
-        }
+        let device = DeviceSettings { logical_pages, superblock_pages: 1 << 18, ..DeviceSettings::default() };
+        LaneSpec::new(Arc::new(configure("baseline").unwrap()), device)
     }
 
     #[test]

@@ -4,9 +4,10 @@
 //! and reads no clock for anything but its own speed: its numbers do not depend on how many lanes
 //! run beside it, nor on how the trace is cut into batches.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pcstream_placement::{Placement, Scheme, SchemeFact, SchemeInfo, Stream};
+use pcstream_placement::{Placement, Scheme, SchemeFact, SchemeFactory, Stream};
 use pcstream_ssd::endurance::Wear;
 use pcstream_ssd::fdp::FdpStatistics;
 use pcstream_ssd::memory::prefetch;
@@ -83,7 +84,7 @@ pub struct InternalStreamResult {
 #[derive(Clone, Debug)]
 pub struct LaneResult {
     /// Name of the scheme.
-    pub scheme: &'static str,
+    pub scheme: String,
     /// Whether the scheme was given the future.
     pub knows_future: bool,
     /// The device as it was asked for.
@@ -169,7 +170,7 @@ fn ratio(part: u64, whole: u64) -> Option<f64> {
 
 /// One scheme writing into one device.
 pub(crate) struct Lane {
-    info: &'static SchemeInfo,
+    factory: Arc<dyn SchemeFactory>,
     scheme: Box<dyn Scheme>,
     device: Device,
     settings: DeviceSettings,
@@ -193,7 +194,7 @@ impl Lane {
     /// A lane that has seen nothing; `device` is prefilled with `prefill_pages` and counts from here on, and
     /// `stream_of_page` has an entry for each of its pages.
     pub fn new(
-        info: &'static SchemeInfo,
+        factory: Arc<dyn SchemeFactory>,
         scheme: Box<dyn Scheme>,
         device: Device,
         settings: DeviceSettings,
@@ -203,7 +204,7 @@ impl Lane {
         let streams = usize::from(settings.streams);
         let internal = if settings.gc_destination == GcDestination::Internal { streams } else { 0 };
         Lane {
-            info,
+            factory,
             scheme,
             device,
             prefill_pages,
@@ -256,7 +257,7 @@ impl Lane {
         placements.clear();
         self.scheme.place(event, self.host_pages, tables, &mut placements);
         let placed: u64 = placements.iter().map(|p| u64::from(p.pages)).sum();
-        assert_eq!(placed, u64::from(event.pages), "{} placed another number of pages", self.info.name);
+        assert_eq!(placed, u64::from(event.pages), "{} placed another number of pages", self.factory.name());
         let mut first = event.lba.0;
         self.device.begin_write(event.time_ns);
         for placement in &placements {
@@ -270,7 +271,7 @@ impl Lane {
     fn write_run(&mut self, first: u64, placement: &Placement, context: ContextId) {
         let Placement { pages, stream } = *placement;
         let streams = self.stream_host_pages.len();
-        assert!(usize::from(stream.0) < streams, "{} chose {stream:?} of {streams}", self.info.name);
+        assert!(usize::from(stream.0) < streams, "{} chose {stream:?} of {streams}", self.factory.name());
         self.stream_host_pages[usize::from(stream.0)] += u64::from(pages);
         self.stream_of_page[first as usize..][..pages as usize].fill(stream.0);
         let slot = context.0 as usize * streams;
@@ -330,7 +331,7 @@ impl Lane {
 
     /// What the scheme learned, if it is named `scheme` and learns what can be saved.
     pub fn learned(&self, scheme: &str) -> Option<Vec<u8>> {
-        (self.info.name == scheme).then(|| self.scheme.learned()).flatten()
+        (self.factory.name() == scheme).then(|| self.scheme.learned()).flatten()
     }
 
     pub fn result(&self) -> LaneResult {
@@ -354,8 +355,8 @@ impl Lane {
             }),
         };
         LaneResult {
-            scheme: self.info.name,
-            knows_future: self.info.needs_future(),
+            scheme: self.factory.name().to_owned(),
+            knows_future: self.factory.needs_future(),
             settings: self.settings.clone(),
             geometry: *ssd.geometry(),
             prefill_pages: self.prefill_pages,

@@ -179,7 +179,7 @@ fn catch_up<E: Error + Send>(
 mod tests {
     use std::collections::BTreeMap;
 
-    use pcstream_placement::SchemeParams;
+    use pcstream_placement::find;
     use pcstream_ssd::{DeviceSettings, Spare};
     use pcstream_trace::ContextId;
     use pcstream_trace::generators::{Common, generate};
@@ -190,17 +190,13 @@ mod tests {
     const SCHEMES: [&str; 4] = ["oracle", "pcstream", "baseline", "oracle-fk"];
 
     fn plan() -> Plan {
-        let lane = |scheme: &str| LaneSpec {
-            scheme: scheme.to_owned(),
-            params: SchemeParams::default(),
-            device: DeviceSettings {
-                logical_pages: PAGES,
-                spare: Spare::SpareFactor(0.4),
-                superblock_pages: 16,
-                ..DeviceSettings::default()
-            },
-            clock: None,
+        let device = DeviceSettings {
+            logical_pages: PAGES,
+            spare: Spare::SpareFactor(0.4),
+            superblock_pages: 16,
+            ..DeviceSettings::default()
         };
+        let lane = |scheme: &str| LaneSpec::new(Arc::new(find(scheme).unwrap().configure()), device.clone());
         Plan { lanes: SCHEMES.map(lane).into(), ..Plan::default() }
     }
 
@@ -224,16 +220,15 @@ mod tests {
         std::iter::once(first).chain(events).map(Ok).collect::<Vec<_>>().into_iter()
     }
 
-    fn numbers(results: &[LaneResult]) -> Vec<(&'static str, pcstream_ssd::Counters)> {
-        results.iter().map(|result| (result.scheme, result.counters.clone())).collect()
+    fn numbers(results: &[LaneResult]) -> Vec<(&str, pcstream_ssd::Counters)> {
+        results.iter().map(|result| (result.scheme.as_str(), result.counters.clone())).collect()
     }
 
     #[test]
     fn results_do_not_depend_on_the_queue() {
         let batches = trace();
-        let expected = numbers(
-            &recorded::replay(&mut plan(), || recorded(&batches), |_, _| {}).unwrap().replay.results(),
-        );
+        let whole = recorded::replay(&mut plan(), || recorded(&batches), |_, _| {}).unwrap().replay.results();
+        let expected = numbers(&whole);
         assert_eq!(expected.iter().map(|(name, _)| *name).collect::<Vec<_>>(), SCHEMES);
         // Nothing fits, the first two batches fit (the third does if they are done by then), everything fits.
         for events_max in [0, 2 * batches[0].events.len(), usize::MAX] {
@@ -248,11 +243,10 @@ mod tests {
     #[test]
     fn a_replay_catches_up_from_any_event() {
         let batches = trace();
-        let expected = numbers(&{
-            let mut replay = plan().online().unwrap().start().unwrap();
-            batches.iter().for_each(|batch| replay.feed(batch).unwrap());
-            replay.results()
-        });
+        let mut whole = plan().online().unwrap().start().unwrap();
+        batches.iter().for_each(|batch| whole.feed(batch).unwrap());
+        let whole = whole.results();
+        let expected = numbers(&whole);
         for (whole, part) in [(0, 0), (1, 1), (1, 4000), (3, 17)] {
             let mut replay = plan().online().unwrap().start().unwrap();
             batches[..whole].iter().for_each(|batch| replay.feed(batch).unwrap());

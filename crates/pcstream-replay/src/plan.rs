@@ -28,7 +28,7 @@ pub struct Plan {
 impl Plan {
     /// Whether the trace has to be seen once before it is replayed.
     pub fn needs_future(&self) -> bool {
-        self.lanes.iter().any(|lane| lane.looks_ahead() && lane.params.future.is_none())
+        self.lanes.iter().any(|lane| lane.looks_ahead() && lane.future.is_none())
     }
 
     /// The lanes that can run while the trace is recorded; `None` if there are none.
@@ -53,12 +53,12 @@ impl Plan {
 
     /// As `set_future`, with one that others have, too.
     pub fn share_future(&mut self, future: &Arc<Future>) {
-        self.lanes.iter_mut().for_each(|lane| lane.params.future = Some(future.clone()));
+        self.lanes.iter_mut().for_each(|lane| lane.future = Some(future.clone()));
     }
 
     /// The future, if the lanes know it.
     pub fn future(&self) -> Option<Arc<Future>> {
-        self.lanes.iter().find_map(|lane| lane.params.future.clone())
+        self.lanes.iter().find_map(|lane| lane.future.clone())
     }
 
     /// The replay, its devices made and prefilled.

@@ -9,8 +9,10 @@
 //! Determinism: a lane depends on the events, its own specification and nothing else. Results are
 //! bit-identical alone or beside others, in any cut into batches, with any number of threads.
 
+use std::sync::Arc;
+
 use pcstream_placement::future::FutureTooLong;
-use pcstream_placement::{Future, Scheme, SchemeInfo, SchemeParams};
+use pcstream_placement::{Environment, Future, Scheme, SchemeFactory};
 use pcstream_ssd::{Density, DeviceSettings, GcDestination, LogicalPage, Spare, Ssd, Table};
 use pcstream_trace::{Batch, ContextId, Event, Extent, Op, Tables};
 use rayon::prelude::*;
@@ -27,11 +29,10 @@ const MAX_EVENT_NS: u64 = 1 << 62;
 /// What a lane is made of.
 #[derive(Clone, Debug)]
 pub struct LaneSpec {
-    /// The scheme, by its name in the registry of `pcstream-placement`.
-    pub scheme: String,
-    /// Its parameters; the future, if it looks ahead. What they say about the device (streams, pages
-    /// of a superblock) is taken from `device`.
-    pub params: SchemeParams,
+    /// Makes the scheme: one of the registry of `pcstream-placement`, or any other.
+    pub scheme: Arc<dyn SchemeFactory>,
+    /// The future, if the scheme looks ahead.
+    pub future: Option<Arc<Future>>,
     /// The device. All lanes of a replay have the same number of logical pages.
     pub device: DeviceSettings,
     /// Gives it a clock.
@@ -39,9 +40,14 @@ pub struct LaneSpec {
 }
 
 impl LaneSpec {
+    /// A scheme on a device without a clock; it has not been told the future.
+    pub fn new(scheme: Arc<dyn SchemeFactory>, device: DeviceSettings) -> LaneSpec {
+        LaneSpec { scheme, future: None, device, clock: None }
+    }
+
     /// Whether the scheme has to be told the future.
     pub fn looks_ahead(&self) -> bool {
-        pcstream_placement::find(&self.scheme).is_ok_and(|scheme| scheme.needs_future())
+        self.scheme.needs_future()
     }
 }
 
@@ -95,11 +101,11 @@ impl Replay {
             ..DeviceSettings::default()
         };
         let ssd = Ssd::new(&DeviceSettings { streams: spec.device.streams, ..smallest })?;
-        let (info, scheme) = scheme_of(spec)?;
+        let scheme = scheme_of(spec)?;
         let streams =
             Table::zeroed(logical_pages, Density::Sparse).map_err(pcstream_ssd::GeometryError::from)?;
         let device = Device::Unmodelled(Box::new(ssd));
-        let lane = Lane::new(info, scheme, device, spec.device.clone(), 0, streams);
+        let lane = Lane::new(spec.scheme.clone(), scheme, device, spec.device.clone(), 0, streams);
         Replay::of(vec![lane], logical_pages, Density::Sparse)
     }
 
@@ -247,17 +253,17 @@ fn check_prefill(prefill: &[Extent], logical_pages: u64) -> Result<(), ReplayErr
 }
 
 /// Makes the scheme of a lane.
-fn scheme_of(spec: &LaneSpec) -> Result<(&'static SchemeInfo, Box<dyn Scheme>), ReplayError> {
-    let mut params = spec.params.clone();
-    params.streams = spec.device.streams;
-    params.oracle.superblock_pages = spec.device.superblock_pages;
-    let info = pcstream_placement::find(&spec.scheme)?;
-    let scheme = info.build(&params)?;
-    Ok((info, scheme))
+fn scheme_of(spec: &LaneSpec) -> Result<Box<dyn Scheme>, ReplayError> {
+    let environment = Environment {
+        streams: spec.device.streams,
+        superblock_pages: spec.device.superblock_pages,
+        future: spec.future.clone().filter(|_| spec.looks_ahead()),
+    };
+    Ok(spec.scheme.build(&environment)?)
 }
 
 fn make_lane(spec: &LaneSpec, prefill: &[Extent], density: Density) -> Result<Lane, ReplayError> {
-    let (info, scheme) = scheme_of(spec)?;
+    let scheme = scheme_of(spec)?;
     let mut ssd = Ssd::with_density(&spec.device, density)?;
     for extent in prefill {
         ssd.prefill(LogicalPage(extent.lba.0), extent.pages).expect("extents have been checked");
@@ -267,5 +273,5 @@ fn make_lane(spec: &LaneSpec, prefill: &[Extent], density: Density) -> Result<La
     let device = Device::new(ssd, spec.clock.as_ref())?;
     let streams =
         Table::zeroed(spec.device.logical_pages, density).map_err(pcstream_ssd::GeometryError::from)?;
-    Ok(Lane::new(info, scheme, device, spec.device.clone(), prefill_pages, streams))
+    Ok(Lane::new(spec.scheme.clone(), scheme, device, spec.device.clone(), prefill_pages, streams))
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use pcstream_placement::SchemeParams;
+use pcstream_placement::find;
 use pcstream_replay::{LaneResult, LaneSpec, Quartiles, Replay, ReplayError, StreamResult, future_of};
 use pcstream_ssd::analytic::{self, Class};
 use pcstream_ssd::{DeviceSettings, GcDestination, Spare, VictimPolicy};
@@ -28,13 +28,10 @@ fn device(gc_destination: GcDestination) -> DeviceSettings {
 }
 
 fn every_lane(batches: &[Batch]) -> Vec<LaneSpec> {
-    let params =
-        SchemeParams { future: Some(Arc::new(future_of(batches).unwrap())), ..SchemeParams::default() };
+    let future = Arc::new(future_of(batches).unwrap());
     let lane = |scheme: &str, destination| LaneSpec {
-        scheme: scheme.to_owned(),
-        params: params.clone(),
-        device: device(destination),
-        clock: None,
+        future: Some(future.clone()),
+        ..lane(scheme, device(destination))
     };
     pcstream_placement::names().flat_map(|s| GcDestination::ALL.map(|d| lane(s, d))).collect()
 }
@@ -196,7 +193,7 @@ proptest! {
 }
 
 fn lane(scheme: &str, device: DeviceSettings) -> LaneSpec {
-    LaneSpec { scheme: scheme.to_owned(), params: SchemeParams::default(), device, clock: None }
+    LaneSpec::new(Arc::new(find(scheme).unwrap().configure()), device)
 }
 
 /// Uniform random traffic, greedy victims, b = 64, Sf = 0.2: WAF 2.5993 (mean-field limit of
@@ -316,8 +313,10 @@ fn what_cannot_be_set_up_is_refused() {
     let error = |lanes: &[LaneSpec], prefill: &[Extent]| Replay::new(lanes, prefill).err().expect("refused");
     let good = || lane("baseline", device(GcDestination::Own));
     assert!(matches!(error(&[], &[]), ReplayError::NoLanes));
-    let unknown = error(&[lane("pcstrem", device(GcDestination::Own))], &[]);
-    assert!(unknown.to_string().contains("did you mean pcstream"), "{unknown}");
+    let mut sequential = find("sequential").unwrap().configure();
+    sequential.set("candidates", "0").unwrap();
+    let range = error(&[LaneSpec::new(Arc::new(sequential), device(GcDestination::Own))], &[]);
+    assert!(range.to_string().contains("candidates is 0, but must be between 1 and 4096"), "{range}");
     let oracle = error(&[lane("oracle", device(GcDestination::Own))], &[]);
     assert!(oracle.to_string().contains("future"), "{oracle}");
     let crowded = DeviceSettings { spare: Spare::SpareFactor(0.0), ..device(GcDestination::Own) };

@@ -1,7 +1,10 @@
 //! What a wrong lifetime costs: traces on which a scheme by chunks of 1 MiB learns the wrong writer's lifetimes, and one
 //! by pages does not.
 
-use pcstream_placement::SchemeParams;
+use std::sync::Arc;
+
+use pcstream_placement::configure;
+use pcstream_placement::pcstream::PcStreamParams;
 use pcstream_placement::pcstream::lifetime::Chunk;
 use pcstream_replay::{LaneSpec, Replay};
 use pcstream_ssd::{DeviceSettings, GcDestination, Spare};
@@ -72,9 +75,11 @@ fn waf(scheme: &str, chunk: Chunk, batch: &Batch) -> f64 {
         gc_destination: GcDestination::Own,
         ..DeviceSettings::default()
     };
-    let mut params = SchemeParams::default();
-    params.pcstream.lifetime.chunk = chunk;
-    let lane = LaneSpec { scheme: scheme.to_owned(), params, device, clock: None };
+    let mut scheme = configure(scheme).expect("known");
+    if let Some(params) = scheme.params_mut::<PcStreamParams>() {
+        params.lifetime.chunk = chunk;
+    }
+    let lane = LaneSpec::new(Arc::new(scheme), device);
     let mut replay = Replay::new(&[lane], &[]).expect("a good device");
     replay.feed(batch).expect("legal events");
     replay.results()[0].waf().expect("it wrote")

@@ -75,12 +75,12 @@ pub(crate) fn origin(simulation: &Simulation, layout: Layout) -> Vec<String> {
 }
 
 /// Lanes by scheme, in order; the GC destinations that occur, in order.
-fn grid(lanes: &[LaneResult]) -> (Vec<(&'static str, Vec<&LaneResult>)>, Vec<GcDestination>) {
-    let mut rows: Vec<(&'static str, Vec<&LaneResult>)> = Vec::new();
+fn grid(lanes: &[LaneResult]) -> (Vec<(&str, Vec<&LaneResult>)>, Vec<GcDestination>) {
+    let mut rows: Vec<(&str, Vec<&LaneResult>)> = Vec::new();
     for lane in lanes {
         match rows.iter_mut().find(|(name, _)| *name == lane.scheme) {
             Some((_, row)) => row.push(lane),
-            None => rows.push((lane.scheme, vec![lane])),
+            None => rows.push((&lane.scheme, vec![lane])),
         }
     }
     let occurs = |d: &GcDestination| lanes.iter().any(|lane| lane.settings.gc_destination == *d);

@@ -38,7 +38,7 @@ pub struct Fitted {
     /// The last pass: what is the same for every lane.
     pub replay: Replay,
     /// What schemes learned that can be saved, by scheme.
-    pub learned: BTreeMap<&'static str, Vec<u8>>,
+    pub learned: BTreeMap<String, Vec<u8>>,
     /// Why reading ended early, if it did.
     pub damage: Option<String>,
 }
@@ -178,8 +178,8 @@ impl<'a> Fitting<'a> {
             bars.finish(run.damage.as_deref());
             let group_results = run.replay.results();
             for result in &group_results {
-                if let Some(table) = run.replay.learned(result.scheme) {
-                    learned.entry(result.scheme).or_insert(table);
+                if let Some(table) = run.replay.learned(&result.scheme) {
+                    learned.entry(result.scheme.clone()).or_insert(table);
                 }
             }
             results.extend(group_results);

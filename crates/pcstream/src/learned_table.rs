@@ -7,6 +7,7 @@ use anyhow::anyhow;
 
 use crate::failure::Failure;
 use crate::small_file;
+use crate::values::Schemes;
 use crate::whole_file::WholeFile;
 
 /// Schemes whose tables are of program contexts, in the order in which one is chosen.
@@ -27,8 +28,8 @@ pub struct TableFile {
 
 impl TableFile {
     /// Prepares to write to `path` what the first learner among `schemes` learns.
-    pub fn open(path: &Path, schemes: &[&'static str]) -> Result<TableFile, Failure> {
-        let scheme = LEARNERS.into_iter().find(|learner| schemes.contains(learner)).ok_or_else(|| {
+    pub fn open(path: &Path, schemes: &Schemes) -> Result<TableFile, Failure> {
+        let scheme = LEARNERS.into_iter().find(|learner| schemes.0.iter().any(|scheme| scheme == learner)).ok_or_else(|| {
             Failure::wrong_arguments(anyhow!(
                 "--save-table {}: no scheme of this run learns lifetimes of program contexts: add pcstream to --scheme",
                 path.display()

@@ -31,6 +31,7 @@ use crate::args::{CaptureArgs, DoctorArgs, Image, OrderArg, RecordArgs, RunArgs,
 use crate::device::Template;
 use crate::failure::{Failure, Status};
 use crate::redact::Redaction;
+use crate::schemes;
 use crate::simulate::{self, Bars, Planned, TOP_CONTEXTS};
 use crate::ui::{self, JsonSink, Ui};
 
@@ -79,7 +80,7 @@ pub fn run(args: RunArgs, ui: Ui) -> Result<Status, Failure> {
     bars.finish(damage.as_deref());
     let shown = output.as_deref().unwrap_or(Path::new(""));
     let mut simulation = Simulation::new(simulate::about(shown, &reader, damage, &planned), &replay);
-    simulation.results = results;
+    simulation.results = schemes::keep_best(results);
     // The recorded tables have the names of functions, which a running capture does not know yet.
     let tables = simulate::tables_of(&reader);
     simulation.tables = &tables;

@@ -23,6 +23,7 @@ mod passes;
 #[cfg(feature = "capture")]
 mod redact;
 mod report;
+mod schemes;
 mod simulate;
 mod small_file;
 mod table;
@@ -53,6 +54,7 @@ fn main() -> ExitCode {
         Command::Advise(args) => advise::advise(args, ui),
         Command::Compare(args) => compare::compare(&args, ui),
         Command::Geometry(args) => geometry::geometry(&args),
+        Command::Schemes(args) => schemes::schemes(&args),
         Command::Import(args) => import::import(&args, ui),
         Command::Merge(args) => merge::merge(&args, ui),
         Command::Table(args) => table::table(&args, ui),

@@ -3,9 +3,10 @@
 //! What runs is `pcstream-replay`'s; here are arguments, progress, exit codes and what is printed.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow};
-use pcstream_placement::{Rules, SchemeParams};
+use pcstream_placement::SchemeFactory;
 use pcstream_replay::budget::Footprint;
 use pcstream_replay::recorded::{self, Recorded};
 use pcstream_replay::space::Space;
@@ -14,15 +15,15 @@ use pcstream_report::{About, Layout, Simulation, TraceInfo};
 use pcstream_ssd::{Density, DeviceSettings};
 use pcstream_trace::{Meta, TraceReader};
 
-use crate::args::{ContextsArgs, SchemeOptions, SimulateArgs, SimulationArgs};
+use crate::args::{ContextsArgs, SimulateArgs, SimulationArgs};
 use crate::contexts_view;
 use crate::device::{self, Devices, Template};
 use crate::failure::{Failure, Status};
 use crate::fitted::{Fitted, Fitting};
-use crate::learned_table::{self, TableFile};
+use crate::learned_table::TableFile;
 use crate::memory;
 pub use crate::passes::{Bars, failure, refused};
-use crate::small_file;
+use crate::schemes;
 use crate::ui::{self, JsonSink, Ui};
 use crate::values::Prefill;
 
@@ -59,15 +60,12 @@ impl Planned {
         let pages = space.map_or_else(|| device_pages(meta), |space| Ok(space.logical_pages))?;
         let Devices { settings, profile } = template.devices(Some(pages))?;
         let clock = device::clock(&args.measure, &profile);
-        let params = scheme_params(&args.scheme_options)?;
-        let lane = |scheme: &&'static str, device: &DeviceSettings| LaneSpec {
-            scheme: (*scheme).to_owned(),
-            params: params.clone(),
-            device: device.clone(),
+        let schemes = schemes::factories(&args.scheme, &args.scheme_options)?;
+        let lane = |scheme: &Arc<dyn SchemeFactory>, device: &DeviceSettings| LaneSpec {
             clock: clock.clone(),
+            ..LaneSpec::new(scheme.clone(), device.clone())
         };
-        let lanes =
-            args.scheme.0.iter().flat_map(|scheme| settings.iter().map(move |device| lane(scheme, device)));
+        let lanes = schemes.iter().flat_map(|scheme| settings.iter().map(move |device| lane(scheme, device)));
         let prefill = match (args.measure.prefill, space) {
             (Prefill::Trace, Some(space)) => space.prefill.clone(),
             (prefill, _) => device::prefill(prefill, meta, profile.device.logical_pages),
@@ -88,11 +86,8 @@ fn density(lanes: &[LaneSpec]) -> Result<Density, Failure> {
 /// `pcstream simulate`.
 pub fn simulate(args: &SimulateArgs, ui: Ui) -> Result<Status, Failure> {
     let json = args.simulation.output.json.as_deref().map(JsonSink::open).transpose()?;
-    let table = args
-        .save_table
-        .as_deref()
-        .map(|path| TableFile::open(path, &args.simulation.scheme.0))
-        .transpose()?;
+    let table =
+        args.save_table.as_deref().map(|path| TableFile::open(path, &args.simulation.scheme)).transpose()?;
     let reader = open(&args.trace)?;
     remark_state(&reader, ui);
     let template = Template::load(&args.simulation.device)?;
@@ -107,6 +102,7 @@ pub fn simulate(args: &SimulateArgs, ui: Ui) -> Result<Status, Failure> {
         table.write(|scheme| learned.get(scheme).cloned())?;
     }
     let about = about(&args.trace, &reader, damage, &planned);
+    let results = schemes::keep_best(results);
     let simulation = Simulation { results, ..Simulation::new(about, &replay) };
     present(&simulation, json, 0, ui.layout(args.simulation.details))
 }
@@ -117,15 +113,12 @@ pub fn contexts(args: &ContextsArgs, ui: Ui) -> Result<Status, Failure> {
     let reader = open(&args.trace)?;
     remark_state(&reader, ui);
     let seed = 1;
-    let lane = LaneSpec {
-        scheme: args.scheme.to_owned(),
-        params: scheme_params(&args.scheme_options)?,
-        device: device::roomy(device_pages(reader.meta())?, args.streams, seed),
-        clock: None,
-    };
+    let schemes = schemes::factories(&args.scheme, &args.scheme_options)?;
+    let device = device::roomy(device_pages(reader.meta())?, args.streams, seed);
+    let lanes = schemes.iter().map(|scheme| LaneSpec::new(scheme.clone(), device.clone())).collect();
     // Which stream a context gets depends on the scheme alone.
     let (prefill, density) = (Vec::new(), Density::Sparse);
-    let plan = Plan { lanes: vec![lane], prefill, density, without_devices: true };
+    let plan = Plan { lanes, prefill, density, without_devices: true };
     let mut planned = Planned { plan, seed, device: None };
     let Recorded { replay, damage } = replay_trace(&mut planned.plan, &reader, ui)?;
     let simulation = Simulation::new(about(&args.trace, &reader, damage, &planned), &replay);
@@ -227,37 +220,4 @@ pub fn about(path: &Path, reader: &TraceReader, damage: Option<String>, planned:
         trace,
         device: planned.device.clone(),
     }
-}
-
-fn scheme_params(options: &SchemeOptions) -> Result<SchemeParams, Failure> {
-    let mut params = SchemeParams::default();
-    if let Some(rules) = &options.rules {
-        params.manual.rules = load_rules(rules)?;
-    }
-    if let Some(bytes) = options.table_bytes {
-        params.pcstream.table_bytes = bytes;
-    }
-    if let Some(path) = &options.load_table {
-        let saved = learned_table::read(path).map_err(|error| {
-            Failure::wrong_arguments(error.context(format!("--load-table {}", path.display())))
-        })?;
-        params.pcstream.saved_table = Some(saved.into());
-    }
-    Ok(params)
-}
-
-/// A preset by name, else a file.
-fn load_rules(rules: &Path) -> Result<Rules, Failure> {
-    let unknown = match rules.to_str().map(Rules::preset) {
-        Some(Ok(preset)) => return Ok(preset),
-        Some(Err(unknown)) => unknown.to_string(),
-        None => String::new(),
-    };
-    if !rules.exists() {
-        let error = anyhow!("--rules {}: there is no such file, and {unknown}", rules.display());
-        return Err(Failure::wrong_arguments(error));
-    }
-    let place = || format!("--rules {}", rules.display());
-    let text = small_file::read_text(rules).with_context(place)?;
-    Ok(Rules::parse(&text).with_context(place)?)
 }

@@ -27,25 +27,70 @@ impl FromStr for Prefill {
     }
 }
 
-/// Schemes to compare: names, or all of them.
+/// The reading that stands for the best of all.
+pub const BEST: &str = ":best";
+
+/// Schemes to compare, as `NAME`, `NAME:READING` or `NAME:best`; each is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Schemes(pub Vec<&'static str>);
+pub struct Schemes(pub Vec<String>);
 
 impl FromStr for Schemes {
     type Err = SchemeError;
 
     fn from_str(text: &str) -> Result<Self, SchemeError> {
         if text == "all" {
-            return Ok(Schemes(pcstream_placement::names().collect()));
+            return Ok(Schemes(pcstream_placement::names().map(str::to_owned).collect()));
         }
         let mut names = Vec::new();
-        for name in text.split(',') {
-            let name = pcstream_placement::find(name.trim())?.name;
-            if !names.contains(&name) {
-                names.push(name);
+        for name in text.split(',').map(str::trim) {
+            let readings = match name.strip_suffix(BEST) {
+                Some(scheme) => pcstream_placement::find(scheme)?.readings(),
+                None => Vec::new(),
+            };
+            if readings.is_empty() {
+                pcstream_placement::configure(name)?;
+            }
+            if !names.iter().any(|known| known == name) {
+                names.push(name.to_owned());
             }
         }
         Ok(Schemes(names))
+    }
+}
+
+/// One scheme: `NAME` or `NAME:READING`.
+pub fn one_scheme(text: &str) -> Result<Schemes, SchemeError> {
+    pcstream_placement::configure(text).map(|_| Schemes(vec![text.to_owned()]))
+}
+
+/// A parameter of a scheme and its value, still as texts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setting {
+    /// As given.
+    pub text: String,
+    /// The scheme's name.
+    pub scheme: String,
+    /// The parameter's name.
+    pub parameter: String,
+    /// The value.
+    pub value: String,
+}
+
+impl FromStr for Setting {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parts = text.split_once('=').and_then(|(name, value)| Some((name.split_once('.')?, value)));
+        let ((scheme, parameter), value) = parts.ok_or_else(|| {
+            format!("'{text}': expected SCHEME.PARAMETER=VALUE, such as pcstream.mapper.distance=log")
+        })?;
+        let owned = |part: &str| part.trim().to_owned();
+        Ok(Setting {
+            text: text.to_owned(),
+            scheme: owned(scheme),
+            parameter: owned(parameter),
+            value: owned(value),
+        })
     }
 }
 
@@ -314,8 +359,22 @@ mod tests {
     #[test]
     fn lists() {
         let Schemes(all) = "all".parse().unwrap();
-        assert!(all.contains(&"baseline") && all.contains(&"oracle"));
-        assert_eq!("pcstream,baseline,pcstream".parse(), Ok(Schemes(vec!["pcstream", "baseline"])));
+        assert!(["baseline", "oracle"].iter().all(|name| all.iter().any(|known| known == name)));
+        let schemes = |names: &[&str]| Ok(Schemes(names.iter().map(|name| (*name).to_owned()).collect()));
+        assert_eq!("pcstream,baseline,pcstream".parse(), schemes(&["pcstream", "baseline"]));
+        let readings = ["autostream-mq:bluedbm", "autostream-mq:best"];
+        assert_eq!(readings.join(", ").parse(), schemes(&readings));
+        let refused = |text: &str| text.parse::<Schemes>().unwrap_err().to_string();
+        assert!(refused("autostream-mq:bdbm").contains("sepbit, bluedbm"));
+        assert!(refused("baseline:best").contains("'baseline' has no reading 'best'; it has none"));
+        let setting: Setting = "pcstream.mapper.distance=log".parse().unwrap();
+        assert_eq!(
+            (setting.scheme.as_str(), setting.parameter.as_str(), setting.value.as_str()),
+            ("pcstream", "mapper.distance", "log")
+        );
+        for wrong in ["pcstream", "pcstream.x", "x=1", "pcstream=a.b"] {
+            assert!(wrong.parse::<Setting>().unwrap_err().contains("SCHEME.PARAMETER=VALUE"), "{wrong}");
+        }
         assert!("pcstrem".parse::<Schemes>().unwrap_err().to_string().contains("did you mean pcstream"));
         assert!("".parse::<Schemes>().is_err());
         let both = Destinations(vec![GcDestination::Internal, GcDestination::Own]);

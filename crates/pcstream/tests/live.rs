@@ -1,6 +1,7 @@
 //! A trace read from disk gives the numbers that the same events gave while they happened.
 
-use pcstream_placement::SchemeParams;
+use std::sync::Arc;
+
 use pcstream_replay::{LaneSpec, Replay};
 use pcstream_ssd::{DeviceSettings, GcDestination, Spare};
 use pcstream_trace::{
@@ -12,19 +13,14 @@ const PAGES: u64 = 1024;
 
 fn lanes() -> Vec<LaneSpec> {
     let online = pcstream_placement::schemes().iter().filter(|s| !s.needs_future());
-    let lane = |scheme: &str| LaneSpec {
-        scheme: scheme.to_owned(),
-        params: SchemeParams::default(),
-        device: DeviceSettings {
-            logical_pages: PAGES,
-            spare: Spare::SpareFactor(0.5),
-            superblock_pages: 16,
-            gc_destination: GcDestination::Internal,
-            ..DeviceSettings::default()
-        },
-        clock: None,
+    let device = DeviceSettings {
+        logical_pages: PAGES,
+        spare: Spare::SpareFactor(0.5),
+        superblock_pages: 16,
+        gc_destination: GcDestination::Internal,
+        ..DeviceSettings::default()
     };
-    online.map(|s| lane(s.name)).collect()
+    online.map(|s| LaneSpec::new(Arc::new(s.configure()), device.clone())).collect()
 }
 
 /// Batches as a capture makes them: new contexts and files now and then, a few events each.

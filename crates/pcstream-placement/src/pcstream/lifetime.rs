@@ -68,9 +68,9 @@ impl Default for LifetimeParams {
 impl LifetimeParams {
     pub(crate) fn check(&self, scheme: &'static str) -> Result<(), SchemeError> {
         let valid = self.chunk != Chunk::Pages(0);
-        check(valid, scheme, "pcstream.lifetime.chunk", 0, "at least 1 page")?;
+        check(valid, scheme, "lifetime.chunk", 0, "at least 1 page")?;
         let bytes = self.max_bytes;
-        check(bytes >= 4096, scheme, "pcstream.lifetime.max_bytes", bytes, "at least 4096")
+        check(bytes >= 4096, scheme, "lifetime.max_bytes", bytes, "at least 4096")
     }
 }
 

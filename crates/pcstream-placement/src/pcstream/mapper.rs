@@ -116,10 +116,10 @@ impl MapperParams {
     pub(crate) fn check(&self, scheme: &'static str) -> Result<(), SchemeError> {
         let fraction = self.changed_fraction;
         let valid = (0.0..=1.0).contains(&fraction);
-        check(valid, scheme, "pcstream.mapper.changed_fraction", fraction, "from 0 to 1")?;
+        check(valid, scheme, "mapper.changed_fraction", fraction, "from 0 to 1")?;
         let factor = self.change_factor;
         let valid = factor >= 1.0 && factor.is_finite();
-        check(valid, scheme, "pcstream.mapper.change_factor", factor, "finite and at least 1")
+        check(valid, scheme, "mapper.change_factor", factor, "finite and at least 1")
     }
 }
 

@@ -33,14 +33,15 @@ use std::sync::Arc;
 use pcstream_trace::{Event, Signature, Tables};
 
 use crate::error::{SchemeError, check};
-use crate::registry::SchemeParams;
+use crate::parameter;
+use crate::parameter::{Environment, Parameter, Parameters, Value, choices};
 use crate::rules::name_of;
 use crate::scheme::{Placement, Scheme, SchemeFact};
 use averaging::Averaging;
 use globset::{Glob, GlobMatcher};
 use key::{KeySource, Keys};
 use lifetime::{Chunk, Ended, LifetimeParams, LiveTable, Writer};
-use mapper::{Mapper, MapperParams};
+use mapper::{Clusterer, Distance, Mapper, MapperParams, Numbering, Weights};
 use table::AttributeTable;
 
 /// Parameters of `pcstream`.
@@ -108,6 +109,85 @@ impl PcStreamParams {
     }
 }
 
+choices!(KeySource: Context = "context", ContextTree = "context-tree", Executable = "executable", Comm = "comm", Extension = "extension", File = "file");
+choices!(Weights: Equal = "equal", Written = "written");
+choices!(Clusterer: KMeans = "k-means", MergeClosest = "merge-closest");
+choices!(Distance: Linear = "linear", Log = "log");
+choices!(Numbering: Keep = "keep", ByLifetime = "by-lifetime");
+
+/// `pages:WINDOW`, `half`, `mean`, or the weight of a new lifetime.
+impl Value for Averaging {
+    fn read(text: &str) -> Result<Self, String> {
+        let read = match (text, text.strip_prefix("pages:")) {
+            ("half", _) => Some(Averaging::Half),
+            ("mean", _) => Some(Averaging::Mean),
+            (_, Some(window)) => window.parse().ok().map(|window| Averaging::Pages { window }),
+            (weight, None) => weight.parse().ok().map(Averaging::Weighted),
+        };
+        read.ok_or_else(|| "pages:WINDOW, half, mean, or a weight above 0 and at most 1".into())
+    }
+
+    fn show(&self) -> String {
+        match self {
+            Averaging::Pages { window } => format!("pages:{window}"),
+            Averaging::Half => "half".to_owned(),
+            Averaging::Mean => "mean".to_owned(),
+            Averaging::Weighted(weight) => weight.to_string(),
+        }
+    }
+}
+
+/// `page`, `scaled`, or a number of pages.
+impl Value for Chunk {
+    fn read(text: &str) -> Result<Self, String> {
+        match text {
+            "page" => Ok(Chunk::Page),
+            "scaled" => Ok(Chunk::Scaled),
+            pages => pages.parse().map(Chunk::Pages).map_err(|_| "page, scaled, or a number of pages".into()),
+        }
+    }
+
+    fn show(&self) -> String {
+        match self {
+            Chunk::Page => "page".to_owned(),
+            Chunk::Scaled => "scaled".to_owned(),
+            Chunk::Pages(pages) => pages.to_string(),
+        }
+    }
+}
+
+#[rustfmt::skip]
+impl Parameters for PcStreamParams {
+    const LIST: &'static [Parameter<PcStreamParams>] = &[
+        parameter!(PcStreamParams, key, "context, context-tree, executable, comm, extension, file", "what lifetimes are learned of", "FAST'19; extensions and files after HotStorage'18"),
+        parameter!(PcStreamParams, kinds, "true, false", "whether file-system metadata is learned by its kind instead of going to S0", "this project; FAST'19: false"),
+        parameter!(PcStreamParams, enough_lifetimes, "lifetimes", "lifetimes of a call path before it is preferred to its prefixes (context-tree)", "this project"),
+        parameter!(PcStreamParams, survivors, "true, false", "whether data that still lives counts, as censored samples", "this project; FAST'19: false"),
+        parameter!(PcStreamParams, averaging, "pages:WINDOW, half, mean, or weight of a new lifetime", "how a new lifetime changes the expected one", "this project; FAST'19: half"),
+        parameter!(PcStreamParams, table_bytes, "bytes", "size of the PC attribute table, 13 bytes an entry", "FAST'19, section 5.1"),
+        parameter!(PcStreamParams, forget_at_exit_of, "glob, or none", "programs whose end empties the table", "FAST'19, section 6.6, without table"),
+        parameter!(PcStreamParams, lifetime.chunk, "page, scaled, or pages", "unit of address whose lifetimes end together; scaled is 1/1049 superblock", "this project; FAST'19: 1 MiB"),
+        parameter!(PcStreamParams, lifetime.max_bytes, "bytes", "memory of the table of live data", "the dissertation"),
+        parameter!(PcStreamParams, mapper.clusterer, "k-means, merge-closest", "how lifetimes are grouped", "FAST'19; HotStorage'18: merge-closest"),
+        parameter!(PcStreamParams, mapper.distance, "linear, log", "what is close", "FAST'19"),
+        parameter!(PcStreamParams, mapper.numbering, "keep, by-lifetime", "which stream a cluster gets", "this project; the papers leave it open"),
+        parameter!(PcStreamParams, mapper.changed_fraction, "share, 0 to 1", "share of the table that must have changed before it is clustered again", "FAST'19, section 5.2"),
+        parameter!(PcStreamParams, mapper.change_factor, "ratio, at least 1", "how many times longer or shorter a changed lifetime is", "this project; the papers leave it open"),
+        parameter!(PcStreamParams, mapper.drift_pages, "pages", "host writes between clusterings that no new context asks for", "this project; the papers have no such limit"),
+        parameter!(PcStreamParams, mapper.weights, "equal, written", "how much a context counts when means are found", "FAST'19"),
+        parameter!(PcStreamParams, mapper.newcomer_pages, "pages, or none", "pages of a context that must have died before it goes to the nearest cluster", "this project; FAST'19: none"),
+    ];
+
+    fn build(
+        &self,
+        scheme: &'static str,
+        environment: &Environment,
+    ) -> Result<Box<dyn Scheme>, SchemeError> {
+        let params = PcStreamParams { superblock_pages: environment.superblock_pages, ..self.clone() };
+        Ok(Box::new(PcStream::new(scheme, environment.streams, params)?))
+    }
+}
+
 /// The PCStream scheme.
 pub struct PcStream {
     keys: Keys,
@@ -137,16 +217,11 @@ impl PcStream {
         params.mapper.check(scheme)?;
         let (averaging, expected) =
             (params.averaging, "a weight above 0 and at most 1, a window of at least 1 page");
-        check(averaging.is_valid(), scheme, "pcstream.averaging", format!("{averaging:?}"), expected)?;
+        check(averaging.is_valid(), scheme, "averaging", averaging.show(), expected)?;
         let matcher = |name: &String| Glob::new(name).map(|glob| glob.compile_matcher());
         let forget_at_exit_of = params.forget_at_exit_of.as_ref().map(matcher).transpose().map_err(|_| {
             let found = params.forget_at_exit_of.clone().unwrap_or_default();
-            SchemeError::Parameter {
-                scheme,
-                parameter: "pcstream.forget_at_exit_of",
-                found,
-                expected: "a glob",
-            }
+            SchemeError::Parameter { scheme, parameter: "forget_at_exit_of", found, expected: "a glob" }
         })?;
         let mut table =
             AttributeTable::new(params.table_bytes, params.averaging, params.mapper.change_factor);
@@ -173,17 +248,6 @@ impl PcStream {
             forgotten: 0,
             written_until: 0,
         })
-    }
-
-    pub(crate) fn boxed(
-        scheme: &'static str,
-        p: &SchemeParams,
-        vary: impl Fn(&mut PcStreamParams),
-    ) -> Result<Box<dyn Scheme>, SchemeError> {
-        let mut params = p.pcstream.clone();
-        params.superblock_pages = p.oracle.superblock_pages;
-        vary(&mut params);
-        Ok(Box::new(PcStream::new(scheme, p.streams, params)?))
     }
 
     /// The PC attribute table.

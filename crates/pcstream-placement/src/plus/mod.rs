@@ -25,6 +25,8 @@ use pcstream_trace::{Event, Tables};
 use crate::autostream_mq::push_run;
 use crate::error::{SchemeError, check};
 use crate::extents::Extents;
+use crate::parameter;
+use crate::parameter::{Environment, Parameter, Parameters};
 use crate::pcstream::key::{KeySource, Keys};
 use crate::plus::clustering::{Clustering, Member};
 use crate::plus::name_class::NameClasses;
@@ -55,6 +57,20 @@ pub struct PlusParams {
 impl Default for PlusParams {
     fn default() -> Self {
         PlusParams { max_bytes: 64 << 20 }
+    }
+}
+
+impl Parameters for PlusParams {
+    const LIST: &'static [Parameter<PlusParams>] = &[parameter!(
+        PlusParams,
+        max_bytes,
+        "bytes",
+        "memory for what is known of pages; the least recently referenced go",
+        "this project"
+    )];
+
+    fn build(&self, scheme: &'static str, environment: &Environment) -> Result<Box<dyn Scheme>, SchemeError> {
+        Ok(Box::new(PcStreamPlus::new(scheme, environment.streams, *self)?))
     }
 }
 

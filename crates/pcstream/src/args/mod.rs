@@ -21,7 +21,8 @@ pub use import::ImportArgs;
 pub use merge::MergeArgs;
 pub use reports::{AdviseArgs, CompareArgs, ReportArgs, SortBy, ViewArgs};
 pub use simulation::{
-    ContextsArgs, DeviceArgs, FitArgs, GeometryArgs, MeasureArgs, SchemeOptions, SimulateArgs, SimulationArgs,
+    ContextsArgs, DeviceArgs, FitArgs, GeometryArgs, MeasureArgs, SchemeOptions, SchemesArgs, SimulateArgs,
+    SimulationArgs,
 };
 pub use table::{TableAction, TableArgs};
 
@@ -104,6 +105,8 @@ pub enum Command {
     Geometry(GeometryArgs),
     /// Show, merge, compare and export what PCStream learned
     Table(TableArgs),
+    /// List placement schemes, or show a scheme's parameters with defaults, units and sources
+    Schemes(SchemesArgs),
     /// Make a synthetic trace with known statistics
     ///
     /// Single-page writes to a device that is full from the beginning. The classes that a page can

@@ -6,7 +6,7 @@ use clap::{ArgGroup, Args};
 use pcstream_ssd::{VictimPolicy, Watermarks, profile};
 
 use super::reports::ViewArgs;
-use crate::values::{self, Destinations, Prefill, Schemes};
+use crate::values::{self, Destinations, Prefill, Schemes, Setting};
 
 /// Schemes compared unless --scheme says otherwise: the paper's and its limit.
 const DEFAULT_SCHEMES: &str = "baseline,manual,autostream-mq,autostream-sfr,pcstream,oracle";
@@ -75,8 +75,8 @@ pub struct ContextsArgs {
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = values::rows)]
     pub top: usize,
     /// The scheme whose choice of streams is shown
-    #[arg(long, value_name = "NAME", default_value = "pcstream", value_parser = one_scheme)]
-    pub scheme: &'static str,
+    #[arg(long, value_name = "NAME", default_value = "pcstream", value_parser = values::one_scheme)]
+    pub scheme: Schemes,
     #[command(flatten)]
     pub view: ViewArgs,
     #[command(flatten)]
@@ -105,6 +105,17 @@ pub struct SimulationArgs {
     pub details: bool,
     #[command(flatten)]
     pub output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  pcstream schemes
+  pcstream schemes autostream-mq
+  pcstream simulate T.pctrace --scheme autostream-mq:best --set autostream-mq.chunk_pages=64")]
+pub struct SchemesArgs {
+    /// The scheme whose parameters are shown; all schemes are listed without
+    pub name: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -216,6 +227,9 @@ pub struct SchemeOptions {
     /// Begin with the lifetimes that an earlier `simulate --save-table` learned of program contexts
     #[arg(long, value_name = "FILE", help_heading = "Schemes")]
     pub load_table: Option<PathBuf>,
+    /// Set a parameter of a scheme; `pcstream schemes NAME` lists them. May be repeated
+    #[arg(long, value_name = "SCHEME.PARAMETER=VALUE", help_heading = "Schemes")]
+    pub set: Vec<Setting>,
 }
 
 fn rules_help() -> String {
@@ -225,10 +239,6 @@ fn rules_help() -> String {
         "Rules of the scheme 'manual' [default: common]: a preset, or a file of lines such as\n  \
          kind=journal -> 1\n  name=*.log -> 2\nwhose first match decides. Presets:\n{presets}"
     )
-}
-
-fn one_scheme(name: &str) -> Result<&'static str, pcstream_placement::SchemeError> {
-    pcstream_placement::find(name).map(|scheme| scheme.name)
 }
 
 fn profiles_help() -> String {
@@ -253,5 +263,7 @@ fn schemes_help() -> String {
     for scheme in pcstream_placement::schemes() {
         help += &format!("\n  {:width$}  {}", scheme.name, scheme.summary);
     }
+    help += "\n\nNAME:READING takes another reading of a paper, NAME:best the one with the lowest WAF: see \
+             `pcstream schemes NAME`";
     help
 }

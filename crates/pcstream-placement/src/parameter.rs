@@ -1,0 +1,299 @@
+//! Parameters of schemes: declared once, beside the scheme, and set and shown by name.
+//!
+//! Idea: a scheme's parameters are a plain struct with defaults. A list beside it gives each field a name, a
+//! unit, a sentence and a source. Everything that deals with parameters by name (a command line, a help
+//! text) goes by that list, so that a new parameter is one field and one entry.
+//!
+//! Texts are parsed here and ranges are checked when the scheme is made.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::error::SchemeError;
+use crate::future::Future;
+use crate::names::nearest;
+use crate::scheme::Scheme;
+
+/// What a scheme is told of the device and the trace that it is made for.
+#[derive(Clone, Debug)]
+pub struct Environment {
+    /// Streams of the device, S0 included.
+    pub streams: u8,
+    /// Pages of a superblock of the device.
+    pub superblock_pages: u32,
+    /// When each page of the trace dies; only for schemes that look ahead.
+    pub future: Option<Arc<Future>>,
+}
+
+impl Environment {
+    /// A device with `streams` streams, S0 included, superblocks of 4096 pages (16 MiB) and an unknown future.
+    pub fn new(streams: u8) -> Environment {
+        Environment { streams, superblock_pages: 4096, future: None }
+    }
+}
+
+/// Makes a scheme, once for each device that it runs on.
+pub trait SchemeFactory: fmt::Debug + Send + Sync {
+    /// The name in results.
+    fn name(&self) -> &str;
+
+    /// Whether [`Environment::future`] must be given.
+    fn needs_future(&self) -> bool {
+        false
+    }
+
+    /// Makes the scheme. Errors: a parameter is out of range, or the environment lacks something.
+    fn build(&self, environment: &Environment) -> Result<Box<dyn Scheme>, SchemeError>;
+}
+
+/// A factory from a name and a function: the shortest way to run a scheme of one's own.
+pub fn factory(
+    name: &str,
+    build: impl Fn(&Environment) -> Result<Box<dyn Scheme>, SchemeError> + Send + Sync + 'static,
+) -> Arc<dyn SchemeFactory> {
+    Arc::new(FromFunction { name: name.to_owned(), build })
+}
+
+struct FromFunction<F> {
+    name: String,
+    build: F,
+}
+
+impl<F> fmt::Debug for FromFunction<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FromFunction").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl<F> SchemeFactory for FromFunction<F>
+where
+    F: Fn(&Environment) -> Result<Box<dyn Scheme>, SchemeError> + Send + Sync,
+{
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn build(&self, environment: &Environment) -> Result<Box<dyn Scheme>, SchemeError> {
+        (self.build)(environment)
+    }
+}
+
+/// The parameters of one kind of scheme.
+pub trait Parameters: Clone + Default + fmt::Debug + Send + Sync + 'static {
+    /// All that can be set by name.
+    const LIST: &'static [Parameter<Self>];
+
+    /// Whole sets of values by name, such as those of a published implementation.
+    fn readings() -> Vec<(&'static str, Self)> {
+        Vec::new()
+    }
+
+    /// Makes the scheme; errors call it `scheme`. The environment has at least one stream.
+    fn build(&self, scheme: &'static str, environment: &Environment) -> Result<Box<dyn Scheme>, SchemeError>;
+}
+
+/// One parameter of `P`; see [`parameter!`](crate::parameter!).
+pub struct Parameter<P: 'static> {
+    /// Name, such as `chunk_pages` or `mapper.drift_pages`.
+    pub name: &'static str,
+    /// Unit or choices.
+    pub unit: &'static str,
+    /// What it means.
+    pub about: &'static str,
+    /// Where it, or its default, comes from.
+    pub source: &'static str,
+    /// Its value as text.
+    pub get: fn(&P) -> String,
+    /// Sets it from a text; the error says what was expected.
+    pub set: fn(&mut P, &str) -> Result<(), String>,
+}
+
+/// A parameter as it is shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParameterInfo {
+    /// Name.
+    pub name: &'static str,
+    /// Its value.
+    pub value: String,
+    /// Unit or choices.
+    pub unit: &'static str,
+    /// What it means.
+    pub about: &'static str,
+    /// Where it, or its default, comes from.
+    pub source: &'static str,
+}
+
+/// Declares a parameter of a struct: `parameter!(MqParams, chunk_pages, "pages", "what it means", "source")`.
+#[macro_export]
+macro_rules! parameter {
+    ($params:ty, $($field:ident).+, $unit:expr, $about:expr, $source:expr) => {
+        $crate::parameter::Parameter::<$params> {
+            name: $crate::parameter!(@name $($field).+),
+            unit: $unit,
+            about: $about,
+            source: $source,
+            get: |params| $crate::parameter::Value::show(&params.$($field).+),
+            set: |params, text| {
+                params.$($field).+ = $crate::parameter::Value::read(text)?;
+                Ok(())
+            },
+        }
+    };
+    (@name $first:ident $(. $rest:ident)*) => { concat!(stringify!($first) $(, ".", stringify!($rest))*) };
+}
+
+/// A value of a parameter.
+pub trait Value: Sized {
+    /// From a text; the error says what was expected.
+    fn read(text: &str) -> Result<Self, String>;
+
+    /// As [`Value::read`] takes it.
+    fn show(&self) -> String;
+}
+
+macro_rules! numbers {
+    ($($number:ty, $expected:expr;)*) => {
+        $(impl Value for $number {
+            fn read(text: &str) -> Result<Self, String> {
+                text.parse().map_err(|_| $expected.to_string())
+            }
+
+            fn show(&self) -> String {
+                self.to_string()
+            }
+        })*
+    };
+}
+
+numbers! {
+    u8, "a whole number from 0 to 255";
+    u32, "a whole number from 0 to 4294967295";
+    u64, "a whole number from 0 to 18446744073709551615";
+    usize, "a whole number, 0 or more";
+    f64, "a number";
+    bool, "true or false";
+}
+
+/// `none` where nothing is given.
+impl<T: Value> Value for Option<T> {
+    fn read(text: &str) -> Result<Self, String> {
+        if text == "none" {
+            return Ok(None);
+        }
+        T::read(text).map(Some).map_err(|expected| format!("{expected}, or none"))
+    }
+
+    fn show(&self) -> String {
+        self.as_ref().map_or("none".to_owned(), T::show)
+    }
+}
+
+impl Value for String {
+    fn read(text: &str) -> Result<Self, String> {
+        Ok(text.to_owned())
+    }
+
+    fn show(&self) -> String {
+        self.clone()
+    }
+}
+
+/// Texts separated by commas.
+impl Value for Vec<String> {
+    fn read(text: &str) -> Result<Self, String> {
+        let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
+        Ok(parts.map(str::to_owned).collect())
+    }
+
+    fn show(&self) -> String {
+        self.join(",")
+    }
+}
+
+/// Gives the variants of an enum their names as values.
+macro_rules! choices {
+    ($type:ty: $($variant:ident = $name:literal),+ $(,)?) => {
+        impl $crate::parameter::Value for $type {
+            fn read(text: &str) -> Result<Self, String> {
+                match text {
+                    $($name => Ok(<$type>::$variant),)+
+                    _ => Err(format!("one of {}", [$($name),+].join(", "))),
+                }
+            }
+
+            fn show(&self) -> String {
+                match self { $(<$type>::$variant => $name.to_owned(),)+ }
+            }
+        }
+    };
+}
+pub(crate) use choices;
+
+/// The parameters of a scheme whose kind is not known at compile time.
+pub(crate) trait AnyParameters: fmt::Debug + Send + Sync {
+    fn list(&self) -> Vec<ParameterInfo>;
+    fn set(&mut self, scheme: &str, name: &str, text: &str) -> Result<(), SchemeError>;
+    fn build(&self, scheme: &'static str, environment: &Environment) -> Result<Box<dyn Scheme>, SchemeError>;
+    fn readings(&self) -> Vec<&'static str>;
+    fn read_as(&mut self, reading: &str) -> bool;
+    fn clone_box(&self) -> Box<dyn AnyParameters>;
+    fn as_any(&mut self) -> &mut dyn Any;
+}
+
+impl<P: Parameters> AnyParameters for P {
+    fn list(&self) -> Vec<ParameterInfo> {
+        let info = |p: &Parameter<P>| ParameterInfo {
+            name: p.name,
+            value: (p.get)(self),
+            unit: p.unit,
+            about: p.about,
+            source: p.source,
+        };
+        P::LIST.iter().map(info).collect()
+    }
+
+    fn set(&mut self, scheme: &str, name: &str, text: &str) -> Result<(), SchemeError> {
+        let names = || P::LIST.iter().map(|parameter| parameter.name);
+        let parameter = P::LIST.iter().find(|parameter| parameter.name == name);
+        let parameter = parameter.ok_or_else(|| SchemeError::UnknownParameter {
+            scheme: scheme.to_owned(),
+            name: name.to_owned(),
+            nearest: nearest(name, names()),
+            known: names().collect(),
+        })?;
+        (parameter.set)(self, text).map_err(|expected| SchemeError::Value {
+            scheme: scheme.to_owned(),
+            parameter: parameter.name,
+            found: text.to_owned(),
+            expected,
+        })
+    }
+
+    fn build(&self, scheme: &'static str, environment: &Environment) -> Result<Box<dyn Scheme>, SchemeError> {
+        Parameters::build(self, scheme, environment)
+    }
+
+    fn readings(&self) -> Vec<&'static str> {
+        P::readings().into_iter().map(|(name, _)| name).collect()
+    }
+
+    fn read_as(&mut self, reading: &str) -> bool {
+        let found = P::readings().into_iter().find(|(name, _)| *name == reading);
+        found.map(|(_, params)| *self = params).is_some()
+    }
+
+    fn clone_box(&self) -> Box<dyn AnyParameters> {
+        Box::new(self.clone())
+    }
+
+    fn as_any(&mut self) -> &mut dyn Any {
+        self
+    }
+}
+
+impl Clone for Box<dyn AnyParameters> {
+    fn clone(&self) -> Self {
+        (**self).clone_box()
+    }
+}

@@ -1,0 +1,151 @@
+//! Schemes as the command line names them, and `schemes`, which shows what can be set.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context as _, anyhow};
+use pcstream_placement::manual::ManualParams;
+use pcstream_placement::pcstream::PcStreamParams;
+use pcstream_placement::{Configured, Rules, SchemeFactory, SchemeInfo, configure};
+use pcstream_replay::LaneResult;
+
+use crate::args::{SchemeOptions, SchemesArgs};
+use crate::failure::{Failure, Status};
+use crate::learned_table;
+use crate::small_file;
+use crate::ui;
+use crate::values::{BEST, Schemes};
+
+/// What comes between a scheme and the reading that was tried.
+const TRIED: &str = ":best=";
+
+/// What makes the schemes of a run, in order. `NAME:best` becomes one for each reading.
+pub fn factories(schemes: &Schemes, options: &SchemeOptions) -> Result<Vec<Arc<dyn SchemeFactory>>, Failure> {
+    let mut configured = Vec::new();
+    for choice in &schemes.0 {
+        configured.extend(readings(choice).map_err(Failure::wrong_arguments)?);
+    }
+    apply(&mut configured, options)?;
+    Ok(configured.into_iter().map(|scheme| Arc::new(scheme) as Arc<dyn SchemeFactory>).collect())
+}
+
+/// The schemes that a choice stands for.
+fn readings(choice: &str) -> Result<Vec<Configured>, pcstream_placement::SchemeError> {
+    let Some(name) = choice.strip_suffix(BEST) else { return Ok(vec![configure(choice)?]) };
+    let tried = |reading: &str| {
+        let mut scheme = configure(&format!("{name}:{reading}"))?;
+        scheme.rename(format!("{name}{TRIED}{reading}"));
+        Ok(scheme)
+    };
+    pcstream_placement::find(name)?.readings().into_iter().map(tried).collect()
+}
+
+/// Keeps, of the readings that were tried of a scheme, the one with the lowest WAF on each device.
+pub fn keep_best(results: Vec<LaneResult>) -> Vec<LaneResult> {
+    let group = |lane: &LaneResult| {
+        let scheme = lane.scheme.split_once(TRIED)?.0.to_owned();
+        Some((scheme, lane.settings.gc_destination))
+    };
+    let mut kept: Vec<LaneResult> = Vec::new();
+    for lane in results {
+        let of = group(&lane);
+        match kept.iter_mut().find(|other| of.is_some() && group(other) == of) {
+            None => kept.push(lane),
+            Some(best) if lane.flash_pages() < best.flash_pages() => *best = lane,
+            Some(_) => {}
+        }
+    }
+    kept
+}
+
+/// Applies the options that change schemes. A setting of a scheme that is not in the run is refused.
+fn apply(schemes: &mut [Configured], options: &SchemeOptions) -> Result<(), Failure> {
+    if let Some(path) = &options.rules {
+        let rules = load_rules(path)?;
+        for params in schemes.iter_mut().filter_map(Configured::params_mut::<ManualParams>) {
+            *params = ManualParams { rules: rules.clone(), name: path.display().to_string() };
+        }
+    }
+    let saved = options.load_table.as_deref().map(load_table).transpose()?;
+    for params in schemes.iter_mut().filter_map(Configured::params_mut::<PcStreamParams>) {
+        params.table_bytes = options.table_bytes.unwrap_or(params.table_bytes);
+        params.saved_table.clone_from(&saved);
+    }
+    for setting in &options.set {
+        let refuse =
+            |error: anyhow::Error| Failure::wrong_arguments(error.context(format!("--set {}", setting.text)));
+        pcstream_placement::find(&setting.scheme).map_err(|error| refuse(error.into()))?;
+        let mut changed = false;
+        for scheme in schemes.iter_mut().filter(|scheme| scheme.scheme() == setting.scheme) {
+            scheme.set(&setting.parameter, &setting.value).map_err(|error| refuse(error.into()))?;
+            changed = true;
+        }
+        if !changed {
+            return Err(refuse(anyhow!("{} is not in this run: add it to --scheme", setting.scheme)));
+        }
+    }
+    Ok(())
+}
+
+fn load_table(path: &Path) -> Result<Arc<[u8]>, Failure> {
+    let saved = learned_table::read(path).map_err(|error| {
+        Failure::wrong_arguments(error.context(format!("--load-table {}", path.display())))
+    })?;
+    Ok(saved.into())
+}
+
+/// A preset by name, else a file.
+fn load_rules(rules: &Path) -> Result<Rules, Failure> {
+    let unknown = match rules.to_str().map(Rules::preset) {
+        Some(Ok(preset)) => return Ok(preset),
+        Some(Err(unknown)) => unknown.to_string(),
+        None => String::new(),
+    };
+    if !rules.exists() {
+        let error = anyhow!("--rules {}: there is no such file, and {unknown}", rules.display());
+        return Err(Failure::wrong_arguments(error));
+    }
+    let place = || format!("--rules {}", rules.display());
+    let text = small_file::read_text(rules).with_context(place)?;
+    Ok(Rules::parse(&text).with_context(place)?)
+}
+
+/// `pcstream schemes`.
+pub fn schemes(args: &SchemesArgs) -> Result<Status, Failure> {
+    let text = match &args.name {
+        None => list(),
+        Some(name) => describe(pcstream_placement::find(name).map_err(Failure::wrong_arguments)?),
+    };
+    ui::print(&text)?;
+    Ok(Status::Done)
+}
+
+/// All schemes, a line each.
+fn list() -> String {
+    let width = pcstream_placement::names().map(str::len).max().unwrap_or(0);
+    let line = |scheme: &SchemeInfo| format!("{:width$}  {}\n", scheme.name, scheme.summary);
+    pcstream_placement::schemes().iter().map(line).collect()
+}
+
+/// One scheme with everything that can be set.
+fn describe(scheme: &SchemeInfo) -> String {
+    let mut text = format!("{}: {}\n", scheme.name, scheme.summary);
+    let parameters = scheme.parameters();
+    if parameters.is_empty() {
+        return text + "\nNo parameters.\n";
+    }
+    text += &format!("\nParameters, for --set {}.NAME=VALUE:\n", scheme.name);
+    for parameter in &parameters {
+        text += &format!(
+            "\n  {} = {}\n      {}\n      Values: {}\n      Source: {}\n",
+            parameter.name, parameter.value, parameter.about, parameter.unit, parameter.source
+        );
+    }
+    let readings = scheme.readings();
+    if !readings.is_empty() {
+        text += &format!("\nReadings, for --scheme {}:READING:\n\n", scheme.name);
+        readings.iter().for_each(|reading| text += &format!("  {reading}\n"));
+        text += &format!("\n--scheme {}{BEST} tries all of them and reports the lowest WAF.\n", scheme.name);
+    }
+    text
+}

@@ -1,0 +1,79 @@
+//! Parameters and readings of schemes, from the command line.
+
+mod common;
+
+use common::{Place, ends_with, json, refuses};
+
+/// WAF of each result, by scheme.
+fn wafs(args: &[&str]) -> Vec<(String, f64)> {
+    let result = json(args);
+    let results = result["results"].as_array().expect("a list");
+    let of = |r: &serde_json::Value| (r["scheme"].as_str().unwrap().to_owned(), r["waf"].as_f64().unwrap());
+    results.iter().map(of).collect()
+}
+
+fn simulate<'a>(trace: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    [&["simulate", trace, "--gc", "own", "--json", "-"], more].concat()
+}
+
+#[test]
+fn a_parameter_that_is_set_changes_its_scheme_and_no_other() {
+    let place = Place::new();
+    let trace = place.path("t.pctrace");
+    let schemes = ["--scheme", "baseline,pcstream,pcstream-kinds"];
+    let before = wafs(&simulate(&trace, &schemes));
+    let set = [&schemes[..], &["--set", "pcstream.lifetime.chunk=256"]].concat();
+    let after = wafs(&simulate(&trace, &set));
+    assert_eq!((&before[0], &before[2]), (&after[0], &after[2]));
+    assert_ne!(before[1], after[1]);
+}
+
+#[test]
+fn what_cannot_be_set_is_refused_with_what_can() {
+    let place = Place::new();
+    let trace = place.path("t.pctrace");
+    let refused = |setting: &str, words: &[&str]| {
+        refuses(2, &simulate(&trace, &["--scheme", "sequential", "--set", setting]), words);
+    };
+    refused("sequential.pattern=1", &["did you mean patterns?", "patterns, candidates"]);
+    refused("sequential.patterns=x", &["sequential.patterns is 'x'", "from 0 to 255"]);
+    refused("sequential.candidates=0", &["candidates is 0", "between 1 and 4096"]);
+    refused("sequentia.patterns=1", &["did you mean sequential?"]);
+    refused("pcstream.kinds=true", &["pcstream is not in this run", "--scheme"]);
+    refused("patterns=1", &["SCHEME.PARAMETER=VALUE"]);
+}
+
+#[test]
+fn the_best_reading_is_the_one_with_the_lowest_waf() {
+    let place = Place::new();
+    let trace = place.path("t.pctrace");
+    let readings: Vec<String> = pcstream_placement::find("autostream-mq")
+        .unwrap()
+        .readings()
+        .iter()
+        .map(|reading| format!("autostream-mq:{reading}"))
+        .collect();
+    let all = wafs(&simulate(&trace, &["--scheme", &readings.join(",")]));
+    assert_eq!(all.len(), readings.len());
+    let (name, waf) = all.iter().min_by(|a, b| a.1.total_cmp(&b.1)).unwrap();
+    let best = wafs(&simulate(&trace, &["--scheme", "baseline,autostream-mq:best"]));
+    assert_eq!(best.len(), 2);
+    assert_eq!(best[1], (name.replace(':', ":best="), *waf));
+    let bluedbm = wafs(&simulate(&trace, &["--scheme", "autostream-mq:bluedbm"]));
+    assert_eq!(bluedbm[0], *all.iter().find(|(name, _)| name == "autostream-mq:bluedbm").unwrap());
+}
+
+#[test]
+fn schemes_are_listed_and_explained() {
+    let (list, _) = ends_with(0, &["schemes"]);
+    assert_eq!(list.lines().count(), pcstream_placement::names().count());
+    for scheme in pcstream_placement::schemes() {
+        let (text, _) = ends_with(0, &["schemes", scheme.name]);
+        for parameter in scheme.parameters() {
+            let shown = format!("  {} = {}\n", parameter.name, parameter.value);
+            assert!(text.contains(&shown) && text.contains(parameter.source), "{shown}\n{text}");
+        }
+        assert!(scheme.readings().iter().all(|reading| text.contains(&format!("  {reading}\n"))), "{text}");
+    }
+    refuses(2, &["schemes", "pcstrem"], &["did you mean pcstream?"]);
+}
