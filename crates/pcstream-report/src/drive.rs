@@ -24,7 +24,7 @@ pub(crate) fn column_head(destination: GcDestination) -> [&'static str; 2] {
 /// A result in words: `baseline on a legacy multi-stream SSD, which is a drive without streams`.
 pub fn result_in_words(lane: &LaneResult) -> String {
     let destination = lane.settings.gc_destination;
-    match lane.scheme {
+    match lane.scheme.as_str() {
         "baseline" if destination == GcDestination::Own => "baseline on a drive without streams".to_owned(),
         scheme => format!("{scheme} on {}", in_words(destination)),
     }

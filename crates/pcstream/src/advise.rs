@@ -11,9 +11,10 @@ use pcstream_report::{Simulation, human};
 use pcstream_ssd::{DeviceSettings, GcDestination, Geometry};
 use serde::Serialize;
 
-use crate::args::{AdviseArgs, SimulationArgs};
+use crate::args::{AdviseArgs, SchemeOptions, SimulationArgs};
 use crate::device::Template;
 use crate::failure::{Failure, Status};
+use crate::schemes;
 use crate::simulate::{self, Planned};
 use crate::ui::{self, JsonSink, Ui};
 use crate::values::Schemes;
@@ -67,8 +68,9 @@ pub fn advise(args: AdviseArgs, ui: Ui) -> Result<Status, Failure> {
         args.rules_out.as_deref().map(|path| WholeFile::create("--rules-out", path)).transpose()?;
     let reader = simulate::open(&args.trace)?;
     simulate::remark_state(&reader, ui);
-    let AdviseArgs { trace, device, measure, scheme_options, output, .. } = args;
-    let scheme = Schemes(vec!["baseline"]);
+    let AdviseArgs { trace, device, measure, scheme_options: options, output, .. } = args;
+    let scheme = Schemes(vec!["baseline".to_owned()]);
+    let scheme_options = SchemeOptions { set: Vec::new(), ..options.clone() };
     let simulation = SimulationArgs { scheme, scheme_options, device, measure, details: false, output };
     let template = Template::load(&simulation.device)?;
     let mut planned = Planned::new(&simulation, &template, reader.meta())?;
@@ -88,7 +90,7 @@ pub fn advise(args: AdviseArgs, ui: Ui) -> Result<Status, Failure> {
         file.write(format!("{head}{rules}").as_bytes())?;
     }
     let changes = changes(&sources, &classes, rules, streams);
-    let (changes, lanes) = lanes(changes, plan)?;
+    let (changes, lanes) = lanes(changes, plan, &options)?;
     let gains: Vec<LaneResult> = match lanes.is_empty() {
         true => Vec::new(),
         false => {
@@ -180,7 +182,11 @@ fn named(source: &Source) -> String {
 }
 
 /// Lanes for the changes that the device has room for.
-fn lanes(changes: Vec<Change>, plan: &Plan) -> Result<(Vec<Change>, Vec<LaneSpec>), Failure> {
+fn lanes(
+    changes: Vec<Change>,
+    plan: &Plan,
+    options: &SchemeOptions,
+) -> Result<(Vec<Change>, Vec<LaneSpec>), Failure> {
     let (mut kept, mut lanes) = (Vec::new(), Vec::new());
     for change in changes {
         let base = &plan.lanes[0];
@@ -188,11 +194,9 @@ fn lanes(changes: Vec<Change>, plan: &Plan) -> Result<(Vec<Change>, Vec<LaneSpec
         if Geometry::new(&device).is_err() {
             continue;
         }
-        let mut params = base.params.clone();
-        if let Some(rules) = &change.rules {
-            params.manual.rules = Rules::parse(rules).context("rules made from the trace")?;
-        }
-        lanes.push(LaneSpec { scheme: change.scheme.to_owned(), params, device, clock: None });
+        let rules = change.rules.as_deref().map(Rules::parse).transpose();
+        let scheme = schemes::factory(change.scheme, options, rules.context("rules made from the trace")?)?;
+        lanes.push(LaneSpec::new(scheme, device));
         kept.push(change);
     }
     Ok((kept, lanes))

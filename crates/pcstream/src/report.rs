@@ -6,7 +6,6 @@
 use std::path::Path;
 
 use anyhow::{Context as _, anyhow};
-use pcstream_placement::SchemeParams;
 use pcstream_replay::recorded::Recorded;
 use pcstream_replay::survey::Survey;
 use pcstream_replay::{LaneSpec, Plan};
@@ -15,10 +14,11 @@ use pcstream_report::{Simulation, human};
 use pcstream_ssd::{DeviceSettings, GcDestination, Geometry, Spare};
 use pcstream_trace::TraceReader;
 
-use crate::args::ReportArgs;
+use crate::args::{ReportArgs, SchemeOptions};
 use crate::device::Template;
 use crate::failure::{Failure, Status};
 use crate::memory;
+use crate::schemes;
 use crate::simulate::{self, Planned};
 use crate::ui::{self, JsonSink, Ui};
 use crate::whole_file::WholeFile;
@@ -55,7 +55,13 @@ pub fn report(args: &ReportArgs, ui: Ui) -> Result<Status, Failure> {
     let rows = simulation.context_rows(shown, FILES_PER_CONTEXT);
     let survey = survey(plan, &reader, ui)?;
     let wanted = |name: &str| !args.no_curves && (output.is_some() || args.figure.as_deref() == Some(name));
-    let curves = Curves { plan, reader: &reader, ui, peak_live: survey.peak_live_pages() };
+    let curves = Curves {
+        options: &args.simulation.scheme_options,
+        plan,
+        reader: &reader,
+        ui,
+        peak_live: survey.peak_live_pages(),
+    };
     let by_utilisation = if wanted("waf-over-utilisation") { curves.over_utilisation()? } else { Vec::new() };
     let by_streams = if wanted("waf-over-streams") { curves.over_streams()? } else { Vec::new() };
     let material = Material {
@@ -124,6 +130,7 @@ fn survey(plan: &Plan, reader: &TraceReader, ui: Ui) -> Result<Survey, Failure> 
 
 /// Simulates what curves show.
 struct Curves<'a> {
+    options: &'a SchemeOptions,
     plan: &'a Plan,
     reader: &'a TraceReader,
     ui: Ui,
@@ -155,7 +162,7 @@ impl Curves<'_> {
                 };
                 let Ok(geometry) = Geometry::new(&device) else { continue };
                 let x = self.peak_live as f64 / geometry.physical_pages() as f64;
-                points.push(Point { curve, x, lane: self.lane(scheme, device) });
+                points.push(Point { curve, x, lane: self.lane(scheme, device)? });
             }
         }
         self.simulate(points)
@@ -173,21 +180,16 @@ impl Curves<'_> {
                 let base = &self.plan.lanes[0].device;
                 let device = DeviceSettings { streams, gc_destination, ..base.clone() };
                 if Geometry::new(&device).is_ok() {
-                    points.push(Point { curve, x: f64::from(streams), lane: self.lane(scheme, device) });
+                    points.push(Point { curve, x: f64::from(streams), lane: self.lane(scheme, device)? });
                 }
             }
         }
         self.simulate(points)
     }
 
-    fn lane(&self, scheme: &str, device: DeviceSettings) -> LaneSpec {
-        let params = SchemeParams { future: None, ..self.plan.lanes[0].params.clone() };
-        LaneSpec {
-            scheme: scheme.to_owned(),
-            params,
-            device: DeviceSettings { pools: Vec::new(), ..device },
-            clock: None,
-        }
+    fn lane(&self, scheme: &str, device: DeviceSettings) -> Result<LaneSpec, Failure> {
+        let scheme = schemes::factory(scheme, self.options, None)?;
+        Ok(LaneSpec::new(scheme, DeviceSettings { pools: Vec::new(), ..device }))
     }
 
     fn simulate(&self, points: Vec<Point>) -> Result<Vec<Curve>, Failure> {

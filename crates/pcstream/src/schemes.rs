@@ -29,6 +29,22 @@ pub fn factories(schemes: &Schemes, options: &SchemeOptions) -> Result<Vec<Arc<d
     Ok(configured.into_iter().map(|scheme| Arc::new(scheme) as Arc<dyn SchemeFactory>).collect())
 }
 
+/// What makes one scheme with the options that concern it; settings of other schemes are left out. `rules` are those of
+/// `manual`, whatever the options say.
+pub fn factory(
+    name: &str,
+    options: &SchemeOptions,
+    rules: Option<Rules>,
+) -> Result<Arc<dyn SchemeFactory>, Failure> {
+    let mut scheme = configure(name).map_err(Failure::wrong_arguments)?;
+    let set = options.set.iter().filter(|setting| setting.scheme == scheme.scheme()).cloned().collect();
+    apply(std::slice::from_mut(&mut scheme), &SchemeOptions { set, ..options.clone() })?;
+    if let (Some(rules), Some(params)) = (rules, scheme.params_mut::<ManualParams>()) {
+        *params = ManualParams { rules, name: "from the trace".to_owned() };
+    }
+    Ok(Arc::new(scheme))
+}
+
 /// The schemes that a choice stands for.
 fn readings(choice: &str) -> Result<Vec<Configured>, pcstream_placement::SchemeError> {
     let Some(name) = choice.strip_suffix(BEST) else { return Ok(vec![configure(choice)?]) };

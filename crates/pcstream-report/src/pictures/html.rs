@@ -93,7 +93,7 @@ fn scheme_table(material: &Material) -> String {
         );
     }
     out += "</tr></thead><tbody>\n";
-    let mut schemes: Vec<&str> = lanes.iter().map(|lane| lane.scheme).collect();
+    let mut schemes: Vec<&str> = lanes.iter().map(|lane| lane.scheme.as_str()).collect();
     schemes.dedup();
     for scheme in schemes {
         _ = write!(out, "<tr><td>{scheme}</td>");

@@ -22,7 +22,7 @@ pub fn by_scheme(material: &Material) -> Figure {
     let wafs = lanes.iter().filter_map(LaneResult::waf);
     let most = wafs.fold(1.001, f64::max);
     let x_at = |waf: f64| LEFT + (waf - 1.0) / (most - 1.0) * (WIDTH - LEFT - RIGHT);
-    let mut schemes: Vec<&str> = lanes.iter().map(|lane| lane.scheme).collect();
+    let mut schemes: Vec<&str> = lanes.iter().map(|lane| lane.scheme.as_str()).collect();
     schemes.dedup();
     let block = ROW * drives.len() as f64 + 6.0;
     let height = 12.0 + block * schemes.len() as f64 + 22.0 + 18.0 * drives.len() as f64;

@@ -216,7 +216,7 @@ pub struct OutputArgs {
 }
 
 /// Parameters of single schemes.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct SchemeOptions {
     /// Rules of the scheme 'manual': a preset, or a file of lines such as 'name=*.log -> 2'
     #[arg(long, value_name = "PRESET|FILE", help_heading = "Schemes", long_help = rules_help())]
