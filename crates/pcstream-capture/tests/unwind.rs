@@ -26,15 +26,18 @@ fn mappings() -> (Vec<StackRange>, Modules) {
         let hex = |text: &str| u64::from_str_radix(text, 16).expect("hexadecimal");
         let (start, end) = range.split_once('-').expect("a range");
         let (start, end) = (hex(start), hex(end));
-        let inode = fs::metadata(path).expect("it is there").ino();
+        let metadata = fs::metadata(path).expect("it is there");
+        let inode = metadata.ino();
         ranges.push(StackRange { start, end, base: hex(offset).wrapping_sub(start), module: inode });
-        modules.add(&path_record(Path::new(path), inode));
+        modules.add(&path_record(Path::new(path), &metadata));
     }
     (ranges, modules)
 }
 
-fn path_record(path: &Path, inode: u64) -> PathRecord {
-    let mut record = PathRecord { key: inode, inode, ..Default::default() };
+fn path_record(path: &Path, metadata: &fs::Metadata) -> PathRecord {
+    let (inode, dev) = (metadata.ino(), metadata.dev());
+    let dev = (libc::major(dev) << 20) | libc::minor(dev);
+    let mut record = PathRecord { key: inode, inode, dev, ..Default::default() };
     let (mut at, mut components) = (0, 0);
     for name in path.iter().rev().map(|name| name.as_bytes()).filter(|name| *name != b"/") {
         record.text[at..at + name.len()].copy_from_slice(name);

@@ -1,11 +1,11 @@
 //! Where the steady part of a run begins, without knowing its length beforehand.
 //!
-//! Idea: remember the flash counter at every `interval` host pages. When the list is full, forget
+//! Idea: keep the flash counter at every `interval` host pages. When the list is full, forget
 //! every second entry and double the interval. At the end, the steady part begins at the first
-//! remembered point at or after a third of the host writes.
+//! kept point at or after a third of the host writes.
 //!
 //! The interval depends on the number of host pages alone, so a live run, a replay from disk and a
-//! replay in other batches remember the same points, and `steady_waf` is bit-identical. The steady
+//! replay in other batches keep the same points, and `steady_waf` is bit-identical. The steady
 //! part begins at most 1/4096 of the run later than the exact third (exactly there up to 8191 host
 //! pages).
 //!
@@ -44,7 +44,7 @@ impl Checkpoints {
         next - host_pages
     }
 
-    /// Remembers the flash counter at the checkpoint that has just been reached.
+    /// Keeps the flash counter at the checkpoint that has just been reached.
     pub fn reach(&mut self, flash_pages: u64) {
         self.flash_pages.push(flash_pages);
         if self.flash_pages.len() == CAPACITY {
@@ -55,7 +55,7 @@ impl Checkpoints {
         }
     }
 
-    /// At most `limit` + 1 of the remembered counters, evenly spaced, from the beginning on.
+    /// At most `limit` + 1 of the kept counters, evenly spaced, from the beginning on.
     pub fn progress(&self, limit: usize) -> Vec<Progress> {
         let step = self.flash_pages.len().div_ceil(limit.max(1)).max(1);
         let at = |index: usize| Progress {

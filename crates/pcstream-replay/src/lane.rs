@@ -22,7 +22,7 @@ use crate::lifetimes::{Lifetimes, Precision};
 use crate::liveness::Ended;
 use crate::rounds::Rounds;
 
-/// How many events ahead the tables are told where a write will go: random single pages then miss the
+/// How many events ahead the tables know where a write will go: random single pages then miss the
 /// cache once per batch of misses and not once each.
 pub(crate) const PREFETCH_EVENTS: usize = 12;
 

@@ -40,18 +40,18 @@ pub struct LaneSpec {
 }
 
 impl LaneSpec {
-    /// A scheme on a device without a clock; it has not been told the future.
+    /// A scheme on a device without a clock; it does not know the future yet.
     pub fn new(scheme: Arc<dyn SchemeFactory>, device: DeviceSettings) -> LaneSpec {
         LaneSpec { scheme, future: None, device, clock: None }
     }
 
-    /// Whether the scheme has to be told the future.
+    /// Whether the scheme needs the future.
     pub fn looks_ahead(&self) -> bool {
         self.scheme.needs_future()
     }
 }
 
-/// What a scheme that looks ahead must be told: when every page of a trace dies. A trace that does
+/// What a scheme that looks ahead needs: when every page of a trace dies. A trace that does
 /// not fit into memory is pushed batch by batch into a `FutureBuilder` instead.
 pub fn future_of<'a>(batches: impl IntoIterator<Item = &'a Batch>) -> Result<Future, FutureTooLong> {
     Future::from_events(batches.into_iter().flat_map(|batch| &batch.events))

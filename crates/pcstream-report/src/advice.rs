@@ -1,6 +1,6 @@
 //! What to change: rules made from what a trace teaches, and what each change would gain.
 //!
-//! Idea: writers are told apart by what a person can name: program, thread, and the pattern of the file's name. Their
+//! Idea: writers are distinguished by what a person can name: program, thread, and the pattern of the file's name. Their
 //! median lifetimes, on a logarithmic scale, are divided into as many classes as there are streams (or hints) by
 //! k-means in one dimension, weighted by pages. Each change is a set of rules on a kind of drive, so its gain can be
 //! simulated exactly.

@@ -9,14 +9,17 @@ pub struct Layout {
     pub details: bool,
 }
 
+/// Columns of prose where lines may have any length.
+const PROSE: usize = 100;
+
 impl Layout {
     /// Lines of any length, without details.
     pub const PLAIN: Layout = Layout { width: None, details: false };
 
-    /// Breaks a line between words so that it fits; later lines begin with `indent` blanks. Words longer than a
+    /// Breaks a line of prose between words so that it fits, also into a pipe; later lines begin with `indent` blanks. Words longer than a
     /// line stay whole.
     pub fn wrap(&self, line: &str, indent: usize) -> Vec<String> {
-        let Some(width) = self.width else { return vec![line.to_owned()] };
+        let width = self.width.unwrap_or(PROSE);
         let mut lines: Vec<String> = Vec::new();
         let mut current = String::new();
         for word in line.split(' ') {

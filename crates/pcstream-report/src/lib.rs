@@ -20,6 +20,7 @@ pub mod geometry;
 pub mod grouped;
 pub mod human;
 pub mod json;
+pub mod json_timing;
 pub mod layout;
 pub mod one_context;
 pub mod pictures;

@@ -21,7 +21,7 @@ pub struct Mean {
 
 /// The mean of `values`, of which there is at least one.
 pub fn mean(values: &[f64]) -> Mean {
-    let (mean, variance) = moments(values);
+    let (mean, variance) = mean_and_variance(values);
     let n = values.len();
     let half_width = variance.map(|variance| t95((n - 1) as f64) * (variance / n as f64).sqrt());
     Mean { mean, half_width_95: half_width, repetitions: n }
@@ -30,7 +30,7 @@ pub fn mean(values: &[f64]) -> Mean {
 /// Whether the means of two samples differ at the 5 % level (Welch's test); `None` where one has a single value, so
 /// that noise is not known.
 pub fn differ(a: &[f64], b: &[f64]) -> Option<bool> {
-    let ((mean_a, variance_a), (mean_b, variance_b)) = (moments(a), moments(b));
+    let ((mean_a, variance_a), (mean_b, variance_b)) = (mean_and_variance(a), mean_and_variance(b));
     let (of_a, of_b) = (variance_a? / a.len() as f64, variance_b? / b.len() as f64);
     let error = (of_a + of_b).sqrt();
     if error == 0.0 {
@@ -42,7 +42,7 @@ pub fn differ(a: &[f64], b: &[f64]) -> Option<bool> {
 }
 
 /// Mean, and variance of a sample of two or more.
-fn moments(values: &[f64]) -> (f64, Option<f64>) {
+fn mean_and_variance(values: &[f64]) -> (f64, Option<f64>) {
     let n = values.len() as f64;
     let mean = values.iter().sum::<f64>() / n;
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn noise_is_told_from_change() {
+    fn noise_differs_from_change() {
         assert_eq!(differ(&[1.0], &[2.0, 2.1]), None);
         assert_eq!(differ(&[1.0, 1.1, 0.9], &[1.05, 0.95, 1.1]), Some(false));
         assert_eq!(differ(&[1.0, 1.01, 0.99], &[2.0, 2.01, 1.99]), Some(true));

@@ -11,13 +11,16 @@ pub(crate) enum Side {
     Right,
 }
 
-/// Columns with two spaces between them; the last left-aligned column is not padded. What would break a line is escaped.
+/// Columns with two spaces between them; the last left-aligned column is not padded. The first row is the heading, whose
+/// cells may have several lines. In the others, what would break a line is escaped.
 pub(crate) fn columns(rows: &[Vec<String>], sides: &[Side]) -> Vec<String> {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
-    rows.iter().for_each(|row| {
+    let Some((heading, rows)) = rows.split_first() else { return Vec::new() };
+    table.add_row(heading);
+    for row in rows {
         table.add_row(row.iter().map(|cell| visible(cell)));
-    });
+    }
     for (column, side) in table.column_iter_mut().zip(sides) {
         column.set_padding((0, 2));
         column.set_cell_alignment(match side {

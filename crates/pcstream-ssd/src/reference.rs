@@ -286,7 +286,11 @@ impl ReferenceSsd {
         self.counters.victim_validity[bucket] += 1;
         match owner {
             Owner::Host(s) | Owner::Internal(s) => {
-                self.counters.streams[usize::from(s)].gc_pages += u64::from(valid);
+                let stream = &mut self.counters.streams[usize::from(s)];
+                stream.gc_pages += u64::from(valid);
+                if matches!(owner, Owner::Internal(_)) {
+                    stream.internal_gc_pages += u64::from(valid);
+                }
             }
             Owner::Shared => self.counters.shared_gc_pages += u64::from(valid),
         }

@@ -477,7 +477,9 @@ fn the_verdict_says_whether_streams_matter() {
     let place = Place::new();
     let trace = place.path("t.pctrace");
     let (out, _) = ends_with(0, &["simulate", &trace, "--scheme", "baseline,pcstream"]);
-    let verdict = out.lines().find(|line| line.contains("WAF now: ")).expect("a verdict");
+    let paragraph =
+        |text: &str| text.split("\n\n").find(|p| p.contains("WAF now: ")).map(|p| p.replace('\n', " "));
+    let verdict = paragraph(&out).expect("a verdict");
     assert!(verdict.starts_with("Verdict: WAF now: ") && verdict.contains("pcstream on an SSD"), "{verdict}");
     assert!(verdict.contains("less flash, drive life x") && verdict.contains("worth it"), "{verdict}");
 
@@ -485,7 +487,9 @@ fn the_verdict_says_whether_streams_matter() {
     ends_with(0, &["generate", "uniform", "--pages", "16K", "--writes", "1K", "-o", &small]);
     let roomy = ["simulate", &small, "--scheme", "baseline,pcstream", "--prefill", "0"];
     let (out, _) = ends_with(0, &roomy);
-    assert!(out.contains("Nothing can be said yet: the drive never had to collect garbage. Write "), "{out}");
+    let verdict = paragraph(&out).expect("a verdict");
+    let nothing = "Nothing can be said yet: the drive never had to collect garbage. Write ";
+    assert!(verdict.contains(nothing), "{verdict}");
 
     let (out, _) = ends_with(0, &["simulate", &trace, "--scheme", "pcstream"]);
     assert!(out.contains("Nothing to compare with: add baseline"), "{out}");

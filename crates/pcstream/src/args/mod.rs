@@ -8,6 +8,7 @@ mod merge;
 mod reports;
 mod simulation;
 mod table;
+mod view;
 
 use std::path::PathBuf;
 
@@ -19,12 +20,13 @@ pub use capture::{DoctorArgs, RecordArgs, RunArgs};
 pub use generate::{Pattern, PatternArgs};
 pub use import::ImportArgs;
 pub use merge::MergeArgs;
-pub use reports::{AdviseArgs, CompareArgs, ReportArgs, SortBy, ViewArgs};
+pub use reports::{AdviseArgs, CompareArgs, ReportArgs};
 pub use simulation::{
     ContextsArgs, DeviceArgs, FitArgs, GeometryArgs, MeasureArgs, SchemeOptions, SchemesArgs, SimulateArgs,
     SimulationArgs,
 };
 pub use table::{TableAction, TableArgs};
+pub use view::{SortBy, ViewArgs};
 
 /// Who causes write amplification, and what streams would save
 ///

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Args};
 use pcstream_ssd::{VictimPolicy, Watermarks, profile};
 
-use super::reports::ViewArgs;
+use super::view::ViewArgs;
 use crate::values::{self, Destinations, Prefill, Schemes, Setting};
 
 /// Schemes compared unless --scheme says otherwise: the paper's and its limit.

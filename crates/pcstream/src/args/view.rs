@@ -1,0 +1,65 @@
+//! Which view of the contexts `contexts` shows.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use pcstream_report::grouped::GroupBy;
+
+#[derive(Debug, Args)]
+pub struct ViewArgs {
+    /// Show one context whole: its number in the trace, or the beginning of its signature
+    #[arg(long, value_name = "ID", conflicts_with_all = ["by", "csv"], help_heading = "View")]
+    pub context: Option<String>,
+    /// Group what was written
+    #[arg(long, value_name = "WHAT", help_heading = "View")]
+    pub by: Option<By>,
+    /// Order of the rows
+    #[arg(long, value_name = "WHAT", default_value = "pages", help_heading = "View")]
+    pub sort: SortBy,
+    /// Print comma-separated values instead of a table; all rows, numbers in pages
+    #[arg(long, help_heading = "View")]
+    pub csv: bool,
+    /// Write call paths with the pages they wrote as folded stacks, for flame graphs and speedscope;
+    /// '-' is stdout, and replaces the table
+    #[arg(long, value_name = "FILE", help_heading = "View")]
+    pub folded: Option<PathBuf>,
+    /// Write call paths with the pages they wrote as a pprof profile (not compressed)
+    #[arg(long, value_name = "FILE", help_heading = "View")]
+    pub pprof: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum By {
+    Function,
+    File,
+    Program,
+    Thread,
+    Directory,
+    Kind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SortBy {
+    /// What was written, most first
+    Pages,
+    /// Median lifetime, shortest first; without one last
+    Life,
+    /// Pages alive at the end, most first
+    Alive,
+    /// Name (of a context: its program)
+    Name,
+}
+
+impl By {
+    /// As the report calls it.
+    pub fn group(self) -> GroupBy {
+        match self {
+            By::Function => GroupBy::Function,
+            By::File => GroupBy::File,
+            By::Program => GroupBy::Program,
+            By::Thread => GroupBy::Thread,
+            By::Directory => GroupBy::Directory,
+            By::Kind => GroupBy::Kind,
+        }
+    }
+}
