@@ -146,11 +146,15 @@ impl Ssd {
         })
     }
 
-    /// Puts another policy in place, before the first write.
-    #[cfg(test)]
-    pub(crate) fn replace_selector(&mut self, selector: Selector) {
-        assert_eq!(self.now_pages, 0, "the new policy has seen nothing");
-        self.selector = selector;
+    /// A device with a victim policy of one's own, in place of `settings.victim` and `settings.pools`. `make` gets
+    /// the superblocks, to which it may add list heads.
+    pub fn with_victims(
+        settings: &DeviceSettings,
+        make: impl FnOnce(&mut Superblocks) -> Box<dyn Select + Send>,
+    ) -> Result<Ssd, GeometryError> {
+        let mut ssd = Ssd::new(settings)?;
+        ssd.selector = Selector::Custom(make(&mut ssd.table));
+        Ok(ssd)
     }
 
     /// The sizes of the device.

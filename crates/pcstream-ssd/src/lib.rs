@@ -50,4 +50,4 @@ pub use profile::Profile;
 pub use resources::{OverBudget, Resources};
 pub use settings::{DeviceSettings, GcDestination, Spare};
 pub use verify::Violation;
-pub use victim::VictimPolicy;
+pub use victim::{Select, Superblocks, VictimPolicy};

@@ -4,7 +4,7 @@ use crate::ftl::Ssd;
 use crate::ids::{LogicalPage, StreamId};
 use crate::settings::{DeviceSettings, GcDestination, Spare};
 
-use super::{Select, Selector, Superblocks};
+use super::{Select, Superblocks};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
@@ -44,8 +44,7 @@ fn run_with(fault: Fault) -> Ssd {
         gc_destination: GcDestination::Own,
         ..DeviceSettings::default()
     };
-    let mut ssd = Ssd::new(&settings).expect("legal");
-    ssd.replace_selector(Selector::Broken(Broken(fault)));
+    let mut ssd = Ssd::with_victims(&settings, |_| Box::new(Broken(fault))).expect("legal");
     for page in (0..4000).map(|i| i * 7919 % 320) {
         ssd.write(LogicalPage(page), 1, StreamId::DEFAULT).expect("in range");
     }

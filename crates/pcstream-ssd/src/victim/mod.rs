@@ -33,7 +33,7 @@ use greedy::Greedy;
 use greedy_wear::GreedyWear;
 use pool_greedy::PoolGreedy;
 pub(crate) use pools::Pools;
-pub(crate) use superblocks::Superblocks;
+pub use superblocks::Superblocks;
 use windowed_greedy::WindowedGreedy;
 #[cfg(any(test, feature = "reference"))]
 pub(crate) use {
@@ -190,7 +190,10 @@ impl From<VictimPolicy> for String {
 }
 
 /// What every policy does. Superblocks are numbered from 1 here; 0 is "none".
-pub(crate) trait Select {
+///
+/// A policy of one's own is given to [`Ssd::with_victims`](crate::Ssd::with_victims):
+/// `examples/custom_victim.rs`. A device that is given something else than a candidate panics.
+pub trait Select {
     /// `superblock` was filled and is now a candidate. `pool` is the frontier that filled it, `now` is
     /// logical time in pages.
     fn closed(&mut self, table: &mut Superblocks, superblock: u32, pool: u16, now: u64);
@@ -216,8 +219,8 @@ pub(crate) enum Selector {
     PoolGreedy(PoolGreedy),
     /// One of the others in each pool.
     Pools(Pools),
-    #[cfg(test)]
-    Broken(broken::Broken),
+    /// One that is not of this crate.
+    Custom(Box<dyn Select + Send>),
 }
 
 impl Selector {
@@ -253,8 +256,7 @@ macro_rules! dispatch {
             Selector::CostBenefit($policy) => $call,
             Selector::PoolGreedy($policy) => $call,
             Selector::Pools($policy) => $call,
-            #[cfg(test)]
-            Selector::Broken($policy) => $call,
+            Selector::Custom($policy) => $call,
         }
     };
 }

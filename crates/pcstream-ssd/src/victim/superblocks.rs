@@ -21,7 +21,7 @@ struct Node {
 }
 
 /// Superblocks 1 to `len()`, and list heads behind them.
-pub(crate) struct Superblocks {
+pub struct Superblocks {
     nodes: Vec<Node>,
     superblocks: u32,
     pages: u32,
@@ -34,26 +34,31 @@ impl Superblocks {
         Superblocks { nodes: vec![free; superblocks as usize + 1], superblocks, pages }
     }
 
-    pub(crate) fn len(&self) -> u32 {
+    /// Their number, at least 1.
+    #[expect(clippy::len_without_is_empty, reason = "a device has superblocks")]
+    pub fn len(&self) -> u32 {
         self.superblocks
     }
 
     /// Pages of each.
-    pub(crate) fn pages(&self) -> u32 {
+    pub fn pages(&self) -> u32 {
         self.pages
     }
 
+    /// Valid pages of a superblock.
     #[inline(always)]
-    pub(crate) fn valid(&self, superblock: u32) -> u32 {
+    pub fn valid(&self, superblock: u32) -> u32 {
         self.nodes[superblock as usize].valid & !NOT_CLOSED
     }
 
+    /// Whether a superblock is a candidate: neither free nor open.
     #[inline(always)]
-    pub(crate) fn is_closed(&self, superblock: u32) -> bool {
+    pub fn is_closed(&self, superblock: u32) -> bool {
         self.nodes[superblock as usize].valid & NOT_CLOSED == 0
     }
 
-    pub(crate) fn erases(&self, superblock: u32) -> u32 {
+    /// How often a superblock was erased since the device was made.
+    pub fn erases(&self, superblock: u32) -> u32 {
         self.nodes[superblock as usize].erases
     }
 
@@ -86,7 +91,7 @@ impl Superblocks {
     }
 
     /// Adds `count` empty circular lists; returns the node of the first.
-    pub(crate) fn add_heads(&mut self, count: u32) -> u32 {
+    pub fn add_heads(&mut self, count: u32) -> u32 {
         let first = self.nodes.len() as u32;
         let head = |node| Node { previous: node, next: node, ..Node::default() };
         self.nodes.extend((first..first + count).map(head));
@@ -95,13 +100,13 @@ impl Superblocks {
 
     /// The node after `node` in its list.
     #[inline(always)]
-    pub(crate) fn next(&self, node: u32) -> u32 {
+    pub fn next(&self, node: u32) -> u32 {
         self.nodes[node as usize].next
     }
 
     /// Puts `superblock` at the end of the list that `head` begins.
     #[inline(always)]
-    pub(crate) fn link_last(&mut self, head: u32, superblock: u32) {
+    pub fn link_last(&mut self, head: u32, superblock: u32) {
         let last = self.nodes[head as usize].previous;
         self.nodes[superblock as usize].previous = last;
         self.nodes[superblock as usize].next = head;
@@ -111,7 +116,7 @@ impl Superblocks {
 
     /// Takes `superblock` out of its list.
     #[inline(always)]
-    pub(crate) fn unlink(&mut self, superblock: u32) {
+    pub fn unlink(&mut self, superblock: u32) {
         let Node { previous, next, .. } = self.nodes[superblock as usize];
         self.nodes[previous as usize].next = next;
         self.nodes[next as usize].previous = previous;
