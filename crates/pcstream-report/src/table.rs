@@ -40,7 +40,7 @@ mod tests {
         let rows = [["name", "WAF"], ["a\nb\r\x1b[31m", "1.5"]].map(|r| r.map(str::to_owned).to_vec());
         assert_eq!(
             columns(&rows, &[Side::Left, Side::Right]),
-            ["name                WAF", "a\\nb\\r\\x1b[31m    1.5"]
+            ["name            WAF", "a\\nb\\r\\x1b[31m  1.5"]
         );
     }
 
