@@ -1,5 +1,5 @@
 # Commands, from cheap to dear:
-#   make check   format, clippy, and the tests that need neither root nor clang (under 2 minutes once it was built)
+#   make check   format, clippy, and the tests that need neither root nor clang
 #   make test    all tests; those that need root run if you are, and are counted as ignored otherwise
 #   make demo    two databases under capture, and what each placement scheme would make of their writes (root)
 #   make setup   installs what `make test` needs; `make demo` installs what it needs itself
