@@ -10,8 +10,8 @@ import java.nio.file.StandardOpenOption;
 /**
  * Prints nanoseconds per write of 64 bytes to /dev/null: FileOutputStream, FileChannel.
  *
- * <p>The kernel does next to nothing for these, so the difference that the agent makes is seen best. The
- * writes are made from below ten frames, as in a program.
+ * <p>The kernel does next to nothing for these, so the difference that the agent makes is seen
+ * best. The writes are made from below ten frames, as in a program.
  */
 public final class Bench {
     private static final int WRITES = 200_000;
@@ -21,19 +21,21 @@ public final class Bench {
         void run() throws IOException;
     }
 
-    private Bench() {
-    }
+    private Bench() {}
 
     public static void main(String[] arguments) throws IOException {
         byte[] bytes = new byte[64];
         ByteBuffer buffer = ByteBuffer.allocateDirect(64);
         try (FileOutputStream stream = new FileOutputStream("/dev/null");
-                FileChannel channel = FileChannel.open(Path.of("/dev/null"), StandardOpenOption.WRITE)) {
+                FileChannel channel =
+                        FileChannel.open(Path.of("/dev/null"), StandardOpenOption.WRITE)) {
             long first = best(() -> stream.write(bytes));
-            long second = best(() -> {
-                buffer.clear();
-                channel.write(buffer);
-            });
+            long second =
+                    best(
+                            () -> {
+                                buffer.clear();
+                                channel.write(buffer);
+                            });
             System.out.println(first + " " + second);
         }
     }

@@ -9,8 +9,8 @@ import org.apache.cassandra.service.CassandraDaemon;
 import org.apache.cassandra.service.StorageService;
 
 /**
- * Cassandra and its load in one JVM, without a network: inserts into one table, updates of few rows of
- * another, so that commit log, flushes and compactions all happen; then a forced flush, a forced
+ * Cassandra and its load in one JVM, without a network: inserts into one table, updates of few rows
+ * of another, so that commit log, flushes and compactions all happen; then a forced flush, a forced
  * compaction and a clean end.
  *
  * <p>arguments: operations per thread
@@ -19,19 +19,21 @@ public final class CassandraLoad {
     private static final int THREADS = 2;
     private static final int HOT = 2_000;
 
-    private CassandraLoad() {
-    }
+    private CassandraLoad() {}
 
     public static void main(String[] arguments) throws Exception {
         int operations = Integer.parseInt(arguments[0]);
         CassandraDaemon daemon = new CassandraDaemon(true);
         daemon.activate();
-        schema("CREATE KEYSPACE IF NOT EXISTS load WITH replication = "
-                + "{'class': 'SimpleStrategy', 'replication_factor': 1}");
-        schema("CREATE TABLE IF NOT EXISTS load.events (id bigint PRIMARY KEY, body text) WITH compaction = "
-                + "{'class': 'SizeTieredCompactionStrategy', 'min_threshold': 4}");
-        schema("CREATE TABLE IF NOT EXISTS load.users (id bigint PRIMARY KEY, body text) WITH compaction = "
-                + "{'class': 'LeveledCompactionStrategy', 'sstable_size_in_mb': 8}");
+        schema(
+                "CREATE KEYSPACE IF NOT EXISTS load WITH replication = "
+                        + "{'class': 'SimpleStrategy', 'replication_factor': 1}");
+        schema(
+                "CREATE TABLE IF NOT EXISTS load.events (id bigint PRIMARY KEY, body text) WITH compaction = "
+                        + "{'class': 'SizeTieredCompactionStrategy', 'min_threshold': 4}");
+        schema(
+                "CREATE TABLE IF NOT EXISTS load.users (id bigint PRIMARY KEY, body text) WITH compaction = "
+                        + "{'class': 'LeveledCompactionStrategy', 'sstable_size_in_mb': 8}");
 
         long start = System.nanoTime();
         List<Thread> threads = new ArrayList<>();
@@ -44,7 +46,8 @@ public final class CassandraLoad {
         for (Thread thread : threads) {
             thread.join();
         }
-        System.out.printf("%d writes in %.1f s%n", THREADS * operations, (System.nanoTime() - start) / 1e9);
+        System.out.printf(
+                "%d writes in %.1f s%n", THREADS * operations, (System.nanoTime() - start) / 1e9);
         StorageService.instance.forceKeyspaceFlush("load");
         StorageService.instance.forceKeyspaceCompaction(false, "load");
         StorageService.instance.drain();
@@ -69,11 +72,13 @@ public final class CassandraLoad {
     }
 
     private static void insert(long id, SplittableRandom random) {
-        QueryProcessor.executeInternal("INSERT INTO load.events (id, body) VALUES (?, ?)", id, body(random));
+        QueryProcessor.executeInternal(
+                "INSERT INTO load.events (id, body) VALUES (?, ?)", id, body(random));
     }
 
     private static void update(long id, SplittableRandom random) {
-        QueryProcessor.executeInternal("UPDATE load.users SET body = ? WHERE id = ?", body(random), id);
+        QueryProcessor.executeInternal(
+                "UPDATE load.users SET body = ? WHERE id = ?", body(random), id);
     }
 
     /** Text that does not compress much. */

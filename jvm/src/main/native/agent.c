@@ -53,7 +53,7 @@ _Static_assert(sizeof(struct pcstream_path) == 16, "the kernel side reads the te
 #define MOST_ROLES 256 /* programs may name threads as they like; those beyond have none */
 #define AGAIN_MS 1000 /* registrations are repeated after this time */
 #define QUICK_AGAIN 16 /* walks by JVMTI after one that could not be quick */
-#define MEMOS 64 /* streams that a thread remembers, a power of two */
+#define MEMOS 64 /* streams whose paths a thread caches, a power of two */
 
 /*
  * A walk begins above the hook's own two frames and those of the instrumented class (looking up the
@@ -115,7 +115,7 @@ struct thread {
 	u64 registered_ms;
 	jint needed; /* frames, by the last walks */
 	unsigned int slow_walks; /* before the next quick one */
-	const struct method *outermost; /* where JVMTI last saw this thread's stack end; NULL: nowhere that can be told from others */
+	const struct method *outermost; /* where JVMTI last saw this thread's stack end; NULL: nowhere that differs from others */
 	const struct method *role; /* what the thread is for; NULL: not known, or not asked for */
 	u64 role_ms; /* when that was found out */
 	struct memo memo[MEMOS];
@@ -271,7 +271,7 @@ static void path_print(const struct pcstream_path *path, const struct frame *fra
 	free(line);
 }
 
-/* Makes the entry of a path that is met for the first time; NULL if there is no room. */
+/* Makes the entry of a path that is seen for the first time; NULL if there is no room. */
 static struct pcstream_path *path_new(u64 signature, const struct frame *frames, unsigned int n)
 {
 	char text[PCSTREAM_PATH_TEXT];
@@ -475,10 +475,10 @@ static void walk_by_jvmti(JNIEnv *env, jint above, struct walked *walked)
 static void walk_both_ways(JNIEnv *env, jint above, struct walked *walked)
 {
 	struct walked quick;
-	int told = walk_quickly(env, above, &quick);
+	int found = walk_quickly(env, above, &quick);
 
 	walk_by_jvmti(env, above, walked);
-	if (told)
+	if (found)
 		atomic_fetch_add(quick.n == walked->n && quick.hash == walked->hash ? &alike : &unlike, 1);
 	else
 		atomic_fetch_add(&slow, 1);
@@ -550,7 +550,7 @@ static void slot_register(u64 now)
 }
 
 /*
- * Before a write. stream: identity of what is written to, 0: do not remember its path. above: frames of
+ * Before a write. stream: identity of what is written to, 0: do not cache its path. above: frames of
  * the instrumented class.
  */
 JNIEXPORT void JNICALL Java_org_pcstream_agent_PcStreamHook_enter0(JNIEnv *env, jclass class, jint stream, jint above)
@@ -567,7 +567,7 @@ JNIEXPORT void JNICALL Java_org_pcstream_agent_PcStreamHook_enter0(JNIEnv *env, 
 		signature = path ? path->signature : 0;
 	} else {
 		signature = walk(env, above, &path);
-		/* A path that could not be kept cannot be remembered either. */
+		/* A path that could not be kept cannot be cached either. */
 		if (stream && (path || !signature)) {
 			memo->stream = (unsigned int)stream;
 			memo->left = memo_period - 1;

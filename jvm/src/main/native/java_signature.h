@@ -3,7 +3,7 @@
  * Signature of a Java path: an ordered hash over (class name, method name, bytecode index) of its
  * frames. Nothing in it depends on addresses, on the state of the JIT compiler or on the run.
  *
- * The hash is that of pcstream-capture (bpf/signature.h, src/signature.rs). Invariant: the values
+ * The hash is that of libpcstream/signature.h. Invariant: the values
  * are fixed for ever, a change makes all recorded signatures foreign (see signature_test.c).
  */
 #ifndef PCSTREAM_JAVA_SIGNATURE_H

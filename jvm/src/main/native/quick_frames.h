@@ -13,7 +13,7 @@ int pcstream_quick_start(jvmtiEnv *jvmti);
 /*
  * Frames of the calling thread, which must be in a native method, as GetStackTrace gives them: the innermost `skipped` left out,
  * at most `most` (up to MOST_FRAMES) of the others. Fewer: the stack ends there, or could not be walked further. -1: not now, or
- * not at all. A method that JVMTI never told of is NULL.
+ * not at all. A method that JVMTI never reported is NULL.
  */
 jint pcstream_quick_frames(JNIEnv *env, jint skipped, jint most, jvmtiFrameInfo *frames);
 

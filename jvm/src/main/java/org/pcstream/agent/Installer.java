@@ -11,19 +11,22 @@ import java.util.List;
 import java.util.jar.JarFile;
 
 /**
- * Starts the agent: options, native library, instrumentation, in this order, so that instrumented code
- * never runs before what it calls is there.
+ * Starts the agent: options, native library, instrumentation, in this order, so that instrumented
+ * code never runs before what it calls is there.
  */
 public final class Installer {
     private static final String LIBRARY = "libpcstream-agent.so";
 
-    /** Of this class on the boot class path, of which there is one, however often the agent is asked for. */
+    /**
+     * Of this class on the boot class path, of which there is one, however often the agent is asked
+     * for.
+     */
     private static boolean installed;
 
-    private Installer() {
-    }
+    private Installer() {}
 
-    public static synchronized void install(String text, Instrumentation instrumentation, JarFile jar) {
+    public static synchronized void install(
+            String text, Instrumentation instrumentation, JarFile jar) {
         if (installed) {
             tell("the agent is there already, options " + text + " are ignored");
             return;
@@ -38,12 +41,18 @@ public final class Installer {
         try {
             load(jar);
         } catch (UnsatisfiedLinkError | IOException problem) {
-            tell("cannot load the native library (it needs Linux on x86-64 with glibc, and a java.io.tmpdir from "
-                    + "which programs may be run): " + problem.getMessage()
-                    + "; the program runs on without the agent");
+            tell(
+                    "cannot load the native library (it needs Linux on x86-64 with glibc, and a java.io.tmpdir from "
+                            + "which programs may be run): "
+                            + problem.getMessage()
+                            + "; the program runs on without the agent");
             return;
         }
-        if (!PcStreamHook.start0(options.depth, options.memo, options.verbose, options.threads,
+        if (!PcStreamHook.start0(
+                options.depth,
+                options.memo,
+                options.verbose,
+                options.threads,
                 options.walk.ordinal())) {
             tell("this JVM has no JVMTI; the program runs on without the agent");
             return;
@@ -59,7 +68,10 @@ public final class Installer {
                 // Loaded, not initialised: that is the program's business.
                 classes.add(Class.forName(name.replace('/', '.'), false, null));
             } catch (ClassNotFoundException problem) {
-                tell("this JDK has no class " + name.replace('/', '.') + "; its writes carry no Java path");
+                tell(
+                        "this JDK has no class "
+                                + name.replace('/', '.')
+                                + "; its writes carry no Java path");
             }
         }
         for (Class<?> loaded : instrumentation.getAllLoadedClasses()) {
@@ -71,13 +83,21 @@ public final class Installer {
             try {
                 instrumentation.retransformClasses(one);
             } catch (Throwable problem) {
-                tell("cannot instrument " + one.getName() + " (" + problem + "); its writes carry no Java path");
+                tell(
+                        "cannot instrument "
+                                + one.getName()
+                                + " ("
+                                + problem
+                                + "); its writes carry no Java path");
             }
         }
         transformer.problems().forEach(Installer::tell);
     }
 
-    /** Loads the library from a copy in a directory that nobody else can enter, which is removed at once. */
+    /**
+     * Loads the library from a copy in a directory that nobody else can enter, which is removed at
+     * once.
+     */
     private static void load(JarFile jar) throws IOException {
         Path directory = Files.createTempDirectory("pcstream");
         Path file = directory.resolve(LIBRARY);

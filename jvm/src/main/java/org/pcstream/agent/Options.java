@@ -7,26 +7,33 @@ import java.util.Locale;
 final class Options {
     /** How stacks are walked; the native library counts on this order. */
     enum Walk {
-        JVMTI, QUICK, BOTH;
+        JVMTI,
+        QUICK,
+        BOTH;
 
         /**
-         * Quick, but for JVMs whose quick walk reads a list of the JVM's that garbage collection may change meanwhile when it
-         * unloads classes (JDK-8275704, mended in 18 and 17.0.7).
+         * Quick, but for JVMs whose quick walk reads a list of the JVM's that garbage collection
+         * may change meanwhile when it unloads classes (JDK-8275704, mended in 18 and 17.0.7).
          */
         static Walk usual(Runtime.Version version) {
-            boolean safe = version.feature() >= 18 || version.feature() == 17 && version.update() >= 7;
+            boolean safe =
+                    version.feature() >= 18 || version.feature() == 17 && version.update() >= 7;
             return safe ? QUICK : JVMTI;
         }
     }
 
     /** Frames that make a path. */
     int depth = 5;
+
     /** Every how many writes to one stream the path is looked up. */
     int memo = 1;
-    /** What the thread is for, told by its name, ends a path. */
+
+    /** What the thread is for, by its name, ends a path. */
     boolean threads;
+
     /** New paths on standard error. */
     boolean verbose;
+
     Walk walk = Walk.usual(Runtime.version());
 
     /** Throws IllegalArgumentException, whose message names option, value and remedy. */
@@ -56,8 +63,11 @@ final class Options {
                     options.walk = walk(option, value);
                     break;
                 default:
-                    throw new IllegalArgumentException("option " + option + ": unknown, known are depth=N, memo=N,"
-                            + " threads, verbose and walk=quick, walk=jvmti or walk=both, separated by commas");
+                    throw new IllegalArgumentException(
+                            "option "
+                                    + option
+                                    + ": unknown, known are depth=N, memo=N,"
+                                    + " threads, verbose and walk=quick, walk=jvmti or walk=both, separated by commas");
             }
         }
         return options;
@@ -69,12 +79,14 @@ final class Options {
                 return walk;
             }
         }
-        throw new IllegalArgumentException("option " + option + ": write walk=quick, walk=jvmti or walk=both");
+        throw new IllegalArgumentException(
+                "option " + option + ": write walk=quick, walk=jvmti or walk=both");
     }
 
     private static boolean flag(String name, String option, String value) {
         if (value != null) {
-            throw new IllegalArgumentException("option " + option + ": takes no value, write " + name);
+            throw new IllegalArgumentException(
+                    "option " + option + ": takes no value, write " + name);
         }
         return true;
     }
@@ -86,9 +98,15 @@ final class Options {
                 return number;
             }
         } catch (NumberFormatException problem) {
-            // Told below.
+            // Reported below.
         }
-        throw new IllegalArgumentException("option " + name + (value == null ? "" : "=" + value)
-                + ": must be a number from 1 to " + most + ", for example " + example);
+        throw new IllegalArgumentException(
+                "option "
+                        + name
+                        + (value == null ? "" : "=" + value)
+                        + ": must be a number from 1 to "
+                        + most
+                        + ", for example "
+                        + example);
     }
 }

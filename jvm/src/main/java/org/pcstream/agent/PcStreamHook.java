@@ -6,9 +6,9 @@ import java.nio.channels.FileChannel;
 /**
  * What the instrumented classes of the JDK call.
  *
- * <p>Invariants: enter and leave come in pairs around one call into the kernel, in one thread; leave may
- * come more often. Nothing here throws, but for a stack overflow that the program was about to meet.
- * Nothing here is instrumented, so there is no recursion.
+ * <p>Invariants: enter and leave come in pairs around one call into the kernel, in one thread;
+ * leave may come more often. Nothing here throws, but for a stack overflow that the program was
+ * about to meet. Nothing here is instrumented, so there is no recursion.
  *
  * <p>The signatures themselves are made in agent.c.
  */
@@ -19,10 +19,12 @@ public final class PcStreamHook {
     /** The write that this thread does for another. Follows virtual threads, unlike memory in C. */
     static final ThreadLocal<SubmittedWrite> SUBMITTED = new ThreadLocal<>();
 
-    private PcStreamHook() {
-    }
+    private PcStreamHook() {}
 
-    /** Before a write to the stream; the caller is the last of so many frames of the JDK, which are not looked at. */
+    /**
+     * Before a write to the stream; the caller is the last of so many frames of the JDK, which are
+     * not looked at.
+     */
     public static void enter(Object stream, int frames) {
         enter0(memo ? System.identityHashCode(stream) : 0, frames);
     }
@@ -53,11 +55,15 @@ public final class PcStreamHook {
         }
     }
 
-    /** After a file was mapped; the result is a MappedByteBuffer or a java.lang.foreign.MemorySegment. */
+    /**
+     * After a file was mapped; the result is a MappedByteBuffer or a
+     * java.lang.foreign.MemorySegment.
+     */
     public static void mapped(Object result, Object mode, long size) {
         try {
             // Stores to other mappings do not reach the file.
-            if (mode != FileChannel.MapMode.READ_WRITE && !"READ_WRITE_SYNC".equals(mode.toString())) {
+            if (mode != FileChannel.MapMode.READ_WRITE
+                    && !"READ_WRITE_SYNC".equals(mode.toString())) {
                 return;
             }
             if (result instanceof java.nio.Buffer) {
@@ -65,7 +71,10 @@ public final class PcStreamHook {
                 return;
             }
             // By reflection, because this is compiled for JDK 11, which has no segments.
-            Object address = Class.forName("java.lang.foreign.MemorySegment").getMethod("address").invoke(result);
+            Object address =
+                    Class.forName("java.lang.foreign.MemorySegment")
+                            .getMethod("address")
+                            .invoke(result);
             if (address instanceof Long) {
                 mapped0(null, (Long) address, size);
             }

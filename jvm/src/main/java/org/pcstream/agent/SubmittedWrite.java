@@ -4,8 +4,8 @@ package org.pcstream.agent;
 /**
  * A task of an asynchronous channel, with the path of the thread that submitted it.
  *
- * <p>The path is that of the task's write alone: the task also calls the program's completion handler,
- * whose own writes have their own paths.
+ * <p>The path is that of the task's write alone: the task also calls the program's completion
+ * handler, whose own writes have their own paths.
  */
 final class SubmittedWrite implements Runnable {
     final long signature;

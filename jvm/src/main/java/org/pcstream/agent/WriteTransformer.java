@@ -26,21 +26,22 @@ import org.objectweb.asm.tree.VarInsnNode;
 /**
  * Puts calls of {@link PcStreamHook} around the writes of the JDK.
  *
- * <p>Idea: not the public methods are wrapped, but the calls in them that lead straight into the kernel
- * (native methods of FileOutputStream and RandomAccessFile, IOUtil.write and the file dispatcher of
- * channels). The stack is the same there but for JDK frames, which do not count, and between enter and
- * leave neither code of the program runs (a channel that transferTo writes to, a completion handler) nor
- * can a virtual thread leave its carrier (it can where a channel takes its lock). Hence there is nothing
- * that could nest. It also covers the variants that newer JDKs added to the public methods for tracing.
+ * <p>Idea: not the public methods are wrapped, but the calls in them that lead straight into the
+ * kernel (native methods of FileOutputStream and RandomAccessFile, IOUtil.write and the file
+ * dispatcher of channels). The stack is the same there but for JDK frames, which do not count, and
+ * between enter and leave neither code of the program runs (a channel that transferTo writes to, a
+ * completion handler) nor can a virtual thread leave its carrier (it can where a channel takes its
+ * lock). Hence there is nothing that could nest. It also covers the variants that newer JDKs added
+ * to the public methods for tracing.
  *
- * <p>Invariants: leave follows a call that returned, begins every exception handler of a method that has
- * such a call, and ends a method that throws. Neither fields nor methods are added. Frames of the
- * verifier are right.
+ * <p>Invariants: leave follows a call that returned, begins every exception handler of a method
+ * that has such a call, and ends a method that throws. Neither fields nor methods are added. Frames
+ * of the verifier are right.
  *
- * <p>Known weaknesses: names of JDK internals (checked at start, see {@link #problems}). A native method
- * that is public itself cannot be wrapped: RandomAccessFile.setLength of JDK 17 and older. IOUtil.write may
- * allocate a direct buffer, and if direct memory is exhausted it sleeps: a virtual thread then leaves its
- * carrier, whose slot keeps the path until the carrier's next write.
+ * <p>Known weaknesses: names of JDK internals (checked at start, see {@link #problems}). A native
+ * method that is public itself cannot be wrapped: RandomAccessFile.setLength of JDK 17 and older.
+ * IOUtil.write may allocate a direct buffer, and if direct memory is exhausted it sleeps: a virtual
+ * thread then leaves its carrier, whose slot keeps the path until the carrier's next write.
  */
 final class WriteTransformer implements ClassFileTransformer {
     private static final String HOOK = "org/pcstream/agent/PcStreamHook";
@@ -52,13 +53,21 @@ final class WriteTransformer implements ClassFileTransformer {
     static final List<String> CLASSES = List.of(FILE_OUTPUT, RANDOM_ACCESS, CHANNEL, ASYNCHRONOUS);
 
     /** File dispatchers of all JDKs since 11. */
-    private static final Set<String> DISPATCHERS = Set.of("sun/nio/ch/FileDispatcher", "sun/nio/ch/FileDispatcherImpl",
-            "sun/nio/ch/UnixFileDispatcherImpl", "sun/nio/ch/NativeDispatcher");
-    private static final Set<String> DISPATCHED = Set.of("truncate", "allocate", "transferTo", "transferFrom");
+    private static final Set<String> DISPATCHERS =
+            Set.of(
+                    "sun/nio/ch/FileDispatcher",
+                    "sun/nio/ch/FileDispatcherImpl",
+                    "sun/nio/ch/UnixFileDispatcherImpl",
+                    "sun/nio/ch/NativeDispatcher");
+
+    private static final Set<String> DISPATCHED =
+            Set.of("truncate", "allocate", "transferTo", "transferFrom");
 
     private final List<String> problems = Collections.synchronizedList(new ArrayList<>());
 
-    /** Whether the class is a task of an asynchronous channel (they are anonymous, and load late). */
+    /**
+     * Whether the class is a task of an asynchronous channel (they are anonymous, and load late).
+     */
     static boolean isTask(String name) {
         return name.startsWith(ASYNCHRONOUS + "$");
     }
@@ -69,15 +78,24 @@ final class WriteTransformer implements ClassFileTransformer {
     }
 
     @Override
-    public byte[] transform(ClassLoader loader, String name, Class<?> loaded, ProtectionDomain domain, byte[] bytes) {
+    public byte[] transform(
+            ClassLoader loader,
+            String name,
+            Class<?> loaded,
+            ProtectionDomain domain,
+            byte[] bytes) {
         if (name == null || loader != null || !CLASSES.contains(name) && !isTask(name)) {
             return null;
         }
         try {
             return instrument(name, bytes);
         } catch (Throwable problem) {
-            problems.add("cannot instrument " + name.replace('/', '.') + " (" + problem
-                    + "); its writes carry no Java path");
+            problems.add(
+                    "cannot instrument "
+                            + name.replace('/', '.')
+                            + " ("
+                            + problem
+                            + "); its writes carry no Java path");
             return null;
         }
     }
@@ -89,8 +107,10 @@ final class WriteTransformer implements ClassFileTransformer {
 
         Set<String> natives = new HashSet<>();
         for (MethodNode method : node.methods) {
-            boolean writes = method.name.startsWith("write") || method.name.startsWith("setLength")
-                    || method.name.startsWith("transferTo");
+            boolean writes =
+                    method.name.startsWith("write")
+                            || method.name.startsWith("setLength")
+                            || method.name.startsWith("transferTo");
             if ((method.access & Opcodes.ACC_NATIVE) != 0 && writes) {
                 natives.add(method.name + method.desc);
             }
@@ -103,11 +123,18 @@ final class WriteTransformer implements ClassFileTransformer {
             others += name.equals(ASYNCHRONOUS) ? wrapTasks(method) : 0;
         }
         if (!isTask(name) && writes == 0) {
-            problems.add("no write found in " + name.replace('/', '.') + " of this JDK; its writes carry no Java path");
+            problems.add(
+                    "no write found in "
+                            + name.replace('/', '.')
+                            + " of this JDK; its writes carry no Java path");
         }
         if (others == 0 && (name.equals(CHANNEL) || name.equals(ASYNCHRONOUS))) {
-            problems.add("no " + (name.equals(CHANNEL) ? "mapping" : "asynchronous write") + " found in "
-                    + name.replace('/', '.') + " of this JDK; these carry no Java path");
+            problems.add(
+                    "no "
+                            + (name.equals(CHANNEL) ? "mapping" : "asynchronous write")
+                            + " found in "
+                            + name.replace('/', '.')
+                            + " of this JDK; these carry no Java path");
         }
         if (writes + others == 0) {
             return null;
@@ -140,8 +167,12 @@ final class WriteTransformer implements ClassFileTransformer {
             if (isTask(owner)) {
                 before.add(hook("enterSubmitted", "()V"));
             } else {
-                before.add(isStatic ? new InsnNode(Opcodes.ACONST_NULL) : new VarInsnNode(Opcodes.ALOAD, 0));
-                // A private method is called by its class, so that one more frame is known to be of the JDK.
+                before.add(
+                        isStatic
+                                ? new InsnNode(Opcodes.ACONST_NULL)
+                                : new VarInsnNode(Opcodes.ALOAD, 0));
+                // A private method is called by its class, so that one more frame is known to be of
+                // the JDK.
                 boolean isPrivate = (method.access & Opcodes.ACC_PRIVATE) != 0;
                 before.add(new InsnNode(isPrivate ? Opcodes.ICONST_2 : Opcodes.ICONST_1));
                 before.add(hook("enter", "(Ljava/lang/Object;I)V"));
@@ -161,7 +192,8 @@ final class WriteTransformer implements ClassFileTransformer {
             }
             method.instructions.insertBefore(first, hook("leave", "()V"));
         }
-        // Then one for the rest, last in the table. Parameters keep their types all through a method
+        // Then one for the rest, last in the table. Parameters keep their types all through a
+        // method
         // that javac made, so they and the exception are the whole frame.
         List<Object> locals = new ArrayList<>();
         if (!isStatic) {
@@ -174,17 +206,25 @@ final class WriteTransformer implements ClassFileTransformer {
         LabelNode end = new LabelNode();
         method.instructions.insert(start);
         method.instructions.add(end);
-        method.instructions.add(new FrameNode(Opcodes.F_NEW, locals.size(), locals.toArray(), 1,
-                new Object[] {"java/lang/Throwable"}));
+        method.instructions.add(
+                new FrameNode(
+                        Opcodes.F_NEW,
+                        locals.size(),
+                        locals.toArray(),
+                        1,
+                        new Object[] {"java/lang/Throwable"}));
         method.instructions.add(hook("leave", "()V"));
         method.instructions.add(new InsnNode(Opcodes.ATHROW));
         method.tryCatchBlocks.add(new TryCatchBlockNode(start, end, end, null));
         return calls.size();
     }
 
-    /** FileChannel.map(mode, position, size[, arena]): tells of the result before it is returned. */
+    /**
+     * FileChannel.map(mode, position, size[, arena]): tells of the result before it is returned.
+     */
     private static int announceMap(MethodNode method) {
-        if (!method.name.equals("map") || !method.desc.startsWith("(Ljava/nio/channels/FileChannel$MapMode;JJ")) {
+        if (!method.name.equals("map")
+                || !method.desc.startsWith("(Ljava/nio/channels/FileChannel$MapMode;JJ")) {
             return 0;
         }
         int returns = 0;
@@ -207,10 +247,11 @@ final class WriteTransformer implements ClassFileTransformer {
         int tasks = 0;
         if (method.name.equals("implWrite")) {
             for (AbstractInsnNode at : method.instructions.toArray()) {
-                if (at instanceof MethodInsnNode && ((MethodInsnNode) at).name.equals("execute")
+                if (at instanceof MethodInsnNode
+                        && ((MethodInsnNode) at).name.equals("execute")
                         && ((MethodInsnNode) at).desc.equals("(Ljava/lang/Runnable;)V")) {
-                    method.instructions.insertBefore(at,
-                            hook("submitted", "(Ljava/lang/Runnable;)Ljava/lang/Runnable;"));
+                    method.instructions.insertBefore(
+                            at, hook("submitted", "(Ljava/lang/Runnable;)Ljava/lang/Runnable;"));
                     tasks++;
                 }
             }

@@ -25,9 +25,9 @@ import org.junit.jupiter.api.io.TempDir;
 /** The packaged agent, seen from where the kernel side will see it. */
 class AgentIT {
     private static final String ME = "org.pcstream.check.Program";
+    private static final String CLASSES = "org.pcstream.check.Classes";
 
-    @TempDir
-    Path directory;
+    @TempDir Path directory;
 
     private Run run(String agent, String... arguments) throws Exception {
         return run(agent, List.of("-Xverify:all"), arguments);
@@ -48,11 +48,16 @@ class AgentIT {
 
     @Test
     void goldenSignaturesAndNames() throws Exception {
-        Process process = new ProcessBuilder(Run.NATIVE.resolve("names").toString()).redirectErrorStream(true).start();
+        Process process =
+                new ProcessBuilder(Run.NATIVE.resolve("names").toString())
+                        .redirectErrorStream(true)
+                        .start();
         String out = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
         assertEquals(0, process.waitFor(), out);
-        assertEquals("fd8720e4c1424817",
-                Run.signature("org.example.Log|append|17;org.example.Store$Flush|run|120;org.example.Main|main|-1;"));
+        assertEquals(
+                "fd8720e4c1424817",
+                Run.signature(
+                        "org.example.Log|append|17;org.example.Store$Flush|run|120;org.example.Main|main|-1;"));
     }
 
     @Test
@@ -66,7 +71,8 @@ class AgentIT {
         assertEquals(first, run("", "paths").signatures("t-one"));
         assertEquals(first, run("", List.of("-Xint"), "paths").signatures("t-one"));
         assertEquals(first, run("", List.of("-Xcomp"), "paths").signatures("t-one"));
-        assertEquals(first, run("", List.of("-XX:TieredStopAtLevel=1"), "paths").signatures("t-one"));
+        assertEquals(
+                first, run("", List.of("-XX:TieredStopAtLevel=1"), "paths").signatures("t-one"));
     }
 
     @Test
@@ -82,40 +88,59 @@ class AgentIT {
 
     /** The frame of the program that a call on a file must have innermost. */
     private static void assertInnermost(Run run, String file, String... methods) {
-        List<String> innermost = run.texts(file).stream()
-                .map(text -> text.isEmpty() ? "none" : text.split(";")[0].replaceAll("\\|[0-9]+$", ""))
-                .distinct().collect(Collectors.toList());
+        List<String> innermost =
+                run.texts(file).stream()
+                        .map(
+                                text ->
+                                        text.isEmpty()
+                                                ? "none"
+                                                : text.split(";")[0].replaceAll("\\|[0-9]+$", ""))
+                        .distinct()
+                        .collect(Collectors.toList());
         assertEquals(List.of(methods), innermost, run.calls.toString());
     }
 
     @Test
     void everyClassPublishes() throws Exception {
         Run run = run("depth=1", "classes");
-        String lambda = ME + "|lambda$classes$";
+        String lambda = CLASSES + "|lambda$streams$";
         Run stand = run;
-        for (String file : List.of("t-stream", "t-random", "t-channel", "t-other", "t-files", "t-later", "t-nested",
-                "t-handler")) {
+        for (String file :
+                List.of(
+                        "t-stream",
+                        "t-random",
+                        "t-channel",
+                        "t-other",
+                        "t-files",
+                        "t-later",
+                        "t-nested",
+                        "t-handler")) {
             List<String> signatures = stand.signatures(file);
             assertFalse(signatures.isEmpty(), file);
             assertFalse(signatures.contains(Run.NONE), file + stand.calls);
             for (String text : stand.texts(file)) {
-                assertTrue(text.startsWith(ME), file + ": " + text);
+                assertTrue(text.startsWith(CLASSES), file + ": " + text);
             }
         }
         // Each operation is a lambda of its own, so a path of its own.
         assertEquals(4, new HashSet<>(run.signatures("t-stream")).size());
         assertEquals(6, new HashSet<>(run.signatures("t-random")).size());
         assertTrue(run.texts("t-stream").stream().allMatch(text -> text.startsWith(lambda)));
-        Set<String> channel = run.calls.stream().filter(call -> call.file.equals("t-channel"))
-                .map(call -> call.function).collect(Collectors.toSet());
-        assertTrue(channel.containsAll(Set.of("write", "writev", "pwrite", "ftruncate")), channel.toString());
+        Set<String> channel =
+                run.calls.stream()
+                        .filter(call -> call.file.equals("t-channel"))
+                        .map(call -> call.function)
+                        .collect(Collectors.toSet());
+        assertTrue(
+                channel.containsAll(Set.of("write", "writev", "pwrite", "ftruncate")),
+                channel.toString());
         assertTrue(new HashSet<>(run.signatures("t-channel")).size() >= 6, run.calls.toString());
         assertEquals(1, new HashSet<>(run.signatures("t-other")).size());
         assertTrue(run.signatures("t-later").size() >= 3);
         assertEquals(3, new HashSet<>(run.signatures("t-later")).size());
         // Writes inside another call, and in a handler, have their own paths.
-        assertInnermost(run, "t-nested", ME + "$2|write");
-        assertInnermost(run, "t-handler", ME + "$3|completed");
+        assertInnermost(run, "t-nested", CLASSES + "$2|write");
+        assertInnermost(run, "t-handler", CLASSES + "$3|completed");
     }
 
     @Test
@@ -125,7 +150,7 @@ class AgentIT {
         String[] words = run.mapped.get(0).split(" ");
         assertEquals(2, words.length, run.mapped.toString());
         assertEquals("5100", words[0]);
-        assertTrue(run.paths.get(words[1]).startsWith(ME + "|lambda$classes$"));
+        assertTrue(run.paths.get(words[1]).startsWith(CLASSES + "|lambda$channels$"));
     }
 
     @Test
@@ -142,8 +167,11 @@ class AgentIT {
         Run second = run("", "names", "7");
         assertEquals(first.texts("t-names"), second.texts("t-names"));
         assertEquals(first.signatures("t-names"), second.signatures("t-names"));
-        assertTrue(first.texts("t-names").get(0).contains("Program$$Lambda|"), first.texts("t-names").get(0));
-        assertTrue(first.texts("t-names").get(1).contains(".$Proxy|"), first.texts("t-names").get(1));
+        assertTrue(
+                first.texts("t-names").get(0).contains("Program$$Lambda|"),
+                first.texts("t-names").get(0));
+        assertTrue(
+                first.texts("t-names").get(1).contains(".$Proxy|"), first.texts("t-names").get(1));
         assertEquals(1, new HashSet<>(first.signatures("t-names").subList(2, 42)).size());
     }
 
@@ -178,13 +206,15 @@ class AgentIT {
         assertFalse(signatures.contains(Run.NONE));
     }
 
-    /** How many paths both ways to walk told alike. None may differ. */
+    /** How many paths both ways to walk found alike. None may differ. */
     private long alike(List<String> jvm, String... arguments) throws Exception {
         Run run = run("walk=both", jvm, arguments);
-        Matcher told = Pattern.compile("walked both ways (\\d+) alike, (\\d+) unlike").matcher(run.err);
-        assertTrue(told.find(), run.err);
-        assertEquals("0", told.group(2), String.join(" ", arguments) + " " + jvm + ": " + run.err);
-        return Long.parseLong(told.group(1));
+        Matcher counts =
+                Pattern.compile("walked both ways (\\d+) alike, (\\d+) unlike").matcher(run.err);
+        assertTrue(counts.find(), run.err);
+        assertEquals(
+                "0", counts.group(2), String.join(" ", arguments) + " " + jvm + ": " + run.err);
+        return Long.parseLong(counts.group(1));
     }
 
     @Test
@@ -197,8 +227,17 @@ class AgentIT {
         for (String compiler : List.of("-Xint", "-Xcomp", "-XX:TieredStopAtLevel=1")) {
             assertTrue(alike(List.of(compiler), "churn", "1000") > 500, compiler);
         }
-        for (String collector : List.of("-XX:+UseSerialGC", "-XX:+UseParallelGC", "-XX:+UseG1GC", "-XX:+UseZGC")) {
-            assertTrue(alike(List.of("-XX:+UnlockExperimentalVMOptions", collector, "-Xmx64m"), "churn", "1000") > 500,
+        for (String collector :
+                List.of("-XX:+UseSerialGC", "-XX:+UseParallelGC", "-XX:+UseG1GC", "-XX:+UseZGC")) {
+            assertTrue(
+                    alike(
+                                    List.of(
+                                            "-XX:+UnlockExperimentalVMOptions",
+                                            collector,
+                                            "-Xmx64m"),
+                                    "churn",
+                                    "1000")
+                            > 500,
                     collector);
         }
     }
@@ -224,8 +263,11 @@ class AgentIT {
         assertEquals(2, new HashSet<>(without).size());
         assertEquals(4, new HashSet<>(roles).size());
         assertEquals(roles.subList(0, 4), roles.subList(4, 8));
-        assertEquals(List.of("thread.Flush:#", "thread.Flush:#", "thread.Compact:#", "thread.Compact:#"),
-                run.texts("t-roles").subList(0, 4).stream().map(AgentIT::outermost).collect(Collectors.toList()));
+        assertEquals(
+                List.of("thread.Flush:#", "thread.Flush:#", "thread.Compact:#", "thread.Compact:#"),
+                run.texts("t-roles").subList(0, 4).stream()
+                        .map(AgentIT::outermost)
+                        .collect(Collectors.toList()));
         assertEquals(roles, run("threads", List.of("-Xint"), "roles").signatures("t-roles"));
     }
 
@@ -239,7 +281,9 @@ class AgentIT {
     void virtualThreadsHaveNoRole() throws Exception {
         assumeTrue(Run.feature() >= 21);
         List<String> without = run("", "virtual").signatures("t-shared");
-        assertEquals(new HashSet<>(without), new HashSet<>(run("threads", "virtual").signatures("t-shared")));
+        assertEquals(
+                new HashSet<>(without),
+                new HashSet<>(run("threads", "virtual").signatures("t-shared")));
     }
 
     @Test
@@ -259,7 +303,9 @@ class AgentIT {
         assertTrue(run.signatures("t-again").size() > 500);
         assertEquals(1, new HashSet<>(run.signatures("t-again")).size());
         // Whoever comes late finds the names behind the slot of every call.
-        assertTrue(run.announcements >= run.signatures("t-again").size(), "names " + run.announcements);
+        assertTrue(
+                run.announcements >= run.signatures("t-again").size(),
+                "names " + run.announcements);
         assertTrue(run.slots >= 3 && run.slots <= 6, "registrations " + run.slots);
     }
 
@@ -273,15 +319,28 @@ class AgentIT {
 
     @Test
     void badOptionsDoNotKill() throws Exception {
-        for (String[] option : new String[][] {{"depth=99", "depth=99", "1 to 32"}, {"depth=x", "depth=x", "depth=5"},
-                {"memo=0", "memo=0", "memo=64"}, {"memo", "memo", "memo=64"}, {"colour=red", "colour=red", "known are"},
-                {"verbose=1", "verbose=1", "write verbose"}, {"threads=1", "threads=1", "write threads"},
-                {"walk=fast", "walk=fast", "walk=quick"}, {"walk", "walk", "walk=jvmti"}}) {
+        for (String[] option :
+                new String[][] {
+                    {"depth=99", "depth=99", "1 to 32"},
+                    {"depth=x", "depth=x", "depth=5"},
+                    {"memo=0", "memo=0", "memo=64"},
+                    {"memo", "memo", "memo=64"},
+                    {"colour=red", "colour=red", "known are"},
+                    {"verbose=1", "verbose=1", "write verbose"},
+                    {"threads=1", "threads=1", "write threads"},
+                    {"walk=fast", "walk=fast", "walk=quick"},
+                    {"walk", "walk", "walk=jvmti"}
+                }) {
             Run run = run(option[0], "paths");
-            assertTrue(run.err.contains("pcstream: option " + option[1]) && run.err.contains(option[2])
-                    && run.err.contains("without the agent"), run.err);
+            assertTrue(
+                    run.err.contains("pcstream: option " + option[1])
+                            && run.err.contains(option[2])
+                            && run.err.contains("without the agent"),
+                    run.err);
             assertEquals(0, run.slots);
-            assertEquals(List.of(Run.NONE), run.signatures("t-one").stream().distinct().collect(Collectors.toList()));
+            assertEquals(
+                    List.of(Run.NONE),
+                    run.signatures("t-one").stream().distinct().collect(Collectors.toList()));
         }
     }
 
@@ -298,8 +357,10 @@ class AgentIT {
         Path temporary = Files.createDirectory(directory.resolve("temporary"));
         run("", List.of("-Djava.io.tmpdir=" + temporary), "paths");
         try (java.util.stream.Stream<Path> files = Files.list(temporary)) {
-            assertEquals(List.of(), files.filter(file -> file.getFileName().toString().startsWith("pcstream"))
-                    .collect(Collectors.toList()));
+            assertEquals(
+                    List.of(),
+                    files.filter(file -> file.getFileName().toString().startsWith("pcstream"))
+                            .collect(Collectors.toList()));
         }
     }
 
@@ -317,10 +378,18 @@ class AgentIT {
     @Test
     void theJarHasNothingElse() throws IOException {
         try (JarFile jar = new JarFile(Run.JAR)) {
-            List<String> others = jar.stream().map(entry -> entry.getName())
-                    .filter(name -> !name.endsWith("/") && !name.startsWith("org/pcstream/agent/"))
-                    .sorted().collect(Collectors.toList());
-            assertEquals(List.of("META-INF/LICENSE-ASM", "META-INF/MANIFEST.MF", "libpcstream-agent.so"), others);
+            List<String> others =
+                    jar.stream()
+                            .map(entry -> entry.getName())
+                            .filter(
+                                    name ->
+                                            !name.endsWith("/")
+                                                    && !name.startsWith("org/pcstream/agent/"))
+                            .sorted()
+                            .collect(Collectors.toList());
+            assertEquals(
+                    List.of("META-INF/LICENSE-ASM", "META-INF/MANIFEST.MF", "libpcstream-agent.so"),
+                    others);
         }
     }
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 package org.pcstream.check;
 
-import java.io.ByteArrayInputStream;
 import java.io.File;
 import java.io.FileOutputStream;
 import java.io.IOException;
@@ -14,12 +13,8 @@ import java.lang.invoke.MethodType;
 import java.lang.reflect.Proxy;
 import java.nio.ByteBuffer;
 import java.nio.channels.AsynchronousFileChannel;
-import java.nio.channels.Channels;
 import java.nio.channels.CompletionHandler;
 import java.nio.channels.FileChannel;
-import java.nio.channels.ReadableByteChannel;
-import java.nio.channels.WritableByteChannel;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.util.ArrayList;
@@ -30,11 +25,11 @@ import java.util.concurrent.CountDownLatch;
 import java.util.stream.Stream;
 
 /**
- * The program that tests run with the agent: one mode per test, writing to files t-* of a directory.
- * A directory that it makes marks a moment at which no path may be published.
+ * The program that tests run with the agent: one mode per test, writing to files t-* of a
+ * directory. A directory that it makes marks a moment at which no path may be published.
  */
 public final class Program {
-    private static Path directory;
+    static Path directory;
 
     interface Action {
         void run() throws Exception;
@@ -45,51 +40,82 @@ public final class Program {
         void write(FileOutputStream stream) throws IOException;
     }
 
-    private Program() {
-    }
+    private Program() {}
 
     public static void main(String[] arguments) throws Exception {
         directory = Path.of(arguments[1]);
         switch (arguments[0]) {
-            case "paths": paths(); break;
-            case "classes": classes(); break;
-            case "failures": failures(); break;
-            case "names": names(Integer.parseInt(arguments[2])); break;
-            case "jdk": jdk(); break;
-            case "threads": threads(Integer.parseInt(arguments[2]), Integer.parseInt(arguments[3])); break;
-            case "virtual": virtual(); break;
-            case "memo": memo(); break;
-            case "roles": roles(); break;
-            case "again": again(); break;
-            case "attach": attach(arguments[2]); break;
-            case "deep": deep(100); break;
-            case "churn": churn(Integer.parseInt(arguments[2])); break;
+            case "paths":
+                paths();
+                break;
+            case "classes":
+                Classes.all();
+                break;
+            case "failures":
+                failures();
+                break;
+            case "names":
+                names(Integer.parseInt(arguments[2]));
+                break;
+            case "jdk":
+                jdk();
+                break;
+            case "threads":
+                threads(Integer.parseInt(arguments[2]), Integer.parseInt(arguments[3]));
+                break;
+            case "virtual":
+                virtual();
+                break;
+            case "memo":
+                memo();
+                break;
+            case "roles":
+                roles();
+                break;
+            case "again":
+                again();
+                break;
+            case "attach":
+                attach(arguments[2]);
+                break;
+            case "deep":
+                deep(100);
+                break;
+            case "churn":
+                churn(Integer.parseInt(arguments[2]));
+                break;
             case "recursive":
                 if (arguments.length < 6) {
-                    main(Stream.concat(Stream.of(arguments), Stream.of("again")).toArray(String[]::new));
+                    main(
+                            Stream.concat(Stream.of(arguments), Stream.of("again"))
+                                    .toArray(String[]::new));
                     return;
                 }
                 recursive();
                 break;
-            default: throw new IllegalArgumentException(arguments[0]);
+            default:
+                throw new IllegalArgumentException(arguments[0]);
         }
         System.out.println("done");
     }
 
-    private static FileChannel channel(String name) throws IOException {
-        return FileChannel.open(directory.resolve(name), StandardOpenOption.CREATE, StandardOpenOption.READ,
+    static FileChannel channel(String name) throws IOException {
+        return FileChannel.open(
+                directory.resolve(name),
+                StandardOpenOption.CREATE,
+                StandardOpenOption.READ,
                 StandardOpenOption.WRITE);
     }
 
-    private static FileOutputStream stream(String name) throws IOException {
+    static FileOutputStream stream(String name) throws IOException {
         return new FileOutputStream(directory.resolve(name).toFile());
     }
 
-    private static ByteBuffer bytes() {
+    static ByteBuffer bytes() {
         return ByteBuffer.allocate(10);
     }
 
-    private static void mark(String name) {
+    static void mark(String name) {
         directory.resolve("t-after-" + name).toFile().mkdir();
     }
 
@@ -114,96 +140,9 @@ public final class Program {
         channel.write(bytes());
     }
 
-    private static void operation(String name, Action action) throws Exception {
+    static void operation(String name, Action action) throws Exception {
         action.run();
         mark(name);
-    }
-
-    private static void classes() throws Exception {
-        try (FileOutputStream out = stream("t-stream")) {
-            operation("streamByte", () -> out.write(1));
-            operation("streamBytes", () -> out.write(new byte[10]));
-            operation("streamPart", () -> out.write(new byte[10], 1, 5));
-            operation("streamPrint", () -> new PrintStream(out).print("text"));
-        }
-        try (RandomAccessFile file = new RandomAccessFile(directory.resolve("t-random").toFile(), "rw")) {
-            operation("randomByte", () -> file.write(1));
-            operation("randomBytes", () -> file.write(new byte[10]));
-            operation("randomPart", () -> file.write(new byte[10], 1, 5));
-            operation("randomString", () -> file.writeBytes("text"));
-            operation("randomLong", () -> file.writeLong(1));
-            operation("randomText", () -> file.writeUTF("text"));
-        }
-        try (FileChannel channel = channel("t-channel"); FileChannel other = channel("t-other")) {
-            operation("channelBuffer", () -> channel.write(bytes()));
-            operation("channelBuffers", () -> channel.write(new ByteBuffer[] {bytes(), bytes()}));
-            operation("channelAt", () -> channel.write(bytes(), 100));
-            operation("channelTruncate", () -> channel.truncate(50));
-            operation("channelTo", () -> channel.transferTo(0, 50, other));
-            operation("channelFrom", () -> channel.transferFrom(other, 50, 20));
-            ReadableByteChannel from = Channels.newChannel(new ByteArrayInputStream(new byte[20]) {
-                @Override
-                public synchronized int read(byte[] to, int offset, int length) {
-                    Program.mark("insideFrom");
-                    return super.read(to, offset, length);
-                }
-            });
-            operation("channelFromAny", () -> channel.transferFrom(from, 0, 20));
-            WritableByteChannel to = new WritableByteChannel() {
-                @Override
-                public int write(ByteBuffer from) throws IOException {
-                    mark("insideTo");
-                    try (FileOutputStream nested = stream("t-nested")) {
-                        nested.write(1);
-                    }
-                    int length = from.remaining();
-                    from.position(from.limit());
-                    return length;
-                }
-
-                @Override
-                public boolean isOpen() {
-                    return true;
-                }
-
-                @Override
-                public void close() {
-                    // Nothing to close.
-                }
-            };
-            operation("channelToAny", () -> channel.transferTo(0, 10, to));
-            operation("channelMap", () -> channel.map(FileChannel.MapMode.READ_WRITE, 100, 5000).put(0, (byte) 1));
-            operation("channelMapRead", () -> channel.map(FileChannel.MapMode.READ_ONLY, 0, 100).get(0));
-            operation("channelMapPrivate", () -> channel.map(FileChannel.MapMode.PRIVATE, 0, 100).put(0, (byte) 1));
-        }
-        operation("files", () -> Files.write(directory.resolve("t-files"), new byte[10]));
-        try (AsynchronousFileChannel channel = AsynchronousFileChannel.open(directory.resolve("t-later"),
-                StandardOpenOption.CREATE, StandardOpenOption.WRITE)) {
-            operation("laterFuture", () -> channel.write(bytes(), 0).get());
-            operation("laterHandler", () -> {
-                CountDownLatch done = new CountDownLatch(1);
-                channel.write(bytes(), 0, done, new CompletionHandler<Integer, CountDownLatch>() {
-                    @Override
-                    public void completed(Integer count, CountDownLatch latch) {
-                        mark("insideHandler");
-                        try (FileOutputStream out = stream("t-handler")) {
-                            out.write(1);
-                        } catch (IOException problem) {
-                            throw new IllegalStateException(problem);
-                        }
-                        mark("insideHandlerLater");
-                        latch.countDown();
-                    }
-
-                    @Override
-                    public void failed(Throwable problem, CountDownLatch latch) {
-                        problem.printStackTrace();
-                    }
-                });
-                done.await();
-            });
-            operation("laterTruncate", () -> channel.truncate(1));
-        }
     }
 
     private static void failing(String name, Action action) throws Exception {
@@ -231,20 +170,25 @@ public final class Program {
         FileChannel closed = channel("t-closed");
         closed.close();
         failing("truncate", () -> closed.truncate(1));
-        AsynchronousFileChannel later = AsynchronousFileChannel.open(full.toPath(), StandardOpenOption.WRITE);
+        AsynchronousFileChannel later =
+                AsynchronousFileChannel.open(full.toPath(), StandardOpenOption.WRITE);
         CountDownLatch done = new CountDownLatch(1);
-        later.write(bytes(), 0, null, new CompletionHandler<Integer, Object>() {
-            @Override
-            public void completed(Integer count, Object nothing) {
-                System.out.println("should have failed");
-            }
+        later.write(
+                bytes(),
+                0,
+                null,
+                new CompletionHandler<Integer, Object>() {
+                    @Override
+                    public void completed(Integer count, Object nothing) {
+                        System.out.println("should have failed");
+                    }
 
-            @Override
-            public void failed(Throwable problem, Object nothing) {
-                mark("later");
-                done.countDown();
-            }
-        });
+                    @Override
+                    public void failed(Throwable problem, Object nothing) {
+                        mark("later");
+                        done.countDown();
+                    }
+                });
         done.await();
         later.close();
     }
@@ -253,29 +197,40 @@ public final class Program {
     private static void names(int before) throws Exception {
         MethodHandles.Lookup lookup = MethodHandles.lookup();
         for (int i = 0; i < before; i++) {
-            MethodHandle handle = lookup.findStatic(Program.class, "bytes", MethodType.methodType(ByteBuffer.class));
+            MethodHandle handle =
+                    lookup.findStatic(
+                            Program.class, "bytes", MethodType.methodType(ByteBuffer.class));
             MethodHandleProxies.asInterfaceInstance(java.util.function.Supplier.class, handle);
-            Action other = i % 2 == 0 ? () -> System.getProperty("a") : () -> System.getProperty("b");
+            Action other =
+                    i % 2 == 0 ? () -> System.getProperty("a") : () -> System.getProperty("b");
             other.run();
         }
         if (before > 0) {
             // A proxy class of another set of interfaces takes the first number.
-            Proxy.newProxyInstance(Program.class.getClassLoader(), new Class<?>[] {Target.class, Action.class},
+            Proxy.newProxyInstance(
+                    Program.class.getClassLoader(),
+                    new Class<?>[] {Target.class, Action.class},
                     (proxy, method, arguments) -> null);
         }
         try (FileOutputStream out = stream("t-names")) {
             Action lambda = () -> out.write(1);
             lambda.run();
-            Target proxied = (Target) Proxy.newProxyInstance(Program.class.getClassLoader(),
-                    new Class<?>[] {Target.class}, (proxy, method, arguments) -> {
-                        ((FileOutputStream) arguments[0]).write(1);
-                        return null;
-                    });
+            Target proxied =
+                    (Target)
+                            Proxy.newProxyInstance(
+                                    Program.class.getClassLoader(),
+                                    new Class<?>[] {Target.class},
+                                    (proxy, method, arguments) -> {
+                                        ((FileOutputStream) arguments[0]).write(1);
+                                        return null;
+                                    });
             proxied.write(out);
             Target reference = Program::reflected;
             for (int i = 0; i < 40; i++) {
                 // Reflection changes its means after a number of calls.
-                Program.class.getDeclaredMethod("reflected", FileOutputStream.class).invoke(null, out);
+                Program.class
+                        .getDeclaredMethod("reflected", FileOutputStream.class)
+                        .invoke(null, out);
             }
             reference.write(out);
         }
@@ -287,9 +242,16 @@ public final class Program {
 
     private static void jdk() throws Exception {
         try (FileOutputStream out = stream("t-jdk")) {
-            MethodHandle write = MethodHandles.lookup().findVirtual(FileOutputStream.class, "write",
-                    MethodType.methodType(void.class, byte[].class)).bindTo(out).bindTo(new byte[10]);
-            Thread thread = new Thread(MethodHandleProxies.asInterfaceInstance(Runnable.class, write));
+            MethodHandle write =
+                    MethodHandles.lookup()
+                            .findVirtual(
+                                    FileOutputStream.class,
+                                    "write",
+                                    MethodType.methodType(void.class, byte[].class))
+                            .bindTo(out)
+                            .bindTo(new byte[10]);
+            Thread thread =
+                    new Thread(MethodHandleProxies.asInterfaceInstance(Runnable.class, write));
             thread.start();
             thread.join();
             out.write(1);
@@ -298,14 +260,30 @@ public final class Program {
 
     private static void each(int i, FileChannel channel) throws IOException {
         switch (i) {
-            case 0: channel.write(bytes(), 0); break;
-            case 1: channel.write(bytes(), 0); break;
-            case 2: channel.write(bytes(), 0); break;
-            case 3: channel.write(bytes(), 0); break;
-            case 4: channel.write(bytes(), 0); break;
-            case 5: channel.write(bytes(), 0); break;
-            case 6: channel.write(bytes(), 0); break;
-            default: channel.write(bytes(), 0); break;
+            case 0:
+                channel.write(bytes(), 0);
+                break;
+            case 1:
+                channel.write(bytes(), 0);
+                break;
+            case 2:
+                channel.write(bytes(), 0);
+                break;
+            case 3:
+                channel.write(bytes(), 0);
+                break;
+            case 4:
+                channel.write(bytes(), 0);
+                break;
+            case 5:
+                channel.write(bytes(), 0);
+                break;
+            case 6:
+                channel.write(bytes(), 0);
+                break;
+            default:
+                channel.write(bytes(), 0);
+                break;
         }
     }
 
@@ -313,15 +291,17 @@ public final class Program {
         List<Thread> threads = new ArrayList<>();
         for (int i = 0; i < count; i++) {
             int me = i;
-            threads.add(new Thread(() -> {
-                try (FileChannel channel = channel("t-" + me)) {
-                    for (int n = 0; n < writes; n++) {
-                        each(me, channel);
-                    }
-                } catch (IOException problem) {
-                    throw new IllegalStateException(problem);
-                }
-            }));
+            threads.add(
+                    new Thread(
+                            () -> {
+                                try (FileChannel channel = channel("t-" + me)) {
+                                    for (int n = 0; n < writes; n++) {
+                                        each(me, channel);
+                                    }
+                                } catch (IOException problem) {
+                                    throw new IllegalStateException(problem);
+                                }
+                            }));
         }
         for (Thread thread : threads) {
             thread.start();
@@ -337,19 +317,20 @@ public final class Program {
         try (FileChannel channel = channel("t-shared")) {
             for (int i = 0; i < 200; i++) {
                 int me = i;
-                Runnable task = () -> {
-                    try {
-                        for (int n = 0; n < 50; n++) {
-                            channel.write(bytes());
-                            mark("virtual" + me % 8);
-                            Thread.yield();
-                        }
-                    } catch (IOException problem) {
-                        throw new IllegalStateException(problem);
-                    } finally {
-                        done.countDown();
-                    }
-                };
+                Runnable task =
+                        () -> {
+                            try {
+                                for (int n = 0; n < 50; n++) {
+                                    channel.write(bytes());
+                                    mark("virtual" + me % 8);
+                                    Thread.yield();
+                                }
+                            } catch (IOException problem) {
+                                throw new IllegalStateException(problem);
+                            } finally {
+                                done.countDown();
+                            }
+                        };
                 startVirtual(task);
             }
             done.await();
@@ -362,24 +343,25 @@ public final class Program {
             for (int i = 0; i < 1000; i++) {
                 channel.write(bytes(), 0);
             }
-            Thread thread = new Thread() {
-                private int runs;
+            Thread thread =
+                    new Thread() {
+                        private int runs;
 
-                @Override
-                public void run() {
-                    if (++runs % 3 != 0) {
-                        run();
-                        return;
-                    }
-                    try {
-                        for (int i = 0; i < 1000; i++) {
-                            channel.write(bytes(), 0);
+                        @Override
+                        public void run() {
+                            if (++runs % 3 != 0) {
+                                run();
+                                return;
+                            }
+                            try {
+                                for (int i = 0; i < 1000; i++) {
+                                    channel.write(bytes(), 0);
+                                }
+                            } catch (IOException problem) {
+                                throw new IllegalStateException(problem);
+                            }
                         }
-                    } catch (IOException problem) {
-                        throw new IllegalStateException(problem);
-                    }
-                }
-            };
+                    };
             thread.start();
             thread.join();
         }
@@ -389,7 +371,10 @@ public final class Program {
         Thread.class.getMethod("startVirtualThread", Runnable.class).invoke(null, task);
     }
 
-    /** Threads, virtual ones too where there are any, that write from stacks of all heights, and make garbage. */
+    /**
+     * Threads, virtual ones too where there are any, that write from stacks of all heights, and
+     * make garbage.
+     */
     private static void churn(int millis) throws Exception {
         int threads = 4;
         int virtual = Runtime.version().feature() >= 21 ? 100 : 0;
@@ -399,17 +384,18 @@ public final class Program {
         try (FileChannel channel = channel("churn")) {
             for (int i = 0; i < threads + virtual; i++) {
                 Random random = new Random(i);
-                Runnable task = () -> {
-                    try {
-                        while (System.nanoTime() < end) {
-                            down(random.nextInt(40), random, channel);
-                        }
-                    } catch (Throwable problem) {
-                        problems.add(problem);
-                    } finally {
-                        done.countDown();
-                    }
-                };
+                Runnable task =
+                        () -> {
+                            try {
+                                while (System.nanoTime() < end) {
+                                    down(random.nextInt(40), random, channel);
+                                }
+                            } catch (Throwable problem) {
+                                problems.add(problem);
+                            } finally {
+                                done.countDown();
+                            }
+                        };
                 if (i < threads) {
                     new Thread(task).start();
                 } else {
@@ -423,7 +409,10 @@ public final class Program {
         }
     }
 
-    /** Writes at the bottom and on the way back, where a virtual thread has most of its frames in the heap. */
+    /**
+     * Writes at the bottom and on the way back, where a virtual thread has most of its frames in
+     * the heap.
+     */
     private static byte[] down(int more, Random random, FileChannel channel) throws Exception {
         byte[] garbage = new byte[random.nextInt(2000)];
         if (more == 0) {
@@ -433,7 +422,8 @@ public final class Program {
             lambda.run();
         } else if (random.nextInt(50) == 0) {
             try {
-                Program.class.getDeclaredMethod("down", int.class, Random.class, FileChannel.class)
+                Program.class
+                        .getDeclaredMethod("down", int.class, Random.class, FileChannel.class)
                         .invoke(null, more - 1, random, channel);
             } finally {
                 channel.write(bytes(), 0);
@@ -450,14 +440,17 @@ public final class Program {
     private static void roles() throws Exception {
         try (FileChannel channel = channel("t-roles")) {
             for (String name : new String[] {"Flush:1", "Compact:1", "Flush:22", "Compact:3"}) {
-                Thread thread = new Thread(() -> {
-                    try {
-                        common(channel);
-                        common(channel);
-                    } catch (IOException problem) {
-                        throw new IllegalStateException(problem);
-                    }
-                }, name);
+                Thread thread =
+                        new Thread(
+                                () -> {
+                                    try {
+                                        common(channel);
+                                        common(channel);
+                                    } catch (IOException problem) {
+                                        throw new IllegalStateException(problem);
+                                    }
+                                },
+                                name);
                 thread.start();
                 thread.join();
             }
@@ -507,8 +500,9 @@ public final class Program {
         try (FileChannel channel = channel("t-attach")) {
             common(channel);
             Class<?> machine = Class.forName("com.sun.tools.attach.VirtualMachine");
-            Object self = machine.getMethod("attach", String.class).invoke(null,
-                    Long.toString(ProcessHandle.current().pid()));
+            Object self =
+                    machine.getMethod("attach", String.class)
+                            .invoke(null, Long.toString(ProcessHandle.current().pid()));
             machine.getMethod("loadAgent", String.class, String.class).invoke(self, jar, "depth=3");
             machine.getMethod("loadAgent", String.class, String.class).invoke(self, jar, "depth=4");
             common(channel);

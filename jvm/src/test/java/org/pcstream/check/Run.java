@@ -13,7 +13,10 @@ import java.util.Map;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
 
-/** One run of {@link Program} with the packaged agent and a stand-in for the kernel (kernel.c), and what that saw. */
+/**
+ * One run of {@link Program} with the packaged agent and a stand-in for the kernel (kernel.c), and
+ * what that saw.
+ */
 final class Run {
     static final String NONE = "0000000000000000";
     static final String JAR = System.getProperty("pcstream.test.jar");
@@ -43,10 +46,13 @@ final class Run {
     final String out;
     final String err;
     final List<Call> calls = new ArrayList<>();
+
     /** Text of each signature. */
     final Map<String, String> paths = new LinkedHashMap<>();
+
     /** Lines "length signature". */
     final List<String> mapped = new ArrayList<>();
+
     int slots;
     int announcements;
 
@@ -54,7 +60,8 @@ final class Run {
     Run(Path directory, String agent, List<String> jvm, String... arguments) throws Exception {
         Path place = Files.createTempDirectory(directory, "run");
         Path work = Files.createDirectory(place.resolve("work"));
-        List<String> command = new ArrayList<>(List.of(JAVA, "-XX:+EnableDynamicAgentLoading", "-Xshare:auto"));
+        List<String> command =
+                new ArrayList<>(List.of(JAVA, "-XX:+EnableDynamicAgentLoading", "-Xshare:auto"));
         if (feature() >= 24) {
             command.add("--enable-native-access=ALL-UNNAMED");
         }
@@ -62,7 +69,8 @@ final class Run {
         if (agent != null) {
             command.add("-javaagent:" + JAR + (agent.isEmpty() ? "" : "=" + agent));
         }
-        command.addAll(List.of("-cp", CLASSES, Program.class.getName(), arguments[0], work.toString()));
+        command.addAll(
+                List.of("-cp", CLASSES, Program.class.getName(), arguments[0], work.toString()));
         command.addAll(Arrays.asList(arguments).subList(1, arguments.length));
         Path log = place.resolve("log");
         ProcessBuilder builder = new ProcessBuilder(command);
@@ -101,8 +109,10 @@ final class Run {
     /** Version of the JDK under test. */
     static int feature() {
         try {
-            Process process = new ProcessBuilder(JAVA, "-version").redirectErrorStream(true).start();
-            String text = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+            Process process =
+                    new ProcessBuilder(JAVA, "-version").redirectErrorStream(true).start();
+            String text =
+                    new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
             process.waitFor();
             return Integer.parseInt(text.substring(text.indexOf('"') + 1).split("[.\"-]")[0]);
         } catch (IOException | InterruptedException problem) {
@@ -112,13 +122,17 @@ final class Run {
 
     /** Signatures of the calls on a file, in order. */
     List<String> signatures(String file) {
-        return calls.stream().filter(call -> call.file.equals(file)).map(call -> call.signature)
+        return calls.stream()
+                .filter(call -> call.file.equals(file))
+                .map(call -> call.signature)
                 .collect(Collectors.toList());
     }
 
     /** Path texts of the calls on a file. */
     List<String> texts(String file) {
-        return signatures(file).stream().map(one -> paths.getOrDefault(one, "")).collect(Collectors.toList());
+        return signatures(file).stream()
+                .map(one -> paths.getOrDefault(one, ""))
+                .collect(Collectors.toList());
     }
 
     /** The hash of the C code, written once more. */
