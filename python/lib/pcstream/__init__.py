@@ -1,0 +1,71 @@
+"""Who causes write amplification, and what streams would save.
+
+>>> import pcstream as pc
+>>> trace = pc.open("db.pctrace")
+>>> trace.contexts().to_pandas()
+>>> r = pc.simulate(trace, ["baseline", "pcstream"], pc.Device.profile("pm963-480g").scaled(trace))
+>>> r.to_polars(); r.plot.waf(); r["pcstream"].streams
+"""
+
+from . import datasets
+from ._device import Device, profiles
+from ._errors import (
+    ArgumentError,
+    Error,
+    LossWarning,
+    MissingPackageError,
+    NotEnoughMemoryError,
+    PcstreamWarning,
+    RecordError,
+    SimulationError,
+    SizeWarning,
+    SweepError,
+    TraceError,
+    TraceNotFoundError,
+)
+from ._pcstream import __version__
+from ._plot import Plot
+from ._record import record
+from ._scheme import KINDS, OPS, Batch, Parameter, Scheme, SchemeInfo, schemes
+from ._simulate import DEFAULT_SCHEMES, Result, Results, simulate
+from ._sweep import Sweep, sweep
+from ._table import Table
+from ._trace import Trace, generate, open  # noqa: A004
+
+__all__ = [
+    "DEFAULT_SCHEMES",
+    "KINDS",
+    "OPS",
+    "ArgumentError",
+    "Batch",
+    "Device",
+    "Error",
+    "LossWarning",
+    "MissingPackageError",
+    "NotEnoughMemoryError",
+    "Parameter",
+    "PcstreamWarning",
+    "Plot",
+    "RecordError",
+    "Result",
+    "Results",
+    "Scheme",
+    "SchemeInfo",
+    "SimulationError",
+    "SizeWarning",
+    "Sweep",
+    "SweepError",
+    "Table",
+    "Trace",
+    "TraceError",
+    "TraceNotFoundError",
+    "__version__",
+    "datasets",
+    "generate",
+    "open",
+    "profiles",
+    "record",
+    "schemes",
+    "simulate",
+    "sweep",
+]

@@ -1,0 +1,103 @@
+"""Devices: plain values, until a simulation makes models of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from . import _pcstream
+from ._errors import ArgumentError
+from ._trace import Trace
+
+
+@dataclass(frozen=True, kw_only=True)
+class Device:
+    """A multi-streamed SSD. What is None is the profile's, or the default of ``pcstream simulate``.
+
+    A legacy multi-stream device is simulated twice, unless ``gc`` says otherwise: as it is, and with internal streams.
+
+    Attributes:
+        profile_name: a named device to start from; see :meth:`profile`.
+        logical_pages: pages of 4 KiB that the host can address; by default those of the profile, or of the trace.
+        to_trace: the profile is scaled to the trace that is simulated; see :meth:`scaled`.
+        spare_factor: (T-U)/T of T physical and U logical pages, from 0, below 1.
+        overprovisioning: (T-U)/U, instead of the spare factor.
+        superblock_pages: pages of a superblock (FDP: reclaim unit), the unit of erasing.
+        streams: external streams, S0 included: 1 to 255.
+        gc: where garbage collection puts what it copies: ``"own"``, ``"internal"``, ``"shared"``, one or several.
+        victim: which superblock it empties next: ``"greedy"``, ``"fifo"``, ``"d-choices:3"``, …
+        pools: relative sizes of pools: streams from S0 on, then internal streams or the shared destination.
+        background_gc: free superblocks (low, high) between which it works in the background.
+        seed: of everything random.
+    """
+
+    profile_name: str | None = None
+    logical_pages: int | None = None
+    to_trace: bool = False
+    spare_factor: float | None = None
+    overprovisioning: float | None = None
+    superblock_pages: int | None = None
+    streams: int | None = None
+    gc: str | Sequence[str] | None = None
+    victim: str | None = None
+    pools: Sequence[float] | None = None
+    background_gc: tuple[int, int] | None = None
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.gc, str):
+            object.__setattr__(self, "gc", (self.gc,))
+        for name in ("gc", "pools"):
+            value = getattr(self, name)
+            if value is not None:
+                object.__setattr__(self, name, tuple(value))
+        if self.gc == ():
+            raise ArgumentError("gc is empty: expected own, internal, shared, one or several")
+        if self.spare_factor is not None and self.overprovisioning is not None:
+            raise ArgumentError(
+                f"spare_factor {self.spare_factor} and overprovisioning {self.overprovisioning}: give one of them"
+            )
+        if self.spare_factor is not None and not 0 <= self.spare_factor < 1:
+            raise ArgumentError(f"spare_factor {self.spare_factor}: expected from 0, below 1")
+        if self.overprovisioning is not None and not 0 <= self.overprovisioning < float("inf"):
+            raise ArgumentError(f"overprovisioning {self.overprovisioning}: expected 0 or more")
+        limits = (("streams", 1, 255), ("superblock_pages", 1, 2**32 - 1), ("logical_pages", 1, 2**62))
+        for name, least, most in limits:
+            value = getattr(self, name)
+            if value is not None and not least <= value <= most:
+                raise ArgumentError(f"{name} {value}: expected {least} to {most}")
+
+    @classmethod
+    def profile(cls, name: str, **changes: Any) -> Device:
+        """A named device, such as ``pm963-480g``; :func:`pcstream.profiles` lists them."""
+        known = profiles()
+        if name not in known:
+            raise ArgumentError(f"profile {name!r}: expected one of {', '.join(known)}")
+        return cls(profile_name=name, **changes)
+
+    def scaled(self, to: Trace | int | None = None) -> Device:
+        """The same device at another size: superblocks, buffers and erase times shrink with it.
+
+        Args:
+            to: a trace, whose device's size is taken; a number of pages; or nothing, for whatever trace is simulated.
+        """
+        if to is None:
+            return replace(self, to_trace=True, logical_pages=None)
+        pages = to.device_pages if isinstance(to, Trace) else to
+        return replace(self, to_trace=False, logical_pages=pages)
+
+    def replace(self, **changes: Any) -> Device:
+        """The same device with other values."""
+        return replace(self, **changes)
+
+    def geometry(self) -> Mapping[str, Any]:
+        """Its sizes and budgets, as ``pcstream geometry --json`` writes them."""
+        derived: dict[str, Any] = json.loads(_pcstream.derive(self))
+        return derived
+
+
+def profiles() -> dict[str, str]:
+    """Named devices, and what each is: which of its numbers are known, which are assumptions."""
+    return dict(_pcstream.profiles())

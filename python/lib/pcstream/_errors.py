@@ -1,0 +1,56 @@
+"""Exceptions and warnings. Messages name the place, the value and the remedy, as the command line's do."""
+
+from __future__ import annotations
+
+
+class Error(Exception):
+    """Anything that pcstream refuses or cannot do."""
+
+
+class ArgumentError(Error, ValueError):
+    """What was asked for cannot be: a device without room, an unknown scheme, a value out of range."""
+
+
+class TraceError(Error):
+    """A trace cannot be read or written."""
+
+
+class TraceNotFoundError(TraceError, FileNotFoundError):
+    """There is no trace at this place."""
+
+
+class SimulationError(Error):
+    """A simulation cannot go on: an event contradicts the device."""
+
+
+class NotEnoughMemoryError(Error, MemoryError):
+    """A simulation would take more memory than it may."""
+
+
+class MissingPackageError(Error, ImportError):
+    """An optional Python package is not installed."""
+
+
+class RecordError(Error):
+    """The program ``pcstream`` could not record."""
+
+
+class SweepError(Error):
+    """A point of a sweep has no result."""
+
+
+class PcstreamWarning(UserWarning):
+    """Something that limits what a result says."""
+
+
+class LossWarning(PcstreamWarning):
+    """The trace lacks something: events were lost, or it is damaged. The command line ends with exit code 3."""
+
+
+class SizeWarning(PcstreamWarning):
+    """The trace writes less than its device holds: too little to say anything about garbage collection."""
+
+
+def missing(package: str, extra: str, what: str) -> MissingPackageError:
+    """The error for an optional package that is not installed."""
+    return MissingPackageError(f"{what} needs the package {package}: pip install 'pcstream[{extra}]'")

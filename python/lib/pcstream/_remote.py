@@ -1,0 +1,59 @@
+"""Traces on object stores: fetched once by fsspec, into a cache on local disk."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+from ._errors import TraceNotFoundError, missing
+
+
+def cache_directory() -> Path:
+    """Where fetched traces are kept: PCSTREAM_CACHE, else ``pcstream`` in the user's cache directory."""
+    given = os.environ.get("PCSTREAM_CACHE")
+    if given:
+        return Path(given)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pcstream"
+
+
+def local(path: str) -> str:
+    """The path itself, or that of a local copy of what a URL names.
+
+    The copy is named by the remote ``meta.json``, so that a trace that is replaced is fetched again. Processes that fetch
+    the same trace do not disturb each other: each renames a whole copy, and the first wins.
+    """
+    if "://" not in path:
+        return path
+    try:
+        import fsspec
+    except ImportError as error:
+        raise missing("fsspec", "remote", f"a trace at {path}") from error
+    system, inside = fsspec.core.url_to_fs(path)
+    inside = inside.rstrip("/")
+    try:
+        meta = system.cat_file(f"{inside}/meta.json")
+    except FileNotFoundError as error:
+        raise TraceNotFoundError(f"{path}: no such trace; expected a directory with meta.json") from error
+    digest = hashlib.sha256(path.encode() + b"\0" + meta).hexdigest()[:32]
+    target = cache_directory() / "traces" / f"{digest}.pctrace"
+    if not target.exists():
+        _fetch(system, inside, target)
+    return str(target)
+
+
+def _fetch(system: object, inside: str, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent) as directory:
+        copy = Path(directory) / "trace"
+        copy.mkdir()
+        for name in ("meta.json", "events.parquet", "contexts.parquet", "files.parquet"):
+            system.get_file(f"{inside}/{name}", str(copy / name))  # type: ignore[attr-defined]
+        try:
+            copy.rename(target)
+        except OSError:
+            if not target.exists():
+                raise
+            shutil.rmtree(copy)

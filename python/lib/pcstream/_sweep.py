@@ -1,0 +1,238 @@
+"""Many simulations: traces x devices, in one process, several, or on a cluster.
+
+Idea: a point is one trace on one device, with all schemes, so that a trace is read once for them. A point is a pure function
+of values that can be pickled: whoever computes it, however often, gets the same rows. The process that asked for the sweep
+writes each point's rows as a Parquet file, named by a digest of the point, as soon as they come. So a worker that dies costs
+its point, which is computed again, and a sweep that is begun again computes only what is missing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import itertools
+import json
+import os
+import pickle
+import tempfile
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from . import _executors, _pcstream, _scheme
+from ._device import Device
+from ._errors import ArgumentError, SweepError, missing
+from ._options import Options
+from ._scheme import Scheme
+from ._simulate import DEFAULT_SCHEMES, simulate
+from ._trace import Trace
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+
+#: Fields of a device that can be swept.
+AXES = (
+    "profile_name",
+    "logical_pages",
+    "spare_factor",
+    "overprovisioning",
+    "superblock_pages",
+    "streams",
+    "gc",
+    "victim",
+    "seed",
+)
+#: Fields of the options that can be swept.
+OPTION_AXES = ("prefill", "pack", "fill", "discard")
+#: Of a result: depends on the machine, so that rows would differ between two runs.
+SPEED = "pages_per_second"
+
+
+@dataclass(frozen=True)
+class Point:
+    """One trace on one device. Its rows depend on nothing else."""
+
+    trace: str
+    trace_id: str
+    device: Device
+    schemes: tuple[str | Scheme, ...]
+    options: Mapping[str, Any]
+    axes: Mapping[str, Any]
+
+    def key(self) -> str:
+        """A digest of all that decides the rows: where the trace lies does not."""
+        schemes = [one if isinstance(one, str) else _source(one) for one in self.schemes]
+        parts = [_pcstream.__version__, self.trace_id, repr(self.device), schemes, sorted(self.options.items())]
+        return hashlib.sha256(json.dumps(parts, default=str).encode()).hexdigest()[:32]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Simulates it: a row for each scheme and GC destination."""
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            results = simulate(self.trace, self.schemes, self.device, **self.options)
+        said = "; ".join(str(warning.message) for warning in caught)
+        head = {"trace": self.trace, "trace_id": self.trace_id, **self.axes}
+        device = {f"device.{k}": v for k, v in results.device.items() if isinstance(v, (int, float, str))}
+        rows = [{**head, **result.row(), **device, "warnings": said} for result in results]
+        for row in rows:
+            row.pop(SPEED, None)
+        return rows
+
+
+def _source(scheme: Scheme) -> str:
+    """What tells one scheme in Python from another: the code of its class, where that is known, and its values."""
+    try:
+        code = inspect.getsource(type(scheme))
+    except (OSError, TypeError):
+        code = type(scheme).__qualname__
+    return scheme.name + hashlib.sha256(code.encode() + pickle.dumps(scheme)).hexdigest()
+
+
+class Sweep:
+    """The rows of all points, on disk as Parquet files."""
+
+    def __init__(self, path: Path, files: Sequence[Path], directory: object = None) -> None:
+        #: The directory with a Parquet file for each point.
+        self.path = path
+        self._files = files
+        self._directory = directory
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def to_arrow(self) -> pa.Table:
+        """All rows as a ``pyarrow.Table``, in the order of the points."""
+        import pyarrow
+        import pyarrow.parquet
+
+        tables = [pyarrow.parquet.read_table(file) for file in self._files]
+        return pyarrow.concat_tables(tables, promote_options="permissive")
+
+    def to_pandas(self) -> pd.DataFrame:
+        """All rows as a ``pandas.DataFrame``."""
+        return self.to_arrow().to_pandas()
+
+    def to_polars(self) -> pl.DataFrame:
+        """All rows as a ``polars.DataFrame``."""
+        try:
+            import polars
+        except ImportError as error:
+            raise missing("polars", "polars", "to_polars()") from error
+        return polars.DataFrame(self.to_arrow())
+
+
+def sweep(
+    traces: Trace | str | os.PathLike[str] | Iterable[Trace | str | os.PathLike[str]],
+    schemes: str | Scheme | type[Scheme] | Sequence[str | Scheme | type[Scheme]] = DEFAULT_SCHEMES,
+    device: Device | None = None,
+    *,
+    executor: object = "processes",
+    workers: int | None = None,
+    out: str | os.PathLike[str] | None = None,
+    options: Mapping[str, Any] | None = None,
+    **axes: Any,
+) -> Sweep:
+    """Simulates every trace on every device of a grid.
+
+    Args:
+        traces: one or several: opened, or where they are. Workers read them from there, URLs through fsspec.
+        schemes: as for :func:`pcstream.simulate`.
+        device: what the devices of the grid have in common; scaled to each trace if it has a profile and no size.
+        executor: ``"here"`` (this process), ``"processes"``, a ``dask.distributed.Client``, or the module ``ray``.
+        workers: processes of ``"processes"``; by default one for each processor.
+        out: a directory for the results; a sweep that ended early goes on there. By default a temporary one.
+        options: keyword arguments of :func:`pcstream.simulate` that all points have.
+        axes: values by field of :class:`pcstream.Device`, or of ``prefill``, ``pack``, ``fill``, ``discard``:
+            ``streams=range(1, 17), spare_factor=[.07, .125]``.
+
+    Returns:
+        The rows, in the order of the grid: the last axis varies fastest.
+
+    Raises:
+        ArgumentError: an axis or option that cannot be.
+        SweepError: a point has no result; those that are finished stay in ``out``.
+
+    With ``"processes"``, a script that calls this needs ``if __name__ == "__main__":``, as all of multiprocessing does.
+    """
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError as error:
+        raise missing("pyarrow", "sweep", "sweep()") from error
+    points = grid(traces, schemes, device, options or {}, axes)
+    directory = tempfile.TemporaryDirectory(prefix="pcstream-sweep-") if out is None else None
+    path = Path(out) if out is not None else Path(directory.name if directory else "")
+    path.mkdir(parents=True, exist_ok=True)
+    files = [path / f"{point.key()}.parquet" for point in points]
+    todo = {file: point for file, point in zip(files, points, strict=True) if not file.exists()}
+    failed: list[tuple[Point, BaseException]] = []
+    for file, rows in _executors.run(executor, workers, todo):
+        if isinstance(rows, BaseException):
+            failed.append((todo[file], rows))
+        else:
+            _write(rows, file)
+    if failed:
+        point, first = failed[0]
+        done = len(points) - len(failed)
+        where = f"; {done} of {len(points)} points are in {path}" if directory is None else ""
+        text = f"{len(failed)} points failed, the first of them {dict(point.axes)} of {point.trace}: {first}{where}"
+        raise SweepError(text) from first
+    return Sweep(path, files, directory)
+
+
+def grid(
+    traces: Any, schemes: Any, device: Device | None, options: Mapping[str, Any], axes: Mapping[str, Any]
+) -> list[Point]:
+    """All points, checked before the first is simulated."""
+    one = isinstance(traces, (Trace, str, os.PathLike))
+    opened = [t if isinstance(t, Trace) else Trace(t) for t in ([traces] if one else traces)]
+    chosen = tuple(_scheme.chosen(schemes))
+    if not opened or not chosen:
+        raise ArgumentError("a sweep needs at least one trace and one scheme")
+    unknown = [name for name in axes if name not in AXES + OPTION_AXES]
+    if unknown:
+        raise ArgumentError(f"axis {unknown[0]!r}: expected one of {', '.join(AXES + OPTION_AXES)}")
+    values = {name: _values(name, axis) for name, axis in axes.items()}
+    base = device or Device()
+    points = []
+    for trace, *picked in itertools.product(opened, *values.values()):
+        at = dict(zip(values, picked, strict=True))
+        changes = {name: value for name, value in at.items() if name in AXES}
+        fitted = base.replace(**changes)
+        if fitted.profile_name is not None and fitted.logical_pages is None:
+            fitted = fitted.scaled()
+        all_options = {**options, **{name: value for name, value in at.items() if name in OPTION_AXES}}
+        Options(**{_field(name): value for name, value in all_options.items()})
+        shown = {name: "+".join(value) if isinstance(value, tuple) else value for name, value in at.items()}
+        points.append(Point(trace._given, trace.id, fitted, chosen, all_options, shown))
+    return points
+
+
+def _field(option: str) -> str:
+    return "settings" if option == "set" else option
+
+
+def _values(name: str, axis: Any) -> list[Any]:
+    values = [axis] if isinstance(axis, (str, int, float)) or axis is None else list(axis)
+    if not values:
+        raise ArgumentError(f"axis {name} is empty: expected at least one value")
+    return values
+
+
+def _write(rows: list[dict[str, Any]], file: Path) -> None:
+    """A whole file or none."""
+    import pyarrow
+    import pyarrow.parquet
+
+    partial = file.with_suffix(".partial")
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(_complete(rows)), partial)
+    partial.replace(file)
+
+
+def _complete(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The same columns in every row; schemes have facts of their own."""
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    return [{name: row.get(name) for name in columns} for row in rows]

@@ -1,0 +1,107 @@
+"""Traces: who wrote what, where and when."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from . import _pcstream, _remote
+from ._table import Table
+
+
+class Trace:
+    """A recorded, imported or generated trace. Contexts and files are in memory, events stay on disk.
+
+    Made by :func:`pcstream.open`. Units: pages of 4 KiB, nanoseconds since the trace began.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._given = os.fspath(path)
+        self._native = _pcstream.open(_remote.local(self._given))
+        self._meta: dict[str, Any] = json.loads(self._native.meta_json())
+
+    def __reduce__(self) -> tuple[type[Trace], tuple[str]]:
+        return Trace, (self._given,)
+
+    def __repr__(self) -> str:
+        totals = self._meta["totals"]
+        return f"<pcstream.Trace {self._given!r}: {totals['events']} events, {totals['contexts']} contexts>"
+
+    @property
+    def path(self) -> Path:
+        """Where it was found: the path given, or its ``.partial`` while it is recorded."""
+        return self._native.path
+
+    @property
+    def meta(self) -> Mapping[str, Any]:
+        """``meta.json``: where and how the trace was taken, what it lost, what it sums to."""
+        return self._meta
+
+    @property
+    def id(self) -> str:
+        """Digest of its events."""
+        return str(self._meta["trace_id"])
+
+    @property
+    def device_pages(self) -> int:
+        """Pages of the traced device; 0 if its recorder ended before it knew."""
+        return self._native.device_pages
+
+    @property
+    def damage(self) -> str | None:
+        """What is missing of it, in words; None for a whole trace."""
+        return self._native.damage
+
+    def events(self) -> Table:
+        """Every request: ``time_ns, op, lba, pages, context, file, file_page, kind``.
+
+        ``context`` and ``file`` are ids of the other two tables; 0 is unknown.
+        """
+        return Table(self._native.events)
+
+    def contexts(self) -> Table:
+        """Every call path that wrote: ``context, signature, executable, comm, entry, unwind, frames``."""
+        return Table(self._native.contexts)
+
+    def files(self) -> Table:
+        """Every file that was written: ``file, inode, generation, path``."""
+        return Table(self._native.files)
+
+
+def open(path: str | os.PathLike[str]) -> Trace:  # noqa: A001 (as polars and DuckDB call it)
+    """Opens the trace at ``path``: a directory ``NAME.pctrace``, or a URL that fsspec knows.
+
+    Raises:
+        TraceNotFoundError: there is none.
+        TraceError: it cannot be read; the message says where it is damaged and what to do.
+    """
+    return Trace(path)
+
+
+def generate(
+    name: str,
+    output: str | os.PathLike[str],
+    *,
+    pages: int,
+    writes: int,
+    seed: int = 1,
+    overwrite: bool = False,
+    **options: float,
+) -> Trace:
+    """Writes a synthetic trace whose write amplification is known in closed form, and opens it.
+
+    Args:
+        name: ``uniform``, ``hotcold`` or ``zipf``.
+        output: a new directory ``NAME.pctrace``.
+        pages: size of the address space in pages of 4 KiB.
+        writes: number of writes, of one page each.
+        seed: of everything random.
+        overwrite: replaces a trace that exists.
+        options: the generator's own, as ``pcstream generate NAME --help`` lists them, with ``_`` for ``-``.
+    """
+    own = {key.replace("_", "-"): value for key, value in options.items()}
+    _pcstream.generate(name, (pages, writes, seed), own, output, overwrite)
+    return Trace(output)

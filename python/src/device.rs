@@ -1,0 +1,83 @@
+//! Devices: from `pcstream.Device` to the settings of the model, as the command line makes them of its flags.
+
+use pcstream_report::geometry;
+use pcstream_ssd::profile::KNOWN;
+use pcstream_ssd::{Base, DeviceRequest, Devices, GcDestination, Profile, Spare, Watermarks};
+use pyo3::prelude::*;
+
+use crate::errors;
+use crate::options::DeviceArg;
+
+/// Logical capacity where nothing gives one: 8 GiB.
+const DEFAULT_LOGICAL_PAGES: u64 = 8 << 18;
+
+impl DeviceArg {
+    /// The devices for a trace of `trace_pages`, if there is one.
+    pub fn devices(&self, trace_pages: Option<u64>) -> PyResult<Devices> {
+        if let Some((given, trace)) =
+            self.logical_pages.zip(trace_pages).filter(|(given, trace)| given < trace)
+        {
+            return Err(errors::argument(format_args!(
+                "the device has {given} logical pages, but the trace is of one with {trace}: expected at least as many \
+                 (logical_pages, or Device.scaled())"
+            )));
+        }
+        let base = self.base(trace_pages)?;
+        if let Some(trace) = trace_pages.filter(|&trace| base.profile.device.logical_pages < trace) {
+            return Err(errors::argument(format_args!(
+                "profile {} has {} logical pages, but the trace is of a device with {trace}: scale it, with \
+                 Device.profile(...).scaled()",
+                self.profile_name.as_deref().unwrap_or_default(),
+                base.profile.device.logical_pages,
+            )));
+        }
+        self.request()?.devices(base).map_err(errors::argument)
+    }
+
+    /// Where it comes from, for results.
+    pub fn origin(&self) -> Option<String> {
+        self.profile_name.as_ref().map(|name| format!("profile {name}"))
+    }
+
+    fn base(&self, trace_pages: Option<u64>) -> PyResult<Base> {
+        let pages = self.logical_pages.or(trace_pages);
+        let Some(name) = &self.profile_name else {
+            return Ok(Base::defaults(pages.unwrap_or(DEFAULT_LOGICAL_PAGES)));
+        };
+        let whole = Profile::named(name).map_err(errors::argument)?;
+        let scaled = self.logical_pages.or(trace_pages.filter(|_| self.to_trace));
+        Ok(Base::known(scaled.map_or(whole.clone(), |pages| whole.scaled_to(pages))))
+    }
+
+    fn request(&self) -> PyResult<DeviceRequest> {
+        let destinations = |names: &Vec<String>| {
+            names.iter().map(|name| name.parse::<GcDestination>()).collect::<Result<Vec<_>, _>>()
+        };
+        let spare = self.spare_factor.map(Spare::SpareFactor);
+        Ok(DeviceRequest {
+            spare: spare.or(self.overprovisioning.map(Spare::Overprovisioning)),
+            superblock_pages: self.superblock_pages,
+            streams: self.streams,
+            gc_destinations: self.gc.as_ref().map(destinations).transpose().map_err(errors::argument)?,
+            victim: self.victim.as_deref().map(str::parse).transpose().map_err(errors::argument)?,
+            pools: self.pools.clone(),
+            background_gc: self.background_gc.map(|(low, high)| Watermarks { low, high }),
+            seed: self.seed,
+        })
+    }
+}
+
+/// Name and description of every profile.
+#[pyfunction]
+pub fn profiles() -> Vec<(&'static str, &'static str)> {
+    KNOWN.iter().map(|profile| (profile.name, profile.about)).collect()
+}
+
+/// The sizes and budgets of a device, as `pcstream geometry --json` writes them.
+#[pyfunction]
+pub fn derive(device: DeviceArg) -> PyResult<String> {
+    let devices = device.devices(None)?;
+    let version = env!("CARGO_PKG_VERSION");
+    let json = geometry::json(version, device.origin(), &devices.settings, &devices.profile);
+    serde_json::to_string(&json).map_err(errors::argument)
+}

@@ -1,0 +1,53 @@
+//! Errors of the crates as exceptions of `pcstream._errors`, with the same words: place, value, remedy.
+
+use std::fmt::Display;
+
+use pcstream_replay::ReplayError;
+use pcstream_replay::recorded::RecordedError;
+use pcstream_trace::TraceError;
+use pyo3::prelude::*;
+
+/// An exception by the name of its class.
+fn exception(class: &str, message: String) -> PyErr {
+    Python::attach(|py| {
+        let made = py.import("pcstream._errors").and_then(|module| module.getattr(class)?.call1((message,)));
+        made.map_or_else(|error| error, PyErr::from_value)
+    })
+}
+
+/// What was asked for cannot be.
+pub fn argument(error: impl Display) -> PyErr {
+    exception("ArgumentError", error.to_string())
+}
+
+/// A trace cannot be read or written.
+pub fn trace(error: &TraceError) -> PyErr {
+    let class = match error {
+        TraceError::Missing(_) => "TraceNotFoundError",
+        _ => "TraceError",
+    };
+    exception(class, error.to_string())
+}
+
+/// A replay cannot begin or go on.
+pub fn replay(error: &ReplayError) -> PyErr {
+    match error {
+        ReplayError::Device(_) | ReplayError::Timing(_) | ReplayError::Scheme(_) | ReplayError::NoLanes => {
+            argument(error)
+        }
+        other => exception("SimulationError", other.to_string()),
+    }
+}
+
+/// Why a trace has no result.
+pub fn recorded(error: &RecordedError<TraceError>) -> PyErr {
+    match error {
+        RecordedError::Trace(error) => trace(error),
+        RecordedError::Replay(error) => replay(error),
+    }
+}
+
+/// More memory would be needed.
+pub fn memory(message: String) -> PyErr {
+    exception("NotEnoughMemoryError", message)
+}

@@ -1,0 +1,77 @@
+//! What Python asks for, read from the attributes of its data classes.
+
+use pcstream_replay::Clock;
+use pcstream_replay::space::SpaceSettings;
+use pcstream_ssd::Profile;
+use pcstream_ssd::timing::Arrivals;
+use pyo3::prelude::*;
+
+/// `pcstream.Device`.
+#[derive(Debug, FromPyObject)]
+pub struct DeviceArg {
+    /// A named profile.
+    pub profile_name: Option<String>,
+    /// Size; that of the profile, or of the trace, if none is given.
+    pub logical_pages: Option<u64>,
+    /// Whether the profile is scaled to the trace.
+    pub to_trace: bool,
+    /// (T-U)/T.
+    pub spare_factor: Option<f64>,
+    /// (T-U)/U.
+    pub overprovisioning: Option<f64>,
+    /// Unit of erasing.
+    pub superblock_pages: Option<u32>,
+    /// S0 included.
+    pub streams: Option<u8>,
+    /// Names of GC destinations.
+    pub gc: Option<Vec<String>>,
+    /// Name of the victim policy.
+    pub victim: Option<String>,
+    /// Relative sizes.
+    pub pools: Option<Vec<f64>>,
+    /// Low and high watermark.
+    pub background_gc: Option<(u32, u32)>,
+    /// Of everything random.
+    pub seed: Option<u64>,
+}
+
+/// `pcstream._options.Options`.
+#[derive(Debug, FromPyObject)]
+pub struct OptionsArg {
+    /// Share of the address space that is written before counting; what the trace says if none is given.
+    pub prefill: Option<f64>,
+    /// Whether time is simulated.
+    pub timing: bool,
+    /// Outstanding requests.
+    pub queue_depth: u32,
+    /// Whether requests arrive at the times of the trace.
+    pub open_loop: bool,
+    /// Share of the device that packed addresses fill.
+    pub pack: Option<f64>,
+    /// Share of the device that holds data, static data included.
+    pub fill: Option<f64>,
+    /// Whether discards count.
+    pub discard: bool,
+    /// Bytes that may be taken.
+    pub memory: Option<u64>,
+    /// Text of rules for `manual`.
+    pub rules_text: Option<String>,
+    /// What the rules are called, or the name of a preset.
+    pub rules_name: Option<String>,
+    /// Scheme, parameter, value.
+    pub set: Vec<(String, String, String)>,
+}
+
+impl OptionsArg {
+    /// The changes to the address space.
+    pub fn space(&self) -> SpaceSettings {
+        SpaceSettings { pack: self.pack, fill: self.fill, no_discard: !self.discard }
+    }
+
+    /// The clock, if there is one.
+    pub fn clock(&self, profile: &Profile) -> Option<Clock> {
+        let closed = Arrivals::ClosedLoop { queue_depth: self.queue_depth };
+        let arrivals = if self.open_loop { Arrivals::OpenLoop } else { closed };
+        self.timing.then(|| Clock { settings: profile.timing.clone(), arrivals })
+    }
+}

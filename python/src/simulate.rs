@@ -1,0 +1,187 @@
+//! `simulate`: a trace through schemes, as `pcstream simulate` does it.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use pcstream_placement::SchemeFactory;
+use pcstream_replay::addresses::AddressSet;
+use pcstream_replay::budget::{Footprint, Touched};
+use pcstream_replay::recorded::{self, RecordedError};
+use pcstream_replay::space::{Space, SpaceSettings};
+use pcstream_replay::{Fitted, LaneSpec, Plan, groups};
+use pcstream_report::human::bytes;
+use pcstream_report::{About, Simulation, TraceInfo, json};
+use pcstream_ssd::{Density, DeviceSettings, Devices};
+use pcstream_system::memory;
+use pcstream_trace::{Batch, TraceError, TraceReader};
+use pyo3::prelude::*;
+
+use crate::errors;
+use crate::options::{DeviceArg, OptionsArg};
+use crate::scheme::{self, SchemeArg};
+use crate::stop::Stop;
+use crate::trace::Trace;
+
+/// Files listed per context.
+const FILES_PER_CONTEXT: usize = 10;
+
+/// Host pages and flash pages at some points of a run.
+type Curve = Vec<(u64, u64)>;
+
+/// The results as `pcstream simulate --json` and `pcstream contexts --json` write them, and the curve of every result.
+#[pyfunction]
+pub fn simulate(
+    py: Python<'_>,
+    trace: &Trace,
+    path: &str,
+    schemes: Vec<SchemeArg>,
+    device: DeviceArg,
+    options: OptionsArg,
+) -> PyResult<(String, String, Vec<Curve>)> {
+    let stop = Stop::default();
+    let factories = scheme::factories(py, schemes, &options, &stop)?;
+    let reader = trace.reader.clone();
+    if reader.meta().device.pages == 0 {
+        return Err(errors::argument(format_args!(
+            "{path}: the trace does not say how large its device is (device.pages in meta.json is 0): its recorder ended \
+             before it knew; record again"
+        )));
+    }
+    let run = Run { reader: &reader, stop: &stop, options: &options };
+    py.detach(|| {
+        let (space, plan, seed) = run.plan(factories, &device)?;
+        let fitted = run.run(&plan, space.as_ref())?;
+        stop.check()?;
+        let describe = |space: &Space| pcstream_report::space::describe(space, options.space());
+        let origins = device.origin().into_iter().chain(space.as_ref().map(describe));
+        let origins: Vec<String> = origins.collect();
+        let device = (!origins.is_empty()).then(|| origins.join(", "));
+        let about = about(path, &reader, fitted.damage.clone(), device, seed);
+        texts(about, fitted)
+    })
+}
+
+struct Run<'a> {
+    reader: &'a TraceReader,
+    stop: &'a Stop,
+    options: &'a OptionsArg,
+}
+
+impl Run<'_> {
+    /// The changed address space, the plan on it, and its seed.
+    fn plan(
+        &self,
+        schemes: Vec<Arc<dyn SchemeFactory>>,
+        device: &DeviceArg,
+    ) -> PyResult<(Option<Space>, Plan, u64)> {
+        let meta = self.reader.meta();
+        let space = self.space(device.logical_pages)?;
+        let pages = space.as_ref().map_or(meta.device.pages, |space| space.logical_pages);
+        let Devices { settings, profile } = device.devices(Some(pages))?;
+        let clock = self.options.clock(&profile);
+        let lane = |scheme: &Arc<dyn SchemeFactory>, device: &DeviceSettings| LaneSpec {
+            clock: clock.clone(),
+            ..LaneSpec::new(scheme.clone(), device.clone())
+        };
+        let lanes = schemes.iter().flat_map(|scheme| settings.iter().map(move |device| lane(scheme, device)));
+        let prefill = match (self.options.prefill, &space) {
+            (Some(share), _) => pcstream_replay::plan::first_pages(profile.device.logical_pages, share),
+            (None, Some(space)) => space.prefill.clone(),
+            (None, None) => meta.prefilled.clone(),
+        };
+        let plan = Plan { lanes: lanes.collect(), prefill, density: Density::Dense, without_devices: false };
+        Ok((space, plan, profile.device.seed))
+    }
+
+    fn space(&self, capacity: Option<u64>) -> PyResult<Option<Space>> {
+        let settings = self.options.space();
+        if settings == SpaceSettings::default() {
+            return Ok(None);
+        }
+        let written = if settings.needs_survey() { self.survey()? } else { AddressSet::default() };
+        let meta = self.reader.meta();
+        let space = Space::new(settings, &written, &meta.prefilled, meta.device.pages, capacity);
+        space.map(Some).map_err(errors::argument)
+    }
+
+    /// The trace's batches, changed, until something ends the run.
+    fn batches(&self, space: Option<&Space>) -> impl Iterator<Item = Result<Batch, TraceError>> + Send {
+        let stop = self.stop.clone();
+        let batches = self.reader.batches().take_while(move |_| !stop.asked());
+        batches.map(move |batch| match space {
+            Some(space) => batch.map(|batch| space.change(batch)),
+            None => batch,
+        })
+    }
+
+    fn survey(&self) -> PyResult<AddressSet> {
+        let mut watch = self.stop.watch();
+        let written = recorded::written(self.batches(None), |_| watch());
+        let written = written.map_err(|error: RecordedError<TraceError>| errors::recorded(&error))?;
+        self.stop.check()?;
+        Ok(written)
+    }
+
+    /// In as many passes as memory asks for.
+    fn run(&self, plan: &Plan, space: Option<&Space>) -> PyResult<Fitted> {
+        let available = memory::allowed(self.options.memory);
+        let host_pages = self.reader.meta().totals.host_pages;
+        let mut footprint =
+            Footprint::new(&plan.lanes, host_pages, None).map_err(|error| errors::replay(&error))?;
+        // Packed addresses leave nothing untouched.
+        if footprint.total() > available && self.options.pack.is_none() {
+            let touched = Touched::new(&self.survey()?, &plan.prefill, host_pages);
+            let touched = Footprint::new(&plan.lanes, host_pages, Some(&touched));
+            footprint = touched.map_err(|error| errors::replay(&error))?;
+        }
+        let groups = footprint.groups(available).map_err(|not_enough| {
+            errors::memory(format!(
+                "the simulation needs at least {} of memory, for one scheme at a time, and {} are allowed (three quarters of \
+                 what is free, unless memory says otherwise): free some, allow more with memory=, or pack=0.9 for a device \
+                 that is no larger than what the trace writes",
+                bytes(not_enough.needed),
+                bytes(available),
+            ))
+        })?;
+        groups::run(plan, footprint.density, groups, |part| {
+            let mut watch = self.stop.watch();
+            let run = recorded::replay(part, || self.batches(space), |_, _| watch());
+            self.stop.check()?;
+            run.map_err(|error| errors::recorded(&error))
+        })
+    }
+}
+
+fn about(
+    path: &str,
+    reader: &TraceReader,
+    damage: Option<String>,
+    device: Option<String>,
+    seed: u64,
+) -> About {
+    let path = if path.is_empty() { reader.path() } else { Path::new(path) };
+    let mut trace = TraceInfo::from_meta(&path.display().to_string(), reader.meta());
+    trace.damage = damage.or_else(|| reader.damage().map(str::to_owned));
+    About { version: env!("CARGO_PKG_VERSION").to_owned(), seed, trace, device }
+}
+
+fn texts(about: About, fitted: Fitted) -> PyResult<(String, String, Vec<Curve>)> {
+    let Fitted { results, replay, .. } = fitted;
+    let curve = |result: &pcstream_replay::LaneResult| {
+        let mut curve: Curve = result.progress.iter().map(|p| (p.host_pages, p.flash_pages)).collect();
+        let end = (result.host_pages(), result.flash_pages());
+        if curve.last() != Some(&end) {
+            curve.push(end);
+        }
+        curve
+    };
+    let curves = results.iter().map(curve).collect();
+    let simulation = Simulation { results, ..Simulation::new(about, &replay) };
+    // The stream of a context is one scheme's choice; that of pcstream, where it was among the schemes. The last group of a
+    // run in several has the contexts.
+    let lane = simulation.results.iter().position(|result| result.scheme == "pcstream").unwrap_or(0);
+    let rows = simulation.context_rows(lane, FILES_PER_CONTEXT);
+    let text = serde_json::to_string(&json::simulation(&simulation, &[])).map_err(errors::argument)?;
+    let contexts = serde_json::to_string(&json::contexts(&simulation, &rows)).map_err(errors::argument)?;
+    Ok((text, contexts, curves))
+}

@@ -1,0 +1,39 @@
+"""What several tests need: a small generated trace, and the program, if it is built."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+import pcstream as pc
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cache(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Nothing is left in the user's cache."""
+    os.environ["PCSTREAM_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+    os.environ["MPLBACKEND"] = "Agg"
+
+
+@pytest.fixture(scope="session")
+def small(tmp_path_factory: pytest.TempPathFactory) -> pc.Trace:
+    """Hot and cold pages: 65,536 writes to 8,192 pages."""
+    path = tmp_path_factory.mktemp("traces") / "small.pctrace"
+    return pc.generate("hotcold", path, pages=8192, writes=65536, seed=3)
+
+
+@pytest.fixture(scope="session")
+def binary() -> str:
+    """The program ``pcstream`` of this checkout."""
+    target = Path(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target")
+    given = os.environ.get("PCSTREAM_BINARY")
+    for candidate in (given, target / "debug" / "pcstream", target / "release" / "pcstream"):
+        found = shutil.which(str(candidate)) if candidate else None
+        if found:
+            return found
+    pytest.skip("the program pcstream is not built: run cargo build, or set PCSTREAM_BINARY")

@@ -1,0 +1,103 @@
+"""Schemes in Python: equal to the same scheme in Rust, and ended by their exceptions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pcstream as pc
+
+
+class AllToDefault(pc.Scheme):
+    name = "all-to-default"
+
+    def place(self, batch: pc.Batch) -> Any:
+        return np.zeros(len(batch), np.uint8)
+
+
+class ByKind(pc.Scheme):
+    """What the rules of the test below say."""
+
+    name = "by-kind"
+
+    def place(self, batch: pc.Batch) -> Any:
+        return np.where(batch.kind == pc.KINDS.index("journal"), 1, np.where(batch.kind > 0, 2, 3))
+
+
+class Counts(pc.Scheme):
+    """Keeps what it saw, to compare with the trace."""
+
+    name = "counts"
+    seen: list[tuple[int, int, int]]
+
+    def __init__(self, seen: list[tuple[int, int, int]]) -> None:
+        self.seen = seen
+
+    def __deepcopy__(self, memo: object) -> Counts:
+        return Counts(self.seen)
+
+    def place(self, batch: pc.Batch) -> Any:
+        writes = batch.op == pc.OPS.index("write")
+        self.seen.append((len(batch), int(batch.pages[writes].sum()), batch.now))
+        return np.full(len(batch), self.streams - 1)
+
+
+def same(a: pc.Result, b: pc.Result) -> None:
+    mine, other = dict(a.fields), dict(b.fields)
+    for name in ("scheme", "pages_per_second", "facts", "reclusterings"):
+        mine.pop(name), other.pop(name)
+    assert mine == other
+
+
+def test_a_scheme_in_python_equals_the_one_in_rust(tmp_path: Any) -> None:
+    trace = pc.datasets.load("mixed")
+    rules = tmp_path / "rules"
+    rules.write_text("kind=journal -> 1\nkind=data -> 3\n* -> 2\n")
+    results = pc.simulate(trace, [AllToDefault(), "baseline", ByKind, "manual"], rules=rules)
+    for destination in ("own", "internal"):
+        same(results["all-to-default", destination], results["baseline", destination])
+        same(results["by-kind", destination], results["manual", destination])
+    assert [stream["host_pages"] > 0 for stream in results["by-kind"].streams] == [False, True, True, True] + 5 * [False]
+
+
+def test_a_scheme_sees_every_event_once_and_knows_its_device() -> None:
+    trace = pc.datasets.load("mixed")
+    seen: list[tuple[int, int, int]] = []
+    results = pc.simulate(trace, Counts(seen), pc.Device(streams=5, gc="own"))
+    totals = trace.meta["totals"]
+    assert sum(events for events, _, _ in seen) == totals["events"]
+    assert sum(pages for _, pages, _ in seen) == totals["host_pages"]
+    assert [now for *_, now in seen] == list(np.cumsum([0, *(pages for _, pages, _ in seen)])[:-1])
+    assert results[0].streams[4]["host_pages"] == totals["host_pages"]
+
+
+@pytest.mark.parametrize(
+    "answer,error,message",
+    [
+        (lambda n: 1 / 0, ZeroDivisionError, "division"),
+        (lambda n: np.zeros(n + 1, int), pc.ArgumentError, "expected whole numbers of shape"),
+        (lambda n: np.zeros(n), pc.ArgumentError, "float64"),
+        (lambda n: np.full(n, 9), pc.ArgumentError, "stream 9 for event 0 of a batch, expected 0 to 8"),
+        (lambda n: np.full(n, -1), pc.ArgumentError, "stream -1"),
+    ],
+)
+def test_an_exception_in_a_scheme_ends_the_simulation(small: pc.Trace, answer: Any, error: Any, message: str) -> None:
+    class Faulty(pc.Scheme):
+        def place(self, batch: pc.Batch) -> Any:
+            return answer(len(batch))
+
+    with pytest.raises(error, match=message):
+        pc.simulate(small, ["baseline", Faulty()])
+
+
+def test_a_scheme_that_cannot_start_or_place_says_so(small: pc.Trace) -> None:
+    class NoStart(pc.Scheme):
+        def start(self, streams: int, superblock_pages: int) -> None:
+            raise RuntimeError("no start")
+
+    with pytest.raises(RuntimeError, match="no start"):
+        pc.simulate(small, NoStart())
+    with pytest.raises(NotImplementedError, match=r"Scheme.place\(batch\) is not defined"):
+        pc.simulate(small, pc.Scheme())

@@ -1,0 +1,196 @@
+"""Simulations: equal to the command line's, with errors that say what to do, and ended by Ctrl-C."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any, cast
+
+import pandas as pd
+import polars as pl
+import pytest
+
+import pcstream as pc
+
+CASES: list[tuple[list[str], pc.Device | None, dict[str, Any]]] = [
+    ([], None, {}),
+    (["--profile", "pm963-480g"], pc.Device.profile("pm963-480g").scaled(), {}),
+    (["--profile", "fdp-3.84t", "--timing"], pc.Device.profile("fdp-3.84t").scaled(), {"timing": True}),
+    (
+        ["--streams", "4", "--overprovision", "0.2", "--gc", "shared", "--victim", "d-choices:3", "--prefill", "0.5"],
+        pc.Device(streams=4, overprovisioning=0.2, gc="shared", victim="d-choices:3"),
+        {"prefill": 0.5},
+    ),
+    (["--pack", "0.9", "--no-discard"], None, {"pack": 0.9, "discard": False}),
+    (["--fill", "0.95", "--spare-factor", "0.2"], pc.Device(spare_factor=0.2), {"fill": 0.95}),
+    (
+        ["--set", "pcstream.mapper.distance=log", "--rules", "rocksdb", "--memory", "200000000"],
+        None,
+        {"set": {"pcstream.mapper.distance": "log"}, "rules": "rocksdb", "memory": 200_000_000},
+    ),
+]
+
+
+def without_speed(results: dict[str, Any]) -> dict[str, Any]:
+    """The only field that depends on the machine."""
+    for result in results["results"]:
+        assert result.pop("pages_per_second") > 0
+    return results
+
+
+@pytest.mark.parametrize("flags,device,options", CASES, ids=[" ".join(flags) or "default" for flags, *_ in CASES])
+def test_results_are_the_command_lines(
+    binary: str, flags: list[str], device: pc.Device | None, options: dict[str, Any]
+) -> None:
+    trace = pc.datasets.load("mixed")
+    command = [binary, "simulate", str(trace.path), "--json", "-", "--scheme", "baseline,manual,pcstream,oracle", *flags]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+    results = pc.simulate(trace, "baseline,manual,pcstream,oracle", device, **options)
+    assert without_speed(results.json) == without_speed(json.loads(ran.stdout))
+
+
+def test_the_capacity_of_a_device_is_the_flag(binary: str, small: pc.Trace) -> None:
+    command = [binary, "simulate", str(small.path), "--json", "-", "--scheme", "pcstream", "--capacity", "64M"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+    results = pc.simulate(small, "pcstream", pc.Device(logical_pages=16384))
+    assert without_speed(results.json) == without_speed(json.loads(ran.stdout))
+
+
+def test_results_as_tables_objects_and_pictures(small: pc.Trace, tmp_path: Path) -> None:
+    device = pc.Device.profile("pm963-480g").scaled(small)
+    results = pc.simulate(small, ["baseline", "pcstream"], device)
+    assert [(r.scheme, r.gc_destination) for r in results] == [
+        ("baseline", "own"),
+        ("baseline", "internal"),
+        ("pcstream", "own"),
+        ("pcstream", "internal"),
+    ]
+    pcstream = results["pcstream"]
+    assert pcstream is results[2] and results["pcstream", "internal"] is results[3]
+    assert pcstream.waf < results["baseline"].waf
+    assert sum(stream["host_pages"] for stream in pcstream.streams) == pcstream.host_pages == 65536
+    assert pcstream.curve[-1] == (pcstream.host_pages, pcstream.flash_pages)
+    frame, polars = results.to_pandas(), results.to_polars()
+    assert isinstance(frame, pd.DataFrame) and list(frame.waf) == [r.waf for r in results]
+    assert isinstance(polars, pl.DataFrame) and polars["wear.mean"].to_list() == [r.wear["mean"] for r in results]
+    assert sum(context["pages"] for context in results.contexts) == 65536
+    assert "pcstream" in repr(results) and f"{pcstream.waf:.3f}" in repr(pcstream)
+    with pytest.raises(KeyError, match="baseline own, baseline internal"):
+        results["manual"]
+    with pytest.raises(AttributeError, match="wafs"):
+        _ = pcstream.wafs
+    assert pickle.loads(pickle.dumps(results)).json == results.json
+    bars: Any = results.plot.waf()
+    assert [bar.get_height() for bar in bars.patches] == [
+        r.waf - 1 for own in ("own", "internal") for r in results if r.gc_destination == own
+    ]
+    lines: Any = results.plot.progress().get_lines()
+    assert len(lines) == 4 and len(lines[0].get_xdata()) > 10
+    bars.figure.savefig(tmp_path / "waf.png")
+
+
+def test_a_device_is_a_value() -> None:
+    device = pc.Device.profile("femu", streams=4)
+    assert pickle.loads(pickle.dumps(device)) == device and hash(device) == hash(device.replace())
+    assert device.geometry()["streams"] == 4
+    assert device.scaled(1 << 18).geometry()["logical_pages"] == 1 << 18
+    assert "pm963-480g" in pc.profiles()
+
+
+def test_schemes_say_what_can_be_set() -> None:
+    known = pc.schemes()
+    assert known["oracle"].knows_future and not known["pcstream"].knows_future
+    assert "sepbit" in known["autostream-mq"].readings
+    assert any(parameter.name == "mapper.distance" for parameter in known["pcstream"].parameters)
+
+
+@pytest.mark.parametrize(
+    "call,message",
+    [
+        (lambda t: pc.simulate(t, "pcstrem"), "did you mean pcstream"),
+        (lambda t: pc.simulate(t, []), "at least one"),
+        (lambda t: pc.simulate(t, cast(Any, [1])), "neither a name"),
+        (lambda t: pc.simulate(t, "baseline", pc.Device(gc="owned")), "own, internal, shared"),
+        (lambda t: pc.simulate(t, "baseline", pc.Device(victim="gredy")), "greedy"),
+        (lambda t: pc.simulate(t, "baseline", pc.Device(spare_factor=0)), "no room for GC"),
+        (lambda t: pc.simulate(t, "baseline", pc.Device(logical_pages=100)), "100 logical pages"),
+        (lambda t: pc.simulate(t, "baseline", set={"pcstream.x": 1}), "pcstream is not in this run"),
+        (lambda t: pc.simulate(t, "pcstream", set={"pcstream.x": 1}), "no parameter 'x'"),
+        (lambda t: pc.simulate(t, "pcstream", set={"x": 1}), "SCHEME.PARAMETER"),
+        (lambda t: pc.simulate(t, "manual", rules="nosuch"), "nosuch"),
+        (lambda t: pc.simulate(t, "baseline", pack=0.0), "above 0"),
+        (lambda t: pc.simulate(t, "baseline", queue_depth=0), "1 to 65536"),
+        (lambda t: pc.Device(spare_factor=0.1, overprovisioning=0.1), "give one of them"),
+        (lambda t: pc.Device(streams=300), "1 to 255"),
+        (lambda t: pc.Device.profile("pm963"), "pm963-480g"),
+    ],
+)
+def test_what_cannot_be_is_refused(small: pc.Trace, call: Any, message: str) -> None:
+    with pytest.raises(pc.ArgumentError, match=message) as caught:
+        call(small)
+    assert isinstance(caught.value, ValueError)
+
+
+def test_too_little_memory_is_an_error(small: pc.Trace) -> None:
+    with pytest.raises(pc.NotEnoughMemoryError, match="memory="):
+        pc.simulate(small, "baseline", memory=1)
+
+
+def test_a_small_trace_on_a_large_device_warns(tmp_path: Path) -> None:
+    trace = pc.generate("uniform", tmp_path / "t.pctrace", pages=4096, writes=100)
+    with pytest.warns(pc.SizeWarning, match="too little to say anything; pack=0.9"):
+        pc.simulate(trace, "baseline")
+
+
+def test_other_threads_run_meanwhile(tmp_path: Path) -> None:
+    trace = pc.generate("uniform", tmp_path / "t.pctrace", pages=32768, writes=300_000)
+    ended, ticks = threading.Event(), 0
+
+    def tick() -> None:
+        nonlocal ticks
+        while not ended.is_set():
+            ticks += 1
+            time.sleep(0.001)
+
+    ticking = threading.Thread(target=tick)
+    ticking.start()
+    before = ticks
+    pc.simulate(trace, "all")
+    during = ticks - before
+    ended.set()
+    ticking.join()
+    assert during > 5
+
+
+def test_ctrl_c_ends_a_simulation(tmp_path: Path) -> None:
+    script = """
+import os, signal, sys, threading
+import pcstream as pc
+class Interrupts(pc.Scheme):
+    def place(self, batch):
+        if batch.now > 100_000:
+            os.kill(os.getpid(), signal.SIGINT)
+        return batch.op
+trace = pc.generate("uniform", sys.argv[1], pages=32768, writes=20_000_000)
+try:
+    pc.simulate(trace, [Interrupts()])
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path / "t.pctrace")],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=os.environ | {"PYTHONFAULTHANDLER": "1"},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        check=False,
+    )
+    assert (ran.returncode, ran.stdout) == (0, "interrupted\n"), ran.stderr

@@ -1,0 +1,145 @@
+"""Sweeps: the same rows everywhere, whatever dies on the way."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import pcstream as pc
+
+GRID: dict[str, Any] = {"streams": [1, 3, 5], "spare_factor": [0.1, 0.2], "gc": ["own", "internal"]}
+POINTS = 12
+
+
+@pytest.fixture(scope="module")
+def expected(small: pc.Trace) -> pl.DataFrame:
+    return pc.sweep(small, ["baseline", "pcstream"], executor="here", **GRID).to_polars()
+
+
+class KillsOnce(pc.Scheme):
+    """Kills its process the first time that anybody asks it; places as baseline does from then on."""
+
+    name = "kills-once"
+
+    def __init__(self, mark: str) -> None:
+        self.mark = mark
+
+    def place(self, batch: pc.Batch) -> Any:
+        try:
+            # Exclusive: exactly one worker dies.
+            os.close(os.open(self.mark, os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return np.zeros(len(batch), np.uint8)
+        os.kill(os.getpid(), signal.SIGKILL)
+        raise AssertionError("it was killed")
+
+
+def check_killed(sweep: pc.Sweep, mark: Path) -> None:
+    frame = sweep.to_polars()
+    assert mark.exists(), "a worker was killed"
+    assert frame.height == 2 * POINTS
+    by_scheme = [frame.filter(pl.col("scheme") == name)["flash_pages"].to_list() for name in ("kills-once", "baseline")]
+    assert by_scheme[0] == by_scheme[1]
+
+
+def test_a_sweep_is_the_simulations_that_it_stands_for(small: pc.Trace, expected: pl.DataFrame) -> None:
+    assert expected.height == 2 * POINTS
+    assert expected["streams"].to_list()[:: 2 * 4] == [1, 3, 5]
+    for row in expected.sample(4, seed=1).to_dicts():
+        device = pc.Device(streams=row["streams"], spare_factor=row["spare_factor"], gc=row["gc"])
+        result = pc.simulate(small, row["scheme"], device)[0]
+        assert (result.waf, result.erases) == (row["waf"], row["erases"])
+
+
+def test_processes_give_the_same_rows_though_one_is_killed(
+    small: pc.Trace, expected: pl.DataFrame, tmp_path: Path
+) -> None:
+    same = pc.sweep(small, ["baseline", "pcstream"], executor="processes", workers=2, **GRID)
+    assert same.to_polars().equals(expected)
+    mark = tmp_path / "mark"
+    check_killed(pc.sweep(small, [KillsOnce(str(mark)), "baseline"], executor="processes", workers=2, **GRID), mark)
+
+
+def test_a_sweep_goes_on_where_it_ended(small: pc.Trace, expected: pl.DataFrame, tmp_path: Path) -> None:
+    first = pc.sweep(small, ["baseline", "pcstream"], executor="here", out=tmp_path, **GRID)
+    files = sorted(tmp_path.glob("*.parquet"))
+    assert len(files) == len(first) == POINTS
+    times = {file: file.stat().st_mtime_ns for file in files}
+    files[0].unlink()
+    again = pc.sweep(small, ["baseline", "pcstream"], executor="here", out=tmp_path, **GRID)
+    assert again.to_polars().equals(expected)
+    assert files[0].exists()
+    assert all(file.stat().st_mtime_ns == times[file] for file in files[1:])
+    assert not list(tmp_path.glob("*.partial"))
+
+
+def test_a_point_without_a_result_is_an_error_and_the_others_stay(small: pc.Trace, tmp_path: Path) -> None:
+    with pytest.raises(pc.SweepError, match=r"1 points failed.*'superblock_pages': 8192.*1 of 2 points are in") as caught:
+        pc.sweep(small, "baseline", executor="here", out=tmp_path, superblock_pages=[16, 8192], gc="own")
+    assert isinstance(caught.value.__cause__, pc.ArgumentError)
+    assert len(list(tmp_path.glob("*.parquet"))) == 1
+
+
+@pytest.mark.parametrize(
+    "call,message",
+    [
+        (lambda t: pc.sweep(t, stream=[1]), "axis 'stream'"),
+        (lambda t: pc.sweep(t, streams=[]), "streams is empty"),
+        (lambda t: pc.sweep([], streams=[1]), "at least one trace"),
+        (lambda t: pc.sweep(t, streams=[1], executor="threads"), "'here', 'processes'"),
+        (lambda t: pc.sweep(t, streams=[0]), "1 to 255"),
+        (lambda t: pc.sweep(t, fill=[2.0]), "share from 0 to 1"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_runs(small: pc.Trace, call: Any, message: str) -> None:
+    with pytest.raises(pc.ArgumentError, match=message):
+        call(small)
+
+
+def test_dask_gives_the_same_rows_though_workers_are_killed(
+    small: pc.Trace, expected: pl.DataFrame, tmp_path: Path
+) -> None:
+    distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install 'pcstream[dask]'")
+    mark = tmp_path / "mark"
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=None, local_directory=str(tmp_path)
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        check_killed(pc.sweep(small, [KillsOnce(str(mark)), "baseline"], executor=client, **GRID), mark)
+        # And from outside, in the middle.
+        victim = next(iter(cluster.workers.values())).pid
+        killer = threading.Timer(0.2, os.kill, (victim, signal.SIGKILL))
+        killer.start()
+        rows = pc.sweep(small, ["baseline", "pcstream"], executor=client, **GRID).to_polars()
+        killer.join()
+    assert rows.equals(expected)
+
+
+def test_ray_gives_the_same_rows_though_a_worker_is_killed(
+    small: pc.Trace, expected: pl.DataFrame, tmp_path: Path
+) -> None:
+    ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'pcstream[ray]'")
+    mark = tmp_path / "mark"
+    environment = {"env_vars": {"PYTHONPATH": str(Path(__file__).parent)}}
+    ray.init(
+        address="local",
+        num_cpus=2,
+        include_dashboard=False,
+        object_store_memory=100 << 20,
+        runtime_env=environment,
+        log_to_driver=False,
+    )
+    try:
+        assert pc.sweep(small, ["baseline", "pcstream"], executor=ray, **GRID).to_polars().equals(expected)
+        check_killed(pc.sweep(small, [KillsOnce(str(mark)), "baseline"], executor=ray, **GRID), mark)
+    finally:
+        ray.shutdown()

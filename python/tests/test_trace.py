@@ -1,0 +1,112 @@
+"""Traces as Arrow tables, equal to what other readers find in the same files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import pcstream as pc
+
+
+@pytest.fixture(scope="module")
+def sqlite() -> pc.Trace:
+    return pc.datasets.load("sqlite")
+
+
+@pytest.mark.parametrize("name", ["events", "contexts", "files"])
+def test_tables_are_those_on_disk(sqlite: pc.Trace, name: str) -> None:
+    found = getattr(sqlite, name)().to_arrow()
+    stored = pq.read_table(sqlite.path / f"{name}.parquet")
+    assert found.num_rows == sqlite.meta["totals"][name] > 0
+    assert found.column_names == stored.column_names
+    assert found.to_pylist() == stored.to_pylist()
+
+
+def test_a_table_goes_to_every_library(sqlite: pc.Trace) -> None:
+    pages = sqlite.meta["totals"]["host_pages"]
+    arrow = pa.table(sqlite.events())
+    frame = sqlite.events().to_pandas()
+    polars = sqlite.events().to_polars()
+    assert isinstance(frame, pd.DataFrame) and isinstance(polars, pl.DataFrame)
+    assert frame.loc[frame.op == "write", "pages"].sum() == pages
+    assert polars.filter(pl.col("op") == "write")["pages"].sum() == pages
+    assert pa.types.is_dictionary(arrow.schema.field("op").type)
+    # Every use reads from the beginning.
+    table = sqlite.events()
+    assert table.to_arrow().equals(table.to_arrow())
+
+
+def test_buffers_are_handed_on_without_a_copy(sqlite: pc.Trace) -> None:
+    before = pa.total_allocated_bytes()
+    batches = list(pa.RecordBatchReader.from_stream(sqlite.events()))
+    assert sum(batch.num_rows for batch in batches) == sqlite.meta["totals"]["events"]
+    assert pa.total_allocated_bytes() == before, "pyarrow allocates nothing for the columns"
+    batch = batches[0]
+    buffer = batch.column("lba").buffers()[1]
+    column: Any = pl.DataFrame(batch)["lba"].to_arrow()
+    assert buffer is not None and column.buffers()[1].address == buffer.address
+
+
+def test_a_missing_trace_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(pc.TraceNotFoundError, match="no such trace; expected a directory written by") as caught:
+        pc.open(tmp_path / "x.pctrace")
+    assert isinstance(caught.value, FileNotFoundError)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(pc.TraceError, match="not a trace: a file"):
+        pc.open(tmp_path / "file")
+
+
+def test_damage_is_an_error_with_its_place(tmp_path: Path) -> None:
+    copy = pc.generate("uniform", tmp_path / "t.pctrace", pages=100_000, writes=1_000_000).path
+    events = copy / "events.parquet"
+    data = bytearray(events.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    events.write_bytes(data)
+    trace = pc.open(copy)
+    with pytest.raises(Exception, match="events.parquet.*restore the file"):
+        trace.events().to_arrow()
+    with pytest.warns(pc.LossWarning, match="for what can be read: after .*events.parquet.*restore the file"):
+        pc.simulate(trace, "baseline")
+    events.write_bytes(data[: len(data) // 2])
+    with pytest.raises(pc.TraceError, match="events.parquet.*restore the file"):
+        pc.open(copy)
+
+
+def test_generated_traces_and_their_errors(small: pc.Trace, tmp_path: Path) -> None:
+    assert small.device_pages == 8192 and small.damage is None
+    with pytest.raises(pc.TraceError, match="exists already"):
+        pc.generate("hotcold", small.path, pages=10, writes=10)
+    with pytest.raises(pc.ArgumentError, match="zipf"):
+        pc.generate("zip", tmp_path / "t.pctrace", pages=10, writes=10)
+    with pytest.raises(pc.ArgumentError, match="--hot-page is not a parameter of hotcold"):
+        pc.generate("hotcold", tmp_path / "t.pctrace", pages=10, writes=10, hot_page=0.1)
+    hot = pc.generate("hotcold", tmp_path / "hot.pctrace", pages=1000, writes=1000, hot_pages=0.1)
+    assert hot.meta["settings"]["hot_pages"] == 0.1
+
+
+def test_a_trace_on_an_object_store_is_fetched_once(small: pc.Trace) -> None:
+    fsspec = pytest.importorskip("fsspec")
+    store = fsspec.filesystem("memory")
+    store.put(str(small.path), "/bucket/small.pctrace", recursive=True)
+    trace = pc.open("memory://bucket/small.pctrace")
+    assert trace.id == small.id
+    store.rm("/bucket/small.pctrace/events.parquet")
+    assert pc.open("memory://bucket/small.pctrace").events().to_arrow().equals(small.events().to_arrow())
+    with pytest.raises(pc.TraceNotFoundError, match="memory://bucket/other.pctrace"):
+        pc.open("memory://bucket/other.pctrace")
+
+
+def test_data_sets_are_what_they_say() -> None:
+    for name in pc.datasets.names():
+        about = pc.datasets.describe(name).about
+        trace = pc.datasets.load(name)
+        assert f"{trace.meta['totals']['host_pages']:,}" in about, name
+        assert pc.datasets.load(name).id == trace.id
+    with pytest.raises(pc.ArgumentError, match="sqlite, mixed"):
+        pc.datasets.load("sqlit")
