@@ -12,10 +12,10 @@ PCSTREAM = $(or $(CARGO_TARGET_DIR),target)/release/pcstream
 # Shell scripts by their first line.
 SCRIPTS = $(shell git grep -lE '^\#!/bin/(ba)?sh' -- scripts .ci jvm)
 
-.PHONY: help setup check test demo build lint format-check agent libpcstream bench install
+.PHONY: help setup check test wheel test-python demo build lint format-check package agent libpcstream bench install
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile | head -5
-	@echo '  make build | lint | agent | libpcstream | bench | install (PREFIX=/usr/local)'
+	@echo '  make build | lint | package | wheel | test-python | agent | libpcstream | bench | install (PREFIX=/usr/local)'
 
 setup:
 	scripts/setup test
@@ -38,19 +38,35 @@ test:
 	mvn -q -B -f jvm/pom.xml verify
 	PCSTREAM_PYTHON=$(CURDIR)/target/venv/bin/python PCSTREAM_REQUIRE_PYTHON=1 \
 	    cargo test --locked --workspace --features pcstream/capture
+	scripts/test-python
+
+# The Python package: its wheel in target/wheels, and its tests, which install a wheel of their own.
+wheel:
+	scripts/python-venv $(abspath $(or $(CARGO_TARGET_DIR),target))/python-venv
+	cd python && $(abspath $(or $(CARGO_TARGET_DIR),target))/python-venv/bin/maturin build --locked --release \
+	    --out $(abspath $(or $(CARGO_TARGET_DIR),target))/wheels
+
+test-python:
+	scripts/test-python
 
 format-check:
 	cargo fmt --all --check
 
-# What `check` leaves out: the crates that need clang, documentation, shell scripts, licences of dependencies.
+# What `check` leaves out: the code that needs clang, documentation, Java, shell scripts, licences of dependencies.
 lint: format-check
 	cargo clippy --locked --workspace --all-targets --features pcstream/capture -- -D warnings
 	PCSTREAM_TIDY=strict cargo test --locked --quiet -p pcstream --test tidy
-	RUSTDOCFLAGS='-D warnings -A rustdoc::private_intra_doc_links' cargo doc --locked --workspace --exclude pcstream --no-deps --quiet
+	RUSTDOCFLAGS='-D warnings -A rustdoc::private_intra_doc_links' cargo doc --locked --workspace --exclude pcstream --features pcstream-capture/bpf --no-deps --quiet
+	if command -v mvn >/dev/null; then mvn -q -B -f jvm/pom.xml spotless:check; \
+	    else echo 'mvn is not installed: the format of Java sources was not checked'; fi
 	if command -v shellcheck >/dev/null; then shellcheck --severity=warning $(SCRIPTS); \
 	    else echo 'shellcheck is not installed: shell scripts were not checked'; fi
 	if cargo deny --version >/dev/null 2>&1; then cargo deny --offline check licenses bans sources; \
 	    else echo 'cargo-deny is not installed: licences of dependencies were not checked'; fi
+
+# The crates as they would be published: packed, and each built from its package.
+package:
+	cargo publish --locked --workspace --dry-run --features pcstream/capture --target-dir target/packages
 
 # Writes its results to bench/results/.
 bench:

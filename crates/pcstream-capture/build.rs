@@ -1,41 +1,52 @@
-//! Compiles the BPF program and generates its Rust view (maps, settings, records).
+//! With the feature `bpf`: compiles the BPF program and generates its skeleton (maps, settings, programs).
 //!
 //! Needs clang 14 or newer: `CLANG` names one; otherwise `clang` is used, or else the newest found on the path.
 //! Warnings of the compiler are errors if `PCSTREAM_WERROR` is set to 1, as the tests of this repository do.
 
+#[cfg(feature = "bpf")]
 #[path = "clang.rs"]
 mod clang;
 
-use libbpf_cargo::SkeletonBuilder;
-use std::{env, path::PathBuf};
-
-const SOURCE: &str = "bpf/pcstream.bpf.c";
-
 fn main() {
-    for source in ["bpf", "../../libpcstream/pcstream_runtime.h"] {
-        println!("cargo::rerun-if-changed={source}");
-    }
-    println!("cargo::rerun-if-changed=clang.rs");
-    println!("cargo::rerun-if-env-changed=CLANG");
-    println!("cargo::rerun-if-env-changed=PCSTREAM_WERROR");
-    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join("pcstream.skel.rs");
-    let arch = env::var("CARGO_CFG_TARGET_ARCH").expect("cargo sets the target");
-    assert!(
-        arch == "x86_64",
-        "pcstream-capture reads x86-64 registers and system call numbers; the target is {arch}. \
-         Build without the capture feature there."
-    );
-    let strict = env::var("PCSTREAM_WERROR").is_ok_and(|value| value == "1");
-    SkeletonBuilder::new()
-        .source(SOURCE)
-        .clang(compiler())
-        .clang_args(clang::ARGUMENTS.into_iter().chain(strict.then_some("-Werror")))
-        .build_and_generate(&out)
-        .unwrap_or_else(|error| panic!("the BPF program does not compile: {error:#}"));
+    println!("cargo::rerun-if-changed=build.rs");
+    #[cfg(feature = "bpf")]
+    program::build();
 }
 
-fn compiler() -> String {
-    env::var("CLANG").ok().or_else(|| clang::names().find(|name| clang::runs(name))).unwrap_or_else(|| {
-        panic!("no clang found; install one (Debian: apt install clang) or set CLANG=/path/to/clang")
-    })
+#[cfg(feature = "bpf")]
+mod program {
+    use super::clang;
+    use libbpf_cargo::SkeletonBuilder;
+    use std::{env, path::PathBuf};
+
+    const SOURCE: &str = "bpf/pcstream.bpf.c";
+
+    pub fn build() {
+        for source in ["bpf", "libpcstream/pcstream_runtime.h", "libpcstream/signature.h"] {
+            println!("cargo::rerun-if-changed={source}");
+        }
+        println!("cargo::rerun-if-changed=clang.rs");
+        println!("cargo::rerun-if-env-changed=CLANG");
+        println!("cargo::rerun-if-env-changed=PCSTREAM_WERROR");
+        let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join("pcstream.skel.rs");
+        let arch = env::var("CARGO_CFG_TARGET_ARCH").expect("cargo sets the target");
+        assert!(
+            arch == "x86_64",
+            "the BPF program reads x86-64 registers and system call numbers; the target is {arch}. \
+             Build without the capture feature there."
+        );
+        let strict = env::var("PCSTREAM_WERROR").is_ok_and(|value| value == "1");
+        SkeletonBuilder::new()
+            .source(SOURCE)
+            .clang(compiler())
+            .clang_args(clang::ARGUMENTS.into_iter().chain(strict.then_some("-Werror")))
+            .build_and_generate(&out)
+            .unwrap_or_else(|error| panic!("the BPF program does not compile: {error:#}"));
+    }
+
+    fn compiler() -> String {
+        env::var("CLANG").ok().or_else(|| clang::names().find(|name| clang::runs(name))).unwrap_or_else(
+            || panic!("no clang found; install one (Debian: apt install clang) or set CLANG=/path/to/clang"),
+        )
+    }
 }

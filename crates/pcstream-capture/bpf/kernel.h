@@ -38,6 +38,7 @@ enum bpf_map_type {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+	BPF_MAP_TYPE_CGROUP_ARRAY = 8,
 	BPF_MAP_TYPE_LRU_HASH = 9,
 	BPF_MAP_TYPE_RINGBUF = 27,
 	BPF_MAP_TYPE_TASK_STORAGE = 29,
@@ -187,6 +188,7 @@ struct task_struct {
 	struct signal_struct *signal;
 	unsigned int flags;
 	int pid, tgid;
+	struct task_struct *group_leader;
 	struct mm_struct *mm;
 	struct files_struct *files;
 	struct task_io_accounting ioac;

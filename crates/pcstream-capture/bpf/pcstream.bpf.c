@@ -13,6 +13,7 @@
  *   on_prctl         a language runtime registers its paths (runtimes.h); on_any_prctl where the kernel has no tracepoint for it
  *   note_recorder    run by the recorder itself, whose own pages are left out
  *   on_exit          the end of a process that made pages dirty
+ *   on_fork          a followed process starts another (followed.h)
  *   on_bio           requests: writes with owner, file page and context; discards, flushes, reads
  *
  * Known weaknesses: only the first writer of a dirty folio is seen; io_uring with a kernel-side submission thread has no user stack.
@@ -81,6 +82,8 @@ int BPF_PROG(on_dirty_folio, struct folio *folio, struct address_space *mapping)
 		return 0;
 	if (own)
 		context = CONTEXT_OF_RECORDER;
+	else if (of_others(task))
+		context = CONTEXT_OF_OTHERS;
 	else if (task->flags & PF_IO_WORKER)
 		context = context_of_worker(OF_DIRTY_FOLIO, task);
 	else if (cache && !left_out)
@@ -134,7 +137,7 @@ int BPF_PROG(on_uring_punt, struct io_kiocb *req)
 	if (!target_dev || !req)
 		return 0;
 	/* The kernel's submission thread has no user stack. Nor is the context of whoever had this request before its. */
-	if (task->flags & (PF_KTHREAD | PF_IO_WORKER)) {
+	if ((task->flags & (PF_KTHREAD | PF_IO_WORKER)) || of_others(task)) {
 		bpf_map_delete_elem(&punted, &key);
 		return 0;
 	}
@@ -196,7 +199,7 @@ int on_buffer_page(void *ctx)
 	rule = bpf_map_lookup_elem(&buffer_rules, &at);
 	task = bpf_get_current_task_btf();
 	regs = user_regs(task);
-	if (!rule || !regs || !task->mm)
+	if (!rule || !regs || !task->mm || of_others(task))
 		return 0;
 	page_bytes = rule->page_bytes_argument ? register_of(regs, rule->page_bytes_argument) : rule->page_bytes;
 	address = page_of(rule, regs, page_bytes);

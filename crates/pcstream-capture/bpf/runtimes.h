@@ -17,7 +17,7 @@
 #ifndef PCSTREAM_RUNTIMES_H
 #define PCSTREAM_RUNTIMES_H
 
-#include "../../../libpcstream/pcstream_runtime.h"
+#include "../libpcstream/pcstream_runtime.h"
 #include "capture.h"
 
 /* Both are hashes that tell a process and a file from later ones at the same address. */

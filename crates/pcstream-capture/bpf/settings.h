@@ -11,7 +11,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 #include "wire.h"
-#include "signature.h"
+#include "../libpcstream/signature.h"
 
 #define PF_IO_WORKER 0x00000010
 #define PF_KTHREAD 0x00200000

@@ -11,6 +11,7 @@
 #define PCSTREAM_WRITERS_H
 
 #include "buffers.h"
+#include "followed.h"
 #include "requests.h"
 #include "runtimes.h"
 
@@ -148,6 +149,10 @@ static __always_inline void direct_owner(struct walk *w, struct bio *bio)
 		bpf_map_update_elem(&known_files, &key, &one, BPF_ANY);
 	if (task->flags & PF_KTHREAD)
 		return;
+	if (of_others(task)) {
+		w->context = CONTEXT_OF_OTHERS;
+		return;
+	}
 	if (buffers)
 		cache = bpf_task_storage_get(&tasks, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (cache)

@@ -2,7 +2,7 @@
 //! system, with it aimed at another one, and with it capturing. Needs root.
 //!
 //! ```text
-//! cargo run --release -p pcstream-capture --example cost -- --help
+//! cargo run --release -p pcstream-capture --features bpf --example cost -- --help
 //! ```
 //!
 //! `appends` makes a new page dirty with every call of 4 KiB; `rewrites` writes to a page that is dirty already;

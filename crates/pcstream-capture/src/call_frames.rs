@@ -20,13 +20,17 @@ use gimli::{
 };
 use object::{Object, ObjectSection, ObjectSegment};
 
-use crate::module_data::{GivenUp, ModuleData};
+use crate::allowance::Allowance;
+use crate::module_data::ModuleData;
+use crate::places::MAX_SEGMENTS;
 use crate::wire::{RuleKind, UnwindRule};
 
 /// Sections beyond this size are not read: the largest programs have a third of it.
 const MAX_SECTION_BYTES: u64 = 64 << 20;
+/// Entries of more instructions are not followed: those of the largest functions are a tenth as long.
+const MAX_ENTRY_BYTES: usize = 64 << 10;
 /// Tables without an index are searched from their beginning, unless they are longer than this.
-const MAX_SEARCHED_BYTES: usize = 4 << 20;
+const MAX_SEARCHED_BYTES: usize = 1 << 20;
 
 type Slice<'a> = EndianSlice<'a, LittleEndian>;
 
@@ -50,7 +54,8 @@ struct Segment {
 impl CallFrames {
     /// The tables of an ELF file; `None` if it has none, or is not one.
     pub fn read(file: &File) -> Option<CallFrames> {
-        let data = ModuleData::of(file, GivenUp::default());
+        let allowance = Allowance::default();
+        let data = ModuleData::of(file, &allowance);
         let parsed = object::File::parse(&data).ok()?;
         let section = |name: &str| parsed.section_by_name(name);
         let address = |name: &str| section(name).map_or(0, |section| section.address());
@@ -58,7 +63,7 @@ impl CallFrames {
             let section = section(name)?;
             (section.size() <= MAX_SECTION_BYTES).then(|| section.data().ok()).flatten().map(<[u8]>::to_vec)
         };
-        let segments = parsed.segments().filter_map(|segment| {
+        let segments = parsed.segments().take(MAX_SEGMENTS).filter_map(|segment| {
             let (file_start, bytes) = segment.file_range();
             Some(Segment { file_start, file_end: file_start.checked_add(bytes)?, address: segment.address() })
         });
@@ -89,6 +94,9 @@ impl CallFrames {
     fn rule_of_address(&self, address: u64) -> Option<UnwindRule> {
         let mut context = UnwindContext::new();
         let entry = self.entry_of(address)?;
+        if entry.entry_len().saturating_add(entry.cie().entry_len()) > MAX_ENTRY_BYTES {
+            return None;
+        }
         let row = entry.unwind_info_for_address(&self.table(), &self.bases, &mut context, address).ok();
         let into_function = u32::try_from(address.checked_sub(entry.initial_address())?).ok()?;
         Some(UnwindRule { into_function, ..row.and_then(rule_of_row).unwrap_or(NO_RULE) })

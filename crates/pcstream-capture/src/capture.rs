@@ -1,7 +1,7 @@
 //! A whole capture: scratch file system, program, command, join, and everything put away again.
 //!
 //! Order matters. The BPF program is loaded before a device is made, so that a machine that cannot
-//! capture is told so before anything is touched. The capture is aimed after the file system is filled
+//! capture says so before anything is touched. The capture is aimed after the file system is filled
 //! and synced, before its layout is read, and stays on while the file system is unmounted, so that every byte the
 //! command wrote reaches the device under observation. What was dirty before is written by a second sync, whose
 //! records are dropped: a page without a context is then a page whose context was lost. Symbols are resolved before
@@ -21,54 +21,43 @@ use std::time::{Duration, Instant};
 use pcstream_trace::{Batch, Context, PAGE_BYTES};
 use thiserror::Error;
 
+use crate::allowance::GivenUp;
+use crate::attach::{Attach, AttachError, Attached};
 use crate::command::{self, Traced};
 use crate::doctor;
 use crate::join::{JoinCounts, Joiner};
-use crate::module_data::GivenUp;
 use crate::modules::Lack;
+use crate::notes;
 use crate::patience::Interrupts;
 use crate::session::{Reader, RuleTable, Session, SessionError, SessionMemory, SessionOptions};
 use crate::signature::Order;
+use crate::target::Place;
+pub use crate::target::{Started, Target};
 use crate::wire::{Counter, Record, UnknownRecord};
 use pcstream_fs::extents::DeviceNumber;
-use pcstream_fs::layout::{Layout, LayoutError, PageRange};
-use pcstream_fs::scratch::{ExistingFs, FsKind, Scratch, ScratchError, ScratchOptions};
+use pcstream_fs::layout::{Layout, LayoutError};
+use pcstream_fs::scratch::ScratchError;
 
-/// Where the command runs.
+/// Whose writes are captured.
 #[derive(Clone, Debug)]
-pub enum Target {
-    /// On a file system made for it.
-    Scratch(ScratchOptions),
-    /// In a directory of an existing ext4 or XFS. All writes to that file system are captured.
-    Existing(PathBuf),
+pub enum Subject {
+    /// Of a command that is started for it: program and arguments; `{}` stands for the mount point.
+    Command(Vec<OsString>),
+    /// Of what runs already.
+    Running(Attach),
 }
 
 /// What to capture.
 #[derive(Clone, Debug)]
 pub struct CaptureOptions {
-    /// Program and arguments; `{}` stands for the mount point.
-    pub command: Vec<OsString>,
+    /// Whose writes.
+    pub subject: Subject,
     /// Where it runs.
     pub target: Target,
     /// How.
     pub session: SessionOptions,
     /// How call paths are named.
     pub order: Order,
-}
-
-/// What is known when the command starts.
-#[derive(Clone, Debug)]
-pub struct Started {
-    /// Its working directory.
-    pub directory: PathBuf,
-    /// The file system.
-    pub fs: FsKind,
-    /// The device.
-    pub device: PathBuf,
-    /// Size of the device in pages.
-    pub device_pages: u64,
-    /// What is allocated on it already: metadata and the fill.
-    pub prefilled: Vec<PageRange>,
 }
 
 /// How a capture stands.
@@ -87,8 +76,8 @@ pub struct Progress {
 /// What a capture came to.
 #[derive(Clone, Debug)]
 pub struct Finished {
-    /// How the command ended.
-    pub status: ExitStatus,
+    /// How the command ended, if one was started.
+    pub status: Option<ExitStatus>,
     /// Whether it was ended from outside.
     pub interrupted: bool,
     /// Every context, with names of functions.
@@ -167,6 +156,9 @@ pub enum CaptureError {
         /// What the system said.
         source: std::io::Error,
     },
+    /// What runs already cannot be followed.
+    #[error(transparent)]
+    Attach(#[from] AttachError),
     /// The observer gave up.
     #[error("{0}")]
     Observer(Box<dyn Error + Send + Sync>),
@@ -189,15 +181,9 @@ pub fn capture(
     observer: &mut dyn Observer,
 ) -> Result<Finished, CaptureError> {
     let interrupts = Interrupts::new(interrupts);
-    let name = options.command.first().ok_or(CaptureError::NoCommand)?;
-    let cannot_start =
-        |source| CaptureError::Command { command: name.to_string_lossy().into_owned(), source };
-    if !name.to_string_lossy().contains("{}") {
-        command::find(name).map_err(cannot_start)?;
-    }
-    check_machine()?;
+    let writer = Writer::find(&options.subject)?;
     let mut memory = SessionMemory::uninit();
-    let mut session = Session::open(&options.session, &mut memory)?;
+    let mut session = writer.open(&options.session, &mut memory)?;
     let mut place = Place::make(&options.target)?;
     // Of other programs too, on a file system that is in use.
     sync(&place.directory, &interrupts, || ())?;
@@ -222,24 +208,28 @@ pub fn capture(
     join.borrow_mut().joiner.begin(layout);
     let mut run = Run::new(&session, reader, join, observer);
 
-    let traced = Traced::start(&options.command, &place.directory).map_err(cannot_start)?;
-    let (status, interrupted) = run.follow(traced, &interrupts)?;
-    let mut notes = run.end(&mut place, &interrupts)?;
+    let ending = match writer {
+        Writer::Command(words) => run.follow(start(words, &place)?, &interrupts)?,
+        Writer::Running(attached) => run.watch(&attached, &interrupts)?,
+    };
+    let mut notes: Vec<_> = ending.note.into_iter().collect();
+    notes.extend(run.end(&mut place, &interrupts)?);
     // Taken last: others may still have written as the file system was given up.
     let (counts, contexts) = {
         let join = run.join.borrow();
         (join.joiner.counts(), join.joiner.contexts().to_vec())
     };
-    notes.extend(runtime_note(&session, &contexts));
+    notes.extend(notes::runtime(&session, &contexts));
     if journal_is_elsewhere {
         notes.push("the journal is on a device of its own: its writes are not in the trace".into());
     }
-    notes.extend(lack_note(&run.join.borrow().joiner.lacking_modules()));
+    notes.extend(notes::others(&counts));
+    notes.extend(notes::lack(&run.join.borrow().joiner.lacking_modules()));
     let losses = run.losses();
     drop(run);
     let finished = Finished {
-        status,
-        interrupted,
+        status: ending.status,
+        interrupted: ending.interrupted,
         contexts,
         losses,
         statistics: statistics(&session, &counts),
@@ -251,6 +241,59 @@ pub fn capture(
     Ok(finished)
 }
 
+/// Whose writes are captured, known to be there.
+enum Writer<'a> {
+    Command(&'a [OsString]),
+    Running(Attached),
+}
+
+impl<'a> Writer<'a> {
+    /// Finds the program or process, and checks the machine, before anything is made.
+    fn find(subject: &'a Subject) -> Result<Writer<'a>, CaptureError> {
+        match subject {
+            Subject::Command(words) => {
+                let name = words.first().ok_or(CaptureError::NoCommand)?;
+                if !name.to_string_lossy().contains("{}") {
+                    command::find(name).map_err(|source| cannot_start(words, source))?;
+                }
+                check_machine()?;
+                Ok(Writer::Command(words))
+            }
+            Subject::Running(attach) => {
+                check_machine()?;
+                Ok(Writer::Running(Attached::find(attach)?))
+            }
+        }
+    }
+
+    fn open<'obj>(
+        &self,
+        options: &SessionOptions,
+        memory: &'obj mut SessionMemory,
+    ) -> Result<Session<'obj>, CaptureError> {
+        let Writer::Running(attached) = self else { return Ok(Session::open(options, memory)?) };
+        let options = SessionOptions { followed: attached.followed(), ..options.clone() };
+        let session = Session::open(&options, memory)?;
+        attached.follow(&session)?;
+        Ok(session)
+    }
+}
+
+fn start(words: &[OsString], place: &Place) -> Result<Traced, CaptureError> {
+    Traced::start(words, &place.directory).map_err(|source| cannot_start(words, source))
+}
+
+fn cannot_start(words: &[OsString], source: std::io::Error) -> CaptureError {
+    CaptureError::Command { command: words[0].to_string_lossy().into_owned(), source }
+}
+
+/// How the captured part of a writer's life ended.
+struct Ending {
+    status: Option<ExitStatus>,
+    interrupted: bool,
+    note: Option<String>,
+}
+
 /// Whether this process may capture, on this kernel.
 fn check_machine() -> Result<(), CaptureError> {
     let missing = doctor::missing_capabilities();
@@ -258,139 +301,6 @@ fn check_machine() -> Result<(), CaptureError> {
         return Err(CaptureError::Privileges { missing });
     }
     if Path::new(BTF).exists() { Ok(()) } else { Err(CaptureError::NoBtf) }
-}
-
-/// Names modules without which call paths have no names.
-fn lack_note(lacking: &[(&str, Lack)]) -> Option<String> {
-    const NAMED: usize = 3;
-    let (_, why) = lacking.first()?;
-    let why = match why {
-        Lack::NotOpened => "it was removed, or lies where only its process could see it, and that has ended",
-        Lack::NotKept => "too many are open; raise the limit of open files (ulimit -n)",
-    };
-    let names: Vec<_> = lacking.iter().take(NAMED).map(|(path, _)| *path).collect();
-    let more =
-        if lacking.len() > NAMED { format!(" and {} more", lacking.len() - NAMED) } else { String::new() };
-    Some(format!(
-        "call paths through {}{more} have no names and may be merged, for the file could not be read: {why}",
-        names.join(", ")
-    ))
-}
-
-/// For whom it matters: the user of a Java program.
-fn runtime_note(session: &Session<'_>, contexts: &[Context]) -> Option<String> {
-    let why = session.runtime_unavailable()?;
-    let of_java = |context: &Context| context.executable.ends_with("/java");
-    contexts.iter().any(of_java).then(|| format!("call paths of the Java agent were not captured: {why}"))
-}
-
-/// The file system under capture.
-struct Place {
-    directory: PathBuf,
-    fs: FsKind,
-    device: PathBuf,
-    number: DeviceNumber,
-    bytes: u64,
-    /// When the capture began.
-    free_blocks: u64,
-    scratch: Option<Scratch>,
-}
-
-impl Place {
-    fn make(target: &Target) -> Result<Place, CaptureError> {
-        match target {
-            Target::Scratch(options) => {
-                let scratch = Scratch::create(options)?;
-                let device = scratch.device();
-                Ok(Place {
-                    free_blocks: rustix::fs::statvfs(scratch.mount_point()).map_or(0, |space| space.f_bavail),
-                    directory: scratch.mount_point().to_path_buf(),
-                    fs: scratch.fs(),
-                    device: device.path.clone(),
-                    number: device.number,
-                    bytes: device.bytes,
-                    scratch: Some(scratch),
-                })
-            }
-            Target::Existing(dir) => {
-                let found = ExistingFs::of(dir)?;
-                Ok(Place {
-                    free_blocks: 0,
-                    directory: std::path::absolute(dir).unwrap_or_else(|_| dir.clone()),
-                    fs: found.fs,
-                    device: found.device.path,
-                    number: found.device.number,
-                    bytes: found.device.bytes,
-                    scratch: None,
-                })
-            }
-        }
-    }
-
-    fn started(&self, layout: &Layout) -> Started {
-        Started {
-            directory: self.directory.clone(),
-            fs: self.fs,
-            device: self.device.clone(),
-            device_pages: self.bytes / PAGE_BYTES,
-            prefilled: layout.allocated().to_vec(),
-        }
-    }
-
-    /// Said if the scratch file system is full, whether the command noticed or not.
-    fn full_note(&self) -> Option<String> {
-        self.scratch.as_ref()?;
-        let space = rustix::fs::statvfs(&self.directory).ok()?;
-        let full = space.f_bavail * 100 < space.f_blocks && space.f_bavail * 2 < self.free_blocks;
-        full.then(|| {
-            "the scratch file system is full: give it more room with --size, or fill it less with --fill"
-                .into()
-        })
-    }
-
-    /// Ends what the command left running on a scratch file system.
-    fn end_users(&self, interrupts: &Interrupts<'_>) -> Vec<String> {
-        let mut notes = Vec::new();
-        let Some(scratch) = &self.scratch else { return notes };
-        for gently in [true, false] {
-            let ended = command::end_descendants(&scratch.users(), gently);
-            if ended.is_empty() {
-                break;
-            }
-            if gently {
-                notes
-                    .extend(ended.iter().map(|user| format!("ended {user}, which the command left running")));
-            }
-            wait_until(Duration::from_secs(2), || command_left(scratch) || interrupts.are_urgent());
-        }
-        notes
-    }
-
-    /// Unmounts a scratch file system.
-    fn unmount(&mut self) -> Result<Vec<String>, CaptureError> {
-        let Some(scratch) = &mut self.scratch else { return Ok(Vec::new()) };
-        let users = scratch.unmount()?;
-        let still = |user| format!("{user} still uses the file system, which was detached under it");
-        Ok(users.iter().map(still).collect())
-    }
-
-    fn remove(self) -> Result<(), CaptureError> {
-        if let Some(scratch) = self.scratch {
-            scratch.remove()?;
-        }
-        Ok(())
-    }
-}
-
-fn command_left(scratch: &Scratch) -> bool {
-    scratch.users().is_empty()
-}
-
-fn wait_until(limit: Duration, mut done: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !done() && began.elapsed() < limit {
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 /// The joiner and the first error on the way to it: the ring buffer's callback cannot return one.
@@ -430,6 +340,8 @@ struct Run<'a, 'obj> {
     unsynced: bool,
     /// Looking up names was.
     nameless: bool,
+    /// Modules and frames that a limit left without names.
+    names_over_limit: u64,
 }
 
 impl<'a, 'obj> Run<'a, 'obj> {
@@ -450,19 +362,33 @@ impl<'a, 'obj> Run<'a, 'obj> {
             full: false,
             unsynced: false,
             nameless: false,
+            names_over_limit: 0,
         }
     }
 
-    /// Reads records until the command has ended. Returns its status, and whether it was stopped.
-    fn follow(
-        &mut self,
-        mut traced: Traced,
-        interrupts: &Interrupts<'_>,
-    ) -> Result<(ExitStatus, bool), CaptureError> {
+    /// Reads records until there is a reason to stop. A wish to stop is one: whoever is attached to did not ask for it.
+    fn watch(&mut self, attached: &Attached, interrupts: &Interrupts<'_>) -> Result<Ending, CaptureError> {
         loop {
-            self.reader.poll(POLL)?;
-            self.hand_over(BATCH_EVENTS)?;
-            self.report();
+            self.look()?;
+            let asked = (interrupts.wishes() > 0).then(|| "ended as you asked".to_string());
+            if let Some(why) = asked.or_else(|| attached.ended(self.began.elapsed())) {
+                return Ok(Ending { status: None, interrupted: false, note: Some(why) });
+            }
+        }
+    }
+
+    /// Reads the records of a moment.
+    fn look(&mut self) -> Result<(), CaptureError> {
+        self.reader.poll(POLL)?;
+        self.hand_over(BATCH_EVENTS)?;
+        self.report();
+        Ok(())
+    }
+
+    /// Reads records until the command has ended.
+    fn follow(&mut self, mut traced: Traced, interrupts: &Interrupts<'_>) -> Result<Ending, CaptureError> {
+        loop {
+            self.look()?;
             let wishes = interrupts.wishes();
             if wishes > 0 {
                 traced.stop(wishes > 1);
@@ -471,7 +397,7 @@ impl<'a, 'obj> Run<'a, 'obj> {
                 .try_wait()
                 .map_err(|source| CaptureError::Command { command: "the command".into(), source })?;
             if let Some(status) = status {
-                return Ok((status, wishes > 0));
+                return Ok(Ending { status: Some(status), interrupted: wishes > 0, note: None });
             }
         }
     }
@@ -493,7 +419,11 @@ impl<'a, 'obj> Run<'a, 'obj> {
         let names = interrupts.wait_for(find, || drop(self.reader.drain()));
         given_up.give_up();
         match names {
-            Some(names) => self.join.borrow_mut().joiner.give_names(&names),
+            Some(names) => {
+                let without = self.join.borrow_mut().joiner.give_names(&names);
+                self.names_over_limit = names.short_of().len() as u64 + without;
+                notes.extend(notes::limit(names.short_of(), without));
+            }
             None => self.nameless = true,
         }
         notes.extend(place.unmount()?);
@@ -516,6 +446,7 @@ impl<'a, 'obj> Run<'a, 'obj> {
         let of_user_space = [
             ("modules_not_opened", because(Lack::NotOpened)),
             ("modules_not_kept", because(Lack::NotKept)),
+            ("names_over_limit", self.names_over_limit),
             ("names_abandoned", u64::from(self.nameless)),
             ("sync_abandoned", u64::from(self.unsynced)),
             ("scratch_full", u64::from(self.full)),
@@ -614,6 +545,7 @@ fn statistics(session: &Session<'_>, counts: &JoinCounts) -> BTreeMap<String, u6
     .chain([
         ("signatures_shared".to_string(), counts.collisions),
         ("runtime_paths_rejected".to_string(), counts.rejected),
+        ("pages_of_others".to_string(), counts.others_pages),
     ])
     .chain(
         session

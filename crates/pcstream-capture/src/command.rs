@@ -151,7 +151,8 @@ fn descends_from(pid: u32, ancestor: u32) -> bool {
     false
 }
 
-fn parent_of(pid: u32) -> Option<u32> {
+/// The parent of a process; `None` if it ended.
+pub(crate) fn parent_of(pid: u32) -> Option<u32> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name in parentheses may hold anything.
     stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()

@@ -8,108 +8,69 @@
 //! Order: the table of a separate debug file (found by build id), the module's own, its dynamic symbols, and
 //! `.gopclntab`, which Go programs keep when they are stripped.
 //!
-//! Known weaknesses: inlined functions are not told apart from those that they are in; debug files of modules without a build id
-//! are not looked for; `.gnu_debugdata` is not read.
+//! Known weaknesses: an inlined function has the name of the function that it is in; debug files of modules without a build id
+//! are not looked for; `.gnu_debugdata` is not read. A module whose tables take more than its [`Allowance`] has only the names
+//! that were found in other tables.
 
+use std::cell::LazyCell;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
+use object::{Object, ObjectSymbol, SymbolKind};
 
+use crate::allowance::Allowance;
+use crate::demangle::demangled;
 use crate::go_names;
-use crate::module_data::{GivenUp, ModuleData};
+use crate::module_data::ModuleData;
 use crate::module_file::open_regular;
 use crate::modules::build_id;
+use crate::places::{Named, Place, places};
 
 const DEBUG_FILES: &str = "/usr/lib/debug";
-
-/// Symbols between two looks whether somebody still waits for names.
-const SYMBOLS_AT_ONCE: usize = 4096;
+/// Of demangling a name.
+const STEPS_OF_A_BYTE: u64 = 4;
 
 /// The names of the functions at these file offsets of a module, which was mapped from `path`; `None` where there is no name.
-pub fn names_at(file: &File, path: &Path, offsets: &[u64], given_up: &GivenUp) -> Vec<Option<String>> {
+pub fn names_at(file: &File, path: &Path, offsets: &[u64], allowance: &Allowance) -> Vec<Option<String>> {
     let mut found: Vec<_> = offsets.iter().map(|_| None).collect();
-    let data = ModuleData::of(file, given_up.clone());
+    let data = ModuleData::of(file, allowance);
     let Ok(module) = object::File::parse(&data) else { return found };
     let mut wanted: Vec<Place> = places(&module, offsets);
     if let Some(debug) = debug_file(&module, path) {
-        let data = ModuleData::of(&debug, given_up.clone());
+        let data = ModuleData::of(&debug, allowance);
         if let Ok(debug) = object::File::parse(&data) {
-            from_symbols(debug.symbols(), &mut wanted, given_up);
+            from_symbols(debug.symbols(), &mut wanted, allowance);
         }
     }
-    from_symbols(module.symbols(), &mut wanted, given_up);
-    from_symbols(module.dynamic_symbols(), &mut wanted, given_up);
-    go_names::add(&module, &mut wanted);
+    from_symbols(module.symbols(), &mut wanted, allowance);
+    from_symbols(module.dynamic_symbols(), &mut wanted, allowance);
+    go_names::add(&module, &mut wanted, allowance);
     for place in wanted {
-        found[place.of] = place.best.map(|best| demangled(&best.name));
+        found[place.of] = place.best.and_then(|best| name_of(&best, allowance));
     }
     found
 }
 
-/// A place whose function is wanted.
-#[derive(Debug)]
-pub struct Place {
-    /// Virtual address in the file.
-    pub address: u64,
-    /// Index among the offsets asked for.
-    of: usize,
-    /// From the table that named it first.
-    pub best: Option<Named>,
-}
-
-/// A function around a place.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Named {
-    /// Of its first instruction.
-    pub start: u64,
-    /// 0: not known.
-    pub bytes: u64,
-    /// As in the table.
-    pub name: String,
-}
-
-impl Named {
-    /// Whether this name is the better one of a place: of the function that begins later (the inner one), else a
-    /// name that users know. Libraries have several for one function: `write`, `__write`.
-    fn is_better_than(&self, other: &Named) -> bool {
-        let plain = |named: &Named| {
-            let underscores = named.name.bytes().take_while(|&byte| byte == b'_').count();
-            (underscores, named.name.len(), named.name.clone())
-        };
-        match self.start.cmp(&other.start) {
-            std::cmp::Ordering::Equal => plain(self) < plain(other),
-            order => order.is_gt(),
-        }
+/// What a function is called. Many places may be in one function, and demangling takes time.
+fn name_of(function: &Named, allowance: &Allowance) -> Option<String> {
+    if !allowance.spend(STEPS_OF_A_BYTE * function.name.len() as u64) {
+        return None;
     }
-}
-
-/// The places in the order of their addresses.
-fn places<'d>(module: &object::File<'d, &'d ModuleData<'_>>, offsets: &[u64]) -> Vec<Place> {
-    let segments: Vec<_> = module.segments().map(|s| (s.file_range(), s.address())).collect();
-    let place = |(of, &offset): (usize, &u64)| {
-        let inside =
-            |&((start, bytes), _): &((u64, u64), u64)| offset.checked_sub(start).is_some_and(|at| at < bytes);
-        let ((start, _), address) = segments.iter().copied().find(inside)?;
-        Some(Place { address: address.checked_add(offset - start)?, of, best: None })
-    };
-    let mut places: Vec<_> = offsets.iter().enumerate().filter_map(place).collect();
-    places.sort_unstable_by_key(|place| place.address);
-    places
+    Some(demangled(&function.name)).filter(|name| allowance.keep_name(name))
 }
 
 /// Names places that have none yet.
 fn from_symbols<'d, S: ObjectSymbol<'d>>(
     symbols: impl Iterator<Item = S>,
     wanted: &mut [Place],
-    given_up: &GivenUp,
+    allowance: &Allowance,
 ) {
     let mut best: Vec<Option<Named>> = wanted.iter().map(|_| None).collect();
     // Of functions of unknown size, by the first place beyond their beginning; and where any function begins.
     let mut open: Vec<Option<Named>> = best.clone();
     let mut latest: Vec<u64> = vec![0; wanted.len()];
-    for (n, symbol) in symbols.enumerate() {
-        if n % SYMBOLS_AT_ONCE == 0 && given_up.is_so() {
+    for symbol in symbols {
+        if !allowance.spend(1) {
             return;
         }
         let (start, bytes) = (symbol.address(), symbol.size());
@@ -118,23 +79,23 @@ fn from_symbols<'d, S: ObjectSymbol<'d>>(
             continue;
         }
         latest[first] = latest[first].max(start);
-        let offer = |to: &mut Option<Named>| {
-            if to.as_ref().is_some_and(|known| known.start > start) {
-                return;
-            }
-            let name = symbol.name().map_or("", without_version);
-            let named = Named { start, bytes, name: name.to_owned() };
-            if !name.is_empty() && to.as_ref().is_none_or(|known| named.is_better_than(known)) {
-                *to = Some(named);
-            }
-        };
-        if bytes == 0 {
-            offer(&mut open[first]);
-            continue;
+        let inside = |place: &&Place| place.address - start < bytes;
+        let count = wanted[first..].iter().take_while(inside).count();
+        if !allowance.spend(count as u64) {
+            return;
         }
-        let inside = |place: &&mut Place| place.address - start < bytes;
-        let count = wanted[first..].iter_mut().take_while(inside).count();
-        best[first..first + count].iter_mut().for_each(offer);
+        let named = LazyCell::new(|| {
+            let name = symbol.name().map(without_version).ok().filter(|name| !name.is_empty())?;
+            allowance.keep_name(name).then(|| Named { start, bytes, name: name.into() })
+        });
+        let offered = if bytes == 0 { &mut open[first..=first] } else { &mut best[first..first + count] };
+        for to in offered.iter_mut().filter(|to| to.as_ref().is_none_or(|known| known.start <= start)) {
+            if let Some(named) = named.as_ref()
+                && to.as_ref().is_none_or(|known| named.is_better_than(known))
+            {
+                *to = Some(named.clone());
+            }
+        }
     }
     // A function of unknown size ends where the next one begins.
     let (mut begun, mut last) = (None, 0);
@@ -173,22 +134,10 @@ fn debug_file<'d>(module: &object::File<'d, &'d ModuleData<'_>>, path: &Path) ->
     .find_map(|(path, flags)| open_regular(path, *flags).filter(is_its))
 }
 
-/// A name as its language has it.
-pub fn demangled(name: &str) -> String {
-    // Of C++ too, but there it takes a parser. Deep nesting is refused by both.
-    if let Ok(rust) = rustc_demangle::try_demangle(name) {
-        return format!("{rust:#}");
-    }
-    if !name.starts_with("_Z") {
-        return name.to_owned();
-    }
-    let cpp = cpp_demangle::Symbol::new(name).ok().and_then(|symbol| symbol.demangle().ok());
-    cpp.unwrap_or_else(|| name.to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::allowance::GivenUp;
 
     fn own_offset_of(function: *const ()) -> (File, u64) {
         let file = File::open("/proc/self/exe").unwrap();
@@ -207,7 +156,7 @@ mod tests {
     #[test]
     fn functions_of_this_program_have_their_names() {
         let (file, offset) = own_offset_of(without_version as *const ());
-        let names = names_at(&file, Path::new("/proc/self/exe"), &[offset, u64::MAX], &GivenUp::default());
+        let names = names_at(&file, Path::new("/proc/self/exe"), &[offset, u64::MAX], &Allowance::default());
         assert!(names[0].as_ref().unwrap().ends_with("function_names::without_version"), "{names:?}");
         assert_eq!(names[1], None);
     }
@@ -217,7 +166,8 @@ mod tests {
         let (file, offset) = own_offset_of(without_version as *const ());
         let given_up = GivenUp::default();
         given_up.give_up();
-        assert_eq!(names_at(&file, Path::new("/proc/self/exe"), &[offset], &given_up), [None]);
+        let names = names_at(&file, Path::new("/proc/self/exe"), &[offset], &Allowance::new(given_up));
+        assert_eq!(names, [None]);
     }
 
     #[test]
@@ -226,17 +176,5 @@ mod tests {
         assert!(named(5, "write").is_better_than(&named(5, "__write")));
         assert!(!named(5, "__libc_write").is_better_than(&named(5, "__write")));
         assert!(named(6, "__inner").is_better_than(&named(5, "outer")));
-    }
-
-    #[test]
-    fn names_are_demangled_by_language() {
-        assert_eq!(demangled("_ZN7rocksdb6DBImpl5FlushEv"), "rocksdb::DBImpl::Flush()");
-        assert_eq!(
-            demangled("_ZN4core3fmt5Write9write_fmt17h0123456789abcdefE"),
-            "core::fmt::Write::write_fmt"
-        );
-        assert_eq!(demangled("go.etcd.io/bbolt.(*Tx).write"), "go.etcd.io/bbolt.(*Tx).write");
-        assert_eq!(demangled("_Z"), "_Z");
-        assert_eq!(demangled("write"), "write");
     }
 }

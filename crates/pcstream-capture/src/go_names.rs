@@ -6,14 +6,17 @@
 
 use object::{Object, ObjectSection};
 
-use crate::function_names::{Named, Place};
+use crate::allowance::Allowance;
 use crate::module_data::ModuleData;
+use crate::places::{Named, Place};
 
 /// Longest name kept.
 const MAX_NAME: usize = 4096;
+/// Of the search for a function and of its name.
+const STEPS_OF_A_PLACE: u64 = 256;
 
 /// Names places that have no name yet.
-pub fn add<'d>(module: &object::File<'d, &'d ModuleData<'_>>, wanted: &mut [Place]) {
+pub fn add<'d>(module: &object::File<'d, &'d ModuleData<'_>>, wanted: &mut [Place], allowance: &Allowance) {
     if wanted.iter().all(|place| place.best.is_some()) {
         return;
     }
@@ -23,7 +26,10 @@ pub fn add<'d>(module: &object::File<'d, &'d ModuleData<'_>>, wanted: &mut [Plac
     let text = module.section_by_name(".text").map_or(0, |section| section.address());
     let Some(table) = Table::parse(bytes, text) else { return };
     for place in wanted.iter_mut().filter(|place| place.best.is_none()) {
-        place.best = table.function_at(place.address);
+        if !allowance.spend(STEPS_OF_A_PLACE) {
+            return;
+        }
+        place.best = table.function_at(place.address).filter(|named| allowance.keep_name(&named.name));
     }
 }
 
@@ -92,7 +98,7 @@ impl<'a> Table<'a> {
         let name = self.bytes.get(self.names.checked_add(usize::try_from(name).ok()?)?..)?;
         let name = &name[..name.iter().take(MAX_NAME).position(|&byte| byte == 0)?];
         let name = std::str::from_utf8(name).ok().filter(|name| !name.is_empty())?;
-        Some(Named { start, bytes: end - start, name: name.to_owned() })
+        Some(Named { start, bytes: end - start, name: name.into() })
     }
 }
 
@@ -155,7 +161,7 @@ mod tests {
         for magic in [0xffff_fffb, 0xffff_fffa, 0xffff_fff0, 0xffff_fff1] {
             let bytes = table(magic);
             let parsed = Table::parse(&bytes, 0).expect("it is one");
-            let name = |address| parsed.function_at(address).map(|named| named.name);
+            let name = |address| parsed.function_at(address).map(|named| named.name.to_string());
             assert_eq!(name(0xfff), None, "{magic:x}");
             assert_eq!(name(0x1000).as_deref(), Some("main.main"), "{magic:x}");
             assert_eq!(name(0x103f).as_deref(), Some("main.main"), "{magic:x}");

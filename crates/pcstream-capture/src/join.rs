@@ -27,6 +27,8 @@ use crate::wire::{
 use pcstream_fs::layout::{Layout, MetadataHint};
 
 const SECTORS_PER_PAGE: u64 = 8;
+/// The label of others' context.
+const OTHERS: &str = "others";
 
 /// `REQ_OP_*` of the block layer; the numbers are part of its interface to tracers.
 mod request {
@@ -47,6 +49,8 @@ pub struct JoinCounts {
     pub covered_pages: u64,
     /// Pages written, metadata included.
     pub written_pages: u64,
+    /// … by others than those whom an attached capture follows.
+    pub others_pages: u64,
     /// Pages discarded.
     pub discarded_pages: u64,
     /// Events made.
@@ -102,7 +106,7 @@ pub struct Joiner {
     /// With another hash of the path.
     by_signature: FxHashMap<Signature, (ContextId, u64)>,
     contexts: Vec<Context>,
-    /// Of each context, the modules of its frames; none if a language runtime told them.
+    /// Of each context, the modules of its frames; none if they are of a language runtime.
     modules_of: Vec<Vec<u64>>,
     file_ids: FxHashMap<(u64, u32), FileId>,
     files: u32,
@@ -194,9 +198,9 @@ impl Joiner {
         wanted
     }
 
-    /// Gives contexts the names of their functions.
-    pub fn give_names(&mut self, names: &Names) {
-        names.give_to(&mut self.contexts, &self.modules_of);
+    /// Gives contexts the names of their functions. Returns how many found no room.
+    pub fn give_names(&mut self, names: &Names) -> u64 {
+        names.give_to(&mut self.contexts, &self.modules_of)
     }
 
     /// Modules on call paths that lack their file.
@@ -368,11 +372,28 @@ impl Joiner {
         if record.context == 0 {
             return (ContextId::NONE, file);
         }
+        if record.context == wire::CONTEXT_OF_OTHERS {
+            return (self.others(record), file);
+        }
         let context = self.context_ids.get(&record.context).copied().unwrap_or_else(|| {
             self.counts.unresolved_contexts += 1;
             ContextId::NONE
         });
         (context, file)
+    }
+
+    /// The context of others than those whom the capture follows.
+    fn others(&mut self, record: &IoRecord) -> ContextId {
+        self.counts.others_pages += u64::from(touched_pages(record).1);
+        if let Some(&known) = self.context_ids.get(&record.context) {
+            return known;
+        }
+        let context = Context::label(ContextId(self.contexts.len() as u32 + 1), OTHERS);
+        self.context_ids.insert(record.context, context.id);
+        self.modules_of.push(Vec::new());
+        self.contexts.push(context.clone());
+        self.batch.contexts.push(context.clone());
+        context.id
     }
 
     fn metadata_kind(&self, record: &IoRecord, lba: Lba) -> Kind {
@@ -428,7 +449,7 @@ fn operation(record: &IoRecord) -> Option<Op> {
 }
 
 fn sectors(record: &IoRecord) -> (u64, u64) {
-    (record.sector, record.sector + u64::from(record.bytes).div_ceil(512))
+    (record.sector, record.sector.saturating_add(u64::from(record.bytes).div_ceil(512)))
 }
 
 /// Pages that a request touches.

@@ -4,54 +4,43 @@
 //! file that its owner cuts short ends the process that looks at it.
 //!
 //! Invariants: one read is at most [`MAX_READ_BYTES`] and all reads of a file together at most
-//! [`MAX_BYTES`], whatever sizes the file claims. After [`GivenUp::give_up`] every read fails at once.
+//! [`MAX_BYTES`], whatever sizes the file claims. What is read is taken from an [`Allowance`], too.
 
 use std::cell::Cell;
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use object::read::{ReadCache, ReadCacheOps, ReadRef};
 
-/// At once. The largest symbol tables and name tables (of browsers, unstripped) have half of it.
-const MAX_READ_BYTES: u64 = 512 << 20;
+use crate::allowance::Allowance;
+
+/// At once, which is memory. The largest symbol tables (of browsers, unstripped) have a third of it.
+const MAX_READ_BYTES: u64 = 256 << 20;
 /// Of one file.
-const MAX_BYTES: u64 = 1 << 30;
-
-/// Ends reading from outside: whoever waits for it does not want the result any more.
-#[derive(Clone, Debug, Default)]
-pub struct GivenUp(Arc<AtomicBool>);
-
-impl GivenUp {
-    /// All reads fail from now on.
-    pub fn give_up(&self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether they do.
-    pub fn is_so(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
-}
+const MAX_BYTES: u64 = 512 << 20;
 
 /// A file's contents.
 pub struct ModuleData<'f> {
     cache: ReadCache<Pieces<'f>>,
     left: Cell<u64>,
-    given_up: GivenUp,
+    allowance: &'f Allowance,
 }
 
 impl<'f> ModuleData<'f> {
     /// The contents of a regular file.
-    pub fn of(file: &'f File, given_up: GivenUp) -> ModuleData<'f> {
-        ModuleData { cache: ReadCache::new(Pieces { file, at: 0 }), left: Cell::new(MAX_BYTES), given_up }
+    pub fn of(file: &'f File, allowance: &'f Allowance) -> ModuleData<'f> {
+        ModuleData { cache: ReadCache::new(Pieces { file, at: 0 }), left: Cell::new(MAX_BYTES), allowance }
     }
 
     fn take(&self, bytes: u64) -> Result<(), ()> {
-        let left =
-            self.left.get().checked_sub(bytes).filter(|_| bytes <= MAX_READ_BYTES && !self.given_up.is_so());
+        let left = self.left.get().checked_sub(bytes).filter(|_| bytes <= MAX_READ_BYTES);
+        if left.is_none() {
+            self.allowance.fall_short();
+        }
+        if !self.allowance.read(bytes) {
+            return Err(());
+        }
         self.left.set(left.ok_or(())?);
         Ok(())
     }
@@ -63,6 +52,10 @@ impl<'a> ReadRef<'a> for &'a ModuleData<'_> {
     }
 
     fn read_bytes_at(self, offset: u64, size: u64) -> Result<&'a [u8], ()> {
+        // A size beyond the end is a fault of the file, and no large one.
+        if offset.checked_add(size).is_none_or(|end| (&self.cache).len().is_ok_and(|length| end > length)) {
+            return Err(());
+        }
         self.take(size)?;
         self.cache.read_bytes_at(offset, size)
     }
@@ -107,6 +100,7 @@ impl ReadCacheOps for Pieces<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::allowance::GivenUp;
 
     fn sparse(bytes: u64) -> File {
         let file = tempfile::tempfile().expect("a temporary file");
@@ -117,8 +111,10 @@ mod tests {
     #[test]
     fn no_read_and_not_all_of_them_go_beyond_the_limits() {
         let file = sparse(1 << 42);
-        let data = ModuleData::of(&file, GivenUp::default());
-        assert!((&data).read_bytes_at(0, MAX_READ_BYTES + 1).is_err());
+        let allowance = Allowance::default();
+        let data = ModuleData::of(&file, &allowance);
+        assert!((&data).read_bytes_at(1 << 42, 1).is_err() && !allowance.fell_short());
+        assert!((&data).read_bytes_at(0, MAX_READ_BYTES + 1).is_err() && allowance.fell_short());
         assert_eq!((&data).read_bytes_at(1 << 41, 10), Ok(&[0; 10][..]));
         data.left.set(100);
         assert!((&data).read_bytes_at(5, 101).is_err());
@@ -130,7 +126,8 @@ mod tests {
     fn nothing_is_read_after_giving_up_or_beyond_the_end() {
         let file = sparse(4096);
         let given_up = GivenUp::default();
-        let data = ModuleData::of(&file, given_up.clone());
+        let allowance = Allowance::new(given_up.clone());
+        let data = ModuleData::of(&file, &allowance);
         assert!((&data).read_bytes_at(4000, 100).is_err());
         assert!((&data).read_bytes_at(4000, 96).is_ok());
         file.set_len(10).expect("it can be cut short");

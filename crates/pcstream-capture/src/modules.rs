@@ -17,7 +17,8 @@ use std::path::Path;
 use object::Object;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::module_data::{GivenUp, ModuleData};
+use crate::allowance::Allowance;
+use crate::module_data::ModuleData;
 use crate::module_file;
 use crate::signature;
 use crate::wire::{self, ModuleKey, PathRecord};
@@ -116,7 +117,7 @@ impl Modules {
     }
 
     /// Its stable identity. A module that was never reported (its record was lost) keeps its key: it
-    /// is told from others, but not across runs.
+    /// differs from others, but does not hold across runs.
     pub fn identity(&self, key: u64) -> u64 {
         match key {
             ANON_KEY => signature::ANONYMOUS,
@@ -171,7 +172,8 @@ fn identify(record: &PathRecord, keep_open: bool) -> Module {
 
 /// The build id of an ELF file, if it has one.
 pub(crate) fn build_id(file: &File) -> Option<Vec<u8>> {
-    let data = ModuleData::of(file, GivenUp::default());
+    let allowance = Allowance::default();
+    let data = ModuleData::of(file, &allowance);
     let parsed = object::File::parse(&data).ok()?;
     parsed.build_id().ok().flatten().map(<[u8]>::to_vec)
 }

@@ -5,7 +5,7 @@
 //! record, in the caller's thread.
 
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -19,8 +19,14 @@ use thiserror::Error;
 
 use crate::buffers::Probe;
 use crate::unwind::Limits;
-use crate::wire::skeleton::{PcstreamSkel, PcstreamSkelBuilder};
 use crate::wire::{self, Counter, Record, RuleKey, UnknownRecord, UnwindMode, UnwindRule};
+use skeleton::{PcstreamSkel, PcstreamSkelBuilder};
+
+/// The compiled program with its maps and settings, as `build.rs` made it.
+#[allow(missing_docs, clippy::all, clippy::pedantic, clippy::undocumented_unsafe_blocks, dead_code)]
+mod skeleton {
+    include!(concat!(env!("OUT_DIR"), "/pcstream.skel.rs"));
+}
 
 /// Default number of return address candidates of the stack scan (FAST'19, section 3.2).
 pub const SCAN_DEPTH: u32 = 5;
@@ -46,6 +52,17 @@ pub enum LeftOut {
     CapturesAndTags = 2,
 }
 
+/// Whose writes get contexts. Those of all others have the context `others`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Followed {
+    /// Everybody's.
+    All = 0,
+    /// Of processes named by [`Session::follow_process`], and of what they start.
+    Processes = 1,
+    /// Of the cgroup named by [`Session::follow_cgroup`], and of those below it.
+    Cgroup = 2,
+}
+
 /// What a session does.
 #[derive(Clone, Debug)]
 pub struct SessionOptions {
@@ -68,6 +85,8 @@ pub struct SessionOptions {
     pub buffers: Vec<Probe>,
     /// For tests: take registrations of language runtimes as on kernels without a tracepoint for them.
     pub prctl_by_function: bool,
+    /// Whose writes get contexts.
+    pub followed: Followed,
 }
 
 impl Default for SessionOptions {
@@ -82,6 +101,7 @@ impl Default for SessionOptions {
             no_cache: false,
             buffers: Vec::new(),
             prctl_by_function: false,
+            followed: Followed::All,
         }
     }
 }
@@ -142,7 +162,7 @@ pub enum SessionError {
     Record(#[from] UnknownRecord),
 }
 
-/// What the program is told of how call paths are read; 0 is the best way that each program allows.
+/// The setting for how call paths are read; 0 is the best way that each program allows.
 fn unwind_mode(unwind: Option<Unwind>) -> Result<u32, SessionError> {
     match unwind {
         None => Ok(0),
@@ -234,12 +254,14 @@ impl<'obj> Session<'obj> {
         settings.check_every = options.check_every;
         settings.left_out = options.left_out as u32;
         settings.no_cache = options.no_cache.into();
+        settings.followed = options.followed as u32;
         settings.per_address_lookup = options.per_address_lookup.into();
         open.maps.tags.set_max_entries(tags).map_err(|e| bpf_error("size", e))?;
         open.maps.records.set_max_entries(options.ring_bytes).map_err(|e| bpf_error("size", e))?;
         if !has_tracepoint("io_uring_queue_async_work") {
             open.progs.on_uring_punt.set_autoload(false);
         }
+        open.progs.on_fork.set_autoload(options.followed == Followed::Processes);
         let prctl = if options.prctl_by_function { Prctl::Function } else { Prctl::of_kernel() };
         let runtime_unavailable = match prctl {
             Prctl::Tracepoint => None,
@@ -275,6 +297,20 @@ impl<'obj> Session<'obj> {
         // Volatile: the kernel side reads it at any time.
         // SAFETY: an exclusive reference to a mapped, aligned integer.
         unsafe { std::ptr::write_volatile(&raw mut variables.target_dev, device) };
+    }
+
+    /// Follows a process (`process` is a pidfd) and what it starts from now on ([`Followed::Processes`]).
+    pub fn follow_process(&self, process: BorrowedFd<'_>) -> Result<(), SessionError> {
+        let key = process.as_raw_fd().to_ne_bytes();
+        let marked = self.skel.maps.followed_processes.update(&key, &1_u32.to_ne_bytes(), MapFlags::ANY);
+        marked.map_err(|e| bpf_error("name the process to", e))
+    }
+
+    /// Follows a cgroup (`directory` is open) and those below it ([`Followed::Cgroup`]).
+    pub fn follow_cgroup(&self, directory: BorrowedFd<'_>) -> Result<(), SessionError> {
+        let value = directory.as_raw_fd().to_ne_bytes();
+        let entered = self.skel.maps.followed_cgroup.update(&0_u32.to_ne_bytes(), &value, MapFlags::ANY);
+        entered.map_err(|e| bpf_error("name the cgroup to", e))
     }
 
     /// Where rules for exact paths go.
@@ -318,6 +354,9 @@ impl<'obj> Session<'obj> {
             ("on_bio", progs.on_bio.as_fd().as_raw_fd()),
         ];
         programs.push(("on_exit", progs.on_exit.as_fd().as_raw_fd()));
+        if progs.on_fork.autoload() {
+            programs.push(("on_fork", progs.on_fork.as_fd().as_raw_fd()));
+        }
         if progs.on_prctl.autoload() {
             programs.push(("on_prctl", progs.on_prctl.as_fd().as_raw_fd()));
         }

@@ -1,4 +1,4 @@
-//! The hash that names program contexts: the Rust twin of `bpf/signature.h`.
+//! The hash that names program contexts: the Rust twin of `libpcstream/signature.h`.
 //!
 //! A context's signature is a hash, in order, over the identity of the executable, the entry into the
 //! kernel and the (module identity, file offset) pairs of its frames. Identities come from build ids,

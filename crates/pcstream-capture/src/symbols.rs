@@ -11,10 +11,13 @@ use std::path::Path;
 use pcstream_trace::Context;
 use rustc_hash::FxHashMap;
 
+use crate::allowance::{Allowance, GivenUp};
 use crate::function_names;
-use crate::module_data::GivenUp;
 use crate::modules::Modules;
 use crate::syscalls;
+
+/// Of the names in all frames: four times what 65,536 contexts of twelve frames usually have.
+const MAX_SYMBOL_BYTES: usize = 256 << 20;
 
 /// A name that is wanted: of a module, by the kernel side's key, and a file offset.
 type Place = (u64, u64);
@@ -54,15 +57,20 @@ impl Wanted {
     /// Looks the names up. Once given up, what was found until then.
     pub fn find(&self, given_up: &GivenUp) -> Names {
         let mut names = Names::default();
+        let allowance = Allowance::new(given_up.clone());
         for module in &self.modules {
+            allowance.next_module();
             let found =
-                function_names::names_at(&module.file, Path::new(&module.path), &module.offsets, given_up);
+                function_names::names_at(&module.file, Path::new(&module.path), &module.offsets, &allowance);
             let named = module
                 .offsets
                 .iter()
                 .zip(found)
                 .filter_map(|(offset, name)| Some(((module.key, *offset), name?)));
-            names.0.extend(named);
+            names.by_place.extend(named);
+            if allowance.fell_short() {
+                names.short_of.push(module.path.clone());
+            }
             if given_up.is_so() {
                 return names;
             }
@@ -73,22 +81,35 @@ impl Wanted {
 
 /// Names of functions by place.
 #[derive(Debug, Default)]
-pub struct Names(FxHashMap<Place, String>);
+pub struct Names {
+    by_place: FxHashMap<Place, String>,
+    short_of: Vec<String>,
+}
 
 impl Names {
-    /// Fills in `symbol` of every frame that has a name here.
-    pub fn give_to(&self, contexts: &mut [Context], modules_of: &[Vec<u64>]) {
+    /// Modules of which a limit of work or memory kept names back ([`Allowance`]).
+    pub fn short_of(&self) -> &[String] {
+        &self.short_of
+    }
+
+    /// Fills in `symbol` of every frame that has a name here. Returns how many names found no room.
+    pub fn give_to(&self, contexts: &mut [Context], modules_of: &[Vec<u64>]) -> u64 {
+        let (mut left, mut without) = (MAX_SYMBOL_BYTES, 0);
         for (context, keys) in contexts.iter_mut().zip(modules_of) {
-            let found: Vec<_> =
-                instructions(context, keys).map(|place| self.0.get(&place).cloned()).collect();
+            let found: Vec<_> = instructions(context, keys).map(|place| self.by_place.get(&place)).collect();
             for (frame, symbol) in context.frames.iter_mut().zip(found) {
-                frame.symbol = symbol.unwrap_or_default();
+                let Some(symbol) = symbol else { continue };
+                match left.checked_sub(symbol.len()) {
+                    Some(rest) => (left, frame.symbol) = (rest, symbol.clone()),
+                    None => without += 1,
+                }
             }
         }
+        without
     }
 }
 
-/// The instructions that the frames of a context are named after. None of a path that a language runtime told: it has its
+/// The instructions that the frames of a context are named after. None of a path of a language runtime: it has its
 /// names, and no modules.
 fn instructions(context: &Context, modules: &[u64]) -> impl Iterator<Item = Place> {
     let interrupted = syscalls::is_interruption(&context.entry);

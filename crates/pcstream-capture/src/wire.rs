@@ -1,15 +1,14 @@
 //! Records of the ring buffer, as the BPF program writes them (`bpf/wire.h`).
 //!
-//! The types are generated from that header at build time; this module copies them out of the buffer
-//! and checks what it can: a record of unknown type or wrong size is an error, never a guess.
+//! The types are generated from that header and checked in (`wire/generated.rs`), so that whoever has no clang can build what
+//! reads records; `tests/wire_types.rs` renews them and fails if they differ from the header. This module copies records
+//! out of the buffer and checks what it can: a record of unknown type or wrong size is an error, never a guess.
 
-#[allow(missing_docs, clippy::all, clippy::pedantic, clippy::undocumented_unsafe_blocks, dead_code)]
-pub(crate) mod skeleton {
-    include!(concat!(env!("OUT_DIR"), "/pcstream.skel.rs"));
-}
+#[allow(missing_docs, clippy::all, clippy::pedantic, dead_code, non_camel_case_types)]
+mod generated;
 
-use skeleton::types;
-pub use types::{
+use generated::record_type as RecordType;
+pub use generated::{
     buffer_kind as BufferKind, buffer_rule as BufferRule, context_record as ContextRecord,
     counter as Counter, entry as Entry, frame_record as FrameRecord, io_flag as IoFlag,
     io_record as IoRecord, io_source as IoSource, module_key as ModuleKey, path_record as PathRecord,
@@ -19,6 +18,9 @@ pub use types::{
 };
 
 use thiserror::Error;
+
+/// The context of pages that others than the followed tasks made dirty, as in `bpf/followed.h`.
+pub const CONTEXT_OF_OTHERS: u64 = 2;
 
 /// Marks the offset of an interrupted instruction in a `RuleKey`, as in `bpf/wire.h`.
 pub const RULE_AT_IP: u64 = 1 << 63;
@@ -57,15 +59,15 @@ impl Record {
     pub fn parse(bytes: &[u8]) -> Result<Record, UnknownRecord> {
         let found = bytes.first_chunk().map_or(0, |b| u32::from_ne_bytes(*b));
         let unknown = UnknownRecord { found, bytes: bytes.len() };
-        Ok(match types::record_type(found) {
-            types::record_type::RECORD_IO => Record::Io(copy(bytes).ok_or(unknown)?),
-            types::record_type::RECORD_CONTEXT => Record::Context(Box::new(copy(bytes).ok_or(unknown)?)),
-            types::record_type::RECORD_MODULE => Record::Module(Box::new(copy(bytes).ok_or(unknown)?)),
-            types::record_type::RECORD_FILE => Record::File(Box::new(copy(bytes).ok_or(unknown)?)),
-            types::record_type::RECORD_STACK => Record::Stack(Box::new(copy(bytes).ok_or(unknown)?)),
-            types::record_type::RECORD_RUNTIME => Record::Runtime(Box::new(copy(bytes).ok_or(unknown)?)),
-            types::record_type::RECORD_CHECK => Record::Check(Box::new(copy(bytes).ok_or(unknown)?)),
-            types::record_type::RECORD_PROCESS => Record::Process(copy(bytes).ok_or(unknown)?),
+        Ok(match RecordType(found) {
+            RecordType::RECORD_IO => Record::Io(copy(bytes).ok_or(unknown)?),
+            RecordType::RECORD_CONTEXT => Record::Context(Box::new(copy(bytes).ok_or(unknown)?)),
+            RecordType::RECORD_MODULE => Record::Module(Box::new(copy(bytes).ok_or(unknown)?)),
+            RecordType::RECORD_FILE => Record::File(Box::new(copy(bytes).ok_or(unknown)?)),
+            RecordType::RECORD_STACK => Record::Stack(Box::new(copy(bytes).ok_or(unknown)?)),
+            RecordType::RECORD_RUNTIME => Record::Runtime(Box::new(copy(bytes).ok_or(unknown)?)),
+            RecordType::RECORD_CHECK => Record::Check(Box::new(copy(bytes).ok_or(unknown)?)),
+            RecordType::RECORD_PROCESS => Record::Process(copy(bytes).ok_or(unknown)?),
             _ => return Err(unknown),
         })
     }

@@ -53,7 +53,7 @@ fn main() -> ExitCode {
         tests.push(common::test(format!("capture_{fs}_pages_equal_fiemap"), &needs, move || {
             pages_equal_fiemap(fs)
         }));
-        tests.push(common::test(format!("capture_{fs}_kinds_are_told_apart"), &needs, move || kinds(fs)));
+        tests.push(common::test(format!("capture_{fs}_kinds_are_distinguished"), &needs, move || kinds(fs)));
     }
     let needs = |tool| [common::ext4 as common::Need, common::zram, bpf, tool];
     tests.push(common::test(
@@ -190,9 +190,9 @@ fn rocksdb_contexts() {
     assert!(has_function(&first, dominant(&wal), "rocksdb::"), "{:?}", functions(&first, dominant(&wal)));
     let sets = [&wal, &flush, &compaction].map(|writers| writers.keys().copied().collect::<BTreeSet<_>>());
     assert!(sets[0].is_disjoint(&sets[1]) && sets[0].is_disjoint(&sets[2]) && sets[1].is_disjoint(&sets[2]));
-    let told: u64 = flush.values().chain(compaction.values()).sum();
+    let named: u64 = flush.values().chain(compaction.values()).sum();
     let all: u64 = tables.values().sum();
-    assert!(told as f64 >= 0.95 * all as f64, "only {told} of {all} table pages are flush or compaction");
+    assert!(named as f64 >= 0.95 * all as f64, "only {named} of {all} table pages are flush or compaction");
     assert_stable(&first, &record(FsKind::Ext4, DB_BENCH));
 }
 
@@ -249,7 +249,7 @@ fn assert_pages_equal_fiemap(target: Target) {
     let own = std::env::current_exe().expect("this program has a path");
     let command = vec![own.into_os_string(), WRITER.into(), report.path().as_os_str().to_owned()];
     let recording = try_record(command, target, SessionOptions::default()).expect("the capture works");
-    assert!(recording.finished().status.success());
+    assert_succeeded(&recording, "the writer");
     assert_complete(&recording);
     let mut written: BTreeMap<String, BTreeSet<(u64, u64)>> = BTreeMap::new();
     for event in recording.data_writes() {
@@ -514,7 +514,7 @@ fn failing_commands() {
         let recording =
             try_record(shell(script), Target::Scratch(scratch(FsKind::Ext4)), SessionOptions::default())
                 .expect("the capture works all the same");
-        let status = recording.finished().status;
+        let status = recording.finished().status.expect("a command was started");
         assert_eq!((status.code(), std::os::unix::process::ExitStatusExt::signal(&status)), (code, signal));
         assert_eq!(recording.data_writes().count(), 1, "what was written is there");
     }

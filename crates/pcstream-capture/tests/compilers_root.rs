@@ -10,8 +10,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-use libbpf_cargo::SkeletonBuilder;
-use libbpf_rs::{ObjectBuilder, OpenObject};
+use libbpf_rs::{ObjectBuilder, OpenObject, libbpf_sys};
 use object::{Object, ObjectSymbol};
 use pcstream_capture::session::has_tracepoint;
 use pcstream_capture::wire::UnwindMode;
@@ -52,13 +51,7 @@ fn version(clang: &str) -> String {
 fn loads(clang: &str) {
     let directory = TempDir::new().expect("a directory");
     let object = directory.path().join("pcstream.bpf.o");
-    let built = SkeletonBuilder::new()
-        .source("bpf/pcstream.bpf.c")
-        .obj(&object)
-        .clang(clang)
-        .clang_args(clang::ARGUMENTS.into_iter().chain(["-Werror"]))
-        .build();
-    built.unwrap_or_else(|error| panic!("{clang}: {error:#}"));
+    compile(clang, directory.path(), &object);
     for (name, settings) in SETTINGS {
         let mut open = ObjectBuilder::default().open_file(&object).expect("it is an object");
         for &(setting, value) in settings {
@@ -78,6 +71,20 @@ fn loads(clang: &str) {
             panic!("{clang}, {name}: {error}");
         }
     }
+}
+
+/// Compiles the program as `build.rs` does, with warnings as errors.
+fn compile(clang: &str, directory: &Path, object: &Path) {
+    let headers = directory.join("bpf");
+    std::fs::create_dir(&headers).expect("a directory");
+    for (name, text) in libbpf_sys::API_HEADERS {
+        std::fs::write(headers.join(name), text).expect("it can be written");
+    }
+    let mut command = Command::new(clang);
+    command.args(clang::ARGUMENTS).args(["-Werror", "-g", "-O2", "-target", "bpf", "-c"]);
+    command.arg("-I").arg(directory).args(["bpf/pcstream.bpf.c", "-o"]).arg(object);
+    let output = command.output().expect("it ran before");
+    assert!(output.status.success(), "{clang}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
 /// Writes a read-only setting of the program.

@@ -158,7 +158,7 @@ fn judge(seen: &Seen, least_samples: usize) {
         eprintln!("    {times} times {ours:x?}\n      offline {theirs:x?}");
     }
     assert!(seen.samples.len() >= least_samples, "only {} samples", seen.samples.len());
-    assert_eq!(unknown, 0, "contexts that were never told");
+    assert_eq!(unknown, 0, "contexts without a record");
     assert!(share >= EQUAL, "{share}");
     assert!(scanned >= SCANNED, "{scanned}");
 }

@@ -1,4 +1,4 @@
-//! Paths told by a language runtime, on the real kernel: a C program does what the Java agent does.
+//! Paths of a language runtime, on the real kernel: a C program does what the Java agent does.
 
 mod common;
 #[path = "common/recording.rs"]
@@ -15,13 +15,15 @@ use recording::{Recording, assert_complete, bpf, fs_need, gcc, prctl, record_wit
 use tempfile::TempDir;
 
 /// A program that tells paths, correct ones and others.
-const PROGRAM: &str = include_str!("native/told.c");
+const PROGRAM: &str = include_str!("native/runtime_paths.c");
 
 fn main() -> ExitCode {
     let mut tests = Vec::new();
     for fs in [FsKind::Ext4, FsKind::Xfs] {
         let needs = [fs_need(fs), common::zram, bpf, gcc, prctl];
-        tests.push(common::test(format!("runtimes_{}_paths_are_told", fs.name()), &needs, move || told(fs)));
+        tests.push(common::test(format!("runtimes_{}_paths_are_captured", fs.name()), &needs, move || {
+            captured(fs)
+        }));
     }
     let needs = [fs_need(FsKind::Ext4), common::zram, bpf, gcc, prctl_function];
     tests.push(common::test("runtimes_without_the_tracepoint", &needs, without_the_tracepoint));
@@ -47,12 +49,12 @@ fn many_paths(paths: usize, files: usize) -> Recording {
 fn many() {
     let recording = many_paths(20_000, 6_000);
     assert_complete(&recording);
-    let told = |wanted: &str| {
+    let pages = |wanted: &str| {
         let writers = recording.writers_of(|path| path.starts_with(wanted));
         let of = |id: &u32| &recording.finished().contexts[*id as usize - 1];
         writers.keys().filter(|id| of(id).unwind == Unwind::Runtime).count()
     };
-    assert_eq!((told("/written"), told("/mapped")), (20_000, 6_000));
+    assert_eq!((pages("/written"), pages("/mapped")), (20_000, 6_000));
 }
 
 fn too_many() {
@@ -72,8 +74,8 @@ fn context<'a>(recording: &'a Recording, file: &str) -> &'a Context {
     &recording.finished().contexts[id as usize - 1]
 }
 
-fn told(fs: FsKind) {
-    paths_are_told(&run_program(fs, SessionOptions::default()));
+fn captured(fs: FsKind) {
+    paths_are_captured(&run_program(fs, SessionOptions::default()));
 }
 
 /// On a kernel that refuses, as on one that does not, the rest works.
@@ -85,7 +87,7 @@ fn without_the_tracepoint() {
     };
     let recording = run_program(FsKind::Ext4, options);
     match unavailable {
-        None => paths_are_told(&recording),
+        None => paths_are_captured(&recording),
         Some(why) => {
             println!("    {why}");
             for file in ["flush", "direct", "thread", "mapped"] {
@@ -100,22 +102,20 @@ fn compile(dir: &TempDir, name: &str, text: &str) -> PathBuf {
     std::fs::write(&source, text).expect("it can be written");
     let root = env!("CARGO_MANIFEST_DIR");
     let mut gcc = Command::new("gcc");
-    gcc.args(["-O1", "-g", "-pthread"])
-        .arg(format!("-I{root}/bpf"))
-        .arg(format!("-I{root}/../../libpcstream"));
+    gcc.args(["-O1", "-g", "-pthread"]).arg(format!("-I{root}/../../libpcstream"));
     assert!(gcc.arg("-o").arg(&program).arg(&source).status().expect("gcc starts").success());
     program
 }
 
 fn run_program(fs: FsKind, options: SessionOptions) -> Recording {
     let dir = TempDir::new().expect("a directory can be made");
-    let program = compile(&dir, "told", PROGRAM);
+    let program = compile(&dir, "runtime_paths", PROGRAM);
     let recording = record_with(vec![program.into()], Target::Scratch(scratch(fs)), options);
     assert_complete(&recording);
     recording
 }
 
-fn paths_are_told(recording: &Recording) {
+fn paths_are_captured(recording: &Recording) {
     let mut signatures = Vec::new();
     for (file, method, index, entry) in [
         ("flush", "flush", 7, "pwrite64"),

@@ -522,8 +522,8 @@ SQL
 grep -q "Shutdown complete" log
 "#;
 
-/// At least 97 % of the pages of tables have the context of the code that made them dirty, and inserts and updates are told
-/// apart.
+/// At least 97 % of the pages of tables have the context of the code that made them dirty, and inserts differ from
+/// updates.
 fn innodb(options: &str) {
     let dir = TempDir::new().expect("a directory can be made");
     let rules = dir.path().join("rules.toml");

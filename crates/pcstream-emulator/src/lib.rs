@@ -1,9 +1,8 @@
-//! A multi-streamed SSD that carries data.
+#![doc = include_str!("../README.md")]
+//! # Modules
 //!
-//! [`EmulatedDevice`] is the model of `pcstream-ssd` with flash pages behind it: what the host writes is programmed
-//! where the model says, garbage collection moves it, and a read returns what lies where the map points. It does no
-//! I/O and reads no clock. The feature `fuse` adds the module `mount`: the device as a file, which a loop device turns into a
-//! block device, on which any file system can be mounted.
+//! [`device`] is the device, [`buffer`] the pages that wait for their streams, [`image`] the device as bytes,
+//! [`power`] the cuts.
 
 pub mod buffer;
 pub mod device;

@@ -28,7 +28,7 @@ const MAX_RECORDS: usize = 1 << 24;
 /// Records asked for at once: 64 KiB of GETFSMAP records, 56 KiB of FIEMAP records.
 const BATCH_RECORDS: usize = 1024;
 
-/// Why extents could not be told.
+/// Why extents could not be read.
 #[derive(Debug, Error)]
 pub enum ExtentError {
     /// The ioctl failed.

@@ -316,7 +316,7 @@ fn killed(fs: FsKind, image: &str) {
     assert!(!path.exists());
 }
 
-/// Every block of a directory, found by FIEMAP or by its bytes, is told from data, and the static ranges hold
+/// Every block of a directory, found by FIEMAP or by its bytes, is distinguished from data, and the static ranges hold
 /// what they say: checked against the bytes on the device.
 fn layout(fs: FsKind) {
     let place = Place::new();

@@ -56,12 +56,16 @@ pub fn fuzz(corpus: &Path, seeds: Vec<Vec<u8>>, target: impl Fn(&[u8])) {
         attempt(corpus, seed, input, &target);
     }
     let (began, mut random) = (Instant::now(), Random(seed | 1 << 63));
+    let mut slowest = Duration::ZERO;
     while began.elapsed() < time {
         let input = mutate(&pool, &mut random);
+        let before = began.elapsed();
         attempt(corpus, seed, &input, &target);
+        slowest = slowest.max(began.elapsed() - before);
         tried += 1;
     }
-    eprintln!("    {}: {} saved, {tried} mutated inputs, seed {seed}", corpus.display(), pool.len());
+    let (corpus, saved) = (corpus.display(), pool.len());
+    eprintln!("    {corpus}: {saved} saved, {tried} mutated inputs, slowest {slowest:.1?}, seed {seed}");
 }
 
 fn read_corpus(corpus: &Path) -> Vec<Vec<u8>> {

@@ -14,9 +14,8 @@
 //! Invariants: a chunk is in exactly one queue; queues are ordered by the time of joining.
 //!
 //! Known weaknesses: blind to append-only and write-once data, whose addresses say nothing. If the stream
-//! is read after promotion and demotion keeps the count (the default, after SepBIT), the next access undoes a demotion before
-//! it can be seen: demotion only steers who the hottest chunk is. The readings `before-promotion` and
-//! `halving` let it act. One node of 32 bytes per
+//! is read after promotion and demotion keeps the count (`sepbit`, `keeping`), the next access undoes a demotion before it
+//! can be seen, and a chunk that was hot once stays hot. By default a demotion halves the count. One node of 32 bytes per
 //! chunk touched, never evicted.
 
 use pcstream_trace::{Event, Tables};
@@ -62,9 +61,9 @@ pub enum MqDemotion {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MqCount {
     /// Nothing (SepBIT, BlueDBM, the original multi-queue).
-    #[default]
     Keep,
-    /// It is halved, so that the level stays lost until it is earned again.
+    /// It is halved, so that the level stays lost until it is earned again: chunks cool down.
+    #[default]
     Halve,
 }
 
@@ -162,7 +161,7 @@ impl MqParams {
                 "before-promotion",
                 MqParams { read: MqRead::BeforePromotion, count: MqCount::Keep, ..default() },
             ),
-            ("halving", MqParams { count: MqCount::Halve, ..default() }),
+            ("keeping", MqParams { count: MqCount::Keep, ..default() }),
             ("halving-pages", MqParams { count: MqCount::Halve, clock: MqClock::Pages, ..default() }),
             ("chunk-256k", MqParams { chunk_pages: 64, count: MqCount::Halve, ..default() }),
             ("chunk-4m", MqParams { chunk_pages: 1024, count: MqCount::Halve, ..default() }),
@@ -186,7 +185,7 @@ impl Parameters for MqParams {
         parameter!(MqParams, read, "after-promotion, before-promotion", "when the stream of a write is read", "SepBIT; BlueDBM: before-promotion"),
         parameter!(MqParams, span, "each-chunk, first-chunk", "which chunks of a write count", "SepBIT; BlueDBM: first-chunk"),
         parameter!(MqParams, demotion, "every-queue, above-lowest", "which queues lose their expired head", "SepBIT; BlueDBM: above-lowest"),
-        parameter!(MqParams, count, "keep, halve", "what a demotion does to the count of a chunk", "SepBIT and BlueDBM; halve lets chunks cool down"),
+        parameter!(MqParams, count, "keep, halve", "what a demotion does to the count of a chunk", "this project: chunks cool down; SepBIT and BlueDBM: keep"),
         parameter!(MqParams, requeue, "every-access, level-change", "when an access moves a chunk to its queue's tail", "SepBIT; BlueDBM: level-change"),
         parameter!(MqParams, hottest, "next-in-queue, search-from-top", "who sets the expiry after the hottest chunk was demoted", "SepBIT; BlueDBM: search-from-top"),
         parameter!(MqParams, clock, "accesses, pages", "what the clock counts", "SepBIT and BlueDBM"),
@@ -557,6 +556,6 @@ mod tests {
     #[test]
     fn a_chunk_of_no_pages_is_refused() {
         let error = AutoStreamMq::new(5, MqParams { chunk_pages: 0, ..params() }).err().expect("refused");
-        assert_eq!(error.to_string(), "scheme 'autostream-mq': chunk_pages is 0, but must be at least 1");
+        assert_eq!(error.to_string(), "autostream-mq.chunk_pages is 0, but must be at least 1");
     }
 }

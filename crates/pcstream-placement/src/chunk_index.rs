@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 const DENSE: u64 = 1 << 22;
 const NOWHERE: u32 = u32::MAX;
 
-/// Places of chunks, given out in the order in which the chunks are first met.
+/// Places of chunks, given out in the order in which the chunks first occur.
 #[derive(Default)]
 pub(crate) struct ChunkIndex {
     dense: Vec<u32>,
@@ -15,7 +15,7 @@ pub(crate) struct ChunkIndex {
 }
 
 impl ChunkIndex {
-    /// The place of a chunk; the number of chunks met before, if it is new.
+    /// The place of a chunk; the number of chunks before it, if it is new.
     #[inline]
     pub(crate) fn place(&mut self, chunk: u64) -> usize {
         let next = self.chunks;

@@ -1,7 +1,7 @@
 //! What can be wrong with a request for a scheme. Placing itself cannot fail.
 
-use crate::pcstream::saved::TableError;
 use crate::rules::RulesError;
+use crate::saved_table::TableError;
 
 /// A scheme that cannot be built: what was asked, and what to do.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -63,7 +63,7 @@ pub enum SchemeError {
         scheme: &'static str,
     },
     /// A parameter outside its range.
-    #[error("scheme '{scheme}': {parameter} is {found}, but must be {expected}")]
+    #[error("{scheme}.{parameter} is {found}, but must be {expected}")]
     Parameter {
         /// The scheme's name.
         scheme: &'static str,
@@ -75,7 +75,7 @@ pub enum SchemeError {
         expected: &'static str,
     },
     /// The rules of `manual`.
-    #[error(transparent)]
+    #[error("the rules of 'manual': {0}")]
     Rules(#[from] RulesError),
     /// A saved PC attribute table that cannot be used.
     #[error("the saved PC attribute table: {0}")]

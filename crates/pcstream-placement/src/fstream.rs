@@ -193,6 +193,6 @@ mod tests {
     fn a_broken_glob_is_named() {
         let error = FStream::new(9, FStreamParams { names: vec!["a[".into()], ..Default::default() }).err();
         let text = error.expect("refused").to_string();
-        assert!(text.contains(": names is 'a['"), "{text}");
+        assert!(text.contains("fstream.names is 'a['"), "{text}");
     }
 }

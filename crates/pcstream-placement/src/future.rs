@@ -1,7 +1,7 @@
 //! The future of a trace: when each page written will die. Only the oracles are shown it.
 //!
 //! Idea: one pass over the events before the replay. Each written page gets the next number of
-//! logical time (the first page written is 0); a table remembers which write last filled each
+//! logical time (the first page written is 0); a table keeps which write last filled each
 //! address; an overwrite or a discard fills in the death of that write.
 //!
 //! Units: logical time. A page overwritten by the write of number n dies at n; a page discarded

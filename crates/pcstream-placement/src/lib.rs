@@ -1,12 +1,10 @@
-//! Placement schemes: one file per scheme, one line per scheme in the registry.
+#![doc = include_str!("../README.md")]
+//! # Modules
 //!
-//! A scheme is plain state behind one small trait: it sees the events of a trace in order and
-//! answers each write with streams. What it answers depends on the events so far, the table
-//! entries they refer to, and its parameters; never on how events were cut into batches, on wall
-//! time or on hash order. No scheme draws random numbers.
-//!
-//! No I/O here, and no knowledge of the device but its number of streams (the oracles are told the
-//! size of a superblock too).
+//! One file per scheme, one line per scheme in [`registry`]. A scheme is plain state behind the trait
+//! [`Scheme`]: it sees the events of a trace in order and answers each write with streams. What it
+//! answers depends on the events so far, the table entries they refer to, and its parameters; never on
+//! how events were cut into batches, on wall time or on hash order.
 
 pub mod autostream_mq;
 pub mod autostream_sfr;
@@ -18,6 +16,7 @@ pub mod fstream;
 pub mod future;
 mod inherit;
 mod level;
+mod lru;
 pub mod manual;
 mod names;
 pub mod oracle;
@@ -26,6 +25,7 @@ pub mod pcstream;
 pub mod plus;
 pub mod registry;
 pub mod rules;
+pub mod saved_table;
 pub mod scheme;
 pub mod sequential;
 #[cfg(test)]
@@ -34,7 +34,8 @@ mod testing;
 pub use error::SchemeError;
 pub use future::Future;
 pub use level::{LevelRule, LogBase};
-pub use parameter::{Environment, ParameterInfo, Parameters, SchemeFactory, factory};
+pub use parameter::{Environment, ParameterInfo, Parameters, Room, SchemeFactory, factory};
 pub use registry::{Configured, SchemeInfo, build, configure, find, names, schemes};
 pub use rules::{Rules, RulesError};
+pub use saved_table::SavedTable;
 pub use scheme::{Placement, Scheme, SchemeFact, Stream};

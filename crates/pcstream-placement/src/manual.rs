@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_that_ignore_files_do_not_remember_them() {
+    fn rules_that_ignore_files_do_not_keep_them() {
         let mut scheme = scheme(9, "kind=journal -> 1");
         for file in 1..100 {
             stream(&mut scheme, &Tables::default(), Event { file: FileId(file), ..write(0, 1) });

@@ -15,23 +15,59 @@ use crate::future::Future;
 use crate::names::nearest;
 use crate::scheme::Scheme;
 
-/// What a scheme is told of the device and the trace that it is made for.
+/// What a scheme knows of the device and the trace that it is made for.
 #[derive(Clone, Debug)]
 pub struct Environment {
     /// Streams of the device, S0 included.
     pub streams: u8,
     /// Pages of a superblock of the device.
     pub superblock_pages: u32,
+    /// How many superblocks can be open; `None` where the device does not say.
+    pub room: Option<Room>,
     /// When each page of the trace dies; only for schemes that look ahead.
     pub future: Option<Arc<Future>>,
+}
+
+/// What open superblocks cost a device. Each is on average half empty, and garbage collection cannot empty it: the spare
+/// area is smaller by that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// Superblocks beyond those that the logical pages fill.
+    pub spare_superblocks: u32,
+    /// Superblocks that a stream keeps open: 1, or 2 with an internal stream.
+    pub open_per_stream: u32,
+    /// Open superblocks that belong to no stream.
+    pub open_shared: u32,
 }
 
 impl Environment {
     /// A device with `streams` streams, S0 included, superblocks of 4096 pages (16 MiB) and an unknown future.
     pub fn new(streams: u8) -> Environment {
-        Environment { streams, superblock_pages: 4096, future: None }
+        Environment { streams, superblock_pages: 4096, room: None, future: None }
+    }
+
+    /// Streams, S0 included, whose open superblocks take at most `share` of the spare ones; all from a share of 1 on, or
+    /// where the device does not say. Fewer than three separate nothing that was learned, S0 being for what is unknown:
+    /// then three, if they take at most a third of the spare superblocks, or else one.
+    pub fn streams_within(&self, share: f64) -> u8 {
+        let Some(room) = self.room.filter(|_| share < 1.0) else { return self.streams };
+        let within = |share: f64| {
+            let open = (f64::from(room.spare_superblocks) * share) as u32;
+            let streams = open.saturating_sub(room.open_shared) / room.open_per_stream.max(1);
+            u8::try_from(streams).unwrap_or(u8::MAX).min(self.streams)
+        };
+        let (streams, least) = (within(share), LEAST_STREAMS.min(self.streams));
+        if streams >= least {
+            return streams;
+        }
+        if within(LEAST_SHARE.max(share)) >= least { least } else { 1 }
     }
 }
+
+/// Streams that separate anything, S0 included.
+const LEAST_STREAMS: u8 = 3;
+/// Share of the spare superblocks up to which these are used.
+const LEAST_SHARE: f64 = 1.0 / 3.0;
 
 /// Makes a scheme, once for each device that it runs on.
 pub trait SchemeFactory: fmt::Debug + Send + Sync {
@@ -295,5 +331,24 @@ impl<P: Parameters> AnyParameters for P {
 impl Clone for Box<dyn AnyParameters> {
     fn clone(&self) -> Self {
         (**self).clone_box()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn streams_are_limited_by_the_spare_superblocks() {
+        let room = |spare_superblocks, open_per_stream, open_shared| Environment {
+            room: Some(Room { spare_superblocks, open_per_stream, open_shared }),
+            ..Environment::new(9)
+        };
+        let within = |environment: Environment| environment.streams_within(0.2);
+        assert_eq!([within(room(39, 1, 0)), within(room(39, 2, 0)), within(room(39, 1, 1))], [7, 3, 6]);
+        assert_eq!([within(room(1000, 2, 0)), within(room(4, 2, 0)), within(room(0, 1, 1))], [9, 1, 1]);
+        assert_eq!([within(room(18, 2, 0)), within(room(17, 2, 0))], [3, 1], "two separate nothing");
+        assert_eq!(within(Environment::new(9)), 9);
+        assert_eq!(room(4, 2, 0).streams_within(1.0), 9);
     }
 }

@@ -69,7 +69,7 @@ const PRESETS: [(&str, &str, &str); 9] = [
 #[non_exhaustive]
 pub enum RulesError {
     /// A line without `->`.
-    #[error("rules, line {line}: '{found}' has no '->'; write CONDITIONS -> STREAM, as in 'name=*.log -> 2'")]
+    #[error("line {line}: '{found}' has no '->'; write CONDITIONS -> STREAM, as in 'name=*.log -> 2'")]
     NoArrow {
         /// The line.
         line: usize,
@@ -78,14 +78,14 @@ pub enum RulesError {
     },
     /// Nothing before `->`.
     #[error(
-        "rules, line {line}: no condition before '->'; write one such as 'kind=journal', or '*' for every write"
+        "line {line}: no condition before '->'; write one such as 'kind=journal', or '*' for every write"
     )]
     NoCondition {
         /// The line.
         line: usize,
     },
     /// Not a stream number.
-    #[error("rules, line {line}: '{found}' is not a stream; write a number from 0 to 255 after '->'")]
+    #[error("line {line}: '{found}' is not a stream; write a number from 0 to 255 after '->'")]
     Stream {
         /// The line.
         line: usize,
@@ -93,7 +93,7 @@ pub enum RulesError {
         found: String,
     },
     /// A word that is no condition.
-    #[error("rules, line {line}: '{found}' is not a condition; write FIELD=VALUE with a field of {}{}", FIELDS.join(", "), suggestion(nearest))]
+    #[error("line {line}: '{found}' is not a condition; write FIELD=VALUE with a field of {}{}", FIELDS.join(", "), suggestion(nearest))]
     Condition {
         /// The line.
         line: usize,
@@ -104,7 +104,7 @@ pub enum RulesError {
     },
     /// A field named twice.
     #[error(
-        "rules, line {line}: '{field}' is given twice; all conditions of a line must hold, so write two lines, or one glob such as {{a,b}}"
+        "line {line}: '{field}' is given twice; all conditions of a line must hold, so write two lines, or one glob such as {{a,b}}"
     )]
     Twice {
         /// The line.
@@ -113,7 +113,7 @@ pub enum RulesError {
         field: &'static str,
     },
     /// An unknown kind.
-    #[error("rules, line {line}: '{found}' is not a kind; the kinds are {}", kind_names())]
+    #[error("line {line}: '{found}' is not a kind; the kinds are {}", kind_names())]
     Kind {
         /// The line.
         line: usize,
@@ -121,7 +121,7 @@ pub enum RulesError {
         found: String,
     },
     /// A glob that is none.
-    #[error("rules, line {line}: '{found}' is not a glob ({problem}); escape special characters as in [*]")]
+    #[error("line {line}: '{found}' is not a glob ({problem}); escape special characters as in [*]")]
     Glob {
         /// The line.
         line: usize,
@@ -131,7 +131,7 @@ pub enum RulesError {
         problem: String,
     },
     /// A quote that is not closed.
-    #[error("rules, line {line}: a double quote is not closed; close it on the same line")]
+    #[error("line {line}: a double quote is not closed; close it on the same line")]
     Quote {
         /// The line.
         line: usize,
@@ -431,37 +431,34 @@ mod tests {
     fn errors_name_line_value_and_remedy() {
         assert_eq!(
             error("kind=data -> 1\nname=*.log 2"),
-            "rules, line 2: 'name=*.log 2' has no '->'; write CONDITIONS -> STREAM, as in 'name=*.log -> 2'"
+            "line 2: 'name=*.log 2' has no '->'; write CONDITIONS -> STREAM, as in 'name=*.log -> 2'"
         );
         assert_eq!(
             error("-> 3"),
-            "rules, line 1: no condition before '->'; write one such as 'kind=journal', or '*' for every write"
+            "line 1: no condition before '->'; write one such as 'kind=journal', or '*' for every write"
         );
         for (text, found) in
             [("* -> x", "x"), ("* -> 256", "256"), ("* ->", ""), ("* -> 1 2", "1 2"), ("* -> -1", "-1")]
         {
             let expected =
-                format!("rules, line 1: '{found}' is not a stream; write a number from 0 to 255 after '->'");
+                format!("line 1: '{found}' is not a stream; write a number from 0 to 255 after '->'");
             assert_eq!(error(text), expected);
         }
         assert_eq!(
             error("\n\npth=/a -> 1"),
-            "rules, line 3: 'pth=/a' is not a condition; write FIELD=VALUE with a field of path, name, kind, \
+            "line 3: 'pth=/a' is not a condition; write FIELD=VALUE with a field of path, name, kind, \
              executable, comm, label (did you mean path?)"
         );
-        assert!(error("path -> 1").starts_with("rules, line 1: 'path' is not a condition"));
-        assert!(error("path= -> 1").starts_with("rules, line 1: 'path=' is not a condition"));
+        assert!(error("path -> 1").starts_with("line 1: 'path' is not a condition"));
+        assert!(error("path= -> 1").starts_with("line 1: 'path=' is not a condition"));
         assert_eq!(
             error("kind=log -> 1"),
-            "rules, line 1: 'log' is not a kind; the kinds are data, journal, inode, directory, bitmap, other"
+            "line 1: 'log' is not a kind; the kinds are data, journal, inode, directory, bitmap, other"
         );
-        assert!(error("name=a name=b -> 1").starts_with("rules, line 1: 'name' is given twice"));
-        assert!(error("kind=data kind=data -> 1").starts_with("rules, line 1: 'kind' is given twice"));
-        assert!(error("name=a[ -> 1").starts_with("rules, line 1: 'a[' is not a glob ("));
-        assert_eq!(
-            error("name=\"a -> 1"),
-            "rules, line 1: a double quote is not closed; close it on the same line"
-        );
+        assert!(error("name=a name=b -> 1").starts_with("line 1: 'name' is given twice"));
+        assert!(error("kind=data kind=data -> 1").starts_with("line 1: 'kind' is given twice"));
+        assert!(error("name=a[ -> 1").starts_with("line 1: 'a[' is not a glob ("));
+        assert_eq!(error("name=\"a -> 1"), "line 1: a double quote is not closed; close it on the same line");
     }
 
     #[test]

@@ -30,6 +30,12 @@ pub type SchemeFact = (&'static str, u64);
 
 /// A placement scheme.
 pub trait Scheme: Send {
+    /// The events that `place`, `discard` and `exit` will be called for next, for schemes that work on many at once; `now` is
+    /// the logical time before the first. Where a batch ends must not matter to a scheme that is compared with others.
+    fn prepare(&mut self, events: &[Event], now: u64, tables: &Tables) {
+        let _ = (events, now, tables);
+    }
+
     /// Places one write (`event.op` is `Write`): appends placements to `out` whose pages sum to
     /// `event.pages`, in address order. `now` is the logical time before this write.
     fn place(&mut self, event: &Event, now: u64, tables: &Tables, out: &mut Vec<Placement>);

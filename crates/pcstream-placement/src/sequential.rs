@@ -6,7 +6,7 @@
 //! other writes go to S0. Addresses only.
 //!
 //! The paper gives the four patterns and the replacement; how a pattern is first noticed it leaves
-//! open. Here the ends of the last `candidates` unclaimed writes are remembered.
+//! open. Here the ends of the last `candidates` unclaimed writes are kept.
 //!
 //! Known weaknesses: a file system gives even a large file scattered addresses, so tiers of an LSM
 //! tree mix across streams; the paper itself finds little gain.
@@ -23,7 +23,7 @@ use crate::scheme::{Placement, Scheme, SchemeFact, Stream};
 pub struct SequentialParams {
     /// Most patterns at once; 4 in the paper. Never more than the streams besides S0.
     pub patterns: u8,
-    /// Ends of unclaimed writes that are remembered; 32. Searched one by one.
+    /// Ends of unclaimed writes that are kept; 32. Searched one by one.
     pub candidates: usize,
 }
 

@@ -66,6 +66,7 @@ fn params(streams: u8, events: &[Event]) -> Environment {
     Environment {
         streams,
         superblock_pages: 64,
+        room: None,
         future: Some(Arc::new(Future::from_events(events).expect("short"))),
     }
 }
@@ -213,7 +214,7 @@ fn one_stream_is_the_default_stream() {
 /// Two contexts with different lifetimes end up in different streams, the shorter one first, under
 /// `pcstream`; and labelled classes do under `manual` without any rules given.
 #[test]
-fn contexts_are_told_apart() {
+fn contexts_are_distinguished() {
     let mut tables = Tables::default();
     for (id, label) in [(1, "class0"), (2, "class1")] {
         tables.push_context(Context {

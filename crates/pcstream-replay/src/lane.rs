@@ -226,6 +226,7 @@ impl Lane {
     pub fn run(&mut self, batch: &Prepared, tables: &Tables) {
         let begin = Instant::now();
         debug_assert_eq!(self.host_pages, batch.now, "every lane sees every write");
+        self.scheme.prepare(batch.events, batch.now, tables);
         for (index, event) in batch.events.iter().enumerate() {
             if let Some(later) = batch.events.get(index + PREFETCH_EVENTS) {
                 self.device.ssd().prefetch(LogicalPage(later.lba.0));

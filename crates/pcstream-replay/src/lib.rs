@@ -1,15 +1,16 @@
-//! Drives events through placement schemes into SSD models, and measures.
+#![doc = include_str!("../README.md")]
+//! # Modules
 //!
 //! [`Replay`] runs many lanes (scheme x GC destination x device) over one stream of events; what is
 //! the same for all of them (which lifetimes end, what each context writes) is computed once. A [`Plan`] says what
 //! to run: [`recorded::replay`] runs it on a recorded trace, [`LiveReplay`] while one is recorded.
-//! Nothing here formats text or reads files.
 
 pub mod addresses;
 pub mod budget;
 pub mod checkpoints;
 mod device;
 pub mod error;
+pub mod groups;
 pub mod lane;
 pub mod lifetimes;
 pub mod live;
@@ -25,6 +26,7 @@ pub mod writers;
 pub use checkpoints::Progress;
 pub use device::Clock;
 pub use error::ReplayError;
+pub use groups::Fitted;
 pub use lane::{InternalStreamResult, LaneResult, StreamResult};
 pub use lifetimes::{Lifetimes, Quartiles};
 pub use live::{LiveReplay, LiveResults};

@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_ends_a_trace_and_is_told() {
+    fn damage_ends_a_trace_and_is_reported() {
         let batches = trace();
         let damaged = |good: usize| {
             let good: Vec<_> = recorded(&batches).take(good).collect();

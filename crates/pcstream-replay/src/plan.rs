@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use pcstream_placement::Future;
 use pcstream_ssd::Density;
-use pcstream_trace::Extent;
+use pcstream_trace::{Extent, Lba};
 
 use crate::error::ReplayError;
 use crate::replay::{LaneSpec, Replay};
@@ -68,4 +68,11 @@ impl Plan {
             _ => Replay::with_density(&self.lanes, &self.prefill, self.density),
         }
     }
+}
+
+/// The first pages of an address space, as a share of it, for a prefill; nothing where they are less than a page.
+pub fn first_pages(logical_pages: u64, share: f64) -> Vec<Extent> {
+    let pages = (logical_pages as f64 * share) as u64;
+    let extent = Extent { lba: Lba(0), pages };
+    if pages == 0 { Vec::new() } else { vec![extent] }
 }

@@ -12,8 +12,8 @@
 use std::sync::Arc;
 
 use pcstream_placement::future::FutureTooLong;
-use pcstream_placement::{Environment, Future, Scheme, SchemeFactory};
-use pcstream_ssd::{Density, DeviceSettings, GcDestination, LogicalPage, Spare, Ssd, Table};
+use pcstream_placement::{Environment, Future, Room, Scheme, SchemeFactory};
+use pcstream_ssd::{Density, DeviceSettings, GcDestination, Geometry, LogicalPage, Spare, Ssd, Table};
 use pcstream_trace::{Batch, ContextId, Event, Extent, Op, Tables};
 use rayon::prelude::*;
 
@@ -252,11 +252,25 @@ fn check_prefill(prefill: &[Extent], logical_pages: u64) -> Result<(), ReplayErr
     Ok(())
 }
 
+/// What open superblocks cost a device; `None` if it cannot be.
+fn room(device: &DeviceSettings) -> Option<Room> {
+    let geometry = Geometry::new(device).ok()?;
+    let full = geometry.logical_pages().div_ceil(geometry.superblock_pages().into());
+    let (open_per_stream, open_shared) = match device.gc_destination {
+        GcDestination::Own => (1, 0),
+        GcDestination::Internal => (2, 0),
+        GcDestination::Shared => (1, 1),
+    };
+    let spare_superblocks = geometry.superblocks().saturating_sub(u32::try_from(full).ok()?);
+    Some(Room { spare_superblocks, open_per_stream, open_shared })
+}
+
 /// Makes the scheme of a lane.
 fn scheme_of(spec: &LaneSpec) -> Result<Box<dyn Scheme>, ReplayError> {
     let environment = Environment {
         streams: spec.device.streams,
         superblock_pages: spec.device.superblock_pages,
+        room: room(&spec.device),
         future: spec.future.clone().filter(|_| spec.looks_ahead()),
     };
     Ok(spec.scheme.build(&environment)?)

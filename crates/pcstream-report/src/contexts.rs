@@ -19,7 +19,7 @@ pub fn text(simulation: &Simulation, rows: &[ContextRow], limit: usize, layout: 
     let mut out = origin(simulation, layout).join("\n");
     out.push_str("\n\n");
     out += &table(simulation, rows, limit, layout);
-    loss_lines(&simulation.about.trace).iter().for_each(|line| _ = writeln!(out, "{line}"));
+    loss_lines(simulation).iter().for_each(|line| _ = writeln!(out, "{line}"));
     out
 }
 

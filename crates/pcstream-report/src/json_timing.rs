@@ -50,6 +50,8 @@ pub struct ThroughputJson {
     pub interval_ms: f64,
     /// Host pages by interval; the last one may not be over.
     pub pages: Vec<u64>,
+    /// Copies that garbage collection made for them.
+    pub gc_pages: Vec<u64>,
 }
 
 pub(crate) fn clock(timing: &TimingResults) -> ClockJson {
@@ -79,5 +81,6 @@ pub(crate) fn throughput(timing: &TimingResults) -> ThroughputJson {
     ThroughputJson {
         interval_ms: timing.throughput.interval_ns as f64 / 1e6,
         pages: timing.throughput.pages.clone(),
+        gc_pages: timing.throughput.gc_pages.clone(),
     }
 }

@@ -1,7 +1,8 @@
-//! Results as text for people and as JSON for programs. Nothing is computed here but what the
-//! layout needs (which row is best, which frames tell contexts apart).
+#![doc = include_str!("../README.md")]
+//! # Modules
 //!
-//! Text carries ANSI styles; whoever prints it strips them where they are not wanted.
+//! One module per result; [`pictures`] draws, [`human`] writes numbers for people, [`csv`] and [`json`] for
+//! programs.
 
 use std::collections::BTreeMap;
 
@@ -26,6 +27,7 @@ pub mod one_context;
 pub mod pictures;
 pub mod saved_tables;
 pub mod schemes;
+pub mod space;
 pub mod statistics;
 pub mod symbols;
 mod table;
@@ -103,6 +105,29 @@ impl<'a> Simulation<'a> {
     /// The results of a replay.
     pub fn new(about: About, replay: &'a Replay) -> Simulation<'a> {
         Simulation { about, results: replay.results(), writers: replay.writers(), tables: replay.tables() }
+    }
+
+    /// Whether anything is missing: from the trace, or from what schemes knew because their memory is bounded.
+    pub fn has_losses(&self) -> bool {
+        self.about.trace.has_losses() || !self.dropped().is_empty()
+    }
+
+    /// Schemes that had to drop what they knew of live data, how much, and the parameter that bounds their memory. The
+    /// most of any lane of a scheme.
+    pub fn dropped(&self) -> Vec<(&str, u64, &'static str)> {
+        let bounds = [("live_chunks_dropped", "lifetime.max_bytes"), ("live_pages_dropped", "max_bytes")];
+        let mut dropped: Vec<(&str, u64, &'static str)> = Vec::new();
+        for lane in &self.results {
+            for (fact, parameter) in bounds {
+                let count = lane.fact(fact).unwrap_or(0);
+                match dropped.iter_mut().find(|(scheme, ..)| *scheme == lane.scheme) {
+                    _ if count == 0 => {}
+                    Some((_, most, _)) => *most = count.max(*most),
+                    None => dropped.push((&lane.scheme, count, parameter)),
+                }
+            }
+        }
+        dropped
     }
 
     /// Every context that wrote, heaviest first, with the streams of lane `lane` and at most `files`

@@ -1,6 +1,6 @@
 //! Saved PC attribute tables, for people, programs and spreadsheets.
 
-use pcstream_placement::pcstream::saved_table::{Difference, SavedEntry, SavedTable};
+use pcstream_placement::saved_table::{Difference, SavedEntry, SavedTable};
 use serde::Serialize;
 
 use crate::human::{count, page_bytes};

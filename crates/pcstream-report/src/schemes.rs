@@ -13,7 +13,7 @@ use crate::escape::{visible, visible_start};
 use crate::human::{count, page_bytes, percent, ratio};
 use crate::layout::Layout;
 use crate::table::{Side, columns};
-use crate::{Simulation, TraceInfo, Verdict, timing};
+use crate::{Simulation, Verdict, timing};
 
 /// Longest command line printed, in characters; JSON has it whole.
 const COMMAND_WIDTH: usize = 200;
@@ -43,7 +43,7 @@ pub fn text(simulation: &Simulation, layout: Layout) -> String {
     }
     let below = device_lines(simulation, layout.details).into_iter().chain(why_one(lanes));
     below.flat_map(|line| layout.wrap(&line, 9)).for_each(|line| _ = writeln!(out, "{line}"));
-    for line in loss_lines(&simulation.about.trace).iter().flat_map(|line| layout.wrap(line, 9)) {
+    for line in loss_lines(simulation).iter().flat_map(|line| layout.wrap(line, 9)) {
         _ = writeln!(out, "{WARNING}{line}{WARNING:#}");
     }
     out
@@ -261,8 +261,9 @@ fn why_one(lanes: &[LaneResult]) -> Vec<String> {
     by_reason.into_iter().map(line).collect()
 }
 
-/// Plain sentences about what is missing from the trace.
-pub(crate) fn loss_lines(trace: &TraceInfo) -> Vec<String> {
+/// Plain sentences about what is missing from the trace, or from what schemes knew.
+pub(crate) fn loss_lines(simulation: &Simulation) -> Vec<String> {
+    let trace = &simulation.about.trace;
     let mut lines = Vec::new();
     let lost: Vec<String> =
         trace.losses.iter().filter(|(_, n)| **n > 0).map(|(cause, n)| format!("{cause} {n}")).collect();
@@ -274,6 +275,13 @@ pub(crate) fn loss_lines(trace: &TraceInfo) -> Vec<String> {
     }
     if let Some(damage) = &trace.damage {
         lines.push(format!("losses   the trace is damaged and was read up to there: {damage}"));
+    }
+    for (scheme, count, parameter) in simulation.dropped() {
+        let name = scheme.split(':').next().unwrap_or(scheme);
+        lines.push(format!(
+            "losses   {scheme} dropped what it knew of live data {count} times at its memory bound, which may change \
+             its result: more with --set {name}.{parameter}=BYTES"
+        ));
     }
     lines
 }

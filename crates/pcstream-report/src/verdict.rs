@@ -18,8 +18,8 @@ use crate::Simulation;
 use crate::drive::{in_words, reference, result_in_words, saved};
 use crate::human::{bytes, percent, ratio};
 
-/// The scheme that reports recommend where it ran.
-const RECOMMENDED: &str = "pcstream";
+/// The schemes that reports recommend: the first of them that ran.
+const RECOMMENDED: [&str; 2] = ["pcstream-plus", "pcstream"];
 
 /// Savings from which streams are worth an effort, and below which they are not worth a word.
 const WORTH_IT: f64 = 0.05;
@@ -115,9 +115,11 @@ impl Verdict {
     }
 }
 
-/// PCStream with internal streams; else on any drive; else the best that does not know the future.
-fn with_streams(lanes: &[LaneResult]) -> Option<&LaneResult> {
-    let recommended = || lanes.iter().filter(|lane| lane.scheme == RECOMMENDED);
+/// The recommended scheme with internal streams; else on any drive; else the best that does not know the future.
+pub(crate) fn with_streams(lanes: &[LaneResult]) -> Option<&LaneResult> {
+    let ran = |scheme: &&&str| lanes.iter().any(|lane| lane.scheme == **scheme);
+    let first = RECOMMENDED.iter().find(ran);
+    let recommended = || lanes.iter().filter(|lane| Some(&lane.scheme.as_str()) == first);
     recommended()
         .find(|lane| lane.settings.gc_destination == GcDestination::Internal)
         .or_else(|| recommended().next())

@@ -1,19 +1,8 @@
-//! A multi-streamed SSD: geometry, page-mapped FTL, victim selection, streams and internal streams.
+#![doc = include_str!("../README.md")]
+//! # Modules
 //!
-//! ```
-//! use pcstream_ssd::{DeviceSettings, LogicalPage, Ssd, StreamId};
-//!
-//! let settings = DeviceSettings { logical_pages: 1 << 16, streams: 4, ..DeviceSettings::default() };
-//! let mut ssd = Ssd::new(&settings)?;
-//! ssd.prefill(LogicalPage(0), 1 << 16)?;
-//! ssd.start_counting();
-//! ssd.write(LogicalPage(42), 8, StreamId(1))?;
-//! assert_eq!(ssd.counters().host_pages, 8);
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
-//!
-//! The crate does no I/O, reads no clock, and knows nothing of where stream numbers come from. The
-//! same settings, seed and writes always give the same decisions. Pages are 4 KiB throughout.
+//! [`settings`] are checked by [`geometry`]; [`ftl`] is the device, [`victim`] what its garbage collection
+//! empties next, [`timing`] how long all of it takes. [`analytic`] has the closed forms that tests compare with.
 
 pub mod analytic;
 pub mod background;
@@ -31,6 +20,7 @@ pub mod profile;
 mod names;
 #[cfg(any(test, feature = "reference"))]
 pub mod reference;
+pub mod request;
 pub mod resources;
 pub mod settings;
 pub mod steady_state;
@@ -47,6 +37,7 @@ pub use memory::{Density, OutOfMemory, Table};
 pub use names::UnknownName;
 pub use observer::{NoObserver, Observer};
 pub use profile::Profile;
+pub use request::{Base, DeviceRequest, Devices, RequestError};
 pub use resources::{OverBudget, Resources};
 pub use settings::{DeviceSettings, GcDestination, Spare};
 pub use verify::Violation;

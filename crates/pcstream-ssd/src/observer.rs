@@ -1,10 +1,10 @@
 //! A view of the FTL's decisions as they are made, for layers that must not change them (timing,
-//! logs, tests). An observer is told after the fact and returns nothing; the default one costs
+//! logs, tests). An observer is called after the fact and returns nothing; the default one costs
 //! nothing, because it is a type parameter whose methods are empty.
 
 use crate::ids::{LogicalPage, StreamId, SuperblockId};
 
-/// Told of every flash operation, in order.
+/// Called for every flash operation, in order.
 pub trait Observer {
     /// Host data were programmed: `pages` pages from `offset` of `superblock` on.
     fn host_program(&mut self, superblock: SuperblockId, offset: u32, pages: u32, stream: StreamId) {

@@ -96,7 +96,7 @@ fn uniform(victim: VictimPolicy, b: u32, closed: u32, closed_form: impl Fn(f64) 
         let mut ssd = device((closed, b, spare_factor), 1, GcDestination::Own, victim);
         let logical = ssd.geometry().logical_pages();
         let mut random = SplitMix(1);
-        // Where little is copied, superblocks live long, and the sequential prefill is remembered long.
+        // Where little is copied, superblocks live long, and the sequential prefill leaves its mark for long.
         let settling = if spare_factor < 0.2 { 6 } else { 12 };
         let found = waf(&mut ssd, settling, 6, || (random.below(logical), 0));
         let expected = closed_form(analytic::alpha_of_spare_factor(spare_factor));

@@ -1,9 +1,9 @@
-//! The trace: events, the tables they refer to, the trace on disk, generators, and importers of
-//! public traces.
+#![doc = include_str!("../README.md")]
+//! # Modules
 //!
-//! This crate knows neither schemes nor devices. Everything outside `store` does no I/O; `store`
-//! (the trace on disk, with arrow and parquet) is a default feature that pure consumers of events
-//! leave out.
+//! [`event`] and [`tables`] are what a trace consists of, [`store`] is the trace on disk, [`generators`]
+//! and [`import`] make the same batches from nothing and from public traces. Everything outside `store`
+//! does no I/O.
 
 pub mod event;
 pub mod generators;

@@ -18,7 +18,7 @@ pub enum Unwind {
     Label = 3,
     /// A walk along the call-frame rules of the modules (`.eh_frame`): the true path.
     Exact = 4,
-    /// Told by a language runtime (the Java agent), in the program's own language.
+    /// Reported by a language runtime (the Java agent), in the program's own language.
     Runtime = 5,
 }
 

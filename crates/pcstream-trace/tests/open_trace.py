@@ -1,21 +1,17 @@
 """Opens a trace with DuckDB and with pyarrow, as its users do, and compares columns, types and sums.
 
 usage: open_trace.py TRACE.pctrace
-Exit status: 0 all as documented, 1 not, 77 duckdb or pyarrow is not installed.
+Exit status: 0 all as documented, 1 not.
 """
 
 import json
 import pathlib
 import sys
 
-try:
-    import duckdb
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    import pyarrow.parquet as pq
-except ImportError as error:
-    print(error)
-    sys.exit(77)
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 FRAMES = "STRUCT(module VARCHAR, build_id VARCHAR, \"offset\" UBIGINT, symbol VARCHAR)[]"
 # Column -> (DuckDB type, Arrow type); docs/trace-format.md in the words of the two.

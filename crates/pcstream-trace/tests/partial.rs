@@ -97,8 +97,8 @@ fn a_torn_or_missing_segment_ends_the_trace() {
             let reader = TraceReader::open(&path).unwrap();
             assert_eq!(read(&reader).unwrap().events, small().events[..events]);
             // The last segment's absence cannot be seen.
-            let told = reader.damage().unwrap().contains("events");
-            assert_eq!(told, torn || victim < 3, "{:?}", reader.damage());
+            let reported = reader.damage().unwrap().contains("events");
+            assert_eq!(reported, torn || victim < 3, "{:?}", reader.damage());
         }
     }
 }
@@ -168,7 +168,7 @@ fn a_recording_in_progress_is_left_alone() {
 }
 
 #[test]
-fn existing_traces_are_replaced_only_when_told() {
+fn existing_traces_are_replaced_only_on_request() {
     let dir = tempfile::tempdir().unwrap();
     let path = killed(dir.path(), 60);
     let create = |overwrite| TraceWriter::create(&path, Meta::new("new", 1000), overwrite);

@@ -1,48 +1,66 @@
 //! Traces open in DuckDB and pyarrow with the documented columns, types and sums.
 //!
-//! Python is found at PCSTREAM_PYTHON, else as python3. Without it, or without the two packages, the
-//! test says that it was skipped, unless PCSTREAM_REQUIRE_PYTHON=1: then it fails.
-#![cfg(feature = "store")]
+//! Python is found at PCSTREAM_PYTHON, else as python3. Without it, or without the two packages, these tests are counted
+//! as ignored, with the reason in their names. With PCSTREAM_REQUIRE_PYTHON=1 they fail then.
 
 mod common;
 
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, ExitCode};
 
 use common::small;
+use libtest_mimic::{Arguments, Failed, Trial};
 use pcstream_trace::generators::{Common, generate};
 use pcstream_trace::*;
 
-/// Status with which the script says that a package is missing.
-const MISSING_PACKAGE: i32 = 77;
-
-/// Runs a script of this directory; `None` if that is not possible here.
-fn python(script: &str, arguments: &[&str]) -> Option<(bool, String)> {
-    let python = std::env::var("PCSTREAM_PYTHON").unwrap_or_else(|_| "python3".to_owned());
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(script);
-    let reason = match Command::new(&python).arg(script).args(arguments).output() {
-        Err(e) => format!("{python}: {e}"),
-        Ok(output) => {
-            let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
-            if output.status.code() != Some(MISSING_PACKAGE) {
-                return Some((output.status.success(), text));
-            }
-            format!("{python}: {}", text.trim())
-        }
-    };
+fn main() -> ExitCode {
     let required = std::env::var("PCSTREAM_REQUIRE_PYTHON").is_ok_and(|v| v == "1");
-    assert!(!required, "PCSTREAM_REQUIRE_PYTHON=1, but {reason}");
-    // Not eprintln!: the harness hides what a passing test prints with it.
-    let mut stderr = std::io::stderr();
-    let hint = "install duckdb and pyarrow, or set PCSTREAM_PYTHON";
-    writeln!(stderr, "skipped: {reason}; {hint}").expect("stderr can be written");
-    None
+    let missing = missing().filter(|_| !required);
+    let reason = missing.as_ref().map_or(String::new(), |why| {
+        format!("ignored: {why}; install duckdb and pyarrow, or set PCSTREAM_PYTHON: ")
+    });
+    let trial = |name: &str, test: fn() -> Result<(), Failed>| {
+        Trial::test(format!("{reason}{name}"), test).with_ignored_flag(missing.is_some())
+    };
+    let tests = vec![
+        trial("traces_open_in_duckdb_and_pyarrow", traces_open_in_duckdb_and_pyarrow),
+        trial("the_script_notices_a_difference", the_script_notices_a_difference),
+        trial(
+            "traces_edited_with_duckdb_and_pyarrow_are_read",
+            traces_edited_with_duckdb_and_pyarrow_are_read,
+        ),
+    ];
+    libtest_mimic::run(&Arguments::from_args(), tests).exit_code()
+}
+
+fn interpreter() -> String {
+    std::env::var("PCSTREAM_PYTHON").unwrap_or_else(|_| "python3".to_owned())
+}
+
+/// Why the scripts cannot run here.
+fn missing() -> Option<String> {
+    let python = interpreter();
+    match Command::new(&python).args(["-c", "import duckdb, pyarrow"]).output() {
+        Err(e) => Some(format!("{python}: {e}")),
+        Ok(output) if output.status.success() => None,
+        Ok(output) => {
+            let text = String::from_utf8_lossy(&output.stderr);
+            Some(format!("{python}: {}", text.lines().last().unwrap_or("import failed")))
+        }
+    }
+}
+
+/// Runs a script of this directory: whether it succeeded, and what it printed.
+fn python(script: &str, arguments: &[&str]) -> Result<(bool, String), Failed> {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(script);
+    let output = Command::new(interpreter()).arg(script).args(arguments).output()?;
+    let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    Ok((output.status.success(), text))
 }
 
 /// Opens a trace as users of DuckDB and pyarrow do.
-fn open(trace: &Path) -> Option<(bool, String)> {
+fn open(trace: &Path) -> Result<(bool, String), Failed> {
     python("open_trace.py", &[trace.to_str().expect("the path is text")])
 }
 
@@ -52,8 +70,7 @@ fn write(dir: &Path, name: &str, meta: Meta, batches: impl IntoIterator<Item = B
     writer.finish(None).unwrap()
 }
 
-#[test]
-fn traces_open_in_duckdb_and_pyarrow() {
+fn traces_open_in_duckdb_and_pyarrow() -> Result<(), Failed> {
     let dir = tempfile::tempdir().unwrap();
     let common = Common { pages: 10_000, writes: 300_000, seed: 1 };
     let zipf = generate("zipf", common, &BTreeMap::new()).unwrap();
@@ -63,14 +80,14 @@ fn traces_open_in_duckdb_and_pyarrow() {
         write(dir.path(), "zipf.pctrace", zipf.meta().clone(), zipf),
     ];
     for trace in traces {
-        let Some((good, output)) = open(&trace.path) else { return };
+        let (good, output) = open(&trace.path)?;
         assert!(good, "{}: {output}", trace.path.display());
     }
+    Ok(())
 }
 
 /// The script must notice a wrong trace, or its success says nothing.
-#[test]
-fn the_script_notices_a_difference() {
+fn the_script_notices_a_difference() -> Result<(), Failed> {
     let dir = tempfile::tempdir().unwrap();
     let summary = write(dir.path(), "t.pctrace", Meta::new("d", 1000), [small()]);
     let file = summary.path.join("meta.json");
@@ -79,14 +96,14 @@ fn the_script_notices_a_difference() {
     let wrong = text.replace(&format!("\"host_pages\": {host_pages}"), "\"host_pages\": 1");
     assert_ne!(text, wrong);
     std::fs::write(&file, wrong).unwrap();
-    let Some((good, output)) = open(&summary.path) else { return };
+    let (good, output) = open(&summary.path)?;
     assert!(!good && output.contains("duckdb host_pages"), "{output}");
+    Ok(())
 }
 
 /// The documented way of editing a trace, with the codecs that the two tools offer; the tools' defaults are among
 /// them (snappy).
-#[test]
-fn traces_edited_with_duckdb_and_pyarrow_are_read() {
+fn traces_edited_with_duckdb_and_pyarrow_are_read() -> Result<(), Failed> {
     let kept: Vec<Event> = small().events.into_iter().filter(|e| e.op != Op::Read).collect();
     for (tool, codecs) in [
         ("duckdb", ["uncompressed", "snappy", "gzip", "zstd", "brotli", "lz4"]),
@@ -95,13 +112,12 @@ fn traces_edited_with_duckdb_and_pyarrow_are_read() {
         for codec in codecs {
             let dir = tempfile::tempdir().unwrap();
             let path = write(dir.path(), "t.pctrace", Meta::new("d", 1000), [small()]).path;
-            let Some((good, output)) = python("edit_trace.py", &[tool, codec, path.to_str().unwrap()]) else {
-                return;
-            };
+            let (good, output) = python("edit_trace.py", &[tool, codec, path.to_str().unwrap()])?;
             assert!(good, "{tool} {codec}: {output}");
             let found = TraceReader::open(&path).and_then(|reader| common::read(&reader));
             let found = found.unwrap_or_else(|e| panic!("{tool} {codec}: {e}"));
             assert_eq!(found, Batch { events: kept.clone(), ..small() }, "{tool} {codec}");
         }
     }
+    Ok(())
 }

@@ -108,7 +108,7 @@ pub fn advise(args: AdviseArgs, ui: Ui) -> Result<Status, Failure> {
             ui::print(&text(&advice, ui))?;
         }
     }
-    Ok(Status::with_losses(result.about.trace.has_losses()))
+    Ok(Status::with_losses(result.has_losses()))
 }
 
 /// Everything that could be changed.

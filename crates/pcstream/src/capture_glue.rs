@@ -3,11 +3,29 @@
 #[cfg(feature = "capture")]
 pub use crate::live::{doctor, record, run};
 #[cfg(not(feature = "capture"))]
-pub use absent::{doctor, record, run};
+pub use absent::{demo, demo_workload, doctor, record, run};
+#[cfg(feature = "capture")]
+pub use present::{demo, demo_workload};
+
+#[cfg(feature = "capture")]
+mod present {
+    use crate::args::{DemoArgs, DemoWorkloadArgs};
+    use crate::failure::{Failure, Status};
+    use crate::ui::Ui;
+    use crate::{demo, live};
+
+    pub fn demo(args: DemoArgs, ui: Ui) -> Result<Status, Failure> {
+        live::run(demo::run_args(args, ui)?, ui)
+    }
+
+    pub fn demo_workload(args: &DemoWorkloadArgs) -> Result<Status, Failure> {
+        demo::workload(args)
+    }
+}
 
 #[cfg(not(feature = "capture"))]
 mod absent {
-    use crate::args::{DoctorArgs, RecordArgs, RunArgs};
+    use crate::args::{DemoArgs, DemoWorkloadArgs, DoctorArgs, RecordArgs, RunArgs};
     use crate::failure::{Failure, Status};
     use crate::ui::Ui;
 
@@ -16,6 +34,14 @@ mod absent {
             "'{command}' is not in this binary: built without capture. Rebuild with --features capture \
              (needs clang and libelf, Linux with BTF): cargo build --release --features capture"
         )))
+    }
+
+    pub fn demo(_: DemoArgs, _: Ui) -> Result<Status, Failure> {
+        not_built("demo")
+    }
+
+    pub fn demo_workload(_: &DemoWorkloadArgs) -> Result<Status, Failure> {
+        not_built("demo-workload")
     }
 
     pub fn run(_: RunArgs, _: Ui) -> Result<Status, Failure> {

@@ -107,7 +107,7 @@ fn measure(run: &str, args: &SimulationArgs, ui: Ui) -> Result<(Run, bool), Fail
         let Recorded { replay, damage } = simulate::replay_trace(&mut planned.plan, &reader, ui)?;
         let simulation =
             Simulation::new(simulate::about(Path::new(path), &reader, damage, &planned), &replay);
-        losses |= simulation.about.trace.has_losses();
+        losses |= simulation.has_losses();
         note(&mut out, &simulation, repetition);
     }
     Ok((out, losses))

@@ -3,21 +3,15 @@
 
 use anyhow::anyhow;
 use pcstream_replay::Clock;
+use pcstream_ssd::request::paper_superblock_pages;
 use pcstream_ssd::timing::Arrivals;
-use pcstream_ssd::{DeviceSettings, GcDestination, Geometry, GeometryError, Profile, Spare};
-use pcstream_trace::{Extent, Lba, Meta, PAGE_BYTES};
+use pcstream_ssd::{Base, DeviceRequest, DeviceSettings, Devices, GcDestination, Profile, Spare};
+use pcstream_trace::{Extent, Meta, PAGE_BYTES};
 
 use crate::args::{DeviceArgs, MeasureArgs};
 use crate::device_file::DeviceFile;
 use crate::failure::Failure;
 use crate::values::Prefill;
-
-/// Spare factor unless something else says otherwise: 512 GiB of flash behind 480 GB, as in the PM963 of
-/// the PCStream paper (FAST'19, section 5), is 12.7 %; a round value near it.
-const DEFAULT_SPARE_FACTOR: f64 = 0.125;
-
-/// Superblock over logical capacity: 1.1 GB of 480 GB (FAST'19, section 5).
-const SUPERBLOCK_SHARE: f64 = 0.0023;
 
 /// Logical capacity where nothing gives one: 8 GiB.
 const DEFAULT_LOGICAL_PAGES: u64 = 8 << 18;
@@ -30,15 +24,6 @@ pub struct Template<'a> {
     args: &'a DeviceArgs,
     profile: Option<Profile>,
     file: Option<DeviceFile>,
-}
-
-/// Devices that differ in their GC destination alone; each is legal.
-#[derive(Debug)]
-pub struct Devices {
-    /// One per GC destination.
-    pub settings: Vec<DeviceSettings>,
-    /// The first of them with its speeds and budgets.
-    pub profile: Profile,
 }
 
 impl<'a> Template<'a> {
@@ -65,39 +50,20 @@ impl<'a> Template<'a> {
 
     /// The devices for a trace of `trace_pages`, if there is one.
     pub fn devices(&self, trace_pages: Option<u64>) -> Result<Devices, Failure> {
-        let mut profile = self.sized(trace_pages)?;
+        let mut base = self.sized(trace_pages)?;
         if let Some(file) = &self.file {
-            let logical_pages = profile.device.logical_pages;
-            profile = file.over(&profile)?;
+            let logical_pages = base.profile.device.logical_pages;
+            base.profile = file.over(&base.profile)?;
             // --capacity is a flag, and replaces what the file says.
-            profile.device.logical_pages = logical_pages;
+            base.profile.device.logical_pages = logical_pages;
         }
-        self.apply_flags(&mut profile.device);
-        let destinations = self.destinations(&profile.device);
-        let known_superblock = self.profile.is_some() || self.gives("superblock_pages");
-        let legal = |superblock_pages: u32| {
-            let with = |&gc_destination: &GcDestination| DeviceSettings {
-                superblock_pages,
-                gc_destination,
-                ..profile.device.clone()
-            };
-            let devices: Vec<DeviceSettings> = destinations.iter().map(with).collect();
-            devices.iter().try_for_each(|d| Geometry::new(d).map(drop))?;
-            Ok(devices)
-        };
-        let settings = match self.args.superblock_pages {
-            Some(pages) => legal(pages),
-            None if known_superblock => legal(profile.device.superblock_pages),
-            None => default_superblock(profile.device.logical_pages, legal),
-        };
-        let settings = settings.map_err(Failure::wrong_arguments)?;
-        profile.device = settings[0].clone();
-        profile.resources.check(&profile.timing, profile.device.streams).map_err(Failure::wrong_arguments)?;
-        Ok(Devices { settings, profile })
+        base.gives_superblock |= self.gives("superblock_pages");
+        base.gives_gc_destination |= self.gives("gc_destination");
+        request(self.args).devices(base).map_err(Failure::wrong_arguments)
     }
 
     /// The profile (or the defaults) at the size asked for: by flag, file, trace, profile.
-    fn sized(&self, trace_pages: Option<u64>) -> Result<Profile, Failure> {
+    fn sized(&self, trace_pages: Option<u64>) -> Result<Base, Failure> {
         let flag = match self.args.capacity {
             Some(bytes) if bytes < PAGE_BYTES => {
                 let error = anyhow!("--capacity {bytes}: expected at least a page of {PAGE_BYTES} bytes");
@@ -115,45 +81,10 @@ impl<'a> Template<'a> {
         }
         let pages = given.or(trace_pages);
         Ok(match (&self.profile, pages) {
-            (Some(whole), None) => whole.clone(),
-            (Some(whole), Some(pages)) => whole.scaled_to(pages),
-            (None, pages) => Profile {
-                device: DeviceSettings {
-                    logical_pages: pages.unwrap_or(DEFAULT_LOGICAL_PAGES),
-                    spare: Spare::SpareFactor(DEFAULT_SPARE_FACTOR),
-                    ..DeviceSettings::default()
-                },
-                ..Profile::default()
-            },
+            (Some(whole), None) => Base::known(whole.clone()),
+            (Some(whole), Some(pages)) => Base::known(whole.scaled_to(pages)),
+            (None, pages) => Base::defaults(pages.unwrap_or(DEFAULT_LOGICAL_PAGES)),
         })
-    }
-
-    fn apply_flags(&self, device: &mut DeviceSettings) {
-        let args = self.args;
-        if let Some(op) = args.overprovision {
-            device.spare = Spare::Overprovisioning(op);
-        }
-        if let Some(sf) = args.spare_factor {
-            device.spare = Spare::SpareFactor(sf);
-        }
-        device.streams = args.streams.unwrap_or(device.streams);
-        device.victim = args.victim.unwrap_or(device.victim);
-        device.seed = args.seed.unwrap_or(device.seed);
-        device.background_gc = args.background_gc.or(device.background_gc);
-        if let Some(pools) = &args.pools {
-            device.pools.clone_from(&pools.0);
-        }
-    }
-
-    /// Destinations to compare. A legacy multi-stream device is compared with the same one with internal
-    /// streams (FAST'19, Fig. 10); any other device that says what it does is not compared.
-    fn destinations(&self, device: &DeviceSettings) -> Vec<GcDestination> {
-        let known = self.profile.is_some() || self.gives("gc_destination");
-        match &self.args.gc {
-            Some(destinations) => destinations.0.clone(),
-            None if known && !is_legacy_multi_stream(device) => vec![device.gc_destination],
-            None => vec![GcDestination::Own, GcDestination::Internal],
-        }
     }
 
     fn gives(&self, key: &str) -> bool {
@@ -161,9 +92,19 @@ impl<'a> Template<'a> {
     }
 }
 
-/// Whether a device has streams, and its garbage collection puts copies back among the host's writes.
-fn is_legacy_multi_stream(device: &DeviceSettings) -> bool {
-    device.streams > 1 && device.gc_destination == GcDestination::Own
+/// What the flags ask for.
+fn request(args: &DeviceArgs) -> DeviceRequest {
+    let overprovisioning = args.overprovision.map(Spare::Overprovisioning);
+    DeviceRequest {
+        spare: args.spare_factor.map(Spare::SpareFactor).or(overprovisioning),
+        superblock_pages: args.superblock_pages,
+        streams: args.streams,
+        gc_destinations: args.gc.as_ref().map(|destinations| destinations.0.clone()),
+        victim: args.victim,
+        pools: args.pools.as_ref().map(|pools| pools.0.clone()),
+        background_gc: args.background_gc,
+        seed: args.seed,
+    }
 }
 
 /// The clock that the flags ask for.
@@ -171,33 +112,6 @@ pub fn clock(args: &MeasureArgs, profile: &Profile) -> Option<Clock> {
     let queue_depth = args.queue_depth.unwrap_or(DEFAULT_QUEUE_DEPTH);
     let arrivals = if args.open_loop { Arrivals::OpenLoop } else { Arrivals::ClosedLoop { queue_depth } };
     args.timing.then(|| Clock { settings: profile.timing.clone(), arrivals })
-}
-
-/// The largest power of two of pages that is no more than 0.23 % of the capacity, halved until the
-/// device has room for garbage collection; the first refusal if none has.
-fn default_superblock<T>(
-    logical_pages: u64,
-    legal: impl Fn(u32) -> Result<T, GeometryError>,
-) -> Result<T, GeometryError> {
-    let first = paper_superblock_pages(logical_pages);
-    let first_refusal = match legal(first) {
-        Err(refusal @ GeometryError::NoRoomForGc { .. }) => refusal,
-        decided => return decided,
-    };
-    let smaller =
-        std::iter::successors(Some(first / 2), |pages| Some(pages / 2)).take_while(|pages| *pages > 0);
-    for pages in smaller {
-        if let Ok(device) = legal(pages) {
-            return Ok(device);
-        }
-    }
-    Err(first_refusal)
-}
-
-/// The largest power of two that is no more than 0.23 % of `logical_pages`, within 1 and 2^20 (4 GiB).
-pub fn paper_superblock_pages(logical_pages: u64) -> u32 {
-    let exact = (logical_pages as f64 * SUPERBLOCK_SHARE) as u64;
-    1 << exact.max(1).ilog2().min(20)
 }
 
 /// A device on which any number of streams fits and garbage collection costs little: for questions
@@ -221,11 +135,7 @@ pub fn roomy(logical_pages: u64, streams: u8, seed: u64) -> DeviceSettings {
 pub fn prefill(prefill: Prefill, meta: &Meta, logical_pages: u64) -> Vec<Extent> {
     match prefill {
         Prefill::Trace => meta.prefilled.clone(),
-        Prefill::Fraction(share) => {
-            let pages = (logical_pages as f64 * share) as u64;
-            let extent = Extent { lba: Lba(0), pages };
-            if pages == 0 { Vec::new() } else { vec![extent] }
-        }
+        Prefill::Fraction(share) => pcstream_replay::plan::first_pages(logical_pages, share),
     }
 }
 
@@ -233,7 +143,7 @@ pub fn prefill(prefill: Prefill, meta: &Meta, logical_pages: u64) -> Vec<Extent>
 mod tests {
     use clap::Parser as _;
 
-    use pcstream_ssd::VictimPolicy;
+    use pcstream_ssd::{Geometry, VictimPolicy};
 
     use super::*;
     use crate::args::{Cli, Command};

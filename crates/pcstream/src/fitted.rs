@@ -3,69 +3,80 @@
 //! The trace is read once more, before everything else, where it has to be known which pages it writes: to pack
 //! addresses, to add static data, or because tables for whole devices would not fit into memory.
 
-use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
 
 use anyhow::anyhow;
+use pcstream_placement::Future;
 use pcstream_replay::addresses::AddressSet;
 use pcstream_replay::budget::{Footprint, NotEnough, Touched};
+use pcstream_replay::groups;
 use pcstream_replay::recorded::{self, Pass, Recorded};
 use pcstream_replay::space::{Space, SpaceSettings};
-use pcstream_replay::{LaneResult, Plan, Replay};
+use pcstream_replay::{Fitted, Plan};
 use pcstream_report::human::{bytes, page_bytes, percent};
+use pcstream_report::space as space_text;
+use pcstream_ssd::Density;
 use pcstream_trace::{Batch, TraceError, TraceReader};
 
 use crate::args::FitArgs;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::memory;
 use crate::passes::{Bars, failure, refused};
 use crate::ui::Ui;
 
 /// A trace as the simulation sees it.
 pub struct Fitting<'a> {
     reader: &'a TraceReader,
-    args: &'a FitArgs,
+    args: FitArgs,
+    capacity: Option<u64>,
     ui: Ui,
     interrupt: Interrupt,
     written: Option<AddressSet>,
     space: Option<Space>,
 }
 
-/// What all lanes together came to.
-pub struct Fitted {
-    /// By lane, in the order of the plan.
-    pub results: Vec<LaneResult>,
-    /// The last pass: what is the same for every lane.
-    pub replay: Replay,
-    /// What schemes learned that can be saved, by scheme.
-    pub learned: BTreeMap<String, Vec<u8>>,
-    /// Why reading ended early, if it did.
-    pub damage: Option<String>,
+/// Lanes that run at once.
+pub struct Groups {
+    /// Lanes of the plan, in order.
+    pub lanes: Vec<Range<usize>>,
+    /// How their tables are best made.
+    pub density: Density,
 }
 
 impl<'a> Fitting<'a> {
     /// Of the trace on the device that `args` ask for; `capacity` is the number of logical pages, if that is given.
     pub fn new(
         reader: &'a TraceReader,
-        args: &'a FitArgs,
+        args: &FitArgs,
         capacity: Option<u64>,
         ui: Ui,
     ) -> Result<Fitting<'a>, Failure> {
         let interrupt = Interrupt::watch()?;
-        let mut fitting = Fitting { reader, args, ui, interrupt, written: None, space: None };
-        let settings = SpaceSettings { pack: args.pack, fill: args.fill, no_discard: args.no_discard };
-        if settings != SpaceSettings::default() {
-            if settings.needs_survey() {
-                fitting.survey()?;
-            }
-            let nothing = AddressSet::default();
-            let written = fitting.written.as_ref().unwrap_or(&nothing);
-            let meta = reader.meta();
-            let space = Space::new(settings, written, &meta.prefilled, meta.device.pages, capacity);
-            fitting.space = Some(space.map_err(Failure::wrong_arguments)?);
-        }
+        let mut fitting =
+            Fitting { reader, args: args.clone(), capacity, ui, interrupt, written: None, space: None };
+        fitting.fill(args.fill)?;
         fitting.remark_size();
         Ok(fitting)
+    }
+
+    /// Another share of the device that static data fills up to; none for no static data.
+    pub fn fill(&mut self, share: Option<f64>) -> Result<(), Failure> {
+        self.args.fill = share;
+        let args = &self.args;
+        let settings = SpaceSettings { pack: args.pack, fill: args.fill, no_discard: args.no_discard };
+        self.space = None;
+        if settings != SpaceSettings::default() {
+            if settings.needs_survey() {
+                self.survey()?;
+            }
+            let nothing = AddressSet::default();
+            let written = self.written.as_ref().unwrap_or(&nothing);
+            let meta = self.reader.meta();
+            let space = Space::new(settings, written, &meta.prefilled, meta.device.pages, self.capacity);
+            self.space = Some(space.map_err(Failure::wrong_arguments)?);
+        }
+        Ok(())
     }
 
     /// The changed address space, if it is changed.
@@ -75,18 +86,9 @@ impl<'a> Fitting<'a> {
 
     /// What was done to the trace, in words, for the report.
     pub fn description(&self) -> Option<String> {
-        let space = self.space.as_ref()?;
-        let mut parts = Vec::new();
-        if self.args.pack.is_some() {
-            parts.push(format!("{} of addresses packed", page_bytes(space.used_pages)));
-        }
-        if space.static_pages > 0 {
-            parts.push(format!("{} of static data", page_bytes(space.static_pages)));
-        }
-        if self.args.no_discard {
-            parts.push("without discards".to_owned());
-        }
-        Some(parts.join(", "))
+        let settings =
+            SpaceSettings { pack: self.args.pack, fill: self.args.fill, no_discard: self.args.no_discard };
+        self.space.as_ref().map(|space| space_text::describe(space, settings))
     }
 
     /// Says how much was written to how large a device, where that is too little for a result.
@@ -148,46 +150,61 @@ impl<'a> Fitting<'a> {
         Footprint::new(&plan.lanes, host_pages, Some(&touched)).map_err(refused)
     }
 
-    /// Runs the plan.
-    pub fn run(mut self, plan: &Plan) -> Result<Fitted, Failure> {
-        let available = memory::allowed(self.args.memory);
+    /// The lanes of a plan that run at once, in order: as many as fit into memory, and at most `at_most`.
+    pub fn groups(&mut self, plan: &Plan, at_most: usize) -> Result<Groups, Failure> {
+        let available = pcstream_system::memory::allowed(self.args.memory);
         let footprint = self.footprint(plan, available)?;
-        let groups = footprint.groups(available).map_err(|error| self.not_enough(error))?;
-        if groups.len() > 1 {
+        let fitting = footprint.groups(available).map_err(|error| self.not_enough(error))?;
+        if fitting.len() > 1 {
             self.ui.remark(&format!(
                 "{} lanes would take {} of memory at once, {} are allowed (--memory): {} passes",
                 plan.lanes.len(),
                 bytes(footprint.total()),
                 bytes(available),
-                groups.len(),
+                fitting.len(),
             ));
         }
-        let (mut results, mut learned, mut last) = (Vec::new(), BTreeMap::new(), None);
-        let mut future = None;
-        for group in groups {
-            drop(last.take());
-            let lanes = plan.lanes[group].to_vec();
-            let mut part = Plan { lanes, density: footprint.density, ..plan.clone() };
-            if let Some(future) = &future {
-                part.share_future(future);
-            }
-            let mut bars = Bars::new(self.reader, self.ui);
-            let run = recorded::replay(&mut part, || self.batches(), |pass, n| bars.advance(pass, n));
-            let run = run.map_err(|error| failure(error, self.reader))?;
-            self.interrupt.check()?;
-            bars.finish(run.damage.as_deref());
-            let group_results = run.replay.results();
-            for result in &group_results {
-                if let Some(table) = run.replay.learned(&result.scheme) {
-                    learned.entry(result.scheme.clone()).or_insert(table);
-                }
-            }
-            results.extend(group_results);
-            future = future.or_else(|| part.future());
-            last = Some(run);
+        let cut = |group: Range<usize>| {
+            let starts = group.clone().step_by(at_most.max(1));
+            starts.map(move |start| start..start.saturating_add(at_most).min(group.end)).collect::<Vec<_>>()
+        };
+        Ok(Groups { lanes: fitting.into_iter().flat_map(cut).collect(), density: footprint.density })
+    }
+
+    /// Runs some lanes of a plan; `future` is learned if a lane needs it and it is not known.
+    pub fn run_group(
+        &self,
+        plan: &Plan,
+        lanes: Range<usize>,
+        density: Density,
+        future: &mut Option<Arc<Future>>,
+        progress: impl FnMut(Pass, usize),
+    ) -> Result<Recorded, Failure> {
+        let mut part = Plan { lanes: plan.lanes[lanes].to_vec(), density, ..plan.clone() };
+        if let Some(future) = future {
+            part.share_future(future);
         }
-        let Recorded { replay, damage } = last.expect("there is at least one group");
-        Ok(Fitted { results, replay, learned, damage })
+        let run = self.pass(&mut part, progress)?;
+        *future = future.take().or_else(|| part.future());
+        Ok(run)
+    }
+
+    fn pass(&self, plan: &mut Plan, progress: impl FnMut(Pass, usize)) -> Result<Recorded, Failure> {
+        let run = recorded::replay(plan, || self.batches(), progress);
+        // A signal ends the batches early, which is no result.
+        self.interrupt.check()?;
+        run.map_err(|error| failure(error, self.reader))
+    }
+
+    /// Runs the plan.
+    pub fn run(mut self, plan: &Plan) -> Result<Fitted, Failure> {
+        let Groups { lanes, density } = self.groups(plan, usize::MAX)?;
+        groups::run(plan, density, lanes, |part| {
+            let mut bars = Bars::new(self.reader, self.ui);
+            let run = self.pass(part, |pass, n| bars.advance(pass, n))?;
+            bars.finish(run.damage.as_deref());
+            Ok(run)
+        })
     }
 
     fn not_enough(&self, NotEnough { needed, available }: NotEnough) -> Failure {

@@ -1,7 +1,7 @@
 //! `import`: public block traces as traces of this program.
 //!
 //! The formats come from the registry of importers: a new format needs nothing here. Here are the input, its
-//! lines, and what the user is told.
+//! lines, and what is said to the user.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Read};
@@ -11,10 +11,11 @@ use anyhow::{Context as _, anyhow};
 use indicatif::ProgressBar;
 use pcstream_report::human;
 use pcstream_trace::import::{BadLine, Counts, Importer, LineError, MAX_LINE_BYTES, Settings, quote};
-use pcstream_trace::{PAGE_BYTES, Summary, TraceWriter};
+use pcstream_trace::{PAGE_BYTES, Summary};
 
 use crate::args::ImportArgs;
 use crate::failure::{Failure, Status};
+use crate::output::Output;
 use crate::ui::Ui;
 
 /// Events handed to the writer at a time.
@@ -38,7 +39,7 @@ const COMPRESSED: [(&[u8], &str, &str); 5] = [
     (b"PK\x03\x04", "zip", "unzip -p"),
 ];
 
-/// What the importer is told.
+/// The importer's settings.
 fn settings(args: &ImportArgs) -> Settings {
     Settings {
         format: args.format,
@@ -67,28 +68,17 @@ fn is_stdin(path: &Path) -> bool {
 pub fn import(args: &ImportArgs, ui: Ui) -> Result<Status, Failure> {
     let mut importer = Importer::new(settings(args)).map_err(Failure::wrong_arguments)?;
     let mut lines = Lines::open(args)?;
-    let place = || format!("-o {}", args.output.display());
-    let mut writer = TraceWriter::create(&args.output, importer.meta(), args.force).with_context(place)?;
+    let mut output = Output::create(&args.output, importer.meta(), args.force)?;
     let bar = match lines.bytes {
         Some(bytes) => ui.progress("importing", "KiB", bytes >> 10),
         None => ui.count("importing", "KiB"),
     };
-    let copied = copy(args, &mut importer, &mut lines, &mut writer, &bar);
+    let copied = copy(args, &mut importer, &mut lines, &mut output, &bar);
     bar.finish_and_clear();
-    let first_bad = match copied {
-        Ok(first_bad) => first_bad,
-        Err(failure) => {
-            // What went wrong first is what the user has to know.
-            _ = writer.abandon();
-            return Err(failure);
-        }
-    };
-    importer.complete(writer.meta_mut());
+    importer.complete(output.meta_mut());
     let name = args.input.file_name().unwrap_or(args.input.as_os_str()).to_string_lossy().into_owned();
-    writer.meta_mut().settings.insert("input".to_owned(), name.into());
-    let summary = writer.finish(None).with_context(place).inspect_err(|_| {
-        _ = pcstream_trace::store::remove_partial(&args.output);
-    })?;
+    output.meta_mut().settings.insert("input".to_owned(), name.into());
+    let (summary, first_bad) = output.finish(copied)?;
     remark(args, &summary, importer.counts(), first_bad, ui);
     Ok(Status::with_losses(summary.meta.has_losses()))
 }
@@ -98,7 +88,7 @@ fn copy(
     args: &ImportArgs,
     importer: &mut Importer,
     lines: &mut Lines,
-    writer: &mut TraceWriter,
+    output: &mut Output,
     bar: &ProgressBar,
 ) -> Result<Option<anyhow::Error>, Failure> {
     let mut first_bad = None;
@@ -116,20 +106,15 @@ fn copy(
             Err(LineError::Volumes { what, .. }) => return Err(several_volumes(args, importer, lines, what)),
         }
         if importer.waiting() >= BATCH_EVENTS {
-            write(args, importer, writer)?;
+            output.write(&importer.take_batch())?;
             bar.set_position(lines.consumed >> 10);
         }
     }
     if importer.counts().requests() == 0 {
         return Err(nothing(args, importer, first_bad).into());
     }
-    write(args, importer, writer)?;
+    output.write(&importer.take_batch())?;
     Ok(first_bad)
-}
-
-fn write(args: &ImportArgs, importer: &mut Importer, writer: &mut TraceWriter) -> Result<(), Failure> {
-    let place = || format!("-o {}", args.output.display());
-    Ok(writer.write_batch(&importer.take_batch()).with_context(place)?)
 }
 
 /// Names the volumes of the next lines, so that the user can choose.

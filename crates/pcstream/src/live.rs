@@ -14,7 +14,7 @@ use anyhow::{Context as _, anyhow};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use pcstream_capture::buffers;
 use pcstream_capture::capture::{
-    self, CaptureError, CaptureOptions, Finished, Observer, Progress, Started, Target,
+    self, CaptureError, CaptureOptions, Finished, Observer, Progress, Started, Subject, Target,
 };
 use pcstream_capture::doctor::{self, Verdict};
 use pcstream_capture::session::SessionOptions;
@@ -28,6 +28,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::args::{CaptureArgs, DoctorArgs, Image, OrderArg, RecordArgs, RunArgs, ScratchFs, SimulationArgs};
+use crate::attached;
 use crate::device::Template;
 use crate::failure::{Failure, Status};
 use crate::redact::Redaction;
@@ -40,8 +41,9 @@ const FLUSH: Duration = Duration::from_secs(2);
 
 /// `pcstream record`.
 pub fn record(args: RecordArgs, ui: Ui) -> Result<Status, Failure> {
-    let recorder = Recorder::new(&args.output, args.force, &args.capture, &args.command.words, ui);
-    let (recorder, captured) = capture_into(recorder, &args.capture, args.command.words, ui)?;
+    let subject = attached::subject(&args.recorded);
+    let recorder = Recorder::new(&args.output, args.force, &args.capture, &subject, ui);
+    let (recorder, captured) = capture_into(recorder, &args.capture, subject, ui)?;
     let finished = &captured.finished;
     let meta = recorder.finish(finished)?;
     ui.remark(&format!(
@@ -65,9 +67,10 @@ pub fn run(args: RunArgs, ui: Ui) -> Result<Status, Failure> {
         .tempdir()
         .context("cannot make a directory for the trace")?;
     let path = output.clone().unwrap_or_else(|| temporary.path().join("run.pctrace"));
-    let mut recorder = Recorder::new(&path, force, &capture, &command.words, ui);
+    let subject = Subject::Command(command.words);
+    let mut recorder = Recorder::new(&path, force, &capture, &subject, ui);
     recorder.simulation = Some(LiveSimulation { args: &schemes, template: &template, running: None });
-    let (mut recorder, captured) = capture_into(recorder, &capture, command.words, ui)?;
+    let (mut recorder, captured) = capture_into(recorder, &capture, subject, ui)?;
     let running = recorder.simulation.take().and_then(|simulation| simulation.running);
     let (live, planned) = running.expect("the capture began");
     recorder.finish(&captured.finished)?;
@@ -107,10 +110,10 @@ fn outcome(captured: &Captured, forward: bool, ui: Ui) -> Result<Status, Failure
         let error = anyhow!("interrupted; what was captured until then is reported");
         return Err(Failure::Interrupted { error, signal: captured.signal.unwrap_or(SIGINT) });
     }
-    if !finished.status.success() {
-        let error = anyhow!("the traced command failed: {}", finished.status);
+    if let Some(status) = finished.status.filter(|status| !status.success()) {
+        let error = anyhow!("the traced command failed: {status}");
         if forward {
-            let code = code_of(finished.status);
+            let code = code_of(status);
             ui.remark(&format!("exit code {code} is the command's"));
             return Err(Failure::Forwarded { error, code });
         }
@@ -130,11 +133,11 @@ fn code_of(status: ExitStatus) -> u8 {
 fn capture_into<'a>(
     mut recorder: Recorder<'a>,
     args: &CaptureArgs,
-    command: Vec<std::ffi::OsString>,
+    subject: Subject,
     ui: Ui,
 ) -> Result<(Recorder<'a>, Captured), Failure> {
     let options = CaptureOptions {
-        command,
+        subject,
         target: target(args),
         session: session(ui, args)?,
         order: order(args.order),
@@ -250,6 +253,8 @@ struct Recorder<'a> {
     overwrite: bool,
     args: &'a CaptureArgs,
     command: Vec<String>,
+    /// What runs already.
+    attached_to: Option<String>,
     writer: Option<TraceWriter>,
     flushed: Instant,
     simulation: Option<LiveSimulation<'a>>,
@@ -261,18 +266,13 @@ struct Recorder<'a> {
 }
 
 impl<'a> Recorder<'a> {
-    fn new(
-        path: &Path,
-        overwrite: bool,
-        args: &'a CaptureArgs,
-        command: &[std::ffi::OsString],
-        ui: Ui,
-    ) -> Recorder<'a> {
+    fn new(path: &Path, overwrite: bool, args: &'a CaptureArgs, subject: &Subject, ui: Ui) -> Recorder<'a> {
         Recorder {
             path: path.to_owned(),
             overwrite,
             args,
-            command: command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+            command: attached::command(subject),
+            attached_to: attached::setting(subject, args.redact),
             writer: None,
             flushed: Instant::now(),
             simulation: None,
@@ -312,7 +312,9 @@ impl<'a> Recorder<'a> {
             ("order", args.order.name().into()),
             ("depth", args.depth.map_or("default".into(), |depth| u32::from(depth).into())),
         ];
-        meta.settings = place.into_iter().chain(how).map(|(key, value)| (key.to_owned(), value)).collect();
+        let to = self.attached_to.iter().map(|to| ("attached_to", to.clone().into()));
+        meta.settings =
+            place.into_iter().chain(how).chain(to).map(|(key, value)| (key.to_owned(), value)).collect();
         meta
     }
 
@@ -320,7 +322,7 @@ impl<'a> Recorder<'a> {
     fn finish(mut self, finished: &Finished) -> Result<Meta, Failure> {
         let mut writer = self.writer.take().expect("the capture began");
         let meta = writer.meta_mut();
-        meta.exit = Some(exit_of(finished.status));
+        meta.exit = finished.status.map(exit_of);
         meta.losses.clone_from(&finished.losses);
         let statistics = finished.statistics.iter().map(|(name, count)| (name.clone(), (*count).into()));
         meta.settings.insert("statistics".to_owned(), serde_json::Value::Object(statistics.collect()));

@@ -3,9 +3,13 @@
 
 mod advise;
 mod args;
+#[cfg(feature = "capture")]
+mod attached;
 mod capture_glue;
 mod compare;
 mod contexts_view;
+#[cfg(feature = "capture")]
+mod demo;
 mod device;
 mod device_file;
 mod failure;
@@ -15,10 +19,11 @@ mod geometry;
 mod import;
 mod interrupt;
 mod learned_table;
+mod lists;
 #[cfg(feature = "capture")]
 mod live;
-mod memory;
 mod merge;
+mod output;
 mod passes;
 #[cfg(feature = "capture")]
 mod redact;
@@ -26,6 +31,7 @@ mod report;
 mod schemes;
 mod simulate;
 mod small_file;
+mod sweep;
 mod table;
 mod ui;
 mod values;
@@ -46,9 +52,12 @@ fn main() -> ExitCode {
     let ui = Ui::new(&cli.global);
     let result = match cli.command {
         Command::Doctor(args) => capture_glue::doctor(args, ui),
+        Command::Demo(args) => capture_glue::demo(args, ui),
+        Command::DemoWorkload(args) => capture_glue::demo_workload(&args),
         Command::Run(args) => capture_glue::run(args, ui),
         Command::Record(args) => capture_glue::record(args, ui),
         Command::Simulate(args) => simulate::simulate(&args, ui),
+        Command::Sweep(args) => sweep::sweep(&args, ui),
         Command::Contexts(args) => simulate::contexts(&args, ui),
         Command::Report(args) => report::report(&args, ui),
         Command::Advise(args) => advise::advise(args, ui),

@@ -4,12 +4,13 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use pcstream_report::human;
-use pcstream_trace::store::{Merged, remove_partial};
-use pcstream_trace::{TraceReader, TraceWriter};
+use pcstream_trace::TraceReader;
+use pcstream_trace::store::Merged;
 
 use crate::args::MergeArgs;
 use crate::failure::{Failure, Status};
 use crate::interrupt::Interrupt;
+use crate::output::Output;
 use crate::ui::Ui;
 
 /// `pcstream merge`.
@@ -23,9 +24,7 @@ pub fn merge(args: &MergeArgs, ui: Ui) -> Result<Status, Failure> {
         }
     }
     let merged = Merged::new(&readers).map_err(Failure::failed)?;
-    let place = || format!("-o {}", args.output.display());
-    let mut writer =
-        TraceWriter::create(&args.output, merged.meta().clone(), args.force).with_context(place)?;
+    let mut output = Output::create(&args.output, merged.meta().clone(), args.force)?;
     let events = readers.iter().map(|reader| reader.meta().totals.events).sum();
     let bar = ui.progress("merging", "events", events);
     let mut merged = merged;
@@ -33,17 +32,10 @@ pub fn merge(args: &MergeArgs, ui: Ui) -> Result<Status, Failure> {
         interrupt.check()?;
         let batch = batch.map_err(Failure::failed)?;
         bar.inc(batch.events.len() as u64);
-        Ok(writer.write_batch(&batch).with_context(place)?)
+        Ok(output.write(&batch)?)
     });
     bar.finish_and_clear();
-    if let Err(failure) = written {
-        // What went wrong first is what the user has to know.
-        _ = writer.abandon();
-        return Err(failure);
-    }
-    let summary = writer.finish(None).with_context(place).inspect_err(|_| {
-        _ = remove_partial(&args.output);
-    })?;
+    let (summary, ()) = output.finish(written)?;
     ui.remark(&format!(
         "{}: {} events of {} traces, {} written to {}, id {}",
         summary.path.display(),

@@ -1,6 +1,7 @@
 //! Passes over a recorded trace, as the user sees them: progress, and why there is no result.
 
 use indicatif::ProgressBar;
+use pcstream_placement::SchemeError;
 use pcstream_replay::ReplayError;
 use pcstream_replay::recorded::{Pass, RecordedError};
 use pcstream_trace::{TraceError, TraceReader};
@@ -65,6 +66,10 @@ pub fn failure(error: RecordedError<TraceError>, reader: &TraceReader) -> Failur
 /// Devices and schemes that cannot be are wrong arguments.
 pub fn refused(error: ReplayError) -> Failure {
     match error {
+        // Defaults and readings are in range, so that only `--set` can be out of it.
+        ReplayError::Scheme(error @ SchemeError::Parameter { .. }) => {
+            Failure::wrong_arguments(anyhow::Error::new(error).context("--set"))
+        }
         ReplayError::Device(_) | ReplayError::Timing(_) | ReplayError::Scheme(_) => {
             Failure::wrong_arguments(error)
         }

@@ -8,7 +8,7 @@ use std::hash::{BuildHasher, RandomState};
 
 use pcstream_trace::{Batch, Context};
 
-/// What stands for a directory that is not told.
+/// What stands for a directory that is not shown.
 const ELSEWHERE: &str = "...";
 /// Longer extensions may be names.
 const MAX_EXTENSION: usize = 8;
@@ -104,7 +104,7 @@ mod tests {
         );
         assert!(shown[0].ends_with(".sst") && shown[3].is_empty(), "{shown:?}");
         assert_eq!(shown[0].split('/').nth(1), shown[1].split('/').nth(1), "one directory stays one");
-        assert_ne!(shown[0], Redaction::default().path(paths[0]), "the key is drawn anew");
+        assert_ne!(shown[0], Redaction::default().path(paths[0]), "a new key is drawn");
         assert_eq!(batch.contexts[0].executable, ".../db");
         let modules: Vec<_> = batch.contexts[0].frames.iter().map(|frame| frame.module.as_str()).collect();
         assert_eq!(modules, [".../db.so", "java:org.A.f", "[anon]"]);

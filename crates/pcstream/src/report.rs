@@ -17,7 +17,6 @@ use pcstream_trace::TraceReader;
 use crate::args::{ReportArgs, SchemeOptions};
 use crate::device::Template;
 use crate::failure::{Failure, Status};
-use crate::memory;
 use crate::schemes;
 use crate::simulate::{self, Planned};
 use crate::ui::{self, JsonSink, Ui};
@@ -82,7 +81,7 @@ pub fn report(args: &ReportArgs, ui: Ui) -> Result<Status, Failure> {
         file.write(page.as_bytes())?;
         ui.remark(&format!("{} written", human::bytes(page.len() as u64)));
     }
-    Ok(Status::with_losses(simulation.about.trace.has_losses()))
+    Ok(Status::with_losses(simulation.has_losses()))
 }
 
 fn single(name: &str, material: &Material, args: &ReportArgs) -> Result<(), Failure> {
@@ -195,7 +194,7 @@ impl Curves<'_> {
     fn simulate(&self, points: Vec<Point>) -> Result<Vec<Curve>, Failure> {
         let mut curves: Vec<Curve> = Vec::new();
         let most = points.iter().map(|point| lane_bytes(&point.lane)).max().unwrap_or(1);
-        let at_once = (memory::allowed(None) / 3 / most.max(1)).clamp(1, 32) as usize;
+        let at_once = (pcstream_system::memory::allowed(None) / 3 / most.max(1)).clamp(1, 32) as usize;
         for group in points.chunks(at_once) {
             let lanes = group.iter().map(|point| point.lane.clone()).collect();
             let mut plan = Plan { lanes, ..self.plan.clone() };

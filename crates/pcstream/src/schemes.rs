@@ -14,7 +14,7 @@ use crate::failure::{Failure, Status};
 use crate::learned_table;
 use crate::small_file;
 use crate::ui;
-use crate::values::{BEST, Schemes};
+use crate::values::{BEST, Schemes, Setting};
 
 /// What comes between a scheme and the reading that was tried.
 const TRIED: &str = ":best=";
@@ -43,6 +43,85 @@ pub fn factory(
         *params = ManualParams { rules, name: "from the trace".to_owned() };
     }
     Ok(Arc::new(scheme))
+}
+
+/// A scheme with one value for each parameter that `--set` gives values for.
+pub struct Variant {
+    /// Makes it.
+    pub scheme: Configured,
+    /// `SCHEME.PARAMETER` and the value, in the order of the flags.
+    pub settings: Vec<(String, String)>,
+}
+
+/// Every scheme with every combination of the values that `--set` gives: several by repeating the flag, or separated by
+/// commas where the whole text is no value itself.
+pub fn variants(schemes: &Schemes, options: &SchemeOptions) -> Result<Vec<Variant>, Failure> {
+    let mut configured = Vec::new();
+    for choice in &schemes.0 {
+        for mut scheme in readings(choice).map_err(Failure::wrong_arguments)? {
+            if let Some((name, reading)) = scheme.name().split_once(TRIED) {
+                scheme.rename(format!("{name}:{reading}"));
+            }
+            if !configured.iter().any(|known: &Configured| known.name() == scheme.name()) {
+                configured.push(scheme);
+            }
+        }
+    }
+    apply(&mut configured, &SchemeOptions { set: Vec::new(), ..options.clone() })?;
+    let mut variants: Vec<Variant> =
+        configured.into_iter().map(|scheme| Variant { scheme, settings: Vec::new() }).collect();
+    for (name, values) in values_of(&options.set, &variants)? {
+        let (scheme, parameter) = name.split_once('.').expect("a setting names scheme and parameter");
+        let mut next = Vec::new();
+        for variant in variants {
+            if variant.scheme.scheme() != scheme {
+                next.push(variant);
+                continue;
+            }
+            for value in &values {
+                let (mut scheme, mut settings) = (variant.scheme.clone(), variant.settings.clone());
+                scheme.set(parameter, value).expect("the value has been tried");
+                settings.push((name.clone(), value.clone()));
+                next.push(Variant { scheme, settings });
+            }
+        }
+        variants = next;
+    }
+    Ok(variants)
+}
+
+/// The values of each parameter, by `SCHEME.PARAMETER`, in the order in which they are first named.
+fn values_of(settings: &[Setting], variants: &[Variant]) -> Result<Vec<(String, Vec<String>)>, Failure> {
+    let mut all: Vec<(String, Vec<String>)> = Vec::new();
+    for setting in settings {
+        let refuse = |error: anyhow::Error| refused_setting(setting, error);
+        pcstream_placement::find(&setting.scheme).map_err(|error| refuse(error.into()))?;
+        let concerned = variants.iter().find(|variant| variant.scheme.scheme() == setting.scheme);
+        let mut trial = concerned.ok_or_else(|| refuse(not_in_this_run(setting)))?.scheme.clone();
+        let name = format!("{}.{}", setting.scheme, setting.parameter);
+        let whole = trial.set(&setting.parameter, &setting.value);
+        let values: Vec<&str> = match &whole {
+            Err(_) if setting.value.contains(',') => setting.value.split(',').map(str::trim).collect(),
+            _ => vec![&setting.value],
+        };
+        for value in values {
+            trial.set(&setting.parameter, value).map_err(|error| refuse(error.into()))?;
+            match all.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, values)) if values.iter().any(|known| known == value) => {}
+                Some((_, values)) => values.push(value.to_owned()),
+                None => all.push((name.clone(), vec![value.to_owned()])),
+            }
+        }
+    }
+    Ok(all)
+}
+
+fn refused_setting(setting: &Setting, error: anyhow::Error) -> Failure {
+    Failure::wrong_arguments(error.context(format!("--set {}", setting.text)))
+}
+
+fn not_in_this_run(setting: &Setting) -> anyhow::Error {
+    anyhow!("{} is not in this run: add it to --scheme", setting.scheme)
 }
 
 /// The schemes that a choice stands for.
@@ -88,8 +167,7 @@ fn apply(schemes: &mut [Configured], options: &SchemeOptions) -> Result<(), Fail
         params.saved_table.clone_from(&saved);
     }
     for setting in &options.set {
-        let refuse =
-            |error: anyhow::Error| Failure::wrong_arguments(error.context(format!("--set {}", setting.text)));
+        let refuse = |error: anyhow::Error| refused_setting(setting, error);
         pcstream_placement::find(&setting.scheme).map_err(|error| refuse(error.into()))?;
         let mut changed = false;
         for scheme in schemes.iter_mut().filter(|scheme| scheme.scheme() == setting.scheme) {
@@ -97,7 +175,7 @@ fn apply(schemes: &mut [Configured], options: &SchemeOptions) -> Result<(), Fail
             changed = true;
         }
         if !changed {
-            return Err(refuse(anyhow!("{} is not in this run: add it to --scheme", setting.scheme)));
+            return Err(refuse(not_in_this_run(setting)));
         }
     }
     Ok(())
@@ -122,8 +200,8 @@ fn load_rules(rules: &Path) -> Result<Rules, Failure> {
         return Err(Failure::wrong_arguments(error));
     }
     let place = || format!("--rules {}", rules.display());
-    let text = small_file::read_text(rules).with_context(place)?;
-    Ok(Rules::parse(&text).with_context(place)?)
+    let parse = |text: String| Ok(Rules::parse(&text)?);
+    Ok(small_file::read_text(rules).and_then(parse).with_context(place)?)
 }
 
 /// `pcstream schemes`.

@@ -10,18 +10,17 @@ use pcstream_placement::SchemeFactory;
 use pcstream_replay::budget::Footprint;
 use pcstream_replay::recorded::{self, Recorded};
 use pcstream_replay::space::Space;
-use pcstream_replay::{LaneSpec, Plan};
+use pcstream_replay::{Fitted, LaneSpec, Plan};
 use pcstream_report::{About, Layout, Simulation, TraceInfo};
-use pcstream_ssd::{Density, DeviceSettings};
+use pcstream_ssd::{Density, DeviceSettings, Devices};
 use pcstream_trace::{Meta, TraceReader};
 
 use crate::args::{ContextsArgs, SimulateArgs, SimulationArgs};
 use crate::contexts_view;
-use crate::device::{self, Devices, Template};
+use crate::device::{self, Template};
 use crate::failure::{Failure, Status};
-use crate::fitted::{Fitted, Fitting};
+use crate::fitted::Fitting;
 use crate::learned_table::TableFile;
-use crate::memory;
 pub use crate::passes::{Bars, failure, refused};
 use crate::schemes;
 use crate::ui::{self, JsonSink, Ui};
@@ -80,7 +79,7 @@ impl Planned {
 /// Tables that do not fit into memory are made for little to be touched: a recording's future is not known.
 fn density(lanes: &[LaneSpec]) -> Result<Density, Failure> {
     let whole = Footprint::new(lanes, 0, None).map_err(refused)?;
-    Ok(if whole.total() > memory::allowed(None) { Density::Sparse } else { Density::Dense })
+    Ok(if whole.total() > pcstream_system::memory::allowed(None) { Density::Sparse } else { Density::Dense })
 }
 
 /// `pcstream simulate`.
@@ -134,7 +133,7 @@ pub fn contexts(args: &ContextsArgs, ui: Ui) -> Result<Status, Failure> {
             contexts_view::show(&simulation, rows, &args.view, args.top, ui)?;
         }
     }
-    Ok(Status::with_losses(simulation.about.trace.has_losses()))
+    Ok(Status::with_losses(simulation.has_losses()))
 }
 
 /// Prints a simulation as tables, JSON or both; with its `top` heaviest contexts if that is not 0.
@@ -163,7 +162,7 @@ pub fn present(
         }
         ui::print(&text)?;
     }
-    Ok(Status::with_losses(simulation.about.trace.has_losses()))
+    Ok(Status::with_losses(simulation.has_losses()))
 }
 
 /// Runs a trace through a plan, and says if the trace is damaged.
@@ -199,7 +198,8 @@ pub fn remark_state(reader: &TraceReader, ui: Ui) {
     }
 }
 
-fn device_pages(meta: &Meta) -> Result<u64, Failure> {
+/// The size of the traced device.
+pub fn device_pages(meta: &Meta) -> Result<u64, Failure> {
     match meta.device.pages {
         0 => Err(anyhow!(
             "the trace does not say how large its device is (device.pages in meta.json is 0): \

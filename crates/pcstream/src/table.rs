@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use pcstream_placement::pcstream::saved_table::SavedTable;
+use pcstream_placement::saved_table::SavedTable;
 use pcstream_report::saved_tables;
 
 use crate::args::{TableAction, TableArgs};

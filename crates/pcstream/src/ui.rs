@@ -33,7 +33,7 @@ impl Ui {
     /// A remark that is not a result.
     pub fn remark(self, text: &str) {
         if !self.quiet {
-            // Nobody is left to be told that stderr is closed.
+            // Nobody is left to read that stderr is closed.
             _ = writeln!(anstream::stderr(), "pcstream: {}", visible(text));
         }
     }
@@ -88,7 +88,7 @@ pub fn with_causes(error: &anyhow::Error) -> String {
 
 /// Prints an error. Lines of its own, as errors in TOML have, stay.
 pub fn complain(error: &anyhow::Error) {
-    // Nobody is left to be told that stderr is closed.
+    // Nobody is left to read that stderr is closed.
     let style = anstyle::Style::new().bold().fg_color(Some(anstyle::AnsiColor::Red.into()));
     let text = with_causes(error);
     let lines: Vec<_> = text.lines().map(visible).collect();

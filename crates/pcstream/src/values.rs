@@ -1,7 +1,8 @@
-//! Values of flags: sizes, shares, lists. Each parser names what it found and what it expected;
-//! clap puts the flag in front.
+//! Values of flags: sizes, shares, lists. Each parser says what it expected; clap puts the flag and the
+//! value in front.
 
 use std::str::FromStr;
+use std::time::Duration;
 
 use pcstream_placement::SchemeError;
 use pcstream_ssd::{GcDestination, UnknownName, VictimPolicy, Watermarks, profile};
@@ -82,7 +83,7 @@ impl FromStr for Setting {
     fn from_str(text: &str) -> Result<Self, String> {
         let parts = text.split_once('=').and_then(|(name, value)| Some((name.split_once('.')?, value)));
         let ((scheme, parameter), value) = parts.ok_or_else(|| {
-            format!("'{text}': expected SCHEME.PARAMETER=VALUE, such as pcstream.mapper.distance=log")
+            "expected SCHEME.PARAMETER=VALUE, such as pcstream.mapper.distance=log".to_owned()
         })?;
         let owned = |part: &str| part.trim().to_owned();
         Ok(Setting {
@@ -105,7 +106,8 @@ impl FromStr for Destinations {
         let mut destinations = Vec::new();
         for name in text.split(',') {
             let destination: GcDestination = name.trim().parse().map_err(|unknown: UnknownName| {
-                format!("{unknown}{}", did_you_mean(name, &GcDestination::ALL.map(GcDestination::name)))
+                let names = GcDestination::ALL.map(GcDestination::name);
+                format!("expected {}{}", unknown.expected, did_you_mean(name, &names))
             })?;
             if !destinations.contains(&destination) {
                 destinations.push(destination);
@@ -119,7 +121,7 @@ impl FromStr for Destinations {
 pub fn victim(text: &str) -> Result<VictimPolicy, String> {
     text.parse().map_err(|unknown: UnknownName| {
         let name = text.split(':').next().unwrap_or(text);
-        format!("{unknown}{}", did_you_mean(name, &VictimPolicy::names()))
+        format!("expected one of {}{}", unknown.expected, did_you_mean(name, &VictimPolicy::names()))
     })
 }
 
@@ -131,42 +133,32 @@ pub struct Pools(pub Vec<f64>);
 pub fn pools(text: &str) -> Result<Pools, String> {
     let size = |part: &str| part.trim().parse::<f64>().ok().filter(|size| *size > 0.0 && size.is_finite());
     let sizes: Option<Vec<f64>> = text.split(',').map(size).collect();
-    sizes
-        .map(Pools)
-        .ok_or_else(|| format!("'{text}': expected positive sizes separated by commas, such as 1,3"))
+    sizes.map(Pools).ok_or_else(|| "expected positive sizes separated by commas, such as 1,3".to_owned())
 }
 
 /// `LOW:HIGH` free superblocks.
 pub fn watermarks(text: &str) -> Result<Watermarks, String> {
     let numbers = text.split_once(':').and_then(|(low, high)| low.parse().ok().zip(high.parse().ok()));
     let found = numbers.filter(|&(low, high)| 2 <= low && low <= high);
-    found.map(|(low, high)| Watermarks { low, high }).ok_or_else(|| {
-        format!("'{text}': expected LOW:HIGH free superblocks with 2 <= LOW <= HIGH, such as 4:8")
-    })
+    found
+        .map(|(low, high)| Watermarks { low, high })
+        .ok_or_else(|| "expected LOW:HIGH free superblocks with 2 <= LOW <= HIGH, such as 4:8".to_owned())
 }
 
 /// The name of a profile.
 pub fn profile(text: &str) -> Result<&'static str, String> {
     let names: Vec<&'static str> = profile::KNOWN.iter().map(|known| known.name).collect();
     let found = names.iter().find(|name| **name == text);
-    found.copied().ok_or_else(|| {
-        format!(
-            "'{text}' is not a profile: expected one of {}{}",
-            names.join(", "),
-            did_you_mean(text, &names)
-        )
-    })
+    found
+        .copied()
+        .ok_or_else(|| format!("expected one of {}{}", names.join(", "), did_you_mean(text, &names)))
 }
 
 /// The name of a format of block traces.
 pub fn format(text: &str) -> Result<&'static Format, String> {
     import::find(text).ok_or_else(|| {
         let names = import::FORMATS.each_ref().map(|known| known.name);
-        format!(
-            "'{text}' is not a format: expected one of {}{}",
-            names.join(", "),
-            did_you_mean(text, &names)
-        )
+        format!("expected one of {}{}", names.join(", "), did_you_mean(text, &names))
     })
 }
 
@@ -184,11 +176,8 @@ fn did_you_mean(found: &str, names: &[&str]) -> String {
 
 /// A number with an optional suffix K, M, G or T (powers of 1024), at least 1. `4K`, `1.5G`, `8GiB`.
 pub fn size(text: &str) -> Result<u64, String> {
-    let expected = || {
-        format!(
-            "'{text}' is not a size: expected a number with an optional K, M, G or T (powers of 1024), such as 512M"
-        )
-    };
+    let expected =
+        || "expected a number with an optional K, M, G or T (powers of 1024), such as 512M".to_owned();
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let suffix = text[digits.len()..].to_ascii_uppercase();
     let unit = suffix.strip_suffix("IB").unwrap_or(&suffix);
@@ -208,15 +197,15 @@ pub fn size(text: &str) -> Result<u64, String> {
             let number: f64 = digits.parse().ok().filter(|_| plain).ok_or_else(expected)?;
             let scaled = number * factor as f64;
             if exponent == 0 || scaled.fract() != 0.0 {
-                return Err(format!("'{text}' is not a whole number"));
+                return Err("expected a whole number".to_owned());
             }
             // 2^53: from there on f64 skips whole numbers.
             (scaled < 9_007_199_254_740_992.0).then_some(scaled as u64)
         }
     };
     match value {
-        None => Err(format!("'{text}' is too large")),
-        Some(0) => Err(format!("'{text}': expected at least 1")),
+        None => Err("expected less than 16 EiB".to_owned()),
+        Some(0) => Err("expected at least 1".to_owned()),
         Some(value) => Ok(value),
     }
 }
@@ -224,7 +213,7 @@ pub fn size(text: &str) -> Result<u64, String> {
 /// A size that fits in 32 bits.
 pub fn size_u32(text: &str) -> Result<u32, String> {
     let value = size(text)?;
-    u32::try_from(value).map_err(|_| format!("'{text}' is too large: expected at most {}", u32::MAX))
+    u32::try_from(value).map_err(|_| format!("expected at most {}", u32::MAX))
 }
 
 /// A whole number within a range; `least` to `most` are named where it is not.
@@ -232,7 +221,9 @@ fn whole<T: TryFrom<u64>>(text: &str, least: u64, most: u64) -> Result<T, String
     let number = text.parse::<u64>().ok().filter(|n| (least..=most).contains(n));
     let converted = number.and_then(|number| T::try_from(number).ok());
     converted.ok_or_else(|| {
-        format!("'{text}': expected a whole number from {least} to {most}, such as {}", least.max(8))
+        let range =
+            if most == u64::MAX { format!("{least} or more") } else { format!("from {least} to {most}") };
+        format!("expected a whole number, {range}, such as {}", least.max(8))
     })
 }
 
@@ -251,6 +242,17 @@ pub fn number(text: &str) -> Result<u64, String> {
     whole(text, 0, u64::MAX)
 }
 
+/// Return addresses of a call path.
+pub fn depth(text: &str) -> Result<u8, String> {
+    whole(text, 1, 16)
+}
+
+/// Lifetimes that differ by no more than this factor are alike.
+pub fn factor(text: &str) -> Result<f64, String> {
+    let value = text.parse::<f64>().ok().filter(|v| *v >= 1.0 && v.is_finite());
+    value.ok_or_else(|| "expected a factor between lifetimes, 1 or more, such as 2".to_owned())
+}
+
 /// Rows of a table.
 pub fn rows(text: &str) -> Result<usize, String> {
     whole(text, 0, u64::from(u32::MAX))
@@ -259,12 +261,28 @@ pub fn rows(text: &str) -> Result<usize, String> {
 /// A number that may have a fraction.
 pub fn decimal(text: &str) -> Result<f64, String> {
     let value = text.parse::<f64>().ok().filter(|v| v.is_finite());
-    value.ok_or_else(|| format!("'{text}': expected a number, such as 0.9"))
+    value.ok_or_else(|| "expected a number, such as 0.9".to_owned())
+}
+
+/// A time above 0: a number of `ms`, `s` (the default), `m` or `h`.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match &text[number.len()..] {
+        "ms" => 0.001,
+        "" | "s" => 1.0,
+        "m" => 60.0,
+        "h" => 3600.0,
+        _ => f64::NAN,
+    };
+    let seconds = number.parse().ok().map(|n: f64| n * unit).filter(|seconds| *seconds > 0.0);
+    seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).ok_or_else(|| {
+        format!("'{text}' is not a time: expected a number above 0 with ms, s, m or h, such as 60s")
+    })
 }
 
 /// A share from 0 to 1.
 pub fn fraction(text: &str) -> Result<f64, String> {
-    let expected = || format!("'{text}' is not a share: expected a number from 0 to 1, such as 0.9");
+    let expected = || "expected a number from 0 to 1, such as 0.9".to_owned();
     let value: f64 = text.parse().map_err(|_| expected())?;
     if (0.0..=1.0).contains(&value) { Ok(value) } else { Err(expected()) }
 }
@@ -272,24 +290,35 @@ pub fn fraction(text: &str) -> Result<f64, String> {
 /// A share above 0, at most 1.
 pub fn positive_share(text: &str) -> Result<f64, String> {
     let value = text.parse::<f64>().ok().filter(|v| *v > 0.0 && *v <= 1.0);
-    value.ok_or_else(|| format!("'{text}' is not a share: expected a number above 0, at most 1, such as 0.9"))
+    value.ok_or_else(|| "expected a number above 0, at most 1, such as 0.9".to_owned())
 }
 
 /// A spare factor: at least 0 and below 1.
 pub fn spare_factor(text: &str) -> Result<f64, String> {
     let value = text.parse::<f64>().ok().filter(|v| (0.0..1.0).contains(v));
-    value.ok_or_else(|| format!("'{text}': expected Sf = (T-U)/T, at least 0 and below 1, such as 0.125"))
+    value.ok_or_else(|| "expected Sf = (T-U)/T, at least 0 and below 1, such as 0.125".to_owned())
 }
 
 /// An overprovisioning: at least 0.
 pub fn overprovisioning(text: &str) -> Result<f64, String> {
     let value = text.parse::<f64>().ok().filter(|v| *v >= 0.0 && v.is_finite());
-    value.ok_or_else(|| format!("'{text}': expected OP = (T-U)/U, at least 0, such as 0.14"))
+    value.ok_or_else(|| "expected OP = (T-U)/U, at least 0, such as 0.14".to_owned())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn durations() {
+        let good = [("60s", 60_000), ("60", 60_000), ("1.5m", 90_000), ("250ms", 250), ("2h", 7_200_000)];
+        for (text, ms) in good {
+            assert_eq!(duration(text), Ok(Duration::from_millis(ms)), "{text}");
+        }
+        for bad in ["", "s", "0s", "-1s", "5 s", "5d", "inf", "nan", "1e300h"] {
+            assert!(duration(bad).is_err_and(|error| error.contains("such as 60s")), "{bad}");
+        }
+    }
 
     #[test]
     fn sizes() {
@@ -327,7 +356,7 @@ mod tests {
             "1\u{e4}",
         ];
         bad.iter().for_each(|text| assert!(size(text).is_err(), "{text}"));
-        assert!(size("12Q").unwrap_err().contains("'12Q' is not a size"));
+        assert!(size("12Q").unwrap_err().contains("such as 512M"));
         assert!(size_u32("4G").unwrap_err().contains("at most"));
     }
 
@@ -350,7 +379,7 @@ mod tests {
         );
         for bad in ["", "0", "256", "x", "-1", "1.5"] {
             let error = streams(bad).unwrap_err();
-            assert!(error.contains("a whole number from 1 to 255"), "{error}");
+            assert!(error.contains("a whole number, from 1 to 255"), "{error}");
         }
         assert!(queue_depth("0").unwrap_err().contains("from 1 to 65536"));
         assert!(decimal("x").unwrap_err().contains("such as 0.9") && decimal("nan").is_err());

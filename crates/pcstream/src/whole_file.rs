@@ -4,7 +4,7 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use tempfile::NamedTempFile;
 
 /// A file on its way.
@@ -21,7 +21,12 @@ impl WholeFile {
         let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o666);
         let mut temporary = tempfile::Builder::new();
         let file = temporary.prefix(".pcstream-").permissions(permissions).tempfile_in(directory);
-        let file = file.with_context(|| format!("{flag} {}: cannot write there", path.display()))?;
+        let file = file.map_err(|error| {
+            // Without the path of the temporary file, which nobody gave.
+            let error = error.to_string();
+            let reason = error.split(" at path ").next().unwrap_or(&error);
+            anyhow!("{flag} {}: cannot write there: {reason}", path.display())
+        })?;
         Ok(WholeFile { file, path: path.to_owned(), flag })
     }
 

@@ -83,7 +83,7 @@ const TIMING_KEYS: &str = "
     .results[].latency_us.read .results[].latency_us.write.requests .results[].latency_us.write.mean
     .results[].latency_us.write.p50 .results[].latency_us.write.p99 .results[].latency_us.write.p99_9
     .results[].latency_us.write.p99_99 .results[].latency_us.write.max
-    .results[].throughput.interval_ms .results[].throughput.pages[]
+    .results[].throughput.interval_ms .results[].throughput.pages[] .results[].throughput.gc_pages[]
     .results[].steady.first_round .results[].steady.rounds .results[].steady.waf .results[].steady.half_width_95";
 
 const CONTEXT_KEYS: &str = "
@@ -323,7 +323,7 @@ fn wrong_arguments_end_with_2() {
     simulate(&["--streams", "0"], &["--streams"]);
     simulate(&["--spare-factor", "1"], &["--spare-factor", "below 1"]);
     simulate(&["--spare-factor", "0.1", "--overprovision", "0.1"], &["cannot be used with"]);
-    simulate(&["--superblock-pages", "12Q"], &["--superblock-pages", "'12Q' is not a size"]);
+    simulate(&["--superblock-pages", "12Q"], &["--superblock-pages", "'12Q'", "such as 512M"]);
     simulate(&["--prefill", "90%"], &["--prefill", "or 'trace'"]);
     simulate(&["--seed", "-1"], &["seed"]);
     simulate(&["--spare-factor", "0"], &["no room for GC", "--streams"]);
@@ -447,7 +447,7 @@ fn help_teaches_and_completions_and_man_pages_are_made() {
 #[cfg(not(feature = "capture"))]
 #[test]
 fn without_capture_the_commands_say_so() {
-    for args in [&["doctor"][..], &["run", "--", "true"], &["record", "-o", "x", "--", "true"]] {
+    for args in [&["doctor"][..], &["demo"], &["run", "--", "true"], &["record", "-o", "x", "--", "true"]] {
         refuses(1, args, &["built without capture", "--features capture"]);
     }
     assert!(!Path::new("x").exists());

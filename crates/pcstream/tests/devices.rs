@@ -41,6 +41,9 @@ fn a_clock_changes_no_decision() {
         assert!(result["latency_us"]["read"].is_null(), "the trace has no reads");
         let pages = result["throughput"]["pages"].as_array().unwrap();
         assert_eq!(pages.iter().map(|p| p.as_u64().unwrap()).sum::<u64>(), 256 << 10);
+        let copied = result["throughput"]["gc_pages"].as_array().unwrap();
+        assert_eq!(copied.len(), pages.len());
+        assert_eq!(copied.iter().map(|p| p.as_u64().unwrap()).sum::<u64>(), result["gc_pages"]);
         assert_eq!(decisions(timed), plain, "{flags:?}");
     }
 }

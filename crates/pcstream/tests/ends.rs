@@ -137,7 +137,7 @@ fn names_of_others_are_escaped() {
 #[test]
 fn examples_can_be_pasted() {
     let mut tried = 0;
-    for command in ["simulate", "contexts", "generate", "merge", "geometry"] {
+    for command in ["simulate", "sweep", "contexts", "generate", "merge", "geometry"] {
         let dir = tempfile::tempdir().unwrap();
         let (help, _) = ends_with(0, &[command, "--help"]);
         let examples = help.lines().skip_while(|line| !line.starts_with("Examples:")).skip(1);

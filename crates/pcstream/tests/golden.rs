@@ -84,22 +84,20 @@ fn databases() {
     insta::assert_snapshot!(table);
 }
 
-/// Streams that were learned may gain nothing, but must not cost more than a percent. With internal
-/// streams they do cost 7 % on PostgreSQL on this device, whose 18 open superblocks take half of its 38
-/// spare ones: docs/schemes.md.
+/// Streams that were learned may gain nothing, but must not cost more than a percent, wherever garbage collection puts
+/// its copies.
 #[test]
 fn learned_streams_are_hardly_worse_than_none() {
-    let all = ["own", "internal", "shared"];
-    let cases = CASES.iter().map(|(trace, device)| (trace, &device[..], &all[..]));
-    let databases = DATABASES.iter().map(|(trace, device)| (trace, &device[..], &all[..1]));
-    for (trace, device, destinations) in cases.chain(databases) {
+    let cases = CASES.iter().map(|(trace, device)| (trace, &device[..]));
+    let databases = DATABASES.iter().map(|(trace, device)| (trace, &device[..]));
+    for (trace, device) in cases.chain(databases) {
         let some = ["--scheme", "baseline,pcstream,pcstream-plus", "--gc", "own,internal,shared"];
         let results = simulate(trace, &[device, &some].concat());
         let waf = |scheme: &str, gc: &str| {
             let one = results.iter().find(|r| r["scheme"] == scheme && r["gc_destination"] == gc);
             one.expect("a result")["waf"].as_f64().expect("a WAF")
         };
-        for gc in destinations {
+        for gc in ["own", "internal", "shared"] {
             for scheme in ["pcstream", "pcstream-plus"] {
                 let (with, without) = (waf(scheme, gc), waf("baseline", gc));
                 assert!(with <= 1.01 * without, "{trace}, {gc}: {scheme} {with}, baseline {without}");

@@ -259,7 +259,7 @@ fn a_trace_without_writes_is_suspicious() {
 #[test]
 fn wrong_arguments_end_with_2() {
     let desk = Desk::new();
-    desk.refuses(2, "blkprse", "", &[], &["'blkprse' is not a format", "did you mean blkparse?"]);
+    desk.refuses(2, "blkprse", "", &[], &["'blkprse'", "did you mean blkparse?"]);
     desk.refuses(2, "msr", MSR, &["--wait-unit", "ms"], &["--wait-unit", "an option of fio"]);
     desk.refuses(2, "fio", "", &["--wait-unit", "s"], &["--wait-unit", "us", "ms"]);
     refuses(2, &["import", "--format", "msr", "x"], &["--output"]);

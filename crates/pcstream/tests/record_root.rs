@@ -459,10 +459,10 @@ fn redacted() {
     let out = out.expect("pcstream can be started");
     assert_eq!(out.status.code(), Some(0), "{}", said(&out));
     let reader = TraceReader::open(&trace).expect("the trace can be read");
-    let told = format!("{:?} {:?} {:?}", reader.meta(), reader.files(), reader.contexts());
-    assert!(!told.contains("secret") && !told.contains("letter"), "{told}");
-    assert!(!told.contains(disk::text(&disk.mount_point())) && !told.contains("/bin/"), "{told}");
-    assert!(reader.files().iter().any(|file| file.path.ends_with(".txt")), "{told}");
+    let text = format!("{:?} {:?} {:?}", reader.meta(), reader.files(), reader.contexts());
+    assert!(!text.contains("secret") && !text.contains("letter"), "{text}");
+    assert!(!text.contains(disk::text(&disk.mount_point())) && !text.contains("/bin/"), "{text}");
+    assert!(reader.files().iter().any(|file| file.path.ends_with(".txt")), "{text}");
 }
 
 fn wait_for(mut done: impl FnMut() -> bool) {

@@ -125,6 +125,31 @@ fn contexts_are_shown_whole_and_in_groups() {
     assert!(fs::read(&profile).unwrap().len() > 1000);
 }
 
+/// Both lines of the picture are the lanes' totals, and without a clock there is none.
+#[test]
+fn throughput_is_shown_beside_copies() {
+    let place = Place::new();
+    let (trace, svg) = (place.path("t.pctrace"), place.path("t.svg"));
+    let flags = ["--no-curves", "--scheme", "baseline,pcstream", "--prefill", "1", "--figure", "throughput"];
+    let report = [&["report", trace.as_str()], &flags[..]].concat();
+    let (csv, _) = ends_with(0, &[&report[..], &["--timing", "--csv", "-", "--svg", &svg]].concat());
+    let simulate =
+        ["simulate", trace.as_str(), "--scheme", "baseline,pcstream", "--prefill", "1", "--json", "-"];
+    for result in json(&simulate)["results"].as_array().unwrap() {
+        let of = |key: &str| result[key].as_str().unwrap().to_owned();
+        let lane = format!("{},{},", of("scheme"), of("gc_destination"));
+        let sum = |column: usize| -> u64 {
+            let rows = csv.lines().filter(|line| line.starts_with(&lane));
+            rows.map(|line| line.split(',').nth(column).unwrap().parse::<u64>().unwrap()).sum()
+        };
+        assert_eq!(sum(3), result["host_pages"], "{lane}");
+        assert_eq!(sum(4), result["gc_pages"], "{lane}");
+    }
+    assert!(fs::read_to_string(&svg).unwrap().contains("copied"));
+    let (nothing, _) = ends_with(0, &[&report[..], &["--csv", "-"]].concat());
+    assert_eq!(nothing.lines().count(), 1);
+}
+
 /// What is advised is simulated: the rules, given back to `simulate`, have the gain that was promised.
 #[test]
 fn advice_holds_what_it_promises() {
@@ -153,7 +178,7 @@ fn advice_holds_what_it_promises() {
 }
 
 #[test]
-fn runs_are_compared_by_name_and_noise_is_told_from_change() {
+fn runs_are_compared_by_name_and_noise_is_no_change() {
     let place = Place::new();
     let make = |name: &str, seed: &str, hot: &str| {
         let path = place.path(name);

@@ -34,6 +34,7 @@ fn main() -> ExitCode {
         common::test("record_refuses_wrong_write_buffers", &needs, wrong_write_buffers),
         common::test("run_needs_capabilities", &needs, no_capability),
         common::test("run_needs_root", &needs, no_root),
+        common::test("demo_with_the_binary_alone", &needs, demo),
         common::test("run_needs_kernel_types", &needs, no_btf),
         common::test("run_refuses_an_image_in_use", &with_loop, image_in_use),
         common::test("run_interrupted_reports_and_cleans_up", &needs, interrupted),
@@ -189,7 +190,7 @@ fn wrong_arguments() {
     expect(pcstream().args(["run", "--on", "/proc", "--", "true"]), 1, &["/proc"]);
 }
 
-/// Rules for write buffers that do not fit are told before anything is touched, with file, place and remedy.
+/// Rules for write buffers that do not fit are reported before anything is touched, with file, place and remedy.
 fn wrong_write_buffers() {
     let dir = TempDir::new().expect("a directory");
     let rules = dir.path().join("rules.toml");
@@ -360,6 +361,26 @@ fn killed() {
     let simulate = output(pcstream().arg("simulate").arg(&trace).args(["--scheme", "baseline"]));
     assert_eq!(simulate.status.code(), Some(3), "{}", text(&simulate.stderr));
     assert!(text(&simulate.stdout).contains("baseline"), "{}", text(&simulate.stdout));
+}
+
+/// On a machine without databases: its own workload, whose stores have contexts of their own, and a verdict.
+fn demo() {
+    let dir = TempDir::new().expect("a directory");
+    let trace = dir.path().join("demo.pctrace");
+    let mut command = pcstream();
+    // Programs that the capture needs, but no database.
+    command.env("PATH", "/usr/sbin:/sbin").args(["demo", "--part", "0.1", "-o"]).arg(&trace);
+    let out = expect(&mut command, 0, &["the built-in workload", "is not installed"]);
+    assert!(text(&out.stdout).contains("Verdict: "), "{}", text(&out.stdout));
+    let contexts = expect(pcstream().args(["contexts", "--csv"]).arg(&trace), 0, &[]);
+    let contexts = text(&contexts.stdout);
+    for step in ["append_to_log", "checkpoint", "flush_memory", "merge_into_level_1", "merge_into_level_2"] {
+        assert!(contexts.contains(step), "{step} is no context: {contexts}");
+    }
+    let mut databases = pcstream();
+    databases.env("PATH", "/usr/sbin:/sbin").args(["demo", "--workload", "databases"]);
+    expect(&mut databases, 1, &["db_bench is not installed", "rocksdb-tools", "--workload built-in"]);
+    expect(pcstream().args(["demo", "--", "--streams", "many"]), 2, &["--streams", "many"]);
 }
 
 /// Whether a recorder has written events that outlive it.

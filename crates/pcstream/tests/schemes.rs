@@ -77,3 +77,18 @@ fn schemes_are_listed_and_explained() {
     }
     refuses(2, &["schemes", "pcstrem"], &["did you mean pcstream?"]);
 }
+
+#[test]
+fn what_a_scheme_drops_at_its_memory_bound_is_a_loss() {
+    let place = Place::new();
+    let trace = place.path("t.pctrace");
+    for (scheme, parameter) in [("pcstream", "lifetime.max_bytes"), ("pcstream-plus", "max_bytes")] {
+        let simulate = ["simulate", trace.as_str(), "--scheme", scheme, "--gc", "own"];
+        ends_with(0, &simulate);
+        let bound = format!("{scheme}.{parameter}=8192");
+        let (out, _) = ends_with(3, &[&simulate[..], &["--set", &bound]].concat());
+        let out = out.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(out.contains(&format!("{scheme} dropped what it knew of live data")), "{out}");
+        assert!(out.contains(&format!("--set {scheme}.{parameter}=BYTES")), "{out}");
+    }
+}

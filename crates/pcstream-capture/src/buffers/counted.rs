@@ -1,7 +1,7 @@
 //! Where in a function a page that was clean becomes dirty, and which register says there what page it is.
 //!
 //! Idea: most calls of a function that makes a page dirty are for pages that are dirty already. Where it counts the others
-//! (PostgreSQL: `pgBufferUsage.shared_blks_dirtied`), a probe is met once for each time that a page becomes dirty, as the kernel's page
+//! (PostgreSQL: `pgBufferUsage.shared_blks_dirtied`), a probe is passed once for each time that a page becomes dirty, as the kernel's page
 //! cache is watched. But there the argument has long become something else. So the function's instructions are followed from
 //! its beginning: each register is `(argument << shift) + *variable + bias`, or nothing is known of it; where two ways meet, what
 //! they disagree about is not known. This is constant propagation with the argument as the one unknown.
@@ -18,7 +18,7 @@
 //! Known weaknesses: what lies in memory is not followed, only in registers; variables are taken to keep their value while the
 //! function runs; called functions are taken to follow the System V ABI; a part that lies elsewhere and has no
 //! call-frame entry of its own is refused; a call that does not return is taken to, unless it is of a library's function known
-//! to, so that what follows it may be told less of.
+//! to, so that less may be known of what follows it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -330,7 +330,7 @@ impl<C: Code> Ways<'_, C> {
         after
     }
 
-    /// The register that an instruction gives a value that can be told.
+    /// The register that an instruction gives a value that can be known.
     fn assigned(&self, instruction: &Instruction, before: &Registers) -> Option<(usize, Value)> {
         if instruction.mnemonic() == Mnemonic::Cdqe {
             return before[0].filter(|value| self.is_int && value.is_short()).map(|value| (0, value));
@@ -531,7 +531,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lost_is_not_told() {
+    fn what_is_lost_is_not_found() {
         let lost: [fn(&mut CodeAssembler) -> Written; 11] = [
             |a| {
                 a.shl(rdi, 6)?;
@@ -556,12 +556,12 @@ mod tests {
             |a| a.and(edi, 0xff),
         ];
         for (at, lose) in lost.into_iter().enumerate() {
-            let told = held(|a| {
+            let found = held(|a| {
                 lose(a)?;
                 count(a)?;
                 a.ret()
             });
-            assert_eq!(told, None, "{at}");
+            assert_eq!(found, None, "{at}");
         }
         let kept = held(|a| {
             a.mov(rbx, rdi)?;
@@ -573,7 +573,7 @@ mod tests {
 
     #[test]
     fn where_ways_meet_both_must_agree() {
-        let told = |other: fn(&mut CodeAssembler) -> Written| {
+        let found = |other: fn(&mut CodeAssembler) -> Written| {
             held(|a| {
                 let mut meet = a.create_label();
                 a.mov(ebx, edi)?;
@@ -585,9 +585,9 @@ mod tests {
                 count(a)
             })
         };
-        assert_eq!(told(|a| a.mov(ebx, edi)), Some((3, None, 0, 0)));
-        assert_eq!(told(|a| a.inc(ebx)), None);
-        assert_eq!(told(|a| a.mov(ebx, eax)), None);
+        assert_eq!(found(|a| a.mov(ebx, edi)), Some((3, None, 0, 0)));
+        assert_eq!(found(|a| a.inc(ebx)), None);
+        assert_eq!(found(|a| a.mov(ebx, eax)), None);
         // A loop changes what was known when it began.
         let looped = held(|a| {
             let mut again = a.create_label();
@@ -601,7 +601,7 @@ mod tests {
 
     #[test]
     fn a_call_that_does_not_return_leads_nowhere() {
-        let told = |table: u64| {
+        let found = |table: u64| {
             held(|a| {
                 let mut rest = a.create_label();
                 a.mov(ebx, edi)?;
@@ -614,14 +614,14 @@ mod tests {
                 count(a)
             })
         };
-        assert_eq!((told(END), told(POOL)), (Some((3, None, 0, 0)), None));
+        assert_eq!((found(END), found(POOL)), (Some((3, None, 0, 0)), None));
     }
 
     #[test]
     fn parts_elsewhere_are_followed_and_other_functions_are_not() {
         /// Behind the jump.
         const BACK: u64 = START + 9;
-        let told = |elsewhere: fn(&mut CodeAssembler) -> Written| {
+        let found = |elsewhere: fn(&mut CodeAssembler) -> Written| {
             let own = assembled(START, |a| {
                 a.mov(ebx, edi)?;
                 a.nop()?;
@@ -636,24 +636,24 @@ mod tests {
             let places = places(&Parts([own, cold, other].into()), START, INT, COUNTER);
             places.map(|places| places[0].register)
         };
-        assert_eq!(told(|a| a.jmp(BACK)), Ok(3));
+        assert_eq!(found(|a| a.jmp(BACK)), Ok(3));
         assert!(
-            told(|a| {
+            found(|a| {
                 a.mov(ebx, 1)?;
                 a.jmp(BACK)
             })
             .is_err()
         );
-        assert_eq!(told(|a| a.jmp(OTHER)), Ok(3));
+        assert_eq!(found(|a| a.jmp(OTHER)), Ok(3));
         // Others may call that, with this argument in another register.
-        let counted = told(|a| {
+        let counted = found(|a| {
             count(a)?;
             a.ret()
         });
         assert!(counted.expect_err("elsewhere").contains("other functions"));
-        // Called anew, with another argument.
-        assert_eq!(told(|a| a.jmp(START)), Ok(3));
-        assert!(told(|a| a.jmp(rax)).expect_err("anywhere").contains("computed address"));
+        // Called again, with another argument.
+        assert_eq!(found(|a| a.jmp(START)), Ok(3));
+        assert!(found(|a| a.jmp(rax)).expect_err("anywhere").contains("computed address"));
     }
 
     #[test]

@@ -10,7 +10,7 @@
 mod binary;
 mod counted;
 mod register;
-mod rules;
+pub mod rules;
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ pub const MAX_PROBES: usize = 4096;
 /// A rules file is a page of text.
 const MAX_RULES_FILE_BYTES: u64 = 1 << 20;
 
-/// A place in a binary that is told of pages, and how.
+/// A place in a binary that says which page becomes dirty, and how.
 #[derive(Clone, Debug)]
 pub struct Probe {
     /// The program or library.
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_nothing_is_told_with_a_remedy() {
+    fn what_is_nothing_is_refused_with_a_remedy() {
         let message = |what: &str| probes(&[what.to_owned()]).expect_err("nothing").to_string();
         assert!(message("postgres").contains("a preset (mariadb, postgresql)"), "{}", message("postgres"));
         assert!(message("/dev/zero").contains("not a regular file"));

@@ -1,6 +1,6 @@
 //! Rules files for write buffers (docs/write-buffers.md describes them for users).
 //!
-//! Parsing checks all that can be told without the binary; unknown keys are errors.
+//! Parsing checks all that can be known without the binary; unknown keys are errors.
 
 use serde::Deserialize;
 

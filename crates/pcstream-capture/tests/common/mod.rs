@@ -1,6 +1,6 @@
 //! A harness for tests that need more than a plain machine gives (root, tools, kernel features).
 //!
-//! Idea: each test states its needs; a need that is not met makes the test *ignored*, which the summary counts
+//! Idea: each test states its needs; a need that is not there makes the test *ignored*, which the summary counts
 //! apart, and the reason is printed first. A skipped test never counts as passed. Running ignored tests
 //! by force (`--ignored`, `--include-ignored`) fails them with the reason. Names begin with `root_`, so that
 //! `cargo test root_` selects them.

@@ -8,7 +8,7 @@ use std::process::Command;
 /// How many functions of `writers` write.
 pub const WRITERS: usize = 20;
 
-/// A C program whose functions `writer_0`, `writer_1`, ... each write a page to the file that it is told.
+/// A C program whose functions `writer_0`, `writer_1`, ... each write a page to the file in its argument.
 pub fn writers_source() -> String {
     let mut text = String::from(
         "#include <fcntl.h>\n#include <unistd.h>\nstatic char page[4096];\nint main(int argc, char **argv);\n",

@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::sync::atomic::AtomicUsize;
 
 use pcstream_capture::capture::{
-    self, CaptureError, CaptureOptions, Finished, Observer, Progress, Started, Target,
+    self, CaptureError, CaptureOptions, Finished, Observer, Progress, Started, Subject, Target,
 };
 use pcstream_capture::doctor::{self, Verdict};
 use pcstream_capture::session::{Session, SessionMemory, SessionOptions};
@@ -141,7 +141,7 @@ pub fn try_record(
     session: SessionOptions,
 ) -> Result<Recording, CaptureError> {
     let mut recording = Recording::default();
-    let options = CaptureOptions { command, target, session, order: Order::Hash };
+    let options = CaptureOptions { subject: Subject::Command(command), target, session, order: Order::Hash };
     let finished = capture::capture(&options, &AtomicUsize::new(0), &mut recording)?;
     recording.finished = Some(finished);
     Ok(recording)
@@ -150,8 +150,14 @@ pub fn try_record(
 /// A capture that must work.
 pub fn record_with(command: Vec<OsString>, target: Target, session: SessionOptions) -> Recording {
     let recording = try_record(command, target, session).expect("the capture works");
-    assert!(recording.finished().status.success(), "{}", recording.finished().status);
+    assert_succeeded(&recording, "");
     recording
+}
+
+/// The command ended well.
+pub fn assert_succeeded(recording: &Recording, what: &str) {
+    let status = recording.finished().status;
+    assert!(status.is_some_and(|status| status.success()), "{what}: {status:?}");
 }
 
 pub fn shell(script: &str) -> Vec<OsString> {
@@ -161,7 +167,7 @@ pub fn shell(script: &str) -> Vec<OsString> {
 pub fn record(fs: FsKind, script: &str) -> Recording {
     let recording = try_record(shell(script), Target::Scratch(scratch(fs)), SessionOptions::default())
         .expect("the capture works");
-    assert!(recording.finished().status.success(), "{script}: {}", recording.finished().status);
+    assert_succeeded(&recording, script);
     assert_complete(&recording);
     recording
 }

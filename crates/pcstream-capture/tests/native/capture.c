@@ -57,7 +57,7 @@ void *native_lookup(void *map, const void *key)
 {
 	if (map == &mappings)
 		return &mapped;
-	/* Told before. */
+	/* Asked for before. */
 	if (map == &processes)
 		return &mapped.executable;
 	if (map == &asked)

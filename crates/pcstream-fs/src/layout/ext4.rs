@@ -4,7 +4,7 @@
 //! file systems that were ext3, is read from the device; it never changes while mounted. Offsets: fs/ext4/ext4.h
 //! and ext4_extents.h.
 //!
-//! Directories are the metadata that moves. Their blocks are recognised by (fs/ext4/ext4.h):
+//! Directories are the metadata that moves. Their blocks are known by (fs/ext4/ext4.h):
 //! - a leaf on a file system with metadata checksums ends in `ext4_dir_entry_tail`: inode 0, record
 //!   length 12, name length 0, file type 0xDE, checksum;
 //! - the first block, linear or root of a hash tree, begins with the entry ".": record length 12, name

@@ -7,7 +7,7 @@
 //!    superblock: without reverse mapping, mkfs's default before xfsprogs 6.5, GETFSMAP calls
 //!    everything in use "unknown", and asking for reverse mapping would add B-tree writes that the
 //!    user's own file systems may not have).
-//! 2. *Contents.* What moves (directories, B-trees, XFS inode chunks) is told by a few bytes of the block
+//! 2. *Contents.* What moves (directories, B-trees, XFS inode chunks) is known by a few bytes of the block
 //!    as it is written, or by the name of XFS's buffer verifier: see `ext4` and `xfs`.
 //! 3. Otherwise `OtherMetadata`.
 //!

@@ -5,11 +5,11 @@
 //! share the group's first page, which then counts as `Bitmap`, because AGF and AGI are why it is written.
 //!
 //! Moving: each metadata buffer has a verifier (`xfs_buf_ops`) whose name tells what it is; the same
-//! can be told from the magic number at byte 0 (or, for blocks of directory and attribute trees, byte 8).
+//! follow from the magic number at byte 0 (or, for blocks of directory and attribute trees, byte 8).
 //! Names and magics: fs/xfs/libxfs (xfs_format.h, xfs_da_format.h and the `*_buf_ops` of each part).
 //!
-//! `Bitmap` covers everything that accounts for space and inodes per group: AG headers, free-space,
-//! inode, reverse-mapping and reference-count B-trees.
+//! `Bitmap` covers the AG headers (what a group descriptor is in ext4) and the bitmaps of the realtime device. B-trees,
+//! also those that account for space and inodes, are `OtherMetadata`: they grow and move, as bitmaps do not.
 //!
 //! Known weakness: inner nodes (`xfs_da3_node`) serve directories and extended attributes alike and count as
 //! directory; attribute trees that large are rare. Inode buffers are whole clusters, so an `Inode` page
@@ -159,12 +159,6 @@ const VERIFIERS: &[(&str, Kind)] = &[
     ("xfs_agf", Kind::Bitmap),
     ("xfs_agfl", Kind::Bitmap),
     ("xfs_agi", Kind::Bitmap),
-    ("xfs_bnobt", Kind::Bitmap),
-    ("xfs_cntbt", Kind::Bitmap),
-    ("xfs_inobt", Kind::Bitmap),
-    ("xfs_finobt", Kind::Bitmap),
-    ("xfs_rmapbt", Kind::Bitmap),
-    ("xfs_refcountbt", Kind::Bitmap),
     ("xfs_rtbitmap", Kind::Bitmap),
     ("xfs_rtsummary", Kind::Bitmap),
     ("xfs_rtbuf", Kind::Bitmap),
@@ -182,6 +176,7 @@ const VERIFIERS: &[(&str, Kind)] = &[
 const VERIFIER_CUT_BYTES: usize = 15;
 
 /// The kind of a buffer, from its verifier's name (up to a NUL; cut to 15 bytes or more).
+/// Trees of free space, inodes, owners and references are no bitmaps: they,
 /// `xfs_sb`, `xfs_bmbt`, `xfs_attr3_*`, `xfs_symlink`, `xfs_dquot` and unknown names are `OtherMetadata`.
 pub fn kind_of_verifier(name: &[u8]) -> Kind {
     let name = name.split(|&b| b == 0).next().unwrap_or_default();
@@ -196,8 +191,8 @@ pub fn kind_of_verifier(name: &[u8]) -> Kind {
 pub fn kind_of_block(head: &[u8; 16]) -> Kind {
     match &head[..4] {
         b"XAGF" | b"XAGI" | b"XAFL" => return Kind::Bitmap,
-        b"ABTB" | b"AB3B" | b"ABTC" | b"AB3C" => return Kind::Bitmap,
-        b"IABT" | b"IAB3" | b"FIBT" | b"FIB3" | b"RMB3" | b"R3FC" => return Kind::Bitmap,
+        b"ABTB" | b"AB3B" | b"ABTC" | b"AB3C" => return Kind::OtherMetadata,
+        b"IABT" | b"IAB3" | b"FIBT" | b"FIB3" | b"RMB3" | b"R3FC" => return Kind::OtherMetadata,
         b"XD2B" | b"XDB3" | b"XD2D" | b"XDD3" | b"XD2F" | b"XDF3" => return Kind::Directory,
         b"XFSB" | b"BMAP" | b"BMA3" | b"XSLM" | b"XARM" => return Kind::OtherMetadata,
         _ => {}
@@ -297,10 +292,11 @@ mod tests {
 
     #[test]
     fn verifier_names_whole_padded_and_cut() {
-        let cases: [(&[u8], Kind); 11] = [
+        let cases: [(&[u8], Kind); 12] = [
             (b"xfs_agf", Kind::Bitmap),
             (b"xfs_agfl\0\0\0\0", Kind::Bitmap),
-            (b"xfs_cntbt", Kind::Bitmap),
+            (b"xfs_cntbt", Kind::OtherMetadata),
+            (b"xfs_finobt", Kind::OtherMetadata),
             (b"xfs_inode", Kind::Inode),
             (b"xfs_dir3_block", Kind::Directory),
             (b"xfs_dir3_data_r", Kind::Directory),
@@ -324,7 +320,7 @@ mod tests {
         };
         let cases: [(usize, &[u8], Kind); 9] = [
             (0, b"XAGI", Kind::Bitmap),
-            (0, b"AB3C", Kind::Bitmap),
+            (0, b"AB3C", Kind::OtherMetadata),
             (0, b"XDB3", Kind::Directory),
             (0, b"BMA3", Kind::OtherMetadata),
             (0, b"IN\x81\xA4", Kind::Inode),

@@ -2,7 +2,7 @@
 //!
 //! Idea: one function, `release`, works from the recorded state alone, so the owner's way out and the repair after
 //! a kill are the same code. Order: file system, loop device, tmpfs, zram, image, run directory. No step stops
-//! the later ones that are still safe; what could not be removed is told with its reason, and the
+//! the later ones that are still safe; what could not be removed is reported with its reason, and the
 //! state stays until nothing is left.
 //!
 //! Safety: loop and zram numbers are used again by others, so each device is checked to be the recorded one (backing
@@ -147,7 +147,7 @@ fn remove_tmpfs(point: &Path, deadline: Instant) -> Result<bool, String> {
     let plain = || rustix::mount::unmount(point, UnmountFlags::NOFOLLOW).map_err(io::Error::from);
     match device::retry_while_busy(deadline, plain) {
         // Only a loop device that is still in use holds it. It stays mounted, because by its name the loop
-        // device's file is recognised.
+        // device's file is identified.
         Err(error) if error.raw_os_error() == Some(libc::EBUSY) => Err("the loop device uses it".into()),
         result => result.map(|()| true).map_err(|e| e.to_string()),
     }

@@ -3,7 +3,7 @@
 //! mkfs runs with the distribution's defaults, because those are what users have; only what a trace
 //! needs is set: 4 KiB blocks and sectors, no reserved blocks (ext4), everything initialised at once, so that no
 //! kernel thread goes on writing inode tables during a capture, no discard of a device that is empty anyway,
-//! a label and a UUID to recognise it by. XFS keeps its default about reverse mapping: see `layout`.
+//! a label and a UUID to identify it by. XFS keeps its default about reverse mapping: see `layout`.
 
 use std::ffi::CStr;
 use std::path::{Path, PathBuf};
@@ -145,7 +145,7 @@ impl Identity {
     /// How much of the device has to be looked at: both superblocks lie within.
     pub(super) const HEAD_BYTES: usize = 4096;
 
-    /// Recognises a superblock. Offsets: fs/ext4/ext4.h (`s_magic` 0x38, `s_uuid` 0x68, `s_volume_name` 0x78, from
+    /// Identifies a superblock. Offsets: fs/ext4/ext4.h (`s_magic` 0x38, `s_uuid` 0x68, `s_volume_name` 0x78, from
     /// byte 1024 on), fs/xfs/libxfs/xfs_format.h (`sb_uuid` 32, `sb_fname` 108).
     pub(super) fn of_head(head: &[u8]) -> Identity {
         const EXT4: usize = 1024;
@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn superblocks_are_recognised() {
+    fn superblocks_are_identified() {
         let mut head = vec![0; Identity::HEAD_BYTES];
         assert_eq!(Identity::of_head(&head), Identity::Blank);
         head[5] = 1;

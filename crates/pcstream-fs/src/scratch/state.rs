@@ -68,7 +68,7 @@ pub(super) struct State {
     /// The owner gave up removing it: the lock alone says whether somebody is at it.
     pub abandoned: bool,
     pub fs: FsKind,
-    /// UUID given to the file system, by which its device is recognised.
+    /// UUID given to the file system, by which its device is identified.
     pub uuid: String,
     pub size_bytes: u64,
     pub formatted: bool,

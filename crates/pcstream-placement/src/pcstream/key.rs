@@ -17,9 +17,9 @@ use pcstream_trace::{Context, Event, Kind, Signature, Tables, Unwind};
 use rustc_hash::FxHashMap;
 
 use crate::pcstream::lifetime::Writer;
-use crate::pcstream::saved::fnv1a;
 use crate::pcstream::table::Place;
 use crate::rules::{extension_of, name_of};
+use crate::saved_table::format::fnv1a;
 
 /// What a write is identified by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,14 +51,14 @@ impl KeySource {
     }
 }
 
-/// Return addresses of the prefixes between the executable and the whole path. At 4, GCC's stages are told apart and
+/// Return addresses of the prefixes between the executable and the whole path. At 4, GCC's stages are distinguished and
 /// its hundreds of paths are ten; RocksDB's activities part at the ninth.
 const PREFIXES: [usize; 2] = [4, 8];
 
 const UNSEEN: u32 = u32::MAX;
 const NO_KEY: u32 = u32::MAX - 1;
 
-/// Keys met so far.
+/// Keys so far.
 pub(crate) struct Keys {
     source: KeySource,
     kinds: bool,

@@ -140,6 +140,11 @@ pub struct Mapper {
 }
 
 impl Mapper {
+    /// Streams that it maps to, S0 included.
+    pub fn streams(&self) -> u8 {
+        self.streams
+    }
+
     /// A mapper to `streams` streams, S0 included. The parameters have been checked.
     pub fn new(streams: u8, params: MapperParams) -> Mapper {
         Mapper {

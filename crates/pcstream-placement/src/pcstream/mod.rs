@@ -24,8 +24,7 @@ pub mod cluster;
 pub mod key;
 pub mod lifetime;
 pub mod mapper;
-pub mod saved;
-pub mod saved_table;
+mod saved;
 pub mod table;
 
 use std::sync::Arc;
@@ -70,6 +69,9 @@ pub struct PcStreamParams {
     pub saved_table: Option<Arc<[u8]>>,
     /// The mapper.
     pub mapper: MapperParams,
+    /// Share of the spare superblocks that open ones may take: of more streams, the first ones are used. From 1 on, all
+    /// streams are, as in the paper.
+    pub open_share: f64,
     /// Pages of the device's superblock; 4096 (16 MiB) unless the device is known.
     pub superblock_pages: u32,
 }
@@ -87,6 +89,7 @@ impl Default for PcStreamParams {
             forget_at_exit_of: None,
             saved_table: None,
             mapper: MapperParams::default(),
+            open_share: OPEN_SHARE,
             superblock_pages: 4096,
         }
     }
@@ -94,13 +97,14 @@ impl Default for PcStreamParams {
 
 impl PcStreamParams {
     /// FAST'19 to the letter, where ours differs by default: lifetimes by chunks of 1/1049 superblock, averaged once a
-    /// request, and new contexts in S0 until re-clustering is due.
+    /// request, new contexts in S0 until re-clustering is due, and all streams.
     pub(crate) fn by_the_letter(&mut self) {
         if self.lifetime.chunk == Chunk::Page {
             self.lifetime.chunk = Chunk::Scaled;
         }
         self.averaging = Averaging::Half;
         self.mapper.newcomer_pages = None;
+        self.open_share = 1.0;
     }
 
     /// The table is emptied when a linker ends, unless another program is named: the last step of a build.
@@ -176,6 +180,7 @@ impl Parameters for PcStreamParams {
         parameter!(PcStreamParams, mapper.drift_pages, "pages", "host writes between clusterings that no new context asks for", "this project; the papers have no such limit"),
         parameter!(PcStreamParams, mapper.weights, "equal, written", "how much a context counts when means are found", "FAST'19"),
         parameter!(PcStreamParams, mapper.newcomer_pages, "pages, or none", "pages of a context that must have died before it goes to the nearest cluster", "this project; FAST'19: none"),
+        parameter!(PcStreamParams, open_share, "share, above 0; all streams from 1 on", "share of the spare superblocks that open ones may take, which limits the streams used", "this project; FAST'19: 1"),
     ];
 
     fn build(
@@ -183,9 +188,19 @@ impl Parameters for PcStreamParams {
         scheme: &'static str,
         environment: &Environment,
     ) -> Result<Box<dyn Scheme>, SchemeError> {
+        check_open_share(scheme, self.open_share)?;
         let params = PcStreamParams { superblock_pages: environment.superblock_pages, ..self.clone() };
-        Ok(Box::new(PcStream::new(scheme, environment.streams, params)?))
+        Ok(Box::new(PcStream::new(scheme, environment.streams_within(self.open_share), params)?))
     }
+}
+
+/// Share of the spare superblocks that open ones may take, unless a parameter says otherwise. Open superblocks are half
+/// empty on average, so a tenth of the spare area is lost at most, and copies rise by about a tenth.
+pub(crate) const OPEN_SHARE: f64 = 0.2;
+
+/// Refuses what is no share.
+pub(crate) fn check_open_share(scheme: &'static str, share: f64) -> Result<(), SchemeError> {
+    check(share > 0.0 && share.is_finite(), scheme, "open_share", share, "a number above 0")
 }
 
 /// The PCStream scheme.
@@ -334,6 +349,7 @@ impl Scheme for PcStream {
             ("live_chunks", self.live.live()),
             ("live_bytes", self.live.bytes()),
             ("live_chunks_dropped", self.live.evicted()),
+            ("streams_used", self.mapper.streams().into()),
         ]
     }
 

@@ -21,30 +21,16 @@
 use pcstream_trace::Signature;
 use rustc_hash::FxHashMap;
 
+use crate::lru::Lru;
 use crate::pcstream::averaging::{Averaging, Evidence};
 use crate::pcstream::lifetime::Died;
+use crate::saved_table::SavedEntry;
 use crate::scheme::Stream;
+
+pub use crate::saved_table::Lifetime;
 
 /// Bytes an entry counts against the table's size.
 pub const ENTRY_BYTES: u64 = 13;
-
-const NIL: u32 = u32::MAX;
-
-/// An expected lifetime in pages written by the host; at least 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Lifetime(u32);
-
-impl Lifetime {
-    /// From pages: 0 becomes 1, what does not fit saturates.
-    pub fn from_pages(pages: u64) -> Lifetime {
-        Lifetime(pages.clamp(1, u64::from(u32::MAX)) as u32)
-    }
-
-    /// In pages.
-    pub fn pages(self) -> u64 {
-        u64::from(self.0)
-    }
-}
 
 /// An entry, as readers see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,23 +56,19 @@ struct Slot {
     mean: f64,
     /// What the data that still lives adds to that.
     alive: f64,
-    /// Lifetime when it was last clustered, 0 if never.
-    clustered: u32,
+    /// Lifetime when it was last clustered, if it was.
+    clustered: Option<Lifetime>,
     changed: bool,
-    older: u32,
-    newer: u32,
 }
 
 /// The table.
 pub struct AttributeTable {
-    slots: Vec<Slot>,
+    slots: Lru<Slot>,
     index: FxHashMap<Signature, u32>,
     capacity: usize,
     averaging: Averaging,
     /// A lifetime has changed if it is more than this many times longer or shorter.
     change_factor: f64,
-    oldest: u32,
-    newest: u32,
     changed: usize,
     unclustered: usize,
     evictions: u64,
@@ -99,21 +81,19 @@ pub struct Place(u32);
 
 impl Place {
     /// No place.
-    pub const NOWHERE: Place = Place(NIL);
+    pub const NOWHERE: Place = Place(u32::MAX);
 }
 
 impl AttributeTable {
     /// An empty table of at most `max_bytes`, but at least one entry.
     pub fn new(max_bytes: u64, averaging: Averaging, change_factor: f64) -> AttributeTable {
-        let capacity = (max_bytes / ENTRY_BYTES).clamp(1, u64::from(NIL) - 1) as usize;
+        let capacity = (max_bytes / ENTRY_BYTES).clamp(1, u64::from(u32::MAX) - 1) as usize;
         AttributeTable {
-            slots: Vec::new(),
+            slots: Lru::new(),
             index: FxHashMap::default(),
             capacity,
             averaging,
             change_factor,
-            oldest: NIL,
-            newest: NIL,
             changed: 0,
             unclustered: 0,
             evictions: 0,
@@ -127,7 +107,7 @@ impl AttributeTable {
 
     /// Whether no context is known.
     pub fn is_empty(&self) -> bool {
-        self.slots.is_empty()
+        self.slots.len() == 0
     }
 
     /// Modelled size in bytes.
@@ -152,25 +132,20 @@ impl AttributeTable {
 
     /// The entry of a context.
     pub fn get(&self, signature: Signature) -> Option<&Entry> {
-        self.index.get(&signature).map(|&s| &self.slots[s as usize].entry)
+        self.index.get(&signature).map(|&at| &self.slots[at].entry)
     }
 
     /// Every entry, the least recently referenced first.
     pub fn entries(&self) -> impl Iterator<Item = &Entry> {
-        let mut at = self.oldest;
-        std::iter::from_fn(move || {
-            let slot = self.slots.get(at as usize)?;
-            at = slot.newer;
-            Some(&slot.entry)
-        })
+        self.slots.iter().map(|slot| &slot.entry)
     }
 
     /// The stream of a context that writes `pages`, S0 if it is not known. Updates `place`.
     #[inline]
     pub fn stream_for_write(&mut self, signature: Signature, pages: u32, place: &mut Place) -> Stream {
         let Some(at) = self.locate(signature, place) else { return Stream::DEFAULT };
-        self.reference(at);
-        let entry = &mut self.slots[at as usize].entry;
+        self.slots.reference(at);
+        let entry = &mut self.slots[at].entry;
         entry.written_pages += u64::from(pages);
         entry.stream
     }
@@ -181,7 +156,7 @@ impl AttributeTable {
         let at = match self.locate(signature, place) {
             Some(at) => {
                 self.average(at, died);
-                self.reference(at);
+                self.slots.reference(at);
                 at
             }
             None => {
@@ -199,12 +174,13 @@ impl AttributeTable {
             }
         };
         self.mark(at);
-        let slot = &self.slots[at as usize];
-        (slot.clustered == 0).then_some(&slot.entry)
+        let slot = &self.slots[at];
+        slot.clustered.is_none().then_some(&slot.entry)
     }
 
     /// Puts back what an earlier run knew of a context, as if just learned; it counts for as much as can be.
-    pub(crate) fn restore(&mut self, signature: Signature, lifetime: Lifetime, samples: u32) {
+    pub(crate) fn restore(&mut self, saved: SavedEntry) {
+        let SavedEntry { signature, lifetime, samples } = saved;
         if let Some(&at) = self.index.get(&signature) {
             self.remove(at);
         }
@@ -224,7 +200,7 @@ impl AttributeTable {
     /// the dead; of a context without any dead, no more than the mean age is known.
     pub fn count_alive(&mut self, signature: Signature, ages: u128, pages: u64) {
         let at = if let Some(&at) = self.index.get(&signature) {
-            let Slot { entry, mean, alive, .. } = &mut self.slots[at as usize];
+            let Slot { entry, mean, alive, .. } = &mut self.slots[at];
             if entry.died_pages > 0 {
                 *alive = ages as f64 / entry.died_pages as f64;
             } else {
@@ -248,7 +224,7 @@ impl AttributeTable {
     /// Gives a context a stream before it is clustered, if `stream` knows one.
     pub fn settle(&mut self, signature: Signature, stream: impl FnOnce(&Entry) -> Option<Stream>) {
         if let Some(&at) = self.index.get(&signature) {
-            let entry = &mut self.slots[at as usize].entry;
+            let entry = &mut self.slots[at].entry;
             entry.stream = stream(entry).unwrap_or(entry.stream);
         }
     }
@@ -257,22 +233,21 @@ impl AttributeTable {
     pub fn clear(&mut self) {
         self.slots.clear();
         self.index.clear();
-        (self.oldest, self.newest) = (NIL, NIL);
         (self.changed, self.unclustered) = (0, 0);
     }
 
     /// Gives every entry the stream that `assign` returns, and takes its lifetime for clustered.
     pub fn assign(&mut self, mut assign: impl FnMut(&Entry) -> Stream) {
-        for slot in &mut self.slots {
+        for slot in self.slots.values_mut() {
             slot.entry.stream = assign(&slot.entry);
-            slot.clustered = slot.entry.lifetime.0;
+            slot.clustered = Some(slot.entry.lifetime);
             slot.changed = false;
         }
         (self.changed, self.unclustered) = (0, 0);
     }
 
     fn locate(&self, signature: Signature, place: &mut Place) -> Option<u32> {
-        let hinted = self.slots.get(place.0 as usize).is_some_and(|s| s.entry.signature == signature);
+        let hinted = self.slots.get(place.0).is_some_and(|s| s.entry.signature == signature);
         if !hinted {
             *place = Place(*self.index.get(&signature)?);
         }
@@ -280,7 +255,7 @@ impl AttributeTable {
     }
 
     fn average(&mut self, at: u32, died: Died) {
-        let Slot { entry, mean, alive, .. } = &mut self.slots[at as usize];
+        let Slot { entry, mean, alive, .. } = &mut self.slots[at];
         let seen = Evidence { requests: entry.samples, pages: entry.died_pages };
         *mean = self.averaging.average(*mean, seen, died.lifetime as f64, died.pages);
         entry.lifetime = Lifetime::from_pages((*mean + *alive).round() as u64);
@@ -291,83 +266,37 @@ impl AttributeTable {
     fn insert(&mut self, entry: Entry) -> u32 {
         if self.slots.len() >= self.capacity {
             self.evictions += 1;
-            self.remove(self.oldest);
+            self.slots.oldest().into_iter().for_each(|oldest| self.remove(oldest));
         }
-        let at = self.slots.len() as u32;
         let mean = entry.lifetime.pages() as f64;
-        self.slots.push(Slot {
-            entry,
-            mean,
-            alive: 0.0,
-            clustered: 0,
-            changed: false,
-            older: NIL,
-            newer: NIL,
-        });
+        let at = self.slots.push(Slot { entry, mean, alive: 0.0, clustered: None, changed: false });
         let before = self.index.insert(entry.signature, at);
         assert!(before.is_none(), "one entry per signature");
         self.unclustered += 1;
-        self.link_newest(at);
         at
     }
 
-    /// Removes an entry; the last slot moves into its place.
+    /// Removes an entry; another one may move into its place.
     fn remove(&mut self, at: u32) {
-        self.unlink(at);
-        let gone = self.slots.swap_remove(at as usize);
+        let gone = self.slots.remove(at);
         self.index.remove(&gone.entry.signature);
         self.changed -= usize::from(gone.changed);
-        self.unclustered -= usize::from(gone.clustered == 0);
-        let Some(&moved) = self.slots.get(at as usize) else { return };
-        self.index.insert(moved.entry.signature, at);
-        match moved.older {
-            NIL => self.oldest = at,
-            o => self.slots[o as usize].newer = at,
-        }
-        match moved.newer {
-            NIL => self.newest = at,
-            n => self.slots[n as usize].older = at,
+        self.unclustered -= usize::from(gone.clustered.is_none());
+        if let Some(moved) = self.slots.get(at) {
+            self.index.insert(moved.entry.signature, at);
         }
     }
 
     /// Marks an entry as changed, or not, by its lifetime now and when it was last clustered.
     fn mark(&mut self, at: u32) {
-        let slot = &mut self.slots[at as usize];
-        let (now, then) = (f64::from(slot.entry.lifetime.0), f64::from(slot.clustered));
-        let changed =
-            slot.clustered == 0 || now > then * self.change_factor || now * self.change_factor < then;
+        let slot = &mut self.slots[at];
+        let now = slot.entry.lifetime.pages() as f64;
+        let changed = slot.clustered.is_none_or(|then| {
+            let then = then.pages() as f64;
+            now > then * self.change_factor || now * self.change_factor < then
+        });
         self.changed += usize::from(changed);
         self.changed -= usize::from(std::mem::replace(&mut slot.changed, changed));
-    }
-
-    #[inline]
-    fn reference(&mut self, at: u32) {
-        if at != self.newest {
-            self.unlink(at);
-            self.link_newest(at);
-        }
-    }
-
-    fn unlink(&mut self, at: u32) {
-        let Slot { older, newer, .. } = self.slots[at as usize];
-        match older {
-            NIL => self.oldest = newer,
-            o => self.slots[o as usize].newer = newer,
-        }
-        match newer {
-            NIL => self.newest = older,
-            n => self.slots[n as usize].older = older,
-        }
-    }
-
-    fn link_newest(&mut self, at: u32) {
-        let older = std::mem::replace(&mut self.newest, at);
-        match older {
-            NIL => self.oldest = at,
-            o => self.slots[o as usize].newer = at,
-        }
-        let slot = &mut self.slots[at as usize];
-        (slot.older, slot.newer) = (older, NIL);
     }
 }
 

@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_told_apart_shares_a_stream() {
+    fn what_cannot_be_distinguished_shares_a_stream() {
         let mut c = Clustering::new(9);
         let wide: Vec<Member> = (0..8).map(|i| member(1.0, 10.0 + i as f32 / 4.0, 8.0)).collect();
         assert!(c.update(&wide, 20.0));

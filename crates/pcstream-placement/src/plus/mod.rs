@@ -28,6 +28,7 @@ use crate::extents::Extents;
 use crate::parameter;
 use crate::parameter::{Environment, Parameter, Parameters};
 use crate::pcstream::key::{KeySource, Keys};
+use crate::pcstream::{OPEN_SHARE, check_open_share};
 use crate::plus::clustering::{Clustering, Member};
 use crate::plus::name_class::NameClasses;
 use crate::plus::predictor::{Origin, Predictor, SetId, log2};
@@ -48,29 +49,30 @@ const REGIONS: usize = 1 << 16;
 const FIXED: f32 = 1024.0;
 
 /// Parameters of `pcstream-plus`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PlusParams {
     /// Memory for what is known of pages; 64 MiB. At the bound the least recently referenced go.
     pub max_bytes: u64,
+    /// Share of the spare superblocks that open ones may take: of more streams, the first ones are used.
+    pub open_share: f64,
 }
 
 impl Default for PlusParams {
     fn default() -> Self {
-        PlusParams { max_bytes: 64 << 20 }
+        PlusParams { max_bytes: 64 << 20, open_share: OPEN_SHARE }
     }
 }
 
 impl Parameters for PlusParams {
-    const LIST: &'static [Parameter<PlusParams>] = &[parameter!(
-        PlusParams,
-        max_bytes,
-        "bytes",
-        "memory for what is known of pages; the least recently referenced go",
-        "this project"
-    )];
+    #[rustfmt::skip]
+    const LIST: &'static [Parameter<PlusParams>] = &[
+        parameter!(PlusParams, max_bytes, "bytes", "memory for what is known of pages; the least recently referenced go", "this project"),
+        parameter!(PlusParams, open_share, "share, above 0; all streams from 1 on", "share of the spare superblocks that open ones may take, which limits the streams used", "this project"),
+    ];
 
     fn build(&self, scheme: &'static str, environment: &Environment) -> Result<Box<dyn Scheme>, SchemeError> {
-        Ok(Box::new(PcStreamPlus::new(scheme, environment.streams, *self)?))
+        check_open_share(scheme, self.open_share)?;
+        Ok(Box::new(PcStreamPlus::new(scheme, environment.streams_within(self.open_share), *self)?))
     }
 }
 
@@ -162,6 +164,7 @@ pub struct PcStreamPlus {
     ended: Ended,
     predictor: Predictor,
     clustering: Clustering,
+    streams: u8,
     placed: Vec<Placed>,
     members: Vec<Member>,
     clustered_at: u64,
@@ -185,6 +188,7 @@ impl PcStreamPlus {
             ended: Ended::default(),
             predictor: Predictor::default(),
             clustering: Clustering::new(streams),
+            streams,
             placed: Vec::new(),
             members: Vec::new(),
             clustered_at: 0,
@@ -301,6 +305,7 @@ impl Scheme for PcStreamPlus {
             ("live_pages", self.pages.live_pages()),
             ("live_bytes", self.pages.bytes()),
             ("live_pages_dropped", self.pages.evicted_pages()),
+            ("streams_used", self.streams.into()),
         ]
     }
 }
@@ -345,7 +350,9 @@ mod tests {
 
     #[test]
     fn too_little_memory_is_refused() {
-        assert!(PcStreamPlus::new("test", 9, PlusParams { max_bytes: 4095 }).is_err());
+        assert!(
+            PcStreamPlus::new("test", 9, PlusParams { max_bytes: 4095, ..PlusParams::default() }).is_err()
+        );
         assert!(PcStreamPlus::new("test", 0, PlusParams::default()).is_err());
     }
 }

@@ -39,7 +39,7 @@ pub fn page(material: &Material) -> String {
     _ = writeln!(out, "<h1>{}</h1>", escaped(&title));
     out += &origin(material);
     out += &verdict(&Verdict::of(simulation));
-    for line in loss_lines(trace) {
+    for line in loss_lines(simulation) {
         _ = writeln!(out, "<p class=\"loss\">{}</p>", escaped(line.trim_start_matches("losses").trim()));
     }
     out += &scheme_table(material);

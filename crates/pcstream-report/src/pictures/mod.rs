@@ -11,6 +11,7 @@ mod flame;
 mod html;
 mod lifetimes;
 mod svg;
+mod throughput;
 mod timeline;
 mod waf;
 
@@ -70,7 +71,7 @@ pub struct Figure {
 type Draw = fn(&Material) -> Figure;
 
 /// Every figure: one file and one line here.
-const FIGURES: [(&str, Draw); 9] = [
+const FIGURES: [(&str, Draw); 10] = [
     ("waf", waf::by_scheme),
     ("waf-over-run", waf::over_run),
     ("waf-over-utilisation", curves::over_utilisation),
@@ -80,6 +81,7 @@ const FIGURES: [(&str, Draw); 9] = [
     ("flame-written", flame::written),
     ("flame-copied", flame::copied),
     ("rates", timeline::figure),
+    ("throughput", throughput::figure),
 ];
 
 /// Names of the figures, in the order of the report.

@@ -98,7 +98,7 @@ impl Backlog {
         self.pieces -= 1;
     }
 
-    /// Removes what `next_read` told.
+    /// Removes what `next_read` returned.
     #[inline(always)]
     pub(super) fn pop_read(&mut self, read: UnitRead) {
         self.read += read.pages as usize;

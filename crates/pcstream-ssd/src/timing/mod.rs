@@ -218,6 +218,8 @@ pub struct TimedSsd {
     read: LatencyHistogram,
     write: LatencyHistogram,
     throughput: Throughput,
+    /// Copies that are in `throughput`, and those before the clock.
+    gc_counted: u64,
 }
 
 impl TimedSsd {
@@ -230,8 +232,10 @@ impl TimedSsd {
         for (superblock, pages) in ssd.frontiers() {
             model.begin_unit(superblock, pages);
         }
+        let gc_counted = ssd.counters().gc_pages;
         Ok(TimedSsd {
             ssd,
+            gc_counted,
             model,
             settings: settings.clone(),
             arrivals,
@@ -286,7 +290,9 @@ impl TimedSsd {
     pub fn write_part(&mut self, first: LogicalPage, pages: u32, stream: StreamId) -> Result<(), IoError> {
         let arrival = self.begun_write.expect("`begin_write` comes first");
         self.ssd.write_observed(first, pages, stream, &mut self.model)?;
-        self.throughput.add(arrival - self.first_arrival.unwrap_or(arrival), u64::from(pages));
+        let gc_pages = self.ssd.counters().gc_pages;
+        let copied = gc_pages - std::mem::replace(&mut self.gc_counted, gc_pages);
+        self.throughput.add(arrival - self.first_arrival.unwrap_or(arrival), u64::from(pages), copied);
         Ok(())
     }
 

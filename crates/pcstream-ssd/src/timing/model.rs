@@ -332,7 +332,7 @@ impl Model {
         });
     }
 
-    /// Issues a piece of the backlog and, while `more` says so and there are any, further ones. It is told how many
+    /// Issues a piece of the backlog and, while `more` says so and there are any, further ones. It is given how many
     /// were issued last.
     #[inline(always)]
     fn issue_while(&mut self, mut more: impl FnMut(&Model, u32) -> bool) {

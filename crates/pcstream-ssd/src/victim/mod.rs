@@ -9,8 +9,6 @@
 //! Ages are logical time (pages written by the host) since a superblock was closed. u is the share of
 //! valid pages.
 
-#[cfg(test)]
-pub(crate) mod broken;
 mod closing_order;
 mod cost_benefit;
 mod d_choices;

@@ -3,7 +3,7 @@
 //! is furthest above its target; within a pool, another policy chooses.
 //!
 //! Units: sizes in closed superblocks. Targets share out the superblocks that are closed when GC must
-//! choose (N - F: see `geometry`), so they can all be met at once.
+//! choose (N - F: see `geometry`), so all of them can be reached at once.
 //!
 //! Targets are soft. A pool that holds more valid pages than its target has room for stays above it, and
 //! the others shrink: no distribution of data gets stuck. With FIFO in each pool this is the device of the

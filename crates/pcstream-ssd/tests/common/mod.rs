@@ -103,7 +103,7 @@ pub fn step(random: &mut Random, settings: &DeviceSettings, fast: &mut Ssd, slow
         // The observer selects another instance of the code: both must agree.
         if random.within(0, 1) == 0 {
             fast.write_observed(first, pages as u32, stream, &mut erases).expect("in range");
-            assert_eq!(erases.0, fast.counters().erases - before, "every erase is told");
+            assert_eq!(erases.0, fast.counters().erases - before, "every erase is reported");
         } else {
             fast.write_observed(first, pages as u32, stream, &mut NoObserver).expect("in range");
             erases.0 = fast.counters().erases - before;

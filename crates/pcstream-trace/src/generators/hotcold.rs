@@ -15,12 +15,12 @@ pub(super) const GENERATOR: Generator = Generator {
     options: &[
         GeneratorOption {
             name: "hot-pages",
-            help: "fraction of the pages that are hot, above 0 and below 1",
+            help: "Fraction of the pages that are hot, above 0 and below 1",
             default: 0.2,
         },
         GeneratorOption {
             name: "hot-writes",
-            help: "fraction of the writes that go to hot pages, 0 to 1",
+            help: "Fraction of the writes that go to hot pages, 0 to 1",
             default: 0.8,
         },
     ],

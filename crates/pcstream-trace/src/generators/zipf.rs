@@ -19,7 +19,7 @@ pub(super) const GENERATOR: Generator = Generator {
     about: "the page of rank k is written with probability proportional to 1/k^theta; ranks are scattered",
     options: &[GeneratorOption {
         name: "theta",
-        help: "skew, 0 (uniform) to 10; 0.99 is YCSB's",
+        help: "Skew, 0 (uniform) to 10; 0.99 is YCSB's",
         default: 0.99,
     }],
     make,

@@ -7,7 +7,7 @@
 //! Source: SNIA IOTTA repository; Koller and Rangaswami, "I/O Deduplication", FAST'10.
 //!
 //! Traps: `md5` is of 4096 bytes, in the home traces of 512, so a request is several lines of 8
-//! sectors or one: they are told apart by nothing and imported as they stand. A process name may
+//! sectors or one: nothing distinguishes them, and they are imported as they stand. A process name may
 //! have spaces: columns count from both ends. The process is the one that ran when the request was
 //! made, often a kernel thread that wrote for others.
 

@@ -1,199 +1,16 @@
-//! From records to events: what all formats have in common.
-//!
-//! - A request covers every page that it touches: a write of a part of a page counts as the whole.
-//! - Time counts from the first request and never decreases: where a trace goes back in time, the
-//!   time of the request before it is taken, and that is counted.
-//! - A request of more than 2^32 - 1 pages becomes several events.
-//! - One trace is of one volume.
-//! - Only writes have a context: it says who wrote.
+//! From lines to batches: what all formats have in common.
 
-use std::collections::{BTreeMap, HashMap};
-use std::fmt;
-
-use super::columns::{BadLine, quote};
-use super::{Format, Parser, Record};
-use crate::event::{Event, Kind, Op};
-use crate::ids::{ContextId, FileId, Lba, PAGE_BYTES};
+use super::columns::BadLine;
+use super::outcome::{Counts, LineError, Volumes};
+use super::settings::{MAX_PAGES, Settings, SettingsError, choices};
+use super::sink::Sink;
+use super::{Parser, Record};
+use crate::ids::Lba;
 use crate::meta::{Extent, Meta};
-use crate::tables::{Batch, Context};
+use crate::tables::Batch;
 
 /// Longest line. No format comes near; what does is not text.
 pub const MAX_LINE_BYTES: usize = 64 * 1024;
-
-/// Largest device: 64 PiB. No disk comes near, and a line of nonsense cannot become more than a few
-/// thousand events.
-pub const MAX_PAGES: u64 = 1 << 44;
-
-/// Without a given size, the device ends at a multiple of 1 MiB.
-const SIZE_STEP_PAGES: u64 = (1 << 20) / PAGE_BYTES;
-
-/// Volumes that are counted by name.
-const MAX_VOLUMES: usize = 4096;
-
-/// Volumes that a message names.
-const NAMED_VOLUMES: usize = 10;
-
-/// What to import, and how.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// The format of the lines.
-    pub format: &'static Format,
-    /// Choices for the format's own options by name; those not given take their defaults.
-    pub options: BTreeMap<String, String>,
-    /// The only volume to import; without it, there must be only one.
-    pub volume: Option<String>,
-    /// Size of the device in pages; without it, the device ends behind the last request, at a
-    /// multiple of 1 MiB.
-    pub pages: Option<u64>,
-    /// Whether the whole device counts as filled before the first request.
-    pub assume_filled: bool,
-}
-
-impl Settings {
-    /// The defaults of a format.
-    pub fn new(format: &'static Format) -> Settings {
-        Settings { format, options: BTreeMap::new(), volume: None, pages: None, assume_filled: false }
-    }
-}
-
-/// Settings that no importer can be made of.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SettingsError {
-    /// The option belongs to another format.
-    #[error("--{option} does not apply to format {format}{}", whose(option))]
-    Option {
-        /// The format.
-        format: &'static str,
-        /// The option.
-        option: String,
-    },
-    /// The option has no such choice.
-    #[error("--{option} {found:?}: expected {}", choices.join(" or "))]
-    Choice {
-        /// The option.
-        option: &'static str,
-        /// What was chosen.
-        found: String,
-        /// What can be chosen.
-        choices: &'static [&'static str],
-    },
-    /// All lines of the format are of one volume.
-    #[error("--volume {volume:?}: format {format} has no column for volumes; leave the flag out")]
-    NoVolumes {
-        /// The format.
-        format: &'static str,
-        /// The volume.
-        volume: String,
-    },
-    /// The size is out of range.
-    #[error("the size of the device is {pages} pages of 4 KiB, expected 1 to {MAX_PAGES} (64 PiB)")]
-    Size {
-        /// The size in pages.
-        pages: u64,
-    },
-}
-
-/// `; it is an option of X`, if it is one of any format.
-fn whose(option: &str) -> String {
-    let formats = super::FORMATS.iter().filter(|f| f.options.iter().any(|o| o.name == option));
-    let names: Vec<&str> = formats.map(|f| f.name).collect();
-    if names.is_empty() { String::new() } else { format!("; it is an option of {}", names.join(" and ")) }
-}
-
-/// Why a line was not imported.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum LineError {
-    /// The line is not what it should be. The importer remains usable: the line may be skipped.
-    #[error(transparent)]
-    Bad(#[from] BadLine),
-    /// The line is of a second volume, and none was chosen. The importer has to be given up, but
-    /// `survey` still tells the volumes of further lines.
-    #[error("more than one {what}: {volumes}; a trace is of one device: choose one with --volume")]
-    Volumes {
-        /// What tells volumes apart.
-        what: &'static str,
-        /// The volumes so far.
-        volumes: Volumes,
-    },
-}
-
-/// What became of the lines so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Lines, of every kind.
-    pub lines: u64,
-    /// Lines that carry no request.
-    pub other_lines: u64,
-    /// Lines that were refused.
-    pub bad_lines: u64,
-    /// Requests of volumes that were not chosen.
-    pub other_volumes: u64,
-    /// Requests of no bytes, which were dropped.
-    pub zero_length: u64,
-    /// Requests earlier than the one before, which took its time.
-    pub clamped_times: u64,
-    /// Writes imported.
-    pub writes: u64,
-    /// Reads imported.
-    pub reads: u64,
-    /// Discards imported.
-    pub discards: u64,
-    /// Barriers imported.
-    pub flushes: u64,
-}
-
-impl Counts {
-    /// Requests imported.
-    pub fn requests(&self) -> u64 {
-        self.writes + self.reads + self.discards + self.flushes
-    }
-}
-
-/// Requests by volume: of the first 4096 volumes, and of all others together.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Volumes {
-    requests: BTreeMap<String, u64>,
-    further: u64,
-}
-
-impl Volumes {
-    fn add(&mut self, volume: &str) {
-        if let Some(requests) = self.requests.get_mut(volume) {
-            *requests += 1;
-        } else if self.requests.len() < MAX_VOLUMES {
-            self.requests.insert(volume.to_owned(), 1);
-        } else {
-            self.further += 1;
-        }
-    }
-
-    /// Volume and requests, the busiest first.
-    pub fn by_requests(&self) -> Vec<(&str, u64)> {
-        let mut volumes: Vec<(&str, u64)> = self.requests.iter().map(|(v, &n)| (v.as_str(), n)).collect();
-        volumes.sort_by_key(|&(_, requests)| std::cmp::Reverse(requests));
-        volumes
-    }
-}
-
-impl fmt::Display for Volumes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let volumes = self.by_requests();
-        for (i, (volume, requests)) in volumes.iter().take(NAMED_VOLUMES).enumerate() {
-            let separator = if i == 0 { "" } else { ", " };
-            write!(f, "{separator}{} ({requests} request{})", quote(volume.as_bytes()), plural(*requests))?;
-        }
-        let more = volumes.len().saturating_sub(NAMED_VOLUMES);
-        match (more, self.further) {
-            (0, _) => Ok(()),
-            (more, 0) => write!(f, " and {more} more"),
-            (more, _) => write!(f, " and more than {more} more"),
-        }
-    }
-}
-
-fn plural(count: u64) -> &'static str {
-    if count == 1 { "" } else { "s" }
-}
 
 /// Turns lines into batches.
 pub struct Importer {
@@ -297,25 +114,6 @@ impl Importer {
     }
 }
 
-/// One choice for every option of the format.
-fn choices(
-    format: &'static Format,
-    given: &BTreeMap<String, String>,
-) -> Result<Vec<&'static str>, SettingsError> {
-    if let Some(option) = given.keys().find(|&name| format.options.iter().all(|o| o.name != name)) {
-        return Err(SettingsError::Option { format: format.name, option: option.clone() });
-    }
-    let choice = |option: &super::FormatOption| match given.get(option.name) {
-        None => Ok(option.choices[0]),
-        Some(found) => option.choices.iter().find(|c| *c == found).copied().ok_or(SettingsError::Choice {
-            option: option.name,
-            found: found.clone(),
-            choices: option.choices,
-        }),
-    };
-    format.options.iter().map(choice).collect()
-}
-
 /// A line as text, without white space around it.
 fn text(line: &[u8]) -> Result<&str, BadLine> {
     let bad = |found: String, expected: &str| BadLine { place: "line", found, expected: expected.to_owned() };
@@ -334,177 +132,13 @@ fn request<'a>(parser: &'a mut Box<dyn Parser>, text: &'a str) -> Result<Option<
     if text.is_empty() { Ok(None) } else { parser.parse(text) }
 }
 
-/// Where records become events.
-struct Sink {
-    settings: Settings,
-    /// The volume that is imported: chosen, or that of the first request.
-    volume: Option<String>,
-    volumes: Volumes,
-    contexts: HashMap<String, ContextId>,
-    clock: Clock,
-    /// End of the highest extent, in pages.
-    highest_end: u64,
-    counts: Counts,
-    batch: Batch,
-}
-
-impl Sink {
-    fn new(settings: Settings) -> Sink {
-        Sink {
-            volume: settings.volume.clone(),
-            settings,
-            volumes: Volumes::default(),
-            contexts: HashMap::new(),
-            clock: Clock::default(),
-            highest_end: 0,
-            counts: Counts::default(),
-            batch: Batch::default(),
-        }
-    }
-
-    /// Size of the device in pages, by all that is known.
-    fn device_pages(&self) -> u64 {
-        let needed = self.highest_end.max(1).next_multiple_of(SIZE_STEP_PAGES);
-        self.settings.pages.unwrap_or(needed)
-    }
-
-    fn add(&mut self, record: &Record) -> Result<(), LineError> {
-        self.volumes.add(record.volume);
-        if !self.is_wanted(record.volume)? {
-            self.counts.other_volumes += 1;
-            return Ok(());
-        }
-        if record.bytes == 0 && record.op != Op::Flush {
-            self.counts.zero_length += 1;
-            return Ok(());
-        }
-        let (lba, pages) = self.extent(record)?;
-        let context = self.context(record)?;
-        let (time_ns, clamped) = self.clock.at(record.time_ns);
-        self.counts.clamped_times += u64::from(clamped);
-        *self.count_of(record.op) += 1;
-        self.highest_end = self.highest_end.max(lba + pages);
-        self.push(time_ns, record.op, context, lba, pages);
-        Ok(())
-    }
-
-    /// Whether a volume is the chosen one; without a choice, the first is.
-    fn is_wanted(&mut self, volume: &str) -> Result<bool, LineError> {
-        match &self.volume {
-            Some(wanted) if wanted == volume => Ok(true),
-            Some(_) if self.settings.volume.is_some() => Ok(false),
-            Some(_) => {
-                let what = self.settings.format.volume.unwrap_or("volume");
-                Err(LineError::Volumes { what, volumes: self.volumes.clone() })
-            }
-            None => {
-                self.volume = Some(volume.to_owned());
-                Ok(true)
-            }
-        }
-    }
-
-    /// First page and number of pages that a request touches; none for a barrier.
-    fn extent(&self, record: &Record) -> Result<(u64, u64), BadLine> {
-        if record.op == Op::Flush {
-            return Ok((0, 0));
-        }
-        let limit = self.settings.pages.unwrap_or(MAX_PAGES);
-        let end = record.offset.checked_add(record.bytes).map(|end| end.div_ceil(PAGE_BYTES));
-        match end.filter(|&end| end <= limit) {
-            Some(end) => {
-                let lba = record.offset / PAGE_BYTES;
-                Ok((lba, end - lba))
-            }
-            None => Err(self.beyond(record, limit)),
-        }
-    }
-
-    #[cold]
-    fn beyond(&self, record: &Record, limit: u64) -> BadLine {
-        let remedy = match self.settings.pages {
-            Some(_) => "give a larger --size or none",
-            None => "is this the right format?",
-        };
-        BadLine {
-            place: "address",
-            found: format!("byte {} + {} bytes", record.offset, record.bytes),
-            expected: format!("an end within the device's {} bytes; {remedy}", limit * PAGE_BYTES),
-        }
-    }
-
-    /// The context of a write that has a tag, by first occurrence.
-    fn context(&mut self, record: &Record) -> Result<ContextId, BadLine> {
-        let Some(tag) = record.tag.filter(|_| record.op == Op::Write) else {
-            return Ok(ContextId::NONE);
-        };
-        if let Some(&id) = self.contexts.get(tag) {
-            return Ok(id);
-        }
-        let id = u32::try_from(self.contexts.len() + 1)
-            .map_err(|_| BadLine::column("line", tag, format!("at most {} different tags", u32::MAX)))?;
-        let id = ContextId(id);
-        self.contexts.insert(tag.to_owned(), id);
-        self.batch.contexts.push(Context::label(id, tag));
-        Ok(id)
-    }
-
-    fn count_of(&mut self, op: Op) -> &mut u64 {
-        match op {
-            Op::Write => &mut self.counts.writes,
-            Op::Read => &mut self.counts.reads,
-            Op::Discard | Op::WriteZeroes => &mut self.counts.discards,
-            Op::Flush => &mut self.counts.flushes,
-            Op::Exit => unreachable!("no format has it"),
-        }
-    }
-
-    /// Appends a request as one event, or as several if it is too long for one.
-    fn push(&mut self, time_ns: u64, op: Op, context: ContextId, mut lba: u64, mut pages: u64) {
-        loop {
-            let now = u32::try_from(pages).unwrap_or(u32::MAX);
-            self.batch.events.push(Event {
-                time_ns,
-                lba: Lba(lba),
-                pages: now,
-                context,
-                file: FileId::NONE,
-                file_page: 0,
-                op,
-                kind: Kind::Data,
-            });
-            lba += u64::from(now);
-            pages -= u64::from(now);
-            if pages == 0 {
-                return;
-            }
-        }
-    }
-}
-
-/// Time since the first request.
-#[derive(Default)]
-struct Clock {
-    first_ns: Option<u64>,
-    last_ns: u64,
-}
-
-impl Clock {
-    /// Time of a request, and whether it had to be moved to that of the one before.
-    fn at(&mut self, time_ns: u64) -> (u64, bool) {
-        let first = *self.first_ns.get_or_insert(time_ns);
-        let clamped = time_ns < first.saturating_add(self.last_ns);
-        if !clamped {
-            self.last_ns = time_ns - first;
-        }
-        (self.last_ns, clamped)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::{find, testing};
     use super::*;
+    use crate::event::Op;
+    use crate::ids::PAGE_BYTES;
+    use std::collections::BTreeMap;
 
     fn settings(format: &str) -> Settings {
         Settings::new(find(format).unwrap())
@@ -605,14 +239,6 @@ mod tests {
             (meta.settings["volume"].as_str(), meta.device.name.as_str()),
             (Some("8"), "imported alibaba 8")
         );
-    }
-
-    #[test]
-    fn volumes_are_counted_within_bounds() {
-        let mut volumes = Volumes::default();
-        (0..2 * MAX_VOLUMES).for_each(|i| volumes.add(&i.to_string()));
-        assert_eq!((volumes.requests.len(), volumes.further), (MAX_VOLUMES, MAX_VOLUMES as u64));
-        assert!(volumes.to_string().ends_with("and more than 4086 more"), "{volumes}");
     }
 
     #[test]

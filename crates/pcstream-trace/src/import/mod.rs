@@ -25,14 +25,17 @@ mod importer;
 mod midas;
 mod mqsim;
 mod msr;
+mod outcome;
+mod settings;
+mod sink;
 mod spc;
 mod systor17;
 mod tencent;
 
 pub use columns::{BadLine, quote};
-pub use importer::{
-    Counts, Importer, LineError, MAX_LINE_BYTES, MAX_PAGES, Settings, SettingsError, Volumes,
-};
+pub use importer::{Importer, MAX_LINE_BYTES};
+pub use outcome::{Counts, LineError, Volumes};
+pub use settings::{MAX_PAGES, Settings, SettingsError};
 
 /// Every format, by name.
 pub static FORMATS: [Format; 10] = [

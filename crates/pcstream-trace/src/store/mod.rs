@@ -14,6 +14,7 @@
 //! failure (segments are not synced; a torn one ends the readable part); a trace is not encrypted
 //! or signed, its checksums detect damage, not malice.
 
+pub mod arrow;
 mod check;
 mod error;
 mod files;

@@ -193,6 +193,9 @@ impl TraceReader {
     }
 }
 
+/// Columns of some rows, and which is which.
+pub(super) type Columns = (Layout, RecordBatch);
+
 /// The batches of a trace, in order.
 pub struct Batches {
     tables: Option<(Vec<Context>, Vec<File>)>,
@@ -220,6 +223,11 @@ impl Iterator for Batches {
 
 impl Batches {
     fn next_batch(&mut self) -> Result<Option<Batch>, TraceError> {
+        Ok(self.next_checked()?.map(|(batch, _)| batch))
+    }
+
+    /// The next piece, checked, and the columns that its events were decoded from; none where there are no events.
+    pub(super) fn next_checked(&mut self) -> Result<Option<(Batch, Option<Columns>)>, TraceError> {
         let mut batch = Batch::default();
         let first = self.tables.take();
         let is_first = first.is_some();
@@ -228,18 +236,19 @@ impl Batches {
         }
         let first_row = self.rows.row;
         let next = if first_row < self.readable { self.rows.next()? } else { None };
-        match next {
+        let columns = match next {
             Some((layout, columns)) => {
                 let rows =
                     columns.num_rows().min(usize::try_from(self.readable - first_row).unwrap_or(usize::MAX));
                 let columns = columns.slice(0, rows);
                 decode_events(&layout, &columns, first_row, &mut self.check, &mut batch.events)?;
+                Some((layout, columns))
             }
-            None if is_first => {}
+            None if is_first => None,
             None => return self.check_totals().map(|()| None),
-        }
+        };
         self.found.add_batch(&batch);
-        Ok(Some(batch))
+        Ok(Some((batch, columns)))
     }
 
     /// A finished trace must sum to what it says.

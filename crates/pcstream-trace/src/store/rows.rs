@@ -166,6 +166,11 @@ impl Layout {
         Layout { path: self.path.clone(), at: self.at.iter().map(rank).collect() }
     }
 
+    /// The columns of a record batch in the table's order.
+    pub fn columns(&self, batch: &RecordBatch) -> Vec<ArrayRef> {
+        self.at.iter().map(|&index| batch.column(index).clone()).collect()
+    }
+
     fn column<'a>(&self, batch: &'a RecordBatch, index: usize) -> &'a ArrayRef {
         batch.column(self.at[index])
     }

@@ -10,6 +10,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{ArgGroup, Args, ValueEnum};
 use pcstream_trace::Unwind;
 
+use super::attach::RecordedArgs;
 use super::simulation::SimulationArgs;
 use crate::values;
 
@@ -17,7 +18,7 @@ use crate::values;
 #[command(after_help = "\
 Examples:
   pcstream run -- dd if=/dev/zero of={}/file bs=1M count=100
-  pcstream run --fs xfs --size 8G --fill 0.9 -o db.pctrace -- db_bench --db={}/db --benchmarks=fillrandom,overwrite
+  pcstream run --fs xfs --size 4G -o db.pctrace -- db_bench --db={}/db
   pcstream run --on /var/lib/postgresql --scheme all -- pgbench -T 60
 
 {} in the command stands for the mount point of the scratch file system, which is also the command's
@@ -40,8 +41,9 @@ pub struct RunArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  pcstream record -o db.pctrace --size 8G --fill 0.9 -- db_bench --db={}/db --benchmarks=fillrandom
+  pcstream record -o db.pctrace --size 4G -- db_bench --db={}/db
   pcstream record -o build.pctrace --on /home/me/src -- make -j4
+  pcstream record -o pg.pctrace --on /var/lib/postgresql --unit postgresql.service --duration 60s
 
 {} in the command stands for the mount point of the scratch file system, which is also the command's
 working directory.")]
@@ -55,7 +57,7 @@ pub struct RecordArgs {
     #[arg(long, help_heading = "Capture")]
     pub force: bool,
     #[command(flatten)]
-    pub command: CommandArgs,
+    pub recorded: RecordedArgs,
 }
 
 /// What is recorded, and on what.
@@ -71,10 +73,10 @@ pub struct CaptureArgs {
         help_heading = "Capture"
     )]
     pub fs: ScratchFs,
-    /// Size of the scratch device
+    /// Size of the scratch device, such as 8G or 512M
     #[arg(long, value_name = "BYTES", default_value = "8G", value_parser = values::size, conflicts_with = "on", help_heading = "Capture")]
     pub size: u64,
-    /// Share of the scratch file system that is filled before the recording begins
+    /// Share of the scratch file system that is filled before the recording begins: 0 to 1
     #[arg(long, value_name = "FRACTION", default_value_t = 0.9, value_parser = values::fraction, conflicts_with = "on", help_heading = "Capture")]
     pub fill: f64,
     /// What backs the scratch device: compressed memory, memory, or a file at PATH
@@ -83,8 +85,8 @@ pub struct CaptureArgs {
     /// Record on the existing file system that holds DIR, instead of a scratch device
     #[arg(long, value_name = "DIR", help_heading = "Capture")]
     pub on: Option<PathBuf>,
-    /// Return addresses kept per call path [default: 12 on exact paths and along frame pointers, 5 by stack scan]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=16), help_heading = "Capture")]
+    /// Return addresses kept per call path: 1 to 16 [default: 12 on exact paths and along frame pointers, 5 by stack scan]
+    #[arg(long, value_name = "N", value_parser = values::depth, help_heading = "Capture")]
     pub depth: Option<u8>,
     /// How call paths are read: exactly, along frame pointers, by the restricted stack scan, or the best that each
     /// program allows

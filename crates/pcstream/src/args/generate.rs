@@ -17,13 +17,13 @@ pub struct Pattern {
     pub common: PatternArgs,
 }
 
-/// What every generator is told.
+// Arguments of every generator. No doc comment: it would be the generator's description in its help.
 #[derive(Debug, Args)]
 pub struct PatternArgs {
-    /// Pages of the device
+    /// Pages of the device, such as 64K (65,536 pages of 4 KiB)
     #[arg(long, value_name = "U", value_parser = values::size)]
     pub pages: u64,
-    /// Pages written
+    /// Pages written, such as 1M
     #[arg(long, value_name = "N", value_parser = values::size)]
     pub writes: u64,
     /// Seed of the random numbers

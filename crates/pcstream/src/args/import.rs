@@ -14,8 +14,8 @@ use crate::values;
 #[command(after_help = "\
 Examples:
   zcat hm_1.csv.gz | pcstream import --format msr - -o hm_1.pctrace
-  pcstream import --format alibaba io_traces.csv --volume 419 --assume-filled -o 419.pctrace
-  blkparse -i sda | pcstream import --format blkparse --size 480G - -o sda.pctrace
+  pcstream import --format alibaba io_traces.csv --volume 419 -o 419.pctrace
+  blkparse -i sda | pcstream import --format blkparse - -o sda.pctrace
   pcstream import --format fio --wait-unit ms job.iolog -o job.pctrace")]
 pub struct ImportArgs {
     /// Format of the input
@@ -66,8 +66,8 @@ fn volume_help() -> String {
     let named: Vec<String> = named.collect();
     format!(
         "Import only this volume [default: the only one]\n\nA trace is of one device. An input with \
-         several volumes is refused unless one is chosen; the message lists them. Volumes are told \
-         apart by ({}).",
+         several volumes is refused unless one is chosen; the message lists them. Volumes are \
+         distinguished by ({}).",
         named.join("; ")
     )
 }

@@ -1,12 +1,15 @@
 //! The command line: one definition feeds the parser, the help, the man pages and the completions.
 //! Everything that can be checked without looking at the world is checked here.
 
+mod attach;
 mod capture;
+mod demo;
 mod generate;
 mod import;
 mod merge;
 mod reports;
 mod simulation;
+mod sweep;
 mod table;
 mod view;
 
@@ -15,8 +18,13 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 #[cfg(feature = "capture")]
+pub use attach::RecordedArgs;
+#[cfg(feature = "capture")]
 pub use capture::{CaptureArgs, Image, OrderArg, ScratchFs};
 pub use capture::{DoctorArgs, RecordArgs, RunArgs};
+#[cfg(feature = "capture")]
+pub use demo::Workload;
+pub use demo::{DemoArgs, DemoWorkloadArgs};
 pub use generate::{Pattern, PatternArgs};
 pub use import::ImportArgs;
 pub use merge::MergeArgs;
@@ -25,6 +33,7 @@ pub use simulation::{
     ContextsArgs, DeviceArgs, FitArgs, GeometryArgs, MeasureArgs, SchemeOptions, SchemesArgs, SimulateArgs,
     SimulationArgs,
 };
+pub use sweep::{GridArgs, Point, SweepArgs};
 pub use table::{TableAction, TableArgs};
 pub use view::{SortBy, ViewArgs};
 
@@ -53,10 +62,10 @@ pub struct Cli {
 const EXAMPLES: &str = "\
 Examples:
   pcstream generate hotcold --pages 1M --writes 8M -o hot.pctrace
-  pcstream simulate hot.pctrace                      # every scheme's WAF, side by side
+  pcstream simulate hot.pctrace          # every scheme's WAF, side by side
   pcstream simulate hot.pctrace --scheme pcstream,oracle --streams 5 --json -
-  pcstream contexts hot.pctrace                      # who wrote what, and how long it lived
-  pcstream run --fs ext4 --size 8G --fill 0.9 -- db_bench --db={}/db --benchmarks=fillrandom,overwrite
+  pcstream contexts hot.pctrace          # who wrote what, how long it lived
+  pcstream run --size 4G -- db_bench --db={}/db
 ";
 
 const EXIT_CODES: &str = "\
@@ -89,12 +98,22 @@ pub enum Color {
 pub enum Command {
     /// Show what this machine can capture, and what to install or enable
     Doctor(DoctorArgs),
+    /// Try it: a small workload under capture, and what streams would save (needs root)
+    ///
+    /// Makes a scratch file system of 1 GiB in memory, runs two stores on it that write in different ways, and prints
+    /// the verdict, what each placement scheme would make of the writes, and who wrote what. Takes a minute or two.
+    Demo(DemoArgs),
+    /// Write into the current directory, as the built-in workload of `demo` does
+    #[command(hide = true)]
+    DemoWorkload(DemoWorkloadArgs),
     /// Record a program, simulate every scheme and report, in one go
     Run(RunArgs),
     /// Record a program's writes into a trace
     Record(RecordArgs),
     /// Replay a trace through placement schemes, side by side
     Simulate(SimulateArgs),
+    /// Replay a trace over a grid of devices and parameters, one row of results per run
+    Sweep(SweepArgs),
     /// Show which code path wrote what, how long it lived, and its stream
     Contexts(ContextsArgs),
     /// Make one HTML file with pictures of a trace, or single pictures
@@ -116,8 +135,8 @@ pub enum Command {
     #[command(after_help = "\
 Examples:
   pcstream generate uniform --pages 256K --writes 4M -o uniform.pctrace
-  pcstream generate hotcold --pages 256K --writes 4M --hot-pages 0.1 --hot-writes 0.9 -o hot.pctrace
-  pcstream generate zipf --pages 256K --writes 4M --theta 0.99 --seed 7 -o zipf.pctrace")]
+  pcstream generate hotcold --pages 256K --writes 4M -o hot.pctrace
+  pcstream generate zipf --pages 256K --writes 4M --theta 0.99 -o zipf.pctrace")]
     Generate {
         #[command(subcommand)]
         pattern: Pattern,

@@ -6,6 +6,7 @@ use clap::{ArgGroup, Args};
 use pcstream_report::pictures;
 
 use super::simulation::{DeviceArgs, MeasureArgs, OutputArgs, SchemeOptions, SimulationArgs};
+use crate::values;
 
 #[derive(Debug, Args)]
 #[command(group(ArgGroup::new("what").required(true).multiple(true).args(["output", "figure"])), after_help = "\
@@ -54,7 +55,8 @@ fn figures_help() -> String {
 #[command(after_help = "\
 Examples:
   pcstream advise T.pctrace
-  pcstream advise T.pctrace --rules-out my.rules && pcstream simulate T.pctrace --rules my.rules
+  pcstream advise T.pctrace --rules-out my.rules
+  pcstream simulate T.pctrace --scheme manual --rules my.rules
   pcstream advise T.pctrace --profile fdp-3.84t --json - | jq '.changes[0]'")]
 pub struct AdviseArgs {
     /// The trace: a directory NAME.pctrace
@@ -76,14 +78,14 @@ pub struct AdviseArgs {
 #[command(after_help = "\
 Examples:
   pcstream compare before.pctrace after.pctrace
-  pcstream compare a1.pctrace,a2.pctrace,a3.pctrace b1.pctrace,b2.pctrace,b3.pctrace --scheme baseline,pcstream
+  pcstream compare a1.pctrace,a2.pctrace b1.pctrace,b2.pctrace
   pcstream compare a.pctrace b.pctrace --json - | jq .contexts")]
 pub struct CompareArgs {
     /// Runs to compare with the first: a trace, or repetitions separated by commas
     #[arg(required = true, num_args = 2.., value_name = "TRACE[,TRACE...]")]
     pub runs: Vec<String>,
     /// How many contexts the table shows; JSON has them all
-    #[arg(long, value_name = "N", default_value_t = 15)]
+    #[arg(long, value_name = "N", default_value_t = 15, value_parser = values::rows)]
     pub top: usize,
     #[command(flatten)]
     pub simulation: SimulationArgs,

@@ -9,7 +9,7 @@ use super::view::ViewArgs;
 use crate::values::{self, Destinations, Prefill, Schemes, Setting};
 
 /// Schemes compared unless --scheme says otherwise: the paper's and its limit.
-const DEFAULT_SCHEMES: &str = "baseline,manual,autostream-mq,autostream-sfr,pcstream,oracle";
+pub(super) const DEFAULT_SCHEMES: &str = "baseline,manual,autostream-mq,autostream-sfr,pcstream,oracle";
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -17,9 +17,9 @@ Examples:
   pcstream generate hotcold --pages 64K --writes 1M -o hot.pctrace
   pcstream simulate hot.pctrace
   pcstream simulate hot.pctrace --scheme all --gc own,internal,shared
-  pcstream simulate hot.pctrace --spare-factor 0.07 --streams 4 --prefill 0.9 --json result.json
+  pcstream simulate hot.pctrace --spare-factor 0.07 --json result.json
   pcstream simulate hot.pctrace --profile pm963-480g --timing
-  pcstream simulate hot.pctrace --pack 0.9           # a large disk of which little was written
+  pcstream simulate hot.pctrace --pack 0.9     # a large disk, little written
   pcstream simulate hot.pctrace --capacity 512M --fill 0.95 --memory 2G")]
 pub struct SimulateArgs {
     /// The trace: a directory NAME.pctrace
@@ -34,7 +34,7 @@ pub struct SimulateArgs {
 }
 
 /// The trace on another address space, and the memory that its simulation may take.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct FitArgs {
     /// Pack the addresses that the trace writes onto a device of which they fill this share: above 0, at most 1
     ///
@@ -52,7 +52,7 @@ pub struct FitArgs {
     /// Leave the trace's discards out, as if the file system sent none
     #[arg(long, help_heading = "Device")]
     pub no_discard: bool,
-    /// Memory that the simulation may take [default: three quarters of what is free]
+    /// Memory that the simulation may take, such as 2G [default: three quarters of what is free]
     ///
     /// If all lanes together would take more, fewer run at once, and the trace is read several times.
     #[arg(long, value_name = "BYTES", value_parser = values::size)]
@@ -67,7 +67,7 @@ Examples:
   pcstream contexts zipf.pctrace --top 50
   pcstream contexts zipf.pctrace --by program
   pcstream contexts zipf.pctrace --folded - > paths.txt
-  pcstream contexts zipf.pctrace --json - | jq '.contexts[] | select(.share > 0.1)'")]
+  pcstream contexts zipf.pctrace --json - | jq '.contexts[].share'")]
 pub struct ContextsArgs {
     /// The trace: a directory NAME.pctrace
     pub trace: PathBuf,
@@ -112,7 +112,7 @@ pub struct SimulationArgs {
 Examples:
   pcstream schemes
   pcstream schemes autostream-mq
-  pcstream simulate T.pctrace --scheme autostream-mq:best --set autostream-mq.chunk_pages=64")]
+  pcstream simulate T.pctrace --scheme autostream-mq:best")]
 pub struct SchemesArgs {
     /// The scheme whose parameters are shown; all schemes are listed without
     pub name: Option<String>,
@@ -241,7 +241,7 @@ fn rules_help() -> String {
     )
 }
 
-fn profiles_help() -> String {
+pub(super) fn profiles_help() -> String {
     let mut help = String::from("Start from a named device, scaled to the trace:\n");
     for known in profile::KNOWN {
         help += &format!("\n  {:12}  {}", known.name, known.about);
@@ -257,7 +257,7 @@ fn victims_help() -> String {
     )
 }
 
-fn schemes_help() -> String {
+pub(super) fn schemes_help() -> String {
     let width = pcstream_placement::names().map(str::len).max().unwrap_or(0);
     let mut help = String::from("Schemes to compare, separated by commas, or 'all':\n");
     for scheme in pcstream_placement::schemes() {

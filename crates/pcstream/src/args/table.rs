@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use super::simulation::OutputArgs;
+use crate::values;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -47,7 +48,7 @@ pub enum TableAction {
         /// The second table
         after: PathBuf,
         /// Lifetimes that differ by no more than this factor are alike
-        #[arg(long, value_name = "F", default_value_t = 2.0, value_parser = factor)]
+        #[arg(long, value_name = "F", default_value_t = 2.0, value_parser = values::factor)]
         factor: f64,
         #[command(flatten)]
         output: OutputArgs,
@@ -58,12 +59,4 @@ pub enum TableAction {
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,
     },
-}
-
-fn factor(text: &str) -> Result<f64, String> {
-    let factor: f64 = text.parse().map_err(|_| format!("'{text}' is not a number"))?;
-    if factor >= 1.0 && factor.is_finite() {
-        return Ok(factor);
-    }
-    Err(format!("{text} is not a factor between lifetimes: expected 1 or more"))
 }

@@ -97,7 +97,9 @@ fn java_method(line: &str) -> Option<&str> {
     if block || !text.ends_with('{') || !text.contains('(') {
         return None;
     }
-    text.split('(').next()?.rsplit(' ').next()
+    // `A a = f(...)` calls a method.
+    let head = text.split('(').next().filter(|head| !head.contains('='))?;
+    head.rsplit(' ').next()
 }
 
 #[test]

@@ -38,6 +38,7 @@ long native_regs(void);
 #define bpf_get_current_task_btf() native_task()
 #define bpf_task_pt_regs(task) native_regs()
 #define bpf_task_storage_get(map, task, value, flags) ((void *)0)
+#define bpf_current_task_under_cgroup(map, index) 1
 #define bpf_ringbuf_query(map, what) ((what) == BPF_RB_RING_SIZE ? 65536ULL : 0ULL)
 #define bpf_ringbuf_reserve(map, size, flags) native_reserve(size)
 #define bpf_ringbuf_submit(record, flags) native_submit(record)

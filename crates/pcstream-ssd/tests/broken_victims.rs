@@ -1,13 +1,9 @@
 //! Policies that are wrong on purpose: the checks must catch them.
 
-use crate::ftl::Ssd;
-use crate::ids::{LogicalPage, StreamId};
-use crate::settings::{DeviceSettings, GcDestination, Spare};
-
-use super::{Select, Superblocks};
+use pcstream_ssd::{DeviceSettings, GcDestination, LogicalPage, Select, Spare, Ssd, StreamId, Superblocks};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
+enum Fault {
     /// Picks the fullest candidate.
     Fullest,
     /// Picks superblocks that are free or open.
@@ -16,7 +12,7 @@ pub(crate) enum Fault {
     Nothing,
 }
 
-pub(crate) struct Broken(pub(crate) Fault);
+struct Broken(Fault);
 
 impl Select for Broken {
     fn closed(&mut self, _table: &mut Superblocks, _superblock: u32, _pool: u16, _now: u64) {}

@@ -14,12 +14,31 @@
 //! Known weakness: samples count all lifetimes since the table began, also those that a running
 //! average has long forgotten, so an old host weighs more than its lifetime deserves.
 
+pub(crate) mod format;
+
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 
 use pcstream_trace::Signature;
 
-use crate::pcstream::saved::{self, TableError};
-use crate::pcstream::table::Lifetime;
+pub use format::TableError;
+
+/// An expected lifetime in pages written by the host; at least 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Lifetime(NonZeroU32);
+
+impl Lifetime {
+    /// From pages: 0 becomes 1, what does not fit saturates.
+    pub fn from_pages(pages: u64) -> Lifetime {
+        let pages = u32::try_from(pages).unwrap_or(u32::MAX);
+        Lifetime(NonZeroU32::new(pages).unwrap_or(NonZeroU32::MIN))
+    }
+
+    /// In pages.
+    pub fn pages(self) -> u64 {
+        u64::from(self.0.get())
+    }
+}
 
 /// What a table says of one context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,13 +82,12 @@ pub struct Difference {
 impl SavedTable {
     /// The table that `AttributeTable::save` wrote.
     pub fn parse(bytes: &[u8]) -> Result<SavedTable, TableError> {
-        let entry = |(signature, lifetime, samples)| SavedEntry { signature, lifetime, samples };
-        Ok(SavedTable { entries: saved::parse(bytes)?.into_iter().map(entry).collect() })
+        Ok(SavedTable { entries: format::parse(bytes)? })
     }
 
     /// As bytes, for `AttributeTable::load`.
     pub fn to_bytes(&self) -> Vec<u8> {
-        saved::encode(self.entries.iter().map(|e| (e.signature, e.lifetime, e.samples)))
+        format::encode(self.entries.iter().copied())
     }
 
     /// Its entries, the least recently referenced first.

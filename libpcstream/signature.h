@@ -2,7 +2,7 @@
 /*
  * The hash that names contexts and modules: one multiply and one shift per 64-bit word, order
  * sensitive. It is used for keys inside the kernel and, over build ids in place of module keys,
- * for the signatures of a trace; the Rust twin is src/signature.rs.
+ * for the signatures of a trace; the Rust twin is crates/pcstream-capture/src/signature.rs. Includers define u64.
  */
 #ifndef PCSTREAM_SIGNATURE_H
 #define PCSTREAM_SIGNATURE_H

@@ -87,7 +87,7 @@ int main(void) {
     enter(flush);
     for (int i = 0; i < PAGES; i++) map[4096 * i] = 1;
     leave();
-    /* Whatever is told must do no harm. */
+    /* Whatever is registered must do no harm. */
     prctl(PCSTREAM_THREAD_SLOT, 8, 0, 0, 0);
     file("unreadable", 0, 0, 0);
     prctl(PCSTREAM_THREAD_SLOT, -8L, 0, 0, 0);

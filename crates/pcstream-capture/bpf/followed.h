@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
+/*
+ * Attached captures: which tasks are followed. What all others write has one context.
+ *
+ *   of_others   whether a task is none of those that are followed
+ *   on_fork     what a followed process starts is followed, too
+ *
+ * A followed process is marked in the storage of its leader, not by its number: the recorder may live in a PID namespace, and
+ * numbers are used again. A cgroup stands for all that are below it.
+ *
+ * Known weakness: a page that others made dirty first is theirs until it is written.
+ */
+#ifndef PCSTREAM_FOLLOWED_H
+#define PCSTREAM_FOLLOWED_H
+
+#include "maps.h"
+#include <bpf/bpf_tracing.h>
+
+enum followed { FOLLOWED_ALL = 0, FOLLOWED_PROCESSES = 1, FOLLOWED_CGROUP = 2 };
+
+const volatile u32 followed = FOLLOWED_ALL;
+
+/* The context of pages that others make dirty. No path has it: those are hashes. */
+#define CONTEXT_OF_OTHERS 2
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, u32);
+} followed_processes SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_CGROUP_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, u32);
+} followed_cgroup SEC(".maps");
+
+/* `task` is the current one. */
+static __always_inline bool of_others(struct task_struct *task)
+{
+	if (followed == FOLLOWED_CGROUP)
+		return bpf_current_task_under_cgroup(&followed_cgroup, 0) != 1;
+	if (followed == FOLLOWED_PROCESSES)
+		return !bpf_task_storage_get(&followed_processes, task->group_leader, 0, 0);
+	return false;
+}
+
+SEC("tp_btf/sched_process_fork")
+int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
+{
+	if (child->pid != child->tgid)
+		return 0; /* a thread */
+	if (bpf_task_storage_get(&followed_processes, parent->group_leader, 0, 0) &&
+	    !bpf_task_storage_get(&followed_processes, child, 0, BPF_LOCAL_STORAGE_GET_F_CREATE))
+		count(LOST_TASK_STORAGE, 1);
+	return 0;
+}
+
+#endif

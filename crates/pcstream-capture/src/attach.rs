@@ -1,0 +1,317 @@
+//! Attaching to what runs already: a process and what it starts, a cgroup, or the cgroup of a systemd unit.
+//!
+//! Idea: user space finds the subject and hands the kernel side a descriptor, a pidfd or an open directory of cgroup v2; from
+//! then on the kernel side tells the followed from the others. Descriptors stand for one process or cgroup for ever, numbers
+//! and names do not.
+//!
+//! Known weaknesses: a runtime's agent that registered before is not known (its paths are unwound). A child whose parent
+//! ended before the capture began has no parent any more that would lead to the followed process.
+
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use thiserror::Error;
+
+use crate::command::parent_of;
+use crate::session::{Followed, Session, SessionError};
+
+/// What runs already.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Running {
+    /// A process, by its number in this PID namespace, and what it starts.
+    Process(u32),
+    /// A cgroup (version 2) and those below it: a directory, or its path below the mount of cgroups.
+    Cgroup(PathBuf),
+    /// The cgroup of a systemd unit.
+    Unit(String),
+}
+
+/// What to attach to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attach {
+    /// To this.
+    pub to: Running,
+    /// For so long at most.
+    pub duration: Option<Duration>,
+}
+
+/// Why nothing can be attached to.
+#[derive(Debug, Error)]
+pub enum AttachError {
+    /// No such process.
+    #[error("--pid {0}: no process has this number; `pgrep -a NAME` lists processes")]
+    NoProcess(u32),
+    /// A thread that is no process.
+    #[error("--pid {0}: this is a thread; give its process (Tgid in /proc/{0}/status)")]
+    Thread(u32),
+    /// The process cannot be watched.
+    #[error("--pid {pid}: cannot watch the process: {source}")]
+    Process {
+        /// Its number.
+        pid: u32,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// No cgroup v2 is mounted.
+    #[error(
+        "no cgroup file system of version 2 is mounted: mount one (mount -t cgroup2 none DIR), or use --pid"
+    )]
+    NoCgroups,
+    /// The cgroup cannot be opened.
+    #[error("--cgroup {}: {source}; expected a directory below {}, as `systemd-cgls` lists them", path.display(), mount.display())]
+    Cgroup {
+        /// As given.
+        path: PathBuf,
+        /// Where cgroups are mounted.
+        mount: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A directory that is no cgroup.
+    #[error("--cgroup {}: not a cgroup of version 2; those are below {}", path.display(), mount.display())]
+    NotCgroup {
+        /// As given.
+        path: PathBuf,
+        /// Where cgroups are mounted.
+        mount: PathBuf,
+    },
+    /// systemd cannot be asked.
+    #[error("--unit {unit}: {reason}; use --cgroup or --pid")]
+    Systemd {
+        /// As given.
+        unit: String,
+        /// What is missing.
+        reason: String,
+    },
+    /// The unit has no processes.
+    #[error("--unit {0}: systemd knows no running unit of this name; `systemctl list-units` lists them")]
+    NoUnit(String),
+}
+
+/// What a capture is attached to, found and open.
+#[derive(Debug)]
+pub struct Attached {
+    subject: Found,
+    duration: Option<Duration>,
+}
+
+#[derive(Debug)]
+enum Found {
+    Process { pid: u32, descriptor: OwnedFd },
+    Cgroup { path: PathBuf, directory: File },
+}
+
+impl Attached {
+    /// Finds and opens it.
+    pub fn find(attach: &Attach) -> Result<Attached, AttachError> {
+        let subject = match &attach.to {
+            Running::Process(pid) => Found::Process { pid: *pid, descriptor: process(*pid)? },
+            Running::Cgroup(path) => cgroup(path)?,
+            Running::Unit(unit) => cgroup(&cgroup_of_unit(unit)?)?,
+        };
+        Ok(Attached { subject, duration: attach.duration })
+    }
+
+    /// How a session tells it from others.
+    pub fn followed(&self) -> Followed {
+        match self.subject {
+            Found::Process { .. } => Followed::Processes,
+            Found::Cgroup { .. } => Followed::Cgroup,
+        }
+    }
+
+    /// Names it to a session.
+    pub fn follow(&self, session: &Session<'_>) -> Result<(), SessionError> {
+        match &self.subject {
+            Found::Cgroup { directory, .. } => session.follow_cgroup(directory.as_fd()),
+            Found::Process { pid, descriptor } => {
+                session.follow_process(descriptor.as_fd())?;
+                follow_descendants(*pid, session)
+            }
+        }
+    }
+
+    /// Why there is nothing more to capture, if so, after this time.
+    pub fn ended(&self, after: Duration) -> Option<String> {
+        if self.duration.is_some_and(|duration| after >= duration) {
+            return Some(format!("ended after {:.1} s", after.as_secs_f64()));
+        }
+        match &self.subject {
+            Found::Process { pid, descriptor } => has_ended(descriptor)
+                .then(|| format!("process {pid} ended after {:.1} s", after.as_secs_f64())),
+            Found::Cgroup { path, directory } => is_gone(path, directory).then(|| {
+                format!("the cgroup {} was removed after {:.1} s", path.display(), after.as_secs_f64())
+            }),
+        }
+    }
+}
+
+/// The command line of a process, as it tells it; empty if it has none.
+pub fn command_of(pid: u32) -> Vec<OsString> {
+    const MOST: u64 = 64 << 10;
+    let mut bytes = Vec::new();
+    let read = File::open(format!("/proc/{pid}/cmdline")).map(|file| file.take(MOST).read_to_end(&mut bytes));
+    if !matches!(read, Ok(Ok(_))) {
+        return Vec::new();
+    }
+    let words = bytes.strip_suffix(&[0]).unwrap_or(&bytes);
+    words.split(|&byte| byte == 0).map(|word| OsString::from_vec(word.to_vec())).collect()
+}
+
+fn process(pid: u32) -> Result<OwnedFd, AttachError> {
+    let number = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(AttachError::NoProcess(pid))?;
+    pidfd_open(number, PidfdFlags::empty()).map_err(|errno| match errno {
+        Errno::SRCH => AttachError::NoProcess(pid),
+        Errno::INVAL | Errno::NOENT => AttachError::Thread(pid),
+        _ => AttachError::Process { pid, source: errno.into() },
+    })
+}
+
+/// Until none is found that is not followed yet: what a followed process starts, the kernel side follows itself.
+fn follow_descendants(root: u32, session: &Session<'_>) -> Result<(), SessionError> {
+    let mut family = std::collections::BTreeSet::from([root]);
+    loop {
+        let parents: Vec<_> = processes().filter_map(|pid| Some((pid, parent_of(pid)?))).collect();
+        let is_new = |&&(pid, parent): &&(u32, u32)| family.contains(&parent) && !family.contains(&pid);
+        let found: Vec<_> = parents.iter().filter(is_new).map(|(pid, _)| *pid).collect();
+        if found.is_empty() {
+            return Ok(());
+        }
+        for pid in found {
+            family.insert(pid);
+            // It may have ended meanwhile.
+            let Ok(descriptor) = process(pid) else { continue };
+            match session.follow_process(descriptor.as_fd()) {
+                Err(_) if has_ended(&descriptor) => {}
+                result => result?,
+            }
+        }
+    }
+}
+
+fn processes() -> impl Iterator<Item = u32> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+/// Whether the process of a pidfd has ended, reaped or not.
+fn has_ended(descriptor: &OwnedFd) -> bool {
+    let mut poll = libc::pollfd { fd: descriptor.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    // SAFETY: one valid pollfd, and no waiting.
+    let ready = unsafe { libc::poll(&raw mut poll, 1, 0) };
+    ready > 0 && poll.revents & (libc::POLLIN | libc::POLLHUP) != 0
+}
+
+fn is_gone(path: &Path, directory: &File) -> bool {
+    let open = directory.metadata().map(|meta| meta.ino());
+    !path.metadata().is_ok_and(|now| open.is_ok_and(|open| now.ino() == open))
+}
+
+fn cgroup(given: &Path) -> Result<Found, AttachError> {
+    /// Of statfs(2).
+    const CGROUP2_SUPER_MAGIC: u64 = 0x6367_7270;
+    let mount = cgroup_mount().ok_or(AttachError::NoCgroups)?;
+    let below = || mount.join(given.strip_prefix("/").unwrap_or(given));
+    let path = if given.is_absolute() && given.is_dir() { given.to_path_buf() } else { below() };
+    let open = OpenOptions::new().read(true).custom_flags(libc::O_DIRECTORY).open(&path);
+    let directory = open.map_err(|source| AttachError::Cgroup {
+        path: given.to_path_buf(),
+        mount: mount.clone(),
+        source,
+    })?;
+    if !rustix::fs::fstatfs(&directory).is_ok_and(|found| found.f_type as u64 == CGROUP2_SUPER_MAGIC) {
+        return Err(AttachError::NotCgroup { path: given.to_path_buf(), mount });
+    }
+    Ok(Found::Cgroup { path, directory })
+}
+
+/// Where cgroups of version 2 are mounted.
+fn cgroup_mount() -> Option<PathBuf> {
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
+    mounts.lines().find_map(mount_of_cgroups).map(PathBuf::from)
+}
+
+/// The mount point of a line of mountinfo, if it is of cgroups of version 2.
+fn mount_of_cgroups(line: &str) -> Option<&str> {
+    let (mount, source) = line.split_once(" - ")?;
+    (source.split(' ').next() == Some("cgroup2")).then(|| mount.split(' ').nth(4))?
+}
+
+fn cgroup_of_unit(unit: &str) -> Result<PathBuf, AttachError> {
+    let error = |reason: String| AttachError::Systemd { unit: unit.to_string(), reason };
+    if !Path::new("/run/systemd/system").is_dir() {
+        return Err(error("systemd does not run on this machine".into()));
+    }
+    let asked =
+        Command::new("systemctl").args(["show", "--property=ControlGroup", "--value", "--", unit]).output();
+    let answer = asked.map_err(|e| error(format!("systemctl cannot be started: {e}")))?;
+    let path = String::from_utf8_lossy(&answer.stdout).trim().to_string();
+    if !answer.status.success() || !path.starts_with('/') {
+        return Err(AttachError::NoUnit(unit.to_string()));
+    }
+    Ok(path.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mount_of_cgroups_is_found() {
+        let line = "30 24 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate";
+        assert_eq!(mount_of_cgroups(line), Some("/sys/fs/cgroup"));
+        assert_eq!(mount_of_cgroups("30 24 0:26 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu"), None);
+        assert_eq!(mount_of_cgroups(""), None);
+    }
+
+    #[test]
+    fn processes_are_watched_until_they_end() {
+        let mut child = Command::new("sleep").arg("60").spawn().expect("it starts");
+        let attach = Attach { to: Running::Process(child.id()), duration: Some(Duration::from_secs(5)) };
+        let attached = Attached::find(&attach).expect("it runs");
+        assert_eq!(command_of(child.id()), ["sleep", "60"]);
+        assert_eq!(attached.ended(Duration::ZERO), None);
+        assert!(attached.ended(Duration::from_secs(5)).is_some_and(|why| why.contains("after 5.0 s")));
+        child.kill().expect("it can be killed");
+        // It is not reaped yet.
+        while attached.ended(Duration::ZERO).is_none() {
+            std::thread::yield_now();
+        }
+        let pid = child.id();
+        child.wait().expect("it ends");
+        assert!(matches!(Attached::find(&attach), Err(AttachError::NoProcess(n)) if n == pid));
+    }
+
+    #[test]
+    fn a_thread_is_no_process() {
+        let find = |pid| Attached::find(&Attach { to: Running::Process(pid), duration: None });
+        let thread = std::thread::spawn(move || rustix::thread::gettid().as_raw_nonzero().get());
+        let mut own = 0;
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                own = rustix::thread::gettid().as_raw_nonzero().get() as u32;
+                assert!(matches!(find(own), Err(AttachError::Thread(tid)) if tid == own));
+            });
+        });
+        assert!(thread.join().is_ok() && own != 0);
+        assert!(matches!(find(0), Err(AttachError::NoProcess(0))));
+        assert!(matches!(find(u32::MAX), Err(AttachError::NoProcess(_))));
+    }
+
+    #[test]
+    fn a_directory_is_not_always_a_cgroup() {
+        let error = cgroup(Path::new("/tmp")).expect_err("it is none").to_string();
+        assert!(error.contains("/tmp") || error.contains("no cgroup file system"), "{error}");
+        let error = cgroup(Path::new("no/such/group")).expect_err("it is none").to_string();
+        assert!(error.contains("cgroup"), "{error}");
+    }
+}

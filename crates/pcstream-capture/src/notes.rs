@@ -1,0 +1,55 @@
+//! What the user should know of a capture besides its results, in sentences.
+
+use pcstream_trace::Context;
+
+use crate::join::JoinCounts;
+use crate::modules::Lack;
+use crate::session::Session;
+
+/// Names modules without which call paths have no names.
+pub(crate) fn lack(lacking: &[(&str, Lack)]) -> Option<String> {
+    const NAMED: usize = 3;
+    let (_, why) = lacking.first()?;
+    let why = match why {
+        Lack::NotOpened => "it was removed, or lies where only its process could see it, and that has ended",
+        Lack::NotKept => "too many are open; raise the limit of open files (ulimit -n)",
+    };
+    let names: Vec<_> = lacking.iter().take(NAMED).map(|(path, _)| *path).collect();
+    let more =
+        if lacking.len() > NAMED { format!(" and {} more", lacking.len() - NAMED) } else { String::new() };
+    Some(format!(
+        "call paths through {}{more} have no names and may be merged, for the file could not be read: {why}",
+        names.join(", ")
+    ))
+}
+
+/// Names modules whose tables are larger than is read.
+pub(crate) fn limit(short_of: &[String], without: u64) -> Option<String> {
+    let (first, more) = (short_of.first(), short_of.len().saturating_sub(1));
+    let of = match (first, more) {
+        (None, _) if without == 0 => return None,
+        (None, _) => format!("{without} frames"),
+        (Some(first), 0) => format!("functions of {first}"),
+        (Some(first), more) => format!("functions of {first} and of {more} more files"),
+    };
+    Some(format!("{of} may have no names: looking them up takes more work or memory than it may"))
+}
+
+/// What an attached capture does not tell apart.
+pub(crate) fn others(counts: &JoinCounts) -> Option<String> {
+    let (others, all) = (counts.others_pages, counts.data_pages);
+    (others > 0).then(|| {
+        let share = others as f64 / all.max(1) as f64;
+        format!(
+            "{:.1} % of the data was written by others; their pages have the context 'others'",
+            share * 100.0
+        )
+    })
+}
+
+/// For whom it matters: the user of a Java program.
+pub(crate) fn runtime(session: &Session<'_>, contexts: &[Context]) -> Option<String> {
+    let why = session.runtime_unavailable()?;
+    let of_java = |context: &Context| context.executable.ends_with("/java");
+    contexts.iter().any(of_java).then(|| format!("call paths of the Java agent were not captured: {why}"))
+}

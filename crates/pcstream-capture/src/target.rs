@@ -1,0 +1,147 @@
+//! The file system under capture: made for it, or there already.
+//!
+//! A scratch file system is removed by [`Place::remove`]; if that is not reached, by [`Scratch`] itself.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use pcstream_fs::extents::DeviceNumber;
+use pcstream_fs::layout::{Layout, PageRange};
+use pcstream_fs::scratch::{ExistingFs, FsKind, Scratch, ScratchError, ScratchOptions};
+use pcstream_trace::PAGE_BYTES;
+
+use crate::command;
+use crate::patience::Interrupts;
+
+/// Where the command runs.
+#[derive(Clone, Debug)]
+pub enum Target {
+    /// On a file system made for it.
+    Scratch(ScratchOptions),
+    /// In a directory of an existing ext4 or XFS. All writes to that file system are captured.
+    Existing(PathBuf),
+}
+
+/// What is known when the command starts.
+#[derive(Clone, Debug)]
+pub struct Started {
+    /// Its working directory.
+    pub directory: PathBuf,
+    /// The file system.
+    pub fs: FsKind,
+    /// The device.
+    pub device: PathBuf,
+    /// Size of the device in pages.
+    pub device_pages: u64,
+    /// What is allocated on it already: metadata and the fill.
+    pub prefilled: Vec<PageRange>,
+}
+
+/// The file system under capture.
+pub(crate) struct Place {
+    pub(crate) directory: PathBuf,
+    pub(crate) fs: FsKind,
+    device: PathBuf,
+    pub(crate) number: DeviceNumber,
+    bytes: u64,
+    /// When the capture began.
+    free_blocks: u64,
+    scratch: Option<Scratch>,
+}
+
+impl Place {
+    pub(crate) fn make(target: &Target) -> Result<Place, ScratchError> {
+        match target {
+            Target::Scratch(options) => {
+                let scratch = Scratch::create(options)?;
+                let device = scratch.device();
+                Ok(Place {
+                    free_blocks: rustix::fs::statvfs(scratch.mount_point()).map_or(0, |space| space.f_bavail),
+                    directory: scratch.mount_point().to_path_buf(),
+                    fs: scratch.fs(),
+                    device: device.path.clone(),
+                    number: device.number,
+                    bytes: device.bytes,
+                    scratch: Some(scratch),
+                })
+            }
+            Target::Existing(dir) => {
+                let found = ExistingFs::of(dir)?;
+                Ok(Place {
+                    free_blocks: 0,
+                    directory: std::path::absolute(dir).unwrap_or_else(|_| dir.clone()),
+                    fs: found.fs,
+                    device: found.device.path,
+                    number: found.device.number,
+                    bytes: found.device.bytes,
+                    scratch: None,
+                })
+            }
+        }
+    }
+
+    pub(crate) fn started(&self, layout: &Layout) -> Started {
+        Started {
+            directory: self.directory.clone(),
+            fs: self.fs,
+            device: self.device.clone(),
+            device_pages: self.bytes / PAGE_BYTES,
+            prefilled: layout.allocated().to_vec(),
+        }
+    }
+
+    /// Said if the scratch file system is full, whether the command noticed or not.
+    pub(crate) fn full_note(&self) -> Option<String> {
+        self.scratch.as_ref()?;
+        let space = rustix::fs::statvfs(&self.directory).ok()?;
+        let full = space.f_bavail * 100 < space.f_blocks && space.f_bavail * 2 < self.free_blocks;
+        full.then(|| {
+            "the scratch file system is full: give it more room with --size, or fill it less with --fill"
+                .into()
+        })
+    }
+
+    /// Ends what the command left running on a scratch file system.
+    pub(crate) fn end_users(&self, interrupts: &Interrupts<'_>) -> Vec<String> {
+        let mut notes = Vec::new();
+        let Some(scratch) = &self.scratch else { return notes };
+        for gently in [true, false] {
+            let ended = command::end_descendants(&scratch.users(), gently);
+            if ended.is_empty() {
+                break;
+            }
+            if gently {
+                notes
+                    .extend(ended.iter().map(|user| format!("ended {user}, which the command left running")));
+            }
+            wait_until(Duration::from_secs(2), || command_left(scratch) || interrupts.are_urgent());
+        }
+        notes
+    }
+
+    /// Unmounts a scratch file system.
+    pub(crate) fn unmount(&mut self) -> Result<Vec<String>, ScratchError> {
+        let Some(scratch) = &mut self.scratch else { return Ok(Vec::new()) };
+        let users = scratch.unmount()?;
+        let still = |user| format!("{user} still uses the file system, which was detached under it");
+        Ok(users.iter().map(still).collect())
+    }
+
+    pub(crate) fn remove(self) -> Result<(), ScratchError> {
+        if let Some(scratch) = self.scratch {
+            scratch.remove()?;
+        }
+        Ok(())
+    }
+}
+
+fn command_left(scratch: &Scratch) -> bool {
+    scratch.users().is_empty()
+}
+
+fn wait_until(limit: Duration, mut done: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !done() && began.elapsed() < limit {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}

@@ -1,0 +1,196 @@
+//! From what a user asks for to devices: a base (a profile or the defaults), what replaces its values, and the sizes that
+//! follow from the rest.
+//!
+//! Invariants: every device returned is legal, and they differ in the GC destination alone.
+
+use crate::background::Watermarks;
+use crate::geometry::{Geometry, GeometryError};
+use crate::profile::Profile;
+use crate::resources::OverBudget;
+use crate::settings::{DeviceSettings, GcDestination, Spare};
+use crate::victim::VictimPolicy;
+
+/// Spare factor unless something else says otherwise: 512 GiB of flash behind 480 GB, as in the PM963 of
+/// the PCStream paper (FAST'19, section 5), is 12.7 %; a round value near it.
+const DEFAULT_SPARE_FACTOR: f64 = 0.125;
+
+/// Superblock over logical capacity: 1.1 GB of 480 GB (FAST'19, section 5).
+const SUPERBLOCK_SHARE: f64 = 0.0023;
+
+/// What a request starts from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Base {
+    /// Its values.
+    pub profile: Profile,
+    /// Whether the size of a superblock is the device's own, and not a default that may shrink.
+    pub gives_superblock: bool,
+    /// Whether the GC destination is the device's own.
+    pub gives_gc_destination: bool,
+}
+
+impl Base {
+    /// A device that is known.
+    pub fn known(profile: Profile) -> Base {
+        Base { profile, gives_superblock: true, gives_gc_destination: true }
+    }
+
+    /// The defaults for a device of this size.
+    pub fn defaults(logical_pages: u64) -> Base {
+        let spare = Spare::SpareFactor(DEFAULT_SPARE_FACTOR);
+        let device = DeviceSettings { logical_pages, spare, ..DeviceSettings::default() };
+        let profile = Profile { device, ..Profile::default() };
+        Base { profile, gives_superblock: false, gives_gc_destination: false }
+    }
+}
+
+/// What replaces the values of a base; nothing where `None`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DeviceRequest {
+    /// Flash beyond the logical pages.
+    pub spare: Option<Spare>,
+    /// Pages of a superblock.
+    pub superblock_pages: Option<u32>,
+    /// External streams, S0 included.
+    pub streams: Option<u8>,
+    /// Destinations to compare.
+    pub gc_destinations: Option<Vec<GcDestination>>,
+    /// Which superblock GC empties next.
+    pub victim: Option<VictimPolicy>,
+    /// Relative sizes of pools.
+    pub pools: Option<Vec<f64>>,
+    /// GC in the background.
+    pub background_gc: Option<Watermarks>,
+    /// Seed of the policies that draw random numbers.
+    pub seed: Option<u64>,
+}
+
+/// Devices that differ in their GC destination alone; each is legal.
+#[derive(Clone, Debug)]
+pub struct Devices {
+    /// One per GC destination.
+    pub settings: Vec<DeviceSettings>,
+    /// The first of them with its speeds and budgets.
+    pub profile: Profile,
+}
+
+/// No such device can be.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum RequestError {
+    /// Its sizes do not fit together.
+    #[error(transparent)]
+    Geometry(#[from] GeometryError),
+    /// It cannot afford its streams.
+    #[error(transparent)]
+    Budget(#[from] OverBudget),
+}
+
+impl DeviceRequest {
+    /// The devices that are asked for.
+    pub fn devices(&self, base: Base) -> Result<Devices, RequestError> {
+        let mut profile = base.profile;
+        self.replace(&mut profile.device);
+        let destinations = self.destinations(&profile.device, base.gives_gc_destination);
+        let legal = |superblock_pages: u32| {
+            let with = |&gc_destination: &GcDestination| DeviceSettings {
+                superblock_pages,
+                gc_destination,
+                ..profile.device.clone()
+            };
+            let devices: Vec<DeviceSettings> = destinations.iter().map(with).collect();
+            devices.iter().try_for_each(|d| Geometry::new(d).map(drop))?;
+            Ok(devices)
+        };
+        let settings = match self.superblock_pages {
+            Some(pages) => legal(pages),
+            None if base.gives_superblock => legal(profile.device.superblock_pages),
+            None => default_superblock(profile.device.logical_pages, legal),
+        }?;
+        profile.device = settings[0].clone();
+        profile.resources.check(&profile.timing, profile.device.streams)?;
+        Ok(Devices { settings, profile })
+    }
+
+    fn replace(&self, device: &mut DeviceSettings) {
+        device.spare = self.spare.unwrap_or(device.spare);
+        device.streams = self.streams.unwrap_or(device.streams);
+        device.victim = self.victim.unwrap_or(device.victim);
+        device.seed = self.seed.unwrap_or(device.seed);
+        device.background_gc = self.background_gc.or(device.background_gc);
+        if let Some(pools) = &self.pools {
+            device.pools.clone_from(pools);
+        }
+    }
+
+    /// Destinations to compare. A legacy multi-stream device is compared with the same one with internal
+    /// streams (FAST'19, Fig. 10); any other device that says what it does is not compared.
+    fn destinations(&self, device: &DeviceSettings, known: bool) -> Vec<GcDestination> {
+        match &self.gc_destinations {
+            Some(destinations) => destinations.clone(),
+            None if known && !is_legacy_multi_stream(device) => vec![device.gc_destination],
+            None => vec![GcDestination::Own, GcDestination::Internal],
+        }
+    }
+}
+
+/// Whether a device has streams, and its garbage collection puts copies back among the host's writes.
+fn is_legacy_multi_stream(device: &DeviceSettings) -> bool {
+    device.streams > 1 && device.gc_destination == GcDestination::Own
+}
+
+/// The largest power of two of pages that is no more than 0.23 % of the capacity, halved until the
+/// device has room for garbage collection; the first refusal if none has.
+fn default_superblock<T>(
+    logical_pages: u64,
+    legal: impl Fn(u32) -> Result<T, GeometryError>,
+) -> Result<T, GeometryError> {
+    let first = paper_superblock_pages(logical_pages);
+    let first_refusal = match legal(first) {
+        Err(refusal @ GeometryError::NoRoomForGc { .. }) => refusal,
+        decided => return decided,
+    };
+    let smaller =
+        std::iter::successors(Some(first / 2), |pages| Some(pages / 2)).take_while(|pages| *pages > 0);
+    for pages in smaller {
+        if let Ok(device) = legal(pages) {
+            return Ok(device);
+        }
+    }
+    Err(first_refusal)
+}
+
+/// The largest power of two that is no more than 0.23 % of `logical_pages`, within 1 and 2^20 (4 GiB).
+pub fn paper_superblock_pages(logical_pages: u64) -> u32 {
+    let exact = (logical_pages as f64 * SUPERBLOCK_SHARE) as u64;
+    1 << exact.max(1).ilog2().min(20)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_replaces_what_it_gives_and_keeps_the_rest() {
+        let base = Base::known(Profile::named("pm963-480g").unwrap().scaled_to(1 << 20));
+        let request = DeviceRequest { streams: Some(4), ..DeviceRequest::default() };
+        let devices = request.devices(base.clone()).unwrap();
+        let legacy = DeviceSettings { streams: 4, ..base.profile.device.clone() };
+        let internal = DeviceSettings { gc_destination: GcDestination::Internal, ..legacy.clone() };
+        assert_eq!(devices.settings, [legacy, internal]);
+        let one = DeviceRequest { gc_destinations: Some(vec![GcDestination::Shared]), ..request };
+        assert_eq!(one.devices(base).unwrap().settings.len(), 1);
+    }
+
+    #[test]
+    fn a_default_superblock_shrinks_until_there_is_room_and_a_given_one_does_not() {
+        let crowded = DeviceRequest {
+            streams: Some(33),
+            spare: Some(Spare::SpareFactor(0.07)),
+            ..DeviceRequest::default()
+        };
+        let pages = crowded.devices(Base::defaults(1 << 20)).unwrap().settings[0].superblock_pages;
+        assert!(pages < paper_superblock_pages(1 << 20));
+        let given = DeviceRequest { superblock_pages: Some(1 << 16), ..crowded };
+        let refused = given.devices(Base::defaults(1 << 20)).unwrap_err();
+        assert!(matches!(refused, RequestError::Geometry(GeometryError::NoRoomForGc { .. })), "{refused}");
+    }
+}

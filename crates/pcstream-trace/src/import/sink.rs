@@ -1,0 +1,188 @@
+//! Where the records of a format become events.
+//!
+//! - A request covers every page that it touches: a write of a part of a page counts as the whole.
+//! - Time counts from the first request and never decreases: where a trace goes back in time, the
+//!   time of the request before it is taken, and that is counted.
+//! - A request of more than 2^32 - 1 pages becomes several events.
+//! - One trace is of one volume.
+//! - Only writes have a context: it says who wrote.
+
+use std::collections::HashMap;
+
+use super::Record;
+use super::columns::BadLine;
+use super::outcome::{Counts, LineError, Volumes};
+use super::settings::{MAX_PAGES, Settings};
+use crate::event::{Event, Kind, Op};
+use crate::ids::{ContextId, FileId, Lba, PAGE_BYTES};
+use crate::tables::{Batch, Context};
+
+/// Without a given size, the device ends at a multiple of 1 MiB.
+const SIZE_STEP_PAGES: u64 = (1 << 20) / PAGE_BYTES;
+
+/// Where records become events.
+pub(super) struct Sink {
+    pub(super) settings: Settings,
+    /// The volume that is imported: chosen, or that of the first request.
+    pub(super) volume: Option<String>,
+    pub(super) volumes: Volumes,
+    contexts: HashMap<String, ContextId>,
+    clock: Clock,
+    /// End of the highest extent, in pages.
+    highest_end: u64,
+    pub(super) counts: Counts,
+    pub(super) batch: Batch,
+}
+
+impl Sink {
+    pub(super) fn new(settings: Settings) -> Sink {
+        Sink {
+            volume: settings.volume.clone(),
+            settings,
+            volumes: Volumes::default(),
+            contexts: HashMap::new(),
+            clock: Clock::default(),
+            highest_end: 0,
+            counts: Counts::default(),
+            batch: Batch::default(),
+        }
+    }
+
+    /// Size of the device in pages, by all that is known.
+    pub(super) fn device_pages(&self) -> u64 {
+        let needed = self.highest_end.max(1).next_multiple_of(SIZE_STEP_PAGES);
+        self.settings.pages.unwrap_or(needed)
+    }
+
+    pub(super) fn add(&mut self, record: &Record) -> Result<(), LineError> {
+        self.volumes.add(record.volume);
+        if !self.is_wanted(record.volume)? {
+            self.counts.other_volumes += 1;
+            return Ok(());
+        }
+        if record.bytes == 0 && record.op != Op::Flush {
+            self.counts.zero_length += 1;
+            return Ok(());
+        }
+        let (lba, pages) = self.extent(record)?;
+        let context = self.context(record)?;
+        let (time_ns, clamped) = self.clock.at(record.time_ns);
+        self.counts.clamped_times += u64::from(clamped);
+        *self.count_of(record.op) += 1;
+        self.highest_end = self.highest_end.max(lba + pages);
+        self.push(time_ns, record.op, context, lba, pages);
+        Ok(())
+    }
+
+    /// Whether a volume is the chosen one; without a choice, the first is.
+    fn is_wanted(&mut self, volume: &str) -> Result<bool, LineError> {
+        match &self.volume {
+            Some(wanted) if wanted == volume => Ok(true),
+            Some(_) if self.settings.volume.is_some() => Ok(false),
+            Some(_) => {
+                let what = self.settings.format.volume.unwrap_or("volume");
+                Err(LineError::Volumes { what, volumes: self.volumes.clone() })
+            }
+            None => {
+                self.volume = Some(volume.to_owned());
+                Ok(true)
+            }
+        }
+    }
+
+    /// First page and number of pages that a request touches; none for a barrier.
+    fn extent(&self, record: &Record) -> Result<(u64, u64), BadLine> {
+        if record.op == Op::Flush {
+            return Ok((0, 0));
+        }
+        let limit = self.settings.pages.unwrap_or(MAX_PAGES);
+        let end = record.offset.checked_add(record.bytes).map(|end| end.div_ceil(PAGE_BYTES));
+        match end.filter(|&end| end <= limit) {
+            Some(end) => {
+                let lba = record.offset / PAGE_BYTES;
+                Ok((lba, end - lba))
+            }
+            None => Err(self.beyond(record, limit)),
+        }
+    }
+
+    #[cold]
+    fn beyond(&self, record: &Record, limit: u64) -> BadLine {
+        let remedy = match self.settings.pages {
+            Some(_) => "give a larger --size or none",
+            None => "is this the right format?",
+        };
+        BadLine {
+            place: "address",
+            found: format!("byte {} + {} bytes", record.offset, record.bytes),
+            expected: format!("an end within the device's {} bytes; {remedy}", limit * PAGE_BYTES),
+        }
+    }
+
+    /// The context of a write that has a tag, by first occurrence.
+    fn context(&mut self, record: &Record) -> Result<ContextId, BadLine> {
+        let Some(tag) = record.tag.filter(|_| record.op == Op::Write) else {
+            return Ok(ContextId::NONE);
+        };
+        if let Some(&id) = self.contexts.get(tag) {
+            return Ok(id);
+        }
+        let id = u32::try_from(self.contexts.len() + 1)
+            .map_err(|_| BadLine::column("line", tag, format!("at most {} different tags", u32::MAX)))?;
+        let id = ContextId(id);
+        self.contexts.insert(tag.to_owned(), id);
+        self.batch.contexts.push(Context::label(id, tag));
+        Ok(id)
+    }
+
+    fn count_of(&mut self, op: Op) -> &mut u64 {
+        match op {
+            Op::Write => &mut self.counts.writes,
+            Op::Read => &mut self.counts.reads,
+            Op::Discard | Op::WriteZeroes => &mut self.counts.discards,
+            Op::Flush => &mut self.counts.flushes,
+            Op::Exit => unreachable!("no format has it"),
+        }
+    }
+
+    /// Appends a request as one event, or as several if it is too long for one.
+    fn push(&mut self, time_ns: u64, op: Op, context: ContextId, mut lba: u64, mut pages: u64) {
+        loop {
+            let now = u32::try_from(pages).unwrap_or(u32::MAX);
+            self.batch.events.push(Event {
+                time_ns,
+                lba: Lba(lba),
+                pages: now,
+                context,
+                file: FileId::NONE,
+                file_page: 0,
+                op,
+                kind: Kind::Data,
+            });
+            lba += u64::from(now);
+            pages -= u64::from(now);
+            if pages == 0 {
+                return;
+            }
+        }
+    }
+}
+
+/// Time since the first request.
+#[derive(Default)]
+struct Clock {
+    first_ns: Option<u64>,
+    last_ns: u64,
+}
+
+impl Clock {
+    /// Time of a request, and whether it had to be moved to that of the one before.
+    fn at(&mut self, time_ns: u64) -> (u64, bool) {
+        let first = *self.first_ns.get_or_insert(time_ns);
+        let clamped = time_ns < first.saturating_add(self.last_ns);
+        if !clamped {
+            self.last_ns = time_ns - first;
+        }
+        (self.last_ns, clamped)
+    }
+}

@@ -1,0 +1,170 @@
+//! Arguments of `sweep`: the flags of `simulate`, several values each.
+
+use std::path::PathBuf;
+
+use clap::{ArgGroup, Args};
+use pcstream_ssd::{GcDestination, VictimPolicy, Watermarks};
+
+use super::simulation::{DeviceArgs, FitArgs, MeasureArgs, SchemeOptions, profiles_help, schemes_help};
+use crate::lists::{self, List};
+use crate::values::{self, Destinations, Schemes};
+
+#[derive(Debug, Args)]
+#[command(group(ArgGroup::new("spare-grid").args(["spare_factor", "overprovision"])), after_help = "\
+Examples:
+  pcstream generate hotcold --pages 64K --writes 1M -o hot.pctrace
+  pcstream sweep hot.pctrace --streams 2..5 --spare-factor .07,.125 -o streams.csv
+  pcstream sweep hot.pctrace --scheme baseline,pcstream --utilisation 1 --gc own -o full.json
+  pcstream sweep hot.pctrace --set pcstream.mapper.distance=linear,log -o distance.parquet
+
+Every combination is a run and becomes a row. Values are separated by commas; whole numbers take ranges, both
+ends included. --set takes several values, too: separated by commas, or by repeating the flag where a value has
+commas itself. NAME:best stands for every reading of the scheme. A sweep that was killed goes on where it was when the
+same command is given again.")]
+pub struct SweepArgs {
+    /// The trace: a directory NAME.pctrace
+    pub trace: PathBuf,
+    /// Where the results go: NAME.parquet, NAME.csv or NAME.json, replaced only by a whole one
+    #[arg(short, long, value_name = "FILE", help_heading = "Output")]
+    pub output: PathBuf,
+    /// Schemes, separated by commas, or 'all'
+    #[arg(long, value_name = "LIST", default_value = "baseline,pcstream", help_heading = "Schemes", long_help = schemes_help())]
+    pub scheme: Schemes,
+    #[command(flatten)]
+    pub scheme_options: SchemeOptions,
+    #[command(flatten)]
+    pub grid: GridArgs,
+    #[command(flatten)]
+    pub measure: MeasureArgs,
+    /// Pack the addresses that the trace writes onto a device of which they fill this share: above 0, at most 1
+    #[arg(long, value_name = "SHARE", value_parser = values::positive_share, conflicts_with = "utilisation", help_heading = "Device")]
+    pub pack: Option<f64>,
+    /// Leave the trace's discards out, as if the file system sent none
+    #[arg(long, help_heading = "Device")]
+    pub no_discard: bool,
+    /// Memory that the sweep may take [default: three quarters of what is free]
+    #[arg(long, value_name = "BYTES", value_parser = values::size)]
+    pub memory: Option<u64>,
+}
+
+/// Devices: flags with several values are the axes of the grid.
+#[derive(Debug, Args)]
+pub struct GridArgs {
+    /// Streams, S0 included, such as 1..16 or 2,5,9 [default: 9]
+    #[arg(long, value_name = "LIST", value_parser = lists::stream_list, help_heading = "Grid")]
+    pub streams: Option<List<u8>>,
+    /// Spare factors Sf = (T-U)/T, such as .07,.125 [default: 0.125]
+    #[arg(long, value_name = "LIST", value_parser = lists::spare_factors, help_heading = "Grid")]
+    pub spare_factor: Option<List<f64>>,
+    /// Overprovisionings OP = (T-U)/U, instead of --spare-factor
+    #[arg(long, value_name = "LIST", value_parser = lists::overprovisionings, help_heading = "Grid")]
+    pub overprovision: Option<List<f64>>,
+    /// Shares of the logical pages that hold data, static data added before counting [default: what the trace says]
+    #[arg(long, value_name = "LIST", value_parser = lists::fractions, conflicts_with = "prefill", help_heading = "Grid")]
+    pub utilisation: Option<List<f64>>,
+    /// Where garbage collection puts copies: own, internal, shared [default: own,internal; with a profile, the
+    /// profile's]
+    #[arg(long, value_name = "LIST", help_heading = "Grid")]
+    pub gc: Option<Destinations>,
+    /// Pages in a superblock [default: about 0.23 % of the logical pages]
+    #[arg(long, value_name = "LIST", value_parser = lists::sizes_u32, help_heading = "Grid")]
+    pub superblock_pages: Option<List<u32>>,
+    /// Which superblock garbage collection empties next [default: greedy]
+    #[arg(long, value_name = "LIST", value_parser = lists::victims, help_heading = "Grid")]
+    pub victim: Option<List<VictimPolicy>>,
+    /// Seeds of everything that draws random numbers, such as 1..5 [default: 1]
+    #[arg(long, value_name = "LIST", value_parser = lists::seeds, help_heading = "Grid")]
+    pub seed: Option<List<u64>>,
+    /// Start from a named device, scaled to the trace
+    #[arg(long, value_name = "NAME", value_parser = values::profile, help_heading = "Device", long_help = profiles_help())]
+    pub profile: Option<&'static str>,
+    /// Read settings from a file; they replace those of the profile
+    #[arg(long, value_name = "FILE.toml", help_heading = "Device")]
+    pub device: Option<PathBuf>,
+    /// Logical capacity in bytes [default: that of the trace's device]
+    #[arg(long, value_name = "BYTES", value_parser = values::size, help_heading = "Device")]
+    pub capacity: Option<u64>,
+    /// Relative sizes of the streams' pools, then of the internal streams' [default: no pools]
+    #[arg(long, value_name = "LIST", value_parser = values::pools, help_heading = "Device")]
+    pub pools: Option<values::Pools>,
+    /// Collect garbage in the background, between LOW and HIGH free superblocks [default: only when needed]
+    #[arg(long, value_name = "LOW:HIGH", value_parser = values::watermarks, help_heading = "Device")]
+    pub background_gc: Option<Watermarks>,
+}
+
+/// One point of the grid: what is on each axis.
+#[derive(Clone, Debug, Default)]
+pub struct Point {
+    /// Superblock selection.
+    pub victim: Option<VictimPolicy>,
+    /// Pages of a superblock.
+    pub superblock_pages: Option<u32>,
+    /// Spare factor.
+    pub spare_factor: Option<f64>,
+    /// Overprovisioning.
+    pub overprovision: Option<f64>,
+    /// Share of static data and data.
+    pub utilisation: Option<f64>,
+    /// Streams.
+    pub streams: Option<u8>,
+    /// Seed.
+    pub seed: Option<u64>,
+}
+
+impl SweepArgs {
+    /// The trace's space, before any static data.
+    pub fn fit(&self) -> FitArgs {
+        FitArgs { pack: self.pack, fill: None, no_discard: self.no_discard, memory: self.memory }
+    }
+}
+
+impl GridArgs {
+    /// All points, in the order of the rows: the last axis changes fastest.
+    pub fn points(&self) -> Vec<Point> {
+        let mut points = vec![Point::default()];
+        along(&mut points, self.victim.as_ref(), |point, value| point.victim = Some(value));
+        along(&mut points, self.superblock_pages.as_ref(), |point, value| {
+            point.superblock_pages = Some(value)
+        });
+        along(&mut points, self.spare_factor.as_ref(), |point, value| point.spare_factor = Some(value));
+        along(&mut points, self.overprovision.as_ref(), |point, value| point.overprovision = Some(value));
+        along(&mut points, self.utilisation.as_ref(), |point, value| point.utilisation = Some(value));
+        along(&mut points, self.streams.as_ref(), |point, value| point.streams = Some(value));
+        along(&mut points, self.seed.as_ref(), |point, value| point.seed = Some(value));
+        points
+    }
+
+    /// The flags of one device of the grid; `gc` are the destinations compared on it.
+    pub fn device(&self, point: &Point, gc: Option<Vec<GcDestination>>) -> DeviceArgs {
+        DeviceArgs {
+            profile: self.profile,
+            device: self.device.clone(),
+            capacity: self.capacity,
+            gc: gc.map(Destinations),
+            streams: point.streams,
+            spare_factor: point.spare_factor,
+            overprovision: point.overprovision,
+            superblock_pages: point.superblock_pages,
+            victim: point.victim,
+            pools: self.pools.clone(),
+            background_gc: self.background_gc,
+            seed: point.seed,
+        }
+    }
+}
+
+/// Each point once for each value of an axis; an axis that is not given changes nothing.
+fn along<T: Clone>(points: &mut Vec<Point>, values: Option<&List<T>>, set: impl Fn(&mut Point, T)) {
+    let Some(List(values)) = values else { return };
+    let each = |point: &Point| {
+        values
+            .iter()
+            .map(|value| {
+                let mut point = point.clone();
+                set(&mut point, value.clone());
+                point
+            })
+            .collect::<Vec<_>>()
+    };
+    *points = points.iter().flat_map(each).collect();
+}

@@ -1,0 +1,95 @@
+//! Values of flags that take several: lists, and ranges of whole numbers.
+
+use pcstream_ssd::VictimPolicy;
+
+use crate::values::{fraction, number, overprovisioning, size_u32, spare_factor, streams, victim};
+
+/// Several values of a flag; none twice, in the order given.
+#[derive(Clone, Debug, PartialEq)]
+pub struct List<T>(pub Vec<T>);
+
+/// Values separated by commas.
+fn list<T: PartialEq>(text: &str, one: impl Fn(&str) -> Result<Vec<T>, String>) -> Result<List<T>, String> {
+    let mut values = Vec::new();
+    for part in text.split(',') {
+        for value in one(part.trim())? {
+            if !values.contains(&value) {
+                values.push(value);
+            }
+        }
+    }
+    Ok(List(values))
+}
+
+/// Most values of a range: more runs than anybody waits for.
+const MOST_OF_A_RANGE: u64 = 65_536;
+
+/// A whole number, or `FIRST..LAST`, both included.
+fn range<T: TryFrom<u64> + Into<u64>>(
+    text: &str,
+    one: impl Fn(&str) -> Result<T, String>,
+) -> Result<Vec<T>, String> {
+    let Some((first, last)) = text.split_once("..") else { return Ok(vec![one(text)?]) };
+    let (first, last) = (one(first.trim())?.into(), one(last.trim())?.into());
+    if first > last || last - first >= MOST_OF_A_RANGE {
+        return Err(format!(
+            "'{text}': expected FIRST..LAST, ascending, of at most {MOST_OF_A_RANGE} values"
+        ));
+    }
+    Ok((first..=last).filter_map(|value| T::try_from(value).ok()).collect())
+}
+
+/// Numbers of streams, S0 included: `1..16`, `2,5,9`.
+pub fn stream_list(text: &str) -> Result<List<u8>, String> {
+    list(text, |part| range(part, streams))
+}
+
+/// Seeds: `1..5`, `1,7`.
+pub fn seeds(text: &str) -> Result<List<u64>, String> {
+    list(text, |part| range(part, number))
+}
+
+/// Spare factors.
+pub fn spare_factors(text: &str) -> Result<List<f64>, String> {
+    list(text, |part| spare_factor(part).map(|value| vec![value]))
+}
+
+/// Overprovisionings.
+pub fn overprovisionings(text: &str) -> Result<List<f64>, String> {
+    list(text, |part| overprovisioning(part).map(|value| vec![value]))
+}
+
+/// Shares from 0 to 1.
+pub fn fractions(text: &str) -> Result<List<f64>, String> {
+    list(text, |part| fraction(part).map(|value| vec![value]))
+}
+
+/// Sizes that fit in 32 bits.
+pub fn sizes_u32(text: &str) -> Result<List<u32>, String> {
+    list(text, |part| size_u32(part).map(|value| vec![value]))
+}
+
+/// Victim policies.
+pub fn victims(text: &str) -> Result<List<VictimPolicy>, String> {
+    list(text, |part| victim(part).map(|value| vec![value]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_and_ranges() {
+        assert_eq!(stream_list("1..4"), Ok(List(vec![1, 2, 3, 4])));
+        assert_eq!(stream_list("9, 2..3,9"), Ok(List(vec![9, 2, 3])));
+        assert_eq!(seeds("18446744073709551614..18446744073709551615").map(|List(l)| l.len()), Ok(2));
+        assert_eq!(spare_factors(".07,.125"), Ok(List(vec![0.07, 0.125])));
+        assert_eq!(sizes_u32("1K"), Ok(List(vec![1024])));
+        assert_eq!(victims("greedy,d-choices:3").map(|List(l)| l.len()), Ok(2));
+        for bad in ["", "1,", "4..1", "0..3", "1..256", "1..", "1..2..3", "x"] {
+            assert!(stream_list(bad).is_err(), "{bad}");
+        }
+        assert!(seeds("0..18446744073709551615").unwrap_err().contains("at most 65536 values"));
+        assert!(fractions("0.5,1.1").unwrap_err().contains("1.1"));
+    }
+}

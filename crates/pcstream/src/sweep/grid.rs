@@ -1,0 +1,207 @@
+//! From flags to runs: every scheme with every combination of parameters, on every device of the grid.
+//!
+//! Order of the rows: scheme, then its parameters, then the axes of [`GridArgs::points`], then the GC destination.
+//! A run is identified by its key, a text that says everything that decides its result.
+//!
+//! Devices that cannot be (no room for garbage collection, say) are left out and named; the caller says so.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use anyhow::anyhow;
+use pcstream_placement::{Configured, SchemeFactory};
+use pcstream_replay::LaneSpec;
+use pcstream_ssd::{DeviceSettings, Devices, GcDestination};
+use pcstream_trace::{Extent, Meta};
+use twox_hash::XxHash3_64;
+
+use crate::args::{GridArgs, Point, SweepArgs};
+use crate::device::{self, Template};
+use crate::failure::Failure;
+use crate::fitted::Fitting;
+use crate::schemes::{self, Variant};
+use crate::small_file;
+use crate::values::Prefill;
+
+/// Longest file that a flag names: the longest saved table.
+const MAX_FILE_BYTES: u64 = 64 << 20;
+
+/// One run, and where it stands on the grid.
+pub struct Run {
+    /// What is run.
+    pub lane: LaneSpec,
+    /// Parameters of the scheme that flags set: `SCHEME.PARAMETER`, value.
+    pub settings: Vec<(String, String)>,
+    /// Share of data and static data, if it was asked for.
+    pub utilisation: Option<f64>,
+    /// What decides the result.
+    pub key: String,
+}
+
+/// Runs that share what is on the device beforehand, so that they can share a pass over the trace.
+pub struct Space {
+    /// Share of data and static data, if it was asked for.
+    pub utilisation: Option<f64>,
+    /// Written before counting.
+    pub prefill: Vec<Extent>,
+}
+
+/// All runs.
+pub struct Grid {
+    /// In the order of the rows.
+    pub runs: Vec<Run>,
+    /// By utilisation, in the order of the flag.
+    pub spaces: Vec<Space>,
+    /// Points that cannot be, and why.
+    pub left_out: Vec<String>,
+}
+
+/// A device of the grid.
+struct Place {
+    utilisation: Option<f64>,
+    settings: DeviceSettings,
+    clock: Option<pcstream_replay::Clock>,
+}
+
+impl Grid {
+    /// The grid of `args` over the trace that `fitting` reads.
+    pub fn new(args: &SweepArgs, meta: &Meta, fitting: &mut Fitting) -> Result<Grid, Failure> {
+        let variants = schemes::variants(&args.scheme, &args.scheme_options)?;
+        let mut grid = Grid { runs: Vec::new(), spaces: Vec::new(), left_out: Vec::new() };
+        let mut refusal = None;
+        let mut places = Vec::new();
+        for point in args.grid.points() {
+            match grid.places(args, meta, &point, fitting) {
+                Ok(more) => places.extend(more),
+                Err(Failure::WrongArguments(error)) => {
+                    grid.left_out.push(format!("{}: {error:#}", in_words(&point)));
+                    refusal = refusal.or(Some(error));
+                }
+                Err(other) => return Err(other),
+            }
+        }
+        if places.is_empty() {
+            let error = refusal.unwrap_or_else(|| anyhow!("the grid has no point"));
+            return Err(Failure::WrongArguments(error));
+        }
+        let common = common_key(args, meta)?;
+        for Variant { scheme, settings } in variants {
+            check(&scheme, &places[0].settings)?;
+            let parameters = parameters(&scheme);
+            let scheme: Arc<dyn SchemeFactory> = Arc::new(scheme);
+            for place in &places {
+                let lane = LaneSpec {
+                    clock: place.clock.clone(),
+                    ..LaneSpec::new(scheme.clone(), place.settings.clone())
+                };
+                let key = format!(
+                    "{common} {} {parameters} {:?} {:?} {:?}",
+                    lane.scheme.name(),
+                    place.utilisation,
+                    lane.device,
+                    lane.clock
+                );
+                let (settings, utilisation) = (settings.clone(), place.utilisation);
+                grid.runs.push(Run { lane, settings, utilisation, key });
+            }
+        }
+        Ok(grid)
+    }
+
+    /// The devices at a point: one for each GC destination.
+    fn places(
+        &mut self,
+        args: &SweepArgs,
+        meta: &Meta,
+        point: &Point,
+        fitting: &mut Fitting,
+    ) -> Result<Vec<Place>, Failure> {
+        let known = self.spaces.iter().any(|space| space.utilisation == point.utilisation);
+        if !known {
+            fitting.fill(point.utilisation)?;
+        }
+        let pages = fitting.space().map_or(meta.device.pages, |space| space.logical_pages);
+        let devices = devices(&args.grid, point, pages)?;
+        if !known {
+            let logical_pages = devices[0].profile.device.logical_pages;
+            let prefill = match (args.measure.prefill, fitting.space()) {
+                (Prefill::Trace, Some(space)) => space.prefill.clone(),
+                (prefill, _) => device::prefill(prefill, meta, logical_pages),
+            };
+            self.spaces.push(Space { utilisation: point.utilisation, prefill });
+        }
+        let place = |profile: &pcstream_ssd::Profile, settings| Place {
+            utilisation: point.utilisation,
+            settings,
+            clock: device::clock(&args.measure, profile),
+        };
+        let all = devices.into_iter().flat_map(|Devices { settings, profile }| {
+            settings.into_iter().map(|settings| place(&profile, settings)).collect::<Vec<_>>()
+        });
+        Ok(all.collect())
+    }
+}
+
+/// The devices at a point. Where the destinations of a list cannot all be, those that can, each for itself.
+fn devices(grid: &GridArgs, point: &Point, pages: u64) -> Result<Vec<Devices>, Failure> {
+    let make = |gc: Option<Vec<GcDestination>>| {
+        let flags = grid.device(point, gc);
+        Template::load(&flags)?.devices(Some(pages))
+    };
+    let Some(list) = &grid.gc else { return Ok(vec![make(None)?]) };
+    match make(Some(list.0.clone())) {
+        Err(Failure::WrongArguments(error)) => {
+            let single = list.0.iter().filter_map(|gc| make(Some(vec![*gc])).ok());
+            let single: Vec<Devices> = single.collect();
+            if single.is_empty() { Err(Failure::WrongArguments(error)) } else { Ok(single) }
+        }
+        made => Ok(vec![made?]),
+    }
+}
+
+/// Parameters out of range are found before hours of work.
+fn check(scheme: &Configured, device: &DeviceSettings) -> Result<(), Failure> {
+    if scheme.needs_future() {
+        return Ok(());
+    }
+    let mut environment = pcstream_placement::Environment::new(device.streams);
+    environment.superblock_pages = device.superblock_pages;
+    scheme.build(&environment).map(drop).map_err(Failure::wrong_arguments)
+}
+
+fn parameters(scheme: &Configured) -> String {
+    let parameters = scheme.parameters();
+    let pairs = parameters.iter().map(|p| format!("{}={:?}", p.name, p.value));
+    pairs.collect::<Vec<_>>().join(" ")
+}
+
+/// What decides the results of all runs alike: the trace, this program, files that flags name.
+fn common_key(args: &SweepArgs, meta: &Meta) -> Result<String, Failure> {
+    let mut key = format!("pcstream {} trace {}", env!("CARGO_PKG_VERSION"), meta.trace_id);
+    let options = &args.scheme_options;
+    for path in options.rules.iter().chain(&options.load_table).filter(|path| path.is_file()) {
+        let bytes = small_file::read_bytes(path, MAX_FILE_BYTES, "rules or a saved table")
+            .map_err(|error| Failure::wrong_arguments(error.context(path.display().to_string())))?;
+        _ = write!(key, " file {:016x}", XxHash3_64::oneshot(&bytes));
+    }
+    _ = write!(
+        key,
+        " table {:?} prefill {:?} pack {:?} no_discard {}",
+        options.table_bytes, args.measure.prefill, args.pack, args.no_discard
+    );
+    Ok(key)
+}
+
+fn in_words(point: &Point) -> String {
+    let mut parts = Vec::new();
+    let mut part =
+        |flag: &str, value: Option<String>| parts.extend(value.map(|value| format!("{flag} {value}")));
+    part("--victim", point.victim.map(|v| v.to_string()));
+    part("--superblock-pages", point.superblock_pages.map(|v| v.to_string()));
+    part("--spare-factor", point.spare_factor.map(|v| v.to_string()));
+    part("--overprovision", point.overprovision.map(|v| v.to_string()));
+    part("--utilisation", point.utilisation.map(|v| v.to_string()));
+    part("--streams", point.streams.map(|v| v.to_string()));
+    part("--seed", point.seed.map(|v| v.to_string()));
+    if parts.is_empty() { "the device".to_owned() } else { parts.join(" ") }
+}

@@ -1,0 +1,151 @@
+//! Finished runs of a sweep that has not ended, so that it can go on after it was killed.
+//!
+//! `OUTPUT.unfinished`, beside the output: a line of JSON per run, `{"run": KEY, "damage": null, "results": [...]}`,
+//! flushed to the disk after each pass over the trace. A run is found again by its key, so a grid may grow or shrink
+//! between two tries. A last line without its end is what a killed sweep was writing: it is cut off. The sweep that
+//! ends removes the file.
+
+use std::collections::HashMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, anyhow};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::results;
+use super::sheet::Cell;
+
+/// A run that is done.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Done {
+    /// Cells of [`results::COLUMNS`].
+    pub results: Vec<Cell>,
+    /// Why reading the trace ended early, if it did.
+    pub damage: Option<String>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Line {
+    run: String,
+    damage: Option<String>,
+    results: Vec<Value>,
+}
+
+/// The file.
+pub struct Journal {
+    path: PathBuf,
+    file: File,
+    done: HashMap<String, Done>,
+}
+
+impl Journal {
+    /// Where the journal of a sweep into `output` lies.
+    pub fn path_of(output: &Path) -> PathBuf {
+        let mut name = output.as_os_str().to_owned();
+        name.push(".unfinished");
+        name.into()
+    }
+
+    /// Opens the journal beside `output`, and makes it if there is none.
+    pub fn open(output: &Path) -> anyhow::Result<Journal> {
+        let path = Journal::path_of(output);
+        let problem = || format!("{}: cannot keep finished runs there", path.display());
+        let mut options = OpenOptions::new();
+        let file = options.read(true).append(true).create(true).open(&path).with_context(problem)?;
+        let text = fs::read_to_string(&path).with_context(problem)?;
+        let whole = text.rfind('\n').map_or(0, |last| last + 1);
+        file.set_len(whole as u64).with_context(problem)?;
+        let mut done = HashMap::new();
+        for (number, line) in text[..whole].lines().enumerate() {
+            let (run, result) = read(line).with_context(|| {
+                format!(
+                    "{}, line {}: not a finished run of this version; remove the file to start again",
+                    path.display(),
+                    number + 1
+                )
+            })?;
+            done.insert(run, result);
+        }
+        Ok(Journal { path, file, done })
+    }
+
+    /// A run that was finished before.
+    pub fn done(&self, key: &str) -> Option<&Done> {
+        self.done.get(key)
+    }
+
+    /// Keeps finished runs: when this returns, they are on the disk.
+    pub fn keep(&mut self, runs: Vec<(String, Done)>) -> anyhow::Result<()> {
+        let mut lines = String::new();
+        for (run, Done { results, damage }) in &runs {
+            let results = results.iter().map(Cell::to_json).collect();
+            let line = Line { run: run.clone(), damage: damage.clone(), results };
+            lines += &serde_json::to_string(&line)?;
+            lines.push('\n');
+        }
+        let written = self.file.write_all(lines.as_bytes()).and_then(|()| self.file.sync_data());
+        written.with_context(|| format!("{}: cannot keep finished runs", self.path.display()))?;
+        self.done.extend(runs);
+        Ok(())
+    }
+
+    /// The sweep has ended.
+    pub fn remove(self) -> anyhow::Result<()> {
+        fs::remove_file(&self.path).with_context(|| format!("{}: cannot be removed", self.path.display()))
+    }
+}
+
+fn read(line: &str) -> anyhow::Result<(String, Done)> {
+    let Line { run, damage, results } = serde_json::from_str(line)?;
+    let expected = results::COLUMNS.len();
+    anyhow::ensure!(results.len() == expected, "{} results, expected {expected}", results.len());
+    let cell = |((name, kind), value): (&(&str, super::sheet::Type), &Value)| {
+        Cell::from_json(value, *kind).ok_or_else(|| anyhow!("{name} is {value}"))
+    };
+    let results: anyhow::Result<Vec<Cell>> = results::COLUMNS.iter().zip(&results).map(cell).collect();
+    Ok((run, Done { results: results?, damage }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn some(waf: f64) -> Done {
+        let cell = |(_, kind): &(&str, super::super::sheet::Type)| match kind {
+            super::super::sheet::Type::Real => Cell::Real(waf),
+            _ => Cell::Null,
+        };
+        Done { results: results::COLUMNS.iter().map(cell).collect(), damage: None }
+    }
+
+    #[test]
+    fn what_was_kept_is_found_and_a_torn_line_is_cut_off() {
+        let dir = tempfile::tempdir().unwrap();
+        let output = dir.path().join("r.csv");
+        let mut journal = Journal::open(&output).unwrap();
+        journal.keep(vec![("a \"b\"".into(), some(1.25)), ("c".into(), some(0.1 + 0.2))]).unwrap();
+        drop(journal);
+        let path = Journal::path_of(&output);
+        let whole = fs::read_to_string(&path).unwrap();
+        fs::write(&path, format!("{whole}{{\"run\":\"d\",\"dam")).unwrap();
+        let mut journal = Journal::open(&output).unwrap();
+        assert_eq!(journal.done("c"), Some(&some(0.1 + 0.2)));
+        assert_eq!(journal.done("a \"b\""), Some(&some(1.25)));
+        assert_eq!(journal.done("d"), None);
+        journal.keep(vec![("d".into(), some(2.0))]).unwrap();
+        assert_eq!(Journal::open(&output).unwrap().done("d"), Some(&some(2.0)));
+        journal.remove().unwrap();
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_line_of_something_else_is_refused_with_its_number() {
+        let dir = tempfile::tempdir().unwrap();
+        let output = dir.path().join("r.csv");
+        fs::write(Journal::path_of(&output), "{\"run\":\"a\",\"damage\":null,\"results\":[1]}\n").unwrap();
+        let error = format!("{:#}", Journal::open(&output).err().unwrap());
+        assert!(error.contains("line 1") && error.contains("remove the file"), "{error}");
+    }
+}

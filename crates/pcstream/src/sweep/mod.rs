@@ -1,0 +1,201 @@
+//! `sweep`: one trace over a grid of devices, schemes and parameters.
+//!
+//! Runs are lanes of passes over the trace, as in `simulate`, and come to the same numbers. A pass has as many as memory
+//! allows, but no more than some for each core: what is done is kept after each pass, and a sweep that is killed loses one
+//! pass at most. Runs with another utilisation have other data on the device beforehand, and get passes of their own.
+
+mod grid;
+mod journal;
+mod results;
+mod sheet;
+
+use std::collections::BTreeSet;
+use std::num::NonZero;
+use std::ops::Range;
+
+use anyhow::{Context as _, anyhow};
+use indicatif::ProgressBar;
+use pcstream_replay::{Pass, Plan};
+use pcstream_ssd::{Density, Geometry};
+use pcstream_trace::TraceReader;
+
+use crate::args::SweepArgs;
+use crate::device::Template;
+use crate::failure::{Failure, Status};
+use crate::fitted::Fitting;
+use crate::simulate;
+use crate::ui::Ui;
+use crate::whole_file::WholeFile;
+use grid::{Grid, Run, Space};
+use journal::{Done, Journal};
+use sheet::{Cell, Format, Sheet};
+
+/// Lanes in a pass for each core: reading the trace costs little beside so many, and little is lost with a pass.
+const LANES_PER_CORE: usize = 8;
+
+/// Points left out that are named one by one.
+const NAMED: usize = 3;
+
+/// `pcstream sweep`.
+pub fn sweep(args: &SweepArgs, ui: Ui) -> Result<Status, Failure> {
+    let format = Format::of(&args.output).map_err(Failure::WrongArguments)?;
+    let output = WholeFile::create("--output", &args.output)?;
+    let reader = simulate::open(&args.trace)?;
+    simulate::remark_state(&reader, ui);
+    simulate::device_pages(reader.meta())?;
+    let flags = args.grid.device(&Default::default(), None);
+    let capacity = Template::load(&flags)?.capacity_pages();
+    let mut fitting = Fitting::new(&reader, &args.fit(), capacity, ui)?;
+    let grid = Grid::new(args, reader.meta(), &mut fitting)?;
+    remark_grid(&grid, ui);
+    let mut journal = Journal::open(&args.output)?;
+    let ran = Sweep { args, reader: &reader, ui, grid: &grid, journal: &mut journal }.run(&mut fitting);
+    ran.map_err(|failure| resumable(failure, args, &grid, &journal))?;
+    let (sheet, damage) = collect(args, &grid, &journal)?;
+    if let Some(damage) = &damage {
+        ui.remark(&format!("the trace is damaged; results are for what comes before: {damage}"));
+    }
+    output.write(&sheet.file(format)?)?;
+    journal.remove()?;
+    ui.remark(&format!("{}: {} rows", args.output.display(), sheet.rows.len()));
+    let meta = reader.meta();
+    let dropped = dropped(&sheet);
+    if dropped > 0 {
+        ui.remark(&format!(
+            "{dropped} runs dropped what they knew of live data at their memory bound (live_dropped)"
+        ));
+    }
+    let lost =
+        damage.is_some() || dropped > 0 || reader.damage().is_some() || meta.has_losses() || !meta.complete;
+    Ok(Status::with_losses(lost || !grid.left_out.is_empty()))
+}
+
+/// Rows whose scheme had to drop what it knew of live data.
+fn dropped(sheet: &Sheet) -> usize {
+    let column =
+        sheet.columns.iter().position(|(name, _)| name == "live_dropped").expect("a column of results");
+    sheet.rows.iter().filter(|row| !matches!(row[column], Cell::Null | Cell::Whole(0))).count()
+}
+
+/// Says what is run, and what cannot be.
+fn remark_grid(grid: &Grid, ui: Ui) {
+    let superblocks: BTreeSet<u32> = grid.runs.iter().map(|run| run.lane.device.superblock_pages).collect();
+    ui.remark(&format!("{} runs", grid.runs.len()));
+    if superblocks.len() > 1 {
+        let list: Vec<String> = superblocks.iter().map(u32::to_string).collect();
+        ui.remark(&format!("superblocks of {} pages; --superblock-pages keeps them alike", list.join(", ")));
+    }
+    grid.left_out.iter().take(NAMED).for_each(|point| ui.remark(&format!("left out: {point}")));
+    if grid.left_out.len() > NAMED {
+        ui.remark(&format!("left out: {} more devices that cannot be", grid.left_out.len() - NAMED));
+    }
+}
+
+/// Says that an interrupted sweep can go on.
+fn resumable(failure: Failure, args: &SweepArgs, grid: &Grid, journal: &Journal) -> Failure {
+    match failure {
+        Failure::Interrupted { signal, .. } => {
+            let done = grid.runs.iter().filter(|run| journal.done(&run.key).is_some()).count();
+            let error = anyhow!(
+                "ended by signal {signal}; {done} of {} runs are kept in {}, and the same command goes on with the rest",
+                grid.runs.len(),
+                Journal::path_of(&args.output).display()
+            );
+            Failure::Interrupted { error, signal }
+        }
+        other => other,
+    }
+}
+
+/// A sweep at work.
+struct Sweep<'a> {
+    args: &'a SweepArgs,
+    reader: &'a TraceReader,
+    ui: Ui,
+    grid: &'a Grid,
+    journal: &'a mut Journal,
+}
+
+impl Sweep<'_> {
+    /// Runs what is not done yet.
+    fn run(&mut self, fitting: &mut Fitting) -> Result<(), Failure> {
+        let open = self.grid.runs.iter().filter(|run| self.journal.done(&run.key).is_none()).count();
+        if open < self.grid.runs.len() {
+            let path = Journal::path_of(&self.args.output);
+            let done = self.grid.runs.len() - open;
+            self.ui.remark(&format!("{done} runs were finished before ({})", path.display()));
+        }
+        // A run is all events of the trace in one lane.
+        let bar = self.ui.progress("sweeping", "events", self.reader.meta().totals.events * open as u64);
+        let (grid, mut future) = (self.grid, None);
+        for space in &grid.spaces {
+            let open =
+                |run: &&Run| run.utilisation == space.utilisation && self.journal.done(&run.key).is_none();
+            let runs: Vec<&Run> = grid.runs.iter().filter(open).collect();
+            if runs.is_empty() {
+                continue;
+            }
+            fitting.fill(space.utilisation)?;
+            let plan = plan_of(&runs, space);
+            let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+            let groups = fitting.groups(&plan, cores * LANES_PER_CORE)?;
+            for lanes in groups.lanes {
+                self.pass(fitting, &plan, &runs, lanes, groups.density, &mut future, &bar)?;
+            }
+        }
+        bar.finish_and_clear();
+        Ok(())
+    }
+
+    /// One pass over the trace with some of the runs.
+    #[expect(clippy::too_many_arguments, reason = "the parts of one loop")]
+    fn pass(
+        &mut self,
+        fitting: &Fitting,
+        plan: &Plan,
+        runs: &[&Run],
+        lanes: Range<usize>,
+        density: Density,
+        future: &mut Option<std::sync::Arc<pcstream_placement::Future>>,
+        bar: &ProgressBar,
+    ) -> Result<(), Failure> {
+        let runs = &runs[lanes.clone()];
+        let progress = |pass, events: usize| {
+            if pass == Pass::Simulate {
+                bar.inc((events * runs.len()) as u64);
+            }
+        };
+        let recorded = fitting.run_group(plan, lanes, density, future, progress)?;
+        let results = recorded.replay.results();
+        let done = runs.iter().zip(&results).map(|(run, result)| {
+            (run.key.clone(), Done { results: results::of(result), damage: recorded.damage.clone() })
+        });
+        Ok(self.journal.keep(done.collect())?)
+    }
+}
+
+fn plan_of(runs: &[&Run], space: &Space) -> Plan {
+    let lanes = runs.iter().map(|run| run.lane.clone()).collect();
+    Plan { lanes, prefill: space.prefill.clone(), ..Plan::default() }
+}
+
+/// The rows of all runs, and why the trace could not be read to its end, if so.
+fn collect(args: &SweepArgs, grid: &Grid, journal: &Journal) -> anyhow::Result<(Sheet, Option<String>)> {
+    let mut parameters: Vec<String> = Vec::new();
+    for (name, _) in grid.runs.iter().flat_map(|run| &run.settings) {
+        if !parameters.contains(name) {
+            parameters.push(name.clone());
+        }
+    }
+    let mut columns = results::place_columns(&parameters);
+    columns.extend(results::COLUMNS.map(|(name, kind)| (name.to_owned(), kind)));
+    let (trace, mut damage, mut rows) = (args.trace.display().to_string(), None, Vec::new());
+    for run in &grid.runs {
+        let done = journal.done(&run.key).context("every run is done")?;
+        let mut row = results::place(run, &trace, &parameters, &Geometry::new(&run.lane.device)?);
+        row.extend(done.results.iter().cloned());
+        rows.push(row);
+        damage = damage.or_else(|| done.damage.clone());
+    }
+    Ok((Sheet { columns, rows }, damage))
+}

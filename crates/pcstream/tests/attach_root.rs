@@ -1,0 +1,307 @@
+//! `record` attached to what runs already: by process, by cgroup, by unit; what it follows, and how it ends.
+
+#[path = "../../pcstream-capture/tests/common/mod.rs"]
+mod common;
+#[path = "../../pcstream-capture/tests/common/disk.rs"]
+mod disk;
+#[path = "../../pcstream-capture/tests/common/programs.rs"]
+mod programs;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use disk::{Disk, text};
+use pcstream_trace::{Op, TraceReader};
+use tempfile::TempDir;
+
+fn main() -> ExitCode {
+    let needs = [common::ext4 as common::Need, common::loop_devices];
+    let with = |more: &[common::Need]| -> Vec<common::Need> { needs.iter().chain(more).copied().collect() };
+    common::run(vec![
+        common::test("attach_follows_a_process_and_its_children", &needs, process),
+        common::test("attach_follows_a_cgroup_and_those_below", &with(&[cgroups]), cgroup),
+        common::test("attach_follows_a_unit", &with(&[programs::systemd]), unit),
+        common::test("attach_ends_with_the_process", &needs, end_of_process),
+        common::test("attach_ends_with_the_cgroup", &with(&[cgroups]), end_of_cgroup),
+        common::test("attach_ends_at_sigterm_within_a_second", &needs, sigterm),
+        common::test("attach_refuses_what_does_not_run", &needs, refused),
+        common::test(
+            "attach_names_a_unit_where_systemd_does_not_run",
+            &with(&[no_systemd]),
+            unit_without_systemd,
+        ),
+    ])
+}
+
+fn no_systemd() -> Option<String> {
+    programs::systemd().is_none().then(|| "a machine without systemd".into())
+}
+
+/// Cgroups of version 2, which this test may make.
+fn cgroups() -> Option<String> {
+    match Group::make("need") {
+        Some(_) => None,
+        None => Some("cgroups of version 2 (mount -t cgroup2 none DIR)".into()),
+    }
+}
+
+/// A cgroup of this test's own, removed when dropped.
+struct Group(PathBuf);
+
+impl Group {
+    fn make(name: &str) -> Option<Group> {
+        let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+        let line = mounts.lines().find(|line| line.contains(" - cgroup2 "))?;
+        Group::below(
+            Path::new(line.split(' ').nth(4)?),
+            &format!("pcstream-test-{}-{name}", std::process::id()),
+        )
+    }
+
+    fn below(parent: &Path, name: &str) -> Option<Group> {
+        let path = parent.join(name);
+        fs::create_dir(&path).ok()?;
+        Some(Group(path))
+    }
+
+    fn enter(&self, child: &Writer) {
+        fs::write(self.0.join("cgroup.procs"), child.0.id().to_string()).expect("it can be moved");
+    }
+
+    fn remove(&self) {
+        // It is in use until its last process is reaped.
+        wait_for(|| fs::remove_dir(&self.0).is_ok() || !self.0.exists());
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir(&self.0);
+    }
+}
+
+/// A shell that writes for ever, by children of its own; killed when dropped.
+struct Writer(Child);
+
+impl Writer {
+    /// It writes to this file, a page at a time.
+    fn start(disk: &Disk, file: &str) -> Writer {
+        Writer::run(
+            disk,
+            &format!(
+                "while true; do dd if=/dev/zero of={file} bs=4k count=1 conv=fsync 2>/dev/null; sleep 0.02; done"
+            ),
+        )
+    }
+
+    fn run(disk: &Disk, script: &str) -> Writer {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", script]).current_dir(disk.mount_point()).stdin(Stdio::null());
+        Writer(shell.spawn().expect("it starts"))
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn record(disk: &Disk, trace: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pcstream"));
+    command.arg("record").arg("--on").arg(disk.mount_point()).arg("-o").arg(trace).args(arguments);
+    command.stdin(Stdio::null()).stderr(Stdio::piped());
+    command
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn wait_for(mut done: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !done() {
+        assert!(began.elapsed() < Duration::from_secs(60), "waited too long");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Who wrote each file: names of programs, by the file's name.
+fn writers(trace: &Path) -> BTreeMap<String, Vec<String>> {
+    let reader = TraceReader::open(trace).expect("the trace can be read");
+    let mut writers = BTreeMap::<String, Vec<String>>::new();
+    for batch in reader.batches() {
+        let batch = batch.expect("it can be read");
+        for event in batch.events.iter().filter(|e| e.op == Op::Write && e.file.is_some()) {
+            let file = &reader.files()[event.file.0 as usize - 1].path;
+            let context = (event.context.0 as usize).checked_sub(1).map(|at| &reader.contexts()[at]);
+            let program = context.map_or("nobody", |context| &context.executable);
+            writers.entry(file.clone()).or_default().push(program.to_owned());
+        }
+    }
+    writers
+}
+
+/// Of two files the first was written by followed programs only, the second by others only.
+fn assert_apart(trace: &Path, followed: &str, others: &str) {
+    let writers = writers(trace);
+    let of = |file: &str| writers.get(file).unwrap_or_else(|| panic!("{file} in {writers:?}"));
+    assert!(of(followed).iter().all(|program| program.ends_with("/dd")), "{writers:?}");
+    assert!(of(others).iter().all(|program| program == "others"), "{writers:?}");
+}
+
+/// Records until both files were seen to be written, which takes no certain time.
+fn record_until_both_wrote(disk: &Disk, trace: &Path, arguments: &[&str]) -> Output {
+    let recorder =
+        record(disk, trace, &[arguments, &["--duration", "3s"]].concat()).spawn().expect("it starts");
+    let out = recorder.wait_with_output().expect("it ends");
+    assert_eq!(out.status.code(), Some(0), "{}", said(&out));
+    assert!(said(&out).contains("ended after") && said(&out).contains("written by others"), "{}", said(&out));
+    out
+}
+
+fn process() {
+    let (disk, traces) = (Disk::ext4(256), TempDir::new().expect("a directory"));
+    let (followed, _other) = (Writer::start(&disk, "followed"), Writer::start(&disk, "other"));
+    let trace = traces.path().join("t.pctrace");
+    record_until_both_wrote(&disk, &trace, &["--pid", &followed.0.id().to_string()]);
+    assert_apart(&trace, "/followed", "/other");
+    let reader = TraceReader::open(&trace).expect("the trace can be read");
+    assert_eq!(reader.meta().command[..2], ["sh", "-c"]);
+    assert_eq!(reader.meta().settings["attached_to"], format!("process {}", followed.0.id()));
+    assert_eq!(reader.meta().exit, None);
+}
+
+fn cgroup() {
+    let (disk, traces) = (Disk::ext4(256), TempDir::new().expect("a directory"));
+    let group = Group::make("followed").expect("it was made before");
+    let below = Group::below(&group.0, "below").expect("a cgroup");
+    let (followed, _other) = (Writer::start(&disk, "followed"), Writer::start(&disk, "other"));
+    below.enter(&followed);
+    let trace = traces.path().join("t.pctrace");
+    record_until_both_wrote(&disk, &trace, &["--cgroup", text(&group.0)]);
+    assert_apart(&trace, "/followed", "/other");
+    // As systemd and /proc/PID/cgroup tell it.
+    let name = group.0.file_name().and_then(|name| name.to_str()).expect("a plain name");
+    let trace = traces.path().join("by-name.pctrace");
+    record_until_both_wrote(&disk, &trace, &["--cgroup", &format!("/{name}")]);
+    assert_apart(&trace, "/followed", "/other");
+    drop(followed);
+    below.remove();
+    group.remove();
+}
+
+fn unit() {
+    let (disk, traces) = (Disk::ext4(256), TempDir::new().expect("a directory"));
+    let unit = format!("pcstream-test-{}.service", std::process::id());
+    let script = format!(
+        "cd {}; while true; do dd if=/dev/zero of=followed bs=4k count=1 conv=fsync; sleep 0.02; done",
+        text(&disk.mount_point())
+    );
+    disk::succeed("systemd-run", &["--quiet", "--unit", &unit, "sh", "-c", &script]);
+    let _other = Writer::start(&disk, "other");
+    let trace = traces.path().join("t.pctrace");
+    let result = std::panic::catch_unwind(|| {
+        record_until_both_wrote(&disk, &trace, &["--unit", &unit]);
+        assert_apart(&trace, "/followed", "/other");
+        let out = record(&disk, &trace, &["--force", "--unit", "pcstream-no-such-unit.service"]).output();
+        let out = out.expect("it starts");
+        assert_eq!(out.status.code(), Some(1), "{}", said(&out));
+        assert!(said(&out).contains("no running unit"), "{}", said(&out));
+    });
+    disk::succeed("systemctl", &["stop", &unit]);
+    result.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+}
+
+fn unit_without_systemd() {
+    let (disk, traces) = (Disk::ext4(256), TempDir::new().expect("a directory"));
+    let out = record(&disk, &traces.path().join("t.pctrace"), &["--unit", "ssh.service"]).output();
+    let out = out.expect("it starts");
+    assert_eq!(out.status.code(), Some(1), "{}", said(&out));
+    for part in ["ssh.service", "systemd does not run", "--cgroup or --pid"] {
+        assert!(said(&out).contains(part), "{part}: {}", said(&out));
+    }
+}
+
+/// The recorder begins its trace when it follows.
+fn follows(trace: &Path) -> bool {
+    trace.with_extension("pctrace.partial").exists()
+}
+
+fn end_of_process() {
+    let (disk, traces) = (Disk::ext4(256), TempDir::new().expect("a directory"));
+    let go = traces.path().join("go");
+    let script = format!("while [ ! -e {} ]; do sleep 0.02; done; echo last > last; exit 7", text(&go));
+    let mut writer = Writer::run(&disk, &script);
+    let trace = traces.path().join("t.pctrace");
+    let recorder = record(&disk, &trace, &["--pid", &writer.0.id().to_string()]).spawn().expect("it starts");
+    wait_for(|| follows(&trace));
+    fs::write(&go, "").expect("it can be written");
+    let out = recorder.wait_with_output().expect("it ends");
+    writer.0.wait().expect("it ended");
+    assert_eq!(out.status.code(), Some(0), "{}", said(&out));
+    assert!(said(&out).contains(&format!("process {} ended", writer.0.id())), "{}", said(&out));
+    assert!(writers(&trace)["/last"].iter().all(|program| program != "others" && program != "nobody"));
+}
+
+fn end_of_cgroup() {
+    let (disk, traces) = (Disk::ext4(256), TempDir::new().expect("a directory"));
+    let group = Group::make("ending").expect("it was made before");
+    let writer = Writer::start(&disk, "file");
+    group.enter(&writer);
+    let trace = traces.path().join("t.pctrace");
+    let recorder = record(&disk, &trace, &["--cgroup", text(&group.0)]).spawn().expect("it starts");
+    wait_for(|| follows(&trace));
+    drop(writer);
+    group.remove();
+    let out = recorder.wait_with_output().expect("it ends");
+    assert_eq!(out.status.code(), Some(0), "{}", said(&out));
+    assert!(said(&out).contains("was removed"), "{}", said(&out));
+}
+
+fn sigterm() {
+    let (disk, traces) = (Disk::ext4(256), TempDir::new().expect("a directory"));
+    let writer = Writer::start(&disk, "file");
+    for signal in ["TERM", "INT"] {
+        let trace = traces.path().join(format!("{signal}.pctrace"));
+        let mut recorder =
+            record(&disk, &trace, &["--pid", &writer.0.id().to_string()]).spawn().expect("it starts");
+        wait_for(|| follows(&trace));
+        disk::succeed("kill", &["-s", signal, &recorder.id().to_string()]);
+        wait_for(|| recorder.try_wait().expect("it can be waited for").is_some());
+        let out = recorder.wait_with_output().expect("it ended");
+        // 3: the device was so slow that the last sync was given up.
+        assert!([Some(0), Some(3)].contains(&out.status.code()), "{}", said(&out));
+        assert!(said(&out).contains("ended as you asked"), "{}", said(&out));
+        assert!(TraceReader::open(&trace).is_ok(), "the trace is whole");
+        assert!(writer.0.id() > 0 && Path::new(&format!("/proc/{}", writer.0.id())).exists(), "it goes on");
+    }
+}
+
+fn refused() {
+    let (disk, traces) = (Disk::ext4(256), TempDir::new().expect("a directory"));
+    let trace = traces.path().join("t.pctrace");
+    let mut gone = Writer::run(&disk, "true");
+    gone.0.wait().expect("it ends");
+    let pid = gone.0.id().to_string();
+    for (arguments, code, parts) in [
+        (&["--pid", &pid][..], 1, ["--pid", "no process has this number"]),
+        (&["--cgroup", "pcstream-no-such-group"], 1, ["pcstream-no-such-group", "cgroup"]),
+        (&["--cgroup", text(traces.path())], 1, ["cgroup", "version 2"]),
+        (&["--pid", "1", "--unit", "x"], 2, ["--pid", "--unit"]),
+        (&["--pid", "1", "--on", "/"], 2, ["--on", "multiple times"]),
+        (&["--pid", "1", "--", "true"], 2, ["--pid", "COMMAND"]),
+        (&["--duration", "5s", "--", "true"], 2, ["--pid", "required"]),
+        (&["--pid", "1", "--duration", "soon"], 2, ["'soon' is not a time", "60s"]),
+        (&["--pid", "1", "--forward-exit-code"], 2, ["--forward-exit-code", "--pid"]),
+    ] {
+        let out = record(&disk, &trace, arguments).output().expect("it starts");
+        assert_eq!(out.status.code(), Some(code), "{arguments:?}: {}", said(&out));
+        parts.iter().for_each(|part| assert!(said(&out).contains(part), "{part}: {}", said(&out)));
+        assert!(!trace.exists() && !follows(&trace), "{arguments:?} left something");
+    }
+}

@@ -1,0 +1,160 @@
+//! Sweeps: rows are what single simulations say, in the order of the flags, and a killed sweep goes on.
+
+mod common;
+
+use std::fs;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use common::{Place, ends_with, json, refuses};
+use serde_json::Value;
+
+/// The rows of a sweep into JSON.
+fn rows(path: &str) -> Vec<Value> {
+    serde_json::from_str(&fs::read_to_string(path).expect("the sweep wrote it")).expect("a list of rows")
+}
+
+#[test]
+fn rows_are_what_single_simulations_say_in_the_order_of_the_flags() {
+    let place = Place::new();
+    let (trace, out) = (place.path("t.pctrace"), place.path("r.json"));
+    let grid = ["--streams", "3,5", "--spare-factor", ".07,.125", "--gc", "own,internal"];
+    let schemes = ["--scheme", "baseline,pcstream,oracle", "--set", "pcstream.mapper.newcomer_pages=1,64"];
+    ends_with(0, &[&["sweep", &trace, "-o", &out], &grid[..], &schemes].concat());
+    let rows = rows(&out);
+    assert_eq!(rows.len(), 4 * 8);
+    let mut next = rows.iter();
+    for (scheme, newcomer) in
+        [("baseline", None), ("pcstream", Some("1")), ("pcstream", Some("64")), ("oracle", None)]
+    {
+        for spare in ["0.07", "0.125"] {
+            for streams in ["3", "5"] {
+                let mut flags =
+                    vec!["simulate", &trace, "--scheme", scheme, "--streams", streams, "--json", "-"];
+                flags.extend(["--spare-factor", spare, "--gc", "own,internal"]);
+                let setting = newcomer.map(|pages| format!("pcstream.mapper.newcomer_pages={pages}"));
+                flags.extend(setting.iter().flat_map(|setting| ["--set", setting.as_str()]));
+                let single = json(&flags);
+                for result in single["results"].as_array().unwrap() {
+                    let row = next.next().expect("as many rows");
+                    assert_eq!(row["scheme"], scheme);
+                    assert_eq!(
+                        row["pcstream.mapper.newcomer_pages"],
+                        newcomer.map_or(Value::Null, Value::from)
+                    );
+                    assert_eq!(row["spare_factor"].to_string(), spare);
+                    assert_eq!(row["streams"].to_string(), streams);
+                    assert_eq!(row["superblock_pages"], single["device"]["superblock_pages"]);
+                    for same in
+                        ["gc_destination", "waf", "steady_waf", "gc_pages", "erases", "default_stream_share"]
+                    {
+                        assert_eq!(row[same], result[same], "{scheme} {spare} {streams}: {same}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_killed_sweep_goes_on_where_it_was() {
+    let place = Place::new();
+    let (trace, whole, torn) = (place.path("t.pctrace"), place.path("whole.csv"), place.path("torn.csv"));
+    let journal = format!("{torn}.unfinished");
+    let sweep = |out: &str, seeds: u32| -> Vec<String> {
+        let seeds = format!("1..{seeds}");
+        let words = ["sweep", &trace, "-o", out, "--scheme", "baseline", "--gc", "own", "--seed", &seeds];
+        let flags = ["--streams", "3", "--victim", "d-choices:2", "--memory", "200M"];
+        words.iter().chain(&flags).map(|word| (*word).to_owned()).collect()
+    };
+    // A sweep that ends before it is killed was too short.
+    let mut seeds = 24;
+    while !fs::exists(&journal).unwrap() || fs::read(&journal).unwrap().is_empty() {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_pcstream"))
+            .args(sweep(&torn, seeds))
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        while child.try_wait().unwrap().is_none() && !fs::metadata(&journal).is_ok_and(|file| file.len() > 0)
+        {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        seeds *= 2;
+        assert!(seeds < 10_000, "sweeps are always done before they can be killed");
+    }
+    let seeds = seeds / 2;
+    assert!(!fs::exists(&torn).unwrap(), "there is no result yet");
+    let kept = fs::read_to_string(&journal).unwrap().lines().count();
+    // What a kill in the middle of a write leaves behind.
+    fs::write(&journal, fs::read_to_string(&journal).unwrap() + "{\"run\":\"pcstr").unwrap();
+    let words = sweep(&torn, seeds);
+    let (_, err) = ends_with(0, &words.iter().map(String::as_str).collect::<Vec<_>>());
+    assert!(kept > 0 && err.contains(&format!("{kept} runs were finished before")), "{kept}: {err}");
+    assert!(!fs::exists(&journal).unwrap(), "the journal goes when the sweep has ended");
+    let words = sweep(&whole, seeds);
+    ends_with(0, &words.iter().map(String::as_str).collect::<Vec<_>>());
+    let text = fs::read_to_string(&whole).unwrap();
+    assert_eq!(text.lines().count(), 1 + seeds as usize);
+    assert_eq!(text, fs::read_to_string(&torn).unwrap());
+}
+
+#[test]
+fn parquet_and_csv_hold_the_same_rows() {
+    use parquet::file::reader::{FileReader as _, SerializedFileReader};
+    use parquet::record::Field;
+    let place = Place::new();
+    let trace = place.path("t.pctrace");
+    let (parquet, csv) = (place.path("r.parquet"), place.path("r.csv"));
+    let flags = ["sweep", &trace, "--scheme", "baseline", "--utilisation", "0.9,1", "--timing"];
+    for out in [&parquet, &csv] {
+        ends_with(0, &[&flags[..], &["-o", out, "--capacity", "320M"]].concat());
+    }
+    let reader = SerializedFileReader::new(fs::File::open(&parquet).unwrap()).unwrap();
+    let text = fs::read_to_string(&csv).unwrap();
+    let mut lines = text.lines();
+    let head: Vec<&str> = lines.next().unwrap().split(',').collect();
+    let mut wafs = Vec::new();
+    for row in reader.get_row_iter(None).unwrap() {
+        let row = row.unwrap();
+        let cells: Vec<&str> = lines.next().unwrap().split(',').collect();
+        for ((name, field), (expected, cell)) in row.get_column_iter().zip(head.iter().zip(&cells)) {
+            assert_eq!(name, expected);
+            match field {
+                Field::Str(text) => assert_eq!(text, cell, "{name}"),
+                Field::ULong(number) => assert_eq!(cell.parse(), Ok(*number), "{name}"),
+                Field::Double(number) => assert_eq!(cell.parse(), Ok(*number), "{name}"),
+                Field::Null => assert_eq!(*cell, "", "{name}"),
+                other => panic!("{name} is {other:?}"),
+            }
+            if let ("waf", Field::Double(waf)) = (name.as_str(), field) {
+                wafs.push(*waf);
+            }
+        }
+    }
+    assert_eq!((wafs.len(), lines.next()), (4, None));
+    assert!(wafs[2] > wafs[0], "a fuller device copies more: {wafs:?}");
+}
+
+#[test]
+fn devices_that_cannot_be_are_named_and_what_is_wrong_is_refused() {
+    let place = Place::new();
+    let (trace, out) = (place.path("t.pctrace"), place.path("r.csv"));
+    let some = ["sweep", &trace, "-o", &out, "--scheme", "baseline", "--superblock-pages", "1K"];
+    let (_, err) = ends_with(3, &[&some[..], &["--streams", "2,200"]].concat());
+    assert!(
+        err.contains("left out: --superblock-pages 1024 --streams 200") && err.contains("no room"),
+        "{err}"
+    );
+    assert_eq!(fs::read_to_string(&out).unwrap().lines().count(), 3);
+    refuses(2, &[&some[..], &["--streams", "200"]].concat(), &["no room for GC"]);
+    refuses(2, &[&some[..], &["--set", "pcstream.mapper.newcomer_pages=1"]].concat(), &["not in this run"]);
+    refuses(2, &[&some[..], &["--streams", "5..2"]].concat(), &["--streams", "FIRST..LAST"]);
+    let wrong = ["--scheme", "sequential", "--set", "sequential.patterns=1,x"];
+    refuses(2, &[&["sweep", &trace, "-o", &out][..], &wrong].concat(), &["patterns is 'x'"]);
+    refuses(2, &["sweep", &trace, "-o", &place.path("r.txt")], &[".parquet, .csv or .json"]);
+    refuses(2, &["sweep", &trace, "-o", &out, "--utilisation", "0.1"], &["more than 0.1"]);
+    fs::write(format!("{out}.unfinished"), "{}\n").unwrap();
+    refuses(1, &["sweep", &trace, "-o", &out], &["line 1", "remove the file"]);
+}
