@@ -8,11 +8,14 @@ use crate::values::{fraction, number, overprovisioning, size_u32, spare_factor, 
 #[derive(Clone, Debug, PartialEq)]
 pub struct List<T>(pub Vec<T>);
 
-/// Values separated by commas.
+/// Values separated by commas. An error names the one of several that is wrong.
 fn list<T: PartialEq>(text: &str, one: impl Fn(&str) -> Result<Vec<T>, String>) -> Result<List<T>, String> {
     let mut values = Vec::new();
     for part in text.split(',') {
-        for value in one(part.trim())? {
+        let part = part.trim();
+        for value in
+            one(part).map_err(|error| if part == text { error } else { format!("'{part}': {error}") })?
+        {
             if !values.contains(&value) {
                 values.push(value);
             }

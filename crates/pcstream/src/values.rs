@@ -222,8 +222,8 @@ fn whole<T: TryFrom<u64>>(text: &str, least: u64, most: u64) -> Result<T, String
     let converted = number.and_then(|number| T::try_from(number).ok());
     converted.ok_or_else(|| {
         let range =
-            if most == u64::MAX { format!("{least} or more") } else { format!("from {least} to {most}") };
-        format!("expected a whole number, {range}, such as {}", least.max(8))
+            if most == u64::MAX { format!(", {least} or more") } else { format!(" from {least} to {most}") };
+        format!("expected a whole number{range}, such as {}", least.max(8))
     })
 }
 

@@ -85,7 +85,7 @@ fn errors_say_it_once_and_name_the_flag() {
 #[test]
 fn numbers_say_what_one_looks_like() {
     for (flag, value, words) in [
-        ("--seed", "x", "a whole number from 0"),
+        ("--seed", "x", "a whole number, 0 or more"),
         ("--streams", "0", "a whole number from 1 to 255"),
         ("--streams", "many", "a whole number from 1 to 255"),
     ] {

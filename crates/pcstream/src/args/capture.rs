@@ -43,7 +43,7 @@ pub struct RunArgs {
 Examples:
   pcstream record -o db.pctrace --size 4G -- db_bench --db={}/db
   pcstream record -o build.pctrace --on /home/me/src -- make -j4
-  pcstream record -o pg.pctrace --on /var/lib/postgresql --unit postgresql.service --duration 60s
+  pcstream record -o t.pctrace --on /var/lib/mysql --unit mariadb --duration 60s
 
 {} in the command stands for the mount point of the scratch file system, which is also the command's
 working directory.")]
