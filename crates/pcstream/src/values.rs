@@ -379,7 +379,7 @@ mod tests {
         );
         for bad in ["", "0", "256", "x", "-1", "1.5"] {
             let error = streams(bad).unwrap_err();
-            assert!(error.contains("a whole number, from 1 to 255"), "{error}");
+            assert!(error.contains("a whole number from 1 to 255"), "{error}");
         }
         assert!(queue_depth("0").unwrap_err().contains("from 1 to 65536"));
         assert!(decimal("x").unwrap_err().contains("such as 0.9") && decimal("nan").is_err());
