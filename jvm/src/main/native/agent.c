@@ -14,7 +14,7 @@
  *    the kernel has nobody to read them for, so nothing is taken back at the end of a thread.
  *  - A virtual thread uses the slot of its carrier. It cannot leave the carrier between enter and
  *    leave, because only a call that blocks in the kernel lies between (see WriteTransformer).
- *  - Entries of the tables are never freed or changed (but for `recurs`), old tables neither: readers may be in them.
+ *  - Entries of the tables are never freed or changed (but for `recurs`): see table.h.
  *
  * Known weaknesses:
  *  - A jmethodID is taken to name one method for ever. HotSpot keeps this up: ids of unloaded
@@ -29,6 +29,7 @@
 #include "class_name.h"
 #include "java_signature.h"
 #include "quick_frames.h"
+#include "table.h"
 #include "thread_role.h"
 #include "pcstream_runtime.h"
 
@@ -62,18 +63,6 @@ _Static_assert(sizeof(struct pcstream_path) == 16, "the kernel side reads the te
  * and for the rest if frames of the program are still missing.
  */
 #define HOOK_FRAMES 2
-
-/* Tables of entries that begin with a key, which is not 0. */
-struct cells {
-	size_t mask;
-	_Atomic(u64 *) cell[];
-};
-
-struct table {
-	_Atomic(struct cells *) cells;
-	pthread_mutex_t lock; /* of insertion */
-	size_t used, most;
-};
 
 struct method {
 	u64 id; /* its jmethodID: key */
@@ -140,65 +129,6 @@ static u64 now_ms(void)
 	return (u64)now.tv_sec * 1000 + (u64)now.tv_nsec / 1000000 + 1; /* 0 stands for never */
 }
 
-static u64 *table_find(struct table *table, u64 key)
-{
-	struct cells *cells = atomic_load_explicit(&table->cells, memory_order_acquire);
-	u64 *entry;
-
-	if (!cells)
-		return NULL;
-	for (size_t at = signature_mix(SIGNATURE_SEED, key);; at++) {
-		entry = atomic_load_explicit(&cells->cell[at & cells->mask], memory_order_acquire);
-		if (!entry || *entry == key)
-			return entry;
-	}
-}
-
-static void cells_put(struct cells *cells, u64 *entry)
-{
-	size_t at = signature_mix(SIGNATURE_SEED, *entry);
-
-	while (atomic_load_explicit(&cells->cell[at & cells->mask], memory_order_relaxed))
-		at++;
-	atomic_store_explicit(&cells->cell[at & cells->mask], entry, memory_order_release);
-}
-
-/* Takes the entry in; returns it, or the one that was there, or NULL if there is no room. */
-static u64 *table_insert(struct table *table, u64 *entry)
-{
-	struct cells *cells, *larger;
-	u64 *found = NULL;
-
-	pthread_mutex_lock(&table->lock);
-	cells = atomic_load_explicit(&table->cells, memory_order_relaxed);
-	found = table_find(table, *entry);
-	if (found || table->used >= table->most)
-		goto out;
-	if (!cells || table->used * 2 > cells->mask) {
-		size_t size = cells ? 2 * (cells->mask + 1) : 256;
-
-		larger = calloc(1, sizeof(*larger) + size * sizeof(larger->cell[0]));
-		if (!larger)
-			goto out;
-		larger->mask = size - 1;
-		for (size_t i = 0; cells && i <= cells->mask; i++) {
-			u64 *old = atomic_load_explicit(&cells->cell[i], memory_order_relaxed);
-
-			if (old)
-				cells_put(larger, old);
-		}
-		/* The old cells stay: somebody may be reading them. Together they are less than the new. */
-		atomic_store_explicit(&table->cells, larger, memory_order_release);
-		cells = larger;
-	}
-	cells_put(cells, entry);
-	table->used++;
-	found = entry;
-out:
-	pthread_mutex_unlock(&table->lock);
-	return found;
-}
-
 static void method_free(struct method *method)
 {
 	free(method->class_name);
@@ -240,7 +170,7 @@ static const struct method *method_resolve(JNIEnv *env, jmethodID id)
 	method->method_hash = pcstream_bytes_hash(method->name, strlen(method->name));
 	method->skipped = pcstream_class_is_jdk(method->class_name);
 	method->place = method_place(method->class_name, name);
-	found = table_insert(&methods, &method->id);
+	found = pcstream_table_insert(&methods, &method->id);
 out:
 	if (found != &method->id)
 		method_free(method);
@@ -294,7 +224,7 @@ static struct pcstream_path *path_new(u64 signature, const struct frame *frames,
 	path->bytes = bytes;
 	path->frames = lines;
 	memcpy(path->text, text, bytes);
-	found = (struct pcstream_path *)table_insert(&paths, &path->signature);
+	found = (struct pcstream_path *)pcstream_table_insert(&paths, &path->signature);
 	if (found != path)
 		free(path);
 	else if (verbose)
@@ -315,7 +245,7 @@ static const struct method *role_resolve(const char *name)
 		return NULL;
 	hash = pcstream_bytes_hash(text, length);
 	key = hash ? hash : 1;
-	found = table_find(&roles, key);
+	found = pcstream_table_find(&roles, key);
 	if (found)
 		return (const struct method *)found;
 	role = calloc(1, sizeof(*role));
@@ -326,7 +256,7 @@ static const struct method *role_resolve(const char *name)
 	role->class_name = strdup(class_name);
 	role->class_hash = pcstream_bytes_hash(class_name, strlen(class_name));
 	role->method_hash = hash;
-	found = role->name && role->class_name ? table_insert(&roles, &role->id) : NULL;
+	found = role->name && role->class_name ? pcstream_table_insert(&roles, &role->id) : NULL;
 	if (found != &role->id)
 		method_free(role);
 	return (const struct method *)found;
@@ -364,7 +294,7 @@ static const struct method *thread_role(JNIEnv *env)
 
 static const struct method *method_find(jmethodID id)
 {
-	return (const struct method *)table_find(&methods, (u64)(uintptr_t)id);
+	return (const struct method *)pcstream_table_find(&methods, (u64)(uintptr_t)id);
 }
 
 static void walked_begin(struct walked *walked)
@@ -528,7 +458,7 @@ static u64 walk(JNIEnv *env, jint above, struct pcstream_path **path)
 	if (role)
 		walked_add(&walked, role, -1);
 	signature = pcstream_java_signature_end(walked.hash);
-	*path = (struct pcstream_path *)table_find(&paths, signature);
+	*path = (struct pcstream_path *)pcstream_table_find(&paths, signature);
 	if (!*path)
 		*path = path_new(signature, walked.frames, walked.n);
 	return signature;
@@ -599,7 +529,7 @@ JNIEXPORT jlong JNICALL Java_org_pcstream_agent_PcStreamHook_walk0(JNIEnv *env, 
 JNIEXPORT void JNICALL Java_org_pcstream_agent_PcStreamHook_enterKnown0(JNIEnv *env, jclass class, jlong signature)
 {
 	u64 now = now_ms();
-	struct pcstream_path *path = (struct pcstream_path *)table_find(&paths, (u64)signature);
+	struct pcstream_path *path = (struct pcstream_path *)pcstream_table_find(&paths, (u64)signature);
 
 	(void)env;
 	(void)class;
