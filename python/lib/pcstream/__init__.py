@@ -26,8 +26,9 @@ from ._errors import (
 from ._pcstream import __version__
 from ._plot import Plot
 from ._record import record
+from ._result import Result
 from ._scheme import KINDS, OPS, Batch, Parameter, Scheme, SchemeInfo, schemes
-from ._simulate import DEFAULT_SCHEMES, Result, Results, simulate
+from ._simulate import DEFAULT_SCHEMES, Results, simulate
 from ._sweep import Sweep, sweep
 from ._table import Table
 from ._trace import Trace, generate, open  # noqa: A004

@@ -7,15 +7,21 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from ._errors import ArgumentError
 
-if TYPE_CHECKING:
-    from ._sweep import Point
-
 Rows: TypeAlias = list[dict[str, Any]]
 Done: TypeAlias = Iterator[tuple[Path, "Rows | BaseException"]]
+
+
+class Point(Protocol):
+    """What can be computed anywhere."""
+
+    def rows(self) -> Rows:
+        """Computes it."""
+        ...
+
 
 #: How often a point is computed again because a worker died.
 RETRIES = 3

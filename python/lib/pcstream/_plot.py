@@ -10,7 +10,7 @@ from ._errors import missing
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from ._simulate import Result
+    from ._result import Result
 
 
 class Plot:

@@ -1,4 +1,4 @@
-//! No circles of imports between the modules of a crate.
+//! No circles of imports between the modules of a crate, or of the Python package.
 //!
 //! Modules of one parent are compared, each with all that lies below it. What a parent re-exports counts as the module that
 //! it comes from. Unit tests do not count.
@@ -21,13 +21,38 @@ pub fn check(sources: &[Source], faults: &mut Faults) {
     }
     for (name, modules) in crates {
         for (parent, graph) in graphs(&modules) {
-            for circle in circles(&graph) {
-                let place = format!("{name}/src/{}", parent.join("/"));
-                println!("circle in {place}: {}", circle.join(", "));
-                *faults.entry(("import-circle".into(), place)).or_default() += circle.len();
-            }
+            report(&format!("{name}/src/{}", parent.join("/")), &graph, faults);
         }
     }
+    for (package, graph) in packages(sources) {
+        report(package, &graph, faults);
+    }
+}
+
+fn report(place: &str, graph: &Graph, faults: &mut Faults) {
+    for circle in circles(graph) {
+        println!("circle in {place}: {}", circle.join(", "));
+        *faults.entry(("import-circle".into(), place.to_owned())).or_default() += circle.len();
+    }
+}
+
+/// Python packages by directory. Imports for types alone count.
+fn packages(sources: &[Source]) -> BTreeMap<&str, Graph> {
+    let mut packages: BTreeMap<&str, Graph> = BTreeMap::new();
+    for source in sources.iter().filter(|source| source.extension() == "py") {
+        let Some((package, file)) = source.path.rsplit_once('/') else { continue };
+        let relative = source.text.lines().filter_map(|line| line.trim().strip_prefix("from ."));
+        let imported = relative.filter_map(|line| line.split_once(" import ")).flat_map(|(module, names)| {
+            let of = if module.is_empty() { names } else { module };
+            of.split([',', ' ', '(', '#'])
+                .filter(|name| !name.is_empty())
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        });
+        let module = file.trim_end_matches(".py").to_owned();
+        packages.entry(package).or_default().entry(module).or_default().extend(imported);
+    }
+    packages
 }
 
 fn module_of(file: &str) -> Module {
@@ -177,9 +202,18 @@ fn circles_are_found() {
         source("d.rs", "use super::e::E;"),
         source("e.rs", "// crate::a\n"),
     ];
+    let python = |name: &str, text: &str| Source { path: format!("p/{name}.py"), text: text.into() };
+    let sources = sources.into_iter().chain([
+        python("_a", "from . import _b, _d\nimport json\n"),
+        python("_b", "if TYPE_CHECKING:\n    from ._c import C\n"),
+        python("_c", "from ._a import (\n    A,\n)\n"),
+        python("_d", "import _a\n"),
+    ]);
+    let sources: Vec<Source> = sources.collect();
     let mut faults = Faults::new();
     check(&sources, &mut faults);
     let found: Vec<_> =
         faults.iter().map(|((rule, place), modules)| format!("{rule} {place} {modules}")).collect();
-    assert_eq!(found, ["import-circle c/src/ 2"], "a reaches b by a re-export, b reaches a from below");
+    let expected = ["import-circle c/src/ 2", "import-circle p 3"];
+    assert_eq!(found, expected, "a reaches b by a re-export, b reaches a from below; _a, _b, _c in Python");
 }
