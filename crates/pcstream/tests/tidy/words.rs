@@ -24,6 +24,8 @@ const WORDS: [&str; 19] = [
     "disbelieved",
     "moments",
 ];
+/// Names of others: options of mkfs.ext4, a flag of dlopen.
+const NOT_OURS: [&str; 3] = ["lazy_itable_init", "lazy_journal_init", "rtld_lazy"];
 const PHRASES: [&str; 6] = ["at sight", "known_as", "by calls", "quiet hour", "busy hour", "busier hour"];
 
 pub fn check(sources: &[Source], faults: &mut Faults) {
@@ -43,7 +45,7 @@ fn part(path: &str) -> String {
 }
 
 fn count(text: &str) -> usize {
-    let text = text.to_lowercase();
+    let text = NOT_OURS.iter().fold(text.to_lowercase(), |text, name| text.replace(name, ""));
     let words = text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| WORDS.contains(word)).count();
     words + PHRASES.iter().map(|phrase| text.matches(phrase).count()).sum::<usize>()
 }
@@ -52,4 +54,5 @@ fn count(text: &str) -> usize {
 fn words_are_found() {
     assert_eq!(count("A trail that was met; Recognised at sight. paths_told_by_runtime"), 5);
     assert_eq!(count("trailing metadata, heard"), 0);
+    assert_eq!(count("RTLD_LAZY, lazy_itable_init=0; lazy_init, LAZY"), 2);
 }
