@@ -36,6 +36,18 @@ pub struct Fitting<'a> {
     space: Option<Space>,
 }
 
+/// Refuses a simulation before anything is recorded.
+#[cfg(feature = "capture")]
+pub fn not_enough_to_begin(NotEnough { needed, available }: NotEnough) -> Failure {
+    Failure::failed(anyhow!(
+        "the simulation needs at least {} of memory, for one lane at a time and before the program writes anything, and {} \
+         are allowed (three quarters of what is free, unless --memory says otherwise): free some, allow more with --memory, \
+         or use `pcstream record` and then `pcstream simulate --pack 0.9`",
+        bytes(needed),
+        bytes(available),
+    ))
+}
+
 /// Lanes that run at once.
 pub struct Groups {
     /// Lanes of the plan, in order.

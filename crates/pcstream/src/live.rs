@@ -1,6 +1,6 @@
 //! `run`, `record` and `doctor`: a program under capture, and what it takes.
 //!
-//! A capture feeds two consumers at once: the trace on disk and, for `run`, `pcstream-replay`'s live replay.
+//! A capture feeds two consumers at once: the trace on disk and, for `run`, the simulation.
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -20,20 +20,20 @@ use pcstream_capture::doctor::{self, Verdict};
 use pcstream_capture::session::SessionOptions;
 use pcstream_capture::signature::Order;
 use pcstream_fs::scratch::{self, FsKind, RUN_ROOT, ScratchOptions};
-use pcstream_replay::{LiveReplay, LiveResults, ReplayError};
 use pcstream_report::{Simulation, human};
 use pcstream_trace::meta::{Exit, FileSystem};
 use pcstream_trace::{Batch, Extent, Meta, TraceReader, TraceWriter};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::args::{CaptureArgs, DoctorArgs, Image, OrderArg, RecordArgs, RunArgs, ScratchFs, SimulationArgs};
+use crate::args::{CaptureArgs, DoctorArgs, Image, OrderArg, RecordArgs, RunArgs, ScratchFs};
 use crate::attached;
 use crate::device::Template;
 use crate::failure::{Failure, Status};
+use crate::live_simulation::{LiveSimulation, Simulated};
 use crate::redact::Redaction;
 use crate::schemes;
-use crate::simulate::{self, Bars, Planned, TOP_CONTEXTS};
+use crate::simulate::{self, TOP_CONTEXTS};
 use crate::ui::{self, JsonSink, Ui};
 
 /// How often a trace is made safe against a kill.
@@ -58,7 +58,7 @@ pub fn record(args: RecordArgs, ui: Ui) -> Result<Status, Failure> {
 
 /// `pcstream run`.
 pub fn run(args: RunArgs, ui: Ui) -> Result<Status, Failure> {
-    let RunArgs { capture, output, force, simulation: schemes, command } = args;
+    let RunArgs { capture, output, force, simulation: schemes, memory, command } = args;
     let json = schemes.output.json.as_deref().map(JsonSink::open).transpose()?;
     let template = Template::load(&schemes.device)?;
     // Without -o the trace is only needed until the report is printed.
@@ -69,18 +69,20 @@ pub fn run(args: RunArgs, ui: Ui) -> Result<Status, Failure> {
     let path = output.clone().unwrap_or_else(|| temporary.path().join("run.pctrace"));
     let subject = Subject::Command(command.words);
     let mut recorder = Recorder::new(&path, force, &capture, &subject, ui);
-    recorder.simulation = Some(LiveSimulation { args: &schemes, template: &template, running: None });
+    recorder.simulation = Some(LiveSimulation::new(&schemes, &template, memory, ui));
     let (mut recorder, captured) = capture_into(recorder, &capture, subject, ui)?;
-    let running = recorder.simulation.take().and_then(|simulation| simulation.running);
-    let (live, planned) = running.expect("the capture began");
+    let simulation = recorder.simulation.take().expect("it was given above");
     recorder.finish(&captured.finished)?;
 
     let reader = TraceReader::open(&path).context("cannot read the trace just written")?;
-    let mut bars = Bars::new(&reader, ui);
-    let LiveResults { replay, results, damage } = live
-        .finish(|| reader.batches(), |pass, events| bars.advance(pass, events))
-        .map_err(|error| simulate::failure(error, &reader))?;
-    bars.finish(damage.as_deref());
+    let simulated = match simulation.finish(&reader) {
+        Err(failure @ Failure::Failed(_)) if output.is_none() => {
+            ui.remark(&format!("the recording is kept: {}", temporary.keep().join("run.pctrace").display()));
+            return Err(failure);
+        }
+        other => other?,
+    };
+    let Simulated { planned, replay, results, damage } = simulated;
     let shown = output.as_deref().unwrap_or(Path::new(""));
     let mut simulation = Simulation::new(simulate::about(shown, &reader, damage, &planned), &replay);
     simulation.results = schemes::keep_best(results);
@@ -395,27 +397,6 @@ fn capture_line(ui: Ui) -> ProgressBar {
         ProgressStyle::with_template("capturing {elapsed_precise}  {msg}").expect("the template is legal"),
     );
     bar
-}
-
-/// Schemes that run while the program does; they start with the capture, which knows the device.
-struct LiveSimulation<'a> {
-    args: &'a SimulationArgs,
-    template: &'a Template<'a>,
-    /// What runs, and what the report says of it.
-    running: Option<(LiveReplay, Planned)>,
-}
-
-impl LiveSimulation<'_> {
-    fn start(&mut self, meta: &Meta) -> Result<(), Failure> {
-        let planned = Planned::new(self.args, self.template, meta)?;
-        let live = LiveReplay::start(planned.plan.clone()).map_err(simulate::refused)?;
-        self.running = Some((live, planned));
-        Ok(())
-    }
-
-    fn feed(&mut self, batch: Batch) -> Result<(), ReplayError> {
-        self.running.as_mut().map_or(Ok(()), |(live, _)| live.feed(batch))
-    }
 }
 
 /// `pcstream doctor`.

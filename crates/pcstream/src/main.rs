@@ -22,6 +22,8 @@ mod learned_table;
 mod lists;
 #[cfg(feature = "capture")]
 mod live;
+#[cfg(feature = "capture")]
+mod live_simulation;
 mod merge;
 mod output;
 mod passes;

@@ -28,6 +28,7 @@ fn main() -> ExitCode {
     let with_loop = [common::ext4 as common::Need, common::loop_devices];
     common::run(vec![
         common::test("run_live_equals_the_recorded_trace", &needs, live_equals_recorded),
+        common::test("run_keeps_to_its_memory", &needs, bounded_memory),
         common::test("run_fails_as_the_command_does", &needs, failing_commands),
         common::test("run_says_when_the_device_is_full", &needs, full_device),
         common::test("run_refuses_wrong_arguments", &needs, wrong_arguments),
@@ -143,6 +144,35 @@ fn live_equals_recorded() {
     }
     let contexts = expect(pcstream().arg("contexts").arg(at("t.pctrace")), 0, &[]);
     assert!(text(&contexts.stdout).contains("dd"), "{}", text(&contexts.stdout));
+}
+
+/// Too little memory for all lanes: they run after the command, in passes. Too little for any: the command never starts.
+fn bounded_memory() {
+    let dir = TempDir::new().expect("a directory");
+    let at = |name: &str| dir.path().join(name);
+    let schemes = ["--scheme", "baseline,pcstream,oracle"];
+    let run = |memory: &str, command: &str| {
+        let mut run = pcstream();
+        run.arg("run").args(PLACE).args(DEVICE).args(schemes).args(["--memory", memory, "-o"]);
+        run.arg(at("t.pctrace")).arg("--json").arg(at("run.json")).args(["--", "sh", "-c", command]);
+        run
+    };
+    let begun = at("begun");
+    let touch = format!("touch {}", begun.display());
+    expect(&mut run("1M", &touch), 1, &["the simulation needs at least", "1.00 MiB are allowed", "--memory"]);
+    assert!(!begun.exists() && !at("t.pctrace").exists(), "nothing has begun");
+    let said = ["130 MiB are allowed (--memory)", "after the recording", "passes"];
+    expect(&mut run("130M", CHURN), 0, &said);
+    let mut simulate = pcstream();
+    simulate
+        .arg("simulate")
+        .arg(at("t.pctrace"))
+        .args(DEVICE)
+        .args(schemes)
+        .arg("--json")
+        .arg(at("all.json"));
+    expect(&mut simulate, 0, &[]);
+    assert!(results(&at("run.json")) == results(&at("all.json")), "passes change results");
 }
 
 fn run_with(command: &[&str]) -> Command {

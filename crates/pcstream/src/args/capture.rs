@@ -34,6 +34,12 @@ pub struct RunArgs {
     pub force: bool,
     #[command(flatten)]
     pub simulation: SimulationArgs,
+    /// Memory that the simulation may take, such as 2G [default: three quarters of what is free]
+    ///
+    /// Schemes run while the program does. If all of them together could take more, they run after it over the
+    /// recording, as many at once as fit. What cannot fit is refused before the program starts.
+    #[arg(long, value_name = "BYTES", value_parser = values::size)]
+    pub memory: Option<u64>,
     #[command(flatten)]
     pub command: CommandArgs,
 }

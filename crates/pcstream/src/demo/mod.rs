@@ -70,7 +70,8 @@ pub fn run_args(args: DemoArgs, ui: Ui) -> Result<RunArgs, Failure> {
     for (flag, value) in DEVICE.chunks(2).map(|pair| (pair[0], pair[1])) {
         // What the user gives replaces it. A scratch file system is none if there is a place already.
         let scratch = ["--fs", "--size", "--fill"].contains(&flag);
-        if !gives(&args.flags, flag) && !(scratch && gives(&args.flags, "--on")) {
+        let replaced = gives(&args.flags, flag) || (scratch && gives(&args.flags, "--on"));
+        if !replaced {
             words.extend([flag.into(), value.into()]);
         }
     }

@@ -1,0 +1,108 @@
+//! The schemes of `run`: while the program runs if their tables fit into memory, otherwise over the recording.
+//!
+//! Units: bytes of memory. Invariant: results are the same either way, and those of a later `simulate`.
+//!
+//! Known weakness: memory that the program and the scratch device take during the run is not foreseen.
+
+use pcstream_replay::addresses::AddressSet;
+use pcstream_replay::budget::{Footprint, Touched};
+use pcstream_replay::{Fitted, LaneResult, LiveReplay, LiveResults, Replay, ReplayError};
+use pcstream_report::human::bytes;
+use pcstream_trace::{Batch, Meta, TraceReader};
+
+use crate::args::{FitArgs, SimulationArgs};
+use crate::device::Template;
+use crate::failure::Failure;
+use crate::fitted::{self, Fitting};
+use crate::simulate::{self, Bars, Planned};
+use crate::ui::Ui;
+
+/// Schemes that wait for a capture, which knows the device.
+pub struct LiveSimulation<'a> {
+    args: &'a SimulationArgs,
+    template: &'a Template<'a>,
+    /// Bytes that may be taken.
+    available: u64,
+    ui: Ui,
+    running: Option<Running>,
+}
+
+struct Running {
+    planned: Planned,
+    /// None: the schemes run over the recording.
+    live: Option<LiveReplay>,
+}
+
+/// What came of it.
+pub struct Simulated {
+    /// What ran.
+    pub planned: Planned,
+    /// A replay, which knows the contexts.
+    pub replay: Replay,
+    /// Results of all lanes, in the order of the plan.
+    pub results: Vec<LaneResult>,
+    /// Why the recorded trace could not be read to its end, if it could not.
+    pub damage: Option<String>,
+}
+
+impl<'a> LiveSimulation<'a> {
+    /// Of the schemes and devices of `args`, in at most `memory` bytes, or else three quarters of what is free now.
+    pub fn new(
+        args: &'a SimulationArgs,
+        template: &'a Template<'a>,
+        memory: Option<u64>,
+        ui: Ui,
+    ) -> LiveSimulation<'a> {
+        let available = pcstream_system::memory::allowed(memory);
+        LiveSimulation { args, template, available, ui, running: None }
+    }
+
+    /// Before the command starts. Refuses what would not fit into memory even if the command wrote nothing.
+    pub fn start(&mut self, meta: &Meta) -> Result<(), Failure> {
+        let planned = Planned::new(self.args, self.template, meta)?;
+        let lanes = &planned.plan.lanes;
+        let whole = Footprint::new(lanes, 0, None).map_err(simulate::refused)?;
+        let live = if whole.total() <= self.available {
+            Some(LiveReplay::start(planned.plan.clone()).map_err(simulate::refused)?)
+        } else {
+            let nothing_written = Touched::new(&AddressSet::default(), &planned.plan.prefill, 0);
+            let least = Footprint::new(lanes, 0, Some(&nothing_written)).map_err(simulate::refused)?;
+            least.groups(self.available).map_err(fitted::not_enough_to_begin)?;
+            self.ui.remark(&format!(
+                "{} lanes may take {} of memory, {} are allowed (--memory): they run after the recording",
+                lanes.len(),
+                bytes(whole.total()),
+                bytes(self.available),
+            ));
+            None
+        };
+        self.running = Some(Running { planned, live });
+        Ok(())
+    }
+
+    /// The next events.
+    pub fn feed(&mut self, batch: Batch) -> Result<(), ReplayError> {
+        let live = self.running.as_mut().and_then(|running| running.live.as_mut());
+        live.map_or(Ok(()), |live| live.feed(batch))
+    }
+
+    /// After the recording, which `reader` reads.
+    pub fn finish(self, reader: &TraceReader) -> Result<Simulated, Failure> {
+        let Running { planned, live } = self.running.expect("the capture began");
+        let host_pages = reader.meta().totals.host_pages;
+        let whole = Footprint::new(&planned.plan.lanes, host_pages, None).map_err(simulate::refused)?;
+        // Schemes that look ahead take memory for each page written, which was not known before.
+        if let Some(live) = live.filter(|_| whole.total() <= self.available) {
+            let mut bars = Bars::new(reader, self.ui);
+            let LiveResults { replay, results, damage } = live
+                .finish(|| reader.batches(), |pass, events| bars.advance(pass, events))
+                .map_err(|error| simulate::failure(error, reader))?;
+            bars.finish(damage.as_deref());
+            return Ok(Simulated { planned, replay, results, damage });
+        }
+        let fit = FitArgs { pack: None, fill: None, no_discard: false, memory: Some(self.available) };
+        let fitting = Fitting::new(reader, &fit, self.template.capacity_pages(), self.ui)?;
+        let Fitted { results, replay, damage, .. } = fitting.run(&planned.plan)?;
+        Ok(Simulated { planned, replay, results, damage })
+    }
+}
