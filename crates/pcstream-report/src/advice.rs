@@ -16,7 +16,7 @@ use pcstream_replay::Lifetimes;
 use serde::Serialize;
 
 use crate::ContextRow;
-use crate::symbols::{call_paths, file_name};
+use crate::symbols::{Names, call_paths, file_name};
 
 /// Smallest share of the writes for a rule of its own.
 const SMALLEST_SHARE: f64 = 0.002;
@@ -46,7 +46,7 @@ pub struct Source {
 /// The writers of a trace, heaviest first.
 pub fn sources(rows: &[ContextRow], host_pages: u64) -> Vec<Source> {
     let known: Vec<_> = rows.iter().filter_map(|row| row.context).collect();
-    let mut paths = call_paths(&known).into_iter();
+    let mut paths = call_paths(&known, Names::Short).into_iter();
     let mut found: BTreeMap<(String, String, String), (Source, Option<Lifetimes>)> = BTreeMap::new();
     for row in rows {
         let Some(context) = row.context else { continue };

@@ -7,11 +7,11 @@ use pcstream_trace::{Context, Kind, Unwind};
 use crate::human::{page_bytes, percent};
 use crate::layout::{Layout, clipped};
 use crate::schemes::{loss_lines, origin};
-use crate::symbols::{call_paths, file_name};
+use crate::symbols::{Names, call_paths, file_name};
 use crate::table::{Side, columns};
 use crate::{ContextRow, Simulation};
 
-/// Longest call path or label printed, in characters.
+/// Longest call path or label printed, in characters, unless names are wanted in full.
 const PATH_WIDTH: usize = 110;
 
 /// The whole result of `contexts` as text: the `limit` heaviest.
@@ -28,7 +28,7 @@ pub fn text(simulation: &Simulation, rows: &[ContextRow], limit: usize, layout: 
 pub fn table(simulation: &Simulation, rows: &[ContextRow], limit: usize, layout: Layout) -> String {
     let shown = &rows[..rows.len().min(limit)];
     let known: Vec<&Context> = shown.iter().filter_map(|row| row.context).collect();
-    let mut paths = call_paths(&known).into_iter();
+    let mut paths = call_paths(&known, layout.names).into_iter();
     let header = [
         "context",
         "written",
@@ -44,7 +44,7 @@ pub fn table(simulation: &Simulation, rows: &[ContextRow], limit: usize, layout:
     let mut cells = vec![header.map(str::to_owned).to_vec()];
     for row in shown {
         let path = row.context.map_or(String::new(), |_| paths.next().expect("one path per known context"));
-        cells.push(line(row, &path));
+        cells.push(line(row, &path, layout.names));
     }
     let right = [Side::Right; 5];
     let sides: Vec<Side> = std::iter::once(Side::Left).chain(right).chain([Side::Left; 4]).collect();
@@ -66,7 +66,7 @@ pub fn table(simulation: &Simulation, rows: &[ContextRow], limit: usize, layout:
     out
 }
 
-fn line(row: &ContextRow, path: &str) -> Vec<String> {
+fn line(row: &ContextRow, path: &str, names: Names) -> Vec<String> {
     let writer = row.writer;
     let life = writer.lifetimes.quartiles().map_or("-".to_owned(), |q| page_bytes(q.p50));
     let (kind, kind_pages) = heaviest_kind(&writer.pages_by_kind);
@@ -82,8 +82,15 @@ fn line(row: &ContextRow, path: &str) -> Vec<String> {
         row.context.map_or("-".to_owned(), program),
         kind,
         if file.is_empty() { "-".to_owned() } else { clipped(file, 32) },
-        clipped(&row.context.map_or(String::new(), |c| called(c, path)), PATH_WIDTH),
+        shown_path(row.context.map_or(String::new(), |c| called(c, path)), names),
     ]
+}
+
+fn shown_path(path: String, names: Names) -> String {
+    match names {
+        Names::Short => clipped(&path, PATH_WIDTH),
+        Names::Full => path,
+    }
 }
 
 /// The executable's name; the thread's name behind it where that says more.

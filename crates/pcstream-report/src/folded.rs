@@ -7,22 +7,25 @@ use std::collections::HashMap;
 
 use pcstream_trace::{Context, Frame, PAGE_BYTES};
 
-use crate::symbols::{file_name, frame_name};
+use crate::symbols::{Names, file_name, frame_name};
 
 /// One line per context with pages: names joined by `;`, a blank, the weight.
-pub fn folded<'a>(weights: impl IntoIterator<Item = (Option<&'a Context>, u64)>) -> Vec<String> {
+pub fn folded<'a>(
+    weights: impl IntoIterator<Item = (Option<&'a Context>, u64)>,
+    names: Names,
+) -> Vec<String> {
     let weighted = weights.into_iter().filter(|(_, pages)| *pages > 0);
-    weighted.map(|(context, pages)| format!("{} {pages}", stack(context).join(";"))).collect()
+    weighted.map(|(context, pages)| format!("{} {pages}", stack(context, names).join(";"))).collect()
 }
 
 /// Names of a path, outermost first.
-pub fn stack(context: Option<&Context>) -> Vec<String> {
+pub fn stack(context: Option<&Context>, style: Names) -> Vec<String> {
     let Some(context) = context else { return vec!["(file system, no context)".to_owned()] };
     let mut names = vec![file_name(&context.executable).to_owned()];
     if !context.comm.is_empty() && context.comm != names[0] {
         names.push(context.comm.clone());
     }
-    names.extend(context.frames.iter().rev().map(frame_name));
+    names.extend(context.frames.iter().rev().map(|frame| frame_name(frame, style)));
     names.extend((!context.entry.is_empty()).then(|| context.entry.clone()));
     // `;` separates names, and a line ends at its last blank.
     names.into_iter().map(|name| name.replace([';', '\n', '\r'], ",")).collect()
@@ -111,7 +114,7 @@ impl Pprof {
 }
 
 fn frame_symbol(frame: &Frame) -> String {
-    if frame.symbol.is_empty() { frame_name(frame) } else { frame.symbol.clone() }
+    frame_name(frame, Names::Full)
 }
 
 /// A number as protobuf writes it.
@@ -154,7 +157,7 @@ mod tests {
     #[test]
     fn stacks_go_from_the_outside_to_the_inside() {
         let context = context();
-        let lines = folded([(Some(&context), 7), (None, 3), (Some(&context), 0)]);
+        let lines = folded([(Some(&context), 7), (None, 3), (Some(&context), 0)], Names::Short);
         assert_eq!(lines, ["db;worker;main;append,x;write 7", "(file system, no context) 3"]);
     }
 

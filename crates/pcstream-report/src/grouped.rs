@@ -17,10 +17,10 @@ use crate::escape::visible;
 use crate::human::{count, page_bytes, percent};
 use crate::json::{LifetimeJson, lifetime};
 use crate::layout::{Layout, clipped};
-use crate::symbols::{file_name, frame_name, is_wrapper};
+use crate::symbols::{Names, file_name, frame_name, is_wrapper};
 use crate::table::{Side, columns};
 
-/// Longest name of a group in a table, in characters.
+/// Longest name of a group in a table, in characters, unless names are wanted in full.
 const NAME_WIDTH: usize = 70;
 
 /// What contexts are grouped by.
@@ -81,15 +81,21 @@ impl Sums {
     }
 }
 
-/// The groups of `rows`, heaviest first, equals by name.
-pub fn groups(rows: &[ContextRow], writers: &Writers, tables: &Tables, by: GroupBy) -> Vec<Group> {
+/// The groups of `rows`, heaviest first, equals by name. `style` is that of functions.
+pub fn groups(
+    rows: &[ContextRow],
+    writers: &Writers,
+    tables: &Tables,
+    by: GroupBy,
+    style: Names,
+) -> Vec<Group> {
     let mut sums: BTreeMap<String, Sums> = BTreeMap::new();
     match by {
         GroupBy::File | GroupBy::Directory => by_file(rows, writers, tables, by, &mut sums),
         GroupBy::Kind => by_kind(rows, &mut sums),
         GroupBy::Function | GroupBy::Program | GroupBy::Thread => {
             for row in rows {
-                for name in names(row, by) {
+                for name in names(row, by, style) {
                     sums.entry(name).or_default().add_row(row);
                 }
             }
@@ -113,10 +119,10 @@ fn id(row: &ContextRow) -> u32 {
     row.context.map_or(0, |context| context.id.0)
 }
 
-fn names(row: &ContextRow, by: GroupBy) -> Vec<String> {
+fn names(row: &ContextRow, by: GroupBy, style: Names) -> Vec<String> {
     let Some(context) = row.context else { return vec!["(unknown)".to_owned()] };
     match by {
-        GroupBy::Function => functions(context),
+        GroupBy::Function => functions(context, style),
         GroupBy::Thread => vec![thread(context)],
         _ => vec![context.executable.clone()],
     }
@@ -129,11 +135,11 @@ fn thread(context: &Context) -> String {
 }
 
 /// Every function of a path once; the C library's only where there are no others.
-fn functions(context: &Context) -> Vec<String> {
+fn functions(context: &Context, style: Names) -> Vec<String> {
     let of = |wrappers: bool| -> Vec<String> {
         let mut seen = HashSet::new();
         let frames = context.frames.iter().filter(|frame| wrappers || !is_wrapper(frame));
-        frames.map(frame_name).filter(|name| seen.insert(name.clone())).collect()
+        frames.map(|frame| frame_name(frame, style)).filter(|name| seen.insert(name.clone())).collect()
     };
     let own = of(false);
     let all = if own.is_empty() { of(true) } else { own };
@@ -188,7 +194,10 @@ pub fn text(groups: &[Group], by: GroupBy, limit: usize, layout: Layout) -> Stri
             count(group.contexts),
             group.lifetime_pages.map_or("-".to_owned(), |life| page_bytes(life.p50)),
             alive.unwrap_or("-".to_owned()),
-            clipped(&visible(&group.name), NAME_WIDTH),
+            match layout.names {
+                Names::Short => clipped(&visible(&group.name), NAME_WIDTH),
+                Names::Full => visible(&group.name).into_owned(),
+            },
         ]);
     }
     let sides = [Side::Right, Side::Right, Side::Right, Side::Right, Side::Right, Side::Left];

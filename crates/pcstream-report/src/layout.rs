@@ -1,5 +1,7 @@
 //! How wide text may be, and lines that fit.
 
+use crate::symbols::Names;
+
 /// How results are laid out as text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
@@ -7,6 +9,8 @@ pub struct Layout {
     pub width: Option<usize>,
     /// More of every result.
     pub details: bool,
+    /// How functions are named. Full names make lines of any length.
+    pub names: Names,
 }
 
 /// Columns of prose where lines may have any length.
@@ -14,7 +18,7 @@ const PROSE: usize = 100;
 
 impl Layout {
     /// Lines of any length, without details.
-    pub const PLAIN: Layout = Layout { width: None, details: false };
+    pub const PLAIN: Layout = Layout { width: None, details: false, names: Names::Short };
 
     /// Breaks a line of prose between words so that it fits, also into a pipe; later lines begin with `indent` blanks. Words longer than a
     /// line stay whole.
@@ -58,7 +62,7 @@ mod tests {
 
     #[test]
     fn lines_break_between_words() {
-        let layout = Layout { width: Some(12), details: false };
+        let layout = Layout { width: Some(12), ..Layout::PLAIN };
         assert_eq!(layout.wrap("one two three four", 2), ["one two", "  three four"]);
         assert_eq!(layout.wrap("averyverylongword x", 2), ["averyverylongword", "  x"]);
         assert_eq!(layout.wrap("", 2), [""]);

@@ -15,6 +15,16 @@ use pcstream_trace::{Context, Frame};
 /// Most frames shown of a call path.
 const SHOWN_FRAMES: usize = 3;
 
+/// How names of functions are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Names {
+    /// The last two names, without arguments.
+    #[default]
+    Short,
+    /// As the language has them, with template arguments and parameters.
+    Full,
+}
+
 /// The last two names of a function: `rocksdb::DBImpl::Flush<int>(bool) const [clone .cold]` is
 /// `DBImpl::Flush`.
 pub fn short_name(symbol: &str) -> String {
@@ -134,9 +144,11 @@ fn is_rust_hash(part: &str) -> bool {
 }
 
 /// A frame as a name: the function, or module+offset where the code is stripped.
-pub fn frame_name(frame: &Frame) -> String {
+pub fn frame_name(frame: &Frame, names: Names) -> String {
     if frame.symbol.is_empty() {
         format!("{}+{:#x}", file_name(&frame.module), frame.offset)
+    } else if names == Names::Full {
+        frame.symbol.clone()
     } else if frame.module.starts_with("java:") {
         // Class and method, without the package.
         let from = frame.symbol.rmatch_indices('.').nth(1).map_or(0, |(at, _)| at + 1);
@@ -160,10 +172,10 @@ pub(crate) fn is_wrapper(frame: &Frame) -> bool {
 }
 
 /// Names worth showing of a call path, innermost first, without repetitions in a row.
-fn interesting(context: &Context) -> Vec<String> {
+fn interesting(context: &Context, style: Names) -> Vec<String> {
     let pick = |skip: bool| -> Vec<String> {
         let frames = context.frames.iter().filter(|f| !(skip && is_wrapper(f)));
-        let mut names: Vec<String> = frames.map(frame_name).collect();
+        let mut names: Vec<String> = frames.map(|frame| frame_name(frame, style)).collect();
         names.dedup();
         names
     };
@@ -175,8 +187,8 @@ fn interesting(context: &Context) -> Vec<String> {
 
 /// One line per context: the innermost interesting frame, then those that fewest of the other
 /// contexts share; ` < ` joins caller to callee, ` .. ` stands for frames left out.
-pub fn call_paths(contexts: &[&Context]) -> Vec<String> {
-    let paths: Vec<Vec<String>> = contexts.iter().map(|c| interesting(c)).collect();
+pub fn call_paths(contexts: &[&Context], names: Names) -> Vec<String> {
+    let paths: Vec<Vec<String>> = contexts.iter().map(|c| interesting(c, names)).collect();
     let mut sharers: HashMap<&str, usize> = HashMap::new();
     for path in &paths {
         let mut names: Vec<&str> = path.iter().map(String::as_str).collect();
@@ -190,7 +202,7 @@ pub fn call_paths(contexts: &[&Context]) -> Vec<String> {
 /// A name for each row: program, the file written most, and the frames that tell its path from others.
 pub(crate) fn row_names(rows: &[&crate::ContextRow]) -> Vec<String> {
     let known: Vec<&Context> = rows.iter().filter_map(|row| row.context).collect();
-    let mut paths = call_paths(&known).into_iter();
+    let mut paths = call_paths(&known, Names::Short).into_iter();
     let name = |row: &&crate::ContextRow| match row.context {
         None => "(no context: file system)".to_owned(),
         Some(context) => {
@@ -286,7 +298,7 @@ mod tests {
         let flush = with(&[("/bin/db", "FlushJob::Run"), ("/bin/db", "BGThread")]);
         let compaction = with(&[("/bin/db", "CompactionJob::Run"), ("/bin/db", "BGThread")]);
         assert_eq!(
-            call_paths(&[&flush, &compaction]),
+            call_paths(&[&flush, &compaction], Names::Short),
             ["PosixWrite < Append .. FlushJob::Run", "PosixWrite < Append .. CompactionJob::Run"]
         );
     }
@@ -296,6 +308,20 @@ mod tests {
         let stripped = context(&[("/usr/bin/prog", "")]);
         let library = context(&[("/lib/x86_64-linux-gnu/libc.so.6", "__libc_start_main")]);
         let nothing = context(&[]);
-        assert_eq!(call_paths(&[&stripped, &library, &nothing]), ["prog+0x1234", "__libc_start_main", ""]);
+        let paths = call_paths(&[&stripped, &library, &nothing], Names::Short);
+        assert_eq!(paths, ["prog+0x1234", "__libc_start_main", ""]);
+    }
+
+    #[test]
+    fn full_names_tell_instances_of_a_template_apart() {
+        let of = |argument: &str| {
+            let name = format!("rocksdb::Writer<{argument}>::Add(rocksdb::Slice const&)");
+            context(&[("/lib/libc.so.6", "write"), ("/bin/db", &name)])
+        };
+        let (one, other) = (of("int"), of("char"));
+        assert_eq!(call_paths(&[&one, &other], Names::Short), ["Writer::Add", "Writer::Add"]);
+        let full = call_paths(&[&one, &other], Names::Full);
+        assert_eq!(full[0], "rocksdb::Writer<int>::Add(rocksdb::Slice const&)");
+        assert_ne!(full[0], full[1]);
     }
 }

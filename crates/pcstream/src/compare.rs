@@ -11,6 +11,7 @@ use pcstream_replay::recorded::Recorded;
 use pcstream_report::escape::visible;
 use pcstream_report::human::{page_bytes, percent, ratio};
 use pcstream_report::statistics::{Mean, differ, mean};
+use pcstream_report::symbols::Names;
 use pcstream_report::{Simulation, folded};
 use serde::Serialize;
 
@@ -126,7 +127,7 @@ fn note(run: &mut Run, simulation: &Simulation, repetition: usize) {
     }
     let repetitions = run.repetitions;
     for row in simulation.context_rows(0, 0) {
-        let name = folded::stack(row.context).join(";");
+        let name = folded::stack(row.context, Names::Short).join(";");
         let pages = run.contexts.entry(name).or_insert_with(|| vec![0.0; repetitions]);
         pages[repetition] += row.writer.pages() as f64;
     }

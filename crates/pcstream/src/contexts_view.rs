@@ -4,8 +4,8 @@ use std::path::Path;
 
 use anyhow::anyhow;
 use pcstream_report::grouped::{self, Group};
-use pcstream_report::symbols::call_paths;
-use pcstream_report::{ContextRow, Simulation, csv, folded, one_context};
+use pcstream_report::symbols::{Names, call_paths};
+use pcstream_report::{ContextRow, Layout, Simulation, csv, folded, one_context};
 use pcstream_trace::Context;
 
 use crate::args::{SortBy, ViewArgs};
@@ -21,13 +21,18 @@ pub fn show(
     top: usize,
     ui: Ui,
 ) -> Result<(), Failure> {
+    let names = if args.full_names { Names::Full } else { Names::Short };
+    let layout = match names {
+        Names::Short => ui.layout(false),
+        Names::Full => Layout { names, ..Layout::PLAIN },
+    };
     let weights = || rows.iter().map(|row| (row.context, row.writer.pages()));
     let to_stdout = args.folded.as_deref() == Some(Path::new("-"));
     if let Some(path) = &args.pprof {
         WholeFile::create("--pprof", path)?.write(&folded::pprof(weights()))?;
     }
     if let Some(path) = &args.folded {
-        let mut text = folded::folded(weights()).join("\n");
+        let mut text = folded::folded(weights(), names).join("\n");
         text.push('\n');
         match to_stdout {
             true => ui::print(&text)?,
@@ -41,15 +46,15 @@ pub fn show(
         return one(&rows, wanted);
     }
     let text = if let Some(by) = args.by {
-        let mut groups = grouped::groups(&rows, simulation.writers, simulation.tables, by.group());
+        let mut groups = grouped::groups(&rows, simulation.writers, simulation.tables, by.group(), names);
         sort_groups(&mut groups, args.sort);
-        if args.csv { groups_csv(&groups) } else { grouped::text(&groups, by.group(), top, ui.layout(false)) }
+        if args.csv { groups_csv(&groups) } else { grouped::text(&groups, by.group(), top, layout) }
     } else {
         sort_rows(&mut rows, args.sort);
         if args.csv {
-            rows_csv(&rows)
+            rows_csv(&rows, names)
         } else {
-            pcstream_report::contexts::text(simulation, &rows, top, ui.layout(false))
+            pcstream_report::contexts::text(simulation, &rows, top, layout)
         }
     };
     ui::print(&text)
@@ -107,7 +112,7 @@ fn groups_csv(groups: &[Group]) -> String {
     csv::table(&head, rows)
 }
 
-fn rows_csv(rows: &[ContextRow]) -> String {
+fn rows_csv(rows: &[ContextRow], names: Names) -> String {
     let head = [
         "id",
         "signature",
@@ -126,7 +131,7 @@ fn rows_csv(rows: &[ContextRow]) -> String {
         "path",
     ];
     let known: Vec<&Context> = rows.iter().filter_map(|row| row.context).collect();
-    let mut paths = call_paths(&known).into_iter();
+    let mut paths = call_paths(&known, names).into_iter();
     let rows = rows.iter().map(|row| {
         let life = row.writer.lifetimes.quartiles();
         let text = |of: fn(&Context) -> String| row.context.map_or_else(String::new, of);

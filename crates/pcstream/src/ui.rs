@@ -7,6 +7,7 @@ use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use pcstream_report::Layout;
 use pcstream_report::escape::visible;
+use pcstream_report::symbols::Names;
 
 use crate::args::{Color, GlobalArgs};
 use crate::failure::Failure;
@@ -41,7 +42,8 @@ impl Ui {
     /// How tables are laid out: as wide as the terminal, of any width into a file or pipe.
     pub fn layout(self, details: bool) -> Layout {
         let terminal = io::stdout().is_terminal().then(terminal_size::terminal_size).flatten();
-        Layout { width: terminal.map(|(width, _)| usize::from(width.0).max(40)), details }
+        let width = terminal.map(|(width, _)| usize::from(width.0).max(40));
+        Layout { width, details, names: Names::Short }
     }
 
     /// Whether somebody looks at stderr and wants to see progress there.

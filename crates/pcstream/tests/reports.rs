@@ -115,6 +115,15 @@ fn contexts_are_shown_whole_and_in_groups() {
         functions.contains("WritableFileWriter::Flush") && functions.contains("both counted"),
         "{functions}"
     );
+    let (full, _) = ends_with(0, &["contexts", &trace, "--by", "function", "--full-names"]);
+    assert!(
+        full.contains("rocksdb::WritableFileWriter::Flush(") && !functions.contains("rocksdb::Writable"),
+        "{full}"
+    );
+    for view in [vec![], vec!["--csv"], vec!["--folded", "-"]] {
+        let args = [&["contexts", &trace, "--full-names"], &view[..]].concat();
+        assert!(ends_with(0, &args).0.contains("rocksdb::"), "{view:?}");
+    }
     let (folded, _) = ends_with(0, &["contexts", &trace, "--folded", "-"]);
     let sum: u64 = folded.lines().map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum();
     assert_eq!(sum, total);

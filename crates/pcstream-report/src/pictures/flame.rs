@@ -14,6 +14,7 @@ use crate::csv;
 use crate::folded::stack;
 use crate::human::{page_bytes, percent};
 use crate::layout::clipped;
+use crate::symbols::Names;
 
 /// Size of the picture and of a row of boxes.
 const WIDTH: f64 = 1000.0;
@@ -45,7 +46,8 @@ impl Node {
 
 /// By pages written.
 pub fn written(material: &Material) -> Figure {
-    let paths = material.rows.iter().map(|row| (stack(row.context), row.writer.pages())).collect();
+    let paths =
+        material.rows.iter().map(|row| (stack(row.context, Names::Short), row.writer.pages())).collect();
     Figure {
         name: "flame-written",
         title: "Call paths by what they wrote",
@@ -64,7 +66,7 @@ pub fn copied(material: &Material) -> Figure {
         copies.get(id).copied().unwrap_or(0)
     };
     let mut paths: Vec<(Vec<String>, u64)> =
-        material.rows.iter().map(|row| (stack(row.context), of(row.context))).collect();
+        material.rows.iter().map(|row| (stack(row.context, Names::Short), of(row.context))).collect();
     paths.push((vec!["(data from before the trace)".to_owned()], material.survey.copies_of_prefill()));
     Figure {
         name: "flame-copied",

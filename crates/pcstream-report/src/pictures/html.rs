@@ -12,7 +12,7 @@ use super::{FIGURES, Figure, Material};
 use crate::drive::{column_head, reference};
 use crate::human::{bytes, count, page_bytes, percent, ratio};
 use crate::schemes::{less, loss_lines};
-use crate::symbols::{file_name, frame_name};
+use crate::symbols::{Names, file_name, frame_name};
 use crate::verdict::Matters;
 use crate::{ContextRow, Verdict};
 
@@ -181,7 +181,7 @@ fn context(row: &ContextRow) -> String {
 
 /// The whole path, behind its first frames.
 fn path(context: &pcstream_trace::Context) -> String {
-    let names: Vec<String> = context.frames.iter().map(frame_name).collect();
+    let names: Vec<String> = context.frames.iter().map(|frame| frame_name(frame, Names::Short)).collect();
     if names.is_empty() {
         return escaped(&context.entry);
     }

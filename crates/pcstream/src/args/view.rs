@@ -16,6 +16,9 @@ pub struct ViewArgs {
     /// Order of the rows
     #[arg(long, value_name = "WHAT", default_value = "pages", help_heading = "View")]
     pub sort: SortBy,
+    /// Write functions with template arguments and parameters, in lines of any length; otherwise their last two names
+    #[arg(long, help_heading = "View")]
+    pub full_names: bool,
     /// Print comma-separated values instead of a table; all rows, numbers in pages
     #[arg(long, help_heading = "View")]
     pub csv: bool,
