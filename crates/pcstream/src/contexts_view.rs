@@ -13,6 +13,54 @@ use crate::failure::Failure;
 use crate::ui::{self, Ui};
 use crate::whole_file::WholeFile;
 
+/// Call paths for other tools. Opened before the work begins.
+pub struct Files {
+    names: Names,
+    pprof: Option<WholeFile>,
+    folded: Option<Folded>,
+}
+
+enum Folded {
+    Stdout,
+    File(WholeFile),
+}
+
+impl Files {
+    /// What the flags ask for.
+    pub fn open(args: &ViewArgs) -> Result<Files, Failure> {
+        let folded = match args.folded.as_deref() {
+            None => None,
+            Some(path) if path == Path::new("-") => Some(Folded::Stdout),
+            Some(path) => Some(Folded::File(WholeFile::create("--folded", path)?)),
+        };
+        let pprof = args.pprof.as_deref().map(|path| WholeFile::create("--pprof", path)).transpose()?;
+        Ok(Files { names: names(args), pprof, folded })
+    }
+
+    /// Whether they take the place of the table.
+    pub fn to_stdout(&self) -> bool {
+        matches!(self.folded, Some(Folded::Stdout))
+    }
+
+    /// Writes them.
+    pub fn write(self, rows: &[ContextRow]) -> Result<(), Failure> {
+        let weights = || rows.iter().map(|row| (row.context, row.writer.pages()));
+        if let Some(file) = self.pprof {
+            file.write(&folded::pprof(weights()))?;
+        }
+        let text = |names| folded::folded(weights(), names).join("\n") + "\n";
+        match self.folded {
+            None => Ok(()),
+            Some(Folded::Stdout) => ui::print(&text(self.names)),
+            Some(Folded::File(file)) => Ok(file.write(text(self.names).as_bytes())?),
+        }
+    }
+}
+
+fn names(args: &ViewArgs) -> Names {
+    if args.full_names { Names::Full } else { Names::Short }
+}
+
 /// Prints what the flags ask for.
 pub fn show(
     simulation: &Simulation,
@@ -21,27 +69,11 @@ pub fn show(
     top: usize,
     ui: Ui,
 ) -> Result<(), Failure> {
-    let names = if args.full_names { Names::Full } else { Names::Short };
+    let names = names(args);
     let layout = match names {
         Names::Short => ui.layout(false),
         Names::Full => Layout { names, ..Layout::PLAIN },
     };
-    let weights = || rows.iter().map(|row| (row.context, row.writer.pages()));
-    let to_stdout = args.folded.as_deref() == Some(Path::new("-"));
-    if let Some(path) = &args.pprof {
-        WholeFile::create("--pprof", path)?.write(&folded::pprof(weights()))?;
-    }
-    if let Some(path) = &args.folded {
-        let mut text = folded::folded(weights(), names).join("\n");
-        text.push('\n');
-        match to_stdout {
-            true => ui::print(&text)?,
-            false => WholeFile::create("--folded", path)?.write(text.as_bytes())?,
-        }
-    }
-    if to_stdout {
-        return Ok(());
-    }
     if let Some(wanted) = &args.context {
         return one(&rows, wanted);
     }

@@ -35,9 +35,7 @@ fn range<T: TryFrom<u64> + Into<u64>>(
     let Some((first, last)) = text.split_once("..") else { return Ok(vec![one(text)?]) };
     let (first, last) = (one(first.trim())?.into(), one(last.trim())?.into());
     if first > last || last - first >= MOST_OF_A_RANGE {
-        return Err(format!(
-            "'{text}': expected FIRST..LAST, ascending, of at most {MOST_OF_A_RANGE} values"
-        ));
+        return Err(format!("expected FIRST..LAST, ascending, of at most {MOST_OF_A_RANGE} values"));
     }
     Ok((first..=last).filter_map(|value| T::try_from(value).ok()).collect())
 }

@@ -69,7 +69,7 @@ pub fn run(args: RunArgs, ui: Ui) -> Result<Status, Failure> {
     let path = output.clone().unwrap_or_else(|| temporary.path().join("run.pctrace"));
     let subject = Subject::Command(command.words);
     let mut recorder = Recorder::new(&path, force, &capture, &subject, ui);
-    recorder.simulation = Some(LiveSimulation::new(&schemes, &template, memory, ui));
+    recorder.simulation = Some(LiveSimulation::new(&schemes, &template, memory, ui)?);
     let (mut recorder, captured) = capture_into(recorder, &capture, subject, ui)?;
     let simulation = recorder.simulation.take().expect("it was given above");
     recorder.finish(&captured.finished)?;

@@ -4,6 +4,9 @@
 //!
 //! Known weakness: memory that the program and the scratch device take during the run is not foreseen.
 
+use std::sync::Arc;
+
+use pcstream_placement::SchemeFactory;
 use pcstream_replay::addresses::AddressSet;
 use pcstream_replay::budget::{Footprint, Touched};
 use pcstream_replay::{Fitted, LaneResult, LiveReplay, LiveResults, Replay, ReplayError};
@@ -14,12 +17,14 @@ use crate::args::{FitArgs, SimulationArgs};
 use crate::device::Template;
 use crate::failure::Failure;
 use crate::fitted::{self, Fitting};
+use crate::schemes;
 use crate::simulate::{self, Bars, Planned};
 use crate::ui::Ui;
 
 /// Schemes that wait for a capture, which knows the device.
 pub struct LiveSimulation<'a> {
     args: &'a SimulationArgs,
+    schemes: Vec<Arc<dyn SchemeFactory>>,
     template: &'a Template<'a>,
     /// Bytes that may be taken.
     available: u64,
@@ -52,14 +57,16 @@ impl<'a> LiveSimulation<'a> {
         template: &'a Template<'a>,
         memory: Option<u64>,
         ui: Ui,
-    ) -> LiveSimulation<'a> {
+    ) -> Result<LiveSimulation<'a>, Failure> {
         let available = pcstream_system::memory::allowed(memory);
-        LiveSimulation { args, template, available, ui, running: None }
+        // Before signals are caught: a rules file may be a pipe that nobody writes to.
+        let schemes = schemes::factories(&args.scheme, &args.scheme_options)?;
+        Ok(LiveSimulation { args, schemes, template, available, ui, running: None })
     }
 
     /// Before the command starts. Refuses what would not fit into memory even if the command wrote nothing.
     pub fn start(&mut self, meta: &Meta) -> Result<(), Failure> {
-        let planned = Planned::new(self.args, self.template, meta)?;
+        let planned = Planned::of(self.args, &self.schemes, self.template, meta, None)?;
         let lanes = &planned.plan.lanes;
         let whole = Footprint::new(lanes, 0, None).map_err(simulate::refused)?;
         let live = if whole.total() <= self.available {

@@ -70,6 +70,9 @@ pub fn refused(error: ReplayError) -> Failure {
         ReplayError::Scheme(error @ SchemeError::Parameter { .. }) => {
             Failure::wrong_arguments(anyhow::Error::new(error).context("--set"))
         }
+        ReplayError::Scheme(error @ SchemeError::Table(_)) => {
+            Failure::wrong_arguments(anyhow::Error::new(error).context("--load-table"))
+        }
         ReplayError::Device(_) | ReplayError::Timing(_) | ReplayError::Scheme(_) => {
             Failure::wrong_arguments(error)
         }

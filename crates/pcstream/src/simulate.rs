@@ -16,7 +16,7 @@ use pcstream_ssd::{Density, DeviceSettings, Devices};
 use pcstream_trace::{Meta, TraceReader};
 
 use crate::args::{ContextsArgs, SimulateArgs, SimulationArgs};
-use crate::contexts_view;
+use crate::contexts_view::{self, Files};
 use crate::device::{self, Template};
 use crate::failure::{Failure, Status};
 use crate::fitted::Fitting;
@@ -46,12 +46,14 @@ pub struct Planned {
 impl Planned {
     /// Every scheme on every device of `args`; `template` is that of its flags.
     pub fn new(args: &SimulationArgs, template: &Template, meta: &Meta) -> Result<Planned, Failure> {
-        Planned::on(args, template, meta, None)
+        let schemes = schemes::factories(&args.scheme, &args.scheme_options)?;
+        Planned::of(args, &schemes, template, meta, None)
     }
 
-    /// As `new`, on the space that a trace was moved to.
-    fn on(
+    /// As `new`, of schemes made before, on the space that a trace was moved to, if it was.
+    pub fn of(
         args: &SimulationArgs,
+        schemes: &[Arc<dyn SchemeFactory>],
         template: &Template,
         meta: &Meta,
         space: Option<&Space>,
@@ -59,7 +61,6 @@ impl Planned {
         let pages = space.map_or_else(|| device_pages(meta), |space| Ok(space.logical_pages))?;
         let Devices { settings, profile } = template.devices(Some(pages))?;
         let clock = device::clock(&args.measure, &profile);
-        let schemes = schemes::factories(&args.scheme, &args.scheme_options)?;
         let lane = |scheme: &Arc<dyn SchemeFactory>, device: &DeviceSettings| LaneSpec {
             clock: clock.clone(),
             ..LaneSpec::new(scheme.clone(), device.clone())
@@ -91,8 +92,10 @@ pub fn simulate(args: &SimulateArgs, ui: Ui) -> Result<Status, Failure> {
     remark_state(&reader, ui);
     let template = Template::load(&args.simulation.device)?;
     device_pages(reader.meta())?;
+    // Before signals are caught: a rules file may be a pipe that nobody writes to.
+    let schemes = schemes::factories(&args.simulation.scheme, &args.simulation.scheme_options)?;
     let fitting = Fitting::new(&reader, &args.fit, template.capacity_pages(), ui)?;
-    let mut planned = Planned::on(&args.simulation, &template, reader.meta(), fitting.space())?;
+    let mut planned = Planned::of(&args.simulation, &schemes, &template, reader.meta(), fitting.space())?;
     let origins: Vec<String> = planned.device.take().into_iter().chain(fitting.description()).collect();
     planned.device = (!origins.is_empty()).then(|| origins.join(", "));
     ui.remark(&format!("seed {}", planned.seed));
@@ -109,6 +112,11 @@ pub fn simulate(args: &SimulateArgs, ui: Ui) -> Result<Status, Failure> {
 /// `pcstream contexts`.
 pub fn contexts(args: &ContextsArgs, ui: Ui) -> Result<Status, Failure> {
     let json = args.output.json.as_deref().map(JsonSink::open).transpose()?;
+    let files = Files::open(&args.view)?;
+    if files.to_stdout() && json.as_ref().is_some_and(JsonSink::is_stdout) {
+        let error = anyhow!("--json - and --folded -: only one of them can go to standard output");
+        return Err(Failure::wrong_arguments(error));
+    }
     let reader = open(&args.trace)?;
     remark_state(&reader, ui);
     let seed = 1;
@@ -122,16 +130,14 @@ pub fn contexts(args: &ContextsArgs, ui: Ui) -> Result<Status, Failure> {
     let Recorded { replay, damage } = replay_trace(&mut planned.plan, &reader, ui)?;
     let simulation = Simulation::new(about(&args.trace, &reader, damage, &planned), &replay);
     let rows = simulation.context_rows(0, FILES_PER_CONTEXT);
-    match json {
-        Some(JsonSink::Stdout) => {
-            JsonSink::Stdout.write(&pcstream_report::json::contexts(&simulation, &rows))?;
-        }
-        other => {
-            if let Some(sink) = other {
-                sink.write(&pcstream_report::json::contexts(&simulation, &rows))?;
-            }
-            contexts_view::show(&simulation, rows, &args.view, args.top, ui)?;
-        }
+    let stdout_is_json = json.as_ref().is_some_and(JsonSink::is_stdout);
+    if let Some(sink) = json {
+        sink.write(&pcstream_report::json::contexts(&simulation, &rows))?;
+    }
+    let stdout_is_taken = stdout_is_json || files.to_stdout();
+    files.write(&rows)?;
+    if !stdout_is_taken {
+        contexts_view::show(&simulation, rows, &args.view, args.top, ui)?;
     }
     Ok(Status::with_losses(simulation.has_losses()))
 }

@@ -1,7 +1,7 @@
 //! What the user sees: results on stdout, everything else on stderr.
 
 use std::io::{self, IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -112,15 +112,12 @@ pub fn finish(written: io::Result<()>) -> Result<(), Failure> {
     }
 }
 
-/// Where JSON goes. Opened before the work begins, so that a directory that cannot be written is
-/// known at once and not after the simulation; a file is replaced only by a whole new one.
+/// Where JSON goes, opened before the work begins.
 pub enum JsonSink {
     /// Instead of the tables.
     Stdout,
-    /// Beside the tables, then renamed to the path.
+    /// Beside the tables.
     File(WholeFile),
-    /// A pipe or device, which cannot be replaced.
-    Special(std::fs::File, PathBuf),
 }
 
 impl JsonSink {
@@ -128,14 +125,6 @@ impl JsonSink {
     pub fn open(path: &Path) -> anyhow::Result<JsonSink> {
         if path == Path::new("-") {
             return Ok(JsonSink::Stdout);
-        }
-        let problem = || format!("--json {}: cannot write there", path.display());
-        if path.is_dir() {
-            anyhow::bail!("--json {}: is a directory, expected a file", path.display());
-        }
-        if path.exists() && !path.is_file() {
-            let file = std::fs::OpenOptions::new().write(true).open(path).with_context(problem)?;
-            return Ok(JsonSink::Special(file, path.to_owned()));
         }
         Ok(JsonSink::File(WholeFile::create("--json", path)?))
     }
@@ -153,9 +142,6 @@ impl JsonSink {
         match self {
             JsonSink::Stdout => print(&text),
             JsonSink::File(file) => Ok(file.write(text.as_bytes())?),
-            JsonSink::Special(mut file, path) => {
-                Ok(file.write_all(text.as_bytes()).with_context(|| format!("--json {}", path.display()))?)
-            }
         }
     }
 }

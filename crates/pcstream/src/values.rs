@@ -275,9 +275,9 @@ pub fn duration(text: &str) -> Result<Duration, String> {
         _ => f64::NAN,
     };
     let seconds = number.parse().ok().map(|n: f64| n * unit).filter(|seconds| *seconds > 0.0);
-    seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).ok_or_else(|| {
-        format!("'{text}' is not a time: expected a number above 0 with ms, s, m or h, such as 60s")
-    })
+    seconds
+        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+        .ok_or_else(|| "expected a number above 0 with ms, s, m or h, such as 60s".to_owned())
 }
 
 /// A share from 0 to 1.

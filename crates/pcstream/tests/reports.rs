@@ -132,6 +132,14 @@ fn contexts_are_shown_whole_and_in_groups() {
     let profile = place.path("p.pb");
     ends_with(0, &["contexts", &trace, "--pprof", &profile]);
     assert!(fs::read(&profile).unwrap().len() > 1000);
+    let beside = place.path("beside.pb");
+    json(&["contexts", &trace, "--pprof", &beside, "--json", "-"]);
+    assert_eq!(
+        fs::read(&beside).unwrap(),
+        fs::read(&profile).unwrap(),
+        "JSON does not keep files from being written"
+    );
+    refuses(2, &["contexts", &trace, "--folded", "-", "--json", "-"], &["--folded", "--json", "only one"]);
 }
 
 /// Both lines of the picture are the lanes' totals, and without a clock there is none.

@@ -7,7 +7,7 @@ use std::fs;
 use common::{Place, ends_with, refuses};
 
 /// A flag with a bad value, and what a good one is.
-const BAD_VALUES: [(&[&str], &str, &str); 19] = [
+const BAD_VALUES: [(&[&str], &str, &str); 21] = [
     (&["simulate", "T", "--streams"], "300", "from 1 to 255"),
     (&["simulate", "T", "--spare-factor"], "7", "below 1"),
     (&["simulate", "T", "--overprovision"], "zz", "such as 0.14"),
@@ -27,6 +27,8 @@ const BAD_VALUES: [(&[&str], &str, &str); 19] = [
     (&["run", "--depth"], "zz", "from 1 to 16"),
     (&["compare", "T", "T", "--top"], "zz", "such as 8"),
     (&["table", "diff", "T", "T", "--factor"], "zz", "1 or more"),
+    (&["sweep", "T", "-o", "x.csv", "--streams"], "9..3", "FIRST..LAST, ascending"),
+    (&["record", "-o", "T", "--on", "D", "--pid", "1", "--duration"], "zz", "such as 60s"),
 ];
 
 #[test]
@@ -61,6 +63,8 @@ fn rules_and_parameters_name_their_flag() {
     fs::write(&rules, "# logs\nname=*.log 2\n").expect("writable");
     let manual = ["simulate", &trace, "--scheme", "manual", "--rules", &rules];
     refuses(1, &manual, &[&format!("--rules {rules}: line 2: 'name=*.log 2' has no '->'")]);
+    let table = ["simulate", &trace, "--scheme", "pcstream", "--load-table", &rules];
+    refuses(2, &table, &["--load-table: the saved PC attribute table: it does not begin with 'pcstable'"]);
     let set = ["simulate", &trace, "--scheme", "pcstream", "--set", "pcstream.lifetime.max_bytes=1"];
     refuses(2, &set, &["--set: pcstream.lifetime.max_bytes is 1, but must be at least 4096"]);
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use anyhow::anyhow;
 use pcstream_placement::{Configured, SchemeFactory};
-use pcstream_replay::LaneSpec;
+use pcstream_replay::{LaneSpec, ReplayError};
 use pcstream_ssd::{DeviceSettings, Devices, GcDestination};
 use pcstream_trace::{Extent, Meta};
 use twox_hash::XxHash3_64;
@@ -19,7 +19,8 @@ use crate::args::{GridArgs, Point, SweepArgs};
 use crate::device::{self, Template};
 use crate::failure::Failure;
 use crate::fitted::Fitting;
-use crate::schemes::{self, Variant};
+use crate::passes::refused;
+use crate::schemes::Variant;
 use crate::small_file;
 use crate::values::Prefill;
 
@@ -64,9 +65,13 @@ struct Place {
 }
 
 impl Grid {
-    /// The grid of `args` over the trace that `fitting` reads.
-    pub fn new(args: &SweepArgs, meta: &Meta, fitting: &mut Fitting) -> Result<Grid, Failure> {
-        let variants = schemes::variants(&args.scheme, &args.scheme_options)?;
+    /// The grid of `args` and the `variants` of its schemes over the trace that `fitting` reads.
+    pub fn new(
+        args: &SweepArgs,
+        variants: Vec<Variant>,
+        meta: &Meta,
+        fitting: &mut Fitting,
+    ) -> Result<Grid, Failure> {
         let mut grid = Grid { runs: Vec::new(), spaces: Vec::new(), left_out: Vec::new() };
         let mut refusal = None;
         let mut places = Vec::new();
@@ -166,7 +171,7 @@ fn check(scheme: &Configured, device: &DeviceSettings) -> Result<(), Failure> {
     }
     let mut environment = pcstream_placement::Environment::new(device.streams);
     environment.superblock_pages = device.superblock_pages;
-    scheme.build(&environment).map(drop).map_err(Failure::wrong_arguments)
+    scheme.build(&environment).map(drop).map_err(|error| refused(ReplayError::Scheme(error)))
 }
 
 fn parameters(scheme: &Configured) -> String {

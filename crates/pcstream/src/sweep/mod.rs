@@ -23,6 +23,7 @@ use crate::args::SweepArgs;
 use crate::device::Template;
 use crate::failure::{Failure, Status};
 use crate::fitted::Fitting;
+use crate::schemes;
 use crate::simulate;
 use crate::ui::Ui;
 use crate::whole_file::WholeFile;
@@ -45,8 +46,10 @@ pub fn sweep(args: &SweepArgs, ui: Ui) -> Result<Status, Failure> {
     simulate::device_pages(reader.meta())?;
     let flags = args.grid.device(&Default::default(), None);
     let capacity = Template::load(&flags)?.capacity_pages();
+    // Before signals are caught: a rules file may be a pipe that nobody writes to.
+    let variants = schemes::variants(&args.scheme, &args.scheme_options)?;
     let mut fitting = Fitting::new(&reader, &args.fit(), capacity, ui)?;
-    let grid = Grid::new(args, reader.meta(), &mut fitting)?;
+    let grid = Grid::new(args, variants, reader.meta(), &mut fitting)?;
     remark_grid(&grid, ui);
     let mut journal = Journal::open(&args.output)?;
     let ran = Sweep { args, reader: &reader, ui, grid: &grid, journal: &mut journal }.run(&mut fitting);

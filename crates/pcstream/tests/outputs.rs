@@ -1,0 +1,104 @@
+//! Where results go, and where small files come from: directories, links, pipes and devices.
+
+mod common;
+
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::os::unix::fs::{FileTypeExt as _, symlink};
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use common::{Place, ends_with, refuses};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use rustix::process::{Pid, Signal, kill_process};
+
+fn make_fifo(path: &str) {
+    mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a FIFO can be made");
+}
+
+/// What root would lose: `--save-table /dev/null` must not make a file of it.
+#[test]
+fn pipes_are_written_and_links_stay() {
+    let place = Place::new();
+    let (trace, fifo, link, target) =
+        (place.path("t.pctrace"), place.path("fifo"), place.path("link"), place.path("target"));
+    make_fifo(&fifo);
+    let reader = std::thread::spawn({
+        let fifo = fifo.clone();
+        move || {
+            let mut bytes = Vec::new();
+            File::open(fifo).and_then(|mut file| file.read_to_end(&mut bytes)).expect("it can be read");
+            bytes
+        }
+    });
+    ends_with(0, &["simulate", &trace, "--scheme", "pcstream", "--save-table", &fifo]);
+    assert!(fs::metadata(&fifo).unwrap().file_type().is_fifo(), "it is one still");
+    assert!(reader.join().unwrap().starts_with(b"pcstable"), "the table went through it");
+
+    fs::write(&target, "before").unwrap();
+    symlink(&target, &link).unwrap();
+    ends_with(0, &["contexts", &trace, "--folded", &link]);
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink(), "it is one still");
+    assert!(fs::read_to_string(&target).unwrap().contains("hot"), "what it names was replaced");
+}
+
+#[test]
+fn places_that_cannot_be_written_are_refused_at_once() {
+    let place = Place::new();
+    let (trace, directory, circle) = (place.path("t.pctrace"), place.path("directory"), place.path("circle"));
+    fs::create_dir(&directory).unwrap();
+    symlink(&circle, &circle).unwrap();
+    for (command, flag) in [
+        ("simulate", "--save-table"),
+        ("simulate", "--json"),
+        ("contexts", "--folded"),
+        ("contexts", "--pprof"),
+        ("report", "--output"),
+        ("advise", "--rules-out"),
+    ] {
+        let expected = format!("{flag} {directory}: is a directory, expected a file");
+        refuses(1, &[command, &trace, flag, &directory], &[&expected]);
+        let expected = format!("{flag} {circle}: cannot write there: Too many levels");
+        refuses(1, &[command, &trace, flag, &circle], &[&expected]);
+    }
+}
+
+/// Whether a process waits in openat(2) (x86-64).
+fn waits_in_open(pid: u32) -> bool {
+    let read = |name: &str| fs::read_to_string(Path::new("/proc").join(pid.to_string()).join(name));
+    read("syscall").is_ok_and(|call| call.starts_with("257 "))
+        && read("stat").is_ok_and(|stat| stat.contains(") S "))
+}
+
+/// A pipe may be given for a small file, as in `--rules <(command)`. Nobody may ever write to it.
+#[test]
+fn signals_end_what_waits_for_a_pipe() {
+    let place = Place::new();
+    let (trace, fifo) = (place.path("t.pctrace"), place.path("fifo"));
+    make_fifo(&fifo);
+    for flags in [
+        vec!["simulate", &trace, "--load-table", &fifo],
+        vec!["simulate", &trace, "--scheme", "manual", "--rules", &fifo],
+        vec!["sweep", &trace, "-o", "x.csv", "--load-table", &fifo],
+        vec!["report", &trace, "-o", "x.html", "--rules", &fifo, "--scheme", "manual"],
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pcstream"));
+        command.args(&flags).current_dir(Path::new(&trace).parent().unwrap()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let begin = Instant::now();
+        while !waits_in_open(child.id()) {
+            assert!(
+                child.try_wait().unwrap().is_none() && begin.elapsed() < Duration::from_secs(600),
+                "{flags:?}"
+            );
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        kill_process(Pid::from_raw(child.id() as i32).unwrap(), Signal::TERM).unwrap();
+        assert_eq!(child.wait().unwrap().signal(), Some(15), "{flags:?}");
+        let left = fs::read_dir(Path::new(&trace).parent().unwrap()).unwrap();
+        let left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(left.len(), 2, "the trace and the FIFO: {left:?}");
+    }
+}
