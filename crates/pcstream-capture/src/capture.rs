@@ -132,7 +132,7 @@ pub enum CaptureError {
     #[error("no command to trace: give one after `--`")]
     NoCommand,
     /// The command cannot be started.
-    #[error("cannot start {command}: {source}")]
+    #[error("cannot start '{command}': {source}")]
     Command {
         /// As given.
         command: String,

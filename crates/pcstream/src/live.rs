@@ -31,6 +31,7 @@ use crate::attached;
 use crate::device::Template;
 use crate::failure::{Failure, Status};
 use crate::live_simulation::{LiveSimulation, Simulated};
+use crate::output;
 use crate::redact::Redaction;
 use crate::schemes;
 use crate::simulate::{self, TOP_CONTEXTS};
@@ -140,7 +141,7 @@ fn capture_into<'a>(
 ) -> Result<(Recorder<'a>, Captured), Failure> {
     let options = CaptureOptions {
         subject,
-        target: target(args),
+        target: target(args)?,
         session: session(ui, args)?,
         order: order(args.order),
     };
@@ -171,8 +172,19 @@ fn capture_into<'a>(
     }
 }
 
-fn target(args: &CaptureArgs) -> Target {
-    match &args.on {
+fn target(args: &CaptureArgs) -> anyhow::Result<Target> {
+    let there = |flag: &str, given: &Path, at: &Path| {
+        std::fs::metadata(at).map(drop).with_context(|| format!("{flag} {}", given.display()))
+    };
+    if let Some(dir) = &args.on {
+        there("--on", dir, dir)?;
+    }
+    if let Image::File(path) = &args.image
+        && let Some(parent) = path.parent().filter(|parent| *parent != Path::new(""))
+    {
+        there("--image", path, parent)?;
+    }
+    Ok(match &args.on {
         Some(dir) => Target::Existing(dir.clone()),
         None => Target::Scratch(ScratchOptions {
             fs: fs_kind(args.fs),
@@ -185,7 +197,7 @@ fn target(args: &CaptureArgs) -> Target {
             },
             ..ScratchOptions::default()
         }),
-    }
+    })
 }
 
 fn fs_kind(fs: ScratchFs) -> FsKind {
@@ -351,7 +363,8 @@ impl Observer for Recorder<'_> {
             self.refused = Some(refused);
             return Err("the simulation cannot begin".into());
         }
-        self.writer = Some(TraceWriter::create(&self.path, meta, self.overwrite)?);
+        let writer = TraceWriter::create(&self.path, meta, self.overwrite);
+        self.writer = Some(writer.map_err(|error| format!("{}: {error}", output::WHAT))?);
         self.flushed = Instant::now();
         Ok(())
     }

@@ -43,14 +43,14 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use clap::{CommandFactory as _, Parser as _};
+use clap::CommandFactory as _;
 
 use crate::args::{Cli, Command};
 use crate::failure::{Failure, Status};
 use crate::ui::Ui;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::read();
     let ui = Ui::new(&cli.global);
     let result = match cli.command {
         Command::Doctor(args) => capture_glue::doctor(args, ui),

@@ -9,7 +9,7 @@ use pcstream_trace::{Batch, Meta, Summary, TraceWriter};
 use crate::failure::Failure;
 
 /// What goes before errors, which name the place themselves.
-const WHAT: &str = "cannot write the trace (-o)";
+pub const WHAT: &str = "cannot write the trace (-o)";
 
 /// A trace on its way to the place that `-o` names.
 pub struct Output<'a> {

@@ -253,6 +253,11 @@ pub fn factor(text: &str) -> Result<f64, String> {
     value.ok_or_else(|| "expected a factor between lifetimes, 1 or more, such as 2".to_owned())
 }
 
+/// Number of a process.
+pub fn pid(text: &str) -> Result<u32, String> {
+    whole(text, 1, u64::from(u32::MAX))
+}
+
 /// Rows of a table.
 pub fn rows(text: &str) -> Result<usize, String> {
     whole(text, 0, u64::from(u32::MAX))
@@ -285,6 +290,12 @@ pub fn fraction(text: &str) -> Result<f64, String> {
     let expected = || "expected a number from 0 to 1, such as 0.9".to_owned();
     let value: f64 = text.parse().map_err(|_| expected())?;
     if (0.0..=1.0).contains(&value) { Ok(value) } else { Err(expected()) }
+}
+
+/// A share from 0, below 1.
+pub fn share_below_1(text: &str) -> Result<f64, String> {
+    let value = text.parse::<f64>().ok().filter(|v| (0.0..1.0).contains(v));
+    value.ok_or_else(|| "expected a number from 0, below 1, such as 0.9".to_owned())
 }
 
 /// A share above 0, at most 1.

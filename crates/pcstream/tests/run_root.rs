@@ -218,6 +218,11 @@ fn wrong_arguments() {
     expect(pcstream().arg("run"), 2, &["COMMAND"]);
     expect(&mut with(&["--on", "/proc"]), 2, &[]);
     expect(pcstream().args(["run", "--on", "/proc", "--", "true"]), 1, &["/proc"]);
+    let missing = ["--on /nonexistent: No such file", "--image /nonexistent/x: No such file"];
+    expect(pcstream().args(["run", "--on", "/nonexistent", "--", "true"]), 1, &missing[..1]);
+    expect(pcstream().args(["run", "--image", "/nonexistent/x", "--", "true"]), 1, &missing[1..]);
+    let no_place = ["cannot write the trace (-o): /nonexistent: cannot make a trace there: No such file"];
+    expect(&mut with(&["-o", "/nonexistent/x.pctrace"]), 1, &no_place);
 }
 
 /// Rules for write buffers that do not fit are reported before anything is touched, with file, place and remedy.

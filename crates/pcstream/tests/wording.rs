@@ -7,7 +7,7 @@ use std::fs;
 use common::{Place, ends_with, refuses};
 
 /// A flag with a bad value, and what a good one is.
-const BAD_VALUES: [(&[&str], &str, &str); 21] = [
+const BAD_VALUES: [(&[&str], &str, &str); 24] = [
     (&["simulate", "T", "--streams"], "300", "from 1 to 255"),
     (&["simulate", "T", "--spare-factor"], "7", "below 1"),
     (&["simulate", "T", "--overprovision"], "zz", "such as 0.14"),
@@ -27,6 +27,9 @@ const BAD_VALUES: [(&[&str], &str, &str); 21] = [
     (&["run", "--depth"], "zz", "from 1 to 16"),
     (&["compare", "T", "T", "--top"], "zz", "such as 8"),
     (&["table", "diff", "T", "T", "--factor"], "zz", "1 or more"),
+    (&["run", "--fill"], "-0.1", "from 0, below 1"),
+    (&["run", "--memory"], "-5", "such as 512M"),
+    (&["record", "-o", "T", "--on", "D", "--pid"], "0", "a whole number from 1"),
     (&["sweep", "T", "-o", "x.csv", "--streams"], "9..3", "FIRST..LAST, ascending"),
     (&["record", "-o", "T", "--on", "D", "--pid", "1", "--duration"], "zz", "such as 60s"),
 ];
@@ -37,7 +40,7 @@ fn bad_values_are_said_once_with_the_flag_and_what_is_expected() {
         let (_, error) = ends_with(2, &[arguments, &[value]].concat());
         let flag = arguments.last().expect("a flag");
         assert!(error.contains(flag) && error.contains(expected), "{flag}: {error}");
-        assert_eq!(error.matches(value).count(), 1, "the value once: {error}");
+        assert_eq!(error.matches(&format!("'{value}'")).count(), 1, "the value once: {error}");
         assert!(!error.contains("invalid digit"), "{error}");
     }
 }

@@ -79,6 +79,9 @@ impl TraceWriter {
             }
             remove_trace(&dir)?;
         }
+        // Of the place that was named, not of the directory that is renamed later.
+        let parent = target.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
+        fs::metadata(parent).map_err(|e| TraceError::io("make a trace there", parent, e))?;
         create_private_dir(&dir)?;
         let lock = lock_dir(&dir, true)?;
         let device_pages = match meta.device.pages {

@@ -14,7 +14,7 @@ use crate::values;
 ))]
 pub struct RecordedArgs {
     /// Attach to this process and what it starts, instead of starting a command
-    #[arg(long, value_name = "P", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Attach")]
+    #[arg(long, value_name = "P", value_parser = values::pid, help_heading = "Attach")]
     pub pid: Option<u32>,
     /// Attach to this cgroup (version 2) and those below it: a directory, or its path below the mount of cgroups
     #[arg(long, value_name = "C", help_heading = "Attach")]

@@ -17,9 +17,9 @@ use crate::values;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  pcstream run -- dd if=/dev/zero of={}/file bs=1M count=100
-  pcstream run --fs xfs --size 4G -o db.pctrace -- db_bench --db={}/db
-  pcstream run --on /var/lib/postgresql --scheme all -- pgbench -T 60
+  sudo pcstream run -- dd if=/dev/zero of={}/file bs=1M count=100
+  sudo pcstream run --fs xfs --size 4G -o db.pctrace -- db_bench --db={}/db
+  sudo pcstream run --on /var/lib/postgresql --scheme all -- pgbench -T 60
 
 {} in the command stands for the mount point of the scratch file system, which is also the command's
 working directory.")]
@@ -47,9 +47,10 @@ pub struct RunArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  pcstream record -o db.pctrace --size 4G -- db_bench --db={}/db
-  pcstream record -o build.pctrace --on /home/me/src -- make -j4
-  pcstream record -o t.pctrace --on /var/lib/mysql --unit mariadb --duration 60s
+  sudo pcstream record -o db.pctrace --size 4G -- db_bench --db={}/db
+  sudo pcstream record -o build.pctrace --on . -- make -j4
+  sudo pcstream record -o t.pctrace --on /var/lib/mysql --unit mariadb
+  sudo pcstream record -o t.pctrace --on / --pid 1234 --duration 5m
 
 {} in the command stands for the mount point of the scratch file system, which is also the command's
 working directory.")]
@@ -82,8 +83,8 @@ pub struct CaptureArgs {
     /// Size of the scratch device, such as 8G or 512M
     #[arg(long, value_name = "BYTES", default_value = "8G", value_parser = values::size, conflicts_with = "on", help_heading = "Capture")]
     pub size: u64,
-    /// Share of the scratch file system that is filled before the recording begins: 0 to 1
-    #[arg(long, value_name = "FRACTION", default_value_t = 0.9, value_parser = values::fraction, conflicts_with = "on", help_heading = "Capture")]
+    /// Share of the scratch file system that is filled before the recording begins: from 0, below 1
+    #[arg(long, value_name = "FRACTION", default_value_t = 0.9, value_parser = values::share_below_1, conflicts_with = "on", help_heading = "Capture")]
     pub fill: f64,
     /// What backs the scratch device: compressed memory, memory, or a file at PATH
     #[arg(long, value_name = "zram|tmpfs|PATH", default_value = "zram", help_heading = "Capture")]

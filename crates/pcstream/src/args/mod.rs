@@ -4,6 +4,8 @@
 mod attach;
 mod capture;
 mod demo;
+#[cfg(test)]
+mod examples;
 mod generate;
 mod import;
 mod merge;
@@ -15,7 +17,7 @@ mod view;
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 
 #[cfg(feature = "capture")]
 pub use attach::RecordedArgs;
@@ -59,13 +61,29 @@ pub struct Cli {
     pub command: Command,
 }
 
+impl Cli {
+    /// The command line of this process. Ends it where that is wrong.
+    pub fn read() -> Cli {
+        let matches = with_negative_values(Cli::command()).get_matches();
+        Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    }
+}
+
+/// Makes `-1` the value of a flag, so that the error says what is expected, and no unknown flag.
+fn with_negative_values(command: clap::Command) -> clap::Command {
+    let takes = |arg: &clap::Arg| !arg.is_positional() && arg.get_action().takes_values();
+    command
+        .mut_args(|arg| if takes(&arg) { arg.allow_negative_numbers(true) } else { arg })
+        .mut_subcommands(with_negative_values)
+}
+
 const EXAMPLES: &str = "\
 Examples:
   pcstream generate hotcold --pages 1M --writes 8M -o hot.pctrace
   pcstream simulate hot.pctrace          # every scheme's WAF, side by side
   pcstream simulate hot.pctrace --scheme pcstream,oracle --streams 5 --json -
   pcstream contexts hot.pctrace          # who wrote what, how long it lived
-  pcstream run --size 4G -- db_bench --db={}/db
+  sudo pcstream run --size 4G -- db_bench --db={}/db
 ";
 
 const EXIT_CODES: &str = "\

@@ -11,10 +11,11 @@ use crate::values;
 #[derive(Debug, Args)]
 #[command(group(ArgGroup::new("what").required(true).multiple(true).args(["output", "figure"])), after_help = "\
 Examples:
-  pcstream report T.pctrace -o report.html
-  pcstream report T.pctrace -o report.html --profile pm963-480g --no-curves
-  pcstream report T.pctrace --figure address-map --svg map.svg
-  pcstream report T.pctrace --figure waf --csv - --no-curves")]
+  pcstream generate hotcold --pages 64K --writes 1M -o hot.pctrace
+  pcstream report hot.pctrace -o report.html
+  pcstream report hot.pctrace -o report.html --profile pm963-480g --no-curves
+  pcstream report hot.pctrace --figure address-map --svg map.svg
+  pcstream report hot.pctrace --figure waf --csv - --no-curves")]
 pub struct ReportArgs {
     /// The trace: a directory NAME.pctrace
     pub trace: PathBuf,
@@ -54,10 +55,11 @@ fn figures_help() -> String {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  pcstream advise T.pctrace
-  pcstream advise T.pctrace --rules-out my.rules
-  pcstream simulate T.pctrace --scheme manual --rules my.rules
-  pcstream advise T.pctrace --profile fdp-3.84t --json - | jq '.changes[0]'")]
+  pcstream generate hotcold --pages 64K --writes 1M -o hot.pctrace
+  pcstream advise hot.pctrace
+  pcstream advise hot.pctrace --rules-out my.rules
+  pcstream simulate hot.pctrace --scheme manual --rules my.rules
+  pcstream advise hot.pctrace --json - | jq '.changes[0]'")]
 pub struct AdviseArgs {
     /// The trace: a directory NAME.pctrace
     pub trace: PathBuf,
@@ -77,9 +79,12 @@ pub struct AdviseArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  pcstream compare before.pctrace after.pctrace
-  pcstream compare a1.pctrace,a2.pctrace b1.pctrace,b2.pctrace
-  pcstream compare a.pctrace b.pctrace --json - | jq .contexts")]
+  pcstream generate zipf --pages 64K --writes 1M -o a1.pctrace
+  pcstream generate zipf --pages 64K --writes 1M --seed 2 -o a2.pctrace
+  pcstream generate hotcold --pages 64K --writes 1M -o b.pctrace
+  pcstream compare a1.pctrace b.pctrace
+  pcstream compare a1.pctrace,a2.pctrace b.pctrace     # two repetitions
+  pcstream compare a1.pctrace b.pctrace --json - | jq .contexts")]
 pub struct CompareArgs {
     /// Runs to compare with the first: a trace, or repetitions separated by commas
     #[arg(required = true, num_args = 2.., value_name = "TRACE[,TRACE...]")]

@@ -112,7 +112,8 @@ pub struct SimulationArgs {
 Examples:
   pcstream schemes
   pcstream schemes autostream-mq
-  pcstream simulate T.pctrace --scheme autostream-mq:best")]
+  pcstream generate hotcold --pages 64K --writes 1M -o hot.pctrace
+  pcstream simulate hot.pctrace --scheme autostream-mq:best")]
 pub struct SchemesArgs {
     /// The scheme whose parameters are shown; all schemes are listed without
     pub name: Option<String>,

@@ -10,10 +10,13 @@ use crate::values;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
+  pcstream generate hotcold --pages 64K --writes 1M -o hot.pctrace
+  pcstream simulate hot.pctrace --save-table host1.table
+  pcstream simulate hot.pctrace --no-discard --save-table host2.table
   pcstream table show host1.table
-  pcstream table merge -o fleet.table host*.table
-  pcstream table diff monday.table friday.table
-  pcstream table export host*.table > fleet.csv")]
+  pcstream table merge -o fleet.table host1.table host2.table
+  pcstream table diff host1.table host2.table
+  pcstream table export host1.table host2.table > fleet.csv")]
 pub struct TableArgs {
     #[command(subcommand)]
     pub action: TableAction,
