@@ -12,7 +12,7 @@ PCSTREAM = $(or $(CARGO_TARGET_DIR),target)/release/pcstream
 # Shell scripts by their first line.
 SCRIPTS = $(shell git grep -lE '^\#!/bin/(ba)?sh' -- scripts .ci jvm)
 
-.PHONY: help setup check test wheel test-python demo build lint format-check package agent libpcstream bench install
+.PHONY: help setup check test wheel test-python experiments demo build lint format-check package agent libpcstream bench install
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile | head -5
 	@echo '  make build | lint | package | wheel | test-python | agent | libpcstream | bench | install (PREFIX=/usr/local)'
@@ -48,6 +48,13 @@ wheel:
 
 test-python:
 	scripts/test-python
+
+# The papers' figures (experiments/README.md): make experiments NAME=all QUICK=1. As root; exit code 3: something is left out.
+EXPERIMENTS = $(abspath $(or $(CARGO_TARGET_DIR),target))/python-venv
+experiments: wheel build
+	$(EXPERIMENTS)/bin/pip install --quiet --disable-pip-version-check --no-deps --force-reinstall \
+	    $(abspath $(or $(CARGO_TARGET_DIR),target))/wheels/pcstream-*.whl
+	PCSTREAM_BINARY=$(abspath $(PCSTREAM)) $(EXPERIMENTS)/bin/python -m experiments $(if $(QUICK),--quick) $(or $(NAME),--list)
 
 format-check:
 	cargo fmt --all --check

@@ -1,0 +1,53 @@
+"""The command: records what figures need, and makes figures."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+import pcstream as pc
+
+from .figures import FIGURES
+from .lab import Lab
+from .workloads import all_of
+
+
+def main() -> int:
+    """Exit code 1: a figure failed; 3: it is there, but something is left out."""
+    parser = argparse.ArgumentParser(prog="python -m experiments", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="figures, or all")
+    parser.add_argument("--list", action="store_true", help="list figures and workloads")
+    parser.add_argument("--quick", action="store_true", help="small sizes: all of it in some ten minutes")
+    parser.add_argument("--out", type=Path, default=Path("experiments/out"), help="recordings and results (default: %(default)s)")
+    parser.add_argument("--recordings", type=int, default=0, help="of each workload (default: 1 with --quick, else 3)")
+    args = parser.parse_args()
+    workloads = all_of(args.quick)
+    if args.list or not args.names:
+        for name, module in FIGURES.items():
+            print(f"{name:20} {module.ABOUT}")
+        print()
+        for workload in workloads.values():
+            lacks = "".join(f"; lacks {program}" for program in workload.missing())
+            print(f"{workload.name:20} {workload.about}, {workload.fs} of {workload.size}{lacks}")
+        return 0
+    names = list(FIGURES) if args.names == ["all"] else args.names
+    unknown = [name for name in names if name not in FIGURES]
+    if unknown:
+        parser.error(f"{unknown[0]!r} is no figure: expected all, or some of {', '.join(FIGURES)}")
+    lab = Lab(args.out, args.quick, args.recordings or (1 if args.quick else 3), workloads)
+    failed = False
+    for name in names:
+        began = time.monotonic()
+        try:
+            path = lab.write(FIGURES[name].make(lab))
+            print(f"{path}: {time.monotonic() - began:.0f} s")
+        except (pc.Error, OSError) as error:
+            failed = True
+            print(f"{name}: {error}", file=sys.stderr)
+    return 1 if failed else 3 if lab.left_out else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

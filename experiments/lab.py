@@ -1,0 +1,216 @@
+"""What workloads and figures share: recordings that are made once, devices, tables, and what a result must state.
+
+A recording is named by a digest of all that it depends on, so a second call finds it, and a changed workload is recorded
+again. Sizes are bytes, shares are of the logical pages. WAF says nothing without utilisation, so every table has it.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pcstream as pc
+
+#: A legacy multi-stream SSD, as the papers had, and one with internal streams: GC destinations of the model.
+LEGACY, INTERNAL = "own", "internal"
+#: Devices of all figures: the PM963 of FAST'19, scaled to the recording. Simulated without and with internal streams.
+DEVICE = "pm963-480g"
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Something that writes."""
+
+    name: str
+    about: str
+    #: The command; ``{}`` is the directory that it writes to.
+    command: tuple[str, ...]
+    #: Of the scratch file system, with its unit.
+    size: str
+    #: Share of the file system that is full before it begins.
+    fill: float
+    programs: tuple[str, ...]
+    fs: str = "ext4"
+
+    def missing(self) -> list[str]:
+        """Programs that it needs and this machine lacks."""
+        return [name for name in self.programs if shutil.which(name) is None]
+
+
+@dataclass
+class Table:
+    """A result: rows of numbers, a picture, and what it means."""
+
+    name: str
+    title: str
+    columns: tuple[str, ...]
+    rows: list[tuple[Any, ...]] = field(default_factory=list)
+    #: Sentences below the table: what the paper has, and what differs.
+    remarks: list[str] = field(default_factory=list)
+    #: Draws the picture into a file.
+    picture: Callable[[Path], None] | None = None
+
+    def markdown(self) -> str:
+        """The table and its remarks."""
+        head = ["| " + " | ".join(self.columns) + " |", "|---" * len(self.columns) + "|"]
+        body = ["| " + " | ".join(shown(cell) for cell in row) + " |" for row in self.rows]
+        remarks = "".join(f"\n{remark}\n" for remark in self.remarks)
+        return f"# {self.title}\n\n" + "\n".join(head + body) + "\n" + remarks
+
+
+def shown(cell: Any) -> str:
+    """A cell as text."""
+    if cell is None:
+        return "-"
+    return f"{cell:.3f}" if isinstance(cell, float) else str(cell)
+
+
+class Lab:
+    """Where recordings and results are, and what was not done."""
+
+    def __init__(self, out: Path, quick: bool, recordings: int, workloads: Mapping[str, Workload]) -> None:
+        self.out = out
+        self.quick = quick
+        self.recordings = recordings
+        self.workloads = workloads
+        #: What is missing in the results, and why.
+        self.left_out: dict[str, str] = {}
+
+    def traces(self, name: str) -> list[pc.Trace]:
+        """All recordings of a workload; none if it cannot run here, which is said."""
+        workload = self.workloads[name]
+        absent = workload.missing()
+        if absent:
+            self.leave_out(name, f"not run, because this machine lacks {', '.join(absent)}")
+            return []
+        if name in self.left_out:
+            return []
+        try:
+            return [self._recording(workload, number) for number in range(1, self.recordings + 1)]
+        except pc.RecordError as error:
+            self.leave_out(name, f"failed: {error}")
+            return []
+
+    def leave_out(self, name: str, why: str) -> None:
+        """Says once that something is missing in the results."""
+        if self.left_out.setdefault(name, why) == why:
+            print(f"{name}: {why}", file=sys.stderr)
+
+    def _recording(self, workload: Workload, number: int) -> pc.Trace:
+        parts = json.dumps([asdict(workload), self.code_of(workload), number], sort_keys=True)
+        digest = hashlib.sha256(parts.encode()).hexdigest()[:10]
+        path = self.out / "traces" / f"{workload.name}-{number}-{digest}.pctrace"
+        if (path / "meta.json").exists():
+            trace = pc.open(path)
+            if trace.meta.get("complete", True):
+                return trace
+        path.parent.mkdir(parents=True, exist_ok=True)
+        print(f"{workload.name}: recording {number} of {self.recordings}", file=sys.stderr)
+        command = [word.replace("{number}", str(number)) for word in workload.command]
+        options = ["--fill", str(workload.fill), "--fs", workload.fs, "--quiet"]
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            trace = pc.record(command, path, on=f"scratch:{workload.size}", overwrite=True, options=options)
+        for warning in caught:
+            print(f"{workload.name}: {warning.message}", file=sys.stderr)
+        return trace
+
+    @staticmethod
+    def code_of(workload: Workload) -> list[str]:
+        """Digests of the scripts that the command names."""
+        scripts = (Path(word) for word in workload.command if os.path.isabs(word))
+        return [hashlib.sha256(script.read_bytes()).hexdigest() for script in scripts if script.is_file()]
+
+    def simulate(self, trace: pc.Trace, schemes: Sequence[str], **options: Any) -> pc.Results:
+        """All schemes on a legacy SSD and on one with internal streams; losses of the recording are said with it."""
+        changes = {name: options.pop(name) for name in ("streams", "spare_factor", "superblock_pages") if name in options}
+        device = pc.Device.profile(DEVICE, gc=(LEGACY, INTERNAL), **changes).scaled(trace)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", pc.LossWarning)
+            warnings.simplefilter("ignore", pc.SizeWarning)
+            return pc.simulate(trace, schemes, device, **options)
+
+    def write(self, table: Table) -> Path:
+        """The table as Markdown and CSV, and its picture as SVG."""
+        folder = self.out / "results"
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"{table.name}.md"
+        missing = [f"{name}: {why}." for name, why in self.left_out.items()]
+        path.write_text(table.markdown() + "".join(f"\nLeft out: {line}\n" for line in missing) + f"\n{self.provenance()}\n")
+        with (folder / f"{table.name}.csv").open("w", newline="") as file:
+            csv.writer(file).writerows([table.columns, *table.rows])
+        if table.picture is not None and table.rows:
+            table.picture(folder / f"{table.name}.svg")
+        return path
+
+    def provenance(self) -> str:
+        """What made a result: versions, machine, mode, day."""
+        here = Path(__file__).resolve().parent
+        commit = subprocess.run(["git", "-C", str(here), "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
+        mode = "quick" if self.quick else "full"
+        at = commit.stdout.strip() or "unknown"
+        return (
+            f"pcstream {pc.__version__}, commit {at}, Linux {platform.release()}, {os.cpu_count()} processors, {mode} sizes, "
+            f"{self.recordings} recordings, {time.strftime('%Y-%m-%d')}."
+        )
+
+
+def spread(values: Sequence[float]) -> str:
+    """A mean, and the least and greatest value behind it."""
+    if len(values) == 1:
+        return f"{values[0]:.3f}"
+    return f"{statistics.fmean(values):.3f} ({min(values):.3f}-{max(values):.3f})"
+
+
+def utilisation(results: pc.Results, trace: pc.Trace) -> float:
+    """Share of the logical pages that held data at the end of the prefill, a lower bound of what the run reached."""
+    return float(results.device["prefill_pages"]) / trace.device_pages
+
+
+def bars(path: Path, groups: Sequence[str], series: Mapping[str, Sequence[float | None]], label: str) -> None:
+    """Grouped bars that begin at 1, where nothing is copied."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(1.5 + 1.6 * len(groups), 3.2), layout="constrained")
+    width = 0.8 / len(series)
+    for place, (name, values) in enumerate(series.items()):
+        left = [at + (place - (len(series) - 1) / 2) * width for at in range(len(groups))]
+        axes.bar(left, [(value or 1) - 1 for value in values], width, bottom=1, label=name)
+    axes.set_xticks(range(len(groups)), groups)
+    axes.set_ylabel(label)
+    axes.legend(fontsize="small")
+    figure.savefig(path)
+    pyplot.close(figure)
+
+
+def curves(path: Path, lines: Mapping[str, tuple[Sequence[float], Sequence[float]]], x: str, y: str) -> None:
+    """Lines through points."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(6.5, 3.6), layout="constrained")
+    for at, (name, (xs, ys)) in enumerate(lines.items()):
+        axes.plot(xs, ys, marker="o", markersize=3, label=name, linestyle="--" if at % 2 else "-", color=f"C{at // 2}")
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+    axes.legend(fontsize="small")
+    figure.savefig(path)
+    pyplot.close(figure)

@@ -1,0 +1,14 @@
+"""The registry of workloads: one file each, one line here."""
+
+from __future__ import annotations
+
+from ..lab import Workload
+from . import gcc, mixed, postgresql, rocksdb, sqlite
+
+MODULES = (rocksdb, sqlite, gcc, mixed, postgresql)
+
+
+def all_of(quick: bool) -> dict[str, Workload]:
+    """Every workload, in quick or full size."""
+    made = [workload for module in MODULES for workload in module.workloads(quick)]
+    return {workload.name: workload for workload in made}

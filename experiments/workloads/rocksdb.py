@@ -1,0 +1,29 @@
+"""RocksDB by db_bench: keys are loaded, then read and updated in equal parts, as in YCSB A (FAST'19, section 6.1).
+
+The ratios are the paper's: a table file is 1/17 of a superblock or less, the write buffer is about 0.5 % of the database. Keys
+are chosen evenly, where YCSB A has a Zipf distribution.
+"""
+
+from __future__ import annotations
+
+from ..lab import Workload
+
+
+def command(quick: bool) -> tuple[str, ...]:
+    """db_bench with its database in ``{}``."""
+    keys = 70_000 if quick else 300_000
+    value = 400
+    database = keys * (value + 16)
+    return (
+        "db_bench", "--db={}/rocksdb", "--benchmarks=fillrandom,overwrite,readrandomwriterandom", f"--num={keys}",
+        f"--value_size={value}", f"--write_buffer_size={database // 64}", f"--target_file_size_base={database // 256}",
+        f"--max_bytes_for_level_base={database // 32}", "--max_background_jobs=2", "--compression_type=none",
+        "--readwritepercent=50", f"--reads={keys * 4}", f"--writes={keys * 2}", "--seed={number}", "--stats_interval=-1",
+    )  # fmt: skip
+
+
+def workloads(quick: bool) -> list[Workload]:
+    """In quick size 28 MB of data on 192 MiB, in full size 125 MB on 768 MiB."""
+    about = "RocksDB, db_bench: load, overwrite, then reads and updates in equal parts"
+    size = "192M" if quick else "768M"
+    return [Workload("rocksdb", about, command(quick), size, 0.55, ("db_bench",))]

@@ -1,0 +1,29 @@
+"""SQLite running TPC-C (FAST'19, section 6.1), with its rollback journal and with a write-ahead log."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from ..lab import Workload
+
+DRIVER = str(Path(__file__).resolve().parent / "tpcc.py")
+
+
+def command(quick: bool, journal: str) -> tuple[str, ...]:
+    """The driver with its database in ``{}``."""
+    scale, transactions = ("0.3", "12000") if quick else ("1", "60000")
+    return (
+        sys.executable, DRIVER, "{}/tpcc.db", "--scale", scale, "--transactions", transactions, "--journal", journal,
+        "--seed", "{number}",
+    )  # fmt: skip
+
+
+def workloads(quick: bool) -> list[Workload]:
+    """A warehouse of a third of TPC-C's size on 64 MiB, or a whole one on 192 MiB."""
+    size = "64M" if quick else "192M"
+    journals = (("sqlite", "delete", "rollback journal"), ("sqlite-wal", "wal", "write-ahead log"))
+    return [
+        Workload(name, f"SQLite, TPC-C, {about}", command(quick, journal), size, 0.3, ())
+        for name, journal, about in journals
+    ]
