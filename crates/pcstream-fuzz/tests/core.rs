@@ -134,13 +134,13 @@ fn saved_tables() {
         let lifetime = Lifetime::from_pages(signature * 100);
         learned.learn(Signature(signature), Died { lifetime: lifetime.pages(), pages: 1 }, &mut place);
     }
-    fuzz(&corpus("tables"), vec![learned.save(), table().save()], |bytes| {
+    fuzz(&corpus("tables"), vec![learned.save("pcstream"), table().save("pcstream")], |bytes| {
         let mut loaded = table();
         if loaded.load(bytes).is_ok() {
-            let saved = loaded.save();
+            let saved = loaded.save("pcstream");
             let mut again = table();
             again.load(&saved).expect("what was saved can be loaded");
-            assert_eq!(again.save(), saved);
+            assert_eq!(again.save("pcstream"), saved);
         }
     });
 }

@@ -38,4 +38,4 @@ pub use parameter::{Environment, ParameterInfo, Parameters, Room, SchemeFactory,
 pub use registry::{Configured, SchemeInfo, build, configure, find, names, schemes};
 pub use rules::{Rules, RulesError};
 pub use saved_table::SavedTable;
-pub use scheme::{Placement, Scheme, SchemeFact, Stream};
+pub use scheme::{ByContext, ContextStream, Placement, Scheme, SchemeFact, Stream};

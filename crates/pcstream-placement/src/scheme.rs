@@ -5,7 +5,9 @@
 //!
 //! Units: logical time counts pages written by the host so far, the write itself excluded.
 
-use pcstream_trace::{Event, Tables};
+use pcstream_trace::{ContextId, Event, Tables};
+
+use crate::saved_table::TableError;
 
 /// External stream: S0 (the default) … S(n−1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -55,9 +57,37 @@ pub trait Scheme: Send {
         Vec::new()
     }
 
+    /// The streams of program contexts, if the context alone decides where a write goes.
+    fn by_context(&mut self) -> Option<&mut dyn ByContext> {
+        None
+    }
+
     /// What the scheme has learned, as bytes that a later run may begin with; `None` if it learns
     /// nothing that outlives a run. Of `pcstream` it is the PC attribute table.
     fn learned(&self) -> Option<Vec<u8>> {
         None
     }
+}
+
+/// What is known of a program context.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ContextStream {
+    /// Where its writes go.
+    pub stream: Stream,
+    /// Expected lifetime of its data, in pages written by the host; `None`: none of it has died yet.
+    pub lifetime_pages: Option<u64>,
+    /// Lifetimes that went into it.
+    pub samples: u32,
+}
+
+/// A scheme whose streams are a function of the context: whoever places real writes asks before they are made.
+pub trait ByContext {
+    /// What is known of a context now.
+    fn of(&mut self, context: ContextId, tables: &Tables) -> ContextStream;
+
+    /// How often all contexts were given streams together.
+    fn clusterings(&self) -> u64;
+
+    /// Takes up a saved table, as if just learned at logical time `now`. It replaces what is known of its contexts.
+    fn take_up(&mut self, saved: &[u8], now: u64) -> Result<(), TableError>;
 }

@@ -93,6 +93,11 @@ impl Keys {
         }
     }
 
+    /// Whether a write's key is made of its context alone.
+    pub(crate) fn are_of_contexts(&self) -> bool {
+        !self.source.is_of_files()
+    }
+
     /// Keys that got no number, and whose writes go to S0.
     pub(crate) fn refused(&self) -> u64 {
         self.refused

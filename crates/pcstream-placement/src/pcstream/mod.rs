@@ -20,6 +20,7 @@
 //! so that a fresh trace shows the short ones first.
 
 pub mod averaging;
+mod by_context;
 pub mod cluster;
 pub mod key;
 pub mod lifetime;
@@ -35,7 +36,7 @@ use crate::error::{SchemeError, check};
 use crate::parameter;
 use crate::parameter::{Environment, Parameter, Parameters, Value, choices};
 use crate::rules::name_of;
-use crate::scheme::{Placement, Scheme, SchemeFact};
+use crate::scheme::{ByContext, Placement, Scheme, SchemeFact};
 use averaging::Averaging;
 use globset::{Glob, GlobMatcher};
 use key::{KeySource, Keys};
@@ -205,6 +206,7 @@ pub(crate) fn check_open_share(scheme: &'static str, share: f64) -> Result<(), S
 
 /// The PCStream scheme.
 pub struct PcStream {
+    name: &'static str,
     keys: Keys,
     enough_lifetimes: u32,
     /// When what still lives was last counted, if it is.
@@ -250,6 +252,7 @@ impl PcStream {
             mapper.cluster(&mut table, 0);
         }
         Ok(PcStream {
+            name: scheme,
             keys: Keys::new(params.key, params.kinds),
             enough_lifetimes: params.enough_lifetimes,
             survivors_counted_at: params.survivors.then_some(0),
@@ -353,8 +356,12 @@ impl Scheme for PcStream {
         ]
     }
 
+    fn by_context(&mut self) -> Option<&mut dyn ByContext> {
+        self.keys.are_of_contexts().then_some(self)
+    }
+
     fn learned(&self) -> Option<Vec<u8>> {
-        Some(self.table.save())
+        Some(self.table.save(self.name))
     }
 }
 

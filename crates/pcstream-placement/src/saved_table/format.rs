@@ -5,12 +5,15 @@
 //! | offset | bytes | |
 //! |---|---|---|
 //! | 0 | 8 | `pcstable` |
-//! | 8 | 4 | format version, 1 |
+//! | 8 | 4 | format version, 2 |
 //! | 12 | 4 | number of entries n |
-//! | 16 + 16 i | 8 | signature |
-//! | 24 + 16 i | 4 | lifetime in pages, at least 1 |
-//! | 28 + 16 i | 4 | samples, at least 1 |
-//! | 16 + 16 n | 8 | FNV-1a 64 of all bytes before |
+//! | 16 | 32 | name of the scheme that learned it, then zeros; all zeros if it is not known |
+//! | 48 + 16 i | 8 | signature |
+//! | 56 + 16 i | 4 | lifetime in pages, at least 1 |
+//! | 60 + 16 i | 4 | samples, at least 1 |
+//! | 48 + 16 n | 8 | FNV-1a 64 of all bytes before |
+//!
+//! Version 1 has no name: its entries begin at 16.
 
 use pcstream_trace::Signature;
 
@@ -36,7 +39,7 @@ pub enum TableError {
     },
     /// Of a later version.
     #[error(
-        "offset 8: format version {found}, this program reads version {VERSION}; use the program that saved it"
+        "offset 8: format version {found}, this program reads versions 1 and {VERSION}; use the program that saved it"
     )]
     Version {
         /// The version.
@@ -50,6 +53,9 @@ pub enum TableError {
         /// Of the bytes.
         computed: u64,
     },
+    /// The name of the scheme is none.
+    #[error("offset 16: the name of the scheme is no text; the file is damaged, save it again")]
+    Scheme,
     /// An entry that no table holds.
     #[error("offset {offset}: signature {signature} {problem}")]
     Entry {
@@ -63,14 +69,19 @@ pub enum TableError {
 }
 
 const MAGIC: [u8; 8] = *b"pcstable";
-const VERSION: u32 = 1;
-const HEADER_BYTES: usize = 16;
+const VERSION: u32 = 2;
+/// Up to the name of the scheme: all of version 1's header.
+const FIRST_BYTES: usize = 16;
+const NAME_BYTES: usize = 32;
 const SAVED_BYTES: usize = 16;
 const CHECKSUM_BYTES: usize = 8;
 
-/// Entries as the bytes of a saved table, which [`parse`] takes back.
-pub(crate) fn encode(entries: impl Iterator<Item = SavedEntry>) -> Vec<u8> {
-    let mut out = [MAGIC.as_slice(), &VERSION.to_le_bytes(), &[0; 4]].concat();
+/// Entries as the bytes of a saved table, which [`parse`] takes back. Names of schemes are ASCII; one that is too long is cut.
+pub(crate) fn encode(scheme: Option<&str>, entries: impl Iterator<Item = SavedEntry>) -> Vec<u8> {
+    let mut out = [MAGIC.as_slice(), &VERSION.to_le_bytes(), &[0; 4], &[0; NAME_BYTES]].concat();
+    let name = scheme.unwrap_or_default().as_bytes();
+    let name = &name[..name.len().min(NAME_BYTES)];
+    out[FIRST_BYTES..FIRST_BYTES + name.len()].copy_from_slice(name);
     let mut count = 0u32;
     for SavedEntry { signature, lifetime, samples } in entries {
         out.extend(signature.0.to_le_bytes());
@@ -78,27 +89,32 @@ pub(crate) fn encode(entries: impl Iterator<Item = SavedEntry>) -> Vec<u8> {
         out.extend(samples.to_le_bytes());
         count += 1;
     }
-    out[HEADER_BYTES - 4..HEADER_BYTES].copy_from_slice(&count.to_le_bytes());
+    out[FIRST_BYTES - 4..FIRST_BYTES].copy_from_slice(&count.to_le_bytes());
     let checksum = fnv1a(&out);
     out.extend(checksum.to_le_bytes());
     out
 }
 
+/// The name of a scheme, and entries.
+pub(crate) type Parsed = (Option<String>, Vec<SavedEntry>);
+
 /// Checks everything before anything is used.
-pub(crate) fn parse(bytes: &[u8]) -> Result<Vec<SavedEntry>, TableError> {
-    let smallest = HEADER_BYTES + CHECKSUM_BYTES;
+pub(crate) fn parse(bytes: &[u8]) -> Result<Parsed, TableError> {
     if !bytes.starts_with(&MAGIC) {
         return Err(TableError::Magic { found: bytes[..bytes.len().min(MAGIC.len())].to_vec() });
     }
-    if bytes.len() < smallest {
-        return Err(TableError::Length { found: bytes.len(), expected: smallest as u64 });
+    if bytes.len() < FIRST_BYTES + CHECKSUM_BYTES {
+        let expected = (FIRST_BYTES + CHECKSUM_BYTES) as u64;
+        return Err(TableError::Length { found: bytes.len(), expected });
     }
     let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
     let long = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
-    if word(8) != VERSION {
-        return Err(TableError::Version { found: word(8) });
-    }
-    let expected = smallest as u64 + SAVED_BYTES as u64 * u64::from(word(12));
+    let header = match word(8) {
+        1 => FIRST_BYTES,
+        VERSION => FIRST_BYTES + NAME_BYTES,
+        found => return Err(TableError::Version { found }),
+    };
+    let expected = (header + CHECKSUM_BYTES) as u64 + SAVED_BYTES as u64 * u64::from(word(12));
     if bytes.len() as u64 != expected {
         return Err(TableError::Length { found: bytes.len(), expected });
     }
@@ -107,8 +123,9 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Vec<SavedEntry>, TableError> {
     if found != computed {
         return Err(TableError::Checksum { found, computed });
     }
+    let scheme = name_of(&bytes[FIRST_BYTES..header])?;
     let mut seen = rustc_hash::FxHashSet::default();
-    (HEADER_BYTES..end)
+    let entries: Result<_, _> = (header..end)
         .step_by(SAVED_BYTES)
         .map(|offset| {
             let signature = Signature(long(offset));
@@ -122,7 +139,20 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Vec<SavedEntry>, TableError> {
             }
             Ok(SavedEntry { signature, lifetime: Lifetime::from_pages(u64::from(lifetime)), samples })
         })
-        .collect()
+        .collect();
+    Ok((scheme, entries?))
+}
+
+/// A name padded with zeros.
+fn name_of(bytes: &[u8]) -> Result<Option<String>, TableError> {
+    let length = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
+    let (name, padding) = bytes.split_at(length);
+    let name = std::str::from_utf8(name).map_err(|_| TableError::Scheme)?;
+    let printable = name.chars().all(|c| c.is_ascii_graphic());
+    if !printable || padding.iter().any(|&byte| byte != 0) {
+        return Err(TableError::Scheme);
+    }
+    Ok((!name.is_empty()).then(|| name.to_owned()))
 }
 
 /// FNV-1a, 64 bits.

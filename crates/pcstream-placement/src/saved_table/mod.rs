@@ -16,7 +16,7 @@
 
 pub(crate) mod format;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 
 use pcstream_trace::Signature;
@@ -54,6 +54,7 @@ pub struct SavedEntry {
 /// The entries of a saved table, the least recently referenced first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SavedTable {
+    scheme: Option<String>,
     entries: Vec<SavedEntry>,
 }
 
@@ -82,12 +83,18 @@ pub struct Difference {
 impl SavedTable {
     /// The table that `AttributeTable::save` wrote.
     pub fn parse(bytes: &[u8]) -> Result<SavedTable, TableError> {
-        Ok(SavedTable { entries: format::parse(bytes)? })
+        let (scheme, entries) = format::parse(bytes)?;
+        Ok(SavedTable { scheme, entries })
     }
 
     /// As bytes, for `AttributeTable::load`.
     pub fn to_bytes(&self) -> Vec<u8> {
-        format::encode(self.entries.iter().copied())
+        format::encode(self.scheme.as_deref(), self.entries.iter().copied())
+    }
+
+    /// The scheme that learned it; `None` if it is not known, or there were several.
+    pub fn scheme(&self) -> Option<&str> {
+        self.scheme.as_deref()
     }
 
     /// Its entries, the least recently referenced first.
@@ -105,12 +112,17 @@ impl SavedTable {
             sources: usize,
         }
         let mut sums: BTreeMap<Signature, Sum> = BTreeMap::new();
-        for entry in tables.into_iter().flat_map(SavedTable::entries) {
-            let sum = sums.entry(entry.signature).or_default();
-            sum.weighted += u128::from(entry.lifetime.pages()) * u128::from(entry.samples);
-            sum.samples += u128::from(entry.samples);
-            sum.sources += 1;
+        let mut schemes = BTreeSet::new();
+        for table in tables {
+            schemes.insert(table.scheme());
+            for entry in table.entries() {
+                let sum = sums.entry(entry.signature).or_default();
+                sum.weighted += u128::from(entry.lifetime.pages()) * u128::from(entry.samples);
+                sum.samples += u128::from(entry.samples);
+                sum.sources += 1;
+            }
         }
+        let scheme = schemes.first().filter(|_| schemes.len() == 1).copied().flatten().map(str::to_owned);
         let shared = sums.values().filter(|sum| sum.sources > 1).count();
         let saturated = sums.values().filter(|sum| sum.samples > u128::from(u32::MAX)).count();
         let entry = |(&signature, sum): (&Signature, &Sum)| SavedEntry {
@@ -121,7 +133,7 @@ impl SavedTable {
         let mut entries: Vec<SavedEntry> = sums.iter().map(entry).collect();
         // Stable: equal samples stay in the order of signatures.
         entries.sort_by_key(|entry| entry.samples);
-        Merged { table: SavedTable { entries }, shared, saturated }
+        Merged { table: SavedTable { scheme, entries }, shared, saturated }
     }
 
     /// Every context of either table, in the order of signatures.
@@ -160,7 +172,7 @@ mod tests {
     }
 
     fn table(entries: &[(u64, u64, u32)]) -> SavedTable {
-        SavedTable { entries: entries.iter().map(|&(s, l, n)| entry(s, l, n)).collect() }
+        SavedTable { scheme: None, entries: entries.iter().map(|&(s, l, n)| entry(s, l, n)).collect() }
     }
 
     #[test]
@@ -175,6 +187,15 @@ mod tests {
         assert_eq!((merged.shared, merged.saturated), (1, 1));
         let two = SavedTable::merge([&table(&[(1, 100, 3)]), &table(&[(1, 202, 1)])]);
         assert_eq!(two.table, table(&[(1, 126, 4)]), "125.5 is rounded up");
+    }
+
+    #[test]
+    fn a_merged_table_is_of_a_scheme_only_if_all_were() {
+        let of = |scheme: &str| SavedTable { scheme: Some(scheme.to_owned()), ..table(&[(1, 2, 3)]) };
+        let merged = |tables: &[SavedTable]| SavedTable::merge(tables).table.scheme().map(str::to_owned);
+        assert_eq!(merged(&[of("a"), of("a")]).as_deref(), Some("a"));
+        assert_eq!(merged(&[of("a"), of("b")]), None);
+        assert_eq!(merged(&[of("a"), table(&[])]), None);
     }
 
     #[test]
@@ -199,6 +220,7 @@ mod tests {
     fn tables() -> impl Strategy<Value = Vec<SavedTable>> {
         let entries = prop::collection::btree_map(0u64..8, (1u64..1 << 33, 1u32..), 0..8);
         let table = entries.prop_map(|entries| SavedTable {
+            scheme: Some("pcstream".to_owned()),
             entries: entries.into_iter().map(|(s, (l, n))| entry(s, l, n)).collect(),
         });
         prop::collection::vec(table, 1..5)
