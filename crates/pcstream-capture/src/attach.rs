@@ -33,6 +33,8 @@ pub enum Running {
     Cgroup(PathBuf),
     /// The cgroup of a systemd unit.
     Unit(String),
+    /// Whoever writes.
+    Anyone,
 }
 
 /// What to attach to.
@@ -106,6 +108,7 @@ pub struct Attached {
 
 #[derive(Debug)]
 enum Found {
+    Anyone,
     Process { pid: u32, descriptor: OwnedFd },
     Cgroup { path: PathBuf, directory: File },
 }
@@ -117,6 +120,7 @@ impl Attached {
             Running::Process(pid) => Found::Process { pid: *pid, descriptor: process(*pid)? },
             Running::Cgroup(path) => cgroup(path)?,
             Running::Unit(unit) => cgroup(&cgroup_of_unit(unit)?)?,
+            Running::Anyone => Found::Anyone,
         };
         Ok(Attached { subject, duration: attach.duration })
     }
@@ -124,6 +128,7 @@ impl Attached {
     /// How a session tells it from others.
     pub fn followed(&self) -> Followed {
         match self.subject {
+            Found::Anyone => Followed::All,
             Found::Process { .. } => Followed::Processes,
             Found::Cgroup { .. } => Followed::Cgroup,
         }
@@ -132,6 +137,7 @@ impl Attached {
     /// Names it to a session.
     pub fn follow(&self, session: &Session<'_>) -> Result<(), SessionError> {
         match &self.subject {
+            Found::Anyone => Ok(()),
             Found::Cgroup { directory, .. } => session.follow_cgroup(directory.as_fd()),
             Found::Process { pid, descriptor } => {
                 session.follow_process(descriptor.as_fd())?;
@@ -146,6 +152,7 @@ impl Attached {
             return Some(format!("ended after {:.1} s", after.as_secs_f64()));
         }
         match &self.subject {
+            Found::Anyone => None,
             Found::Process { pid, descriptor } => has_ended(descriptor)
                 .then(|| format!("process {pid} ended after {:.1} s", after.as_secs_f64())),
             Found::Cgroup { path, directory } => is_gone(path, directory).then(|| {

@@ -25,6 +25,7 @@ pub mod json_timing;
 pub mod layout;
 pub mod one_context;
 pub mod pictures;
+pub mod placing;
 pub mod saved_tables;
 pub mod schemes;
 pub mod space;

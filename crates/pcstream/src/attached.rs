@@ -34,5 +34,6 @@ pub fn setting(subject: &Subject, redact: bool) -> Option<String> {
         Running::Cgroup(_) | Running::Unit(_) if redact => "(redacted)".to_owned(),
         Running::Cgroup(path) => format!("cgroup {}", path.display()),
         Running::Unit(unit) => format!("unit {unit}"),
+        Running::Anyone => "everything that writes".to_owned(),
     })
 }

@@ -2,8 +2,10 @@
 
 #[cfg(feature = "capture")]
 pub use crate::live::{doctor, record, run};
+#[cfg(feature = "capture")]
+pub use crate::place::place;
 #[cfg(not(feature = "capture"))]
-pub use absent::{demo, demo_workload, doctor, record, run};
+pub use absent::{demo, demo_workload, doctor, place, record, run};
 #[cfg(feature = "capture")]
 pub use present::{demo, demo_workload};
 
@@ -25,7 +27,7 @@ mod present {
 
 #[cfg(not(feature = "capture"))]
 mod absent {
-    use crate::args::{DemoArgs, DemoWorkloadArgs, DoctorArgs, RecordArgs, RunArgs};
+    use crate::args::{DemoArgs, DemoWorkloadArgs, DoctorArgs, PlaceArgs, RecordArgs, RunArgs};
     use crate::failure::{Failure, Status};
     use crate::ui::Ui;
 
@@ -50,6 +52,10 @@ mod absent {
 
     pub fn record(_: RecordArgs, _: Ui) -> Result<Status, Failure> {
         not_built("record")
+    }
+
+    pub fn place(_: &PlaceArgs, _: Ui) -> Result<Status, Failure> {
+        not_built("place")
     }
 
     pub fn doctor(_: DoctorArgs, _: Ui) -> Result<Status, Failure> {

@@ -28,6 +28,8 @@ mod merge;
 mod output;
 mod passes;
 #[cfg(feature = "capture")]
+mod place;
+#[cfg(feature = "capture")]
 mod redact;
 mod report;
 mod schemes;
@@ -67,6 +69,7 @@ fn main() -> ExitCode {
         Command::Geometry(args) => geometry::geometry(&args),
         Command::Schemes(args) => schemes::schemes(&args),
         Command::Import(args) => import::import(&args, ui),
+        Command::Place(args) => capture_glue::place(&args, ui),
         Command::Merge(args) => merge::merge(&args, ui),
         Command::Table(args) => table::table(&args, ui),
         Command::Generate { pattern } => generate::generate(&pattern, ui),

@@ -161,7 +161,7 @@ const UNWIND_CHOICES: [(Option<Unwind>, &str); 4] = [
     (Some(Unwind::Scan), "The restricted stack scan of the PCStream paper"),
 ];
 
-fn unwind_choices() -> impl TypedValueParser<Value = UnwindChoice> {
+pub(super) fn unwind_choices() -> impl TypedValueParser<Value = UnwindChoice> {
     let values = UNWIND_CHOICES.map(|(how, help)| PossibleValue::new(UnwindChoice(how).name()).help(help));
     PossibleValuesParser::new(values).map(|name| {
         let mut choices = UNWIND_CHOICES.iter().map(|(how, _)| UnwindChoice(*how));

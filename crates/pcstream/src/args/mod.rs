@@ -9,6 +9,7 @@ mod examples;
 mod generate;
 mod import;
 mod merge;
+mod place;
 mod reports;
 mod simulation;
 mod sweep;
@@ -30,6 +31,7 @@ pub use demo::{DemoArgs, DemoWorkloadArgs};
 pub use generate::{Pattern, PatternArgs};
 pub use import::ImportArgs;
 pub use merge::MergeArgs;
+pub use place::PlaceArgs;
 pub use reports::{AdviseArgs, CompareArgs, ReportArgs};
 pub use simulation::{
     ContextsArgs, DeviceArgs, FitArgs, GeometryArgs, MeasureArgs, SchemeOptions, SchemesArgs, SimulateArgs,
@@ -159,6 +161,11 @@ Examples:
         #[command(subcommand)]
         pattern: Pattern,
     },
+    /// Give real writes streams or hints by the call path that made them (needs root)
+    ///
+    /// Captures who writes what on a mounted file system, learns how long the data of each call path lives, and passes
+    /// that on to the kernel while the programs run. Programs are not changed, and their writes never wait for it.
+    Place(PlaceArgs),
     /// Make one trace of several, as if their programs had shared a device
     Merge(MergeArgs),
     /// Convert a public block trace (MSR, Alibaba, blkparse, fio, ...) into a trace

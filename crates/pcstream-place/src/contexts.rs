@@ -1,0 +1,157 @@
+//! Contexts and what was decided for them.
+//!
+//! Idea: a scheme may change its mind at every write; whoever places writes may not, or the data of one context would be
+//! scattered. So a context that has a stream and a hint keeps both until the scheme gives all contexts streams together
+//! (a clustering). What is not known has the default stream and no hint.
+//!
+//! Units: pages.
+//!
+//! Invariant: between two clusterings a context goes from unknown to known once, and nowhere else.
+
+use pcstream_placement::{ByContext, Stream};
+use pcstream_trace::{ContextId, Tables};
+
+use crate::hint::{Hint, Quartiles};
+
+/// What was decided for a context.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Decision {
+    /// Where its writes go.
+    pub stream: Stream,
+    /// What its files are expected to be; `None`: not known.
+    pub hint: Option<Hint>,
+    /// Expected lifetime now.
+    pub lifetime_pages: Option<u64>,
+    /// Lifetimes that went into it.
+    pub samples: u32,
+}
+
+/// Decisions by context.
+#[derive(Debug, Default)]
+pub struct Decisions {
+    /// By context id, less one.
+    all: Vec<Decision>,
+    quartiles: Option<Quartiles>,
+    clusterings: u64,
+}
+
+/// What a refresh changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// Contexts whose stream or hint is another.
+    pub contexts: Vec<ContextId>,
+    /// All contexts were given streams together: what changed takes effect at once, for all.
+    pub clustered: bool,
+}
+
+impl Decisions {
+    /// Asks the scheme about all contexts in the tables.
+    pub fn refresh(&mut self, scheme: &mut dyn ByContext, tables: &Tables) -> Changes {
+        let clustered = scheme.clusterings() != self.clusterings;
+        self.clusterings = scheme.clusterings();
+        let known: Vec<_> = tables.contexts().iter().map(|context| scheme.of(context.id, tables)).collect();
+        if clustered || self.quartiles.is_none() {
+            self.quartiles = Quartiles::of(known.iter().filter_map(|known| known.lifetime_pages).collect());
+        }
+        self.all.resize(known.len(), Decision::default());
+        let mut changes = Changes { contexts: Vec::new(), clustered };
+        for ((id, known), decision) in (1..).zip(known).zip(&mut self.all) {
+            let before = (decision.stream, decision.hint);
+            if clustered || decision.stream == Stream::DEFAULT {
+                decision.stream = known.stream;
+            }
+            if clustered || decision.hint.is_none() {
+                decision.hint = known.lifetime_pages.zip(self.quartiles).map(|(pages, of)| of.class(pages));
+            }
+            (decision.lifetime_pages, decision.samples) = (known.lifetime_pages, known.samples);
+            if before != (decision.stream, decision.hint) {
+                changes.contexts.push(ContextId(id));
+            }
+        }
+        changes
+    }
+
+    /// What was decided for a context; nothing for one that is not known.
+    pub fn of(&self, context: ContextId) -> Decision {
+        let at = (context.0 as usize).wrapping_sub(1);
+        self.all.get(at).copied().unwrap_or_default()
+    }
+
+    /// How often all contexts were given streams together.
+    pub fn clusterings(&self) -> u64 {
+        self.clusterings
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pcstream_placement::ContextStream;
+    use pcstream_placement::saved_table::TableError;
+    use pcstream_trace::{Context, Signature};
+
+    /// Says what it is given to say.
+    struct Said {
+        streams: Vec<(u8, Option<u64>)>,
+        clusterings: u64,
+    }
+
+    impl ByContext for Said {
+        fn of(&mut self, context: ContextId, _: &Tables) -> ContextStream {
+            let (stream, lifetime_pages) = self.streams[context.0 as usize - 1];
+            ContextStream { stream: Stream(stream), lifetime_pages, samples: lifetime_pages.map_or(0, |_| 1) }
+        }
+
+        fn clusterings(&self) -> u64 {
+            self.clusterings
+        }
+
+        fn take_up(&mut self, _: &[u8], _: u64) -> Result<(), TableError> {
+            Ok(())
+        }
+    }
+
+    fn tables(contexts: u32) -> Tables {
+        let mut tables = Tables::default();
+        for id in 1..=contexts {
+            tables.push_context(Context {
+                id: ContextId(id),
+                signature: Signature(id.into()),
+                ..Context::default()
+            });
+        }
+        tables
+    }
+
+    #[test]
+    fn a_context_keeps_its_stream_until_all_are_clustered() {
+        let mut decisions = Decisions::default();
+        let mut said = Said { streams: vec![(0, None), (1, Some(10))], clusterings: 1 };
+        let changes = decisions.refresh(&mut said, &tables(2));
+        assert_eq!(changes, Changes { contexts: vec![ContextId(2)], clustered: true });
+        assert_eq!(decisions.of(ContextId(1)), Decision::default());
+        assert_eq!(decisions.of(ContextId(2)).hint, Some(Hint::Short));
+
+        said.streams = vec![(2, Some(1000)), (3, Some(2000))];
+        let changes = decisions.refresh(&mut said, &tables(2));
+        assert_eq!(changes, Changes { contexts: vec![ContextId(1)], clustered: false });
+        assert_eq!(decisions.of(ContextId(1)).stream, Stream(2), "it was not known");
+        assert_eq!(decisions.of(ContextId(2)).stream, Stream(1), "it waits");
+        assert_eq!(decisions.of(ContextId(2)).lifetime_pages, Some(2000), "what is learned is said");
+
+        said.clusterings = 2;
+        let changes = decisions.refresh(&mut said, &tables(2));
+        assert_eq!(changes.contexts, [ContextId(1), ContextId(2)]);
+        let classes = [1, 2].map(|id| decisions.of(ContextId(id)).hint);
+        assert_eq!(classes, [Some(Hint::Short), Some(Hint::Long)]);
+        assert_eq!(decisions.refresh(&mut said, &tables(2)), Changes::default());
+    }
+
+    #[test]
+    fn what_is_not_in_the_tables_has_the_default() {
+        let decisions = Decisions::default();
+        for id in [0, 1, u32::MAX] {
+            assert_eq!(decisions.of(ContextId(id)), Decision::default());
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! Files, and which contexts wrote how much of each.
+//!
+//! Idea: a hint names a whole file. It is that of most of the pages written, counted by the hint of their context. Pages
+//! of contexts that are not known count too: if they are the most, the file has no hint.
+//!
+//! Units: pages.
+//!
+//! Memory: at most [`MAX_FILES`] files with [`MAX_CONTEXTS`] contexts each, about 90 MiB if every file has as many. The
+//! file that was not written for the longest time goes first; its hint stays as it is. Both limits are counted.
+
+use std::collections::BTreeMap;
+
+use pcstream_trace::{ContextId, File, FileId};
+use rustc_hash::FxHashMap;
+
+use crate::contexts::Decisions;
+use crate::hint::Hint;
+use crate::sink::Outcome;
+
+/// Files that are followed.
+pub const MAX_FILES: usize = 65_536;
+/// Contexts of a file that are kept apart.
+pub const MAX_CONTEXTS: usize = 64;
+
+/// A file that is followed.
+#[derive(Clone, Debug)]
+pub struct Followed {
+    /// Name and identity.
+    pub file: File,
+    /// What it is expected to be now.
+    pub hint: Option<Hint>,
+    /// What came of saying so; `None`: nothing was said yet.
+    pub outcome: Option<Outcome>,
+    /// The hint that it was given last.
+    pub given: Option<Hint>,
+    /// Pages by context, in order of first use.
+    contexts: Vec<(ContextId, u64)>,
+    /// When it was written last, in the order of all writes.
+    written: u64,
+}
+
+impl Followed {
+    /// The context that wrote the most of it, and how many pages.
+    pub fn main_writer(&self) -> (ContextId, u64) {
+        let most = self.contexts.iter().rev().max_by_key(|(_, pages)| *pages);
+        most.copied().unwrap_or((ContextId::NONE, 0))
+    }
+
+    fn majority(&self, decisions: &Decisions) -> Option<Hint> {
+        let mut votes = [0u64; Hint::ALL.len() + 1];
+        for &(context, pages) in &self.contexts {
+            let hint = decisions.of(context).hint;
+            votes[hint.map_or(0, |hint| hint as usize - 1)] += pages;
+        }
+        // The first of equals: no hint before any, the shorter lifetime before the longer.
+        let (at, _) = votes.iter().enumerate().rev().max_by_key(|(_, votes)| **votes)?;
+        at.checked_sub(1).map(|at| Hint::ALL[at])
+    }
+}
+
+/// All files that are followed.
+#[derive(Debug)]
+pub struct Files {
+    followed: FxHashMap<FileId, Followed>,
+    /// By the time of their last write.
+    order: BTreeMap<u64, FileId>,
+    writes: u64,
+    max_files: usize,
+    forgotten: u64,
+    merged: u64,
+}
+
+impl Default for Files {
+    fn default() -> Files {
+        Files::with_limit(MAX_FILES)
+    }
+}
+
+impl Files {
+    fn with_limit(max_files: usize) -> Files {
+        Files {
+            followed: FxHashMap::default(),
+            order: BTreeMap::new(),
+            writes: 0,
+            max_files,
+            forgotten: 0,
+            merged: 0,
+        }
+    }
+
+    /// A file that may be written soon.
+    pub fn enter(&mut self, file: &File) {
+        if self.followed.len() >= self.max_files
+            && let Some((_, oldest)) = self.order.pop_first()
+        {
+            self.followed.remove(&oldest);
+            self.forgotten += 1;
+        }
+        self.writes += 1;
+        let followed = Followed {
+            file: file.clone(),
+            hint: None,
+            outcome: None,
+            given: None,
+            contexts: Vec::new(),
+            written: self.writes,
+        };
+        self.order.insert(self.writes, file.id);
+        if let Some(before) = self.followed.insert(file.id, followed) {
+            self.order.remove(&before.written);
+        }
+    }
+
+    /// A context wrote pages of a file. One that is not followed any more is left out.
+    pub fn write(&mut self, file: FileId, context: ContextId, pages: u64) {
+        let Some(followed) = self.followed.get_mut(&file) else { return };
+        self.writes += 1;
+        self.order.remove(&followed.written);
+        self.order.insert(self.writes, file);
+        followed.written = self.writes;
+        if let Some((_, sum)) = followed.contexts.iter_mut().find(|(known, _)| *known == context) {
+            *sum += pages;
+            return;
+        }
+        if followed.contexts.len() == MAX_CONTEXTS {
+            let least = followed.contexts.iter().enumerate().min_by_key(|(_, (_, pages))| *pages);
+            let (least, _) = least.expect("it has contexts");
+            followed.contexts.swap_remove(least);
+            self.merged += 1;
+        }
+        followed.contexts.push((context, pages));
+    }
+
+    /// Decides these files. Returns those whose hint changed.
+    pub fn decide(&mut self, files: impl IntoIterator<Item = FileId>, decisions: &Decisions) -> Vec<FileId> {
+        let mut changed = Vec::new();
+        for id in files {
+            let Some(followed) = self.followed.get_mut(&id) else { continue };
+            let hint = followed.majority(decisions);
+            // A majority that became unknown says nothing against what was said.
+            if hint.is_some() && hint != followed.hint {
+                followed.hint = hint;
+                changed.push(id);
+            }
+        }
+        changed.sort_unstable();
+        changed
+    }
+
+    /// Ids of all files that are followed.
+    pub fn ids(&self) -> Vec<FileId> {
+        self.followed.keys().copied().collect()
+    }
+
+    /// A file that is followed.
+    pub fn get(&self, id: FileId) -> Option<&Followed> {
+        self.followed.get(&id)
+    }
+
+    /// Keeps what came of saying a file's hint.
+    pub fn said(&mut self, id: FileId, outcome: Outcome) {
+        if let Some(followed) = self.followed.get_mut(&id) {
+            followed.outcome = Some(outcome);
+            if outcome == Outcome::Set {
+                followed.given = followed.hint;
+            }
+        }
+    }
+
+    /// All files that are followed, in the order in which they were first written.
+    pub fn all(&self) -> Vec<&Followed> {
+        let mut all: Vec<&Followed> = self.followed.values().collect();
+        all.sort_unstable_by_key(|followed| followed.file.id);
+        all
+    }
+
+    /// Files that made room for others.
+    pub fn forgotten(&self) -> u64 {
+        self.forgotten
+    }
+
+    /// Contexts of files that made room for others.
+    pub fn merged(&self) -> u64 {
+        self.merged
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(id: u32) -> File {
+        File { id: FileId(id), inode: 100 + u64::from(id), generation: 1, path: format!("/{id}") }
+    }
+
+    #[test]
+    fn the_file_that_was_not_written_for_longest_makes_room() {
+        let mut files = Files::with_limit(2);
+        files.enter(&file(1));
+        files.enter(&file(2));
+        files.write(FileId(1), ContextId(1), 5);
+        files.enter(&file(3));
+        assert_eq!(files.all().iter().map(|f| f.file.id.0).collect::<Vec<_>>(), [1, 3]);
+        files.write(FileId(2), ContextId(1), 5);
+        assert_eq!((files.forgotten(), files.order.len(), files.followed.len()), (1, 2, 2));
+    }
+
+    #[test]
+    fn a_file_has_a_bounded_number_of_contexts() {
+        let mut files = Files::default();
+        files.enter(&file(1));
+        for context in 1..=MAX_CONTEXTS as u32 + 3 {
+            files.write(FileId(1), ContextId(context), u64::from(context) + 10);
+        }
+        assert_eq!(files.merged(), 3);
+        let followed = files.get(FileId(1)).expect("it is followed");
+        assert_eq!(followed.contexts.len(), MAX_CONTEXTS);
+        assert_eq!(followed.main_writer().0, ContextId(MAX_CONTEXTS as u32 + 3));
+    }
+}

@@ -1,0 +1,145 @@
+//! One placer per device: a second one would give the same files other hints.
+//!
+//! Idea: a lock on a file in `/run/pcstream`, which the kernel gives back when its holder ends, however it ends. The file
+//! that a killed placer leaves is empty of meaning; the next one takes it over.
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use thiserror::Error;
+
+/// Where the files lie.
+pub const RUN: &str = "/run/pcstream";
+
+/// Why a device cannot be claimed.
+#[derive(Debug, Error)]
+pub enum InstanceError {
+    /// Somebody else has it.
+    #[error(
+        "device {major}:{minor} has a placer already (process {holder}): stop it first, or place on another device"
+    )]
+    Taken {
+        /// Of the device.
+        major: u32,
+        /// Of the device.
+        minor: u32,
+        /// Its process id, as it said.
+        holder: String,
+    },
+    /// The directory is not only root's.
+    #[error("{0} can be changed by others than this user: remove it")]
+    Unsafe(PathBuf),
+    /// The file cannot be made or locked.
+    #[error("cannot lock {path}: {source}", path = path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// A claim to a device, until it is dropped.
+#[derive(Debug)]
+pub struct Instance {
+    path: PathBuf,
+    file: File,
+}
+
+impl Instance {
+    /// Claims a device.
+    pub fn claim(major: u32, minor: u32) -> Result<Instance, InstanceError> {
+        Instance::claim_in(Path::new(RUN), major, minor)
+    }
+
+    fn claim_in(directory: &Path, major: u32, minor: u32) -> Result<Instance, InstanceError> {
+        let path = directory.join(format!("place-{major}-{minor}.lock"));
+        let error = |source| InstanceError::Io { path: path.clone(), source };
+        match DirBuilder::new().mode(0o755).create(directory) {
+            Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(error(e)),
+            _ => {}
+        }
+        let found = std::fs::symlink_metadata(directory).map_err(error)?;
+        let own = found.uid() == rustix::process::geteuid().as_raw();
+        if !found.is_dir() || !own || found.mode() & 0o022 != 0 {
+            return Err(InstanceError::Unsafe(directory.to_owned()));
+        }
+        loop {
+            let flags = libc::O_NOFOLLOW | libc::O_CLOEXEC;
+            let mut options = OpenOptions::new();
+            options.read(true).write(true).create(true).truncate(false).mode(0o600).custom_flags(flags);
+            let mut file = options.open(&path).map_err(error)?;
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => {}
+                Err(Errno::WOULDBLOCK) => {
+                    let mut holder = String::new();
+                    let _ = (&file).take(32).read_to_string(&mut holder);
+                    let holder = if holder.trim().is_empty() { "unknown" } else { holder.trim() }.to_owned();
+                    return Err(InstanceError::Taken { major, minor, holder });
+                }
+                Err(errno) => return Err(error(errno.into())),
+            }
+            // Whoever held it before may have removed it between the two steps.
+            let locked = file.metadata().map_err(error)?.ino();
+            if std::fs::symlink_metadata(&path).is_ok_and(|now| now.ino() == locked) {
+                let noted = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
+                noted.map_err(error)?;
+                return Ok(Instance { path, file });
+            }
+        }
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        // Still locked: nobody else's.
+        let _ = std::fs::remove_file(&self.path);
+        let _ = flock(&self.file, FlockOperation::Unlock);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    #[test]
+    fn a_device_is_claimed_once() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let run = dir.path().join("run");
+        let first = Instance::claim_in(&run, 8, 1).expect("it is free");
+        let error = Instance::claim_in(&run, 8, 1).expect_err("it is taken").to_string();
+        assert!(error.contains("8:1") && error.contains(&std::process::id().to_string()), "{error}");
+        let other = Instance::claim_in(&run, 8, 2).expect("another device");
+        drop(first);
+        assert!(!run.join("place-8-1.lock").exists());
+        drop(Instance::claim_in(&run, 8, 1).expect("it is free again"));
+        drop(other);
+        assert_eq!(std::fs::read_dir(&run).expect("it is there").count(), 0);
+    }
+
+    #[test]
+    fn a_file_without_a_lock_is_taken_over() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let run = dir.path().join("run");
+        DirBuilder::new().mode(0o755).create(&run).expect("a directory");
+        std::fs::write(run.join("place-8-1.lock"), "123456789\n").expect("written");
+        let _claimed = Instance::claim_in(&run, 8, 1).expect("its holder is gone");
+        let text = std::fs::read_to_string(run.join("place-8-1.lock")).expect("it is there");
+        assert_eq!(text.trim(), std::process::id().to_string());
+    }
+
+    #[test]
+    fn a_directory_that_others_can_change_is_refused() {
+        let dir = tempfile::tempdir().expect("a directory");
+        std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o777)).expect("set");
+        assert!(matches!(Instance::claim_in(dir.path(), 8, 1), Err(InstanceError::Unsafe(_))));
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink("/", &link).expect("linked");
+        assert!(matches!(Instance::claim_in(&link, 8, 1), Err(InstanceError::Unsafe(_))));
+    }
+}

@@ -1,0 +1,239 @@
+//! The learner: events of a capture go through a scheme, and what it learned becomes decisions.
+//!
+//! Idea: the scheme is one of those that simulate, and sees the same events. Where it would place a simulated write is
+//! not asked for; what it knows of each context is, after every batch.
+//!
+//! Units: pages and logical time (pages written by the host so far).
+//!
+//! Known weaknesses: a context is known once some of its data has died. A file's first requests are on their way before
+//! anything is decided for it.
+
+use pcstream_placement::saved_table::TableError;
+use pcstream_placement::{Placement, Scheme, SchemeFact};
+use pcstream_trace::{Batch, Context, ContextId, Event, FileId, Op, Tables};
+
+use crate::contexts::{Changes, Decisions};
+use crate::files::Files;
+
+/// A scheme, what it was fed, and what it decided.
+pub struct Learner {
+    scheme: Box<dyn Scheme>,
+    /// Contexts only: a daemon sees files without end.
+    tables: Tables,
+    now: u64,
+    decisions: Decisions,
+    files: Files,
+    /// By context id; those of no context come first.
+    pages: Vec<u64>,
+    placements: Vec<Placement>,
+    written_files: Vec<FileId>,
+}
+
+/// What a batch changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Step {
+    /// Of contexts.
+    pub changes: Changes,
+    /// Files whose hint is another.
+    pub files: Vec<FileId>,
+}
+
+/// A context and what is known of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Learned<'a> {
+    /// Who wrote.
+    pub context: &'a Context,
+    /// How much.
+    pub pages: u64,
+    /// What was decided.
+    pub decision: crate::contexts::Decision,
+}
+
+impl Learner {
+    /// `None`: the scheme places by more than the context, or by something else.
+    pub fn new(mut scheme: Box<dyn Scheme>) -> Option<Learner> {
+        scheme.by_context()?;
+        Some(Learner {
+            scheme,
+            tables: Tables::default(),
+            now: 0,
+            decisions: Decisions::default(),
+            files: Files::default(),
+            pages: vec![0],
+            placements: Vec::new(),
+            written_files: Vec::new(),
+        })
+    }
+
+    /// Takes a batch, and decides.
+    pub fn feed(&mut self, batch: &Batch) -> Step {
+        batch.contexts.iter().for_each(|context| self.tables.push_context(context.clone()));
+        batch.files.iter().for_each(|file| self.files.enter(file));
+        batch.events.iter().for_each(|event| self.event(event));
+        self.decide()
+    }
+
+    /// Takes up a saved table.
+    pub fn take_up(&mut self, saved: &[u8]) -> Result<Step, TableError> {
+        let now = self.now;
+        let by_context = self.scheme.by_context().expect("it was asked for");
+        by_context.take_up(saved, now)?;
+        Ok(self.decide())
+    }
+
+    fn event(&mut self, event: &Event) {
+        match event.op {
+            Op::Write if event.pages > 0 => {
+                self.placements.clear();
+                self.scheme.place(event, self.now, &self.tables, &mut self.placements);
+                self.now += u64::from(event.pages);
+                self.count(event);
+            }
+            Op::Discard | Op::WriteZeroes => self.scheme.discard(event, self.now, &self.tables),
+            Op::Exit => self.scheme.exit(event, &self.tables),
+            _ => {}
+        }
+    }
+
+    fn count(&mut self, event: &Event) {
+        let at = event.context.0 as usize;
+        if self.pages.len() <= at {
+            self.pages.resize(at + 1, 0);
+        }
+        self.pages[at] += u64::from(event.pages);
+        if event.file.is_some() {
+            self.files.write(event.file, event.context, event.pages.into());
+            if self.written_files.last() != Some(&event.file) {
+                self.written_files.push(event.file);
+            }
+        }
+    }
+
+    fn decide(&mut self) -> Step {
+        let by_context = self.scheme.by_context().expect("it was asked for");
+        let changes = self.decisions.refresh(by_context, &self.tables);
+        let written = std::mem::take(&mut self.written_files);
+        // A change of any context may turn the majority of files that are not written now.
+        let files = if changes.contexts.is_empty() { written } else { self.files.ids() };
+        let files = self.files.decide(files, &self.decisions);
+        Step { changes, files }
+    }
+
+    /// What was decided.
+    pub fn decisions(&self) -> &Decisions {
+        &self.decisions
+    }
+
+    /// The files that are followed.
+    pub fn files(&mut self) -> &mut Files {
+        &mut self.files
+    }
+
+    /// Every context, in order of first use.
+    pub fn contexts(&self) -> impl Iterator<Item = Learned<'_>> {
+        self.tables.contexts().iter().map(|context| Learned {
+            context,
+            pages: self.pages_of(context.id),
+            decision: self.decisions.of(context.id),
+        })
+    }
+
+    /// Pages that a context wrote; [`ContextId::NONE`]: pages without one.
+    pub fn pages_of(&self, context: ContextId) -> u64 {
+        self.pages.get(context.0 as usize).copied().unwrap_or(0)
+    }
+
+    /// Pages written so far.
+    pub fn written_pages(&self) -> u64 {
+        self.now
+    }
+
+    /// What the scheme has to say about itself.
+    pub fn facts(&self) -> Vec<SchemeFact> {
+        self.scheme.facts()
+    }
+
+    /// What was learned, as a saved table.
+    pub fn learned(&self) -> Option<Vec<u8>> {
+        self.scheme.learned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hint::Hint;
+    use crate::testing::{batch, scheme, write};
+
+    /// Context 1 overwrites a page of file 1 again and again, context 2 pages of file 2 more rarely.
+    fn taught() -> (Learner, Vec<Step>) {
+        let mut learner = Learner::new(scheme("pcstream")).expect("it places by context");
+        let mut steps = vec![learner.feed(&batch(3, 3, Vec::new()))];
+        for round in 0..100u64 {
+            let mut events = vec![write(1, 1, 0, 1)];
+            if round % 10 == 0 {
+                events.push(write(2, 2, 100, 4));
+            }
+            events.push(write(3, 3, 1000 + round, 1));
+            steps.push(learner.feed(&batch(0, 0, events)));
+        }
+        (learner, steps)
+    }
+
+    #[test]
+    fn files_get_the_hint_of_the_contexts_that_write_them() {
+        let (mut learner, steps) = taught();
+        let hints = [1, 2, 3].map(|id| learner.files().get(FileId(id)).expect("it is followed").hint);
+        assert_eq!(hints, [Some(Hint::Short), Some(Hint::Long), None]);
+        let streams = [1, 2, 3].map(|id| learner.decisions().of(ContextId(id)).stream.0);
+        assert!(
+            streams[0] != streams[1] && streams[0] > 0 && streams[1] > 0 && streams[2] == 0,
+            "{streams:?}"
+        );
+        let said = |id: u32| steps.iter().filter(|step| step.files.contains(&FileId(id))).count();
+        assert_eq!((said(2), said(3)), (1, 0), "once each, and nothing of what is not known");
+        assert_eq!(learner.written_pages(), 100 + 40 + 100);
+        assert_eq!(learner.contexts().map(|learned| learned.pages).collect::<Vec<_>>(), [100, 40, 100]);
+    }
+
+    #[test]
+    fn the_majority_of_a_file_may_turn() {
+        let (mut learner, _) = taught();
+        let step = learner.feed(&batch(0, 0, vec![write(2, 1, 5000, 99)]));
+        assert!(!step.files.contains(&FileId(1)), "99 of 199 pages are no majority");
+        let step = learner.feed(&batch(0, 0, vec![write(2, 1, 6000, 2)]));
+        assert_eq!(step.files, [FileId(1)]);
+        assert_eq!(learner.files().get(FileId(1)).and_then(|file| file.hint), Some(Hint::Long));
+        // Contexts of which nothing is known do not take a hint away.
+        let step = learner.feed(&batch(0, 0, vec![write(3, 1, 7000, 2000)]));
+        assert_eq!(
+            (step.files.len(), learner.files().get(FileId(1)).and_then(|file| file.hint)),
+            (0, Some(Hint::Long))
+        );
+    }
+
+    #[test]
+    fn what_an_earlier_learner_saved_is_known_from_the_first_write_on() {
+        let saved = taught().0.learned().expect("it learns");
+        let mut learner = Learner::new(scheme("pcstream")).expect("it places by context");
+        learner.take_up(&saved).expect("just saved");
+        let step = learner.feed(&batch(3, 3, vec![write(2, 2, 0, 1), write(3, 3, 9, 1)]));
+        assert_eq!(step.files, [FileId(2)]);
+        assert!(learner.decisions().of(ContextId(2)).stream.0 > 0);
+    }
+
+    #[test]
+    fn schemes_that_do_not_go_by_context_are_refused() {
+        assert!(Learner::new(scheme("autostream-mq")).is_none());
+    }
+
+    #[test]
+    fn reads_flushes_and_empty_writes_teach_nothing() {
+        let mut learner = Learner::new(scheme("pcstream")).expect("it places by context");
+        let read = Event { op: Op::Read, ..write(1, 1, 0, 8) };
+        let flush = Event { op: Op::Flush, ..write(0, 0, 0, 0) };
+        let empty = write(1, 1, 0, 0);
+        assert_eq!(learner.feed(&batch(1, 1, vec![read, flush, empty])), Step::default());
+        assert_eq!(learner.written_pages(), 0);
+    }
+}

@@ -1,0 +1,196 @@
+//! The placer: a learner, a sink and a saved table, without a thread or a clock.
+//!
+//! Invariant: nothing here fails a program's write. What does not work is counted and noted, and placing goes on.
+
+use pcstream_trace::{Batch, ContextId, FileId};
+
+use crate::learner::{Learner, Step};
+use crate::sink::Sink;
+use crate::summary::Summary;
+use crate::table_file::{TableFile, TableFileError};
+
+/// Learns and places.
+pub struct Placer {
+    scheme: String,
+    learner: Learner,
+    sink: Box<dyn Sink>,
+    table: Option<TableFile>,
+    saves_failed: u64,
+    notes: Vec<String>,
+}
+
+impl Placer {
+    /// A placer; `scheme` is the name of the learner's scheme. Begins with what `table` holds. Errors: the table cannot be
+    /// used.
+    pub fn new(
+        scheme: &str,
+        learner: Learner,
+        sink: Box<dyn Sink>,
+        table: Option<TableFile>,
+    ) -> Result<Placer, TableFileError> {
+        let mut placer =
+            Placer { scheme: scheme.to_owned(), learner, sink, table, saves_failed: 0, notes: Vec::new() };
+        placer.take_up()?;
+        Ok(placer)
+    }
+
+    /// Takes the next events, and keys of contexts that they introduce.
+    pub fn feed(&mut self, batch: &Batch, keys: &[(u64, ContextId)]) {
+        let step = self.learner.feed(batch);
+        if !keys.is_empty() {
+            self.sink.keys(keys, self.learner.decisions());
+        }
+        self.apply(&step);
+    }
+
+    /// Takes up the table if somebody replaced it, and saves. What fails is noted.
+    pub fn save(&mut self) {
+        let saved = self.take_up().and_then(|_| self.write());
+        if let Err(error) = saved {
+            self.saves_failed += 1;
+            self.notes.push(format!("{error}; placing goes on"));
+        }
+    }
+
+    /// The same, on demand: says what was done.
+    pub fn reload(&mut self) {
+        let path = self.table.as_ref().map(|table| table.path().display().to_string());
+        let Some(path) = path else {
+            self.notes.push("nothing to reload: there is no table (--table)".to_owned());
+            return;
+        };
+        match self.take_up().and_then(|taken| self.write().map(|()| taken)) {
+            Ok(taken) => {
+                let what = if taken { "taken up and saved" } else { "saved" };
+                self.notes.push(format!("the table {path} was {what}"));
+            }
+            Err(error) => {
+                self.saves_failed += 1;
+                self.notes.push(format!("{error}; placing goes on"));
+            }
+        }
+    }
+
+    /// What the user should know since the last call.
+    pub fn notes(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notes)
+    }
+
+    /// Saves, takes back what would outlive the placer, and tells what came of it.
+    pub fn finish(&mut self) -> Summary {
+        self.save();
+        for followed in self.learner.files().all() {
+            if let Some(given) = followed.given {
+                self.sink.take_back(&followed.file, given);
+            }
+        }
+        let mut summary = Summary::of(&self.scheme, &mut self.learner, self.sink.as_ref());
+        summary.losses.insert("table_saves_failed".to_owned(), self.saves_failed);
+        summary
+    }
+
+    /// Takes up what somebody else put in the table's place, if so.
+    fn take_up(&mut self) -> Result<bool, TableFileError> {
+        let Some(table) = &mut self.table else { return Ok(false) };
+        let Some(saved) = table.read_new()? else { return Ok(false) };
+        let path = table.path().to_owned();
+        let step = self.learner.take_up(&saved);
+        let step = step.map_err(|source| TableFileError::Damaged { path, source })?;
+        self.apply(&step);
+        Ok(true)
+    }
+
+    fn write(&mut self) -> Result<(), TableFileError> {
+        match (&mut self.table, self.learner.learned()) {
+            (Some(table), Some(learned)) => table.write(&learned),
+            _ => Ok(()),
+        }
+    }
+
+    fn apply(&mut self, step: &Step) {
+        if step.changes.clustered || !step.changes.contexts.is_empty() {
+            self.sink.contexts(&step.changes, self.learner.decisions());
+        }
+        step.files.iter().for_each(|&id| self.say(id));
+    }
+
+    fn say(&mut self, id: FileId) {
+        let files = self.learner.files();
+        let Some(followed) = files.get(id) else { return };
+        let Some(hint) = followed.hint else { return };
+        let outcome = self.sink.file(&followed.file, hint, followed.given);
+        files.said(id, outcome);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sinks::none::Nothing;
+    use crate::testing::{batch, scheme, write};
+    use std::path::Path;
+
+    fn placer(table: &Path) -> Result<Placer, TableFileError> {
+        let learner = Learner::new(scheme("pcstream")).expect("it places by context");
+        let table = TableFile::new(table, "pcstream")?;
+        Placer::new("pcstream", learner, Box::new(Nothing), Some(table))
+    }
+
+    fn teach(placer: &mut Placer) {
+        placer.feed(&batch(2, 2, Vec::new()), &[]);
+        for round in 0..50 {
+            placer.feed(&batch(0, 0, vec![write(1, 1, 0, 1), write(2, 2, 10 + round % 20, 1)]), &[]);
+        }
+    }
+
+    #[test]
+    fn a_second_placer_knows_what_the_first_learned() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let table = dir.path().join("t.table");
+        let mut first = placer(&table).expect("there is none yet");
+        teach(&mut first);
+        let before = first.finish();
+        let mut second = placer(&table).expect("just saved");
+        second.feed(&batch(2, 2, Vec::new()), &[]);
+        let after = second.finish();
+        let known = |summary: &Summary| {
+            let mut known: Vec<_> =
+                summary.contexts.iter().map(|c| (c.id, c.lifetime_pages, c.samples)).collect();
+            known.sort_unstable();
+            known
+        };
+        assert_eq!(known(&before), known(&after));
+        assert!(known(&before).iter().all(|(_, lifetime, _)| lifetime.is_some()), "{before:?}");
+        assert_eq!((before.written_pages, after.written_pages, after.lost()), (100, 0, 0));
+    }
+
+    #[test]
+    fn a_table_that_somebody_replaced_is_taken_up_before_it_is_saved() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (ours, fleet) = (dir.path().join("ours"), dir.path().join("fleet"));
+        let mut teacher = placer(&fleet).expect("there is none yet");
+        teach(&mut teacher);
+        teacher.finish();
+        let mut placer = placer(&ours).expect("there is none yet");
+        placer.feed(&batch(2, 2, Vec::new()), &[]);
+        placer.reload();
+        assert!(placer.notes().concat().ends_with("was saved"));
+        std::fs::rename(&fleet, &ours).expect("renamed");
+        placer.reload();
+        assert!(placer.notes().concat().ends_with("was taken up and saved"));
+        assert!(placer.finish().contexts.iter().all(|context| context.lifetime_pages.is_some()));
+    }
+
+    #[test]
+    fn a_table_that_cannot_be_used_stays_and_is_counted() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let table = dir.path().join("t.table");
+        let mut placer = placer(&table).expect("there is none yet");
+        std::fs::write(&table, "somebody's notes").expect("written");
+        placer.save();
+        assert!(placer.notes().concat().contains("placing goes on"));
+        let summary = placer.finish();
+        assert_eq!(summary.losses["table_saves_failed"], 2);
+        assert_eq!(std::fs::read_to_string(&table).expect("it is there"), "somebody's notes");
+    }
+}

@@ -1,0 +1,228 @@
+//! `hints`: the expected lifetime of each file, given to the kernel by `F_SET_RW_HINT` in the writer's stead.
+//!
+//! Idea: the hint belongs to the inode, so that it works for writers that have the file open already. The file is opened
+//! by its handle (inode number and generation), which no rename, link or new file of the same name can redirect. It is
+//! looked at before it is opened: nothing but a regular file on the right device ever is.
+//!
+//! Invariants: a hint that the program set stays, unless it shall be overridden. What this sink set is taken back at the
+//! end, if it still is what was set. No descriptor stays open, so the file system can be unmounted at any time.
+//!
+//! Known weaknesses: to open a file for reading breaks a write lease (Samba), and watchers of files see it.
+
+use std::fs::{File as Opened, OpenOptions};
+use std::io;
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::PathBuf;
+
+use pcstream_trace::File;
+
+use crate::device::Device;
+use crate::hint::Hint;
+use crate::sink::{Outcome, Sink, SinkFact};
+use crate::sinks::Means;
+
+/// No hint was set.
+const NOT_SET: u64 = 0;
+/// `fcntl` commands for the hint of an inode.
+const F_GET_RW_HINT: i32 = 1035;
+const F_SET_RW_HINT: i32 = 1036;
+/// A handle of inode number and generation, both 32 bits (`FILEID_INO32_GEN`).
+const HANDLE_32: i32 = 1;
+/// The same of XFS with 64 bits for the inode number.
+const HANDLE_XFS_64: i32 = 0x81;
+
+/// Sets hints of files.
+#[derive(Debug)]
+pub struct Hints {
+    directory: PathBuf,
+    device: Device,
+    override_hints: bool,
+    set: u64,
+    of_programs: u64,
+    gone: u64,
+    refused: u64,
+    taken_back: u64,
+}
+
+impl Hints {
+    /// For the files of the file system that holds the directory.
+    pub fn new(means: Means) -> Hints {
+        Hints {
+            directory: means.directory,
+            device: means.device,
+            override_hints: means.override_hints,
+            set: 0,
+            of_programs: 0,
+            gone: 0,
+            refused: 0,
+            taken_back: 0,
+        }
+    }
+
+    fn set(&self, file: &File, hint: Hint, given: Option<Hint>) -> io::Result<Outcome> {
+        let opened = self.open(file)?;
+        let now = get(&opened)?;
+        let ours = now == NOT_SET || given.is_some_and(|given| given.number() == now);
+        if !ours && !self.override_hints {
+            return Ok(Outcome::OfProgram);
+        }
+        set(&opened, hint.number())?;
+        Ok(Outcome::Set)
+    }
+
+    /// Opens a file for reading, if it still is the one that was written.
+    fn open(&self, file: &File) -> io::Result<Opened> {
+        let mut options = OpenOptions::new();
+        options.read(true).custom_flags(libc::O_DIRECTORY | libc::O_NONBLOCK | libc::O_CLOEXEC);
+        let directory = options.open(&self.directory)?;
+        // After an unmount the directory belongs to another file system, whose inode numbers mean other files.
+        self.check_device(directory.metadata()?.dev())?;
+        let handle = Handle::of(file);
+        // SAFETY: `handle` is laid out as `struct file_handle`, with as many bytes behind the head as it says.
+        let found = unsafe {
+            libc::open_by_handle_at(
+                directory.as_raw_fd(),
+                (&raw const handle).cast_mut().cast(),
+                libc::O_PATH | libc::O_NOFOLLOW | libc::O_CLOEXEC,
+            )
+        };
+        if found < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: it was just opened, and nobody else knows it.
+        let found = Opened::from(unsafe { OwnedFd::from_raw_fd(found) });
+        let metadata = found.metadata()?;
+        self.check_device(metadata.dev())?;
+        if !metadata.is_file() || metadata.ino() != file.inode {
+            return Err(io::Error::from_raw_os_error(libc::ESTALE));
+        }
+        // The descriptor found names the inode, not a path; this one can be asked for its hint.
+        let mut options = OpenOptions::new();
+        options.read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOATIME | libc::O_CLOEXEC);
+        options.open(format!("/proc/self/fd/{}", found.as_raw_fd()))
+    }
+
+    fn check_device(&self, number: u64) -> io::Result<()> {
+        let found = (rustix::fs::major(number), rustix::fs::minor(number));
+        if found == (self.device.major, self.device.minor) {
+            Ok(())
+        } else {
+            Err(io::Error::from_raw_os_error(libc::ESTALE))
+        }
+    }
+}
+
+impl Sink for Hints {
+    fn name(&self) -> &'static str {
+        "hints"
+    }
+
+    fn file(&mut self, file: &File, hint: Hint, given: Option<Hint>) -> Outcome {
+        let outcome = self.set(file, hint, given).unwrap_or_else(|error| match error.raw_os_error() {
+            Some(libc::ESTALE | libc::ENOENT) => Outcome::Gone,
+            code => Outcome::Refused(code.unwrap_or(libc::EIO)),
+        });
+        match outcome {
+            Outcome::Set => self.set += 1,
+            Outcome::OfProgram => self.of_programs += 1,
+            Outcome::Gone => self.gone += 1,
+            Outcome::Refused(_) => self.refused += 1,
+            Outcome::NotSaid => {}
+        }
+        outcome
+    }
+
+    fn take_back(&mut self, file: &File, given: Hint) {
+        // A file that is gone has lost its hint by that.
+        let Ok(opened) = self.open(file) else { return };
+        if get(&opened).is_ok_and(|now| now == given.number()) && set(&opened, NOT_SET).is_ok() {
+            self.taken_back += 1;
+        }
+    }
+
+    fn facts(&self) -> Vec<SinkFact> {
+        vec![
+            ("hints_set", self.set),
+            ("hints_of_programs", self.of_programs),
+            ("hints_of_files_gone", self.gone),
+            ("hints_taken_back", self.taken_back),
+        ]
+    }
+
+    fn losses(&self) -> Vec<SinkFact> {
+        vec![("hints_refused", self.refused)]
+    }
+}
+
+/// `struct file_handle` of a file.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Handle {
+    bytes: u32,
+    kind: i32,
+    data: [u8; 12],
+}
+
+impl Handle {
+    fn of(file: &File) -> Handle {
+        let mut data = [0; 12];
+        if let Ok(inode) = u32::try_from(file.inode) {
+            data[..4].copy_from_slice(&inode.to_ne_bytes());
+            data[4..8].copy_from_slice(&file.generation.to_ne_bytes());
+            return Handle { bytes: 8, kind: HANDLE_32, data };
+        }
+        data[..8].copy_from_slice(&file.inode.to_ne_bytes());
+        data[8..].copy_from_slice(&file.generation.to_ne_bytes());
+        Handle { bytes: 12, kind: HANDLE_XFS_64, data }
+    }
+}
+
+fn get(file: &Opened) -> io::Result<u64> {
+    let mut hint = NOT_SET;
+    // SAFETY: the command writes one u64, which lives until it returns.
+    let result = unsafe { libc::fcntl(file.as_raw_fd(), F_GET_RW_HINT, &raw mut hint) };
+    if result == 0 { Ok(hint) } else { Err(io::Error::last_os_error()) }
+}
+
+fn set(file: &Opened, hint: u64) -> io::Result<()> {
+    // SAFETY: the command reads one u64, which lives until it returns.
+    let result = unsafe { libc::fcntl(file.as_raw_fd(), F_SET_RW_HINT, &raw const hint) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn handles_hold_inode_and_generation() {
+        let file = |inode| File { inode, generation: 0x0a0b_0c0d, ..File::default() };
+        let small = Handle::of(&file(12));
+        assert_eq!((small.bytes, small.kind), (8, 1));
+        assert_eq!(small.data[..8], [12, 0, 0, 0, 0x0d, 0x0c, 0x0b, 0x0a]);
+        let large = Handle::of(&file(1 << 32 | 5));
+        assert_eq!((large.bytes, large.kind), (12, 0x81));
+        assert_eq!(large.data, [5, 0, 0, 0, 1, 0, 0, 0, 0x0d, 0x0c, 0x0b, 0x0a]);
+        assert_eq!(size_of::<Handle>(), 20);
+    }
+
+    #[test]
+    fn files_on_another_device_are_gone() {
+        let means = Means {
+            directory: std::env::temp_dir(),
+            device: Device {
+                major: 0,
+                minor: 0,
+                name: String::new(),
+                write_streams: 0,
+                kernel_can_choose: false,
+            },
+            override_hints: false,
+        };
+        let mut hints = Hints::new(means);
+        let file = File { inode: 2, generation: 1, ..File::default() };
+        assert_eq!(hints.file(&file, Hint::Short, None), Outcome::Gone);
+        assert_eq!(hints.losses(), [("hints_refused", 0)]);
+    }
+}

@@ -1,0 +1,135 @@
+//! The sinks. A new one is one file here and one line in [`REGISTRY`].
+
+pub mod hints;
+pub mod none;
+
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+use crate::device::Device;
+use crate::sink::Sink;
+
+/// One for each hint, and the default.
+const STREAMS_OF_HINTS: u8 = 5;
+/// Streams that a dry run places on, the default included.
+const STREAMS_OF_NONE: u8 = 8;
+
+/// What a sink is made of.
+#[derive(Debug)]
+pub struct Means {
+    /// A directory of the file system that is placed on.
+    pub directory: PathBuf,
+    /// Its device.
+    pub device: Device,
+    /// Whether hints that programs set give way.
+    pub override_hints: bool,
+}
+
+/// Whether a sink can be used on a device: why, or why not and what to do.
+pub type Usable = Result<String, String>;
+
+/// A registered sink.
+#[derive(Clone, Copy, Debug)]
+pub struct SinkInfo {
+    /// The name on the command line.
+    pub name: &'static str,
+    /// One line for help.
+    pub summary: &'static str,
+    /// Whether it works on a device.
+    pub usable: fn(&Device) -> Usable,
+    /// Streams that a scheme has on a device, the default included.
+    pub streams: fn(&Device) -> u8,
+    /// Makes it.
+    pub make: fn(Means) -> Box<dyn Sink>,
+}
+
+/// Every sink, the best first. The last one is never chosen by itself.
+pub const REGISTRY: [SinkInfo; 2] = [
+    SinkInfo {
+        name: "hints",
+        summary: "The expected lifetime of each file, SHORT to EXTREME (F_SET_RW_HINT)",
+        usable: |_| Ok("a hint for each file, on any kernel".to_owned()),
+        streams: |_| STREAMS_OF_HINTS,
+        make: |means| Box::new(hints::Hints::new(means)),
+    },
+    SinkInfo {
+        name: "none",
+        summary: "A dry run: says per context and file what would be done",
+        usable: |_| Ok("a dry run".to_owned()),
+        streams: |_| STREAMS_OF_NONE,
+        make: |_| Box::new(none::Nothing),
+    },
+];
+
+/// A sink that was chosen, and why.
+#[derive(Clone, Debug)]
+pub struct Choice {
+    /// Which.
+    pub sink: SinkInfo,
+    /// Why this one, and why no better one.
+    pub why: String,
+}
+
+/// Why no sink was chosen.
+#[derive(Debug, Error)]
+pub enum ChoiceError {
+    /// No such sink.
+    #[error("--sink {0}: no such sink; there are auto, {names}", names = names().join(", "))]
+    Unknown(String),
+    /// The one that was asked for does not work here.
+    #[error("--sink {name}: {why}")]
+    Unusable {
+        /// Which.
+        name: &'static str,
+        /// Why not, and what to do.
+        why: String,
+    },
+}
+
+/// The names of all sinks.
+pub fn names() -> Vec<&'static str> {
+    REGISTRY.iter().map(|sink| sink.name).collect()
+}
+
+/// The sink of this name; of `auto`, the first that works on the device.
+pub fn choose(name: &str, device: &Device) -> Result<Choice, ChoiceError> {
+    if name == "auto" {
+        return Ok(best(device));
+    }
+    let known = REGISTRY.iter().find(|sink| sink.name == name);
+    let sink = *known.ok_or_else(|| ChoiceError::Unknown(name.to_owned()))?;
+    let why = (sink.usable)(device).map_err(|why| ChoiceError::Unusable { name: sink.name, why })?;
+    Ok(Choice { sink, why })
+}
+
+fn best(device: &Device) -> Choice {
+    let mut against = Vec::new();
+    for sink in REGISTRY {
+        match (sink.usable)(device) {
+            Ok(why) => {
+                let why = [vec![why], against].concat().join("; ");
+                return Choice { sink, why };
+            }
+            Err(why) => against.push(format!("not {}: {why}", sink.name)),
+        }
+    }
+    unreachable!("a dry run works anywhere")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn device() -> Device {
+        Device { major: 7, minor: 3, name: "loop3".into(), write_streams: 0, kernel_can_choose: false }
+    }
+
+    #[test]
+    fn a_sink_is_found_by_its_name() {
+        let choice = choose("none", &device()).expect("it is there");
+        assert_eq!((choice.sink.name, (choice.sink.streams)(&device())), ("none", 8));
+        let error = choose("all", &device()).expect_err("no such sink").to_string();
+        assert!(error.contains("--sink all") && error.contains("auto") && error.contains("none"), "{error}");
+    }
+}

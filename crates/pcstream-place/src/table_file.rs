@@ -1,0 +1,229 @@
+//! The file in which what was learned outlives the placer.
+//!
+//! Invariants: the file is whole at any time, also after a power cut: a new one is written beside it, synced and renamed.
+//! A table of another scheme, a damaged one, or one that somebody else put there meanwhile is never overwritten unread.
+
+use std::fs::{File, Metadata};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use pcstream_placement::SavedTable;
+use pcstream_placement::saved_table::TableError;
+use thiserror::Error;
+
+/// Where tables of daemons lie.
+pub const TABLES: &str = "/var/lib/pcstream";
+/// Longest file: four million contexts.
+const MAX_BYTES: u64 = 64 << 20;
+
+/// Why a table cannot be used.
+#[derive(Debug, Error)]
+pub enum TableFileError {
+    /// It cannot be read or written.
+    #[error("the table {path}: cannot {step}: {source}", path = path.display())]
+    Io {
+        /// Where it lies.
+        path: PathBuf,
+        /// What was tried.
+        step: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// It is no table, or a damaged one.
+    #[error("the table {path}: {source}. Give another file with --table, or move this one away", path = path.display())]
+    Damaged {
+        /// Where it lies.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: TableError,
+    },
+    /// Another scheme learned it.
+    #[error(
+        "the table {path} is one of the scheme '{found}', but '{expected}' runs: give another file with --table, or \
+         run --scheme {found}", path = path.display()
+    )]
+    OtherScheme {
+        /// Where it lies.
+        path: PathBuf,
+        /// The scheme that learned it.
+        found: String,
+        /// The one that runs.
+        expected: String,
+    },
+}
+
+/// What tells one file from another at the same place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stamp {
+    inode: u64,
+    bytes: u64,
+    modified: (i64, i64),
+}
+
+impl Stamp {
+    fn of(metadata: &Metadata) -> Stamp {
+        let modified = (metadata.mtime(), metadata.mtime_nsec());
+        Stamp { inode: metadata.ino(), bytes: metadata.len(), modified }
+    }
+}
+
+/// A table's file.
+#[derive(Debug)]
+pub struct TableFile {
+    path: PathBuf,
+    scheme: String,
+    /// Of the file as it was last read or written here; `None`: there was none.
+    stamp: Option<Stamp>,
+    written: Vec<u8>,
+}
+
+impl TableFile {
+    /// A file at `path` for what `scheme` learns. Makes its directory if that is missing, and checks that a file can be
+    /// made there.
+    pub fn new(path: &Path, scheme: &str) -> Result<TableFile, TableFileError> {
+        let file =
+            TableFile { path: path.to_owned(), scheme: scheme.to_owned(), stamp: None, written: Vec::new() };
+        let directory = file.directory();
+        let mut builder = std::fs::DirBuilder::new();
+        builder
+            .recursive(true)
+            .mode(0o755)
+            .create(directory)
+            .map_err(|e| file.error("make its directory", e))?;
+        drop(file.temporary()?);
+        Ok(file)
+    }
+
+    /// Where it lies.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What the file holds, if there is one that was not read or written here before. It is checked.
+    pub fn read_new(&mut self) -> Result<Option<Vec<u8>>, TableFileError> {
+        let file = match File::open(&self.path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.stamp = None;
+                return Ok(None);
+            }
+            Err(error) => return Err(self.error("open it", error)),
+        };
+        let stamp = Stamp::of(&file.metadata().map_err(|e| self.error("look at it", e))?);
+        if self.stamp == Some(stamp) {
+            return Ok(None);
+        }
+        let mut bytes = Vec::new();
+        let read = (&file).take(MAX_BYTES + 1).read_to_end(&mut bytes);
+        read.map_err(|e| self.error("read it", e))?;
+        if bytes.len() as u64 > MAX_BYTES {
+            return Err(self.error("read it", io::Error::other(format!("more than {MAX_BYTES} bytes"))));
+        }
+        let damaged = |source| TableFileError::Damaged { path: self.path.clone(), source };
+        let table = SavedTable::parse(&bytes).map_err(damaged)?;
+        if let Some(found) = table.scheme().filter(|found| *found != self.scheme) {
+            let (path, expected) = (self.path.clone(), self.scheme.clone());
+            return Err(TableFileError::OtherScheme { path, found: found.to_owned(), expected });
+        }
+        self.stamp = Some(stamp);
+        Ok(Some(bytes))
+    }
+
+    /// Puts a table in the file's place. What has not changed since is not written again.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<(), TableFileError> {
+        if self.stamp.is_some() && self.written == bytes {
+            return Ok(());
+        }
+        let mut temporary = self.temporary()?;
+        let file = temporary.as_file_mut();
+        let written = file.write_all(bytes).and_then(|()| file.sync_all());
+        written.map_err(|e| self.error("write it", e))?;
+        let file = temporary.persist(&self.path).map_err(|e| self.error("replace it", e.error))?;
+        let synced = File::open(self.directory()).and_then(|directory| directory.sync_all());
+        synced.map_err(|e| self.error("sync its directory", e))?;
+        self.stamp = Some(Stamp::of(&file.metadata().map_err(|e| self.error("look at it", e))?));
+        self.written = bytes.to_vec();
+        Ok(())
+    }
+
+    fn temporary(&self) -> Result<tempfile::NamedTempFile, TableFileError> {
+        let permissions = std::fs::Permissions::from_mode(0o644);
+        let made = tempfile::Builder::new()
+            .prefix(".pcstream-")
+            .permissions(permissions)
+            .tempfile_in(self.directory());
+        made.map_err(|e| self.error("make a file beside it", e))
+    }
+
+    fn directory(&self) -> &Path {
+        self.path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."))
+    }
+
+    fn error(&self, step: &'static str, source: io::Error) -> TableFileError {
+        TableFileError::Io { path: self.path.clone(), step, source }
+    }
+}
+
+/// Where the table of a daemon for this directory lies: `/var/lib/mysql` becomes `place-var-lib-mysql.table`.
+pub fn default_path(directory: &Path) -> PathBuf {
+    let text = directory.to_string_lossy();
+    let name = text.trim_matches('/').replace('/', "-");
+    Path::new(TABLES).join(format!("place-{}.table", if name.is_empty() { "root" } else { &name }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::scheme;
+
+    fn learned(name: &str) -> Vec<u8> {
+        scheme(name).learned().expect("it learns")
+    }
+
+    #[test]
+    fn a_table_comes_back_and_is_read_once() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("below/t.table");
+        let mut file = TableFile::new(&path, "pcstream").expect("it can be made");
+        assert_eq!(file.read_new().expect("there is none"), None);
+        let table = learned("pcstream");
+        file.write(&table).expect("it can be written");
+        assert_eq!(file.read_new().expect("nothing new"), None);
+        let mut other = TableFile::new(&path, "pcstream").expect("it can be made");
+        assert_eq!(other.read_new().expect("it is whole"), Some(table.clone()));
+        // Somebody else replaces it.
+        let beside = dir.path().join("other");
+        std::fs::write(&beside, &table).expect("written");
+        std::fs::rename(&beside, &path).expect("renamed");
+        assert_eq!(file.read_new().expect("it is whole"), Some(table));
+        let left: Vec<_> = std::fs::read_dir(dir.path().join("below")).expect("it is there").collect();
+        assert_eq!(left.len(), 1, "nothing is left beside the table");
+    }
+
+    #[test]
+    fn tables_of_others_and_damaged_ones_are_refused() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("t.table");
+        let mut file = TableFile::new(&path, "pcstream").expect("it can be made");
+        std::fs::write(&path, learned("pcstream-tree")).expect("written");
+        let error = file.read_new().expect_err("of another scheme").to_string();
+        assert!(
+            error.contains("t.table") && error.contains("'pcstream-tree', but 'pcstream' runs"),
+            "{error}"
+        );
+        std::fs::write(&path, "no table").expect("written");
+        let error = file.read_new().expect_err("damaged").to_string();
+        assert!(error.contains("not a saved") && error.contains("--table"), "{error}");
+        let error =
+            TableFile::new(Path::new("/proc/no/t.table"), "pcstream").expect_err("no place").to_string();
+        assert!(error.contains("/proc/no/t.table"), "{error}");
+    }
+
+    #[test]
+    fn the_default_path_names_the_directory() {
+        let path = |directory: &str| default_path(Path::new(directory)).display().to_string();
+        assert_eq!(path("/var/lib/mysql"), "/var/lib/pcstream/place-var-lib-mysql.table");
+        assert_eq!(path("/"), "/var/lib/pcstream/place-root.table");
+    }
+}

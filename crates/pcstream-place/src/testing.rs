@@ -1,0 +1,37 @@
+//! Small parts of traces, for unit tests.
+
+use pcstream_placement::{Environment, Scheme, find};
+use pcstream_trace::{Batch, Context, ContextId, Event, File, FileId, Kind, Lba, Op, Signature};
+
+/// A scheme with its defaults for 8 streams.
+pub(crate) fn scheme(name: &str) -> Box<dyn Scheme> {
+    find(name).expect("it is registered").build(&Environment::new(8)).expect("its defaults are good")
+}
+
+/// The first contexts and files, and events.
+pub(crate) fn batch(contexts: u32, files: u32, events: Vec<Event>) -> Batch {
+    let context = |id: u32| Context {
+        id: ContextId(id),
+        signature: Signature(1000 + u64::from(id)),
+        executable: format!("/bin/writer-{id}"),
+        entry: "write".to_owned(),
+        ..Context::default()
+    };
+    let file =
+        |id: u32| File { id: FileId(id), inode: 100 + u64::from(id), generation: id, path: format!("/{id}") };
+    Batch { contexts: (1..=contexts).map(context).collect(), files: (1..=files).map(file).collect(), events }
+}
+
+/// A context writes pages of a file.
+pub(crate) fn write(context: u32, file: u32, lba: u64, pages: u32) -> Event {
+    Event {
+        time_ns: 0,
+        lba: Lba(lba),
+        pages,
+        context: ContextId(context),
+        file: FileId(file),
+        file_page: 0,
+        op: Op::Write,
+        kind: Kind::Data,
+    }
+}

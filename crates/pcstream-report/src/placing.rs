@@ -1,0 +1,118 @@
+//! What `place` did: contexts with their streams and hints, for people and programs.
+
+use pcstream_place::Summary;
+use pcstream_trace::Context;
+use serde::Serialize;
+
+use crate::human::{count, page_bytes, percent};
+use crate::layout::{Layout, clipped};
+use crate::symbols::{Names, call_paths, file_name};
+use crate::table::{Side, columns};
+
+/// Longest call path printed, in characters.
+const PATH_WIDTH: usize = 110;
+
+/// The result of `place`.
+#[derive(Clone, Debug, Serialize)]
+pub struct PlacingJson {
+    /// Version of pcstream.
+    pub pcstream: String,
+    /// The directory that was given.
+    pub on: String,
+    /// The device, by the kernel's name.
+    pub device: String,
+    /// Why this sink.
+    pub sink_because: String,
+    /// How long it placed.
+    pub seconds: f64,
+    /// Everything else; `losses` include those of the capture.
+    #[serde(flatten)]
+    pub summary: Summary,
+}
+
+/// Gives the contexts of a summary the names of their functions, from the capture's contexts.
+pub fn name(summary: &mut Summary, contexts: &[Context]) {
+    let known: Vec<&Context> = contexts.iter().collect();
+    let paths = call_paths(&known, Names::Short);
+    for row in &mut summary.contexts {
+        let at = (row.id.0 as usize).wrapping_sub(1);
+        row.call_path = paths.get(at).cloned().unwrap_or_default();
+    }
+}
+
+/// The result for people: the `top` contexts that wrote the most.
+pub fn text(json: &PlacingJson, top: usize, layout: Layout) -> String {
+    let summary = &json.summary;
+    let all = summary.written_pages;
+    let with = all - summary.pages_without_context;
+    let head = format!(
+        "{}: {} written in {:.1} s, {} by {} contexts; scheme {}, {} clusterings; sink {} ({})",
+        json.device,
+        page_bytes(all),
+        json.seconds,
+        percent(with as f64 / all.max(1) as f64),
+        summary.contexts.len(),
+        summary.scheme,
+        count(summary.clusterings),
+        summary.sink,
+        json.sink_because,
+    );
+    let mut lines = layout.wrap(&head, 9);
+    lines.push(String::new());
+    if summary.contexts.is_empty() {
+        lines.push("No context wrote anything.".to_owned());
+    } else {
+        lines.extend(contexts(summary, top, layout));
+    }
+    let of_programs = summary.files.iter().filter(|file| file.outcome == "of-program").count();
+    if of_programs > 0 {
+        lines.push(format!("{of_programs} files keep the hint that their program gave them"));
+    }
+    lines.iter().map(|line| format!("{line}\n")).collect()
+}
+
+fn contexts(summary: &Summary, top: usize, layout: Layout) -> Vec<String> {
+    let heading = [
+        "context",
+        "written",
+        "lifetime",
+        "stream",
+        "hint",
+        "files",
+        "hinted",
+        "program",
+        "most to",
+        "call path, innermost first",
+    ];
+    let mut rows = vec![heading.map(str::to_owned).to_vec()];
+    for row in summary.contexts.iter().take(top) {
+        let path = match (row.entry.is_empty(), row.call_path.is_empty()) {
+            (_, true) => row.entry.clone(),
+            (true, false) => row.call_path.clone(),
+            (false, false) => format!("{} < {}", row.entry, row.call_path),
+        };
+        let file = row.file.as_deref().map(file_name).filter(|name| !name.is_empty());
+        rows.push(vec![
+            row.signature.to_string(),
+            page_bytes(row.pages),
+            row.lifetime_pages.map_or("-".to_owned(), page_bytes),
+            format!("S{}", row.stream),
+            row.hint.unwrap_or("-").to_owned(),
+            row.files.to_string(),
+            row.files_hinted.to_string(),
+            clipped(file_name(&row.executable), 32),
+            file.map_or("-".to_owned(), |name| clipped(name, 32)),
+            clipped(&path, PATH_WIDTH),
+        ]);
+    }
+    let (left, right) = (Side::Left, Side::Right);
+    let sides = [left, right, right, right, left, right, right, left, left, left];
+    let mut lines: Vec<String> = columns(&rows, &sides).iter().map(|line| layout.cut(line)).collect();
+    if summary.contexts.len() > top {
+        lines.push(format!("{} more contexts: --top shows them", summary.contexts.len() - top));
+    }
+    let note = "lifetime: what is written to the device until data of the context is dead; files: of which the context \
+                wrote the most; hinted: of these, files that the sink gave a hint";
+    lines.extend(layout.wrap(note, 0));
+    lines
+}

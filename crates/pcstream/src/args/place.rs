@@ -1,0 +1,91 @@
+//! Arguments of `place`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{ArgGroup, Args};
+
+use super::capture::{UnwindChoice, unwind_choices};
+use super::simulation::OutputArgs;
+use crate::values::{self, Setting};
+
+#[derive(Debug, Args)]
+#[command(
+    group(ArgGroup::new("whose").args(["pid", "cgroup", "unit", "words"])),
+    after_help = "\
+Examples:
+  pcstream place --on /var/lib/mysql --sink none --duration 5m     # a dry run: what would be done
+  pcstream place --on /var/lib/mysql                               # until it is stopped
+  pcstream place --on /mnt/nvme -- db_bench --db={}/db             # while one command runs
+  systemctl enable --now pcstream-place@var-lib-mysql.service      # as a service
+
+Without a command, and without --pid, --cgroup or --unit, everything that writes to the file system
+is placed."
+)]
+pub struct PlaceArgs {
+    /// The mounted ext4 or XFS whose writes are placed: a directory on it
+    #[arg(long, value_name = "DIR", required = true, help_heading = "Placement")]
+    pub on: PathBuf,
+    /// Where decisions go: `auto` takes the best that the device and the kernel have
+    #[arg(long, value_name = "SINK", default_value = "auto", help_heading = "Placement", long_help = sinks_help())]
+    pub sink: String,
+    /// The scheme: one that places by program context
+    #[arg(long, value_name = "NAME", default_value = "pcstream", help_heading = "Placement")]
+    pub scheme: String,
+    /// Set a parameter of the scheme; `pcstream schemes NAME` lists them. May be repeated
+    #[arg(long, value_name = "SCHEME.PARAMETER=VALUE", help_heading = "Placement")]
+    pub set: Vec<Setting>,
+    /// Streams that the scheme uses, the default included: 2 to 16 [default: as many as the sink has on the device]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(2..=16), help_heading = "Placement")]
+    pub streams: Option<u8>,
+    /// Replace hints that programs gave their files themselves
+    #[arg(long, help_heading = "Placement")]
+    pub override_hints: bool,
+    /// Where what was learned outlives this run [default: without a command, /var/lib/pcstream/place-NAME.table, where
+    /// NAME is DIR with dashes; with a command, nowhere]
+    #[arg(long, value_name = "FILE", help_heading = "Placement")]
+    pub table: Option<PathBuf>,
+    /// Time between two saves of the table
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = values::duration, help_heading = "Placement")]
+    pub save_every: Duration,
+    /// How call paths are read
+    #[arg(long, value_name = "HOW", default_value = "auto", value_parser = unwind_choices(), help_heading = "Capture")]
+    pub unwind: UnwindChoice,
+    /// Return addresses kept per call path: 1 to 16 [default: as `record`]
+    #[arg(long, value_name = "N", value_parser = values::depth, help_heading = "Capture")]
+    pub depth: Option<u8>,
+    /// Give pages that a program writes from a buffer of its own the call path that made them dirty, as in `record`. May
+    /// be repeated
+    #[arg(long, value_name = "WHAT", help_heading = "Capture")]
+    pub write_buffers: Vec<String>,
+    /// Place the writes of this process and what it starts
+    #[arg(long, value_name = "P", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Attach")]
+    pub pid: Option<u32>,
+    /// Place the writes of this cgroup (version 2) and those below it
+    #[arg(long, value_name = "C", help_heading = "Attach")]
+    pub cgroup: Option<PathBuf>,
+    /// Place the writes of this systemd unit
+    #[arg(long, value_name = "NAME", help_heading = "Attach")]
+    pub unit: Option<String>,
+    /// Place for so long, such as 60s or 5m [default: until it is stopped]
+    #[arg(long, value_name = "TIME", value_parser = values::duration, conflicts_with = "words", help_heading = "Attach")]
+    pub duration: Option<Duration>,
+    /// How many contexts are shown at the end, those that wrote the most; JSON has them all
+    #[arg(long, value_name = "N", default_value_t = 20, help_heading = "Output")]
+    pub top: usize,
+    #[command(flatten)]
+    pub output: OutputArgs,
+    /// A program to start, and its arguments, after --
+    #[arg(last = true, value_name = "COMMAND")]
+    pub words: Vec<OsString>,
+}
+
+fn sinks_help() -> String {
+    let mut help =
+        String::from("Where decisions go: `auto` takes the first that works on the device and the kernel\n");
+    for sink in pcstream_place::sinks::REGISTRY {
+        help += &format!("\n  {:6}  {}", sink.name, sink.summary);
+    }
+    help
+}

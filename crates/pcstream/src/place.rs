@@ -1,0 +1,326 @@
+//! `place`: streams and hints for real writes, for one command or as a service.
+//!
+//! A capture feeds a worker of `pcstream-place`, which learns and places. Here are arguments, signals and exit codes.
+
+use std::collections::BTreeSet;
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, anyhow};
+use pcstream_capture::attach::{Attach, Running};
+use pcstream_capture::buffers;
+use pcstream_capture::capture::{
+    self, CaptureError, CaptureOptions, Finished, Observer, Progress, Started, Subject, Target,
+};
+use pcstream_capture::session::SessionOptions;
+use pcstream_capture::signature::Order;
+use pcstream_fs::scratch::ExistingFs;
+use pcstream_place::device::Device;
+use pcstream_place::instance::Instance;
+use pcstream_place::notify::Notifier;
+use pcstream_place::sinks::{self, Choice, Means};
+use pcstream_place::table_file::{self, TableFile};
+use pcstream_place::{Learner, Placer, Summary, Worker};
+use pcstream_placement::{Environment, SchemeFactory as _, configure};
+use pcstream_report::placing::{self, PlacingJson};
+use pcstream_trace::Batch;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::args::PlaceArgs;
+use crate::failure::{Failure, Status};
+use crate::ui::{self, JsonSink, Ui};
+
+/// Time between two looks at whether the file system is still there.
+const LOOK: Duration = Duration::from_secs(1);
+/// Losses of a capture that mean nothing to a service that is stopped: what is dirty then is placed by nobody.
+const OF_THE_END: [&str; 2] = ["sync_abandoned", "names_abandoned"];
+
+/// `pcstream place`.
+pub fn place(args: &PlaceArgs, ui: Ui) -> Result<Status, Failure> {
+    let json = args.output.json.as_deref().map(JsonSink::open).transpose()?;
+    let options = capture_options(args, ui)?;
+    let place = Place::find(&args.on)?;
+    let _instance = Instance::claim(place.device.major, place.device.minor).map_err(Failure::failed)?;
+    let choice = sinks::choose(&args.sink, &place.device).map_err(Failure::wrong_arguments)?;
+    let placer = placer(args, &place, &choice)?;
+    let signals = Signalled::catch()?;
+    let mut placing = Placing {
+        place: &place,
+        choice: &choice,
+        worker: Some(Worker::start(placer, args.save_every)),
+        notifier: Notifier::to(std::env::var_os("NOTIFY_SOCKET").as_deref()),
+        signals: &signals,
+        began: Instant::now(),
+        looked: Instant::now(),
+        reloads: 0,
+        reloading: false,
+        gone: false,
+        ui,
+    };
+    let captured = capture::capture(&options, &signals.stops, &mut placing);
+    placing.notifier.stopping();
+    let (seconds, gone) = (placing.began.elapsed().as_secs_f64(), placing.gone);
+    // What was learned is saved, whatever became of the capture.
+    let summary = placing.finish();
+    let finished = captured.map_err(|error| failure(error, signals.first()))?;
+    let summary = complete(summary, &finished, args.words.is_empty());
+    let result = PlacingJson {
+        pcstream: env!("CARGO_PKG_VERSION").to_owned(),
+        on: args.on.display().to_string(),
+        device: place.device.name.clone(),
+        sink_because: choice.why.clone(),
+        seconds,
+        summary,
+    };
+    show(json, &result, args.top, ui)?;
+    outcome(&result.summary, &finished, gone.then_some(&place), signals.first(), ui)
+}
+
+fn capture_options(args: &PlaceArgs, ui: Ui) -> Result<CaptureOptions, Failure> {
+    let buffers = buffers::probes(&args.write_buffers)
+        .map_err(|error| Failure::wrong_arguments(anyhow!("--write-buffers {error}")))?;
+    let remarks: BTreeSet<_> = buffers.iter().filter_map(|probe| probe.remark.as_ref()).collect();
+    remarks.into_iter().for_each(|remark| ui.remark(remark));
+    let to = match (args.pid, &args.cgroup, &args.unit) {
+        (Some(pid), _, _) => Running::Process(pid),
+        (_, Some(path), _) => Running::Cgroup(path.clone()),
+        (_, _, Some(unit)) => Running::Unit(unit.clone()),
+        (None, None, None) => Running::Anyone,
+    };
+    let subject = match args.words.is_empty() {
+        true => Subject::Running(Attach { to, duration: args.duration }),
+        false => Subject::Command(args.words.clone()),
+    };
+    let session = SessionOptions {
+        buffers,
+        unwind: args.unwind.0,
+        depth: args.depth.map(u32::from),
+        ..SessionOptions::default()
+    };
+    Ok(CaptureOptions { subject, target: Target::Existing(args.on.clone()), session, order: Order::Hash })
+}
+
+/// Where is placed.
+struct Place {
+    directory: PathBuf,
+    device: Device,
+}
+
+impl Place {
+    fn find(on: &Path) -> Result<Place, Failure> {
+        let found = ExistingFs::of(on).map_err(Failure::failed)?;
+        let number = found.device.number;
+        let device = Device::find(number.major, number.minor)
+            .with_context(|| format!("--on {}: cannot look at its device", on.display()))?;
+        let directory = std::fs::canonicalize(on).with_context(|| format!("--on {}", on.display()))?;
+        Ok(Place { directory, device })
+    }
+
+    /// Whether the file system is still mounted there.
+    fn is_there(&self) -> bool {
+        let number = |dev| (rustix::fs::major(dev), rustix::fs::minor(dev));
+        let found = rustix::fs::stat(&self.directory);
+        found.is_ok_and(|found| number(found.st_dev) == (self.device.major, self.device.minor))
+    }
+}
+
+fn placer(args: &PlaceArgs, place: &Place, choice: &Choice) -> Result<Placer, Failure> {
+    let mut scheme = configure(&args.scheme).map_err(|error| refused("--scheme", &args.scheme, error))?;
+    for setting in &args.set {
+        if setting.scheme != scheme.scheme() {
+            let error = anyhow!("--set {}: the scheme is {}", setting.text, scheme.scheme());
+            return Err(Failure::wrong_arguments(error));
+        }
+        scheme
+            .set(&setting.parameter, &setting.value)
+            .map_err(|error| refused("--set", &setting.text, error))?;
+    }
+    let streams = args.streams.unwrap_or_else(|| (choice.sink.streams)(&place.device));
+    let built =
+        scheme.build(&Environment::new(streams)).map_err(|error| refused("--scheme", &args.scheme, error))?;
+    let learner = Learner::new(built).ok_or_else(|| {
+        Failure::wrong_arguments(anyhow!(
+            "--scheme {}: it does not place by program context alone, so there is nothing to decide before a write is \
+             made; take pcstream, pcstream-tree or pcstream-paper",
+            args.scheme
+        ))
+    })?;
+    let default = args.words.is_empty().then(|| table_file::default_path(&place.directory));
+    let table = args.table.clone().or(default);
+    let name = scheme.scheme();
+    let table = table.map(|path| TableFile::new(&path, name)).transpose().map_err(Failure::failed)?;
+    let (directory, device) = (place.directory.clone(), place.device.clone());
+    let sink = (choice.sink.make)(Means { directory, device, override_hints: args.override_hints });
+    Placer::new(name, learner, sink, table).map_err(Failure::failed)
+}
+
+fn refused(flag: &str, value: &str, error: pcstream_placement::SchemeError) -> Failure {
+    Failure::wrong_arguments(anyhow::Error::from(error).context(format!("{flag} {value}")))
+}
+
+/// Signals: those that ask to stop, and the one that asks to reload.
+struct Signalled {
+    stops: Arc<AtomicUsize>,
+    reload: Arc<AtomicBool>,
+    /// The first that asked to stop; 0: none.
+    first: Arc<AtomicI32>,
+}
+
+impl Signalled {
+    fn catch() -> anyhow::Result<Signalled> {
+        let caught = Signalled { stops: Arc::default(), reload: Arc::default(), first: Arc::default() };
+        let (stops, reload, first) = (caught.stops.clone(), caught.reload.clone(), caught.first.clone());
+        let mut signals = Signals::new([SIGINT, SIGTERM, SIGQUIT, SIGHUP]).context("cannot catch signals")?;
+        std::thread::spawn(move || {
+            for signal in signals.forever() {
+                if signal == SIGHUP {
+                    reload.store(true, Ordering::Relaxed);
+                    continue;
+                }
+                let _ = first.compare_exchange(0, signal, Ordering::Relaxed, Ordering::Relaxed);
+                stops.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        Ok(caught)
+    }
+
+    fn first(&self) -> Option<i32> {
+        Some(self.first.load(Ordering::Relaxed)).filter(|&signal| signal != 0)
+    }
+}
+
+/// Receives a capture, and passes it on.
+struct Placing<'a> {
+    place: &'a Place,
+    choice: &'a Choice,
+    worker: Option<Worker>,
+    notifier: Notifier,
+    signals: &'a Signalled,
+    began: Instant,
+    looked: Instant,
+    /// Reloads that were asked for.
+    reloads: u64,
+    /// The last of them is not done yet.
+    reloading: bool,
+    /// The file system was unmounted, or its device vanished.
+    gone: bool,
+    ui: Ui,
+}
+
+impl Placing<'_> {
+    fn status(&self) -> String {
+        let (sink, why) = (self.choice.sink.name, &self.choice.why);
+        format!(
+            "placing writes to {} on {}: sink {sink} ({why})",
+            self.place.directory.display(),
+            self.place.device.name
+        )
+    }
+
+    fn reload(&mut self) {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        self.notifier.reloading(now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1000);
+        self.worker.as_mut().expect("it runs").reload();
+        self.reloads += 1;
+        self.reloading = true;
+    }
+
+    fn finish(mut self) -> Summary {
+        let worker = self.worker.take().expect("finished once");
+        let (summary, notes) = worker.finish();
+        notes.iter().for_each(|note| self.ui.remark(note));
+        summary
+    }
+}
+
+impl Observer for Placing<'_> {
+    fn started(&mut self, _: &Started) -> Result<(), Box<dyn Error + Send + Sync>> {
+        self.began = Instant::now();
+        self.ui.remark(&self.status());
+        self.notifier.ready(&self.status());
+        Ok(())
+    }
+
+    fn batch(&mut self, batch: Batch) -> Result<(), Box<dyn Error + Send + Sync>> {
+        self.worker.as_mut().expect("it runs").feed(batch, Vec::new());
+        Ok(())
+    }
+
+    fn progress(&mut self, _: &Progress) {
+        if self.signals.reload.swap(false, Ordering::Relaxed) {
+            self.reload();
+        }
+        let worker = self.worker.as_ref().expect("it runs");
+        worker.notes().iter().for_each(|note| self.ui.remark(note));
+        if self.reloading && worker.reloads() == self.reloads {
+            self.reloading = false;
+            self.notifier.ready(&self.status());
+        }
+        if self.looked.elapsed() >= LOOK && !self.gone {
+            self.looked = Instant::now();
+            self.gone = !self.place.is_there();
+            if self.gone {
+                self.signals.stops.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+/// A summary with the names and losses of the capture. `service`: nobody waits for what is dirty at the end.
+fn complete(mut summary: Summary, finished: &Finished, service: bool) -> Summary {
+    placing::name(&mut summary, &finished.contexts);
+    let counts = |(name, _): &(&String, &u64)| !(service && OF_THE_END.contains(&name.as_str()));
+    let losses = finished.losses.iter().filter(counts).map(|(name, value)| (name.clone(), *value));
+    summary.losses.extend(losses);
+    summary
+}
+
+fn show(sink: Option<JsonSink>, result: &PlacingJson, top: usize, ui: Ui) -> Result<(), Failure> {
+    let instead = sink.as_ref().is_some_and(JsonSink::is_stdout);
+    if let Some(sink) = sink {
+        sink.write(result)?;
+    }
+    if instead { Ok(()) } else { ui::print(&placing::text(result, top, ui.layout(false))) }
+}
+
+fn failure(error: CaptureError, signal: Option<i32>) -> Failure {
+    match (&error, signal) {
+        (CaptureError::Interrupted, Some(signal)) => Failure::Interrupted { error: error.into(), signal },
+        _ => Failure::failed(error),
+    }
+}
+
+/// Says what the user should know, and what exit code that makes. `gone`: the file system that went away.
+fn outcome(
+    summary: &Summary,
+    finished: &Finished,
+    gone: Option<&Place>,
+    signal: Option<i32>,
+    ui: Ui,
+) -> Result<Status, Failure> {
+    match gone {
+        Some(place) => ui.remark(&format!(
+            "ended: {} was unmounted, or {} is gone",
+            place.directory.display(),
+            place.device.name
+        )),
+        None => finished.notes.iter().for_each(|note| ui.remark(note)),
+    }
+    let lost = summary.losses.iter().filter(|(_, count)| **count > 0);
+    let lost: Vec<_> = lost.map(|(name, count)| format!("{name} {count}")).collect();
+    if !lost.is_empty() {
+        ui.remark(&format!("not all writes were learned from or placed: {}", lost.join(", ")));
+    }
+    if finished.interrupted {
+        let error = anyhow!("interrupted; what was learned until then is reported");
+        return Err(Failure::Interrupted { error, signal: signal.unwrap_or(SIGINT) });
+    }
+    if let Some(status) = finished.status.filter(|status| !status.success()) {
+        return Err(anyhow!("the command failed: {status}").into());
+    }
+    Ok(Status::with_losses(!lost.is_empty()))
+}
