@@ -58,6 +58,7 @@ __noinline int emit_path(struct workspace *ws, u64 key, u64 dentry, u64 mnt, u64
 {
 	struct inode *inode = (void *)inode_at;
 	struct path_record *r;
+	u32 text;
 
 	if (!ws)
 		return 0;
@@ -74,7 +75,10 @@ __noinline int emit_path(struct workspace *ws, u64 key, u64 dentry, u64 mnt, u64
 	ws->climb.mount = mnt ? (void *)(mnt - bpf_core_field_offset(struct mount, mnt)) : NULL;
 	ws->climb.at = 0;
 	bpf_loop(2 * MAX_COMPONENTS, climb_step, &ws, 0);
-	if (bpf_ringbuf_output(&records, r, sizeof(*r), 0)) {
+	/* Only what is used: a record of each small file would fill the buffer. */
+	text = ws->climb.at;
+	if (!verified_below(text, sizeof(r->text) + 1) ||
+	    bpf_ringbuf_output(&records, r, offsetof(struct path_record, text) + text, 0)) {
 		count(LOST_TABLE_RECORDS, 1);
 		return 0;
 	}

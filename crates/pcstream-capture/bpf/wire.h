@@ -226,7 +226,7 @@ struct path_record {
 	u32 components;
 	u32 truncated;
 	u8 length[MAX_COMPONENTS];
-	u8 text[PATH_TEXT + NAME_BYTES];
+	u8 text[PATH_TEXT + NAME_BYTES]; /* sent as far as it is used */
 };
 
 /* Counters. Those before COUNTER_FIRST_STATISTIC are losses: pages or names that a limit cost. */

@@ -7,6 +7,8 @@
 #[allow(missing_docs, clippy::all, clippy::pedantic, dead_code, non_camel_case_types)]
 mod generated;
 
+use std::mem::offset_of;
+
 use generated::record_type as RecordType;
 pub use generated::{
     buffer_kind as BufferKind, buffer_rule as BufferRule, context_record as ContextRecord,
@@ -62,8 +64,8 @@ impl Record {
         Ok(match RecordType(found) {
             RecordType::RECORD_IO => Record::Io(copy(bytes).ok_or(unknown)?),
             RecordType::RECORD_CONTEXT => Record::Context(Box::new(copy(bytes).ok_or(unknown)?)),
-            RecordType::RECORD_MODULE => Record::Module(Box::new(copy(bytes).ok_or(unknown)?)),
-            RecordType::RECORD_FILE => Record::File(Box::new(copy(bytes).ok_or(unknown)?)),
+            RecordType::RECORD_MODULE => Record::Module(Box::new(copy_path(bytes).ok_or(unknown)?)),
+            RecordType::RECORD_FILE => Record::File(Box::new(copy_path(bytes).ok_or(unknown)?)),
             RecordType::RECORD_STACK => Record::Stack(Box::new(copy(bytes).ok_or(unknown)?)),
             RecordType::RECORD_RUNTIME => Record::Runtime(Box::new(copy(bytes).ok_or(unknown)?)),
             RecordType::RECORD_CHECK => Record::Check(Box::new(copy(bytes).ok_or(unknown)?)),
@@ -105,11 +107,20 @@ fn bytes_of<T: Plain>(value: &T) -> &[u8] {
 }
 
 fn copy<T: Plain>(bytes: &[u8]) -> Option<T> {
-    // The kernel rounds records up to 8 bytes, which all sizes here are.
     (bytes.len() == size_of::<T>()).then(|| {
         // SAFETY: the length was checked, `T` is plain, and the read does not need alignment.
         unsafe { bytes.as_ptr().cast::<T>().read_unaligned() }
     })
+}
+
+/// A path record, which ends with the text that is used.
+fn copy_path(bytes: &[u8]) -> Option<PathRecord> {
+    let mut whole = [0; size_of::<PathRecord>()];
+    if bytes.len() < offset_of!(PathRecord, text) {
+        return None;
+    }
+    whole.get_mut(..bytes.len())?.copy_from_slice(bytes);
+    copy(&whole)
 }
 
 /// The components of a path record, innermost first.
@@ -148,6 +159,21 @@ mod tests {
         assert_eq!(path(&record), b"/dir/b.sst");
         record.truncated = 1;
         assert_eq!(path(&record), b".../dir/b.sst");
+    }
+
+    #[test]
+    fn a_path_record_ends_with_its_text() {
+        let mut record = PathRecord { components: 2, ..Default::default() };
+        record.r#type = RecordType::RECORD_FILE.0;
+        record.length[..2].copy_from_slice(&[5, 3]);
+        record.text[..8].copy_from_slice(b"b.sstdir");
+        let (bytes, text) = (bytes_of(&record), offset_of!(PathRecord, text));
+        for end in [text + 8, bytes.len()] {
+            let Ok(Record::File(parsed)) = Record::parse(&bytes[..end]) else { panic!("{end} bytes") };
+            assert_eq!(path(&parsed), b"/dir/b.sst");
+        }
+        assert!(Record::parse(&bytes[..text - 1]).is_err());
+        assert!(Record::parse(&[bytes, &[0]].concat()).is_err());
     }
 
     #[test]

@@ -37,6 +37,8 @@ type AnyError = Box<dyn std::error::Error>;
 
 /// Calls of a writer.
 const CALLS: u64 = 200_000;
+/// Files of a run of `files`.
+const FILES: u64 = 20_000;
 /// Keys that `db_bench` writes, twice.
 const KEYS: u64 = 300_000;
 /// Calls of a writer in a short run.
@@ -61,7 +63,7 @@ struct Args {
     /// Compare with capturing only, not with a program that is silent or captures another file system
     #[arg(long)]
     pairs: bool,
-    /// Calls of a writer, or keys that db_bench writes, twice: short runs have more in common [default: 200000; 300000]
+    /// Calls of a writer, or keys that db_bench writes, twice, or files: short runs have more in common [default: 200000; 300000; 20000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     calls: Option<u64>,
     /// How call paths are read
@@ -107,7 +109,11 @@ impl Args {
     }
 
     fn calls_of(&self, workload: Workload) -> u64 {
-        self.calls.unwrap_or(if workload == Workload::DbBench { KEYS } else { CALLS })
+        self.calls.unwrap_or(match workload {
+            Workload::DbBench => KEYS,
+            Workload::Files => FILES,
+            _ => CALLS,
+        })
     }
 }
 

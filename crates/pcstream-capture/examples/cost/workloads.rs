@@ -16,6 +16,8 @@ use crate::server::pgbench;
 pub const WRITER: &str = "writer";
 /// Pages before a writer starts its file again: what it drops was never written to the device.
 const FILE_PAGES: u64 = 4096;
+/// Of the workload `files`.
+const FILES_OF_A_DIRECTORY: u64 = 500;
 
 const DB_BENCH: [&str; 9] = [
     "--benchmarks=fillrandom,overwrite",
@@ -40,6 +42,8 @@ pub enum Workload {
     Paths,
     /// Appends from 64 call paths, more than a task's cache holds: mostly full captures
     Captures,
+    /// A new file of one page with every call, 500 in a directory
+    Files,
     /// RocksDB's fillrandom and overwrite
     #[value(name = "db_bench")]
     DbBench,
@@ -55,6 +59,7 @@ impl Workload {
             Workload::Rewrites => "rewrites",
             Workload::Paths => "paths",
             Workload::Captures => "captures",
+            Workload::Files => "files",
             Workload::DbBench => "db_bench",
             Workload::Pgbench => "pgbench",
         }
@@ -161,13 +166,22 @@ pub fn write(workload: Workload, calls: u64) -> Result<f64, AnyError> {
             Workload::Rewrites => file.write_all_at(&block, 0)?,
             Workload::Paths => append(&mut file, &block, call % 4)?,
             Workload::Captures => append(&mut file, &block, call % 64)?,
+            Workload::Files => new_file(&block, call)?,
             _ => append(&mut file, &block, 0)?,
         }
-        if call % FILE_PAGES == FILE_PAGES - 1 && workload != Workload::Rewrites {
+        if call % FILE_PAGES == FILE_PAGES - 1 && !matches!(workload, Workload::Rewrites | Workload::Files) {
             file = OpenOptions::new().truncate(true).write(true).open("file")?;
         }
     }
     Ok((thread_ns() - begin) as f64 / calls as f64)
+}
+
+fn new_file(block: &[u8], number: u64) -> std::io::Result<()> {
+    let directory = format!("d{}", number / FILES_OF_A_DIRECTORY);
+    if number.is_multiple_of(FILES_OF_A_DIRECTORY) {
+        fs::create_dir(&directory)?;
+    }
+    fs::write(format!("{directory}/f{number}"), block)
 }
 
 /// Appends from a call path of its own for each depth.
