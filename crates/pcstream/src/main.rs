@@ -7,6 +7,7 @@ mod args;
 mod attached;
 mod capture_glue;
 mod compare;
+mod config;
 mod contexts_view;
 #[cfg(feature = "capture")]
 mod demo;
@@ -24,6 +25,7 @@ mod lists;
 mod live;
 #[cfg(feature = "capture")]
 mod live_simulation;
+mod man;
 mod merge;
 mod output;
 mod passes;
@@ -39,21 +41,28 @@ mod sweep;
 mod table;
 mod ui;
 mod values;
+mod version;
 mod whole_file;
 
-use std::path::Path;
+use std::ffi::OsString;
 use std::process::ExitCode;
 
-use anyhow::Context as _;
 use clap::CommandFactory as _;
 
 use crate::args::{Cli, Command};
+use crate::config::{Configured, Refused};
 use crate::failure::{Failure, Status};
 use crate::ui::Ui;
 
 fn main() -> ExitCode {
-    let cli = Cli::read();
+    let words: Vec<OsString> = std::env::args_os().collect();
+    let Configured { cli, remarks } = match config::parse(&words) {
+        Ok(configured) => configured,
+        Err(Refused::Flags(error)) => error.exit(),
+        Err(Refused::Configuration(failure)) => return ended(Err(failure)),
+    };
     let ui = Ui::new(&cli.global);
+    remarks.iter().for_each(|remark| ui.remark(remark));
     let result = match cli.command {
         Command::Doctor(args) => capture_glue::doctor(args, ui),
         Command::Demo(args) => capture_glue::demo(args, ui),
@@ -74,8 +83,12 @@ fn main() -> ExitCode {
         Command::Table(args) => table::table(&args, ui),
         Command::Generate { pattern } => generate::generate(&pattern, ui),
         Command::Completions { shell } => completions(shell),
-        Command::Man { output } => man(output.as_deref()),
+        Command::Man { output } => man::man(output.as_deref()),
     };
+    ended(result)
+}
+
+fn ended(result: Result<Status, Failure>) -> ExitCode {
     match result {
         Ok(status) => status.into(),
         Err(failure) => {
@@ -91,18 +104,5 @@ fn completions(shell: clap_complete::Shell) -> Result<Status, Failure> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "pcstream", &mut script);
     ui::print(&String::from_utf8_lossy(&script))?;
-    Ok(Status::Done)
-}
-
-fn man(output: Option<&Path>) -> Result<Status, Failure> {
-    let Some(directory) = output else {
-        let mut page = Vec::new();
-        clap_mangen::Man::new(Cli::command()).render(&mut page).context("cannot render the man page")?;
-        ui::print(&String::from_utf8_lossy(&page))?;
-        return Ok(Status::Done);
-    };
-    clap_mangen::generate_to(Cli::command(), directory).with_context(|| {
-        format!("cannot write man pages into {}; the directory must exist", directory.display())
-    })?;
     Ok(Status::Done)
 }

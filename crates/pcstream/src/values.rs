@@ -163,7 +163,7 @@ pub fn format(text: &str) -> Result<&'static Format, String> {
 }
 
 /// `; did you mean X?` for the name most like `found`; nothing if none is.
-fn did_you_mean(found: &str, names: &[&str]) -> String {
+pub fn did_you_mean(found: &str, names: &[&str]) -> String {
     // clap's own threshold for flags.
     const ALIKE: f64 = 0.7;
     let alike = names

@@ -435,7 +435,7 @@ fn help_teaches_and_completions_and_man_pages_are_made() {
     for shell in ["bash", "zsh", "fish"] {
         assert!(ends_with(0, &["completions", shell]).0.contains("simulate"));
     }
-    assert!(ends_with(0, &["man"]).0.contains(".TH pcstream"));
+    assert!(ends_with(0, &["man"]).0.contains(".TH PCSTREAM"));
     let place = Place::new();
     let directory = place.path("man");
     refuses(1, &["man", "-o", &directory], &["must exist"]);

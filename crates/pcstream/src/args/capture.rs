@@ -127,6 +127,10 @@ pub struct CommandArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  sudo pcstream doctor
+  sudo pcstream doctor --clean     # after a recording was killed")]
 pub struct DoctorArgs {
     /// Remove scratch devices and mounts that a killed recording left behind
     #[arg(long)]

@@ -38,7 +38,12 @@ pub struct PatternArgs {
 }
 
 fn command(generator: &Generator) -> Command {
-    let command = PatternArgs::augment_args(Command::new(generator.name).about(generator.about));
+    let name = generator.name;
+    let example = format!(
+        "Example:\n  pcstream generate {name} --pages 256K --writes 4M -o {name}.pctrace\n  pcstream simulate {name}.pctrace"
+    );
+    let command = Command::new(name).about(generator.about).after_help(example);
+    let command = PatternArgs::augment_args(command);
     generator.options.iter().fold(command, |command, option| {
         let arg = Arg::new(option.name)
             .long(option.name)

@@ -18,7 +18,9 @@ mod view;
 
 use std::path::PathBuf;
 
-use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
+
+use crate::version;
 
 #[cfg(feature = "capture")]
 pub use attach::RecordedArgs;
@@ -51,6 +53,7 @@ pub use view::{SortBy, ViewArgs};
 #[command(
     name = "pcstream",
     version,
+    long_version = version::long(),
     after_help = EXAMPLES,
     after_long_help = format!("{EXAMPLES}\n{EXIT_CODES}"),
     propagate_version = true,
@@ -64,10 +67,9 @@ pub struct Cli {
 }
 
 impl Cli {
-    /// The command line of this process. Ends it where that is wrong.
-    pub fn read() -> Cli {
-        let matches = with_negative_values(Cli::command()).get_matches();
-        Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    /// The definition of the command line, as it is parsed.
+    pub fn definition() -> clap::Command {
+        with_negative_values(Cli::command())
     }
 }
 
@@ -105,6 +107,18 @@ pub struct GlobalArgs {
     /// No progress and no remarks on stderr; errors and results remain
     #[arg(short, long, global = true, help_heading = "Output")]
     pub quiet: bool,
+    /// Take defaults of flags from this file, instead of the user's and the machine's pcstream.toml
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE.toml",
+        conflicts_with = "no_config",
+        help_heading = "Configuration"
+    )]
+    pub config: Option<PathBuf>,
+    /// Take no defaults from configuration files
+    #[arg(long, global = true, help_heading = "Configuration")]
+    pub no_config: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -25,6 +25,7 @@ pub struct TableArgs {
 #[derive(Debug, Subcommand)]
 pub enum TableAction {
     /// Show the lifetimes that tables hold
+    #[command(after_help = "Example:\n  pcstream table show host1.table --top 5")]
     Show {
         /// Saved tables
         #[arg(required = true, value_name = "FILE")]
@@ -36,6 +37,7 @@ pub enum TableAction {
         output: OutputArgs,
     },
     /// Make one table of several: lifetimes weighted by samples, for hosts that shall begin with what others learned
+    #[command(after_help = "Example:\n  pcstream table merge -o fleet.table host*.table")]
     Merge {
         /// Saved tables
         #[arg(required = true, value_name = "FILE")]
@@ -45,6 +47,7 @@ pub enum TableAction {
         output: PathBuf,
     },
     /// Show what two tables say differently
+    #[command(after_help = "Example:\n  pcstream table diff monday.table friday.table --factor 4")]
     Diff {
         /// The first table
         before: PathBuf,
@@ -57,6 +60,7 @@ pub enum TableAction {
         output: OutputArgs,
     },
     /// Print tables as comma-separated values: file, signature, lifetime in pages, samples
+    #[command(after_help = "Example:\n  pcstream table export host*.table > fleet.csv")]
     Export {
         /// Saved tables
         #[arg(required = true, value_name = "FILE")]

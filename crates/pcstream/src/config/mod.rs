@@ -1,0 +1,299 @@
+//! Defaults from configuration files: `pcstream.toml`.
+//!
+//! Idea: the command line is parsed twice. The first time as it is: that says which flags were given. What the files say
+//! then becomes the default of each flag that was not given and that excludes none that was; with these defaults it is
+//! parsed again. So flags always win, and what a flag needs or excludes is decided by flags alone.
+//!
+//! Files: the one of `--config` alone, or the user's and then the machine's (`places.rs`). Each is checked whole, also what
+//! it says of other commands (`entries.rs`). Which defaults are taken is said on stderr.
+
+mod entries;
+mod places;
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+
+use anyhow::{Context as _, anyhow};
+use clap::parser::ValueSource;
+use clap::{Arg, ArgMatches, Command, FromArgMatches as _, Id};
+
+use crate::args::Cli;
+use crate::failure::Failure;
+use entries::Entry;
+use places::Found;
+
+/// A command line, completed by the configuration.
+#[derive(Debug)]
+pub struct Configured {
+    /// What to do.
+    pub cli: Cli,
+    /// What to say of the configuration.
+    pub remarks: Vec<String>,
+}
+
+/// Why a command line does not lead to a command.
+#[derive(Debug)]
+pub enum Refused {
+    /// What clap has to say: help, a version, or what is wrong with flags.
+    Flags(Box<clap::Error>),
+    /// What is wrong with a configuration file.
+    Configuration(Failure),
+}
+
+impl From<clap::Error> for Refused {
+    fn from(error: clap::Error) -> Refused {
+        Refused::Flags(Box::new(error))
+    }
+}
+
+impl From<anyhow::Error> for Refused {
+    fn from(error: anyhow::Error) -> Refused {
+        Refused::Configuration(Failure::wrong_arguments(error))
+    }
+}
+
+/// Parses the words of a command line, the program's name first.
+pub fn parse(words: &[OsString]) -> Result<Configured, Refused> {
+    let matches = Cli::definition().try_get_matches_from(words)?;
+    let cli = Cli::from_arg_matches(&matches)?;
+    let mut known = Cli::definition();
+    known.build();
+    let (path, _) = chosen(&matches);
+    if cli.global.no_config || descend(&known, &path).is_hide_set() {
+        return Ok(Configured { cli, remarks: Vec::new() });
+    }
+    let found = places::files(cli.global.config.as_deref())?;
+    complete(words, &matches, &known, found)
+}
+
+/// The command line with what files say; `matches` is what it says itself, `known` the whole, built command.
+fn complete(
+    words: &[OsString],
+    matches: &ArgMatches,
+    known: &Command,
+    found: Found,
+) -> Result<Configured, Refused> {
+    let (path, leaf) = chosen(matches);
+    let target = descend(known, &path);
+    let (mut remarks, mut command) = (found.remarks, Cli::definition());
+    let mut given = explicit(target, leaf);
+    for file in found.files {
+        let place = || format!("configuration {}", file.path.display());
+        let entries = entries::read(&file.text, known).with_context(place)?;
+        let taken = taken(target, &path, entries, &given).with_context(place)?;
+        if !taken.is_empty() {
+            let shown: Vec<String> = taken.iter().map(Entry::as_flag).collect();
+            remarks.push(format!("defaults of {}: {}", file.path.display(), shown.join(" ")));
+        }
+        for entry in taken {
+            command = with_default(command, &entry.command, &entry);
+            given.insert(entry.id);
+        }
+    }
+    let matches = command.try_get_matches_from(words)?;
+    Ok(Configured { cli: Cli::from_arg_matches(&matches)?, remarks })
+}
+
+/// The names that lead to the command that was chosen, and what it was given.
+fn chosen(matches: &ArgMatches) -> (Vec<String>, &ArgMatches) {
+    let (mut path, mut leaf) = (Vec::new(), matches);
+    while let Some((name, below)) = leaf.subcommand() {
+        path.push(name.to_owned());
+        leaf = below;
+    }
+    (path, leaf)
+}
+
+fn descend<'a>(command: &'a Command, path: &[String]) -> &'a Command {
+    path.iter().fold(command, |command, name| command.find_subcommand(name).unwrap_or(command))
+}
+
+/// Flags and arguments that the command line gives.
+fn explicit(command: &Command, matches: &ArgMatches) -> BTreeSet<Id> {
+    let ids = command.get_arguments().map(Arg::get_id);
+    // An argument of a subcommand, such as a generator's, is not one of its parent's.
+    let given = ids.filter(|id| {
+        matches.try_contains_id(id.as_str()).is_ok()
+            && matches.value_source(id.as_str()) == Some(ValueSource::CommandLine)
+    });
+    given.cloned().collect()
+}
+
+/// What of a file counts for this command: neither given already nor in conflict with what is given.
+fn taken(
+    command: &Command,
+    path: &[String],
+    entries: Vec<Entry>,
+    given: &BTreeSet<Id>,
+) -> anyhow::Result<Vec<Entry>> {
+    let ours = entries.into_iter().filter(|entry| entry.command.is_empty() || entry.command == path);
+    let ours: Vec<Entry> = ours.collect();
+    for (at, entry) in ours.iter().enumerate() {
+        if let Some(other) = ours[..at].iter().find(|other| exclude(command, &entry.id, &other.id)) {
+            return Err(anyhow!(
+                "line {}: {} and {} (line {}) exclude each other",
+                entry.line,
+                entry.key,
+                other.key,
+                other.line
+            ));
+        }
+    }
+    let free = |entry: &Entry| {
+        !given.contains(&entry.id) && !given.iter().any(|other| exclude(command, &entry.id, other))
+    };
+    Ok(ours.into_iter().filter(free).collect())
+}
+
+/// Whether two arguments of a command cannot be given together.
+fn exclude(command: &Command, a: &Id, b: &Id) -> bool {
+    let argument = |id: &Id| command.get_arguments().find(|arg| arg.get_id() == id);
+    let (Some(first), Some(second)) = (argument(a), argument(b)) else { return false };
+    let named = |arg: &Arg, other: &Id| {
+        command.get_arg_conflicts_with(arg).iter().any(|conflict| conflict.get_id() == other)
+    };
+    let one_of_a_group = command.get_groups().any(|group| {
+        let members: Vec<&Id> = group.get_args().collect();
+        !group.clone().is_multiple() && members.contains(&a) && members.contains(&b)
+    });
+    a != b && (one_of_a_group || named(first, b) || named(second, a))
+}
+
+/// The command with a default in the place of the flag's own.
+fn with_default(command: Command, path: &[String], entry: &Entry) -> Command {
+    match path.split_first() {
+        None => command.mut_arg(&entry.id, |arg| arg.default_values(entry.values.clone())),
+        Some((name, below)) => command.mut_subcommand(name, |command| with_default(command, below, entry)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args;
+    use crate::config::places::ConfigFile;
+
+    /// The words with a configuration.
+    fn configured(text: &str, words: &[&str]) -> Result<Configured, Refused> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("pcstream.toml");
+        std::fs::write(&path, text).unwrap();
+        let path = path.to_str().unwrap();
+        let words = ["pcstream", "--config", path].into_iter().chain(words.iter().copied());
+        parse(&words.map(OsString::from).collect::<Vec<_>>())
+    }
+
+    fn refused(text: &str) -> String {
+        match configured(text, &["simulate", "t"]).unwrap_err() {
+            Refused::Configuration(failure) => crate::ui::with_causes(failure.error().unwrap()),
+            Refused::Flags(error) => panic!("{error}"),
+        }
+    }
+
+    fn simulate(text: &str, flags: &[&str]) -> (args::SimulationArgs, Vec<String>) {
+        let words: Vec<&str> = ["simulate", "t"].iter().chain(flags).copied().collect();
+        let configured = configured(text, &words).unwrap();
+        let args::Command::Simulate(simulate) = configured.cli.command else { panic!("it is simulate") };
+        (simulate.simulation, configured.remarks)
+    }
+
+    const SIMULATE: &str = "[simulate]\nstreams = 5\nscheme = ['baseline', 'pcstream']\nspare-factor = 0.07\n\
+                            details = true\nset = ['pcstream.mapper.distance=log']\nsuperblock-pages = '1K'\n";
+
+    #[test]
+    fn keys_are_defaults() {
+        let (simulation, remarks) = simulate(SIMULATE, &[]);
+        assert_eq!(
+            (simulation.device.streams, simulation.device.spare_factor, simulation.device.superblock_pages),
+            (Some(5), Some(0.07), Some(1024))
+        );
+        assert_eq!(simulation.scheme.0, ["baseline", "pcstream"]);
+        assert!(simulation.details && simulation.scheme_options.set.len() == 1);
+        assert!(remarks[0].contains("--streams=5 --scheme=baseline,pcstream"), "{remarks:?}");
+        let (other, remarks) = simulate("[sweep]\nstreams = '1..4'\n", &[]);
+        assert!(other.device.streams.is_none() && remarks.is_empty());
+    }
+
+    #[test]
+    fn flags_win() {
+        let flags = ["--streams", "3", "--scheme=oracle", "--set", "pcstream.mapper.distance=linear"];
+        let (simulation, remarks) = simulate(SIMULATE, &flags);
+        assert_eq!((simulation.device.streams, simulation.scheme.0), (Some(3), vec!["oracle".to_owned()]));
+        assert_eq!(simulation.scheme_options.set[0].value, "linear");
+        assert!(!remarks[0].contains("--streams"), "{remarks:?}");
+        // Also over a key that excludes what was given.
+        let (simulation, _) = simulate(SIMULATE, &["--overprovision", "0.2"]);
+        assert_eq!((simulation.device.overprovision, simulation.device.spare_factor), (Some(0.2), None));
+        let (simulation, remarks) = simulate(SIMULATE, &["--no-config"]);
+        assert!(simulation.device.streams.is_none() && remarks.is_empty());
+    }
+
+    #[test]
+    fn the_first_file_wins_over_the_next() {
+        let file = |name: &str, text: &str| ConfigFile { path: name.into(), text: text.into() };
+        let user = file("user", "[simulate]\nstreams = 3\noverprovision = 0.2\ndetails = false\n");
+        let machine =
+            file("machine", "[simulate]\nstreams = 5\nspare-factor = 0.1\ndetails = true\nseed = 4\n");
+        let words = ["pcstream", "simulate", "t"].map(OsString::from);
+        let mut known = Cli::definition();
+        known.build();
+        let matches = Cli::definition().try_get_matches_from(&words).unwrap();
+        let found = Found { files: vec![user, machine], remarks: Vec::new() };
+        let configured = complete(&words, &matches, &known, found).unwrap();
+        let args::Command::Simulate(simulate) = configured.cli.command else { panic!("it is simulate") };
+        let device = simulate.simulation.device;
+        assert_eq!((device.streams, device.overprovision, device.seed), (Some(3), Some(0.2), Some(4)));
+        assert!(device.spare_factor.is_none() && !simulate.simulation.details);
+        assert_eq!(configured.remarks[1], "defaults of machine: --seed=4");
+    }
+
+    #[test]
+    fn what_a_flag_needs_is_decided_by_flags() {
+        let (simulation, _) = simulate("[simulate]\nqueue-depth = 8\n", &[]);
+        assert!(!simulation.measure.timing);
+        let (simulation, _) = simulate("[simulate]\nqueue-depth = 8\n", &["--timing", "--open-loop"]);
+        assert_eq!(simulation.measure.queue_depth, None);
+        let text = "[record]\nsize = '4G'\nfill = 0.5\n";
+        let words = ["record", "-o", "t.pctrace", "--on", "/tmp", "--", "true"];
+        assert!(configured(text, &words).unwrap().remarks.is_empty());
+        let text = "[record]\npid = 1\nunit = 'x'\n";
+        assert!(configured(text, &["record", "-o", "t.pctrace", "--", "true"]).is_err());
+    }
+
+    #[test]
+    fn global_flags_and_subcommands() {
+        let text = "quiet = true\ncolor = 'never'\n[generate.zipf]\ntheta = 0.5\nseed = 7\n";
+        let words = ["generate", "zipf", "--pages", "1K", "--writes", "1K", "-o", "t"];
+        let cli = configured(text, &words).unwrap().cli;
+        assert!(cli.global.quiet && cli.global.color == args::Color::Never);
+        let args::Command::Generate { pattern } = cli.command else { panic!("it is generate") };
+        assert_eq!((pattern.options["theta"], pattern.common.seed), (0.5, 7));
+        assert!(configured("quiet = true\n", &["--quiet", "schemes"]).unwrap().cli.global.quiet);
+    }
+
+    #[test]
+    fn errors_say_where_and_what() {
+        for (text, parts) in [
+            ("[simulate]\n\nstream = 5\n", ["line 3", "'stream'", "did you mean streams?"]),
+            ("[simulat]\n", ["line 1", "'simulat'", "did you mean simulate?"]),
+            ("quite = true\n", ["line 1", "'quite'", "did you mean quiet?"]),
+            ("[generate.zipff]\n", ["line 1", "'zipff'", "did you mean zipf?"]),
+            ("[simulate]\nstreams = 900\n", ["line 2", "'900'", "from 1 to 255"]),
+            ("[sweep]\nstreams = '5..1'\n", ["line 2", "'5..1'", "ascending"]),
+            ("[run]\nfs = 'ext3'\n", ["line 2", "'ext3'", "ext4"]),
+            ("[run]\nquick = 1\n", ["line 2", "'quick'", "no flag"]),
+            ("[simulate]\ndetails = 'yes'\n", ["line 2", "details", "true or false"]),
+            ("[simulate]\nstreams = true\n", ["line 2", "streams", "takes a value"]),
+            ("[simulate]\nstreams = { a = 1 }\n", ["line 2", "streams", "table"]),
+            ("[record]\noutput = 'x'\n", ["line 2", "output", "on the command line"]),
+            ("config = 'x'\n", ["line 1", "config", "on the command line"]),
+            ("[simulate]\nspare-factor = 0.1\noverprovision = 0.1\n", ["line 3", "line 2", "exclude"]),
+            ("[simulate\n", ["line 1", "simulate", "expected"]),
+        ] {
+            let error = refused(text);
+            for part in parts {
+                assert!(error.contains(part), "{part:?} is not in {error:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! What `pcstream --version` says: what this binary can do, and what it expects of a kernel.
+
+/// Whether the programs that run in the kernel are inside.
+const CAPTURE: &str = if cfg!(feature = "capture") {
+    "compiled in, with its BPF program inside (run, record, demo, doctor)"
+} else {
+    "not compiled in: run, record, demo and doctor are not available (build with --features capture)"
+};
+
+/// The version, features, and what a capture needs of the kernel.
+pub fn long() -> String {
+    format!(
+        "{}\n\
+         capture: {CAPTURE}\n\
+         kernel: Linux 6.1 or newer on x86-64 with type information (BTF, /sys/kernel/btf/vmlinux); the BPF program is \
+         relocated to it when it is loaded (CO-RE), and no module is needed\n\
+         rights: root, or CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN; simulating needs none\n\
+         trace: version {}",
+        env!("CARGO_PKG_VERSION"),
+        pcstream_trace::FormatVersion::CURRENT,
+    )
+}

@@ -1,0 +1,170 @@
+//! Which configuration files a process of root takes, and which one of a user.
+
+#[path = "../../pcstream-capture/tests/common/mod.rs"]
+mod common;
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt as _, chown, lchown, symlink};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+
+use tempfile::TempDir;
+
+/// Another user; nothing needs to be known of it.
+const OTHER: u32 = 65534;
+/// Whoever takes this ends with 2.
+const NO_SUCH_KEY: &str = "nonsense = 1\n";
+
+fn main() -> ExitCode {
+    common::run(vec![
+        common::test("configuration_of_root_is_taken", &[], own),
+        common::test("configuration_that_others_control_is_not", &[], others),
+        common::test("configuration_of_a_caller_is_not", &[], callers),
+        common::test("configuration_of_a_user_is_the_users", &[], a_user),
+    ])
+}
+
+/// A directory for `XDG_CONFIG_HOME`, with a file in it.
+struct Home {
+    directory: TempDir,
+}
+
+impl Home {
+    fn new() -> Home {
+        let directory = tempfile::Builder::new().permissions(Permissions::from_mode(0o755)).tempdir();
+        let home = Home { directory: directory.expect("a directory") };
+        fs::create_dir(home.path("pcstream")).expect("a directory");
+        fs::write(home.file(), NO_SUCH_KEY).expect("a file");
+        fs::set_permissions(home.file(), Permissions::from_mode(0o644)).expect("its mode");
+        home
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn file(&self) -> PathBuf {
+        self.path("pcstream/pcstream.toml")
+    }
+
+    /// Exit code of a command that looks for a configuration, and what it said.
+    fn outcome(&self, prepare: impl FnOnce(&mut Command)) -> (Option<i32>, String) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pcstream"));
+        command.env("XDG_CONFIG_HOME", self.directory.path()).arg("schemes");
+        for caller in ["SUDO_UID", "PKEXEC_UID", "DOAS_USER"] {
+            command.env_remove(caller);
+        }
+        prepare(command.stdin(Stdio::null()));
+        let output = command.output().expect("it runs");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    }
+
+    #[track_caller]
+    fn is_taken(&self) {
+        let (code, said) = self.outcome(|_| {});
+        assert!(code == Some(2) && said.contains("nonsense"), "{code:?} {said}");
+    }
+
+    /// The command does its work without the file, says why, and refuses it where it is asked for.
+    #[track_caller]
+    fn is_not_taken(&self, why: &str) {
+        let (code, said) = self.outcome(|_| {});
+        assert!(code == Some(0) && said.contains("is not taken") && said.contains(why), "{code:?} {said}");
+        let (code, said) = self.outcome(|command| {
+            command.arg("--config").arg(self.file());
+        });
+        assert!(code == Some(2) && said.contains(why) && !said.contains("nonsense"), "{code:?} {said}");
+        let (code, said) = self.outcome(|command| {
+            command.arg("--no-config");
+        });
+        assert!(code == Some(0) && said.is_empty(), "{code:?} {said}");
+    }
+}
+
+fn give(path: &Path) {
+    chown(path, Some(OTHER), Some(OTHER)).expect("root gives files away");
+}
+
+fn own() {
+    let home = Home::new();
+    home.is_taken();
+    // A link that root made leads to a file of root.
+    fs::rename(home.file(), home.path("elsewhere")).expect("renamed");
+    symlink("../elsewhere", home.file()).expect("a link");
+    home.is_taken();
+    fs::remove_file(home.file()).expect("removed");
+    assert_eq!(home.outcome(|_| {}), (Some(0), String::new()), "there is none");
+}
+
+fn others() {
+    let home = Home::new();
+    give(&home.file());
+    home.is_not_taken("belongs to user 65534");
+
+    let home = Home::new();
+    give(&home.path("pcstream"));
+    home.is_not_taken("belongs to user 65534");
+
+    let home = Home::new();
+    fs::set_permissions(home.file(), Permissions::from_mode(0o666)).expect("its mode");
+    home.is_not_taken("others may write to");
+
+    let home = Home::new();
+    fs::set_permissions(home.path("pcstream"), Permissions::from_mode(0o777)).expect("its mode");
+    home.is_not_taken("others may write to");
+
+    // The link is another user's, although the file is root's.
+    let home = Home::new();
+    fs::rename(home.file(), home.path("elsewhere")).expect("renamed");
+    symlink("../elsewhere", home.file()).expect("a link");
+    lchown(home.file(), Some(OTHER), Some(OTHER)).expect("root gives links away");
+    home.is_not_taken("belongs to user 65534");
+
+    // Nobody ever writes into this pipe.
+    let home = Home::new();
+    fs::remove_file(home.file()).expect("removed");
+    let kind = rustix::fs::FileType::Fifo;
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    rustix::fs::mknodat(rustix::fs::CWD, home.file(), kind, mode, 0).expect("a pipe");
+    home.is_not_taken("not a regular file");
+}
+
+/// Under sudo the environment may be the caller's.
+fn callers() {
+    let home = Home::new();
+    for (variable, caller) in [("SUDO_UID", "1000"), ("PKEXEC_UID", "1000"), ("DOAS_USER", "somebody")] {
+        let outcome = home.outcome(|command| {
+            command.env(variable, caller);
+        });
+        assert_eq!(outcome, (Some(0), String::new()), "{variable}");
+    }
+    let (code, _) = home.outcome(|command| {
+        command.env("SUDO_UID", "0");
+    });
+    assert_eq!(code, Some(2), "root is its own caller");
+}
+
+/// A user's own file counts for that user, and another's, where it is asked for.
+fn a_user() {
+    let home = Home::new();
+    give(&home.file());
+    // Where every user may run it.
+    let binary = home.path("pcstream-binary");
+    fs::copy(env!("CARGO_BIN_EXE_pcstream"), &binary).expect("a copy");
+    fs::set_permissions(&binary, Permissions::from_mode(0o755)).expect("its mode");
+    let outcome = |config: Option<&Path>| {
+        let mut command = Command::new(&binary);
+        command.uid(OTHER).gid(OTHER).current_dir("/").arg("schemes").stdin(Stdio::null());
+        match config {
+            Some(file) => command.env_remove("XDG_CONFIG_HOME").arg("--config").arg(file),
+            None => command.env("XDG_CONFIG_HOME", home.directory.path()),
+        };
+        let output = command.output().expect("it runs");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    for config in [None, Some(home.file())] {
+        let (code, said) = outcome(config.as_deref());
+        assert!(code == Some(2) && said.contains("nonsense"), "{code:?} {said}");
+    }
+}
