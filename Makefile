@@ -10,12 +10,12 @@ test lint: export PCSTREAM_WERROR = 1
 CARGO_BUILD = cargo build --locked --release --features capture
 PCSTREAM = $(or $(CARGO_TARGET_DIR),target)/release/pcstream
 # Shell scripts by their first line.
-SCRIPTS = $(shell git grep -lE '^\#!/bin/(ba)?sh' -- scripts .ci jvm)
+SCRIPTS = $(shell git grep -lE '^\#!/bin/(ba)?sh' -- scripts .ci jvm packaging)
 
-.PHONY: help setup check test wheel test-python experiments demo build lint format-check package agent libpcstream bench install
+.PHONY: help setup check test wheel test-python experiments demo build lint format-check package agent libpcstream bench install deb sbom site
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile | head -5
-	@echo '  make build | lint | package | wheel | test-python | agent | libpcstream | bench | install (PREFIX=/usr/local)'
+	@echo '  make build | lint | package | wheel | test-python | agent | libpcstream | bench | site | sbom | deb | install (PREFIX=/usr/local)'
 
 setup:
 	scripts/setup test
@@ -74,6 +74,24 @@ lint: format-check
 # The crates as they would be published: packed, and each built from its package.
 package:
 	cargo publish --locked --workspace --dry-run --features pcstream/capture --target-dir target/packages
+
+# The Debian package: target/deb/pcstream_VERSION_ARCHITECTURE.deb. It is built in a directory of its own, without the paths of
+# this machine in the binary, so that the same commit and compilers give the same bytes. `scripts/package-check` tries it.
+DEB = $(abspath $(or $(CARGO_TARGET_DIR),target))/deb
+deb:
+	scripts/setup --missing deb || scripts/setup deb
+	RUSTFLAGS='--remap-path-prefix=$(CURDIR)=/pcstream --remap-path-prefix=$(or $(CARGO_HOME),$(HOME)/.cargo)=/cargo' \
+	    CARGO_TARGET_DIR=$(DEB)/target $(CARGO_BUILD)
+	packaging/deb $(DEB)/target/release/pcstream $(DEB)
+
+# What is compiled in, with versions and licences: target/pcstream.spdx.json.
+sbom:
+	mkdir -p target
+	scripts/sbom > target/pcstream.spdx.json
+
+# The documentation as a web site in target/site/html, if mdbook is installed.
+site:
+	scripts/site target/site
 
 # Writes its results to bench/results/.
 bench:
