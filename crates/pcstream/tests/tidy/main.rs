@@ -1,4 +1,4 @@
-//! What keeps this repository readable: lengths, widths, words, imports, documented flags.
+//! What keeps this repository readable: lengths, widths, words, imports, documented flags, links.
 //!
 //! Idea: each rule yields faults with a place and a size. `exceptions.txt` lists those that were there when the rule came;
 //! it may only shrink. A new fault fails the test, and so does an exception that is larger than its fault: then
@@ -9,6 +9,7 @@
 mod flags;
 mod imports;
 mod lengths;
+mod links;
 mod words;
 
 use std::collections::BTreeMap;
@@ -126,6 +127,7 @@ fn the_repository_is_tidy() {
     lengths::check(&sources, &mut faults);
     words::check(&sources, &mut faults);
     imports::check(&sources, &mut faults);
+    links::check(&root, &sources, &mut faults);
     flags::check(&root, &mut faults);
     let file = root.join("crates/pcstream/tests/tidy/exceptions.txt");
     let exceptions = parse(&fs::read_to_string(&file).unwrap_or_default());

@@ -1,0 +1,71 @@
+//! Documents whose commands are tried as they stand: `scripts/run-document` runs their code blocks.
+
+#[path = "../../pcstream-capture/tests/common/mod.rs"]
+mod common;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+fn main() -> ExitCode {
+    let needs = [common::ext4 as common::Need, common::zram];
+    common::run(vec![
+        common::test("documents_the_tutorial_has_its_effect", &[needs[0], needs[1], rocksdb], tutorial),
+        common::test("documents_which_ssd", &needs, which_ssd),
+    ])
+}
+
+fn rocksdb() -> Option<String> {
+    (!Path::new("/usr/bin/db_bench").is_file()).then(|| "db_bench (apt install rocksdb-tools)".into())
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Runs the commands of a document in a directory of their own, with the binary under test as `pcstream`.
+fn follow(document: &str) -> TempDir {
+    let place = TempDir::new().expect("a directory");
+    let binary = Path::new(env!("CARGO_BIN_EXE_pcstream")).parent().expect("it lies in a directory");
+    let path = format!("{}:{}", binary.display(), std::env::var("PATH").expect("there is one"));
+    let mut command = Command::new(root().join("scripts/run-document"));
+    command
+        .arg(root().join(document))
+        .current_dir(place.path())
+        .env("PATH", path)
+        .env("XDG_CONFIG_HOME", "/none");
+    let output = command.stdin(Stdio::null()).output().expect("it starts");
+    let said = [output.stdout, output.stderr].map(|said| String::from_utf8_lossy(&said).into_owned());
+    assert!(output.status.success(), "{document}: {}\n{}\n{}", output.status, said[0], said[1]);
+    place
+}
+
+fn json(place: &TempDir, name: &str) -> Value {
+    let text = std::fs::read_to_string(place.path().join(name)).expect("the document writes it");
+    serde_json::from_str(&text).expect("it is JSON")
+}
+
+/// The change that the tutorial makes has the effect that it promises.
+fn tutorial() {
+    let place = follow("docs/tutorial.md");
+    let compared = json(&place, "compared.json");
+    let ratio = |measure: &str| {
+        let changes = compared["changes"].as_array().expect("a list");
+        let change = changes.iter().find(|change| change["measure"] == measure).expect(measure);
+        change["ratio"].as_f64().expect("a number")
+    };
+    let (written, flash) = (ratio("written by the host"), ratio("flash: baseline gc own"));
+    assert!(written < 0.9 && flash < 0.9, "host {written}, flash {flash}");
+    let rules = std::fs::read_to_string(place.path().join("my.rules")).expect("the document writes them");
+    assert!(rules.contains("->"), "{rules}");
+}
+
+fn which_ssd() {
+    let place = follow("docs/howto/which-ssd.md");
+    let results = json(&place, "result.json");
+    assert_eq!(results["results"].as_array().map(Vec::len), Some(4), "two schemes on two kinds of drives");
+    let drives = std::fs::read_to_string(place.path().join("drives.csv")).expect("the document writes it");
+    assert_eq!(drives.lines().count(), 1 + 2 * 3 * 3 * 2, "a heading, and a row for each drive");
+}
