@@ -31,7 +31,9 @@
 
 /* Completion functions tell what bi_private is. One that the kernel does not have is 0. */
 extern const void iomap_dio_bio_end_io __ksym __weak;
-extern const void end_bio_bh_io_sync __ksym __weak;
+extern const void end_bio_bh_io_sync __ksym __weak; /* until 7.1; since then the two below, without a step between */
+extern const void bh_end_write __ksym __weak;
+extern const void bh_end_async_write __ksym __weak;
 extern const void xfs_buf_bio_end_io __ksym __weak;
 
 #define COMPLETES_BY(end_io, function) (&(function) && (end_io) == (u64)&(function))
@@ -207,7 +209,8 @@ static __always_inline void metadata_owner(struct walk *w, struct bio *bio)
 {
 	u64 end_io = (u64)bio->bi_end_io;
 
-	if (COMPLETES_BY(end_io, end_bio_bh_io_sync)) {
+	if (COMPLETES_BY(end_io, end_bio_bh_io_sync) || COMPLETES_BY(end_io, bh_end_write) ||
+	    COMPLETES_BY(end_io, bh_end_async_write)) {
 		struct buffer_head *bh = bio->bi_private;
 		char *data = BPF_CORE_READ(bh, b_data);
 		u64 size = BPF_CORE_READ(bh, b_size);

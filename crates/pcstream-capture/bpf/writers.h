@@ -120,7 +120,8 @@ static __always_inline void postpone(struct task_cache *cache, u32 at)
 /* Direct I/O: the whole request belongs to one file and to the current task. */
 static __always_inline void direct_owner(struct walk *w, struct bio *bio)
 {
-	struct iomap_dio *dio = bio->bi_private;
+	/* Read by the helper: since 7.2 a pointer that is loaded directly can be followed, but not hashed. */
+	struct iomap_dio *dio = BPF_CORE_READ(bio, bi_private);
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct kiocb *iocb = BPF_CORE_READ(dio, iocb);
 	struct file *file = BPF_CORE_READ(iocb, ki_filp);
