@@ -90,6 +90,8 @@ pub struct Finished {
     pub counts: JoinCounts,
     /// What the user should know besides.
     pub notes: Vec<String>,
+    /// Why the scratch file system is still there: it takes nothing from what was captured.
+    pub not_removed: Option<String>,
 }
 
 impl Finished {
@@ -227,7 +229,8 @@ pub fn capture(
     notes.extend(notes::lack(&run.join.borrow().joiner.lacking_modules()));
     let losses = run.losses();
     drop(run);
-    let finished = Finished {
+    session.aim(0);
+    Ok(Finished {
         status: ending.status,
         interrupted: ending.interrupted,
         contexts,
@@ -235,10 +238,8 @@ pub fn capture(
         statistics: statistics(&session, &counts),
         counts,
         notes,
-    };
-    session.aim(0);
-    place.remove()?;
-    Ok(finished)
+        not_removed: place.remove().err().map(|error| error.to_string()),
+    })
 }
 
 /// Whose writes are captured, known to be there.

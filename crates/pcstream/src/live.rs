@@ -109,6 +109,9 @@ fn outcome(captured: &Captured, forward: bool, ui: Ui) -> Result<Status, Failure
     if !lost.is_empty() {
         ui.remark(&format!("the capture lost part of the writes' contexts or events: {}", lost.join(", ")));
     }
+    if let Some(reason) = &finished.not_removed {
+        ui.remark(reason);
+    }
     if finished.interrupted {
         let error = anyhow!("interrupted; what was captured until then is reported");
         return Err(Failure::Interrupted { error, signal: captured.signal.unwrap_or(SIGINT) });
@@ -121,6 +124,9 @@ fn outcome(captured: &Captured, forward: bool, ui: Ui) -> Result<Status, Failure
             return Err(Failure::Forwarded { error, code });
         }
         return Err(error.into());
+    }
+    if finished.not_removed.is_some() {
+        return Err(anyhow!("the trace is whole, but the scratch file system is still there").into());
     }
     Ok(Status::with_losses(!lost.is_empty()))
 }

@@ -58,6 +58,7 @@ fn main() -> ExitCode {
         ),
         common::test("record_hides_names_on_request", &needs, redacted),
         common::test("record_ends_as_the_command_or_the_signal_does", &needs, exit_codes),
+        common::test("record_is_whole_though_its_file_system_stays_mounted", &containers, held_mount),
     ])
 }
 
@@ -332,6 +333,40 @@ fn exit_codes() {
         assert_eq!(out.status.code(), Some(code), "{}", said(&out));
         assert!(said(&out).contains("interrupted"), "{}", said(&out));
     }
+}
+
+/// A mount namespace that is made meanwhile keeps the scratch file system mounted: the trace is whole, and who holds it is named.
+fn held_mount() {
+    let traces = TempDir::new().expect("a directory");
+    let (trace, holder) = (traces.path().join("t.pctrace"), traces.path().join("pid"));
+    // The holder leaves the file system's directory and files, so that only its namespace holds it.
+    let script = format!(
+        "echo data > file; sync file; cd /; exec 3>{pid}.part; \
+         unshare --mount --propagation private sh -c 'echo $$ >&3; mv {pid}.part {pid}; exec 3>&-; exec sleep 1000' \
+         >/dev/null 2>&1 </dev/null & until [ -e {pid} ]; do sleep 0.1; done",
+        pid = text(&holder)
+    );
+    let mut command = pcstream();
+    command.args(["record", "--image", "tmpfs", "--size", "64M", "-o"]).arg(&trace);
+    let out = command.args(["--", "sh", "-c", &script]).output().expect("pcstream can be started");
+    let pid = fs::read_to_string(&holder).expect("the holder began");
+    succeed("kill", &["-KILL", pid.trim()]);
+    wait_for(|| !Path::new(&format!("/proc/{}", pid.trim())).exists());
+    let directory = said(&out)
+        .split_whitespace()
+        .find_map(|word| word.split("/mnt").next()?.strip_prefix("/run/pcstream/").map(str::to_owned));
+    assert_eq!(out.status.code(), Some(1), "{}", said(&out));
+    assert!(said(&out).contains(&format!("pid {}: mounted in its namespace", pid.trim())), "{}", said(&out));
+    let reader = TraceReader::open(&trace).expect("the trace can be read");
+    assert!(
+        reader.meta().complete && reader.meta().losses.values().all(|&lost| lost == 0),
+        "{:?}",
+        reader.meta()
+    );
+    wait_for(|| {
+        let clean = pcstream().args(["doctor", "--clean"]).output().expect("pcstream can be started");
+        !said(&clean).contains(directory.as_deref().unwrap_or("nothing of that name"))
+    });
 }
 
 /// Pages written, as data and as journal, those of data in the range of the journal, and those of journal with a context.

@@ -19,7 +19,7 @@ use rustix::mount::UnmountFlags;
 
 use super::device;
 use super::error::ScratchError;
-use super::mounts::{mounted_at, read_mounts, users_of};
+use super::mounts::{mounted_at, namespaces_with, read_mounts, users_of};
 use super::resource::{Left, MountUser, Resource};
 use super::state::{FileId, ImageState, RunDir, State, boot_id, check_root};
 
@@ -123,6 +123,9 @@ fn release_devices(run: &RunDir, state: &State, grace: Duration, removal: &mut R
         && let Some(device) = state.device
     {
         removal.users = users_of(device);
+        if removal.users.is_empty() {
+            removal.users = namespaces_with(device);
+        }
     }
 }
 

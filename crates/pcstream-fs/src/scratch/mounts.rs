@@ -211,14 +211,38 @@ pub(super) fn mounted_at<'a>(mounts: &'a [Mount], point: &Path) -> Option<&'a Mo
 /// The processes that hold files of the file system on `device`, by process id. A process is asked
 /// for its links and maps only; no file system is contacted, so a hanging one elsewhere does not hang this.
 pub fn users_of(device: DeviceNumber) -> Vec<MountUser> {
-    let mut pids: Vec<u32> = fs::read_dir("/proc")
+    processes().into_iter().filter_map(|pid| user_of(pid, device)).collect()
+}
+
+/// A process of each other mount namespace in which the file system on `device` is mounted: a namespace that was made
+/// meanwhile keeps a mount of its own, which an unmount here may not reach.
+pub(super) fn namespaces_with(device: DeviceNumber) -> Vec<MountUser> {
+    let own = fs::read_link("/proc/self/ns/mnt").ok();
+    let mut seen = BTreeSet::new();
+    let holds = |pid: &u32| {
+        let namespace = fs::read_link(format!("/proc/{pid}/ns/mnt")).ok();
+        if namespace.is_none() || namespace == own || !seen.insert(namespace) {
+            return false;
+        }
+        let mounts = fs::read(format!("/proc/{pid}/mountinfo")).unwrap_or_default();
+        parse_mountinfo(&mounts).iter().any(|mount| mount.device == device)
+    };
+    let how = vec!["mounted in its namespace".to_string()];
+    processes()
         .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .collect();
-    pids.sort_unstable();
-    pids.into_iter().filter_map(|pid| user_of(pid, device)).collect()
+        .filter(holds)
+        .map(|pid| MountUser { pid, name: name_of(pid), how: how.clone() })
+        .collect()
+}
+
+/// All processes, by id.
+fn processes() -> BTreeSet<u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+fn name_of(pid: u32) -> String {
+    fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim().to_string()
 }
 
 fn user_of(pid: u32, device: DeviceNumber) -> Option<MountUser> {
@@ -241,8 +265,7 @@ fn user_of(pid: u32, device: DeviceNumber) -> Option<MountUser> {
     if how.is_empty() {
         return None;
     }
-    let name = fs::read_to_string(proc.join("comm")).unwrap_or_default().trim().to_string();
-    Some(MountUser { pid, name, how: how.into_iter().collect() })
+    Some(MountUser { pid, name: name_of(pid), how: how.into_iter().collect() })
 }
 
 fn device_behind(link: &Path) -> Option<DeviceNumber> {

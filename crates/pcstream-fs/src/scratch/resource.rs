@@ -49,7 +49,7 @@ pub struct MountUser {
     pub pid: u32,
     /// Its name.
     pub name: String,
-    /// How: `cwd`, `root`, `exe`, `fd N`, `map`.
+    /// How: `cwd`, `root`, `exe`, `fd N`, `map`, or that its namespace has it mounted.
     pub how: Vec<String>,
 }
 
