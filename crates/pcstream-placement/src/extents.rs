@@ -7,28 +7,29 @@
 //!
 //! Units: pages; logical time.
 //!
-//! Memory: [`Extents::bytes`] counts a group with its place in the hash table, and its values. A page
-//! of sequential data costs 2 bytes (values of 8 bytes), a page that was written alone 8 to 9. At
+//! Memory: [`Extents::bytes`] counts a group with its place in the index, and the room of its values. A
+//! page of sequential data costs 1.2 bytes (values of 8 bytes), a page that was written alone 9 to 10. At
 //! `max_bytes` the least recently referenced eighth of the groups goes and its pages are counted; a
-//! reference is a write to the group, or a discard of a part of it. The allocator's and the vectors'
-//! growth comes on top, at most as much again.
+//! reference is a write to the group, or a discard of a part of it. Room that is free for further groups
+//! and values comes on top.
 //!
 //! Invariants: every maximal run of live pages begins with the beginning of an extent; an extent begins
 //! at a live page; a group has as many values as beginnings; a group without live pages is not there.
 //!
-//! Cost: one hash look-up per group touched, then work by the number of extents touched. A discard of
-//! more groups than there are looks at those there are.
+//! Cost: one look-up per group touched, then work by the number of extents touched. A discard of more
+//! groups than there are looks at those there are. On large devices what costs is cache misses, three for a
+//! page alone: the place of its group, the group, the value. Whoever knows what will be written asks for
+//! them ahead ([`Extents::prefetch`]).
 
-use rustc_hash::FxHashMap;
+use crate::blocks::{Blocks, Slot, Values};
+use crate::places::Places;
+use crate::prefetch::{Ahead, prefetch};
 
 /// Pages of a group.
 const GROUP: u64 = 64;
-/// What a group costs in the hash table: key and place, control byte, and 7/8 full at best.
-const INDEX_BYTES: u64 = 24;
-/// What an allocation costs beside its content.
-const ALLOCATION_BYTES: usize = 16;
-
-struct Group<T> {
+/// A cache line, that a look at it is one miss.
+#[repr(align(64))]
+struct Group {
     /// Its pages are `number * GROUP ..`.
     number: u64,
     live: u64,
@@ -37,20 +38,22 @@ struct Group<T> {
     /// Logical time of the last reference.
     referenced: u64,
     /// One of each extent, in order of address.
-    values: Vec<T>,
+    values: Slot,
 }
 
 /// Values of pages. Of pages without data, none.
 pub(crate) struct Extents<T> {
-    groups: Vec<Group<T>>,
-    index: FxHashMap<u64, u32>,
+    groups: Blocks<Group>,
+    values: Values<T>,
+    index: Places,
     /// Places in `groups` that are not in use.
     free: Vec<u32>,
     value_bytes: usize,
     max_bytes: u64,
     evicted_pages: u64,
-    /// New extents of one group, while they are made.
+    /// New extents of one group, while they are made, and their values.
     pieces: Vec<(u32, T)>,
+    scratch: Vec<T>,
 }
 
 /// Bits below `page`, which is at most 64.
@@ -59,7 +62,7 @@ fn below(page: u32) -> u64 {
     if page == 64 { u64::MAX } else { (1 << page) - 1 }
 }
 
-impl<T: Copy + PartialEq> Group<T> {
+impl Group {
     /// Which value is that of the extent that begins at or before a live page.
     #[inline]
     fn rank(&self, page: u32) -> usize {
@@ -74,30 +77,31 @@ impl<T: Copy + PartialEq> Group<T> {
     }
 
     /// Replaces what is in pages `from..to` by `pieces` (first page, value), which begin at `from` unless there are none.
-    fn replace(&mut self, from: u32, to: u32, pieces: &mut Vec<(u32, T)>) {
+    fn replace<T: Copy>(
+        &mut self,
+        (from, to): (u32, u32),
+        pieces: &mut Vec<(u32, T)>,
+        values: &mut Values<T>,
+        scratch: &mut Vec<T>,
+    ) {
         let mask = below(to) & !below(from);
         let (a, b) = ((self.starts & below(from)).count_ones(), (self.starts & below(to)).count_ones());
+        let (a, b, len) = (a as usize, b as usize, self.starts.count_ones() as usize);
         let goes_on = to < 64 && self.live >> to & 1 == 1 && self.starts >> to & 1 == 0;
         self.live = if pieces.is_empty() { self.live & !mask } else { self.live | mask };
         // The part beyond `to` of an extent that is cut begins there.
         if goes_on {
-            pieces.push((to, self.values[b as usize - 1]));
+            pieces.push((to, values.get(self.values)[b - 1]));
         }
         self.starts &= !mask;
         self.starts |= pieces.iter().fold(0, |bits, &(page, _)| bits | 1 << page);
-        let (a, b) = (a as usize, b as usize);
-        if b - a == pieces.len() {
-            self.values[a..b].iter_mut().zip(&*pieces).for_each(|(value, &(_, new))| *value = new);
-        } else {
-            self.values.splice(a..b, pieces.iter().map(|&(_, value)| value));
-        }
+        scratch.clear();
+        scratch.extend(pieces.iter().map(|&(_, value)| value));
+        self.values = values.splice(self.values, len, (a, b), scratch);
     }
 
-    fn value_bytes(&self) -> usize {
-        match self.values.capacity() {
-            0 => 0,
-            capacity => capacity * size_of::<T>() + ALLOCATION_BYTES,
-        }
+    fn value_bytes<T>(&self) -> usize {
+        self.values.room() * size_of::<T>()
     }
 }
 
@@ -105,19 +109,21 @@ impl<T: Copy + PartialEq> Extents<T> {
     /// Nothing holds data yet.
     pub(crate) fn new(max_bytes: u64) -> Extents<T> {
         Extents {
-            groups: Vec::new(),
-            index: FxHashMap::default(),
+            groups: Blocks::new(),
+            values: Values::new(),
+            index: Places::default(),
             free: Vec::new(),
             value_bytes: 0,
             max_bytes,
             evicted_pages: 0,
             pieces: Vec::new(),
+            scratch: Vec::new(),
         }
     }
 
     /// Bytes in use, as counted against the bound.
     pub(crate) fn bytes(&self) -> u64 {
-        self.index.len() as u64 * (size_of::<Group<T>>() as u64 + INDEX_BYTES) + self.value_bytes as u64
+        self.index.len() * size_of::<Group>() as u64 + self.index.bytes() + self.value_bytes as u64
     }
 
     /// Pages that hold data and are known.
@@ -161,18 +167,39 @@ impl<T: Copy + PartialEq> Extents<T> {
             return;
         }
         let (first_group, last_group) = (first / GROUP, (end - 1) / GROUP);
-        if last_group - first_group < self.index.len() as u64 {
+        if last_group - first_group < self.index.len() {
             for number in first_group..=last_group {
-                if let Some(&at) = self.index.get(&number) {
+                if let Some(at) = self.index.get(number) {
                     self.discard_group(at, first, end, now, &mut ended);
                 }
             }
-            return;
+        } else {
+            for at in 0..self.groups.len() as u32 {
+                let group = &self.groups[at as usize];
+                if group.live != 0 && (first_group..=last_group).contains(&group.number) {
+                    self.discard_group(at, first, end, now, &mut ended);
+                }
+            }
         }
-        for at in 0..self.groups.len() as u32 {
-            let group = &self.groups[at as usize];
-            if group.live != 0 && (first_group..=last_group).contains(&group.number) {
-                self.discard_group(at, first, end, now, &mut ended);
+        // An extent that is cut in two takes more.
+        if self.bytes() > self.max_bytes {
+            self.evict();
+        }
+    }
+
+    /// Asks the processor for what a write or discard at `page` will look at: for its group when it is far ahead, for its
+    /// value when it is near and the group has arrived.
+    #[inline]
+    pub(crate) fn prefetch(&self, page: u64, ahead: Ahead) {
+        let Some(at) = self.index.get(page / GROUP) else { return };
+        let group = &self.groups[at as usize];
+        match ahead {
+            Ahead::Far => prefetch(group),
+            Ahead::Near => {
+                let rank = (group.starts & below((page % GROUP) as u32)).count_ones() as usize;
+                if let Some(value) = self.values.get(group.values).get(rank) {
+                    prefetch(value);
+                }
             }
         }
     }
@@ -184,7 +211,7 @@ impl<T: Copy + PartialEq> Extents<T> {
             while page < GROUP as u32 {
                 let end = group.run_end(page, GROUP as u32);
                 if group.live >> page & 1 == 1 {
-                    f(group.values[group.rank(page)], end - page);
+                    f(self.values.get(group.values)[group.rank(page)], end - page);
                 }
                 page = end;
             }
@@ -204,7 +231,8 @@ impl<T: Copy + PartialEq> Extents<T> {
         group.referenced = now;
         // An extent that is overwritten whole, as single pages are, keeps its place.
         if group.starts >> from & 1 == 1 && group.run_end(from, 64) == to {
-            let value = &mut group.values[(group.starts & below(from)).count_ones() as usize];
+            let rank = (group.starts & below(from)).count_ones() as usize;
+            let value = &mut self.values.get_mut(group.values)[rank];
             *value = new(Some(*value), from, to - from);
             return;
         }
@@ -213,16 +241,16 @@ impl<T: Copy + PartialEq> Extents<T> {
         let mut page = from;
         while page < to {
             let end = group.run_end(page, to);
-            let old = (group.live >> page & 1 == 1).then(|| group.values[group.rank(page)]);
+            let old = (group.live >> page & 1 == 1).then(|| self.values.get(group.values)[group.rank(page)]);
             let value = new(old, page, end - page);
             if pieces.last().is_none_or(|&(_, last)| last != value) {
                 pieces.push((page, value));
             }
             page = end;
         }
-        let before = group.value_bytes();
-        group.replace(from, to, pieces);
-        self.value_bytes = self.value_bytes - before + group.value_bytes();
+        let before = group.value_bytes::<T>();
+        group.replace((from, to), pieces, &mut self.values, &mut self.scratch);
+        self.value_bytes = self.value_bytes - before + group.value_bytes::<T>();
     }
 
     fn discard_group(&mut self, at: u32, first: u64, end: u64, now: u64, ended: &mut impl FnMut(T, u32)) {
@@ -234,15 +262,15 @@ impl<T: Copy + PartialEq> Extents<T> {
         while page < to {
             let end = group.run_end(page, to);
             if group.live >> page & 1 == 1 {
-                ended(group.values[group.rank(page)], end - page);
+                ended(self.values.get(group.values)[group.rank(page)], end - page);
             }
             page = end;
         }
         group.referenced = now;
-        let before = group.value_bytes();
+        let before = group.value_bytes::<T>();
         self.pieces.clear();
-        group.replace(from, to, &mut self.pieces);
-        self.value_bytes = self.value_bytes - before + group.value_bytes();
+        group.replace((from, to), &mut self.pieces, &mut self.values, &mut self.scratch);
+        self.value_bytes = self.value_bytes - before + group.value_bytes::<T>();
         if group.live == 0 {
             self.remove(at);
         }
@@ -251,10 +279,10 @@ impl<T: Copy + PartialEq> Extents<T> {
     /// The place of a group, made if it is not there.
     #[inline]
     fn place(&mut self, number: u64) -> u32 {
-        if let Some(&at) = self.index.get(&number) {
+        if let Some(at) = self.index.get(number) {
             return at;
         }
-        let group = Group { number, live: 0, starts: 0, referenced: 0, values: Vec::new() };
+        let group = Group { number, live: 0, starts: 0, referenced: 0, values: Slot::NONE };
         let at = match self.free.pop() {
             Some(at) => {
                 self.groups[at as usize] = group;
@@ -271,17 +299,18 @@ impl<T: Copy + PartialEq> Extents<T> {
 
     fn remove(&mut self, at: u32) {
         let group = &mut self.groups[at as usize];
-        self.value_bytes -= group.value_bytes();
-        (group.live, group.starts, group.values) = (0, 0, Vec::new());
-        self.index.remove(&group.number);
+        self.value_bytes -= group.value_bytes::<T>();
+        self.values.release(group.values);
+        (group.live, group.starts, group.values) = (0, 0, Slot::NONE);
+        self.index.remove(group.number);
         self.free.push(at);
     }
 
     /// Drops the least recently referenced groups: an eighth of them, at least one; again if that is not enough.
     #[cold]
     fn evict(&mut self) {
-        while self.bytes() > self.max_bytes && !self.index.is_empty() {
-            let live = (0..).zip(&self.groups).filter(|(_, group)| group.live != 0);
+        while self.bytes() > self.max_bytes && self.index.len() > 0 {
+            let live = (0..).zip(self.groups.iter()).filter(|(_, group)| group.live != 0);
             let mut oldest: Vec<(u64, u64, u32)> =
                 live.map(|(at, group)| (group.referenced, group.number, at)).collect();
             let doomed = oldest.len().div_ceil(8);
@@ -310,7 +339,7 @@ mod tests {
                     let end = group.run_end(page, 64);
                     if group.live >> page & 1 == 1 {
                         let first = group.number * GROUP + u64::from(page);
-                        out.push((first, end - page, group.values[group.rank(page)]));
+                        out.push((first, end - page, self.values.get(group.values)[group.rank(page)]));
                     }
                     page = end;
                 }
@@ -321,18 +350,18 @@ mod tests {
 
         fn check(&self) {
             let mut bytes = 0;
-            for (&number, &at) in &self.index {
-                let group = &self.groups[at as usize];
-                assert_eq!(group.number, number);
-                assert_ne!(group.live, 0, "a group without live pages is not there");
+            let live = (0..).zip(self.groups.iter()).filter(|(_, group)| group.live != 0);
+            assert_eq!(live.clone().count() as u64, self.index.len());
+            for (at, group) in live {
+                assert_eq!(self.index.get(group.number), Some(at));
                 assert_eq!(group.starts & !group.live, 0, "an extent begins at a live page");
                 let run_begins = group.live & !(group.live << 1);
                 assert_eq!(run_begins & !group.starts, 0, "a run begins with an extent");
-                assert_eq!(group.values.len(), group.starts.count_ones() as usize);
-                bytes += group.value_bytes();
+                assert!(group.values.room() >= group.starts.count_ones() as usize);
+                bytes += group.value_bytes::<T>();
             }
             assert_eq!(self.value_bytes, bytes);
-            assert_eq!(self.groups.len(), self.index.len() + self.free.len());
+            assert_eq!(self.groups.len() as u64, self.index.len() + self.free.len() as u64);
         }
     }
 
@@ -395,7 +424,7 @@ mod tests {
         e.write(GROUP, 1, 17, |_, _, _| 0);
         assert_eq!(e.evicted_pages(), 20, "an eighth: groups 2 and 3");
         assert_eq!(e.live_pages(), 140);
-        assert!(!e.index.contains_key(&2) && !e.index.contains_key(&3));
+        assert!(e.index.get(2).is_none() && e.index.get(3).is_none());
         e.check();
     }
 

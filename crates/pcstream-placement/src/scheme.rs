@@ -9,6 +9,8 @@ use pcstream_trace::{ContextId, Event, Tables};
 
 use crate::saved_table::TableError;
 
+use crate::prefetch::Ahead;
+
 /// External stream: S0 (the default) … S(n−1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Stream(pub u8);
@@ -36,6 +38,12 @@ pub trait Scheme: Send {
     /// the logical time before the first. Where a batch ends must not matter to a scheme that is compared with others.
     fn prepare(&mut self, events: &[Event], now: u64, tables: &Tables) {
         let _ = (events, now, tables);
+    }
+
+    /// This event comes in a moment: asks the processor for what placing it will look at. Called twice for each, it
+    /// changes nothing.
+    fn prefetch(&self, event: &Event, ahead: Ahead) {
+        let _ = (event, ahead);
     }
 
     /// Places one write (`event.op` is `Write`): appends placements to `out` whose pages sum to

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pcstream_placement::{Placement, Scheme, SchemeFact, SchemeFactory, Stream};
+use pcstream_placement::{Ahead, Placement, Scheme, SchemeFact, SchemeFactory, Stream};
 use pcstream_ssd::endurance::Wear;
 use pcstream_ssd::fdp::FdpStatistics;
 use pcstream_ssd::memory::prefetch;
@@ -231,9 +231,11 @@ impl Lane {
             if let Some(later) = batch.events.get(index + PREFETCH_EVENTS) {
                 self.device.ssd().prefetch(LogicalPage(later.lba.0));
                 prefetch(&self.stream_of_page, later.lba.0 as usize);
+                self.scheme.prefetch(later, Ahead::Far);
             }
             if let Some(later) = batch.events.get(index + PREFETCH_SUPERBLOCK_EVENTS) {
                 self.device.ssd().prefetch_superblock(LogicalPage(later.lba.0));
+                self.scheme.prefetch(later, Ahead::Near);
             }
             match event.op {
                 Op::Write => self.write(event, batch.ended_by(index), tables),

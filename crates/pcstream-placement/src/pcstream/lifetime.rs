@@ -14,13 +14,14 @@
 //!
 //! Units: pages and logical time (pages written by the host, the current write excluded).
 //!
-//! Memory: bounded, see [`crate::extents`]. In 64 MiB go 32 million pages of sequential data (120 GiB),
+//! Memory: bounded, see [`crate::extents`]. In 64 MiB go 54 million pages of sequential data (200 GiB),
 //! or 7 million pages that were written one by one (28 GiB).
 
 use pcstream_trace::Event;
 
 use crate::error::{SchemeError, check};
 use crate::extents::Extents;
+use crate::prefetch::Ahead;
 
 /// Pages of FAST'19's superblock (1.1 GB) for each page of its chunk (1 MiB).
 const PAPER_RATIO: u32 = 1049;
@@ -205,6 +206,12 @@ impl LiveTable {
     pub fn discard(&mut self, event: &Event, now: u64, ended: &mut Ended) {
         let (first, chunks) = self.chunks(event);
         self.extents.discard(first, chunks, now, |old, run| ended.add(old, now, run));
+    }
+
+    /// Asks the processor for what a write or discard will look at first.
+    #[inline]
+    pub(crate) fn prefetch(&self, event: &Event, ahead: Ahead) {
+        self.extents.prefetch(event.lba.0 / self.chunk_pages, ahead);
     }
 
     /// What still lives at `now`, by writer number: sum of the ages and number of pages. Looks at every extent.

@@ -35,6 +35,7 @@ use pcstream_trace::{Event, Signature, Tables};
 use crate::error::{SchemeError, check};
 use crate::parameter;
 use crate::parameter::{Environment, Parameter, Parameters, Value, choices};
+use crate::prefetch::Ahead;
 use crate::rules::name_of;
 use crate::scheme::{ByContext, Placement, Scheme, SchemeFact};
 use averaging::Averaging;
@@ -309,6 +310,10 @@ impl PcStream {
 }
 
 impl Scheme for PcStream {
+    fn prefetch(&self, event: &Event, ahead: Ahead) {
+        self.live.prefetch(event, ahead);
+    }
+
     fn place(&mut self, event: &Event, now: u64, tables: &Tables, out: &mut Vec<Placement>) {
         let writer = self.keys.writer_of(event, tables);
         let stream = writer.map_or(Default::default(), |w| {

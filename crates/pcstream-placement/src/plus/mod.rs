@@ -32,6 +32,7 @@ use crate::pcstream::{OPEN_SHARE, check_open_share};
 use crate::plus::clustering::{Clustering, Member};
 use crate::plus::name_class::NameClasses;
 use crate::plus::predictor::{Origin, Predictor, SetId, log2};
+use crate::prefetch::Ahead;
 use crate::scheme::{Placement, Scheme, SchemeFact, Stream};
 
 /// Pages written between clusterings; less at the start.
@@ -254,6 +255,10 @@ fn region(page: u64) -> usize {
 }
 
 impl Scheme for PcStreamPlus {
+    fn prefetch(&self, event: &Event, ahead: Ahead) {
+        self.pages.prefetch(event.lba.0, ahead);
+    }
+
     fn place(&mut self, event: &Event, now: u64, tables: &Tables, out: &mut Vec<Placement>) {
         // Number 0 is for data without a context.
         let context = self.keys.writer_of(event, tables).map_or(0, |writer| writer.0 + 1);
