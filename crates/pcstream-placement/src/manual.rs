@@ -9,10 +9,10 @@
 //! short of streams would do, and one set of rules can be swept over devices. The fact
 //! `folded_rules` says how many rules were changed so.
 //!
-//! Cost: a write is matched once per (context, file, kind) that rules can tell apart; then it is a
-//! lookup.
+//! Cost: a write is matched once per (context, file, kind, range of sizes) that rules can tell apart; then it is a
+//! lookup. Rules about sizes keep 8 bytes for each file.
 
-use pcstream_trace::{ContextId, Event, FileId, Kind, Tables};
+use pcstream_trace::{ContextId, Event, FileId, Kind, PAGE_BYTES, Tables};
 use rustc_hash::FxHashMap;
 
 use crate::error::SchemeError;
@@ -57,7 +57,8 @@ impl Parameters for ManualParams {
     }
 }
 
-type Key = (ContextId, FileId, Kind);
+/// With the number of steps that the file's size has passed.
+type Key = (ContextId, FileId, Kind, usize);
 
 /// The manual scheme.
 pub struct Manual {
@@ -65,6 +66,10 @@ pub struct Manual {
     last_stream: u8,
     by_file: bool,
     by_context: bool,
+    /// Sizes at which rules change; none: no rule is about sizes.
+    size_steps: Vec<u64>,
+    /// Bytes that each file has grown to, by its id.
+    sizes: Vec<u64>,
     known: FxHashMap<Key, Stream>,
     /// The previous write's key and stream: runs of equal writers are common.
     previous: Option<(Key, Stream)>,
@@ -83,6 +88,8 @@ impl Manual {
             last_stream: streams - 1,
             by_file: rules.look_at_file(),
             by_context: rules.look_at_context(),
+            size_steps: rules.size_steps(),
+            sizes: Vec::new(),
             known: FxHashMap::default(),
             previous: None,
             matched_pages: 0,
@@ -91,7 +98,21 @@ impl Manual {
         })
     }
 
-    fn stream_of(&mut self, key: Key, event: &Event, tables: &Tables) -> Stream {
+    /// Bytes that the event's file has grown to; `None` if no rule asks, or the file is not known.
+    fn grow(&mut self, event: &Event) -> Option<u64> {
+        if self.size_steps.is_empty() || !event.file.is_some() {
+            return None;
+        }
+        let index = event.file.0 as usize;
+        if self.sizes.len() <= index {
+            self.sizes.resize(index + 1, 0);
+        }
+        let end = event.file_page.saturating_add(u64::from(event.pages)).saturating_mul(PAGE_BYTES);
+        self.sizes[index] = self.sizes[index].max(end);
+        Some(self.sizes[index])
+    }
+
+    fn stream_of(&mut self, key: Key, event: &Event, tables: &Tables, size: Option<u64>) -> Stream {
         if let Some((previous, stream)) = self.previous
             && previous == key
         {
@@ -99,7 +120,7 @@ impl Manual {
         }
         let stream = *self.known.entry(key).or_insert_with(|| {
             let (file, context) = (tables.file(event.file), tables.context(event.context));
-            let found = self.rules.stream_of(Subject { kind: event.kind, file, context });
+            let found = self.rules.stream_of(Subject { kind: event.kind, file, context, size });
             Stream(found.unwrap_or(0).min(self.last_stream))
         });
         self.previous = Some((key, stream));
@@ -112,7 +133,9 @@ impl Scheme for Manual {
         // What no rule looks at must not multiply the cache.
         let context = if self.by_context { event.context } else { ContextId::NONE };
         let file = if self.by_file { event.file } else { FileId::NONE };
-        let stream = self.stream_of((context, file, event.kind), event, tables);
+        let size = self.grow(event);
+        let passed = self.size_steps.partition_point(|&step| size.is_some_and(|size| step <= size));
+        let stream = self.stream_of((context, file, event.kind, passed), event, tables, size);
         if stream != Stream::DEFAULT {
             self.matched_pages += u64::from(event.pages);
         }
@@ -163,6 +186,24 @@ mod tests {
             assert_eq!(stream(&mut scheme, &tables, event(0, 0, Kind::Data)), 0);
         }
         assert_eq!(scheme.facts(), [("rules", 3), ("folded_rules", 0), ("pages_off_default", 18)]);
+    }
+
+    #[test]
+    fn a_file_goes_by_the_size_that_it_has_grown_to() {
+        let tables = tables(&[], &["/a", "/b"]);
+        let mut scheme = scheme(9, "size=..64K -> 1\nsize=64K..128K -> 2\nsize=128K.. -> 3");
+        let mut at = |file, file_page, pages| {
+            let event = Event { file: FileId(file), file_page, ..write(0, pages) };
+            stream(&mut scheme, &tables, event)
+        };
+        assert_eq!([at(1, 0, 15), at(1, 15, 1), at(1, 16, 15), at(1, 31, 1)], [1, 2, 2, 3]);
+        assert_eq!(at(1, 0, 1), 3, "a file that was large is large");
+        assert_eq!(
+            [at(2, 0, 1), at(2, 40, 1), at(0, 0, 1)],
+            [1, 3, 0],
+            "each has its own, and none is unknown"
+        );
+        assert_eq!(at(1, u64::MAX, 1), 3);
     }
 
     #[test]
