@@ -222,6 +222,19 @@ struct bio {
 	struct bio_vec *bi_io_vec;
 };
 
+/* What the program said of the lifetime of what it writes (F_SET_RW_HINT). */
+enum rw_hint {
+	WRITE_LIFE_NOT_SET,
+} __attribute__((packed));
+
+struct bio___hinted { /* since 6.9 */
+	enum rw_hint bi_write_hint;
+};
+
+struct bio___streamed { /* since 6.16 */
+	u8 bi_write_stream;
+};
+
 struct buffer_head {
 	unsigned long b_size;
 	char *b_data;

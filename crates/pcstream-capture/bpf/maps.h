@@ -234,6 +234,7 @@ struct walk {
 	/* of the request as a whole, for pages that are not a file's */
 	u32 other_source;
 	u8 head[16], tail[16];
+	u8 write_hint, write_stream;
 };
 
 /* Where the walk up from a dentry to the root stands. */

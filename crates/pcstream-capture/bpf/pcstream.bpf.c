@@ -267,6 +267,7 @@ int BPF_PROG(on_bio, struct bio *bio)
 	/* The kernel adds a partition's start to requests that have a size, and to no others (a flush). */
 	if (w->left)
 		w->sector -= bio->bi_bdev->bd_start_sect;
+	note_hints(w, bio);
 	if (!w->left || (op != REQ_OP_WRITE && op != REQ_OP_READ)) {
 		w->bytes = w->left;
 		emit_run(w);

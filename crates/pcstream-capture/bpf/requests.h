@@ -8,6 +8,7 @@
  *   tag_index, file_hash  where a folio's tag is, and what it must name
  *   walk_page             a page of a request: ends the run if its owner is another
  *   metadata_owner        what can be said of a request that is no file's
+ *   note_hints            what the program asked of the device for it
  *
  * Invariant: a tag is used only if it names the same file and page as the folio does now.
  *
@@ -76,6 +77,8 @@ static __always_inline void send_run(struct walk *w)
 	r->generation = w->generation;
 	r->source = w->source;
 	r->flags = flags_of(w->opf);
+	r->write_hint = w->write_hint;
+	r->write_stream = w->write_stream;
 	__builtin_memcpy(r->head, w->head, sizeof(r->head));
 	__builtin_memcpy(r->tail, w->tail, sizeof(r->tail));
 	bpf_ringbuf_submit(r, 0);
@@ -202,6 +205,20 @@ static long walk_page(u64 i, struct walk **at)
 	w->segment_left -= chunk;
 	w->left -= chunk;
 	return 0;
+}
+
+/* What a program asked of the device for what it writes, as far as the running kernel carries it this far. */
+static __always_inline void note_hints(struct walk *w, struct bio *bio)
+{
+	struct bio___hinted *hinted = (void *)bio;
+	struct bio___streamed *streamed = (void *)bio;
+
+	if ((w->opf & REQ_OP_MASK) != REQ_OP_WRITE)
+		return;
+	if (bpf_core_field_exists(hinted->bi_write_hint))
+		w->write_hint = hinted->bi_write_hint;
+	if (bpf_core_field_exists(streamed->bi_write_stream))
+		w->write_stream = streamed->bi_write_stream;
 }
 
 /* What the owner of a metadata request says about it. */

@@ -68,7 +68,9 @@ struct io_record {
 	u32 bytes;
 	u32 generation;
 	u32 source;
-	u32 flags;
+	u16 flags;
+	u8 write_hint;	 /* enum rw_hint of the kernel; 0: none, or the kernel does not pass it on (before 6.9) */
+	u8 write_stream; /* 0: none (before 6.16 always) */
 	u8 head[16];
 	u8 tail[16];
 };

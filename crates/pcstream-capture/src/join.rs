@@ -10,7 +10,7 @@
 //! Invariants: ids are dense and in order of first use; times never decrease.
 
 use pcstream_trace::{
-    Batch, Context, ContextId, Event, File, FileId, Frame, Kind, Lba, Op, Signature, Unwind,
+    Batch, Context, ContextId, Event, File, FileId, Frame, Kind, Lba, Op, Signature, Unwind, WriteHint,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -312,6 +312,7 @@ impl Joiner {
             file_page: 0,
             op: Op::Exit,
             kind: Kind::Data,
+            hint: Default::default(),
         });
     }
 
@@ -354,7 +355,8 @@ impl Joiner {
         // CPUs take times and places in the buffer independently.
         self.last_ns = self.last_ns.max(record.time_ns.saturating_sub(self.start_ns));
         let file_page = if file.is_some() { record.file_page } else { 0 };
-        let event = Event { time_ns: self.last_ns, lba, pages, context, file, file_page, op, kind };
+        let hint = if op == Op::Write { wire::hint(record) } else { WriteHint::NONE };
+        let event = Event { time_ns: self.last_ns, lba, pages, context, file, file_page, op, kind, hint };
         self.batch.events.push(event);
     }
 

@@ -19,6 +19,7 @@ pub use generated::{
     unwind_rule as UnwindRule,
 };
 
+use pcstream_trace::{Life, WriteHint};
 use thiserror::Error;
 
 /// The context of pages that others than the followed tasks made dirty, as in `bpf/followed.h`.
@@ -147,9 +148,27 @@ pub fn path(record: &PathRecord) -> Vec<u8> {
     path
 }
 
+/// What a program asked for with a write; a number that no kernel defines yet is none.
+pub(crate) fn hint(record: &IoRecord) -> WriteHint {
+    let life = Life::ALL.get(usize::from(record.write_hint)).copied().unwrap_or_default();
+    WriteHint { life, stream: record.write_stream }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_hint_is_the_kernels_number() {
+        let of = |write_hint, write_stream| {
+            let hint = hint(&IoRecord { write_hint, write_stream, ..Default::default() });
+            (hint.life, hint.stream)
+        };
+        assert_eq!(
+            [of(2, 0), of(5, 7), of(200, 0)],
+            [(Life::Short, 0), (Life::Extreme, 7), (Life::NotSet, 0)]
+        );
+    }
 
     #[test]
     fn a_path_is_its_components_outermost_first() {

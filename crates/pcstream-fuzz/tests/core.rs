@@ -32,6 +32,7 @@ fn trace(dir: &Path) -> PathBuf {
         file: FileId(i as u32 % 2),
         file_page: i,
         kind: Kind::Data,
+        hint: Default::default(),
     };
     let batch = Batch {
         contexts: vec![Context::label(ContextId(1), "a class")],

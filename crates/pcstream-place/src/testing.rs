@@ -33,5 +33,6 @@ pub(crate) fn write(context: u32, file: u32, lba: u64, pages: u32) -> Event {
         file_page: 0,
         op: Op::Write,
         kind: Kind::Data,
+        hint: Default::default(),
     }
 }

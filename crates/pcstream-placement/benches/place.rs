@@ -5,7 +5,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use pcstream_placement::{Environment, Future, build, names};
+use pcstream_placement::{Ahead, Environment, Future, build, names};
 use pcstream_trace::{Context, ContextId, Event, File, FileId, Kind, Lba, Op, Signature, Tables};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -51,6 +51,7 @@ fn events() -> Vec<Event> {
                 file_page: lba,
                 op: Op::Write,
                 kind: Kind::Data,
+                hint: Default::default(),
             }
         })
         .collect()
@@ -72,7 +73,13 @@ fn place(c: &mut Criterion) {
                 if oracle {
                     now = 0;
                 }
-                for event in &events {
+                for (at, event) in events.iter().enumerate() {
+                    // As a replay does.
+                    for (ahead, by) in [(Ahead::Far, 12), (Ahead::Near, 5)] {
+                        if let Some(later) = events.get(at + by) {
+                            scheme.prefetch(later, ahead);
+                        }
+                    }
                     out.clear();
                     scheme.place(event, now, &tables, &mut out);
                     now += 1;

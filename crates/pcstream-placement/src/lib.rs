@@ -15,6 +15,7 @@ pub mod error;
 mod extents;
 pub mod fstream;
 pub mod future;
+pub mod hints;
 mod inherit;
 mod level;
 mod lru;

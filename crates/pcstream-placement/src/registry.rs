@@ -5,6 +5,7 @@ use crate::autostream_sfr::SfrParams;
 use crate::baseline::BaselineParams;
 use crate::error::SchemeError;
 use crate::fstream::FStreamParams;
+use crate::hints::HintsParams;
 use crate::manual::ManualParams;
 use crate::names::nearest;
 use crate::oracle::{OracleForm, OracleParams};
@@ -145,6 +146,7 @@ fn with<P: Parameters>(vary: impl Fn(&mut P)) -> Box<dyn AnyParameters> {
 static REGISTRY: &[SchemeInfo] = &[
     online("baseline", "everything to the default stream S0", default::<BaselineParams>),
     online("manual", "rules chosen by a person: path, name, kind, program -> stream", default::<ManualParams>),
+    online("hints", "what the program asked for: write hints (F_SET_RW_HINT) and write streams", default::<HintsParams>),
     online("autostream-mq", "AutoStream multi-queue (SYSTOR'17): access counts of 1 MiB chunks", default::<MqParams>),
     online("autostream-sfr", "AutoStream SFR (SYSTOR'17): sequentiality, frequency, recency of chunks", default::<SfrParams>),
     online("sequential", "sequential patterns found in the device (HotStorage'14)", default::<SequentialParams>),

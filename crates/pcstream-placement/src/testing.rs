@@ -15,6 +15,7 @@ pub(crate) fn write(lba: u64, pages: u32) -> Event {
         file_page: 0,
         op: Op::Write,
         kind: Kind::Data,
+        hint: Default::default(),
     }
 }
 

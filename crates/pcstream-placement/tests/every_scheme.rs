@@ -50,6 +50,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
             file_page: 0,
             op,
             kind,
+            hint: Default::default(),
         },
     );
     prop::collection::vec(event, 1..120).prop_map(|mut events| {
@@ -177,6 +178,7 @@ fn a_scheme_that_needs_the_future_is_the_only_kind_that_uses_it() {
             file_page: 0,
             op: if i % 11 == 0 { Op::Discard } else { Op::Write },
             kind: Kind::Data,
+            hint: Default::default(),
         })
         .collect();
     let tables = tables();
@@ -203,6 +205,7 @@ fn one_stream_is_the_default_stream() {
         file_page: 0,
         op: Op::Write,
         kind: Kind::Journal,
+        hint: Default::default(),
     }; 50];
     let params = params(1, &events);
     for name in names() {
@@ -239,6 +242,7 @@ fn contexts_are_distinguished() {
                 file_page: 0,
                 op: Op::Write,
                 kind: Kind::Data,
+                hint: Default::default(),
             }
         })
         .collect();
@@ -274,6 +278,7 @@ fn rules_given_replace_the_preset() {
         file_page: 0,
         op: Op::Write,
         kind: Kind::Journal,
+        hint: Default::default(),
     };
     let placed =
         drive(manual.build(&Environment::new(9)).expect("valid").as_mut(), &[event], &tables(), |_| true);

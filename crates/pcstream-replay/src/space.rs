@@ -174,7 +174,17 @@ mod tests {
 
     fn event(op: Op, lba: u64, pages: u32) -> Event {
         let (context, file) = (ContextId(0), FileId(0));
-        Event { time_ns: 0, lba: Lba(lba), pages, context, file, file_page: 0, op, kind: Kind::Data }
+        Event {
+            time_ns: 0,
+            lba: Lba(lba),
+            pages,
+            context,
+            file,
+            file_page: 0,
+            op,
+            kind: Kind::Data,
+            hint: Default::default(),
+        }
     }
 
     fn batch() -> Batch {

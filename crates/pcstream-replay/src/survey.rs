@@ -251,6 +251,7 @@ mod tests {
             file_page: 0,
             op: Op::Write,
             kind: Kind::Data,
+            hint: Default::default(),
         }
     }
 

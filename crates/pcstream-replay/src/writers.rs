@@ -141,6 +141,7 @@ mod tests {
             file_page: 0,
             op: Op::Write,
             kind,
+            hint: Default::default(),
         }
     }
 

@@ -137,6 +137,7 @@ fn traffic(seeds: &[(u8, u16, u8, u8)]) -> Vec<Event> {
             file_page: lba,
             op,
             kind: Kind::ALL[usize::from(choice / 10 % 6)],
+            hint: Default::default(),
         }
     };
     (0..).zip(seeds).map(event).collect()
@@ -275,6 +276,7 @@ fn write(lba: u64, pages: u32) -> Event {
         file_page: 0,
         op: Op::Write,
         kind: Kind::Data,
+        hint: Default::default(),
     }
 }
 

@@ -27,6 +27,7 @@ fn event(op: Op, context: u64, lba: u64) -> Event {
         file_page: 0,
         op,
         kind: Kind::Data,
+        hint: Default::default(),
     }
 }
 

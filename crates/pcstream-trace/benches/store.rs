@@ -32,6 +32,7 @@ fn store_like() -> (Meta, Vec<Batch>) {
             file_page: 0,
             op: Op::Write,
             kind: Kind::Data,
+            hint: Default::default(),
         };
         match choice {
             0..10 => {

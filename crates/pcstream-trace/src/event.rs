@@ -89,6 +89,63 @@ impl Kind {
     }
 }
 
+/// How long the program said that what it writes will live (`F_SET_RW_HINT`): the kernel's `enum rw_hint`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Life {
+    /// It said nothing.
+    #[default]
+    NotSet = 0,
+    /// It said that it does not know.
+    None = 1,
+    /// Short.
+    Short = 2,
+    /// Medium.
+    Medium = 3,
+    /// Long.
+    Long = 4,
+    /// As long as can be.
+    Extreme = 5,
+}
+
+/// What a program asked of the device for what it writes, as it stood in the request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct WriteHint {
+    /// The hint for the file (`F_SET_RW_HINT`), which reaches the device with its pages.
+    pub life: Life,
+    /// The write stream (io_uring's `write_stream`, or a file system's), from 1; 0: none.
+    pub stream: u8,
+}
+
+impl WriteHint {
+    /// Nothing was asked for.
+    pub const NONE: WriteHint = WriteHint { life: Life::NotSet, stream: 0 };
+
+    /// Whether anything was asked for.
+    #[inline]
+    pub fn is_some(self) -> bool {
+        self != WriteHint::NONE
+    }
+}
+
+impl Life {
+    /// Every hint, in the order of the kernel's number.
+    pub const ALL: [Life; 6] =
+        [Life::NotSet, Life::None, Life::Short, Life::Medium, Life::Long, Life::Extreme];
+
+    /// The name used in traces and tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Life::NotSet => "not_set",
+            Life::None => "none",
+            Life::Short => "short",
+            Life::Medium => "medium",
+            Life::Long => "long",
+            Life::Extreme => "extreme",
+        }
+    }
+}
+
 /// One request, or the part of one that has a single context, file and kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
@@ -108,4 +165,6 @@ pub struct Event {
     pub op: Op,
     /// What the pages are to the file system.
     pub kind: Kind,
+    /// What the program asked for; of writes.
+    pub hint: WriteHint,
 }

@@ -14,7 +14,7 @@ pub mod meta;
 pub mod store;
 pub mod tables;
 
-pub use event::{Event, Kind, Op};
+pub use event::{Event, Kind, Life, Op, WriteHint};
 pub use ids::{ContextId, FileId, Lba, PAGE_BYTES, Signature};
 pub use meta::{Device, Digest, Exit, Extent, FileSystem, FormatVersion, Meta, Totals};
 #[cfg(feature = "store")]

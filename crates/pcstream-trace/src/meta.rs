@@ -26,7 +26,7 @@ pub struct FormatVersion {
 
 impl FormatVersion {
     /// What this crate writes.
-    pub const CURRENT: FormatVersion = FormatVersion { major: 1, minor: 0 };
+    pub const CURRENT: FormatVersion = FormatVersion { major: 1, minor: 1 };
 }
 
 impl fmt::Display for FormatVersion {
@@ -290,7 +290,8 @@ pub struct FileSums {
 
 /// Running digest over events: the trace id. It depends on the events alone, so a trace on disk and
 /// the same events seen live have the same id. Events are hashed as 38 bytes each: time_ns, lba,
-/// file_page (u64), pages, context, file (u32), all little-endian, then op and kind (u8).
+/// file_page (u64), pages, context, file (u32), all little-endian, then op and kind (u8). An event with a hint or a
+/// write stream has two more: life and stream (u8).
 #[derive(Clone)]
 pub struct Digest(XxHash3_64);
 
@@ -308,12 +309,15 @@ impl fmt::Debug for Digest {
 
 impl Digest {
     const EVENT_BYTES: usize = 38;
+    const HINTED_BYTES: usize = 40;
 
     /// Adds events, in order. How they are cut into calls does not matter.
     pub fn update(&mut self, events: &[Event]) {
-        let mut buffer = [0u8; Self::EVENT_BYTES * 64];
+        let mut buffer = [0u8; Self::HINTED_BYTES * 64];
         for chunk in events.chunks(64) {
-            for (event, bytes) in chunk.iter().zip(buffer.chunks_exact_mut(Self::EVENT_BYTES)) {
+            let mut used = 0;
+            for event in chunk {
+                let bytes = &mut buffer[used..used + Self::HINTED_BYTES];
                 bytes[0..8].copy_from_slice(&event.time_ns.to_le_bytes());
                 bytes[8..16].copy_from_slice(&event.lba.0.to_le_bytes());
                 bytes[16..24].copy_from_slice(&event.file_page.to_le_bytes());
@@ -322,8 +326,11 @@ impl Digest {
                 bytes[32..36].copy_from_slice(&event.file.0.to_le_bytes());
                 bytes[36] = event.op as u8;
                 bytes[37] = event.kind as u8;
+                bytes[38] = event.hint.life as u8;
+                bytes[39] = event.hint.stream;
+                used += if event.hint.is_some() { Self::HINTED_BYTES } else { Self::EVENT_BYTES };
             }
-            std::hash::Hasher::write(&mut self.0, &buffer[..chunk.len() * Self::EVENT_BYTES]);
+            std::hash::Hasher::write(&mut self.0, &buffer[..used]);
         }
     }
 

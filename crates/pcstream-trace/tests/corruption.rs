@@ -311,6 +311,7 @@ fn tables_of_other_programs_are_read() {
         file_page: 8,
         op: Op::Discard,
         kind: Kind::Journal,
+        hint: Default::default(),
     };
     assert_eq!(open_and_read(&path).unwrap().events, [event]);
 }

@@ -68,6 +68,73 @@ fn every_compression_is_read() {
     }
 }
 
+/// A trace as it was before write hints were recorded.
+#[test]
+fn a_trace_without_hints_is_read_as_one_where_nobody_gave_any() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = fixed(dir.path());
+    let table = path.join("events.parquet");
+    let reader = ParquetRecordBatchReaderBuilder::try_new(fs::File::open(&table).unwrap()).unwrap();
+    let batches: Vec<RecordBatch> = reader
+        .build()
+        .unwrap()
+        .map(|batch| {
+            let mut batch = batch.unwrap();
+            for column in ["hint", "write_stream"] {
+                batch.remove_column(batch.schema().index_of(column).unwrap());
+            }
+            batch
+        })
+        .collect();
+    write_table(&table, &batches, Compression::UNCOMPRESSED);
+    edit_meta(&path, |meta| {
+        meta["checksums"] = Value::Null;
+        meta["format_version"] = json!("1.0");
+    });
+    assert_eq!(open_and_read(&path).unwrap(), small());
+    // Programs that work on columns get them all.
+    let trace = TraceReader::open(&path).unwrap();
+    let columns: Vec<RecordBatch> = store::arrow::events(&trace).map(Result::unwrap).collect();
+    let hints = names_in(&columns[0], "hint");
+    assert_eq!((columns[0].num_rows(), hints.first().map(String::as_str)), (200, Some("not_set")));
+}
+
+fn names_in(batch: &RecordBatch, column: &str) -> Vec<String> {
+    use arrow_array::cast::AsArray;
+    let names = batch.column_by_name(column).unwrap().as_dictionary::<arrow_array::types::Int32Type>();
+    let names = names.downcast_dict::<StringArray>().unwrap();
+    names.into_iter().map(|name| name.unwrap().to_owned()).collect()
+}
+
+/// Rewrites the table of events with one column changed.
+fn with_column(path: &Path, name: &str, column: ArrayRef) {
+    let table = path.join("events.parquet");
+    let reader = ParquetRecordBatchReaderBuilder::try_new(fs::File::open(&table).unwrap()).unwrap();
+    let batch = reader.build().unwrap().next().unwrap().unwrap();
+    let schema = batch.schema();
+    let columns = schema.fields().iter().zip(batch.columns()).map(|(field, kept)| {
+        (field.name().clone(), if field.name() == name { column.clone() } else { kept.clone() })
+    });
+    let changed = RecordBatch::try_from_iter(columns.collect::<Vec<_>>()).unwrap();
+    write_table(&table, &[changed], Compression::UNCOMPRESSED);
+    edit_meta(path, |meta| meta["checksums"] = Value::Null);
+}
+
+#[test]
+fn a_hint_or_write_stream_that_is_none_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = fixed(dir.path());
+    with_column(&path, "hint", Arc::new(StringArray::from_iter_values((0..200).map(|_| "brief"))));
+    let message = open_and_read(&path).unwrap_err().to_string();
+    assert!(message.contains("hint \"brief\", expected one of not_set, none, short"), "{message}");
+    let path = dir.path().join("second");
+    fs::create_dir(&path).unwrap();
+    let path = fixed(&path);
+    with_column(&path, "write_stream", Arc::new(UInt32Array::from_iter_values((0..200).map(|_| 256))));
+    let message = open_and_read(&path).unwrap_err().to_string();
+    assert!(message.contains("write_stream 256, expected 0 to 255"), "{message}");
+}
+
 #[test]
 fn checksums_may_be_null_or_absent() {
     type Edit = fn(&mut Value);

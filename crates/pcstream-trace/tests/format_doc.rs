@@ -57,7 +57,8 @@ fn meta_fields_are_as_documented() {
 
 #[test]
 fn names_and_sizes_are_as_documented() {
-    let names = Op::ALL.map(Op::name).into_iter().chain(Kind::ALL.map(Kind::name));
+    let names =
+        Op::ALL.map(Op::name).into_iter().chain(Kind::ALL.map(Kind::name)).chain(Life::ALL.map(Life::name));
     for name in names.chain(Unwind::ALL.map(Unwind::name)) {
         assert!(DOCUMENT.contains(&format!("`{name}`")), "{name} is not documented");
     }

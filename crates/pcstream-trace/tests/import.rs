@@ -214,6 +214,7 @@ fn expected(requests: &[Request], tagged: bool) -> Vec<Event> {
             file_page: 0,
             op: r.op,
             kind: Kind::Data,
+            hint: Default::default(),
         }
     };
     requests.iter().enumerate().map(event).collect()

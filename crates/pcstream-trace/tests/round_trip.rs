@@ -143,6 +143,7 @@ fn bad_events_are_refused_whole() {
         file_page: 0,
         op: Op::Write,
         kind: Kind::Data,
+        hint: Default::default(),
     };
     for (spoil, expected) in cases {
         let dir = tempfile::tempdir().unwrap();
@@ -221,6 +222,11 @@ fn the_digest_ignores_how_events_are_cut() {
     let mut other = Digest::default();
     other.update(&events[1..]);
     assert_ne!(whole.id(), other.id());
+    let mut hinted = events.clone();
+    hinted[100].hint = WriteHint { life: Life::Short, stream: 0 };
+    let mut with_a_hint = Digest::default();
+    with_a_hint.update(&hinted);
+    assert_ne!(whole.id(), with_a_hint.id());
     // Renewed only with a new major version: ids name traces in results.
     assert_eq!(whole.id(), "51c095510f27890d");
 }

@@ -119,6 +119,7 @@ fn names_of_others_are_escaped() {
         file_page: 0,
         op: Op::Write,
         kind: Kind::Data,
+        hint: Default::default(),
     };
     writer.write_batch(&Batch { contexts: vec![context], files: vec![file], events: vec![event] }).unwrap();
     writer.finish(None).unwrap();

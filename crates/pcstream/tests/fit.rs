@@ -24,6 +24,7 @@ fn trace(dir: &Path, pages: u64, writes: u64, rounds: u64) -> String {
         file_page: 0,
         op,
         kind: Kind::Data,
+        hint: Default::default(),
     };
     let mut order: Vec<u64> = (0..writes).collect();
     let mut random = 1u64;

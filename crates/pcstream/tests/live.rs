@@ -53,6 +53,7 @@ fn batches(seeds: &[(u8, u16, u8, bool)]) -> Vec<Batch> {
                 file_page: 0,
                 op: if choice % 8 == 0 { Op::Discard } else { Op::Write },
                 kind: if choice % 5 == 0 { Kind::Journal } else { Kind::Data },
+                hint: Default::default(),
             });
         }
         batch

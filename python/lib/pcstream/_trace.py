@@ -56,7 +56,8 @@ class Trace:
         return self._native.damage
 
     def events(self) -> Table:
-        """Every request: ``time_ns, op, lba, pages, context, file, file_page, kind``.
+        """Every request: ``time_ns, op, lba, pages, context, file, file_page, kind, hint,
+        write_stream``.
 
         ``context`` and ``file`` are ids of the other two tables; 0 is unknown.
         """

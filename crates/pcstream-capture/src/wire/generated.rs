@@ -77,7 +77,9 @@ pub struct io_record {
     pub bytes: u32,
     pub generation: u32,
     pub source: u32,
-    pub flags: u32,
+    pub flags: u16,
+    pub write_hint: u8,
+    pub write_stream: u8,
     pub head: [u8; 16],
     pub tail: [u8; 16],
 }

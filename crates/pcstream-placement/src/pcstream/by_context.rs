@@ -17,6 +17,7 @@ impl ByContext for PcStream {
             file_page: 0,
             op: Op::Write,
             kind: Kind::Data,
+            hint: Default::default(),
         };
         let Some(writer) = self.keys.writer_of(&event, tables) else { return ContextStream::default() };
         let lifetimes = |signature| self.table.get(signature).map_or(0, |entry| entry.samples);

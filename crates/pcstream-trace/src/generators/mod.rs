@@ -200,6 +200,7 @@ impl Iterator for Generated {
                 file_page: 0,
                 op: Op::Write,
                 kind: Kind::Data,
+                hint: Default::default(),
             });
         }
         self.next = end;

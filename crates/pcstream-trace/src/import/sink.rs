@@ -158,6 +158,7 @@ impl Sink {
                 file_page: 0,
                 op,
                 kind: Kind::Data,
+                hint: Default::default(),
             });
             lba += u64::from(now);
             pages -= u64::from(now);

@@ -55,7 +55,7 @@ impl EventColumns {
                 None => return Ok(None),
                 Some((_, None)) => {}
                 Some((batch, Some((layout, columns)))) => {
-                    let columns = layout.columns(&columns.slice(0, batch.events.len()));
+                    let columns = layout.columns(&EVENTS, &columns.slice(0, batch.events.len()));
                     let batch = RecordBatch::try_new(self.schema.clone(), columns);
                     return Ok(Some(batch.expect("the columns have been checked against the schema")));
                 }

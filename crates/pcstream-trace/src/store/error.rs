@@ -4,7 +4,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use crate::event::{Kind, Op};
+use crate::event::{Kind, Life, Op};
 use crate::ids::Lba;
 use crate::meta::FormatVersion;
 
@@ -185,4 +185,10 @@ pub enum EventFault {
     /// A stored name of a kind is unknown.
     #[error("kind {0:?}, expected one of {names}", names = Kind::ALL.map(Kind::name).join(", "))]
     Kind(String),
+    /// An unknown hint.
+    #[error("hint {0:?}, expected one of {names}", names = Life::ALL.map(Life::name).join(", "))]
+    Hint(String),
+    /// A write stream beyond what a request can name.
+    #[error("write_stream {0}, expected 0 to 255")]
+    WriteStream(u32),
 }

@@ -28,7 +28,7 @@ mod writer;
 pub use error::{EventFault, TraceError};
 pub use merge::Merged;
 pub use reader::{Batches, TraceReader};
-pub use schema::{ColumnSpec, TableSpec, tables as table_specs};
+pub use schema::{Absent, ColumnSpec, TableSpec, tables as table_specs};
 pub use writer::{Summary, TraceWriter, remove_partial};
 
 /// Name of the file that holds `Meta`.

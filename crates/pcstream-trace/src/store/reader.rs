@@ -360,7 +360,7 @@ impl Table {
             let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
             let options = ArrowReaderOptions::new().with_schema(schema);
             let metadata = ArrowReaderMetadata::try_new(stored.metadata().clone(), options)?;
-            let mask = ProjectionMask::roots(metadata.parquet_schema(), layout.indexes().iter().copied());
+            let mask = ProjectionMask::roots(metadata.parquet_schema(), layout.indexes());
             Ok((metadata, mask, layout.projected()))
         })
         .map(|(metadata, mask, layout)| Table { file, metadata, mask, layout, batch_rows })

@@ -9,14 +9,14 @@ use arrow_array::{
     Array, ArrayRef, DictionaryArray, Int32Array, ListArray, PrimitiveArray, RecordBatch, StringArray,
     StructArray, UInt32Array, UInt64Array,
 };
-use arrow_buffer::OffsetBuffer;
+use arrow_buffer::{OffsetBuffer, ScalarBuffer};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
 use super::check::EventCheck;
 use super::error::{EventFault, TraceError};
 use super::limits::{TableBudget, context_bytes, file_bytes};
-use super::schema::{CONTEXTS, EVENTS, FILES, TableSpec, frame_element, frame_fields};
-use crate::event::{Event, Kind, Op};
+use super::schema::{Absent, CONTEXTS, EVENTS, FILES, TableSpec, frame_element, frame_fields};
+use crate::event::{Event, Kind, Life, Op, WriteHint};
 use crate::ids::{ContextId, FileId, Lba, Signature};
 use crate::tables::{Context, File, Frame, Unwind};
 
@@ -74,6 +74,8 @@ impl Row for Event {
             u32s(rows.iter().map(|e| e.file.0)),
             u64s(rows.iter().map(|e| e.file_page)),
             names(rows.iter().map(|e| e.kind as i32), Kind::ALL.iter().map(|kind| kind.name())),
+            names(rows.iter().map(|e| e.hint.life as i32), Life::ALL.iter().map(|life| life.name())),
+            u32s(rows.iter().map(|e| u32::from(e.hint.stream))),
         ]
     }
 }
@@ -119,7 +121,8 @@ impl Row for File {
 /// The type that the decoder asks Parquet for: event names stay numbers into a dictionary, so that
 /// no string is built for an event.
 pub(super) fn decoded_type(table: &TableSpec, column: &str, stored: &DataType) -> DataType {
-    if table.name == EVENTS.name && (column == "op" || column == "kind") && *stored == DataType::Utf8 {
+    let is_name = table.name == EVENTS.name && ["op", "kind", "hint"].contains(&column);
+    if is_name && *stored == DataType::Utf8 {
         DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
     } else {
         stored.clone()
@@ -130,7 +133,8 @@ pub(super) fn decoded_type(table: &TableSpec, column: &str, stored: &DataType) -
 #[derive(Clone, Debug)]
 pub(super) struct Layout {
     path: Arc<Path>,
-    at: Vec<usize>,
+    /// Of each column its index in the file; none: an older table that lacks it.
+    at: Vec<Option<usize>>,
 }
 
 impl Layout {
@@ -144,35 +148,46 @@ impl Layout {
                 found,
                 expected: column.kind.to_owned(),
             };
-            let (index, field) =
-                schema.fields().find(column.name).ok_or_else(|| error("nothing".to_owned()))?;
+            let Some((index, field)) = schema.fields().find(column.name) else {
+                if column.absent.is_none() {
+                    return Err(error("nothing".to_owned()));
+                }
+                at.push(None);
+                continue;
+            };
             let expected = column.data_type();
             if !same_type(field.data_type(), &expected) {
                 return Err(error(field.data_type().to_string()));
             }
-            at.push(index);
+            at.push(Some(index));
         }
         Ok(Layout { path: path.into(), at })
     }
 
-    /// Indexes of the columns in the file, in the table's order.
-    pub fn indexes(&self) -> &[usize] {
-        &self.at
+    /// Indexes of the columns that the file has, in the table's order.
+    pub fn indexes(&self) -> impl Iterator<Item = usize> {
+        self.at.iter().copied().flatten()
     }
 
     /// The same columns in a record batch that holds only them, in the file's order.
     pub fn projected(&self) -> Layout {
-        let rank = |index: &usize| self.at.iter().filter(|&other| other < index).count();
-        Layout { path: self.path.clone(), at: self.at.iter().map(rank).collect() }
+        let rank = |index: usize| self.indexes().filter(|&other| other < index).count();
+        Layout { path: self.path.clone(), at: self.at.iter().map(|index| index.map(rank)).collect() }
     }
 
-    /// The columns of a record batch in the table's order.
-    pub fn columns(&self, batch: &RecordBatch) -> Vec<ArrayRef> {
-        self.at.iter().map(|&index| batch.column(index).clone()).collect()
+    /// The columns of a record batch of `table`, in the table's order.
+    pub fn columns(&self, table: &TableSpec, batch: &RecordBatch) -> Vec<ArrayRef> {
+        (0..table.columns.len()).map(|index| self.column(table, batch, index)).collect()
     }
 
-    fn column<'a>(&self, batch: &'a RecordBatch, index: usize) -> &'a ArrayRef {
-        batch.column(self.at[index])
+    fn column(&self, table: &TableSpec, batch: &RecordBatch, index: usize) -> ArrayRef {
+        match (self.at[index], table.columns[index].absent) {
+            (Some(at), _) => batch.column(at).clone(),
+            (None, Some(Absent::Name(name))) => {
+                names(std::iter::repeat_n(0, batch.num_rows()), std::iter::once(name))
+            }
+            (None, _) => u32s(std::iter::repeat_n(0, batch.num_rows())),
+        }
     }
 }
 
@@ -203,31 +218,32 @@ fn no_nulls(array: &dyn Array, what: &str, path: &Path, first_row: u64) -> Resul
 }
 
 /// The numbers of a column.
-fn numbers<'a, T: ArrowPrimitiveType>(
+fn numbers<T: ArrowPrimitiveType>(
     layout: &Layout,
-    batch: &'a RecordBatch,
+    batch: &RecordBatch,
     table: &TableSpec,
     index: usize,
     first_row: u64,
-) -> Result<&'a [T::Native], TraceError> {
-    let array = layout.column(batch, index);
-    no_nulls(array, table.columns[index].name, &layout.path, first_row)?;
+) -> Result<ScalarBuffer<T::Native>, TraceError> {
+    let array = layout.column(table, batch, index);
+    no_nulls(&array, table.columns[index].name, &layout.path, first_row)?;
     let typed: &PrimitiveArray<T> =
         array.as_primitive_opt().ok_or_else(|| mismatch(&layout.path, table, index, array.data_type()))?;
-    Ok(typed.values())
+    Ok(typed.values().clone())
 }
 
 /// The strings of a column.
-fn text<'a>(
+fn text(
     layout: &Layout,
-    batch: &'a RecordBatch,
+    batch: &RecordBatch,
     table: &TableSpec,
     index: usize,
     first_row: u64,
-) -> Result<&'a StringArray, TraceError> {
-    let array = layout.column(batch, index);
-    no_nulls(array, table.columns[index].name, &layout.path, first_row)?;
-    array.as_string_opt().ok_or_else(|| mismatch(&layout.path, table, index, array.data_type()))
+) -> Result<StringArray, TraceError> {
+    let array = layout.column(table, batch, index);
+    no_nulls(&array, table.columns[index].name, &layout.path, first_row)?;
+    let strings = array.as_string_opt().cloned();
+    strings.ok_or_else(|| mismatch(&layout.path, table, index, array.data_type()))
 }
 
 fn mismatch(path: &Path, table: &TableSpec, index: usize, found: &DataType) -> TraceError {
@@ -240,22 +256,22 @@ fn mismatch(path: &Path, table: &TableSpec, index: usize, found: &DataType) -> T
 }
 
 /// A column of names: what each dictionary entry stands for, and the entry of each row.
-struct Named<'a, T> {
+struct Named<T> {
     meanings: Vec<Option<T>>,
-    values: &'a StringArray,
-    keys: &'a [i32],
+    values: StringArray,
+    keys: ScalarBuffer<i32>,
 }
 
-impl<'a, T: Copy> Named<'a, T> {
+impl<T: Copy> Named<T> {
     fn find(
         layout: &Layout,
-        batch: &'a RecordBatch,
+        batch: &RecordBatch,
         index: usize,
         first_row: u64,
         meaning: impl Fn(&str) -> Option<T>,
-    ) -> Result<Named<'a, T>, TraceError> {
-        let array = layout.column(batch, index);
-        no_nulls(array, EVENTS.columns[index].name, &layout.path, first_row)?;
+    ) -> Result<Named<T>, TraceError> {
+        let array = layout.column(&EVENTS, batch, index);
+        no_nulls(&array, EVENTS.columns[index].name, &layout.path, first_row)?;
         let dictionary = array.as_dictionary_opt::<Int32Type>();
         let values = dictionary.and_then(|d| d.values().as_string_opt::<i32>());
         let (Some(dictionary), Some(values)) = (dictionary, values) else {
@@ -263,7 +279,8 @@ impl<'a, T: Copy> Named<'a, T> {
         };
         let meanings =
             (0..values.len()).map(|i| if values.is_null(i) { None } else { meaning(values.value(i)) });
-        Ok(Named { meanings: meanings.collect(), values, keys: dictionary.keys().values() })
+        let meanings = meanings.collect();
+        Ok(Named { meanings, values: values.clone(), keys: dictionary.keys().values().clone() })
     }
 
     #[inline]
@@ -293,13 +310,19 @@ pub(super) fn decode_events(
     let u64s = |index| numbers::<UInt64Type>(layout, batch, &EVENTS, index, first_row);
     let u32s = |index| numbers::<UInt32Type>(layout, batch, &EVENTS, index, first_row);
     let rows = batch.num_rows();
+    let (times, lbas, file_pages) = (u64s(0)?, u64s(2)?, u64s(6)?);
+    let (pages, contexts, files, streams) = (u32s(3)?, u32s(4)?, u32s(5)?, u32s(9)?);
     // Slices of one known length let the compiler drop the bounds checks of the loop below.
-    let (times, lbas, file_pages) = (&u64s(0)?[..rows], &u64s(2)?[..rows], &u64s(6)?[..rows]);
-    let (pages, contexts, files) = (&u32s(3)?[..rows], &u32s(4)?[..rows], &u32s(5)?[..rows]);
+    let (times, lbas, file_pages) = (&times[..rows], &lbas[..rows], &file_pages[..rows]);
+    let (pages, contexts, files, streams) =
+        (&pages[..rows], &contexts[..rows], &files[..rows], &streams[..rows]);
     let ops =
         Named::find(layout, batch, 1, first_row, |name| Op::ALL.into_iter().find(|op| op.name() == name))?;
     let kinds = Named::find(layout, batch, 7, first_row, |name| {
         Kind::ALL.into_iter().find(|kind| kind.name() == name)
+    })?;
+    let lives = Named::find(layout, batch, 8, first_row, |name| {
+        Life::ALL.into_iter().find(|life| life.name() == name)
     })?;
     let fault = |row: usize, fault: EventFault| TraceError::Event {
         path: layout.path.to_path_buf(),
@@ -310,6 +333,10 @@ pub(super) fn decode_events(
     for row in 0..rows {
         let Some(op) = ops.get(row) else { return Err(fault(row, EventFault::Op(ops.unknown(row)))) };
         let Some(kind) = kinds.get(row) else { return Err(fault(row, EventFault::Kind(kinds.unknown(row)))) };
+        let Some(life) = lives.get(row) else { return Err(fault(row, EventFault::Hint(lives.unknown(row)))) };
+        let Ok(stream) = u8::try_from(streams[row]) else {
+            return Err(fault(row, EventFault::WriteStream(streams[row])));
+        };
         let event = Event {
             time_ns: times[row],
             lba: Lba(lbas[row]),
@@ -319,6 +346,7 @@ pub(super) fn decode_events(
             file_page: file_pages[row],
             op,
             kind,
+            hint: WriteHint { life, stream },
         };
         check.check(&event).map_err(|f| fault(row, f))?;
         events.push(event);
@@ -351,8 +379,8 @@ pub(super) fn decode_contexts(
     let signatures = numbers::<UInt64Type>(layout, batch, &CONTEXTS, 1, first_row)?;
     let texts = |index| text(layout, batch, &CONTEXTS, index, first_row);
     let (executables, comms, entries, unwinds) = (texts(2)?, texts(3)?, texts(4)?, texts(5)?);
-    let lists = layout.column(batch, 6);
-    no_nulls(lists, "frames", &layout.path, first_row)?;
+    let lists = layout.column(&CONTEXTS, batch, 6);
+    no_nulls(&lists, "frames", &layout.path, first_row)?;
     let lists =
         lists.as_list_opt::<i32>().ok_or_else(|| mismatch(&layout.path, &CONTEXTS, 6, lists.data_type()))?;
     for i in 0..batch.num_rows() {

@@ -1,7 +1,7 @@
 //! The columns of the three tables: the one place where names and types are written down for the
 //! encoder, the decoder and the test that compares them with docs/trace-format.md.
 //!
-//! Every column is required (no nulls). Strings are plain UTF-8 to every reader; repeated ones cost
+//! Columns hold no nulls. All but those that a later version added are required. Strings are plain UTF-8 to every reader; repeated ones cost
 //! little because Parquet dictionary-encodes them.
 //!
 //! Encodings were chosen by size on a trace shaped like a key-value store's (benches/store.rs), zstd
@@ -38,7 +38,18 @@ pub struct ColumnSpec {
     pub name: &'static str,
     /// Its type: `u64`, `u32`, `string` or `list<struct{...}>`.
     pub kind: &'static str,
+    /// What stands for it in tables that were written before it was; none: every table has it.
+    pub absent: Option<Absent>,
     coding: Coding,
+}
+
+/// What a column that a table lacks is read as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Absent {
+    /// This name in every row.
+    Name(&'static str),
+    /// 0 in every row.
+    Zero,
 }
 
 /// One table, as documented.
@@ -53,7 +64,11 @@ pub struct TableSpec {
 }
 
 const fn column(name: &'static str, kind: &'static str, coding: Coding) -> ColumnSpec {
-    ColumnSpec { name, kind, coding }
+    ColumnSpec { name, kind, absent: None, coding }
+}
+
+const fn optional(name: &'static str, kind: &'static str, absent: Absent) -> ColumnSpec {
+    ColumnSpec { name, kind, absent: Some(absent), coding: Coding::Dictionary }
 }
 
 /// Type of `contexts.frames`.
@@ -70,6 +85,8 @@ pub(super) const EVENTS: TableSpec = TableSpec {
         column("file", "u32", Coding::Plain),
         column("file_page", "u64", Coding::Delta),
         column("kind", "string", Coding::Dictionary),
+        optional("hint", "string", Absent::Name("not_set")),
+        optional("write_stream", "u32", Absent::Zero),
     ],
     row_group: EVENTS_PER_ROW_GROUP,
 };

@@ -67,8 +67,11 @@ fn event() -> impl Strategy<Value = Event> {
     let file_page = prop_oneof![0..100u64, any::<u64>().prop_map(|p| p >> 1)];
     let op = prop::sample::select(&Op::ALL[..]);
     let kind = prop::sample::select(&Kind::ALL[..]);
-    (time, 0..DEVICE_PAGES - u64::from(u32::MAX), pages, any::<u32>(), any::<u32>(), file_page, op, kind)
-        .prop_map(|(time_ns, lba, pages, context, file, file_page, op, kind)| Event {
+    let life = prop::sample::select(&Life::ALL[..]);
+    let hint = (life, any::<u8>()).prop_map(|(life, stream)| WriteHint { life, stream });
+    let ids = (any::<u32>(), any::<u32>());
+    (time, 0..DEVICE_PAGES - u64::from(u32::MAX), pages, ids, file_page, op, kind, hint).prop_map(
+        |(time_ns, lba, pages, (context, file), file_page, op, kind, hint)| Event {
             time_ns,
             lba: Lba(lba),
             pages: if op.has_pages() { pages } else { 0 },
@@ -77,7 +80,9 @@ fn event() -> impl Strategy<Value = Event> {
             file_page,
             op,
             kind,
-        })
+            hint,
+        },
+    )
 }
 
 /// A small fixed trace with every kind of entry.
@@ -111,6 +116,7 @@ pub fn small() -> Batch {
             file_page: u64::from(i),
             op,
             kind: Kind::ALL[i as usize % 6],
+            hint: Default::default(),
         }
     });
     Batch {

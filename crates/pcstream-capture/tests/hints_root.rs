@@ -1,0 +1,110 @@
+//! Write hints of programs: what is set on a file is on the events of its pages, and a refused hint is none.
+//!
+//! This program is its own writer: started with `--hint`, it writes files in the working directory.
+
+mod common;
+#[path = "common/recording.rs"]
+mod recording;
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::{Error, Result};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::process::ExitCode;
+
+use pcstream_fs::scratch::FsKind;
+use pcstream_trace::Life;
+use recording::{Recording, bpf, fs_need, record};
+
+const HINT: &str = "--hint";
+/// Of fcntl(2): sets the hint of a file, from 8 bytes at an address.
+const F_SET_RW_HINT: i32 = 1036;
+const PAGES: usize = 64;
+const PAGE: usize = 4096;
+/// Passed in 4 bytes, with others behind them, as C does with an `enum`.
+const REFUSED: &str = "refused";
+
+fn main() -> ExitCode {
+    if std::env::args().nth(1).is_some_and(|flag| flag == HINT) {
+        write_hinted_files().expect("it can be written");
+        return ExitCode::SUCCESS;
+    }
+    let mut tests = Vec::new();
+    for fs in FsKind::ALL {
+        let needs = [fs_need(fs), common::zram, bpf, kernel_with_hints];
+        tests.push(common::test(format!("write_hints_are_recorded_on_{fs}"), &needs, move || hints(fs)));
+    }
+    common::run(tests)
+}
+
+/// Linux passes hints down to requests since 6.9.
+fn kernel_with_hints() -> Option<String> {
+    let release = rustix::system::uname();
+    let release = release.release().to_string_lossy();
+    let mut numbers = release.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
+    let (major, minor) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    ((major, minor) < (6, 9)).then(|| format!("Linux 6.9 or newer, and this is {release}"))
+}
+
+/// A buffered and a direct file for each hint, and one whose hint the kernel refuses.
+fn write_hinted_files() -> Result<()> {
+    for life in Life::ALL {
+        for (name, flags) in [("buffered", 0), ("direct", libc::O_DIRECT)] {
+            let file = create(&format!("{name}-{}", life.name()), flags)?;
+            set_hint(&file, life as u64)?;
+            write_pages(&file)?;
+        }
+    }
+    let file = create(REFUSED, 0)?;
+    let error = set_hint(&file, 0xdead_0000_0002).expect_err("no hint has this value");
+    assert_eq!(error.raw_os_error(), Some(libc::EINVAL));
+    write_pages(&file)
+}
+
+fn create(name: &str, flags: i32) -> Result<File> {
+    OpenOptions::new().write(true).create_new(true).custom_flags(flags).open(name)
+}
+
+fn set_hint(file: &File, hint: u64) -> Result<()> {
+    // SAFETY: the kernel reads 8 bytes at the address.
+    match unsafe { libc::fcntl(file.as_raw_fd(), F_SET_RW_HINT, &raw const hint) } {
+        0 => Ok(()),
+        _ => Err(Error::last_os_error()),
+    }
+}
+
+fn write_pages(file: &File) -> Result<()> {
+    #[repr(align(4096))]
+    struct Aligned([u8; PAGE * PAGES]);
+    let pages = Box::new(Aligned([7; PAGE * PAGES]));
+    file.write_all_at(&pages.0, 0)?;
+    file.sync_all()
+}
+
+/// Data pages by file and hint.
+fn by_hint(recording: &Recording) -> BTreeMap<(&str, &str), u64> {
+    let mut pages = BTreeMap::new();
+    for event in recording.data_writes() {
+        let path = recording.path(event).trim_start_matches('/');
+        *pages.entry((path, event.hint.life.name())).or_default() += u64::from(event.pages);
+    }
+    pages
+}
+
+fn hints(fs: FsKind) {
+    let program = std::env::current_exe().expect("it has a path");
+    let recording = record(fs, &format!("'{}' {HINT}", program.display()));
+    let found = by_hint(&recording);
+    let mut expected = BTreeMap::new();
+    let names: Vec<_> = Life::ALL
+        .iter()
+        .flat_map(|life| ["buffered", "direct"].map(|how| (format!("{how}-{}", life.name()), life.name())))
+        .collect();
+    for (file, hint) in &names {
+        expected.insert((file.as_str(), *hint), PAGES as u64);
+    }
+    expected.insert((REFUSED, "not_set"), PAGES as u64);
+    assert_eq!(found, expected);
+    assert!(recording.events.iter().all(|event| event.hint.stream == 0), "nobody named a write stream");
+}
