@@ -71,6 +71,16 @@ fn a_read_waits_for_the_program_before_it_and_not_for_other_dies() {
 }
 
 #[test]
+fn a_read_goes_on_in_the_next_superblock() {
+    let mut ssd = timed(&settings(8, 10, 20), &timing(1, 1, 2, 4), Arrivals::OpenLoop);
+    ssd.write(0, LogicalPage(0), 32, StreamId(0)).unwrap();
+    let late = 100 * PROGRAM;
+    assert_eq!(ssd.read(late, LogicalPage(6), 2), Ok(READ + 2 * TRANSFER), "the last unit of a superblock");
+    let units = 2 * (READ + 2 * TRANSFER);
+    assert_eq!(ssd.read(2 * late, LogicalPage(6), 4), Ok(units), "and the first of the next");
+}
+
+#[test]
 fn dies_on_channels_of_their_own_work_in_parallel() {
     for dies in [2u64, 4, 8] {
         let mut ssd = timed(&settings(8, 10, 20), &timing(dies as u32, 1, 1, dies as u32), ONE);

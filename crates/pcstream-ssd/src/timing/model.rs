@@ -203,9 +203,9 @@ impl Model {
         end
     }
 
-    /// Whether a page and the one before it in its superblock lie in one unit.
+    /// Whether a page and the one before it in its superblock lie in one unit. The offset may be that of the superblock's end.
     pub(super) fn continues_unit(&self, offset: u32) -> bool {
-        offset > 0 && self.units.of(0, offset).1 > 0
+        self.units.within(offset).1 > 0
     }
 
     /// Waits for a slot of the write buffer.
