@@ -55,6 +55,11 @@ impl Untrusted {
         matches!(self, Untrusted::Io(error)
             if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory))
     }
+
+    /// Whether this process may not read it, or not even look for it.
+    pub fn is_denied(&self) -> bool {
+        matches!(self, Untrusted::Io(error) if error.kind() == io::ErrorKind::PermissionDenied)
+    }
 }
 
 /// Opens a regular file, whoever owns it. Never waits for a writer of a pipe.

@@ -39,7 +39,8 @@ pub struct ConfigFile {
 }
 
 /// The file that was asked for, or those at the usual places. There, a file that is not believed is left out with a remark:
-/// whoever can put one there must not be able to keep root from working.
+/// whoever can put one there must not be able to keep root from working. So is one that may not be read: HOME is another
+/// user's where a program was started with less rights.
 pub fn files(asked: Option<&Path>) -> anyhow::Result<Found> {
     let root = rustix::process::geteuid().is_root();
     if let Some(path) = asked {
@@ -54,7 +55,9 @@ pub fn files(asked: Option<&Path>) -> anyhow::Result<Found> {
         match read(&path, root) {
             Ok(text) => found.files.push(ConfigFile { path, text }),
             Err(error) if error.is_missing() => {}
-            Err(error) if root => found.remarks.push(not_believed(&path, error).to_string()),
+            Err(error) if root || error.is_denied() => {
+                found.remarks.push(not_believed(&path, error).to_string())
+            }
             Err(error) => return Err(not_believed(&path, error)),
         }
     }
