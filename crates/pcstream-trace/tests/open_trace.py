@@ -25,6 +25,8 @@ COLUMNS = {
         "file": ("UINTEGER", pa.uint32()),
         "file_page": ("UBIGINT", pa.uint64()),
         "kind": ("VARCHAR", pa.string()),
+        "hint": ("VARCHAR", pa.string()),
+        "write_stream": ("UINTEGER", pa.uint32()),
     },
     "contexts": {
         "context": ("UINTEGER", pa.uint32()),
