@@ -24,6 +24,7 @@ use thiserror::Error;
 use crate::allowance::GivenUp;
 use crate::attach::{Attach, AttachError, Attached};
 use crate::command::{self, Traced};
+use crate::counts::{losses, statistics};
 use crate::doctor;
 use crate::join::{JoinCounts, Joiner};
 use crate::modules::Lack;
@@ -33,7 +34,7 @@ use crate::session::{Reader, RuleTable, Session, SessionError, SessionMemory, Se
 use crate::signature::Order;
 use crate::target::Place;
 pub use crate::target::{Started, Target};
-use crate::wire::{Counter, Record, UnknownRecord};
+use crate::wire::{Record, UnknownRecord};
 use pcstream_fs::extents::DeviceNumber;
 use pcstream_fs::layout::{Layout, LayoutError};
 use pcstream_fs::scratch::ScratchError;
@@ -58,6 +59,9 @@ pub struct CaptureOptions {
     pub session: SessionOptions,
     /// How call paths are named.
     pub order: Order,
+    /// The observer's device waits for what is captured: events are handed over as they come, also while the file system
+    /// is synced. A device that fails then ends no capture.
+    pub live: bool,
 }
 
 /// How a capture stands.
@@ -208,7 +212,7 @@ pub fn capture(
     observer.started(&place.started(&layout)).map_err(CaptureError::Observer)?;
     let journal_is_elsewhere = layout.journal_is_elsewhere();
     join.borrow_mut().joiner.begin(layout);
-    let mut run = Run::new(&session, reader, join, observer);
+    let mut run = Run::new(&session, reader, join, observer, options.live);
 
     let ending = match writer {
         Writer::Command(words) => run.follow(start(words, &place)?, &interrupts)?,
@@ -296,7 +300,7 @@ struct Ending {
 }
 
 /// Whether this process may capture, on this kernel.
-fn check_machine() -> Result<(), CaptureError> {
+pub fn check_machine() -> Result<(), CaptureError> {
     let missing = doctor::missing_capabilities();
     if !missing.is_empty() {
         return Err(CaptureError::Privileges { missing });
@@ -337,8 +341,12 @@ struct Run<'a, 'obj> {
     reported: Option<Instant>,
     /// The scratch file system was full at the end.
     full: bool,
+    /// See `CaptureOptions`.
+    live: bool,
     /// The last sync was abandoned.
     unsynced: bool,
+    /// What failed meanwhile.
+    error: Option<CaptureError>,
     /// Looking up names was.
     nameless: bool,
     /// Modules and frames that a limit left without names.
@@ -351,9 +359,11 @@ impl<'a, 'obj> Run<'a, 'obj> {
         reader: Reader<'a>,
         join: Rc<RefCell<Join>>,
         observer: &'a mut dyn Observer,
+        live: bool,
     ) -> Run<'a, 'obj> {
         let began = Instant::now();
         Run {
+            live,
             session,
             reader,
             join,
@@ -362,6 +372,7 @@ impl<'a, 'obj> Run<'a, 'obj> {
             reported: None,
             full: false,
             unsynced: false,
+            error: None,
             nameless: false,
             names_over_limit: 0,
         }
@@ -381,9 +392,24 @@ impl<'a, 'obj> Run<'a, 'obj> {
     /// Reads the records of a moment.
     fn look(&mut self) -> Result<(), CaptureError> {
         self.reader.poll(POLL)?;
-        self.hand_over(BATCH_EVENTS)?;
+        self.hand_over(if self.live { 1 } else { BATCH_EVENTS })?;
         self.report();
         Ok(())
+    }
+
+    /// Keeps up with the records while something else is waited for. An error keeps for the next look.
+    fn meanwhile(&mut self) {
+        let drained = self.reader.drain().map_err(CaptureError::from);
+        let result = if self.live { drained.and_then(|()| self.hand_over(1)) } else { drained };
+        self.error = self.error.take().or(result.err());
+    }
+
+    /// Writes everything to the device. False: not all of it is there.
+    fn sync(&mut self, path: &Path, interrupts: &Interrupts<'_>) -> Result<bool, CaptureError> {
+        match sync(path, interrupts, || self.meanwhile()) {
+            Err(CaptureError::Sync { .. }) if self.live => Ok(false),
+            result => result,
+        }
     }
 
     /// Reads records until the command has ended.
@@ -409,7 +435,7 @@ impl<'a, 'obj> Run<'a, 'obj> {
         let mut notes: Vec<String> = place.full_note().into_iter().collect();
         self.full = !notes.is_empty();
         notes.extend(place.end_users(interrupts));
-        self.unsynced = !sync(&place.directory, interrupts, || drop(self.reader.drain()))?;
+        self.unsynced = !self.sync(&place.directory, interrupts)?;
         self.collect()?;
         let wanted = self.join.borrow_mut().joiner.wanted_names();
         let given_up = GivenUp::default();
@@ -417,7 +443,7 @@ impl<'a, 'obj> Run<'a, 'obj> {
             let given_up = given_up.clone();
             move || wanted.find(&given_up)
         };
-        let names = interrupts.wait_for(find, || drop(self.reader.drain()));
+        let names = interrupts.wait_for(find, || self.meanwhile());
         given_up.give_up();
         match names {
             Some(names) => {
@@ -430,7 +456,10 @@ impl<'a, 'obj> Run<'a, 'obj> {
         notes.extend(place.unmount()?);
         self.collect()?;
         if self.unsynced {
-            notes.push("what was not on the device yet when you interrupted is not in the trace".into());
+            notes.push(
+                "not all that was written has reached the device: you interrupted, or the device failed"
+                    .into(),
+            );
         }
         if self.nameless {
             notes.push("functions have no names: looking them up was interrupted".into());
@@ -458,6 +487,9 @@ impl<'a, 'obj> Run<'a, 'obj> {
 
     /// Takes everything that is in the ring buffer.
     fn collect(&mut self) -> Result<(), CaptureError> {
+        if let Some(error) = self.error.take() {
+            return Err(error);
+        }
         self.reader.drain()?;
         self.hand_over(0)?;
         self.report();
@@ -497,65 +529,6 @@ impl<'a, 'obj> Run<'a, 'obj> {
             lost: losses(self.session, &counts).values().sum(),
         });
     }
-}
-
-/// Losses by name. The names are part of the trace format.
-fn losses(session: &Session<'_>, counts: &JoinCounts) -> BTreeMap<String, u64> {
-    let of = |counter| session.counter(counter);
-    [
-        ("ring_buffer_requests", of(Counter::LOST_IO_RECORDS)),
-        ("ring_buffer_names", of(Counter::LOST_TABLE_RECORDS)),
-        ("context_table", of(Counter::LOST_CONTEXTS)),
-        ("long_requests", of(Counter::LOST_LONG_REQUESTS)),
-        ("task_storage", of(Counter::LOST_TASK_STORAGE)),
-        ("postponed_captures", of(Counter::LOST_PENDING)),
-        ("runtime_paths_merged", of(Counter::LOST_RUNTIME_PATHS)),
-        ("runtime_mappings", of(Counter::LOST_RUNTIME_MAPPINGS)),
-        ("missed_events", session.missed()),
-        ("unresolved_contexts", counts.unresolved_contexts),
-        ("unresolved_files", counts.unresolved_files),
-    ]
-    .into_iter()
-    .map(|(name, value)| (name.to_string(), value))
-    .collect()
-}
-
-fn statistics(session: &Session<'_>, counts: &JoinCounts) -> BTreeMap<String, u64> {
-    [
-        ("path_cache_same_system_call", Counter::SAME_SYSCALL),
-        ("path_cache_same_stack", Counter::SAME_SLOTS),
-        ("captures_by_runtime", Counter::RUNTIME_PATHS),
-        ("captures_full", Counter::FULL_CAPTURES),
-        ("stacks_unreadable", Counter::STACK_UNREADABLE),
-        ("stacks_shipped", Counter::SHIPPED_STACKS),
-        ("stacks_not_shipped", Counter::UNSHIPPED_STACKS),
-        ("paths_cut", Counter::CUT_PATHS),
-        ("stacks_short", Counter::SHORT_STACKS),
-        ("mappings_read", Counter::ENUMERATIONS),
-        ("mappings_locked", Counter::LOCKED_MAPPINGS),
-        ("mappings_dropped", Counter::DROPPED_MAPPINGS),
-        ("io_uring_worker_pages", Counter::URING_WORKERS),
-        ("io_uring_submitter_unknown", Counter::URING_UNKNOWN),
-        ("buffer_pages_marked", Counter::BUFFER_MARKS),
-        ("buffer_writes", Counter::BUFFER_WRITES),
-        ("buffers_not_placed", Counter::BUFFERS_UNPLACED),
-        ("folios_without_context", Counter::UNTAGGED_FOLIOS),
-    ]
-    .into_iter()
-    .map(|(name, counter)| (name.to_string(), session.counter(counter)))
-    .chain([
-        ("signatures_shared".to_string(), counts.collisions),
-        ("runtime_paths_rejected".to_string(), counts.rejected),
-        ("pages_of_others".to_string(), counts.others_pages),
-    ])
-    .chain(
-        session
-            .costs()
-            .into_iter()
-            .filter(|(_, runs, _)| *runs > 0)
-            .flat_map(|(name, runs, ns)| [(format!("{name}_runs"), runs), (format!("{name}_ns"), ns)]),
-    )
-    .collect()
 }
 
 /// The number by which the kernel itself knows a device.

@@ -15,6 +15,8 @@ pub mod call_frames;
 #[cfg(feature = "bpf")]
 pub mod capture;
 pub mod command;
+#[cfg(feature = "bpf")]
+mod counts;
 mod demangle;
 #[cfg(feature = "bpf")]
 pub mod doctor;

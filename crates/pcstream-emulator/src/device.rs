@@ -61,6 +61,7 @@ pub enum DeviceError {
 
 /// How a device stands.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "fuse", derive(serde::Serialize, serde::Deserialize))]
 pub struct Status {
     /// What the flash counted since `start_counting`.
     pub counters: Counters,
@@ -247,24 +248,32 @@ impl EmulatedDevice {
         Ok(())
     }
 
-    /// Writes pages once more, in order, to S0, with the contents that they have, and counts from then on: what
-    /// a simulation calls the prefill. Pages beyond the device are refused before any is written.
+    /// Makes the flash new: it holds these pages only, with the contents that they have, each written once, in order,
+    /// to S0. Counts from then on. This is what a simulation calls the prefill; for a file system, pages that it has not
+    /// allocated are lost, as with fstrim. Pages beyond the device are refused before anything is changed.
     pub fn prefill(&mut self, extents: &[(LogicalPage, u64)]) -> Result<(), DeviceError> {
         for &(first, pages) in extents {
             self.check(first, pages.saturating_mul(PAGE as u64))?;
         }
         self.settle();
-        let mut data = vec![0; PAGE];
-        for page in extents.iter().flat_map(|&(first, pages)| first.0..first.0 + pages) {
-            match self.flash.page(LogicalPage(page)) {
-                Some(old) => data.copy_from_slice(old),
-                None => data.fill(0),
-            }
-            self.program(LogicalPage(page), &data, StreamId::DEFAULT);
+        let pages = || extents.iter().flat_map(|&(first, pages)| first.0..first.0 + pages).map(LogicalPage);
+        let data = |page| self.flash.page(page).filter(|data| data.iter().any(|&byte| byte != 0));
+        let kept: Vec<(LogicalPage, Box<[u8]>)> =
+            pages().filter_map(|page| Some((page, data(page)?.into()))).collect();
+        self.flash.renew();
+        let mut kept = kept.into_iter().peekable();
+        for page in pages() {
+            let data = kept.next_if(|(kept, _)| *kept == page);
+            self.program(page, data.as_ref().map_or(&[0; PAGE], |(_, data)| data), StreamId::DEFAULT);
         }
-        self.flash.start_counting();
-        self.unassigned_pages = 0;
+        self.start_counting();
         Ok(())
+    }
+
+    /// Counts from here on.
+    pub fn start_counting(&mut self) {
+        self.flash.start_counting();
+        (self.unassigned_pages, self.flushes, self.read_pages) = (0, 0, 0);
     }
 
     /// Programs everything in the buffer; what has no stream goes to S0.

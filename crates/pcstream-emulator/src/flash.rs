@@ -14,6 +14,7 @@ use crate::PAGE;
 
 /// The model and its cells.
 pub(crate) struct Flash {
+    settings: DeviceSettings,
     ssd: Ssd,
     cells: Vec<u8>,
 }
@@ -54,7 +55,12 @@ impl Flash {
     pub fn new(settings: &DeviceSettings) -> Result<Flash, GeometryError> {
         let ssd = Ssd::new(settings)?;
         let cells = vec![0; ssd.geometry().physical_pages() as usize * PAGE];
-        Ok(Flash { ssd, cells })
+        Ok(Flash { settings: settings.clone(), ssd, cells })
+    }
+
+    /// Erases everything: a device as it was made.
+    pub fn renew(&mut self) {
+        self.ssd = Ssd::new(&self.settings).expect("a device was made of the same settings");
     }
 
     pub fn ssd(&self) -> &Ssd {

@@ -119,7 +119,8 @@ pub fn load(device: &mut EmulatedDevice, input: &mut impl Read) -> Result<(), Im
         device.write(LogicalPage(page), &data)?;
         (next, count) = (page + 1, count + 1);
     }
-    Ok(device.prefill(&[])?)
+    device.start_counting();
+    Ok(())
 }
 
 fn long(input: &mut impl Read) -> io::Result<u64> {

@@ -11,6 +11,10 @@ pub mod image;
 #[cfg(feature = "fuse")]
 pub mod mount;
 pub mod power;
+#[cfg(feature = "fuse")]
+pub mod process;
+#[cfg(feature = "fuse")]
+mod run_dir;
 
 pub use device::{DeviceError, DeviceOptions, EmulatedDevice, Status, Work};
 pub use power::{Loss, PowerCut};

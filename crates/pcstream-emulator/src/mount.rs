@@ -13,7 +13,6 @@
 //! If the server dies, the file system on it gets EIO and can be unmounted; [`clean_stale`] removes what is left.
 
 use std::ffi::OsStr;
-use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -26,18 +25,24 @@ use fuser::{
     ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, Request, WriteFlags,
 };
 use pcstream_ssd::{LogicalPage, StreamId};
-use rustix::fs::FlockOperation;
+use rustix::mount::UnmountFlags;
 
 use crate::PAGE;
 use crate::device::{DeviceError, EmulatedDevice, Work};
+use crate::run_dir::RunDir;
+pub use crate::run_dir::{clean_stale, find_stale};
 
 /// Where mounts lie.
 pub const RUN_ROOT: &str = "/run/pcstream-emulator";
 /// The file's name.
 const FILE: &str = "ssd";
 const FILE_INODE: INodeNo = INodeNo(2);
-/// How long a write waits for the streams of those before it when the buffer is full.
-const PATIENCE: Duration = Duration::from_millis(500);
+/// How long a write waits for the streams of those before it when the buffer is full: at first, and at least. Each wait in
+/// vain halves it, for streams that were lost never come.
+const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE_MIN: Duration = Duration::from_millis(50);
+/// Between two attempts to unmount.
+const RETRY: Duration = Duration::from_millis(20);
 /// Threads that serve requests.
 const THREADS: usize = 4;
 /// Attributes never change but through the kernel.
@@ -57,6 +62,8 @@ pub struct SharedDevice {
     assigned: Condvar,
     /// Whether streams have come too late since the last that came.
     late: AtomicBool,
+    /// See `PATIENCE`.
+    patience_ms: AtomicU64,
     /// Nanoseconds for each page that garbage collection copies.
     gc_page_ns: AtomicU64,
 }
@@ -82,11 +89,14 @@ impl SharedDevice {
 
     fn write(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {
         let mut device = self.lock();
-        let deadline = Instant::now() + PATIENCE;
+        let patience = self.patience_ms.load(Ordering::Relaxed);
+        let deadline = Instant::now() + Duration::from_millis(patience);
         while device.is_full() && !self.late.load(Ordering::Relaxed) {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 self.late.store(true, Ordering::Relaxed);
+                let less = (patience / 2).max(PATIENCE_MIN.as_millis() as u64);
+                self.patience_ms.store(less, Ordering::Relaxed);
                 break;
             }
             device = self.assigned.wait_timeout(device, left).unwrap_or_else(PoisonError::into_inner).0;
@@ -150,13 +160,19 @@ impl MountedDevice {
 
     /// Serves a device in a directory of its own under `root`.
     pub fn mount_under(root: &Path, device: EmulatedDevice) -> io::Result<MountedDevice> {
-        let run = RunDir::create(root)?;
+        MountedDevice::mount_for(std::process::id(), root, device)
+    }
+
+    /// As `mount_under`, for another process, whose id the directory's name begins with.
+    pub(crate) fn mount_for(owner: u32, root: &Path, device: EmulatedDevice) -> io::Result<MountedDevice> {
+        let run = RunDir::create(root, owner)?;
         let locked = lock_memory(device.cells());
         let size = AtomicU64::new(device.pages() * PAGE as u64);
         let device = Arc::new(SharedDevice {
             device: Mutex::new(device),
             assigned: Condvar::new(),
             late: AtomicBool::new(false),
+            patience_ms: AtomicU64::new(PATIENCE.as_millis() as u64),
             gc_page_ns: AtomicU64::new(0),
         });
         let mut config = Config::default();
@@ -188,9 +204,21 @@ impl MountedDevice {
         self.locked
     }
 
-    /// Ends the service. Errors: something still uses the file.
-    pub fn unmount(mut self) -> io::Result<()> {
-        self.session.take().map_or(Ok(()), BackgroundSession::umount_and_join)
+    /// Ends the service. A loop device lets its file go a moment after it was detached: this waits for `patience`
+    /// at most. Errors: something still uses the file, which goes on being served.
+    pub fn unmount(&mut self, patience: Duration) -> io::Result<()> {
+        let deadline = Instant::now() + patience;
+        loop {
+            match rustix::mount::unmount(self.run.mount_point(), UnmountFlags::NOFOLLOW) {
+                Ok(()) => break,
+                // Somebody else unmounted it.
+                Err(rustix::io::Errno::INVAL) => break,
+                Err(rustix::io::Errno::BUSY) if Instant::now() < deadline => std::thread::sleep(RETRY),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        // It ends because nothing is mounted any more.
+        self.session.take().map_or(Ok(()), BackgroundSession::join)
     }
 }
 
@@ -208,75 +236,6 @@ impl Drop for MountedDevice {
 fn lock_memory(memory: &[u8]) -> bool {
     // SAFETY: the range is a live slice; locking changes nothing of its contents. It is unlocked when it is freed.
     unsafe { rustix::mm::mlock(memory.as_ptr().cast_mut().cast(), memory.len()) }.is_ok()
-}
-
-/// A directory with a lock, which is free when its process is gone, and a mount point.
-#[derive(Debug)]
-struct RunDir {
-    path: PathBuf,
-    _lock: File,
-}
-
-impl RunDir {
-    fn create(root: &Path) -> io::Result<RunDir> {
-        use std::os::unix::fs::DirBuilderExt as _;
-        fs::DirBuilder::new().mode(0o700).recursive(true).create(root)?;
-        let pid = std::process::id();
-        for n in 0u32.. {
-            let path = root.join(format!("{pid}-{n}"));
-            match fs::DirBuilder::new().mode(0o700).create(&path) {
-                Ok(()) => {
-                    let lock = OpenOptions::new().write(true).create_new(true).open(path.join("lock"))?;
-                    rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
-                    fs::create_dir(path.join("mnt"))?;
-                    return Ok(RunDir { path, _lock: lock });
-                }
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(error),
-            }
-        }
-        unreachable!("some number is free")
-    }
-
-    fn mount_point(&self) -> PathBuf {
-        self.path.join("mnt")
-    }
-}
-
-impl Drop for RunDir {
-    fn drop(&mut self) {
-        // A mount that is still there keeps its directory; nothing else is in it.
-        if fs::remove_dir(self.mount_point()).is_ok() {
-            let _ = fs::remove_dir_all(&self.path);
-        }
-    }
-}
-
-/// Unmounts and removes what servers that are gone left under `root`. Returns what was removed.
-/// What is mounted on such a device has to be unmounted first.
-pub fn clean_stale(root: &Path) -> io::Result<Vec<PathBuf>> {
-    let entries = match fs::read_dir(root) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(error),
-    };
-    let mut removed = Vec::new();
-    for entry in entries {
-        let path = entry?.path();
-        let Ok(lock) = OpenOptions::new().write(true).open(path.join("lock")) else { continue };
-        match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {}
-            Err(rustix::io::Errno::WOULDBLOCK) => continue,
-            Err(error) => return Err(error.into()),
-        }
-        let mount_point = path.join("mnt");
-        // Refused where nothing is mounted.
-        let _ = rustix::mount::unmount(&mount_point, rustix::mount::UnmountFlags::DETACH);
-        fs::remove_dir(&mount_point)?;
-        fs::remove_dir_all(&path)?;
-        removed.push(path);
-    }
-    Ok(removed)
 }
 
 struct Server {

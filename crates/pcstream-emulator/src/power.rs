@@ -17,6 +17,7 @@ pub const UNFLUSHED_PAGES: usize = 16384;
 
 /// Which pages a power cut takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "fuse", derive(serde::Serialize, serde::Deserialize))]
 pub enum Loss {
     /// Every page written since the last flush.
     All,
@@ -28,6 +29,7 @@ pub enum Loss {
 
 /// A power cut to come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "fuse", derive(serde::Serialize, serde::Deserialize))]
 pub struct PowerCut {
     /// Pages that are still written, at least 0.
     pub after_pages: u64,

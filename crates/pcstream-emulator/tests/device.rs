@@ -202,6 +202,30 @@ proptest! {
     }
 }
 
+/// A prefill keeps what its pages hold, drops the others, and leaves the flash as the plain model's.
+#[test]
+fn a_prefill_leaves_the_flash_as_a_simulation_does() {
+    let mut device = device(8, false);
+    for version in 0..9 {
+        device.write(LogicalPage(40 * version), &contents(40 * version, 60, version)).expect("in range");
+    }
+    let held: Vec<_> = (0..PAGES).map(|page| read(&mut device, page)).collect();
+    let extents = [(LogicalPage(300), 200), (LogicalPage(0), 250), (LogicalPage(600), 3)];
+    device.prefill(&extents).expect("in range");
+    let mut plain = Ssd::new(&settings()).expect("legal");
+    extents.iter().for_each(|&(first, pages)| plain.prefill(first, pages).expect("in range"));
+    plain.start_counting();
+    for page in (0..PAGES).map(LogicalPage) {
+        assert_eq!(device.ssd().locate(page), plain.locate(page), "page {page}");
+        let kept = extents.iter().any(|&(first, pages)| (first.0..first.0 + pages).contains(&page.0));
+        let expected = if kept { held[page.0 as usize].clone() } else { zeros() };
+        assert_eq!(read(&mut device, page.0), expected, "page {page}");
+    }
+    assert_eq!(&device.status().counters, plain.counters());
+    assert!(device.prefill(&[(LogicalPage(PAGES), 1)]).is_err());
+    device.ssd().verify().expect("sound");
+}
+
 #[test]
 fn requests_that_cannot_be_are_refused_unchanged() {
     let mut device = device(8, true);

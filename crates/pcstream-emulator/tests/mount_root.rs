@@ -9,15 +9,21 @@ use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::Duration;
 
-use pcstream_emulator::mount::{MountedDevice, clean_stale};
+use pcstream_emulator::mount::{MountedDevice, clean_stale, find_stale};
+use pcstream_emulator::process::{self, Assigned, Beginning, DeviceProcess};
 use pcstream_emulator::{DeviceOptions, EmulatedDevice, Loss, PAGE, PowerCut};
 use pcstream_fs::scratch::{FsKind, Image, Scratch, ScratchOptions};
-use pcstream_ssd::DeviceSettings;
+use pcstream_ssd::{DeviceSettings, LogicalPage, StreamId};
 
 const SIZE: u64 = 512 << 20;
+/// For what is busy for a moment.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// First argument that turns this program into a server that is killed.
 const SERVE: &str = "--serve";
+/// The same for a server that takes requests.
+const REQUESTS: &str = "--serve-requests";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().collect();
@@ -26,12 +32,19 @@ fn main() -> ExitCode {
     {
         return serve(Path::new(root));
     }
+    if arguments.get(1).is_some_and(|flag| flag == REQUESTS) {
+        return match process::serve(std::io::stdin().lock(), std::io::stdout()) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(_) => ExitCode::FAILURE,
+        };
+    }
     let mut tests = Vec::new();
     for fs in FsKind::ALL {
         let needs = [if fs == FsKind::Ext4 { common::ext4 } else { common::xfs }, common::loop_devices, fuse];
         tests.push(common::test(format!("device_{fs}_keeps_its_files"), &needs, move || keeps_files(fs)));
         tests.push(common::test(format!("device_{fs}_survives_power_cuts"), &needs, move || power_cuts(fs)));
         tests.push(common::test(format!("device_{fs}_survives_its_server"), &needs, move || killed(fs)));
+        tests.push(common::test(format!("device_{fs}_in_a_process"), &needs, move || in_a_process(fs)));
     }
     common::run(tests)
 }
@@ -40,14 +53,17 @@ fn fuse() -> Option<String> {
     (!Path::new("/dev/fuse").exists()).then(|| "FUSE (modprobe fuse)".into())
 }
 
-fn device() -> EmulatedDevice {
-    let settings = DeviceSettings {
+fn settings() -> DeviceSettings {
+    DeviceSettings {
         logical_pages: SIZE / PAGE as u64,
         superblock_pages: 256,
         streams: 4,
         ..DeviceSettings::default()
-    };
-    let options = DeviceOptions { settings, buffer_pages: 1024, expects_streams: false };
+    }
+}
+
+fn device() -> EmulatedDevice {
+    let options = DeviceOptions { settings: settings(), buffer_pages: 1024, expects_streams: false };
     EmulatedDevice::new(&options).expect("legal settings")
 }
 
@@ -136,7 +152,7 @@ fn contents(n: u32) -> Vec<u8> {
 /// Overwrites files until garbage is collected, unmounts, and finds the last contents again.
 fn keeps_files(fs: FsKind) {
     let place = Place::new();
-    let mounted = place.mount();
+    let mut mounted = place.mount();
     let mut scratch = place.scratch(fs, &mounted.file());
     let path = |n: u32| scratch.mount_point().join(format!("file{}", n % 600));
     let mut n = 0;
@@ -162,7 +178,7 @@ fn keeps_files(fs: FsKind) {
     drop(again);
     mounted.device().lock().ssd().verify().expect("the model is sound");
     scratch.remove().expect("nothing uses it");
-    mounted.unmount().expect("nothing uses it");
+    mounted.unmount(PATIENCE).expect("nothing uses it");
     place.assert_nothing_mounted();
 }
 
@@ -172,7 +188,7 @@ fn power_cuts(fs: FsKind) {
         [(300, Loss::All), (1500, Loss::Half(1)), (2011, Loss::Half(2)), (2500, Loss::Nothing)]
     {
         let place = Place::new();
-        let mounted = place.mount();
+        let mut mounted = place.mount();
         let mut scratch = place.scratch(fs, &mounted.file());
         rustix::fs::sync();
         mounted.device().lock().plan_power_cut(PowerCut { after_pages, loss });
@@ -201,7 +217,7 @@ fn power_cuts(fs: FsKind) {
         drop(again);
         check(fs, &mounted.file());
         scratch.remove().expect("nothing uses it");
-        mounted.unmount().expect("nothing uses it");
+        mounted.unmount(PATIENCE).expect("nothing uses it");
         place.assert_nothing_mounted();
     }
 }
@@ -254,5 +270,57 @@ fn killed(fs: FsKind) {
     assert!(writer.join().expect("it ends") >= 50, "writes fail once the server is gone, and not before");
     scratch.remove().expect("a file system without a device can be removed");
     assert_eq!(clean_stale(&place.root()).expect("it can be listed").len(), 1);
+    place.assert_nothing_mounted();
+}
+
+/// A device in a child: files, streams by address, an image, and its end with that of who started it.
+fn in_a_process(fs: FsKind) {
+    let place = Place::new();
+    let start = || {
+        let mut command = Command::new(std::env::current_exe().expect("this program"));
+        command.arg(REQUESTS);
+        DeviceProcess::start(command, &settings(), 16384, &place.root()).expect("it starts")
+    };
+    let image = place.dir.path().join("image");
+    let device = start();
+    assert_eq!(find_stale(&place.root()).expect("it can be listed"), Vec::<PathBuf>::new(), "it lives");
+    {
+        let mut scratch = place.scratch(fs, device.file());
+        let file = scratch.mount_point().join("file");
+        fs::write(&file, contents(1)).expect("it can be written");
+        assert_eq!(scratch.unmount().expect("it is not in use"), []);
+        scratch.remove().expect("nothing uses it");
+    }
+    File::create(&image).expect("it can be made");
+    device.save(&image).expect("it can be saved");
+    let whole = [(LogicalPage(0), SIZE / PAGE as u64)];
+    let beginning = Beginning { prefill: whole.to_vec(), expects_streams: true, ..Beginning::default() };
+    device.begin(&beginning).expect("in range");
+    let mut raw = File::options().write(true).open(device.file()).expect("it is a file");
+    raw.write_all(&[7; 8 * PAGE]).expect("it can be written");
+    raw.sync_all().expect("it can be synced");
+    assert_eq!(device.status().expect("it lives").buffered_pages, 8);
+    let part = |first, stream| Assigned { first: LogicalPage(first), pages: 4, stream: StreamId(stream) };
+    device.assign(&[part(0, 3), part(4, 1)]).expect("it lives");
+    let status = device.settle().expect("it lives");
+    let streams: Vec<u64> = status.counters.streams.iter().map(|stream| stream.host_pages).collect();
+    assert_eq!((streams, status.unassigned_pages), (vec![0, 4, 0, 4], 0));
+    device.assign(&[part(0, 200)]).expect("it lives");
+    let refused = device.status().expect_err("there is no such stream").to_string();
+    assert!(refused.contains("S200"), "{refused}");
+    drop(raw);
+    device.end().expect("nothing uses it");
+
+    let device = start();
+    device.load(&image).expect("just saved");
+    let again = Mount::new(device.file(), place.dir.path().join("again"));
+    assert!(fs::read(again.0.join("file")).expect("it is there") == contents(1));
+    drop(again);
+    drop(device);
+    assert_eq!(
+        clean_stale(&place.root()).expect("it can be listed"),
+        Vec::<PathBuf>::new(),
+        "it ended itself"
+    );
     place.assert_nothing_mounted();
 }

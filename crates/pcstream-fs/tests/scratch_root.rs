@@ -103,6 +103,7 @@ impl Place {
             size_bytes: SIZE,
             fill: FILL,
             image,
+            keep: false,
             owner: OWNER,
             run_root: self.run_root(),
             grace: PATIENCE,

@@ -18,6 +18,7 @@ use pcstream_trace::{ContextId, Event, Op, Tables};
 
 use crate::checkpoints::{Checkpoints, Progress};
 use crate::device::Device;
+use crate::follower::{Follower, Placed};
 use crate::lifetimes::{Lifetimes, Precision};
 use crate::liveness::Ended;
 use crate::rounds::Rounds;
@@ -187,6 +188,9 @@ pub(crate) struct Lane {
     /// Pages by context, then stream.
     context_pages: Vec<u64>,
     placements: Vec<Placement>,
+    follower: Option<Arc<dyn Follower>>,
+    /// What the batch placed, for the follower.
+    placed: Vec<Placed>,
     simulation_time: Duration,
 }
 
@@ -217,9 +221,16 @@ impl Lane {
             stream_of_page,
             context_pages: Vec::new(),
             placements: Vec::new(),
+            follower: None,
+            placed: Vec::new(),
             simulation_time: Duration::ZERO,
             settings,
         }
+    }
+
+    /// The same lane, whose decisions a follower gets.
+    pub fn followed_by(self, follower: Option<Arc<dyn Follower>>) -> Lane {
+        Lane { follower, ..self }
     }
 
     /// Runs a batch. Its events are legal: the replay has checked them.
@@ -251,6 +262,10 @@ impl Lane {
                 Op::Exit => self.scheme.exit(event, tables),
             }
         }
+        if let Some(follower) = &self.follower {
+            follower.follow(&self.placed);
+            self.placed.clear();
+        }
         self.simulation_time += begin.elapsed();
     }
 
@@ -275,6 +290,9 @@ impl Lane {
         let Placement { pages, stream } = *placement;
         let streams = self.stream_host_pages.len();
         assert!(usize::from(stream.0) < streams, "{} chose {stream:?} of {streams}", self.factory.name());
+        if self.follower.is_some() {
+            self.placed.push(Placed { first: LogicalPage(first), pages, stream: StreamId(stream.0) });
+        }
         self.stream_host_pages[usize::from(stream.0)] += u64::from(pages);
         self.stream_of_page[first as usize..][..pages as usize].fill(stream.0);
         let slot = context.0 as usize * streams;

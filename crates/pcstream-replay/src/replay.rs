@@ -19,6 +19,7 @@ use rayon::prelude::*;
 
 use crate::device::{Clock, Device};
 use crate::error::ReplayError;
+use crate::follower::Follower;
 use crate::lane::{Lane, LaneResult, PREFETCH_EVENTS, Prepared};
 use crate::liveness::{Liveness, MAX_CONTEXT, MAX_TIME};
 use crate::writers::Writers;
@@ -37,12 +38,14 @@ pub struct LaneSpec {
     pub device: DeviceSettings,
     /// Gives it a clock.
     pub clock: Option<Clock>,
+    /// Gets what the lane places.
+    pub follower: Option<Arc<dyn Follower>>,
 }
 
 impl LaneSpec {
     /// A scheme on a device without a clock; it does not know the future yet.
     pub fn new(scheme: Arc<dyn SchemeFactory>, device: DeviceSettings) -> LaneSpec {
-        LaneSpec { scheme, future: None, device, clock: None }
+        LaneSpec { scheme, future: None, device, clock: None, follower: None }
     }
 
     /// Whether the scheme needs the future.
@@ -287,5 +290,6 @@ fn make_lane(spec: &LaneSpec, prefill: &[Extent], density: Density) -> Result<La
     let device = Device::new(ssd, spec.clock.as_ref())?;
     let streams =
         Table::zeroed(spec.device.logical_pages, density).map_err(pcstream_ssd::GeometryError::from)?;
-    Ok(Lane::new(spec.scheme.clone(), scheme, device, spec.device.clone(), prefill_pages, streams))
+    let lane = Lane::new(spec.scheme.clone(), scheme, device, spec.device.clone(), prefill_pages, streams);
+    Ok(lane.followed_by(spec.follower.clone()))
 }

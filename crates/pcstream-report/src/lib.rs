@@ -15,6 +15,7 @@ pub mod contexts;
 pub mod csv;
 pub mod details;
 pub mod drive;
+pub mod emulated;
 pub mod escape;
 pub mod folded;
 pub mod geometry;

@@ -2,6 +2,7 @@
 
 /// Counters of one external stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct StreamCounters {
     /// Pages that the host wrote to the stream.
     pub host_pages: u64,
@@ -15,6 +16,7 @@ pub struct StreamCounters {
 
 /// Counters of a device. Units are pages of 4 KiB unless the name says otherwise.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Counters {
     /// Pages that the host wrote. FDP: HBMW, in pages.
     pub host_pages: u64,

@@ -1,23 +1,25 @@
 //! Where the binary meets `pcstream-capture`. Without the feature `capture` the commands say so.
 
 #[cfg(feature = "capture")]
-pub use crate::live::{doctor, record, run};
-#[cfg(feature = "capture")]
-pub use crate::place::place;
+pub use crate::{device_process::serve as emulated_device, doctor::doctor, live::record, place::place};
 #[cfg(not(feature = "capture"))]
-pub use absent::{demo, demo_workload, doctor, place, record, run};
+pub use absent::{demo, demo_workload, doctor, emulated_device, place, record, run};
 #[cfg(feature = "capture")]
-pub use present::{demo, demo_workload};
+pub use present::{demo, demo_workload, run};
 
 #[cfg(feature = "capture")]
 mod present {
-    use crate::args::{DemoArgs, DemoWorkloadArgs};
+    use crate::args::{DemoArgs, DemoWorkloadArgs, RunArgs};
     use crate::failure::{Failure, Status};
     use crate::ui::Ui;
-    use crate::{demo, live};
+    use crate::{demo, emulated, live};
 
     pub fn demo(args: DemoArgs, ui: Ui) -> Result<Status, Failure> {
-        live::run(demo::run_args(args, ui)?, ui)
+        run(demo::run_args(args, ui)?, ui)
+    }
+
+    pub fn run(args: RunArgs, ui: Ui) -> Result<Status, Failure> {
+        if args.emulated.live { emulated::run(args, ui) } else { live::run(args, ui) }
     }
 
     pub fn demo_workload(args: &DemoWorkloadArgs) -> Result<Status, Failure> {
@@ -44,6 +46,10 @@ mod absent {
 
     pub fn demo_workload(_: &DemoWorkloadArgs) -> Result<Status, Failure> {
         not_built("demo-workload")
+    }
+
+    pub fn emulated_device() -> Result<Status, Failure> {
+        not_built("emulated-device")
     }
 
     pub fn run(_: RunArgs, _: Ui) -> Result<Status, Failure> {

@@ -1,4 +1,4 @@
-//! `run`, `record` and `doctor`: a program under capture, and what it takes.
+//! `run` and `record`: a program under capture.
 //!
 //! A capture feeds two consumers at once: the trace on disk and, for `run`, the simulation.
 
@@ -16,17 +16,16 @@ use pcstream_capture::buffers;
 use pcstream_capture::capture::{
     self, CaptureError, CaptureOptions, Finished, Observer, Progress, Started, Subject, Target,
 };
-use pcstream_capture::doctor::{self, Verdict};
 use pcstream_capture::session::SessionOptions;
 use pcstream_capture::signature::Order;
-use pcstream_fs::scratch::{self, FsKind, RUN_ROOT, ScratchOptions};
+use pcstream_fs::scratch::{self, FsKind, ScratchOptions};
 use pcstream_report::{Simulation, human};
 use pcstream_trace::meta::{Exit, FileSystem};
 use pcstream_trace::{Batch, Extent, Meta, TraceReader, TraceWriter};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::args::{CaptureArgs, DoctorArgs, Image, OrderArg, RecordArgs, RunArgs, ScratchFs};
+use crate::args::{CaptureArgs, Image, OrderArg, RecordArgs, RunArgs, ScratchFs};
 use crate::attached;
 use crate::device::Template;
 use crate::failure::{Failure, Status};
@@ -35,7 +34,7 @@ use crate::output;
 use crate::redact::Redaction;
 use crate::schemes;
 use crate::simulate::{self, TOP_CONTEXTS};
-use crate::ui::{self, JsonSink, Ui};
+use crate::ui::{JsonSink, Ui};
 
 /// How often a trace is made safe against a kill.
 const FLUSH: Duration = Duration::from_secs(2);
@@ -44,7 +43,8 @@ const FLUSH: Duration = Duration::from_secs(2);
 pub fn record(args: RecordArgs, ui: Ui) -> Result<Status, Failure> {
     let subject = attached::subject(&args.recorded);
     let recorder = Recorder::new(&args.output, args.force, &args.capture, &subject, ui);
-    let (recorder, captured) = capture_into(recorder, &args.capture, subject, ui)?;
+    let options = options(&args.capture, subject, ui)?;
+    let (recorder, captured) = capture_into(recorder, &options, &StopSignals::catch()?, ui)?;
     let finished = &captured.finished;
     let meta = recorder.finish(finished)?;
     ui.remark(&format!(
@@ -59,7 +59,7 @@ pub fn record(args: RecordArgs, ui: Ui) -> Result<Status, Failure> {
 
 /// `pcstream run`.
 pub fn run(args: RunArgs, ui: Ui) -> Result<Status, Failure> {
-    let RunArgs { capture, output, force, simulation: schemes, memory, command } = args;
+    let RunArgs { capture, output, force, simulation: schemes, memory, command, .. } = args;
     let json = schemes.output.json.as_deref().map(JsonSink::open).transpose()?;
     let template = Template::load(&schemes.device)?;
     // Without -o the trace is only needed until the report is printed.
@@ -71,7 +71,8 @@ pub fn run(args: RunArgs, ui: Ui) -> Result<Status, Failure> {
     let subject = Subject::Command(command.words);
     let mut recorder = Recorder::new(&path, force, &capture, &subject, ui);
     recorder.simulation = Some(LiveSimulation::new(&schemes, &template, memory, ui)?);
-    let (mut recorder, captured) = capture_into(recorder, &capture, subject, ui)?;
+    let options = options(&capture, subject, ui)?;
+    let (mut recorder, captured) = capture_into(recorder, &options, &StopSignals::catch()?, ui)?;
     let simulation = recorder.simulation.take().expect("it was given above");
     recorder.finish(&captured.finished)?;
 
@@ -95,13 +96,14 @@ pub fn run(args: RunArgs, ui: Ui) -> Result<Status, Failure> {
 }
 
 /// What a capture came to, and the signal that ended it.
-struct Captured {
-    finished: Finished,
+pub struct Captured {
+    /// What it came to.
+    pub finished: Finished,
     signal: Option<i32>,
 }
 
 /// Says what the user should know about a capture, and what exit code that makes.
-fn outcome(captured: &Captured, forward: bool, ui: Ui) -> Result<Status, Failure> {
+pub fn outcome(captured: &Captured, forward: bool, ui: Ui) -> Result<Status, Failure> {
     let finished = &captured.finished;
     finished.notes.iter().for_each(|note| ui.remark(note));
     let lost = finished.losses.iter().filter(|(_, count)| **count > 0);
@@ -138,22 +140,26 @@ fn code_of(status: ExitStatus) -> u8 {
     u8::try_from(code).unwrap_or(u8::MAX)
 }
 
-/// Captures into a recorder. If nothing came of it, the trace begun is removed again.
-fn capture_into<'a>(
-    mut recorder: Recorder<'a>,
-    args: &CaptureArgs,
-    subject: Subject,
-    ui: Ui,
-) -> Result<(Recorder<'a>, Captured), Failure> {
-    let options = CaptureOptions {
+/// What the flags say of a capture.
+pub fn options(args: &CaptureArgs, subject: Subject, ui: Ui) -> Result<CaptureOptions, Failure> {
+    Ok(CaptureOptions {
         subject,
         target: target(args)?,
         session: session(ui, args)?,
         order: order(args.order),
-    };
-    let stop = StopSignals::catch()?;
-    let result = capture::capture(&options, &stop.count, &mut recorder);
-    let signal = stop.release();
+        live: false,
+    })
+}
+
+/// Captures into a recorder. If nothing came of it, the trace begun is removed again.
+pub fn capture_into<'a>(
+    mut recorder: Recorder<'a>,
+    options: &CaptureOptions,
+    stop: &StopSignals,
+    ui: Ui,
+) -> Result<(Recorder<'a>, Captured), Failure> {
+    let result = capture::capture(options, &stop.count, &mut recorder);
+    let signal = stop.first();
     recorder.bar.finish_and_clear();
     match result {
         Ok(finished) => Ok((recorder, Captured { finished, signal })),
@@ -206,7 +212,8 @@ fn target(args: &CaptureArgs) -> anyhow::Result<Target> {
     })
 }
 
-fn fs_kind(fs: ScratchFs) -> FsKind {
+/// A file system by its flag.
+pub fn fs_kind(fs: ScratchFs) -> FsKind {
     match fs {
         ScratchFs::Ext4 => FsKind::Ext4,
         ScratchFs::Xfs => FsKind::Xfs,
@@ -235,7 +242,7 @@ fn order(order: OrderArg) -> Order {
 }
 
 /// Signals that ask to stop, counted while a command is captured and deadly again afterwards.
-struct StopSignals {
+pub struct StopSignals {
     count: Arc<AtomicUsize>,
     /// The first of them; 0: none.
     first: Arc<AtomicI32>,
@@ -243,7 +250,8 @@ struct StopSignals {
 }
 
 impl StopSignals {
-    fn catch() -> anyhow::Result<StopSignals> {
+    /// From now on.
+    pub fn catch() -> anyhow::Result<StopSignals> {
         let stop = StopSignals { count: Arc::default(), first: Arc::default(), released: Arc::default() };
         let (count, first, released) = (stop.count.clone(), stop.first.clone(), stop.released.clone());
         let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT]).context("cannot catch signals")?;
@@ -260,15 +268,20 @@ impl StopSignals {
         Ok(stop)
     }
 
-    /// Returns the first signal that there was.
-    fn release(self) -> Option<i32> {
-        self.released.store(true, Ordering::Relaxed);
+    /// The first signal that there was.
+    pub fn first(&self) -> Option<i32> {
         Some(self.first.load(Ordering::Relaxed)).filter(|&signal| signal != 0)
     }
 }
 
+impl Drop for StopSignals {
+    fn drop(&mut self) {
+        self.released.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Receives a capture: writes the trace, feeds the simulation, shows progress.
-struct Recorder<'a> {
+pub struct Recorder<'a> {
     path: PathBuf,
     overwrite: bool,
     args: &'a CaptureArgs,
@@ -277,7 +290,8 @@ struct Recorder<'a> {
     attached_to: Option<String>,
     writer: Option<TraceWriter>,
     flushed: Instant,
-    simulation: Option<LiveSimulation<'a>>,
+    /// What simulates meanwhile, if anything does.
+    pub simulation: Option<LiveSimulation<'a>>,
     /// Hides names from the trace and from what is shown.
     redaction: Option<Redaction>,
     /// Why the simulation does not begin: it ends the capture, and keeps its exit code.
@@ -286,7 +300,14 @@ struct Recorder<'a> {
 }
 
 impl<'a> Recorder<'a> {
-    fn new(path: &Path, overwrite: bool, args: &'a CaptureArgs, subject: &Subject, ui: Ui) -> Recorder<'a> {
+    /// Nothing is written before the capture begins.
+    pub fn new(
+        path: &Path,
+        overwrite: bool,
+        args: &'a CaptureArgs,
+        subject: &Subject,
+        ui: Ui,
+    ) -> Recorder<'a> {
         Recorder {
             path: path.to_owned(),
             overwrite,
@@ -339,7 +360,7 @@ impl<'a> Recorder<'a> {
     }
 
     /// Completes the trace. Returns what it says about itself.
-    fn finish(mut self, finished: &Finished) -> Result<Meta, Failure> {
+    pub fn finish(mut self, finished: &Finished) -> Result<Meta, Failure> {
         let mut writer = self.writer.take().expect("the capture began");
         let meta = writer.meta_mut();
         meta.exit = finished.status.map(exit_of);
@@ -416,54 +437,4 @@ fn capture_line(ui: Ui) -> ProgressBar {
         ProgressStyle::with_template("capturing {elapsed_precise}  {msg}").expect("the template is legal"),
     );
     bar
-}
-
-/// `pcstream doctor`.
-pub fn doctor(args: DoctorArgs, ui: Ui) -> Result<Status, Failure> {
-    if args.clean {
-        return clean(ui);
-    }
-    let checks = doctor::examine();
-    let stale = scratch::find_stale(Path::new(RUN_ROOT)).unwrap_or_default();
-    let mut text = String::new();
-    let width = checks.iter().map(|check| check.name.len()).max().unwrap_or(0);
-    for check in &checks {
-        let mark = match check.verdict {
-            Verdict::Good => "ok     ",
-            Verdict::Limited => "limited",
-            Verdict::Missing => "MISSING",
-        };
-        text += &format!("{mark}  {:width$}  {}\n", check.name, check.found);
-        if !check.remedy.is_empty() {
-            text += &format!("         {:width$}  -> {}\n", "", check.remedy);
-        }
-    }
-    if !stale.is_empty() {
-        text += &format!(
-            "limited  {:width$}  {} of killed captures; remove: pcstream doctor --clean\n",
-            "leftovers",
-            stale.len()
-        );
-    }
-    ui::print(&text)?;
-    if doctor::can_capture(&checks) {
-        return Ok(Status::Done);
-    }
-    Err(anyhow!("this machine cannot capture; `simulate`, `contexts` and `generate` work all the same")
-        .into())
-}
-
-fn clean(ui: Ui) -> Result<Status, Failure> {
-    let report = scratch::clean_stale(Path::new(RUN_ROOT)).map_err(Failure::failed)?;
-    let removed: Vec<_> = report.removed().map(|resource| format!("removed {resource}\n")).collect();
-    ui::print(&removed.concat())?;
-    if removed.is_empty() {
-        ui.remark("nothing to remove");
-    }
-    let left: Vec<_> = report.left().map(|left| format!("{}: {}", left.resource, left.reason)).collect();
-    if left.is_empty() {
-        Ok(Status::Done)
-    } else {
-        Err(anyhow!("could not remove {}", left.join("; ")).into())
-    }
 }

@@ -15,6 +15,7 @@ use pcstream_trace::{Batch, Meta, TraceReader};
 
 use crate::args::{FitArgs, SimulationArgs};
 use crate::device::Template;
+use crate::device_process::OnDevice;
 use crate::failure::Failure;
 use crate::fitted::{self, Fitting};
 use crate::schemes;
@@ -28,6 +29,8 @@ pub struct LiveSimulation<'a> {
     template: &'a Template<'a>,
     /// Bytes that may be taken.
     available: u64,
+    /// A device that carries the data, and does what one of the schemes says.
+    device: Option<OnDevice>,
     ui: Ui,
     running: Option<Running>,
 }
@@ -61,15 +64,24 @@ impl<'a> LiveSimulation<'a> {
         let available = pcstream_system::memory::allowed(memory);
         // Before signals are caught: a rules file may be a pipe that nobody writes to.
         let schemes = schemes::factories(&args.scheme, &args.scheme_options)?;
-        Ok(LiveSimulation { args, schemes, template, available, ui, running: None })
+        Ok(LiveSimulation { args, schemes, template, available, device: None, ui, running: None })
+    }
+
+    /// The same with a single lane, beside a device.
+    pub fn beside(self, device: OnDevice) -> LiveSimulation<'a> {
+        LiveSimulation { device: Some(device), ..self }
     }
 
     /// Before the command starts. Refuses what would not fit into memory even if the command wrote nothing.
     pub fn start(&mut self, meta: &Meta) -> Result<(), Failure> {
-        let planned = Planned::of(self.args, &self.schemes, self.template, meta, None)?;
+        let mut planned = Planned::of(self.args, &self.schemes, self.template, meta, None)?;
+        if let Some(device) = &self.device {
+            device.begin(&mut planned.plan)?;
+        }
         let lanes = &planned.plan.lanes;
         let whole = Footprint::new(lanes, 0, None).map_err(simulate::refused)?;
-        let live = if whole.total() <= self.available {
+        // A device waits for its streams, so its scheme has to run now; whether that fits has been checked.
+        let live = if self.device.is_some() || whole.total() <= self.available {
             Some(LiveReplay::start(planned.plan.clone()).map_err(simulate::refused)?)
         } else {
             let nothing_written = Touched::new(&AddressSet::default(), &planned.plan.prefill, 0);

@@ -13,6 +13,12 @@ mod contexts_view;
 mod demo;
 mod device;
 mod device_file;
+#[cfg(feature = "capture")]
+mod device_process;
+#[cfg(feature = "capture")]
+mod doctor;
+#[cfg(feature = "capture")]
+mod emulated;
 mod failure;
 mod fitted;
 mod generate;
@@ -67,6 +73,7 @@ fn main() -> ExitCode {
         Command::Doctor(args) => capture_glue::doctor(args, ui),
         Command::Demo(args) => capture_glue::demo(args, ui),
         Command::DemoWorkload(args) => capture_glue::demo_workload(&args),
+        Command::EmulatedDevice => capture_glue::emulated_device(),
         Command::Run(args) => capture_glue::run(args, ui),
         Command::Record(args) => capture_glue::record(args, ui),
         Command::Simulate(args) => simulate::simulate(&args, ui),

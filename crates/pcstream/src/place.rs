@@ -101,7 +101,8 @@ fn capture_options(args: &PlaceArgs, ui: Ui) -> Result<CaptureOptions, Failure> 
         depth: args.depth.map(u32::from),
         ..SessionOptions::default()
     };
-    Ok(CaptureOptions { subject, target: Target::Existing(args.on.clone()), session, order: Order::Hash })
+    let target = Target::Existing(args.on.clone());
+    Ok(CaptureOptions { subject, target, session, order: Order::Hash, live: false })
 }
 
 /// Where is placed.

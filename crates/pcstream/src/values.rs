@@ -269,10 +269,11 @@ pub fn decimal(text: &str) -> Result<f64, String> {
     value.ok_or_else(|| "expected a number, such as 0.9".to_owned())
 }
 
-/// A time above 0: a number of `ms`, `s` (the default), `m` or `h`.
+/// A time above 0: a number of `us`, `ms`, `s` (the default), `m` or `h`.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = match &text[number.len()..] {
+        "us" => 0.000_001,
         "ms" => 0.001,
         "" | "s" => 1.0,
         "m" => 60.0,
@@ -282,7 +283,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     let seconds = number.parse().ok().map(|n: f64| n * unit).filter(|seconds| *seconds > 0.0);
     seconds
         .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
-        .ok_or_else(|| "expected a number above 0 with ms, s, m or h, such as 60s".to_owned())
+        .ok_or_else(|| "expected a number above 0 with us, ms, s, m or h, such as 60s".to_owned())
 }
 
 /// A share from 0 to 1.

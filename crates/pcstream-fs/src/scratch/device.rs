@@ -22,7 +22,7 @@ use rustix::mount::MountFlags;
 
 use super::error::{Context, ScratchError};
 use super::format::{FS_LABEL, Identity};
-use super::mounts::{read_number, read_text};
+use super::mounts::{FsKind, read_number, read_text};
 use super::state::{FileId, ImageState, State};
 use crate::extents::DeviceNumber;
 
@@ -413,6 +413,17 @@ fn check_ours(file: &File, path: &Path) -> Result<(), ScratchError> {
     match Identity::of_head(&head) {
         Identity::FileSystem { label, .. } if label == FS_LABEL => Ok(()),
         _ => foreign,
+    }
+}
+
+/// UUID of the scratch file system that a device holds.
+pub(super) fn kept_uuid(node: &Path, expected: FsKind) -> Result<String, ScratchError> {
+    match Identity::read(node).doing(|| format!("read {}", node.display()))? {
+        Identity::FileSystem { fs, label, uuid } if label == FS_LABEL && fs == expected => Ok(uuid),
+        Identity::FileSystem { fs, label, .. } if label == FS_LABEL => {
+            Err(ScratchError::NotKept { found: format!("an {fs}"), expected })
+        }
+        _ => Err(ScratchError::NotKept { found: "no file system that pcstream made".into(), expected }),
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
+use super::mounts::FsKind;
 use super::resource::{Left, MountUser};
 
 /// Why a scratch file system could not be made, found or removed.
@@ -113,6 +114,16 @@ pub enum ScratchError {
         path: PathBuf,
         /// By what.
         by: String,
+    },
+    /// The image holds another file system than the one that was to be kept.
+    #[error(
+        "the image holds {found}, not an {expected} of pcstream's: give the --fs that it was made with, or another image"
+    )]
+    NotKept {
+        /// What it holds.
+        found: String,
+        /// What was asked for.
+        expected: FsKind,
     },
     /// The fill did not fit.
     #[error(

@@ -7,7 +7,7 @@
 
 use std::ffi::CStr;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use rustix::mount::MountFlags;
 
@@ -98,6 +98,22 @@ pub(super) fn run_tool(
     package: &'static str,
     arguments: &[&str],
 ) -> Result<(), ScratchError> {
+    let (path, output) = output_of(tool, package, arguments)?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(ScratchError::ToolFailed {
+        command: format!("{} {}", path.display(), arguments.join(" ")),
+        status: output.status.to_string(),
+        stderr: said(&output),
+    })
+}
+
+fn output_of(
+    tool: &'static str,
+    package: &'static str,
+    arguments: &[&str],
+) -> Result<(PathBuf, Output), ScratchError> {
     let path = find_tool(tool, package)?;
     let output = Command::new(&path)
         .args(arguments)
@@ -108,17 +124,37 @@ pub(super) fn run_tool(
         .stdin(Stdio::null())
         .output()
         .doing(|| format!("run {}", path.display()))?;
-    if output.status.success() {
-        return Ok(());
-    }
+    Ok((path, output))
+}
+
+/// The errors that a program wrote, or else its output.
+fn said(output: &Output) -> String {
     let said = if output.stderr.trim_ascii().is_empty() { &output.stdout } else { &output.stderr };
     let said = said.trim_ascii();
-    let stderr = String::from_utf8_lossy(&said[..said.len().min(STDERR_BYTES_MAX)]).into_owned();
-    Err(ScratchError::ToolFailed {
-        command: format!("{} {}", path.display(), arguments.join(" ")),
-        status: output.status.to_string(),
-        stderr,
-    })
+    String::from_utf8_lossy(&said[..said.len().min(STDERR_BYTES_MAX)]).into_owned()
+}
+
+/// What a check of a file system came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FsCheck {
+    /// The program and its flags.
+    pub command: String,
+    /// Whether it found nothing to repair.
+    pub clean: bool,
+    /// What it said.
+    pub said: String,
+}
+
+/// Looks for faults of a file system that is not mounted, in a file; repairs nothing. Errors: the program is not there.
+pub fn check_fs(fs: FsKind, file: &Path) -> Result<FsCheck, ScratchError> {
+    let name = file.to_string_lossy();
+    let (tool, package, flags) = match fs {
+        FsKind::Ext4 => ("e2fsck", "e2fsprogs", &["-fn"][..]),
+        FsKind::Xfs => ("xfs_repair", "xfsprogs", &["-n", "-f"][..]),
+    };
+    let (_, output) = output_of(tool, package, &[flags, &[&*name]].concat())?;
+    let command = format!("{tool} {}", flags.join(" "));
+    Ok(FsCheck { command, clean: output.status.success(), said: said(&output) })
 }
 
 /// Mounts with online discard: the device learns what was deleted, as an SSD would.

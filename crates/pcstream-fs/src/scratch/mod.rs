@@ -32,6 +32,7 @@ use pcstream_trace::ids::PAGE_BYTES;
 pub use cleanup::{CleanReport, Removal, StaleRun, clean_stale, find_stale};
 pub use error::ScratchError;
 pub use fill::{FILL_DIR, Filled};
+pub use format::{FsCheck, check_fs};
 pub use mounts::{BlockDevice, ExistingFs, FsKind, users_of};
 pub use resource::{Left, MountUser, Resource};
 
@@ -87,6 +88,8 @@ pub struct ScratchOptions {
     pub fill: f64,
     /// What the device is made of.
     pub image: Image,
+    /// The image holds a scratch file system already, which is mounted as it is: not made, not filled.
+    pub keep: bool,
     /// User and group that own the root directory: those of the traced command.
     pub owner: (u32, u32),
     /// Where run directories lie; `RUN_ROOT` but for tests.
@@ -103,6 +106,7 @@ impl Default for ScratchOptions {
             size_bytes: 8 << 30,
             fill: 0.9,
             image: Image::Zram,
+            keep: false,
             owner: (0, 0),
             run_root: RUN_ROOT.into(),
             grace: DEFAULT_GRACE,
@@ -122,6 +126,9 @@ impl ScratchOptions {
         if !self.size_bytes.is_multiple_of(PAGE_BYTES) || self.size_bytes < least {
             let expected = format!("a multiple of {PAGE_BYTES}, at least {least} for {}", self.fs);
             return refuse("--size", self.size_bytes.to_string(), expected);
+        }
+        if self.keep && !matches!(self.image, Image::File(_)) {
+            return refuse("--image", self.image.to_string(), "a file, if a file system is kept".into());
         }
         let uid = rustix::process::geteuid().as_raw();
         if uid != 0 {
@@ -211,10 +218,19 @@ impl Scratch {
         let (node, _attached) = self.make_device(options)?;
         let number = device::node_number(&node)?;
         self.record(|state| state.device = Some(number))?;
-        format::make_fs(options.fs, &node, &self.state.uuid)?;
-        self.record(|state| state.formatted = true)?;
+        if options.keep {
+            let uuid = device::kept_uuid(&node, options.fs)?;
+            self.record(|state| (state.uuid, state.formatted) = (uuid, true))?;
+        } else {
+            format::make_fs(options.fs, &node, &self.state.uuid)?;
+            self.record(|state| state.formatted = true)?;
+        }
         format::mount_fs(options.fs, &node, &self.mount_point)?;
         let device = BlockDevice::by_number(number)?;
+        if options.keep {
+            self.device = Some(device);
+            return Ok(());
+        }
         self.filled = fill::fill(&self.mount_point, &device, options.fill)?;
         self.device = Some(device);
         let (uid, gid) = options.owner;
@@ -241,26 +257,29 @@ impl Scratch {
                 let (file, mut image) = device::create_image(&dir.join("image"))?;
                 // It goes with its tmpfs.
                 image.created = false;
-                self.attach(&file, image, options.size_bytes)
+                self.attach(&file, image, Some(options.size_bytes))
             }
             Image::File(path) => {
                 let (file, image) = device::open_image(path, options.occupied_max())?;
-                let attached = self.attach(&file, image, options.size_bytes)?;
+                let attached = self.attach(&file, image, (!options.keep).then_some(options.size_bytes))?;
                 self.image_lock = Some(file);
                 Ok(attached)
             }
         }
     }
 
+    /// Makes a loop device of an image, which is emptied if it gets a size.
     fn attach(
         &mut self,
         file: &fs::File,
         image: state::ImageState,
-        bytes: u64,
+        bytes: Option<u64>,
     ) -> Result<(PathBuf, Option<device::LoopDevice>), ScratchError> {
         let path = image.path.clone();
         self.record(|state| state.image = Some(image))?;
-        device::size_image(file, &path, bytes)?;
+        if let Some(bytes) = bytes {
+            device::size_image(file, &path, bytes)?;
+        }
         let attached = device::loop_attach(file)?;
         self.record(|state| state.loop_device = Some(attached.number))?;
         Ok((device::loop_node(attached.number), Some(attached)))

@@ -6,11 +6,12 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::builder::{ArgPredicate, PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{ArgGroup, Args, ValueEnum};
 use pcstream_trace::Unwind;
 
 use super::attach::RecordedArgs;
+use super::emulated::{EmulatedArgs, LIVE_SIZE};
 use super::simulation::SimulationArgs;
 use crate::values;
 
@@ -20,6 +21,7 @@ Examples:
   sudo pcstream run -- dd if=/dev/zero of={}/file bs=1M count=100
   sudo pcstream run --fs xfs --size 4G -o db.pctrace -- db_bench --db={}/db
   sudo pcstream run --on /var/lib/postgresql --scheme all -- pgbench -T 60
+  sudo pcstream run --live --size 192M --fill 0.5 -- db_bench --db={}/db    # on an SSD that carries the data
 
 {} in the command stands for the mount point of the scratch file system, which is also the command's
 working directory.")]
@@ -32,6 +34,8 @@ pub struct RunArgs {
     /// Replace the trace if it exists
     #[arg(long, requires = "output", help_heading = "Capture")]
     pub force: bool,
+    #[command(flatten)]
+    pub emulated: EmulatedArgs,
     #[command(flatten)]
     pub simulation: SimulationArgs,
     /// Memory that the simulation may take, such as 2G [default: three quarters of what is free]
@@ -81,7 +85,7 @@ pub struct CaptureArgs {
     )]
     pub fs: ScratchFs,
     /// Size of the scratch device, such as 8G or 512M
-    #[arg(long, value_name = "BYTES", default_value = "8G", value_parser = values::size, conflicts_with = "on", help_heading = "Capture")]
+    #[arg(long, value_name = "BYTES", default_value = "8G", default_value_if("live", ArgPredicate::IsPresent, LIVE_SIZE), value_parser = values::size, conflicts_with = "on", help_heading = "Capture")]
     pub size: u64,
     /// Share of the scratch file system that is filled before the recording begins: from 0, below 1
     #[arg(long, value_name = "FRACTION", default_value_t = 0.9, value_parser = values::share_below_1, conflicts_with = "on", help_heading = "Capture")]

@@ -4,6 +4,7 @@
 mod attach;
 mod capture;
 mod demo;
+mod emulated;
 #[cfg(test)]
 mod examples;
 mod generate;
@@ -30,6 +31,8 @@ pub use capture::{DoctorArgs, RecordArgs, RunArgs};
 #[cfg(feature = "capture")]
 pub use demo::Workload;
 pub use demo::{DemoArgs, DemoWorkloadArgs};
+#[cfg(feature = "capture")]
+pub use emulated::{EmulatedArgs, PowerLoss};
 pub use generate::{Pattern, PatternArgs};
 pub use import::ImportArgs;
 pub use merge::MergeArgs;
@@ -140,6 +143,9 @@ pub enum Command {
     /// Write into the current directory, as the built-in workload of `demo` does
     #[command(hide = true)]
     DemoWorkload(DemoWorkloadArgs),
+    /// Serve the device of `run --live`, as requests on standard input say
+    #[command(hide = true)]
+    EmulatedDevice,
     /// Record a program, simulate every scheme and report, in one go
     Run(RunArgs),
     /// Record a program's writes into a trace

@@ -1,0 +1,67 @@
+//! The counters of a capture by name: what was lost, and what it cost.
+
+use std::collections::BTreeMap;
+
+use crate::join::JoinCounts;
+use crate::session::Session;
+use crate::wire::Counter;
+
+/// Losses by name. The names are part of the trace format.
+pub(crate) fn losses(session: &Session<'_>, counts: &JoinCounts) -> BTreeMap<String, u64> {
+    let of = |counter| session.counter(counter);
+    [
+        ("ring_buffer_requests", of(Counter::LOST_IO_RECORDS)),
+        ("ring_buffer_names", of(Counter::LOST_TABLE_RECORDS)),
+        ("context_table", of(Counter::LOST_CONTEXTS)),
+        ("long_requests", of(Counter::LOST_LONG_REQUESTS)),
+        ("task_storage", of(Counter::LOST_TASK_STORAGE)),
+        ("postponed_captures", of(Counter::LOST_PENDING)),
+        ("runtime_paths_merged", of(Counter::LOST_RUNTIME_PATHS)),
+        ("runtime_mappings", of(Counter::LOST_RUNTIME_MAPPINGS)),
+        ("missed_events", session.missed()),
+        ("unresolved_contexts", counts.unresolved_contexts),
+        ("unresolved_files", counts.unresolved_files),
+    ]
+    .into_iter()
+    .map(|(name, value)| (name.to_string(), value))
+    .collect()
+}
+
+/// What a capture cost, and how its questions were answered.
+pub(crate) fn statistics(session: &Session<'_>, counts: &JoinCounts) -> BTreeMap<String, u64> {
+    [
+        ("path_cache_same_system_call", Counter::SAME_SYSCALL),
+        ("path_cache_same_stack", Counter::SAME_SLOTS),
+        ("captures_by_runtime", Counter::RUNTIME_PATHS),
+        ("captures_full", Counter::FULL_CAPTURES),
+        ("stacks_unreadable", Counter::STACK_UNREADABLE),
+        ("stacks_shipped", Counter::SHIPPED_STACKS),
+        ("stacks_not_shipped", Counter::UNSHIPPED_STACKS),
+        ("paths_cut", Counter::CUT_PATHS),
+        ("stacks_short", Counter::SHORT_STACKS),
+        ("mappings_read", Counter::ENUMERATIONS),
+        ("mappings_locked", Counter::LOCKED_MAPPINGS),
+        ("mappings_dropped", Counter::DROPPED_MAPPINGS),
+        ("io_uring_worker_pages", Counter::URING_WORKERS),
+        ("io_uring_submitter_unknown", Counter::URING_UNKNOWN),
+        ("buffer_pages_marked", Counter::BUFFER_MARKS),
+        ("buffer_writes", Counter::BUFFER_WRITES),
+        ("buffers_not_placed", Counter::BUFFERS_UNPLACED),
+        ("folios_without_context", Counter::UNTAGGED_FOLIOS),
+    ]
+    .into_iter()
+    .map(|(name, counter)| (name.to_string(), session.counter(counter)))
+    .chain([
+        ("signatures_shared".to_string(), counts.collisions),
+        ("runtime_paths_rejected".to_string(), counts.rejected),
+        ("pages_of_others".to_string(), counts.others_pages),
+    ])
+    .chain(
+        session
+            .costs()
+            .into_iter()
+            .filter(|(_, runs, _)| *runs > 0)
+            .flat_map(|(name, runs, ns)| [(format!("{name}_runs"), runs), (format!("{name}_ns"), ns)]),
+    )
+    .collect()
+}

@@ -1,0 +1,61 @@
+//! Flags of `run --live`.
+
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+use crate::values;
+
+/// The emulated device under a run.
+#[derive(Clone, Debug, Args)]
+pub struct EmulatedArgs {
+    /// Run on an emulated SSD that carries the data, once for each scheme, and show what it counted beside the simulation
+    ///
+    /// Every page is programmed with the stream that its call path earned; `baseline` runs without streams. Defaults
+    /// change: --scheme baseline,pcstream, --size 1G, --gc internal. The device is memory: --size and a seventh.
+    /// With --image FILE the data outlives the run: FILE is read at the start, if it exists, and written at the end.
+    #[arg(long, conflicts_with = "on", help_heading = "Emulated device")]
+    pub live: bool,
+    /// Cut the power at this page written; then the file system is mounted again, and checked
+    #[arg(long, value_name = "N", requires = "live", value_parser = values::number, help_heading = "Emulated device")]
+    pub power_cut: Option<u64>,
+    /// What a power cut takes of the pages that were not flushed
+    #[arg(
+        long,
+        value_name = "WHAT",
+        requires = "power_cut",
+        default_value = "half",
+        help_heading = "Emulated device"
+    )]
+    pub power_loss: PowerLoss,
+    /// Let garbage collection take this long for each page that it copies, such as 50us
+    #[arg(long, value_name = "TIME", requires = "live", value_parser = values::duration, help_heading = "Emulated device")]
+    pub slow_gc: Option<Duration>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PowerLoss {
+    /// All of them
+    All,
+    /// Each with a probability of a half, drawn from --seed
+    Half,
+    /// None: only the write under way is torn
+    None,
+}
+
+impl PowerLoss {
+    /// The name on the command line.
+    #[cfg(feature = "capture")]
+    pub fn name(self) -> &'static str {
+        match self {
+            PowerLoss::All => "all",
+            PowerLoss::Half => "half",
+            PowerLoss::None => "none",
+        }
+    }
+}
+
+/// Schemes of `run --live`, unless --scheme says otherwise: without streams and with.
+pub(super) const LIVE_SCHEMES: &str = "baseline,pcstream";
+/// Size of its device.
+pub(super) const LIVE_SIZE: &str = "1G";

@@ -1,0 +1,83 @@
+//! The emulated device beside a simulation: it takes the same decisions, from the same scheme.
+//!
+//! The device is a process of its own: `pcstream emulated-device`, which `run --live` starts and nobody else.
+
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow};
+use pcstream_emulator::PowerCut;
+use pcstream_emulator::mount::RUN_ROOT;
+use pcstream_emulator::process::{self, Assigned, Beginning, DeviceProcess};
+use pcstream_replay::{Follower, Placed, Plan};
+use pcstream_ssd::{DeviceSettings, LogicalPage};
+
+use crate::failure::{Failure, Status};
+
+/// Pages that may wait for their streams: 128 MiB.
+pub const BUFFER_PAGES: usize = 32768;
+
+/// A scheme without streams: the device does not wait for any.
+const WITHOUT_STREAMS: &str = "baseline";
+
+/// A device, and which lane of a plan it follows.
+#[derive(Clone, Debug)]
+pub struct OnDevice {
+    /// The device.
+    pub process: Arc<DeviceProcess>,
+    /// The lane.
+    pub lane: usize,
+    /// A power cut to come.
+    pub power_cut: Option<PowerCut>,
+    /// How long garbage collection takes for each page, on top.
+    pub gc_page: Duration,
+}
+
+#[derive(Debug)]
+struct Streams(Arc<DeviceProcess>);
+
+impl Follower for Streams {
+    fn follow(&self, placed: &[Placed]) {
+        let assigned = |p: &Placed| Assigned { first: p.first, pages: p.pages, stream: p.stream };
+        let assigned: Vec<_> = placed.iter().map(assigned).collect();
+        if !assigned.is_empty() {
+            // A device that is gone is reported by who asks it how it stands.
+            let _ = self.0.assign(&assigned);
+        }
+    }
+}
+
+impl OnDevice {
+    /// Leaves one lane in the plan, whose scheme the device follows, and lets the device count from here on, with the
+    /// plan's prefill on it.
+    pub fn begin(&self, plan: &mut Plan) -> Result<(), Failure> {
+        let mut lane = plan.lanes.swap_remove(self.lane);
+        let expects_streams = lane.scheme.name() != WITHOUT_STREAMS;
+        if expects_streams {
+            lane.follower = Some(Arc::new(Streams(self.process.clone())));
+        }
+        plan.lanes = vec![lane];
+        let prefill = plan.prefill.iter().map(|extent| (LogicalPage(extent.lba.0), extent.pages)).collect();
+        let (power_cut, gc_page) = (self.power_cut, self.gc_page);
+        self.process
+            .begin(&Beginning { prefill, expects_streams, power_cut, gc_page })
+            .map_err(Failure::failed)
+    }
+}
+
+/// Starts a device.
+pub fn start(settings: &DeviceSettings) -> Result<DeviceProcess, Failure> {
+    let this = std::env::current_exe().context("cannot find the program itself, which serves the device")?;
+    let mut command = Command::new(this);
+    command.arg("emulated-device");
+    let device = DeviceProcess::start(command, settings, BUFFER_PAGES, RUN_ROOT.as_ref());
+    Ok(device.context("--live needs FUSE (modprobe fuse), and memory for the whole device")?)
+}
+
+/// `pcstream emulated-device`: serves a device until standard input ends.
+pub fn serve() -> Result<Status, Failure> {
+    process::serve(std::io::stdin().lock(), std::io::stdout().lock())
+        .map_err(|error| Failure::failed(anyhow!(error).context("the emulated device")))?;
+    Ok(Status::Done)
+}

@@ -1,0 +1,316 @@
+//! `pcstream run --live`: the command on an emulated SSD that carries its data, once for each scheme.
+//!
+//! A run is a capture whose file system lies on the device. The simulation's only lane chooses streams; the device takes the
+//! same ones (`device_process`). Both count the same writes, so their WAF should be the same.
+//!
+//! Order: the device is started, a file system is made on it by the capture, its counters start with the capture, it
+//! settles when the capture is over. The device ends after the file system is gone, whatever happens.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context as _, anyhow};
+use pcstream_capture::capture::{self, CaptureOptions, Subject, Target};
+use pcstream_emulator::process::DeviceProcess;
+use pcstream_emulator::{Loss, PowerCut, Status as DeviceStatus};
+use pcstream_fs::scratch::{self, Scratch, ScratchOptions};
+use pcstream_report::emulated::{Emulated, EmulatedRun, LiveCounts, PowerCutReport};
+use pcstream_ssd::{DeviceSettings, GcDestination, Geometry};
+use pcstream_trace::{Meta, PAGE_BYTES, TraceReader};
+
+use crate::args::{EmulatedArgs, Image, PowerLoss, RunArgs};
+use crate::device::Template;
+use crate::device_process::{self, BUFFER_PAGES, OnDevice};
+use crate::failure::{Failure, Status};
+use crate::live::{self, Captured, Recorder, StopSignals};
+use crate::live_simulation::{LiveSimulation, Simulated};
+use crate::redact::Redaction;
+use crate::simulate::Planned;
+use crate::ui::{self, JsonSink, Ui};
+use crate::values::{Destinations, Prefill};
+
+/// `pcstream run --live`.
+pub fn run(mut args: RunArgs, ui: Ui) -> Result<Status, Failure> {
+    check(&args)?;
+    let device = &mut args.simulation.device;
+    if device.gc.is_none() && device.profile.is_none() && device.device.is_none() {
+        device.gc = Some(Destinations(vec![GcDestination::Internal]));
+    }
+    let json = args.simulation.output.json.as_deref().map(JsonSink::open).transpose()?;
+    let template = Template::load(&args.simulation.device)?;
+    let nothing_yet = Meta::new("emulated", args.capture.size / PAGE_BYTES);
+    let planned = Planned::new(&args.simulation, &template, &nothing_yet)?;
+    let live = Live { args: &args, template: &template, ui };
+    live.check_plan(&planned)?;
+    capture::check_machine().map_err(Failure::failed)?;
+    let stop = StopSignals::catch()?;
+    let (mut runs, mut end) = (Vec::new(), Ok(Status::Done));
+    for lane in 0..planned.plan.lanes.len() {
+        let scheme = planned.plan.lanes[lane].scheme.name();
+        ui.remark(&format!("run {} of {}: {scheme}", lane + 1, planned.plan.lanes.len()));
+        let (run, ended) = live.one(lane, &planned.plan.lanes[lane].device, &stop)?;
+        runs.push(run);
+        end = match (end, ended) {
+            (Ok(Status::Done), ended) => ended,
+            (end, Ok(_)) => end,
+            (_, failed) => failed,
+        };
+        if end.is_err() || stop.first().is_some() {
+            break;
+        }
+    }
+    drop(stop);
+    let command =
+        args.command.words.iter().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>();
+    let emulated = Emulated {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        seed: planned.seed,
+        command: if args.capture.redact { Redaction::command(&command) } else { command },
+        fs: live::fs_kind(args.capture.fs).name().to_owned(),
+        origin: planned.device,
+        runs,
+    };
+    present(&emulated, json, ui)?;
+    end
+}
+
+fn present(emulated: &Emulated, json: Option<JsonSink>, ui: Ui) -> Result<(), Failure> {
+    let to_stdout = json.as_ref().is_some_and(JsonSink::is_stdout);
+    if let Some(sink) = json {
+        sink.write(&pcstream_report::emulated::json(emulated))?;
+    }
+    if to_stdout { Ok(()) } else { ui::print(&pcstream_report::emulated::text(emulated, ui.layout(false))) }
+}
+
+fn refused(why: &str) -> Failure {
+    Failure::wrong_arguments(anyhow!("{why}"))
+}
+
+/// Flags that say what the device is cannot say otherwise than `--size` and the file system do.
+fn check(args: &RunArgs) -> Result<(), Failure> {
+    if !matches!(args.simulation.measure.prefill, Prefill::Trace) {
+        return Err(refused("--prefill: with --live, what is on the device is what --fill put there"));
+    }
+    if args.simulation.device.capacity.is_some() {
+        return Err(refused("--capacity: with --live, the device is as large as --size says"));
+    }
+    if args.simulation.measure.timing {
+        return Err(refused(
+            "--timing: with --live, the device is memory, and takes no time; simulate the trace (-o) instead",
+        ));
+    }
+    match args.capture.image {
+        Image::Tmpfs => {
+            Err(refused("--image tmpfs: with --live, the device is memory, and --image a file for its data"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What all runs have in common.
+struct Live<'a> {
+    args: &'a RunArgs,
+    template: &'a Template<'a>,
+    ui: Ui,
+}
+
+/// A run, and how it ended.
+type Ran = (EmulatedRun, Result<Status, Failure>);
+
+impl Live<'_> {
+    fn emulated(&self) -> &EmulatedArgs {
+        &self.args.emulated
+    }
+
+    /// Where the data is kept, if it is.
+    fn image(&self) -> Option<&Path> {
+        match &self.args.capture.image {
+            Image::File(path) => Some(path),
+            _ => None,
+        }
+    }
+
+    fn check_plan(&self, planned: &Planned) -> Result<(), Failure> {
+        let lanes = &planned.plan.lanes;
+        if let Some(lane) = lanes.iter().find(|lane| lane.looks_ahead()) {
+            let error = anyhow!(
+                "--scheme {}: it looks ahead, and a live run has no future to show",
+                lane.scheme.name()
+            );
+            return Err(Failure::wrong_arguments(error));
+        }
+        let several = [("--image", self.image().is_some()), ("--output", self.args.output.is_some())];
+        if let Some((flag, _)) = several.iter().find(|(_, given)| *given && lanes.len() > 1) {
+            let error = anyhow!(
+                "{flag}: with --live, there are {} runs, and it is for one: give one --scheme and one --gc",
+                lanes.len()
+            );
+            return Err(Failure::wrong_arguments(error));
+        }
+        let needed = memory(&lanes[0].device)?;
+        let allowed = pcstream_system::memory::allowed(self.args.memory);
+        if needed > allowed {
+            let error = anyhow!(
+                "the emulated device takes {needed} bytes of memory, {allowed} are available: use a smaller --size"
+            );
+            return Err(Failure::failed(error));
+        }
+        Ok(())
+    }
+
+    fn scratch(&self, device: &DeviceProcess, keep: bool) -> ScratchOptions {
+        ScratchOptions {
+            fs: live::fs_kind(self.args.capture.fs),
+            size_bytes: self.args.capture.size,
+            fill: self.args.capture.fill,
+            image: scratch::Image::File(device.file().to_owned()),
+            keep,
+            ..ScratchOptions::default()
+        }
+    }
+
+    /// One run of the command, under the scheme of a lane.
+    fn one(&self, lane: usize, settings: &DeviceSettings, stop: &StopSignals) -> Result<Ran, Failure> {
+        let process = Arc::new(device_process::start(settings)?);
+        if !process.locked() {
+            self.ui.remark("the device's memory cannot be locked (ulimit -l): keep some memory free");
+        }
+        let kept = self.load(&process)?;
+        let temporary = tempfile::Builder::new().prefix("pcstream-").tempdir();
+        let temporary = temporary.context("cannot make a directory for the trace")?;
+        let path = self.args.output.clone().unwrap_or_else(|| temporary.path().join("run.pctrace"));
+        let subject = Subject::Command(self.args.command.words.clone());
+        let mut recorder = Recorder::new(&path, self.args.force, &self.args.capture, &subject, self.ui);
+        let on_device = OnDevice {
+            process: process.clone(),
+            lane,
+            power_cut: self.planned_cut(settings.seed),
+            gc_page: self.emulated().slow_gc.unwrap_or_default(),
+        };
+        let (simulation, memory) = (&self.args.simulation, self.args.memory);
+        let simulation = LiveSimulation::new(simulation, self.template, memory, self.ui)?;
+        recorder.simulation = Some(simulation.beside(on_device));
+        let options = CaptureOptions {
+            target: Target::Scratch(self.scratch(&process, kept)),
+            live: true,
+            ..live::options(&self.args.capture, subject, self.ui)?
+        };
+        let (mut recorder, captured) = live::capture_into(recorder, &options, stop, self.ui)?;
+        let simulation = recorder.simulation.take().expect("it was given above");
+        recorder.finish(&captured.finished)?;
+        let reader = TraceReader::open(&path).context("cannot read the trace just written")?;
+        let simulated = simulation.finish(&reader)?;
+        let status = process.settle().map_err(Failure::failed)?;
+        let power_cut = (status.power_cuts > 0).then(|| self.recover(&process, &status)).transpose()?;
+        self.save(&process)?;
+        process.end().map_err(Failure::failed)?;
+        let ended = self.judge(&captured, &status, power_cut.as_ref());
+        Ok((outcome(simulated, status, &captured, power_cut), ended))
+    }
+
+    fn planned_cut(&self, seed: u64) -> Option<PowerCut> {
+        let loss = match self.emulated().power_loss {
+            PowerLoss::All => Loss::All,
+            PowerLoss::Half => Loss::Half(seed),
+            PowerLoss::None => Loss::Nothing,
+        };
+        self.emulated().power_cut.map(|after_pages| PowerCut { after_pages, loss })
+    }
+
+    /// Fills the device from the image, if there is one. Returns whether there is.
+    fn load(&self, process: &DeviceProcess) -> Result<bool, Failure> {
+        let Some(path) = self.image().filter(|path| path.exists()) else { return Ok(false) };
+        let absolute = std::path::absolute(path).context("the current directory is gone")?;
+        process.load(&absolute).with_context(|| format!("--image {}", path.display()))?;
+        self.ui.remark(&format!("{}: its data is on the device; --fill does nothing", path.display()));
+        Ok(true)
+    }
+
+    fn save(&self, process: &DeviceProcess) -> Result<(), Failure> {
+        let Some(path) = self.image() else { return Ok(()) };
+        let problem = || format!("--image {}", path.display());
+        let directory = path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
+        // Only its owner may read it, and a whole one alone takes its place.
+        let new =
+            tempfile::Builder::new().prefix(".pcstream-").tempfile_in(directory).with_context(problem)?;
+        let there = std::path::absolute(new.path()).with_context(problem)?;
+        process.save(&there).with_context(problem)?;
+        new.persist(path).with_context(problem)?;
+        Ok(())
+    }
+
+    /// After a power cut: the file system is mounted, which replays its journal, unmounted, and checked.
+    fn recover(&self, process: &DeviceProcess, status: &DeviceStatus) -> Result<PowerCutReport, Failure> {
+        process.power_on().map_err(Failure::failed)?;
+        let mounted = Scratch::create(&self.scratch(process, true)).and_then(Scratch::remove);
+        let fs = live::fs_kind(self.args.capture.fs);
+        let check = scratch::check_fs(fs, process.file()).map_err(Failure::failed)?;
+        Ok(PowerCutReport {
+            after_pages: self.emulated().power_cut.unwrap_or(0),
+            loss: self.emulated().power_loss.name(),
+            lost_pages: status.lost_pages,
+            mount_error: mounted.err().map(|error| error.to_string()),
+            check: check.command,
+            clean: check.clean,
+            said: check.said,
+        })
+    }
+
+    /// What exit code a run makes. A command on a device without power may fail.
+    fn judge(
+        &self,
+        captured: &Captured,
+        status: &DeviceStatus,
+        power_cut: Option<&PowerCutReport>,
+    ) -> Result<Status, Failure> {
+        let asked = self.emulated().power_cut;
+        if let Some(cut) = power_cut.filter(|_| !captured.finished.interrupted) {
+            return match &cut.mount_error {
+                None if cut.clean => Ok(Status::Done),
+                None => {
+                    Err(anyhow!("the file system did not survive the power cut: {} found faults", cut.check)
+                        .into())
+                }
+                Some(error) => Err(anyhow!("the file system did not survive the power cut: {error}").into()),
+            };
+        }
+        let ended = live::outcome(captured, self.args.capture.forward_exit_code, self.ui)?;
+        if let Some(pages) = asked {
+            let written = status.counters.host_pages;
+            return Err(anyhow!(
+                "the power was not cut: {written} pages were written, which is not more than --power-cut {pages}"
+            )
+            .into());
+        }
+        Ok(if status.unassigned_pages > 0 { Status::Losses } else { ended })
+    }
+}
+
+fn outcome(
+    simulated: Simulated,
+    status: DeviceStatus,
+    captured: &Captured,
+    power_cut: Option<PowerCutReport>,
+) -> EmulatedRun {
+    let losses = captured.finished.losses.iter().filter(|(_, count)| **count > 0);
+    EmulatedRun {
+        context_coverage: simulated.replay.writers().context_coverage(),
+        losses: losses.map(|(name, count)| (name.clone(), *count)).collect(),
+        simulated: simulated.results.into_iter().next().expect("one lane"),
+        live: LiveCounts {
+            counters: status.counters,
+            free_superblocks: status.free_superblocks,
+            unassigned_pages: status.unassigned_pages,
+            flushes: status.flushes,
+            read_pages: status.read_pages,
+        },
+        power_cut,
+    }
+}
+
+/// Bytes that a device takes: its flash, its buffer, its tables, and those of its simulation.
+fn memory(settings: &DeviceSettings) -> Result<u64, Failure> {
+    const TABLE_BYTES: u64 = 32;
+    let geometry = Geometry::new(settings).map_err(Failure::wrong_arguments)?;
+    Ok((geometry.physical_pages() + BUFFER_PAGES as u64) * (PAGE_BYTES + TABLE_BYTES))
+}

@@ -1,0 +1,278 @@
+//! `run --live` as a user meets it: both counts agree, faults are survived, and nothing is left behind.
+
+#[path = "../../pcstream-capture/tests/common/mod.rs"]
+mod common;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, ExitCode, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Small and quick; with the live data of the workloads, most of it is in use.
+const PLACE: [&str; 4] = ["--size", "512M", "--fill", "0.65"];
+const DEVICE: [&str; 4] = ["--streams", "5", "--spare-factor", "0.1"];
+/// How far the device and its simulation may be apart.
+const AGREEMENT: f64 = 0.02;
+/// Against a program that hangs for ever: far longer than any step takes on the busiest machine.
+const PATIENCE: Duration = Duration::from_secs(900);
+/// Databases that write little, and devices that this fills.
+const WORKLOADS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/workloads");
+const FOR_SQLITE: [&str; 4] = ["--size", "64M", "--fill", "0.55"];
+const FOR_ROCKSDB: [&str; 4] = ["--size", "192M", "--fill", "0.55"];
+/// For the built-in workload, which does less of its updates, but keeps its data.
+const FOR_BUILT_IN: [&str; 4] = ["--size", "1G", "--fill", "0.55"];
+/// Rewrites and syncs files until it fails; tells that it began.
+const FILES: &str = "n=0; while dd if=/dev/urandom of=f$((n % 40)) bs=64k count=32 conv=fsync 2>/dev/null; do \
+    n=$((n + 1)); [ $n = 3 ] && : > $0; done; exit 9";
+
+fn main() -> ExitCode {
+    let ext4 = [common::ext4 as common::Need, common::loop_devices, fuse];
+    let both = [common::ext4 as common::Need, common::xfs, common::loop_devices, fuse];
+    let sqlite = [common::ext4 as common::Need, common::loop_devices, fuse, || tool("sqlite3")];
+    let rocksdb = [common::ext4 as common::Need, common::loop_devices, fuse, || tool("db_bench")];
+    common::run(vec![
+        common::test("live_built_in_workload_agrees", &ext4, built_in),
+        common::test("live_sqlite_agrees", &sqlite, || {
+            drop(agrees(FOR_SQLITE, &[WORKLOADS, "sqlite", "{}"]))
+        }),
+        common::test("live_rocksdb_agrees", &rocksdb, || {
+            drop(agrees(FOR_ROCKSDB, &[WORKLOADS, "rocksdb", "{}"]))
+        }),
+        common::test("live_power_cuts_are_survived", &both, power_cuts),
+        common::test("live_image_keeps_the_data", &both, image),
+        common::test("live_killed_is_cleaned_up", &ext4, killed),
+        common::test("live_interrupted_reports_and_cleans_up", &ext4, interrupted),
+        common::test("live_device_killed_ends_with_an_error", &ext4, device_killed),
+        common::test("live_refuses_wrong_arguments", &ext4, wrong_arguments),
+    ])
+}
+
+fn fuse() -> Option<String> {
+    (!Path::new("/dev/fuse").exists()).then(|| "FUSE (modprobe fuse)".into())
+}
+
+fn tool(name: &str) -> Option<String> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).any(|dir| dir.join(name).is_file());
+    (!found).then(|| name.to_owned())
+}
+
+fn live(flags: &[&str], command: &[&str]) -> Command {
+    live_at(PLACE, flags, command)
+}
+
+fn live_at(place: [&str; 4], flags: &[&str], command: &[&str]) -> Command {
+    let mut run = Command::new(env!("CARGO_BIN_EXE_pcstream"));
+    run.args(["run", "--live"]).args(place).args(DEVICE).args(flags).arg("--").args(command);
+    run.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    run
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Runs to the end, checks exit code and what is said, and that nothing is left.
+fn expect(mut command: Command, code: i32, parts: &[&str]) -> Output {
+    let child = command.spawn().expect("it can be started");
+    let pid = child.id();
+    let out = child.wait_with_output().expect("its output can be read");
+    let said = text(&out.stderr);
+    assert_eq!(out.status.code(), Some(code), "{command:?}: {said}\n{}", text(&out.stdout));
+    for part in parts {
+        assert!(said.contains(part), "{part:?} is not in what {command:?} said: {said}");
+    }
+    assert_eq!(left(pid), Vec::<String>::new(), "{command:?}");
+    out
+}
+
+/// What is left of a run: mounts, and directories of its file system and its device, by its process id.
+fn left(pid: u32) -> Vec<String> {
+    let mut left = Vec::new();
+    let mounts = fs::read_to_string("/proc/self/mounts").expect("mounts can be read");
+    for root in ["/run/pcstream", "/run/pcstream-emulator"] {
+        let ours = format!("{root}/{pid}-");
+        left.extend(mounts.lines().filter(|line| line.contains(&ours)).map(str::to_owned));
+        let names = fs::read_dir(root).into_iter().flatten().flatten();
+        let paths = names.map(|entry| entry.path().display().to_string());
+        left.extend(paths.filter(|path| path.starts_with(&ours)));
+    }
+    left
+}
+
+fn json(out: &Output) -> Value {
+    serde_json::from_slice(&out.stdout).expect("it is JSON")
+}
+
+/// Runs without streams and with. The device and the simulation count the same writes, and nearly the same WAF.
+fn agrees(place: [&str; 4], command: &[&str]) -> Value {
+    let out = expect(live_at(place, &["--json", "-"], command), 0, &["run 2 of 2: pcstream"]);
+    let result = json(&out);
+    let runs = result["runs"].as_array().expect("a list");
+    assert_eq!(runs.len(), 2);
+    for run in runs {
+        let number = |side: &str, field: &str| run[side][field].as_u64().expect("a number");
+        assert_eq!(number("live", "host_pages"), number("simulated", "host_pages"), "{run:#}");
+        assert_eq!(number("live", "discarded_pages"), number("simulated", "discarded_pages"), "{run:#}");
+        assert_eq!(run["unassigned_pages"], 0, "{run:#}");
+        // Streams may leave nothing to copy.
+        assert!(number("live", "erases") > 0, "nothing was erased, so nothing was compared: {run:#}");
+        let copies = number("live", "gc_pages") > 0;
+        assert!(copies || run["scheme"] == "pcstream", "nothing was copied: {run:#}");
+        let difference = run["waf_difference"].as_f64().expect("a number");
+        assert!(difference.abs() <= AGREEMENT, "{difference}: {run:#}");
+        let of_streams = |side: &str| {
+            let streams = run[side]["streams"].as_array().expect("a list");
+            streams.iter().map(|stream| stream["host_pages"].as_u64().expect("a number")).collect::<Vec<_>>()
+        };
+        assert_eq!(of_streams("live"), of_streams("simulated"), "every page has its stream");
+        let used = of_streams("live").iter().filter(|pages| **pages > 0).count();
+        assert_eq!(used > 1, run["scheme"] == "pcstream", "{run:#}");
+    }
+    result
+}
+
+fn built_in() {
+    agrees(FOR_BUILT_IN, &[env!("CARGO_BIN_EXE_pcstream"), "demo-workload", "--part", "0.1"]);
+    let out = expect(live(&["--scheme", "pcstream"], &["sh", "-c", "echo x > file"]), 0, &[]);
+    let table = text(&out.stdout);
+    assert!(table.contains("carries the data") && table.contains("unassigned"), "{table}");
+}
+
+fn power_cuts() {
+    let dir = TempDir::new().expect("a directory");
+    let began = dir.path().join("began").display().to_string();
+    for (fs, at, loss) in [("ext4", "4000", "half"), ("xfs", "7001", "all"), ("ext4", "9000", "none")] {
+        let flags =
+            ["--fs", fs, "--scheme", "pcstream", "--power-cut", at, "--power-loss", loss, "--json", "-"];
+        let result = json(&expect(live(&flags, &["sh", "-c", FILES, &began]), 0, &[]));
+        let cut = &result["runs"][0]["power_cut"];
+        assert_eq!((&cut["clean"], &cut["mount_error"]), (&Value::Bool(true), &Value::Null), "{cut:#}");
+        assert_eq!(cut["lost_pages"].as_u64().expect("a number") > 0, loss != "none", "{cut:#}");
+        assert_eq!(result["runs"][0]["waf_difference"], Value::Null);
+    }
+    let flags = ["--scheme", "pcstream", "--power-cut", "100000"];
+    expect(live(&flags, &["sh", "-c", "echo x > file"]), 1, &["the power was not cut"]);
+}
+
+fn image() {
+    let dir = TempDir::new().expect("a directory");
+    let image = dir.path().join("image").display().to_string();
+    for fs in ["ext4", "xfs"] {
+        let flags = ["--fs", fs, "--scheme", "pcstream", "--image", &image];
+        let write = "dd if=/dev/urandom of=file bs=1M count=20 2>/dev/null && sha256sum file > sum";
+        expect(live(&flags, &["sh", "-c", write]), 0, &[]);
+        let check = live(&flags, &["sh", "-c", "sha256sum -c sum && echo more > more"]);
+        expect(check, 0, &["its data is on the device"]);
+        expect(live(&flags, &["sh", "-c", "sha256sum -c sum && grep more more"]), 0, &[]);
+        let other = if fs == "ext4" { "xfs" } else { "ext4" };
+        expect(live(&["--fs", other, "--scheme", "pcstream", "--image", &image], &["true"]), 1, &["--fs"]);
+        let mut bytes = fs::read(&image).expect("it is there");
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        fs::write(&image, &bytes).expect("it can be written");
+        expect(live(&flags, &["true"]), 1, &["--image", "damaged"]);
+        assert!(fs::read(&image).expect("it is there") == bytes, "a refused image stays as it is");
+        fs::remove_file(&image).expect("it is there");
+    }
+}
+
+/// Starts a run that writes until it fails, and waits until it does.
+fn start(dir: &Path, flags: &[&str]) -> Child {
+    let began = dir.join("began");
+    let command = ["sh", "-c", FILES, began.to_str().expect("a plain path")];
+    let child = live(flags, &command).spawn().expect("it can be started");
+    wait_for(|| began.exists());
+    child
+}
+
+fn wait_for(mut done: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !done() {
+        assert!(began.elapsed() < PATIENCE, "it hangs: nothing happened within {PATIENCE:?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn signal(pid: u32, name: &str) {
+    let status = Command::new("kill").args(["-s", name, &pid.to_string()]).status().expect("kill works");
+    assert!(status.success());
+}
+
+/// The process that serves the device of a run.
+fn device_of(run: &Child) -> u32 {
+    let pid = run.id();
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).expect("it runs");
+    let mut children = children.split_whitespace().map(|pid| pid.parse().expect("a number"));
+    let is_device = |pid: &u32| {
+        let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        text(&words).contains("emulated-device")
+    };
+    children.find(is_device).expect("the device is a child")
+}
+
+fn wait(child: &mut Child) -> Option<i32> {
+    let mut status = None;
+    wait_for(|| {
+        status = child.try_wait().expect("it can be waited for");
+        status.is_some()
+    });
+    status.and_then(|status| status.code())
+}
+
+fn killed() {
+    let dir = TempDir::new().expect("a directory");
+    let mut run = start(dir.path(), &["--scheme", "pcstream"]);
+    signal(run.id(), "KILL");
+    wait(&mut run);
+    // The command dies with its capture, and the device ends; what they used is free a moment later.
+    wait_for(|| {
+        let doctor = Command::new(env!("CARGO_BIN_EXE_pcstream")).args(["doctor", "--clean"]).output();
+        doctor.expect("it runs");
+        left(run.id()).is_empty()
+    });
+}
+
+fn interrupted() {
+    let dir = TempDir::new().expect("a directory");
+    let mut run = start(dir.path(), &[]);
+    signal(run.id(), "INT");
+    assert_eq!(wait(&mut run), Some(130));
+    let pid = run.id();
+    let out = run.wait_with_output().expect("its output can be read");
+    let (said, shown) = (text(&out.stderr), text(&out.stdout));
+    assert!(said.contains("interrupted") && shown.contains("baseline"), "{said}\n{shown}");
+    assert!(!said.contains("run 2 of 2"), "the second run is left out: {said}");
+    assert_eq!(left(pid), Vec::<String>::new());
+}
+
+/// The device is gone under the file system: an error that says so, no hang, nothing left.
+fn device_killed() {
+    let dir = TempDir::new().expect("a directory");
+    let mut run = start(dir.path(), &["--scheme", "pcstream"]);
+    signal(device_of(&run), "KILL");
+    assert_eq!(wait(&mut run), Some(1));
+    let pid = run.id();
+    let out = run.wait_with_output().expect("its output can be read");
+    assert!(text(&out.stderr).contains("emulated device"), "{}", text(&out.stderr));
+    assert_eq!(left(pid), Vec::<String>::new());
+}
+
+fn wrong_arguments() {
+    let refused = |flags: &[&str], parts: &[&str]| drop(expect(live(flags, &["true"]), 2, parts));
+    refused(&["--scheme", "oracle"], &["--scheme oracle", "looks ahead"]);
+    refused(&["--capacity", "1G"], &["--capacity", "--size"]);
+    refused(&["--prefill", "0.5"], &["--prefill", "--fill"]);
+    refused(&["--timing"], &["--timing"]);
+    refused(&["--image", "tmpfs"], &["--image tmpfs"]);
+    refused(&["--image", "/nonexistent/image"], &["--image", "2 runs"]);
+    refused(&["-o", "/nonexistent/t.pctrace"], &["--output", "2 runs"]);
+    refused(&["--power-loss", "all"], &["--power-cut"]);
+    let mut alone = Command::new(env!("CARGO_BIN_EXE_pcstream"));
+    alone.args(["run", "--power-cut", "9", "--", "true"]).stderr(Stdio::piped()).stdout(Stdio::piped());
+    expect(alone, 2, &["--live"]);
+    expect(live_at(["--size", "1T", "--fill", "0.5"], &[], &["true"]), 1, &["bytes of memory", "--size"]);
+}
