@@ -281,7 +281,7 @@ fn no_root() {
     let as_nobody = || {
         let mut command = Command::new("setpriv");
         command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all"]);
-        command.arg(&copy).current_dir("/");
+        command.arg(&copy).current_dir("/").env_remove("XDG_CONFIG_HOME").env("HOME", "/nonexistent");
         command
     };
     for arguments in [&["run", "--", "true"][..], &["record", "-o", "/tmp/nobody.pctrace", "--", "true"]] {
@@ -292,6 +292,10 @@ fn no_root() {
     expect(as_nobody().arg("doctor"), 1, &["cannot capture", "simulate"]);
     let out = output(as_nobody().args(["geometry", "--profile", "femu"]));
     assert!(out.status.success(), "what needs no rights works without them");
+    // A home that was left behind with the rights.
+    let home = TempDir::new().expect("a directory, closed to others");
+    let out = output(as_nobody().args(["geometry", "--profile", "femu"]).env("HOME", home.path()));
+    assert!(out.status.success() && text(&out.stderr).contains("is not taken: Permission denied"));
 }
 
 fn no_btf() {
