@@ -38,7 +38,7 @@ def test_root_a_recording_is_opened(tmp_path: Path, binary: str) -> None:
     if "without" in subprocess.run([binary, "doctor"], capture_output=True, text=True, check=False).stderr:
         pytest.skip("the program was built without capture")
     command = ["dd", "if=/dev/zero", "of={}/file", "bs=1M", "count=8", "conv=fsync"]
-    trace = pc.record(command, tmp_path / "t.pctrace", on="scratch:64M", binary=binary)
+    trace = pc.record(command, tmp_path / "t.pctrace", on="scratch:64M", options=["--fill", "0.5"], binary=binary)
     assert trace.meta["totals"]["host_pages"] >= 2048
     contexts = trace.contexts().to_polars()
     assert any("dd" in executable for executable in contexts["executable"])

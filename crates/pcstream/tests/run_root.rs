@@ -293,7 +293,9 @@ fn no_root() {
     let out = output(as_nobody().args(["geometry", "--profile", "femu"]));
     assert!(out.status.success(), "what needs no rights works without them");
     // A home that was left behind with the rights.
-    let home = TempDir::new().expect("a directory, closed to others");
+    let home = TempDir::new().expect("a directory");
+    let closed = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+    std::fs::set_permissions(home.path(), closed).expect("it can be closed to others");
     let out = output(as_nobody().args(["geometry", "--profile", "femu"]).env("HOME", home.path()));
     assert!(out.status.success() && text(&out.stderr).contains("is not taken: Permission denied"));
 }

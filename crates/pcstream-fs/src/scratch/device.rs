@@ -421,9 +421,12 @@ pub(super) fn kept_uuid(node: &Path, expected: FsKind) -> Result<String, Scratch
     match Identity::read(node).doing(|| format!("read {}", node.display()))? {
         Identity::FileSystem { fs, label, uuid } if label == FS_LABEL && fs == expected => Ok(uuid),
         Identity::FileSystem { fs, label, .. } if label == FS_LABEL => {
-            Err(ScratchError::NotKept { found: format!("an {fs}"), expected })
+            Err(ScratchError::NotKept { found: format!("an {fs}"), expected: expected.name() })
         }
-        _ => Err(ScratchError::NotKept { found: "no file system that pcstream made".into(), expected }),
+        _ => Err(ScratchError::NotKept {
+            found: "no file system that pcstream made".into(),
+            expected: expected.name(),
+        }),
     }
 }
 

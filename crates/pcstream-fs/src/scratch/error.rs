@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
-use super::mounts::FsKind;
 use super::resource::{Left, MountUser};
 
 /// Why a scratch file system could not be made, found or removed.
@@ -123,7 +122,7 @@ pub enum ScratchError {
         /// What it holds.
         found: String,
         /// What was asked for.
-        expected: FsKind,
+        expected: &'static str,
     },
     /// The fill did not fit.
     #[error(

@@ -21,7 +21,7 @@ Examples:
   sudo pcstream run -- dd if=/dev/zero of={}/file bs=1M count=100
   sudo pcstream run --fs xfs --size 4G -o db.pctrace -- db_bench --db={}/db
   sudo pcstream run --on /var/lib/postgresql --scheme all -- pgbench -T 60
-  sudo pcstream run --live --size 192M --fill 0.5 -- db_bench --db={}/db    # on an SSD that carries the data
+  sudo pcstream run --live --size 192M --fill 0.5 -- db_bench --db={}/db
 
 {} in the command stands for the mount point of the scratch file system, which is also the command's
 working directory.")]
