@@ -101,7 +101,8 @@ class Lab:
         try:
             return [self._recording(workload, number) for number in range(1, self.recordings + 1)]
         except pc.RecordError as error:
-            self.leave_out(name, f"failed: {error}")
+            print(error, file=sys.stderr)
+            self.leave_out(name, f"failed: {str(error).splitlines()[-1]}")
             return []
 
     def leave_out(self, name: str, why: str) -> None:

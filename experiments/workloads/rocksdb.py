@@ -26,4 +26,4 @@ def workloads(quick: bool) -> list[Workload]:
     """In quick size 28 MB of data on 192 MiB, in full size 125 MB on 768 MiB."""
     about = "RocksDB, db_bench: load, overwrite, then reads and updates in equal parts"
     size = "192M" if quick else "768M"
-    return [Workload("rocksdb", about, command(quick), size, 0.55, ("db_bench",))]
+    return [Workload("rocksdb", about, command(quick), size, 0.35, ("db_bench",))]
