@@ -7,168 +7,39 @@
 //! records are dropped: a page without a context is then a page whose context was lost. Symbols are resolved before
 //! the unmount: modules may lie on it.
 
+mod error;
+mod interface;
+
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::error::Error;
 use std::ffi::OsString;
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitStatus;
 use std::rc::Rc;
 use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
 
-use pcstream_trace::{Batch, Context, PAGE_BYTES};
-use thiserror::Error;
+use pcstream_trace::{Batch, PAGE_BYTES};
 
 use crate::allowance::GivenUp;
-use crate::attach::{Attach, AttachError, Attached};
+use crate::attach::Attached;
 use crate::command::{self, Traced};
 use crate::counts::{losses, statistics};
 use crate::doctor;
-use crate::join::{JoinCounts, Joiner};
+use crate::join::Joiner;
 use crate::modules::Lack;
 use crate::notes;
 use crate::patience::Interrupts;
 use crate::session::{Reader, RuleTable, Session, SessionError, SessionMemory, SessionOptions};
-use crate::signature::Order;
 use crate::target::Place;
 pub use crate::target::{Started, Target};
 use crate::wire::{Record, UnknownRecord};
 use pcstream_fs::extents::DeviceNumber;
-use pcstream_fs::layout::{Layout, LayoutError};
-use pcstream_fs::scratch::ScratchError;
+use pcstream_fs::layout::Layout;
 
-/// Whose writes are captured.
-#[derive(Clone, Debug)]
-pub enum Subject {
-    /// Of a command that is started for it: program and arguments; `{}` stands for the mount point.
-    Command(Vec<OsString>),
-    /// Of what runs already.
-    Running(Attach),
-}
-
-/// What to capture.
-#[derive(Clone, Debug)]
-pub struct CaptureOptions {
-    /// Whose writes.
-    pub subject: Subject,
-    /// Where it runs.
-    pub target: Target,
-    /// How.
-    pub session: SessionOptions,
-    /// How call paths are named.
-    pub order: Order,
-    /// The observer's device waits for what is captured: events are handed over as they come, also while the file system
-    /// is synced. A device that fails then ends no capture.
-    pub live: bool,
-}
-
-/// How a capture stands.
-#[derive(Clone, Copy, Debug)]
-pub struct Progress {
-    /// Since the command started.
-    pub elapsed: Duration,
-    /// Bytes written to the device.
-    pub written_bytes: u64,
-    /// Contexts seen.
-    pub contexts: usize,
-    /// Events lost so far.
-    pub lost: u64,
-}
-
-/// What a capture came to.
-#[derive(Clone, Debug)]
-pub struct Finished {
-    /// How the command ended, if one was started.
-    pub status: Option<ExitStatus>,
-    /// Whether it was ended from outside.
-    pub interrupted: bool,
-    /// Every context, with names of functions.
-    pub contexts: Vec<Context>,
-    /// What was lost, by limit; all 0 in a complete trace.
-    pub losses: BTreeMap<String, u64>,
-    /// What captures cost and how they were answered.
-    pub statistics: BTreeMap<String, u64>,
-    /// Pages and events.
-    pub counts: JoinCounts,
-    /// What the user should know besides.
-    pub notes: Vec<String>,
-    /// Why the scratch file system is still there: it takes nothing from what was captured.
-    pub not_removed: Option<String>,
-}
-
-impl Finished {
-    /// Everything that was lost.
-    pub fn lost(&self) -> u64 {
-        self.losses.values().sum()
-    }
-}
-
-/// Whoever receives a capture. Called from one thread.
-pub trait Observer {
-    /// Once, before the command starts.
-    fn started(&mut self, started: &Started) -> Result<(), Box<dyn Error + Send + Sync>>;
-    /// Events, as they come.
-    fn batch(&mut self, batch: Batch) -> Result<(), Box<dyn Error + Send + Sync>>;
-    /// A few times a second.
-    fn progress(&mut self, progress: &Progress);
-}
-
-/// Why a capture failed.
-#[derive(Debug, Error)]
-pub enum CaptureError {
-    /// The process may not do what a capture takes.
-    #[error("capturing needs root: this process is without {}. Run it with sudo; simulate, contexts and generate \
-             need no privileges", missing.join(", "))]
-    Privileges {
-        /// Capabilities, and what for.
-        missing: Vec<&'static str>,
-    },
-    /// The kernel has no type information.
-    #[error(
-        "the kernel has no type information (no {BTF}): use one built with CONFIG_DEBUG_INFO_BTF=y, as Debian's \
-             and Ubuntu's are"
-    )]
-    NoBtf,
-    /// The user stopped it before there was anything to capture.
-    #[error("interrupted before the command was started")]
-    Interrupted,
-    /// No command was given.
-    #[error("no command to trace: give one after `--`")]
-    NoCommand,
-    /// The command cannot be started.
-    #[error("cannot start '{command}': {source}")]
-    Command {
-        /// As given.
-        command: String,
-        /// What the system said.
-        source: std::io::Error,
-    },
-    /// The program cannot be loaded or read.
-    #[error(transparent)]
-    Session(#[from] SessionError),
-    /// The file system cannot be made, found or removed.
-    #[error(transparent)]
-    Scratch(#[from] ScratchError),
-    /// The file system cannot be understood.
-    #[error(transparent)]
-    Layout(#[from] LayoutError),
-    /// The file system cannot be synced.
-    #[error("cannot sync {path}: {source}")]
-    Sync {
-        /// Mount point.
-        path: PathBuf,
-        /// What the system said.
-        source: std::io::Error,
-    },
-    /// What runs already cannot be followed.
-    #[error(transparent)]
-    Attach(#[from] AttachError),
-    /// The observer gave up.
-    #[error("{0}")]
-    Observer(Box<dyn Error + Send + Sync>),
-}
+pub use error::CaptureError;
+pub use interface::{CaptureOptions, Finished, Observer, Progress, Subject};
 
 const BTF: &str = "/sys/kernel/btf/vmlinux";
 

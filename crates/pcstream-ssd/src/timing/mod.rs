@@ -32,6 +32,7 @@
 
 mod backlog;
 mod channel;
+mod check;
 mod model;
 mod outstanding;
 mod pipeline;

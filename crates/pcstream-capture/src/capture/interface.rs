@@ -1,0 +1,91 @@
+//! What a capture is asked for, and what it hands over.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::ffi::OsString;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use pcstream_trace::{Batch, Context};
+
+use crate::attach::Attach;
+use crate::join::JoinCounts;
+use crate::session::SessionOptions;
+use crate::signature::Order;
+use crate::target::{Started, Target};
+
+/// Whose writes are captured.
+#[derive(Clone, Debug)]
+pub enum Subject {
+    /// Of a command that is started for it: program and arguments; `{}` stands for the mount point.
+    Command(Vec<OsString>),
+    /// Of what runs already.
+    Running(Attach),
+}
+
+/// What to capture.
+#[derive(Clone, Debug)]
+pub struct CaptureOptions {
+    /// Whose writes.
+    pub subject: Subject,
+    /// Where it runs.
+    pub target: Target,
+    /// How.
+    pub session: SessionOptions,
+    /// How call paths are named.
+    pub order: Order,
+    /// The observer's device waits for what is captured: events are handed over as they come, also while the file system
+    /// is synced. A device that fails then ends no capture.
+    pub live: bool,
+}
+
+/// How a capture stands.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    /// Since the command started.
+    pub elapsed: Duration,
+    /// Bytes written to the device.
+    pub written_bytes: u64,
+    /// Contexts seen.
+    pub contexts: usize,
+    /// Events lost so far.
+    pub lost: u64,
+}
+
+/// What a capture came to.
+#[derive(Clone, Debug)]
+pub struct Finished {
+    /// How the command ended, if one was started.
+    pub status: Option<ExitStatus>,
+    /// Whether it was ended from outside.
+    pub interrupted: bool,
+    /// Every context, with names of functions.
+    pub contexts: Vec<Context>,
+    /// What was lost, by limit; all 0 in a complete trace.
+    pub losses: BTreeMap<String, u64>,
+    /// What captures cost and how they were answered.
+    pub statistics: BTreeMap<String, u64>,
+    /// Pages and events.
+    pub counts: JoinCounts,
+    /// What the user should know besides.
+    pub notes: Vec<String>,
+    /// Why the scratch file system is still there: it takes nothing from what was captured.
+    pub not_removed: Option<String>,
+}
+
+impl Finished {
+    /// Everything that was lost.
+    pub fn lost(&self) -> u64 {
+        self.losses.values().sum()
+    }
+}
+
+/// Whoever receives a capture. Called from one thread.
+pub trait Observer {
+    /// Once, before the command starts.
+    fn started(&mut self, started: &Started) -> Result<(), Box<dyn Error + Send + Sync>>;
+    /// Events, as they come.
+    fn batch(&mut self, batch: Batch) -> Result<(), Box<dyn Error + Send + Sync>>;
+    /// A few times a second.
+    fn progress(&mut self, progress: &Progress);
+}
