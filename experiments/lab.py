@@ -28,6 +28,12 @@ import pcstream as pc
 LEGACY, INTERNAL = "own", "internal"
 #: Devices of all figures: the PM963 of FAST'19, scaled to the recording. Simulated without and with internal streams.
 DEVICE = "pm963-480g"
+#: Spare factor of the devices: 7 %, as drives are sold today. The profile's own 12.7 % is an assumption.
+SPARE_FACTOR = 0.07
+#: Share of a device's addresses that a recording writes to, unless a figure says otherwise. Static data is left out.
+UTILISATION = 0.98
+#: Whether the file system's discards reach the device, and what tables call that.
+DISCARDS = ((True, "yes"), (False, "no"))
 
 
 @dataclass(frozen=True)
@@ -135,14 +141,18 @@ class Lab:
         scripts = (Path(word) for word in workload.command if os.path.isabs(word))
         return [hashlib.sha256(script.read_bytes()).hexdigest() for script in scripts if script.is_file()]
 
-    def simulate(self, trace: pc.Trace, schemes: Sequence[str], **options: Any) -> pc.Results:
-        """All schemes on a legacy SSD and on one with internal streams; losses of the recording are said with it."""
-        changes = {name: options.pop(name) for name in ("streams", "spare_factor", "superblock_pages") if name in options}
-        device = pc.Device.profile(DEVICE, gc=(LEGACY, INTERNAL), **changes).scaled(trace)
+    def simulate(self, trace: pc.Trace, schemes: Sequence[str], utilisation: float = UTILISATION, **options: Any) -> pc.Results:
+        """All schemes on a legacy SSD and on one with internal streams; losses of the recording are said with it.
+
+        The addresses that the recording writes are packed onto a device of which they fill the share ``utilisation``.
+        """
+        changes: dict[str, Any] = {name: options.pop(name) for name in ("streams", "superblock_pages") if name in options}
+        changes["spare_factor"] = options.pop("spare_factor", SPARE_FACTOR)
+        device = pc.Device.profile(DEVICE, gc=(LEGACY, INTERNAL), **changes).scaled()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", pc.LossWarning)
             warnings.simplefilter("ignore", pc.SizeWarning)
-            return pc.simulate(trace, schemes, device, **options)
+            return pc.simulate(trace, schemes, device, pack=utilisation, **options)
 
     def write(self, table: Table) -> Path:
         """The table as Markdown and CSV, and its picture as SVG."""
@@ -176,42 +186,74 @@ def spread(values: Sequence[float]) -> str:
     return f"{statistics.fmean(values):.3f} ({min(values):.3f}-{max(values):.3f})"
 
 
-def utilisation(results: pc.Results, trace: pc.Trace) -> float:
-    """Share of the logical pages that held data at the end of the prefill, a lower bound of what the run reached."""
-    return float(results.device["prefill_pages"]) / trace.device_pages
+def conditions(utilisation: float = UTILISATION, spare_factor: float | None = SPARE_FACTOR) -> str:
+    """What WAF depends on, as a sentence for remarks."""
+    spare = "the profile's spare factor, 12.7 %" if spare_factor is None else f"a spare factor of {spare_factor:.0%}"
+    return f"Device: {DEVICE} scaled so that what a recording writes to fills {utilisation:.0%} of its addresses, with {spare}."
+
+
+def capacities(results: pc.Results, trace: pc.Trace) -> float:
+    """How many times the device's capacity the run wrote."""
+    return float(trace.meta["totals"]["host_pages"]) / float(results.device["logical_pages"])
+
+
+def pyplot() -> Any:
+    """matplotlib without a screen; letters stay letters, which keeps pictures small."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plots
+
+    plots.rcParams["svg.fonttype"] = "none"
+    plots.rcParams["svg.hashsalt"] = "pcstream"
+    return plots
 
 
 def bars(path: Path, groups: Sequence[str], series: Mapping[str, Sequence[float | None]], label: str) -> None:
     """Grouped bars that begin at 1, where nothing is copied."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(figsize=(1.5 + 1.6 * len(groups), 3.2), layout="constrained")
+    plots = pyplot()
+    figure, axes = plots.subplots(figsize=(3 + 1.2 * len(groups), 3.2), layout="constrained")
     width = 0.8 / len(series)
     for place, (name, values) in enumerate(series.items()):
         left = [at + (place - (len(series) - 1) / 2) * width for at in range(len(groups))]
         axes.bar(left, [(value or 1) - 1 for value in values], width, bottom=1, label=name)
     axes.set_xticks(range(len(groups)), groups)
     axes.set_ylabel(label)
-    axes.legend(fontsize="small")
+    axes.legend(fontsize="small", loc="upper left", bbox_to_anchor=(1, 1))
     figure.savefig(path)
-    pyplot.close(figure)
+    plots.close(figure)
 
 
 def curves(path: Path, lines: Mapping[str, tuple[Sequence[float], Sequence[float]]], x: str, y: str) -> None:
     """Lines through points."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(figsize=(6.5, 3.6), layout="constrained")
+    plots = pyplot()
+    figure, axes = plots.subplots(figsize=(6.5, 3.6), layout="constrained")
     for at, (name, (xs, ys)) in enumerate(lines.items()):
         axes.plot(xs, ys, marker="o", markersize=3, label=name, linestyle="--" if at % 2 else "-", color=f"C{at // 2}")
     axes.set_xlabel(x)
     axes.set_ylabel(y)
     axes.legend(fontsize="small")
     figure.savefig(path)
-    pyplot.close(figure)
+    plots.close(figure)
+
+
+def panels(path: Path, lines: Mapping[str, Mapping[str, tuple[Sequence[float], Sequence[float]]]], x: str, y: str) -> None:
+    """A panel for each workload, with the same lines in each; lines whose name ends in "no discards" are dashed."""
+    plots = pyplot()
+    across = 4
+    rows = -(-len(lines) // across)
+    figure, grid = plots.subplots(rows, across, figsize=(10, 2.6 * rows), sharex=True, squeeze=False, layout="constrained")
+    for axes in grid.flat[len(lines) :]:
+        axes.set_visible(False)
+    for axes, (name, drawn) in zip(grid.flat, lines.items(), strict=False):
+        for at, (label, (xs, ys)) in enumerate(drawn.items()):
+            dashed = "--" if label.endswith("no discards") else "-"
+            axes.plot(xs, ys, marker="o", markersize=2.5, linestyle=dashed, color=f"C{at % 2}", label=label)
+        axes.set_title(name, fontsize="medium")
+        axes.set_ylim(1, max(1.2, axes.get_ylim()[1]))
+    figure.supxlabel(x, fontsize="medium")
+    figure.supylabel(y, fontsize="medium")
+    handles, labels = grid.flat[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=4, fontsize="small")
+    figure.savefig(path)
+    plots.close(figure)

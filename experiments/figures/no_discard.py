@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..lab import INTERNAL, LEGACY, Lab, Table, spread
+from ..lab import DISCARDS, INTERNAL, LEGACY, Lab, Table, conditions, spread
 from .waf import waf_of
 
 NAME = "hotstorage14-trim"
@@ -17,11 +17,12 @@ def make(lab: Lab) -> Table:
     table = Table(NAME, "HotStorage'14: discards, and detection of sequential writes in the device", columns)
     for name in WORKLOADS:
         traces = lab.traces(name)
-        for discard in (True, False) if traces else ():
+        for discard, said in DISCARDS if traces else ():
             runs = [lab.simulate(trace, [s for s, _ in SCHEMES], discard=discard) for trace in traces]
             wafs = (spread([waf_of(run, *at) for run in runs]) for at in SCHEMES)
-            table.rows.append((name, "yes" if discard else "no", *wafs))
+            table.rows.append((name, said, *wafs))
     table.remarks.append(
+        f"{conditions()} "
         "The paper (Cassandra): without TRIM throughput falls to 20 % of the peak; detection in the device gains little."
     )
     return table

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 
-from ..lab import INTERNAL, LEGACY, Lab, Table, curves
+from ..lab import INTERNAL, LEGACY, Lab, Table, conditions, curves
 
 NAME = "fast19-fig2"
 ABOUT = "IOPS and WAF over the number of streams"
@@ -21,7 +21,8 @@ def make(lab: Lab) -> Table:
     for name in WORKLOADS:
         traces = lab.traces(name)[:1]
         for count in COUNTS if traces else ():
-            results = lab.simulate(traces[0], [scheme for scheme, _ in SCHEMES], streams=count, timing=True)
+            names = [scheme for scheme, _ in SCHEMES]
+            results = lab.simulate(traces[0], names, streams=count, discard=False, spare_factor=None, timing=True)
             found = [results[at] for at in SCHEMES]
             table.rows.append((name, count, *(value for r in found for value in (round(r.iops), float(r.waf)))))
             for (scheme, _), result in zip(SCHEMES, found, strict=True):
@@ -32,7 +33,8 @@ def make(lab: Lab) -> Table:
         best = [max(zip(ys, xs, strict=True))[1] for xs, ys in lines.values()]
         table.remarks.append(
             f"The best number of streams is {min(best):.0f} to {max(best):.0f}, {statistics.median(best):.0f} in the middle "
-            "(paper: IOPS of RocksDB rise up to 6). The first recording of each workload, queue depth 32."
+            "(paper: IOPS of RocksDB rise up to 6). The first recording of each workload, queue depth 32, no discards. "
+            + conditions(spare_factor=None)
         )
     table.picture = lambda path: curves(path, lines, "streams, S0 included", "1000 requests a second")
     return table

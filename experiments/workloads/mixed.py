@@ -17,7 +17,7 @@ def together(*commands: tuple[str, ...]) -> tuple[str, ...]:
 
 def workloads(quick: bool) -> list[Workload]:
     """Both, each on a file system as large as those of its two programs."""
-    build = (gcc.SCRIPT, "gcc", "{}/build")
+    build = gcc.command(quick, "{}/build")
     size = ("256M", "128M") if quick else ("832M", "256M")
     one, two = together(rocksdb.command(quick), build), together(sqlite.command(quick, "delete"), build)
     return [
