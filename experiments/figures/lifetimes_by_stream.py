@@ -19,7 +19,9 @@ def make(lab: Lab) -> Table:
             for stream in results[scheme, destination].streams:
                 if not stream["host_pages"]:
                     continue
-                p25, p50, p75 = (stream["lifetime_pages"][at] for at in ("p25", "p50", "p75"))
+                # None where nothing on the stream has died yet.
+                lifetimes = stream["lifetime_pages"] or {}
+                p25, p50, p75 = (lifetimes.get(at) for at in ("p25", "p50", "p75"))
                 ratio = f"{p75 / p25:.1f}" if p25 and p75 else None
                 table.rows.append((scheme, f"S{stream['stream']}", stream["host_pages"], p25, p50, p75, ratio))
     table.remarks.append("The paper draws the same quartiles: PCStream's and manual streams are narrow, AutoStream's wide.")

@@ -1,7 +1,7 @@
 """RocksDB by db_bench: keys are loaded, then read and updated in equal parts, as in YCSB A (FAST'19, section 6.1).
 
-The ratios are the paper's: a table file is 1/17 of a superblock or less, the write buffer is about 0.5 % of the database. Keys
-are chosen evenly, where YCSB A has a Zipf distribution.
+A superblock of a device scaled to the recording holds about three table files; the PM963's holds 17 of RocksDB's default size.
+Keys are chosen evenly, where YCSB A has a Zipf distribution.
 """
 
 from __future__ import annotations
