@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import shutil
 import sqlite3
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -51,13 +53,47 @@ def test_a_figure_is_made_of_recordings(experiments: Any, lab: Any, name: str) -
     assert (path.with_suffix(".svg")).exists() == (table.picture is not None)
 
 
-def test_figures_agree_with_a_simulation(experiments: Any, lab: Any) -> None:
+@pytest.mark.parametrize(("discards", "discard"), [("yes", True), ("no", False)])
+def test_figures_agree_with_a_simulation(experiments: Any, lab: Any, discards: str, discard: bool) -> None:
     table = experiments.FIGURES["fast19-fig10"].make(lab)
-    row = dict(zip(table.columns, next(row for row in table.rows if row[0] == "sqlite"), strict=True))
+    rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+    row = next(row for row in rows if (row["workload"], row["discards"]) == ("sqlite", discards))
     trace = pc.datasets.load("sqlite")
-    device = pc.Device.profile("pm963-480g", gc="own").scaled(trace)
-    assert row["baseline"] == f"{pc.simulate(trace, ['baseline'], device)['baseline'].waf:.3f}"
+    device = pc.Device.profile("pm963-480g", gc="own", spare_factor=0.07).scaled()
+    alone = pc.simulate(trace, ["baseline"], device, pack=0.98, discard=discard)
+    assert row["baseline"] == f"{alone['baseline'].waf:.3f}"
     assert float(row["oracle"]) < float(row["pcstream"]) < float(row["baseline"])
+
+
+def test_lifetimes_of_a_stream_whose_data_all_live(experiments: Any, lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = {"stream": 3, "host_pages": 5, "lifetime_pages": None}
+    results = {at: SimpleNamespace(streams=[stream]) for at in (("pcstream", "internal"), ("manual", "own"), ("autostream-mq", "own"))}
+    monkeypatch.setattr(lab, "traces", lambda name: [name])
+    monkeypatch.setattr(lab, "simulate", lambda trace, schemes: results)
+    table = experiments.FIGURES["fast19-fig11"].make(lab)
+    assert table.rows[0] == ("pcstream", "S3", 5, None, None, None, None)
+
+
+def test_when_streams_pay_has_both_curves(experiments: Any, lab: Any) -> None:
+    table = experiments.FIGURES["when-streams-pay"].make(lab)
+    wafs = {tuple(row[:3]): float(row[3]) for row in table.rows}
+    assert wafs["sqlite", "no", "60%"] < wafs["sqlite", "no", "98%"]
+    assert wafs["sqlite", "yes", "98%"] <= wafs["sqlite", "no", "98%"]
+    assert lab.write(table).with_suffix(".svg").stat().st_size > 1000
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
+def test_builds_depend_on_the_seed_alone(tmp_path: Path) -> None:
+    driver = ROOT / "experiments" / "workloads" / "builds.py"
+    texts = []
+    for at, seed in enumerate(("1", "1", "2")):
+        directory = tmp_path / str(at)
+        directory.mkdir()
+        settings = ("--files", "3", "--functions", "2", "--builds", "2", "--seed", seed)
+        subprocess.run([sys.executable, str(driver), str(directory), *settings], check=True)
+        subprocess.run([str(directory / "prog")], check=True)
+        texts.append([(directory / f"f{number}.c").read_text() for number in range(3)])
+    assert texts[0] == texts[1] != texts[2]
 
 
 @pytest.mark.parametrize("journal", ["delete", "wal"])
