@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * An ordinary program that knows nothing of streams: two call paths write two files, 4 and 12 MiB a round.
- * Usage: two_paths DIRECTORY [ROUNDS]; two_paths --verify DIRECTORY. Every page holds the file's letter and its number.
+ * An ordinary program that knows nothing of streams: two call paths write two files, 4 and 12 MiB a round, the second in one of
+ * so many rounds.
+ * Usage: two_paths DIRECTORY [ROUNDS [SO-MANY]]; two_paths --verify DIRECTORY. Every page holds the file's letter and its number.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -79,12 +80,13 @@ int main(int count, char **arguments)
 	int verify = count > 2 && !strcmp(arguments[1], "--verify");
 	const char *directory = count > 1 ? arguments[1 + verify] : ".";
 	int rounds = count > 2 && !verify ? atoi(arguments[2]) : 1;
+	int every = count > 3 && atoi(arguments[3]) > 0 ? atoi(arguments[3]) : 1;
 	int log = open_in(directory, "log"), table = open_in(directory, "table");
 
 	if (verify)
 		return differs(log, 'l', LOG_PIECES) | differs(table, 't', TABLE_PIECES);
 	for (int i = 0; i < rounds; i++)
-		if (append_to_log(log) | flush_table(table))
+		if (append_to_log(log) || (i % every == 0 && flush_table(table)))
 			return 1;
 	return 0;
 }

@@ -207,6 +207,14 @@ struct {
 	__type(value, u64);
 } punted SEC(".maps");
 
+/* How many bytes of a request belong to contexts of each write stream, see streams.h. */
+struct ballot {
+	u32 version;
+	u32 bytes;
+	u32 leader, most; /* the stream with the most bytes, and how many */
+	u32 votes[MAX_WRITE_STREAMS];
+};
+
 /* A run of pages of a request, and where its walk stands. */
 struct walk {
 	/* the request */
@@ -235,6 +243,7 @@ struct walk {
 	u32 other_source;
 	u8 head[16], tail[16];
 	u8 write_hint, write_stream;
+	struct ballot ballot; /* comes last: not in use unless streams are given */
 };
 
 /* Where the walk up from a dentry to the root stands. */
@@ -258,6 +267,7 @@ enum workspace_owner {
 };
 
 _Static_assert(!(MAX_RANGES & (MAX_RANGES - 1)), "see range_of");
+_Static_assert(!(MAX_WRITE_STREAMS & (MAX_WRITE_STREAMS - 1)), "see vote");
 _Static_assert(!(MAX_DEPTH & (MAX_DEPTH - 1)), "see add_address");
 
 /* Words that are read of a stack at once, at most. */

@@ -15,6 +15,8 @@
  *   on_exit          the end of a process that made pages dirty
  *   on_fork          a followed process starts another (followed.h)
  *   on_bio           requests: writes with owner, file page and context; discards, flushes, reads
+ *   on_placed_bio    the same, and writes are given a stream (streams.h); one of the two is loaded, for to call a module's
+ *                    function keeps the module from being removed
  *
  * Known weaknesses: only the first writer of a dirty folio is seen; io_uring with a kernel-side submission thread has no user stack.
  */
@@ -241,8 +243,25 @@ int on_buffer_page(void *ctx)
 	return 0;
 }
 
-SEC("tp_btf/block_bio_queue")
-int BPF_PROG(on_bio, struct bio *bio)
+/* A request whose pages are looked at. */
+static __always_inline void walk_bio(struct workspace *ws, struct walk *w, struct bio *bio)
+{
+	if (COMPLETES_BY((u64)bio->bi_end_io, iomap_dio_bio_end_io)) {
+		direct_owner(w, bio);
+		emit_run(w);
+		return;
+	}
+	metadata_owner(w, bio);
+	w->vec = (void *)(number_of(ws, bio->bi_io_vec) + bio->bi_iter.bi_idx * bpf_core_type_size(struct bio_vec));
+	w->skip = bio->bi_iter.bi_bvec_done;
+	bpf_loop(MAX_BIO_PAGES, walk_page, &w, 0);
+	if (w->bytes)
+		emit_run(w);
+	if (w->left)
+		count(LOST_LONG_REQUESTS, 1);
+}
+
+static __always_inline int take_bio(struct bio *bio, bool place)
 {
 	struct workspace *ws;
 	struct walk *w;
@@ -259,7 +278,9 @@ int BPF_PROG(on_bio, struct bio *bio)
 		return 0;
 	/* In the workspace rather than on the stack: the verifier would track every number there. */
 	w = &ws->walk;
-	__builtin_memset(w, 0, sizeof(*w));
+	__builtin_memset(w, 0, __builtin_offsetof(struct walk, ballot));
+	if (place)
+		begin_ballot(w);
 	w->opf = bio->bi_opf;
 	w->time_ns = bpf_ktime_get_ns();
 	w->sector = bio->bi_iter.bi_sector;
@@ -273,18 +294,20 @@ int BPF_PROG(on_bio, struct bio *bio)
 		emit_run(w);
 		return 0;
 	}
-	if (COMPLETES_BY((u64)bio->bi_end_io, iomap_dio_bio_end_io)) {
-		direct_owner(w, bio);
-		emit_run(w);
-		return 0;
-	}
-	metadata_owner(w, bio);
-	w->vec = (void *)(number_of(ws, bio->bi_io_vec) + bio->bi_iter.bi_idx * bpf_core_type_size(struct bio_vec));
-	w->skip = bio->bi_iter.bi_bvec_done;
-	bpf_loop(MAX_BIO_PAGES, walk_page, &w, 0);
-	if (w->bytes)
-		emit_run(w);
-	if (w->left)
-		count(LOST_LONG_REQUESTS, 1);
+	walk_bio(ws, w, bio);
+	if (place && op == REQ_OP_WRITE)
+		choose_stream(w, bio);
 	return 0;
+}
+
+SEC("tp_btf/block_bio_queue")
+int BPF_PROG(on_bio, struct bio *bio)
+{
+	return take_bio(bio, false);
+}
+
+SEC("tp_btf/block_bio_queue")
+int BPF_PROG(on_placed_bio, struct bio *bio)
+{
+	return take_bio(bio, true);
 }

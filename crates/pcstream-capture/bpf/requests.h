@@ -17,7 +17,7 @@
 #ifndef PCSTREAM_REQUESTS_H
 #define PCSTREAM_REQUESTS_H
 
-#include "maps.h"
+#include "streams.h"
 
 #define REQ_OP_MASK 0xff
 #define REQ_OP_READ 0
@@ -87,6 +87,8 @@ static __always_inline void send_run(struct walk *w)
 /* Ends a run. */
 static __always_inline void emit_run(struct walk *w)
 {
+	if (placing && (w->opf & REQ_OP_MASK) == REQ_OP_WRITE)
+		vote(w);
 	if (w->context != CONTEXT_OF_RECORDER)
 		send_run(w);
 	w->sector += w->bytes >> 9;

@@ -61,6 +61,7 @@ const enum buffer_kind buffer_kinds = BUFFER_DIRTY;
 const struct buffer_rule buffer_rule_type = {};
 const struct runtime_record runtime_record_type = {};
 const struct process_record process_record_type = {};
+const struct stream_count stream_count_type = {};
 
 
 /* Compares an index that the compiler knows to be in range once more, where it is used: the verifier of Linux 6.1

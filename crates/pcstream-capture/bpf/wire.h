@@ -75,6 +75,18 @@ struct io_record {
 	u8 tail[16];
 };
 
+/* Write streams that requests can be given, none (0) included. */
+#define MAX_WRITE_STREAMS 32
+
+/* Requests that ended up with one write stream. */
+struct stream_count {
+	u64 requests;
+	u64 bytes;
+	u64 minority_bytes;    /* of these, what belonged to contexts of other streams */
+	u64 refused_bytes;     /* of requests that should have had it, and went without */
+	u64 bytes_of_programs; /* of requests to which the program gave it */
+};
+
 struct frame_record {
 	u64 module; /* key of a module record; MODULE_ANON for code without a file */
 	u64 offset; /* in the file */

@@ -61,6 +61,9 @@ pub fn capture(
     let writer = Writer::find(&options.subject)?;
     let mut memory = SessionMemory::uninit();
     let mut session = writer.open(&options.session, &mut memory)?;
+    if let Some(streams) = session.streams()? {
+        observer.streams(streams);
+    }
     let mut place = Place::make(&options.target)?;
     // Of other programs too, on a file system that is in use.
     sync(&place.directory, &interrupts, || ())?;
@@ -367,19 +370,22 @@ impl<'a, 'obj> Run<'a, 'obj> {
         Ok(())
     }
 
-    /// Gives the observer what has gathered, if that is at least `least` events or a while has passed.
+    /// Gives the observer what has gathered, if that is at least `least` events, a while has passed or a context is new.
     fn hand_over(&mut self, least: usize) -> Result<(), CaptureError> {
-        let batch = {
+        let (keys, batch) = {
             let mut join = self.join.borrow_mut();
             if let Some(error) = join.error.take() {
                 return Err(SessionError::from(error).into());
             }
             let due = self.reported.is_none_or(|at| at.elapsed() >= PROGRESS);
-            if join.joiner.waiting() < least && !due {
+            if join.joiner.waiting() < least && !due && !join.joiner.has_keys() {
                 return Ok(());
             }
-            join.joiner.drain()
+            (join.joiner.take_keys(), join.joiner.drain())
         };
+        if !keys.is_empty() {
+            self.observer.keys(keys);
+        }
         if batch == Batch::default() {
             return Ok(());
         }

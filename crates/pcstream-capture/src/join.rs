@@ -15,6 +15,7 @@ use pcstream_trace::{
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::modules::{Lack, Modules};
+use crate::programs::Programs;
 use crate::runtime::{self, RuntimeFrame};
 use crate::signature::{self, Order};
 use crate::symbols::{Names, Wanted};
@@ -65,33 +66,6 @@ pub struct JoinCounts {
     pub rejected: u64,
 }
 
-/// Programs of which processes run that make pages dirty, by the kernel side's key of the executable.
-#[derive(Debug, Default)]
-struct Programs {
-    of_process: FxHashMap<u32, u64>,
-    running: FxHashMap<u64, u32>,
-    /// One context of each.
-    contexts: FxHashMap<u64, ContextId>,
-}
-
-impl Programs {
-    /// A process runs this program. Returns the one that it ran before, if that was the last process to.
-    fn begin(&mut self, pid: u32, program: u64) -> Option<u64> {
-        let ended = self.end(pid);
-        self.of_process.insert(pid, program);
-        *self.running.entry(program).or_default() += 1;
-        ended.filter(|&before| before != program)
-    }
-
-    /// A process ended. Returns its program, if it was the last process to run it.
-    fn end(&mut self, pid: u32) -> Option<u64> {
-        let program = self.of_process.remove(&pid)?;
-        let running = self.running.get_mut(&program)?;
-        *running -= 1;
-        (*running == 0).then_some(program)
-    }
-}
-
 /// Turns records into batches.
 pub struct Joiner {
     /// Once the capture has begun.
@@ -111,6 +85,7 @@ pub struct Joiner {
     file_ids: FxHashMap<(u64, u32), FileId>,
     files: u32,
     batch: Batch,
+    keys: Vec<(u64, ContextId)>,
     counts: JoinCounts,
     /// Other paths that share a signature: rarely any.
     collided: FxHashSet<u64>,
@@ -138,6 +113,7 @@ impl Joiner {
             file_ids: FxHashMap::default(),
             files: 0,
             batch: Batch::default(),
+            keys: Vec::new(),
             counts: JoinCounts::default(),
             collided: FxHashSet::default(),
             runtime: FxHashMap::default(),
@@ -173,6 +149,16 @@ impl Joiner {
     /// Events made since the last call, with the contexts and files they introduce.
     pub fn drain(&mut self) -> Batch {
         std::mem::take(&mut self.batch)
+    }
+
+    /// Keys by which the kernel side knows contexts, since the last call. A context may have several. Others' is not among them.
+    pub fn take_keys(&mut self) -> Vec<(u64, ContextId)> {
+        std::mem::take(&mut self.keys)
+    }
+
+    /// Whether [`Joiner::take_keys`] has any to give.
+    pub fn has_keys(&self) -> bool {
+        !self.keys.is_empty()
     }
 
     /// Number of events waiting to be drained.
@@ -267,7 +253,9 @@ impl Joiner {
         if check != its_check && self.collided.insert(check) {
             self.counts.collisions += 1;
         }
-        self.context_ids.insert(key, id);
+        if self.context_ids.insert(key, id) != Some(id) {
+            self.keys.push((key, id));
+        }
         self.programs.contexts.entry(executable).or_insert(id);
         if id != next {
             return;
@@ -586,13 +574,16 @@ mod tests {
     #[test]
     fn equal_signatures_share_an_id_and_times_never_decrease() {
         let mut join = joiner();
-        for key in [1, 2] {
+        for key in [7, 8] {
             join.take(Record::Context(Box::new(ContextRecord { key, entry: 1, ..Default::default() })));
         }
-        join.take(Record::Io(of_file(write(2400, 4096), 12, 2)));
-        join.take(Record::Io(IoRecord { time_ns: 4_500, ..of_file(write(2400, 4096), 12, 1) }));
+        join.take(Record::Io(of_file(write(2400, 4096), 12, 8)));
+        join.take(Record::Io(IoRecord { time_ns: 4_500, ..of_file(write(2400, 4096), 12, 7) }));
+        let others = of_file(write(2400, 4096), 12, wire::CONTEXT_OF_OTHERS);
+        join.take(Record::Io(others));
+        assert_eq!(join.take_keys(), [(7, ContextId(1)), (8, ContextId(1))], "both, and not that of others");
         let batch = join.drain();
-        assert_eq!(batch.contexts.len(), 1);
+        assert_eq!(batch.contexts.len(), 2, "and others");
         assert_eq!(batch.events[0].context, batch.events[1].context);
         assert_eq!(batch.events[0].time_ns, batch.events[1].time_ns);
     }

@@ -30,10 +30,13 @@ pub mod modules;
 mod notes;
 pub mod patience;
 mod places;
+mod programs;
 pub mod runtime;
 #[cfg(feature = "bpf")]
 pub mod session;
 pub mod signature;
+#[cfg(feature = "bpf")]
+pub mod streams;
 pub mod symbols;
 pub mod syscalls;
 #[cfg(feature = "bpf")]

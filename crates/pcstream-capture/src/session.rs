@@ -18,6 +18,7 @@ use pcstream_trace::Unwind;
 use thiserror::Error;
 
 use crate::buffers::Probe;
+use crate::streams::StreamMaps;
 use crate::unwind::Limits;
 use crate::wire::{self, Counter, Record, RuleKey, UnknownRecord, UnwindMode, UnwindRule};
 use skeleton::{PcstreamSkel, PcstreamSkelBuilder};
@@ -87,6 +88,9 @@ pub struct SessionOptions {
     pub prctl_by_function: bool,
     /// Whose writes get contexts.
     pub followed: Followed,
+    /// Requests are given the streams that [`Session::streams`] holds, where the module `pcstream_bio` is loaded; elsewhere
+    /// every stream counts as refused.
+    pub placing: bool,
 }
 
 impl Default for SessionOptions {
@@ -102,6 +106,7 @@ impl Default for SessionOptions {
             buffers: Vec::new(),
             prctl_by_function: false,
             followed: Followed::All,
+            placing: false,
         }
     }
 }
@@ -255,12 +260,15 @@ impl<'obj> Session<'obj> {
         settings.left_out = options.left_out as u32;
         settings.no_cache = options.no_cache.into();
         settings.followed = options.followed as u32;
+        settings.placing = options.placing.into();
         settings.per_address_lookup = options.per_address_lookup.into();
         open.maps.tags.set_max_entries(tags).map_err(|e| bpf_error("size", e))?;
         open.maps.records.set_max_entries(options.ring_bytes).map_err(|e| bpf_error("size", e))?;
         if !has_tracepoint("io_uring_queue_async_work") {
             open.progs.on_uring_punt.set_autoload(false);
         }
+        open.progs.on_bio.set_autoload(!options.placing);
+        open.progs.on_placed_bio.set_autoload(options.placing);
         open.progs.on_fork.set_autoload(options.followed == Followed::Processes);
         let prctl = if options.prctl_by_function { Prctl::Function } else { Prctl::of_kernel() };
         let runtime_unavailable = match prctl {
@@ -320,6 +328,20 @@ impl<'obj> Session<'obj> {
         Ok(RuleTable { rules })
     }
 
+    /// Where streams of contexts go; `None` unless [`SessionOptions::placing`] is set.
+    pub fn streams(&self) -> Result<Option<StreamMaps>, SessionError> {
+        if !self.skel.progs.on_placed_bio.autoload() {
+            return Ok(None);
+        }
+        let open = |map| MapHandle::try_from(map).map_err(|e| bpf_error("open the streams of", e));
+        let maps = &self.skel.maps;
+        Ok(Some(StreamMaps {
+            streams: open(&maps.context_streams)?,
+            version: open(&maps.stream_version)?,
+            counts: open(&maps.stream_counts)?,
+        }))
+    }
+
     /// A counter's value, of all CPUs together; 0 if it cannot be read.
     pub fn counter(&self, counter: Counter) -> u64 {
         let by_cpu = self.skel.maps.counters.lookup_percpu(&counter.0.to_ne_bytes(), MapFlags::ANY);
@@ -351,9 +373,13 @@ impl<'obj> Session<'obj> {
         let mut programs = vec![
             ("on_dirty_folio", progs.on_dirty_folio.as_fd().as_raw_fd()),
             ("on_mark_dirty", progs.on_mark_dirty.as_fd().as_raw_fd()),
-            ("on_bio", progs.on_bio.as_fd().as_raw_fd()),
+            ("on_exit", progs.on_exit.as_fd().as_raw_fd()),
         ];
-        programs.push(("on_exit", progs.on_exit.as_fd().as_raw_fd()));
+        if progs.on_placed_bio.autoload() {
+            programs.push(("on_placed_bio", progs.on_placed_bio.as_fd().as_raw_fd()));
+        } else {
+            programs.push(("on_bio", progs.on_bio.as_fd().as_raw_fd()));
+        }
         if progs.on_fork.autoload() {
             programs.push(("on_fork", progs.on_fork.as_fd().as_raw_fd()));
         }

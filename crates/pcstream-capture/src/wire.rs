@@ -15,8 +15,8 @@ pub use generated::{
     counter as Counter, entry as Entry, frame_record as FrameRecord, io_flag as IoFlag,
     io_record as IoRecord, io_source as IoSource, module_key as ModuleKey, path_record as PathRecord,
     process_record as ProcessRecord, range as StackRange, rule_key as RuleKey, rule_kind as RuleKind,
-    runtime_record as RuntimeRecord, stack_record as StackRecord, unwind_mode as UnwindMode,
-    unwind_rule as UnwindRule,
+    runtime_record as RuntimeRecord, stack_record as StackRecord, stream_count as StreamCount,
+    unwind_mode as UnwindMode, unwind_rule as UnwindRule,
 };
 
 use pcstream_trace::{Life, WriteHint};
@@ -94,12 +94,20 @@ unsafe impl Plain for RuntimeRecord {}
 // SAFETY: as above.
 unsafe impl Plain for ProcessRecord {}
 
+// SAFETY: as above.
+unsafe impl Plain for StreamCount {}
+
 // SAFETY: as above; it has no padding.
 unsafe impl Plain for BufferRule {}
 
 /// A rule as the kernel side has it.
 pub fn rule_bytes(rule: &BufferRule) -> &[u8] {
     bytes_of(rule)
+}
+
+/// A CPU's count of a write stream.
+pub fn stream_count(bytes: &[u8]) -> Option<StreamCount> {
+    copy(bytes)
 }
 
 fn bytes_of<T: Plain>(value: &T) -> &[u8] {

@@ -11,12 +11,13 @@ const CHECKED_IN: &str = include_str!("../src/wire/generated.rs");
 const RENEW: &str = "PCSTREAM_RENEW_WIRE=1 cargo test -p pcstream-capture --features bpf --test wire_types";
 
 /// Types of `bpf/wire.h`, in its order.
-const NAMES: [&str; 21] = [
+const NAMES: [&str; 22] = [
     "record_type",
     "io_source",
     "unwind_mode",
     "io_flag",
     "io_record",
+    "stream_count",
     "frame_record",
     "module_key",
     "entry",

@@ -84,6 +84,17 @@ impl Decisions {
 }
 
 #[cfg(test)]
+pub(crate) mod testing {
+    use super::*;
+
+    /// Decisions of contexts 1, 2, ... with these streams.
+    pub(crate) fn decided(streams: &[u8]) -> Decisions {
+        let decision = |&stream: &u8| Decision { stream: Stream(stream), ..Decision::default() };
+        Decisions { all: streams.iter().map(decision).collect(), ..Decisions::default() }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use pcstream_placement::ContextStream;

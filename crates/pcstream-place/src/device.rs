@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 /// Where the kernel describes its devices and modules.
 const SYS: &str = "/sys";
 /// The module that lets a BPF program choose the write stream of a request.
-const MODULE: &str = "pcstream_bio";
+pub const MODULE: &str = "pcstream_bio";
 
 /// A block device, by the kernel's number.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,9 +39,34 @@ impl Device {
             minor,
             name,
             write_streams: number(&disk.join("queue/max_write_streams")),
-            kernel_can_choose: sys.join("kernel/btf").join(MODULE).exists(),
+            kernel_can_choose: can_choose_below(sys),
         })
     }
+}
+
+/// Whether the kernel side can choose the stream of a request.
+pub fn kernel_can_choose() -> bool {
+    can_choose_below(Path::new(SYS))
+}
+
+fn can_choose_below(sys: &Path) -> bool {
+    sys.join("kernel/btf").join(MODULE).exists()
+}
+
+/// Disks with several write streams, by name, and how many; in order of names.
+pub fn disks_with_streams() -> Vec<(String, u32)> {
+    disks_below(Path::new(SYS))
+}
+
+fn disks_below(sys: &Path) -> Vec<(String, u32)> {
+    let disks = std::fs::read_dir(sys.join("block")).into_iter().flatten().flatten();
+    let streams = |disk: std::fs::DirEntry| {
+        let streams = number(&disk.path().join("queue/max_write_streams"));
+        (streams > 1).then(|| (disk.file_name().to_string_lossy().into_owned(), streams))
+    };
+    let mut found: Vec<_> = disks.filter_map(streams).collect();
+    found.sort();
+    found
 }
 
 /// The number in a file; 0 if there is none.
@@ -64,6 +89,9 @@ mod tests {
         fs::create_dir_all(sys.path().join("dev/block")).expect("a directory");
         fs::write(disk.join("queue/max_write_streams"), "8\n").expect("written");
         fs::write(disk.join("nvme0n1p1/partition"), "1\n").expect("written");
+        fs::create_dir_all(sys.path().join("block")).expect("a directory");
+        symlink("../devices/nvme0n1", sys.path().join("block/nvme0n1")).expect("linked");
+        assert_eq!(disks_below(sys.path()), [("nvme0n1".to_owned(), 8)]);
         symlink("../../devices/nvme0n1", sys.path().join("dev/block/259:0")).expect("linked");
         symlink("../../devices/nvme0n1/nvme0n1p1", sys.path().join("dev/block/259:1")).expect("linked");
         for (minor, name) in [(0, "nvme0n1"), (1, "nvme0n1p1")] {
@@ -78,6 +106,7 @@ mod tests {
         fs::remove_file(disk.join("queue/max_write_streams")).expect("removed");
         let device = Device::find_below(sys.path(), 259, 1).expect("it is there");
         assert_eq!((device.write_streams, device.kernel_can_choose), (0, true));
+        assert!(disks_below(sys.path()).is_empty());
         assert!(Device::find_below(sys.path(), 8, 0).is_err(), "no such device");
     }
 }

@@ -5,7 +5,7 @@
 use pcstream_trace::{Batch, ContextId, FileId};
 
 use crate::learner::{Learner, Step};
-use crate::sink::Sink;
+use crate::sink::{Sink, StreamTable};
 use crate::summary::Summary;
 use crate::table_file::{TableFile, TableFileError};
 
@@ -32,6 +32,11 @@ impl Placer {
             Placer { scheme: scheme.to_owned(), learner, sink, table, saves_failed: 0, notes: Vec::new() };
         placer.take_up()?;
         Ok(placer)
+    }
+
+    /// The kernel side's table of streams is there.
+    pub fn connect(&mut self, table: Box<dyn StreamTable>) {
+        self.sink.connect(table);
     }
 
     /// Takes the next events, and keys of contexts that they introduce.

@@ -2,7 +2,10 @@
 //!
 //! A sink never keeps a program's write from happening: what it cannot do it counts, and the write takes the default.
 
+use std::io;
+
 use pcstream_trace::{ContextId, File};
+use serde::Serialize;
 
 use crate::contexts::{Changes, Decisions};
 use crate::hint::Hint;
@@ -25,10 +28,44 @@ pub enum Outcome {
 /// A number that a sink reports about itself, by name.
 pub type SinkFact = (&'static str, u64);
 
+/// What became of the requests of one write stream, as the kernel side counts. Pages are of 4 KiB.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct StreamUse {
+    /// As the device numbers it, from 1; 0: none was given.
+    pub write_stream: u8,
+    /// Requests that were given it.
+    pub requests: u64,
+    /// Their pages.
+    pub pages: u64,
+    /// Of these, pages of contexts with another stream, which were fewer than half of their request.
+    pub minority_pages: u64,
+    /// Pages that should have had it, but the kernel refused.
+    pub refused_pages: u64,
+    /// Pages to which the program itself gave it.
+    pub pages_of_programs: u64,
+}
+
+/// The kernel side's table of streams: by its keys of contexts, in two versions of which one counts.
+pub trait StreamTable: Send {
+    /// Sets both versions of a key's stream; 0: none.
+    fn put(&mut self, key: u64, versions: [u8; 2]) -> io::Result<()>;
+
+    /// Makes a version, 0 or 1, the one that counts.
+    fn switch(&mut self, version: u32) -> io::Result<()>;
+
+    /// What was done, by write stream, those that were used only.
+    fn uses(&self) -> io::Result<Vec<StreamUse>>;
+}
+
 /// A sink.
 pub trait Sink: Send {
     /// The name in the registry.
     fn name(&self) -> &'static str;
+
+    /// The kernel side's table is there.
+    fn connect(&mut self, table: Box<dyn StreamTable>) {
+        drop(table);
+    }
 
     /// Keys by which the kernel side knows contexts. A context may have several.
     fn keys(&mut self, keys: &[(u64, ContextId)], decisions: &Decisions) {
@@ -49,6 +86,11 @@ pub trait Sink: Send {
     /// The end: a file shall not keep the hint that this sink gave it.
     fn take_back(&mut self, file: &File, given: Hint) {
         let _ = (file, given);
+    }
+
+    /// What became of requests, by write stream; empty unless the sink gives them one.
+    fn uses(&self) -> Vec<StreamUse> {
+        Vec::new()
     }
 
     /// What it did, for reports.

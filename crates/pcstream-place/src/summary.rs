@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use crate::learner::Learner;
-use crate::sink::{Outcome, Sink};
+use crate::sink::{Outcome, Sink, StreamUse};
 
 /// What came of placing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -26,6 +26,8 @@ pub struct Summary {
     pub contexts: Vec<ContextSummary>,
     /// Files that were followed to the end, in the order of their first write.
     pub files: Vec<FileSummary>,
+    /// What became of requests, by write stream; empty unless the sink gives them one.
+    pub streams: Vec<StreamUse>,
     /// What was counted.
     pub statistics: BTreeMap<String, u64>,
     /// What was lost, by cause.
@@ -55,7 +57,7 @@ pub struct ContextSummary {
     pub lifetime_pages: Option<u64>,
     /// Lifetimes that went into it.
     pub samples: u32,
-    /// Stream; 0 is the default.
+    /// Stream of the scheme; 0 is the default. The device's number is one more, or none for the default.
     pub stream: u8,
     /// Hint of its files; null where nothing is known.
     pub hint: Option<&'static str>,
@@ -140,6 +142,7 @@ impl Summary {
             clusterings: learner.decisions().clusterings(),
             contexts,
             files,
+            streams: sink.uses(),
             ..Summary::default()
         };
         let owned = |(name, value): (&'static str, u64)| (name.to_owned(), value);

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use pcstream_trace::{Batch, ContextId};
 
 use crate::placer::Placer;
+use crate::sink::StreamTable;
 use crate::summary::Summary;
 
 /// Events that may wait: 48 MiB.
@@ -20,6 +21,7 @@ const QUEUED_EVENTS_MAX: usize = 1 << 20;
 
 enum Message {
     Batch(Batch, Vec<(u64, ContextId)>),
+    Connect(Box<dyn StreamTable>),
     Reload,
 }
 
@@ -75,6 +77,11 @@ impl Worker {
         self.send(Message::Batch(batch, keys));
     }
 
+    /// The kernel side's table of streams is there.
+    pub fn connect(&mut self, table: Box<dyn StreamTable>) {
+        self.send(Message::Connect(table));
+    }
+
     /// Takes up the table if somebody replaced it, and saves.
     pub fn reload(&mut self) {
         self.send(Message::Reload);
@@ -124,6 +131,7 @@ impl Thread {
                     self.placer.feed(&batch, &keys);
                     self.queued.fetch_sub(batch.events.len(), Ordering::Relaxed);
                 }
+                Ok(Message::Connect(table)) => self.placer.connect(table),
                 Ok(Message::Reload) => {
                     self.placer.reload();
                     self.reloads.fetch_add(1, Ordering::Relaxed);

@@ -64,11 +64,37 @@ pub fn text(json: &PlacingJson, top: usize, layout: Layout) -> String {
     } else {
         lines.extend(contexts(summary, top, layout));
     }
+    lines.extend(streams(summary, layout));
     let of_programs = summary.files.iter().filter(|file| file.outcome == "of-program").count();
     if of_programs > 0 {
         lines.push(format!("{of_programs} files keep the hint that their program gave them"));
     }
     lines.iter().map(|line| format!("{line}\n")).collect()
+}
+
+/// What became of requests, where the sink gives them streams.
+fn streams(summary: &Summary, layout: Layout) -> Vec<String> {
+    if summary.streams.is_empty() {
+        return Vec::new();
+    }
+    let heading = ["write stream", "requests", "written", "of others", "refused", "of programs"];
+    let mut rows = vec![heading.map(str::to_owned).to_vec()];
+    for row in &summary.streams {
+        rows.push(vec![
+            if row.write_stream == 0 { "none".to_owned() } else { row.write_stream.to_string() },
+            count(row.requests),
+            page_bytes(row.pages),
+            page_bytes(row.minority_pages),
+            page_bytes(row.refused_pages),
+            page_bytes(row.pages_of_programs),
+        ]);
+    }
+    let mut lines = vec![String::new()];
+    lines.extend(columns(&rows, &[Side::Right; 6]).iter().map(|line| layout.cut(line)));
+    let note = "write stream: as the device numbers it, S1 is 2 and so on; none: where the device puts writes without one; \
+                of others: what belonged to contexts of another stream; of programs: given by the program itself, besides";
+    lines.extend(layout.wrap(note, 0));
+    lines
 }
 
 fn contexts(summary: &Summary, top: usize, layout: Layout) -> Vec<String> {

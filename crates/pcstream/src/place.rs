@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 use std::error::Error;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
@@ -17,16 +18,19 @@ use pcstream_capture::capture::{
 };
 use pcstream_capture::session::SessionOptions;
 use pcstream_capture::signature::Order;
+use pcstream_capture::streams::StreamMaps;
+use pcstream_capture::wire::StreamCount;
 use pcstream_fs::scratch::ExistingFs;
 use pcstream_place::device::Device;
 use pcstream_place::instance::Instance;
 use pcstream_place::notify::Notifier;
+use pcstream_place::sink::{StreamTable, StreamUse};
 use pcstream_place::sinks::{self, Choice, Means};
 use pcstream_place::table_file::{self, TableFile};
 use pcstream_place::{Learner, Placer, Summary, Worker};
 use pcstream_placement::{Environment, SchemeFactory as _, configure};
 use pcstream_report::placing::{self, PlacingJson};
-use pcstream_trace::Batch;
+use pcstream_trace::{Batch, ContextId, PAGE_BYTES};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -42,10 +46,11 @@ const OF_THE_END: [&str; 2] = ["sync_abandoned", "names_abandoned"];
 /// `pcstream place`.
 pub fn place(args: &PlaceArgs, ui: Ui) -> Result<Status, Failure> {
     let json = args.output.json.as_deref().map(JsonSink::open).transpose()?;
-    let options = capture_options(args, ui)?;
+    let mut options = capture_options(args, ui)?;
     let place = Place::find(&args.on)?;
     let _instance = Instance::claim(place.device.major, place.device.minor).map_err(Failure::failed)?;
     let choice = sinks::choose(&args.sink, &place.device).map_err(Failure::wrong_arguments)?;
+    options.session.placing = choice.sink.by_request;
     let placer = placer(args, &place, &choice)?;
     let signals = Signalled::catch()?;
     let mut placing = Placing {
@@ -141,6 +146,15 @@ fn placer(args: &PlaceArgs, place: &Place, choice: &Choice) -> Result<Placer, Fa
             .map_err(|error| refused("--set", &setting.text, error))?;
     }
     let streams = args.streams.unwrap_or_else(|| (choice.sink.streams)(&place.device));
+    let most = (choice.sink.streams_max)(&place.device);
+    if streams > most {
+        let error = anyhow!(
+            "--streams {streams}: with the sink {} {} has {most}",
+            choice.sink.name,
+            place.device.name
+        );
+        return Err(Failure::wrong_arguments(error));
+    }
     let built =
         scheme.build(&Environment::new(streams)).map_err(|error| refused("--scheme", &args.scheme, error))?;
     let learner = Learner::new(built).ok_or_else(|| {
@@ -246,6 +260,14 @@ impl Observer for Placing<'_> {
         Ok(())
     }
 
+    fn streams(&mut self, streams: StreamMaps) {
+        self.worker.as_mut().expect("it runs").connect(Box::new(KernelStreams(streams)));
+    }
+
+    fn keys(&mut self, keys: Vec<(u64, ContextId)>) {
+        self.worker.as_mut().expect("it runs").feed(Batch::default(), keys);
+    }
+
     fn batch(&mut self, batch: Batch) -> Result<(), Box<dyn Error + Send + Sync>> {
         self.worker.as_mut().expect("it runs").feed(batch, Vec::new());
         Ok(())
@@ -268,6 +290,35 @@ impl Observer for Placing<'_> {
                 self.signals.stops.fetch_add(1, Ordering::Relaxed);
             }
         }
+    }
+}
+
+/// The kernel side's table, for a sink.
+struct KernelStreams(StreamMaps);
+
+impl StreamTable for KernelStreams {
+    fn put(&mut self, key: u64, versions: [u8; 2]) -> io::Result<()> {
+        self.0.put(key, versions)
+    }
+
+    fn switch(&mut self, version: u32) -> io::Result<()> {
+        self.0.switch(version)
+    }
+
+    fn uses(&self) -> io::Result<Vec<StreamUse>> {
+        let pages = |bytes: u64| bytes.div_ceil(PAGE_BYTES);
+        let used = |(write_stream, count): (u8, StreamCount)| StreamUse {
+            write_stream,
+            requests: count.requests,
+            pages: pages(count.bytes),
+            minority_pages: pages(count.minority_bytes),
+            refused_pages: pages(count.refused_bytes),
+            pages_of_programs: pages(count.bytes_of_programs),
+        };
+        let all = (0..).zip(self.0.counts()?).map(used);
+        let nothing =
+            |stream: &StreamUse| stream.pages + stream.refused_pages + stream.pages_of_programs == 0;
+        Ok(all.filter(|stream| !nothing(stream)).collect())
     }
 }
 

@@ -29,6 +29,7 @@ fn main() -> ExitCode {
         common::test("place_overrides_hints_of_programs_if_asked", &needs, overrides),
         common::test("place_begins_with_what_it_learned_before", &needs, table),
         common::test("place_reloads_and_tells_systemd", &needs, reload),
+        common::test("place_takes_the_best_sink_and_says_why", &needs, falls_back),
         common::test("place_refuses_a_second_instance", &needs, second),
         common::test("place_killed_leaves_a_file_system_as_it_was", &needs, killed),
         common::test("place_ends_when_the_file_system_is_unmounted", &needs, unmounted),
@@ -273,6 +274,7 @@ fn dry_run() {
     let kernel = ["log", "table", "own"].map(|file| bench.hint(file));
     let result = placer.end();
     assert_eq!(kernel, [0, 0, 5]);
+    assert!(result["streams"].as_array().is_some_and(Vec::is_empty), "{result:#}");
     assert_eq!((result["sink"].as_str(), result["scheme"].as_str()), (Some("none"), Some("pcstream")));
     assert!(files(&result)["/log"].0 > 0, "{result:#}");
     assert!(files(&result).values().all(|(_, outcome)| outcome == "not-said"), "{result:#}");
@@ -314,6 +316,15 @@ fn table() {
     assert_eq!(output.status.code(), Some(1), "{}", said(&output));
     assert!(said(&output).contains("'pcstream', but 'pcstream-tree' runs"), "{}", said(&output));
     assert_eq!(fs::read(bench.path("t.table")).expect("it is there"), bytes);
+}
+
+fn falls_back() {
+    let disk = ext4();
+    let bench = Bench::new(&disk);
+    let result = bench.start(&[]).end();
+    assert_eq!(result["sink"], "hints");
+    let because = result["sink_because"].as_str().expect("text");
+    assert!(because.contains("not kfunc: loop") && because.contains("has no write streams"), "{because}");
 }
 
 fn reload() {
@@ -396,9 +407,11 @@ fn refused() {
     let bench = Bench::new(&disk);
     fs::write(bench.path("t.table"), "something else").expect("written");
     for (arguments, code, parts) in [
-        (&["--sink", "nowhere"][..], 2, ["--sink nowhere", "hints, none"]),
+        (&["--sink", "nowhere"][..], 2, ["--sink nowhere", "kfunc, hints, none"]),
         (&["--scheme", "autostream-mq"], 2, ["--scheme autostream-mq", "program context alone"]),
         (&["--scheme", "pcstram"], 2, ["pcstram", "pcstream"]),
+        // Loop devices have no streams, whatever modules there are.
+        (&["--sink", "kfunc"], 2, ["--sink kfunc", "has no write streams; it takes an NVMe drive with FDP"]),
         (&["--sink", "none"], 1, ["t.table", "not a saved"]),
         (&["--duration", "5s", "--", "true"], 2, ["--duration", "COMMAND"]),
         (&["--streams", "1"], 2, ["--streams", "2..=16"]),

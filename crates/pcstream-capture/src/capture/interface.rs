@@ -6,12 +6,13 @@ use std::ffi::OsString;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use pcstream_trace::{Batch, Context};
+use pcstream_trace::{Batch, Context, ContextId};
 
 use crate::attach::Attach;
 use crate::join::JoinCounts;
 use crate::session::SessionOptions;
 use crate::signature::Order;
+use crate::streams::StreamMaps;
 use crate::target::{Started, Target};
 
 /// Whose writes are captured.
@@ -84,6 +85,14 @@ impl Finished {
 pub trait Observer {
     /// Once, before the command starts.
     fn started(&mut self, started: &Started) -> Result<(), Box<dyn Error + Send + Sync>>;
+    /// Once, as soon as it is there, if [`SessionOptions::placing`] is set: where streams of contexts go.
+    fn streams(&mut self, streams: StreamMaps) {
+        drop(streams);
+    }
+    /// Keys by which the kernel side knows contexts. The batch that introduces them comes next, unless it came before.
+    fn keys(&mut self, keys: Vec<(u64, ContextId)>) {
+        drop(keys);
+    }
     /// Events, as they come.
     fn batch(&mut self, batch: Batch) -> Result<(), Box<dyn Error + Send + Sync>>;
     /// A few times a second.

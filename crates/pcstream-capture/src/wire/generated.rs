@@ -85,6 +85,15 @@ pub struct io_record {
 }
 #[derive(Debug, Default, Copy, Clone)]
 #[repr(C)]
+pub struct stream_count {
+    pub requests: u64,
+    pub bytes: u64,
+    pub minority_bytes: u64,
+    pub refused_bytes: u64,
+    pub bytes_of_programs: u64,
+}
+#[derive(Debug, Default, Copy, Clone)]
+#[repr(C)]
 pub struct frame_record {
     pub module: u64,
     pub offset: u64,

@@ -1,6 +1,7 @@
 //! The sinks. A new one is one file here and one line in [`REGISTRY`].
 
 pub mod hints;
+pub mod kfunc;
 pub mod none;
 
 use std::path::PathBuf;
@@ -14,6 +15,8 @@ use crate::sink::Sink;
 const STREAMS_OF_HINTS: u8 = 5;
 /// Streams that a dry run places on, the default included.
 const STREAMS_OF_NONE: u8 = 8;
+/// Streams that a scheme can have.
+const STREAMS_MAX: u8 = 16;
 
 /// What a sink is made of.
 #[derive(Debug)]
@@ -40,17 +43,32 @@ pub struct SinkInfo {
     pub usable: fn(&Device) -> Usable,
     /// Streams that a scheme has on a device, the default included.
     pub streams: fn(&Device) -> u8,
+    /// The most that it can have.
+    pub streams_max: fn(&Device) -> u8,
+    /// Whether the kernel side has to give requests their streams.
+    pub by_request: bool,
     /// Makes it.
     pub make: fn(Means) -> Box<dyn Sink>,
 }
 
 /// Every sink, the best first. The last one is never chosen by itself.
-pub const REGISTRY: [SinkInfo; 2] = [
+pub const REGISTRY: [SinkInfo; 3] = [
+    SinkInfo {
+        name: "kfunc",
+        summary: "The write stream of each request, by the kernel module pcstream_bio, on an SSD with streams (FDP)",
+        usable: kfunc::usable,
+        streams: kfunc::streams,
+        streams_max: kfunc::streams,
+        by_request: true,
+        make: |_| Box::new(kfunc::Kernel::default()),
+    },
     SinkInfo {
         name: "hints",
         summary: "The expected lifetime of each file, SHORT to EXTREME (F_SET_RW_HINT)",
         usable: |_| Ok("a hint for each file, on any kernel".to_owned()),
         streams: |_| STREAMS_OF_HINTS,
+        streams_max: |_| STREAMS_MAX,
+        by_request: false,
         make: |means| Box::new(hints::Hints::new(means)),
     },
     SinkInfo {
@@ -58,6 +76,8 @@ pub const REGISTRY: [SinkInfo; 2] = [
         summary: "A dry run: says per context and file what would be done",
         usable: |_| Ok("a dry run".to_owned()),
         streams: |_| STREAMS_OF_NONE,
+        streams_max: |_| STREAMS_MAX,
+        by_request: false,
         make: |_| Box::new(none::Nothing),
     },
 ];
@@ -123,6 +143,29 @@ mod tests {
 
     fn device() -> Device {
         Device { major: 7, minor: 3, name: "loop3".into(), write_streams: 0, kernel_can_choose: false }
+    }
+
+    #[test]
+    fn the_best_sink_that_works_is_chosen_and_says_why() {
+        let device =
+            |write_streams, kernel_can_choose| Device { write_streams, kernel_can_choose, ..device() };
+        for (streams, module, sink, why) in [
+            (8, true, "kfunc", "8 write streams"),
+            (8, false, "hints", "the module pcstream_bio is not loaded"),
+            (0, true, "hints", "loop3 has no write streams"),
+            (1, true, "hints", "loop3 has 1 write stream"),
+        ] {
+            let choice = choose("auto", &device(streams, module)).expect("there always is one");
+            assert_eq!(choice.sink.name, sink);
+            assert!(choice.why.contains(why), "{}", choice.why);
+            let demanded = choose("kfunc", &device(streams, module));
+            match demanded {
+                Ok(choice) => {
+                    assert_eq!((choice.sink.name, (choice.sink.streams)(&device(200, true))), (sink, 16))
+                }
+                Err(error) => assert!(error.to_string().contains(why), "{error}"),
+            }
+        }
     }
 
     #[test]

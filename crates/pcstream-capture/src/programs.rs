@@ -1,0 +1,31 @@
+//! Which programs run that make pages dirty, and when the last process of one ends.
+
+use pcstream_trace::ContextId;
+use rustc_hash::FxHashMap;
+
+/// Programs of which processes run that make pages dirty, by the kernel side's key of the executable.
+#[derive(Debug, Default)]
+pub(crate) struct Programs {
+    of_process: FxHashMap<u32, u64>,
+    running: FxHashMap<u64, u32>,
+    /// One context of each.
+    pub(crate) contexts: FxHashMap<u64, ContextId>,
+}
+
+impl Programs {
+    /// A process runs this program. Returns the one that it ran before, if that was the last process to.
+    pub(crate) fn begin(&mut self, pid: u32, program: u64) -> Option<u64> {
+        let ended = self.end(pid);
+        self.of_process.insert(pid, program);
+        *self.running.entry(program).or_default() += 1;
+        ended.filter(|&before| before != program)
+    }
+
+    /// A process ended. Returns its program, if it was the last process to run it.
+    pub(crate) fn end(&mut self, pid: u32) -> Option<u64> {
+        let program = self.of_process.remove(&pid)?;
+        let running = self.running.get_mut(&program)?;
+        *running -= 1;
+        (*running == 0).then_some(program)
+    }
+}

@@ -1,0 +1,166 @@
+//! Streams of requests: the kernel side finds the stream of most pages, in the version that counts.
+//!
+//! The test's devices have no streams, so each stream that is chosen is refused, and counted. That is what is looked at here;
+//! `scripts/devices place` shows what an SSD with streams gets.
+
+mod common;
+#[path = "common/programs.rs"]
+mod programs;
+#[path = "common/recording.rs"]
+mod recording;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::AtomicUsize;
+
+use pcstream_capture::capture::{self, CaptureOptions, Observer, Progress, Started, Subject, Target};
+use pcstream_capture::session::SessionOptions;
+use pcstream_capture::signature::Order;
+use pcstream_capture::streams::StreamMaps;
+use pcstream_fs::scratch::FsKind;
+use pcstream_trace::{Batch, ContextId, Op, PAGE_BYTES, Tables};
+use recording::{bpf, fs_need};
+
+fn main() -> ExitCode {
+    let tests = FsKind::ALL.into_iter().map(|fs| {
+        let needs = [fs_need(fs), common::zram, programs::gcc, bpf];
+        common::test(format!("streams_are_those_of_most_pages_on_{fs}"), &needs, move || majority(fs))
+    });
+    common::run(tests.collect())
+}
+
+/// Rounds in which contexts become known.
+const ROUNDS: usize = 3;
+
+/// `first` and `second` write pages. After each round the program waits for a file of the round's name. At last, files with
+/// pages of one, and of both. All are written from one place, so that no call path is new at the end.
+const PROGRAM: &str = r#"
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+static char page[4096];
+__attribute__((noinline)) int first(int fd, int at) { page[0] = 1; int bad = pwrite(fd, page, 4096, at * 4096L) != 4096; return bad; }
+__attribute__((noinline)) int second(int fd, int at) { page[0] = 2; int bad = pwrite(fd, page, 4096, at * 4096L) != 4096; return bad; }
+__attribute__((noinline)) static int file(const char *dir, const char *name, int firsts, int seconds) {
+  char path[4096];
+  snprintf(path, sizeof path, "%s/%s", dir, name);
+  int fd = open(path, O_CREAT | O_TRUNC | O_WRONLY, 0600), bad = fd < 0, at = 0;
+  while (at < firsts) bad |= first(fd, at++);
+  while (at < firsts + seconds) bad |= second(fd, at++);
+  return bad | fsync(fd) | close(fd);
+}
+static const struct { const char *name; int firsts, seconds, wait; } jobs[] = {
+  {"first", 8, 0, 0}, {"second", 0, 8, 1}, {"first", 8, 0, 0}, {"second", 0, 8, 1}, {"first", 8, 0, 0}, {"second", 0, 8, 1},
+  {"first", 64, 0, 0}, {"second", 0, 32, 0}, {"most", 5, 3, 0}, {"half", 4, 4, 0},
+};
+int main(int argc, char **argv) {
+  int bad = 0, round = 0;
+  for (unsigned job = 0; job < sizeof jobs / sizeof *jobs && !bad; job++) {
+    bad |= file(argv[1], jobs[job].name, jobs[job].firsts, jobs[job].seconds);
+    if (!jobs[job].wait) continue;
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%d", argv[2], round++);
+    while (access(path, F_OK)) usleep(1000);
+  }
+  return bad;
+}
+"#;
+
+/// Enters streams when all contexts are known, and lets the program go on.
+#[derive(Default)]
+struct Entering {
+    signals: PathBuf,
+    streams: Option<StreamMaps>,
+    keys: Vec<(u64, ContextId)>,
+    tables: Tables,
+    writers: BTreeMap<String, BTreeSet<ContextId>>,
+    /// Files written since the last round ended.
+    seen: BTreeSet<String>,
+    rounds: usize,
+    before: Vec<[u64; 2]>,
+}
+
+impl Entering {
+    /// Pages that should get each stream, and of those without one pages of contexts that have one.
+    fn pages(&self) -> Vec<[u64; 2]> {
+        let counts = self.streams.as_ref().expect("it places").counts().expect("it can be read");
+        let pages = |bytes| bytes / PAGE_BYTES;
+        counts.iter().map(|c| [pages(c.refused_bytes + c.bytes), pages(c.minority_bytes)]).collect()
+    }
+
+    fn end_round(&mut self) {
+        if self.rounds + 1 == ROUNDS {
+            let streams = self.streams.as_mut().expect("it places");
+            for &(key, context) in &self.keys {
+                let of = |file: &str| self.writers[file].contains(&context);
+                let versions = if of("/first") { [2, 9] } else { [3, 8] };
+                assert!(of("/first") != of("/second"), "{context:?} writes one of them: {:?}", self.writers);
+                streams.put(key, versions).expect("there is room");
+            }
+            streams.switch(1).expect("it can be switched");
+            self.before = self.pages();
+        }
+        std::fs::write(self.signals.join(self.rounds.to_string()), "").expect("written");
+        self.rounds += 1;
+        self.seen.clear();
+    }
+}
+
+impl Observer for Entering {
+    fn started(&mut self, _: &Started) -> Result<(), Box<dyn Error + Send + Sync>> {
+        Ok(())
+    }
+
+    fn streams(&mut self, streams: StreamMaps) {
+        self.streams = Some(streams);
+    }
+
+    fn keys(&mut self, keys: Vec<(u64, ContextId)>) {
+        self.keys.extend(keys);
+    }
+
+    fn batch(&mut self, batch: Batch) -> Result<(), Box<dyn Error + Send + Sync>> {
+        self.tables.absorb(&batch);
+        for event in batch.events.iter().filter(|event| event.op == Op::Write && event.file.is_some()) {
+            let path = self.tables.file(event.file).map_or("", |file| &file.path).to_owned();
+            assert!(event.context.is_some(), "a page of {path} has no context");
+            self.writers.entry(path.clone()).or_default().insert(event.context);
+            self.seen.insert(path);
+        }
+        if self.rounds < ROUNDS && self.seen.len() == 2 {
+            self.end_round();
+        }
+        Ok(())
+    }
+
+    fn progress(&mut self, _: &Progress) {}
+}
+
+fn majority(fs: FsKind) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let program = programs::compile(dir.path(), "two", PROGRAM, &[]);
+    let mut entering = Entering { signals: dir.path().to_owned(), ..Entering::default() };
+    let words =
+        [program.as_os_str(), "{}".as_ref(), Path::as_os_str(dir.path())].map(ToOwned::to_owned).to_vec();
+    let options = CaptureOptions {
+        subject: Subject::Command(words),
+        target: Target::Scratch(recording::scratch(fs)),
+        session: SessionOptions { placing: true, ..SessionOptions::default() },
+        order: Order::Hash,
+        live: false,
+    };
+    let finished =
+        capture::capture(&options, &AtomicUsize::new(0), &mut entering).expect("the capture works");
+    assert!(finished.status.is_some_and(|status| status.success()));
+    assert_eq!((finished.lost(), entering.rounds), (0, ROUNDS), "{:?}", finished.losses);
+    let (before, after) = (&entering.before, entering.pages());
+    let change: Vec<_> =
+        (0..after.len()).map(|s| [after[s][0] - before[s][0], after[s][1] - before[s][1]]).collect();
+    assert_eq!([change[9][0], change[8][0]], [64 + 8, 32], "{change:?}");
+    // The half that was no majority, among metadata.
+    assert!(change[0][0] >= 8 && change[0][1] == 8, "{change:?}");
+    let others: u64 = (1..32).filter(|stream| ![8, 9].contains(stream)).map(|stream| after[stream][0]).sum();
+    assert_eq!(others, 0, "the other version does not count: {after:?}");
+}
