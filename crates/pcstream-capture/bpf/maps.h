@@ -243,6 +243,7 @@ struct walk {
 	u32 other_source;
 	u8 head[16], tail[16];
 	u8 write_hint, write_stream;
+	bool below; /* the request was seen before, above a device-mapper target */
 	struct ballot ballot; /* comes last: not in use unless streams are given */
 };
 

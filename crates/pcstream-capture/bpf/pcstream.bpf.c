@@ -243,6 +243,15 @@ int on_buffer_page(void *ctx)
 	return 0;
 }
 
+static __always_inline void walk_pages(struct workspace *ws, struct walk *w, struct bio *bio)
+{
+	w->vec = (void *)(number_of(ws, bio->bi_io_vec) + bio->bi_iter.bi_idx * bpf_core_type_size(struct bio_vec));
+	w->skip = bio->bi_iter.bi_bvec_done;
+	bpf_loop(MAX_BIO_PAGES, walk_page, &w, 0);
+	if (w->bytes)
+		emit_run(w);
+}
+
 /* A request whose pages are looked at. */
 static __always_inline void walk_bio(struct workspace *ws, struct walk *w, struct bio *bio)
 {
@@ -252,11 +261,7 @@ static __always_inline void walk_bio(struct workspace *ws, struct walk *w, struc
 		return;
 	}
 	metadata_owner(w, bio);
-	w->vec = (void *)(number_of(ws, bio->bi_io_vec) + bio->bi_iter.bi_idx * bpf_core_type_size(struct bio_vec));
-	w->skip = bio->bi_iter.bi_bvec_done;
-	bpf_loop(MAX_BIO_PAGES, walk_page, &w, 0);
-	if (w->bytes)
-		emit_run(w);
+	walk_pages(ws, w, bio);
 	if (w->left)
 		count(LOST_LONG_REQUESTS, 1);
 }
@@ -279,6 +284,7 @@ static __always_inline int take_bio(struct bio *bio, bool place)
 	/* In the workspace rather than on the stack: the verifier would track every number there. */
 	w = &ws->walk;
 	__builtin_memset(w, 0, __builtin_offsetof(struct walk, ballot));
+	place = place && !stream_dev;
 	if (place)
 		begin_ballot(w);
 	w->opf = bio->bi_opf;
@@ -306,8 +312,30 @@ int BPF_PROG(on_bio, struct bio *bio)
 	return take_bio(bio, false);
 }
 
+/* A request that a device-mapper target makes of one of the file system's. */
+static __always_inline int on_bio_below(struct bio *bio)
+{
+	struct workspace *ws = workspace_of(OF_BIO);
+	struct walk *w;
+
+	if (!ws || (bio->bi_opf & REQ_OP_MASK) != REQ_OP_WRITE || !bio->bi_iter.bi_size)
+		return 0;
+	w = &ws->walk;
+	__builtin_memset(w, 0, __builtin_offsetof(struct walk, ballot));
+	begin_ballot(w);
+	w->below = true;
+	w->opf = bio->bi_opf;
+	w->left = bio->bi_iter.bi_size;
+	note_hints(w, bio);
+	walk_pages(ws, w, bio);
+	choose_stream(w, bio);
+	return 0;
+}
+
 SEC("tp_btf/block_bio_queue")
 int BPF_PROG(on_placed_bio, struct bio *bio)
 {
+	if (stream_dev && target_dev && bio && bio->bi_bdev->bd_dev == stream_dev)
+		return on_bio_below(bio);
 	return take_bio(bio, true);
 }

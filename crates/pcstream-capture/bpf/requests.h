@@ -89,7 +89,7 @@ static __always_inline void emit_run(struct walk *w)
 {
 	if (placing && (w->opf & REQ_OP_MASK) == REQ_OP_WRITE)
 		vote(w);
-	if (w->context != CONTEXT_OF_RECORDER)
+	if (w->context != CONTEXT_OF_RECORDER && !(placing && w->below))
 		send_run(w);
 	w->sector += w->bytes >> 9;
 	w->bytes = 0;
@@ -140,7 +140,7 @@ static __always_inline void enter_folio(struct walk *w, u64 at)
 	tag = bpf_map_lookup_elem(&tags, &index);
 	if (tag && tag->page == (u32)w->folio_index && tag->file == w->mapping_hash)
 		w->folio_context = tag->context;
-	if (!w->folio_context)
+	if (!w->folio_context && !(placing && w->below))
 		count(UNTAGGED_FOLIOS, 1);
 }
 

@@ -13,14 +13,18 @@
  * Invariants: without an entry there is no stream. What the program or the file system chose stays. Nothing here can fail a write:
  * a stream that is refused is counted, and the request goes on without.
  *
- * Known weakness: pages that are no majority go with the others; `minority_bytes` counts them.
+ * Over a device-mapper target, which has no streams, the requests that it makes of the file system's are looked at once more
+ * (`on_bio_below`): they hold the same pages.
+ *
+ * Known weaknesses: below a device-mapper target, direct I/O gets no stream, and encrypted pages are others; pages that are no majority go with the others (`minority_bytes` counts them).
  */
 #ifndef PCSTREAM_STREAMS_H
 #define PCSTREAM_STREAMS_H
 
 #include "maps.h"
 
-const volatile u32 placing = 0; /* 1: requests are given streams */
+const volatile u32 placing = 0;	   /* 1: requests are given streams */
+const volatile u32 stream_dev = 0; /* the device below that gives them to the disk; 0: the file system's own */
 
 /* Of the module; a kernel without it refuses every stream. */
 extern int bpf_bio_set_write_stream(struct bio *bio, u8 stream) __ksym __weak;

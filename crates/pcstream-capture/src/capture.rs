@@ -35,7 +35,6 @@ use crate::session::{Reader, RuleTable, Session, SessionError, SessionMemory, Se
 use crate::target::Place;
 pub use crate::target::{Started, Target};
 use crate::wire::{Record, UnknownRecord};
-use pcstream_fs::extents::DeviceNumber;
 use pcstream_fs::layout::Layout;
 
 pub use error::CaptureError;
@@ -76,7 +75,7 @@ pub fn capture(
         let join = Rc::clone(&join);
         move |record| join.borrow_mut().take(record)
     })?;
-    session.aim(kernel_number(place.number));
+    session.aim(kernel_number(place.number.major, place.number.minor));
     sync(&place.directory, &interrupts, || drop(reader.drain()))?;
     reader.drain()?;
     if interrupts.wishes() > 0 {
@@ -409,8 +408,8 @@ impl<'a, 'obj> Run<'a, 'obj> {
 }
 
 /// The number by which the kernel itself knows a device.
-fn kernel_number(number: DeviceNumber) -> u32 {
-    number.major << 20 | number.minor
+pub fn kernel_number(major: u32, minor: u32) -> u32 {
+    major << 20 | minor
 }
 
 /// Writes what is dirty on a file system. False: it took longer than the user wanted to wait.

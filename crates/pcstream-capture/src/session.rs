@@ -91,6 +91,8 @@ pub struct SessionOptions {
     /// Requests are given the streams that [`Session::streams`] holds, where the module `pcstream_bio` is loaded; elsewhere
     /// every stream counts as refused.
     pub placing: bool,
+    /// Where that is done, in the kernel's encoding, if not on the file system's own device: below a device-mapper target.
+    pub stream_device: u32,
 }
 
 impl Default for SessionOptions {
@@ -107,6 +109,7 @@ impl Default for SessionOptions {
             prctl_by_function: false,
             followed: Followed::All,
             placing: false,
+            stream_device: 0,
         }
     }
 }
@@ -261,6 +264,7 @@ impl<'obj> Session<'obj> {
         settings.no_cache = options.no_cache.into();
         settings.followed = options.followed as u32;
         settings.placing = options.placing.into();
+        settings.stream_dev = options.stream_device;
         settings.per_address_lookup = options.per_address_lookup.into();
         open.maps.tags.set_max_entries(tags).map_err(|e| bpf_error("size", e))?;
         open.maps.records.set_max_entries(options.ring_bytes).map_err(|e| bpf_error("size", e))?;

@@ -19,6 +19,9 @@ pub struct Device {
     pub name: String,
     /// Write streams of the whole disk, the first of which is that of writes without one; 0: none.
     pub write_streams: u32,
+    /// Major and minor number of the disk or partition that has the streams, below a device-mapper target; `None`: it is
+    /// this device, or no single one.
+    pub streams_below: Option<(u32, u32)>,
     /// Whether the kernel side can choose the stream of a request.
     pub kernel_can_choose: bool,
 }
@@ -31,17 +34,55 @@ impl Device {
 
     fn find_below(sys: &Path, major: u32, minor: u32) -> io::Result<Device> {
         let own = std::fs::canonicalize(sys.join(format!("dev/block/{major}:{minor}")))?;
-        // A partition has no queue of its own: the disk's is one directory up.
-        let disk = if own.join("partition").exists() { own.parent().unwrap_or(&own) } else { &own };
         let name = own.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+        let below = disk_below(&own);
         Ok(Device {
             major,
             minor,
             name,
-            write_streams: number(&disk.join("queue/max_write_streams")),
+            write_streams: below.as_deref().map_or(0, write_streams),
+            streams_below: below.filter(|below| *below != own).and_then(|below| number_of(&below)),
             kernel_can_choose: can_choose_below(sys),
         })
     }
+}
+
+/// Layers of device-mapper targets that are followed.
+const LAYERS_MAX: usize = 16;
+
+/// The disk or partition that all requests to a device go to with the same pages: itself, unless it is a device-mapper target.
+/// `None`: there are several, or pages are encrypted on the way.
+fn disk_below(device: &Path) -> Option<PathBuf> {
+    let mut at = device.to_owned();
+    for _ in 0..LAYERS_MAX {
+        if !at.join("dm").exists() {
+            return Some(at);
+        }
+        if std::fs::read_to_string(at.join("dm/uuid")).is_ok_and(|uuid| uuid.starts_with("CRYPT-")) {
+            return None;
+        }
+        let mut below = std::fs::read_dir(at.join("slaves")).ok()?;
+        let (only, more) = (below.next()?.ok()?, below.next());
+        if more.is_some() {
+            return None;
+        }
+        at = std::fs::canonicalize(only.path()).ok()?;
+    }
+    None
+}
+
+/// Write streams of a disk, or of a partition's disk.
+fn write_streams(device: &Path) -> u32 {
+    // A partition has no queue of its own: the disk's is one directory up.
+    let disk = if device.join("partition").exists() { device.parent().unwrap_or(device) } else { device };
+    number(&disk.join("queue/max_write_streams"))
+}
+
+/// Major and minor number of a device's directory.
+fn number_of(device: &Path) -> Option<(u32, u32)> {
+    let text = std::fs::read_to_string(device.join("dev")).ok()?;
+    let (major, minor) = text.trim().split_once(':')?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
 /// Whether the kernel side can choose the stream of a request.
@@ -62,7 +103,9 @@ fn disks_below(sys: &Path) -> Vec<(String, u32)> {
     let disks = std::fs::read_dir(sys.join("block")).into_iter().flatten().flatten();
     let streams = |disk: std::fs::DirEntry| {
         let streams = number(&disk.path().join("queue/max_write_streams"));
-        (streams > 1).then(|| (disk.file_name().to_string_lossy().into_owned(), streams))
+        // A path of a multipath drive, which nobody can mount.
+        let hidden = number(&disk.path().join("hidden")) == 1;
+        (streams > 1 && !hidden).then(|| (disk.file_name().to_string_lossy().into_owned(), streams))
     };
     let mut found: Vec<_> = disks.filter_map(streams).collect();
     found.sort();
@@ -91,6 +134,10 @@ mod tests {
         fs::write(disk.join("nvme0n1p1/partition"), "1\n").expect("written");
         fs::create_dir_all(sys.path().join("block")).expect("a directory");
         symlink("../devices/nvme0n1", sys.path().join("block/nvme0n1")).expect("linked");
+        let path = sys.path().join("block/nvme0c0n1");
+        fs::create_dir_all(path.join("queue")).expect("a directory");
+        fs::write(path.join("queue/max_write_streams"), "8\n").expect("written");
+        fs::write(path.join("hidden"), "1\n").expect("written");
         assert_eq!(disks_below(sys.path()), [("nvme0n1".to_owned(), 8)]);
         symlink("../../devices/nvme0n1", sys.path().join("dev/block/259:0")).expect("linked");
         symlink("../../devices/nvme0n1/nvme0n1p1", sys.path().join("dev/block/259:1")).expect("linked");
@@ -101,6 +148,7 @@ mod tests {
                 (name, 8, false)
             );
         }
+        volumes(sys.path(), &disk);
         fs::create_dir_all(sys.path().join("kernel/btf")).expect("a directory");
         fs::write(sys.path().join("kernel/btf/pcstream_bio"), "").expect("written");
         fs::remove_file(disk.join("queue/max_write_streams")).expect("removed");
@@ -108,5 +156,30 @@ mod tests {
         assert_eq!((device.write_streams, device.kernel_can_choose), (0, true));
         assert!(disks_below(sys.path()).is_empty());
         assert!(Device::find_below(sys.path(), 8, 0).is_err(), "no such device");
+    }
+
+    /// A volume on a volume on the partition has its streams; one that is encrypted, or on two disks, has none.
+    fn volumes(sys: &Path, disk: &Path) {
+        fs::write(disk.join("nvme0n1p1/dev"), "259:1\n").expect("written");
+        for (minor, uuid, below) in [
+            (0, "LVM-x", &[disk.join("nvme0n1p1")][..]),
+            (1, "LVM-y", &[sys.join("devices/dm-0")]),
+            (2, "CRYPT-LUKS2-z", &[disk.join("nvme0n1p1")]),
+            (3, "LVM-s", &[disk.join("nvme0n1p1"), disk.to_owned()]),
+            (4, "LVM-t", &[sys.join("devices/dm-2")]),
+        ] {
+            let volume = sys.join(format!("devices/dm-{minor}"));
+            fs::create_dir_all(volume.join("slaves")).expect("a directory");
+            fs::create_dir_all(volume.join("dm")).expect("a directory");
+            fs::write(volume.join("dm/uuid"), uuid).expect("written");
+            for below in below {
+                let name = below.file_name().expect("it has a name");
+                symlink(below, volume.join("slaves").join(name)).expect("linked");
+            }
+            symlink(&volume, sys.join(format!("dev/block/253:{minor}"))).expect("linked");
+            let device = Device::find_below(sys, 253, minor).expect("it is there");
+            let expected = if minor < 2 { (8, Some((259, 1))) } else { (0, None) };
+            assert_eq!((device.write_streams, device.streams_below), expected, "dm-{minor}");
+        }
     }
 }

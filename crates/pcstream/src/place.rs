@@ -51,6 +51,8 @@ pub fn place(args: &PlaceArgs, ui: Ui) -> Result<Status, Failure> {
     let _instance = Instance::claim(place.device.major, place.device.minor).map_err(Failure::failed)?;
     let choice = sinks::choose(&args.sink, &place.device).map_err(Failure::wrong_arguments)?;
     options.session.placing = choice.sink.by_request;
+    options.session.stream_device =
+        place.device.streams_below.map_or(0, |(major, minor)| capture::kernel_number(major, minor));
     let placer = placer(args, &place, &choice)?;
     let signals = Signalled::catch()?;
     let mut placing = Placing {

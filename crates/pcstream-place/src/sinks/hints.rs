@@ -216,6 +216,7 @@ mod tests {
                 minor: 0,
                 name: String::new(),
                 write_streams: 0,
+                streams_below: None,
                 kernel_can_choose: false,
             },
             override_hints: false,

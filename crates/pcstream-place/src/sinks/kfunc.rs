@@ -271,6 +271,7 @@ mod tests {
             minor: 0,
             name: "nvme0n1".into(),
             write_streams,
+            streams_below: None,
             kernel_can_choose: true,
         };
         assert_eq!([2, 8, 16, 128].map(|count| streams(&device(count))), [2, 8, 16, 16]);

@@ -142,7 +142,14 @@ mod tests {
     use super::*;
 
     fn device() -> Device {
-        Device { major: 7, minor: 3, name: "loop3".into(), write_streams: 0, kernel_can_choose: false }
+        Device {
+            major: 7,
+            minor: 3,
+            name: "loop3".into(),
+            write_streams: 0,
+            streams_below: None,
+            kernel_can_choose: false,
+        }
     }
 
     #[test]
