@@ -285,7 +285,10 @@ mod tests {
         let mut child = Command::new("sleep").arg("60").spawn().expect("it starts");
         let attach = Attach { to: Running::Process(child.id()), duration: Some(Duration::from_secs(5)) };
         let attached = Attached::find(&attach).expect("it runs");
-        assert_eq!(command_of(child.id()), ["sleep", "60"]);
+        // The kernel lets the parent go on before the program's arguments can be read.
+        while command_of(child.id()) != ["sleep", "60"] {
+            std::thread::yield_now();
+        }
         assert_eq!(attached.ended(Duration::ZERO), None);
         assert!(attached.ended(Duration::from_secs(5)).is_some_and(|why| why.contains("after 5.0 s")));
         child.kill().expect("it can be killed");
