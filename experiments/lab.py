@@ -10,6 +10,7 @@ import csv
 import hashlib
 import json
 import os
+import shlex
 import platform
 import shutil
 import statistics
@@ -137,8 +138,9 @@ class Lab:
 
     @staticmethod
     def code_of(workload: Workload) -> list[str]:
-        """Digests of the scripts that the command names."""
-        scripts = (Path(word) for word in workload.command if os.path.isabs(word))
+        """Digests of the programs and scripts that the command names, also within a command of the shell."""
+        words = (word for part in workload.command for word in shlex.split(part))
+        scripts = (Path(word) for word in words if os.path.isabs(word))
         return [hashlib.sha256(script.read_bytes()).hexdigest() for script in scripts if script.is_file()]
 
     def simulate(self, trace: pc.Trace, schemes: Sequence[str], utilisation: float = UTILISATION, **options: Any) -> pc.Results:

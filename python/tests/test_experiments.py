@@ -96,6 +96,17 @@ def test_builds_depend_on_the_seed_alone(tmp_path: Path) -> None:
     assert texts[0] == texts[1] != texts[2]
 
 
+def test_a_recording_depends_on_the_drivers_of_mixed_workloads(experiments: Any, tmp_path: Path) -> None:
+    mixed = importlib.import_module("experiments.workloads.mixed")
+    lab = importlib.import_module("experiments.lab")
+    driver = tmp_path / "driver.py"
+    workload = lab.Workload("m", "", mixed.together((str(driver), "{}"), ("true",)), "64M", 0.5, ())
+    driver.write_text("one")
+    first = lab.Lab.code_of(workload)
+    driver.write_text("another")
+    assert len(first) == 1 and lab.Lab.code_of(workload) != first
+
+
 @pytest.mark.parametrize("journal", ["delete", "wal"])
 def test_tpcc_is_consistent(tmp_path: Path, journal: str) -> None:
     driver = ROOT / "experiments" / "workloads" / "tpcc.py"
