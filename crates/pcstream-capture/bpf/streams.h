@@ -16,7 +16,8 @@
  * Over a device-mapper target, which has no streams, the requests that it makes of the file system's are looked at once more
  * (`on_bio_below`): they hold the same pages.
  *
- * Known weaknesses: below a device-mapper target, direct I/O gets no stream, and encrypted pages are others; pages that are no majority go with the others (`minority_bytes` counts them).
+ * Known weaknesses: below a device-mapper target, direct I/O gets no stream, and encrypted pages are others. Pages that are no
+ * majority of their request go with the majority; `minority_bytes` counts them.
  */
 #ifndef PCSTREAM_STREAMS_H
 #define PCSTREAM_STREAMS_H
