@@ -5,6 +5,7 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
@@ -59,14 +60,28 @@ impl Disk {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        if self.mounted {
-            succeed("umount", &[text(&self.mount_point())]);
-        }
+        let still_mounted = self.mounted && !unmount(&self.mount_point());
         let detached = Command::new("losetup").args(["--detach", &self.device]).status();
         if !detached.as_ref().is_ok_and(std::process::ExitStatus::success) {
             eprintln!("    cannot detach {}: {detached:?}", self.device);
         }
+        assert!(!still_mounted || std::thread::panicking(), "something still used {}", self.device);
     }
+}
+
+/// Unmounts as soon as nobody uses it: killed processes of a test may end after whoever was waited for. False: somebody
+/// still did after a minute; then it is gone when they end.
+fn unmount(mount_point: &Path) -> bool {
+    let began = Instant::now();
+    let unmount = |flags: &[&str]| Command::new("umount").args(flags).arg(mount_point).output();
+    while !unmount(&[]).is_ok_and(|output| output.status.success()) {
+        if began.elapsed() > Duration::from_secs(60) {
+            let _ = unmount(&["-l"]);
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    true
 }
 
 pub fn text(path: &Path) -> &str {

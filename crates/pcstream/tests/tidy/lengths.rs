@@ -30,13 +30,16 @@ pub fn check(sources: &[Source], faults: &mut Faults) {
     }
 }
 
-/// Lines that are too wide and could be wrapped: code too, no tables, nothing without a blank.
+/// Lines that are too wide and could be wrapped: no tables, no code, nothing without a blank.
 fn wide_lines(lines: &[&str]) -> usize {
-    let mut wide = 0;
+    let (mut code, mut wide) = (false, 0);
     for line in lines {
         let text = line.trim();
+        if text.starts_with("```") {
+            code = !code;
+        }
         let breakable = text.trim_start_matches(['-', '*', ' ']).contains(' ');
-        let exempt = text.starts_with('|') || !breakable;
+        let exempt = code || text.starts_with('|') || line.starts_with("    ") || !breakable;
         wide += usize::from(!exempt && line.chars().count() > MARKDOWN_COLUMNS);
     }
     wide
@@ -126,5 +129,5 @@ fn long_things_are_found() {
         "markdown-width a.md",
     ];
     assert_eq!(found, expected);
-    assert_eq!(faults[&("markdown-width".to_owned(), "a.md".to_owned())], 2);
+    assert_eq!(faults[&("markdown-width".to_owned(), "a.md".to_owned())], 1);
 }
