@@ -6,12 +6,12 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use clap::builder::{ArgPredicate, PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{ArgGroup, Args, ValueEnum};
 use pcstream_trace::Unwind;
 
 use super::attach::RecordedArgs;
-use super::emulated::{EmulatedArgs, LIVE_SIZE};
+use super::emulated::{EmulatedArgs, LIVE, LIVE_SIZE};
 use super::simulation::SimulationArgs;
 use crate::values;
 
@@ -85,7 +85,7 @@ pub struct CaptureArgs {
     )]
     pub fs: ScratchFs,
     /// Size of the scratch device, such as 8G or 512M
-    #[arg(long, value_name = "BYTES", default_value = "8G", default_value_if("live", ArgPredicate::IsPresent, LIVE_SIZE), value_parser = values::size, conflicts_with = "on", help_heading = "Capture")]
+    #[arg(long, value_name = "BYTES", default_value = "8G", default_value_if("live", LIVE, LIVE_SIZE), value_parser = values::size, conflicts_with = "on", help_heading = "Capture")]
     pub size: u64,
     /// Share of the scratch file system that is filled before the recording begins: from 0, below 1
     #[arg(long, value_name = "FRACTION", default_value_t = 0.9, value_parser = values::share_below_1, conflicts_with = "on", help_heading = "Capture")]

@@ -55,7 +55,33 @@ impl PowerLoss {
     }
 }
 
+/// The value of `--live` where it is given; its default is a value, too.
+pub(super) const LIVE: &str = "true";
 /// Schemes of `run --live`, unless --scheme says otherwise: without streams and with.
 pub(super) const LIVE_SCHEMES: &str = "baseline,pcstream";
 /// Size of its device.
 pub(super) const LIVE_SIZE: &str = "1G";
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::super::simulation::DEFAULT_SCHEMES;
+    use super::super::{Cli, Command};
+    use super::*;
+
+    #[test]
+    fn defaults_change_with_live_alone() {
+        let parsed = |words: &str| match Cli::parse_from(words.split(' ')).command {
+            Command::Run(args) => (args.simulation.scheme, args.capture.size),
+            _ => unreachable!("it is run"),
+        };
+        let schemes = |text: &str| text.parse().expect("schemes");
+        assert_eq!(parsed("pcstream run -- x"), (schemes(DEFAULT_SCHEMES), 8 << 30));
+        assert_eq!(parsed("pcstream run --live -- x"), (schemes(LIVE_SCHEMES), 1 << 30));
+        assert_eq!(
+            parsed("pcstream run --live --size 2G --scheme oracle -- x"),
+            (schemes("oracle"), 2 << 30)
+        );
+    }
+}

@@ -2,11 +2,10 @@
 
 use std::path::PathBuf;
 
-use clap::builder::ArgPredicate;
 use clap::{ArgGroup, Args};
 use pcstream_ssd::{VictimPolicy, Watermarks, profile};
 
-use super::emulated::LIVE_SCHEMES;
+use super::emulated::{LIVE, LIVE_SCHEMES};
 use super::view::ViewArgs;
 use crate::values::{self, Destinations, Prefill, Schemes, Setting};
 
@@ -94,7 +93,7 @@ pub struct ContextsArgs {
 #[derive(Debug, Args)]
 pub struct SimulationArgs {
     /// Schemes to compare, separated by commas, or 'all'
-    #[arg(long, value_name = "LIST", default_value = DEFAULT_SCHEMES, default_value_if("live", ArgPredicate::IsPresent, LIVE_SCHEMES), help_heading = "Schemes", long_help = schemes_help())]
+    #[arg(long, value_name = "LIST", default_value = DEFAULT_SCHEMES, default_value_if("live", LIVE, LIVE_SCHEMES), help_heading = "Schemes", long_help = schemes_help())]
     pub scheme: Schemes,
     #[command(flatten)]
     pub scheme_options: SchemeOptions,
