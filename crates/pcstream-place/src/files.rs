@@ -31,8 +31,6 @@ pub struct Followed {
     pub hint: Option<Hint>,
     /// What came of saying so; `None`: nothing was said yet.
     pub outcome: Option<Outcome>,
-    /// The hint that it was given last.
-    pub given: Option<Hint>,
     /// Pages by context, in order of first use.
     contexts: Vec<(ContextId, u64)>,
     /// When it was written last, in the order of all writes.
@@ -101,7 +99,6 @@ impl Files {
             file: file.clone(),
             hint: None,
             outcome: None,
-            given: None,
             contexts: Vec::new(),
             written: self.writes,
         };
@@ -161,9 +158,6 @@ impl Files {
     pub fn said(&mut self, id: FileId, outcome: Outcome) {
         if let Some(followed) = self.followed.get_mut(&id) {
             followed.outcome = Some(outcome);
-            if outcome == Outcome::Set {
-                followed.given = followed.hint;
-            }
         }
     }
 

@@ -46,6 +46,7 @@ pub enum InstanceError {
 /// A claim to a device, until it is dropped.
 #[derive(Debug)]
 pub struct Instance {
+    given: PathBuf,
     path: PathBuf,
     file: File,
 }
@@ -56,8 +57,14 @@ impl Instance {
         Instance::claim_in(Path::new(RUN), major, minor)
     }
 
+    /// Where the holder of the claim writes down hints that were given: the next one finds the file.
+    pub fn given(&self) -> &Path {
+        &self.given
+    }
+
     fn claim_in(directory: &Path, major: u32, minor: u32) -> Result<Instance, InstanceError> {
         let path = directory.join(format!("place-{major}-{minor}.lock"));
+        let given = path.with_extension("hints");
         let error = |source| InstanceError::Io { path: path.clone(), source };
         match DirBuilder::new().mode(0o755).create(directory) {
             Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(error(e)),
@@ -88,7 +95,7 @@ impl Instance {
             if std::fs::symlink_metadata(&path).is_ok_and(|now| now.ino() == locked) {
                 let noted = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
                 noted.map_err(error)?;
-                return Ok(Instance { path, file });
+                return Ok(Instance { given, path, file });
             }
         }
     }

@@ -84,11 +84,7 @@ impl Placer {
     /// Saves, takes back what would outlive the placer, and tells what came of it.
     pub fn finish(&mut self) -> Summary {
         self.save();
-        for followed in self.learner.files().all() {
-            if let Some(given) = followed.given {
-                self.sink.take_back(&followed.file, given);
-            }
-        }
+        self.sink.take_back();
         let mut summary = Summary::of(&self.scheme, &mut self.learner, self.sink.as_ref());
         summary.losses.insert("table_saves_failed".to_owned(), self.saves_failed);
         summary
@@ -123,7 +119,7 @@ impl Placer {
         let files = self.learner.files();
         let Some(followed) = files.get(id) else { return };
         let Some(hint) = followed.hint else { return };
-        let outcome = self.sink.file(&followed.file, hint, followed.given);
+        let outcome = self.sink.file(&followed.file, hint);
         files.said(id, outcome);
     }
 }

@@ -77,16 +77,14 @@ pub trait Sink: Send {
         let _ = (changes, decisions);
     }
 
-    /// The hint of a file is decided, or changed. `given` is what this sink gave it before.
-    fn file(&mut self, file: &File, hint: Hint, given: Option<Hint>) -> Outcome {
-        let _ = (file, hint, given);
+    /// The hint of a file is decided, or changed.
+    fn file(&mut self, file: &File, hint: Hint) -> Outcome {
+        let _ = (file, hint);
         Outcome::NotSaid
     }
 
-    /// The end: a file shall not keep the hint that this sink gave it.
-    fn take_back(&mut self, file: &File, given: Hint) {
-        let _ = (file, given);
-    }
+    /// The end: nothing shall stay of what this sink did.
+    fn take_back(&mut self) {}
 
     /// What became of requests, by write stream; empty unless the sink gives them one.
     fn uses(&self) -> Vec<StreamUse> {

@@ -48,12 +48,12 @@ pub fn place(args: &PlaceArgs, ui: Ui) -> Result<Status, Failure> {
     let json = args.output.json.as_deref().map(JsonSink::open).transpose()?;
     let mut options = capture_options(args, ui)?;
     let place = Place::find(&args.on)?;
-    let _instance = Instance::claim(place.device.major, place.device.minor).map_err(Failure::failed)?;
+    let instance = Instance::claim(place.device.major, place.device.minor).map_err(Failure::failed)?;
     let choice = sinks::choose(&args.sink, &place.device).map_err(Failure::wrong_arguments)?;
     options.session.placing = choice.sink.by_request;
     options.session.stream_device =
         place.device.streams_below.map_or(0, |(major, minor)| capture::kernel_number(major, minor));
-    let placer = placer(args, &place, &choice)?;
+    let placer = placer(args, &place, &choice, instance.given())?;
     let signals = Signalled::catch()?;
     let mut placing = Placing {
         place: &place,
@@ -136,7 +136,7 @@ impl Place {
     }
 }
 
-fn placer(args: &PlaceArgs, place: &Place, choice: &Choice) -> Result<Placer, Failure> {
+fn placer(args: &PlaceArgs, place: &Place, choice: &Choice, given: &Path) -> Result<Placer, Failure> {
     let mut scheme = configure(&args.scheme).map_err(|error| refused("--scheme", &args.scheme, error))?;
     for setting in &args.set {
         if setting.scheme != scheme.scheme() {
@@ -171,7 +171,14 @@ fn placer(args: &PlaceArgs, place: &Place, choice: &Choice) -> Result<Placer, Fa
     let name = scheme.scheme();
     let table = table.map(|path| TableFile::new(&path, name)).transpose().map_err(Failure::failed)?;
     let (directory, device) = (place.directory.clone(), place.device.clone());
-    let sink = (choice.sink.make)(Means { directory, device, override_hints: args.override_hints });
+    let given = given.to_owned();
+    let sink = (choice.sink.make)(Means {
+        directory,
+        device,
+        override_hints: args.override_hints,
+        given: given.clone(),
+    })
+    .with_context(|| format!("cannot use {}", given.display()))?;
     Placer::new(name, learner, sink, table).map_err(Failure::failed)
 }
 

@@ -9,11 +9,12 @@ mod programs;
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
+use std::io::Write as _;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use disk::{Disk, text};
 use serde_json::Value;
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
         common::test("place_refuses_a_second_instance", &needs, second),
         common::test("place_killed_leaves_a_file_system_as_it_was", &needs, killed),
         common::test("place_ends_when_the_file_system_is_unmounted", &needs, unmounted),
+        common::test("place_goes_on_when_disks_are_full", &needs, full),
         common::test("place_refuses_what_it_cannot_use", &needs, refused),
     ])
 }
@@ -73,6 +75,7 @@ fn xfs_disk() -> Disk {
 struct Bench<'a> {
     disk: &'a Disk,
     dir: TempDir,
+    table: PathBuf,
     program: PathBuf,
     children: Vec<Child>,
 }
@@ -81,7 +84,8 @@ impl<'a> Bench<'a> {
     fn new(disk: &'a Disk) -> Bench<'a> {
         let dir = TempDir::new().expect("a directory");
         let program = programs::compile(dir.path(), "two_paths", TWO_PATHS, &[]);
-        Bench { disk, dir, program, children: Vec::new() }
+        let table = dir.path().join("t.table");
+        Bench { disk, dir, table, program, children: Vec::new() }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -97,7 +101,7 @@ impl<'a> Bench<'a> {
 
     fn place(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_pcstream"));
-        command.args(["place", "--on"]).arg(self.disk.mount_point()).arg("--table").arg(self.path("t.table"));
+        command.args(["place", "--on"]).arg(self.disk.mount_point()).arg("--table").arg(&self.table);
         command.args(arguments).args(["--json", "-"]).stdin(Stdio::null());
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         command
@@ -118,10 +122,16 @@ impl<'a> Bench<'a> {
         hint(&self.disk.mount_point().join(file))
     }
 
+    /// When a file was written last.
+    fn written(&self, file: &str) -> SystemTime {
+        let metadata = fs::metadata(self.disk.mount_point().join(file));
+        metadata.and_then(|file| file.modified()).expect("it is there")
+    }
+
     /// Contexts in the saved table.
     fn learned(&self) -> u64 {
         const HEAD: u64 = 48 + 8;
-        fs::metadata(self.path("t.table")).map_or(0, |file| (file.len() - HEAD) / 16)
+        fs::metadata(&self.table).map_or(0, |file| (file.len() - HEAD) / 16)
     }
 
     fn stop(&mut self) {
@@ -290,6 +300,7 @@ fn overrides() {
     });
     bench.stop();
     assert_eq!(files(&placer.end())["/own"].1, "set");
+    assert_eq!(bench.hint("own"), 5, "the program has its hint back");
 }
 
 fn table() {
@@ -364,19 +375,25 @@ fn killed() {
     let placer = bench.start(&["--sink", "hints", "--save-every", "100ms"]);
     bench.write();
     wait_for("all lifetimes", || bench.learned() == 3);
+    wait_for("hints", || bench.hint("log") != 0 && bench.hint("table") != 0);
     placer.signal("KILL");
     let output = placer.wait();
     assert_eq!(output.status.code(), None);
     // The program's writes go on; a new placer has the device and the table, whole.
-    let before =
-        fs::metadata(disk.mount_point().join("log")).and_then(|file| file.modified()).expect("it is there");
-    wait_for("more writes", || {
-        fs::metadata(disk.mount_point().join("log")).and_then(|f| f.modified()).is_ok_and(|now| now != before)
-    });
+    let before = bench.written("log");
+    wait_for("more writes", || bench.written("log") != before);
+    assert!(bench.hint("log") != 0 && bench.hint("table") != 0, "hints stay with the kernel's inodes");
+    // It knows the hints for a placer's, not the program's, and takes them back.
     let next = bench.start(&["--sink", "hints"]);
-    wait_for("a hint", || bench.hint("log") != 0);
+    let begun = bench.written("table");
+    wait_for("another flush", || bench.written("table") != begun);
     bench.stop();
-    next.end();
+    disk::succeed("sync", &["-f", text(&disk.mount_point())]);
+    (0..2).for_each(|_| next.reload());
+    let result = next.end();
+    let files = files(&result);
+    assert_eq!(["/log", "/table", "/own"].map(|file| files[file].1.as_str()), ["set", "set", "of-program"]);
+    assert_eq!(["log", "table", "own"].map(|file| bench.hint(file)), [0, 0, 5]);
     disk::succeed("umount", &[text(&disk.mount_point())]);
     let checked = Command::new("e2fsck").args(["-fn", disk.device()]).output().expect("it starts");
     disk::succeed("mount", &[disk.device(), text(&disk.mount_point())]);
@@ -400,6 +417,47 @@ fn unmounted() {
         fs::metadata(bench.path("t.table")).is_ok_and(|file| file.len() > 56),
         "what was learned is saved"
     );
+}
+
+/// Neither the disk of the table nor the one that is placed on has room: writes fail as without a placer, the table stays as it
+/// was, and what failed is counted.
+fn full() {
+    let (disk, small) = (ext4(), Disk::ext4(64));
+    let mut bench = Bench::new(&disk);
+    let table = small.mount_point().join("t.table");
+    bench.table = table.clone();
+    let placer = bench.start(&["--sink", "hints", "--save-every", "100ms"]);
+    bench.write();
+    wait_for("all lifetimes", || bench.learned() == 3);
+    let rest = File::create(small.mount_point().join("rest")).expect("it is made");
+    let error = fill(&rest).expect_err("it is full");
+    assert_eq!(error.raw_os_error(), Some(libc::ENOSPC));
+    let whole = fs::read(&table).expect("it is there");
+    let rest = File::create(disk.mount_point().join("rest")).expect("it is made");
+    let error = fill(&rest).expect_err("it is full");
+    assert_eq!(error.raw_os_error(), Some(libc::ENOSPC));
+    // Blocks that are there can be written still.
+    let before = bench.written("table");
+    wait_for("another flush", || bench.written("table") != before);
+    bench.stop();
+    placer.signal("TERM");
+    let output = placer.wait();
+    assert_eq!(output.status.code(), Some(3), "{}", said(&output));
+    assert!(said(&output).contains("t.table: cannot") && said(&output).contains("placing goes on"));
+    let losses = result(&output)["losses"].clone();
+    assert!(losses["table_saves_failed"].as_u64().is_some_and(|count| count > 0), "{losses:#}");
+    assert_eq!(fs::read(&table).expect("it is there"), whole);
+}
+
+/// Writes until that fails.
+fn fill(mut file: &File) -> std::io::Result<()> {
+    let piece = vec![1u8; 1 << 20];
+    // The last blocks are smaller than a piece.
+    while file.write_all(&piece).is_ok() {}
+    loop {
+        file.write_all(&piece[..4096])?;
+        file.sync_data()?;
+    }
 }
 
 fn refused() {

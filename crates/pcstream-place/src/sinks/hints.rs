@@ -5,7 +5,8 @@
 //! looked at before it is opened: nothing but a regular file on the right device ever is.
 //!
 //! Invariants: a hint that the program set stays, unless it shall be overridden. What this sink set is taken back at the
-//! end, if it still is what was set. No descriptor stays open, so the file system can be unmounted at any time.
+//! end, if it still is what was set, also what one that was killed had set (see [`super::given`]). No descriptor stays open, so the
+//! file system can be unmounted at any time.
 //!
 //! Known weaknesses: to open a file for reading breaks a write lease (Samba), and watchers of files see it.
 
@@ -16,11 +17,13 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::PathBuf;
 
 use pcstream_trace::File;
+use rustc_hash::FxHashSet;
 
 use crate::device::Device;
 use crate::hint::Hint;
 use crate::sink::{Outcome, Sink, SinkFact};
 use crate::sinks::Means;
+use crate::sinks::given::{Change, Given, Identity};
 
 /// No hint was set.
 const NOT_SET: u64 = 0;
@@ -38,41 +41,65 @@ pub struct Hints {
     directory: PathBuf,
     device: Device,
     override_hints: bool,
+    given: Given,
     set: u64,
     of_programs: u64,
     gone: u64,
     refused: u64,
     taken_back: u64,
+    not_noted: u64,
 }
 
 impl Hints {
     /// For the files of the file system that holds the directory.
-    pub fn new(means: Means) -> Hints {
-        Hints {
+    /// Errors: what was given before cannot be read.
+    pub fn new(means: Means) -> io::Result<Hints> {
+        Ok(Hints {
             directory: means.directory,
             device: means.device,
             override_hints: means.override_hints,
+            given: Given::open(&means.given)?,
             set: 0,
             of_programs: 0,
             gone: 0,
             refused: 0,
             taken_back: 0,
-        }
+            not_noted: 0,
+        })
     }
 
-    fn set(&self, file: &File, hint: Hint, given: Option<Hint>) -> io::Result<Outcome> {
+    fn set(&mut self, file: Identity, hint: Hint) -> io::Result<Outcome> {
         let opened = self.open(file)?;
         let now = get(&opened)?;
-        let ours = now == NOT_SET || given.is_some_and(|given| given.number() == now);
+        let given = self.given.of(file);
+        let ours = now == NOT_SET || given.is_some_and(|change| change.given == now);
         if !ours && !self.override_hints {
             return Ok(Outcome::OfProgram);
         }
+        if given.is_none() && self.given.is_full() {
+            self.forget_files_that_are_gone()?;
+        }
+        let noted = self.given.add(file, Change { before: now, given: hint.number() });
+        self.not_noted += u64::from(noted.is_err());
         set(&opened, hint.number())?;
         Ok(Outcome::Set)
     }
 
+    fn forget_files_that_are_gone(&mut self) -> io::Result<()> {
+        let there: FxHashSet<_> =
+            self.given.identities().filter(|&identity| self.open(identity).is_ok()).collect();
+        self.given.retain(|identity, _| there.contains(&identity))?;
+        if self.given.is_full() { Err(io::Error::from_raw_os_error(libc::ENOSPC)) } else { Ok(()) }
+    }
+
+    /// Gives a file the hint that it had before. One that is gone has lost its hint by that.
+    fn restore(&self, file: Identity, change: Change) -> bool {
+        let Ok(opened) = self.open(file) else { return false };
+        get(&opened).is_ok_and(|now| now == change.given) && set(&opened, change.before).is_ok()
+    }
+
     /// Opens a file for reading, if it still is the one that was written.
-    fn open(&self, file: &File) -> io::Result<Opened> {
+    fn open(&self, file: Identity) -> io::Result<Opened> {
         let mut options = OpenOptions::new();
         options.read(true).custom_flags(libc::O_DIRECTORY | libc::O_NONBLOCK | libc::O_CLOEXEC);
         let directory = options.open(&self.directory)?;
@@ -118,8 +145,8 @@ impl Sink for Hints {
         "hints"
     }
 
-    fn file(&mut self, file: &File, hint: Hint, given: Option<Hint>) -> Outcome {
-        let outcome = self.set(file, hint, given).unwrap_or_else(|error| match error.raw_os_error() {
+    fn file(&mut self, file: &File, hint: Hint) -> Outcome {
+        let outcome = self.set(file.into(), hint).unwrap_or_else(|error| match error.raw_os_error() {
             Some(libc::ESTALE | libc::ENOENT) => Outcome::Gone,
             code => Outcome::Refused(code.unwrap_or(libc::EIO)),
         });
@@ -133,11 +160,9 @@ impl Sink for Hints {
         outcome
     }
 
-    fn take_back(&mut self, file: &File, given: Hint) {
-        // A file that is gone has lost its hint by that.
-        let Ok(opened) = self.open(file) else { return };
-        if get(&opened).is_ok_and(|now| now == given.number()) && set(&opened, NOT_SET).is_ok() {
-            self.taken_back += 1;
+    fn take_back(&mut self) {
+        for (file, change) in self.given.take_all() {
+            self.taken_back += u64::from(self.restore(file, change));
         }
     }
 
@@ -151,7 +176,7 @@ impl Sink for Hints {
     }
 
     fn losses(&self) -> Vec<SinkFact> {
-        vec![("hints_refused", self.refused)]
+        vec![("hints_refused", self.refused), ("hints_not_noted", self.not_noted)]
     }
 }
 
@@ -165,7 +190,7 @@ struct Handle {
 }
 
 impl Handle {
-    fn of(file: &File) -> Handle {
+    fn of(file: Identity) -> Handle {
         let mut data = [0; 12];
         if let Ok(inode) = u32::try_from(file.inode) {
             data[..4].copy_from_slice(&inode.to_ne_bytes());
@@ -197,11 +222,11 @@ mod tests {
 
     #[test]
     fn handles_hold_inode_and_generation() {
-        let file = |inode| File { inode, generation: 0x0a0b_0c0d, ..File::default() };
-        let small = Handle::of(&file(12));
+        let file = |inode| Identity { inode, generation: 0x0a0b_0c0d };
+        let small = Handle::of(file(12));
         assert_eq!((small.bytes, small.kind), (8, 1));
         assert_eq!(small.data[..8], [12, 0, 0, 0, 0x0d, 0x0c, 0x0b, 0x0a]);
-        let large = Handle::of(&file(1 << 32 | 5));
+        let large = Handle::of(file(1 << 32 | 5));
         assert_eq!((large.bytes, large.kind), (12, 0x81));
         assert_eq!(large.data, [5, 0, 0, 0, 1, 0, 0, 0, 0x0d, 0x0c, 0x0b, 0x0a]);
         assert_eq!(size_of::<Handle>(), 20);
@@ -209,6 +234,7 @@ mod tests {
 
     #[test]
     fn files_on_another_device_are_gone() {
+        let directory = tempfile::tempdir().expect("a directory");
         let means = Means {
             directory: std::env::temp_dir(),
             device: Device {
@@ -220,10 +246,11 @@ mod tests {
                 kernel_can_choose: false,
             },
             override_hints: false,
+            given: directory.path().join("given"),
         };
-        let mut hints = Hints::new(means);
+        let mut hints = Hints::new(means).expect("nothing was given");
         let file = File { inode: 2, generation: 1, ..File::default() };
-        assert_eq!(hints.file(&file, Hint::Short, None), Outcome::Gone);
-        assert_eq!(hints.losses(), [("hints_refused", 0)]);
+        assert_eq!(hints.file(&file, Hint::Short), Outcome::Gone);
+        assert!(hints.losses().iter().all(|(_, count)| *count == 0));
     }
 }

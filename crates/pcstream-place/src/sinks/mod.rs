@@ -1,9 +1,11 @@
 //! The sinks. A new one is one file here and one line in [`REGISTRY`].
 
+pub mod given;
 pub mod hints;
 pub mod kfunc;
 pub mod none;
 
+use std::io;
 use std::path::PathBuf;
 
 use thiserror::Error;
@@ -27,6 +29,8 @@ pub struct Means {
     pub device: Device,
     /// Whether hints that programs set give way.
     pub override_hints: bool,
+    /// Where hints that were given are written down. Nobody else uses the file.
+    pub given: PathBuf,
 }
 
 /// Whether a sink can be used on a device: why, or why not and what to do.
@@ -48,7 +52,7 @@ pub struct SinkInfo {
     /// Whether the kernel side has to give requests their streams.
     pub by_request: bool,
     /// Makes it.
-    pub make: fn(Means) -> Box<dyn Sink>,
+    pub make: fn(Means) -> io::Result<Box<dyn Sink>>,
 }
 
 /// Every sink, the best first. The last one is never chosen by itself.
@@ -60,7 +64,7 @@ pub const REGISTRY: [SinkInfo; 3] = [
         streams: kfunc::streams,
         streams_max: kfunc::streams,
         by_request: true,
-        make: |_| Box::new(kfunc::Kernel::default()),
+        make: |_| Ok(Box::new(kfunc::Kernel::default())),
     },
     SinkInfo {
         name: "hints",
@@ -69,7 +73,7 @@ pub const REGISTRY: [SinkInfo; 3] = [
         streams: |_| STREAMS_OF_HINTS,
         streams_max: |_| STREAMS_MAX,
         by_request: false,
-        make: |means| Box::new(hints::Hints::new(means)),
+        make: |means| Ok(Box::new(hints::Hints::new(means)?)),
     },
     SinkInfo {
         name: "none",
@@ -78,7 +82,7 @@ pub const REGISTRY: [SinkInfo; 3] = [
         streams: |_| STREAMS_OF_NONE,
         streams_max: |_| STREAMS_MAX,
         by_request: false,
-        make: |_| Box::new(none::Nothing),
+        make: |_| Ok(Box::new(none::Nothing)),
     },
 ];
 

@@ -1,0 +1,198 @@
+//! The hints that were given to files, in memory and in a file that outlives a killed placer.
+//!
+//! Idea: a hint stays with the kernel's inode when a placer is killed. The next one must know it for its own: it may change
+//! it, and takes it back at the end. So each hint is also a line of a file in `/run`, which the system empties at a start,
+//! as it forgets the hints.
+//!
+//! A line: inode, generation, the hint before, the hint given; numbers, with a blank between them. The last line of an inode
+//! counts, with the first line's hint before. What is no such line is left out: a line whose writer was killed.
+//!
+//! Memory: at most [`MAX_GIVEN`] files, 64 MiB; the file is rewritten when it has twice as many lines.
+//!
+//! Known weaknesses: a placer that is killed between two calls, after a line and before its hint, takes the file's earlier
+//! hint for the program's own.
+
+use std::fmt::Write as _;
+use std::fs::{File as Opened, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use pcstream_trace::File;
+use rustc_hash::FxHashMap;
+
+/// Files whose hints are known.
+pub const MAX_GIVEN: usize = 1 << 20;
+/// Longest file that is read: a line has at most 64 bytes.
+const MAX_BYTES: u64 = 2 * 64 * MAX_GIVEN as u64;
+
+/// A file's identity on its device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Identity {
+    /// Inode number.
+    pub inode: u64,
+    /// Of the inode number, which is used again.
+    pub generation: u32,
+}
+
+impl From<&File> for Identity {
+    fn from(file: &File) -> Identity {
+        Identity { inode: file.inode, generation: file.generation }
+    }
+}
+
+/// A hint that was given, as the kernel numbers hints; 0: none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// What the file had before.
+    pub before: u64,
+    /// What it was given last.
+    pub given: u64,
+}
+
+/// All hints that were given.
+#[derive(Debug)]
+pub struct Given {
+    path: PathBuf,
+    file: Opened,
+    changes: FxHashMap<Identity, Change>,
+    lines: usize,
+}
+
+impl Given {
+    /// What the file holds, and more to come. The file is made if it is not there.
+    pub fn open(path: &Path) -> io::Result<Given> {
+        let mut options = OpenOptions::new();
+        options.read(true).append(true).create(true).mode(0o600);
+        let file = options.custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC).open(path)?;
+        let mut text = Vec::new();
+        (&file).take(MAX_BYTES).read_to_end(&mut text)?;
+        let text = String::from_utf8_lossy(&text);
+        let mut given = Given { path: path.to_owned(), file, changes: FxHashMap::default(), lines: 0 };
+        for line in text.split_inclusive('\n') {
+            if let Some((identity, change)) = parse(line) {
+                given.keep(identity, change);
+            }
+        }
+        // A line that was cut off stays none.
+        if !text.is_empty() && !text.ends_with('\n') {
+            given.file.write_all(b" cut\n")?;
+        }
+        given.lines = text.lines().count();
+        Ok(given)
+    }
+
+    /// The hint that a file was given.
+    pub fn of(&self, identity: Identity) -> Option<Change> {
+        self.changes.get(&identity).copied()
+    }
+
+    /// All files whose hints are known.
+    pub fn identities(&self) -> impl Iterator<Item = Identity> + '_ {
+        self.changes.keys().copied()
+    }
+
+    /// Whether no other file's hint can be kept.
+    pub fn is_full(&self) -> bool {
+        self.changes.len() >= MAX_GIVEN
+    }
+
+    /// Keeps a hint that is about to be given. Errors: it is known here, but not written down.
+    pub fn add(&mut self, identity: Identity, change: Change) -> io::Result<()> {
+        let kept = self.keep(identity, change);
+        self.lines += 1;
+        if self.lines > 2 * MAX_GIVEN {
+            return self.rewrite();
+        }
+        self.file.write_all(line(identity, kept).as_bytes())
+    }
+
+    /// Leaves out files that `keep` does not want.
+    pub fn retain(&mut self, mut keep: impl FnMut(Identity, Change) -> bool) -> io::Result<()> {
+        self.changes.retain(|&identity, &mut change| keep(identity, change));
+        self.rewrite()
+    }
+
+    /// Forgets all, here and in the file: they were taken back.
+    pub fn take_all(&mut self) -> Vec<(Identity, Change)> {
+        // A file that is not removed names hints that the files no longer have, which harms nobody.
+        let _ = std::fs::remove_file(&self.path);
+        let mut all: Vec<_> = self.changes.drain().collect();
+        all.sort_unstable_by_key(|(identity, _)| (identity.inode, identity.generation));
+        all
+    }
+
+    fn keep(&mut self, identity: Identity, change: Change) -> Change {
+        let kept = self.changes.entry(identity).or_insert(change);
+        kept.given = change.given;
+        *kept
+    }
+
+    fn rewrite(&mut self) -> io::Result<()> {
+        let text = self.changes.iter().fold(String::new(), |mut text, (&identity, &change)| {
+            let _ = write!(text, "{}", line(identity, change));
+            text
+        });
+        // Killed in between, the hints of some files stay.
+        self.file.set_len(0)?;
+        self.file.write_all(text.as_bytes())?;
+        self.lines = self.changes.len();
+        Ok(())
+    }
+}
+
+fn line(identity: Identity, change: Change) -> String {
+    format!("{} {} {} {}\n", identity.inode, identity.generation, change.before, change.given)
+}
+
+fn parse(line: &str) -> Option<(Identity, Change)> {
+    let mut numbers = line.strip_suffix('\n')?.split(' ').map(|number| number.parse::<u64>().ok());
+    let mut next = || numbers.next().flatten();
+    let identity = Identity { inode: next()?, generation: u32::try_from(next()?).ok()? };
+    let change = Change { before: next()?, given: next()? };
+    numbers.next().is_none().then_some((identity, change))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn identity(inode: u64) -> Identity {
+        Identity { inode, generation: 7 }
+    }
+
+    #[test]
+    fn what_was_given_is_known_after_a_kill_and_gone_after_an_end() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("given");
+        let mut first = Given::open(&path).expect("made");
+        first.add(identity(1), Change { before: 0, given: 2 }).expect("written");
+        first.add(identity(2), Change { before: 5, given: 3 }).expect("written");
+        first.add(identity(1), Change { before: 2, given: 4 }).expect("written");
+        drop(first);
+        let mut second = Given::open(&path).expect("read");
+        let all =
+            [(identity(1), Change { before: 0, given: 4 }), (identity(2), Change { before: 5, given: 3 })];
+        assert_eq!(all.map(|(identity, _)| second.of(identity)), all.map(|(_, change)| Some(change)));
+        second.retain(|identity, _| identity.inode == 1).expect("rewritten");
+        let mut third = Given::open(&path).expect("read");
+        assert_eq!((third.of(identity(2)), third.lines), (None, 1));
+        assert_eq!(third.take_all(), all[..1]);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn lines_that_were_cut_off_or_are_none_are_left_out() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("given");
+        std::fs::write(&path, "1 7 0 2\nx\n\n3 7 0\n3 7 0 2 9\n4 99999999999 0 2\n-1 7 0 2\n2 7 0 3")
+            .expect("written");
+        let mut given = Given::open(&path).expect("read");
+        assert_eq!(given.changes.len(), 1);
+        given.add(identity(5), Change { before: 0, given: 3 }).expect("written");
+        let again = Given::open(&path).expect("read");
+        assert_eq!((again.changes.len(), again.of(identity(2))), (2, None));
+        std::os::unix::fs::symlink(&path, dir.path().join("link")).expect("linked");
+        assert!(Given::open(&dir.path().join("link")).is_err());
+    }
+}
