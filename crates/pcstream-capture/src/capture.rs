@@ -28,6 +28,7 @@ use crate::command::{self, Traced};
 use crate::counts::{losses, statistics};
 use crate::doctor;
 use crate::join::Joiner;
+use crate::live_names::LiveNames;
 use crate::modules::Lack;
 use crate::notes;
 use crate::patience::Interrupts;
@@ -38,7 +39,7 @@ use crate::wire::{Record, UnknownRecord};
 use pcstream_fs::layout::Layout;
 
 pub use error::CaptureError;
-pub use interface::{CaptureOptions, Finished, Observer, Progress, Subject};
+pub use interface::{CaptureOptions, ENDED_AS_ASKED, Finished, Observer, Progress, Subject};
 
 const BTF: &str = "/sys/kernel/btf/vmlinux";
 
@@ -86,13 +87,14 @@ pub fn capture(
     let journal_is_elsewhere = layout.journal_is_elsewhere();
     join.borrow_mut().joiner.begin(layout);
     let mut run = Run::new(&session, reader, join, observer, options.live);
+    run.live_names = options.watch.then(LiveNames::default);
 
     let ending = match writer {
         Writer::Command(words) => run.follow(start(words, &place)?, &interrupts)?,
-        Writer::Running(attached) => run.watch(&attached, &interrupts)?,
+        Writer::Running(attached) => run.watch(&attached, &place, &interrupts)?,
     };
     let mut notes: Vec<_> = ending.note.into_iter().collect();
-    notes.extend(run.end(&mut place, &interrupts)?);
+    notes.extend(if options.watch { run.leave(&mut place)? } else { run.end(&mut place, &interrupts)? });
     // Taken last: others may still have written as the file system was given up.
     let (counts, contexts) = {
         let join = run.join.borrow();
@@ -224,6 +226,8 @@ struct Run<'a, 'obj> {
     nameless: bool,
     /// Modules and frames that a limit left without names.
     names_over_limit: u64,
+    /// If functions get names while the capture runs.
+    live_names: Option<LiveNames>,
 }
 
 impl<'a, 'obj> Run<'a, 'obj> {
@@ -248,24 +252,45 @@ impl<'a, 'obj> Run<'a, 'obj> {
             error: None,
             nameless: false,
             names_over_limit: 0,
+            live_names: None,
         }
     }
 
     /// Reads records until there is a reason to stop. A wish to stop is one: whoever is attached to did not ask for it.
-    fn watch(&mut self, attached: &Attached, interrupts: &Interrupts<'_>) -> Result<Ending, CaptureError> {
+    fn watch(
+        &mut self,
+        attached: &Attached,
+        place: &Place,
+        interrupts: &Interrupts<'_>,
+    ) -> Result<Ending, CaptureError> {
         loop {
+            let reported = self.reported;
             self.look()?;
-            let asked = (interrupts.wishes() > 0).then(|| "ended as you asked".to_string());
-            if let Some(why) = asked.or_else(|| attached.ended(self.began.elapsed())) {
+            let asked = (interrupts.wishes() > 0).then(|| ENDED_AS_ASKED.to_string());
+            let unmounted = || (self.reported != reported).then(|| self.unmounted(place)).flatten();
+            let ended = || attached.ended(self.began.elapsed()).or_else(unmounted);
+            if let Some(why) = asked.or_else(ended) {
                 return Ok(Ending { status: None, interrupted: false, note: Some(why) });
             }
         }
+    }
+
+    /// Why a capture that only watches has nothing more to see, if so. A recording goes on: its end says what is missing.
+    fn unmounted(&self, place: &Place) -> Option<String> {
+        let gone = self.live_names.is_some() && !place.is_mounted();
+        gone.then(|| {
+            format!("the file system was unmounted after {:.1} s", self.began.elapsed().as_secs_f64())
+        })
     }
 
     /// Reads the records of a moment.
     fn look(&mut self) -> Result<(), CaptureError> {
         self.reader.poll(POLL)?;
         self.hand_over(if self.live { 1 } else { BATCH_EVENTS })?;
+        if let Some(names) = &mut self.live_names {
+            let named = names.look(&self.join.borrow().joiner);
+            self.observer.named(&named);
+        }
         self.report();
         Ok(())
     }
@@ -302,6 +327,13 @@ impl<'a, 'obj> Run<'a, 'obj> {
         }
     }
 
+    /// The end of a capture that only watched.
+    fn leave(&mut self, place: &mut Place) -> Result<Vec<String>, CaptureError> {
+        self.live_names = None;
+        self.collect()?;
+        Ok(place.unmount()?)
+    }
+
     /// The end of a capture: all that was written reaches the device, names are found, a scratch file system is
     /// unmounted. Returns what the user should know.
     fn end(&mut self, place: &mut Place, interrupts: &Interrupts<'_>) -> Result<Vec<String>, CaptureError> {
@@ -310,7 +342,8 @@ impl<'a, 'obj> Run<'a, 'obj> {
         notes.extend(place.end_users(interrupts));
         self.unsynced = !self.sync(&place.directory, interrupts)?;
         self.collect()?;
-        let wanted = self.join.borrow_mut().joiner.wanted_names();
+        let wanted = self.join.borrow().joiner.wanted_names(0);
+        self.join.borrow_mut().joiner.close_modules();
         let given_up = GivenUp::default();
         let find = {
             let given_up = given_up.clone();
@@ -396,13 +429,15 @@ impl<'a, 'obj> Run<'a, 'obj> {
             return;
         }
         self.reported = Some(Instant::now());
+        let losses = self.losses();
         let join = self.join.borrow();
         let counts = join.joiner.counts();
         self.observer.progress(&Progress {
             elapsed: self.began.elapsed(),
             written_bytes: counts.written_pages * PAGE_BYTES,
             contexts: join.joiner.context_count(),
-            lost: losses(self.session, &counts).values().sum(),
+            lost: losses.values().sum(),
+            losses,
         });
     }
 }

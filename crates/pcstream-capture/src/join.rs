@@ -9,6 +9,8 @@
 //!
 //! Invariants: ids are dense and in order of first use; times never decrease.
 
+mod names;
+
 use pcstream_trace::{
     Batch, Context, ContextId, Event, File, FileId, Frame, Kind, Lba, Op, Signature, Unwind, WriteHint,
 };
@@ -18,7 +20,6 @@ use crate::modules::{Lack, Modules};
 use crate::programs::Programs;
 use crate::runtime::{self, RuntimeFrame};
 use crate::signature::{self, Order};
-use crate::symbols::{Names, Wanted};
 use crate::syscalls;
 use crate::unwind::{Limits, Path, Unwinder};
 use crate::wire::{
@@ -174,19 +175,6 @@ impl Joiner {
     /// Number of contexts so far.
     pub fn context_count(&self) -> usize {
         self.contexts.len()
-    }
-
-    /// The names that all contexts so far lack. Closes the modules' files; those that names are wanted of stay open as long
-    /// as what is returned.
-    pub fn wanted_names(&mut self) -> Wanted {
-        let wanted = Wanted::by(&self.contexts, &self.modules_of, &self.modules);
-        self.modules.close();
-        wanted
-    }
-
-    /// Gives contexts the names of their functions. Returns how many found no room.
-    pub fn give_names(&mut self, names: &Names) -> u64 {
-        names.give_to(&mut self.contexts, &self.modules_of)
     }
 
     /// Modules on call paths that lack their file.

@@ -23,6 +23,8 @@ pub mod doctor;
 pub mod function_names;
 mod go_names;
 pub mod join;
+#[cfg(feature = "bpf")]
+mod live_names;
 pub mod module_data;
 pub mod module_file;
 pub mod modules;

@@ -150,6 +150,7 @@ fn majority(fs: FsKind) {
         session: SessionOptions { placing: true, ..SessionOptions::default() },
         order: Order::Hash,
         live: false,
+        watch: false,
     };
     let finished =
         capture::capture(&options, &AtomicUsize::new(0), &mut entering).expect("the capture works");

@@ -148,6 +148,7 @@ pub fn options(args: &CaptureArgs, subject: Subject, ui: Ui) -> Result<CaptureOp
         session: session(ui, args)?,
         order: order(args.order),
         live: false,
+        watch: false,
     })
 }
 
@@ -243,7 +244,8 @@ fn order(order: OrderArg) -> Order {
 
 /// Signals that ask to stop, counted while a command is captured and deadly again afterwards.
 pub struct StopSignals {
-    count: Arc<AtomicUsize>,
+    /// How many there were.
+    pub count: Arc<AtomicUsize>,
     /// The first of them; 0: none.
     first: Arc<AtomicI32>,
     released: Arc<AtomicBool>,

@@ -109,7 +109,7 @@ fn capture_options(args: &PlaceArgs, ui: Ui) -> Result<CaptureOptions, Failure> 
         ..SessionOptions::default()
     };
     let target = Target::Existing(args.on.clone());
-    Ok(CaptureOptions { subject, target, session, order: Order::Hash, live: false })
+    Ok(CaptureOptions { subject, target, session, order: Order::Hash, live: false, watch: false })
 }
 
 /// Where is placed.

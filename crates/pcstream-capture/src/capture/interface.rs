@@ -38,10 +38,13 @@ pub struct CaptureOptions {
     /// The observer's device waits for what is captured: events are handed over as they come, also while the file system
     /// is synced. A device that fails then ends no capture.
     pub live: bool,
+    /// Nothing is kept: functions get their names while the capture runs ([`Observer::named`]), and its end waits for
+    /// nothing that is dirty still.
+    pub watch: bool,
 }
 
 /// How a capture stands.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Progress {
     /// Since the command started.
     pub elapsed: Duration,
@@ -51,6 +54,8 @@ pub struct Progress {
     pub contexts: usize,
     /// Events lost so far.
     pub lost: u64,
+    /// ... by limit, with what else was lost.
+    pub losses: BTreeMap<String, u64>,
 }
 
 /// What a capture came to.
@@ -81,6 +86,9 @@ impl Finished {
     }
 }
 
+/// The note of a capture that a wish to stop ended, as is expected of one that is attached.
+pub const ENDED_AS_ASKED: &str = "ended as you asked";
+
 /// Whoever receives a capture. Called from one thread.
 pub trait Observer {
     /// Once, before the command starts.
@@ -97,4 +105,8 @@ pub trait Observer {
     fn batch(&mut self, batch: Batch) -> Result<(), Box<dyn Error + Send + Sync>>;
     /// A few times a second.
     fn progress(&mut self, progress: &Progress);
+    /// Contexts that were in batches and have the names of their functions now, if they are watched.
+    fn named(&mut self, contexts: &[Context]) {
+        let _ = contexts;
+    }
 }

@@ -49,6 +49,12 @@ impl Disk {
         self.mounted = true;
     }
 
+    /// As soon as nobody uses it.
+    pub fn unmount(&mut self) {
+        assert!(unmount(&self.mount_point()), "something still uses {}", self.device);
+        self.mounted = false;
+    }
+
     pub fn device(&self) -> &str {
         &self.device
     }

@@ -141,8 +141,14 @@ pub fn try_record(
     session: SessionOptions,
 ) -> Result<Recording, CaptureError> {
     let mut recording = Recording::default();
-    let subject = Subject::Command(command);
-    let options = CaptureOptions { subject, target, session, order: Order::Hash, live: false };
+    let options = CaptureOptions {
+        subject: Subject::Command(command),
+        target,
+        session,
+        order: Order::Hash,
+        live: false,
+        watch: false,
+    };
     let finished = capture::capture(&options, &AtomicUsize::new(0), &mut recording)?;
     recording.finished = Some(finished);
     Ok(recording)

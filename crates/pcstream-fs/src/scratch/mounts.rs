@@ -208,6 +208,11 @@ pub(super) fn mounted_at<'a>(mounts: &'a [Mount], point: &Path) -> Option<&'a Mo
     mounts.iter().rev().find(|m| m.mount_point == point)
 }
 
+/// Whether a file system on this device is mounted, as this process sees it; true if that cannot be found out.
+pub fn is_mounted(device: DeviceNumber) -> bool {
+    read_mounts().map_or(true, |mounts| mounts.iter().any(|mount| mount.device == device))
+}
+
 /// The processes that hold files of the file system on `device`, by process id. A process is asked
 /// for its links and maps only; no file system is contacted, so a hanging one elsewhere does not hang this.
 pub fn users_of(device: DeviceNumber) -> Vec<MountUser> {

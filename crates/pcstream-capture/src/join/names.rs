@@ -1,0 +1,33 @@
+//! Names of functions for the contexts of a joiner: asked for here, looked up elsewhere.
+
+use std::ops::Range;
+
+use pcstream_trace::Context;
+
+use super::Joiner;
+use crate::symbols::{Names, Wanted};
+
+impl Joiner {
+    /// The names that contexts from this index on lack. The files that they are wanted of stay open as long as what is
+    /// returned.
+    pub fn wanted_names(&self, from: usize) -> Wanted {
+        Wanted::by(&self.contexts[from..], &self.modules_of[from..], &self.modules)
+    }
+
+    /// Closes the modules' files: nothing more is wanted of them.
+    pub fn close_modules(&mut self) {
+        self.modules.close();
+    }
+
+    /// Gives contexts the names of their functions. Returns how many found no room.
+    pub fn give_names(&mut self, names: &Names) -> u64 {
+        names.give_to(&mut self.contexts, &self.modules_of)
+    }
+
+    /// Some of the contexts, with names.
+    pub fn with_names(&self, range: Range<usize>, names: &Names) -> Vec<Context> {
+        let mut contexts = self.contexts[range.clone()].to_vec();
+        names.give_to(&mut contexts, &self.modules_of[range]);
+        contexts
+    }
+}

@@ -1,0 +1,59 @@
+//! Names of functions while a capture runs.
+//!
+//! Idea: contexts that are new are looked up together, in a thread of their own, one round at a time. Records never wait
+//! for it. A round that somebody no longer waits for is given up.
+
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::time::{Duration, Instant};
+
+use pcstream_trace::Context;
+
+use crate::allowance::GivenUp;
+use crate::join::Joiner;
+use crate::symbols::Names;
+
+/// From the beginning of a round to that of the next: each parses its modules again.
+const ROUND: Duration = Duration::from_millis(500);
+
+/// Who has names, and who is being looked up.
+#[derive(Debug, Default)]
+pub(crate) struct LiveNames {
+    /// Contexts before this index have names, or none can be found.
+    named: usize,
+    /// The round that runs: up to which index, and its result.
+    round: Option<(usize, Receiver<Names>)>,
+    began: Option<Instant>,
+    given_up: GivenUp,
+}
+
+impl LiveNames {
+    /// Contexts that got names since the last call.
+    pub(crate) fn look(&mut self, joiner: &Joiner) -> Vec<Context> {
+        let mut found = Vec::new();
+        if let Some((until, result)) = &self.round {
+            let until = *until;
+            match result.try_recv() {
+                Err(TryRecvError::Empty) => return found,
+                Ok(names) => found = joiner.with_names(self.named..until, &names),
+                Err(TryRecvError::Disconnected) => {}
+            }
+            self.named = until;
+            self.round = None;
+        }
+        let all = joiner.context_count();
+        if all > self.named && self.began.is_none_or(|began| began.elapsed() >= ROUND) {
+            self.began = Some(Instant::now());
+            let (done, result) = channel();
+            let (wanted, given_up) = (joiner.wanted_names(self.named), self.given_up.clone());
+            std::thread::spawn(move || drop(done.send(wanted.find(&given_up))));
+            self.round = Some((all, result));
+        }
+        found
+    }
+}
+
+impl Drop for LiveNames {
+    fn drop(&mut self) {
+        self.given_up.give_up();
+    }
+}
