@@ -40,6 +40,11 @@ pub fn visible_start(text: &str, most: usize) -> String {
     }
 }
 
+/// At most `most` characters of a text in which every character is seen, with `~` where something was cut off.
+pub fn visible_part(text: &str, most: usize) -> String {
+    crate::layout::clipped(&visible(text), most)
+}
+
 /// JSON in which the characters that the JSON encoder leaves as they are (it escapes C0) are escaped, too. They occur
 /// in strings only.
 pub fn json(text: String) -> String {

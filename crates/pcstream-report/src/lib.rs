@@ -32,7 +32,7 @@ pub mod schemes;
 pub mod space;
 pub mod statistics;
 pub mod symbols;
-mod table;
+pub mod table;
 mod timing;
 pub mod verdict;
 

@@ -6,14 +6,16 @@ use crate::escape::visible;
 
 /// Which side of a column the text keeps to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Side {
+pub enum Side {
+    /// Words.
     Left,
+    /// Numbers.
     Right,
 }
 
 /// Columns with two spaces between them; the last left-aligned column is not padded. The first row is the heading, whose
 /// cells may have several lines. In the others, what would break a line is escaped.
-pub(crate) fn columns(rows: &[Vec<String>], sides: &[Side]) -> Vec<String> {
+pub fn columns(rows: &[Vec<String>], sides: &[Side]) -> Vec<String> {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     let Some((heading, rows)) = rows.split_first() else { return Vec::new() };

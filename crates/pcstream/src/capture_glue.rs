@@ -1,9 +1,11 @@
 //! Where the binary meets `pcstream-capture`. Without the feature `capture` the commands say so.
 
 #[cfg(feature = "capture")]
-pub use crate::{device_process::serve as emulated_device, doctor::doctor, live::record, place::place};
+pub use crate::{
+    device_process::serve as emulated_device, doctor::doctor, live::record, place::place, top::top,
+};
 #[cfg(not(feature = "capture"))]
-pub use absent::{demo, demo_workload, doctor, emulated_device, place, record, run};
+pub use absent::{demo, demo_workload, doctor, emulated_device, place, record, run, top};
 #[cfg(feature = "capture")]
 pub use present::{demo, demo_workload, run};
 
@@ -29,7 +31,7 @@ mod present {
 
 #[cfg(not(feature = "capture"))]
 mod absent {
-    use crate::args::{DemoArgs, DemoWorkloadArgs, DoctorArgs, PlaceArgs, RecordArgs, RunArgs};
+    use crate::args::{DemoArgs, DemoWorkloadArgs, DoctorArgs, PlaceArgs, RecordArgs, RunArgs, TopArgs};
     use crate::failure::{Failure, Status};
     use crate::ui::Ui;
 
@@ -62,6 +64,10 @@ mod absent {
 
     pub fn place(_: &PlaceArgs, _: Ui) -> Result<Status, Failure> {
         not_built("place")
+    }
+
+    pub fn top(_: TopArgs, _: Ui) -> Result<Status, Failure> {
+        not_built("top")
     }
 
     pub fn doctor(_: DoctorArgs, _: Ui) -> Result<Status, Failure> {

@@ -45,6 +45,8 @@ mod simulate;
 mod small_file;
 mod sweep;
 mod table;
+#[cfg(feature = "capture")]
+mod top;
 mod ui;
 mod values;
 mod version;
@@ -76,6 +78,7 @@ fn main() -> ExitCode {
         Command::EmulatedDevice => capture_glue::emulated_device(),
         Command::Run(args) => capture_glue::run(args, ui),
         Command::Record(args) => capture_glue::record(args, ui),
+        Command::Top(args) => capture_glue::top(args, ui),
         Command::Simulate(args) => simulate::simulate(&args, ui),
         Command::Sweep(args) => sweep::sweep(&args, ui),
         Command::Contexts(args) => simulate::contexts(&args, ui),

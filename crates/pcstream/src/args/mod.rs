@@ -15,6 +15,7 @@ mod reports;
 mod simulation;
 mod sweep;
 mod table;
+mod top;
 mod view;
 
 use std::path::PathBuf;
@@ -44,6 +45,7 @@ pub use simulation::{
 };
 pub use sweep::{GridArgs, Point, SweepArgs};
 pub use table::{TableAction, TableArgs};
+pub use top::TopArgs;
 pub use view::{SortBy, ViewArgs};
 
 /// Who causes write amplification, and what streams would save
@@ -150,6 +152,8 @@ pub enum Command {
     Run(RunArgs),
     /// Record a program's writes into a trace
     Record(RecordArgs),
+    /// Show what writes to a file system now: who, how much, how long it lives, to which stream
+    Top(TopArgs),
     /// Replay a trace through placement schemes, side by side
     Simulate(SimulateArgs),
     /// Replay a trace over a grid of devices and parameters, one row of results per run

@@ -1,0 +1,21 @@
+#![doc = include_str!("../README.md")]
+//! # Modules
+//!
+//! [`watch`] counts, [`lifetimes`] follows a sample of the pages, [`learner`] runs the scheme. A [`Snapshot`] is what
+//! they know at the end of an interval: [`text`] and [`json`] write it, [`metrics`] and [`server`] serve it.
+
+pub mod json;
+pub mod learner;
+pub mod lifetimes;
+pub mod metrics;
+pub mod server;
+pub mod snapshot;
+pub mod text;
+mod top_files;
+pub mod watch;
+
+pub use learner::Learner;
+pub use metrics::Metrics;
+pub use server::Server;
+pub use snapshot::{ContextNow, Flow, Snapshot, SortBy, StreamNow, Who};
+pub use watch::{Limits, Watch};

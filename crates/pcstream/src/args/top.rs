@@ -1,0 +1,115 @@
+//! Arguments of `top`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{ArgGroup, Args};
+use pcstream_watch::{SortBy, metrics};
+
+use crate::values;
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  sudo pcstream top --on /var/lib/postgresql
+  sudo pcstream top --on /srv --unit mariadb --sort lifetime
+  sudo pcstream top --on /srv --once
+  sudo pcstream top --on /srv --json - | jq '.written.bytes_per_s'
+  sudo pcstream top --on /srv --metrics 9469 > /dev/null")]
+#[command(group(ArgGroup::new("attached").args(["pid", "cgroup", "unit"])))]
+pub struct TopArgs {
+    /// Watch the file system that holds DIR
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub on: PathBuf,
+    /// Tell what this process and its children write from what others write
+    #[arg(long, value_name = "P", value_parser = clap::value_parser!(u32).range(1..))]
+    pub pid: Option<u32>,
+    /// The same for a cgroup (version 2) and those below it: a directory, or its path below the mount of cgroups
+    #[arg(long, value_name = "C")]
+    pub cgroup: Option<PathBuf>,
+    /// The same for a systemd unit
+    #[arg(long, value_name = "NAME")]
+    pub unit: Option<String>,
+    /// Time between two looks, from 200ms to 1h; rates are means over the last five
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = interval)]
+    pub interval: Duration,
+    /// Print one table after one interval, and end
+    #[arg(long)]
+    pub once: bool,
+    /// Watch for so long, such as 60s or 5m
+    #[arg(long, value_name = "TIME", value_parser = values::duration)]
+    pub duration: Option<Duration>,
+    /// What rows are sorted by
+    #[arg(long, value_name = "COLUMN", default_value = "rate", value_parser = sort_choices())]
+    pub sort: SortBy,
+    /// Rows of a printed table
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = values::rows)]
+    pub rows: usize,
+    /// Streams of the scheme that learns, S0 included
+    #[arg(long, value_name = "N", default_value_t = 9, value_parser = values::streams)]
+    pub streams: u8,
+    /// Begin with the lifetimes that an earlier run saved
+    #[arg(long, value_name = "FILE")]
+    pub load_table: Option<PathBuf>,
+    /// Write one JSON object per interval to FILE, a line each; '-' is stdout, and replaces the tables
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Serve OpenMetrics at http://ADDR/metrics; a port alone, such as 9469, is one of the loopback address
+    #[arg(long, value_name = "ADDR", value_parser = address)]
+    pub metrics: Option<SocketAddr>,
+    /// Contexts with metrics of their own: the fastest; the others are added up
+    #[arg(long, value_name = "N", default_value_t = metrics::TOP_CONTEXTS, value_parser = metric_contexts, requires = "metrics")]
+    pub metrics_contexts: usize,
+}
+
+fn interval(text: &str) -> Result<Duration, String> {
+    let interval = values::duration(text)?;
+    let range = Duration::from_millis(200)..=Duration::from_secs(3600);
+    if range.contains(&interval) { Ok(interval) } else { Err("expected a time from 200ms to 1h".to_owned()) }
+}
+
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let port = text.strip_prefix(':').unwrap_or(text).parse::<u16>();
+    port.map(|port| SocketAddr::from(([127, 0, 0, 1], port))).or_else(|_| text.parse()).map_err(|_| {
+        format!(
+            "'{text}' is not an address: expected a port or an IP address and a port, such as 127.0.0.1:9469"
+        )
+    })
+}
+
+fn metric_contexts(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|n| (1..=1000).contains(n));
+    number.ok_or_else(|| "expected a number from 1 to 1000".to_owned())
+}
+
+fn sort_choices() -> impl TypedValueParser<Value = SortBy> {
+    let by_name = |name: String| SortBy::ALL.into_iter().find(|by| by.name() == name).unwrap_or_default();
+    PossibleValuesParser::new(SortBy::ALL.map(SortBy::name)).map(by_name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_of_loopback_unless_they_say_otherwise() {
+        let good = [
+            ("9469", "127.0.0.1:9469"),
+            (":9469", "127.0.0.1:9469"),
+            ("0.0.0.0:80", "0.0.0.0:80"),
+            ("[::1]:80", "[::1]:80"),
+        ];
+        good.iter().for_each(|(text, parsed)| assert_eq!(address(text).unwrap().to_string(), *parsed));
+        for bad in ["", "host:80", "1.2.3.4", "99999", "::1"] {
+            assert!(address(bad).is_err_and(|error| error.contains("such as 127.0.0.1:9469")), "{bad}");
+        }
+    }
+
+    #[test]
+    fn intervals_have_a_range() {
+        assert_eq!(interval("200ms"), Ok(Duration::from_millis(200)));
+        assert!(interval("100ms").is_err() && interval("2h").is_err() && interval("x").is_err());
+    }
+}

@@ -1,0 +1,229 @@
+//! `top`: what writes now.
+//!
+//! The capture runs in a thread of its own and hands over a snapshot at the end of each interval. The main thread shows
+//! it: on a terminal, as tables, or as JSON. What is not shown in time is left out and counted; records never wait.
+
+mod output;
+mod screen;
+mod terminal;
+#[cfg(test)]
+mod tests;
+mod view;
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::io::{IsTerminal as _, stdin, stdout};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use pcstream_capture::attach::{Attach, Running};
+use pcstream_capture::capture::{
+    self, CaptureError, CaptureOptions, ENDED_AS_ASKED, Finished, Observer, Progress, Started, Subject,
+    Target,
+};
+use pcstream_capture::session::SessionOptions;
+use pcstream_capture::signature::Order;
+use pcstream_trace::{Batch, Context};
+use pcstream_watch::{Learner, Limits, Metrics, Server, Snapshot, Watch, text};
+
+use crate::args::TopArgs;
+use crate::failure::{Failure, Status};
+use crate::learned_table;
+use crate::live::StopSignals;
+use crate::ui::Ui;
+use output::Lines;
+
+/// Snapshots that may wait to be shown.
+const WAITING: usize = 8;
+/// After a signal, the time that whoever reads the output has to take the rest of it.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// `pcstream top`.
+pub fn top(args: TopArgs, ui: Ui) -> Result<Status, Failure> {
+    let lines = args.json.as_deref().map(Lines::open).transpose()?;
+    let saved = args.load_table.as_deref().map(learned_table::read).transpose()?;
+    let learner = Learner::new(args.streams, saved.map(Arc::from)).map_err(Failure::wrong_arguments)?;
+    let metrics = Arc::new(Mutex::new(Metrics::new(args.metrics_contexts)));
+    let server = args.metrics.map(|address| serve(address, &metrics, ui)).transpose()?;
+    let stop = StopSignals::catch()?;
+    let (sender, snapshots) = sync_channel(WAITING);
+    let mut watcher = Watcher {
+        watch: Watch::new(Limits::default(), learner.streams()),
+        learner,
+        interval: args.interval,
+        next: args.interval,
+        left_out: 0,
+        sender,
+        metrics: server.is_some().then(|| metrics.clone()),
+    };
+    let options = options(&args);
+    let done = Arc::new(AtomicBool::new(false));
+    let (shown, finished) = std::thread::scope(|scope| {
+        let _end = StopOnDrop(&stop.count);
+        let capture = scope.spawn(|| {
+            let result = capture::capture(&options, &stop.count, &mut watcher);
+            // Whoever waits for snapshots learns that there will be none.
+            drop(watcher);
+            if stop.first().is_some() {
+                end_without_readers(done.clone());
+            }
+            result
+        });
+        let shown = show(&args, lines, &snapshots, ui);
+        done.store(true, Ordering::Relaxed);
+        stop.count.fetch_add(1, Ordering::Relaxed);
+        let finished = capture.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        (shown, finished)
+    });
+    let signal = stop.first();
+    drop(stop);
+    drop(server);
+    match finished {
+        // A signal before the capture began.
+        Err(error @ CaptureError::Interrupted) => match signal {
+            Some(signal) => Err(Failure::Interrupted { error: error.into(), signal }),
+            None => shown.map(|_| Status::Done),
+        },
+        Err(error) => Err(Failure::failed(error)),
+        Ok(finished) => Ok(ending(&finished, shown?, ui)),
+    }
+}
+
+fn serve(address: SocketAddr, metrics: &Arc<Mutex<Metrics>>, ui: Ui) -> Result<Server, Failure> {
+    let metrics = metrics.clone();
+    let text = move || metrics.lock().unwrap_or_else(PoisonError::into_inner).text().to_owned();
+    let server = Server::start(address, Arc::new(text)).map_err(Failure::failed)?;
+    ui.remark(&format!("metrics at http://{}/metrics", server.address()));
+    if !address.ip().is_loopback() {
+        ui.remark("whoever reaches this address can read names of programs and functions there");
+    }
+    Ok(server)
+}
+
+fn options(args: &TopArgs) -> CaptureOptions {
+    let to = match (args.pid, &args.cgroup, &args.unit) {
+        (Some(pid), ..) => Running::Process(pid),
+        (_, Some(path), _) => Running::Cgroup(path.clone()),
+        (.., Some(unit)) => Running::Unit(unit.clone()),
+        (None, None, None) => Running::Anyone,
+    };
+    CaptureOptions {
+        subject: Subject::Running(Attach { to, duration: args.duration }),
+        target: Target::Existing(args.on.clone()),
+        session: SessionOptions::default(),
+        order: Order::Hash,
+        live: false,
+        watch: true,
+    }
+}
+
+/// Shows snapshots until the user or the capture ends. Returns the last one.
+fn show(
+    args: &TopArgs,
+    mut lines: Option<Lines>,
+    snapshots: &Receiver<Arc<Snapshot>>,
+    ui: Ui,
+) -> Result<Option<Arc<Snapshot>>, Failure> {
+    let quiet = lines.as_ref().is_some_and(Lines::is_stdout);
+    if !args.once && !quiet && stdout().is_terminal() && stdin().is_terminal() {
+        return terminal::show(args, lines, snapshots);
+    }
+    let mut last = None;
+    while let Ok(snapshot) = snapshots.recv() {
+        lines.as_mut().map_or(Ok(()), |lines| lines.write(&snapshot))?;
+        if !quiet {
+            output::table(&snapshot, args, ui.layout(false), last.is_none())?;
+        }
+        last = Some(snapshot);
+        if args.once {
+            break;
+        }
+    }
+    Ok(last)
+}
+
+/// Says what was lost, and what exit code that makes.
+fn ending(finished: &Finished, last: Option<Arc<Snapshot>>, ui: Ui) -> Status {
+    finished.notes.iter().filter(|note| *note != ENDED_AS_ASKED).for_each(|note| ui.remark(note));
+    // The last snapshot knows what the watch lost, the capture's end what the capture did.
+    let mut losses = last.map_or_else(BTreeMap::new, |last| last.losses.clone());
+    losses.extend(finished.losses.clone());
+    let lost = text::losses(&losses);
+    if !lost.is_empty() {
+        ui.remark(&format!("part of what was written is missing or without its context: {lost}"));
+    }
+    Status::with_losses(!lost.is_empty())
+}
+
+/// A pipe that is full and not read would keep a program that was asked to end. Nothing but output is lost then.
+fn end_without_readers(done: Arc<AtomicBool>) {
+    std::thread::spawn(move || {
+        std::thread::sleep(PATIENCE);
+        if !done.load(Ordering::Relaxed) {
+            std::process::exit(3);
+        }
+    });
+}
+
+/// Ends the capture, whatever ends the part of the program that shows it.
+struct StopOnDrop<'a>(&'a AtomicUsize);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Receives the capture.
+struct Watcher {
+    watch: Watch,
+    learner: Learner,
+    interval: Duration,
+    /// When the running interval ends.
+    next: Duration,
+    /// Snapshots that nobody took.
+    left_out: u64,
+    sender: SyncSender<Arc<Snapshot>>,
+    metrics: Option<Arc<Mutex<Metrics>>>,
+}
+
+impl Observer for Watcher {
+    fn started(&mut self, _: &Started) -> Result<(), Box<dyn Error + Send + Sync>> {
+        Ok(())
+    }
+
+    fn batch(&mut self, batch: Batch) -> Result<(), Box<dyn Error + Send + Sync>> {
+        self.watch.absorb(&batch);
+        self.learner.absorb(&batch);
+        for event in &batch.events {
+            let stream = self.learner.take(event);
+            self.watch.take(event, stream);
+        }
+        Ok(())
+    }
+
+    fn named(&mut self, contexts: &[Context]) {
+        self.watch.named(contexts);
+    }
+
+    fn progress(&mut self, progress: &Progress) {
+        if progress.elapsed < self.next {
+            return;
+        }
+        self.next = progress.elapsed + self.interval;
+        let mut losses = progress.losses.clone();
+        losses.insert("intervals_not_shown".into(), self.left_out);
+        losses.insert("live_chunks_dropped".into(), self.learner.dropped());
+        let learner = &self.learner;
+        let snapshot = self.watch.tick(progress.elapsed, &losses, |signature| learner.expected(signature));
+        if let Some(metrics) = &self.metrics {
+            metrics.lock().unwrap_or_else(PoisonError::into_inner).update(&snapshot);
+        }
+        if let Err(TrySendError::Full(_)) = self.sender.try_send(Arc::new(snapshot)) {
+            self.left_out += 1;
+        }
+    }
+}

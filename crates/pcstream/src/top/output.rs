@@ -1,0 +1,61 @@
+//! Snapshots as tables on stdout, and as lines of JSON.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::Context as _;
+use pcstream_report::{Layout, escape};
+use pcstream_watch::json::IntervalJson;
+use pcstream_watch::{Snapshot, text};
+
+use crate::args::TopArgs;
+use crate::failure::Failure;
+use crate::ui;
+
+/// Prints a table; a blank line comes before all but the first.
+pub fn table(snapshot: &Snapshot, args: &TopArgs, layout: Layout, first: bool) -> Result<(), Failure> {
+    let table = text::table(snapshot, args.sort, args.rows, layout);
+    ui::print(&if first { table } else { format!("\n{table}") })
+}
+
+/// Where JSON goes, one object per line.
+pub enum Lines {
+    /// Instead of the tables.
+    Stdout,
+    /// Beside them.
+    File(File, PathBuf),
+}
+
+impl Lines {
+    /// `-` is stdout. A file is emptied, and nobody else may read it: it has names of files in it.
+    pub fn open(path: &Path) -> anyhow::Result<Lines> {
+        if path == Path::new("-") {
+            return Ok(Lines::Stdout);
+        }
+        let open = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path);
+        let file = open.with_context(|| format!("--json {}: cannot write there", path.display()))?;
+        Ok(Lines::File(file, path.to_owned()))
+    }
+
+    /// Whether the tables have to give way.
+    pub fn is_stdout(&self) -> bool {
+        matches!(self, Lines::Stdout)
+    }
+
+    /// Writes a snapshot that was taken just now.
+    pub fn write(&mut self, snapshot: &Snapshot) -> Result<(), Failure> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());
+        let object = IntervalJson::new(snapshot, env!("CARGO_PKG_VERSION"), now);
+        let line = serde_json::to_string(&object).context("cannot make JSON of the interval")?;
+        let line = escape::json(line) + "\n";
+        match self {
+            Lines::Stdout => ui::print(&line),
+            Lines::File(file, path) => {
+                Ok(file.write_all(line.as_bytes()).with_context(|| format!("--json {}", path.display()))?)
+            }
+        }
+    }
+}
