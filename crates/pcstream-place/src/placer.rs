@@ -2,10 +2,12 @@
 //!
 //! Invariant: nothing here fails a program's write. What does not work is counted and noted, and placing goes on.
 
+use std::collections::BTreeSet;
+
 use pcstream_trace::{Batch, ContextId, FileId};
 
 use crate::learner::{Learner, Step};
-use crate::sink::{Sink, StreamTable};
+use crate::sink::{Outcome, Sink, StreamTable};
 use crate::summary::Summary;
 use crate::table_file::{TableFile, TableFileError};
 
@@ -16,6 +18,8 @@ pub struct Placer {
     sink: Box<dyn Sink>,
     table: Option<TableFile>,
     saves_failed: u64,
+    /// Error numbers of hints that were refused, which were said.
+    refusals_said: BTreeSet<i32>,
     notes: Vec<String>,
 }
 
@@ -28,8 +32,15 @@ impl Placer {
         sink: Box<dyn Sink>,
         table: Option<TableFile>,
     ) -> Result<Placer, TableFileError> {
-        let mut placer =
-            Placer { scheme: scheme.to_owned(), learner, sink, table, saves_failed: 0, notes: Vec::new() };
+        let mut placer = Placer {
+            scheme: scheme.to_owned(),
+            learner,
+            sink,
+            table,
+            saves_failed: 0,
+            refusals_said: BTreeSet::new(),
+            notes: Vec::new(),
+        };
         placer.take_up()?;
         Ok(placer)
     }
@@ -120,6 +131,13 @@ impl Placer {
         let Some(followed) = files.get(id) else { return };
         let Some(hint) = followed.hint else { return };
         let outcome = self.sink.file(&followed.file, hint);
+        if let Outcome::Refused(code) = outcome
+            && self.refusals_said.insert(code)
+        {
+            let error = std::io::Error::from_raw_os_error(code);
+            self.notes
+                .push(format!("no hint for {}: {error}; placing goes on", followed.file.path.escape_debug()));
+        }
         files.said(id, outcome);
     }
 }

@@ -15,6 +15,7 @@ use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use pcstream_trace::File;
 use rustc_hash::FxHashSet;
@@ -105,20 +106,7 @@ impl Hints {
         let directory = options.open(&self.directory)?;
         // After an unmount the directory belongs to another file system, whose inode numbers mean other files.
         self.check_device(directory.metadata()?.dev())?;
-        let handle = Handle::of(file);
-        // SAFETY: `handle` is laid out as `struct file_handle`, with as many bytes behind the head as it says.
-        let found = unsafe {
-            libc::open_by_handle_at(
-                directory.as_raw_fd(),
-                (&raw const handle).cast_mut().cast(),
-                libc::O_PATH | libc::O_NOFOLLOW | libc::O_CLOEXEC,
-            )
-        };
-        if found < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: it was just opened, and nobody else knows it.
-        let found = Opened::from(unsafe { OwnedFd::from_raw_fd(found) });
+        let found = find(&directory, Handle::of(file))?;
         let metadata = found.metadata()?;
         self.check_device(metadata.dev())?;
         if !metadata.is_file() || metadata.ino() != file.inode {
@@ -200,6 +188,35 @@ impl Handle {
         data[..8].copy_from_slice(&file.inode.to_ne_bytes());
         data[8..].copy_from_slice(&file.generation.to_ne_bytes());
         Handle { bytes: 12, kind: HANDLE_XFS_64, data }
+    }
+}
+
+/// Opens what a handle names, without a right to read it.
+///
+/// While a new file is made with the inode number of one that was removed, Linux answers ENOMEM (`iget_locked` has no other
+/// way to say so). That takes microseconds, and then the old file is gone.
+fn find(directory: &Opened, handle: Handle) -> io::Result<Opened> {
+    const TRIES: u32 = 5;
+    let mut tries = 0;
+    loop {
+        // SAFETY: `handle` is laid out as `struct file_handle`, with as many bytes behind the head as it says.
+        let found = unsafe {
+            libc::open_by_handle_at(
+                directory.as_raw_fd(),
+                (&raw const handle).cast_mut().cast(),
+                libc::O_PATH | libc::O_NOFOLLOW | libc::O_CLOEXEC,
+            )
+        };
+        if found >= 0 {
+            // SAFETY: it was just opened, and nobody else knows it.
+            return Ok(Opened::from(unsafe { OwnedFd::from_raw_fd(found) }));
+        }
+        let error = io::Error::last_os_error();
+        tries += 1;
+        if error.raw_os_error() != Some(libc::ENOMEM) || tries == TRIES {
+            return Err(error);
+        }
+        std::thread::sleep(Duration::from_millis(1));
     }
 }
 
