@@ -16,6 +16,7 @@
 //! per transaction.
 
 mod counted;
+mod placer;
 mod server;
 mod sessions;
 mod statistics;
@@ -63,6 +64,9 @@ struct Args {
     /// Compare with capturing only, not with a program that is silent or captures another file system
     #[arg(long)]
     pairs: bool,
+    /// Compare with `pcstream place` and this sink beside the program, in pairs; nothing is counted then
+    #[arg(long, value_name = "SINK", conflicts_with_all = ["pairs", "runs"])]
+    place: Option<String>,
     /// Calls of a writer, or keys that db_bench writes, twice, or files: short runs have more in common [default: 200000; 300000; 20000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     calls: Option<u64>,
@@ -97,6 +101,7 @@ enum UnwindArg {
 /// Runs that are compared; the first is what the others are compared with.
 const STATES: [State; 4] = [State::Without, State::Silent, State::Elsewhere, State::Capturing];
 const PAIRS: [State; 2] = [State::Without, State::Capturing];
+const PLACED: [State; 2] = [State::Without, State::Placing];
 
 impl Args {
     fn way(&self) -> Way {
@@ -164,10 +169,26 @@ fn measure(workload: Workload, args: &Args) -> Result<(), AnyError> {
         device: place.device().number.kernel_dev_t(),
         directory,
         calls: args.calls_of(workload),
+        sink: args.place.as_deref(),
     };
-    compare(&subject, if args.pairs { &PAIRS } else { &STATES }, args.rounds)?;
+    let states: &[State] = match (&args.place, args.pairs) {
+        (Some(_), _) => &PLACED,
+        (None, true) => &PAIRS,
+        (None, false) => &STATES,
+    };
+    compare(&subject, states, args.rounds)?;
+    if args.place.is_none() {
+        count(&subject)?;
+    }
+    drop(server);
+    place.remove()?;
+    Ok(())
+}
+
+/// What the kernel counts while the workload runs.
+fn count(subject: &Subject) -> Result<(), AnyError> {
     let _counting = count_programs()?;
-    let counted = |state| Ok::<_, AnyError>(run(&subject, state)?.1);
+    let counted = |state| Ok::<_, AnyError>(run(subject, state)?.1);
     let mut by_round = Vec::new();
     for _ in 0..COUNTED_ROUNDS {
         by_round.push([
@@ -178,8 +199,6 @@ fn measure(workload: Workload, args: &Args) -> Result<(), AnyError> {
         ]);
     }
     print_programs(&by_round);
-    drop(server);
-    place.remove()?;
     Ok(())
 }
 
@@ -218,7 +237,8 @@ fn measure_runs(workload: Workload, way: Way, wanted: usize) -> Result<(), AnyEr
     }
     let place = scratch()?;
     let device = place.device().number.kernel_dev_t();
-    let subject = Subject { workload, way, device, directory: place.mount_point(), calls: CALLS_OF_A_RUN };
+    let directory = place.mount_point();
+    let subject = Subject { workload, way, device, directory, calls: CALLS_OF_A_RUN, sink: None };
     let _counting = count_programs()?;
     let parts =
         [("task and file", State::Finding), ("and tag", State::Tagging), ("and capture", State::Capturing)];

@@ -12,6 +12,7 @@ use pcstream_trace::Unwind;
 
 use crate::AnyError;
 use crate::counted::Programs;
+use crate::placer::Placer;
 use crate::workloads::{Workload, work};
 
 /// What is attached, and what it is aimed at.
@@ -25,6 +26,8 @@ pub enum State {
     Elsewhere,
     /// Aimed at the workload's.
     Capturing,
+    /// `pcstream place` runs beside it.
+    Placing,
     /// Capturing, but for the captures.
     Tagging,
     /// Capturing, but for captures and tags.
@@ -55,12 +58,19 @@ pub struct Subject<'a> {
     pub directory: &'a Path,
     /// Of a run.
     pub calls: u64,
+    /// Of `pcstream place`.
+    pub sink: Option<&'a str>,
 }
 
 /// One run: its cost, and what the BPF programs did.
 pub fn run(subject: &Subject, state: State) -> Result<(f64, Programs), AnyError> {
-    if state == State::Without {
+    let placer = match (state, subject.sink) {
+        (State::Placing, Some(sink)) => Some(Placer::start(subject.directory, sink)?),
+        _ => None,
+    };
+    if matches!(state, State::Without | State::Placing) {
         let cost = work(subject.workload, subject.calls, subject.directory, || Ok(()))?;
+        placer.map_or(Ok(()), Placer::end)?;
         return Ok((cost, Programs::default()));
     }
     let runs = runs(subject, state, 1)?;
