@@ -1,0 +1,129 @@
+//! Records become events: of whole pages, with contexts and files that were named before.
+
+use super::requests::request;
+use super::*;
+use crate::wire::{ContextRecord, IoRecord, IoSource};
+use pcstream_fs::layout::{PageRange, StaticRange};
+use pcstream_fs::scratch::FsKind;
+
+const LIMITS: Limits = Limits { depth: 12, scan_depth: 5, fall_back: true };
+
+fn joiner() -> Joiner {
+    let journal = StaticRange { start: Lba(100), pages: 50, kind: Kind::Journal };
+    let used = PageRange { start: Lba(0), pages: 200 };
+    let mut joiner = Joiner::new(1_000, LIMITS, Order::Hash);
+    joiner.begin(Layout::new(FsKind::Ext4, vec![journal], vec![used]));
+    joiner
+}
+
+fn write(sector: u64, bytes: u32) -> IoRecord {
+    IoRecord { r#type: 1, op: request::WRITE, time_ns: 5_000, sector, bytes, ..Default::default() }
+}
+
+fn of_file(record: IoRecord, inode: u64, context: u64) -> IoRecord {
+    IoRecord { source: IoSource::SOURCE_CACHE.0, inode, generation: 7, context, file_page: 3, ..record }
+}
+
+#[test]
+fn nothing_is_an_event_before_the_capture_begins() {
+    let mut join = Joiner::new(1_000, LIMITS, Order::Hash);
+    join.take(Record::Context(Box::new(ContextRecord { key: 9, entry: 1, ..Default::default() })));
+    join.take(Record::Io(of_file(write(8 * 300, 4096), 12, 9)));
+    assert_eq!((join.drain().events.len(), join.counts()), (0, JoinCounts::default()));
+    join.begin(Layout::new(FsKind::Ext4, Vec::new(), Vec::new()));
+    join.take(Record::Io(of_file(write(8 * 300, 4096), 12, 9)));
+    assert_eq!(join.drain().events[0].context, ContextId(1), "but names are known from before");
+}
+
+#[test]
+fn partial_pages_are_written_whole_and_not_discarded() {
+    let mut join = joiner();
+    join.take(Record::Io(write(804, 512)));
+    join.take(Record::Io(IoRecord { op: request::DISCARD, ..write(1, 4096 * 2) }));
+    join.take(Record::Io(IoRecord { op: request::DISCARD, ..write(1, 512) }));
+    let events = join.drain().events;
+    assert_eq!(events.len(), 2);
+    assert_eq!((events[0].lba, events[0].pages, events[0].op), (Lba(100), 1, Op::Write));
+    assert_eq!((events[1].lba, events[1].pages, events[1].op), (Lba(1), 1, Op::Discard));
+    assert_eq!(events[0].kind, Kind::Journal);
+    assert_eq!(events[0].time_ns, 4_000);
+}
+
+#[test]
+fn a_context_and_a_file_come_before_their_first_event() {
+    let mut join = joiner();
+    join.take(Record::Context(Box::new(ContextRecord { key: 9, entry: 1, ..Default::default() })));
+    join.take(Record::File(Box::new(PathRecord { inode: 12, generation: 7, ..Default::default() })));
+    join.take(Record::Io(of_file(write(8 * 300, 8192), 12, 9)));
+    let batch = join.drain();
+    assert_eq!(batch.contexts.len(), 1);
+    assert_eq!(batch.files.len(), 1);
+    let event = batch.events[0];
+    assert_eq!((event.context, event.file, event.file_page), (ContextId(1), FileId(1), 3));
+    assert_eq!((event.kind, event.pages), (Kind::Data, 2));
+    assert_eq!((join.counts().data_pages, join.counts().covered_pages), (2, 2));
+}
+
+#[test]
+fn a_page_of_a_file_in_the_journal_is_journal() {
+    let mut join = joiner();
+    join.take(Record::Context(Box::new(ContextRecord { key: 9, entry: 1, ..Default::default() })));
+    join.take(Record::Io(of_file(write(8 * 120, 4096), 12, 9)));
+    let event = join.drain().events[0];
+    assert_eq!((event.kind, event.context, event.file), (Kind::Journal, ContextId::NONE, FileId::NONE));
+    assert_eq!((join.counts().data_pages, join.counts().unresolved_files), (0, 0));
+}
+
+#[test]
+fn uses_of_lost_records_are_counted_not_invented() {
+    let mut join = joiner();
+    join.take(Record::Io(of_file(write(8 * 300, 4096), 12, 9)));
+    let batch = join.drain();
+    assert_eq!(batch.events[0].context, ContextId::NONE);
+    assert_eq!(batch.files[0].path, "");
+    let counts = join.counts();
+    assert_eq!((counts.unresolved_contexts, counts.unresolved_files), (1, 1));
+    assert_eq!((counts.data_pages, counts.covered_pages), (1, 0));
+}
+
+#[test]
+fn the_last_process_of_a_program_ends_it() {
+    let mut join = joiner();
+    let context = |key, executable| {
+        Record::Context(Box::new(ContextRecord { key, executable, entry: 1, ..Default::default() }))
+    };
+    let process = |pid, executable, ended, time_ns| {
+        Record::Process(ProcessRecord { r#type: 8, pid, time_ns, executable, ended, reserved: 0 })
+    };
+    join.take(context(1, 70));
+    join.take(context(2, 80));
+    for (pid, executable, ended) in [(5, 70, 0), (6, 70, 0), (5, 70, 1), (5, 70, 1), (9, 70, 1)] {
+        join.take(process(pid, executable, ended, 2_000));
+    }
+    assert!(join.drain().events.is_empty(), "one is running still");
+    // It becomes another program, and ends.
+    join.take(process(6, 80, 0, 3_000));
+    join.take(process(6, 80, 1, 4_000));
+    join.take(process(7, 90, 0, 5_000));
+    join.take(process(7, 90, 1, 5_000));
+    let events = join.drain().events;
+    let seen: Vec<_> = events.iter().map(|e| (e.op, e.context.0, e.time_ns, e.pages)).collect();
+    assert_eq!(seen, [(Op::Exit, 1, 2_000, 0), (Op::Exit, 2, 3_000, 0)], "the third wrote nothing");
+}
+
+#[test]
+fn equal_signatures_share_an_id_and_times_never_decrease() {
+    let mut join = joiner();
+    for key in [7, 8] {
+        join.take(Record::Context(Box::new(ContextRecord { key, entry: 1, ..Default::default() })));
+    }
+    join.take(Record::Io(of_file(write(2400, 4096), 12, 8)));
+    join.take(Record::Io(IoRecord { time_ns: 4_500, ..of_file(write(2400, 4096), 12, 7) }));
+    let others = of_file(write(2400, 4096), 12, wire::CONTEXT_OF_OTHERS);
+    join.take(Record::Io(others));
+    assert_eq!(join.take_keys(), [(7, ContextId(1)), (8, ContextId(1))], "both, and not that of others");
+    let batch = join.drain();
+    assert_eq!(batch.contexts.len(), 2, "and others");
+    assert_eq!(batch.events[0].context, batch.events[1].context);
+    assert_eq!(batch.events[0].time_ns, batch.events[1].time_ns);
+}

@@ -1,0 +1,99 @@
+//! What a session does: settings that the kernel must know before it verifies the program.
+
+use pcstream_trace::Unwind;
+
+use crate::buffers::Probe;
+use crate::unwind::Limits;
+
+/// Default number of return address candidates of the stack scan (FAST'19, section 3.2).
+pub const SCAN_DEPTH: u32 = 5;
+/// Default number of return addresses along call-frame rules or frame pointers. RocksDB's flush and compaction part
+/// at the ninth.
+pub const FP_DEPTH: u32 = 12;
+/// The deepest call path kept.
+pub const MAX_DEPTH: u32 = 16;
+/// Default size of the ring buffer between kernel and user space.
+pub const RING_BYTES: u32 = 64 << 20;
+
+/// What a session does not do for a page that becomes dirty, so that the rest can be measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeftOut {
+    /// Everything is done.
+    Nothing = 0,
+    /// Pages are tagged without a context.
+    Captures = 1,
+    /// The page's task and file are found, and that is all.
+    CapturesAndTags = 2,
+}
+
+/// Whose writes get contexts. Those of all others have the context `others`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Followed {
+    /// Everybody's.
+    All = 0,
+    /// Of processes named by [`Session::follow_process`], and of what they start.
+    Processes = 1,
+    /// Of the cgroup named by [`Session::follow_cgroup`], and of those below it.
+    Cgroup = 2,
+}
+
+/// What a session does.
+#[derive(Clone, Debug)]
+pub struct SessionOptions {
+    /// How call paths are read: by [`Unwind::Exact`], [`Unwind::FramePointer`] or [`Unwind::Scan`] always, or,
+    /// with `None`, by the first of them that each program allows.
+    pub unwind: Option<Unwind>,
+    /// Return addresses per context; `None`: [`SCAN_DEPTH`] and [`FP_DEPTH`].
+    pub depth: Option<u32>,
+    /// Size of the ring buffer, a power of two.
+    pub ring_bytes: u32,
+    /// Look mappings of processes up one by one, as kernels before 6.7 have to.
+    pub per_address_lookup: bool,
+    /// For tests: one path in so many is sent with its whole stack, as [`Record::Check`]. 0: none.
+    pub check_every: u32,
+    /// For measurements: what is not done for a page that becomes dirty.
+    pub left_out: LeftOut,
+    /// For measurements: no path cache, so that each call path is captured in full.
+    pub no_cache: bool,
+    /// Where programs make pages of their write buffers dirty.
+    pub buffers: Vec<Probe>,
+    /// For tests: take registrations of language runtimes as on kernels without a tracepoint for them.
+    pub prctl_by_function: bool,
+    /// Whose writes get contexts.
+    pub followed: Followed,
+    /// Requests are given the streams that [`Session::streams`] holds, where the module `pcstream_bio` is loaded; elsewhere
+    /// every stream counts as refused.
+    pub placing: bool,
+    /// Where that is done, in the kernel's encoding, if not on the file system's own device: below a device-mapper target.
+    pub stream_device: u32,
+}
+
+impl Default for SessionOptions {
+    fn default() -> Self {
+        SessionOptions {
+            unwind: None,
+            depth: None,
+            ring_bytes: RING_BYTES,
+            per_address_lookup: false,
+            check_every: 0,
+            left_out: LeftOut::Nothing,
+            no_cache: false,
+            buffers: Vec::new(),
+            prctl_by_function: false,
+            followed: Followed::All,
+            placing: false,
+            stream_device: 0,
+        }
+    }
+}
+
+impl SessionOptions {
+    /// How far stacks are unwound in user space: as far as in the kernel.
+    pub fn limits(&self) -> Limits {
+        Limits {
+            depth: self.depth.unwrap_or(FP_DEPTH) as usize,
+            scan_depth: self.depth.unwrap_or(SCAN_DEPTH) as usize,
+            fall_back: self.unwind.is_none(),
+        }
+    }
+}
