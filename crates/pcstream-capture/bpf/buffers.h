@@ -26,13 +26,19 @@
 #define PCSTREAM_BUFFERS_H
 
 #include "capture.h"
-#include "path_cache.h"
 #include "places.h"
 
 /* Write calls whose data is at an address (x86-64). */
 #define CALL_WRITE 1
 #define CALL_PWRITE64 18
 #define O_APPEND 02000
+
+static __always_inline u64 write_syscalls(struct task_struct *task)
+{
+	if (bpf_core_field_exists(task->ioac.syscw))
+		return task->ioac.syscw;
+	return 0;
+}
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -135,15 +141,8 @@ static __always_inline void mark_page(struct workspace *ws, struct task_cache *c
 				      struct pt_regs *regs, u32 rank, struct buffer_key *key, u64 now_ns)
 {
 	struct buffer_page *page, fresh = {};
-	u64 context, place;
+	u64 context = context_of_call_path(ws, cache, task, regs, ENTRY_BUFFER);
 
-	begin_capture(ws, task, regs);
-	place = place_of(ws, ENTRY_BUFFER);
-	context = look_up_path(ws, cache, task, place, ENTRY_BUFFER);
-	if (!context) {
-		context = capture(ws, ENTRY_BUFFER);
-		insert_path(cache, ws, place, context);
-	}
 	if (!context)
 		return;
 	page = bpf_map_lookup_elem(&buffer_pages, key);
@@ -211,26 +210,19 @@ static __always_inline u64 file_position(struct task_struct *task, u32 descripto
 	return BPF_CORE_READ(file, f_flags) & O_APPEND ? anywhere : BPF_CORE_READ(file, f_pos);
 }
 
-/* What a task's write of a file page is a copy of. Where the mapping of the data is not known and may not be looked up
- * (interrupts are off), `*postponed` becomes true. */
-static __always_inline u64 context_of_buffer(struct task_cache *cache, struct task_struct *task, struct pt_regs *regs,
-					     s32 entry, u64 file_page, bool may_look_up, bool *postponed)
+/* The path kept for what a task's write of a file page is a copy of. */
+static __always_inline u64 context_of_buffer(struct task_cache *cache, struct task_struct *task, u64 file_page)
 {
+	struct pt_regs *regs = user_regs(task);
+	s32 entry = regs->orig_ax;
 	u64 writer, from, into, context;
 	struct buffer_key copied = {};
 	struct memory *memory;
 
-	if (!buffers || !pools_added || !regs || !task->mm || (entry != CALL_WRITE && entry != CALL_PWRITE64))
+	if (!buffers || !pools_added || !task->mm || (entry != CALL_WRITE && entry != CALL_PWRITE64))
 		return 0;
 	writer = signature_mix((u64)task->tgid << 32 | task->pid, write_syscalls(task)) | 1;
-	memory = known_memory(cache, task->mm, regs->si);
-	if (!memory) {
-		if (!may_look_up) {
-			*postponed = true;
-			return 0;
-		}
-		memory = memory_of(cache, task, regs->si);
-	}
+	memory = memory_of(cache, task, regs->si);
 	if (memory && memory->page_bytes) {
 		from = entry == CALL_PWRITE64 ? regs->r10 : file_position(task, regs->di, file_page << PAGE_SHIFT);
 		into = (file_page << PAGE_SHIFT) > from ? (file_page << PAGE_SHIFT) - from : 0;
@@ -247,9 +239,9 @@ static __always_inline u64 context_of_buffer(struct task_cache *cache, struct ta
 }
 
 /* The same for direct I/O, whose requests know where their data is. */
-static __always_inline u64 context_of_direct_buffer(struct task_cache *cache, struct task_struct *task,
-						    struct iomap_dio *dio, u32 bytes)
+static __always_inline u64 context_of_direct_buffer(struct task_struct *task, struct iomap_dio *dio, u32 bytes)
 {
+	struct task_cache *cache;
 	struct iov_iter *data;
 	struct memory *memory;
 	u64 address, writer;
@@ -258,6 +250,9 @@ static __always_inline u64 context_of_direct_buffer(struct task_cache *cache, st
 		return 0;
 	data = BPF_CORE_READ(dio, submit.iter);
 	if (BPF_CORE_READ(data, iter_type) != bpf_core_enum_value(enum iter_type, ITER_UBUF))
+		return 0;
+	cache = cache_of(task);
+	if (!cache)
 		return 0;
 	address = (u64)BPF_CORE_READ(data, ubuf);
 	memory = memory_of(cache, task, address);

@@ -7,6 +7,7 @@
 #ifndef PCSTREAM_CAPTURE_H
 #define PCSTREAM_CAPTURE_H
 
+#include "path_cache.h"
 #include "stacks.h"
 
 /* Frames a chain must have before a process counts as built with frame pointers. */
@@ -37,8 +38,9 @@ static __always_inline int guess_path(struct workspace *ws)
 	return mode;
 }
 
-/* See `capture`. */
-__noinline u64 read_path(struct workspace *ws, s32 entry)
+/* The context of the current task's call path, after begin_capture. Never 0 unless a table is full: without a stack the context is the
+ * executable and the entry. The return addresses are in `ws` for the path cache. */
+__noinline u64 capture(struct workspace *ws, s32 entry)
 {
 	int end = WALK_NO_RULE;
 	u32 mode = UNWIND_NONE;
@@ -46,6 +48,7 @@ __noinline u64 read_path(struct workspace *ws, s32 entry)
 
 	if (!ws)
 		return 0;
+	count(FULL_CAPTURES, 1);
 	ws->found = 0;
 	if (!load_ranges(ws))
 		return emit_context(ws, ws->pid, executable_of(ws, bpf_get_current_task_btf()->mm), entry, UNWIND_NONE);
@@ -84,12 +87,24 @@ static __always_inline void begin_capture(struct workspace *ws, struct task_stru
 	ws->pid = task->tgid;
 }
 
-/* The context of the current task's call path, after begin_capture. Never 0 unless a table is full: without a stack the context is the
- * executable and the entry. The return addresses are in `ws` for the path cache. */
-static __always_inline u64 capture(struct workspace *ws, s32 entry)
+/* The context of the current task's call path: of the cached one, or by a full capture. `cache` is NULL if there is no memory for one. */
+static __always_inline u64 context_of_call_path(struct workspace *ws, struct task_cache *cache, struct task_struct *task,
+						struct pt_regs *regs, s32 entry)
 {
-	count(FULL_CAPTURES, 1);
-	return read_path(ws, entry);
+	u64 context = 0, place;
+
+	begin_capture(ws, task, regs);
+	place = place_of(ws, entry);
+	if (cache)
+		context = look_up_path(ws, cache, task, place);
+	if (!context) {
+		context = capture(ws, entry);
+		if (cache)
+			insert_path(cache, ws, place, context);
+	}
+	if (check_every)
+		check_path(ws, context, entry);
+	return context;
 }
 
 #endif

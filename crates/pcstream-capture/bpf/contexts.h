@@ -63,7 +63,7 @@ __noinline u64 emit_context(struct workspace *ws, u32 pid, u64 executable, s32 e
 {
 	struct context_record *r;
 	u8 one = 1;
-	u32 i, frames;
+	u32 frames;
 	u64 key;
 
 	if (!ws)
@@ -94,10 +94,7 @@ __noinline u64 emit_context(struct workspace *ws, u32 pid, u64 executable, s32 e
 	r->frames = frames;
 	r->reserved = 0;
 	bpf_get_current_comm(r->comm, sizeof(r->comm));
-	for (i = 0; i < MAX_FRAMES; i++) {
-		r->frame[i].module = i < frames ? ws->frame[i].module : 0;
-		r->frame[i].offset = i < frames ? ws->frame[i].offset : 0;
-	}
+	__builtin_memcpy(r->frame, ws->frame, sizeof(r->frame));
 	bpf_ringbuf_submit(r, 0);
 	return key;
 }

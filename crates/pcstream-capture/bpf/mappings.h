@@ -2,9 +2,11 @@
 /*
  * The executable mappings of a process: which file, and which place in it, an address of code means.
  *
- *   known_ranges  the table as an earlier capture left it; works with interrupts off
- *   load_ranges   the same, or read from the kernel; needs interrupts on
+ *   known_ranges  the table as an earlier capture left it
+ *   load_ranges   the same, or read from the kernel
  *   locate        the range of an address
+ *
+ * The last two need interrupts on.
  *
  * A table is read once and holds until the process maps or unmaps code (exec_vm) or becomes another program (arg_start). Kernels
  * before 6.7 cannot iterate mappings, and a table may be full. Then it is incomplete: an address that lies in no known range is
@@ -109,7 +111,7 @@ static __always_inline bool within(struct ranges *r, u64 address)
 	return address >= r->lowest && address < r->highest;
 }
 
-/* The index of the range that an address lies in, plus one; 0: none. Needs interrupts on. */
+/* The index of the range that an address lies in, plus one; 0: none. */
 __noinline int locate(struct workspace *ws, u64 address)
 {
 	u32 at;
@@ -164,21 +166,13 @@ __noinline int known_ranges(struct workspace *ws)
 	       known->arg_start == mm->arg_start && known->exec_vm == mm->exec_vm;
 }
 
-/* How this process was unwound when its mappings were others; 0: not decided. */
-static __always_inline u32 unwind_before(struct mm_struct *mm)
-{
-	u64 key = (u64)mm;
-	struct ranges *known = bpf_map_lookup_elem(&mappings, &key);
-
-	return known && known->arg_start == mm->arg_start ? known->unwind : 0;
-}
-
-/* Fills ws->ranges with the executable mappings of the current process. Returns 0 if they could not be read. Needs interrupts on. */
+/* Fills ws->ranges with the executable mappings of the current process. Returns 0 if they could not be read. */
 __noinline int load_ranges(struct workspace *ws)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct mm_struct *mm = task->mm;
-	struct ranges *r;
+	struct ranges *r, *before;
+	u64 key = (u64)mm;
 
 	if (!ws || !mm)
 		return 0;
@@ -190,7 +184,8 @@ __noinline int load_ranges(struct workspace *ws)
 	r->highest = r->incomplete ? USER_END : 0;
 	r->exec_vm = mm->exec_vm;
 	r->arg_start = mm->arg_start;
-	r->unwind = unwind_before(mm);
+	before = bpf_map_lookup_elem(&mappings, &key);
+	r->unwind = before && before->arg_start == mm->arg_start ? before->unwind : 0;
 	r->count = 0;
 	r->next = 0;
 	r->executable = executable_of(ws, mm);

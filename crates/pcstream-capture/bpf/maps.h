@@ -33,7 +33,7 @@ struct {
 
 /* Written by whom: one entry per page frame, valid while it names the folio's file and page. */
 struct tag {
-	u32 file;
+	u32 file; /* half of file_key */
 	u32 page;
 	u64 context;
 };
@@ -50,7 +50,7 @@ struct ranges {
 	u64 exec_vm, arg_start; /* what identifies this state of this address space */
 	u64 executable;		/* module key */
 	u32 count;
-	u32 unwind;		/* how this process is unwound; 0: not decided */
+	u32 unwind;		/* how this process is unwound, whatever it maps; 0: not decided */
 	u64 lowest, highest;	/* address and end of all: outside is no return address */
 	u32 incomplete;		/* addresses that lie in none are looked up */
 	u32 next;		/* which range gives way to the next that is looked up, once the table is full */
@@ -64,32 +64,24 @@ struct {
 	__type(value, struct ranges);
 } mappings SEC(".maps");
 
-/* A stack slot that held a return address, in the order of the stack. They are read in pieces, as few as can be: to read
- * costs much more than to read more. */
+/* A stack slot that held a return address. */
 struct stack_slot {
 	u64 value;
-	u32 offset;	 /* from sp */
-	u16 piece_bytes; /* if not 0: a piece of the stack is read here */
-	u16 at;		 /* word of that piece, or of the one before */
+	u64 offset; /* from sp */
 };
 
 /* A call path in a task's cache. */
 struct cached_path {
+	u64 place; /* see place_of; 0: the entry is empty */
 	u64 context;
-	u32 slots;
-	u32 unused;
+	u64 slots;
+	u64 end; /* of the last slot, from sp */
 	struct stack_slot slot[MAX_DEPTH];
 };
 
-struct cached_file {
-	u64 inode;
-	u64 generation;
-};
-
-/* Call paths and files that a task keeps coming back to: a transaction of SQLite writes journal and
- * file along six paths. Powers of two. */
+/* Call paths that a task keeps coming back to: a transaction of SQLite writes journal and file along six paths. A power of two, as the
+ * next. */
 #define CACHED_PATHS 8
-#define CACHED_FILES 4
 #define CACHED_MEMORIES 2
 
 /* A mapping that held data of writes. */
@@ -103,27 +95,16 @@ struct memory {
 	u32 unused;
 };
 
-/* What every page needs comes first: it is out of the processor's cache when the next page becomes dirty. */
 struct task_cache {
 	u64 mm, exec_vm; /* the address space that `path` is about */
-	u64 syscw;	 /* write system calls of the task when `last` was used */
-	u32 last;	 /* the path used last */
-	u32 pending;	 /* index of the tag that waits for a full capture, plus one */
-	u64 address;	 /* see number_through */
-	u64 slot;	 /* see runtimes.h: where the task registered its slot; 0: nowhere */
-	u64 place[CACHED_PATHS]; /* see place_of; 0: the entry is empty */
-	struct cached_file file[CACHED_FILES];
 	struct cached_path path[CACHED_PATHS];
-	u32 draw;      /* pseudo-random: which path gives way */
-	u32 next_file; /* where the next file goes */
-	u64 slot_process;	/* whose memory `slot` is in */
-	u64 runtime_signature, runtime_context; /* the last runtime path, and its context */
-	u64 runtime_process;
-	s32 runtime_entry;
+	u32 pending; /* index of the tag that waits for on_mark_dirty, plus one */
 	u32 next_memory;
 	struct memory memory[CACHED_MEMORIES];
 	struct buffer_key copied; /* what the next write is a copy of */
 	u64 copied_at;		  /* write system calls of the task then */
+	u64 slot;		  /* see runtimes.h: where the task registered its slot; 0: nowhere */
+	u64 slot_process;	  /* whose memory `slot` is in */
 };
 
 struct {
@@ -132,6 +113,16 @@ struct {
 	__type(key, int);
 	__type(value, struct task_cache);
 } tasks SEC(".maps");
+
+/* NULL: there is no memory for one. */
+static __always_inline struct task_cache *cache_of(struct task_struct *task)
+{
+	struct task_cache *cache = bpf_task_storage_get(&tasks, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+
+	if (!cache)
+		count(LOST_TASK_STORAGE, 1);
+	return cache;
+}
 
 /* Call-frame rules, put there by user space for the addresses that are on call paths. */
 struct {
@@ -163,7 +154,7 @@ struct {
 	__type(value, u64);
 } shipped SEC(".maps");
 
-/* Contexts and modules whose records were sent. */
+/* Contexts whose records were sent. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 65536);
@@ -171,12 +162,26 @@ struct {
 	__type(value, u8);
 } known_contexts SEC(".maps");
 
+/* Modules, files and runtime paths whose names were sent, by a hash of what they are. Least recently used, because names may be sent
+ * again without harm. */
 struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 65536);
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 262144);
 	__type(key, u64);
 	__type(value, u8);
-} known_modules SEC(".maps");
+} known_names SEC(".maps");
+
+static __always_inline bool is_known(u64 name)
+{
+	return bpf_map_lookup_elem(&known_names, &name);
+}
+
+static __always_inline void make_known(u64 name)
+{
+	u8 one = 1;
+
+	bpf_map_update_elem(&known_names, &name, &one, BPF_ANY);
+}
 
 /* Processes that made pages dirty: their executables. */
 struct {
@@ -185,19 +190,6 @@ struct {
 	__type(key, u32);
 	__type(value, u64);
 } processes SEC(".maps");
-
-struct file_key {
-	u64 inode;
-	u64 generation;
-};
-
-/* Least recently used, because a file may be sent again without harm. */
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 65536);
-	__type(key, struct file_key);
-	__type(value, u8);
-} known_files SEC(".maps");
 
 /* Contexts of io_uring requests on their way to a worker. */
 struct {
@@ -215,35 +207,22 @@ struct ballot {
 	u32 votes[MAX_WRITE_STREAMS];
 };
 
-/* A run of pages of a request, and where its walk stands. */
+/* A walk over the pages of a request. */
 struct walk {
+	struct io_record run; /* pages with one owner: what is sent of them, but for their owner the same in the whole request */
 	/* the request */
 	struct bio_vec *vec;
-	u64 sector;
-	u64 time_ns;
 	u32 left; /* bytes not walked yet */
-	u32 opf;
+	u32 skip; /* bytes of the first segment already done */
+	u32 other_source; /* of pages that are not a file's */
+	bool below; /* the request was seen before, above a device-mapper target */
 	/* the segment */
 	u64 page;
 	u32 segment_left, segment_offset;
-	/* the file of the folio: mostly that of the folio before */
-	u64 mapping;
-	u64 mapping_inode;
-	u32 mapping_generation, mapping_source;
-	u32 mapping_hash; /* see file_hash */
-	/* the folio */
-	u32 folio_source;
+	/* the folio, and its owner */
 	u64 folio, folio_index;
-	u64 folio_context;
-	/* the run */
-	u64 inode, context, file_page;
-	u32 generation, source, bytes;
-	u32 skip; /* bytes of the first segment already done */
-	/* of the request as a whole, for pages that are not a file's */
-	u32 other_source;
-	u8 head[16], tail[16];
-	u8 write_hint, write_stream;
-	bool below; /* the request was seen before, above a device-mapper target */
+	u64 inode, context;
+	u32 generation, source;
 	struct ballot ballot; /* comes last: not in use unless streams are given */
 };
 
@@ -312,10 +291,12 @@ static __always_inline struct workspace *workspace_of(u32 owner)
 	return ws;
 }
 
-/* See number_through. */
+/* A kernel pointer as a number. The verifier allows no arithmetic on pointers that it tracks; what comes back from a map is any
+ * number to it. */
 static __always_inline u64 number_of(struct workspace *ws, const void *pointer)
 {
-	return number_through(&ws->address, pointer);
+	*(volatile u64 *)&ws->address = (u64)pointer;
+	return *(volatile u64 *)&ws->address;
 }
 
 #endif

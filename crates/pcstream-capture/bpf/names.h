@@ -85,18 +85,6 @@ __noinline int emit_path(struct workspace *ws, u64 key, u64 dentry, u64 mnt, u64
 	return 1;
 }
 
-/* Whether a file is one of those whose names the task sent last. */
-static __always_inline bool known_file(struct task_cache *cache, struct inode *inode)
-{
-	u64 number = inode->i_ino, generation = inode->i_generation;
-	u32 i;
-
-	for (i = 0; i < CACHED_FILES; i++)
-		if (cache->file[i].inode == number && cache->file[i].generation == generation)
-			return true;
-	return false;
-}
-
 /* Where a dentry has its place in the list of its inode's. */
 static __always_inline u64 alias_offset(void)
 {
@@ -105,26 +93,25 @@ static __always_inline u64 alias_offset(void)
 	return bpf_core_field_offset(struct dentry, d_u.d_alias);
 }
 
-static __always_inline void emit_file(struct workspace *ws, struct task_cache *cache, struct inode *inode)
+static __always_inline u64 file_key(u64 inode, u32 generation)
 {
-	struct file_key key = { .inode = inode->i_ino, .generation = inode->i_generation };
-	struct cached_file *to;
-	u8 one = 1;
+	return signature_mix(signature_mix(SIGNATURE_SEED, inode), generation);
+}
 
-	if (!bpf_map_lookup_elem(&known_files, &key)) {
-		u64 dentry = number_of(ws, inode->i_dentry.first);
+/* Reports the name of a written file when it is new: by which dentry it was opened, or else (0) the first of the inode's. */
+static __always_inline void emit_file(struct workspace *ws, u64 key, u64 inode_at, u64 dentry)
+{
+	struct inode *inode = (void *)inode_at;
 
+	if (is_known(key))
+		return;
+	if (!dentry) {
+		dentry = (u64)BPF_CORE_READ(inode, i_dentry.first);
 		if (dentry)
 			dentry -= alias_offset();
-		if (!emit_path(ws, 0, dentry, 0, number_of(ws, inode)))
-			return;
-		bpf_map_update_elem(&known_files, &key, &one, BPF_ANY);
 	}
-	if (cache) {
-		to = &cache->file[cache->next_file++ & (CACHED_FILES - 1)];
-		to->inode = key.inode;
-		to->generation = key.generation;
-	}
+	if (emit_path(ws, 0, dentry, 0, inode_at))
+		make_known(key);
 }
 
 static __always_inline s64 mtime_of(struct inode *inode)
@@ -147,7 +134,6 @@ __noinline u64 module_of(struct workspace *ws, u64 file_at)
 	struct file *file = (void *)file_at;
 	struct inode *inode = BPF_CORE_READ(file, f_inode);
 	u64 key = SIGNATURE_SEED;
-	u8 one = 1;
 
 	if (!ws || !inode)
 		return MODULE_ANON;
@@ -155,10 +141,9 @@ __noinline u64 module_of(struct workspace *ws, u64 file_at)
 	key = signature_mix(key, BPF_CORE_READ(inode, i_ino));
 	key = signature_mix(key, mtime_of(inode));
 	key = signature_mix(key, BPF_CORE_READ(inode, i_size));
-	if (!bpf_map_lookup_elem(&known_modules, &key) &&
-	    emit_path(ws, key, (u64)BPF_CORE_READ(file, f_path.dentry),
-			  (u64)BPF_CORE_READ(file, f_path.mnt), (u64)inode))
-		bpf_map_update_elem(&known_modules, &key, &one, BPF_ANY);
+	if (!is_known(key) && emit_path(ws, key, (u64)BPF_CORE_READ(file, f_path.dentry),
+					(u64)BPF_CORE_READ(file, f_path.mnt), (u64)inode))
+		make_known(key);
 	return key;
 }
 

@@ -6,8 +6,8 @@
  * kernel thread, the page goes to the device: the request is walked, the tags are read and the runs are reported. Direct I/O has
  * only the second step, but there the writer is still the current task.
  *
- *   on_dirty_folio   tags the folio with the context of the task's cached path, or leaves it to
- *   on_mark_dirty    which follows at once in the same task, with interrupts on: every full capture of a page is made here
+ *   on_dirty_folio   tags the folio with file and page
+ *   on_mark_dirty    follows at once in the same task, with interrupts on: the tag gets the context of the task's call path
  *   on_uring_punt    the submitter of an io_uring request that a worker will run: its context is kept under the request
  *   on_buffer_page   a page of a program's own write buffer became dirty (buffers.h)
  *   on_prctl         a language runtime registers its paths (runtimes.h); on_any_prctl where the kernel has no tracepoint for it
@@ -38,12 +38,10 @@ SEC("tp_btf/writeback_dirty_folio")
 int BPF_PROG(on_dirty_folio, struct folio *folio, struct address_space *mapping)
 {
 	struct task_struct *task;
-	struct task_cache *cache;
 	struct workspace *ws;
 	struct inode *inode;
 	struct tag *tag;
-	bool later = false, own;
-	u64 context = 0;
+	u64 file;
 	u32 at;
 
 	if (!target_dev || !folio || !mapping)
@@ -51,50 +49,26 @@ int BPF_PROG(on_dirty_folio, struct folio *folio, struct address_space *mapping)
 	inode = mapping->host;
 	if (!inode || inode->i_sb->s_dev != target_dev)
 		return 0;
+	ws = workspace_of(OF_DIRTY_FOLIO);
+	if (!ws)
+		return 0;
 	task = bpf_get_current_task_btf();
+	file = file_key(inode->i_ino, inode->i_generation);
+	if (task->tgid != recorder)
+		emit_file(ws, file, number_of(ws, inode), 0);
 	/* A kernel thread marks a page dirty again that somebody else had written: keep the tag. Or it writes for a
 	 * loop device, to a file that nobody else may ever write to. */
-	if (task->flags & PF_KTHREAD) {
-		ws = workspace_of(OF_DIRTY_FOLIO);
-		if (ws)
-			emit_file(ws, NULL, inode);
+	if ((task->flags & PF_KTHREAD) || left_out > 1)
 		return 0;
-	}
-	own = task->tgid == recorder;
-	cache = bpf_task_storage_get(&tasks, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (!cache)
-		count(LOST_TASK_STORAGE, 1);
-	if (!own && (!cache || !known_file(cache, inode))) {
-		ws = workspace_of(OF_DIRTY_FOLIO);
-		if (ws)
-			emit_file(ws, cache, inode);
-	}
-	if (left_out > 1)
-		return 0;
-	if (cache) {
-		at = tag_index(number_through(&cache->address, folio));
-	} else {
-		ws = workspace_of(OF_DIRTY_FOLIO);
-		if (!ws)
-			return 0;
-		at = tag_index(number_of(ws, folio));
-	}
+	at = tag_index(number_of(ws, folio));
 	tag = bpf_map_lookup_elem(&tags, &at);
 	if (!tag)
 		return 0;
-	if (own)
-		context = CONTEXT_OF_RECORDER;
-	else if (of_others(task))
-		context = CONTEXT_OF_OTHERS;
-	else if (task->flags & PF_IO_WORKER)
-		context = context_of_worker(OF_DIRTY_FOLIO, task);
-	else if (cache && !left_out)
-		context = context_at_once(cache, task, inode, folio->index, &later);
-	if (later)
-		postpone(cache, at);
-	tag->file = file_hash(inode->i_ino, inode->i_generation);
+	tag->file = file;
 	tag->page = folio->index;
-	tag->context = context;
+	tag->context = context_without_path(OF_DIRTY_FOLIO, task);
+	if (!tag->context && !left_out)
+		postpone(task, at);
 	return 0;
 }
 
@@ -103,13 +77,11 @@ int BPF_PROG(on_mark_dirty, struct inode *inode)
 {
 	struct task_struct *task;
 	struct task_cache *cache;
-	bool postponed = false;
-	struct pt_regs *regs;
 	struct tag *tag;
 	u64 context;
 	u32 at;
 
-	if (!postponed_captures || !target_dev || !inode || inode->i_sb->s_dev != target_dev)
+	if (!target_dev || !inode || inode->i_sb->s_dev != target_dev)
 		return 0;
 	task = bpf_get_current_task_btf();
 	cache = bpf_task_storage_get(&tasks, task, 0, 0);
@@ -117,15 +89,11 @@ int BPF_PROG(on_mark_dirty, struct inode *inode)
 		return 0;
 	at = cache->pending - 1;
 	cache->pending = 0;
-	__sync_fetch_and_sub(&postponed_captures, 1);
 	tag = bpf_map_lookup_elem(&tags, &at);
 	if (!tag)
 		return 0;
-	regs = user_regs(task);
-	context = context_of_buffer(cache, task, regs, entry_of(regs), tag->page, true, &postponed);
-	if (!context)
-		context = context_now(OF_MARK_DIRTY, task, inode);
-	tag->context = context;
+	context = context_of_buffer(cache, task, tag->page);
+	tag->context = context ?: context_now(OF_MARK_DIRTY, cache, task, inode);
 	return 0;
 }
 
@@ -146,7 +114,7 @@ int BPF_PROG(on_uring_punt, struct io_kiocb *req)
 	file = req->file;
 	if (!file || file->f_inode->i_sb->s_dev != target_dev)
 		return 0;
-	context = context_now(OF_URING, task, file->f_inode);
+	context = context_now(OF_URING, cache_of(task), task, file->f_inode);
 	if (context)
 		bpf_map_update_elem(&punted, &key, &context, BPF_ANY);
 	else
@@ -208,11 +176,9 @@ int on_buffer_page(void *ctx)
 	/* What a program says of itself may be anything. */
 	if (!address || (rule->kind == BUFFER_DIRTY && (page_bytes < MIN_BUFFER_BYTES || page_bytes > MAX_BUFFER_BYTES)))
 		return 0;
-	cache = bpf_task_storage_get(&tasks, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (!cache) {
-		count(LOST_TASK_STORAGE, 1);
+	cache = cache_of(task);
+	if (!cache)
 		return 0;
-	}
 	memory = memory_of(cache, task, address);
 	if (!memory)
 		return 0;
@@ -243,20 +209,12 @@ int on_buffer_page(void *ctx)
 	return 0;
 }
 
-static __always_inline void walk_pages(struct workspace *ws, struct walk *w, struct bio *bio)
-{
-	w->vec = (void *)(number_of(ws, bio->bi_io_vec) + bio->bi_iter.bi_idx * bpf_core_type_size(struct bio_vec));
-	w->skip = bio->bi_iter.bi_bvec_done;
-	bpf_loop(MAX_BIO_PAGES, walk_page, &w, 0);
-	if (w->bytes)
-		emit_run(w);
-}
-
 /* A request whose pages are looked at. */
 static __always_inline void walk_bio(struct workspace *ws, struct walk *w, struct bio *bio)
 {
 	if (COMPLETES_BY((u64)bio->bi_end_io, iomap_dio_bio_end_io)) {
-		direct_owner(w, bio);
+		w->run.bytes = w->left;
+		direct_owner(ws, &w->run, bio);
 		emit_run(w);
 		return;
 	}
@@ -281,22 +239,12 @@ static __always_inline int take_bio(struct bio *bio, bool place)
 	ws = workspace_of(OF_BIO);
 	if (!ws)
 		return 0;
-	/* In the workspace rather than on the stack: the verifier would track every number there. */
-	w = &ws->walk;
-	__builtin_memset(w, 0, __builtin_offsetof(struct walk, ballot));
+	w = begin_walk(ws, bio);
 	place = place && !stream_dev;
 	if (place)
 		begin_ballot(w);
-	w->opf = bio->bi_opf;
-	w->time_ns = bpf_ktime_get_ns();
-	w->sector = bio->bi_iter.bi_sector;
-	w->left = bio->bi_iter.bi_size;
-	/* The kernel adds a partition's start to requests that have a size, and to no others (a flush). */
-	if (w->left)
-		w->sector -= bio->bi_bdev->bd_start_sect;
-	note_hints(w, bio);
 	if (!w->left || (op != REQ_OP_WRITE && op != REQ_OP_READ)) {
-		w->bytes = w->left;
+		w->run.bytes = w->left;
 		emit_run(w);
 		return 0;
 	}
@@ -320,13 +268,9 @@ static __always_inline int on_bio_below(struct bio *bio)
 
 	if (!ws || (bio->bi_opf & REQ_OP_MASK) != REQ_OP_WRITE || !bio->bi_iter.bi_size)
 		return 0;
-	w = &ws->walk;
-	__builtin_memset(w, 0, __builtin_offsetof(struct walk, ballot));
+	w = begin_walk(ws, bio);
 	begin_ballot(w);
 	w->below = true;
-	w->opf = bio->bi_opf;
-	w->left = bio->bi_iter.bi_size;
-	note_hints(w, bio);
 	walk_pages(ws, w, bio);
 	choose_stream(w, bio);
 	return 0;

@@ -72,35 +72,24 @@ static __always_inline void note_pool(struct memory *of)
 	of->page_bytes = page_bytes ? *page_bytes : 0;
 }
 
-/* The mapping that an address lies in, if the task looked it up before. Works with interrupts off. */
-static __always_inline struct memory *known_memory(struct task_cache *cache, struct mm_struct *mm, u64 address)
-{
-	u32 i;
-
-	for (i = 0; i < CACHED_MEMORIES; i++) {
-		struct memory *known = &cache->memory[i];
-
-		if (known->mm != (u64)mm || known->mappings != mm->map_count ||
-		    address - known->start >= known->end - known->start)
-			continue;
-		if (!known->page_bytes && known->pools_added != pools_added)
-			note_pool(known);
-		return known;
-	}
-	return NULL;
-}
-
-/* The mapping that an address lies in. Needs interrupts on. */
+/* The mapping that an address lies in; NULL: none. */
 static __always_inline struct memory *memory_of(struct task_cache *cache, struct task_struct *task, u64 address)
 {
 	struct mm_struct *mm = task->mm;
 	struct memory *found;
+	u32 i;
 
 	if (!mm)
 		return NULL;
-	found = known_memory(cache, mm, address);
-	if (found)
+	for (i = 0; i < CACHED_MEMORIES; i++) {
+		found = &cache->memory[i];
+		if (found->mm != (u64)mm || found->mappings != mm->map_count ||
+		    address - found->start >= found->end - found->start)
+			continue;
+		if (!found->page_bytes && found->pools_added != pools_added)
+			note_pool(found);
 		return found;
+	}
 	found = &cache->memory[cache->next_memory++ & (CACHED_MEMORIES - 1)];
 	found->mm = 0;
 	if (bpf_find_vma(task, address, note_mapping, &found, 0)) {

@@ -5,10 +5,10 @@
  * A tag says who made a page of the page cache dirty. It lives in an array indexed by the folio's place in the memory map, so it
  * costs no hash, no eviction and no deletion: 16 bytes for each page frame of the machine.
  *
- *   tag_index, file_hash  where a folio's tag is, and what it must name
+ *   begin_walk            what a request says of itself
+ *   tag_index             where a folio's tag is
  *   walk_page             a page of a request: ends the run if its owner is another
  *   metadata_owner        what can be said of a request that is no file's
- *   note_hints            what the program asked of the device for it
  *
  * Invariant: a tag is used only if it names the same file and page as the folio does now.
  *
@@ -17,6 +17,7 @@
 #ifndef PCSTREAM_REQUESTS_H
 #define PCSTREAM_REQUESTS_H
 
+#include "names.h"
 #include "streams.h"
 
 #define REQ_OP_MASK 0xff
@@ -39,11 +40,6 @@ extern const void xfs_buf_bio_end_io __ksym __weak;
 
 #define COMPLETES_BY(end_io, function) (&(function) && (end_io) == (u64)&(function))
 
-static __always_inline u32 file_hash(u64 inode, u32 generation)
-{
-	return signature_mix(signature_mix(SIGNATURE_SEED, inode), generation);
-}
-
 static __always_inline u32 tag_index(u64 folio)
 {
 	u64 bytes = bpf_core_type_size(struct page);
@@ -58,89 +54,49 @@ static __always_inline u32 flags_of(u32 opf)
 	       (opf >> bpf_core_enum_value(enum req_flag_bits, __REQ_FUA) & 1 ? IO_FUA : 0);
 }
 
-static __always_inline void send_run(struct walk *w)
-{
-	struct io_record *r = bpf_ringbuf_reserve(&records, sizeof(*r), 0);
-
-	if (!r) {
-		count(LOST_IO_RECORDS, 1);
-		return;
-	}
-	r->type = RECORD_IO;
-	r->op = w->opf & REQ_OP_MASK;
-	r->time_ns = w->time_ns;
-	r->sector = w->sector;
-	r->inode = w->inode;
-	r->context = w->context;
-	r->file_page = w->file_page;
-	r->bytes = w->bytes;
-	r->generation = w->generation;
-	r->source = w->source;
-	r->flags = flags_of(w->opf);
-	r->write_hint = w->write_hint;
-	r->write_stream = w->write_stream;
-	__builtin_memcpy(r->head, w->head, sizeof(r->head));
-	__builtin_memcpy(r->tail, w->tail, sizeof(r->tail));
-	bpf_ringbuf_submit(r, 0);
-}
-
 /* Ends a run. */
 static __always_inline void emit_run(struct walk *w)
 {
-	if (placing && (w->opf & REQ_OP_MASK) == REQ_OP_WRITE)
+	if (placing && w->run.op == REQ_OP_WRITE)
 		vote(w);
-	if (w->context != CONTEXT_OF_RECORDER && !(placing && w->below))
-		send_run(w);
-	w->sector += w->bytes >> 9;
-	w->bytes = 0;
+	if (w->run.context != CONTEXT_OF_RECORDER && !(placing && w->below) &&
+	    bpf_ringbuf_output(&records, &w->run, sizeof(w->run), 0))
+		count(LOST_IO_RECORDS, 1);
+	w->run.sector += w->run.bytes >> 9;
+	w->run.bytes = 0;
 }
 
-/* Looks at a mapping that is not the one of the folio before. */
-static __always_inline void enter_mapping(struct walk *w, u64 mapping)
-{
-	struct inode *inode = NULL;
-
-	w->mapping = mapping;
-	w->mapping_source = w->other_source;
-	w->mapping_inode = 0;
-	w->mapping_generation = 0;
-	/* The low bits mark anonymous and movable memory. */
-	if (!mapping || (mapping & 3))
-		return;
-	inode = BPF_CORE_READ((struct address_space *)mapping, host);
-	/* Memory of the kernel has something else in this place: it does not lead to our device. */
-	if (!inode || BPF_CORE_READ(inode, i_sb, s_dev) != target_dev)
-		return;
-	w->mapping_source = SOURCE_CACHE;
-	w->mapping_inode = BPF_CORE_READ(inode, i_ino);
-	w->mapping_generation = BPF_CORE_READ(inode, i_generation);
-	w->mapping_hash = file_hash(w->mapping_inode, w->mapping_generation);
-}
-
-/* Looks at a folio that the walk meets for the first time. */
+/* Looks at a folio that the walk meets: who owns its pages. */
 static __always_inline void enter_folio(struct walk *w, u64 at)
 {
 	struct folio *folio = (void *)at;
 	u64 mapping = (u64)BPF_CORE_READ(folio, mapping);
+	struct inode *inode = NULL;
+	u32 index = tag_index(at);
 	struct tag *tag;
-	u32 index;
 
-	if (mapping != w->mapping || !w->folio)
-		enter_mapping(w, mapping);
 	w->folio = at;
-	w->folio_source = w->mapping_source;
-	w->folio_context = 0;
 	w->folio_index = 0;
-	if (w->folio_source != SOURCE_CACHE)
+	w->source = w->other_source;
+	w->inode = 0;
+	w->generation = 0;
+	w->context = 0;
+	/* The low bits mark anonymous and movable memory. */
+	if (!(mapping & 3))
+		inode = BPF_CORE_READ((struct address_space *)mapping, host);
+	/* Memory of the kernel has something else in this place: it does not lead to our device. */
+	if (!inode || BPF_CORE_READ(inode, i_sb, s_dev) != target_dev)
 		return;
+	w->source = SOURCE_CACHE;
 	w->folio_index = BPF_CORE_READ(folio, index);
-	if ((w->opf & REQ_OP_MASK) != REQ_OP_WRITE)
+	w->inode = BPF_CORE_READ(inode, i_ino);
+	w->generation = BPF_CORE_READ(inode, i_generation);
+	if (w->run.op != REQ_OP_WRITE)
 		return;
-	index = tag_index(at);
 	tag = bpf_map_lookup_elem(&tags, &index);
-	if (tag && tag->page == (u32)w->folio_index && tag->file == w->mapping_hash)
-		w->folio_context = tag->context;
-	if (!w->folio_context && !(placing && w->below))
+	if (tag && tag->page == (u32)w->folio_index && tag->file == (u32)file_key(w->inode, w->generation))
+		w->context = tag->context;
+	if (!w->context && !(placing && w->below))
 		count(UNTAGGED_FOLIOS, 1);
 }
 
@@ -162,6 +118,7 @@ static __always_inline u64 head_of(u64 page)
 static long walk_page(u64 i, struct walk **at)
 {
 	struct walk *w = *at;
+	struct io_record *run = &w->run;
 	u64 page, head, file_page;
 	u32 chunk;
 
@@ -189,38 +146,58 @@ static long walk_page(u64 i, struct walk **at)
 	head = head_of(page);
 	if (head != w->folio)
 		enter_folio(w, head);
-	file_page = w->folio_source == SOURCE_CACHE ?
-			    w->folio_index + (page - head) / bpf_core_type_size(struct page) : 0;
-	if (w->bytes && !(w->source == w->folio_source && w->inode == w->mapping_inode &&
-			  w->generation == w->mapping_generation && w->context == w->folio_context &&
-			  (w->source != SOURCE_CACHE || file_page == w->file_page + (w->bytes >> PAGE_SHIFT))))
+	file_page = w->source == SOURCE_CACHE ? w->folio_index + (page - head) / bpf_core_type_size(struct page) : 0;
+	if (run->bytes && !(run->source == w->source && run->inode == w->inode && run->generation == w->generation &&
+			    run->context == w->context &&
+			    (w->source != SOURCE_CACHE || file_page == run->file_page + (run->bytes >> PAGE_SHIFT))))
 		emit_run(w);
-	if (!w->bytes) {
-		w->source = w->folio_source;
-		w->inode = w->mapping_inode;
-		w->generation = w->mapping_generation;
-		w->context = w->folio_context;
-		w->file_page = file_page;
+	if (!run->bytes) {
+		run->source = w->source;
+		run->inode = w->inode;
+		run->generation = w->generation;
+		run->context = w->context;
+		run->file_page = file_page;
 	}
-	w->bytes += chunk;
+	run->bytes += chunk;
 	w->segment_offset += chunk;
 	w->segment_left -= chunk;
 	w->left -= chunk;
 	return 0;
 }
 
-/* What a program asked of the device for what it writes, as far as the running kernel carries it this far. */
-static __always_inline void note_hints(struct walk *w, struct bio *bio)
+/* Begins to look at a request. Its walk is in the workspace rather than on the stack: the verifier would track every number there. */
+static __always_inline struct walk *begin_walk(struct workspace *ws, struct bio *bio)
 {
-	struct bio___hinted *hinted = (void *)bio;
 	struct bio___streamed *streamed = (void *)bio;
+	struct bio___hinted *hinted = (void *)bio;
+	struct walk *w = &ws->walk;
 
-	if ((w->opf & REQ_OP_MASK) != REQ_OP_WRITE)
-		return;
-	if (bpf_core_field_exists(hinted->bi_write_hint))
-		w->write_hint = hinted->bi_write_hint;
-	if (bpf_core_field_exists(streamed->bi_write_stream))
-		w->write_stream = streamed->bi_write_stream;
+	__builtin_memset(w, 0, __builtin_offsetof(struct walk, ballot));
+	w->left = bio->bi_iter.bi_size;
+	w->run.type = RECORD_IO;
+	w->run.op = bio->bi_opf & REQ_OP_MASK;
+	w->run.flags = flags_of(bio->bi_opf);
+	w->run.time_ns = bpf_ktime_get_ns();
+	w->run.sector = bio->bi_iter.bi_sector;
+	/* The kernel adds a partition's start to requests that have a size, and to no others (a flush). */
+	if (w->left)
+		w->run.sector -= bio->bi_bdev->bd_start_sect;
+	/* What the program asked of the device, as far as the running kernel carries it this far. */
+	if (w->run.op == REQ_OP_WRITE && bpf_core_field_exists(hinted->bi_write_hint))
+		w->run.write_hint = hinted->bi_write_hint;
+	if (w->run.op == REQ_OP_WRITE && bpf_core_field_exists(streamed->bi_write_stream))
+		w->run.write_stream = streamed->bi_write_stream;
+	return w;
+}
+
+/* Looks at the pages of a request. */
+static __always_inline void walk_pages(struct workspace *ws, struct walk *w, struct bio *bio)
+{
+	w->vec = (void *)(number_of(ws, bio->bi_io_vec) + bio->bi_iter.bi_idx * bpf_core_type_size(struct bio_vec));
+	w->skip = bio->bi_iter.bi_bvec_done;
+	bpf_loop(MAX_BIO_PAGES, walk_page, &w, 0);
+	if (w->run.bytes)
+		emit_run(w);
 }
 
 /* What the owner of a metadata request says about it. */
@@ -235,14 +212,14 @@ static __always_inline void metadata_owner(struct walk *w, struct bio *bio)
 		u64 size = BPF_CORE_READ(bh, b_size);
 
 		w->other_source = SOURCE_BUFFER;
-		bpf_probe_read_kernel(w->head, sizeof(w->head), data);
-		bpf_probe_read_kernel(w->tail, sizeof(w->tail), data + size - sizeof(w->tail));
+		bpf_probe_read_kernel(w->run.head, sizeof(w->run.head), data);
+		bpf_probe_read_kernel(w->run.tail, sizeof(w->run.tail), data + size - sizeof(w->run.tail));
 	} else if (COMPLETES_BY(end_io, xfs_buf_bio_end_io)) {
 		struct xfs_buf *buffer = bio->bi_private;
 		const char *name = BPF_CORE_READ(buffer, b_ops, name);
 
 		w->other_source = SOURCE_XFS_BUFFER;
-		bpf_probe_read_kernel_str(w->head, sizeof(w->head), name);
+		bpf_probe_read_kernel_str(w->run.head, sizeof(w->run.head), name);
 	}
 }
 

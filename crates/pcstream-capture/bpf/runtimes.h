@@ -52,16 +52,8 @@ struct {
 /* How many were put there. */
 u32 files_mapped = 0;
 
-/* Paths whose names were sent. */
+/* Paths whose names were sent, by process and signature; one that is pushed out of `known_names` counts again. */
 u32 runtime_paths_sent = 0;
-
-/* ... by process and signature. */
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 2 * MAX_RUNTIME_PATHS); /* one that is pushed out counts again */
-	__type(key, u64);
-	__type(value, u8);
-} known_paths SEC(".maps");
 
 /* For how often the lock of the mappings, which another thread may hold, is tried: half a millisecond or so. */
 #define MAPPING_TRIES 8192
@@ -127,7 +119,7 @@ static __always_inline int register_runtime(int option, unsigned long first, uns
 	return 0;
 }
 
-/* The runtime's path of the write of this inode that the task is in. Works with interrupts off. */
+/* The runtime's path of the write of this inode that the task is in. */
 static __always_inline bool runtime_path(struct task_cache *cache, struct task_struct *task, s32 entry,
 					 u64 inode, struct pcstream_slot *path)
 {
@@ -143,13 +135,6 @@ static __always_inline bool runtime_path(struct task_cache *cache, struct task_s
 			path->signature = 0;
 	}
 	return path->signature != 0;
-}
-
-/* Its context, if it is that of the task's last runtime path; else 0. */
-static __always_inline u64 runtime_context(struct task_cache *cache, struct pcstream_slot *path, s32 entry)
-{
-	return cache->runtime_signature == path->signature && cache->runtime_entry == entry && cache->runtime_process == cache->slot_process ?
-		       cache->runtime_context : 0;
 }
 
 /* Sends the names of a path. Whether they could be read and sent. */
@@ -174,31 +159,26 @@ static __always_inline bool emit_names(struct pcstream_slot *path)
 	return bytes != 0;
 }
 
-/* Its context. Needs interrupts on. */
-static __always_inline u64 emit_runtime(struct workspace *ws, struct task_cache *cache, struct task_struct *task,
-					    struct pcstream_slot *path, s32 entry)
+/* Its context. */
+static __always_inline u64 emit_runtime(struct workspace *ws, struct task_struct *task, struct pcstream_slot *path, s32 entry)
 {
-	u64 process = process_of(task), key = signature_mix(process, path->signature);
-	u8 one = 1;
+	u64 key = signature_mix(process_of(task), path->signature), executable = executable_of(ws, task->mm);
 
-	if (!bpf_map_lookup_elem(&known_paths, &key)) {
+	count(RUNTIME_PATHS, 1);
+	if (!is_known(key)) {
 		if (runtime_paths_sent >= MAX_RUNTIME_PATHS) {
 			count(LOST_RUNTIME_PATHS, 1);
-			return emit_context(ws, task->tgid, executable_of(ws, task->mm), entry, UNWIND_NONE);
+			return emit_context(ws, task->tgid, executable, entry, UNWIND_NONE);
 		}
 		__sync_fetch_and_add(&runtime_paths_sent, 1);
 		/* Memory that is swapped out is asked for again. */
 		if (!path->path || emit_names(path))
-			bpf_map_update_elem(&known_paths, &key, &one, BPF_ANY);
+			make_known(key);
 	}
 	ws->found = 0;
 	ws->frame[0].module = MODULE_RUNTIME;
 	ws->frame[0].offset = path->signature;
-	cache->runtime_signature = path->signature;
-	cache->runtime_entry = entry;
-	cache->runtime_process = cache->slot_process;
-	cache->runtime_context = emit_context(ws, task->tgid, executable_of(ws, task->mm), entry, UNWIND_RUNTIME);
-	return cache->runtime_context;
+	return emit_context(ws, task->tgid, executable, entry, UNWIND_RUNTIME);
 }
 
 #endif

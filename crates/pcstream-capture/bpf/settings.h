@@ -72,18 +72,4 @@ const struct stream_count stream_count_type = {};
 		(n) < (limit);                 \
 	})
 
-/* A number of which the verifier knows nothing: it takes what comes back from a map, as `through` is, for any number. Otherwise
- * it follows each value that a number was compared with on its own. */
-static __always_inline u64 any_number(volatile u64 *through, u64 number)
-{
-	*through = number;
-	return *through;
-}
-
-/* A kernel pointer as a number. The verifier allows no arithmetic on pointers that it tracks. */
-static __always_inline u64 number_through(volatile u64 *through, const void *pointer)
-{
-	return any_number(through, (u64)pointer);
-}
-
 #endif

@@ -83,17 +83,26 @@ static __always_inline u64 hash_stack(struct workspace *ws, s32 entry)
 	return ws->stack_hash | 1;
 }
 
-/* Fills in a record about the stack of the current task from `frame_sp` of the workspace on. */
-static __always_inline void copy_stack(struct stack_record *r, struct workspace *ws)
+/* Sends the stack of the current task from `frame_sp` of the workspace on, with the frames that were found up to there. Whether
+ * there was room. */
+static __always_inline bool emit_stack(struct workspace *ws, u32 type, u64 key, s32 entry, u32 frames)
 {
+	struct stack_record *r = bpf_ringbuf_reserve(&records, sizeof(*r), 0);
 	u32 i, at = 0, ranges = ws->ranges.count;
 
+	if (!r)
+		return false;
+	r->type = type;
 	r->pid = ws->pid;
+	r->key = key;
 	r->executable = ws->ranges.executable;
+	r->entry = entry;
 	r->address = ws->frame_address;
 	r->sp = ws->frame_sp;
 	r->bp = ws->frame_bp;
+	r->frames = frames;
 	bpf_get_current_comm(r->comm, sizeof(r->comm));
+	__builtin_memcpy(r->frame, ws->frame, sizeof(r->frame));
 	if (ranges > MAX_RANGES)
 		ranges = MAX_RANGES;
 	if (bpf_probe_read_kernel(r->range, ranges * sizeof(struct range), ws->ranges.range))
@@ -111,42 +120,21 @@ static __always_inline void copy_stack(struct stack_record *r, struct workspace 
 		at += piece;
 	}
 	r->bytes = at;
+	bpf_ringbuf_submit(r, 0);
+	return true;
 }
 
 /* Sends the whole stack of the current task with the context that it was given, so that user space can find out whether
  * that is right. For tests. */
-__noinline int check_path(struct workspace *ws, u64 context)
+__noinline int check_path(struct workspace *ws, u64 context, s32 entry)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
-	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
-	struct stack_record *r;
-
-	if (!check_every || !ws || !regs || !task->mm || !context || bpf_get_prandom_u32() % check_every)
+	if (!check_every || !ws || !context || bpf_get_prandom_u32() % check_every || !known_ranges(ws))
 		return 0;
-	if (!known_ranges(ws))
-		return 0;
-	ws->pid = task->tgid;
-	ws->frame_address = regs->ip;
-	ws->frame_sp = regs->sp;
-	ws->frame_bp = regs->bp;
-	r = bpf_ringbuf_reserve(&records, sizeof(*r), 0);
-	if (!r)
-		return 0;
-	r->type = RECORD_CHECK;
-	r->key = context;
-	r->entry = (s32)regs->orig_ax;
-	r->frames = 0;
-	copy_stack(r, ws);
-	bpf_ringbuf_submit(r, 0);
-	return 1;
-}
-
-/* A stack that is not shipped: the key of one like it that was; 0: there is none. */
-static __always_inline u64 unshipped(u64 key)
-{
-	if (!key)
-		count(UNSHIPPED_STACKS, 1);
-	return key;
+	ws->frame_address = ws->ip;
+	ws->frame_sp = ws->sp;
+	ws->frame_bp = ws->bp;
+	emit_stack(ws, RECORD_CHECK, context, entry, 0);
+	return 0;
 }
 
 /* Sends the rest of the stack of a walk that lacked a rule to user space, which unwinds it and adds the rules
@@ -155,8 +143,6 @@ __noinline u64 ship_stack(struct workspace *ws, s32 entry, u64 key)
 {
 	struct rule_key missing;
 	u64 now = bpf_ktime_get_ns(), *before;
-	struct stack_record *r;
-	u32 i, frames;
 
 	if (!ws)
 		return 0;
@@ -164,24 +150,14 @@ __noinline u64 ship_stack(struct workspace *ws, s32 entry, u64 key)
 	before = bpf_map_lookup_elem(&shipped, &key);
 	if (before && now - *before < SHIP_AGAIN_NS)
 		return key;
-	if (!room_for_stacks())
-		return unshipped(before ? key : 0);
-	r = bpf_ringbuf_reserve(&records, sizeof(*r), 0);
-	if (!r)
-		return unshipped(before ? key : 0);
+	if (!room_for_stacks() || !emit_stack(ws, RECORD_STACK, key, entry, frames_of(ws, UNWIND_EXACT))) {
+		if (before)
+			return key;
+		count(UNSHIPPED_STACKS, 1);
+		return 0;
+	}
 	missing = missing_rule(ws);
 	count_asked(&missing, before ? SHIPPED_AGAIN : 1);
-	r->type = RECORD_STACK;
-	r->key = key;
-	r->entry = entry;
-	frames = frames_of(ws, UNWIND_EXACT);
-	r->frames = frames;
-	for (i = 0; i < MAX_FRAMES; i++) {
-		r->frame[i].module = i < frames ? ws->frame[i].module : 0;
-		r->frame[i].offset = i < frames ? ws->frame[i].offset : 0;
-	}
-	copy_stack(r, ws);
-	bpf_ringbuf_submit(r, 0);
 	/* Not before: whoever gets the key next, its record comes later. */
 	bpf_map_update_elem(&shipped, &key, &now, BPF_ANY);
 	count(SHIPPED_STACKS, 1);
@@ -193,9 +169,10 @@ static __always_inline u64 ask(struct workspace *ws, s32 entry)
 {
 	struct rule_key missing = missing_rule(ws);
 
-	if (!may_ask(&missing))
-		return unshipped(0);
-	return ship_stack(ws, entry, hash_stack(ws, entry));
+	if (may_ask(&missing))
+		return ship_stack(ws, entry, hash_stack(ws, entry));
+	count(UNSHIPPED_STACKS, 1);
+	return 0;
 }
 
 #endif

@@ -71,12 +71,12 @@ static __always_inline void vote(struct walk *w)
 	struct stream_versions *versions;
 	u32 stream = 0;
 
-	versions = bpf_map_lookup_elem(&context_streams, &w->context);
+	versions = bpf_map_lookup_elem(&context_streams, &w->run.context);
 	if (versions)
 		stream = w->ballot.version ? versions->stream[1] : versions->stream[0];
 	stream &= MAX_WRITE_STREAMS - 1;
-	w->ballot.bytes += w->bytes;
-	w->ballot.votes[stream] += w->bytes;
+	w->ballot.bytes += w->run.bytes;
+	w->ballot.votes[stream] += w->run.bytes;
 	if (w->ballot.votes[stream] > w->ballot.most) {
 		w->ballot.most = w->ballot.votes[stream];
 		w->ballot.leader = stream;
@@ -89,8 +89,8 @@ static __always_inline void choose_stream(struct walk *w, struct bio *bio)
 	u32 bytes = w->ballot.bytes, agree = w->ballot.most;
 	struct stream_count *count;
 
-	if (w->write_stream) {
-		stream = w->write_stream & (MAX_WRITE_STREAMS - 1);
+	if (w->run.write_stream) {
+		stream = w->run.write_stream & (MAX_WRITE_STREAMS - 1);
 		count = bpf_map_lookup_elem(&stream_counts, &stream);
 		if (count)
 			__sync_fetch_and_add(&count->bytes_of_programs, bytes);

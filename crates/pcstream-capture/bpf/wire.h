@@ -257,8 +257,7 @@ enum counter {
 	/* coarser contexts: the executable and the entry, or a frame short */
 	DROPPED_MAPPINGS = COUNTER_FIRST_STATISTIC, /* executable mappings above 128 TiB */
 	LOCKED_MAPPINGS,      /* captures, and files mapped by a runtime, that found the process's mappings locked */
-	SAME_SYSCALL,	      /* path cache hits: still the same system call */
-	SAME_SLOTS,	      /* path cache hits: the stack holds the same return addresses */
+	PATH_CACHE_HITS,      /* captures answered by the task's path cache */
 	RUNTIME_PATHS,	      /* captures answered by a language runtime's path */
 	BUFFER_MARKS,	      /* times a page of a write buffer became dirty */
 	FULL_CAPTURES,	      /* path cache misses */

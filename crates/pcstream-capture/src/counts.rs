@@ -30,8 +30,7 @@ pub(crate) fn losses(session: &Session<'_>, counts: &JoinCounts) -> BTreeMap<Str
 /// What a capture cost, and how its questions were answered.
 pub(crate) fn statistics(session: &Session<'_>, counts: &JoinCounts) -> BTreeMap<String, u64> {
     [
-        ("path_cache_same_system_call", Counter::SAME_SYSCALL),
-        ("path_cache_same_stack", Counter::SAME_SLOTS),
+        ("path_cache_hits", Counter::PATH_CACHE_HITS),
         ("captures_by_runtime", Counter::RUNTIME_PATHS),
         ("captures_full", Counter::FULL_CAPTURES),
         ("stacks_unreadable", Counter::STACK_UNREADABLE),

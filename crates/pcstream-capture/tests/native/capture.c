@@ -144,13 +144,13 @@ static u64 captured(void)
 static u64 look_up(struct task_cache *cache, s32 entry)
 {
 	begin_capture(&workspace, &task, &regs);
-	return look_up_path(&workspace, cache, &task, place_of(&workspace, entry), entry);
+	return look_up_path(&workspace, cache, &task, place_of(&workspace, entry));
 }
 
 /* The path that was inserted last is found, and not if one of its return addresses is another, or unreadable. */
-static void found_in_cache(struct task_cache *cache, u64 context, const u32 *offset)
+static void found_in_cache(struct task_cache *cache, u64 context, u32 n, const u32 *offset)
 {
-	u32 i, n = cache->path[cache->last].slots, entry = test_case.entry;
+	u32 i, entry = test_case.entry;
 	u32 faulty_from = test_case.faulty_from, faulty_bytes = test_case.faulty_bytes;
 	bool hole;
 
@@ -177,14 +177,14 @@ static void found_in_cache(struct task_cache *cache, u64 context, const u32 *off
 static void cached(u64 context)
 {
 	static struct task_cache cache;
-	u32 offset[MAX_DEPTH];
+	u32 offset[MAX_DEPTH], n = workspace.found;
 
 	for (u32 i = 0; i < MAX_DEPTH; i++)
 		offset[i] = workspace.slot[i].offset;
 	__builtin_memset(&cache, 0, sizeof(cache));
 	insert_path(&cache, &workspace, place_of(&workspace, test_case.entry), context);
 	__builtin_memset(&workspace, 0x5a, sizeof(workspace));
-	found_in_cache(&cache, context, offset);
+	found_in_cache(&cache, context, n, offset);
 }
 
 /* The key that the stack's context gets while rules are late; nothing is sent. */
