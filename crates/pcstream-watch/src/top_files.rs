@@ -1,13 +1,12 @@
 //! The files that a context writes most, in little memory.
 //!
 //! Idea: a few counters. A file without one takes over the smallest, and what that had counted, so that a file that is
-//! written often is found in spite of many others. Counts fade with each interval, so that the files are those of now.
+//! written often is found in spite of many others. Their paths distinguish them: a journal that is deleted and made again
+//! is one file. Counts fade with each interval, so that the files are those of now.
 //!
 //! Known weakness: counts are estimates; a file that took a counter over counts too much until that has faded.
 
 use std::sync::Arc;
-
-use pcstream_trace::FileId;
 
 /// Files kept of a context.
 const MOST: usize = 8;
@@ -19,24 +18,23 @@ pub(crate) struct TopFiles {
 
 #[derive(Clone, Debug)]
 struct Count {
-    file: FileId,
     path: Arc<str>,
     pages: u64,
 }
 
 impl TopFiles {
-    /// Counts pages of a file; `path` is asked for if the file is new here.
-    pub(crate) fn add(&mut self, file: FileId, pages: u64, path: impl FnOnce() -> Arc<str>) {
-        if let Some(count) = self.counts.iter_mut().find(|count| count.file == file) {
+    /// Counts pages of a file.
+    pub(crate) fn add(&mut self, path: Arc<str>, pages: u64) {
+        if let Some(count) = self.counts.iter_mut().find(|count| count.path == path) {
             count.pages += pages;
             return;
         }
         if self.counts.len() < MOST {
-            self.counts.push(Count { file, path: path(), pages });
+            self.counts.push(Count { path, pages });
             return;
         }
         if let Some(least) = self.counts.iter_mut().min_by_key(|count| count.pages) {
-            *least = Count { file, path: path(), pages: least.pages + pages };
+            *least = Count { path, pages: least.pages + pages };
         }
     }
 
@@ -48,7 +46,7 @@ impl TopFiles {
     /// Paths, the most written first.
     pub(crate) fn paths(&self) -> Vec<Arc<str>> {
         let mut counts: Vec<&Count> = self.counts.iter().collect();
-        counts.sort_by_key(|count| (std::cmp::Reverse(count.pages), count.file));
+        counts.sort_by(|a, b| b.pages.cmp(&a.pages).then_with(|| a.path.cmp(&b.path)));
         counts.into_iter().map(|count| count.path.clone()).collect()
     }
 }
@@ -58,7 +56,15 @@ mod tests {
     use super::*;
 
     fn add(files: &mut TopFiles, file: u32, pages: u64) {
-        files.add(FileId(file), pages, || file.to_string().into());
+        files.add(file.to_string().into(), pages);
+    }
+
+    #[test]
+    fn a_file_that_is_made_again_is_one_file() {
+        let mut files = TopFiles::default();
+        (0..100).for_each(|_| files.add("/db-journal".into(), 1));
+        add(&mut files, 1, 50);
+        assert_eq!(files.paths().iter().map(|path| &**path).collect::<Vec<_>>(), ["/db-journal", "1"]);
     }
 
     #[test]

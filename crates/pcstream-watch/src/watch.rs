@@ -217,7 +217,7 @@ impl Watch {
         row.last = row.last.max(time);
         row.stream = stream.or(row.stream);
         if let Some(path) = path {
-            row.files.add(event.file, pages, || path);
+            row.files.add(path, pages);
         }
         if let Some(count) = stream.and_then(|stream| self.streams.get_mut(usize::from(stream.0))) {
             count.add(pages);
