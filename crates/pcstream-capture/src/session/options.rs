@@ -31,9 +31,9 @@ pub enum LeftOut {
 pub enum Followed {
     /// Everybody's.
     All = 0,
-    /// Of processes named by [`Session::follow_process`], and of what they start.
+    /// Of processes named by [`super::Session::follow_process`], and of what they start.
     Processes = 1,
-    /// Of the cgroup named by [`Session::follow_cgroup`], and of those below it.
+    /// Of the cgroup named by [`super::Session::follow_cgroup`], and of those below it.
     Cgroup = 2,
 }
 
@@ -49,7 +49,7 @@ pub struct SessionOptions {
     pub ring_bytes: u32,
     /// Look mappings of processes up one by one, as kernels before 6.7 have to.
     pub per_address_lookup: bool,
-    /// For tests: one path in so many is sent with its whole stack, as [`Record::Check`]. 0: none.
+    /// For tests: one path in so many is sent with its whole stack, as [`crate::wire::Record::Check`]. 0: none.
     pub check_every: u32,
     /// For measurements: what is not done for a page that becomes dirty.
     pub left_out: LeftOut,
@@ -61,7 +61,7 @@ pub struct SessionOptions {
     pub prctl_by_function: bool,
     /// Whose writes get contexts.
     pub followed: Followed,
-    /// Requests are given the streams that [`Session::streams`] holds, where the module `pcstream_bio` is loaded; elsewhere
+    /// Requests are given the streams that [`super::Session::streams`] holds, where the module `pcstream_bio` is loaded; elsewhere
     /// every stream counts as refused.
     pub placing: bool,
     /// Where that is done, in the kernel's encoding, if not on the file system's own device: below a device-mapper target.
