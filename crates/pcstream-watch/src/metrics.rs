@@ -1,10 +1,10 @@
 //! OpenMetrics text for Prometheus.
 //!
 //! Idea: the number of series is bounded. A context gets series of its own while it is among the fastest, all others
-//! count as `other`. A context's counters begin at 0 when its series do, so that every counter only grows and the
-//! sum over the contexts is right. The labels of a context stay as they were with its first series, but for the
-//! names of functions, which may be found later: what other contexts do makes no new series. Once all places are taken, the slowest context gives way to one that writes twice
-//! as fast, at most once a minute: a day has at most 1440 new contexts.
+//! count as `other`. A context's counters begin at 0 when its series do, so that every counter only grows and the sum
+//! over the contexts is right. The labels of a context stay as they were with its first series, whatever other
+//! contexts do; only the names of its functions may be found later. Once all places are taken, the slowest context
+//! gives way to one that writes twice as fast, at most once a minute: a day has at most 1440 new contexts.
 //!
 //! Names follow OpenMetrics 1.0: base units, `_total` on counters, `# EOF` at the end.
 
