@@ -41,6 +41,6 @@ pub use level::{LevelRule, LogBase};
 pub use parameter::{Environment, ParameterInfo, Parameters, Room, SchemeFactory, factory};
 pub use prefetch::Ahead;
 pub use registry::{Configured, SchemeInfo, build, configure, find, names, schemes};
-pub use rules::{Rules, RulesError};
+pub use rules::{RocksdbLog, Rules, RulesError};
 pub use saved_table::SavedTable;
 pub use scheme::{ByContext, ContextStream, Placement, Scheme, SchemeFact, Stream};

@@ -40,6 +40,7 @@ mod place;
 #[cfg(feature = "capture")]
 mod redact;
 mod report;
+mod rules;
 mod schemes;
 mod simulate;
 mod small_file;
@@ -87,6 +88,7 @@ fn main() -> ExitCode {
         Command::Compare(args) => compare::compare(&args, ui),
         Command::Geometry(args) => geometry::geometry(&args),
         Command::Schemes(args) => schemes::schemes(&args),
+        Command::Rules(args) => rules::rules(&args, ui),
         Command::Import(args) => import::import(&args, ui),
         Command::Place(args) => capture_glue::place(&args, ui),
         Command::Merge(args) => merge::merge(&args, ui),

@@ -92,3 +92,32 @@ fn what_a_scheme_drops_at_its_memory_bound_is_a_loss() {
         assert!(out.contains(&format!("--set {scheme}.{parameter}=BYTES")), "{out}");
     }
 }
+
+#[test]
+fn rules_are_printed_and_made_from_the_log_of_rocksdb() {
+    let (list, _) = ends_with(0, &["rules"]);
+    for (name, what) in pcstream_placement::Rules::presets() {
+        assert!(list.contains(name) && list.contains(what), "{list}");
+        let (text, _) = ends_with(0, &["rules", name]);
+        assert!(pcstream_placement::Rules::parse(&text).is_ok(), "{text}");
+    }
+    refuses(2, &["rules", "rockdb"], &["did you mean rocksdb?"]);
+
+    let place = Place::new();
+    let (trace, log, rules) = (place.path("t.pctrace"), place.path("LOG"), place.path("my.rules"));
+    let event =
+        |text: &str| format!("2026/11/25-00:42:09.5 7152 EVENT_LOG_v1 {{\"job\": 2, \"event\": {text}}}\n");
+    let whole = event("\"table_file_creation\", \"file_number\": 9") + &event("\"flush_finished\"");
+    std::fs::write(&log, &whole).unwrap();
+    let (text, err) = ends_with(0, &["rules", "--rocksdb-log", &log]);
+    assert!(text.contains("name={000009}.sst -> 3\n") && err.contains("1 at level 0"), "{text}{err}");
+    std::fs::write(&rules, text).unwrap();
+    ends_with(0, &["simulate", &trace, "--scheme", "manual", "--gc", "own", "--rules", &rules]);
+
+    std::fs::write(&log, whole.clone() + "EVENT_LOG_v1 {\"job\"").unwrap();
+    let (_, err) = ends_with(3, &["rules", "--rocksdb-log", &log]);
+    assert!(err.contains("1 events could not be read"), "{err}");
+    std::fs::write(&log, "nothing\n").unwrap();
+    refuses(1, &["rules", "--rocksdb-log", &log], &["no table's level", "LOG.old"]);
+    refuses(1, &["rules", "--rocksdb-log", &place.path("none")], &["--rocksdb-log", "none"]);
+}

@@ -23,6 +23,7 @@
 //! Parsing is a pure function; every error names the line, what was found, and what to write.
 
 mod error;
+mod rocksdb;
 mod sizes;
 #[cfg(test)]
 mod tests;
@@ -31,6 +32,7 @@ use globset::{GlobBuilder, GlobMatcher};
 use pcstream_trace::{Context, File, Kind, Unwind};
 
 pub use error::RulesError;
+pub use rocksdb::RocksdbLog;
 use sizes::Sizes;
 
 use crate::names::nearest;
@@ -124,11 +126,15 @@ impl Rules {
 
     /// The rules of a named preset.
     pub fn preset(name: &str) -> Result<Rules, RulesError> {
-        let Some((_, _, text)) = PRESETS.iter().find(|(n, ..)| *n == name) else {
+        Rules::parse(Rules::preset_text(name)?)
+    }
+
+    /// A preset as it is written, to read or to change.
+    pub fn preset_text(name: &str) -> Result<&'static str, RulesError> {
+        PRESETS.iter().find(|(n, ..)| *n == name).map(|&(_, _, text)| text).ok_or_else(|| {
             let nearest = nearest(name, PRESETS.iter().map(|&(n, ..)| n));
-            return Err(RulesError::Preset { name: name.to_owned(), nearest });
-        };
-        Rules::parse(text)
+            RulesError::Preset { name: name.to_owned(), nearest }
+        })
     }
 
     /// Names and summaries of the presets.

@@ -12,6 +12,7 @@ mod import;
 mod merge;
 mod place;
 mod reports;
+mod rules;
 mod simulation;
 mod sweep;
 mod table;
@@ -39,6 +40,7 @@ pub use import::ImportArgs;
 pub use merge::MergeArgs;
 pub use place::PlaceArgs;
 pub use reports::{AdviseArgs, CompareArgs, ReportArgs};
+pub use rules::RulesArgs;
 pub use simulation::{
     ContextsArgs, DeviceArgs, FitArgs, GeometryArgs, MeasureArgs, SchemeOptions, SchemesArgs, SimulateArgs,
     SimulationArgs,
@@ -172,6 +174,11 @@ pub enum Command {
     Table(TableArgs),
     /// List placement schemes, or show a scheme's parameters with defaults, units and sources
     Schemes(SchemesArgs),
+    /// Print rules of the scheme 'manual': presets, or a stream for each of RocksDB's levels
+    ///
+    /// Presets are rules to begin with. RocksDB's LOG says at which level each table was written, which neither its path
+    /// nor its call path tells; rules made from it are for traces of that database.
+    Rules(RulesArgs),
     /// Make a synthetic trace with known statistics
     ///
     /// Single-page writes to a device that is full from the beginning. The classes that a page can
