@@ -64,7 +64,7 @@ __noinline u64 capture(struct workspace *ws, s32 entry)
 		}
 		/* Code without rules: what comes before it is worth more than a guess, unless there is nothing. */
 		if (end == WALK_DEPTH || end == WALK_OUTERMOST || ws->found >= 2 || unwind)
-			mode = UNWIND_EXACT;
+			mode = end == WALK_OUTERMOST ? UNWIND_EXACT : UNWIND_CUT;
 	}
 	if (mode == UNWIND_NONE)
 		mode = guess_path(ws);
@@ -73,7 +73,7 @@ __noinline u64 capture(struct workspace *ws, s32 entry)
 	store_ranges(ws);
 	key = context_of_path(ws, entry, mode);
 	/* Not for the path cache: the next time there may be more to see, or no guess is needed. */
-	if (end == WALK_MISS || (mode == UNWIND_EXACT && end == WALK_BROKEN))
+	if (end == WALK_MISS || (mode == UNWIND_CUT && end == WALK_BROKEN))
 		ws->found = 0;
 	return key;
 }

@@ -122,13 +122,13 @@ __noinline int walk_rules(struct workspace *ws)
 		/* A return address counts if it lies in code. */
 		if (i)
 			add_address(ws, address, sp - 8 - ws->sp);
-		if (i >= fp_depth)
-			break;
 		if (range->module == MODULE_ANON)
-			return WALK_NO_RULE;
+			return i >= fp_depth ? WALK_DEPTH : WALK_NO_RULE;
 		key.module = range->module;
 		key.offset = (address + range->base) | (i ? 0 : RULE_AT_IP);
 		rule = bpf_map_lookup_elem(&rules, &key);
+		if (i >= fp_depth)
+			return rule && rule->kind == RULE_END ? WALK_OUTERMOST : WALK_DEPTH;
 		if (!rule) {
 			ws->missing = key;
 			ws->frame_address = address;

@@ -49,6 +49,7 @@ enum unwind_mode {
 	UNWIND_SCAN = 2,
 	UNWIND_EXACT = 3,
 	UNWIND_RUNTIME = 4, /* from a language runtime: one frame, whose offset is the path's signature */
+	UNWIND_CUT = 5, /* as UNWIND_EXACT, but it ends before the outermost frame */
 };
 
 enum io_flag {
@@ -253,10 +254,10 @@ enum counter {
 	LOST_PENDING,	      /* pages whose capture was postponed and never made */
 	LOST_RUNTIME_PATHS,   /* contexts that are merged, for a language runtime has too many paths */
 	LOST_RUNTIME_MAPPINGS, /* mapped files of runtimes that pushed others out of the table */
+	DROPPED_MAPPINGS,     /* executable mappings above 128 TiB: paths end there */
 	COUNTER_FIRST_STATISTIC,
 	/* coarser contexts: the executable and the entry, or a frame short */
-	DROPPED_MAPPINGS = COUNTER_FIRST_STATISTIC, /* executable mappings above 128 TiB */
-	LOCKED_MAPPINGS,      /* captures, and files mapped by a runtime, that found the process's mappings locked */
+	LOCKED_MAPPINGS = COUNTER_FIRST_STATISTIC, /* captures, and files mapped by a runtime, that found the process's mappings locked */
 	PATH_CACHE_HITS,      /* captures answered by the task's path cache */
 	RUNTIME_PATHS,	      /* captures answered by a language runtime's path */
 	BUFFER_MARKS,	      /* times a page of a write buffer became dirty */
@@ -264,7 +265,7 @@ enum counter {
 	STACK_UNREADABLE,     /* captures whose stack could not be read */
 	SHIPPED_STACKS,	      /* full captures that lacked a rule and went to user space */
 	UNSHIPPED_STACKS,     /* ... or did not: no room in the ring buffer, or no answer for long. Their paths were read otherwise */
-	CUT_PATHS,	      /* exact paths that end at code without a rule */
+	CUT_PATHS,	      /* exact paths that end before they are as long as is kept: at code without a rule, or where the stack cannot be read */
 	SHORT_STACKS,	      /* scans that found fewer addresses than asked for */
 	ENUMERATIONS,	      /* times the mappings of a process were read */
 	URING_WORKERS,	      /* pages dirtied or submitted by io_uring workers */

@@ -8,7 +8,10 @@ use crate::wire::Counter;
 
 /// Losses by name. The names are part of the trace format.
 pub(crate) fn losses(session: &Session<'_>, counts: &JoinCounts) -> BTreeMap<String, u64> {
-    let of = |counter| session.counter(counter);
+    losses_of(|counter| session.counter(counter), session.missed(), counts)
+}
+
+fn losses_of(of: impl Fn(Counter) -> u64, missed: u64, counts: &JoinCounts) -> BTreeMap<String, u64> {
     [
         ("ring_buffer_requests", of(Counter::LOST_IO_RECORDS)),
         ("ring_buffer_names", of(Counter::LOST_TABLE_RECORDS)),
@@ -18,7 +21,8 @@ pub(crate) fn losses(session: &Session<'_>, counts: &JoinCounts) -> BTreeMap<Str
         ("postponed_captures", of(Counter::LOST_PENDING)),
         ("runtime_paths_merged", of(Counter::LOST_RUNTIME_PATHS)),
         ("runtime_mappings", of(Counter::LOST_RUNTIME_MAPPINGS)),
-        ("missed_events", session.missed()),
+        ("mappings_dropped", of(Counter::DROPPED_MAPPINGS)),
+        ("missed_events", missed),
         ("unresolved_contexts", counts.unresolved_contexts),
         ("unresolved_files", counts.unresolved_files),
     ]
@@ -40,7 +44,6 @@ pub(crate) fn statistics(session: &Session<'_>, counts: &JoinCounts) -> BTreeMap
         ("stacks_short", Counter::SHORT_STACKS),
         ("mappings_read", Counter::ENUMERATIONS),
         ("mappings_locked", Counter::LOCKED_MAPPINGS),
-        ("mappings_dropped", Counter::DROPPED_MAPPINGS),
         ("io_uring_worker_pages", Counter::URING_WORKERS),
         ("io_uring_submitter_unknown", Counter::URING_UNKNOWN),
         ("buffer_pages_marked", Counter::BUFFER_MARKS),
@@ -63,4 +66,24 @@ pub(crate) fn statistics(session: &Session<'_>, counts: &JoinCounts) -> BTreeMap
             .flat_map(|(name, runs, ns)| [(format!("{name}_runs"), runs), (format!("{name}_ns"), ns)]),
     )
     .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A counter that is no loss by the header is none here, and each that is has a name: a mapping that was dropped, too.
+    #[test]
+    fn losses_are_the_counters_that_the_header_calls_so() {
+        let lost = |counted: u32| {
+            let of = |counter: Counter| if counter.0 == counted { 7 } else { 0 };
+            let losses = losses_of(of, 0, &JoinCounts::default());
+            losses.into_iter().filter(|(_, count)| *count > 0).collect::<Vec<_>>()
+        };
+        for counter in 0..Counter::COUNTERS.0 {
+            let expected = usize::from(counter < Counter::COUNTER_FIRST_STATISTIC.0);
+            assert_eq!(lost(counter).len(), expected, "counter {counter}");
+        }
+        assert_eq!(lost(Counter::DROPPED_MAPPINGS.0), [("mappings_dropped".to_owned(), 7)]);
+    }
 }

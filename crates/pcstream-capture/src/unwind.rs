@@ -80,9 +80,11 @@ impl Unwinder {
         let mut frames: Vec<_> = known.iter().map(|frame| (frame.module, frame.offset)).collect();
         let before = frames.len();
         let end = self.along_rules(stack, modules, limits.depth, &mut frames);
-        let complete = matches!(end, End::Depth | End::Outermost);
-        if complete || frames.len() > LEAST_FRAMES || !limits.fall_back {
+        if end == End::Outermost {
             return Path { unwind: Unwind::Exact, frames };
+        }
+        if end == End::Depth || frames.len() > LEAST_FRAMES || !limits.fall_back {
+            return Path { unwind: Unwind::Cut, frames };
         }
         frames.truncate(before);
         let chain = along_frame_pointers(stack, limits.depth);
@@ -116,9 +118,10 @@ impl Unwinder {
     ) -> End {
         let (mut sp, mut bp, mut address) = (stack.sp, stack.bp, stack.address);
         let Some(mut range) = locate(stack, address) else { return End::NoRule };
-        while frames.len() <= depth {
+        loop {
+            let enough = frames.len() > depth;
             if range.module == ANON {
-                return End::NoRule;
+                return if enough { End::Depth } else { End::NoRule };
             }
             let (offset, at_ip) = (address.wrapping_add(range.base), frames.len() == 1);
             let rule = self.rule(range.module, offset, at_ip, modules);
@@ -128,9 +131,10 @@ impl Unwinder {
                 frames[0].1 = offset - u64::from(rule.into_function);
             }
             let base = match RuleKind(rule.kind) {
+                RuleKind::RULE_END => return End::Outermost,
+                _ if enough => return End::Depth,
                 RuleKind::RULE_SP => sp,
                 RuleKind::RULE_BP => bp,
-                RuleKind::RULE_END => return End::Outermost,
                 _ => return End::NoRule,
             };
             let cfa = base.wrapping_add_signed(rule.cfa_offset.into());
@@ -148,7 +152,6 @@ impl Unwinder {
             frames.push(frame(its_range, caller));
             (address, range, sp) = (caller, its_range, cfa);
         }
-        End::Depth
     }
 
     /// The rule for an address, which becomes fresh if it was not asked for before.

@@ -73,6 +73,7 @@ fn main() -> ExitCode {
         common::test("exact_paths_are_the_programs_own", &needs, known_paths),
         common::test("exact_paths_end_at_code_without_tables", &needs, without_tables),
         common::test("exact_paths_hold_where_mappings_are_looked_up_singly", &needs, per_address_lookup),
+        common::test("exact_paths_longer_than_what_is_kept_are_cut", &needs, deep_recursion),
         common::test("many_mappings_hide_no_library", &needs, many_mappings),
         common::test("stores_of_one_call_have_one_context", &needs, one_call_many_stores),
         common::test("exact_paths_of_rocksdb_tell_its_activities_apart", &rocksdb, rocksdb_is_pure),
@@ -147,7 +148,7 @@ fn known_paths() {
 fn without_tables() {
     let dir = TempDir::new().expect("a directory");
     let program = build(dir.path(), &["-fomit-frame-pointer", "-fno-asynchronous-unwind-tables"]);
-    for (unwind, expected) in [(Some(Unwind::Exact), Unwind::Exact), (None, Unwind::Scan)] {
+    for (unwind, expected) in [(Some(Unwind::Exact), Unwind::Cut), (None, Unwind::Scan)] {
         let recording = run(&program, SessionOptions { unwind, ..SessionOptions::default() });
         let cut = recording.finished().statistics["paths_cut"];
         assert_eq!(cut > 0, unwind == Some(Unwind::Exact), "{cut}");
@@ -183,6 +184,51 @@ fn compile(dir: &Path, text: &str) -> String {
     gcc.args(["-O2", "-g", "-fno-builtin"]).arg("-o").arg(&program).arg(&source);
     assert!(gcc.status().expect("gcc starts").success());
     program.to_str().expect("temporary paths are plain").to_owned()
+}
+
+/// As many return addresses as are kept make a whole path if the last one is the outermost, and a cut one otherwise.
+fn deep_recursion() {
+    let dir = TempDir::new().expect("a directory");
+    let program = compile(
+        dir.path(),
+        r#"
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+static char page[4096];
+__attribute__((noinline)) int descend(int fd, int levels) {
+    int r = levels ? descend(fd, levels - 1) : (int)write(fd, page, sizeof page);
+    __asm__ volatile("" ::: "memory");
+    return r + 1;
+}
+int main(void) {
+    for (int levels = 0; levels < 40; levels++) {
+        char name[16];
+        snprintf(name, sizeof name, "%d", levels);
+        int fd = open(name, O_CREAT | O_WRONLY, 0600);
+        for (int i = 0; i < 20; i++) { descend(fd, levels); usleep(100); }
+    }
+    return 0;
+}
+"#,
+    );
+    let recording = run(&program, SessionOptions::default());
+    let mut lengths = Vec::new();
+    for levels in 0..40 {
+        for &id in writers(&recording, &levels.to_string()).keys() {
+            let context = &recording.finished().contexts[id as usize - 1];
+            lengths.push((context.frames.len(), context.unwind));
+        }
+    }
+    // Up to 12 return addresses; the first frame is the instruction.
+    let whole = |length: &&(usize, Unwind)| length.1 == Unwind::Exact;
+    let longest = lengths.iter().filter(whole).map(|length| length.0).max();
+    assert_eq!(longest, Some(13), "{lengths:?}");
+    assert!(lengths.iter().filter(whole).count() > 1, "{lengths:?}");
+    let cut = lengths.iter().filter(|length| length.1 == Unwind::Cut).collect::<Vec<_>>();
+    assert!(!cut.is_empty() && cut.iter().all(|length| length.0 == 13), "{lengths:?}");
+    let statistics = &recording.finished().statistics;
+    assert_eq!(statistics["paths_cut"], 0, "they are cut at the limit only: {statistics:?}");
 }
 
 /// More executable mappings than the kernel side's table holds, all below those of the libraries.
@@ -263,7 +309,7 @@ fn rocksdb_is_pure() {
             ["Flush", "BuildTable", "Compaction"].map(|part| named.iter().any(|name| name.contains(part)));
         *pages.entry((activity[0] && !activity[2] || activity[1], activity[2])).or_insert(0) += written;
         let context = &recording.finished().contexts[id as usize - 1];
-        assert_eq!(context.unwind, Unwind::Exact, "{named:?}");
+        assert!(matches!(context.unwind, Unwind::Exact | Unwind::Cut), "{named:?}");
     }
     let all: u64 = pages.values().sum();
     let apart = pages.get(&(true, false)).unwrap_or(&0) + pages.get(&(false, true)).unwrap_or(&0);

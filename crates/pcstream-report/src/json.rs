@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use crate::drive::{baseline_of, reference, result_in_words};
 use crate::json_timing::{ClockJson, LatencyJson, ThroughputJson, clock, latencies, throughput};
-use crate::{About, ContextRow, Simulation, Verdict};
+use crate::{About, ContextRow, PathShares, Simulation, Verdict};
 
 /// The result of `simulate` and `run`.
 #[derive(Clone, Debug, Serialize)]
@@ -82,6 +82,8 @@ pub struct TraceJson {
     pub files: u64,
     /// Share of the written file data whose context is known; 1 when there was none.
     pub context_coverage: f64,
+    /// How the call paths of that data were read.
+    pub call_paths: PathShares,
     /// Requests that the capture dropped.
     pub lost_events: u64,
     /// Every loss counter of the capture, by cause.
@@ -382,6 +384,7 @@ fn trace(simulation: &Simulation) -> TraceJson {
         contexts: totals.contexts,
         files: totals.files,
         context_coverage: simulation.writers.context_coverage(),
+        call_paths: simulation.path_shares(),
         lost_events: trace.losses.values().sum(),
         losses: trace.losses.clone(),
         complete: trace.complete,

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use pcstream_placement::Stream;
 use pcstream_replay::{LaneResult, Replay, Writer, Writers};
-use pcstream_trace::{Context, FileId, Meta, Tables};
+use pcstream_trace::{Context, FileId, Kind, Meta, Tables};
 
 pub mod advice;
 pub mod contexts;
@@ -25,6 +25,7 @@ pub mod json;
 pub mod json_timing;
 pub mod layout;
 pub mod one_context;
+pub mod paths;
 pub mod pictures;
 pub mod placing;
 pub mod saved_tables;
@@ -37,6 +38,7 @@ mod timing;
 pub mod verdict;
 
 pub use layout::Layout;
+pub use paths::PathShares;
 pub use verdict::Verdict;
 
 /// What a result says about its origin, beyond what was measured.
@@ -130,6 +132,13 @@ impl<'a> Simulation<'a> {
             }
         }
         dropped
+    }
+
+    /// How the call paths of the written file data were read.
+    pub fn path_shares(&self) -> PathShares {
+        let data = |writer: &Writer| writer.pages_by_kind[Kind::Data as usize];
+        let writers = self.writers.heaviest();
+        PathShares::of(writers.into_iter().map(|(id, writer)| (self.tables.context(id), data(writer))))
     }
 
     /// Every context that wrote, heaviest first, with the streams of lane `lane` and at most `files`

@@ -71,6 +71,8 @@ pub(crate) fn origin(simulation: &Simulation, layout: Layout) -> Vec<String> {
         percent(simulation.writers.context_coverage()),
     );
     lines.extend(layout.wrap(&events, 9));
+    let paths = simulation.path_shares().text();
+    lines.extend(paths.iter().flat_map(|paths| layout.wrap(&format!("         {paths}"), 9)));
     lines
 }
 

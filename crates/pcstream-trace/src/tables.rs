@@ -20,12 +20,22 @@ pub enum Unwind {
     Exact = 4,
     /// Reported by a language runtime (the Java agent), in the program's own language.
     Runtime = 5,
+    /// As `Exact`, but the walk stopped before the outermost frame: at the limit of return addresses, at code without
+    /// rules, or where the stack could not be read. The frames there are are true.
+    Cut = 6,
 }
 
 impl Unwind {
     /// Every way, in the order of its stored number.
-    pub const ALL: [Unwind; 6] =
-        [Unwind::None, Unwind::FramePointer, Unwind::Scan, Unwind::Label, Unwind::Exact, Unwind::Runtime];
+    pub const ALL: [Unwind; 7] = [
+        Unwind::None,
+        Unwind::FramePointer,
+        Unwind::Scan,
+        Unwind::Label,
+        Unwind::Exact,
+        Unwind::Runtime,
+        Unwind::Cut,
+    ];
 
     /// The name used in traces and tables.
     pub fn name(self) -> &'static str {
@@ -36,6 +46,7 @@ impl Unwind {
             Unwind::Label => "label",
             Unwind::Exact => "exact",
             Unwind::Runtime => "runtime",
+            Unwind::Cut => "cut",
         }
     }
 }

@@ -19,9 +19,9 @@ use pcstream_capture::capture::{
 use pcstream_capture::session::SessionOptions;
 use pcstream_capture::signature::Order;
 use pcstream_fs::scratch::{self, FsKind, ScratchOptions};
-use pcstream_report::{Simulation, human};
+use pcstream_report::{PathShares, Simulation, human};
 use pcstream_trace::meta::{Exit, FileSystem};
-use pcstream_trace::{Batch, Extent, Meta, TraceReader, TraceWriter};
+use pcstream_trace::{Batch, Event, Extent, Kind, Meta, Op, TraceReader, TraceWriter};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -46,6 +46,7 @@ pub fn record(args: RecordArgs, ui: Ui) -> Result<Status, Failure> {
     let options = options(&args.capture, subject, ui)?;
     let (recorder, captured) = capture_into(recorder, &options, &StopSignals::catch()?, ui)?;
     let finished = &captured.finished;
+    let paths = recorder.path_shares(finished);
     let meta = recorder.finish(finished)?;
     ui.remark(&format!(
         "{}: {} written by {} contexts in {} events",
@@ -54,6 +55,7 @@ pub fn record(args: RecordArgs, ui: Ui) -> Result<Status, Failure> {
         finished.contexts.len(),
         human::count(meta.totals.events),
     ));
+    paths.text().iter().for_each(|paths| ui.remark(&format!("of the file data, {paths}")));
     outcome(&captured, args.capture.forward_exit_code, ui)
 }
 
@@ -292,6 +294,8 @@ pub struct Recorder<'a> {
     attached_to: Option<String>,
     writer: Option<TraceWriter>,
     flushed: Instant,
+    /// Of file data, by context.
+    data_pages: Vec<u64>,
     /// What simulates meanwhile, if anything does.
     pub simulation: Option<LiveSimulation<'a>>,
     /// Hides names from the trace and from what is shown.
@@ -318,6 +322,7 @@ impl<'a> Recorder<'a> {
             attached_to: attached::setting(subject, args.redact),
             writer: None,
             flushed: Instant::now(),
+            data_pages: Vec::new(),
             simulation: None,
             redaction: args.redact.then(Redaction::default),
             refused: None,
@@ -361,6 +366,22 @@ impl<'a> Recorder<'a> {
         meta
     }
 
+    fn count(&mut self, event: &Event) {
+        if event.op == Op::Write && event.kind == Kind::Data {
+            let at = event.context.0 as usize;
+            if at >= self.data_pages.len() {
+                self.data_pages.resize(at + 1, 0);
+            }
+            self.data_pages[at] += u64::from(event.pages);
+        }
+    }
+
+    /// How the call paths of what was recorded were read.
+    fn path_shares(&self, finished: &Finished) -> PathShares {
+        let context = |id: usize| id.checked_sub(1).and_then(|index| finished.contexts.get(index));
+        PathShares::of(self.data_pages.iter().enumerate().map(|(id, &pages)| (context(id), pages)))
+    }
+
     /// Completes the trace. Returns what it says about itself.
     pub fn finish(mut self, finished: &Finished) -> Result<Meta, Failure> {
         let mut writer = self.writer.take().expect("the capture began");
@@ -402,6 +423,7 @@ impl Observer for Recorder<'_> {
         if let Some(redaction) = &self.redaction {
             redaction.batch(&mut batch);
         }
+        batch.events.iter().for_each(|event| self.count(event));
         let writer = self.writer.as_mut().expect("the capture began");
         writer.write_batch(&batch)?;
         if self.flushed.elapsed() >= FLUSH {

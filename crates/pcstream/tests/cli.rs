@@ -45,6 +45,8 @@ const SIMULATION_KEYS: &str = "
     .trace.path .trace.events .trace.host_pages .trace.discarded_pages .trace.contexts .trace.context_coverage
     .trace.lost_events .trace.id .trace.command[] .trace.zeroed_pages .trace.read_pages .trace.files .trace.losses{}
     .trace.complete .trace.damage
+    .trace.call_paths.exact .trace.call_paths.cut .trace.call_paths.fp .trace.call_paths.scan
+    .trace.call_paths.runtime .trace.call_paths.label .trace.call_paths.none
     .device.logical_pages .device.physical_pages .device.superblock_pages .device.superblocks .device.spare_factor
     .device.overprovisioning .device.streams .device.victim .device.prefill_pages
     .device.pools[] .device.background_gc .device.origin .device.timing
@@ -119,6 +121,7 @@ fn the_json_contract_holds() {
     assert_eq!(simulation["trace"]["host_pages"], 256 << 10);
     assert_eq!(simulation["trace"]["contexts"], 2);
     assert_eq!(simulation["trace"]["context_coverage"], 1.0);
+    assert_eq!(simulation["trace"]["call_paths"]["label"], 1.0);
     assert_eq!(simulation["device"]["logical_pages"], 64 << 10);
     assert_eq!(simulation["device"]["superblock_pages"], 128, "0.23 % of 64 Ki, as a power of two");
     assert_eq!(simulation["device"]["prefill_pages"], 64 << 10);

@@ -56,6 +56,7 @@ fn main() -> ExitCode {
             &with(&[common::xfs, xfs_realtime]),
             realtime,
         ),
+        common::test("record_says_how_paths_were_read", &with(&[programs::gcc]), ways_of_reading),
         common::test("record_hides_names_on_request", &needs, redacted),
         common::test("record_ends_as_the_command_or_the_signal_does", &needs, exit_codes),
         common::test("record_is_whole_though_its_file_system_stays_mounted", &containers, held_mount),
@@ -298,6 +299,52 @@ fn go_names() {
         let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
         for method in ["Store.write", "Store.writeMeta"] {
             assert!(shown.lines().any(|line| line.trim_end().ends_with(method)), "{method}: {shown}");
+        }
+    }
+}
+
+/// Writes as many pages by a short path as by one of more frames than are kept.
+const SHORT_AND_DEEP: &str = r#"
+#include <fcntl.h>
+#include <unistd.h>
+static char page[4096];
+__attribute__((noinline)) int descend(int fd, int at, int levels) {
+    int r = levels ? descend(fd, at, levels - 1) : (int)pwrite(fd, page, sizeof page, at * 4096L);
+    __asm__ volatile("" ::: "memory");
+    return r + 1;
+}
+int main(int argc, char **argv) {
+    int fd = open(argv[1], O_CREAT | O_WRONLY, 0600);
+    for (int i = 0; i < 100; i++) descend(fd, i, i % 2 ? 40 : 0);
+    return fsync(fd);
+}
+"#;
+
+/// The share of each way of reading paths is said when recording ends, in tables and in JSON.
+fn ways_of_reading() {
+    let (disk, dir) = (Disk::ext4(256), TempDir::new().expect("a directory"));
+    let program = compile(dir.path(), "program", SHORT_AND_DEEP, &["-fno-omit-frame-pointer"]);
+    for (way, said_so, shares) in [
+        ("auto", "50.0 % exact, 50.0 % cut before the outermost frame", [("exact", 0.5), ("cut", 0.5)]),
+        ("fp", "100 % by frame pointers", [("fp", 1.0), ("cut", 0.0)]),
+        ("scan", "100 % scanned", [("scan", 1.0), ("cut", 0.0)]),
+    ] {
+        let trace = dir.path().join(format!("{way}.pctrace"));
+        let mut command = pcstream();
+        command.args(["record", "--unwind", way, "--on"]).arg(disk.mount_point()).arg("-o").arg(&trace);
+        command.arg("--").arg(&program).arg(disk.mount_point().join(way));
+        let out = command.output().expect("pcstream can be started");
+        assert_eq!(out.status.code(), Some(0), "{}", said(&out));
+        assert!(said(&out).contains(said_so), "{way}: {}", said(&out));
+        let run = |arguments: &[&str]| {
+            let mut command = pcstream();
+            let out = command.arg("contexts").arg(&trace).args(arguments).output().expect("it starts");
+            String::from_utf8_lossy(&out.stdout).into_owned()
+        };
+        assert!(run(&[]).contains(said_so), "{way}: {}", run(&[]));
+        let json: serde_json::Value = serde_json::from_str(&run(&["--json", "-"])).expect("it is JSON");
+        for (name, share) in shares {
+            assert_eq!(json["trace"]["call_paths"][name], share, "{way}: {json}");
         }
     }
 }

@@ -18,6 +18,7 @@ impl Joiner {
                 UnwindMode::UNWIND_SCAN => Unwind::Scan,
                 UnwindMode::UNWIND_EXACT => Unwind::Exact,
                 UnwindMode::UNWIND_RUNTIME => Unwind::Runtime,
+                UnwindMode::UNWIND_CUT => Unwind::Cut,
                 _ => Unwind::None,
             },
             frames: raw.iter().map(|frame| (frame.module, frame.offset)).collect(),

@@ -45,6 +45,7 @@ impl unwind_mode {
     pub const UNWIND_SCAN: Self = Self(2);
     pub const UNWIND_EXACT: Self = Self(3);
     pub const UNWIND_RUNTIME: Self = Self(4);
+    pub const UNWIND_CUT: Self = Self(5);
 }
 impl Default for unwind_mode {
     fn default() -> Self {
@@ -324,8 +325,8 @@ impl counter {
     pub const LOST_PENDING: Self = Self(5);
     pub const LOST_RUNTIME_PATHS: Self = Self(6);
     pub const LOST_RUNTIME_MAPPINGS: Self = Self(7);
-    pub const COUNTER_FIRST_STATISTIC: Self = Self(8);
     pub const DROPPED_MAPPINGS: Self = Self(8);
+    pub const COUNTER_FIRST_STATISTIC: Self = Self(9);
     pub const LOCKED_MAPPINGS: Self = Self(9);
     pub const PATH_CACHE_HITS: Self = Self(10);
     pub const RUNTIME_PATHS: Self = Self(11);

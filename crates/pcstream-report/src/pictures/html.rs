@@ -54,9 +54,10 @@ pub fn page(material: &Material) -> String {
 
 fn origin(material: &Material) -> String {
     let (simulation, totals) = (material.simulation, material.simulation.writers.totals());
+    let paths = simulation.path_shares().text().map_or(String::new(), |paths| format!("; {paths}"));
     format!(
         "<p class=\"dim\">{} written and {} discarded by {} contexts in {} events, {:.1} s; {} of the file data has a \
-         context.</p>\n",
+         context{paths}.</p>\n",
         page_bytes(totals.host_pages),
         page_bytes(totals.discarded_pages + totals.zeroed_pages),
         totals.contexts,
