@@ -86,8 +86,7 @@ pub fn capture(
     observer.started(&place.started(&layout)).map_err(CaptureError::Observer)?;
     let journal_is_elsewhere = layout.journal_is_elsewhere();
     join.borrow_mut().joiner.begin(layout);
-    let mut run = Run::new(&session, reader, join, observer, options.live);
-    run.live_names = options.watch.then(LiveNames::default);
+    let mut run = Run::new(&session, reader, join, observer, options);
 
     let ending = match writer {
         Writer::Command(words) => run.follow(start(words, &place)?, &interrupts)?,
@@ -218,6 +217,7 @@ struct Run<'a, 'obj> {
     full: bool,
     /// See `CaptureOptions`.
     live: bool,
+    watch: bool,
     /// The last sync was abandoned.
     unsynced: bool,
     /// What failed meanwhile.
@@ -236,11 +236,12 @@ impl<'a, 'obj> Run<'a, 'obj> {
         reader: Reader<'a>,
         join: Rc<RefCell<Join>>,
         observer: &'a mut dyn Observer,
-        live: bool,
+        options: &CaptureOptions,
     ) -> Run<'a, 'obj> {
         let began = Instant::now();
         Run {
-            live,
+            live: options.live,
+            watch: options.watch,
             session,
             reader,
             join,
@@ -252,7 +253,7 @@ impl<'a, 'obj> Run<'a, 'obj> {
             error: None,
             nameless: false,
             names_over_limit: 0,
-            live_names: None,
+            live_names: options.live_names.then(LiveNames::default),
         }
     }
 
@@ -277,7 +278,7 @@ impl<'a, 'obj> Run<'a, 'obj> {
 
     /// Why a capture that only watches has nothing more to see, if so. A recording goes on: its end says what is missing.
     fn unmounted(&self, place: &Place) -> Option<String> {
-        let gone = self.live_names.is_some() && !place.is_mounted();
+        let gone = self.watch && !place.is_mounted();
         gone.then(|| {
             format!("the file system was unmounted after {:.1} s", self.began.elapsed().as_secs_f64())
         })
@@ -339,6 +340,7 @@ impl<'a, 'obj> Run<'a, 'obj> {
     fn end(&mut self, place: &mut Place, interrupts: &Interrupts<'_>) -> Result<Vec<String>, CaptureError> {
         let mut notes: Vec<String> = place.full_note().into_iter().collect();
         self.full = !notes.is_empty();
+        self.live_names = None;
         notes.extend(place.end_users(interrupts));
         self.unsynced = !self.sync(&place.directory, interrupts)?;
         self.collect()?;

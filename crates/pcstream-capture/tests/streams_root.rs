@@ -151,6 +151,7 @@ fn majority(fs: FsKind) {
         order: Order::Hash,
         live: false,
         watch: false,
+        live_names: false,
     };
     let finished =
         capture::capture(&options, &AtomicUsize::new(0), &mut entering).expect("the capture works");

@@ -77,6 +77,11 @@ impl Decisions {
         self.all.get(at).copied().unwrap_or_default()
     }
 
+    /// Contexts of which some data has died, so that a lifetime is expected.
+    pub fn known(&self) -> u64 {
+        self.all.iter().filter(|decision| decision.lifetime_pages.is_some()).count() as u64
+    }
+
     /// How often all contexts were given streams together.
     pub fn clusterings(&self) -> u64 {
         self.clusterings
@@ -142,6 +147,7 @@ mod tests {
         assert_eq!(changes, Changes { contexts: vec![ContextId(2)], clustered: true });
         assert_eq!(decisions.of(ContextId(1)), Decision::default());
         assert_eq!(decisions.of(ContextId(2)).hint, Some(Hint::Short));
+        assert_eq!(decisions.known(), 1);
 
         said.streams = vec![(2, Some(1000)), (3, Some(2000))];
         let changes = decisions.refresh(&mut said, &tables(2));

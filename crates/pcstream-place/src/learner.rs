@@ -14,6 +14,7 @@ use pcstream_trace::{Batch, Context, ContextId, Event, FileId, Op, Tables};
 
 use crate::contexts::{Changes, Decisions};
 use crate::files::Files;
+use crate::sink::Outcome;
 
 /// A scheme, what it was fed, and what it decided.
 pub struct Learner {
@@ -125,8 +126,13 @@ impl Learner {
     }
 
     /// The files that are followed.
-    pub fn files(&mut self) -> &mut Files {
-        &mut self.files
+    pub fn files(&self) -> &Files {
+        &self.files
+    }
+
+    /// Keeps what came of saying a file's hint.
+    pub fn said(&mut self, id: FileId, outcome: Outcome) {
+        self.files.said(id, outcome);
     }
 
     /// Every context, in order of first use.
@@ -182,7 +188,7 @@ mod tests {
 
     #[test]
     fn files_get_the_hint_of_the_contexts_that_write_them() {
-        let (mut learner, steps) = taught();
+        let (learner, steps) = taught();
         let hints = [1, 2, 3].map(|id| learner.files().get(FileId(id)).expect("it is followed").hint);
         assert_eq!(hints, [Some(Hint::Short), Some(Hint::Long), None]);
         let streams = [1, 2, 3].map(|id| learner.decisions().of(ContextId(id)).stream.0);

@@ -4,8 +4,8 @@
 //! `learner` feeds events to a scheme and keeps what it decides: `contexts` (context to stream and hint) and `files` (the
 //! majority of each file). `sink` is where decisions go: one file per sink in `sinks`, one line each in its registry.
 //! `placer` joins both with the saved table (`table_file`), and `worker` runs it in a thread of its own, so that whoever
-//! captures never waits. `device` says what a device can do, `instance` keeps a second placer off it, `notify` speaks to
-//! systemd, `summary` is what came of it.
+//! captures never waits. A `spectator` looks on there. `device` says what a device can do, `instance` keeps a second placer off
+//! it, `notify` speaks to systemd, `summary` is what came of it.
 
 pub mod contexts;
 pub mod device;
@@ -17,6 +17,7 @@ pub mod notify;
 pub mod placer;
 pub mod sink;
 pub mod sinks;
+pub mod spectator;
 pub mod summary;
 pub mod table_file;
 #[cfg(test)]
@@ -27,5 +28,6 @@ pub use hint::Hint;
 pub use learner::Learner;
 pub use placer::Placer;
 pub use sink::{Outcome, Sink};
+pub use spectator::Spectator;
 pub use summary::Summary;
 pub use worker::Worker;

@@ -6,10 +6,14 @@ use std::collections::BTreeSet;
 
 use pcstream_trace::{Batch, ContextId, FileId};
 
+use crate::contexts::Decisions;
 use crate::learner::{Learner, Step};
 use crate::sink::{Outcome, Sink, StreamTable};
-use crate::summary::Summary;
+use crate::summary::{Standing, Summary};
 use crate::table_file::{TableFile, TableFileError};
+
+/// The loss of tables that were not saved.
+const SAVES_FAILED: &str = "table_saves_failed";
 
 /// Learns and places.
 pub struct Placer {
@@ -59,6 +63,18 @@ impl Placer {
         self.apply(&step);
     }
 
+    /// What was decided so far.
+    pub fn decisions(&self) -> &Decisions {
+        self.learner.decisions()
+    }
+
+    /// How placing stands.
+    pub fn standing(&self) -> Standing {
+        let mut standing = Standing::of(&self.learner, self.sink.as_ref());
+        standing.losses.insert(SAVES_FAILED.to_owned(), self.saves_failed);
+        standing
+    }
+
     /// Takes up the table if somebody replaced it, and saves. What fails is noted.
     pub fn save(&mut self) {
         let saved = self.take_up().and_then(|_| self.write());
@@ -96,8 +112,8 @@ impl Placer {
     pub fn finish(&mut self) -> Summary {
         self.save();
         self.sink.take_back();
-        let mut summary = Summary::of(&self.scheme, &mut self.learner, self.sink.as_ref());
-        summary.losses.insert("table_saves_failed".to_owned(), self.saves_failed);
+        let mut summary = Summary::of(&self.scheme, &self.learner, self.sink.as_ref());
+        summary.losses.insert(SAVES_FAILED.to_owned(), self.saves_failed);
         summary
     }
 
@@ -127,8 +143,7 @@ impl Placer {
     }
 
     fn say(&mut self, id: FileId) {
-        let files = self.learner.files();
-        let Some(followed) = files.get(id) else { return };
+        let Some(followed) = self.learner.files().get(id) else { return };
         let Some(hint) = followed.hint else { return };
         let outcome = self.sink.file(&followed.file, hint);
         if let Outcome::Refused(code) = outcome
@@ -138,7 +153,7 @@ impl Placer {
             self.notes
                 .push(format!("no hint for {}: {error}; placing goes on", followed.file.path.escape_debug()));
         }
-        files.said(id, outcome);
+        self.learner.said(id, outcome);
     }
 }
 

@@ -1,4 +1,4 @@
-//! What came of placing, as plain data.
+//! How placing stands, and what came of it, as plain data.
 
 use std::collections::BTreeMap;
 
@@ -8,6 +8,37 @@ use serde::Serialize;
 
 use crate::learner::Learner;
 use crate::sink::{Outcome, Sink, StreamUse};
+
+/// How placing stands: counts only, so that it can be asked for at any time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// Contexts whose lifetime is expected.
+    pub contexts_known: u64,
+    /// How often all contexts were given streams together.
+    pub clusterings: u64,
+    /// What became of requests, by write stream; empty unless the sink gives them one.
+    pub streams: Vec<StreamUse>,
+    /// What was counted.
+    pub statistics: BTreeMap<String, u64>,
+    /// What was lost, by cause.
+    pub losses: BTreeMap<String, u64>,
+}
+
+impl Standing {
+    /// Of everything so far.
+    pub fn of(learner: &Learner, sink: &dyn Sink) -> Standing {
+        let owned = |(name, value): (&'static str, u64)| (name.to_owned(), value);
+        let files = learner.files();
+        let of_files = [("files_forgotten", files.forgotten()), ("file_contexts_merged", files.merged())];
+        Standing {
+            contexts_known: learner.decisions().known(),
+            clusterings: learner.decisions().clusterings(),
+            streams: sink.uses(),
+            statistics: learner.facts().into_iter().chain(sink.facts()).chain(of_files).map(owned).collect(),
+            losses: sink.losses().into_iter().map(owned).collect(),
+        }
+    }
+}
 
 /// What came of placing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -109,7 +140,7 @@ struct Tally {
 
 impl Summary {
     /// Of everything so far.
-    pub fn of(scheme: &str, learner: &mut Learner, sink: &dyn Sink) -> Summary {
+    pub fn of(scheme: &str, learner: &Learner, sink: &dyn Sink) -> Summary {
         let mut tallies: FxHashMap<ContextId, Tally> = FxHashMap::default();
         let mut files = Vec::new();
         let signatures: Vec<Signature> =
@@ -134,25 +165,19 @@ impl Summary {
         let mut contexts: Vec<ContextSummary> =
             learner.contexts().map(|l| context_row(l, &tallies)).collect();
         contexts.sort_by_key(|context| std::cmp::Reverse(context.pages));
-        let mut summary = Summary {
+        let Standing { clusterings, streams, statistics, losses, .. } = Standing::of(learner, sink);
+        Summary {
             sink: sink.name().to_owned(),
             scheme: scheme.to_owned(),
             written_pages: learner.written_pages(),
             pages_without_context: learner.pages_of(ContextId::NONE),
-            clusterings: learner.decisions().clusterings(),
+            clusterings,
             contexts,
             files,
-            streams: sink.uses(),
-            ..Summary::default()
-        };
-        let owned = |(name, value): (&'static str, u64)| (name.to_owned(), value);
-        summary.statistics.extend(learner.facts().into_iter().chain(sink.facts()).map(owned));
-        let (forgotten, merged) = (learner.files().forgotten(), learner.files().merged());
-        summary
-            .statistics
-            .extend([("files_forgotten", forgotten), ("file_contexts_merged", merged)].map(owned));
-        summary.losses.extend(sink.losses().into_iter().map(owned));
-        summary
+            streams,
+            statistics,
+            losses,
+        }
     }
 
     /// Everything that was lost.

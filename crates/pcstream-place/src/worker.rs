@@ -14,8 +14,11 @@ use pcstream_trace::{Batch, ContextId};
 
 use crate::placer::Placer;
 use crate::sink::StreamTable;
+use crate::spectator::Spectator;
 use crate::summary::Summary;
 
+/// The loss of events that found no room.
+const NOT_LEARNED: &str = "events_not_learned";
 /// Events that may wait: 48 MiB.
 const QUEUED_EVENTS_MAX: usize = 1 << 20;
 
@@ -33,35 +36,37 @@ pub struct Worker {
     queued: Arc<AtomicUsize>,
     reloads: Arc<AtomicU64>,
     events_max: usize,
-    lost_events: AtomicU64,
+    lost_events: Arc<AtomicU64>,
     thread: Option<JoinHandle<Summary>>,
 }
 
 impl Worker {
-    /// Starts it. The table is saved each `interval`.
-    pub fn start(placer: Placer, interval: Duration) -> Worker {
-        Worker::with_queue(placer, interval, QUEUED_EVENTS_MAX)
+    /// Starts it. The table is saved each `interval`; `spectator` looks on.
+    pub fn start(placer: Placer, interval: Duration, spectator: Option<Box<dyn Spectator>>) -> Worker {
+        Worker::with_queue(placer, interval, spectator, QUEUED_EVENTS_MAX)
     }
 
-    fn with_queue(placer: Placer, interval: Duration, events_max: usize) -> Worker {
+    fn with_queue(
+        placer: Placer,
+        interval: Duration,
+        spectator: Option<Box<dyn Spectator>>,
+        events_max: usize,
+    ) -> Worker {
         let (sender, receiver) = channel();
         let (say, notes) = channel();
         let queued = Arc::new(AtomicUsize::new(0));
         let reloads = Arc::new(AtomicU64::new(0));
-        let (counter, reloaded) = (queued.clone(), reloads.clone());
-        let thread = std::thread::spawn(move || {
-            let mut thread = Thread { placer, queued: counter, reloads: reloaded, say };
-            thread.run(&receiver, interval)
-        });
-        Worker {
-            sender: Some(sender),
-            notes,
-            queued,
-            reloads,
-            events_max,
-            lost_events: AtomicU64::new(0),
-            thread: Some(thread),
-        }
+        let lost_events = Arc::new(AtomicU64::new(0));
+        let mut thread = Thread {
+            placer,
+            queued: queued.clone(),
+            reloads: reloads.clone(),
+            lost_events: lost_events.clone(),
+            say,
+            spectator: spectator.map(|spectator| Seat { spectator, looked: Instant::now() }),
+        };
+        let thread = std::thread::spawn(move || thread.run(&receiver, interval));
+        Worker { sender: Some(sender), notes, queued, reloads, events_max, lost_events, thread: Some(thread) }
     }
 
     /// The next events, and keys of contexts. Never waits.
@@ -102,7 +107,7 @@ impl Worker {
         self.sender = None;
         let thread = self.thread.take().expect("joined once");
         let mut summary = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        summary.losses.insert("events_not_learned".to_owned(), self.lost_events.load(Ordering::Relaxed));
+        summary.losses.insert(NOT_LEARNED.to_owned(), self.lost_events.load(Ordering::Relaxed));
         let notes = self.notes();
         (summary, notes)
     }
@@ -119,15 +124,35 @@ struct Thread {
     placer: Placer,
     queued: Arc<AtomicUsize>,
     reloads: Arc<AtomicU64>,
+    lost_events: Arc<AtomicU64>,
     say: Sender<String>,
+    spectator: Option<Seat>,
+}
+
+/// A spectator, and when it looked last.
+struct Seat {
+    spectator: Box<dyn Spectator>,
+    looked: Instant,
+}
+
+impl Seat {
+    /// Until it looks again.
+    fn rest(&self) -> Duration {
+        self.spectator.every().saturating_sub(self.looked.elapsed())
+    }
 }
 
 impl Thread {
     fn run(&mut self, messages: &Receiver<Message>, interval: Duration) -> Summary {
         let mut saved = Instant::now();
         loop {
-            match messages.recv_timeout(interval.saturating_sub(saved.elapsed())) {
+            let until_save = interval.saturating_sub(saved.elapsed());
+            let until_look = self.spectator.as_ref().map_or(until_save, Seat::rest);
+            match messages.recv_timeout(until_save.min(until_look)) {
                 Ok(Message::Batch(batch, keys)) => {
+                    if let Some(seat) = &mut self.spectator {
+                        seat.spectator.batch(&batch, self.placer.decisions());
+                    }
                     self.placer.feed(&batch, &keys);
                     self.queued.fetch_sub(batch.events.len(), Ordering::Relaxed);
                 }
@@ -143,11 +168,21 @@ impl Thread {
                 self.placer.save();
                 saved = Instant::now();
             }
+            self.look();
             self.pass_on_notes();
         }
         let summary = self.placer.finish();
         self.pass_on_notes();
         summary
+    }
+
+    /// The spectator's turn, if it is due.
+    fn look(&mut self) {
+        let Some(seat) = self.spectator.as_mut().filter(|seat| seat.rest().is_zero()) else { return };
+        let mut standing = self.placer.standing();
+        standing.losses.insert(NOT_LEARNED.to_owned(), self.lost_events.load(Ordering::Relaxed));
+        seat.spectator.look(&standing);
+        seat.looked = Instant::now();
     }
 
     fn pass_on_notes(&mut self) {
@@ -159,8 +194,10 @@ impl Thread {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::contexts::Decisions;
     use crate::learner::Learner;
     use crate::sinks::none::Nothing;
+    use crate::summary::Standing;
     use crate::table_file::TableFile;
     use crate::testing::{batch, scheme, write};
 
@@ -171,7 +208,7 @@ mod tests {
 
     #[test]
     fn events_that_find_no_room_are_counted_and_their_contexts_stay() {
-        let mut worker = Worker::with_queue(placer(None), Duration::from_secs(3600), 1);
+        let mut worker = Worker::with_queue(placer(None), Duration::from_secs(3600), None, 1);
         worker.feed(batch(2, 1, vec![write(1, 1, 0, 1), write(2, 1, 1, 1)]), Vec::new());
         worker.feed(batch(0, 0, vec![write(2, 1, 0, 1)]), Vec::new());
         let (summary, _) = worker.finish();
@@ -184,7 +221,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("t.table");
         let table = TableFile::new(&path, "pcstream").expect("it can be made");
-        let worker = Worker::with_queue(placer(Some(table)), Duration::from_millis(1), 1);
+        let worker = Worker::with_queue(placer(Some(table)), Duration::from_millis(1), None, 1);
         let began = Instant::now();
         while !path.exists() {
             assert!(began.elapsed() < Duration::from_secs(60), "waited too long");
@@ -192,5 +229,56 @@ mod tests {
         }
         assert!(worker.notes().is_empty());
         assert_eq!(worker.finish().0.lost(), 0);
+    }
+
+    /// Passes on what it sees: streams of events, then how placing stands.
+    struct Seen(Sender<(Vec<u8>, Option<Standing>)>);
+
+    impl Spectator for Seen {
+        fn every(&self) -> Duration {
+            Duration::from_millis(1)
+        }
+
+        fn batch(&mut self, batch: &Batch, decisions: &Decisions) {
+            let streams = batch.events.iter().map(|event| decisions.of(event.context).stream.0).collect();
+            _ = self.0.send((streams, None));
+        }
+
+        fn look(&mut self, standing: &Standing) {
+            _ = self.0.send((Vec::new(), Some(standing.clone())));
+        }
+    }
+
+    #[test]
+    fn a_spectator_sees_what_the_summary_says() {
+        let (sender, seen) = channel();
+        let hour = Duration::from_secs(3600);
+        let mut worker = Worker::with_queue(placer(None), hour, Some(Box::new(Seen(sender))), 100);
+        worker.feed(batch(2, 2, Vec::new()), Vec::new());
+        for round in 0..50 {
+            let events = vec![write(1, 1, 0, 1), write(2, 2, 10 + round % 20, 1)];
+            // Waits as the queue is drained, or events would be lost.
+            while worker.queued.load(Ordering::Relaxed) > 0 {
+                std::thread::yield_now();
+            }
+            worker.feed(batch(0, 0, events), Vec::new());
+        }
+        worker.feed(batch(0, 0, vec![write(1, 1, 0, 1); 101]), Vec::new());
+        // A look that began after all was fed.
+        let mut streams = Vec::new();
+        let standing = loop {
+            match seen.recv().expect("it looks again and again") {
+                (_, Some(standing)) if streams.len() == 100 && standing.losses[NOT_LEARNED] > 0 => {
+                    break standing;
+                }
+                (of_events, _) => streams.extend(of_events),
+            }
+        };
+        let (summary, _) = worker.finish();
+        assert_eq!(standing.contexts_known, 2);
+        assert_eq!((standing.clusterings, &standing.statistics), (summary.clusterings, &summary.statistics));
+        assert_eq!((standing.losses[NOT_LEARNED], &standing.losses), (101, &summary.losses));
+        assert_eq!(streams[0], 0, "nothing was known of the first");
+        assert!(streams[98..].iter().any(|&stream| stream > 0), "{streams:?}");
     }
 }

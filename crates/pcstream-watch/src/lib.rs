@@ -8,6 +8,7 @@ pub mod json;
 pub mod learner;
 pub mod lifetimes;
 pub mod metrics;
+pub mod placing;
 pub mod server;
 pub mod snapshot;
 pub mod text;
@@ -16,6 +17,7 @@ pub mod watch;
 
 pub use learner::Learner;
 pub use metrics::Metrics;
+pub use placing::{Placing, WriteStream};
 pub use server::Server;
 pub use snapshot::{ContextNow, Flow, Snapshot, SortBy, StreamNow, Who};
 pub use watch::{Limits, Watch};

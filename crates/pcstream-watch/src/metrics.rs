@@ -1,4 +1,4 @@
-//! OpenMetrics text for Prometheus.
+//! OpenMetrics text for Prometheus, of a watch and of a placer beside it.
 //!
 //! Idea: the number of series is bounded. A context gets series of its own while it is among the fastest, all others
 //! count as `other`. A context's counters begin at 0 when its series do, so that every counter only grows and the sum
@@ -7,6 +7,8 @@
 //! gives way to one that writes twice as fast, at most once a minute: a day has at most 1440 new contexts.
 //!
 //! Names follow OpenMetrics 1.0: base units, `_total` on counters, `# EOF` at the end.
+
+mod placing;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -49,7 +51,7 @@ const DISCARDED: Metric = ("pcstream_discarded_bytes", "counter", "bytes", "Byte
 const LOST: Metric = ("pcstream_lost", "counter", "", "What the capture lost, by cause.");
 const WATCHED: Metric = ("pcstream_watched_seconds", "counter", "seconds", "Time watched.");
 
-/// All metrics, in the order of the text.
+/// All metrics of a watch, in the order of the text.
 const METRICS: [Metric; 9] = [
     CONTEXT_WRITTEN,
     CONTEXT_LIFETIME,
@@ -74,9 +76,9 @@ const LABEL_CHARACTERS: usize = 120;
 /// What all contexts without series of their own are called.
 const OTHER: &str = "other";
 
-/// Names of all samples, with their suffixes.
+/// Names of all samples, with their suffixes; those of a placer are there only beside one.
 pub fn names() -> Vec<String> {
-    METRICS.iter().map(sample_name).collect()
+    METRICS.iter().chain(&placing::METRICS).map(sample_name).collect()
 }
 
 fn sample_name((name, kind, ..): &Metric) -> String {
@@ -202,6 +204,9 @@ impl Metrics {
         }
         head(&mut out, WATCHED);
         sample(&mut out, WATCHED, "", snapshot.elapsed.as_secs_f64());
+        if let Some(placing) = &snapshot.placing {
+            placing::render(&mut out, placing);
+        }
         out += "# EOF\n";
         out
     }
@@ -250,6 +255,7 @@ mod tests {
     use pcstream_trace::{Context, ContextId, Signature};
 
     use super::*;
+    use crate::placing::{Placing, WriteStream};
     use crate::snapshot::{Flow, Quartiles, StreamNow};
 
     fn row(id: u32, pages: u64) -> ContextNow {
@@ -284,7 +290,17 @@ mod tests {
             streams: vec![StreamNow { stream: Stream(0), written: Flow::default(), contexts: 0 }],
             losses: [("missed_events".to_owned(), 4)].into(),
             context_count: 7,
+            placing: Some(placing()),
             ..Snapshot::default()
+        }
+    }
+
+    fn placing() -> Placing {
+        Placing {
+            contexts_known: 5,
+            clusterings: 2,
+            hints: vec![("set".to_owned(), 9)],
+            streams: vec![WriteStream { write_stream: 3, requests: 7, pages: 10 }],
         }
     }
 
@@ -399,6 +415,15 @@ mod tests {
                         || line.starts_with(&format!("{name} "))),
                 "{name}"
             );
+        }
+        for line in [
+            "pcstream_place_contexts_known 5",
+            "pcstream_place_clusterings_total 2",
+            "pcstream_place_hints_total{outcome=\"set\"} 9",
+            "pcstream_place_requests_total{write_stream=\"3\"} 7",
+            "pcstream_place_placed_bytes_total{write_stream=\"3\"} 40960",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line}\n{text}");
         }
         assert!(text.contains("pcstream_lost_total{cause=\"missed_events\"} 4\n"));
         assert!(

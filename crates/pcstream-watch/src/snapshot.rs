@@ -11,6 +11,8 @@ use pcstream_placement::Stream;
 use pcstream_report::symbols::file_name;
 use pcstream_trace::{Context, ContextId, Kind};
 
+use crate::placing::Placing;
+
 /// Whose writes a row counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Who {
@@ -148,6 +150,8 @@ pub struct Snapshot {
     pub context_count: usize,
     /// One of so many pages is followed for its lifetime.
     pub one_page_of: u64,
+    /// What a placer did, if the watch is one's.
+    pub placing: Option<Placing>,
 }
 
 impl Snapshot {

@@ -304,6 +304,7 @@ impl Watch {
             losses,
             context_count: self.contexts.len(),
             one_page_of: self.sample.one_of(),
+            placing: None,
         }
     }
 

@@ -151,6 +151,7 @@ pub fn options(args: &CaptureArgs, subject: Subject, ui: Ui) -> Result<CaptureOp
         order: order(args.order),
         live: false,
         watch: false,
+        live_names: false,
     })
 }
 

@@ -33,6 +33,8 @@ mod live;
 mod live_simulation;
 mod man;
 mod merge;
+#[cfg(feature = "capture")]
+mod metrics_server;
 mod output;
 mod passes;
 #[cfg(feature = "capture")]

@@ -2,6 +2,8 @@
 //!
 //! A capture feeds a worker of `pcstream-place`, which learns and places. Here are arguments, signals and exit codes.
 
+mod metrics;
+
 use std::collections::BTreeSet;
 use std::error::Error;
 use std::io;
@@ -30,13 +32,14 @@ use pcstream_place::table_file::{self, TableFile};
 use pcstream_place::{Learner, Placer, Summary, Worker};
 use pcstream_placement::{Environment, SchemeFactory as _, configure};
 use pcstream_report::placing::{self, PlacingJson};
-use pcstream_trace::{Batch, ContextId, PAGE_BYTES};
+use pcstream_trace::{Batch, Context, ContextId, PAGE_BYTES};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::args::PlaceArgs;
 use crate::failure::{Failure, Status};
 use crate::ui::{self, JsonSink, Ui};
+use metrics::{Mailbox, Parts, Served};
 
 /// Time between two looks at whether the file system is still there.
 const LOOK: Duration = Duration::from_secs(1);
@@ -53,14 +56,21 @@ pub fn place(args: &PlaceArgs, ui: Ui) -> Result<Status, Failure> {
     options.session.placing = choice.sink.by_request;
     options.session.stream_device =
         place.device.streams_below.map_or(0, |(major, minor)| capture::kernel_number(major, minor));
-    let placer = placer(args, &place, &choice, instance.given())?;
-    let signals = Signalled::catch()?;
+    let streams = streams(args, &place, &choice)?;
+    let placer = placer(args, streams, &place, &choice, instance.given())?;
+    let metrics = metrics::start(&args.metrics, streams, ui)?;
+    let (spectator, mailbox, served) = match metrics {
+        Some(Parts { spectator, mailbox, served }) => (Some(spectator), Some(mailbox), served),
+        None => (None, None, Served::default()),
+    };
+    let signals = Signalled::catch(served.clone())?;
     let mut placing = Placing {
         place: &place,
         choice: &choice,
-        worker: Some(Worker::start(placer, args.save_every)),
+        worker: Some(Worker::start(placer, args.save_every, spectator)),
         notifier: Notifier::to(std::env::var_os("NOTIFY_SOCKET").as_deref()),
         signals: &signals,
+        mailbox,
         began: Instant::now(),
         looked: Instant::now(),
         reloads: 0,
@@ -73,6 +83,7 @@ pub fn place(args: &PlaceArgs, ui: Ui) -> Result<Status, Failure> {
     let (seconds, gone) = (placing.began.elapsed().as_secs_f64(), placing.gone);
     // What was learned is saved, whatever became of the capture.
     let summary = placing.finish();
+    metrics::stop(&served);
     let finished = captured.map_err(|error| failure(error, signals.first()))?;
     let summary = complete(summary, &finished, args.words.is_empty());
     let result = PlacingJson {
@@ -109,7 +120,9 @@ fn capture_options(args: &PlaceArgs, ui: Ui) -> Result<CaptureOptions, Failure> 
         ..SessionOptions::default()
     };
     let target = Target::Existing(args.on.clone());
-    Ok(CaptureOptions { subject, target, session, order: Order::Hash, live: false, watch: false })
+    // Labels of metrics have the names of functions; without them only the end needs names.
+    let live_names = args.metrics.metrics.is_some();
+    Ok(CaptureOptions { subject, target, session, order: Order::Hash, live: false, watch: false, live_names })
 }
 
 /// Where is placed.
@@ -136,7 +149,25 @@ impl Place {
     }
 }
 
-fn placer(args: &PlaceArgs, place: &Place, choice: &Choice, given: &Path) -> Result<Placer, Failure> {
+/// Streams that the scheme has, the default included.
+fn streams(args: &PlaceArgs, place: &Place, choice: &Choice) -> Result<u8, Failure> {
+    let streams = args.streams.unwrap_or_else(|| (choice.sink.streams)(&place.device));
+    let most = (choice.sink.streams_max)(&place.device);
+    if streams <= most {
+        return Ok(streams);
+    }
+    let (sink, device) = (choice.sink.name, &place.device.name);
+    let error = anyhow!("--streams {streams}: with the sink {sink} {device} has {most}");
+    Err(Failure::wrong_arguments(error))
+}
+
+fn placer(
+    args: &PlaceArgs,
+    streams: u8,
+    place: &Place,
+    choice: &Choice,
+    given: &Path,
+) -> Result<Placer, Failure> {
     let mut scheme = configure(&args.scheme).map_err(|error| refused("--scheme", &args.scheme, error))?;
     for setting in &args.set {
         if setting.scheme != scheme.scheme() {
@@ -146,16 +177,6 @@ fn placer(args: &PlaceArgs, place: &Place, choice: &Choice, given: &Path) -> Res
         scheme
             .set(&setting.parameter, &setting.value)
             .map_err(|error| refused("--set", &setting.text, error))?;
-    }
-    let streams = args.streams.unwrap_or_else(|| (choice.sink.streams)(&place.device));
-    let most = (choice.sink.streams_max)(&place.device);
-    if streams > most {
-        let error = anyhow!(
-            "--streams {streams}: with the sink {} {} has {most}",
-            choice.sink.name,
-            place.device.name
-        );
-        return Err(Failure::wrong_arguments(error));
     }
     let built =
         scheme.build(&Environment::new(streams)).map_err(|error| refused("--scheme", &args.scheme, error))?;
@@ -195,7 +216,8 @@ struct Signalled {
 }
 
 impl Signalled {
-    fn catch() -> anyhow::Result<Signalled> {
+    /// A signal that asks to stop ends the metrics at once: the end of a capture may take longer.
+    fn catch(served: Served) -> anyhow::Result<Signalled> {
         let caught = Signalled { stops: Arc::default(), reload: Arc::default(), first: Arc::default() };
         let (stops, reload, first) = (caught.stops.clone(), caught.reload.clone(), caught.first.clone());
         let mut signals = Signals::new([SIGINT, SIGTERM, SIGQUIT, SIGHUP]).context("cannot catch signals")?;
@@ -207,6 +229,7 @@ impl Signalled {
                 }
                 let _ = first.compare_exchange(0, signal, Ordering::Relaxed, Ordering::Relaxed);
                 stops.fetch_add(1, Ordering::Relaxed);
+                metrics::stop(&served);
             }
         });
         Ok(caught)
@@ -224,6 +247,8 @@ struct Placing<'a> {
     worker: Option<Worker>,
     notifier: Notifier,
     signals: &'a Signalled,
+    /// Of the metrics, if they are served.
+    mailbox: Option<Mailbox>,
     began: Instant,
     looked: Instant,
     /// Reloads that were asked for.
@@ -282,7 +307,12 @@ impl Observer for Placing<'_> {
         Ok(())
     }
 
-    fn progress(&mut self, _: &Progress) {
+    fn named(&mut self, contexts: &[Context]) {
+        self.mailbox.iter().for_each(|mailbox| mailbox.named(contexts));
+    }
+
+    fn progress(&mut self, progress: &Progress) {
+        self.mailbox.iter().for_each(|mailbox| mailbox.losses(&progress.losses));
         if self.signals.reload.swap(false, Ordering::Relaxed) {
             self.reload();
         }

@@ -4,24 +4,26 @@
 mod common;
 #[path = "../../pcstream-capture/tests/common/disk.rs"]
 mod disk;
+#[path = "common/placer.rs"]
+mod placer;
 #[path = "../../pcstream-capture/tests/common/programs.rs"]
 mod programs;
+#[path = "../../pcstream-watch/tests/common/prometheus.rs"]
+mod prometheus;
 
-use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::Write as _;
-use std::os::fd::AsRawFd as _;
-use std::os::unix::net::UnixDatagram;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode, Output, Stdio};
-use std::time::{Duration, Instant, SystemTime};
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::{Command, ExitCode};
+use std::time::Instant;
 
 use disk::{Disk, text};
+use placer::{Bench, context, ext4, files, number, result, said, wait_for, xfs_disk};
 use serde_json::Value;
-use tempfile::TempDir;
 
 fn main() -> ExitCode {
     let needs = [common::ext4 as common::Need, common::loop_devices, programs::gcc];
+    let parsed = [common::ext4 as common::Need, common::loop_devices, programs::gcc, prometheus::missing];
     let xfs = [common::xfs as common::Need, common::loop_devices, programs::gcc];
     common::run(vec![
         common::test("place_gives_files_the_hints_that_it_says", &needs, || hints(&ext4())),
@@ -35,219 +37,12 @@ fn main() -> ExitCode {
         common::test("place_killed_leaves_a_file_system_as_it_was", &needs, killed),
         common::test("place_ends_when_the_file_system_is_unmounted", &needs, unmounted),
         common::test("place_goes_on_when_disks_are_full", &needs, full),
+        common::test("place_serves_metrics_that_agree_with_its_end", &needs, || served("hints")),
+        common::test("place_serves_metrics_of_a_dry_run", &needs, || served("none")),
+        common::test("place_serves_what_prometheus_reads", &parsed, parsed_by_prometheus),
+        common::test("place_stops_serving_before_its_command_ends", &needs, stops_serving),
         common::test("place_refuses_what_it_cannot_use", &needs, refused),
     ])
-}
-
-/// Two functions write: `log_append` a file over and over, `table_flush` another every tenth time. `own` has a hint of the
-/// program's. It goes on until the file `stop` is there.
-const TWO_PATHS: &str = r#"
-#include <fcntl.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <unistd.h>
-static char buf[65536];
-__attribute__((noinline)) int log_append(int fd) { int bad = pwrite(fd, buf, sizeof buf, 0) != sizeof buf; return bad | fdatasync(fd); }
-__attribute__((noinline)) int table_flush(int fd) { int bad = pwrite(fd, buf, sizeof buf, 0) != sizeof buf; return bad | fdatasync(fd); }
-int main(int argc, char **argv) {
-  uint64_t extreme = 5;
-  int a = open("log", O_CREAT | O_WRONLY, 0600), b = open("table", O_CREAT | O_WRONLY, 0600);
-  int c = open("own", O_CREAT | O_WRONLY, 0600), bad = a < 0 || b < 0 || c < 0;
-  bad |= fcntl(c, 1036, &extreme);
-  for (int round = 0; !bad && access(argv[1], F_OK); round++) {
-    bad |= log_append(a);
-    if (round % 10 == 0) bad |= table_flush(b) | log_append(c);
-    usleep(2000);
-  }
-  return bad;
-}
-"#;
-
-fn ext4() -> Disk {
-    Disk::ext4(256)
-}
-
-fn xfs_disk() -> Disk {
-    Disk::made(400, &["mkfs.xfs", "-q", "-f"], "discard")
-}
-
-/// Everything of one test: the program, a place for its table, and what runs. All of it ends when dropped.
-struct Bench<'a> {
-    disk: &'a Disk,
-    dir: TempDir,
-    table: PathBuf,
-    program: PathBuf,
-    children: Vec<Child>,
-}
-
-impl<'a> Bench<'a> {
-    fn new(disk: &'a Disk) -> Bench<'a> {
-        let dir = TempDir::new().expect("a directory");
-        let program = programs::compile(dir.path(), "two_paths", TWO_PATHS, &[]);
-        let table = dir.path().join("t.table");
-        Bench { disk, dir, table, program, children: Vec::new() }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
-    }
-
-    /// The program, until `stop` is there.
-    fn write(&mut self) {
-        let mut command = Command::new(&self.program);
-        command.arg(self.path("stop")).current_dir(self.disk.mount_point());
-        self.children.push(command.spawn().expect("it starts"));
-    }
-
-    fn place(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_pcstream"));
-        command.args(["place", "--on"]).arg(self.disk.mount_point()).arg("--table").arg(&self.table);
-        command.args(arguments).args(["--json", "-"]).stdin(Stdio::null());
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        command
-    }
-
-    /// A placer that is ready.
-    fn start(&self, arguments: &[&str]) -> Running {
-        let socket = UnixDatagram::bind(self.path("notify")).expect("bound");
-        socket.set_read_timeout(Some(Duration::from_secs(120))).expect("set");
-        let child =
-            self.place(arguments).env("NOTIFY_SOCKET", self.path("notify")).spawn().expect("it starts");
-        let running = Running { child: Some(child), socket, path: self.path("notify") };
-        assert!(running.notified().starts_with("READY=1"));
-        running
-    }
-
-    fn hint(&self, file: &str) -> u64 {
-        hint(&self.disk.mount_point().join(file))
-    }
-
-    /// When a file was written last.
-    fn written(&self, file: &str) -> SystemTime {
-        let metadata = fs::metadata(self.disk.mount_point().join(file));
-        metadata.and_then(|file| file.modified()).expect("it is there")
-    }
-
-    /// Contexts in the saved table.
-    fn learned(&self) -> u64 {
-        const HEAD: u64 = 48 + 8;
-        fs::metadata(&self.table).map_or(0, |file| (file.len() - HEAD) / 16)
-    }
-
-    fn stop(&mut self) {
-        fs::write(self.path("stop"), "").expect("written");
-        for mut child in self.children.drain(..) {
-            assert!(child.wait().expect("it ends").success(), "its writes were right");
-        }
-    }
-}
-
-impl Drop for Bench<'_> {
-    fn drop(&mut self) {
-        let _ = fs::write(self.path("stop"), "");
-        for child in &mut self.children {
-            let _ = child.wait();
-        }
-    }
-}
-
-/// A placer that runs; killed when dropped.
-struct Running {
-    child: Option<Child>,
-    socket: UnixDatagram,
-    path: PathBuf,
-}
-
-impl Running {
-    fn notified(&self) -> String {
-        let mut bytes = [0; 1024];
-        let length = self.socket.recv(&mut bytes).expect("a message in time");
-        String::from_utf8_lossy(&bytes[..length]).into_owned()
-    }
-
-    /// Asks it to reload, and waits until that is done: by then it has learned from what was on the device before.
-    fn reload(&self) {
-        self.signal("HUP");
-        let message = self.notified();
-        assert!(message.starts_with("RELOADING=1\nMONOTONIC_USEC="), "{message}");
-        assert!(self.notified().starts_with("READY=1"));
-    }
-
-    fn signal(&self, signal: &str) {
-        let id = self.child.as_ref().expect("it runs").id().to_string();
-        disk::succeed("kill", &["-s", signal, &id]);
-    }
-
-    fn wait(mut self) -> Output {
-        self.child.take().expect("it runs").wait_with_output().expect("it ends")
-    }
-
-    /// Ended by SIGTERM: what it says. The end of a slow device's last sync is no loss of a service.
-    fn end(self) -> Value {
-        self.signal("TERM");
-        let output = self.wait();
-        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
-        result(&output)
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        if let Some(child) = &mut self.child {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-        let _ = fs::remove_file(&self.path);
-    }
-}
-
-fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-fn result(output: &Output) -> Value {
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", said(output)))
-}
-
-/// The kernel's hint of a file; 0: none, or no file.
-fn hint(path: &Path) -> u64 {
-    let Ok(file) = File::open(path) else { return 0 };
-    let mut hint = 0u64;
-    // SAFETY: F_GET_RW_HINT writes one u64, which lives until it returns.
-    assert_eq!(unsafe { libc::fcntl(file.as_raw_fd(), 1035, &raw mut hint) }, 0);
-    hint
-}
-
-fn number(hint: &Value) -> u64 {
-    hint.as_str().map_or(0, |name| {
-        2 + ["SHORT", "MEDIUM", "LONG", "EXTREME"].iter().position(|n| *n == name).expect(name) as u64
-    })
-}
-
-/// Hint and outcome of each file.
-fn files(result: &Value) -> BTreeMap<String, (u64, String)> {
-    let files = result["files"].as_array().expect("a list").iter();
-    let outcome = |file: &Value| file["outcome"].as_str().expect("text").to_owned();
-    files
-        .map(|file| (file["path"].as_str().expect("text").to_owned(), (number(&file["hint"]), outcome(file))))
-        .collect()
-}
-
-/// The context whose call path has this function.
-fn context<'a>(result: &'a Value, function: &str) -> &'a Value {
-    let contexts = result["contexts"].as_array().expect("a list");
-    let found = contexts
-        .iter()
-        .find(|context| context["call_path"].as_str().is_some_and(|path| path.contains(function)));
-    found.unwrap_or_else(|| panic!("{function} in {contexts:#?}"))
-}
-
-fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !done() {
-        assert!(began.elapsed() < Duration::from_secs(120), "waited too long for {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 fn hints(disk: &Disk) {
@@ -460,6 +255,142 @@ fn fill(mut file: &File) -> std::io::Result<()> {
     }
 }
 
+/// What the server at this address says.
+fn scraped(address: &str) -> String {
+    let mut connection = TcpStream::connect(address).expect("it listens");
+    write!(connection, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").expect("it reads");
+    let mut answer = String::new();
+    connection.read_to_string(&mut answer).expect("it answers");
+    answer.split_once("\r\n\r\n").expect("head and body").1.to_owned()
+}
+
+/// The value of the series with this name and these parts of labels.
+fn value(text: &str, name: &str, labels: &[&str]) -> Option<u64> {
+    let of = |line: &&str| line.starts_with(name) && labels.iter().all(|label| line.contains(label));
+    text.lines().find(of)?.rsplit_once(' ')?.1.parse().ok()
+}
+
+/// Scraped when all that the placer has learned is in the metrics: two looks later.
+fn settled(address: &str) -> String {
+    let watched = |text: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix("pcstream_watched_seconds_total "));
+        line.and_then(|seconds| seconds.parse::<f64>().ok()).expect("a time")
+    };
+    let mut last = watched(&scraped(address));
+    for _ in 0..2 {
+        let before = last;
+        wait_for("another look", || {
+            last = watched(&scraped(address));
+            last > before
+        });
+    }
+    scraped(address)
+}
+
+/// Metrics while a program writes, and when it has: they say what the placer says at its end.
+fn served(sink: &str) {
+    let disk = ext4();
+    let mut bench = Bench::new(&disk);
+    let mut placer = bench.start(&["--sink", sink, "--metrics", "0"]);
+    let address = placer.metrics();
+    bench.write();
+    let log = ["program=\"two_paths\"", "log_append"];
+    let written = |text: &str| value(text, "pcstream_context_written_bytes_total{", &log);
+    let mut first = 0;
+    wait_for("the program", || {
+        first = written(&scraped(&address)).unwrap_or(0);
+        first > 0
+    });
+    wait_for("more of it", || written(&scraped(&address)) > Some(first));
+    wait_for("a stream", || value(&scraped(&address), "pcstream_context_stream{", &log) > Some(0));
+    bench.stop();
+    disk::succeed("sync", &["-f", text(&disk.mount_point())]);
+    (0..2).for_each(|_| placer.reload());
+    let scraped = settled(&address);
+    let result = placer.end();
+    assert!(TcpStream::connect(&address).is_err(), "nobody listens any more");
+    let contexts = result["contexts"].as_array().expect("a list");
+    let known = contexts.iter().filter(|context| context["lifetime_pages"].is_u64()).count() as u64;
+    for (name, said) in [
+        ("pcstream_contexts", Some(contexts.len() as u64)),
+        ("pcstream_place_contexts_known", Some(known)),
+        ("pcstream_place_clusterings_total", result["clusterings"].as_u64()),
+        (
+            "pcstream_lost_total{cause=\"events_not_learned\"}",
+            result["losses"]["events_not_learned"].as_u64(),
+        ),
+        ("pcstream_place_hints_total{outcome=\"set\"}", result["statistics"]["hints_set"].as_u64()),
+        (
+            "pcstream_place_hints_total{outcome=\"of_programs\"}",
+            result["statistics"]["hints_of_programs"].as_u64(),
+        ),
+        ("pcstream_place_hints_total{outcome=\"refused\"}", result["losses"]["hints_refused"].as_u64()),
+    ] {
+        assert_eq!(value(&scraped, name, &[]), said, "{name}\n{scraped}\n{result:#}");
+    }
+    assert_eq!(
+        value(&scraped, "pcstream_place_hints_total{outcome=\"set\"}", &[]).is_some(),
+        sink == "hints"
+    );
+    for function in ["log_append", "table_flush"] {
+        let said = context(&result, function);
+        let signature = said["signature"].as_str().expect("text");
+        let series = |name| value(&scraped, name, &[signature]);
+        let bytes = said["pages"].as_u64().map(|pages| pages * 4096);
+        assert_eq!(series("pcstream_context_written_bytes_total{"), bytes, "{scraped}\n{result:#}");
+        assert_eq!(
+            series("pcstream_context_lifetime_bytes{").is_some(),
+            said["lifetime_pages"].is_u64(),
+            "{scraped}"
+        );
+    }
+    let by_stream = scraped.lines().filter(|line| line.starts_with("pcstream_stream_written_bytes_total{"));
+    let bytes: u64 = by_stream.filter_map(|line| line.rsplit_once(' ')?.1.parse::<u64>().ok()).sum();
+    let all = result["written_pages"].as_u64().map(|pages| pages * 4096).expect("a number");
+    assert!(bytes > 0 && bytes <= all, "the journal may have written since: {bytes} of {all}");
+}
+
+fn parsed_by_prometheus() {
+    let disk = ext4();
+    let mut bench = Bench::new(&disk);
+    let mut placer = bench.start(&["--sink", "hints", "--metrics", "0", "--metrics-contexts", "1"]);
+    let address = placer.metrics();
+    bench.write();
+    let hints = |text: &str| value(text, "pcstream_place_hints_total{outcome=\"set\"}", &[]);
+    wait_for("hints", || hints(&scraped(&address)) >= Some(2));
+    let read = prometheus::read(&settled(&address)).expect("it is OpenMetrics");
+    assert_eq!(
+        read.matches("pcstream_context_written_bytes_total {").count(),
+        2,
+        "one, and the others: {read}"
+    );
+    assert!(read.contains("pcstream_place_hints_total {'outcome': 'set'}"), "{read}");
+    bench.stop();
+    placer.end();
+}
+
+/// The server is gone at once, even if the capture goes on, and a peer that says nothing delays nobody.
+fn stops_serving() {
+    let disk = ext4();
+    let bench = Bench::new(&disk);
+    let script = format!("trap '' TERM; until test -e {}; do sleep 0.05; done", text(&bench.path("stop")));
+    let mut placer = bench.start(&["--sink", "none", "--metrics", "0", "--", "sh", "-c", &script]);
+    let address = placer.metrics();
+    let silent = TcpStream::connect(&address).expect("it listens");
+    let asked = Instant::now();
+    placer.signal("TERM");
+    wait_for("the server's end", || TcpStream::connect(&address).is_err());
+    println!("    {:.0} ms after SIGTERM", asked.elapsed().as_secs_f64() * 1e3);
+    assert!(
+        placer.child.as_mut().expect("it runs").try_wait().expect("a child").is_none(),
+        "its command runs"
+    );
+    fs::write(bench.path("stop"), "").expect("written");
+    let output = placer.wait();
+    assert_eq!(output.status.code(), Some(143), "{}", said(&output));
+    drop(silent);
+}
+
 fn refused() {
     let disk = ext4();
     let bench = Bench::new(&disk);
@@ -474,6 +405,8 @@ fn refused() {
         (&["--duration", "5s", "--", "true"], 2, ["--duration", "COMMAND"]),
         (&["--streams", "1"], 2, ["--streams", "2..=16"]),
         (&["--pid", "1", "--unit", "x"], 2, ["--pid", "--unit"]),
+        (&["--metrics", "nowhere"], 2, ["--metrics", "127.0.0.1:9469"]),
+        (&["--metrics-contexts", "5"], 2, ["--metrics", "required"]),
     ] {
         let output = bench.place(arguments).output().expect("it starts");
         assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", said(&output));

@@ -38,9 +38,10 @@ pub struct CaptureOptions {
     /// The observer's device waits for what is captured: events are handed over as they come, also while the file system
     /// is synced. A device that fails then ends no capture.
     pub live: bool,
-    /// Nothing is kept: functions get their names while the capture runs ([`Observer::named`]), and its end waits for
-    /// nothing that is dirty still.
+    /// Nothing is kept: the capture's end waits for nothing that is dirty still, and an unmount ends it.
     pub watch: bool,
+    /// Functions get their names while the capture runs ([`Observer::named`]).
+    pub live_names: bool,
 }
 
 /// How a capture stands.
@@ -105,7 +106,7 @@ pub trait Observer {
     fn batch(&mut self, batch: Batch) -> Result<(), Box<dyn Error + Send + Sync>>;
     /// A few times a second.
     fn progress(&mut self, progress: &Progress);
-    /// Contexts that were in batches and have the names of their functions now, if they are watched.
+    /// Contexts that were in batches and have the names of their functions now, if [`CaptureOptions::live_names`] is set.
     fn named(&mut self, contexts: &[Context]) {
         let _ = contexts;
     }

@@ -148,6 +148,7 @@ pub fn try_record(
         order: Order::Hash,
         live: false,
         watch: false,
+        live_names: false,
     };
     let finished = capture::capture(&options, &AtomicUsize::new(0), &mut recording)?;
     recording.finished = Some(finished);

@@ -10,6 +10,7 @@ mod examples;
 mod generate;
 mod import;
 mod merge;
+mod metrics;
 mod place;
 mod reports;
 mod rules;
@@ -38,6 +39,8 @@ pub use emulated::{EmulatedArgs, PowerLoss};
 pub use generate::{Pattern, PatternArgs};
 pub use import::ImportArgs;
 pub use merge::MergeArgs;
+#[cfg(feature = "capture")]
+pub use metrics::MetricsArgs;
 pub use place::PlaceArgs;
 pub use reports::{AdviseArgs, CompareArgs, ReportArgs};
 pub use rules::RulesArgs;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::{ArgGroup, Args};
 
 use super::capture::{UnwindChoice, unwind_choices};
+use super::metrics::MetricsArgs;
 use super::simulation::OutputArgs;
 use crate::values::{self, Setting};
 
@@ -17,6 +18,7 @@ use crate::values::{self, Setting};
 Examples:
   pcstream place --on /var/lib/mysql --sink none --duration 5m     # a dry run: what would be done
   pcstream place --on /var/lib/mysql                               # until it is stopped
+  pcstream place --on /var/lib/mysql --metrics 9469                # and serve metrics
   pcstream place --on /mnt/nvme -- db_bench --db={}/db             # while one command runs
   systemctl enable --now pcstream-place@var-lib-mysql.service      # as a service
 
@@ -74,6 +76,8 @@ pub struct PlaceArgs {
     /// How many contexts are shown at the end, those that wrote the most; JSON has them all
     #[arg(long, value_name = "N", default_value_t = 20, help_heading = "Output")]
     pub top: usize,
+    #[command(flatten, next_help_heading = "Output")]
+    pub metrics: MetricsArgs,
     #[command(flatten)]
     pub output: OutputArgs,
     /// A program to start, and its arguments, after --

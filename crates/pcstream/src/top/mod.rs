@@ -13,7 +13,6 @@ mod view;
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::io::{IsTerminal as _, stdin, stdout};
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,12 +26,13 @@ use pcstream_capture::capture::{
 use pcstream_capture::session::SessionOptions;
 use pcstream_capture::signature::Order;
 use pcstream_trace::{Batch, Context};
-use pcstream_watch::{Learner, Limits, Metrics, Server, Snapshot, Watch, text};
+use pcstream_watch::{Learner, Limits, Metrics, Snapshot, Watch, text};
 
 use crate::args::TopArgs;
 use crate::failure::{Failure, Status};
 use crate::learned_table;
 use crate::live::StopSignals;
+use crate::metrics_server::serve;
 use crate::ui::Ui;
 use output::Lines;
 
@@ -46,8 +46,8 @@ pub fn top(args: TopArgs, ui: Ui) -> Result<Status, Failure> {
     let lines = args.json.as_deref().map(Lines::open).transpose()?;
     let saved = args.load_table.as_deref().map(learned_table::read).transpose()?;
     let learner = Learner::new(args.streams, saved.map(Arc::from)).map_err(Failure::wrong_arguments)?;
-    let metrics = Arc::new(Mutex::new(Metrics::new(args.metrics_contexts)));
-    let server = args.metrics.map(|address| serve(address, &metrics, ui)).transpose()?;
+    let metrics = Arc::new(Mutex::new(Metrics::new(args.metrics.metrics_contexts)));
+    let server = args.metrics.metrics.map(|address| serve(address, &metrics, ui)).transpose()?;
     let stop = StopSignals::catch()?;
     let (sender, snapshots) = sync_channel(WAITING);
     let mut watcher = Watcher {
@@ -92,17 +92,6 @@ pub fn top(args: TopArgs, ui: Ui) -> Result<Status, Failure> {
     }
 }
 
-fn serve(address: SocketAddr, metrics: &Arc<Mutex<Metrics>>, ui: Ui) -> Result<Server, Failure> {
-    let metrics = metrics.clone();
-    let text = move || metrics.lock().unwrap_or_else(PoisonError::into_inner).text().to_owned();
-    let server = Server::start(address, Arc::new(text)).map_err(Failure::failed)?;
-    ui.remark(&format!("metrics at http://{}/metrics", server.address()));
-    if !address.ip().is_loopback() {
-        ui.remark("whoever reaches this address can read names of programs and functions there");
-    }
-    Ok(server)
-}
-
 fn options(args: &TopArgs) -> CaptureOptions {
     let to = match (args.pid, &args.cgroup, &args.unit) {
         (Some(pid), ..) => Running::Process(pid),
@@ -117,6 +106,7 @@ fn options(args: &TopArgs) -> CaptureOptions {
         order: Order::Hash,
         live: false,
         watch: true,
+        live_names: true,
     }
 }
 

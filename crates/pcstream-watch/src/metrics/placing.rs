@@ -1,0 +1,46 @@
+//! Metrics of a placer that runs beside the watch: what it knows, and what became of its decisions.
+//!
+//! Units: bytes. Labels: numbers of write streams and names of outcomes, both few.
+
+use pcstream_trace::PAGE_BYTES;
+
+use super::{Metric, head, label, sample};
+use crate::placing::{Placing, WriteStream};
+
+const KNOWN: Metric = (
+    "pcstream_place_contexts_known",
+    "gauge",
+    "",
+    "Program contexts of which some data has died, so that a lifetime is expected.",
+);
+const CLUSTERINGS: Metric =
+    ("pcstream_place_clusterings", "counter", "", "How often all contexts were given streams together.");
+const HINTS: Metric =
+    ("pcstream_place_hints", "counter", "", "Write hints of files, by what came of saying them.");
+const REQUESTS: Metric =
+    ("pcstream_place_requests", "counter", "", "Requests that the kernel side gave a write stream; 0: none.");
+const PLACED: Metric = (
+    "pcstream_place_placed_bytes",
+    "counter",
+    "bytes",
+    "Bytes of the requests that the kernel side gave a write stream; 0: none.",
+);
+
+/// All of them, in the order of the text.
+pub(super) const METRICS: [Metric; 5] = [KNOWN, CLUSTERINGS, HINTS, REQUESTS, PLACED];
+
+pub(super) fn render(out: &mut String, placing: &Placing) {
+    head(out, KNOWN);
+    sample(out, KNOWN, "", placing.contexts_known);
+    head(out, CLUSTERINGS);
+    sample(out, CLUSTERINGS, "", placing.clusterings);
+    head(out, HINTS);
+    for (outcome, count) in &placing.hints {
+        sample(out, HINTS, &label("outcome", outcome), count);
+    }
+    let labels = |stream: &WriteStream| format!("write_stream=\"{}\"", stream.write_stream);
+    head(out, REQUESTS);
+    placing.streams.iter().for_each(|stream| sample(out, REQUESTS, &labels(stream), stream.requests));
+    head(out, PLACED);
+    placing.streams.iter().for_each(|stream| sample(out, PLACED, &labels(stream), stream.pages * PAGE_BYTES));
+}

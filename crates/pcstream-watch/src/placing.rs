@@ -1,0 +1,27 @@
+//! What a placer did that runs beside the watch.
+//!
+//! Units: pages of 4 KiB.
+
+/// What a placer did so far.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Placing {
+    /// Contexts whose lifetime is expected.
+    pub contexts_known: u64,
+    /// How often all contexts were given streams together.
+    pub clusterings: u64,
+    /// Hints of files by outcome; none unless the placer gives hints.
+    pub hints: Vec<(String, u64)>,
+    /// Requests by write stream; none unless the placer gives requests streams.
+    pub streams: Vec<WriteStream>,
+}
+
+/// What went to a write stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WriteStream {
+    /// As the device numbers it, from 1; 0: none was given.
+    pub write_stream: u8,
+    /// Requests.
+    pub requests: u64,
+    /// Their pages.
+    pub pages: u64,
+}
