@@ -15,6 +15,10 @@ pub struct Mean {
     pub mean: f64,
     /// Half the width of its 95 % interval; null for a single repetition.
     pub half_width_95: Option<f64>,
+    /// The least of them.
+    pub least: f64,
+    /// The greatest of them.
+    pub greatest: f64,
     /// Repetitions.
     pub repetitions: usize,
 }
@@ -24,7 +28,9 @@ pub fn mean(values: &[f64]) -> Mean {
     let (mean, variance) = mean_and_variance(values);
     let n = values.len();
     let half_width = variance.map(|variance| t95((n - 1) as f64) * (variance / n as f64).sqrt());
-    Mean { mean, half_width_95: half_width, repetitions: n }
+    let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+    let greatest = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    Mean { mean, half_width_95: half_width, least, greatest, repetitions: n }
 }
 
 /// Whether the means of two samples differ at the 5 % level (Welch's test); `None` where one has a single value, so
@@ -62,7 +68,7 @@ mod tests {
     #[test]
     fn intervals_are_students() {
         let m = mean(&[10.0, 12.0, 14.0]);
-        assert_eq!(m.mean, 12.0);
+        assert_eq!((m.mean, m.least, m.greatest), (12.0, 10.0, 14.0));
         // sd 2, n 3: 4.303 x 2 / sqrt 3.
         assert!((m.half_width_95.unwrap() - 4.968_676).abs() < 1e-3);
         assert_eq!(mean(&[5.0]).half_width_95, None);

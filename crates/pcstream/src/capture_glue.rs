@@ -14,14 +14,18 @@ mod present {
     use crate::args::{DemoArgs, DemoWorkloadArgs, RunArgs};
     use crate::failure::{Failure, Status};
     use crate::ui::Ui;
-    use crate::{demo, emulated, live};
+    use crate::{demo, emulated, repeated, run as plain};
 
     pub fn demo(args: DemoArgs, ui: Ui) -> Result<Status, Failure> {
         run(demo::run_args(args, ui)?, ui)
     }
 
     pub fn run(args: RunArgs, ui: Ui) -> Result<Status, Failure> {
-        if args.emulated.live { emulated::run(args, ui) } else { live::run(args, ui) }
+        match args.repeat {
+            _ if args.emulated.live => emulated::run(args, ui),
+            Some(times) => repeated::run(&args, times, ui),
+            None => plain::run(&args, ui),
+        }
     }
 
     pub fn demo_workload(args: &DemoWorkloadArgs) -> Result<Status, Failure> {

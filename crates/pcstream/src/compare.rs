@@ -9,7 +9,7 @@ use std::path::Path;
 use anyhow::anyhow;
 use pcstream_replay::recorded::Recorded;
 use pcstream_report::escape::visible;
-use pcstream_report::human::{page_bytes, percent, ratio};
+use pcstream_report::human::{page_bytes, percent};
 use pcstream_report::statistics::{Mean, differ, mean};
 use pcstream_report::symbols::Names;
 use pcstream_report::{Simulation, folded};
@@ -18,6 +18,7 @@ use serde::Serialize;
 use crate::args::{CompareArgs, SimulationArgs};
 use crate::device::Template;
 use crate::failure::{Failure, Status};
+use crate::measures::{self, Measures};
 use crate::simulate::{self, Planned};
 use crate::ui::{self, JsonSink, Ui};
 
@@ -60,7 +61,7 @@ struct ContextJson {
 struct Run {
     name: String,
     repetitions: usize,
-    measures: BTreeMap<String, Vec<f64>>,
+    measures: Measures,
     contexts: BTreeMap<String, Vec<f64>>,
 }
 
@@ -96,7 +97,7 @@ fn measure(run: &str, args: &SimulationArgs, ui: Ui) -> Result<(Run, bool), Fail
     let mut out = Run {
         name: paths[0].trim_end_matches('/').to_owned(),
         repetitions: paths.len(),
-        measures: BTreeMap::new(),
+        measures: Measures::default(),
         contexts: BTreeMap::new(),
     };
     let mut losses = false;
@@ -116,15 +117,7 @@ fn measure(run: &str, args: &SimulationArgs, ui: Ui) -> Result<(Run, bool), Fail
 
 /// Takes in one repetition; what did not occur in the others is 0 there.
 fn note(run: &mut Run, simulation: &Simulation, repetition: usize) {
-    let totals = simulation.writers.totals();
-    let mut measure = |name: String, value: f64| run.measures.entry(name).or_default().push(value);
-    measure("written by the host".to_owned(), totals.host_pages as f64);
-    measure("traced seconds".to_owned(), totals.duration_ns as f64 / 1e9);
-    for lane in &simulation.results {
-        let name = format!("{} gc {}", lane.scheme, lane.settings.gc_destination);
-        measure(format!("WAF: {name}"), lane.waf().unwrap_or(f64::NAN));
-        measure(format!("flash: {name}"), lane.flash_pages() as f64);
-    }
+    run.measures.note(simulation);
     let repetitions = run.repetitions;
     for row in simulation.context_rows(0, 0) {
         let name = folded::stack(row.context, Names::Short).join(";");
@@ -137,7 +130,7 @@ fn compared(runs: &[Run]) -> CompareJson {
     let first = &runs[0];
     let mut changes = Vec::new();
     for run in &runs[1..] {
-        for (name, values) in &run.measures {
+        for (name, values) in run.measures.values() {
             let Some(reference) = first.measures.get(name) else { continue };
             let (from, to) = (mean(reference).mean, mean(values).mean);
             changes.push(ChangeJson {
@@ -168,7 +161,7 @@ fn compared(runs: &[Run]) -> CompareJson {
     let summary = |run: &Run| RunJson {
         name: run.name.clone(),
         repetitions: run.repetitions,
-        measures: run.measures.iter().map(|(name, values)| (name.clone(), mean(values))).collect(),
+        measures: run.measures.means(),
     };
     let version = env!("CARGO_PKG_VERSION").to_owned();
     CompareJson { pcstream: version, runs: runs.iter().map(summary).collect(), changes, contexts }
@@ -215,11 +208,7 @@ fn text(result: &CompareJson, top: usize, ui: Ui) -> String {
 }
 
 fn written(name: &str, value: &Mean) -> String {
-    let of = |number: f64| match name {
-        _ if name.starts_with("WAF") => ratio(Some(number)),
-        "traced seconds" => format!("{number:.1}"),
-        _ => page_bytes(number as u64),
-    };
+    let of = |number: f64| measures::written(name, number);
     match value.half_width_95 {
         Some(half) => format!("{} +- {}", of(value.mean), of(half)),
         None => of(value.mean),

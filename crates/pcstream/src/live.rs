@@ -1,4 +1,4 @@
-//! `run` and `record`: a program under capture.
+//! A program under capture, for `run` and `record`; and `record` itself.
 //!
 //! A capture feeds two consumers at once: the trace on disk and, for `run`, the simulation.
 
@@ -19,22 +19,19 @@ use pcstream_capture::capture::{
 use pcstream_capture::session::SessionOptions;
 use pcstream_capture::signature::Order;
 use pcstream_fs::scratch::{self, FsKind, ScratchOptions};
-use pcstream_report::{PathShares, Simulation, human};
+use pcstream_report::{PathShares, human};
 use pcstream_trace::meta::{Exit, FileSystem};
-use pcstream_trace::{Batch, Event, Extent, Kind, Meta, Op, TraceReader, TraceWriter};
+use pcstream_trace::{Batch, Event, Extent, Kind, Meta, Op, TraceWriter};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::args::{CaptureArgs, Image, OrderArg, RecordArgs, RunArgs, ScratchFs};
+use crate::args::{CaptureArgs, Image, OrderArg, RecordArgs, ScratchFs};
 use crate::attached;
-use crate::device::Template;
 use crate::failure::{Failure, Status};
-use crate::live_simulation::{LiveSimulation, Simulated};
+use crate::live_simulation::LiveSimulation;
 use crate::output;
 use crate::redact::Redaction;
-use crate::schemes;
-use crate::simulate::{self, TOP_CONTEXTS};
-use crate::ui::{JsonSink, Ui};
+use crate::ui::Ui;
 
 /// How often a trace is made safe against a kill.
 const FLUSH: Duration = Duration::from_secs(2);
@@ -57,44 +54,6 @@ pub fn record(args: RecordArgs, ui: Ui) -> Result<Status, Failure> {
     ));
     paths.text().iter().for_each(|paths| ui.remark(&format!("of the file data, {paths}")));
     outcome(&captured, args.capture.forward_exit_code, ui)
-}
-
-/// `pcstream run`.
-pub fn run(args: RunArgs, ui: Ui) -> Result<Status, Failure> {
-    let RunArgs { capture, output, force, simulation: schemes, memory, command, .. } = args;
-    let json = schemes.output.json.as_deref().map(JsonSink::open).transpose()?;
-    let template = Template::load(&schemes.device)?;
-    // Without -o the trace is only needed until the report is printed.
-    let temporary = tempfile::Builder::new()
-        .prefix("pcstream-")
-        .tempdir()
-        .context("cannot make a directory for the trace")?;
-    let path = output.clone().unwrap_or_else(|| temporary.path().join("run.pctrace"));
-    let subject = Subject::Command(command.words);
-    let mut recorder = Recorder::new(&path, force, &capture, &subject, ui);
-    recorder.simulation = Some(LiveSimulation::new(&schemes, &template, memory, ui)?);
-    let options = options(&capture, subject, ui)?;
-    let (mut recorder, captured) = capture_into(recorder, &options, &StopSignals::catch()?, ui)?;
-    let simulation = recorder.simulation.take().expect("it was given above");
-    recorder.finish(&captured.finished)?;
-
-    let reader = TraceReader::open(&path).context("cannot read the trace just written")?;
-    let simulated = match simulation.finish(&reader) {
-        Err(failure @ Failure::Failed(_)) if output.is_none() => {
-            ui.remark(&format!("the recording is kept: {}", temporary.keep().join("run.pctrace").display()));
-            return Err(failure);
-        }
-        other => other?,
-    };
-    let Simulated { planned, replay, results, damage } = simulated;
-    let shown = output.as_deref().unwrap_or(Path::new(""));
-    let mut simulation = Simulation::new(simulate::about(shown, &reader, damage, &planned), &replay);
-    simulation.results = schemes::keep_best(results);
-    // The recorded tables have the names of functions, which a running capture does not know yet.
-    let tables = simulate::tables_of(&reader);
-    simulation.tables = &tables;
-    simulate::present(&simulation, json, TOP_CONTEXTS, ui.layout(schemes.details))?;
-    outcome(&captured, capture.forward_exit_code, ui)
 }
 
 /// What a capture came to, and the signal that ended it.

@@ -32,6 +32,7 @@ mod live;
 #[cfg(feature = "capture")]
 mod live_simulation;
 mod man;
+mod measures;
 mod merge;
 #[cfg(feature = "capture")]
 mod metrics_server;
@@ -41,8 +42,12 @@ mod passes;
 mod place;
 #[cfg(feature = "capture")]
 mod redact;
+#[cfg(feature = "capture")]
+mod repeated;
 mod report;
 mod rules;
+#[cfg(feature = "capture")]
+mod run;
 mod schemes;
 mod simulate;
 mod small_file;

@@ -11,7 +11,7 @@ use pcstream_replay::budget::Footprint;
 use pcstream_replay::recorded::{self, Recorded};
 use pcstream_replay::space::Space;
 use pcstream_replay::{Fitted, LaneSpec, Plan};
-use pcstream_report::{About, Layout, Simulation, TraceInfo};
+use pcstream_report::{About, ContextRow, Layout, Simulation, TraceInfo};
 use pcstream_ssd::{Density, DeviceSettings, Devices};
 use pcstream_trace::{Meta, TraceReader};
 
@@ -149,9 +149,7 @@ pub fn present(
     top: usize,
     layout: Layout,
 ) -> Result<Status, Failure> {
-    // The streams shown are those of pcstream, where it was among the schemes.
-    let lane = simulation.results.iter().position(|r| r.scheme == "pcstream").unwrap_or(0);
-    let rows = if top > 0 { simulation.context_rows(lane, FILES_PER_CONTEXT) } else { Vec::new() };
+    let rows = rows(simulation, top);
     let stdout_is_json = json.as_ref().is_some_and(JsonSink::is_stdout);
     if let Some(sink) = json {
         sink.write(&pcstream_report::json::simulation(simulation, &rows))?;
@@ -169,6 +167,19 @@ pub fn present(
         ui::print(&text)?;
     }
     Ok(Status::with_losses(simulation.has_losses()))
+}
+
+/// The contexts that are shown with a simulation, if any are.
+fn rows<'a>(simulation: &Simulation<'a>, top: usize) -> Vec<ContextRow<'a>> {
+    // The streams shown are those of pcstream, where it was among the schemes.
+    let lane = simulation.results.iter().position(|r| r.scheme == "pcstream").unwrap_or(0);
+    if top > 0 { simulation.context_rows(lane, FILES_PER_CONTEXT) } else { Vec::new() }
+}
+
+/// A simulation for programs, as `present` writes it.
+#[cfg(feature = "capture")]
+pub fn json(simulation: &Simulation, top: usize) -> pcstream_report::json::SimulationJson {
+    pcstream_report::json::simulation(simulation, &rows(simulation, top))
 }
 
 /// Runs a trace through a plan, and says if the trace is damaged.

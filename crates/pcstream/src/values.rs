@@ -242,6 +242,11 @@ pub fn number(text: &str) -> Result<u64, String> {
     whole(text, 0, u64::MAX)
 }
 
+/// Runs of a command: more than one.
+pub fn repetitions(text: &str) -> Result<u32, String> {
+    whole(text, 2, 100)
+}
+
 /// Return addresses of a call path.
 pub fn depth(text: &str) -> Result<u8, String> {
     whole(text, 1, 16)

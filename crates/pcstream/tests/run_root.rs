@@ -31,6 +31,7 @@ fn main() -> ExitCode {
         common::test("run_keeps_to_its_memory", &needs, bounded_memory),
         common::test("run_fails_as_the_command_does", &needs, failing_commands),
         common::test("run_says_when_the_device_is_full", &needs, full_device),
+        common::test("run_repeats_its_command", &needs, repeats),
         common::test("run_refuses_wrong_arguments", &needs, wrong_arguments),
         common::test("record_refuses_wrong_write_buffers", &needs, wrong_write_buffers),
         common::test("run_needs_capabilities", &needs, no_capability),
@@ -175,6 +176,61 @@ fn bounded_memory() {
     assert!(results(&at("run.json")) == results(&at("all.json")), "passes change results");
 }
 
+/// Each run on a fresh device, of a command that writes twice as much the second time, and three times the third. What is
+/// shown is of all runs.
+fn repeats() {
+    let dir = TempDir::new().expect("a directory");
+    let at = |name: &str| dir.path().join(name);
+    let script = |and: &str| {
+        let count = at("count").display().to_string();
+        format!(
+            "[ -e f ] && exit 9; n=$(($(cat {count} 2>/dev/null || echo 0) + 1)); echo $n > {count}; \
+             dd if=/dev/zero of=f bs=64k count=$((n * 200)) oflag=direct 2>/dev/null || exit 1; {and}"
+        )
+    };
+    let run = |and: &str| {
+        let mut run = pcstream();
+        run.args(["run", "--repeat", "3", "--scheme", "baseline,pcstream"]).args(PLACE).args(DEVICE);
+        run.arg("-o").arg(at("t.pctrace")).arg("--json").arg(at("run.json"));
+        run.args(["--", "sh", "-c", &script(and)]);
+        run
+    };
+    let out = expect(&mut run("true"), 0, &["run 1 of 3", "run 3 of 3", "t-3.pctrace"]);
+    let table = text(&out.stdout);
+    for part in ["seed 1", "Verdict of 3 runs: WAF now: ", "least", "greatest", "WAF: baseline gc own"] {
+        assert!(table.contains(part), "{part}: {table}");
+    }
+    let json = || -> Value {
+        serde_json::from_str(&std::fs::read_to_string(at("run.json")).expect("it was written")).expect("JSON")
+    };
+    let result = json();
+    let runs = result["runs"].as_array().expect("a list");
+    let pages: Vec<f64> = runs.iter().map(|run| run["trace"]["host_pages"].as_f64().unwrap()).collect();
+    assert!(pages.len() == 3 && pages.is_sorted() && pages[2] > 2.0 * pages[0], "{pages:?}");
+    let written = &result["summary"]["measures"]["written by the host"];
+    assert_eq!((&written["least"], &written["greatest"]), (&pages[0].into(), &pages[2].into()));
+    assert_eq!(written["mean"].as_f64(), Some(pages.iter().sum::<f64>() / 3.0));
+    assert!(written["half_width_95"].as_f64().is_some_and(|half| half > 0.0), "{written}");
+    assert_eq!(result["summary"]["verdict"]["waf_now"]["repetitions"], 3);
+    // The same as of each trace alone.
+    for (number, run) in (1..).zip(runs) {
+        let mut simulate = pcstream();
+        simulate.arg("simulate").arg(at(&format!("t-{number}.pctrace"))).args(DEVICE);
+        simulate.args(["--scheme", "baseline,pcstream", "--json"]).arg(at("one.json"));
+        expect(&mut simulate, 0, &[]);
+        let one: Value = serde_json::from_str(&std::fs::read_to_string(at("one.json")).unwrap()).unwrap();
+        assert_eq!(one["verdict"], run["verdict"]);
+    }
+    expect(&mut run("true"), 1, &["t-1.pctrace exists", "--force"]);
+    std::fs::remove_file(at("count")).expect("it is there");
+    let mut failing = run("[ $n = 2 ] && exit 7; true");
+    (1..=3).for_each(|n| std::fs::remove_dir_all(at(&format!("t-{n}.pctrace"))).expect("it is there"));
+    let said = ["run 2 failed: the results are those of the 1 before it", "exit status: 7"];
+    expect(&mut failing, 1, &said);
+    assert_eq!(json()["runs"].as_array().map(Vec::len), Some(1));
+    assert!(!at("t-3.pctrace").exists(), "a failure ends the series");
+}
+
 fn run_with(command: &[&str]) -> Command {
     let mut run = pcstream();
     run.arg("run").args(PLACE).args(DEVICE).args(["--scheme", "baseline"]).arg("--").args(command);
@@ -216,6 +272,10 @@ fn wrong_arguments() {
     expect(&mut with(&["--fs", "btrfs"]), 2, &["btrfs", "ext4"]);
     expect(&mut with(&["--streams", "40", "--superblock-pages", "4096"]), 2, &["--streams"]);
     expect(pcstream().arg("run"), 2, &["COMMAND"]);
+    expect(&mut with(&["--repeat", "1"]), 2, &["--repeat"]);
+    expect(&mut with(&["--repeat", "3", "--live"]), 2, &["--live", "--repeat"]);
+    expect(&mut with(&["--repeat", "3", "--details"]), 2, &["--details", "keep the traces"]);
+    expect(pcstream().args(["run", "--repeat", "3", "--on", "/tmp", "--", "true"]), 2, &["--on"]);
     expect(&mut with(&["--on", "/proc"]), 2, &[]);
     expect(pcstream().args(["run", "--on", "/proc", "--", "true"]), 1, &["/proc"]);
     let missing = ["--on /nonexistent: No such file", "--image /nonexistent/x: No such file"];

@@ -20,6 +20,7 @@ use crate::values;
 Examples:
   sudo pcstream run -- dd if=/dev/zero of={}/file bs=1M count=100
   sudo pcstream run --fs xfs --size 4G -o db.pctrace -- db_bench --db={}/db
+  sudo pcstream run --repeat 5 --size 4G -- db_bench --db={}/db
   sudo pcstream run --on /var/lib/postgresql --scheme all -- pgbench -T 60
   sudo pcstream run --live --size 192M --fill 0.5 -- db_bench --db={}/db
 
@@ -34,6 +35,19 @@ pub struct RunArgs {
     /// Replace the trace if it exists
     #[arg(long, requires = "output", help_heading = "Capture")]
     pub force: bool,
+    /// Run the command N times (2 to 100), each on a fresh scratch device, and show means with least and greatest
+    ///
+    /// The device and seed of the simulation are the same each time. -o NAME.pctrace keeps the traces NAME-1.pctrace,
+    /// NAME-2.pctrace and so on. Not with --on, whose file system is another one after each run, and not with --live,
+    /// which runs the command once for each scheme.
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = values::repetitions,
+        conflicts_with_all = ["on", "live"],
+        help_heading = "Capture"
+    )]
+    pub repeat: Option<u32>,
     #[command(flatten)]
     pub emulated: EmulatedArgs,
     #[command(flatten)]

@@ -1,0 +1,50 @@
+//! What simulations of repeated runs measure, and how their means are written. `compare` and `run --repeat` share it.
+
+use std::collections::BTreeMap;
+
+use pcstream_report::Simulation;
+use pcstream_report::human::{page_bytes, ratio};
+use pcstream_report::statistics::{Mean, mean};
+
+/// Values of each repetition by what was measured.
+#[derive(Debug, Default)]
+pub struct Measures(BTreeMap<String, Vec<f64>>);
+
+impl Measures {
+    /// Takes in one repetition.
+    pub fn note(&mut self, simulation: &Simulation) {
+        let totals = simulation.writers.totals();
+        let mut measure = |name: String, value: f64| self.0.entry(name).or_default().push(value);
+        measure("written by the host".to_owned(), totals.host_pages as f64);
+        measure("traced seconds".to_owned(), totals.duration_ns as f64 / 1e9);
+        for lane in &simulation.results {
+            let name = format!("{} gc {}", lane.scheme, lane.settings.gc_destination);
+            measure(format!("WAF: {name}"), lane.waf().unwrap_or(f64::NAN));
+            measure(format!("flash: {name}"), lane.flash_pages() as f64);
+        }
+    }
+
+    /// Everything measured, by name.
+    pub fn values(&self) -> impl Iterator<Item = (&String, &[f64])> {
+        self.0.iter().map(|(name, values)| (name, &values[..]))
+    }
+
+    /// The values of a measure.
+    pub fn get(&self, name: &str) -> Option<&[f64]> {
+        self.0.get(name).map(|values| &values[..])
+    }
+
+    /// Their means.
+    pub fn means(&self) -> BTreeMap<String, Mean> {
+        self.values().map(|(name, values)| (name.clone(), mean(values))).collect()
+    }
+}
+
+/// A number of a measure of this name.
+pub fn written(name: &str, number: f64) -> String {
+    match name {
+        _ if name.starts_with("WAF") => ratio(Some(number)),
+        "traced seconds" => format!("{number:.1}"),
+        _ => page_bytes(number as u64),
+    }
+}

@@ -1,0 +1,122 @@
+//! `run`: a program under capture, and what schemes make of its writes.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use pcstream_capture::capture::Subject;
+use pcstream_replay::{LaneResult, Replay};
+use pcstream_report::{About, Simulation};
+use pcstream_trace::{Tables, TraceReader};
+use tempfile::TempDir;
+
+use crate::args::RunArgs;
+use crate::device::Template;
+use crate::failure::{Failure, Status};
+use crate::live::{Captured, Recorder, StopSignals, capture_into, options, outcome};
+use crate::live_simulation::{LiveSimulation, Simulated};
+use crate::schemes;
+use crate::simulate::{self, TOP_CONTEXTS};
+use crate::ui::{JsonSink, Ui};
+
+/// `pcstream run`.
+pub fn run(args: &RunArgs, ui: Ui) -> Result<Status, Failure> {
+    let json = args.simulation.output.json.as_deref().map(JsonSink::open).transpose()?;
+    let template = Template::load(&args.simulation.device)?;
+    let place = TracePlace::new(args.output.as_deref())?;
+    let recorded = recorded(args, &template, place, &StopSignals::catch()?, ui)?;
+    let ran = recorded.simulated(ui)?;
+    simulate::present(&ran.simulation(), json, TOP_CONTEXTS, ui.layout(args.simulation.details))?;
+    outcome(&ran.captured, args.capture.forward_exit_code, ui)
+}
+
+/// Where the trace of a run goes.
+pub struct TracePlace {
+    path: PathBuf,
+    /// Without -o the trace is only needed until it is simulated.
+    temporary: Option<TempDir>,
+}
+
+impl TracePlace {
+    /// At `output`, or else in a directory that is removed afterwards.
+    pub fn new(output: Option<&Path>) -> Result<TracePlace, Failure> {
+        if let Some(path) = output {
+            return Ok(TracePlace { path: path.to_owned(), temporary: None });
+        }
+        let made = tempfile::Builder::new().prefix("pcstream-").tempdir();
+        let temporary = made.context("cannot make a directory for the trace")?;
+        Ok(TracePlace { path: temporary.path().join("run.pctrace"), temporary: Some(temporary) })
+    }
+}
+
+/// A command that ran, whose simulation is not over yet.
+pub struct RecordedRun<'a> {
+    captured: Captured,
+    simulation: LiveSimulation<'a>,
+    place: TracePlace,
+}
+
+/// Runs the command once.
+pub fn recorded<'a>(
+    args: &'a RunArgs,
+    template: &'a Template<'a>,
+    place: TracePlace,
+    stop: &StopSignals,
+    ui: Ui,
+) -> Result<RecordedRun<'a>, Failure> {
+    let subject = Subject::Command(args.command.words.clone());
+    let mut recorder = Recorder::new(&place.path, args.force, &args.capture, &subject, ui);
+    recorder.simulation = Some(LiveSimulation::new(&args.simulation, template, args.memory, ui)?);
+    let options = options(&args.capture, subject, ui)?;
+    let (mut recorder, captured) = capture_into(recorder, &options, stop, ui)?;
+    let simulation = recorder.simulation.take().expect("it was given above");
+    recorder.finish(&captured.finished)?;
+    Ok(RecordedRun { captured, simulation, place })
+}
+
+impl RecordedRun<'_> {
+    /// Ends its simulation.
+    pub fn simulated(self, ui: Ui) -> Result<Ran, Failure> {
+        let TracePlace { path, temporary } = self.place;
+        let reader = TraceReader::open(&path).context("cannot read the trace just written")?;
+        let simulated = match (self.simulation.finish(&reader), &temporary) {
+            (Err(failure @ Failure::Failed(_)), Some(_)) => {
+                let kept = temporary.expect("it is there").keep();
+                ui.remark(&format!("the recording is kept: {}", kept.join("run.pctrace").display()));
+                return Err(failure);
+            }
+            (other, _) => other?,
+        };
+        let Simulated { planned, replay, results, damage } = simulated;
+        let shown = if temporary.is_some() { Path::new("") } else { &path };
+        Ok(Ran {
+            captured: self.captured,
+            about: simulate::about(shown, &reader, damage, &planned),
+            replay,
+            results: schemes::keep_best(results),
+            tables: simulate::tables_of(&reader),
+        })
+    }
+}
+
+/// A command that ran, simulated.
+pub struct Ran {
+    /// What was captured.
+    pub captured: Captured,
+    about: About,
+    replay: Replay,
+    results: Vec<LaneResult>,
+    /// As recorded: with the names of functions, which a running capture does not know yet.
+    tables: Tables,
+}
+
+impl Ran {
+    /// What schemes made of it.
+    pub fn simulation(&self) -> Simulation<'_> {
+        Simulation {
+            about: self.about.clone(),
+            results: self.results.clone(),
+            writers: self.replay.writers(),
+            tables: &self.tables,
+        }
+    }
+}
