@@ -258,6 +258,14 @@ fn full_device() {
         1,
         &["is full", "--size", "--fill", "the traced command failed"],
     );
+    // A command that goes on as if nothing had happened: what it could not write is missing all the same.
+    let careless = format!("{script} 2>/dev/null; exit 0");
+    let out = expect(
+        &mut run_with(&["sh", "-c", &careless]),
+        3,
+        &["is full", "--size", "--fill", "scratch_full 1"],
+    );
+    assert!(text(&out.stdout).contains("scratch_full 1"), "the report says it, too: {}", text(&out.stdout));
 }
 
 fn wrong_arguments() {
