@@ -17,7 +17,8 @@ use std::time::{Duration, Instant};
 use pcstream_fs::extents::{self, Owner};
 use pcstream_fs::layout::{Layout, MetadataHint};
 use pcstream_fs::scratch::{
-    ExistingFs, FsKind, Image, Resource, Scratch, ScratchError, ScratchOptions, clean_stale, find_stale,
+    ExistingFs, FsKind, Image, Journal, Resource, Scratch, ScratchError, ScratchOptions, clean_stale,
+    find_stale,
 };
 use pcstream_trace::event::Kind;
 use pcstream_trace::ids::Lba;
@@ -62,6 +63,7 @@ fn main() -> ExitCode {
     let needs = [common::ext4 as common::Need, common::loop_devices];
     tests.push(common::test("image_in_use_is_refused", &needs, image_in_use));
     tests.push(common::test("image_is_reused_and_kept", &needs, image_reused));
+    tests.push(common::test("journals_are_as_asked_for", &needs, journals));
     tests.push(common::test("failed_fill_leaves_nothing", &needs, failed_fill));
     tests.push(common::test("dropped_scratch_is_removed", &needs, dropped));
     tests.push(common::test("unmount_then_remove", &needs, unmount_then_remove));
@@ -100,6 +102,7 @@ impl Place {
         };
         ScratchOptions {
             fs,
+            journal: Journal::default(),
             size_bytes: SIZE,
             fill: FILL,
             image,
@@ -470,6 +473,25 @@ fn image_reused() {
     let error = Scratch::create(&options).unwrap_err();
     assert!(matches!(error, ScratchError::ImageForeign { .. }), "{error}");
     assert_eq!(fs::read(&image).unwrap(), b"precious");
+}
+
+fn journals() {
+    for (journal, there, data) in
+        [(Journal::Metadata, true, false), (Journal::Off, false, false), (Journal::Data, true, true)]
+    {
+        let place = Place::new();
+        let options = ScratchOptions { journal, ..place.options(FsKind::Ext4, "file") };
+        let scratch = Scratch::create(&options).unwrap();
+        let layout = Layout::of_mounted(scratch.mount_point(), FsKind::Ext4).unwrap();
+        let found = layout.static_ranges().iter().any(|range| range.kind == Kind::Journal);
+        assert_eq!(found, there, "{journal:?}");
+        let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+        let point = scratch.mount_point().to_str().unwrap();
+        let line = mounts.lines().find(|line| line.split(' ').nth(1) == Some(point)).unwrap();
+        assert_eq!(line.contains("data=journal"), data, "{line}");
+        write_and_find(&scratch);
+        scratch.remove().unwrap();
+    }
 }
 
 /// An error halfway, with everything already mounted.

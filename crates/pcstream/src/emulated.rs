@@ -161,6 +161,7 @@ impl Live<'_> {
     fn scratch(&self, device: &DeviceProcess, keep: bool) -> ScratchOptions {
         ScratchOptions {
             fs: live::fs_kind(self.args.capture.fs),
+            journal: live::fs_journal(self.args.capture.fs),
             size_bytes: self.args.capture.size,
             fill: self.args.capture.fill,
             image: scratch::Image::File(device.file().to_owned()),

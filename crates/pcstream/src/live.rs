@@ -18,7 +18,7 @@ use pcstream_capture::capture::{
 };
 use pcstream_capture::session::SessionOptions;
 use pcstream_capture::signature::Order;
-use pcstream_fs::scratch::{self, FsKind, ScratchOptions};
+use pcstream_fs::scratch::{self, FsKind, Journal, ScratchOptions};
 use pcstream_report::{PathShares, human};
 use pcstream_trace::meta::{Exit, FileSystem};
 use pcstream_trace::{Batch, Event, Extent, Kind, Meta, Op, TraceWriter};
@@ -163,6 +163,7 @@ fn target(args: &CaptureArgs) -> anyhow::Result<Target> {
         Some(dir) => Target::Existing(dir.clone()),
         None => Target::Scratch(ScratchOptions {
             fs: fs_kind(args.fs),
+            journal: fs_journal(args.fs),
             size_bytes: args.size,
             fill: args.fill,
             image: match &args.image {
@@ -178,8 +179,17 @@ fn target(args: &CaptureArgs) -> anyhow::Result<Target> {
 /// A file system by its flag.
 pub fn fs_kind(fs: ScratchFs) -> FsKind {
     match fs {
-        ScratchFs::Ext4 => FsKind::Ext4,
+        ScratchFs::Ext4 | ScratchFs::Ext4NoJournal | ScratchFs::Ext4DataJournal => FsKind::Ext4,
         ScratchFs::Xfs => FsKind::Xfs,
+    }
+}
+
+/// What its journal holds.
+pub fn fs_journal(fs: ScratchFs) -> Journal {
+    match fs {
+        ScratchFs::Ext4 | ScratchFs::Xfs => Journal::Metadata,
+        ScratchFs::Ext4NoJournal => Journal::Off,
+        ScratchFs::Ext4DataJournal => Journal::Data,
     }
 }
 
@@ -296,7 +306,7 @@ impl<'a> Recorder<'a> {
         meta.file_system = Some(FileSystem {
             kind: started.fs.name().to_owned(),
             block_bytes: 4096,
-            options: String::new(),
+            options: self.args.on.as_ref().map_or(fs_journal(self.args.fs).name(), |_| "").to_owned(),
         });
         meta.kernel =
             std::fs::read_to_string("/proc/sys/kernel/osrelease").ok().map(|text| text.trim().to_owned());

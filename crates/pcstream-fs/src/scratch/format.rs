@@ -22,6 +22,29 @@ const TOOL_PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
 /// What a program said is cut to this many bytes in an error.
 const STDERR_BYTES_MAX: usize = 2000;
 
+/// What goes through the journal of an ext4. XFS has no choice: its log holds metadata.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Journal {
+    /// Metadata; data reach their place before the metadata that names them (`data=ordered`, the default).
+    #[default]
+    Metadata,
+    /// There is no journal.
+    Off,
+    /// Data as well (`data=journal`): they are written twice.
+    Data,
+}
+
+impl Journal {
+    /// In words of mke2fs and mount; nothing for the default.
+    pub fn name(self) -> &'static str {
+        match self {
+            Journal::Metadata => "",
+            Journal::Off => "^has_journal",
+            Journal::Data => "data=journal",
+        }
+    }
+}
+
 /// The smallest device that mkfs takes. ext4 gets a journal and a few block groups; XFS refuses less than
 /// 300 MiB (xfsprogs 5.19 and newer).
 pub(super) fn min_bytes(fs: FsKind) -> u64 {
@@ -54,8 +77,9 @@ fn find_tool(tool: &'static str, package: &'static str) -> Result<PathBuf, Scrat
 }
 
 /// Makes the file system.
-pub(super) fn make_fs(fs: FsKind, device: &Path, uuid: &str) -> Result<(), ScratchError> {
+pub(super) fn make_fs(fs: FsKind, journal: Journal, device: &Path, uuid: &str) -> Result<(), ScratchError> {
     let (tool, package) = maker(fs);
+    let features: &[&str] = if journal == Journal::Off { &["-O", journal.name()] } else { &[] };
     let device = device.to_string_lossy();
     let xfs_meta = format!("uuid={uuid}");
     let arguments: Vec<&str> = match fs {
@@ -89,7 +113,7 @@ pub(super) fn make_fs(fs: FsKind, device: &Path, uuid: &str) -> Result<(), Scrat
             &device,
         ],
     };
-    run_tool(tool, package, &arguments)
+    run_tool(tool, package, &[features, &arguments].concat())
 }
 
 /// Runs a system program with a clean environment; what it says goes into the error.
@@ -158,10 +182,15 @@ pub fn check_fs(fs: FsKind, file: &Path) -> Result<FsCheck, ScratchError> {
 }
 
 /// Mounts with online discard: the device learns what was deleted, as an SSD would.
-pub(super) fn mount_fs(fs: FsKind, device: &Path, point: &Path) -> Result<(), ScratchError> {
-    const DISCARD: &CStr = c"discard";
+pub(super) fn mount_fs(
+    fs: FsKind,
+    journal: Journal,
+    device: &Path,
+    point: &Path,
+) -> Result<(), ScratchError> {
+    let options: &CStr = if journal == Journal::Data { c"discard,data=journal" } else { c"discard" };
     let flags = MountFlags::NOATIME | MountFlags::NOSUID | MountFlags::NODEV;
-    rustix::mount::mount(device, point, fs.name(), flags, DISCARD).doing(|| {
+    rustix::mount::mount(device, point, fs.name(), flags, options).doing(|| {
         format!("mount {} ({fs}) on {} (the kernel log has details)", device.display(), point.display())
     })
 }

@@ -32,7 +32,7 @@ use pcstream_trace::ids::PAGE_BYTES;
 pub use cleanup::{CleanReport, Removal, StaleRun, clean_stale, find_stale};
 pub use error::ScratchError;
 pub use fill::{FILL_DIR, Filled};
-pub use format::{FsCheck, check_fs};
+pub use format::{FsCheck, Journal, check_fs};
 pub use mounts::{BlockDevice, ExistingFs, FsKind, is_mounted, users_of};
 pub use resource::{Left, MountUser, Resource};
 
@@ -82,6 +82,8 @@ impl fmt::Display for Image {
 pub struct ScratchOptions {
     /// The file system.
     pub fs: FsKind,
+    /// What goes through its journal; XFS takes the default only.
+    pub journal: Journal,
     /// Size of the device in bytes, a multiple of 4096.
     pub size_bytes: u64,
     /// Share of the device that is in use before the run, 0 or more, below 1.
@@ -103,6 +105,7 @@ impl Default for ScratchOptions {
     fn default() -> ScratchOptions {
         ScratchOptions {
             fs: FsKind::Ext4,
+            journal: Journal::default(),
             size_bytes: 8 << 30,
             fill: 0.9,
             image: Image::Zram,
@@ -126,6 +129,9 @@ impl ScratchOptions {
         if !self.size_bytes.is_multiple_of(PAGE_BYTES) || self.size_bytes < least {
             let expected = format!("a multiple of {PAGE_BYTES}, at least {least} for {}", self.fs);
             return refuse("--size", self.size_bytes.to_string(), expected);
+        }
+        if self.fs == FsKind::Xfs && self.journal != Journal::default() {
+            return refuse("journal", format!("{:?}", self.journal), "the default for xfs".into());
         }
         if self.keep && !matches!(self.image, Image::File(_)) {
             return refuse("--image", self.image.to_string(), "a file, if a file system is kept".into());
@@ -222,10 +228,10 @@ impl Scratch {
             let uuid = device::kept_uuid(&node, options.fs)?;
             self.record(|state| (state.uuid, state.formatted) = (uuid, true))?;
         } else {
-            format::make_fs(options.fs, &node, &self.state.uuid)?;
+            format::make_fs(options.fs, options.journal, &node, &self.state.uuid)?;
             self.record(|state| state.formatted = true)?;
         }
-        format::mount_fs(options.fs, &node, &self.mount_point)?;
+        format::mount_fs(options.fs, options.journal, &node, &self.mount_point)?;
         let device = BlockDevice::by_number(number)?;
         if options.keep {
             self.device = Some(device);
@@ -379,6 +385,10 @@ mod tests {
             (
                 ScratchOptions { size_bytes: 64 << 20, fs: FsKind::Xfs, ..Default::default() },
                 "at least 314572800 for xfs",
+            ),
+            (
+                ScratchOptions { journal: Journal::Off, fs: FsKind::Xfs, ..Default::default() },
+                "journal is Off",
             ),
         ];
         for (options, words) in cases {

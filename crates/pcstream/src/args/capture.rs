@@ -157,7 +157,15 @@ pub struct DoctorArgs {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ScratchFs {
+    /// ext4, whose journal holds metadata
     Ext4,
+    /// ext4 without a journal
+    #[value(name = "ext4-nojournal")]
+    Ext4NoJournal,
+    /// ext4, whose journal holds data, too: they are written twice
+    #[value(name = "ext4-datajournal")]
+    Ext4DataJournal,
+    /// XFS
     Xfs,
 }
 
