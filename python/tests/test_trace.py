@@ -114,3 +114,15 @@ def test_data_sets_are_what_they_say() -> None:
         assert pc.datasets.load(name).id == trace.id
     with pytest.raises(pc.ArgumentError, match="sqlite, mixed"):
         pc.datasets.load("sqlit")
+
+
+def test_the_sample_of_rocksdb_has_its_log_flushes_and_compactions() -> None:
+    trace = pc.datasets.load("rocksdb-ycsb-a")
+    assert trace.meta["exit"] == {"code": 0, "signal": None}
+    assert not any(trace.meta["losses"].values())
+    assert trace.meta["totals"]["covered_data_pages"] == trace.meta["totals"]["data_pages"]
+    symbols = {frame["symbol"] for context in trace.contexts().to_arrow().to_pylist() for frame in context["frames"]}
+    for part in ("DBImpl::WriteToWAL(", "FlushJob::Run(", "CompactionJob::Run("):
+        assert any(part in (symbol or "") for symbol in symbols), part
+    size = sum(file.stat().st_size for file in trace.path.iterdir())
+    assert size < 1_000_000
