@@ -2,8 +2,22 @@
 
 from __future__ import annotations
 
-from . import cpu, internal_streams, lifetimes_by_stream, no_discard, streams, table_of_contexts, utilisation, waf
+from . import (
+    cpu,
+    fstream,
+    internal_streams,
+    iops,
+    kinds_of_writes,
+    lifetimes_by_stream,
+    no_discard,
+    streams,
+    table_of_contexts,
+    utilisation,
+    waf,
+)
 
-MODULES = (waf, internal_streams, table_of_contexts, streams, lifetimes_by_stream, no_discard, cpu, utilisation)
+MODULES = (
+    waf, iops, internal_streams, table_of_contexts, streams, lifetimes_by_stream, no_discard, cpu, utilisation, kinds_of_writes, fstream,
+)  # fmt: skip
 
 FIGURES = {module.NAME: module for module in MODULES}
