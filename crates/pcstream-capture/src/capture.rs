@@ -280,7 +280,10 @@ impl<'a, 'obj> Run<'a, 'obj> {
     fn unmounted(&self, place: &Place) -> Option<String> {
         let gone = self.watch && !place.is_mounted();
         gone.then(|| {
-            format!("the file system was unmounted after {:.1} s", self.began.elapsed().as_secs_f64())
+            format!(
+                "the file system was unmounted or failed after {:.1} s",
+                self.began.elapsed().as_secs_f64()
+            )
         })
     }
 
@@ -303,10 +306,11 @@ impl<'a, 'obj> Run<'a, 'obj> {
         self.error = self.error.take().or(result.err());
     }
 
-    /// Writes everything to the device. False: not all of it is there.
+    /// Writes everything to the device. False: not all of it is there. A device that failed takes nothing from what was
+    /// captured before.
     fn sync(&mut self, path: &Path, interrupts: &Interrupts<'_>) -> Result<bool, CaptureError> {
         match sync(path, interrupts, || self.meanwhile()) {
-            Err(CaptureError::Sync { .. }) if self.live => Ok(false),
+            Err(CaptureError::Sync { .. }) => Ok(false),
             result => result,
         }
     }

@@ -22,7 +22,8 @@ use pcstream_capture::session::SessionOptions;
 use pcstream_capture::signature::Order;
 use pcstream_capture::streams::StreamMaps;
 use pcstream_capture::wire::StreamCount;
-use pcstream_fs::scratch::ExistingFs;
+use pcstream_fs::extents::DeviceNumber;
+use pcstream_fs::scratch::{ExistingFs, is_mounted};
 use pcstream_place::device::Device;
 use pcstream_place::instance::Instance;
 use pcstream_place::notify::Notifier;
@@ -141,11 +142,12 @@ impl Place {
         Ok(Place { directory, device })
     }
 
-    /// Whether the file system is still mounted there.
+    /// Whether the file system is still mounted there, and works.
     fn is_there(&self) -> bool {
+        let device = DeviceNumber { major: self.device.major, minor: self.device.minor };
         let number = |dev| (rustix::fs::major(dev), rustix::fs::minor(dev));
         let found = rustix::fs::stat(&self.directory);
-        found.is_ok_and(|found| number(found.st_dev) == (self.device.major, self.device.minor))
+        found.is_ok_and(|found| number(found.st_dev) == (device.major, device.minor)) && is_mounted(device)
     }
 }
 
@@ -395,7 +397,7 @@ fn outcome(
 ) -> Result<Status, Failure> {
     match gone {
         Some(place) => ui.remark(&format!(
-            "ended: {} was unmounted, or {} is gone",
+            "ended: {} was unmounted, or {} failed or is gone; what was learned until then is kept",
             place.directory.display(),
             place.device.name
         )),

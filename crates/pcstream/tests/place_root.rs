@@ -14,6 +14,8 @@ mod prometheus;
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 
@@ -36,6 +38,8 @@ fn main() -> ExitCode {
         common::test("place_refuses_a_second_instance", &needs, second),
         common::test("place_killed_leaves_a_file_system_as_it_was", &needs, killed),
         common::test("place_ends_when_the_file_system_is_unmounted", &needs, unmounted),
+        common::test("place_ends_when_the_device_of_an_ext4_fails", &needs, || failed(&ext4())),
+        common::test("place_ends_when_the_device_of_an_xfs_fails", &xfs, || failed(&xfs_disk())),
         common::test("place_goes_on_when_disks_are_full", &needs, full),
         common::test("place_serves_metrics_that_agree_with_its_end", &needs, || served("hints")),
         common::test("place_serves_metrics_of_a_dry_run", &needs, || served("none")),
@@ -212,6 +216,62 @@ fn unmounted() {
         fs::metadata(bench.path("t.table")).is_ok_and(|file| file.len() > 56),
         "what was learned is saved"
     );
+}
+
+/// The file system is shut down without writing anything more, which is what the kernel does when its device vanishes. The
+/// program's writes fail, the placer ends by itself, keeps what it learned, and leaves nothing in `/run/pcstream`.
+fn failed(disk: &Disk) {
+    let mut bench = Bench::new(disk);
+    let placer = bench.start(&["--sink", "hints", "--save-every", "100ms"]);
+    bench.write();
+    wait_for("hints", || disk.mount_point().join("log").exists() && bench.hint("log") != 0);
+    wait_for("all lifetimes", || bench.learned() == 3);
+    shut_down(disk);
+    for mut child in bench.children.drain(..) {
+        assert!(!child.wait().expect("it ends").success(), "its writes fail");
+    }
+    if !says_that_it_is_shut_down(disk) {
+        println!(
+            "    this kernel does not show that the file system is shut down: the placer goes on until it is stopped"
+        );
+        placer.signal("TERM");
+    }
+    let output = placer.wait();
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let result = result(&output);
+    assert!(
+        context(&result, "log_append")["lifetime_pages"].is_u64(),
+        "what was learned is reported: {result:#}"
+    );
+    assert_eq!(bench.learned(), 3, "and saved");
+    if said(&output).contains("ended: ") {
+        let device = disk.device().trim_start_matches("/dev/");
+        assert!(said(&output).contains(&format!("{device} failed or is gone")), "{}", said(&output));
+    }
+    let left: Vec<_> =
+        fs::read_dir("/run/pcstream").expect("it is there").flatten().map(|e| e.file_name()).collect();
+    let device = fs::metadata(disk.device()).expect("it is there").rdev();
+    let own = format!("place-{}-{}.", rustix::fs::major(device), rustix::fs::minor(device));
+    assert!(left.iter().all(|name| !name.to_string_lossy().starts_with(&own)), "{left:?}");
+}
+
+/// Ends all writes to a file system at once, also of its journal.
+fn shut_down(disk: &Disk) {
+    /// `FS_IOC_SHUTDOWN`.
+    const SHUTDOWN: libc::Ioctl = 0x8004_587d_u32 as libc::Ioctl;
+    // Its flag not to write the journal.
+    let no_log = 2u32;
+    let directory = File::open(disk.mount_point()).expect("it is mounted");
+    // SAFETY: the request reads one u32, which lives until it returns.
+    assert_eq!(unsafe { libc::ioctl(directory.as_raw_fd(), SHUTDOWN, &raw const no_log) }, 0);
+}
+
+/// XFS answers nothing any more; ext4 shows it in its options from Linux 6.15 on.
+fn says_that_it_is_shut_down(disk: &Disk) -> bool {
+    let mounts = fs::read_to_string("/proc/self/mounts").expect("it can be read");
+    let point = disk.mount_point();
+    let line = mounts.lines().find(|line| line.contains(text(&point))).expect("it is mounted");
+    line.contains(" xfs ") || line.split([' ', ',']).any(|option| option == "shutdown")
 }
 
 /// Neither the disk of the table nor the one that is placed on has room: writes fail as without a placer, the table stays as it

@@ -36,7 +36,7 @@ pub struct CaptureOptions {
     /// How call paths are named.
     pub order: Order,
     /// The observer's device waits for what is captured: events are handed over as they come, also while the file system
-    /// is synced. A device that fails then ends no capture.
+    /// is synced.
     pub live: bool,
     /// Nothing is kept: the capture's end waits for nothing that is dirty still, and an unmount ends it.
     pub watch: bool,

@@ -151,6 +151,8 @@ pub(super) struct Mount {
     pub device: DeviceNumber,
     pub mount_point: PathBuf,
     pub fs_type: String,
+    /// After an error of the device nothing is written any more. ext4 says so from Linux 6.15 on.
+    pub shut_down: bool,
 }
 
 pub(super) fn read_mounts() -> Result<Vec<Mount>, ScratchError> {
@@ -172,7 +174,10 @@ fn parse_mount(line: &[u8]) -> Option<Mount> {
     // Options, then optional fields up to a lone hyphen.
     fields.find(|&field| field == b"-")?;
     let fs_type = String::from_utf8(fields.next()?.to_vec()).ok()?;
-    Some(Mount { device, mount_point, fs_type })
+    // The source, then options of the file system.
+    let options = fields.nth(1).unwrap_or_default();
+    let shut_down = options.split(|&b| b == b',').any(|option| option == b"shutdown");
+    Some(Mount { device, mount_point, fs_type, shut_down })
 }
 
 /// Undoes the kernel's escapes: `\040` for a space and so on.
@@ -208,9 +213,12 @@ pub(super) fn mounted_at<'a>(mounts: &'a [Mount], point: &Path) -> Option<&'a Mo
     mounts.iter().rev().find(|m| m.mount_point == point)
 }
 
-/// Whether a file system on this device is mounted, as this process sees it; true if that cannot be found out.
+/// Whether a file system on this device is mounted, as this process sees it, and works: neither has the device vanished nor
+/// was the file system shut down. True if that cannot be found out.
 pub fn is_mounted(device: DeviceNumber) -> bool {
-    read_mounts().map_or(true, |mounts| mounts.iter().any(|mount| mount.device == device))
+    let works = |mount: &Mount| mount.device == device && !mount.shut_down;
+    Path::new(&format!("/sys/dev/block/{device}")).exists()
+        && read_mounts().map_or(true, |mounts| mounts.iter().any(works))
 }
 
 /// The processes that hold files of the file system on `device`, by process id. A process is asked
@@ -303,7 +311,7 @@ mod tests {
     use super::*;
 
     const MOUNTINFO: &[u8] = b"22 27 0:21 / /proc rw,relatime - proc proc rw\n\
-        27 1 254:0 / / rw,relatime shared:1 master:2 - ext4 /dev/vda rw,discard\n\
+        27 1 254:0 / / rw,relatime shared:1 master:2 - ext4 /dev/vda rw,discard,shutdown\n\
         90 27 253:3 / /mnt/my\\040disk\\134x rw,noatime - xfs /dev/zram3 rw\n\
         91 27 0:40 / /srv/data rw - tmpfs tmpfs rw\n\
         92 27 253:4 /sub /srv/data rw - xfs /dev/zram4 rw\n\
@@ -315,6 +323,10 @@ mod tests {
         assert_eq!(mounts.len(), 5);
         assert_eq!(mounts[1].device, DeviceNumber { major: 254, minor: 0 });
         assert_eq!(mounts[1].fs_type, "ext4");
+        assert_eq!(
+            mounts.iter().map(|mount| mount.shut_down).collect::<Vec<_>>(),
+            [false, true, false, false, false]
+        );
         assert_eq!(mounts[2].mount_point, Path::new("/mnt/my disk\\x"));
     }
 
