@@ -112,7 +112,7 @@ fn without_version(name: &str) -> &str {
 }
 
 /// The debug file that belongs to a module: its build id says where it is, or the module's link, and its own must be the same.
-fn debug_file<'d>(module: &object::File<'d, &'d ModuleData<'_>>, path: &Path) -> Option<File> {
+pub(crate) fn debug_file<'d>(module: &object::File<'d, &'d ModuleData<'_>>, path: &Path) -> Option<File> {
     let id = module.build_id().ok().flatten().filter(|id| id.len() > 2)?;
     let hex: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
     let by_id = PathBuf::from(format!("{DEBUG_FILES}/.build-id/{}/{}.debug", &hex[..2], &hex[2..]));

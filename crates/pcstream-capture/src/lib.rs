@@ -4,7 +4,8 @@
 //! `capture` runs a command on a scratch (or existing) file system and yields the events of a trace.
 //! Beneath it: `session` (the BPF program in `bpf/`), `wire` (its records), `join` (records to events),
 //! `unwind` with `call_frames` (exact call paths), `buffers` (programs that write what others made dirty),
-//! `runtime` (paths of the Java agent), `modules`, `signature` and `symbols` (who wrote). `attach` follows what runs
+//! `runtime` (paths of the Java agent), `modules`, `signature` and `symbols` (who wrote), `lines` (in which
+//! source lines). `attach` follows what runs
 //! already, `target` is where. `doctor` says what this machine can do.
 
 pub mod allowance;
@@ -23,6 +24,7 @@ pub mod doctor;
 pub mod function_names;
 mod go_names;
 pub mod join;
+pub mod lines;
 #[cfg(feature = "bpf")]
 mod live_names;
 pub mod module_data;

@@ -37,6 +37,8 @@ pub struct Source {
     pub function: String,
     /// Module that the innermost function of its own lies in: whose code it is.
     pub module: String,
+    /// Source line of that function, `file:line`, if it is known.
+    pub line: Option<String>,
     /// Pages written.
     pub pages: u64,
     /// Median lifetime in pages; the whole trace where nothing ended.
@@ -55,13 +57,14 @@ pub fn sources(rows: &[ContextRow], host_pages: u64) -> Vec<Source> {
         let key = (context.executable.clone(), context.comm.clone(), file.clone());
         // The heaviest context comes first, and gives the function.
         let (source, lifetimes) = found.entry(key).or_insert_with(|| {
-            let own = context.frames.iter().find(|frame| !crate::symbols::is_wrapper(frame));
+            let own = context.frames.iter().position(|frame| !crate::symbols::is_wrapper(frame));
             let source = Source {
                 executable: context.executable.clone(),
                 thread: context.comm.clone(),
                 file,
                 function: path,
-                module: own.map_or(context.executable.clone(), |frame| frame.module.clone()),
+                module: own.map_or(context.executable.clone(), |own| context.frames[own].module.clone()),
+                line: own.and_then(|own| row.line(own)).map(ToString::to_string),
                 pages: 0,
                 lifetime: host_pages,
             };
@@ -188,6 +191,7 @@ mod tests {
             file: "*.log".into(),
             function: String::new(),
             module: String::new(),
+            line: None,
             pages,
             lifetime,
         }

@@ -4,10 +4,11 @@ use std::fmt::Write;
 
 use pcstream_trace::{Context, Kind, Unwind};
 
+use crate::escape::visible;
 use crate::human::{page_bytes, percent};
 use crate::layout::{Layout, clipped};
 use crate::schemes::{loss_lines, origin};
-use crate::symbols::{Names, call_paths, file_name};
+use crate::symbols::{Names, call_paths, file_name, frame_name, is_wrapper};
 use crate::table::{Side, columns};
 use crate::{ContextRow, Simulation};
 
@@ -64,6 +65,28 @@ pub fn table(simulation: &Simulation, rows: &[ContextRow], limit: usize, layout:
         layout.wrap(&note, 0).iter().for_each(|line| _ = writeln!(out, "{line}"));
     }
     out
+}
+
+/// The source lines of the contexts shown, innermost first; frames of the C library and without a line are left out.
+pub fn source_lines(rows: &[ContextRow], limit: usize, layout: Layout) -> String {
+    let mut out = String::new();
+    for row in rows.iter().take(limit) {
+        let Some(context) = row.context else { continue };
+        let frames = context.frames.iter().enumerate().filter(|(_, frame)| !is_wrapper(frame));
+        let known = frames.filter_map(|(at, frame)| Some((frame, row.line(at)?)));
+        let cells = known.map(|(frame, line)| vec![frame_name(frame, layout.names), line.to_string()]);
+        let cells: Vec<_> = cells.collect();
+        if cells.is_empty() {
+            continue;
+        }
+        _ = writeln!(out, "\n{}  {}", context.signature, visible(&program(context)));
+        let width = cells.iter().map(|cell| cell[0].chars().count()).max().unwrap_or(0);
+        for cell in &cells {
+            let line = format!("  {:width$}  {}", visible(&cell[0]), visible(&cell[1]));
+            _ = writeln!(out, "{}", layout.cut(&line));
+        }
+    }
+    if out.is_empty() { "\nNo source lines are known.\n".to_owned() } else { out }
 }
 
 fn line(row: &ContextRow, path: &str, names: Names) -> Vec<String> {

@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use crate::drive::{baseline_of, reference, result_in_words};
 use crate::json_timing::{ClockJson, LatencyJson, ThroughputJson, clock, latencies, throughput};
-use crate::{About, ContextRow, PathShares, Simulation, Verdict};
+use crate::{About, ContextRow, PathShares, Simulation, SourceLine, Verdict};
 
 /// The result of `simulate` and `run`.
 #[derive(Clone, Debug, Serialize)]
@@ -340,6 +340,10 @@ pub struct FrameJson {
     pub offset: u64,
     /// Function name, empty when stripped.
     pub symbol: String,
+    /// Source file, if lines were asked for and it is known.
+    pub file: Option<String>,
+    /// Line in it, from 1.
+    pub line: Option<u32>,
 }
 
 /// The result of `simulate` or `run` for programs. `contexts` may be empty.
@@ -523,11 +527,12 @@ fn context(row: &ContextRow) -> ContextJson {
         alive_pages: row.writer.alive_pages(),
         stream: row.stream.map(|s| s.0),
         files: row.files.iter().map(|(path, pages)| FileJson { path: path.clone(), pages: *pages }).collect(),
-        frames: context.frames.iter().map(frame).collect(),
+        frames: context.frames.iter().enumerate().map(|(at, of)| frame(of, row.line(at))).collect(),
     }
 }
 
-fn frame(frame: &Frame) -> FrameJson {
+fn frame(frame: &Frame, line: Option<&SourceLine>) -> FrameJson {
     let Frame { module, build_id, offset, symbol } = frame.clone();
-    FrameJson { module, build_id, offset, symbol }
+    let (file, line) = line.map(|line| (line.file.clone(), line.line)).unzip();
+    FrameJson { module, build_id, offset, symbol, file, line }
 }

@@ -155,8 +155,31 @@ impl<'a> Simulation<'a> {
             share: writer.pages() as f64 / total,
             stream: self.results[lane].stream_of_context.get(id.0 as usize).copied().flatten(),
             files: top_files.get(&id).map_or(Vec::new(), |files| files.iter().map(named).collect()),
+            lines: Vec::new(),
         };
         self.writers.heaviest().into_iter().map(row).collect()
+    }
+}
+
+/// A line of a source file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceLine {
+    /// Path of the file, as the compiler had it.
+    pub file: String,
+    /// From 1.
+    pub line: u32,
+}
+
+impl std::fmt::Display for SourceLine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}:{}", self.file, self.line)
+    }
+}
+
+impl ContextRow<'_> {
+    /// The source line of a frame, if it is known.
+    pub fn line(&self, frame: usize) -> Option<&SourceLine> {
+        self.lines.get(frame)?.as_ref()
     }
 }
 
@@ -173,4 +196,6 @@ pub struct ContextRow<'a> {
     pub stream: Option<Stream>,
     /// Paths and pages of the files it wrote most.
     pub files: Vec<(String, u64)>,
+    /// By frame; empty unless somebody looked them up.
+    pub lines: Vec<Option<SourceLine>>,
 }

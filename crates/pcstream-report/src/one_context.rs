@@ -48,17 +48,18 @@ pub fn text(row: &ContextRow) -> String {
     for (path, pages) in &row.files {
         line("file", &format!("{} {}", page_bytes(*pages), if path.is_empty() { "(no name)" } else { path }));
     }
-    row.context.into_iter().for_each(|context| out += &frames(context));
+    row.context.into_iter().for_each(|context| out += &frames(row, context));
     out
 }
 
 /// The call path, innermost first, with whole names.
-fn frames(context: &Context) -> String {
+fn frames(row: &ContextRow, context: &Context) -> String {
     let mut out = String::new();
     for (number, frame) in context.frames.iter().enumerate() {
         let symbol = if frame.symbol.is_empty() { "(no symbol)" } else { &frame.symbol };
         let place = format!("{}+{:#x}", file_name(&frame.module), frame.offset);
-        _ = writeln!(out, "#{number:<9} {}  [{}]", visible(symbol), visible(&place));
+        let line = row.line(number).map_or(String::new(), |line| format!("  {}", visible(&line.to_string())));
+        _ = writeln!(out, "#{number:<9} {}  [{}]{line}", visible(symbol), visible(&place));
     }
     out
 }

@@ -1,6 +1,7 @@
 //! `advise`: what to change, in order of gain, each with the simulated gain of exactly that change.
 
 use anyhow::Context as _;
+use pcstream_capture::lines::Lack;
 use pcstream_placement::Rules;
 use pcstream_replay::recorded::Recorded;
 use pcstream_replay::{LaneResult, LaneSpec, Plan};
@@ -16,6 +17,7 @@ use crate::device::Template;
 use crate::failure::{Failure, Status};
 use crate::schemes;
 use crate::simulate::{self, Planned};
+use crate::source_lines;
 use crate::ui::{self, JsonSink, Ui};
 use crate::values::Schemes;
 use crate::whole_file::WholeFile;
@@ -80,7 +82,11 @@ pub fn advise(args: AdviseArgs, ui: Ui) -> Result<Status, Failure> {
     let Recorded { replay, damage } = simulate::replay_trace(plan, &reader, ui)?;
     let result = Simulation::new(simulate::about(&trace, &reader, damage, &planned), &replay);
     let plan = &planned.plan;
-    let rows = result.context_rows(0, FILES_PER_CONTEXT);
+    let mut rows = result.context_rows(0, FILES_PER_CONTEXT);
+    // What else modules lack is no news: most are built without debug information.
+    if let Some(changed) = source_lines::add(&mut rows).get(&Lack::Changed) {
+        ui.remark(&source_lines::in_words(Lack::Changed, changed));
+    }
     let sources = advice::sources(&rows, result.writers.totals().host_pages);
     let streams = usize::from(plan.lanes[0].device.streams);
     let classes = advice::classes(&sources, streams.saturating_sub(1).max(1));
@@ -174,8 +180,9 @@ fn named(source: &Source) -> String {
         format!(" ({})", source.thread)
     };
     let module = source.module.rsplit('/').next().unwrap_or_default();
+    let line = source.line.as_ref().map_or(String::new(), |line| format!(" at {line}"));
     format!(
-        "{program}{thread} writing {file}: {} [{module}], {}",
+        "{program}{thread} writing {file}: {} [{module}]{line}, {}",
         source.function,
         human::page_bytes(source.pages)
     )

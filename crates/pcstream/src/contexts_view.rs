@@ -86,7 +86,11 @@ pub fn show(
         if args.csv {
             rows_csv(&rows, names)
         } else {
-            pcstream_report::contexts::text(simulation, &rows, top, layout)
+            let mut text = pcstream_report::contexts::text(simulation, &rows, top, layout);
+            if args.lines {
+                text += &pcstream_report::contexts::source_lines(&rows, top, layout);
+            }
+            text
         }
     };
     ui::print(&text)

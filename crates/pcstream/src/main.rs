@@ -51,6 +51,7 @@ mod run;
 mod schemes;
 mod simulate;
 mod small_file;
+mod source_lines;
 mod sweep;
 mod table;
 #[cfg(feature = "capture")]

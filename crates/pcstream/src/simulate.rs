@@ -23,6 +23,7 @@ use crate::fitted::Fitting;
 use crate::learned_table::TableFile;
 pub use crate::passes::{Bars, failure, refused};
 use crate::schemes;
+use crate::source_lines;
 use crate::ui::{self, JsonSink, Ui};
 use crate::values::Prefill;
 
@@ -129,7 +130,11 @@ pub fn contexts(args: &ContextsArgs, ui: Ui) -> Result<Status, Failure> {
     let mut planned = Planned { plan, seed, device: None };
     let Recorded { replay, damage } = replay_trace(&mut planned.plan, &reader, ui)?;
     let simulation = Simulation::new(about(&args.trace, &reader, damage, &planned), &replay);
-    let rows = simulation.context_rows(0, FILES_PER_CONTEXT);
+    let mut rows = simulation.context_rows(0, FILES_PER_CONTEXT);
+    if args.view.lines {
+        let lacks = source_lines::add(&mut rows);
+        lacks.iter().for_each(|(lack, modules)| ui.remark(&source_lines::in_words(*lack, modules)));
+    }
     let stdout_is_json = json.as_ref().is_some_and(JsonSink::is_stdout);
     if let Some(sink) = json {
         sink.write(&pcstream_report::json::contexts(&simulation, &rows))?;

@@ -16,6 +16,9 @@ pub struct ViewArgs {
     /// Order of the rows
     #[arg(long, value_name = "WHAT", default_value = "pages", help_heading = "View")]
     pub sort: SortBy,
+    /// Show the source lines of call paths, where the programs are as they were and have debug information
+    #[arg(long, conflicts_with_all = ["by", "csv"], help_heading = "View")]
+    pub lines: bool,
     /// Write functions with template arguments and parameters, in lines of any length; otherwise their last two names
     #[arg(long, help_heading = "View")]
     pub full_names: bool,

@@ -1,0 +1,182 @@
+//! Source lines of places in a module, from debug information (DWARF 5, section 6.2).
+//!
+//! Idea: a trace has a module's path, its build id and offsets in it. The file at that path counts only if it has that
+//! build id. The line comes from its debug file (below `/usr/lib/debug`, or as its debug link says) or else from its
+//! own sections.
+//!
+//! Files are not trusted: they are opened if they are regular, and read within an [`Allowance`]; sections larger than
+//! [`MAX_SECTION_BYTES`], once uncompressed, are not.
+//!
+//! Known weaknesses: split and supplementary debug files (`.dwo`, dwz) are not read, nor sections that are compressed by
+//! anything but zlib. Code that was inlined has the line that it stands in.
+
+use std::io::Read;
+use std::path::Path;
+
+use addr2line::Context;
+use flate2::read::ZlibDecoder;
+use gimli::{DwarfSections, EndianSlice, LittleEndian, SectionId};
+use object::{CompressionFormat, Object, ObjectSection};
+use thiserror::Error;
+
+use crate::allowance::Allowance;
+use crate::function_names::debug_file;
+use crate::module_data::ModuleData;
+use crate::module_file::open_regular;
+use crate::places::places;
+
+/// The largest programs that distributions have debug files of (browsers left out) have a quarter of it.
+const MAX_SECTION_BYTES: u64 = 256 << 20;
+/// Of looking up a line, whose unit may have to be read.
+const STEPS_OF_A_LINE: u64 = 1000;
+
+/// A line of a source file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// Path of the file, as the compiler had it.
+    pub file: String,
+    /// From 1.
+    pub line: u32,
+}
+
+/// Why a module has no source lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Error)]
+pub enum Lack {
+    /// What is at its path now has another build id.
+    #[error("changed since it was recorded: the build id is another one")]
+    Changed,
+    /// There is no regular file at its path.
+    #[error("not here")]
+    NotHere,
+    /// What is at its path cannot be compared with what ran.
+    #[error("without a build id")]
+    NoBuildId,
+    /// Neither it nor a debug file has any.
+    #[error("without debug information")]
+    NoDebugInformation,
+    /// Reading it would take too much.
+    #[error("larger than the limits of reading")]
+    OverLimit,
+}
+
+/// The lines of the instructions at these file offsets of a module; `None` where there is no line.
+pub fn lines_at(
+    path: &Path,
+    build_id: &str,
+    offsets: &[u64],
+    allowance: &Allowance,
+) -> Result<Vec<Option<Line>>, Lack> {
+    if build_id.is_empty() {
+        return Err(Lack::NoBuildId);
+    }
+    let file = open_regular(path, 0).ok_or(Lack::NotHere)?;
+    let data = ModuleData::of(&file, allowance);
+    let module = object::File::parse(&data).map_err(|_| Lack::Changed)?;
+    let its_id = module.build_id().ok().flatten().unwrap_or_default();
+    if its_id.iter().map(|byte| format!("{byte:02x}")).collect::<String>() != build_id {
+        return Err(Lack::Changed);
+    }
+    let debug = debug_file(&module, path);
+    let debug_data = debug.as_ref().map(|debug| ModuleData::of(debug, allowance));
+    let separate = debug_data.as_ref().and_then(|data| object::File::parse(data).ok());
+    let lack = || if allowance.fell_short() { Lack::OverLimit } else { Lack::NoDebugInformation };
+    let sections = separate.as_ref().and_then(|debug| sections_of(debug, allowance));
+    let sections = sections.or_else(|| sections_of(&module, allowance)).ok_or_else(lack)?;
+    let dwarf = sections.borrow(|section| EndianSlice::new(section, LittleEndian));
+    let context = Context::from_dwarf(dwarf).map_err(|_| lack())?;
+    let mut found = vec![None; offsets.len()];
+    for place in places(&module, offsets) {
+        if !allowance.spend(STEPS_OF_A_LINE) {
+            return Err(Lack::OverLimit);
+        }
+        let location = context.find_location(place.address).ok().flatten();
+        found[place.of] = location.and_then(|at| Some(Line { file: at.file?.to_owned(), line: at.line? }));
+    }
+    Ok(found)
+}
+
+/// What lines are made of; `None` if there are none, or they are too large.
+fn sections_of<'d>(
+    file: &object::File<'d, &'d ModuleData<'_>>,
+    allowance: &Allowance,
+) -> Option<DwarfSections<Vec<u8>>> {
+    let sections = DwarfSections::load(|id| section(file, id, allowance).ok_or(())).ok()?;
+    let has_lines = |id: SectionId| file.section_by_name(id.name()).is_some_and(|section| section.size() > 0);
+    (has_lines(SectionId::DebugInfo) && has_lines(SectionId::DebugLine)).then_some(sections)
+}
+
+/// A section's contents, uncompressed; empty if there is no such section, or no need of it.
+fn section<'d>(
+    file: &object::File<'d, &'d ModuleData<'_>>,
+    id: SectionId,
+    allowance: &Allowance,
+) -> Option<Vec<u8>> {
+    use SectionId::{DebugLoc, DebugLocLists, DebugMacinfo, DebugMacro, DebugTypes};
+    if [DebugLoc, DebugLocLists, DebugMacinfo, DebugMacro, DebugTypes].contains(&id) {
+        return Some(Vec::new());
+    }
+    let Some(section) = file.section_by_name(id.name()) else { return Some(Vec::new()) };
+    let range = section.compressed_file_range().ok()?;
+    if range.uncompressed_size > MAX_SECTION_BYTES {
+        allowance.fall_short();
+        return None;
+    }
+    if !allowance.read(range.uncompressed_size) {
+        return None;
+    }
+    let data = section.compressed_data().ok()?;
+    match data.format {
+        CompressionFormat::None => Some(data.data.to_vec()),
+        CompressionFormat::Zlib => {
+            let mut out = Vec::new();
+            let mut unpacked = ZlibDecoder::new(data.data).take(range.uncompressed_size);
+            unpacked.read_to_end(&mut out).ok().map(|_| out)
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::modules::build_id;
+
+    const BODY: u32 = line!() + 4;
+
+    #[inline(never)]
+    fn here(number: u32) -> u32 {
+        number ^ 0x5a5a
+    }
+
+    /// The file offset of a function of this program.
+    fn offset_of(function: *const ()) -> u64 {
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let at = function.addr() as u64;
+        let hex = |text: &str| u64::from_str_radix(text, 16).unwrap();
+        let inside = |line: &&str| {
+            let (start, end) = line.split(' ').next().unwrap().split_once('-').unwrap();
+            (hex(start)..hex(end)).contains(&at)
+        };
+        let words: Vec<_> = maps.lines().find(inside).unwrap().split_whitespace().collect();
+        at - hex(words[0].split('-').next().unwrap()) + hex(words[2])
+    }
+
+    #[test]
+    fn a_function_of_this_program_is_where_it_stands() {
+        let program = std::env::current_exe().unwrap();
+        let id = build_id(&std::fs::File::open(&program).unwrap()).expect("test programs have build ids");
+        let id: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
+        let function: fn(u32) -> u32 = std::hint::black_box(here);
+        let offsets = [offset_of(function as *const ()), u64::MAX];
+        let found = lines_at(&program, &id, &offsets, &Allowance::default()).expect("it has lines");
+        let line = found[0].as_ref().expect("a line");
+        assert!(line.file.ends_with("src/lines.rs"), "{line:?}");
+        assert!(line.line.abs_diff(BODY) <= 1, "{line:?}, expected {BODY}");
+        assert_eq!(found[1], None);
+        let other = lines_at(&program, "00112233", &offsets, &Allowance::default());
+        assert_eq!(other, Err(Lack::Changed));
+        let missing = lines_at(Path::new("/nonexistent"), &id, &offsets, &Allowance::default());
+        assert_eq!(missing, Err(Lack::NotHere));
+        assert_eq!(lines_at(&program, "", &offsets, &Allowance::default()), Err(Lack::NoBuildId));
+    }
+}

@@ -1,0 +1,104 @@
+//! From a recording to the source lines of the program that was recorded.
+
+#[path = "../../pcstream-capture/tests/common/mod.rs"]
+mod common;
+#[path = "../../pcstream-capture/tests/common/disk.rs"]
+mod disk;
+#[path = "../../pcstream-capture/tests/common/programs.rs"]
+mod programs;
+
+use std::process::{Command, ExitCode, Output, Stdio};
+
+use disk::{Disk, succeed, text};
+use programs::compile;
+use tempfile::TempDir;
+
+const PROGRAM: &str = r#"
+#include <fcntl.h>
+#include <unistd.h>
+static char page[4096];
+__attribute__((noinline)) int descend(int fd, int at, int levels) {
+    int r = levels ? descend(fd, at, levels - 1) : (int)pwrite(fd, page, sizeof page, at * 4096L);
+    __asm__ volatile("" ::: "memory");
+    return r + 1;
+}
+int main(int argc, char **argv) {
+    int fd = open(argv[1], O_CREAT | O_WRONLY, 0600);
+    for (int i = 0; i < 100; i++) descend(fd, i, i % 2 ? 3 : 0);
+    return fsync(fd);
+}
+"#;
+
+fn main() -> ExitCode {
+    let needs = [common::ext4 as common::Need, common::loop_devices, programs::gcc];
+    common::run(vec![common::test("record_leads_to_source_lines", &needs, source_lines)])
+}
+
+fn pcstream() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pcstream"));
+    command.stdin(Stdio::null());
+    command
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Lines of the program that was recorded, with its debug information in it, and apart from it; none of another build.
+fn source_lines() {
+    let (disk, dir) = (Disk::ext4(256), TempDir::new().expect("a directory"));
+    let program = compile(dir.path(), "program", PROGRAM, &[]);
+    let trace = dir.path().join("t.pctrace");
+    let script = format!("{} {}/file", text(&program), text(&disk.mount_point()));
+    let mut command = pcstream();
+    command.args(["record", "--on"]).arg(disk.mount_point()).arg("-o").arg(&trace);
+    let out = command.args(["--", "sh", "-c", &script]).output().expect("pcstream can be started");
+    assert_eq!(out.status.code(), Some(0), "{}", said(&out));
+    let run = |command: &str, flags: &[&str]| {
+        let out = pcstream().arg(command).arg(&trace).args(flags).output().expect("it starts");
+        assert_eq!(out.status.code(), Some(0), "{}", said(&out));
+        (String::from_utf8_lossy(&out.stdout).into_owned(), said(&out))
+    };
+    let line_of = |code: &str| {
+        let at = PROGRAM.lines().position(|line| line.contains(code)).expect("it is there");
+        format!("program.c:{}", at + 1)
+    };
+    let (inner, outer) = (line_of("int r = levels"), line_of("descend(fd, i,"));
+    let has_lines = |how: &str| {
+        let (shown, remarks) = run("contexts", &["--lines"]);
+        assert!(shown.contains(&inner) && shown.contains(&outer), "{how}: {shown}\n{remarks}");
+        let (one, _) = run("contexts", &["--lines", "--context", "1"]);
+        assert!(one.contains(&inner), "{how}: {one}");
+        let (advice, _) = run("advise", &["--json", "-"]);
+        assert!(advice.contains(&inner), "{how}: {advice}");
+        let (json, _) = run("contexts", &["--lines", "--json", "-"]);
+        let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+        let contexts = json["contexts"].as_array().expect("a list");
+        let mut frames = contexts.iter().flat_map(|context| context["frames"].as_array().expect("a list"));
+        let found = frames.find(|frame| frame["symbol"] == "descend").expect("it is on the paths");
+        let file = found["file"].as_str().expect("a file");
+        assert!(format!("{file}:{}", found["line"]).ends_with(&inner), "{how}: {found}");
+    };
+    has_lines("in the program");
+    // The build id stays; what the compiler knew of lines goes into a file of its own, and is compressed there.
+    let at = |name: &str| text(&dir.path().join(name)).to_owned();
+    succeed(
+        "objcopy",
+        &["--only-keep-debug", "--compress-debug-sections=zlib", &at("program"), &at("program.debug")],
+    );
+    succeed("strip", &["--strip-debug", &at("program")]);
+    let (_, remarks) = run("contexts", &["--lines"]);
+    assert!(remarks.contains("without debug information"), "{remarks}");
+    succeed("objcopy", &[&format!("--add-gnu-debuglink={}", at("program.debug")), &at("program")]);
+    has_lines("in a debug file");
+    compile(dir.path(), "program", &PROGRAM.replace("levels - 1", "levels - 2"), &[]);
+    for command in [&["contexts", "--lines"][..], &["advise"]] {
+        let (shown, remarks) = run(command[0], &command[1..]);
+        assert!(!shown.contains("program.c:"), "{shown}");
+        let why = format!("no source lines of {}: changed since it was recorded", text(&program));
+        assert!(remarks.contains(&why), "{remarks}");
+    }
+    std::fs::remove_file(&program).expect("it is there");
+    let (shown, remarks) = run("contexts", &["--lines"]);
+    assert!(shown.contains("No source lines are known") && remarks.contains("not here"), "{shown}{remarks}");
+}
