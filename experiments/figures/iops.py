@@ -24,7 +24,7 @@ def make(lab: Lab) -> Table:
     table = Table(NAME, "FAST'19 Fig. 9: IOPS by scheme and workload; schemes as multiples of baseline", columns)
     traces = {name: found for name in WORKLOADS if (found := lab.traces(name))}
     table.remarks.append(f"{conditions()} Queue depth 32. Means of recordings, in brackets the least and the greatest.")
-    drawn: dict[str, list[float | None]] = {name: [] for name in NAMES}
+    drawn: dict[str, list[float | None]] = {name: [] for name in NAMES[1:]}
     for discard, said in reversed(DISCARDS):
         ratios: dict[str, dict[str, list[float]]] = {}
         for name, found in traces.items():
@@ -34,7 +34,7 @@ def make(lab: Lab) -> Table:
             table.rows.append((name, said, f"{base:.0f}", *(spread(by_scheme[scheme]) for scheme in NAMES[1:])))
             ratios[name] = by_scheme
             if not discard:
-                for scheme in NAMES:
+                for scheme in NAMES[1:]:
                     drawn[scheme].append(statistics.fmean(by_scheme[scheme]))
         there = {name: ratios[name] for name in PAPERS if name in ratios}
         if there:
