@@ -19,7 +19,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m experiments", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help="figures, or all")
     parser.add_argument("--list", action="store_true", help="list figures and workloads")
-    parser.add_argument("--quick", action="store_true", help="small sizes: all of it in some ten minutes")
+    parser.add_argument("--quick", action="store_true", help="small sizes: all of it in some fifteen minutes")
     parser.add_argument("--out", type=Path, default=Path("experiments/out"), help="recordings and results (default: %(default)s)")
     parser.add_argument("--recordings", type=int, default=0, help="of each workload (default: 1 with --quick, else 3)")
     args = parser.parse_args()
