@@ -230,12 +230,12 @@ def bars(path: Path, groups: Sequence[str], series: Mapping[str, Sequence[float 
 def curves(path: Path, lines: Mapping[str, tuple[Sequence[float], Sequence[float]]], x: str, y: str) -> None:
     """Lines through points."""
     plots = pyplot()
-    figure, axes = plots.subplots(figsize=(6.5, 3.6), layout="constrained")
+    figure, axes = plots.subplots(figsize=(8, 3.6), layout="constrained")
     for at, (name, (xs, ys)) in enumerate(lines.items()):
         axes.plot(xs, ys, marker="o", markersize=3, label=name, linestyle="--" if at % 2 else "-", color=f"C{at // 2}")
     axes.set_xlabel(x)
     axes.set_ylabel(y)
-    axes.legend(fontsize="small")
+    axes.legend(fontsize="small", loc="upper left", bbox_to_anchor=(1, 1))
     figure.savefig(path)
     plots.close(figure)
 
