@@ -18,7 +18,8 @@ use crate::patience::Interrupts;
 pub enum Target {
     /// On a file system made for it.
     Scratch(ScratchOptions),
-    /// In a directory of an existing ext4 or XFS. All writes to that file system are captured.
+    /// In a directory of an existing ext4 or XFS, or where a block device is mounted. All writes to that file system are
+    /// captured.
     Existing(PathBuf),
 }
 
@@ -67,9 +68,10 @@ impl Place {
             }
             Target::Existing(dir) => {
                 let found = ExistingFs::of(dir)?;
+                let as_given = dir.is_dir().then(|| std::path::absolute(dir).ok()).flatten();
                 Ok(Place {
                     free_blocks: 0,
-                    directory: std::path::absolute(dir).unwrap_or_else(|_| dir.clone()),
+                    directory: as_given.unwrap_or(found.directory),
                     fs: found.fs,
                     device: found.device.path,
                     number: found.device.number,

@@ -138,8 +138,7 @@ impl Place {
         let number = found.device.number;
         let device = Device::find(number.major, number.minor)
             .with_context(|| format!("--on {}: cannot look at its device", on.display()))?;
-        let directory = std::fs::canonicalize(on).with_context(|| format!("--on {}", on.display()))?;
-        Ok(Place { directory, device })
+        Ok(Place { directory: found.directory, device })
     }
 
     /// Whether the file system is still mounted there, and works.

@@ -47,6 +47,7 @@ fn main() -> ExitCode {
         common::test("record_is_not_hung_by_a_pipe_as_debug_file", &with(&[programs::gcc]), debug_pipe),
         common::test("record_names_go_functions", &with(&[programs::go]), go_names),
         common::test("record_ext4_journalled_data_is_counted_once", &needs, journalled_data),
+        common::test("record_on_a_block_device_is_where_it_is_mounted", &needs, on_device),
         common::test("record_ext4_without_a_journal", &needs, no_journal),
         common::test("record_ext4_with_fast_commits", &needs, fast_commit),
         common::test("record_ext4_with_its_journal_elsewhere", &needs, external_journal),
@@ -466,6 +467,21 @@ fn journalled_data() {
     assert!(written.journal >= 1024, "{} pages of the journal", written.journal);
     assert!(written.data <= 1024, "{} pages of data, each of which was written once", written.data);
     assert_eq!((written.data_in_journal, written.journal_with_context), (0, 0));
+}
+
+fn on_device() {
+    let mut disk = Disk::ext4(64);
+    let (device, traces) = (disk.device().to_owned(), TempDir::new().expect("a directory"));
+    let trace = traces.path().join("t.pctrace");
+    let out = record(Path::new(&device), &trace, "dd if=/dev/zero of={}/f bs=4k count=64 conv=fsync");
+    assert_eq!(out.status.code(), Some(0), "{}", said(&out));
+    assert_eq!(fs::metadata(disk.mount_point().join("f")).expect("it is there").len(), 64 * 4096);
+    let reader = TraceReader::open(&trace).expect("the trace can be read");
+    assert!(reader.files().iter().any(|file| file.path == "/f"), "{:?}", reader.files());
+    disk.unmount();
+    let out = record(Path::new(&device), &traces.path().join("u.pctrace"), "true");
+    assert_eq!(out.status.code(), Some(1), "{}", said(&out));
+    assert!(said(&out).contains("mounted"), "{}", said(&out));
 }
 
 fn no_journal() {

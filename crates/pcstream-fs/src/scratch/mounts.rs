@@ -11,6 +11,7 @@ use std::fmt;
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, StatxFlags};
@@ -99,6 +100,8 @@ impl BlockDevice {
 pub struct ExistingFs {
     /// Which file system.
     pub fs: FsKind,
+    /// The directory, without symbolic links; of a block device the place where it is mounted.
+    pub directory: PathBuf,
     /// Where it is mounted (the mount that holds the directory).
     pub mount_point: PathBuf,
     /// The block device it is on.
@@ -106,19 +109,20 @@ pub struct ExistingFs {
 }
 
 impl ExistingFs {
-    /// Finds the file system of `dir`.
+    /// Finds the file system of `dir`: a directory, or a block device that is mounted.
     ///
-    /// Errors: no such directory, or a file system other than ext4 and XFS on a block device.
+    /// Errors: no such directory, a device that is not mounted, or a file system other than ext4 and XFS on a block device.
     pub fn of(dir: &Path) -> Result<ExistingFs, ScratchError> {
-        let path = fs::canonicalize(dir).doing(|| format!("open {}", dir.display()))?;
-        if !path.is_dir() {
-            return Err(ScratchError::Option {
-                option: "--on",
-                value: dir.display().to_string(),
-                expected: "a directory".into(),
-            });
-        }
+        let mut path = fs::canonicalize(dir).doing(|| format!("open {}", dir.display()))?;
+        let about = fs::metadata(&path).doing(|| format!("look at {}", dir.display()))?;
         let mounts = read_mounts()?;
+        if about.file_type().is_block_device() {
+            path = mount_of_device(&mounts, number_of(about.rdev())).ok_or_else(|| {
+                expected(dir, "a directory or a device that is mounted in this mount namespace")
+            })?;
+        } else if !about.is_dir() {
+            return Err(expected(dir, "a directory or a block device"));
+        }
         let mount = mount_of(&mounts, &path)
             .ok_or_else(|| io::Error::other("no mount in /proc/self/mountinfo holds it"))
             .doing(|| format!("find the file system of {}", dir.display()))?;
@@ -131,8 +135,22 @@ impl ExistingFs {
             });
         };
         let device = BlockDevice::by_number(mount.device)?;
-        Ok(ExistingFs { fs: kind, mount_point: mount.mount_point.clone(), device })
+        Ok(ExistingFs { fs: kind, mount_point: mount.mount_point.clone(), device, directory: path })
     }
+}
+
+fn expected(given: &Path, expected: &str) -> ScratchError {
+    let value = given.display().to_string();
+    ScratchError::Option { option: "--on", value, expected: expected.into() }
+}
+
+fn number_of(device: u64) -> DeviceNumber {
+    DeviceNumber { major: rustix::fs::major(device), minor: rustix::fs::minor(device) }
+}
+
+/// Where a device is mounted; the first place, if there are several.
+fn mount_of_device(mounts: &[Mount], number: DeviceNumber) -> Option<PathBuf> {
+    mounts.iter().find(|mount| mount.device == number).map(|mount| mount.mount_point.clone())
 }
 
 fn unsupported_hint(fs_type: &str) -> &'static str {
@@ -361,6 +379,17 @@ mod tests {
         assert!(error.to_string().contains("/proc is on proc"), "{error}");
         let error = ExistingFs::of(Path::new("/nonexistent/dir")).unwrap_err();
         assert!(error.to_string().contains("/nonexistent/dir"), "{error}");
+    }
+
+    #[test]
+    fn a_device_stands_for_the_place_where_it_is_mounted() {
+        let text = b"22 1 259:2 / / rw - ext4 /dev/a rw\n23 22 259:3 / /srv rw - xfs /dev/b rw\n24 22 259:3 /x /y rw - xfs /dev/b rw";
+        let mounts = parse_mountinfo(text);
+        let of = |minor| mount_of_device(&mounts, DeviceNumber { major: 259, minor });
+        assert_eq!(of(3).as_deref(), Some(Path::new("/srv")));
+        assert_eq!(of(4), None);
+        let error = ExistingFs::of(Path::new("/dev/null")).unwrap_err();
+        assert!(error.to_string().contains("a directory or a block device"), "{error}");
     }
 
     #[test]

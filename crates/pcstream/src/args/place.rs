@@ -26,8 +26,8 @@ Without a command, and without --pid, --cgroup or --unit, everything that writes
 is placed."
 )]
 pub struct PlaceArgs {
-    /// The mounted ext4 or XFS whose writes are placed: a directory on it
-    #[arg(long, value_name = "DIR", required = true, help_heading = "Placement")]
+    /// The mounted ext4 or XFS whose writes are placed: a directory on it, or its block device
+    #[arg(long, value_name = "DIR|DEVICE", required = true, help_heading = "Placement")]
     pub on: PathBuf,
     /// Where decisions go: `auto` takes the best that the device and the kernel have
     #[arg(long, value_name = "SINK", default_value = "auto", help_heading = "Placement", long_help = sinks_help())]

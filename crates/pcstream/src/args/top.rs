@@ -20,8 +20,8 @@ Examples:
   sudo pcstream top --on /srv --metrics 9469 > /dev/null")]
 #[command(group(ArgGroup::new("attached").args(["pid", "cgroup", "unit"])))]
 pub struct TopArgs {
-    /// Watch the file system that holds DIR
-    #[arg(long, value_name = "DIR", default_value = ".")]
+    /// Watch the file system that holds DIR, or that of a mounted block device
+    #[arg(long, value_name = "DIR|DEVICE", default_value = ".")]
     pub on: PathBuf,
     /// Tell what this process and its children write from what others write
     #[arg(long, value_name = "P", value_parser = clap::value_parser!(u32).range(1..))]
