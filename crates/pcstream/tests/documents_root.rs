@@ -14,6 +14,7 @@ fn main() -> ExitCode {
     common::run(vec![
         common::test("documents_the_tutorial_has_its_effect", &[needs[0], needs[1], rocksdb], tutorial),
         common::test("documents_which_ssd", &needs, which_ssd),
+        common::test("documents_a_scheme_of_my_own", &[], scheme),
     ])
 }
 
@@ -68,4 +69,15 @@ fn which_ssd() {
     assert_eq!(results["results"].as_array().map(Vec::len), Some(4), "two schemes on two kinds of drives");
     let drives = std::fs::read_to_string(place.path().join("drives.csv")).expect("the document writes it");
     assert_eq!(drives.lines().count(), 1 + 2 * 3 * 3 * 2, "a heading, and a row for each drive");
+}
+
+/// The rules of the example separate hot from cold, and every way that needs no compiler works.
+fn scheme() {
+    let place = follow("docs/howto/scheme.md");
+    let results = json(&place, "rules.json");
+    let wafs: Vec<f64> =
+        results["results"].as_array().expect("a list").iter().filter_map(|r| r["waf"].as_f64()).collect();
+    assert!(wafs.iter().skip(1).any(|waf| *waf < 0.95 * wafs[0]), "{wafs:?}");
+    let rows = std::fs::read_to_string(place.path().join("distance.csv")).expect("the document writes it");
+    assert!(rows.contains("linear") && rows.contains("log"), "{rows}");
 }
