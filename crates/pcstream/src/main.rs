@@ -40,6 +40,7 @@ mod output;
 mod passes;
 #[cfg(feature = "capture")]
 mod place;
+mod png;
 #[cfg(feature = "capture")]
 mod redact;
 #[cfg(feature = "capture")]

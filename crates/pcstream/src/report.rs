@@ -17,6 +17,7 @@ use pcstream_trace::TraceReader;
 use crate::args::{ReportArgs, SchemeOptions};
 use crate::device::Template;
 use crate::failure::{Failure, Status};
+use crate::png;
 use crate::schemes;
 use crate::simulate::{self, Planned};
 use crate::ui::{self, JsonSink, Ui};
@@ -36,9 +37,9 @@ const LANE_BYTES_PER_PAGE: u64 = 16;
 
 /// `pcstream report`.
 pub fn report(args: &ReportArgs, ui: Ui) -> Result<Status, Failure> {
-    if args.figure.is_some() && args.svg.is_none() && args.csv.is_none() {
+    if args.figure.is_some() && args.svg.is_none() && args.png.is_none() && args.csv.is_none() {
         return Err(Failure::wrong_arguments(anyhow!(
-            "--figure: say where to, with --svg FILE or --csv FILE"
+            "--figure: say where to, with --svg FILE, --png FILE or --csv FILE"
         )));
     }
     let output = args.output.as_deref().map(|path| WholeFile::create("--output", path)).transpose()?;
@@ -86,23 +87,27 @@ pub fn report(args: &ReportArgs, ui: Ui) -> Result<Status, Failure> {
 
 fn single(name: &str, material: &Material, args: &ReportArgs) -> Result<(), Failure> {
     let figure = pictures::figure(name, material).expect("the name was checked");
+    let svg = pictures::standalone(&figure.svg);
+    if figure.svg.is_empty() && (args.svg.is_some() || args.png.is_some()) {
+        return Err(anyhow!("--figure {name}: there is nothing to show for this trace").into());
+    }
     if let Some(path) = &args.svg {
-        if figure.svg.is_empty() {
-            return Err(anyhow!("--figure {name}: there is nothing to show for this trace").into());
-        }
-        put("--svg", path, &pictures::standalone(&figure.svg))?;
+        put("--svg", path, svg.as_bytes())?;
+    }
+    if let Some(path) = &args.png {
+        put("--png", path, &png::draw(&svg).context("--png")?)?;
     }
     if let Some(path) = &args.csv {
-        put("--csv", path, &figure.csv)?;
+        put("--csv", path, figure.csv.as_bytes())?;
     }
     Ok(())
 }
 
-fn put(flag: &'static str, path: &Path, text: &str) -> Result<(), Failure> {
+fn put(flag: &'static str, path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     if path == Path::new("-") {
-        return ui::print(text);
+        return ui::print_bytes(bytes);
     }
-    Ok(WholeFile::create(flag, path)?.write(text.as_bytes())?)
+    Ok(WholeFile::create(flag, path)?.write(bytes)?)
 }
 
 /// Maps, copies and rates, on the first lane's device without streams.

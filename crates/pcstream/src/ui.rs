@@ -103,6 +103,12 @@ pub fn print(text: &str) -> Result<(), Failure> {
     finish(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
 }
 
+/// Prints what is no text.
+pub fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    finish(out.write_all(bytes).and_then(|()| out.flush()))
+}
+
 /// A closed pipe is how `| head` says that it has seen enough.
 pub fn finish(written: io::Result<()>) -> Result<(), Failure> {
     match written {

@@ -4,7 +4,7 @@ mod common;
 
 use std::fs;
 
-use common::{Place, ends_with, json, refuses};
+use common::{Place, ends_with, json, pcstream, refuses, text};
 use serde_json::Value;
 
 fn recorded(name: &str) -> String {
@@ -60,8 +60,19 @@ fn pictures_alone_and_their_numbers() {
     let place = Place::new();
     let (trace, svg) = (recorded("hotcold"), place.path("map.svg"));
     ends_with(0, &["report", &trace, "--figure", "address-map", "--svg", &svg]);
-    let text = fs::read_to_string(&svg).unwrap();
-    assert!(text.starts_with("<svg ") && text.contains("<style>") && text.trim_end().ends_with("</svg>"));
+    let drawing = fs::read_to_string(&svg).unwrap();
+    assert!(
+        drawing.starts_with("<svg ") && drawing.contains("<style>") && drawing.trim_end().ends_with("</svg>")
+    );
+    let png = place.path("map.png");
+    let drawn = pcstream(&["report", &trace, "--figure", "address-map", "--png", &png]);
+    if drawn.status.success() {
+        let bytes = fs::read(&png).unwrap();
+        let size = [16, 20].map(|at| u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap()));
+        assert!(bytes.starts_with(b"\x89PNG\r\n") && size.iter().all(|pixels| *pixels > 400), "{size:?}");
+    } else {
+        assert!(text(&drawn.stderr).contains("no font is installed"), "{}", text(&drawn.stderr));
+    }
     let flags = ["--figure", "waf", "--csv", "-", "--scheme", "baseline,pcstream"];
     let (csv, _) = ends_with(0, &[&["report", trace.as_str()], &flags[..]].concat());
     let result = json(&["simulate", &trace, "--scheme", "baseline,pcstream", "--json", "-"]);

@@ -15,6 +15,7 @@ Examples:
   pcstream report hot.pctrace -o report.html
   pcstream report hot.pctrace -o report.html --profile pm963-480g --no-curves
   pcstream report hot.pctrace --figure address-map --svg map.svg
+  pcstream report hot.pctrace --figure address-map --png map.png
   pcstream report hot.pctrace --figure waf --csv - --no-curves")]
 pub struct ReportArgs {
     /// The trace: a directory NAME.pctrace
@@ -22,12 +23,15 @@ pub struct ReportArgs {
     /// Write the whole report to FILE: one HTML file that needs no network
     #[arg(short, long, value_name = "FILE.html", help_heading = "Report")]
     pub output: Option<PathBuf>,
-    /// A single picture, for --svg and --csv
+    /// A single picture, for --svg, --png and --csv
     #[arg(long, value_name = "NAME", value_parser = figure_name, help_heading = "Report", long_help = figures_help())]
     pub figure: Option<String>,
     /// Write the picture to FILE; '-' is stdout
     #[arg(long, value_name = "FILE", requires = "figure", help_heading = "Report")]
     pub svg: Option<PathBuf>,
+    /// Write the picture to FILE as PNG, in light colours; '-' is stdout
+    #[arg(long, value_name = "FILE", requires = "figure", help_heading = "Report")]
+    pub png: Option<PathBuf>,
     /// Write the numbers of the picture to FILE; '-' is stdout
     #[arg(long, value_name = "FILE", requires = "figure", help_heading = "Report")]
     pub csv: Option<PathBuf>,
@@ -49,7 +53,10 @@ fn figure_name(name: &str) -> Result<String, String> {
 }
 
 fn figures_help() -> String {
-    format!("A single picture, for --svg and --csv: {}", pictures::names().collect::<Vec<_>>().join(", "))
+    format!(
+        "A single picture, for --svg, --png and --csv: {}",
+        pictures::names().collect::<Vec<_>>().join(", ")
+    )
 }
 
 #[derive(Debug, Args)]
