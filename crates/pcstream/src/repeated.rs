@@ -201,7 +201,14 @@ fn sentences(verdict: &VerdictJson, runs: usize) -> Vec<String> {
     out.extend(verdict.waf_with_streams.iter().map(|mean| format!("WAF with streams: {}.", waf(mean))));
     out.extend(verdict.flash_saved.iter().map(|mean| format!("Flash saved: {}.", between(mean, signed))));
     let worth = verdict.matters.get("yes").copied().unwrap_or(0);
-    out.push(format!("Streams are worth it in {worth} of {runs} runs."));
+    let unknown = verdict.matters.get("unknown").copied().unwrap_or(0);
+    if unknown < runs {
+        out.push(format!("Streams are worth it in {worth} of {runs} runs."));
+    }
+    if unknown > 0 {
+        let why = "garbage collection never ran, or there is nothing to compare";
+        out.push(format!("Nothing can be said of {unknown} of the runs: {why}."));
+    }
     if verdict.steady_runs < runs {
         out.push(format!("Steady in {} of them.", verdict.steady_runs));
     }
@@ -239,6 +246,28 @@ fn text(result: &RepeatedJson, ui: Ui) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn runs_without_an_answer_are_not_counted_as_a_no() {
+        let said = |matters: &[(&'static str, usize)]| {
+            let verdict = VerdictJson {
+                sentences: Vec::new(),
+                waf_now: None,
+                waf_with_streams: None,
+                flash_saved: None,
+                life_ratio: None,
+                matters: matters.iter().copied().collect(),
+                steady_runs: 3,
+            };
+            sentences(&verdict, 3).join(" ")
+        };
+        assert_eq!(said(&[("yes", 2), ("no", 1)]), "Streams are worth it in 2 of 3 runs.");
+        let none = "Nothing can be said of 3 of the runs: garbage collection never ran, or there is nothing to compare.";
+        assert_eq!(said(&[("unknown", 3)]), none);
+        assert!(
+            said(&[("yes", 1), ("unknown", 2)]).starts_with("Streams are worth it in 1 of 3 runs. Nothing")
+        );
+    }
 
     #[test]
     fn traces_are_numbered_before_their_extension() {
