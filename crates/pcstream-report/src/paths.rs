@@ -62,7 +62,7 @@ impl PathShares {
     pub fn text(&self) -> Option<String> {
         let ways = [
             ("exact", self.exact),
-            ("cut before the outermost frame", self.cut),
+            ("exact but cut before the outermost frame", self.cut),
             ("by frame pointers", self.fp),
             ("scanned", self.scan),
             ("by a language runtime", self.runtime),
@@ -103,7 +103,7 @@ mod tests {
             }
         );
         let text = shares.text().expect("there are call paths");
-        assert!(text.contains("50.0 % cut before the outermost frame"), "{text}");
+        assert!(text.contains("50.0 % exact but cut before the outermost frame"), "{text}");
         assert_eq!(PathShares::of([]).text(), None);
         let labels = Context { unwind: Unwind::Label, ..Context::default() };
         assert_eq!(PathShares::of([(Some(&labels), 7)]).text(), None, "generated classes have no call paths");
