@@ -58,11 +58,15 @@ impl PathShares {
         }
     }
 
-    /// In words; `None` if no program was captured, so that there are no call paths.
+    /// In words; `None` if no program was captured, so that there are no call paths. Paths that are cut are exact as far as
+    /// they go.
     pub fn text(&self) -> Option<String> {
+        let exact = match self.cut > 0.0 {
+            true => format!("exact ({} cut before the outermost frame)", percent(self.cut)),
+            false => "exact".to_owned(),
+        };
         let ways = [
-            ("exact", self.exact),
-            ("exact but cut before the outermost frame", self.cut),
+            (exact.as_str(), self.exact + self.cut),
             ("by frame pointers", self.fp),
             ("scanned", self.scan),
             ("by a language runtime", self.runtime),
@@ -103,7 +107,7 @@ mod tests {
             }
         );
         let text = shares.text().expect("there are call paths");
-        assert!(text.contains("50.0 % exact but cut before the outermost frame"), "{text}");
+        assert!(text.contains(" % exact (50.0 % cut before the outermost frame), "), "{text}");
         assert_eq!(PathShares::of([]).text(), None);
         let labels = Context { unwind: Unwind::Label, ..Context::default() };
         assert_eq!(PathShares::of([(Some(&labels), 7)]).text(), None, "generated classes have no call paths");

@@ -326,11 +326,7 @@ fn ways_of_reading() {
     let (disk, dir) = (Disk::ext4(256), TempDir::new().expect("a directory"));
     let program = compile(dir.path(), "program", SHORT_AND_DEEP, &["-fno-omit-frame-pointer"]);
     for (way, said_so, shares) in [
-        (
-            "auto",
-            "50.0 % exact, 50.0 % exact but cut before the outermost frame",
-            [("exact", 0.5), ("cut", 0.5)],
-        ),
+        ("auto", "100 % exact (50.0 % cut before the outermost frame)", [("exact", 0.5), ("cut", 0.5)]),
         ("fp", "100 % by frame pointers", [("fp", 1.0), ("cut", 0.0)]),
         ("scan", "100 % scanned", [("scan", 1.0), ("cut", 0.0)]),
     ] {
