@@ -10,24 +10,8 @@ mod programs;
 use std::process::{Command, ExitCode, Output, Stdio};
 
 use disk::{Disk, succeed, text};
-use programs::compile;
+use programs::{compile, descending_source};
 use tempfile::TempDir;
-
-const PROGRAM: &str = r#"
-#include <fcntl.h>
-#include <unistd.h>
-static char page[4096];
-__attribute__((noinline)) int descend(int fd, int at, int levels) {
-    int r = levels ? descend(fd, at, levels - 1) : (int)pwrite(fd, page, sizeof page, at * 4096L);
-    __asm__ volatile("" ::: "memory");
-    return r + 1;
-}
-int main(int argc, char **argv) {
-    int fd = open(argv[1], O_CREAT | O_WRONLY, 0600);
-    for (int i = 0; i < 100; i++) descend(fd, i, i % 2 ? 3 : 0);
-    return fsync(fd);
-}
-"#;
 
 fn main() -> ExitCode {
     let needs = [common::ext4 as common::Need, common::loop_devices, programs::gcc];
@@ -47,7 +31,8 @@ fn said(output: &Output) -> String {
 /// Lines of the program that was recorded, with its debug information in it, and apart from it; none of another build.
 fn source_lines() {
     let (disk, dir) = (Disk::ext4(256), TempDir::new().expect("a directory"));
-    let program = compile(dir.path(), "program", PROGRAM, &[]);
+    let source = descending_source(3);
+    let program = compile(dir.path(), "program", &source, &[]);
     let trace = dir.path().join("t.pctrace");
     let script = format!("{} {}/file", text(&program), text(&disk.mount_point()));
     let mut command = pcstream();
@@ -60,7 +45,7 @@ fn source_lines() {
         (String::from_utf8_lossy(&out.stdout).into_owned(), said(&out))
     };
     let line_of = |code: &str| {
-        let at = PROGRAM.lines().position(|line| line.contains(code)).expect("it is there");
+        let at = source.lines().position(|line| line.contains(code)).expect("it is there");
         format!("program.c:{}", at + 1)
     };
     let (inner, outer) = (line_of("int r = levels"), line_of("descend(fd, i,"));
@@ -91,7 +76,7 @@ fn source_lines() {
     assert!(remarks.contains("without debug information"), "{remarks}");
     succeed("objcopy", &[&format!("--add-gnu-debuglink={}", at("program.debug")), &at("program")]);
     has_lines("in a debug file");
-    compile(dir.path(), "program", &PROGRAM.replace("levels - 1", "levels - 2"), &[]);
+    compile(dir.path(), "program", &source.replace("levels - 1", "levels - 2"), &[]);
     for command in [&["contexts", "--lines"][..], &["advise"]] {
         let (shown, remarks) = run(command[0], &command[1..]);
         assert!(!shown.contains("program.c:"), "{shown}");

@@ -18,7 +18,7 @@ use pcstream_fs::layout::Layout;
 use pcstream_fs::scratch::FsKind;
 use pcstream_trace::event::Kind;
 use pcstream_trace::{Context, Op, TraceReader};
-use programs::{WRITERS, compile, writers_source};
+use programs::{WRITERS, compile, descending_source, writers_source};
 use tempfile::TempDir;
 
 fn main() -> ExitCode {
@@ -304,27 +304,10 @@ fn go_names() {
     }
 }
 
-/// Writes as many pages by a short path as by one of more frames than are kept.
-const SHORT_AND_DEEP: &str = r#"
-#include <fcntl.h>
-#include <unistd.h>
-static char page[4096];
-__attribute__((noinline)) int descend(int fd, int at, int levels) {
-    int r = levels ? descend(fd, at, levels - 1) : (int)pwrite(fd, page, sizeof page, at * 4096L);
-    __asm__ volatile("" ::: "memory");
-    return r + 1;
-}
-int main(int argc, char **argv) {
-    int fd = open(argv[1], O_CREAT | O_WRONLY, 0600);
-    for (int i = 0; i < 100; i++) descend(fd, i, i % 2 ? 40 : 0);
-    return fsync(fd);
-}
-"#;
-
 /// The share of each way of reading paths is said when recording ends, in tables and in JSON.
 fn ways_of_reading() {
     let (disk, dir) = (Disk::ext4(256), TempDir::new().expect("a directory"));
-    let program = compile(dir.path(), "program", SHORT_AND_DEEP, &["-fno-omit-frame-pointer"]);
+    let program = compile(dir.path(), "program", &descending_source(40), &["-fno-omit-frame-pointer"]);
     for (way, said_so, shares) in [
         ("auto", "100 % exact (50.0 % cut before the outermost frame)", [("exact", 0.5), ("cut", 0.5)]),
         ("fp", "100 % by frame pointers", [("fp", 1.0), ("cut", 0.0)]),

@@ -24,6 +24,27 @@ pub fn writers_source() -> String {
     text + "  return bad | fsync(fd);\n}\n"
 }
 
+/// A C program that writes a hundred pages, in turn by a short call path and by one of so many more frames.
+pub fn descending_source(levels: u32) -> String {
+    DESCENDING.replace("LEVELS", &levels.to_string())
+}
+
+const DESCENDING: &str = r#"
+#include <fcntl.h>
+#include <unistd.h>
+static char page[4096];
+__attribute__((noinline)) int descend(int fd, int at, int levels) {
+    int r = levels ? descend(fd, at, levels - 1) : (int)pwrite(fd, page, sizeof page, at * 4096L);
+    __asm__ volatile("" ::: "memory");
+    return r + 1;
+}
+int main(int argc, char **argv) {
+    int fd = open(argv[1], O_CREAT | O_WRONLY, 0600);
+    for (int i = 0; i < 100; i++) descend(fd, i, i % 2 ? LEVELS : 0);
+    return fsync(fd);
+}
+"#;
+
 /// Compiles a C program of this name into a directory.
 pub fn compile(dir: &Path, name: &str, source: &str, flags: &[&str]) -> PathBuf {
     let (text, built) = (dir.join(format!("{name}.c")), dir.join(name));
