@@ -51,8 +51,8 @@ pub enum Lack {
     /// What is at its path cannot be compared with what ran.
     #[error("without a build id")]
     NoBuildId,
-    /// Neither it nor a debug file has any.
-    #[error("without debug information")]
+    /// Neither it nor a debug file has any that can be read.
+    #[error("without debug information that pcstream reads (plain or zlib; no zstd, dwz, .dwo)")]
     NoDebugInformation,
     /// Reading it would take too much.
     #[error("larger than the limits of reading")]
