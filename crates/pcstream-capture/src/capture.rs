@@ -278,7 +278,7 @@ impl<'a, 'obj> Run<'a, 'obj> {
 
     /// Why a capture that only watches has nothing more to see, if so. A recording goes on: its end says what is missing.
     fn unmounted(&self, place: &Place) -> Option<String> {
-        let gone = self.watch && !place.is_mounted();
+        let gone = self.watch && !place.is_working();
         gone.then(|| {
             format!(
                 "the file system was unmounted or failed after {:.1} s",

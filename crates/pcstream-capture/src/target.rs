@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use pcstream_fs::extents::DeviceNumber;
 use pcstream_fs::layout::{Layout, PageRange};
-use pcstream_fs::scratch::{ExistingFs, FsKind, Scratch, ScratchError, ScratchOptions, is_mounted};
+use pcstream_fs::scratch::{ExistingFs, FsKind, Scratch, ScratchError, ScratchOptions, is_working};
 use pcstream_trace::PAGE_BYTES;
 
 use crate::command;
@@ -92,9 +92,9 @@ impl Place {
         }
     }
 
-    /// Whether it is mounted still: one that was there already belongs to others.
-    pub(crate) fn is_mounted(&self) -> bool {
-        is_mounted(self.number)
+    /// Whether it is mounted still, and works: one that was there already belongs to others.
+    pub(crate) fn is_working(&self) -> bool {
+        is_working(self.number)
     }
 
     /// Said if the scratch file system is full, whether the command noticed or not.

@@ -43,7 +43,7 @@ fn remedy(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::AddrInUse => "; choose another port, or 0 for any that is free",
         io::ErrorKind::AddrNotAvailable => "; choose an address of this machine, as `ip address` lists them",
-        // EAFNOSUPPORT
+        // EAFNOSUPPORT: no std::io::ErrorKind stands for it.
         _ if error.raw_os_error() == Some(97) => {
             "; a systemd unit may forbid it: see RestrictAddressFamilies in systemd.exec(5)"
         }

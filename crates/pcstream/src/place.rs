@@ -23,7 +23,7 @@ use pcstream_capture::signature::Order;
 use pcstream_capture::streams::StreamMaps;
 use pcstream_capture::wire::StreamCount;
 use pcstream_fs::extents::DeviceNumber;
-use pcstream_fs::scratch::{ExistingFs, is_mounted};
+use pcstream_fs::scratch::{ExistingFs, is_working};
 use pcstream_place::device::Device;
 use pcstream_place::instance::Instance;
 use pcstream_place::notify::Notifier;
@@ -146,7 +146,7 @@ impl Place {
         let device = DeviceNumber { major: self.device.major, minor: self.device.minor };
         let number = |dev| (rustix::fs::major(dev), rustix::fs::minor(dev));
         let found = rustix::fs::stat(&self.directory);
-        found.is_ok_and(|found| number(found.st_dev) == (device.major, device.minor)) && is_mounted(device)
+        found.is_ok_and(|found| number(found.st_dev) == (device.major, device.minor)) && is_working(device)
     }
 }
 

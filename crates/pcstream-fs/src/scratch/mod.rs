@@ -33,7 +33,7 @@ pub use cleanup::{CleanReport, Removal, StaleRun, clean_stale, find_stale};
 pub use error::ScratchError;
 pub use fill::{FILL_DIR, Filled};
 pub use format::{FsCheck, Journal, check_fs};
-pub use mounts::{BlockDevice, ExistingFs, FsKind, is_mounted, users_of};
+pub use mounts::{BlockDevice, ExistingFs, FsKind, is_working, users_of};
 pub use resource::{Left, MountUser, Resource};
 
 use error::Context;

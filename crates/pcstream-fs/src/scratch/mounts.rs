@@ -233,7 +233,7 @@ pub(super) fn mounted_at<'a>(mounts: &'a [Mount], point: &Path) -> Option<&'a Mo
 
 /// Whether a file system on this device is mounted, as this process sees it, and works: neither has the device vanished nor
 /// was the file system shut down. True if that cannot be found out.
-pub fn is_mounted(device: DeviceNumber) -> bool {
+pub fn is_working(device: DeviceNumber) -> bool {
     let works = |mount: &Mount| mount.device == device && !mount.shut_down;
     Path::new(&format!("/sys/dev/block/{device}")).exists()
         && read_mounts().map_or(true, |mounts| mounts.iter().any(works))
