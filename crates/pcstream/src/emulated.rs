@@ -204,7 +204,10 @@ impl Live<'_> {
         let status = process.settle().map_err(Failure::failed)?;
         let power_cut = (status.power_cuts > 0).then(|| self.recover(&process, &status)).transpose()?;
         self.save(&process)?;
-        process.end().map_err(Failure::failed)?;
+        // Who uses the file system still uses the device too; `judge` says so.
+        if captured.finished.not_removed.is_none() {
+            process.end().map_err(Failure::failed)?;
+        }
         let ended = self.judge(&captured, &status, power_cut.as_ref());
         Ok((outcome(simulated, status, &captured, power_cut), ended))
     }

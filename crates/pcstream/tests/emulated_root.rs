@@ -30,6 +30,7 @@ const FILES: &str = "n=0; while dd if=/dev/urandom of=f$((n % 40)) bs=64k count=
 
 fn main() -> ExitCode {
     let ext4 = [common::ext4 as common::Need, common::loop_devices, fuse];
+    let unshare = [common::ext4 as common::Need, common::loop_devices, fuse, || tool("unshare")];
     let both = [common::ext4 as common::Need, common::xfs, common::loop_devices, fuse];
     let sqlite = [common::ext4 as common::Need, common::loop_devices, fuse, || tool("sqlite3")];
     let rocksdb = [common::ext4 as common::Need, common::loop_devices, fuse, || tool("db_bench")];
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
         common::test("live_image_keeps_the_data", &both, image),
         common::test("live_killed_is_cleaned_up", &ext4, killed),
         common::test("live_interrupted_reports_and_cleans_up", &ext4, interrupted),
+        common::test("live_result_is_shown_though_its_file_system_stays_mounted", &unshare, held_mount),
         common::test("live_device_killed_ends_with_an_error", &ext4, device_killed),
         common::test("live_refuses_wrong_arguments", &ext4, wrong_arguments),
     ])
@@ -247,6 +249,35 @@ fn interrupted() {
     assert!(said.contains("interrupted") && shown.contains("baseline"), "{said}\n{shown}");
     assert!(!said.contains("run 2 of 2"), "the second run is left out: {said}");
     assert_eq!(left(pid), Vec::<String>::new());
+}
+
+/// A process has a copy of the mount, so the file system and its device cannot be removed: the result is shown nevertheless.
+fn held_mount() {
+    let dir = TempDir::new().expect("a directory");
+    let holder = dir.path().join("pid");
+    let script = format!(
+        "echo data > file; sync file; cd /; exec 3>{pid}.part; \
+         unshare --mount --propagation private sh -c 'echo $$ >&3; mv {pid}.part {pid}; exec 3>&-; exec sleep 1000' \
+         >/dev/null 2>&1 </dev/null & until [ -e {pid} ]; do sleep 0.1; done",
+        pid = holder.display()
+    );
+    let mut run = live(&["--scheme", "pcstream", "--json", "-"], &["sh", "-c", &script]);
+    let run = run.spawn().expect("it can be started");
+    let pid = run.id();
+    let out = run.wait_with_output().expect("its output can be read");
+    let holder = fs::read_to_string(&holder).expect("the holder began").trim().to_owned();
+    signal(holder.parse().expect("a number"), "KILL");
+    wait_for(|| !Path::new(&format!("/proc/{holder}")).exists());
+    assert_eq!(out.status.code(), Some(1), "{}", text(&out.stderr));
+    let named = format!("pid {holder}: mounted in its namespace");
+    assert!(text(&out.stderr).contains(&named), "{}", text(&out.stderr));
+    let pages = json(&out)["runs"][0]["live"]["host_pages"].as_u64();
+    assert!(pages.is_some_and(|pages| pages > 0), "{}", text(&out.stdout));
+    wait_for(|| {
+        let doctor = Command::new(env!("CARGO_BIN_EXE_pcstream")).args(["doctor", "--clean"]).output();
+        doctor.expect("it runs");
+        left(pid).is_empty()
+    });
 }
 
 /// The device is gone under the file system: an error that says so, no hang, nothing left.

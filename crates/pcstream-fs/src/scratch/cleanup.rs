@@ -25,7 +25,7 @@ use super::state::{FileId, ImageState, RunDir, State, boot_id, check_root};
 
 /// How long `clean_stale` waits for a device that is busy for a moment (udev looks at new devices).
 const STALE_GRACE: Duration = Duration::from_secs(1);
-/// Devices are not left alone by udev at once; the owner's grace is never less for them.
+/// Devices are not left alone by udev at once: how much longer to wait for them if nobody is known to use them.
 const DEVICE_GRACE: Duration = Duration::from_secs(20);
 
 /// What a removal came to.
@@ -106,26 +106,42 @@ fn release_devices(run: &RunDir, state: &State, grace: Duration, removal: &mut R
         Err(reason) => removal.left.push(Left { resource: Resource::Mount(run.mount_dir()), reason }),
     }
     // Who holds a detached file system will not let go within seconds.
-    let wait = if removal.users.is_empty() { grace.max(DEVICE_GRACE) } else { Duration::ZERO };
-    let deadline = Instant::now() + wait;
-    if let Some(number) = state.loop_device {
-        removal.record(Resource::Loop(number), remove_loop(number, state, deadline));
-    }
-    if state.tmpfs {
-        let point = run.backing_dir();
-        removal.record(Resource::Tmpfs(point.clone()), remove_tmpfs(&point, deadline));
-    }
-    if let Some(id) = state.zram {
-        removal.record(Resource::Zram(id), remove_zram(id, state, deadline));
-    }
+    let wait = if removal.users.is_empty() { grace } else { Duration::ZERO };
+    let mut devices: Vec<_> = devices_of(run, state)
+        .into_iter()
+        .map(|device| (remove_device(&device, state, Instant::now() + wait), device))
+        .collect();
     if removal.users.is_empty()
-        && !removal.left.is_empty()
+        && devices.iter().any(|(result, _)| result.is_err())
         && let Some(device) = state.device
     {
         removal.users = users_of(device);
         if removal.users.is_empty() {
             removal.users = namespaces_with(device);
         }
+        if removal.users.is_empty() {
+            let deadline = Instant::now() + DEVICE_GRACE;
+            for (result, device) in devices.iter_mut().filter(|(result, _)| result.is_err()) {
+                *result = remove_device(device, state, deadline);
+            }
+        }
+    }
+    devices.into_iter().for_each(|(result, device)| removal.record(device, result));
+}
+
+/// What a file system lies on, from top to bottom.
+fn devices_of(run: &RunDir, state: &State) -> Vec<Resource> {
+    let tmpfs = state.tmpfs.then(|| Resource::Tmpfs(run.backing_dir()));
+    let devices = [state.loop_device.map(Resource::Loop), tmpfs, state.zram.map(Resource::Zram)];
+    devices.into_iter().flatten().collect()
+}
+
+fn remove_device(device: &Resource, state: &State, deadline: Instant) -> Result<bool, String> {
+    match device {
+        Resource::Loop(number) => remove_loop(*number, state, deadline),
+        Resource::Tmpfs(point) => remove_tmpfs(point, deadline),
+        Resource::Zram(id) => remove_zram(*id, state, deadline),
+        Resource::Mount(_) | Resource::Image(_) | Resource::RunDir(_) => Ok(false),
     }
 }
 
