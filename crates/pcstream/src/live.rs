@@ -27,6 +27,7 @@ use signal_hook::iterator::Signals;
 
 use crate::args::{CaptureArgs, Image, OrderArg, RecordArgs, ScratchFs};
 use crate::attached;
+use crate::command_files;
 use crate::failure::{Failure, Status};
 use crate::live_simulation::LiveSimulation;
 use crate::output;
@@ -61,6 +62,8 @@ pub struct Captured {
     /// What it came to.
     pub finished: Finished,
     signal: Option<i32>,
+    /// Files that the command may have looked for in vain.
+    misplaced: Option<String>,
 }
 
 /// Says what the user should know about a capture, and what exit code that makes.
@@ -80,6 +83,7 @@ pub fn outcome(captured: &Captured, forward: bool, ui: Ui) -> Result<Status, Fai
         return Err(Failure::Interrupted { error, signal: captured.signal.unwrap_or(SIGINT) });
     }
     if let Some(status) = finished.status.filter(|status| !status.success()) {
+        captured.misplaced.iter().for_each(|misplaced| ui.remark(misplaced));
         let error = anyhow!("the traced command failed: {status}");
         if forward {
             let code = code_of(status);
@@ -125,7 +129,7 @@ pub fn capture_into<'a>(
     let signal = stop.first();
     recorder.bar.finish_and_clear();
     match result {
-        Ok(finished) => Ok((recorder, Captured { finished, signal })),
+        Ok(finished) => Ok((recorder, Captured { finished, signal, misplaced: misplaced(options) })),
         Err(error) => {
             if let Some(refused) = recorder.refused.take() {
                 return Err(refused);
@@ -145,6 +149,15 @@ pub fn capture_into<'a>(
             }
         }
     }
+}
+
+fn misplaced(options: &CaptureOptions) -> Option<String> {
+    let Subject::Command(words) = &options.subject else { return None };
+    let there = match &options.target {
+        Target::Existing(dir) => Some(dir.as_path()),
+        Target::Scratch(_) => None,
+    };
+    command_files::remark(words, &std::env::current_dir().ok()?, there)
 }
 
 fn target(args: &CaptureArgs) -> anyhow::Result<Target> {

@@ -6,6 +6,8 @@ mod args;
 #[cfg(feature = "capture")]
 mod attached;
 mod capture_glue;
+#[cfg(feature = "capture")]
+mod command_files;
 mod compare;
 mod config;
 mod contexts_view;

@@ -249,6 +249,9 @@ fn failing_commands() {
         let out = expect(&mut run_with(&["sh", "-c", script]), 1, &["the traced command failed", said]);
         assert!(text(&out.stdout).contains("baseline"), "what it wrote is reported all the same");
     }
+    // Tests run in the directory of their crate.
+    let whole = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+    expect(&mut run_with(&["sh", "Cargo.toml"]), 1, &["give its whole path", whole]);
 }
 
 fn full_device() {

@@ -1,0 +1,42 @@
+//! Files that a traced command names by a path from the caller's directory. It runs in the directory that is recorded, so it
+//! does not find them: the usual reason why a command that works by hand fails at once under a capture.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+/// What a user should know after a command failed, if its words name files that exist `here`, but not `there`, where it ran.
+/// `there` is `None` for a directory that is gone, such as a scratch file system's.
+pub fn remark(words: &[OsString], here: &Path, there: Option<&Path>) -> Option<String> {
+    // The program itself is found from the caller's directory.
+    let mut named = words.iter().skip(1).filter(|word| {
+        let path = Path::new(word);
+        let plain = path.is_relative() && !word.is_empty() && !word.as_encoded_bytes().starts_with(b"-");
+        plain && here.join(path).is_file() && there.is_none_or(|there| !there.join(path).exists())
+    });
+    let word = named.next()?.to_string_lossy();
+    Some(format!(
+        "the command ran in the directory that is recorded, where {word} does not exist: give its whole path, {}",
+        here.join(word.as_ref()).display()
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_files_that_are_only_in_the_callers_directory() {
+        let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        for directory in [here.path(), there.path()] {
+            std::fs::write(directory.join("both"), "").unwrap();
+        }
+        std::fs::write(here.path().join("app.jar"), "").unwrap();
+        let words = |word: &str| [OsString::from("app.jar"), OsString::from(word)];
+        let said = |word: &str| remark(&words(word), here.path(), Some(there.path()));
+        assert!(said("app.jar").unwrap().contains(here.path().join("app.jar").to_str().unwrap()));
+        for other in ["both", "neither", "", "-app.jar", "{}", "/etc/passwd", "."] {
+            assert_eq!(said(other), None, "{other}");
+        }
+        assert!(remark(&words("both"), here.path(), None).is_some());
+    }
+}
