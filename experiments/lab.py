@@ -144,14 +144,14 @@ class Lab:
         return [hashlib.sha256(script.read_bytes()).hexdigest() for script in scripts if script.is_file()]
 
     def simulate(self, trace: pc.Trace, schemes: Sequence[str], utilisation: float | None = UTILISATION, **options: Any) -> pc.Results:
-        """All schemes on a legacy SSD and on one with internal streams; losses of the recording are said with it.
+        """All schemes on a legacy SSD and on one with internal streams (``gc``: on others); losses of the recording are said with it.
 
         The addresses that the recording writes are packed onto a device of which they fill the share ``utilisation``; with None
         the device is the recording's own, with all that was on it.
         """
         changes: dict[str, Any] = {name: options.pop(name) for name in ("streams", "superblock_pages") if name in options}
         changes["spare_factor"] = options.pop("spare_factor", SPARE_FACTOR)
-        device = pc.Device.profile(DEVICE, gc=(LEGACY, INTERNAL), **changes).scaled()
+        device = pc.Device.profile(DEVICE, gc=options.pop("gc", (LEGACY, INTERNAL)), **changes).scaled()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", pc.LossWarning)
             warnings.simplefilter("ignore", pc.SizeWarning)

@@ -9,6 +9,7 @@ from . import (
     iops,
     kinds_of_writes,
     lifetimes_by_stream,
+    mappings,
     no_discard,
     streams,
     table_of_contexts,
@@ -17,7 +18,8 @@ from . import (
 )
 
 MODULES = (
-    waf, iops, internal_streams, table_of_contexts, streams, lifetimes_by_stream, no_discard, cpu, utilisation, kinds_of_writes, fstream,
+    waf, iops, internal_streams, table_of_contexts, streams, lifetimes_by_stream, no_discard, mappings, cpu, utilisation,
+    kinds_of_writes, fstream,
 )  # fmt: skip
 
 FIGURES = {module.NAME: module for module in MODULES}

@@ -7,7 +7,7 @@ from .waf import waf_of
 
 NAME = "hotstorage14-trim"
 ABOUT = "WAF with and without discards, and sequential detection in the device"
-WORKLOADS = ("rocksdb", "gcc", "mixed1")
+WORKLOADS = ("rocksdb", "cassandra", "gcc", "mixed1")
 SCHEMES = (("baseline", LEGACY), ("sequential", LEGACY), ("manual", LEGACY), ("pcstream", INTERNAL))
 
 

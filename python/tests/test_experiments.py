@@ -18,7 +18,7 @@ import pcstream as pc
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Workloads of the experiments, and the sample traces that stand for them here.
-SAMPLES = {"rocksdb": "mixed", "sqlite": "sqlite", "postgresql": "postgresql", "varmail-ext4": "mixed"}
+SAMPLES = {"rocksdb": "mixed", "cassandra": "mixed", "sqlite": "sqlite", "postgresql": "postgresql", "varmail-ext4": "mixed"}
 #: Figures of FAST'18 have workloads of their own.
 SERVERS = ("fast18-table3", "fast18-fig5")
 
@@ -55,6 +55,23 @@ def test_a_figure_is_made_of_recordings(experiments: Any, lab: Any, name: str) -
     missing = "fileserver-xfs" if name in SERVERS else "gcc"
     assert f"Left out: {missing}: not recorded here." in text, "what is missing is said"
     assert (path.with_suffix(".svg")).exists() == (table.picture is not None)
+
+
+def test_mappings_are_compared_with_one_stream(lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = importlib.import_module("experiments.figures.mappings")
+    # The sample has no room for the superblocks of a recording.
+    monkeypatch.setattr(module, "SUPERBLOCKS", (64, 256))
+    table = module.make(lab)
+    rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+    assert [row["mapping"] for row in rows] == 2 * [mapping for mapping, _, _ in module.MAPPINGS]
+    normal = [row for row in rows if row["mapping"] == "Normal"]
+    assert [row["IOPS over Normal's"] for row in normal] == ["1.000", "1.000"]
+    assert float(rows[0]["WAF"]) > float(normal[0]["WAF"])
+    trace = pc.datasets.load("mixed")
+    device = pc.Device.profile("pm963-480g", gc="own", spare_factor=0.127, streams=5, superblock_pages=256).scaled()
+    found = pc.simulate(trace, ["baseline"], device, pack=0.98, timing=True)
+    assert normal[1]["WAF"] == f"{found['baseline'].waf:.3f}"
+    assert lab.write(table).with_suffix(".svg").stat().st_size > 1000
 
 
 @pytest.mark.parametrize(("discards", "discard"), [("yes", True), ("no", False)])
