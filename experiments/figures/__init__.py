@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from . import (
+    activities,
     cpu,
     fstream,
     internal_streams,
@@ -18,7 +19,7 @@ from . import (
 )
 
 MODULES = (
-    waf, iops, internal_streams, table_of_contexts, streams, lifetimes_by_stream, no_discard, mappings, cpu, utilisation,
+    activities, waf, iops, internal_streams, table_of_contexts, streams, lifetimes_by_stream, no_discard, mappings, cpu, utilisation,
     kinds_of_writes, fstream,
 )  # fmt: skip
 

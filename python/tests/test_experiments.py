@@ -46,7 +46,7 @@ def _lab(experiments: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> A
     return made
 
 
-@pytest.mark.parametrize("name", ["fast19-fig9", "fast19-fig10", "fast19-fig12", "fast19-fig13", "hotstorage14-trim", *SERVERS])
+@pytest.mark.parametrize("name", ["fast19-fig9", "fast19-fig10", "fast19-fig12", "fast19-fig13", "fast19-fig4", "hotstorage14-trim", *SERVERS])
 def test_a_figure_is_made_of_recordings(experiments: Any, lab: Any, name: str) -> None:
     table = experiments.FIGURES[name].make(lab)
     path = lab.write(table)
@@ -55,6 +55,24 @@ def test_a_figure_is_made_of_recordings(experiments: Any, lab: Any, name: str) -
     missing = "fileserver-xfs" if name in SERVERS else "gcc"
     assert f"Left out: {missing}: not recorded here." in text, "what is missing is said"
     assert (path.with_suffix(".svg")).exists() == (table.picture is not None)
+
+
+def test_lifetimes_end_with_what_overwrites_or_discards(experiments: Any) -> None:
+    pandas = pytest.importorskip("pandas")
+    module = importlib.import_module("experiments.figures.activities")
+    events = [
+        ("write", 0, 3, 1, "data"),
+        ("write", 10, 1, None, "journal"),
+        ("write", 1, 2, 2, "data"),
+        ("discard", 0, 2, None, "data"),
+        ("write", 10, 1, 1, "data"),
+    ]
+    frame = pandas.DataFrame(events, columns=["op", "lba", "pages", "context", "kind"])
+    lives = module.lifetimes(SimpleNamespace(events=lambda: SimpleNamespace(to_pandas=lambda: frame)))
+    assert lives.context.tolist() == [1, 1, 1, 2]
+    assert lives.lba.tolist() == [1, 2, 0, 1]
+    assert lives.lifetime.tolist() == [3, 3, 6, 2]
+    assert module.between(lives.lifetime, lives.lba) < module.between(lives.lifetime, lives.lifetime) == pytest.approx(1)
 
 
 def test_mappings_are_compared_with_one_stream(lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
