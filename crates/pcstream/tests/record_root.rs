@@ -49,6 +49,7 @@ fn main() -> ExitCode {
         common::test("record_ext4_journalled_data_is_counted_once", &needs, journalled_data),
         common::test("record_on_a_block_device_is_where_it_is_mounted", &needs, on_device),
         common::test("record_ext4_without_a_journal", &needs, no_journal),
+        common::test("record_makes_ext4_with_the_journal_that_was_asked_for", &needs, journals_asked_for),
         common::test("record_ext4_with_fast_commits", &needs, fast_commit),
         common::test("record_ext4_with_its_journal_elsewhere", &needs, external_journal),
         common::test("record_xfs_with_its_log_elsewhere", &with(&[common::xfs]), external_log),
@@ -471,6 +472,30 @@ fn no_journal() {
     let disk = Disk::made(256, &[&EXT4[..], &["-O", "^has_journal"]].concat(), "discard");
     let written = written_on(&disk.mount_point(), FsKind::Ext4);
     assert_eq!((written.data, written.journal), (1024, 0));
+}
+
+/// On scratch file systems: 256 pages of data, which go to the journal too, or their metadata, or nothing.
+fn journals_asked_for() {
+    let traces = TempDir::new().expect("a directory");
+    for (kind, journal) in
+        [("ext4-nojournal", 0..=0), ("ext4", 1..=255), ("ext4-datajournal", 256..=u64::MAX)]
+    {
+        let trace = traces.path().join(format!("{kind}.pctrace"));
+        let mut command = pcstream();
+        command.args(["record", "--fs", kind, "--size", "128M", "-o"]).arg(&trace);
+        let script = "dd if=/dev/zero of={}/f bs=64k count=16 conv=fsync; sync -f {}; sync -f {}";
+        let out = command.args(["--", "sh", "-c", script]).output().expect("pcstream can be started");
+        assert_eq!(out.status.code(), Some(0), "{}", said(&out));
+        let reader = TraceReader::open(&trace).expect("the trace can be read");
+        let written: Vec<_> =
+            reader.batches().flat_map(|batch| batch.expect("it can be read").events).collect();
+        let pages = |kind| {
+            let events = written.iter().filter(|event| event.op == Op::Write && event.kind == kind);
+            events.map(|event| u64::from(event.pages)).sum::<u64>()
+        };
+        assert_eq!(pages(Kind::Data), 256, "{kind}");
+        assert!(journal.contains(&pages(Kind::Journal)), "{kind}: {}", pages(Kind::Journal));
+    }
 }
 
 fn fast_commit() {
