@@ -104,7 +104,7 @@ agent:
 
 # pcstream.h as functions, for languages that call C.
 libpcstream: target/libpcstream.so
-target/libpcstream.so: libpcstream/pcstream.c libpcstream/pcstream.h
+target/libpcstream.so: libpcstream/pcstream.c libpcstream/pcstream.h libpcstream/answers.h
 	mkdir -p target
 	$(CC) -O2 -Wall -Wextra -Werror -shared -fPIC -fvisibility=hidden -Wl,-soname,libpcstream.so.0 -o $@ libpcstream/pcstream.c
 

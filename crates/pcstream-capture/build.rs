@@ -22,7 +22,9 @@ mod program {
     const SOURCE: &str = "bpf/pcstream.bpf.c";
 
     pub fn build() {
-        for source in ["bpf", "libpcstream/pcstream_runtime.h", "libpcstream/signature.h"] {
+        for source in
+            ["bpf", "libpcstream/answers.h", "libpcstream/pcstream_runtime.h", "libpcstream/signature.h"]
+        {
             println!("cargo::rerun-if-changed={source}");
         }
         println!("cargo::rerun-if-changed=clang.rs");

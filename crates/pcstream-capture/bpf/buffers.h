@@ -6,7 +6,7 @@
  * call path of that write says nothing. Here a probe on the function that the program calls when a page becomes dirty
  * keeps that call path under the page's place in memory, and a write whose data lies there gets it.
  *
- *   mark_page     a page became dirty: its path is kept under its place (places.h)
+ *   mark_page     a page became dirty: its path is kept under its place (places.h), and its context returned
  *   context_of_buffer, context_of_direct_buffer
  *                 the kept path of the page that a write takes its data from
  *
@@ -137,26 +137,27 @@ static __always_inline bool stands(struct buffer_page *page, u32 rank, u64 now_n
 	       (page->rank > rank || (page->rank == rank && now_ns - page->marked_ns < LOOK_AGAIN_NS));
 }
 
-static __always_inline void mark_page(struct workspace *ws, struct task_cache *cache, struct task_struct *task,
-				      struct pt_regs *regs, u32 rank, struct buffer_key *key, u64 now_ns)
+static __always_inline u64 mark_page(struct workspace *ws, struct task_cache *cache, struct task_struct *task,
+				     struct pt_regs *regs, u32 rank, struct buffer_key *key, u64 now_ns)
 {
 	struct buffer_page *page, fresh = {};
 	u64 context = context_of_call_path(ws, cache, task, regs, ENTRY_BUFFER);
 
 	if (!context)
-		return;
+		return 0;
 	page = bpf_map_lookup_elem(&buffer_pages, key);
 	if (page) {
 		page->context = context;
 		page->rank = rank;
 		page->marked_ns = now_ns;
 		page->writer = 0;
-		return;
+		return context;
 	}
 	fresh.context = context;
 	fresh.rank = rank;
 	fresh.marked_ns = now_ns;
 	bpf_map_update_elem(&buffer_pages, key, &fresh, BPF_ANY);
+	return context;
 }
 
 /* Working memory for a probe, which may be preempted by another one on the same CPU; NULL: all is in use. */
@@ -198,15 +199,22 @@ static __always_inline u64 take_page_at(struct memory *memory, u64 address, u64 
 	return take_page(&key, writer);
 }
 
-/* Where a write without a position of its own begins; for an appending one, `anywhere`. */
-static __always_inline u64 file_position(struct task_struct *task, u32 descriptor, u64 anywhere)
+/* The file of a descriptor; NULL: there is none. */
+static __always_inline struct file *file_of(struct task_struct *task, u32 descriptor)
 {
 	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
 	struct file *file = NULL;
 
-	if (descriptor >= BPF_CORE_READ(table, max_fds))
-		return 0;
-	bpf_probe_read_kernel(&file, sizeof(file), BPF_CORE_READ(table, fd) + descriptor);
+	if (descriptor < BPF_CORE_READ(table, max_fds))
+		bpf_probe_read_kernel(&file, sizeof(file), BPF_CORE_READ(table, fd) + descriptor);
+	return file;
+}
+
+/* Where a write without a position of its own begins; for an appending one, `anywhere`. */
+static __always_inline u64 file_position(struct task_struct *task, u32 descriptor, u64 anywhere)
+{
+	struct file *file = file_of(task, descriptor);
+
 	return BPF_CORE_READ(file, f_flags) & O_APPEND ? anywhere : BPF_CORE_READ(file, f_pos);
 }
 

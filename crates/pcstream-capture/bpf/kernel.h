@@ -43,7 +43,7 @@ enum bpf_map_type {
 	BPF_MAP_TYPE_RINGBUF = 27,
 	BPF_MAP_TYPE_TASK_STORAGE = 29,
 };
-enum { BPF_F_NO_PREALLOC = 1 };
+enum { BPF_F_NO_PREALLOC = 1, BPF_F_MMAPABLE = 1 << 10 };
 enum { BPF_RB_AVAIL_DATA = 0, BPF_RB_RING_SIZE = 1 };
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
@@ -74,6 +74,8 @@ struct inode {
 	struct super_block *i_sb;
 	unsigned long i_ino;
 	u32 i_generation;
+	u16 i_mode;
+	u32 i_rdev;
 	long long i_size;
 	struct hlist_head i_dentry;
 };
@@ -251,6 +253,7 @@ struct xfs_buf {
 struct kiocb {
 	struct file *ki_filp;
 	long long ki_pos;
+	void *ki_complete;
 };
 
 enum iter_type {
@@ -272,6 +275,18 @@ struct iomap_dio {
 	};
 };
 
+/* Direct I/O on a block device itself. */
+struct blkdev_dio {
+	struct kiocb *iocb; /* in a union: of a synchronous one, the task that waits */
+	struct bio bio;
+};
+
+/* A read or write of io_uring; since 6.0. */
+struct io_rw {
+	struct kiocb kiocb;
+	u64 addr;
+};
+
 struct io_wq_work {
 	int cancel_seq;
 };
@@ -284,7 +299,6 @@ struct io_kiocb {
 struct io_worker {
 	struct io_wq_work *cur_work;
 };
-
 
 enum req_flag_bits {
 	__REQ_FUA = 17,

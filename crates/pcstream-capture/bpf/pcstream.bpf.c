@@ -9,7 +9,8 @@
  *   on_dirty_folio   tags the folio with file and page
  *   on_mark_dirty    follows at once in the same task, with interrupts on: the tag gets the context of the task's call path
  *   on_uring_punt    the submitter of an io_uring request that a worker will run: its context is kept under the request
- *   on_buffer_page   a page of a program's own write buffer became dirty (buffers.h)
+ *   on_buffer_page   a page of a program's own write buffer became dirty (buffers.h), or the program asks for the stream of its
+ *                    write (device.h)
  *   on_prctl         a language runtime registers its paths (runtimes.h); on_any_prctl where the kernel has no tracepoint for it
  *   note_recorder    run by the recorder itself, whose own pages are left out
  *   on_exit          the end of a process that made pages dirty
@@ -47,14 +48,14 @@ int BPF_PROG(on_dirty_folio, struct folio *folio, struct address_space *mapping)
 	if (!target_dev || !folio || !mapping)
 		return 0;
 	inode = mapping->host;
-	if (!inode || inode->i_sb->s_dev != target_dev)
+	if (!inode || !IS_OF_TARGET(inode))
 		return 0;
 	ws = workspace_of(OF_DIRTY_FOLIO);
 	if (!ws)
 		return 0;
 	task = bpf_get_current_task_btf();
 	file = file_key(inode->i_ino, inode->i_generation);
-	if (task->tgid != recorder)
+	if (task->tgid != recorder && !raw)
 		emit_file(ws, file, number_of(ws, inode), 0);
 	/* A kernel thread marks a page dirty again that somebody else had written: keep the tag. Or it writes for a
 	 * loop device, to a file that nobody else may ever write to. */
@@ -81,7 +82,7 @@ int BPF_PROG(on_mark_dirty, struct inode *inode)
 	u64 context;
 	u32 at;
 
-	if (!target_dev || !inode || inode->i_sb->s_dev != target_dev)
+	if (!target_dev || !inode || !IS_OF_TARGET(inode))
 		return 0;
 	task = bpf_get_current_task_btf();
 	cache = bpf_task_storage_get(&tasks, task, 0, 0);
@@ -112,7 +113,7 @@ int BPF_PROG(on_uring_punt, struct io_kiocb *req)
 		return 0;
 	}
 	file = req->file;
-	if (!file || file->f_inode->i_sb->s_dev != target_dev)
+	if (!file || !IS_OF_TARGET(file->f_inode))
 		return 0;
 	context = context_now(OF_URING, cache_of(task), task, file->f_inode);
 	if (context)
@@ -161,7 +162,7 @@ int on_buffer_page(void *ctx)
 	struct memory *memory;
 	struct pt_regs *regs;
 	u32 at, page_bytes;
-	u64 address, now_ns;
+	u64 address, context, now_ns;
 
 	if (!target_dev || left_out)
 		return 0;
@@ -173,6 +174,9 @@ int on_buffer_page(void *ctx)
 		return 0;
 	page_bytes = rule->page_bytes_argument ? register_of(regs, rule->page_bytes_argument) : rule->page_bytes;
 	address = page_of(rule, regs, page_bytes);
+	/* Not a page of a pool: the write as a whole. */
+	if (rule->kind == BUFFER_STREAM)
+		page_bytes = clamped(page_bytes);
 	/* What a program says of itself may be anything. */
 	if (!address || (rule->kind == BUFFER_DIRTY && (page_bytes < MIN_BUFFER_BYTES || page_bytes > MAX_BUFFER_BYTES)))
 		return 0;
@@ -204,8 +208,10 @@ int on_buffer_page(void *ctx)
 		count(BUFFERS_UNPLACED, 1);
 		return 0;
 	}
-	mark_page(ws, cache, task, regs, rule->rank, &key, now_ns);
+	context = mark_page(ws, cache, task, regs, rule->rank, &key, now_ns);
 	ws->claimed = 0;
+	if (rule->kind == BUFFER_STREAM)
+		answer(task, context, regs->dx, regs->cx);
 	return 0;
 }
 
@@ -215,6 +221,12 @@ static __always_inline void walk_bio(struct workspace *ws, struct walk *w, struc
 	if (COMPLETES_BY((u64)bio->bi_end_io, iomap_dio_bio_end_io)) {
 		w->run.bytes = w->left;
 		direct_owner(ws, &w->run, bio);
+		emit_run(w);
+		return;
+	}
+	if (raw && is_direct_on_device(bio)) {
+		w->run.bytes = w->left;
+		device_owner(ws, &w->run, bio);
 		emit_run(w);
 		return;
 	}

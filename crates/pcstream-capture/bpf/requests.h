@@ -85,7 +85,7 @@ static __always_inline void enter_folio(struct walk *w, u64 at)
 	if (!(mapping & 3))
 		inode = BPF_CORE_READ((struct address_space *)mapping, host);
 	/* Memory of the kernel has something else in this place: it does not lead to our device. */
-	if (!inode || BPF_CORE_READ(inode, i_sb, s_dev) != target_dev)
+	if (!inode || !leads_to_target(inode))
 		return;
 	w->source = SOURCE_CACHE;
 	w->folio_index = BPF_CORE_READ(folio, index);

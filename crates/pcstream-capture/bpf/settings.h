@@ -34,9 +34,27 @@ const volatile u32 left_out = 0;    /* for measurements: 1: nothing is captured,
 const volatile u32 no_cache = 0;    /* for measurements: 1: each path is captured in full */
 const volatile u32 per_address_lookup = 0; /* 1: look mappings up one by one even if they can be iterated */
 const volatile u32 buffers = 0;	    /* 1: there are rules for write buffers, and their probes are attached */
+const volatile u32 raw = 0;	    /* 1: the target is a device without a file system */
+const volatile u32 answering = 0;   /* 1: programs that ask for the stream of a write get it (device.h) */
 
 /* Set once the file system is mounted; 0 switches everything off. */
 u32 target_dev = 0;
+
+#define S_IFMT 0170000
+#define S_IFBLK 0060000
+
+/* Whether an inode is the target's: of a file on it, or, on a device without a file system, the device's own. */
+#define IS_OF_TARGET(inode)                                                                \
+	(raw ? (inode)->i_rdev == target_dev && ((inode)->i_mode & S_IFMT) == S_IFBLK \
+	     : (inode)->i_sb->s_dev == target_dev)
+
+/* The same of any address. */
+static __always_inline bool leads_to_target(struct inode *inode)
+{
+	if (raw)
+		return BPF_CORE_READ(inode, i_rdev) == target_dev && (BPF_CORE_READ(inode, i_mode) & S_IFMT) == S_IFBLK;
+	return BPF_CORE_READ(inode, i_sb, s_dev) == target_dev;
+}
 
 /* The process that records. What it writes is not captured: its pages carry this context and are left out of the records. */
 u32 recorder = 0;

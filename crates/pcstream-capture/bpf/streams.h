@@ -2,6 +2,7 @@
 /*
  * The write stream of a request: that of most of its pages, through the function of the module pcstream_bio.
  *
+ *   stream_of      the stream of a context
  *   vote           a run ends: its bytes count for the stream of its context
  *   choose_stream  the request has been walked: it gets the stream of more than half of its bytes, or none
  *
@@ -25,6 +26,7 @@
 #include "maps.h"
 
 const volatile u32 placing = 0;	   /* 1: requests are given streams */
+const volatile u32 only_counting = 0; /* 1: ... or not: programs do that themselves, and what they gave is counted */
 const volatile u32 stream_dev = 0; /* the device below that gives them to the disk; 0: the file system's own */
 
 /* Of the module; a kernel without it refuses every stream. */
@@ -58,23 +60,33 @@ struct {
 	__type(value, struct stream_count);
 } stream_counts SEC(".maps");
 
-static __always_inline void begin_ballot(struct walk *w)
+static __always_inline u32 counting_version(void)
 {
 	u32 only = 0, *version = bpf_map_lookup_elem(&stream_version, &only);
 
+	return version ? *version & 1 : 0;
+}
+
+static __always_inline u32 stream_of(u64 context, u32 version)
+{
+	struct stream_versions *versions = bpf_map_lookup_elem(&context_streams, &context);
+	u32 stream = 0;
+
+	if (versions)
+		stream = version ? versions->stream[1] : versions->stream[0];
+	return stream & (MAX_WRITE_STREAMS - 1);
+}
+
+static __always_inline void begin_ballot(struct walk *w)
+{
 	__builtin_memset(&w->ballot, 0, sizeof(w->ballot));
-	w->ballot.version = version ? *version & 1 : 0;
+	w->ballot.version = counting_version();
 }
 
 static __always_inline void vote(struct walk *w)
 {
-	struct stream_versions *versions;
-	u32 stream = 0;
+	u32 stream = stream_of(w->run.context, w->ballot.version);
 
-	versions = bpf_map_lookup_elem(&context_streams, &w->run.context);
-	if (versions)
-		stream = w->ballot.version ? versions->stream[1] : versions->stream[0];
-	stream &= MAX_WRITE_STREAMS - 1;
 	w->ballot.bytes += w->run.bytes;
 	w->ballot.votes[stream] += w->run.bytes;
 	if (w->ballot.votes[stream] > w->ballot.most) {
@@ -96,9 +108,9 @@ static __always_inline void choose_stream(struct walk *w, struct bio *bio)
 			__sync_fetch_and_add(&count->bytes_of_programs, bytes);
 		return;
 	}
-	if (agree <= bytes / 2) {
+	if (only_counting || agree <= bytes / 2) {
 		stream = 0;
-		agree = w->ballot.votes[0];
+		agree = only_counting ? bytes : w->ballot.votes[0];
 	}
 	count = bpf_map_lookup_elem(&stream_counts, &stream);
 	if (!count)

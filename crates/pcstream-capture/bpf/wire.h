@@ -159,6 +159,7 @@ enum rule_kind {
 enum buffer_kind {
 	BUFFER_DIRTY = 1,  /* the page became dirty */
 	BUFFER_COPIED = 2, /* the thread's next write is a copy of the page */
+	BUFFER_STREAM = 3, /* it will be written as a whole, and the program asks for its stream */
 };
 
 struct buffer_rule {
@@ -261,6 +262,7 @@ enum counter {
 	PATH_CACHE_HITS,      /* captures answered by the task's path cache */
 	RUNTIME_PATHS,	      /* captures answered by a language runtime's path */
 	BUFFER_MARKS,	      /* times a page of a write buffer became dirty */
+	STREAM_ANSWERS,	      /* times a program that asked got a stream other than none */
 	FULL_CAPTURES,	      /* path cache misses */
 	STACK_UNREADABLE,     /* captures whose stack could not be read */
 	SHIPPED_STACKS,	      /* full captures that lacked a rule and went to user space */

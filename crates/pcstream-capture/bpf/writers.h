@@ -6,11 +6,12 @@
  *   context_of_worker     of the submitter for whom an io_uring worker works
  *   context_without_path  of those whose paths are not looked at
  *   direct_owner          of a request of direct I/O
+ *   device_owner          ... on a device without a file system
  */
 #ifndef PCSTREAM_WRITERS_H
 #define PCSTREAM_WRITERS_H
 
-#include "buffers.h"
+#include "device.h"
 #include "followed.h"
 #include "requests.h"
 #include "runtimes.h"
@@ -75,6 +76,15 @@ static __always_inline void postpone(struct task_struct *task, u32 tag_at)
 	cache->pending = tag_at + 1;
 }
 
+/* The context of a direct request of the current task, unless its data had one. */
+static __always_inline void own_direct(struct io_record *run, struct task_struct *task, struct inode *inode)
+{
+	if (!run->context)
+		run->context = context_without_path(OF_BIO, task);
+	if (!run->context)
+		run->context = context_now(OF_BIO, cache_of(task), task, inode);
+}
+
 /* Direct I/O: the whole request belongs to one file and to the current task. */
 static __always_inline void direct_owner(struct workspace *ws, struct io_record *run, struct bio *bio)
 {
@@ -98,10 +108,21 @@ static __always_inline void direct_owner(struct workspace *ws, struct io_record 
 	if (task->flags & PF_KTHREAD)
 		return;
 	run->context = of_others(task) ? CONTEXT_OF_OTHERS : context_of_direct_buffer(task, dio, run->bytes);
-	if (!run->context)
-		run->context = context_without_path(OF_BIO, task);
-	if (!run->context)
-		run->context = context_now(OF_BIO, cache_of(task), task, inode);
+	own_direct(run, task, inode);
+}
+
+/* The same on a device without a file system: what is written is the device's own. */
+static __always_inline void device_owner(struct workspace *ws, struct io_record *run, struct bio *bio)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+
+	run->source = SOURCE_DIRECT;
+	run->inode = target_dev;
+	run->file_page = run->sector >> (PAGE_SHIFT - 9);
+	if (run->op != REQ_OP_WRITE || task->flags & PF_KTHREAD)
+		return;
+	run->context = of_others(task) ? CONTEXT_OF_OTHERS : context_of_device_buffer(ws, task, bio, run->sector);
+	own_direct(run, task, NULL);
 }
 
 #endif

@@ -14,6 +14,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 use std::process::ExitStatus;
 use std::rc::Rc;
@@ -36,7 +37,6 @@ use crate::session::{Reader, RuleTable, Session, SessionError, SessionMemory, Se
 use crate::target::Place;
 pub use crate::target::{Started, Target};
 use crate::wire::{Record, UnknownRecord};
-use pcstream_fs::layout::Layout;
 
 pub use error::CaptureError;
 pub use interface::{CaptureOptions, ENDED_AS_ASKED, Finished, Observer, Progress, Subject};
@@ -60,11 +60,12 @@ pub fn capture(
     let interrupts = Interrupts::new(interrupts);
     let writer = Writer::find(&options.subject)?;
     let mut memory = SessionMemory::uninit();
-    let mut session = writer.open(&options.session, &mut memory)?;
+    let raw = options.target.is_raw()?;
+    let mut session = writer.open(&SessionOptions { raw, ..options.session.clone() }, &mut memory)?;
     if let Some(streams) = session.streams()? {
         observer.streams(streams);
     }
-    let mut place = Place::make(&options.target)?;
+    let mut place = Place::make(&options.target, raw)?;
     // Of other programs too, on a file system that is in use.
     sync(&place.directory, &interrupts, || ())?;
     let join = Rc::new(RefCell::new(Join {
@@ -82,10 +83,11 @@ pub fn capture(
     if interrupts.wishes() > 0 {
         return Err(CaptureError::Interrupted);
     }
-    let layout = Layout::of_mounted(&place.directory, place.fs)?;
+    let layout = place.layout()?;
     observer.started(&place.started(&layout)).map_err(CaptureError::Observer)?;
     let journal_is_elsewhere = layout.journal_is_elsewhere();
     join.borrow_mut().joiner.begin(layout);
+    place.raw_file().into_iter().for_each(|(number, path)| join.borrow_mut().joiner.device(number, path));
     let mut run = Run::new(&session, reader, join, observer, options);
 
     let ending = match writer {
@@ -453,11 +455,14 @@ pub fn kernel_number(major: u32, minor: u32) -> u32 {
     major << 20 | minor
 }
 
-/// Writes what is dirty on a file system. False: it took longer than the user wanted to wait.
+/// Writes what is dirty on a file system, or of a device. False: it took longer than the user wanted to wait.
 fn sync(path: &Path, interrupts: &Interrupts<'_>, meanwhile: impl FnMut()) -> Result<bool, CaptureError> {
     let error = |source| CaptureError::Sync { path: path.to_path_buf(), source };
     let dir = File::open(path).map_err(error)?;
-    let synced = interrupts.wait_for(move || rustix::fs::syncfs(&dir), meanwhile);
+    // The file system of a device's node is not what is on the device.
+    let device = dir.metadata().map_err(error)?.file_type().is_block_device();
+    let sync = move || if device { rustix::fs::fsync(&dir) } else { rustix::fs::syncfs(&dir) };
+    let synced = interrupts.wait_for(sync, meanwhile);
     synced.map_or(Ok(false), |result| result.map(|()| true).map_err(|errno| error(errno.into())))
 }
 

@@ -65,7 +65,7 @@ pub fn at_mount_point(argument: &OsStr, mount_point: &Path) -> OsString {
 }
 
 impl Traced {
-    /// Starts `command` in `mount_point`. A program given by a relative path is meant from the caller's
+    /// Starts `command` in `mount_point`, or here if that is a device without a file system. A program given by a relative path is meant from the caller's
     /// directory.
     pub fn start(command: &[OsString], mount_point: &Path) -> io::Result<Traced> {
         let arguments: Vec<_> =
@@ -74,11 +74,10 @@ impl Traced {
         // Orphans of the command come to us, so that they can be ended.
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
         let mut prepared = Command::new(program);
-        prepared
-            .args(&arguments[1..])
-            .arg0(&arguments[0])
-            .current_dir(mount_point)
-            .stdout(Stdio::from(io::stderr()));
+        prepared.args(&arguments[1..]).arg0(&arguments[0]).stdout(Stdio::from(io::stderr()));
+        if mount_point.is_dir() {
+            prepared.current_dir(mount_point);
+        }
         // SAFETY: one system call, which is safe between fork and exec.
         unsafe {
             prepared.pre_exec(|| {

@@ -48,6 +48,7 @@ pub(crate) fn statistics(session: &Session<'_>, counts: &JoinCounts) -> BTreeMap
         ("io_uring_submitter_unknown", Counter::URING_UNKNOWN),
         ("buffer_pages_marked", Counter::BUFFER_MARKS),
         ("buffer_writes", Counter::BUFFER_WRITES),
+        ("stream_answers", Counter::STREAM_ANSWERS),
         ("buffers_not_placed", Counter::BUFFERS_UNPLACED),
         ("folios_without_context", Counter::UNTAGGED_FOLIOS),
     ]

@@ -109,6 +109,11 @@ impl Joiner {
         self.layout = Some(layout);
     }
 
+    /// What is captured is written to this device (kernel encoding) itself: it is the one file.
+    pub fn device(&mut self, number: u32, path: String) {
+        self.file_id((number.into(), 0), path);
+    }
+
     /// Takes one record.
     pub fn take(&mut self, record: Record) {
         match record {

@@ -61,6 +61,8 @@ pub struct Session<'obj> {
     /// Of write buffers; they end with the session.
     _probes: Vec<Link>,
     runtime_unavailable: Option<String>,
+    /// Somebody uses streams of contexts.
+    streams: bool,
 }
 
 /// Attaches the probes of write buffers. Many places may share a rule: an inlined call of `pcstream.h` is a probe at each of
@@ -76,7 +78,11 @@ fn attach_probes(skel: &PcstreamSkel<'_>, probes: &[Probe]) -> Result<Vec<Link>,
             let key = (at as u32).to_ne_bytes();
             skel.maps.buffer_rules.update(&key, rule, MapFlags::ANY).map_err(|e| bpf_error("set up", e))?;
         }
-        let options = UprobeOpts { cookie: at as u64, ..UprobeOpts::default() };
+        let options = UprobeOpts {
+            cookie: at as u64,
+            ref_ctr_offset: probe.listeners as usize,
+            ..UprobeOpts::default()
+        };
         let link = skel.progs.on_buffer_page.attach_uprobe_with_opts(
             -1,
             &probe.binary,
@@ -116,6 +122,9 @@ impl<'obj> Session<'obj> {
         settings.no_cache = options.no_cache.into();
         settings.followed = options.followed as u32;
         settings.placing = options.placing.into();
+        settings.only_counting = options.only_counting.into();
+        settings.answering = options.answering.into();
+        settings.raw = options.raw.into();
         settings.stream_dev = options.stream_device;
         settings.per_address_lookup = options.per_address_lookup.into();
         open.maps.tags.set_max_entries(tags).map_err(|e| bpf_error("size", e))?;
@@ -137,10 +146,14 @@ impl<'obj> Session<'obj> {
             open.maps.buffer_pages.set_max_entries(BUFFER_PAGES).map_err(|e| bpf_error("size", e))?;
         }
         let mut skel = open.load().map_err(|e| bpf_error("load", e))?;
+        // Programs map it, which takes a descriptor that could write: from now on none can.
+        let answers = MapHandle::try_from(&skel.maps.stream_answers).and_then(|map| map.freeze());
+        answers.map_err(|e| bpf_error("freeze the answers of", e))?;
         skel.progs.note_recorder.test_run(ProgramInput::default()).map_err(|e| bpf_error("run", e))?;
         skel.attach().map_err(|e| bpf_error("attach", e))?;
         let probes = attach_probes(&skel, &options.buffers)?;
-        Ok(Session { skel, _probes: probes, runtime_unavailable })
+        let streams = options.placing || options.answering;
+        Ok(Session { skel, _probes: probes, runtime_unavailable, streams })
     }
 
     /// Why paths of language runtimes (the Java agent) cannot be captured; `None`: they can.
@@ -148,7 +161,7 @@ impl<'obj> Session<'obj> {
         self.runtime_unavailable.as_deref()
     }
 
-    /// Captures from now on the file system on this block device (kernel encoding: major << 20 |
+    /// Captures from now on this block device, or the file system on it (kernel encoding: major << 20 |
     /// minor); 0 switches the capture off.
     pub fn aim(&mut self, device: u32) {
         let variables = self.skel.maps.bss_data.as_deref_mut().expect("the program has variables");
@@ -178,9 +191,9 @@ impl<'obj> Session<'obj> {
         Ok(RuleTable { rules })
     }
 
-    /// Where streams of contexts go; `None` unless [`SessionOptions::placing`] is set.
+    /// Where streams of contexts go; `None` unless [`SessionOptions::placing`] or [`SessionOptions::answering`] is set.
     pub fn streams(&self) -> Result<Option<StreamMaps>, SessionError> {
-        if !self.skel.progs.on_placed_bio.autoload() {
+        if !self.streams {
             return Ok(None);
         }
         let open = |map| MapHandle::try_from(map).map_err(|e| bpf_error("open the streams of", e));
@@ -189,6 +202,7 @@ impl<'obj> Session<'obj> {
             streams: open(&maps.context_streams)?,
             version: open(&maps.stream_version)?,
             counts: open(&maps.stream_counts)?,
+            answers: open(&maps.stream_answers)?,
         }))
     }
 

@@ -3,6 +3,7 @@
 //! Units: write streams as devices number them, from 1; 0 is none. Contexts by the kernel side's keys.
 
 use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
 
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle};
 
@@ -14,6 +15,7 @@ pub struct StreamMaps {
     pub(crate) streams: MapHandle,
     pub(crate) version: MapHandle,
     pub(crate) counts: MapHandle,
+    pub(crate) answers: MapHandle,
 }
 
 impl StreamMaps {
@@ -27,6 +29,11 @@ impl StreamMaps {
     pub fn switch(&mut self, version: u32) -> io::Result<()> {
         let set = self.version.update(&0_u32.to_ne_bytes(), &version.to_ne_bytes(), MapFlags::ANY);
         set.map_err(io::Error::other)
+    }
+
+    /// The table of answers to programs that ask (`libpcstream/answers.h`): whoever has it can map it, and nobody can write.
+    pub fn answers(&self) -> io::Result<OwnedFd> {
+        self.answers.as_fd().try_clone_to_owned()
     }
 
     /// What was done, by write stream.

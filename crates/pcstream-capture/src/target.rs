@@ -6,8 +6,10 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use pcstream_fs::extents::DeviceNumber;
-use pcstream_fs::layout::{Layout, PageRange};
-use pcstream_fs::scratch::{ExistingFs, FsKind, Scratch, ScratchError, ScratchOptions, is_working};
+use pcstream_fs::layout::{Layout, LayoutError, PageRange};
+use pcstream_fs::scratch::{
+    ExistingFs, FsKind, Scratch, ScratchError, ScratchOptions, is_there, is_working, raw_device,
+};
 use pcstream_trace::PAGE_BYTES;
 
 use crate::command;
@@ -19,17 +21,29 @@ pub enum Target {
     /// On a file system made for it.
     Scratch(ScratchOptions),
     /// In a directory of an existing ext4 or XFS, or where a block device is mounted. All writes to that file system are
-    /// captured.
+    /// captured. Of a block device without a file system, what is written to it directly.
     Existing(PathBuf),
+}
+
+impl Target {
+    /// Whether it is a device without a file system.
+    ///
+    /// Errors: it cannot be looked at.
+    pub fn is_raw(&self) -> Result<bool, ScratchError> {
+        match self {
+            Target::Scratch(_) => Ok(false),
+            Target::Existing(path) => Ok(raw_device(path)?.is_some()),
+        }
+    }
 }
 
 /// What is known when the command starts.
 #[derive(Clone, Debug)]
 pub struct Started {
-    /// Its working directory.
+    /// Its working directory; of a device without a file system the device.
     pub directory: PathBuf,
-    /// The file system.
-    pub fs: FsKind,
+    /// The file system, if there is one.
+    pub fs: Option<FsKind>,
     /// The device.
     pub device: PathBuf,
     /// Size of the device in pages.
@@ -41,7 +55,8 @@ pub struct Started {
 /// The file system under capture.
 pub(crate) struct Place {
     pub(crate) directory: PathBuf,
-    pub(crate) fs: FsKind,
+    /// `None`: the device has none.
+    pub(crate) fs: Option<FsKind>,
     device: PathBuf,
     pub(crate) number: DeviceNumber,
     bytes: u64,
@@ -51,7 +66,8 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    pub(crate) fn make(target: &Target) -> Result<Place, ScratchError> {
+    /// `raw`: what [`Target::is_raw`] said.
+    pub(crate) fn make(target: &Target, raw: bool) -> Result<Place, ScratchError> {
         match target {
             Target::Scratch(options) => {
                 let scratch = Scratch::create(options)?;
@@ -59,11 +75,28 @@ impl Place {
                 Ok(Place {
                     free_blocks: rustix::fs::statvfs(scratch.mount_point()).map_or(0, |space| space.f_bavail),
                     directory: scratch.mount_point().to_path_buf(),
-                    fs: scratch.fs(),
+                    fs: Some(scratch.fs()),
                     device: device.path.clone(),
                     number: device.number,
                     bytes: device.bytes,
                     scratch: Some(scratch),
+                })
+            }
+            Target::Existing(path) if raw => {
+                let gone = || ScratchError::Option {
+                    option: "--on",
+                    value: path.display().to_string(),
+                    expected: "a device that nobody mounts meanwhile".into(),
+                };
+                let device = raw_device(path)?.ok_or_else(gone)?;
+                Ok(Place {
+                    free_blocks: 0,
+                    directory: device.path.clone(),
+                    fs: None,
+                    device: device.path,
+                    number: device.number,
+                    bytes: device.bytes,
+                    scratch: None,
                 })
             }
             Target::Existing(dir) => {
@@ -72,7 +105,7 @@ impl Place {
                 Ok(Place {
                     free_blocks: 0,
                     directory: as_given.unwrap_or(found.directory),
-                    fs: found.fs,
+                    fs: Some(found.fs),
                     device: found.device.path,
                     number: found.device.number,
                     bytes: found.device.bytes,
@@ -94,7 +127,18 @@ impl Place {
 
     /// Whether it is mounted still, and works: one that was there already belongs to others.
     pub(crate) fn is_working(&self) -> bool {
-        is_working(self.number)
+        if self.fs.is_some() { is_working(self.number) } else { is_there(self.number) }
+    }
+
+    /// Of a device without a file system, its number (kernel encoding) and name: it is the one file.
+    pub(crate) fn raw_file(&self) -> Option<(u32, String)> {
+        let number = self.number.major << 20 | self.number.minor;
+        self.fs.is_none().then(|| (number, self.device.display().to_string()))
+    }
+
+    /// Where its file system keeps what.
+    pub(crate) fn layout(&self) -> Result<Layout, LayoutError> {
+        self.fs.map_or_else(|| Ok(Layout::of_device()), |fs| Layout::of_mounted(&self.directory, fs))
     }
 
     /// Said if the scratch file system is full, whether the command noticed or not.

@@ -24,6 +24,8 @@ pub struct Device {
     pub streams_below: Option<(u32, u32)>,
     /// Whether the kernel side can choose the stream of a request.
     pub kernel_can_choose: bool,
+    /// Whether it has no file system: a program that owns it writes to it directly.
+    pub raw: bool,
 }
 
 impl Device {
@@ -43,6 +45,7 @@ impl Device {
             write_streams: below.as_deref().map_or(0, write_streams),
             streams_below: below.filter(|below| *below != own).and_then(|below| number_of(&below)),
             kernel_can_choose: can_choose_below(sys),
+            raw: false,
         })
     }
 }

@@ -57,6 +57,11 @@ impl Instance {
         Instance::claim_in(Path::new(RUN), major, minor)
     }
 
+    /// Where the holder of the claim hands out its answers to programs.
+    pub fn answers(&self) -> PathBuf {
+        self.path.with_extension("sock")
+    }
+
     /// Where the holder of the claim writes down hints that were given: the next one finds the file.
     pub fn given(&self) -> &Path {
         &self.given

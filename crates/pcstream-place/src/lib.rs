@@ -4,9 +4,10 @@
 //! `learner` feeds events to a scheme and keeps what it decides: `contexts` (context to stream and hint) and `files` (the
 //! majority of each file). `sink` is where decisions go: one file per sink in `sinks`, one line each in its registry.
 //! `placer` joins both with the saved table (`table_file`), and `worker` runs it in a thread of its own, so that whoever
-//! captures never waits. A `spectator` looks on there. `device` says what a device can do, `instance` keeps a second placer off
-//! it, `notify` speaks to systemd, `summary` is what came of it.
+//! captures never waits. A `spectator` looks on there. `device` says what a device can do, `answers` hands the table of streams to
+//! programs that own one, `instance` keeps a second placer off it, `notify` speaks to systemd, `summary` is what came of it.
 
+pub mod answers;
 pub mod contexts;
 pub mod device;
 pub mod files;

@@ -316,8 +316,8 @@ impl<'a> Recorder<'a> {
     fn meta(&self, started: &Started) -> Meta {
         let mut meta = Meta::new(&started.device.display().to_string(), started.device_pages);
         meta.created_unix_s = SystemTime::now().duration_since(UNIX_EPOCH).ok().map(|since| since.as_secs());
-        meta.file_system = Some(FileSystem {
-            kind: started.fs.name().to_owned(),
+        meta.file_system = started.fs.map(|fs| FileSystem {
+            kind: fs.name().to_owned(),
             block_bytes: 4096,
             options: self.args.on.as_ref().map_or(fs_journal(self.args.fs).name(), |_| "").to_owned(),
         });

@@ -3,6 +3,7 @@
 //! A capture feeds a worker of `pcstream-place`, which learns and places. Here are arguments, signals and exit codes.
 
 mod metrics;
+mod site;
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -22,13 +23,11 @@ use pcstream_capture::session::SessionOptions;
 use pcstream_capture::signature::Order;
 use pcstream_capture::streams::StreamMaps;
 use pcstream_capture::wire::StreamCount;
-use pcstream_fs::extents::DeviceNumber;
-use pcstream_fs::scratch::{ExistingFs, is_working};
-use pcstream_place::device::Device;
+use pcstream_place::answers::Answers;
 use pcstream_place::instance::Instance;
 use pcstream_place::notify::Notifier;
 use pcstream_place::sink::{StreamTable, StreamUse};
-use pcstream_place::sinks::{self, Choice, Means};
+use pcstream_place::sinks::{self, Choice, Means, Requests};
 use pcstream_place::table_file::{self, TableFile};
 use pcstream_place::{Learner, Placer, Summary, Worker};
 use pcstream_placement::{Environment, SchemeFactory as _, configure};
@@ -41,6 +40,7 @@ use crate::args::PlaceArgs;
 use crate::failure::{Failure, Status};
 use crate::ui::{self, JsonSink, Ui};
 use metrics::{Mailbox, Parts, Served};
+use site::Place;
 
 /// Time between two looks at whether the file system is still there.
 const LOOK: Duration = Duration::from_secs(1);
@@ -54,7 +54,9 @@ pub fn place(args: &PlaceArgs, ui: Ui) -> Result<Status, Failure> {
     let place = Place::find(&args.on)?;
     let instance = Instance::claim(place.device.major, place.device.minor).map_err(Failure::failed)?;
     let choice = sinks::choose(&args.sink, &place.device).map_err(Failure::wrong_arguments)?;
-    options.session.placing = choice.sink.by_request;
+    options.session.placing = choice.sink.requests != Requests::Untouched;
+    options.session.only_counting = choice.sink.requests == Requests::Counted;
+    options.session.answering = place.answers(&options.session.buffers, &choice, ui);
     options.session.stream_device =
         place.device.streams_below.map_or(0, |(major, minor)| capture::kernel_number(major, minor));
     let streams = streams(args, &place, &choice)?;
@@ -68,6 +70,8 @@ pub fn place(args: &PlaceArgs, ui: Ui) -> Result<Status, Failure> {
     let mut placing = Placing {
         place: &place,
         choice: &choice,
+        offer: options.session.answering.then(|| instance.answers()),
+        answers: Ok(None),
         worker: Some(Worker::start(placer, args.save_every, spectator)),
         notifier: Notifier::to(std::env::var_os("NOTIFY_SOCKET").as_deref()),
         signals: &signals,
@@ -124,30 +128,6 @@ fn capture_options(args: &PlaceArgs, ui: Ui) -> Result<CaptureOptions, Failure> 
     // Labels of metrics have the names of functions; without them only the end needs names.
     let live_names = args.metrics.metrics.is_some();
     Ok(CaptureOptions { subject, target, session, order: Order::Hash, live: false, watch: false, live_names })
-}
-
-/// Where is placed.
-struct Place {
-    directory: PathBuf,
-    device: Device,
-}
-
-impl Place {
-    fn find(on: &Path) -> Result<Place, Failure> {
-        let found = ExistingFs::of(on).map_err(Failure::failed)?;
-        let number = found.device.number;
-        let device = Device::find(number.major, number.minor)
-            .with_context(|| format!("--on {}: cannot look at its device", on.display()))?;
-        Ok(Place { directory: found.directory, device })
-    }
-
-    /// Whether the file system is still mounted there, and works.
-    fn is_there(&self) -> bool {
-        let device = DeviceNumber { major: self.device.major, minor: self.device.minor };
-        let number = |dev| (rustix::fs::major(dev), rustix::fs::minor(dev));
-        let found = rustix::fs::stat(&self.directory);
-        found.is_ok_and(|found| number(found.st_dev) == (device.major, device.minor)) && is_working(device)
-    }
 }
 
 /// Streams that the scheme has, the default included.
@@ -245,6 +225,9 @@ impl Signalled {
 struct Placing<'a> {
     place: &'a Place,
     choice: &'a Choice,
+    /// Where programs get the table of answers to them, if they do.
+    offer: Option<PathBuf>,
+    answers: io::Result<Option<Answers>>,
     worker: Option<Worker>,
     notifier: Notifier,
     signals: &'a Signalled,
@@ -289,6 +272,9 @@ impl Placing<'_> {
 
 impl Observer for Placing<'_> {
     fn started(&mut self, _: &Started) -> Result<(), Box<dyn Error + Send + Sync>> {
+        if let Err(error) = &self.answers {
+            return Err(format!("programs that ask for streams cannot be answered: {error}").into());
+        }
         self.began = Instant::now();
         self.ui.remark(&self.status());
         self.notifier.ready(&self.status());
@@ -296,6 +282,9 @@ impl Observer for Placing<'_> {
     }
 
     fn streams(&mut self, streams: StreamMaps) {
+        self.answers = self.offer.as_deref().map_or(Ok(None), |path| {
+            streams.answers().and_then(|table| Answers::offer(path, table)).map(Some)
+        });
         self.worker.as_mut().expect("it runs").connect(Box::new(KernelStreams(streams)));
     }
 
@@ -396,8 +385,11 @@ fn outcome(
 ) -> Result<Status, Failure> {
     match gone {
         Some(place) => ui.remark(&format!(
-            "ended: {} was unmounted, or {} failed or is gone; what was learned until then is kept",
-            place.directory.display(),
+            "ended: {}{} failed or is gone; what was learned until then is kept",
+            match place.device.raw {
+                false => format!("{} was unmounted, or ", place.directory.display()),
+                true => String::new(),
+            },
             place.device.name
         )),
         None => finished.notes.iter().for_each(|note| ui.remark(note)),

@@ -61,6 +61,8 @@ struct StaticProbe {
     provider: String,
     name: String,
     address: u64,
+    /// Of the number of those who listen; 0: there is none.
+    listeners: u64,
     /// As in the note: `8@%rdi -4@8(%rbp)`.
     arguments: String,
 }
@@ -115,6 +117,8 @@ impl Binary {
         let (kind, page_bytes_argument) = match probe.name.as_str() {
             "page_dirty" => (BufferKind::BUFFER_DIRTY, register_of(probe, 2)?),
             "page_copied" => (BufferKind::BUFFER_COPIED, 0),
+            // Its descriptor and its result are where the header puts them.
+            "stream" => (BufferKind::BUFFER_STREAM, register_of(probe, 2)?),
             other => {
                 return Err(format!(
                     "has a probe {PROVIDER}:{other}, of a newer pcstream.h than this program knows"
@@ -126,9 +130,16 @@ impl Binary {
             rank: 2,
             argument: register_of(probe, 1)?,
             page_bytes_argument,
+            // The call before a write is the one that counts.
+            was_clean: (kind == BufferKind::BUFFER_STREAM).into(),
             ..BufferRule::default()
         };
-        self.probe(parsed, probe.address, &format!("{PROVIDER}:{}", probe.name), rule)
+        let name = format!("{PROVIDER}:{}", probe.name);
+        let listeners = match probe.listeners {
+            0 => 0,
+            address => in_file(parsed, address, &format!("the listeners of {name}"))?,
+        };
+        Ok(Probe { listeners, ..self.probe(parsed, probe.address, &name, rule)? })
     }
 
     fn with_parsed<T>(&self, work: impl FnOnce(&Parsed<'_>) -> Result<T, String>) -> Result<T, String> {
@@ -236,15 +247,26 @@ impl Binary {
         name: &str,
         rule: BufferRule,
     ) -> Result<Probe, String> {
-        let offset = parsed.binary.segments().find_map(|segment| {
-            let (start, bytes) = segment.file_range();
-            let into = address.checked_sub(segment.address())?;
-            (into < bytes).then(|| start.checked_add(into))?
-        });
-        let offset =
-            offset.ok_or_else(|| format!("has {name} at {address:#x}, outside of what is loaded"))?;
-        Ok(Probe { binary: self.path.clone(), offset, name: name.to_owned(), rule, remark: None })
+        let offset = in_file(parsed, address, name)?;
+        Ok(Probe {
+            binary: self.path.clone(),
+            offset,
+            listeners: 0,
+            name: name.to_owned(),
+            rule,
+            remark: None,
+        })
     }
+}
+
+/// Where the file has what is loaded to an address.
+fn in_file(parsed: &Parsed<'_>, address: u64, name: &str) -> Result<u64, String> {
+    let offset = parsed.binary.segments().find_map(|segment| {
+        let (start, bytes) = segment.file_range();
+        let into = address.checked_sub(segment.address())?;
+        (into < bytes).then(|| start.checked_add(into))?
+    });
+    offset.ok_or_else(|| format!("has {name} at {address:#x}, outside of what is loaded"))
 }
 
 /// The code of a binary, and where its functions begin and end.
@@ -376,7 +398,14 @@ fn parse_notes(mut data: &[u8], base: Option<u64>) -> Vec<StaticProbe> {
         let mut texts = texts.split(|&byte| byte == 0).map(|text| String::from_utf8_lossy(text).into_owned());
         let moved = base.map_or(0, |base| base.wrapping_sub(number(8)));
         let address = number(0).wrapping_add(moved);
-        Some(StaticProbe { address, provider: texts.next()?, name: texts.next()?, arguments: texts.next()? })
+        let listeners = if number(16) == 0 { 0 } else { number(16).wrapping_add(moved) };
+        Some(StaticProbe {
+            address,
+            listeners,
+            provider: texts.next()?,
+            name: texts.next()?,
+            arguments: texts.next()?,
+        })
     })
     .collect()
 }
@@ -413,11 +442,13 @@ mod tests {
     #[test]
     fn notes_name_probes_and_move_with_their_base() {
         let mut data = note(b"stapsdt\0", 3, 0x500, b"pcstream\0page_dirty\x008@%rdi 8@%rsi\0");
+        data[12 + 8 + 16..][..8].copy_from_slice(&0x700u64.to_le_bytes());
         data.extend(note(b"GNU\0", 3, 1, b"a\0b\0c\0"));
         data.extend(note(b"stapsdt\0", 3, 0x600, b"x\0y\0\0"));
         let probes = parse_notes(&data, Some(0x1010));
         assert_eq!(probes.len(), 2);
         assert_eq!((probes[0].address, probes[0].name.as_str()), (0x510, "page_dirty"));
+        assert_eq!([&probes[0], &probes[1]].map(|probe| probe.listeners), [0x710, 0]);
         assert_eq!((register_of(&probes[0], 1), register_of(&probes[0], 2)), (Ok(1), Ok(2)));
         assert!(register_of(&probes[0], 3).is_err());
         assert_eq!(parse_notes(&data, None)[1].address, 0x600);

@@ -40,6 +40,8 @@ pub struct Probe {
     pub binary: PathBuf,
     /// Of the instruction in the file.
     pub offset: u64,
+    /// Where the file keeps the number of those who listen, which the kernel counts; 0: nowhere.
+    pub listeners: u64,
     /// The function or probe it belongs to, for messages.
     pub name: String,
     /// For the kernel side.

@@ -94,7 +94,7 @@ pub const ENDED_AS_ASKED: &str = "ended as you asked";
 pub trait Observer {
     /// Once, before the command starts.
     fn started(&mut self, started: &Started) -> Result<(), Box<dyn Error + Send + Sync>>;
-    /// Once, as soon as it is there, if [`SessionOptions::placing`] is set: where streams of contexts go.
+    /// Once, as soon as it is there, if [`SessionOptions::placing`] or [`SessionOptions::answering`] is set: where streams of contexts go.
     fn streams(&mut self, streams: StreamMaps) {
         drop(streams);
     }

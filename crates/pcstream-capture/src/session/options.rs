@@ -64,8 +64,14 @@ pub struct SessionOptions {
     /// Requests are given the streams that [`super::Session::streams`] holds, where the module `pcstream_bio` is loaded; elsewhere
     /// every stream counts as refused.
     pub placing: bool,
+    /// ... or none, and those that programs give are counted.
+    pub only_counting: bool,
     /// Where that is done, in the kernel's encoding, if not on the file system's own device: below a device-mapper target.
     pub stream_device: u32,
+    /// Programs that ask by `pcstream_stream` get the streams that [`super::Session::streams`] holds.
+    pub answering: bool,
+    /// The target is a device without a file system.
+    pub raw: bool,
 }
 
 impl Default for SessionOptions {
@@ -82,6 +88,9 @@ impl Default for SessionOptions {
             prctl_by_function: false,
             followed: Followed::All,
             placing: false,
+            only_counting: false,
+            answering: false,
+            raw: false,
             stream_device: 0,
         }
     }

@@ -184,6 +184,7 @@ pub struct buffer_kind(pub u32);
 impl buffer_kind {
     pub const BUFFER_DIRTY: Self = Self(1);
     pub const BUFFER_COPIED: Self = Self(2);
+    pub const BUFFER_STREAM: Self = Self(3);
 }
 impl Default for buffer_kind {
     fn default() -> Self {
@@ -331,19 +332,20 @@ impl counter {
     pub const PATH_CACHE_HITS: Self = Self(10);
     pub const RUNTIME_PATHS: Self = Self(11);
     pub const BUFFER_MARKS: Self = Self(12);
-    pub const FULL_CAPTURES: Self = Self(13);
-    pub const STACK_UNREADABLE: Self = Self(14);
-    pub const SHIPPED_STACKS: Self = Self(15);
-    pub const UNSHIPPED_STACKS: Self = Self(16);
-    pub const CUT_PATHS: Self = Self(17);
-    pub const SHORT_STACKS: Self = Self(18);
-    pub const ENUMERATIONS: Self = Self(19);
-    pub const URING_WORKERS: Self = Self(20);
-    pub const URING_UNKNOWN: Self = Self(21);
-    pub const BUFFER_WRITES: Self = Self(22);
-    pub const BUFFERS_UNPLACED: Self = Self(23);
-    pub const UNTAGGED_FOLIOS: Self = Self(24);
-    pub const COUNTERS: Self = Self(25);
+    pub const STREAM_ANSWERS: Self = Self(13);
+    pub const FULL_CAPTURES: Self = Self(14);
+    pub const STACK_UNREADABLE: Self = Self(15);
+    pub const SHIPPED_STACKS: Self = Self(16);
+    pub const UNSHIPPED_STACKS: Self = Self(17);
+    pub const CUT_PATHS: Self = Self(18);
+    pub const SHORT_STACKS: Self = Self(19);
+    pub const ENUMERATIONS: Self = Self(20);
+    pub const URING_WORKERS: Self = Self(21);
+    pub const URING_UNKNOWN: Self = Self(22);
+    pub const BUFFER_WRITES: Self = Self(23);
+    pub const BUFFERS_UNPLACED: Self = Self(24);
+    pub const UNTAGGED_FOLIOS: Self = Self(25);
+    pub const COUNTERS: Self = Self(26);
 }
 impl Default for counter {
     fn default() -> Self {

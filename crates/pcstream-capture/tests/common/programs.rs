@@ -58,6 +58,10 @@ pub fn compile(dir: &Path, name: &str, source: &str, flags: &[&str]) -> PathBuf 
 pub fn gcc() -> Option<String> {
     program("gcc", "gcc")
 }
+pub fn liburing() -> Option<String> {
+    let header = Path::new("/usr/include/liburing.h");
+    (!header.exists()).then(|| "liburing (apt install liburing-dev)".into())
+}
 pub fn runc() -> Option<String> {
     program("runc", "runc")
 }

@@ -159,7 +159,8 @@ pub enum MetadataHint<'a> {
 /// Where one mounted file system keeps its metadata, and what it has allocated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
-    fs: FsKind,
+    /// `None`: of a device without a file system.
+    fs: Option<FsKind>,
     ranges: Vec<StaticRange>,
     allocated: Vec<PageRange>,
     journal_elsewhere: bool,
@@ -207,11 +208,16 @@ impl Layout {
         });
         allocated.sort_by_key(|r| r.start);
         merge(&mut allocated);
-        Layout { fs, ranges, allocated, journal_elsewhere: false }
+        Layout { fs: Some(fs), ranges, allocated, journal_elsewhere: false }
     }
 
-    /// The file system.
-    pub fn fs(&self) -> FsKind {
+    /// Of a device without a file system: it has no metadata, and what it holds is not known.
+    pub fn of_device() -> Layout {
+        Layout { fs: None, ranges: Vec::new(), allocated: Vec::new(), journal_elsewhere: false }
+    }
+
+    /// The file system; `None`: there is none.
+    pub fn fs(&self) -> Option<FsKind> {
         self.fs
     }
 
@@ -238,13 +244,14 @@ impl Layout {
         (lba.0 - range.start.0 < range.pages).then_some(range.kind)
     }
 
-    /// The kind of a metadata page that is being written. Never `Data`: whether a page belongs to
+    /// The kind of a metadata page that is being written. Never `Data` on a file system: whether a page belongs to
     /// a file is known to the caller, from the page's owner.
     pub fn classify(&self, lba: Lba, hint: MetadataHint<'_>) -> Kind {
         if let Some(kind) = self.static_kind(lba) {
             return kind;
         }
-        match (self.fs, hint) {
+        let Some(fs) = self.fs else { return Kind::Data };
+        match (fs, hint) {
             (_, MetadataHint::None) => Kind::OtherMetadata,
             (FsKind::Ext4, MetadataHint::Block { head, tail }) => ext4::kind_of_block(&head, &tail),
             (FsKind::Xfs, MetadataHint::Block { head, .. }) => xfs::kind_of_block(&head),

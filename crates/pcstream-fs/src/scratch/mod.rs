@@ -19,6 +19,7 @@ mod error;
 mod fill;
 mod format;
 mod mounts;
+mod raw;
 mod resource;
 mod state;
 
@@ -34,6 +35,7 @@ pub use error::ScratchError;
 pub use fill::{FILL_DIR, Filled};
 pub use format::{FsCheck, Journal, check_fs};
 pub use mounts::{BlockDevice, ExistingFs, FsKind, is_working, users_of};
+pub use raw::{is_there, raw_device};
 pub use resource::{Left, MountUser, Resource};
 
 use error::Context;

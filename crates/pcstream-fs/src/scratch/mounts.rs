@@ -144,12 +144,12 @@ fn expected(given: &Path, expected: &str) -> ScratchError {
     ScratchError::Option { option: "--on", value, expected: expected.into() }
 }
 
-fn number_of(device: u64) -> DeviceNumber {
+pub(super) fn number_of(device: u64) -> DeviceNumber {
     DeviceNumber { major: rustix::fs::major(device), minor: rustix::fs::minor(device) }
 }
 
 /// Where a device is mounted; the first place, if there are several.
-fn mount_of_device(mounts: &[Mount], number: DeviceNumber) -> Option<PathBuf> {
+pub(super) fn mount_of_device(mounts: &[Mount], number: DeviceNumber) -> Option<PathBuf> {
     mounts.iter().find(|mount| mount.device == number).map(|mount| mount.mount_point.clone())
 }
 

@@ -23,8 +23,8 @@ use rustc_hash::FxHashSet;
 use crate::device::Device;
 use crate::hint::Hint;
 use crate::sink::{Outcome, Sink, SinkFact};
-use crate::sinks::Means;
 use crate::sinks::given::{Change, Given, Identity};
+use crate::sinks::{Means, Usable};
 
 /// No hint was set.
 const NOT_SET: u64 = 0;
@@ -35,6 +35,14 @@ const F_SET_RW_HINT: i32 = 1036;
 const HANDLE_32: i32 = 1;
 /// The same of XFS with 64 bits for the inode number.
 const HANDLE_XFS_64: i32 = 0x81;
+
+/// Whether there are files.
+pub fn usable(device: &Device) -> Usable {
+    if device.raw {
+        return Err(format!("{} has no file system, so it has no files", device.name));
+    }
+    Ok("a hint for each file, on any kernel".to_owned())
+}
 
 /// Sets hints of files.
 #[derive(Debug)]
@@ -261,6 +269,7 @@ mod tests {
                 write_streams: 0,
                 streams_below: None,
                 kernel_can_choose: false,
+                raw: false,
             },
             override_hints: false,
             given: directory.path().join("given"),

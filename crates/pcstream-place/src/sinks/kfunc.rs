@@ -21,14 +21,7 @@ use crate::sink::{Sink, SinkFact, StreamTable, StreamUse};
 
 /// Whether the kernel can choose among streams of the device.
 pub fn usable(device: &Device) -> Usable {
-    let (name, streams) = (&device.name, device.write_streams);
-    if streams < 2 {
-        let has = if streams == 0 { "no write streams".to_owned() } else { "1 write stream".to_owned() };
-        return Err(format!(
-            "{name} has {has}; it takes an NVMe drive with FDP whose namespace has several placement handles, and Linux \
-             6.16 or newer"
-        ));
-    }
+    let (name, streams) = (&device.name, several(device)?);
     if !device.kernel_can_choose {
         return Err(format!(
             "{name} has {streams} write streams, but the module {MODULE} is not loaded: build it (kmod/{MODULE}), then \
@@ -38,14 +31,27 @@ pub fn usable(device: &Device) -> Usable {
     Ok(format!("{name} has {streams} write streams, and the module {MODULE} is loaded"))
 }
 
+/// The write streams of a device, if it has several.
+pub fn several(device: &Device) -> Result<u32, String> {
+    let (name, streams) = (&device.name, device.write_streams);
+    if streams > 1 {
+        return Ok(streams);
+    }
+    let has = if streams == 0 { "no write streams".to_owned() } else { "1 write stream".to_owned() };
+    Err(format!(
+        "{name} has {has}; it takes an NVMe drive with FDP whose namespace has several placement handles, and Linux 6.16 or \
+         newer"
+    ))
+}
+
 /// Streams that a scheme has: S0 takes the device's first, where writes without a stream go.
 pub fn streams(device: &Device) -> u8 {
     device.write_streams.clamp(2, STREAMS_MAX.into()) as u8
 }
 
 /// Fills the kernel side's table.
-#[derive(Default)]
 pub struct Kernel {
+    name: &'static str,
     table: Option<Box<dyn StreamTable>>,
     /// By key: the context, and the stream that counts.
     keys: FxHashMap<u64, (ContextId, u8)>,
@@ -55,6 +61,11 @@ pub struct Kernel {
 }
 
 impl Kernel {
+    /// The sink of this name that does so.
+    pub fn named(name: &'static str) -> Kernel {
+        Kernel { name, table: None, keys: FxHashMap::default(), version: 0, switches: 0, failed: 0 }
+    }
+
     fn put(&mut self, key: u64, versions: [u8; 2]) {
         if let Some(table) = &mut self.table
             && table.put(key, versions).is_err()
@@ -100,7 +111,7 @@ impl Kernel {
 
 impl Sink for Kernel {
     fn name(&self) -> &'static str {
-        "kfunc"
+        self.name
     }
 
     fn connect(&mut self, table: Box<dyn StreamTable>) {
@@ -227,7 +238,7 @@ mod tests {
     #[test]
     fn a_clustering_changes_all_contexts_at_once() {
         let fake = Fake::default();
-        let mut kernel = Kernel::default();
+        let mut kernel = Kernel::named("kfunc");
         kernel.connect(Box::new(fake.clone()));
         kernel.keys(&[(71, ContextId(1)), (72, ContextId(1)), (73, ContextId(2))], &decided(&[1, 2]));
         for (round, streams) in [[2, 1], [1, 2], [0, 3]].into_iter().enumerate() {
@@ -247,7 +258,7 @@ mod tests {
     #[test]
     fn what_becomes_known_is_entered_without_a_switch() {
         let fake = Fake::default();
-        let mut kernel = Kernel::default();
+        let mut kernel = Kernel::named("kfunc");
         // Known before the kernel's table was there.
         kernel.keys(&[(71, ContextId(1)), (72, ContextId(2))], &decided(&[0, 1]));
         kernel.connect(Box::new(fake.clone()));
@@ -273,6 +284,7 @@ mod tests {
             write_streams,
             streams_below: None,
             kernel_can_choose: true,
+            raw: false,
         };
         assert_eq!([2, 8, 16, 128].map(|count| streams(&device(count))), [2, 8, 16, 16]);
         assert_eq!(

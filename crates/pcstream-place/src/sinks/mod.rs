@@ -4,6 +4,7 @@ pub mod given;
 pub mod hints;
 pub mod kfunc;
 pub mod none;
+pub mod program;
 
 use std::io;
 use std::path::PathBuf;
@@ -36,6 +37,17 @@ pub struct Means {
 /// Whether a sink can be used on a device: why, or why not and what to do.
 pub type Usable = Result<String, String>;
 
+/// What the kernel side does with requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Requests {
+    /// Nothing.
+    Untouched,
+    /// It counts those with a stream, which programs gave.
+    Counted,
+    /// It gives them their streams.
+    Given,
+}
+
 /// A registered sink.
 #[derive(Clone, Copy, Debug)]
 pub struct SinkInfo {
@@ -49,30 +61,44 @@ pub struct SinkInfo {
     pub streams: fn(&Device) -> u8,
     /// The most that it can have.
     pub streams_max: fn(&Device) -> u8,
-    /// Whether the kernel side has to give requests their streams.
-    pub by_request: bool,
+    /// What the kernel side does with requests.
+    pub requests: Requests,
+    /// Whether programs that ask (`pcstream_stream`) are given streams of the device.
+    pub answers: fn(&Device) -> bool,
     /// Makes it.
     pub make: fn(Means) -> io::Result<Box<dyn Sink>>,
 }
 
 /// Every sink, the best first. The last one is never chosen by itself.
-pub const REGISTRY: [SinkInfo; 3] = [
+pub const REGISTRY: [SinkInfo; 4] = [
     SinkInfo {
         name: "kfunc",
         summary: "The write stream of each request, by the kernel module pcstream_bio, on an SSD with streams (FDP)",
         usable: kfunc::usable,
         streams: kfunc::streams,
         streams_max: kfunc::streams,
-        by_request: true,
-        make: |_| Ok(Box::new(kfunc::Kernel::default())),
+        requests: Requests::Given,
+        answers: |device| device.raw,
+        make: |_| Ok(Box::new(kfunc::Kernel::named("kfunc"))),
+    },
+    SinkInfo {
+        name: "program",
+        summary: "The write stream that a program which owns the device asks for (pcstream_stream), on an SSD with streams",
+        usable: program::usable,
+        streams: kfunc::streams,
+        streams_max: kfunc::streams,
+        requests: Requests::Counted,
+        answers: |_| true,
+        make: |_| Ok(Box::new(kfunc::Kernel::named("program"))),
     },
     SinkInfo {
         name: "hints",
         summary: "The expected lifetime of each file, SHORT to EXTREME (F_SET_RW_HINT)",
-        usable: |_| Ok("a hint for each file, on any kernel".to_owned()),
+        usable: hints::usable,
         streams: |_| STREAMS_OF_HINTS,
         streams_max: |_| STREAMS_MAX,
-        by_request: false,
+        requests: Requests::Untouched,
+        answers: |_| false,
         make: |means| Ok(Box::new(hints::Hints::new(means)?)),
     },
     SinkInfo {
@@ -81,8 +107,9 @@ pub const REGISTRY: [SinkInfo; 3] = [
         usable: |_| Ok("a dry run".to_owned()),
         streams: |_| STREAMS_OF_NONE,
         streams_max: |_| STREAMS_MAX,
-        by_request: false,
-        make: |_| Ok(Box::new(none::Nothing)),
+        requests: Requests::Untouched,
+        answers: none::answers,
+        make: none::make,
     },
 ];
 
@@ -153,6 +180,7 @@ mod tests {
             write_streams: 0,
             streams_below: None,
             kernel_can_choose: false,
+            raw: false,
         }
     }
 
@@ -177,6 +205,34 @@ mod tests {
                 Err(error) => assert!(error.to_string().contains(why), "{error}"),
             }
         }
+    }
+
+    /// On a device without a file system: files have no hints there, and without the module its owner asks.
+    #[test]
+    fn a_device_without_a_file_system_has_sinks_of_its_own() {
+        let raw = |write_streams, kernel_can_choose| Device {
+            write_streams,
+            kernel_can_choose,
+            raw: true,
+            ..device()
+        };
+        for (streams, module, sink, why) in [
+            (8, true, "kfunc", "the module pcstream_bio is loaded"),
+            (8, false, "program", "which its owner asks for"),
+            (0, true, "none", "not hints: loop3 has no file system"),
+        ] {
+            let device = raw(streams, module);
+            let choice = choose("auto", &device).expect("there always is one");
+            assert_eq!(choice.sink.name, sink, "{}", choice.why);
+            assert!(choice.why.contains(why), "{}", choice.why);
+            // A dry run names streams only where no request can have them.
+            assert!((choice.sink.answers)(&device));
+        }
+        let dry = choose("none", &raw(8, false)).expect("it is there");
+        assert!(!(dry.sink.answers)(&raw(8, false)), "a dry run does nothing");
+        let error = choose("program", &device()).expect_err("it has a file system").to_string();
+        assert!(error.contains("--sink program") && error.contains("name a device without one"), "{error}");
+        assert!(REGISTRY.iter().all(|sink| sink.name == "program" || !(sink.answers)(&device())));
     }
 
     #[test]

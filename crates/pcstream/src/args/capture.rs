@@ -107,7 +107,8 @@ pub struct CaptureArgs {
     /// What backs the scratch device: compressed memory, memory, or a file at PATH
     #[arg(long, value_name = "zram|tmpfs|PATH", default_value = "zram", help_heading = "Capture")]
     pub image: Image,
-    /// Record on the existing file system that holds DIR, or on that of a mounted device, instead of a scratch device
+    /// Record on the existing file system that holds DIR, or on that of a mounted device, instead of a scratch device. Or
+    /// what is written to a device without a file system
     #[arg(long, value_name = "DIR|DEVICE", help_heading = "Capture")]
     pub on: Option<PathBuf>,
     /// Return addresses kept per call path: 1 to 16 [default: 12 on exact paths and along frame pointers, 5 by stack scan]

@@ -26,7 +26,8 @@ Without a command, and without --pid, --cgroup or --unit, everything that writes
 is placed."
 )]
 pub struct PlaceArgs {
-    /// The mounted ext4 or XFS whose writes are placed: a directory on it, or its block device
+    /// The mounted ext4 or XFS whose writes are placed: a directory on it, or its block device. Or a block device without a
+    /// file system, which a program writes to directly
     #[arg(long, value_name = "DIR|DEVICE", required = true, help_heading = "Placement")]
     pub on: PathBuf,
     /// Where decisions go: `auto` takes the best that the device and the kernel have

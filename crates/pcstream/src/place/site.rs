@@ -1,0 +1,59 @@
+//! Where is placed: a mounted file system, or a device without one.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use pcstream_capture::buffers::Probe;
+use pcstream_capture::wire::BufferKind;
+use pcstream_fs::extents::DeviceNumber;
+use pcstream_fs::scratch::{ExistingFs, is_there, is_working, raw_device};
+use pcstream_place::device::Device;
+use pcstream_place::sinks::{Choice, Requests};
+
+use crate::failure::Failure;
+use crate::ui::Ui;
+
+/// Where is placed.
+pub struct Place {
+    /// Of the file system; without one the device.
+    pub directory: PathBuf,
+    pub device: Device,
+}
+
+impl Place {
+    pub fn find(on: &Path) -> Result<Place, Failure> {
+        let (directory, number, raw) = match raw_device(on).map_err(Failure::failed)? {
+            Some(found) => (found.path, found.number, true),
+            None => {
+                let found = ExistingFs::of(on).map_err(Failure::failed)?;
+                (found.directory, found.device.number, false)
+            }
+        };
+        let device = Device::find(number.major, number.minor)
+            .with_context(|| format!("--on {}: cannot look at its device", on.display()))?;
+        Ok(Place { directory, device: Device { raw, ..device } })
+    }
+
+    /// Whether the file system is still mounted there, and works; without one, whether the device is there.
+    pub fn is_there(&self) -> bool {
+        let device = DeviceNumber { major: self.device.major, minor: self.device.minor };
+        if self.device.raw {
+            return is_there(device);
+        }
+        let number = |dev| (rustix::fs::major(dev), rustix::fs::minor(dev));
+        let found = rustix::fs::stat(&self.directory);
+        found.is_ok_and(|found| number(found.st_dev) == (device.major, device.minor)) && is_working(device)
+    }
+
+    /// Whether programs that ask for streams are answered. Says why none will ask, where that is all that the sink can do.
+    pub fn answers(&self, probes: &[Probe], choice: &Choice, ui: Ui) -> bool {
+        let asked = probes.iter().any(|probe| probe.rule.kind == BufferKind::BUFFER_STREAM.0);
+        if !asked && choice.sink.requests == Requests::Counted {
+            ui.remark(
+                "no program will ask for streams: name one that calls pcstream_stream, or its libpcstream.so, by \
+                 --write-buffers",
+            );
+        }
+        asked && (choice.sink.answers)(&self.device)
+    }
+}
