@@ -291,7 +291,13 @@ static __always_inline int on_bio_below(struct bio *bio)
 SEC("tp_btf/block_bio_queue")
 int BPF_PROG(on_placed_bio, struct bio *bio)
 {
-	if (stream_dev && target_dev && bio && bio->bi_bdev->bd_dev == stream_dev)
-		return on_bio_below(bio);
-	return take_bio(bio, true);
+	bool below = stream_dev && target_dev && bio && bio->bi_bdev->bd_dev == stream_dev;
+
+	keep_cpu();
+	if (below)
+		on_bio_below(bio);
+	else
+		take_bio(bio, true);
+	give_cpu();
+	return 0;
 }

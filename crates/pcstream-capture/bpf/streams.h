@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
 /*
- * The write stream of a request: that of most of its pages, through the function of the module pcstream_bio.
+ * The write stream of a request: that of most of its pages. The request gets it by the function of the module pcstream_bio, or it is
+ * noted by page for the server of a ublk device, which writes to the disk.
  *
  *   stream_of      the stream of a context
  *   vote           a run ends: its bytes count for the stream of its context
  *   choose_stream  the request has been walked: it gets the stream of more than half of its bytes, or none
+ *   note_pages     for the server: the stream of each of its pages, which the server takes
  *
  * User space enters the stream of each context that has one (`context_streams`). Each entry has two versions, and `stream_version`
  * says which of them counts: so many contexts change at once. A request sees one version.
@@ -17,6 +19,9 @@
  * Over a device-mapper target, which has no streams, the requests that it makes of the file system's are looked at once more
  * (`on_bio_below`): they hold the same pages.
  *
+ * A server makes requests, too, as soon as the file system's are made. It must not run in the middle of this program on the same CPU: the
+ * kernel would not run the program for the server's request, and count a loss (`keep_cpu`).
+ *
  * Known weaknesses: below a device-mapper target, direct I/O gets no stream, and encrypted pages are others. Pages that are no
  * majority of their request go with the majority; `minority_bytes` counts them.
  */
@@ -25,12 +30,27 @@
 
 #include "maps.h"
 
-const volatile u32 placing = 0;	   /* 1: requests are given streams */
-const volatile u32 only_counting = 0; /* 1: ... or not: programs do that themselves, and what they gave is counted */
+const volatile u32 placing = 0;	   /* requests are given streams: PLACED_BY_... */
 const volatile u32 stream_dev = 0; /* the device below that gives them to the disk; 0: the file system's own */
 
 /* Of the module; a kernel without it refuses every stream. */
 extern int bpf_bio_set_write_stream(struct bio *bio, u8 stream) __ksym __weak;
+
+/* Since Linux 6.10. */
+extern void bpf_preempt_disable(void) __ksym __weak;
+extern void bpf_preempt_enable(void) __ksym __weak;
+
+static __always_inline void keep_cpu(void)
+{
+	if (placing == PLACED_BY_SERVER && bpf_ksym_exists(bpf_preempt_disable))
+		bpf_preempt_disable();
+}
+
+static __always_inline void give_cpu(void)
+{
+	if (placing == PLACED_BY_SERVER && bpf_ksym_exists(bpf_preempt_disable))
+		bpf_preempt_enable();
+}
 
 struct stream_versions {
 	u8 stream[2];
@@ -51,6 +71,16 @@ struct {
 	__type(key, u32);
 	__type(value, u32);
 } stream_version SEC(".maps");
+
+/* Shared with the server, which reads and clears the places and writes the counts. A place is 0, or a page's number on the disk shifted by
+ * 8, and its stream. Sized by user space: nobody else needs it. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, u32);
+	__type(value, u64);
+} page_streams SEC(".maps");
 
 /* What was done, by stream. */
 struct {
@@ -95,6 +125,37 @@ static __always_inline void vote(struct walk *w)
 	}
 }
 
+struct noted {
+	u64 page;
+	u64 stream;
+};
+
+static long note_page(u64 i, struct noted *noted)
+{
+	u64 page = noted->page + i, *place;
+	u32 at = page & (PAGE_STREAM_SLOTS - 1);
+
+	place = bpf_map_lookup_elem(&page_streams, &at);
+	if (!place)
+		return 1;
+	/* What was noted for an earlier request of this page is stale; what is another page's stays. */
+	if (noted->stream)
+		*(volatile u64 *)place = page << 8 | noted->stream;
+	else if (*(volatile u64 *)place >> 8 == page)
+		*(volatile u64 *)place = 0;
+	return 0;
+}
+
+/* Pages are counted from the beginning of the disk, as the kernel has added a partition's start by now. */
+static __always_inline void note_pages(struct bio *bio, u32 bytes, u32 stream)
+{
+	u64 sector = bio->bi_iter.bi_sector, end = sector + (bytes >> 9);
+	struct noted noted = { .page = sector >> 3, .stream = stream };
+
+	if (bytes)
+		bpf_loop(((end + 7) >> 3) - noted.page, note_page, &noted, 0);
+}
+
 static __always_inline void choose_stream(struct walk *w, struct bio *bio)
 {
 	u32 stream = w->ballot.leader & (MAX_WRITE_STREAMS - 1);
@@ -108,14 +169,16 @@ static __always_inline void choose_stream(struct walk *w, struct bio *bio)
 			__sync_fetch_and_add(&count->bytes_of_programs, bytes);
 		return;
 	}
-	if (only_counting || agree <= bytes / 2) {
+	if (placing == PLACED_BY_PROGRAMS || agree <= bytes / 2) {
 		stream = 0;
-		agree = only_counting ? bytes : w->ballot.votes[0];
+		agree = placing == PLACED_BY_PROGRAMS ? bytes : w->ballot.votes[0];
 	}
 	count = bpf_map_lookup_elem(&stream_counts, &stream);
 	if (!count)
 		return;
-	if (stream && (!bpf_ksym_exists(bpf_bio_set_write_stream) || bpf_bio_set_write_stream(bio, stream))) {
+	if (placing == PLACED_BY_SERVER)
+		note_pages(bio, bytes, stream);
+	else if (stream && (!bpf_ksym_exists(bpf_bio_set_write_stream) || bpf_bio_set_write_stream(bio, stream))) {
 		__sync_fetch_and_add(&count->refused_bytes, bytes);
 		return;
 	}

@@ -79,6 +79,13 @@ struct io_record {
 /* Write streams that requests can be given, none (0) included. */
 #define MAX_WRITE_STREAMS 32
 
+/* Who gives requests their streams. */
+#define PLACED_BY_MODULE 1 /* pcstream_bio, as they are made */
+#define PLACED_BY_SERVER 2 /* the server of the ublk device, which finds them in `page_streams` */
+#define PLACED_BY_PROGRAMS 3 /* by nobody here: what programs gave is counted */
+/* Of `page_streams`: a place for each page of the disk, by its number modulo this; then four counts for each stream. */
+#define PAGE_STREAM_SLOTS (1 << 20)
+
 /* Requests that ended up with one write stream. */
 struct stream_count {
 	u64 requests;

@@ -63,7 +63,7 @@ pub fn capture(
     let raw = options.target.is_raw()?;
     let mut session = writer.open(&SessionOptions { raw, ..options.session.clone() }, &mut memory)?;
     if let Some(streams) = session.streams()? {
-        observer.streams(streams);
+        observer.streams(streams).map_err(CaptureError::Observer)?;
     }
     let mut place = Place::make(&options.target, raw)?;
     // Of other programs too, on a file system that is in use.

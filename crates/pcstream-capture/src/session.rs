@@ -20,7 +20,7 @@ use libbpf_rs::{
 use pcstream_trace::Unwind;
 
 use crate::buffers::Probe;
-use crate::streams::StreamMaps;
+use crate::streams::{PAGE_STREAM_WORDS, StreamMaps};
 use crate::wire::{self, Counter, Record, UnknownRecord, UnwindMode};
 use error::{bpf_error, keep_log};
 use kernel::{end_of_memory, page_frames};
@@ -29,7 +29,7 @@ use skeleton::{PcstreamSkel, PcstreamSkelBuilder};
 
 pub use error::SessionError;
 pub use kernel::{has_function, has_tracepoint};
-pub use options::{FP_DEPTH, Followed, LeftOut, MAX_DEPTH, RING_BYTES, SCAN_DEPTH, SessionOptions};
+pub use options::{FP_DEPTH, Followed, LeftOut, MAX_DEPTH, PlacedBy, RING_BYTES, SCAN_DEPTH, SessionOptions};
 pub use reader::{Reader, RuleTable};
 
 /// The compiled program with its maps and settings, as `build.rs` made it.
@@ -121,8 +121,7 @@ impl<'obj> Session<'obj> {
         settings.left_out = options.left_out as u32;
         settings.no_cache = options.no_cache.into();
         settings.followed = options.followed as u32;
-        settings.placing = options.placing.into();
-        settings.only_counting = options.only_counting.into();
+        settings.placing = options.placed_by as u32;
         settings.answering = options.answering.into();
         settings.raw = options.raw.into();
         settings.stream_dev = options.stream_device;
@@ -132,8 +131,12 @@ impl<'obj> Session<'obj> {
         if !has_tracepoint("io_uring_queue_async_work") {
             open.progs.on_uring_punt.set_autoload(false);
         }
-        open.progs.on_bio.set_autoload(!options.placing);
-        open.progs.on_placed_bio.set_autoload(options.placing);
+        let placing = options.placed_by != PlacedBy::Nobody;
+        open.progs.on_bio.set_autoload(!placing);
+        open.progs.on_placed_bio.set_autoload(placing);
+        if options.placed_by == PlacedBy::Server {
+            open.maps.page_streams.set_max_entries(PAGE_STREAM_WORDS).map_err(|e| bpf_error("size", e))?;
+        }
         open.progs.on_fork.set_autoload(options.followed == Followed::Processes);
         let prctl = if options.prctl_by_function { Prctl::Function } else { Prctl::of_kernel() };
         let runtime_unavailable = prctl.unavailable();
@@ -152,7 +155,7 @@ impl<'obj> Session<'obj> {
         skel.progs.note_recorder.test_run(ProgramInput::default()).map_err(|e| bpf_error("run", e))?;
         skel.attach().map_err(|e| bpf_error("attach", e))?;
         let probes = attach_probes(&skel, &options.buffers)?;
-        let streams = options.placing || options.answering;
+        let streams = options.placed_by != PlacedBy::Nobody || options.answering;
         Ok(Session { skel, _probes: probes, runtime_unavailable, streams })
     }
 
@@ -191,7 +194,7 @@ impl<'obj> Session<'obj> {
         Ok(RuleTable { rules })
     }
 
-    /// Where streams of contexts go; `None` unless [`SessionOptions::placing`] or [`SessionOptions::answering`] is set.
+    /// Where streams of contexts go; `None` unless [`SessionOptions::placed_by`] or [`SessionOptions::answering`] is set.
     pub fn streams(&self) -> Result<Option<StreamMaps>, SessionError> {
         if !self.streams {
             return Ok(None);
@@ -203,6 +206,7 @@ impl<'obj> Session<'obj> {
             version: open(&maps.stream_version)?,
             counts: open(&maps.stream_counts)?,
             answers: open(&maps.stream_answers)?,
+            pages: open(&maps.page_streams)?,
         }))
     }
 

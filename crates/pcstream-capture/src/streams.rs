@@ -3,11 +3,17 @@
 //! Units: write streams as devices number them, from 1; 0 is none. Contexts by the kernel side's keys.
 
 use std::io;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle};
 
 use crate::wire::{self, StreamCount};
+
+/// As `bpf/wire.h` has it.
+const PAGE_STREAM_SLOTS: u32 = 1 << 20;
+const MAX_WRITE_STREAMS: u32 = 32;
+/// Words of the map of [`StreamMaps::pages`]: a place for each page, and four counts for each stream.
+pub const PAGE_STREAM_WORDS: u32 = PAGE_STREAM_SLOTS + 4 * MAX_WRITE_STREAMS;
 
 /// The kernel side's table of streams, and what it did. It outlives the session; then nobody looks into it.
 #[derive(Debug)]
@@ -16,6 +22,7 @@ pub struct StreamMaps {
     pub(crate) version: MapHandle,
     pub(crate) counts: MapHandle,
     pub(crate) answers: MapHandle,
+    pub(crate) pages: MapHandle,
 }
 
 impl StreamMaps {
@@ -34,6 +41,22 @@ impl StreamMaps {
     /// The table of answers to programs that ask (`libpcstream/answers.h`): whoever has it can map it, and nobody can write.
     pub fn answers(&self) -> io::Result<OwnedFd> {
         self.answers.as_fd().try_clone_to_owned()
+    }
+
+    /// The map that a server shares: streams of pages on their way to the disk, and what the server did with them.
+    pub fn pages(&self) -> BorrowedFd<'_> {
+        self.pages.as_fd()
+    }
+
+    /// The counts that a server wrote for a stream.
+    pub fn served(&self, stream: u8) -> io::Result<[u64; 4]> {
+        let mut words = [0; 4];
+        for (word, at) in words.iter_mut().zip(PAGE_STREAM_SLOTS + 4 * u32::from(stream)..) {
+            let found = self.pages.lookup(&at.to_ne_bytes(), MapFlags::ANY).map_err(io::Error::other)?;
+            let bytes = found.and_then(|bytes| bytes.try_into().ok());
+            *word = u64::from_ne_bytes(bytes.ok_or_else(|| io::Error::other("a count that is no number"))?);
+        }
+        Ok(words)
     }
 
     /// What was done, by write stream.

@@ -1,7 +1,7 @@
 //! Streams of requests: the kernel side finds the stream of most pages, in the version that counts.
 //!
-//! The test's devices have no streams, so each stream that is chosen is refused, and counted. That is what is looked at here;
-//! `scripts/devices place` shows what an SSD with streams gets.
+//! The test's devices have no streams, so each stream that is chosen is refused, and counted; or it is noted, for a server that is not
+//! there. That is what is looked at here; `scripts/devices place fdp-server` shows what an SSD with streams gets.
 
 mod common;
 #[path = "common/programs.rs"]
@@ -16,17 +16,22 @@ use std::process::ExitCode;
 use std::sync::atomic::AtomicUsize;
 
 use pcstream_capture::capture::{self, CaptureOptions, Observer, Progress, Started, Subject, Target};
-use pcstream_capture::session::SessionOptions;
+use pcstream_capture::session::{PlacedBy, SessionOptions};
 use pcstream_capture::signature::Order;
 use pcstream_capture::streams::StreamMaps;
 use pcstream_fs::scratch::FsKind;
 use pcstream_trace::{Batch, ContextId, Op, PAGE_BYTES, Tables};
+use pcstream_ublk::table::{SLOTS, STREAMS, StreamTable, Use};
 use recording::{bpf, fs_need};
 
 fn main() -> ExitCode {
-    let tests = FsKind::ALL.into_iter().map(|fs| {
+    let tests = FsKind::ALL.into_iter().flat_map(|fs| {
         let needs = [fs_need(fs), common::zram, programs::gcc, bpf];
-        common::test(format!("streams_are_those_of_most_pages_on_{fs}"), &needs, move || majority(fs))
+        let (module, server) = ("streams_are_those_of_most_pages_on", "a_server_finds_streams_by_page_on");
+        [
+            common::test(format!("{module}_{fs}"), &needs, move || majority(fs, PlacedBy::Module)),
+            common::test(format!("{server}_{fs}"), &needs, move || majority(fs, PlacedBy::Server)),
+        ]
     });
     common::run(tests.collect())
 }
@@ -113,8 +118,9 @@ impl Observer for Entering {
         Ok(())
     }
 
-    fn streams(&mut self, streams: StreamMaps) {
+    fn streams(&mut self, streams: StreamMaps) -> Result<(), Box<dyn Error + Send + Sync>> {
         self.streams = Some(streams);
+        Ok(())
     }
 
     fn keys(&mut self, keys: Vec<(u64, ContextId)>) {
@@ -138,7 +144,7 @@ impl Observer for Entering {
     fn progress(&mut self, _: &Progress) {}
 }
 
-fn majority(fs: FsKind) {
+fn majority(fs: FsKind, placed_by: PlacedBy) {
     let dir = tempfile::tempdir().expect("a directory");
     let program = programs::compile(dir.path(), "two", PROGRAM, &[]);
     let mut entering = Entering { signals: dir.path().to_owned(), ..Entering::default() };
@@ -147,7 +153,7 @@ fn majority(fs: FsKind) {
     let options = CaptureOptions {
         subject: Subject::Command(words),
         target: Target::Scratch(recording::scratch(fs)),
-        session: SessionOptions { placing: true, ..SessionOptions::default() },
+        session: SessionOptions { placed_by, ..SessionOptions::default() },
         order: Order::Hash,
         live: false,
         watch: false,
@@ -165,4 +171,18 @@ fn majority(fs: FsKind) {
     assert!(change[0][0] >= 8 && change[0][1] == 8, "{change:?}");
     let others: u64 = (1..32).filter(|stream| ![8, 9].contains(stream)).map(|stream| after[stream][0]).sum();
     assert_eq!(others, 0, "the other version does not count: {after:?}");
+    if placed_by == PlacedBy::Server {
+        noted(entering.streams.as_ref().expect("it places"));
+    }
+}
+
+/// What a server would find: the pages of `first` and `most`, and of `second`, where they lie.
+fn noted(streams: &StreamMaps) {
+    let table = StreamTable::of_map(streams.pages()).expect("the map is as large as a server expects");
+    let mut pages = [0; STREAMS];
+    (0..SLOTS as u64).for_each(|page| pages[usize::from(table.take(page))] += 1);
+    assert_eq!([pages[9], pages[8]], [64 + 8, 32], "{pages:?}");
+    assert_eq!(pages.iter().skip(1).sum::<u64>(), 64 + 8 + 32, "{pages:?}");
+    table.count(9, Use { writes: 2, bytes: 8192, refused_bytes: 4096 });
+    assert_eq!(streams.served(9).expect("it can be read"), [2, 8192, 4096, 0]);
 }

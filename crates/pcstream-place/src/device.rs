@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use pcstream_ublk::{Served, link};
+
 /// Where the kernel describes its devices and modules.
 const SYS: &str = "/sys";
 /// The module that lets a BPF program choose the write stream of a request.
@@ -17,6 +19,8 @@ pub struct Device {
     pub minor: u32,
     /// Its name, such as `nvme0n1p1`.
     pub name: String,
+    /// The whole disk that all its requests go to, if it is one.
+    pub disk: Option<String>,
     /// Write streams of the whole disk, the first of which is that of writes without one; 0: none.
     pub write_streams: u32,
     /// Major and minor number of the disk or partition that has the streams, below a device-mapper target; `None`: it is
@@ -26,12 +30,16 @@ pub struct Device {
     pub kernel_can_choose: bool,
     /// Whether it has no file system: a program that owns it writes to it directly.
     pub raw: bool,
+    /// The server of the disk, if it is one that `pcstream serve` made.
+    pub server: Option<Served>,
 }
 
 impl Device {
     /// Reads what the kernel says of a device.
     pub fn find(major: u32, minor: u32) -> io::Result<Device> {
-        Device::find_below(Path::new(SYS), major, minor)
+        let mut device = Device::find_below(Path::new(SYS), major, minor)?;
+        device.server = device.disk.as_deref().and_then(link::ask);
+        Ok(device)
     }
 
     fn find_below(sys: &Path, major: u32, minor: u32) -> io::Result<Device> {
@@ -43,6 +51,10 @@ impl Device {
             minor,
             name,
             write_streams: below.as_deref().map_or(0, write_streams),
+            disk: below
+                .as_deref()
+                .and_then(|below| Some(whole(below).file_name()?.to_string_lossy().into_owned())),
+            server: None,
             streams_below: below.filter(|below| *below != own).and_then(|below| number_of(&below)),
             kernel_can_choose: can_choose_below(sys),
             raw: false,
@@ -76,9 +88,12 @@ fn disk_below(device: &Path) -> Option<PathBuf> {
 
 /// Write streams of a disk, or of a partition's disk.
 fn write_streams(device: &Path) -> u32 {
-    // A partition has no queue of its own: the disk's is one directory up.
-    let disk = if device.join("partition").exists() { device.parent().unwrap_or(device) } else { device };
-    number(&disk.join("queue/max_write_streams"))
+    number(&whole(device).join("queue/max_write_streams"))
+}
+
+/// A disk, or a partition's disk: a partition has no queue of its own, the disk's is one directory up.
+fn whole(device: &Path) -> &Path {
+    if device.join("partition").exists() { device.parent().unwrap_or(device) } else { device }
 }
 
 /// Major and minor number of a device's directory.
@@ -150,6 +165,7 @@ mod tests {
                 (device.name.as_str(), device.write_streams, device.kernel_can_choose),
                 (name, 8, false)
             );
+            assert_eq!((device.disk.as_deref(), device.server), (Some("nvme0n1"), None));
         }
         volumes(sys.path(), &disk);
         fs::create_dir_all(sys.path().join("kernel/btf")).expect("a directory");

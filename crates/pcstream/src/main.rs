@@ -52,6 +52,7 @@ mod rules;
 #[cfg(feature = "capture")]
 mod run;
 mod schemes;
+mod serve;
 mod simulate;
 mod small_file;
 mod source_lines;
@@ -102,6 +103,7 @@ fn main() -> ExitCode {
         Command::Rules(args) => rules::rules(&args, ui),
         Command::Import(args) => import::import(&args, ui),
         Command::Place(args) => capture_glue::place(&args, ui),
+        Command::Serve(args) => serve::serve(&args, ui),
         Command::Merge(args) => merge::merge(&args, ui),
         Command::Table(args) => table::table(&args, ui),
         Command::Generate { pattern } => generate::generate(&pattern, ui),

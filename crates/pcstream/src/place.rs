@@ -2,12 +2,12 @@
 //!
 //! A capture feeds a worker of `pcstream-place`, which learns and places. Here are arguments, signals and exit codes.
 
+mod kernel_streams;
 mod metrics;
 mod site;
 
 use std::collections::BTreeSet;
 use std::error::Error;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
@@ -19,26 +19,26 @@ use pcstream_capture::buffers;
 use pcstream_capture::capture::{
     self, CaptureError, CaptureOptions, Finished, Observer, Progress, Started, Subject, Target,
 };
-use pcstream_capture::session::SessionOptions;
+use pcstream_capture::session::{PlacedBy, SessionOptions};
 use pcstream_capture::signature::Order;
 use pcstream_capture::streams::StreamMaps;
-use pcstream_capture::wire::StreamCount;
 use pcstream_place::answers::Answers;
 use pcstream_place::instance::Instance;
 use pcstream_place::notify::Notifier;
-use pcstream_place::sink::{StreamTable, StreamUse};
-use pcstream_place::sinks::{self, Choice, Means, Requests};
+use pcstream_place::sinks::{self, ByRequest, Choice, Means};
 use pcstream_place::table_file::{self, TableFile};
 use pcstream_place::{Learner, Placer, Summary, Worker};
 use pcstream_placement::{Environment, SchemeFactory as _, configure};
 use pcstream_report::placing::{self, PlacingJson};
-use pcstream_trace::{Batch, Context, ContextId, PAGE_BYTES};
+use pcstream_trace::{Batch, Context, ContextId};
+use pcstream_ublk::Link;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::args::PlaceArgs;
 use crate::failure::{Failure, Status};
 use crate::ui::{self, JsonSink, Ui};
+use kernel_streams::KernelStreams;
 use metrics::{Mailbox, Parts, Served};
 use site::Place;
 
@@ -54,8 +54,12 @@ pub fn place(args: &PlaceArgs, ui: Ui) -> Result<Status, Failure> {
     let place = Place::find(&args.on)?;
     let instance = Instance::claim(place.device.major, place.device.minor).map_err(Failure::failed)?;
     let choice = sinks::choose(&args.sink, &place.device).map_err(Failure::wrong_arguments)?;
-    options.session.placing = choice.sink.requests != Requests::Untouched;
-    options.session.only_counting = choice.sink.requests == Requests::Counted;
+    options.session.placed_by = match choice.sink.by_request {
+        ByRequest::No => PlacedBy::Nobody,
+        ByRequest::Module => PlacedBy::Module,
+        ByRequest::Server => PlacedBy::Server,
+        ByRequest::Programs => PlacedBy::Programs,
+    };
     options.session.answering = place.answers(&options.session.buffers, &choice, ui);
     options.session.stream_device =
         place.device.streams_below.map_or(0, |(major, minor)| capture::kernel_number(major, minor));
@@ -71,7 +75,7 @@ pub fn place(args: &PlaceArgs, ui: Ui) -> Result<Status, Failure> {
         place: &place,
         choice: &choice,
         offer: options.session.answering.then(|| instance.answers()),
-        answers: Ok(None),
+        answers: None,
         worker: Some(Worker::start(placer, args.save_every, spectator)),
         notifier: Notifier::to(std::env::var_os("NOTIFY_SOCKET").as_deref()),
         signals: &signals,
@@ -80,6 +84,7 @@ pub fn place(args: &PlaceArgs, ui: Ui) -> Result<Status, Failure> {
         looked: Instant::now(),
         reloads: 0,
         reloading: false,
+        server: None,
         gone: false,
         ui,
     };
@@ -227,7 +232,7 @@ struct Placing<'a> {
     choice: &'a Choice,
     /// Where programs get the table of answers to them, if they do.
     offer: Option<PathBuf>,
-    answers: io::Result<Option<Answers>>,
+    answers: Option<Answers>,
     worker: Option<Worker>,
     notifier: Notifier,
     signals: &'a Signalled,
@@ -239,6 +244,8 @@ struct Placing<'a> {
     reloads: u64,
     /// The last of them is not done yet.
     reloading: bool,
+    /// Of the sink `fdp-server`.
+    server: Option<Arc<Link>>,
     /// The file system was unmounted, or its device vanished.
     gone: bool,
     ui: Ui,
@@ -272,20 +279,27 @@ impl Placing<'_> {
 
 impl Observer for Placing<'_> {
     fn started(&mut self, _: &Started) -> Result<(), Box<dyn Error + Send + Sync>> {
-        if let Err(error) = &self.answers {
-            return Err(format!("programs that ask for streams cannot be answered: {error}").into());
-        }
         self.began = Instant::now();
         self.ui.remark(&self.status());
         self.notifier.ready(&self.status());
         Ok(())
     }
 
-    fn streams(&mut self, streams: StreamMaps) {
-        self.answers = self.offer.as_deref().map_or(Ok(None), |path| {
-            streams.answers().and_then(|table| Answers::offer(path, table)).map(Some)
-        });
-        self.worker.as_mut().expect("it runs").connect(Box::new(KernelStreams(streams)));
+    fn streams(&mut self, streams: StreamMaps) -> Result<(), Box<dyn Error + Send + Sync>> {
+        if let Some(path) = &self.offer {
+            let offered = streams.answers().and_then(|table| Answers::offer(path, table));
+            let refused = |error| format!("programs that ask for streams cannot be answered: {error}");
+            self.answers = Some(offered.map_err(refused)?);
+        }
+        if let (ByRequest::Server, Some(server)) = (self.choice.sink.by_request, &self.place.device.server) {
+            let link = Link::attach(&server.device, streams.pages()).map_err(|error| {
+                format!("--sink fdp-server: the server of /dev/{}: {error}", server.device)
+            })?;
+            self.server = Some(Arc::new(link));
+        }
+        let table = KernelStreams { maps: streams, server: self.server.clone() };
+        self.worker.as_mut().expect("it runs").connect(Box::new(table));
+        Ok(())
     }
 
     fn keys(&mut self, keys: Vec<(u64, ContextId)>) {
@@ -314,40 +328,15 @@ impl Observer for Placing<'_> {
         }
         if self.looked.elapsed() >= LOOK && !self.gone {
             self.looked = Instant::now();
-            self.gone = !self.place.is_there();
+            let served = self.server.as_ref().is_none_or(|server| server.is_up());
+            if !served {
+                self.ui.remark(&format!("{}: its server (pcstream serve) ended", self.place.device.name));
+            }
+            self.gone = !served || !self.place.is_there();
             if self.gone {
                 self.signals.stops.fetch_add(1, Ordering::Relaxed);
             }
         }
-    }
-}
-
-/// The kernel side's table, for a sink.
-struct KernelStreams(StreamMaps);
-
-impl StreamTable for KernelStreams {
-    fn put(&mut self, key: u64, versions: [u8; 2]) -> io::Result<()> {
-        self.0.put(key, versions)
-    }
-
-    fn switch(&mut self, version: u32) -> io::Result<()> {
-        self.0.switch(version)
-    }
-
-    fn uses(&self) -> io::Result<Vec<StreamUse>> {
-        let pages = |bytes: u64| bytes.div_ceil(PAGE_BYTES);
-        let used = |(write_stream, count): (u8, StreamCount)| StreamUse {
-            write_stream,
-            requests: count.requests,
-            pages: pages(count.bytes),
-            minority_pages: pages(count.minority_bytes),
-            refused_pages: pages(count.refused_bytes),
-            pages_of_programs: pages(count.bytes_of_programs),
-        };
-        let all = (0..).zip(self.0.counts()?).map(used);
-        let nothing =
-            |stream: &StreamUse| stream.pages + stream.refused_pages + stream.pages_of_programs == 0;
-        Ok(all.filter(|stream| !nothing(stream)).collect())
     }
 }
 

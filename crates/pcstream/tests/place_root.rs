@@ -456,11 +456,12 @@ fn refused() {
     let bench = Bench::new(&disk);
     fs::write(bench.path("t.table"), "something else").expect("written");
     for (arguments, code, parts) in [
-        (&["--sink", "nowhere"][..], 2, ["--sink nowhere", "kfunc, hints, none"]),
+        (&["--sink", "nowhere"][..], 2, ["--sink nowhere", "kfunc, fdp-server, program, hints, none"]),
         (&["--scheme", "autostream-mq"], 2, ["--scheme autostream-mq", "program context alone"]),
         (&["--scheme", "pcstram"], 2, ["pcstram", "pcstream"]),
         // Loop devices have no streams, whatever modules there are.
         (&["--sink", "kfunc"], 2, ["--sink kfunc", "has no write streams; it takes an NVMe drive with FDP"]),
+        (&["--sink", "fdp-server"], 2, ["--sink fdp-server", "is no device of pcstream serve"]),
         (&["--sink", "none"], 1, ["t.table", "not a saved"]),
         (&["--duration", "5s", "--", "true"], 2, ["--duration", "COMMAND"]),
         (&["--streams", "1"], 2, ["--streams", "2..=16"]),

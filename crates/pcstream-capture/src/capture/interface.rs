@@ -94,9 +94,11 @@ pub const ENDED_AS_ASKED: &str = "ended as you asked";
 pub trait Observer {
     /// Once, before the command starts.
     fn started(&mut self, started: &Started) -> Result<(), Box<dyn Error + Send + Sync>>;
-    /// Once, as soon as it is there, if [`SessionOptions::placing`] or [`SessionOptions::answering`] is set: where streams of contexts go.
-    fn streams(&mut self, streams: StreamMaps) {
+    /// Once, as soon as it is there, if [`SessionOptions::placed_by`] or [`SessionOptions::answering`] is set: where streams of
+    /// contexts go.
+    fn streams(&mut self, streams: StreamMaps) -> Result<(), Box<dyn Error + Send + Sync>> {
         drop(streams);
+        Ok(())
     }
     /// Keys by which the kernel side knows contexts. The batch that introduces them comes next, unless it came before.
     fn keys(&mut self, keys: Vec<(u64, ContextId)>) {

@@ -37,6 +37,19 @@ pub enum Followed {
     Cgroup = 2,
 }
 
+/// Who gives requests the streams that [`super::Session::streams`] holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlacedBy {
+    /// Nobody: requests are looked at, and that is all.
+    Nobody = 0,
+    /// The module `pcstream_bio`; where it is not loaded, every stream counts as refused.
+    Module = 1,
+    /// The server of a ublk device, which takes them from [`crate::streams::StreamMaps::pages`].
+    Server = 2,
+    /// Programs themselves, which ask ([`SessionOptions::answering`]); what they gave is counted.
+    Programs = 3,
+}
+
 /// What a session does.
 #[derive(Clone, Debug)]
 pub struct SessionOptions {
@@ -61,11 +74,8 @@ pub struct SessionOptions {
     pub prctl_by_function: bool,
     /// Whose writes get contexts.
     pub followed: Followed,
-    /// Requests are given the streams that [`super::Session::streams`] holds, where the module `pcstream_bio` is loaded; elsewhere
-    /// every stream counts as refused.
-    pub placing: bool,
-    /// ... or none, and those that programs give are counted.
-    pub only_counting: bool,
+    /// Whether requests are given streams, and by whom.
+    pub placed_by: PlacedBy,
     /// Where that is done, in the kernel's encoding, if not on the file system's own device: below a device-mapper target.
     pub stream_device: u32,
     /// Programs that ask by `pcstream_stream` get the streams that [`super::Session::streams`] holds.
@@ -87,10 +97,9 @@ impl Default for SessionOptions {
             buffers: Vec::new(),
             prctl_by_function: false,
             followed: Followed::All,
-            placing: false,
-            only_counting: false,
             answering: false,
             raw: false,
+            placed_by: PlacedBy::Nobody,
             stream_device: 0,
         }
     }

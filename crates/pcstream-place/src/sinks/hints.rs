@@ -270,6 +270,8 @@ mod tests {
                 streams_below: None,
                 kernel_can_choose: false,
                 raw: false,
+                server: None,
+                disk: None,
             },
             override_hints: false,
             given: directory.path().join("given"),

@@ -146,7 +146,7 @@ impl Sink for Kernel {
 
     fn facts(&self) -> Vec<SinkFact> {
         let uses = self.uses();
-        let sum = |of: fn(&StreamUse) -> u64| uses.iter().map(of).sum();
+        let sum = |of: fn(&StreamUse) -> u64| uses.iter().map(of).sum::<u64>();
         let with = |stream: &StreamUse| if stream.write_stream > 0 { stream.pages } else { 0 };
         vec![
             ("stream_switches", self.switches),
@@ -285,6 +285,8 @@ mod tests {
             streams_below: None,
             kernel_can_choose: true,
             raw: false,
+            server: None,
+            disk: None,
         };
         assert_eq!([2, 8, 16, 128].map(|count| streams(&device(count))), [2, 8, 16, 16]);
         assert_eq!(

@@ -1,5 +1,6 @@
 //! The sinks. A new one is one file here and one line in [`REGISTRY`].
 
+pub mod fdp_server;
 pub mod given;
 pub mod hints;
 pub mod kfunc;
@@ -37,15 +38,17 @@ pub struct Means {
 /// Whether a sink can be used on a device: why, or why not and what to do.
 pub type Usable = Result<String, String>;
 
-/// What the kernel side does with requests.
+/// Who gives each request a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Requests {
-    /// Nothing.
-    Untouched,
-    /// It counts those with a stream, which programs gave.
-    Counted,
-    /// It gives them their streams.
-    Given,
+pub enum ByRequest {
+    /// Nobody: streams are chosen for files, or not at all.
+    No,
+    /// The module `pcstream_bio`.
+    Module,
+    /// The server of the device.
+    Server,
+    /// Programs, which ask; what they gave is counted.
+    Programs,
 }
 
 /// A registered sink.
@@ -61,8 +64,8 @@ pub struct SinkInfo {
     pub streams: fn(&Device) -> u8,
     /// The most that it can have.
     pub streams_max: fn(&Device) -> u8,
-    /// What the kernel side does with requests.
-    pub requests: Requests,
+    /// Who gives each request a stream.
+    pub by_request: ByRequest,
     /// Whether programs that ask (`pcstream_stream`) are given streams of the device.
     pub answers: fn(&Device) -> bool,
     /// Makes it.
@@ -70,16 +73,26 @@ pub struct SinkInfo {
 }
 
 /// Every sink, the best first. The last one is never chosen by itself.
-pub const REGISTRY: [SinkInfo; 4] = [
+pub const REGISTRY: [SinkInfo; 5] = [
     SinkInfo {
         name: "kfunc",
         summary: "The write stream of each request, by the kernel module pcstream_bio, on an SSD with streams (FDP)",
         usable: kfunc::usable,
         streams: kfunc::streams,
         streams_max: kfunc::streams,
-        requests: Requests::Given,
+        by_request: ByRequest::Module,
         answers: |device| device.raw,
         make: |_| Ok(Box::new(kfunc::Kernel::named("kfunc"))),
+    },
+    SinkInfo {
+        name: "fdp-server",
+        summary: "The same without a module, by `pcstream serve` between the file system and the SSD",
+        usable: fdp_server::usable,
+        streams: fdp_server::streams,
+        streams_max: fdp_server::streams,
+        by_request: ByRequest::Server,
+        answers: |_| false,
+        make: |_| Ok(Box::new(kfunc::Kernel::named("fdp-server"))),
     },
     SinkInfo {
         name: "program",
@@ -87,7 +100,7 @@ pub const REGISTRY: [SinkInfo; 4] = [
         usable: program::usable,
         streams: kfunc::streams,
         streams_max: kfunc::streams,
-        requests: Requests::Counted,
+        by_request: ByRequest::Programs,
         answers: |_| true,
         make: |_| Ok(Box::new(kfunc::Kernel::named("program"))),
     },
@@ -97,7 +110,7 @@ pub const REGISTRY: [SinkInfo; 4] = [
         usable: hints::usable,
         streams: |_| STREAMS_OF_HINTS,
         streams_max: |_| STREAMS_MAX,
-        requests: Requests::Untouched,
+        by_request: ByRequest::No,
         answers: |_| false,
         make: |means| Ok(Box::new(hints::Hints::new(means)?)),
     },
@@ -107,7 +120,7 @@ pub const REGISTRY: [SinkInfo; 4] = [
         usable: |_| Ok("a dry run".to_owned()),
         streams: |_| STREAMS_OF_NONE,
         streams_max: |_| STREAMS_MAX,
-        requests: Requests::Untouched,
+        by_request: ByRequest::No,
         answers: none::answers,
         make: none::make,
     },
@@ -181,6 +194,8 @@ mod tests {
             streams_below: None,
             kernel_can_choose: false,
             raw: false,
+            server: None,
+            disk: None,
         }
     }
 
@@ -233,6 +248,16 @@ mod tests {
         let error = choose("program", &device()).expect_err("it has a file system").to_string();
         assert!(error.contains("--sink program") && error.contains("name a device without one"), "{error}");
         assert!(REGISTRY.iter().all(|sink| sink.name == "program" || !(sink.answers)(&device())));
+    }
+
+    #[test]
+    fn a_device_of_a_server_takes_its_streams_to_it() {
+        let server = pcstream_ublk::Served { device: "ublkb0".into(), disk: "nvme0n1".into(), streams: 8 };
+        let choice = choose("auto", &Device { server: Some(server), kernel_can_choose: true, ..device() });
+        let choice = choice.expect("there always is one");
+        assert_eq!((choice.sink.name, choice.sink.by_request), ("fdp-server", ByRequest::Server));
+        let error = choose("fdp-server", &device()).expect_err("not served").to_string();
+        assert!(error.contains("--sink fdp-server: loop3 is no device of pcstream serve"), "{error}");
     }
 
     #[test]

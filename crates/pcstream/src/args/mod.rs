@@ -14,6 +14,7 @@ mod metrics;
 mod place;
 mod reports;
 mod rules;
+mod serve;
 mod simulation;
 mod sweep;
 mod table;
@@ -44,6 +45,7 @@ pub use metrics::MetricsArgs;
 pub use place::PlaceArgs;
 pub use reports::{AdviseArgs, CompareArgs, ReportArgs};
 pub use rules::RulesArgs;
+pub use serve::ServeArgs;
 pub use simulation::{
     ContextsArgs, DeviceArgs, FitArgs, GeometryArgs, MeasureArgs, SchemeOptions, SchemesArgs, SimulateArgs,
     SimulationArgs,
@@ -200,6 +202,12 @@ Examples:
     /// Captures who writes what on a mounted file system, learns how long the data of each call path lives, and passes
     /// that on to the kernel while the programs run. Programs are not changed, and their writes never wait for it.
     Place(PlaceArgs),
+    /// Serve an FDP disk as a block device whose writes get the streams that `place` chooses (needs root)
+    ///
+    /// For kernels without the module pcstream_bio: a file system on /dev/ublkbN reaches the disk through this process,
+    /// which writes with the streams that `pcstream place --sink fdp-server` chooses meanwhile. Without a placer it
+    /// writes without streams. Needs Linux 6.16 and its module ublk_drv.
+    Serve(ServeArgs),
     /// Make one trace of several, as if their programs had shared a device
     Merge(MergeArgs),
     /// Convert a public block trace (MSR, Alibaba, blkparse, fio, ...) into a trace

@@ -90,7 +90,7 @@ fn sinks_help() -> String {
     let mut help =
         String::from("Where decisions go: `auto` takes the first that works on the device and the kernel\n");
     for sink in pcstream_place::sinks::REGISTRY {
-        help += &format!("\n  {:6}  {}", sink.name, sink.summary);
+        help += &format!("\n  {:10}  {}", sink.name, sink.summary);
     }
     help
 }

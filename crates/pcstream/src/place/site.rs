@@ -8,7 +8,7 @@ use pcstream_capture::wire::BufferKind;
 use pcstream_fs::extents::DeviceNumber;
 use pcstream_fs::scratch::{ExistingFs, is_there, is_working, raw_device};
 use pcstream_place::device::Device;
-use pcstream_place::sinks::{Choice, Requests};
+use pcstream_place::sinks::{ByRequest, Choice};
 
 use crate::failure::Failure;
 use crate::ui::Ui;
@@ -48,7 +48,7 @@ impl Place {
     /// Whether programs that ask for streams are answered. Says why none will ask, where that is all that the sink can do.
     pub fn answers(&self, probes: &[Probe], choice: &Choice, ui: Ui) -> bool {
         let asked = probes.iter().any(|probe| probe.rule.kind == BufferKind::BUFFER_STREAM.0);
-        if !asked && choice.sink.requests == Requests::Counted {
+        if !asked && choice.sink.by_request == ByRequest::Programs {
             ui.remark(
                 "no program will ask for streams: name one that calls pcstream_stream, or its libpcstream.so, by \
                  --write-buffers",

@@ -1,0 +1,58 @@
+//! `fdp-server`: `pcstream serve` is between the file system and the disk, and writes each page with its stream.
+//!
+//! Idea: the kernel side chooses streams as for `kfunc`, by the same table, and notes them by page for the server. Nothing is added
+//! to the kernel: io_uring carries a stream to a raw disk.
+
+use super::{STREAMS_MAX, Usable};
+use crate::device::Device;
+
+/// Whether a server is in front of the device's disk.
+pub fn usable(device: &Device) -> Usable {
+    match &device.server {
+        Some(server) => Ok(format!(
+            "/dev/{} is served by pcstream serve, in front of {} with {} write streams",
+            server.device, server.disk, server.streams
+        )),
+        None if device.write_streams > 1 => {
+            let disk = device.disk.as_ref().unwrap_or(&device.name);
+            Err(format!(
+                "{} is not served: unmount it, run pcstream serve /dev/{disk}, and mount the device that it makes",
+                device.name
+            ))
+        }
+        None => Err(format!("{} is no device of pcstream serve", device.name)),
+    }
+}
+
+/// Streams that a scheme has: S0 takes the disk's first, where writes without a stream go.
+pub fn streams(device: &Device) -> u8 {
+    device.server.as_ref().map_or(2, |server| server.streams).clamp(2, STREAMS_MAX.into()) as u8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pcstream_ublk::Served;
+
+    #[test]
+    fn a_device_of_a_server_has_the_streams_of_its_disk() {
+        let served = |streams| Served { device: "ublkb0".into(), disk: "nvme0n1".into(), streams };
+        let device = |write_streams, server| Device {
+            major: 259,
+            minor: 4,
+            name: "ublkb0p1".into(),
+            disk: Some("ublkb0".into()),
+            write_streams,
+            streams_below: None,
+            raw: false,
+            kernel_can_choose: false,
+            server,
+        };
+        let why = usable(&device(0, Some(served(8)))).expect("it is served");
+        assert!(why.contains("/dev/ublkb0") && why.contains("nvme0n1 with 8"), "{why}");
+        assert_eq!([2, 8, 128].map(|count| streams(&device(0, Some(served(count))))), [2, 8, 16]);
+        assert!(usable(&device(0, None)).expect_err("not served").contains("no device of pcstream serve"));
+        let remedy = usable(&device(8, None)).expect_err("not served");
+        assert!(remedy.contains("pcstream serve /dev/ublkb0"), "{remedy}");
+    }
+}

@@ -1,0 +1,24 @@
+#![doc = include_str!("../README.md")]
+//! # Modules
+//!
+//! `server` makes a device in front of a `disk`, by `control` of the kernel's driver (`abi`), and keeps a `queue` of requests per
+//! thread. `plan` says what a request becomes on the disk. Streams come from a `table` in memory that the kernel side shares; `link`
+//! hands it over. `shared` is what queues have in common.
+
+mod abi;
+mod control;
+mod disk;
+mod error;
+pub mod link;
+mod plan;
+mod queue;
+mod server;
+mod shared;
+pub mod table;
+
+pub use control::Control;
+pub use disk::Limits;
+pub use error::UblkError;
+pub use link::{Link, Served};
+pub use server::{Event, Options, Server, remove_stale};
+pub use shared::Totals;

@@ -1,0 +1,353 @@
+//! Between a server and whoever gives it streams: a socket for each device, and a map that is handed over by it.
+//!
+//! Idea: a server says to everybody who connects what it serves. Who sends a BPF map becomes the placer: streams are taken from the
+//! map as long as the connection stands. It ends with either process, so none has to learn that the other was killed.
+//!
+//! The socket is `/run/pcstream/serve-DEVICE.sock`. The greeting is one line, `pcstream-serve 1 DISK STREAMS`; the answer to a map
+//! is `ok` or `no: WHY`.
+//!
+//! Invariants: only the server's own user is heard. A map cannot shrink, so the server cannot be made to fault; a file is refused.
+
+use std::fs::DirBuilder;
+use std::io::{self, BufRead as _, BufReader, IoSlice, IoSliceMut, Read as _, Write as _};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, recvmsg, sendmsg, sockopt,
+};
+
+use crate::error::UblkError;
+use crate::table::StreamTable;
+
+/// Where the sockets are.
+pub const RUN: &str = "/run/pcstream";
+const GREETING: &str = "pcstream-serve 1";
+/// How long a server may take to answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Who may be connected at once.
+const CLIENTS_MAX: usize = 16;
+
+/// What a server says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Served {
+    /// The device in front, such as `ublkb0`.
+    pub device: String,
+    /// The disk behind.
+    pub disk: String,
+    /// Its write streams.
+    pub streams: u32,
+}
+
+fn socket(run: &Path, device: &str) -> PathBuf {
+    run.join(format!("serve-{device}.sock"))
+}
+
+fn device_of(socket: &Path) -> Option<String> {
+    let name = socket.file_name()?.to_str()?;
+    Some(name.strip_prefix("serve-")?.strip_suffix(".sock")?.to_owned())
+}
+
+/// Who serves a device; `None`: nobody.
+pub fn ask(device: &str) -> Option<Served> {
+    connect(Path::new(RUN), device).ok().map(|(_, served)| served)
+}
+
+/// All devices that are served, in order of names, and those whose server was killed.
+pub fn all() -> (Vec<Served>, Vec<String>) {
+    all_in(Path::new(RUN))
+}
+
+fn all_in(run: &Path) -> (Vec<Served>, Vec<String>) {
+    let entries = std::fs::read_dir(run).into_iter().flatten().flatten();
+    let mut names: Vec<_> = entries.filter_map(|entry| device_of(&entry.path())).collect();
+    names.sort();
+    let (mut served, mut stale) = (Vec::new(), Vec::new());
+    for name in names {
+        match connect(run, &name) {
+            Ok((_, found)) => served.push(found),
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => stale.push(name),
+            // It exists, and has no answer just now.
+            Err(_) => {}
+        }
+    }
+    (served, stale)
+}
+
+/// Forgets the socket of a server that was killed.
+pub(crate) fn forget(device: &str) {
+    let _ = std::fs::remove_file(socket(Path::new(RUN), device));
+}
+
+fn connect(run: &Path, device: &str) -> io::Result<(UnixStream, Served)> {
+    let stream = UnixStream::connect(socket(run, device))?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    let mut line = String::new();
+    BufReader::new((&stream).take(256)).read_line(&mut line)?;
+    let other =
+        || io::Error::new(io::ErrorKind::InvalidData, "another version of pcstream serves the device");
+    let words = line.strip_prefix(GREETING).ok_or_else(other)?;
+    let mut words = words.split_whitespace();
+    let (disk, streams) = (words.next().ok_or_else(other)?, words.next().ok_or_else(other)?);
+    let streams = streams.parse().map_err(|_| other())?;
+    Ok((stream, Served { device: device.to_owned(), disk: disk.to_owned(), streams }))
+}
+
+/// A placer's connection. When it is dropped, the server writes without streams.
+#[derive(Debug)]
+pub struct Link {
+    stream: UnixStream,
+}
+
+impl Link {
+    /// Lets the server of a device take streams from a map.
+    pub fn attach(device: &str, map: BorrowedFd<'_>) -> io::Result<Link> {
+        Link::attach_in(Path::new(RUN), device, map)
+    }
+
+    fn attach_in(run: &Path, device: &str, map: BorrowedFd<'_>) -> io::Result<Link> {
+        let (stream, _) = connect(run, device)?;
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        let maps = [map];
+        control.push(SendAncillaryMessage::ScmRights(&maps));
+        sendmsg(&stream, &[IoSlice::new(b"m")], &mut control, SendFlags::NOSIGNAL)?;
+        let mut line = String::new();
+        BufReader::new((&stream).take(256)).read_line(&mut line)?;
+        match line.trim().strip_prefix("no: ") {
+            None if line.trim() == "ok" => {}
+            None => return Err(io::Error::other("the server ended")),
+            Some(why) => return Err(io::Error::other(why.to_owned())),
+        }
+        stream.set_nonblocking(true)?;
+        Ok(Link { stream })
+    }
+
+    /// Whether the server is still there.
+    pub fn is_up(&self) -> bool {
+        let mut byte = [0];
+        matches!((&self.stream).read(&mut byte), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+    }
+}
+
+/// What a client did.
+#[derive(Debug)]
+pub(crate) enum Heard {
+    /// It gives streams from now on.
+    Attached(StreamTable, u32),
+    /// The one that gave streams is gone.
+    Detached,
+    /// Nothing that matters.
+    Nothing,
+}
+
+/// The server's side.
+#[derive(Debug)]
+pub(crate) struct Desk {
+    listener: UnixListener,
+    path: PathBuf,
+    greeting: String,
+    clients: Vec<UnixStream>,
+    /// Which of them gives streams, and its process.
+    placer: Option<(i32, u32)>,
+}
+
+impl Desk {
+    pub fn open(served: &Served) -> Result<Desk, UblkError> {
+        Desk::open_in(Path::new(RUN), served)
+    }
+
+    fn open_in(run: &Path, served: &Served) -> Result<Desk, UblkError> {
+        let path = socket(run, &served.device);
+        let error = |source| UblkError::Socket { path: path.clone(), source };
+        match DirBuilder::new().mode(0o755).create(run) {
+            Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(error(e)),
+            _ => {}
+        }
+        let found = std::fs::symlink_metadata(run).map_err(error)?;
+        if !found.is_dir() || found.uid() != own_user() || found.mode() & 0o022 != 0 {
+            let why = format!("{} can be changed by others than this user: remove it", run.display());
+            return Err(error(io::Error::other(why)));
+        }
+        // The device is this process's: whoever left a socket is gone. It has its name once it listens, so that nobody takes it for
+        // one whose server was killed.
+        let new = path.with_extension("new");
+        let _ = std::fs::remove_file(&new);
+        let listener = UnixListener::bind(&new).map_err(error)?;
+        std::fs::set_permissions(&new, std::fs::Permissions::from_mode(0o600)).map_err(error)?;
+        std::fs::rename(&new, &path).map_err(error)?;
+        listener.set_nonblocking(true).map_err(error)?;
+        let greeting = format!("{GREETING} {} {}\n", served.disk, served.streams);
+        Ok(Desk { listener, path, greeting, clients: Vec::with_capacity(CLIENTS_MAX), placer: None })
+    }
+
+    /// What to wait for: new clients, and then each client.
+    pub fn waits_for(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        std::iter::once(self.listener.as_fd()).chain(self.clients.iter().map(|client| client.as_fd()))
+    }
+
+    /// Somebody wants to connect.
+    pub fn greet(&mut self) {
+        let Ok((mut client, _)) = self.listener.accept() else { return };
+        let own = sockopt::socket_peercred(&client).is_ok_and(|peer| peer.uid.as_raw() == own_user());
+        if !own || self.clients.len() == CLIENTS_MAX || client.set_nonblocking(true).is_err() {
+            return;
+        }
+        if client.write_all(self.greeting.as_bytes()).is_ok() {
+            self.clients.push(client);
+        }
+    }
+
+    /// A client sent something, or is gone.
+    pub fn receive_from(&mut self, number: usize) -> Heard {
+        let Some(client) = self.clients.get(number) else { return Heard::Nothing };
+        let own = client.as_raw_fd();
+        let (open, map) = match receive(client) {
+            Ok(received) => received,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Heard::Nothing,
+            Err(_) => (false, None),
+        };
+        if !open {
+            self.clients.swap_remove(number);
+            let was_placer = self.placer.is_some_and(|(placer, _)| placer == own);
+            if was_placer {
+                self.placer = None;
+                return Heard::Detached;
+            }
+            return Heard::Nothing;
+        }
+        let Some(map) = map else { return Heard::Nothing };
+        let table = match self.placer {
+            Some((_, process)) => Err(format!("process {process} gives it streams already: stop it first")),
+            None => table_of(&map),
+        };
+        let process =
+            sockopt::socket_peercred(client).map_or(0, |peer| peer.pid.as_raw_nonzero().get() as u32);
+        let answer = table.as_ref().map_or_else(|why| format!("no: {why}\n"), |_| "ok\n".to_owned());
+        let mut client = client;
+        match table {
+            Ok(table) if client.write_all(answer.as_bytes()).is_ok() => {
+                self.placer = Some((own, process));
+                Heard::Attached(table, process)
+            }
+            _ => {
+                let _ = client.write_all(answer.as_bytes());
+                Heard::Nothing
+            }
+        }
+    }
+}
+
+impl Drop for Desk {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+fn own_user() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+/// Whether a client is still there, and what it sent.
+fn receive(client: &UnixStream) -> io::Result<(bool, Option<OwnedFd>)> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut byte = [0];
+    let got = recvmsg(client, &mut [IoSliceMut::new(&mut byte)], &mut control, RecvFlags::CMSG_CLOEXEC)?;
+    let mut maps = control.drain().filter_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut files) => files.next(),
+        _ => None,
+    });
+    Ok((got.bytes > 0, maps.next()))
+}
+
+/// The table in a BPF map, and in nothing else: the memory of a file could be taken away.
+fn table_of(map: &OwnedFd) -> Result<StreamTable, String> {
+    let kind = std::fs::read_link(format!("/proc/self/fd/{}", map.as_raw_fd())).unwrap_or_default();
+    if !kind.as_os_str().as_encoded_bytes().ends_with(b"bpf-map") {
+        return Err("that is no BPF map".to_owned());
+    }
+    StreamTable::of_map(map.as_fd()).map_err(|error| format!("cannot share the map: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn desk(run: &Path) -> Desk {
+        let served = Served { device: "ublkb7".into(), disk: "nvme0n1".into(), streams: 8 };
+        Desk::open_in(run, &served).expect("it is free")
+    }
+
+    /// In a directory that only this user can change.
+    fn run_directory() -> tempfile::TempDir {
+        let run = tempfile::tempdir().expect("a directory");
+        std::fs::set_permissions(run.path(), std::fs::Permissions::from_mode(0o755)).expect("set");
+        run
+    }
+
+    /// Lets the desk do its next `steps` things that others do, while `client` runs.
+    fn served<T: Send>(desk: &mut Desk, steps: usize, client: impl FnOnce() -> T + Send) -> (T, Vec<Heard>) {
+        use rustix::event::{PollFd, PollFlags, poll};
+        std::thread::scope(|scope| {
+            let client = scope.spawn(client);
+            let mut heard = Vec::new();
+            while heard.len() < steps {
+                let ready: Vec<_> = {
+                    let mut waits: Vec<_> =
+                        desk.waits_for().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+                    poll(&mut waits, None).expect("waited");
+                    waits.iter().map(|wait| !wait.revents().is_empty()).collect()
+                };
+                for number in (1..ready.len()).rev().filter(|&number| ready[number]) {
+                    heard.push(desk.receive_from(number - 1));
+                }
+                if ready[0] {
+                    desk.greet();
+                }
+            }
+            (client.join().expect("no panic"), heard)
+        })
+    }
+
+    #[test]
+    fn a_server_says_what_it_serves() {
+        let run = run_directory();
+        let mut desk = desk(run.path());
+        let (all, _) = served(&mut desk, 1, || all_in(run.path()));
+        let expected = Served { device: "ublkb7".into(), disk: "nvme0n1".into(), streams: 8 };
+        assert_eq!(all, (vec![expected], Vec::new()));
+        // One that was killed leaves its socket.
+        std::fs::rename(&desk.path, run.path().join("kept")).expect("renamed");
+        drop(desk);
+        std::fs::rename(run.path().join("kept"), run.path().join("serve-ublkb7.sock")).expect("renamed");
+        assert_eq!(all_in(run.path()), (Vec::new(), vec!["ublkb7".to_owned()]));
+    }
+
+    #[test]
+    fn only_a_map_is_taken() {
+        let run = run_directory();
+        let mut desk = desk(run.path());
+        let file = tempfile::tempfile().expect("a file");
+        let attach = || Link::attach_in(run.path(), "ublkb7", file.as_fd()).map(drop);
+        let (attached, heard) = served(&mut desk, 2, attach);
+        assert!(attached.expect_err("no map").to_string().contains("no BPF map"));
+        assert!(heard.iter().all(|heard| matches!(heard, Heard::Nothing)), "{heard:?}");
+        let absent = Link::attach_in(run.path(), "ublkb8", file.as_fd()).expect_err("nobody serves it");
+        assert_eq!(absent.kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn a_directory_that_others_can_change_is_refused() {
+        let run = run_directory();
+        std::fs::set_permissions(run.path(), std::fs::Permissions::from_mode(0o777)).expect("set");
+        let served = Served { device: "ublkb7".into(), disk: "nvme0n1".into(), streams: 8 };
+        let error = Desk::open_in(run.path(), &served).expect_err("unsafe").to_string();
+        assert!(error.contains("others than this user"), "{error}");
+    }
+}

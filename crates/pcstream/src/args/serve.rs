@@ -1,0 +1,28 @@
+//! Arguments of `serve`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  pcstream serve /dev/nvme0n1                      # /dev/ublkb0 appears, with what is on the disk
+  pcstream place --on /mnt -- db_bench --db={}/db  # after: mount /dev/ublkb0 /mnt
+
+It serves until SIGTERM or SIGINT, and then until nobody has the device mounted. If it is killed,
+writes get EIO; nothing is lost that was flushed, and the disk itself can be mounted.")]
+pub struct ServeArgs {
+    /// The whole disk, such as /dev/nvme0n1: nobody else may use it meanwhile
+    #[arg(value_name = "DISK")]
+    pub disk: PathBuf,
+    /// The number of the device, N of /dev/ublkbN [default: the first that is free]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=65535))]
+    pub id: Option<u32>,
+    /// Queues, each with a thread: 1 to 32 [default: one for each processor, up to 4]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=32))]
+    pub queues: Option<u16>,
+    /// Requests that a queue has on their way at once: 1 to 1024
+    #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub depth: u16,
+}

@@ -1,0 +1,89 @@
+//! `serve`: a device in front of an FDP disk, whose writes get the streams that `place` chooses.
+//!
+//! It is a process of its own, so that a file system never waits for one that captures.
+
+use std::os::fd::AsFd as _;
+use std::os::unix::net::UnixStream;
+
+use anyhow::Context as _;
+use pcstream_place::notify::Notifier;
+use pcstream_ublk::{Event, Options, Server, Totals, UblkError};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::low_level::pipe;
+
+use crate::args::ServeArgs;
+use crate::failure::{Failure, Status};
+use crate::ui::{self, Ui};
+
+/// Threads that are enough for any drive.
+const QUEUES_MAX: usize = 4;
+
+/// `pcstream serve`.
+pub fn serve(args: &ServeArgs, ui: Ui) -> Result<Status, Failure> {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let queues = args.queues.unwrap_or(processors.min(QUEUES_MAX) as u16);
+    let (stop, stopped) = UnixStream::pair().context("cannot catch signals")?;
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        let end = stopped.try_clone().context("cannot catch signals")?;
+        pipe::register(signal, end).context("cannot catch signals")?;
+    }
+    let server = Server::start(&args.disk, &Options { id: args.id, queues, depth: args.depth });
+    let server = server.map_err(refused)?;
+    let device = server.device();
+    let limits = server.limits();
+    let status = format!(
+        "serving {} ({} write streams) as {}, until SIGTERM",
+        args.disk.display(),
+        limits.streams,
+        device.display()
+    );
+    if let Some(lack) = server.lacks() {
+        ui.remark(&format!("where memory is short, the server may have to wait for itself: {lack}"));
+    }
+    ui.remark(&status);
+    ui::print(&format!("{}\n", device.display()))?;
+    let notifier = Notifier::to(std::env::var_os("NOTIFY_SOCKET").as_deref());
+    notifier.ready(&status);
+    let totals = server.run(stop.as_fd(), &mut |event| ui.remark(&said(event))).map_err(Failure::failed)?;
+    notifier.stopping();
+    ui.remark(&summary(&totals));
+    let lost = totals.errors() + totals.refused_bytes();
+    Ok(Status::with_losses(lost > 0))
+}
+
+fn refused(error: UblkError) -> Failure {
+    match error {
+        UblkError::Unfit { .. } => Failure::wrong_arguments(error),
+        error => Failure::failed(error),
+    }
+}
+
+fn said(event: Event) -> String {
+    match event {
+        Event::Attached(process) => format!("process {process} gives writes their streams"),
+        Event::Detached => "nobody gives streams any more: writes go on without".to_owned(),
+        Event::InUse => {
+            "the device is mounted, or in use: it is served until it is not; unmount it".to_owned()
+        }
+    }
+}
+
+fn summary(totals: &Totals) -> String {
+    let written = totals.written();
+    let pages = (0..).zip(written).filter(|(_, bytes)| *bytes > 0);
+    let pages: Vec<_> =
+        pages.map(|(stream, bytes): (u8, u64)| format!("{stream}: {}", bytes / 4096)).collect();
+    let [reads, flushes, discards] = totals.others();
+    let mut text = format!(
+        "served; pages written by write stream (0: none): {}; {reads} reads, {flushes} flushes, {discards} discards",
+        if pages.is_empty() { "none".to_owned() } else { pages.join(", ") }
+    );
+    if totals.refused_bytes() > 0 {
+        text +=
+            &format!("; {} pages went without the stream that was refused", totals.refused_bytes() / 4096);
+    }
+    if totals.errors() > 0 {
+        text += &format!("; {} requests failed, as the disk failed", totals.errors());
+    }
+    text
+}
