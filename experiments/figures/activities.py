@@ -40,11 +40,12 @@ def make(lab: Lab) -> Table:
     drawn = {}
     for name in WORKLOADS:
         for trace in lab.traces(name)[:1]:
-            lives = lifetimes(trace)
+            events = trace.events().to_pandas()
+            lives = lifetimes(events)
             explained = tuple(f"{between(lives.lifetime, groups):.0%}" for groups in (lives.lba // CHUNK, lives.context))
             contexts, counts = np.unique(lives.context, return_counts=True)
             largest = contexts[np.argsort(-counts, kind="stable")[:PATHS]]
-            named = {label(trace, int(context)): lives.lifetime[lives.context == context] for context in largest}
+            named = {label(trace, events, int(context)): lives.lifetime[lives.context == context] for context in largest}
             for said, values in named.items():
                 p25, p50, p75 = (int(np.percentile(values, at)) for at in (25, 50, 75))
                 table.rows.append((name, said, len(values), p25, p50, p75, f"{p75 / max(p25, 1):.1f}", *explained))
@@ -59,9 +60,8 @@ def make(lab: Lab) -> Table:
     return table
 
 
-def lifetimes(trace: pc.Trace) -> Lives:
-    """The lifetime of each page of file data with a call path."""
-    events = trace.events().to_pandas()
+def lifetimes(events: Any) -> Lives:
+    """The lifetime of each page of file data with a call path. ``events``: those of a trace, as a data frame of pandas."""
     end = int((events["lba"] + events["pages"]).max())
     written = np.zeros(end, dtype=np.int64)
     writer = np.zeros(end, dtype=np.int64)
@@ -94,9 +94,8 @@ def between(lifetimes: np.ndarray[Any, Any], groups: np.ndarray[Any, Any]) -> fl
     return float((counts * (means - logs.mean()) ** 2).sum()) / total if total > 0 else 1.0
 
 
-def label(trace: pc.Trace, context: int) -> str:
+def label(trace: pc.Trace, events: Any, context: int) -> str:
     """Which file a call path writes most, and which thread: what people call it."""
-    events = trace.events().to_pandas()
     mine = events[(events["context"] == context) & (events["op"] == "write")]
     file = mine.groupby("file")["pages"].sum().idxmax()
     files, contexts = trace.files().to_pandas(), trace.contexts().to_pandas()

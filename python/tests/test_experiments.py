@@ -68,7 +68,7 @@ def test_lifetimes_end_with_what_overwrites_or_discards(experiments: Any) -> Non
         ("write", 10, 1, 1, "data"),
     ]
     frame = pandas.DataFrame(events, columns=["op", "lba", "pages", "context", "kind"])
-    lives = module.lifetimes(SimpleNamespace(events=lambda: SimpleNamespace(to_pandas=lambda: frame)))
+    lives = module.lifetimes(frame)
     assert lives.context.tolist() == [1, 1, 1, 2]
     assert lives.lba.tolist() == [1, 2, 0, 1]
     assert lives.lifetime.tolist() == [3, 3, 6, 2]
