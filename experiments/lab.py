@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import importlib.util
 import json
 import os
 import shlex
@@ -19,12 +20,15 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pcstream as pc
 
+from . import manual
+
+ROOT = Path(__file__).resolve().parents[1]
 #: A legacy multi-stream SSD, as the papers had, and one with internal streams: GC destinations of the model.
 LEGACY, INTERNAL = "own", "internal"
 #: Devices of all figures: the PM963 of FAST'19, scaled to the recording. Simulated without and with internal streams.
@@ -43,7 +47,7 @@ class Workload:
 
     name: str
     about: str
-    #: The command; ``{}`` is the directory that it writes to.
+    #: The command; ``{}`` is the directory that it writes to, ``{kept}`` one for files that are kept beside the recording.
     command: tuple[str, ...]
     #: Of the scratch file system, with its unit.
     size: str
@@ -51,10 +55,31 @@ class Workload:
     fill: float
     programs: tuple[str, ...]
     fs: str = "ext4"
+    #: Of Python.
+    modules: tuple[str, ...] = ()
+    #: More flags of ``pcstream record``.
+    options: tuple[str, ...] = ()
 
     def missing(self) -> list[str]:
-        """Programs that it needs and this machine lacks."""
-        return [name for name in self.programs if shutil.which(name) is None]
+        """Programs and modules that it needs and this machine lacks."""
+        modules = [f"Python's module {name}" for name in self.modules if importlib.util.find_spec(name) is None]
+        return [name for name in self.programs if shutil.which(name) is None] + modules
+
+    def words(self, number: int, kept: Path) -> list[str]:
+        """The command of a recording; ``{}`` is still in it."""
+        return [word.replace("{number}", str(number)).replace("{kept}", str(kept)) for word in self.command]
+
+    def digest(self, number: int) -> str:
+        """Of all that a recording depends on; where this checkout and Python lie is not part of it."""
+        command = [word.replace(sys.executable, "python").replace(str(ROOT), "ROOT") for word in self.command]
+        parts = [command, self.size, self.fill, self.fs, self.options, self.code(), number]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:10]
+
+    def code(self) -> list[str]:
+        """Digests of the scripts of this repository that the command names, also within a command of the shell."""
+        words = (word for part in self.command for word in shlex.split(part))
+        scripts = (Path(word) for word in words if os.path.isabs(word) and word != sys.executable)
+        return [hashlib.sha256(script.read_bytes()).hexdigest() for script in scripts if script.is_file()]
 
 
 @dataclass
@@ -95,6 +120,8 @@ class Lab:
         self.workloads = workloads
         #: What is missing in the results, and why.
         self.left_out: dict[str, str] = {}
+        #: Recordings of RocksDB that were simulated with ``manual`` for the current table: whether levels of tables were known.
+        self.by_level: dict[str, bool] = {}
 
     def traces(self, name: str) -> list[pc.Trace]:
         """All recordings of a workload; none if it cannot run here, which is said."""
@@ -118,37 +145,32 @@ class Lab:
             print(f"{name}: {why}", file=sys.stderr)
 
     def _recording(self, workload: Workload, number: int) -> pc.Trace:
-        parts = json.dumps([asdict(workload), self.code_of(workload), number], sort_keys=True)
-        digest = hashlib.sha256(parts.encode()).hexdigest()[:10]
-        path = self.out / "traces" / f"{workload.name}-{number}-{digest}.pctrace"
+        path = self.out.resolve() / "traces" / f"{workload.name}-{number}-{workload.digest(number)}.pctrace"
         if (path / "meta.json").exists():
             trace = pc.open(path)
             if trace.meta.get("complete", True):
                 return trace
-        path.parent.mkdir(parents=True, exist_ok=True)
+        kept = manual.kept(path)
+        shutil.rmtree(kept, ignore_errors=True)
+        (kept if any("{kept}" in word for word in workload.command) else path.parent).mkdir(parents=True, exist_ok=True)
         print(f"{workload.name}: recording {number} of {self.recordings}", file=sys.stderr)
-        command = [word.replace("{number}", str(number)) for word in workload.command]
-        options = ["--fill", str(workload.fill), "--fs", workload.fs, "--quiet"]
+        options = ["--fill", str(workload.fill), "--fs", workload.fs, "--quiet", *workload.options]
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            trace = pc.record(command, path, on=f"scratch:{workload.size}", overwrite=True, options=options)
+            trace = pc.record(workload.words(number, kept), path, on=f"scratch:{workload.size}", overwrite=True, options=options)
         for warning in caught:
             print(f"{workload.name}: {warning.message}", file=sys.stderr)
         return trace
-
-    @staticmethod
-    def code_of(workload: Workload) -> list[str]:
-        """Digests of the programs and scripts that the command names, also within a command of the shell."""
-        words = (word for part in workload.command for word in shlex.split(part))
-        scripts = (Path(word) for word in words if os.path.isabs(word))
-        return [hashlib.sha256(script.read_bytes()).hexdigest() for script in scripts if script.is_file()]
 
     def simulate(self, trace: pc.Trace, schemes: Sequence[str], utilisation: float | None = UTILISATION, **options: Any) -> pc.Results:
         """All schemes on a legacy SSD and on one with internal streams (``gc``: on others); losses of the recording are said with it.
 
         The addresses that the recording writes are packed onto a device of which they fill the share ``utilisation``; with None
-        the device is the recording's own, with all that was on it.
+        the device is the recording's own, with all that was on it. The scheme ``manual`` goes by the levels of RocksDB's tables
+        where their LOG was kept, unless ``rules`` are given.
         """
+        if "manual" in schemes and "rules" not in options:
+            options["rules"] = self.rules_of(trace)
         changes: dict[str, Any] = {name: options.pop(name) for name in ("streams", "superblock_pages") if name in options}
         changes["spare_factor"] = options.pop("spare_factor", SPARE_FACTOR)
         device = pc.Device.profile(DEVICE, gc=options.pop("gc", (LEGACY, INTERNAL)), **changes).scaled()
@@ -157,13 +179,29 @@ class Lab:
             warnings.simplefilter("ignore", pc.SizeWarning)
             return pc.simulate(trace, schemes, device, pack=utilisation, **options)
 
+    def rules_of(self, trace: pc.Trace) -> Path | None:
+        """Rules of ``manual``; whether RocksDB's levels were known is said below the next table."""
+        rules = manual.rules_of(trace)
+        if manual.has_tables(trace):
+            self.by_level[trace.path.stem] = rules is not None
+        return rules
+
+    def said_of_manual(self) -> str:
+        """How ``manual`` knew RocksDB's tables since this was last asked; nothing if there were none."""
+        missing = sorted(name for name, known in self.by_level.items() if not known)
+        known = len(self.by_level) - len(missing)
+        self.by_level.clear()
+        said = f"\nManual tells RocksDB's tables apart by level, from its LOG, in {known} recordings.\n" if known else ""
+        return said + (f"\nNo LOG of RocksDB was kept with {', '.join(missing)}: manual takes the preset there.\n" if missing else "")
+
     def write(self, table: Table) -> Path:
         """The table as Markdown and CSV, and its picture as SVG."""
         folder = self.out / "results"
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{table.name}.md"
         missing = [f"{name}: {why}." for name, why in self.left_out.items()]
-        path.write_text(table.markdown() + "".join(f"\nLeft out: {line}\n" for line in missing) + f"\n{self.provenance()}\n")
+        left_out = "".join(f"\nLeft out: {line}\n" for line in missing)
+        path.write_text(table.markdown() + self.said_of_manual() + left_out + f"\n{self.provenance()}\n")
         with (folder / f"{table.name}.csv").open("w", newline="") as file:
             csv.writer(file).writerows([table.columns, *table.rows])
         if table.picture is not None and table.rows:
@@ -172,8 +210,7 @@ class Lab:
 
     def provenance(self) -> str:
         """What made a result: versions, machine, mode, day."""
-        here = Path(__file__).resolve().parent
-        commit = subprocess.run(["git", "-C", str(here), "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
+        commit = subprocess.run(["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
         mode = "quick" if self.quick else "full"
         at = commit.stdout.strip() or "unknown"
         return (

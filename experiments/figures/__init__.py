@@ -9,6 +9,7 @@ from . import (
     internal_streams,
     iops,
     kinds_of_writes,
+    levels,
     lifetimes_by_stream,
     mappings,
     no_discard,
@@ -19,8 +20,8 @@ from . import (
 )
 
 MODULES = (
-    activities, waf, iops, internal_streams, table_of_contexts, streams, lifetimes_by_stream, no_discard, mappings, cpu, utilisation,
-    kinds_of_writes, fstream,
+    activities, levels, waf, iops, internal_streams, table_of_contexts, streams, lifetimes_by_stream, no_discard, mappings, cpu,
+    utilisation, kinds_of_writes, fstream,
 )  # fmt: skip
 
 FIGURES = {module.NAME: module for module in MODULES}

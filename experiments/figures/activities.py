@@ -29,6 +29,7 @@ class Lives(NamedTuple):
     """Pages of file data whose data died in the run: an entry for each, in order of death."""
 
     context: np.ndarray[Any, Any]
+    file: np.ndarray[Any, Any]
     lba: np.ndarray[Any, Any]
     lifetime: np.ndarray[Any, Any]
 
@@ -67,8 +68,10 @@ def lifetimes(events: Any) -> Lives:
     writer = np.zeros(end, dtype=np.int64)
     deaths = []
     now = 0
-    contexts = events["context"].where(events["kind"] == "data").fillna(0).astype(np.int64)
-    for op, lba, pages, context in zip(events["op"], events["lba"], events["pages"], contexts, strict=True):
+    known = (events["kind"] == "data") & (events["context"].fillna(0) != 0)
+    # Of the write that a page has its data from, counted from 1; 0 for data that nobody asks about.
+    rows = np.where(known, np.arange(len(events)) + 1, 0)
+    for op, lba, pages, row in zip(events["op"], events["lba"], events["pages"], rows, strict=True):
         if op not in ("write", "discard", "zero"):
             continue
         extent = slice(lba, lba + pages)
@@ -78,10 +81,11 @@ def lifetimes(events: Any) -> Lives:
         deaths.append((writer[dead], dead, times - written[dead]))
         writer[extent] = 0
         if op == "write":
-            writer[extent] = context
+            writer[extent] = row
             written[extent] = now + np.arange(pages)
             now += pages
-    return Lives(*(np.concatenate(column) for column in zip(*deaths, strict=True)))
+    row, dead, lifetime = (np.concatenate(column) for column in zip(*deaths, strict=True))
+    return Lives(*(events[name].fillna(0).to_numpy(np.int64)[row - 1] for name in ("context", "file")), dead, lifetime)
 
 
 def between(lifetimes: np.ndarray[Any, Any], groups: np.ndarray[Any, Any]) -> float:

@@ -6,15 +6,14 @@ Runs are in pairs, each on a new file system of the same kind. It needs root and
 from __future__ import annotations
 
 import resource
-import shutil
 import statistics
 import subprocess
 import tempfile
 from pathlib import Path
 
-import pcstream as pc
+from pcstream._record import find
 
-from ..lab import Lab, Table, spread
+from ..lab import Lab, Table, Workload, spread
 
 NAME = "fast19-fig14"
 ABOUT = "processor time with and without a capture"
@@ -29,7 +28,7 @@ def make(lab: Lab) -> Table:
         if workload.missing():
             lab.leave_out(name, f"not run, because this machine lacks {', '.join(workload.missing())}")
             continue
-        pairs = [(plain(workload.command), captured(workload, lab)) for _ in range(lab.recordings)]
+        pairs = [(plain(workload), captured(workload)) for _ in range(lab.recordings)]
         ratios = [b / a for a, b in pairs]
         table.rows.append((name, spread([a for a, _ in pairs]), spread([b for _, b in pairs]), spread(ratios)))
     table.remarks.append(
@@ -47,20 +46,15 @@ def processor_seconds(command: list[str]) -> float:
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def plain(command: tuple[str, ...]) -> float:
+def plain(workload: Workload) -> float:
     """The command alone, in a directory in memory."""
-    directory = Path(tempfile.mkdtemp(prefix="pcstream-", dir="/dev/shm"))
-    try:
-        return processor_seconds([word.replace("{number}", "1").replace("{}", str(directory)) for word in command])
-    finally:
-        shutil.rmtree(directory)
+    with tempfile.TemporaryDirectory(prefix="pcstream-", dir="/dev/shm") as directory, tempfile.TemporaryDirectory(prefix="pcstream-") as kept:
+        return processor_seconds([word.replace("{}", directory) for word in workload.words(1, Path(kept))])
 
 
-def captured(workload: object, lab: Lab) -> float:
+def captured(workload: Workload) -> float:
     """The command under capture, on its scratch file system."""
-    from pcstream._record import find
-
     with tempfile.TemporaryDirectory(prefix="pcstream-") as directory:
-        words = [word.replace("{number}", "1") for word in workload.command]  # type: ignore[attr-defined]
-        flags = ["--size", workload.size, "--fill", str(workload.fill), "--quiet"]  # type: ignore[attr-defined]
+        flags = ["--size", workload.size, "--fill", str(workload.fill), "--quiet"]
+        words = workload.words(1, Path(directory))
         return processor_seconds([find(), "record", "-o", f"{directory}/t.pctrace", *flags, "--", *words])

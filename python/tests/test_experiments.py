@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import json
 import re
 import shutil
 import sqlite3
+import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -61,15 +63,16 @@ def test_lifetimes_end_with_what_overwrites_or_discards(experiments: Any) -> Non
     pandas = pytest.importorskip("pandas")
     module = importlib.import_module("experiments.figures.activities")
     events = [
-        ("write", 0, 3, 1, "data"),
-        ("write", 10, 1, None, "journal"),
-        ("write", 1, 2, 2, "data"),
-        ("discard", 0, 2, None, "data"),
-        ("write", 10, 1, 1, "data"),
+        ("write", 0, 3, 1, 8, "data"),
+        ("write", 10, 1, None, 0, "journal"),
+        ("write", 1, 2, 2, 9, "data"),
+        ("discard", 0, 2, None, 0, "data"),
+        ("write", 10, 1, 1, 8, "data"),
     ]
-    frame = pandas.DataFrame(events, columns=["op", "lba", "pages", "context", "kind"])
+    frame = pandas.DataFrame(events, columns=["op", "lba", "pages", "context", "file", "kind"])
     lives = module.lifetimes(frame)
     assert lives.context.tolist() == [1, 1, 1, 2]
+    assert lives.file.tolist() == [8, 8, 8, 9]
     assert lives.lba.tolist() == [1, 2, 0, 1]
     assert lives.lifetime.tolist() == [3, 3, 6, 2]
     assert module.between(lives.lifetime, lives.lba) < module.between(lives.lifetime, lives.lifetime) == pytest.approx(1)
@@ -177,15 +180,85 @@ def test_builds_depend_on_the_seed_alone(tmp_path: Path) -> None:
     assert texts[0] == texts[1] != texts[2]
 
 
-def test_a_recording_depends_on_the_drivers_of_mixed_workloads(experiments: Any, tmp_path: Path) -> None:
+def test_a_recording_depends_on_the_drivers_of_mixed_workloads(experiments: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mixed = importlib.import_module("experiments.workloads.mixed")
     lab = importlib.import_module("experiments.lab")
-    driver = tmp_path / "driver.py"
-    workload = lab.Workload("m", "", mixed.together((str(driver), "{}"), ("true",)), "64M", 0.5, ())
-    driver.write_text("one")
-    first = lab.Lab.code_of(workload)
-    driver.write_text("another")
-    assert len(first) == 1 and lab.Lab.code_of(workload) != first
+
+    def digest(directory: str, text: str) -> str:
+        """Of a workload whose driver lies in a checkout."""
+        driver = tmp_path / directory / "driver.py"
+        driver.parent.mkdir(exist_ok=True)
+        driver.write_text(text)
+        monkeypatch.setattr(lab, "ROOT", driver.parent)
+        return str(lab.Workload("m", "", mixed.together((str(driver), "{}"), ("true",)), "64M", 0.5, ()).digest(1))
+
+    first = digest("a", "one")
+    assert digest("a", "another") != first
+    assert digest("b", "one") == first, "where the checkout lies is not part of it"
+
+
+@pytest.fixture(name="with_log")
+def _with_log(tmp_path: Path, binary: str, monkeypatch: pytest.MonkeyPatch) -> tuple[pc.Trace, dict[str, int]]:
+    """A recording with RocksDB's LOG beside it, and levels: tables of odd numbers are of level 2."""
+    monkeypatch.setenv("PCSTREAM_BINARY", binary)
+    path = tmp_path / "rocksdb-1-x.pctrace"
+    shutil.copytree(pc.datasets.load("mixed").path, path)
+    trace = pc.open(path)
+    names = sorted({Path(name).name for name in trace.files().to_pandas()["path"] if name.endswith(".sst")})
+    levels = {name: 2 * (int(name.split(".")[0]) % 2) for name in names}
+    lines = []
+    for job, (name, level) in enumerate(levels.items()):
+        for event in (
+            {"job": job, "event": "table_file_creation", "file_number": int(name.split(".")[0])},
+            {"job": job, "event": "compaction_finished", "output_level": level},
+        ):
+            lines.append(f"EVENT_LOG_v1 {json.dumps(event)}\n")
+    (tmp_path / "rocksdb-1-x.kept").mkdir()
+    (tmp_path / "rocksdb-1-x.kept" / "LOG").write_text("".join(lines))
+    return trace, levels
+
+
+def test_manual_goes_by_the_levels_of_a_kept_log(
+    experiments: Any, lab: Any, with_log: tuple[pc.Trace, dict[str, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trace, levels = with_log
+    manual = importlib.import_module("experiments.manual")
+    assert manual.levels_of(manual.rules_of(trace)) == levels
+    monkeypatch.setattr(lab, "traces", lambda name: [trace] if name == "rocksdb" else [])
+    figure = experiments.FIGURES["hotstorage14-trim"]
+    found = figure.make(lab)
+    assert "by level, from its LOG, in 1 recordings" in lab.write(found).read_text()
+    device = pc.Device.profile("pm963-480g", gc="own", spare_factor=0.07).scaled()
+    alone = pc.simulate(trace, ["manual"], device, pack=0.98, discard=False, rules=trace.path.with_suffix(".kept") / "manual.rules")
+    row = dict(zip(found.columns, found.rows[1], strict=True))
+    assert (row["discards"], row["manual"]) == ("no", f"{alone['manual'].waf:.3f}")
+    monkeypatch.setattr(lab, "traces", lambda name: [pc.datasets.load("mixed")] if name == "rocksdb" else [])
+    other = figure.make(lab)
+    assert "No LOG of RocksDB was kept with mixed" in lab.write(other).read_text()
+    assert other.rows[1][2:4] == found.rows[1][2:4] and other.rows[1][4] != found.rows[1][4]
+
+
+def test_lifetimes_of_tables_are_grouped_by_level(
+    experiments: Any, lab: Any, with_log: tuple[pc.Trace, dict[str, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trace, levels = with_log
+    monkeypatch.setattr(lab, "traces", lambda name: [trace])
+    figure = experiments.FIGURES["fast19-fig6"]
+    table = figure.make(lab)
+    assert [row[0] for row in table.rows] == [0, 2]
+    lives = importlib.import_module("experiments.figures.activities").lifetimes(trace.events().to_pandas())
+    names = [""] + [Path(path).name for path in trace.files().to_pandas()["path"]]
+    of_level_2 = [life for file, life in zip(lives.file, lives.lifetime, strict=True) if levels.get(names[file]) == 2]
+    assert table.rows[1][1] == str(len(of_level_2))
+    assert table.rows[1][3] == f"{statistics.median(of_level_2):.0f}"
+    assert lab.write(table).with_suffix(".svg").stat().st_size > 1000
+    shutil.rmtree(trace.path.with_suffix(".kept"))
+    assert figure.make(lab).rows == []
+
+
+def test_a_preset_comes_on_the_streams_after_others(experiments: Any) -> None:
+    after = importlib.import_module("experiments.manual").after
+    assert after("# a\nkind=journal -> 1\nname=*.s -> 2\nkind=data     -> 6\n", 6) == "# a\nname=*.s -> 7\nkind=data     -> 11\n"
 
 
 @pytest.mark.parametrize("journal", ["delete", "wal"])
