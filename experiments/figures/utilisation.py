@@ -12,7 +12,9 @@ from ..lab import DISCARDS, INTERNAL, LEGACY, Lab, Table, panels, spread
 
 NAME = "when-streams-pay"
 ABOUT = "WAF over utilisation, with and without streams, and drive life"
-WORKLOADS = ("rocksdb", "cassandra", "sqlite", "sqlite-wal", "gcc", "mixed1", "mixed2", "postgresql")
+WORKLOADS = (
+    "rocksdb", "cassandra", "sqlite", "sqlite-wal", "gcc", "mixed1", "mixed2", "postgresql", "postgresql-buffers", "mariadb", "lmdb",
+)  # fmt: skip
 SHARES = (0.6, 0.7, 0.8, 0.9, 0.95, 0.98)
 #: Column, scheme and device.
 COLUMNS = (

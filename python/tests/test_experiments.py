@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import json
 import re
 import shutil
@@ -259,6 +260,40 @@ def test_lifetimes_of_tables_are_grouped_by_level(
 def test_a_preset_comes_on_the_streams_after_others(experiments: Any) -> None:
     after = importlib.import_module("experiments.manual").after
     assert after("# a\nkind=journal -> 1\nname=*.s -> 2\nkind=data     -> 6\n", 6) == "# a\nname=*.s -> 7\nkind=data     -> 11\n"
+
+
+def test_the_size_of_a_tree_in_lmdb_is_steady(tmp_path: Path) -> None:
+    lmdb = pytest.importorskip("lmdb")
+    driver = ROOT / "experiments" / "workloads" / "lmdb_updates.py"
+    command = [sys.executable, str(driver), str(tmp_path), "--rows", "2000", "--transactions", "300", "--each", "8"]
+    said = subprocess.run(command, check=True, capture_output=True, text=True).stderr
+    found = re.fullmatch(r"(\d+) pages after loading, (\d+) at the end, 2400 updates\n", said)
+    assert found and int(found[2]) < 1.5 * int(found[1])
+    module = load(driver)
+    with lmdb.open(str(tmp_path)) as env:
+        assert env.stat()["entries"] == 2000
+        assert len(module.wrong(env, [-1] * 2000, 400)) == 2000, "rows that are not the last ones are found"
+
+
+@pytest.mark.skipif(not all(map(shutil.which, ("mariadbd", "sysbench"))), reason="needs mariadbd and sysbench")
+def test_sysbench_fails_where_its_server_does(tmp_path: Path) -> None:
+    driver = ROOT / "experiments" / "workloads" / "sysbench.py"
+    command = [sys.executable, str(driver), str(tmp_path), "--rows", "500", "--transactions", "20"]
+    subprocess.run(command, check=True)
+    assert (tmp_path / "data" / "sbtest" / "sbtest1.ibd").stat().st_size > 100_000
+    shutil.rmtree(tmp_path / "data")
+    module = load(driver)
+    with pytest.raises(module.Failed, match="sysbench ended with 1"):
+        module.bench(tmp_path, 500, 20, 6, "no number")
+
+
+def load(script: Path) -> Any:
+    """A driver as a module."""
+    spec = importlib.util.spec_from_file_location(script.stem, script)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 @pytest.mark.parametrize("journal", ["delete", "wal"])
