@@ -12,6 +12,7 @@
  *   on_buffer_page   a page of a program's own write buffer became dirty (buffers.h), or the program asks for the stream of its
  *                    write (device.h)
  *   on_prctl         a language runtime registers its paths (runtimes.h); on_any_prctl where the kernel has no tracepoint for it
+ *   on_fcntl         a program's write hint that the kernel refuses, where it lets its functions be watched
  *   note_recorder    run by the recorder itself, whose own pages are left out
  *   on_exit          the end of a process that made pages dirty
  *   on_fork          a followed process starts another (followed.h)
@@ -149,6 +150,17 @@ SEC("fentry/security_task_prctl")
 int BPF_PROG(on_any_prctl, int option, unsigned long first, unsigned long second, unsigned long third)
 {
 	return register_runtime(option, first, third);
+}
+
+SEC("fexit/do_fcntl")
+int BPF_PROG(on_fcntl, int descriptor, unsigned int command, unsigned long argument, struct file *file, long result)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+
+	if (target_dev && result < 0 && (command == F_SET_RW_HINT || command == F_SET_FILE_RW_HINT) && file &&
+	    leads_to_target(BPF_CORE_READ(file, f_inode)) && task->tgid != recorder && !of_others(task))
+		count(REFUSED_HINTS, 1);
+	return 0;
 }
 
 SEC("uprobe")

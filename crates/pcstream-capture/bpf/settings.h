@@ -19,6 +19,8 @@
 #define VM_EXEC 4
 #define VM_SHARED 8
 #define EBUSY 16 /* of bpf_find_vma: another thread holds the lock of the mappings */
+#define F_SET_RW_HINT 1036
+#define F_SET_FILE_RW_HINT 1038
 #define PAGE_SHIFT 12
 #define PAGE_SIZE (1UL << PAGE_SHIFT)
 /* No mapping begins below. */

@@ -50,6 +50,7 @@ pub(crate) fn statistics(session: &Session<'_>, counts: &JoinCounts) -> BTreeMap
         ("buffer_writes", Counter::BUFFER_WRITES),
         ("stream_answers", Counter::STREAM_ANSWERS),
         ("buffers_not_placed", Counter::BUFFERS_UNPLACED),
+        ("write_hints_refused", Counter::REFUSED_HINTS),
         ("folios_without_context", Counter::UNTAGGED_FOLIOS),
     ]
     .into_iter()

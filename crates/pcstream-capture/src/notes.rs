@@ -5,6 +5,7 @@ use pcstream_trace::Context;
 use crate::join::JoinCounts;
 use crate::modules::Lack;
 use crate::session::Session;
+use crate::wire::Counter;
 
 /// Names modules without which call paths have no names.
 pub(crate) fn lack(lacking: &[(&str, Lack)]) -> Option<String> {
@@ -52,4 +53,16 @@ pub(crate) fn runtime(session: &Session<'_>, contexts: &[Context]) -> Option<Str
     let why = session.runtime_unavailable()?;
     let of_java = |context: &Context| context.executable.ends_with("/java");
     contexts.iter().any(of_java).then(|| format!("call paths of the Java agent were not captured: {why}"))
+}
+
+/// Hints that a program set, and that its pages do not have.
+pub(crate) fn refused_hints(session: &Session<'_>) -> Option<String> {
+    let refused = session.counter(Counter::REFUSED_HINTS);
+    (refused > 0).then(|| {
+        format!(
+            "the kernel refused {refused} write hint{} of the programs (F_SET_RW_HINT), so the pages of those files \
+             carry none; a program that passes 4 bytes instead of 8 has this, as RocksDB 7 does",
+            if refused == 1 { "" } else { "s" }
+        )
+    })
 }

@@ -5,9 +5,9 @@
 //! record, in the caller's thread.
 
 mod error;
+mod functions;
 mod kernel;
 mod options;
-mod prctl;
 mod reader;
 
 use std::mem::MaybeUninit;
@@ -23,8 +23,8 @@ use crate::buffers::Probe;
 use crate::streams::{PAGE_STREAM_WORDS, StreamMaps};
 use crate::wire::{self, Counter, Record, UnknownRecord, UnwindMode};
 use error::{bpf_error, keep_log};
+use functions::{Prctl, hints_unavailable};
 use kernel::{end_of_memory, page_frames};
-use prctl::Prctl;
 use skeleton::{PcstreamSkel, PcstreamSkelBuilder};
 
 pub use error::SessionError;
@@ -61,6 +61,7 @@ pub struct Session<'obj> {
     /// Of write buffers; they end with the session.
     _probes: Vec<Link>,
     runtime_unavailable: Option<String>,
+    hints_unavailable: Option<String>,
     /// Somebody uses streams of contexts.
     streams: bool,
 }
@@ -142,6 +143,8 @@ impl<'obj> Session<'obj> {
         let runtime_unavailable = prctl.unavailable();
         open.progs.on_prctl.set_autoload(prctl == Prctl::Tracepoint);
         open.progs.on_any_prctl.set_autoload(prctl == Prctl::Function && runtime_unavailable.is_none());
+        let hints_unavailable = hints_unavailable();
+        open.progs.on_fcntl.set_autoload(hints_unavailable.is_none());
         if options.buffers.is_empty() {
             open.progs.on_buffer_page.set_autoload(false);
         } else {
@@ -156,12 +159,17 @@ impl<'obj> Session<'obj> {
         skel.attach().map_err(|e| bpf_error("attach", e))?;
         let probes = attach_probes(&skel, &options.buffers)?;
         let streams = options.placed_by != PlacedBy::Nobody || options.answering;
-        Ok(Session { skel, _probes: probes, runtime_unavailable, streams })
+        Ok(Session { skel, _probes: probes, runtime_unavailable, hints_unavailable, streams })
     }
 
     /// Why paths of language runtimes (the Java agent) cannot be captured; `None`: they can.
     pub fn runtime_unavailable(&self) -> Option<&str> {
         self.runtime_unavailable.as_deref()
+    }
+
+    /// Why write hints that the kernel refuses are not seen; `None`: they are.
+    pub fn hints_unavailable(&self) -> Option<&str> {
+        self.hints_unavailable.as_deref()
     }
 
     /// Captures from now on this block device, or the file system on it (kernel encoding: major << 20 |
@@ -256,6 +264,9 @@ impl<'obj> Session<'obj> {
         }
         if progs.on_any_prctl.autoload() {
             programs.push(("on_any_prctl", progs.on_any_prctl.as_fd().as_raw_fd()));
+        }
+        if progs.on_fcntl.autoload() {
+            programs.push(("on_fcntl", progs.on_fcntl.as_fd().as_raw_fd()));
         }
         if progs.on_buffer_page.autoload() {
             programs.push(("on_buffer_page", progs.on_buffer_page.as_fd().as_raw_fd()));

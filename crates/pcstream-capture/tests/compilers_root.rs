@@ -61,8 +61,8 @@ fn loads(clang: &str) {
             let needs = match program.name().to_str() {
                 Some("on_uring_punt") => "io_uring_queue_async_work",
                 Some("on_prctl") => "task_prctl_unknown",
-                // Not all kernels let this function be watched, and the others need it not.
-                Some("on_any_prctl") => "",
+                // Not all kernels let these functions be watched, and a capture does without.
+                Some("on_any_prctl" | "on_fcntl") => "",
                 _ => continue,
             };
             program.set_autoload(has_tracepoint(needs));

@@ -13,6 +13,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::process::ExitCode;
 
+use pcstream_capture::session::{Session, SessionMemory, SessionOptions};
 use pcstream_fs::scratch::FsKind;
 use pcstream_trace::Life;
 use recording::{Recording, bpf, fs_need, record};
@@ -35,7 +36,16 @@ fn main() -> ExitCode {
         let needs = [fs_need(fs), common::zram, bpf, kernel_with_hints];
         tests.push(common::test(format!("write_hints_are_recorded_on_{fs}"), &needs, move || hints(fs)));
     }
+    let needs = [common::ext4, common::zram, bpf, kernel_that_shows_refused_hints];
+    tests.push(common::test("refused_write_hints_are_counted", &needs, refused));
     common::run(tests)
+}
+
+/// Some kernels do not let their functions be watched.
+fn kernel_that_shows_refused_hints() -> Option<String> {
+    let mut memory = SessionMemory::uninit();
+    let session = Session::open(&SessionOptions::default(), &mut memory).ok()?;
+    session.hints_unavailable().map(|why| format!("a kernel whose fcntl can be watched: {why}"))
 }
 
 /// Linux passes hints down to requests since 6.9.
@@ -107,4 +117,12 @@ fn hints(fs: FsKind) {
     expected.insert((REFUSED, "not_set"), PAGES as u64);
     assert_eq!(found, expected);
     assert!(recording.events.iter().all(|event| event.hint.stream == 0), "nobody named a write stream");
+}
+
+fn refused() {
+    let program = std::env::current_exe().expect("it has a path");
+    let recording = record(FsKind::Ext4, &format!("'{}' {HINT}", program.display()));
+    let finished = recording.finished();
+    assert_eq!(finished.statistics["write_hints_refused"], 1);
+    assert!(finished.notes.iter().any(|note| note.contains("refused 1 write hint ")), "{:?}", finished.notes);
 }
