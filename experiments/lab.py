@@ -252,7 +252,7 @@ def pyplot() -> Any:
 def bars(path: Path, groups: Sequence[str], series: Mapping[str, Sequence[float | None]], label: str) -> None:
     """Grouped bars that begin at 1, where nothing is copied."""
     plots = pyplot()
-    figure, axes = plots.subplots(figsize=(3 + 1.2 * len(groups), 3.2), layout="constrained")
+    figure, axes = plots.subplots(figsize=(3 + min(1.2, 8 / len(groups)) * len(groups), 3.2), layout="constrained")
     width = 0.8 / len(series)
     for place, (name, values) in enumerate(series.items()):
         left = [at + (place - (len(series) - 1) / 2) * width for at in range(len(groups))]

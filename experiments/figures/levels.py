@@ -67,7 +67,8 @@ def explained(found: Sequence[tuple[Lives, np.ndarray[Any, Any]]]) -> list[str]:
     writers = [len(set(lives.context[levels > 0].tolist())) for lives, levels in found]
     return [
         f"Levels explain {interval(by_level, 0)} % of the variance of lifetimes of tables, call paths {interval(by_path, 0)} %. "
-        f"Level 0 is what a flush writes; {interval(writers, 0)} call paths write the others. Means of recordings, in brackets the least and the greatest.",
+        f"Level 0 is what a flush writes; {interval(writers, 0)} call paths write the others. Levels of which data died in "
+        "some recordings only are left out: a table that is moved counts where it was written. Means of recordings, in brackets the least and the greatest.",
         "The paper: the call path is the same at all levels; data of level 2 have small variance, those of level 4 a large one.",
     ]
 

@@ -50,7 +50,7 @@ def make(lab: Lab) -> Table:
             series: dict[str, list[float | None]] = {c: [means[n][i] for n in names] for i, c in enumerate(COLUMNS)}
     table.remarks.append("AutoStream is the best of four readings of its paper, chosen for each recording.")
     if names:
-        table.picture = lambda path: bars(path, names, series, "WAF without discards")
+        table.picture = lambda path: bars(path, [name.replace("-", "\n", 1) for name in names], series, "WAF without discards")
     return table
 
 
