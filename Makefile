@@ -115,7 +115,9 @@ install: build libpcstream
 	$(PCSTREAM) man --output $(DESTDIR)$(PREFIX)/share/man/man1
 	$(PCSTREAM) completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/pcstream
 	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
-	sed 's,@BINDIR@,$(PREFIX)/bin,' packaging/systemd/pcstream-place@.service > $(DESTDIR)$(PREFIX)/lib/systemd/system/pcstream-place@.service
+	for unit in pcstream-place@ pcstream-serve@; do \
+		sed 's,@BINDIR@,$(PREFIX)/bin,' packaging/systemd/$$unit.service > $(DESTDIR)$(PREFIX)/lib/systemd/system/$$unit.service || exit; \
+	done
 	install -D -m 644 libpcstream/pcstream.h $(DESTDIR)$(PREFIX)/include/pcstream.h
 	install -D -m 755 target/libpcstream.so $(DESTDIR)$(PREFIX)/lib/libpcstream.so.0
 	ln -sf libpcstream.so.0 $(DESTDIR)$(PREFIX)/lib/libpcstream.so
