@@ -28,7 +28,7 @@ use kernel::{end_of_memory, page_frames};
 use skeleton::{PcstreamSkel, PcstreamSkelBuilder};
 
 pub use error::SessionError;
-pub use kernel::{has_function, has_tracepoint};
+pub use kernel::has_tracepoint;
 pub use options::{FP_DEPTH, Followed, LeftOut, MAX_DEPTH, PlacedBy, RING_BYTES, SCAN_DEPTH, SessionOptions};
 pub use reader::{Reader, RuleTable};
 

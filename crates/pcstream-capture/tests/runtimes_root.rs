@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
 use pcstream_capture::capture::Target;
-use pcstream_capture::session::{Session, SessionMemory, SessionOptions, has_function};
+use pcstream_capture::session::{Session, SessionMemory, SessionOptions};
 use pcstream_fs::scratch::FsKind;
 use pcstream_trace::{Context, Unwind};
 use recording::{Recording, assert_complete, bpf, fs_need, gcc, prctl, record_with, scratch};
@@ -25,7 +25,7 @@ fn main() -> ExitCode {
             captured(fs)
         }));
     }
-    let needs = [fs_need(FsKind::Ext4), common::zram, bpf, gcc, prctl_function];
+    let needs = [fs_need(FsKind::Ext4), common::zram, bpf, gcc];
     tests.push(common::test("runtimes_without_the_tracepoint", &needs, without_the_tracepoint));
     let needs = [fs_need(FsKind::Ext4), common::zram, bpf, gcc, prctl];
     tests.push(common::test("runtimes_paths_are_kept_apart_up_to_the_limit", &needs, many));
@@ -61,10 +61,6 @@ fn too_many() {
     let recording = many_paths(66_000, 0);
     let losses = &recording.finished().losses;
     assert!(losses["runtime_paths_merged"] > 0, "{losses:?}");
-}
-
-fn prctl_function() -> Option<String> {
-    (!has_function("security_task_prctl")).then(|| "a kernel with security modules".into())
 }
 
 /// The one context of a file.

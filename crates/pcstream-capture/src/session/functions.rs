@@ -49,10 +49,8 @@ fn try_to_watch(function: &str) -> Result<(), String> {
     // SAFETY: the name is a string that outlives the call.
     let id = unsafe { libbpf_sys::libbpf_find_vmlinux_btf_id(name.as_ptr(), BPF_TRACE_FENTRY) };
     let id = u32::try_from(id).map_err(|_| format!("the kernel has no function {function}"))?;
-    let mut set_result = libbpf_sys::bpf_insn { code: 0xb7, ..Default::default() }; // r0 = 0
-    set_result.set_dst_reg(0);
-    let exit = libbpf_sys::bpf_insn { code: 0x95, ..Default::default() };
-    let instructions = [set_result, exit];
+    // r0 = 0; exit
+    let instructions = [0xb7, 0x95].map(|code| libbpf_sys::bpf_insn { code, ..Default::default() });
     let mut options = libbpf_sys::bpf_prog_load_opts {
         sz: size_of::<libbpf_sys::bpf_prog_load_opts>() as u64,
         expected_attach_type: BPF_TRACE_FENTRY,

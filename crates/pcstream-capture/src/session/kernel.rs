@@ -8,12 +8,6 @@ pub fn has_tracepoint(name: &str) -> bool {
     btf.type_by_name::<libbpf_rs::btf::types::Typedef<'_>>(&format!("btf_trace_{name}")).is_some()
 }
 
-/// Whether the running kernel has a function with type information.
-pub fn has_function(name: &str) -> bool {
-    let Ok(btf) = libbpf_rs::btf::Btf::from_vmlinux() else { return false };
-    btf.type_by_name::<libbpf_rs::btf::types::Func<'_>>(name).is_some()
-}
-
 const IOMEM: &str = "/proc/iomem";
 
 /// The last physical address of the machine's memory, plus one.
