@@ -53,7 +53,8 @@ class Workload:
     size: str
     #: Share of the file system that is full before it begins.
     fill: float
-    programs: tuple[str, ...]
+    #: Programs that it runs, and patterns of files that it reads, from the root.
+    needs: tuple[str, ...]
     fs: str = "ext4"
     #: Of Python.
     modules: tuple[str, ...] = ()
@@ -61,9 +62,9 @@ class Workload:
     options: tuple[str, ...] = ()
 
     def missing(self) -> list[str]:
-        """Programs and modules that it needs and this machine lacks."""
+        """Programs, files and modules that it needs and this machine lacks."""
         modules = [f"Python's module {name}" for name in self.modules if importlib.util.find_spec(name) is None]
-        return [name for name in self.programs if shutil.which(name) is None] + modules
+        return [name for name in self.needs if not is_there(name)] + modules
 
     def words(self, number: int, kept: Path) -> list[str]:
         """The command of a recording; ``{}`` is still in it."""
@@ -80,6 +81,11 @@ class Workload:
         words = (word for part in self.command for word in shlex.split(part))
         scripts = (Path(word) for word in words if os.path.isabs(word) and word != sys.executable)
         return [hashlib.sha256(script.read_bytes()).hexdigest() for script in scripts if script.is_file()]
+
+
+def is_there(need: str) -> bool:
+    """Whether this machine has a program, or a file of a pattern from the root."""
+    return any(Path("/").glob(need[1:])) if need.startswith("/") else shutil.which(need) is not None
 
 
 @dataclass

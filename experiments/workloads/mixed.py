@@ -18,9 +18,9 @@ def together(*commands: tuple[str, ...]) -> tuple[str, ...]:
 def workloads(quick: bool) -> list[Workload]:
     """Both, each on a file system as large as those of its two programs."""
     build = gcc.command(quick, "{}/build")
-    size = ("256M", "128M") if quick else ("832M", "256M")
+    (first, first_fill), (second, second_fill) = (("256M", 0.6), ("128M", 0.5)) if quick else (("832M", 0.5), ("320M", 0.4))
     one, two = together(rocksdb.command(quick), build), together(sqlite.command(quick, "delete"), build)
     return [
-        Workload("mixed1", "RocksDB and GCC at once", one, size[0], 0.6, ("db_bench", "gcc")),
-        Workload("mixed2", "SQLite (TPC-C) and GCC at once", two, size[1], 0.5, ("gcc",)),
+        Workload("mixed1", "RocksDB and GCC at once", one, first, first_fill, ("db_bench", *gcc.needs(quick))),
+        Workload("mixed2", "SQLite (TPC-C) and GCC at once", two, second, second_fill, gcc.needs(quick)),
     ]

@@ -20,11 +20,13 @@ def command(quick: bool, journal: str) -> tuple[str, ...]:
 
 
 def workloads(quick: bool) -> list[Workload]:
-    """A warehouse of a third of TPC-C's size on 64 MiB, or a whole one on 192 MiB."""
-    size = "64M" if quick else "192M"
+    """A warehouse of a third of TPC-C's size on 64 MiB, or a whole one on 192 MiB, 256 MiB with a log."""
     # The log grows while a checkpoint cannot end.
-    journals = (("sqlite", "delete", "rollback journal", 0.3), ("sqlite-wal", "wal", "write-ahead log", 0.15))
+    journals = (
+        ("sqlite", "delete", "rollback journal", "64M" if quick else "192M", 0.3),
+        ("sqlite-wal", "wal", "write-ahead log", "64M" if quick else "256M", 0.15),
+    )
     return [
         Workload(name, f"SQLite, TPC-C, {about}", command(quick, journal), size, fill, ())
-        for name, journal, about, fill in journals
+        for name, journal, about, size, fill in journals
     ]

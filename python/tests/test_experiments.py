@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import json
+import os
 import re
 import shutil
 import sqlite3
@@ -179,6 +180,39 @@ def test_builds_depend_on_the_seed_alone(tmp_path: Path) -> None:
         subprocess.run([str(directory / "prog")], check=True)
         texts.append([(directory / f"f{number}.c").read_text() for number in range(3)])
     assert texts[0] == texts[1] != texts[2]
+
+
+#: As the kernel's: `O` is where the build writes, and the program in `scripts` is the build's own.
+MAKEFILE = """\
+names = a b c d e f scripts/own
+tinyconfig: ; mkdir -p $(O)/scripts && touch $(O)/.config
+bzImage: $(O)/image
+$(O)/image: $(names:%=$(O)/%.o) ; echo $(words $?) >> $(O)/made; cat $^ > $@
+$(O)/%.o: %.c ; $(CC) -c -o $@ $<
+"""
+
+
+@pytest.mark.skipif(not all(map(shutil.which, ("gcc", "make"))), reason="needs gcc and make")
+def test_a_third_of_a_kernel_is_compiled_again(tmp_path: Path) -> None:
+    kernel = load(ROOT / "experiments" / "workloads" / "kernel.py")
+    packed = tmp_path / "linux-source-6.1.tar.gz"
+    tree = tmp_path / "linux-source-6.1"
+    (tree / "scripts").mkdir(parents=True)
+    (tree / "Makefile").write_text(MAKEFILE)
+    for name in (*"abcdef", "scripts/own"):
+        (tree / f"{name}.c").write_text("int x;")
+        os.utime(tree / f"{name}.c", (0, 0))
+    subprocess.run(("tar", "--create", "--gzip", "--file", packed, "--directory", tmp_path, tree.name), check=True)
+    found = kernel.unpacked(packed, tmp_path / "sources")
+    assert found == kernel.unpacked(packed, tmp_path / "sources") == tmp_path / "sources" / tree.name
+    objects = tmp_path / "objects"
+    objects.mkdir()
+    kernel.build(found, objects, 3, 1)
+    assert (objects / "made").read_text().split() == ["7", "2", "2"]
+    assert [path.name for path in kernel.compiled(found, objects)] == [f"{name}.c" for name in "abcdef"]
+    (found / "a.c").write_text("no C")
+    with pytest.raises(RuntimeError, match="a.c"):
+        kernel.make(found, objects, "bzImage")
 
 
 def test_a_recording_depends_on_the_drivers_of_mixed_workloads(experiments: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

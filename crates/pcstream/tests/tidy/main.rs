@@ -35,8 +35,9 @@ impl Source {
 }
 
 /// Made by programs, or not ours.
-const SKIPPED: [&str; 7] =
-    ["target", "corpus", "snapshots", "data", "results", "proptest-regressions", ".git"];
+const SKIPPED: [&str; 6] = ["target", "corpus", "snapshots", "data", "proptest-regressions", ".git"];
+/// The same, below the root.
+const SKIPPED_PATHS: [&str; 2] = ["bench/results", "experiments/out"];
 const TEXT: [&str; 6] = ["rs", "c", "h", "java", "md", "py"];
 
 /// All sources below a directory, and scripts without an extension.
@@ -46,7 +47,8 @@ fn sources(root: &Path) -> Vec<Source> {
     while let Some(dir) = open.pop() {
         for entry in fs::read_dir(&dir).expect("a directory").flatten() {
             let (path, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
-            if path.is_symlink() || SKIPPED.contains(&name.as_str()) {
+            let skipped = SKIPPED_PATHS.iter().any(|skipped| path == root.join(skipped));
+            if path.is_symlink() || skipped || SKIPPED.contains(&name.as_str()) {
                 continue;
             }
             if path.is_dir() {
