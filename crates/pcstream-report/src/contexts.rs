@@ -8,8 +8,9 @@ use crate::escape::visible;
 use crate::human::{page_bytes, percent};
 use crate::layout::{Layout, clipped};
 use crate::schemes::{loss_lines, origin};
-use crate::symbols::{Names, call_paths, file_name, frame_name, is_wrapper};
+use crate::symbols::{Names, file_name, frame_name, is_wrapper};
 use crate::table::{Side, columns};
+use crate::telling::call_paths;
 use crate::{ContextRow, Simulation};
 
 /// Longest call path or label printed, in characters, unless names are wanted in full.

@@ -34,6 +34,7 @@ pub mod space;
 pub mod statistics;
 pub mod symbols;
 pub mod table;
+pub mod telling;
 mod timing;
 pub mod verdict;
 

@@ -6,8 +6,9 @@ use serde::Serialize;
 
 use crate::human::{count, page_bytes, percent};
 use crate::layout::{Layout, clipped};
-use crate::symbols::{Names, call_paths, file_name};
+use crate::symbols::{Names, file_name};
 use crate::table::{Side, columns};
+use crate::telling::call_paths;
 
 /// Longest call path printed, in characters.
 const PATH_WIDTH: usize = 110;

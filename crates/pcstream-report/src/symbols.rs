@@ -1,19 +1,12 @@
-//! Names of call paths, short enough for a table.
+//! Names of functions, short enough for a table.
 //!
 //! Idea: a function keeps its last two names without template arguments, parameters and compiler
-//! suffixes; frames of the C library say nothing and are skipped; of the rest, the innermost frame
-//! and those that tell a context from its neighbours are shown. RocksDB's flush and compaction share
-//! eight inner frames: showing only those would print the same line twice.
+//! suffixes.
 //!
 //! Weakness: names are shortened by their text, not by a demangler's syntax tree; a name that does
 //! not look like C++ or Rust is shown as it is.
 
-use std::collections::HashMap;
-
-use pcstream_trace::{Context, Frame};
-
-/// Most frames shown of a call path.
-const SHOWN_FRAMES: usize = 3;
+use pcstream_trace::Frame;
 
 /// How names of functions are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -171,69 +164,6 @@ pub(crate) fn is_wrapper(frame: &Frame) -> bool {
     LIBRARIES.iter().any(|library| module.starts_with(library))
 }
 
-/// Names worth showing of a call path, innermost first, without repetitions in a row.
-fn interesting(context: &Context, style: Names) -> Vec<String> {
-    let pick = |skip: bool| -> Vec<String> {
-        let frames = context.frames.iter().filter(|f| !(skip && is_wrapper(f)));
-        let mut names: Vec<String> = frames.map(|frame| frame_name(frame, style)).collect();
-        names.dedup();
-        names
-    };
-    match pick(true) {
-        names if names.is_empty() => pick(false),
-        names => names,
-    }
-}
-
-/// One line per context: the innermost interesting frame, then those that fewest of the other
-/// contexts share; ` < ` joins caller to callee, ` .. ` stands for frames left out.
-pub fn call_paths(contexts: &[&Context], names: Names) -> Vec<String> {
-    let paths: Vec<Vec<String>> = contexts.iter().map(|c| interesting(c, names)).collect();
-    let mut sharers: HashMap<&str, usize> = HashMap::new();
-    for path in &paths {
-        let mut names: Vec<&str> = path.iter().map(String::as_str).collect();
-        names.sort_unstable();
-        names.dedup();
-        names.into_iter().for_each(|name| *sharers.entry(name).or_default() += 1);
-    }
-    paths.iter().map(|path| one_path(path, &sharers)).collect()
-}
-
-/// A name for each row: program, the file written most, and the frames that tell its path from others.
-pub(crate) fn row_names(rows: &[&crate::ContextRow]) -> Vec<String> {
-    let known: Vec<&Context> = rows.iter().filter_map(|row| row.context).collect();
-    let mut paths = call_paths(&known, Names::Short).into_iter();
-    let name = |row: &&crate::ContextRow| match row.context {
-        None => "(no context: file system)".to_owned(),
-        Some(context) => {
-            let program = file_name(&context.executable);
-            let path = paths.next().unwrap_or_default();
-            // The innermost frame is much the same in all paths of a program.
-            let telling =
-                path.split_once(" .. ").or_else(|| path.split_once(" < ")).map_or(&*path, |(_, rest)| rest);
-            let file = row.files.first().map_or("", |(path, _)| file_name(path));
-            [program, file, telling].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
-        }
-    };
-    rows.iter().map(name).collect()
-}
-
-fn one_path(path: &[String], sharers: &HashMap<&str, usize>) -> String {
-    let mut by_rarity: Vec<usize> = (1..path.len()).collect();
-    by_rarity.sort_by_key(|&index| (sharers[path[index].as_str()], index));
-    let mut shown: Vec<usize> = by_rarity.into_iter().take(SHOWN_FRAMES - 1).collect();
-    shown.extend((!path.is_empty()).then_some(0));
-    shown.sort_unstable();
-    let mut line = String::new();
-    for (position, &index) in shown.iter().enumerate() {
-        if position > 0 {
-            line.push_str(if shown[position - 1] + 1 == index { " < " } else { " .. " });
-        }
-        line.push_str(&path[index]);
-    }
-    line
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -274,54 +204,5 @@ mod tests {
     #[test]
     fn return_types_of_templates_do_not_hide_the_name() {
         assert_eq!(short_name("operator new(unsigned long)"), "operator new");
-    }
-
-    fn context(frames: &[(&str, &str)]) -> Context {
-        let frame = |&(module, symbol): &(&str, &str)| Frame {
-            module: module.into(),
-            symbol: symbol.into(),
-            offset: 0x1234,
-            ..Frame::default()
-        };
-        Context { frames: frames.iter().map(frame).collect(), ..Context::default() }
-    }
-
-    #[test]
-    fn frames_that_tell_contexts_apart_are_shown() {
-        let common = [
-            ("/lib/libc.so.6", "write"),
-            ("/bin/db", "PosixWrite"),
-            ("/bin/db", "Append"),
-            ("/bin/db", "Flush"),
-        ];
-        let with = |tail: &[(&str, &str)]| context(&[&common, tail].concat());
-        let flush = with(&[("/bin/db", "FlushJob::Run"), ("/bin/db", "BGThread")]);
-        let compaction = with(&[("/bin/db", "CompactionJob::Run"), ("/bin/db", "BGThread")]);
-        assert_eq!(
-            call_paths(&[&flush, &compaction], Names::Short),
-            ["PosixWrite < Append .. FlushJob::Run", "PosixWrite < Append .. CompactionJob::Run"]
-        );
-    }
-
-    #[test]
-    fn stripped_code_and_pure_library_paths_still_say_something() {
-        let stripped = context(&[("/usr/bin/prog", "")]);
-        let library = context(&[("/lib/x86_64-linux-gnu/libc.so.6", "__libc_start_main")]);
-        let nothing = context(&[]);
-        let paths = call_paths(&[&stripped, &library, &nothing], Names::Short);
-        assert_eq!(paths, ["prog+0x1234", "__libc_start_main", ""]);
-    }
-
-    #[test]
-    fn full_names_tell_instances_of_a_template_apart() {
-        let of = |argument: &str| {
-            let name = format!("rocksdb::Writer<{argument}>::Add(rocksdb::Slice const&)");
-            context(&[("/lib/libc.so.6", "write"), ("/bin/db", &name)])
-        };
-        let (one, other) = (of("int"), of("char"));
-        assert_eq!(call_paths(&[&one, &other], Names::Short), ["Writer::Add", "Writer::Add"]);
-        let full = call_paths(&[&one, &other], Names::Full);
-        assert_eq!(full[0], "rocksdb::Writer<int>::Add(rocksdb::Slice const&)");
-        assert_ne!(full[0], full[1]);
     }
 }

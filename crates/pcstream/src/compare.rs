@@ -12,6 +12,7 @@ use pcstream_report::escape::visible;
 use pcstream_report::human::{page_bytes, percent};
 use pcstream_report::statistics::{Mean, differ, mean};
 use pcstream_report::symbols::Names;
+use pcstream_report::telling::telling_frames;
 use pcstream_report::{Simulation, folded};
 use serde::Serialize;
 
@@ -188,7 +189,8 @@ fn text(result: &CompareJson, top: usize, ui: Ui) -> String {
     }
     lines.push(String::new());
     lines.push("contexts, most changed first (by name; pages as written by the host)".to_owned());
-    for context in result.contexts.iter().take(top) {
+    let shown = &result.contexts[..top.min(result.contexts.len())];
+    for (context, name) in shown.iter().zip(short_names(shown)) {
         let pages: Vec<String> =
             context.pages.iter().map(|pages| format!("{:>10}", page_bytes(pages.mean as u64))).collect();
         let noise = match context.more_than_noise {
@@ -196,7 +198,7 @@ fn text(result: &CompareJson, top: usize, ui: Ui) -> String {
             Some(false) => "noise  ",
             None => "       ",
         };
-        lines.push(layout.cut(&format!("{} {noise} {}", pages.join(" "), short(&visible(&context.name)))));
+        lines.push(layout.cut(&format!("{} {noise} {}", pages.join(" "), visible(&name))));
     }
     if result.changes.iter().any(|change| change.more_than_noise.is_none()) {
         lines.push(String::new());
@@ -228,11 +230,14 @@ fn verdict(change: &ChangeJson) -> String {
     }
 }
 
-/// Program, and the innermost functions.
-fn short(name: &str) -> String {
-    let parts: Vec<&str> = name.split(';').collect();
-    match parts.len() {
-        0..=4 => parts.join(" > "),
-        n => format!("{} .. {}", parts[0], parts[n - 4..].join(" > ")),
-    }
+/// Programs, and the frames that tell these contexts' call paths apart.
+fn short_names(contexts: &[ContextJson]) -> Vec<String> {
+    let (programs, paths): (Vec<&str>, Vec<Vec<String>>) = contexts
+        .iter()
+        .map(|context| {
+            let (program, path) = context.name.split_once(';').unwrap_or((&context.name, ""));
+            (program, path.rsplit(';').map(str::to_owned).collect())
+        })
+        .unzip();
+    programs.iter().zip(telling_frames(&paths)).map(|(program, path)| format!("{program}  {path}")).collect()
 }

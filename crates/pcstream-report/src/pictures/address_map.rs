@@ -12,7 +12,7 @@ use super::{COLOURS, Figure, Material};
 use crate::csv;
 use crate::human::page_bytes;
 use crate::layout::clipped;
-use crate::symbols::row_names;
+use crate::telling::row_names;
 
 const LEFT: f64 = 64.0;
 const RIGHT: f64 = 16.0;

@@ -6,7 +6,7 @@ use super::{Figure, Material};
 use crate::csv;
 use crate::human::page_bytes;
 use crate::layout::clipped;
-use crate::symbols::row_names;
+use crate::telling::row_names;
 
 /// Contexts shown.
 const SHOWN: usize = 20;
