@@ -141,7 +141,7 @@ pub struct GeometryArgs {
 #[derive(Debug, Args)]
 #[command(group(ArgGroup::new("spare")))]
 pub struct DeviceArgs {
-    /// Start from a named device, scaled to the trace
+    /// Start from a named device, scaled to a trace
     #[arg(long, value_name = "NAME", value_parser = values::profile, help_heading = "Device", long_help = profiles_help())]
     pub profile: Option<&'static str>,
     /// Read settings from a file; they replace those of the profile
@@ -149,12 +149,12 @@ pub struct DeviceArgs {
     /// Tables [device], [timing] and [resources]; `pcstream geometry --toml` prints one to start from.
     #[arg(long, value_name = "FILE.toml", help_heading = "Device")]
     pub device: Option<PathBuf>,
-    /// Logical capacity in bytes [default: that of the trace's device]
+    /// Logical capacity in bytes [default: that of the recorded device]
     #[arg(long, value_name = "BYTES", value_parser = values::size, help_heading = "Device")]
     pub capacity: Option<u64>,
     /// Where garbage collection puts the pages of a stream that it copies: back to the stream's
     /// own open superblock, to an internal stream beside it, or to one superblock shared by all
-    /// [default: own,internal; with a profile, the profile's]
+    /// [default: own,internal; with a profile that is no legacy multi-stream SSD, the profile's]
     #[arg(long, value_name = "LIST", help_heading = "Device")]
     pub gc: Option<Destinations>,
     /// Streams of the device, S0 included: 1 to 255 [default: 9]
@@ -244,7 +244,7 @@ fn rules_help() -> String {
 }
 
 pub(super) fn profiles_help() -> String {
-    let mut help = String::from("Start from a named device, scaled to the trace:\n");
+    let mut help = String::from("Start from a named device, scaled to a trace:\n");
     for known in profile::KNOWN {
         help += &format!("\n  {:12}  {}", known.name, known.about);
     }

@@ -75,13 +75,13 @@ pub struct GridArgs {
     /// Seeds of everything that draws random numbers, such as 1..5 [default: 1]
     #[arg(long, value_name = "LIST", value_parser = lists::seeds, help_heading = "Grid")]
     pub seed: Option<List<u64>>,
-    /// Start from a named device, scaled to the trace
+    /// Start from a named device, scaled to a trace
     #[arg(long, value_name = "NAME", value_parser = values::profile, help_heading = "Device", long_help = profiles_help())]
     pub profile: Option<&'static str>,
     /// Read settings from a file; they replace those of the profile
     #[arg(long, value_name = "FILE.toml", help_heading = "Device")]
     pub device: Option<PathBuf>,
-    /// Logical capacity in bytes [default: that of the trace's device]
+    /// Logical capacity in bytes [default: that of the recorded device]
     #[arg(long, value_name = "BYTES", value_parser = values::size, help_heading = "Device")]
     pub capacity: Option<u64>,
     /// Relative sizes of the streams' pools, then of the internal streams' [default: no pools]

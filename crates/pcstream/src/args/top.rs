@@ -20,7 +20,7 @@ Examples:
   sudo pcstream top --on /srv --metrics 9469 > /dev/null")]
 #[command(group(ArgGroup::new("attached").args(["pid", "cgroup", "unit"])))]
 pub struct TopArgs {
-    /// Watch the file system that holds DIR, or that of a mounted block device
+    /// Watch the file system that holds DIR, or a block device: what is mounted from it, or else its own writes
     #[arg(long, value_name = "DIR|DEVICE", default_value = ".")]
     pub on: PathBuf,
     /// Tell what this process and its children write from what others write
