@@ -37,13 +37,23 @@ mod program {
             "the BPF program reads x86-64 registers and system call numbers; the target is {arch}. \
              Build without the capture feature there."
         );
-        let strict = env::var("PCSTREAM_WERROR").is_ok_and(|value| value == "1");
         SkeletonBuilder::new()
             .source(SOURCE)
             .clang(compiler())
-            .clang_args(clang::ARGUMENTS.into_iter().chain(strict.then_some("-Werror")))
+            .clang_args(arguments())
             .build_and_generate(&out)
             .unwrap_or_else(|error| panic!("the BPF program does not compile: {error:#}"));
+    }
+
+    fn arguments() -> Vec<String> {
+        let mut arguments = clang::ARGUMENTS.map(str::to_owned).to_vec();
+        // BTF names source files: the same object wherever the sources lie.
+        let sources = env::var("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR");
+        arguments.push(format!("-fdebug-prefix-map={sources}=."));
+        if env::var("PCSTREAM_WERROR").is_ok_and(|value| value == "1") {
+            arguments.push("-Werror".to_owned());
+        }
+        arguments
     }
 
     fn compiler() -> String {
