@@ -32,7 +32,7 @@ pub fn call_paths(contexts: &[&Context], style: Names) -> Vec<String> {
     let paths: Vec<Vec<Named<'_>>> = contexts.iter().map(|context| interesting(context, style)).collect();
     let names = |path: &Vec<Named<'_>>| path.iter().map(|named| named.name.clone()).collect();
     let mut lines = telling_frames(&paths.iter().map(names).collect::<Vec<_>>());
-    for group in same(&lines) {
+    for group in same(contexts, &lines) {
         let with_places = places(&group.iter().map(|&at| &*paths[at]).collect::<Vec<_>>());
         for (at, line) in group.into_iter().zip(telling_frames(&with_places)) {
             lines[at] = line;
@@ -119,11 +119,11 @@ fn interesting(context: &Context, style: Names) -> Vec<Named<'_>> {
     }
 }
 
-/// Positions of equal lines, for each line that there is more than once.
-fn same(lines: &[String]) -> Vec<Vec<usize>> {
-    let mut by_line: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
-    for (at, line) in lines.iter().enumerate() {
-        by_line.entry(line).or_default().push(at);
+/// Positions of a program's equal lines, for each line that it has more than once.
+fn same(contexts: &[&Context], lines: &[String]) -> Vec<Vec<usize>> {
+    let mut by_line: BTreeMap<(&str, &str), Vec<usize>> = BTreeMap::new();
+    for (at, (context, line)) in contexts.iter().zip(lines).enumerate() {
+        by_line.entry((&context.executable, line)).or_default().push(at);
     }
     by_line.into_values().filter(|group| group.len() > 1).collect()
 }
@@ -197,6 +197,8 @@ mod tests {
             ["write_page < commit@0x10 < step", "write_page < commit@0x2a < step"]
         );
         assert_eq!(call_paths(&[&one], Names::Short), ["write_page < commit < step"]);
+        let elsewhere = Context { executable: "/bin/other".into(), ..other };
+        assert_eq!(call_paths(&[&one, &elsewhere], Names::Short)[1], "write_page < commit < step");
         assert_eq!(
             call_paths(&[&one, &one], Names::Short)[1],
             "write_page < commit < step",
