@@ -12,8 +12,6 @@ from pathlib import Path
 from ..lab import ROOT, Workload
 from .kernel import PACKED
 
-#: Small programs that write as databases do.
-SCRIPT = str(ROOT / "scripts" / "workloads")
 HERE = Path(__file__).resolve().parent
 #: Where the kernel's sources are unpacked, for all recordings.
 SOURCES = ROOT / "experiments" / "out" / "sources"
@@ -27,7 +25,7 @@ def command(quick: bool, directory: str = "{}") -> tuple[str, ...]:
     if quick:
         driver, settings = "builds.py", ("--files", "24", "--functions", "120", "--builds", "12")
     else:
-        driver, settings = "kernel.py", ("--builds", "30", "--sources", str(SOURCES))
+        driver, settings = "kernel.py", ("--builds", "30", "--sources", str(SOURCES), "--compiler", str(HERE / "cc"))
     return (sys.executable, str(HERE / driver), directory, *settings, "--seed", "{number}")
 
 

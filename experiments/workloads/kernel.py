@@ -1,8 +1,8 @@
 """A Linux kernel built again and again, a random third of its sources touched before each build (FAST'19, section 6.1).
 
 The sources are Debian's package `linux-source`, with the kernel's own smallest configuration (`tinyconfig`). They are unpacked once
-and stay where they are; what the build writes, and the compiler's temporary files, go to a directory of its own. The compiler is
-`cc` beside this file, which ends each compilation with a sync: dependency files reach the device before they are deleted, as where a
+and stay where they are; what the build writes, and the compiler's temporary files, go to a directory of its own. The workload takes
+`cc` beside this file as the compiler, which ends each compilation with a sync: dependency files reach the device before they are deleted, as where a
 build takes longer than writeback waits. Assembly files that gcc deletes itself do not.
 
 ``python kernel.py DIRECTORY --help`` lists the settings. Exit code 1: a build failed; the end of its output is printed.
@@ -21,7 +21,6 @@ from pathlib import Path
 
 #: Where Debian's packages `linux-source-VERSION` have their sources.
 PACKED = "/usr/src/linux-source-*.tar.*"
-COMPILER = Path(__file__).resolve().parent / "cc"
 
 
 def newest() -> Path | None:
@@ -55,26 +54,26 @@ def compiled(tree: Path, objects: Path) -> list[Path]:
     return sorted(found)
 
 
-def make(tree: Path, objects: Path, *words: str) -> None:
+def make(tree: Path, objects: Path, compiler: Path, *words: str) -> None:
     """The kernel's make, with what would differ from run to run fixed."""
     fixed = {"KBUILD_BUILD_TIMESTAMP": "2000-01-01", "KBUILD_BUILD_USER": "user", "KBUILD_BUILD_HOST": "host", "TMPDIR": str(objects)}
-    command = ("make", "-C", str(tree), f"O={objects}", f"CC={COMPILER}", "HOSTCC=gcc", "-j2", *words)
+    command = ("make", "-C", str(tree), f"O={objects}", f"CC={compiler}", "HOSTCC=gcc", "-j2", *words)
     done = subprocess.run(command, env={**os.environ, **fixed}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     if done.returncode:
         raise RuntimeError("\n".join(done.stdout.splitlines()[-20:]))
     subprocess.run(("sync", "-f", str(objects)), check=True)
 
 
-def build(tree: Path, objects: Path, builds: int, seed: int) -> None:
+def build(tree: Path, objects: Path, compiler: Path, builds: int, seed: int) -> None:
     """So many builds in the directory: the first of everything."""
     draw = random.Random(seed)
-    make(tree, objects, "tinyconfig")
-    make(tree, objects, "bzImage")
+    make(tree, objects, compiler, "tinyconfig")
+    make(tree, objects, compiler, "bzImage")
     sources = compiled(tree, objects)
     for _ in range(builds - 1):
         for source in draw.sample(sources, len(sources) // 3):
             source.touch()
-        make(tree, objects, "bzImage")
+        make(tree, objects, compiler, "bzImage")
 
 
 def main() -> int:
@@ -83,6 +82,7 @@ def main() -> int:
     parser.add_argument("--builds", type=int, default=30)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--sources", type=Path, required=True, help="where to unpack the kernel's sources, 1.5 GB")
+    parser.add_argument("--compiler", type=Path, default=Path("gcc"), help="(default: %(default)s)")
     args = parser.parse_args()
     packed = newest()
     if packed is None:
@@ -90,7 +90,7 @@ def main() -> int:
         return 1
     try:
         args.directory.mkdir(exist_ok=True)
-        build(unpacked(packed, args.sources.resolve()), args.directory.resolve(), args.builds, args.seed)
+        build(unpacked(packed, args.sources.resolve()), args.directory.resolve(), args.compiler, args.builds, args.seed)
     except (RuntimeError, subprocess.CalledProcessError) as error:
         print(f"{args.directory}: {error}", file=sys.stderr)
         return 1

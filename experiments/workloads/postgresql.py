@@ -5,10 +5,9 @@ The second recording gives a page of the buffer the call path that made it dirty
 
 from __future__ import annotations
 
-from ..lab import Workload
-from .gcc import SCRIPT
+from ..lab import ROOT, Workload
 
-COMMAND = (SCRIPT, "postgresql", "{}")
+COMMAND = (str(ROOT / "scripts" / "workloads"), "postgresql", "{}")
 
 
 def workloads(quick: bool) -> list[Workload]:

@@ -207,12 +207,13 @@ def test_a_third_of_a_kernel_is_compiled_again(tmp_path: Path) -> None:
     assert found == kernel.unpacked(packed, tmp_path / "sources") == tmp_path / "sources" / tree.name
     objects = tmp_path / "objects"
     objects.mkdir()
-    kernel.build(found, objects, 3, 1)
+    compiler = ROOT / "experiments" / "workloads" / "cc"
+    kernel.build(found, objects, compiler, 3, 1)
     assert (objects / "made").read_text().split() == ["7", "2", "2"]
     assert [path.name for path in kernel.compiled(found, objects)] == [f"{name}.c" for name in "abcdef"]
     (found / "a.c").write_text("no C")
     with pytest.raises(RuntimeError, match="a.c"):
-        kernel.make(found, objects, "bzImage")
+        kernel.make(found, objects, compiler, "bzImage")
 
 
 def test_a_recording_depends_on_the_drivers_of_mixed_workloads(experiments: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
