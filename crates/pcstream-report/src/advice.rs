@@ -16,8 +16,8 @@ use pcstream_replay::Lifetimes;
 use serde::Serialize;
 
 use crate::ContextRow;
+use crate::call_paths::call_paths;
 use crate::symbols::{Names, file_name};
-use crate::telling::call_paths;
 
 /// Smallest share of the writes for a rule of its own.
 const SMALLEST_SHARE: f64 = 0.002;

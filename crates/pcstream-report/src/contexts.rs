@@ -4,13 +4,13 @@ use std::fmt::Write;
 
 use pcstream_trace::{Context, Kind, Unwind};
 
+use crate::call_paths::call_paths;
 use crate::escape::visible;
 use crate::human::{page_bytes, percent};
 use crate::layout::{Layout, clipped};
 use crate::schemes::{loss_lines, origin};
 use crate::symbols::{Names, file_name, frame_name, is_wrapper};
 use crate::table::{Side, columns};
-use crate::telling::call_paths;
 use crate::{ContextRow, Simulation};
 
 /// Longest call path or label printed, in characters, unless names are wanted in full.

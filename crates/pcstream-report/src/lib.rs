@@ -11,6 +11,7 @@ use pcstream_replay::{LaneResult, Replay, Writer, Writers};
 use pcstream_trace::{Context, FileId, Kind, Meta, Tables};
 
 pub mod advice;
+pub mod call_paths;
 pub mod contexts;
 pub mod csv;
 pub mod details;
@@ -34,7 +35,6 @@ pub mod space;
 pub mod statistics;
 pub mod symbols;
 pub mod table;
-pub mod telling;
 mod timing;
 pub mod verdict;
 

@@ -14,8 +14,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pcstream_placement::Stream;
+use pcstream_report::call_paths::call_paths;
 use pcstream_report::symbols::Names;
-use pcstream_report::telling::call_paths;
 use pcstream_trace::{Batch, Context, ContextId, Event, FileId, Kind, Op, PAGE_BYTES, Signature};
 use rustc_hash::FxHashMap;
 

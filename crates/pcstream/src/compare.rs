@@ -8,11 +8,11 @@ use std::path::Path;
 
 use anyhow::anyhow;
 use pcstream_replay::recorded::Recorded;
+use pcstream_report::call_paths::distinguishing_frames;
 use pcstream_report::escape::visible;
 use pcstream_report::human::{page_bytes, percent};
 use pcstream_report::statistics::{Mean, differ, mean};
 use pcstream_report::symbols::Names;
-use pcstream_report::telling::telling_frames;
 use pcstream_report::{Simulation, folded};
 use serde::Serialize;
 
@@ -239,5 +239,9 @@ fn short_names(contexts: &[ContextJson]) -> Vec<String> {
             (program, path.rsplit(';').map(str::to_owned).collect())
         })
         .unzip();
-    programs.iter().zip(telling_frames(&paths)).map(|(program, path)| format!("{program}  {path}")).collect()
+    programs
+        .iter()
+        .zip(distinguishing_frames(&paths))
+        .map(|(program, path)| format!("{program}  {path}"))
+        .collect()
 }

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use anyhow::anyhow;
+use pcstream_report::call_paths::call_paths;
 use pcstream_report::grouped::{self, Group};
 use pcstream_report::symbols::Names;
-use pcstream_report::telling::call_paths;
 use pcstream_report::{ContextRow, Layout, Simulation, csv, folded, one_context};
 use pcstream_trace::Context;
 

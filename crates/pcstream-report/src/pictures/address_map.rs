@@ -9,10 +9,10 @@ use pcstream_trace::ContextId;
 use super::chart::WIDTH;
 use super::svg::Svg;
 use super::{COLOURS, Figure, Material};
+use crate::call_paths::row_names;
 use crate::csv;
 use crate::human::page_bytes;
 use crate::layout::clipped;
-use crate::telling::row_names;
 
 const LEFT: f64 = 64.0;
 const RIGHT: f64 = 16.0;

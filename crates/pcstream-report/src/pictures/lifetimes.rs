@@ -3,10 +3,10 @@
 use super::chart::WIDTH;
 use super::svg::Svg;
 use super::{Figure, Material};
+use crate::call_paths::row_names;
 use crate::csv;
 use crate::human::page_bytes;
 use crate::layout::clipped;
-use crate::telling::row_names;
 
 /// Contexts shown.
 const SHOWN: usize = 20;

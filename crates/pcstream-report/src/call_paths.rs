@@ -31,10 +31,10 @@ struct Named<'a> {
 pub fn call_paths(contexts: &[&Context], style: Names) -> Vec<String> {
     let paths: Vec<Vec<Named<'_>>> = contexts.iter().map(|context| interesting(context, style)).collect();
     let names = |path: &Vec<Named<'_>>| path.iter().map(|named| named.name.clone()).collect();
-    let mut lines = telling_frames(&paths.iter().map(names).collect::<Vec<_>>());
+    let mut lines = distinguishing_frames(&paths.iter().map(names).collect::<Vec<_>>());
     for group in same(contexts, &lines) {
         let with_places = places(&group.iter().map(|&at| &*paths[at]).collect::<Vec<_>>());
-        for (at, line) in group.into_iter().zip(telling_frames(&with_places)) {
+        for (at, line) in group.into_iter().zip(distinguishing_frames(&with_places)) {
             lines[at] = line;
         }
     }
@@ -61,7 +61,7 @@ pub(crate) fn row_names(rows: &[&crate::ContextRow]) -> Vec<String> {
 }
 
 /// One line for each path, a path being names of frames, innermost first.
-pub fn telling_frames(paths: &[Vec<String>]) -> Vec<String> {
+pub fn distinguishing_frames(paths: &[Vec<String>]) -> Vec<String> {
     // The paths that have a name, in ascending order.
     let mut users: HashMap<&str, Vec<usize>> = HashMap::new();
     for (at, path) in paths.iter().enumerate() {
@@ -177,10 +177,10 @@ mod tests {
         // By rarity alone, "x" and "y" of the first path would be shown, which the second has, too.
         let of = |names: &str| names.chars().map(String::from).collect::<Vec<_>>();
         let paths = ["wxyab", "wxyac", "wpqbc", "wpqcb", "wpqab"].map(of);
-        let lines = telling_frames(&paths);
+        let lines = distinguishing_frames(&paths);
         assert_eq!(lines[0], "w < x .. b");
         assert_eq!(lines[1], "w < x .. c");
-        let innermost_alone = telling_frames(&[of("w"), of("")]);
+        let innermost_alone = distinguishing_frames(&[of("w"), of("")]);
         assert_eq!(innermost_alone, ["w", ""]);
     }
 
