@@ -43,9 +43,7 @@ pub struct Buffer {
     /// Serial number of the first entry.
     head: u64,
     capacity: usize,
-    /// The last write of each page in the buffer, unless it was discarded.
-    newest: FxHashMap<u64, u64>,
-    /// The last write of each page in the buffer, discarded or not.
+    /// The last write of each page in the buffer.
     last: FxHashMap<u64, u64>,
     /// The first write of each page that has no stream yet.
     waiting: FxHashMap<u64, u64>,
@@ -65,7 +63,6 @@ impl Buffer {
             entries: VecDeque::with_capacity(capacity),
             head: 0,
             capacity,
-            newest: map(),
             last: map(),
             waiting: map(),
             early: vec![NONE; logical_pages as usize],
@@ -110,7 +107,6 @@ impl Buffer {
         let early = std::mem::replace(&mut self.early[page.0 as usize], NONE);
         let stream = (early != NONE).then_some(StreamId(early));
         self.entries.push_back(Pending { page, stream, discarded: false, next: None });
-        self.newest.insert(page.0, serial);
         if let Some(before) = self.last.insert(page.0, serial) {
             self.entry(before).next = Some(serial);
         }
@@ -139,23 +135,30 @@ impl Buffer {
         }
     }
 
-    /// What the host wrote last to this page, if that is in the buffer.
-    pub fn get(&self, page: LogicalPage) -> Option<&[u8]> {
-        let at = self.slot(*self.newest.get(&page.0)?);
-        Some(&self.data[at..at + PAGE])
+    /// The last write of this page, if it is in the buffer: its data, or `None` within if it was discarded since.
+    pub fn get(&self, page: LogicalPage) -> Option<Option<&[u8]>> {
+        let serial = *self.last.get(&page.0)?;
+        let at = self.slot(serial);
+        let discarded = self.entries[(serial - self.head) as usize].discarded;
+        Some((!discarded).then(|| &self.data[at..at + PAGE]))
     }
 
-    /// The pages no longer hold data: what is in the buffer is programmed, and discarded then.
-    pub fn discard(&mut self, first: LogicalPage, pages: u64) {
-        if self.entries.is_empty() {
-            return;
-        }
-        for entry in &mut self.entries {
-            if (first.0..first.0 + pages).contains(&entry.page.0) {
+    /// The pages no longer hold data. The last write of a page in the buffer is programmed, and discarded then. Returns all
+    /// other pages, by runs.
+    pub fn discard(&mut self, first: LogicalPage, pages: u64) -> Vec<(LogicalPage, u64)> {
+        let range = first.0..first.0 + pages;
+        let mut here = Vec::new();
+        for (serial, entry) in (self.head..).zip(&mut self.entries) {
+            if range.contains(&entry.page.0) && self.last.get(&entry.page.0) == Some(&serial) {
                 entry.discarded = true;
-                self.newest.remove(&entry.page.0);
+                here.push(entry.page.0);
             }
         }
+        here.sort_unstable();
+        here.push(range.end);
+        let begins = std::iter::once(range.start).chain(here.iter().map(|page| page + 1));
+        let runs = begins.zip(&here).filter(|(begin, end)| begin < end);
+        runs.map(|(begin, &end)| (LogicalPage(begin), end - begin)).collect()
     }
 
     /// The pages at the head that can be programmed as one write: consecutive, of one stream, in one
@@ -185,10 +188,8 @@ impl Buffer {
         for _ in 0..pages {
             let entry = self.entries.pop_front().expect("the caller has seen it");
             let page = entry.page.0;
-            for map in [&mut self.newest, &mut self.last] {
-                if map.get(&page) == Some(&self.head) {
-                    map.remove(&page);
-                }
+            if self.last.get(&page) == Some(&self.head) {
+                self.last.remove(&page);
             }
             if entry.stream.is_none() {
                 unassigned += 1;
@@ -232,7 +233,7 @@ mod tests {
         let (first, data) = buffer.run(false).expect("assigned early");
         assert_eq!((first.page, data.len()), (page(3), 2 * PAGE), "one run of stream 2");
         assert_eq!(buffer.pop(2), 0);
-        assert_eq!(buffer.get(page(5)), Some(&bytes(4)[..]));
+        assert_eq!(buffer.get(page(5)), Some(Some(&bytes(4)[..])));
         assert!(buffer.run(false).is_none(), "the second write of page 5 has a stream of its own");
         buffer.assign(page(5), StreamId(0));
         assert!(buffer.run(false).is_some());
@@ -255,10 +256,12 @@ mod tests {
     fn what_was_discarded_is_not_read() {
         let mut buffer = Buffer::new(3, 10);
         buffer.push(page(1), &bytes(1));
-        buffer.discard(page(0), 10);
-        assert_eq!(buffer.get(page(1)), None);
+        assert_eq!(buffer.discard(page(0), 10), [(page(0), 1), (page(2), 8)]);
+        assert_eq!(buffer.get(page(1)), Some(None));
         buffer.push(page(1), &bytes(2));
-        assert_eq!(buffer.get(page(1)), Some(&bytes(2)[..]));
+        assert_eq!(buffer.get(page(1)), Some(Some(&bytes(2)[..])));
+        assert_eq!(buffer.discard(page(1), 1), []);
+        assert_eq!(buffer.discard(page(2), 2), [(page(2), 2)]);
         assert!(buffer.run(true).expect("forced").0.discarded);
     }
 }

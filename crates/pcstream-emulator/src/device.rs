@@ -156,7 +156,7 @@ impl EmulatedDevice {
 
     /// The contents of a page; `None` if it holds no data.
     pub fn page(&self, page: LogicalPage) -> Option<&[u8]> {
-        self.buffer.get(page).or_else(|| self.flash.page(page))
+        self.buffer.get(page).unwrap_or_else(|| self.flash.page(page))
     }
 
     /// Reads whole pages; what was never written is zeros.
@@ -230,11 +230,13 @@ impl EmulatedDevice {
     /// The pages no longer hold data.
     pub fn discard(&mut self, first: LogicalPage, pages: u64) -> Result<(), DeviceError> {
         self.check(first, pages.saturating_mul(PAGE as u64))?;
-        self.buffer.discard(first, pages);
+        let programmed = self.buffer.discard(first, pages);
         if let Some(unflushed) = &mut self.unflushed {
             unflushed.discarded(first, pages);
         }
-        self.flash.discard(first, pages).expect("the range was checked");
+        for (first, pages) in programmed {
+            self.flash.discard(first, pages).expect("the range was checked");
+        }
         Ok(())
     }
 

@@ -1,6 +1,6 @@
 //! The device without I/O: against a plain map, against the plain model, across power cuts, as an image.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 use pcstream_emulator::{DeviceError, DeviceOptions, EmulatedDevice, Loss, PAGE, PowerCut, image};
 use pcstream_ssd::{DeviceSettings, GcDestination, LogicalPage, Spare, Ssd, StreamId};
@@ -149,6 +149,37 @@ proptest! {
         prop_assert_eq!(status.counters.host_pages, plain.counters().host_pages);
         // Runs of the buffer are cut and joined otherwise than requests: garbage is collected at the same pages.
         prop_assert_eq!(&status.counters.streams, &plain.counters().streams);
+    }
+
+    /// A page that is discarded while it waits for its stream counts once, whatever the flash and the buffer hold of it.
+    #[test]
+    fn discards_count_as_in_the_plain_model(
+        steps in prop::collection::vec((prop::bool::weighted(0.3), 0..80u64, 1u64..24), 1..100),
+        lag in 1usize..20,
+    ) {
+        let mut device = device(2000, true);
+        let mut plain = Ssd::new(&settings()).expect("legal");
+        let mut waiting = VecDeque::new();
+        for (n, &(discards, first, pages)) in steps.iter().enumerate() {
+            let at = LogicalPage(first);
+            if discards {
+                device.discard(at, pages).expect("in range");
+                plain.discard(at, pages).expect("in range");
+            } else {
+                device.write(at, &contents(first, pages, n as u64)).expect("in range");
+                plain.write(at, pages as u32, StreamId(1)).expect("in range");
+                waiting.push_back((at, pages as u32));
+            }
+            while waiting.len() > lag || (n + 1 == steps.len() && !waiting.is_empty()) {
+                let (at, pages) = waiting.pop_front().expect("not empty");
+                device.assign(at, pages, StreamId(1)).expect("in range");
+            }
+        }
+        let counters = device.status().counters;
+        prop_assert_eq!(counters.discarded_pages, plain.counters().discarded_pages);
+        for page in (0..PAGES).map(LogicalPage) {
+            prop_assert_eq!(device.ssd().locate(page).is_some(), plain.locate(page).is_some(), "page {}", page);
+        }
     }
 
     /// After a power cut every page has a content that it may have: that of the last flush or a later one.
