@@ -88,6 +88,8 @@ pub struct LaneResult {
     pub scheme: String,
     /// Whether the scheme was given the future.
     pub knows_future: bool,
+    /// Whether the program context alone decides: such streams can be given to real writes.
+    pub by_context: bool,
     /// The device as it was asked for.
     pub settings: DeviceSettings,
     /// The device as it is.
@@ -173,6 +175,7 @@ fn ratio(part: u64, whole: u64) -> Option<f64> {
 pub(crate) struct Lane {
     factory: Arc<dyn SchemeFactory>,
     scheme: Box<dyn Scheme>,
+    by_context: bool,
     device: Device,
     settings: DeviceSettings,
     prefill_pages: u64,
@@ -199,7 +202,7 @@ impl Lane {
     /// `stream_of_page` has an entry for each of its pages.
     pub fn new(
         factory: Arc<dyn SchemeFactory>,
-        scheme: Box<dyn Scheme>,
+        mut scheme: Box<dyn Scheme>,
         device: Device,
         settings: DeviceSettings,
         prefill_pages: u64,
@@ -209,6 +212,7 @@ impl Lane {
         let internal = if settings.gc_destination == GcDestination::Internal { streams } else { 0 };
         Lane {
             factory,
+            by_context: scheme.by_context().is_some(),
             scheme,
             device,
             prefill_pages,
@@ -378,6 +382,7 @@ impl Lane {
         LaneResult {
             scheme: self.factory.name().to_owned(),
             knows_future: self.factory.needs_future(),
+            by_context: self.by_context,
             settings: self.settings.clone(),
             geometry: *ssd.geometry(),
             prefill_pages: self.prefill_pages,

@@ -75,6 +75,9 @@ pub struct Verdict {
     pub now: Option<SideJson>,
     /// What is recommended; null if no scheme but `baseline` was simulated.
     pub with_streams: Option<SideJson>,
+    /// The same of the recommended schemes that place by program context alone: what `pcstream place` can do for real
+    /// writes; null if none was simulated.
+    pub real_writes: Option<SideJson>,
     /// The least flash of all schemes that know the future; null if none was simulated.
     pub best_possible: Option<SideJson>,
     /// Flash that streams save, as a share of today's.
@@ -104,6 +107,7 @@ impl Verdict {
             matters: matters(&compared, flash_saved),
             now: now.map(|lane| side(lane, day)),
             with_streams: with.map(|lane| side(lane, day)),
+            real_writes: recommended(lanes, |lane| lane.by_context).map(|lane| side(lane, day)),
             best_possible: best_possible.map(|lane| side(lane, day)),
             flash_saved,
             life_ratio: flash_saved.map(|saved| 1.0 / (1.0 - saved)),
@@ -117,13 +121,17 @@ impl Verdict {
 
 /// The recommended scheme with internal streams; else on any drive; else the best that does not know the future.
 pub(crate) fn with_streams(lanes: &[LaneResult]) -> Option<&LaneResult> {
-    let ran = |scheme: &&&str| lanes.iter().any(|lane| lane.scheme == **scheme);
-    let first = RECOMMENDED.iter().find(ran);
-    let recommended = || lanes.iter().filter(|lane| Some(&lane.scheme.as_str()) == first);
-    recommended()
-        .find(|lane| lane.settings.gc_destination == GcDestination::Internal)
-        .or_else(|| recommended().next())
-        .or_else(|| best_online(lanes))
+    recommended(lanes, |_| true).or_else(|| best_online(lanes))
+}
+
+/// The first of the recommended schemes among the lanes that are `eligible`: with internal streams, or else on any drive.
+fn recommended(lanes: &[LaneResult], eligible: impl Fn(&LaneResult) -> bool) -> Option<&LaneResult> {
+    RECOMMENDED.iter().find_map(|&scheme| {
+        let of_scheme = || lanes.iter().filter(|lane| lane.scheme == scheme && eligible(lane));
+        of_scheme()
+            .find(|lane| lane.settings.gc_destination == GcDestination::Internal)
+            .or_else(|| of_scheme().next())
+    })
 }
 
 /// The least flash without knowing the future.
@@ -192,7 +200,15 @@ fn sentences(
     out.push(comparison(with, now));
     out.extend(flash(verdict));
     out.push(whether(verdict, now, with));
-    out.extend(best(lanes, with));
+    let real = recommended(lanes, |lane| lane.by_context).filter(|real| !std::ptr::eq(*real, with));
+    out.extend(real.map(|real| {
+        format!(
+            "What `pcstream place` can do for real writes: {} ({}).",
+            ratio(real.waf()),
+            result_in_words(real)
+        )
+    }));
+    out.extend(best(lanes, with, real));
     out.extend(steadiness(verdict, now, with));
     out
 }
@@ -243,11 +259,12 @@ fn whether(verdict: &Verdict, now: &LaneResult, with: &LaneResult) -> String {
     }
 }
 
-/// What does better than the recommendation by more than a percent, and the limit of all schemes.
-fn best(lanes: &[LaneResult], with: &LaneResult) -> Vec<String> {
+/// What does better than the recommendation by more than a percent, if it was not said yet, and the limit of all schemes.
+fn best(lanes: &[LaneResult], with: &LaneResult, said: Option<&LaneResult>) -> Vec<String> {
     let mut out = Vec::new();
     let better = |lane: &&LaneResult| saved(lane, with).is_some_and(|saved| saved >= NOT_WORTH_IT);
-    if let Some(best) = best_online(lanes).filter(better) {
+    let best = best_online(lanes).filter(|best| !said.is_some_and(|said| std::ptr::eq(*best, said)));
+    if let Some(best) = best.filter(better) {
         out.push(format!("Better still: {} ({}).", ratio(best.waf()), result_in_words(best)));
     }
     let oracle = lanes.iter().filter(|lane| lane.knows_future).min_by_key(|lane| lane.flash_pages());

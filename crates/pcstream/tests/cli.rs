@@ -75,6 +75,9 @@ const SIMULATION_KEYS: &str = "
     .verdict.with_streams.scheme .verdict.with_streams.gc_destination .verdict.with_streams.drive
     .verdict.with_streams.waf .verdict.with_streams.steady_waf .verdict.with_streams.flash_bytes
     .verdict.with_streams.flash_bytes_per_day
+    .verdict.real_writes.scheme .verdict.real_writes.gc_destination .verdict.real_writes.drive
+    .verdict.real_writes.waf .verdict.real_writes.steady_waf .verdict.real_writes.flash_bytes
+    .verdict.real_writes.flash_bytes_per_day
     .contexts[]";
 
 /// With `--timing`, on a run that is long enough to become steady.
@@ -247,16 +250,27 @@ fn the_verdict_comes_first_and_compares_across_kinds_of_drives() {
         let results = result["results"].as_array().unwrap();
         results.iter().find(|r| r["scheme"] == scheme && r["gc_destination"] == gc).unwrap().clone()
     };
-    let (now, with) = (of("baseline", "own"), of("pcstream", "internal"));
+    let (now, with) = (of("baseline", "own"), of("pcstream-plus", "internal"));
+    let real = of("pcstream", "internal");
     assert_eq!(result["verdict"]["now"]["waf"], now["waf"]);
     assert_eq!(result["verdict"]["with_streams"]["waf"], with["waf"]);
+    assert_eq!(result["verdict"]["real_writes"]["waf"], real["waf"]);
+    let said =
+        format!("What `pcstream place` can do for real writes: {:.3} (", real["waf"].as_f64().unwrap());
+    assert!(
+        result["verdict"]["sentences"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|s| s.as_str().unwrap().starts_with(&said))
+    );
     let ratio = with["flash_pages"].as_f64().unwrap() / now["flash_pages"].as_f64().unwrap();
     assert!((result["verdict"]["flash_saved"].as_f64().unwrap() - (1.0 - ratio)).abs() < 1e-12);
     assert_eq!(result["verdict"]["matters"], "yes");
     assert!(result["verdict"]["now"]["flash_bytes_per_day"].is_null(), "a generator's times are no rate");
     let comparisons = result["comparisons"].as_array().unwrap();
     let across = |c: &&Value| {
-        c["scheme"] == "pcstream"
+        c["scheme"] == "pcstream-plus"
             && c["gc_destination"] == "internal"
             && c["reference_gc_destination"] == "own"
     };

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
 
-#: Schemes compared by default, as by ``pcstream simulate``: the paper's and its limit.
-DEFAULT_SCHEMES = ("baseline", "manual", "autostream-mq", "autostream-sfr", "pcstream", "oracle")
+#: Schemes compared by default, as by ``pcstream simulate``: the papers', ours and their limit.
+DEFAULT_SCHEMES = ("baseline", "manual", "autostream-mq", "autostream-sfr", "pcstream", "pcstream-plus", "oracle")
 
 
 class Results(Sequence[Result]):

@@ -9,8 +9,9 @@ use super::emulated::{LIVE, LIVE_SCHEMES};
 use super::view::ViewArgs;
 use crate::values::{self, Destinations, Prefill, Schemes, Setting};
 
-/// Schemes compared unless --scheme says otherwise: the paper's and its limit.
-pub(super) const DEFAULT_SCHEMES: &str = "baseline,manual,autostream-mq,autostream-sfr,pcstream,oracle";
+/// Schemes compared unless --scheme says otherwise: the papers', ours and their limit.
+pub(super) const DEFAULT_SCHEMES: &str =
+    "baseline,manual,autostream-mq,autostream-sfr,pcstream,pcstream-plus,oracle";
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
