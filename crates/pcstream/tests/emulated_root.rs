@@ -255,12 +255,7 @@ fn interrupted() {
 fn held_mount() {
     let dir = TempDir::new().expect("a directory");
     let holder = dir.path().join("pid");
-    let script = format!(
-        "echo data > file; sync file; cd /; exec 3>{pid}.part; \
-         unshare --mount --propagation private sh -c 'echo $$ >&3; mv {pid}.part {pid}; exec 3>&-; exec sleep 1000' \
-         >/dev/null 2>&1 </dev/null & until [ -e {pid} ]; do sleep 0.1; done",
-        pid = holder.display()
-    );
+    let script = common::holding_its_mount(&holder);
     let mut run = live(&["--scheme", "pcstream", "--json", "-"], &["sh", "-c", &script]);
     let run = run.spawn().expect("it can be started");
     let pid = run.id();

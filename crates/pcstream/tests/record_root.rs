@@ -371,13 +371,7 @@ fn exit_codes() {
 fn held_mount() {
     let traces = TempDir::new().expect("a directory");
     let (trace, holder) = (traces.path().join("t.pctrace"), traces.path().join("pid"));
-    // The holder leaves the file system's directory and files, so that only its namespace holds it.
-    let script = format!(
-        "echo data > file; sync file; cd /; exec 3>{pid}.part; \
-         unshare --mount --propagation private sh -c 'echo $$ >&3; mv {pid}.part {pid}; exec 3>&-; exec sleep 1000' \
-         >/dev/null 2>&1 </dev/null & until [ -e {pid} ]; do sleep 0.1; done",
-        pid = text(&holder)
-    );
+    let script = common::holding_its_mount(&holder);
     let mut command = pcstream();
     command.args(["record", "--image", "tmpfs", "--size", "64M", "-o"]).arg(&trace);
     let out = command.args(["--", "sh", "-c", &script]).output().expect("pcstream can be started");

@@ -53,6 +53,23 @@ fn trial(test: RootTest) -> Trial {
     }
 }
 
+/// A shell script that leaves the scratch file system it runs in, while a process in a mount namespace of its own keeps a
+/// copy of its mount. The process writes its id to `pid`, and ends only when it is killed.
+///
+/// It lets go of copies of all others: tests that run meanwhile unmount theirs.
+pub fn holding_its_mount(pid: &Path) -> String {
+    format!(
+        "echo data > file; sync file; own=${{PWD#/run/pcstream/}}; own=${{own%%-*}}; cd /; exec 3>{pid}.part; \
+         unshare --mount --propagation private sh -c '\
+             for at in $(cut -d\" \" -f2 /proc/self/mounts); do \
+                 case $at in /run/pcstream*/'$own'-*) ;; /run/pcstream*|{temporary}/*) umount -l $at;; esac; \
+             done; echo $$ >&3; mv {pid}.part {pid}; exec 3>&-; exec sleep 1000' \
+         >/dev/null 2>&1 </dev/null & until [ -e {pid} ]; do sleep 0.1; done",
+        pid = pid.display(),
+        temporary = std::env::temp_dir().display(),
+    )
+}
+
 /// Root.
 pub fn root() -> Option<String> {
     (!rustix::process::geteuid().is_root()).then(|| "root".into())
