@@ -201,13 +201,10 @@ fn sentences(
     out.extend(flash(verdict));
     out.push(whether(verdict, now, with));
     let real = recommended(lanes, |lane| lane.by_context).filter(|real| !std::ptr::eq(*real, with));
-    out.extend(real.map(|real| {
-        format!(
-            "What `pcstream place` can do for real writes: {} ({}).",
-            ratio(real.waf()),
-            result_in_words(real)
-        )
-    }));
+    if let Some(real) = real.filter(|_| matches!(verdict.matters, Matters::Yes | Matters::Little)) {
+        let (waf, what) = (ratio(real.waf()), result_in_words(real));
+        out.push(format!("For real writes (pcstream place): {waf} ({what})."));
+    }
     out.extend(best(lanes, with, real));
     out.extend(steadiness(verdict, now, with));
     out

@@ -156,6 +156,7 @@ impl Curves<'_> {
             for (curve, scheme, gc_destination) in [
                 ("baseline, no streams", "baseline", GcDestination::Own),
                 ("pcstream, internal streams", "pcstream", GcDestination::Internal),
+                ("pcstream-plus, internal streams", "pcstream-plus", GcDestination::Internal),
                 ("knowing the future", "oracle", GcDestination::Internal),
             ] {
                 let base = &self.plan.lanes[0].device;

@@ -255,8 +255,7 @@ fn the_verdict_comes_first_and_compares_across_kinds_of_drives() {
     assert_eq!(result["verdict"]["now"]["waf"], now["waf"]);
     assert_eq!(result["verdict"]["with_streams"]["waf"], with["waf"]);
     assert_eq!(result["verdict"]["real_writes"]["waf"], real["waf"]);
-    let said =
-        format!("What `pcstream place` can do for real writes: {:.3} (", real["waf"].as_f64().unwrap());
+    let said = format!("For real writes (pcstream place): {:.3} (", real["waf"].as_f64().unwrap());
     assert!(
         result["verdict"]["sentences"]
             .as_array()
