@@ -95,6 +95,7 @@ impl Verdict {
     pub fn of(simulation: &Simulation) -> Verdict {
         let lanes = &simulation.results;
         let (now, with) = (reference(lanes), with_streams(lanes));
+        let real = recommended(lanes, |lane| lane.by_context);
         let best_possible =
             lanes.iter().filter(|lane| lane.knows_future).min_by_key(|lane| lane.flash_pages());
         let flash_saved = now.zip(with).and_then(|(now, with)| saved(with, now));
@@ -107,14 +108,14 @@ impl Verdict {
             matters: matters(&compared, flash_saved),
             now: now.map(|lane| side(lane, day)),
             with_streams: with.map(|lane| side(lane, day)),
-            real_writes: recommended(lanes, |lane| lane.by_context).map(|lane| side(lane, day)),
+            real_writes: real.map(|lane| side(lane, day)),
             best_possible: best_possible.map(|lane| side(lane, day)),
             flash_saved,
             life_ratio: flash_saved.map(|saved| 1.0 / (1.0 - saved)),
             steady: bytes_to_steady == 0,
             bytes_to_steady,
         };
-        verdict.sentences = sentences(&verdict, lanes, now, with);
+        verdict.sentences = sentences(&verdict, lanes, [now, with, real]);
         verdict
     }
 }
@@ -180,11 +181,11 @@ fn side(lane: &LaneResult, seconds: Option<f64>) -> SideJson {
     }
 }
 
+/// In words; the results are `now`, `with_streams` and `real_writes`.
 fn sentences(
     verdict: &Verdict,
     lanes: &[LaneResult],
-    now: Option<&LaneResult>,
-    with: Option<&LaneResult>,
+    [now, with, real]: [Option<&LaneResult>; 3],
 ) -> Vec<String> {
     if lanes.iter().all(|lane| lane.host_pages() == 0) {
         return vec!["The host wrote nothing: there is no WAF.".to_owned()];
@@ -200,8 +201,9 @@ fn sentences(
     out.push(comparison(with, now));
     out.extend(flash(verdict));
     out.push(whether(verdict, now, with));
-    let real = recommended(lanes, |lane| lane.by_context).filter(|real| !std::ptr::eq(*real, with));
-    if let Some(real) = real.filter(|_| matches!(verdict.matters, Matters::Yes | Matters::Little)) {
+    let helps = matches!(verdict.matters, Matters::Yes | Matters::Little);
+    let real = real.filter(|real| helps && !std::ptr::eq(*real, with));
+    if let Some(real) = real {
         let (waf, what) = (ratio(real.waf()), result_in_words(real));
         out.push(format!("For real writes (pcstream place): {waf} ({what})."));
     }
