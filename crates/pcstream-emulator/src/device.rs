@@ -230,11 +230,11 @@ impl EmulatedDevice {
     /// The pages no longer hold data.
     pub fn discard(&mut self, first: LogicalPage, pages: u64) -> Result<(), DeviceError> {
         self.check(first, pages.saturating_mul(PAGE as u64))?;
-        let programmed = self.buffer.discard(first, pages);
+        let others = self.buffer.discard(first, pages);
         if let Some(unflushed) = &mut self.unflushed {
             unflushed.discarded(first, pages);
         }
-        for (first, pages) in programmed {
+        for (first, pages) in others {
             self.flash.discard(first, pages).expect("the range was checked");
         }
         Ok(())
