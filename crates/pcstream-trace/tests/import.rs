@@ -33,7 +33,11 @@ fn import_all<L: AsRef<[u8]>>(format: &'static Format, lines: impl IntoIterator<
     }
     assert!(meta.device.pages <= MAX_PAGES);
     let counts = importer.counts();
-    let other = counts.other_lines + counts.bad_lines + counts.zero_length + counts.other_volumes;
+    let other = counts.other_lines
+        + counts.bad_lines
+        + counts.zero_length
+        + counts.short_discards
+        + counts.other_volumes;
     assert!(counts.requests() + other <= counts.lines);
     events
 }

@@ -178,6 +178,7 @@ fn remark(args: &ImportArgs, summary: &Summary, counts: Counts, first_bad: Optio
     let noted = [
         (counts.other_volumes, "requests of other volumes, left out"),
         (counts.zero_length, "requests of 0 bytes, left out"),
+        (counts.short_discards, "discards of less than a whole page, left out"),
         (counts.clamped_times, "requests earlier than the one before them, which were given its time"),
     ];
     for (count, what) in noted.into_iter().filter(|&(count, _)| count > 0) {

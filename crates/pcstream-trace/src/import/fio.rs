@@ -143,6 +143,18 @@ mod tests {
     }
 
     #[test]
+    fn a_discard_takes_whole_pages_only() {
+        let text = "fio version 2 iolog\nx add\nx open\nx write 0 16384\nx trim 512 4096\nx trim 512 8192\n\
+                    x trim 0 16384\nx trim 4096 512\n";
+        let mut importer = importer("fio");
+        text.lines().for_each(|line| importer.line(line.as_bytes()).unwrap());
+        let events = importer.take_batch().events;
+        let discards = events.iter().filter(|event| event.op == Op::Discard);
+        assert_eq!(discards.map(|event| (event.lba.0, event.pages)).collect::<Vec<_>>(), [(1, 1), (0, 4)]);
+        assert_eq!(importer.counts().short_discards, 2);
+    }
+
+    #[test]
     fn version_3_has_times() {
         let text = "fio version 3 iolog\n2 Nvme1n1 add\n872 Nvme1n1 open\n878 Nvme1n1 write 0 16384\n\
                     888 Nvme1n1 wait 1 0\n891 Nvme1n1 trim 16384 4096\n895 Nvme1n1 sync 0 0\n900 Nvme1n1 close\n";

@@ -103,6 +103,7 @@ impl Importer {
             ("other_lines", counts.other_lines),
             ("other_volumes", counts.other_volumes),
             ("zero_length", counts.zero_length),
+            ("short_discards", counts.short_discards),
             ("clamped_times", counts.clamped_times),
         ] {
             set(name, count.into());

@@ -41,6 +41,8 @@ pub struct Counts {
     pub other_volumes: u64,
     /// Requests of no bytes, which were dropped.
     pub zero_length: u64,
+    /// Discards of less than a whole page, which were dropped.
+    pub short_discards: u64,
     /// Requests earlier than the one before, which took its time.
     pub clamped_times: u64,
     /// Writes imported.

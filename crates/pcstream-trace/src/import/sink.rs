@@ -65,6 +65,10 @@ impl Sink {
             return Ok(());
         }
         let (lba, pages) = self.extent(record)?;
+        if pages == 0 && record.op != Op::Flush {
+            self.counts.short_discards += 1;
+            return Ok(());
+        }
         let context = self.context(record)?;
         let (time_ns, clamped) = self.clock.at(record.time_ns);
         self.counts.clamped_times += u64::from(clamped);
@@ -90,7 +94,8 @@ impl Sink {
         }
     }
 
-    /// First page and number of pages that a request touches; none for a barrier.
+    /// First page and number of pages that a request touches, or that a discard covers whole: data beside it in a page
+    /// stays. None for a barrier.
     fn extent(&self, record: &Record) -> Result<(u64, u64), BadLine> {
         if record.op == Op::Flush {
             return Ok((0, 0));
@@ -100,6 +105,10 @@ impl Sink {
         match end.filter(|&end| end <= limit) {
             Some(end) => {
                 let lba = record.offset / PAGE_BYTES;
+                if matches!(record.op, Op::Discard | Op::WriteZeroes) {
+                    let first = record.offset.div_ceil(PAGE_BYTES);
+                    return Ok((first, ((record.offset + record.bytes) / PAGE_BYTES).saturating_sub(first)));
+                }
                 Ok((lba, end - lba))
             }
             None => Err(self.beyond(record, limit)),
