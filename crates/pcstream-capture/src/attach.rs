@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use pcstream_fs::mounts;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use thiserror::Error;
@@ -243,14 +244,8 @@ fn cgroup(given: &Path) -> Result<Found, AttachError> {
 
 /// Where cgroups of version 2 are mounted.
 fn cgroup_mount() -> Option<PathBuf> {
-    let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
-    mounts.lines().find_map(mount_of_cgroups).map(PathBuf::from)
-}
-
-/// The mount point of a line of mountinfo, if it is of cgroups of version 2.
-fn mount_of_cgroups(line: &str) -> Option<&str> {
-    let (mount, source) = line.split_once(" - ")?;
-    (source.split(' ').next() == Some("cgroup2")).then(|| mount.split(' ').nth(4))?
+    let mut mounts = mounts::own().ok()?.into_iter();
+    mounts.find(|mount| mount.fs_type == "cgroup2").map(|mount| mount.mount_point)
 }
 
 fn cgroup_of_unit(unit: &str) -> Result<PathBuf, AttachError> {
@@ -271,14 +266,6 @@ fn cgroup_of_unit(unit: &str) -> Result<PathBuf, AttachError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_mount_of_cgroups_is_found() {
-        let line = "30 24 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate";
-        assert_eq!(mount_of_cgroups(line), Some("/sys/fs/cgroup"));
-        assert_eq!(mount_of_cgroups("30 24 0:26 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu"), None);
-        assert_eq!(mount_of_cgroups(""), None);
-    }
 
     #[test]
     fn processes_are_watched_until_they_end() {

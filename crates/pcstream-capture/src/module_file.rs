@@ -19,6 +19,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use pcstream_fs::extents::DeviceNumber;
+use pcstream_fs::mounts::{self, Mount};
+
 use crate::wire::{self, PathRecord};
 
 const OVERLAYFS: i64 = 0x794c_7630;
@@ -72,13 +75,9 @@ fn is_on_foreign_fuse(file: &File, metadata: &Metadata) -> bool {
     if magic(file) != Some(FUSE) {
         return false;
     }
-    let (major, minor) = (libc::major(metadata.dev()), libc::minor(metadata.dev()));
-    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    let device = format!("{major}:{minor}");
-    let of_root = |line: &&str| {
-        line.split(' ').nth(2) == Some(&device) && line.split([' ', ',']).any(|option| option == "user_id=0")
-    };
-    !mounts.lines().any(|line| of_root(&line))
+    let device = DeviceNumber::from_stat(metadata.dev());
+    let of_root = |mount: &Mount| mount.device == device && mount.has_option("user_id=0");
+    !mounts::own().unwrap_or_default().iter().any(of_root)
 }
 
 struct Wanted<'a> {
@@ -93,7 +92,7 @@ impl Wanted<'_> {
 
     fn is(&self, file: &File) -> bool {
         let Ok(metadata) = file.metadata() else { return false };
-        let device = (libc::major(metadata.dev()) << 20) | libc::minor(metadata.dev());
+        let device = DeviceNumber::from_stat(metadata.dev()).kernel_dev_t();
         let own_numbers = || matches!(magic(file), Some(OVERLAYFS | BTRFS | BCACHEFS));
         metadata.ino() == self.record.inode && (device == self.record.dev || own_numbers())
     }
@@ -134,29 +133,12 @@ impl Wanted<'_> {
 
     /// A mount of its file system.
     fn mount(&self) -> Option<File> {
-        let device = format!("{}:{}", self.record.dev >> 20, self.record.dev & 0xf_ffff);
-        let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
         let flags = libc::O_DIRECTORY | libc::O_NONBLOCK | libc::O_CLOEXEC;
-        let open = |line: &str| {
-            let mut words = line.split(' ');
-            let point = (words.nth(2)? == device).then(|| words.nth(1)).flatten()?;
-            OpenOptions::new().read(true).custom_flags(flags).open(unescaped(point)).ok()
-        };
-        mounts.lines().find_map(open)
+        let open =
+            |mount: Mount| OpenOptions::new().read(true).custom_flags(flags).open(mount.mount_point).ok();
+        let mounts = mounts::own().ok()?.into_iter();
+        mounts.filter(|mount| mount.device.kernel_dev_t() == self.record.dev).find_map(open)
     }
-}
-
-/// A path as `mountinfo` writes it: white space and backslashes as three octal digits.
-fn unescaped(text: &str) -> PathBuf {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, after @ ..] = rest {
-        let code = (*first == b'\\').then(|| after.get(..3)).flatten();
-        let code = code.and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok());
-        bytes.push(code.unwrap_or(*first));
-        rest = if code.is_some() { &after[3..] } else { after };
-    }
-    PathBuf::from(OsStr::from_bytes(&bytes))
 }
 
 /// `struct file_handle` with the handle that ext4, XFS and others give a file: its inode and generation.
@@ -197,7 +179,7 @@ mod tests {
         let mut record = PathRecord {
             pid: std::process::id(),
             inode: metadata.ino(),
-            dev: (libc::major(metadata.dev()) << 20) | libc::minor(metadata.dev()),
+            dev: DeviceNumber::from_stat(metadata.dev()).kernel_dev_t(),
             ..Default::default()
         };
         let mut at = 0;
@@ -241,10 +223,5 @@ mod tests {
         let elsewhere = Path::new("/nowhere").join(real.file_name().unwrap());
         assert!(open(&record_of(&elsewhere, &file)).is_some());
         assert!(open(&PathRecord { inode: 1, ..record_of(&elsewhere, &file) }).is_none());
-    }
-
-    #[test]
-    fn escapes_of_mountinfo_are_undone() {
-        assert_eq!(unescaped("/a\\040b\\134c\\9"), Path::new("/a b\\c\\9"));
     }
 }

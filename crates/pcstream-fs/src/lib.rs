@@ -7,4 +7,5 @@
 
 pub mod extents;
 pub mod layout;
+pub mod mounts;
 pub mod scratch;

@@ -1,16 +1,12 @@
 //! What is mounted where, on which device, and who uses it: read from /proc and /sys.
 //!
-//! Idea: the text formats are parsed by pure functions; the functions around them only read files.
-//!
 //! Known weaknesses: only this mount namespace is seen. Processes that end while being looked at, or that
 //! the caller may not inspect, are passed over.
 
 use std::collections::BTreeSet;
-use std::ffi::OsString;
 use std::fmt;
 use std::fs;
 use std::io;
-use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -20,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::error::{Context, ScratchError};
 use super::resource::MountUser;
 use crate::extents::DeviceNumber;
+use crate::mounts::{self, Mount};
 
 /// A file system that pcstream knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -117,7 +114,7 @@ impl ExistingFs {
         let about = fs::metadata(&path).doing(|| format!("look at {}", dir.display()))?;
         let mounts = read_mounts()?;
         if about.file_type().is_block_device() {
-            path = mount_of_device(&mounts, number_of(about.rdev())).ok_or_else(|| {
+            path = mount_of_device(&mounts, DeviceNumber::from_stat(about.rdev())).ok_or_else(|| {
                 expected(dir, "a directory or a device that is mounted in this mount namespace")
             })?;
         } else if !about.is_dir() {
@@ -144,10 +141,6 @@ fn expected(given: &Path, expected: &str) -> ScratchError {
     ScratchError::Option { option: "--on", value, expected: expected.into() }
 }
 
-pub(super) fn number_of(device: u64) -> DeviceNumber {
-    DeviceNumber { major: rustix::fs::major(device), minor: rustix::fs::minor(device) }
-}
-
 /// Where a device is mounted; the first place, if there are several.
 pub(super) fn mount_of_device(mounts: &[Mount], number: DeviceNumber) -> Option<PathBuf> {
     mounts.iter().find(|mount| mount.device == number).map(|mount| mount.mount_point.clone())
@@ -163,58 +156,8 @@ fn unsupported_hint(fs_type: &str) -> &'static str {
     }
 }
 
-/// A line of /proc/self/mountinfo.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Mount {
-    pub device: DeviceNumber,
-    pub mount_point: PathBuf,
-    pub fs_type: String,
-    /// After an error of the device nothing is written any more. ext4 says so from Linux 6.15 on.
-    pub shut_down: bool,
-}
-
 pub(super) fn read_mounts() -> Result<Vec<Mount>, ScratchError> {
-    let bytes = fs::read("/proc/self/mountinfo").doing(|| "read /proc/self/mountinfo".into())?;
-    Ok(parse_mountinfo(&bytes))
-}
-
-/// Parses mountinfo (proc_pid_mountinfo(5)); lines that make no sense are left out.
-fn parse_mountinfo(text: &[u8]) -> Vec<Mount> {
-    text.split(|&b| b == b'\n').filter_map(parse_mount).collect()
-}
-
-fn parse_mount(line: &[u8]) -> Option<Mount> {
-    let mut fields = line.split(|&b| b == b' ');
-    let number = std::str::from_utf8(fields.nth(2)?).ok()?;
-    let (major, minor) = number.split_once(':')?;
-    let device = DeviceNumber { major: major.parse().ok()?, minor: minor.parse().ok()? };
-    let mount_point = PathBuf::from(OsString::from_vec(unescape(fields.nth(1)?)));
-    // Options, then optional fields up to a lone hyphen.
-    fields.find(|&field| field == b"-")?;
-    let fs_type = String::from_utf8(fields.next()?.to_vec()).ok()?;
-    // The source, then options of the file system.
-    let options = fields.nth(1).unwrap_or_default();
-    let shut_down = options.split(|&b| b == b',').any(|option| option == b"shutdown");
-    Some(Mount { device, mount_point, fs_type, shut_down })
-}
-
-/// Undoes the kernel's escapes: `\040` for a space and so on.
-fn unescape(field: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(field.len());
-    let mut rest = field;
-    while let Some((&first, tail)) = rest.split_first() {
-        let octal = (first == b'\\').then(|| tail.get(..3)).flatten().and_then(octal_byte);
-        out.push(octal.unwrap_or(first));
-        rest = if octal.is_some() { &tail[3..] } else { tail };
-    }
-    out
-}
-
-fn octal_byte(digits: &[u8]) -> Option<u8> {
-    let value = digits
-        .iter()
-        .try_fold(0u32, |value, &d| (b'0'..=b'7').contains(&d).then(|| value * 8 + u32::from(d - b'0')))?;
-    u8::try_from(value).ok()
+    mounts::own().doing(|| "read /proc/self/mountinfo".into())
 }
 
 /// The mount that a canonical path is seen through: the deepest mount point above it, and of several on
@@ -232,9 +175,9 @@ pub(super) fn mounted_at<'a>(mounts: &'a [Mount], point: &Path) -> Option<&'a Mo
 }
 
 /// Whether a file system on this device is mounted, as this process sees it, and works: neither has the device vanished nor
-/// was the file system shut down. True if that cannot be found out.
+/// was the file system shut down after an error (ext4 says so from Linux 6.15 on). True if that cannot be found out.
 pub fn is_working(device: DeviceNumber) -> bool {
-    let works = |mount: &Mount| mount.device == device && !mount.shut_down;
+    let works = |mount: &Mount| mount.device == device && !mount.has_option("shutdown");
     Path::new(&format!("/sys/dev/block/{device}")).exists()
         && read_mounts().map_or(true, |mounts| mounts.iter().any(works))
 }
@@ -256,7 +199,7 @@ pub(super) fn namespaces_with(device: DeviceNumber) -> Vec<MountUser> {
             return false;
         }
         let mounts = fs::read(format!("/proc/{pid}/mountinfo")).unwrap_or_default();
-        parse_mountinfo(&mounts).iter().any(|mount| mount.device == device)
+        mounts::parse(&mounts).iter().any(|mount| mount.device == device)
     };
     let how = vec!["mounted in its namespace".to_string()];
     processes()
@@ -332,38 +275,17 @@ mod tests {
         27 1 254:0 / / rw,relatime shared:1 master:2 - ext4 /dev/vda rw,discard,shutdown\n\
         90 27 253:3 / /mnt/my\\040disk\\134x rw,noatime - xfs /dev/zram3 rw\n\
         91 27 0:40 / /srv/data rw - tmpfs tmpfs rw\n\
-        92 27 253:4 /sub /srv/data rw - xfs /dev/zram4 rw\n\
-        not a mount\n";
-
-    #[test]
-    fn mountinfo_with_optional_fields_escapes_and_nonsense() {
-        let mounts = parse_mountinfo(MOUNTINFO);
-        assert_eq!(mounts.len(), 5);
-        assert_eq!(mounts[1].device, DeviceNumber { major: 254, minor: 0 });
-        assert_eq!(mounts[1].fs_type, "ext4");
-        assert_eq!(
-            mounts.iter().map(|mount| mount.shut_down).collect::<Vec<_>>(),
-            [false, true, false, false, false]
-        );
-        assert_eq!(mounts[2].mount_point, Path::new("/mnt/my disk\\x"));
-    }
+        92 27 253:4 /sub /srv/data rw - xfs /dev/zram4 rw\n";
 
     #[test]
     fn a_path_belongs_to_the_deepest_and_topmost_mount() {
-        let mounts = parse_mountinfo(MOUNTINFO);
+        let mounts = mounts::parse(MOUNTINFO);
         let minor = |path: &str| mount_of(&mounts, Path::new(path)).unwrap().device.minor;
         assert_eq!(minor("/mnt/my disk\\x/a/b"), 3);
         assert_eq!(minor("/srv/data"), 4, "the later mount hides the tmpfs");
         assert_eq!(minor("/srv/database"), 0, "not below /srv/data");
         assert_eq!(mounted_at(&mounts, Path::new("/srv/data")).unwrap().fs_type, "xfs");
         assert_eq!(mounted_at(&mounts, Path::new("/srv")), None);
-    }
-
-    #[test]
-    fn backslashes_that_are_no_escapes_stay() {
-        assert_eq!(unescape(b"a\\04"), b"a\\04");
-        assert_eq!(unescape(b"a\\999b\\777"), b"a\\999b\\777");
-        assert_eq!(unescape(b"\\011"), b"\t");
     }
 
     #[test]
@@ -384,7 +306,7 @@ mod tests {
     #[test]
     fn a_device_stands_for_the_place_where_it_is_mounted() {
         let text = b"22 1 259:2 / / rw - ext4 /dev/a rw\n23 22 259:3 / /srv rw - xfs /dev/b rw\n24 22 259:3 /x /y rw - xfs /dev/b rw";
-        let mounts = parse_mountinfo(text);
+        let mounts = mounts::parse(text);
         let of = |minor| mount_of_device(&mounts, DeviceNumber { major: 259, minor });
         assert_eq!(of(3).as_deref(), Some(Path::new("/srv")));
         assert_eq!(of(4), None);

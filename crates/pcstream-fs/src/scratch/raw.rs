@@ -8,7 +8,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
 use super::error::ScratchError;
-use super::mounts::{BlockDevice, mount_of_device, number_of, read_mounts};
+use super::mounts::{BlockDevice, mount_of_device, read_mounts};
 use crate::extents::DeviceNumber;
 
 /// The block device that `path` names, if it is one and nothing on it is mounted.
@@ -17,7 +17,7 @@ use crate::extents::DeviceNumber;
 pub fn raw_device(path: &Path) -> Result<Option<BlockDevice>, ScratchError> {
     let about = fs::metadata(path).ok().filter(|about| about.file_type().is_block_device());
     let Some(about) = about else { return Ok(None) };
-    let number = number_of(about.rdev());
+    let number = DeviceNumber::from_stat(about.rdev());
     if mount_of_device(&read_mounts()?, number).is_some() {
         return Ok(None);
     }
