@@ -102,11 +102,6 @@ impl Allowance {
     pub fn fell_short(&self) -> bool {
         self.short.get()
     }
-
-    /// Whether nobody waits any more.
-    pub fn is_given_up(&self) -> bool {
-        self.given_up.is_so()
-    }
 }
 
 #[cfg(test)]
@@ -137,6 +132,6 @@ mod tests {
         assert!(allowance.fell_short());
         allowance.next_module();
         given_up.give_up();
-        assert!(!allowance.read(1) && !allowance.fell_short() && allowance.is_given_up());
+        assert!(!allowance.read(1) && !allowance.fell_short());
     }
 }

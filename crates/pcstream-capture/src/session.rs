@@ -15,7 +15,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{
-    Link, MapCore, MapFlags, MapHandle, OpenObject, PrintLevel, ProgramInput, RingBufferBuilder, UprobeOpts,
+    Link, MapCore, MapFlags, MapHandle, OpenObject, PrintLevel, Program, ProgramInput, RingBufferBuilder,
+    UprobeOpts,
 };
 use pcstream_trace::Unwind;
 
@@ -227,54 +228,28 @@ impl<'obj> Session<'obj> {
 
     /// Events that the kernel kept from the programs because one was running on the same CPU already.
     pub fn missed(&self) -> u64 {
-        self.programs().iter().map(|(_, program)| program_fact(*program, "recursion_misses")).sum()
+        self.programs().map(|program| program_fact(&program, "recursion_misses")).sum()
     }
 
     /// Runs of each program and nanoseconds spent in it, by name. The kernel counts them only while it is asked to (`bpf_enable_stats`,
     /// `sysctl kernel.bpf_stats_enabled`); otherwise all are 0.
-    pub fn costs(&self) -> Vec<(&'static str, u64, u64)> {
-        let cost =
-            |(name, program)| (name, program_fact(program, "run_cnt"), program_fact(program, "run_time_ns"));
-        self.programs().into_iter().map(cost).collect()
+    pub fn costs(&self) -> Vec<(String, u64, u64)> {
+        let cost = |program: Program<'_>| {
+            (name_of(&program), program_fact(&program, "run_cnt"), program_fact(&program, "run_time_ns"))
+        };
+        self.programs().map(cost).collect()
     }
 
     /// Instructions of each program that the kernel's verifier looked at: what bounds its growth (one million)
     /// and the time to load it.
-    pub fn verified_instructions(&self) -> Vec<(&'static str, u64)> {
-        self.programs().into_iter().map(|(name, fd)| (name, program_fact(fd, "verified_insns"))).collect()
+    pub fn verified_instructions(&self) -> Vec<(String, u64)> {
+        let fact = |program: Program<'_>| (name_of(&program), program_fact(&program, "verified_insns"));
+        self.programs().map(fact).collect()
     }
 
-    fn programs(&self) -> Vec<(&'static str, i32)> {
-        let progs = &self.skel.progs;
-        let mut programs = vec![
-            ("on_dirty_folio", progs.on_dirty_folio.as_fd().as_raw_fd()),
-            ("on_mark_dirty", progs.on_mark_dirty.as_fd().as_raw_fd()),
-            ("on_exit", progs.on_exit.as_fd().as_raw_fd()),
-        ];
-        if progs.on_placed_bio.autoload() {
-            programs.push(("on_placed_bio", progs.on_placed_bio.as_fd().as_raw_fd()));
-        } else {
-            programs.push(("on_bio", progs.on_bio.as_fd().as_raw_fd()));
-        }
-        if progs.on_fork.autoload() {
-            programs.push(("on_fork", progs.on_fork.as_fd().as_raw_fd()));
-        }
-        if progs.on_prctl.autoload() {
-            programs.push(("on_prctl", progs.on_prctl.as_fd().as_raw_fd()));
-        }
-        if progs.on_any_prctl.autoload() {
-            programs.push(("on_any_prctl", progs.on_any_prctl.as_fd().as_raw_fd()));
-        }
-        if progs.on_fcntl.autoload() {
-            programs.push(("on_fcntl", progs.on_fcntl.as_fd().as_raw_fd()));
-        }
-        if progs.on_buffer_page.autoload() {
-            programs.push(("on_buffer_page", progs.on_buffer_page.as_fd().as_raw_fd()));
-        }
-        if progs.on_uring_punt.autoload() {
-            programs.push(("on_uring_punt", progs.on_uring_punt.as_fd().as_raw_fd()));
-        }
-        programs
+    /// What was loaded.
+    fn programs(&self) -> impl Iterator<Item = Program<'_>> {
+        self.skel.object().progs().filter(Program::autoload)
     }
 
     /// A reader of the records; `take` is called for each.
@@ -296,9 +271,14 @@ impl<'obj> Session<'obj> {
     }
 }
 
+fn name_of(program: &Program<'_>) -> String {
+    program.name().to_string_lossy().into_owned()
+}
+
 /// A number that the kernel keeps of a program; 0 if it does not.
-fn program_fact(program: i32, name: &str) -> u64 {
-    let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{program}")).unwrap_or_default();
+fn program_fact(program: &Program<'_>, name: &str) -> u64 {
+    let descriptor = program.as_fd().as_raw_fd();
+    let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{descriptor}")).unwrap_or_default();
     info.lines()
         .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
         .and_then(|value| value.trim().parse().ok())

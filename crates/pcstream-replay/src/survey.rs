@@ -49,6 +49,8 @@ pub struct Survey {
     logical_pages: u64,
     total_pages: u64,
     duration_ns: u64,
+    /// Events taken in.
+    events: u64,
     written: u64,
     cells: Vec<Cell>,
     rates: Vec<Rate>,
@@ -122,6 +124,7 @@ impl Survey {
             logical_pages: device.logical_pages,
             total_pages: total_pages.max(1),
             duration_ns: duration_ns.max(1),
+            events: 0,
             written: 0,
             cells: vec![Cell::default(); MAP_COLUMNS * MAP_ROWS],
             rates: vec![Rate::default(); TIME_BINS],
@@ -157,6 +160,7 @@ impl Survey {
             Op::Read | Op::Flush | Op::Exit => {}
         }
         self.rates[bin].gc_pages += self.ssd.counters().gc_pages - before;
+        self.events += 1;
         Ok(())
     }
 
@@ -167,7 +171,7 @@ impl Survey {
 
     fn beyond(&self, event: &Event) -> ReplayError {
         ReplayError::BeyondDevice {
-            event: 0,
+            event: self.events,
             op: event.op.name(),
             lba: event.lba.0,
             pages: event.pages,

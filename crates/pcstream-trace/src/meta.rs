@@ -134,11 +134,6 @@ impl Meta {
         self.losses.values().sum()
     }
 
-    /// Pages allocated before the first event.
-    pub fn prefilled_pages(&self) -> u64 {
-        self.prefilled.iter().map(|e| e.pages).sum()
-    }
-
     /// Checks what the types do not: extents ascending, disjoint, non-empty and on the device. The
     /// error says which extent, what was found and what was expected.
     pub fn check(&self) -> Result<(), String> {

@@ -151,11 +151,6 @@ impl Tables {
     pub fn files(&self) -> &[File] {
         &self.files
     }
-
-    /// Mutable contexts, for resolving symbols after a capture; ids must stay.
-    pub fn contexts_mut(&mut self) -> &mut [Context] {
-        &mut self.contexts
-    }
 }
 
 /// A piece of a trace: entries new to the tables, then events that may refer to them.

@@ -11,9 +11,9 @@ use crate::statistics::median;
 #[derive(Default)]
 pub struct Programs {
     /// Names, runs, nanoseconds of all runs.
-    pub costs: Vec<(&'static str, u64, u64)>,
+    pub costs: Vec<(String, u64, u64)>,
     /// Instructions that the verifier looked at, by name.
-    pub verified: Vec<(&'static str, u64)>,
+    pub verified: Vec<(String, u64)>,
 }
 
 impl Programs {
@@ -23,9 +23,9 @@ impl Programs {
 
     /// What was counted since `before`.
     pub fn since(&self, before: &Programs) -> Programs {
-        let since = |&(name, runs, ns)| {
+        let since = |(name, runs, ns): &(String, u64, u64)| {
             let (runs_before, ns_before) = before.of(name);
-            (name, runs - runs_before, ns - ns_before)
+            (name.clone(), runs - runs_before, ns - ns_before)
         };
         Programs { costs: self.costs.iter().map(since).collect(), verified: self.verified.clone() }
     }
@@ -45,7 +45,7 @@ fn mean_of_runs(runs: u64, ns: u64) -> f64 {
 pub fn print_programs(rounds: &[[Programs; 4]]) {
     let of_rounds = |value: &dyn Fn(&[Programs; 4]) -> f64| median(rounds.iter().map(value).collect());
     let [.., last] = &rounds[rounds.len() - 1];
-    for &(name, runs, _) in &last.costs {
+    for (name, runs, _) in &last.costs {
         let mean_of = |programs: &Programs| {
             let (runs, ns) = programs.of(name);
             mean_of_runs(runs, ns)
