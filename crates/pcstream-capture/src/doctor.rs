@@ -180,13 +180,13 @@ fn completion_functions() -> Check {
 
 fn io_accounting() -> Check {
     if Path::new("/proc/self/io").exists() {
-        return Check::good("task I/O accounting", "present: one capture per system call");
+        return Check::good("task I/O accounting", "present");
     }
     Check::bad(
         "task I/O accounting",
         Verdict::Limited,
         "no /proc/self/io",
-        "captures cost more: kernel built without CONFIG_TASK_IO_ACCOUNTING",
+        "--write-buffers may give a write the call path of an earlier one: kernel built without CONFIG_TASK_IO_ACCOUNTING",
     )
 }
 

@@ -3,6 +3,7 @@
 use pcstream_placement::saved_table::{Difference, SavedEntry, SavedTable};
 use serde::Serialize;
 
+use crate::csv;
 use crate::human::{count, page_bytes};
 use crate::table::{Side, columns};
 
@@ -121,23 +122,17 @@ pub fn tables_text(json: &TablesJson, top: usize) -> String {
 
 /// Tables as comma-separated values with a heading.
 pub fn tables_csv(json: &TablesJson) -> String {
-    let mut text = String::from("file,signature,lifetime_pages,samples\n");
-    for table in &json.tables {
-        let path = quoted(&table.path);
-        for entry in &table.contexts {
-            text += &format!("{path},{},{},{}\n", entry.signature, entry.lifetime_pages, entry.samples);
-        }
-    }
-    text
-}
-
-/// A field as RFC 4180 has it.
-fn quoted(field: &str) -> String {
-    if field.contains(['"', ',', '\n', '\r']) {
-        format!("\"{}\"", field.replace('"', "\"\""))
-    } else {
-        field.to_owned()
-    }
+    let rows = json.tables.iter().flat_map(|table| {
+        table.contexts.iter().map(|entry| {
+            [
+                table.path.clone(),
+                entry.signature.to_string(),
+                entry.lifetime_pages.to_string(),
+                entry.samples.to_string(),
+            ]
+        })
+    });
+    csv::table(&["file", "signature", "lifetime_pages", "samples"], rows)
 }
 
 /// A comparison for programs.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use anstyle::Style;
-use pcstream_replay::LaneResult;
+use pcstream_replay::{LaneResult, Writers};
 use pcstream_ssd::GcDestination;
 
 use crate::drive::{column_head, reference, result_in_words, saved};
@@ -63,17 +63,25 @@ pub(crate) fn origin(simulation: &Simulation, layout: Layout) -> Vec<String> {
         lines.push(layout.cut(&format!("command  {command}")));
     }
     let events = format!(
-        "         {} events: {} written, {} discarded; {} contexts, {} of the file data has one",
+        "         {} events: {} written, {} discarded; {} contexts, {}",
         count(totals.events),
         page_bytes(totals.host_pages),
         page_bytes(totals.discarded_pages + totals.zeroed_pages),
         totals.contexts,
-        percent(simulation.writers.context_coverage()),
+        coverage(&simulation.writers),
     );
     lines.extend(layout.wrap(&events, 9));
     let paths = simulation.path_shares().text();
     lines.extend(paths.iter().flat_map(|paths| layout.wrap(&format!("         {paths}"), 9)));
     lines
+}
+
+/// How much of the file data has a context.
+pub(crate) fn coverage(writers: &Writers) -> String {
+    match writers.totals().data_pages {
+        0 => "no file data".into(),
+        _ => format!("{} of the file data has a context", percent(writers.context_coverage())),
+    }
 }
 
 /// Lanes by scheme, in order; the GC destinations that occur, in order.

@@ -11,7 +11,7 @@ use super::svg::{STYLE, escaped};
 use super::{FIGURES, Figure, Material};
 use crate::drive::{column_head, reference};
 use crate::human::{bytes, count, page_bytes, percent, ratio};
-use crate::schemes::{less, loss_lines};
+use crate::schemes::{coverage, less, loss_lines};
 use crate::symbols::{Names, file_name, frame_name};
 use crate::verdict::Matters;
 use crate::{ContextRow, Verdict};
@@ -56,14 +56,14 @@ fn origin(material: &Material) -> String {
     let (simulation, totals) = (material.simulation, material.simulation.writers.totals());
     let paths = simulation.path_shares().text().map_or(String::new(), |paths| format!("; {paths}"));
     format!(
-        "<p class=\"dim\">{} written and {} discarded by {} contexts in {} events, {:.1} s; {} of the file data has a \
-         context{paths}.</p>\n",
+        "<p class=\"dim\">{} written and {} discarded by {} contexts in {} events, {:.1} s; \
+         {}{paths}.</p>\n",
         page_bytes(totals.host_pages),
         page_bytes(totals.discarded_pages + totals.zeroed_pages),
         totals.contexts,
         count(totals.events),
         totals.duration_ns as f64 / 1e9,
-        percent(simulation.writers.context_coverage()),
+        coverage(&simulation.writers),
     )
 }
 

@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use crate::escape::is_hidden;
+
 /// The style of pictures, which the HTML report has once and each picture alone has inside.
 pub const STYLE: &str = include_str!("style.css");
 
@@ -114,16 +116,13 @@ pub fn escaped(text: &str) -> String {
             '>' => out += "&gt;",
             '"' => out += "&quot;",
             '\'' => out += "&#39;",
+            '\n' | '\t' => out.push(c),
             // XML has no other control characters, and marks of direction would reorder what is read.
-            c if (c.is_control() && c != '\n' && c != '\t') || is_direction(c) => out.push('\u{fffd}'),
+            c if is_hidden(c) => out.push('\u{fffd}'),
             c => out.push(c),
         }
     }
     out
-}
-
-fn is_direction(c: char) -> bool {
-    matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 #[cfg(test)]
@@ -133,8 +132,8 @@ mod tests {
     #[test]
     fn text_cannot_end_an_element() {
         assert_eq!(
-            escaped("<a b=\"c\">&'\u{1b}\u{202e}"),
-            "&lt;a b=&quot;c&quot;&gt;&amp;&#39;\u{fffd}\u{fffd}"
+            escaped("<a b=\"c\">&'\u{1b}\u{202e}\u{61c}"),
+            "&lt;a b=&quot;c&quot;&gt;&amp;&#39;\u{fffd}\u{fffd}\u{fffd}"
         );
     }
 
