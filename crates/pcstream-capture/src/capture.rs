@@ -77,7 +77,7 @@ pub fn capture(
         let join = Rc::clone(&join);
         move |record| join.borrow_mut().take(record)
     })?;
-    session.aim(kernel_number(place.number.major, place.number.minor));
+    session.aim(place.number.kernel_dev_t());
     sync(&place.directory, &interrupts, || drop(reader.drain()))?;
     reader.drain()?;
     if interrupts.wishes() > 0 {
@@ -449,11 +449,6 @@ impl<'a, 'obj> Run<'a, 'obj> {
             losses,
         });
     }
-}
-
-/// The number by which the kernel itself knows a device.
-pub fn kernel_number(major: u32, minor: u32) -> u32 {
-    major << 20 | minor
 }
 
 /// Writes what is dirty on a file system, or of a device. False: it took longer than the user wanted to wait.

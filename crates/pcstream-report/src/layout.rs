@@ -49,7 +49,7 @@ impl Layout {
 }
 
 /// At most `width` characters, with `~` where something was cut off.
-pub(crate) fn clipped(text: &str, width: usize) -> String {
+pub fn clipped(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();
     }

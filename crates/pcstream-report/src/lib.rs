@@ -28,7 +28,6 @@ pub mod layout;
 pub mod one_context;
 pub mod paths;
 pub mod pictures;
-pub mod placing;
 pub mod saved_tables;
 pub mod schemes;
 pub mod space;

@@ -1,19 +1,29 @@
-//! `record --pid`, `--cgroup`, `--unit`: what is attached to, for the capture and for the trace.
+//! `--pid`, `--cgroup`, `--unit`: what is attached to, for the capture and for the trace.
+
+use std::time::Duration;
 
 use pcstream_capture::attach::{Attach, Running, command_of};
 use pcstream_capture::capture::Subject;
 
-use crate::args::RecordedArgs;
+use crate::args::{AttachArgs, RecordedArgs};
 
 /// What the arguments say is recorded.
 pub fn subject(args: &RecordedArgs) -> Subject {
-    let to = match (args.pid, &args.cgroup, &args.unit) {
-        (Some(pid), _, _) => Running::Process(pid),
-        (_, Some(path), _) => Running::Cgroup(path.clone()),
-        (_, _, Some(unit)) => Running::Unit(unit.clone()),
-        (None, None, None) => return Subject::Command(args.words.clone()),
-    };
-    Subject::Running(Attach { to, duration: args.duration })
+    match named(&args.attach) {
+        Some(to) => Subject::Running(Attach { to, duration: args.duration }),
+        None => Subject::Command(args.words.clone()),
+    }
+}
+
+/// What the arguments name, or else everything that writes, for so long.
+pub fn running(args: &AttachArgs, duration: Option<Duration>) -> Subject {
+    Subject::Running(Attach { to: named(args).unwrap_or(Running::Anyone), duration })
+}
+
+fn named(args: &AttachArgs) -> Option<Running> {
+    let process = args.pid.map(Running::Process);
+    let cgroup = || args.cgroup.clone().map(Running::Cgroup);
+    process.or_else(cgroup).or_else(|| args.unit.clone().map(Running::Unit))
 }
 
 /// The command line that a trace tells: of the command, or of the process.

@@ -22,10 +22,11 @@ use crate::args::{EmulatedArgs, Image, PowerLoss, RunArgs};
 use crate::device::Template;
 use crate::device_process::{self, BUFFER_PAGES, OnDevice};
 use crate::failure::{Failure, Status};
-use crate::live::{self, Captured, Recorder, StopSignals};
+use crate::live::{self, Captured, Recorder};
 use crate::live_simulation::{LiveSimulation, Simulated};
 use crate::redact::Redaction;
 use crate::simulate::Planned;
+use crate::stop::StopSignals;
 use crate::ui::{self, JsonSink, Ui};
 use crate::values::{Destinations, Prefill};
 

@@ -2,17 +2,13 @@
 //!
 //! A capture feeds two consumers at once: the trace on disk and, for `run`, the simulation.
 
-use std::collections::BTreeSet;
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, anyhow};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use pcstream_capture::buffers;
 use pcstream_capture::capture::{
     self, CaptureError, CaptureOptions, Finished, Observer, Progress, Started, Subject, Target,
 };
@@ -22,8 +18,7 @@ use pcstream_fs::scratch::{self, FsKind, Journal, ScratchOptions};
 use pcstream_report::{PathShares, human};
 use pcstream_trace::meta::{Exit, FileSystem};
 use pcstream_trace::{Batch, Event, Extent, Kind, Meta, Op, TraceWriter};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
-use signal_hook::iterator::Signals;
+use signal_hook::consts::SIGINT;
 
 use crate::args::{CaptureArgs, Image, OrderArg, RecordArgs, ScratchFs};
 use crate::attached;
@@ -32,7 +27,9 @@ use crate::failure::{Failure, Status};
 use crate::live_simulation::LiveSimulation;
 use crate::output;
 use crate::redact::Redaction;
+use crate::stop::StopSignals;
 use crate::ui::Ui;
+use crate::write_buffers;
 
 /// How often a trace is made safe against a kill.
 const FLUSH: Duration = Duration::from_secs(2);
@@ -110,7 +107,7 @@ pub fn options(args: &CaptureArgs, subject: Subject, ui: Ui) -> Result<CaptureOp
     Ok(CaptureOptions {
         subject,
         target: target(args)?,
-        session: session(ui, args)?,
+        session: session(args, ui)?,
         order: order(args.order),
         live: false,
         watch: false,
@@ -206,16 +203,11 @@ pub fn fs_journal(fs: ScratchFs) -> Journal {
     }
 }
 
-fn session(ui: Ui, args: &CaptureArgs) -> Result<SessionOptions, Failure> {
-    let buffers = buffers::probes(&args.write_buffers)
-        .map_err(|error| Failure::wrong_arguments(anyhow!("--write-buffers {error}")))?;
-    let remarks: BTreeSet<_> = buffers.iter().filter_map(|probe| probe.remark.as_ref()).collect();
-    remarks.into_iter().for_each(|remark| ui.remark(remark));
+fn session(args: &CaptureArgs, ui: Ui) -> Result<SessionOptions, Failure> {
     Ok(SessionOptions {
-        buffers,
+        buffers: write_buffers::probes(&args.write_buffers, ui)?,
         unwind: args.unwind.0,
         depth: args.depth.map(u32::from),
-        per_address_lookup: args.per_address_lookup,
         ..SessionOptions::default()
     })
 }
@@ -224,46 +216,6 @@ fn order(order: OrderArg) -> Order {
     match order {
         OrderArg::Hash => Order::Hash,
         OrderArg::Sum => Order::Sum,
-    }
-}
-
-/// Signals that ask to stop, counted while a command is captured and deadly again afterwards.
-pub struct StopSignals {
-    /// How many there were.
-    pub count: Arc<AtomicUsize>,
-    /// The first of them; 0: none.
-    first: Arc<AtomicI32>,
-    released: Arc<AtomicBool>,
-}
-
-impl StopSignals {
-    /// From now on.
-    pub fn catch() -> anyhow::Result<StopSignals> {
-        let stop = StopSignals { count: Arc::default(), first: Arc::default(), released: Arc::default() };
-        let (count, first, released) = (stop.count.clone(), stop.first.clone(), stop.released.clone());
-        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT]).context("cannot catch signals")?;
-        std::thread::spawn(move || {
-            for signal in signals.forever() {
-                if released.load(Ordering::Relaxed) {
-                    // Only fails for signals without a default action.
-                    let _ = signal_hook::low_level::emulate_default_handler(signal);
-                }
-                let _ = first.compare_exchange(0, signal, Ordering::Relaxed, Ordering::Relaxed);
-                count.fetch_add(1, Ordering::Relaxed);
-            }
-        });
-        Ok(stop)
-    }
-
-    /// The first signal that there was.
-    pub fn first(&self) -> Option<i32> {
-        Some(self.first.load(Ordering::Relaxed)).filter(|&signal| signal != 0)
-    }
-}
-
-impl Drop for StopSignals {
-    fn drop(&mut self) {
-        self.released.store(true, Ordering::Relaxed);
     }
 }
 

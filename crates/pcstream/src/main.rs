@@ -56,6 +56,8 @@ mod serve;
 mod simulate;
 mod small_file;
 mod source_lines;
+#[cfg(feature = "capture")]
+mod stop;
 mod sweep;
 mod table;
 #[cfg(feature = "capture")]
@@ -64,6 +66,8 @@ mod ui;
 mod values;
 mod version;
 mod whole_file;
+#[cfg(feature = "capture")]
+mod write_buffers;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -4,24 +4,23 @@
 
 mod kernel_streams;
 mod metrics;
+mod result;
 mod site;
 
-use std::collections::BTreeSet;
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow};
-use pcstream_capture::attach::{Attach, Running};
-use pcstream_capture::buffers;
 use pcstream_capture::capture::{
     self, CaptureError, CaptureOptions, Finished, Observer, Progress, Started, Subject, Target,
 };
 use pcstream_capture::session::{PlacedBy, SessionOptions};
 use pcstream_capture::signature::Order;
 use pcstream_capture::streams::StreamMaps;
+use pcstream_fs::extents::DeviceNumber;
 use pcstream_place::answers::Answers;
 use pcstream_place::instance::Instance;
 use pcstream_place::notify::Notifier;
@@ -29,17 +28,19 @@ use pcstream_place::sinks::{self, ByRequest, Choice, Means};
 use pcstream_place::table_file::{self, TableFile};
 use pcstream_place::{Learner, Placer, Summary, Worker};
 use pcstream_placement::{Environment, SchemeFactory as _, configure};
-use pcstream_report::placing::{self, PlacingJson};
 use pcstream_trace::{Batch, Context, ContextId};
 use pcstream_ublk::Link;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
-use signal_hook::iterator::Signals;
+use signal_hook::consts::SIGINT;
 
 use crate::args::PlaceArgs;
+use crate::attached;
 use crate::failure::{Failure, Status};
+use crate::stop::StopSignals;
 use crate::ui::{self, JsonSink, Ui};
+use crate::write_buffers;
 use kernel_streams::KernelStreams;
 use metrics::{Mailbox, Parts, Served};
+use result::PlacingJson;
 use site::Place;
 
 /// Time between two looks at whether the file system is still there.
@@ -62,7 +63,7 @@ pub fn place(args: &PlaceArgs, ui: Ui) -> Result<Status, Failure> {
     };
     options.session.answering = place.answers(&options.session.buffers, &choice, ui);
     options.session.stream_device =
-        place.device.streams_below.map_or(0, |(major, minor)| capture::kernel_number(major, minor));
+        place.device.streams_below.map_or(0, |(major, minor)| DeviceNumber { major, minor }.kernel_dev_t());
     let streams = streams(args, &place, &choice)?;
     let placer = placer(args, streams, &place, &choice, instance.given())?;
     let metrics = metrics::start(&args.metrics, streams, ui)?;
@@ -70,7 +71,10 @@ pub fn place(args: &PlaceArgs, ui: Ui) -> Result<Status, Failure> {
         Some(Parts { spectator, mailbox, served }) => (Some(spectator), Some(mailbox), served),
         None => (None, None, Served::default()),
     };
-    let signals = Signalled::catch(served.clone())?;
+    let reload = Arc::new(AtomicBool::new(false));
+    // A signal that asks to stop ends the metrics at once: the end of a capture may take longer.
+    let stop_metrics = served.clone();
+    let signals = StopSignals::catch_with(Some(reload.clone()), move || metrics::stop(&stop_metrics))?;
     let mut placing = Placing {
         place: &place,
         choice: &choice,
@@ -78,7 +82,8 @@ pub fn place(args: &PlaceArgs, ui: Ui) -> Result<Status, Failure> {
         answers: None,
         worker: Some(Worker::start(placer, args.save_every, spectator)),
         notifier: Notifier::to(std::env::var_os("NOTIFY_SOCKET").as_deref()),
-        signals: &signals,
+        stops: &signals.count,
+        reload: &reload,
         mailbox,
         began: Instant::now(),
         looked: Instant::now(),
@@ -88,7 +93,7 @@ pub fn place(args: &PlaceArgs, ui: Ui) -> Result<Status, Failure> {
         gone: false,
         ui,
     };
-    let captured = capture::capture(&options, &signals.stops, &mut placing);
+    let captured = capture::capture(&options, &signals.count, &mut placing);
     placing.notifier.stopping();
     let (seconds, gone) = (placing.began.elapsed().as_secs_f64(), placing.gone);
     // What was learned is saved, whatever became of the capture.
@@ -109,22 +114,12 @@ pub fn place(args: &PlaceArgs, ui: Ui) -> Result<Status, Failure> {
 }
 
 fn capture_options(args: &PlaceArgs, ui: Ui) -> Result<CaptureOptions, Failure> {
-    let buffers = buffers::probes(&args.write_buffers)
-        .map_err(|error| Failure::wrong_arguments(anyhow!("--write-buffers {error}")))?;
-    let remarks: BTreeSet<_> = buffers.iter().filter_map(|probe| probe.remark.as_ref()).collect();
-    remarks.into_iter().for_each(|remark| ui.remark(remark));
-    let to = match (args.pid, &args.cgroup, &args.unit) {
-        (Some(pid), _, _) => Running::Process(pid),
-        (_, Some(path), _) => Running::Cgroup(path.clone()),
-        (_, _, Some(unit)) => Running::Unit(unit.clone()),
-        (None, None, None) => Running::Anyone,
-    };
     let subject = match args.words.is_empty() {
-        true => Subject::Running(Attach { to, duration: args.duration }),
+        true => attached::running(&args.attach, args.duration),
         false => Subject::Command(args.words.clone()),
     };
     let session = SessionOptions {
-        buffers,
+        buffers: write_buffers::probes(&args.write_buffers, ui)?,
         unwind: args.unwind.0,
         depth: args.depth.map(u32::from),
         ..SessionOptions::default()
@@ -193,39 +188,6 @@ fn refused(flag: &str, value: &str, error: pcstream_placement::SchemeError) -> F
     Failure::wrong_arguments(anyhow::Error::from(error).context(format!("{flag} {value}")))
 }
 
-/// Signals: those that ask to stop, and the one that asks to reload.
-struct Signalled {
-    stops: Arc<AtomicUsize>,
-    reload: Arc<AtomicBool>,
-    /// The first that asked to stop; 0: none.
-    first: Arc<AtomicI32>,
-}
-
-impl Signalled {
-    /// A signal that asks to stop ends the metrics at once: the end of a capture may take longer.
-    fn catch(served: Served) -> anyhow::Result<Signalled> {
-        let caught = Signalled { stops: Arc::default(), reload: Arc::default(), first: Arc::default() };
-        let (stops, reload, first) = (caught.stops.clone(), caught.reload.clone(), caught.first.clone());
-        let mut signals = Signals::new([SIGINT, SIGTERM, SIGQUIT, SIGHUP]).context("cannot catch signals")?;
-        std::thread::spawn(move || {
-            for signal in signals.forever() {
-                if signal == SIGHUP {
-                    reload.store(true, Ordering::Relaxed);
-                    continue;
-                }
-                let _ = first.compare_exchange(0, signal, Ordering::Relaxed, Ordering::Relaxed);
-                stops.fetch_add(1, Ordering::Relaxed);
-                metrics::stop(&served);
-            }
-        });
-        Ok(caught)
-    }
-
-    fn first(&self) -> Option<i32> {
-        Some(self.first.load(Ordering::Relaxed)).filter(|&signal| signal != 0)
-    }
-}
-
 /// Receives a capture, and passes it on.
 struct Placing<'a> {
     place: &'a Place,
@@ -235,7 +197,8 @@ struct Placing<'a> {
     answers: Option<Answers>,
     worker: Option<Worker>,
     notifier: Notifier,
-    signals: &'a Signalled,
+    stops: &'a AtomicUsize,
+    reload: &'a AtomicBool,
     /// Of the metrics, if they are served.
     mailbox: Option<Mailbox>,
     began: Instant,
@@ -317,7 +280,7 @@ impl Observer for Placing<'_> {
 
     fn progress(&mut self, progress: &Progress) {
         self.mailbox.iter().for_each(|mailbox| mailbox.losses(&progress.losses));
-        if self.signals.reload.swap(false, Ordering::Relaxed) {
+        if self.reload.swap(false, Ordering::Relaxed) {
             self.reload();
         }
         let worker = self.worker.as_ref().expect("it runs");
@@ -334,7 +297,7 @@ impl Observer for Placing<'_> {
             }
             self.gone = !served || !self.place.is_there();
             if self.gone {
-                self.signals.stops.fetch_add(1, Ordering::Relaxed);
+                self.stops.fetch_add(1, Ordering::Relaxed);
             }
         }
     }
@@ -342,7 +305,7 @@ impl Observer for Placing<'_> {
 
 /// A summary with the names and losses of the capture. `service`: nobody waits for what is dirty at the end.
 fn complete(mut summary: Summary, finished: &Finished, service: bool) -> Summary {
-    placing::name(&mut summary, &finished.contexts);
+    result::name(&mut summary, &finished.contexts);
     let counts = |(name, _): &(&String, &u64)| !(service && OF_THE_END.contains(&name.as_str()));
     let losses = finished.losses.iter().filter(counts).map(|(name, value)| (name.clone(), *value));
     summary.losses.extend(losses);
@@ -354,7 +317,7 @@ fn show(sink: Option<JsonSink>, result: &PlacingJson, top: usize, ui: Ui) -> Res
     if let Some(sink) = sink {
         sink.write(result)?;
     }
-    if instead { Ok(()) } else { ui::print(&placing::text(result, top, ui.layout(false))) }
+    if instead { Ok(()) } else { ui::print(&result::text(result, top, ui.layout(false))) }
 }
 
 fn failure(error: CaptureError, signal: Option<i32>) -> Failure {

@@ -21,10 +21,11 @@ use serde::Serialize;
 use crate::args::RunArgs;
 use crate::device::Template;
 use crate::failure::{Failure, Status};
-use crate::live::{StopSignals, outcome};
+use crate::live::outcome;
 use crate::measures::{Measures, written};
 use crate::run::{TracePlace, recorded};
 use crate::simulate;
+use crate::stop::StopSignals;
 use crate::ui::{self, JsonSink, Ui};
 
 #[derive(Debug, Serialize)]

@@ -12,10 +12,11 @@ use tempfile::TempDir;
 use crate::args::RunArgs;
 use crate::device::Template;
 use crate::failure::{Failure, Status};
-use crate::live::{Captured, Recorder, StopSignals, capture_into, options, outcome};
+use crate::live::{Captured, Recorder, capture_into, options, outcome};
 use crate::live_simulation::{LiveSimulation, Simulated};
 use crate::schemes;
 use crate::simulate::{self, TOP_CONTEXTS};
+use crate::stop::StopSignals;
 use crate::ui::{JsonSink, Ui};
 
 /// `pcstream run`.

@@ -216,6 +216,14 @@ pub fn size_u32(text: &str) -> Result<u32, String> {
     u32::try_from(value).map_err(|_| format!("expected at most {}", u32::MAX))
 }
 
+/// Reads a whole number from `least` to `most`.
+pub fn within<T: TryFrom<u64>>(
+    least: u64,
+    most: u64,
+) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static {
+    move |text| whole(text, least, most)
+}
+
 /// A whole number within a range; `least` to `most` are named where it is not.
 fn whole<T: TryFrom<u64>>(text: &str, least: u64, most: u64) -> Result<T, String> {
     let number = text.parse::<u64>().ok().filter(|n| (least..=most).contains(n));
@@ -232,35 +240,15 @@ pub fn streams(text: &str) -> Result<u8, String> {
     whole(text, 1, 255)
 }
 
-/// Requests outstanding at any time.
-pub fn queue_depth(text: &str) -> Result<u32, String> {
-    whole(text, 1, 65_536)
-}
-
 /// A seed, or another number without a meaning of its own.
 pub fn number(text: &str) -> Result<u64, String> {
     whole(text, 0, u64::MAX)
-}
-
-/// Runs of a command: more than one.
-pub fn repetitions(text: &str) -> Result<u32, String> {
-    whole(text, 2, 100)
-}
-
-/// Return addresses of a call path.
-pub fn depth(text: &str) -> Result<u8, String> {
-    whole(text, 1, 16)
 }
 
 /// Lifetimes that differ by no more than this factor are alike.
 pub fn factor(text: &str) -> Result<f64, String> {
     let value = text.parse::<f64>().ok().filter(|v| *v >= 1.0 && v.is_finite());
     value.ok_or_else(|| "expected a factor between lifetimes, 1 or more, such as 2".to_owned())
-}
-
-/// Number of a process.
-pub fn pid(text: &str) -> Result<u32, String> {
-    whole(text, 1, u64::from(u32::MAX))
 }
 
 /// Rows of a table.
@@ -398,7 +386,7 @@ mod tests {
             let error = streams(bad).unwrap_err();
             assert!(error.contains("a whole number from 1 to 255"), "{error}");
         }
-        assert!(queue_depth("0").unwrap_err().contains("from 1 to 65536"));
+        assert!(within::<u32>(1, 65_536)("0").unwrap_err().contains("from 1 to 65536"));
         assert!(decimal("x").unwrap_err().contains("such as 0.9") && decimal("nan").is_err());
     }
 

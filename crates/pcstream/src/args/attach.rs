@@ -8,20 +8,28 @@ use clap::{ArgGroup, Args};
 
 use crate::values;
 
+/// What runs already.
+#[derive(Debug, Args)]
+#[group(skip)]
+pub struct AttachArgs {
+    /// This process and what it starts
+    #[arg(long, value_name = "P", value_parser = values::within::<u32>(1, u64::from(u32::MAX)))]
+    pub pid: Option<u32>,
+    /// This cgroup (version 2) and those below it: a directory, or its path below the mount of cgroups
+    #[arg(long, value_name = "C")]
+    pub cgroup: Option<PathBuf>,
+    /// This systemd unit
+    #[arg(long, value_name = "NAME")]
+    pub unit: Option<String>,
+}
+
 #[derive(Debug, Args)]
 #[command(group(
     ArgGroup::new("attached").args(["pid", "cgroup", "unit"]).requires("on").conflicts_with("forward_exit_code")
 ))]
 pub struct RecordedArgs {
-    /// Attach to this process and what it starts, instead of starting a command
-    #[arg(long, value_name = "P", value_parser = values::pid, help_heading = "Attach")]
-    pub pid: Option<u32>,
-    /// Attach to this cgroup (version 2) and those below it: a directory, or its path below the mount of cgroups
-    #[arg(long, value_name = "C", help_heading = "Attach")]
-    pub cgroup: Option<PathBuf>,
-    /// Attach to this systemd unit
-    #[arg(long, value_name = "NAME", help_heading = "Attach")]
-    pub unit: Option<String>,
+    #[command(flatten, next_help_heading = "Attach")]
+    pub attach: AttachArgs,
     /// Record for so long, such as 60s or 5m [default: until the process ends, the cgroup is removed, or Ctrl-C]
     #[arg(long, value_name = "TIME", value_parser = values::duration, requires = "attached", help_heading = "Attach")]
     pub duration: Option<Duration>,

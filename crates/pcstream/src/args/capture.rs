@@ -43,7 +43,7 @@ pub struct RunArgs {
     #[arg(
         long,
         value_name = "N",
-        value_parser = values::repetitions,
+        value_parser = values::within::<u32>(2, 100),
         conflicts_with_all = ["on", "live"],
         help_heading = "Capture"
     )]
@@ -112,7 +112,7 @@ pub struct CaptureArgs {
     #[arg(long, value_name = "DIR|DEVICE", help_heading = "Capture")]
     pub on: Option<PathBuf>,
     /// Return addresses kept per call path: 1 to 16 [default: 12 on exact paths and along frame pointers, 5 by stack scan]
-    #[arg(long, value_name = "N", value_parser = values::depth, help_heading = "Capture")]
+    #[arg(long, value_name = "N", value_parser = values::within::<u8>(1, 16), help_heading = "Capture")]
     pub depth: Option<u8>,
     /// How call paths are read: exactly, along frame pointers, by the restricted stack scan, or the best that each
     /// program allows
@@ -133,9 +133,6 @@ pub struct CaptureArgs {
     /// End with the command's own exit code if it fails (128 and the signal's number if a signal ended it), not with 1
     #[arg(long, help_heading = "Capture")]
     pub forward_exit_code: bool,
-    /// Look the mappings of processes up one by one, as kernels before 6.7 do (for tests)
-    #[arg(long, hide = true)]
-    pub per_address_lookup: bool,
 }
 
 #[derive(Debug, Args)]

@@ -28,7 +28,7 @@ use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 use crate::version;
 
 #[cfg(feature = "capture")]
-pub use attach::RecordedArgs;
+pub use attach::{AttachArgs, RecordedArgs};
 #[cfg(feature = "capture")]
 pub use capture::{CaptureArgs, Image, OrderArg, ScratchFs};
 pub use capture::{DoctorArgs, RecordArgs, RunArgs};

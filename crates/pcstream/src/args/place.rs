@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::{ArgGroup, Args};
 
+use super::attach::AttachArgs;
 use super::capture::{UnwindChoice, unwind_choices};
 use super::metrics::MetricsArgs;
 use super::simulation::OutputArgs;
@@ -40,7 +41,7 @@ pub struct PlaceArgs {
     #[arg(long, value_name = "SCHEME.PARAMETER=VALUE", help_heading = "Placement")]
     pub set: Vec<Setting>,
     /// Streams that the scheme uses, the default included: 2 to 16 [default: as many as the sink has on the device]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(2..=16), help_heading = "Placement")]
+    #[arg(long, value_name = "N", value_parser = values::within::<u8>(2, 16), help_heading = "Placement")]
     pub streams: Option<u8>,
     /// Replace hints that programs gave their files themselves
     #[arg(long, help_heading = "Placement")]
@@ -56,26 +57,19 @@ pub struct PlaceArgs {
     #[arg(long, value_name = "HOW", default_value = "auto", value_parser = unwind_choices(), help_heading = "Capture")]
     pub unwind: UnwindChoice,
     /// Return addresses kept per call path: 1 to 16 [default: as `record`]
-    #[arg(long, value_name = "N", value_parser = values::depth, help_heading = "Capture")]
+    #[arg(long, value_name = "N", value_parser = values::within::<u8>(1, 16), help_heading = "Capture")]
     pub depth: Option<u8>,
     /// Give pages that a program writes from a buffer of its own the call path that made them dirty, as in `record`. May
     /// be repeated
     #[arg(long, value_name = "WHAT", help_heading = "Capture")]
     pub write_buffers: Vec<String>,
-    /// Place the writes of this process and what it starts
-    #[arg(long, value_name = "P", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Attach")]
-    pub pid: Option<u32>,
-    /// Place the writes of this cgroup (version 2) and those below it
-    #[arg(long, value_name = "C", help_heading = "Attach")]
-    pub cgroup: Option<PathBuf>,
-    /// Place the writes of this systemd unit
-    #[arg(long, value_name = "NAME", help_heading = "Attach")]
-    pub unit: Option<String>,
+    #[command(flatten, next_help_heading = "Attach")]
+    pub attach: AttachArgs,
     /// Place for so long, such as 60s or 5m [default: until it is stopped]
     #[arg(long, value_name = "TIME", value_parser = values::duration, conflicts_with = "words", help_heading = "Attach")]
     pub duration: Option<Duration>,
     /// How many contexts are shown at the end, those that wrote the most; JSON has them all
-    #[arg(long, value_name = "N", default_value_t = 20, help_heading = "Output")]
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = values::rows, help_heading = "Output")]
     pub top: usize,
     #[command(flatten, next_help_heading = "Output")]
     pub metrics: MetricsArgs,

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::values;
+
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -17,12 +19,12 @@ pub struct ServeArgs {
     #[arg(value_name = "DISK")]
     pub disk: PathBuf,
     /// The number of the device, N of /dev/ublkbN [default: the first that is free]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=65535))]
+    #[arg(long, value_name = "N", value_parser = values::within::<u32>(0, 65_535))]
     pub id: Option<u32>,
     /// Queues, each with a thread: 1 to 32 [default: one for each processor, up to 4]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=32))]
+    #[arg(long, value_name = "N", value_parser = values::within::<u16>(1, 32))]
     pub queues: Option<u16>,
     /// Requests that a queue has on their way at once: 1 to 1024
-    #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, value_name = "N", default_value_t = 128, value_parser = values::within::<u16>(1, 1024))]
     pub depth: u16,
 }

@@ -204,7 +204,7 @@ pub struct MeasureArgs {
     #[arg(long, help_heading = "Timing")]
     pub timing: bool,
     /// Requests outstanding at any time (closed loop): 1 to 65536 [default: 32]
-    #[arg(long, value_name = "N", requires = "timing", value_parser = values::queue_depth, help_heading = "Timing")]
+    #[arg(long, value_name = "N", requires = "timing", value_parser = values::within::<u32>(1, 65_536), help_heading = "Timing")]
     pub queue_depth: Option<u32>,
     /// Requests arrive at the times of the trace (open loop)
     #[arg(long, requires = "timing", conflicts_with = "queue_depth", help_heading = "Timing")]

@@ -7,6 +7,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgGroup, Args};
 use pcstream_watch::SortBy;
 
+use super::attach::AttachArgs;
 use super::metrics::MetricsArgs;
 use crate::values;
 
@@ -23,15 +24,8 @@ pub struct TopArgs {
     /// Watch the file system that holds DIR, or a block device: what is mounted from it, or else its own writes
     #[arg(long, value_name = "DIR|DEVICE", default_value = ".")]
     pub on: PathBuf,
-    /// Tell what this process and its children write from what others write
-    #[arg(long, value_name = "P", value_parser = clap::value_parser!(u32).range(1..))]
-    pub pid: Option<u32>,
-    /// The same for a cgroup (version 2) and those below it: a directory, or its path below the mount of cgroups
-    #[arg(long, value_name = "C")]
-    pub cgroup: Option<PathBuf>,
-    /// The same for a systemd unit
-    #[arg(long, value_name = "NAME")]
-    pub unit: Option<String>,
+    #[command(flatten, next_help_heading = "Tell from all others that write")]
+    pub attach: AttachArgs,
     /// Time between two looks, from 200ms to 1h; rates are means over the last five
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = interval)]
     pub interval: Duration,

@@ -18,10 +18,8 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use pcstream_capture::attach::{Attach, Running};
 use pcstream_capture::capture::{
-    self, CaptureError, CaptureOptions, ENDED_AS_ASKED, Finished, Observer, Progress, Started, Subject,
-    Target,
+    self, CaptureError, CaptureOptions, ENDED_AS_ASKED, Finished, Observer, Progress, Started, Target,
 };
 use pcstream_capture::session::SessionOptions;
 use pcstream_capture::signature::Order;
@@ -29,10 +27,11 @@ use pcstream_trace::{Batch, Context};
 use pcstream_watch::{Learner, Limits, Metrics, Snapshot, Watch, text};
 
 use crate::args::TopArgs;
+use crate::attached;
 use crate::failure::{Failure, Status};
 use crate::learned_table;
-use crate::live::StopSignals;
 use crate::metrics_server::serve;
+use crate::stop::StopSignals;
 use crate::ui::Ui;
 use output::Lines;
 
@@ -93,14 +92,8 @@ pub fn top(args: TopArgs, ui: Ui) -> Result<Status, Failure> {
 }
 
 fn options(args: &TopArgs) -> CaptureOptions {
-    let to = match (args.pid, &args.cgroup, &args.unit) {
-        (Some(pid), ..) => Running::Process(pid),
-        (_, Some(path), _) => Running::Cgroup(path.clone()),
-        (.., Some(unit)) => Running::Unit(unit.clone()),
-        (None, None, None) => Running::Anyone,
-    };
     CaptureOptions {
-        subject: Subject::Running(Attach { to, duration: args.duration }),
+        subject: attached::running(&args.attach, args.duration),
         target: Target::Existing(args.on.clone()),
         session: SessionOptions::default(),
         order: Order::Hash,

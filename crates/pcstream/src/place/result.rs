@@ -4,11 +4,11 @@ use pcstream_place::Summary;
 use pcstream_trace::Context;
 use serde::Serialize;
 
-use crate::call_paths::call_paths;
-use crate::human::{count, page_bytes, percent};
-use crate::layout::{Layout, clipped};
-use crate::symbols::{Names, file_name};
-use crate::table::{Side, columns};
+use pcstream_report::call_paths::call_paths;
+use pcstream_report::human::{count, page_bytes, percent};
+use pcstream_report::layout::{Layout, clipped};
+use pcstream_report::symbols::{Names, file_name};
+use pcstream_report::table::{Side, columns};
 
 /// Longest call path printed, in characters.
 const PATH_WIDTH: usize = 110;
