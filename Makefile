@@ -27,7 +27,7 @@ build:
 demo:
 	scripts/setup demo
 	$(CARGO_BUILD)
-	scripts/demo $(PCSTREAM)
+	if [ "$$(id -u)" = 0 ]; then $(PCSTREAM) demo; else sudo $(PCSTREAM) demo; fi
 
 check: format-check
 	cargo clippy --locked --all-targets -- -D warnings
