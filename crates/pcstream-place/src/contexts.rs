@@ -7,11 +7,17 @@
 //! Units: pages.
 //!
 //! Invariant: between two clusterings a context goes from unknown to known once, and nowhere else.
+//!
+//! Known weakness: among n contexts, what became known of one may wait for n / 1024 batches.
 
 use pcstream_placement::{ByContext, Stream};
 use pcstream_trace::{ContextId, Tables};
 
 use crate::hint::{Hint, Quartiles};
+
+/// Contexts that are asked about with each batch, besides new ones. A program may have a new call path at every write: to
+/// ask about all each time would take time by the square of their number.
+const IN_TURN: usize = 1024;
 
 /// What was decided for a context.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,6 +39,8 @@ pub struct Decisions {
     all: Vec<Decision>,
     quartiles: Option<Quartiles>,
     clusterings: u64,
+    /// Whose turn it is: a place in `all`.
+    turn: usize,
 }
 
 /// What a refresh changed.
@@ -45,17 +53,44 @@ pub struct Changes {
 }
 
 impl Decisions {
-    /// Asks the scheme about all contexts in the tables.
+    /// Asks the scheme about contexts that are new, and about [`IN_TURN`] others in their turn; after a clustering about
+    /// all contexts in the tables.
     pub fn refresh(&mut self, scheme: &mut dyn ByContext, tables: &Tables) -> Changes {
+        let known = self.all.len();
+        if scheme.clusterings() != self.clusterings || known <= IN_TURN {
+            return self.refresh_all(scheme, tables);
+        }
+        let turn = self.turn..(self.turn + IN_TURN).min(known);
+        self.turn = if turn.end == known { 0 } else { turn.end };
+        self.ask(turn.chain(known..tables.contexts().len()), scheme, tables)
+    }
+
+    /// Asks the scheme about all contexts in the tables.
+    pub fn refresh_all(&mut self, scheme: &mut dyn ByContext, tables: &Tables) -> Changes {
+        self.turn = 0;
+        self.ask(0..tables.contexts().len(), scheme, tables)
+    }
+
+    /// Asks about contexts by their place in the tables.
+    fn ask(
+        &mut self,
+        asked: impl Iterator<Item = usize>,
+        scheme: &mut dyn ByContext,
+        tables: &Tables,
+    ) -> Changes {
         let clustered = scheme.clusterings() != self.clusterings;
         self.clusterings = scheme.clusterings();
-        let known: Vec<_> = tables.contexts().iter().map(|context| scheme.of(context.id, tables)).collect();
+        let contexts = tables.contexts();
+        let known: Vec<_> = asked.map(|at| (at, scheme.of(contexts[at].id, tables))).collect();
+        // Without quartiles nothing was known of any context, so those that are not asked about add nothing.
         if clustered || self.quartiles.is_none() {
-            self.quartiles = Quartiles::of(known.iter().filter_map(|known| known.lifetime_pages).collect());
+            self.quartiles =
+                Quartiles::of(known.iter().filter_map(|(_, known)| known.lifetime_pages).collect());
         }
-        self.all.resize(known.len(), Decision::default());
+        self.all.resize(contexts.len(), Decision::default());
         let mut changes = Changes { contexts: Vec::new(), clustered };
-        for ((id, known), decision) in (1..).zip(known).zip(&mut self.all) {
+        for (at, known) in known {
+            let decision = &mut self.all[at];
             let before = (decision.stream, decision.hint);
             if clustered || decision.stream == Stream::DEFAULT {
                 decision.stream = known.stream;
@@ -65,7 +100,7 @@ impl Decisions {
             }
             (decision.lifetime_pages, decision.samples) = (known.lifetime_pages, known.samples);
             if before != (decision.stream, decision.hint) {
-                changes.contexts.push(ContextId(id));
+                changes.contexts.push(contexts[at].id);
             }
         }
         changes
@@ -107,13 +142,17 @@ mod tests {
     use pcstream_trace::{Context, Signature};
 
     /// Says what it is given to say.
+    #[derive(Default)]
     struct Said {
         streams: Vec<(u8, Option<u64>)>,
         clusterings: u64,
+        /// How often it was asked.
+        asked: u64,
     }
 
     impl ByContext for Said {
         fn of(&mut self, context: ContextId, _: &Tables) -> ContextStream {
+            self.asked += 1;
             let (stream, lifetime_pages) = self.streams[context.0 as usize - 1];
             ContextStream { stream: Stream(stream), lifetime_pages, samples: lifetime_pages.map_or(0, |_| 1) }
         }
@@ -142,7 +181,7 @@ mod tests {
     #[test]
     fn a_context_keeps_its_stream_until_all_are_clustered() {
         let mut decisions = Decisions::default();
-        let mut said = Said { streams: vec![(0, None), (1, Some(10))], clusterings: 1 };
+        let mut said = Said { streams: vec![(0, None), (1, Some(10))], clusterings: 1, asked: 0 };
         let changes = decisions.refresh(&mut said, &tables(2));
         assert_eq!(changes, Changes { contexts: vec![ContextId(2)], clustered: true });
         assert_eq!(decisions.of(ContextId(1)), Decision::default());
@@ -162,6 +201,24 @@ mod tests {
         let classes = [1, 2].map(|id| decisions.of(ContextId(id)).hint);
         assert_eq!(classes, [Some(Hint::Short), Some(Hint::Long)]);
         assert_eq!(decisions.refresh(&mut said, &tables(2)), Changes::default());
+    }
+
+    #[test]
+    fn of_many_contexts_a_batch_asks_about_new_ones_and_some_others() {
+        let many = 3 * IN_TURN as u32;
+        let (mut decisions, mut said) = (Decisions::default(), Said::default());
+        said.streams = vec![(0, None); many as usize + 1];
+        decisions.refresh(&mut said, &tables(many));
+        assert_eq!(std::mem::take(&mut said.asked), u64::from(many));
+        said.streams = vec![(1, Some(10)); many as usize + 1];
+        let changes = decisions.refresh(&mut said, &tables(many + 1));
+        assert_eq!(std::mem::take(&mut said.asked), IN_TURN as u64 + 1);
+        assert_eq!((changes.contexts[0], changes.contexts[IN_TURN]), (ContextId(1), ContextId(many + 1)));
+        (0..3).for_each(|_| _ = decisions.refresh(&mut said, &tables(many + 1)));
+        assert_eq!(decisions.known(), u64::from(many) + 1, "each had its turn");
+        (said.clusterings, said.asked) = (1, 0);
+        assert!(decisions.refresh(&mut said, &tables(many + 1)).clustered);
+        assert_eq!(said.asked, u64::from(many) + 1, "a clustering is of all");
     }
 
     #[test]

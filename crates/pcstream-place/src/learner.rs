@@ -71,7 +71,9 @@ impl Learner {
         batch.contexts.iter().for_each(|context| self.tables.push_context(context.clone()));
         batch.files.iter().for_each(|file| self.files.enter(file));
         batch.events.iter().for_each(|event| self.event(event));
-        self.decide()
+        let by_context = self.scheme.by_context().expect("it was asked for");
+        let changes = self.decisions.refresh(by_context, &self.tables);
+        self.decide(changes)
     }
 
     /// Takes up a saved table.
@@ -79,7 +81,7 @@ impl Learner {
         let now = self.now;
         let by_context = self.scheme.by_context().expect("it was asked for");
         by_context.take_up(saved, now)?;
-        Ok(self.decide())
+        Ok(self.decide_all())
     }
 
     fn event(&mut self, event: &Event) {
@@ -110,9 +112,14 @@ impl Learner {
         }
     }
 
-    fn decide(&mut self) -> Step {
+    /// Decides what is known of every context now, without waiting for its turn.
+    pub fn decide_all(&mut self) -> Step {
         let by_context = self.scheme.by_context().expect("it was asked for");
-        let changes = self.decisions.refresh(by_context, &self.tables);
+        let changes = self.decisions.refresh_all(by_context, &self.tables);
+        self.decide(changes)
+    }
+
+    fn decide(&mut self, changes: Changes) -> Step {
         let written = std::mem::take(&mut self.written_files);
         // A change of any context may turn the majority of files that are not written now.
         let files = if changes.contexts.is_empty() { written } else { self.files.ids() };

@@ -111,6 +111,8 @@ impl Placer {
     /// Saves, takes back what would outlive the placer, and tells what came of it.
     pub fn finish(&mut self) -> Summary {
         self.save();
+        // For what is reported: nothing is placed any more.
+        self.learner.decide_all();
         self.sink.take_back();
         let mut summary = Summary::of(&self.scheme, &self.learner, self.sink.as_ref());
         summary.losses.insert(SAVES_FAILED.to_owned(), self.saves_failed);

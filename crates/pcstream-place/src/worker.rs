@@ -2,11 +2,11 @@
 //!
 //! Idea: whoever reads a capture's records must never wait, or events would be lost for the trace and for learning alike.
 //! A file's hint may take a lock that its writer holds, a table may lie on a slow disk. So batches queue, up to a bound;
-//! events that find no room are not learned from, and counted.
+//! events that find no room are not learned from, and counted. So are those that still wait some time after a stop.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -37,6 +37,8 @@ pub struct Worker {
     reloads: Arc<AtomicU64>,
     events_max: usize,
     lost_events: Arc<AtomicU64>,
+    /// When events are no longer learned from, once that is known.
+    until: Arc<OnceLock<Instant>>,
     thread: Option<JoinHandle<Summary>>,
 }
 
@@ -57,16 +59,27 @@ impl Worker {
         let queued = Arc::new(AtomicUsize::new(0));
         let reloads = Arc::new(AtomicU64::new(0));
         let lost_events = Arc::new(AtomicU64::new(0));
+        let until = Arc::new(OnceLock::new());
         let mut thread = Thread {
             placer,
             queued: queued.clone(),
             reloads: reloads.clone(),
             lost_events: lost_events.clone(),
+            until: until.clone(),
             say,
             spectator: spectator.map(|spectator| Seat { spectator, looked: Instant::now() }),
         };
         let thread = std::thread::spawn(move || thread.run(&receiver, interval));
-        Worker { sender: Some(sender), notes, queued, reloads, events_max, lost_events, thread: Some(thread) }
+        Worker {
+            sender: Some(sender),
+            notes,
+            queued,
+            reloads,
+            events_max,
+            lost_events,
+            until,
+            thread: Some(thread),
+        }
     }
 
     /// The next events, and keys of contexts. Never waits.
@@ -102,6 +115,11 @@ impl Worker {
         self.notes.try_iter().collect()
     }
 
+    /// Events that wait longer than `rest` from now are not learned from. What was said first counts.
+    pub fn hurry(&self, rest: Duration) {
+        _ = self.until.set(Instant::now() + rest);
+    }
+
     /// Ends the thread when it has done all that was queued. The second part is the last notes.
     pub fn finish(mut self) -> (Summary, Vec<String>) {
         self.sender = None;
@@ -125,6 +143,7 @@ struct Thread {
     queued: Arc<AtomicUsize>,
     reloads: Arc<AtomicU64>,
     lost_events: Arc<AtomicU64>,
+    until: Arc<OnceLock<Instant>>,
     say: Sender<String>,
     spectator: Option<Seat>,
 }
@@ -149,13 +168,7 @@ impl Thread {
             let until_save = interval.saturating_sub(saved.elapsed());
             let until_look = self.spectator.as_ref().map_or(until_save, Seat::rest);
             match messages.recv_timeout(until_save.min(until_look)) {
-                Ok(Message::Batch(batch, keys)) => {
-                    if let Some(seat) = &mut self.spectator {
-                        seat.spectator.batch(&batch, self.placer.decisions());
-                    }
-                    self.placer.feed(&batch, &keys);
-                    self.queued.fetch_sub(batch.events.len(), Ordering::Relaxed);
-                }
+                Ok(Message::Batch(batch, keys)) => self.batch(batch, &keys),
                 Ok(Message::Connect(table)) => self.placer.connect(table),
                 Ok(Message::Reload) => {
                     self.placer.reload();
@@ -174,6 +187,19 @@ impl Thread {
         let summary = self.placer.finish();
         self.pass_on_notes();
         summary
+    }
+
+    fn batch(&mut self, mut batch: Batch, keys: &[(u64, ContextId)]) {
+        let events = batch.events.len();
+        if self.until.get().is_some_and(|until| Instant::now() >= *until) {
+            self.lost_events.fetch_add(events as u64, Ordering::Relaxed);
+            batch.events.clear();
+        }
+        if let Some(seat) = &mut self.spectator {
+            seat.spectator.batch(&batch, self.placer.decisions());
+        }
+        self.placer.feed(&batch, keys);
+        self.queued.fetch_sub(events, Ordering::Relaxed);
     }
 
     /// The spectator's turn, if it is due.
@@ -214,6 +240,16 @@ mod tests {
         let (summary, _) = worker.finish();
         assert_eq!(summary.losses["events_not_learned"], 2);
         assert_eq!((summary.contexts.len(), summary.written_pages), (2, 1));
+    }
+
+    #[test]
+    fn what_waits_too_long_after_a_stop_is_counted() {
+        let mut worker = Worker::with_queue(placer(None), Duration::from_secs(3600), None, 10);
+        worker.hurry(Duration::ZERO);
+        worker.feed(batch(2, 1, vec![write(1, 1, 0, 1), write(2, 1, 1, 1)]), Vec::new());
+        worker.hurry(Duration::from_secs(3600));
+        let (summary, _) = worker.finish();
+        assert_eq!((summary.losses["events_not_learned"], summary.contexts.len()), (2, 2));
     }
 
     #[test]

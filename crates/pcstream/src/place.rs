@@ -45,6 +45,8 @@ use site::Place;
 
 /// Time between two looks at whether the file system is still there.
 const LOOK: Duration = Duration::from_secs(1);
+/// How long what is queued is still learned from after a stop. A unit of systemd has half a minute for all of the end.
+const LEARNING_AFTER_STOP: Duration = Duration::from_secs(3);
 /// Losses of a capture that mean nothing to a service that is stopped: what is dirty then is placed by nobody.
 const OF_THE_END: [&str; 2] = ["sync_abandoned", "names_abandoned"];
 
@@ -234,6 +236,9 @@ impl Placing<'_> {
 
     fn finish(mut self) -> Summary {
         let worker = self.worker.take().expect("finished once");
+        if self.stops.load(Ordering::Relaxed) > 0 {
+            worker.hurry(LEARNING_AFTER_STOP);
+        }
         let (summary, notes) = worker.finish();
         notes.iter().for_each(|note| self.ui.remark(note));
         summary
