@@ -13,6 +13,7 @@ use crate::escape::{visible, visible_start};
 use crate::human::{count, page_bytes, percent, ratio};
 use crate::layout::Layout;
 use crate::table::{Side, columns};
+use crate::verdict::says_nothing;
 use crate::{Simulation, Verdict, timing};
 
 /// Longest command line printed, in characters; JSON has it whole.
@@ -221,9 +222,10 @@ fn device_lines(simulation: &Simulation, details: bool) -> Vec<String> {
             lane.settings.victim,
         ),
         format!(
-            "ratios   prefilled {} of the logical pages, host wrote {:.2} x the logical pages; steady from {} of it on",
+            "ratios   prefilled {} of the logical pages, host wrote {:.2} x the logical pages; {} from {} of it on",
             share(lane.prefill_pages, geometry.logical_pages()),
             host_pages as f64 / geometry.logical_pages() as f64,
+            if lane.steady.is_some() { "steady" } else { "not steady: last part" },
             if host_pages == 0 { "-".to_owned() } else { share(lane.steady_start.host_pages, host_pages) },
         ),
     ];
@@ -255,7 +257,7 @@ fn why_one(lanes: &[LaneResult]) -> Vec<String> {
                     .to_owned()
             }
             // Until the flash has been written once, victims may be what was there before.
-            _ if lane.host_pages() < lane.geometry.physical_pages() => format!(
+            _ if says_nothing(lane) => format!(
                 "too little was written to say anything: {} of {} of flash",
                 page_bytes(lane.host_pages()),
                 page_bytes(lane.geometry.physical_pages()),

@@ -2,7 +2,8 @@
 //!
 //! Idea: compare `baseline` on a drive without streams with PCStream on a drive with internal streams (FAST'19,
 //! Fig. 10), or with the best scheme there is that does not know the future; say what that is in flash and in
-//! drive life, whether it matters, and how far the run is from a steady answer.
+//! drive life, whether it matters, and how far the run is from a steady answer. Internal streams keep copies apart
+//! whatever the host does (FAST'19, 6.5), so `baseline` on that drive says what of it the host's streams are worth.
 //!
 //! Units: flash in bytes; WAF over the whole run, the prefill excluded. Life is the inverse ratio of the pages
 //! programmed: a drive wears with every program.
@@ -15,10 +16,10 @@ use pcstream_trace::PAGE_BYTES;
 use serde::Serialize;
 
 use crate::Simulation;
-use crate::drive::{in_words, reference, result_in_words, saved};
+use crate::drive::{baseline_of, in_words, reference, result_in_words, saved};
 use crate::human::{bytes, percent, ratio};
 
-/// The schemes that reports recommend: the first of them that ran.
+/// The schemes that reports recommend: of those that ran, the one with the least flash.
 const RECOMMENDED: [&str; 2] = ["pcstream-plus", "pcstream"];
 
 /// Savings from which streams are worth an effort, and below which they are not worth a word.
@@ -75,13 +76,18 @@ pub struct Verdict {
     pub now: Option<SideJson>,
     /// What is recommended; null if no scheme but `baseline` was simulated.
     pub with_streams: Option<SideJson>,
+    /// `baseline` on the drive of `with_streams`, which may keep copies apart by itself; null if it was not simulated, or
+    /// is `now`.
+    pub same_drive: Option<SideJson>,
     /// The same of the recommended schemes that place by program context alone: what `pcstream place` can do for real
     /// writes; null if none was simulated.
     pub real_writes: Option<SideJson>,
-    /// The least flash of all schemes that know the future; null if none was simulated.
-    pub best_possible: Option<SideJson>,
+    /// The least flash of all schemes that know the future; null if none was simulated. No proof says that it cannot be less.
+    pub best_foreseeing: Option<SideJson>,
     /// Flash that streams save, as a share of today's.
     pub flash_saved: Option<f64>,
+    /// Flash that they save, as a share of that of `same_drive`: what the host's streams alone are worth.
+    pub flash_saved_on_same_drive: Option<f64>,
     /// How many times as long the drive lives with streams.
     pub life_ratio: Option<f64>,
     /// Whether both sides reached a steady state.
@@ -94,30 +100,78 @@ impl Verdict {
     /// Judges a simulation.
     pub fn of(simulation: &Simulation) -> Verdict {
         let lanes = &simulation.results;
-        let (now, with) = (reference(lanes), with_streams(lanes));
-        let real = recommended(lanes, |lane| lane.by_context);
-        let best_possible =
-            lanes.iter().filter(|lane| lane.knows_future).min_by_key(|lane| lane.flash_pages());
-        let flash_saved = now.zip(with).and_then(|(now, with)| saved(with, now));
-        let compared: Vec<&LaneResult> = now.into_iter().chain(with).collect();
-        let bytes_to_steady =
-            compared.iter().map(|lane| pages_to_steady(lane)).max().unwrap_or(0) * PAGE_BYTES;
+        let compared = Compared::of(lanes);
+        let flash_saved = compared.now.zip(compared.with).and_then(|(now, with)| saved(with, now));
+        let bytes_to_steady = compared.both().map(pages_to_steady).max().unwrap_or(0) * PAGE_BYTES;
         let day = seconds(simulation);
+        let side = |lane: Option<&LaneResult>| lane.map(|lane| side(lane, day));
         let mut verdict = Verdict {
             sentences: Vec::new(),
-            matters: matters(&compared, flash_saved),
-            now: now.map(|lane| side(lane, day)),
-            with_streams: with.map(|lane| side(lane, day)),
-            real_writes: real.map(|lane| side(lane, day)),
-            best_possible: best_possible.map(|lane| side(lane, day)),
+            matters: compared.matters(flash_saved),
+            now: side(compared.now),
+            with_streams: side(compared.with),
+            same_drive: side(compared.same_drive),
+            real_writes: side(compared.real),
+            best_foreseeing: side(compared.best_foreseeing),
             flash_saved,
+            flash_saved_on_same_drive: compared.saved_on_same_drive(),
             life_ratio: flash_saved.map(|saved| 1.0 / (1.0 - saved)),
             steady: bytes_to_steady == 0,
             bytes_to_steady,
         };
-        verdict.sentences = sentences(&verdict, lanes, [now, with, real]);
+        verdict.sentences = sentences(&verdict, lanes, &compared);
         verdict
     }
+}
+
+/// The results that a verdict is about.
+struct Compared<'a> {
+    now: Option<&'a LaneResult>,
+    with: Option<&'a LaneResult>,
+    same_drive: Option<&'a LaneResult>,
+    real: Option<&'a LaneResult>,
+    best_foreseeing: Option<&'a LaneResult>,
+}
+
+impl<'a> Compared<'a> {
+    fn of(lanes: &'a [LaneResult]) -> Compared<'a> {
+        let (now, with) = (reference(lanes), with_streams(lanes));
+        let same_drive = with.and_then(|with| baseline_of(lanes, with.settings.gc_destination));
+        let foreseeing = lanes.iter().filter(|lane| lane.knows_future);
+        Compared {
+            now,
+            with,
+            same_drive: same_drive.filter(|same| now.is_some_and(|now| !std::ptr::eq(*same, now))),
+            real: recommended(lanes, |lane| lane.by_context),
+            best_foreseeing: foreseeing.min_by_key(|lane| lane.flash_pages()),
+        }
+    }
+
+    /// The two sides of the comparison.
+    fn both(&self) -> impl Iterator<Item = &'a LaneResult> {
+        self.now.into_iter().chain(self.with)
+    }
+
+    fn matters(&self, saved: Option<f64>) -> Matters {
+        match saved {
+            Some(_) if self.both().all(says_nothing) => Matters::Unknown,
+            Some(saved) if saved >= WORTH_IT => Matters::Yes,
+            Some(saved) if saved >= NOT_WORTH_IT => Matters::Little,
+            Some(_) => Matters::No,
+            None => Matters::Unknown,
+        }
+    }
+
+    fn saved_on_same_drive(&self) -> Option<f64> {
+        saved(self.with?, self.same_drive?)
+    }
+}
+
+/// Whether too little was written to say anything: nothing was copied, and until the flash has been written once,
+/// victims may be what was there before.
+pub(crate) fn says_nothing(lane: &LaneResult) -> bool {
+    lane.counters.gc_pages == 0
+        && (lane.counters.erases == 0 || lane.host_pages() < lane.geometry.physical_pages())
 }
 
 /// The recommended scheme with internal streams; else on any drive; else the best that does not know the future.
@@ -125,31 +179,21 @@ pub(crate) fn with_streams(lanes: &[LaneResult]) -> Option<&LaneResult> {
     recommended(lanes, |_| true).or_else(|| best_online(lanes))
 }
 
-/// The first of the recommended schemes among the lanes that are `eligible`: with internal streams, or else on any drive.
+/// Of the recommended schemes among the lanes that are `eligible`, the one with the least flash: with internal streams, or
+/// else on any drive.
 fn recommended(lanes: &[LaneResult], eligible: impl Fn(&LaneResult) -> bool) -> Option<&LaneResult> {
-    RECOMMENDED.iter().find_map(|&scheme| {
-        let of_scheme = || lanes.iter().filter(|lane| lane.scheme == scheme && eligible(lane));
-        of_scheme()
-            .find(|lane| lane.settings.gc_destination == GcDestination::Internal)
-            .or_else(|| of_scheme().next())
-    })
+    let of = |internal: bool| {
+        let is_internal = |lane: &LaneResult| lane.settings.gc_destination == GcDestination::Internal;
+        let lanes = lanes.iter().filter(|lane| RECOMMENDED.contains(&lane.scheme.as_str()) && eligible(lane));
+        lanes.filter(|lane| is_internal(lane) == internal).min_by_key(|lane| lane.flash_pages())
+    };
+    of(true).or_else(|| of(false))
 }
 
 /// The least flash without knowing the future.
 fn best_online(lanes: &[LaneResult]) -> Option<&LaneResult> {
     let online = lanes.iter().filter(|lane| lane.scheme != "baseline" && !lane.knows_future);
     online.min_by_key(|lane| lane.flash_pages())
-}
-
-fn matters(compared: &[&LaneResult], saved: Option<f64>) -> Matters {
-    let idle = compared.iter().all(|lane| lane.counters.erases == 0);
-    match saved {
-        Some(_) if idle => Matters::Unknown,
-        Some(saved) if saved >= WORTH_IT => Matters::Yes,
-        Some(saved) if saved >= NOT_WORTH_IT => Matters::Little,
-        Some(_) => Matters::No,
-        None => Matters::Unknown,
-    }
 }
 
 /// Host pages until a steady state can be detected at the earliest.
@@ -181,35 +225,48 @@ fn side(lane: &LaneResult, seconds: Option<f64>) -> SideJson {
     }
 }
 
-/// In words; the results are `now`, `with_streams` and `real_writes`.
-fn sentences(
-    verdict: &Verdict,
-    lanes: &[LaneResult],
-    [now, with, real]: [Option<&LaneResult>; 3],
-) -> Vec<String> {
+fn sentences(verdict: &Verdict, lanes: &[LaneResult], compared: &Compared<'_>) -> Vec<String> {
     if lanes.iter().all(|lane| lane.host_pages() == 0) {
         return vec!["The host wrote nothing: there is no WAF.".to_owned()];
     }
-    let Some(now) = now else {
+    let Some(now) = compared.now else {
         return vec!["Nothing to compare with: add baseline to --scheme for a verdict.".to_owned()];
     };
     let mut out = vec![format!("WAF now: {} ({}).", ratio(now.waf()), result_in_words(now))];
-    let Some(with) = with else {
+    let Some(with) = compared.with else {
         out.push("Add pcstream to --scheme to see what streams would save.".to_owned());
         return out;
     };
     out.push(comparison(with, now));
+    out.extend(of_the_host(verdict, compared));
     out.extend(flash(verdict));
     out.push(whether(verdict, now, with));
-    let helps = matches!(verdict.matters, Matters::Yes | Matters::Little);
-    let real = real.filter(|real| helps && !std::ptr::eq(*real, with));
+    let helps = |lane: &&LaneResult| saved(lane, now).is_some_and(|saved| saved >= NOT_WORTH_IT);
+    let real = compared.real.filter(|real| helps(real) && !std::ptr::eq(*real, with));
     if let Some(real) = real {
         let (waf, what) = (ratio(real.waf()), result_in_words(real));
         out.push(format!("For real writes (pcstream place): {waf} ({what})."));
     }
     out.extend(best(lanes, with, real));
+    out.extend(compared.best_foreseeing.map(|oracle| {
+        format!("Best of the schemes that know the future: {} ({}).", ratio(oracle.waf()), oracle.scheme)
+    }));
     out.extend(steadiness(verdict, now, with));
     out
+}
+
+/// What is due to the drive, which keeps copies apart, and what to streams of the host.
+fn of_the_host(verdict: &Verdict, compared: &Compared<'_>) -> Option<String> {
+    let (same, saved) = (compared.same_drive?, verdict.flash_saved_on_same_drive?);
+    if verdict.matters == Matters::Unknown {
+        return None;
+    }
+    let worth = match saved {
+        saved if saved >= NOT_WORTH_IT => format!("the host's streams save {} of that", percent(saved)),
+        saved if saved > -NOT_WORTH_IT => "the host's streams add nothing to that".to_owned(),
+        saved => format!("the host's streams cost {} more", percent(-saved)),
+    };
+    Some(format!("Without streams of the host, that drive has {}: {worth}.", ratio(same.waf())))
 }
 
 fn comparison(with: &LaneResult, now: &LaneResult) -> String {
@@ -235,14 +292,23 @@ fn flash(verdict: &Verdict) -> Option<String> {
 
 fn whether(verdict: &Verdict, now: &LaneResult, with: &LaneResult) -> String {
     let full = percent(now.live_pages as f64 / now.geometry.physical_pages() as f64);
+    let by_host = verdict.flash_saved_on_same_drive.is_none_or(|saved| saved >= NOT_WORTH_IT);
     match verdict.matters {
+        Matters::Yes | Matters::Little if !by_host => {
+            "A drive that keeps copies apart helps here; streams of the host do not.".to_owned()
+        }
         Matters::Yes => "Streams are worth it here.".to_owned(),
         Matters::Little => "Streams would help a little here.".to_owned(),
         Matters::Unknown => {
             let left = u64::from(now.free_superblocks) * u64::from(now.geometry.superblock_pages());
+            let why = match now.counters.erases {
+                0 => "the drive never had to collect garbage",
+                _ => "the flash was not written once, so what was there before may be all that was erased",
+            };
+            let left = left.max(now.geometry.physical_pages().saturating_sub(now.host_pages()));
             format!(
-                "Nothing can be said yet: the drive never had to collect garbage. Write {} more, or fill the drive \
-                 more (--prefill), or give it less --spare-factor.",
+                "Nothing can be said yet: {why}. Write {} more, or fill the drive more (--prefill), or give it less \
+                 --spare-factor.",
                 bytes(left * PAGE_BYTES)
             )
         }
@@ -258,19 +324,12 @@ fn whether(verdict: &Verdict, now: &LaneResult, with: &LaneResult) -> String {
     }
 }
 
-/// What does better than the recommendation by more than a percent, if it was not said yet, and the limit of all schemes.
-fn best(lanes: &[LaneResult], with: &LaneResult, said: Option<&LaneResult>) -> Vec<String> {
-    let mut out = Vec::new();
+/// What does better than the recommendation by more than a percent, if it was not said yet.
+fn best(lanes: &[LaneResult], with: &LaneResult, said: Option<&LaneResult>) -> Option<String> {
     let better = |lane: &&LaneResult| saved(lane, with).is_some_and(|saved| saved >= NOT_WORTH_IT);
     let best = best_online(lanes).filter(|best| !said.is_some_and(|said| std::ptr::eq(*best, said)));
-    if let Some(best) = best.filter(better) {
-        out.push(format!("Better still: {} ({}).", ratio(best.waf()), result_in_words(best)));
-    }
-    let oracle = lanes.iter().filter(|lane| lane.knows_future).min_by_key(|lane| lane.flash_pages());
-    if let Some(oracle) = oracle {
-        out.push(format!("Best possible, knowing the future: {}.", ratio(oracle.waf())));
-    }
-    out
+    best.filter(better)
+        .map(|best| format!("Better still: {} ({}).", ratio(best.waf()), result_in_words(best)))
 }
 
 fn steadiness(verdict: &Verdict, now: &LaneResult, with: &LaneResult) -> Option<String> {
@@ -278,9 +337,9 @@ fn steadiness(verdict: &Verdict, now: &LaneResult, with: &LaneResult) -> Option<
         return None;
     }
     Some(format!(
-        "Not steady yet (last part of the run: {} instead of {}): write at least {} more for a steady answer.",
-        ratio(with.steady_waf()),
+        "Not steady yet (in the last part of the run {} now, {} with streams): write at least {} more for a steady answer.",
         ratio(now.steady_waf()),
+        ratio(with.steady_waf()),
         bytes(verdict.bytes_to_steady),
     ))
 }

@@ -68,7 +68,8 @@ const SIMULATION_KEYS: &str = "
     .results[].streams[].internal.ended_pages
     .comparisons[].scheme .comparisons[].gc_destination .comparisons[].flash_pages_ratio .comparisons[].lifetime_ratio
     .comparisons[].reference .comparisons[].reference_scheme .comparisons[].reference_gc_destination
-    .verdict.sentences[] .verdict.matters .verdict.best_possible .verdict.flash_saved .verdict.life_ratio
+    .verdict.sentences[] .verdict.matters .verdict.best_foreseeing .verdict.flash_saved .verdict.life_ratio
+    .verdict.flash_saved_on_same_drive
     .verdict.steady .verdict.bytes_to_steady
     .verdict.now.scheme .verdict.now.gc_destination .verdict.now.drive .verdict.now.waf .verdict.now.steady_waf
     .verdict.now.flash_bytes .verdict.now.flash_bytes_per_day
@@ -78,6 +79,9 @@ const SIMULATION_KEYS: &str = "
     .verdict.real_writes.scheme .verdict.real_writes.gc_destination .verdict.real_writes.drive
     .verdict.real_writes.waf .verdict.real_writes.steady_waf .verdict.real_writes.flash_bytes
     .verdict.real_writes.flash_bytes_per_day
+    .verdict.same_drive.scheme .verdict.same_drive.gc_destination .verdict.same_drive.drive
+    .verdict.same_drive.waf .verdict.same_drive.steady_waf .verdict.same_drive.flash_bytes
+    .verdict.same_drive.flash_bytes_per_day
     .contexts[]";
 
 /// With `--timing`, on a run that is long enough to become steady.
@@ -250,18 +254,31 @@ fn the_verdict_comes_first_and_compares_across_kinds_of_drives() {
         let results = result["results"].as_array().unwrap();
         results.iter().find(|r| r["scheme"] == scheme && r["gc_destination"] == gc).unwrap().clone()
     };
-    let (now, with) = (of("baseline", "own"), of("pcstream-plus", "internal"));
-    let real = of("pcstream", "internal");
-    assert_eq!(result["verdict"]["now"]["waf"], now["waf"]);
-    assert_eq!(result["verdict"]["with_streams"]["waf"], with["waf"]);
-    assert_eq!(result["verdict"]["real_writes"]["waf"], real["waf"]);
-    let said = format!("For real writes (pcstream place): {:.3} (", real["waf"].as_f64().unwrap());
+    let (now, same_drive) = (of("baseline", "own"), of("baseline", "internal"));
+    let flash = |lane: &Value| lane["flash_pages"].as_u64().unwrap();
+    let (plus, real) = (of("pcstream-plus", "internal"), of("pcstream", "internal"));
+    let with = if flash(&plus) <= flash(&real) { plus.clone() } else { real.clone() };
+    let verdict = &result["verdict"];
+    for (side, lane) in
+        [("now", &now), ("with_streams", &with), ("real_writes", &real), ("same_drive", &same_drive)]
+    {
+        assert_eq!(verdict[side]["waf"], lane["waf"], "{side}");
+        assert_eq!(verdict[side]["scheme"], lane["scheme"], "{side}");
+    }
+    let by_host = 1.0 - flash(&with) as f64 / flash(&same_drive) as f64;
+    assert!((verdict["flash_saved_on_same_drive"].as_f64().unwrap() - by_host).abs() < 1e-12);
+    let sentences: Vec<&str> =
+        verdict["sentences"].as_array().unwrap().iter().map(|s| s.as_str().unwrap()).collect();
+    let says = |start: String| sentences.iter().any(|sentence| sentence.starts_with(&start));
+    let waf = |lane: &Value| format!("{:.3}", lane["waf"].as_f64().unwrap());
     assert!(
-        result["verdict"]["sentences"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .any(|s| s.as_str().unwrap().starts_with(&said))
+        says(format!("Without streams of the host, that drive has {}: ", waf(&same_drive))),
+        "{sentences:?}"
+    );
+    assert_eq!(
+        says(format!("For real writes (pcstream place): {} (", waf(&real))),
+        with["scheme"] != real["scheme"],
+        "{sentences:?}"
     );
     let ratio = with["flash_pages"].as_f64().unwrap() / now["flash_pages"].as_f64().unwrap();
     assert!((result["verdict"]["flash_saved"].as_f64().unwrap() - (1.0 - ratio)).abs() < 1e-12);
@@ -269,7 +286,7 @@ fn the_verdict_comes_first_and_compares_across_kinds_of_drives() {
     assert!(result["verdict"]["now"]["flash_bytes_per_day"].is_null(), "a generator's times are no rate");
     let comparisons = result["comparisons"].as_array().unwrap();
     let across = |c: &&Value| {
-        c["scheme"] == "pcstream-plus"
+        c["scheme"] == with["scheme"]
             && c["gc_destination"] == "internal"
             && c["reference_gc_destination"] == "own"
     };
@@ -279,6 +296,36 @@ fn the_verdict_comes_first_and_compares_across_kinds_of_drives() {
     // 8 of 5 rounds are written, and a steady state was found or not: the verdict says the same.
     let steady = !now["steady"].is_null() && !with["steady"].is_null();
     assert_eq!(result["verdict"]["steady"], steady);
+}
+
+/// Where keeping copies apart is all that helps, streams of the host get no credit for it.
+#[test]
+fn the_verdict_tells_the_drives_share_from_the_hosts() {
+    let place = Place::new();
+    let trace = place.path("t.pctrace");
+    // All pages are alike, and one context writes them.
+    ends_with(0, &["generate", "zipf", "--pages", "16K", "--writes", "200K", "-o", &trace]);
+    let result = json(&["simulate", &trace, "--scheme", "baseline,pcstream", "--json", "-"]);
+    let verdict = &result["verdict"];
+    assert_eq!(verdict["matters"], "yes", "{verdict}");
+    assert!(verdict["flash_saved_on_same_drive"].as_f64().unwrap() < 0.01, "{verdict}");
+    let sentences = verdict["sentences"].to_string();
+    assert!(sentences.contains("keeps copies apart helps here; streams of the host do not"), "{sentences}");
+}
+
+/// A drive whose flash was not written once says nothing, although it erased what was there before.
+#[test]
+fn too_little_written_is_no_verdict() {
+    let place = Place::new();
+    let trace = place.path("t.pctrace");
+    // 40 MiB over the first 32 MiB of 64: what is erased is dead, because it was overwritten in order.
+    let lines: String = (0..40).map(|at| format!("x write {} 1048576\n", at % 32 << 20)).collect();
+    fs::write(place.path("log"), format!("fio version 2 iolog\nx add\nx open\n{lines}")).unwrap();
+    ends_with(0, &["import", "--format", "fio", "--size", "64M", &place.path("log"), "-o", &trace]);
+    let simulation = ["simulate", &trace, "--prefill", "0.5", "--scheme", "baseline,pcstream", "--json", "-"];
+    let verdict = json(&simulation)["verdict"].clone();
+    assert_eq!(verdict["matters"], "unknown", "{verdict}");
+    assert!(verdict["sentences"].to_string().contains("Nothing can be said yet"), "{verdict}");
 }
 
 /// Internal streams have counters and lifetimes of their own (FAST'19, Fig. 11 and 12).
