@@ -17,6 +17,9 @@ const DEFAULT_SPARE_FACTOR: f64 = 0.125;
 /// Superblock over logical capacity: 1.1 GB of 480 GB (FAST'19, section 5).
 const SUPERBLOCK_SHARE: f64 = 0.0023;
 
+/// Pages of a superblock that takes `TimingSettings::default().erase_ns` to erase: the PM963's.
+const TIMED_SUPERBLOCK_PAGES: u32 = 268_544;
+
 /// What a request starts from.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Base {
@@ -26,12 +29,14 @@ pub struct Base {
     pub gives_superblock: bool,
     /// Whether the GC destination is the device's own.
     pub gives_gc_destination: bool,
+    /// Whether the time of an erase is the device's own, and not a default that gets shorter with the superblock.
+    pub gives_erase: bool,
 }
 
 impl Base {
     /// A device that is known.
     pub fn known(profile: Profile) -> Base {
-        Base { profile, gives_superblock: true, gives_gc_destination: true }
+        Base { profile, gives_superblock: true, gives_gc_destination: true, gives_erase: true }
     }
 
     /// The defaults for a device of this size.
@@ -39,7 +44,7 @@ impl Base {
         let spare = Spare::SpareFactor(DEFAULT_SPARE_FACTOR);
         let device = DeviceSettings { logical_pages, spare, ..DeviceSettings::default() };
         let profile = Profile { device, ..Profile::default() };
-        Base { profile, gives_superblock: false, gives_gc_destination: false }
+        Base { profile, gives_superblock: false, gives_gc_destination: false, gives_erase: false }
     }
 }
 
@@ -106,6 +111,10 @@ impl DeviceRequest {
             None => default_superblock(profile.device.logical_pages, legal),
         }?;
         profile.device = settings[0].clone();
+        if !base.gives_erase {
+            let share = f64::from(profile.device.superblock_pages) / f64::from(TIMED_SUPERBLOCK_PAGES);
+            profile.timing.erase_ns = (profile.timing.erase_ns as f64 * share.min(1.0)).round() as u64;
+        }
         profile.resources.check(&profile.timing, profile.device.streams)?;
         Ok(Devices { settings, profile })
     }
@@ -167,6 +176,23 @@ pub fn paper_superblock_pages(logical_pages: u64) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::timing::TimingSettings;
+
+    /// Else a device of small superblocks would spend most of its time on erasing.
+    #[test]
+    fn the_default_erase_takes_the_same_share_of_the_time_at_any_size() {
+        let whole = TimingSettings::default();
+        let share = |pages: u64| {
+            let profile = DeviceRequest::default().devices(Base::defaults(pages)).unwrap().profile;
+            profile.timing.erase_ns as f64 / f64::from(profile.device.superblock_pages)
+        };
+        let expected = whole.erase_ns as f64 / f64::from(TIMED_SUPERBLOCK_PAGES);
+        for pages in [1 << 15, 1 << 20, 1 << 26] {
+            assert!((share(pages) / expected - 1.0).abs() < 0.01, "{pages}: {}", share(pages));
+        }
+        let known = DeviceRequest::default().devices(Base { gives_erase: true, ..Base::defaults(1 << 20) });
+        assert_eq!(known.unwrap().profile.timing, whole);
+    }
 
     #[test]
     fn a_request_replaces_what_it_gives_and_keeps_the_rest() {

@@ -57,8 +57,9 @@ impl<'a> Template<'a> {
             // --capacity is a flag, and replaces what the file says.
             base.profile.device.logical_pages = logical_pages;
         }
-        base.gives_superblock |= self.gives("superblock_pages");
-        base.gives_gc_destination |= self.gives("gc_destination");
+        base.gives_superblock |= self.gives("device", "superblock_pages");
+        base.gives_gc_destination |= self.gives("device", "gc_destination");
+        base.gives_erase |= self.gives("timing", "erase_ns");
         request(self.args).devices(base).map_err(Failure::wrong_arguments)
     }
 
@@ -87,8 +88,8 @@ impl<'a> Template<'a> {
         })
     }
 
-    fn gives(&self, key: &str) -> bool {
-        self.file.as_ref().is_some_and(|file| file.gives("device", key))
+    fn gives(&self, table: &str, key: &str) -> bool {
+        self.file.as_ref().is_some_and(|file| file.gives(table, key))
     }
 }
 
