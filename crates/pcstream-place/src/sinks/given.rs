@@ -113,13 +113,18 @@ impl Given {
         self.rewrite()
     }
 
-    /// Forgets all, here and in the file: they were taken back.
-    pub fn take_all(&mut self) -> Vec<(Identity, Change)> {
-        // A file that is not removed names hints that the files no longer have, which harms nobody.
-        let _ = std::fs::remove_file(&self.path);
-        let mut all: Vec<_> = self.changes.drain().collect();
+    /// All hints that were given, by file.
+    pub fn all(&self) -> Vec<(Identity, Change)> {
+        let mut all: Vec<_> = self.changes.iter().map(|(&identity, &change)| (identity, change)).collect();
         all.sort_unstable_by_key(|(identity, _)| (identity.inode, identity.generation));
         all
+    }
+
+    /// Forgets all, here and in the file: they were taken back.
+    pub fn clear(&mut self) {
+        // A file that is not removed names hints that the files no longer have, which harms nobody.
+        let _ = std::fs::remove_file(&self.path);
+        self.changes.clear();
     }
 
     fn keep(&mut self, identity: Identity, change: Change) -> Change {
@@ -177,8 +182,10 @@ mod tests {
         second.retain(|identity, _| identity.inode == 1).expect("rewritten");
         let mut third = Given::open(&path).expect("read");
         assert_eq!((third.of(identity(2)), third.lines), (None, 1));
-        assert_eq!(third.take_all(), all[..1]);
-        assert!(!path.exists());
+        assert_eq!(third.all(), all[..1]);
+        assert!(path.exists(), "until they are taken back");
+        third.clear();
+        assert!(!path.exists() && third.all().is_empty());
     }
 
     #[test]

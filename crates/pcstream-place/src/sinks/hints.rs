@@ -15,7 +15,7 @@ use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pcstream_trace::File;
 use rustc_hash::FxHashSet;
@@ -26,6 +26,8 @@ use crate::sink::{Outcome, Sink, SinkFact};
 use crate::sinks::given::{Change, Given, Identity};
 use crate::sinks::{Means, Usable};
 
+/// How long hints are taken back at most: a unit of systemd has half a minute for all of the end.
+const TAKING_BACK: Duration = Duration::from_secs(20);
 /// No hint was set.
 const NOT_SET: u64 = 0;
 /// `fcntl` commands for the hint of an inode.
@@ -57,6 +59,7 @@ pub struct Hints {
     refused: u64,
     taken_back: u64,
     not_noted: u64,
+    not_taken_back: u64,
 }
 
 impl Hints {
@@ -74,6 +77,7 @@ impl Hints {
             refused: 0,
             taken_back: 0,
             not_noted: 0,
+            not_taken_back: 0,
         })
     }
 
@@ -105,6 +109,20 @@ impl Hints {
     fn restore(&self, file: Identity, change: Change) -> bool {
         let Ok(opened) = self.open(file) else { return false };
         get(&opened).is_ok_and(|now| now == change.given) && set(&opened, change.before).is_ok()
+    }
+
+    /// Takes hints back until then. If that is not all, the file of what was given stays: the next placer takes back the
+    /// rest. It stays until the last one was taken back, for this process may be killed at any time.
+    fn take_back_until(&mut self, until: Instant) {
+        let all = self.given.all();
+        for (done, &(file, change)) in all.iter().enumerate() {
+            if Instant::now() >= until {
+                self.not_taken_back = (all.len() - done) as u64;
+                return;
+            }
+            self.taken_back += u64::from(self.restore(file, change));
+        }
+        self.given.clear();
     }
 
     /// Opens a file for reading, if it still is the one that was written.
@@ -157,9 +175,7 @@ impl Sink for Hints {
     }
 
     fn take_back(&mut self) {
-        for (file, change) in self.given.take_all() {
-            self.taken_back += u64::from(self.restore(file, change));
-        }
+        self.take_back_until(Instant::now() + TAKING_BACK);
     }
 
     fn facts(&self) -> Vec<SinkFact> {
@@ -172,7 +188,11 @@ impl Sink for Hints {
     }
 
     fn losses(&self) -> Vec<SinkFact> {
-        vec![("hints_refused", self.refused), ("hints_not_noted", self.not_noted)]
+        vec![
+            ("hints_refused", self.refused),
+            ("hints_not_noted", self.not_noted),
+            ("hints_not_taken_back", self.not_taken_back),
+        ]
     }
 }
 
@@ -257,9 +277,8 @@ mod tests {
         assert_eq!(size_of::<Handle>(), 20);
     }
 
-    #[test]
-    fn files_on_another_device_are_gone() {
-        let directory = tempfile::tempdir().expect("a directory");
+    /// A sink for a device that is none.
+    fn hints(directory: &std::path::Path) -> Hints {
         let means = Means {
             directory: std::env::temp_dir(),
             device: Device {
@@ -274,11 +293,32 @@ mod tests {
                 disk: None,
             },
             override_hints: false,
-            given: directory.path().join("given"),
+            given: directory.join("given"),
         };
-        let mut hints = Hints::new(means).expect("nothing was given");
+        Hints::new(means).expect("what was given can be read")
+    }
+
+    #[test]
+    fn files_on_another_device_are_gone() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let mut hints = hints(directory.path());
         let file = File { inode: 2, generation: 1, ..File::default() };
         assert_eq!(hints.file(&file, Hint::Short), Outcome::Gone);
         assert!(hints.losses().iter().all(|(_, count)| *count == 0));
+    }
+
+    #[test]
+    fn what_was_not_taken_back_in_time_is_said_and_stays_for_the_next_placer() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let given = directory.path().join("given");
+        std::fs::write(&given, "1 7 0 2\n2 7 0 3\n").expect("written");
+        let mut first = hints(directory.path());
+        first.take_back_until(Instant::now());
+        assert!(first.losses().contains(&("hints_not_taken_back", 2)), "{:?}", first.losses());
+        assert!(given.exists());
+        let mut second = hints(directory.path());
+        assert_eq!(second.given.all().len(), 2);
+        second.take_back();
+        assert!(!given.exists() && second.losses().iter().all(|(_, count)| *count == 0));
     }
 }
