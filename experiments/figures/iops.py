@@ -49,8 +49,8 @@ def rates(lab: Lab, trace: object, discard: bool) -> dict[str, float]:
     """Requests a second by column; AutoStream's are those of its fastest reading."""
     schemes = ("baseline", "manual", *AUTOSTREAM, "pcstream")
     results = lab.simulate(trace, schemes, discard=discard, timing=True)  # type: ignore[arg-type]
-    readings = {name: AUTOSTREAM if name == "autostream" else (COLUMNS[name][0],) for name in NAMES}
-    return {name: max(float(results[scheme, COLUMNS[name][1]].iops) for scheme in readings[name]) for name in NAMES}
+    shown = {name: COLUMNS[name] for name in NAMES}
+    return {name: max(float(results[scheme, at].iops) for scheme in schemes) for name, (schemes, at) in shown.items()}
 
 
 def gains(ratios: dict[str, dict[str, list[float]]], discards: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..lab import DISCARDS, INTERNAL, LEGACY, Lab, Table, conditions, spread
-from .waf import waf_of
+from .waf import lowest
 
 NAME = "hotstorage14-trim"
 ABOUT = "WAF with and without discards, and sequential detection in the device"
@@ -19,7 +19,7 @@ def make(lab: Lab) -> Table:
         traces = lab.traces(name)
         for discard, said in DISCARDS if traces else ():
             runs = [lab.simulate(trace, [s for s, _ in SCHEMES], discard=discard) for trace in traces]
-            wafs = (spread([waf_of(run, *at) for run in runs]) for at in SCHEMES)
+            wafs = (spread([lowest(run, (scheme,), at) for run in runs]) for scheme, at in SCHEMES)
             table.rows.append((name, said, *wafs))
     table.remarks.append(
         f"{conditions()} "
