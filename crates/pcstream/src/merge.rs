@@ -1,11 +1,13 @@
 //! `merge`: traces that were recorded apart, as one of a device that they share.
 
-use std::path::PathBuf;
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use pcstream_report::human;
 use pcstream_trace::TraceReader;
-use pcstream_trace::store::Merged;
+use pcstream_trace::store::{Merged, partial_path};
 
 use crate::args::MergeArgs;
 use crate::failure::{Failure, Status};
@@ -18,6 +20,7 @@ pub fn merge(args: &MergeArgs, ui: Ui) -> Result<Status, Failure> {
     let interrupt = Interrupt::watch()?;
     let open = |path: &PathBuf| TraceReader::open(path).context("cannot read the trace");
     let readers = args.traces.iter().map(open).collect::<Result<Vec<_>, _>>()?;
+    refuse_an_input(&args.output, &readers)?;
     for reader in &readers {
         if let Some(damage) = reader.damage() {
             ui.remark(&format!("{}: {damage}", reader.path().display()));
@@ -46,4 +49,22 @@ pub fn merge(args: &MergeArgs, ui: Ui) -> Result<Status, Failure> {
         summary.meta.trace_id,
     ));
     Ok(Status::with_losses(summary.meta.has_losses()))
+}
+
+/// Refuses an output whose place is that of an input, by whatever name: writing it would remove the input.
+fn refuse_an_input(output: &Path, inputs: &[TraceReader]) -> Result<(), Failure> {
+    let identity = |path: &Path| fs::metadata(path).ok().map(|there| (there.dev(), there.ino()));
+    let written = [identity(output), identity(&partial_path(output))];
+    let is_written = |input: &&TraceReader| {
+        let input = identity(input.path());
+        input.is_some() && written.contains(&input)
+    };
+    match inputs.iter().find(is_written) {
+        Some(input) => Err(Failure::wrong_arguments(anyhow!(
+            "-o {}: this is the trace {}, which is to be merged; expected another place",
+            output.display(),
+            input.path().display()
+        ))),
+        None => Ok(()),
+    }
 }

@@ -158,3 +158,19 @@ fn merged_traces_are_simulated() {
     refuses(1, &["merge", &a, &b, "-o", &m], &["exists already", "--force"]);
     refuses(2, &["merge", &a, "-o", &m], &["2 values"]);
 }
+
+#[test]
+fn merge_does_not_replace_what_it_merges() {
+    let place = Place::new();
+    let (a, b, link) = (place.path("t.pctrace"), place.path("u.pctrace"), place.path("link"));
+    ends_with(0, &["generate", "zipf", "--pages", "32K", "--writes", "64K", "-o", &b]);
+    std::os::unix::fs::symlink(&b, &link).unwrap();
+    refuses(2, &["merge", &a, &b, "-o", &a, "--force"], &["-o", &format!("the trace {a}")]);
+    refuses(2, &["merge", &a, &b, "-o", &link, "--force"], &[&link, &format!("the trace {b}")]);
+    // A trace that its recorder did not finish lies where one is written.
+    let (c, partial) = (place.path("c.pctrace"), place.path("c.pctrace.partial"));
+    std::fs::rename(&b, &partial).unwrap();
+    refuses(2, &["merge", &a, &c, "-o", &c, "--force"], &["-o", &format!("the trace {partial}")]);
+    ends_with(0, &["simulate", &a, "--scheme", "baseline"]);
+    ends_with(0, &["simulate", &partial, "--scheme", "baseline"]);
+}

@@ -27,8 +27,8 @@ const BLOCK_BYTES: u64 = 256 * 1024;
 /// The three tables, in the order in which they are written.
 pub(super) const TABLES: [&str; 3] = ["contexts", "files", "events"];
 
-/// Where a trace is written before it gets its name.
-pub(super) fn partial_path(target: &Path) -> PathBuf {
+/// Where a trace is written before it gets its name, `target`.
+pub fn partial_path(target: &Path) -> PathBuf {
     let mut name = target.as_os_str().to_owned();
     name.push(PARTIAL_SUFFIX);
     PathBuf::from(name)

@@ -26,6 +26,7 @@ mod schema;
 mod writer;
 
 pub use error::{EventFault, TraceError};
+pub use files::partial_path;
 pub use merge::Merged;
 pub use reader::{Batches, TraceReader};
 pub use schema::{Absent, ColumnSpec, TableSpec, tables as table_specs};
