@@ -91,7 +91,7 @@ pub fn capture(
     let mut run = Run::new(&session, reader, join, observer, options);
 
     let ending = match writer {
-        Writer::Command(words) => run.follow(start(words, &place)?, &interrupts)?,
+        Writer::Command(words) => run.follow(start(words, &place, options.keep_stdout)?, &interrupts)?,
         Writer::Running(attached) => run.watch(&attached, &place, &interrupts)?,
     };
     let mut notes: Vec<_> = ending.note.into_iter().collect();
@@ -161,8 +161,8 @@ impl<'a> Writer<'a> {
     }
 }
 
-fn start(words: &[OsString], place: &Place) -> Result<Traced, CaptureError> {
-    Traced::start(words, &place.directory).map_err(|source| cannot_start(words, source))
+fn start(words: &[OsString], place: &Place, keep_stdout: bool) -> Result<Traced, CaptureError> {
+    Traced::start(words, &place.directory, keep_stdout).map_err(|source| cannot_start(words, source))
 }
 
 fn cannot_start(words: &[OsString], source: std::io::Error) -> CaptureError {

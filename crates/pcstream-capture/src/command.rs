@@ -1,6 +1,6 @@
 //! The traced command: started on the captured file system, and not left behind on it.
 //!
-//! Its standard output goes to standard error, because standard output belongs to results. When the
+//! Its standard output goes to standard error where standard output belongs to results. When the
 //! capture dies, so does the command; processes that it leaves on a scratch file system are ended before
 //! that is removed.
 
@@ -66,15 +66,18 @@ pub fn at_mount_point(argument: &OsStr, mount_point: &Path) -> OsString {
 
 impl Traced {
     /// Starts `command` in `mount_point`, or here if that is a device without a file system. A program given by a relative path is meant from the caller's
-    /// directory.
-    pub fn start(command: &[OsString], mount_point: &Path) -> io::Result<Traced> {
+    /// directory. Its standard output is ours if `keep_stdout`, else our standard error.
+    pub fn start(command: &[OsString], mount_point: &Path, keep_stdout: bool) -> io::Result<Traced> {
         let arguments: Vec<_> =
             command.iter().map(|argument| at_mount_point(argument, mount_point)).collect();
         let program = find(&arguments[0])?;
         // Orphans of the command come to us, so that they can be ended.
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
         let mut prepared = Command::new(program);
-        prepared.args(&arguments[1..]).arg0(&arguments[0]).stdout(Stdio::from(io::stderr()));
+        prepared.args(&arguments[1..]).arg0(&arguments[0]);
+        if !keep_stdout {
+            prepared.stdout(Stdio::from(io::stderr()));
+        }
         if mount_point.is_dir() {
             prepared.current_dir(mount_point);
         }

@@ -158,6 +158,7 @@ fn majority(fs: FsKind, placed_by: PlacedBy) {
         live: false,
         watch: false,
         live_names: false,
+        keep_stdout: false,
     };
     let finished =
         capture::capture(&options, &AtomicUsize::new(0), &mut entering).expect("the capture works");

@@ -38,7 +38,8 @@ const FLUSH: Duration = Duration::from_secs(2);
 pub fn record(args: RecordArgs, ui: Ui) -> Result<Status, Failure> {
     let subject = attached::subject(&args.recorded);
     let recorder = Recorder::new(&args.output, args.force, &args.capture, &subject, ui);
-    let options = options(&args.capture, subject, ui)?;
+    // No result goes to standard output: it is the command's.
+    let options = CaptureOptions { keep_stdout: true, ..options(&args.capture, subject, ui)? };
     let (recorder, captured) = capture_into(recorder, &options, &StopSignals::catch()?, ui)?;
     let finished = &captured.finished;
     let paths = recorder.path_shares(finished);
@@ -112,6 +113,7 @@ pub fn options(args: &CaptureArgs, subject: Subject, ui: Ui) -> Result<CaptureOp
         live: false,
         watch: false,
         live_names: false,
+        keep_stdout: false,
     })
 }
 

@@ -129,7 +129,16 @@ fn capture_options(args: &PlaceArgs, ui: Ui) -> Result<CaptureOptions, Failure> 
     let target = Target::Existing(args.on.clone());
     // Labels of metrics have the names of functions; without them only the end needs names.
     let live_names = args.metrics.metrics.is_some();
-    Ok(CaptureOptions { subject, target, session, order: Order::Hash, live: false, watch: false, live_names })
+    Ok(CaptureOptions {
+        subject,
+        target,
+        session,
+        order: Order::Hash,
+        live: false,
+        watch: false,
+        live_names,
+        keep_stdout: false,
+    })
 }
 
 /// Streams that the scheme has, the default included.

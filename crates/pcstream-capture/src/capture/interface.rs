@@ -42,6 +42,8 @@ pub struct CaptureOptions {
     pub watch: bool,
     /// Functions get their names while the capture runs ([`Observer::named`]).
     pub live_names: bool,
+    /// The command writes to our standard output. Otherwise to standard error: standard output belongs to our results.
+    pub keep_stdout: bool,
 }
 
 /// How a capture stands.

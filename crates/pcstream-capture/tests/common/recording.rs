@@ -149,6 +149,7 @@ pub fn try_record(
         live: false,
         watch: false,
         live_names: false,
+        keep_stdout: false,
     };
     let finished = capture::capture(&options, &AtomicUsize::new(0), &mut recording)?;
     recording.finished = Some(finished);

@@ -100,6 +100,7 @@ fn options(args: &TopArgs) -> CaptureOptions {
         live: false,
         watch: true,
         live_names: true,
+        keep_stdout: false,
     }
 }
 
