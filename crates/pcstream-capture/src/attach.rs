@@ -56,6 +56,9 @@ pub enum AttachError {
     /// A thread that is no process.
     #[error("--pid {0}: this is a thread; give its process (Tgid in /proc/{0}/status)")]
     Thread(u32),
+    /// The process is there no more.
+    #[error("--pid {0}: the process ended before the recording began")]
+    Ended(u32),
     /// The process cannot be watched.
     #[error("--pid {pid}: cannot watch the process: {source}")]
     Process {
@@ -98,6 +101,9 @@ pub enum AttachError {
     /// The unit has no processes.
     #[error("--unit {0}: systemd knows no running unit of this name; `systemctl list-units` lists them")]
     NoUnit(String),
+    /// The kernel side cannot be told.
+    #[error(transparent)]
+    Session(#[from] SessionError),
 }
 
 /// What a capture is attached to, found and open.
@@ -136,15 +142,19 @@ impl Attached {
     }
 
     /// Names it to a session.
-    pub fn follow(&self, session: &Session<'_>) -> Result<(), SessionError> {
+    pub fn follow(&self, session: &Session<'_>) -> Result<(), AttachError> {
         match &self.subject {
-            Found::Anyone => Ok(()),
-            Found::Cgroup { directory, .. } => session.follow_cgroup(directory.as_fd()),
+            Found::Anyone => {}
+            Found::Cgroup { directory, .. } => session.follow_cgroup(directory.as_fd())?,
             Found::Process { pid, descriptor } => {
-                session.follow_process(descriptor.as_fd())?;
-                follow_descendants(*pid, session)
+                match session.follow_process(descriptor.as_fd()) {
+                    Err(_) if has_ended(descriptor) => return Err(AttachError::Ended(*pid)),
+                    result => result?,
+                }
+                follow_descendants(*pid, session)?;
             }
         }
+        Ok(())
     }
 
     /// Why there is nothing more to capture, if so, after this time.

@@ -9,8 +9,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
+use pcstream_capture::attach::{Attach, Attached, Running};
 use pcstream_capture::capture::Target;
-use pcstream_capture::session::SessionOptions;
+use pcstream_capture::session::{Session, SessionMemory, SessionOptions};
 use pcstream_fs::scratch::FsKind;
 use recording::{Recording, bpf, gcc, record, record_with, scratch, shell, try_record};
 use tempfile::TempDir;
@@ -26,6 +27,7 @@ fn main() -> ExitCode {
         common::test("capture_survives_code_that_comes_and_goes", &compiling, plugins),
         common::test("capture_reports_a_full_ring_buffer", &needs, full_ring),
         common::test("capture_survives_its_file_system_being_detached", &needs, detached),
+        common::test("capture_says_that_a_process_ended_before", &needs, ended_before),
         common::test("capture_works_beside_another", &needs, two_captures),
         common::test("capture_works_beside_other_tracers", &tracing, other_tracers),
     ])
@@ -43,6 +45,19 @@ fn assert_whole(recording: &Recording, least_pages: u64) {
     eprintln!("    {} data pages, {} contexts", counts.data_pages, finished.contexts.len());
     assert!(counts.data_pages >= least_pages, "{} pages", counts.data_pages);
     assert_eq!(counts.covered_pages, counts.data_pages);
+}
+
+/// Between the look at its number and the moment at which it is followed.
+fn ended_before() {
+    let mut child = Command::new("sleep").arg("60").spawn().expect("it starts");
+    let attach = Attach { to: Running::Process(child.id()), duration: None };
+    let attached = Attached::find(&attach).expect("it runs");
+    child.kill().and_then(|()| child.wait()).expect("it ends");
+    let mut memory = SessionMemory::uninit();
+    let options = SessionOptions { followed: attached.followed(), ..SessionOptions::default() };
+    let session = Session::open(&options, &mut memory).expect("it opens");
+    let error = attached.follow(&session).expect_err("it ended").to_string();
+    assert_eq!(error, format!("--pid {}: the process ended before the recording began", child.id()));
 }
 
 fn forks() {
