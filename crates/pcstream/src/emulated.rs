@@ -192,6 +192,7 @@ impl Live<'_> {
         let (simulation, memory) = (&self.args.simulation, self.args.memory);
         let simulation = LiveSimulation::new(simulation, self.template, memory, self.ui)?;
         recorder.simulation = Some(simulation.beside(on_device));
+        recorder.temporary = self.args.output.is_none();
         let options = CaptureOptions {
             target: Target::Scratch(self.scratch(&process, kept)),
             live: true,

@@ -3,6 +3,7 @@
 //! A capture feeds two consumers at once: the trace on disk and, for `run`, the simulation.
 
 use std::error::Error;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -17,7 +18,8 @@ use pcstream_capture::signature::Order;
 use pcstream_fs::scratch::{self, FsKind, Journal, ScratchOptions};
 use pcstream_report::{PathShares, human};
 use pcstream_trace::meta::{Exit, FileSystem};
-use pcstream_trace::{Batch, Event, Extent, Kind, Meta, Op, TraceWriter};
+use pcstream_trace::store::partial_path;
+use pcstream_trace::{Batch, Event, Extent, Kind, Meta, Op, TraceReader, TraceWriter};
 use signal_hook::consts::SIGINT;
 
 use crate::args::{CaptureArgs, Image, OrderArg, RecordArgs, ScratchFs};
@@ -137,17 +139,30 @@ pub fn capture_into<'a>(
                 if matches!(error, CaptureError::Command { .. }) {
                     writer.abandon().context("cannot remove the trace begun")?;
                 } else {
-                    ui.remark(&format!("what was captured so far can be read: {}", recorder.path.display()));
+                    drop(writer);
+                    recorder.say_what_is_left(&options.subject, ui);
                 }
             }
             match (&error, signal) {
                 (CaptureError::Interrupted, Some(signal)) => {
                     Err(Failure::Interrupted { error: error.into(), signal })
                 }
+                _ if is_full(&error) => {
+                    Err(anyhow!("{error}; give the trace a place on another disk with -o").into())
+                }
                 _ => Err(Failure::failed(error)),
             }
         }
     }
+}
+
+/// Whether there was no room for the trace.
+fn is_full(error: &CaptureError) -> bool {
+    let CaptureError::Observer(inner) = error else { return false };
+    let full = |cause: &std::io::Error| {
+        matches!(cause.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
+    };
+    anyhow::Chain::new(inner.as_ref()).any(|cause| cause.downcast_ref().is_some_and(full))
 }
 
 fn misplaced(options: &CaptureOptions) -> Option<String> {
@@ -235,6 +250,8 @@ pub struct Recorder<'a> {
     data_pages: Vec<u64>,
     /// What simulates meanwhile, if anything does.
     pub simulation: Option<LiveSimulation<'a>>,
+    /// The trace is removed in the end.
+    pub temporary: bool,
     /// Hides names from the trace and from what is shown.
     redaction: Option<Redaction>,
     /// Why the simulation does not begin: it ends the capture, and keeps its exit code.
@@ -261,6 +278,7 @@ impl<'a> Recorder<'a> {
             flushed: Instant::now(),
             data_pages: Vec::new(),
             simulation: None,
+            temporary: false,
             redaction: args.redact.then(Redaction::default),
             refused: None,
             bar: capture_line(ui),
@@ -301,6 +319,17 @@ impl<'a> Recorder<'a> {
         meta.settings =
             place.into_iter().chain(how).chain(to).map(|(key, value)| (key.to_owned(), value)).collect();
         meta
+    }
+
+    /// Says what a recording that failed leaves behind. Its writer is gone.
+    fn say_what_is_left(&self, subject: &Subject, ui: Ui) {
+        if matches!(subject, Subject::Command(_)) {
+            ui.remark("the recording failed, and the command was ended with it if it still ran");
+        }
+        let partial = partial_path(&self.path);
+        if !self.temporary && TraceReader::open(&partial).is_ok() {
+            ui.remark(&format!("what was captured until then can be read: {}", partial.display()));
+        }
     }
 
     fn count(&mut self, event: &Event) {

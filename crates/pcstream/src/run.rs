@@ -67,6 +67,7 @@ pub fn recorded<'a>(
     let subject = Subject::Command(args.command.words.clone());
     let mut recorder = Recorder::new(&place.path, args.force, &args.capture, &subject, ui);
     recorder.simulation = Some(LiveSimulation::new(&args.simulation, template, args.memory, ui)?);
+    recorder.temporary = place.temporary.is_some();
     let options = options(&args.capture, subject, ui)?;
     let (mut recorder, captured) = capture_into(recorder, &options, stop, ui)?;
     let simulation = recorder.simulation.take().expect("it was given above");
