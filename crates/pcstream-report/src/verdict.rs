@@ -262,11 +262,11 @@ fn of_the_host(verdict: &Verdict, compared: &Compared<'_>) -> Option<String> {
         return None;
     }
     let worth = match saved {
-        saved if saved >= NOT_WORTH_IT => format!("the host's streams save {} of that", percent(saved)),
+        saved if saved >= NOT_WORTH_IT => format!("the host's streams save another {}", percent(saved)),
         saved if saved > -NOT_WORTH_IT => "the host's streams add nothing to that".to_owned(),
         saved => format!("the host's streams cost {} more", percent(-saved)),
     };
-    Some(format!("Without streams of the host, that drive has {}: {worth}.", ratio(same.waf())))
+    Some(format!("Of this, the drive alone gives {} (baseline there); {worth}.", ratio(same.waf())))
 }
 
 fn comparison(with: &LaneResult, now: &LaneResult) -> String {

@@ -272,7 +272,7 @@ fn the_verdict_comes_first_and_compares_across_kinds_of_drives() {
     let says = |start: String| sentences.iter().any(|sentence| sentence.starts_with(&start));
     let waf = |lane: &Value| format!("{:.3}", lane["waf"].as_f64().unwrap());
     assert!(
-        says(format!("Without streams of the host, that drive has {}: ", waf(&same_drive))),
+        says(format!("Of this, the drive alone gives {} (baseline there); ", waf(&same_drive))),
         "{sentences:?}"
     );
     assert_eq!(
@@ -302,13 +302,14 @@ fn the_verdict_comes_first_and_compares_across_kinds_of_drives() {
 #[test]
 fn the_verdict_tells_the_drives_share_from_the_hosts() {
     let place = Place::new();
-    let trace = place.path("t.pctrace");
-    // All pages are alike, and one context writes them.
+    let trace = place.path("own.pctrace");
+    // There are no hints, so all goes to the default stream.
     ends_with(0, &["generate", "zipf", "--pages", "16K", "--writes", "200K", "-o", &trace]);
-    let result = json(&["simulate", &trace, "--scheme", "baseline,pcstream", "--json", "-"]);
+    let result = json(&["simulate", &trace, "--scheme", "baseline,hints", "--json", "-"]);
     let verdict = &result["verdict"];
     assert_eq!(verdict["matters"], "yes", "{verdict}");
-    assert!(verdict["flash_saved_on_same_drive"].as_f64().unwrap() < 0.01, "{verdict}");
+    assert_eq!(verdict["with_streams"]["gc_destination"], "internal", "{verdict}");
+    assert_eq!(verdict["flash_saved_on_same_drive"], 0.0, "{verdict}");
     let sentences = verdict["sentences"].to_string();
     assert!(sentences.contains("keeps copies apart helps here; streams of the host do not"), "{sentences}");
 }
@@ -317,7 +318,7 @@ fn the_verdict_tells_the_drives_share_from_the_hosts() {
 #[test]
 fn too_little_written_is_no_verdict() {
     let place = Place::new();
-    let trace = place.path("t.pctrace");
+    let trace = place.path("own.pctrace");
     // 40 MiB over the first 32 MiB of 64: what is erased is dead, because it was overwritten in order.
     let lines: String = (0..40).map(|at| format!("x write {} 1048576\n", at % 32 << 20)).collect();
     fs::write(place.path("log"), format!("fio version 2 iolog\nx add\nx open\n{lines}")).unwrap();
