@@ -63,18 +63,6 @@ impl Counters {
         if self.host_pages == 0 { 1.0 } else { self.flash_pages() as f64 / self.host_pages as f64 }
     }
 
-    /// Why the WAF is 1, if it is: something to tell a user who expected GC.
-    pub fn why_waf_is_one(&self) -> Option<&'static str> {
-        match self {
-            _ if self.gc_pages > 0 => None,
-            _ if self.host_pages == 0 => Some("nothing was written"),
-            _ if self.erases == 0 => {
-                Some("free superblocks never ran out: write more, or prefill more of the device")
-            }
-            _ => Some("every victim was empty: data that was written together died together"),
-        }
-    }
-
     /// Bucket of a victim with `valid` of `capacity` pages valid.
     pub fn validity_bucket(valid: u32, capacity: u32) -> usize {
         let last = (Counters::VALIDITY_BUCKETS - 1) as u64;
@@ -106,16 +94,6 @@ impl Counters {
 #[cfg(test)]
 mod tests {
     use super::Counters;
-
-    #[test]
-    fn a_waf_of_one_is_explained() {
-        let of =
-            |host_pages, erases, gc_pages| Counters { host_pages, erases, gc_pages, ..Counters::default() };
-        assert!(of(0, 0, 0).why_waf_is_one().unwrap().contains("nothing"));
-        assert!(of(9, 0, 0).why_waf_is_one().unwrap().contains("never ran out"));
-        assert!(of(9, 1, 0).why_waf_is_one().unwrap().contains("empty"));
-        assert_eq!(of(9, 1, 1).why_waf_is_one(), None);
-    }
 
     #[test]
     fn validity_buckets_are_closed_above() {

@@ -32,12 +32,6 @@ impl Wear {
             deviation: (squares / count as f64).sqrt(),
         }
     }
-
-    /// Share of the rated erases that the device has used when its most worn superblock reaches the
-    /// limit: 1 for even wear, less when a few superblocks wear out early.
-    pub fn evenness(&self) -> f64 {
-        if self.most == 0 { 1.0 } else { self.mean / f64::from(self.most) }
-    }
 }
 
 impl Ssd {
@@ -67,8 +61,7 @@ mod tests {
         let wear = Wear::of([2, 4, 4, 6].into_iter());
         assert_eq!((wear.least, wear.mean, wear.most), (2, 4.0, 6));
         assert!((wear.deviation - 2f64.sqrt()).abs() < 1e-12);
-        assert!((wear.evenness() - 2.0 / 3.0).abs() < 1e-12);
-        assert_eq!(Wear::of(std::iter::empty()).evenness(), 1.0);
+        assert_eq!(Wear::of(std::iter::empty()).most, 0);
     }
 
     #[test]

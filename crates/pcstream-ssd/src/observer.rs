@@ -2,7 +2,7 @@
 //! logs, tests). An observer is called after the fact and returns nothing; the default one costs
 //! nothing, because it is a type parameter whose methods are empty.
 
-use crate::ids::{LogicalPage, StreamId, SuperblockId};
+use crate::ids::{StreamId, SuperblockId};
 
 /// Called for every flash operation, in order.
 pub trait Observer {
@@ -20,11 +20,6 @@ pub trait Observer {
     /// `superblock` was erased; `valid_pages` had been copied out of it.
     fn erase(&mut self, superblock: SuperblockId, valid_pages: u32) {
         let _ = (superblock, valid_pages);
-    }
-
-    /// A logical page was discarded.
-    fn discard(&mut self, first: LogicalPage, pages: u64) {
-        let _ = (first, pages);
     }
 
     /// Whether `gc_copies` is wanted: if not, the FTL does not compute its arguments.

@@ -256,11 +256,6 @@ impl TimedSsd {
         &self.ssd
     }
 
-    /// The device without its clock.
-    pub fn into_ssd(self) -> Ssd {
-        self.ssd
-    }
-
     /// Writes pages; returns the latency in ns. `time_ns` is the arrival in an open loop, and ignored in a
     /// closed one; arrivals before the latest one count as simultaneous with it.
     pub fn write(
