@@ -35,7 +35,6 @@ mod channel;
 mod check;
 mod model;
 mod outstanding;
-mod pipeline;
 mod throughput;
 mod units;
 

@@ -10,7 +10,6 @@ use std::collections::VecDeque;
 use super::backlog::{Backlog, Copies};
 use super::channel::Channel;
 use super::check::check;
-use super::pipeline::Pipeline;
 use super::units::{Place, Unit, Units};
 use super::{TimingError, TimingSettings};
 use crate::geometry::Geometry;
@@ -63,7 +62,8 @@ pub(super) struct Model {
     /// Since the last erase was decided: copies of the current victim.
     copies_of_victim: u32,
     superblock_pages: u32,
-    pipeline: Pipeline<Piped>,
+    /// At most as many as there are dies: then the oldest is issued.
+    pipeline: VecDeque<Piped>,
     /// Latest end of a copy's read since the last erase was issued.
     copies_read_at: u64,
     host_busy_ns: u64,
@@ -101,7 +101,7 @@ impl Model {
             gained_pages: 0,
             copies_of_victim: 0,
             superblock_pages,
-            pipeline: Pipeline::new(dies),
+            pipeline: VecDeque::with_capacity(dies + 1),
             copies_read_at: 0,
             host_busy_ns: 0,
             gc_busy_ns: 0,

@@ -37,7 +37,7 @@ impl Model {
             self.issue_one();
         }
         self.gained_pages = 0;
-        while let Some(Piped::Program { ready, .. } | Piped::Erase { ready, .. }) = self.pipeline.front() {
+        while let Some(&(Piped::Program { ready, .. } | Piped::Erase { ready, .. })) = self.pipeline.front() {
             if ready.max(self.clock) >= arrival {
                 return;
             }
@@ -178,27 +178,22 @@ impl Model {
     /// Appends to the pipeline, and issues what leaves it at the other end.
     #[inline(always)]
     fn pipe(&mut self, piped: Piped) {
-        if let Some(first) = self.pipeline.push(piped) {
-            self.issue_piped(first);
+        self.pipeline.push_back(piped);
+        if self.pipeline.len() > self.units.dies() as usize {
+            self.issue_first_piped();
         }
     }
 
+    /// Issues what is at the front of the pipeline, whether or not something comes after it.
     #[inline(always)]
-    fn issue_piped(&mut self, piped: Piped) {
-        match piped {
-            Piped::Program { unit, ready } => {
+    fn issue_first_piped(&mut self) {
+        match self.pipeline.pop_front() {
+            Some(Piped::Program { unit, ready }) => {
                 let (_, busy) = self.program(unit, ready.max(self.clock));
                 self.gc_busy_ns += busy;
             }
-            Piped::Erase { superblock, ready } => self.issue_erase(superblock, ready),
-        }
-    }
-
-    /// Issues what is at the front of the pipeline, although nothing comes after it.
-    #[cold]
-    fn issue_first_piped(&mut self) {
-        if let Some(first) = self.pipeline.pop() {
-            self.issue_piped(first);
+            Some(Piped::Erase { superblock, ready }) => self.issue_erase(superblock, ready),
+            None => {}
         }
     }
 
