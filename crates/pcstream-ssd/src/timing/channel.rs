@@ -4,9 +4,6 @@
 /// Intervals that may be over before the list is searched for them.
 const SLACK: usize = 24;
 
-/// Intervals that are compared without a branch, because how many of them lie behind is as good as random.
-const NEAR: usize = 4;
-
 /// Busy intervals.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Channel {
@@ -47,17 +44,8 @@ impl Channel {
         if duration == 0 {
             return ready;
         }
-        let busy = self.busy.as_mut_slice();
-        // Mostly near the end, since dies are about equally busy.
-        let near: &[(u64, u64); NEAR] = busy.last_chunk().unwrap_or(&[(0, u64::MAX); NEAR]);
-        let behind: usize = near.iter().map(|&(_, end)| usize::from(end > ready)).sum();
-        let mut at = busy.len().saturating_sub(behind);
-        if behind == NEAR {
-            at = busy.len();
-            while at > 0 && busy[at - 1].1 > ready {
-                at -= 1;
-            }
-        }
+        let busy = &mut self.busy;
+        let mut at = busy.partition_point(|&(_, end)| end <= ready);
         let mut start = ready;
         while at < busy.len() && busy[at].0 < start + duration {
             start = busy[at].1;
@@ -69,25 +57,14 @@ impl Channel {
             busy[at - 1].1 = end;
             if touches_after {
                 busy[at - 1].1 = busy[at].1;
-                self.busy.remove(at);
+                busy.remove(at);
             }
         } else if touches_after {
             busy[at].0 = start;
         } else {
-            self.insert(at, (start, end));
+            busy.insert(at, (start, end));
         }
         start
-    }
-
-    /// As `Vec::insert`, which calls a function for the two or three intervals behind.
-    #[inline(always)]
-    fn insert(&mut self, at: usize, interval: (u64, u64)) {
-        self.busy.push(interval);
-        let behind = &mut self.busy[at..];
-        for i in (1..behind.len()).rev() {
-            behind[i] = behind[i - 1];
-        }
-        behind[0] = interval;
     }
 }
 
