@@ -1,36 +1,4 @@
-//! Where the pages of a superblock lie: which unit, which die, which channel. Divisions by numbers that are known
-//! when the device is made are multiplications here: they are most of what a page costs.
-
-/// Divides 32-bit numbers by one that does not change.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Divisor {
-    divisor: u32,
-    /// 2^64 / divisor, rounded up: exact for 32-bit numbers, since 64 >= 32 + 32 (Granlund and Montgomery,
-    /// PLDI 1994). Unused for 1, which it has no room for.
-    reciprocal: u64,
-}
-
-impl Divisor {
-    /// `divisor` is at least 1.
-    pub(super) fn new(divisor: u32) -> Divisor {
-        Divisor { divisor, reciprocal: (u64::MAX / u64::from(divisor)).wrapping_add(1) }
-    }
-
-    #[inline(always)]
-    pub(super) fn get(self) -> u32 {
-        self.divisor
-    }
-
-    /// Quotient and remainder.
-    #[inline(always)]
-    pub(super) fn divide(self, number: u32) -> (u32, u32) {
-        if self.divisor == 1 {
-            return (number, 0);
-        }
-        let quotient = ((u128::from(self.reciprocal) * u128::from(number)) >> 64) as u32;
-        (quotient, number - quotient * self.divisor)
-    }
-}
+//! Where the pages of a superblock lie: which unit, which die, which channel.
 
 /// Where a unit lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +25,7 @@ pub(super) struct UnitRead {
 /// The layout of a superblock over dies.
 #[derive(Clone, Debug)]
 pub(super) struct Units {
-    pages_per_program: Divisor,
+    pages_per_program: u32,
     dies: u32,
     /// Of each unit of a superblock: the same for all superblocks.
     places: Vec<Place>,
@@ -71,7 +39,7 @@ impl Units {
             Place { die: die as u16, channel: (die % channels) as u16 }
         };
         Units {
-            pages_per_program: Divisor::new(pages_per_program),
+            pages_per_program,
             dies,
             places: (0..superblock_pages / pages_per_program).map(place).collect(),
         }
@@ -79,7 +47,7 @@ impl Units {
 
     #[inline(always)]
     pub(super) fn pages_per_program(&self) -> u32 {
-        self.pages_per_program.get()
+        self.pages_per_program
     }
 
     pub(super) fn dies(&self) -> u32 {
@@ -94,7 +62,7 @@ impl Units {
     /// The unit of a page, and the page's number in it.
     #[inline(always)]
     pub(super) fn of(&self, superblock: u32, offset: u32) -> (Unit, u32) {
-        let (within, page) = self.pages_per_program.divide(offset);
+        let (within, page) = self.within(offset);
         (self.unit(superblock, within), page)
     }
 
@@ -113,7 +81,7 @@ impl Units {
     /// Index of a page's unit in its superblock, and the page's number in it.
     #[inline(always)]
     pub(super) fn within(&self, offset: u32) -> (u32, u32) {
-        self.pages_per_program.divide(offset)
+        (offset / self.pages_per_program, offset % self.pages_per_program)
     }
 
     /// Where the unit with index `within` in its superblock lies.
@@ -127,10 +95,10 @@ impl Units {
     pub(super) fn first_read(&self, offsets: &[u32]) -> UnitRead {
         let first = offsets[0];
         let (within, page) = self.within(first);
-        let end = first + (self.pages_per_program.get() - page);
+        let end = first + (self.pages_per_program - page);
         // Whether the second one is of the same unit is as good as random, and mostly all there is to know: no branch.
         let mut pages = 1 + usize::from(offsets.get(1).is_some_and(|&second| second < end));
-        if self.pages_per_program.get() > 2 && pages == 2 {
+        if self.pages_per_program > 2 && pages == 2 {
             while pages < offsets.len() && offsets[pages] < end {
                 pages += 1;
             }
@@ -141,30 +109,7 @@ impl Units {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
-
-    proptest! {
-        #[test]
-        fn division_is_exact(number: u32, divisor in 1..=u32::MAX) {
-            prop_assert_eq!(Divisor::new(divisor).divide(number), (number / divisor, number % divisor));
-        }
-
-        #[test]
-        fn division_by_small_numbers_is_exact(number: u32, divisor in 1..1000u32) {
-            prop_assert_eq!(Divisor::new(divisor).divide(number), (number / divisor, number % divisor));
-        }
-    }
-
-    #[test]
-    fn division_is_exact_at_the_edges() {
-        for divisor in [1, 2, 3, 7, 1 << 16, (1 << 16) + 1, 1 << 31, u32::MAX - 1, u32::MAX] {
-            for number in [0, 1, divisor - 1, divisor, divisor.saturating_add(1), u32::MAX - 1, u32::MAX] {
-                assert_eq!(Divisor::new(divisor).divide(number), (number / divisor, number % divisor));
-            }
-        }
-    }
 
     #[test]
     fn consecutive_units_lie_on_consecutive_dies() {
