@@ -107,32 +107,11 @@ impl Model {
         let (ready, busy) = self.read_pages(self.units.place(read.within), read.pages, self.clock);
         self.gc_busy_ns += busy;
         self.copies_read_at = self.copies_read_at.max(ready);
-        if !copies.whole_unit {
-            return self.add_copies(read.pages, ready, copies);
-        }
-        let pages_per_program = self.units.pages_per_program();
-        copies.left -= read.pages;
-        copies.page += read.pages;
-        copies.ready = copies.ready.max(ready);
-        if copies.page >= pages_per_program {
-            let unit = self.units.unit(copies.to, copies.within);
-            self.pipe(Piped::Program { unit, ready: copies.ready });
-            // A unit of the victim is no larger, so what is left over does not fill another one.
-            let over = copies.page - pages_per_program;
-            copies.left += over;
-            copies.begin_unit(copies.within + 1, pages_per_program);
-            if !copies.whole_unit {
-                return self.add_copies(over, ready, copies);
-            }
-            // Without a branch: whether something is left over is as good as random.
-            copies.left -= over;
-            copies.page = over;
-            copies.ready = ready * u64::from(over > 0);
-        }
+        self.add_copies(read.pages, ready, copies);
     }
 
     /// Adds `pages` copies, read at `ready`, to the units that `copies` has come to, whoever else writes there.
-    #[inline(never)]
+    #[inline(always)]
     fn add_copies(&mut self, mut pages: u32, ready: u64, copies: &mut Copies) {
         let pages_per_program = self.units.pages_per_program();
         while pages > 0 {
