@@ -34,15 +34,16 @@ mod backlog;
 mod channel;
 mod check;
 mod model;
-mod outstanding;
 mod throughput;
 mod units;
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 use crate::ftl::{IoError, Ssd};
 use crate::ids::{LogicalPage, StreamId};
 use crate::latency::LatencyHistogram;
 use model::Model;
-use outstanding::Outstanding;
 pub use throughput::Throughput;
 
 /// Parallelism and speeds of a device.
@@ -208,8 +209,8 @@ pub struct TimedSsd {
     model: Model,
     settings: TimingSettings,
     arrivals: Arrivals,
-    /// Those of a closed loop, without the one being served.
-    outstanding: Outstanding,
+    /// When the requests of a closed loop complete, without the one being served.
+    outstanding: BinaryHeap<Reverse<u64>>,
     /// Arrival of the write that is being given in parts.
     begun_write: Option<u64>,
     first_arrival: Option<u64>,
@@ -239,7 +240,7 @@ impl TimedSsd {
             model,
             settings: settings.clone(),
             arrivals,
-            outstanding: Outstanding::default(),
+            outstanding: BinaryHeap::new(),
             begun_write: None,
             first_arrival: None,
             last_completion: 0,
@@ -360,7 +361,7 @@ impl TimedSsd {
                 arrival
             }
             Arrivals::ClosedLoop { queue_depth } if self.outstanding.len() < queue_depth as usize => latest,
-            Arrivals::ClosedLoop { .. } => self.outstanding.pop().unwrap_or(latest),
+            Arrivals::ClosedLoop { .. } => self.outstanding.pop().map_or(latest, |Reverse(done)| done),
         };
         self.model.set_latest_arrival(arrival);
         self.first_arrival.get_or_insert(arrival);
@@ -371,7 +372,7 @@ impl TimedSsd {
     fn complete(&mut self, arrival: u64, done: u64) {
         assert!(done >= arrival, "no request completes before it arrives");
         if let Arrivals::ClosedLoop { .. } = self.arrivals {
-            self.outstanding.push(done);
+            self.outstanding.push(Reverse(done));
         }
         self.requests += 1;
         self.last_completion = self.last_completion.max(done);
