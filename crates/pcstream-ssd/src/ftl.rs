@@ -125,7 +125,7 @@ impl Ssd {
         make: impl FnOnce(&mut Superblocks) -> Box<dyn Select + Send>,
     ) -> Result<Ssd, GeometryError> {
         let mut ssd = Ssd::new(settings)?;
-        ssd.selector = Selector::Custom(make(&mut ssd.table));
+        ssd.selector = Selector::Other(make(&mut ssd.table));
         Ok(ssd)
     }
 
@@ -392,7 +392,7 @@ fn selector(settings: &DeviceSettings, geometry: &Geometry, table: &mut Superblo
         return Selector::new(policy, table, frontiers, seed);
     }
     let closed = geometry.superblocks() - frontiers;
-    Selector::Pools(Pools::new(policy, table, &settings.pools, closed, seed))
+    Selector::Other(Box::new(Pools::new(policy, table, &settings.pools, closed, seed)))
 }
 
 /// Length of the run at the start of `entries` that lies in one superblock (or is unmapped).

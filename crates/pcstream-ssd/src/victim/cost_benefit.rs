@@ -14,7 +14,7 @@
 //! Known weakness: a choice looks at every candidate, so its cost grows with the device.
 
 use super::closing_order::ClosingOrder;
-use super::{Select, Superblocks, VictimPolicy};
+use super::{New, Select, Superblocks, VictimPolicy};
 
 /// How much `policy` wants a superblock with `valid` of `pages` pages valid.
 #[inline(always)]
@@ -38,10 +38,9 @@ pub(crate) struct CostBenefit {
     policy: VictimPolicy,
 }
 
-impl CostBenefit {
-    pub(crate) fn new(table: &Superblocks, policy: VictimPolicy) -> Self {
-        CostBenefit { order: ClosingOrder::new(table), policy }
-    }
+/// For each of the four policies.
+pub(super) fn make(new: New) -> Box<dyn Select + Send> {
+    Box::new(CostBenefit { order: ClosingOrder::new(new.table), policy: new.policy })
 }
 
 impl Select for CostBenefit {

@@ -3,8 +3,8 @@
 //!
 //! One file per policy. A policy keeps whatever order it needs over the closed superblocks
 //! ("candidates") and returns a choice; moving pages and counting them happens in `ftl`. To add one:
-//! write its file with the four functions of `Select`, add it to `VictimPolicy` and its `KNOWN` list,
-//! to `Selector`, and, in its slow form, to `reference`. The tests run over every known policy.
+//! write its file with the four functions of `Select`, name it in `VictimPolicy`, and give it an entry in
+//! `REGISTRY`. The compiler then asks for its slow form in `reference`; the tests run over every entry.
 //!
 //! Ages are logical time (pages written by the host) since a superblock was closed. u is the share of
 //! valid pages.
@@ -21,18 +21,13 @@ pub(crate) mod superblocks;
 mod windowed_greedy;
 
 use std::fmt;
+use std::mem::discriminant;
 use std::str::FromStr;
 
 use crate::names::UnknownName;
-use cost_benefit::CostBenefit;
-use d_choices::DChoices;
-use fifo::Fifo;
 use greedy::Greedy;
-use greedy_wear::GreedyWear;
-use pool_greedy::PoolGreedy;
 pub(crate) use pools::Pools;
 pub use superblocks::Superblocks;
-use windowed_greedy::WindowedGreedy;
 #[cfg(any(test, feature = "reference"))]
 pub(crate) use {
     cost_benefit::score,
@@ -81,40 +76,39 @@ pub enum VictimPolicy {
 }
 
 impl VictimPolicy {
-    /// Every policy with its default parameter: the registry.
-    pub const KNOWN: &'static [VictimPolicy] = &[
-        VictimPolicy::Greedy,
-        VictimPolicy::GreedyWear,
-        VictimPolicy::Fifo,
-        VictimPolicy::Random,
-        VictimPolicy::DChoices { d: 10 },
-        VictimPolicy::WindowedGreedy { percent: 90 },
-        VictimPolicy::CostBenefitLfs,
-        VictimPolicy::CostBenefitKawaguchi,
-        VictimPolicy::CostBenefitSqrt,
-        VictimPolicy::CostAgeTimes,
-        VictimPolicy::PoolGreedy,
-    ];
+    /// Every policy with its default parameter.
+    pub const KNOWN: &'static [VictimPolicy] = &{
+        let mut known = [VictimPolicy::Greedy; REGISTRY.len()];
+        let mut i = 0;
+        while i < known.len() {
+            known[i] = REGISTRY[i].0;
+            i += 1;
+        }
+        known
+    };
 
     /// The names of all policies, for help and error messages.
     pub fn names() -> Vec<&'static str> {
-        Self::KNOWN.iter().map(|policy| policy.name()).collect()
+        REGISTRY.iter().map(|&(_, name, _)| name).collect()
     }
 
     /// The name without the parameter.
     pub fn name(self) -> &'static str {
+        self.entry().1
+    }
+
+    /// Its entry in the registry. A policy that has none panics.
+    fn entry(self) -> &'static Entry {
+        let entry = REGISTRY.iter().find(|(policy, ..)| discriminant(policy) == discriminant(&self));
+        entry.expect("every policy is in the registry")
+    }
+
+    /// Its parameter, if it has one.
+    fn parameter(self) -> Option<u32> {
         match self {
-            VictimPolicy::Greedy => "greedy",
-            VictimPolicy::GreedyWear => "greedy-wear",
-            VictimPolicy::Fifo => "fifo",
-            VictimPolicy::Random => "random",
-            VictimPolicy::DChoices { .. } => "d-choices",
-            VictimPolicy::WindowedGreedy { .. } => "windowed-greedy",
-            VictimPolicy::CostBenefitLfs => "cb-lfs",
-            VictimPolicy::CostBenefitKawaguchi => "cb-kaw",
-            VictimPolicy::CostBenefitSqrt => "cb-sqrt",
-            VictimPolicy::CostAgeTimes => "cost-age-times",
-            VictimPolicy::PoolGreedy => "pool-greedy",
+            VictimPolicy::DChoices { d } => Some(d),
+            VictimPolicy::WindowedGreedy { percent } => Some(percent),
+            _ => None,
         }
     }
 
@@ -136,11 +130,7 @@ impl fmt::Display for VictimPolicy {
     /// The name as `FromStr` reads it: `greedy`, `d-choices:10`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())?;
-        match self {
-            VictimPolicy::DChoices { d } => write!(f, ":{d}"),
-            VictimPolicy::WindowedGreedy { percent } => write!(f, ":{percent}"),
-            _ => Ok(()),
-        }
+        self.parameter().map_or(Ok(()), |value| write!(f, ":{value}"))
     }
 }
 
@@ -206,39 +196,57 @@ pub trait Select {
     fn removed(&mut self, table: &mut Superblocks, superblock: u32);
 }
 
-/// The policy in use. A match on a value that never changes is predicted; it does not cost a call.
+/// What a policy is made with.
+struct New<'a> {
+    /// It may add list heads.
+    table: &'a mut Superblocks,
+    policy: VictimPolicy,
+    /// That of the policy; 0 if it has none.
+    parameter: u32,
+    /// The number of frontiers.
+    pools: u32,
+    seed: u64,
+}
+
+/// A policy with its default parameter, its name without, and what makes its state.
+type Entry = (VictimPolicy, &'static str, fn(New) -> Box<dyn Select + Send>);
+
+/// The registry: all policies, in the order in which users see them.
+const REGISTRY: &[Entry] = &[
+    (VictimPolicy::Greedy, "greedy", |new| Box::new(Greedy::new(new.table))),
+    (VictimPolicy::GreedyWear, "greedy-wear", |new| Box::new(greedy_wear::GreedyWear::new(new.table))),
+    (VictimPolicy::Fifo, "fifo", |new| Box::new(fifo::Fifo::new(new.table))),
+    (VictimPolicy::Random, "random", |new| Box::new(d_choices::DChoices::new(new.table, 1, new.seed))),
+    (VictimPolicy::DChoices { d: 10 }, "d-choices", |new| {
+        Box::new(d_choices::DChoices::new(new.table, new.parameter, new.seed))
+    }),
+    (VictimPolicy::WindowedGreedy { percent: 90 }, "windowed-greedy", |new| {
+        Box::new(windowed_greedy::WindowedGreedy::new(new.table, new.parameter))
+    }),
+    (VictimPolicy::CostBenefitLfs, "cb-lfs", cost_benefit::make),
+    (VictimPolicy::CostBenefitKawaguchi, "cb-kaw", cost_benefit::make),
+    (VictimPolicy::CostBenefitSqrt, "cb-sqrt", cost_benefit::make),
+    (VictimPolicy::CostAgeTimes, "cost-age-times", cost_benefit::make),
+    (VictimPolicy::PoolGreedy, "pool-greedy", |new| {
+        Box::new(pool_greedy::PoolGreedy::new(new.table, new.pools))
+    }),
+];
+
+/// The policy in use. Greedy, the usual one, is called directly: it is called for every page of the host.
 pub(crate) enum Selector {
     Greedy(Greedy),
-    GreedyWear(GreedyWear),
-    Fifo(Fifo),
-    DChoices(DChoices),
-    WindowedGreedy(WindowedGreedy),
-    CostBenefit(CostBenefit),
-    PoolGreedy(PoolGreedy),
-    /// One of the others in each pool.
-    Pools(Pools),
-    /// One that is not of this crate.
-    Custom(Box<dyn Select + Send>),
+    /// Another policy, pools of given sizes, or a policy that is not of this crate.
+    Other(Box<dyn Select + Send>),
 }
 
 impl Selector {
     /// Makes the state of `policy`, and whatever it needs in `table`. `pools` is the number of frontiers.
     pub(crate) fn new(policy: VictimPolicy, table: &mut Superblocks, pools: u32, seed: u64) -> Selector {
-        match policy {
-            VictimPolicy::Greedy => Selector::Greedy(Greedy::new(table)),
-            VictimPolicy::GreedyWear => Selector::GreedyWear(GreedyWear::new(table)),
-            VictimPolicy::Fifo => Selector::Fifo(Fifo::new(table)),
-            VictimPolicy::Random => Selector::DChoices(DChoices::new(table, 1, seed)),
-            VictimPolicy::DChoices { d } => Selector::DChoices(DChoices::new(table, d, seed)),
-            VictimPolicy::WindowedGreedy { percent } => {
-                Selector::WindowedGreedy(WindowedGreedy::new(table, percent))
-            }
-            VictimPolicy::CostBenefitLfs
-            | VictimPolicy::CostBenefitKawaguchi
-            | VictimPolicy::CostBenefitSqrt
-            | VictimPolicy::CostAgeTimes => Selector::CostBenefit(CostBenefit::new(table, policy)),
-            VictimPolicy::PoolGreedy => Selector::PoolGreedy(PoolGreedy::new(table, pools)),
+        if policy == VictimPolicy::Greedy {
+            return Selector::Greedy(Greedy::new(table));
         }
+        let (.., make) = policy.entry();
+        Selector::Other(make(New { table, policy, parameter: policy.parameter().unwrap_or(0), pools, seed }))
     }
 }
 
@@ -247,14 +255,7 @@ macro_rules! dispatch {
     ($self:ident, $policy:ident => $call:expr) => {
         match $self {
             Selector::Greedy($policy) => $call,
-            Selector::GreedyWear($policy) => $call,
-            Selector::Fifo($policy) => $call,
-            Selector::DChoices($policy) => $call,
-            Selector::WindowedGreedy($policy) => $call,
-            Selector::CostBenefit($policy) => $call,
-            Selector::PoolGreedy($policy) => $call,
-            Selector::Pools($policy) => $call,
-            Selector::Custom($policy) => $call,
+            Selector::Other($policy) => $call,
         }
     };
 }
