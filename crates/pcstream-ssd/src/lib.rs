@@ -2,8 +2,10 @@
 //! # Modules
 //!
 //! [`settings`] are checked by [`geometry`]; [`ftl`] is the device, [`victim`] what its garbage collection
-//! empties next, [`timing`] how long all of it takes. [`analytic`] has the closed forms that tests compare with.
+//! empties next, [`timing`] how long all of it takes. With the feature `reference`, `reference` and `analytic`
+//! have what tests compare with: a slow FTL, and closed forms.
 
+#[cfg(any(test, feature = "reference"))]
 pub mod analytic;
 pub mod background;
 pub mod counters;
