@@ -15,6 +15,10 @@ use pcstream_trace::PAGE_BYTES;
 use crate::command;
 use crate::patience::Interrupts;
 
+/// A file system with less room than this may refuse a write: the kernel allocates as much as one folio of the page
+/// cache at once, up to 2 MiB, or nothing.
+const REFUSED_BYTES: u64 = 2 << 20;
+
 /// Where the command runs.
 #[derive(Clone, Debug)]
 pub enum Target {
@@ -141,14 +145,21 @@ impl Place {
         self.fs.map_or_else(|| Ok(Layout::of_device()), |fs| Layout::of_mounted(&self.directory, fs))
     }
 
-    /// Said if the scratch file system is full, whether the command noticed or not.
+    /// Said if the scratch file system is full, whether the command noticed or not. A file that did not fit and was
+    /// removed again leaves no trace of it.
     pub(crate) fn full_note(&self) -> Option<String> {
         self.scratch.as_ref()?;
         let space = rustix::fs::statvfs(&self.directory).ok()?;
-        let full = space.f_bavail * 100 < space.f_blocks && space.f_bavail * 2 < self.free_blocks;
+        let left = space.f_bavail * space.f_frsize;
+        let little = space.f_bavail * 100 < space.f_blocks || left < REFUSED_BYTES;
+        // A small file system has little from the beginning.
+        let full = little && space.f_bavail * 2 < self.free_blocks;
         full.then(|| {
-            "the scratch file system is full: give it more room with --size, or fill it less with --fill"
-                .into()
+            format!(
+                "the scratch file system is full ({} KiB are left): give it more room with --size, or fill it less with \
+                 --fill",
+                left >> 10
+            )
         })
     }
 

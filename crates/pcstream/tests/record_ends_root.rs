@@ -1,0 +1,80 @@
+//! What `record` says and does where there is no room, and where the output of its command goes.
+
+#[path = "../../pcstream-capture/tests/common/mod.rs"]
+mod common;
+#[path = "../../pcstream-capture/tests/common/disk.rs"]
+mod disk;
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::process::{Command, ExitCode, Output, Stdio};
+
+use disk::{Disk, text};
+use pcstream_trace::TraceReader;
+use tempfile::TempDir;
+
+fn main() -> ExitCode {
+    let needs = [common::ext4 as common::Need, common::loop_devices];
+    common::run(vec![
+        common::test("record_passes_the_output_of_its_command_through", &needs, output),
+        common::test("record_says_what_a_full_disk_leaves_of_the_trace", &needs, full_disk),
+        common::test("record_notices_a_full_scratch_file_system", &[common::ext4, common::zram], full_scratch),
+    ])
+}
+
+fn pcstream(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pcstream"));
+    command.args(arguments).stdin(Stdio::null()).output().expect("it starts")
+}
+
+#[track_caller]
+fn assert_said(output: &Output, code: i32, parts: &[&str]) {
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{said}");
+    parts.iter().for_each(|part| assert!(said.contains(part), "expected {part:?} in\n{said}"));
+}
+
+/// `run` has results of its own there.
+fn output() {
+    let (disk, traces) = (Disk::ext4(64), TempDir::new().expect("a directory"));
+    let (mount, trace) = (disk.mount_point(), traces.path().join("t.pctrace"));
+    let script = ["--", "sh", "-c", "echo result; echo remark >&2; echo x > f"];
+    let on = ["--on", text(&mount), "-o", text(&trace)];
+    let recorded = pcstream(&[&["record"], &on[..], &script].concat());
+    assert_said(&recorded, 0, &["remark"]);
+    assert_eq!(String::from_utf8_lossy(&recorded.stdout), "result\n");
+    let run = pcstream(&[&["run", "--force", "--scheme", "baseline"], &on[..], &script].concat());
+    assert_said(&run, 0, &["result", "remark"]);
+    assert!(!String::from_utf8_lossy(&run.stdout).lines().any(|line| line == "result"));
+}
+
+/// The command would write for ever.
+fn full_disk() {
+    let (written, traces) = (Disk::ext4(64), Disk::ext4(16));
+    let (mount, trace) = (written.mount_point(), traces.mount_point().join("t.pctrace"));
+    let spare = traces.mount_point().join("spare");
+    fs::write(&spare, vec![1; 32 << 10]).expect("there is room");
+    let mut rest = File::create(traces.mount_point().join("rest")).expect("there is room");
+    while rest.write_all(&[1; 4096]).is_ok() {}
+    rest.sync_all().expect("it is written");
+    fs::remove_file(&spare).expect("it is there");
+    let script = "while true; do dd if=/dev/zero of=f bs=4k count=64 conv=fsync,notrunc 2>/dev/null; done";
+    let out = pcstream(&["record", "--on", text(&mount), "-o", text(&trace), "--", "sh", "-c", script]);
+    let partial = trace.with_extension("pctrace.partial");
+    let parts = ["the command was ended", "can be read: ", text(&partial), "No space left", "another disk"];
+    assert_said(&out, 1, &parts);
+    TraceReader::open(&partial).expect("it can be read");
+}
+
+/// A write of more than is free is refused as a whole: some room is left.
+fn full_scratch() {
+    let traces = TempDir::new().expect("a directory");
+    let trace = traces.path().join("t.pctrace");
+    let record = |script: &str| {
+        let at = ["record", "--size", "64M", "--fill", "0.5", "--force", "-o", text(&trace)];
+        pcstream(&[&at[..], &["--", "sh", "-c", script]].concat())
+    };
+    let full = record("dd if=/dev/zero of={}/big bs=1M count=200; true");
+    assert_said(&full, 3, &["the scratch file system is full", "KiB are left", "scratch_full 1"]);
+    assert_said(&record("dd if=/dev/zero of={}/big bs=1M count=20"), 0, &[]);
+}
