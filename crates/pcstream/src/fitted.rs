@@ -16,8 +16,8 @@ use pcstream_replay::space::{Space, SpaceSettings};
 use pcstream_replay::{Fitted, Plan};
 use pcstream_report::human::{bytes, page_bytes, percent};
 use pcstream_report::space as space_text;
-use pcstream_ssd::Density;
-use pcstream_trace::{Batch, TraceError, TraceReader};
+use pcstream_ssd::{Density, DeviceSettings, Geometry};
+use pcstream_trace::{Batch, Extent, TraceError, TraceReader};
 
 use crate::args::FitArgs;
 use crate::failure::Failure;
@@ -68,7 +68,6 @@ impl<'a> Fitting<'a> {
         let mut fitting =
             Fitting { reader, args: args.clone(), capacity, ui, interrupt, written: None, space: None };
         fitting.fill(args.fill)?;
-        fitting.remark_size();
         Ok(fitting)
     }
 
@@ -103,24 +102,34 @@ impl<'a> Fitting<'a> {
         self.space.as_ref().map(|space| space_text::describe(space, settings))
     }
 
-    /// Says how much was written to how large a device, where that is too little for a result.
-    fn remark_size(&self) {
-        let (written, device) = (self.reader.meta().totals.host_pages, self.reader.meta().device.pages);
-        if written >= device {
+    /// Says how much was written to how large a device, where that is too little for a result: where the flash of the
+    /// simulated `device`, with `prefill` on it, is not even written once.
+    pub fn remark_size(&self, device: &DeviceSettings, prefill: &[Extent]) {
+        let (written, traced) = (self.reader.meta().totals.host_pages, self.reader.meta().device.pages);
+        if let (Some(share), Some(space)) = (self.args.pack, &self.space) {
+            if written < traced {
+                self.ui.remark(&format!(
+                    "{} written to {}, simulated as if {} full: {} of addresses that are written, on {}",
+                    page_bytes(written),
+                    page_bytes(traced),
+                    percent(share),
+                    page_bytes(space.used_pages),
+                    page_bytes(space.logical_pages),
+                ));
+            }
             return;
         }
-        let problem =
-            format!("{} written to {}: too little to say anything", page_bytes(written), page_bytes(device));
-        match (self.args.pack, &self.space) {
-            (Some(share), Some(space)) => self.ui.remark(&format!(
-                "{problem}; simulated as if {} full: {} of addresses that are written, on {}",
-                percent(share),
-                page_bytes(space.used_pages),
-                page_bytes(space.logical_pages),
-            )),
-            _ => self.ui.remark(&format!(
-                "{problem}; --pack 0.9 simulates the addresses that are written as if they filled 90 % of a device"
-            )),
+        let before: u64 = prefill.iter().map(|extent| extent.pages).sum();
+        // A device that cannot be is refused elsewhere.
+        let flash = Geometry::new(device).map_or(0, |geometry| geometry.physical_pages());
+        if written + before < flash {
+            let more = if before > 0 { format!(", and {} before", page_bytes(before)) } else { String::new() };
+            self.ui.remark(&format!(
+                "{} written to {} of flash{more}: too little to say anything; --pack 0.9 simulates the addresses that are \
+                 written as if they filled 90 % of a device",
+                page_bytes(written),
+                page_bytes(flash),
+            ));
         }
     }
 

@@ -97,6 +97,7 @@ pub fn simulate(args: &SimulateArgs, ui: Ui) -> Result<Status, Failure> {
     let schemes = schemes::factories(&args.simulation.scheme, &args.simulation.scheme_options)?;
     let fitting = Fitting::new(&reader, &args.fit, template.capacity_pages(), ui)?;
     let mut planned = Planned::of(&args.simulation, &schemes, &template, reader.meta(), fitting.space())?;
+    fitting.remark_size(&planned.plan.lanes[0].device, &planned.plan.prefill);
     let origins: Vec<String> = planned.device.take().into_iter().chain(fitting.description()).collect();
     planned.device = (!origins.is_empty()).then(|| origins.join(", "));
     ui.remark(&format!("seed {}", planned.seed));

@@ -47,6 +47,13 @@ pub struct Space {
     pub prefill: Vec<Extent>,
 }
 
+impl Space {
+    /// Pages written before counting.
+    pub fn pages(&self) -> u64 {
+        self.prefill.iter().map(|extent| extent.pages).sum()
+    }
+}
+
 /// All runs.
 pub struct Grid {
     /// In the order of the rows.

@@ -51,6 +51,10 @@ pub fn sweep(args: &SweepArgs, ui: Ui) -> Result<Status, Failure> {
     let mut fitting = Fitting::new(&reader, &args.fit(), capacity, ui)?;
     let grid = Grid::new(args, variants, reader.meta(), &mut fitting)?;
     remark_grid(&grid, ui);
+    // If it is too little for all of them.
+    if let Some(fullest) = grid.spaces.iter().max_by_key(|space| space.pages()) {
+        fitting.remark_size(&grid.runs[0].lane.device, &fullest.prefill);
+    }
     let mut journal = Journal::open(&args.output)?;
     let ran = Sweep { args, reader: &reader, ui, grid: &grid, journal: &mut journal }.run(&mut fitting);
     ran.map_err(|failure| resumable(failure, args, &grid, &journal))?;
