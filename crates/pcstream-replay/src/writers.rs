@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 use crate::lifetimes::{Lifetimes, Precision};
 use crate::liveness::Ended;
 
-/// One program context's writes.
+/// One program context's writes; none by default.
 #[derive(Clone, Debug)]
 pub struct Writer {
     /// Pages written, by [`Kind`] (index: its stored number).
@@ -18,11 +18,13 @@ pub struct Writer {
     pub lifetimes: Lifetimes,
 }
 
-impl Writer {
-    fn new() -> Writer {
+impl Default for Writer {
+    fn default() -> Writer {
         Writer { pages_by_kind: Default::default(), lifetimes: Lifetimes::new(Precision::Percent) }
     }
+}
 
+impl Writer {
     /// Pages written.
     pub fn pages(&self) -> u64 {
         self.pages_by_kind.iter().sum()
@@ -70,7 +72,7 @@ impl Writers {
         let pages = u64::from(event.pages);
         let index = event.context.0 as usize;
         if index >= self.by_context.len() {
-            self.by_context.resize_with(index + 1, Writer::new);
+            self.by_context.resize_with(index + 1, Writer::default);
         }
         self.by_context[index].pages_by_kind[event.kind as usize] += pages;
         if event.file.is_some() {

@@ -45,9 +45,9 @@ pub fn call_paths(contexts: &[&Context], style: Names) -> Vec<String> {
 pub(crate) fn row_names(rows: &[&crate::ContextRow]) -> Vec<String> {
     let known: Vec<&Context> = rows.iter().filter_map(|row| row.context).collect();
     let mut paths = call_paths(&known, Names::Short).into_iter();
-    let name = |row: &&crate::ContextRow| match row.context {
-        None => "(no context: file system)".to_owned(),
-        Some(context) => {
+    let name = |row: &&crate::ContextRow| match row.who() {
+        Err(name) => name.to_owned(),
+        Ok(context) => {
             let program = file_name(&context.executable);
             let path = paths.next().unwrap_or_default();
             // The innermost frame is much the same in all paths of a program.

@@ -97,7 +97,7 @@ fn line(row: &ContextRow, path: &str, names: Names) -> Vec<String> {
     let kind = if kind_pages == writer.pages() { kind.to_owned() } else { format!("{kind}+") };
     let file = row.files.first().map_or("-", |(path, _)| file_name(path));
     vec![
-        row.context.map_or("(unknown)".to_owned(), |c| c.signature.to_string()),
+        row.who().map_or_else(str::to_owned, |c| c.signature.to_string()),
         page_bytes(writer.pages()),
         percent(row.share),
         life,

@@ -7,32 +7,37 @@ use std::collections::HashMap;
 
 use pcstream_trace::{Context, Frame, PAGE_BYTES};
 
+use crate::ContextRow;
 use crate::symbols::{Names, file_name, frame_name};
 
-/// One line per context with pages: names joined by `;`, a blank, the weight.
-pub fn folded<'a>(
-    weights: impl IntoIterator<Item = (Option<&'a Context>, u64)>,
-    names: Names,
-) -> Vec<String> {
-    let weighted = weights.into_iter().filter(|(_, pages)| *pages > 0);
-    weighted.map(|(context, pages)| format!("{} {pages}", stack(context, names).join(";"))).collect()
+/// One line per context: names joined by `;`, a blank, the pages written.
+pub fn folded(rows: &[ContextRow], names: Names) -> Vec<String> {
+    let line = |row: &ContextRow| format!("{} {}", stack(row.who(), names).join(";"), row.writer.pages());
+    rows.iter().map(line).collect()
 }
 
-/// Names of a path, outermost first.
-pub fn stack(context: Option<&Context>, style: Names) -> Vec<String> {
-    let Some(context) = context else { return vec!["(file system, no context)".to_owned()] };
+/// Names of a path, outermost first; of what has no context ([`ContextRow::who`]), its name.
+pub fn stack(who: Result<&Context, &str>, style: Names) -> Vec<String> {
+    let context = match who {
+        Ok(context) => context,
+        Err(name) => return vec![name.to_owned()],
+    };
     let mut names = vec![file_name(&context.executable).to_owned()];
-    if !context.comm.is_empty() && context.comm != names[0] {
-        names.push(context.comm.clone());
-    }
+    names.extend(thread(context).map(str::to_owned));
     names.extend(context.frames.iter().rev().map(|frame| frame_name(frame, style)));
     names.extend((!context.entry.is_empty()).then(|| context.entry.clone()));
     // `;` separates names, and a line ends at its last blank.
     names.into_iter().map(|name| name.replace([';', '\n', '\r'], ",")).collect()
 }
 
+/// The thread's name, which is the second of a path, where it says more than the program's.
+pub fn thread(context: &Context) -> Option<&str> {
+    let comm = context.comm.as_str();
+    (!comm.is_empty() && comm != file_name(&context.executable)).then_some(comm)
+}
+
 /// A profile in pprof's format (profile.proto), not compressed: sample values are pages and bytes.
-pub fn pprof<'a>(weights: impl IntoIterator<Item = (Option<&'a Context>, u64)>) -> Vec<u8> {
+pub fn pprof(rows: &[ContextRow]) -> Vec<u8> {
     let mut profile = Pprof::default();
     profile.string("");
     for (name, unit) in [("pages", "count"), ("written", "bytes")] {
@@ -40,10 +45,11 @@ pub fn pprof<'a>(weights: impl IntoIterator<Item = (Option<&'a Context>, u64)>) 
         let value_type = [field(1, name), field(2, unit)].concat();
         profile.samples.extend(message(1, &value_type));
     }
-    for (context, pages) in weights.into_iter().filter(|(_, pages)| *pages > 0) {
-        let locations: Vec<u64> = match context {
-            None => vec![profile.location(None, "(file system, no context)", "")],
-            Some(context) => profile.path(context),
+    for row in rows {
+        let (pages, who) = (row.writer.pages(), row.who());
+        let locations: Vec<u64> = match who {
+            Err(name) => vec![profile.location(None, name, "")],
+            Ok(context) => profile.path(context),
         };
         let values = [varint(pages), varint(pages * PAGE_BYTES)].concat();
         let sample =
@@ -140,6 +146,8 @@ fn message(number: u64, bytes: &[u8]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use pcstream_replay::Writer;
+
     use super::*;
 
     fn context() -> Context {
@@ -154,17 +162,31 @@ mod tests {
         }
     }
 
+    /// So many pages of the kind with this number.
+    fn written(kind: usize, pages: u64) -> Writer {
+        let mut writer = Writer::default();
+        writer.pages_by_kind[kind] = pages;
+        writer
+    }
+
+    fn row<'a>(context: Option<&'a Context>, writer: &'a Writer) -> ContextRow<'a> {
+        ContextRow { context, writer, share: 0.0, stream: None, files: Vec::new(), lines: Vec::new() }
+    }
+
     #[test]
     fn stacks_go_from_the_outside_to_the_inside() {
         let context = context();
-        let lines = folded([(Some(&context), 7), (None, 3), (Some(&context), 0)], Names::Short);
-        assert_eq!(lines, ["db;worker;main;append,x;write 7", "(file system, no context) 3"]);
+        let writers = [written(0, 7), written(0, 2), written(1, 3)];
+        let rows = [row(Some(&context), &writers[0]), row(None, &writers[1]), row(None, &writers[2])];
+        let lines = folded(&rows, Names::Short);
+        assert_eq!(lines, ["db;worker;main;append,x;write 7", "(unknown) 2", "(file system) 3"]);
     }
 
     #[test]
     fn a_profile_names_every_string_once_and_decodes() {
         let context = context();
-        let bytes = pprof([(Some(&context), 300), (None, 1)]);
+        let (program, others) = (written(0, 300), written(0, 1));
+        let bytes = pprof(&[row(Some(&context), &program), row(None, &others)]);
         // Walk the fields: each number and length must fit, and the sum of the first values is known.
         let (mut at, mut strings, mut samples) = (0, Vec::new(), 0);
         let read = |at: &mut usize| {

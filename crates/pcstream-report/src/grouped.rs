@@ -120,7 +120,10 @@ fn id(row: &ContextRow) -> u32 {
 }
 
 fn names(row: &ContextRow, by: GroupBy, style: Names) -> Vec<String> {
-    let Some(context) = row.context else { return vec!["(unknown)".to_owned()] };
+    let context = match row.who() {
+        Ok(context) => context,
+        Err(name) => return vec![name.to_owned()],
+    };
     match by {
         GroupBy::Function => functions(context, style),
         GroupBy::Thread => vec![thread(context)],

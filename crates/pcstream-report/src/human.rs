@@ -7,6 +7,11 @@ pub fn count(value: u64) -> String {
     scaled(value as f64, 1000.0, &["", " k", " M", " G", " T", " P", " E"])
 }
 
+/// A count with what is counted, in the plural unless it is one: `1 context`, `37 contexts`, `12.3 k contexts`.
+pub fn counted(value: u64, what: &str) -> String {
+    format!("{} {what}{}", count(value), if value == 1 { "" } else { "s" })
+}
+
 /// Bytes with a binary suffix: `4.00 KiB`, `1.25 GiB`.
 pub fn bytes(value: u64) -> String {
     scaled(value as f64, 1024.0, &[" B", " KiB", " MiB", " GiB", " TiB", " PiB", " EiB"])
@@ -71,6 +76,7 @@ mod tests {
             (u64::MAX, "18.4 E"),
         ];
         cases.iter().for_each(|&(n, text)| assert_eq!(count(n), text));
+        assert_eq!([0, 1, 2].map(|n| counted(n, "context")), ["0 contexts", "1 context", "2 contexts"]);
     }
 
     #[test]

@@ -176,7 +176,18 @@ impl std::fmt::Display for SourceLine {
     }
 }
 
-impl ContextRow<'_> {
+/// What writes that have no context and no file data are called: the journal, inodes, and so on.
+const FILE_SYSTEM: &str = "(file system)";
+/// What writes without a context are called if file data is among them.
+const UNKNOWN: &str = "(unknown)";
+
+impl<'a> ContextRow<'a> {
+    /// Its context, or what writes without one are called.
+    pub fn who(&self) -> Result<&'a Context, &'static str> {
+        let data = self.writer.pages_by_kind[Kind::Data as usize];
+        self.context.ok_or(if data == 0 { FILE_SYSTEM } else { UNKNOWN })
+    }
+
     /// The source line of a frame, if it is known.
     pub fn line(&self, frame: usize) -> Option<&SourceLine> {
         self.lines.get(frame)?.as_ref()

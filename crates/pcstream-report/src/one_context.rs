@@ -24,14 +24,14 @@ pub fn find<'a, 'b>(rows: &'b [ContextRow<'a>], wanted: &str) -> Vec<&'b Context
 pub fn text(row: &ContextRow) -> String {
     let mut out = String::new();
     let mut line = |name: &str, value: &str| _ = writeln!(out, "{name:<10} {}", visible(value));
-    match row.context {
-        Some(context) => {
+    match row.who() {
+        Ok(context) => {
             line("context", &format!("{} (number {} of the trace)", context.signature, context.id.0));
             line("program", &context.executable);
             line("thread", &context.comm);
             line("path", &format!("{}, {}", context.unwind.name(), context.entry));
         }
-        None => line("context", "(unknown): writes without a context, mostly the file system's own"),
+        Err(name) => line("context", &format!("{name}: all writes without a context")),
     }
     let writer = row.writer;
     line("written", &format!("{}, {} of all", page_bytes(writer.pages()), percent(row.share)));

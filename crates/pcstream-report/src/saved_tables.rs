@@ -4,7 +4,8 @@ use pcstream_placement::saved_table::{Difference, SavedEntry, SavedTable};
 use serde::Serialize;
 
 use crate::csv;
-use crate::human::{count, page_bytes};
+use crate::escape::visible;
+use crate::human::{counted, page_bytes};
 use crate::table::{Side, columns};
 
 /// The result of `table show`: the files in the order given.
@@ -94,7 +95,8 @@ pub fn tables_text(json: &TablesJson, top: usize) -> String {
     for table in &json.tables {
         let samples: u64 = table.contexts.iter().map(|entry| u64::from(entry.samples)).sum();
         let contexts = table.contexts.len();
-        lines.push(format!("{}: {contexts} contexts, {} lifetimes learned", table.path, count(samples)));
+        let known = counted(contexts as u64, "context");
+        lines.push(format!("{}: {known}, {} learned", table.path, counted(samples, "lifetime")));
         let mut shown = table.contexts.clone();
         shown.sort_by_key(|entry| std::cmp::Reverse(entry.samples));
         shown.truncate(top);
@@ -117,7 +119,7 @@ pub fn tables_text(json: &TablesJson, top: usize) -> String {
             lines.push(format!("{} more with fewer samples: --top shows them", contexts - shown.len()));
         }
     }
-    lines.iter().map(|line| format!("{line}\n")).collect()
+    lines.iter().map(|line| format!("{}\n", visible(line))).collect()
 }
 
 /// Tables as comma-separated values with a heading.
@@ -165,8 +167,8 @@ pub fn diff_text(json: &DiffJson) -> String {
     let (gone, new) = (only(|d| d.after.is_none()), only(|d| d.before.is_none()));
     let other = changes.len() - gone - new;
     let mut lines = vec![format!(
-        "{} contexts in both with lifetimes within a factor of {}; {other} beyond it, {gone} only in {}, {new} only in {}",
-        json.contexts.len() - changes.len(),
+        "{} in both with lifetimes within a factor of {}; {other} beyond it, {gone} only in {}, {new} only in {}",
+        counted((json.contexts.len() - changes.len()) as u64, "context"),
         json.factor,
         json.before,
         json.after
@@ -190,7 +192,7 @@ pub fn diff_text(json: &DiffJson) -> String {
         let right = Side::Right;
         lines.extend(columns(&rows, &[Side::Left, right, right, right, right, right]));
     }
-    lines.iter().map(|line| format!("{line}\n")).collect()
+    lines.iter().map(|line| format!("{}\n", visible(line))).collect()
 }
 
 #[cfg(test)]

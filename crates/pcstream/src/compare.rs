@@ -121,7 +121,7 @@ fn note(run: &mut Run, simulation: &Simulation, repetition: usize) {
     run.measures.note(simulation);
     let repetitions = run.repetitions;
     for row in simulation.context_rows(0, 0) {
-        let name = folded::stack(row.context, Names::Short).join(";");
+        let name = folded::stack(row.who(), Names::Short).join(";");
         let pages = run.contexts.entry(name).or_insert_with(|| vec![0.0; repetitions]);
         pages[repetition] += row.writer.pages() as f64;
     }

@@ -45,11 +45,10 @@ impl Files {
 
     /// Writes them.
     pub fn write(self, rows: &[ContextRow]) -> Result<(), Failure> {
-        let weights = || rows.iter().map(|row| (row.context, row.writer.pages()));
         if let Some(file) = self.pprof {
-            file.write(&folded::pprof(weights()))?;
+            file.write(&folded::pprof(rows))?;
         }
-        let text = |names| folded::folded(weights(), names).join("\n") + "\n";
+        let text = |names| folded::folded(rows, names).join("\n") + "\n";
         match self.folded {
             None => Ok(()),
             Some(Folded::Stdout) => ui::print(&text(self.names)),

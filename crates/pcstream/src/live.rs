@@ -44,14 +44,14 @@ pub fn record(args: RecordArgs, ui: Ui) -> Result<Status, Failure> {
     let options = CaptureOptions { keep_stdout: true, ..options(&args.capture, subject, ui)? };
     let (recorder, captured) = capture_into(recorder, &options, &StopSignals::catch()?, ui)?;
     let finished = &captured.finished;
-    let paths = recorder.path_shares(finished);
+    let (paths, contexts) = (recorder.path_shares(finished), recorder.contexts_that_wrote());
     let meta = recorder.finish(finished)?;
     ui.remark(&format!(
-        "{}: {} written by {} contexts in {} events",
+        "{}: {} written by {} in {}",
         args.output.display(),
         human::page_bytes(meta.totals.host_pages),
-        finished.contexts.len(),
-        human::count(meta.totals.events),
+        human::counted(contexts, "context"),
+        human::counted(meta.totals.events, "event"),
     ));
     paths.text().iter().for_each(|paths| ui.remark(&format!("of the file data, {paths}")));
     outcome(&captured, args.capture.forward_exit_code, ui)
@@ -246,8 +246,8 @@ pub struct Recorder<'a> {
     attached_to: Option<String>,
     writer: Option<TraceWriter>,
     flushed: Instant,
-    /// Of file data, by context.
-    data_pages: Vec<u64>,
+    /// Pages written by context: all, and those of file data.
+    pages: Vec<[u64; 2]>,
     /// What simulates meanwhile, if anything does.
     pub simulation: Option<LiveSimulation<'a>>,
     /// The trace is removed in the end.
@@ -276,7 +276,7 @@ impl<'a> Recorder<'a> {
             attached_to: attached::setting(subject, args.redact),
             writer: None,
             flushed: Instant::now(),
-            data_pages: Vec::new(),
+            pages: Vec::new(),
             simulation: None,
             temporary: false,
             redaction: args.redact.then(Redaction::default),
@@ -333,19 +333,26 @@ impl<'a> Recorder<'a> {
     }
 
     fn count(&mut self, event: &Event) {
-        if event.op == Op::Write && event.kind == Kind::Data {
+        if event.op == Op::Write {
             let at = event.context.0 as usize;
-            if at >= self.data_pages.len() {
-                self.data_pages.resize(at + 1, 0);
+            if at >= self.pages.len() {
+                self.pages.resize(at + 1, [0, 0]);
             }
-            self.data_pages[at] += u64::from(event.pages);
+            let pages = u64::from(event.pages);
+            let data = if event.kind == Kind::Data { pages } else { 0 };
+            self.pages[at] = [self.pages[at][0] + pages, self.pages[at][1] + data];
         }
     }
 
     /// How the call paths of what was recorded were read.
     fn path_shares(&self, finished: &Finished) -> PathShares {
         let context = |id: usize| id.checked_sub(1).and_then(|index| finished.contexts.get(index));
-        PathShares::of(self.data_pages.iter().enumerate().map(|(id, &pages)| (context(id), pages)))
+        PathShares::of(self.pages.iter().enumerate().map(|(id, &[_, data])| (context(id), data)))
+    }
+
+    /// Without those that were captured and wrote nothing: `contexts` does not list them.
+    fn contexts_that_wrote(&self) -> u64 {
+        self.pages.iter().skip(1).filter(|[all, _]| *all > 0).count() as u64
     }
 
     /// Completes the trace. Returns what it says about itself.
@@ -404,14 +411,14 @@ impl Observer for Recorder<'_> {
 
     fn progress(&mut self, progress: &Progress) {
         let lost = if progress.lost > 0 {
-            format!(", {} events lost", human::count(progress.lost))
+            format!(", {} lost", human::counted(progress.lost, "event"))
         } else {
             String::new()
         };
         self.bar.set_message(format!(
-            "{} written, {} contexts{lost}",
+            "{} written, {}{lost}",
             human::bytes(progress.written_bytes),
-            progress.contexts
+            human::counted(progress.contexts as u64, "context")
         ));
         self.bar.tick();
     }

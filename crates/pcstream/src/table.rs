@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use pcstream_placement::saved_table::SavedTable;
-use pcstream_report::saved_tables;
+use pcstream_report::{human, saved_tables};
 
 use crate::args::{TableAction, TableArgs};
 use crate::failure::{Failure, Status};
@@ -45,16 +45,16 @@ fn merge(files: &[PathBuf], output: &Path, ui: Ui) -> Result<(), Failure> {
     let merged = SavedTable::merge(tables.iter().map(|(_, table)| table));
     file.write(&merged.table.to_bytes())?;
     ui.remark(&format!(
-        "{}: {} contexts of {} tables, {} of them in more than one",
+        "{}: {} of {}, {} of them in more than one",
         output.display(),
-        merged.table.entries().len(),
-        tables.len(),
+        human::counted(merged.table.entries().len() as u64, "context"),
+        human::counted(tables.len() as u64, "table"),
         merged.shared
     ));
     if merged.saturated > 0 {
         ui.remark(&format!(
-            "{} contexts have more samples than a table can say: they count as 2^32 - 1",
-            merged.saturated
+            "{} with more samples than a table can say: they count as 2^32 - 1",
+            human::counted(merged.saturated as u64, "context")
         ));
     }
     Ok(())

@@ -47,7 +47,7 @@ impl Node {
 /// By pages written.
 pub fn written(material: &Material) -> Figure {
     let paths =
-        material.rows.iter().map(|row| (stack(row.context, Names::Short), row.writer.pages())).collect();
+        material.rows.iter().map(|row| (stack(row.who(), Names::Short), row.writer.pages())).collect();
     Figure {
         name: "flame-written",
         title: "Call paths by what they wrote",
@@ -66,7 +66,7 @@ pub fn copied(material: &Material) -> Figure {
         copies.get(id).copied().unwrap_or(0)
     };
     let mut paths: Vec<(Vec<String>, u64)> =
-        material.rows.iter().map(|row| (stack(row.context, Names::Short), of(row.context))).collect();
+        material.rows.iter().map(|row| (stack(row.who(), Names::Short), of(row.context))).collect();
     paths.push((vec!["(data from before the trace)".to_owned()], material.survey.copies_of_prefill()));
     Figure {
         name: "flame-copied",

@@ -146,9 +146,9 @@ fn context(row: &ContextRow) -> String {
     let writer = row.writer;
     let life = writer.lifetimes.quartiles().map(|q| q.p50);
     let alive = writer.alive_pages() as f64 / writer.pages().max(1) as f64;
-    let (signature, program, path) = match row.context {
-        None => ("(unknown)".to_owned(), String::new(), "(no context: file system)".to_owned()),
-        Some(context) => {
+    let (signature, program, path) = match row.who() {
+        Err(name) => (name.to_owned(), String::new(), String::new()),
+        Ok(context) => {
             let program = file_name(&context.executable);
             let thread = if context.comm.is_empty() || program.starts_with(&context.comm) {
                 String::new()

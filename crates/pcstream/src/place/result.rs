@@ -5,7 +5,7 @@ use pcstream_trace::Context;
 use serde::Serialize;
 
 use pcstream_report::call_paths::call_paths;
-use pcstream_report::human::{count, page_bytes, percent};
+use pcstream_report::human::{count, counted, page_bytes, percent};
 use pcstream_report::layout::{Layout, clipped};
 use pcstream_report::symbols::{Names, file_name};
 use pcstream_report::table::{Side, columns};
@@ -47,14 +47,14 @@ pub fn text(json: &PlacingJson, top: usize, layout: Layout) -> String {
     let all = summary.written_pages;
     let with = all - summary.pages_without_context;
     let head = format!(
-        "{}: {} written in {:.1} s, {} by {} contexts; scheme {}, {} clusterings; sink {} ({})",
+        "{}: {} written in {:.1} s, {} by {}; scheme {}, {}; sink {} ({})",
         json.device,
         page_bytes(all),
         json.seconds,
         percent(with as f64 / all.max(1) as f64),
-        summary.contexts.len(),
+        counted(summary.contexts.len() as u64, "context"),
         summary.scheme,
-        count(summary.clusterings),
+        counted(summary.clusterings, "clustering"),
         summary.sink,
         json.sink_because,
     );
@@ -68,7 +68,8 @@ pub fn text(json: &PlacingJson, top: usize, layout: Layout) -> String {
     lines.extend(streams(summary, layout));
     let of_programs = summary.files.iter().filter(|file| file.outcome == "of-program").count();
     if of_programs > 0 {
-        lines.push(format!("{of_programs} files keep the hint that their program gave them"));
+        let files = counted(of_programs as u64, "file");
+        lines.push(format!("{files} with a hint of its program, which stays"));
     }
     lines.iter().map(|line| format!("{line}\n")).collect()
 }

@@ -7,7 +7,7 @@ use pcstream_report::human::{count, page_bytes, percent};
 use pcstream_report::symbols::file_name;
 use pcstream_trace::Kind;
 use pcstream_watch::text::{self, Column, per_second};
-use pcstream_watch::{ContextNow, Snapshot};
+use pcstream_watch::{ContextNow, Snapshot, Who};
 use ratatui::Frame;
 use ratatui::layout::{Alignment, Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
@@ -200,6 +200,14 @@ fn fact(name: &'static str, value: String) -> Line<'static> {
     Line::from(vec![Span::styled(format!("{name:<10} "), bold), Span::raw(visible(&value).into_owned())])
 }
 
+/// What writes without a context.
+fn nobody(who: Who) -> String {
+    match who {
+        Who::FileSystem(kind) => format!("the file system ({})", kind.name()),
+        _ => "(unknown): data whose context was lost, or dirty before the watch began".to_owned(),
+    }
+}
+
 fn facts(view: &View, row: &ContextNow) -> Vec<Line<'static>> {
     let mut lines = Vec::new();
     match &row.context {
@@ -211,7 +219,7 @@ fn facts(view: &View, row: &ContextNow) -> Vec<Line<'static>> {
                 format!("{} ({}, {})", context.signature, context.entry, context.unwind.name()),
             ));
         }
-        None => lines.push(fact("written by", format!("the file system ({})", row.who.name()))),
+        None => lines.push(fact("written by", nobody(row.who))),
     }
     let written = &row.written;
     let (rate, share) = (per_second(written.rate), percent(row.share));
