@@ -4,14 +4,16 @@
 //! fewest of the paths that agree in the frames chosen so far have it. RocksDB's flush and compaction
 //! share eight inner frames: showing only those would print the same line twice. Frames of the C
 //! library say nothing and are skipped. Where paths go through the same functions and differ in the
-//! place of a call, the place is shown: `sqlite3VdbeExec@0xeda81`, an offset in the module.
+//! place of a call, the place is shown: `sqlite3VdbeExec@0xeda81`, an offset in the module. A function
+//! that calls itself is shown once, if need be with the places of all its calls, innermost first:
+//! `walk@0x10,0x2a*3` called itself from 0x2a three times.
 //!
 //! Weakness: a path is compared with [`COMPARED`] others at most, the first of those with the same
 //! innermost frame. A path whose frames another one has, too, is shown by frames that both have.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use pcstream_trace::{Context, Frame};
+use pcstream_trace::Context;
 
 use crate::symbols::{Names, file_name, frame_name, is_wrapper};
 
@@ -20,17 +22,18 @@ const SHOWN_FRAMES: usize = 3;
 /// Most paths with which a path is compared.
 const COMPARED: usize = 32;
 
-/// A frame that may be shown.
-struct Named<'a> {
+/// A function that may be shown: one frame, or those in which it called itself.
+struct Named {
     name: String,
-    frame: &'a Frame,
+    /// Of each frame, innermost first.
+    offsets: Vec<u64>,
 }
 
 /// One line per context: the innermost interesting frame, and those that tell its path from the others;
 /// ` < ` joins caller to callee, ` .. ` stands for frames left out.
 pub fn call_paths(contexts: &[&Context], style: Names) -> Vec<String> {
-    let paths: Vec<Vec<Named<'_>>> = contexts.iter().map(|context| interesting(context, style)).collect();
-    let names = |path: &Vec<Named<'_>>| path.iter().map(|named| named.name.clone()).collect();
+    let paths: Vec<Vec<Named>> = contexts.iter().map(|context| interesting(context, style)).collect();
+    let names = |path: &Vec<Named>| path.iter().map(|named| named.name.clone()).collect();
     let mut lines = distinguishing_frames(&paths.iter().map(names).collect::<Vec<_>>());
     for group in same(contexts, &lines) {
         let with_places = places(&group.iter().map(|&at| &*paths[at]).collect::<Vec<_>>());
@@ -105,12 +108,17 @@ fn line(path: &[String], shown: &[usize]) -> String {
     line
 }
 
-/// Frames worth showing of a call path, innermost first, without repetitions in a row.
-fn interesting(context: &Context, style: Names) -> Vec<Named<'_>> {
-    let pick = |skip: bool| -> Vec<Named<'_>> {
-        let frames = context.frames.iter().filter(|frame| !(skip && is_wrapper(frame)));
-        let mut named: Vec<_> = frames.map(|frame| Named { name: frame_name(frame, style), frame }).collect();
-        named.dedup_by(|one, other| one.name == other.name);
+/// Functions worth showing of a call path, innermost first, without repetitions in a row.
+fn interesting(context: &Context, style: Names) -> Vec<Named> {
+    let pick = |skip: bool| -> Vec<Named> {
+        let mut named: Vec<Named> = Vec::new();
+        for frame in context.frames.iter().filter(|frame| !(skip && is_wrapper(frame))) {
+            let name = frame_name(frame, style);
+            match named.last_mut() {
+                Some(last) if last.name == name => last.offsets.push(frame.offset),
+                _ => named.push(Named { name, offsets: vec![frame.offset] }),
+            }
+        }
         named
     };
     match pick(true) {
@@ -128,21 +136,33 @@ fn same(contexts: &[&Context], lines: &[String]) -> Vec<Vec<usize>> {
     by_line.into_values().filter(|group| group.len() > 1).collect()
 }
 
-/// Names of these paths' frames, with the place of the call where they have a name with different ones.
-fn places(paths: &[&[Named<'_>]]) -> Vec<Vec<String>> {
-    let mut offsets: HashMap<&str, BTreeSet<u64>> = HashMap::new();
+/// Names of these paths' functions, with the places of calls where they have a name with different ones.
+fn places(paths: &[&[Named]]) -> Vec<Vec<String>> {
+    let mut offsets: HashMap<&str, BTreeSet<&[u64]>> = HashMap::new();
     for named in paths.iter().copied().flatten() {
-        offsets.entry(&named.name).or_default().insert(named.frame.offset);
+        offsets.entry(&named.name).or_default().insert(&named.offsets);
     }
-    let with_place = |named: &Named<'_>| match offsets[named.name.as_str()].len() {
+    let with_place = |named: &Named| match offsets[named.name.as_str()].len() {
         0 | 1 => named.name.clone(),
-        _ => format!("{}@{:#x}", named.name, named.frame.offset),
+        _ => format!("{}@{}", named.name, in_text(&named.offsets)),
     };
     paths.iter().map(|path| path.iter().map(with_place).collect()).collect()
 }
 
+/// `0x10,0x2a*3`: the last is there three times in a row.
+fn in_text(offsets: &[u64]) -> String {
+    let runs = offsets.chunk_by(|one, next| one == next);
+    let text = |run: &[u64]| match run.len() {
+        1 => format!("{:#x}", run[0]),
+        times => format!("{:#x}*{times}", run[0]),
+    };
+    runs.map(text).collect::<Vec<_>>().join(",")
+}
+
 #[cfg(test)]
 mod tests {
+    use pcstream_trace::Frame;
+
     use super::*;
 
     fn context(frames: &[(&str, &str)]) -> Context {
@@ -204,6 +224,23 @@ mod tests {
             "write_page < commit < step",
             "equal paths stay"
         );
+    }
+
+    #[test]
+    fn depths_and_places_of_recursion_differ() {
+        let recursive = |offsets: &[u64]| {
+            let mut made = context(&vec![("/bin/db", "walk"); offsets.len()]);
+            made.frames.iter_mut().zip(offsets).for_each(|(frame, offset)| frame.offset = *offset);
+            made.frames.extend(context(&[("/bin/db", "main")]).frames);
+            made
+        };
+        let [flat, deep, other] =
+            [&[0x10][..], &[0x10, 0x2a, 0x2a, 0x2a], &[0x10, 0x2a, 0x3c, 0x2a]].map(recursive);
+        assert_eq!(
+            call_paths(&[&flat, &deep, &other], Names::Short),
+            ["walk@0x10 < main", "walk@0x10,0x2a*3 < main", "walk@0x10,0x2a,0x3c,0x2a < main"]
+        );
+        assert_eq!(call_paths(&[&deep], Names::Short), ["walk < main"]);
     }
 
     #[test]
