@@ -39,6 +39,12 @@ pub fn percent(share: f64) -> String {
     }
 }
 
+/// A change as a percentage with its sign: `+0.23 %`, `-12.5 %`, `-0.00 %` for less than 0.01 %.
+pub fn change(share: f64) -> String {
+    let (sign, value) = (if share < 0.0 { '-' } else { '+' }, share.abs() * 100.0);
+    if value < 10.0 { format!("{sign}{value:.2} %") } else { format!("{sign}{value:.1} %") }
+}
+
 /// A WAF or another ratio near 1; `-` where there is none.
 pub fn ratio(value: Option<f64>) -> String {
     value.map_or("-".to_owned(), |v| format!("{v:.3}"))
@@ -97,6 +103,8 @@ mod tests {
             (1.0, "100 %"),
         ];
         cases.iter().for_each(|&(share, text)| assert_eq!(percent(share), text));
+        let changes = [-0.0000001, 0.0, 0.0023, -0.125, -0.9999].map(change);
+        assert_eq!(changes, ["-0.00 %", "+0.00 %", "+0.23 %", "-12.5 %", "-100.0 %"]);
         assert_eq!(ratio(None), "-");
         assert_eq!(ratio(Some(1.23456)), "1.235");
     }

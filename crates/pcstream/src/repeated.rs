@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
 use pcstream_report::escape::visible;
-use pcstream_report::human::{percent, ratio};
+use pcstream_report::human::{change, percent, ratio};
 use pcstream_report::json::SimulationJson;
 use pcstream_report::statistics::{Mean, mean};
 use pcstream_report::table::{Side, columns};
@@ -217,7 +217,7 @@ fn sentences(verdict: &VerdictJson, runs: usize) -> Vec<String> {
 }
 
 fn signed(share: f64) -> String {
-    if share < 0.0 { format!("-{}", percent(-share)) } else { percent(share) }
+    if share < 0.0 { change(share) } else { percent(share) }
 }
 
 fn text(result: &RepeatedJson, ui: Ui) -> String {
