@@ -3,17 +3,17 @@
 //! A run is one trace, or several repetitions of it. Contexts are matched by name (program, thread, functions of the
 //! call path), so that another build is compared, too.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::anyhow;
 use pcstream_replay::recorded::Recorded;
 use pcstream_report::call_paths::distinguishing_frames;
 use pcstream_report::escape::visible;
-use pcstream_report::human::{page_bytes, percent};
+use pcstream_report::human::{change, counted, page_bytes};
 use pcstream_report::statistics::{Mean, differ, mean};
 use pcstream_report::symbols::Names;
-use pcstream_report::{Simulation, folded};
+use pcstream_report::{ContextRow, Layout, Simulation, folded};
 use serde::Serialize;
 
 use crate::args::{CompareArgs, SimulationArgs};
@@ -54,8 +54,18 @@ struct ChangeJson {
 #[derive(Debug, Serialize)]
 struct ContextJson {
     name: String,
+    #[serde(skip)]
+    parts: Name,
     pages: Vec<Mean>,
     more_than_noise: Option<bool>,
+}
+
+impl ContextJson {
+    /// The largest difference from the first run, in pages.
+    fn change(&self) -> f64 {
+        let first = self.pages[0].mean;
+        self.pages[1..].iter().map(|pages| (pages.mean - first).abs()).fold(0.0, f64::max)
+    }
 }
 
 /// What one run measured, by repetition.
@@ -63,7 +73,31 @@ struct Run {
     name: String,
     repetitions: usize,
     measures: Measures,
-    contexts: BTreeMap<String, Vec<f64>>,
+    contexts: BTreeMap<Name, Vec<f64>>,
+}
+
+/// By which contexts of several traces are matched.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Name {
+    program: String,
+    thread: Option<String>,
+    /// Functions from the outermost on, and the entry into the kernel.
+    path: Vec<String>,
+}
+
+impl Name {
+    fn of(row: &ContextRow) -> Name {
+        let mut path = folded::stack(row.who(), Names::Short);
+        let program = path.remove(0);
+        let thread = row.context.and_then(folded::thread).map(|_| path.remove(0));
+        Name { program, thread, path }
+    }
+
+    /// As folded stacks have it.
+    fn joined(&self) -> String {
+        let parts = [&self.program].into_iter().chain(&self.thread).chain(&self.path);
+        parts.map(String::as_str).collect::<Vec<_>>().join(";")
+    }
 }
 
 /// `pcstream compare`.
@@ -121,8 +155,7 @@ fn note(run: &mut Run, simulation: &Simulation, repetition: usize) {
     run.measures.note(simulation);
     let repetitions = run.repetitions;
     for row in simulation.context_rows(0, 0) {
-        let name = folded::stack(row.who(), Names::Short).join(";");
-        let pages = run.contexts.entry(name).or_insert_with(|| vec![0.0; repetitions]);
+        let pages = run.contexts.entry(Name::of(&row)).or_insert_with(|| vec![0.0; repetitions]);
         pages[repetition] += row.writer.pages() as f64;
     }
 }
@@ -144,21 +177,18 @@ fn compared(runs: &[Run]) -> CompareJson {
             });
         }
     }
-    let names: std::collections::BTreeSet<&String> =
-        runs.iter().flat_map(|run| run.contexts.keys()).collect();
-    let of = |run: &Run, name: &String| {
+    let names: BTreeSet<&Name> = runs.iter().flat_map(|run| run.contexts.keys()).collect();
+    let of = |run: &Run, name: &Name| {
         run.contexts.get(name).cloned().unwrap_or_else(|| vec![0.0; run.repetitions])
     };
-    let context = |name: &&String| ContextJson {
-        name: (*name).clone(),
+    let context = |name: &&Name| ContextJson {
+        name: name.joined(),
+        parts: (*name).clone(),
         pages: runs.iter().map(|run| mean(&of(run, name))).collect(),
         more_than_noise: differ(&of(first, name), &of(&runs[runs.len() - 1], name)),
     };
     let mut contexts: Vec<ContextJson> = names.iter().map(context).collect();
-    let change = |c: &ContextJson| {
-        c.pages[1..].iter().map(|pages| (pages.mean - c.pages[0].mean).abs()).fold(0.0, f64::max)
-    };
-    contexts.sort_by(|a, b| change(b).total_cmp(&change(a)).then_with(|| a.name.cmp(&b.name)));
+    contexts.sort_by(|a, b| b.change().total_cmp(&a.change()).then_with(|| a.name.cmp(&b.name)));
     let summary = |run: &Run| RunJson {
         name: run.name.clone(),
         repetitions: run.repetitions,
@@ -188,18 +218,7 @@ fn text(result: &CompareJson, top: usize, ui: Ui) -> String {
         lines.push(layout.cut(line.trim_end()));
     }
     lines.push(String::new());
-    lines.push("contexts, most changed first (by name; pages as written by the host)".to_owned());
-    let shown = &result.contexts[..top.min(result.contexts.len())];
-    for (context, name) in shown.iter().zip(short_names(shown)) {
-        let pages: Vec<String> =
-            context.pages.iter().map(|pages| format!("{:>10}", page_bytes(pages.mean as u64))).collect();
-        let noise = match context.more_than_noise {
-            Some(true) => "changed",
-            Some(false) => "noise  ",
-            None => "       ",
-        };
-        lines.push(layout.cut(&format!("{} {noise} {}", pages.join(" "), visible(&name))));
-    }
+    lines.extend(contexts(result, top, layout));
     if result.changes.iter().any(|change| change.more_than_noise.is_none()) {
         lines.push(String::new());
         let note = "A run without repetitions does not show how large noise is: record each several times, and name \
@@ -217,31 +236,46 @@ fn written(name: &str, value: &Mean) -> String {
     }
 }
 
-fn verdict(change: &ChangeJson) -> String {
-    let Some(ratio) = change.ratio else { return "-".to_owned() };
-    let by = match ratio {
-        r if r >= 1.0 => format!("+{}", percent(r - 1.0)),
-        r => format!("-{}", percent(1.0 - r)),
-    };
-    match change.more_than_noise {
+/// Those that changed.
+fn contexts(result: &CompareJson, top: usize, layout: Layout) -> Vec<String> {
+    let changed = result.contexts.iter().take_while(|context| context.change() > 0.0).count();
+    let mut lines = vec!["contexts, most changed first (by name; pages as written by the host)".to_owned()];
+    let shown = &result.contexts[..top.min(changed)];
+    for (context, name) in shown.iter().zip(short_names(shown)) {
+        let pages: Vec<String> =
+            context.pages.iter().map(|pages| format!("{:>10}", page_bytes(pages.mean as u64))).collect();
+        let noise = match context.more_than_noise {
+            Some(true) => "changed",
+            Some(false) => "noise  ",
+            None => "       ",
+        };
+        lines.push(layout.cut(&format!("{} {noise} {}", pages.join(" "), visible(&name))));
+    }
+    let same = (result.contexts.len() - changed) as u64;
+    if same > 0 {
+        lines.push(format!("{} wrote as much in every run", counted(same, "context")));
+    }
+    lines
+}
+
+fn verdict(measured: &ChangeJson) -> String {
+    let Some(ratio) = measured.ratio else { return "-".to_owned() };
+    let by = change(ratio - 1.0);
+    match measured.more_than_noise {
         Some(true) => format!("{by}, more than noise"),
         Some(false) => format!("{by}, within noise"),
         None => by,
     }
 }
 
-/// Programs, and the frames that tell these contexts' call paths apart.
+/// Programs with threads, and the frames that tell these contexts' call paths apart.
 fn short_names(contexts: &[ContextJson]) -> Vec<String> {
-    let (programs, paths): (Vec<&str>, Vec<Vec<String>>) = contexts
-        .iter()
-        .map(|context| {
-            let (program, path) = context.name.split_once(';').unwrap_or((&context.name, ""));
-            (program, path.rsplit(';').map(str::to_owned).collect())
-        })
-        .unzip();
-    programs
-        .iter()
-        .zip(distinguishing_frames(&paths))
-        .map(|(program, path)| format!("{program}  {path}"))
-        .collect()
+    let inner_first = |context: &ContextJson| context.parts.path.iter().rev().cloned().collect();
+    let paths: Vec<Vec<String>> = contexts.iter().map(inner_first).collect();
+    let line = |(context, path): (&ContextJson, String)| {
+        let Name { program, thread, .. } = &context.parts;
+        let thread = thread.as_ref().map_or(String::new(), |thread| format!(" ({thread})"));
+        format!("{program}{thread}  {path}")
+    };
+    contexts.iter().zip(distinguishing_frames(&paths)).map(line).collect()
 }

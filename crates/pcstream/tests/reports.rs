@@ -236,6 +236,8 @@ fn runs_are_compared_by_name_and_noise_is_no_change() {
     let once = place.path("a1.pctrace");
     let (text, _) = ends_with(0, &["compare", &once, &place.path("b1.pctrace"), "--scheme", "baseline"]);
     assert!(text.contains("A run without repetitions"), "{text}");
+    let (same, _) = ends_with(0, &["compare", &once, &once, "--scheme", "baseline"]);
+    assert!(same.contains("wrote as much in every run"), "what did not change is not listed: {same}");
     refuses(2, &["compare", &once], &["TRACE"]);
     refuses(2, &["compare", &once, "a,,b"], &["empty"]);
 }
