@@ -10,7 +10,7 @@
 //! Weakness: a context counts for the file that it wrote most. Lifetimes that did not end within the trace count as
 //! long as the whole trace.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pcstream_replay::Lifetimes;
 use serde::Serialize;
@@ -164,9 +164,17 @@ pub fn classes(sources: &[Source], classes: usize) -> Vec<usize> {
 }
 
 /// Rules of the scheme `manual`: a line per source, with `first` as the stream of the shortest class.
+///
+/// A context has the thread name of its first write alone, so a rule asks for a thread only where the program and the
+/// file do not tell classes apart.
 pub fn rules(sources: &[Source], classes: &[usize], first: usize) -> String {
     let mut out = String::new();
+    let mut made = BTreeSet::new();
     for (source, class) in sources.iter().zip(classes) {
+        let is_told = |(other, of_other): (&Source, &usize)| {
+            of_other == class || other.executable != source.executable || other.file != source.file
+        };
+        let file_tells = !source.file.is_empty() && sources.iter().zip(classes).all(is_told);
         let executable: String = source.executable.chars().map(literal).collect();
         let thread: String = source.thread.chars().map(literal).collect();
         let mut conditions = Vec::new();
@@ -174,9 +182,12 @@ pub fn rules(sources: &[Source], classes: &[usize], first: usize) -> String {
             continue;
         }
         conditions.push(format!("\"executable={executable}\""));
-        conditions.extend((!thread.is_empty()).then(|| format!("\"comm={thread}\"")));
+        conditions.extend((!thread.is_empty() && !file_tells).then(|| format!("\"comm={thread}\"")));
         conditions.extend((!source.file.is_empty()).then(|| format!("\"name={}\"", source.file)));
-        out += &format!("{} -> {}\n", conditions.join(" "), class + first);
+        let line = format!("{} -> {}\n", conditions.join(" "), class + first);
+        if made.insert(line.clone()) {
+            out += &line;
+        }
     }
     out
 }
@@ -223,8 +234,15 @@ mod tests {
 
     #[test]
     fn rules_can_be_read_back() {
-        let text = rules(&[source(1, 1)], &[2], 1);
-        assert_eq!(text, "\"executable=/bin/db\" \"comm=a b\" \"name=*.log\" -> 3\n");
-        assert_eq!(pcstream_placement::Rules::parse(&text).unwrap().rules().len(), 1);
+        let other = Source { thread: "c".into(), ..source(1, 1) };
+        let text = rules(&[source(1, 1), other.clone()], &[2, 2], 1);
+        assert_eq!(text, "\"executable=/bin/db\" \"name=*.log\" -> 3\n", "the file alone tells");
+        let text = rules(&[source(1, 1), other], &[2, 1], 1);
+        assert_eq!(
+            text,
+            "\"executable=/bin/db\" \"comm=a b\" \"name=*.log\" -> 3\n\
+             \"executable=/bin/db\" \"comm=c\" \"name=*.log\" -> 2\n"
+        );
+        assert_eq!(pcstream_placement::Rules::parse(&text).unwrap().rules().len(), 2);
     }
 }

@@ -4,7 +4,9 @@
 //! to. Only functions overlap: a page counts for every function of its call path, so their shares add up to more
 //! than 1.
 //!
-//! Weakness: lifetimes are known by context, so groups that divide a context (file, directory, kind) have none.
+//! Weaknesses: lifetimes are known by context, so groups that divide a context (file, directory, kind) have none. A
+//! context has one thread name and one program, those of its first write: what other threads write on the same call
+//! path counts there.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -210,6 +212,11 @@ pub fn text(groups: &[Group], by: GroupBy, limit: usize, layout: Layout) -> Stri
         let rest: u64 = groups[limit..].iter().map(|group| group.pages).sum();
         let overlap = if by == GroupBy::Function { ", callers and callees both counted" } else { "" };
         out += &format!("{} more wrote {}{overlap}\n", groups.len() - limit, page_bytes(rest));
+    }
+    if matches!(by, GroupBy::Program | GroupBy::Thread) {
+        let note = "A context counts for the program and thread of its first write, also what others write on the same \
+                    call path.";
+        layout.wrap(note, 0).iter().for_each(|line| out += &format!("{line}\n"));
     }
     out
 }

@@ -121,6 +121,12 @@ fn contexts_are_shown_whole_and_in_groups() {
         assert_eq!(pages.iter().sum::<u64>(), total, "every page is in one group by {by}");
         assert!(pages.is_sorted_by(|a, b| a >= b), "{by}");
     }
+    for flags in [&["--folded", "-"][..], &["--by", "program"], &[]] {
+        let (shown, _) = ends_with(0, &[&["contexts", &trace, "--top", "99"], flags].concat());
+        assert!(shown.contains("(file system)") && !shown.contains("(unknown)"), "one name: {shown}");
+    }
+    let (threads, _) = ends_with(0, &["contexts", &trace, "--by", "thread"]);
+    assert!(threads.contains("thread of its first write"), "{threads}");
     let (functions, _) = ends_with(0, &["contexts", &trace, "--by", "function", "--top", "3"]);
     assert!(
         functions.contains("WritableFileWriter::Flush") && functions.contains("both counted"),
