@@ -42,6 +42,11 @@ pub fn report(args: &ReportArgs, ui: Ui) -> Result<Status, Failure> {
             "--figure: say where to, with --svg FILE, --png FILE or --csv FILE"
         )));
     }
+    if args.figure.as_deref() == Some("throughput") && !args.simulation.measure.timing {
+        return Err(Failure::wrong_arguments(anyhow!(
+            "--figure throughput: needs --timing, which adds the time that requests take"
+        )));
+    }
     let output = args.output.as_deref().map(|path| WholeFile::create("--output", path)).transpose()?;
     let json = args.simulation.output.json.as_deref().map(JsonSink::open).transpose()?;
     let reader = simulate::open(&args.trace)?;
@@ -88,7 +93,8 @@ pub fn report(args: &ReportArgs, ui: Ui) -> Result<Status, Failure> {
 fn single(name: &str, material: &Material, args: &ReportArgs) -> Result<(), Failure> {
     let figure = pictures::figure(name, material).expect("the name was checked");
     let svg = pictures::standalone(&figure.svg);
-    if figure.svg.is_empty() && (args.svg.is_some() || args.png.is_some()) {
+    let no_numbers = figure.csv.lines().nth(1).is_none();
+    if figure.svg.is_empty() && (args.svg.is_some() || args.png.is_some() || no_numbers) {
         return Err(anyhow!("--figure {name}: there is nothing to show for this trace").into());
     }
     if let Some(path) = &args.svg {

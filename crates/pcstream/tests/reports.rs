@@ -180,8 +180,7 @@ fn throughput_is_shown_beside_copies() {
         assert_eq!(sum(4), result["gc_pages"], "{lane}");
     }
     assert!(fs::read_to_string(&svg).unwrap().contains("copied"));
-    let (nothing, _) = ends_with(0, &[&report[..], &["--csv", "-"]].concat());
-    assert_eq!(nothing.lines().count(), 1);
+    refuses(2, &[&report[..], &["--csv", "-"]].concat(), &["--figure throughput", "needs --timing"]);
 }
 
 /// What is advised is simulated: the rules, given back to `simulate`, have the gain that was promised.
