@@ -6,6 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, anyhow};
 use pcstream_placement::manual::ManualParams;
 use pcstream_placement::pcstream::PcStreamParams;
+use pcstream_placement::saved_table::SavedTable;
 use pcstream_placement::{Configured, Rules, SchemeFactory, SchemeInfo, configure};
 use pcstream_replay::LaneResult;
 
@@ -182,9 +183,10 @@ fn apply(schemes: &mut [Configured], options: &SchemeOptions) -> Result<(), Fail
 }
 
 fn load_table(path: &Path) -> Result<Arc<[u8]>, Failure> {
-    let saved = learned_table::read(path).map_err(|error| {
-        Failure::wrong_arguments(error.context(format!("--load-table {}", path.display())))
-    })?;
+    let place = || format!("--load-table {}", path.display());
+    let saved =
+        learned_table::read(path).map_err(|error| Failure::wrong_arguments(error.context(place())))?;
+    SavedTable::parse(&saved).with_context(place)?;
     Ok(saved.into())
 }
 
