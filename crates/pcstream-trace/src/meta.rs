@@ -236,6 +236,29 @@ pub struct Totals {
 }
 
 impl Totals {
+    /// The members that differ from those of `found`, in words: `totals.events is 5, found 7`.
+    pub fn against(&self, found: &Totals) -> String {
+        let members = |t: &Totals| {
+            [
+                ("events", t.events),
+                ("host_pages", t.host_pages),
+                ("covered_pages", t.covered_pages),
+                ("data_pages", t.data_pages),
+                ("covered_data_pages", t.covered_data_pages),
+                ("discarded_pages", t.discarded_pages),
+                ("zeroed_pages", t.zeroed_pages),
+                ("read_pages", t.read_pages),
+                ("flushes", t.flushes),
+                ("contexts", t.contexts),
+                ("files", t.files),
+                ("duration_ns", t.duration_ns),
+            ]
+        };
+        let pairs = members(self).into_iter().zip(members(found)).filter(|(one, other)| one != other);
+        let words = pairs.map(|((name, said), (_, found))| format!("totals.{name} is {said}, found {found}"));
+        words.collect::<Vec<_>>().join("; ")
+    }
+
     /// Adds one event.
     pub fn add(&mut self, event: &Event) {
         let pages = u64::from(event.pages);

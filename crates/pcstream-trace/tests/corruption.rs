@@ -175,7 +175,7 @@ fn meta_that_contradicts_itself_or_the_events_is_refused() {
         (|m| m["device"]["pages"] = json!(0), "device.pages is 0"),
         (|m| m["device"]["pages"] = json!(100), "expected to end within the device's 100 pages"),
         (|m| m["prefilled"] = json!([{"lba": 990, "pages": 20}]), "prefilled extent 0"),
-        (|m| m["totals"]["host_pages"] = json!(7), "but the events sum to"),
+        (|m| m["totals"]["host_pages"] = json!(7), "totals.host_pages is 7, found "),
         (|m| m["totals"]["contexts"] = json!(7), "2 rows: expected 7 (totals.contexts in meta.json)"),
         (|m| m["checksums"]["events.parquet"]["xxh3"] = json!([]), "do not cover"),
         (|m| m["checksums"]["events.parquet"]["block_bytes"] = json!(0), "do not cover"),

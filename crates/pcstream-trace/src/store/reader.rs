@@ -256,7 +256,7 @@ impl Batches {
         match &self.expected {
             Some((path, expected)) if self.found != *expected => Err(TraceError::Meta {
                 path: path.clone(),
-                problem: format!("totals are {expected:?}, but the events sum to {:?}", self.found),
+                problem: format!("{}, which is not what the events sum to", expected.against(&self.found)),
             }),
             _ => Ok(()),
         }
