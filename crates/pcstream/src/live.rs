@@ -15,7 +15,7 @@ use pcstream_capture::capture::{
 };
 use pcstream_capture::session::SessionOptions;
 use pcstream_capture::signature::Order;
-use pcstream_fs::scratch::{self, FsKind, Journal, ScratchOptions};
+use pcstream_fs::scratch::{self, FsKind, Journal, ScratchError, ScratchOptions};
 use pcstream_report::{PathShares, human};
 use pcstream_trace::meta::{Exit, FileSystem};
 use pcstream_trace::store::partial_path;
@@ -146,6 +146,9 @@ pub fn capture_into<'a>(
             match (&error, signal) {
                 (CaptureError::Interrupted, Some(signal)) => {
                     Err(Failure::Interrupted { error: error.into(), signal })
+                }
+                (CaptureError::Scratch(ScratchError::Option { option: "--size" | "--fill", .. }), _) => {
+                    Err(Failure::wrong_arguments(error))
                 }
                 _ if is_full(&error) => {
                     Err(anyhow!("{error}; give the trace a place on another disk with -o").into())

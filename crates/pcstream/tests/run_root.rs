@@ -283,6 +283,11 @@ fn wrong_arguments() {
     expect(&mut with(&["--fs", "btrfs"]), 2, &["btrfs", "ext4"]);
     expect(&mut with(&["--streams", "40", "--superblock-pages", "4096"]), 2, &["--streams"]);
     expect(pcstream().arg("run"), 2, &["COMMAND"]);
+    expect(
+        pcstream().args(["run", "--size", "1K", "--", "true"]),
+        2,
+        &["--size is 1024", "a multiple of 4096"],
+    );
     expect(&mut with(&["--repeat", "1"]), 2, &["--repeat"]);
     expect(&mut with(&["--repeat", "3", "--live"]), 2, &["--live", "--repeat"]);
     expect(&mut with(&["--repeat", "3", "--details"]), 2, &["--details", "keep the traces"]);
