@@ -38,6 +38,11 @@ const FLUSH: Duration = Duration::from_secs(2);
 
 /// `pcstream record`.
 pub fn record(args: RecordArgs, ui: Ui) -> Result<Status, Failure> {
+    if args.recorded.is_empty() {
+        return Err(Failure::wrong_arguments(anyhow!(
+            "record: give a command after --, or with --on DIR what runs already: --pid P, --cgroup C or --unit NAME"
+        )));
+    }
     let subject = attached::subject(&args.recorded);
     let recorder = Recorder::new(&args.output, args.force, &args.capture, &subject, ui);
     // No result goes to standard output: it is the command's.

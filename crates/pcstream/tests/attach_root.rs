@@ -317,6 +317,7 @@ fn refused() {
         (&["--pid", &pid][..], 1, ["--pid", "no process has this number"]),
         (&["--cgroup", "pcstream-no-such-group"], 1, ["pcstream-no-such-group", "cgroup"]),
         (&["--cgroup", text(traces.path())], 1, ["cgroup", "version 2"]),
+        (&[], 2, ["after --", "with --on DIR what runs already: --pid P, --cgroup C or --unit NAME"]),
         (&["--pid", "1", "--unit", "x"], 2, ["--pid", "--unit"]),
         (&["--pid", "1", "--on", "/"], 2, ["--on", "multiple times"]),
         (&["--pid", "1", "--", "true"], 2, ["--pid", "COMMAND"]),

@@ -34,11 +34,15 @@ pub struct RecordedArgs {
     #[arg(long, value_name = "TIME", value_parser = values::duration, requires = "attached", help_heading = "Attach")]
     pub duration: Option<Duration>,
     /// The program to record and its arguments, after --
-    #[arg(
-        last = true,
-        required_unless_present = "attached",
-        conflicts_with = "attached",
-        value_name = "COMMAND"
-    )]
+    #[arg(last = true, conflicts_with = "attached", value_name = "COMMAND")]
     pub words: Vec<OsString>,
+}
+
+#[cfg(feature = "capture")]
+impl RecordedArgs {
+    /// Whether nothing is named: neither a command nor what runs already.
+    pub fn is_empty(&self) -> bool {
+        let AttachArgs { pid, cgroup, unit } = &self.attach;
+        self.words.is_empty() && pid.is_none() && cgroup.is_none() && unit.is_none()
+    }
 }
