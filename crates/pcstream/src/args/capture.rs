@@ -24,8 +24,8 @@ Examples:
   sudo pcstream run --on /var/lib/postgresql --scheme all -- pgbench -T 60
   sudo pcstream run --live --size 192M --fill 0.5 -- db_bench --db={}/db
 
-{} in the command stands for the mount point of the scratch file system, which is also the command's
-working directory. What the command prints on stdout goes to stderr: stdout has the results.")]
+{} in the command stands for the mount point of the scratch file system, which is also the command's working \
+directory. What the command prints on stdout goes to stderr: stdout has the results.")]
 pub struct RunArgs {
     #[command(flatten)]
     pub capture: CaptureArgs,
@@ -70,8 +70,8 @@ Examples:
   sudo pcstream record -o t.pctrace --on /var/lib/mysql --unit mariadb
   sudo pcstream record -o t.pctrace --on / --pid 1234 --duration 5m
 
-{} in the command stands for the mount point of the scratch file system, which is also the command's
-working directory. What the command prints on stdout goes to stdout.")]
+{} in the command stands for the mount point of the scratch file system, which is also the command's working \
+directory. What the command prints on stdout goes to stdout.")]
 pub struct RecordArgs {
     #[command(flatten)]
     pub capture: CaptureArgs,

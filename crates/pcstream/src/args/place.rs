@@ -23,7 +23,7 @@ Examples:
   pcstream place --on /mnt/nvme -- db_bench --db={}/db             # while one command runs
   systemctl enable --now pcstream-place@var-lib-mysql.service      # as a service
 
-Without a command, and without --pid, --cgroup or --unit, everything that writes to the file system
+Without a command, and without --pid, --cgroup or --unit, everything that writes to the file system \
 is placed."
 )]
 pub struct PlaceArgs {

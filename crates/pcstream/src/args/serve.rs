@@ -12,8 +12,8 @@ Examples:
   pcstream serve /dev/nvme0n1                      # /dev/ublkb0 appears, with what is on the disk
   pcstream place --on /mnt -- db_bench --db={}/db  # after: mount /dev/ublkb0 /mnt
 
-It serves until SIGTERM, SIGINT or SIGHUP, and then until nobody has the device mounted. If it is killed,
-writes get EIO; nothing is lost that was flushed, and the disk itself can be mounted.")]
+It serves until SIGTERM, SIGINT or SIGHUP, and then until nobody has the device mounted. If it is killed, writes get \
+EIO; nothing is lost that was flushed, and the disk itself can be mounted.")]
 pub struct ServeArgs {
     /// The whole disk, such as /dev/nvme0n1: nobody else may use it meanwhile
     #[arg(value_name = "DISK")]

@@ -17,10 +17,9 @@ Examples:
   pcstream sweep hot.pctrace --scheme baseline,pcstream --utilisation 1 --gc own -o full.json
   pcstream sweep hot.pctrace --set pcstream.mapper.distance=linear,log -o distance.parquet
 
-Every combination is a run and becomes a row. Values are separated by commas. Whole numbers take
-ranges, both ends included. --set takes several values, too: separated by commas, or by repeating
-the flag where a value has commas itself. NAME:best stands for every reading of the scheme. A sweep
-that was killed goes on where it was when the same command is given again.")]
+Every combination is a run and becomes a row. Values are separated by commas. Whole numbers take ranges, both ends \
+included. --set takes several values, too: separated by commas, or by repeating the flag where a value has commas \
+itself. NAME:best stands for every reading of the scheme. A sweep that was killed goes on where it was when the same command is given again.")]
 pub struct SweepArgs {
     /// The trace: a directory NAME.pctrace
     pub trace: PathBuf,
