@@ -123,7 +123,8 @@ impl<'a> Fitting<'a> {
         // A device that cannot be is refused elsewhere.
         let flash = Geometry::new(device).map_or(0, |geometry| geometry.physical_pages());
         if written + before < flash {
-            let more = if before > 0 { format!(", and {} before", page_bytes(before)) } else { String::new() };
+            let more =
+                if before > 0 { format!(", and {} before", page_bytes(before)) } else { String::new() };
             self.ui.remark(&format!(
                 "{} written to {} of flash{more}: too little to say anything; --pack 0.9 simulates the addresses that are \
                  written as if they filled 90 % of a device",

@@ -167,9 +167,8 @@ pub fn capture_into<'a>(
 /// Whether there was no room for the trace.
 fn is_full(error: &CaptureError) -> bool {
     let CaptureError::Observer(inner) = error else { return false };
-    let full = |cause: &std::io::Error| {
-        matches!(cause.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
-    };
+    let full =
+        |cause: &std::io::Error| matches!(cause.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded);
     anyhow::Chain::new(inner.as_ref()).any(|cause| cause.downcast_ref().is_some_and(full))
 }
 

@@ -18,7 +18,11 @@ fn main() -> ExitCode {
     common::run(vec![
         common::test("record_passes_the_output_of_its_command_through", &needs, output),
         common::test("record_says_what_a_full_disk_leaves_of_the_trace", &needs, full_disk),
-        common::test("record_notices_a_full_scratch_file_system", &[common::ext4, common::zram], full_scratch),
+        common::test(
+            "record_notices_a_full_scratch_file_system",
+            &[common::ext4, common::zram],
+            full_scratch,
+        ),
     ])
 }
 
