@@ -38,6 +38,7 @@ mod testing;
 pub use error::SchemeError;
 pub use future::Future;
 pub use level::{LevelRule, LogBase};
+pub use names::nearest;
 pub use parameter::{Environment, ParameterInfo, Parameters, Room, SchemeFactory, factory};
 pub use prefetch::Ahead;
 pub use registry::{Configured, SchemeInfo, build, configure, find, names, schemes};

@@ -1,39 +1,23 @@
 //! What an unknown name may have been meant for.
 
-/// Up to three candidates that `name` may have been meant for: those it is a part of, or within a
-/// few edits (one, and one more per five characters); best first.
-pub(crate) fn nearest(name: &str, candidates: impl Iterator<Item = &'static str>) -> Vec<&'static str> {
+/// Up to three candidates that `name` may have been meant for: those it is a part of, then those within
+/// a few edits (one, and one more per five characters); each by the number of edits.
+pub fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     // Longer than any name can be; the edit distance is quadratic.
     if name.len() > 64 {
         return Vec::new();
     }
     let name = name.to_ascii_lowercase();
     let close = 1 + name.chars().count() / 5;
-    let mut scored: Vec<(usize, &'static str)> = candidates
-        .filter_map(|c| {
-            let edits = edit_distance(&name, c);
-            let part = name.len() >= 2 && c.contains(name.as_str());
-            (edits <= close || part).then_some((if part { 0 } else { edits }, c))
+    let mut scored: Vec<(bool, usize, &str)> = candidates
+        .filter_map(|candidate| {
+            let part = name.len() >= 2 && candidate.contains(name.as_str());
+            let edits = strsim::levenshtein(&name, candidate);
+            (part || edits <= close).then_some((!part, edits, candidate))
         })
         .collect();
-    scored.sort_by_key(|&(edits, _)| edits);
-    scored.into_iter().take(3).map(|(_, c)| c).collect()
-}
-
-/// Levenshtein distance in characters.
-fn edit_distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, ca) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, &cb) in b.iter().enumerate() {
-            let substituted = diagonal + usize::from(ca != cb);
-            diagonal = row[j + 1];
-            row[j + 1] = substituted.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
+    scored.sort_by_key(|&(edited, edits, _)| (edited, edits));
+    scored.into_iter().take(3).map(|(_, _, candidate)| candidate).collect()
 }
 
 #[cfg(test)]
@@ -41,10 +25,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn edit_distances_by_hand() {
-        assert_eq!(edit_distance("", "abc"), 3);
-        assert_eq!(edit_distance("kitten", "sitting"), 3);
-        assert_eq!(edit_distance("flaw", "lawn"), 2);
-        assert_eq!(edit_distance("same", "same"), 0);
+    fn parts_go_before_misspellings_and_the_shorter_before_the_longer() {
+        let names = ["pcstream-plus", "autostream-mq", "pcstream", "stram", "greedy"];
+        let near = |name| nearest(name, names.into_iter());
+        assert_eq!(near("stream"), ["pcstream", "pcstream-plus", "autostream-mq"]);
+        assert_eq!(near("streem"), ["stram"]);
+        assert_eq!(near("GREDY"), ["greedy"]);
+        assert_eq!(near("greedy-or-not"), [""; 0]);
     }
 }

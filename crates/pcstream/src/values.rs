@@ -164,14 +164,9 @@ pub fn format(text: &str) -> Result<&'static Format, String> {
 
 /// `; did you mean X?` for the name most like `found`; nothing if none is.
 pub fn did_you_mean(found: &str, names: &[&str]) -> String {
-    // clap's own threshold for flags.
-    const ALIKE: f64 = 0.7;
-    let alike = names
-        .iter()
-        .map(|name| (strsim::jaro(found, name), name))
-        .filter(|(a, name)| *a > ALIKE && **name != found);
-    let best = alike.max_by(|(a, _), (b, _)| a.total_cmp(b));
-    best.map_or(String::new(), |(_, name)| format!("; did you mean {name}?"))
+    let others = names.iter().copied().filter(|name| *name != found);
+    let nearest = pcstream_placement::nearest(found, others);
+    nearest.first().map_or(String::new(), |name| format!("; did you mean {name}?"))
 }
 
 /// A number with an optional suffix K, M, G or T (powers of 1024), at least 1. `4K`, `1.5G`, `8GiB`.
