@@ -31,8 +31,6 @@ pub enum KeySource {
     ContextTree,
     /// The executable of its context.
     Executable,
-    /// The thread name of its context.
-    Comm,
     /// The extension of its file; files without one share a key.
     Extension,
     /// Its file, by path; by inode number and generation if it has no path.
@@ -150,7 +148,6 @@ impl Keys {
         let signature = match self.source {
             KeySource::Context | KeySource::ContextTree => context.map(|c| c.signature),
             KeySource::Executable => context.map(|c| hash("executable", c.executable.as_bytes())),
-            KeySource::Comm => context.map(|c| hash("comm", c.comm.as_bytes())),
             KeySource::Extension => file
                 .filter(|f| !name_of(&f.path).is_empty())
                 .map(|f| hash("extension", extension_of(&f.path).unwrap_or("").as_bytes())),
@@ -284,7 +281,6 @@ mod tests {
         };
         check(KeySource::Context, [Some(0), Some(1), Some(2), Some(0)]);
         check(KeySource::Executable, [Some(0), Some(0), Some(1), Some(0)]);
-        check(KeySource::Comm, [Some(0), Some(1), Some(1), Some(0)]);
         check(KeySource::Extension, [Some(0), Some(0), Some(1), None]);
         check(KeySource::File, [Some(0), Some(1), Some(2), Some(3)]);
         let with_kinds = writers(KeySource::Context, true);

@@ -115,7 +115,7 @@ impl PcStreamParams {
     }
 }
 
-choices!(KeySource: Context = "context", ContextTree = "context-tree", Executable = "executable", Comm = "comm", Extension = "extension", File = "file");
+choices!(KeySource: Context = "context", ContextTree = "context-tree", Executable = "executable", Extension = "extension", File = "file");
 choices!(Weights: Equal = "equal", Written = "written");
 choices!(Clusterer: KMeans = "k-means", MergeClosest = "merge-closest");
 choices!(Distance: Linear = "linear", Log = "log");
@@ -165,7 +165,7 @@ impl Value for Chunk {
 #[rustfmt::skip]
 impl Parameters for PcStreamParams {
     const LIST: &'static [Parameter<PcStreamParams>] = &[
-        parameter!(PcStreamParams, key, "context, context-tree, executable, comm, extension, file", "what lifetimes are learned of", "FAST'19; extensions and files after HotStorage'18"),
+        parameter!(PcStreamParams, key, "context, context-tree, executable, extension, file", "what lifetimes are learned of", "FAST'19; extensions and files after HotStorage'18"),
         parameter!(PcStreamParams, kinds, "true, false", "whether file-system metadata is learned by its kind instead of going to S0", "this project; FAST'19: false"),
         parameter!(PcStreamParams, enough_lifetimes, "lifetimes", "lifetimes of a call path before it is preferred to its prefixes (context-tree)", "this project"),
         parameter!(PcStreamParams, survivors, "true, false", "whether data that still lives counts, as censored samples", "this project; FAST'19: false"),
