@@ -16,13 +16,12 @@
 
 use pcstream_trace::{Event, Tables};
 
-use crate::autostream_mq::{for_each_chunk, push_run};
-use crate::chunk_index::ChunkIndex;
+use crate::chunks::{ChunkIndex, for_each_chunk};
 use crate::error::{SchemeError, check};
 use crate::level::{LevelRule, Levels, LogBase};
 use crate::parameter;
 use crate::parameter::{Environment, Parameter, Parameters, Value, choices};
-use crate::scheme::{Placement, Scheme, SchemeFact, Stream};
+use crate::scheme::{Placement, Scheme, SchemeFact, Stream, push_run};
 
 /// How fast a count halves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,12 +11,12 @@
 //! Known weakness: data of applications stays in S0 unless a name or extension is given.
 
 use globset::{GlobBuilder, GlobMatcher};
+use pcstream_trace::paths::{extension, file_name};
 use pcstream_trace::{Event, FileId, Kind, Tables};
 
 use crate::error::SchemeError;
 use crate::parameter;
 use crate::parameter::{Environment, Parameter, Parameters};
-use crate::rules::{extension_of, name_of};
 use crate::scheme::{Placement, Scheme, SchemeFact, Stream};
 
 /// Parameters of `fstream`: the paper's mount options.
@@ -125,9 +125,9 @@ impl FStream {
             return *stream;
         }
         let Some(file) = tables.file(id) else { return Stream::DEFAULT };
-        let name = name_of(&file.path);
+        let name = file_name(&file.path);
         let named = self.names.iter().find(|(glob, _)| glob.is_match(name)).map(|&(_, s)| s);
-        let stream = named.unwrap_or_else(|| match extension_of(&file.path) {
+        let stream = named.unwrap_or_else(|| match extension(&file.path) {
             Some(e) if self.extensions.iter().any(|x| x == e) => self.extension_stream,
             _ => Stream::DEFAULT,
         });

@@ -24,13 +24,12 @@ use std::sync::Arc;
 
 use pcstream_trace::{Event, Tables};
 
-use crate::autostream_mq::push_run;
 use crate::error::{SchemeError, check};
 use crate::future::Future;
 use crate::parameter;
 use crate::parameter::{Environment, Parameter, Parameters};
 use crate::pcstream::cluster::{Weighted, k_means, log2_fixed};
-use crate::scheme::{Placement, Scheme, SchemeFact, Stream};
+use crate::scheme::{Placement, Scheme, SchemeFact, Stream, push_run};
 
 /// Pages looked at to find quantiles; 16 MiB of memory while they are sorted.
 const SAMPLE: usize = 1 << 22;

@@ -29,6 +29,15 @@ pub struct Placement {
     pub stream: Stream,
 }
 
+/// Appends pages to a write's placements, which begin at `start`, joining equal neighbours.
+#[inline]
+pub(crate) fn push_run(out: &mut Vec<Placement>, start: usize, pages: u32, stream: Stream) {
+    match out[start..].last_mut() {
+        Some(last) if last.stream == stream => last.pages += pages,
+        _ => out.push(Placement { pages, stream }),
+    }
+}
+
 /// A number that a scheme reports about itself, by name: `reclusterings`, `contexts_known`, …
 pub type SchemeFact = (&'static str, u64);
 

@@ -13,11 +13,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pcstream_replay::Lifetimes;
+use pcstream_trace::paths::file_name;
 use serde::Serialize;
 
 use crate::ContextRow;
 use crate::call_paths::call_paths;
-use crate::symbols::{Names, file_name};
+use crate::symbols::Names;
 
 /// Smallest share of the writes for a rule of its own.
 const SMALLEST_SHARE: f64 = 0.002;

@@ -14,8 +14,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use pcstream_trace::Context;
+use pcstream_trace::paths::file_name;
 
-use crate::symbols::{Names, file_name, frame_name, is_wrapper};
+use crate::symbols::{Names, frame_name, is_wrapper};
 
 /// Most frames shown of a call path.
 const SHOWN_FRAMES: usize = 3;

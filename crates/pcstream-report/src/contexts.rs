@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use pcstream_trace::paths::file_name;
 use pcstream_trace::{Context, Kind, Unwind};
 
 use crate::call_paths::call_paths;
@@ -9,7 +10,7 @@ use crate::escape::visible;
 use crate::human::{page_bytes, percent};
 use crate::layout::{Layout, clipped};
 use crate::schemes::{loss_lines, origin};
-use crate::symbols::{Names, file_name, frame_name, is_wrapper};
+use crate::symbols::{Names, frame_name, is_wrapper};
 use crate::table::{Side, columns};
 use crate::{ContextRow, Simulation};
 

@@ -5,10 +5,11 @@
 
 use std::collections::HashMap;
 
+use pcstream_trace::paths::file_name;
 use pcstream_trace::{Context, Frame, PAGE_BYTES};
 
 use crate::ContextRow;
-use crate::symbols::{Names, file_name, frame_name};
+use crate::symbols::{Names, frame_name};
 
 /// One line per context: names joined by `;`, a blank, the pages written.
 pub fn folded(rows: &[ContextRow], names: Names) -> Vec<String> {

@@ -11,6 +11,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use pcstream_replay::{Lifetimes, Writers};
+use pcstream_trace::paths::file_name;
 use pcstream_trace::{Context, Kind, Tables};
 use serde::Serialize;
 
@@ -19,7 +20,7 @@ use crate::escape::visible;
 use crate::human::{count, page_bytes, percent};
 use crate::json::{LifetimeJson, lifetime};
 use crate::layout::{Layout, clipped};
-use crate::symbols::{Names, file_name, frame_name, is_wrapper};
+use crate::symbols::{Names, frame_name, is_wrapper};
 use crate::table::{Side, columns};
 
 /// Longest name of a group in a table, in characters, unless names are wanted in full.

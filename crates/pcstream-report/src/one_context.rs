@@ -2,12 +2,12 @@
 
 use std::fmt::Write;
 
+use pcstream_trace::paths::file_name;
 use pcstream_trace::{Context, Kind};
 
 use crate::ContextRow;
 use crate::escape::visible;
 use crate::human::{page_bytes, percent};
-use crate::symbols::file_name;
 
 /// The rows that `wanted` names: a number in the trace's table, or the beginning of a signature.
 pub fn find<'a, 'b>(rows: &'b [ContextRow<'a>], wanted: &str) -> Vec<&'b ContextRow<'a>> {

@@ -7,6 +7,7 @@
 //! not look like C++ or Rust is shown as it is.
 
 use pcstream_trace::Frame;
+use pcstream_trace::paths::file_name;
 
 /// How names of functions are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -149,11 +150,6 @@ pub fn frame_name(frame: &Frame, names: Names) -> String {
     } else {
         short_name(&frame.symbol)
     }
-}
-
-/// The last component of a path.
-pub fn file_name(path: &str) -> &str {
-    path.rsplit('/').next().unwrap_or(path)
 }
 
 /// Whether a frame lies in a library that every writer passes through.

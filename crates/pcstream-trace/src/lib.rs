@@ -10,6 +10,7 @@ pub mod generators;
 pub mod ids;
 pub mod import;
 pub mod meta;
+pub mod paths;
 #[cfg(feature = "store")]
 pub mod store;
 pub mod tables;

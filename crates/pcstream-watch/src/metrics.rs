@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pcstream_report::escape::visible_part;
-use pcstream_report::symbols::file_name;
+use pcstream_trace::paths::file_name;
 use pcstream_trace::{Context, Kind, PAGE_BYTES};
 
 use crate::snapshot::{ContextNow, Snapshot, Who};

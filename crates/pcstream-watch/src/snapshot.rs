@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pcstream_placement::Stream;
-use pcstream_report::symbols::file_name;
+use pcstream_trace::paths::file_name;
 use pcstream_trace::{Context, ContextId, Kind};
 
 use crate::placing::Placing;

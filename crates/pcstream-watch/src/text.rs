@@ -7,8 +7,8 @@ use std::time::Duration;
 use pcstream_report::Layout;
 use pcstream_report::escape::visible;
 use pcstream_report::human::{bytes, count, page_bytes, percent};
-use pcstream_report::symbols::file_name;
 use pcstream_report::table::{Side, columns};
+use pcstream_trace::paths::file_name;
 
 use crate::snapshot::{ContextNow, Snapshot, SortBy};
 

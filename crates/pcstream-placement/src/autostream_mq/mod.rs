@@ -22,10 +22,10 @@ mod params;
 
 use pcstream_trace::{Event, Tables};
 
-use crate::chunk_index::ChunkIndex;
+use crate::chunks::{ChunkIndex, for_each_chunk};
 use crate::error::{SchemeError, check};
 use crate::level::Levels;
-use crate::scheme::{Placement, Scheme, SchemeFact, Stream};
+use crate::scheme::{Placement, Scheme, SchemeFact, Stream, push_run};
 pub use params::{MqClock, MqCount, MqDemotion, MqHottest, MqParams, MqRead, MqRequeue, MqSpan};
 
 const NIL: u32 = u32::MAX;
@@ -231,28 +231,6 @@ impl Scheme for AutoStreamMq {
             ("expiry", self.expiry),
             ("hottest_count", u64::from(self.hottest_count)),
         ]
-    }
-}
-
-/// The chunks of an event in address order, each with the event's pages in it.
-#[inline]
-pub(crate) fn for_each_chunk(event: &Event, chunk_pages: u64, mut f: impl FnMut(u64, u32)) {
-    let (mut lba, mut left) = (event.lba.0, u64::from(event.pages));
-    while left > 0 {
-        let chunk = lba / chunk_pages;
-        let pages = (chunk_pages - lba % chunk_pages).min(left);
-        f(chunk, pages as u32);
-        lba = lba.wrapping_add(pages);
-        left -= pages;
-    }
-}
-
-/// Appends pages to a write's placements, which begin at `start`, joining equal neighbours.
-#[inline]
-pub(crate) fn push_run(out: &mut Vec<Placement>, start: usize, pages: u32, stream: Stream) {
-    match out[start..].last_mut() {
-        Some(last) if last.stream == stream => last.pages += pages,
-        _ => out.push(Placement { pages, stream }),
     }
 }
 

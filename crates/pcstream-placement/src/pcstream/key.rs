@@ -13,13 +13,13 @@
 //! with the kind of key in front. A write without the key's ingredient has none, goes to S0, and
 //! starts no lifetime.
 
+use pcstream_trace::paths::{extension, file_name};
 use pcstream_trace::{Context, Event, Kind, Signature, Tables, Unwind};
 use rustc_hash::FxHashMap;
 
+use crate::fnv::fnv1a;
 use crate::pcstream::lifetime::Writer;
 use crate::pcstream::table::Place;
-use crate::rules::{extension_of, name_of};
-use crate::saved_table::format::fnv1a;
 
 /// What a write is identified by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -149,8 +149,8 @@ impl Keys {
             KeySource::Context | KeySource::ContextTree => context.map(|c| c.signature),
             KeySource::Executable => context.map(|c| hash("executable", c.executable.as_bytes())),
             KeySource::Extension => file
-                .filter(|f| !name_of(&f.path).is_empty())
-                .map(|f| hash("extension", extension_of(&f.path).unwrap_or("").as_bytes())),
+                .filter(|f| !file_name(&f.path).is_empty())
+                .map(|f| hash("extension", extension(&f.path).unwrap_or("").as_bytes())),
             KeySource::File => file.map(|f| match f.path.is_empty() {
                 false => hash("file", f.path.as_bytes()),
                 true => {

@@ -30,13 +30,13 @@ pub mod table;
 
 use std::sync::Arc;
 
+use pcstream_trace::paths::file_name;
 use pcstream_trace::{Event, Signature, Tables};
 
 use crate::error::{SchemeError, check};
 use crate::parameter;
 use crate::parameter::{Environment, Parameter, Parameters, Value, choices};
 use crate::prefetch::Ahead;
-use crate::rules::name_of;
 use crate::scheme::{ByContext, Placement, Scheme, SchemeFact};
 use averaging::Averaging;
 use globset::{Glob, GlobMatcher};
@@ -335,7 +335,7 @@ impl Scheme for PcStream {
 
     fn exit(&mut self, event: &Event, tables: &Tables) {
         let Some(context) = tables.context(event.context) else { return };
-        let program = name_of(&context.executable);
+        let program = file_name(&context.executable);
         if self.forget_at_exit_of.as_ref().is_some_and(|names| names.is_match(program)) {
             self.forgotten += self.table.len() as u64;
             self.table.clear();

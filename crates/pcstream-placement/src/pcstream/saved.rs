@@ -30,10 +30,10 @@ impl AttributeTable {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fnv::fnv1a;
     use crate::pcstream::averaging::Averaging;
     use crate::pcstream::lifetime::Died;
     use crate::pcstream::table::{ENTRY_BYTES, Place};
-    use crate::saved_table::format::fnv1a;
     use pcstream_trace::Signature;
 
     fn table(entries: u64) -> AttributeTable {

@@ -22,7 +22,6 @@ pub(crate) mod predictor;
 
 use pcstream_trace::{Event, Tables};
 
-use crate::autostream_mq::push_run;
 use crate::error::{SchemeError, check};
 use crate::extents::Extents;
 use crate::parameter;
@@ -33,7 +32,7 @@ use crate::plus::clustering::{Clustering, Member};
 use crate::plus::name_class::NameClasses;
 use crate::plus::predictor::{Origin, Predictor, SetId, log2};
 use crate::prefetch::Ahead;
-use crate::scheme::{Placement, Scheme, SchemeFact, Stream};
+use crate::scheme::{Placement, Scheme, SchemeFact, Stream, push_run};
 
 /// Pages written between clusterings; less at the start.
 const CLUSTER_PAGES: u64 = 2048;

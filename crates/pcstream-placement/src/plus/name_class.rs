@@ -5,10 +5,9 @@
 //!
 //! Memory: 2 bytes a file, and at most [`MAX_CLASSES`] names; files beyond have no class.
 
+use pcstream_trace::paths::{extension, file_name};
 use pcstream_trace::{FileId, Tables};
 use rustc_hash::FxHashMap;
-
-use crate::rules::{extension_of, name_of};
 
 const MAX_CLASSES: usize = 2048;
 const LONG: usize = 24;
@@ -55,9 +54,9 @@ impl NameClasses {
 }
 
 fn class_of(path: &str) -> String {
-    let name = name_of(path);
+    let name = file_name(path);
     if name.chars().count() > LONG {
-        return extension_of(path).map(|extension| format!("*.{extension}")).unwrap_or_default();
+        return extension(path).map(|extension| format!("*.{extension}")).unwrap_or_default();
     }
     let mut class = String::new();
     for c in name.chars() {

@@ -29,6 +29,7 @@ mod sizes;
 mod tests;
 
 use globset::{GlobBuilder, GlobMatcher};
+use pcstream_trace::paths::file_name;
 use pcstream_trace::{Context, File, Kind, Unwind};
 
 pub use error::RulesError;
@@ -189,7 +190,7 @@ impl Rule {
         (self.kinds == 0 || self.kinds & (1 << subject.kind as u8) != 0)
             && self.size.is_none_or(|sizes| subject.size.is_some_and(|size| sizes.hold(size)))
             && holds(&self.path, path)
-            && holds(&self.name, path.map(name_of))
+            && holds(&self.name, path.map(file_name))
             && holds(&self.executable, subject.context.map(|c| c.executable.as_str()))
             && holds(&self.comm, subject.context.map(|c| c.comm.as_str()))
             && holds(&self.label, label.map(|c| c.executable.as_str()))
@@ -306,15 +307,4 @@ fn split_words(line: usize, text: &str) -> Result<Vec<String>, RulesError> {
         words.push(word);
     }
     Ok(words)
-}
-
-/// The last component of a path.
-pub(crate) fn name_of(path: &str) -> &str {
-    path.rsplit('/').next().unwrap_or(path)
-}
-
-/// What follows the last dot of the name; `None` without a dot, or if only the dot precedes it.
-pub(crate) fn extension_of(path: &str) -> Option<&str> {
-    let (stem, extension) = name_of(path).rsplit_once('.')?;
-    (!stem.is_empty() && !extension.is_empty()).then_some(extension)
 }

@@ -165,13 +165,3 @@ fn tiers_of_cassandra_are_known_by_thread_and_size() {
     ];
     assert_eq!(streams, [Some(1), Some(2), Some(3), Some(4)]);
 }
-
-#[test]
-fn names_and_extensions() {
-    assert_eq!(name_of("/a/b.c"), "b.c");
-    assert_eq!(name_of(""), "");
-    assert_eq!(extension_of("/a.b/c"), None);
-    assert_eq!(extension_of("/a/c.tar.gz"), Some("gz"));
-    assert_eq!(extension_of("/a/.profile"), None);
-    assert_eq!(extension_of("/a/b."), None);
-}

@@ -18,6 +18,7 @@
 use pcstream_trace::Signature;
 
 use super::{Lifetime, SavedEntry};
+use crate::fnv::fnv1a;
 
 /// A saved table that cannot be used. Offsets are in bytes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -153,9 +154,4 @@ fn name_of(bytes: &[u8]) -> Result<Option<String>, TableError> {
         return Err(TableError::Scheme);
     }
     Ok((!name.is_empty()).then(|| name.to_owned()))
-}
-
-/// FNV-1a, 64 bits.
-pub(crate) fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |h, &b| (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01b3))
 }

@@ -6,13 +6,14 @@
 use std::fmt::Write;
 
 use pcstream_ssd::GcDestination;
+use pcstream_trace::paths::file_name;
 
 use super::svg::{STYLE, escaped};
 use super::{FIGURES, Figure, Material};
 use crate::drive::{column_head, reference};
 use crate::human::{bytes, count, page_bytes, percent, ratio};
 use crate::schemes::{coverage, less, loss_lines};
-use crate::symbols::{Names, file_name, frame_name};
+use crate::symbols::{Names, frame_name};
 use crate::verdict::Matters;
 use crate::{ContextRow, Verdict};
 

@@ -2,12 +2,13 @@
 
 use pcstream_place::Summary;
 use pcstream_trace::Context;
+use pcstream_trace::paths::file_name;
 use serde::Serialize;
 
 use pcstream_report::call_paths::call_paths;
 use pcstream_report::human::{count, counted, page_bytes, percent};
 use pcstream_report::layout::{Layout, clipped};
-use pcstream_report::symbols::{Names, file_name};
+use pcstream_report::symbols::Names;
 use pcstream_report::table::{Side, columns};
 
 /// Longest call path printed, in characters.

@@ -4,8 +4,8 @@
 
 use pcstream_report::escape::visible;
 use pcstream_report::human::{count, page_bytes, percent};
-use pcstream_report::symbols::file_name;
 use pcstream_trace::Kind;
+use pcstream_trace::paths::file_name;
 use pcstream_watch::text::{self, Column, per_second};
 use pcstream_watch::{ContextNow, Snapshot, Who};
 use ratatui::Frame;

@@ -1,12 +1,29 @@
-//! From chunk number to a place in a scheme's own list of chunks: a plain array for the first 2^22
-//! chunks (4 TiB in chunks of 1 MiB, 16 MiB of memory if touched at the end), a hash map beyond.
+//! Chunks: pieces of the address space of equal size, whose accesses AutoStream counts.
+//!
+//! Units: pages. [`ChunkIndex`] takes 4 to 8 bytes a chunk up to the highest one touched of the first 2^22 (4 TiB in chunks
+//! of 1 MiB), and a place in a hash table for each one touched beyond.
 
+use pcstream_trace::Event;
 use rustc_hash::FxHashMap;
 
 const DENSE: u64 = 1 << 22;
 const NOWHERE: u32 = u32::MAX;
 
-/// Places of chunks, given out in the order in which the chunks first occur.
+/// The chunks of an event in address order, each with the event's pages in it.
+#[inline]
+pub(crate) fn for_each_chunk(event: &Event, chunk_pages: u64, mut f: impl FnMut(u64, u32)) {
+    let (mut lba, mut left) = (event.lba.0, u64::from(event.pages));
+    while left > 0 {
+        let chunk = lba / chunk_pages;
+        let pages = (chunk_pages - lba % chunk_pages).min(left);
+        f(chunk, pages as u32);
+        lba = lba.wrapping_add(pages);
+        left -= pages;
+    }
+}
+
+/// Places of chunks in a scheme's own list, given out in the order in which the chunks first occur: a plain array for the
+/// first chunks, a hash table beyond.
 #[derive(Default)]
 pub(crate) struct ChunkIndex {
     dense: Vec<u32>,
