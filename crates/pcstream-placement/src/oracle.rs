@@ -1,8 +1,8 @@
 //! The oracles: the future is known. How far another scheme is from what streams could do.
 //!
 //! Idea: put pages together that die together. With few streams there are several ways to choose
-//! who is together; none is proven best, so each is a named variant and the best of them is the
-//! limit to compare with. All use every stream of the device, S0 included.
+//! who is together; none is proven best, so each is a named variant and the best of them is what
+//! to compare with. All use every stream of the device, S0 included.
 //!
 //! - `Fk`: class = min(floor(remaining / superblock), k - 1), survivors in the last (FK of SepBIT,
 //!   FAST'22). Made for many classes: with 9, everything beyond eight superblocks is one class.
@@ -40,9 +40,9 @@ pub enum OracleForm {
     /// Remaining lifetime in superblocks.
     Fk,
     /// Equal-mass quantiles of the remaining lifetime.
-    #[default]
     Quantile,
     /// Clusters of the logarithm of the remaining lifetime.
+    #[default]
     Log,
     /// Windows of absolute death time.
     Window,

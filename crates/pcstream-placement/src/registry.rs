@@ -160,10 +160,9 @@ static REGISTRY: &[SchemeInfo] = &[
     online("vstream-extension", "pcstream's mapper over file extensions (after vStream, HotStorage'18)", || with(|p: &mut PcStreamParams| p.key = KeySource::Extension)),
     online("vstream-file", "pcstream's mapper over files", || with(|p: &mut PcStreamParams| p.key = KeySource::File)),
     online("vstream-executable", "pcstream's mapper over executables", || with(|p: &mut PcStreamParams| p.key = KeySource::Executable)),
-    foreseeing("oracle", "knows the future: the default form, oracle-quantile", default::<OracleParams>),
+    foreseeing("oracle", "knows the future: clusters of the logarithm of the remaining lifetime", default::<OracleParams>),
     foreseeing("oracle-fk", "knows the future: remaining lifetime in superblocks (FK of SepBIT, FAST'22)", || with(|p: &mut OracleParams| p.form = OracleForm::Fk)),
-    foreseeing("oracle-quantile", "knows the future: equal-mass quantiles of the remaining lifetime", default::<OracleParams>),
-    foreseeing("oracle-log", "knows the future: clusters of the logarithm of the remaining lifetime", || with(|p: &mut OracleParams| p.form = OracleForm::Log)),
+    foreseeing("oracle-quantile", "knows the future: equal-mass quantiles of the remaining lifetime", || with(|p: &mut OracleParams| p.form = OracleForm::Quantile)),
     foreseeing("oracle-window", "knows the future: windows of absolute death time (after NoDaP, FAST'26)", || with(|p: &mut OracleParams| p.form = OracleForm::Window)),
 ];
 
@@ -242,7 +241,7 @@ mod tests {
                 Some(SchemeError::NeedsFuture { scheme: info.name })
             );
         }
-        assert_eq!(schemes().iter().filter(|s| s.needs_future()).count(), 5);
+        assert_eq!(schemes().iter().filter(|s| s.needs_future()).count(), 4);
     }
 
     #[test]
