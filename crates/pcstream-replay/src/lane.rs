@@ -70,7 +70,7 @@ pub struct StreamResult {
     pub internal: Option<InternalStreamResult>,
 }
 
-/// What the internal stream of an external one received (FAST'19, section 4.3).
+/// What the internal stream of an external one received (FAST'19, section 5.3).
 #[derive(Clone, Debug)]
 pub struct InternalStreamResult {
     /// Pages that garbage collection moved into it: all copies of the external stream's pages.

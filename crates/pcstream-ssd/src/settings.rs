@@ -75,7 +75,7 @@ pub enum GcDestination {
     /// To the open superblock of Sk, among the host's writes.
     Own,
     /// To the internal stream Sk', which only GC writes; copies out of Sk' stay in Sk' (FAST'19,
-    /// section 4.3). FDP: persistently isolated handles.
+    /// section 5.3). FDP: persistently isolated handles.
     #[default]
     Internal,
     /// To one superblock for the survivors of all streams. FDP: initially isolated handles.

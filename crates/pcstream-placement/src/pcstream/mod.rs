@@ -99,13 +99,14 @@ impl Default for PcStreamParams {
 
 impl PcStreamParams {
     /// FAST'19 to the letter, where ours differs by default: lifetimes by chunks of 1/1049 superblock, averaged once a
-    /// request, new contexts in S0 until re-clustering is due, and all streams.
+    /// request, new contexts in S0 until re-clustering is due, no rest between two of them, and all streams.
     pub(crate) fn by_the_letter(&mut self) {
         if self.lifetime.chunk == Chunk::Page {
             self.lifetime.chunk = Chunk::Scaled;
         }
         self.averaging = Averaging::Half;
         self.mapper.newcomer_pages = None;
+        self.mapper.drift_pages = 0;
         self.open_share = 1.0;
     }
 
@@ -182,7 +183,7 @@ impl Parameters for PcStreamParams {
         parameter!(PcStreamParams, mapper.drift_pages, "pages", "host writes between clusterings that no new context asks for", "this project; the papers have no such limit"),
         parameter!(PcStreamParams, mapper.weights, "equal, written", "how much a context counts when means are found", "FAST'19"),
         parameter!(PcStreamParams, mapper.newcomer_pages, "pages, or none", "pages of a context that must have died before it goes to the nearest cluster", "this project; FAST'19: none"),
-        parameter!(PcStreamParams, open_share, "share, above 0; all streams from 1 on", "share of the spare superblocks that open ones may take, which limits the streams used", "this project; FAST'19: 1"),
+        parameter!(PcStreamParams, open_share, "share, above 0; all streams from 1 on", "share of the spare superblocks that open ones may take, which limits the streams used; three are used if they take a third at most", "this project; FAST'19: 1"),
     ];
 
     fn build(

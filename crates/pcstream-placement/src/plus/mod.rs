@@ -67,7 +67,7 @@ impl Parameters for PlusParams {
     #[rustfmt::skip]
     const LIST: &'static [Parameter<PlusParams>] = &[
         parameter!(PlusParams, max_bytes, "bytes", "memory for what is known of pages; the least recently referenced go", "this project"),
-        parameter!(PlusParams, open_share, "share, above 0; all streams from 1 on", "share of the spare superblocks that open ones may take, which limits the streams used", "this project"),
+        parameter!(PlusParams, open_share, "share, above 0; all streams from 1 on", "share of the spare superblocks that open ones may take, which limits the streams used; three are used if they take a third at most", "this project"),
     ];
 
     fn build(&self, scheme: &'static str, environment: &Environment) -> Result<Box<dyn Scheme>, SchemeError> {
