@@ -18,10 +18,14 @@ pub enum Density {
     Sparse,
 }
 
+/// Bytes that a process can address on x86-64, without the kernel's half.
+const ADDRESS_SPACE: u64 = 1 << 47;
+
 /// The system has no room for a table, not even an untouched one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the system does not give {bytes} bytes of address space for a table of the simulation ({reason}); raise the limit (ulimit -v)"
+    "the system does not give {bytes} bytes of address space for a table of the simulation ({reason}); {}",
+    if *bytes < ADDRESS_SPACE { "raise the limit (ulimit -v)" } else { "no process has as much: use a smaller device" }
 )]
 pub struct OutOfMemory {
     /// Bytes asked for.

@@ -102,8 +102,12 @@ impl DeviceRequest {
                 ..profile.device.clone()
             };
             let devices: Vec<DeviceSettings> = destinations.iter().map(with).collect();
-            devices.iter().try_for_each(|d| Geometry::new(d).map(drop))?;
-            Ok(devices)
+            let refusals = devices.iter().filter_map(|device| Geometry::new(device).err());
+            // The remedy of the one that needs the most helps all.
+            match refusals.max_by(|a, b| needed(a).total_cmp(&needed(b))) {
+                Some(refusal) => Err(refusal),
+                None => Ok(devices),
+            }
         };
         let settings = match self.superblock_pages {
             Some(pages) => legal(pages),
@@ -146,6 +150,14 @@ fn is_legacy_multi_stream(device: &DeviceSettings) -> bool {
     device.streams > 1 && device.gc_destination == GcDestination::Own
 }
 
+/// The spare factor that would be enough; infinite where another value is at fault.
+fn needed(refusal: &GeometryError) -> f64 {
+    match refusal {
+        GeometryError::NoRoomForGc { least_spare_factor, .. } => *least_spare_factor,
+        _ => f64::INFINITY,
+    }
+}
+
 /// The largest power of two of pages that is no more than 0.23 % of the capacity, halved until the
 /// device has room for garbage collection; the first refusal if none has.
 fn default_superblock<T>(
@@ -177,6 +189,17 @@ pub fn paper_superblock_pages(logical_pages: u64) -> u32 {
 mod tests {
     use super::*;
     use crate::timing::TimingSettings;
+
+    #[test]
+    fn what_is_refused_for_one_destination_names_what_helps_all() {
+        let request = DeviceRequest { superblock_pages: Some(1024), ..DeviceRequest::default() };
+        let refused = request.devices(Base::defaults(1 << 15)).unwrap_err();
+        let RequestError::Geometry(GeometryError::NoRoomForGc { least_spare_factor, .. }) = refused else {
+            panic!("{refused}")
+        };
+        let spare = Some(Spare::SpareFactor(least_spare_factor + 0.0001));
+        DeviceRequest { spare, ..request }.devices(Base::defaults(1 << 15)).expect("there is room now");
+    }
 
     /// Else a device of small superblocks would spend most of its time on erasing.
     #[test]
