@@ -7,7 +7,8 @@
 //! chooses; as many pages as the device has is a good choice, since a round must be long against the life of
 //! a page to be worth anything.
 //!
-//! The confidence interval takes rounds as independent (batch means): it is too narrow when rounds are short.
+//! Known weaknesses: the confidence interval takes rounds as independent (batch means), so it is too narrow when rounds are
+//! short. The first round is allowed, in which a prefilled device still holds its data in order.
 
 /// Rounds in the window.
 const WINDOW: usize = 5;
