@@ -37,7 +37,7 @@ use crate::ids::{LogicalPage, StreamId, SuperblockId};
 use crate::memory::{self, Density, Table};
 use crate::observer::{NoObserver, Observer};
 use crate::settings::DeviceSettings;
-use crate::victim::{Pools, Select, Selector, Superblocks};
+use crate::victim::{self, Pools, Select, Superblocks};
 
 pub use io_error::IoError;
 
@@ -64,7 +64,7 @@ pub struct Ssd {
     open_streams: Vec<bool>,
     /// In the order of their erasure.
     pub(crate) free: VecDeque<u32>,
-    selector: Selector,
+    selector: Box<dyn Select + Send>,
     background: Background,
     /// Logical time: pages written by the host since the device was made.
     now_pages: u64,
@@ -125,7 +125,7 @@ impl Ssd {
         make: impl FnOnce(&mut Superblocks) -> Box<dyn Select + Send>,
     ) -> Result<Ssd, GeometryError> {
         let mut ssd = Ssd::new(settings)?;
-        ssd.selector = Selector::Other(make(&mut ssd.table));
+        ssd.selector = make(&mut ssd.table);
         Ok(ssd)
     }
 
@@ -263,7 +263,7 @@ impl Ssd {
                 unmapped += run as u64;
             } else {
                 self.map[page..page + run].fill(UNMAPPED);
-                invalidate(&mut self.table, &mut self.selector, superblock, run as u32);
+                invalidate(&mut self.table, &mut *self.selector, superblock, run as u32);
             }
             page += run;
         }
@@ -339,7 +339,7 @@ impl Ssd {
                 done += 1;
             }
             if old != 0 {
-                invalidate(&mut self.table, &mut self.selector, old, (done - start) as u32);
+                invalidate(&mut self.table, &mut *self.selector, old, (done - start) as u32);
             }
         }
     }
@@ -386,13 +386,17 @@ impl Ssd {
 }
 
 /// The policy that the settings ask for, in pools of given sizes if they have any.
-fn selector(settings: &DeviceSettings, geometry: &Geometry, table: &mut Superblocks) -> Selector {
+fn selector(
+    settings: &DeviceSettings,
+    geometry: &Geometry,
+    table: &mut Superblocks,
+) -> Box<dyn Select + Send> {
     let (policy, seed, frontiers) = (settings.victim, settings.seed, geometry.open_superblocks());
     if settings.pools.is_empty() {
-        return Selector::new(policy, table, frontiers, seed);
+        return victim::make(policy, table, frontiers, seed);
     }
     let closed = geometry.superblocks() - frontiers;
-    Selector::Other(Box::new(Pools::new(policy, table, &settings.pools, closed, seed)))
+    Box::new(Pools::new(policy, table, &settings.pools, closed, seed))
 }
 
 /// Length of the run at the start of `entries` that lies in one superblock (or is unmapped).
@@ -403,7 +407,7 @@ fn run_length(entries: &[u32], offset_bits: u32) -> usize {
 
 /// Takes valid pages away from a superblock, and tells the policy if it is a candidate.
 #[inline(always)]
-fn invalidate(table: &mut Superblocks, selector: &mut Selector, superblock: u32, pages: u32) {
+fn invalidate(table: &mut Superblocks, selector: &mut dyn Select, superblock: u32, pages: u32) {
     if let Some(valid) = table.invalidate(superblock, pages) {
         selector.invalidated(table, superblock, valid, pages);
     }

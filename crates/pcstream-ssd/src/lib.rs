@@ -2,8 +2,8 @@
 //! # Modules
 //!
 //! [`settings`] are checked by [`geometry`]; [`ftl`] is the device, [`victim`] what its garbage collection
-//! empties next, [`timing`] how long all of it takes. With the feature `reference`, `reference` and `analytic`
-//! have what tests compare with: a slow FTL, and closed forms.
+//! empties next, [`timing`] how long all of it takes. With the feature `reference`, `reference` and
+//! `analytic` have what tests compare with: a slow FTL, and closed forms.
 
 #[cfg(any(test, feature = "reference"))]
 pub mod analytic;

@@ -7,7 +7,6 @@ use crate::ids::SuperblockId;
 use crate::memory;
 use crate::observer::Observer;
 use crate::settings::GcDestination;
-use crate::victim::Select;
 
 /// Pages that GC gathers before it moves them: their map entries stay in the first-level cache.
 const GC_BATCH_PAGES: usize = 256;

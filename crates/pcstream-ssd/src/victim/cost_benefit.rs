@@ -48,7 +48,6 @@ impl Select for CostBenefit {
         self.order.push(superblock, now);
     }
 
-    #[inline(always)]
     fn invalidated(&mut self, _table: &mut Superblocks, _superblock: u32, _valid: u32, _lost: u32) {}
 
     fn choose(&mut self, table: &Superblocks, now: u64) -> u32 {

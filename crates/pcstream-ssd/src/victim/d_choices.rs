@@ -49,7 +49,6 @@ impl Select for DChoices {
         self.candidates.push(superblock);
     }
 
-    #[inline(always)]
     fn invalidated(&mut self, _table: &mut Superblocks, _superblock: u32, _valid: u32, _lost: u32) {}
 
     fn choose(&mut self, table: &Superblocks, _now: u64) -> u32 {

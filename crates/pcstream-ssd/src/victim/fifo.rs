@@ -15,12 +15,10 @@ impl Fifo {
 }
 
 impl Select for Fifo {
-    #[inline(always)]
     fn closed(&mut self, table: &mut Superblocks, superblock: u32, _pool: u16, _now: u64) {
         table.link_last(self.head, superblock);
     }
 
-    #[inline(always)]
     fn invalidated(&mut self, _table: &mut Superblocks, _superblock: u32, _valid: u32, _lost: u32) {}
 
     fn choose(&mut self, table: &Superblocks, _now: u64) -> u32 {
@@ -28,7 +26,6 @@ impl Select for Fifo {
         if first == self.head { 0 } else { first }
     }
 
-    #[inline(always)]
     fn removed(&mut self, table: &mut Superblocks, superblock: u32) {
         table.unlink(superblock);
     }

@@ -18,12 +18,10 @@ impl GreedyWear {
 }
 
 impl Select for GreedyWear {
-    #[inline(always)]
     fn closed(&mut self, table: &mut Superblocks, superblock: u32, pool: u16, now: u64) {
         self.0.closed(table, superblock, pool, now);
     }
 
-    #[inline(always)]
     fn invalidated(&mut self, table: &mut Superblocks, superblock: u32, valid: u32, lost: u32) {
         self.0.invalidated(table, superblock, valid, lost);
     }
@@ -35,7 +33,6 @@ impl Select for GreedyWear {
         equals.min_by_key(|&superblock| table.erases(superblock)).unwrap_or(0)
     }
 
-    #[inline(always)]
     fn removed(&mut self, table: &mut Superblocks, superblock: u32) {
         self.0.removed(table, superblock);
     }

@@ -232,54 +232,15 @@ const REGISTRY: &[Entry] = &[
     }),
 ];
 
-/// The policy in use. Greedy, the usual one, is called directly: it is called for every page of the host.
-pub(crate) enum Selector {
-    Greedy(Greedy),
-    /// Another policy, pools of given sizes, or a policy that is not of this crate.
-    Other(Box<dyn Select + Send>),
-}
-
-impl Selector {
-    /// Makes the state of `policy`, and whatever it needs in `table`. `pools` is the number of frontiers.
-    pub(crate) fn new(policy: VictimPolicy, table: &mut Superblocks, pools: u32, seed: u64) -> Selector {
-        if policy == VictimPolicy::Greedy {
-            return Selector::Greedy(Greedy::new(table));
-        }
-        let (.., make) = policy.entry();
-        Selector::Other(make(New { table, policy, parameter: policy.parameter().unwrap_or(0), pools, seed }))
-    }
-}
-
-/// Calls the same function of whichever policy is in use.
-macro_rules! dispatch {
-    ($self:ident, $policy:ident => $call:expr) => {
-        match $self {
-            Selector::Greedy($policy) => $call,
-            Selector::Other($policy) => $call,
-        }
-    };
-}
-
-impl Select for Selector {
-    #[inline(always)]
-    fn closed(&mut self, table: &mut Superblocks, superblock: u32, pool: u16, now: u64) {
-        dispatch!(self, policy => policy.closed(table, superblock, pool, now));
-    }
-
-    #[inline(always)]
-    fn invalidated(&mut self, table: &mut Superblocks, superblock: u32, valid: u32, lost: u32) {
-        dispatch!(self, policy => policy.invalidated(table, superblock, valid, lost));
-    }
-
-    #[inline(always)]
-    fn choose(&mut self, table: &Superblocks, now: u64) -> u32 {
-        dispatch!(self, policy => policy.choose(table, now))
-    }
-
-    #[inline(always)]
-    fn removed(&mut self, table: &mut Superblocks, superblock: u32) {
-        dispatch!(self, policy => policy.removed(table, superblock));
-    }
+/// Makes the state of `policy`, and whatever it needs in `table`. `pools` is the number of frontiers.
+pub(crate) fn make(
+    policy: VictimPolicy,
+    table: &mut Superblocks,
+    pools: u32,
+    seed: u64,
+) -> Box<dyn Select + Send> {
+    let (.., make) = policy.entry();
+    make(New { table, policy, parameter: policy.parameter().unwrap_or(0), pools, seed })
 }
 
 #[cfg(test)]

@@ -85,7 +85,6 @@ impl Select for PoolGreedy {
         self.lists[usize::from(pool)].closed(table, superblock, pool, now);
     }
 
-    #[inline(always)]
     fn invalidated(&mut self, table: &mut Superblocks, superblock: u32, valid: u32, lost: u32) {
         let pool = usize::from(self.pool_of[superblock as usize]);
         self.pools[pool].valid_pages -= u64::from(lost);
