@@ -194,14 +194,3 @@ pub fn diff_text(json: &DiffJson) -> String {
     }
     lines.iter().map(|line| format!("{}\n", visible(line))).collect()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn fields_are_quoted_where_they_must_be() {
-        assert_eq!(quoted("a b"), "a b");
-        assert_eq!(quoted("a,\"b\""), "\"a,\"\"b\"\"\"");
-    }
-}
