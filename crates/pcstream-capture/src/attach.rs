@@ -101,7 +101,7 @@ pub enum AttachError {
     /// The unit has no processes.
     #[error("--unit {0}: systemd knows no running unit of this name; `systemctl list-units` lists them")]
     NoUnit(String),
-    /// The kernel side cannot be told.
+    /// The kernel side did not take it.
     #[error(transparent)]
     Session(#[from] SessionError),
 }

@@ -172,10 +172,10 @@ pub fn rules(sources: &[Source], classes: &[usize], first: usize) -> String {
     let mut out = String::new();
     let mut made = BTreeSet::new();
     for (source, class) in sources.iter().zip(classes) {
-        let is_told = |(other, of_other): (&Source, &usize)| {
+        let is_apart = |(other, of_other): (&Source, &usize)| {
             of_other == class || other.executable != source.executable || other.file != source.file
         };
-        let file_tells = !source.file.is_empty() && sources.iter().zip(classes).all(is_told);
+        let file_tells = !source.file.is_empty() && sources.iter().zip(classes).all(is_apart);
         let executable: String = source.executable.chars().map(literal).collect();
         let thread: String = source.thread.chars().map(literal).collect();
         let mut conditions = Vec::new();
