@@ -26,13 +26,13 @@ impl Layout {
         let width = self.width.unwrap_or(PROSE);
         let mut lines: Vec<String> = Vec::new();
         let mut current = String::new();
-        for word in line.split(' ') {
+        for (at, word) in line.split(' ').enumerate() {
             let fits = current.chars().count() + 1 + word.chars().count() <= width;
             if !current.trim().is_empty() && !fits {
                 lines.push(std::mem::replace(&mut current, " ".repeat(indent)));
                 current.push_str(word);
             } else {
-                if !(current.is_empty() && lines.is_empty() && !line.starts_with(' ')) {
+                if at > 0 {
                     current.push(' ');
                 }
                 current.push_str(word);
