@@ -42,6 +42,15 @@ impl Layout {
         lines
     }
 
+    /// Text with its lines broken where a terminal is narrower; what comes after a break begins with `indent` blanks. Without
+    /// a terminal lines stay as they are.
+    pub fn fit(&self, text: &str, indent: usize) -> String {
+        if self.width.is_none() {
+            return text.to_owned();
+        }
+        text.lines().flat_map(|line| self.wrap(line, indent)).map(|line| line + "\n").collect()
+    }
+
     /// A line cut to the width, with `~` where something was cut off.
     pub fn cut(&self, line: &str) -> String {
         self.width.map_or_else(|| line.to_owned(), |width| clipped(line, width))
@@ -67,6 +76,14 @@ mod tests {
         assert_eq!(layout.wrap("averyverylongword x", 2), ["averyverylongword", "  x"]);
         assert_eq!(layout.wrap("", 2), [""]);
         assert_eq!(Layout::PLAIN.wrap("one two three four", 2), ["one two three four"]);
+    }
+
+    #[test]
+    fn texts_fit_a_terminal_alone() {
+        let text = "one two three\n  four five six\n";
+        assert_eq!(Layout::PLAIN.fit(text, 4), text);
+        let narrow = Layout { width: Some(11), ..Layout::PLAIN };
+        assert_eq!(narrow.fit(text, 4), "one two\n    three\n  four five\n    six\n");
     }
 
     #[test]

@@ -5,10 +5,10 @@ use anyhow::Context as _;
 use crate::args::GeometryArgs;
 use crate::device::Template;
 use crate::failure::{Failure, Status};
-use crate::ui::{self, JsonSink};
+use crate::ui::{self, JsonSink, Ui};
 
 /// `pcstream geometry`.
-pub fn geometry(args: &GeometryArgs) -> Result<Status, Failure> {
+pub fn geometry(args: &GeometryArgs, ui: Ui) -> Result<Status, Failure> {
     let json = args.output.json.as_deref().map(JsonSink::open).transpose()?;
     let template = Template::load(&args.device)?;
     let devices = template.devices(None)?;
@@ -26,7 +26,7 @@ pub fn geometry(args: &GeometryArgs) -> Result<Status, Failure> {
             if let Some(sink) = sink {
                 sink.write(&result)?;
             }
-            ui::print(&pcstream_report::geometry::text(&result))?;
+            ui::print(&ui.layout(false).fit(&pcstream_report::geometry::text(&result), 12))?;
         }
     }
     Ok(Status::Done)

@@ -9,12 +9,13 @@ use pcstream_placement::pcstream::PcStreamParams;
 use pcstream_placement::saved_table::SavedTable;
 use pcstream_placement::{Configured, Rules, SchemeFactory, SchemeInfo, configure};
 use pcstream_replay::LaneResult;
+use pcstream_report::Layout;
 
 use crate::args::{SchemeOptions, SchemesArgs};
 use crate::failure::{Failure, Status};
 use crate::learned_table;
 use crate::small_file;
-use crate::ui;
+use crate::ui::{self, Ui};
 use crate::values::{BEST, Schemes, Setting};
 
 /// What comes between a scheme and the reading that was tried.
@@ -207,19 +208,25 @@ fn load_rules(rules: &Path) -> Result<Rules, Failure> {
 }
 
 /// `pcstream schemes`.
-pub fn schemes(args: &SchemesArgs) -> Result<Status, Failure> {
+pub fn schemes(args: &SchemesArgs, ui: Ui) -> Result<Status, Failure> {
+    let layout = ui.layout(false);
     let text = match &args.name {
-        None => list(),
-        Some(name) => describe(pcstream_placement::find(name).map_err(Failure::wrong_arguments)?),
+        None => list(layout),
+        Some(name) => {
+            let scheme = pcstream_placement::find(name).map_err(Failure::wrong_arguments)?;
+            layout.fit(&describe(scheme), 6)
+        }
     };
     ui::print(&text)?;
     Ok(Status::Done)
 }
 
 /// All schemes, a line each.
-fn list() -> String {
+fn list(layout: Layout) -> String {
     let width = pcstream_placement::names().map(str::len).max().unwrap_or(0);
-    let line = |scheme: &SchemeInfo| format!("{:width$}  {}\n", scheme.name, scheme.summary);
+    let line = |scheme: &SchemeInfo| {
+        layout.fit(&format!("{:width$}  {}\n", scheme.name, scheme.summary), width + 2)
+    };
     pcstream_placement::schemes().iter().map(line).collect()
 }
 
