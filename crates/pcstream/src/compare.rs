@@ -239,8 +239,7 @@ fn written(name: &str, value: &Mean) -> String {
 /// Those that changed.
 fn contexts(result: &CompareJson, top: usize, layout: Layout) -> Vec<String> {
     let changed = result.contexts.iter().take_while(|context| context.change() > 0.0).count();
-    let mut lines =
-        layout.wrap("contexts, most changed first (by name; pages as written by the host)", 0);
+    let mut lines = layout.wrap("contexts, most changed first (by name; pages as written by the host)", 0);
     let shown = &result.contexts[..top.min(changed)];
     for (context, name) in shown.iter().zip(short_names(shown)) {
         let pages: Vec<String> =

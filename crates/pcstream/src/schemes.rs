@@ -224,9 +224,8 @@ pub fn schemes(args: &SchemesArgs, ui: Ui) -> Result<Status, Failure> {
 /// All schemes, a line each.
 fn list(layout: Layout) -> String {
     let width = pcstream_placement::names().map(str::len).max().unwrap_or(0);
-    let line = |scheme: &SchemeInfo| {
-        layout.fit(&format!("{:width$}  {}\n", scheme.name, scheme.summary), width + 2)
-    };
+    let line =
+        |scheme: &SchemeInfo| layout.fit(&format!("{:width$}  {}\n", scheme.name, scheme.summary), width + 2);
     pcstream_placement::schemes().iter().map(line).collect()
 }
 

@@ -113,7 +113,10 @@ fn a_large_disk_of_which_little_was_written_can_be_packed() {
     let dir = tempfile::tempdir().unwrap();
     let trace = trace(dir.path(), 30 << 18, 20_000, 5);
     let (_, err) = ends_with(0, &["simulate", &trace, "--scheme", "baseline"]);
-    assert!(err.contains("391 MiB written to ") && err.contains("too little to say anything; --pack"), "{err}");
+    assert!(
+        err.contains("391 MiB written to ") && err.contains("too little to say anything; --pack"),
+        "{err}"
+    );
     let packed = ["simulate", trace.as_str(), "--scheme", "baseline", "--gc", "own", "--pack", "0.9"];
     let (_, err) = ends_with(0, &packed);
     assert!(err.contains("simulated as if 90.0 % full: 78.1 MiB of addresses"), "{err}");
