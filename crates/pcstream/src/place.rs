@@ -25,7 +25,7 @@ use pcstream_place::answers::Answers;
 use pcstream_place::instance::Instance;
 use pcstream_place::notify::Notifier;
 use pcstream_place::sinks::{self, ByRequest, Choice, Means};
-use pcstream_place::table_file::{self, TableFile};
+use pcstream_place::table_file::{self, TableFile, TableFileError};
 use pcstream_place::{Learner, Placer, Summary, Worker};
 use pcstream_placement::{Environment, SchemeFactory as _, configure};
 use pcstream_trace::{Batch, Context, ContextId};
@@ -192,7 +192,15 @@ fn placer(
         given: given.clone(),
     })
     .with_context(|| format!("cannot use {}", given.display()))?;
-    Placer::new(name, learner, sink, table).map_err(Failure::failed)
+    Placer::new(name, learner, sink, table).map_err(unusable)
+}
+
+/// A table that is none stays none: a service need not try again.
+fn unusable(error: TableFileError) -> Failure {
+    match error {
+        TableFileError::Io { .. } => Failure::failed(error),
+        _ => Failure::wrong_arguments(error),
+    }
 }
 
 fn refused(flag: &str, value: &str, error: pcstream_placement::SchemeError) -> Failure {

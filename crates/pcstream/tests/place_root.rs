@@ -123,7 +123,7 @@ fn table() {
     // A table of another scheme is refused, and stays.
     let bytes = fs::read(bench.path("t.table")).expect("it is there");
     let output = bench.place(&["--sink", "none", "--scheme", "pcstream-tree"]).output().expect("it starts");
-    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
     assert!(said(&output).contains("'pcstream', but 'pcstream-tree' runs"), "{}", said(&output));
     assert_eq!(fs::read(bench.path("t.table")).expect("it is there"), bytes);
 }
@@ -473,7 +473,7 @@ fn refused() {
         // Loop devices have no streams, whatever modules there are.
         (&["--sink", "kfunc"], 2, ["--sink kfunc", "has no write streams; it takes an NVMe drive with FDP"]),
         (&["--sink", "fdp-server"], 2, ["--sink fdp-server", "is no device of pcstream serve"]),
-        (&["--sink", "none"], 1, ["t.table", "not a saved"]),
+        (&["--sink", "none"], 2, ["t.table", "not a saved"]),
         (&["--duration", "5s", "--", "true"], 2, ["--duration", "COMMAND"]),
         (&["--streams", "1"], 2, ["--streams", "2..=16"]),
         (&["--pid", "1", "--unit", "x"], 2, ["--pid", "--unit"]),
