@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use pcstream_placement::SavedTable;
 use pcstream_placement::saved_table::TableError;
+use pcstream_system::trusted_file::{Untrusted, open_regular};
 use thiserror::Error;
 
 /// Where tables of daemons lie.
@@ -37,6 +38,12 @@ pub enum TableFileError {
         path: PathBuf,
         /// What is wrong with it.
         source: TableError,
+    },
+    /// A directory, pipe, socket or device.
+    #[error("the table {path} is not a regular file. Give another file with --table, or move this one away", path = path.display())]
+    NotAFile {
+        /// Where it lies.
+        path: PathBuf,
     },
     /// Another scheme learned it.
     #[error(
@@ -102,13 +109,14 @@ impl TableFile {
 
     /// What the file holds, if there is one that was not read or written here before. It is checked.
     pub fn read_new(&mut self) -> Result<Option<Vec<u8>>, TableFileError> {
-        let file = match File::open(&self.path) {
+        let file = match open_regular(&self.path) {
             Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Err(Untrusted::Io(error)) if error.kind() == io::ErrorKind::NotFound => {
                 self.stamp = None;
                 return Ok(None);
             }
-            Err(error) => return Err(self.error("open it", error)),
+            Err(Untrusted::Io(error)) => return Err(self.error("open it", error)),
+            Err(_) => return Err(TableFileError::NotAFile { path: self.path.clone() }),
         };
         let stamp = Stamp::of(&file.metadata().map_err(|e| self.error("look at it", e))?);
         if self.stamp == Some(stamp) {
@@ -215,6 +223,11 @@ mod tests {
         std::fs::write(&path, "no table").expect("written");
         let error = file.read_new().expect_err("damaged").to_string();
         assert!(error.contains("not a saved") && error.contains("--table"), "{error}");
+        std::fs::remove_file(&path).expect("it was there");
+        rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, 0o600.into(), 0)
+            .expect("a pipe");
+        let error = file.read_new().expect_err("a pipe, which is not waited for").to_string();
+        assert!(error.contains("t.table is not a regular file") && error.contains("--table"), "{error}");
         let error =
             TableFile::new(Path::new("/proc/no/t.table"), "pcstream").expect_err("no place").to_string();
         assert!(error.contains("/proc/no/t.table"), "{error}");

@@ -45,6 +45,7 @@ fn main() -> ExitCode {
         common::test("place_serves_metrics_of_a_dry_run", &needs, || served("none")),
         common::test("place_serves_what_prometheus_reads", &parsed, parsed_by_prometheus),
         common::test("place_stops_serving_before_its_command_ends", &needs, stops_serving),
+        common::test("place_does_not_wait_for_a_pipe_in_the_place_of_its_table", &needs, pipe),
         common::test("place_refuses_what_it_cannot_use", &needs, refused),
     ])
 }
@@ -460,6 +461,22 @@ fn stops_serving() {
     let output = placer.wait();
     assert_eq!(output.status.code(), Some(143), "{}", said(&output));
     drop(silent);
+}
+
+/// Somebody who may write there puts a pipe into the table's place: opening that would never return.
+fn pipe() {
+    let disk = ext4();
+    let bench = Bench::new(&disk);
+    let placer = bench.start(&["--sink", "none", "--save-every", "1h"]);
+    disk::succeed("mkfifo", &[text(&bench.table)]);
+    placer.reload();
+    placer.signal("TERM");
+    let output = placer.wait();
+    assert_eq!(output.status.code(), Some(3), "{}", said(&output));
+    assert_eq!(result(&output)["losses"]["table_saves_failed"], 2, "{}", said(&output));
+    assert!(said(&output).contains("t.table is not a regular file"), "{}", said(&output));
+    let output = bench.place(&["--sink", "none"]).output().expect("it starts");
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
 }
 
 fn refused() {
