@@ -111,7 +111,10 @@ pub fn place(args: &PlaceArgs, ui: Ui) -> Result<Status, Failure> {
         seconds,
         summary,
     };
+    let shown = Arc::new(AtomicBool::new(false));
+    signals.end_without_readers(shown.clone(), ui);
     show(json, &result, args.top, ui)?;
+    shown.store(true, Ordering::Relaxed);
     outcome(&result.summary, &finished, gone.then_some(&place), signals.first(), ui)
 }
 

@@ -5,10 +5,20 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
+
+use crate::ui::Ui;
+
+/// After a signal, the time that whoever reads the output has to take the rest of it.
+const READING: Duration = Duration::from_millis(500);
+/// The time that it takes at most to say that the output is lost: whoever reads that may not, either.
+const SAYING: Duration = Duration::from_millis(200);
+const LOOK: Duration = Duration::from_millis(20);
 
 /// Signals that ask to stop: those that came since they are caught.
 pub struct StopSignals {
@@ -56,10 +66,38 @@ impl StopSignals {
     pub fn first(&self) -> Option<i32> {
         Some(self.first.load(Ordering::Relaxed)).filter(|&signal| signal != 0)
     }
+
+    /// From now on, a signal ends the program some time later, unless its output is `done`: a pipe that is full and not read
+    /// would keep it. Nothing but output may be lost then.
+    pub fn end_without_readers(&self, done: Arc<AtomicBool>, ui: Ui) {
+        let first = self.first.clone();
+        std::thread::spawn(move || {
+            let mut since = None;
+            while !done.load(Ordering::Relaxed) {
+                std::thread::sleep(LOOK);
+                if first.load(Ordering::Relaxed) == 0 {
+                    continue;
+                }
+                if since.get_or_insert_with(Instant::now).elapsed() >= READING {
+                    say_that_nobody_reads(ui);
+                    std::process::exit(3);
+                }
+            }
+        });
+    }
 }
 
 impl Drop for StopSignals {
     fn drop(&mut self) {
         self.released.store(true, Ordering::Relaxed);
     }
+}
+
+fn say_that_nobody_reads(ui: Ui) {
+    let (said, heard) = channel();
+    std::thread::spawn(move || {
+        ui.remark("nobody reads the output: the rest of it is lost");
+        said.send(())
+    });
+    let _ = heard.recv_timeout(SAYING);
 }

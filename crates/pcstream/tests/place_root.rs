@@ -46,6 +46,7 @@ fn main() -> ExitCode {
         common::test("place_serves_what_prometheus_reads", &parsed, parsed_by_prometheus),
         common::test("place_stops_serving_before_its_command_ends", &needs, stops_serving),
         common::test("place_does_not_wait_for_a_pipe_in_the_place_of_its_table", &needs, pipe),
+        common::test("place_does_not_wait_for_whoever_reads_its_output", &needs, unread),
         common::test("place_refuses_what_it_cannot_use", &needs, refused),
     ])
 }
@@ -477,6 +478,29 @@ fn pipe() {
     assert!(said(&output).contains("t.table is not a regular file"), "{}", said(&output));
     let output = bench.place(&["--sink", "none"]).output().expect("it starts");
     assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+}
+
+fn unread() {
+    const CAPACITY: usize = 65536;
+    let disk = ext4();
+    let bench = Bench::new(&disk);
+    let pipe = bench.path("pipe");
+    disk::succeed("mkfifo", &[text(&pipe)]);
+    // Opened for both, so that neither side waits; nobody reads.
+    let mut held = File::options().read(true).write(true).open(&pipe).expect("a pipe");
+    held.write_all(&[0; CAPACITY]).expect("there is room");
+    let mut command = bench.place(&["--sink", "none", "--", "true"]);
+    let mut child = command.stdout(held.try_clone().expect("a handle")).spawn().expect("it starts");
+    let id = child.id();
+    let waits = || {
+        let state = fs::read_to_string(format!("/proc/{id}/task/{id}/wchan")).unwrap_or_default();
+        state.contains("pipe_write")
+    };
+    wait_for("a full pipe", || waits() || child.try_wait().expect("a child").is_some());
+    disk::succeed("kill", &["-s", "TERM", &id.to_string()]);
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(3), "{}", said(&output));
+    assert!(said(&output).contains("nobody reads the output"), "{}", said(&output));
 }
 
 fn refused() {

@@ -279,6 +279,9 @@ fn stalled() {
     });
     disk::succeed("kill", &["-s", "TERM", &running.id().to_string()]);
     wait_for("the end", || running.0.as_mut().and_then(|child| child.try_wait().expect("it is a child")));
+    let out = running.0.take().expect("it ran").wait_with_output().expect("it ended");
+    assert_eq!(out.status.code(), Some(3), "{}", said(&out));
+    assert!(said(&out).contains("nobody reads the output"), "{}", said(&out));
     drop(held);
 }
 

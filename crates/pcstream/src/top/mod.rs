@@ -37,8 +37,6 @@ use output::Lines;
 
 /// Snapshots that may wait to be shown.
 const WAITING: usize = 8;
-/// After a signal, the time that whoever reads the output has to take the rest of it.
-const PATIENCE: Duration = Duration::from_millis(500);
 
 /// `pcstream top`.
 pub fn top(args: TopArgs, ui: Ui) -> Result<Status, Failure> {
@@ -66,9 +64,7 @@ pub fn top(args: TopArgs, ui: Ui) -> Result<Status, Failure> {
             let result = capture::capture(&options, &stop.count, &mut watcher);
             // Whoever waits for snapshots learns that there will be none.
             drop(watcher);
-            if stop.first().is_some() {
-                end_without_readers(done.clone());
-            }
+            stop.end_without_readers(done.clone(), ui);
             result
         });
         let shown = show(&args, lines, &snapshots, ui);
@@ -140,16 +136,6 @@ fn ending(finished: &Finished, last: Option<Arc<Snapshot>>, ui: Ui) -> Status {
         ui.remark(&format!("part of what was written is missing or without its context: {lost}"));
     }
     Status::with_losses(!lost.is_empty())
-}
-
-/// A pipe that is full and not read would keep a program that was asked to end. Nothing but output is lost then.
-fn end_without_readers(done: Arc<AtomicBool>) {
-    std::thread::spawn(move || {
-        std::thread::sleep(PATIENCE);
-        if !done.load(Ordering::Relaxed) {
-            std::process::exit(3);
-        }
-    });
 }
 
 /// Ends the capture, whatever ends the part of the program that shows it.
