@@ -516,7 +516,7 @@ fn refused() {
         (&["--sink", "fdp-server"], 2, ["--sink fdp-server", "is no device of pcstream serve"]),
         (&["--sink", "none"], 2, ["t.table", "not a saved"]),
         (&["--duration", "5s", "--", "true"], 2, ["--duration", "COMMAND"]),
-        (&["--streams", "1"], 2, ["--streams", "2..=16"]),
+        (&["--streams", "1"], 2, ["--streams", "from 2 to 16"]),
         (&["--pid", "1", "--unit", "x"], 2, ["--pid", "--unit"]),
         (&["--metrics", "nowhere"], 2, ["--metrics", "127.0.0.1:9469"]),
         (&["--metrics-contexts", "5"], 2, ["--metrics", "required"]),
