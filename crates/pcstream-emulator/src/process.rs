@@ -4,7 +4,8 @@
 //! So a child serves the device. It takes requests on its standard input and answers on its standard output, both as
 //! lines of JSON. Streams ([`DeviceProcess::assign`]) are not answered.
 //!
-//! The child ends when its input ends, so it never outlives who started it. If the file system is still mounted then,
+//! The child ends when its input ends, so it never outlives who started it. A thread of its own reads the input: the child
+//! ends even while it waits for something else, such as a slow image. If the file system is still mounted then,
 //! its writes fail, and [`clean_stale`](crate::mount::clean_stale) removes what is left.
 //!
 //! Units: pages, and their addresses on the device.
@@ -14,10 +15,12 @@ use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use pcstream_ssd::{DeviceSettings, LogicalPage, StreamId};
+use pcstream_system::trusted_file::open_regular;
 use serde::{Deserialize, Serialize};
 
 use crate::device::{DeviceError, DeviceOptions, EmulatedDevice, Status};
@@ -30,6 +33,10 @@ use crate::run_dir;
 const END: Duration = Duration::from_secs(30);
 /// The same, if whoever started the device is gone.
 const ORPHAN: Duration = Duration::from_secs(2);
+/// After which the process of the device ends, whatever it waits for, if whoever started it is gone: longer than [`ORPHAN`].
+const STUCK: Duration = Duration::from_secs(5);
+/// Requests that wait.
+const READ_AHEAD: usize = 64;
 const POLL: Duration = Duration::from_millis(10);
 
 /// What the child is asked.
@@ -256,12 +263,16 @@ impl Drop for DeviceProcess {
 }
 
 /// The child: serves a device until `input` ends. Errors: the other end is gone, or says what cannot be understood.
-pub fn serve(input: impl BufRead, mut output: impl Write) -> io::Result<()> {
+pub fn serve(input: impl BufRead + Send + 'static, mut output: impl Write) -> io::Result<()> {
+    let directory = Arc::new(OnceLock::new());
     let mut server = Server::default();
-    for line in input.lines() {
+    for line in read_ahead(input, directory.clone()) {
         let request: Request = serde_json::from_str(&line?)?;
         if let Some(answer) = server.answer(request) {
             write_line(&mut output, &answer)?;
+        }
+        if let Some(mounted) = &server.mounted {
+            directory.get_or_init(|| directory_of(&mounted.file()));
         }
     }
     if let Some(mounted) = &mut server.mounted
@@ -271,6 +282,33 @@ pub fn serve(input: impl BufRead, mut output: impl Write) -> io::Result<()> {
         std::process::exit(1);
     }
     Ok(())
+}
+
+/// Lines of `input`. Some time after its end it ends the process, if that still waits for something, and detaches the mount
+/// below `directory`.
+fn read_ahead(
+    input: impl BufRead + Send + 'static,
+    directory: Arc<OnceLock<PathBuf>>,
+) -> Receiver<io::Result<String>> {
+    let (sender, lines) = sync_channel(READ_AHEAD);
+    std::thread::spawn(move || {
+        for line in input.lines() {
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+        drop(sender);
+        std::thread::sleep(STUCK);
+        // What cannot be removed now, `clean_stale` finds.
+        let _ = directory.get().map(|directory| run_dir::remove(directory));
+        std::process::exit(1);
+    });
+    lines
+}
+
+/// The run directory of the device's file.
+fn directory_of(file: &Path) -> PathBuf {
+    file.ancestors().nth(2).unwrap_or(file).to_owned()
 }
 
 #[derive(Default)]
@@ -359,8 +397,10 @@ impl Server {
     }
 }
 
+/// Loads a regular file: a pipe would be waited for.
 fn load(device: &mut EmulatedDevice, path: &Path) -> Result<(), image::ImageError> {
-    image::load(device, &mut BufReader::with_capacity(1 << 20, File::open(path)?))
+    let file = open_regular(path).map_err(|error| io::Error::other(error.to_string()))?;
+    image::load(device, &mut BufReader::with_capacity(1 << 20, file))
 }
 
 fn save(device: &EmulatedDevice, path: &Path) -> Result<(), image::ImageError> {

@@ -33,7 +33,7 @@ fn main() -> ExitCode {
         return serve(Path::new(root));
     }
     if arguments.get(1).is_some_and(|flag| flag == REQUESTS) {
-        return match process::serve(std::io::stdin().lock(), std::io::stdout()) {
+        return match process::serve(BufReader::new(std::io::stdin()), std::io::stdout()) {
             Ok(()) => ExitCode::SUCCESS,
             Err(_) => ExitCode::FAILURE,
         };

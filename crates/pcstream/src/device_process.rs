@@ -2,6 +2,7 @@
 //!
 //! The device is a process of its own: `pcstream emulated-device`, which `run --live` starts and nobody else.
 
+use std::io::BufReader;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
@@ -77,7 +78,7 @@ pub fn start(settings: &DeviceSettings) -> Result<DeviceProcess, Failure> {
 
 /// `pcstream emulated-device`: serves a device until standard input ends.
 pub fn serve() -> Result<Status, Failure> {
-    process::serve(std::io::stdin().lock(), std::io::stdout().lock())
+    process::serve(BufReader::new(std::io::stdin()), std::io::stdout().lock())
         .map_err(|error| Failure::failed(anyhow!(error).context("the emulated device")))?;
     Ok(Status::Done)
 }

@@ -148,6 +148,7 @@ impl Live<'_> {
             );
             return Err(Failure::wrong_arguments(error));
         }
+        self.check_image()?;
         let needed = memory(&lanes[0].device)?;
         let allowed = pcstream_system::memory::allowed(self.args.memory);
         if needed > allowed {
@@ -155,6 +156,16 @@ impl Live<'_> {
                 "the emulated device takes {needed} bytes of memory, {allowed} are available: use a smaller --size"
             );
             return Err(Failure::failed(error));
+        }
+        Ok(())
+    }
+
+    /// An image that is a pipe would be waited for.
+    fn check_image(&self) -> Result<(), Failure> {
+        let Some(path) = self.image() else { return Ok(()) };
+        if path.metadata().is_ok_and(|there| !there.is_file()) {
+            let error = anyhow!("--image {}: is not a regular file", path.display());
+            return Err(Failure::wrong_arguments(error));
         }
         Ok(())
     }

@@ -180,6 +180,9 @@ fn image() {
         assert!(fs::read(&image).expect("it is there") == bytes, "a refused image stays as it is");
         fs::remove_file(&image).expect("it is there");
     }
+    assert!(Command::new("mkfifo").arg(&image).status().expect("it starts").success());
+    let flags = ["--scheme", "pcstream", "--image", &image];
+    expect(live(&flags, &["true"]), 2, &["--image", "is not a regular file"]);
 }
 
 /// Starts a run that writes until it fails, and waits until it does.
