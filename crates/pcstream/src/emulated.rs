@@ -17,6 +17,7 @@ use pcstream_fs::scratch::{self, Scratch, ScratchOptions};
 use pcstream_report::emulated::{Emulated, EmulatedRun, LiveCounts, PowerCutReport};
 use pcstream_ssd::{DeviceSettings, GcDestination, Geometry};
 use pcstream_trace::{Meta, PAGE_BYTES, TraceReader};
+use tempfile::NamedTempFile;
 
 use crate::args::{EmulatedArgs, Image, PowerLoss, RunArgs};
 use crate::device::Template;
@@ -160,13 +161,14 @@ impl Live<'_> {
         Ok(())
     }
 
-    /// An image that is a pipe would be waited for.
+    /// An image that is a pipe would be waited for, and one that cannot be saved is known before the run.
     fn check_image(&self) -> Result<(), Failure> {
         let Some(path) = self.image() else { return Ok(()) };
         if path.metadata().is_ok_and(|there| !there.is_file()) {
             let error = anyhow!("--image {}: is not a regular file", path.display());
             return Err(Failure::wrong_arguments(error));
         }
+        new_image(path)?;
         Ok(())
     }
 
@@ -216,12 +218,19 @@ impl Live<'_> {
         let simulated = simulation.finish(&reader)?;
         let status = process.settle().map_err(Failure::failed)?;
         let power_cut = (status.power_cuts > 0).then(|| self.recover(&process, &status)).transpose()?;
-        self.save(&process)?;
+        let saved = self.save(&process);
         // Who uses the file system still uses the device too; `judge` says so.
         if captured.finished.not_removed.is_none() {
             process.end().map_err(Failure::failed)?;
         }
-        let ended = self.judge(&captured, &status, power_cut.as_ref());
+        let ended = match (self.judge(&captured, &status, power_cut.as_ref()), saved) {
+            (ended, Ok(())) => ended,
+            (Ok(_), Err(unsaved)) => Err(unsaved.into()),
+            (failed, Err(unsaved)) => {
+                self.ui.remark(&ui::with_causes(&unsaved));
+                failed
+            }
+        };
         Ok((outcome(simulated, status, &captured, power_cut), ended))
     }
 
@@ -243,13 +252,10 @@ impl Live<'_> {
         Ok(true)
     }
 
-    fn save(&self, process: &DeviceProcess) -> Result<(), Failure> {
+    fn save(&self, process: &DeviceProcess) -> anyhow::Result<()> {
         let Some(path) = self.image() else { return Ok(()) };
-        let problem = || format!("--image {}", path.display());
-        let directory = path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
-        // Only its owner may read it, and a whole one alone takes its place.
-        let new =
-            tempfile::Builder::new().prefix(".pcstream-").tempfile_in(directory).with_context(problem)?;
+        let problem = || format!("--image {}: the data was not saved", path.display());
+        let new = new_image(path)?;
         let there = std::path::absolute(new.path()).with_context(problem)?;
         process.save(&there).with_context(problem)?;
         new.persist(path).with_context(problem)?;
@@ -301,6 +307,13 @@ impl Live<'_> {
         }
         Ok(if status.unassigned_pages > 0 { Status::Losses } else { ended })
     }
+}
+
+/// A file beside the image. Only its owner may read it, and a whole one alone takes the image's place.
+fn new_image(path: &Path) -> anyhow::Result<NamedTempFile> {
+    let directory = path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
+    let new = tempfile::Builder::new().prefix(".pcstream-").tempfile_in(directory);
+    new.with_context(|| format!("--image {}: cannot write there", path.display()))
 }
 
 fn outcome(

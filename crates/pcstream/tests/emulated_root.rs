@@ -180,6 +180,19 @@ fn image() {
         assert!(fs::read(&image).expect("it is there") == bytes, "a refused image stays as it is");
         fs::remove_file(&image).expect("it is there");
     }
+    let flags = ["--scheme", "pcstream", "--image", "/proc/image"];
+    expect(live(&flags, &["true"]), 1, &["--image /proc/image", "cannot write there"]);
+    // It can be saved when the run begins, and not when it ends.
+    let gone = dir.path().join("gone");
+    fs::create_dir(&gone).expect("made");
+    let (place, directory) = (gone.join("image").display().to_string(), gone.display().to_string());
+    let flags = ["--scheme", "pcstream", "--image", &place];
+    let out = expect(live(&flags, &["rmdir", &directory]), 1, &["--image", "cannot write there"]);
+    assert!(
+        text(&out.stdout).contains("carries the data"),
+        "what was measured is shown: {}",
+        text(&out.stdout)
+    );
     assert!(Command::new("mkfifo").arg(&image).status().expect("it starts").success());
     let flags = ["--scheme", "pcstream", "--image", &image];
     expect(live(&flags, &["true"]), 2, &["--image", "is not a regular file"]);
