@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow};
-use pcstream_capture::capture::{self, CaptureOptions, Subject, Target};
+use pcstream_capture::capture::{self, CaptureOptions, Finished, Subject, Target};
 use pcstream_emulator::process::DeviceProcess;
 use pcstream_emulator::{Loss, PowerCut, Status as DeviceStatus};
 use pcstream_fs::scratch::{self, Scratch, ScratchOptions};
@@ -30,6 +30,9 @@ use crate::simulate::Planned;
 use crate::stop::StopSignals;
 use crate::ui::{self, JsonSink, Ui};
 use crate::values::{Destinations, Prefill};
+
+/// The loss of what was dirty at the end of a capture.
+const SYNC_ABANDONED: &str = "sync_abandoned";
 
 /// `pcstream run --live`.
 pub fn run(mut args: RunArgs, ui: Ui) -> Result<Status, Failure> {
@@ -287,9 +290,15 @@ impl Live<'_> {
         power_cut: Option<&PowerCutReport>,
     ) -> Result<Status, Failure> {
         let asked = self.emulated().power_cut;
+        let lost = losses(&captured.finished, power_cut.is_some());
         if let Some(cut) = power_cut.filter(|_| !captured.finished.interrupted) {
             return match &cut.mount_error {
-                None if cut.clean => Ok(Status::Done),
+                None if cut.clean => {
+                    lost.iter().for_each(|(name, count)| {
+                        self.ui.remark(&format!("the capture lost {name} {count}"));
+                    });
+                    Ok(Status::with_losses(!lost.is_empty()))
+                }
                 None => {
                     Err(anyhow!("the file system did not survive the power cut: {} found faults", cut.check)
                         .into())
@@ -309,6 +318,12 @@ impl Live<'_> {
     }
 }
 
+/// What a capture lost. Without power, what is dirty cannot be written: after a planned cut that is no loss.
+fn losses(finished: &Finished, power_cut: bool) -> Vec<(String, u64)> {
+    let counts = |(name, count): &(&String, &u64)| **count > 0 && !(power_cut && *name == SYNC_ABANDONED);
+    finished.losses.iter().filter(counts).map(|(name, count)| (name.clone(), *count)).collect()
+}
+
 /// A file beside the image. Only its owner may read it, and a whole one alone takes the image's place.
 fn new_image(path: &Path) -> anyhow::Result<NamedTempFile> {
     let directory = path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
@@ -322,10 +337,9 @@ fn outcome(
     captured: &Captured,
     power_cut: Option<PowerCutReport>,
 ) -> EmulatedRun {
-    let losses = captured.finished.losses.iter().filter(|(_, count)| **count > 0);
     EmulatedRun {
         context_coverage: simulated.replay.writers().context_coverage(),
-        losses: losses.map(|(name, count)| (name.clone(), *count)).collect(),
+        losses: losses(&captured.finished, power_cut.is_some()),
         simulated: simulated.results.into_iter().next().expect("one lane"),
         live: LiveCounts {
             counters: status.counters,

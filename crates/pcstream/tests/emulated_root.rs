@@ -155,6 +155,8 @@ fn power_cuts() {
         assert_eq!((&cut["clean"], &cut["mount_error"]), (&Value::Bool(true), &Value::Null), "{cut:#}");
         assert_eq!(cut["lost_pages"].as_u64().expect("a number") > 0, loss != "none", "{cut:#}");
         assert_eq!(result["runs"][0]["waf_difference"], Value::Null);
+        let lost = &result["runs"][0]["losses"];
+        assert!(lost.as_object().is_none_or(|lost| lost.is_empty()), "what was dirty is no loss: {lost:#}");
     }
     let flags = ["--scheme", "pcstream", "--power-cut", "100000"];
     expect(live(&flags, &["sh", "-c", "echo x > file"]), 1, &["the power was not cut"]);
