@@ -20,18 +20,23 @@ use crate::device::{DeviceError, EmulatedDevice};
 
 const MAGIC: [u8; 8] = *b"pcsimage";
 const END: u64 = u64::MAX;
+/// More than any device has, for it lies in memory: 64 TiB.
+const BYTES_MAX: u64 = 1 << 46;
 
 /// An image that cannot be used. Nothing of it was.
 #[derive(Debug, thiserror::Error)]
 pub enum ImageError {
     /// It cannot be read or written.
     #[error("{0}")]
-    Io(#[from] io::Error),
+    Io(io::Error),
+    /// It ends too early.
+    #[error("it is cut off: the end of the image is missing; use a copy of the image")]
+    CutOff,
     /// Another kind of file.
     #[error("it does not begin with 'pcsimage': not the image of an emulated device")]
     Magic,
     /// Of a device of another size.
-    #[error("it is of a device of {found} pages, this one has {expected}: use --size {}", found * PAGE as u64)]
+    #[error("it is of a device of {found} pages, this one has {expected}: {}", remedy(*found))]
     Size {
         /// Its device.
         found: u64,
@@ -69,6 +74,23 @@ pub enum ImageError {
     Device(#[from] DeviceError),
 }
 
+impl From<io::Error> for ImageError {
+    fn from(error: io::Error) -> ImageError {
+        match error.kind() {
+            io::ErrorKind::UnexpectedEof => ImageError::CutOff,
+            _ => ImageError::Io(error),
+        }
+    }
+}
+
+/// What to do about an image of a device of so many pages.
+fn remedy(pages: u64) -> String {
+    match pages.checked_mul(PAGE as u64).filter(|bytes| *bytes <= BYTES_MAX) {
+        Some(bytes) => format!("use --size {bytes}"),
+        None => "no device is that large, so the image is damaged; use a copy of the image".to_owned(),
+    }
+}
+
 fn checksum(page: u64, data: &[u8]) -> u64 {
     XxHash3_64::oneshot_with_seed(page, data)
 }
@@ -91,8 +113,10 @@ pub fn save(device: &EmulatedDevice, out: &mut impl Write) -> Result<(), ImageEr
 
 /// Writes an image's pages to an empty device, and counts from then on.
 pub fn load(device: &mut EmulatedDevice, input: &mut impl Read) -> Result<(), ImageError> {
-    if long(input)? != u64::from_le_bytes(MAGIC) {
-        return Err(ImageError::Magic);
+    match long(input) {
+        Ok(magic) if magic == u64::from_le_bytes(MAGIC) => {}
+        Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => return Err(error.into()),
+        _ => return Err(ImageError::Magic),
     }
     let found = long(input)?;
     if found != device.pages() {
