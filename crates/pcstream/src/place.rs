@@ -266,7 +266,8 @@ impl Placing<'_> {
 }
 
 impl Observer for Placing<'_> {
-    fn started(&mut self, _: &Started) -> Result<(), Box<dyn Error + Send + Sync>> {
+    fn started(&mut self, started: &Started) -> Result<(), Box<dyn Error + Send + Sync>> {
+        self.place.check(&started.device)?;
         self.began = Instant::now();
         self.ui.remark(&self.status());
         self.notifier.ready(&self.status());

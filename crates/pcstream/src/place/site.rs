@@ -34,6 +34,23 @@ impl Place {
         Ok(Place { directory, device: Device { raw, ..device } })
     }
 
+    /// Whether what is captured, by the path of its device, is what was found. Errors: it is not, which must not be placed.
+    pub fn check(&self, captured: &Path) -> Result<(), String> {
+        let on = self.directory.display();
+        let there = rustix::fs::stat(captured)
+            .map_err(|error| format!("--on {on}: {}: {error}", captured.display()))?;
+        if (rustix::fs::major(there.st_rdev), rustix::fs::minor(there.st_rdev))
+            == (self.device.major, self.device.minor)
+        {
+            return Ok(());
+        }
+        Err(format!(
+            "--on {on}: it was on {}, and now is on {}: it was mounted or unmounted meanwhile; start again",
+            self.device.name,
+            captured.display()
+        ))
+    }
+
     /// Whether the file system is still mounted there, and works; without one, whether the device is there.
     pub fn is_there(&self) -> bool {
         let device = DeviceNumber { major: self.device.major, minor: self.device.minor };
@@ -55,5 +72,33 @@ impl Place {
             );
         }
         asked && (choice.sink.answers)(&self.device)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_device_than_was_found_is_refused() {
+        let place = |minor| Place {
+            directory: "/mnt".into(),
+            device: Device {
+                major: 1,
+                minor,
+                name: "first".into(),
+                disk: None,
+                write_streams: 0,
+                streams_below: None,
+                raw: false,
+                kernel_can_choose: false,
+                server: None,
+            },
+        };
+        // Its number is 1:3 everywhere.
+        let null = Path::new("/dev/null");
+        assert_eq!(place(3).check(null), Ok(()));
+        let error = place(5).check(null).expect_err("another device");
+        assert!(error.contains("/mnt") && error.contains("first") && error.contains("/dev/null"), "{error}");
     }
 }
