@@ -5,6 +5,7 @@
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read as _, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -173,11 +174,26 @@ impl TableFile {
     }
 }
 
-/// Where the table of a daemon for this directory lies: `/var/lib/mysql` becomes `place-var-lib-mysql.table`.
+/// Where the table of a daemon for this directory lies: `/var/lib/mysql` becomes `place-var-lib-mysql.table`. It is that of the
+/// unit `pcstream-place@.service`.
 pub fn default_path(directory: &Path) -> PathBuf {
-    let text = directory.to_string_lossy();
-    let name = text.trim_matches('/').replace('/', "-");
-    Path::new(TABLES).join(format!("place-{}.table", if name.is_empty() { "root" } else { &name }))
+    Path::new(TABLES).join(format!("place-{}.table", escaped(directory)))
+}
+
+/// A path as `systemd-escape --path` prints it, so that no two have the same name: `/mnt/a-b` is `mnt-a\x2db`.
+fn escaped(path: &Path) -> String {
+    let names = path.as_os_str().as_bytes().split(|&byte| byte == b'/').filter(|name| !name.is_empty());
+    let path = names.collect::<Vec<_>>().join(&b'/');
+    if path.is_empty() {
+        return "-".to_owned();
+    }
+    let escape = |(at, &byte): (usize, &u8)| match byte {
+        b'/' => "-".to_owned(),
+        b'.' if at == 0 => "\\x2e".to_owned(),
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b':' | b'_' | b'.' => char::from(byte).to_string(),
+        _ => format!("\\x{byte:02x}"),
+    };
+    path.iter().enumerate().map(escape).collect()
 }
 
 #[cfg(test)]
@@ -237,6 +253,10 @@ mod tests {
     fn the_default_path_names_the_directory() {
         let path = |directory: &str| default_path(Path::new(directory)).display().to_string();
         assert_eq!(path("/var/lib/mysql"), "/var/lib/pcstream/place-var-lib-mysql.table");
-        assert_eq!(path("/"), "/var/lib/pcstream/place-root.table");
+        assert_eq!(path("/mnt/q/b"), "/var/lib/pcstream/place-mnt-q-b.table");
+        // As systemd-escape --path prints these.
+        assert_eq!(path("/mnt/q-b"), "/var/lib/pcstream/place-mnt-q\\x2db.table");
+        assert_eq!(path("/.a//\u{e4} :_."), "/var/lib/pcstream/place-\\x2ea-\\xc3\\xa4\\x20:_..table");
+        assert_eq!(path("/"), "/var/lib/pcstream/place--.table");
     }
 }

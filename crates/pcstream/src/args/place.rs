@@ -47,7 +47,7 @@ pub struct PlaceArgs {
     #[arg(long, help_heading = "Placement")]
     pub override_hints: bool,
     /// Where what was learned outlives this run [default: without a command, /var/lib/pcstream/place-NAME.table, where
-    /// NAME is DIR with dashes; with a command, nowhere]
+    /// NAME is what `systemd-escape --path DIR` prints; with a command, nowhere]
     #[arg(long, value_name = "FILE", help_heading = "Placement")]
     pub table: Option<PathBuf>,
     /// Time between two saves of the table
