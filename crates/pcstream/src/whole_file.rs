@@ -3,14 +3,25 @@
 //! A place that cannot be written is known before the work begins. Nothing is left there if the work is ended.
 //!
 //! Devices and pipes (`/dev/null`, `/dev/stdout`) are written, never replaced. A symbolic link stays; what it names is
-//! replaced.
+//! replaced. A link that another user put into a shared directory such as `/tmp` is refused, as Linux does with
+//! `fs.protected_symlinks`: it could lead to any file of root's.
 
+use std::collections::VecDeque;
+use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
+use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail};
+use rustix::fs::{FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
 use tempfile::NamedTempFile;
+
+/// As many symbolic links as the kernel follows.
+const MAX_LINKS: usize = 40;
+/// The file system `/proc`.
+const PROC: i64 = 0x9fa0;
 
 /// A file on its way.
 pub struct WholeFile {
@@ -30,12 +41,13 @@ impl WholeFile {
     /// Prepares to write to `path`, which `flag` named.
     pub fn create(flag: &'static str, path: &Path) -> anyhow::Result<WholeFile> {
         let problem = || format!("{flag} {}: cannot write there", path.display());
-        let place = match fs::metadata(path) {
+        let real = resolve(path).with_context(problem)?;
+        let place = match fs::metadata(&real) {
             Ok(there) if there.is_dir() => {
                 bail!("{flag} {}: is a directory, expected a file", path.display())
             }
-            Ok(there) if there.is_file() => file(fs::canonicalize(path).with_context(problem)?),
-            Ok(_) => OpenOptions::new().write(true).open(path).map(Place::Special),
+            Ok(there) if there.is_file() => file(fs::canonicalize(&real).with_context(problem)?),
+            Ok(_) => OpenOptions::new().write(true).open(&real).map(Place::Special),
             Err(error) if error.kind() == io::ErrorKind::NotFound => file(path.to_owned()),
             Err(error) => Err(error),
         };
@@ -61,6 +73,50 @@ impl WholeFile {
     }
 }
 
+/// A path without its symbolic links, except for those of `/proc`, which lead to what has no path. Errors: a link is not to
+/// be followed.
+pub fn resolve(path: &Path) -> io::Result<PathBuf> {
+    let mut waiting: VecDeque<OsString> = std::path::absolute(path)?.iter().map(OsString::from).collect();
+    let (mut at, mut links) = (PathBuf::new(), 0);
+    while let Some(name) = waiting.pop_front() {
+        let here = at.join(&name);
+        // Its own handle, so that owner and target are those of one link.
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let Ok(found) = rustix::fs::open(&here, flags, Mode::empty()) else {
+            return Ok(here.join(waiting.iter().collect::<PathBuf>()));
+        };
+        let stat = rustix::fs::fstat(&found)?;
+        let of_proc = || rustix::fs::fstatfs(&found).is_ok_and(|system| system.f_type == PROC);
+        if FileType::from_raw_mode(stat.st_mode) != FileType::Symlink || of_proc() {
+            at = here;
+            continue;
+        }
+        if !is_followed(stat.st_uid, &rustix::fs::stat(&at)?) {
+            return Err(io::Error::other(format!(
+                "{} is a symbolic link of user {} in a directory that all may write to; expected another place",
+                here.display(),
+                stat.st_uid
+            )));
+        }
+        links += 1;
+        if links > MAX_LINKS {
+            return Err(Errno::LOOP.into());
+        }
+        let target = rustix::fs::readlinkat(&found, "", Vec::new())?;
+        let target = PathBuf::from(OsString::from_vec(target.into_bytes()));
+        let rest = std::mem::take(&mut waiting);
+        waiting = target.iter().map(OsString::from).chain(rest).collect();
+    }
+    Ok(at)
+}
+
+/// Whether a link of this user in this directory may be followed.
+fn is_followed(owner: u32, directory: &Stat) -> bool {
+    const SHARED: u32 = 0o1002;
+    let own = rustix::process::geteuid().as_raw();
+    directory.st_mode & SHARED != SHARED || owner == 0 || owner == own
+}
+
 /// A place that can be written: it is tried.
 fn file(path: PathBuf) -> io::Result<Place> {
     temporary(&path).map(|_| Place::File(path))
@@ -70,4 +126,46 @@ fn temporary(path: &Path) -> io::Result<NamedTempFile> {
     let directory = path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
     let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o666);
     tempfile::Builder::new().prefix(".pcstream-").permissions(permissions).tempfile_in(directory)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::{PermissionsExt as _, lchown, symlink};
+
+    use super::*;
+
+    #[test]
+    fn links_are_followed_as_far_as_they_lead() {
+        let dir = tempfile::tempdir().unwrap();
+        let real = dir.path().canonicalize().unwrap();
+        fs::create_dir(real.join("below")).unwrap();
+        fs::write(real.join("file"), "").unwrap();
+        symlink("../file", real.join("below/link")).unwrap();
+        symlink("none/further", real.join("dangling")).unwrap();
+        symlink("loop", real.join("loop")).unwrap();
+        assert_eq!(resolve(&real.join("below/link")).unwrap(), real.join("below/../file"));
+        assert_eq!(resolve(&real.join("dangling")).unwrap(), real.join("none/further"));
+        assert_eq!(resolve(Path::new("/proc/self/fd/0")).unwrap(), Path::new("/proc/self/fd/0"));
+        assert!(resolve(&real.join("loop")).is_err());
+    }
+
+    #[test]
+    fn links_of_others_in_shared_directories_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let (target, link) = (dir.path().join("target"), dir.path().join("link"));
+        fs::write(&target, "root's").unwrap();
+        symlink(&target, &link).unwrap();
+        fs::set_permissions(dir.path(), Permissions::from_mode(0o1777)).unwrap();
+        assert!(WholeFile::create("--json", &link).is_ok(), "one's own");
+        // Only root can make one of another user.
+        if lchown(&link, Some(65534), None).is_err() {
+            return;
+        }
+        let error =
+            WholeFile::create("--json", &link).err().expect("another's").chain().last().unwrap().to_string();
+        assert!(error.contains("symbolic link of user 65534"), "{error}");
+        fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
+        assert!(WholeFile::create("--json", &link).is_ok(), "nobody else can put one there");
+    }
 }

@@ -13,7 +13,7 @@ use pcstream_watch::{Snapshot, text};
 
 use crate::args::TopArgs;
 use crate::failure::Failure;
-use crate::ui;
+use crate::{ui, whole_file};
 
 /// Prints a table; a blank line comes before all but the first.
 pub fn table(snapshot: &Snapshot, args: &TopArgs, layout: Layout, first: bool) -> Result<(), Failure> {
@@ -35,8 +35,9 @@ impl Lines {
         if path == Path::new("-") {
             return Ok(Lines::Stdout);
         }
-        let open = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path);
-        let file = open.with_context(|| format!("--json {}: cannot write there", path.display()))?;
+        let open = |path| OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path);
+        let file = whole_file::resolve(path).and_then(open);
+        let file = file.with_context(|| format!("--json {}: cannot write there", path.display()))?;
         Ok(Lines::File(file, path.to_owned()))
     }
 
