@@ -1,4 +1,7 @@
-//! Comma-separated values (RFC 4180): one line of names, then one line per row.
+//! Comma-separated values (RFC 4180): one line of names, then one line per row. Characters that would not be seen for
+//! what they are, as in file names, are escaped.
+
+use crate::escape::visible;
 
 /// A table as text.
 pub fn table<R>(head: &[&str], rows: impl IntoIterator<Item = R>) -> String
@@ -17,10 +20,11 @@ where
 
 /// A field in quotes where it needs them.
 fn quoted(field: &str) -> String {
-    if field.contains([',', '"', '\n', '\r']) {
+    let field = visible(field);
+    if field.contains([',', '"']) {
         format!("\"{}\"", field.replace('"', "\"\""))
     } else {
-        field.to_owned()
+        field.into_owned()
     }
 }
 
@@ -35,5 +39,6 @@ mod tests {
     fn fields_are_quoted_where_they_must_be() {
         let rows = [["a,b".to_owned(), "say \"x\"".to_owned()], ["1".to_owned(), String::new()]];
         assert_eq!(super::table(&["x", "y"], rows), "x,y\n\"a,b\",\"say \"\"x\"\"\"\n1,\n");
+        assert_eq!(super::table(&["x"], [["\x1b[31m,\n".to_owned()]]), "x\n\"\\x1b[31m,\\n\"\n");
     }
 }

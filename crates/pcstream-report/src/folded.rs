@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use pcstream_trace::paths::file_name;
 use pcstream_trace::{Context, Frame, PAGE_BYTES};
 
+use crate::escape::visible;
 use crate::ContextRow;
 use crate::symbols::{Names, frame_name};
 
@@ -28,7 +29,7 @@ pub fn stack(who: Result<&Context, &str>, style: Names) -> Vec<String> {
     names.extend(context.frames.iter().rev().map(|frame| frame_name(frame, style)));
     names.extend((!context.entry.is_empty()).then(|| context.entry.clone()));
     // `;` separates names, and a line ends at its last blank.
-    names.into_iter().map(|name| name.replace([';', '\n', '\r'], ",")).collect()
+    names.into_iter().map(|name| visible(&name.replace([';', '\n', '\r'], ",")).into_owned()).collect()
 }
 
 /// The thread's name, which is the second of a path, where it says more than the program's.

@@ -67,6 +67,19 @@ fn show_diff_and_export_agree() {
 }
 
 #[test]
+fn control_characters_in_names_of_files_are_escaped() {
+    let place = Place::new();
+    let table = place.path("\x1b[31mred");
+    learn(&place.path("t.pctrace"), &table, &[]);
+    for arguments in
+        [&["table", "show", &table][..], &["table", "export", &table], &["table", "diff", &table, &table]]
+    {
+        let (out, _) = ends_with(0, arguments);
+        assert!(out.contains("\\x1b[31mred") && !out.contains('\x1b'), "{arguments:?}: {out}");
+    }
+}
+
+#[test]
 fn what_is_no_table_is_named() {
     let place = Place::new();
     let [good, bad, out] = ["good", "bad", "out"].map(|name| place.path(name));
