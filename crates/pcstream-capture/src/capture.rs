@@ -221,6 +221,8 @@ struct Run<'a, 'obj> {
     /// See `CaptureOptions`.
     live: bool,
     watch: bool,
+    /// A command that was asked to end has as much time as it wants.
+    patient: bool,
     /// The last sync was abandoned.
     unsynced: bool,
     /// What failed meanwhile.
@@ -245,6 +247,7 @@ impl<'a, 'obj> Run<'a, 'obj> {
         Run {
             live: options.live,
             watch: options.watch,
+            patient: matches!(options.target, Target::Existing(_)),
             session,
             reader,
             join,
@@ -324,12 +327,13 @@ impl<'a, 'obj> Run<'a, 'obj> {
             self.look()?;
             let wishes = interrupts.wishes();
             if wishes > 0 {
-                traced.stop(wishes > 1);
+                traced.stop(wishes > 1, self.patient);
             }
             let status = traced
                 .try_wait()
                 .map_err(|source| CaptureError::Command { command: "the command".into(), source })?;
             if let Some(status) = status {
+                interrupts.start_again();
                 return Ok(Ending { status: Some(status), interrupted: wishes > 0, note: None });
             }
         }

@@ -19,8 +19,8 @@ use pcstream_fs::scratch::MountUser;
 
 /// What stands for the mount point in the command's arguments.
 const MOUNT_POINT: &[u8] = b"{}";
-/// How long an interrupted command may take to end before it is killed: most of the time that a capture goes on after
-/// the user's wish to stop it.
+/// How long an interrupted command on a scratch file system may take to end before it is killed: most of the time that a
+/// capture goes on after the user's wish to stop it. A file system that was there before has data to be closed in order.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// A running traced command.
@@ -95,15 +95,15 @@ impl Traced {
         self.child.try_wait()
     }
 
-    /// Ends it: gently at first, by force when it does not listen or the user insists. To be called
-    /// repeatedly until [`Traced::try_wait`] has a status.
-    pub fn stop(&mut self, insist: bool) {
+    /// Ends it: gently at first, by force when the user insists, or when it does not listen and nobody is `patient`. To be
+    /// called repeatedly until [`Traced::try_wait`] has a status.
+    pub fn stop(&mut self, insist: bool, patient: bool) {
         let since = self.asked_to_stop;
         if since.is_none() {
             self.asked_to_stop = Some(Instant::now());
             self.signal(Signal::TERM);
         }
-        if insist || since.is_some_and(|at| at.elapsed() > PATIENCE) {
+        if insist || !patient && since.is_some_and(|at| at.elapsed() > PATIENCE) {
             self.signal(Signal::KILL);
         }
     }

@@ -35,6 +35,13 @@ impl<'a> Interrupts<'a> {
         wishes
     }
 
+    /// The time that was waited for a command to end is not taken from what comes after it.
+    pub fn start_again(&self) {
+        if self.since.get().is_some() {
+            self.since.set(Some(Instant::now()));
+        }
+    }
+
     /// Whether nothing is to be waited for any more: the patience is over, or the user insists.
     pub fn are_urgent(&self) -> bool {
         self.wishes() > 1 || self.since.get().is_some_and(|since| since.elapsed() >= PATIENCE)
@@ -89,5 +96,7 @@ mod tests {
         assert!(!interrupts.are_urgent());
         interrupts.since.set(Instant::now().checked_sub(PATIENCE));
         assert!(interrupts.are_urgent());
+        interrupts.start_again();
+        assert!(!interrupts.are_urgent());
     }
 }

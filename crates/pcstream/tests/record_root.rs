@@ -354,12 +354,29 @@ fn exit_codes() {
         assert_eq!(said(&out).contains("is the command's"), flags.len() == 1 && code != 0, "{}", said(&out));
     }
     for (signal, code) in [("INT", 130), ("QUIT", 131), ("TERM", 143)] {
-        let ready = traces.path().join(signal);
-        let script = format!("trap '' INT TERM; touch {}; while true; do sleep 1; done", text(&ready));
+        let (ready, closed) = (traces.path().join(signal), traces.path().join(format!("{signal}-closed")));
+        // It takes its time to close what it has, or does not end at all until somebody insists.
+        let script = format!(
+            "trap 'if test -e {0}; then touch {1}; else sleep 1; touch {0}; exit 3; fi' TERM; trap '' INT QUIT; touch {1}; \
+             while true; do sleep 0.1; done",
+            text(&closed),
+            text(&ready)
+        );
         let mut child = begin(&format!("{signal}.pctrace"), &[], &script);
         wait_for(|| ready.exists());
         succeed("kill", &["-s", signal, &child.id().to_string()]);
-        // The command does not listen, and is killed.
+        wait_for(|| child.try_wait().expect("it can be waited for").is_some());
+        let out = child.wait_with_output().expect("it ended");
+        assert_eq!(out.status.code(), Some(code), "{}", said(&out));
+        assert!(closed.exists(), "a command on a file system of others has the time that it needs");
+        fs::remove_file(&ready).expect("it is there");
+        let mut child = begin(&format!("{signal}-2.pctrace"), &[], &script);
+        wait_for(|| ready.exists());
+        fs::remove_file(&ready).expect("it is there");
+        succeed("kill", &["-s", signal, &child.id().to_string()]);
+        wait_for(|| ready.exists());
+        // It was asked and goes on. The second signal kills it.
+        succeed("kill", &["-s", signal, &child.id().to_string()]);
         wait_for(|| child.try_wait().expect("it can be waited for").is_some());
         let out = child.wait_with_output().expect("it ended");
         assert_eq!(out.status.code(), Some(code), "{}", said(&out));
