@@ -22,6 +22,8 @@ pub struct Placer {
     sink: Box<dyn Sink>,
     table: Option<TableFile>,
     saves_failed: u64,
+    /// Why the table was not saved last, if it was not.
+    unsaved: Option<String>,
     /// Error numbers of hints that were refused, which were said.
     refusals_said: BTreeSet<i32>,
     notes: Vec<String>,
@@ -42,6 +44,7 @@ impl Placer {
             sink,
             table,
             saves_failed: 0,
+            unsaved: None,
             refusals_said: BTreeSet::new(),
             notes: Vec::new(),
         };
@@ -75,13 +78,26 @@ impl Placer {
         standing
     }
 
-    /// Takes up the table if somebody replaced it, and saves. What fails is noted.
+    /// Takes up the table if somebody replaced it, and saves. What fails is noted, the same once; so is that it works again.
     pub fn save(&mut self) {
-        let saved = self.take_up().and_then(|_| self.write());
-        if let Err(error) = saved {
-            self.saves_failed += 1;
-            self.notes.push(format!("{error}; placing goes on"));
+        match self.take_up().and_then(|_| self.write()) {
+            Ok(()) => {
+                let again = self.unsaved.take().and(self.table.as_ref());
+                self.notes.extend(
+                    again.map(|table| format!("the table {} is saved again", table.path().display())),
+                );
+            }
+            Err(error) => {
+                let said = self.unsaved.as_ref() == Some(&error.to_string());
+                if said { self.saves_failed += 1 } else { self.failed(&error) }
+            }
         }
+    }
+
+    fn failed(&mut self, error: &TableFileError) {
+        self.saves_failed += 1;
+        self.notes.push(format!("{error}; placing goes on"));
+        self.unsaved = Some(error.to_string());
     }
 
     /// The same, on demand: says what was done.
@@ -95,11 +111,9 @@ impl Placer {
             Ok(taken) => {
                 let what = if taken { "taken up and saved" } else { "saved" };
                 self.notes.push(format!("the table {path} was {what}"));
+                self.unsaved = None;
             }
-            Err(error) => {
-                self.saves_failed += 1;
-                self.notes.push(format!("{error}; placing goes on"));
-            }
+            Err(error) => self.failed(&error),
         }
     }
 
@@ -225,8 +239,17 @@ mod tests {
         std::fs::write(&table, "somebody's notes").expect("written");
         placer.save();
         assert!(placer.notes().concat().contains("placing goes on"));
+        placer.save();
+        assert!(placer.notes().is_empty(), "it was said");
+        let notes = std::fs::read(&table).expect("it is there");
+        std::fs::remove_file(&table).expect("it is there");
+        placer.save();
+        assert!(placer.notes().concat().ends_with("t.table is saved again"));
+        placer.save();
+        assert!(placer.notes().is_empty());
+        std::fs::write(&table, notes).expect("written");
         let summary = placer.finish();
-        assert_eq!(summary.losses["table_saves_failed"], 2);
+        assert_eq!(summary.losses["table_saves_failed"], 3);
         assert_eq!(std::fs::read_to_string(&table).expect("it is there"), "somebody's notes");
     }
 }

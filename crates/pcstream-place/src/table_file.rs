@@ -162,7 +162,12 @@ impl TableFile {
             .prefix(".pcstream-")
             .permissions(permissions)
             .tempfile_in(self.directory());
-        made.map_err(|e| self.error("make a file beside it", e))
+        made.map_err(|e| {
+            // Without the path of the temporary file, which is another one each time.
+            let why = e.to_string();
+            let why = why.split(" at path ").next().unwrap_or(&why).to_owned();
+            self.error("make a file beside it", io::Error::new(e.kind(), why))
+        })
     }
 
     fn directory(&self) -> &Path {
