@@ -8,8 +8,8 @@ use std::collections::HashMap;
 use pcstream_trace::paths::file_name;
 use pcstream_trace::{Context, Frame, PAGE_BYTES};
 
-use crate::escape::visible;
 use crate::ContextRow;
+use crate::escape::visible;
 use crate::symbols::{Names, frame_name};
 
 /// One line per context: names joined by `;`, a blank, the pages written.
