@@ -10,7 +10,7 @@ use pcstream_ssd::GcDestination;
 
 use crate::drive::{column_head, reference, result_in_words, saved};
 use crate::escape::{visible, visible_start};
-use crate::human::{count, page_bytes, percent, ratio};
+use crate::human::{count, counted, page_bytes, percent, ratio};
 use crate::layout::Layout;
 use crate::table::{Side, columns};
 use crate::verdict::says_nothing;
@@ -64,17 +64,22 @@ pub(crate) fn origin(simulation: &Simulation, layout: Layout) -> Vec<String> {
         lines.push(layout.cut(&format!("command  {command}")));
     }
     let events = format!(
-        "         {} events: {} written, {} discarded; {} contexts, {}",
-        count(totals.events),
+        "         {}: {} written, {} discarded; {}, {}",
+        counted(totals.events, "event"),
         page_bytes(totals.host_pages),
         page_bytes(totals.discarded_pages + totals.zeroed_pages),
-        totals.contexts,
+        counted(contexts_that_wrote(&simulation.writers), "context"),
         coverage(&simulation.writers),
     );
     lines.extend(layout.wrap(&events, 9));
     let paths = simulation.path_shares().text();
     lines.extend(paths.iter().flat_map(|paths| layout.wrap(&format!("         {paths}"), 9)));
     lines
+}
+
+/// Contexts that wrote pages; the file system's own writes have none.
+pub(crate) fn contexts_that_wrote(writers: &Writers) -> u64 {
+    writers.heaviest().iter().filter(|(context, _)| context.is_some()).count() as u64
 }
 
 /// How much of the file data has a context.

@@ -11,8 +11,8 @@ use pcstream_trace::paths::file_name;
 use super::svg::{STYLE, escaped};
 use super::{FIGURES, Figure, Material};
 use crate::drive::{column_head, reference};
-use crate::human::{bytes, count, page_bytes, percent, ratio};
-use crate::schemes::{coverage, less, loss_lines};
+use crate::human::{bytes, count, counted, page_bytes, percent, ratio};
+use crate::schemes::{contexts_that_wrote, coverage, less, loss_lines};
 use crate::symbols::{Names, frame_name};
 use crate::verdict::Matters;
 use crate::{ContextRow, Verdict};
@@ -57,12 +57,12 @@ fn origin(material: &Material) -> String {
     let (simulation, totals) = (material.simulation, material.simulation.writers.totals());
     let paths = simulation.path_shares().text().map_or(String::new(), |paths| format!("; {paths}"));
     format!(
-        "<p class=\"dim\">{} written and {} discarded by {} contexts in {} events, {:.1} s; \
+        "<p class=\"dim\">{} written and {} discarded by {} in {}, {:.1} s; \
          {}{paths}.</p>\n",
         page_bytes(totals.host_pages),
         page_bytes(totals.discarded_pages + totals.zeroed_pages),
-        totals.contexts,
-        count(totals.events),
+        counted(contexts_that_wrote(&simulation.writers), "context"),
+        counted(totals.events, "event"),
         totals.duration_ns as f64 / 1e9,
         coverage(&simulation.writers),
     )
