@@ -68,8 +68,8 @@ pub(crate) fn origin(simulation: &Simulation, layout: Layout) -> Vec<String> {
         counted(totals.events, "event"),
         page_bytes(totals.host_pages),
         page_bytes(totals.discarded_pages + totals.zeroed_pages),
-        counted(contexts_that_wrote(&simulation.writers), "context"),
-        coverage(&simulation.writers),
+        counted(contexts_that_wrote(simulation.writers), "context"),
+        coverage(simulation.writers),
     );
     lines.extend(layout.wrap(&events, 9));
     let paths = simulation.path_shares().text();

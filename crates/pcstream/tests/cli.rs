@@ -320,7 +320,7 @@ fn too_little_written_is_no_verdict() {
     let place = Place::new();
     let trace = place.path("own.pctrace");
     // 40 MiB over the first 32 MiB of 64: what is erased is dead, because it was overwritten in order.
-    let lines: String = (0..40).map(|at| format!("x write {} 1048576\n", at % 32 << 20)).collect();
+    let lines: String = (0..40).map(|at| format!("x write {} 1048576\n", (at % 32) << 20)).collect();
     fs::write(place.path("log"), format!("fio version 2 iolog\nx add\nx open\n{lines}")).unwrap();
     ends_with(0, &["import", "--format", "fio", "--size", "64M", &place.path("log"), "-o", &trace]);
     let simulation = ["simulate", &trace, "--prefill", "0.5", "--scheme", "baseline,pcstream", "--json", "-"];

@@ -11,7 +11,7 @@ use pcstream_trace::paths::file_name;
 use super::svg::{STYLE, escaped};
 use super::{FIGURES, Figure, Material};
 use crate::drive::{column_head, reference};
-use crate::human::{bytes, count, counted, page_bytes, percent, ratio};
+use crate::human::{bytes, counted, page_bytes, percent, ratio};
 use crate::schemes::{contexts_that_wrote, coverage, less, loss_lines};
 use crate::symbols::{Names, frame_name};
 use crate::verdict::Matters;
@@ -61,10 +61,10 @@ fn origin(material: &Material) -> String {
          {}{paths}.</p>\n",
         page_bytes(totals.host_pages),
         page_bytes(totals.discarded_pages + totals.zeroed_pages),
-        counted(contexts_that_wrote(&simulation.writers), "context"),
+        counted(contexts_that_wrote(simulation.writers), "context"),
         counted(totals.events, "event"),
         totals.duration_ns as f64 / 1e9,
-        coverage(&simulation.writers),
+        coverage(simulation.writers),
     )
 }
 
