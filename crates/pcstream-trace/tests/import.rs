@@ -197,10 +197,16 @@ fn requests(ops: &'static [Op]) -> impl Strategy<Value = Vec<Request>> {
 /// What the requests mean, computed page by page boundary instead of by division.
 fn expected(requests: &[Request], tagged: bool) -> Vec<Event> {
     let mut seen = Vec::new();
-    let mut time_ns = 0;
-    let event = |(i, r): (usize, &Request)| {
-        time_ns += if i == 0 { 0 } else { r.after_us * 1000 };
-        let touched = r.sector >> 3..=(r.sector + r.sectors - 1) >> 3;
+    let (mut now_ns, mut first_ns) = (0, None);
+    let event = |r: &Request| {
+        now_ns += r.after_us * 1000;
+        let touched = r.sector >> 3..(r.sector + r.sectors).div_ceil(8);
+        // Data beside what is discarded of a page stays.
+        let whole = r.sector.div_ceil(8)..(r.sector + r.sectors) >> 3;
+        let pages = if r.op == Op::Discard { whole } else { touched };
+        if pages.is_empty() && r.op != Op::Flush {
+            return None;
+        }
         let mut context = ContextId::NONE;
         if tagged && r.op == Op::Write {
             if !seen.contains(&r.tag) {
@@ -209,19 +215,19 @@ fn expected(requests: &[Request], tagged: bool) -> Vec<Event> {
             context = ContextId(seen.iter().position(|t| *t == r.tag).unwrap() as u32 + 1);
         }
         let flush = r.op == Op::Flush;
-        Event {
-            time_ns,
-            lba: if flush { Lba(0) } else { Lba(*touched.start()) },
-            pages: if flush { 0 } else { touched.count() as u32 },
+        Some(Event {
+            time_ns: now_ns - *first_ns.get_or_insert(now_ns),
+            lba: if flush { Lba(0) } else { Lba(pages.start) },
+            pages: if flush { 0 } else { pages.count() as u32 },
             context,
             file: FileId::NONE,
             file_page: 0,
             op: r.op,
             kind: Kind::Data,
             hint: Default::default(),
-        }
+        })
     };
-    requests.iter().enumerate().map(event).collect()
+    requests.iter().filter_map(event).collect()
 }
 
 /// The requests with their absolute times, as lines.
