@@ -83,7 +83,8 @@ pub fn resolve(path: &Path) -> io::Result<PathBuf> {
         // Its own handle, so that owner and target are those of one link.
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let Ok(found) = rustix::fs::open(&here, flags, Mode::empty()) else {
-            return Ok(here.join(waiting.iter().collect::<PathBuf>()));
+            // To join nothing would add a slash, and make a directory of it.
+            return Ok(waiting.iter().fold(here, |path, name| path.join(name)));
         };
         let stat = rustix::fs::fstat(&found)?;
         let of_proc = || rustix::fs::fstatfs(&found).is_ok_and(|system| system.f_type == PROC);
@@ -148,6 +149,8 @@ mod tests {
         assert_eq!(resolve(&real.join("dangling")).unwrap(), real.join("none/further"));
         assert_eq!(resolve(Path::new("/proc/self/fd/0")).unwrap(), Path::new("/proc/self/fd/0"));
         assert!(resolve(&real.join("loop")).is_err());
+        let new = real.join("new");
+        assert_eq!(resolve(&new).unwrap().as_os_str(), new.as_os_str(), "without a slash at its end");
     }
 
     #[test]
