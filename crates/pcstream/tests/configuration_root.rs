@@ -1,4 +1,4 @@
-//! Which configuration files a process of root takes, and which one of a user.
+//! Which configuration files a process of root takes, and which one of a user; and which links its outputs follow.
 
 #[path = "../../pcstream-capture/tests/common/mod.rs"]
 mod common;
@@ -22,7 +22,30 @@ fn main() -> ExitCode {
         common::test("configuration_that_others_control_is_not", &[], others),
         common::test("configuration_of_a_caller_is_not", &[], callers),
         common::test("configuration_of_a_user_is_the_users", &[], a_user),
+        common::test("links_of_others_in_shared_directories_are_refused", &[], links),
     ])
+}
+
+fn links() {
+    let dir = TempDir::new().expect("a directory");
+    let (target, link) = (dir.path().join("target"), dir.path().join("link"));
+    fs::write(&target, "root's").expect("a file");
+    symlink(&target, &link).expect("a link");
+    let trace = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/hotcold.pctrace");
+    let written = || {
+        let mut simulate = Command::new(env!("CARGO_BIN_EXE_pcstream"));
+        simulate.args(["-q", "simulate", trace, "--scheme", "baseline", "--json"]).arg(&link);
+        let output = simulate.output().expect("it runs");
+        (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    fs::set_permissions(dir.path(), Permissions::from_mode(0o1777)).expect("its mode");
+    lchown(&link, Some(OTHER), None).expect("its owner");
+    let (done, said) = written();
+    assert!(!done && said.contains("symbolic link of user 65534"), "{said}");
+    assert_eq!(fs::read(&target).expect("the file"), b"root's");
+    lchown(&link, Some(0), None).expect("its owner");
+    assert_eq!(written(), (true, String::new()), "one's own");
+    assert!(fs::read(&target).expect("the file").starts_with(b"{"));
 }
 
 /// A directory for `XDG_CONFIG_HOME`, with a file in it.
