@@ -238,21 +238,9 @@ pub struct Totals {
 impl Totals {
     /// The members that differ from those of `found`, in words: `totals.events is 5, found 7`.
     pub fn against(&self, found: &Totals) -> String {
-        let members = |t: &Totals| {
-            [
-                ("events", t.events),
-                ("host_pages", t.host_pages),
-                ("covered_pages", t.covered_pages),
-                ("data_pages", t.data_pages),
-                ("covered_data_pages", t.covered_data_pages),
-                ("discarded_pages", t.discarded_pages),
-                ("zeroed_pages", t.zeroed_pages),
-                ("read_pages", t.read_pages),
-                ("flushes", t.flushes),
-                ("contexts", t.contexts),
-                ("files", t.files),
-                ("duration_ns", t.duration_ns),
-            ]
+        let members = |totals| match serde_json::to_value(totals) {
+            Ok(serde_json::Value::Object(members)) => members,
+            _ => serde_json::Map::new(),
         };
         let pairs = members(self).into_iter().zip(members(found)).filter(|(one, other)| one != other);
         let words = pairs.map(|((name, said), (_, found))| format!("totals.{name} is {said}, found {found}"));
