@@ -81,6 +81,29 @@ fn image_need(image: &str) -> common::Need {
     if image == "zram" { common::zram } else { common::loop_devices }
 }
 
+/// A device by its path and by a number that no other one has while the system runs: another test may be given the path
+/// as soon as it is free.
+struct Known {
+    path: PathBuf,
+    sequence: Option<String>,
+}
+
+impl Known {
+    fn of(path: impl Into<PathBuf>) -> Known {
+        let path = path.into();
+        Known { sequence: sequence(&path), path }
+    }
+
+    fn is_there(&self) -> bool {
+        self.path.exists() && sequence(&self.path) == self.sequence
+    }
+}
+
+/// Since Linux 5.15.
+fn sequence(device: &Path) -> Option<String> {
+    fs::read_to_string(Path::new("/sys/block").join(device.file_name()?).join("diskseq")).ok()
+}
+
 /// A place of its own for one test, which checks at the end that nothing is left.
 struct Place {
     dir: tempfile::TempDir,
@@ -127,12 +150,12 @@ impl Place {
         found
     }
 
-    fn assert_nothing_left(&self, device: &Path) {
+    fn assert_nothing_left(&self, device: &Known) {
         assert_eq!(self.traces(), Vec::<String>::new());
         let left: Vec<_> = fs::read_dir(self.run_root()).unwrap().flatten().map(|e| e.path()).collect();
         assert_eq!(left, Vec::<PathBuf>::new(), "run directories");
-        if device.to_str().unwrap().contains("zram") {
-            assert!(!device.exists(), "{} is still there", device.display());
+        if device.path.to_str().unwrap().contains("zram") {
+            assert!(!device.is_there(), "{} is still there", device.path.display());
         }
     }
 }
@@ -143,6 +166,7 @@ fn made_used_removed(fs: FsKind, image: &str) {
     let scratch = Scratch::create(&options).unwrap();
     let device = scratch.device().clone();
     assert_eq!(device.bytes, SIZE);
+    let known = Known::of(&device.path);
 
     let existing = ExistingFs::of(scratch.mount_point()).unwrap();
     assert_eq!((existing.fs, &existing.device), (fs, &device));
@@ -162,7 +186,7 @@ fn made_used_removed(fs: FsKind, image: &str) {
     assert_eq!(removal.users, []);
     assert!(matches!(removal.removed.first(), Some(Resource::Mount(_))), "{removal:?}");
     assert!(matches!(removal.removed.last(), Some(Resource::RunDir(_))), "{removal:?}");
-    place.assert_nothing_left(&device.path);
+    place.assert_nothing_left(&known);
     assert!(!place.dir.path().join("image").exists(), "a file that was made is removed");
 }
 
@@ -241,7 +265,7 @@ fn busy(fs: FsKind, image: &str) {
     // It stays busy, so there is nothing to wait for.
     let grace = Duration::from_millis(300);
     let scratch = Scratch::create(&ScratchOptions { grace, ..place.options(fs, image) }).unwrap();
-    let device = scratch.device().path.clone();
+    let device = Known::of(&scratch.device().path);
     let mut child = user_of(scratch.mount_point());
     assert_eq!(scratch.users().iter().map(|u| u.pid).collect::<Vec<_>>(), [child.id()]);
 
@@ -304,7 +328,7 @@ fn killed(fs: FsKind, image: &str) {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args([CRASH_CHILD, place.run_root().to_str().unwrap(), fs.name(), image]);
     let (mut child, device) = Guarded::spawn(&mut command);
-    let device = PathBuf::from(device);
+    let device = Known::of(device);
 
     let report = clean_stale(&place.run_root()).unwrap();
     assert_eq!((report.cleaned.len(), report.alive.len()), (0, 1), "its owner lives");
@@ -388,7 +412,7 @@ fn layout(fs: FsKind) {
     assert!(directories >= 36, "{directories} directory blocks");
     assert!(inodes >= 188, "{inodes} inode blocks");
     drop(image);
-    let device = scratch.device().path.clone();
+    let device = Known::of(&scratch.device().path);
     scratch.remove().unwrap();
     place.assert_nothing_left(&device);
 }
@@ -464,7 +488,7 @@ fn image_reused() {
     File::create(&image).unwrap();
     for fs in [FsKind::Ext4, FsKind::Ext4] {
         let scratch = Scratch::create(&ScratchOptions { fs, ..options.clone() }).unwrap();
-        let device = scratch.device().path.clone();
+        let device = Known::of(&scratch.device().path);
         scratch.remove().unwrap();
         place.assert_nothing_left(&device);
         assert_eq!(fs::metadata(&image).unwrap().len(), SIZE, "an image that was there stays");
@@ -500,14 +524,14 @@ fn failed_fill() {
     let options = ScratchOptions { fill: 0.9999, ..place.options(FsKind::Ext4, "file") };
     let error = Scratch::create(&options).unwrap_err();
     assert!(matches!(error, ScratchError::FillFull { .. }), "{error}");
-    place.assert_nothing_left(Path::new("/dev/loop"));
+    place.assert_nothing_left(&Known::of("/dev/loop"));
     assert!(!place.dir.path().join("image").exists());
 }
 
 fn dropped() {
     let place = Place::new();
     let scratch = Scratch::create(&place.options(FsKind::Ext4, "tmpfs")).unwrap();
-    let device = scratch.device().path.clone();
+    let device = Known::of(&scratch.device().path);
     drop(scratch);
     place.assert_nothing_left(&device);
 }
@@ -519,7 +543,7 @@ fn unmount_then_remove() {
     assert_eq!(scratch.unmount().unwrap(), []);
     assert!(!scratch.mount_point().join("file").exists());
     assert_eq!(scratch.unmount().unwrap(), [], "once more changes nothing");
-    let device = scratch.device().path.clone();
+    let device = Known::of(&scratch.device().path);
     scratch.remove().unwrap();
     place.assert_nothing_left(&device);
 }
