@@ -68,8 +68,12 @@ pub fn capture(
     let mut place = Place::make(&options.target, raw)?;
     // Of other programs too, on a file system that is in use.
     sync(&place.directory, &interrupts, || ())?;
+    let mut joiner = Joiner::new(monotonic_ns(), options.session.limits(), options.order);
+    if options.forget_files {
+        joiner.forget_files();
+    }
     let join = Rc::new(RefCell::new(Join {
-        joiner: Joiner::new(monotonic_ns(), options.session.limits(), options.order),
+        joiner,
         rules: session.rules()?,
         error: None,
     }));

@@ -10,9 +10,11 @@
 //! Invariants: ids are dense and in order of first use; times never decrease.
 
 mod contexts;
+mod files;
 mod names;
 mod requests;
 
+use files::{FileIds, FileKey};
 use pcstream_trace::{Batch, Context, ContextId, Event, File, FileId, Kind, Lba, Op, Signature};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -23,6 +25,10 @@ use crate::signature::Order;
 use crate::unwind::{Limits, Unwinder};
 use crate::wire::{self, PathRecord, ProcessRecord, Record, RuleKey, UnwindRule};
 use pcstream_fs::layout::Layout;
+
+/// Files that are kept at least, if any are forgotten: more than those whose names the kernel side remembers (`known_names`), which it does
+/// not send again. Twice as many take 26 MiB.
+const FILES: usize = 400_000;
 
 /// What was counted on the way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -65,8 +71,7 @@ pub struct Joiner {
     contexts: Vec<Context>,
     /// Of each context, the modules of its frames; none if they are of a language runtime.
     modules_of: Vec<Vec<u64>>,
-    file_ids: FxHashMap<(u64, u32), FileId>,
-    files: u32,
+    files: FileIds,
     batch: Batch,
     keys: Vec<(u64, ContextId)>,
     counts: JoinCounts,
@@ -93,8 +98,7 @@ impl Joiner {
             by_signature: FxHashMap::default(),
             contexts: Vec::new(),
             modules_of: Vec::new(),
-            file_ids: FxHashMap::default(),
-            files: 0,
+            files: FileIds::default(),
             batch: Batch::default(),
             keys: Vec::new(),
             counts: JoinCounts::default(),
@@ -102,6 +106,11 @@ impl Joiner {
             runtime: FxHashMap::default(),
             programs: Programs::default(),
         }
+    }
+
+    /// Forgets files that were not written for long. One that is written again then has another id.
+    pub fn forget_files(&mut self) {
+        self.files.bound(FILES);
     }
 
     /// Makes events of what is taken from now on; the file system has this layout.
@@ -205,13 +214,13 @@ impl Joiner {
     }
 
     /// The id of a file, which is entered if it is new.
-    fn file_id(&mut self, key: (u64, u32), path: String) -> FileId {
-        *self.file_ids.entry(key).or_insert_with(|| {
-            self.files += 1;
-            let id = FileId(self.files);
-            self.batch.files.push(File { id, inode: key.0, generation: key.1, path });
-            id
-        })
+    fn file_id(&mut self, key: FileKey, path: String) -> FileId {
+        if let Some(id) = self.files.get(key) {
+            return id;
+        }
+        let id = self.files.enter(key);
+        self.batch.files.push(File { id, inode: key.0, generation: key.1, path });
+        id
     }
 }
 

@@ -157,6 +157,7 @@ fn majority(fs: FsKind, placed_by: PlacedBy) {
         order: Order::Hash,
         live: false,
         watch: false,
+        forget_files: false,
         live_names: false,
         keep_stdout: false,
     };

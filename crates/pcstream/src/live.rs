@@ -119,6 +119,7 @@ pub fn options(args: &CaptureArgs, subject: Subject, ui: Ui) -> Result<CaptureOp
         order: order(args.order),
         live: false,
         watch: false,
+        forget_files: false,
         live_names: false,
         keep_stdout: false,
     })

@@ -139,6 +139,7 @@ fn capture_options(args: &PlaceArgs, ui: Ui) -> Result<CaptureOptions, Failure> 
         order: Order::Hash,
         live: false,
         watch: false,
+        forget_files: true,
         live_names,
         keep_stdout: false,
     })

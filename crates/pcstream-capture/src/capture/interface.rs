@@ -40,6 +40,8 @@ pub struct CaptureOptions {
     pub live: bool,
     /// Nothing is kept: the capture's end waits for nothing that is dirty still, and an unmount ends it.
     pub watch: bool,
+    /// Files that were not written for long are forgotten: what goes on for weeks meets files without end.
+    pub forget_files: bool,
     /// Functions get their names while the capture runs ([`Observer::named`]).
     pub live_names: bool,
     /// The command writes to our standard output. Otherwise to standard error: standard output belongs to our results.

@@ -52,8 +52,8 @@ impl Joiner {
 
     fn owner(&mut self, record: &IoRecord, op: Op) -> (ContextId, FileId) {
         let key = (record.inode, record.generation);
-        let file = match self.file_ids.get(&key) {
-            Some(&id) => id,
+        let file = match self.files.get(key) {
+            Some(id) => id,
             // A file that is only read needs no entry.
             None if op != Op::Write => return (ContextId::NONE, FileId::NONE),
             None => {

@@ -148,6 +148,7 @@ pub fn try_record(
         order: Order::Hash,
         live: false,
         watch: false,
+        forget_files: false,
         live_names: false,
         keep_stdout: false,
     };

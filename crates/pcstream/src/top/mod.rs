@@ -95,6 +95,7 @@ fn options(args: &TopArgs) -> CaptureOptions {
         order: Order::Hash,
         live: false,
         watch: true,
+        forget_files: true,
         live_names: true,
         keep_stdout: false,
     }
