@@ -68,6 +68,12 @@ def make(lab: Lab) -> Table:
         f"the least and the greatest. The peak is the best of {POINTS} windows of any mapping. The paper: without TRIM 20 % of the peak; "
         "Normal falls by up to 53 %; Single gains little; Multi-Data is nearly 56 % faster than Normal, p99.9 is 54 % and p99.99 61 % lower."
     )
+    if traces:
+        shares = [held(trace) for trace in traces]
+        table.remarks.append(
+            "Share of the addresses that hold data, where discards free those of deleted files: median "
+            f"{spread([statistics.median(share) for share in shares])}, highest {spread([share.max() for share in shares])}."
+        )
     if drawn:
         table.remarks.append(f"Picture: the first recording, superblocks of {SUPERBLOCKS[-1] // 256} MiB.")
         table.picture = lambda path: over_time(path, drawn)
@@ -85,6 +91,25 @@ def run(lab: Lab, trace: pc.Trace, pages: int, rules: str | None, discard: bool)
     result = results[scheme, LEGACY]
     tail = result.latency_us["write"]
     return Run(result.waf, result.iops, tail["p99_9"] / 1000, tail["p99_99"] / 1000, result.throughput)
+
+
+def held(trace: pc.Trace) -> Any:
+    """Share of the addresses ever written that hold data, after each write and discard of the second half of the recording."""
+    import numpy as np
+
+    events = trace.events().to_pandas()
+    events = events[events["op"].isin(("write", "discard"))]
+    lives = np.zeros((events["lba"] + events["pages"]).max(), dtype=bool)
+    ever = lives.copy()
+    live, counts = 0, []
+    for op, first, pages in zip(events["op"], events["lba"], events["pages"], strict=True):
+        place = slice(first, first + pages)
+        live -= np.count_nonzero(lives[place])
+        lives[place] = op == "write"
+        live += np.count_nonzero(lives[place])
+        ever[place] |= lives[place]
+        counts.append(live)
+    return np.array(counts[len(counts) // 2 :]) / np.count_nonzero(ever)
 
 
 def rates(run: Run, of: str) -> tuple[list[float], list[float]]:
