@@ -12,10 +12,10 @@ PCSTREAM = $(or $(CARGO_TARGET_DIR),target)/release/pcstream
 # Shell scripts by their first line.
 SCRIPTS = $(shell git grep -lE '^\#!/bin/(ba)?sh' -- scripts .ci jvm packaging)
 
-.PHONY: help setup check test wheel test-python experiments demo build lint format-check package agent libpcstream bench install deb sbom site
+.PHONY: help setup check test wheel test-python experiments demo build lint format-check package agent libpcstream bench install deb sbom site uninstall
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile | head -5
-	@echo '  make build | lint | package | wheel | test-python | agent | libpcstream | bench | site | sbom | deb | install (PREFIX=/usr/local)'
+	@echo '  make build | lint | package | wheel | test-python | agent | libpcstream | bench | site | sbom | deb | install, uninstall (PREFIX=/usr/local)'
 
 setup:
 	scripts/setup test
@@ -121,3 +121,9 @@ install: build libpcstream
 	install -D -m 644 libpcstream/pcstream.h $(DESTDIR)$(PREFIX)/include/pcstream.h
 	install -D -m 755 target/libpcstream.so $(DESTDIR)$(PREFIX)/lib/libpcstream.so.0
 	ln -sf libpcstream.so.0 $(DESTDIR)$(PREFIX)/lib/libpcstream.so
+
+# What `make install` brought.
+uninstall:
+	rm -f $(addprefix $(DESTDIR)$(PREFIX)/, bin/pcstream share/man/man1/pcstream.1 share/man/man1/pcstream-*.1 \
+		share/bash-completion/completions/pcstream lib/systemd/system/pcstream-place@.service \
+		lib/systemd/system/pcstream-serve@.service include/pcstream.h lib/libpcstream.so lib/libpcstream.so.0)

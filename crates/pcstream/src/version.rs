@@ -2,9 +2,9 @@
 
 /// Whether the programs that run in the kernel are inside.
 const CAPTURE: &str = if cfg!(feature = "capture") {
-    "compiled in, with its BPF program inside (run, record, demo, doctor)"
+    "compiled in, with its BPF program inside (run, record, top, place, demo, doctor)"
 } else {
-    "not compiled in: run, record, demo and doctor are not available (build with --features capture)"
+    "not compiled in: run, record, top, place, demo and doctor are not available (build with --features capture)"
 };
 
 /// The version, features, and what a capture needs of the kernel.

@@ -61,8 +61,8 @@ pub struct GridArgs {
     /// Shares of the logical pages that hold data, static data added before counting [default: what the trace says]
     #[arg(long, value_name = "LIST", value_parser = lists::fractions, conflicts_with = "prefill", help_heading = "Grid")]
     pub utilisation: Option<List<f64>>,
-    /// Where garbage collection puts copies: own, internal, shared [default: own,internal; with a profile, the
-    /// profile's]
+    /// Where garbage collection puts copies: own, internal, shared [default: own,internal; with a profile
+    /// that is no legacy multi-stream SSD, the profile's]
     #[arg(long, value_name = "LIST", help_heading = "Grid")]
     pub gc: Option<Destinations>,
     /// Pages in a superblock [default: about 0.23 % of the logical pages]

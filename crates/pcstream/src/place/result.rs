@@ -95,7 +95,8 @@ fn streams(summary: &Summary, layout: Layout) -> Vec<String> {
     let mut lines = vec![String::new()];
     lines.extend(columns(&rows, &[Side::Right; 6]).iter().map(|line| layout.cut(line)));
     let note = "write stream: as the device numbers it, S1 is 2 and so on; none: where the device puts writes without one; \
-                of others: what belonged to contexts of another stream; of programs: given by the program itself, besides";
+                of others: written with it, but of contexts of another stream; of programs: not in the column written, as \
+                the program gave the stream itself";
     lines.extend(layout.wrap(note, 0));
     lines
 }
