@@ -10,9 +10,6 @@
 #include "path_cache.h"
 #include "stacks.h"
 
-/* Frames a chain must have before a process counts as built with frame pointers. */
-#define FP_PROOF 4
-
 static __always_inline struct pt_regs *user_regs(struct task_struct *task)
 {
 	return (struct pt_regs *)bpf_task_pt_regs(task);
@@ -21,17 +18,17 @@ static __always_inline struct pt_regs *user_regs(struct task_struct *task)
 /* Return addresses without rules. Returns how they were found. */
 static __always_inline int guess_path(struct workspace *ws)
 {
-	u32 mode = unwind ? unwind : ws->ranges.unwind, found = 0;
+	u32 mode = unwind ? unwind : ws->ranges.unwind;
+	bool believed = mode != UNWIND_SCAN && walk_frame_pointers(ws);
 
-	if (mode != UNWIND_SCAN)
-		found = walk_frame_pointers(ws);
+	/* A process counts as built with frame pointers, or not, by its first chain. */
 	if (mode == UNWIND_NONE) {
-		mode = found >= FP_PROOF ? UNWIND_FP : UNWIND_SCAN;
+		mode = believed ? UNWIND_FP : UNWIND_SCAN;
 		ws->ranges.unwind = mode;
 		ws->ranges_changed = 1;
 	}
 	/* A stack that begins in code without frame pointers breaks the chain at once. */
-	if (mode == UNWIND_SCAN || (found < 2 && !unwind)) {
+	if (mode == UNWIND_SCAN || (ws->found < 2 && !unwind)) {
 		mode = UNWIND_SCAN;
 		scan_stack(ws);
 	}

@@ -49,7 +49,7 @@ static __always_inline bool room_for_stacks(void)
 }
 
 /* What the rest of a walk can depend on in a piece of the stack: code, and the stack's own addresses, which most words that are addresses
- * at all are. A function that bpf_loop calls, because Linux 6.1 refuses what some compilers make of such a loop: it is entered in its middle. */
+ * at all are. Places on the stack count from `frame_sp`, so threads on one path agree. A function that bpf_loop calls, because Linux 6.1 refuses what some compilers make of such a loop: it is entered in its middle. */
 static long hash_piece(u64 piece, struct workspace **at)
 {
 	struct workspace *ws = *at;
@@ -59,12 +59,16 @@ static long hash_piece(u64 piece, struct workspace **at)
 	if (bpf_probe_read_user(ws->words, PIECE_BYTES, (void *)from))
 		return 0;
 	for (i = 0; i < PIECE_BYTES / 8; i++) {
-		u64 word = ws->words[i];
+		u64 word = ws->words[i], place = word - ws->frame_sp;
 
 		if (from + i * 8 < ws->frame_sp)
 			continue;
-		if (word - ws->frame_sp < STACK_BYTES || (within(&ws->ranges, word) && locate(ws, word)))
-			ws->stack_hash = signature_mix(signature_mix(ws->stack_hash, from + i * 8), word);
+		if (place >= STACK_BYTES) {
+			if (!within(&ws->ranges, word) || !locate(ws, word))
+				continue;
+			place = word;
+		}
+		ws->stack_hash = signature_mix(signature_mix(ws->stack_hash, from + i * 8 - ws->frame_sp), place);
 	}
 	return 0;
 }
@@ -73,12 +77,15 @@ static long hash_piece(u64 piece, struct workspace **at)
  * addresses of the stack are looked up, where that is done one by one: user space can unwind only through those it is sent. */
 static __always_inline u64 hash_stack(struct workspace *ws, s32 entry)
 {
+	u64 bp = ws->frame_bp - ws->frame_sp;
+
 	name_frames(ws, entry);
 	ws->stack_hash = key_of(ws, ws->ranges.executable, entry, UNWIND_EXACT);
 	ws->stack_hash = signature_mix(ws->stack_hash, ws->ranges.exec_vm);
 	ws->stack_hash = signature_mix(ws->stack_hash, ws->ranges.arg_start);
-	ws->stack_hash = signature_mix(ws->stack_hash, ws->frame_sp);
-	ws->stack_hash = signature_mix(ws->stack_hash, ws->frame_bp);
+	/* A scan looks at multiples of 16. A frame pointer that points far away leads nowhere, wherever it points. */
+	ws->stack_hash = signature_mix(ws->stack_hash, ws->frame_sp & 15);
+	ws->stack_hash = signature_mix(ws->stack_hash, bp + STACK_BYTES < 2 * STACK_BYTES ? bp : STACK_BYTES);
 	bpf_loop(STACK_BYTES / PIECE_BYTES + 1, hash_piece, &ws, 0);
 	return ws->stack_hash | 1;
 }

@@ -67,7 +67,11 @@ static __always_inline void scan_stack(struct workspace *ws)
 		count(SHORT_STACKS, 1);
 }
 
-/* Return addresses along saved frame pointers, beginning with the one at ws->bp. */
+/* Return addresses that a chain of frame pointers must have to be believed; of one that ends with 0, as outermost frames do, fewer. */
+#define FP_PROOF 4
+#define FP_PROOF_OUTERMOST 2
+
+/* Return addresses along saved frame pointers, beginning with the one at ws->bp. Whether they are believed. */
 __noinline int walk_frame_pointers(struct workspace *ws)
 {
 	u64 pair[2]; /* saved frame pointer, return address */
@@ -88,7 +92,7 @@ __noinline int walk_frame_pointers(struct workspace *ws)
 		below = bp + 16;
 		bp = pair[0];
 	}
-	return ws->found;
+	return ws->found >= (bp ? FP_PROOF : FP_PROOF_OUTERMOST);
 }
 
 /* How a walk along call-frame rules ended. */

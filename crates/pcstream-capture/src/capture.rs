@@ -72,11 +72,7 @@ pub fn capture(
     if options.forget_files {
         joiner.forget_files();
     }
-    let join = Rc::new(RefCell::new(Join {
-        joiner,
-        rules: session.rules()?,
-        error: None,
-    }));
+    let join = Rc::new(RefCell::new(Join { joiner, rules: session.rules()?, error: None }));
     let reader = session.reader({
         let join = Rc::clone(&join);
         move |record| join.borrow_mut().take(record)

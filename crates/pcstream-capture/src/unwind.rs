@@ -26,6 +26,8 @@ use crate::wire::{Entry, ModuleKey, RULE_AT_IP, RuleKey, RuleKind, StackRange, S
 const MAX_FRAME_BYTES: u64 = 1 << 20;
 /// Return addresses that a chain of frame pointers must have to be believed.
 const FP_PROOF: usize = 4;
+/// ... if it ends with 0, as outermost frames do.
+const FP_PROOF_OUTERMOST: usize = 2;
 /// A path of fewer return addresses that ends at code without rules is no path.
 const LEAST_FRAMES: usize = 2;
 
@@ -87,8 +89,8 @@ impl Unwinder {
             return Path { unwind: Unwind::Cut, frames };
         }
         frames.truncate(before);
-        let chain = along_frame_pointers(stack, limits.depth);
-        if chain.len() >= FP_PROOF {
+        let (chain, believed) = along_frame_pointers(stack, limits.depth);
+        if believed {
             frames.truncate(1);
             frames.extend(chain);
             return Path { unwind: Unwind::FramePointer, frames };
@@ -201,8 +203,8 @@ fn word(stack: &StackRecord, address: u64) -> Option<u64> {
     bytes.get(at..at.checked_add(8)?)?.try_into().ok().map(u64::from_ne_bytes)
 }
 
-/// As `walk_frame_pointers` of the BPF program.
-fn along_frame_pointers(stack: &StackRecord, depth: usize) -> Vec<(u64, u64)> {
+/// As `walk_frame_pointers` of the BPF program: return addresses, and whether they are believed.
+fn along_frame_pointers(stack: &StackRecord, depth: usize) -> (Vec<(u64, u64)>, bool) {
     let (mut bp, mut below) = (stack.bp, stack.sp);
     let mut found = Vec::new();
     while found.len() < depth && bp >= below && bp - below <= MAX_FRAME_BYTES && bp & 7 == 0 {
@@ -212,7 +214,8 @@ fn along_frame_pointers(stack: &StackRecord, depth: usize) -> Vec<(u64, u64)> {
         let (Some(above), Some(next)) = (bp.checked_add(16), word(stack, bp)) else { break };
         (below, bp) = (above, next);
     }
-    found
+    let believed = found.len() >= if bp == 0 { FP_PROOF_OUTERMOST } else { FP_PROOF };
+    (found, believed)
 }
 
 /// As `scan_stack` of the BPF program.

@@ -327,6 +327,38 @@ fn c_and_rust_find_one_path_and_one_signature() {
     assert_eq!(scanned, GOLDEN_SCANNED, "signatures of scans are fixed, too");
 }
 
+/// In code without rules: a chain of frame pointers is believed if it is long, or if it ends where outermost frames do.
+#[test]
+fn a_short_chain_of_frame_pointers_is_believed_if_it_ends_with_0() {
+    let dir = TempDir::new().expect("a directory");
+    let program = build(dir.path());
+    let mut random = Random(SEED);
+    let kinds = (1..=5).flat_map(|frames| [(frames, 0), (frames, 1)]);
+    let (mut cases, mut expected) = (Vec::new(), Vec::new());
+    for (frames, end) in kinds {
+        let mut case = case(&mut random, false);
+        let own = *case.ranges.iter().find(|r| (r.start..r.end).contains(&case.ip)).expect("it is code");
+        let key = RuleKey { module: own.module, offset: case.ip.wrapping_add(own.base) | RULE_AT_IP };
+        let none = UnwindRule { kind: RuleKind::RULE_NONE.0, cfa_offset: 0, bp_offset: 0, into_function: 0 };
+        (case.rules, case.known) = (vec![(key, none)], 1);
+        case.bp = case.sp;
+        case.stack.resize(case.stack.len().max(128), 0);
+        for frame in 0..frames {
+            let (at, caller) = (case.sp + 16 * frame, code(&mut random, &case.ranges));
+            put(&mut case, at, if frame + 1 < frames { at + 16 } else { end });
+            put(&mut case, at + 8, caller);
+        }
+        let is_long = frames >= 4 || (frames >= 2 && end == 0);
+        expected.push(if is_long { Unwind::FramePointer } else { Unwind::Scan });
+        cases.push(case);
+    }
+    for ((case, expected), record) in cases.iter().zip(expected).zip(run(&program, &cases)) {
+        let Record::Context(context) = record else { panic!("a context: {record:?}") };
+        assert_eq!(case.path(), path_of(&context));
+        assert_eq!(path_of(&context).unwind, expected);
+    }
+}
+
 /// Whichever of its instructions stores: the frame of a page fault is the function's first instruction, on both sides.
 #[test]
 fn the_frame_of_a_page_fault_is_the_function() {
