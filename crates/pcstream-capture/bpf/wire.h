@@ -263,6 +263,7 @@ enum counter {
 	LOST_RUNTIME_PATHS,   /* contexts that are merged, for a language runtime has too many paths */
 	LOST_RUNTIME_MAPPINGS, /* mapped files of runtimes that pushed others out of the table */
 	DROPPED_MAPPINGS,     /* executable mappings above 128 TiB: paths end there */
+	UNSHIPPED_STACKS,     /* full captures that lacked a rule and did not go to user space: no room in the ring buffer, or no answer for long */
 	COUNTER_FIRST_STATISTIC,
 	/* coarser contexts: the executable and the entry, or a frame short */
 	LOCKED_MAPPINGS = COUNTER_FIRST_STATISTIC, /* captures, and files mapped by a runtime, that found the process's mappings locked */
@@ -273,7 +274,6 @@ enum counter {
 	FULL_CAPTURES,	      /* path cache misses */
 	STACK_UNREADABLE,     /* captures whose stack could not be read */
 	SHIPPED_STACKS,	      /* full captures that lacked a rule and went to user space */
-	UNSHIPPED_STACKS,     /* ... or did not: no room in the ring buffer, or no answer for long. Their paths were read otherwise */
 	CUT_PATHS,	      /* exact paths that end before they are as long as is kept: at code without a rule, or where the stack cannot be read */
 	SHORT_STACKS,	      /* scans that found fewer addresses than asked for */
 	ENUMERATIONS,	      /* times the mappings of a process were read */
