@@ -173,8 +173,12 @@ impl Place {
                 break;
             }
             if gently {
-                notes
-                    .extend(ended.iter().map(|user| format!("ended {user}, which the command left running")));
+                notes.extend(ended.iter().map(|user| {
+                    format!(
+                        "ended {user}, which the command left running; to record a daemon, keep it in the foreground, or \
+                         attach to it (--on, with --pid)"
+                    )
+                }));
             }
             wait_until(Duration::from_secs(2), || command_left(scratch) || interrupts.are_urgent());
         }
