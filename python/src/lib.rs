@@ -8,6 +8,7 @@
 
 mod device;
 mod errors;
+mod forked;
 mod options;
 mod scheme;
 mod simulate;

@@ -17,6 +17,7 @@ use pcstream_trace::{Batch, TraceError, TraceReader};
 use pyo3::prelude::*;
 
 use crate::errors;
+use crate::forked;
 use crate::options::{DeviceArg, OptionsArg};
 use crate::scheme::{self, SchemeArg};
 use crate::stop::Stop;
@@ -48,7 +49,7 @@ pub fn simulate(
         )));
     }
     let run = Run { reader: &reader, stop: &stop, options: &options };
-    py.detach(|| {
+    let work = || {
         let (space, plan, seed) = run.plan(factories, &device)?;
         let fitted = run.run(&plan, space.as_ref())?;
         stop.check()?;
@@ -58,7 +59,8 @@ pub fn simulate(
         let device = (!origins.is_empty()).then(|| origins.join(", "));
         let about = about(path, &reader, fitted.damage.clone(), device, seed);
         texts(about, fitted)
-    })
+    };
+    py.detach(|| forked::run(work, stop.watch()))
 }
 
 struct Run<'a> {

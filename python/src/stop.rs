@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use pyo3::prelude::*;
 
 /// How often Python is asked for signals: often enough for a person, seldom enough to cost nothing.
-const INTERVAL: Duration = Duration::from_millis(50);
+pub const INTERVAL: Duration = Duration::from_millis(50);
 
 /// Shared by all who may end a simulation and all who end with it.
 #[derive(Clone, Debug, Default)]

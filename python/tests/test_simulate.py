@@ -169,7 +169,35 @@ def test_other_threads_run_meanwhile(tmp_path: Path) -> None:
     assert during > 5
 
 
-def test_ctrl_c_ends_a_simulation(tmp_path: Path) -> None:
+def run_script(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Runs a script that can be interrupted."""
+    return subprocess.run(
+        [sys.executable, "-c", script, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=os.environ | {"PYTHONFAULTHANDLER": "1"},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        check=False,
+    )
+
+
+def test_a_forked_process_simulates_as_its_parent(small: pc.Trace) -> None:
+    script = """
+import multiprocessing, sys
+import pcstream as pc
+def wafs(_):
+    return [result.waf for result in pc.simulate(sys.argv[1], ["baseline", "pcstream"])]
+here = wafs(0)
+with multiprocessing.get_context("fork").Pool(2) as pool:
+    print(pool.map_async(wafs, range(4)).get(60) == 4 * [here])
+"""
+    ran = run_script(script, str(small.path))
+    assert (ran.returncode, ran.stdout) == (0, "True\n"), ran.stderr
+
+
+@pytest.mark.parametrize("forked", [False, True])
+def test_ctrl_c_ends_a_simulation(tmp_path: Path, forked: bool) -> None:
     script = """
 import os, signal, sys, threading
 import pcstream as pc
@@ -184,13 +212,12 @@ try:
 except KeyboardInterrupt:
     print("interrupted")
 """
-    ran = subprocess.run(
-        [sys.executable, "-c", script, str(tmp_path / "t.pctrace")],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env=os.environ | {"PYTHONFAULTHANDLER": "1"},
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-        check=False,
-    )
+    ran = run_script(script, str(tmp_path / "t.pctrace"), str(forked))
     assert (ran.returncode, ran.stdout) == (0, "interrupted\n"), ran.stderr
+if sys.argv[2] == "True":
+    pc.simulate(pc.datasets.load("sqlite"), ["baseline", "pcstream"])
+    child = os.fork()
+    if child:
+        signal.alarm(120)
+        signal.signal(signal.SIGALRM, lambda *_: os.kill(child, signal.SIGKILL))
+        sys.exit(os.waitstatus_to_exitcode(os.wait()[1]))
