@@ -29,7 +29,11 @@ const FILES_PER_CONTEXT: usize = 10;
 /// Host pages and flash pages at some points of a run.
 type Curve = Vec<(u64, u64)>;
 
-/// The results as `pcstream simulate --json` and `pcstream contexts --json` write them, and the curve of every result.
+/// A scheme that dropped what it knew of live data, how often, and the parameter that bounds its memory.
+type Dropped = (String, u64, &'static str);
+
+/// The results as `pcstream simulate --json` and `pcstream contexts --json` write them, the curve of every result, and what
+/// schemes dropped.
 #[pyfunction]
 pub fn simulate(
     py: Python<'_>,
@@ -38,7 +42,7 @@ pub fn simulate(
     schemes: Vec<SchemeArg>,
     device: DeviceArg,
     options: OptionsArg,
-) -> PyResult<(String, String, Vec<Curve>)> {
+) -> PyResult<(String, String, Vec<Curve>, Vec<Dropped>)> {
     let stop = Stop::default();
     let factories = scheme::factories(py, schemes, &options, &stop)?;
     let reader = trace.reader.clone();
@@ -167,7 +171,7 @@ fn about(
     About { version: env!("CARGO_PKG_VERSION").to_owned(), seed, trace, device }
 }
 
-fn texts(about: About, fitted: Fitted) -> PyResult<(String, String, Vec<Curve>)> {
+fn texts(about: About, fitted: Fitted) -> PyResult<(String, String, Vec<Curve>, Vec<Dropped>)> {
     let Fitted { results, replay, .. } = fitted;
     let curve = |result: &pcstream_replay::LaneResult| {
         let mut curve: Curve = result.progress.iter().map(|p| (p.host_pages, p.flash_pages)).collect();
@@ -185,5 +189,7 @@ fn texts(about: About, fitted: Fitted) -> PyResult<(String, String, Vec<Curve>)>
     let rows = simulation.context_rows(lane, FILES_PER_CONTEXT);
     let text = serde_json::to_string(&json::simulation(&simulation, &[])).map_err(errors::argument)?;
     let contexts = serde_json::to_string(&json::contexts(&simulation, &rows)).map_err(errors::argument)?;
-    Ok((text, contexts, curves))
+    let dropped = simulation.dropped().into_iter();
+    let dropped = dropped.map(|(scheme, count, parameter)| (scheme.to_owned(), count, parameter)).collect();
+    Ok((text, contexts, curves, dropped))
 }

@@ -28,6 +28,9 @@ CASES: list[tuple[list[str], pc.Device | None, dict[str, Any]]] = [
         pc.Device(streams=4, overprovisioning=0.2, gc="shared", victim="d-choices:3"),
         {"prefill": 0.5},
     ),
+    (["--profile", "femu", "--pack", "0.9"], pc.Device.profile("femu"), {"pack": 0.9}),
+    (["--profile", "femu", "--fill", "0.9"], pc.Device.profile("femu"), {"fill": 0.9}),
+    (["--profile", "femu"], cast(Any, "femu"), {}),
     (["--pack", "0.9", "--no-discard"], None, {"pack": 0.9, "discard": False}),
     (["--fill", "0.95", "--spare-factor", "0.2"], pc.Device(spare_factor=0.2), {"fill": 0.95}),
     (
@@ -143,10 +146,26 @@ def test_too_little_memory_is_an_error(small: pc.Trace) -> None:
         pc.simulate(small, "baseline", memory=1)
 
 
-def test_a_small_trace_on_a_large_device_warns(tmp_path: Path) -> None:
+def test_a_small_trace_on_a_large_device_warns(tmp_path: Path, small: pc.Trace) -> None:
     trace = pc.generate("uniform", tmp_path / "t.pctrace", pages=4096, writes=100)
     with pytest.warns(pc.SizeWarning, match="too little to say anything; pack=0.9"):
         pc.simulate(trace, "baseline")
+    profile = pc.Device.profile("pm963-480g")
+    with pytest.warns(pc.SizeWarning, match=r"65536 pages written to \d{9} pages of flash.*; Device.scaled\(\) makes"):
+        pc.simulate(small, "baseline", profile)
+    whole, scaled = (pc.simulate(small, "baseline", device, pack=0.9) for device in (profile, profile.scaled()))
+    assert without_speed(whole.json) == without_speed(scaled.json)
+
+
+def test_what_a_scheme_drops_is_a_loss(binary: str) -> None:
+    trace = pc.datasets.load("mixed")
+    setting = "pcstream.lifetime.max_bytes"
+    command = [binary, "simulate", str(trace.path), "--scheme", "pcstream", "--set", f"{setting}=4096"]
+    assert subprocess.run(command, capture_output=True, check=False).returncode == 3
+    with pytest.warns(pc.LossWarning, match=rf"pcstream dropped .*live data \d+ times.*set={{'{setting}': BYTES}}"):
+        results = pc.simulate(trace, "pcstream", set={setting: 4096})
+    (scheme, count, parameter), *_ = results.dropped
+    assert (scheme, parameter) == ("pcstream", "lifetime.max_bytes") and count > 0
 
 
 def test_other_threads_run_meanwhile(tmp_path: Path) -> None:
@@ -201,6 +220,13 @@ def test_ctrl_c_ends_a_simulation(tmp_path: Path, forked: bool) -> None:
     script = """
 import os, signal, sys, threading
 import pcstream as pc
+if sys.argv[2] == "True":
+    pc.simulate(pc.datasets.load("sqlite"), ["baseline", "pcstream"])
+    child = os.fork()
+    if child:
+        signal.alarm(120)
+        signal.signal(signal.SIGALRM, lambda *_: os.kill(child, signal.SIGKILL))
+        sys.exit(os.waitstatus_to_exitcode(os.wait()[1]))
 class Interrupts(pc.Scheme):
     def place(self, batch):
         if batch.now > 100_000:
@@ -214,10 +240,3 @@ except KeyboardInterrupt:
 """
     ran = run_script(script, str(tmp_path / "t.pctrace"), str(forked))
     assert (ran.returncode, ran.stdout) == (0, "interrupted\n"), ran.stderr
-if sys.argv[2] == "True":
-    pc.simulate(pc.datasets.load("sqlite"), ["baseline", "pcstream"])
-    child = os.fork()
-    if child:
-        signal.alarm(120)
-        signal.signal(signal.SIGALRM, lambda *_: os.kill(child, signal.SIGKILL))
-        sys.exit(os.waitstatus_to_exitcode(os.wait()[1]))

@@ -44,11 +44,11 @@ class PcstreamWarning(UserWarning):
 
 
 class LossWarning(PcstreamWarning):
-    """The trace lacks something: events were lost, or it is damaged. The command line ends with exit code 3."""
+    """Something is missing: from the trace, or of what a scheme knew. The command line ends with exit code 3."""
 
 
 class SizeWarning(PcstreamWarning):
-    """The trace writes less than its device holds: too little to say anything about garbage collection."""
+    """The trace writes less than the simulated device holds: too little to say anything about garbage collection."""
 
 
 def missing(package: str, extra: str, what: str) -> MissingPackageError:

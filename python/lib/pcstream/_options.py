@@ -53,6 +53,11 @@ class Options:
                 except OSError as error:
                     raise ArgumentError(f"rules {name}: {error.strerror}") from error
 
+    @property
+    def changes_size(self) -> bool:
+        """Whether the simulated device is not of the trace's size, or static data fills it."""
+        return self.pack is not None or self.fill is not None
+
 
 def setting(key: str, value: object) -> tuple[str, str, str]:
     """Scheme, parameter and value of ``{"SCHEME.PARAMETER": value}``."""

@@ -28,9 +28,17 @@ DEFAULT_SCHEMES = ("baseline", "manual", "autostream-mq", "autostream-sfr", "pcs
 class Results(Sequence[Result]):
     """All results of a simulation, in the order of schemes and GC destinations."""
 
-    def __init__(self, text: str, contexts: str, curves: Sequence[Sequence[tuple[int, int]]]) -> None:
+    def __init__(
+        self,
+        text: str,
+        contexts: str,
+        curves: Sequence[Sequence[tuple[int, int]]],
+        dropped: Sequence[tuple[str, int, str]],
+    ) -> None:
         #: The result as ``pcstream simulate --json`` writes it.
         self.json: dict[str, Any] = json.loads(text)
+        #: Schemes that dropped what they knew of live data, how often, and the parameter that bounds their memory.
+        self.dropped: Sequence[tuple[str, int, str]] = dropped
         self._contexts: dict[str, Any] = json.loads(contexts)
         pairs = zip(self.json["results"], curves, strict=True)
         self._results = [Result(fields, curve) for fields, curve in pairs]
@@ -105,7 +113,7 @@ class Results(Sequence[Result]):
 def simulate(
     trace: Trace | str | os.PathLike[str],
     schemes: str | Scheme | type[Scheme] | Sequence[str | Scheme | type[Scheme]] = DEFAULT_SCHEMES,
-    device: Device | None = None,
+    device: Device | str | None = None,
     *,
     prefill: float | None = None,
     timing: bool = False,
@@ -125,13 +133,15 @@ def simulate(
     Args:
         trace: a trace, or where it is.
         schemes: names (``NAME:READING`` takes a reading), ``"all"``, instances of :class:`pcstream.Scheme`.
-        device: the SSD; by default one of the trace's size, with and without internal streams.
+        device: the SSD, or the name of a profile, which is scaled to the trace; by default one of the trace's size, with and
+            without internal streams.
         prefill: share of the address space that holds data before counting; by default what the trace says.
         timing: simulates time, too: IOPS and latencies.
         queue_depth: requests outstanding at any time, with ``timing``.
         open_loop: requests arrive at the times of the trace, with ``timing``.
-        pack: moves the addresses that the trace writes together, so that they fill this share of the device.
-        fill: adds static data until this share of the device holds data.
+        pack: moves the addresses that the trace writes together, so that they fill this share of the device; a profile is
+            scaled to them, unless its size is given.
+        fill: adds static data until this share of the device holds data; a profile is scaled to the trace, likewise.
         discard: whether the trace's discards reach the device.
         memory: bytes that it may take; by default three quarters of what is free. What does not fit takes more passes.
         rules: rules of ``manual``: the name of a preset, or a file.
@@ -144,8 +154,8 @@ def simulate(
         NotEnoughMemoryError: more memory would be needed.
 
     Warns:
-        LossWarning: the trace lacks something.
-        SizeWarning: the trace writes less than its device holds, and is not packed.
+        LossWarning: the trace lacks something, or a scheme dropped what it knew because its memory is bounded.
+        SizeWarning: the trace writes less than the simulated device holds, and is not packed.
     """
     options = Options(prefill, timing, queue_depth, open_loop, pack, fill, discard, memory, rules, set or {})
     opened = trace if isinstance(trace, Trace) else Trace(trace)
@@ -153,20 +163,49 @@ def simulate(
     if not chosen:
         raise ArgumentError("schemes is empty: expected at least one; pcstream.schemes() lists them")
     given = opened._given
-    results = Results(*_pcstream.simulate(opened._native, given, chosen, device or Device(), options))
-    _warn(opened, results, options)
+    fitted = _fitted(device, options)
+    results = Results(*_pcstream.simulate(opened._native, given, chosen, fitted, options))
+    for text in _losses(given, results):
+        warnings.warn(text, LossWarning, stacklevel=2)
+    if options.pack is None and (text := _too_little(opened, fitted, results)):
+        warnings.warn(text, SizeWarning, stacklevel=2)
     return results
 
 
-def _warn(trace: Trace, results: Results, options: Options) -> None:
+def _fitted(device: Device | str | None, options: Options) -> Device:
+    """The device, scaled to the trace where that was not ruled out by a size, as the program does it."""
+    if isinstance(device, str):
+        return Device.profile(device).scaled()
+    if device is not None and not isinstance(device, Device):
+        raise ArgumentError(f"device {device!r}: expected a pcstream.Device, or the name of a profile")
+    fitted = device or Device()
+    whole_drive = fitted.profile_name is not None and fitted.logical_pages is None
+    return fitted.scaled() if whole_drive and options.changes_size else fitted
+
+
+def _losses(given: str, results: Results) -> Iterator[str]:
+    """All for which the program ends with exit code 3."""
     said = results.json["trace"]
     if said["damage"] is not None or not said["complete"]:
         damage = said["damage"] or "the recording was not finished"
-        warnings.warn(f"{trace._given}: results are for what can be read: {damage}", LossWarning, stacklevel=3)
-    elif any(said["losses"].values()):
-        lost = ", ".join(f"{cause} {count}" for cause, count in said["losses"].items() if count)
-        warnings.warn(f"{trace._given}: something was lost when it was recorded: {lost}", LossWarning, stacklevel=3)
+        yield f"{given}: results are for what can be read: {damage}"
+    lost = ", ".join(f"{cause} {count}" for cause, count in said["losses"].items() if count)
+    if lost:
+        yield f"{given}: something was lost when it was recorded: {lost}"
+    for scheme, count, parameter in results.dropped:
+        more = f"set={{'{scheme.partition(':')[0]}.{parameter}': BYTES}}"
+        text = f"{given}: {scheme} dropped what it knew of live data {count} times at its memory bound"
+        yield f"{text}, which may change its result: more with {more}"
+
+
+def _too_little(trace: Trace, device: Device, results: Results) -> str:
+    """What to say if the flash of the simulated device is not even written once."""
     written = trace.meta["totals"]["host_pages"]
-    if written < trace.device_pages and options.pack is None:
-        text = f"{trace._given}: {written} pages written to a device of {trace.device_pages}: too little to say anything"
-        warnings.warn(f"{text}; pack=0.9 simulates what is written as if it filled 90 %", SizeWarning, stacklevel=3)
+    before, flash = results.device["prefill_pages"], results.device["physical_pages"]
+    if written + before >= flash:
+        return ""
+    more = f", and {before} before" if before else ""
+    text = f"{trace._given}: {written} pages written to {flash} pages of flash{more}: too little to say anything"
+    whole_drive = device.profile_name is not None and device.logical_pages is None and not device.to_trace
+    scale = "Device.scaled() makes a profile as large as the traced device, and " if whole_drive else ""
+    return f"{text}; {scale}pack=0.9 simulates what is written as if it filled 90 %"
