@@ -73,6 +73,15 @@ pub fn profiles() -> Vec<(&'static str, &'static str)> {
     KNOWN.iter().map(|profile| (profile.name, profile.about)).collect()
 }
 
+/// Refuses a device that names a profile, a GC destination or a victim policy that does not exist.
+#[pyfunction]
+pub fn check(device: DeviceArg) -> PyResult<()> {
+    if let Some(name) = &device.profile_name {
+        Profile::named(name).map_err(errors::argument)?;
+    }
+    device.request().map(drop)
+}
+
 /// The sizes and budgets of a device, as `pcstream geometry --json` writes them.
 #[pyfunction]
 pub fn derive(device: DeviceArg) -> PyResult<String> {

@@ -15,18 +15,32 @@ fn exception(class: &str, message: String) -> PyErr {
     })
 }
 
+/// Flags that the crates name as remedies, and what they are called in Python.
+const FLAGS: [(&str, &str); 6] = [
+    ("--superblock-pages", "superblock_pages"),
+    ("--spare-factor", "spare_factor"),
+    ("--overprovision", "overprovisioning"),
+    ("a --capacity", "logical_pages"),
+    ("--streams", "streams"),
+    ("--gc", "gc"),
+];
+
 /// What was asked for cannot be.
 pub fn argument(error: impl Display) -> PyErr {
-    exception("ArgumentError", error.to_string())
+    let message = FLAGS.iter().fold(error.to_string(), |text, (flag, name)| text.replace(flag, name));
+    exception("ArgumentError", message)
 }
 
 /// A trace cannot be read or written.
 pub fn trace(error: &TraceError) -> PyErr {
-    let class = match error {
-        TraceError::Missing(_) => "TraceNotFoundError",
-        _ => "TraceError",
-    };
-    exception(class, error.to_string())
+    match error {
+        TraceError::Missing(_) => exception("TraceNotFoundError", error.to_string()),
+        TraceError::Exists(path) => {
+            let remedy = "exists already; choose another name, or replace it with overwrite=True";
+            exception("TraceError", format!("{}: {remedy}", path.display()))
+        }
+        _ => exception("TraceError", error.to_string()),
+    }
 }
 
 /// A replay cannot begin or go on.

@@ -26,8 +26,10 @@ fn _pcstream(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(trace::open, module)?)?;
     module.add_function(wrap_pyfunction!(trace::generate, module)?)?;
     module.add_function(wrap_pyfunction!(device::profiles, module)?)?;
+    module.add_function(wrap_pyfunction!(device::check, module)?)?;
     module.add_function(wrap_pyfunction!(device::derive, module)?)?;
     module.add_function(wrap_pyfunction!(scheme::schemes, module)?)?;
+    module.add_function(wrap_pyfunction!(scheme::presets, module)?)?;
     module.add_function(wrap_pyfunction!(simulate::simulate, module)?)?;
     Ok(())
 }

@@ -36,12 +36,16 @@ pub fn factories(
     options: &OptionsArg,
     stop: &Stop,
 ) -> PyResult<Vec<Arc<dyn SchemeFactory>>> {
+    let rules = rules(options)?;
     let mut set = vec![false; options.set.len()];
     let mut made: Vec<Arc<dyn SchemeFactory>> = Vec::new();
     for scheme in schemes {
         match scheme {
             SchemeArg::Name(name) => {
                 let mut scheme = configure(&name).map_err(errors::argument)?;
+                if let (Some(rules), Some(params)) = (&rules, scheme.params_mut::<ManualParams>()) {
+                    *params = rules.clone();
+                }
                 apply(&mut scheme, options, &mut set)?;
                 made.push(Arc::new(scheme));
             }
@@ -61,13 +65,22 @@ pub fn factories(
     Ok(made)
 }
 
-/// Applies the options that concern a scheme, and marks those in `set`.
+/// The rules for `manual`, if any are given.
+fn rules(options: &OptionsArg) -> PyResult<Option<ManualParams>> {
+    let Some(name) = &options.rules_name else { return Ok(None) };
+    let rules = options.rules_text.as_deref().map_or_else(|| Rules::preset(name), Rules::parse);
+    let rules = rules.map_err(|error| errors::argument(format_args!("rules {name}: {error}")))?;
+    Ok(Some(ManualParams { rules, name: name.clone() }))
+}
+
+/// Names of the presets of rules.
+#[pyfunction]
+pub fn presets() -> Vec<&'static str> {
+    Rules::presets().map(|(name, _)| name).collect()
+}
+
+/// Applies the parameters that are set of a scheme, and marks them in `set`.
 fn apply(scheme: &mut Configured, options: &OptionsArg, set: &mut [bool]) -> PyResult<()> {
-    if let (Some(name), Some(params)) = (&options.rules_name, scheme.params_mut::<ManualParams>()) {
-        let rules = options.rules_text.as_deref().map_or_else(|| Rules::preset(name), Rules::parse);
-        let rules = rules.map_err(|error| errors::argument(format_args!("rules {name}: {error}")))?;
-        *params = ManualParams { rules, name: name.clone() };
-    }
     for ((of, parameter, value), used) in options.set.iter().zip(set) {
         if of == scheme.scheme() {
             scheme.set(parameter, value).map_err(errors::argument)?;

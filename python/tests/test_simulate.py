@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
@@ -133,6 +134,32 @@ def test_schemes_say_what_can_be_set() -> None:
         (lambda t: pc.Device(spare_factor=0.1, overprovisioning=0.1), "give one of them"),
         (lambda t: pc.Device(streams=300), "1 to 255"),
         (lambda t: pc.Device.profile("pm963"), "pm963-480g"),
+        (lambda t: pc.Device(profile_name="pm963"), "pm963-480g"),
+        (lambda t: pc.Device(gc="owned"), "own, internal, shared"),
+        (lambda t: pc.Device(victim="gredy"), "greedy"),
+        (lambda t: pc.Device(seed=-1), "seed -1: expected 0 to"),
+        (lambda t: pc.Device(streams=cast(Any, 5.0)), r"streams 5\.0: expected a whole number from 1 to 255"),
+        (lambda t: pc.Device(streams=cast(Any, "5")), "streams '5'"),
+        (lambda t: pc.Device(spare_factor=cast(Any, "5")), "spare_factor '5'"),
+        (lambda t: pc.Device(pools=cast(Any, "ab")), "pools 'ab': expected relative sizes"),
+        (lambda t: pc.Device(background_gc=cast(Any, [3])), r"background_gc \[3\]: expected two numbers"),
+        (lambda t: pc.Device(gc=cast(Any, 3)), "gc 3: expected own, internal, shared"),
+        (lambda t: pc.simulate(t, "baseline", cast(Any, 5)), "device 5: expected a pcstream.Device"),
+        (lambda t: pc.simulate(t, "baseline", "pm963"), "pm963-480g"),
+        (lambda t: pc.simulate(t, cast(Any, 5)), "schemes 5: expected names"),
+        (lambda t: pc.simulate(t, "baseline", memory=2**64), "memory 18446744073709551616"),
+        (lambda t: pc.simulate(t, "baseline", discard=cast(Any, 0)), "discard 0: expected True or False"),
+        (lambda t: pc.simulate(t, "baseline", pack=cast(Any, "x")), "pack 'x': expected a share"),
+        (lambda t: pc.simulate(t, "baseline", set=cast(Any, ["a"])), r"set \['a'\]: expected a mapping"),
+        (lambda t: pc.simulate(t, "baseline", set=cast(Any, {1: 2})), "set 1: expected SCHEME.PARAMETER"),
+        (lambda t: pc.simulate(t, "baseline", rules="nosuch"), "no such file, and the presets are common"),
+        (lambda t: pc.simulate(t, "baseline", rules=sys.executable), "expected a text file"),
+        (lambda t: pc.simulate(t, "baseline", rules="/"), "rules /: Is a directory"),
+        (lambda t: pc.simulate(t, "baseline", pc.Device(spare_factor=0)), "fewer streams .*a spare_factor of at least"),
+        (lambda t: pc.generate("uniform", "t.pctrace", pages=-1, writes=1), "pages -1: expected 0 to"),
+        (lambda t: pc.generate("uniform", "t.pctrace", pages=cast(Any, "x"), writes=1), "pages 'x': expected a whole"),
+        (lambda t: pc.generate("zipf", "t.pctrace", pages=1, writes=1, theta=cast(Any, "x")), "theta 'x': expected a number"),
+        (lambda t: pc.simulate(t, "baseline", fill=0.1), "expected logical_pages of at least"),
     ],
 )
 def test_what_cannot_be_is_refused(small: pc.Trace, call: Any, message: str) -> None:
@@ -144,6 +171,25 @@ def test_what_cannot_be_is_refused(small: pc.Trace, call: Any, message: str) -> 
 def test_too_little_memory_is_an_error(small: pc.Trace) -> None:
     with pytest.raises(pc.NotEnoughMemoryError, match="memory="):
         pc.simulate(small, "baseline", memory=1)
+
+
+def test_numbers_of_numpy_are_numbers(small: pc.Trace) -> None:
+    device = pc.Device(streams=np.int64(5), seed=np.uint8(3), spare_factor=np.float32(0.25))
+    assert device == pc.Device(streams=5, seed=3, spare_factor=0.25) and "np" not in repr(device)
+    assert pc.Device(background_gc=[3, 6]) == pc.Device(background_gc=(3, 6))
+    no: Any = np.bool_(False)
+    results = pc.simulate(small, "baseline", device, memory=np.int64(10**9), pack=np.float64(0.5), discard=no)
+    assert results.device["streams"] == 5
+
+
+def test_a_preset_goes_before_a_file_of_its_name(
+    small: pc.Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sqlite").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert pc.simulate(small, "manual", rules="sqlite")["manual"].waf > 1
+    with pytest.raises(pc.ArgumentError, match="rules sqlite: Is a directory"):
+        pc.simulate(small, "manual", rules=Path("sqlite"))
 
 
 def test_a_small_trace_on_a_large_device_warns(tmp_path: Path, small: pc.Trace) -> None:

@@ -3,18 +3,59 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from . import _pcstream
+from . import _check, _pcstream
 from ._errors import ArgumentError
 from ._trace import Trace
+
+
+def _names(name: str, value: Any) -> tuple[str, ...]:
+    several = (value,) if isinstance(value, str) else _check.several(name, value, "own, internal, shared, or several")
+    return tuple(_check.text(name, one, "own, internal or shared") for one in several)
+
+
+def _sizes(name: str, value: Any) -> tuple[float, ...]:
+    expected = "relative sizes such as (2, 1)"
+    return tuple(_check.real(name, one, expected) for one in _check.several(name, value, expected))
+
+
+def _watermarks(name: str, value: Any) -> tuple[int, ...]:
+    expected = "two numbers of free superblocks such as (3, 6)"
+    numbers = tuple(_check.whole(name, one, 0, 2**32 - 1) for one in _check.several(name, value, expected))
+    if len(numbers) != 2:
+        raise ArgumentError(f"{name} {value!r}: expected {expected}")
+    return numbers
+
+
+def _whole(least: int, most: int) -> Callable[[str, Any], int]:
+    return lambda name, value: _check.whole(name, value, least, most)
+
+
+#: What each field has to be, if it is given, and what it becomes.
+FIELDS: dict[str, Callable[[str, Any], object]] = {
+    "profile_name": lambda name, value: _check.text(name, value, "a name; pcstream.profiles() lists them"),
+    "logical_pages": _whole(1, 2**62),
+    "spare_factor": lambda name, value: _check.real(name, value, "a number from 0, below 1"),
+    "overprovisioning": lambda name, value: _check.real(name, value, "a number, 0 or more"),
+    "superblock_pages": _whole(1, 2**32 - 1),
+    "streams": _whole(1, 255),
+    "gc": _names,
+    "victim": lambda name, value: _check.text(name, value, "the name of a policy such as 'greedy'"),
+    "pools": _sizes,
+    "background_gc": _watermarks,
+    "seed": _whole(0, 2**64 - 1),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Device:
     """A multi-streamed SSD. What is None is the profile's, or the default of ``pcstream simulate``.
+
+    A profile without ``logical_pages`` has the size of its drive, unless it is :meth:`scaled`, or packed or filled by
+    :func:`pcstream.simulate`.
 
     A legacy multi-stream device is simulated twice, unless ``gc`` says otherwise: as it is, and with internal streams.
 
@@ -43,16 +84,14 @@ class Device:
     gc: str | Sequence[str] | None = None
     victim: str | None = None
     pools: Sequence[float] | None = None
-    background_gc: tuple[int, int] | None = None
+    background_gc: Sequence[int] | None = None
     seed: int | None = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.gc, str):
-            object.__setattr__(self, "gc", (self.gc,))
-        for name in ("gc", "pools"):
-            value = getattr(self, name)
-            if value is not None:
-                object.__setattr__(self, name, tuple(value))
+        values = {name: value for name in FIELDS if (value := getattr(self, name)) is not None}
+        for name, value in values.items():
+            object.__setattr__(self, name, FIELDS[name](name, value))
+        object.__setattr__(self, "to_trace", _check.flag("to_trace", self.to_trace))
         if self.gc == ():
             raise ArgumentError("gc is empty: expected own, internal, shared, one or several")
         if self.spare_factor is not None and self.overprovisioning is not None:
@@ -63,11 +102,7 @@ class Device:
             raise ArgumentError(f"spare_factor {self.spare_factor}: expected from 0, below 1")
         if self.overprovisioning is not None and not 0 <= self.overprovisioning < float("inf"):
             raise ArgumentError(f"overprovisioning {self.overprovisioning}: expected 0 or more")
-        limits = (("streams", 1, 255), ("superblock_pages", 1, 2**32 - 1), ("logical_pages", 1, 2**62))
-        for name, least, most in limits:
-            value = getattr(self, name)
-            if value is not None and not least <= value <= most:
-                raise ArgumentError(f"{name} {value}: expected {least} to {most}")
+        _pcstream.check(self)
 
     @classmethod
     def profile(cls, name: str, **changes: Any) -> Device:
@@ -81,11 +116,12 @@ class Device:
         """The same device at another size: superblocks, buffers and erase times shrink with it.
 
         Args:
-            to: a trace, whose device's size is taken; a number of pages; or nothing, for whatever trace is simulated.
+            to: nothing, for the size of whatever trace is simulated, packed if it is; a trace, whose device's size is taken,
+                so that a packed trace gets static data beside it; or a number of pages.
         """
         if to is None:
             return replace(self, to_trace=True, logical_pages=None)
-        pages = to.device_pages if isinstance(to, Trace) else to
+        pages = to.device_pages if isinstance(to, Trace) else _check.whole("to", to, 1, 2**62)
         return replace(self, to_trace=False, logical_pages=pages)
 
     def replace(self, **changes: Any) -> Device:

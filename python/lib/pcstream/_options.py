@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from . import _check, _pcstream
 from ._errors import ArgumentError
 
 
@@ -29,6 +30,7 @@ class Options:
     set: list[tuple[str, str, str]] = field(init=False, default_factory=list)
 
     def __post_init__(self) -> None:
+        self._check_types()
         for name in ("prefill", "pack", "fill"):
             value = getattr(self, name)
             if value is not None and not 0 <= value <= 1:
@@ -37,21 +39,27 @@ class Options:
             raise ArgumentError("pack 0: expected a share above 0")
         if self.fill is not None and (self.pack is not None or self.prefill is not None):
             raise ArgumentError("fill comes without pack and prefill: give one of them")
-        if not 1 <= self.queue_depth <= 65536:
-            raise ArgumentError(f"queue_depth {self.queue_depth}: expected 1 to 65536")
         if self.open_loop and not self.timing:
             raise ArgumentError("open_loop without timing: expected timing=True beside it")
-        if self.memory is not None and self.memory < 1:
-            raise ArgumentError(f"memory {self.memory}: expected a number of bytes, 1 or more")
         object.__setattr__(self, "set", [setting(key, value) for key, value in self.settings.items()])
         if self.rules is not None:
-            name, path = os.fspath(self.rules), Path(self.rules)
-            object.__setattr__(self, "rules_name", name)
-            if isinstance(self.rules, os.PathLike) or path.exists():
-                try:
-                    object.__setattr__(self, "rules_text", path.read_text())
-                except OSError as error:
-                    raise ArgumentError(f"rules {name}: {error.strerror}") from error
+            object.__setattr__(self, "rules_name", str(self.rules))
+            object.__setattr__(self, "rules_text", rules_text(self.rules))
+
+    def _check_types(self) -> None:
+        for name in ("prefill", "pack", "fill"):
+            value = getattr(self, name)
+            if value is not None:
+                object.__setattr__(self, name, _check.real(name, value, "a share from 0 to 1"))
+        for name in ("timing", "open_loop", "discard"):
+            object.__setattr__(self, name, _check.flag(name, getattr(self, name)))
+        object.__setattr__(self, "queue_depth", _check.whole("queue_depth", self.queue_depth, 1, 65536))
+        if self.memory is not None:
+            object.__setattr__(self, "memory", _check.whole("memory", self.memory, 1, 2**64 - 1))
+        if not isinstance(self.settings, Mapping):
+            raise ArgumentError(f"set {self.settings!r}: expected a mapping such as {{'pcstream.mapper.distance': 'log'}}")
+        if self.rules is not None and not isinstance(self.rules, (str, os.PathLike)):
+            raise ArgumentError(f"rules {self.rules!r}: expected the name of a preset, or a file")
 
     @property
     def changes_size(self) -> bool:
@@ -59,9 +67,25 @@ class Options:
         return self.pack is not None or self.fill is not None
 
 
+def rules_text(rules: str | os.PathLike[str]) -> str | None:
+    """The rules in a file; None for a preset, which is what a name stands for if it can."""
+    presets = _pcstream.presets()
+    if isinstance(rules, str) and rules in presets:
+        return None
+    try:
+        return Path(rules).read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        known = ", ".join(presets)
+        raise ArgumentError(f"rules {rules}: there is no such file, and the presets are {known}") from error
+    except OSError as error:
+        raise ArgumentError(f"rules {rules}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ArgumentError(f"rules {rules}: expected a text file, but it is not UTF-8: {error}") from error
+
+
 def setting(key: str, value: object) -> tuple[str, str, str]:
     """Scheme, parameter and value of ``{"SCHEME.PARAMETER": value}``."""
-    scheme, dot, parameter = key.partition(".")
+    scheme, dot, parameter = _check.text("set", key, "SCHEME.PARAMETER, as in 'pcstream.mapper.distance'").partition(".")
     if not dot or not scheme or not parameter:
         raise ArgumentError(f"set {key!r}: expected SCHEME.PARAMETER, as in 'pcstream.mapper.distance'")
     return scheme, parameter, str(value).lower() if isinstance(value, bool) else str(value)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from . import _pcstream
+from . import _check, _pcstream
 from ._errors import ArgumentError, missing
 
 if TYPE_CHECKING:
@@ -154,7 +154,8 @@ def schemes() -> dict[str, SchemeInfo]:
 
 def chosen(given: str | Scheme | type[Scheme] | Sequence[str | Scheme | type[Scheme]]) -> list[str | Scheme]:
     """A list of schemes from what users give: one or several, ``"all"``, names with commas, classes."""
-    several = [given] if isinstance(given, (str, Scheme, type)) else list(given)
+    one_given = isinstance(given, (str, Scheme, type))
+    several = (given,) if one_given else _check.several("schemes", given, "names, or instances of pcstream.Scheme")
     found: list[str | Scheme] = []
     for one in several:
         if isinstance(one, str):

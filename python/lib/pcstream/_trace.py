@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from . import _pcstream, _remote
+from . import _check, _pcstream, _remote
 from ._table import Table
 
 
@@ -103,6 +103,9 @@ def generate(
         overwrite: replaces a trace that exists.
         options: the generator's own, as ``pcstream generate NAME --help`` lists them, with ``_`` for ``-``.
     """
-    own = {key.replace("_", "-"): value for key, value in options.items()}
-    _pcstream.generate(name, (pages, writes, seed), own, output, overwrite)
+    own = {key.replace("_", "-"): _check.real(key, value, "a number") for key, value in options.items()}
+    most = 2**64 - 1
+    sizes = _check.whole("pages", pages, 0, most), _check.whole("writes", writes, 0, most)
+    common = (*sizes, _check.whole("seed", seed, 0, most))
+    _pcstream.generate(_check.text("name", name, "uniform, hotcold or zipf"), common, own, output, overwrite)
     return Trace(output)

@@ -1,0 +1,51 @@
+"""Checks of arguments. A wrong one is an ArgumentError with its name, its value and what is expected.
+
+Numbers of NumPy are numbers.
+"""
+
+from __future__ import annotations
+
+import numbers
+import operator
+from typing import Any
+
+from ._errors import ArgumentError
+
+
+def whole(name: str, value: Any, least: int, most: int) -> int:
+    """A whole number within limits."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise ArgumentError(f"{name} {value!r}: expected a whole number from {least} to {most}") from None
+    if not least <= number <= most:
+        raise ArgumentError(f"{name} {number}: expected {least} to {most}")
+    return number
+
+
+def real(name: str, value: Any, expected: str) -> float:
+    """A number."""
+    if not isinstance(value, numbers.Real):
+        raise ArgumentError(f"{name} {value!r}: expected {expected}")
+    return float(value)
+
+
+def flag(name: str, value: Any) -> bool:
+    """True or False."""
+    if not isinstance(value, bool) and type(value).__name__ not in ("bool", "bool_"):
+        raise ArgumentError(f"{name} {value!r}: expected True or False")
+    return bool(value)
+
+
+def text(name: str, value: Any, expected: str) -> str:
+    """A string."""
+    if not isinstance(value, str):
+        raise ArgumentError(f"{name} {value!r}: expected {expected}")
+    return value
+
+
+def several(name: str, value: Any, expected: str) -> tuple[Any, ...]:
+    """A sequence that is not a string."""
+    if isinstance(value, (str, bytes)) or not hasattr(value, "__iter__"):
+        raise ArgumentError(f"{name} {value!r}: expected {expected}")
+    return tuple(value)
