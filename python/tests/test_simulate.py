@@ -86,6 +86,9 @@ def test_results_as_tables_objects_and_pictures(small: pc.Trace, tmp_path: Path)
     assert isinstance(polars, pl.DataFrame) and polars["wear.mean"].to_list() == [r.wear["mean"] for r in results]
     assert sum(context["pages"] for context in results.contexts) == 65536
     assert "pcstream" in repr(results) and f"{pcstream.waf:.3f}" in repr(pcstream)
+    names = cast(Any, results)
+    assert "pcstream" in names and ("pcstream", "internal") in names and pcstream in results
+    assert "manual" not in names and ("pcstream", "shared") not in names and None not in names
     with pytest.raises(KeyError, match="baseline own, baseline internal"):
         results["manual"]
     with pytest.raises(AttributeError, match="wafs"):
@@ -212,6 +215,16 @@ def test_what_a_scheme_drops_is_a_loss(binary: str) -> None:
         results = pc.simulate(trace, "pcstream", set={setting: 4096})
     (scheme, count, parameter), *_ = results.dropped
     assert (scheme, parameter) == ("pcstream", "lifetime.max_bytes") and count > 0
+
+
+def test_latencies_are_columns(small: pc.Trace) -> None:
+    results = pc.simulate(small, ["baseline", "pcstream"], timing=True)
+    frame = results.to_pandas()
+    assert list(frame.write_p99_us) == [result.latency_us["write"]["p99"] for result in results]
+    assert list(frame.write_p999_us) == [result.latency_us["write"]["p99_9"] for result in results]
+    columns = {f"{direction}_{quantile}_us" for direction in ("read", "write") for quantile in ("p50", "p99", "p999")}
+    assert columns <= set(frame.columns) and results[0].row()["read_p50_us"] is None
+    assert not columns & set(pc.simulate(small, "baseline").rows[0])
 
 
 def test_other_threads_run_meanwhile(tmp_path: Path) -> None:

@@ -39,11 +39,23 @@ class Result:
         return list(self.fields["streams"])
 
     def row(self) -> dict[str, Any]:
-        """The fields that are single values, nested ones with dots as in ``wear.mean``; lists are left out."""
+        """The fields that are single values, nested ones with dots as in ``wear.mean``; lists are left out.
+
+        With ``timing``, latencies are columns as in the program's sweeps: ``write_p50_us``, ``read_p999_us``.
+        """
         flat: dict[str, Any] = {}
         for key, value in self.fields.items():
             if isinstance(value, dict):
                 flat |= {f"{key}.{inner}": v for inner, v in value.items() if not isinstance(v, (dict, list))}
             elif not isinstance(value, list):
                 flat[key] = value
-        return flat
+        return flat | self._latencies()
+
+    def _latencies(self) -> dict[str, float | None]:
+        by_direction = self.fields.get("latency_us") or {}
+        quantiles = {"p50": "p50_us", "p99": "p99_us", "p99_9": "p999_us"}
+        return {
+            f"{direction}_{column}": latencies and latencies[quantile]
+            for direction, latencies in by_direction.items()
+            for quantile, column in quantiles.items()
+        }

@@ -6,7 +6,7 @@ import json
 import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from . import _pcstream, _scheme
 from ._device import Device
@@ -49,16 +49,30 @@ class Results(Sequence[Result]):
     def __iter__(self) -> Iterator[Result]:
         return iter(self._results)
 
-    def __getitem__(self, key: Any) -> Any:
+    @overload
+    def __getitem__(self, key: int | str | tuple[str, str]) -> Result: ...
+    @overload
+    def __getitem__(self, key: slice) -> Sequence[Result]: ...
+    def __getitem__(self, key: int | str | tuple[str, str] | slice) -> Result | Sequence[Result]:
         """By index; by name of the scheme (on its first device); or by name and GC destination."""
         if isinstance(key, (int, slice)):
             return self._results[key]
-        scheme, destination = key if isinstance(key, tuple) else (key, None)
+        found = self._find(key)
+        if found is None:
+            there = ", ".join(f"{r.scheme} {r.gc_destination}" for r in self._results)
+            raise KeyError(f"{key!r}: expected one of {there}")
+        return found
+
+    def __contains__(self, key: object) -> bool:
+        """Whether there is such a result, or one by this name, or by this name and GC destination."""
+        return key in self._results if isinstance(key, Result) else self._find(key) is not None
+
+    def _find(self, key: object) -> Result | None:
+        scheme, destination = key if isinstance(key, tuple) and len(key) == 2 else (key, None)
         for result in self._results:
             if result.scheme == scheme and destination in (None, result.gc_destination):
                 return result
-        there = ", ".join(f"{r.scheme} {r.gc_destination}" for r in self._results)
-        raise KeyError(f"{key!r}: expected one of {there}")
+        return None
 
     def __repr__(self) -> str:
         lines = [f"{r.scheme:20} {r.gc_destination:9} {'-' if r.waf is None else format(r.waf, '.3f')}" for r in self]
