@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -32,13 +34,55 @@ def test_errors_say_what_to_do(tmp_path: Path, binary: str) -> None:
         pc.record(["true"], tmp_path / "t.pctrace", options=["--no-such-flag"], binary=binary)
 
 
-def test_root_a_recording_is_opened(tmp_path: Path, binary: str) -> None:
+FAKE = """#!/bin/sh
+echo a remark >&2
+case $1-$EXISTS in record-yes) echo "error: t.pctrace: exists already; replace it with --force" >&2; exit 1;; esac
+rm -rf t.pctrace
+cp -rL "$TRACE" t.pctrace
+exit 1
+"""
+
+
+def test_a_command_that_fails_was_recorded_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake = tmp_path / "pcstream"
+    fake.write_text(FAKE)
+    fake.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    whole = json.loads((pc.datasets.load("sqlite").path / "meta.json").read_text())
+    shutil.copytree(pc.datasets.load("sqlite").path, "failed")
+    Path("failed", "meta.json").write_text(json.dumps(whole | {"exit": {"code": 5, "signal": None}}))
+    monkeypatch.setenv("TRACE", "failed")
+    with pytest.warns(pc.CommandWarning, match="t.pctrace: the recorded command failed, exit status 5"):
+        trace = pc.record(["false"], "t.pctrace", binary=fake)
+    assert trace.meta["exit"]["code"] == 5 and capsys.readouterr().err == "a remark\n"
+    # The failed command of an earlier recording is no excuse.
+    monkeypatch.setenv("EXISTS", "yes")
+    with pytest.raises(pc.RecordError, match="ended with 1: error: t.pctrace: exists already; replace it with overwrite=True"):
+        pc.record(["false"], "t.pctrace", binary=fake)
+
+
+def test_root_a_recording_is_opened(tmp_path: Path, binary: str, capsys: pytest.CaptureFixture[str]) -> None:
     if os.geteuid() != 0:
         pytest.skip("a recording needs root")
     if "without" in subprocess.run([binary, "doctor"], capture_output=True, text=True, check=False).stderr:
         pytest.skip("the program was built without capture")
     command = ["dd", "if=/dev/zero", "of={}/file", "bs=1M", "count=8", "conv=fsync"]
-    trace = pc.record(command, tmp_path / "t.pctrace", on="scratch:64M", options=["--fill", "0.5"], binary=binary)
+    options = ["--fill", "0.5"]
+    trace = pc.record(command, tmp_path / "t.pctrace", on="scratch:64M", options=options, binary=binary)
     assert trace.meta["totals"]["host_pages"] >= 2048
     contexts = trace.contexts().to_polars()
     assert any("dd" in executable for executable in contexts["executable"])
+    with pytest.raises(pc.RecordError, match="exists already.*overwrite=True"):
+        pc.record(["true"], tmp_path / "t.pctrace", on="scratch:64M", binary=binary)
+    with pytest.warns(pc.CommandWarning, match="t.pctrace: the recorded command failed, exit status 3"):
+        failed = pc.record(
+            ["sh", "-c", "echo hello >&2; dd if=/dev/zero of={}/f bs=4k count=3; exit 3"],
+            tmp_path / "t.pctrace",
+            on="scratch:64M",
+            overwrite=True,
+            options=options,
+            binary=binary,
+        )
+    assert failed.id != trace.id and "hello\n" in capsys.readouterr().err

@@ -11,6 +11,7 @@ from . import datasets
 from ._device import Device, profiles
 from ._errors import (
     ArgumentError,
+    CommandWarning,
     Error,
     LossWarning,
     MissingPackageError,
@@ -39,6 +40,7 @@ __all__ = [
     "OPS",
     "ArgumentError",
     "Batch",
+    "CommandWarning",
     "Device",
     "Error",
     "LossWarning",

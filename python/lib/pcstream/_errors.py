@@ -47,6 +47,10 @@ class LossWarning(PcstreamWarning):
     """Something is missing: from the trace, or of what a scheme knew. The command line ends with exit code 3."""
 
 
+class CommandWarning(PcstreamWarning):
+    """The command failed that was recorded: the trace has what it wrote until then."""
+
+
 class SizeWarning(PcstreamWarning):
     """The trace writes less than the simulated device holds: too little to say anything about garbage collection."""
 

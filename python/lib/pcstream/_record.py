@@ -6,11 +6,13 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from ._errors import ArgumentError, LossWarning, RecordError
+from ._errors import ArgumentError, CommandWarning, LossWarning, RecordError
 from ._trace import Trace
 
 #: Exit code of the program for a trace that lacks something.
@@ -36,27 +38,65 @@ def record(
         options: more flags of ``pcstream record``, such as ``["--fs", "xfs"]``.
         binary: the program; by default PCSTREAM_BINARY, else ``pcstream`` on the PATH.
 
+    What the program and the command say on stderr is passed on.
+
     Raises:
         RecordError: it could not record; the message is what it said.
 
     Warns:
         LossWarning: the trace lacks something; the message says what.
+        CommandWarning: the command failed; the trace has what it wrote.
     """
     arguments = arguments_of(command, output, on, overwrite, options)
-    program = find(binary)
-    process = subprocess.Popen([program, *arguments], stderr=subprocess.PIPE, text=True)
+    program, before = find(binary), _version(output)
+    code, said = _run([program, *arguments])
+    trace = Trace(output) if code in (0, LOSSES) or _version(output) not in (None, before) else None
+    failure = _failure(trace.meta) if trace else None
+    if trace is None or (failure is None and code not in (0, LOSSES)):
+        error = said[max(said.rfind("error: "), 0) :].strip().replace("--force", "overwrite=True")
+        raise RecordError(f"{program} record ended with {code}: {error}")
+    lost = ", ".join(f"{cause} {count}" for cause, count in trace.meta["losses"].items() if count)
+    if lost:
+        warnings.warn(f"{trace._given}: something was lost when it was recorded: {lost}", LossWarning, stacklevel=2)
+    if failure is not None:
+        text = f"{trace._given}: the recorded command failed, {failure}; the trace has what it wrote until then"
+        warnings.warn(text, CommandWarning, stacklevel=2)
+    return trace
+
+
+def _run(words: list[str]) -> tuple[int, str]:
+    """Runs the program: its exit code, and what it and its command said on stderr, which is passed on at once."""
+    process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True, errors="replace")
+    said = []
+    with process:
+        assert process.stderr is not None
+        try:
+            for line in process.stderr:
+                sys.stderr.write(line)
+                said.append(line)
+        except KeyboardInterrupt:
+            # It takes its scratch device down on the way out.
+            process.send_signal(signal.SIGINT)
+            process.communicate()
+            raise
+    return process.returncode, "".join(said)
+
+
+def _version(output: str | os.PathLike[str]) -> tuple[int, int] | None:
+    """What tells a new trace from the one that was there."""
     try:
-        _, said = process.communicate()
-    except KeyboardInterrupt:
-        # It takes its scratch device down on the way out.
-        process.send_signal(signal.SIGINT)
-        process.communicate()
-        raise
-    if process.returncode == LOSSES:
-        warnings.warn(said.strip(), LossWarning, stacklevel=2)
-    elif process.returncode != 0:
-        raise RecordError(f"{program} record ended with {process.returncode}: {said.strip()}")
-    return Trace(output)
+        status = (Path(output) / "meta.json").stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns
+
+
+def _failure(meta: Mapping[str, Any]) -> str | None:
+    """How the recorded command failed, if it did."""
+    ended = meta.get("exit")
+    if ended is None or ended["code"] == 0:
+        return None
+    return f"exit status {ended['code']}" if ended["signal"] is None else f"signal {ended['signal']}"
 
 
 def arguments_of(
