@@ -158,6 +158,8 @@ impl PythonScheme {
                 column(py, events, |e| e.file_page.to_ne_bytes())?,
                 column(py, events, |e| [e.op as u8])?,
                 column(py, events, |e| [e.kind as u8])?,
+                column(py, events, |e| [e.hint.life as u8])?,
+                column(py, events, |e| [e.hint.stream])?,
                 now,
             );
             let answer = instance.call_method1(py, "_place_columns", columns)?;

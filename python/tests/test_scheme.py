@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 import pcstream as pc
@@ -71,6 +72,38 @@ def test_a_scheme_sees_every_event_once_and_knows_its_device() -> None:
     assert sum(pages for _, pages, _ in seen) == totals["host_pages"]
     assert [now for *_, now in seen] == list(np.cumsum([0, *(pages for _, pages, _ in seen)])[:-1])
     assert results[0].streams[4]["host_pages"] == totals["host_pages"]
+
+
+class ByHint(pc.Scheme):
+    name = "by-hint"
+
+    def place(self, batch: pc.Batch) -> Any:
+        assert set(batch.hint[batch.op > 0]) <= {0}
+        return np.where(batch.op > 0, 255, np.where(batch.hint > 0, 1, np.where(batch.write_stream > 0, 2, 0)))
+
+
+def test_a_scheme_sees_hints_and_answers_for_writes_alone() -> None:
+    trace = pc.datasets.load("mixed")
+    streams = pc.simulate(trace, ByHint, pc.Device(gc="own"))[0].streams
+    events = trace.events().to_polars().filter(pl.col("op").cast(str) == "write")
+    hinted = events["hint"].cast(str) != "not_set"
+    expected = [events.filter(~hinted)["pages"].sum(), events.filter(hinted)["pages"].sum()]
+    assert [stream["host_pages"] for stream in streams[:2]] == expected
+    assert set(events["hint"].cast(str)) <= set(pc.HINTS)
+
+
+def test_names_of_schemes_are_those_of_results(small: pc.Trace) -> None:
+    class Other(AllToDefault):
+        pass
+
+    class Baseline(AllToDefault):
+        name = "baseline"
+
+    with pytest.raises(pc.ArgumentError, match="AllToDefault and Other have the same name 'all-to-default'.*another .name"):
+        pc.simulate(small, [AllToDefault, Other()])
+    with pytest.raises(pc.ArgumentError, match="Baseline.name 'baseline': a registered scheme"):
+        pc.simulate(small, [Baseline()])
+    assert len(pc.simulate(small, ["baseline", "baseline, baseline"], pc.Device(gc="own"))) == 1
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ from ._pcstream import __version__
 from ._plot import Plot
 from ._record import record
 from ._result import Result
-from ._scheme import KINDS, OPS, Batch, Parameter, Scheme, SchemeInfo, schemes
+from ._scheme import HINTS, KINDS, OPS, Batch, Parameter, Scheme, SchemeInfo, schemes
 from ._simulate import DEFAULT_SCHEMES, Results, simulate
 from ._sweep import Sweep, sweep
 from ._table import Table
@@ -36,6 +36,7 @@ from ._trace import Trace, generate, open  # noqa: A004
 
 __all__ = [
     "DEFAULT_SCHEMES",
+    "HINTS",
     "KINDS",
     "OPS",
     "ArgumentError",

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 OPS = ("write", "discard", "read", "flush", "write_zeroes", "exit")
 #: Kinds of pages by the numbers that batches hold.
 KINDS = ("data", "journal", "inode", "directory", "bitmap", "other")
+#: Hints on lifetimes by the numbers that batches hold.
+HINTS = ("not_set", "none", "short", "medium", "long", "extreme")
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,8 @@ class Batch:
         file_page: index of the first page within the file.
         op: index into :data:`pcstream.OPS`; 0 is a write.
         kind: index into :data:`pcstream.KINDS`; 0 is file data.
+        hint: index into :data:`pcstream.HINTS`: what the program said of the data's lifetime; 0 is nothing.
+        write_stream: the write stream that the program asked for; 0 is none.
         now: pages that the host wrote before the first event.
     """
 
@@ -43,6 +47,8 @@ class Batch:
     file_page: NDArray[np.uint64]
     op: NDArray[np.uint8]
     kind: NDArray[np.uint8]
+    hint: NDArray[np.uint8]
+    write_stream: NDArray[np.uint8]
     now: int
 
     def __len__(self) -> int:
@@ -61,7 +67,7 @@ class Scheme:
                 return (batch.kind > 0).astype("u1")        # metadata to S1
     """
 
-    #: The name in results.
+    #: The name in results: no registered scheme's, and no other's of the same simulation.
     name: str = "python"
     #: Streams of the device, S0 included; known from :meth:`start` on.
     streams: int = 0
@@ -86,6 +92,8 @@ class Scheme:
         file_page: bytes,
         op: bytes,
         kind: bytes,
+        hint: bytes,
+        write_stream: bytes,
         now: int,
     ) -> bytes:
         try:
@@ -101,6 +109,8 @@ class Scheme:
             file_page=np.frombuffer(file_page, np.uint64),
             op=np.frombuffer(op, np.uint8),
             kind=np.frombuffer(kind, np.uint8),
+            hint=np.frombuffer(hint, np.uint8),
+            write_stream=np.frombuffer(write_stream, np.uint8),
             now=now,
         )
         streams = np.asarray(self.place(batch))
@@ -109,6 +119,7 @@ class Scheme:
                 f"{type(self).__name__}.place() returned {streams.dtype} of shape {streams.shape}, expected whole numbers of "
                 f"shape ({len(batch)},)"
             )
+        streams = np.where(batch.op == OPS.index("write"), streams, 0)
         wrong = (streams < 0) | (streams >= self.streams)
         if wrong.any():
             index = int(wrong.argmax())
@@ -160,11 +171,26 @@ def chosen(given: str | Scheme | type[Scheme] | Sequence[str | Scheme | type[Sch
     for one in several:
         if isinstance(one, str):
             names = [name.strip() for name in one.split(",")]
-            found += [name for part in names for name in (list(schemes()) if part == "all" else [part])]
+            names = [name for part in names for name in (list(schemes()) if part == "all" else [part])]
+            found += [name for name in dict.fromkeys(names) if name not in found]
         elif isinstance(one, type) and issubclass(one, Scheme):
             found.append(one())
         elif isinstance(one, Scheme):
             found.append(one)
         else:
             raise ArgumentError(f"schemes: {one!r} is neither a name nor a pcstream.Scheme")
+    _check_names([one for one in found if isinstance(one, Scheme)])
     return found
+
+
+def _check_names(own: Sequence[Scheme]) -> None:
+    """Results are found by the names of schemes."""
+    registered, seen = schemes(), dict[str, Scheme]()
+    for one in own:
+        name = _check.text(f"{type(one).__name__}.name", one.name, "a string")
+        if name in registered:
+            raise ArgumentError(f"{type(one).__name__}.name {name!r}: a registered scheme has this name; choose another")
+        if name in seen:
+            first, second = type(seen[name]).__name__, type(one).__name__
+            raise ArgumentError(f"schemes {first} and {second} have the same name {name!r}: give one of them another .name")
+        seen[name] = one
