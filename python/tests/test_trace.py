@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +116,22 @@ def test_data_sets_are_what_they_say() -> None:
         assert pc.datasets.load(name).id == trace.id
     with pytest.raises(pc.ArgumentError, match="sqlite, mixed"):
         pc.datasets.load("sqlit")
+
+
+def test_a_data_set_is_made_once_though_many_ask_for_it_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PCSTREAM_CACHE", str(tmp_path))
+    begin = threading.Barrier(4)
+
+    def load(_: int) -> pc.Trace:
+        begin.wait()
+        return pc.datasets.load("zipf")
+
+    with ThreadPoolExecutor(4) as pool:
+        traces = list(pool.map(load, range(4)))
+    assert len({(trace.id, trace.path) for trace in traces}) == 1
+    assert [file.suffix for file in (tmp_path / "datasets").iterdir()] == [".pctrace"]
 
 
 def test_the_sample_of_rocksdb_has_its_log_flushes_and_compactions() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 from . import _pcstream
 from ._errors import ArgumentError
-from ._remote import cache_directory
+from ._remote import cache_directory, keep
 from ._trace import Trace, generate
 
 _DIRECTORY = Path(str(files("pcstream"))) / "data"
@@ -52,10 +52,9 @@ def load(name: str) -> Trace:
     text = json.dumps([_pcstream.__version__, dataset.parameters], sort_keys=True)
     digest = hashlib.sha256(text.encode()).hexdigest()[:12]
     path = cache_directory() / "datasets" / f"{name}-{digest}.pctrace"
-    if path.exists():
-        return Trace(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    return generate(output=path, overwrite=True, **dataset.parameters)
+    parameters = dataset.parameters
+    keep(path, lambda copy: generate(output=copy, **parameters))
+    return Trace(path)
 
 
 def _known() -> dict[str, Dataset]:
