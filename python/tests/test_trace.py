@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -132,6 +133,19 @@ def test_a_data_set_is_made_once_though_many_ask_for_it_at_once(
         traces = list(pool.map(load, range(4)))
     assert len({(trace.id, trace.path) for trace in traces}) == 1
     assert [file.suffix for file in (tmp_path / "datasets").iterdir()] == [".pctrace"]
+
+
+def test_a_trace_is_found_after_a_change_of_the_directory(
+    small: pc.Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(small.path.parent)
+    trace = pc.open(small.path.name)
+    monkeypatch.chdir(tmp_path)
+    assert trace.path == small.path
+    again = pickle.loads(pickle.dumps(trace))
+    assert again.events().to_arrow().equals(small.events().to_arrow())
+    swept = pc.sweep(trace, "baseline", executor="here", streams=2).to_polars()
+    assert swept["trace"].unique().to_list() == [small.path.name], "as it was given"
 
 
 def test_the_sample_of_rocksdb_has_its_log_flushes_and_compactions() -> None:

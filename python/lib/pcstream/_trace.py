@@ -20,11 +20,13 @@ class Trace:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._given = os.fspath(path)
-        self._native = _pcstream.open(_remote.local(self._given))
+        #: Where it lies, also after a change of the working directory.
+        self._place = self._given if "://" in self._given else str(Path(self._given).absolute())
+        self._native = _pcstream.open(_remote.local(self._place))
         self._meta: dict[str, Any] = json.loads(self._native.meta_json())
 
     def __reduce__(self) -> tuple[type[Trace], tuple[str]]:
-        return Trace, (self._given,)
+        return Trace, (self._place,)
 
     def __repr__(self) -> str:
         totals = self._meta["totals"]
