@@ -9,21 +9,21 @@ its point, which is computed again, and a sweep that is begun again computes onl
 from __future__ import annotations
 
 import hashlib
-import inspect
 import itertools
 import json
 import os
-import pickle
 import tempfile
+import uuid
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from . import _executors, _pcstream, _scheme
+from . import _executors, _identity, _pcstream, _scheme
 from ._device import Device
-from ._errors import ArgumentError, SweepError, missing
+from ._errors import ArgumentError, PcstreamWarning, SweepError, missing
+from ._identity import Inputs
 from ._options import Options
 from ._scheme import Scheme
 from ._simulate import DEFAULT_SCHEMES, simulate
@@ -48,6 +48,8 @@ AXES = (
 )
 #: Fields of the options that can be swept.
 OPTION_AXES = ("prefill", "pack", "fill", "discard")
+#: Columns that say which point a row is of.
+HEAD = ("trace", "trace_id", *AXES, *OPTION_AXES)
 #: Of a result: depends on the machine, so that rows would differ between two runs.
 SPEED = "pages_per_second"
 
@@ -56,47 +58,57 @@ SPEED = "pages_per_second"
 class Point:
     """One trace on one device. Its rows depend on nothing else."""
 
+    #: Where workers find the trace.
+    place: str
+    #: The trace as the user called it.
     trace: str
     trace_id: str
     device: Device
     schemes: tuple[str | Scheme, ...]
     options: Mapping[str, Any]
     axes: Mapping[str, Any]
+    inputs: Inputs
 
     def key(self) -> str:
-        """A digest of all that decides the rows: where the trace lies does not."""
-        schemes = [one if isinstance(one, str) else _source(one) for one in self.schemes]
-        parts = [_pcstream.__version__, self.trace_id, repr(self.device), schemes, sorted(self.options.items())]
-        return hashlib.sha256(json.dumps(parts, default=str).encode()).hexdigest()[:32]
+        """A digest of all that decides the rows: where the trace lies and what it is called does not."""
+        inputs = self.inputs
+        schemes = [uuid.uuid4().hex if one is None else one for one in inputs.schemes]
+        parts = [_pcstream.__version__, inputs.build, inputs.trace, inputs.rules, schemes, repr(self.device)]
+        text = json.dumps([*parts, sorted(self.options.items())], default=str)
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+    def head(self) -> dict[str, Any]:
+        """The columns that say which point it is."""
+        return {"trace": self.trace, "trace_id": self.trace_id, **self.axes}
+
+    def check(self) -> None:
+        """Refuses to be computed by other code than the sweep began with."""
+        self.inputs.check_code(self.schemes)
 
     def rows(self) -> list[dict[str, Any]]:
         """Simulates it: a row for each scheme and GC destination."""
+        trace = Trace(self.place)
+        self.check()
+        self.inputs.check(trace, self.options)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            results = simulate(self.trace, self.schemes, self.device, **self.options)
+            results = simulate(trace, self.schemes, self.device, **self.options)
         said = "; ".join(str(warning.message) for warning in caught)
-        head = {"trace": self.trace, "trace_id": self.trace_id, **self.axes}
+        # A copy of the trace has the same rows.
+        for place in (f"{self.place}: ", f"{trace.path}/"):
+            said = said.replace(place, "")
         device = {f"device.{k}": v for k, v in results.device.items() if isinstance(v, (int, float, str))}
-        rows = [{**head, **result.row(), **device, "warnings": said} for result in results]
+        rows = [{**self.head(), **result.row(), **device, "warnings": said} for result in results]
         for row in rows:
             row.pop(SPEED, None)
         return rows
 
 
-def _source(scheme: Scheme) -> str:
-    """What tells one scheme in Python from another: the code of its class, where that is known, and its values."""
-    try:
-        code = inspect.getsource(type(scheme))
-    except (OSError, TypeError):
-        code = type(scheme).__qualname__
-    return scheme.name + hashlib.sha256(code.encode() + pickle.dumps(scheme)).hexdigest()
-
-
 class Sweep:
     """The rows of all points, on disk as Parquet files."""
 
-    def __init__(self, path: Path, files: Sequence[Path], directory: object = None) -> None:
-        #: The directory with a Parquet file for each point.
+    def __init__(self, path: Path, files: Sequence[tuple[Path, Point]], directory: object = None) -> None:
+        #: The directory with a Parquet file for each point; equal points share one.
         self.path = path
         self._files = files
         self._directory = directory
@@ -107,9 +119,8 @@ class Sweep:
     def to_arrow(self) -> pa.Table:
         """All rows as a ``pyarrow.Table``, in the order of the points."""
         import pyarrow
-        import pyarrow.parquet
 
-        tables = [pyarrow.parquet.read_table(file) for file in self._files]
+        tables = [_labelled(file, point.head()) for file, point in self._files]
         return pyarrow.concat_tables(tables, promote_options="permissive")
 
     def to_pandas(self) -> pd.DataFrame:
@@ -153,7 +164,7 @@ def sweep(
         The rows, in the order of the grid: the last axis varies fastest.
 
     Raises:
-        ArgumentError: an axis or option that cannot be.
+        ArgumentError: an axis, option or scheme that cannot be; ``out`` for a scheme that cannot be told from others.
         SweepError: a point has no result; those that are finished stay in ``out``.
 
     With ``"processes"``, a script that calls this needs ``if __name__ == "__main__":``, as all of multiprocessing does.
@@ -162,12 +173,12 @@ def sweep(
         import pyarrow  # noqa: F401
     except ImportError as error:
         raise missing("pyarrow", "sweep", "sweep()") from error
-    points = grid(traces, schemes, device, options or {}, axes)
+    points = grid(traces, schemes, device, options or {}, axes, kept=out is not None)
     directory = tempfile.TemporaryDirectory(prefix="pcstream-sweep-") if out is None else None
-    path = Path(out) if out is not None else Path(directory.name if directory else "")
+    path = Path(out).absolute() if out is not None else Path(directory.name if directory else "")
     path.mkdir(parents=True, exist_ok=True)
-    files = [path / f"{point.key()}.parquet" for point in points]
-    todo = {file: point for file, point in zip(files, points, strict=True) if not file.exists()}
+    files = [(path / f"{point.key()}.parquet", point) for point in points]
+    todo = {file: point for file, point in files if not _whole(file)}
     failed: list[tuple[Point, BaseException]] = []
     for file, rows in _executors.run(executor, workers, todo):
         if isinstance(rows, BaseException):
@@ -184,9 +195,9 @@ def sweep(
 
 
 def grid(
-    traces: Any, schemes: Any, device: Device | None, options: Mapping[str, Any], axes: Mapping[str, Any]
+    traces: Any, schemes: Any, device: Device | None, options: Mapping[str, Any], axes: Mapping[str, Any], kept: bool
 ) -> list[Point]:
-    """All points, checked before the first is simulated."""
+    """All points, checked before the first is simulated; ``kept`` if a later sweep may find their rows."""
     one = isinstance(traces, (Trace, str, os.PathLike))
     opened = [t if isinstance(t, Trace) else Trace(t) for t in ([traces] if one else traces)]
     chosen = tuple(_scheme.chosen(schemes))
@@ -196,9 +207,10 @@ def grid(
     if unknown:
         raise ArgumentError(f"axis {unknown[0]!r}: expected one of {', '.join(AXES + OPTION_AXES)}")
     values = {name: _values(name, axis) for name, axis in axes.items()}
+    common = _identity.build(), _identity.rules(options), _identity.schemes(chosen, kept)
     base = device or Device()
     points = []
-    for trace, *picked in itertools.product(opened, *values.values()):
+    for (trace, inputs), *picked in itertools.product(_inputs(opened, *common), *values.values()):
         at = dict(zip(values, picked, strict=True))
         changes = {name: value for name, value in at.items() if name in AXES}
         fitted = base.replace(**changes)
@@ -207,8 +219,14 @@ def grid(
         all_options = {**options, **{name: value for name, value in at.items() if name in OPTION_AXES}}
         Options(**{_field(name): value for name, value in all_options.items()})
         shown = {name: "+".join(value) if isinstance(value, tuple) else value for name, value in at.items()}
-        points.append(Point(trace._given, trace.id, fitted, chosen, all_options, shown))
+        points.append(Point(trace._place, trace._given, trace.id, fitted, chosen, all_options, shown, inputs))
     return points
+
+
+def _inputs(
+    traces: Iterable[Trace], build: str, rules: str, schemes: tuple[str | None, ...]
+) -> list[tuple[Trace, Inputs]]:
+    return [(one, Inputs(build, _identity.trace(one), _identity.meta(one), rules, schemes)) for one in traces]
 
 
 def _field(option: str) -> str:
@@ -222,14 +240,44 @@ def _values(name: str, axis: Any) -> list[Any]:
     return values
 
 
+def _whole(file: Path) -> bool:
+    """Whether there are rows of an earlier sweep; damaged ones are computed again."""
+    import pyarrow.parquet
+
+    try:
+        pyarrow.parquet.read_table(file, page_checksum_verification=True)
+    except FileNotFoundError:
+        return False
+    except (OSError, pyarrow.ArrowException) as error:
+        warnings.warn(f"{file}: damaged, so its point is computed again: {error}", PcstreamWarning, stacklevel=3)
+        return False
+    return True
+
+
 def _write(rows: list[dict[str, Any]], file: Path) -> None:
-    """A whole file or none."""
+    """A whole file or none. Sweeps that write the same one do not disturb each other: either is right."""
     import pyarrow
     import pyarrow.parquet
 
-    partial = file.with_suffix(".partial")
-    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(_complete(rows)), partial)
-    partial.replace(file)
+    partial = file.with_suffix(f".{uuid.uuid4().hex}.partial")
+    try:
+        table = pyarrow.Table.from_pylist(_complete(rows))
+        pyarrow.parquet.write_table(table, partial, write_page_checksum=True)
+        partial.replace(file)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _labelled(file: Path, head: Mapping[str, Any]) -> pa.Table:
+    """Rows under the name and the axes of a point, whoever computed them first."""
+    import pyarrow
+    import pyarrow.parquet
+
+    table = pyarrow.parquet.read_table(file)
+    rest = table.select([name for name in table.column_names if name not in HEAD])
+    for at, (name, value) in enumerate(head.items()):
+        rest = rest.add_column(at, name, pyarrow.array([value] * rest.num_rows))
+    return rest
 
 
 def _complete(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

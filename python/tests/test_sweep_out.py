@@ -1,0 +1,269 @@
+"""What a sweep may find again: rows of the same trace, rules, scheme and build, and of no other."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import multiprocessing
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import pcstream as pc
+from pcstream import _fingerprint, _identity, _sweep
+
+SCHEME = """
+import functools
+import numpy as np
+import pcstream as pc
+
+SHIFT = 0
+
+def helper(lba):
+    return lba % 2
+
+class Kernel:
+    def __init__(self, function):
+        self.py_func = function
+    def __call__(self, lba):
+        return self.py_func(lba)
+
+@Kernel
+def kernel(lba):
+    return lba * 0
+
+class Base(pc.Scheme):
+    name = "own"
+    factor = 1
+    @functools.lru_cache
+    def offset(self):
+        return 0
+
+class Own(Base):
+    def place(self, batch):
+        lba = batch.lba.astype(np.int64)
+        return (helper(lba) * self.factor + kernel(lba) + self.offset() + SHIFT) % self.streams
+"""
+
+
+def copy(trace: pc.Trace, to: Path, change: Callable[[dict[str, Any]], None] = lambda meta: None) -> pc.Trace:
+    """A copy whose ``meta.json`` is changed."""
+    shutil.copytree(trace.path, to)
+    meta = json.loads((to / "meta.json").read_text())
+    change(meta)
+    (to / "meta.json").write_text(json.dumps(meta))
+    return pc.open(to)
+
+
+def wafs(*traces: pc.Trace, schemes: Any = "baseline", device: pc.Device | None = None, **more: Any) -> list[float]:
+    device = device or pc.Device(gc="own", streams=3)
+    return pc.sweep(traces, schemes, device, executor="here", **more).to_polars()["waf"].to_list()
+
+
+def test_a_trace_of_the_same_events_that_differs_elsewhere_has_its_own_rows(small: pc.Trace, tmp_path: Path) -> None:
+    def empty(meta: dict[str, Any]) -> None:
+        meta["prefilled"] = []
+
+    def enlarge(meta: dict[str, Any]) -> None:
+        meta["device"]["pages"] = 10_000
+
+    others = [copy(small, tmp_path / "empty.pctrace", empty), copy(small, tmp_path / "large.pctrace", enlarge)]
+    assert {trace.id for trace in others} == {small.id}
+    together = wafs(small, *others, out=tmp_path / "out")
+    assert together == [pc.simulate(t, "baseline", pc.Device(gc="own", streams=3))[0].waf for t in (small, *others)]
+    assert len(set(together)) == 3
+
+
+def test_a_trace_edited_with_another_tool_has_its_own_rows(small: pc.Trace, tmp_path: Path) -> None:
+    edited = copy(small, tmp_path / "edited.pctrace", lambda meta: meta.update(checksums=None))
+    before = wafs(edited, out=tmp_path / "out")
+    table = pq.read_table(edited.path / "events.parquet")
+    lba = table["lba"].to_numpy().copy()
+    lba[::2] %= 64
+    table = table.set_column(table.column_names.index("lba"), "lba", pa.array(lba))
+    pq.write_table(table, edited.path / "events.parquet")
+    again = pc.open(edited.path)
+    assert again.id == edited.id
+    after = wafs(again, out=tmp_path / "out")
+    assert after == [pc.simulate(again, "baseline", pc.Device(gc="own", streams=3))[0].waf] != before
+
+
+def test_unfinished_traces_have_their_own_rows(tmp_path: Path) -> None:
+    traces = []
+    for seed in (1, 2):
+        path = tmp_path / f"{seed}.pctrace"
+        code = f"import pcstream as pc; pc.generate('zipf', {str(path)!r}, pages=8192, writes=10**9, seed={seed})"
+        recorder = subprocess.Popen([sys.executable, "-c", code])
+        partial = path.with_suffix(".pctrace.partial")
+        while not list(partial.glob("events-000001-*")):
+            assert recorder.poll() is None
+            time.sleep(0.01)
+        recorder.send_signal(signal.SIGKILL)
+        recorder.wait()
+        traces.append(pc.open(path))
+    assert [trace.id for trace in traces] == ["", ""]
+    found = pc.sweep(traces, "baseline", pc.Device(gc="own"), executor="here").to_polars()
+    assert found["flash_pages"].n_unique() == 2
+    assert all("not finished" in said or "results are for" in said for said in found["warnings"])
+
+
+def test_a_copy_keeps_its_name_and_shares_the_work(small: pc.Trace, tmp_path: Path) -> None:
+    same = copy(small, tmp_path / "copy.pctrace")
+    rows = pc.sweep([same, small], "baseline", executor="here", out=tmp_path / "out", gc="own", streams=[2, 3])
+    frame = rows.to_polars()
+    assert frame["trace"].to_list() == [str(same.path)] * 2 + [str(small.path)] * 2
+    assert frame["streams"].to_list() == [2, 3, 2, 3]
+    assert len(list((tmp_path / "out").iterdir())) == 2
+    # What is an axis here was a field of the device there.
+    base = pc.Device(gc="own", streams=2)
+    fixed = pc.sweep(small, "baseline", base, executor="here", out=tmp_path / "out", seed=None).to_polars()
+    assert "streams" not in fixed.columns and fixed["seed"].to_list() == [None]
+    assert len(list((tmp_path / "out").iterdir())) == 2
+
+
+def test_other_rules_under_the_same_name_are_read(tmp_path: Path) -> None:
+    trace = pc.datasets.load("mixed")
+    rules = tmp_path / "mine.rules"
+    rows = []
+    for stream in (0, 1):
+        rules.write_text(f"* -> {stream}\n")
+        sweep = pc.sweep(trace, "manual", executor="here", out=tmp_path / "out", gc="own", options={"rules": rules})
+        rows.append(sweep.to_polars()["default_stream_share"][0])
+    assert rows == [1.0, 0.0]
+
+
+def reload(directory: Path, text: str) -> ModuleType:
+    """The module of the scheme with this text."""
+    (directory / "own_scheme.py").write_text(textwrap.dedent(text))
+    sys.modules.pop("own_scheme", None)
+    sys.dont_write_bytecode, before = True, sys.dont_write_bytecode
+    importlib.invalidate_caches()
+    module = importlib.import_module("own_scheme")
+    sys.dont_write_bytecode = before
+    return module
+
+
+@pytest.mark.parametrize(
+    "old,new",
+    [
+        ("lba % 2", "lba % 3"),
+        ("factor = 1", "factor = 2"),
+        ("SHIFT = 0", "SHIFT = 1"),
+        ("lba * 0", "lba * 0 + 1"),
+        ("        return 0\n", "        return 1\n"),
+        ("helper(lba) * self.factor", "self.factor"),
+    ],
+)
+def test_a_changed_scheme_is_simulated_again(
+    small: pc.Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old: str, new: str
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    first = wafs(small, schemes=reload(tmp_path, SCHEME).Own(), out=tmp_path / "out")
+    assert wafs(small, schemes=reload(tmp_path, "# A remark.\n" + SCHEME).Own(), out=tmp_path / "out") == first
+    assert len(list((tmp_path / "out").iterdir())) == 1, "lines may move"
+    changed = reload(tmp_path, SCHEME.replace(old, new)).Own()
+    expected = pc.simulate(small, changed, pc.Device(gc="own", streams=3))[0].waf
+    assert wafs(small, schemes=changed, out=tmp_path / "out") == [expected]
+    assert len(list((tmp_path / "out").iterdir())) == 2
+
+
+def test_a_class_that_is_defined_again_without_a_file_is_another(small: pc.Trace, tmp_path: Path) -> None:
+    keys = []
+    for factor in (0, 1, 0):
+        names: dict[str, Any] = {"__name__": "__main__"}
+        exec(SCHEME.replace("factor = 1", f"factor = {factor}"), names)
+        wafs(small, schemes=names["Own"], out=tmp_path / "out")
+        keys.append(len(list((tmp_path / "out").iterdir())))
+    assert keys == [1, 2, 2]
+
+
+def test_attributes_that_are_set_later_count(small: pc.Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    module = reload(tmp_path, SCHEME)
+    scheme = module.Own()
+    first = _fingerprint.of(scheme)
+    scheme.factor = 2
+    assert _fingerprint.of(scheme) != first
+    del scheme.factor
+    assert _fingerprint.of(scheme) == first
+    monkeypatch.setattr(module.Base, "factor", 2)
+    assert _fingerprint.of(scheme) != first
+    # Workers import the module as it is on disk.
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    with pytest.raises(pc.SweepError, match="own is another one in the process that simulates it"):
+        pc.sweep(small, scheme, workers=1, streams=[2])
+
+
+def test_a_scheme_that_cannot_be_told_from_others_is_refused(small: pc.Trace, tmp_path: Path) -> None:
+    class Opaque(pc.Scheme):
+        name = "opaque"
+
+        def __deepcopy__(self, memo: Any) -> Opaque:
+            return self
+
+        def place(self, batch: pc.Batch) -> Any:
+            return batch.kind * 0
+
+    scheme = Opaque()
+    scheme.lock = multiprocessing.get_context("spawn").Lock()  # type: ignore[attr-defined]
+    with pytest.raises(pc.ArgumentError, match=r"scheme opaque cannot be found again.*'lock' .*leave out away"):
+        wafs(small, schemes=scheme, out=tmp_path / "out")
+    assert len(wafs(small, schemes=scheme)) == 1
+
+
+def test_another_build_is_another_point(small: pc.Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wafs(small, out=tmp_path / "out")
+    monkeypatch.setattr(_identity, "build", lambda: "another build of the same version")
+    wafs(small, out=tmp_path / "out")
+    assert len(list((tmp_path / "out").iterdir())) == 2
+
+
+def test_a_worker_with_another_trace_is_refused(small: pc.Trace, tmp_path: Path) -> None:
+    path = tmp_path / "t.pctrace"
+    (point,) = _sweep.grid(copy(small, path), "baseline", None, {}, {}, kept=True)
+    assert point.rows()
+    shutil.rmtree(path)
+    pc.generate("hotcold", path, pages=8192, writes=1000)
+    with pytest.raises(pc.SweepError, match="t.pctrace: not what it was"):
+        point.rows()
+
+
+def test_damaged_rows_are_computed_again(small: pc.Trace, tmp_path: Path) -> None:
+    first = wafs(small, out=tmp_path)
+    (file,) = tmp_path.iterdir()
+    whole = file.read_bytes()
+    for damaged in (whole[: len(whole) // 2], b"", whole[:40] + b"\xff" * 8 + whole[48:]):
+        file.write_bytes(damaged)
+        with pytest.warns(pc.PcstreamWarning, match="parquet: damaged, so its point is computed again"):
+            assert wafs(small, out=tmp_path) == first
+        assert pl.read_parquet(file)["waf"].to_list() == first
+
+
+def test_two_sweeps_with_the_same_directory_do_not_disturb_each_other(
+    small: pc.Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = pq.write_table
+    inner: list[list[float]] = []
+
+    def while_the_other_writes(table: Any, where: Any, **more: Any) -> None:
+        write(table, where, **more)
+        if not inner:
+            inner.append([])
+            inner[0] = wafs(small, out=tmp_path)
+
+    monkeypatch.setattr(pq, "write_table", while_the_other_writes)
+    assert wafs(small, out=tmp_path) == inner[0]
+    assert [file.suffix for file in tmp_path.iterdir()] == [".parquet"]
