@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -101,6 +104,50 @@ def test_a_point_without_a_result_is_an_error_and_the_others_stay(small: pc.Trac
 def test_what_cannot_be_is_refused_before_anything_runs(small: pc.Trace, call: Any, message: str) -> None:
     with pytest.raises(pc.ArgumentError, match=message):
         call(small)
+
+
+OWN = """
+import pcstream as pc, numpy as np
+
+class Own(pc.Scheme):
+    name = "own"
+    def place(self, batch):
+        return np.zeros(len(batch), np.uint8)
+
+def run():
+    print(len(pc.sweep({trace!r}, ["baseline", Own()], workers=2, streams=[2, 3])), "points")
+
+"""
+
+
+@pytest.mark.parametrize(
+    "how,said",
+    [
+        ("script", "processes calls sweep.* again while it starts; use executor='here'.*ended while it started. It runs the"),
+        ("-c", "defined in a notebook or an interactive session; use executor='here'"),
+        ("-", "a script from standard input cannot be run again; use executor='here'"),
+    ],
+)
+def test_processes_that_cannot_work_say_why_at_once(small: pc.Trace, tmp_path: Path, how: str, said: str) -> None:
+    ended = run_python(OWN.replace("{trace!r}", repr(str(small.path))) + "run()\n", how, tmp_path)
+    assert ended.returncode == 1
+    assert re.search(said, ended.stderr, re.DOTALL), ended.stderr
+    assert ended.stderr.count("_errors.ArgumentError:") <= 2, "one process tried, once"
+
+
+def test_a_guarded_script_may_define_its_scheme(small: pc.Trace, tmp_path: Path) -> None:
+    code = OWN.replace("{trace!r}", repr(str(small.path))) + "if __name__ == '__main__':\n    run()\n"
+    ended = run_python(code, "script", tmp_path)
+    assert (ended.stdout, ended.returncode) == ("2 points\n", 0), ended.stderr
+
+
+def run_python(code: str, how: str, directory: Path) -> subprocess.CompletedProcess[str]:
+    """Runs code as a script, as ``python -c``, which like a notebook has no file, or from standard input."""
+    script = directory / "script.py"
+    script.write_text(code)
+    words = {"script": [str(script)], "-c": ["-c", code], "-": ["-"]}[how]
+    given = code if how == "-" else None
+    return subprocess.run([sys.executable, *words], input=given, capture_output=True, text=True, cwd=directory)
 
 
 def test_dask_gives_the_same_rows_though_workers_are_killed(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import multiprocessing
+import pickle
 from collections.abc import Iterator, Mapping
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
@@ -18,6 +19,10 @@ Done: TypeAlias = Iterator[tuple[Path, "Rows | BaseException"]]
 class Point(Protocol):
     """What can be computed anywhere."""
 
+    def check(self) -> None:
+        """Refuses to be computed where it would not be the same."""
+        ...
+
     def rows(self) -> Rows:
         """Computes it."""
         ...
@@ -25,6 +30,13 @@ class Point(Protocol):
 
 #: How often a point is computed again because a worker died.
 RETRIES = 3
+#: What to do where processes cannot start.
+REMEDY = (
+    "use executor='here'; or put schemes into a module that is imported, and what a script runs below "
+    "`if __name__ == '__main__':`"
+)
+#: Of multiprocessing's own check, which gives no remedy but the last.
+STARTING = "_inheriting"
 
 
 def compute(point: Point) -> Rows:
@@ -64,32 +76,77 @@ def _caught(point: Point) -> Rows | BaseException:
 
 
 def processes(workers: int | None, points: Mapping[Path, Point]) -> Done:
-    """In processes of this machine. A process that dies takes its pool with it; the points left get a new one."""
+    """In processes of this machine. A process that dies takes its pool with it; the points left get a new one.
+
+    If processes go on dying, each point that is left gets one of its own, so that the others lose nothing by it.
+    """
+    if getattr(multiprocessing.current_process(), STARTING, False):
+        raise ArgumentError(f"executor 'processes': one of the processes calls sweep() again while it starts; {REMEDY}")
     # Not forked: threads that simulate do not survive a fork.
     context = multiprocessing.get_context("spawn")
-    left, deaths = dict(points), 0
-    while left:
-        broken: BaseException | None = None
+    # A point that cannot be read in another process would end it, so it travels as bytes.
+    left = {file: _packed(point) for file, point in points.items()}
+    for attempt in range(RETRIES + 1):
         with ProcessPoolExecutor(workers, mp_context=context) as pool:
-            futures: dict[Future[Rows], Path] = {}
-            try:
-                futures = {pool.submit(compute, point): file for file, point in left.items()}
-                for future in as_completed(futures):
-                    error = future.exception()
-                    if isinstance(error, BrokenProcessPool):
-                        broken = error
-                        break
-                    left.pop(futures[future])
-                    yield futures[future], future.result() if error is None else error
-            except BrokenProcessPool as error:
-                broken = error
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
-        deaths += broken is not None
-        if broken is not None and deaths > RETRIES:
-            yield from ((file, broken) for file in left)
+            if attempt == 0:
+                _try(pool, next(iter(left.values())))
+            for file, rows in _together(pool, left):
+                left.pop(file)
+                yield file, rows
+        if not left:
             return
+    for file, data in left.items():
+        with ProcessPoolExecutor(1, mp_context=context) as pool:
+            error = (future := pool.submit(_compute, data)).exception()
+            yield file, future.result() if error is None else error
+
+
+def _together(pool: ProcessPoolExecutor, points: Mapping[Path, bytes]) -> Done:
+    """Points in the order in which they end, until a process dies."""
+    try:
+        futures = {pool.submit(_compute, data): file for file, data in points.items()}
+        for future in as_completed(futures):
+            error = future.exception()
+            if isinstance(error, BrokenProcessPool):
+                return
+            yield futures[future], future.result() if error is None else error
+    except BrokenProcessPool:
+        return
+    except BaseException:
+        pool.shutdown(wait=False, cancel_futures=True)
+        raise
+
+
+def _packed(point: Point) -> bytes:
+    try:
+        return pickle.dumps(point)
+    except Exception as error:
+        raise ArgumentError(f"executor 'processes': a scheme cannot go to another process: {error}; {REMEDY}") from error
+
+
+def _compute(data: bytes) -> Rows:
+    return compute(pickle.loads(data))
+
+
+def _arrives(data: bytes) -> None:
+    point: Point = pickle.loads(data)
+    point.check()
+
+
+def _try(pool: ProcessPoolExecutor, data: bytes) -> None:
+    """Whether processes start at all, and get the same point: if not, trying again is of no use."""
+    try:
+        pool.submit(_arrives, data).result()
+    except BrokenProcessPool:
+        raise ArgumentError(
+            "executor 'processes': a process ended while it started. It runs the script first, which must not fail or call "
+            f"sweep() again there; a script from standard input cannot be run again; {REMEDY}"
+        ) from None
+    except (AttributeError, ImportError, pickle.PickleError) as error:
+        raise ArgumentError(
+            f"executor 'processes': another process cannot read the schemes ({error}), as with a class that is defined in a "
+            f"notebook or an interactive session; {REMEDY}"
+        ) from error
 
 
 def dask(client: Any, points: Mapping[Path, Point]) -> Done:
