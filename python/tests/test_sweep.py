@@ -83,11 +83,46 @@ def test_a_sweep_goes_on_where_it_ended(small: pc.Trace, expected: pl.DataFrame,
     assert not list(tmp_path.glob("*.partial"))
 
 
-def test_a_point_without_a_result_is_an_error_and_the_others_stay(small: pc.Trace, tmp_path: Path) -> None:
-    with pytest.raises(pc.SweepError, match=r"1 points failed.*'superblock_pages': 8192.*1 of 2 points are in") as caught:
-        pc.sweep(small, "baseline", executor="here", out=tmp_path, superblock_pages=[16, 8192], gc="own")
-    assert isinstance(caught.value.__cause__, pc.ArgumentError)
-    assert len(list(tmp_path.glob("*.parquet"))) == 1
+def test_devices_that_cannot_be_are_left_out_and_named(small: pc.Trace, tmp_path: Path) -> None:
+    with pytest.warns(pc.SweepWarning, match=r"1 of 2 points cannot be.*'superblock_pages': 8192.*no room") as warned:
+        rows = pc.sweep(small, "baseline", executor="here", out=tmp_path, superblock_pages=[8192, 16], gc="own")
+    assert issubclass(warned[0].category, pc.LossWarning) and warned[0].filename == __file__
+    assert rows.to_polars()["superblock_pages"].to_list() == [16]
+    (failure,) = rows.failures
+    assert failure.axes["superblock_pages"] == 8192 and isinstance(failure.error, pc.ArgumentError)
+    assert len(list(tmp_path.glob("*.parquet"))) == len(rows) == 1
+    with pytest.raises(pc.SweepError, match="1 of 1 points failed"):
+        pc.sweep(small, "baseline", executor="here", superblock_pages=8192, gc="own")
+
+
+class FailsWithThree(pc.Scheme):
+    """Refuses a device with three streams, or kills its process for one."""
+
+    name = "fails-with-three"
+    kills = False
+
+    def place(self, batch: pc.Batch) -> Any:
+        if self.streams == 3 and self.kills:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if self.streams == 3:
+            raise ValueError("three streams")
+        return np.zeros(len(batch), np.uint8)
+
+
+def test_a_point_that_fails_leaves_the_rows_of_the_others(small: pc.Trace) -> None:
+    with pytest.raises(pc.SweepError, match=r"1 of 3 points failed: \{'streams': 3\}.*three streams") as caught:
+        pc.sweep(small, FailsWithThree(), executor="here", streams=[2, 3, 4])
+    assert isinstance(caught.value.__cause__, ValueError)
+    assert [failure.axes for failure in caught.value.failures] == [{"streams": 3}]
+    assert caught.value.sweep.to_polars()["streams"].unique().sort().to_list() == [2, 4]
+
+
+def test_a_point_that_kills_every_worker_does_not_take_others_with_it(small: pc.Trace) -> None:
+    scheme = FailsWithThree()
+    scheme.kills = True
+    with pytest.raises(pc.SweepError, match="1 of 3 points failed.*terminated") as caught:
+        pc.sweep(small, scheme, workers=1, streams=[3, 2, 4])
+    assert len(caught.value.sweep) == 2
 
 
 @pytest.mark.parametrize(
@@ -99,6 +134,10 @@ def test_a_point_without_a_result_is_an_error_and_the_others_stay(small: pc.Trac
         (lambda t: pc.sweep(t, streams=[1], executor="threads"), "'here', 'processes'"),
         (lambda t: pc.sweep(t, streams=[0]), "1 to 255"),
         (lambda t: pc.sweep(t, fill=[2.0]), "share from 0 to 1"),
+        (lambda t: pc.sweep(t, ["baseline", "pcstrem"]), "no scheme is called 'pcstrem'"),
+        (lambda t: pc.sweep(t, "autostream-mq:best"), "no reading 'best'; it has default"),
+        (lambda t: pc.sweep(t, "baseline", options={"set": {"pcstream.key": 1}}), "pcstream is not in this sweep"),
+        (lambda t: pc.sweep(t, "pcstream", options={"set": {"pcstream.keys": 1}}), "pcstream has the parameters key,"),
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_runs(small: pc.Trace, call: Any, message: str) -> None:

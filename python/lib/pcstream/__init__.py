@@ -21,6 +21,7 @@ from ._errors import (
     SimulationError,
     SizeWarning,
     SweepError,
+    SweepWarning,
     TraceError,
     TraceNotFoundError,
 )
@@ -30,7 +31,7 @@ from ._record import record
 from ._result import Result
 from ._scheme import HINTS, KINDS, OPS, Batch, Parameter, Scheme, SchemeInfo, schemes
 from ._simulate import DEFAULT_SCHEMES, Results, simulate
-from ._sweep import Sweep, sweep
+from ._sweep import Failure, Sweep, sweep
 from ._table import Table
 from ._trace import Trace, generate, open  # noqa: A004
 
@@ -44,6 +45,7 @@ __all__ = [
     "CommandWarning",
     "Device",
     "Error",
+    "Failure",
     "LossWarning",
     "MissingPackageError",
     "NotEnoughMemoryError",
@@ -59,6 +61,7 @@ __all__ = [
     "SizeWarning",
     "Sweep",
     "SweepError",
+    "SweepWarning",
     "Table",
     "Trace",
     "TraceError",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 
 class Error(Exception):
     """Anything that pcstream refuses or cannot do."""
@@ -36,7 +39,17 @@ class RecordError(Error):
 
 
 class SweepError(Error):
-    """A point of a sweep has no result."""
+    """Points of a sweep have no rows, for another reason than that they cannot be.
+
+    Attributes:
+        sweep: the :class:`pcstream.Sweep` with the rows of the other points; None if the sweep did not begin.
+        failures: the :class:`pcstream.Failure` of each point without rows.
+    """
+
+    def __init__(self, text: str, sweep: Any = None, failures: Sequence[Any] = ()) -> None:
+        super().__init__(text)
+        self.sweep = sweep
+        self.failures = failures
 
 
 class PcstreamWarning(UserWarning):
@@ -49,6 +62,10 @@ class LossWarning(PcstreamWarning):
 
 class CommandWarning(PcstreamWarning):
     """The command failed that was recorded: the trace has what it wrote until then."""
+
+
+class SweepWarning(LossWarning):
+    """Points of a sweep cannot be, so they have no rows. The command line ends with exit code 3."""
 
 
 class SizeWarning(PcstreamWarning):

@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any
 
 from . import _executors, _identity, _pcstream, _scheme
 from ._device import Device
-from ._errors import ArgumentError, PcstreamWarning, SweepError, missing
+from ._errors import ArgumentError, PcstreamWarning, SweepError, SweepWarning, missing
 from ._identity import Inputs
-from ._options import Options
+from ._options import Options, setting
 from ._scheme import Scheme
 from ._simulate import DEFAULT_SCHEMES, simulate
 from ._trace import Trace
@@ -50,6 +50,8 @@ AXES = (
 OPTION_AXES = ("prefill", "pack", "fill", "discard")
 #: Columns that say which point a row is of.
 HEAD = ("trace", "trace_id", *AXES, *OPTION_AXES)
+#: Points without rows that are named one by one.
+NAMED = 5
 #: Of a result: depends on the machine, so that rows would differ between two runs.
 SPEED = "pages_per_second"
 
@@ -63,6 +65,8 @@ class Point:
     #: The trace as the user called it.
     trace: str
     trace_id: str
+    #: Pages of its device.
+    trace_pages: int
     device: Device
     schemes: tuple[str | Scheme, ...]
     options: Mapping[str, Any]
@@ -103,13 +107,44 @@ class Point:
             row.pop(SPEED, None)
         return rows
 
+    def impossible(self) -> ArgumentError | None:
+        """Why there can be no such device, as far as that is known without reading the trace."""
+        resized = self.options.get("pack") is not None or self.options.get("fill") is not None
+        pages = self.device.logical_pages or self.trace_pages
+        if resized or not pages:
+            return None
+        try:
+            self.device.replace(logical_pages=pages, to_trace=False).geometry()
+        except ArgumentError as error:
+            return error
+        return None
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A point of a sweep without rows."""
+
+    #: The trace as it was given.
+    trace: str
+    #: Values of the axes.
+    axes: Mapping[str, Any]
+    #: Why.
+    error: BaseException
+
+    def __str__(self) -> str:
+        return f"{dict(self.axes)} of {self.trace}: {self.error}"
+
 
 class Sweep:
     """The rows of all points, on disk as Parquet files."""
 
-    def __init__(self, path: Path, files: Sequence[tuple[Path, Point]], directory: object = None) -> None:
+    def __init__(
+        self, path: Path, files: Sequence[tuple[Path, Point]], failures: Sequence[Failure], directory: object = None
+    ) -> None:
         #: The directory with a Parquet file for each point; equal points share one.
         self.path = path
+        #: The points without rows, and why.
+        self.failures = failures
         self._files = files
         self._directory = directory
 
@@ -121,7 +156,7 @@ class Sweep:
         import pyarrow
 
         tables = [_labelled(file, point.head()) for file, point in self._files]
-        return pyarrow.concat_tables(tables, promote_options="permissive")
+        return pyarrow.concat_tables(tables, promote_options="permissive") if tables else pyarrow.table({})
 
     def to_pandas(self) -> pd.DataFrame:
         """All rows as a ``pandas.DataFrame``."""
@@ -164,10 +199,17 @@ def sweep(
         The rows, in the order of the grid: the last axis varies fastest.
 
     Raises:
-        ArgumentError: an axis, option or scheme that cannot be; ``out`` for a scheme that cannot be told from others.
-        SweepError: a point has no result; those that are finished stay in ``out``.
+        ArgumentError: an axis, option or scheme that cannot be; ``out`` for a scheme that cannot be told from others; processes
+            that cannot start, or cannot read a scheme.
+        SweepError: points have no rows for another reason, or none has any. It has the rows of the others, which stay in
+            ``out``, too.
 
-    With ``"processes"``, a script that calls this needs ``if __name__ == "__main__":``, as all of multiprocessing does.
+    Warns:
+        SweepWarning: points cannot be, as a device without room for garbage collection, and are left out; ``failures`` of
+            what is returned names them.
+
+    With ``"processes"``, a script that calls this needs ``if __name__ == "__main__":``, as all of multiprocessing does, and
+    schemes come from modules: in a notebook, those that it defines need ``"here"``, Dask or Ray.
     """
     try:
         import pyarrow  # noqa: F401
@@ -178,20 +220,33 @@ def sweep(
     path = Path(out).absolute() if out is not None else Path(directory.name if directory else "")
     path.mkdir(parents=True, exist_ok=True)
     files = [(path / f"{point.key()}.parquet", point) for point in points]
-    todo = {file: point for file, point in files if not _whole(file)}
-    failed: list[tuple[Point, BaseException]] = []
+    failed: dict[Path, BaseException] = {file: why for file, point in files if (why := point.impossible())}
+    todo = {file: point for file, point in files if file not in failed and not _whole(file)}
     for file, rows in _executors.run(executor, workers, todo):
         if isinstance(rows, BaseException):
-            failed.append((todo[file], rows))
+            failed[file] = rows
         else:
             _write(rows, file)
-    if failed:
-        point, first = failed[0]
-        done = len(points) - len(failed)
-        where = f"; {done} of {len(points)} points are in {path}" if directory is None else ""
-        text = f"{len(failed)} points failed, the first of them {dict(point.axes)} of {point.trace}: {first}{where}"
-        raise SweepError(text) from first
-    return Sweep(path, files, directory)
+    failures = [Failure(point.trace, point.axes, failed[file]) for file, point in files if file in failed]
+    done = Sweep(path, [(file, point) for file, point in files if file not in failed], failures, directory)
+    _tell(done, kept=out is not None)
+    return done
+
+
+def _tell(sweep: Sweep, kept: bool) -> None:
+    """Says which points have no rows: as a warning if they cannot be and others can."""
+    failures = sweep.failures
+    if not failures:
+        return
+    named = "; ".join(str(failure) for failure in failures[:NAMED])
+    more = f"; and {len(failures) - NAMED} more" if len(failures) > NAMED else ""
+    of = f"{len(failures)} of {len(failures) + len(sweep)} points"
+    if len(sweep) and all(isinstance(failure.error, ArgumentError) for failure in failures):
+        warnings.warn(f"{of} cannot be and are left out: {named}{more}", SweepWarning, stacklevel=3)
+        return
+    where = f"; the others are in {sweep.path}" if kept else ""
+    others = f"; the error's .sweep has the rows of the others{where}" if len(sweep) else ""
+    raise SweepError(f"{of} failed: {named}{more}{others}", sweep, failures) from failures[0].error
 
 
 def grid(
@@ -207,6 +262,7 @@ def grid(
     if unknown:
         raise ArgumentError(f"axis {unknown[0]!r}: expected one of {', '.join(AXES + OPTION_AXES)}")
     values = {name: _values(name, axis) for name, axis in axes.items()}
+    _check_schemes(chosen, options.get("set") or {})
     common = _identity.build(), _identity.rules(options), _identity.schemes(chosen, kept)
     base = device or Device()
     points = []
@@ -219,7 +275,8 @@ def grid(
         all_options = {**options, **{name: value for name, value in at.items() if name in OPTION_AXES}}
         Options(**{_field(name): value for name, value in all_options.items()})
         shown = {name: "+".join(value) if isinstance(value, tuple) else value for name, value in at.items()}
-        points.append(Point(trace._place, trace._given, trace.id, fitted, chosen, all_options, shown, inputs))
+        of = (trace._place, trace._given, trace.id, trace.device_pages)
+        points.append(Point(*of, fitted, chosen, all_options, shown, inputs))
     return points
 
 
@@ -227,6 +284,25 @@ def _inputs(
     traces: Iterable[Trace], build: str, rules: str, schemes: tuple[str | None, ...]
 ) -> list[tuple[Trace, Inputs]]:
     return [(one, Inputs(build, _identity.trace(one), _identity.meta(one), rules, schemes)) for one in traces]
+
+
+def _check_schemes(chosen: Sequence[str | Scheme], settings: Mapping[str, Any]) -> None:
+    """Names of schemes, of their readings and of their parameters; values are checked when a point is simulated."""
+    known = _scheme.schemes()
+    names = [one.partition(":") for one in chosen if isinstance(one, str)]
+    for name, colon, reading in names:
+        if name not in known:
+            raise ArgumentError(f"no scheme is called {name!r}: expected one of {', '.join(known)}")
+        if colon and reading not in known[name].readings:
+            readings = ", ".join(known[name].readings) or "none"
+            raise ArgumentError(f"scheme {name!r} has no reading {reading!r}; it has {readings}")
+    for key in settings:
+        of, parameter, _ = setting(key, "")
+        if of not in [name for name, _, _ in names]:
+            raise ArgumentError(f"set {key}: {of} is not in this sweep: add it to schemes")
+        parameters = [one.name for one in known[of].parameters]
+        if parameter not in parameters:
+            raise ArgumentError(f"set {key}: {of} has the parameters {', '.join(parameters) or 'none'}")
 
 
 def _field(option: str) -> str:
