@@ -7,7 +7,8 @@
 //! A rule for a stream that the device does not have goes to its last stream. Rules list
 //! short-lived data first, so this folds the long-lived classes together, which is what a person
 //! short of streams would do, and one set of rules can be swept over devices. The fact
-//! `folded_rules` says how many rules were changed so.
+//! `folded_rules` says how many rules were changed so. Rules that are no preset get remarks: which were folded, and
+//! which decided for no page.
 //!
 //! Cost: a write is matched once per (context, file, kind, range of sizes) that rules can tell apart; then it is a
 //! lookup. Rules about sizes keep 8 bytes for each file.
@@ -17,7 +18,7 @@ use rustc_hash::FxHashMap;
 
 use crate::error::SchemeError;
 use crate::parameter::{Environment, Parameter, Parameters};
-use crate::rules::{Rules, Subject};
+use crate::rules::{Rule, Rules, Subject};
 use crate::scheme::{Placement, Scheme, SchemeFact, Stream};
 
 /// Parameters of `manual`.
@@ -60,6 +61,11 @@ impl Parameters for ManualParams {
 /// With the number of steps that the file's size has passed.
 type Key = (ContextId, FileId, Kind, usize);
 
+/// Lines named in remarks of one sort.
+const NAMED: usize = 5;
+/// Characters shown of a rule's conditions.
+const SHOWN: usize = 60;
+
 /// The manual scheme.
 pub struct Manual {
     rules: Rules,
@@ -70,11 +76,12 @@ pub struct Manual {
     size_steps: Vec<u64>,
     /// Bytes that each file has grown to, by its id.
     sizes: Vec<u64>,
-    known: FxHashMap<Key, Stream>,
-    /// The previous write's key and stream: runs of equal writers are common.
-    previous: Option<(Key, Stream)>,
-    matched_pages: u64,
-    folded_rules: u64,
+    /// The rule that decides, by index; that behind the last for none.
+    known: FxHashMap<Key, usize>,
+    /// The previous write's key and rule: runs of equal writers are common.
+    previous: Option<(Key, usize)>,
+    /// Pages that each rule decided for, then those that no rule matched.
+    pages: Vec<u64>,
 }
 
 impl Manual {
@@ -92,8 +99,7 @@ impl Manual {
             sizes: Vec::new(),
             known: FxHashMap::default(),
             previous: None,
-            matched_pages: 0,
-            folded_rules: rules.rules().iter().filter(|r| r.stream >= streams).count() as u64,
+            pages: vec![0; rules.rules().len() + 1],
             rules,
         })
     }
@@ -112,20 +118,46 @@ impl Manual {
         Some(self.sizes[index])
     }
 
-    fn stream_of(&mut self, key: Key, event: &Event, tables: &Tables, size: Option<u64>) -> Stream {
-        if let Some((previous, stream)) = self.previous
+    /// Index of the rule that decides; that behind the last if there is none.
+    fn rule_of(&mut self, key: Key, event: &Event, tables: &Tables, size: Option<u64>) -> usize {
+        if let Some((previous, rule)) = self.previous
             && previous == key
         {
-            return stream;
+            return rule;
         }
-        let stream = *self.known.entry(key).or_insert_with(|| {
+        let rule = *self.known.entry(key).or_insert_with(|| {
             let (file, context) = (tables.file(event.file), tables.context(event.context));
-            let found = self.rules.stream_of(Subject { kind: event.kind, file, context, size });
-            Stream(found.unwrap_or(0).min(self.last_stream))
+            let found = self.rules.first_match(Subject { kind: event.kind, file, context, size });
+            found.unwrap_or(self.rules.rules().len())
         });
-        self.previous = Some((key, stream));
-        stream
+        self.previous = Some((key, rule));
+        rule
     }
+
+    /// Where the writes go that a rule decides for.
+    fn stream(&self, rule: usize) -> Stream {
+        Stream(self.rules.rules().get(rule).map_or(0, |rule| rule.stream.min(self.last_stream)))
+    }
+
+    fn folded(&self) -> impl Iterator<Item = &Rule> {
+        self.rules.rules().iter().filter(|rule| rule.stream > self.last_stream)
+    }
+
+    fn unused(&self) -> impl Iterator<Item = &Rule> {
+        self.rules.rules().iter().zip(&self.pages).filter(|(_, pages)| **pages == 0).map(|(rule, _)| rule)
+    }
+}
+
+/// A few of the rules as `describe` says, and how many more there are.
+fn some<'a>(
+    rules: impl Iterator<Item = &'a Rule>,
+    describe: impl Fn(&Rule) -> String,
+    more: impl Fn(usize) -> String,
+) -> Vec<String> {
+    let mut rules = rules;
+    let mut remarks: Vec<String> = rules.by_ref().take(NAMED).map(describe).collect();
+    remarks.extend(Some(rules.count()).filter(|&left| left > 0).map(more));
+    remarks
 }
 
 impl Scheme for Manual {
@@ -135,19 +167,39 @@ impl Scheme for Manual {
         let file = if self.by_file { event.file } else { FileId::NONE };
         let size = self.grow(event);
         let passed = self.size_steps.partition_point(|&step| size.is_some_and(|size| step <= size));
-        let stream = self.stream_of((context, file, event.kind, passed), event, tables, size);
-        if stream != Stream::DEFAULT {
-            self.matched_pages += u64::from(event.pages);
-        }
-        out.push(Placement { pages: event.pages, stream });
+        let rule = self.rule_of((context, file, event.kind, passed), event, tables, size);
+        self.pages[rule] += u64::from(event.pages);
+        out.push(Placement { pages: event.pages, stream: self.stream(rule) });
     }
 
     fn facts(&self) -> Vec<SchemeFact> {
+        let off_default = (0..self.pages.len()).filter(|&rule| self.stream(rule) != Stream::DEFAULT);
         vec![
             ("rules", self.rules.rules().len() as u64),
-            ("folded_rules", self.folded_rules),
-            ("pages_off_default", self.matched_pages),
+            ("folded_rules", self.folded().count() as u64),
+            ("pages_off_default", off_default.map(|rule| self.pages[rule]).sum()),
         ]
+    }
+
+    fn remarks(&self) -> Vec<String> {
+        if self.rules.is_preset() {
+            return Vec::new();
+        }
+        let last = self.last_stream;
+        let folded = |rule: &Rule| {
+            let Rule { line, stream, .. } = rule;
+            format!("line {line}: the device has no stream {stream}; the writes go to its last, S{last}")
+        };
+        let unused = |rule: &Rule| {
+            let mut conditions: String = rule.conditions.chars().take(SHOWN).collect();
+            conditions += if conditions.len() < rule.conditions.len() { "..." } else { "" };
+            format!("line {} ({conditions}) matched nothing", rule.line)
+        };
+        let mut remarks = some(self.unused(), unused, |more| format!("{more} more lines matched nothing"));
+        remarks.extend(some(self.folded(), folded, |more| {
+            format!("{more} more lines name streams that the device does not have")
+        }));
+        remarks
     }
 }
 
@@ -225,5 +277,23 @@ mod tests {
             stream(&mut scheme, &Tables::default(), Event { file: FileId(file), ..write(0, 1) });
         }
         assert_eq!(scheme.known.len(), 1);
+    }
+
+    #[test]
+    fn rules_that_do_nothing_are_remarked_but_not_of_a_preset() {
+        let tables = tables(&[("/bin/a", "one")], &["/x.log"]);
+        let event = Event { context: ContextId(1), file: FileId(1), ..write(0, 3) };
+        let mut scheme = scheme(3, "# mine\nname=*.log -> 7\nname=\"a b\" comm=one -> 1\n\nname=*.log -> 2");
+        stream(&mut scheme, &tables, event);
+        let remarks = scheme.remarks();
+        let expected = [
+            "line 3 (name=a b comm=one) matched nothing",
+            "line 5 (name=*.log) matched nothing",
+            "line 2: the device has no stream 7; the writes go to its last, S2",
+        ];
+        assert_eq!(remarks, expected);
+        let mut preset = Manual::new(3, ManualParams::default()).expect("valid");
+        stream(&mut preset, &tables, event);
+        assert!(preset.remarks().is_empty());
     }
 }

@@ -74,6 +74,11 @@ pub trait Scheme: Send {
         Vec::new()
     }
 
+    /// What whoever configured the scheme should know, each a clause without a full stop: rules that did nothing.
+    fn remarks(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// The streams of program contexts, if the context alone decides where a write goes.
     fn by_context(&mut self) -> Option<&mut dyn ByContext> {
         None

@@ -119,6 +119,8 @@ pub struct LaneResult {
     pub streams: Vec<StreamResult>,
     /// What the scheme says about itself.
     pub facts: Vec<SchemeFact>,
+    /// What whoever configured the scheme should know.
+    pub remarks: Vec<String>,
     /// The stream that got most pages of each context, by context id; `None` for a context that
     /// wrote nothing. Ties go to the lower stream.
     pub stream_of_context: Vec<Option<Stream>>,
@@ -398,6 +400,7 @@ impl Lane {
             timing: self.device.timing(),
             streams: (0..streams).map(stream).collect(),
             facts: self.scheme.facts(),
+            remarks: self.scheme.remarks(),
             stream_of_context: self.context_pages.chunks(streams).map(heaviest_stream).collect(),
             simulation_time: self.simulation_time,
         }

@@ -26,7 +26,9 @@ pub fn run(args: &RunArgs, ui: Ui) -> Result<Status, Failure> {
     let place = TracePlace::new(args.output.as_deref())?;
     let recorded = recorded(args, &template, place, &StopSignals::catch()?, ui)?;
     let ran = recorded.simulated(ui)?;
-    simulate::present(&ran.simulation(), json, TOP_CONTEXTS, ui.layout(args.simulation.details))?;
+    let simulation = ran.simulation();
+    simulate::remark_schemes(&args.simulation.scheme_options, &simulation.results, ui);
+    simulate::present(&simulation, json, TOP_CONTEXTS, ui.layout(args.simulation.details))?;
     outcome(&ran.captured, args.capture.forward_exit_code, ui)
 }
 

@@ -2,6 +2,7 @@
 //!
 //! What runs is `pcstream-replay`'s; here are arguments, progress, exit codes and what is printed.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -10,12 +11,12 @@ use pcstream_placement::SchemeFactory;
 use pcstream_replay::budget::Footprint;
 use pcstream_replay::recorded::{self, Recorded};
 use pcstream_replay::space::Space;
-use pcstream_replay::{Fitted, LaneSpec, Plan};
+use pcstream_replay::{Fitted, LaneResult, LaneSpec, Plan};
 use pcstream_report::{About, ContextRow, Layout, Simulation, TraceInfo};
 use pcstream_ssd::{Density, DeviceSettings, Devices};
 use pcstream_trace::{Meta, TraceReader};
 
-use crate::args::{ContextsArgs, SimulateArgs, SimulationArgs};
+use crate::args::{ContextsArgs, SchemeOptions, SimulateArgs, SimulationArgs};
 use crate::contexts_view::{self, Files};
 use crate::device::{self, Template};
 use crate::failure::{Failure, Status};
@@ -102,6 +103,7 @@ pub fn simulate(args: &SimulateArgs, ui: Ui) -> Result<Status, Failure> {
     planned.device = (!origins.is_empty()).then(|| origins.join(", "));
     ui.remark(&format!("seed {}", planned.seed));
     let Fitted { results, replay, learned, damage } = fitting.run(&planned.plan)?;
+    remark_schemes(&args.simulation.scheme_options, &results, ui);
     if let Some(table) = table {
         table.write(|scheme| learned.get(scheme).cloned())?;
     }
@@ -109,6 +111,14 @@ pub fn simulate(args: &SimulateArgs, ui: Ui) -> Result<Status, Failure> {
     let results = schemes::keep_best(results);
     let simulation = Simulation { results, ..Simulation::new(about, &replay) };
     present(&simulation, json, 0, ui.layout(args.simulation.details))
+}
+
+/// Says what schemes remark, once for all drives: rules that did nothing.
+pub fn remark_schemes(options: &SchemeOptions, results: &[LaneResult], ui: Ui) {
+    let flag = options.rules.as_ref().map_or(String::new(), |path| format!("--rules {}: ", path.display()));
+    let mut said = BTreeSet::new();
+    let remarks = results.iter().flat_map(|lane| &lane.remarks);
+    remarks.filter(|remark| said.insert(*remark)).for_each(|remark| ui.remark(&format!("{flag}{remark}")));
 }
 
 /// `pcstream contexts`.

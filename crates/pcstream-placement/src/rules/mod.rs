@@ -95,12 +95,17 @@ pub struct Rule {
     size: Option<Sizes>,
     /// Stream as written; more than the device has is folded by the scheme.
     pub stream: u8,
+    /// Line that it stands in, from 1.
+    pub line: usize,
+    /// Its conditions as written, without quotes.
+    pub conditions: String,
 }
 
 /// Rules in order; the first that matches decides.
 #[derive(Clone, Debug)]
 pub struct Rules {
     rules: Vec<Rule>,
+    is_preset: bool,
 }
 
 /// What is known of a write, as far as rules care.
@@ -122,12 +127,17 @@ impl Rules {
         let lines = text.lines().enumerate().map(|(i, l)| (i + 1, l));
         let rules =
             lines.filter_map(|(line, l)| parse_line(line, l).transpose()).collect::<Result<_, _>>()?;
-        Ok(Rules { rules })
+        Ok(Rules { rules, is_preset: false })
     }
 
     /// The rules of a named preset.
     pub fn preset(name: &str) -> Result<Rules, RulesError> {
-        Rules::parse(Rules::preset_text(name)?)
+        Ok(Rules { is_preset: true, ..Rules::parse(Rules::preset_text(name)?)? })
+    }
+
+    /// Whether they are a preset, which is for many programs: no single one needs all of its rules.
+    pub fn is_preset(&self) -> bool {
+        self.is_preset
     }
 
     /// A preset as it is written, to read or to change.
@@ -148,9 +158,14 @@ impl Rules {
         &self.rules
     }
 
+    /// Index of the first rule that matches; `None` if none does.
+    pub fn first_match(&self, subject: Subject<'_>) -> Option<usize> {
+        self.rules.iter().position(|r| r.matches(subject))
+    }
+
     /// The stream of the first rule that matches; `None` if none does.
     pub fn stream_of(&self, subject: Subject<'_>) -> Option<u8> {
-        self.rules.iter().find(|r| r.matches(subject)).map(|r| r.stream)
+        self.first_match(subject).map(|index| self.rules[index].stream)
     }
 
     /// Whether any rule looks at the file.
@@ -252,7 +267,7 @@ fn parse_line(line: usize, text: &str) -> Result<Option<Rule>, RulesError> {
         _ => None,
     };
     let stream = stream.ok_or_else(|| RulesError::Stream { line, found: target.join(" ") })?;
-    let mut rule = Rule { stream, ..Rule::default() };
+    let mut rule = Rule { stream, line, conditions: conditions.join(" "), ..Rule::default() };
     if conditions.is_empty() {
         return Err(RulesError::NoCondition { line });
     }
