@@ -8,6 +8,7 @@
 pub mod addresses;
 pub mod budget;
 pub mod checkpoints;
+pub mod classes;
 mod device;
 pub mod error;
 mod follower;
@@ -25,6 +26,7 @@ pub mod survey;
 pub mod writers;
 
 pub use checkpoints::Progress;
+pub use classes::Class;
 pub use device::Clock;
 pub use error::ReplayError;
 pub use follower::{Follower, Placed};

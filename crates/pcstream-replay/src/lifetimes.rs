@@ -9,6 +9,8 @@
 
 use hdrhistogram::Histogram;
 
+use crate::liveness::Ended;
+
 /// Decimal digits kept of a lifetime: how far a quantile may lie above the exact one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Precision {
@@ -54,6 +56,15 @@ impl Lifetimes {
         histogram.record_n(lifetime_pages, pages).expect("the histogram grows with its values");
     }
 
+    /// Adds pages whose lifetimes ended together.
+    pub fn record_run(&mut self, run: &Ended) {
+        if run.falling {
+            (0..run.pages).for_each(|index| self.record(run.lifetime_at(index), 1));
+        } else {
+            self.record(run.lifetime, u64::from(run.pages));
+        }
+    }
+
     /// Pages by power of two: entry i counts the lifetimes of 2^i to 2^(i+1) - 1 pages.
     pub fn by_power_of_two(&self) -> Vec<u64> {
         let mut powers = Vec::new();
@@ -77,6 +88,14 @@ impl Lifetimes {
     /// Number of pages whose lifetime ended.
     pub fn ended_pages(&self) -> u64 {
         self.histogram.as_ref().map_or(0, |h| h.len())
+    }
+
+    /// Median of `pages` pages, of which those live longest that are not in here; `None` when half of them or more have not
+    /// ended.
+    pub fn median_of(&self, pages: u64) -> Option<u64> {
+        let histogram = self.histogram.as_ref()?;
+        let half = pages as f64 / 2.0 / histogram.len() as f64;
+        (half < 1.0).then(|| histogram.value_at_quantile(half))
     }
 
     /// Quartiles of the ended lifetimes, each at most [`Precision`] above the exact value; `None`
@@ -103,6 +122,16 @@ mod tests {
         (1..=400).for_each(|l| lifetimes.record(l, 1));
         assert_eq!(lifetimes.quartiles(), Some(Quartiles { p25: 100, p50: 200, p75: 300 }));
         assert_eq!(lifetimes.ended_pages(), 400);
+    }
+
+    #[test]
+    fn what_is_alive_counts_for_the_median() {
+        let mut lifetimes = Lifetimes::new(Precision::PerMille);
+        (1..=400).for_each(|l| lifetimes.record(l, 1));
+        assert_eq!(lifetimes.median_of(400), Some(200));
+        assert_eq!(lifetimes.median_of(600), Some(300));
+        assert_eq!(lifetimes.median_of(800), None, "half of them live");
+        assert_eq!(Lifetimes::new(Precision::PerMille).median_of(1), None);
     }
 
     #[test]

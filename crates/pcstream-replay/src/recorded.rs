@@ -10,9 +10,10 @@ use std::error::Error;
 use std::sync::mpsc::sync_channel;
 
 use pcstream_placement::future::FutureBuilder;
-use pcstream_trace::{Batch, Op};
+use pcstream_trace::{Batch, Event, Op};
 
 use crate::addresses::AddressSet;
+use crate::classes::{Class, Classes};
 use crate::error::ReplayError;
 use crate::plan::Plan;
 use crate::replay::Replay;
@@ -91,6 +92,24 @@ pub fn written<E: Error + Send>(
         Ok(())
     })?;
     Ok(written)
+}
+
+/// What each of `count` classes of writes comes to, on a device of `logical_pages`: `class_of` says which one an event
+/// belongs to. Of a trace that has been replayed before, so that its events are legal.
+pub fn by_class<E: Error + Send>(
+    batches: impl Iterator<Item = Result<Batch, E>> + Send,
+    (count, logical_pages): (usize, u64),
+    class_of: impl Fn(&Event) -> usize,
+    mut progress: impl FnMut(usize),
+) -> Result<Vec<Class>, RecordedError<E>> {
+    let classes = Classes::new(count, logical_pages);
+    let mut classes = classes.map_err(|error| ReplayError::Device(error.into()))?;
+    for_each_batch(batches, |batch| {
+        batch.events.iter().for_each(|event| classes.count(event, class_of(event)));
+        progress(batch.events.len());
+        Ok(())
+    })?;
+    Ok(classes.finish())
 }
 
 /// Gives batches, read in a thread of their own, to `each`. Damage behind the first events ends the trace

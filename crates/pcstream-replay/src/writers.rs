@@ -53,12 +53,7 @@ impl Writers {
             self.count_write(event);
         }
         for run in ended {
-            let lifetimes = &mut self.by_context[run.context.0 as usize].lifetimes;
-            if run.falling {
-                (0..run.pages).for_each(|index| lifetimes.record(run.lifetime_at(index), 1));
-            } else {
-                lifetimes.record(run.lifetime, u64::from(run.pages));
-            }
+            self.by_context[run.context.0 as usize].lifetimes.record_run(run);
         }
     }
 

@@ -7,125 +7,29 @@
 //!
 //! Units: pages; lifetimes in pages written by the host.
 //!
-//! Weakness: a context counts for the file that it wrote most. Lifetimes that did not end within the trace count as
-//! long as the whole trace.
+//! Weakness: where less than half of the data died within the trace, its lifetime counts as long as the whole trace.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod sources;
 
-use pcstream_replay::Lifetimes;
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
+use pcstream_trace::Life;
 use pcstream_trace::paths::file_name;
-use serde::Serialize;
 
-use crate::ContextRow;
-use crate::call_paths::call_paths;
-use crate::symbols::Names;
+use sources::literal;
+pub use sources::{Source, Sources};
 
-/// Smallest share of the writes for a rule of its own.
-const SMALLEST_SHARE: f64 = 0.002;
 /// Values of `F_SET_RW_HINT` that name a lifetime, shortest first.
 pub const HINTS: [&str; 4] =
     ["RWH_WRITE_LIFE_SHORT", "RWH_WRITE_LIFE_MEDIUM", "RWH_WRITE_LIFE_LONG", "RWH_WRITE_LIFE_EXTREME"];
 
-/// A writer that a rule can name.
-#[derive(Clone, Debug, Serialize)]
-pub struct Source {
-    /// Path of the executable.
-    pub executable: String,
-    /// Thread name; empty if it is not known.
-    pub thread: String,
-    /// Pattern of the names of its files; empty if they have none.
-    pub file: String,
-    /// Call path of its heaviest context, shortened.
-    pub function: String,
-    /// Module that the innermost function of its own lies in: whose code it is.
-    pub module: String,
-    /// Source line of that function, `file:line`, if it is known.
-    pub line: Option<String>,
-    /// Pages written.
-    pub pages: u64,
-    /// Median lifetime in pages; the whole trace where nothing ended.
-    pub lifetime: u64,
-}
-
-/// The writers of a trace, heaviest first.
-pub fn sources(rows: &[ContextRow], host_pages: u64) -> Vec<Source> {
-    let known: Vec<_> = rows.iter().filter_map(|row| row.context).collect();
-    let mut paths = call_paths(&known, Names::Short).into_iter();
-    let mut found: BTreeMap<(String, String, String), (Source, Option<Lifetimes>)> = BTreeMap::new();
-    for row in rows {
-        let Some(context) = row.context else { continue };
-        let path = paths.next().unwrap_or_default();
-        let file = row.files.first().map_or(String::new(), |(path, _)| pattern(file_name(path)));
-        let key = (context.executable.clone(), context.comm.clone(), file.clone());
-        // The heaviest context comes first, and gives the function.
-        let (source, lifetimes) = found.entry(key).or_insert_with(|| {
-            let own = context.frames.iter().position(|frame| !crate::symbols::is_wrapper(frame));
-            let source = Source {
-                executable: context.executable.clone(),
-                thread: context.comm.clone(),
-                file,
-                function: path,
-                module: own.map_or(context.executable.clone(), |own| context.frames[own].module.clone()),
-                line: own.and_then(|own| row.line(own)).map(ToString::to_string),
-                pages: 0,
-                lifetime: host_pages,
-            };
-            (source, None)
-        });
-        source.pages += row.writer.pages();
-        match lifetimes {
-            Some(lifetimes) => lifetimes.add(&row.writer.lifetimes),
-            None => *lifetimes = Some(row.writer.lifetimes.clone()),
-        }
+impl Source {
+    /// Index in [`HINTS`] of what the program asks for already.
+    pub fn own_hint(&self) -> Option<usize> {
+        let life = Life::ALL.into_iter().find(|life| Some(life.name()) == self.hint)?;
+        (life as usize).checked_sub(Life::Short as usize)
     }
-    let median = |(mut source, lifetimes): (Source, Option<Lifetimes>)| {
-        // Where less than half has died, the median is not known yet, and is long.
-        let lifetimes = lifetimes.filter(|lifetimes| lifetimes.ended_pages() * 2 >= source.pages);
-        if let Some(quartiles) = lifetimes.and_then(|lifetimes| lifetimes.quartiles()) {
-            source.lifetime = quartiles.p50.max(1);
-        }
-        source
-    };
-    let mut sources: Vec<Source> = found.into_values().map(median).collect();
-    let least = (host_pages as f64 * SMALLEST_SHARE) as u64;
-    sources.retain(|source| source.pages >= least.max(1) && can_be_named(source));
-    sources.sort_by(|a, b| b.pages.cmp(&a.pages).then_with(|| a.executable.cmp(&b.executable)));
-    sources
-}
-
-/// `000123.sst` is `*.sst`, `MANIFEST-000004` is `MANIFEST-*`.
-fn pattern(name: &str) -> String {
-    let extension =
-        name.rsplit_once('.').filter(|(stem, _)| !stem.is_empty()).map(|(_, extension)| extension);
-    match extension {
-        Some(extension) if !extension.is_empty() && !extension.starts_with(|c: char| c.is_ascii_digit()) => {
-            format!("*.{}", without_numbers(extension))
-        }
-        _ => without_numbers(name),
-    }
-}
-
-/// Runs of digits become `*`; what is special in a glob is put in brackets.
-fn without_numbers(name: &str) -> String {
-    let mut out = String::new();
-    for c in name.chars() {
-        match c {
-            '0'..='9' if out.ends_with('*') => {}
-            '0'..='9' => out.push('*'),
-            c => out += &literal(c),
-        }
-    }
-    out
-}
-
-fn literal(c: char) -> String {
-    if ['*', '?', '[', ']', '{', '}', '!', '\\'].contains(&c) { format!("[{c}]") } else { c.to_string() }
-}
-
-/// Rules quote with double quotes, and are lines.
-fn can_be_named(source: &Source) -> bool {
-    let legal = |text: &str| !text.contains(|c: char| c == '"' || c == '\\' || c.is_control());
-    legal(&source.executable) && legal(&source.thread) && legal(&source.file)
 }
 
 /// Divides sources into at most `classes` classes of like lifetimes; 0 is the shortest. One class per source, by
@@ -166,29 +70,44 @@ pub fn classes(sources: &[Source], classes: usize) -> Vec<usize> {
 
 /// Rules of the scheme `manual`: a line per source, with `first` as the stream of the shortest class.
 ///
-/// A context has the thread name of its first write alone, so a rule asks for a thread only where the program and the
-/// file do not tell classes apart.
+/// A program is known by its name, so that rules fit the next build in another directory. A context has the thread name of
+/// its first write alone, so a rule asks for a thread only where the program and the file do not tell classes apart. What
+/// says more comes first: the first rule that matches decides.
 pub fn rules(sources: &[Source], classes: &[usize], first: usize) -> String {
-    let mut out = String::new();
+    let mut of: Vec<(&Source, usize)> = sources.iter().zip(classes.iter().copied()).collect();
+    of.retain(|(source, _)| !source.executable.is_empty());
+    of.sort_by_key(|(source, _)| {
+        let literals = source.file.chars().filter(|c| *c != '*').count();
+        (source.file.is_empty(), Reverse(literals), source.thread.is_empty())
+    });
     let mut made = BTreeSet::new();
-    for (source, class) in sources.iter().zip(classes) {
-        let is_apart = |(other, of_other): (&Source, &usize)| {
-            of_other == class || other.executable != source.executable || other.file != source.file
-        };
-        let file_tells = !source.file.is_empty() && sources.iter().zip(classes).all(is_apart);
-        let executable: String = source.executable.chars().map(literal).collect();
-        let thread: String = source.thread.chars().map(literal).collect();
-        let mut conditions = Vec::new();
-        if executable.is_empty() {
-            continue;
-        }
-        conditions.push(format!("\"executable={executable}\""));
-        conditions.extend((!thread.is_empty() && !file_tells).then(|| format!("\"comm={thread}\"")));
-        conditions.extend((!source.file.is_empty()).then(|| format!("\"name={}\"", source.file)));
-        let line = format!("{} -> {}\n", conditions.join(" "), class + first);
-        if made.insert(line.clone()) {
-            out += &line;
-        }
+    let lines = of.iter().map(|&(source, class)| {
+        format!("{} -> {}\n", conditions(source, class, &of).join(" "), class + first)
+    });
+    lines.filter(|line| made.insert(line.clone())).collect()
+}
+
+/// What tells the writes of a source from those of all others in other classes.
+fn conditions(source: &Source, class: usize, all: &[(&Source, usize)]) -> Vec<String> {
+    let quoted = |text: &str| text.chars().map(literal).collect::<String>();
+    let others = || all.iter().filter(|(_, of_other)| *of_other != class).map(|(other, _)| other);
+    let name = file_name(&source.executable);
+    let is_path = source.executable.starts_with('/') && !name.is_empty();
+    let same_name =
+        |other: &&&Source| other.executable != source.executable && file_name(&other.executable) == name;
+    let executable = if is_path && others().find(same_name).is_none() {
+        format!("**/{}", quoted(name))
+    } else {
+        quoted(&source.executable)
+    };
+    let same_file = |other: &&Source| other.executable == source.executable && other.file == source.file;
+    let file_tells = !source.file.is_empty() && !others().any(same_file);
+    let mut out = vec![format!("\"executable={executable}\"")];
+    if !source.thread.is_empty() && !file_tells {
+        out.push(format!("\"comm={}\"", quoted(&source.thread)));
+    }
+    if !source.file.is_empty() {
+        out.push(format!("\"name={}\"", source.file));
     }
     out
 }
@@ -202,25 +121,10 @@ mod tests {
             executable: "/bin/db".into(),
             thread: "a b".into(),
             file: "*.log".into(),
-            function: String::new(),
-            module: String::new(),
-            line: None,
             pages,
             lifetime,
+            ..Source::default()
         }
-    }
-
-    #[test]
-    fn names_become_patterns() {
-        let cases = [
-            ("000123.sst", "*.sst"),
-            ("MANIFEST-000004", "MANIFEST-*"),
-            ("LOG.old.1700", "LOG.old.*"),
-            ("test.db-journal", "*.db-journal"),
-            (".hidden", ".hidden"),
-            ("a[1]", "a[[]*[]]"),
-        ];
-        cases.iter().for_each(|(name, expected)| assert_eq!(pattern(name), *expected, "{name}"));
     }
 
     #[test]
@@ -237,13 +141,46 @@ mod tests {
     fn rules_can_be_read_back() {
         let other = Source { thread: "c".into(), ..source(1, 1) };
         let text = rules(&[source(1, 1), other.clone()], &[2, 2], 1);
-        assert_eq!(text, "\"executable=/bin/db\" \"name=*.log\" -> 3\n", "the file alone tells");
+        assert_eq!(text, "\"executable=**/db\" \"name=*.log\" -> 3\n", "the file alone tells");
         let text = rules(&[source(1, 1), other], &[2, 1], 1);
         assert_eq!(
             text,
-            "\"executable=/bin/db\" \"comm=a b\" \"name=*.log\" -> 3\n\
-             \"executable=/bin/db\" \"comm=c\" \"name=*.log\" -> 2\n"
+            "\"executable=**/db\" \"comm=a b\" \"name=*.log\" -> 3\n\
+             \"executable=**/db\" \"comm=c\" \"name=*.log\" -> 2\n"
         );
         assert_eq!(pcstream_placement::Rules::parse(&text).unwrap().rules().len(), 2);
+    }
+
+    #[test]
+    fn programs_are_known_by_their_names_where_these_tell_them_apart() {
+        let executable = |path: &str| Source { executable: path.into(), ..source(1, 1) };
+        let two = [executable("/a/db"), executable("/b/db"), executable("hot")];
+        let text = rules(&two, &[0, 0, 1], 1);
+        assert_eq!(
+            text,
+            "\"executable=**/db\" \"name=*.log\" -> 1\n\"executable=hot\" \"name=*.log\" -> 2\n"
+        );
+        let text = rules(&two[..2], &[0, 1], 1);
+        assert_eq!(
+            text,
+            "\"executable=/a/db\" \"name=*.log\" -> 1\n\"executable=/b/db\" \"name=*.log\" -> 2\n"
+        );
+    }
+
+    /// A pattern of digits alone matches every name, and a rule without one every file.
+    #[test]
+    fn what_says_more_comes_first() {
+        let file = |file: &str| Source { file: file.into(), ..source(1, 1) };
+        let text = rules(&[file(""), file("*"), file("spill*"), file("spill*-*")], &[0, 1, 2, 3], 0);
+        let streams: Vec<&str> = text.lines().map(|line| &line[line.len() - 1..]).collect();
+        assert_eq!(streams, ["3", "2", "1", "0"], "{text}");
+    }
+
+    #[test]
+    fn hints_are_those_of_the_kernel() {
+        let hinted = |hint| Source { hint, ..source(1, 1) }.own_hint().map(|hint| HINTS[hint]);
+        assert_eq!(hinted(Some("short")), Some("RWH_WRITE_LIFE_SHORT"));
+        assert_eq!(hinted(Some("extreme")), Some("RWH_WRITE_LIFE_EXTREME"));
+        assert_eq!(hinted(None), None);
     }
 }

@@ -3,35 +3,35 @@
 use anyhow::Context as _;
 use pcstream_capture::lines::Lack;
 use pcstream_placement::Rules;
-use pcstream_replay::recorded::Recorded;
-use pcstream_replay::{LaneResult, LaneSpec, Plan};
-use pcstream_report::advice::{self, HINTS, Source};
+use pcstream_replay::{Fitted, LaneResult, LaneSpec, Plan};
+use pcstream_report::advice::{self, HINTS, Source, Sources};
 use pcstream_report::drive::{in_words, saved};
 use pcstream_report::escape::visible;
 use pcstream_report::{Simulation, human};
 use pcstream_ssd::{DeviceSettings, GcDestination, Geometry};
 use serde::Serialize;
 
-use crate::args::{AdviseArgs, SchemeOptions, SimulationArgs};
-use crate::device::Template;
+use crate::args::{AdviseArgs, FitArgs, SchemeOptions, SimulationArgs};
 use crate::failure::{Failure, Status};
 use crate::schemes;
-use crate::simulate::{self, Planned};
+use crate::simulate;
 use crate::source_lines;
 use crate::ui::{self, JsonSink, Ui};
 use crate::values::Schemes;
 use crate::whole_file::WholeFile;
 
-/// Files looked at per context.
-const FILES_PER_CONTEXT: usize = 10;
 /// Gains below this are not worth a change.
 const LEAST_GAIN: f64 = 0.01;
+/// The title of hints to be set.
+const SET_HINTS: &str = "fcntl(F_SET_RW_HINT) after opening files, by class of lifetimes";
+/// The scheme of hints that are set.
+const OWN_HINTS: &str = "hints";
 /// Rules for the file system's own writes, which have no context.
 const METADATA_RULES: &str = "kind=journal -> 1\nkind=inode,directory,bitmap,other -> 2\n";
 
 /// Something to change, before its gain is known.
 struct Change {
-    title: String,
+    title: &'static str,
     whose: &'static str,
     scheme: &'static str,
     /// Of the scheme `manual`.
@@ -70,24 +70,24 @@ pub fn advise(args: AdviseArgs, ui: Ui) -> Result<Status, Failure> {
         args.rules_out.as_deref().map(|path| WholeFile::create("--rules-out", path)).transpose()?;
     let reader = simulate::open(&args.trace)?;
     simulate::remark_state(&reader, ui);
-    let AdviseArgs { trace, device, measure, scheme_options: options, output, .. } = args;
+    let AdviseArgs { trace, device, measure, fit, scheme_options: options, output, .. } = args;
     let scheme = Schemes(vec!["baseline".to_owned()]);
     let scheme_options = SchemeOptions { set: Vec::new(), ..options.clone() };
     let simulation = SimulationArgs { scheme, scheme_options, device, measure, details: false, output };
-    let template = Template::load(&simulation.device)?;
-    let mut planned = Planned::new(&simulation, &template, reader.meta())?;
-    let plan = &mut planned.plan;
-    plan.lanes.truncate(1);
-    plan.lanes[0].device.gc_destination = GcDestination::Own;
-    let Recorded { replay, damage } = simulate::replay_trace(plan, &reader, ui)?;
-    let result = Simulation::new(simulate::about(&trace, &reader, damage, &planned), &replay);
+    let (mut fitting, mut planned) = simulate::fit(&simulation, &fit, &reader, ui)?;
+    planned.plan.lanes.truncate(1);
+    planned.plan.lanes[0].device.gc_destination = GcDestination::Own;
     let plan = &planned.plan;
-    let mut rows = result.context_rows(0, FILES_PER_CONTEXT);
+    let Fitted { replay, damage, .. } = fitting.run(plan)?;
+    let result = Simulation::new(simulate::about(&trace, &reader, damage, &planned), &replay);
+    let mut rows = result.context_rows(0, 0);
     // What else modules lack is no news: most are built without debug information.
     if let Some(changed) = source_lines::add(&mut rows).get(&Lack::Changed) {
         ui.remark(&source_lines::in_words(Lack::Changed, changed));
     }
-    let sources = advice::sources(&rows, result.writers.totals().host_pages);
+    let sources = Sources::of(&result, &rows);
+    let written = fitting.by_class(plan, sources.classes(), |event| sources.class_of(event))?;
+    let sources = sources.finish(&written);
     let streams = usize::from(plan.lanes[0].device.streams);
     let classes = advice::classes(&sources, streams.saturating_sub(1).max(1));
     let rules = advice::rules(&sources, &classes, 1);
@@ -95,80 +95,104 @@ pub fn advise(args: AdviseArgs, ui: Ui) -> Result<Status, Failure> {
         let head = format!("# Made by `pcstream advise` from trace {}.\n", result.about.trace.id);
         file.write(format!("{head}{rules}").as_bytes())?;
     }
-    let changes = changes(&sources, &classes, rules, streams);
-    let (changes, lanes) = lanes(changes, plan, &options)?;
-    let gains: Vec<LaneResult> = match lanes.is_empty() {
+    let hinted = written[1..].iter().any(|class| class.hinted_pages() > 0);
+    let (changes, lanes) = lanes(changes(&sources, &classes, rules, (streams, hinted)), plan, &options)?;
+    let gains = match lanes.is_empty() {
         true => Vec::new(),
-        false => {
-            let mut plan = Plan { lanes, ..plan.clone() };
-            simulate::replay_trace(&mut plan, &reader, ui)?.replay.results()
-        }
+        false => fitting.run(&Plan { lanes, ..plan.clone() })?.results,
     };
-    let advice = judged(changes, &gains, &result, sources);
+    let advice = judged(changes, &gains, &result, sources, &fit);
     match json {
         Some(JsonSink::Stdout) => JsonSink::Stdout.write(&advice)?,
         other => {
             if let Some(sink) = other {
                 sink.write(&advice)?;
             }
-            ui::print(&text(&advice, ui))?;
+            ui::print(&text(&advice, copies(&result.results[0]), ui))?;
         }
     }
     Ok(Status::with_losses(result.has_losses()))
 }
 
-/// Everything that could be changed.
-fn changes(sources: &[Source], classes: &[usize], rules: String, streams: usize) -> Vec<Change> {
+/// Everything that could be changed on a device of so many streams; and whether anything is hinted already.
+fn changes(
+    sources: &[Source],
+    classes: &[usize],
+    rules: String,
+    (streams, hinted): (usize, bool),
+) -> Vec<Change> {
     let stream = |(source, class): (&Source, &usize)| format!("S{}: {}", class + 1, named(source));
     let by_stream: Vec<String> = sources.iter().zip(classes).map(stream).collect();
-    let hint_classes = advice::classes(sources, HINTS.len());
-    let hint = |(source, class): (&Source, &usize)| format!("{}: {}", HINTS[*class], named(source));
-    let hints: Vec<String> = sources.iter().zip(&hint_classes).map(hint).collect();
-    let change = |title: &str, whose, scheme, rules, gc_destination, steps| Change {
-        title: title.to_owned(),
-        whose,
-        scheme,
-        rules,
-        gc_destination,
-        steps,
-    };
-    let mut out = vec![change(
-        "place writes by program context, without changing any program",
-        "nobody's: the host's kernel and drive",
-        "pcstream",
-        None,
-        GcDestination::Internal,
-        Vec::new(),
-    )];
+    let mut out = vec![Change {
+        title: "place writes by program context, without changing any program",
+        whose: "nobody's: the host's kernel and drive",
+        scheme: "pcstream",
+        rules: None,
+        gc_destination: GcDestination::Internal,
+        steps: Vec::new(),
+    }];
     if !sources.is_empty() && streams > 1 {
-        let theirs = "the programs' (streams or placement handles where they open files)";
-        for gc in GcDestination::ALL {
-            let title = match gc {
+        out.extend(GcDestination::ALL.into_iter().map(|gc_destination| Change {
+            title: match gc_destination {
                 GcDestination::Own => "a stream for each class of lifetimes",
                 _ => "a placement handle for each class of lifetimes",
-            };
-            out.push(change(title, theirs, "manual", Some(rules.clone()), gc, by_stream.clone()));
-        }
+            },
+            whose: "the programs' (streams or placement handles where they open files)",
+            scheme: "manual",
+            rules: Some(rules.clone()),
+            gc_destination,
+            steps: by_stream.clone(),
+        }));
         if streams > HINTS.len() {
-            let rules = advice::rules(sources, &hint_classes, 1);
-            let title = "fcntl(F_SET_RW_HINT) after opening files, by class of lifetimes";
-            out.push(change(title, "the programs'", "manual", Some(rules), GcDestination::Own, hints));
+            out.push(set_hints(sources));
         }
+        out.extend(hinted.then(|| own_hints(sources)));
     }
     if streams > 2 {
-        let rules = Some(METADATA_RULES.to_owned());
-        let steps = vec!["S1: the journal; S2: inodes, directories, bitmaps, other metadata".to_owned()];
-        let title = "the file system's journal and metadata apart from data";
-        out.push(change(
-            title,
-            "the file system's (or an external journal)",
-            "manual",
-            rules,
-            GcDestination::Own,
-            steps,
-        ));
+        out.push(Change {
+            title: "the file system's journal and metadata apart from data",
+            whose: "the file system's (or an external journal)",
+            scheme: "manual",
+            rules: Some(METADATA_RULES.to_owned()),
+            gc_destination: GcDestination::Own,
+            steps: vec!["S1: the journal; S2: inodes, directories, bitmaps, other metadata".to_owned()],
+        });
     }
     out
+}
+
+/// A hint for each source that has another one, or none.
+fn set_hints(sources: &[Source]) -> Change {
+    let classes = advice::classes(sources, HINTS.len());
+    let step = |(source, class): (&Source, &usize)| {
+        let instead = match source.own_hint() {
+            Some(own) if own == *class => return None,
+            Some(own) => format!(" instead of {}", HINTS[own]),
+            None => String::new(),
+        };
+        Some(format!("{}{instead}: {}", HINTS[*class], named(source)))
+    };
+    Change {
+        title: SET_HINTS,
+        whose: "the programs'",
+        scheme: "manual",
+        rules: Some(advice::rules(sources, &classes, 1)),
+        gc_destination: GcDestination::Own,
+        steps: sources.iter().zip(&classes).filter_map(step).collect(),
+    }
+}
+
+/// What programs ask for already.
+fn own_hints(sources: &[Source]) -> Change {
+    let step = |source: &Source| Some(format!("{}: {}", HINTS[source.own_hint()?], named(source)));
+    Change {
+        title: "the hints and write streams that are set already",
+        whose: "nobody's: the host's kernel passes them on, and the drive uses them",
+        scheme: OWN_HINTS,
+        rules: None,
+        gc_destination: GcDestination::Own,
+        steps: sources.iter().filter_map(step).collect(),
+    }
 }
 
 fn named(source: &Source) -> String {
@@ -214,10 +238,11 @@ fn judged(
     gains: &[LaneResult],
     result: &Simulation,
     sources: Vec<Source>,
+    fit: &FitArgs,
 ) -> AdviceJson {
     let baseline = &result.results[0];
     let judge = |(change, lane): (Change, &LaneResult)| ChangeJson {
-        change: change.title,
+        change: change.title.to_owned(),
         whose_code: change.whose.to_owned(),
         drive: in_words(change.gc_destination).to_owned(),
         scheme: change.scheme.to_owned(),
@@ -230,15 +255,21 @@ fn judged(
     changes.sort_by(|a, b| b.flash_saved.unwrap_or(0.0).total_cmp(&a.flash_saved.unwrap_or(0.0)));
     let totals = result.writers.totals();
     let mut remarks = Vec::new();
-    if totals.discarded_pages + totals.zeroed_pages == 0 && result.about.trace.real_time {
+    if !copies(baseline) {
+        remarks.push(format!(
+            "Nothing was copied, so no change can gain anything. {}",
+            what_helps(baseline, fit)
+        ));
+    }
+    if drop_needless_hints(&mut changes) {
+        remarks.push("No other hints would save more than those that are set already.".to_owned());
+    }
+    if totals.discarded_pages + totals.zeroed_pages == 0 && result.about.trace.real_time && !fit.no_discard {
         remarks.push(
             "The trace has no discards: mount with -o discard, or run fstrim, so that the drive learns what is deleted. \
              What that gains cannot be simulated from this trace."
                 .to_owned(),
         );
-    }
-    if baseline.counters.erases == 0 {
-        remarks.push("The drive never had to collect garbage, so no change can gain anything: write more, or --prefill more.".to_owned());
     }
     AdviceJson {
         pcstream: result.about.version.clone(),
@@ -250,14 +281,45 @@ fn judged(
     }
 }
 
-fn text(advice: &AdviceJson, ui: Ui) -> String {
+/// Whether there is anything to save.
+fn copies(baseline: &LaneResult) -> bool {
+    baseline.counters.gc_pages > 0
+}
+
+/// What makes a drive copy that does not.
+fn what_helps(baseline: &LaneResult, fit: &FitArgs) -> &'static str {
+    let written = baseline.host_pages() + baseline.prefill_pages;
+    match fit.pack.or(fit.fill) {
+        Some(_) => "Record for longer, or simulate a fuller drive, or less --spare-factor.",
+        None if written < baseline.geometry.physical_pages() => {
+            "Too little was written to this drive: --pack 0.9 simulates it as if it filled 90 % of a smaller one."
+        }
+        None => "Live data leave too much of this drive free: --fill 0.9 simulates a fuller one.",
+    }
+}
+
+/// Leaves out hints that save no more than those that are set already; says whether there are such.
+fn drop_needless_hints(changes: &mut Vec<ChangeJson>) -> bool {
+    let own = changes.iter().find(|change| change.scheme == OWN_HINTS);
+    let Some(own) = own.and_then(|own| own.flash_saved) else { return false };
+    let before = changes.len();
+    changes.retain(|change| {
+        let saves_more = change.flash_saved.is_some_and(|saved| saved >= own + LEAST_GAIN);
+        change.change != SET_HINTS || (saves_more && !change.steps.is_empty())
+    });
+    changes.len() < before
+}
+
+/// `copies`: whether changes can gain anything.
+fn text(advice: &AdviceJson, copies: bool, ui: Ui) -> String {
     let layout = ui.layout(false);
     let mut lines = vec![
         format!("WAF now: {} (baseline on a drive without streams)", human::ratio(advice.baseline_waf)),
         String::new(),
     ];
+    let changes = advice.changes.iter().filter(|_| copies);
     let (worth, rest): (Vec<&ChangeJson>, Vec<&ChangeJson>) =
-        advice.changes.iter().partition(|change| change.flash_saved.is_some_and(|saved| saved >= LEAST_GAIN));
+        changes.partition(|change| change.flash_saved.is_some_and(|saved| saved >= LEAST_GAIN));
     let mut shown: Option<&Vec<String>> = None;
     for (number, change) in worth.iter().enumerate() {
         let gain = human::percent(change.flash_saved.unwrap_or(0.0));
@@ -278,7 +340,7 @@ fn text(advice: &AdviceJson, ui: Ui) -> String {
         }
         lines.push(String::new());
     }
-    if worth.is_empty() {
+    if copies && worth.is_empty() {
         lines.push("No change gains 1 % of the flash.".to_owned());
     }
     for change in rest {

@@ -13,11 +13,11 @@ use pcstream_replay::budget::{Footprint, NotEnough, Touched};
 use pcstream_replay::groups;
 use pcstream_replay::recorded::{self, Pass, Recorded};
 use pcstream_replay::space::{Space, SpaceSettings};
-use pcstream_replay::{Fitted, Plan};
+use pcstream_replay::{Class, Fitted, Plan};
 use pcstream_report::human::{bytes, page_bytes, percent};
 use pcstream_report::space as space_text;
 use pcstream_ssd::{Density, DeviceSettings, Geometry};
-use pcstream_trace::{Batch, Extent, TraceError, TraceReader};
+use pcstream_trace::{Batch, Event, Extent, TraceError, TraceReader};
 
 use crate::args::FitArgs;
 use crate::failure::Failure;
@@ -219,7 +219,7 @@ impl<'a> Fitting<'a> {
     }
 
     /// Runs the plan.
-    pub fn run(mut self, plan: &Plan) -> Result<Fitted, Failure> {
+    pub fn run(&mut self, plan: &Plan) -> Result<Fitted, Failure> {
         let Groups { lanes, density } = self.groups(plan, usize::MAX)?;
         groups::run(plan, density, lanes, |part| {
             let mut bars = Bars::new(self.reader, self.ui);
@@ -227,6 +227,24 @@ impl<'a> Fitting<'a> {
             bars.finish(run.damage.as_deref());
             Ok(run)
         })
+    }
+
+    /// What each of `count` classes of the trace's writes comes to, after a plan ran. `class_of` says whose an event is.
+    pub fn by_class(
+        &self,
+        plan: &Plan,
+        count: usize,
+        class_of: impl Fn(&Event) -> usize,
+    ) -> Result<Vec<Class>, Failure> {
+        let mut bars = Bars::new(self.reader, self.ui);
+        let of = (count, plan.lanes[0].device.logical_pages);
+        let classes =
+            recorded::by_class(self.batches(), of, class_of, |events| bars.advance(Pass::Survey, events));
+        self.interrupt.check()?;
+        let classes = classes.map_err(|error| failure(error, self.reader))?;
+        // That the trace is damaged has been said by the run before.
+        bars.finish(None);
+        Ok(classes)
     }
 
     fn not_enough(&self, NotEnough { needed, available }: NotEnough) -> Failure {

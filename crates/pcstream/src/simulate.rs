@@ -16,7 +16,7 @@ use pcstream_report::{About, ContextRow, Layout, Simulation, TraceInfo};
 use pcstream_ssd::{Density, DeviceSettings, Devices};
 use pcstream_trace::{Meta, TraceReader};
 
-use crate::args::{ContextsArgs, SchemeOptions, SimulateArgs, SimulationArgs};
+use crate::args::{ContextsArgs, FitArgs, SchemeOptions, SimulateArgs, SimulationArgs};
 use crate::contexts_view::{self, Files};
 use crate::device::{self, Template};
 use crate::failure::{Failure, Status};
@@ -92,15 +92,7 @@ pub fn simulate(args: &SimulateArgs, ui: Ui) -> Result<Status, Failure> {
         args.save_table.as_deref().map(|path| TableFile::open(path, &args.simulation.scheme)).transpose()?;
     let reader = open(&args.trace)?;
     remark_state(&reader, ui);
-    let template = Template::load(&args.simulation.device)?;
-    device_pages(reader.meta())?;
-    // Before signals are caught: a rules file may be a pipe that nobody writes to.
-    let schemes = schemes::factories(&args.simulation.scheme, &args.simulation.scheme_options)?;
-    let fitting = Fitting::new(&reader, &args.fit, template.capacity_pages(), ui)?;
-    let mut planned = Planned::of(&args.simulation, &schemes, &template, reader.meta(), fitting.space())?;
-    fitting.remark_size(&planned.plan.lanes[0].device, &planned.plan.prefill);
-    let origins: Vec<String> = planned.device.take().into_iter().chain(fitting.description()).collect();
-    planned.device = (!origins.is_empty()).then(|| origins.join(", "));
+    let (mut fitting, planned) = fit(&args.simulation, &args.fit, &reader, ui)?;
     ui.remark(&format!("seed {}", planned.seed));
     let Fitted { results, replay, learned, damage } = fitting.run(&planned.plan)?;
     remark_schemes(&args.simulation.scheme_options, &results, ui);
@@ -111,6 +103,25 @@ pub fn simulate(args: &SimulateArgs, ui: Ui) -> Result<Status, Failure> {
     let results = schemes::keep_best(results);
     let simulation = Simulation { results, ..Simulation::new(about, &replay) };
     present(&simulation, json, 0, ui.layout(args.simulation.details))
+}
+
+/// What flags make of a recorded trace: its address space, and the plan for it.
+pub fn fit<'a>(
+    args: &SimulationArgs,
+    fit: &FitArgs,
+    reader: &'a TraceReader,
+    ui: Ui,
+) -> Result<(Fitting<'a>, Planned), Failure> {
+    let template = Template::load(&args.device)?;
+    device_pages(reader.meta())?;
+    // Before signals are caught: a rules file may be a pipe that nobody writes to.
+    let schemes = schemes::factories(&args.scheme, &args.scheme_options)?;
+    let fitting = Fitting::new(reader, fit, template.capacity_pages(), ui)?;
+    let mut planned = Planned::of(args, &schemes, &template, reader.meta(), fitting.space())?;
+    fitting.remark_size(&planned.plan.lanes[0].device, &planned.plan.prefill);
+    let origins: Vec<String> = planned.device.take().into_iter().chain(fitting.description()).collect();
+    planned.device = (!origins.is_empty()).then(|| origins.join(", "));
+    Ok((fitting, planned))
 }
 
 /// Says what schemes remark, once for all drives: rules that did nothing.

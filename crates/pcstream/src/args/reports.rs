@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Args};
 use pcstream_report::pictures;
 
-use super::simulation::{DeviceArgs, MeasureArgs, OutputArgs, SchemeOptions, SimulationArgs};
+use super::simulation::{DeviceArgs, FitArgs, MeasureArgs, OutputArgs, SchemeOptions, SimulationArgs};
 use crate::values;
 
 #[derive(Debug, Args)]
@@ -65,6 +65,7 @@ Examples:
   pcstream generate hotcold --pages 64K --writes 1M -o hot.pctrace
   pcstream advise hot.pctrace
   pcstream advise hot.pctrace --rules-out my.rules
+  pcstream advise hot.pctrace --pack 0.9       # a large disk, little written
   pcstream simulate hot.pctrace --scheme manual --rules my.rules
   pcstream advise hot.pctrace --json - | jq '.changes[0]'")]
 pub struct AdviseArgs {
@@ -77,6 +78,8 @@ pub struct AdviseArgs {
     pub device: DeviceArgs,
     #[command(flatten)]
     pub measure: MeasureArgs,
+    #[command(flatten)]
+    pub fit: FitArgs,
     #[command(flatten)]
     pub scheme_options: SchemeOptions,
     #[command(flatten)]

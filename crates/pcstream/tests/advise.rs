@@ -1,0 +1,181 @@
+//! `advise` on traces that say beforehand what is right: kinds of files, hints, little written; and what `simulate` says of
+//! rules that do nothing.
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+
+use common::{ends_with, json};
+use pcstream_trace::*;
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// What the program asked for, for what lives short and for what stays.
+type Asked = (Life, Life);
+
+const NOTHING: Asked = (Life::NotSet, Life::NotSet);
+/// Of the simulated device.
+const DEVICE: [&str; 4] = ["--superblock-pages", "8", "--spare-factor", "0.1"];
+/// Files that live short, of 8 pages each, of which this many are there at once.
+const SPILLS: u64 = 40;
+const ROUNDS: u64 = 3000;
+
+/// A program whose one call path writes all its files: `archive.keep`, which stays, and `spill0` and so on, which are soon
+/// deleted. The device has `pages` pages, from 2048 on.
+fn storage(dir: &Path, pages: u64, (short, long): Asked) -> String {
+    let path = dir.join("storage.pctrace");
+    let mut writer = TraceWriter::create(&path, Meta::new("storage", pages), false).unwrap();
+    let executable = "/home/me/build-1/storage".to_owned();
+    let context = Context { id: ContextId(1), executable, comm: "storage".into(), ..Context::default() };
+    let names = std::iter::once("/archive.keep".to_owned()).chain((0..SPILLS).map(|n| format!("/spill{n}")));
+    let file = |(id, path)| File { id: FileId(id), path, ..File::default() };
+    let files = (1..).zip(names).map(file).collect();
+    writer.write_batch(&Batch { contexts: vec![context], files, ..Batch::default() }).unwrap();
+    let event = |op, file, lba, pages, life| Event {
+        time_ns: 0,
+        lba: Lba(lba),
+        pages,
+        context: ContextId(1),
+        file: FileId(file),
+        file_page: 0,
+        op,
+        kind: Kind::Data,
+        hint: WriteHint { life, stream: 0 },
+    };
+    let (mut events, mut kept) = (Vec::new(), 0);
+    for round in 0..ROUNDS {
+        let spill = round % SPILLS;
+        let at = 1500 + spill * 8;
+        events.push(event(Op::Discard, 0, at, 8, Life::NotSet));
+        events.push(event(Op::Write, 2 + spill as u32, at, 8, short));
+        if round % 4 == 0 {
+            events.push(event(Op::Write, 1, kept, 2, long));
+            kept += 2;
+        }
+    }
+    assert_eq!(kept, 1500);
+    writer.write_batch(&Batch { events, ..Batch::default() }).unwrap();
+    writer.finish(None).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+fn advice(trace: &str) -> Value {
+    json(&[&["advise", trace, "--json", "-"], &DEVICE[..]].concat())
+}
+
+fn change<'a>(advice: &'a Value, words: &str) -> Option<&'a Value> {
+    let named = |change: &&Value| change["change"].as_str().unwrap().contains(words);
+    advice["changes"].as_array().unwrap().iter().find(named)
+}
+
+fn steps(change: &Value) -> Vec<&str> {
+    change["steps"].as_array().unwrap().iter().map(|step| step.as_str().unwrap()).collect()
+}
+
+#[test]
+fn kinds_of_files_that_one_call_path_writes_are_kept_apart() {
+    let dir = TempDir::new().unwrap();
+    let trace = storage(dir.path(), 2048, NOTHING);
+    let advice = advice(&trace);
+    let of = |index: usize| {
+        let source = &advice["sources"][index];
+        (source["file"].as_str().unwrap(), source["pages"].as_u64().unwrap())
+    };
+    assert_eq!([of(0), of(1)], [("spill*", 24_000), ("*.keep", 1500)]);
+    let life = |index: usize| advice["sources"][index]["lifetime"].as_u64().unwrap();
+    assert!(life(0) < 500, "{}", life(0));
+    assert_eq!(life(1), 25_500, "what never died lived as long as the trace");
+    let hints = change(&advice, "F_SET_RW_HINT").unwrap();
+    let steps = steps(hints);
+    assert!(steps[0].starts_with("RWH_WRITE_LIFE_SHORT: storage writing spill*"), "{steps:?}");
+    assert!(steps[1].starts_with("RWH_WRITE_LIFE_MEDIUM: storage writing *.keep"), "{steps:?}");
+}
+
+/// The next build lies in another directory.
+#[test]
+fn advised_rules_know_the_program_by_its_name() {
+    let dir = TempDir::new().unwrap();
+    let (trace, rules) = (storage(dir.path(), 2048, NOTHING), dir.path().join("my.rules"));
+    let rules = rules.to_str().unwrap();
+    ends_with(0, &["advise", &trace, "--rules-out", rules]);
+    let text = fs::read_to_string(rules).unwrap();
+    let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
+    let expected =
+        ["\"executable=**/storage\" \"name=*.keep\" -> 2", "\"executable=**/storage\" \"name=spill*\" -> 1"];
+    assert_eq!(lines.len(), 2, "{text}");
+    assert!(expected.iter().all(|line| lines.contains(line)), "{text}");
+    let manual = ["simulate", &trace, "--scheme", "manual", "--gc", "own", "--rules", rules, "--json", "-"];
+    let (result, err) = ends_with(0, &manual);
+    let result: Value = serde_json::from_str(&result).unwrap();
+    assert_eq!(result["results"][0]["facts"]["pages_off_default"], 25_500);
+    assert!(!err.contains("matched nothing"), "{err}");
+}
+
+#[test]
+fn hints_that_are_set_already_are_not_advised() {
+    let dir = TempDir::new().unwrap();
+    let half = advice(&storage(dir.path(), 2048, (Life::Short, Life::NotSet)));
+    let own = change(&half, "set already").unwrap();
+    assert_eq!(own["scheme"], "hints");
+    assert!(own["flash_saved"].as_f64().unwrap() > 0.01, "{own}");
+    assert!(steps(own)[0].starts_with("RWH_WRITE_LIFE_SHORT: storage writing spill*"), "{own}");
+    assert_eq!(half["sources"][0]["hint"], "short");
+    assert!(half["sources"][1]["hint"].is_null());
+    // `*.keep` alone in S0 is as good as in a stream of its own.
+    assert!(change(&half, "F_SET_RW_HINT").is_none(), "{half}");
+    let remarks = half["remarks"].to_string();
+    assert!(remarks.contains("No other hints would save more than those that are set already"), "{remarks}");
+
+    let dir = TempDir::new().unwrap();
+    let wrong = advice(&storage(dir.path(), 2048, (Life::Short, Life::Short)));
+    let hints = change(&wrong, "F_SET_RW_HINT").unwrap();
+    let steps = steps(hints);
+    assert_eq!(steps.len(), 1, "{steps:?}");
+    assert!(steps[0].starts_with("RWH_WRITE_LIFE_MEDIUM instead of RWH_WRITE_LIFE_SHORT: "), "{steps:?}");
+    assert!(steps[0].contains("*.keep"), "{steps:?}");
+
+    let dir = TempDir::new().unwrap();
+    let none = advice(&storage(dir.path(), 2048, NOTHING));
+    assert!(change(&none, "set already").is_none(), "{none}");
+}
+
+#[test]
+fn little_written_to_a_large_drive_can_be_packed() {
+    let dir = TempDir::new().unwrap();
+    let trace = storage(dir.path(), 1 << 20, NOTHING);
+    let (text, _) = ends_with(0, &["advise", &trace]);
+    assert!(text.contains("Nothing was copied"), "{text}");
+    assert!(text.contains("--pack 0.9") && !text.contains("Gains little"), "{text}");
+    let (text, _) = ends_with(0, &[&["advise", &trace, "--pack", "0.9"], &DEVICE[..]].concat());
+    assert!(text.contains("1. ") && !text.contains("--pack"), "{text}");
+    let capacity = ["--pack", "0.9", "--capacity", "16M", "--json", "-"];
+    let packed = json(&[&["advise", &trace], &DEVICE[..], &capacity[..]].concat());
+    let simulate = ["simulate", &trace, "--scheme", "baseline", "--gc", "own"];
+    let simulated = json(&[&simulate[..], &DEVICE[..], &capacity[..]].concat());
+    assert_eq!(packed["baseline_waf"], simulated["results"][0]["waf"]);
+}
+
+#[test]
+fn rules_that_do_nothing_are_named() {
+    let dir = TempDir::new().unwrap();
+    let (trace, rules) = (storage(dir.path(), 2048, NOTHING), dir.path().join("my.rules"));
+    let rules = rules.to_str().unwrap();
+    let lines =
+        "# mine\nname=spill* -> 1\n\"executable=/elsewhere/storage\" name=*.keep -> 2\nname=*.keep -> 12\n";
+    fs::write(rules, lines).unwrap();
+    let manual = ["simulate", &trace, "--scheme", "manual", "--json", "-", "--rules"];
+    let (_, err) = ends_with(0, &[&manual[..], &[rules]].concat());
+    let unused =
+        format!("--rules {rules}: line 3 (executable=/elsewhere/storage name=*.keep) matched nothing\n");
+    assert_eq!(err.matches(&unused).count(), 1, "once for all drives: {err}");
+    assert!(err.contains("line 4: the device has no stream 12; the writes go to its last, S8"), "{err}");
+    assert_eq!(err.matches("matched nothing").count(), 1, "{err}");
+
+    fs::write(rules, (0..20).map(|n| format!("name=*.x{n} -> 1\n")).collect::<String>()).unwrap();
+    let (_, err) = ends_with(0, &[&manual[..], &[rules]].concat());
+    assert_eq!(err.matches(") matched nothing").count(), 5, "{err}");
+    assert!(err.contains("15 more lines matched nothing"), "{err}");
+    let (_, err) = ends_with(0, &[&manual[..], &["common"]].concat());
+    assert!(!err.contains("matched nothing"), "a preset is for many programs: {err}");
+}
