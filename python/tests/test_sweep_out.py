@@ -207,7 +207,7 @@ def test_attributes_that_are_set_later_count(small: pc.Trace, tmp_path: Path, mo
         pc.sweep(small, scheme, workers=1, streams=[2])
 
 
-def test_a_scheme_that_cannot_be_told_from_others_is_refused(small: pc.Trace, tmp_path: Path) -> None:
+def test_a_scheme_that_cannot_be_compared_is_refused(small: pc.Trace, tmp_path: Path) -> None:
     class Opaque(pc.Scheme):
         name = "opaque"
 

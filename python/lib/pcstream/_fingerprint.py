@@ -4,7 +4,7 @@ Idea: what the user wrote counts by value: classes with their bases and attribut
 defaults and closures that they use. What is installed counts by name and version, any other object as what pickle makes of
 it. Names of files and numbers of lines do not count, so a notebook that is run again finds its results.
 
-Invariants: equal digests mean that all code and values that can be seen are equal; an object that cannot be told from
+Invariants: equal digests mean that all code and values that can be seen are equal; an object that cannot be compared with
 another is refused, never left out. What code looks up by a name that it computes, or reads from files, cannot be seen.
 """
 
@@ -46,7 +46,7 @@ _GLOBALS = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS")
 
 
 class UnknownError(Exception):
-    """Something that cannot be told from others of its type."""
+    """Something that cannot be compared with others of its type."""
 
 
 def of(value: object) -> str:
@@ -76,7 +76,7 @@ class _Walk:
         self._hash.update(repr(parts).encode(errors="surrogatepass"))
 
     def _first(self, key: object, value: object) -> bool:
-        """Whether something is met for the first time; otherwise says which it was."""
+        """Whether something comes for the first time; otherwise says which it was."""
         if key in self._seen:
             self._emit("again", self._seen[key][0])
             return False

@@ -1,6 +1,6 @@
 """What decides the rows of a point besides its values: the trace, the rules, the schemes in Python, the build of the package.
 
-Two points share rows only if all of it is equal. What cannot be told from another gets a name that nothing else has.
+Two points share rows only if all of it is equal. What is like no other gets a name that nothing else has.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Inputs:
     #: Of ``meta.json`` alone.
     meta: str
     rules: str
-    #: Of each scheme: its name, or the digest of one in Python; None if that cannot be told.
+    #: Of each scheme: its name, or the digest of one in Python; None if it cannot be compared.
     schemes: tuple[str | None, ...]
 
     def check(self, trace: Trace, options: Mapping[str, Any]) -> None:
@@ -99,8 +99,8 @@ def schemes(given: Iterable[str | Scheme], kept: bool) -> tuple[str | None, ...]
         except _fingerprint.UnknownError as error:
             if kept:
                 raise ArgumentError(
-                    f"out: results of the scheme {getattr(one, 'name', one)} cannot be found again, because it cannot be told "
-                    f"from others of that name: {error}; leave out away, or keep such things out of the scheme"
+                    f"out: results of the scheme {getattr(one, 'name', one)} cannot be found again, because it cannot be "
+                    f"compared with others of that name: {error}; leave out away, or keep such things out of the scheme"
                 ) from error
             found.append(None)
     _compared.update(digest for digest in found if digest is not None)

@@ -199,7 +199,7 @@ def sweep(
         The rows, in the order of the grid: the last axis varies fastest.
 
     Raises:
-        ArgumentError: an axis, option or scheme that cannot be; ``out`` for a scheme that cannot be told from others; processes
+        ArgumentError: an axis, option or scheme that cannot be; ``out`` for a scheme that cannot be compared; processes
             that cannot start, or cannot read a scheme.
         SweepError: points have no rows for another reason, or none has any. It has the rows of the others, which stay in
             ``out``, too.
