@@ -7,6 +7,7 @@ use pcstream_trace::{Context, Kind, Unwind};
 
 use crate::call_paths::call_paths;
 use crate::escape::visible;
+use crate::folded::thread;
 use crate::human::{page_bytes, percent};
 use crate::layout::{Layout, clipped};
 use crate::schemes::{loss_lines, origin};
@@ -121,13 +122,12 @@ fn shown_path(path: String, names: Names) -> String {
 /// The executable's name; the thread's name behind it where that says more.
 fn program(context: &Context) -> String {
     let executable = file_name(&context.executable);
-    // The kernel keeps 15 characters of a thread's name.
-    let same = context.comm.is_empty() || executable.starts_with(&context.comm);
-    let text = if same { executable.to_owned() } else { format!("{executable} ({})", context.comm) };
+    let text = thread(context).map_or(executable.to_owned(), |thread| format!("{executable} ({thread})"));
     clipped(&text, 40)
 }
 
-fn called(context: &Context, path: &str) -> String {
+/// A call path behind the entry into the kernel.
+pub fn called(context: &Context, path: &str) -> String {
     match context.unwind {
         Unwind::Label => "(label)".to_owned(),
         _ if path.is_empty() => context.entry.clone(),

@@ -10,23 +10,29 @@ use pcstream_trace::{Context, Frame, PAGE_BYTES};
 
 use crate::ContextRow;
 use crate::escape::visible;
+use crate::functions::Functions;
 use crate::symbols::{Names, frame_name};
+
+/// What the kernel keeps of a thread's name.
+const COMM_BYTES: usize = 15;
 
 /// One line per context: names joined by `;`, a blank, the pages written.
 pub fn folded(rows: &[ContextRow], names: Names) -> Vec<String> {
-    let line = |row: &ContextRow| format!("{} {}", stack(row.who(), names).join(";"), row.writer.pages());
+    let functions = Functions::of(rows.iter().filter_map(|row| row.context), names);
+    let line =
+        |row: &ContextRow| format!("{} {}", stack(row.who(), &functions).join(";"), row.writer.pages());
     rows.iter().map(line).collect()
 }
 
 /// Names of a path, outermost first; of what has no context ([`ContextRow::who`]), its name.
-pub fn stack(who: Result<&Context, &str>, style: Names) -> Vec<String> {
+pub fn stack(who: Result<&Context, &str>, functions: &Functions) -> Vec<String> {
     let context = match who {
         Ok(context) => context,
         Err(name) => return vec![name.to_owned()],
     };
     let mut names = vec![file_name(&context.executable).to_owned()];
     names.extend(thread(context).map(str::to_owned));
-    names.extend(context.frames.iter().rev().map(|frame| frame_name(frame, style)));
+    names.extend(context.frames.iter().rev().map(|frame| functions.name(frame)));
     names.extend((!context.entry.is_empty()).then(|| context.entry.clone()));
     // `;` separates names, and a line ends at its last blank.
     names.into_iter().map(|name| visible(&name.replace([';', '\n', '\r'], ",")).into_owned()).collect()
@@ -34,8 +40,9 @@ pub fn stack(who: Result<&Context, &str>, style: Names) -> Vec<String> {
 
 /// The thread's name, which is the second of a path, where it says more than the program's.
 pub fn thread(context: &Context) -> Option<&str> {
-    let comm = context.comm.as_str();
-    (!comm.is_empty() && comm != file_name(&context.executable)).then_some(comm)
+    let (comm, program) = (context.comm.as_str(), file_name(&context.executable).as_bytes());
+    let same = &program[..program.len().min(COMM_BYTES)] == comm.as_bytes();
+    (!comm.is_empty() && !same).then_some(comm)
 }
 
 /// A profile in pprof's format (profile.proto), not compressed: sample values are pages and bytes.

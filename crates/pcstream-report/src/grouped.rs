@@ -17,10 +17,11 @@ use serde::Serialize;
 
 use crate::ContextRow;
 use crate::escape::visible;
+use crate::functions::Functions;
 use crate::human::{count, page_bytes, percent};
 use crate::json::{LifetimeJson, lifetime};
 use crate::layout::{Layout, clipped};
-use crate::symbols::{Names, frame_name, is_wrapper};
+use crate::symbols::Names;
 use crate::table::{Side, columns};
 
 /// Longest name of a group in a table, in characters, unless names are wanted in full.
@@ -97,8 +98,9 @@ pub fn groups(
         GroupBy::File | GroupBy::Directory => by_file(rows, writers, tables, by, &mut sums),
         GroupBy::Kind => by_kind(rows, &mut sums),
         GroupBy::Function | GroupBy::Program | GroupBy::Thread => {
+            let functions = Functions::of(rows.iter().filter_map(|row| row.context), style);
             for row in rows {
-                for name in names(row, by, style) {
+                for name in names(row, by, &functions) {
                     sums.entry(name).or_default().add_row(row);
                 }
             }
@@ -122,13 +124,13 @@ fn id(row: &ContextRow) -> u32 {
     row.context.map_or(0, |context| context.id.0)
 }
 
-fn names(row: &ContextRow, by: GroupBy, style: Names) -> Vec<String> {
+fn names(row: &ContextRow, by: GroupBy, functions: &Functions) -> Vec<String> {
     let context = match row.who() {
         Ok(context) => context,
         Err(name) => return vec![name.to_owned()],
     };
     match by {
-        GroupBy::Function => functions(context, style),
+        GroupBy::Function => own_functions(context, functions),
         GroupBy::Thread => vec![thread(context)],
         _ => vec![context.executable.clone()],
     }
@@ -140,16 +142,12 @@ fn thread(context: &Context) -> String {
     if context.comm.is_empty() { program.to_owned() } else { format!("{program}: {}", context.comm) }
 }
 
-/// Every function of a path once; the C library's only where there are no others.
-fn functions(context: &Context, style: Names) -> Vec<String> {
-    let of = |wrappers: bool| -> Vec<String> {
-        let mut seen = HashSet::new();
-        let frames = context.frames.iter().filter(|frame| wrappers || !is_wrapper(frame));
-        frames.map(|frame| frame_name(frame, style)).filter(|name| seen.insert(name.clone())).collect()
-    };
-    let own = of(false);
-    let all = if own.is_empty() { of(true) } else { own };
-    if all.is_empty() { vec![format!("({})", file_name(&context.executable))] } else { all }
+/// Every function of a path that is the program's own, once.
+fn own_functions(context: &Context, functions: &Functions) -> Vec<String> {
+    let mut seen = HashSet::new();
+    let mut own = functions.own(context);
+    own.retain(|name| seen.insert(name.clone()));
+    if own.is_empty() { vec![format!("({})", file_name(&context.executable))] } else { own }
 }
 
 fn by_file(
@@ -192,7 +190,8 @@ fn by_kind(rows: &[ContextRow], sums: &mut BTreeMap<String, Sums>) {
 pub fn text(groups: &[Group], by: GroupBy, limit: usize, layout: Layout) -> String {
     let head = ["written", "share", "contexts", "life p50", "alive", name_of(by)];
     let mut cells = vec![head.map(str::to_owned).to_vec()];
-    for group in groups.iter().take(limit) {
+    let shown = &groups[..groups.len().min(limit)];
+    for (group, name) in shown.iter().zip(shown_names(shown, layout.names)) {
         let alive = group.alive_pages.map(|alive| percent(alive as f64 / group.pages.max(1) as f64));
         cells.push(vec![
             page_bytes(group.pages),
@@ -200,10 +199,7 @@ pub fn text(groups: &[Group], by: GroupBy, limit: usize, layout: Layout) -> Stri
             count(group.contexts),
             group.lifetime_pages.map_or("-".to_owned(), |life| page_bytes(life.p50)),
             alive.unwrap_or("-".to_owned()),
-            match layout.names {
-                Names::Short => clipped(&visible(&group.name), NAME_WIDTH),
-                Names::Full => visible(&group.name).into_owned(),
-            },
+            name,
         ]);
     }
     let sides = [Side::Right, Side::Right, Side::Right, Side::Right, Side::Right, Side::Left];
@@ -220,6 +216,18 @@ pub fn text(groups: &[Group], by: GroupBy, limit: usize, layout: Layout) -> Stri
         layout.wrap(note, 0).iter().for_each(|line| out += &format!("{line}\n"));
     }
     out
+}
+
+/// Long names are cut off, unless they would be the same then.
+fn shown_names(groups: &[Group], names: Names) -> Vec<String> {
+    let whole: Vec<String> = groups.iter().map(|group| visible(&group.name).into_owned()).collect();
+    let cut: Vec<String> = whole.iter().map(|name| clipped(name, NAME_WIDTH)).collect();
+    let mut times: HashMap<&str, usize> = HashMap::new();
+    cut.iter().for_each(|name| *times.entry(name).or_default() += 1);
+    let shown = |(whole, cut): (&String, &String)| {
+        if names == Names::Full || times[cut.as_str()] > 1 { whole.clone() } else { cut.clone() }
+    };
+    whole.iter().zip(&cut).map(shown).collect()
 }
 
 fn name_of(by: GroupBy) -> &'static str {

@@ -19,6 +19,7 @@ pub mod drive;
 pub mod emulated;
 pub mod escape;
 pub mod folded;
+pub mod functions;
 pub mod geometry;
 pub mod grouped;
 pub mod human;

@@ -1,19 +1,19 @@
 //! `compare`: recorded runs side by side, what changed, and whether that is more than noise.
 //!
-//! A run is one trace, or several repetitions of it. Contexts are matched by name (program, thread, functions of the
-//! call path), so that another build is compared, too.
+//! A run is one trace, or several repetitions of it. Contexts are matched by name, so that another build is compared, too.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod matching;
+
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::anyhow;
 use pcstream_replay::recorded::Recorded;
-use pcstream_report::call_paths::distinguishing_frames;
 use pcstream_report::escape::visible;
+use pcstream_report::functions::Functions;
 use pcstream_report::human::{change, counted, page_bytes};
 use pcstream_report::statistics::{Mean, differ, mean};
-use pcstream_report::symbols::Names;
-use pcstream_report::{ContextRow, Layout, Simulation, folded};
+use pcstream_report::{Layout, Simulation};
 use serde::Serialize;
 
 use crate::args::{CompareArgs, SimulationArgs};
@@ -22,6 +22,7 @@ use crate::failure::{Failure, Status};
 use crate::measures::{self, Measures};
 use crate::simulate::{self, Planned};
 use crate::ui::{self, JsonSink, Ui};
+use matching::{Contexts, Name, Written};
 
 #[derive(Debug, Serialize)]
 struct CompareJson {
@@ -31,6 +32,8 @@ struct CompareJson {
     changes: Vec<ChangeJson>,
     /// Pages by context and run, most changed first.
     contexts: Vec<ContextJson>,
+    /// Programs that count as one, and those that the other run lacks.
+    remarks: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -53,9 +56,11 @@ struct ChangeJson {
 
 #[derive(Debug, Serialize)]
 struct ContextJson {
+    /// As folded stacks have it, with whole names of functions.
     name: String,
+    /// As the table has it.
     #[serde(skip)]
-    parts: Name,
+    line: String,
     pages: Vec<Mean>,
     more_than_noise: Option<bool>,
 }
@@ -73,31 +78,7 @@ struct Run {
     name: String,
     repetitions: usize,
     measures: Measures,
-    contexts: BTreeMap<Name, Vec<f64>>,
-}
-
-/// By which contexts of several traces are matched.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Name {
-    program: String,
-    thread: Option<String>,
-    /// Functions from the outermost on, and the entry into the kernel.
-    path: Vec<String>,
-}
-
-impl Name {
-    fn of(row: &ContextRow) -> Name {
-        let mut path = folded::stack(row.who(), Names::Short);
-        let program = path.remove(0);
-        let thread = row.context.and_then(folded::thread).map(|_| path.remove(0));
-        Name { program, thread, path }
-    }
-
-    /// As folded stacks have it.
-    fn joined(&self) -> String {
-        let parts = [&self.program].into_iter().chain(&self.thread).chain(&self.path);
-        parts.map(String::as_str).collect::<Vec<_>>().join(";")
-    }
+    contexts: Contexts,
 }
 
 /// `pcstream compare`.
@@ -110,7 +91,8 @@ pub fn compare(args: &CompareArgs, ui: Ui) -> Result<Status, Failure> {
         losses |= lost;
         runs.push(run);
     }
-    let result = compared(&runs);
+    let remarks = matched(&mut runs);
+    let result = compared(&runs, remarks);
     match json {
         Some(JsonSink::Stdout) => JsonSink::Stdout.write(&result)?,
         other => {
@@ -133,7 +115,7 @@ fn measure(run: &str, args: &SimulationArgs, ui: Ui) -> Result<(Run, bool), Fail
         name: paths[0].trim_end_matches('/').to_owned(),
         repetitions: paths.len(),
         measures: Measures::default(),
-        contexts: BTreeMap::new(),
+        contexts: Contexts::new(),
     };
     let mut losses = false;
     for (repetition, path) in paths.iter().enumerate() {
@@ -154,13 +136,36 @@ fn measure(run: &str, args: &SimulationArgs, ui: Ui) -> Result<(Run, bool), Fail
 fn note(run: &mut Run, simulation: &Simulation, repetition: usize) {
     run.measures.note(simulation);
     let repetitions = run.repetitions;
+    let functions = Functions::whole();
     for row in simulation.context_rows(0, 0) {
-        let pages = run.contexts.entry(Name::of(&row)).or_insert_with(|| vec![0.0; repetitions]);
-        pages[repetition] += row.writer.pages() as f64;
+        let new = || Written { context: row.context.cloned(), pages: vec![0.0; repetitions] };
+        let written = run.contexts.entry(Name::of(&row, &functions)).or_insert_with(new);
+        written.pages[repetition] += row.writer.pages() as f64;
     }
 }
 
-fn compared(runs: &[Run]) -> CompareJson {
+/// Gives programs of other builds the name that they have in the first run. Says which, and what has no counterpart.
+fn matched(runs: &mut [Run]) -> Vec<String> {
+    let mut remarks = Vec::new();
+    let Some((first, others)) = runs.split_first_mut() else { return remarks };
+    for (index, other) in others.iter_mut().enumerate() {
+        let letter = letter(index + 1);
+        for (old, new) in matching::rename(&first.contexts, &mut other.contexts) {
+            remarks.push(format!("{new} of {letter} counts as {old} of A: most of their call paths agree."));
+        }
+        let mut alone = matching::without_counterpart(&first.contexts, &other.contexts, "A");
+        alone.extend(matching::without_counterpart(&other.contexts, &first.contexts, &letter));
+        remarks.extend(matching::in_words(&alone));
+    }
+    remarks
+}
+
+/// What a run is called.
+fn letter(index: usize) -> String {
+    char::from(b'A' + (index % 26) as u8).to_string()
+}
+
+fn compared(runs: &[Run], remarks: Vec<String>) -> CompareJson {
     let first = &runs[0];
     let mut changes = Vec::new();
     for run in &runs[1..] {
@@ -177,17 +182,18 @@ fn compared(runs: &[Run]) -> CompareJson {
             });
         }
     }
-    let names: BTreeSet<&Name> = runs.iter().flat_map(|run| run.contexts.keys()).collect();
+    let all = runs.iter().flat_map(|run| &run.contexts);
+    let all: BTreeMap<&Name, _> = all.map(|(name, written)| (name, written.context.as_ref())).collect();
     let of = |run: &Run, name: &Name| {
-        run.contexts.get(name).cloned().unwrap_or_else(|| vec![0.0; run.repetitions])
+        run.contexts.get(name).map_or_else(|| vec![0.0; run.repetitions], |written| written.pages.clone())
     };
-    let context = |name: &&Name| ContextJson {
+    let context = |(name, line): (&&Name, String)| ContextJson {
         name: name.joined(),
-        parts: (*name).clone(),
+        line,
         pages: runs.iter().map(|run| mean(&of(run, name))).collect(),
         more_than_noise: differ(&of(first, name), &of(&runs[runs.len() - 1], name)),
     };
-    let mut contexts: Vec<ContextJson> = names.iter().map(context).collect();
+    let mut contexts: Vec<ContextJson> = all.keys().zip(matching::lines(&all)).map(context).collect();
     contexts.sort_by(|a, b| b.change().total_cmp(&a.change()).then_with(|| a.name.cmp(&b.name)));
     let summary = |run: &Run| RunJson {
         name: run.name.clone(),
@@ -195,17 +201,16 @@ fn compared(runs: &[Run]) -> CompareJson {
         measures: run.measures.means(),
     };
     let version = env!("CARGO_PKG_VERSION").to_owned();
-    CompareJson { pcstream: version, runs: runs.iter().map(summary).collect(), changes, contexts }
+    CompareJson { pcstream: version, runs: runs.iter().map(summary).collect(), changes, contexts, remarks }
 }
 
 fn text(result: &CompareJson, top: usize, ui: Ui) -> String {
     let layout = ui.layout(false);
     let mut lines = Vec::new();
     for (index, run) in result.runs.iter().enumerate() {
-        let letter = (b'A' + (index % 26) as u8) as char;
         let times =
             if run.repetitions == 1 { "once".to_owned() } else { format!("{} times", run.repetitions) };
-        lines.push(layout.cut(&format!("{letter}  {} ({times})", run.name)));
+        lines.push(layout.cut(&format!("{}  {} ({times})", letter(index), run.name)));
     }
     lines.push(String::new());
     let width = result.changes.iter().map(|c| c.measure.len()).max().unwrap_or(0);
@@ -241,7 +246,7 @@ fn contexts(result: &CompareJson, top: usize, layout: Layout) -> Vec<String> {
     let changed = result.contexts.iter().take_while(|context| context.change() > 0.0).count();
     let mut lines = layout.wrap("contexts, most changed first (by name; pages as written by the host)", 0);
     let shown = &result.contexts[..top.min(changed)];
-    for (context, name) in shown.iter().zip(short_names(shown)) {
+    for context in shown {
         let pages: Vec<String> =
             context.pages.iter().map(|pages| format!("{:>10}", page_bytes(pages.mean as u64))).collect();
         let noise = match context.more_than_noise {
@@ -249,12 +254,14 @@ fn contexts(result: &CompareJson, top: usize, layout: Layout) -> Vec<String> {
             Some(false) => "noise  ",
             None => "       ",
         };
-        lines.push(layout.cut(&format!("{} {noise} {}", pages.join(" "), visible(&name))));
+        let line = format!("{} {noise} {}", pages.join(" "), visible(&context.line));
+        lines.push(layout.cut(line.trim_end()));
     }
     let same = (result.contexts.len() - changed) as u64;
     if same > 0 {
         lines.push(format!("{} wrote as much in every run", counted(same, "context")));
     }
+    result.remarks.iter().for_each(|remark| lines.extend(layout.wrap(remark, 0)));
     lines
 }
 
@@ -266,16 +273,4 @@ fn verdict(measured: &ChangeJson) -> String {
         Some(false) => format!("{by}, within noise"),
         None => by,
     }
-}
-
-/// Programs with threads, and the frames that tell these contexts' call paths apart.
-fn short_names(contexts: &[ContextJson]) -> Vec<String> {
-    let inner_first = |context: &ContextJson| context.parts.path.iter().rev().cloned().collect();
-    let paths: Vec<Vec<String>> = contexts.iter().map(inner_first).collect();
-    let line = |(context, path): (&ContextJson, String)| {
-        let Name { program, thread, .. } = &context.parts;
-        let thread = thread.as_ref().map_or(String::new(), |thread| format!(" ({thread})"));
-        format!("{program}{thread}  {path}")
-    };
-    contexts.iter().zip(distinguishing_frames(&paths)).map(line).collect()
 }

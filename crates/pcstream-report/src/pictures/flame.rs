@@ -6,12 +6,12 @@
 
 use std::collections::BTreeMap;
 
-use pcstream_trace::Context;
-
 use super::svg::Svg;
 use super::{Figure, Material};
+use crate::ContextRow;
 use crate::csv;
 use crate::folded::stack;
+use crate::functions::Functions;
 use crate::human::{page_bytes, percent};
 use crate::layout::clipped;
 use crate::symbols::Names;
@@ -46,8 +46,7 @@ impl Node {
 
 /// By pages written.
 pub fn written(material: &Material) -> Figure {
-    let paths =
-        material.rows.iter().map(|row| (stack(row.who(), Names::Short), row.writer.pages())).collect();
+    let paths = paths(material.rows, |row| row.writer.pages());
     Figure {
         name: "flame-written",
         title: "Call paths by what they wrote",
@@ -61,12 +60,10 @@ pub fn written(material: &Material) -> Figure {
 /// By pages copied.
 pub fn copied(material: &Material) -> Figure {
     let copies = material.survey.copies_by_context();
-    let of = |context: Option<&Context>| {
-        let id = context.map_or(0, |context| context.id.0 as usize);
+    let mut paths = paths(material.rows, |row| {
+        let id = row.context.map_or(0, |context| context.id.0 as usize);
         copies.get(id).copied().unwrap_or(0)
-    };
-    let mut paths: Vec<(Vec<String>, u64)> =
-        material.rows.iter().map(|row| (stack(row.who(), Names::Short), of(row.context))).collect();
+    });
     paths.push((vec!["(data from before the trace)".to_owned()], material.survey.copies_of_prefill()));
     Figure {
         name: "flame-copied",
@@ -77,6 +74,12 @@ pub fn copied(material: &Material) -> Figure {
         svg: draw(&tree(&paths), "f3", "call paths by pages copied"),
         csv: numbers(&paths),
     }
+}
+
+/// Names of every path, outermost first, and the pages that count for it.
+fn paths(rows: &[ContextRow], pages: impl Fn(&ContextRow) -> u64) -> Vec<(Vec<String>, u64)> {
+    let functions = Functions::of(rows.iter().filter_map(|row| row.context), Names::Short);
+    rows.iter().map(|row| (stack(row.who(), &functions), pages(row))).collect()
 }
 
 fn tree(paths: &Vec<(Vec<String>, u64)>) -> Node {

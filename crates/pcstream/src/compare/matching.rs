@@ -1,0 +1,183 @@
+//! Which contexts of several runs are the same, and how they are named.
+//!
+//! Idea: contexts are the same if their programs and the functions of their call paths have the same names. Threads
+//! do not count: a context has the name of the thread that happened to write first. Where each of two runs has a
+//! program that the other lacks, and most of their call paths agree, the programs count as one: builds have file
+//! names like `app` and `app-v2`.
+//!
+//! Weakness: functions that a build inlined or renamed make other call paths, and a stripped program has none to compare.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pcstream_report::call_paths::distinguishing_frames;
+use pcstream_report::contexts::called;
+use pcstream_report::functions::Functions;
+use pcstream_report::symbols::Names;
+use pcstream_report::{ContextRow, folded};
+use pcstream_trace::{Context, Unwind};
+
+/// By which contexts of several traces are matched.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Name {
+    program: String,
+    /// Whole names of functions from the outermost on, and the entry into the kernel.
+    path: Vec<String>,
+}
+
+/// One context in one run.
+#[derive(Clone, Debug)]
+pub struct Written {
+    /// The first context with this name; none for writes without a context.
+    pub context: Option<Context>,
+    /// Pages by repetition.
+    pub pages: Vec<f64>,
+}
+
+/// What a run wrote.
+pub type Contexts = BTreeMap<Name, Written>;
+
+impl Name {
+    /// Of a context; `functions` has whole names.
+    pub fn of(row: &ContextRow, functions: &Functions) -> Name {
+        let mut path = folded::stack(row.who(), functions);
+        let program = path.remove(0);
+        if row.context.and_then(folded::thread).is_some() {
+            path.remove(0);
+        }
+        Name { program, path }
+    }
+
+    /// As folded stacks have it, without the thread.
+    pub fn joined(&self) -> String {
+        let parts = [&self.program].into_iter().chain(&self.path);
+        parts.map(String::as_str).collect::<Vec<_>>().join(";")
+    }
+}
+
+/// Lines that tell all these contexts apart: program, and frames of the call path. Frames of libraries are among them only
+/// where the program's own do not tell, and only those that not all of these paths have.
+pub fn lines(contexts: &BTreeMap<&Name, Option<&Context>>) -> Vec<String> {
+    let functions = Functions::of(contexts.values().copied().flatten(), Names::Short);
+    let path = |context: &Option<&Context>| context.map_or(Vec::new(), |context| functions.path(context));
+    let all: Vec<Vec<(String, bool)>> = contexts.values().map(path).collect();
+    let shown = |at: usize, shared: &dyn Fn(&String) -> bool| {
+        let shown = all[at].iter().filter(|(name, own)| *own || !shared(name));
+        repeated(shown.map(|(name, _)| name.clone()).collect())
+    };
+    let mut paths: Vec<Vec<String>> = (0..all.len()).map(|at| shown(at, &|_| true)).collect();
+    let line = |((name, context), path): ((&&Name, &Option<&Context>), String)| {
+        format!("{}  {}", name.program, context.map_or(String::new(), |context| called(context, &path)))
+    };
+    let lines = |paths: &[Vec<String>]| -> Vec<String> {
+        contexts.iter().zip(distinguishing_frames(paths)).map(line).collect()
+    };
+    let mut alike: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+    let short = lines(&paths);
+    short.iter().enumerate().for_each(|(at, line)| alike.entry(line.clone()).or_default().push(at));
+    for group in alike.values().filter(|group| group.len() > 1) {
+        let has = |at: &usize, name: &String| all[*at].iter().any(|(other, _)| other == name);
+        let shared = |name: &String| group.iter().all(|at| has(at, name));
+        group.iter().for_each(|&at| paths[at] = shown(at, &shared));
+    }
+    let longer = lines(&paths);
+    let better = short.into_iter().zip(longer);
+    better.map(|(short, longer)| if alike[&short].len() > 1 { longer } else { short }).collect()
+}
+
+/// A function that calls itself is named once, with the number of its frames.
+fn repeated(names: Vec<String>) -> Vec<String> {
+    let runs = names.chunk_by(|one, next| one == next);
+    runs.map(|run| if run.len() > 1 { format!("{}*{}", run[0], run.len()) } else { run[0].clone() }).collect()
+}
+
+/// A program in one run.
+#[derive(Default)]
+struct Program<'a> {
+    /// Its call paths.
+    paths: BTreeSet<&'a [String]>,
+    pages: f64,
+    /// Whether its functions have no names.
+    stripped: bool,
+}
+
+fn programs(contexts: &Contexts) -> BTreeMap<&str, Program<'_>> {
+    let mut programs: BTreeMap<&str, Program> = BTreeMap::new();
+    for (name, written) in contexts {
+        let Some(context) = written.context.as_ref().filter(|context| context.unwind != Unwind::Label) else {
+            continue;
+        };
+        let program = programs.entry(&name.program).or_default();
+        program.paths.insert(&name.path);
+        program.pages += written.pages.iter().sum::<f64>();
+        let mut frames = context.frames.iter().filter(|frame| frame.module == context.executable);
+        program.stripped |= frames.any(|frame| frame.symbol.is_empty());
+    }
+    programs
+}
+
+/// Gives programs that only `other` has the names of those that only `first` has, where most call paths agree. Returns
+/// the pairs: name in `first`, name in `other`.
+pub fn rename(first: &Contexts, other: &mut Contexts) -> Vec<(String, String)> {
+    let mut pairs: Vec<(String, String)> = Vec::new();
+    let (mine, theirs) = (programs(first), programs(other));
+    for (new, of_new) in theirs.iter().filter(|(name, _)| !mine.contains_key(*name)) {
+        let old = mine.iter().filter(|(name, _)| !theirs.contains_key(*name));
+        let free = old.filter(|(name, _)| pairs.iter().all(|(taken, _)| taken != *name));
+        let alike = free.filter_map(|(old, of_old)| {
+            let agree = of_old.paths.intersection(&of_new.paths).count();
+            (2 * agree > of_old.paths.len().min(of_new.paths.len())).then_some((agree, *old))
+        });
+        // Of equals the first by name.
+        if let Some((_, old)) = alike.rev().max_by_key(|(agree, _)| *agree) {
+            pairs.push((old.to_owned(), (*new).to_owned()));
+        }
+    }
+    for (mut name, written) in std::mem::take(other) {
+        if let Some((old, _)) = pairs.iter().find(|(_, new)| *new == name.program) {
+            name.program.clone_from(old);
+        }
+        other.insert(name, written);
+    }
+    pairs
+}
+
+/// A program of which no call path is in another run.
+pub struct Alone {
+    /// Its name, and which run it is of.
+    name: String,
+    stripped: bool,
+}
+
+/// Programs of `contexts`, which is run `letter`, of which no call path is in `other`. Those that wrote less than 1 % are
+/// left out.
+pub fn without_counterpart(contexts: &Contexts, other: &Contexts, letter: &str) -> Vec<Alone> {
+    let others = programs(other);
+    let total: f64 = contexts.values().flat_map(|written| &written.pages).sum();
+    let is_alone = |(name, program): &(&str, Program)| {
+        let common = others.get(name).is_some_and(|of| !of.paths.is_disjoint(&program.paths));
+        !common && program.pages >= total / 100.0
+    };
+    let alone = programs(contexts).into_iter().filter(is_alone);
+    alone
+        .map(|(name, program)| Alone { name: format!("{name} of {letter}"), stripped: program.stripped })
+        .collect()
+}
+
+/// What that means, and what to do.
+pub fn in_words(alone: &[Alone]) -> Vec<String> {
+    let names = |stripped: bool| -> String {
+        let named = alone.iter().filter(|program| program.stripped || !stripped);
+        named.map(|program| program.name.as_str()).collect::<Vec<_>>().join(", ")
+    };
+    let mut words = Vec::new();
+    if !alone.is_empty() {
+        words.push(format!("No call path of these programs is in the other run: {}.", names(false)));
+    }
+    if alone.iter().any(|program| program.stripped) {
+        words.push(format!(
+            "Contexts are matched by names of functions, which are missing in {}: record builds that are not stripped.",
+            names(true)
+        ));
+    }
+    words
+}
