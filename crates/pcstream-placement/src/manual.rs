@@ -150,11 +150,10 @@ impl Manual {
 
 /// A few of the rules as `describe` says, and how many more there are.
 fn some<'a>(
-    rules: impl Iterator<Item = &'a Rule>,
+    mut rules: impl Iterator<Item = &'a Rule>,
     describe: impl Fn(&Rule) -> String,
     more: impl Fn(usize) -> String,
 ) -> Vec<String> {
-    let mut rules = rules;
     let mut remarks: Vec<String> = rules.by_ref().take(NAMED).map(describe).collect();
     remarks.extend(Some(rules.count()).filter(|&left| left > 0).map(more));
     remarks

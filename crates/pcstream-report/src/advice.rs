@@ -94,8 +94,8 @@ fn conditions(source: &Source, class: usize, all: &[(&Source, usize)]) -> Vec<St
     let name = file_name(&source.executable);
     let is_path = source.executable.starts_with('/') && !name.is_empty();
     let same_name =
-        |other: &&&Source| other.executable != source.executable && file_name(&other.executable) == name;
-    let executable = if is_path && others().find(same_name).is_none() {
+        |other: &&Source| other.executable != source.executable && file_name(&other.executable) == name;
+    let executable = if is_path && !others().any(same_name) {
         format!("**/{}", quoted(name))
     } else {
         quoted(&source.executable)
