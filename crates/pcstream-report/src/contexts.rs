@@ -18,10 +18,15 @@ use crate::{ContextRow, Simulation};
 /// Longest call path or label printed, in characters, unless names are wanted in full.
 const PATH_WIDTH: usize = 110;
 
-/// The whole result of `contexts` as text: the `limit` heaviest.
-pub fn text(simulation: &Simulation, rows: &[ContextRow], limit: usize, layout: Layout) -> String {
-    let mut out = origin(simulation, layout).join("\n");
-    out.push_str("\n\n");
+/// The whole result of `contexts` as text: the first `limit`. `head` says what the rows are a part of.
+pub fn text(
+    simulation: &Simulation,
+    rows: &[ContextRow],
+    head: &str,
+    limit: usize,
+    layout: Layout,
+) -> String {
+    let mut out = format!("{}\n\n{head}", origin(simulation, layout).join("\n"));
     out += &table(simulation, rows, limit, layout);
     loss_lines(simulation).iter().for_each(|line| _ = writeln!(out, "{line}"));
     out
@@ -93,7 +98,7 @@ pub fn source_lines(rows: &[ContextRow], limit: usize, layout: Layout) -> String
 }
 
 fn line(row: &ContextRow, path: &str, names: Names) -> Vec<String> {
-    let writer = row.writer;
+    let writer = &row.writer;
     let life = writer.lifetimes.quartiles().map_or("-".to_owned(), |q| page_bytes(q.p50));
     let (kind, kind_pages) = heaviest_kind(&writer.pages_by_kind);
     let kind = if kind_pages == writer.pages() { kind.to_owned() } else { format!("{kind}+") };
@@ -103,7 +108,7 @@ fn line(row: &ContextRow, path: &str, names: Names) -> Vec<String> {
         page_bytes(writer.pages()),
         percent(row.share),
         life,
-        percent(writer.alive_pages() as f64 / writer.pages() as f64),
+        row.alive_pages().map_or("-".to_owned(), |alive| percent(alive as f64 / writer.pages() as f64)),
         row.stream.map_or("-".to_owned(), |s| format!("S{}", s.0)),
         row.context.map_or("-".to_owned(), program),
         kind,

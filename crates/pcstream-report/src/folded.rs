@@ -8,10 +8,10 @@ use std::collections::HashMap;
 use pcstream_trace::paths::file_name;
 use pcstream_trace::{Context, Frame, PAGE_BYTES};
 
-use crate::ContextRow;
 use crate::escape::visible;
 use crate::functions::Functions;
 use crate::symbols::{Names, frame_name};
+use crate::{ContextRow, SourceLine};
 
 /// What the kernel keeps of a thread's name.
 const COMM_BYTES: usize = 15;
@@ -57,8 +57,8 @@ pub fn pprof(rows: &[ContextRow]) -> Vec<u8> {
     for row in rows {
         let (pages, who) = (row.writer.pages(), row.who());
         let locations: Vec<u64> = match who {
-            Err(name) => vec![profile.location(None, name, "")],
-            Ok(context) => profile.path(context),
+            Err(name) => vec![profile.location(None, name, "", None)],
+            Ok(context) => profile.path(context, row),
         };
         let values = [varint(pages), varint(pages * PAGE_BYTES)].concat();
         let sample =
@@ -90,20 +90,28 @@ impl Pprof {
     }
 
     /// Locations of a path, innermost first, as pprof has them.
-    fn path(&mut self, context: &Context) -> Vec<u64> {
+    fn path(&mut self, context: &Context, row: &ContextRow) -> Vec<u64> {
         let mut path = Vec::new();
         if !context.entry.is_empty() {
-            path.push(self.location(None, &context.entry, "[kernel]"));
+            path.push(self.location(None, &context.entry, "[kernel]", None));
         }
-        for frame in &context.frames {
-            path.push(self.location(Some(frame), &frame_symbol(frame), &frame.module));
+        for (at, frame) in context.frames.iter().enumerate() {
+            let name = frame_name(frame, Names::Full);
+            path.push(self.location(Some(frame), &name, &frame.module, row.line(at)));
         }
-        path.push(self.location(None, file_name(&context.executable), &context.executable));
+        path.push(self.location(None, file_name(&context.executable), &context.executable, None));
         path
     }
 
-    /// A location with a function of its own: addresses are offsets in their module.
-    fn location(&mut self, frame: Option<&Frame>, name: &str, module: &str) -> u64 {
+    /// A location with a function of its own: addresses are offsets in their module, which is the file where no line is
+    /// known.
+    fn location(
+        &mut self,
+        frame: Option<&Frame>,
+        name: &str,
+        module: &str,
+        line: Option<&SourceLine>,
+    ) -> u64 {
         let offset = frame.map_or(0, |frame| frame.offset);
         let key = (module.to_owned(), offset, name.to_owned());
         if let Some(id) = self.location_ids.get(&key) {
@@ -111,10 +119,11 @@ impl Pprof {
         }
         let id = self.location_ids.len() as u64 + 1;
         self.location_ids.insert(key, id);
-        let (name, file) = (self.string(name), self.string(module));
+        let file = line.map_or(module, |line| &line.file);
+        let (name, file) = (self.string(name), self.string(file));
         let function = [field(1, id), field(2, name), field(3, name), field(4, file)].concat();
         self.tables.extend(message(5, &function));
-        let line = field(1, id);
+        let line = [field(1, id), field(2, line.map_or(0, |line| u64::from(line.line)))].concat();
         let location = [field(1, id), field(3, offset), message(4, &line)].concat();
         self.tables.extend(message(4, &location));
         id
@@ -126,10 +135,6 @@ impl Pprof {
         self.strings.iter().for_each(|text| out.extend(message(6, text.as_bytes())));
         out
     }
-}
-
-fn frame_symbol(frame: &Frame) -> String {
-    frame_name(frame, Names::Full)
 }
 
 /// A number as protobuf writes it.
@@ -155,6 +160,8 @@ fn message(number: u64, bytes: &[u8]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use std::borrow::Cow;
+
     use pcstream_replay::Writer;
 
     use super::*;
@@ -179,7 +186,14 @@ mod tests {
     }
 
     fn row<'a>(context: Option<&'a Context>, writer: &'a Writer) -> ContextRow<'a> {
-        ContextRow { context, writer, share: 0.0, stream: None, files: Vec::new(), lines: Vec::new() }
+        ContextRow {
+            context,
+            writer: Cow::Borrowed(writer),
+            share: 0.0,
+            stream: None,
+            files: Vec::new(),
+            lines: Vec::new(),
+        }
     }
 
     #[test]
@@ -189,6 +203,18 @@ mod tests {
         let rows = [row(Some(&context), &writers[0]), row(None, &writers[1]), row(None, &writers[2])];
         let lines = folded(&rows, Names::Short);
         assert_eq!(lines, ["db;worker;main;append,x;write 7", "(unknown) 2", "(file system) 3"]);
+    }
+
+    #[test]
+    fn a_profile_has_the_lines_that_are_known() {
+        let (context, program) = (context(), written(0, 3));
+        let line = SourceLine { file: "append.c".to_owned(), line: 77, ..SourceLine::default() };
+        let known = ContextRow { lines: vec![Some(line), None], ..row(Some(&context), &program) };
+        let has = |bytes: &[u8], part: &[u8]| bytes.windows(part.len()).any(|window| window == part);
+        let (with, without) = (pprof(&[known]), pprof(&[row(Some(&context), &program)]));
+        for part in [&b"append.c"[..], &field(2, 77)] {
+            assert!(has(&with, part) && !has(&without, part));
+        }
     }
 
     #[test]

@@ -10,16 +10,16 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use pcstream_replay::{Lifetimes, Writers};
+use pcstream_replay::Lifetimes;
 use pcstream_trace::paths::file_name;
-use pcstream_trace::{Context, Kind, Tables};
+use pcstream_trace::{Context, Kind};
 use serde::Serialize;
 
 use crate::ContextRow;
 use crate::escape::visible;
 use crate::functions::Functions;
 use crate::human::{count, page_bytes, percent};
-use crate::json::{LifetimeJson, lifetime};
+use crate::json_lifetime::{LifetimeJson, lifetime};
 use crate::layout::{Layout, clipped};
 use crate::symbols::Names;
 use crate::table::{Side, columns};
@@ -67,6 +67,8 @@ struct Sums {
     contexts: HashSet<u32>,
     lifetimes: Option<Lifetimes>,
     alive: Option<u64>,
+    /// Whether a part of a context is in it, of which lifetimes are not known.
+    divided: bool,
 }
 
 impl Sums {
@@ -77,7 +79,10 @@ impl Sums {
 
     fn add_row(&mut self, row: &ContextRow) {
         self.add(id(row), row.writer.pages());
-        *self.alive.get_or_insert(0) += row.writer.alive_pages();
+        match row.alive_pages() {
+            Some(pages) => *self.alive.get_or_insert(0) += pages,
+            None => self.divided = true,
+        }
         match &mut self.lifetimes {
             Some(lifetimes) => lifetimes.add(&row.writer.lifetimes),
             None => self.lifetimes = Some(row.writer.lifetimes.clone()),
@@ -85,17 +90,12 @@ impl Sums {
     }
 }
 
-/// The groups of `rows`, heaviest first, equals by name. `style` is that of functions.
-pub fn groups(
-    rows: &[ContextRow],
-    writers: &Writers,
-    tables: &Tables,
-    by: GroupBy,
-    style: Names,
-) -> Vec<Group> {
+/// The groups of `rows`, which have all their files, heaviest first, equals by name. `host_pages` is what was written
+/// in all, `style` that of functions.
+pub fn groups(rows: &[ContextRow], host_pages: u64, by: GroupBy, style: Names) -> Vec<Group> {
     let mut sums: BTreeMap<String, Sums> = BTreeMap::new();
     match by {
-        GroupBy::File | GroupBy::Directory => by_file(rows, writers, tables, by, &mut sums),
+        GroupBy::File | GroupBy::Directory => by_file(rows, by, &mut sums),
         GroupBy::Kind => by_kind(rows, &mut sums),
         GroupBy::Function | GroupBy::Program | GroupBy::Thread => {
             let functions = Functions::of(rows.iter().filter_map(|row| row.context), style);
@@ -106,14 +106,14 @@ pub fn groups(
             }
         }
     }
-    let total = writers.totals().host_pages.max(1) as f64;
+    let total = host_pages.max(1) as f64;
     let group = |(name, sums): (String, Sums)| Group {
         name,
         pages: sums.pages,
         share: sums.pages as f64 / total,
         contexts: sums.contexts.len() as u64,
-        lifetime_pages: sums.lifetimes.as_ref().and_then(lifetime),
-        alive_pages: sums.alive,
+        lifetime_pages: sums.lifetimes.as_ref().filter(|_| !sums.divided).and_then(lifetime),
+        alive_pages: sums.alive.filter(|_| !sums.divided),
     };
     let mut groups: Vec<Group> = sums.into_iter().map(group).collect();
     groups.sort_by(|a, b| b.pages.cmp(&a.pages).then_with(|| a.name.cmp(&b.name)));
@@ -150,30 +150,24 @@ fn own_functions(context: &Context, functions: &Functions) -> Vec<String> {
     if own.is_empty() { vec![format!("({})", file_name(&context.executable))] } else { own }
 }
 
-fn by_file(
-    rows: &[ContextRow],
-    writers: &Writers,
-    tables: &Tables,
-    by: GroupBy,
-    sums: &mut BTreeMap<String, Sums>,
-) {
-    let mut left: HashMap<u32, u64> = rows.iter().map(|row| (id(row), row.writer.pages())).collect();
-    for (context, file, pages) in writers.files() {
-        let Some(left) = left.get_mut(&context.0) else { continue };
-        *left -= pages;
-        let path = tables.file(file).map_or("", |file| file.path.as_str());
-        let name = match (path, by) {
-            ("", _) => "(file without a name)",
-            (path, GroupBy::Directory) => match path.rsplit_once('/') {
-                Some((directory, _)) if !directory.is_empty() => directory,
-                _ => "/",
-            },
-            (path, _) => path,
-        };
-        sums.entry(name.to_owned()).or_default().add(context.0, pages);
-    }
-    for (context, pages) in left.into_iter().filter(|(_, pages)| *pages > 0) {
-        sums.entry("(no file)".to_owned()).or_default().add(context, pages);
+fn by_file(rows: &[ContextRow], by: GroupBy, sums: &mut BTreeMap<String, Sums>) {
+    for row in rows {
+        let mut left = row.writer.pages();
+        for (path, pages) in &row.files {
+            left -= pages;
+            let name = match (path.as_str(), by) {
+                ("", _) => "(file without a name)",
+                (path, GroupBy::Directory) => match path.rsplit_once('/') {
+                    Some((directory, _)) if !directory.is_empty() => directory,
+                    _ => "/",
+                },
+                (path, _) => path,
+            };
+            sums.entry(name.to_owned()).or_default().add(id(row), *pages);
+        }
+        if left > 0 {
+            sums.entry("(no file)".to_owned()).or_default().add(id(row), left);
+        }
     }
 }
 

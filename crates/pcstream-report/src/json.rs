@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use pcstream_replay::{LaneResult, Lifetimes, StreamResult};
+use pcstream_replay::{LaneResult, StreamResult};
 use pcstream_ssd::Watermarks;
 use pcstream_ssd::endurance::relative_lifetime;
 use pcstream_ssd::timing::TimingResults;
@@ -15,6 +15,8 @@ use pcstream_trace::{Context, Frame, Kind};
 use serde::Serialize;
 
 use crate::drive::{baseline_of, reference, result_in_words};
+use crate::grouped::Group;
+use crate::json_lifetime::{LifetimeJson, lifetime};
 use crate::json_timing::{ClockJson, LatencyJson, ThroughputJson, clock, latencies, throughput};
 use crate::{About, ContextRow, PathShares, Simulation, SourceLine, Verdict};
 
@@ -53,8 +55,25 @@ pub struct ContextsJson {
     pub scheme: String,
     /// Streams of the device, S0 included.
     pub streams: u8,
-    /// The contexts, heaviest first.
+    /// The part of the writes that was asked for; null for all.
+    pub selection: Option<SelectionJson>,
+    /// What they are grouped by, in the order asked for; empty if they are not.
+    pub groups: Vec<Group>,
+    /// The contexts in the order asked for, else heaviest first.
     pub contexts: Vec<ContextJson>,
+}
+
+/// The part of the writes that `contexts` shows.
+#[derive(Clone, Debug, Serialize)]
+pub struct SelectionJson {
+    /// Pattern of the files written; null for any.
+    pub file: Option<String>,
+    /// Pattern of the executables; null for any.
+    pub program: Option<String>,
+    /// Pages that others wrote, or to other files.
+    pub left_out_pages: u64,
+    /// Contexts that wrote nothing of the rest.
+    pub left_out_contexts: u64,
 }
 
 /// A trace.
@@ -276,17 +295,6 @@ pub struct InternalStreamJson {
     pub ended_pages: u64,
 }
 
-/// Quartiles of lifetimes.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct LifetimeJson {
-    /// First quartile.
-    pub p25: u64,
-    /// Median.
-    pub p50: u64,
-    /// Third quartile.
-    pub p75: u64,
-}
-
 /// One program context.
 #[derive(Clone, Debug, Serialize)]
 pub struct ContextJson {
@@ -310,8 +318,8 @@ pub struct ContextJson {
     pub kinds: BTreeMap<&'static str, u64>,
     /// Lifetimes that ended.
     pub lifetime_pages: Option<LifetimeJson>,
-    /// Pages neither overwritten nor discarded at the end.
-    pub alive_pages: u64,
+    /// Pages neither overwritten nor discarded at the end; null where the row counts a part of the context.
+    pub alive_pages: Option<u64>,
     /// The stream that got most of its pages.
     pub stream: Option<u8>,
     /// The files it wrote most, heaviest first.
@@ -369,6 +377,8 @@ pub fn contexts(simulation: &Simulation, rows: &[ContextRow]) -> ContextsJson {
         trace: trace(simulation),
         scheme: lane.scheme.to_owned(),
         streams: lane.settings.streams,
+        selection: None,
+        groups: Vec::new(),
         contexts: rows.iter().map(context).collect(),
     }
 }
@@ -505,10 +515,6 @@ fn stream(stream: &StreamResult) -> StreamJson {
     }
 }
 
-pub(crate) fn lifetime(lifetimes: &Lifetimes) -> Option<LifetimeJson> {
-    lifetimes.quartiles().map(|q| LifetimeJson { p25: q.p25, p50: q.p50, p75: q.p75 })
-}
-
 fn context(row: &ContextRow) -> ContextJson {
     let unknown = Context::default();
     let context = row.context.unwrap_or(&unknown);
@@ -524,7 +530,7 @@ fn context(row: &ContextRow) -> ContextJson {
         share: row.share,
         kinds: kinds.map(|(kind, pages)| (kind.name(), *pages)).collect(),
         lifetime_pages: lifetime(&row.writer.lifetimes),
-        alive_pages: row.writer.alive_pages(),
+        alive_pages: row.alive_pages(),
         stream: row.stream.map(|s| s.0),
         files: row.files.iter().map(|(path, pages)| FileJson { path: path.clone(), pages: *pages }).collect(),
         frames: context.frames.iter().enumerate().map(|(at, of)| frame(of, row.line(at))).collect(),

@@ -4,6 +4,7 @@
 //! One module per result; [`pictures`] draws, [`human`] writes numbers for people, [`csv`] and [`json`] for
 //! programs.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use pcstream_placement::Stream;
@@ -24,6 +25,7 @@ pub mod geometry;
 pub mod grouped;
 pub mod human;
 pub mod json;
+pub mod json_lifetime;
 pub mod json_timing;
 pub mod layout;
 pub mod one_context;
@@ -152,7 +154,7 @@ impl<'a> Simulation<'a> {
         };
         let row = |(id, writer): (_, &'a Writer)| ContextRow {
             context: self.tables.context(id),
-            writer,
+            writer: Cow::Borrowed(writer),
             share: writer.pages() as f64 / total,
             stream: self.results[lane].stream_of_context.get(id.0 as usize).copied().flatten(),
             files: top_files.get(&id).map_or(Vec::new(), |files| files.iter().map(named).collect()),
@@ -163,7 +165,7 @@ impl<'a> Simulation<'a> {
 }
 
 /// A line of a source file.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SourceLine {
     /// Path of the file, as the compiler had it.
     pub file: String,
@@ -189,6 +191,25 @@ impl<'a> ContextRow<'a> {
         self.context.ok_or(if data == 0 { FILE_SYSTEM } else { UNKNOWN })
     }
 
+    /// Pages neither overwritten nor discarded at the end; `None` if the row is a part of a context.
+    pub fn alive_pages(&self) -> Option<u64> {
+        matches!(self.writer, Cow::Borrowed(_)).then(|| self.writer.alive_pages())
+    }
+
+    /// Leaves the files whose paths are wanted. The row must have all its files. What it wrote to others does not count
+    /// any more; lifetimes are then unknown, because they are known of whole contexts only.
+    pub fn keep_files(&mut self, wanted: impl Fn(&str) -> bool) {
+        let whole = self.writer.pages();
+        self.files.retain(|(path, _)| wanted(path));
+        let pages: u64 = self.files.iter().map(|(_, pages)| pages).sum();
+        if pages < whole {
+            let mut part = Writer::default();
+            part.pages_by_kind[Kind::Data as usize] = pages;
+            self.share = self.share * pages as f64 / whole as f64;
+            self.writer = Cow::Owned(part);
+        }
+    }
+
     /// The source line of a frame, if it is known.
     pub fn line(&self, frame: usize) -> Option<&SourceLine> {
         self.lines.get(frame)?.as_ref()
@@ -200,8 +221,8 @@ impl<'a> ContextRow<'a> {
 pub struct ContextRow<'a> {
     /// `None` stands for all writes whose context is not known.
     pub context: Option<&'a Context>,
-    /// What it wrote.
-    pub writer: &'a Writer,
+    /// What it wrote; owned where that is a part of what the context wrote.
+    pub writer: Cow<'a, Writer>,
     /// Share of all pages written.
     pub share: f64,
     /// The stream that got most of its pages.

@@ -33,14 +33,15 @@ pub fn text(row: &ContextRow) -> String {
         }
         Err(name) => line("context", &format!("{name}: all writes without a context")),
     }
-    let writer = row.writer;
+    let writer = &row.writer;
     line("written", &format!("{}, {} of all", page_bytes(writer.pages()), percent(row.share)));
-    let life = writer.lifetimes.quartiles().map_or("nothing has ended".to_owned(), |q| {
+    let none = if row.alive_pages().is_some() { "nothing has ended" } else { "not known of a part" };
+    let life = writer.lifetimes.quartiles().map_or(none.to_owned(), |q| {
         format!("p25 {}, p50 {}, p75 {}", page_bytes(q.p25), page_bytes(q.p50), page_bytes(q.p75))
     });
     line("lifetime", &format!("{life} (what the host wrote until pages were dead)"));
-    let alive = percent(writer.alive_pages() as f64 / writer.pages().max(1) as f64);
-    line("alive", &format!("{alive} at the end"));
+    let alive = row.alive_pages().map(|alive| percent(alive as f64 / writer.pages().max(1) as f64));
+    line("alive", &alive.map_or("-".to_owned(), |alive| format!("{alive} at the end")));
     line("stream", &row.stream.map_or("-".to_owned(), |stream| format!("S{}", stream.0)));
     for (kind, pages) in Kind::ALL.iter().zip(&writer.pages_by_kind).filter(|(_, pages)| **pages > 0) {
         line("kind", &format!("{} {}", kind.name(), page_bytes(*pages)));

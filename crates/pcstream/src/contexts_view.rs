@@ -5,18 +5,27 @@ use std::path::Path;
 use anyhow::anyhow;
 use pcstream_report::call_paths::call_paths;
 use pcstream_report::grouped::{self, Group};
+use pcstream_report::json::SelectionJson;
 use pcstream_report::symbols::Names;
-use pcstream_report::{ContextRow, Layout, Simulation, csv, folded, one_context};
+use pcstream_report::{ContextRow, Layout, Simulation, csv, folded, json, one_context};
 use pcstream_trace::Context;
 
-use crate::args::{SortBy, ViewArgs};
+use crate::args::{ContextsArgs, SortBy, ViewArgs};
 use crate::failure::Failure;
-use crate::ui::{self, Ui};
+use crate::selection::Selection;
+use crate::source_lines;
+use crate::ui::{self, JsonSink, Ui};
 use crate::whole_file::WholeFile;
 
-/// Call paths for other tools. Opened before the work begins.
-pub struct Files {
-    names: Names,
+/// Files listed per context.
+pub const FILES_PER_CONTEXT: usize = 10;
+
+/// What the flags ask for. Files are opened before the work begins.
+pub struct View<'a> {
+    args: &'a ViewArgs,
+    top: usize,
+    selection: Option<Selection<'a>>,
+    json: Option<JsonSink>,
     pprof: Option<WholeFile>,
     folded: Option<Folded>,
 }
@@ -26,34 +35,128 @@ enum Folded {
     File(WholeFile),
 }
 
-impl Files {
-    /// What the flags ask for.
-    pub fn open(args: &ViewArgs) -> Result<Files, Failure> {
-        let folded = match args.folded.as_deref() {
+/// What is put out.
+struct Shown<'a> {
+    rows: Vec<ContextRow<'a>>,
+    groups: Vec<Group>,
+    /// With what it says in words.
+    selection: Option<(SelectionJson, String)>,
+}
+
+impl View<'_> {
+    /// Errors: a file cannot be written, or standard output is asked for more than once.
+    pub fn new(args: &ContextsArgs) -> Result<View<'_>, Failure> {
+        let ContextsArgs { view, top, output, .. } = args;
+        check_stdout(args)?;
+        let folded = match view.folded.as_deref() {
             None => None,
             Some(path) if path == Path::new("-") => Some(Folded::Stdout),
             Some(path) => Some(Folded::File(WholeFile::create("--folded", path)?)),
         };
-        let pprof = args.pprof.as_deref().map(|path| WholeFile::create("--pprof", path)).transpose()?;
-        Ok(Files { names: names(args), pprof, folded })
+        Ok(View {
+            args: view,
+            top: *top,
+            selection: Selection::new(view)?,
+            json: output.json.as_deref().map(JsonSink::open).transpose()?,
+            pprof: view.pprof.as_deref().map(|path| WholeFile::create("--pprof", path)).transpose()?,
+            folded,
+        })
     }
 
-    /// Whether they take the place of the table.
-    pub fn to_stdout(&self) -> bool {
-        matches!(self.folded, Some(Folded::Stdout))
-    }
-
-    /// Writes them.
-    pub fn write(self, rows: &[ContextRow]) -> Result<(), Failure> {
+    /// Puts it out.
+    pub fn show(self, simulation: &Simulation, ui: Ui) -> Result<(), Failure> {
+        let shown = self.chosen(simulation, ui)?;
+        let text = (!self.stdout_is_taken()).then(|| self.text(simulation, &shown, ui));
+        let Shown { rows, groups, selection } = shown;
+        let rows = &rows;
+        if let Some((_, words)) = selection.as_ref().filter(|_| text.is_none() || self.args.csv) {
+            ui.remark(words);
+        }
+        if let Some(sink) = self.json {
+            let selection = selection.map(|(selection, _)| selection);
+            let all = json::contexts(simulation, rows);
+            sink.write(&json::ContextsJson { groups, selection, ..all })?;
+        }
         if let Some(file) = self.pprof {
             file.write(&folded::pprof(rows))?;
         }
-        let text = |names| folded::folded(rows, names).join("\n") + "\n";
+        let stacks = || folded::folded(rows, names(self.args)).join("\n") + "\n";
         match self.folded {
-            None => Ok(()),
-            Some(Folded::Stdout) => ui::print(&text(self.names)),
-            Some(Folded::File(file)) => Ok(file.write(text(self.names).as_bytes())?),
+            None => {}
+            Some(Folded::Stdout) => ui::print(&stacks())?,
+            Some(Folded::File(file)) => file.write(stacks().as_bytes())?,
         }
+        text.map_or(Ok(()), |text| ui::print(&text))
+    }
+
+    /// Rows and groups, in order.
+    fn chosen<'b>(&self, simulation: &Simulation<'b>, ui: Ui) -> Result<Shown<'b>, Failure> {
+        let mut rows = simulation.context_rows(0, usize::MAX);
+        let selection = self.selection.as_ref().map(|selection| selection.apply(&mut rows, simulation));
+        if let Some(wanted) = &self.args.context {
+            rows = vec![one(&rows, wanted)?];
+        }
+        if self.args.lines {
+            let lacks = source_lines::add(&mut rows);
+            lacks.iter().for_each(|(lack, modules)| ui.remark(&source_lines::in_words(*lack, modules)));
+        }
+        sort_rows(&mut rows, self.args.sort);
+        let host_pages = simulation.writers.totals().host_pages;
+        let of = |by| grouped::groups(&rows, host_pages, by, names(self.args));
+        let mut groups = self.args.by.map_or(Vec::new(), |by| of(by.group()));
+        sort_groups(&mut groups, self.args.sort);
+        rows.iter_mut().for_each(|row| row.files.truncate(FILES_PER_CONTEXT));
+        Ok(Shown { rows, groups, selection })
+    }
+
+    /// Whether something else takes the place of the table.
+    fn stdout_is_taken(&self) -> bool {
+        matches!(self.folded, Some(Folded::Stdout)) || self.json.as_ref().is_some_and(JsonSink::is_stdout)
+    }
+
+    fn text(&self, simulation: &Simulation, shown: &Shown, ui: Ui) -> String {
+        let Shown { rows, groups, selection } = shown;
+        let names = names(self.args);
+        let layout = match names {
+            Names::Short => ui.layout(false),
+            Names::Full => Layout { names, ..Layout::PLAIN },
+        };
+        let head =
+            selection.as_ref().map_or(String::new(), |(_, words)| layout.wrap(words, 0).join("\n") + "\n\n");
+        match (self.args.by, self.args.csv) {
+            _ if self.args.context.is_some() => rows.iter().map(one_context::text).collect(),
+            (Some(_), true) => groups_csv(groups),
+            (None, true) => rows_csv(rows, names),
+            (Some(by), false) => head + &grouped::text(groups, by.group(), self.top, layout),
+            (None, false) => {
+                let mut text = pcstream_report::contexts::text(simulation, rows, &head, self.top, layout);
+                if self.args.lines {
+                    text += &pcstream_report::contexts::source_lines(rows, self.top, layout);
+                }
+                text
+            }
+        }
+    }
+}
+
+/// Standard output holds one result, and no flag is of no effect because of that.
+fn check_stdout(args: &ContextsArgs) -> Result<(), Failure> {
+    let is_stdout = |path: &Option<std::path::PathBuf>| path.as_deref() == Some(Path::new("-"));
+    let ContextsArgs { view, output, .. } = args;
+    let asked = [
+        ("--json -", is_stdout(&output.json)),
+        ("--folded -", is_stdout(&view.folded)),
+        ("--csv", view.csv),
+        // JSON has the groups.
+        ("--by", view.by.is_some() && !view.csv && output.json.is_none()),
+    ];
+    let asked: Vec<&str> = asked.into_iter().filter(|(_, asked)| *asked).map(|(flag, _)| flag).collect();
+    match asked[..] {
+        [] | [_] => Ok(()),
+        _ => Err(Failure::wrong_arguments(anyhow!(
+            "{}: only one of them can go to standard output",
+            asked.join(" and ")
+        ))),
     }
 }
 
@@ -61,45 +164,10 @@ fn names(args: &ViewArgs) -> Names {
     if args.full_names { Names::Full } else { Names::Short }
 }
 
-/// Prints what the flags ask for.
-pub fn show(
-    simulation: &Simulation,
-    mut rows: Vec<ContextRow>,
-    args: &ViewArgs,
-    top: usize,
-    ui: Ui,
-) -> Result<(), Failure> {
-    let names = names(args);
-    let layout = match names {
-        Names::Short => ui.layout(false),
-        Names::Full => Layout { names, ..Layout::PLAIN },
-    };
-    if let Some(wanted) = &args.context {
-        return one(&rows, wanted);
-    }
-    let text = if let Some(by) = args.by {
-        let mut groups = grouped::groups(&rows, simulation.writers, simulation.tables, by.group(), names);
-        sort_groups(&mut groups, args.sort);
-        if args.csv { groups_csv(&groups) } else { grouped::text(&groups, by.group(), top, layout) }
-    } else {
-        sort_rows(&mut rows, args.sort);
-        if args.csv {
-            rows_csv(&rows, names)
-        } else {
-            let mut text = pcstream_report::contexts::text(simulation, &rows, top, layout);
-            if args.lines {
-                text += &pcstream_report::contexts::source_lines(&rows, top, layout);
-            }
-            text
-        }
-    };
-    ui::print(&text)
-}
-
-fn one(rows: &[ContextRow], wanted: &str) -> Result<(), Failure> {
+fn one<'a>(rows: &[ContextRow<'a>], wanted: &str) -> Result<ContextRow<'a>, Failure> {
     let found = one_context::find(rows, wanted);
     match found[..] {
-        [row] => ui::print(&one_context::text(row)),
+        [row] => Ok(row.clone()),
         [] => Err(Failure::wrong_arguments(anyhow!(
             "--context {wanted}: no context that wrote has this number or signature; `pcstream contexts` lists them"
         ))),
@@ -116,7 +184,7 @@ fn sort_rows(rows: &mut [ContextRow], by: SortBy) {
         // They come so.
         SortBy::Pages => {}
         SortBy::Life => rows.sort_by_key(life),
-        SortBy::Alive => rows.sort_by_key(|row| std::cmp::Reverse(row.writer.alive_pages())),
+        SortBy::Alive => rows.sort_by_key(|row| std::cmp::Reverse(row.alive_pages())),
         SortBy::Name => rows.sort_by_key(|row| row.context.map(|c| (c.executable.clone(), c.comm.clone()))),
     }
 }
@@ -183,7 +251,7 @@ fn rows_csv(rows: &[ContextRow], names: Names) -> String {
             csv::option(life.map(|l| l.p25)),
             csv::option(life.map(|l| l.p50)),
             csv::option(life.map(|l| l.p75)),
-            row.writer.alive_pages().to_string(),
+            csv::option(row.alive_pages()),
             csv::option(row.stream.map(|s| s.0)),
             row.files.first().map_or_else(String::new, |(path, _)| path.clone()),
             row.context.and_then(|_| paths.next()).unwrap_or_default(),

@@ -52,6 +52,7 @@ mod rules;
 #[cfg(feature = "capture")]
 mod run;
 mod schemes;
+mod selection;
 mod serve;
 mod simulate;
 mod small_file;

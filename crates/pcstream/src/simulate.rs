@@ -17,23 +17,19 @@ use pcstream_ssd::{Density, DeviceSettings, Devices};
 use pcstream_trace::{Meta, TraceReader};
 
 use crate::args::{ContextsArgs, FitArgs, SchemeOptions, SimulateArgs, SimulationArgs};
-use crate::contexts_view::{self, Files};
+use crate::contexts_view::{FILES_PER_CONTEXT, View};
 use crate::device::{self, Template};
 use crate::failure::{Failure, Status};
 use crate::fitted::Fitting;
 use crate::learned_table::TableFile;
 pub use crate::passes::{Bars, failure, refused};
 use crate::schemes;
-use crate::source_lines;
 use crate::ui::{self, JsonSink, Ui};
 use crate::values::Prefill;
 
 /// Contexts in the table that follows the schemes in `run`.
 #[cfg(feature = "capture")]
 pub const TOP_CONTEXTS: usize = 10;
-
-/// Files listed per context in JSON.
-const FILES_PER_CONTEXT: usize = 10;
 
 /// What flags and a trace make of a simulation, and what the report says of it.
 pub struct Planned {
@@ -134,12 +130,7 @@ pub fn remark_schemes(options: &SchemeOptions, results: &[LaneResult], ui: Ui) {
 
 /// `pcstream contexts`.
 pub fn contexts(args: &ContextsArgs, ui: Ui) -> Result<Status, Failure> {
-    let json = args.output.json.as_deref().map(JsonSink::open).transpose()?;
-    let files = Files::open(&args.view)?;
-    if files.to_stdout() && json.as_ref().is_some_and(JsonSink::is_stdout) {
-        let error = anyhow!("--json - and --folded -: only one of them can go to standard output");
-        return Err(Failure::wrong_arguments(error));
-    }
+    let view = View::new(args)?;
     let reader = open(&args.trace)?;
     remark_state(&reader, ui);
     let seed = 1;
@@ -152,20 +143,7 @@ pub fn contexts(args: &ContextsArgs, ui: Ui) -> Result<Status, Failure> {
     let mut planned = Planned { plan, seed, device: None };
     let Recorded { replay, damage } = replay_trace(&mut planned.plan, &reader, ui)?;
     let simulation = Simulation::new(about(&args.trace, &reader, damage, &planned), &replay);
-    let mut rows = simulation.context_rows(0, FILES_PER_CONTEXT);
-    if args.view.lines {
-        let lacks = source_lines::add(&mut rows);
-        lacks.iter().for_each(|(lack, modules)| ui.remark(&source_lines::in_words(*lack, modules)));
-    }
-    let stdout_is_json = json.as_ref().is_some_and(JsonSink::is_stdout);
-    if let Some(sink) = json {
-        sink.write(&pcstream_report::json::contexts(&simulation, &rows))?;
-    }
-    let stdout_is_taken = stdout_is_json || files.to_stdout();
-    files.write(&rows)?;
-    if !stdout_is_taken {
-        contexts_view::show(&simulation, rows, &args.view, args.top, ui)?;
-    }
+    view.show(&simulation, ui)?;
     Ok(Status::with_losses(simulation.has_losses()))
 }
 

@@ -1,8 +1,11 @@
-//! `contexts` and `compare` on traces made by hand: which functions are kept apart, and which runs are matched.
+//! `contexts` and `compare` on traces made by hand: which functions are kept apart, which runs are matched, and what
+//! flags select.
 
 mod common;
 
-use common::{Place, ends_with, json};
+use std::fs;
+
+use common::{Place, ends_with, json, pcstream, refuses, text};
 use pcstream_trace::*;
 
 /// A call path, innermost first, a file and pages.
@@ -73,6 +76,9 @@ fn functions_that_look_alike_stay_apart() {
         );
     }
     assert!(groups.contains("120 KiB") && !groups.contains("160 KiB"), "{groups}");
+    let (alone, _) = ends_with(0, &["contexts", &trace, "--by", "function", "--file", "wal"]);
+    assert!(alone.contains("Writer::Write") && alone.contains("Writer.Flush"), "{alone}");
+    assert!(!alone.contains("db::wal"), "it is short where it can be: {alone}");
 }
 
 #[test]
@@ -124,4 +130,70 @@ fn builds_with_other_names_are_compared() {
     assert!(!foreign.contains("stripped"), "{foreign}");
     let same = compare([&old, &old]);
     assert!(!same.contains("of A") && !same.contains("of B"), "{same}");
+}
+
+#[test]
+fn flags_hold_for_everything_that_is_put_out() {
+    let place = Place::new();
+    let trace = trace(&place, "t", "app", &[(WAL, "/wal", 30), (SST, "/sst", 10)]);
+    let (groups, one) = (place.path("groups.json"), place.path("one.pb"));
+    let (table, _) = ends_with(0, &["contexts", &trace, "--by", "file", "--json", &groups]);
+    let result: serde_json::Value = serde_json::from_str(&fs::read_to_string(&groups).unwrap()).unwrap();
+    let names: Vec<&str> =
+        result["groups"].as_array().unwrap().iter().map(|group| group["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["/wal", "/sst", "(no file)"]);
+    assert!(names.iter().all(|name| table.contains(name)), "{table}");
+    assert_eq!(json(&["contexts", &trace, "--json", "-"])["groups"], serde_json::json!([]));
+
+    let context = ["contexts", &trace, "--context", "0000000100"];
+    let (folded, _) = ends_with(0, &[&context[..], &["--folded", "-"]].concat());
+    assert_eq!(folded.lines().count(), 1, "{folded}");
+    ends_with(0, &[&context[..], &["--pprof", &one]].concat());
+    let profile = fs::read(&one).unwrap();
+    assert!(!String::from_utf8_lossy(&profile).contains("sst"), "only one context is in it");
+    let rows = json(&[&context[..], &["--json", "-"]].concat());
+    assert_eq!(rows["contexts"].as_array().unwrap().len(), 1);
+
+    let sorted = json(&["contexts", &trace, "--sort", "name", "--json", "-"]);
+    assert!(sorted["contexts"][0]["signature"].is_null(), "what has no context has no name");
+    refuses(2, &["contexts", &trace, "--lines", "--folded", "-"], &["--lines", "--folded"]);
+    refuses(2, &["contexts", &trace, "--by", "file", "--folded", "-"], &["--by", "--folded -", "only one"]);
+    refuses(2, &["contexts", &trace, "--csv", "--json", "-"], &["--csv", "--json -", "only one"]);
+}
+
+#[test]
+fn patterns_select_files_and_programs() {
+    let place = Place::new();
+    let trace = trace(&place, "t", "app", &[(WAL, "/log/wal.1", 30), (SST, "/data/1.sst", 10)]);
+    let pages = |flags: &[&str]| -> Vec<u64> {
+        let result = json(&[&["contexts", trace.as_str()], flags, &["--json", "-"]].concat());
+        let rows = result["contexts"].as_array().unwrap();
+        let pages: Vec<u64> = rows.iter().map(|row| row["pages"].as_u64().unwrap()).collect();
+        assert_eq!(pages.iter().sum::<u64>() + result["selection"]["left_out_pages"].as_u64().unwrap(), 50);
+        pages
+    };
+    assert_eq!(pages(&["--file", "wal*"]), [30, 2]);
+    assert_eq!(pages(&["--file", "/log/*"]), [30, 2]);
+    assert_eq!(pages(&["--file", "/data/**"]), [10]);
+    assert_eq!(pages(&["--file", "log"]), [0; 0]);
+    assert_eq!(pages(&["--program", "a*"]), [30, 12]);
+    assert_eq!(pages(&["--program", "/opt/app", "--file", "*.sst"]), [10]);
+    assert_eq!(pages(&["--program", "/app"]), [0; 0]);
+
+    let wal = ["contexts", &trace, "--file", "wal*"];
+    let head = "only --file 'wal*': 128 KiB by 2 of 3 contexts; 72.0 KiB are left out";
+    for view in [&[][..], &["--by", "function"]] {
+        let (table, _) = ends_with(0, &[&wal, view].concat());
+        assert!(table.replace('\n', " ").contains(head), "{table}");
+        assert!(table.contains("other files") && !table.contains("(file system)"), "{table}");
+    }
+    let (files, _) = ends_with(0, &[&wal[..], &["--by", "file", "--csv"]].concat());
+    assert_eq!(files.lines().count(), 2, "{files}");
+    let csv = pcstream(&[&wal[..], &["--csv"]].concat());
+    assert!(text(&csv.stderr).contains(head), "{}", text(&csv.stderr));
+    assert!(text(&csv.stdout).lines().nth(2).unwrap().contains(",2,0.04,,,,,"), "{}", text(&csv.stdout));
+    let (folded, _) = ends_with(0, &[&wal[..], &["--folded", "-"]].concat());
+    assert!(folded.lines().nth(1).unwrap().ends_with(" 2"), "{folded}");
+    refuses(2, &["contexts", &trace, "--file", "[a"], &["--file", "[a", "is not a glob"]);
+    refuses(2, &["contexts", &trace, "--program", "a\"b"], &["--program", "double quotes"]);
 }

@@ -144,7 +144,7 @@ fn contexts(rows: &[ContextRow]) -> String {
 }
 
 fn context(row: &ContextRow) -> String {
-    let writer = row.writer;
+    let writer = &row.writer;
     let life = writer.lifetimes.quartiles().map(|q| q.p50);
     let alive = writer.alive_pages() as f64 / writer.pages().max(1) as f64;
     let (signature, program, path) = match row.who() {

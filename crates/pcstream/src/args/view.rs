@@ -10,6 +10,12 @@ pub struct ViewArgs {
     /// Show one context whole: its number in the trace, or the beginning of its signature
     #[arg(long, value_name = "ID", conflicts_with_all = ["by", "csv"], help_heading = "View")]
     pub context: Option<String>,
+    /// Count only what was written to these files: a pattern as in rules, of names, or of paths if it has a slash
+    #[arg(long, value_name = "PATTERN", help_heading = "View")]
+    pub file: Option<String>,
+    /// Count only what these programs wrote: a pattern as in rules, of names, or of paths if it has a slash
+    #[arg(long, value_name = "PATTERN", help_heading = "View")]
+    pub program: Option<String>,
     /// Group what was written
     #[arg(long, value_name = "WHAT", help_heading = "View")]
     pub by: Option<By>,
@@ -17,7 +23,7 @@ pub struct ViewArgs {
     #[arg(long, value_name = "WHAT", default_value = "pages", help_heading = "View")]
     pub sort: SortBy,
     /// Show the source lines of call paths, where the programs are as they were and have debug information
-    #[arg(long, conflicts_with_all = ["by", "csv"], help_heading = "View")]
+    #[arg(long, conflicts_with_all = ["by", "csv", "folded"], help_heading = "View")]
     pub lines: bool,
     /// Write functions with template arguments and parameters, in lines of any length; otherwise their last two names
     #[arg(long, help_heading = "View")]

@@ -1,0 +1,95 @@
+//! `contexts --file` and `--program`: a part of what was written.
+//!
+//! Patterns are those of the rules of `manual`, so they are read and matched as rules with one condition.
+
+use anyhow::anyhow;
+use pcstream_placement::Rules;
+use pcstream_placement::rules::Subject;
+use pcstream_report::human::page_bytes;
+use pcstream_report::json::SelectionJson;
+use pcstream_report::{ContextRow, Simulation};
+use pcstream_trace::{Context, File, Kind};
+
+use crate::args::ViewArgs;
+use crate::failure::Failure;
+
+/// What is selected.
+pub struct Selection<'a> {
+    args: &'a ViewArgs,
+    file: Option<Rules>,
+    program: Option<Rules>,
+}
+
+impl Selection<'_> {
+    /// What the flags ask for; `None` if that is everything.
+    pub fn new(args: &ViewArgs) -> Result<Option<Selection<'_>>, Failure> {
+        let of = |flag: &str, pattern: &Option<String>, [name, path]: [&str; 2]| {
+            let field =
+                |pattern: &String| if pattern.contains('/') { path } else { name }.to_owned() + pattern;
+            pattern.as_ref().map(|pattern| rule(flag, &field(pattern))).transpose()
+        };
+        let file = of("--file", &args.file, ["name=", "path="])?;
+        let program = of("--program", &args.program, ["executable=**/", "executable="])?;
+        Ok((file.is_some() || program.is_some()).then_some(Selection { args, file, program }))
+    }
+
+    /// Leaves what is selected of rows that have all their files, heaviest first. Says what it left out.
+    pub fn apply(&self, rows: &mut Vec<ContextRow>, simulation: &Simulation) -> (SelectionJson, String) {
+        let contexts = rows.len();
+        rows.retain(|row| self.program.as_ref().is_none_or(|rules| is_of(rules, row.context)));
+        if let Some(rules) = &self.file {
+            rows.iter_mut().for_each(|row| row.keep_files(|path| is_file(rules, path)));
+            rows.retain(|row| row.writer.pages() > 0);
+            rows.sort_by_key(|row| std::cmp::Reverse(row.writer.pages()));
+        }
+        let pages: u64 = rows.iter().map(|row| row.writer.pages()).sum();
+        let selection = SelectionJson {
+            file: self.args.file.clone(),
+            program: self.args.program.clone(),
+            left_out_pages: simulation.writers.totals().host_pages - pages,
+            left_out_contexts: (contexts - rows.len()) as u64,
+        };
+        let words = in_words(&selection, rows);
+        (selection, words)
+    }
+}
+
+/// For the head of a table.
+fn in_words(selection: &SelectionJson, rows: &[ContextRow]) -> String {
+    let flag = |name: &str, pattern: &Option<String>| pattern.as_ref().map(|of| format!("{name} '{of}'"));
+    let flags = [flag("--file", &selection.file), flag("--program", &selection.program)];
+    let pages = rows.iter().map(|row| row.writer.pages()).sum();
+    let mut words = format!(
+        "only {}: {} by {} of {} contexts; {} are left out",
+        flags.into_iter().flatten().collect::<Vec<_>>().join(" and "),
+        page_bytes(pages),
+        rows.len(),
+        rows.len() as u64 + selection.left_out_contexts,
+        page_bytes(selection.left_out_pages),
+    );
+    if rows.iter().any(|row| row.alive_pages().is_none()) {
+        words += "; lifetimes are not known of contexts that wrote other files, too";
+    }
+    words
+}
+
+fn rule(flag: &str, condition: &str) -> Result<Rules, Failure> {
+    if condition.contains(['"', '\n']) {
+        let problem = "a pattern cannot have double quotes or line breaks; write ? for such a character";
+        return Err(Failure::wrong_arguments(anyhow!("{flag}: {problem}")));
+    }
+    Rules::parse(&format!("\"{condition}\" -> 1")).map_err(|error| {
+        // There are no lines here.
+        let problem = error.to_string();
+        Failure::wrong_arguments(anyhow!("{flag}: {}", problem.trim_start_matches("line 1: ")))
+    })
+}
+
+fn is_of(rules: &Rules, context: Option<&Context>) -> bool {
+    rules.stream_of(Subject { kind: Kind::Data, file: None, context, size: None }).is_some()
+}
+
+fn is_file(rules: &Rules, path: &str) -> bool {
+    let file = File { path: path.to_owned(), ..File::default() };
+    rules.stream_of(Subject { kind: Kind::Data, file: Some(&file), context: None, size: None }).is_some()
+}
