@@ -44,7 +44,10 @@ pub const ENCODED_COMMANDS: u64 = 1 << 6;
 /// `UBLK_F_AUTO_BUF_REG`: pages of a request are in the table of buffers of the ring that fetched it (Linux 6.16).
 pub const BUFFERS_IN_RING: u64 = 1 << 11;
 
-/// A device whose server is gone: `UBLK_S_DEV_DEAD`.
+/// In `ublksrv_flags`, which the kernel keeps for servers: the device is of this program.
+pub const OF_PCSTREAM: u64 = u64::from_be_bytes(*b"pcstream");
+
+/// A device whose server is gone, or that was not started yet: `UBLK_S_DEV_DEAD`.
 pub const STATE_DEAD: u16 = 0;
 
 /// Where the descriptors of a queue begin in the character device: this, times the queue's number.
@@ -204,7 +207,8 @@ mod tests {
         assert_eq!(offsets, [24, 44]);
         assert_eq!(offset_of!(Parameters, discard_segments_max), 56);
         assert_eq!(offset_of!(Parameters, dma_alignment), 108);
-        assert_eq!([offset_of!(DeviceInfo, id), offset_of!(DeviceInfo, flags)], [12, 24]);
+        let offsets = [offset_of!(DeviceInfo, id), offset_of!(DeviceInfo, flags)];
+        assert_eq!((offsets, offset_of!(DeviceInfo, server_flags)), ([12, 24], 32));
         assert_eq!(QUEUE_STRIDE, 98304);
     }
 }

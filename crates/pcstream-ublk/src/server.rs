@@ -69,6 +69,7 @@ impl Device {
             id: options.id.unwrap_or(u32::MAX),
             server: std::process::id() as i32,
             flags: abi::BUFFERS_IN_RING | abi::ENCODED_COMMANDS,
+            server_flags: abi::OF_PCSTREAM,
             ..DeviceInfo::default()
         };
         let made = control.add(wanted).map_err(|source| UblkError::command("make a device", source))?;
@@ -316,14 +317,38 @@ pub fn remove_stale(control: &mut Control) -> Vec<String> {
 
 fn remove(control: &mut Control, device: &str) -> bool {
     let Some(id) = device.strip_prefix("ublkb").and_then(|id| id.parse().ok()) else { return false };
-    // The number may be somebody else's by now.
-    let removed = match control.info(id) {
-        Ok(info) if info.state == abi::STATE_DEAD => control.delete(id).is_ok(),
-        Ok(_) => true,
-        Err(error) => error.raw_os_error() == Some(libc::ENODEV),
+    let (removed, over) = match control.info(id) {
+        Ok(info) if is_stale(&info) => {
+            let removed = control.delete(id).is_ok();
+            (removed, removed)
+        }
+        // The number is somebody else's by now.
+        Ok(_) => (false, true),
+        Err(error) => {
+            let gone = error.raw_os_error() == Some(libc::ENODEV);
+            (gone, gone)
+        }
     };
-    if removed {
+    if over {
         link::forget(device);
     }
     removed
+}
+
+/// Whether a device is of a server of this program that is gone. Until a device is started, its state is the same.
+fn is_stale(info: &DeviceInfo) -> bool {
+    info.state == abi::STATE_DEAD && info.server_flags == abi::OF_PCSTREAM
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_of_other_programs_and_running_ones_are_not_stale() {
+        let stale = DeviceInfo { server_flags: abi::OF_PCSTREAM, ..DeviceInfo::default() };
+        assert!(is_stale(&stale));
+        assert!(!is_stale(&DeviceInfo { server_flags: 0, ..stale }), "another program makes it");
+        assert!(!is_stale(&DeviceInfo { state: 1, ..stale }), "it is served");
+    }
 }
