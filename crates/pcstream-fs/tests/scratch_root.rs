@@ -5,23 +5,26 @@
 
 #[path = "../../pcstream-capture/tests/common/mod.rs"]
 mod common;
+mod helpers;
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use pcstream_fs::extents::{self, Owner};
 use pcstream_fs::layout::{Layout, MetadataHint};
 use pcstream_fs::scratch::{
-    ExistingFs, FsKind, Image, Journal, Resource, Scratch, ScratchError, ScratchOptions, clean_stale,
-    find_stale,
+    ExistingFs, Found, FsKind, Image, Journal, Left, Resource, Scratch, ScratchError, ScratchOptions,
+    clean_stale, find_stale,
 };
 use pcstream_trace::event::Kind;
 use pcstream_trace::ids::Lba;
+
+use helpers::{Guarded, Known, attach, detach};
 
 const SIZE: u64 = 512 << 20;
 const FILL: f64 = 0.6;
@@ -63,6 +66,8 @@ fn main() -> ExitCode {
     let needs = [common::ext4 as common::Need, common::loop_devices];
     tests.push(common::test("image_in_use_is_refused", &needs, image_in_use));
     tests.push(common::test("image_is_reused_and_kept", &needs, image_reused));
+    tests.push(common::test("what_others_use_by_now_is_not_cleaned", &needs, taken_over));
+    tests.push(common::test("zram_of_others_is_not_cleaned", &[common::ext4, common::zram], zram_of_others));
     tests.push(common::test("journals_are_as_asked_for", &needs, journals));
     tests.push(common::test("failed_fill_leaves_nothing", &needs, failed_fill));
     tests.push(common::test("dropped_scratch_is_removed", &needs, dropped));
@@ -79,29 +84,6 @@ fn fs_need(fs: FsKind) -> common::Need {
 
 fn image_need(image: &str) -> common::Need {
     if image == "zram" { common::zram } else { common::loop_devices }
-}
-
-/// A device by its path and by a number that no other one has while the system runs: another test may be given the path
-/// as soon as it is free.
-struct Known {
-    path: PathBuf,
-    sequence: Option<String>,
-}
-
-impl Known {
-    fn of(path: impl Into<PathBuf>) -> Known {
-        let path = path.into();
-        Known { sequence: sequence(&path), path }
-    }
-
-    fn is_there(&self) -> bool {
-        self.path.exists() && sequence(&self.path) == self.sequence
-    }
-}
-
-/// Since Linux 5.15.
-fn sequence(device: &Path) -> Option<String> {
-    fs::read_to_string(Path::new("/sys/block").join(device.file_name()?).join("diskseq")).ok()
 }
 
 /// A place of its own for one test, which checks at the end that nothing is left.
@@ -219,36 +201,6 @@ fn write_and_find(scratch: &Scratch) {
     }
 }
 
-/// A child process that does not outlive the test, whatever happens.
-struct Guarded(Child);
-
-impl Drop for Guarded {
-    fn drop(&mut self) {
-        // It may have ended already; a failing test must not fail again here.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-impl Guarded {
-    fn spawn(command: &mut Command) -> (Guarded, String) {
-        let mut child = Guarded(command.stdout(Stdio::piped()).spawn().unwrap());
-        let mut line = String::new();
-        BufReader::new(child.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        assert!(!line.is_empty(), "the child ended before it was ready");
-        (child, line.trim().to_string())
-    }
-
-    fn id(&self) -> u32 {
-        self.0.id()
-    }
-
-    fn kill(&mut self) {
-        self.0.kill().unwrap();
-        self.0.wait().unwrap();
-    }
-}
-
 /// A process whose working directory and open file are on the mount.
 fn user_of(dir: &Path) -> Guarded {
     // Standard error is not the test's, or a leaked process would keep the test's reader waiting.
@@ -321,27 +273,85 @@ fn crash_child(root: &Path, fs: &str, image: &str) -> ExitCode {
     ExitCode::SUCCESS
 }
 
+/// The child, and its device.
+fn crashing(root: &Path, fs: FsKind, image: &str) -> (Guarded, Known) {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args([CRASH_CHILD, root.to_str().unwrap(), fs.name(), image]);
+    let (child, device) = Guarded::spawn(&mut command);
+    (child, Known::of(device))
+}
+
 fn killed(fs: FsKind, image: &str) {
     let place = Place::new();
     let path = place.dir.path().join("image");
     let image = if image == "file" { path.to_str().unwrap() } else { image };
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args([CRASH_CHILD, place.run_root().to_str().unwrap(), fs.name(), image]);
-    let (mut child, device) = Guarded::spawn(&mut command);
-    let device = Known::of(device);
+    let (mut child, device) = crashing(&place.run_root(), fs, image);
 
     let report = clean_stale(&place.run_root()).unwrap();
     assert_eq!((report.cleaned.len(), report.alive.len()), (0, 1), "its owner lives");
-    assert_eq!(find_stale(&place.run_root()).unwrap(), []);
+    assert_eq!(find_stale(&place.run_root()).unwrap(), Found::default());
 
     child.kill();
     assert!(!place.traces().is_empty(), "the crash left something");
-    let stale = find_stale(&place.run_root()).unwrap();
+    let stale = find_stale(&place.run_root()).unwrap().stale;
     assert_eq!(stale.iter().map(|s| s.pid).collect::<Vec<_>>(), [child.id()]);
     let removed = clean_all(&place.run_root());
     assert!(removed.iter().any(|r| matches!(r, Resource::Mount(_))), "{removed:?}");
     place.assert_nothing_left(&device);
     assert!(!path.exists());
+}
+
+/// Changes what the only run below a root has recorded.
+fn edit_state(root: &Path, change: impl FnOnce(&mut serde_json::Value)) {
+    let run = fs::read_dir(root).unwrap().next().unwrap().unwrap().path();
+    let mut state = serde_json::from_slice(&fs::read(run.join("state.json")).unwrap()).unwrap();
+    change(&mut state);
+    fs::write(run.join("state.json"), state.to_string()).unwrap();
+}
+
+/// The image of a killed run, unmounted, is attached by somebody else under the number of the run's loop device, and then used by
+/// another run.
+fn taken_over() {
+    let place = Place::new();
+    let (image, root) = (place.dir.path().join("image"), place.dir.path().join("killed"));
+    let (mut child, _) = crashing(&root, FsKind::Ext4, image.to_str().unwrap());
+    child.kill();
+    let run = fs::read_dir(&root).unwrap().next().unwrap().unwrap().path();
+    assert!(Command::new("umount").arg(run.join("mnt")).status().unwrap().success());
+    let began = Instant::now();
+    while !place.traces().is_empty() {
+        assert!(began.elapsed() < PATIENCE, "{:?}", place.traces());
+    }
+    let node = attach(&image);
+    let number: u64 = node.trim_start_matches("/dev/loop").parse().unwrap();
+    edit_state(&root, |state| state["loop_device"]["number"] = number.into());
+    let report = clean_stale(&root).unwrap();
+    let traces = place.traces();
+    detach(&node);
+    assert_eq!(traces.len(), 1, "{traces:?}");
+    let left: Vec<_> = report.left().collect();
+    assert!(matches!(&left[..], [Left { resource: Resource::Image(_), reason }] if reason.contains(&node)));
+
+    let scratch = Scratch::create(&place.options(FsKind::Ext4, "file")).unwrap();
+    let report = clean_stale(&root).unwrap();
+    assert_eq!((report.left().count(), image.exists()), (1, true), "{report:?}");
+    write_and_find(&scratch);
+    scratch.remove().unwrap();
+    assert_eq!(clean_stale(&root).unwrap().left().count(), 0);
+    assert!(image.exists(), "another run has taken it for one that was there");
+}
+
+fn zram_of_others() {
+    let place = Place::new();
+    let (mut child, device) = crashing(&place.run_root(), FsKind::Ext4, "zram");
+    child.kill();
+    edit_state(&place.run_root(), |state| state["zram"]["sequence"] = 1.into());
+    let removed = clean_all(&place.run_root());
+    assert!(device.is_there() && removed.iter().all(|r| !matches!(r, Resource::Zram(_))), "{removed:?}");
+    let name = device.path.file_name().unwrap().to_str().unwrap();
+    fs::write(format!("/sys/block/{name}/reset"), "1").unwrap();
+    fs::write("/sys/class/zram-control/hot_remove", name.trim_start_matches("zram")).unwrap();
+    place.assert_nothing_left(&device);
 }
 
 /// Every block of a directory, found by FIEMAP or by its bytes, is distinguished from data, and the static ranges hold
@@ -471,13 +481,10 @@ fn image_in_use() {
     // Attached by somebody else, who does not lock it.
     let image = place.dir.path().join("image");
     File::create(&image).unwrap().set_len(SIZE).unwrap();
-    let output = Command::new("losetup").args(["-f", "--show"]).arg(&image).output().unwrap();
-    assert!(output.status.success());
-    let node = String::from_utf8(output.stdout).unwrap().trim().to_string();
+    let node = attach(&image);
     let error = Scratch::create(&options).unwrap_err();
-    let detached = Command::new("losetup").args(["-d", &node]).status().unwrap();
+    detach(&node);
     assert!(error.to_string().contains(&node), "{error}");
-    assert!(detached.success());
     assert!(image.exists(), "a refused image is not touched");
 }
 

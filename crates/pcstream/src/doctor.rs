@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::anyhow;
 use pcstream_capture::doctor::{self, Check, Verdict};
 use pcstream_emulator::mount;
 use pcstream_fs::scratch::{self, RUN_ROOT};
@@ -21,8 +21,6 @@ pub fn doctor(args: DoctorArgs, ui: Ui) -> Result<Status, Failure> {
     let mut checks = doctor::examine();
     let (served, dead) = link::all();
     checks.push(write_streams(&device::disks_with_streams(), device::kernel_can_choose(), &served));
-    let stale = scratch::find_stale(Path::new(RUN_ROOT)).map_or(0, |stale| stale.len());
-    let devices = mount::find_stale(Path::new(mount::RUN_ROOT)).map_or(0, |stale| stale.len());
     let mut text = String::new();
     let width = checks.iter().map(|check| check.name.len()).max().unwrap_or(0);
     for check in &checks {
@@ -36,12 +34,8 @@ pub fn doctor(args: DoctorArgs, ui: Ui) -> Result<Status, Failure> {
             text += &format!("         {:width$}  -> {}\n", "", check.remedy);
         }
     }
-    if stale + devices + dead.len() > 0 {
-        text += &format!(
-            "limited  {:width$}  {} of killed processes; remove: pcstream doctor --clean\n",
-            "leftovers",
-            stale + devices + dead.len()
-        );
+    for line in leftovers(dead.len()) {
+        text += &format!("limited  {:width$}  {line}\n", "leftovers");
     }
     ui::print(&text)?;
     if doctor::can_capture(&checks) {
@@ -49,6 +43,28 @@ pub fn doctor(args: DoctorArgs, ui: Ui) -> Result<Status, Failure> {
     }
     Err(anyhow!("this machine cannot capture; `simulate`, `contexts` and `generate` work all the same")
         .into())
+}
+
+/// What killed processes left, and what cannot be judged. `dead`: devices of servers.
+fn leftovers(dead: usize) -> Vec<String> {
+    let mut problems = Vec::new();
+    let found = scratch::find_stale(Path::new(RUN_ROOT)).unwrap_or_else(|error| {
+        problems.push(error.to_string());
+        scratch::Found::default()
+    });
+    problems.extend(found.problems.iter().map(unjudged));
+    let devices = mount::find_stale(Path::new(mount::RUN_ROOT)).unwrap_or_else(|error| {
+        problems.push(format!("cannot look for emulated devices: {error}"));
+        Vec::new()
+    });
+    let stale = found.stale.len() + devices.len() + dead;
+    let stale = (stale > 0).then(|| format!("{stale} of killed processes; remove: pcstream doctor --clean"));
+    let problems = problems.into_iter().map(|problem| format!("not looked at: {problem}"));
+    stale.into_iter().chain(problems).collect()
+}
+
+fn unjudged((path, why): &scratch::Problem) -> String {
+    format!("{}: {why}", path.display())
 }
 
 /// What `place` can give to writes of ext4 and XFS.
@@ -77,38 +93,67 @@ fn write_streams(disks: &[(String, u32)], module: bool, served: &[Served]) -> Ch
     Check { name: "write streams", verdict, found, remedy }
 }
 
-/// Removes devices of servers that were killed.
-fn clean_served() -> anyhow::Result<Vec<String>> {
-    if link::all().1.is_empty() {
-        return Ok(Vec::new());
-    }
-    let mut control = Control::open().context("cannot remove devices of killed servers")?;
-    Ok(pcstream_ublk::remove_stale(&mut control))
+/// What was removed, and what was not, with the reason.
+#[derive(Default)]
+struct Cleaned {
+    removed: Vec<String>,
+    left: Vec<String>,
 }
 
+impl Cleaned {
+    fn scratch(&mut self) {
+        match scratch::clean_stale(Path::new(RUN_ROOT)) {
+            Ok(report) => {
+                self.removed.extend(report.removed().map(ToString::to_string));
+                self.left.extend(report.left().map(|left| format!("{}: {}", left.resource, left.reason)));
+                self.left.extend(report.problems.iter().map(unjudged));
+            }
+            Err(error) => self.left.push(error.to_string()),
+        }
+    }
+
+    fn emulated(&mut self) {
+        match mount::clean_stale(Path::new(mount::RUN_ROOT)) {
+            Ok(devices) => {
+                self.removed.extend(devices.iter().map(|path| format!("emulated device {}", path.display())));
+            }
+            Err(error) => self.left.push(format!("emulated devices: {error}")),
+        }
+    }
+
+    /// Devices of servers that were killed.
+    fn served(&mut self) {
+        let said = |device: &String| format!("/dev/{device}, whose server was killed");
+        let dead = link::all().1;
+        if dead.is_empty() {
+            return;
+        }
+        match Control::open() {
+            Ok(mut control) => {
+                self.removed.extend(pcstream_ublk::remove_stale(&mut control).iter().map(said));
+                self.left.extend(link::all().1.iter().map(said));
+            }
+            Err(error) => self.left.extend(dead.iter().map(|device| format!("{}: {error}", said(device)))),
+        }
+    }
+}
+
+/// Each kind is tried, whatever became of the others.
 fn clean(ui: Ui) -> Result<Status, Failure> {
-    let report = scratch::clean_stale(Path::new(RUN_ROOT)).map_err(Failure::failed)?;
+    let mut cleaned = Cleaned::default();
+    cleaned.scratch();
     // The file systems on them are gone by now.
-    let devices = mount::clean_stale(Path::new(mount::RUN_ROOT)).context("cannot remove emulated devices")?;
-    let devices = devices.iter().map(|path| format!("removed emulated device {}\n", path.display()));
-    let served = clean_served()?;
-    let served = served.iter().map(|device| format!("removed /dev/{device}, whose server was killed\n"));
-    let removed: Vec<_> = report
-        .removed()
-        .map(|resource| format!("removed {resource}\n"))
-        .chain(devices)
-        .chain(served)
-        .collect();
-    ui::print(&removed.concat())?;
+    cleaned.emulated();
+    cleaned.served();
+    let Cleaned { removed, left } = cleaned;
+    ui::print(&removed.iter().map(|what| format!("removed {what}\n")).collect::<String>())?;
+    if !left.is_empty() {
+        return Err(anyhow!("could not remove {}", left.join("; ")).into());
+    }
     if removed.is_empty() {
         ui.remark("nothing to remove");
     }
-    let left: Vec<_> = report.left().map(|left| format!("{}: {}", left.resource, left.reason)).collect();
-    if left.is_empty() {
-        Ok(Status::Done)
-    } else {
-        Err(anyhow!("could not remove {}", left.join("; ")).into())
-    }
+    Ok(Status::Done)
 }
 
 #[cfg(test)]

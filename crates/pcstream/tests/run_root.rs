@@ -41,6 +41,7 @@ fn main() -> ExitCode {
         common::test("run_refuses_an_image_in_use", &with_loop, image_in_use),
         common::test("run_interrupted_reports_and_cleans_up", &needs, interrupted),
         common::test("record_killed_leaves_a_readable_trace", &needs, killed),
+        common::test("doctor_says_what_it_cannot_clean", &[], unjudged),
     ])
 }
 
@@ -478,6 +479,23 @@ fn killed() {
     let simulate = output(pcstream().arg("simulate").arg(&trace).args(["--scheme", "baseline"]));
     assert_eq!(simulate.status.code(), Some(3), "{}", text(&simulate.stderr));
     assert!(text(&simulate.stdout).contains("baseline"), "{}", text(&simulate.stdout));
+}
+
+/// In a mount namespace of its own, where nobody else has run directories.
+fn unjudged() {
+    let script = "mkdir -p /run/pcstream && mount -t tmpfs -o mode=755 none /run/pcstream && \
+        mkdir /run/pcstream/1-0 && echo '{\"version\": 1}' > /run/pcstream/1-0/state.json && exec \"$@\"";
+    let doctor = |flags: &[&str]| {
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "sh", "-c", script, "sh", env!("CARGO_BIN_EXE_pcstream"), "doctor"]);
+        output(command.args(flags))
+    };
+    let looked = text(&doctor(&[]).stdout);
+    let line = looked.lines().find(|line| line.contains("leftovers")).expect(&looked);
+    assert!(line.contains("/run/pcstream/1-0") && line.contains("state version 1"), "{line}");
+    let cleaned = doctor(&["--clean"]);
+    assert_eq!(cleaned.status.code(), Some(1), "{}", text(&cleaned.stderr));
+    assert!(text(&cleaned.stderr).contains("state version 1"), "{}", text(&cleaned.stderr));
 }
 
 /// On a machine without databases: its own workload, whose stores have contexts of their own, and a verdict.

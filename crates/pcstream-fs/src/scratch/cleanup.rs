@@ -5,12 +5,12 @@
 //! the later ones that are still safe; what could not be removed is reported with its reason, and the
 //! state stays until nothing is left.
 //!
-//! Safety: loop and zram numbers are used again by others, so each device is checked to be the recorded one (backing
-//! file; size and UUID) right before it is touched. Users of the mount are never killed: after `grace` the mount is
-//! detached lazily, they keep what they have open, and the device follows when they end (loop: by
-//! itself; zram: with the next `clean_stale`).
+//! Safety: numbers of devices and inodes are used again by others. So each loop and zram device is checked to be the recorded one
+//! (`diskseq`) right before it is touched, and an image by its birth and what it holds. Users of the mount are never
+//! killed: after `grace` the mount is detached lazily, they keep what they have open, and the device follows when they
+//! end (loop: by itself; zram: with the next `clean_stale`).
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -19,9 +19,10 @@ use rustix::mount::UnmountFlags;
 
 use super::device;
 use super::error::ScratchError;
+use super::image::remove_image;
 use super::mounts::{mounted_at, namespaces_with, read_mounts, users_of};
 use super::resource::{Left, MountUser, Resource};
-use super::state::{FileId, ImageState, RunDir, State, boot_id, check_root};
+use super::state::{Disk, RunDir, State, boot_id, check_root};
 
 /// How long `clean_stale` waits for a device that is busy for a moment (udev looks at new devices).
 const STALE_GRACE: Duration = Duration::from_secs(1);
@@ -76,8 +77,8 @@ pub(super) fn unmount(
     Ok(Some(users))
 }
 
-/// Removes everything that a state names. The caller holds the run directory's lock.
-pub(super) fn release(run: &RunDir, state: &State, grace: Duration) -> Removal {
+/// Removes everything that a state names. The caller holds the run directory's lock, and perhaps that of the image.
+pub(super) fn release(run: &RunDir, state: &State, grace: Duration, held: Option<&File>) -> Removal {
     let mut removal = Removal::default();
     // Mounts and devices do not outlive a boot; files do.
     if boot_id().is_ok_and(|current| current == state.boot_id) {
@@ -86,7 +87,8 @@ pub(super) fn release(run: &RunDir, state: &State, grace: Duration) -> Removal {
     if let Some(image) = &state.image {
         // An image that is still attached stays, or another run could take it.
         if image.created && removal.left.is_empty() {
-            removal.record(Resource::Image(image.path.clone()), remove_image(image));
+            let result = remove_image(image, state, held).map_err(|e| e.to_string());
+            removal.record(Resource::Image(image.path.clone()), result);
         }
     }
     if removal.left.is_empty() {
@@ -132,28 +134,27 @@ fn release_devices(run: &RunDir, state: &State, grace: Duration, removal: &mut R
 /// What a file system lies on, from top to bottom.
 fn devices_of(run: &RunDir, state: &State) -> Vec<Resource> {
     let tmpfs = state.tmpfs.then(|| Resource::Tmpfs(run.backing_dir()));
-    let devices = [state.loop_device.map(Resource::Loop), tmpfs, state.zram.map(Resource::Zram)];
-    devices.into_iter().flatten().collect()
+    let loop_device = state.loop_device.map(|disk| Resource::Loop(disk.number));
+    let zram = state.zram.map(|disk| Resource::Zram(disk.number));
+    [loop_device, tmpfs, zram].into_iter().flatten().collect()
 }
 
 fn remove_device(device: &Resource, state: &State, deadline: Instant) -> Result<bool, String> {
     match device {
-        Resource::Loop(number) => remove_loop(*number, state, deadline),
+        Resource::Loop(_) => state.loop_device.map_or(Ok(false), |disk| remove_loop(disk, deadline)),
         Resource::Tmpfs(point) => remove_tmpfs(point, deadline),
-        Resource::Zram(id) => remove_zram(*id, state, deadline),
+        Resource::Zram(_) => state.zram.map_or(Ok(false), |disk| remove_zram(disk, state, deadline)),
         Resource::Mount(_) | Resource::Image(_) | Resource::RunDir(_) => Ok(false),
     }
 }
 
-/// Detaches the loop device if it is still over our image. `Ok(false)`: there was nothing to do.
-fn remove_loop(number: u32, state: &State, deadline: Instant) -> Result<bool, String> {
-    let ours = |path: &Path| state.image.as_ref().is_some_and(|image| image.path == path);
-    match device::loop_backing(number) {
+/// Detaches the loop device if it still is ours. `Ok(false)`: there was nothing to do.
+fn remove_loop(disk: Disk, deadline: Instant) -> Result<bool, String> {
+    if !device::loop_is_attached(disk.number) {
         // Auto-clear did it with the unmount.
-        None => Ok(true),
-        Some(path) if !ours(&path) => Ok(false),
-        Some(_) => device::loop_detach(number, deadline).map(|()| true).map_err(|e| e.to_string()),
+        return Ok(true);
     }
+    device::loop_detach(disk, deadline).map_err(|e| e.to_string())
 }
 
 fn remove_tmpfs(point: &Path, deadline: Instant) -> Result<bool, String> {
@@ -172,27 +173,14 @@ fn remove_tmpfs(point: &Path, deadline: Instant) -> Result<bool, String> {
     }
 }
 
-fn remove_zram(id: u32, state: &State, deadline: Instant) -> Result<bool, String> {
-    if !device::zram_exists(id) {
+fn remove_zram(disk: Disk, state: &State, deadline: Instant) -> Result<bool, String> {
+    if !device::zram_is_ours(disk, state)? {
         return Ok(false);
     }
-    device::zram_is_ours(id, state)?;
-    device::zram_remove(id, deadline).map(|()| true).map_err(|error| match error.raw_os_error() {
+    device::zram_remove(disk.number, deadline).map(|()| true).map_err(|error| match error.raw_os_error() {
         Some(libc::EBUSY) => "still in use".to_string(),
         _ => error.to_string(),
     })
-}
-
-/// Removes the image if the name still belongs to the file that was made.
-fn remove_image(image: &ImageState) -> Result<bool, String> {
-    match fs::symlink_metadata(&image.path) {
-        Ok(metadata) if FileId::of(&metadata) == image.id => {
-            fs::remove_file(&image.path).map(|()| true).map_err(|e| e.to_string())
-        }
-        Ok(_) => Ok(false),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(error.to_string()),
-    }
 }
 
 /// A run whose owner is gone.
@@ -204,6 +192,18 @@ pub struct StaleRun {
     pub pid: u32,
 }
 
+/// An entry that is not, or no longer, a run directory, or of another version, with what is wrong.
+pub type Problem = (PathBuf, String);
+
+/// What `find_stale` found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    /// Runs of dead owners.
+    pub stale: Vec<StaleRun>,
+    /// What cannot be judged, and so stays.
+    pub problems: Vec<Problem>,
+}
+
 /// What `clean_stale` found and did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CleanReport {
@@ -211,8 +211,8 @@ pub struct CleanReport {
     pub cleaned: Vec<(StaleRun, Removal)>,
     /// Run directories of living owners, untouched.
     pub alive: Vec<PathBuf>,
-    /// Entries that are not, or no longer, run directories, with what is wrong.
-    pub problems: Vec<(PathBuf, String)>,
+    /// What cannot be judged, and so stays.
+    pub problems: Vec<Problem>,
 }
 
 impl CleanReport {
@@ -236,7 +236,7 @@ pub fn clean_stale(run_root: &Path) -> Result<CleanReport, ScratchError> {
         match take_stale(&path, pid) {
             Ok(Some((run, state))) => {
                 let removal = match &state {
-                    Some(state) => release(&run, state, STALE_GRACE),
+                    Some(state) => release(&run, state, STALE_GRACE, None),
                     None => remove_bare(&run),
                 };
                 if let Some(mut state) = state
@@ -249,21 +249,28 @@ pub fn clean_stale(run_root: &Path) -> Result<CleanReport, ScratchError> {
                 report.cleaned.push((StaleRun { path, pid }, removal));
             }
             Ok(None) => report.alive.push(path),
-            Err(error) => report.problems.push((path, error.to_string())),
+            Err(error) => report.problems.extend(problem(path, &error)),
         }
     }
     Ok(report)
 }
 
 /// Lists what `clean_stale` would remove, without touching it.
-pub fn find_stale(run_root: &Path) -> Result<Vec<StaleRun>, ScratchError> {
-    let mut stale = Vec::new();
+pub fn find_stale(run_root: &Path) -> Result<Found, ScratchError> {
+    let mut found = Found::default();
     for (path, pid) in run_dirs(run_root)? {
-        if let Ok(Some(_)) = take_stale(&path, pid) {
-            stale.push(StaleRun { path, pid });
+        match take_stale(&path, pid) {
+            Ok(Some(_)) => found.stale.push(StaleRun { path, pid }),
+            Ok(None) => {}
+            Err(error) => found.problems.extend(problem(path, &error)),
         }
     }
-    Ok(stale)
+    Ok(found)
+}
+
+/// None if the run directory was removed meanwhile.
+fn problem(path: PathBuf, error: &ScratchError) -> Option<Problem> {
+    path.symlink_metadata().is_ok().then(|| (path, error.to_string()))
 }
 
 /// Run directories by name (`PID-N`), sorted.
@@ -315,7 +322,11 @@ fn remove_bare(run: &RunDir) -> Removal {
 
 #[cfg(test)]
 mod tests {
+    use std::time::UNIX_EPOCH;
+
+    use super::super::format::Identity;
     use super::super::mounts::FsKind;
+    use super::super::state::{FileId, ImageState};
     use super::*;
 
     /// A process id that no process has.
@@ -340,7 +351,8 @@ mod tests {
         assert_eq!(report.alive, [run.path.as_path()], "its lock is held");
         let path = run.path.clone();
         drop(run);
-        assert_eq!(find_stale(&root).unwrap(), [StaleRun { path: path.clone(), pid: std::process::id() }]);
+        let stale = vec![StaleRun { path: path.clone(), pid: std::process::id() }];
+        assert_eq!(find_stale(&root).unwrap(), Found { stale, problems: Vec::new() });
         let report = clean_stale(&root).unwrap();
         assert_eq!(report.removed().cloned().collect::<Vec<_>>(), [Resource::RunDir(path.clone())]);
         assert!(!path.exists());
@@ -351,21 +363,60 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join("run");
         let image = dir.path().join("image");
-        for (created, replaced) in [(true, false), (true, true), (false, false)] {
-            fs::write(&image, "x").unwrap();
+        let at_birth = |state: &mut State| state.image.as_mut().unwrap().id.born = Some(UNIX_EPOCH);
+        let changes: [(&str, &dyn Fn(&mut State)); 6] = [
+            ("", &|_| {}),
+            ("it was there before", &|state| state.image.as_mut().unwrap().created = false),
+            ("another file has its name", &|_| {
+                fs::rename(&image, dir.path().join("moved")).unwrap();
+                fs::write(&image, "").unwrap();
+            }),
+            ("another file has its inode number", &at_birth),
+            ("it was written over", &|_| fs::write(&image, "another").unwrap()),
+            ("another run has made a file system in it", &|state| {
+                fs::write(&image, ext4_head()).unwrap();
+                state.formatted = true;
+            }),
+        ];
+        for (why, change) in changes {
+            fs::write(&image, "").unwrap();
             let (run, mut state) = run_of_dead_process(&root);
             let id = FileId::of(&fs::metadata(&image).unwrap());
-            state.image = Some(ImageState { path: image.clone(), id, created });
+            state.image = Some(ImageState { path: image.clone(), id, created: true });
+            change(&mut state);
             run.write_state(&state).unwrap();
-            if replaced {
-                fs::rename(&image, dir.path().join("moved")).unwrap();
-                fs::write(&image, "another").unwrap();
-            }
             drop(run);
             let report = clean_stale(&root).unwrap();
             assert_eq!(report.left().count(), 0);
-            assert_eq!(image.exists(), !created || replaced);
+            assert_eq!(image.exists(), !why.is_empty(), "{why}");
         }
+    }
+
+    /// Of some ext4.
+    fn ext4_head() -> Vec<u8> {
+        let mut head = vec![0; Identity::HEAD_BYTES];
+        head[1024 + 0x38..1024 + 0x3A].copy_from_slice(&[0x53, 0xEF]);
+        head
+    }
+
+    #[test]
+    fn an_image_that_is_in_use_stays_until_it_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let (root, path) = (dir.path().join("run"), dir.path().join("image"));
+        let (run, mut state) = run_of_dead_process(&root);
+        let user = File::create(&path).unwrap();
+        let id = FileId::of(&user.metadata().unwrap());
+        state.image = Some(ImageState { path: path.clone(), id, created: true });
+        run.write_state(&state).unwrap();
+        drop(run);
+        rustix::fs::flock(&user, rustix::fs::FlockOperation::LockExclusive).unwrap();
+        let report = clean_stale(&root).unwrap();
+        let left: Vec<_> = report.left().collect();
+        assert!(matches!(&left[..], [Left { resource: Resource::Image(_), .. }]), "{left:?}");
+        assert!(path.exists());
+        drop(user);
+        assert_eq!(clean_stale(&root).unwrap().left().count(), 0);
+        assert!(!path.exists());
     }
 
     #[test]
@@ -393,6 +444,7 @@ mod tests {
         let report = clean_stale(&root).unwrap();
         assert_eq!(report.cleaned, []);
         assert_eq!(report.problems.len(), 1, "{report:?}");
+        assert_eq!(find_stale(&root).unwrap(), Found { stale: Vec::new(), problems: report.problems });
         assert!(elsewhere.join("state.json").exists());
     }
 
@@ -402,7 +454,8 @@ mod tests {
         let root = dir.path().join("run");
         let (run, mut state) = run_of_dead_process(&root);
         state.boot_id = "earlier".into();
-        (state.zram, state.loop_device) = (Some(0), Some(0));
+        let disk = Disk { number: 0, sequence: 0 };
+        (state.zram, state.loop_device) = (Some(disk), Some(disk));
         run.write_state(&state).unwrap();
         drop(run);
         let report = clean_stale(&root).unwrap();

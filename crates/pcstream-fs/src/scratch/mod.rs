@@ -18,6 +18,7 @@ mod device;
 mod error;
 mod fill;
 mod format;
+mod image;
 mod mounts;
 mod raw;
 mod resource;
@@ -30,7 +31,7 @@ use std::time::Duration;
 
 use pcstream_trace::ids::PAGE_BYTES;
 
-pub use cleanup::{CleanReport, Removal, StaleRun, clean_stale, find_stale};
+pub use cleanup::{CleanReport, Found, Problem, Removal, StaleRun, clean_stale, find_stale};
 pub use error::ScratchError;
 pub use fill::{FILL_DIR, Filled};
 pub use format::{FsCheck, Journal, check_fs};
@@ -252,23 +253,23 @@ impl Scratch {
     ) -> Result<(PathBuf, Option<device::LoopDevice>), ScratchError> {
         match &options.image {
             Image::Zram => {
-                let id = device::zram_add()?;
-                self.record(|state| state.zram = Some(id))?;
-                device::zram_configure(id, options.size_bytes)?;
-                Ok((device::zram_node(id), None))
+                let disk = device::zram_add()?;
+                self.record(|state| state.zram = Some(disk))?;
+                device::zram_configure(disk.number, options.size_bytes)?;
+                Ok((device::zram_node(disk.number), None))
             }
             Image::Tmpfs => {
                 self.run.make_dir(BACKING_DIR, 0o700)?;
                 self.record(|state| state.tmpfs = true)?;
                 let dir = self.run.backing_dir();
                 device::mount_tmpfs(&dir, options.size_bytes)?;
-                let (file, mut image) = device::create_image(&dir.join("image"))?;
+                let (file, mut image) = image::create_image(&dir.join("image"))?;
                 // It goes with its tmpfs.
                 image.created = false;
                 self.attach(&file, image, Some(options.size_bytes))
             }
             Image::File(path) => {
-                let (file, image) = device::open_image(path, options.occupied_max())?;
+                let (file, image) = image::open_image(path, options.occupied_max())?;
                 let attached = self.attach(&file, image, (!options.keep).then_some(options.size_bytes))?;
                 self.image_lock = Some(file);
                 Ok(attached)
@@ -286,11 +287,11 @@ impl Scratch {
         let path = image.path.clone();
         self.record(|state| state.image = Some(image))?;
         if let Some(bytes) = bytes {
-            device::size_image(file, &path, bytes)?;
+            image::size_image(file, &path, bytes)?;
         }
         let attached = device::loop_attach(file)?;
-        self.record(|state| state.loop_device = Some(attached.number))?;
-        Ok((device::loop_node(attached.number), Some(attached)))
+        self.record(|state| state.loop_device = Some(attached.disk))?;
+        Ok((device::loop_node(attached.disk.number), Some(attached)))
     }
 
     fn record(&mut self, change: impl FnOnce(&mut State)) -> Result<(), ScratchError> {
@@ -350,7 +351,7 @@ impl Scratch {
 
     fn release(&mut self) -> Removal {
         self.removed = true;
-        let removal = cleanup::release(&self.run, &self.state, self.grace);
+        let removal = cleanup::release(&self.run, &self.state, self.grace, self.image_lock.as_ref());
         if !removal.left.is_empty() {
             self.state.abandoned = true;
             // If the record cannot be written, the old one still finds everything once this process ends.

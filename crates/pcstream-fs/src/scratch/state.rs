@@ -18,6 +18,7 @@ use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Component, Path, PathBuf};
+use std::time::SystemTime;
 
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
 use serde::{Deserialize, Serialize};
@@ -32,19 +33,31 @@ pub(super) const MOUNT_DIR: &str = "mnt";
 pub(super) const BACKING_DIR: &str = "backing";
 /// A state is a few hundred bytes; more is not one of ours.
 const STATE_BYTES_MAX: u64 = 64 * 1024;
-const STATE_VERSION: u32 = 1;
+const STATE_VERSION: u32 = 2;
+/// Others may pass through, to the mount point, but not open it: whoever can may hold its lock.
+const RUN_DIR_MODE: u32 = 0o711;
 
 /// A file, by identity rather than by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct FileId {
     pub device: u64,
     pub inode: u64,
+    /// Inode numbers are used again; missing on file systems that do not keep it.
+    pub born: Option<SystemTime>,
 }
 
 impl FileId {
     pub fn of(metadata: &fs::Metadata) -> FileId {
-        FileId { device: metadata.dev(), inode: metadata.ino() }
+        FileId { device: metadata.dev(), inode: metadata.ino(), born: metadata.created().ok() }
     }
+}
+
+/// A block device by its number, and by one that no other device has while the system runs (`diskseq`). A loop device gets
+/// another one with each file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Disk {
+    pub number: u32,
+    pub sequence: u64,
 }
 
 /// The file behind the loop device.
@@ -75,10 +88,16 @@ pub(super) struct State {
     /// A tmpfs is mounted on `backing`.
     pub tmpfs: bool,
     pub image: Option<ImageState>,
-    pub loop_device: Option<u32>,
-    pub zram: Option<u32>,
+    pub loop_device: Option<Disk>,
+    pub zram: Option<Disk>,
     /// The block device, once there is one.
     pub device: Option<DeviceNumber>,
+}
+
+/// What states of all versions have.
+#[derive(Deserialize)]
+struct Versioned {
+    version: u32,
 }
 
 impl State {
@@ -154,7 +173,7 @@ impl RunDir {
         let pid = std::process::id();
         for n in 0u32.. {
             let path = root.join(format!("{pid}-{n}"));
-            match fs::DirBuilder::new().mode(0o755).create(&path) {
+            match fs::DirBuilder::new().mode(RUN_DIR_MODE).create(&path) {
                 Ok(()) => {
                     let run = RunDir::open(&path)?;
                     if run.lock()? {
@@ -230,12 +249,14 @@ impl RunDir {
         check_private(&self.path.join(STATE_FILE), &metadata)?;
         let mut json = Vec::new();
         file.take(STATE_BYTES_MAX).read_to_end(&mut json).doing(doing)?;
-        let state: State = serde_json::from_slice(&json).map_err(io::Error::other).doing(doing)?;
-        if state.version != STATE_VERSION {
-            let text = format!("state version {}, expected {STATE_VERSION}", state.version);
+        let Versioned { version } = serde_json::from_slice(&json).map_err(io::Error::other).doing(doing)?;
+        if version != STATE_VERSION {
+            let text = format!(
+                "state version {version}, expected {STATE_VERSION}: another version of pcstream made it, and can remove it"
+            );
             return Err(io::Error::other(text)).doing(doing);
         }
-        Ok(Some(state))
+        serde_json::from_slice(&json).map(Some).map_err(io::Error::other).doing(doing)
     }
 
     /// Removes the directory and the files pcstream puts into it; fails if there is anything else.
@@ -323,9 +344,9 @@ mod tests {
         let mut state = state();
         run.write_state(&state).unwrap();
         assert_eq!(run.read_state().unwrap(), Some(state.clone()));
-        state.zram = Some(7);
-        state.image =
-            Some(ImageState { path: "/srv/image".into(), id: FileId { device: 1, inode: 2 }, created: true });
+        state.zram = Some(Disk { number: 7, sequence: 99 });
+        let id = FileId { device: 1, inode: 2, born: Some(SystemTime::now()) };
+        state.image = Some(ImageState { path: "/srv/image".into(), id, created: true });
         run.write_state(&state).unwrap();
         assert_eq!(run.read_state().unwrap(), Some(state));
         run.remove().unwrap();
@@ -333,9 +354,10 @@ mod tests {
     }
 
     #[test]
-    fn the_lock_belongs_to_one_opener() {
+    fn the_lock_belongs_to_one_opener_who_is_no_other_user() {
         let root = tempfile::tempdir().unwrap();
         let run = RunDir::create(&root.path().join("run")).unwrap();
+        assert_eq!(fs::metadata(&run.path).unwrap().mode() & 0o066, 0, "nobody else can open it");
         let other = RunDir::open(&run.path).unwrap();
         assert!(!other.lock().unwrap());
         drop(run);
@@ -391,7 +413,7 @@ mod tests {
         fs::remove_file(&file).unwrap();
         fs::write(&file, "{\"version\": 1").unwrap();
         assert!(run.read_state().unwrap_err().to_string().contains(STATE_FILE));
-        run.write_state(&State { version: 99, ..state() }).unwrap();
+        fs::write(&file, "{\"version\": 99, \"other\": 1}").unwrap();
         assert!(run.read_state().unwrap_err().to_string().contains("version 99"));
     }
 }
