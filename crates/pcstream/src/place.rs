@@ -187,7 +187,7 @@ fn placer(
     let table = args.table.clone().or(default);
     let name = scheme.scheme();
     let table = table.map(|path| TableFile::new(&path, name)).transpose().map_err(Failure::failed)?;
-    let (directory, device) = (place.directory.clone(), place.device.clone());
+    let (directory, device) = (place.mount_point.clone(), place.device.clone());
     let given = given.to_owned();
     let sink = (choice.sink.make)(Means {
         directory,
@@ -366,7 +366,7 @@ fn outcome(
         Some(place) => ui.remark(&format!(
             "ended: {}{} failed or is gone; what was learned until then is kept",
             match place.device.raw {
-                false => format!("{} was unmounted, or ", place.directory.display()),
+                false => format!("{} was unmounted, or ", place.mount_point.display()),
                 true => String::new(),
             },
             place.device.name

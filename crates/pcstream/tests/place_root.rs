@@ -16,12 +16,16 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
 use std::process::{Command, ExitCode};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use disk::{Disk, text};
 use placer::{Bench, context, ext4, files, number, result, said, wait_for, xfs_disk};
 use serde_json::Value;
+
+/// How often a placer looks whether its file system is there.
+const LOOK: Duration = Duration::from_secs(1);
 
 fn main() -> ExitCode {
     let needs = [common::ext4 as common::Need, common::loop_devices, programs::gcc];
@@ -37,6 +41,8 @@ fn main() -> ExitCode {
         common::test("place_takes_the_best_sink_and_says_why", &needs, falls_back),
         common::test("place_refuses_a_second_instance", &needs, second),
         common::test("place_killed_leaves_a_file_system_as_it_was", &needs, killed),
+        common::test("place_says_which_hints_it_could_not_take_back", &needs, leased),
+        common::test("place_goes_on_when_its_directory_is_renamed", &needs, renamed),
         common::test("place_ends_when_the_file_system_is_unmounted", &needs, unmounted),
         common::test("place_ends_when_the_device_of_an_ext4_fails", &needs, || failed(&ext4())),
         common::test("place_ends_when_the_device_of_an_xfs_fails", &xfs, || failed(&xfs_disk())),
@@ -199,6 +205,63 @@ fn killed() {
     let checked = Command::new("e2fsck").args(["-fn", disk.device()]).output().expect("it starts");
     disk::succeed("mount", &[disk.device(), text(&disk.mount_point())]);
     assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
+}
+
+/// A file with a write lease cannot be opened until the lease is let go, as Samba's clients have them.
+fn leased() {
+    let disk = ext4();
+    let mut bench = Bench::new(&disk);
+    let placer = bench.start(&["--sink", "hints"]);
+    bench.write();
+    wait_for("hints of both files", || bench.hint("log") != 0 && bench.hint("table") != 0);
+    bench.stop();
+    disk::succeed("sync", &["-f", text(&disk.mount_point())]);
+    (0..2).for_each(|_| placer.reload());
+    let lease = lease(&disk.mount_point().join("log"));
+    placer.signal("TERM");
+    let output = placer.wait();
+    assert_eq!(output.status.code(), Some(3), "{}", said(&output));
+    assert_eq!(result(&output)["losses"]["hints_not_taken_back"], 1, "{}", said(&output));
+    assert_eq!(bench.hint("table"), 0);
+    // The next one knows of it, and tries until it may.
+    let next = bench.start(&["--sink", "hints"]);
+    next.signal("TERM");
+    assert_eq!(next.notified(), "STOPPING=1");
+    drop(lease);
+    let output = next.wait();
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert_eq!(result(&output)["statistics"]["hints_taken_back"], 1, "{}", said(&output));
+    assert_eq!(bench.hint("log"), 0);
+}
+
+/// A write lease, until the file is closed.
+fn lease(path: &Path) -> File {
+    /// The signal that says so when somebody wants the file: one that is ignored.
+    const F_SETSIG: i32 = 10;
+    let file = File::options().read(true).write(true).open(path).expect("it is there");
+    for (command, argument) in [(F_SETSIG, libc::SIGCHLD), (libc::F_SETLEASE, libc::F_WRLCK)] {
+        // SAFETY: the commands take a number.
+        assert_eq!(unsafe { libc::fcntl(file.as_raw_fd(), command, argument) }, 0);
+    }
+    file
+}
+
+/// Its owner may rename it at any time: placing goes on for the file system.
+fn renamed() {
+    let disk = ext4();
+    let mut bench = Bench::new(&disk);
+    bench.on = disk.mount_point().join("of-a-user");
+    fs::create_dir(&bench.on).expect("it is made");
+    let placer = bench.start(&["--sink", "hints"]);
+    let began = Instant::now();
+    fs::rename(&bench.on, disk.mount_point().join("renamed")).expect("it is renamed");
+    bench.write();
+    wait_for("hints of both files", || bench.hint("log") != 0 && bench.hint("table") != 0);
+    wait_for("another look at the file system", || began.elapsed() > 2 * LOOK);
+    placer.reload();
+    bench.stop();
+    placer.end();
+    assert_eq!(["log", "table", "own"].map(|file| bench.hint(file)), [0, 0, 5]);
 }
 
 fn unmounted() {

@@ -8,7 +8,8 @@
 //! end, if it still is what was set, also what one that was killed had set (see [`super::given`]). No descriptor stays open, so the
 //! file system can be unmounted at any time.
 //!
-//! Known weaknesses: to open a file for reading breaks a write lease (Samba), and watchers of files see it.
+//! Known weaknesses: to open a file for reading breaks a write lease (Samba), and watchers of files see it. Until the holder of the
+//! lease has let go, the file cannot be opened.
 
 use std::fs::{File as Opened, OpenOptions};
 use std::io;
@@ -28,6 +29,8 @@ use crate::sinks::{Means, Usable};
 
 /// How long hints are taken back at most: a unit of systemd has half a minute for all of the end.
 const TAKING_BACK: Duration = Duration::from_secs(20);
+/// Time between two tries to take back hints of files that could not be opened.
+const RETRY: Duration = Duration::from_millis(100);
 /// No hint was set.
 const NOT_SET: u64 = 0;
 /// `fcntl` commands for the hint of an inode.
@@ -44,6 +47,18 @@ pub fn usable(device: &Device) -> Usable {
         return Err(format!("{} has no file system, so it has no files", device.name));
     }
     Ok("a hint for each file, on any kernel".to_owned())
+}
+
+/// What became of a hint that was to be taken back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Restored {
+    Done,
+    /// Somebody else has set another one since, which stays.
+    Changed,
+    /// The file is gone, and its hint by that.
+    Gone,
+    /// It may be possible later.
+    Failed,
 }
 
 /// Sets hints of files.
@@ -99,30 +114,46 @@ impl Hints {
     }
 
     fn forget_files_that_are_gone(&mut self) -> io::Result<()> {
-        let there: FxHashSet<_> =
-            self.given.identities().filter(|&identity| self.open(identity).is_ok()).collect();
+        let is_there = |&identity: &Identity| !self.open(identity).is_err_and(|error| means_gone(&error));
+        let there: FxHashSet<_> = self.given.identities().filter(is_there).collect();
         self.given.retain(|identity, _| there.contains(&identity))?;
         if self.given.is_full() { Err(io::Error::from_raw_os_error(libc::ENOSPC)) } else { Ok(()) }
     }
 
-    /// Gives a file the hint that it had before. One that is gone has lost its hint by that.
-    fn restore(&self, file: Identity, change: Change) -> bool {
-        let Ok(opened) = self.open(file) else { return false };
-        get(&opened).is_ok_and(|now| now == change.given) && set(&opened, change.before).is_ok()
+    /// Gives a file the hint that it had before.
+    fn restore(&self, file: Identity, change: Change) -> Restored {
+        let restored = self.open(file).and_then(|opened| {
+            if get(&opened)? != change.given {
+                return Ok(Restored::Changed);
+            }
+            set(&opened, change.before).map(|()| Restored::Done)
+        });
+        restored.unwrap_or_else(|error| if means_gone(&error) { Restored::Gone } else { Restored::Failed })
     }
 
-    /// Takes hints back until then. If that is not all, the file of what was given stays: the next placer takes back the
-    /// rest. It stays until the last one was taken back, for this process may be killed at any time.
+    /// Takes hints back until then, again and again where that fails. What is left stays in the file of what was given: the
+    /// next placer takes it back. The file stays whole until the end, for this process may be killed at any time.
     fn take_back_until(&mut self, until: Instant) {
-        let all = self.given.all();
-        for (done, &(file, change)) in all.iter().enumerate() {
-            if Instant::now() >= until {
-                self.not_taken_back = (all.len() - done) as u64;
-                return;
+        let mut left = self.given.all();
+        loop {
+            left.retain(|&(file, change)| {
+                let restored =
+                    if Instant::now() < until { self.restore(file, change) } else { Restored::Failed };
+                self.taken_back += u64::from(restored == Restored::Done);
+                restored == Restored::Failed
+            });
+            let patience = until.saturating_duration_since(Instant::now());
+            if left.is_empty() || patience.is_zero() {
+                break;
             }
-            self.taken_back += u64::from(self.restore(file, change));
+            std::thread::sleep(patience.min(RETRY));
         }
-        self.given.clear();
+        self.not_taken_back = left.len() as u64;
+        if left.is_empty() {
+            return self.given.clear();
+        }
+        let left: FxHashSet<_> = left.into_iter().map(|(file, _)| file).collect();
+        self.not_noted += u64::from(self.given.retain(|file, _| left.contains(&file)).is_err());
     }
 
     /// Opens a file for reading, if it still is the one that was written.
@@ -160,9 +191,9 @@ impl Sink for Hints {
     }
 
     fn file(&mut self, file: &File, hint: Hint) -> Outcome {
-        let outcome = self.set(file.into(), hint).unwrap_or_else(|error| match error.raw_os_error() {
-            Some(libc::ESTALE | libc::ENOENT) => Outcome::Gone,
-            code => Outcome::Refused(code.unwrap_or(libc::EIO)),
+        let outcome = self.set(file.into(), hint).unwrap_or_else(|error| match means_gone(&error) {
+            true => Outcome::Gone,
+            false => Outcome::Refused(error.raw_os_error().unwrap_or(libc::EIO)),
         });
         match outcome {
             Outcome::Set => self.set += 1,
@@ -194,6 +225,12 @@ impl Sink for Hints {
             ("hints_not_taken_back", self.not_taken_back),
         ]
     }
+}
+
+/// Whether a file cannot be opened because its inode is not in memory any more, which alone holds the hint: it was removed, its file
+/// system was unmounted, or neither can be read.
+fn means_gone(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ESTALE | libc::ENOENT | libc::EIO | libc::EUCLEAN))
 }
 
 /// `struct file_handle` of a file.

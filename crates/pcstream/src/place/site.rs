@@ -15,23 +15,25 @@ use crate::ui::Ui;
 
 /// Where is placed.
 pub struct Place {
-    /// Of the file system; without one the device.
+    /// The one that was named, or the device.
     pub directory: PathBuf,
+    /// Where the file system is mounted; without one the device. Whoever may rename the directory cannot rename this.
+    pub mount_point: PathBuf,
     pub device: Device,
 }
 
 impl Place {
     pub fn find(on: &Path) -> Result<Place, Failure> {
-        let (directory, number, raw) = match raw_device(on).map_err(Failure::failed)? {
-            Some(found) => (found.path, found.number, true),
+        let (directory, mount_point, number, raw) = match raw_device(on).map_err(Failure::failed)? {
+            Some(found) => (found.path.clone(), found.path, found.number, true),
             None => {
                 let found = ExistingFs::of(on).map_err(Failure::failed)?;
-                (found.directory, found.device.number, false)
+                (found.directory, found.mount_point, found.device.number, false)
             }
         };
         let device = Device::find(number.major, number.minor)
             .with_context(|| format!("--on {}: cannot look at its device", on.display()))?;
-        Ok(Place { directory, device: Device { raw, ..device } })
+        Ok(Place { directory, mount_point, device: Device { raw, ..device } })
     }
 
     /// Whether what is captured, by the path of its device, is what was found. Errors: it is not, which must not be placed.
@@ -58,7 +60,7 @@ impl Place {
             return is_there(device);
         }
         let number = |dev| (rustix::fs::major(dev), rustix::fs::minor(dev));
-        let found = rustix::fs::stat(&self.directory);
+        let found = rustix::fs::stat(&self.mount_point);
         found.is_ok_and(|found| number(found.st_dev) == (device.major, device.minor)) && is_working(device)
     }
 
@@ -83,6 +85,7 @@ mod tests {
     fn another_device_than_was_found_is_refused() {
         let place = |minor| Place {
             directory: "/mnt".into(),
+            mount_point: "/mnt".into(),
             device: Device {
                 major: 1,
                 minor,

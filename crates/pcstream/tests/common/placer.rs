@@ -53,6 +53,8 @@ pub fn xfs_disk() -> Disk {
 /// Everything of one test: the program, a place for its table, and what runs. All of it ends when dropped.
 pub struct Bench<'a> {
     pub disk: &'a Disk,
+    /// What the placer is on; the disk at first.
+    pub on: PathBuf,
     pub dir: TempDir,
     pub table: PathBuf,
     pub program: PathBuf,
@@ -64,7 +66,7 @@ impl<'a> Bench<'a> {
         let dir = TempDir::new().expect("a directory");
         let program = programs::compile(dir.path(), "two_paths", TWO_PATHS, &[]);
         let table = dir.path().join("t.table");
-        Bench { disk, dir, table, program, children: Vec::new() }
+        Bench { disk, on: disk.mount_point(), dir, table, program, children: Vec::new() }
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -80,7 +82,7 @@ impl<'a> Bench<'a> {
 
     pub fn place(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_pcstream"));
-        command.args(["place", "--on"]).arg(self.disk.mount_point()).arg("--table").arg(&self.table);
+        command.args(["place", "--on"]).arg(&self.on).arg("--table").arg(&self.table);
         command.args(arguments).args(["--json", "-"]).stdin(Stdio::null());
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         command
