@@ -30,7 +30,7 @@ use crate::live_simulation::LiveSimulation;
 use crate::output;
 use crate::redact::Redaction;
 use crate::stop::StopSignals;
-use crate::ui::Ui;
+use crate::ui::{Ui, with_causes};
 use crate::write_buffers;
 
 /// How often a trace is made safe against a kill.
@@ -394,8 +394,8 @@ impl Observer for Recorder<'_> {
             self.refused = Some(refused);
             return Err("the simulation cannot begin".into());
         }
-        let writer = TraceWriter::create(&self.path, meta, self.overwrite);
-        self.writer = Some(writer.map_err(|error| format!("{}: {error}", output::WHAT))?);
+        let writer = output::begin(&self.path, meta, self.overwrite);
+        self.writer = Some(writer.map_err(|error| with_causes(&error))?);
         self.flushed = Instant::now();
         Ok(())
     }

@@ -3,25 +3,29 @@
 use std::path::Path;
 
 use anyhow::Context as _;
-use pcstream_trace::store::remove_partial;
 use pcstream_trace::{Batch, Meta, Summary, TraceWriter};
 
 use crate::failure::Failure;
+use crate::whole_file::resolve_directory;
 
 /// What goes before errors, which name the place themselves.
-pub const WHAT: &str = "cannot write the trace (-o)";
+const WHAT: &str = "cannot write the trace (-o)";
 
-/// A trace on its way to the place that `-o` names.
-pub struct Output<'a> {
-    path: &'a Path,
+/// Begins the trace that `-o` names; `force` replaces one that is there.
+pub fn begin(path: &Path, meta: Meta, force: bool) -> anyhow::Result<TraceWriter> {
+    let place = resolve_directory(path).with_context(|| format!("{WHAT}: {}", path.display()))?;
+    TraceWriter::create(place, meta, force).context(WHAT)
+}
+
+/// A trace on its way to its place.
+pub struct Output {
     writer: TraceWriter,
 }
 
-impl<'a> Output<'a> {
-    /// Begins a trace; `force` replaces one that is there.
-    pub fn create(path: &'a Path, meta: Meta, force: bool) -> anyhow::Result<Output<'a>> {
-        let writer = TraceWriter::create(path, meta, force).context(WHAT)?;
-        Ok(Output { path, writer })
+impl Output {
+    /// Begins it; `force` replaces one that is there.
+    pub fn create(path: &Path, meta: Meta, force: bool) -> anyhow::Result<Output> {
+        Ok(Output { writer: begin(path, meta, force)? })
     }
 
     /// Appends events.
@@ -38,8 +42,7 @@ impl<'a> Output<'a> {
     pub fn finish<T>(self, written: Result<T, Failure>) -> Result<(Summary, T), Failure> {
         match written {
             Ok(value) => {
-                let finished = self.writer.finish(None).context(WHAT);
-                let summary = finished.inspect_err(|_| _ = remove_partial(self.path))?;
+                let summary = self.writer.finish_or_remove().context(WHAT)?;
                 Ok((summary, value))
             }
             Err(failure) => {

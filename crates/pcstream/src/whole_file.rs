@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
@@ -31,8 +32,8 @@ pub struct WholeFile {
 }
 
 enum Place {
-    /// A file at this path, or to be.
-    File(PathBuf),
+    /// A file, or what will be one.
+    File(Entry),
     /// A pipe or device.
     Special(File),
 }
@@ -47,8 +48,8 @@ impl WholeFile {
                 bail!("{flag} {}: is a directory, expected a file", path.display())
             }
             Ok(there) if there.is_file() => file(fs::canonicalize(&real).with_context(problem)?),
-            Ok(_) => OpenOptions::new().write(true).open(&real).map(Place::Special),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => file(path.to_owned()),
+            Ok(_) => special(&real).map(Place::Special),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => file(real),
             Err(error) => Err(error),
         };
         let place = place.map_err(|error| {
@@ -63,14 +64,24 @@ impl WholeFile {
     /// Writes all of it, and puts it in its place.
     pub fn write(self, bytes: &[u8]) -> anyhow::Result<()> {
         let written = match self.place {
-            Place::File(path) => temporary(&path).and_then(|mut file| {
+            Place::File(entry) => entry.temporary().and_then(|mut file| {
                 file.write_all(bytes)?;
-                file.persist(path).map(drop).map_err(|error| error.error)
+                file.persist(entry.path()).map(drop).map_err(|error| error.error)
             }),
             Place::Special(mut file) => file.write_all(bytes),
         };
         written.with_context(|| format!("{} {}", self.flag, self.path.display()))
     }
+}
+
+/// A path whose directory is without symbolic links. For what is made there and never followed: the path itself may be one.
+/// Errors: a link is not to be followed.
+pub fn resolve_directory(path: &Path) -> io::Result<PathBuf> {
+    let directory = parent(path);
+    let real = resolve(directory)?;
+    // As it was given, for messages.
+    let is_real = real == std::path::absolute(directory)?;
+    Ok(if is_real { path.to_owned() } else { real.join(path.file_name().unwrap_or_default()) })
 }
 
 /// A path without its symbolic links, except for those of `/proc`, which lead to what has no path. Errors: a link is not to
@@ -111,6 +122,10 @@ pub fn resolve(path: &Path) -> io::Result<PathBuf> {
     Ok(at)
 }
 
+fn parent(path: &Path) -> &Path {
+    path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."))
+}
+
 /// Whether a link of this user in this directory may be followed.
 fn is_followed(owner: u32, directory: &Stat) -> bool {
     const SHARED: u32 = 0o1002;
@@ -118,15 +133,47 @@ fn is_followed(owner: u32, directory: &Stat) -> bool {
     directory.st_mode & SHARED != SHARED || owner == 0 || owner == own
 }
 
-/// A place that can be written: it is tried.
-fn file(path: PathBuf) -> io::Result<Place> {
-    temporary(&path).map(|_| Place::File(path))
+/// A pipe or device that can be written. A file that was put there instead stays as it is.
+fn special(path: &Path) -> io::Result<File> {
+    let opened = OpenOptions::new().write(true).open(path)?;
+    if opened.metadata()?.is_file() {
+        return Err(io::Error::other("it changed meanwhile; try again"));
+    }
+    Ok(opened)
 }
 
-fn temporary(path: &Path) -> io::Result<NamedTempFile> {
-    let directory = path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
-    let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o666);
-    tempfile::Builder::new().prefix(".pcstream-").permissions(permissions).tempfile_in(directory)
+/// A place that can be written: it is tried.
+fn file(path: PathBuf) -> io::Result<Place> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let directory = rustix::fs::open(parent(&path), flags, Mode::empty())?;
+    let entry = Entry { directory, path };
+    entry.temporary()?;
+    Ok(Place::File(entry))
+}
+
+/// A name in a directory that is held open: while a command runs, nobody can put another directory in its place.
+struct Entry {
+    directory: OwnedFd,
+    path: PathBuf,
+}
+
+impl Entry {
+    /// A path that leads there. Without `/proc`, it is the one that was given.
+    fn path(&self) -> PathBuf {
+        let held = Path::new("/proc/self/fd").join(self.directory.as_raw_fd().to_string());
+        match self.path.file_name() {
+            Some(name) if held.exists() => held.join(name),
+            _ => self.path.clone(),
+        }
+    }
+
+    fn temporary(&self) -> io::Result<NamedTempFile> {
+        let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o666);
+        tempfile::Builder::new()
+            .prefix(".pcstream-")
+            .permissions(permissions)
+            .tempfile_in(parent(&self.path()))
+    }
 }
 
 #[cfg(test)]
@@ -149,8 +196,37 @@ mod tests {
         assert_eq!(resolve(&real.join("dangling")).unwrap(), real.join("none/further"));
         assert_eq!(resolve(Path::new("/proc/self/fd/0")).unwrap(), Path::new("/proc/self/fd/0"));
         assert!(resolve(&real.join("loop")).is_err());
+        symlink("below", real.join("to_below")).unwrap();
+        let place = |path: &str| resolve_directory(&real.join(path)).unwrap();
+        assert_eq!(place("to_below/link"), real.join("below/link"), "the path itself is not followed");
+        assert_eq!(place("below/../link"), real.join("below/../link"));
+        assert_eq!(resolve_directory(Path::new("t.pctrace")).unwrap(), Path::new("t.pctrace"));
         let new = real.join("new");
         assert_eq!(resolve(&new).unwrap().as_os_str(), new.as_os_str(), "without a slash at its end");
+    }
+
+    #[test]
+    fn a_directory_that_is_moved_remains_the_place() {
+        let dir = tempfile::tempdir().unwrap();
+        let (place, moved, other) = (dir.path().join("a"), dir.path().join("b"), dir.path().join("c"));
+        fs::create_dir(&place).unwrap();
+        fs::create_dir(&other).unwrap();
+        let file = WholeFile::create("--json", &place.join("out")).unwrap();
+        fs::rename(&place, &moved).unwrap();
+        symlink(&other, &place).unwrap();
+        file.write(b"result").unwrap();
+        assert_eq!(fs::read(moved.join("out")).unwrap(), b"result");
+        assert_eq!(fs::read_dir(&moved).unwrap().count(), 1);
+        assert_eq!(fs::read_dir(&other).unwrap().count(), 0, "the link is not followed");
+    }
+
+    #[test]
+    fn what_a_link_names_is_made() {
+        let dir = tempfile::tempdir().unwrap();
+        symlink("target", dir.path().join("link")).unwrap();
+        WholeFile::create("--json", &dir.path().join("link")).unwrap().write(b"result").unwrap();
+        assert!(dir.path().join("link").is_symlink());
+        assert_eq!(fs::read(dir.path().join("target")).unwrap(), b"result");
     }
 
     #[test]

@@ -23,6 +23,7 @@ fn main() -> ExitCode {
         common::test("configuration_of_a_caller_is_not", &[], callers),
         common::test("configuration_of_a_user_is_the_users", &[], a_user),
         common::test("links_of_others_in_shared_directories_are_refused", &[], links),
+        common::test("traces_are_not_made_behind_links_of_others", &[], links_to_traces),
     ])
 }
 
@@ -46,6 +47,28 @@ fn links() {
     lchown(&link, Some(0), None).expect("its owner");
     assert_eq!(written(), (true, String::new()), "one's own");
     assert!(fs::read(&target).expect("the file").starts_with(b"{"));
+}
+
+/// A trace, too, is not made where another user's link leads.
+fn links_to_traces() {
+    let dir = TempDir::new().expect("a directory");
+    let (target, link) = (dir.path().join("target"), dir.path().join("link"));
+    fs::create_dir(&target).expect("a directory");
+    symlink(&target, &link).expect("a link");
+    fs::set_permissions(dir.path(), Permissions::from_mode(0o1777)).expect("its mode");
+    lchown(&link, Some(OTHER), None).expect("its owner");
+    let generate = || {
+        let mut generate = Command::new(env!("CARGO_BIN_EXE_pcstream"));
+        generate.args(["-q", "generate", "uniform", "--pages", "100", "--writes", "100", "-o"]);
+        let output = generate.arg(link.join("t.pctrace")).output().expect("it runs");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code, said) = generate();
+    assert!(code == Some(1) && said.contains("symbolic link of user 65534"), "{code:?} {said}");
+    assert_eq!(fs::read_dir(&target).expect("the directory").count(), 0);
+    lchown(&link, Some(0), None).expect("its owner");
+    assert_eq!(generate(), (Some(0), String::new()), "one's own");
+    assert!(target.join("t.pctrace/meta.json").exists());
 }
 
 /// A directory for `XDG_CONFIG_HOME`, with a file in it.

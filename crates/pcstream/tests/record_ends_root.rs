@@ -17,6 +17,7 @@ fn main() -> ExitCode {
     let needs = [common::ext4 as common::Need, common::loop_devices];
     common::run(vec![
         common::test("record_passes_the_output_of_its_command_through", &needs, output),
+        common::test("record_writes_nothing_where_its_directory_was_replaced", &needs, replaced),
         common::test("record_says_what_a_full_disk_leaves_of_the_trace", &needs, full_disk),
         common::test(
             "record_notices_a_full_scratch_file_system",
@@ -50,6 +51,24 @@ fn output() {
     let run = pcstream(&[&["run", "--force", "--scheme", "baseline"], &on[..], &script].concat());
     assert_said(&run, 0, &["result", "remark"]);
     assert!(!String::from_utf8_lossy(&run.stdout).lines().any(|line| line == "result"));
+}
+
+/// What the command's user may do to a directory of that user, while root writes a trace into it.
+fn replaced() {
+    let (disk, traces) = (Disk::ext4(64), TempDir::new().expect("a directory"));
+    let (mount, trace) = (disk.mount_point(), traces.path().join("t.pctrace"));
+    let precious = traces.path().join("precious");
+    fs::write(&precious, "root's").expect("a file");
+    let script = "echo x > f; sync f; cd \"$0\"; mv t.pctrace.partial moved; mkdir t.pctrace.partial; \
+                  for file in meta.json meta.json.tmp events.parquet contexts.parquet; do \
+                      ln -s ../precious t.pctrace.partial/$file; done";
+    let command = ["--", "sh", "-c", script, text(traces.path())];
+    let recorded = pcstream(&[&["record", "--on", text(&mount), "-o", text(&trace)], &command[..]].concat());
+    assert_said(&recorded, 1, &["t.pctrace.partial: somebody moved", "only you can change"]);
+    assert_eq!(fs::read(&precious).expect("the file"), b"root's");
+    assert!(!trace.exists());
+    let moved = TraceReader::open(traces.path().join("moved")).expect("what was recorded is there");
+    assert!(moved.meta().complete);
 }
 
 /// The command would write for ever.

@@ -53,6 +53,9 @@ pub enum TraceError {
     /// A recorder is at work on it.
     #[error("{}: is being recorded by another process; wait until it ends, or stop it", .0.display())]
     InUse(PathBuf),
+    /// Another directory, or none, is where the writer made its own.
+    #[error("{}: somebody moved the directory of the unfinished trace, or put something else in its place, which was left untouched; write the trace to a directory that only you can change", .0.display())]
+    Moved(PathBuf),
     /// The format is newer than this program.
     #[error("{}: trace format {found}, but this version reads 1.0 to {}.x; read it with a newer pcstream", path.display(), FormatVersion::CURRENT.major)]
     Version {

@@ -1,4 +1,4 @@
-//! Files of a trace: names, checksums, atomic replacement, locks, and what may be deleted.
+//! Files of a trace: names and checksums.
 //!
 //! Parquet's own page checksums are optional and not written by the library in use, and a flipped
 //! bit in a compressed page can decode to other numbers. So `meta.json` lists an XXH3-64 for every
@@ -6,15 +6,13 @@
 
 use std::fs;
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use bytes::{Buf, Bytes};
 use parquet::errors::ParquetError;
 use parquet::file::reader::{ChunkReader, Length};
-use rustix::fs::{FlockOperation, Mode, OFlags, flock};
-use rustix::io::Errno;
+use rustix::fs::{Mode, OFlags};
 use twox_hash::XxHash3_64;
 
 use super::error::TraceError;
@@ -29,9 +27,14 @@ pub(super) const TABLES: [&str; 3] = ["contexts", "files", "events"];
 
 /// Where a trace is written before it gets its name, `target`.
 pub fn partial_path(target: &Path) -> PathBuf {
-    let mut name = target.as_os_str().to_owned();
-    name.push(PARTIAL_SUFFIX);
-    PathBuf::from(name)
+    beside(target, PARTIAL_SUFFIX)
+}
+
+/// The path with something appended to its name; a slash after that is no part of it.
+pub(super) fn beside(target: &Path, suffix: &str) -> PathBuf {
+    let mut name = target.file_name().unwrap_or_default().to_owned();
+    name.push(suffix);
+    target.with_file_name(name)
 }
 
 /// Name of segment `index` of a table. The checksum in the name lets a reader of a partial trace
@@ -51,32 +54,11 @@ pub(super) fn parse_segment_name(name: &str) -> Option<(&'static str, usize, &st
 }
 
 /// Whether pcstream gives this name to a file of a trace.
-fn is_trace_file(name: &str) -> bool {
+pub(super) fn is_trace_file(name: &str) -> bool {
     let name = name.strip_suffix(".tmp").unwrap_or(name);
     name == META_FILE
         || TABLES.iter().any(|table| name.strip_suffix(".parquet") == Some(*table))
         || parse_segment_name(name).is_some()
-}
-
-/// Creates a file, or empties it, that only its owner may read: a trace holds command lines and file names.
-fn create_private(path: &Path) -> io::Result<fs::File> {
-    fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
-}
-
-/// Creates a directory that only its owner may look into.
-pub(super) fn create_private_dir(path: &Path) -> Result<(), TraceError> {
-    let made = fs::DirBuilder::new().mode(0o700).create(path);
-    made.map_err(|e| TraceError::io("create the directory", path, e))
-}
-
-/// Writes a small file so that a reader sees the old content or the new, never a part.
-pub(super) fn replace_file(path: &Path, content: &[u8]) -> Result<(), TraceError> {
-    let mut temporary = path.as_os_str().to_owned();
-    temporary.push(".tmp");
-    let temporary = PathBuf::from(temporary);
-    let write = |mut file: fs::File| file.write_all(content);
-    create_private(&temporary).and_then(write).map_err(|e| TraceError::io("write", &temporary, e))?;
-    fs::rename(&temporary, path).map_err(|e| TraceError::io("rename its temporary file to", path, e))
 }
 
 /// Opens a file for reading that must be a regular one. Opening a FIFO or a device could wait for ever or have
@@ -107,64 +89,6 @@ pub(super) fn read_meta_text(path: &Path) -> Result<Vec<u8>, TraceError> {
     Ok(text)
 }
 
-/// A lock on a directory, given up when dropped or when the process dies.
-#[derive(Debug)]
-pub(super) struct DirLock(#[allow(dead_code)] fs::File);
-
-/// Locks a directory: exclusively for a recorder, shared for readers of a partial trace.
-pub(super) fn lock_dir(path: &Path, exclusive: bool) -> Result<DirLock, TraceError> {
-    let dir = fs::File::open(path).map_err(|e| TraceError::io("open", path, e))?;
-    let operation = if exclusive {
-        FlockOperation::NonBlockingLockExclusive
-    } else {
-        FlockOperation::NonBlockingLockShared
-    };
-    match flock(&dir, operation) {
-        Ok(()) => Ok(DirLock(dir)),
-        // File systems without locks (some network ones) cannot tell; a trace there is worth having.
-        Err(Errno::NOLCK | Errno::NOTSUP | Errno::NOSYS) => Ok(DirLock(dir)),
-        Err(Errno::WOULDBLOCK) => Err(TraceError::InUse(path.to_owned())),
-        Err(e) => Err(TraceError::io("lock", path, e.into())),
-    }
-}
-
-/// Refuses a directory that holds anything but a trace. An empty directory passes: it is what a
-/// recorder leaves that was killed at once.
-pub(super) fn check_only_trace(path: &Path) -> Result<(), TraceError> {
-    let refuse = |found: String| TraceError::NotATrace {
-        path: path.to_owned(),
-        found,
-        remedy: "; it was left untouched, choose another name",
-    };
-    let kind = fs::symlink_metadata(path).map_err(|e| TraceError::io("look at", path, e))?;
-    if !kind.is_dir() {
-        return Err(refuse("it is not a directory".to_owned()));
-    }
-    let (mut entries, mut has_meta) = (0, false);
-    for entry in fs::read_dir(path).map_err(|e| TraceError::io("list", path, e))? {
-        let entry = entry.map_err(|e| TraceError::io("list", path, e))?;
-        let name = entry.file_name();
-        let name = name.to_string_lossy();
-        let is_file = entry.file_type().is_ok_and(|t| t.is_file());
-        if !is_file || !is_trace_file(&name) {
-            return Err(refuse(format!("it holds {name:?}")));
-        }
-        entries += 1;
-        has_meta |= name.trim_end_matches(".tmp") == META_FILE;
-    }
-    if entries > 0 && !has_meta { Err(refuse("it has no meta.json".to_owned())) } else { Ok(()) }
-}
-
-/// Deletes a trace, whole or partial, after checking that it is nothing else.
-pub(super) fn remove_trace(path: &Path) -> Result<(), TraceError> {
-    check_only_trace(path)?;
-    for entry in fs::read_dir(path).map_err(|e| TraceError::io("list", path, e))? {
-        let entry = entry.map_err(|e| TraceError::io("list", path, e))?.path();
-        fs::remove_file(&entry).map_err(|e| TraceError::io("remove", &entry, e))?;
-    }
-    fs::remove_dir(path).map_err(|e| TraceError::io("remove", path, e))
-}
-
 /// A file that is checksummed while it is written.
 pub(super) struct SummedFile {
     file: io::BufWriter<fs::File>,
@@ -174,14 +98,14 @@ pub(super) struct SummedFile {
 }
 
 impl SummedFile {
-    pub fn create(path: &Path) -> Result<SummedFile, TraceError> {
-        let file = create_private(path).map_err(|e| TraceError::io("create", path, e))?;
-        Ok(SummedFile {
+    /// Begins an empty file.
+    pub fn new(file: fs::File) -> SummedFile {
+        SummedFile {
             file: io::BufWriter::with_capacity(BLOCK_BYTES as usize, file),
             block: XxHash3_64::with_seed(0),
             in_block: 0,
             sums: FileSums { bytes: 0, block_bytes: BLOCK_BYTES, xxh3: Vec::new() },
-        })
+        }
     }
 
     /// Syncs the file and returns its checksums.

@@ -8,7 +8,9 @@
 //! row groups into one file per table without decoding them.
 //!
 //! Invariants: every event passes the same checks before it is stored and after it is loaded;
-//! tables are flushed before the events that refer to them; nothing is deleted that is not a trace.
+//! tables are flushed before the events that refer to them; nothing is deleted that is not a trace;
+//! others who may write beside the trace cannot make its writer follow, write or remove what is theirs or
+//! anybody's (`dir`).
 //!
 //! Known weaknesses: a partial trace survives the death of its process, but not necessarily a power
 //! failure (segments are not synced; a torn one ends the readable part); a trace is not encrypted
@@ -16,6 +18,7 @@
 
 pub mod arrow;
 mod check;
+mod dir;
 mod error;
 mod files;
 mod limits;
@@ -30,7 +33,7 @@ pub use files::partial_path;
 pub use merge::Merged;
 pub use reader::{Batches, TraceReader};
 pub use schema::{Absent, ColumnSpec, TableSpec, tables as table_specs};
-pub use writer::{Summary, TraceWriter, remove_partial};
+pub use writer::{Summary, TraceWriter};
 
 /// Name of the file that holds `Meta`.
 pub const META_FILE: &str = "meta.json";

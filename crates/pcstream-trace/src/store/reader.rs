@@ -25,10 +25,9 @@ use serde::Deserialize;
 
 use super::META_FILE;
 use super::check::EventCheck;
+use super::dir::Dir;
 use super::error::TraceError;
-use super::files::{
-    CheckedFile, DirLock, Window, lock_dir, parse_segment_name, partial_path, read_meta_text,
-};
+use super::files::{CheckedFile, Window, parse_segment_name, partial_path, read_meta_text};
 use super::limits::{TableBudget, check_row_group};
 use super::rows::{Layout, decode_contexts, decode_events, decode_files, decoded_type};
 use super::schema::{CONTEXTS, EVENTS, FILES, TableSpec};
@@ -52,7 +51,7 @@ pub struct TraceReader {
     events: Vec<Arc<Table>>,
     /// Events that can be read; the rest of a partial trace contradicts the rules for events.
     readable: u64,
-    _lock: Option<DirLock>,
+    _lock: Option<Dir>,
 }
 
 impl TraceReader {
@@ -63,10 +62,11 @@ impl TraceReader {
         if meta.complete {
             return TraceReader::open_complete(path, meta);
         }
-        let lock = Some(lock_dir(&path, false)?);
+        let dir = Dir::open(&path)?;
+        dir.lock(false)?;
         let mut reader = TraceReader::open_partial(path, &mut meta)?;
         reader.meta = meta;
-        reader._lock = lock;
+        reader._lock = Some(dir);
         reader.sum_up()?;
         Ok(reader)
     }

@@ -4,7 +4,6 @@
 //! they become a segment file. A segment that was flushed early is written again, longer, until it
 //! is full, so a partial trace has at most one file per row group and one more.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -19,11 +18,9 @@ use parquet::file::writer::SerializedFileWriter;
 
 use super::META_FILE;
 use super::check::EventCheck;
+use super::dir::{Dir, Parent};
 use super::error::TraceError;
-use super::files::{
-    DirLock, SummedFile, check_only_trace, create_private_dir, lock_dir, partial_path, remove_trace,
-    replace_file, segment_name,
-};
+use super::files::{SummedFile, beside, partial_path, segment_name};
 use super::rows::Row;
 use crate::event::Event;
 use crate::ids::{ContextId, Signature};
@@ -46,7 +43,8 @@ pub struct Summary {
 #[derive(Debug)]
 pub struct TraceWriter {
     target: PathBuf,
-    dir: PathBuf,
+    parent: Parent,
+    dir: Dir,
     overwrite: bool,
     meta: Meta,
     check: EventCheck,
@@ -55,7 +53,6 @@ pub struct TraceWriter {
     contexts: Chain<Context>,
     files: Chain<File>,
     events: Chain<Event>,
-    _lock: DirLock,
 }
 
 impl TraceWriter {
@@ -64,26 +61,24 @@ impl TraceWriter {
     /// `overwrite` allows to replace an existing trace, whole or partial, and nothing else.
     pub fn create(target: impl AsRef<Path>, meta: Meta, overwrite: bool) -> Result<TraceWriter, TraceError> {
         let target = target.as_ref().to_owned();
-        let dir = partial_path(&target);
         meta.check().map_err(|problem| TraceError::Meta { path: target.clone(), problem })?;
-        if exists(&target) {
+        let parent = Parent::of(&target)?;
+        if parent.has(&target) {
             if !overwrite {
                 return Err(TraceError::Exists(target));
             }
-            check_only_trace(&target)?;
+            parent.open(&target)?.trace_files()?;
         }
-        if exists(&dir) {
-            drop(lock_dir(&dir, true)?);
+        let partial = partial_path(&target);
+        if parent.has(&partial) {
+            let old = parent.open(&partial)?;
+            old.lock(true)?;
             if !overwrite {
-                return Err(TraceError::Exists(dir));
+                return Err(TraceError::Exists(partial));
             }
-            remove_trace(&dir)?;
+            parent.remove(&old)?;
         }
-        // Of the place that was named, not of the directory that is renamed later.
-        let parent = target.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
-        fs::metadata(parent).map_err(|e| TraceError::io("make a trace there", parent, e))?;
-        create_private_dir(&dir)?;
-        let lock = lock_dir(&dir, true)?;
+        let dir = parent.make(&partial)?;
         let device_pages = match meta.device.pages {
             0 => u64::MAX,
             pages => pages,
@@ -91,6 +86,8 @@ impl TraceWriter {
         let check = EventCheck { device_pages, contexts: 0, files: 0, last_ns: 0, highest_end: 0 };
         let mut writer = TraceWriter {
             target,
+            parent,
+            dir,
             overwrite,
             meta: Meta {
                 format_version: FormatVersion::CURRENT,
@@ -106,10 +103,8 @@ impl TraceWriter {
             contexts: Chain::new(),
             files: Chain::new(),
             events: Chain::new(),
-            dir,
-            _lock: lock,
         };
-        if let Err(error) = writer.write_meta() {
+        if let Err(error) = writer.write_meta().and_then(|_| writer.dir.check_owner(META_FILE)) {
             // Nothing has been written that could be missed; what went wrong first is the error.
             _ = writer.abandon();
             return Err(error);
@@ -212,6 +207,20 @@ impl TraceWriter {
     /// order and with the same ids and signatures, now with symbol names: they replace the ones
     /// written so far.
     pub fn finish(mut self, symbols: Option<&[Context]>) -> Result<Summary, TraceError> {
+        self.complete(symbols)
+    }
+
+    /// As `finish`, but leaves nothing of a trace that cannot be finished: for one that can be made again.
+    pub fn finish_or_remove(mut self) -> Result<Summary, TraceError> {
+        let finished = self.complete(None);
+        if finished.is_err() && self.dir.path() != self.target {
+            // What went wrong first is the error.
+            _ = self.abandon();
+        }
+        finished
+    }
+
+    fn complete(&mut self, symbols: Option<&[Context]>) -> Result<Summary, TraceError> {
         self.check_finish()?;
         if let Some(contexts) = symbols {
             self.check_symbols(contexts)?;
@@ -230,7 +239,7 @@ impl TraceWriter {
         self.files.remove_segments(&self.dir)?;
         self.events.remove_segments(&self.dir)?;
         self.publish()?;
-        Ok(Summary { path: self.target, bytes, meta: self.meta })
+        Ok(Summary { path: self.target.clone(), bytes, meta: self.meta.clone() })
     }
 
     /// Symbols may be added to contexts, but not contexts to the table.
@@ -270,50 +279,35 @@ impl TraceWriter {
     }
 
     /// Moves the finished directory to its name.
-    fn publish(&self) -> Result<(), TraceError> {
-        let rename = |from: &Path, to: &Path| {
-            fs::rename(from, to).map_err(|e| TraceError::io("rename the finished trace to", to, e))
-        };
-        if !exists(&self.target) {
-            return rename(&self.dir, &self.target);
+    fn publish(&mut self) -> Result<(), TraceError> {
+        if !self.parent.has(&self.target) {
+            return self.parent.rename(&mut self.dir, &self.target);
         }
         if !self.overwrite {
             return Err(TraceError::Exists(self.target.clone()));
         }
-        check_only_trace(&self.target)?;
-        let mut old = self.target.as_os_str().to_owned();
-        old.push(".replaced");
-        let old = PathBuf::from(old);
-        rename(&self.target, &old)?;
-        rename(&self.dir, &self.target)?;
-        remove_trace(&old)
+        // Before the old trace is moved away.
+        self.parent.check(&self.dir)?;
+        let mut old = self.parent.open(&self.target)?;
+        old.trace_files()?;
+        self.parent.rename(&mut old, &beside(&self.target, ".replaced"))?;
+        self.parent.rename(&mut self.dir, &self.target)?;
+        self.parent.remove(&old)
     }
 
     /// Gives the trace up and removes what was written of it.
     pub fn abandon(self) -> Result<(), TraceError> {
-        remove_trace(&self.dir)
+        self.parent.remove(&self.dir)
     }
 
     /// Writes `meta.json` and returns its length.
     fn write_meta(&mut self) -> Result<u64, TraceError> {
-        let path = self.dir.join(META_FILE);
-        let mut text =
-            serde_json::to_vec_pretty(&self.meta).map_err(|e| TraceError::io("encode", &path, e.into()))?;
+        let mut text = serde_json::to_vec_pretty(&self.meta)
+            .map_err(|e| TraceError::io("encode", &self.dir.path().join(META_FILE), e.into()))?;
         text.push(b'\n');
-        replace_file(&path, &text)?;
+        self.dir.replace_file(META_FILE, &text)?;
         Ok(text.len() as u64)
     }
-}
-
-/// Removes what a writer for `target` left that could not finish: for traces that can be made again.
-pub fn remove_partial(target: &Path) -> Result<(), TraceError> {
-    let dir = partial_path(target);
-    let _lock = lock_dir(&dir, true)?;
-    remove_trace(&dir)
-}
-
-fn exists(path: &Path) -> bool {
-    fs::symlink_metadata(path).is_ok()
 }
 
 /// One table while it is written: full segments on disk, the rows of the open one in memory.
@@ -347,28 +341,28 @@ impl<R: Row> Chain<R> {
         self.limit - self.rows.len()
     }
 
-    fn push(&mut self, row: R, dir: &Path) -> Result<(), TraceError> {
+    fn push(&mut self, row: R, dir: &Dir) -> Result<(), TraceError> {
         self.rows.push(row);
         if self.room() == 0 { self.seal(dir) } else { Ok(()) }
     }
 
     /// Brings the open segment's file up to date.
-    fn flush(&mut self, dir: &Path) -> Result<(), TraceError> {
+    fn flush(&mut self, dir: &Dir) -> Result<(), TraceError> {
         let on_disk = self.open.as_ref().map_or(0, |(_, rows)| *rows);
         if on_disk == self.rows.len() {
             return Ok(());
         }
         let bytes = encode::<R>(&self.rows, dir)?;
         let name = segment_name(R::TABLE.name, self.sealed.len(), &bytes);
-        replace_file(&dir.join(&name), &bytes)?;
+        dir.replace_file(&name, &bytes)?;
         if let Some((old, _)) = self.open.replace((name, self.rows.len())) {
-            remove(&dir.join(old))?;
+            dir.remove_file(&old)?;
         }
         Ok(())
     }
 
     /// Ends the open segment, which must have rows.
-    fn seal(&mut self, dir: &Path) -> Result<(), TraceError> {
+    fn seal(&mut self, dir: &Dir) -> Result<(), TraceError> {
         assert!(!self.rows.is_empty(), "an empty segment is never sealed");
         self.flush(dir)?;
         self.sealed.extend(self.open.take().map(|(name, _)| name));
@@ -377,9 +371,10 @@ impl<R: Row> Chain<R> {
     }
 
     /// Writes the table's final file: the full segments, then the open rows.
-    fn finish(&mut self, dir: &Path) -> Result<FileSums, TraceError> {
-        let path = dir.join(format!("{}.parquet", R::TABLE.name));
-        let mut file = SummedFile::create(&path)?;
+    fn finish(&mut self, dir: &Dir) -> Result<FileSums, TraceError> {
+        let name = format!("{}.parquet", R::TABLE.name);
+        let mut file = SummedFile::new(dir.create_file(&name)?);
+        let path = dir.path().join(name);
         concatenate::<R>(dir, &self.sealed, &self.rows, &mut file)
             .map_err(|e| parquet_error("write", &path, e))?;
         file.close(&path)
@@ -395,23 +390,19 @@ impl<R: Row> Chain<R> {
         self.rows = rows.to_vec();
     }
 
-    fn remove_segments(&mut self, dir: &Path) -> Result<(), TraceError> {
+    fn remove_segments(&mut self, dir: &Dir) -> Result<(), TraceError> {
         let open = self.open.take().map(|(name, _)| name);
         self.sealed
             .drain(..)
             .chain(self.stale.drain(..))
             .chain(open)
-            .try_for_each(|name| remove(&dir.join(name)))
+            .try_for_each(|name| dir.remove_file(&name))
     }
 }
 
-fn remove(path: &Path) -> Result<(), TraceError> {
-    fs::remove_file(path).map_err(|e| TraceError::io("remove", path, e))
-}
-
 /// Rows as the bytes of a complete Parquet file.
-fn encode<R: Row>(rows: &[R], dir: &Path) -> Result<Bytes, TraceError> {
-    let path = dir.join(format!("{}.parquet", R::TABLE.name));
+fn encode<R: Row>(rows: &[R], dir: &Dir) -> Result<Bytes, TraceError> {
+    let path = dir.path().join(format!("{}.parquet", R::TABLE.name));
     encode_file(rows).map_err(|e| parquet_error("encode", &path, e))
 }
 
@@ -427,7 +418,7 @@ fn encode_file<R: Row>(rows: &[R]) -> Result<Bytes, ParquetError> {
 
 /// Copies the encoded row groups of the segments, and of `rows`, into one file.
 fn concatenate<R: Row>(
-    dir: &Path,
+    dir: &Dir,
     segments: &[String],
     rows: &[R],
     file: &mut SummedFile,
@@ -436,7 +427,7 @@ fn concatenate<R: Row>(
     let mut writer =
         SerializedFileWriter::new(file, schema.root_schema_ptr(), Arc::new(R::TABLE.properties()))?;
     for segment in segments {
-        let bytes = fs::read(dir.join(segment))?;
+        let bytes = dir.read(segment)?;
         append_row_groups(&mut writer, Bytes::from(bytes))?;
     }
     if !rows.is_empty() {
