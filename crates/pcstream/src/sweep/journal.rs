@@ -7,10 +7,12 @@
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
+use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -53,8 +55,12 @@ impl Journal {
         let path = Journal::path_of(output);
         let problem = || format!("{}: cannot keep finished runs there", path.display());
         let mut options = OpenOptions::new();
-        let file = options.read(true).append(true).create(true).open(&path).with_context(problem)?;
-        let text = fs::read_to_string(&path).with_context(problem)?;
+        options.read(true).append(true).create(true).custom_flags(OFlags::NOFOLLOW.bits() as i32);
+        let mut file = options.open(&path).with_context(problem)?;
+        let is_file = file.metadata().with_context(problem)?.is_file();
+        anyhow::ensure!(is_file, "{}: expected a regular file, or none", problem());
+        let mut text = String::new();
+        file.read_to_string(&mut text).with_context(problem)?;
         let whole = text.rfind('\n').map_or(0, |last| last + 1);
         file.set_len(whole as u64).with_context(problem)?;
         let mut done = HashMap::new();
@@ -138,6 +144,18 @@ mod tests {
         assert_eq!(Journal::open(&output).unwrap().done("d"), Some(&some(2.0)));
         journal.remove().unwrap();
         assert!(!path.exists());
+    }
+
+    /// Whoever made it may want root to change the file that it names.
+    #[test]
+    fn a_link_is_not_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let (output, target) = (dir.path().join("r.csv"), dir.path().join("target"));
+        fs::write(&target, "no line").unwrap();
+        std::os::unix::fs::symlink(&target, Journal::path_of(&output)).unwrap();
+        let error = format!("{:#}", Journal::open(&output).err().unwrap());
+        assert!(error.contains("r.csv.unfinished"), "{error}");
+        assert_eq!(fs::read(&target).unwrap(), b"no line");
     }
 
     #[test]
