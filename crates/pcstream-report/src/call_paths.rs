@@ -1,25 +1,30 @@
 //! Which frames of a call path a line of a table shows.
 //!
-//! Idea: the innermost frame, and those that tell a path from the others. Each is chosen so that the
-//! fewest of the paths that agree in the frames chosen so far have it. RocksDB's flush and compaction
-//! share eight inner frames: showing only those would print the same line twice. Frames of the C
-//! library say nothing and are skipped. Where paths go through the same functions and differ in the
-//! place of a call, the place is shown: `sqlite3VdbeExec@0xeda81`, an offset in the module. A function
-//! that calls itself is shown once, if need be with the places of all its calls, innermost first:
-//! `walk@0x10,0x2a*3` called itself from 0x2a three times.
+//! Idea: the program's innermost frame, and those that tell a path from the others. Each is chosen so
+//! that the fewest of the paths that agree in the frames chosen so far have it. RocksDB's flush and
+//! compaction share eight inner frames: showing only those would print the same line twice. Frames of
+//! standard libraries say little, so they are shown only where nothing else tells paths apart. Where
+//! paths go through the same functions and differ in the place of a call, the place is shown:
+//! `sqlite3VdbeExec@0xeda81`, an offset in the module. A function that calls itself is shown once, if
+//! need be with the places of all its calls, innermost first: `walk@0x10,0x2a*3` called itself from 0x2a
+//! three times.
 //!
 //! Weakness: a path is compared with [`COMPARED`] others at most, the first of those with the same
-//! innermost frame. A path whose frames another one has, too, is shown by frames that both have.
+//! innermost frame, and [`COMPARED`] of those whose lines would be the same. A path whose frames another
+//! one has, too, is shown by frames that both have. At most [`MOST_FRAMES`] are shown, and paths with the
+//! same frames in another order look the same.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use pcstream_trace::Context;
 use pcstream_trace::paths::file_name;
 
-use crate::symbols::{Names, frame_name, is_wrapper};
+use crate::symbols::{Names, frame_name, own_frames};
 
-/// Most frames shown of a call path.
+/// Frames shown of a call path.
 const SHOWN_FRAMES: usize = 3;
+/// Most frames shown where fewer do not tell a path from the others.
+const MOST_FRAMES: usize = 6;
 /// Most paths with which a path is compared.
 const COMPARED: usize = 32;
 
@@ -28,19 +33,38 @@ struct Named {
     name: String,
     /// Of each frame, innermost first.
     offsets: Vec<u64>,
+    /// Whether it is the program's own.
+    own: bool,
 }
 
-/// One line per context: the innermost interesting frame, and those that tell its path from the others;
-/// ` < ` joins caller to callee, ` .. ` stands for frames left out.
+/// A call path as names, innermost first.
+struct Path {
+    names: Vec<String>,
+    /// Of each name: whether it is the program's own. Others are shown only if these do not tell paths apart.
+    own: Vec<bool>,
+}
+
+impl Path {
+    fn of(functions: &[Named]) -> Path {
+        let (names, own) = functions.iter().map(|named| (named.name.clone(), named.own)).unzip();
+        Path { names, own }
+    }
+}
+
+/// One line per context: the program's innermost frame, and those that tell its path from the others; ` < ` joins
+/// caller to callee, ` .. ` stands for frames of the program left out.
 pub fn call_paths(contexts: &[&Context], style: Names) -> Vec<String> {
-    let paths: Vec<Vec<Named>> = contexts.iter().map(|context| interesting(context, style)).collect();
-    let names = |path: &Vec<Named>| path.iter().map(|named| named.name.clone()).collect();
-    let mut lines = distinguishing_frames(&paths.iter().map(names).collect::<Vec<_>>());
-    for group in same(contexts, &lines) {
-        let with_places = places(&group.iter().map(|&at| &*paths[at]).collect::<Vec<_>>());
-        for (at, line) in group.into_iter().zip(distinguishing_frames(&with_places)) {
-            lines[at] = line;
-        }
+    let own = |context: &&Context| Path::of(&functions(context, style, true));
+    let mut paths: Vec<Path> = contexts.iter().map(own).collect();
+    let mut lines = Lines::new(&paths).all();
+    let groups = same(contexts, &lines);
+    for group in &groups {
+        let all: Vec<_> = group.iter().map(|&at| functions(contexts[at], style, false)).collect();
+        group.iter().zip(with_places(&all)).for_each(|(&at, path)| paths[at] = path);
+    }
+    let better = Lines::new(&paths);
+    for (group, &at) in groups.iter().flat_map(|group| group.iter().map(move |at| (group, at))) {
+        lines[at] = better.line(at, group);
     }
     lines
 }
@@ -48,15 +72,21 @@ pub fn call_paths(contexts: &[&Context], style: Names) -> Vec<String> {
 /// A name for each row: program, the file written most, and the frames that tell its path from others.
 pub(crate) fn row_names(rows: &[&crate::ContextRow]) -> Vec<String> {
     let known: Vec<&Context> = rows.iter().filter_map(|row| row.context).collect();
-    let mut paths = call_paths(&known, Names::Short).into_iter();
+    let paths = call_paths(&known, Names::Short);
+    let mut begin_so: HashMap<(&str, &str), usize> = HashMap::new();
+    for (context, path) in known.iter().zip(&paths) {
+        *begin_so.entry((&context.executable, first_and_rest(path).0)).or_default() += 1;
+    }
+    let mut paths = paths.iter();
     let name = |row: &&crate::ContextRow| match row.who() {
         Err(name) => name.to_owned(),
         Ok(context) => {
             let program = file_name(&context.executable);
-            let path = paths.next().unwrap_or_default();
-            // The innermost frame is much the same in all paths of a program.
-            let telling =
-                path.split_once(" .. ").or_else(|| path.split_once(" < ")).map_or(&*path, |(_, rest)| rest);
+            let path = paths.next().map_or("", String::as_str);
+            let telling = match first_and_rest(path) {
+                (first, Some(rest)) if begin_so[&(context.executable.as_str(), first)] > 1 => rest,
+                _ => path,
+            };
             let file = row.files.first().map_or("", |(path, _)| file_name(path));
             [program, file, telling].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
         }
@@ -64,68 +94,98 @@ pub(crate) fn row_names(rows: &[&crate::ContextRow]) -> Vec<String> {
     rows.iter().map(name).collect()
 }
 
+/// The innermost frame of a line, and the others.
+fn first_and_rest(line: &str) -> (&str, Option<&str>) {
+    let ends = [" < ", " .. "].map(|end| line.split_once(end));
+    let first = ends.into_iter().flatten().min_by_key(|(first, _)| first.len());
+    first.map_or((line, None), |(first, rest)| (first, Some(rest)))
+}
+
 /// One line for each path, a path being names of frames, innermost first.
 pub fn distinguishing_frames(paths: &[Vec<String>]) -> Vec<String> {
-    // The paths that have a name, in ascending order.
-    let mut users: HashMap<&str, Vec<usize>> = HashMap::new();
-    for (at, path) in paths.iter().enumerate() {
-        for name in path {
-            let of_name = users.entry(name).or_default();
-            if of_name.last() != Some(&at) {
-                of_name.push(at);
+    let path = |names: &Vec<String>| Path { names: names.clone(), own: vec![true; names.len()] };
+    Lines::new(&paths.iter().map(path).collect::<Vec<_>>()).all()
+}
+
+/// Paths that are told apart.
+struct Lines<'a> {
+    paths: &'a [Path],
+    /// The paths that have a name, in ascending order.
+    users: HashMap<&'a str, Vec<usize>>,
+}
+
+impl<'a> Lines<'a> {
+    fn new(paths: &'a [Path]) -> Lines<'a> {
+        let mut users: HashMap<&str, Vec<usize>> = HashMap::new();
+        for (at, path) in paths.iter().enumerate() {
+            for name in &path.names {
+                let of_name = users.entry(name).or_default();
+                if of_name.last() != Some(&at) {
+                    of_name.push(at);
+                }
             }
         }
+        Lines { paths, users }
     }
-    paths.iter().map(|path| line(path, &chosen(path, &users))).collect()
-}
 
-/// Positions of the frames to show, in ascending order.
-fn chosen(path: &[String], users: &HashMap<&str, Vec<usize>>) -> Vec<usize> {
-    let Some(innermost) = path.first() else { return Vec::new() };
-    let users_of = |index: usize| &users[path[index].as_str()];
-    let mut others: Vec<usize> = users[innermost.as_str()].iter().copied().take(COMPARED).collect();
-    let mut shown = BTreeSet::from([0]);
-    while shown.len() < SHOWN_FRAMES.min(path.len()) {
-        let left =
-            |index: usize| others.iter().filter(|at| users_of(index).binary_search(at).is_ok()).count();
-        let unshown = (1..path.len()).filter(|index| !shown.contains(index));
-        let Some(best) = unshown.min_by_key(|&index| (left(index), users_of(index).len(), index)) else {
-            break;
-        };
-        others.retain(|at| users_of(best).binary_search(at).is_ok());
-        shown.insert(best);
+    fn all(&self) -> Vec<String> {
+        (0..self.paths.len()).map(|at| self.line(at, &[])).collect()
     }
-    shown.into_iter().collect()
-}
 
-fn line(path: &[String], shown: &[usize]) -> String {
-    let mut line = String::new();
-    for (position, &index) in shown.iter().enumerate() {
-        if position > 0 {
-            line.push_str(if shown[position - 1] + 1 == index { " < " } else { " .. " });
+    /// The line of a path that is compared with `others`, too.
+    fn line(&self, at: usize, others: &[usize]) -> String {
+        let path = &self.paths[at];
+        let mut line = String::new();
+        let mut last = None;
+        for index in self.chosen(path, others) {
+            line.push_str(match last {
+                None => "",
+                Some(last) if path.own[last + 1..index].contains(&true) => " .. ",
+                Some(_) => " < ",
+            });
+            line.push_str(&path.names[index]);
+            last = Some(index);
         }
-        line.push_str(&path[index]);
+        line
     }
-    line
-}
 
-/// Functions worth showing of a call path, innermost first, without repetitions in a row.
-fn interesting(context: &Context, style: Names) -> Vec<Named> {
-    let pick = |skip: bool| -> Vec<Named> {
-        let mut named: Vec<Named> = Vec::new();
-        for frame in context.frames.iter().filter(|frame| !(skip && is_wrapper(frame))) {
-            let name = frame_name(frame, style);
-            match named.last_mut() {
-                Some(last) if last.name == name => last.offsets.push(frame.offset),
-                _ => named.push(Named { name, offsets: vec![frame.offset] }),
+    /// Positions of the names to show.
+    fn chosen(&self, path: &Path, others: &[usize]) -> BTreeSet<usize> {
+        let Some(innermost) = path.own.iter().position(|own| *own) else { return BTreeSet::new() };
+        let users_of = |index: usize| &self.users[path.names[index].as_str()];
+        let near = users_of(innermost).iter().take(COMPARED);
+        let mut others: BTreeSet<usize> = near.chain(others.iter().take(COMPARED)).copied().collect();
+        let has = |index: usize, at: &usize| users_of(index).binary_search(at).is_ok();
+        others.retain(|at| has(innermost, at));
+        let mut shown = BTreeSet::from([innermost]);
+        while shown.len() < MOST_FRAMES {
+            let left = |index: usize| others.iter().filter(|at| has(index, at)).count();
+            let unshown = (0..path.names.len()).filter(|index| !shown.contains(index));
+            let worth = |index: usize| (left(index), !path.own[index], users_of(index).len(), index);
+            let Some((left, other, _, best)) = unshown.map(worth).min() else { break };
+            let tells = left < others.len();
+            if !tells && (other || shown.len() >= SHOWN_FRAMES) {
+                break;
             }
+            others.retain(|at| has(best, at));
+            shown.insert(best);
         }
-        named
-    };
-    match pick(true) {
-        frames if frames.is_empty() => pick(false),
-        frames => frames,
+        shown
     }
+}
+
+/// Functions of a call path, innermost first, without repetitions in a row.
+fn functions(context: &Context, style: Names, only_own: bool) -> Vec<Named> {
+    let mut named: Vec<Named> = Vec::new();
+    let frames = context.frames.iter().zip(own_frames(context));
+    for (frame, own) in frames.filter(|(_, own)| *own || !only_own) {
+        let name = frame_name(frame, style);
+        match named.last_mut() {
+            Some(last) if last.name == name => last.offsets.push(frame.offset),
+            _ => named.push(Named { name, offsets: vec![frame.offset], own }),
+        }
+    }
+    named
 }
 
 /// Positions of a program's equal lines, for each line that it has more than once.
@@ -137,17 +197,18 @@ fn same(contexts: &[&Context], lines: &[String]) -> Vec<Vec<usize>> {
     by_line.into_values().filter(|group| group.len() > 1).collect()
 }
 
-/// Names of these paths' functions, with the places of calls where they have a name with different ones.
-fn places(paths: &[&[Named]]) -> Vec<Vec<String>> {
+/// These paths, with the places of calls where they have a name with different ones.
+fn with_places(paths: &[Vec<Named>]) -> Vec<Path> {
     let mut offsets: HashMap<&str, BTreeSet<&[u64]>> = HashMap::new();
-    for named in paths.iter().copied().flatten() {
+    for named in paths.iter().flatten() {
         offsets.entry(&named.name).or_default().insert(&named.offsets);
     }
     let with_place = |named: &Named| match offsets[named.name.as_str()].len() {
         0 | 1 => named.name.clone(),
         _ => format!("{}@{}", named.name, in_text(&named.offsets)),
     };
-    paths.iter().map(|path| path.iter().map(with_place).collect()).collect()
+    let path = |path: &Vec<Named>| Path { names: path.iter().map(with_place).collect(), ..Path::of(path) };
+    paths.iter().map(path).collect()
 }
 
 /// `0x10,0x2a*3`: the last is there three times in a row.
@@ -251,6 +312,76 @@ mod tests {
         let nothing = context(&[]);
         let paths = call_paths(&[&stripped, &library, &nothing], Names::Short);
         assert_eq!(paths, ["prog+0x1234", "__libc_start_main", ""]);
+    }
+
+    #[test]
+    fn frames_of_the_program_are_shown_before_those_of_its_standard_library() {
+        let put = context(&[
+            ("/bin/db", "internal/runtime/syscall/linux.Syscall6"),
+            ("/bin/db", "syscall.pwrite"),
+            ("/bin/db", "os.(*File).WriteAt"),
+            ("/bin/db", "main.(*Btree).Put"),
+            ("/bin/db", "main.main"),
+            ("/bin/db", "runtime.main"),
+        ]);
+        let compact = context(&[
+            ("/lib/libc.so.6", "write"),
+            ("/bin/db", "<std::fs::File as std::io::Write>::write"),
+            ("/bin/db", "std::io::buffered::bufwriter::BufWriter<W>::flush_buf"),
+            ("/bin/db", "db::compact"),
+            ("/bin/db", "std::rt::lang_start_internal"),
+        ]);
+        let none_of_its_own = context(&[("/lib/libc.so.6", "write"), ("/bin/db", "std::fs::write")]);
+        assert_eq!(
+            call_paths(&[&put, &compact, &none_of_its_own], Names::Short),
+            ["Btree.Put < main.main", "db::compact", "fs::write"]
+        );
+        let mut once_more = compact.clone();
+        once_more.frames[3].offset = 0x2a;
+        once_more.frames.remove(2);
+        let of_both = call_paths(&[&compact, &once_more], Names::Short);
+        assert_eq!(of_both, ["db::compact@0x1234", "db::compact@0x2a"]);
+    }
+
+    #[test]
+    fn frames_of_libraries_are_shown_where_they_alone_differ() {
+        let through = |inner: &[&str]| {
+            let libc = inner.iter().map(|symbol| ("/lib/libc.so.6", *symbol)).collect::<Vec<_>>();
+            context(&[&libc, &[("/bin/head", "copy"), ("/bin/head", "main")][..]].concat())
+        };
+        let one = through(&["write", "_IO_file_xsputn", "fwrite"]);
+        let mut other = through(&["write", "_IO_do_write", "_IO_file_xsputn", "fwrite"]);
+        let of_both = call_paths(&[&one, &other], Names::Short);
+        assert_eq!(of_both, ["copy < main", "_IO_do_write < copy < main"]);
+        other.frames.remove(1);
+        other.frames[0].offset = 0x2a;
+        let of_both = call_paths(&[&one, &other], Names::Short);
+        assert_eq!(of_both, ["write@0x1234 < copy < main", "write@0x2a < copy < main"]);
+    }
+
+    #[test]
+    fn as_many_frames_are_shown_as_it_takes() {
+        // The four differ in pairs only, each pair in another frame; libc's frame is the third that tells.
+        let path = |libc: u64, inner: &str, outer: &str| {
+            let mut made = context(&[
+                ("/lib/libc.so.6", "write"),
+                ("/bin/db", "append"),
+                ("/bin/db", inner),
+                ("/bin/db", "put"),
+                ("/bin/db", outer),
+            ]);
+            made.frames[0].offset = libc;
+            made
+        };
+        let mut made = Vec::new();
+        for libc in [0x10, 0x2a] {
+            for inner in ["log", "index"] {
+                made.extend(["user", "batch"].map(|outer| path(libc, inner, outer)));
+            }
+        }
+        let lines = call_paths(&made.iter().collect::<Vec<_>>(), Names::Short);
+        assert_eq!(lines[0], "write@0x10 < append < log .. user");
+        assert_eq!(lines.iter().collect::<BTreeSet<_>>().len(), lines.len(), "{lines:?}");
     }
 
     #[test]

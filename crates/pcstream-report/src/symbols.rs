@@ -1,13 +1,13 @@
-//! Names of functions, short enough for a table.
+//! Names of functions, short enough for a table, and which functions are a program's own.
 //!
-//! Idea: a function keeps its last two names without template arguments, parameters and compiler
-//! suffixes.
+//! Idea: a function keeps its last two names without template arguments, return type, parameters and
+//! compiler suffixes. By its name it is of a standard library, or the program's own.
 //!
-//! Weakness: names are shortened by their text, not by a demangler's syntax tree; a name that does
-//! not look like C++ or Rust is shown as it is.
+//! Weakness: names are read by their text, not by a demangler's syntax tree; a name that does not look
+//! like C++, Rust or Go is shown as it is, and is the program's own.
 
-use pcstream_trace::Frame;
 use pcstream_trace::paths::file_name;
+use pcstream_trace::{Context, Frame};
 
 /// How names of functions are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,17 +26,32 @@ pub fn short_name(symbol: &str) -> String {
         return name;
     }
     let bare = without_arguments(symbol);
-    let parts: Vec<&str> = bare.split("::").filter(|p| !p.is_empty() && !is_rust_hash(p)).collect();
-    let keep = parts.len().saturating_sub(2);
+    let parts = parts(&bare);
+    // What is nested in a method of Rust keeps the method's type.
+    let nested = implementation(symbol).map_or(0, |of| self::parts(&without_arguments(of.rest)).len());
+    let keep = parts.len().saturating_sub(2.max(nested + 1));
     match parts[keep..].join("::") {
         short if short.is_empty() => symbol.to_owned(),
         short => short,
     }
 }
 
-/// A Go function without its package's path: a method keeps its type, a function its package. `None`: it is none of Go's.
-/// `go.etcd.io/bbolt.(*Tx).write` is `Tx.write`, `encoding/json.Marshal` is `json.Marshal`.
-fn go_name(symbol: &str) -> Option<String> {
+fn parts(bare: &str) -> Vec<&str> {
+    bare.split("::").filter(|part| !part.is_empty() && !is_rust_hash(part)).collect()
+}
+
+/// A function of Go.
+struct Go<'a> {
+    /// Path of its package: `encoding/json`.
+    package: &'a str,
+    /// The last part of the package's path, and its name: `json.Marshal`.
+    local: &'a str,
+    /// Its name in the package: `Marshal`, `(*Tx).write`.
+    name: &'a str,
+}
+
+/// `None`: it is none of Go's.
+fn go(symbol: &str) -> Option<Go<'_>> {
     /// What compilers for other languages put behind a dot.
     const SUFFIXES: [&str; 8] =
         ["isra", "constprop", "part", "cold", "lto_priv", "llvm", "localalias", "resolver"];
@@ -52,6 +67,14 @@ fn go_name(symbol: &str) -> Option<String> {
     if package.is_empty() || (local == bare && is_suffix) {
         return None;
     }
+    let package = &bare[..bare.len() - local.len() + package.len()];
+    Some(Go { package, local, name })
+}
+
+/// A Go function without its package's path: a method keeps its type, a function its package. `None`: it is none of Go's.
+/// `go.etcd.io/bbolt.(*Tx).write` is `Tx.write`, `encoding/json.Marshal` is `json.Marshal`.
+fn go_name(symbol: &str) -> Option<String> {
+    let Go { local, name, .. } = go(symbol)?;
     match name.strip_prefix("(*").and_then(|rest| rest.split_once(')')) {
         Some((of, method)) => Some(format!("{of}{method}")),
         // A method of a value, or a function within one, says enough without the package.
@@ -60,32 +83,73 @@ fn go_name(symbol: &str) -> Option<String> {
     }
 }
 
+/// A function of Rust in an implementation: `<Type as Trait>::rest`.
+struct Implementation<'a> {
+    of: &'a str,
+    /// Empty if there is none.
+    of_trait: &'a str,
+    rest: &'a str,
+}
+
+/// `None`: it is in none.
+fn implementation(symbol: &str) -> Option<Implementation<'_>> {
+    let after = symbol.strip_prefix('<')?;
+    let end = closing(after)?;
+    let (of, of_trait) = after[..end].split_once(" as ").unwrap_or((&after[..end], ""));
+    // A reference has the methods of what it refers to.
+    let of = ["&", "*", "mut ", "const ", "dyn "].iter().fold(of, |of, start| of.trim_start_matches(start));
+    Some(Implementation { of, of_trait, rest: &after[end + 1..] })
+}
+
+/// A function of C++ without the type that it returns, which templates have in their names. `None`: it has no
+/// parameters, so it is none of C++.
+fn without_return_type(symbol: &str) -> Option<&str> {
+    let (mut depth, mut from) = (0usize, 0);
+    for (at, c) in symbol.char_indices() {
+        match c {
+            '<' | '{' | '[' => depth += 1,
+            '>' | '}' | ']' => depth = depth.saturating_sub(1),
+            '(' if depth == 0 => return Some(&symbol[from..]),
+            // Its sign may be a bracket.
+            'o' if depth == 0 && symbol[at..].starts_with("operator") => return Some(&symbol[from..]),
+            ' ' if depth == 0 => from = at + 1,
+            _ => {}
+        }
+    }
+    None
+}
+
 /// Removes `<...>`, `(...)` and what follows the parameters. `(anonymous namespace)` stays as `anon`,
 /// operators keep their names, Rust's `<T as Trait>::f` becomes `T::f`.
 fn without_arguments(symbol: &str) -> String {
     let text = symbol.replace("(anonymous namespace)", "anon").replace("{{closure}}", "closure");
-    let text = match text.find("operator") {
+    let mut rest = without_return_type(&text).unwrap_or(&text);
+    match rest.find("operator") {
         // What follows `operator` may itself be brackets; its parameters are after them.
-        Some(at) if text[..at].ends_with("::") || at == 0 => return operator(&text, at),
-        _ => text,
-    };
-    let mut out = String::new();
-    let mut rest = text.as_str();
-    if let Some(after) = rest.strip_prefix('<')
-        && let Some(end) = closing(after)
-    {
-        let inner = after[..end].split(" as ").next().unwrap_or_default();
-        out.push_str(&without_arguments(inner));
-        rest = &after[end + 1..];
+        Some(at) if rest[..at].ends_with("::") || at == 0 => return operator(rest, at),
+        _ => {}
     }
-    let mut depth = 0usize;
+    let mut out = String::new();
+    if let Some(within) = implementation(rest) {
+        out.push_str(&without_arguments(within.of));
+        rest = within.rest;
+    }
+    let (mut depth, mut braces) = (0usize, 0usize);
     for c in rest.chars() {
         match c {
             '<' => depth += 1,
             '>' => depth = depth.saturating_sub(1),
             // Parameters, or a suffix such as ` [clone .cold]`, `.isra.0`, `.constprop.0`.
-            '(' | ' ' | '[' | '.' | '@' if depth == 0 && !out.is_empty() => break,
-            c if depth == 0 => out.push(c),
+            '(' | ' ' | '[' | '.' | '@' if depth == 0 && braces == 0 && !out.is_empty() => break,
+            c if depth == 0 => {
+                // `{{vtable.shim}}` and `{lambda(int)#1}` are names.
+                match c {
+                    '{' => braces += 1,
+                    '}' => braces = braces.saturating_sub(1),
+                    _ => {}
+                }
+                out.push(c);
+            }
             _ => {}
         }
     }
@@ -143,7 +207,7 @@ pub fn frame_name(frame: &Frame, names: Names) -> String {
         format!("{}+{:#x}", file_name(&frame.module), frame.offset)
     } else if names == Names::Full {
         frame.symbol.clone()
-    } else if frame.module.starts_with("java:") {
+    } else if is_java(frame) {
         // Class and method, without the package.
         let from = frame.symbol.rmatch_indices('.').nth(1).map_or(0, |(at, _)| at + 1);
         frame.symbol[from..].to_owned()
@@ -152,12 +216,55 @@ pub fn frame_name(frame: &Frame, names: Names) -> String {
     }
 }
 
-/// Whether a frame lies in a library that every writer passes through.
+fn is_java(frame: &Frame) -> bool {
+    frame.module.starts_with("java:")
+}
+
+/// By frame, whether it is the program's own; if none is, those outside of system libraries are; else all.
+pub(crate) fn own_frames(context: &Context) -> Vec<bool> {
+    let outside = |skipped: fn(&Frame) -> bool| -> Vec<bool> {
+        context.frames.iter().map(|frame| !skipped(frame)).collect()
+    };
+    let found = [is_wrapper, is_library].map(outside).into_iter().find(|own| own.contains(&true));
+    found.unwrap_or_else(|| outside(|_| false))
+}
+
+/// Whether a frame lies in code that every writer passes through: in a system library, or in the standard library of
+/// its language.
 pub(crate) fn is_wrapper(frame: &Frame) -> bool {
+    is_library(frame) || (!is_java(frame) && is_standard(&frame.symbol))
+}
+
+fn is_library(frame: &Frame) -> bool {
     const LIBRARIES: [&str; 8] =
         ["libc.", "libc-", "libpthread", "ld-linux", "ld-musl", "libstdc++", "linux-vdso", "[vdso]"];
     let module = file_name(&frame.module);
     LIBRARIES.iter().any(|library| module.starts_with(library))
+}
+
+/// Whether a function is of the standard library of Go, Rust or C++.
+fn is_standard(symbol: &str) -> bool {
+    /// Of Go: what writes, encodes, or calls functions, by the first part of the package's path.
+    const PACKAGES: [&str; 17] = [
+        "archive", "bufio", "compress", "encoding", "fmt", "internal", "io", "log", "net", "os", "reflect",
+        "runtime", "sync", "syscall", "testing", "text", "time",
+    ];
+    if let Some(Go { package, .. }) = go(symbol) {
+        return package == "golang.org/x/sys/unix"
+            || package.split('/').next().is_some_and(|first| PACKAGES.contains(&first));
+    }
+    let of_rust = |name: &str| ["std::", "core::", "alloc::"].iter().any(|start| name.starts_with(start));
+    match (implementation(symbol), without_return_type(symbol)) {
+        // A method is its type's. Type parameters, and types of the language, have it from the trait.
+        (Some(Implementation { of, of_trait, .. }), _)
+            if !of.contains("::") || of.starts_with(['[', '(']) =>
+        {
+            of_trait.is_empty() || of_rust(of_trait)
+        }
+        (Some(within), _) => of_rust(within.of),
+        (None, Some(of_cpp)) => of_cpp.starts_with("std::"),
+        (None, None) => of_rust(symbol),
+    }
 }
 
 #[cfg(test)]
@@ -179,6 +286,11 @@ mod tests {
             ("write@@GLIBC_2.2.5", "write"),
             ("<std::fs::File as std::io::Write>::write::h0123456789abcdef", "File::write"),
             ("std::sys::fs::write_all::h0123456789abcdef", "fs::write_all"),
+            ("core::ops::function::FnOnce::call_once{{vtable.shim}}", "FnOnce::call_once{{vtable.shim}}"),
+            ("<std::sys::thread::unix::Thread>::new::thread_start", "Thread::new::thread_start"),
+            ("<&mut db::Log as std::io::Write>::write", "Log::write"),
+            ("<db::Log as db::Sink>::put::{closure#0}", "Log::put::{closure#0}"),
+            ("db::main::{{closure}}", "main::closure"),
             ("go.etcd.io/bbolt.(*Tx).write", "Tx.write"),
             ("go.etcd.io/bbolt.(*Tx).writeMeta", "Tx.writeMeta"),
             ("go.etcd.io/bbolt.(*DB).run.func1", "DB.run.func1"),
@@ -199,6 +311,55 @@ mod tests {
 
     #[test]
     fn return_types_of_templates_do_not_hide_the_name() {
-        assert_eq!(short_name("operator new(unsigned long)"), "operator new");
+        let cases = [
+            ("operator new(unsigned long)", "operator new"),
+            ("v8::MaybeHandle<v8::Object> v8::(anonymous namespace)::Call<false>(int, A<B>)", "anon::Call"),
+            ("std::ostream& db::operator<< <int>(std::ostream&, int)", "db::operator<< <int>"),
+            ("non-virtual thunk to db::Log::write(int)", "Log::write"),
+            ("main::{lambda(int)#1}::operator()(int) const", "{lambda(int)#1}::operator()"),
+        ];
+        cases.iter().for_each(|&(long, short)| assert_eq!(short_name(long), short, "{long}"));
+    }
+
+    #[test]
+    fn standard_libraries_are_told_from_programs() {
+        let standard = [
+            "internal/runtime/syscall/linux.Syscall6",
+            "internal/poll.(*FD).Write",
+            "os.(*File).Write",
+            "encoding/json.(*Encoder).Encode",
+            "golang.org/x/sys/unix.Pwrite",
+            "runtime.goexit.abi0",
+            "<std::fs::File as std::io::Write>::write",
+            "<W as std::io::Write>::write_all",
+            "<&mut W as std::io::Write>::write_all",
+            "<[u8]>::concat",
+            "<alloc::boxed::Box<db::Job> as core::ops::function::FnOnce<()>>::call_once",
+            "std::io::buffered::bufwriter::BufWriter<W>::flush_buf",
+            "core::ops::function::FnOnce::call_once{{vtable.shim}}",
+            "core::ops::function::FnOnce::call_once::<fn(), ()>",
+            "std::thread::_State_impl<std::thread::_Invoker<std::tuple<main::{lambda()#1}> > >::_M_run()",
+            "void std::__invoke_impl<void, db::Job>(std::__invoke_other, db::Job&&)",
+        ];
+        standard.iter().for_each(|symbol| assert!(is_standard(symbol), "{symbol}"));
+        let own = [
+            "main.(*Btree).Put",
+            "example.com/internal/store.Put",
+            "log.example.com/log.Put",
+            "io.part.0",
+            "<db::Log as std::io::Write>::write",
+            "<W as db::Sink>::put",
+            "<&db::Log as db::Sink>::put",
+            "db::compact",
+            "std::vector<int> db::pages<int>(std::string const&)",
+            "std::ostream& db::operator<< <int>(std::ostream&, int)",
+            "core::Database::write(std::string const&)",
+            "stdio_write",
+            "",
+        ];
+        own.iter().for_each(|symbol| assert!(!is_standard(symbol), "{symbol}"));
+        let java =
+            Frame { module: "java:".into(), symbol: "io.netty.Channel.write".into(), ..Frame::default() };
+        assert!(!is_wrapper(&java));
     }
 }
