@@ -8,7 +8,7 @@
 //! [`MAX_SECTION_BYTES`], once uncompressed, are not.
 //!
 //! Known weaknesses: split and supplementary debug files (`.dwo`, dwz) are not read, nor sections that are compressed by
-//! anything but zlib. Code that was inlined has the line that it stands in.
+//! anything but zlib.
 
 use std::io::Read;
 use std::path::Path;
@@ -20,6 +20,7 @@ use object::{CompressionFormat, Object, ObjectSection};
 use thiserror::Error;
 
 use crate::allowance::Allowance;
+use crate::demangle::demangled;
 use crate::function_names::debug_file;
 use crate::module_data::ModuleData;
 use crate::module_file::open_regular;
@@ -37,6 +38,15 @@ pub struct Line {
     pub file: String,
     /// From 1.
     pub line: u32,
+}
+
+/// What stands at a place in a module.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// In the function that the machine code belongs to.
+    pub line: Line,
+    /// Functions whose calls were inlined there, with the lines in them, innermost first.
+    pub inlined: Vec<(String, Line)>,
 }
 
 /// Why a module has no source lines.
@@ -59,24 +69,24 @@ pub enum Lack {
     OverLimit,
 }
 
-/// The lines of the instructions at these file offsets of a module; `None` where there is no line.
+/// What stands at these file offsets of a module; `None` where there is no line.
 pub fn lines_at(
     path: &Path,
     build_id: &str,
     offsets: &[u64],
     allowance: &Allowance,
-) -> Result<Vec<Option<Line>>, Lack> {
+) -> Result<Vec<Option<Source>>, Lack> {
     if build_id.is_empty() {
         return Err(Lack::NoBuildId);
     }
-    let file = open_regular(path, 0).ok_or(Lack::NotHere)?;
+    let file = open_regular(path).ok_or(Lack::NotHere)?;
     let data = ModuleData::of(&file, allowance);
     let module = object::File::parse(&data).map_err(|_| Lack::Changed)?;
     let its_id = module.build_id().ok().flatten().unwrap_or_default();
     if its_id.iter().map(|byte| format!("{byte:02x}")).collect::<String>() != build_id {
         return Err(Lack::Changed);
     }
-    let debug = debug_file(&module, path);
+    let debug = debug_file(&file, &module, path);
     let debug_data = debug.as_ref().map(|debug| ModuleData::of(debug, allowance));
     let separate = debug_data.as_ref().and_then(|data| object::File::parse(data).ok());
     let lack = || if allowance.fell_short() { Lack::OverLimit } else { Lack::NoDebugInformation };
@@ -89,10 +99,23 @@ pub fn lines_at(
         if !allowance.spend(STEPS_OF_A_LINE) {
             return Err(Lack::OverLimit);
         }
-        let location = context.find_location(place.address).ok().flatten();
-        found[place.of] = location.and_then(|at| Some(Line { file: at.file?.to_owned(), line: at.line? }));
+        found[place.of] = source_at(&context, place.address);
     }
     Ok(found)
+}
+
+/// What stands at an address.
+fn source_at(context: &Context<EndianSlice<'_, LittleEndian>>, address: u64) -> Option<Source> {
+    let mut frames = context.find_frames(address).skip_all_loads().ok()?;
+    let mut lines = Vec::new();
+    while let Some(frame) = frames.next().ok()? {
+        let name = frame.function.and_then(|function| Some(demangled(&function.raw_name().ok()?)));
+        let line = frame.location.and_then(|at| Some(Line { file: at.file?.to_owned(), line: at.line? }));
+        lines.push((name, line));
+    }
+    let (_, line) = lines.pop()?;
+    let inlined = lines.into_iter().filter_map(|(name, line)| Some((name?, line?))).collect();
+    Some(Source { line: line?, inlined })
 }
 
 /// What lines are made of; `None` if there are none, or they are too large.
@@ -148,6 +171,42 @@ mod tests {
         number ^ 0x5a5a
     }
 
+    const INNER: u32 = line!() + 4;
+
+    #[inline(always)]
+    fn inner(number: u32) -> u32 {
+        std::hint::black_box(number) ^ 0x5a5a
+    }
+
+    const CALL: u32 = line!() + 4;
+
+    #[inline(never)]
+    fn outer(number: u32) -> u32 {
+        inner(number)
+    }
+
+    /// The build id of this program.
+    fn id_of(program: &Path) -> String {
+        let id = build_id(&std::fs::File::open(program).unwrap()).expect("test programs have build ids");
+        id.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    #[test]
+    fn a_line_is_that_of_the_function_and_calls_inlined_in_it_are_named() {
+        let program = std::env::current_exe().unwrap();
+        let function: fn(u32) -> u32 = std::hint::black_box(outer);
+        let start = offset_of(function as *const ());
+        let offsets: Vec<u64> = (start..start + 16).collect();
+        let found =
+            lines_at(&program, &id_of(&program), &offsets, &Allowance::default()).expect("it has lines");
+        let place =
+            found.into_iter().flatten().find(|found| !found.inlined.is_empty()).expect("inlined code");
+        assert_eq!(place.line.line, CALL, "{place:?}");
+        let (name, line) = place.inlined.last().expect("one");
+        assert!(name.ends_with("inner"), "{place:?}");
+        assert_eq!(line.line, INNER, "{place:?}");
+    }
+
     /// The file offset of a function of this program.
     fn offset_of(function: *const ()) -> u64 {
         let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
@@ -164,12 +223,11 @@ mod tests {
     #[test]
     fn a_function_of_this_program_is_where_it_stands() {
         let program = std::env::current_exe().unwrap();
-        let id = build_id(&std::fs::File::open(&program).unwrap()).expect("test programs have build ids");
-        let id: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
+        let id = id_of(&program);
         let function: fn(u32) -> u32 = std::hint::black_box(here);
         let offsets = [offset_of(function as *const ()), u64::MAX];
         let found = lines_at(&program, &id, &offsets, &Allowance::default()).expect("it has lines");
-        let line = found[0].as_ref().expect("a line");
+        let line = &found[0].as_ref().expect("a line").line;
         assert!(line.file.ends_with("src/lines.rs"), "{line:?}");
         assert!(line.line.abs_diff(BODY) <= 1, "{line:?}, expected {BODY}");
         assert_eq!(found[1], None);

@@ -171,6 +171,8 @@ pub struct SourceLine {
     pub file: String,
     /// From 1.
     pub line: u32,
+    /// Functions whose calls were inlined there, each as name and line, innermost first.
+    pub inlined: Vec<(String, String)>,
 }
 
 impl std::fmt::Display for SourceLine {

@@ -53,12 +53,15 @@ pub fn text(row: &ContextRow) -> String {
     out
 }
 
-/// The call path, innermost first, with whole names.
+/// The call path, innermost first, with whole names, and what was inlined into its functions.
 fn frames(row: &ContextRow, context: &Context) -> String {
     let mut out = String::new();
     for (number, frame) in context.frames.iter().enumerate() {
         let symbol = if frame.symbol.is_empty() { "(no symbol)" } else { &frame.symbol };
         let place = format!("{}+{:#x}", file_name(&frame.module), frame.offset);
+        for (function, line) in row.line(number).iter().flat_map(|line| &line.inlined) {
+            _ = writeln!(out, "{:10} {}  [inlined]  {}", "", visible(function), visible(line));
+        }
         let line = row.line(number).map_or(String::new(), |line| format!("  {}", visible(&line.to_string())));
         _ = writeln!(out, "#{number:<9} {}  [{}]{line}", visible(symbol), visible(&place));
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use pcstream_capture::allowance::Allowance;
-use pcstream_capture::lines::{Lack, lines_at};
+use pcstream_capture::lines::{Lack, Line, Source, lines_at};
 use pcstream_capture::syscalls;
 use pcstream_report::{ContextRow, SourceLine};
 use pcstream_trace::Context;
@@ -40,12 +40,15 @@ pub fn add(rows: &mut [ContextRow]) -> BTreeMap<Lack, BTreeSet<String>> {
     }
     for row in rows {
         let Some(context) = row.context else { continue };
-        let line = |place| lines.get(&place);
-        let shown =
-            |line: &pcstream_capture::lines::Line| SourceLine { file: line.file.clone(), line: line.line };
-        row.lines = places(context).map(|place| line(place).map(shown)).collect();
+        row.lines = places(context).map(|place| lines.get(&place).map(shown)).collect();
     }
     lacks
+}
+
+fn shown(Source { line, inlined }: &Source) -> SourceLine {
+    let alone = |line: &Line| SourceLine { file: line.file.clone(), line: line.line, inlined: Vec::new() };
+    let inlined = inlined.iter().map(|(name, line)| (name.clone(), alone(line).to_string())).collect();
+    SourceLine { inlined, ..alone(line) }
 }
 
 /// Where each frame's instruction is: of a return address, the call before it.
