@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet};
 
 use pcstream_trace::{Context, Frame};
 
-use crate::symbols::{Names, frame_name, is_wrapper};
+use crate::symbols::{Names, frame_name, own_frames};
 
 /// How the functions of some contexts are shown.
 pub struct Functions {
@@ -52,8 +52,7 @@ impl Functions {
 
     /// Names of the functions of a path, innermost first, and whether each is the program's own.
     pub fn path(&self, context: &Context) -> Vec<(String, bool)> {
-        let none_own = context.frames.iter().all(is_wrapper);
-        context.frames.iter().map(|frame| (self.name(frame), none_own || !is_wrapper(frame))).collect()
+        context.frames.iter().map(|frame| self.name(frame)).zip(own_frames(context)).collect()
     }
 
     /// Those that are the program's own.
