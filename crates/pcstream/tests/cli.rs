@@ -96,7 +96,7 @@ const TIMING_KEYS: &str = "
     .results[].steady.first_round .results[].steady.rounds .results[].steady.waf .results[].steady.half_width_95";
 
 const CONTEXT_KEYS: &str = "
-    .scheme .streams
+    .scheme .streams .selection .groups[]
     .contexts[].id .contexts[].signature .contexts[].executable .contexts[].comm .contexts[].entry
     .contexts[].unwind .contexts[].pages .contexts[].share .contexts[].kinds{} .contexts[].lifetime_pages.p25
     .contexts[].lifetime_pages.p50 .contexts[].lifetime_pages.p75 .contexts[].alive_pages .contexts[].stream
