@@ -65,9 +65,14 @@ struct qstr {
 	const unsigned char *name;
 };
 
+struct user_namespace {
+	int level; /* 0: the first one */
+};
+
 struct super_block {
 	u32 s_dev;
 	unsigned long s_magic;
+	struct user_namespace *s_user_ns;
 };
 
 struct inode {
@@ -102,6 +107,7 @@ struct dentry {
 	struct dentry *d_parent;
 	struct qstr d_name;
 	struct inode *d_inode;
+	struct super_block *d_sb;
 	union {
 		struct hlist_node d_alias;
 	} d_u;

@@ -51,6 +51,14 @@ static long climb_step(u64 i, struct workspace **ws)
 	return 0;
 }
 
+#define FUSE_SUPER_MAGIC 0x65735546
+
+/* Whether a user may have mounted a file system: in a user namespace, or served by a process. */
+static __always_inline bool is_of_user(struct super_block *sb)
+{
+	return BPF_CORE_READ(sb, s_user_ns, level) != 0 || BPF_CORE_READ(sb, s_magic) == FUSE_SUPER_MAGIC;
+}
+
 /* Reports the path of `dentry`: up to the root of its file system or, if `mnt` is the address of a
  * vfsmount, on through the mounts. It is a module's if it has a key, else a file's. Returns 1 if the
  * record was sent. */
@@ -71,6 +79,9 @@ __noinline int emit_path(struct workspace *ws, u64 key, u64 dentry, u64 mnt, u64
 	r->dev = BPF_CORE_READ(inode, i_sb, s_dev);
 	r->components = 0;
 	r->truncated = 0;
+	/* A file that an overlay shows has another file system than its name. */
+	r->of_user = is_of_user(BPF_CORE_READ(inode, i_sb)) ||
+		     is_of_user(BPF_CORE_READ((struct dentry *)dentry, d_sb));
 	ws->climb.dentry = (void *)dentry;
 	ws->climb.mount = mnt ? (void *)(mnt - bpf_core_field_offset(struct mount, mnt)) : NULL;
 	ws->climb.at = 0;

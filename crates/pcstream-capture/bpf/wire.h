@@ -247,7 +247,8 @@ struct path_record {
 	u32 generation;
 	u32 dev; /* kernel encoding: major << 20 | minor */
 	u32 components;
-	u32 truncated;
+	u16 truncated;
+	u16 of_user; /* on a file system of a user's, who decides whether it ever answers */
 	u8 length[MAX_COMPONENTS];
 	u8 text[PATH_TEXT + NAME_BYTES]; /* sent as far as it is used */
 };

@@ -26,6 +26,7 @@ fn losses_of(of: impl Fn(Counter) -> u64, missed: u64, counts: &JoinCounts) -> B
         ("missed_events", missed),
         ("unresolved_contexts", counts.unresolved_contexts),
         ("unresolved_files", counts.unresolved_files),
+        ("modules_over_limit", counts.modules_over_limit),
     ]
     .into_iter()
     .map(|(name, value)| (name.to_string(), value))

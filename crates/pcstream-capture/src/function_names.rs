@@ -22,7 +22,7 @@ use crate::allowance::Allowance;
 use crate::demangle::demangled;
 use crate::go_names;
 use crate::module_data::ModuleData;
-use crate::module_file::open_regular;
+use crate::module_file::{open_beside, open_regular};
 use crate::modules::build_id;
 use crate::places::{Named, Place, places};
 
@@ -36,7 +36,7 @@ pub fn names_at(file: &File, path: &Path, offsets: &[u64], allowance: &Allowance
     let data = ModuleData::of(file, allowance);
     let Ok(module) = object::File::parse(&data) else { return found };
     let mut wanted: Vec<Place> = places(&module, offsets);
-    if let Some(debug) = debug_file(&module, path) {
+    if let Some(debug) = debug_file(file, &module, path) {
         let data = ModuleData::of(&debug, allowance);
         if let Ok(debug) = object::File::parse(&data) {
             from_symbols(debug.symbols(), &mut wanted, allowance);
@@ -112,12 +112,16 @@ fn without_version(name: &str) -> &str {
 }
 
 /// The debug file that belongs to a module: its build id says where it is, or the module's link, and its own must be the same.
-pub(crate) fn debug_file<'d>(module: &object::File<'d, &'d ModuleData<'_>>, path: &Path) -> Option<File> {
+pub(crate) fn debug_file<'d>(
+    file: &File,
+    module: &object::File<'d, &'d ModuleData<'_>>,
+    path: &Path,
+) -> Option<File> {
     let id = module.build_id().ok().flatten().filter(|id| id.len() > 2)?;
     let hex: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
     let by_id = PathBuf::from(format!("{DEBUG_FILES}/.build-id/{}/{}.debug", &hex[..2], &hex[2..]));
     let is_its = |file: &File| build_id(file).is_some_and(|its| its == id);
-    if let Some(file) = open_regular(&by_id, 0).filter(is_its) {
+    if let Some(file) = open_regular(&by_id).filter(is_its) {
         return Some(file);
     }
     let (link, _) = module.gnu_debuglink().ok().flatten()?;
@@ -125,13 +129,10 @@ pub(crate) fn debug_file<'d>(module: &object::File<'d, &'d ModuleData<'_>>, path
     let dir = path.parent()?;
     let central = Path::new(DEBUG_FILES).join(dir.strip_prefix("/").unwrap_or(dir));
     // Whoever is traced may have made the first two.
-    [
-        (dir.join(name), libc::O_NOFOLLOW),
-        (dir.join(".debug").join(name), libc::O_NOFOLLOW),
-        (central.join(name), 0),
-    ]
-    .iter()
-    .find_map(|(path, flags)| open_regular(path, *flags).filter(is_its))
+    open_beside(file, path, Path::new(name))
+        .filter(is_its)
+        .or_else(|| open_beside(file, path, &Path::new(".debug").join(name)).filter(is_its))
+        .or_else(|| open_regular(&central.join(name)).filter(is_its))
 }
 
 #[cfg(test)]

@@ -49,6 +49,8 @@ pub struct JoinCounts {
     pub unresolved_contexts: u64,
     /// Uses of a file whose record was lost.
     pub unresolved_files: u64,
+    /// Reports of programs and libraries beyond those that are told apart.
+    pub modules_over_limit: u64,
     /// Call paths whose signature belonged to another one already: they count as that one.
     pub collisions: u64,
     /// Names that a language runtime gave a path, which were not those of its signature.
@@ -165,7 +167,7 @@ impl Joiner {
 
     /// Counts so far.
     pub fn counts(&self) -> JoinCounts {
-        self.counts
+        JoinCounts { modules_over_limit: self.modules.over_limit(), ..self.counts }
     }
 
     /// Number of contexts so far.

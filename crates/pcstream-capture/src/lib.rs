@@ -23,6 +23,7 @@ mod demangle;
 pub mod doctor;
 pub mod function_names;
 mod go_names;
+mod handles;
 pub mod join;
 pub mod lines;
 #[cfg(feature = "bpf")]

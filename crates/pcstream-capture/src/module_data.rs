@@ -4,7 +4,8 @@
 //! file that its owner cuts short ends the process that looks at it.
 //!
 //! Invariants: one read is at most [`MAX_READ_BYTES`] and all reads of a file together at most
-//! [`MAX_BYTES`], whatever sizes the file claims. What is read is taken from an [`Allowance`], too.
+//! [`MAX_BYTES`], whatever sizes the file claims; where only a build id is wanted, a thousandth of that. What is read is
+//! taken from an [`Allowance`], too.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -19,10 +20,13 @@ use crate::allowance::Allowance;
 const MAX_READ_BYTES: u64 = 256 << 20;
 /// Of one file.
 const MAX_BYTES: u64 = 512 << 20;
+/// For a build id: headers of sections, and notes.
+const MAX_BYTES_OF_NOTES: u64 = 1 << 20;
 
 /// A file's contents.
 pub struct ModuleData<'f> {
     cache: ReadCache<Pieces<'f>>,
+    most_at_once: u64,
     left: Cell<u64>,
     allowance: &'f Allowance,
 }
@@ -30,11 +34,21 @@ pub struct ModuleData<'f> {
 impl<'f> ModuleData<'f> {
     /// The contents of a regular file.
     pub fn of(file: &'f File, allowance: &'f Allowance) -> ModuleData<'f> {
-        ModuleData { cache: ReadCache::new(Pieces { file, at: 0 }), left: Cell::new(MAX_BYTES), allowance }
+        ModuleData::with_limits(file, allowance, MAX_READ_BYTES, MAX_BYTES)
+    }
+
+    /// No more of them than it takes to find a build id.
+    pub fn notes_of(file: &'f File, allowance: &'f Allowance) -> ModuleData<'f> {
+        ModuleData::with_limits(file, allowance, MAX_BYTES_OF_NOTES, MAX_BYTES_OF_NOTES)
+    }
+
+    fn with_limits(file: &'f File, allowance: &'f Allowance, most_at_once: u64, all: u64) -> ModuleData<'f> {
+        let cache = ReadCache::new(Pieces { file, at: 0 });
+        ModuleData { cache, most_at_once, left: Cell::new(all), allowance }
     }
 
     fn take(&self, bytes: u64) -> Result<(), ()> {
-        let left = self.left.get().checked_sub(bytes).filter(|_| bytes <= MAX_READ_BYTES);
+        let left = self.left.get().checked_sub(bytes).filter(|_| bytes <= self.most_at_once);
         if left.is_none() {
             self.allowance.fall_short();
         }

@@ -5,79 +5,73 @@
 //! then by the process's own root, and at last by the process's mappings.
 //!
 //! Invariants: what is opened is a regular file, never a device or a pipe to hang on; and it is the file
-//! that the kernel named. Its device and inode must agree. Overlay file systems, btrfs and bcachefs show other device
-//! numbers than the kernel uses inside: there the inode decides, or the process's own mapping of that name.
+//! that the kernel named, which is known before it is opened ([`Handle`]). Device and inode must agree, the device as stat or
+//! as mountinfo shows it: overlay file systems, btrfs and bcachefs have two. Behind an overlay that no user made, the
+//! inode or the name in the process's own mappings decides. No file is opened on a file system that a user may have mounted
+//! (FUSE, or in a user namespace), and no path is walked that may lead into one: its owner decides whether it ever answers.
 //!
 //! Known weaknesses: a file that was removed, or lies on a file system that is mounted nowhere here, cannot be opened
-//! once its process has ended. Files on FUSE mounts of other users than root are refused: their owner decides
-//! whether reading ever returns.
+//! once its process has ended. On btrfs, files of two subvolumes may have the same numbers. File systems that an administrator
+//! mounted are trusted to answer.
 
 use std::ffi::OsStr;
-use std::fs::{File, Metadata, OpenOptions};
+use std::fs::File;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use pcstream_fs::extents::DeviceNumber;
 use pcstream_fs::mounts::{self, Mount};
+use rustix::fs::ResolveFlags;
 
+use crate::handles::{Facts, Handle, Process, is_on_foreign_fuse, name_in_link};
 use crate::wire::{self, PathRecord};
 
-const OVERLAYFS: i64 = 0x794c_7630;
-const BTRFS: i64 = 0x9123_683e;
-const BCACHEFS: i64 = 0xca45_1a4e;
-const FUSE: i64 = 0x6573_5546;
+/// Mappings that all modules together may cost to look at: some seconds.
+pub const MAX_LOOKS: usize = 1 << 21;
+/// Of these, one module.
+const LOOKS_OF_A_MODULE: usize = 4096;
 
-/// Mappings of a process that are looked at.
-const MAX_MAPPINGS: usize = 65536;
-
-/// Opens a module's file.
-pub fn open(record: &PathRecord) -> Option<File> {
+/// Opens a module's file. `looks`: mappings that may still be looked at.
+pub fn open(record: &PathRecord, looks: &mut usize) -> Option<File> {
+    if record.of_user != 0 {
+        return None;
+    }
     let path = wire::path(record);
-    let path = Path::new(OsStr::from_bytes(&path));
-    let wanted = Wanted { record, path };
-    let of_process = format!("/proc/{}", record.pid);
-    let in_root = [of_process.as_bytes(), b"/root", path.as_os_str().as_bytes()].concat();
+    let wanted = Wanted { record, path: Path::new(OsStr::from_bytes(&path)) };
+    let own = Process::own()?;
+    if let Some(file) = wanted.at_its_path(&own).or_else(|| wanted.by_inode(&own)) {
+        return Some(file);
+    }
+    let process = Process::new(record.pid)?;
     wanted
-        .at(path)
-        .or_else(|| wanted.by_inode())
-        .or_else(|| wanted.at(Path::new(OsStr::from_bytes(&in_root))))
-        .or_else(|| wanted.mapped(&Path::new(&of_process).join("exe")))
-        .or_else(|| wanted.among_mappings(Path::new(&of_process)))
+        .at_its_path(&process)
+        .or_else(|| wanted.mapped(&process, &process.in_proc("exe")))
+        .or_else(|| wanted.among_mappings(&process, looks))
 }
 
 /// Whether the module never had a file with a name: memory that a program wrote its code to.
-pub fn is_memory(path: &str) -> bool {
-    path.starts_with("/memfd:") || path == "/dev/zero" || path.starts_with("/SYSV")
+pub fn is_memory(path: &[u8]) -> bool {
+    path.starts_with(b"/memfd:") || path == b"/dev/zero" || path.starts_with(b"/SYSV")
 }
 
-/// Opens a regular file. What is found is looked at before it is opened: opening a device may do something, opening a
-/// pipe may wait for ever. `more_flags`: of the look at the path, such as `O_NOFOLLOW`.
-pub fn open_regular(path: &Path, more_flags: i32) -> Option<File> {
-    let flags = libc::O_PATH | libc::O_CLOEXEC | more_flags;
-    let found = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
-    let metadata = found.metadata().ok()?;
-    if !metadata.is_file() || is_on_foreign_fuse(&found, &metadata) {
-        return None;
-    }
-    let flags = libc::O_NONBLOCK | libc::O_CLOEXEC | libc::O_NOCTTY;
-    let same = format!("/proc/self/fd/{}", found.as_raw_fd());
-    OpenOptions::new().read(true).custom_flags(flags).open(same).ok()
+/// Opens a regular file at a path that no traced program chose. What is found is looked at before it is opened: opening a
+/// device may do something, opening a pipe may wait for ever.
+pub fn open_regular(path: &Path) -> Option<File> {
+    let found = Handle::of_path(path, 0)?;
+    (found.facts.is_regular && !is_on_foreign_fuse(&found.facts)).then(|| found.open(0))?
 }
 
-fn magic(file: &File) -> Option<i64> {
-    rustix::fs::fstatfs(file).ok().map(|found| found.f_type)
-}
-
-/// Whether a user's process serves this file. Mounts that cannot be looked up are taken for such.
-fn is_on_foreign_fuse(file: &File, metadata: &Metadata) -> bool {
-    if magic(file) != Some(FUSE) {
-        return false;
-    }
-    let device = DeviceNumber::from_stat(metadata.dev());
-    let of_root = |mount: &Mount| mount.device == device && mount.has_option("user_id=0");
-    !mounts::own().unwrap_or_default().iter().any(of_root)
+/// Opens a regular file that lies beside a module which was opened here, or below it, if the module itself lies at its path.
+/// The walk stays on the module's file system and follows no links, so it leads to nothing that a user could not have named.
+pub fn open_beside(module: &File, path: &Path, name: &Path) -> Option<File> {
+    let (own, module) = (Process::own()?, Facts::of(module)?);
+    let mount_point = own.mount(module.mount)?.mount_point;
+    let top = own.remembered(&mount_point).filter(|top| top.facts.mount == module.mount)?;
+    let below = path.strip_prefix(&mount_point).ok()?;
+    let find = |path: &Path| top.below(path, ResolveFlags::NO_XDEV);
+    find(below).filter(|found| found.facts.is_same_file(&module))?;
+    let found = find(&below.parent()?.join(name)).filter(|found| found.facts.is_regular)?;
+    found.open(0)
 }
 
 struct Wanted<'a> {
@@ -86,56 +80,61 @@ struct Wanted<'a> {
 }
 
 impl Wanted<'_> {
-    fn at(&self, path: &Path) -> Option<File> {
-        open_regular(path, 0).filter(|file| self.is(file))
+    fn at_its_path(&self, process: &Process) -> Option<File> {
+        let found = process.remembered(self.path)?;
+        self.is(&found.facts, process, false).then(|| found.open(0))?
     }
 
-    fn is(&self, file: &File) -> bool {
-        let Ok(metadata) = file.metadata() else { return false };
-        let device = DeviceNumber::from_stat(metadata.dev()).kernel_dev_t();
-        let own_numbers = || matches!(magic(file), Some(OVERLAYFS | BTRFS | BCACHEFS));
-        metadata.ino() == self.record.inode && (device == self.record.dev || own_numbers())
+    /// Whether this is the file. An overlay's numbers may be others than those of the file beneath, so there its name in the
+    /// process's mappings decides, too.
+    fn is(&self, found: &Facts, process: &Process, same_name: bool) -> bool {
+        let same_inode = found.inode == self.record.inode;
+        if !found.is_regular || !same_inode && !same_name {
+            return false;
+        }
+        if same_inode && found.device == self.record.dev {
+            return true;
+        }
+        let Some(mount) = process.mount(found.mount) else { return false };
+        same_inode && mount.device.kernel_dev_t() == self.record.dev
+            || mount.fs_type == "overlay" && process.vouches_for(&mount)
     }
 
-    /// A file that the kernel says the process has mapped. On an overlay its numbers may be others than those of the
-    /// file beneath, so there its name decides.
-    fn mapped(&self, link: &Path) -> Option<File> {
-        let file = open_regular(link, 0)?;
-        let same_name = || {
-            let target = std::fs::read_link(link).unwrap_or_default();
-            target.file_name() == self.path.file_name() && magic(&file) == Some(OVERLAYFS)
+    /// A file that the kernel says the process has mapped.
+    fn mapped(&self, process: &Process, link: &Path) -> Option<File> {
+        let found = Handle::of_path(link, 0)?;
+        let same_name = self.path.file_name().is_some_and(|name| name_in_link(link) == name.as_bytes());
+        self.is(&found.facts, process, same_name).then(|| found.open(0))?
+    }
+
+    fn among_mappings(&self, process: &Process, looks: &mut usize) -> Option<File> {
+        let name = self.path.file_name()?.as_bytes();
+        let entries = std::fs::read_dir(process.in_proc("map_files")).ok()?.take(LOOKS_OF_A_MODULE);
+        let mut look = |entry: PathBuf| {
+            *looks = looks.checked_sub(1)?;
+            name_in_link(&entry).starts_with(name).then(|| self.mapped(process, &entry))?
         };
-        (self.is(&file) || same_name()).then_some(file)
-    }
-
-    fn among_mappings(&self, process: &Path) -> Option<File> {
-        let name = self.path.file_name()?;
-        let entries = std::fs::read_dir(process.join("map_files")).ok()?.take(MAX_MAPPINGS);
-        let named = |entry: &PathBuf| {
-            let target = std::fs::read_link(entry).unwrap_or_default();
-            // A file that was removed is marked behind its name.
-            target.file_name().is_some_and(|found| found.as_bytes().starts_with(name.as_bytes()))
-        };
-        entries.flatten().map(|entry| entry.path()).filter(named).find_map(|entry| self.mapped(&entry))
+        entries.flatten().find_map(|entry| look(entry.path()))
     }
 
     /// By its inode and generation on a mount of its file system.
-    fn by_inode(&self) -> Option<File> {
-        let mount = self.mount()?;
-        let handle = Handle::new(self.record.inode, self.record.generation);
-        let flags = libc::O_RDONLY | libc::O_NONBLOCK | libc::O_CLOEXEC | libc::O_NOCTTY;
-        // SAFETY: the handle is laid out as `struct file_handle`, says its size, and outlives the call.
-        let fd = unsafe { open_by_handle_at(mount.as_raw_fd(), &raw const handle, flags) };
+    fn by_inode(&self, own: &Process) -> Option<File> {
+        let mount = self.mount(own)?;
+        let numbers = FileHandle::new(self.record.inode, self.record.generation);
+        let flags = libc::O_PATH | libc::O_CLOEXEC;
+        // SAFETY: the numbers are laid out as `struct file_handle`, say their size, and outlive the call.
+        let fd = unsafe { open_by_handle_at(mount.as_raw_fd(), &raw const numbers, flags) };
         // SAFETY: it is open and nobody else's.
-        let file = (fd >= 0).then(|| unsafe { File::from_raw_fd(fd) })?;
-        (file.metadata().ok()?.is_file() && self.is(&file)).then_some(file)
+        let found = Handle::new((fd >= 0).then(|| unsafe { File::from_raw_fd(fd) })?)?;
+        self.is(&found.facts, own, false).then(|| found.open(0))?
     }
 
     /// A mount of its file system.
-    fn mount(&self) -> Option<File> {
-        let flags = libc::O_DIRECTORY | libc::O_NONBLOCK | libc::O_CLOEXEC;
-        let open =
-            |mount: Mount| OpenOptions::new().read(true).custom_flags(flags).open(mount.mount_point).ok();
+    fn mount(&self, own: &Process) -> Option<File> {
+        let open = |mount: Mount| {
+            let top = own.remembered(&mount.mount_point)?;
+            (top.facts.device == self.record.dev).then(|| top.open(libc::O_DIRECTORY))?
+        };
         let mounts = mounts::own().ok()?.into_iter();
         mounts.filter(|mount| mount.device.kernel_dev_t() == self.record.dev).find_map(open)
     }
@@ -143,7 +142,7 @@ impl Wanted<'_> {
 
 /// `struct file_handle` with the handle that ext4, XFS and others give a file: its inode and generation.
 #[repr(C)]
-struct Handle {
+struct FileHandle {
     bytes: u32,
     kind: i32,
     words: [u32; 3],
@@ -154,25 +153,34 @@ const FILEID_INO32_GEN: i32 = 1;
 /// The same of XFS, whose inode numbers may have two words.
 const XFS_FILEID_INO64_GEN: i32 = 0x81;
 
-impl Handle {
-    fn new(inode: u64, generation: u32) -> Handle {
+impl FileHandle {
+    fn new(inode: u64, generation: u32) -> FileHandle {
         let (low, high) = (inode as u32, (inode >> 32) as u32);
         match high {
-            0 => Handle { bytes: 8, kind: FILEID_INO32_GEN, words: [low, generation, 0] },
-            _ => Handle { bytes: 12, kind: XFS_FILEID_INO64_GEN, words: [low, high, generation] },
+            0 => FileHandle { bytes: 8, kind: FILEID_INO32_GEN, words: [low, generation, 0] },
+            _ => FileHandle { bytes: 12, kind: XFS_FILEID_INO64_GEN, words: [low, high, generation] },
         }
     }
 }
 
 unsafe extern "C" {
-    fn open_by_handle_at(mount: i32, handle: *const Handle, flags: i32) -> i32;
+    fn open_by_handle_at(mount: i32, handle: *const FileHandle, flags: i32) -> i32;
 }
 
 #[cfg(test)]
 mod tests {
     use std::ffi::CString;
+    use std::mem::MaybeUninit;
+    use std::os::unix::fs::MetadataExt;
+
+    use pcstream_fs::extents::DeviceNumber;
+    use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 
     use super::*;
+
+    fn open(record: &PathRecord) -> Option<File> {
+        super::open(record, &mut MAX_LOOKS.clone())
+    }
 
     fn record_of(path: &Path, file: &File) -> PathRecord {
         let metadata = file.metadata().unwrap();
@@ -211,8 +219,8 @@ mod tests {
         // SAFETY: a path that ends with a zero.
         assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
         assert!(open(&record).as_ref().is_none_or(is_it));
-        assert!(open_regular(&path, 0).is_none(), "a pipe is not waited for");
-        assert!(open_regular(Path::new("/dev/null"), 0).is_none(), "nor is a device opened");
+        assert!(open_regular(&path).is_none(), "a pipe is not waited for");
+        assert!(open_regular(Path::new("/dev/null")).is_none(), "nor is a device opened");
     }
 
     #[test]
@@ -223,5 +231,66 @@ mod tests {
         let elsewhere = Path::new("/nowhere").join(real.file_name().unwrap());
         assert!(open(&record_of(&elsewhere, &file)).is_some());
         assert!(open(&PathRecord { inode: 1, ..record_of(&elsewhere, &file) }).is_none());
+    }
+
+    /// A file at the path of another one, as the traced program would have it that has mounts of its own.
+    #[test]
+    fn another_file_at_the_path_is_not_opened() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, other) = (dir.path().join("secret"), dir.path().join("other"));
+        for file in [&path, &other] {
+            std::fs::write(file, "text").unwrap();
+        }
+        let watch = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).unwrap();
+        inotify::add_watch(&watch, &path, WatchFlags::OPEN).unwrap();
+        let opened = || inotify::Reader::new(&watch, &mut [MaybeUninit::uninit(); 256]).next().is_ok();
+        let record = PathRecord {
+            inode: other.metadata().unwrap().ino(),
+            ..record_of(&path, &File::open(&other).unwrap())
+        };
+        let found = open(&record);
+        assert!(found.is_none_or(|found| found.metadata().unwrap().ino() == record.inode));
+        assert!(!opened());
+        drop(File::open(&path).unwrap());
+        assert!(opened(), "an open is seen");
+    }
+
+    #[test]
+    fn a_file_of_a_users_file_system_is_not_opened() {
+        let program = Path::new("/proc/self/exe");
+        let path = std::fs::read_link(program).unwrap();
+        let record = record_of(&path, &File::open(program).unwrap());
+        assert!(open(&record).is_some());
+        assert!(open(&PathRecord { of_user: 1, ..record }).is_none());
+    }
+
+    #[test]
+    fn mappings_are_looked_at_only_so_often() {
+        let program = Path::new("/proc/self/exe");
+        let elsewhere = Path::new("/nowhere").join(std::fs::read_link(program).unwrap().file_name().unwrap());
+        let record = PathRecord { inode: 1, ..record_of(&elsewhere, &File::open(program).unwrap()) };
+        let mut looks = 2;
+        assert!(super::open(&record, &mut looks).is_none());
+        assert!(looks <= 2);
+    }
+
+    /// What the debug link of a program names.
+    #[test]
+    fn only_what_lies_beside_a_module_itself_is_opened() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        std::fs::create_dir(at("below")).unwrap();
+        for name in ["module", "module.debug", "below/module.debug"] {
+            std::fs::write(at(name), name).unwrap();
+        }
+        std::os::unix::fs::symlink(at("below"), at("link")).unwrap();
+        let module = File::open(at("module")).unwrap();
+        let beside = |path: &str, name: &str| open_beside(&module, &at(path), Path::new(name)).is_some();
+        assert!(beside("module", "module.debug"));
+        assert!(beside("module", "below/module.debug"));
+        assert!(!beside("module", "link/module.debug"), "a link");
+        assert!(!beside("module", "below"), "no file");
+        assert!(!beside("below/module", "module.debug"), "the module is not there");
+        assert!(!beside("module.debug", "module.debug"), "another file is there");
     }
 }

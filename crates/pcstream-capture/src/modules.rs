@@ -6,15 +6,15 @@
 //! and stays open until symbols are resolved. `module_file` says how, `module_data` with which limits it is read.
 //!
 //! Invariants: a module that is on a call path and could not be opened, or not be kept open, is counted: its paths have
-//! no names and no rules.
+//! no names and no rules. So is one beyond [`MAX_MODULES`], of which nothing is kept. What a module costs to identify does not
+//! grow with its size.
 
-use std::ffi::OsStr;
 use std::fs::File;
-use std::io::Read;
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::os::unix::fs::FileExt;
 
-use object::Object;
+use object::Endianness;
+use object::elf::{ELF_NOTE_GNU, FileHeader32, FileHeader64, NT_GNU_BUILD_ID};
+use object::read::elf::{FileHeader, NoteIterator, ProgramHeader, SectionHeader};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::allowance::Allowance;
@@ -23,8 +23,14 @@ use crate::module_file;
 use crate::signature;
 use crate::wire::{self, ModuleKey, PathRecord};
 
-/// Contents hashed of a module without a build id. Larger files are identified by what comes first.
-const MAX_HASHED_BYTES: u64 = 256 << 20;
+/// Of a module without a build id, so much of the beginning and of the end is hashed.
+const HASHED_BYTES: u64 = 128 << 10;
+/// A longer build id is none: those of compilers have 8 to 32 bytes.
+const MAX_BUILD_ID_BYTES: usize = 64;
+/// Modules that are told apart from others, with their paths up to [`MAX_PATH_BYTES`]: at most 40 MB.
+const MAX_MODULES: usize = 65_536;
+/// A longer path keeps its end.
+const MAX_PATH_BYTES: usize = 512;
 /// Modules kept open for symbols, if the process may have so many files.
 const MAX_OPEN: usize = 4096;
 /// Files that a process may have open beside them.
@@ -36,7 +42,7 @@ const ANON_KEY: u64 = ModuleKey::MODULE_ANON.0 as u64;
 /// What is known of a module.
 #[derive(Debug)]
 pub struct Module {
-    /// Where it was mapped from.
+    /// Where it was mapped from; `.../` stands for what is left out of a long path.
     pub path: String,
     /// In hexadecimal; empty without one.
     pub build_id: String,
@@ -56,6 +62,11 @@ pub struct Modules {
     used: FxHashSet<u64>,
     open: usize,
     most_open: usize,
+    most: usize,
+    /// Reports of modules beyond that.
+    over_limit: u64,
+    /// Mappings of processes that may still be looked at.
+    looks: usize,
 }
 
 impl Default for Modules {
@@ -65,6 +76,9 @@ impl Default for Modules {
             used: FxHashSet::default(),
             open: 0,
             most_open: files_allowed().saturating_sub(OTHER_FILES).clamp(64, MAX_OPEN),
+            most: MAX_MODULES,
+            over_limit: 0,
+            looks: module_file::MAX_LOOKS,
         }
     }
 }
@@ -93,9 +107,18 @@ impl Modules {
         if self.by_key.contains_key(&record.key) {
             return;
         }
-        let module = identify(record, self.open < self.most_open);
+        if self.by_key.len() >= self.most {
+            self.over_limit += 1;
+            return;
+        }
+        let module = identify(record, self.open < self.most_open, &mut self.looks);
         self.open += usize::from(module.file.is_some());
         self.by_key.insert(record.key, module);
+    }
+
+    /// Reports of modules that nothing is kept of, because there are too many. One may be reported more than once.
+    pub fn over_limit(&self) -> u64 {
+        self.over_limit
     }
 
     /// Takes note that a module is on a call path.
@@ -144,25 +167,23 @@ impl Modules {
     }
 }
 
-fn identify(record: &PathRecord, keep_open: bool) -> Module {
-    let bytes = wire::path(record);
-    let path = Path::new(OsStr::from_bytes(&bytes));
-    let shown = String::from_utf8_lossy(&bytes).into_owned();
-    let file = module_file::open(record);
+fn identify(record: &PathRecord, keep_open: bool, looks: &mut usize) -> Module {
+    let path = wire::path(record);
+    let file = module_file::open(record, looks);
     let build_id = file.as_ref().and_then(build_id).unwrap_or_default();
     let identity = if build_id.is_empty() {
-        content_identity(path, file.as_ref())
+        content_identity(&path, file.as_ref())
     } else {
         signature::of_bytes(&build_id)
     };
     let lack = match &file {
         // Code that a program made while it ran has no names to be found.
-        None if module_file::is_memory(&shown) => None,
+        None if module_file::is_memory(&path) => None,
         None => Some(Lack::NotOpened),
         Some(_) => (!keep_open).then_some(Lack::NotKept),
     };
     Module {
-        path: shown,
+        path: shown(&path),
         build_id: build_id.iter().map(|byte| format!("{byte:02x}")).collect(),
         identity,
         file: file.filter(|_| keep_open),
@@ -170,24 +191,139 @@ fn identify(record: &PathRecord, keep_open: bool) -> Module {
     }
 }
 
+/// A path, without its beginning if it is long.
+fn shown(path: &[u8]) -> String {
+    let cut = path.len().saturating_sub(MAX_PATH_BYTES);
+    if cut == 0 {
+        return String::from_utf8_lossy(path).into_owned();
+    }
+    let end = &path[cut..];
+    let whole = end.iter().position(|&byte| byte == b'/').unwrap_or(0);
+    format!("...{}", String::from_utf8_lossy(&end[whole..]))
+}
+
 /// The build id of an ELF file, if it has one.
 pub(crate) fn build_id(file: &File) -> Option<Vec<u8>> {
     let allowance = Allowance::default();
-    let data = ModuleData::of(file, &allowance);
-    let parsed = object::File::parse(&data).ok()?;
-    parsed.build_id().ok().flatten().map(<[u8]>::to_vec)
+    let data = ModuleData::notes_of(file, &allowance);
+    id_in_notes::<FileHeader64<Endianness>>(&data)
+        .or_else(|| id_in_notes::<FileHeader32<Endianness>>(&data))
+        .filter(|id| id.len() <= MAX_BUILD_ID_BYTES)
 }
 
-fn content_identity(path: &Path, file: Option<&File>) -> u64 {
-    let name = signature::of_bytes(path.file_name().unwrap_or(path.as_os_str()).as_bytes());
-    let mut piece = vec![0; 1 << 20];
-    let mut hash = name;
-    let Some(file) = file else { return name };
-    let mut left = file.take(MAX_HASHED_BYTES);
-    loop {
-        match left.read(&mut piece) {
-            Ok(0) | Err(_) => return hash,
-            Ok(length) => hash = signature::mix(hash, signature::of_bytes(&piece[..length])),
+/// Notes are found by sections or, in a file without them, by segments. Nothing else of the file is read.
+fn id_in_notes<Elf: FileHeader<Endian = Endianness>>(data: &ModuleData<'_>) -> Option<Vec<u8>> {
+    let header = Elf::parse(data).ok()?;
+    let endian = header.endian().ok()?;
+    let id_in = |mut notes: NoteIterator<'_, Elf>| {
+        while let Ok(Some(note)) = notes.next() {
+            if note.name() == ELF_NOTE_GNU && note.n_type(endian) == NT_GNU_BUILD_ID {
+                return Some(note.desc().to_vec());
+            }
         }
+        None
+    };
+    let sections = header.section_headers(endian, data).ok()?;
+    if sections.is_empty() {
+        let segments = header.program_headers(endian, data).ok()?;
+        return segments.iter().filter_map(|segment| segment.notes(endian, data).ok()?).find_map(id_in);
+    }
+    sections.iter().filter_map(|section| section.notes(endian, data).ok()?).find_map(id_in)
+}
+
+/// Of the name, the size, and both ends of the contents.
+fn content_identity(path: &[u8], file: Option<&File>) -> u64 {
+    let name = signature::of_bytes(path.rsplit(|&byte| byte == b'/').next().unwrap_or(path));
+    let Some(file) = file else { return name };
+    let bytes = file.metadata().map_or(0, |metadata| metadata.len());
+    let tail = bytes.saturating_sub(HASHED_BYTES).max(HASHED_BYTES);
+    let pieces = [0, tail].map(|at| signature::of_bytes(&piece(file, at)));
+    pieces.into_iter().fold(signature::mix(name, bytes), signature::mix)
+}
+
+/// At most [`HASHED_BYTES`] from there on.
+fn piece(file: &File, at: u64) -> Vec<u8> {
+    let mut bytes = vec![0; HASHED_BYTES as usize];
+    let mut filled = 0;
+    while let Ok(read @ 1..) = file.read_at(&mut bytes[filled..], at + filled as u64) {
+        filled += read;
+    }
+    bytes.truncate(filled);
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A module of this path that nobody can open.
+    fn record(key: u64, components: &[&str]) -> PathRecord {
+        let mut record = PathRecord { key, components: components.len() as u32, ..Default::default() };
+        let mut at = 0;
+        for (n, name) in components.iter().rev().enumerate() {
+            record.length[n] = name.len() as u8;
+            record.text[at..at + name.len()].copy_from_slice(name.as_bytes());
+            at += name.len();
+        }
+        record
+    }
+
+    #[test]
+    fn of_modules_beyond_the_limit_only_the_key_is_known() {
+        let mut modules = Modules { most: 2, ..Modules::default() };
+        for key in [10, 11, 12, 10, 13] {
+            modules.add(&record(key, &["nowhere", "module"]));
+        }
+        assert_eq!(modules.over_limit(), 2);
+        assert_eq!((modules.path(11), modules.path(12)), ("/nowhere/module", "[unknown]"));
+        assert_eq!(modules.identity(10), modules.identity(11));
+        assert_eq!(modules.identity(13), 13);
+    }
+
+    #[test]
+    fn long_paths_keep_their_end() {
+        let long = "d".repeat(200);
+        let mut modules = Modules::default();
+        modules.add(&record(10, &[&long, &long, &long, &long, "module"]));
+        assert_eq!(modules.path(10), format!(".../{long}/{long}/module"));
+    }
+
+    #[test]
+    fn what_a_file_costs_to_identify_does_not_grow_with_its_size() {
+        let file = tempfile::tempfile().unwrap();
+        let identity = || content_identity(b"/a/module", Some(&file));
+        let large = 1 << 50;
+        let (mut known, middle) = (vec![identity()], 1 << 20);
+        file.set_len(large).or_else(|_| file.set_len(1 << 40)).unwrap();
+        let end = file.metadata().unwrap().len() - 1;
+        known.push(identity());
+        file.write_at(b"x", middle).unwrap();
+        assert_eq!(identity(), known[1], "of the middle nothing is read");
+        for at in [0, end, HASHED_BYTES - 1, end + 1] {
+            file.write_at(b"x", at).unwrap();
+            assert!(!known.contains(&identity()), "{at}");
+            known.push(identity());
+        }
+        assert_eq!(content_identity(b"/b/module", Some(&file)), identity(), "the name, not the path");
+        assert_ne!(content_identity(b"/a/other", Some(&file)), identity());
+    }
+
+    #[test]
+    fn a_build_id_is_found_without_reading_much() {
+        use object::Object;
+        let program = File::open("/proc/self/exe").unwrap();
+        let bytes = std::fs::read("/proc/self/exe").unwrap();
+        let expected = object::File::parse(&*bytes).unwrap().build_id().unwrap().map(<[u8]>::to_vec);
+        assert!(expected.is_some(), "test programs have build ids");
+        assert_eq!(build_id(&program), expected);
+        // Its section headers are said to be elsewhere, and so many that they are not read.
+        let hostile = tempfile::tempfile().unwrap();
+        let mut bytes = bytes;
+        bytes.truncate(4096);
+        bytes[0x28..0x30].copy_from_slice(&4096_u64.to_ne_bytes());
+        bytes[0x3c..0x3e].copy_from_slice(&u16::MAX.to_ne_bytes());
+        hostile.write_all_at(&bytes, 0).unwrap();
+        hostile.set_len(1 << 40).unwrap();
+        assert_eq!(build_id(&hostile), None);
     }
 }

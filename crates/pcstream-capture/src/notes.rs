@@ -12,7 +12,10 @@ pub(crate) fn lack(lacking: &[(&str, Lack)]) -> Option<String> {
     const NAMED: usize = 3;
     let (_, why) = lacking.first()?;
     let why = match why {
-        Lack::NotOpened => "it was removed, or lies where only its process could see it, and that has ended",
+        Lack::NotOpened => {
+            "it was removed, or lies where only its process could see it, and that has ended, or on a file system that a user \
+             mounted (FUSE, or in a user namespace)"
+        }
         Lack::NotKept => "too many are open; raise the limit of open files (ulimit -n)",
     };
     let names: Vec<_> = lacking.iter().take(NAMED).map(|(path, _)| *path).collect();

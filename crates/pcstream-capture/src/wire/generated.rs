@@ -293,7 +293,8 @@ pub struct path_record {
     pub generation: u32,
     pub dev: u32,
     pub components: u32,
-    pub truncated: u32,
+    pub truncated: u16,
+    pub of_user: u16,
     pub length: [u8; 24],
     pub text: [u8; 2304],
 }
@@ -307,7 +308,8 @@ impl Default for path_record {
             generation: u32::default(),
             dev: u32::default(),
             components: u32::default(),
-            truncated: u32::default(),
+            truncated: u16::default(),
+            of_user: u16::default(),
             length: [u8::default(); 24],
             text: [u8::default(); 2304],
         }

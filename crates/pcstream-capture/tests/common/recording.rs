@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::sync::atomic::AtomicUsize;
 
 use pcstream_capture::capture::{
@@ -77,6 +78,8 @@ pub struct Recording {
     pub events: Vec<Event>,
     pub started: Option<Started>,
     pub finished: Option<Finished>,
+    /// A file that is made when the first context is known.
+    pub when_known: Option<PathBuf>,
 }
 
 impl Observer for Recording {
@@ -86,6 +89,11 @@ impl Observer for Recording {
     }
 
     fn batch(&mut self, batch: Batch) -> Result<(), Box<dyn Error + Send + Sync>> {
+        if !batch.contexts.is_empty()
+            && let Some(path) = self.when_known.take()
+        {
+            std::fs::write(path, "")?;
+        }
         self.tables.absorb(&batch);
         self.events.extend(batch.events);
         Ok(())
@@ -140,7 +148,15 @@ pub fn try_record(
     target: Target,
     session: SessionOptions,
 ) -> Result<Recording, CaptureError> {
-    let mut recording = Recording::default();
+    try_record_into(Recording::default(), command, target, session)
+}
+
+pub fn try_record_into(
+    mut recording: Recording,
+    command: Vec<OsString>,
+    target: Target,
+    session: SessionOptions,
+) -> Result<Recording, CaptureError> {
     let options = CaptureOptions {
         subject: Subject::Command(command),
         target,
