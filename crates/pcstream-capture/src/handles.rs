@@ -1,8 +1,8 @@
 //! Handles of files (`O_PATH`): which file a path leads to is known before it is opened, and nobody is waited for.
 //!
 //! Idea: whoever is traced chooses paths, and a path may lead through a file system whose owner never answers (FUSE, autofs). So
-//! paths are walked only as far as the kernel remembers them (`RESOLVE_CACHED`). That is far enough for a file that is
-//! mapped, because the kernel keeps the names that lead to it. What the kernel remembers of the inode says which file
+//! paths are walked only as far as the kernel has them cached (`RESOLVE_CACHED`). That is far enough for a file that is
+//! mapped, because the kernel keeps the names that lead to it. What the kernel has cached of the inode says which file
 //! it is (`AT_STATX_DONT_SYNC`), and mountinfo says where it lies: statfs would ask the file system.
 //!
 //! Known weaknesses: the kernel forgets names of files that nobody uses, and asks for access control lists that it has not
@@ -19,7 +19,7 @@ use pcstream_fs::mounts::{self, Mount};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, StatxFlags, openat2, statx};
 use rustix::io::Errno;
 
-/// The kernel also gives up remembering if something was renamed or mounted meanwhile.
+/// The kernel also gives up if something was renamed or mounted meanwhile.
 const ATTEMPTS: usize = 3;
 
 /// What the kernel knows of a file without asking its file system.
@@ -124,8 +124,8 @@ impl Process {
         Handle::of_path(&self.in_proc("root"), 0)
     }
 
-    /// What lies at an absolute path, if the kernel remembers it.
-    pub fn remembered(&self, path: &Path) -> Option<Handle> {
+    /// What lies at an absolute path, if the kernel has the path cached.
+    pub fn cached(&self, path: &Path) -> Option<Handle> {
         self.root()?.below(path.strip_prefix("/").ok()?, ResolveFlags::CACHED)
     }
 

@@ -49,7 +49,7 @@ pub struct JoinCounts {
     pub unresolved_contexts: u64,
     /// Uses of a file whose record was lost.
     pub unresolved_files: u64,
-    /// Reports of programs and libraries beyond those that are told apart.
+    /// Reports of programs and libraries beyond those that are distinguished.
     pub modules_over_limit: u64,
     /// Call paths whose signature belonged to another one already: they count as that one.
     pub collisions: u64,

@@ -66,7 +66,7 @@ pub fn open_regular(path: &Path) -> Option<File> {
 pub fn open_beside(module: &File, path: &Path, name: &Path) -> Option<File> {
     let (own, module) = (Process::own()?, Facts::of(module)?);
     let mount_point = own.mount(module.mount)?.mount_point;
-    let top = own.remembered(&mount_point).filter(|top| top.facts.mount == module.mount)?;
+    let top = own.cached(&mount_point).filter(|top| top.facts.mount == module.mount)?;
     let below = path.strip_prefix(&mount_point).ok()?;
     let find = |path: &Path| top.below(path, ResolveFlags::NO_XDEV);
     find(below).filter(|found| found.facts.is_same_file(&module))?;
@@ -81,7 +81,7 @@ struct Wanted<'a> {
 
 impl Wanted<'_> {
     fn at_its_path(&self, process: &Process) -> Option<File> {
-        let found = process.remembered(self.path)?;
+        let found = process.cached(self.path)?;
         self.is(&found.facts, process, false).then(|| found.open(0))?
     }
 
@@ -132,7 +132,7 @@ impl Wanted<'_> {
     /// A mount of its file system.
     fn mount(&self, own: &Process) -> Option<File> {
         let open = |mount: Mount| {
-            let top = own.remembered(&mount.mount_point)?;
+            let top = own.cached(&mount.mount_point)?;
             (top.facts.device == self.record.dev).then(|| top.open(libc::O_DIRECTORY))?
         };
         let mounts = mounts::own().ok()?.into_iter();

@@ -27,7 +27,7 @@ use crate::wire::{self, ModuleKey, PathRecord};
 const HASHED_BYTES: u64 = 128 << 10;
 /// A longer build id is none: those of compilers have 8 to 32 bytes.
 const MAX_BUILD_ID_BYTES: usize = 64;
-/// Modules that are told apart from others, with their paths up to [`MAX_PATH_BYTES`]: at most 40 MB.
+/// Modules that are distinguished, with their paths up to [`MAX_PATH_BYTES`]: at most 40 MB.
 const MAX_MODULES: usize = 65_536;
 /// A longer path keeps its end.
 const MAX_PATH_BYTES: usize = 512;
