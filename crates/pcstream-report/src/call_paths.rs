@@ -107,7 +107,7 @@ pub fn distinguishing_frames(paths: &[Vec<String>]) -> Vec<String> {
     Lines::new(&paths.iter().map(path).collect::<Vec<_>>()).all()
 }
 
-/// Paths that are told apart.
+/// Lines of paths that differ where the paths do.
 struct Lines<'a> {
     paths: &'a [Path],
     /// The paths that have a name, in ascending order.
@@ -223,6 +223,9 @@ fn in_text(offsets: &[u64]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::borrow::Cow;
+
+    use pcstream_replay::Writer;
     use pcstream_trace::Frame;
 
     use super::*;
@@ -264,6 +267,25 @@ mod tests {
         assert_eq!(lines[1], "w < x .. c");
         let innermost_alone = distinguishing_frames(&[of("w"), of("")]);
         assert_eq!(innermost_alone, ["w", ""]);
+    }
+
+    #[test]
+    fn the_innermost_frame_is_left_out_of_names_of_rows_that_share_it() {
+        let paths = [&["append", "flush"][..], &["append", "compact"], &["put", "main"]];
+        let contexts = paths.map(|path| {
+            let frames: Vec<_> = path.iter().map(|symbol| ("/bin/db", *symbol)).collect();
+            Context { executable: "/bin/db".into(), ..context(&frames) }
+        });
+        let rows = contexts.each_ref().map(|context| crate::ContextRow {
+            context: Some(context),
+            writer: Cow::Owned(Writer::default()),
+            share: 0.0,
+            stream: None,
+            files: vec![("/data/log".into(), 1)],
+            lines: Vec::new(),
+        });
+        let names = row_names(&rows.iter().collect::<Vec<_>>());
+        assert_eq!(names, ["db log flush", "db log compact", "db log put < main"]);
     }
 
     #[test]

@@ -67,3 +67,36 @@ fn frames(row: &ContextRow, context: &Context) -> String {
     }
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use std::borrow::Cow;
+
+    use pcstream_replay::Writer;
+    use pcstream_trace::Frame;
+
+    use super::*;
+    use crate::SourceLine;
+
+    #[test]
+    fn functions_that_were_inlined_come_before_the_one_that_they_are_in() {
+        let frame =
+            Frame { module: "/bin/db".into(), symbol: "main".into(), offset: 0x12, ..Frame::default() };
+        let context = Context { frames: vec![frame], ..Context::default() };
+        let inlined = vec![("Log::append()".into(), "db.cpp:5".into()), ("flush".into(), "db.cpp:8".into())];
+        let row = ContextRow {
+            context: Some(&context),
+            writer: Cow::Owned(Writer::default()),
+            share: 0.0,
+            stream: None,
+            files: Vec::new(),
+            lines: vec![Some(SourceLine { file: "db.cpp".into(), line: 10, inlined })],
+        };
+        let expected = [
+            "           Log::append()  [inlined]  db.cpp:5",
+            "           flush  [inlined]  db.cpp:8",
+            "#0         main  [db+0x12]  db.cpp:10",
+        ];
+        assert_eq!(frames(&row, &context).lines().collect::<Vec<_>>(), expected);
+    }
+}

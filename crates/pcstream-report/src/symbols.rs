@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn standard_libraries_are_told_from_programs() {
+    fn functions_of_standard_libraries_are_known() {
         let standard = [
             "internal/runtime/syscall/linux.Syscall6",
             "internal/poll.(*FD).Write",
