@@ -26,7 +26,7 @@ use crate::unwind::{Limits, Unwinder};
 use crate::wire::{self, PathRecord, ProcessRecord, Record, RuleKey, UnwindRule};
 use pcstream_fs::layout::Layout;
 
-/// Files that are kept at least, if any are forgotten: more than those whose names the kernel side remembers (`known_names`), which it does
+/// Files that are kept at least, if any are forgotten: more than those whose names the kernel side keeps (`known_names`), which it does
 /// not send again. Twice as many take 26 MiB.
 const FILES: usize = 400_000;
 

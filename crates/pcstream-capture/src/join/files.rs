@@ -2,11 +2,11 @@
 //!
 //! Idea: a trace keeps every file. What watches for weeks meets files without end, so it may forget those that were not
 //! written for long. Ids in use are in `recent`; when that is full, it becomes `older`, and what was in `older` is
-//! forgotten. A file that is met in `older` moves back.
+//! forgotten. A file that is found in `older` moves back.
 //!
 //! Invariant: of a bounded table, the `bound` files that were used last are known, and at most twice as many.
 //!
-//! Known weakness: the kernel side remembers names by rules of its own. It may not send the name of a file that is forgotten here; then
+//! Known weakness: the kernel side keeps names by rules of its own. It may not send the name of a file that is forgotten here; then
 //! the file has none, which is counted (`unresolved_files`).
 
 use pcstream_trace::FileId;

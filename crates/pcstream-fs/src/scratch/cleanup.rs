@@ -364,7 +364,8 @@ mod tests {
         let root = dir.path().join("run");
         let image = dir.path().join("image");
         let at_birth = |state: &mut State| state.image.as_mut().unwrap().id.born = Some(UNIX_EPOCH);
-        let changes: [(&str, &dyn Fn(&mut State)); 6] = [
+        type Change<'a> = (&'a str, &'a dyn Fn(&mut State));
+        let changes: [Change<'_>; 6] = [
             ("", &|_| {}),
             ("it was there before", &|state| state.image.as_mut().unwrap().created = false),
             ("another file has its name", &|_| {
