@@ -186,13 +186,18 @@ def simulate(
     return results
 
 
-def _fitted(device: Device | str | None, options: Options) -> Device:
-    """The device, scaled to the trace where that was not ruled out by a size, as the program does it."""
+def device_of(device: Device | str | None) -> Device:
+    """A device, or the profile of that name, scaled; without either, the default one."""
     if isinstance(device, str):
         return Device.profile(device).scaled()
     if device is not None and not isinstance(device, Device):
         raise ArgumentError(f"device {device!r}: expected a pcstream.Device, or the name of a profile")
-    fitted = device or Device()
+    return device or Device()
+
+
+def _fitted(device: Device | str | None, options: Options) -> Device:
+    """The device, scaled to the trace where that was not ruled out by a size, as the program does it."""
+    fitted = device_of(device)
     whole_drive = fitted.profile_name is not None and fitted.logical_pages is None
     return fitted.scaled() if whole_drive and options.changes_size else fitted
 

@@ -16,7 +16,7 @@ import tempfile
 import uuid
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,7 @@ from ._errors import ArgumentError, PcstreamWarning, SweepError, SweepWarning, m
 from ._identity import Inputs
 from ._options import Options, setting
 from ._scheme import Scheme
-from ._simulate import DEFAULT_SCHEMES, simulate
+from ._simulate import DEFAULT_SCHEMES, device_of, simulate
 from ._trace import Trace
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ class Sweep:
 def sweep(
     traces: Trace | str | os.PathLike[str] | Iterable[Trace | str | os.PathLike[str]],
     schemes: str | Scheme | type[Scheme] | Sequence[str | Scheme | type[Scheme]] = DEFAULT_SCHEMES,
-    device: Device | None = None,
+    device: Device | str | None = None,
     *,
     executor: object = "processes",
     workers: int | None = None,
@@ -187,7 +187,8 @@ def sweep(
     Args:
         traces: one or several: opened, or where they are. Workers read them from there, URLs through fsspec.
         schemes: as for :func:`pcstream.simulate`.
-        device: what the devices of the grid have in common; scaled to each trace if it has a profile and no size.
+        device: what the devices of the grid have in common, or the name of a profile; one that has a profile and no size
+            is scaled to each trace.
         executor: ``"here"`` (this process), ``"processes"``, a ``dask.distributed.Client``, or the module ``ray``.
         workers: processes of ``"processes"``; by default one for each processor.
         out: a directory for the results; a sweep that ended early goes on there. By default a temporary one.
@@ -250,7 +251,7 @@ def _tell(sweep: Sweep, kept: bool) -> None:
 
 
 def grid(
-    traces: Any, schemes: Any, device: Device | None, options: Mapping[str, Any], axes: Mapping[str, Any], kept: bool
+    traces: Any, schemes: Any, device: Device | str | None, options: Mapping[str, Any], axes: Mapping[str, Any], kept: bool
 ) -> list[Point]:
     """All points, checked before the first is simulated; ``kept`` if a later sweep may find their rows."""
     one = isinstance(traces, (Trace, str, os.PathLike))
@@ -261,10 +262,15 @@ def grid(
     unknown = [name for name in axes if name not in AXES + OPTION_AXES]
     if unknown:
         raise ArgumentError(f"axis {unknown[0]!r}: expected one of {', '.join(AXES + OPTION_AXES)}")
+    known = [each.name for each in fields(Options) if each.init]
+    for name in options:
+        if _field(name) not in known:
+            allowed = ", ".join("set" if one == "settings" else one for one in known)
+            raise ArgumentError(f"option {name!r}: expected one of {allowed}")
     values = {name: _values(name, axis) for name, axis in axes.items()}
     _check_schemes(chosen, options.get("set") or {})
     common = _identity.build(), _identity.rules(options), _identity.schemes(chosen, kept)
-    base = device or Device()
+    base = device_of(device)
     points = []
     for (trace, inputs), *picked in itertools.product(_inputs(opened, *common), *values.values()):
         at = dict(zip(values, picked, strict=True))
