@@ -136,7 +136,7 @@ def test_a_point_that_kills_every_worker_does_not_take_others_with_it(small: pc.
         (lambda t: pc.sweep(t, fill=[2.0]), "share from 0 to 1"),
         (lambda t: pc.sweep(t, options={"foo": 1}), "option 'foo': expected one of prefill"),
         (lambda t: pc.sweep(t, device="pm963"), "profile 'pm963': expected one of"),
-        (lambda t: pc.sweep(t, device=5), "device 5: expected a pcstream.Device"),
+        (lambda t: pc.sweep(t, device=5), "device 5: expected a pcstream.Device"),  # type: ignore[arg-type]
         (lambda t: pc.sweep(t, ["baseline", "pcstrem"]), "no scheme is called 'pcstrem'"),
         (lambda t: pc.sweep(t, "autostream-mq:best"), "no reading 'best'; it has default"),
         (lambda t: pc.sweep(t, "baseline", options={"set": {"pcstream.key": 1}}), "pcstream is not in this sweep"),

@@ -11,7 +11,7 @@ use crate::folded::thread;
 use crate::human::{page_bytes, percent};
 use crate::layout::{Layout, clipped};
 use crate::schemes::{loss_lines, origin};
-use crate::symbols::{Names, frame_name, is_wrapper};
+use crate::symbols::{Names, frame_name, own_frames};
 use crate::table::{Side, columns};
 use crate::{ContextRow, Simulation};
 
@@ -75,13 +75,13 @@ pub fn table(simulation: &Simulation, rows: &[ContextRow], limit: usize, layout:
     out
 }
 
-/// The source lines of the contexts shown, innermost first; frames of the C library and without a line are left out.
+/// The source lines of the contexts shown, innermost first; frames that are not the program's own or have no line are left out.
 pub fn source_lines(rows: &[ContextRow], limit: usize, layout: Layout) -> String {
     let mut out = String::new();
     for row in rows.iter().take(limit) {
         let Some(context) = row.context else { continue };
-        let frames = context.frames.iter().enumerate().filter(|(_, frame)| !is_wrapper(frame));
-        let known = frames.filter_map(|(at, frame)| Some((frame, row.line(at)?)));
+        let frames = context.frames.iter().zip(own_frames(context)).enumerate();
+        let known = frames.filter_map(|(at, (frame, own))| Some((frame, row.line(at).filter(|_| own)?)));
         let cells = known.map(|(frame, line)| vec![frame_name(frame, layout.names), line.to_string()]);
         let cells: Vec<_> = cells.collect();
         if cells.is_empty() {

@@ -231,7 +231,7 @@ pub(crate) fn own_frames(context: &Context) -> Vec<bool> {
 
 /// Whether a frame lies in code that every writer passes through: in a system library, or in the standard library of
 /// its language.
-pub(crate) fn is_wrapper(frame: &Frame) -> bool {
+fn is_wrapper(frame: &Frame) -> bool {
     is_library(frame) || (!is_java(frame) && is_standard(&frame.symbol))
 }
 

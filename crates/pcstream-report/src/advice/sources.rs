@@ -13,7 +13,7 @@ use pcstream_trace::{Context, ContextId, Event, FileId, Life};
 use serde::Serialize;
 
 use crate::call_paths::call_paths;
-use crate::symbols::{Names, is_wrapper};
+use crate::symbols::{Names, own_frames};
 use crate::{ContextRow, Simulation};
 
 /// Smallest share of the writes for a rule of its own.
@@ -156,7 +156,7 @@ fn functions(rows: &[ContextRow]) -> HashMap<ContextId, Source> {
         rows.iter().filter_map(|row| Some((row, row.context?))).collect();
     let contexts: Vec<&Context> = known.iter().map(|(_, context)| *context).collect();
     let named = |((row, context), function): (&(&ContextRow, &Context), String)| {
-        let own = context.frames.iter().position(|frame| !is_wrapper(frame));
+        let own = own_frames(context).iter().position(|own| *own);
         let source = Source {
             function,
             module: own.map_or(context.executable.clone(), |own| context.frames[own].module.clone()),
