@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::anyhow;
 use pcstream_report::call_paths::call_paths;
-use pcstream_report::grouped::{self, Group};
+use pcstream_report::grouped::{self, Group, GroupBy};
 use pcstream_report::json::SelectionJson;
 use pcstream_report::symbols::Names;
 use pcstream_report::{ContextRow, Layout, Simulation, csv, folded, json, one_context};
@@ -91,10 +91,10 @@ impl View<'_> {
 
     /// Rows and groups, in order.
     fn chosen<'b>(&self, simulation: &Simulation<'b>, ui: Ui) -> Result<Shown<'b>, Failure> {
-        let mut rows = simulation.context_rows(0, usize::MAX);
+        let mut rows = simulation.context_rows(0, self.files_per_context());
         let selection = self.selection.as_ref().map(|selection| selection.apply(&mut rows, simulation));
         if let Some(wanted) = &self.args.context {
-            rows = vec![one(&rows, wanted)?];
+            rows = vec![one(&rows, wanted, selection.is_some())?];
         }
         if self.args.lines {
             let lacks = source_lines::add(&mut rows);
@@ -107,6 +107,12 @@ impl View<'_> {
         sort_groups(&mut groups, self.args.sort);
         rows.iter_mut().for_each(|row| row.files.truncate(FILES_PER_CONTEXT));
         Ok(Shown { rows, groups, selection })
+    }
+
+    /// Traces may have millions of files, and only some results need them all.
+    fn files_per_context(&self) -> usize {
+        let by_file = self.args.by.is_some_and(|by| matches!(by.group(), GroupBy::File | GroupBy::Directory));
+        if by_file || self.args.file.is_some() { usize::MAX } else { FILES_PER_CONTEXT }
     }
 
     /// Whether something else takes the place of the table.
@@ -124,7 +130,9 @@ impl View<'_> {
         let head =
             selection.as_ref().map_or(String::new(), |(_, words)| layout.wrap(words, 0).join("\n") + "\n\n");
         match (self.args.by, self.args.csv) {
-            _ if self.args.context.is_some() => rows.iter().map(one_context::text).collect(),
+            _ if self.args.context.is_some() => {
+                head + &rows.iter().map(one_context::text).collect::<String>()
+            }
             (Some(_), true) => groups_csv(groups),
             (None, true) => rows_csv(rows, names),
             (Some(by), false) => head + &grouped::text(groups, by.group(), self.top, layout),
@@ -164,12 +172,13 @@ fn names(args: &ViewArgs) -> Names {
     if args.full_names { Names::Full } else { Names::Short }
 }
 
-fn one<'a>(rows: &[ContextRow<'a>], wanted: &str) -> Result<ContextRow<'a>, Failure> {
+fn one<'a>(rows: &[ContextRow<'a>], wanted: &str, selected: bool) -> Result<ContextRow<'a>, Failure> {
     let found = one_context::find(rows, wanted);
     match found[..] {
         [row] => Ok(row.clone()),
         [] => Err(Failure::wrong_arguments(anyhow!(
-            "--context {wanted}: no context that wrote has this number or signature; `pcstream contexts` lists them"
+            "--context {wanted}: no context that wrote{} has this number or signature; `pcstream contexts` lists them",
+            if selected { ", of those that --file and --program select," } else { "" }
         ))),
         _ => Err(Failure::wrong_arguments(anyhow!(
             "--context {wanted}: {} contexts begin with it; give more of the signature",

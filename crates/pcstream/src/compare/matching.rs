@@ -14,7 +14,7 @@ use pcstream_report::contexts::called;
 use pcstream_report::functions::Functions;
 use pcstream_report::symbols::Names;
 use pcstream_report::{ContextRow, folded};
-use pcstream_trace::{Context, Unwind};
+use pcstream_trace::{Context, Frame, Unwind};
 
 /// By which contexts of several traces are matched.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -95,6 +95,8 @@ fn repeated(names: Vec<String>) -> Vec<String> {
 struct Program<'a> {
     /// Its call paths.
     paths: BTreeSet<&'a [String]>,
+    /// Those with functions of its own besides `main`: others may be in any program.
+    own_paths: BTreeSet<&'a [String]>,
     pages: f64,
     /// Whether its functions have no names.
     stripped: bool,
@@ -109,8 +111,12 @@ fn programs(contexts: &Contexts) -> BTreeMap<&str, Program<'_>> {
         let program = programs.entry(&name.program).or_default();
         program.paths.insert(&name.path);
         program.pages += written.pages.iter().sum::<f64>();
-        let mut frames = context.frames.iter().filter(|frame| frame.module == context.executable);
-        program.stripped |= frames.any(|frame| frame.symbol.is_empty());
+        let mut own = context.frames.iter().filter(|frame| frame.module == context.executable);
+        let tells = |frame: &Frame| !["", "main", "_start"].contains(&frame.symbol.as_str());
+        if context.unwind == Unwind::Runtime || own.clone().any(tells) {
+            program.own_paths.insert(&name.path);
+        }
+        program.stripped |= own.any(|frame| frame.symbol.is_empty());
     }
     programs
 }
@@ -124,8 +130,8 @@ pub fn rename(first: &Contexts, other: &mut Contexts) -> Vec<(String, String)> {
         let old = mine.iter().filter(|(name, _)| !theirs.contains_key(*name));
         let free = old.filter(|(name, _)| pairs.iter().all(|(taken, _)| taken != *name));
         let alike = free.filter_map(|(old, of_old)| {
-            let agree = of_old.paths.intersection(&of_new.paths).count();
-            (2 * agree > of_old.paths.len().min(of_new.paths.len())).then_some((agree, *old))
+            let agree = of_old.own_paths.intersection(&of_new.own_paths).count();
+            (2 * agree > of_old.own_paths.len().min(of_new.own_paths.len())).then_some((agree, *old))
         });
         // Of equals the first by name.
         if let Some((_, old)) = alike.rev().max_by_key(|(agree, _)| *agree) {
