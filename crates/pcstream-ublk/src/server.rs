@@ -322,6 +322,8 @@ fn remove(control: &mut Control, device: &str) -> bool {
             let removed = control.delete(id).is_ok();
             (removed, removed)
         }
+        // Its server was killed, and the kernel has not put the device away yet.
+        Ok(info) if info.server_flags == abi::OF_PCSTREAM => (false, false),
         // The number is somebody else's by now.
         Ok(_) => (false, true),
         Err(error) => {
