@@ -30,6 +30,7 @@ fn _pcstream(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(device::derive, module)?)?;
     module.add_function(wrap_pyfunction!(scheme::schemes, module)?)?;
     module.add_function(wrap_pyfunction!(scheme::presets, module)?)?;
+    module.add_function(wrap_pyfunction!(scheme::check_schemes, module)?)?;
     module.add_function(wrap_pyfunction!(simulate::simulate, module)?)?;
     Ok(())
 }

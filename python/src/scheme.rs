@@ -79,6 +79,12 @@ pub fn presets() -> Vec<&'static str> {
     Rules::presets().map(|(name, _)| name).collect()
 }
 
+/// Refuses schemes, parameters and rules that cannot be.
+#[pyfunction]
+pub fn check_schemes(py: Python<'_>, schemes: Vec<SchemeArg>, options: OptionsArg) -> PyResult<()> {
+    factories(py, schemes, &options, &Stop::default()).map(drop)
+}
+
 /// Applies the parameters that are set of a scheme, and marks them in `set`.
 fn apply(scheme: &mut Configured, options: &OptionsArg, set: &mut [bool]) -> PyResult<()> {
     for ((of, parameter, value), used) in options.set.iter().zip(set) {

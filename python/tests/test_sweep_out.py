@@ -6,6 +6,7 @@ import importlib
 import json
 import multiprocessing
 import os
+import pickle
 import shutil
 import signal
 import subprocess
@@ -27,23 +28,30 @@ from pcstream import _fingerprint, _identity, _sweep
 
 SCHEME = """
 import functools
+import statistics
 import numpy as np
 import pcstream as pc
 
 SHIFT = 0
+SHARED = [0]
 
 def helper(lba):
     return lba % 2
 
 class Kernel:
-    def __init__(self, function):
+    def __init__(self, function, more):
         self.py_func = function
+        self.more = more
     def __call__(self, lba):
-        return self.py_func(lba)
+        return self.py_func(lba) + self.more
 
-@Kernel
 def kernel(lba):
     return lba * 0
+kernel = Kernel(kernel, 0)
+
+@functools.wraps(statistics.median)
+def named(lba):
+    return lba - lba
 
 class Base(pc.Scheme):
     name = "own"
@@ -53,9 +61,12 @@ class Base(pc.Scheme):
         return 0
 
 class Own(Base):
+    def __init__(self):
+        self.shared = SHARED
     def place(self, batch):
         lba = batch.lba.astype(np.int64)
-        return (helper(lba) * self.factor + kernel(lba) + self.offset() + SHIFT) % self.streams
+        shift = SHIFT + SHARED[0] + self.shared[0] + self.offset()
+        return (helper(lba) * self.factor + kernel(lba) + named(lba) + shift) % self.streams
 """
 
 
@@ -163,6 +174,9 @@ def reload(directory: Path, text: str) -> ModuleType:
         ("factor = 1", "factor = 2"),
         ("SHIFT = 0", "SHIFT = 1"),
         ("lba * 0", "lba * 0 + 1"),
+        ("Kernel(kernel, 0)", "Kernel(kernel, 1)"),
+        ("lba - lba", "lba - lba + 1"),
+        ("SHARED = [0]", "SHARED = [2]"),
         ("        return 0\n", "        return 1\n"),
         ("helper(lba) * self.factor", "self.factor"),
     ],
@@ -195,6 +209,7 @@ def test_attributes_that_are_set_later_count(small: pc.Trace, tmp_path: Path, mo
     module = reload(tmp_path, SCHEME)
     scheme = module.Own()
     first = _fingerprint.of(scheme)
+    assert _fingerprint.of(pickle.loads(pickle.dumps(scheme))) == first, "a worker has its own SHARED, and a copy of it"
     scheme.factor = 2
     assert _fingerprint.of(scheme) != first
     del scheme.factor

@@ -10,11 +10,11 @@ another is refused, never left out. What code looks up by a name that it compute
 
 from __future__ import annotations
 
+import copy
 import copyreg
 import dis
 import functools
 import hashlib
-import importlib
 import importlib.metadata
 import platform
 import sys
@@ -52,7 +52,12 @@ class UnknownError(Exception):
 def of(value: object) -> str:
     """The digest of an object, of its class, and of all that both use."""
     try:
-        return _Walk(type(value).__module__.partition(".")[0]).of(value)
+        # As pickle does, this separates what the object holds from globals of its module.
+        apart = copy.deepcopy(value)
+    except Exception as error:
+        raise UnknownError(f"it cannot be copied: {error}") from error
+    try:
+        return _Walk(type(value).__module__.partition(".")[0]).of(apart)
     except RecursionError:
         raise UnknownError("it is nested too deeply") from None
 
@@ -134,7 +139,7 @@ class _Walk:
             self._parts(value, value.fget, value.fset, value.fdel)
         elif isinstance(value, functools.cached_property):
             self._parts(value, value.func)
-        elif isinstance(inner, types.FunctionType):
+        elif isinstance(inner, types.FunctionType) and self._by_name(type(value).__module__):
             # What numba compiles, what a cache wraps.
             self._parts(value, inner, getattr(value, "targetoptions", None))
         elif isinstance(value, _NAMED):
@@ -182,8 +187,9 @@ class _Walk:
                 self._at(f"{cls.__name__}.{name}", value)
 
     def _function(self, function: types.FunctionType) -> None:
-        if self._by_name(function.__module__ or ""):
-            self._named(function.__module__, function.__qualname__)
+        module = function.__module__ or ""
+        if self._by_name(module) and _is_called(module, function.__qualname__, function):
+            self._named(module, function.__qualname__)
             return
         code = function.__code__
         self._emit("function")
@@ -196,14 +202,11 @@ class _Walk:
                 self._at(name, cell.cell_contents)
             except ValueError:
                 self._emit("empty cell")
+        if any(one.opname == "IMPORT_NAME" for part in _nested(code) for one in dis.get_instructions(part)):
+            raise UnknownError(f"{code.co_name}() imports when it runs; do it at the top of the module")
         used = frozenset(name for part in _nested(code) for name in part.co_names)
         for name in sorted(_globals(code) & function.__globals__.keys() - {"__name__"}):
             self._at(name, function.__globals__[name], used)
-        for name in sorted(_imported(code)):
-            try:
-                self._at(name, importlib.import_module(name), used)
-            except ImportError:
-                self._emit("missing", name)
 
     def _bytecode(self, code: types.CodeType) -> None:
         counts = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags)
@@ -221,7 +224,10 @@ class _Walk:
         except Exception as error:
             raise UnknownError(self._unknown(value)) from error
         if isinstance(made, str):
-            self._named(_module_of(value), made)
+            module = _module_of(value)
+            if not self._by_name(module) or not _is_called(module, made, value):
+                raise UnknownError(self._unknown(value))
+            self._named(module, made)
             return
         self._emit("object", len(made))
         for part in made:
@@ -244,17 +250,12 @@ def _globals(code: types.CodeType) -> set[str]:
     return {one.argval for part in _nested(code) for one in dis.get_instructions(part) if one.opname in _GLOBALS}
 
 
-def _imported(code: types.CodeType) -> set[str]:
-    """Modules that code imports when it runs."""
-    found = set()
-    for part in _nested(code):
-        instructions = [one for one in dis.get_instructions(part) if one.opname != "EXTENDED_ARG"]
-        for at, one in enumerate(instructions):
-            if one.opname == "IMPORT_NAME":
-                if instructions[at - 2].argval != 0:
-                    raise UnknownError(f"{code.co_name}() imports by a relative name; do it at the top of the module")
-                found.add(one.argval)
-    return found
+def _is_called(module: str, name: str, value: object) -> bool:
+    """Whether that name leads to this very object, and not to what it wraps."""
+    found: object = sys.modules.get(module)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found is value
 
 
 def _module_of(value: object) -> str:

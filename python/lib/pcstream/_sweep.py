@@ -24,7 +24,7 @@ from . import _executors, _identity, _pcstream, _scheme
 from ._device import Device
 from ._errors import ArgumentError, PcstreamWarning, SweepError, SweepWarning, missing
 from ._identity import Inputs
-from ._options import Options, setting
+from ._options import Options
 from ._scheme import Scheme
 from ._simulate import DEFAULT_SCHEMES, device_of, simulate
 from ._trace import Trace
@@ -65,8 +65,6 @@ class Point:
     #: The trace as the user called it.
     trace: str
     trace_id: str
-    #: Pages of its device.
-    trace_pages: int
     device: Device
     schemes: tuple[str | Scheme, ...]
     options: Mapping[str, Any]
@@ -106,18 +104,6 @@ class Point:
         for row in rows:
             row.pop(SPEED, None)
         return rows
-
-    def impossible(self) -> ArgumentError | None:
-        """Why there can be no such device, as far as that is known without reading the trace."""
-        resized = self.options.get("pack") is not None or self.options.get("fill") is not None
-        pages = self.device.logical_pages or self.trace_pages
-        if resized or not pages:
-            return None
-        try:
-            self.device.replace(logical_pages=pages, to_trace=False).geometry()
-        except ArgumentError as error:
-            return error
-        return None
 
 
 @dataclass(frozen=True)
@@ -221,8 +207,8 @@ def sweep(
     path = Path(out).absolute() if out is not None else Path(directory.name if directory else "")
     path.mkdir(parents=True, exist_ok=True)
     files = [(path / f"{point.key()}.parquet", point) for point in points]
-    failed: dict[Path, BaseException] = {file: why for file, point in files if (why := point.impossible())}
-    todo = {file: point for file, point in files if file not in failed and not _whole(file)}
+    failed: dict[Path, BaseException] = {}
+    todo = {file: point for file, point in files if not _whole(file)}
     for file, rows in _executors.run(executor, workers, todo):
         if isinstance(rows, BaseException):
             failed[file] = rows
@@ -268,11 +254,11 @@ def grid(
             allowed = ", ".join("set" if one == "settings" else one for one in known)
             raise ArgumentError(f"option {name!r}: expected one of {allowed}")
     values = {name: _values(name, axis) for name, axis in axes.items()}
-    _check_schemes(chosen, options.get("set") or {})
+    _pcstream.check_schemes(list(chosen), Options(settings=options.get("set") or {}, rules=options.get("rules")))
     common = _identity.build(), _identity.rules(options), _identity.schemes(chosen, kept)
     base = device_of(device)
     points = []
-    for (trace, inputs), *picked in itertools.product(_inputs(opened, *common), *values.values()):
+    for (trace, inputs), *picked in itertools.product(_inputs(opened, kept, *common), *values.values()):
         at = dict(zip(values, picked, strict=True))
         changes = {name: value for name, value in at.items() if name in AXES}
         fitted = base.replace(**changes)
@@ -281,34 +267,17 @@ def grid(
         all_options = {**options, **{name: value for name, value in at.items() if name in OPTION_AXES}}
         Options(**{_field(name): value for name, value in all_options.items()})
         shown = {name: "+".join(value) if isinstance(value, tuple) else value for name, value in at.items()}
-        of = (trace._place, trace._given, trace.id, trace.device_pages)
+        of = (trace._place, trace._given, trace.id)
         points.append(Point(*of, fitted, chosen, all_options, shown, inputs))
     return points
 
 
 def _inputs(
-    traces: Iterable[Trace], build: str, rules: str, schemes: tuple[str | None, ...]
+    traces: Sequence[Trace], kept: bool, build: str, rules: str, schemes: tuple[str | None, ...]
 ) -> list[tuple[Trace, Inputs]]:
-    return [(one, Inputs(build, _identity.trace(one), _identity.meta(one), rules, schemes)) for one in traces]
-
-
-def _check_schemes(chosen: Sequence[str | Scheme], settings: Mapping[str, Any]) -> None:
-    """Names of schemes, of their readings and of their parameters; values are checked when a point is simulated."""
-    known = _scheme.schemes()
-    names = [one.partition(":") for one in chosen if isinstance(one, str)]
-    for name, colon, reading in names:
-        if name not in known:
-            raise ArgumentError(f"no scheme is called {name!r}: expected one of {', '.join(known)}")
-        if colon and reading not in known[name].readings:
-            readings = ", ".join(known[name].readings) or "none"
-            raise ArgumentError(f"scheme {name!r} has no reading {reading!r}; it has {readings}")
-    for key in settings:
-        of, parameter, _ = setting(key, "")
-        if of not in [name for name, _, _ in names]:
-            raise ArgumentError(f"set {key}: {of} is not in this sweep: add it to schemes")
-        parameters = [one.name for one in known[of].parameters]
-        if parameter not in parameters:
-            raise ArgumentError(f"set {key}: {of} has the parameters {', '.join(parameters) or 'none'}")
+    # Where nothing is looked for later, the place of a trace tells it from the others.
+    digests = [_identity.trace(one) if kept else one._place for one in traces]
+    return [(one, Inputs(build, of, _identity.meta(one), rules, schemes)) for one, of in zip(traces, digests, strict=True)]
 
 
 def _field(option: str) -> str:
