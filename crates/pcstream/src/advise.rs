@@ -261,7 +261,7 @@ fn judged(
             what_helps(baseline, fit)
         ));
     }
-    if drop_needless_hints(&mut changes) {
+    if copies(baseline) && drop_needless_hints(&mut changes) {
         remarks.push("No other hints would save more than those that are set already.".to_owned());
     }
     if totals.discarded_pages + totals.zeroed_pages == 0 && result.about.trace.real_time && !fit.no_discard {

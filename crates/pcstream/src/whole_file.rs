@@ -52,12 +52,7 @@ impl WholeFile {
             Err(error) if error.kind() == io::ErrorKind::NotFound => file(real),
             Err(error) => Err(error),
         };
-        let place = place.map_err(|error| {
-            // Without the path of the temporary file, which nobody gave.
-            let error = error.to_string();
-            let reason = error.split(" at path ").next().unwrap_or(&error);
-            anyhow!("{}: {reason}", problem())
-        })?;
+        let place = place.map_err(|error| anyhow!("{}: {}", problem(), reason(&error)))?;
         Ok(WholeFile { place, path: path.to_owned(), flag })
     }
 
@@ -70,8 +65,14 @@ impl WholeFile {
             }),
             Place::Special(mut file) => file.write_all(bytes),
         };
-        written.with_context(|| format!("{} {}", self.flag, self.path.display()))
+        written.map_err(|error| anyhow!("{} {}: {}", self.flag, self.path.display(), reason(&error)))
     }
+}
+
+/// Without the path of the temporary file, which nobody gave.
+fn reason(error: &io::Error) -> String {
+    let error = error.to_string();
+    error.split(" at path ").next().unwrap_or(&error).to_owned()
 }
 
 /// A path whose directory is without symbolic links. For what is made there and never followed: the path itself may be one.

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 use pcstream_replay::Class;
 use pcstream_trace::paths::file_name;
 use pcstream_trace::{Context, ContextId, Event, FileId, Life};
+use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use crate::call_paths::call_paths;
@@ -64,7 +65,7 @@ struct Found {
 pub struct Sources {
     sources: Vec<Source>,
     /// Number of the source, from 1.
-    class_of: HashMap<(ContextId, FileId), usize>,
+    class_of: FxHashMap<(ContextId, FileId), usize>,
     host_pages: u64,
 }
 
@@ -87,7 +88,7 @@ impl Sources {
         let mut found: Vec<(Key, Found)> = found.into_iter().collect();
         found.sort_by_key(|(_, found)| Reverse(found.pages));
         let functions = functions(rows);
-        let (mut sources, mut class_of) = (Vec::new(), HashMap::new());
+        let (mut sources, mut class_of) = (Vec::new(), FxHashMap::default());
         for (key, found) in found {
             let heaviest = found.by_context.iter().max_by_key(|(id, pages)| (**pages, Reverse(**id)));
             let function = heaviest.and_then(|(id, _)| functions.get(id)).cloned().unwrap_or_default();
