@@ -113,9 +113,10 @@ fn source_at(context: &Context<EndianSlice<'_, LittleEndian>>, address: u64) -> 
         let line = frame.location.and_then(|at| Some(Line { file: at.file?.to_owned(), line: at.line? }));
         lines.push((name, line));
     }
-    let (_, line) = lines.pop()?;
-    let inlined = lines.into_iter().filter_map(|(name, line)| Some((name?, line?))).collect();
-    Some(Source { line: line?, inlined })
+    let (_, own) = lines.pop()?;
+    let inlined: Vec<_> = lines.into_iter().filter_map(|(name, line)| Some((name?, line?))).collect();
+    let line = own.or_else(|| inlined.last().map(|(_, line)| line.clone()))?;
+    Some(Source { line, inlined })
 }
 
 /// What lines are made of; `None` if there are none, or they are too large.
