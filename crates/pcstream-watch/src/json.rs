@@ -1,7 +1,7 @@
 //! A snapshot for programs: one object per interval, one line each.
 //!
 //! Units: bytes, bytes per second, seconds, shares from 0 to 1, lifetimes in bytes that the host wrote. What does not
-//! exist is null. Fields are added, never renamed or removed.
+//! exist is null. From the first release on, fields are added, never renamed or removed.
 
 use std::collections::BTreeMap;
 
