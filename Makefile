@@ -35,10 +35,8 @@ check: format-check
 
 test:
 	scripts/setup --missing test
-	mvn -q -B -f jvm/pom.xml verify
 	PCSTREAM_PYTHON=$(CURDIR)/target/venv/bin/python PCSTREAM_REQUIRE_PYTHON=1 \
-	    scripts/test-rust --locked --workspace --features pcstream/capture
-	scripts/test-python
+	    scripts/test --locked --workspace --features pcstream/capture
 
 # The Python package: its wheel in target/wheels, and its tests, which install a wheel of their own.
 wheel:

@@ -291,7 +291,7 @@ class Interrupts(pc.Scheme):
         if batch.now > 100_000:
             os.kill(os.getpid(), signal.SIGINT)
         return batch.op
-trace = pc.generate("uniform", sys.argv[1], pages=32768, writes=20_000_000)
+trace = pc.generate("uniform", sys.argv[1], pages=32768, writes=4_000_000)
 try:
     pc.simulate(trace, [Interrupts()])
 except KeyboardInterrupt:
