@@ -2,7 +2,8 @@
 //!
 //! Idea: a scheme may change its mind at every write; whoever places writes may not, or the data of one context would be
 //! scattered. So a context that has a stream and a hint keeps both until the scheme gives all contexts streams together
-//! (a clustering). What is not known has the default stream and no hint.
+//! (a clustering). What is not known has the default stream and no hint. Nor have the writers that an attached capture does
+//! not follow (`Context::others`), however much is known of them: nobody asked to place their writes.
 //!
 //! Units: pages.
 //!
@@ -81,7 +82,8 @@ impl Decisions {
         let clustered = scheme.clusterings() != self.clusterings;
         self.clusterings = scheme.clusterings();
         let contexts = tables.contexts();
-        let known: Vec<_> = asked.map(|at| (at, scheme.of(contexts[at].id, tables))).collect();
+        let followed = asked.filter(|&at| !contexts[at].is_others());
+        let known: Vec<_> = followed.map(|at| (at, scheme.of(contexts[at].id, tables))).collect();
         // Without quartiles nothing was known of any context, so those that are not asked about add nothing.
         if clustered || self.quartiles.is_none() {
             self.quartiles =
@@ -201,6 +203,17 @@ mod tests {
         let classes = [1, 2].map(|id| decisions.of(ContextId(id)).hint);
         assert_eq!(classes, [Some(Hint::Short), Some(Hint::Long)]);
         assert_eq!(decisions.refresh(&mut said, &tables(2)), Changes::default());
+    }
+
+    #[test]
+    fn what_others_write_gets_nothing() {
+        let mut tables = tables(1);
+        tables.push_context(Context::others(ContextId(2)));
+        let mut said = Said { streams: vec![(1, Some(10)), (2, Some(1000))], clusterings: 1, asked: 0 };
+        let mut decisions = Decisions::default();
+        assert_eq!(decisions.refresh(&mut said, &tables).contexts, [ContextId(1)]);
+        assert_eq!(decisions.of(ContextId(2)), Decision::default());
+        assert_eq!(decisions.known(), 1);
     }
 
     #[test]

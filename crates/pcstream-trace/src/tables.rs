@@ -3,6 +3,9 @@
 
 use crate::ids::{ContextId, FileId, Signature};
 
+/// The label of [`Context::others`].
+const OTHERS: &str = "others";
+
 /// How a context's call path was obtained.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
@@ -95,6 +98,16 @@ impl Context {
             unwind: Unwind::Label,
             ..Context::default()
         }
+    }
+
+    /// The context of all writers but those that an attached capture follows.
+    pub fn others(id: ContextId) -> Context {
+        Context::label(id, OTHERS)
+    }
+
+    /// Whether it is [`Context::others`].
+    pub fn is_others(&self) -> bool {
+        self.unwind == Unwind::Label && self.executable == OTHERS
     }
 }
 

@@ -35,6 +35,7 @@ fn main() -> ExitCode {
         common::test("place_gives_files_the_hints_that_it_says", &needs, || hints(&ext4())),
         common::test("place_gives_files_of_xfs_hints", &xfs, || hints(&xfs_disk())),
         common::test("place_says_what_it_would_do_and_does_nothing", &needs, dry_run),
+        common::test("place_leaves_files_of_others_alone", &needs, others),
         common::test("place_overrides_hints_of_programs_if_asked", &needs, overrides),
         common::test("place_begins_with_what_it_learned_before", &needs, table),
         common::test("place_reloads_and_tells_systemd", &needs, reload),
@@ -95,6 +96,27 @@ fn dry_run() {
     assert_eq!((result["sink"].as_str(), result["scheme"].as_str()), (Some("none"), Some("pcstream")));
     assert!(files(&result)["/log"].0 > 0, "{result:#}");
     assert!(files(&result).values().all(|(_, outcome)| outcome == "not-said"), "{result:#}");
+}
+
+fn others() {
+    let disk = ext4();
+    let mut bench = Bench::new(&disk);
+    let mut followed = Command::new("sleep").arg("1h").spawn().expect("it starts");
+    let id = followed.id().to_string();
+    let placer = bench.start(&["--sink", "hints", "--save-every", "100ms", "--pid", &id]);
+    bench.write();
+    wait_for("their lifetime", || bench.learned() > 0);
+    // A batch after that would have given them a hint.
+    let writes = bench.written("log");
+    wait_for("more writes", || bench.written("log") > writes);
+    bench.stop();
+    (0..2).for_each(|_| placer.reload());
+    assert_eq!(["log", "table"].map(|file| bench.hint(file)), [0, 0]);
+    let result = placer.end();
+    followed.kill().and_then(|()| followed.wait()).expect("it ran");
+    let others = &result["contexts"][0];
+    assert_eq!((others["executable"].as_str(), others["stream"].as_u64()), (Some("others"), Some(0)));
+    assert!(others["hint"].is_null() && others["pages"].as_u64() > Some(0), "{result:#}");
 }
 
 fn overrides() {

@@ -7,8 +7,6 @@ use super::Joiner;
 use crate::wire::{self, IoRecord, IoSource};
 
 const SECTORS_PER_PAGE: u64 = 8;
-/// The label of others' context.
-const OTHERS: &str = "others";
 
 /// `REQ_OP_*` of the block layer; the numbers are part of its interface to tracers.
 pub(super) mod request {
@@ -80,7 +78,7 @@ impl Joiner {
         if let Some(&known) = self.context_ids.get(&record.context) {
             return known;
         }
-        let context = Context::label(ContextId(self.contexts.len() as u32 + 1), OTHERS);
+        let context = Context::others(ContextId(self.contexts.len() as u32 + 1));
         self.context_ids.insert(record.context, context.id);
         self.modules_of.push(Vec::new());
         self.contexts.push(context.clone());
