@@ -89,6 +89,11 @@ impl Writers {
         }
     }
 
+    /// Whether pages were written, but none by a known context: nothing can be said about schemes that go by context.
+    pub fn are_unknown(&self) -> bool {
+        self.totals.host_pages > 0 && self.totals.covered_pages == 0
+    }
+
     /// The writes of one context; `None` when it has written nothing.
     pub fn writer(&self, context: ContextId) -> Option<&Writer> {
         self.by_context.get(context.0 as usize).filter(|w| w.pages() > 0)

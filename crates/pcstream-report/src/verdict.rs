@@ -8,6 +8,9 @@
 //! Units: flash in bytes; WAF over the whole run, the prefill excluded. Life is the inverse ratio of the pages
 //! programmed: a drive wears with every program.
 //!
+//! A trace whose writes have no contexts (most imported ones) says nothing about schemes that go by context: then the
+//! verdict is about the best scheme that used streams at all.
+//!
 //! Weakness: flash per day is that of the traced time, at its rate; a benchmark writes faster than a service.
 
 use pcstream_replay::LaneResult;
@@ -21,6 +24,9 @@ use crate::human::{bytes, percent, ratio};
 
 /// The schemes that reports recommend: of those that ran, the one with the least flash.
 const RECOMMENDED: [&str; 2] = ["pcstream-plus", "pcstream"];
+
+/// What is said of traces without contexts.
+const NO_CONTEXTS: &str = "No write of this trace has a program context, so it cannot show what streams by call path (pcstream) would save.";
 
 /// Savings from which streams are worth an effort, and below which they are not worth a word.
 const WORTH_IT: f64 = 0.05;
@@ -100,7 +106,8 @@ impl Verdict {
     /// Judges a simulation.
     pub fn of(simulation: &Simulation) -> Verdict {
         let lanes = &simulation.results;
-        let compared = Compared::of(lanes);
+        let unknown = simulation.writers.are_unknown();
+        let compared = Compared::of(lanes, unknown);
         let flash_saved = compared.now.zip(compared.with).and_then(|(now, with)| saved(with, now));
         let bytes_to_steady = compared.both().map(pages_to_steady).max().unwrap_or(0) * PAGE_BYTES;
         let day = seconds(simulation);
@@ -119,7 +126,7 @@ impl Verdict {
             steady: bytes_to_steady == 0,
             bytes_to_steady,
         };
-        verdict.sentences = sentences(&verdict, lanes, &compared);
+        verdict.sentences = sentences(&verdict, lanes, &compared, unknown);
         verdict
     }
 }
@@ -134,15 +141,15 @@ struct Compared<'a> {
 }
 
 impl<'a> Compared<'a> {
-    fn of(lanes: &'a [LaneResult]) -> Compared<'a> {
-        let (now, with) = (reference(lanes), with_streams(lanes));
+    fn of(lanes: &'a [LaneResult], unknown: bool) -> Compared<'a> {
+        let (now, with) = (reference(lanes), with_streams(lanes, unknown));
         let same_drive = with.and_then(|with| baseline_of(lanes, with.settings.gc_destination));
         let foreseeing = lanes.iter().filter(|lane| lane.knows_future);
         Compared {
             now,
             with,
             same_drive: same_drive.filter(|same| now.is_some_and(|now| !std::ptr::eq(*same, now))),
-            real: recommended(lanes, |lane| lane.by_context),
+            real: if unknown { None } else { recommended(lanes, |lane| lane.by_context) },
             best_foreseeing: foreseeing.min_by_key(|lane| lane.flash_pages()),
         }
     }
@@ -174,8 +181,13 @@ pub(crate) fn says_nothing(lane: &LaneResult) -> bool {
         && (lane.counters.erases == 0 || lane.host_pages() < lane.geometry.physical_pages())
 }
 
-/// The recommended scheme with internal streams; else on any drive; else the best that does not know the future.
-pub(crate) fn with_streams(lanes: &[LaneResult]) -> Option<&LaneResult> {
+/// The recommended scheme with internal streams; else on any drive; else the best that does not know the future. Where
+/// the writers are unknown, the best that used a stream.
+pub(crate) fn with_streams(lanes: &[LaneResult], unknown: bool) -> Option<&LaneResult> {
+    if unknown {
+        let used_streams = |lane: &&LaneResult| lane.default_stream_share().is_some_and(|share| share < 1.0);
+        return online(lanes).filter(used_streams).min_by_key(|lane| lane.flash_pages());
+    }
     recommended(lanes, |_| true).or_else(|| best_online(lanes))
 }
 
@@ -192,8 +204,12 @@ fn recommended(lanes: &[LaneResult], eligible: impl Fn(&LaneResult) -> bool) -> 
 
 /// The least flash without knowing the future.
 fn best_online(lanes: &[LaneResult]) -> Option<&LaneResult> {
-    let online = lanes.iter().filter(|lane| lane.scheme != "baseline" && !lane.knows_future);
-    online.min_by_key(|lane| lane.flash_pages())
+    online(lanes).min_by_key(|lane| lane.flash_pages())
+}
+
+/// All but `baseline` that do not know the future.
+fn online(lanes: &[LaneResult]) -> impl Iterator<Item = &LaneResult> {
+    lanes.iter().filter(|lane| lane.scheme != "baseline" && !lane.knows_future)
 }
 
 /// Host pages until a steady state can be detected at the earliest.
@@ -225,7 +241,7 @@ fn side(lane: &LaneResult, seconds: Option<f64>) -> SideJson {
     }
 }
 
-fn sentences(verdict: &Verdict, lanes: &[LaneResult], compared: &Compared<'_>) -> Vec<String> {
+fn sentences(verdict: &Verdict, lanes: &[LaneResult], compared: &Compared<'_>, unknown: bool) -> Vec<String> {
     if lanes.iter().all(|lane| lane.host_pages() == 0) {
         return vec!["The host wrote nothing: there is no WAF.".to_owned()];
     }
@@ -233,8 +249,11 @@ fn sentences(verdict: &Verdict, lanes: &[LaneResult], compared: &Compared<'_>) -
         return vec!["Nothing to compare with: add baseline to --scheme for a verdict.".to_owned()];
     };
     let mut out = vec![format!("WAF now: {} ({}).", ratio(now.waf()), result_in_words(now))];
+    out.extend(unknown.then(|| NO_CONTEXTS.to_owned()));
     let Some(with) = compared.with else {
-        out.push("Add pcstream to --scheme to see what streams would save.".to_owned());
+        let (scheme, what) =
+            if unknown { ("autostream-sfr", "streams by address") } else { ("pcstream", "streams") };
+        out.push(format!("Add {scheme} to --scheme to see what {what} would save."));
         return out;
     };
     out.push(comparison(with, now));

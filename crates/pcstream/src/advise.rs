@@ -96,7 +96,10 @@ pub fn advise(args: AdviseArgs, ui: Ui) -> Result<Status, Failure> {
         file.write(format!("{head}{rules}").as_bytes())?;
     }
     let hinted = written[1..].iter().any(|class| class.hinted_pages() > 0);
-    let (changes, lanes) = lanes(changes(&sources, &classes, rules, (streams, hinted)), plan, &options)?;
+    let mut changes = changes(&sources, &classes, rules, (streams, hinted));
+    // Without contexts there is nothing to place by.
+    changes.retain(|change| change.scheme != "pcstream" || !result.writers.are_unknown());
+    let (changes, lanes) = lanes(changes, plan, &options)?;
     let gains = match lanes.is_empty() {
         true => Vec::new(),
         false => fitting.run(&Plan { lanes, ..plan.clone() })?.results,
@@ -255,6 +258,13 @@ fn judged(
     changes.sort_by(|a, b| b.flash_saved.unwrap_or(0.0).total_cmp(&a.flash_saved.unwrap_or(0.0)));
     let totals = result.writers.totals();
     let mut remarks = Vec::new();
+    if result.writers.are_unknown() {
+        remarks.push(
+            "No write of this trace has a program context, so nothing can be advised about programs or about placement \
+             by context. `pcstream simulate` compares schemes that go by address."
+                .to_owned(),
+        );
+    }
     if !copies(baseline) {
         remarks.push(format!(
             "Nothing was copied, so no change can gain anything. {}",

@@ -323,7 +323,8 @@ fn too_little_written_is_no_verdict() {
     let lines: String = (0..40).map(|at| format!("x write {} 1048576\n", (at % 32) << 20)).collect();
     fs::write(place.path("log"), format!("fio version 2 iolog\nx add\nx open\n{lines}")).unwrap();
     ends_with(0, &["import", "--format", "fio", "--size", "64M", &place.path("log"), "-o", &trace]);
-    let simulation = ["simulate", &trace, "--prefill", "0.5", "--scheme", "baseline,pcstream", "--json", "-"];
+    let schemes = "baseline,autostream-mq";
+    let simulation = ["simulate", &trace, "--prefill", "0.5", "--scheme", schemes, "--json", "-"];
     let verdict = json(&simulation)["verdict"].clone();
     assert_eq!(verdict["matters"], "unknown", "{verdict}");
     assert!(verdict["sentences"].to_string().contains("Nothing can be said yet"), "{verdict}");

@@ -288,3 +288,37 @@ fn the_documents_name_every_format() {
         assert!(format.options.iter().all(|option| commands.contains(&format!("--{}", option.name))));
     }
 }
+
+/// A trace without contexts shows what streams by address save; of streams by call path it says nothing.
+#[test]
+fn nothing_is_said_of_schemes_that_an_import_cannot_show() {
+    let desk = Desk::new();
+    let mut page = 1u64;
+    let lines: String = (0..40_000)
+        .map(|time| {
+            page = page.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let among = if time % 5 == 0 { 8192 } else { 256 };
+            format!("1,W,{},4096,{time}\n", (page >> 33) % among * 4096)
+        })
+        .collect();
+    desk.imports(0, "alibaba", lines, &["--assume-filled", "--size", "32M"]);
+    let trace = desk.path("t.pctrace");
+    let verdict =
+        |schemes: &str| json(&["simulate", &trace, "--scheme", schemes, "--json", "-"])["verdict"].clone();
+    let no_context = "No write of this trace has a program context";
+
+    let blind = verdict("baseline,pcstream,manual");
+    assert!(blind["with_streams"].is_null() && blind["real_writes"].is_null(), "{blind}");
+    assert_eq!(blind["matters"], "unknown", "{blind}");
+    let sentences = blind["sentences"].to_string();
+    assert!(sentences.contains(no_context) && sentences.contains("Add autostream-sfr"), "{sentences}");
+
+    let by_address = verdict("baseline,pcstream,autostream-sfr");
+    assert_eq!(by_address["with_streams"]["scheme"], "autostream-sfr", "{by_address}");
+    let sentences = by_address["sentences"].to_string();
+    assert!(sentences.contains(no_context) && !sentences.contains("pcstream place"), "{sentences}");
+
+    let advice = json(&["advise", &trace, "--json", "-"]);
+    assert!(!advice["changes"].to_string().contains("by program context"), "{advice}");
+    assert!(advice["remarks"].to_string().contains(no_context), "{advice}");
+}

@@ -19,7 +19,8 @@ const POINTS: usize = 100;
 pub fn figure(material: &Material) -> Figure {
     let lanes = material.lanes();
     let mut shown: Vec<&LaneResult> = reference(lanes).into_iter().collect();
-    shown.extend(with_streams(lanes).filter(|lane| shown.iter().all(|other| !std::ptr::eq(*other, *lane))));
+    let with = with_streams(lanes, material.simulation.writers.are_unknown());
+    shown.extend(with.filter(|lane| shown.iter().all(|other| !std::ptr::eq(*other, *lane))));
     let lines: Vec<Line> = shown.iter().flat_map(|lane| pair(lane)).collect();
     let chart = Chart {
         title: "throughput and copies over simulated time",
