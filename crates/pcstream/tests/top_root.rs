@@ -23,6 +23,7 @@ fn main() -> ExitCode {
         common::test("top_counts_what_a_known_writer_writes", &needs, known_writer),
         common::test("top_tells_a_process_from_others", &needs, process_and_others),
         common::test("top_prints_one_table", &needs, once),
+        common::test("top_shows_the_interval_in_which_it_ends", &needs, last_interval),
         common::test("top_serves_metrics_over_loopback", &needs, served),
         common::test("top_ends_at_a_signal_within_a_second", &needs, signals),
         common::test("top_ends_though_nobody_reads_it", &needs, stalled),
@@ -205,6 +206,24 @@ fn once() {
     assert!(
         object["written"]["bytes"].is_u64() && object["streams"].as_array().is_some_and(|s| s.len() == 9)
     );
+}
+
+fn last_interval() {
+    let (disk, files) = (Disk::ext4(256), TempDir::new().expect("a directory"));
+    let _writer = Writer::endless(&disk, "file");
+    let json = files.path().join("lines");
+    // As long as it takes until the writer wrote meanwhile.
+    wait_for("what was written until the end", || {
+        let arguments = ["--interval", "1h", "--duration", "1s", "--json", text(&json)];
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pcstream"));
+        command.arg("top").arg("--on").arg(disk.mount_point()).args(arguments).stdin(Stdio::null());
+        let out = command.output().expect("it starts");
+        assert_eq!(out.status.code(), Some(0), "{}", said(&out));
+        assert_eq!(String::from_utf8_lossy(&out.stdout).matches("written,").count(), 1, "{}", said(&out));
+        let objects = objects(&json);
+        assert_eq!((objects.len(), &objects[0]["interval_s"]), (1, &objects[0]["elapsed_s"]));
+        (total(&objects, "dd", "/file") > 0).then_some(())
+    });
 }
 
 fn served() {

@@ -1,7 +1,7 @@
 //! `top`: what writes now.
 //!
-//! The capture runs in a thread of its own and hands over a snapshot at the end of each interval. The main thread shows
-//! it: on a terminal, as tables, or as JSON. What is not shown in time is left out and counted; records never wait.
+//! The capture runs in a thread of its own and hands over a snapshot at the end of each interval, and when it ends. The main
+//! thread shows it: on a terminal, as tables, or as JSON. What is not shown in time is left out and counted; records never wait.
 
 mod output;
 mod screen;
@@ -16,7 +16,7 @@ use std::io::{IsTerminal as _, stdin, stdout};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pcstream_capture::capture::{
     self, CaptureError, CaptureOptions, ENDED_AS_ASKED, Finished, Observer, Progress, Started, Target,
@@ -52,6 +52,7 @@ pub fn top(args: TopArgs, ui: Ui) -> Result<Status, Failure> {
         learner,
         interval: args.interval,
         next: args.interval,
+        reported: None,
         left_out: 0,
         sender,
         metrics: server.is_some().then(|| metrics.clone()),
@@ -62,6 +63,7 @@ pub fn top(args: TopArgs, ui: Ui) -> Result<Status, Failure> {
         let _end = StopOnDrop(&stop.count);
         let capture = scope.spawn(|| {
             let result = capture::capture(&options, &stop.count, &mut watcher);
+            result.iter().for_each(|finished| watcher.end(finished));
             // Whoever waits for snapshots learns that there will be none.
             drop(watcher);
             stop.end_without_readers(done.clone(), ui);
@@ -155,10 +157,35 @@ struct Watcher {
     interval: Duration,
     /// When the running interval ends.
     next: Duration,
+    /// When the capture reported last, and how long it had run then.
+    reported: Option<(Instant, Duration)>,
     /// Snapshots that nobody took.
     left_out: u64,
     sender: SyncSender<Arc<Snapshot>>,
     metrics: Option<Arc<Mutex<Metrics>>>,
+}
+
+impl Watcher {
+    /// The last interval, however short: without it the sums would lack what was written in it.
+    fn end(&mut self, finished: &Finished) {
+        if let Some((at, elapsed)) = self.reported {
+            self.tick(elapsed + at.elapsed(), &finished.losses);
+        }
+    }
+
+    fn tick(&mut self, now: Duration, losses: &BTreeMap<String, u64>) {
+        let mut losses = losses.clone();
+        losses.insert("intervals_not_shown".into(), self.left_out);
+        losses.insert("live_chunks_dropped".into(), self.learner.dropped());
+        let learner = &self.learner;
+        let snapshot = self.watch.tick(now, &losses, |signature| learner.expected(signature));
+        if let Some(metrics) = &self.metrics {
+            metrics.lock().unwrap_or_else(PoisonError::into_inner).update(&snapshot);
+        }
+        if let Err(TrySendError::Full(_)) = self.sender.try_send(Arc::new(snapshot)) {
+            self.left_out += 1;
+        }
+    }
 }
 
 impl Observer for Watcher {
@@ -181,20 +208,10 @@ impl Observer for Watcher {
     }
 
     fn progress(&mut self, progress: &Progress) {
-        if progress.elapsed < self.next {
-            return;
-        }
-        self.next = progress.elapsed + self.interval;
-        let mut losses = progress.losses.clone();
-        losses.insert("intervals_not_shown".into(), self.left_out);
-        losses.insert("live_chunks_dropped".into(), self.learner.dropped());
-        let learner = &self.learner;
-        let snapshot = self.watch.tick(progress.elapsed, &losses, |signature| learner.expected(signature));
-        if let Some(metrics) = &self.metrics {
-            metrics.lock().unwrap_or_else(PoisonError::into_inner).update(&snapshot);
-        }
-        if let Err(TrySendError::Full(_)) = self.sender.try_send(Arc::new(snapshot)) {
-            self.left_out += 1;
+        self.reported = Some((Instant::now(), progress.elapsed));
+        if progress.elapsed >= self.next {
+            self.next = progress.elapsed + self.interval;
+            self.tick(progress.elapsed, &progress.losses);
         }
     }
 }
