@@ -74,6 +74,14 @@ pub enum SchemeError {
         /// What is allowed.
         expected: &'static str,
     },
+    /// What a scheme from outside this crate says.
+    #[error("scheme '{scheme}': {problem}")]
+    Own {
+        /// The scheme's name.
+        scheme: String,
+        /// What is wrong: place, value and remedy.
+        problem: String,
+    },
     /// The rules of `manual`.
     #[error("the rules of 'manual': {0}")]
     Rules(#[from] RulesError),

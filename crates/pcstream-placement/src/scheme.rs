@@ -56,7 +56,8 @@ pub trait Scheme: Send {
     }
 
     /// Places one write (`event.op` is `Write`): appends placements to `out` whose pages sum to
-    /// `event.pages`, in address order. `now` is the logical time before this write.
+    /// `event.pages`, in address order. `now` is the logical time before this write. Another sum, or a stream that the
+    /// device does not have, makes a replay panic.
     fn place(&mut self, event: &Event, now: u64, tables: &Tables, out: &mut Vec<Placement>);
 
     /// Pages of `event` no longer hold data (`Discard` or `WriteZeroes`).

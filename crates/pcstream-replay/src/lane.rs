@@ -13,7 +13,9 @@ use pcstream_ssd::fdp::FdpStatistics;
 use pcstream_ssd::memory::prefetch;
 use pcstream_ssd::steady_state::Steady;
 use pcstream_ssd::timing::TimingResults;
-use pcstream_ssd::{Counters, DeviceSettings, GcDestination, Geometry, LogicalPage, StreamId, Table};
+use pcstream_ssd::{
+    Counters, DeviceSettings, GcDestination, Geometry, LogicalPage, OwnVictims, StreamId, Table,
+};
 use pcstream_trace::{ContextId, Event, Op, Tables};
 
 use crate::checkpoints::{Checkpoints, Progress};
@@ -92,6 +94,8 @@ pub struct LaneResult {
     pub by_context: bool,
     /// The device as it was asked for.
     pub settings: DeviceSettings,
+    /// The victim policy: that of `settings`, or the name of the lane's own.
+    pub victims: String,
     /// The device as it is.
     pub geometry: Geometry,
     /// Pages written before counting began.
@@ -180,6 +184,7 @@ pub(crate) struct Lane {
     by_context: bool,
     device: Device,
     settings: DeviceSettings,
+    victims: String,
     prefill_pages: u64,
     host_pages: u64,
     checkpoints: Checkpoints,
@@ -230,8 +235,17 @@ impl Lane {
             follower: None,
             placed: Vec::new(),
             simulation_time: Duration::ZERO,
+            victims: settings.victim.to_string(),
             settings,
         }
+    }
+
+    /// The same lane, whose device has been made with a victim policy of its own.
+    pub fn with_own_victims(mut self, own: Option<&OwnVictims>) -> Lane {
+        if let Some(own) = own {
+            own.name().clone_into(&mut self.victims);
+        }
+        self
     }
 
     /// The same lane, whose decisions a follower gets.
@@ -281,7 +295,13 @@ impl Lane {
         placements.clear();
         self.scheme.place(event, self.host_pages, tables, &mut placements);
         let placed: u64 = placements.iter().map(|p| u64::from(p.pages)).sum();
-        assert_eq!(placed, u64::from(event.pages), "{} placed another number of pages", self.factory.name());
+        assert!(
+            placed == u64::from(event.pages),
+            "scheme {} placed {placed} pages of the write of {} pages at page {}: a write's placements sum to its pages",
+            self.factory.name(),
+            event.pages,
+            event.lba.0,
+        );
         let mut first = event.lba.0;
         self.device.begin_write(event.time_ns);
         for placement in &placements {
@@ -295,7 +315,14 @@ impl Lane {
     fn write_run(&mut self, first: u64, placement: &Placement, context: ContextId) {
         let Placement { pages, stream } = *placement;
         let streams = self.stream_host_pages.len();
-        assert!(usize::from(stream.0) < streams, "{} chose {stream:?} of {streams}", self.factory.name());
+        assert!(
+            usize::from(stream.0) < streams,
+            "scheme {} chose stream {} for a write at page {first}, but the device has streams 0 to {}: \
+             Environment::streams is their number",
+            self.factory.name(),
+            stream.0,
+            streams - 1,
+        );
         if self.follower.is_some() {
             self.placed.push(Placed { first: LogicalPage(first), pages, stream: StreamId(stream.0) });
         }
@@ -386,6 +413,7 @@ impl Lane {
             knows_future: self.factory.needs_future(),
             by_context: self.by_context,
             settings: self.settings.clone(),
+            victims: self.victims.clone(),
             geometry: *ssd.geometry(),
             prefill_pages: self.prefill_pages,
             counters: counters.clone(),

@@ -13,7 +13,9 @@ use std::sync::Arc;
 
 use pcstream_placement::future::FutureTooLong;
 use pcstream_placement::{Environment, Future, Room, Scheme, SchemeFactory};
-use pcstream_ssd::{Density, DeviceSettings, GcDestination, Geometry, LogicalPage, Spare, Ssd, Table};
+use pcstream_ssd::{
+    Density, DeviceSettings, GcDestination, Geometry, LogicalPage, OwnVictims, Spare, Ssd, Table,
+};
 use pcstream_trace::{Batch, ContextId, Event, Extent, Op, Tables};
 use rayon::prelude::*;
 
@@ -36,6 +38,9 @@ pub struct LaneSpec {
     pub future: Option<Arc<Future>>,
     /// The device. All lanes of a replay have the same number of logical pages.
     pub device: DeviceSettings,
+    /// A victim policy of one's own, in place of `device.victim` and `device.pools`. Reports know a lane by the names of
+    /// its scheme and GC destination: beside a lane with another policy, give the scheme another name.
+    pub victims: Option<OwnVictims>,
     /// Gives it a clock.
     pub clock: Option<Clock>,
     /// Gets what the lane places.
@@ -45,7 +50,7 @@ pub struct LaneSpec {
 impl LaneSpec {
     /// A scheme on a device without a clock; it does not know the future yet.
     pub fn new(scheme: Arc<dyn SchemeFactory>, device: DeviceSettings) -> LaneSpec {
-        LaneSpec { scheme, future: None, device, clock: None, follower: None }
+        LaneSpec { scheme, future: None, device, victims: None, clock: None, follower: None }
     }
 
     /// Whether the scheme needs the future.
@@ -281,7 +286,10 @@ fn scheme_of(spec: &LaneSpec) -> Result<Box<dyn Scheme>, ReplayError> {
 
 fn make_lane(spec: &LaneSpec, prefill: &[Extent], density: Density) -> Result<Lane, ReplayError> {
     let scheme = scheme_of(spec)?;
-    let mut ssd = Ssd::with_density(&spec.device, density)?;
+    let mut ssd = match &spec.victims {
+        Some(own) => Ssd::with_own_victims(&spec.device, density, own)?,
+        None => Ssd::with_density(&spec.device, density)?,
+    };
     for extent in prefill {
         ssd.prefill(LogicalPage(extent.lba.0), extent.pages).expect("extents have been checked");
     }
@@ -291,5 +299,5 @@ fn make_lane(spec: &LaneSpec, prefill: &[Extent], density: Density) -> Result<La
     let streams =
         Table::zeroed(spec.device.logical_pages, density).map_err(pcstream_ssd::GeometryError::from)?;
     let lane = Lane::new(spec.scheme.clone(), scheme, device, spec.device.clone(), prefill_pages, streams);
-    Ok(lane.followed_by(spec.follower.clone()))
+    Ok(lane.with_own_victims(spec.victims.as_ref()).followed_by(spec.follower.clone()))
 }

@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use pcstream_placement::find;
+use pcstream_placement::{Placement, Scheme, SchemeError, Stream, factory, find};
 use pcstream_replay::{LaneResult, LaneSpec, Quartiles, Replay, ReplayError, StreamResult, future_of};
 use pcstream_ssd::analytic::{self, Class};
-use pcstream_ssd::{DeviceSettings, GcDestination, Spare, VictimPolicy};
+use pcstream_ssd::{DeviceSettings, GcDestination, OwnVictims, Select, Spare, Superblocks, VictimPolicy};
 use pcstream_trace::generators::{Common, generate};
 use pcstream_trace::{
     Batch, Context, ContextId, Event, Extent, File, FileId, Kind, Lba, Op, Signature, Tables,
@@ -197,6 +197,73 @@ fn lane(scheme: &str, device: DeviceSettings) -> LaneSpec {
     LaneSpec::new(Arc::new(find(scheme).unwrap().configure()), device)
 }
 
+/// The oldest superblock, written without the crate's help.
+#[derive(Default)]
+struct Oldest(std::collections::VecDeque<u32>);
+
+impl Select for Oldest {
+    fn closed(&mut self, _: &mut Superblocks, superblock: u32, _: u16, _: u64) {
+        self.0.push_back(superblock);
+    }
+
+    fn invalidated(&mut self, _: &mut Superblocks, _: u32, _: u32, _: u32) {}
+
+    fn choose(&mut self, _: &Superblocks, _: u64) -> u32 {
+        self.0.front().copied().unwrap_or(0)
+    }
+
+    fn removed(&mut self, _: &mut Superblocks, superblock: u32) {
+        assert_eq!(self.0.pop_front(), Some(superblock));
+    }
+}
+
+/// A victim policy from outside runs in a lane, beside a lane with the registered policy that does the same.
+#[test]
+fn a_lane_takes_a_victim_policy_of_ones_own() {
+    let trace =
+        generate("hotcold", Common { pages: PAGES, writes: 20 * PAGES, seed: 2 }, &BTreeMap::new()).unwrap();
+    let prefill = trace.meta().prefilled.clone();
+    let with = |victim| DeviceSettings { victim, ..device(GcDestination::Internal) };
+    let own = LaneSpec {
+        victims: Some(OwnVictims::new("oldest", |_| Box::new(Oldest::default()))),
+        ..lane("pcstream", with(VictimPolicy::Greedy))
+    };
+    let lanes =
+        [own, lane("pcstream", with(VictimPolicy::Fifo)), lane("pcstream", with(VictimPolicy::Greedy))];
+    let results = run(&lanes, &prefill, &trace.collect::<Vec<_>>()).results();
+    assert_eq!(results[0].counters, results[1].counters);
+    assert_ne!(results[0].counters, results[2].counters);
+    let names: Vec<&str> = results.iter().map(|lane| lane.victims.as_str()).collect();
+    assert_eq!(names, ["oldest", "fifo", "greedy"]);
+}
+
+/// Places every write as `place` says of its pages.
+struct Wrong(fn(u32) -> Placement);
+
+impl Scheme for Wrong {
+    fn place(&mut self, event: &Event, _: u64, _: &Tables, out: &mut Vec<Placement>) {
+        out.push((self.0)(event.pages));
+    }
+}
+
+fn run_wrong(place: fn(u32) -> Placement) {
+    let scheme = factory("mine", move |_| Ok(Box::new(Wrong(place))));
+    let trace = generate("uniform", Common { pages: PAGES, writes: 1, seed: 2 }, &BTreeMap::new()).unwrap();
+    run(&[LaneSpec::new(scheme, device(GcDestination::Own))], &[], &trace.collect::<Vec<_>>());
+}
+
+#[test]
+#[should_panic(expected = "scheme mine placed 2 pages of the write of 1 pages at page ")]
+fn a_scheme_that_places_too_much_is_named() {
+    run_wrong(|pages| Placement { pages: pages + 1, stream: Stream::DEFAULT });
+}
+
+#[test]
+#[should_panic(expected = ", but the device has streams 0 to 8: ")]
+fn a_scheme_that_names_a_stream_too_many_is_refused_with_their_number() {
+    run_wrong(|pages| Placement { pages, stream: Stream(9) });
+}
+
 /// Uniform random traffic, greedy victims, b = 64, Sf = 0.2: WAF 2.5993 (mean-field limit of
 /// Van Houdt's d-choices; T leaves out the open superblock).
 #[test]
@@ -319,6 +386,12 @@ fn what_cannot_be_set_up_is_refused() {
     sequential.set("candidates", "0").unwrap();
     let range = error(&[LaneSpec::new(Arc::new(sequential), device(GcDestination::Own))], &[]);
     assert!(range.to_string().contains("candidates is 0, but must be between 1 and 4096"), "{range}");
+    let own = factory("mine", |environment| {
+        let problem = format!("{} streams, expected at least 16", environment.streams);
+        Err(SchemeError::Own { scheme: "mine".to_owned(), problem })
+    });
+    let own = error(&[LaneSpec::new(own, device(GcDestination::Own))], &[]);
+    assert_eq!(own.to_string(), "scheme 'mine': 9 streams, expected at least 16");
     let oracle = error(&[lane("oracle", device(GcDestination::Own))], &[]);
     assert!(oracle.to_string().contains("future"), "{oracle}");
     let crowded = DeviceSettings { spare: Spare::SpareFactor(0.0), ..device(GcDestination::Own) };

@@ -416,7 +416,7 @@ fn device(lane: &LaneResult, origin: Option<&str>) -> DeviceJson {
         spare_factor: geometry.spare_factor(),
         overprovisioning: geometry.overprovisioning(),
         streams: geometry.streams(),
-        victim: lane.settings.victim.to_string(),
+        victim: lane.victims.clone(),
         prefill_pages: lane.prefill_pages,
         pools: lane.settings.pools.clone(),
         background_gc: lane.settings.background_gc,

@@ -37,7 +37,7 @@ use crate::ids::{LogicalPage, StreamId, SuperblockId};
 use crate::memory::{self, Density, Table};
 use crate::observer::{NoObserver, Observer};
 use crate::settings::DeviceSettings;
-use crate::victim::{self, Pools, Select, Superblocks};
+use crate::victim::{self, OwnVictims, Pools, Select, Superblocks};
 
 pub use io_error::IoError;
 
@@ -93,10 +93,36 @@ impl Ssd {
     /// A device whose superblocks are all free; `density` says how much of it will be written. It decides nothing but
     /// the memory taken.
     pub fn with_density(settings: &DeviceSettings, density: Density) -> Result<Ssd, GeometryError> {
+        Ssd::build(settings, density, |table, geometry| selector(settings, geometry, table))
+    }
+
+    /// As `with_density`, with the victim policy `own` in place of `settings.victim` and `settings.pools`.
+    pub fn with_own_victims(
+        settings: &DeviceSettings,
+        density: Density,
+        own: &OwnVictims,
+    ) -> Result<Ssd, GeometryError> {
+        Ssd::build(settings, density, |table, _| own.make(table))
+    }
+
+    /// A device with a victim policy of one's own, in place of `settings.victim` and `settings.pools`. `make` gets
+    /// the superblocks, to which it may add list heads.
+    pub fn with_victims(
+        settings: &DeviceSettings,
+        make: impl FnOnce(&mut Superblocks) -> Box<dyn Select + Send>,
+    ) -> Result<Ssd, GeometryError> {
+        Ssd::build(settings, Density::Dense, |table, _| make(table))
+    }
+
+    fn build(
+        settings: &DeviceSettings,
+        density: Density,
+        victims: impl FnOnce(&mut Superblocks, &Geometry) -> Box<dyn Select + Send>,
+    ) -> Result<Ssd, GeometryError> {
         let geometry = Geometry::new(settings)?;
         let n = geometry.superblocks();
         let mut table = Superblocks::new(n, geometry.superblock_pages());
-        let selector = selector(settings, &geometry, &mut table);
+        let selector = victims(&mut table, &geometry);
         let physical_slots = (u64::from(n) + 1) * u64::from(geometry.superblock_pages());
         let streams = usize::from(geometry.streams());
         Ok(Ssd {
@@ -116,17 +142,6 @@ impl Ssd {
             counters: Counters::new(streams),
             uncounted: Counters::new(streams),
         })
-    }
-
-    /// A device with a victim policy of one's own, in place of `settings.victim` and `settings.pools`. `make` gets
-    /// the superblocks, to which it may add list heads.
-    pub fn with_victims(
-        settings: &DeviceSettings,
-        make: impl FnOnce(&mut Superblocks) -> Box<dyn Select + Send>,
-    ) -> Result<Ssd, GeometryError> {
-        let mut ssd = Ssd::new(settings)?;
-        ssd.selector = make(&mut ssd.table);
-        Ok(ssd)
     }
 
     /// The sizes of the device.

@@ -10,6 +10,8 @@ enum Fault {
     NotClosed,
     /// Picks nothing.
     Nothing,
+    /// Picks a head of its lists, which lie behind the superblocks.
+    Head,
 }
 
 struct Broken(Fault);
@@ -25,6 +27,7 @@ impl Select for Broken {
             Fault::Fullest => of(true).max_by_key(|&s| table.valid(s)).unwrap_or(0),
             Fault::NotClosed => of(false).next().unwrap_or(0),
             Fault::Nothing => 0,
+            Fault::Head => table.len() + 1,
         }
     }
 
@@ -40,7 +43,11 @@ fn run_with(fault: Fault) -> Ssd {
         gc_destination: GcDestination::Own,
         ..DeviceSettings::default()
     };
-    let mut ssd = Ssd::with_victims(&settings, |_| Box::new(Broken(fault))).expect("legal");
+    let make = |table: &mut Superblocks| -> Box<dyn Select + Send> {
+        table.add_heads(1);
+        Box::new(Broken(fault))
+    };
+    let mut ssd = Ssd::with_victims(&settings, make).expect("legal");
     for page in (0..4000).map(|i| i * 7919 % 320) {
         ssd.write(LogicalPage(page), 1, StreamId::DEFAULT).expect("in range");
     }
@@ -56,13 +63,19 @@ fn a_policy_that_picks_full_victims_is_rescued_and_shows_in_the_counters() {
 }
 
 #[test]
-#[should_panic(expected = "a victim is a closed superblock")]
+#[should_panic(expected = " of 50, counted from 1: expected a closed one")]
 fn a_policy_that_picks_free_superblocks_is_stopped() {
     run_with(Fault::NotClosed);
 }
 
 #[test]
-#[should_panic(expected = "a victim is a closed superblock")]
+#[should_panic(expected = "chose superblock 0 of 50, counted from 1: expected a closed one")]
 fn a_policy_that_picks_nothing_is_stopped() {
     run_with(Fault::Nothing);
+}
+
+#[test]
+#[should_panic(expected = "chose superblock 51 of 50, counted from 1: expected a closed one")]
+fn a_policy_that_picks_a_head_of_its_lists_is_stopped() {
+    run_with(Fault::Head);
 }

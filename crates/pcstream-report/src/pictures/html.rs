@@ -150,7 +150,7 @@ fn context(row: &ContextRow) -> String {
     let (signature, program, path) = match row.who() {
         Err(name) => (name.to_owned(), String::new(), String::new()),
         Ok(context) => {
-            let program = file_name(&context.executable);
+            let program = context.program();
             let thread = if context.comm.is_empty() || program.starts_with(&context.comm) {
                 String::new()
             } else {
@@ -219,7 +219,7 @@ fn settings(material: &Material) -> Vec<(String, String)> {
         pair("spare factor", percent(geometry.spare_factor())),
         pair("superblock", page_bytes(u64::from(geometry.superblock_pages()))),
         pair("streams", geometry.streams().to_string()),
-        pair("victims", lane.settings.victim.to_string()),
+        pair("victims", lane.victims.clone()),
         pair("prefilled", page_bytes(lane.prefill_pages)),
         pair("live at the end", bytes(lane.live_pages.saturating_mul(pcstream_trace::PAGE_BYTES))),
         pair("device", about.device.clone().unwrap_or_else(|| "flags and defaults".to_owned())),

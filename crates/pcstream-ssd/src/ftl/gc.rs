@@ -41,7 +41,11 @@ impl Ssd {
     /// going for ever; after as many in a row as there are superblocks, greedy chooses instead.
     fn choose_victim(&mut self) -> u32 {
         let mut victim = self.selector.choose(&self.table, self.now_pages);
-        assert!(victim != 0 && self.table.is_closed(victim), "a victim is a closed superblock");
+        let superblocks = self.table.len();
+        assert!(
+            (1..=superblocks).contains(&victim) && self.table.is_closed(victim),
+            "the victim policy chose superblock {victim} of {superblocks}, counted from 1: expected a closed one",
+        );
         if self.table.valid(victim) < self.geometry.superblock_pages() {
             self.fruitless_victims = 0;
             return victim;

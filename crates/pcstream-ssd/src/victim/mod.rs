@@ -15,6 +15,7 @@ mod d_choices;
 mod fifo;
 mod greedy;
 mod greedy_wear;
+mod own;
 mod pool_greedy;
 mod pools;
 pub(crate) mod superblocks;
@@ -26,6 +27,7 @@ use std::str::FromStr;
 
 use crate::names::UnknownName;
 use greedy::Greedy;
+pub use own::OwnVictims;
 pub(crate) use pools::Pools;
 pub use superblocks::Superblocks;
 #[cfg(any(test, feature = "reference"))]
@@ -180,7 +182,8 @@ impl From<VictimPolicy> for String {
 /// What every policy does. Superblocks are numbered from 1 here; 0 is "none".
 ///
 /// A policy of one's own is given to [`Ssd::with_victims`](crate::Ssd::with_victims):
-/// `examples/custom_victim.rs`. A device that is given something else than a candidate panics.
+/// `examples/custom_victim.rs`. As [`OwnVictims`] it is given to many devices, such as those of a replay's lanes. A
+/// device that is given something else than a candidate panics.
 pub trait Select {
     /// `superblock` was filled and is now a candidate. `pool` is the frontier that filled it, `now` is
     /// logical time in pages.
