@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 
 use pcstream_placement::Stream;
 use pcstream_replay::{LaneResult, Replay, Writer, Writers};
+use pcstream_ssd::DeviceSettings;
 use pcstream_trace::{Context, FileId, Kind, Meta, Tables};
 
 pub mod advice;
@@ -45,7 +46,7 @@ pub use paths::PathShares;
 pub use verdict::Verdict;
 
 /// What a result says about its origin, beyond what was measured.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct About {
     /// Version of pcstream.
     pub version: String,
@@ -57,8 +58,20 @@ pub struct About {
     pub device: Option<String>,
 }
 
+impl Default for About {
+    /// This version, the seed of devices unless another is given, and a whole trace that nothing is known of.
+    fn default() -> About {
+        About {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            seed: DeviceSettings::default().seed,
+            trace: TraceInfo::default(),
+            device: None,
+        }
+    }
+}
+
 /// Where the events came from.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct TraceInfo {
     /// Path of the trace; empty when nothing was kept.
     pub path: String,
@@ -74,6 +87,21 @@ pub struct TraceInfo {
     pub complete: bool,
     /// What made reading it end early.
     pub damage: Option<String>,
+}
+
+impl Default for TraceInfo {
+    /// A whole trace that nothing is known of.
+    fn default() -> TraceInfo {
+        TraceInfo {
+            path: String::new(),
+            id: String::new(),
+            command: Vec::new(),
+            real_time: false,
+            losses: BTreeMap::new(),
+            complete: true,
+            damage: None,
+        }
+    }
 }
 
 impl TraceInfo {

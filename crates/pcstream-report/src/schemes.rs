@@ -90,11 +90,15 @@ pub(crate) fn coverage(writers: &Writers) -> String {
     }
 }
 
-/// Lanes by scheme, in order; the GC destinations that occur, in order.
+/// Lanes by scheme, in order; the GC destinations that occur, in order. A second lane of the same scheme and destination
+/// begins a row of its own.
 fn grid(lanes: &[LaneResult]) -> (Vec<(&str, Vec<&LaneResult>)>, Vec<GcDestination>) {
     let mut rows: Vec<(&str, Vec<&LaneResult>)> = Vec::new();
     for lane in lanes {
-        match rows.iter_mut().find(|(name, _)| *name == lane.scheme) {
+        let lacks = |row: &[&LaneResult]| {
+            row.iter().all(|other| other.settings.gc_destination != lane.settings.gc_destination)
+        };
+        match rows.iter_mut().find(|(name, row)| *name == lane.scheme && lacks(row)) {
             Some((_, row)) => row.push(lane),
             None => rows.push((&lane.scheme, vec![lane])),
         }
@@ -224,7 +228,7 @@ fn device_lines(simulation: &Simulation, details: bool) -> Vec<String> {
             page_bytes(geometry.physical_pages()),
             percent(geometry.spare_factor()),
             percent(geometry.overprovisioning()),
-            lane.settings.victim,
+            lane.victims,
         ),
         format!(
             "ratios   prefilled {} of the logical pages, host wrote {:.2} x the logical pages; {} from {} of it on",
@@ -301,4 +305,68 @@ pub(crate) fn loss_lines(simulation: &Simulation) -> Vec<String> {
         ));
     }
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use pcstream_placement::configure;
+    use pcstream_replay::{LaneSpec, Replay};
+    use pcstream_ssd::{DeviceSettings, OwnVictims, Select, Spare, Superblocks};
+    use pcstream_trace::generators::{Common, generate};
+
+    use super::*;
+    use crate::{About, TraceInfo};
+
+    /// The first candidate by number.
+    struct First;
+
+    impl Select for First {
+        fn closed(&mut self, _: &mut Superblocks, _: u32, _: u16, _: u64) {}
+        fn invalidated(&mut self, _: &mut Superblocks, _: u32, _: u32, _: u32) {}
+        fn choose(&mut self, table: &Superblocks, _: u64) -> u32 {
+            (1..=table.len()).find(|&superblock| table.is_closed(superblock)).unwrap_or(0)
+        }
+        fn removed(&mut self, _: &mut Superblocks, _: u32) {}
+    }
+
+    /// What a library's user has: a generated workload, and a report of two lanes that have the same name.
+    #[test]
+    fn lanes_of_one_name_have_a_row_each_and_nothing_is_said_to_be_lost() {
+        let device = DeviceSettings {
+            logical_pages: 1024,
+            superblock_pages: 16,
+            streams: 2,
+            spare: Spare::SpareFactor(0.3),
+            ..DeviceSettings::default()
+        };
+        let lane = |superblock_pages| LaneSpec {
+            victims: Some(OwnVictims::new("first", |_| Box::new(First))),
+            ..LaneSpec::new(
+                Arc::new(configure("baseline").unwrap()),
+                DeviceSettings { superblock_pages, ..device.clone() },
+            )
+        };
+        let trace =
+            generate("uniform", Common { pages: 1024, writes: 4096, seed: 1 }, &BTreeMap::new()).unwrap();
+        let about = About { trace: TraceInfo::from_meta("", trace.meta()), ..About::default() };
+        let mut replay = Replay::new(&[lane(16), lane(32)], &trace.meta().prefilled.clone()).unwrap();
+        trace.for_each(|batch| replay.feed(&batch).unwrap());
+        let simulation = Simulation::new(about, &replay);
+        let text = text(&simulation, Layout::PLAIN);
+        let wafs: Vec<String> = simulation.results.iter().map(|lane| ratio(lane.waf())).collect();
+        assert_ne!(wafs[0], wafs[1]);
+        for waf in wafs {
+            assert!(
+                text.lines().any(|line| line.contains("baseline ") && line.contains(&waf)),
+                "{waf}: {text}"
+            );
+        }
+        assert!(text.contains("victims first"), "{text}");
+        assert!(
+            !text.contains("losses") && !text.contains("pcstream ,") && text.contains("seed 1"),
+            "{text}"
+        );
+    }
 }

@@ -102,7 +102,7 @@ fn null_is_empty<'de, D: serde::Deserializer<'de>>(from: D) -> Result<BTreeMap<S
 }
 
 impl Meta {
-    /// Meta of a trace of a device with `pages` pages. `pages` may be 0 while the size is not known
+    /// Meta of a trace of a device with `pages` pages, not complete yet. `pages` may be 0 while the size is not known
     /// (importers learn it at the end); a finished trace must state it.
     pub fn new(device: &str, pages: u64) -> Meta {
         Meta {

@@ -142,6 +142,7 @@ pub fn generate(
     let mut meta = Meta::new(&format!("generated {name}"), pages);
     meta.prefilled = vec![Extent { lba: Lba(0), pages }];
     meta.losses.insert("events".to_owned(), 0);
+    meta.complete = true;
     meta.settings.insert("generator".to_owned(), name.into());
     for (key, value) in [("pages", pages), ("writes", writes), ("seed", seed)] {
         meta.settings.insert(key.to_owned(), value.into());
