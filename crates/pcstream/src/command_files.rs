@@ -4,9 +4,21 @@
 use std::ffi::OsString;
 use std::path::Path;
 
+use pcstream_capture::capture::{CaptureOptions, Subject, Target};
+
+/// What a user should know if the command of a capture failed.
+pub fn misplaced(options: &CaptureOptions) -> Option<String> {
+    let Subject::Command(words) = &options.subject else { return None };
+    let there = match &options.target {
+        Target::Existing(dir) => Some(dir.as_path()),
+        Target::Scratch(_) => None,
+    };
+    remark(words, &std::env::current_dir().ok()?, there)
+}
+
 /// What a user should know after a command failed, if its words name files that exist `here`, but not `there`, where it ran.
 /// `there` is `None` for a directory that is gone, such as a scratch file system's.
-pub fn remark(words: &[OsString], here: &Path, there: Option<&Path>) -> Option<String> {
+fn remark(words: &[OsString], here: &Path, there: Option<&Path>) -> Option<String> {
     // The program itself is found from the caller's directory.
     let mut named = words.iter().skip(1).filter(|word| {
         let path = Path::new(word);
@@ -15,7 +27,7 @@ pub fn remark(words: &[OsString], here: &Path, there: Option<&Path>) -> Option<S
     });
     let word = named.next()?.to_string_lossy();
     Some(format!(
-        "the command ran in the directory that is recorded, where {word} does not exist: give its whole path, {}",
+        "the command ran in the directory that is captured, where {word} does not exist: give its whole path, {}",
         here.join(word.as_ref()).display()
     ))
 }

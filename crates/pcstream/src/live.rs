@@ -136,7 +136,9 @@ pub fn capture_into<'a>(
     let signal = stop.first();
     recorder.bar.finish_and_clear();
     match result {
-        Ok(finished) => Ok((recorder, Captured { finished, signal, misplaced: misplaced(options) })),
+        Ok(finished) => {
+            Ok((recorder, Captured { finished, signal, misplaced: command_files::misplaced(options) }))
+        }
         Err(error) => {
             if let Some(refused) = recorder.refused.take() {
                 return Err(refused);
@@ -171,15 +173,6 @@ fn is_full(error: &CaptureError) -> bool {
     let full =
         |cause: &std::io::Error| matches!(cause.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded);
     anyhow::Chain::new(inner.as_ref()).any(|cause| cause.downcast_ref().is_some_and(full))
-}
-
-fn misplaced(options: &CaptureOptions) -> Option<String> {
-    let Subject::Command(words) = &options.subject else { return None };
-    let there = match &options.target {
-        Target::Existing(dir) => Some(dir.as_path()),
-        Target::Scratch(_) => None,
-    };
-    command_files::remark(words, &std::env::current_dir().ok()?, there)
 }
 
 fn target(args: &CaptureArgs) -> anyhow::Result<Target> {

@@ -34,6 +34,7 @@ use signal_hook::consts::SIGINT;
 
 use crate::args::PlaceArgs;
 use crate::attached;
+use crate::command_files;
 use crate::failure::{Failure, Status};
 use crate::stop::StopSignals;
 use crate::ui::{self, JsonSink, Ui};
@@ -95,6 +96,7 @@ pub fn place(args: &PlaceArgs, ui: Ui) -> Result<Status, Failure> {
         gone: false,
         ui,
     };
+    let misplaced = command_files::misplaced(&options);
     let captured = capture::capture(&options, &signals.count, &mut placing);
     placing.notifier.stopping();
     let (seconds, gone) = (placing.began.elapsed().as_secs_f64(), placing.gone);
@@ -115,7 +117,11 @@ pub fn place(args: &PlaceArgs, ui: Ui) -> Result<Status, Failure> {
     signals.end_without_readers(shown.clone(), ui);
     show(json, &result, args.top, ui)?;
     shown.store(true, Ordering::Relaxed);
-    outcome(&result.summary, &finished, gone.then_some(&place), signals.first(), ui)
+    let ended = outcome(&result.summary, &finished, gone.then_some(&place), signals.first(), ui);
+    if finished.status.is_some_and(|status| !status.success()) {
+        misplaced.iter().for_each(|misplaced| ui.remark(misplaced));
+    }
+    ended
 }
 
 fn capture_options(args: &PlaceArgs, ui: Ui) -> Result<CaptureOptions, Failure> {

@@ -54,6 +54,7 @@ fn main() -> ExitCode {
         common::test("place_stops_serving_before_its_command_ends", &needs, stops_serving),
         common::test("place_does_not_wait_for_a_pipe_in_the_place_of_its_table", &needs, pipe),
         common::test("place_does_not_wait_for_whoever_reads_its_output", &needs, unread),
+        common::test("place_says_why_its_command_did_not_find_a_file", &needs, misplaced),
         common::test("place_refuses_what_it_cannot_use", &needs, refused),
     ])
 }
@@ -586,6 +587,22 @@ fn unread() {
     let output = child.wait_with_output().expect("it ends");
     assert_eq!(output.status.code(), Some(3), "{}", said(&output));
     assert!(said(&output).contains("nobody reads the output"), "{}", said(&output));
+}
+
+/// Its command runs in the directory of `--on`, so it does not find what it names from the caller's.
+fn misplaced() {
+    let disk = ext4();
+    let bench = Bench::new(&disk);
+    fs::write(bench.path("job.sh"), "true").expect("written");
+    let there = |script: &str| {
+        let mut command = bench.place(&["--sink", "none", "--", "sh", script]);
+        command.current_dir(bench.dir.path()).output().expect("it starts")
+    };
+    let output = there("job.sh");
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    assert!(said(&output).contains("job.sh does not exist: give its whole path"), "{}", said(&output));
+    let output = there(text(&bench.path("job.sh")));
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
 }
 
 fn refused() {

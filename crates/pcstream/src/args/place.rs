@@ -24,7 +24,7 @@ Examples:
   systemctl enable --now pcstream-place@var-lib-mysql.service      # as a service
 
 Without a command, and without --pid, --cgroup or --unit, everything that writes to the file system \
-is placed."
+is placed. A command runs in DIR, and {} in it stands for DIR. What it prints on stdout goes to stderr."
 )]
 pub struct PlaceArgs {
     /// The mounted ext4 or XFS whose writes are placed: a directory on it, or its block device. Or a block device without a
