@@ -2,6 +2,7 @@
 
 use pcstream_report::geometry;
 use pcstream_ssd::profile::KNOWN;
+use pcstream_ssd::timing::TimingSettings;
 use pcstream_ssd::{Base, DeviceRequest, Devices, GcDestination, Profile, Spare, Watermarks};
 use pyo3::prelude::*;
 
@@ -22,7 +23,9 @@ impl DeviceArg {
                  (logical_pages, or Device.scaled())"
             )));
         }
-        let base = self.base(trace_pages)?;
+        let mut base = self.base(trace_pages)?;
+        base.profile.timing = self.timing(&base.profile.timing)?;
+        base.gives_erase |= self.timing.iter().flatten().any(|(name, _)| name == "erase_ns");
         if let Some(trace) = trace_pages.filter(|&trace| base.profile.device.logical_pages < trace) {
             return Err(errors::argument(format_args!(
                 "profile {} has {} logical pages, but the trace is of a device with {trace}: scale it, with \
@@ -49,6 +52,16 @@ impl DeviceArg {
         Ok(Base::known(scaled.map_or(whole.clone(), |pages| whole.scaled_to(pages))))
     }
 
+    /// The speeds of a base with those that the device replaces.
+    fn timing(&self, base: &TimingSettings) -> PyResult<TimingSettings> {
+        let refuse = |error: serde_json::Error| errors::argument(format_args!("timing: {error}"));
+        let mut values = serde_json::to_value(base).map_err(refuse)?;
+        for (name, value) in self.timing.iter().flatten() {
+            values[name] = (*value).into();
+        }
+        serde_json::from_value(values).map_err(refuse)
+    }
+
     fn request(&self) -> PyResult<DeviceRequest> {
         let destinations = |names: &Vec<String>| {
             names.iter().map(|name| name.parse::<GcDestination>()).collect::<Result<Vec<_>, _>>()
@@ -73,12 +86,13 @@ pub fn profiles() -> Vec<(&'static str, &'static str)> {
     KNOWN.iter().map(|profile| (profile.name, profile.about)).collect()
 }
 
-/// Refuses a device that names a profile, a GC destination or a victim policy that does not exist.
+/// Refuses a device that names a profile, a GC destination, a victim policy or a speed that does not exist.
 #[pyfunction]
 pub fn check(device: DeviceArg) -> PyResult<()> {
     if let Some(name) = &device.profile_name {
         Profile::named(name).map_err(errors::argument)?;
     }
+    device.timing(&TimingSettings::default())?;
     device.request().map(drop)
 }
 

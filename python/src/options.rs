@@ -31,6 +31,8 @@ pub struct DeviceArg {
     pub pools: Option<Vec<f64>>,
     /// Low and high watermark.
     pub background_gc: Option<(u32, u32)>,
+    /// Replaced values of `TimingSettings`, by name.
+    pub timing: Option<Vec<(String, u64)>>,
     /// Of everything random.
     pub seed: Option<u64>,
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -225,6 +226,36 @@ def test_latencies_are_columns(small: pc.Trace) -> None:
     columns = {f"{direction}_{quantile}_us" for direction in ("read", "write") for quantile in ("p50", "p99", "p999")}
     assert columns <= set(frame.columns) and results[0].row()["read_p50_us"] is None
     assert not columns & set(pc.simulate(small, "baseline").rows[0])
+
+
+def test_parallelism_and_speeds_are_those_of_a_device_file(binary: str, small: pc.Trace, tmp_path: Path) -> None:
+    timing = {"channels": 2, "dies_per_channel": 2, "pages_per_program": 4, "erase_ns": 90_000}
+    file = tmp_path / "device.toml"
+    file.write_text("[timing]\n" + "".join(f"{name} = {value}\n" for name, value in timing.items()))
+    command = [binary, "simulate", str(small.path), "--json", "-", "--scheme", "baseline", "--timing", "--device", str(file)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+    expected = without_speed(json.loads(ran.stdout))
+    assert expected["device"].pop("origin") == f"file {file}"
+    device = pc.Device(timing=timing)
+    results = without_speed(pc.simulate(small, "baseline", device, timing=True).json)
+    assert results["device"].pop("origin") is None
+    assert results == expected
+    assert results["device"]["timing"]["erase_ns"] == 90_000
+    assert device.replace(streams=3).timing == device.timing and hash(device) == hash(pc.Device(timing=timing))
+    assert device.geometry()["timing"]["dies"] == 4
+    scaled = pc.Device.profile("femu", timing={"channels": 4}).scaled()
+    assert pc.simulate(small, "baseline", scaled, timing=True).json["device"]["timing"]["read_ns"] == 40_000
+    for wrong, message in [
+        ({"chanels": 2}, "unknown field `chanels`, expected one of `channels`, "),
+        ({"channels": 2**40}, f"timing channels {2**40}: expected 0 to {2**32 - 1}"),
+        ({"channels": 1.5}, "timing channels 1.5: expected a whole number"),
+        ("channels", "timing 'channels': expected numbers by name"),
+        ({3: 4}, "timing {3: 4}: expected numbers by name"),
+    ]:
+        with pytest.raises(pc.ArgumentError, match=re.escape(message)):
+            pc.Device(timing=cast(Any, wrong))
+    with pytest.raises(pc.ArgumentError, match="channels is 0: expected at least 1"):
+        pc.simulate(small, "baseline", pc.Device(timing={"channels": 0}), timing=True)
 
 
 def test_other_threads_run_meanwhile(tmp_path: Path) -> None:

@@ -30,6 +30,17 @@ def _watermarks(name: str, value: Any) -> tuple[int, ...]:
     return numbers
 
 
+def _times(name: str, value: Any) -> tuple[tuple[str, int], ...]:
+    expected = "numbers by name such as {'channels': 4, 'program_ns': 600_000}"
+    pairs = value.items() if isinstance(value, Mapping) else _check.several(name, value, expected)
+    try:
+        given = {_check.text(name, key, expected): number for key, number in pairs}
+    except (TypeError, ValueError):
+        raise ArgumentError(f"{name} {value!r}: expected {expected}") from None
+    most = {key: 2**63 - 1 if key.endswith("_ns") else 2**32 - 1 for key in given}
+    return tuple((key, _check.whole(f"{name} {key}", given[key], 0, most[key])) for key in sorted(given))
+
+
 def _whole(least: int, most: int) -> Callable[[str, Any], int]:
     return lambda name, value: _check.whole(name, value, least, most)
 
@@ -46,6 +57,7 @@ FIELDS: dict[str, Callable[[str, Any], object]] = {
     "victim": lambda name, value: _check.text(name, value, "the name of a policy such as 'greedy'"),
     "pools": _sizes,
     "background_gc": _watermarks,
+    "timing": _times,
     "seed": _whole(0, 2**64 - 1),
 }
 
@@ -71,6 +83,8 @@ class Device:
         victim: which superblock it empties next: ``"greedy"``, ``"fifo"``, ``"d-choices:3"``, …
         pools: relative sizes of pools: streams from S0 on, then internal streams or the shared destination.
         background_gc: free superblocks (low, high) between which it works in the background.
+        timing: parallelism and speeds of ``simulate(..., timing=True)``, by their names in the table ``[timing]`` of a device
+            file: ``{"channels": 4, "dies_per_channel": 2, "program_ns": 600_000}``. What is not given is the profile's.
         seed: of everything random.
     """
 
@@ -85,6 +99,7 @@ class Device:
     victim: str | None = None
     pools: Sequence[float] | None = None
     background_gc: Sequence[int] | None = None
+    timing: Mapping[str, int] | Sequence[tuple[str, int]] | None = None
     seed: int | None = None
 
     def __post_init__(self) -> None:
