@@ -8,25 +8,22 @@
 //! Order: the table of a separate debug file (found by build id), the module's own, its dynamic symbols, and
 //! `.gopclntab`, which Go programs keep when they are stripped.
 //!
-//! Known weaknesses: an inlined function has the name of the function that it is in; debug files of modules without a build id
-//! are not looked for; `.gnu_debugdata` is not read. A module whose tables take more than its [`Allowance`] has only the names
+//! Known weaknesses: an inlined function has the name of the function that it is in; `.gnu_debugdata` is not read. A module whose tables take more than its [`Allowance`] has only the names
 //! that were found in other tables.
 
 use std::cell::LazyCell;
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use object::{Object, ObjectSymbol, SymbolKind};
 
 use crate::allowance::Allowance;
+use crate::debug_files::debug_file;
 use crate::demangle::demangled;
 use crate::go_names;
 use crate::module_data::ModuleData;
-use crate::module_file::{open_beside, open_regular};
-use crate::modules::build_id;
 use crate::places::{Named, Place, places};
 
-const DEBUG_FILES: &str = "/usr/lib/debug";
 /// Of demangling a name.
 const STEPS_OF_A_BYTE: u64 = 4;
 
@@ -109,30 +106,6 @@ fn from_symbols<'d, S: ObjectSymbol<'d>>(
 
 fn without_version(name: &str) -> &str {
     name.split('@').next().unwrap_or(name)
-}
-
-/// The debug file that belongs to a module: its build id says where it is, or the module's link, and its own must be the same.
-pub(crate) fn debug_file<'d>(
-    file: &File,
-    module: &object::File<'d, &'d ModuleData<'_>>,
-    path: &Path,
-) -> Option<File> {
-    let id = module.build_id().ok().flatten().filter(|id| id.len() > 2)?;
-    let hex: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
-    let by_id = PathBuf::from(format!("{DEBUG_FILES}/.build-id/{}/{}.debug", &hex[..2], &hex[2..]));
-    let is_its = |file: &File| build_id(file).is_some_and(|its| its == id);
-    if let Some(file) = open_regular(&by_id).filter(is_its) {
-        return Some(file);
-    }
-    let (link, _) = module.gnu_debuglink().ok().flatten()?;
-    let name = std::str::from_utf8(link).ok().filter(|name| !name.contains('/') && !name.starts_with('.'))?;
-    let dir = path.parent()?;
-    let central = Path::new(DEBUG_FILES).join(dir.strip_prefix("/").unwrap_or(dir));
-    // Whoever is traced may have made the first two.
-    open_beside(file, path, Path::new(name))
-        .filter(is_its)
-        .or_else(|| open_beside(file, path, &Path::new(".debug").join(name)).filter(is_its))
-        .or_else(|| open_regular(&central.join(name)).filter(is_its))
 }
 
 #[cfg(test)]

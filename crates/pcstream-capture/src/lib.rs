@@ -18,6 +18,7 @@ pub mod capture;
 pub mod command;
 #[cfg(feature = "bpf")]
 mod counts;
+mod debug_files;
 mod demangle;
 #[cfg(feature = "bpf")]
 pub mod doctor;

@@ -2,13 +2,12 @@
 //!
 //! Idea: a trace has a module's path, its build id and offsets in it. The file at that path counts only if it has that
 //! build id. The line comes from its debug file (below `/usr/lib/debug`, or as its debug link says) or else from its
-//! own sections.
+//! own sections. Names that the file shares with others come from its supplementary file.
 //!
 //! Files are not trusted: they are opened if they are regular, and read within an [`Allowance`]; sections larger than
 //! [`MAX_SECTION_BYTES`], once uncompressed, are not.
 //!
-//! Known weaknesses: split and supplementary debug files (`.dwo`, dwz) are not read, nor sections that are compressed by
-//! anything but zlib.
+//! Known weaknesses: split debug files (`.dwo`) are not read.
 
 use std::io::Read;
 use std::path::Path;
@@ -20,8 +19,8 @@ use object::{CompressionFormat, Object, ObjectSection};
 use thiserror::Error;
 
 use crate::allowance::Allowance;
+use crate::debug_files::{debug_file, supplementary_file};
 use crate::demangle::demangled;
-use crate::function_names::debug_file;
 use crate::module_data::ModuleData;
 use crate::module_file::open_regular;
 use crate::places::places;
@@ -62,7 +61,7 @@ pub enum Lack {
     #[error("without a build id")]
     NoBuildId,
     /// Neither it nor a debug file has any that can be read.
-    #[error("without debug information that pcstream reads (plain or zlib; no zstd, dwz, .dwo)")]
+    #[error("without debug information that pcstream reads (no .dwo)")]
     NoDebugInformation,
     /// Reading it would take too much.
     #[error("larger than the limits of reading")]
@@ -90,9 +89,14 @@ pub fn lines_at(
     let debug_data = debug.as_ref().map(|debug| ModuleData::of(debug, allowance));
     let separate = debug_data.as_ref().and_then(|data| object::File::parse(data).ok());
     let lack = || if allowance.fell_short() { Lack::OverLimit } else { Lack::NoDebugInformation };
-    let sections = separate.as_ref().and_then(|debug| sections_of(debug, allowance));
-    let sections = sections.or_else(|| sections_of(&module, allowance)).ok_or_else(lack)?;
-    let dwarf = sections.borrow(|section| EndianSlice::new(section, LittleEndian));
+    let mut holders = separate.iter().chain([&module]).filter(|file| has_lines(file));
+    let found = holders.find_map(|holder| Some((holder, sections_of(holder, allowance)?)));
+    let (holder, sections) = found.ok_or_else(lack)?;
+    let shared = supplementary_file(&file, holder, path);
+    let shared_data = shared.as_ref().map(|shared| ModuleData::of(shared, allowance));
+    let shared = shared_data.as_ref().and_then(|data| object::File::parse(data).ok());
+    let shared = shared.as_ref().and_then(|shared| sections_of(shared, allowance));
+    let dwarf = sections.borrow_with_sup(shared.as_ref(), |section| EndianSlice::new(section, LittleEndian));
     let context = Context::from_dwarf(dwarf).map_err(|_| lack())?;
     let mut found = vec![None; offsets.len()];
     for place in places(&module, offsets) {
@@ -119,14 +123,17 @@ fn source_at(context: &Context<EndianSlice<'_, LittleEndian>>, address: u64) -> 
     Some(Source { line, inlined })
 }
 
-/// What lines are made of; `None` if there are none, or they are too large.
+/// What lines are made of; `None` if it cannot be read, or is too large.
 fn sections_of<'d>(
     file: &object::File<'d, &'d ModuleData<'_>>,
     allowance: &Allowance,
 ) -> Option<DwarfSections<Vec<u8>>> {
-    let sections = DwarfSections::load(|id| section(file, id, allowance).ok_or(())).ok()?;
-    let has_lines = |id: SectionId| file.section_by_name(id.name()).is_some_and(|section| section.size() > 0);
-    (has_lines(SectionId::DebugInfo) && has_lines(SectionId::DebugLine)).then_some(sections)
+    DwarfSections::load(|id| section(file, id, allowance).ok_or(())).ok()
+}
+
+fn has_lines<'d>(file: &object::File<'d, &'d ModuleData<'_>>) -> bool {
+    let has = |id: SectionId| file.section_by_name(id.name()).is_some_and(|section| section.size() > 0);
+    has(SectionId::DebugInfo) && has(SectionId::DebugLine)
 }
 
 /// A section's contents, uncompressed; empty if there is no such section, or no need of it.
@@ -151,13 +158,17 @@ fn section<'d>(
     let data = section.compressed_data().ok()?;
     match data.format {
         CompressionFormat::None => Some(data.data.to_vec()),
-        CompressionFormat::Zlib => {
-            let mut out = Vec::new();
-            let mut unpacked = ZlibDecoder::new(data.data).take(range.uncompressed_size);
-            unpacked.read_to_end(&mut out).ok().map(|_| out)
+        CompressionFormat::Zlib => unpacked(ZlibDecoder::new(data.data), range.uncompressed_size),
+        CompressionFormat::Zstandard => {
+            unpacked(zstd::Decoder::with_buffer(data.data).ok()?, range.uncompressed_size)
         }
         _ => None,
     }
+}
+
+fn unpacked(decoder: impl Read, bytes: u64) -> Option<Vec<u8>> {
+    let mut out = Vec::new();
+    decoder.take(bytes).read_to_end(&mut out).ok().map(|_| out)
 }
 
 #[cfg(test)]

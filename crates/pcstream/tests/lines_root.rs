@@ -14,7 +14,7 @@ use programs::{compile, descending_source};
 use tempfile::TempDir;
 
 fn main() -> ExitCode {
-    let needs = [common::ext4 as common::Need, common::loop_devices, programs::gcc];
+    let needs = [common::ext4 as common::Need, common::loop_devices, programs::gcc, programs::dwz];
     common::run(vec![common::test("record_leads_to_source_lines", &needs, source_lines)])
 }
 
@@ -28,10 +28,22 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
+/// The write becomes a call of a function that the compiler inlines. It and its types are long enough to be shared.
+fn with_an_inlined_call(source: &str) -> String {
+    const WRITE: &str = "(int)pwrite(fd, page, sizeof page, at * 4096L)";
+    const FUNCTION: &str = "struct place_of_a_page { int file; long offset_in_the_file; };\n\
+        static inline __attribute__((always_inline)) int put_a_page(struct place_of_a_page place) {\n\
+        return (int)pwrite(place.file, page, sizeof page, place.offset_in_the_file); }\n\
+        __attribute__((noinline)) int descend(";
+    assert!(source.contains(WRITE));
+    let source = source.replace(WRITE, "put_a_page((struct place_of_a_page){fd, at * 4096L})");
+    source.replacen("__attribute__((noinline)) int descend(", FUNCTION, 1)
+}
+
 /// Lines of the program that was recorded, with its debug information in it, and apart from it; none of another build.
 fn source_lines() {
     let (disk, dir) = (Disk::ext4(256), TempDir::new().expect("a directory"));
-    let source = descending_source(3);
+    let source = with_an_inlined_call(&descending_source(3));
     let program = compile(dir.path(), "program", &source, &[]);
     let trace = dir.path().join("t.pctrace");
     let script = format!("{} {}/file", text(&program), text(&disk.mount_point()));
@@ -53,7 +65,10 @@ fn source_lines() {
         let (shown, remarks) = run("contexts", &["--lines"]);
         assert!(shown.contains(&inner) && shown.contains(&outer), "{how}: {shown}\n{remarks}");
         let (one, _) = run("contexts", &["--lines", "--context", "1"]);
-        assert!(one.contains(&inner), "{how}: {one}");
+        assert!(
+            one.contains(&inner) && one.contains("put_a_page") && one.contains("[inlined]"),
+            "{how}: {one}"
+        );
         let (advice, _) = run("advise", &["--json", "-"]);
         assert!(advice.contains(&inner), "{how}: {advice}");
         let (json, _) = run("contexts", &["--lines", "--json", "-"]);
@@ -65,17 +80,30 @@ fn source_lines() {
         assert!(format!("{file}:{}", found["line"]).ends_with(&inner), "{how}: {found}");
     };
     has_lines("in the program");
-    // The build id stays; what the compiler knew of lines goes into a file of its own, and is compressed there.
+    // The build id stays; what two programs share goes into a file of its own, from which both take it.
     let at = |name: &str| text(&dir.path().join(name)).to_owned();
-    succeed(
-        "objcopy",
-        &["--only-keep-debug", "--compress-debug-sections=zlib", &at("program"), &at("program.debug")],
-    );
+    compile(dir.path(), "other", &source.replace("levels - 1", "levels - 2"), &[]);
+    let shared = at("shared.debug");
+    succeed("dwz", &["-m", &shared, "-M", "shared.debug", &at("program"), &at("other")]);
+    has_lines("in the program and a supplementary file");
+    std::fs::rename(&shared, at("gone.debug")).expect("it is there");
+    let (shown, _) = run("contexts", &["--lines", "--context", "1"]);
+    assert!(!shown.contains("[inlined]"), "its name is in the supplementary file alone: {shown}");
+    std::fs::rename(at("gone.debug"), &shared).expect("it is there");
+    // What the compiler knew of lines goes into a debug file, and is compressed there.
+    for how in ["zlib", "zstd"] {
+        let compressed = format!("--compress-debug-sections={how}");
+        succeed("objcopy", &["--only-keep-debug", &compressed, &at("program"), &at(&format!("{how}.debug"))]);
+    }
     succeed("strip", &["--strip-debug", &at("program")]);
     let (_, remarks) = run("contexts", &["--lines"]);
     assert!(remarks.contains("without debug information"), "{remarks}");
-    succeed("objcopy", &[&format!("--add-gnu-debuglink={}", at("program.debug")), &at("program")]);
-    has_lines("in a debug file");
+    for how in ["zlib", "zstd"] {
+        let link = format!("--add-gnu-debuglink={}", at(&format!("{how}.debug")));
+        succeed("objcopy", &["--remove-section=.gnu_debuglink", &at("program")]);
+        succeed("objcopy", &[&link, &at("program")]);
+        has_lines(&format!("in a debug file, compressed by {how}"));
+    }
     compile(dir.path(), "program", &source.replace("levels - 1", "levels - 2"), &[]);
     for command in [&["contexts", "--lines"][..], &["advise"]] {
         let (shown, remarks) = run(command[0], &command[1..]);

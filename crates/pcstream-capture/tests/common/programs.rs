@@ -58,6 +58,11 @@ pub fn compile(dir: &Path, name: &str, source: &str, flags: &[&str]) -> PathBuf 
 pub fn gcc() -> Option<String> {
     program("gcc", "gcc")
 }
+
+/// Shares debug information among programs.
+pub fn dwz() -> Option<String> {
+    program("dwz", "dwz")
+}
 pub fn liburing() -> Option<String> {
     let header = Path::new("/usr/include/liburing.h");
     (!header.exists()).then(|| "liburing (apt install liburing-dev)".into())
