@@ -81,7 +81,7 @@ pub(crate) fn row_names(rows: &[&crate::ContextRow]) -> Vec<String> {
     let name = |row: &&crate::ContextRow| match row.who() {
         Err(name) => name.to_owned(),
         Ok(context) => {
-            let program = file_name(&context.executable);
+            let program = context.program();
             let path = paths.next().map_or("", String::as_str);
             let telling = match first_and_rest(path) {
                 (first, Some(rest)) if begin_so[&(context.executable.as_str(), first)] > 1 => rest,

@@ -126,7 +126,7 @@ fn shown_path(path: String, names: Names) -> String {
 
 /// The executable's name; the thread's name behind it where that says more.
 fn program(context: &Context) -> String {
-    let executable = file_name(&context.executable);
+    let executable = context.program();
     let text = thread(context).map_or(executable.to_owned(), |thread| format!("{executable} ({thread})"));
     clipped(&text, 40)
 }

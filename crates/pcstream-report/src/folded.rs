@@ -5,7 +5,6 @@
 
 use std::collections::HashMap;
 
-use pcstream_trace::paths::file_name;
 use pcstream_trace::{Context, Frame, PAGE_BYTES};
 
 use crate::escape::visible;
@@ -30,7 +29,7 @@ pub fn stack(who: Result<&Context, &str>, functions: &Functions) -> Vec<String> 
         Ok(context) => context,
         Err(name) => return vec![name.to_owned()],
     };
-    let mut names = vec![file_name(&context.executable).to_owned()];
+    let mut names = vec![context.program().to_owned()];
     names.extend(thread(context).map(str::to_owned));
     names.extend(context.frames.iter().rev().map(|frame| functions.name(frame)));
     names.extend((!context.entry.is_empty()).then(|| context.entry.clone()));
@@ -40,7 +39,7 @@ pub fn stack(who: Result<&Context, &str>, functions: &Functions) -> Vec<String> 
 
 /// The thread's name, which is the second of a path, where it says more than the program's.
 pub fn thread(context: &Context) -> Option<&str> {
-    let (comm, program) = (context.comm.as_str(), file_name(&context.executable).as_bytes());
+    let (comm, program) = (context.comm.as_str(), context.program().as_bytes());
     let same = &program[..program.len().min(COMM_BYTES)] == comm.as_bytes();
     (!comm.is_empty() && !same).then_some(comm)
 }
@@ -99,7 +98,7 @@ impl Pprof {
             let name = frame_name(frame, Names::Full);
             path.push(self.location(Some(frame), &name, &frame.module, row.line(at)));
         }
-        path.push(self.location(None, file_name(&context.executable), &context.executable, None));
+        path.push(self.location(None, context.program(), &context.executable, None));
         path
     }
 

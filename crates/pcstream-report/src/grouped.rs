@@ -11,7 +11,6 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use pcstream_replay::Lifetimes;
-use pcstream_trace::paths::file_name;
 use pcstream_trace::{Context, Kind};
 use serde::Serialize;
 
@@ -138,7 +137,7 @@ fn names(row: &ContextRow, by: GroupBy, functions: &Functions) -> Vec<String> {
 
 /// A thread's name behind its program's.
 fn thread(context: &Context) -> String {
-    let program = file_name(&context.executable);
+    let program = context.program();
     if context.comm.is_empty() { program.to_owned() } else { format!("{program}: {}", context.comm) }
 }
 
@@ -147,7 +146,7 @@ fn own_functions(context: &Context, functions: &Functions) -> Vec<String> {
     let mut seen = HashSet::new();
     let mut own = functions.own(context);
     own.retain(|name| seen.insert(name.clone()));
-    if own.is_empty() { vec![format!("({})", file_name(&context.executable))] } else { own }
+    if own.is_empty() { vec![format!("({})", context.program())] } else { own }
 }
 
 fn by_file(rows: &[ContextRow], by: GroupBy, sums: &mut BTreeMap<String, Sums>) {

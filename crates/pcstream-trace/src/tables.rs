@@ -2,6 +2,7 @@
 //! table before the first event that refers to it.
 
 use crate::ids::{ContextId, FileId, Signature};
+use crate::paths::file_name;
 
 /// The label of [`Context::others`].
 const OTHERS: &str = "others";
@@ -97,6 +98,14 @@ impl Context {
             executable: label.to_owned(),
             unwind: Unwind::Label,
             ..Context::default()
+        }
+    }
+
+    /// The program's name without its directories. A label is no path: `kworker/u8:2` is all of a name.
+    pub fn program(&self) -> &str {
+        match self.unwind {
+            Unwind::Label => &self.executable,
+            _ => file_name(&self.executable),
         }
     }
 

@@ -129,6 +129,11 @@ fn tags_become_contexts() {
     let named: Vec<_> =
         contexts["contexts"].as_array().unwrap().iter().map(|c| c["executable"].as_str()).collect();
     assert_eq!(named, [Some("jbd2"), Some("kworker/0:1")]);
+    // A process's name is no path.
+    for flags in [&[][..], &["--by", "program"], &["--by", "thread"]] {
+        let (table, _) = ends_with(0, &[&["contexts", &trace][..], flags].concat());
+        assert!(table.contains(" kworker/0:1"), "{flags:?}: {table}");
+    }
     assert_eq!(contexts["trace"]["context_coverage"], 1.0);
     assert_eq!(desk.meta("t.pctrace")["settings"]["action"], "D");
     desk.imports(0, "blkparse", lines, &["--action", "Q", "--force"]);
