@@ -175,6 +175,16 @@ fn remark(args: &ImportArgs, summary: &Summary, counts: Counts, first_bad: Optio
             "there is not a single write: is this the right format? 0 means write to mqsim, and read to tencent and midas",
         );
     }
+    if counts.partial_writes > 0 {
+        ui.remark(&format!(
+            "writes that begin or end within a page of 4 KiB: {} ({} of the writes); all writes ask for {}, and the whole \
+             pages that they touch are {}",
+            counts.partial_writes,
+            human::percent(counts.partial_writes as f64 / counts.writes as f64),
+            human::bytes(counts.written_bytes),
+            human::page_bytes(summary.meta.totals.host_pages),
+        ));
+    }
     let noted = [
         (counts.other_volumes, "requests of other volumes, left out"),
         (counts.zero_length, "requests of 0 bytes, left out"),
@@ -186,6 +196,12 @@ fn remark(args: &ImportArgs, summary: &Summary, counts: Counts, first_bad: Optio
     }
     if let Some(bad) = first_bad {
         ui.remark(&format!("bad lines, left out: {}; the first: {bad:#}", counts.bad_lines));
+    }
+    if !args.assume_filled && counts.writes > 0 {
+        ui.remark(
+            "the device counts as empty at the beginning, so it copies nothing until its flash has been written once; \
+             --assume-filled takes it as full",
+        );
     }
     ui.remark(&format!(
         "{}: {} written to a device of {}, {} on disk, id {}",

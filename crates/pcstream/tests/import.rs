@@ -327,3 +327,19 @@ fn nothing_is_said_of_schemes_that_an_import_cannot_show() {
     assert!(!advice["changes"].to_string().contains("by program context"), "{advice}");
     assert!(advice["remarks"].to_string().contains(no_context), "{advice}");
 }
+
+/// What was made of the requests is said: parts of pages became pages, and the device is taken as empty.
+#[test]
+fn an_import_says_what_it_took_for_granted() {
+    let desk = Desk::new();
+    let heading = "\u{feff}device_id,opcode,offset,length,timestamp\r\n";
+    let lines = format!("{heading}1,W,512,4096,0\r\n1,W,8192,4096,1\r\n");
+    let said = desk.imports(0, "alibaba", &lines, &[]);
+    let partial = "within a page of 4 KiB: 1 (50.0 % of the writes); all writes ask for 8.00 KiB";
+    assert!(said.contains(partial) && said.contains("pages that they touch are 12.0 KiB"), "{said}");
+    assert!(said.contains("--assume-filled takes it as full"), "{said}");
+    let settings = &desk.meta("t.pctrace")["settings"];
+    assert_eq!((&settings["partial_writes"], &settings["written_bytes"]), (&1.into(), &8192.into()));
+    let said = desk.imports(0, "alibaba", "1,W,0,4096,0", &["--force", "--assume-filled"]);
+    assert!(!said.contains("within a page") && !said.contains("as empty"), "{said}");
+}

@@ -12,6 +12,9 @@ use crate::tables::Batch;
 /// Longest line. No format comes near; what does is not text.
 pub const MAX_LINE_BYTES: usize = 64 * 1024;
 
+/// What programs on Windows write before the first line.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
 /// Turns lines into batches.
 pub struct Importer {
     parser: Box<dyn Parser>,
@@ -38,9 +41,12 @@ impl Importer {
     pub fn line(&mut self, line: &[u8]) -> Result<(), LineError> {
         let Importer { parser, sink, .. } = self;
         sink.counts.lines += 1;
-        let imported = text(line).map_err(LineError::Bad).and_then(|text| match request(parser, text)? {
-            Some(record) => sink.add(&record),
-            None => {
+        let is_first = sink.counts.lines == 1;
+        let line = if is_first { line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line) } else { line };
+        let imported = text(line).map_err(LineError::Bad).and_then(|text| match request(parser, text) {
+            Ok(Some(record)) => sink.add(&record),
+            Err(bad) if !is_first || !is_heading(text, &bad) => Err(bad.into()),
+            Ok(None) | Err(_) => {
                 sink.counts.other_lines += 1;
                 Ok(())
             }
@@ -103,6 +109,8 @@ impl Importer {
             ("other_lines", counts.other_lines),
             ("other_volumes", counts.other_volumes),
             ("zero_length", counts.zero_length),
+            ("partial_writes", counts.partial_writes),
+            ("written_bytes", counts.written_bytes),
             ("short_discards", counts.short_discards),
             ("clamped_times", counts.clamped_times),
         ] {
@@ -113,6 +121,11 @@ impl Importer {
             meta.device.name = format!("imported {} {volume}", settings.format.name);
         }
     }
+}
+
+/// Whether a line that cannot be imported is the heading of a table: as many columns as a request has, and no digit.
+fn is_heading(text: &str, bad: &BadLine) -> bool {
+    bad.place != "line" && !text.bytes().any(|b| b.is_ascii_digit())
 }
 
 /// A line as text, without white space around it.
@@ -166,6 +179,23 @@ mod tests {
     }
 
     #[test]
+    fn parts_of_pages_are_counted() {
+        let counts = alibaba("1,W,0,4096,0\n1,W,512,4096,0\n1,W,4096,1024,0\n1,R,1,1,0").counts();
+        assert_eq!((counts.partial_writes, counts.written_bytes), (2, 9216));
+    }
+
+    #[test]
+    fn a_heading_may_come_first() {
+        for heading in ["device_id,opcode,offset,length,timestamp", "\u{feff}Device,Op,Offset,Length,Time"] {
+            let mut importer = alibaba(&format!("{heading}\r\n1,W,0,4096,0"));
+            assert_eq!((importer.counts().other_lines, importer.counts().writes), (1, 1));
+            assert!(importer.line(heading.as_bytes()).is_err(), "a second heading is no request");
+        }
+        alibaba("\u{feff}1,W,0,4096,0");
+        testing::refuses("alibaba", "nonsense", &["found 1 column"]);
+    }
+
+    #[test]
     fn time_counts_from_the_first_request_and_never_goes_back() {
         let mut importer =
             alibaba("1,W,0,4096,100\n1,W,0,4096,90\n1,R,0,4096,130\n1,W,0,4096,129\n1,W,0,4096,131");
@@ -215,6 +245,7 @@ mod tests {
         let counts = importer.counts();
         let expected =
             Counts { lines: 7, other_lines: 1, bad_lines: 4, zero_length: 1, writes: 1, ..Counts::default() };
+        let expected = Counts { written_bytes: 4096, ..expected };
         assert_eq!((counts, importer.take_batch().events.len()), (expected, 1));
     }
 

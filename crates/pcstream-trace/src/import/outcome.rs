@@ -41,6 +41,10 @@ pub struct Counts {
     pub other_volumes: u64,
     /// Requests of no bytes, which were dropped.
     pub zero_length: u64,
+    /// Writes that begin or end within a page, which count as writes of the whole page.
+    pub partial_writes: u64,
+    /// Bytes that all writes asked for.
+    pub written_bytes: u64,
     /// Discards of less than a whole page, which were dropped.
     pub short_discards: u64,
     /// Requests earlier than the one before, which took its time.

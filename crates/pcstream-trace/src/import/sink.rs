@@ -73,6 +73,12 @@ impl Sink {
         let (time_ns, clamped) = self.clock.at(record.time_ns);
         self.counts.clamped_times += u64::from(clamped);
         *self.count_of(record.op) += 1;
+        if record.op == Op::Write {
+            let end = record.offset + record.bytes;
+            let is_partial = !record.offset.is_multiple_of(PAGE_BYTES) || !end.is_multiple_of(PAGE_BYTES);
+            self.counts.partial_writes += u64::from(is_partial);
+            self.counts.written_bytes = self.counts.written_bytes.saturating_add(record.bytes);
+        }
         self.highest_end = self.highest_end.max(lba + pages);
         self.push(time_ns, record.op, context, lba, pages);
         Ok(())
