@@ -299,10 +299,10 @@ pub fn spare_factor(text: &str) -> Result<f64, String> {
     value.ok_or_else(|| "expected Sf = (T-U)/T, at least 0 and below 1, such as 0.125".to_owned())
 }
 
-/// An overprovisioning: at least 0.
+/// An overprovisioning: from 0 to 2. More is a percentage: no drive has three times the flash that it offers.
 pub fn overprovisioning(text: &str) -> Result<f64, String> {
-    let value = text.parse::<f64>().ok().filter(|v| *v >= 0.0 && v.is_finite());
-    value.ok_or_else(|| "expected OP = (T-U)/U, at least 0, such as 0.14".to_owned())
+    let value = text.parse::<f64>().ok().filter(|v| (0.0..=2.0).contains(v));
+    value.ok_or_else(|| "expected OP = (T-U)/U as a fraction from 0 to 2, such as 0.14 for 14 %".to_owned())
 }
 
 #[cfg(test)]
@@ -369,6 +369,9 @@ mod tests {
         }
         assert!(spare_factor("1").is_err() && spare_factor("nan").is_err() && spare_factor("0").is_ok());
         assert!(overprovisioning("inf").is_err() && overprovisioning("2").is_ok());
+        for percentage in ["7", "28", "28%"] {
+            assert!(overprovisioning(percentage).unwrap_err().contains("0.14 for 14 %"));
+        }
     }
 
     #[test]

@@ -155,6 +155,7 @@ fn devices_that_cannot_be_are_named_and_what_is_wrong_is_refused() {
     refuses(2, &[&["sweep", &trace, "-o", &out][..], &wrong].concat(), &["patterns is 'x'"]);
     refuses(2, &["sweep", &trace, "-o", &place.path("r.txt")], &[".parquet, .csv or .json"]);
     refuses(2, &["sweep", &trace, "-o", &out, "--utilisation", "0.1"], &["more than 0.1"]);
+    refuses(2, &["sweep", &trace, "-o", &out, "--overprovision", "0.07,28"], &["'28'", "as a fraction"]);
     fs::write(format!("{out}.unfinished"), "{}\n").unwrap();
     refuses(1, &["sweep", &trace, "-o", &out], &["line 1", "remove the file"]);
 }
