@@ -15,6 +15,7 @@ mod simulate;
 mod stop;
 mod tables;
 mod trace;
+mod write;
 
 use pyo3::prelude::*;
 
@@ -25,6 +26,7 @@ fn _pcstream(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<trace::Trace>()?;
     module.add_function(wrap_pyfunction!(trace::open, module)?)?;
     module.add_function(wrap_pyfunction!(trace::generate, module)?)?;
+    module.add_function(wrap_pyfunction!(write::write, module)?)?;
     module.add_function(wrap_pyfunction!(device::profiles, module)?)?;
     module.add_function(wrap_pyfunction!(device::check, module)?)?;
     module.add_function(wrap_pyfunction!(device::derive, module)?)?;

@@ -9,7 +9,9 @@
 //! never written is static; packing leaves it out. Known weakness: pages far apart become neighbours, so schemes that cut the
 //! address space into chunks see some chunks of mixed origin.
 //!
-//! Static data is written before counting, to the lowest pages that the trace never writes, and stays.
+//! Static data is written before counting, to the lowest pages that the trace never writes, and stays. What was on the
+//! device before and is never written is static data, too: a device that is to be emptier loses it from the highest pages
+//! on.
 
 use pcstream_trace::{Batch, Event, Extent, Lba, Op};
 
@@ -21,7 +23,8 @@ pub struct SpaceSettings {
     /// Moves the pages that the trace writes together; they (and static data, if the device is larger) fill this share of
     /// the logical pages. Above 0, at most 1.
     pub pack: Option<f64>,
-    /// Adds static data until this share of the logical pages holds data, what the trace writes included. 0 to 1.
+    /// Adds static data, or leaves out what was there, until this share of the logical pages holds data, what the trace
+    /// writes included. 0 to 1.
     pub fill: Option<f64>,
     /// Leaves discards out, as if the file system sent none. Zeroed pages are still zeroed.
     pub no_discard: bool,
@@ -110,7 +113,7 @@ impl Space {
         Ok(space)
     }
 
-    /// Adds static data until `share` of the logical pages are used.
+    /// Adds static data, or leaves some out, until `share` of the logical pages are used.
     fn add_static(&mut self, share: f64, written: &AddressSet) -> Result<(), SpaceError> {
         let mut occupied = AddressSet::default();
         match &self.ranks {
@@ -124,11 +127,32 @@ impl Space {
             let least = (used as f64 / share).ceil() as u64;
             return Err(SpaceError::TooSmall { used, share, logical_pages: self.logical_pages, least });
         }
-        let added = occupied.gaps(self.logical_pages, wanted.saturating_sub(occupied.pages()));
-        self.static_pages = occupied.pages() - used + added.iter().map(|e| e.pages).sum::<u64>();
+        self.static_pages = wanted - used;
+        if occupied.pages() > wanted {
+            self.leave_out(written);
+            return Ok(());
+        }
+        let added = occupied.gaps(self.logical_pages, wanted - occupied.pages());
         self.prefill.extend(added);
         self.prefill.sort_unstable_by_key(|extent| extent.lba.0);
         Ok(())
+    }
+
+    /// Leaves static data on the device, from the lowest addresses on, until `static_pages` pages are there; the rest goes.
+    fn leave_out(&mut self, written: &AddressSet) {
+        let set = |extents: &[Extent]| {
+            let mut set = AddressSet::default();
+            extents.iter().for_each(|e| set.add(e.lba.0, e.pages));
+            set
+        };
+        let end = self.logical_pages;
+        let outside = set(&self.prefill).gaps(end, u64::MAX);
+        let (mut not_static, mut not_rewritten) = (set(&outside), set(&outside));
+        written.extents().for_each(|(first, end)| not_static.add(first, end - first));
+        written.gaps(end, u64::MAX).iter().for_each(|e| not_rewritten.add(e.lba.0, e.pages));
+        self.prefill = not_static.gaps(end, self.static_pages);
+        self.prefill.extend(not_rewritten.gaps(end, u64::MAX));
+        self.prefill.sort_unstable_by_key(|extent| extent.lba.0);
     }
 
     /// Moves the events of a batch; some vanish.
@@ -246,6 +270,17 @@ mod tests {
         let error =
             Space::new(SpaceSettings { fill: Some(0.1), ..settings }, &written(&batch()), &[], 100, None);
         assert!(matches!(error, Err(SpaceError::TooSmall { used: 14, least: 140, .. })), "{error:?}");
+    }
+
+    /// Otherwise a trace of a full device would give one result for all shares.
+    #[test]
+    fn a_device_that_is_to_be_emptier_loses_static_data() {
+        let settings = SpaceSettings { fill: Some(0.5), ..SpaceSettings::default() };
+        // The trace writes 14 pages, of which 100 and 101 were not there before.
+        let space = Space::new(settings, &written(&batch()), &[extent(102, 9898)], 10_000, None).unwrap();
+        assert_eq!((space.static_pages, space.used_pages), (4986, 14));
+        let kept = [extent(102, 8), extent(110, 4890), extent(5000, 4), extent(5004, 96)];
+        assert_eq!(space.prefill, kept);
     }
 
     #[test]

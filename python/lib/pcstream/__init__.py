@@ -34,6 +34,7 @@ from ._simulate import DEFAULT_SCHEMES, Results, simulate
 from ._sweep import Failure, Sweep, sweep
 from ._table import Table
 from ._trace import Trace, generate, open  # noqa: A004
+from ._write import write
 
 __all__ = [
     "DEFAULT_SCHEMES",
@@ -75,4 +76,5 @@ __all__ = [
     "schemes",
     "simulate",
     "sweep",
+    "write",
 ]

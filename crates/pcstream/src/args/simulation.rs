@@ -45,7 +45,7 @@ pub struct FitArgs {
     /// share of that size.
     #[arg(long, value_name = "SHARE", value_parser = values::positive_share, help_heading = "Device")]
     pub pack: Option<f64>,
-    /// Add static data before counting, until this share of the logical pages holds data: 0 to 1
+    /// Add static data before counting, or leave some out, until this share of the logical pages holds data: 0 to 1
     ///
     /// What the trace writes counts as data. Several simulations of one trace with more and more static data give
     /// the curve of WAF over utilisation.

@@ -1,0 +1,87 @@
+"""Traces from columns of events: workloads that are made in Python."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from . import _check, _pcstream
+from ._errors import ArgumentError, missing
+from ._scheme import KINDS, OPS
+from ._trace import Trace
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+#: Columns of events in the order in which the module takes them, and their types.
+TYPES = {"time_ns": "u8", "lba": "u8", "pages": "u4", "context": "u4", "op": "u1", "kind": "u1"}
+#: Columns that may hold names.
+NAMES = {"op": OPS, "kind": KINDS}
+
+
+def write(
+    output: str | os.PathLike[str],
+    events: Mapping[str, Any] | Any,
+    *,
+    device_pages: int,
+    labels: Sequence[str] = (),
+    prefilled_pages: int = 0,
+    overwrite: bool = False,
+) -> Trace:
+    """Writes a workload of one's own as a trace, and opens it. ::
+
+        lba = np.random.default_rng(1).integers(0, 32768, 1_000_000)
+        pc.write("mine.pctrace", {"lba": lba, "context": 1 + (lba < 4096)}, device_pages=32768, labels=["cold", "hot"],
+                 prefilled_pages=32768)
+
+    Args:
+        output: a new directory ``NAME.pctrace``.
+        events: columns of equal length by name, or a table of pandas or polars. ``lba`` is the first page of an event. Others
+            may be left out: ``pages`` (1), ``op`` (names or numbers of :data:`pcstream.OPS`; write), ``context`` (a number of
+            ``labels`` from 1; 0, unknown), ``kind`` (of :data:`pcstream.KINDS`; data), ``time_ns`` (the events are 1 us apart).
+        device_pages: pages of 4 KiB of the device.
+        labels: names of contexts 1, 2, ...: what a program context stands for here.
+        prefilled_pages: so many pages, from 0 on, hold data before the first event.
+        overwrite: replaces a trace that exists.
+    """
+    try:
+        import numpy as np
+    except ImportError as error:
+        raise missing("numpy", "scheme", "a trace from columns") from error
+    names = list(events.columns if hasattr(events, "columns") else events)
+    if unknown := [name for name in names if name not in TYPES]:
+        raise ArgumentError(f"column {unknown[0]!r}: expected {', '.join(TYPES)}")
+    if "lba" not in names:
+        raise ArgumentError("column 'lba' is missing: it is the first page of each event")
+    count = len(events["lba"])
+    defaults: dict[str, Any] = {"time_ns": np.arange(count, dtype="u8") * 1000, "pages": np.ones(count, "u4")}
+    columns = []
+    for name, kind in TYPES.items():
+        values = events[name] if name in names else defaults.get(name, np.zeros(count, kind))
+        columns.append(_column(name, np.asarray(values), np.dtype(kind), count).tobytes())
+    pages = _check.whole("device_pages", device_pages, 1, 2**62)
+    sizes = pages, _check.whole("prefilled_pages", prefilled_pages, 0, pages)
+    named = [_check.text("labels", label, "names") for label in _check.several("labels", labels, "a list of names")]
+    _pcstream.write(output, tuple(columns), sizes, named, _check.flag("overwrite", overwrite))
+    return Trace(output)
+
+
+def _column(name: str, values: NDArray[Any], kind: np.dtype[Any], count: int) -> NDArray[Any]:
+    """The column as numbers of the type that a trace has."""
+    if values.shape != (count,):
+        raise ArgumentError(f"column {name!r} has the shape {values.shape}, expected ({count},) as 'lba' has")
+    if name in NAMES and values.dtype.kind in "UOT":
+        known = {text: number for number, text in enumerate(NAMES[name])}
+        if unknown := set(values.tolist()) - set(known):
+            raise ArgumentError(f"column {name!r} has {unknown.pop()!r}: expected {', '.join(known)}")
+        numbers = values.astype(object)
+        numbers[:] = [known[text] for text in values.tolist()]
+        return numbers.astype(kind)
+    if values.dtype.kind not in "iub":
+        raise ArgumentError(f"column {name!r} is of {values.dtype}: expected whole numbers")
+    most = len(NAMES[name]) - 1 if name in NAMES else 2 ** (8 * kind.itemsize) - 1
+    if count and (int(values.min()) < 0 or int(values.max()) > most):
+        raise ArgumentError(f"column {name!r} is from {values.min()} to {values.max()}: expected 0 to {most}")
+    return values.astype(kind)

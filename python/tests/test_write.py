@@ -1,0 +1,67 @@
+"""Workloads of one's own: written as a trace, they are what a generator's are."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pcstream as pc
+
+
+def test_a_trace_from_columns_is_the_generators(small: pc.Trace, tmp_path: Path) -> None:
+    names = ["time_ns", "op", "lba", "pages", "context", "kind"]
+    frame = small.events().to_pandas()[names]
+    labels = list(small.contexts().to_pandas().executable)
+    written = pc.write(tmp_path / "t.pctrace", frame, device_pages=8192, labels=labels, prefilled_pages=8192)
+    assert written.id == small.id and written.meta["totals"] == small.meta["totals"]
+    schemes = ["baseline", "manual", "pcstream", "oracle"]
+    wafs, expected = ([r.waf for r in pc.simulate(t, schemes)] for t in (written, small))
+    assert wafs == expected
+    table = small.events().to_polars().select(names)
+    assert pc.write(written.path, table, device_pages=8192, labels=labels, overwrite=True).id == small.id
+
+
+def test_a_few_events_have_the_waf_that_a_hand_computes(tmp_path: Path) -> None:
+    """Two pages a superblock, four superblocks for four pages. The first GC (event 6) finds an empty victim, the second
+    (event 8) copies page 3, which is then overwritten."""
+    lba = np.array([0, 1, 2, 3, 0, 1, 2, 0, 3])
+    trace = pc.write(tmp_path / "t.pctrace", {"lba": lba}, device_pages=4)
+    device = pc.Device(overprovisioning=1.0, superblock_pages=2, streams=1, gc="own")
+    (result,) = pc.simulate(trace, "baseline", device)
+    assert (result.host_pages, result.gc_pages, result.erases) == (9, 1, 2)
+    # Page 3 is discarded before the second GC, which copies nothing then.
+    events = {"lba": np.insert(lba, 8, 3), "op": ["write"] * 8 + ["discard", "write"]}
+    (result,) = pc.simulate(pc.write(trace.path, events, device_pages=4, overwrite=True), "baseline", device)
+    assert (result.host_pages, result.gc_pages, result.erases) == (9, 0, 2)
+
+
+@pytest.mark.parametrize(
+    "events,changes,message",
+    [
+        ({"pages": [1]}, {}, "column 'lba' is missing"),
+        ({"lba": [1], "size": [1]}, {}, "column 'size': expected time_ns, lba, pages, context, op, kind"),
+        ({"lba": [1, 2], "pages": [1]}, {}, "column 'pages' has the shape (1,), expected (2,)"),
+        ({"lba": [1.5]}, {}, "column 'lba' is of float64: expected whole numbers"),
+        ({"lba": [-1]}, {}, "column 'lba' is from -1 to -1: expected 0 to"),
+        ({"lba": [1], "op": [9]}, {}, "column 'op' is from 9 to 9: expected 0 to 5"),
+        ({"lba": [1], "op": ["trim"]}, {}, "column 'op' has 'trim': expected write, discard, read"),
+        ({"lba": [1]}, {"device_pages": 0}, "device_pages 0: expected 1 to"),
+        ({"lba": [1]}, {"prefilled_pages": 9}, "prefilled_pages 9: expected 0 to 8"),
+        ({"lba": [1]}, {"labels": "hot"}, "labels 'hot': expected a list of names"),
+    ],
+)
+def test_what_is_no_trace_is_refused(events: Any, changes: dict[str, Any], message: str, tmp_path: Path) -> None:
+    with pytest.raises(pc.ArgumentError, match=re.escape(message)):
+        pc.write(tmp_path / "t.pctrace", events, **{"device_pages": 8, **changes})
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("events", [{"lba": [8]}, {"lba": [1], "context": [1]}, {"lba": [1, 2], "time_ns": [2, 1]}])
+def test_an_event_that_cannot_be_leaves_nothing(events: Any, tmp_path: Path) -> None:
+    with pytest.raises(pc.TraceError, match=r"t\.pctrace"):
+        pc.write(tmp_path / "t.pctrace", events, device_pages=8)
+    assert not list(tmp_path.iterdir())
