@@ -55,6 +55,8 @@ const OF_THE_END: [&str; 2] = ["sync_abandoned", "names_abandoned"];
 pub fn place(args: &PlaceArgs, ui: Ui) -> Result<Status, Failure> {
     let json = args.output.json.as_deref().map(JsonSink::open).transpose()?;
     let mut options = capture_options(args, ui)?;
+    // Before anything of root's is looked at: who is not root would hear that it can be changed by others.
+    capture::check_machine().map_err(Failure::failed)?;
     let place = Place::find(&args.on)?;
     let instance = Instance::claim(place.device.major, place.device.minor).map_err(Failure::failed)?;
     let choice = sinks::choose(&args.sink, &place.device).map_err(Failure::wrong_arguments)?;

@@ -16,6 +16,7 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
@@ -55,6 +56,7 @@ fn main() -> ExitCode {
         common::test("place_does_not_wait_for_a_pipe_in_the_place_of_its_table", &needs, pipe),
         common::test("place_does_not_wait_for_whoever_reads_its_output", &needs, unread),
         common::test("place_says_why_its_command_did_not_find_a_file", &needs, misplaced),
+        common::test("place_needs_root_and_says_so", &needs, not_root),
         common::test("place_refuses_what_it_cannot_use", &needs, refused),
     ])
 }
@@ -603,6 +605,22 @@ fn misplaced() {
     assert!(said(&output).contains("job.sh does not exist: give its whole path"), "{}", said(&output));
     let output = there(text(&bench.path("job.sh")));
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+}
+
+/// Also where root has placed before, whose directory in `/run` is there.
+fn not_root() {
+    let disk = ext4();
+    let bench = Bench::new(&disk);
+    bench.start(&["--sink", "none"]).end();
+    // Where every user may run it.
+    let binary = bench.path("pcstream");
+    fs::copy(env!("CARGO_BIN_EXE_pcstream"), &binary).expect("a copy");
+    disk::succeed("chmod", &["755", text(bench.dir.path()), text(&binary)]);
+    let mut command = Command::new(&binary);
+    command.args(["place", "--sink", "none", "--on"]).arg(&bench.on).uid(65534).gid(65534).current_dir("/");
+    let output = command.output().expect("it starts");
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    assert!(said(&output).contains("error: capturing needs root"), "{}", said(&output));
 }
 
 fn refused() {
