@@ -107,6 +107,7 @@ pub fn capture(
         notes.push("the journal is on a device of its own: its writes are not in the trace".into());
     }
     notes.extend(notes::others(&counts));
+    notes.extend(notes::long_requests(&session));
     notes.extend(notes::lack(&run.join.borrow().joiner.lacking_modules()));
     let losses = run.losses();
     drop(run);
