@@ -292,6 +292,10 @@ fn nonsense_is_refused() {
         try_out(&timing(1, 1, 3, 9)),
         TimingError::PartialUnit { superblock_pages: 8, pages_per_program: 3 }
     );
+    assert!(try_out(&timing(1, 1, 3, 9)).to_string().ends_with(
+        "is not a multiple of pages_per_program = 3: choose a multiple, or another pages_per_program in the device's \
+         table [timing]"
+    ));
     assert!(matches!(try_out(&timing(1, 1, 4, 3)), TimingError::BufferTooSmall { found: 3, needed: 4, .. }));
     assert!(matches!(try_out(&timing(1 << 16, 1 << 16, 1 << 16, 1)), TimingError::TooManyDies { .. }));
     let slow = TimingSettings { transfer_ns: u64::MAX, ..timing(1, 1, 1, 1) };

@@ -143,7 +143,8 @@ pub enum TimingError {
     },
     /// A superblock that is not a whole number of units.
     #[error(
-        "--superblock-pages {superblock_pages} is not a multiple of pages_per_program = {pages_per_program}"
+        "--superblock-pages {superblock_pages} is not a multiple of pages_per_program = {pages_per_program}: choose a \
+         multiple, or another pages_per_program in the device's table [timing]"
     )]
     PartialUnit {
         /// b.
