@@ -159,3 +159,31 @@ fn devices_that_cannot_be_are_named_and_what_is_wrong_is_refused() {
     fs::write(format!("{out}.unfinished"), "{}\n").unwrap();
     refuses(1, &["sweep", &trace, "-o", &out], &["line 1", "remove the file"]);
 }
+
+/// A trace of a device that was full before it began has another WAF for each share that is asked for, and the report says how
+/// much static data is left.
+#[test]
+fn utilisation_is_what_it_says_on_a_device_that_was_full() {
+    let place = Place::new();
+    let (log, trace, out) = (place.path("log"), place.path("full.pctrace"), place.path("r.csv"));
+    // A quarter of the device is written again and again, in no order.
+    let mut random = 1u64;
+    let line = |time: u64| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        format!("1,W,{},4096,{time}\n", (random >> 33) % 2048 * 4096)
+    };
+    let lines: String = (0..40_000).map(line).collect();
+    fs::write(&log, lines).unwrap();
+    ends_with(0, &["import", "--format", "alibaba", &log, "-o", &trace, "--size", "32M", "--assume-filled"]);
+    let grid = ["--scheme", "baseline", "--gc", "own", "--streams", "1", "--utilisation", "0.5,0.8,1"];
+    ends_with(0, &[&["sweep", &trace, "-o", &out][..], &grid].concat());
+    let text = fs::read_to_string(&out).unwrap();
+    let head: Vec<&str> = text.lines().next().unwrap().split(',').collect();
+    let column = |name: &str| {
+        let index = head.iter().position(|column| *column == name).unwrap();
+        text.lines().skip(1).map(move |row| row.split(',').nth(index).unwrap().parse().unwrap())
+    };
+    assert_eq!(column("live_pages").collect::<Vec<f64>>(), [4096.0, 6554.0, 8192.0]);
+    let waf: Vec<f64> = column("waf").collect();
+    assert!(waf[0] < waf[1] && waf[1] < waf[2], "{waf:?}");
+}
