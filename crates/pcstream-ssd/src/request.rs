@@ -8,6 +8,7 @@ use crate::geometry::{Geometry, GeometryError};
 use crate::profile::Profile;
 use crate::resources::OverBudget;
 use crate::settings::{DeviceSettings, GcDestination, Spare};
+use crate::timing::TimingError;
 use crate::victim::VictimPolicy;
 
 /// Spare factor unless something else says otherwise: 512 GiB of flash behind 480 GB, as in the PM963 of
@@ -84,6 +85,9 @@ pub enum RequestError {
     /// Its sizes do not fit together.
     #[error(transparent)]
     Geometry(#[from] GeometryError),
+    /// Its channels, dies or times make no device.
+    #[error(transparent)]
+    Timing(#[from] TimingError),
     /// It cannot afford its streams.
     #[error(transparent)]
     Budget(#[from] OverBudget),
@@ -119,6 +123,7 @@ impl DeviceRequest {
             let share = f64::from(profile.device.superblock_pages) / f64::from(TIMED_SUPERBLOCK_PAGES);
             profile.timing.erase_ns = (profile.timing.erase_ns as f64 * share.min(1.0)).round() as u64;
         }
+        profile.timing.check()?;
         profile.resources.check(&profile.timing, profile.device.streams)?;
         Ok(Devices { settings, profile })
     }

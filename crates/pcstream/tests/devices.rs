@@ -109,6 +109,7 @@ fn wrong_devices_end_with_2() {
     simulate(&["--device", &file], &["device.toml", "line 2", "streems", "streams"]);
     fs::write(&file, "[timing]\nchannels = 0\n").unwrap();
     simulate(&["--device", &file, "--timing"], &["channels is 0"]);
+    refuses(2, &["geometry", "--device", &file], &["channels is 0: expected at least 1"]);
     fs::write(&file, [0xff, 0xfe]).unwrap();
     simulate(&["--device", &file], &["device.toml"]);
     simulate(&["--device", "/dev/zero"], &["/dev/zero", "longer than"]);
