@@ -55,8 +55,6 @@ const OF_THE_END: [&str; 2] = ["sync_abandoned", "names_abandoned"];
 pub fn place(args: &PlaceArgs, ui: Ui) -> Result<Status, Failure> {
     let json = args.output.json.as_deref().map(JsonSink::open).transpose()?;
     let mut options = capture_options(args, ui)?;
-    // Before anything of root's is looked at: who is not root would hear that it can be changed by others.
-    capture::check_machine().map_err(Failure::failed)?;
     let place = Place::find(&args.on)?;
     let instance = Instance::claim(place.device.major, place.device.minor).map_err(Failure::failed)?;
     let choice = sinks::choose(&args.sink, &place.device).map_err(Failure::wrong_arguments)?;
@@ -98,7 +96,6 @@ pub fn place(args: &PlaceArgs, ui: Ui) -> Result<Status, Failure> {
         gone: false,
         ui,
     };
-    let misplaced = command_files::misplaced(&options);
     let captured = capture::capture(&options, &signals.count, &mut placing);
     placing.notifier.stopping();
     let (seconds, gone) = (placing.began.elapsed().as_secs_f64(), placing.gone);
@@ -119,14 +116,12 @@ pub fn place(args: &PlaceArgs, ui: Ui) -> Result<Status, Failure> {
     signals.end_without_readers(shown.clone(), ui);
     show(json, &result, args.top, ui)?;
     shown.store(true, Ordering::Relaxed);
-    let ended = outcome(&result.summary, &finished, gone.then_some(&place), signals.first(), ui);
-    if finished.status.is_some_and(|status| !status.success()) {
-        misplaced.iter().for_each(|misplaced| ui.remark(misplaced));
-    }
-    ended
+    outcome(&result.summary, &finished, &options, gone.then_some(&place), signals.first(), ui)
 }
 
 fn capture_options(args: &PlaceArgs, ui: Ui) -> Result<CaptureOptions, Failure> {
+    // Before anything of root's is looked at: of that another user learned only that others can change it.
+    capture::check_machine().map_err(Failure::failed)?;
     let subject = match args.words.is_empty() {
         true => attached::running(&args.attach, args.duration),
         false => Subject::Command(args.words.clone()),
@@ -366,6 +361,7 @@ fn failure(error: CaptureError, signal: Option<i32>) -> Failure {
 fn outcome(
     summary: &Summary,
     finished: &Finished,
+    options: &CaptureOptions,
     gone: Option<&Place>,
     signal: Option<i32>,
     ui: Ui,
@@ -391,6 +387,7 @@ fn outcome(
         return Err(Failure::Interrupted { error, signal: signal.unwrap_or(SIGINT) });
     }
     if let Some(status) = finished.status.filter(|status| !status.success()) {
+        command_files::misplaced(options).iter().for_each(|misplaced| ui.remark(misplaced));
         return Err(anyhow!("the command failed: {status}").into());
     }
     Ok(Status::with_losses(!lost.is_empty()))

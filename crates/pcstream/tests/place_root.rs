@@ -16,7 +16,6 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::MetadataExt as _;
-use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
@@ -36,7 +35,6 @@ fn main() -> ExitCode {
         common::test("place_gives_files_the_hints_that_it_says", &needs, || hints(&ext4())),
         common::test("place_gives_files_of_xfs_hints", &xfs, || hints(&xfs_disk())),
         common::test("place_says_what_it_would_do_and_does_nothing", &needs, dry_run),
-        common::test("place_leaves_files_of_others_alone", &needs, others),
         common::test("place_overrides_hints_of_programs_if_asked", &needs, overrides),
         common::test("place_begins_with_what_it_learned_before", &needs, table),
         common::test("place_reloads_and_tells_systemd", &needs, reload),
@@ -55,8 +53,6 @@ fn main() -> ExitCode {
         common::test("place_stops_serving_before_its_command_ends", &needs, stops_serving),
         common::test("place_does_not_wait_for_a_pipe_in_the_place_of_its_table", &needs, pipe),
         common::test("place_does_not_wait_for_whoever_reads_its_output", &needs, unread),
-        common::test("place_says_why_its_command_did_not_find_a_file", &needs, misplaced),
-        common::test("place_needs_root_and_says_so", &needs, not_root),
         common::test("place_refuses_what_it_cannot_use", &needs, refused),
     ])
 }
@@ -99,27 +95,6 @@ fn dry_run() {
     assert_eq!((result["sink"].as_str(), result["scheme"].as_str()), (Some("none"), Some("pcstream")));
     assert!(files(&result)["/log"].0 > 0, "{result:#}");
     assert!(files(&result).values().all(|(_, outcome)| outcome == "not-said"), "{result:#}");
-}
-
-fn others() {
-    let disk = ext4();
-    let mut bench = Bench::new(&disk);
-    let mut followed = Command::new("sleep").arg("1h").spawn().expect("it starts");
-    let id = followed.id().to_string();
-    let placer = bench.start(&["--sink", "hints", "--save-every", "100ms", "--pid", &id]);
-    bench.write();
-    wait_for("their lifetime", || bench.learned() > 0);
-    // A batch after that would have given them a hint.
-    let writes = bench.written("log");
-    wait_for("more writes", || bench.written("log") > writes);
-    bench.stop();
-    (0..2).for_each(|_| placer.reload());
-    assert_eq!(["log", "table"].map(|file| bench.hint(file)), [0, 0]);
-    let result = placer.end();
-    followed.kill().and_then(|()| followed.wait()).expect("it ran");
-    let others = &result["contexts"][0];
-    assert_eq!((others["executable"].as_str(), others["stream"].as_u64()), (Some("others"), Some(0)));
-    assert!(others["hint"].is_null() && others["pages"].as_u64() > Some(0), "{result:#}");
 }
 
 fn overrides() {
@@ -589,38 +564,6 @@ fn unread() {
     let output = child.wait_with_output().expect("it ends");
     assert_eq!(output.status.code(), Some(3), "{}", said(&output));
     assert!(said(&output).contains("nobody reads the output"), "{}", said(&output));
-}
-
-/// Its command runs in the directory of `--on`, so it does not find what it names from the caller's.
-fn misplaced() {
-    let disk = ext4();
-    let bench = Bench::new(&disk);
-    fs::write(bench.path("job.sh"), "true").expect("written");
-    let there = |script: &str| {
-        let mut command = bench.place(&["--sink", "none", "--", "sh", script]);
-        command.current_dir(bench.dir.path()).output().expect("it starts")
-    };
-    let output = there("job.sh");
-    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
-    assert!(said(&output).contains("job.sh does not exist: give its whole path"), "{}", said(&output));
-    let output = there(text(&bench.path("job.sh")));
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
-}
-
-/// Also where root has placed before, whose directory in `/run` is there.
-fn not_root() {
-    let disk = ext4();
-    let bench = Bench::new(&disk);
-    bench.start(&["--sink", "none"]).end();
-    // Where every user may run it.
-    let binary = bench.path("pcstream");
-    fs::copy(env!("CARGO_BIN_EXE_pcstream"), &binary).expect("a copy");
-    disk::succeed("chmod", &["755", text(bench.dir.path()), text(&binary)]);
-    let mut command = Command::new(&binary);
-    command.args(["place", "--sink", "none", "--on"]).arg(&bench.on).uid(65534).gid(65534).current_dir("/");
-    let output = command.output().expect("it starts");
-    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
-    assert!(said(&output).contains("error: capturing needs root"), "{}", said(&output));
 }
 
 fn refused() {

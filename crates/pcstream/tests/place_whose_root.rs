@@ -1,0 +1,79 @@
+//! Whom `place` serves: the programs that it follows and no others, its own command, and root.
+
+#[path = "../../pcstream-capture/tests/common/mod.rs"]
+mod common;
+#[path = "../../pcstream-capture/tests/common/disk.rs"]
+mod disk;
+#[path = "common/placer.rs"]
+mod placer;
+#[path = "../../pcstream-capture/tests/common/programs.rs"]
+mod programs;
+
+use std::fs;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, ExitCode};
+
+use disk::text;
+use placer::{Bench, ext4, said, wait_for};
+
+fn main() -> ExitCode {
+    let needs = [common::ext4 as common::Need, common::loop_devices, programs::gcc];
+    common::run(vec![
+        common::test("place_leaves_files_of_others_alone", &needs, others),
+        common::test("place_says_why_its_command_did_not_find_a_file", &needs, misplaced),
+        common::test("place_needs_root_and_says_so", &needs, not_root),
+    ])
+}
+
+fn others() {
+    let disk = ext4();
+    let mut bench = Bench::new(&disk);
+    let mut followed = Command::new("sleep").arg("1h").spawn().expect("it starts");
+    let id = followed.id().to_string();
+    let placer = bench.start(&["--sink", "hints", "--save-every", "100ms", "--pid", &id]);
+    bench.write();
+    wait_for("their lifetime", || bench.learned() > 0);
+    // A batch after that would have given them a hint.
+    let writes = bench.written("log");
+    wait_for("more writes", || bench.written("log") > writes);
+    bench.stop();
+    (0..2).for_each(|_| placer.reload());
+    assert_eq!(["log", "table"].map(|file| bench.hint(file)), [0, 0]);
+    let result = placer.end();
+    followed.kill().and_then(|()| followed.wait()).expect("it ran");
+    let others = &result["contexts"][0];
+    assert_eq!((others["executable"].as_str(), others["stream"].as_u64()), (Some("others"), Some(0)));
+    assert!(others["hint"].is_null() && others["pages"].as_u64() > Some(0), "{result:#}");
+}
+
+/// Its command runs in the directory of `--on`, so it does not find what it names from the caller's.
+fn misplaced() {
+    let disk = ext4();
+    let bench = Bench::new(&disk);
+    fs::write(bench.path("job.sh"), "true").expect("written");
+    let there = |script: &str| {
+        let mut command = bench.place(&["--sink", "none", "--", "sh", script]);
+        command.current_dir(bench.dir.path()).output().expect("it starts")
+    };
+    let output = there("job.sh");
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    assert!(said(&output).contains("job.sh does not exist: give its whole path"), "{}", said(&output));
+    let output = there(text(&bench.path("job.sh")));
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+}
+
+/// Also where root has placed before, whose directory in `/run` is there.
+fn not_root() {
+    let disk = ext4();
+    let bench = Bench::new(&disk);
+    bench.start(&["--sink", "none"]).end();
+    // Where every user may run it.
+    let binary = bench.path("pcstream");
+    fs::copy(env!("CARGO_BIN_EXE_pcstream"), &binary).expect("a copy");
+    disk::succeed("chmod", &["755", text(bench.dir.path()), text(&binary)]);
+    let mut command = Command::new(&binary);
+    command.args(["place", "--sink", "none", "--on"]).arg(&bench.on).uid(65534).gid(65534).current_dir("/");
+    let output = command.output().expect("it starts");
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    assert!(said(&output).contains("error: capturing needs root"), "{}", said(&output));
+}
