@@ -191,8 +191,15 @@ pub fn size(text: &str) -> Result<u64, String> {
             let plain = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit() || b == b'.');
             let number: f64 = digits.parse().ok().filter(|_| plain).ok_or_else(expected)?;
             let scaled = number * factor as f64;
-            if exponent == 0 || scaled.fract() != 0.0 {
+            if exponent == 0 {
                 return Err("expected a whole number".to_owned());
+            }
+            if scaled.fract() != 0.0 {
+                // Drives are sold by powers of 1000.
+                let sold = number * 1000f64.powi(exponent as i32);
+                return Err(format!(
+                    "expected a whole number, not {scaled:.2}; by powers of 1000 it is {sold:.0}"
+                ));
             }
             // 2^53: from there on f64 skips whole numbers.
             (scaled < 9_007_199_254_740_992.0).then_some(scaled as u64)
@@ -357,6 +364,7 @@ mod tests {
         ];
         bad.iter().for_each(|text| assert!(size(text).is_err(), "{text}"));
         assert!(size("12Q").unwrap_err().contains("such as 512M"));
+        assert!(size("3.84T").unwrap_err().ends_with("by powers of 1000 it is 3840000000000"));
         assert!(size_u32("4G").unwrap_err().contains("at most"));
     }
 
