@@ -7,6 +7,7 @@ mod disk;
 #[path = "../../pcstream-capture/tests/common/programs.rs"]
 mod programs;
 
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Output, Stdio};
 
 use disk::{Disk, succeed, text};
@@ -38,6 +39,14 @@ fn with_an_inlined_call(source: &str) -> String {
     assert!(source.contains(WRITE));
     let source = source.replace(WRITE, "put_a_page((struct place_of_a_page){fd, at * 4096L})");
     source.replacen("__attribute__((noinline)) int descend(", FUNCTION, 1)
+}
+
+/// A debug file of a program, beside it.
+fn compressed(program: &Path, how: &str) -> PathBuf {
+    let file = program.with_extension(how);
+    let compress = format!("--compress-debug-sections={how}");
+    succeed("objcopy", &["--only-keep-debug", &compress, text(program), text(&file)]);
+    file
 }
 
 /// Lines of the program that was recorded, with its debug information in it, and apart from it; none of another build.
@@ -81,28 +90,24 @@ fn source_lines() {
     };
     has_lines("in the program");
     // The build id stays; what two programs share goes into a file of its own, from which both take it.
-    let at = |name: &str| text(&dir.path().join(name)).to_owned();
-    compile(dir.path(), "other", &source.replace("levels - 1", "levels - 2"), &[]);
-    let shared = at("shared.debug");
-    succeed("dwz", &["-m", &shared, "-M", "shared.debug", &at("program"), &at("other")]);
+    let other = compile(dir.path(), "other", &source.replace("levels - 1", "levels - 2"), &[]);
+    let shared = dir.path().join("shared.debug");
+    succeed("dwz", &["-m", text(&shared), "-M", "shared.debug", text(&program), text(&other)]);
     has_lines("in the program and a supplementary file");
-    std::fs::rename(&shared, at("gone.debug")).expect("it is there");
+    std::fs::remove_file(&shared).expect("it is there");
     let (shown, _) = run("contexts", &["--lines", "--context", "1"]);
     assert!(!shown.contains("[inlined]"), "its name is in the supplementary file alone: {shown}");
-    std::fs::rename(at("gone.debug"), &shared).expect("it is there");
-    // What the compiler knew of lines goes into a debug file, and is compressed there.
-    for how in ["zlib", "zstd"] {
-        let compressed = format!("--compress-debug-sections={how}");
-        succeed("objcopy", &["--only-keep-debug", &compressed, &at("program"), &at(&format!("{how}.debug"))]);
-    }
-    succeed("strip", &["--strip-debug", &at("program")]);
+    // The same build once more. What the compiler knew of lines goes into debug files, and is compressed there.
+    compile(dir.path(), "program", &source, &[]);
+    let debug_files = ["zlib", "zstd"].map(|how| compressed(&program, how));
+    succeed("strip", &["--strip-debug", text(&program)]);
     let (_, remarks) = run("contexts", &["--lines"]);
     assert!(remarks.contains("without debug information"), "{remarks}");
-    for how in ["zlib", "zstd"] {
-        let link = format!("--add-gnu-debuglink={}", at(&format!("{how}.debug")));
-        succeed("objcopy", &["--remove-section=.gnu_debuglink", &at("program")]);
-        succeed("objcopy", &[&link, &at("program")]);
-        has_lines(&format!("in a debug file, compressed by {how}"));
+    for debug_file in debug_files {
+        let link = format!("--add-gnu-debuglink={}", text(&debug_file));
+        succeed("objcopy", &["--remove-section=.gnu_debuglink", text(&program)]);
+        succeed("objcopy", &[&link, text(&program)]);
+        has_lines(text(&debug_file));
     }
     compile(dir.path(), "program", &source.replace("levels - 1", "levels - 2"), &[]);
     for command in [&["contexts", "--lines"][..], &["advise"]] {

@@ -52,7 +52,7 @@ pub struct FitArgs {
     #[arg(long, value_name = "SHARE", value_parser = values::fraction, conflicts_with_all = ["pack", "prefill"], help_heading = "Device")]
     pub fill: Option<f64>,
     /// Leave the trace's discards out, as if the file system sent none
-    #[arg(long, help_heading = "Device")]
+    #[arg(long, alias = "no-trim", help_heading = "Device")]
     pub no_discard: bool,
     /// Memory that the simulation may take, such as 2G [default: three quarters of what is free]
     ///
@@ -165,7 +165,7 @@ pub struct DeviceArgs {
     #[arg(long, value_name = "F", group = "spare", value_parser = values::spare_factor, help_heading = "Device")]
     pub spare_factor: Option<f64>,
     /// Overprovisioning OP = (T-U)/U, 0 or more, instead of --spare-factor
-    #[arg(long, value_name = "F", group = "spare", value_parser = values::overprovisioning, help_heading = "Device")]
+    #[arg(long, alias = "op", value_name = "F", group = "spare", value_parser = values::overprovisioning, help_heading = "Device")]
     pub overprovision: Option<f64>,
     /// Pages in a superblock (FDP: reclaim unit) [default: about 0.23 % of the logical pages]
     ///

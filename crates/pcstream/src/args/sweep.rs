@@ -39,7 +39,7 @@ pub struct SweepArgs {
     #[arg(long, value_name = "SHARE", value_parser = values::positive_share, conflicts_with = "utilisation", help_heading = "Device")]
     pub pack: Option<f64>,
     /// Leave the trace's discards out, as if the file system sent none
-    #[arg(long, help_heading = "Device")]
+    #[arg(long, alias = "no-trim", help_heading = "Device")]
     pub no_discard: bool,
     /// Memory that the sweep may take [default: three quarters of what is free]
     #[arg(long, value_name = "BYTES", value_parser = values::size)]
@@ -56,7 +56,7 @@ pub struct GridArgs {
     #[arg(long, value_name = "LIST", value_parser = lists::spare_factors, help_heading = "Grid")]
     pub spare_factor: Option<List<f64>>,
     /// Overprovisionings OP = (T-U)/U, instead of --spare-factor
-    #[arg(long, value_name = "LIST", value_parser = lists::overprovisionings, help_heading = "Grid")]
+    #[arg(long, alias = "op", value_name = "LIST", value_parser = lists::overprovisionings, help_heading = "Grid")]
     pub overprovision: Option<List<f64>>,
     /// Shares of the logical pages that hold data, static data added before counting [default: what the trace says]
     #[arg(long, value_name = "LIST", value_parser = lists::fractions, conflicts_with = "prefill", help_heading = "Grid")]
