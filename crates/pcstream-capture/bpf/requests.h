@@ -28,8 +28,9 @@
 #define REQ_OP_SECURE_ERASE 5
 #define REQ_OP_WRITE_ZEROES 9
 
-/* Pages of a request that are walked: the block layer makes requests of up to 4,496 pages. */
-#define MAX_BIO_PAGES 16384
+/* Parts of a request that are walked, a page each: what 32 bits of bytes hold. XFS sends a large file in requests of hundreds of
+ * MiB, which are split further down. */
+#define MAX_BIO_PAGES (1 << 20)
 
 /* Completion functions tell what bi_private is. One that the kernel does not have is 0. */
 extern const void iomap_dio_bio_end_io __ksym __weak;

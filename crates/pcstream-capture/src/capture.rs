@@ -101,8 +101,8 @@ pub fn capture(
         let join = run.join.borrow();
         (join.joiner.counts(), join.joiner.contexts().to_vec())
     };
-    let of_session = [notes::runtime(&session, &contexts), notes::long_requests(&session)];
-    notes.extend(of_session.into_iter().flatten().chain(notes::refused_hints(&session)));
+    notes.extend(notes::runtime(&session, &contexts));
+    notes.extend(notes::refused_hints(&session));
     if journal_is_elsewhere {
         notes.push("the journal is on a device of its own: its writes are not in the trace".into());
     }

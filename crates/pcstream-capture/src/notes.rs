@@ -51,22 +51,6 @@ pub(crate) fn others(counts: &JoinCounts) -> Option<String> {
     })
 }
 
-/// What a few requests may hide: their count says little about how much is missing.
-pub(crate) fn long_requests(session: &Session<'_>) -> Option<String> {
-    long(session.counter(Counter::LOST_LONG_REQUESTS))
-}
-
-fn long(requests: u64) -> Option<String> {
-    (requests > 0).then(|| {
-        format!(
-            "{requests} request{} longer than 64 MiB; what {} beyond that is missing, which may be most of what was written. \
-             XFS makes such requests of large files; compare with what the device counts (/sys/block/*/stat)",
-            if requests == 1 { " was" } else { "s were" },
-            if requests == 1 { "it wrote" } else { "each wrote" },
-        )
-    })
-}
-
 /// For whom it matters: the user of a Java program.
 pub(crate) fn runtime(session: &Session<'_>, contexts: &[Context]) -> Option<String> {
     let why = session.runtime_unavailable()?;
@@ -84,18 +68,4 @@ pub(crate) fn refused_hints(session: &Session<'_>) -> Option<String> {
             if refused == 1 { "" } else { "s" }
         )
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_few_long_requests_may_be_most_of_what_was_written() {
-        assert_eq!(long(0), None);
-        assert!(
-            long(1).is_some_and(|note| note.starts_with("1 request was longer than 64 MiB; what it wrote"))
-        );
-        assert!(long(6).is_some_and(|note| note.starts_with("6 requests were longer")));
-    }
 }

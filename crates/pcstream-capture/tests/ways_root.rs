@@ -80,6 +80,7 @@ fn main() -> ExitCode {
     for fs in FsKind::ALL {
         let needs = [fs_need(fs), common::zram, bpf];
         tests.push(common::test(format!("ways_to_write_on_{fs}"), &needs, move || own_ways(fs)));
+        tests.push(common::test(format!("requests_of_any_length_on_{fs}"), &needs, move || long_requests(fs)));
         let needs = [fs_need(fs), common::zram, bpf, fio];
         tests.push(common::test(format!("ways_of_fio_on_{fs}"), &needs, move || fio_ways(fs)));
         let needs = [fs_need(fs), common::zram, bpf, common::loop_devices];
@@ -111,6 +112,14 @@ fn own_ways(fs: FsKind) {
         let expected: BTreeMap<String, u64> = expected.iter().map(|(e, n)| ((*e).to_string(), *n)).collect();
         assert_eq!(found, expected, "{} on {fs}", way.name);
     }
+}
+
+/// XFS sends what `dd` writes here in requests of up to 300 MiB.
+fn long_requests(fs: FsKind) {
+    const MIB: u64 = 300;
+    let recording = record(fs, &format!("dd if=/dev/zero of=large bs=1M count={MIB} conv=fsync status=none"));
+    let found = by_entry(&recording, "large");
+    assert_eq!(found, BTreeMap::from([("write".to_owned(), MIB * 256)]), "on {fs}");
 }
 
 fn fio_ways(fs: FsKind) {
