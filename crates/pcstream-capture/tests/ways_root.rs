@@ -80,7 +80,8 @@ fn main() -> ExitCode {
     for fs in FsKind::ALL {
         let needs = [fs_need(fs), common::zram, bpf];
         tests.push(common::test(format!("ways_to_write_on_{fs}"), &needs, move || own_ways(fs)));
-        tests.push(common::test(format!("requests_of_any_length_on_{fs}"), &needs, move || long_requests(fs)));
+        tests
+            .push(common::test(format!("requests_of_any_length_on_{fs}"), &needs, move || long_requests(fs)));
         let needs = [fs_need(fs), common::zram, bpf, fio];
         tests.push(common::test(format!("ways_of_fio_on_{fs}"), &needs, move || fio_ways(fs)));
         let needs = [fs_need(fs), common::zram, bpf, common::loop_devices];

@@ -85,15 +85,19 @@ impl Learner {
     }
 
     fn event(&mut self, event: &Event) {
+        // Nobody asked to place what others write. Their writes end lifetimes, and learn nothing: a stream of their own would be
+        // one less for those that are placed.
+        let others = self.tables.context(event.context).is_some_and(Context::is_others);
+        let seen = Event { context: if others { ContextId::NONE } else { event.context }, ..*event };
         match event.op {
             Op::Write if event.pages > 0 => {
                 self.placements.clear();
-                self.scheme.place(event, self.now, &self.tables, &mut self.placements);
+                self.scheme.place(&seen, self.now, &self.tables, &mut self.placements);
                 self.now += u64::from(event.pages);
                 self.count(event);
             }
-            Op::Discard | Op::WriteZeroes => self.scheme.discard(event, self.now, &self.tables),
-            Op::Exit => self.scheme.exit(event, &self.tables),
+            Op::Discard | Op::WriteZeroes => self.scheme.discard(&seen, self.now, &self.tables),
+            Op::Exit => self.scheme.exit(&seen, &self.tables),
             _ => {}
         }
     }
@@ -191,6 +195,26 @@ mod tests {
             steps.push(learner.feed(&batch(0, 0, events)));
         }
         (learner, steps)
+    }
+
+    #[test]
+    fn what_others_write_teaches_nothing() {
+        let mut learner = Learner::new(scheme("pcstream")).expect("it places by context");
+        let mut first = batch(0, 1, Vec::new());
+        first.contexts = vec![Context::others(ContextId(1))];
+        learner.feed(&first);
+        for _ in 0..100 {
+            learner.feed(&batch(0, 0, vec![write(1, 1, 0, 1)]));
+        }
+        assert_eq!((learner.pages_of(ContextId(1)), learner.decisions().known()), (100, 0));
+        let same = |context: ContextId| {
+            let mut other = Learner::new(scheme("pcstream")).expect("it places by context");
+            other.feed(&batch(1, 1, Vec::new()));
+            (0..100).for_each(|_| _ = other.feed(&batch(0, 0, vec![write(context.0, 1, 0, 1)])));
+            other.learned()
+        };
+        assert_eq!(learner.learned(), same(ContextId::NONE));
+        assert_ne!(learner.learned(), same(ContextId(1)));
     }
 
     #[test]

@@ -32,12 +32,18 @@ fn others() {
     let id = followed.id().to_string();
     let placer = bench.start(&["--sink", "hints", "--save-every", "100ms", "--pid", &id]);
     bench.write();
-    wait_for("their lifetime", || bench.learned() > 0);
-    // A batch after that would have given them a hint.
-    let writes = bench.written("log");
-    wait_for("more writes", || bench.written("log") > writes);
+    // As many writes as teach a lifetime of a context that is followed.
+    wait_for("a file", || bench.disk.mount_point().join("log").exists());
+    let (mut last, mut writes) = (bench.written("log"), 0);
+    wait_for("many writes", || {
+        let now = bench.written("log");
+        writes += u32::from(now != last);
+        last = now;
+        writes == 50
+    });
     bench.stop();
     (0..2).for_each(|_| placer.reload());
+    assert_eq!(bench.learned(), 0);
     assert_eq!(["log", "table"].map(|file| bench.hint(file)), [0, 0]);
     let result = placer.end();
     followed.kill().and_then(|()| followed.wait()).expect("it ran");
