@@ -60,6 +60,8 @@ struct ChangeJson {
     rules: Option<String>,
     waf: Option<f64>,
     flash_saved: Option<f64>,
+    /// The same against a baseline on this drive: without what its own internal streams save.
+    flash_saved_on_same_drive: Option<f64>,
     steps: Vec<String>,
 }
 
@@ -215,7 +217,7 @@ fn named(source: &Source) -> String {
     )
 }
 
-/// Lanes for the changes that the device has room for.
+/// Lanes for the changes that the device has room for; behind them, a baseline on each other drive among them.
 fn lanes(
     changes: Vec<Change>,
     plan: &Plan,
@@ -233,6 +235,13 @@ fn lanes(
         lanes.push(LaneSpec::new(scheme, device));
         kept.push(change);
     }
+    // What the drives save by themselves.
+    for gc_destination in [GcDestination::Internal, GcDestination::Shared] {
+        if let Some(change) = lanes.iter().find(|lane| lane.device.gc_destination == gc_destination) {
+            let device = change.device.clone();
+            lanes.push(LaneSpec::new(schemes::factory("baseline", options, None)?, device));
+        }
+    }
     Ok((kept, lanes))
 }
 
@@ -244,6 +253,11 @@ fn judged(
     fit: &FitArgs,
 ) -> AdviceJson {
     let baseline = &result.results[0];
+    let on_other_drives = &gains[changes.len()..];
+    let same_drive = |lane: &LaneResult| {
+        let is_same = |other: &&LaneResult| other.settings.gc_destination == lane.settings.gc_destination;
+        on_other_drives.iter().find(is_same).unwrap_or(baseline)
+    };
     let judge = |(change, lane): (Change, &LaneResult)| ChangeJson {
         change: change.title.to_owned(),
         whose_code: change.whose.to_owned(),
@@ -252,6 +266,7 @@ fn judged(
         rules: change.rules,
         waf: lane.waf(),
         flash_saved: saved(lane, baseline),
+        flash_saved_on_same_drive: saved(lane, same_drive(lane)),
         steps: change.steps,
     };
     let mut changes: Vec<ChangeJson> = changes.into_iter().zip(gains).map(judge).collect();
@@ -328,8 +343,9 @@ fn text(advice: &AdviceJson, copies: bool, ui: Ui) -> String {
         String::new(),
     ];
     let changes = advice.changes.iter().filter(|_| copies);
-    let (worth, rest): (Vec<&ChangeJson>, Vec<&ChangeJson>) =
-        changes.partition(|change| change.flash_saved.is_some_and(|saved| saved >= LEAST_GAIN));
+    let is_worth = |saved: Option<f64>| saved.is_some_and(|saved| saved >= LEAST_GAIN);
+    let (worth, rest): (Vec<&ChangeJson>, Vec<&ChangeJson>) = changes
+        .partition(|change| is_worth(change.flash_saved) && is_worth(change.flash_saved_on_same_drive));
     let mut shown: Option<&Vec<String>> = None;
     for (number, change) in worth.iter().enumerate() {
         let gain = human::percent(change.flash_saved.unwrap_or(0.0));
@@ -341,6 +357,12 @@ fn text(advice: &AdviceJson, copies: bool, ui: Ui) -> String {
             change.drive
         );
         lines.extend(layout.wrap(&head, 3));
+        if change.flash_saved_on_same_drive != change.flash_saved {
+            let on_same = human::percent(change.flash_saved_on_same_drive.unwrap_or(0.0));
+            let split =
+                format!("   {on_same} against that drive without this change; the rest is the drive's own");
+            lines.extend(layout.wrap(&split, 3));
+        }
         lines.extend(layout.wrap(&format!("   whose code: {}", change.whose_code), 3));
         if shown == Some(&change.steps) && !change.steps.is_empty() {
             lines.push("   the same classes as above".to_owned());
@@ -355,9 +377,9 @@ fn text(advice: &AdviceJson, copies: bool, ui: Ui) -> String {
     }
     for change in rest {
         let gain = human::ratio(change.waf);
-        lines.extend(
-            layout.wrap(&format!("Gains little: {}, on {} (WAF {gain})", change.change, change.drive), 3),
-        );
+        let alone = if is_worth(change.flash_saved) { "; that drive alone does as much" } else { "" };
+        let line = format!("Gains little: {}, on {} (WAF {gain}{alone})", change.change, change.drive);
+        lines.extend(layout.wrap(&line, 3));
     }
     lines.extend(advice.remarks.iter().flat_map(|remark| layout.wrap(remark, 0)));
     lines.join("\n") + "\n"

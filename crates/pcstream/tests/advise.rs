@@ -112,6 +112,37 @@ fn advised_rules_know_the_program_by_its_name() {
     assert!(!err.contains("matched nothing"), "{err}");
 }
 
+/// A drive with internal streams saves something without any change; a change is judged without that.
+#[test]
+fn what_a_drive_saves_by_itself_is_no_gain_of_a_change() {
+    let dir = TempDir::new().unwrap();
+    let trace = storage(dir.path(), 2048, NOTHING);
+    let schemes = ["--scheme", "baseline,pcstream", "--gc", "own,internal", "--json", "-"];
+    let result = json(&[&["simulate", &trace], &schemes[..], &DEVICE[..]].concat());
+    let flash = |scheme: &str, gc: &str| {
+        let lanes = result["results"].as_array().unwrap();
+        let lane = lanes.iter().find(|lane| lane["scheme"] == scheme && lane["gc_destination"] == gc);
+        lane.unwrap()["flash_pages"].as_f64().unwrap()
+    };
+    let with = flash("pcstream", "internal");
+    let advice = advice(&trace);
+    let by_context = change(&advice, "by program context").unwrap();
+    for (key, reference) in [("flash_saved", "own"), ("flash_saved_on_same_drive", "internal")] {
+        let expected = 1.0 - with / flash("baseline", reference);
+        assert!(
+            (by_context[key].as_f64().unwrap() - expected).abs() < 1e-9,
+            "{key}: {expected}, {by_context}"
+        );
+    }
+    assert_ne!(flash("baseline", "own"), flash("baseline", "internal"), "the drive saves something");
+    let streams = change(&advice, "a stream for each class").unwrap();
+    assert_eq!(streams["flash_saved"], streams["flash_saved_on_same_drive"]);
+    let (text, _) = ends_with(0, &[&["advise", &trace], &DEVICE[..]].concat());
+    assert!(text.contains("Gains little: place writes by program context"), "{text}");
+    assert!(text.contains("; that drive alone does as much)"), "{text}");
+    assert!(text.contains(" % against that drive without this change"), "{text}");
+}
+
 #[test]
 fn hints_that_are_set_already_are_not_advised() {
     let dir = TempDir::new().unwrap();
