@@ -28,8 +28,8 @@
 #define REQ_OP_SECURE_ERASE 5
 #define REQ_OP_WRITE_ZEROES 9
 
-/* Parts of a request that are walked, a page each: what 32 bits of bytes hold. XFS sends a large file in requests of hundreds of
- * MiB, which are split further down. */
+/* Parts of a request that are walked, each of a page at most. A request has less than 2^32 bytes, so only one of many small parts
+ * has more. XFS sends a large file in requests of hundreds of MiB, which the block layer splits later. */
 #define MAX_BIO_PAGES (1 << 20)
 
 /* Completion functions tell what bi_private is. One that the kernel does not have is 0. */
