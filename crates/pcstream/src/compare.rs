@@ -99,7 +99,7 @@ pub fn compare(args: &CompareArgs, ui: Ui) -> Result<Status, Failure> {
             if let Some(sink) = other {
                 sink.write(&result)?;
             }
-            ui::print(&text(&result, args.top, ui))?;
+            ui::print(&text(&result, args.top, ui.layout(args.simulation.details)))?;
         }
     }
     Ok(Status::with_losses(losses))
@@ -204,8 +204,7 @@ fn compared(runs: &[Run], remarks: Vec<String>) -> CompareJson {
     CompareJson { pcstream: version, runs: runs.iter().map(summary).collect(), changes, contexts, remarks }
 }
 
-fn text(result: &CompareJson, top: usize, ui: Ui) -> String {
-    let layout = ui.layout(false);
+fn text(result: &CompareJson, top: usize, layout: Layout) -> String {
     let mut lines = Vec::new();
     for (index, run) in result.runs.iter().enumerate() {
         let times =
@@ -213,15 +212,7 @@ fn text(result: &CompareJson, top: usize, ui: Ui) -> String {
         lines.push(layout.cut(&format!("{}  {} ({times})", letter(index), run.name)));
     }
     lines.push(String::new());
-    let width = result.changes.iter().map(|c| c.measure.len()).max().unwrap_or(0);
-    for name in result.runs[0].measures.keys() {
-        let values = result.runs.iter().filter_map(|run| run.measures.get(name));
-        let values: Vec<String> = values.map(|value| format!("{:>18}", written(name, value))).collect();
-        let changes = result.changes.iter().filter(|change| change.measure == *name);
-        let verdicts: Vec<String> = changes.map(verdict).collect();
-        let line = format!("{name:width$} {}  {}", values.join(" "), verdicts.join("; "));
-        lines.push(layout.cut(line.trim_end()));
-    }
+    lines.extend(measured(result, layout));
     lines.push(String::new());
     lines.extend(contexts(result, top, layout));
     if result.changes.iter().any(|change| change.more_than_noise.is_none()) {
@@ -239,6 +230,38 @@ fn written(name: &str, value: &Mean) -> String {
         Some(half) => format!("{} +- {}", of(value.mean), of(half)),
         None => of(value.mean),
     }
+}
+
+/// What was measured, a line each. Without `--details`, flash that was written is left out, for it is WAF times what the host
+/// wrote, and so is what did not change.
+fn measured(result: &CompareJson, layout: Layout) -> Vec<String> {
+    let of = |name: &str| -> Vec<&ChangeJson> {
+        result.changes.iter().filter(|change| change.measure == name).collect()
+    };
+    let (mut shown, mut same) = (Vec::new(), 0);
+    for name in result.runs[0].measures.keys() {
+        if !layout.details && measures::follows_from_others(name) {
+            continue;
+        }
+        if !layout.details && of(name).iter().all(|change| change.first == change.other) {
+            same += 1;
+            continue;
+        }
+        shown.push(name);
+    }
+    let width = shown.iter().map(|name| name.len()).max().unwrap_or(0);
+    let line = |name: &&String| {
+        let values = result.runs.iter().filter_map(|run| run.measures.get(*name));
+        let values: Vec<String> = values.map(|value| format!("{:>18}", written(name, value))).collect();
+        let verdicts: Vec<String> = of(name).into_iter().map(verdict).collect();
+        let line = format!("{name:width$} {}  {}", values.join(" "), verdicts.join("; "));
+        layout.cut(line.trim_end())
+    };
+    let mut lines: Vec<String> = shown.iter().map(line).collect();
+    if same > 0 {
+        lines.push(format!("{} stayed the same: --details lists them", counted(same, "other number")));
+    }
+    lines
 }
 
 /// Those that changed.

@@ -40,6 +40,11 @@ impl Measures {
     }
 }
 
+/// Whether a measure of this name is the product of two others.
+pub fn follows_from_others(name: &str) -> bool {
+    name.starts_with("flash: ")
+}
+
 /// A number of a measure of this name.
 pub fn written(name: &str, number: f64) -> String {
     match name {

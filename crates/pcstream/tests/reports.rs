@@ -243,6 +243,10 @@ fn runs_are_compared_by_name_and_noise_is_no_change() {
     assert!(text.contains("A run without repetitions"), "{text}");
     let (same, _) = ends_with(0, &["compare", &once, &once, "--scheme", "baseline"]);
     assert!(same.contains("wrote as much in every run"), "what did not change is not listed: {same}");
+    assert!(same.contains("other numbers stayed the same") && !same.contains("WAF: "), "{same}");
+    assert!(text.contains("WAF: baseline gc own") && !text.contains("flash: "), "{text}");
+    let (details, _) = ends_with(0, &["compare", &once, &once, "--scheme", "baseline", "--details"]);
+    assert!(details.contains("WAF: baseline") && details.contains("flash: baseline"), "{details}");
     refuses(2, &["compare", &once], &["TRACE"]);
     refuses(2, &["compare", &once, "a,,b"], &["empty"]);
 }
