@@ -33,6 +33,7 @@ pub mod rules;
 pub mod saved_table;
 pub mod scheme;
 pub mod sequential;
+mod size;
 #[cfg(test)]
 mod testing;
 
@@ -46,3 +47,4 @@ pub use registry::{Configured, SchemeInfo, build, configure, find, names, scheme
 pub use rules::{RocksdbLog, Rules, RulesError};
 pub use saved_table::SavedTable;
 pub use scheme::{ByContext, ContextStream, Placement, Scheme, SchemeFact, Stream};
+pub use size::size;

@@ -1,5 +1,7 @@
 //! Sizes of files that a rule is about: `16M..64M`, from the first to less than the second, in bytes with an optional suffix
-//! K, M, G or T (powers of 1024; `MiB` is `M`). Either end may be left out.
+//! ([`crate::size`]). Either end may be left out.
+
+use crate::size;
 
 /// From a number of bytes to less than another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,8 +17,8 @@ impl Sizes {
         if from.is_empty() && below.is_empty() {
             return None;
         }
-        let from = if from.is_empty() { 0 } else { bytes(from)? };
-        let below = if below.is_empty() { None } else { Some(bytes(below)?) };
+        let from = if from.is_empty() { 0 } else { size(from).ok()? };
+        let below = if below.is_empty() { None } else { Some(size(below).ok()?) };
         below.is_none_or(|below| from < below).then_some(Sizes { from, below })
     }
 
@@ -28,18 +30,4 @@ impl Sizes {
     pub fn steps(self) -> impl Iterator<Item = u64> {
         [Some(self.from).filter(|&from| from > 0), self.below].into_iter().flatten()
     }
-}
-
-fn bytes(text: &str) -> Option<u64> {
-    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
-    let suffix = text[digits..].to_ascii_uppercase();
-    let shift = match suffix.strip_suffix("IB").unwrap_or(&suffix) {
-        "" if suffix.is_empty() => 0,
-        "K" => 10,
-        "M" => 20,
-        "G" => 30,
-        "T" => 40,
-        _ => return None,
-    };
-    text[..digits].parse::<u64>().ok()?.checked_mul(1 << shift)
 }
