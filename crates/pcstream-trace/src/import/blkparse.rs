@@ -11,12 +11,17 @@
 //! it. Devices without a queue of their own (device mapper, MD, zram) have Q and no D. The process
 //! of a D line is often a kernel thread that issues for others, that of a Q line the one that asked
 //! (for buffered writes, again a kernel thread). A flush that carries data counts as the write alone.
-//! Zeroing shows as W. SCSI commands that are not reads or writes have bytes instead of a sector.
+//! A request that the driver gives back (R) is issued again, and so has two D lines; the second does not count. Zeroing shows as W. SCSI commands that are not reads or writes have bytes instead of a sector.
 //! The summary at the end is text.
+
+use std::collections::HashSet;
 
 use super::columns::{BadLine, SECTOR_BYTES, scaled, seconds, word};
 use super::{Format, FormatOption, Parser, Record};
 use crate::event::Op;
+
+const ISSUED: &str = "D";
+const GIVEN_BACK: &str = "R";
 
 /// Registry entry.
 pub(super) const FORMAT: Format = Format {
@@ -26,13 +31,35 @@ pub(super) const FORMAT: Format = Format {
     options: &[FormatOption {
         name: "action",
         help: "Which lines are requests: D, issued to the driver, or Q, queued",
-        choices: &["D", "Q"],
+        choices: &[ISSUED, "Q"],
     }],
-    make: |choices| Box::new(Blkparse { action: choices[0] }),
+    make: |choices| Box::new(Blkparse { action: choices[0], given_back: HashSet::new() }),
 };
+
+/// Requests given back that are known at a time. More than a driver ever holds.
+const MAX_GIVEN_BACK: usize = 1 << 16;
 
 struct Blkparse {
     action: &'static str,
+    /// Requests that the driver gave back, and that were not issued again yet: device, sector and count.
+    given_back: HashSet<String>,
+}
+
+impl Blkparse {
+    /// Whether a line issues what was issued before. Notes what is given back.
+    fn is_again(&mut self, action: &str, device: &str, extent: Option<(&str, &str)>) -> bool {
+        let Some((sector, count)) = extent.filter(|_| self.action == ISSUED) else { return false };
+        match action {
+            GIVEN_BACK if self.given_back.len() < MAX_GIVEN_BACK => {
+                self.given_back.insert(format!("{device} {sector} {count}"));
+                false
+            }
+            ISSUED if !self.given_back.is_empty() => {
+                self.given_back.remove(&format!("{device} {sector} {count}"))
+            }
+            _ => false,
+        }
+    }
 }
 
 impl Parser for Blkparse {
@@ -49,11 +76,14 @@ impl Parser for Blkparse {
             let expected = "MAJOR,MINOR CPU SEQUENCE TIME PID ACTION RWBS SECTOR + COUNT [PROCESS]";
             return Err(BadLine::column("line", line, expected));
         }
-        if action != self.action {
+        if action != self.action && action != GIVEN_BACK {
             return Ok(None);
         }
         let (request, tag) = split_process(rest);
         let Some((op, extent)) = requested(rwbs, request)? else { return Ok(None) };
+        if self.is_again(action, device, extent) || action == GIVEN_BACK {
+            return Ok(None);
+        }
         let (sector, count) = extent.unwrap_or(("0", "0"));
         Ok(Some(Record {
             time_ns: seconds("time", time)?,
@@ -154,6 +184,24 @@ Skips: 0 forward (0 -   0.0%)
         let (events, contexts) = import(importer, TEXT);
         assert_eq!(events, [(0, Op::Write, 27_936, 2, 1)]);
         assert_eq!(contexts, ["kjournald"]);
+    }
+
+    #[test]
+    fn what_the_driver_gives_back_counts_once() {
+        let text = "\
+8,0 3 1 0.000000000 35 D W 8 + 8 [a]
+8,0 3 2 0.000001000 35 R W 8 + 8 [0]
+8,0 3 3 0.000002000 35 D W 16 + 8 [a]
+8,0 3 4 0.000003000 35 D W 8 + 8 [a]
+8,0 3 5 0.000004000 0 C W 8 + 8 [0]
+8,0 3 6 0.000005000 35 D W 8 + 8 [a]
+";
+        let (events, _) = import(importer("blkparse"), text);
+        let lbas: Vec<u64> = events.iter().map(|event| event.2).collect();
+        assert_eq!(lbas, [1, 2, 1], "the fourth line is the first one again, the last one is not");
+        let options = [("action".to_owned(), "Q".to_owned())].into();
+        let queued = Importer::new(Settings { options, ..Settings::new(&FORMAT) }).unwrap();
+        assert_eq!(import(queued, &text.replace(" D ", " Q ")).0.len(), 4, "a request is queued once");
     }
 
     #[test]
