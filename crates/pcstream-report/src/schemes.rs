@@ -238,19 +238,17 @@ fn device_lines(simulation: &Simulation, details: bool) -> Vec<String> {
             if host_pages == 0 { "-".to_owned() } else { share(lane.steady_start.host_pages, host_pages) },
         ),
     ];
+    let mut superblocks = format!(
+        "         {} superblocks of {} ({} of the flash); {} streams, S0 included",
+        geometry.superblocks(),
+        page_bytes(u64::from(geometry.superblock_pages())),
+        share(u64::from(geometry.superblock_pages()), geometry.physical_pages()),
+        geometry.streams(),
+    );
     if details {
-        lines.insert(
-            1,
-            format!(
-                "         {} superblocks of {} ({} of the flash); {} streams, S0 included; {}",
-                geometry.superblocks(),
-                page_bytes(u64::from(geometry.superblock_pages())),
-                share(u64::from(geometry.superblock_pages()), geometry.physical_pages()),
-                geometry.streams(),
-                open.collect::<Vec<_>>().join("; "),
-            ),
-        );
+        superblocks += &format!("; {}", open.collect::<Vec<_>>().join("; "));
     }
+    lines.insert(1, superblocks);
     lines
 }
 
