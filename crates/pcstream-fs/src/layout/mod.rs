@@ -65,6 +65,18 @@ pub enum LayoutError {
         /// What the kernel said.
         source: io::Error,
     },
+    /// Root may not open the device: the rules of a container (device cgroup) forbid it.
+    #[error(
+        "cannot read {device}: {source}; in a container, allow it that device (docker run --device={device}, or \
+         --privileged)",
+        device = device.display()
+    )]
+    Forbidden {
+        /// Of the file system.
+        device: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
     /// The map of used space could not be had.
     #[error("{dir}: {source}")]
     Extents {
@@ -176,15 +188,13 @@ impl Layout {
         if existing.fs != fs {
             return Err(LayoutError::OtherFileSystem { dir: dir.into(), found: existing.fs, expected: fs });
         }
-        let open =
-            |path: &Path| File::open(path).map_err(|source| LayoutError::Read { path: path.into(), source });
-        let root = open(dir)?;
+        let root = File::open(dir).map_err(|source| LayoutError::Read { path: dir.into(), source })?;
         rustix::fs::syncfs(&root)
             .map_err(|error| LayoutError::Read { path: dir.into(), source: error.into() })?;
         let device = &existing.device;
         let map =
             settled_map(&root, device).map_err(|source| LayoutError::Extents { dir: dir.into(), source })?;
-        let node = open(&device.path)?;
+        let node = File::open(&device.path).map_err(|source| unreadable(&device.path, source))?;
         let fixed = fixed_places(fs, &map, &|at, bytes| node.read_exact_at(bytes, at))
             .map_err(|source| LayoutError::Superblock { device: device.path.clone(), source })?;
         let layout = Layout::new(fs, fixed.ranges, allocated_of(&map, fixed.pages));
@@ -339,6 +349,14 @@ fn merge(ranges: &mut Vec<PageRange>) {
     });
 }
 
+/// Why a device cannot be opened. Its permissions never keep root out, so what does is said.
+fn unreadable(device: &Path, source: io::Error) -> LayoutError {
+    match source.raw_os_error() == Some(rustix::io::Errno::PERM.raw_os_error()) {
+        true => LayoutError::Forbidden { device: device.into(), source },
+        false => LayoutError::Read { path: device.into(), source },
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -349,6 +367,14 @@ mod tests {
 
     fn static_range(start: u64, pages: u64, kind: Kind) -> StaticRange {
         StaticRange { start: Lba(start), pages, kind }
+    }
+
+    #[test]
+    fn a_device_that_is_forbidden_says_what_allows_it() {
+        let of =
+            |errno: i32| unreadable(Path::new("/dev/x"), io::Error::from_raw_os_error(errno)).to_string();
+        assert!(of(1).contains("--device=/dev/x"), "{}", of(1));
+        assert!(of(2).ends_with("cannot read /dev/x: No such file or directory (os error 2)"), "{}", of(2));
     }
 
     #[test]
