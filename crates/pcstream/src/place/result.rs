@@ -23,7 +23,7 @@ pub struct PlacingJson {
     pub on: String,
     /// The device, by the kernel's name.
     pub device: String,
-    /// Why this sink.
+    /// Why this sink. A remark at the beginning says it to people.
     pub sink_because: String,
     /// How long it placed.
     pub seconds: f64,
@@ -48,7 +48,7 @@ pub fn text(json: &PlacingJson, top: usize, layout: Layout) -> String {
     let all = summary.written_pages;
     let with = all - summary.pages_without_context;
     let head = format!(
-        "{}: {} written in {:.1} s, {} by {}; scheme {}, {}; sink {} ({})",
+        "{}: {} written in {:.1} s, {} by {}; scheme {}, {}; sink {}",
         json.device,
         page_bytes(all),
         json.seconds,
@@ -57,7 +57,6 @@ pub fn text(json: &PlacingJson, top: usize, layout: Layout) -> String {
         summary.scheme,
         counted(summary.clusterings, "clustering"),
         summary.sink,
-        json.sink_because,
     );
     let mut lines = layout.wrap(&head, 9);
     lines.push(String::new());
