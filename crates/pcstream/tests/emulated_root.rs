@@ -37,9 +37,10 @@ fn main() -> ExitCode {
     common::run(vec![
         common::test("live_built_in_workload_agrees", &ext4, built_in),
         common::test("live_sqlite_agrees", &sqlite, || {
-            drop(agrees(FOR_SQLITE, &[WORKLOADS, "sqlite", "{}"]))
+            copied(&agrees(FOR_SQLITE, &[WORKLOADS, "sqlite", "{}"]))
         }),
         common::test("live_rocksdb_agrees", &rocksdb, || {
+            // It deletes whole files; with discards it depends on its speed whether anything is left to copy.
             drop(agrees(FOR_ROCKSDB, &[WORKLOADS, "rocksdb", "{}"]))
         }),
         common::test("live_power_cuts_are_survived", &both, power_cuts),
@@ -120,10 +121,7 @@ fn agrees(place: [&str; 4], command: &[&str]) -> Value {
         assert_eq!(number("live", "host_pages"), number("simulated", "host_pages"), "{run:#}");
         assert_eq!(number("live", "discarded_pages"), number("simulated", "discarded_pages"), "{run:#}");
         assert_eq!(run["unassigned_pages"], 0, "{run:#}");
-        // Streams may leave nothing to copy.
         assert!(number("live", "erases") > 0, "nothing was erased, so nothing was compared: {run:#}");
-        let copies = number("live", "gc_pages") > 0;
-        assert!(copies || run["scheme"] == "pcstream", "nothing was copied: {run:#}");
         let difference = run["waf_difference"].as_f64().expect("a number");
         assert!(difference.abs() <= AGREEMENT, "{difference}: {run:#}");
         let of_streams = |side: &str| {
@@ -137,8 +135,14 @@ fn agrees(place: [&str; 4], command: &[&str]) -> Value {
     result
 }
 
+/// Without streams something was copied, so that WAF was compared.
+fn copied(result: &Value) {
+    let run = &result["runs"][0];
+    assert!(run["scheme"] == "baseline" && run["live"]["gc_pages"].as_u64() > Some(0), "{run:#}");
+}
+
 fn built_in() {
-    agrees(FOR_BUILT_IN, &[env!("CARGO_BIN_EXE_pcstream"), "demo-workload", "--part", "0.1"]);
+    copied(&agrees(FOR_BUILT_IN, &[env!("CARGO_BIN_EXE_pcstream"), "demo-workload", "--part", "0.1"]));
     let out = expect(live(&["--scheme", "pcstream"], &["sh", "-c", "echo x > file"]), 0, &[]);
     let table = text(&out.stdout);
     assert!(table.contains("carries the data") && table.contains("unassigned"), "{table}");
