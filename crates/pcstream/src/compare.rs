@@ -232,15 +232,14 @@ fn written(name: &str, value: &Mean) -> String {
     }
 }
 
-/// What was measured, a line each. Without `--details`, flash that was written is left out, for it is WAF times what the host
-/// wrote, and so is what did not change.
+/// What was measured, a line each. Without `--details`, only what changed, and flash of the drive as it is today.
 fn measured(result: &CompareJson, layout: Layout) -> Vec<String> {
     let of = |name: &str| -> Vec<&ChangeJson> {
         result.changes.iter().filter(|change| change.measure == name).collect()
     };
     let (mut shown, mut same) = (Vec::new(), 0);
     for name in result.runs[0].measures.keys() {
-        if !layout.details && measures::follows_from_others(name) {
+        if !layout.details && measures::is_detail(name) {
             continue;
         }
         if !layout.details && of(name).iter().all(|change| change.first == change.other) {

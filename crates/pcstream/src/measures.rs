@@ -40,9 +40,10 @@ impl Measures {
     }
 }
 
-/// Whether a measure of this name is the product of two others.
-pub fn follows_from_others(name: &str) -> bool {
-    name.starts_with("flash: ")
+/// Whether a measure of this name tells little beside the others: what a scheme writes to flash is its WAF times what the host
+/// writes. That of the drive as it is today is what a change is about.
+pub fn is_detail(name: &str) -> bool {
+    name.strip_prefix("flash: ").is_some_and(|lane| !lane.starts_with("baseline"))
 }
 
 /// A number of a measure of this name.

@@ -244,9 +244,12 @@ fn runs_are_compared_by_name_and_noise_is_no_change() {
     let (same, _) = ends_with(0, &["compare", &once, &once, "--scheme", "baseline"]);
     assert!(same.contains("wrote as much in every run"), "what did not change is not listed: {same}");
     assert!(same.contains("other numbers stayed the same") && !same.contains("WAF: "), "{same}");
-    assert!(text.contains("WAF: baseline gc own") && !text.contains("flash: "), "{text}");
-    let (details, _) = ends_with(0, &["compare", &once, &once, "--scheme", "baseline", "--details"]);
-    assert!(details.contains("WAF: baseline") && details.contains("flash: baseline"), "{details}");
+    assert!(text.contains("WAF: baseline gc own") && text.contains("flash: baseline gc own"), "{text}");
+    let (details, _) = ends_with(0, &["compare", &once, &once, "--scheme", "pcstream", "--details"]);
+    assert!(details.contains("WAF: pcstream") && details.contains("flash: pcstream"), "{details}");
+    let flags = ["--scheme", "baseline,pcstream"];
+    let (short, _) = ends_with(0, &[&["compare", &once, &place.path("b1.pctrace")], &flags[..]].concat());
+    assert!(short.contains("WAF: pcstream") && !short.contains("flash: pcstream"), "{short}");
     refuses(2, &["compare", &once], &["TRACE"]);
     refuses(2, &["compare", &once, "a,,b"], &["empty"]);
 }
