@@ -185,6 +185,11 @@ pub fn command_of(pid: u32) -> Vec<OsString> {
     words.split(|&byte| byte == 0).map(|word| OsString::from_vec(word.to_vec())).collect()
 }
 
+/// Follows what this process starts from now on, from its first instruction.
+pub fn follow_children(session: &Session<'_>) -> Result<(), AttachError> {
+    Ok(session.follow_process(process(std::process::id())?.as_fd())?)
+}
+
 fn process(pid: u32) -> Result<OwnedFd, AttachError> {
     let number = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(AttachError::NoProcess(pid))?;
     pidfd_open(number, PidfdFlags::empty()).map_err(|errno| match errno {

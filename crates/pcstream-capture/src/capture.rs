@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use pcstream_trace::{Batch, PAGE_BYTES};
 
 use crate::allowance::GivenUp;
-use crate::attach::Attached;
+use crate::attach::{self, Attached};
 use crate::command::{self, Traced};
 use crate::counts::{losses, statistics};
 use crate::doctor;
@@ -33,7 +33,7 @@ use crate::live_names::LiveNames;
 use crate::modules::Lack;
 use crate::notes;
 use crate::patience::Interrupts;
-use crate::session::{Reader, RuleTable, Session, SessionError, SessionMemory, SessionOptions};
+use crate::session::{Followed, Reader, RuleTable, Session, SessionError, SessionMemory, SessionOptions};
 use crate::target::Place;
 pub use crate::target::{Started, Target};
 use crate::wire::{Record, UnknownRecord};
@@ -153,7 +153,13 @@ impl<'a> Writer<'a> {
         options: &SessionOptions,
         memory: &'obj mut SessionMemory,
     ) -> Result<Session<'obj>, CaptureError> {
-        let Writer::Running(attached) = self else { return Ok(Session::open(options, memory)?) };
+        let Writer::Running(attached) = self else {
+            let session = Session::open(options, memory)?;
+            if options.followed == Followed::Processes {
+                attach::follow_children(&session)?;
+            }
+            return Ok(session);
+        };
         let options = SessionOptions { followed: attached.followed(), ..options.clone() };
         let session = Session::open(&options, memory)?;
         attached.follow(&session)?;

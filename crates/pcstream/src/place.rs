@@ -17,7 +17,7 @@ use anyhow::{Context as _, anyhow};
 use pcstream_capture::capture::{
     self, CaptureError, CaptureOptions, Finished, Observer, Progress, Started, Subject, Target,
 };
-use pcstream_capture::session::{PlacedBy, SessionOptions};
+use pcstream_capture::session::{Followed, PlacedBy, SessionOptions};
 use pcstream_capture::signature::Order;
 use pcstream_capture::streams::StreamMaps;
 use pcstream_fs::extents::DeviceNumber;
@@ -127,6 +127,8 @@ fn capture_options(args: &PlaceArgs, ui: Ui) -> Result<CaptureOptions, Failure> 
         false => Subject::Command(args.words.clone()),
     };
     let session = SessionOptions {
+        // Of a command. What is attached to says itself whom it follows.
+        followed: if args.words.is_empty() { Followed::All } else { Followed::Processes },
         buffers: write_buffers::probes(&args.write_buffers, ui)?,
         unwind: args.unwind.0,
         depth: args.depth.map(u32::from),

@@ -14,12 +14,13 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitCode};
 
 use disk::text;
-use placer::{Bench, ext4, said, wait_for};
+use placer::{Bench, context, ext4, result, said, wait_for};
 
 fn main() -> ExitCode {
     let needs = [common::ext4 as common::Need, common::loop_devices, programs::gcc];
     common::run(vec![
         common::test("place_leaves_files_of_others_alone", &needs, others),
+        common::test("place_serves_its_command_alone", &needs, alone),
         common::test("place_says_why_its_command_did_not_find_a_file", &needs, misplaced),
         common::test("place_needs_root_and_says_so", &needs, not_root),
     ])
@@ -50,6 +51,28 @@ fn others() {
     let others = &result["contexts"][0];
     assert_eq!((others["executable"].as_str(), others["stream"].as_u64()), (Some("others"), Some(0)));
     assert!(others["hint"].is_null() && others["pages"].as_u64() > Some(0), "{result:#}");
+}
+
+/// Programs that wrote before its command began, and go on beside it, are others.
+fn alone() {
+    let disk = ext4();
+    let mut bench = Bench::new(&disk);
+    bench.write();
+    wait_for("a file of others", || bench.disk.mount_point().join("log").exists());
+    let (program, stop) = (bench.program.display().to_string(), bench.path("stop of the command"));
+    let script = format!("mkdir mine && cd mine && exec {program} '{}'", stop.display());
+    let placer = bench.start(&["--sink", "hints", "--json", "-", "--", "sh", "-c", &script]);
+    wait_for("a hint for the command's file", || bench.hint("mine/log") != 0);
+    assert_eq!(["log", "table"].map(|file| bench.hint(file)), [0, 0]);
+    fs::write(&stop, "").expect("written");
+    let output = placer.wait();
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    bench.stop();
+    let result = result(&output);
+    let others = result["contexts"].as_array().expect("a list").iter().find(|c| c["executable"] == "others");
+    let others = others.unwrap_or_else(|| panic!("no others in {result:#}"));
+    assert!(others["hint"].is_null() && others["pages"].as_u64() > Some(0), "{result:#}");
+    assert!(context(&result, "log_append")["hint"].is_string(), "{result:#}");
 }
 
 /// Its command runs in the directory of `--on`, so it does not find what it names from the caller's.

@@ -72,7 +72,8 @@ pub struct SessionOptions {
     pub buffers: Vec<Probe>,
     /// For tests: take registrations of language runtimes as on kernels without a tracepoint for them.
     pub prctl_by_function: bool,
-    /// Whose writes get contexts.
+    /// Whose writes get contexts. A capture that attaches replaces it. With a command, [`Followed::Processes`] is the command
+    /// and what it starts.
     pub followed: Followed,
     /// Whether requests are given streams, and by whom.
     pub placed_by: PlacedBy,
