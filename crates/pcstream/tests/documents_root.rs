@@ -26,8 +26,9 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Runs the commands of a document in a directory of their own, with the binary under test as `pcstream`.
-fn follow(document: &str) -> TempDir {
+/// Runs the commands of a document in a directory of their own, with the binary under test as `pcstream`. With what they
+/// print.
+fn follow(document: &str) -> (TempDir, String) {
     let place = TempDir::new().expect("a directory");
     let binary = Path::new(env!("CARGO_BIN_EXE_pcstream")).parent().expect("it lies in a directory");
     let path = format!("{}:{}", binary.display(), std::env::var("PATH").expect("there is one"));
@@ -40,7 +41,8 @@ fn follow(document: &str) -> TempDir {
     let output = command.stdin(Stdio::null()).output().expect("it starts");
     let said = [output.stdout, output.stderr].map(|said| String::from_utf8_lossy(&said).into_owned());
     assert!(output.status.success(), "{document}: {}\n{}\n{}", output.status, said[0], said[1]);
-    place
+    let [printed, _] = said;
+    (place, printed)
 }
 
 fn json(place: &TempDir, name: &str) -> Value {
@@ -50,7 +52,7 @@ fn json(place: &TempDir, name: &str) -> Value {
 
 /// The change that the tutorial makes has the effect that it promises.
 fn tutorial() {
-    let place = follow("docs/tutorial.md");
+    let (place, _) = follow("docs/tutorial.md");
     let compared = json(&place, "compared.json");
     let ratio = |measure: &str| {
         let changes = compared["changes"].as_array().expect("a list");
@@ -64,16 +66,20 @@ fn tutorial() {
 }
 
 fn which_ssd() {
-    let place = follow("docs/howto/which-ssd.md");
+    let (place, printed) = follow("docs/howto/which-ssd.md");
     let results = json(&place, "result.json");
     assert_eq!(results["results"].as_array().map(Vec::len), Some(4), "two schemes on two kinds of drives");
     let drives = std::fs::read_to_string(place.path().join("drives.csv")).expect("the document writes it");
     assert_eq!(drives.lines().count(), 1 + 2 * 3 * 3 * 2, "a heading, and a row for each drive");
+    assert!(
+        printed.contains("scheme,gc_destination,utilisation,streams,waf\n"),
+        "what tells drives apart: {printed}"
+    );
 }
 
 /// The rules of the example separate hot from cold, and every way that needs no compiler works.
 fn scheme() {
-    let place = follow("docs/howto/scheme.md");
+    let (place, _) = follow("docs/howto/scheme.md");
     let results = json(&place, "rules.json");
     let wafs: Vec<f64> =
         results["results"].as_array().expect("a list").iter().filter_map(|r| r["waf"].as_f64()).collect();
