@@ -31,6 +31,8 @@ const NO_CONTEXTS: &str = "No write of this trace has a program context, so it c
 /// Savings from which streams are worth an effort, and below which they are not worth a word.
 const WORTH_IT: f64 = 0.05;
 const NOT_WORTH_IT: f64 = 0.01;
+/// Less than this is 0 as it is shown.
+const SHOWN: f64 = 0.00005;
 
 /// Rounds of as many writes as the device has pages that a steady state takes at least (`steady_state`).
 const STEADY_ROUNDS: u64 = 5;
@@ -282,8 +284,9 @@ fn of_the_host(verdict: &Verdict, compared: &Compared<'_>) -> Option<String> {
     }
     let worth = match saved {
         saved if saved >= NOT_WORTH_IT => format!("the host's streams save another {}", percent(saved)),
-        saved if saved > -NOT_WORTH_IT => "the host's streams add nothing to that".to_owned(),
-        saved => format!("the host's streams cost {} more", percent(-saved)),
+        saved if saved >= SHOWN => format!("the host's streams save only another {}", percent(saved)),
+        saved if saved <= -SHOWN => format!("the host's streams cost {} more", percent(-saved)),
+        _ => "the host's streams add nothing to that".to_owned(),
     };
     Some(format!("Of this, the drive alone gives {} (baseline there); {worth}.", ratio(same.waf())))
 }
@@ -291,8 +294,8 @@ fn of_the_host(verdict: &Verdict, compared: &Compared<'_>) -> Option<String> {
 fn comparison(with: &LaneResult, now: &LaneResult) -> String {
     let saved = saved(with, now).unwrap_or(0.0);
     let what = match saved {
-        s if s >= 0.00005 => format!("{} less flash, drive life x {:.2}", percent(s), 1.0 / (1.0 - s)),
-        s if s <= -0.00005 => format!("{} more flash, drive life x {:.2}", percent(-s), 1.0 / (1.0 - s)),
+        s if s >= SHOWN => format!("{} less flash, drive life x {:.2}", percent(s), 1.0 / (1.0 - s)),
+        s if s <= -SHOWN => format!("{} more flash, drive life x {:.2}", percent(-s), 1.0 / (1.0 - s)),
         _ => "no less flash".to_owned(),
     };
     format!("WAF with streams: {} ({}): {what}.", ratio(with.waf()), result_in_words(with))

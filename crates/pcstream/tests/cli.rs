@@ -311,6 +311,16 @@ fn the_verdict_tells_the_drives_share_from_the_hosts() {
     assert_eq!(verdict["flash_saved_on_same_drive"], 0.0, "{verdict}");
     let sentences = verdict["sentences"].to_string();
     assert!(sentences.contains("keeps copies apart helps here; streams of the host do not"), "{sentences}");
+    assert!(sentences.contains("the host's streams add nothing to that"), "{sentences}");
+    // Little is not nothing: the table shows the difference.
+    let hot = format!("{}/tests/data/hotcold.pctrace", env!("CARGO_MANIFEST_DIR"));
+    let result =
+        json(&["simulate", &hot, "--spare-factor", "0.82", "--scheme", "baseline,pcstream", "--json", "-"]);
+    let verdict = &result["verdict"];
+    let by_host = verdict["flash_saved_on_same_drive"].as_f64().expect("a number");
+    assert!(by_host > 0.001 && by_host < 0.01, "{verdict}");
+    let only = format!("the host's streams save only another {:.2} %", 100.0 * by_host);
+    assert!(verdict["sentences"].to_string().contains(&only), "{verdict}");
 }
 
 /// A drive whose flash was not written once says nothing, although it erased what was there before.
