@@ -86,7 +86,7 @@ fn trace_files() {
 #[test]
 fn importers() {
     fuzz(&corpus("importers"), Vec::new(), |bytes| {
-        for format in &FORMATS {
+        for format in FORMATS {
             let mut importer = Importer::new(Settings::new(format)).expect("defaults are legal");
             for line in bytes.split(|byte| *byte == b'\n') {
                 importer.survey(line);

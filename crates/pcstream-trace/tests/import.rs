@@ -105,14 +105,14 @@ fn likely_line() -> impl Strategy<Value = String> {
 proptest! {
     #[test]
     fn no_bytes_are_too_much(bytes in proptest::collection::vec(any::<u8>(), 0..2000)) {
-        for format in &FORMATS {
+        for format in FORMATS {
             import_all(format, bytes.split(|b| *b == b'\n'));
         }
     }
 
     #[test]
     fn no_line_is_too_much(lines in proptest::collection::vec(likely_line(), 0..20)) {
-        for format in &FORMATS {
+        for format in FORMATS {
             import_all(format, &lines);
         }
     }
@@ -133,7 +133,7 @@ proptest! {
 }
 
 /// Format, a line that must come first, a line.
-const SAMPLES: [(&str, &str, &str); 11] = [
+const SAMPLES: &[(&str, &str, &str)] = &[
     ("msr", "", "128166372003061629,hm,1,Read,383496192,32768,413"),
     ("alibaba", "", "3,W,5496832,4096,1577808000000372"),
     ("tencent", "", "1538323200,12910952,128,0,1063"),
@@ -149,10 +149,14 @@ const SAMPLES: [(&str, &str, &str); 11] = [
 
 #[test]
 fn every_format_has_a_sample_that_is_a_request() {
-    for format in &FORMATS {
-        assert!(SAMPLES.iter().any(|(name, ..)| *name == format.name), "{}", format.name);
+    for format in FORMATS {
+        assert!(
+            SAMPLES.iter().any(|(name, ..)| *name == format.name),
+            "give SAMPLES a line of {}",
+            format.name
+        );
     }
-    for (name, before, line) in SAMPLES {
+    for &(name, before, line) in SAMPLES {
         assert_eq!(import_all(find(name).unwrap(), [before, line]).len(), 1, "{name}");
     }
 }

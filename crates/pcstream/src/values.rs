@@ -157,7 +157,7 @@ pub fn profile(text: &str) -> Result<&'static str, String> {
 /// The name of a format of block traces.
 pub fn format(text: &str) -> Result<&'static Format, String> {
     import::find(text).ok_or_else(|| {
-        let names = import::FORMATS.each_ref().map(|known| known.name);
+        let names = import::FORMATS.iter().map(|known| known.name).collect::<Vec<_>>();
         format!("expected one of {}{}", names.join(", "), did_you_mean(text, &names))
     })
 }

@@ -274,7 +274,7 @@ fn wrong_arguments_end_with_2() {
 #[test]
 fn help_lists_every_format() {
     let (help, _) = ends_with(0, &["import", "--help"]);
-    for format in &pcstream_trace::import::FORMATS {
+    for format in pcstream_trace::import::FORMATS {
         let listed = help.lines().any(|line| line.trim_start().starts_with(&format!("{} ", format.name)));
         assert!(listed, "{}:\n{help}", format.name);
         format.options.iter().for_each(|option| assert!(help.contains(&format!("--{}", option.name))));
@@ -288,7 +288,7 @@ fn the_documents_name_every_format() {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
     let importing = fs::read_to_string(docs.join("importing.md")).expect("docs/importing.md");
     let commands = fs::read_to_string(docs.join("command-line.md")).expect("docs/command-line.md");
-    for format in &pcstream_trace::import::FORMATS {
+    for format in pcstream_trace::import::FORMATS {
         assert!(importing.contains(&format!("| `{}` |", format.name)), "{}", format.name);
         assert!(format.options.iter().all(|option| commands.contains(&format!("--{}", option.name))));
     }

@@ -73,7 +73,7 @@ pub struct SinkInfo {
 }
 
 /// Every sink, the best first. The last one is never chosen by itself.
-pub const REGISTRY: [SinkInfo; 5] = [
+pub const REGISTRY: &[SinkInfo] = &[
     SinkInfo {
         name: "kfunc",
         summary: "The write stream of each request, by the kernel module pcstream_bio, on an SSD with streams (FDP)",
@@ -169,7 +169,7 @@ pub fn choose(name: &str, device: &Device) -> Result<Choice, ChoiceError> {
 
 fn best(device: &Device) -> Choice {
     let mut against = Vec::new();
-    for sink in REGISTRY {
+    for &sink in REGISTRY {
         match (sink.usable)(device) {
             Ok(why) => {
                 let why = [vec![why], against].concat().join("; ");

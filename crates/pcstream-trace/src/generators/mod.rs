@@ -25,7 +25,7 @@ pub mod uniform;
 pub mod zipf;
 
 /// Every generator, by name.
-pub const GENERATORS: [Generator; 3] = [uniform::GENERATOR, hotcold::GENERATOR, zipf::GENERATOR];
+pub const GENERATORS: &[Generator] = &[uniform::GENERATOR, hotcold::GENERATOR, zipf::GENERATOR];
 
 /// Events in a batch.
 const BATCH_EVENTS: u64 = 8 * 1024;
@@ -80,7 +80,7 @@ pub struct Common {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum GeneratorError {
     /// No such generator.
-    #[error("generator {0:?} is unknown, expected one of {names}", names = GENERATORS.map(|g| g.name).join(", "))]
+    #[error("generator {0:?} is unknown, expected one of {names}", names = GENERATORS.iter().map(|g| g.name).collect::<Vec<_>>().join(", "))]
     Unknown(String),
     /// The generator has no such parameter.
     #[error("--{option} is not a parameter of {generator}; see `pcstream generate {generator} --help`")]

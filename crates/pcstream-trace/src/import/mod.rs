@@ -38,7 +38,7 @@ pub use outcome::{Counts, LineError, Volumes};
 pub use settings::{MAX_PAGES, Settings, SettingsError};
 
 /// Every format, by name.
-pub static FORMATS: [Format; 10] = [
+pub static FORMATS: &[Format] = &[
     msr::FORMAT,
     alibaba::FORMAT,
     tencent::FORMAT,

@@ -55,7 +55,7 @@ fn formats_help(long: bool) -> String {
     }
     let width = names.iter().map(|name| name.len()).max().unwrap_or(0);
     let mut help = String::from("Format of the input:\n");
-    for format in &FORMATS {
+    for format in FORMATS {
         help += &format!("\n  {:width$}  {}", format.name, format.about);
     }
     help
