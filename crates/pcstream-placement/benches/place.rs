@@ -5,7 +5,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use pcstream_placement::{Ahead, Environment, Future, build, names};
+use pcstream_placement::{Ahead, Environment, Future, schemes};
 use pcstream_trace::{Context, ContextId, Event, File, FileId, Kind, Lba, Op, Signature, Tables};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -60,17 +60,16 @@ fn events() -> Vec<Event> {
 fn place(c: &mut Criterion) {
     let (tables, events) = (tables(), events());
     let mut params = Environment::new(9);
-    // Laps go on in logical time; the oracles know one of them.
+    // Laps go on in logical time; schemes that know the future know one of them.
     params.future = Some(Arc::new(Future::from_events(&events).expect("a million pages")));
     let mut group = c.benchmark_group("place");
     group.throughput(Throughput::Elements(EVENTS as u64)).sample_size(10);
-    for name in names() {
-        let oracle = name.starts_with("oracle");
-        let mut scheme = build(name, &params).expect(name);
+    for info in schemes() {
+        let mut scheme = info.build(&params).expect(info.name);
         let (mut now, mut out) = (0, Vec::new());
-        group.bench_function(name, |b| {
+        group.bench_function(info.name, |b| {
             b.iter(|| {
-                if oracle {
+                if info.needs_future() {
                     now = 0;
                 }
                 for (at, event) in events.iter().enumerate() {

@@ -241,7 +241,7 @@ mod tests {
                 Some(SchemeError::NeedsFuture { scheme: info.name })
             );
         }
-        assert_eq!(schemes().iter().filter(|s| s.needs_future()).count(), 4);
+        assert!(find("oracle").unwrap().needs_future());
     }
 
     #[test]
@@ -307,6 +307,6 @@ mod tests {
                 configured.build(&Environment::new(9)).unwrap();
             }
         }
-        assert_eq!(schemes().iter().filter(|info| !info.readings().is_empty()).count(), 2);
+        assert!(!find("autostream-mq").unwrap().readings().is_empty());
     }
 }
