@@ -148,8 +148,9 @@ fn seeds_pin_traces() {
 fn equal_seeds_give_equal_traces_and_others_do_not() {
     for generator in GENERATORS {
         let run = |seed| events(generator.name, Common { pages: 1000, writes: 20_000, seed }, &[]);
-        assert_eq!(run(1), run(1), "{}", generator.name);
-        assert_ne!(run(1), run(2), "{}", generator.name);
+        // Without the events, which would be megabytes of a message.
+        assert!(run(1) == run(1), "{}: the same seed gives another trace", generator.name);
+        assert!(run(1) != run(2), "{}: another seed gives the same trace", generator.name);
     }
 }
 
