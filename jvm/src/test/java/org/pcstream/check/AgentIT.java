@@ -27,6 +27,19 @@ class AgentIT {
     private static final String ME = "org.pcstream.check.Program";
     private static final String CLASSES = "org.pcstream.check.Classes";
 
+    /**
+     * Compiles what can be on a path to a write before its first call. All of the JDK would take a
+     * quarter of a minute.
+     */
+    private static final List<String> COMPILED =
+            List.of(
+                    "-Xcomp",
+                    "-XX:CompileCommand=quiet",
+                    "-XX:CompileCommand=compileonly,org.pcstream.*::*",
+                    "-XX:CompileCommand=compileonly,java.io.*::*",
+                    "-XX:CompileCommand=compileonly,java.nio.*::*",
+                    "-XX:CompileCommand=compileonly,sun.nio.*::*");
+
     @TempDir Path directory;
 
     private Run run(String agent, String... arguments) throws Exception {
@@ -70,7 +83,7 @@ class AgentIT {
         assertFalse(first.contains(Run.NONE));
         assertEquals(first, run("", "paths").signatures("t-one"));
         assertEquals(first, run("", List.of("-Xint"), "paths").signatures("t-one"));
-        assertEquals(first, run("", List.of("-Xcomp"), "paths").signatures("t-one"));
+        assertEquals(first, run("", COMPILED, "paths").signatures("t-one"));
         assertEquals(
                 first, run("", List.of("-XX:TieredStopAtLevel=1"), "paths").signatures("t-one"));
     }
@@ -224,8 +237,9 @@ class AgentIT {
         }
         alike(List.of("-Xmixed"), "names", "7");
         assertTrue(alike(List.of("-Xmixed"), "threads", "8", "2000") > 15_000);
-        for (String compiler : List.of("-Xint", "-Xcomp", "-XX:TieredStopAtLevel=1")) {
-            assertTrue(alike(List.of(compiler), "churn", "1000") > 500, compiler);
+        for (List<String> compiler :
+                List.of(List.of("-Xint"), COMPILED, List.of("-XX:TieredStopAtLevel=1"))) {
+            assertTrue(alike(compiler, "churn", "1000") > 500, compiler.toString());
         }
         for (String collector :
                 List.of("-XX:+UseSerialGC", "-XX:+UseParallelGC", "-XX:+UseG1GC", "-XX:+UseZGC")) {
