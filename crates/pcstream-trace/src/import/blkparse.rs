@@ -11,10 +11,11 @@
 //! it. Devices without a queue of their own (device mapper, MD, zram) have Q and no D. The process
 //! of a D line is often a kernel thread that issues for others, that of a Q line the one that asked
 //! (for buffered writes, again a kernel thread). A flush that carries data counts as the write alone.
-//! A request that the driver gives back (R) is issued again, and so has two D lines; the second does not count. Zeroing shows as W. SCSI commands that are not reads or writes have bytes instead of a sector.
-//! The summary at the end is text.
+//! A request that the driver gives back (R) is issued again, so it has two D lines; the second does not
+//! count, unless other requests were merged into it meanwhile. Zeroing shows as W. SCSI commands that
+//! are not reads or writes have bytes instead of a sector. The summary at the end is text.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 use super::columns::{BadLine, SECTOR_BYTES, scaled, seconds, word};
 use super::{Format, FormatOption, Parser, Record};
@@ -33,7 +34,7 @@ pub(super) const FORMAT: Format = Format {
         help: "Which lines are requests: D, issued to the driver, or Q, queued",
         choices: &[ISSUED, "Q"],
     }],
-    make: |choices| Box::new(Blkparse { action: choices[0], given_back: HashSet::new() }),
+    make: |choices| Box::new(Blkparse { action: choices[0], given_back: HashMap::new() }),
 };
 
 /// Requests given back that are known at a time. More than a driver ever holds.
@@ -41,24 +42,24 @@ const MAX_GIVEN_BACK: usize = 1 << 16;
 
 struct Blkparse {
     action: &'static str,
-    /// Requests that the driver gave back, and that were not issued again yet: device, sector and count.
-    given_back: HashSet<String>,
+    /// Requests that the driver gave back, and that were not issued again yet: by device and sector, what they ask.
+    given_back: HashMap<String, (Op, String)>,
 }
 
 impl Blkparse {
     /// Whether a line issues what was issued before. Notes what is given back.
-    fn is_again(&mut self, action: &str, device: &str, extent: Option<(&str, &str)>) -> bool {
+    fn is_again(&mut self, action: &str, device: &str, op: Op, extent: Option<(&str, &str)>) -> bool {
         let Some((sector, count)) = extent.filter(|_| self.action == ISSUED) else { return false };
-        match action {
-            GIVEN_BACK if self.given_back.len() < MAX_GIVEN_BACK => {
-                self.given_back.insert(format!("{device} {sector} {count}"));
-                false
-            }
-            ISSUED if !self.given_back.is_empty() => {
-                self.given_back.remove(&format!("{device} {sector} {count}"))
-            }
-            _ => false,
+        let place = || format!("{device} {sector}");
+        if action == ISSUED {
+            // What is issued there ends the wait, also if it is another request.
+            let known = if self.given_back.is_empty() { None } else { self.given_back.remove(&place()) };
+            return known.is_some_and(|(known_op, known_count)| known_op == op && known_count == count);
         }
+        if self.given_back.len() < MAX_GIVEN_BACK {
+            self.given_back.insert(place(), (op, count.to_owned()));
+        }
+        false
     }
 }
 
@@ -81,7 +82,7 @@ impl Parser for Blkparse {
         }
         let (request, tag) = split_process(rest);
         let Some((op, extent)) = requested(rwbs, request)? else { return Ok(None) };
-        if self.is_again(action, device, extent) || action == GIVEN_BACK {
+        if self.is_again(action, device, op, extent) || action == GIVEN_BACK {
             return Ok(None);
         }
         let (sector, count) = extent.unwrap_or(("0", "0"));
@@ -199,6 +200,9 @@ Skips: 0 forward (0 -   0.0%)
         let (events, _) = import(importer("blkparse"), text);
         let lbas: Vec<u64> = events.iter().map(|event| event.2).collect();
         assert_eq!(lbas, [1, 2, 1], "the fourth line is the first one again, the last one is not");
+        let merged = text.replacen("35 D W 8 + 8 [a]\n8,0 3 5", "35 D W 8 + 16 [a]\n8,0 3 5", 1);
+        assert_ne!(merged, text);
+        assert_eq!(import(importer("blkparse"), &merged).0.len(), 4, "another request, and the last one");
         let options = [("action".to_owned(), "Q".to_owned())].into();
         let queued = Importer::new(Settings { options, ..Settings::new(&FORMAT) }).unwrap();
         assert_eq!(import(queued, &text.replace(" D ", " Q ")).0.len(), 4, "a request is queued once");
