@@ -32,8 +32,12 @@ def binary() -> str:
     """The program ``pcstream`` of this checkout."""
     target = Path(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target")
     given = os.environ.get("PCSTREAM_BINARY")
-    for candidate in (given, target / "debug" / "pcstream", target / "release" / "pcstream"):
-        found = shutil.which(str(candidate)) if candidate else None
+    # What was named must be there: another program instead would be tested in its place.
+    candidates = [given] if given else [target / "debug" / "pcstream", target / "release" / "pcstream"]
+    for candidate in candidates:
+        found = shutil.which(str(candidate))
         if found:
             return found
+    if given:
+        pytest.fail(f"PCSTREAM_BINARY: there is no program {given}")
     pytest.skip("the program pcstream is not built: run cargo build, or set PCSTREAM_BINARY")

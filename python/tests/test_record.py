@@ -65,9 +65,9 @@ def test_a_command_that_fails_was_recorded_all_the_same(
 
 def test_root_a_recording_is_opened(tmp_path: Path, binary: str, capsys: pytest.CaptureFixture[str]) -> None:
     if os.geteuid() != 0:
-        pytest.skip("a recording needs root")
+        pytest.skip("a recording needs root: run the tests as root")
     if "without" in subprocess.run([binary, "doctor"], capture_output=True, text=True, check=False).stderr:
-        pytest.skip("the program was built without capture")
+        pytest.skip("the program was built without capture: build it with --features capture")
     command = ["dd", "if=/dev/zero", "of={}/file", "bs=1M", "count=8", "conv=fsync"]
     options = ["--fill", "0.5"]
     trace = pc.record(command, tmp_path / "t.pctrace", on="scratch:64M", options=options, binary=binary)
