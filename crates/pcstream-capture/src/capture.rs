@@ -153,16 +153,16 @@ impl<'a> Writer<'a> {
         options: &SessionOptions,
         memory: &'obj mut SessionMemory,
     ) -> Result<Session<'obj>, CaptureError> {
-        let Writer::Running(attached) = self else {
-            let session = Session::open(options, memory)?;
-            if options.followed == Followed::Processes {
-                attach::follow_children(&session)?;
-            }
+        if let Writer::Running(attached) = self {
+            let options = SessionOptions { followed: attached.followed(), ..options.clone() };
+            let session = Session::open(&options, memory)?;
+            attached.follow(&session)?;
             return Ok(session);
-        };
-        let options = SessionOptions { followed: attached.followed(), ..options.clone() };
-        let session = Session::open(&options, memory)?;
-        attached.follow(&session)?;
+        }
+        let session = Session::open(options, memory)?;
+        if options.followed == Followed::Processes {
+            attach::follow_children(&session)?;
+        }
         Ok(session)
     }
 }

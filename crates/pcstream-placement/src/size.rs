@@ -4,6 +4,8 @@
 
 /// A number with an optional suffix: K, M, G or T for powers of 1024, as `4K`, `1.5G`, `8GiB`; KB, MB, GB or TB
 /// for powers of 1000, as drives are sold: `480GB`, `3.84TB`.
+///
+/// Errors: what was expected, in words for the user.
 pub fn size(text: &str) -> Result<u64, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let number = Decimal::parse(digits).zip(unit(&text[digits.len()..]));
@@ -28,15 +30,15 @@ fn unit(suffix: &str) -> Option<u64> {
         Some(letter) => (1024u64, letter),
         None => suffix.strip_suffix('B').map_or((1024, &suffix[..]), |letter| (1000, letter)),
     };
-    match letter {
-        "" if suffix.is_empty() => Some(1),
-        "" => None,
-        letter => ["K", "M", "G", "T"]
-            .iter()
-            .zip(1..)
-            .find(|(known, _)| **known == letter)
-            .map(|(_, n)| base.pow(n)),
-    }
+    let exponent = match letter {
+        "" if suffix.is_empty() => 0,
+        "K" => 1,
+        "M" => 2,
+        "G" => 3,
+        "T" => 4,
+        _ => return None,
+    };
+    Some(base.pow(exponent))
 }
 
 /// A number as it is written: `digits` divided by `divisor`, a power of ten.
@@ -57,9 +59,12 @@ impl Decimal {
     fn parse(text: &str) -> Option<Decimal> {
         let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
         let digits = format!("{whole}{fraction}");
-        let plain = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+        // `parse` takes a sign.
+        if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+            return None;
+        }
         let divisor = 10u128.checked_pow(u32::try_from(fraction.len()).ok()?)?;
-        plain.then(|| Some(Decimal { digits: digits.parse().ok()?, divisor }))?
+        Some(Decimal { digits: digits.parse().ok()?, divisor })
     }
 
     fn times(&self, factor: u64) -> Product {

@@ -237,17 +237,10 @@ fn measured(result: &CompareJson, layout: Layout) -> Vec<String> {
     let of = |name: &str| -> Vec<&ChangeJson> {
         result.changes.iter().filter(|change| change.measure == name).collect()
     };
-    let (mut shown, mut same) = (Vec::new(), 0);
-    for name in result.runs[0].measures.keys() {
-        if !layout.details && measures::is_detail(name) {
-            continue;
-        }
-        if !layout.details && of(name).iter().all(|change| change.first == change.other) {
-            same += 1;
-            continue;
-        }
-        shown.push(name);
-    }
+    let is_same = |name: &str| of(name).iter().all(|change| change.first == change.other);
+    let names = result.runs[0].measures.keys().filter(|name| layout.details || !measures::is_detail(name));
+    let (shown, same): (Vec<&String>, Vec<&String>) =
+        names.partition(|name| layout.details || !is_same(name));
     let width = shown.iter().map(|name| name.len()).max().unwrap_or(0);
     let line = |name: &&String| {
         let values = result.runs.iter().filter_map(|run| run.measures.get(*name));
@@ -257,8 +250,9 @@ fn measured(result: &CompareJson, layout: Layout) -> Vec<String> {
         layout.cut(line.trim_end())
     };
     let mut lines: Vec<String> = shown.iter().map(line).collect();
-    if same > 0 {
-        lines.push(format!("{} stayed the same: --details lists them", counted(same, "other number")));
+    if !same.is_empty() {
+        let numbers = counted(same.len() as u64, "other number");
+        lines.push(format!("{numbers} stayed the same: --details lists them"));
     }
     lines
 }
