@@ -22,6 +22,7 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="small sizes: all of it in some fifteen minutes")
     parser.add_argument("--out", type=Path, default=Path("experiments/out"), help="recordings and results (default: %(default)s)")
     parser.add_argument("--recordings", type=int, default=0, help="of each workload (default: 1 with --quick, else 3)")
+    parser.add_argument("--recorded", action="store_true", help="record nothing: take the recordings that there are")
     args = parser.parse_args()
     workloads = all_of(args.quick)
     if args.list or not args.names:
@@ -36,7 +37,7 @@ def main() -> int:
     unknown = [name for name in names if name not in FIGURES]
     if unknown:
         parser.error(f"{unknown[0]!r} is no figure: expected all, or some of {', '.join(FIGURES)}")
-    lab = Lab(args.out, args.quick, args.recordings or (1 if args.quick else 3), workloads)
+    lab = Lab(args.out, args.quick, args.recordings or (1 if args.quick else 3), workloads, not args.recorded)
     failed = False
     for name in names:
         began = time.monotonic()

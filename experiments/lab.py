@@ -119,11 +119,17 @@ def shown(cell: Any) -> str:
 class Lab:
     """Where recordings and results are, and what was not done."""
 
-    def __init__(self, out: Path, quick: bool, recordings: int, workloads: Mapping[str, Workload]) -> None:
+    def __init__(
+        self, out: Path, quick: bool, recordings: int, workloads: Mapping[str, Workload], may_record: bool = True
+    ) -> None:
         self.out = out
         self.quick = quick
         self.recordings = recordings
         self.workloads = workloads
+        #: Whether recordings that are missing are made.
+        self.may_record = may_record
+        #: How many recordings of each workload the current table has.
+        self.used: dict[str, int] = {}
         #: What is missing in the results, and why.
         self.left_out: dict[str, str] = {}
         #: Recordings of RocksDB that were simulated with ``manual`` for the current table: whether levels of tables were known.
@@ -131,7 +137,18 @@ class Lab:
 
     def traces(self, name: str) -> list[pc.Trace]:
         """All recordings of a workload; none if it cannot run here, which is said."""
+        found = self._traces(name)
+        self.used[name] = len(found)
+        return found
+
+    def _traces(self, name: str) -> list[pc.Trace]:
         workload = self.workloads[name]
+        if not self.may_record:
+            recorded = [self._recorded(workload, number) for number in range(1, self.recordings + 1)]
+            found = [trace for trace in recorded if trace is not None]
+            if not found:
+                self.leave_out(name, "there is no recording")
+            return found
         absent = workload.missing()
         if absent:
             self.leave_out(name, f"not run, because this machine lacks {', '.join(absent)}")
@@ -150,12 +167,22 @@ class Lab:
         if self.left_out.setdefault(name, why) == why:
             print(f"{name}: {why}", file=sys.stderr)
 
+    def _path(self, workload: Workload, number: int) -> Path:
+        return self.out.resolve() / "traces" / f"{workload.name}-{number}-{workload.digest(number)}.pctrace"
+
+    def _recorded(self, workload: Workload, number: int) -> pc.Trace | None:
+        """A recording that was made before and is whole."""
+        path = self._path(workload, number)
+        if not (path / "meta.json").exists():
+            return None
+        trace = pc.open(path)
+        return trace if trace.meta.get("complete", True) else None
+
     def _recording(self, workload: Workload, number: int) -> pc.Trace:
-        path = self.out.resolve() / "traces" / f"{workload.name}-{number}-{workload.digest(number)}.pctrace"
-        if (path / "meta.json").exists():
-            trace = pc.open(path)
-            if trace.meta.get("complete", True):
-                return trace
+        recorded = self._recorded(workload, number)
+        if recorded is not None:
+            return recorded
+        path = self._path(workload, number)
         kept = manual.kept(path)
         shutil.rmtree(kept, ignore_errors=True)
         (kept if any("{kept}" in word for word in workload.command) else path.parent).mkdir(parents=True, exist_ok=True)
@@ -215,13 +242,15 @@ class Lab:
         return path
 
     def provenance(self) -> str:
-        """What made a result: versions, machine, mode, day."""
+        """What made a result: versions, machine, mode, how many recordings of each workload, day."""
         commit = subprocess.run(["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
         mode = "quick" if self.quick else "full"
         at = commit.stdout.strip() or "unknown"
+        recordings = ", ".join(f"{name} {count}" for name, count in self.used.items() if count)
+        self.used.clear()
         return (
             f"pcstream {pc.__version__}, commit {at}, Linux {platform.release()}, {os.cpu_count()} processors, {mode} sizes, "
-            f"{self.recordings} recordings, {time.strftime('%Y-%m-%d')}."
+            f"recordings: {recordings or 'none'}, {time.strftime('%Y-%m-%d')}."
         )
 
 

@@ -50,6 +50,18 @@ def _lab(experiments: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> A
     return made
 
 
+def test_without_recording_figures_take_the_recordings_that_there_are(experiments: Any, tmp_path: Path) -> None:
+    lab = importlib.import_module("experiments.lab")
+    workloads = importlib.import_module("experiments.workloads").all_of(True)
+    there = lab.Lab(tmp_path, True, 3, workloads, may_record=False)
+    second = there._path(workloads["sqlite"], 2)
+    second.parent.mkdir()
+    shutil.copytree(pc.datasets.load("sqlite").path, second)
+    text = there.write(experiments.FIGURES["fast19-fig9"].make(there)).read_text()
+    assert "sqlite 1," in text and "Left out: rocksdb: there is no recording." in text, text
+    assert sorted(path.name for path in second.parent.iterdir()) == [second.name], "nothing was recorded"
+
+
 @pytest.mark.parametrize("name", ["fast19-fig9", "fast19-fig10", "fast19-fig12", "fast19-fig13", "fast19-fig4", "hotstorage14-trim", *SERVERS])
 def test_a_figure_is_made_of_recordings(experiments: Any, lab: Any, name: str) -> None:
     table = experiments.FIGURES[name].make(lab)
