@@ -12,30 +12,32 @@ use crate::values;
 #[derive(Debug, Args)]
 #[group(skip)]
 pub struct AttachArgs {
-    /// This process and what it starts
+    /// Follow this process and what it starts
     #[arg(long, value_name = "P", value_parser = values::within::<u32>(1, u64::from(u32::MAX)))]
     pub pid: Option<u32>,
-    /// This cgroup (version 2) and those below it: a directory, or its path below the mount of cgroups
+    /// Follow this cgroup (version 2) and those below it: a directory, or its path below the mount of cgroups
     #[arg(long, value_name = "C")]
     pub cgroup: Option<PathBuf>,
-    /// This systemd unit
+    /// Follow this systemd unit
     #[arg(long, value_name = "NAME")]
     pub unit: Option<String>,
 }
+
+const ATTACH: &str = "Attach (needs --on, and takes no command)";
 
 #[derive(Debug, Args)]
 #[command(group(
     ArgGroup::new("attached").args(["pid", "cgroup", "unit"]).requires("on").conflicts_with("forward_exit_code")
 ))]
 pub struct RecordedArgs {
-    #[command(flatten, next_help_heading = "Attach")]
-    pub attach: AttachArgs,
-    /// Record for so long, such as 60s or 5m [default: until the process ends, the cgroup is removed, or Ctrl-C]
-    #[arg(long, value_name = "TIME", value_parser = values::duration, requires = "attached", help_heading = "Attach")]
-    pub duration: Option<Duration>,
     /// The program to record and its arguments, after --
     #[arg(last = true, conflicts_with = "attached", value_name = "COMMAND")]
     pub words: Vec<OsString>,
+    #[command(flatten, next_help_heading = ATTACH)]
+    pub attach: AttachArgs,
+    /// Record for so long, such as 60s or 5m [default: until the process ends, the cgroup is removed, or Ctrl-C]
+    #[arg(long, value_name = "TIME", value_parser = values::duration, requires = "attached", help_heading = ATTACH)]
+    pub duration: Option<Duration>,
 }
 
 #[cfg(feature = "capture")]

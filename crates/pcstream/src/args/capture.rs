@@ -24,8 +24,8 @@ Examples:
   sudo pcstream run --on /var/lib/postgresql --scheme all -- pgbench -T 60
   sudo pcstream run --live --size 192M --fill 0.5 -- db_bench --db={}/db
 
-{} in the command stands for the mount point of the scratch file system, which is also the command's working \
-directory. What the command prints on stdout goes to stderr: stdout has the results.")]
+{} in the command stands for the mount point of the scratch file system, or for DIR of --on. It is also the command's \
+working directory. What the command prints on stdout goes to stderr: stdout has the results.")]
 pub struct RunArgs {
     #[command(flatten)]
     pub capture: CaptureArgs,
@@ -35,7 +35,7 @@ pub struct RunArgs {
     /// Replace the trace if it exists
     #[arg(long, requires = "output", help_heading = "Capture")]
     pub force: bool,
-    /// Run the command N times (2 to 100), each on a fresh scratch device, and show means with least and greatest
+    /// Run the command N times (2 to 100), each on a fresh scratch device, and show means, least and greatest
     ///
     /// The device and seed of the simulation are the same each time. -o NAME.pctrace keeps the traces NAME-1.pctrace,
     /// NAME-2.pctrace and so on. Not with --on, whose file system is another one after each run, and not with --live,
@@ -70,8 +70,8 @@ Examples:
   sudo pcstream record -o t.pctrace --on /var/lib/mysql --unit mariadb
   sudo pcstream record -o t.pctrace --on / --pid 1234 --duration 5m
 
-{} in the command stands for the mount point of the scratch file system, which is also the command's working \
-directory. What the command prints on stdout goes to stdout.")]
+{} in the command stands for the mount point of the scratch file system, or for DIR of --on. It is also the command's \
+working directory. What the command prints on stdout goes to stdout.")]
 pub struct RecordArgs {
     #[command(flatten)]
     pub capture: CaptureArgs,
@@ -107,11 +107,11 @@ pub struct CaptureArgs {
     /// What backs the scratch device: compressed memory, memory, or a file at PATH
     #[arg(long, value_name = "zram|tmpfs|PATH", default_value = "zram", help_heading = "Capture")]
     pub image: Image,
-    /// Record on the existing file system that holds DIR, or on that of a mounted device, instead of a scratch device. Or
-    /// what is written to a device without a file system
+    /// Record on the existing file system that holds DIR, or that is mounted from DEVICE, instead of on a scratch device.
+    /// Of a DEVICE without a file system, record what is written to it
     #[arg(long, value_name = "DIR|DEVICE", help_heading = "Capture")]
     pub on: Option<PathBuf>,
-    /// Return addresses kept per call path: 1 to 16 [default: 12 on exact paths and along frame pointers, 5 by stack scan]
+    /// Return addresses kept of each call path: 1 to 16 [default: 12; of a stack scan 5]
     #[arg(long, value_name = "N", value_parser = values::within::<u8>(1, 16), help_heading = "Capture")]
     pub depth: Option<u8>,
     /// How call paths are read: exactly, along frame pointers, by the restricted stack scan, or the best that each

@@ -16,7 +16,7 @@ pub struct EmulatedArgs {
     /// With --image FILE the data outlives the run: FILE is read at the start, if it exists, and written at the end.
     #[arg(long, conflicts_with = "on", help_heading = "Emulated device")]
     pub live: bool,
-    /// Cut the power at this page written; then the file system is mounted again, and checked
+    /// Cut the power at the N-th page written; then the file system is mounted again, and checked
     #[arg(long, value_name = "N", requires = "live", value_parser = values::number, help_heading = "Emulated device")]
     pub power_cut: Option<u64>,
     /// What a power cut takes of the pages that were not flushed
@@ -28,7 +28,7 @@ pub struct EmulatedArgs {
         help_heading = "Emulated device"
     )]
     pub power_loss: PowerLoss,
-    /// Let garbage collection take this long for each page that it copies, such as 50us
+    /// Let garbage collection take this much longer for each page that it copies, such as 50us
     #[arg(long, value_name = "TIME", requires = "live", value_parser = values::duration, help_heading = "Emulated device")]
     pub slow_gc: Option<Duration>,
 }

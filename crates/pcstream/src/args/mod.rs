@@ -60,7 +60,7 @@ pub use view::{SortBy, ViewArgs};
 /// An SSD copies live data before it erases a block. How much it copies (its write amplification,
 /// WAF) depends on whether data that dies together was written together. pcstream records which
 /// code path of an unmodified program writes each page, and shows what a multi-streamed or FDP SSD
-/// would make of it under every published placement scheme.
+/// would make of it under published placement schemes.
 #[derive(Debug, Parser)]
 #[command(
     name = "pcstream",
@@ -96,7 +96,7 @@ fn with_negative_values(command: clap::Command) -> clap::Command {
 const EXAMPLES: &str = "\
 Examples:
   pcstream generate hotcold --pages 1M --writes 8M -o hot.pctrace
-  pcstream simulate hot.pctrace          # every scheme's WAF, side by side
+  pcstream simulate hot.pctrace          # WAF by scheme, side by side
   pcstream simulate hot.pctrace --scheme pcstream,oracle --streams 5 --json -
   pcstream contexts hot.pctrace          # who wrote what, how long it lived
   sudo pcstream run --size 4G -- db_bench --db={}/db
@@ -107,8 +107,9 @@ Exit codes:
   0  done
   1  failed
   2  wrong arguments
-  3  done, but with losses: a damaged trace, events that the capture dropped, or lines that the
-     import skipped
+  3  done, but with losses: a damaged trace, events that the capture dropped, lines that the import
+     skipped, or devices that the sweep left out
+  130, 143  ended by Ctrl-C or SIGTERM
 ";
 
 #[derive(Debug, Args)]
@@ -143,6 +144,9 @@ pub enum Color {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Show what this machine can capture, and what to install or enable
+    ///
+    /// Checks the kernel, the privileges and the programs that captures need, and says for all that is missing what to
+    /// do. Names disks with write streams, and what killed recordings left behind.
     Doctor(DoctorArgs),
     /// Try it: a small workload under capture, and what streams would save (needs root)
     ///
@@ -155,35 +159,82 @@ pub enum Command {
     /// Serve the device of `run --live`, as requests on standard input say
     #[command(hide = true)]
     EmulatedDevice,
-    /// Record a program, simulate every scheme and report, in one go
+    /// Record a program, simulate placement schemes and report, in one go (needs root)
+    ///
+    /// Runs the command on a scratch file system, and finds the call path that wrote each page. Placement schemes then
+    /// give each write a stream of a simulated SSD. Prints a verdict, the WAF by scheme, and who wrote what. The scratch
+    /// file system is removed at the end; with --on the command runs on an existing one.
     Run(RunArgs),
-    /// Record a program's writes into a trace
+    /// Record a program's writes into a trace (needs root)
+    ///
+    /// Records a command, on a scratch file system or with --on on an existing one. Or records what runs already: --on
+    /// with --pid, --cgroup or --unit. `contexts`, `simulate`, `report` and `advise` read the trace, without root.
     Record(RecordArgs),
-    /// Show what writes to a file system now: who, how much, how long it lives, to which stream
+    /// Show what writes to a file system now: who, how much, how long it lives, to which stream (needs root)
+    ///
+    /// One row for each call path that writes: bytes per second, share, the median lifetime of its data, the stream that
+    /// the scheme `pcstream` would give it, program, file, call path. Nothing is recorded or changed. On a terminal, ?
+    /// explains the keys and q ends. It takes ext4, XFS, and block devices without a file system.
     Top(TopArgs),
+    /// Give real writes streams or hints by the call path that made them (needs root)
+    ///
+    /// Finds the call path of each write to a mounted file system, learns how long the data of each call path lives, and
+    /// gives its next writes a stream, or its files a hint. Programs are not changed, and their writes never wait for
+    /// it. `top` shows what writes, without changing anything.
+    Place(PlaceArgs),
+    /// Serve an FDP disk as a block device whose writes get the streams that `place` chooses (needs root)
+    ///
+    /// For kernels without the module pcstream_bio: a file system on /dev/ublkbN reaches the disk through this process,
+    /// which writes with the streams that `pcstream place --sink fdp-server` chooses meanwhile. Without a placer it
+    /// writes without streams. Needs Linux 6.16 and its module ublk_drv.
+    Serve(ServeArgs),
     /// Replay a trace through placement schemes, side by side
+    ///
+    /// Each scheme gives the writes of the trace streams of a model of an SSD. Prints a verdict, and a table of the WAF
+    /// with a row for each scheme and a column for each kind of drive (--gc): a legacy multi-stream SSD, and one with
+    /// internal streams (FDP: persistently isolated handles), unless flags say otherwise.
     Simulate(SimulateArgs),
     /// Replay a trace over a grid of devices and parameters, one row of results per run
     Sweep(SweepArgs),
     /// Show which code path wrote what, how long it lived, and its stream
+    ///
+    /// A context is a call path with its program. The table has the contexts that wrote most: pages, share of all writes,
+    /// median lifetime, share still alive at the end, stream, kind, the file written most, call path. Lifetimes are
+    /// counted in what the host wrote between a page's write and its overwrite or discard.
     Contexts(ContextsArgs),
     /// Make one HTML file with pictures of a trace, or single pictures
     Report(ReportArgs),
     /// Say what to change, with the simulated gain of each change
+    ///
+    /// Changes are streams for classes of lifetimes, write hints (F_SET_RW_HINT), the file system's journal and metadata
+    /// apart, and placement by call path. Each is simulated on the same drive, and compared with a drive without
+    /// streams. Below them are the functions that write the data.
     Advise(AdviseArgs),
     /// Compare recorded runs: what changed, and whether it is more than noise
+    ///
+    /// The first run is what the others are compared with. A run may be several traces, joined by commas: then its
+    /// numbers are means with 95 % intervals, and each change is tested against the noise.
     Compare(CompareArgs),
-    /// Show what the settings of a device amount to, and how many streams it can afford
-    Geometry(GeometryArgs),
-    /// Show, merge, compare and export what PCStream learned
-    Table(TableArgs),
     /// List placement schemes, or show a scheme's parameters with defaults, units and sources
+    ///
+    /// A placement scheme decides which stream each write goes to. A reading is a named set of parameters: one
+    /// interpretation of a paper that leaves details open.
     Schemes(SchemesArgs),
     /// Print rules of the scheme 'manual': presets, or a stream for each of RocksDB's levels
     ///
-    /// Presets are rules to begin with. RocksDB's LOG says at which level each table was written, which neither its path
-    /// nor its call path tells; rules made from it are for traces of that database.
+    /// A rule gives the writes that match it a stream; the first match decides. Presets are rules to begin with.
+    /// RocksDB's LOG says at which level each table was written, which neither path nor call path shows. Rules made from
+    /// it are for traces of that database.
     Rules(RulesArgs),
+    /// Show, merge, compare and export what PCStream learned
+    ///
+    /// A table has the expected lifetime of each call path, in pages written to the whole device, and the number of
+    /// samples behind it. `simulate --save-table` and `place` write tables; --load-table and `place` begin with one.
+    Table(TableArgs),
+    /// Show what the settings of a device amount to, and how many streams it can afford
+    ///
+    /// Without a trace: prints flash, superblocks, the spare factor that open superblocks leave, and speeds.
+    Geometry(GeometryArgs),
     /// Make a synthetic trace with known statistics
     ///
     /// Single-page writes to a device that is full from the beginning. The classes that a page can
@@ -197,20 +248,15 @@ Examples:
         #[command(subcommand)]
         pattern: Pattern,
     },
-    /// Give real writes streams or hints by the call path that made them (needs root)
-    ///
-    /// Captures who writes what on a mounted file system, learns how long the data of each call path lives, and passes
-    /// that on to the kernel while the programs run. Programs are not changed, and their writes never wait for it.
-    Place(PlaceArgs),
-    /// Serve an FDP disk as a block device whose writes get the streams that `place` chooses (needs root)
-    ///
-    /// For kernels without the module pcstream_bio: a file system on /dev/ublkbN reaches the disk through this process,
-    /// which writes with the streams that `pcstream place --sink fdp-server` chooses meanwhile. Without a placer it
-    /// writes without streams. Needs Linux 6.16 and its module ublk_drv.
-    Serve(ServeArgs),
     /// Make one trace of several, as if their programs had shared a device
+    ///
+    /// Address spaces follow each other in the order given, and times begin together. Contexts with the same signature
+    /// become one.
     Merge(MergeArgs),
     /// Convert a public block trace (MSR, Alibaba, blkparse, fio, ...) into a trace
+    ///
+    /// Block traces have no call paths: a context is at best a process or a stream. So `simulate` shows schemes that go
+    /// by addresses (AutoStream, sequential) and the oracles on them, and says nothing about PCStream.
     Import(ImportArgs),
     /// Print a completion script for a shell
     #[command(after_help = "Example:\n  pcstream completions bash > /etc/bash_completion.d/pcstream")]

@@ -12,21 +12,26 @@ use super::metrics::MetricsArgs;
 use super::simulation::OutputArgs;
 use crate::values::{self, Setting};
 
+const ATTACH: &str = "Attach (only what these write is placed)";
+
 #[derive(Debug, Args)]
 #[command(
     group(ArgGroup::new("whose").args(["pid", "cgroup", "unit", "words"])),
     after_help = "\
 Examples:
-  pcstream place --on /var/lib/mysql --sink none --duration 5m     # a dry run: what would be done
-  pcstream place --on /var/lib/mysql                               # until it is stopped
-  pcstream place --on /var/lib/mysql --metrics 9469                # and serve metrics
-  pcstream place --on /mnt/nvme -- db_bench --db={}/db             # while one command runs
-  systemctl enable --now pcstream-place@var-lib-mysql.service      # as a service
+  sudo pcstream place --on /srv --sink none --duration 5m    # a dry run
+  sudo pcstream place --on /srv                              # until Ctrl-C
+  sudo pcstream place --on /srv --metrics 9469               # and serve metrics
+  sudo pcstream place --on /srv -- db_bench --db={}/db       # for one command
+  sudo systemctl enable --now pcstream-place@srv.service     # as a service
 
 Without a command, and without --pid, --cgroup or --unit, everything that writes to the file system \
 is placed. A command runs in DIR, and {} in it stands for DIR. What it prints on stdout goes to stderr."
 )]
 pub struct PlaceArgs {
+    /// A program to start, and its arguments, after --
+    #[arg(last = true, value_name = "COMMAND")]
+    pub words: Vec<OsString>,
     /// The mounted ext4 or XFS whose writes are placed: a directory on it, or its block device. Or a block device without a
     /// file system, which a program writes to directly
     #[arg(long, value_name = "DIR|DEVICE", required = true, help_heading = "Placement")]
@@ -34,20 +39,21 @@ pub struct PlaceArgs {
     /// Where decisions go: `auto` takes the best that the device and the kernel have
     #[arg(long, value_name = "SINK", default_value = "auto", help_heading = "Placement", long_help = sinks_help())]
     pub sink: String,
-    /// The scheme: one that places by program context
+    /// The scheme: one that places by program context, such as `pcstream-tree`, or by program (`vstream-executable`)
     #[arg(long, value_name = "NAME", default_value = "pcstream", help_heading = "Placement")]
     pub scheme: String,
     /// Set a parameter of the scheme; `pcstream schemes NAME` lists them. May be repeated
     #[arg(long, value_name = "SCHEME.PARAMETER=VALUE", help_heading = "Placement")]
     pub set: Vec<Setting>,
-    /// Streams that the scheme uses, the default included: 2 to 16 [default: as many as the sink has on the device]
+    /// Streams that the scheme uses, S0 included: 2 to 16 [default: as many as the sink has on the device]
     #[arg(long, value_name = "N", value_parser = values::within::<u8>(2, 16), help_heading = "Placement")]
     pub streams: Option<u8>,
     /// Replace hints that programs gave their files themselves
     #[arg(long, help_heading = "Placement")]
     pub override_hints: bool,
-    /// Where what was learned outlives this run [default: without a command, /var/lib/pcstream/place-NAME.table, where
-    /// NAME is what `systemd-escape --path DIR` prints; with a command, nowhere]
+    /// File of the table of lifetimes that the scheme learned: read at the start, saved while `place` runs and at the end
+    /// [default: without a command, /var/lib/pcstream/place-NAME.table, where NAME is what `systemd-escape --path DIR`
+    /// prints; with a command, none]
     #[arg(long, value_name = "FILE", help_heading = "Placement")]
     pub table: Option<PathBuf>,
     /// Time between two saves of the table
@@ -56,17 +62,17 @@ pub struct PlaceArgs {
     /// How call paths are read
     #[arg(long, value_name = "HOW", default_value = "auto", value_parser = unwind_choices(), help_heading = "Capture")]
     pub unwind: UnwindChoice,
-    /// Return addresses kept per call path: 1 to 16 [default: as `record`]
+    /// Return addresses kept of each call path: 1 to 16 [default: 12; of a stack scan 5]
     #[arg(long, value_name = "N", value_parser = values::within::<u8>(1, 16), help_heading = "Capture")]
     pub depth: Option<u8>,
     /// Give pages that a program writes from a buffer of its own the call path that made them dirty, as in `record`. May
     /// be repeated
     #[arg(long, value_name = "WHAT", help_heading = "Capture")]
     pub write_buffers: Vec<String>,
-    #[command(flatten, next_help_heading = "Attach")]
+    #[command(flatten, next_help_heading = ATTACH)]
     pub attach: AttachArgs,
     /// Place for so long, such as 60s or 5m [default: until it is stopped]
-    #[arg(long, value_name = "TIME", value_parser = values::duration, conflicts_with = "words", help_heading = "Attach")]
+    #[arg(long, value_name = "TIME", value_parser = values::duration, conflicts_with = "words", help_heading = ATTACH)]
     pub duration: Option<Duration>,
     /// How many contexts are shown at the end, those that wrote the most; JSON has them all
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = values::rows, help_heading = "Output")]
@@ -75,9 +81,6 @@ pub struct PlaceArgs {
     pub metrics: MetricsArgs,
     #[command(flatten)]
     pub output: OutputArgs,
-    /// A program to start, and its arguments, after --
-    #[arg(last = true, value_name = "COMMAND")]
-    pub words: Vec<OsString>,
 }
 
 fn sinks_help() -> String {

@@ -9,8 +9,9 @@ use crate::values;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  pcstream serve /dev/nvme0n1                      # /dev/ublkb0 appears, with what is on the disk
-  pcstream place --on /mnt -- db_bench --db={}/db  # after: mount /dev/ublkb0 /mnt
+  sudo pcstream serve /dev/nvme0n1 &     # makes /dev/ublkb0
+  sudo mount /dev/ublkb0 /srv            # the file system that is on the disk
+  sudo pcstream place --on /srv
 
 It serves until SIGTERM, SIGINT or SIGHUP, and then until nobody has the device mounted. If it is killed, writes get \
 EIO; nothing is lost that was flushed, and the disk itself can be mounted.")]
@@ -24,7 +25,7 @@ pub struct ServeArgs {
     /// Queues, each with a thread: 1 to 32 [default: one for each processor, up to 4]
     #[arg(long, value_name = "N", value_parser = values::within::<u16>(1, 32))]
     pub queues: Option<u16>,
-    /// Requests that a queue has on their way at once: 1 to 1024
+    /// Requests that each queue handles at once: 1 to 1024
     #[arg(long, value_name = "N", default_value_t = 128, value_parser = values::within::<u16>(1, 1024))]
     pub depth: u16,
 }

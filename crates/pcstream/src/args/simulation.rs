@@ -117,7 +117,7 @@ Examples:
   pcstream generate hotcold --pages 64K --writes 1M -o hot.pctrace
   pcstream simulate hot.pctrace --scheme autostream-mq:best")]
 pub struct SchemesArgs {
-    /// The scheme whose parameters are shown; all schemes are listed without
+    /// The scheme whose parameters are shown; without one, all schemes are listed
     pub name: Option<String>,
 }
 
@@ -142,7 +142,7 @@ pub struct GeometryArgs {
 #[derive(Debug, Args)]
 #[command(group(ArgGroup::new("spare")))]
 pub struct DeviceArgs {
-    /// Start from a named device, scaled to a trace
+    /// Start from a named device; with a trace, scaled to its size
     #[arg(long, value_name = "NAME", value_parser = values::profile, help_heading = "Device", long_help = profiles_help())]
     pub profile: Option<&'static str>,
     /// Read settings from a file; they replace those of the profile
@@ -150,11 +150,11 @@ pub struct DeviceArgs {
     /// Tables [device], [timing] and [resources]; `pcstream geometry --toml` prints one to start from.
     #[arg(long, value_name = "FILE.toml", help_heading = "Device")]
     pub device: Option<PathBuf>,
-    /// Logical capacity in bytes [default: that of the recorded device]
+    /// Logical capacity in bytes [default: that of the recorded device; without a trace the profile's, or 8 GiB]
     #[arg(long, value_name = "BYTES", value_parser = values::size, help_heading = "Device")]
     pub capacity: Option<u64>,
-    /// Where garbage collection puts the pages of a stream that it copies: back to the stream's
-    /// own open superblock, to an internal stream beside it, or to one superblock shared by all
+    /// Where garbage collection puts the pages of a stream that it copies: own (back to the stream's open superblock),
+    /// internal (an internal stream beside each stream) or shared (one superblock for all); several by commas
     /// [default: own,internal; with a profile that is no legacy multi-stream SSD, the profile's]
     #[arg(long, value_name = "LIST", help_heading = "Device")]
     pub gc: Option<Destinations>,
@@ -164,7 +164,7 @@ pub struct DeviceArgs {
     /// Spare factor Sf = (T-U)/T of T flash and U logical pages: from 0, below 1 [default: 0.125]
     #[arg(long, value_name = "F", group = "spare", value_parser = values::spare_factor, help_heading = "Device")]
     pub spare_factor: Option<f64>,
-    /// Overprovisioning OP = (T-U)/U, 0 or more, instead of --spare-factor
+    /// Overprovisioning OP = (T-U)/U, from 0 to 2, instead of --spare-factor
     #[arg(long, alias = "op", value_name = "F", group = "spare", value_parser = values::overprovisioning, help_heading = "Device")]
     pub overprovision: Option<f64>,
     /// Pages in a superblock (FDP: reclaim unit) [default: about 0.23 % of the logical pages]
@@ -245,7 +245,7 @@ fn rules_help() -> String {
 }
 
 pub(super) fn profiles_help() -> String {
-    let mut help = String::from("Start from a named device, scaled to a trace:\n");
+    let mut help = String::from("Start from a named device; with a trace, scaled to its size:\n");
     for known in profile::KNOWN {
         help += &format!("\n  {:12}  {}", known.name, known.about);
     }

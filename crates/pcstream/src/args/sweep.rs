@@ -55,7 +55,7 @@ pub struct GridArgs {
     /// Spare factors Sf = (T-U)/T, such as .07,.125 [default: 0.125]
     #[arg(long, value_name = "LIST", value_parser = lists::spare_factors, help_heading = "Grid")]
     pub spare_factor: Option<List<f64>>,
-    /// Overprovisionings OP = (T-U)/U, instead of --spare-factor
+    /// Overprovisionings OP = (T-U)/U, from 0 to 2, instead of --spare-factor
     #[arg(long, alias = "op", value_name = "LIST", value_parser = lists::overprovisionings, help_heading = "Grid")]
     pub overprovision: Option<List<f64>>,
     /// Shares of the logical pages that hold data, static data added before counting [default: what the trace says]

@@ -36,7 +36,7 @@ pub enum TableAction {
         #[command(flatten)]
         output: OutputArgs,
     },
-    /// Make one table of several: lifetimes weighted by samples, for hosts that shall begin with what others learned
+    /// Make one table of several: mean lifetimes, weighted by the numbers of samples
     #[command(after_help = "Example:\n  pcstream table merge -o fleet.table host*.table")]
     Merge {
         /// Saved tables
@@ -46,7 +46,7 @@ pub enum TableAction {
         #[arg(short, long, value_name = "FILE")]
         output: PathBuf,
     },
-    /// Show what two tables say differently
+    /// Show in which contexts two tables differ
     #[command(after_help = "Example:\n  pcstream table diff monday.table friday.table --factor 4")]
     Diff {
         /// The first table

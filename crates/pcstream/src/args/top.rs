@@ -24,27 +24,25 @@ pub struct TopArgs {
     /// Watch the file system that holds DIR, or a block device: what is mounted from it, or else its own writes
     #[arg(long, value_name = "DIR|DEVICE", default_value = ".")]
     pub on: PathBuf,
-    #[command(flatten, next_help_heading = "Tell from all others that write")]
-    pub attach: AttachArgs,
     /// Time between two looks, from 200ms to 1h; rates are means over the last five
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = interval)]
     pub interval: Duration,
     /// Print one table after one interval, and end
     #[arg(long)]
     pub once: bool,
-    /// Watch for so long, such as 60s or 5m
+    /// Watch for so long, such as 60s or 5m [default: until q or Ctrl-C]
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
     pub duration: Option<Duration>,
     /// What rows are sorted by
     #[arg(long, value_name = "COLUMN", default_value = "rate", value_parser = sort_choices())]
     pub sort: SortBy,
-    /// Rows of a printed table
+    /// Rows of a printed table, where stdout is no terminal
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = values::rows)]
     pub rows: usize,
-    /// Streams of the scheme that learns, S0 included
+    /// Streams between which `pcstream` chooses, S0 included
     #[arg(long, value_name = "N", default_value_t = 9, value_parser = values::streams)]
     pub streams: u8,
-    /// Begin with the lifetimes that an earlier run saved
+    /// Begin with the lifetimes that `simulate --save-table` or `place` saved
     #[arg(long, value_name = "FILE")]
     pub load_table: Option<PathBuf>,
     /// Write one JSON object per interval to FILE, a line each; '-' is stdout, and replaces the tables
@@ -52,6 +50,8 @@ pub struct TopArgs {
     pub json: Option<PathBuf>,
     #[command(flatten)]
     pub metrics: MetricsArgs,
+    #[command(flatten, next_help_heading = "Attach (all others that write are one row)")]
+    pub attach: AttachArgs,
 }
 
 fn interval(text: &str) -> Result<Duration, String> {
