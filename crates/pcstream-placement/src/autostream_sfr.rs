@@ -5,7 +5,7 @@
 //! goes by its chunk's access count, which decays with time:
 //! count = count / 2^((t - t_last) / decay) + 1, stream = 1 + min(floor(log2 count), m - 1).
 //!
-//! Units: `chunk_pages` in pages, t in pages written by the host or in nanoseconds.
+//! Units: chunks in pages, t in pages written by the host or in nanoseconds.
 //!
 //! Public implementations differ in every step; each difference is a field of [`SfrParams`], and
 //! [`SfrParams::readings`] lists whole readings to sweep over.
@@ -16,7 +16,7 @@
 
 use pcstream_trace::{Event, Tables};
 
-use crate::chunks::{ChunkIndex, for_each_chunk};
+use crate::chunks::{Chunk, ChunkIndex, for_each_chunk};
 use crate::error::{SchemeError, check};
 use crate::level::{LevelRule, Levels, LogBase};
 use crate::parameter;
@@ -77,7 +77,7 @@ pub enum SfrSpan {
 #[derive(Clone, Debug, PartialEq)]
 pub struct SfrParams {
     /// Pages of a chunk; 256 (1 MiB), as in `autostream-mq`. SepBIT and BlueDBM: 512.
-    pub chunk_pages: u32,
+    pub chunk_pages: Chunk,
     /// How fast counts halve.
     pub decay: SfrDecay,
     /// From count to level.
@@ -98,7 +98,7 @@ pub struct SfrParams {
 impl Default for SfrParams {
     fn default() -> Self {
         SfrParams {
-            chunk_pages: 256,
+            chunk_pages: Chunk::Pages(256),
             decay: SfrDecay::Pages(16384),
             level: LevelRule::Floor(LogBase::Two),
             order: SfrOrder::default(),
@@ -120,7 +120,7 @@ impl SfrParams {
             (
                 "sepbit",
                 SfrParams {
-                    chunk_pages: 512,
+                    chunk_pages: Chunk::Pages(512),
                     level: LevelRule::Floor(LogBase::E),
                     arithmetic: SfrArithmetic::Whole,
                     ..default()
@@ -129,7 +129,7 @@ impl SfrParams {
             (
                 "bluedbm",
                 SfrParams {
-                    chunk_pages: 512,
+                    chunk_pages: Chunk::Pages(512),
                     decay: seconds(30),
                     level: LevelRule::Floor(LogBase::Ten),
                     order: SfrOrder::CountThenDecay,
@@ -142,7 +142,7 @@ impl SfrParams {
             (
                 "ftrace",
                 SfrParams {
-                    chunk_pages: 512,
+                    chunk_pages: Chunk::Pages(512),
                     decay: seconds(10),
                     level: LevelRule::CeilTwo,
                     order: SfrOrder::CountThenDecay,
@@ -152,8 +152,15 @@ impl SfrParams {
             ),
             ("decay-1m", SfrParams { decay: SfrDecay::Pages(1 << 20), ..default() }),
             ("decay-16m", SfrParams { decay: SfrDecay::Pages(1 << 24), ..default() }),
-            ("chunk-256k", SfrParams { chunk_pages: 64, decay: SfrDecay::Pages(1 << 20), ..default() }),
-            ("chunk-4m", SfrParams { chunk_pages: 1024, decay: SfrDecay::Pages(1 << 20), ..default() }),
+            (
+                "chunk-256k",
+                SfrParams { chunk_pages: Chunk::Pages(64), decay: SfrDecay::Pages(1 << 20), ..default() },
+            ),
+            (
+                "chunk-4m",
+                SfrParams { chunk_pages: Chunk::Pages(1024), decay: SfrDecay::Pages(1 << 20), ..default() },
+            ),
+            ("scaled", SfrParams { chunk_pages: Chunk::Scaled, ..default() }),
         ]
     }
 }
@@ -184,7 +191,7 @@ impl Value for SfrDecay {
 #[rustfmt::skip]
 impl Parameters for SfrParams {
     const LIST: &'static [Parameter<SfrParams>] = &[
-        parameter!(SfrParams, chunk_pages, "pages", "size of a chunk", "as autostream-mq; SepBIT and BlueDBM: 512"),
+        parameter!(SfrParams, chunk_pages, "pages, page, or scaled", "size of a chunk; scaled is 1/1049 superblock", "as autostream-mq; SepBIT and BlueDBM: 512"),
         parameter!(SfrParams, decay, "pages, or ns", "what halves a count", "SepBIT: 64 MiB; BlueDBM: 30 s"),
         parameter!(SfrParams, level, "floor-BASE, ceil-2", "from a count to a stream", "this project; SepBIT: floor-e, BlueDBM: floor-10"),
         parameter!(SfrParams, order, "decay-then-count, count-then-decay", "in which order a count decays and grows", "SepBIT; BlueDBM: count-then-decay"),
@@ -203,12 +210,12 @@ impl Parameters for SfrParams {
         _: &'static str,
         environment: &Environment,
     ) -> Result<Box<dyn Scheme>, SchemeError> {
-        Ok(Box::new(AutoStreamSfr::new(environment.streams, self.clone())?))
+        Ok(Box::new(AutoStreamSfr::new(environment.streams, environment.superblock_pages, self.clone())?))
     }
 }
 
 #[derive(Clone, Copy)]
-struct Chunk {
+struct Counted {
     count: f64,
     last: u64,
 }
@@ -216,10 +223,11 @@ struct Chunk {
 /// The SFR scheme.
 pub struct AutoStreamSfr {
     params: SfrParams,
+    chunk_pages: u64,
     levels: Levels,
     streams: u8,
     index: ChunkIndex,
-    chunks: Vec<Chunk>,
+    chunks: Vec<Counted>,
     /// Where the previous write ended; none before the first.
     previous_end: Option<u64>,
     previous_level: u8,
@@ -227,18 +235,20 @@ pub struct AutoStreamSfr {
 }
 
 impl AutoStreamSfr {
-    /// Makes the scheme for `streams` streams, S0 included.
-    pub fn new(streams: u8, params: SfrParams) -> Result<AutoStreamSfr, SchemeError> {
+    /// Makes the scheme for `streams` streams, S0 included, and a device with such superblocks.
+    pub fn new(streams: u8, superblock_pages: u32, params: SfrParams) -> Result<AutoStreamSfr, SchemeError> {
         if streams == 0 {
             return Err(SchemeError::NoStreams);
         }
         let scheme = "autostream-sfr";
-        check(params.chunk_pages > 0, scheme, "chunk_pages", params.chunk_pages, "at least 1")?;
+        let chunk_pages = u64::from(params.chunk_pages.pages(superblock_pages));
+        check(chunk_pages > 0, scheme, "chunk_pages", chunk_pages, "at least 1")?;
         let (SfrDecay::Pages(period) | SfrDecay::Nanoseconds(period)) = params.decay;
         check(period > 0, scheme, "decay", period, "at least 1")?;
         let levels = Levels::new(params.level, streams.saturating_sub(1), scheme, "level")?;
         Ok(AutoStreamSfr {
             params,
+            chunk_pages,
             levels,
             streams,
             index: ChunkIndex::default(),
@@ -254,7 +264,7 @@ impl AutoStreamSfr {
         let SfrParams { order, arithmetic, read, .. } = self.params;
         let place = self.index.place(chunk);
         if place == self.chunks.len() {
-            self.chunks.push(Chunk { count: 0.0, last: clock });
+            self.chunks.push(Counted { count: 0.0, last: clock });
         }
         let c = &mut self.chunks[place];
         let before = c.count;
@@ -286,7 +296,7 @@ impl Scheme for AutoStreamSfr {
             SfrDecay::Pages(p) => (now, p),
             SfrDecay::Nanoseconds(p) => (event.time_ns, p),
         };
-        let chunk_pages = u64::from(self.params.chunk_pages);
+        let chunk_pages = self.chunk_pages;
         let follows = self.params.sequential && self.previous_end == Some(event.lba.0);
         self.previous_end = event.lba.0.checked_add(u64::from(event.pages));
         let start = out.len();
@@ -356,12 +366,12 @@ mod tests {
     use crate::testing::{placements, write};
 
     fn params() -> SfrParams {
-        SfrParams { chunk_pages: 1, decay: SfrDecay::Pages(4), ..SfrParams::default() }
+        SfrParams { chunk_pages: Chunk::Page, decay: SfrDecay::Pages(4), ..SfrParams::default() }
     }
 
     /// Streams of single-page writes on a device with S0 and four others; logical time counts them.
     fn streams(params: SfrParams, lbas: &[u64]) -> Vec<u8> {
-        let mut scheme = AutoStreamSfr::new(5, params).expect("valid");
+        let mut scheme = AutoStreamSfr::new(5, 4096, params).expect("valid");
         let mut out = Vec::new();
         for (now, &l) in lbas.iter().enumerate() {
             let mut event = write(l, 1);
@@ -369,6 +379,17 @@ mod tests {
             scheme.place(&event, now as u64, &Tables::default(), &mut out);
         }
         out.iter().map(|p| p.stream.0).collect()
+    }
+
+    /// Superblocks of 2098 pages make scaled chunks of 2 pages: pages 2 and 3 share one.
+    #[test]
+    fn a_scaled_chunk_goes_by_the_superblock() {
+        for (chunk_pages, last) in [(Chunk::Scaled, 2), (Chunk::Page, 1), (Chunk::Pages(256), 2)] {
+            let params = SfrParams { chunk_pages, sequential: false, ..SfrParams::default() };
+            let mut scheme = AutoStreamSfr::new(5, 2 * 1049, params).expect("valid");
+            let of: Vec<_> = [2, 3].iter().flat_map(|&l| placements(&mut scheme, &write(l, 1))).collect();
+            assert_eq!(of[1].stream, Stream(last), "{chunk_pages:?}");
+        }
     }
 
     #[test]
@@ -420,7 +441,8 @@ mod tests {
     #[test]
     fn decay_by_time() {
         let mut scheme =
-            AutoStreamSfr::new(5, SfrParams { decay: SfrDecay::Nanoseconds(10), ..params() }).expect("valid");
+            AutoStreamSfr::new(5, 4096, SfrParams { decay: SfrDecay::Nanoseconds(10), ..params() })
+                .expect("valid");
         for time_ns in [0, 0, 10] {
             let mut event = write(5, 1);
             event.time_ns = time_ns;
@@ -433,8 +455,8 @@ mod tests {
     #[test]
     fn a_write_across_chunks_is_cut_or_not() {
         let spans = |span| {
-            let params = SfrParams { chunk_pages: 4, span, ..SfrParams::default() };
-            let mut scheme = AutoStreamSfr::new(5, params).expect("valid");
+            let params = SfrParams { chunk_pages: Chunk::Pages(4), span, ..SfrParams::default() };
+            let mut scheme = AutoStreamSfr::new(5, 4096, params).expect("valid");
             placements(&mut scheme, &write(0, 4));
             placements(&mut scheme, &write(2, 4))
         };
@@ -447,12 +469,12 @@ mod tests {
     #[test]
     fn impossible_parameters_are_refused() {
         for bad in [
-            SfrParams { chunk_pages: 0, ..params() },
+            SfrParams { chunk_pages: Chunk::Pages(0), ..params() },
             SfrParams { decay: SfrDecay::Pages(0), ..params() },
             SfrParams { decay: SfrDecay::Nanoseconds(0), ..params() },
             SfrParams { level: LevelRule::Floor(LogBase::Other(1.0)), ..params() },
         ] {
-            assert!(AutoStreamSfr::new(5, bad.clone()).is_err(), "{bad:?}");
+            assert!(AutoStreamSfr::new(5, 4096, bad.clone()).is_err(), "{bad:?}");
         }
     }
 }

@@ -1,10 +1,58 @@
-//! Chunks: pieces of the address space of equal size, whose accesses AutoStream counts.
+//! Chunks: pieces of the address space of equal size. AutoStream counts their accesses, PCStream may keep lifetimes by them.
 //!
-//! Units: pages. [`ChunkIndex`] takes 4 to 8 bytes a chunk up to the highest one touched of the first 2^22 (4 TiB in chunks
+//! Units: pages. A chunk of 1 MiB is a thousandth of the superblock of the papers' drive. A small simulated device has
+//! superblocks of about that size, so [`Chunk::Scaled`] keeps the proportion. [`ChunkIndex`] takes 4 to 8 bytes a chunk up to the highest one touched of the first 2^22 (4 TiB in chunks
 //! of 1 MiB), and a place in a hash table for each one touched beyond.
 
 use pcstream_trace::Event;
 use rustc_hash::FxHashMap;
+
+use crate::parameter::Value;
+
+/// Pages of FAST'19's superblock (1.1 GB) for each page of its chunk (1 MiB).
+const PAPER_RATIO: u32 = 1049;
+
+/// The unit of address: how many pages go together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Chunk {
+    /// A page: exact.
+    #[default]
+    Page,
+    /// FAST'19's 1 MiB in proportion: 1/1049 of the device's superblock, at least a page.
+    Scaled,
+    /// So many pages; 256 are the paper's 1 MiB.
+    Pages(u32),
+}
+
+impl Chunk {
+    /// Its pages on a device with such superblocks.
+    pub fn pages(self, superblock_pages: u32) -> u32 {
+        match self {
+            Chunk::Page => 1,
+            Chunk::Scaled => (superblock_pages.saturating_add(PAPER_RATIO / 2) / PAPER_RATIO).max(1),
+            Chunk::Pages(pages) => pages,
+        }
+    }
+}
+
+/// `page`, `scaled`, or a number of pages.
+impl Value for Chunk {
+    fn read(text: &str) -> Result<Self, String> {
+        match text {
+            "page" => Ok(Chunk::Page),
+            "scaled" => Ok(Chunk::Scaled),
+            pages => pages.parse().map(Chunk::Pages).map_err(|_| "page, scaled, or a number of pages".into()),
+        }
+    }
+
+    fn show(&self) -> String {
+        match self {
+            Chunk::Page => "page".to_owned(),
+            Chunk::Scaled => "scaled".to_owned(),
+            Chunk::Pages(pages) => pages.to_string(),
+        }
+    }
+}
 
 const DENSE: u64 = 1 << 22;
 const NOWHERE: u32 = u32::MAX;
@@ -60,6 +108,13 @@ impl ChunkIndex {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn chunks_scale_with_the_superblock() {
+        let pages = |superblock| Chunk::Scaled.pages(superblock);
+        assert_eq!([1, 1024, 4096, 268_555, u32::MAX].map(pages), [1, 1, 4, 256, 4_094_344]);
+        assert_eq!((Chunk::Page.pages(1 << 20), Chunk::Pages(7).pages(1 << 20)), (1, 7));
+    }
 
     #[test]
     fn places_are_given_in_order_of_first_sight() {

@@ -37,6 +37,7 @@ mod size;
 #[cfg(test)]
 mod testing;
 
+pub use chunks::Chunk;
 pub use error::SchemeError;
 pub use future::Future;
 pub use level::{LevelRule, LogBase};

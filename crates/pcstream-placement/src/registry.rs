@@ -290,7 +290,7 @@ mod tests {
         assert_eq!(
             configure("autostream-mq:bdbm").unwrap_err().to_string(),
             "scheme 'autostream-mq' has no reading 'bdbm'; its readings are default, sepbit, bluedbm, \
-             before-promotion, keeping, halving-pages, chunk-256k, chunk-4m"
+             before-promotion, keeping, halving-pages, chunk-256k, chunk-4m, scaled, keeping-scaled"
         );
         assert_eq!(
             configure("baseline:x").unwrap_err().to_string(),

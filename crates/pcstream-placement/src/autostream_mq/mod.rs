@@ -4,7 +4,7 @@
 //! decides which; a chunk not written for as long as the hottest chunk's last interval loses a
 //! level. Stream = 1 + queue.
 //!
-//! Units: `chunk_pages` in pages; the clock counts chunk accesses, as both public implementations
+//! Units: chunks in pages; the clock counts chunk accesses, as both public implementations
 //! do, or pages written.
 //!
 //! The paper's body leaves details open, and public implementations differ. Each difference is a
@@ -30,7 +30,7 @@ pub use params::{MqClock, MqCount, MqDemotion, MqHottest, MqParams, MqRead, MqRe
 
 const NIL: u32 = u32::MAX;
 
-struct Chunk {
+struct Counted {
     last: u64,
     count: u32,
     expires: u64,
@@ -48,10 +48,11 @@ struct Queue {
 /// The multi-queue scheme.
 pub struct AutoStreamMq {
     params: MqParams,
+    chunk_pages: u64,
     levels: Levels,
     streams: u8,
     index: ChunkIndex,
-    chunks: Vec<Chunk>,
+    chunks: Vec<Counted>,
     queues: Vec<Queue>,
     /// The chunk whose access interval is everyone's time to live; NIL before the first access.
     hottest: u32,
@@ -63,17 +64,19 @@ pub struct AutoStreamMq {
 }
 
 impl AutoStreamMq {
-    /// Makes the scheme for `streams` streams, S0 included.
-    pub fn new(streams: u8, params: MqParams) -> Result<AutoStreamMq, SchemeError> {
+    /// Makes the scheme for `streams` streams, S0 included, and a device with such superblocks.
+    pub fn new(streams: u8, superblock_pages: u32, params: MqParams) -> Result<AutoStreamMq, SchemeError> {
         if streams == 0 {
             return Err(SchemeError::NoStreams);
         }
         let scheme = "autostream-mq";
-        check(params.chunk_pages > 0, scheme, "chunk_pages", params.chunk_pages, "at least 1")?;
+        let chunk_pages = u64::from(params.chunk_pages.pages(superblock_pages));
+        check(chunk_pages > 0, scheme, "chunk_pages", chunk_pages, "at least 1")?;
         let queues = streams.saturating_sub(1).max(1);
         Ok(AutoStreamMq {
             levels: Levels::new(params.level, queues, scheme, "level")?,
             params,
+            chunk_pages,
             streams,
             index: ChunkIndex::default(),
             chunks: Vec::new(),
@@ -96,7 +99,7 @@ impl AutoStreamMq {
         let slot = self.index.place(chunk) as u32;
         let known = (slot as usize) < self.chunks.len();
         if !known {
-            self.chunks.push(Chunk { count: 0, last: 0, expires: 0, before: NIL, after: NIL, queue: 0 });
+            self.chunks.push(Counted { count: 0, last: 0, expires: 0, before: NIL, after: NIL, queue: 0 });
         }
         let old_queue = self.chunks[slot as usize].queue;
 
@@ -181,7 +184,7 @@ impl AutoStreamMq {
     }
 
     fn unlink(&mut self, slot: u32) {
-        let Chunk { before, after, queue, .. } = self.chunks[slot as usize];
+        let Counted { before, after, queue, .. } = self.chunks[slot as usize];
         let queue = &mut self.queues[usize::from(queue)];
         match before {
             NIL => queue.head = after,
@@ -211,7 +214,7 @@ impl AutoStreamMq {
 
 impl Scheme for AutoStreamMq {
     fn place(&mut self, event: &Event, now: u64, _: &Tables, out: &mut Vec<Placement>) {
-        let chunk_pages = u64::from(self.params.chunk_pages);
+        let chunk_pages = self.chunk_pages;
         if self.params.span == MqSpan::FirstChunk {
             let queue = self.access(event.lba.0 / chunk_pages, now);
             out.push(Placement { pages: event.pages, stream: self.stream(queue) });
@@ -237,17 +240,18 @@ impl Scheme for AutoStreamMq {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::chunks::Chunk;
     use crate::level::{LevelRule, LogBase};
     use crate::testing::{placements, write};
 
     /// Chunks of one page, so that addresses are chunks.
     fn params() -> MqParams {
-        MqParams { chunk_pages: 1, count: MqCount::Keep, ..MqParams::default() }
+        MqParams { chunk_pages: Chunk::Page, count: MqCount::Keep, ..MqParams::default() }
     }
 
     /// Streams of single-page writes to these addresses, on a device with S0 and four others.
     fn streams(params: MqParams, lbas: &[u64]) -> Vec<u8> {
-        let mut scheme = AutoStreamMq::new(5, params).expect("valid");
+        let mut scheme = AutoStreamMq::new(5, 4096, params).expect("valid");
         lbas.iter().flat_map(|&l| placements(&mut scheme, &write(l, 1))).map(|p| p.stream.0).collect()
     }
 
@@ -284,7 +288,7 @@ mod tests {
         let halving = MqParams { count: MqCount::Halve, ..params() };
         assert_eq!(streams(halving, &lbas), [1, 2, 2, 3, 1, 1, 1, 2]);
 
-        let mut scheme = AutoStreamMq::new(5, params()).expect("valid");
+        let mut scheme = AutoStreamMq::new(5, 4096, params()).expect("valid");
         for &l in &lbas {
             placements(&mut scheme, &write(l, 1));
         }
@@ -294,8 +298,8 @@ mod tests {
     /// With pages as clock, writes of 8 pages to the same chunks are 8 units apart.
     #[test]
     fn page_clock_measures_intervals_in_pages() {
-        let clock = MqParams { chunk_pages: 8, clock: MqClock::Pages, ..MqParams::default() };
-        let mut scheme = AutoStreamMq::new(5, clock).expect("valid");
+        let clock = MqParams { chunk_pages: Chunk::Pages(8), clock: MqClock::Pages, ..MqParams::default() };
+        let mut scheme = AutoStreamMq::new(5, 4096, clock).expect("valid");
         let mut now = 0;
         for _ in 0..3 {
             scheme.place(&write(0, 8), now, &Tables::default(), &mut Vec::new());
@@ -312,7 +316,7 @@ mod tests {
     #[test]
     fn the_hottest_is_replaced() {
         for hottest in [MqHottest::NextInQueue, MqHottest::SearchFromTop] {
-            let mut scheme = AutoStreamMq::new(5, MqParams { hottest, ..params() }).expect("valid");
+            let mut scheme = AutoStreamMq::new(5, 4096, MqParams { hottest, ..params() }).expect("valid");
             for l in [1, 1, 1, 2, 2] {
                 placements(&mut scheme, &write(l, 1));
             }
@@ -327,7 +331,7 @@ mod tests {
     #[test]
     fn requeue_rules_order_the_queue() {
         for (requeue, head) in [(MqRequeue::EveryAccess, 2), (MqRequeue::LevelChange, 1)] {
-            let mut scheme = AutoStreamMq::new(5, MqParams { requeue, ..params() }).expect("valid");
+            let mut scheme = AutoStreamMq::new(5, 4096, MqParams { requeue, ..params() }).expect("valid");
             // The far address makes the expiry long enough that nothing is demoted.
             scheme.expiry = 100;
             scheme.hottest_count = 100;
@@ -341,7 +345,8 @@ mod tests {
 
     #[test]
     fn a_write_across_chunks_is_cut_or_not() {
-        let mut each = AutoStreamMq::new(5, MqParams { chunk_pages: 4, ..params() }).expect("valid");
+        let mut each =
+            AutoStreamMq::new(5, 4096, MqParams { chunk_pages: Chunk::Pages(4), ..params() }).expect("valid");
         placements(&mut each, &write(0, 4));
         // Chunk 0 now counts 2 (Q1), chunk 1 counts 1 (Q0).
         let parts = placements(&mut each, &write(2, 4));
@@ -349,8 +354,8 @@ mod tests {
             parts,
             [Placement { pages: 2, stream: Stream(2) }, Placement { pages: 2, stream: Stream(1) }]
         );
-        let first = MqParams { chunk_pages: 4, span: MqSpan::FirstChunk, ..params() };
-        let mut first = AutoStreamMq::new(5, first).expect("valid");
+        let first = MqParams { chunk_pages: Chunk::Pages(4), span: MqSpan::FirstChunk, ..params() };
+        let mut first = AutoStreamMq::new(5, 4096, first).expect("valid");
         placements(&mut first, &write(0, 4));
         assert_eq!(placements(&mut first, &write(2, 4)), [Placement { pages: 4, stream: Stream(2) }]);
         assert_eq!(first.chunks.len(), 1);
@@ -358,7 +363,9 @@ mod tests {
 
     #[test]
     fn a_chunk_of_no_pages_is_refused() {
-        let error = AutoStreamMq::new(5, MqParams { chunk_pages: 0, ..params() }).err().expect("refused");
+        let error = AutoStreamMq::new(5, 4096, MqParams { chunk_pages: Chunk::Pages(0), ..params() })
+            .err()
+            .expect("refused");
         assert_eq!(error.to_string(), "autostream-mq.chunk_pages is 0, but must be at least 1");
     }
 }

@@ -2,6 +2,7 @@
 //! implementations (SepBIT, BlueDBM).
 
 use super::AutoStreamMq;
+use crate::chunks::Chunk;
 use crate::error::SchemeError;
 use crate::level::{LevelRule, LogBase};
 use crate::parameter;
@@ -82,8 +83,8 @@ pub enum MqClock {
 /// Parameters of `autostream-mq`. The default is SepBIT's reading with log2.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MqParams {
-    /// Pages of a chunk; 256 (1 MiB), as in SepBIT and BlueDBM.
-    pub chunk_pages: u32,
+    /// Pages of a chunk; 256 (1 MiB), as in SepBIT and BlueDBM, whatever the device's superblock.
+    pub chunk_pages: Chunk,
     /// From count to queue.
     pub level: LevelRule,
     /// When the stream is read.
@@ -105,7 +106,7 @@ pub struct MqParams {
 impl Default for MqParams {
     fn default() -> Self {
         MqParams {
-            chunk_pages: 256,
+            chunk_pages: Chunk::Pages(256),
             level: LevelRule::Floor(LogBase::Two),
             read: MqRead::default(),
             span: MqSpan::default(),
@@ -144,8 +145,10 @@ impl MqParams {
             ),
             ("keeping", MqParams { count: MqCount::Keep, ..default() }),
             ("halving-pages", MqParams { count: MqCount::Halve, clock: MqClock::Pages, ..default() }),
-            ("chunk-256k", MqParams { chunk_pages: 64, count: MqCount::Halve, ..default() }),
-            ("chunk-4m", MqParams { chunk_pages: 1024, count: MqCount::Halve, ..default() }),
+            ("chunk-256k", MqParams { chunk_pages: Chunk::Pages(64), count: MqCount::Halve, ..default() }),
+            ("chunk-4m", MqParams { chunk_pages: Chunk::Pages(1024), count: MqCount::Halve, ..default() }),
+            ("scaled", MqParams { chunk_pages: Chunk::Scaled, ..default() }),
+            ("keeping-scaled", MqParams { chunk_pages: Chunk::Scaled, count: MqCount::Keep, ..default() }),
         ]
     }
 }
@@ -161,7 +164,7 @@ choices!(MqClock: Accesses = "accesses", Pages = "pages");
 #[rustfmt::skip]
 impl Parameters for MqParams {
     const LIST: &'static [Parameter<MqParams>] = &[
-        parameter!(MqParams, chunk_pages, "pages", "size of a chunk", "1 MiB, as SepBIT and BlueDBM"),
+        parameter!(MqParams, chunk_pages, "pages, page, or scaled", "size of a chunk; scaled is 1/1049 superblock", "1 MiB, as SepBIT and BlueDBM"),
         parameter!(MqParams, level, "floor-BASE, ceil-2", "from an access count to a queue", "this project; SepBIT: floor-e, BlueDBM: floor-10"),
         parameter!(MqParams, read, "after-promotion, before-promotion", "when the stream of a write is read", "SepBIT; BlueDBM: before-promotion"),
         parameter!(MqParams, span, "each-chunk, first-chunk", "which chunks of a write count", "SepBIT; BlueDBM: first-chunk"),
@@ -181,6 +184,6 @@ impl Parameters for MqParams {
         _: &'static str,
         environment: &Environment,
     ) -> Result<Box<dyn Scheme>, SchemeError> {
-        Ok(Box::new(AutoStreamMq::new(environment.streams, self.clone())?))
+        Ok(Box::new(AutoStreamMq::new(environment.streams, environment.superblock_pages, self.clone())?))
     }
 }

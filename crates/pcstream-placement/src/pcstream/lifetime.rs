@@ -19,37 +19,13 @@
 
 use pcstream_trace::Event;
 
+pub use crate::chunks::Chunk;
 use crate::error::{SchemeError, check};
 use crate::extents::Extents;
 use crate::prefetch::Ahead;
 
-/// Pages of FAST'19's superblock (1.1 GB) for each page of its chunk (1 MiB).
-const PAPER_RATIO: u32 = 1049;
 /// Bits of a live-table entry for the time: 2^40 pages are 4 PiB of host writes, all that a replay takes.
 const TIME_BITS: u32 = 40;
-
-/// The unit of address by which lifetimes are kept.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Chunk {
-    /// A page: exact.
-    #[default]
-    Page,
-    /// FAST'19's 1 MiB in proportion: 1/1049 of the device's superblock, at least a page.
-    Scaled,
-    /// So many pages; 256 are the paper's 1 MiB.
-    Pages(u32),
-}
-
-impl Chunk {
-    /// Its pages on a device with such superblocks.
-    pub fn pages(self, superblock_pages: u32) -> u32 {
-        match self {
-            Chunk::Page => 1,
-            Chunk::Scaled => (superblock_pages.saturating_add(PAPER_RATIO / 2) / PAPER_RATIO).max(1),
-            Chunk::Pages(pages) => pages,
-        }
-    }
-}
 
 /// Parameters of the lifetime manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -361,13 +337,6 @@ mod tests {
         t.ended.only_since(10);
         t.write(10, 10, B);
         assert_eq!(t.discard(0, 20), [(1, 10, 10)]);
-    }
-
-    #[test]
-    fn chunks_scale_with_the_superblock() {
-        let pages = |superblock| Chunk::Scaled.pages(superblock);
-        assert_eq!([1, 1024, 4096, 268_555, u32::MAX].map(pages), [1, 1, 4, 256, 4_094_344]);
-        assert_eq!((Chunk::Page.pages(1 << 20), Chunk::Pages(7).pages(1 << 20)), (1, 7));
     }
 
     #[test]

@@ -144,25 +144,6 @@ impl Value for Averaging {
     }
 }
 
-/// `page`, `scaled`, or a number of pages.
-impl Value for Chunk {
-    fn read(text: &str) -> Result<Self, String> {
-        match text {
-            "page" => Ok(Chunk::Page),
-            "scaled" => Ok(Chunk::Scaled),
-            pages => pages.parse().map(Chunk::Pages).map_err(|_| "page, scaled, or a number of pages".into()),
-        }
-    }
-
-    fn show(&self) -> String {
-        match self {
-            Chunk::Page => "page".to_owned(),
-            Chunk::Scaled => "scaled".to_owned(),
-            Chunk::Pages(pages) => pages.to_string(),
-        }
-    }
-}
-
 #[rustfmt::skip]
 impl Parameters for PcStreamParams {
     const LIST: &'static [Parameter<PcStreamParams>] = &[
