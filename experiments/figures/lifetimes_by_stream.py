@@ -6,7 +6,7 @@ from ..lab import INTERNAL, LEGACY, Lab, Table
 
 NAME = "fast19-fig11"
 ABOUT = "quartiles of lifetimes by stream"
-SCHEMES = (("pcstream", INTERNAL), ("manual", LEGACY), ("autostream-mq", LEGACY))
+SCHEMES = (("pcstream", INTERNAL), ("pcstream-paper", INTERNAL), ("manual", LEGACY), ("autostream-mq", LEGACY))
 
 
 def make(lab: Lab) -> Table:
