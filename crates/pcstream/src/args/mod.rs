@@ -186,13 +186,13 @@ pub enum Command {
     ///
     /// For kernels without the module pcstream_bio: a file system on /dev/ublkbN reaches the disk through this process,
     /// which writes with the streams that `pcstream place --sink fdp-server` chooses meanwhile. Without a placer it
-    /// writes without streams. Needs Linux 6.16 and its module ublk_drv.
+    /// writes without streams. Needs Linux 6.16 or newer and its module ublk_drv.
     Serve(ServeArgs),
     /// Replay a trace through placement schemes, side by side
     ///
-    /// Each scheme gives the writes of the trace streams of a model of an SSD. Prints a verdict, and a table of the WAF
-    /// with a row for each scheme and a column for each kind of drive (--gc): a legacy multi-stream SSD, and one with
-    /// internal streams (FDP: persistently isolated handles), unless flags say otherwise.
+    /// Each scheme chooses a stream for every write of the trace, and a model of an SSD counts the flash pages that
+    /// follow. Prints a verdict and a table of the WAF. Rows are schemes, columns are kinds of drives (--gc): by default
+    /// a legacy multi-stream SSD, and one with internal streams (FDP: persistently isolated handles).
     Simulate(SimulateArgs),
     /// Replay a trace over a grid of devices and parameters, one row of results per run
     Sweep(SweepArgs),
@@ -203,12 +203,15 @@ pub enum Command {
     /// counted in what the host wrote between a page's write and its overwrite or discard.
     Contexts(ContextsArgs),
     /// Make one HTML file with pictures of a trace, or single pictures
+    ///
+    /// The file has the verdict, WAF by scheme, over the run, over utilisation and over the number of streams, who wrote
+    /// what and how long it lived, flame graphs of writes and copies, and addresses over time. It needs no network.
     Report(ReportArgs),
     /// Say what to change, with the simulated gain of each change
     ///
     /// Changes are streams for classes of lifetimes, write hints (F_SET_RW_HINT), the file system's journal and metadata
     /// apart, and placement by call path. Each is simulated on the same drive, and compared with a drive without
-    /// streams. Below them are the functions that write the data.
+    /// streams. After them come the functions that write the data.
     Advise(AdviseArgs),
     /// Compare recorded runs: what changed, and whether it is more than noise
     ///
@@ -255,8 +258,8 @@ Examples:
     Merge(MergeArgs),
     /// Convert a public block trace (MSR, Alibaba, blkparse, fio, ...) into a trace
     ///
-    /// Block traces have no call paths: a context is at best a process or a stream. So `simulate` shows schemes that go
-    /// by addresses (AutoStream, sequential) and the oracles on them, and says nothing about PCStream.
+    /// Block traces have no call paths: a context is at best a process or a stream. Schemes that go by addresses
+    /// (AutoStream, sequential) and the oracles see all they need. A result of `pcstream` says nothing about PCStream.
     Import(ImportArgs),
     /// Print a completion script for a shell
     #[command(after_help = "Example:\n  pcstream completions bash > /etc/bash_completion.d/pcstream")]

@@ -9,8 +9,8 @@ use crate::values;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  sudo pcstream serve /dev/nvme0n1 &     # makes /dev/ublkb0
-  sudo mount /dev/ublkb0 /srv            # the file system that is on the disk
+  sudo pcstream serve /dev/nvme0n1     # makes /dev/ublkb0, and goes on
+  sudo mount /dev/ublkb0 /srv          # in another terminal
   sudo pcstream place --on /srv
 
 It serves until SIGTERM, SIGINT or SIGHUP, and then until nobody has the device mounted. If it is killed, writes get \
