@@ -98,7 +98,7 @@ pub struct CaptureArgs {
         help_heading = "Capture"
     )]
     pub fs: ScratchFs,
-    /// Size of the scratch device, such as 8G or 512M
+    /// Size of the scratch device, such as 8G or 512M; it takes memory only for what is written to it
     #[arg(long, value_name = "BYTES", default_value = "8G", default_value_if("live", LIVE, LIVE_SIZE), value_parser = values::size, conflicts_with = "on", help_heading = "Capture")]
     pub size: u64,
     /// Share of the scratch file system that is filled before the recording begins: from 0, below 1
