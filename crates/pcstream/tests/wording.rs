@@ -76,7 +76,7 @@ fn rules_and_parameters_name_their_flag() {
 #[test]
 fn help_of_a_generator_says_what_it_generates() {
     let (help, _) = ends_with(0, &["generate", "hotcold", "--help"]);
-    assert!(help.starts_with("a fraction of the pages gets"), "{help}");
+    assert!(help.starts_with("A fraction of the pages gets"), "{help}");
 }
 
 /// Examples can be pasted: help wraps at the width of the terminal, and no terminal is narrower than this.

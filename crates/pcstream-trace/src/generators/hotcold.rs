@@ -11,7 +11,7 @@ use crate::ids::Lba;
 
 pub(super) const GENERATOR: Generator = Generator {
     name: "hotcold",
-    about: "a fraction of the pages gets a fraction of the writes, uniformly within each class",
+    about: "A fraction of the pages gets a fraction of the writes, uniformly within each class",
     options: &[
         GeneratorOption {
             name: "hot-pages",

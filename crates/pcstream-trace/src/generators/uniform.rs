@@ -5,7 +5,7 @@ use super::{Common, Generator, GeneratorError, Random, Sampler};
 use crate::ids::Lba;
 
 pub(super) const GENERATOR: Generator =
-    Generator { name: "uniform", about: "every page is equally likely to be written", options: &[], make };
+    Generator { name: "uniform", about: "Every page is equally likely to be written", options: &[], make };
 
 struct Uniform {
     pages: u64,

@@ -16,7 +16,7 @@ use crate::ids::Lba;
 
 pub(super) const GENERATOR: Generator = Generator {
     name: "zipf",
-    about: "the page of rank k is written with probability proportional to 1/k^theta; ranks are scattered",
+    about: "The page of rank k is written with probability proportional to 1/k^theta; ranks are scattered",
     options: &[GeneratorOption {
         name: "theta",
         help: "Skew, 0 (uniform) to 10; 0.99 is YCSB's",
