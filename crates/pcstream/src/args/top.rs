@@ -36,7 +36,7 @@ pub struct TopArgs {
     /// What rows are sorted by
     #[arg(long, value_name = "COLUMN", default_value = "rate", value_parser = sort_choices())]
     pub sort: SortBy,
-    /// Rows of a printed table, where stdout is no terminal
+    /// Rows of a printed table (with --once, or where stdout is no terminal)
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = values::rows)]
     pub rows: usize,
     /// Streams between which `pcstream` chooses, S0 included

@@ -16,7 +16,7 @@ pub struct ViewArgs {
     /// Count only what these programs wrote: a pattern as in rules, of names, or of paths if it has a slash
     #[arg(long, value_name = "PATTERN", help_heading = "View")]
     pub program: Option<String>,
-    /// Group what was written
+    /// Group what was written; a function counts with all that it calls
     #[arg(long, value_name = "WHAT", help_heading = "View")]
     pub by: Option<By>,
     /// Order of the rows
