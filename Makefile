@@ -15,7 +15,7 @@ SCRIPTS = $(shell git grep -lE '^\#!/bin/(ba)?sh' -- scripts .ci jvm packaging)
 .PHONY: help setup check test wheel test-python experiments demo build lint format-check package agent libpcstream bench install deb sbom site uninstall
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile | head -5
-	@echo '  make build | lint | package | wheel | test-python | agent | libpcstream | bench | site | sbom | deb | install, uninstall (PREFIX=/usr/local)'
+	@echo '  make build | lint | package | wheel | test-python | experiments | agent | libpcstream | bench | site | sbom | deb | install, uninstall (PREFIX=/usr/local)'
 
 setup:
 	scripts/setup test
