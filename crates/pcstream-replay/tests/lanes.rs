@@ -7,7 +7,7 @@ use std::sync::Arc;
 use pcstream_placement::{Placement, Scheme, SchemeError, Stream, factory, find};
 use pcstream_replay::{LaneResult, LaneSpec, Quartiles, Replay, ReplayError, StreamResult, future_of};
 use pcstream_ssd::analytic::{self, Class};
-use pcstream_ssd::{DeviceSettings, GcDestination, OwnVictims, Select, Spare, Superblocks, VictimPolicy};
+use pcstream_ssd::{DeviceSettings, GcDestination, OwnVictims, Select, Spare, Superblocks};
 use pcstream_trace::generators::{Common, generate};
 use pcstream_trace::{
     Batch, Context, ContextId, Event, Extent, File, FileId, Kind, Lba, Op, Signature, Tables,
@@ -223,13 +223,13 @@ fn a_lane_takes_a_victim_policy_of_ones_own() {
     let trace =
         generate("hotcold", Common { pages: PAGES, writes: 20 * PAGES, seed: 2 }, &BTreeMap::new()).unwrap();
     let prefill = trace.meta().prefilled.clone();
-    let with = |victim| DeviceSettings { victim, ..device(GcDestination::Internal) };
+    let with =
+        |victim: &str| DeviceSettings { victim: victim.parse().unwrap(), ..device(GcDestination::Internal) };
     let own = LaneSpec {
         victims: Some(OwnVictims::new("oldest", |_| Box::new(Oldest::default()))),
-        ..lane("pcstream", with(VictimPolicy::Greedy))
+        ..lane("pcstream", with("greedy"))
     };
-    let lanes =
-        [own, lane("pcstream", with(VictimPolicy::Fifo)), lane("pcstream", with(VictimPolicy::Greedy))];
+    let lanes = [own, lane("pcstream", with("fifo")), lane("pcstream", with("greedy"))];
     let results = run(&lanes, &prefill, &trace.collect::<Vec<_>>()).results();
     assert_eq!(results[0].counters, results[1].counters);
     assert_ne!(results[0].counters, results[2].counters);
@@ -312,7 +312,7 @@ fn manual_on_hot_and_cold_traffic_meets_the_closed_form() {
             superblock_pages,
             streams: 3,
             gc_destination: GcDestination::Own,
-            victim: VictimPolicy::PoolGreedy,
+            victim: "pool-greedy".parse().unwrap(),
             ..DeviceSettings::default()
         };
         let options = [("hot-pages".to_owned(), hot_pages), ("hot-writes".to_owned(), hot_writes)]

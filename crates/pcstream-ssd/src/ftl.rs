@@ -37,7 +37,7 @@ use crate::ids::{LogicalPage, StreamId, SuperblockId};
 use crate::memory::{self, Density, Table};
 use crate::observer::{NoObserver, Observer};
 use crate::settings::DeviceSettings;
-use crate::victim::{self, OwnVictims, Pools, Select, Superblocks};
+use crate::victim::{OwnVictims, Pools, Select, Superblocks};
 
 pub use io_error::IoError;
 
@@ -408,7 +408,7 @@ fn selector(
 ) -> Box<dyn Select + Send> {
     let (policy, seed, frontiers) = (settings.victim, settings.seed, geometry.open_superblocks());
     if settings.pools.is_empty() {
-        return victim::make(policy, table, frontiers, seed);
+        return policy.make(table, frontiers, seed);
     }
     let closed = geometry.superblocks() - frontiers;
     Box::new(Pools::new(policy, table, &settings.pools, closed, seed))

@@ -13,7 +13,6 @@
 
 use crate::background::Watermarks;
 use crate::settings::{DeviceSettings, GcDestination, Spare};
-use crate::victim::VictimPolicy;
 
 /// Sizes of a device, valid by construction.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -116,11 +115,14 @@ pub enum GeometryError {
         /// What else needs a size.
         behind: &'static str,
     },
-    /// Pool greedy sizes its pools by itself.
+    /// The victim policy sizes its pools by itself.
     #[error(
-        "victim pool-greedy sizes its pools by itself: leave out the sizes of pools, or use another victim policy"
+        "victim {victim} sizes its pools by itself: leave out the sizes of pools, or use another victim policy"
     )]
-    PoolsTwice,
+    PoolsTwice {
+        /// The policy.
+        victim: &'static str,
+    },
     /// Watermarks that GC cannot hold.
     #[error(
         "background GC between {low} and {high} free superblocks: expected 2 <= low <= high <= {most}, the most that \
@@ -186,8 +188,8 @@ impl Geometry {
         if pools.is_empty() {
             return Ok(());
         }
-        if settings.victim == VictimPolicy::PoolGreedy {
-            return Err(GeometryError::PoolsTwice);
+        if settings.victim.info().sizes_pools {
+            return Err(GeometryError::PoolsTwice { victim: settings.victim.name() });
         }
         let expected = self.open_superblocks();
         let positive = pools.iter().all(|size| *size > 0.0 && size.is_finite());

@@ -43,4 +43,4 @@ pub use request::{Base, DeviceRequest, Devices, RequestError};
 pub use resources::{OverBudget, Resources};
 pub use settings::{DeviceSettings, GcDestination, Spare};
 pub use verify::Violation;
-pub use victim::{OwnVictims, Select, Superblocks, VictimPolicy};
+pub use victim::{OwnVictims, Select, Superblocks, VictimInfo, VictimParameter, VictimPolicy};

@@ -247,7 +247,7 @@ mod tests {
         let text = "[device]\nstreams = 4\nvictim = \"d-choices:3\"\nspare = { overprovisioning = 0.3 }\n";
         let read: Profile = toml::from_str(text).unwrap();
         assert_eq!(read.device.streams, 4);
-        assert_eq!(read.device.victim, crate::VictimPolicy::DChoices { d: 3 });
+        assert_eq!(read.device.victim.to_string(), "d-choices:3");
         assert_eq!(read.device.spare, Spare::Overprovisioning(0.3));
         assert_eq!(read.timing, TimingSettings::default());
         for wrong in ["[device]\nstream = 4\n", "[device]\nvictim = \"gredy\"\n", "[timings]\n"] {

@@ -13,6 +13,8 @@
 //! - With watermarks, a victim is emptied after the page of the host at which it is due: the first page after
 //!   a superblock was opened that left fewer than `low` free, then g/2 pages after a victim that gained g.
 
+mod victims;
+
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::background::Watermarks;
@@ -20,9 +22,8 @@ use crate::counters::Counters;
 use crate::geometry::{Geometry, GeometryError};
 use crate::ids::{LogicalPage, StreamId, SuperblockId};
 use crate::settings::{DeviceSettings, GcDestination};
-use crate::victim::{
-    Draws, Pool, TIE_BREAK_SUPERBLOCKS, VictimPolicy, furthest_above, score, targets, window,
-};
+use crate::victim::{Draws, Pool, furthest_above, targets};
+use victims::Choose;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -57,7 +58,9 @@ struct Superblock {
 /// The slow FTL.
 pub struct ReferenceSsd {
     geometry: Geometry,
-    victim: VictimPolicy,
+    choose: Choose,
+    /// That of the victim policy, if it has one.
+    parameter: Option<u32>,
     map: Vec<Option<(usize, usize)>>,
     superblocks: Vec<Superblock>,
     free: VecDeque<usize>,
@@ -81,7 +84,7 @@ pub struct ReferenceSsd {
 }
 
 impl ReferenceSsd {
-    /// A device whose superblocks are all free.
+    /// A device whose superblocks are all free. Panics if its victim policy has no slow form.
     pub fn new(settings: &DeviceSettings) -> Result<Self, GeometryError> {
         let geometry = Geometry::new(settings)?;
         let superblock = Superblock {
@@ -96,7 +99,8 @@ impl ReferenceSsd {
         let pools = settings.pools.len().max(1);
         Ok(ReferenceSsd {
             geometry,
-            victim: settings.victim,
+            choose: victims::slow_form(settings.victim.name()),
+            parameter: settings.victim.parameter(),
             targets: targets(&settings.pools, geometry.superblocks() - geometry.open_superblocks()),
             watermarks: settings.background_gc,
             background_due: None,
@@ -313,76 +317,12 @@ impl ReferenceSsd {
     }
 
     fn ask_policy(&mut self) -> usize {
-        let changed = |s: usize| self.superblocks[s].changed_step;
-        let closed_step = |s: usize| self.superblocks[s].closed_step;
         let pool = if self.targets.is_empty() {
             0
         } else {
             let sizes: Vec<u32> = self.candidates.iter().map(|c| c.len() as u32).collect();
             furthest_above(&sizes, &self.targets).expect("there are candidates")
         };
-        let candidates = self.candidates[pool].iter().copied();
-        match self.victim {
-            VictimPolicy::Greedy => candidates.min_by_key(|&s| (self.valid(s), changed(s))).unwrap(),
-            VictimPolicy::GreedyWear => {
-                let fewest = candidates.clone().map(|s| self.valid(s)).min().unwrap();
-                let mut equals: Vec<_> = candidates.filter(|&s| self.valid(s) == fewest).collect();
-                equals.sort_by_key(|&s| changed(s));
-                equals.truncate(TIE_BREAK_SUPERBLOCKS);
-                equals.into_iter().min_by_key(|&s| self.superblocks[s].erases).unwrap()
-            }
-            VictimPolicy::Fifo => candidates.min_by_key(|&s| closed_step(s)).unwrap(),
-            VictimPolicy::Random => self.draw(pool, 1),
-            VictimPolicy::DChoices { d } => self.draw(pool, d),
-            VictimPolicy::WindowedGreedy { percent } => {
-                let mut oldest: Vec<_> = candidates.collect();
-                oldest.sort_by_key(|&s| closed_step(s));
-                oldest.truncate(window(oldest.len(), percent));
-                oldest.into_iter().min_by_key(|&s| (self.valid(s), closed_step(s))).unwrap()
-            }
-            VictimPolicy::CostBenefitLfs
-            | VictimPolicy::CostBenefitKawaguchi
-            | VictimPolicy::CostBenefitSqrt
-            | VictimPolicy::CostAgeTimes => {
-                let mut oldest: Vec<_> = candidates.collect();
-                oldest.sort_by_key(|&s| closed_step(s));
-                let (mut best, mut highest) = (oldest[0], -1.0);
-                for s in oldest {
-                    let superblock = &self.superblocks[s];
-                    let age = self.now_pages - superblock.closed_at;
-                    let b = self.geometry.superblock_pages();
-                    let score = score(self.victim, self.valid(s), b, age, superblock.erases);
-                    if score > highest {
-                        (best, highest) = (s, score);
-                    }
-                }
-                best
-            }
-            VictimPolicy::PoolGreedy => self.choose_by_pool(),
-        }
-    }
-
-    fn draw(&mut self, pool: usize, d: u32) -> usize {
-        let (candidates, draws) = (&self.candidates[pool], &mut self.draws[pool]);
-        let drawn: Vec<_> = (0..d).map(|_| candidates[draws.below(candidates.len())]).collect();
-        drawn.into_iter().min_by_key(|&s| self.valid(s)).unwrap()
-    }
-
-    fn choose_by_pool(&mut self) -> usize {
-        let elapsed = self.now_pages - self.last_choice;
-        self.last_choice = self.now_pages;
-        let half_life = self.geometry.physical_pages();
-        self.pools.values_mut().for_each(|pool| pool.decay(elapsed, half_life));
-        let mut best: Option<(usize, f64)> = None;
-        for (&owner, pool) in &self.pools {
-            let of_pool = self.candidates[0].iter().copied().filter(|&s| self.superblocks[s].owner == owner);
-            let emptiest = of_pool.min_by_key(|&s| (self.valid(s), self.superblocks[s].changed_step));
-            let Some(emptiest) = emptiest else { continue };
-            let cost = pool.marginal_cost(self.valid(emptiest), self.geometry.superblock_pages());
-            if best.is_none_or(|(_, least)| cost < least) {
-                best = Some((emptiest, cost));
-            }
-        }
-        best.expect("there are candidates").0
+        (self.choose)(self, pool)
     }
 }

@@ -47,7 +47,7 @@ impl Default for DeviceSettings {
             superblock_pages: 256,
             streams: 9,
             gc_destination: GcDestination::Internal,
-            victim: VictimPolicy::Greedy,
+            victim: VictimPolicy::default(),
             pools: Vec::new(),
             background_gc: None,
             seed: 1,

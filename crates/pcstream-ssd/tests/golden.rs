@@ -56,7 +56,7 @@ fn policies() {
         "{:<20} {:<9} {:>7} {:>8} {:>7} {:>5}\n",
         "victim", "gc", "waf", "gc_pages", "erases", "worn"
     );
-    for &victim in VictimPolicy::KNOWN {
+    for victim in VictimPolicy::known() {
         for gc_destination in GcDestination::ALL {
             let settings = DeviceSettings {
                 logical_pages: 200 * 32,

@@ -225,7 +225,7 @@ impl Observer for UnitReads {
 #[test]
 fn a_clock_changes_no_decision_whatever_the_destination_and_policy() {
     for gc_destination in GcDestination::ALL {
-        for &victim in VictimPolicy::KNOWN {
+        for victim in VictimPolicy::known() {
             let device = DeviceSettings { streams: 3, gc_destination, victim, ..settings(16, 40, 52) };
             for planes in [1, 4] {
                 busy(&timing(2, 2, planes, 64), &device, Arrivals::ClosedLoop { queue_depth: 8 }, true);

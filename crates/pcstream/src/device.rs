@@ -144,7 +144,7 @@ pub fn prefill(prefill: Prefill, meta: &Meta, logical_pages: u64) -> Vec<Extent>
 mod tests {
     use clap::Parser as _;
 
-    use pcstream_ssd::{Geometry, VictimPolicy};
+    use pcstream_ssd::Geometry;
 
     use super::*;
     use crate::args::{Cli, Command};
@@ -238,7 +238,7 @@ mod tests {
             try_device(&["--profile", "femu", "--device", path, "--victim", "fifo"], 1 << 20).unwrap();
         let (merged, femu) = (&devices.settings[0], Profile::named("femu").unwrap());
         assert_eq!((merged.streams, merged.spare), (5, Spare::Overprovisioning(0.4)));
-        assert_eq!((merged.victim, merged.gc_destination), (VictimPolicy::Fifo, femu.device.gc_destination));
+        assert_eq!((merged.victim.name(), merged.gc_destination), ("fifo", femu.device.gc_destination));
         assert_eq!(
             (devices.profile.timing.read_ns, devices.profile.timing.program_ns),
             (1, femu.timing.program_ns)

@@ -380,7 +380,7 @@ mod tests {
 
     #[test]
     fn victims() {
-        assert_eq!(victim("d-choices:3"), Ok(VictimPolicy::DChoices { d: 3 }));
+        assert_eq!(victim("d-choices:3").map(|victim| victim.parameter()), Ok(Some(3)));
         assert!(victim("gredy").unwrap_err().ends_with("did you mean greedy?"));
         let out_of_range = victim("d-choices:0").unwrap_err();
         assert!(

@@ -110,7 +110,7 @@ fn learned_streams_are_hardly_worse_than_none() {
 fn victims() {
     let mut table = HEAD.to_owned();
     for (trace, device) in CASES {
-        for victim in VictimPolicy::KNOWN {
+        for victim in VictimPolicy::known() {
             let victim = victim.to_string();
             let flags = ["--victim", &victim, "--scheme", "baseline,manual", "--gc", "own,internal"];
             table += &rows(&format!("{trace} {victim}"), &simulate(trace, &[&device[..], &flags].concat()));

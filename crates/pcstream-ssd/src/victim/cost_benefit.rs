@@ -14,36 +14,102 @@
 //! Known weakness: a choice looks at every candidate, so its cost grows with the device.
 
 use super::closing_order::ClosingOrder;
-use super::{New, Select, Superblocks, VictimPolicy};
+use super::{New, Select, Superblocks, VictimInfo};
 
-/// How much `policy` wants a superblock with `valid` of `pages` pages valid.
+pub(super) const LFS: VictimInfo = VictimInfo {
+    name: "cb-lfs",
+    about: "the highest (1-u) age / (1+u), u: share of valid pages (Rosenblum and Ousterhout 1992)",
+    parameter: None,
+    sizes_pools: false,
+    make: |new| make(new, lfs),
+};
+
+pub(super) const KAWAGUCHI: VictimInfo = VictimInfo {
+    name: "cb-kaw",
+    about: "the highest (1-u) age / (2u) (Kawaguchi et al., USENIX 1995; FEMU)",
+    parameter: None,
+    sizes_pools: false,
+    make: |new| make(new, kawaguchi),
+};
+
+pub(super) const SQRT: VictimInfo = VictimInfo {
+    name: "cb-sqrt",
+    about: "the highest (1-u)/u sqrt(age): what SepBIT's simulator calls cost-benefit",
+    parameter: None,
+    sizes_pools: false,
+    make: |new| make(new, sqrt),
+};
+
+pub(super) const COST_AGE_TIMES: VictimInfo = VictimInfo {
+    name: "cost-age-times",
+    about: "the lowest u/(1-u) erases/age (Chiang)",
+    parameter: None,
+    sizes_pools: false,
+    make: |new| make(new, cost_age_times),
+};
+
+/// What a score is made of.
+#[derive(Clone, Copy)]
+pub(crate) struct Candidate {
+    /// Valid pages, at least 1.
+    valid: f64,
+    /// Pages that are not valid.
+    garbage: f64,
+    /// Logical time since closing, in pages.
+    age: f64,
+    /// Erases so far.
+    erases: f64,
+}
+
 #[inline(always)]
-pub(crate) fn score(policy: VictimPolicy, valid: u32, pages: u32, age_pages: u64, erases: u32) -> f64 {
+pub(crate) fn lfs(Candidate { valid, garbage, age, .. }: Candidate) -> f64 {
+    let pages = garbage + valid;
+    garbage * age / (pages + valid)
+}
+
+#[inline(always)]
+pub(crate) fn kawaguchi(Candidate { valid, garbage, age, .. }: Candidate) -> f64 {
+    garbage * age / (2.0 * valid)
+}
+
+#[inline(always)]
+pub(crate) fn sqrt(Candidate { valid, garbage, age, .. }: Candidate) -> f64 {
+    garbage / valid * age.sqrt()
+}
+
+#[inline(always)]
+pub(crate) fn cost_age_times(Candidate { valid, garbage, age, erases }: Candidate) -> f64 {
+    garbage / valid * age / (erases + 1.0)
+}
+
+/// How much the policy of `formula` wants a superblock with `valid` of `pages` pages valid.
+#[inline(always)]
+pub(crate) fn score(
+    formula: impl Fn(Candidate) -> f64,
+    valid: u32,
+    pages: u32,
+    age_pages: u64,
+    erases: u32,
+) -> f64 {
     if valid == 0 {
         return f64::INFINITY;
     }
-    let (valid, pages, age) = (f64::from(valid), f64::from(pages), age_pages as f64);
-    let garbage = pages - valid;
-    match policy {
-        VictimPolicy::CostBenefitLfs => garbage * age / (pages + valid),
-        VictimPolicy::CostBenefitKawaguchi => garbage * age / (2.0 * valid),
-        VictimPolicy::CostBenefitSqrt => garbage / valid * age.sqrt(),
-        VictimPolicy::CostAgeTimes => garbage / valid * age / (f64::from(erases) + 1.0),
-        _ => unreachable!("{policy} has no score"),
-    }
+    let (erases, age) = (f64::from(erases), age_pages as f64);
+    let (valid, garbage) = (f64::from(valid), f64::from(pages - valid));
+    formula(Candidate { valid, garbage, age, erases })
 }
 
-pub(crate) struct CostBenefit {
+/// The formula is a type, so that each policy has a loop of its own over the candidates.
+pub(crate) struct CostBenefit<F> {
     order: ClosingOrder,
-    policy: VictimPolicy,
+    formula: F,
 }
 
-/// For each of the four policies.
-pub(super) fn make(new: New) -> Box<dyn Select + Send> {
-    Box::new(CostBenefit { order: ClosingOrder::new(new.table), policy: new.policy })
+fn make<F: Fn(Candidate) -> f64 + Send + 'static>(new: New, formula: F) -> Box<dyn Select + Send> {
+    Box::new(CostBenefit { order: ClosingOrder::new(new.table), formula })
 }
 
-impl Select for CostBenefit {
+impl<F: Fn(Candidate) -> f64> Select for CostBenefit<F> {
     fn closed(&mut self, _table: &mut Superblocks, superblock: u32, _pool: u16, now: u64) {
         self.order.push(superblock, now);
     }
@@ -54,7 +120,7 @@ impl Select for CostBenefit {
         let (mut best, mut highest) = (0, -1.0);
         for entry in self.order.iter() {
             let (valid, erases) = (table.valid(entry.superblock), table.erases(entry.superblock));
-            let score = score(self.policy, valid, table.pages(), now - entry.at, erases);
+            let score = score(&self.formula, valid, table.pages(), now - entry.at, erases);
             if score > highest {
                 (best, highest) = (entry.superblock, score);
             }

@@ -7,7 +7,23 @@
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-use super::{Select, Superblocks};
+use super::{Select, Superblocks, VictimInfo, VictimParameter};
+
+pub(super) const INFO: VictimInfo = VictimInfo {
+    name: "d-choices",
+    about: "the fewest valid pages among D random superblocks (MQSim: RGA; FEMU: D = 4)",
+    parameter: Some(VictimParameter { name: "D", unit: "superblocks", default: 10, range: 1..=1000 }),
+    sizes_pools: false,
+    make: |new| Box::new(DChoices::new(new.table, new.parameter, new.seed)),
+};
+
+pub(super) const RANDOM: VictimInfo = VictimInfo {
+    name: "random",
+    about: "any superblock, evenly",
+    parameter: None,
+    sizes_pools: false,
+    make: |new| Box::new(DChoices::new(new.table, 1, new.seed)),
+};
 
 /// Random indices from a seed. The reference draws the same ones.
 pub(crate) struct Draws(Xoshiro256PlusPlus);

@@ -2,7 +2,15 @@
 //!
 //! Simple and wear-even. Weakness: copies cold data again and again, and gains nothing from internal streams.
 
-use super::{Select, Superblocks};
+use super::{Select, Superblocks, VictimInfo};
+
+pub(super) const INFO: VictimInfo = VictimInfo {
+    name: "fifo",
+    about: "the oldest superblock",
+    parameter: None,
+    sizes_pools: false,
+    make: |new| Box::new(Fifo::new(new.table)),
+};
 
 pub(crate) struct Fifo {
     head: u32,

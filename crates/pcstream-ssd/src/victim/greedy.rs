@@ -10,7 +10,15 @@
 //! become empty by themselves; with separated streams it gives all of them the same WAF
 //! (`analytic::greedy_on_streams`).
 
-use super::{Select, Superblocks};
+use super::{Select, Superblocks, VictimInfo};
+
+pub(super) const INFO: VictimInfo = VictimInfo {
+    name: "greedy",
+    about: "the fewest valid pages; among equals, the superblock that has had that number for longest",
+    parameter: None,
+    sizes_pools: false,
+    make: |new| Box::new(Greedy::new(new.table)),
+};
 
 pub(crate) struct Greedy {
     /// Head of the list for 0 valid pages; the others follow.

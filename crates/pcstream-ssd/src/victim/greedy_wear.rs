@@ -4,7 +4,15 @@
 //! Only the first `TIE_BREAK_SUPERBLOCKS` of the equals are compared: after large discards there can be
 //! many thousand empty superblocks, and looking at all of them for each victim would not end.
 
-use super::{Greedy, Select, Superblocks};
+use super::{Greedy, Select, Superblocks, VictimInfo};
+
+pub(super) const INFO: VictimInfo = VictimInfo {
+    name: "greedy-wear",
+    about: "as greedy, but among equals the fewest erases",
+    parameter: None,
+    sizes_pools: false,
+    make: |new| Box::new(GreedyWear::new(new.table)),
+};
 
 /// Equals that are compared.
 pub(crate) const TIE_BREAK_SUPERBLOCKS: usize = 64;

@@ -18,7 +18,15 @@
 //! Weakness: pools of survivors (internal streams) are treated as if they were fed by the host; and a
 //! choice costs a look at each pool.
 
-use super::{Greedy, Select, Superblocks};
+use super::{Greedy, Select, Superblocks, VictimInfo};
+
+pub(super) const INFO: VictimInfo = VictimInfo {
+    name: "pool-greedy",
+    about: "the fewest valid pages in the pool (a stream or an internal stream) that loses least by giving one up",
+    parameter: None,
+    sizes_pools: true,
+    make: |new| Box::new(PoolGreedy::new(new.table, new.pools)),
+};
 
 /// What is known of one pool.
 #[derive(Clone, Copy, Debug, Default)]

@@ -12,7 +12,7 @@
 //! Weakness: a pool above its target is collected even when its victims are full and another pool has
 //! empty ones; sizes that do not fit the traffic cost more than none.
 
-use super::{Select, Superblocks, VictimPolicy, make};
+use super::{Select, Superblocks, VictimPolicy};
 
 pub(crate) struct Pools {
     /// The policy of each pool.
@@ -53,7 +53,7 @@ impl Pools {
         seed: u64,
     ) -> Pools {
         let selector = |pool: usize, table: &mut Superblocks| {
-            make(policy, table, weights.len() as u32, seed.wrapping_add(pool as u64))
+            policy.make(table, weights.len() as u32, seed.wrapping_add(pool as u64))
         };
         Pools {
             selectors: (0..weights.len()).map(|pool| selector(pool, table)).collect(),

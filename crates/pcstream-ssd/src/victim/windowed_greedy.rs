@@ -4,7 +4,21 @@
 //! Known weakness: a choice looks at the whole window, so its cost grows with the device.
 
 use super::closing_order::ClosingOrder;
-use super::{Select, Superblocks};
+use super::{Select, Superblocks, VictimInfo, VictimParameter};
+
+pub(super) const INFO: VictimInfo = VictimInfo {
+    name: "windowed-greedy",
+    about: "the fewest valid pages among the oldest superblocks (Hu et al., SYSTOR 2009)",
+    parameter: Some(VictimParameter {
+        name: "PERCENT",
+        unit: "% of the closed superblocks",
+        // The default of SepBIT's simulator.
+        default: 90,
+        range: 1..=100,
+    }),
+    sizes_pools: false,
+    make: |new| Box::new(WindowedGreedy::new(new.table, new.parameter)),
+};
 
 /// Candidates in the window: a share of all, rounded up.
 pub(crate) fn window(candidates: usize, percent: u32) -> usize {

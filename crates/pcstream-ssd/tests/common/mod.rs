@@ -28,6 +28,16 @@ impl Random {
     }
 }
 
+/// Any policy. A parameter is at most twice its default: larger ones differ little on small devices.
+fn victim(random: &mut Random) -> VictimPolicy {
+    let known: Vec<VictimPolicy> = VictimPolicy::known().collect();
+    let victim = random.pick(&known);
+    let Some(parameter) = &victim.info().parameter else { return victim };
+    let (&least, &most) = (parameter.range.start(), parameter.range.end());
+    let value = random.within(u64::from(least), u64::from(most.min(2 * parameter.default)));
+    victim.with_parameter(value as u32).expect("in range")
+}
+
 /// A small device: from the smallest legal one of its kind to six superblocks more.
 pub fn device(random: &mut Random) -> DeviceSettings {
     let logical_pages = random.within(1, 300);
@@ -40,19 +50,11 @@ pub fn device(random: &mut Random) -> DeviceSettings {
         GcDestination::Shared => u64::from(streams) + 1,
     };
     let least = logical_pages.div_ceil(u64::from(superblock_pages)) + frontiers + 1;
-    let victim = match random.pick(VictimPolicy::KNOWN) {
-        VictimPolicy::DChoices { .. } => VictimPolicy::DChoices { d: random.within(1, 5) as u32 },
-        VictimPolicy::WindowedGreedy { .. } => {
-            VictimPolicy::WindowedGreedy { percent: random.within(1, 100) as u32 }
-        }
-        policy => policy,
-    };
+    let victim = victim(random);
     let spare = random.within(0, 6);
     // Each on every fourth device; pools that size themselves have no sizes.
     let pools = match random.within(0, 3) {
-        0 if victim != VictimPolicy::PoolGreedy => {
-            (0..frontiers).map(|_| random.within(1, 100) as f64).collect()
-        }
+        0 if !victim.info().sizes_pools => (0..frontiers).map(|_| random.within(1, 100) as f64).collect(),
         _ => Vec::new(),
     };
     let background_gc = match random.within(0, 3) {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args};
-use pcstream_ssd::{VictimPolicy, Watermarks, profile};
+use pcstream_ssd::{VictimParameter, VictimPolicy, Watermarks, profile};
 
 use super::emulated::{LIVE, LIVE_SCHEMES};
 use super::view::ViewArgs;
@@ -253,11 +253,17 @@ pub(super) fn profiles_help() -> String {
 }
 
 fn victims_help() -> String {
-    format!(
-        "Which superblock garbage collection empties next: {}. d-choices:D draws D superblocks, \
-         windowed-greedy:P considers the oldest P percent",
-        VictimPolicy::names().join(", ")
-    )
+    let mut help = String::from("Which superblock garbage collection empties next [default: greedy]:\n");
+    let width = VictimPolicy::names().into_iter().map(str::len).max().unwrap_or(0);
+    for policy in VictimPolicy::known() {
+        let (name, info) = (policy.name(), policy.info());
+        help += &format!("\n  {name:width$}  {}", info.about);
+        if let Some(VictimParameter { name: value, unit, default, range }) = &info.parameter {
+            let (least, most) = (range.start(), range.end());
+            help += &format!("; {name}:{value} takes {least} to {most} {unit} [default: {default}]");
+        }
+    }
+    help
 }
 
 pub(super) fn schemes_help() -> String {
