@@ -12,7 +12,7 @@ use crate::drive::{column_head, reference, result_in_words, saved};
 use crate::escape::{visible, visible_start};
 use crate::human::{count, counted, page_bytes, percent, ratio};
 use crate::layout::Layout;
-use crate::table::{Side, columns};
+use crate::table::{Column, Side, side_by_side};
 use crate::verdict::says_nothing;
 use crate::{Simulation, Verdict, timing};
 
@@ -90,57 +90,63 @@ pub(crate) fn coverage(writers: &Writers) -> String {
     }
 }
 
-/// Lanes by scheme, in order; the GC destinations that occur, in order. A second lane of the same scheme and destination
+/// The results of one scheme: one for each GC destination at most.
+struct Row<'a> {
+    scheme: &'a str,
+    lanes: Vec<&'a LaneResult>,
+}
+
+impl<'a> Row<'a> {
+    fn on(&self, destination: GcDestination) -> Option<&'a LaneResult> {
+        self.lanes.iter().copied().find(|lane| lane.settings.gc_destination == destination)
+    }
+}
+
+/// Rows by scheme, in order; the GC destinations that occur, in order. A second lane of the same scheme and destination
 /// begins a row of its own.
-fn grid(lanes: &[LaneResult]) -> (Vec<(&str, Vec<&LaneResult>)>, Vec<GcDestination>) {
-    let mut rows: Vec<(&str, Vec<&LaneResult>)> = Vec::new();
+fn grid(lanes: &[LaneResult]) -> (Vec<Row<'_>>, Vec<GcDestination>) {
+    let mut rows: Vec<Row> = Vec::new();
     for lane in lanes {
-        let lacks = |row: &[&LaneResult]| {
-            row.iter().all(|other| other.settings.gc_destination != lane.settings.gc_destination)
-        };
-        match rows.iter_mut().find(|(name, row)| *name == lane.scheme && lacks(row)) {
-            Some((_, row)) => row.push(lane),
-            None => rows.push((&lane.scheme, vec![lane])),
+        let lacks = |row: &Row| row.scheme == lane.scheme && row.on(lane.settings.gc_destination).is_none();
+        match rows.iter_mut().find(|row| lacks(row)) {
+            Some(row) => row.lanes.push(lane),
+            None => rows.push(Row { scheme: &lane.scheme, lanes: vec![lane] }),
         }
     }
     let occurs = |d: &GcDestination| lanes.iter().any(|lane| lane.settings.gc_destination == *d);
     (rows, GcDestination::ALL.into_iter().filter(occurs).collect())
 }
 
+/// A column of numbers: what `number` says of each row's result on `destination`, if there is one.
+fn numbers(
+    rows: &[Row],
+    destination: GcDestination,
+    head: impl Into<String>,
+    number: impl Fn(&LaneResult) -> String,
+) -> Column {
+    let cell = |row: &Row| row.on(destination).map_or(String::new(), &number);
+    Column::new(Side::Right, head, rows.iter().map(cell))
+}
+
 /// One row per scheme: WAF on every kind of drive, and flash saved against the reference.
 fn scheme_table(lanes: &[LaneResult], layout: Layout) -> Vec<String> {
     let (rows, destinations) = grid(lanes);
     let reference = reference(lanes);
-    let mut head = vec!["\n\nscheme".to_owned()];
-    let mut sides = vec![Side::Left];
-    for destination in &destinations {
-        let [first, second] = column_head(*destination);
+    let waf =
+        |lane: &LaneResult| format!("{} {}", ratio(lane.waf()), if is_best(lanes, lane) { '*' } else { ' ' });
+    let less = |lane: &LaneResult| reference.map_or("-".to_owned(), |reference| less(lane, reference));
+    let names = rows.iter().map(|row| row.scheme.to_owned());
+    let mut table = vec![Column::new(Side::Left, "\n\nscheme", names)];
+    for &destination in &destinations {
+        let [first, second] = column_head(destination);
         // A trailing width for the mark: right-aligned cells keep their spaces.
-        head.extend([format!("{first}  \n{second}  \nWAF  "), "\n\nless flash".to_owned()]);
-        sides.extend([Side::Right; 2]);
+        table.push(numbers(&rows, destination, format!("{first}  \n{second}  \nWAF  "), waf));
+        table.push(numbers(&rows, destination, "\n\nless flash", less));
     }
-    let mut cells = vec![head];
-    let mut best_rows = Vec::new();
-    for (name, row) in &rows {
-        let mut line = vec![(*name).to_owned()];
-        let mut best = false;
-        for destination in &destinations {
-            let Some(lane) = row.iter().find(|l| l.settings.gc_destination == *destination) else {
-                line.extend([String::new(), String::new()]);
-                continue;
-            };
-            let is_best = is_best(lanes, lane);
-            best |= is_best;
-            line.push(format!("{} {}", ratio(lane.waf()), if is_best { '*' } else { ' ' }));
-            line.push(reference.map_or("-".to_owned(), |reference| less(lane, reference)));
-        }
-        cells.push(line);
-        best_rows.push(best);
-    }
-    let mut lines = columns(&cells, &sides);
-    let heads = lines.len() - best_rows.len();
-    for (line, best) in lines.iter_mut().skip(heads).zip(best_rows) {
-        if best {
+    let mut lines = side_by_side(&table);
+    let heads = lines.len() - rows.len();
+    for (line, row) in lines.iter_mut().skip(heads).zip(&rows) {
+        if row.lanes.iter().any(|lane| is_best(lanes, lane)) {
             *line = format!("{BOLD}{line}{BOLD:#}");
         }
     }
@@ -168,24 +174,17 @@ pub(crate) fn less(lane: &LaneResult, reference: &LaneResult) -> String {
 /// More of every scheme: what stayed on S0, the steady part, what GC copied.
 fn details_table(lanes: &[LaneResult]) -> Vec<String> {
     let (rows, destinations) = grid(lanes);
-    let mut cells = vec![vec!["scheme".to_owned(), "on S0".to_owned()]];
-    let mut sides = vec![Side::Left, Side::Right];
-    for destination in &destinations {
-        cells[0].extend([format!("{destination}: steady"), "GC pages".to_owned()]);
-        sides.extend([Side::Right; 2]);
+    let on_s0 = |row: &Row| row.lanes[0].default_stream_share().map_or("-".to_owned(), percent);
+    let mut table = vec![
+        Column::new(Side::Left, "scheme", rows.iter().map(|row| row.scheme.to_owned())),
+        Column::new(Side::Right, "on S0", rows.iter().map(on_s0)),
+    ];
+    for &destination in &destinations {
+        let steady = |lane: &LaneResult| ratio(lane.steady_waf());
+        table.push(numbers(&rows, destination, format!("{destination}: steady"), steady));
+        table.push(numbers(&rows, destination, "GC pages", |lane| count(lane.counters.gc_pages)));
     }
-    for (name, row) in &rows {
-        let share = row[0].default_stream_share().map_or("-".to_owned(), percent);
-        let mut line = vec![(*name).to_owned(), share];
-        for destination in &destinations {
-            match row.iter().find(|l| l.settings.gc_destination == *destination) {
-                Some(lane) => line.extend([ratio(lane.steady_waf()), count(lane.counters.gc_pages)]),
-                None => line.extend([String::new(), String::new()]),
-            }
-        }
-        cells.push(line);
-    }
-    columns(&cells, &sides)
+    side_by_side(&table)
 }
 
 /// Whether a result has the lowest WAF, as printed, of its kind of drive.

@@ -13,6 +13,30 @@ pub enum Side {
     Right,
 }
 
+/// A column of a table that is made column by column.
+#[derive(Clone, Debug)]
+pub struct Column {
+    side: Side,
+    /// The heading, then one for each row.
+    cells: Vec<String>,
+}
+
+impl Column {
+    /// A column with one cell for each row. The heading may have several lines.
+    pub fn new(side: Side, head: impl Into<String>, cells: impl Iterator<Item = String>) -> Column {
+        Column { side, cells: std::iter::once(head.into()).chain(cells).collect() }
+    }
+}
+
+/// As [`columns`], for columns of equal length.
+pub fn side_by_side(table: &[Column]) -> Vec<String> {
+    let heights = table.iter().map(|column| column.cells.len());
+    let row = |at: usize| table.iter().map(|column| column.cells[at].clone()).collect();
+    let rows: Vec<Vec<String>> = (0..heights.min().unwrap_or(0)).map(row).collect();
+    let sides: Vec<Side> = table.iter().map(|column| column.side).collect();
+    columns(&rows, &sides)
+}
+
 /// Columns with two spaces between them; the last left-aligned column is not padded. The first row is the heading, whose
 /// cells may have several lines. In the others, what would break a line is escaped.
 pub fn columns(rows: &[Vec<String>], sides: &[Side]) -> Vec<String> {
@@ -53,6 +77,20 @@ mod tests {
         assert_eq!(
             columns(&rows, &[Side::Left, Side::Right]),
             ["name        WAF", "baseline    1.5", "x         10.25"]
+        );
+    }
+
+    #[test]
+    fn columns_stand_side_by_side() {
+        let column =
+            |side, head, cells: [&str; 2]| Column::new(side, head, cells.map(str::to_owned).into_iter());
+        let table = [
+            column(Side::Left, "\nname", ["baseline", "x"]),
+            column(Side::Right, "the\nWAF", ["1.5", "10.25"]),
+        ];
+        assert_eq!(
+            side_by_side(&table),
+            ["            the", "name        WAF", "baseline    1.5", "x         10.25"]
         );
     }
 }
