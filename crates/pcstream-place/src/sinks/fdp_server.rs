@@ -1,7 +1,7 @@
 //! `fdp-server`: `pcstream serve` is between the file system and the disk, and writes each page with its stream.
 //!
-//! Idea: the kernel side chooses streams as for `kfunc`, by the same table, and notes them by page for the server. Nothing is added
-//! to the kernel: io_uring carries a stream to a raw disk.
+//! Idea: the kernel side chooses streams as for `kfunc`, by the same table (`stream_table`), and notes them by page for
+//! the server. Nothing is added to the kernel: io_uring carries a stream to a raw disk.
 
 use super::{STREAMS_MAX, Usable};
 use crate::device::Device;

@@ -6,6 +6,7 @@ pub mod hints;
 pub mod kfunc;
 pub mod none;
 pub mod program;
+pub mod stream_table;
 
 use std::io;
 use std::path::PathBuf;
@@ -14,6 +15,7 @@ use thiserror::Error;
 
 use crate::device::Device;
 use crate::sink::Sink;
+use stream_table::StreamTableSink;
 
 /// One for each hint, and the default.
 const STREAMS_OF_HINTS: u8 = 5;
@@ -78,11 +80,11 @@ pub const REGISTRY: &[SinkInfo] = &[
         name: "kfunc",
         summary: "The write stream of each request, by the kernel module pcstream_bio, on an SSD with streams (FDP)",
         usable: kfunc::usable,
-        streams: kfunc::streams,
-        streams_max: kfunc::streams,
+        streams: stream_table::streams,
+        streams_max: stream_table::streams,
         by_request: ByRequest::Module,
         answers: |device| device.raw,
-        make: |_| Ok(Box::new(kfunc::Kernel::named("kfunc"))),
+        make: |_| Ok(Box::new(StreamTableSink::named("kfunc"))),
     },
     SinkInfo {
         name: "fdp-server",
@@ -92,17 +94,17 @@ pub const REGISTRY: &[SinkInfo] = &[
         streams_max: fdp_server::streams,
         by_request: ByRequest::Server,
         answers: |_| false,
-        make: |_| Ok(Box::new(kfunc::Kernel::named("fdp-server"))),
+        make: |_| Ok(Box::new(StreamTableSink::named("fdp-server"))),
     },
     SinkInfo {
         name: "program",
         summary: "The write stream that a program which owns the device asks for (pcstream_stream), on an SSD with streams",
         usable: program::usable,
-        streams: kfunc::streams,
-        streams_max: kfunc::streams,
+        streams: stream_table::streams,
+        streams_max: stream_table::streams,
         by_request: ByRequest::Programs,
         answers: |_| true,
-        make: |_| Ok(Box::new(kfunc::Kernel::named("program"))),
+        make: |_| Ok(Box::new(StreamTableSink::named("program"))),
     },
     SinkInfo {
         name: "hints",

@@ -6,7 +6,7 @@
 use std::io;
 
 use super::Means;
-use super::kfunc::Kernel;
+use super::stream_table::StreamTableSink;
 use crate::device::Device;
 use crate::sink::Sink;
 
@@ -30,5 +30,5 @@ pub fn answers(device: &Device) -> bool {
 
 /// Makes it.
 pub fn make(means: Means) -> io::Result<Box<dyn Sink>> {
-    if answers(&means.device) { Ok(Box::new(Kernel::named(NAME))) } else { Ok(Box::new(Nothing)) }
+    if answers(&means.device) { Ok(Box::new(StreamTableSink::named(NAME))) } else { Ok(Box::new(Nothing)) }
 }
