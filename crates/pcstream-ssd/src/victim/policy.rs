@@ -171,7 +171,7 @@ mod tests {
 
     /// A name that two have, or that text cannot name, would make one of them impossible to ask for.
     #[test]
-    fn entries_can_be_told_apart_and_have_legal_defaults() {
+    fn no_two_entries_share_a_name_and_defaults_are_in_range() {
         assert_eq!(VictimPolicy::known().collect::<HashSet<_>>().len(), REGISTRY.len());
         for info in REGISTRY {
             assert!(!info.name.contains([':', ',', ' ']), "{}", info.name);
