@@ -1,4 +1,4 @@
-//! Every flag that a command has is in docs/command-line.md.
+//! Every flag that a command has is in docs/command-line.md, and so is every name that the registries have.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -15,6 +15,29 @@ pub fn check(root: &Path, faults: &mut Faults) {
             faults.insert(("undocumented-flag".into(), format!("{command} {flag}")), 1);
         }
     }
+    for (lines, names) in registries() {
+        for name in unnamed(&names, lines, &document) {
+            faults.insert(("undocumented-name".into(), format!("{name}, in the line of {lines}")), 1);
+        }
+    }
+}
+
+/// How the lines of the document begin that list the names of a registry, and those names.
+fn registries() -> [(&'static str, Vec<&'static str>); 4] {
+    [
+        ("| `--format ", pcstream_trace::import::FORMATS.iter().map(|format| format.name).collect()),
+        ("| `--sink ", pcstream_place::sinks::names()),
+        ("| `--profile ", pcstream_ssd::profile::KNOWN.iter().map(|profile| profile.name).collect()),
+        ("pcstream generate ", pcstream_trace::generators::GENERATORS.iter().map(|g| g.name).collect()),
+    ]
+}
+
+/// Names that no line has which begins so.
+fn unnamed<'a>(names: &[&'a str], begin: &str, document: &str) -> Vec<&'a str> {
+    let lines = || document.lines().filter_map(|line| line.strip_prefix(begin));
+    let is_part = |c: char| ['-', '.'].contains(&c) || c.is_alphanumeric();
+    let named = |name: &str| lines().any(|line| line.split(|c| !is_part(c)).any(|word| word == name));
+    names.iter().copied().filter(|name| !named(name)).collect()
 }
 
 fn help(of: &[&str]) -> String {
@@ -40,6 +63,14 @@ fn undocumented(help: &str, document: &str) -> BTreeSet<String> {
         places.any(|(at, _)| !follows(at).is_some_and(|c| c == '-' || c.is_alphanumeric()))
     };
     flags.filter(|flag| !["--help", "--version"].contains(flag) && !known(flag)).map(str::to_owned).collect()
+}
+
+#[test]
+fn undocumented_names_are_found() {
+    let document =
+        "msr and fio elsewhere\n| `--format NAME` | | `spc`, `fio-2` or `msr` |\n| `--sink auto\\|none` |\n";
+    assert_eq!(unnamed(&["msr", "fio", "spc"], "| `--format ", document), ["fio"]);
+    assert!(unnamed(&["auto", "none"], "| `--sink ", document).is_empty());
 }
 
 #[test]
