@@ -150,6 +150,7 @@ impl From<VictimPolicy> for String {
 mod tests {
     use std::collections::HashSet;
 
+    use super::super::VictimParameter;
     use super::*;
 
     #[test]
@@ -172,11 +173,10 @@ mod tests {
     /// A name that two have, or that text cannot name, would make one of them impossible to ask for.
     #[test]
     fn no_two_entries_share_a_name_and_defaults_are_in_range() {
-        assert_eq!(VictimPolicy::known().collect::<HashSet<_>>().len(), REGISTRY.len());
+        assert_eq!(VictimPolicy::names().into_iter().collect::<HashSet<_>>().len(), REGISTRY.len());
         for info in REGISTRY {
             assert!(!info.name.contains([':', ',', ' ']), "{}", info.name);
-            let legal =
-                |parameter: &super::super::VictimParameter| parameter.range.contains(&parameter.default);
+            let legal = |parameter: &VictimParameter| parameter.range.contains(&parameter.default);
             assert!(info.parameter.as_ref().is_none_or(legal), "{}: its default is out of range", info.name);
         }
     }
