@@ -1,8 +1,12 @@
 //! Golden numbers: what every policy and every profile makes of one small workload. A change of any
-//! decision shows here as a diff; `INSTA_UPDATE=always cargo test -p pcstream-ssd --test golden` renews them.
+//! decision shows here as a diff; `PCSTREAM_RENEW_GOLDEN=1 cargo test -p pcstream-ssd --test golden` renews them.
+
+#[path = "common/golden_table.rs"]
+mod golden_table;
 
 use std::fmt::Write;
 
+use golden_table::assert_golden;
 use pcstream_ssd::profile::KNOWN;
 use pcstream_ssd::timing::{Arrivals, TimedSsd};
 use pcstream_ssd::{DeviceSettings, GcDestination, LogicalPage, Spare, Ssd, StreamId, VictimPolicy};
@@ -91,7 +95,7 @@ fn policies() {
             .expect("a string takes it");
         }
     }
-    insta::assert_snapshot!(table);
+    assert_golden("policies", &table);
 }
 
 #[test]
@@ -129,5 +133,5 @@ fn profiles() {
         )
         .expect("a string takes it");
     }
-    insta::assert_snapshot!(table);
+    assert_golden("profiles", &table);
 }

@@ -2,18 +2,21 @@
 //! decision, or of any time, shows here as a diff to be reviewed; renew the tables with
 //!
 //! ```text
-//! INSTA_UPDATE=always cargo test -p pcstream --test golden
+//! PCSTREAM_RENEW_GOLDEN=1 cargo test -p pcstream --test golden
 //! ```
 //!
 //! `scripts/golden-trace` recorded the traces: RocksDB, SQLite and GCC side by side, and generated hot and cold
 //! pages.
 
 mod common;
+#[path = "../../pcstream-ssd/tests/common/golden_table.rs"]
+mod golden_table;
 
 use std::fmt::Write;
 use std::path::Path;
 
 use common::json;
+use golden_table::assert_golden;
 use pcstream_ssd::{VictimPolicy, profile};
 use serde_json::Value;
 
@@ -71,7 +74,7 @@ fn schemes() {
         let all = ["--scheme", "all", "--gc", "own,internal,shared"];
         table += &rows(trace, &simulate(trace, &[&device[..], &all].concat()));
     }
-    insta::assert_snapshot!(table);
+    assert_golden("schemes", &table);
 }
 
 #[test]
@@ -81,7 +84,7 @@ fn databases() {
         let all = ["--scheme", "all", "--gc", "own"];
         table += &rows(trace, &simulate(trace, &[&device[..], &all].concat()));
     }
-    insta::assert_snapshot!(table);
+    assert_golden("databases", &table);
 }
 
 /// Streams that were learned may gain nothing, but must not cost more than a percent, wherever garbage collection puts
@@ -119,7 +122,7 @@ fn victims() {
         table +=
             &rows(&format!("{trace} background 4:8"), &simulate(trace, &[&device[..], &background].concat()));
     }
-    insta::assert_snapshot!(table);
+    assert_golden("victims", &table);
 }
 
 #[test]
@@ -149,5 +152,5 @@ fn profiles() {
             }
         }
     }
-    insta::assert_snapshot!(table);
+    assert_golden("profiles", &table);
 }

@@ -35,7 +35,7 @@ impl Source {
 }
 
 /// Made by programs, or not ours.
-const SKIPPED: [&str; 6] = ["target", "corpus", "snapshots", "data", "proptest-regressions", ".git"];
+const SKIPPED: [&str; 5] = ["target", "corpus", "data", "proptest-regressions", ".git"];
 /// The same, below the root.
 const SKIPPED_PATHS: [&str; 2] = ["bench/results", "experiments/out"];
 const TEXT: [&str; 6] = ["rs", "c", "h", "java", "md", "py"];
