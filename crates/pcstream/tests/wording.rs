@@ -82,9 +82,16 @@ fn help_of_a_generator_says_what_it_generates() {
 /// Examples can be pasted: help wraps at the width of the terminal, and no terminal is narrower than this.
 #[test]
 fn examples_fit_into_a_line() {
-    const COMMANDS: [&str; 15] = [
+    const COMMANDS: [&str; 22] = [
+        "doctor",
+        "demo",
         "run",
         "record",
+        "top",
+        "place",
+        "serve",
+        "sweep",
+        "rules",
         "simulate",
         "contexts",
         "report",

@@ -11,7 +11,7 @@ Examples:
   pcstream rules rocksdb > my.rules
   pcstream generate hotcold --pages 64K --writes 1M -o hot.pctrace
   pcstream simulate hot.pctrace --scheme manual --rules my.rules
-  pcstream rules --rocksdb-log /var/lib/db/LOG /var/lib/db/LOG.old.* > levels.rules")]
+  pcstream rules --rocksdb-log /srv/db/LOG /srv/db/LOG.old.* > levels.rules")]
 pub struct RulesArgs {
     /// The preset to print; without one, all are listed
     #[arg(value_name = "PRESET", conflicts_with = "rocksdb_log")]

@@ -13,9 +13,9 @@ use crate::values::{self, Destinations, Schemes};
 #[command(group(ArgGroup::new("spare-grid").args(["spare_factor", "overprovision"])), after_help = "\
 Examples:
   pcstream generate hotcold --pages 64K --writes 1M -o hot.pctrace
-  pcstream sweep hot.pctrace --streams 2..5 --spare-factor .07,.125 -o streams.csv
-  pcstream sweep hot.pctrace --scheme baseline,pcstream --utilisation 1 --gc own -o full.json
-  pcstream sweep hot.pctrace --set pcstream.mapper.distance=linear,log -o distance.parquet
+  pcstream sweep hot.pctrace --streams 2..5 --spare-factor .07,.125 -o all.csv
+  pcstream sweep hot.pctrace --scheme all --utilisation 1 --gc own -o full.json
+  pcstream sweep hot.pctrace --set pcstream.mapper.distance=linear,log -o d.csv
 
 Every combination is a run and becomes a row. Values are separated by commas. Whole numbers take ranges, both ends \
 included. --set takes several values, too: separated by commas, or by repeating the flag where a value has commas \
