@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from . import (
     activities,
+    chunks,
     cpu,
     fstream,
     internal_streams,
@@ -21,7 +22,7 @@ from . import (
 
 MODULES = (
     activities, levels, waf, iops, internal_streams, table_of_contexts, streams, lifetimes_by_stream, no_discard, mappings, cpu,
-    utilisation, kinds_of_writes, fstream,
+    utilisation, kinds_of_writes, fstream, chunks,
 )  # fmt: skip
 
 FIGURES = {module.NAME: module for module in MODULES}

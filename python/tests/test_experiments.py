@@ -62,7 +62,7 @@ def test_without_recording_figures_take_the_recordings_that_there_are(experiment
     assert sorted(path.name for path in second.parent.iterdir()) == [second.name], "nothing was recorded"
 
 
-@pytest.mark.parametrize("name", ["fast19-fig9", "fast19-fig10", "fast19-fig12", "fast19-fig13", "fast19-fig4", "hotstorage14-trim", *SERVERS])
+@pytest.mark.parametrize("name", ["fast19-fig9", "fast19-fig10", "fast19-fig12", "fast19-fig13", "fast19-fig4", "hotstorage14-trim", "autostream-chunks", *SERVERS])
 def test_a_figure_is_made_of_recordings(experiments: Any, lab: Any, name: str) -> None:
     table = experiments.FIGURES[name].make(lab)
     path = lab.write(table)
