@@ -4,6 +4,8 @@
 //! Fig. 10), or with the best scheme there is that does not know the future; say what that is in flash and in
 //! drive life, whether it matters, and how far the run is from a steady answer. Internal streams keep copies apart
 //! whatever the host does (FAST'19, 6.5), so `baseline` on that drive says what of it the host's streams are worth.
+//! A legacy multi-stream SSD has no such help, so the host's streams may be worth having on one of the two alone. Then
+//! both are said.
 //!
 //! Units: flash in bytes; WAF over the whole run, the prefill excluded. Life is the inverse ratio of the pages
 //! programmed: a drive wears with every program.
@@ -44,7 +46,7 @@ const SHORTEST_NS: u64 = 1_000_000_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Matters {
-    /// They save 5 % of the flash or more.
+    /// They save 5 % of the flash or more, on the drive of `with_streams` or on a legacy multi-stream SSD.
     Yes,
     /// They save 1 to 5 %.
     Little,
@@ -87,6 +89,8 @@ pub struct Verdict {
     /// `baseline` on the drive of `with_streams`, which may keep copies apart by itself; null if it was not simulated, or
     /// is `now`.
     pub same_drive: Option<SideJson>,
+    /// What is recommended on a legacy multi-stream SSD; null if `with_streams` is on one, or none was simulated.
+    pub on_legacy_drive: Option<SideJson>,
     /// The same of the recommended schemes that place by program context alone: what `pcstream place` can do for real
     /// writes; null if none was simulated.
     pub real_writes: Option<SideJson>,
@@ -96,6 +100,8 @@ pub struct Verdict {
     pub flash_saved: Option<f64>,
     /// Flash that they save, as a share of that of `same_drive`: what the host's streams alone are worth.
     pub flash_saved_on_same_drive: Option<f64>,
+    /// Flash that `on_legacy_drive` saves, as a share of today's.
+    pub flash_saved_on_legacy_drive: Option<f64>,
     /// How many times as long the drive lives with streams.
     pub life_ratio: Option<f64>,
     /// Whether both sides reached a steady state.
@@ -120,10 +126,12 @@ impl Verdict {
             now: side(compared.now),
             with_streams: side(compared.with),
             same_drive: side(compared.same_drive),
+            on_legacy_drive: side(compared.legacy),
             real_writes: side(compared.real),
             best_foreseeing: side(compared.best_foreseeing),
             flash_saved,
             flash_saved_on_same_drive: compared.saved_on_same_drive(),
+            flash_saved_on_legacy_drive: compared.saved_on_legacy_drive(),
             life_ratio: flash_saved.map(|saved| 1.0 / (1.0 - saved)),
             steady: bytes_to_steady == 0,
             bytes_to_steady,
@@ -138,6 +146,7 @@ struct Compared<'a> {
     now: Option<&'a LaneResult>,
     with: Option<&'a LaneResult>,
     same_drive: Option<&'a LaneResult>,
+    legacy: Option<&'a LaneResult>,
     real: Option<&'a LaneResult>,
     best_foreseeing: Option<&'a LaneResult>,
 }
@@ -151,6 +160,7 @@ impl<'a> Compared<'a> {
             now,
             with,
             same_drive: same_drive.filter(|same| now.is_some_and(|now| !std::ptr::eq(*same, now))),
+            legacy: with.filter(|with| !is_legacy(with)).and_then(|_| best_of(lanes, unknown, is_legacy)),
             real: if unknown { None } else { recommended(lanes, |lane| lane.by_context) },
             best_foreseeing: foreseeing.min_by_key(|lane| lane.flash_pages()),
         }
@@ -162,7 +172,8 @@ impl<'a> Compared<'a> {
     }
 
     fn matters(&self, saved: Option<f64>) -> Matters {
-        match saved {
+        let most = saved.map(|saved| self.saved_on_legacy_drive().map_or(saved, |legacy| legacy.max(saved)));
+        match most {
             Some(_) if self.both().all(says_nothing) => Matters::Unknown,
             Some(saved) if saved >= WORTH_IT => Matters::Yes,
             Some(saved) if saved >= NOT_WORTH_IT => Matters::Little,
@@ -173,6 +184,10 @@ impl<'a> Compared<'a> {
 
     fn saved_on_same_drive(&self) -> Option<f64> {
         saved(self.with?, self.same_drive?)
+    }
+
+    fn saved_on_legacy_drive(&self) -> Option<f64> {
+        saved(self.legacy?, self.now.filter(|now| is_legacy(now))?)
     }
 }
 
@@ -186,11 +201,22 @@ pub(crate) fn says_nothing(lane: &LaneResult) -> bool {
 /// The recommended scheme with internal streams; else on any drive; else the best that does not know the future. Where
 /// the writers are unknown, the best that used a stream.
 pub(crate) fn with_streams(lanes: &[LaneResult], unknown: bool) -> Option<&LaneResult> {
+    best_of(lanes, unknown, |_| true)
+}
+
+/// The same among the lanes that are `eligible`.
+fn best_of(lanes: &[LaneResult], unknown: bool, eligible: fn(&LaneResult) -> bool) -> Option<&LaneResult> {
+    let online = || online(lanes).filter(|lane| eligible(lane));
     if unknown {
         let used_streams = |lane: &&LaneResult| lane.default_stream_share().is_some_and(|share| share < 1.0);
-        return online(lanes).filter(used_streams).min_by_key(|lane| lane.flash_pages());
+        return online().filter(used_streams).min_by_key(|lane| lane.flash_pages());
     }
-    recommended(lanes, |_| true).or_else(|| best_online(lanes))
+    recommended(lanes, eligible).or_else(|| online().min_by_key(|lane| lane.flash_pages()))
+}
+
+/// Whether a drive copies into the streams of the host, as a legacy multi-stream SSD does.
+fn is_legacy(lane: &LaneResult) -> bool {
+    lane.settings.gc_destination == GcDestination::Own
 }
 
 /// Of the recommended schemes among the lanes that are `eligible`, the one with the least flash: with internal streams, or
@@ -260,8 +286,9 @@ fn sentences(verdict: &Verdict, lanes: &[LaneResult], compared: &Compared<'_>, u
     };
     out.push(comparison(with, now));
     out.extend(of_the_host(verdict, compared));
+    out.extend(on_legacy_drive(verdict, compared));
     out.extend(flash(verdict));
-    out.push(whether(verdict, now, with));
+    out.push(on_one_drive(verdict, compared).unwrap_or_else(|| whether(verdict, now, with)));
     let helps = |lane: &&LaneResult| saved(lane, now).is_some_and(|saved| saved >= NOT_WORTH_IT);
     let real = compared.real.filter(|real| helps(real) && !std::ptr::eq(*real, with));
     if let Some(real) = real {
@@ -291,14 +318,63 @@ fn of_the_host(verdict: &Verdict, compared: &Compared<'_>) -> Option<String> {
     Some(format!("Of this, the drive alone gives {} (baseline there); {worth}.", ratio(same.waf())))
 }
 
+/// What the host's streams do to a drive without internal streams, where another decision follows from it.
+fn on_legacy_drive(verdict: &Verdict, compared: &Compared<'_>) -> Option<String> {
+    let (legacy, now) = (compared.legacy?, compared.now?);
+    worth_on_one_drive(verdict)?;
+    let (waf, scheme) = (ratio(legacy.waf()), &legacy.scheme);
+    Some(format!("WAF with streams on a legacy multi-stream SSD: {waf} ({scheme}): {}.", less(legacy, now)))
+}
+
+/// The one kind of drive on which the host's streams are worth an effort.
+#[derive(Clone, Copy)]
+enum Only {
+    Legacy,
+    /// That of `with_streams`.
+    Other,
+}
+
+/// `None`: they are worth it on both, or on neither, or one of them is not known.
+fn worth_on_one_drive(verdict: &Verdict) -> Option<Only> {
+    if verdict.matters == Matters::Unknown {
+        return None;
+    }
+    let other = verdict.flash_saved_on_same_drive? >= NOT_WORTH_IT;
+    match verdict.flash_saved_on_legacy_drive? >= NOT_WORTH_IT {
+        true if !other => Some(Only::Legacy),
+        false if other && verdict.flash_saved? >= NOT_WORTH_IT => Some(Only::Other),
+        _ => None,
+    }
+}
+
+fn on_one_drive(verdict: &Verdict, compared: &Compared<'_>) -> Option<String> {
+    let drive = in_words(compared.with?.settings.gc_destination);
+    let alone = compared.same_drive.zip(compared.now).and_then(|(same, now)| saved(same, now));
+    Some(match worth_on_one_drive(verdict)? {
+        Only::Legacy if alone.is_some_and(|saved| saved >= NOT_WORTH_IT) => format!(
+            "Either of two helps here: streams of the host on a legacy multi-stream SSD, or {drive} without streams of \
+             the host."
+        ),
+        Only::Legacy => {
+            format!("Streams of the host help here on a legacy multi-stream SSD, but not on {drive}.")
+        }
+        Only::Other => {
+            format!("Streams of the host help here on {drive}, but not on a legacy multi-stream SSD.")
+        }
+    })
+}
+
 fn comparison(with: &LaneResult, now: &LaneResult) -> String {
-    let saved = saved(with, now).unwrap_or(0.0);
-    let what = match saved {
+    format!("WAF with streams: {} ({}): {}.", ratio(with.waf()), result_in_words(with), less(with, now))
+}
+
+/// How much less flash than now.
+fn less(lane: &LaneResult, now: &LaneResult) -> String {
+    match saved(lane, now).unwrap_or(0.0) {
         s if s >= SHOWN => format!("{} less flash, drive life x {:.2}", percent(s), 1.0 / (1.0 - s)),
         s if s <= -SHOWN => format!("{} more flash, drive life x {:.2}", percent(-s), 1.0 / (1.0 - s)),
         _ => "no less flash".to_owned(),
-    };
-    format!("WAF with streams: {} ({}): {what}.", ratio(with.waf()), result_in_words(with))
+    }
 }
 
 fn flash(verdict: &Verdict) -> Option<String> {

@@ -69,7 +69,7 @@ const SIMULATION_KEYS: &str = "
     .comparisons[].scheme .comparisons[].gc_destination .comparisons[].flash_pages_ratio .comparisons[].lifetime_ratio
     .comparisons[].reference .comparisons[].reference_scheme .comparisons[].reference_gc_destination
     .verdict.sentences[] .verdict.matters .verdict.best_foreseeing .verdict.flash_saved .verdict.life_ratio
-    .verdict.flash_saved_on_same_drive
+    .verdict.flash_saved_on_same_drive .verdict.flash_saved_on_legacy_drive
     .verdict.steady .verdict.bytes_to_steady
     .verdict.now.scheme .verdict.now.gc_destination .verdict.now.drive .verdict.now.waf .verdict.now.steady_waf
     .verdict.now.flash_bytes .verdict.now.flash_bytes_per_day
@@ -82,6 +82,9 @@ const SIMULATION_KEYS: &str = "
     .verdict.same_drive.scheme .verdict.same_drive.gc_destination .verdict.same_drive.drive
     .verdict.same_drive.waf .verdict.same_drive.steady_waf .verdict.same_drive.flash_bytes
     .verdict.same_drive.flash_bytes_per_day
+    .verdict.on_legacy_drive.scheme .verdict.on_legacy_drive.gc_destination .verdict.on_legacy_drive.drive
+    .verdict.on_legacy_drive.waf .verdict.on_legacy_drive.steady_waf .verdict.on_legacy_drive.flash_bytes
+    .verdict.on_legacy_drive.flash_bytes_per_day
     .contexts[]";
 
 /// With `--timing`, on a run that is long enough to become steady.
@@ -321,6 +324,26 @@ fn the_verdict_tells_the_drives_share_from_the_hosts() {
     assert!(by_host > 0.001 && by_host < 0.01, "{verdict}");
     let only = format!("the host's streams save only another {:.2} %", 100.0 * by_host);
     assert!(verdict["sentences"].to_string().contains(&only), "{verdict}");
+}
+
+/// Where streams of the host help a legacy drive, and add nothing to internal streams, both are said.
+#[test]
+fn the_verdict_says_on_which_drive_streams_help() {
+    let trace = format!("{}/tests/data/sqlite.pctrace", env!("CARGO_MANIFEST_DIR"));
+    let schemes = ["--scheme", "baseline,pcstream", "--json", "-"];
+    let result = json(&[&["simulate", &trace, "--spare-factor", "0.3"], &schemes[..]].concat());
+    let verdict = &result["verdict"];
+    let share = |name: &str| verdict[name].as_f64().expect("a number");
+    let legacy = share("flash_saved_on_legacy_drive");
+    assert!(legacy >= 0.01 && share("flash_saved_on_same_drive") < 0.01, "{verdict}");
+    assert_eq!(verdict["on_legacy_drive"]["gc_destination"], "own", "{verdict}");
+    let sentences = verdict["sentences"].to_string();
+    let waf = verdict["on_legacy_drive"]["waf"].as_f64().expect("a number");
+    let saves =
+        format!("on a legacy multi-stream SSD: {waf:.3} (pcstream): {:.2} % less flash", 100.0 * legacy);
+    assert!(sentences.contains(&saves), "{saves}: {sentences}");
+    assert!(sentences.contains("Either of two helps here: streams of the host on a legacy"), "{sentences}");
+    assert!(!sentences.contains("streams of the host do not"), "{sentences}");
 }
 
 /// A drive whose flash was not written once says nothing, although it erased what was there before.
