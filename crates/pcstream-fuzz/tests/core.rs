@@ -10,7 +10,7 @@ use pcstream_placement::pcstream::averaging::Averaging;
 use pcstream_placement::pcstream::lifetime::Died;
 use pcstream_placement::pcstream::table::{AttributeTable, Lifetime, Place};
 use pcstream_ssd::{DeviceSettings, Geometry, Profile};
-use pcstream_trace::import::{FORMATS, Importer, Settings};
+use pcstream_trace::import::{FORMATS, Format, Importer, Settings};
 use pcstream_trace::{
     Batch, Context, ContextId, Event, File, FileId, Kind, Lba, Meta, Op, Signature, TraceReader, TraceWriter,
 };
@@ -86,8 +86,19 @@ fn trace_files() {
 #[test]
 fn importers() {
     fuzz(&corpus("importers"), Vec::new(), |bytes| {
+        let mut importers: Vec<(&Format, Importer)> = Vec::new();
+        // The first line may be the text of an option.
+        let first = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
         for format in FORMATS {
-            let mut importer = Importer::new(Settings::new(format)).expect("defaults are legal");
+            importers.push((format, Importer::new(Settings::new(format)).expect("defaults are legal")));
+            for option in format.options.iter().filter(|option| option.text.is_some()) {
+                let text = String::from_utf8_lossy(first).into_owned();
+                let settings =
+                    Settings { options: [(option.name.to_owned(), text)].into(), ..Settings::new(format) };
+                importers.extend(Importer::new(settings).ok().map(|importer| (format, importer)));
+            }
+        }
+        for (format, mut importer) in importers {
             for line in bytes.split(|byte| *byte == b'\n') {
                 importer.survey(line);
                 // A bad line is an error of its own; the next one is read all the same.

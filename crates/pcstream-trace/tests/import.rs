@@ -86,6 +86,12 @@ fn piece() -> impl Strategy<Value = String> {
         "wait",
         "add",
         "Timestamp",
+        "time",
+        "op",
+        "offset",
+        "size",
+        "\"",
+        "#",
         "",
         "\u{1f600}",
         "\u{661}",
@@ -97,8 +103,10 @@ fn piece() -> impl Strategy<Value = String> {
 
 fn likely_line() -> impl Strategy<Value = String> {
     let pieces = proptest::collection::vec(piece(), 0..10);
-    let line = (pieces, select(vec![",", " "])).prop_map(|(pieces, separator)| pieces.join(separator));
-    let header = select(vec!["fio version 2 iolog".to_owned(), "fio version 3 iolog".to_owned()]);
+    let line =
+        (pieces, select(vec![",", " ", "\t", ";"])).prop_map(|(pieces, separator)| pieces.join(separator));
+    let headers = ["fio version 2 iolog", "fio version 3 iolog", "time,op,offset,size"];
+    let header = select(headers.map(str::to_owned).to_vec());
     prop_oneof![9 => line, 1 => header]
 }
 
@@ -145,6 +153,7 @@ const SAMPLES: &[(&str, &str, &str)] = &[
     ("mqsim", "", "4389000 0 4607 16 1"),
     ("midas", "", "0.146559796 1 0 4096 3"),
     ("spc", "", "0,303567,3584,w,0.000000"),
+    ("columns", "time,op,offset,size", "0.5,W,4096,8192"),
 ];
 
 #[test]

@@ -261,6 +261,23 @@ fn a_trace_without_writes_is_suspicious() {
     assert!(said.contains("not a single write") && said.contains("tencent"), "{said}");
 }
 
+/// The example of docs/importing.md.
+#[test]
+fn a_table_of_ones_own_is_imported_by_its_columns() {
+    let desk = Desk::new();
+    let table = "started,op,LBA,n\n10.5,write,16,8\n10.75,read,16,8\n11,trim,16,8\n";
+    let chosen = "time=started,op=op,offset:sectors=LBA,size:sectors=n";
+    let said = desk.imports(0, "columns", table, &["--columns", chosen]);
+    assert!(said.contains("writes 1 (33.3 %), reads 1 (33.3 %), discards 1 (33.3 %)"), "{said}");
+    assert_eq!(desk.meta("t.pctrace")["settings"]["columns"], chosen);
+    let wrong = ["input, line 2, \"10.5,write,16,8\"", "op: found \"write\"", "0 (read) or 1 (write)"];
+    desk.refuses(1, "columns", table, &["--columns", &chosen.replace("op=", "op:r0w1=")], &wrong);
+    let heading = ["input, line 1", "a heading with the columns time=when"];
+    desk.refuses(1, "columns", table, &["--columns", &chosen.replace("started", "when")], &heading);
+    desk.refuses(2, "columns", table, &["--columns", "time=0"], &["--columns no column for op"]);
+    desk.refuses(2, "msr", MSR, &["--columns", chosen], &["--columns", "an option of columns"]);
+}
+
 #[test]
 fn wrong_arguments_end_with_2() {
     let desk = Desk::new();

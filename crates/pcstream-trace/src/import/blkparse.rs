@@ -33,15 +33,16 @@ pub(super) const FORMAT: Format = Format {
         name: "action",
         help: "Which lines are requests: D, issued to the driver, or Q, queued",
         choices: &[ISSUED, "Q"],
+        text: None,
     }],
-    make: |choices| Box::new(Blkparse { action: choices[0], given_back: HashMap::new() }),
+    make: |choices| Box::new(Blkparse { action: choices[0].clone(), given_back: HashMap::new() }),
 };
 
 /// Requests given back that are known at a time. More than a driver ever holds.
 const MAX_GIVEN_BACK: usize = 1 << 16;
 
 struct Blkparse {
-    action: &'static str,
+    action: String,
     /// Requests that the driver gave back, and that were not issued again yet: by device and sector, what they ask.
     given_back: HashMap<String, (Op, String)>,
 }

@@ -101,21 +101,19 @@ pub(super) fn scaled(column: &'static str, text: &str, unit: u64) -> Result<u64,
 
 /// A decimal number of seconds, in nanoseconds. Digits beyond the ninth are cut off.
 pub(super) fn seconds(column: &'static str, text: &str) -> Result<u64, BadLine> {
-    let value = || {
-        let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
-        let nanoseconds = match fraction {
-            "" => 0,
-            _ => {
-                fraction.bytes().all(|b| b.is_ascii_digit()).then_some(())?;
-                let kept = &fraction[..fraction.len().min(9)];
-                digits(kept)? * 10u64.pow(9 - kept.len() as u32)
-            }
-        };
-        digits(whole)?.checked_mul(SECOND_NS)?.checked_add(nanoseconds)
-    };
-    value().ok_or_else(|| {
+    decimal(text, 9).ok_or_else(|| {
         BadLine::column(column, text, format!("seconds such as 12.345, up to {}", u64::MAX / SECOND_NS))
     })
+}
+
+/// A decimal number of units of 10^`places`. Digits beyond are cut off.
+pub(super) fn decimal(text: &str, places: usize) -> Option<u64> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    fraction.bytes().all(|b| b.is_ascii_digit()).then_some(())?;
+    let kept = &fraction[..fraction.len().min(places)];
+    let scale = |digits: usize| 10u64.checked_pow(digits as u32);
+    let parts = if kept.is_empty() { 0 } else { digits(kept)? * scale(places - kept.len())? };
+    digits(whole)?.checked_mul(scale(places)?)?.checked_add(parts)
 }
 
 /// Digits and nothing else: `parse` would take a sign.

@@ -26,8 +26,9 @@ pub(super) const FORMAT: Format = Format {
         name: "wait-unit",
         help: "What 'wait N' means in version 2: N us after the wait before (fio's HOWTO), or N ms after the start (fio's code)",
         choices: &["us", "ms"],
+        text: None,
     }],
-    make: |choices| Box::new(Fio { version: None, now_ns: 0, wait_unit: choices[0] }),
+    make: |choices| Box::new(Fio { version: None, now_ns: 0, wait_unit: choices[0].clone() }),
 };
 
 const HEADERS: [(&str, Version); 2] =
@@ -44,7 +45,7 @@ struct Fio {
     version: Option<Version>,
     /// The clock of version 2, moved by `wait`.
     now_ns: u64,
-    wait_unit: &'static str,
+    wait_unit: String,
 }
 
 impl Parser for Fio {
@@ -99,7 +100,7 @@ fn expected_columns(version: Version) -> &'static str {
 impl Fio {
     /// Moves the clock. fio ignores waits in version 3, whose lines have times of their own.
     fn wait(&mut self, version: Version, duration: &str) -> Result<(), BadLine> {
-        match (version, self.wait_unit) {
+        match (version, self.wait_unit.as_str()) {
             (Version::Three, _) => {}
             (Version::Two, "ms") => self.now_ns = self.now_ns.max(scaled("wait", duration, 1_000_000)?),
             (Version::Two, _) => {

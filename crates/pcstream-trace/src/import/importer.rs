@@ -18,7 +18,7 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// Turns lines into batches.
 pub struct Importer {
     parser: Box<dyn Parser>,
-    choices: Vec<&'static str>,
+    choices: Vec<String>,
     sink: Sink,
 }
 
@@ -102,7 +102,7 @@ impl Importer {
         set("format", settings.format.name.into());
         set("assume_filled", settings.assume_filled.into());
         for (option, choice) in settings.format.options.iter().zip(&self.choices) {
-            set(&option.name.replace('-', "_"), (*choice).into());
+            set(&option.name.replace('-', "_"), choice.clone().into());
         }
         for (name, count) in [
             ("lines", counts.lines),

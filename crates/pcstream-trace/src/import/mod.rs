@@ -26,6 +26,7 @@ mod midas;
 mod mqsim;
 mod msr;
 mod outcome;
+mod own_columns;
 mod settings;
 mod sink;
 mod spc;
@@ -49,6 +50,7 @@ pub static FORMATS: &[Format] = &[
     mqsim::FORMAT,
     midas::FORMAT,
     spc::FORMAT,
+    own_columns::FORMAT,
 ];
 
 /// The format with this name.
@@ -71,9 +73,9 @@ pub struct Format {
 }
 
 /// Makes the parser of a format from one choice per option.
-type Make = fn(&[&'static str]) -> Box<dyn Parser>;
+type Make = fn(&[String]) -> Box<dyn Parser>;
 
-/// A setting of a format: one of several words.
+/// A setting of a format: one of several words, or a text.
 #[derive(Clone, Copy, Debug)]
 pub struct FormatOption {
     /// Its name on the command line, without `--`.
@@ -82,6 +84,17 @@ pub struct FormatOption {
     pub help: &'static str,
     /// The words allowed; the first is the default.
     pub choices: &'static [&'static str],
+    /// Any other text is allowed, too, if it passes this.
+    pub text: Option<FreeText>,
+}
+
+/// A text that an option takes.
+#[derive(Clone, Copy, Debug)]
+pub struct FreeText {
+    /// What help calls it.
+    pub value_name: &'static str,
+    /// What is wrong with it, expected and done about it.
+    pub check: fn(&str) -> Result<(), String>,
 }
 
 /// A request as a format tells it.

@@ -22,18 +22,19 @@ pub(super) const FORMAT: Format = Format {
         name: "time-unit",
         help: "Unit of the times, which the settings of MQSim name and the file does not",
         choices: &["ns", "us", "ps"],
+        text: None,
     }],
-    make: |choices| Box::new(Mqsim { unit: choices[0] }),
+    make: |choices| Box::new(Mqsim { unit: choices[0].clone() }),
 };
 
 struct Mqsim {
-    unit: &'static str,
+    unit: String,
 }
 
 impl Parser for Mqsim {
     fn parse<'a>(&'a mut self, line: &'a str) -> Result<Option<Record<'a>>, BadLine> {
         let [time, volume, address, size, code] = spaced_columns(line, "5: time device address size type")?;
-        let time_ns = match self.unit {
+        let time_ns = match self.unit.as_str() {
             "us" => scaled("time", time, 1000)?,
             "ps" => number("time", time)? / 1000,
             _ => number("time", time)?,

@@ -52,6 +52,14 @@ pub enum SettingsError {
         /// What can be chosen.
         choices: &'static [&'static str],
     },
+    /// The option takes no such text.
+    #[error("--{option} {problem}")]
+    Text {
+        /// The option.
+        option: &'static str,
+        /// What is wrong, and what was expected.
+        problem: String,
+    },
     /// All lines of the format are of one volume.
     #[error("--volume {volume:?}: format {format} has no column for volumes; leave the flag out")]
     NoVolumes {
@@ -79,17 +87,23 @@ fn whose(option: &str) -> String {
 pub(super) fn choices(
     format: &'static Format,
     given: &BTreeMap<String, String>,
-) -> Result<Vec<&'static str>, SettingsError> {
+) -> Result<Vec<String>, SettingsError> {
     if let Some(option) = given.keys().find(|&name| format.options.iter().all(|o| o.name != name)) {
         return Err(SettingsError::Option { format: format.name, option: option.clone() });
     }
     let choice = |option: &FormatOption| match given.get(option.name) {
-        None => Ok(option.choices[0]),
-        Some(found) => option.choices.iter().find(|c| *c == found).copied().ok_or(SettingsError::Choice {
-            option: option.name,
-            found: found.clone(),
-            choices: option.choices,
-        }),
+        None => Ok(option.choices[0].to_owned()),
+        Some(found) if option.choices.contains(&found.as_str()) => Ok(found.clone()),
+        Some(found) => match option.text {
+            Some(text) => (text.check)(found)
+                .map(|()| found.clone())
+                .map_err(|problem| SettingsError::Text { option: option.name, problem }),
+            None => Err(SettingsError::Choice {
+                option: option.name,
+                found: found.clone(),
+                choices: option.choices,
+            }),
+        },
     };
     format.options.iter().map(choice).collect()
 }

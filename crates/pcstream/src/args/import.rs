@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use clap::builder::PossibleValuesParser;
+use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser};
 use clap::{Arg, ArgMatches, Args, Command, Error, FromArgMatches};
 use pcstream_trace::import::{FORMATS, Format};
 
@@ -16,7 +16,8 @@ Examples:
   zcat hm_1.csv.gz | pcstream import --format msr - -o hm_1.pctrace
   pcstream import --format alibaba io_traces.csv --volume 419 -o 419.pctrace
   blkparse -i sda | pcstream import --format blkparse - -o sda.pctrace
-  pcstream import --format fio --wait-unit ms job.iolog -o job.pctrace")]
+  pcstream import --format fio --wait-unit ms job.iolog -o job.pctrace
+  pcstream import --format columns time_op_offset_size.csv -o my.pctrace")]
 pub struct ImportArgs {
     /// Format of the input
     #[arg(long, value_name = "NAME", value_parser = values::format, help = formats_help(false), long_help = formats_help(true))]
@@ -79,11 +80,15 @@ pub struct FormatOptions(pub BTreeMap<String, String>);
 impl Args for FormatOptions {
     fn augment_args(command: Command) -> Command {
         FORMATS.iter().flat_map(|f| f.options.iter().map(move |o| (f, o))).fold(command, |command, (f, o)| {
-            let arg = Arg::new(o.name)
-                .long(o.name)
-                .value_name(o.choices.join("|"))
-                .value_parser(PossibleValuesParser::new(o.choices))
-                .hide_possible_values(true)
+            let arg = Arg::new(o.name).long(o.name);
+            let arg = match o.text {
+                Some(text) => arg.value_name(text.value_name).value_parser(NonEmptyStringValueParser::new()),
+                None => arg
+                    .value_name(o.choices.join("|"))
+                    .value_parser(PossibleValuesParser::new(o.choices))
+                    .hide_possible_values(true),
+            };
+            let arg = arg
                 .help(format!("{} [default: {}]", o.help, o.choices[0]))
                 .help_heading(format!("Format {}", f.name));
             command.arg(arg)
