@@ -19,6 +19,25 @@ fn write(dir: &Path, name: &str, batch: &Batch, lost: u64) -> TraceReader {
 }
 
 #[test]
+fn a_trace_may_begin_later() {
+    let dir = tempfile::tempdir().unwrap();
+    let readers = ["a", "b", "c"].map(|name| write(dir.path(), name, &small(), 0));
+    let merged = Merged::with_offsets(&readers, &[0, 1_000_000]).unwrap();
+    let origins = merged.meta().settings["merged"].clone();
+    assert_eq!([0, 1, 2].map(|at| origins[at]["offset_ns"].as_u64()), [Some(0), Some(1_000_000), Some(0)]);
+    let events: Vec<Event> = merged.flat_map(|batch| batch.unwrap().events).collect();
+    assert!(events.is_sorted_by_key(|event| event.time_ns));
+    let of = |device: u64| events.iter().filter(move |event| event.lba.0 / 1000 == device);
+    let times = |device: u64| of(device).map(|event| event.time_ns).collect::<Vec<_>>();
+    assert_eq!(times(0), small().events.iter().map(|event| event.time_ns).collect::<Vec<_>>());
+    assert_eq!(times(1), times(0).iter().map(|time| time + 1_000_000).collect::<Vec<_>>());
+    assert_eq!(times(2), times(0));
+    let error = Merged::with_offsets(&readers, &[u64::MAX]).map(drop).unwrap_err().to_string();
+    assert!(error.contains("a: ") || error.contains("a/"), "{error}");
+    assert!(error.contains("duration_ns"), "{error}");
+}
+
+#[test]
 fn two_traces_become_one() {
     let dir = tempfile::tempdir().unwrap();
     let mut other = small();

@@ -9,7 +9,7 @@ use pcstream_report::human;
 use pcstream_trace::TraceReader;
 use pcstream_trace::store::{Merged, partial_path};
 
-use crate::args::MergeArgs;
+use crate::args::{MergeArgs, Offset};
 use crate::failure::{Failure, Status};
 use crate::interrupt::Interrupt;
 use crate::output::Output;
@@ -21,12 +21,13 @@ pub fn merge(args: &MergeArgs, ui: Ui) -> Result<Status, Failure> {
     let open = |path: &PathBuf| TraceReader::open(path).context("cannot read the trace");
     let readers = args.traces.iter().map(open).collect::<Result<Vec<_>, _>>()?;
     refuse_an_input(&args.output, &readers)?;
+    let offsets = offsets(args)?;
     for reader in &readers {
         if let Some(damage) = reader.damage() {
             ui.remark(&format!("{}: {damage}", reader.path().display()));
         }
     }
-    let merged = Merged::new(&readers).map_err(Failure::failed)?;
+    let merged = Merged::with_offsets(&readers, &offsets).map_err(Failure::failed)?;
     let mut output = Output::create(&args.output, merged.meta().clone(), args.force)?;
     let events = readers.iter().map(|reader| reader.meta().totals.events).sum();
     let bar = ui.progress("merging", "events", events);
@@ -49,6 +50,45 @@ pub fn merge(args: &MergeArgs, ui: Ui) -> Result<Status, Failure> {
         summary.meta.trace_id,
     ));
     Ok(Status::with_losses(summary.meta.has_losses()))
+}
+
+/// The offset of each trace, in nanoseconds.
+fn offsets(args: &MergeArgs) -> Result<Vec<u64>, Failure> {
+    let mut offsets = vec![None; args.traces.len()];
+    for Offset { trace, nanoseconds } in &args.offset {
+        let refused = |problem: &str| {
+            let traces = args.traces.iter().map(|path| path.display().to_string()).collect::<Vec<_>>();
+            let given = traces.join(", ");
+            Failure::wrong_arguments(anyhow!(
+                "--offset {trace}: {problem}; expected one of {given}, or its number from 1 to {}",
+                traces.len()
+            ))
+        };
+        let at = match meant(&args.traces, trace)[..] {
+            [at] => at,
+            [] => return Err(refused("no such trace among those that are merged")),
+            _ => return Err(refused("this is more than one of the traces")),
+        };
+        if offsets[at].replace(*nanoseconds).is_some() {
+            return Err(refused("this trace has an offset already"));
+        }
+    }
+    Ok(offsets.into_iter().map(|offset| offset.unwrap_or(0)).collect())
+}
+
+/// Which traces are called so: by path, or else by number, or else by name.
+fn meant(traces: &[PathBuf], called: &str) -> Vec<usize> {
+    let which = |is: &dyn Fn(&Path) -> bool| {
+        let found = traces.iter().enumerate().filter(|(_, path)| is(path));
+        found.map(|(at, _)| at).collect::<Vec<_>>()
+    };
+    let by_path = which(&|path| path == Path::new(called));
+    let number = called.parse().ok().and_then(|number: usize| number.checked_sub(1));
+    match number.filter(|at| *at < traces.len()) {
+        _ if !by_path.is_empty() => by_path,
+        Some(at) => vec![at],
+        None => which(&|path| [path.file_name(), path.file_stem()].contains(&Some(called.as_ref()))),
+    }
 }
 
 /// Refuses an output whose place is that of an input, by whatever name: writing it would remove the input.

@@ -1,6 +1,7 @@
 //! Several traces as one: programs that were recorded apart, as if they had run at the same time on one device.
 //!
-//! Address spaces lie one behind the other, in the order of the traces; times begin together. Contexts with the same
+//! Address spaces lie one behind the other, in the order of the traces; times begin together, or later by an offset of
+//! each trace. Contexts with the same
 //! signature are the same call path and become one; files never do, since each trace has its own file system. What was
 //! lost in any of them is lost in the whole, and a trace that was not finished counts as a loss of its own.
 
@@ -37,18 +38,26 @@ struct Input {
     files: u32,
     /// What is added to addresses.
     pages: u64,
+    /// What is added to times.
+    offset_ns: u64,
 }
 
 impl Merged {
     /// Of traces whose devices' sizes are known.
     pub fn new(readers: &[TraceReader]) -> Result<Merged, TraceError> {
+        Merged::with_offsets(readers, &[])
+    }
+
+    /// The same, each trace later by the nanoseconds at its place; what has none begins at 0.
+    pub fn with_offsets(readers: &[TraceReader], offsets_ns: &[u64]) -> Result<Merged, TraceError> {
         let mut meta = Meta::new("merged", 0);
         let (mut contexts, mut files) = (Vec::new(), Vec::new());
         let mut known: HashMap<Signature, ContextId> = HashMap::new();
         let mut inputs = Vec::new();
-        for reader in readers {
+        for (at, reader) in readers.iter().enumerate() {
+            let offset_ns = offsets_ns.get(at).copied().unwrap_or(0);
             let (pages, first_file) = (meta.device.pages, files.len() as u32);
-            add_meta(&mut meta, reader)?;
+            add_meta(&mut meta, reader, offset_ns)?;
             let mut new_ids = vec![ContextId::NONE];
             for context in reader.contexts() {
                 let id = *known.entry(context.signature).or_insert_with(|| {
@@ -68,6 +77,7 @@ impl Merged {
                 contexts: new_ids,
                 files: first_file,
                 pages,
+                offset_ns,
             });
         }
         inputs.iter_mut().try_for_each(Input::advance)?;
@@ -117,6 +127,7 @@ impl Input {
             }
         };
         if let Some(event) = &mut self.next {
+            event.time_ns = event.time_ns.saturating_add(self.offset_ns);
             event.lba = Lba(event.lba.0 + self.pages);
             event.context = self.contexts[event.context.0 as usize];
             event.file.0 += if event.file.is_some() { self.files } else { 0 };
@@ -126,12 +137,17 @@ impl Input {
 }
 
 /// Adds a trace's device, losses and origin.
-fn add_meta(meta: &mut Meta, reader: &TraceReader) -> Result<(), TraceError> {
+fn add_meta(meta: &mut Meta, reader: &TraceReader, offset_ns: u64) -> Result<(), TraceError> {
     let (from, path) = (reader.meta(), reader.path().display().to_string());
     let problem =
         |problem: &str| TraceError::Meta { path: reader.path().to_owned(), problem: problem.to_owned() };
     if from.device.pages == 0 {
         return Err(problem("device.pages is 0: the size of its device is not known"));
+    }
+    if from.totals.duration_ns.checked_add(offset_ns).is_none() {
+        return Err(problem(
+            "totals.duration_ns: with its offset it ends behind the last time that a trace can have",
+        ));
     }
     let behind = meta.device.pages;
     meta.device.pages =
@@ -144,7 +160,7 @@ fn add_meta(meta: &mut Meta, reader: &TraceReader) -> Result<(), TraceError> {
     *meta.losses.entry(UNFINISHED.to_owned()).or_default() += u64::from(!from.complete);
     let origin = serde_json::json!({
         "path": path, "trace_id": from.trace_id, "command": from.command, "first_page": behind,
-        "pages": from.device.pages,
+        "pages": from.device.pages, "offset_ns": offset_ns,
     });
     let traces = meta.settings.entry("merged".to_owned()).or_insert_with(|| serde_json::json!([]));
     traces.as_array_mut().expect("it was made above").push(origin);

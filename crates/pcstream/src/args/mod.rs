@@ -39,7 +39,7 @@ pub use demo::{DemoArgs, DemoWorkloadArgs};
 pub use emulated::{EmulatedArgs, PowerLoss};
 pub use generate::{Pattern, PatternArgs};
 pub use import::ImportArgs;
-pub use merge::MergeArgs;
+pub use merge::{MergeArgs, Offset};
 #[cfg(feature = "capture")]
 pub use metrics::MetricsArgs;
 pub use place::PlaceArgs;

@@ -1,0 +1,45 @@
+//! `merge` as scripts see it: which trace begins later.
+
+mod common;
+
+use std::fs;
+
+use common::{Place, ends_with, refuses};
+
+#[test]
+fn a_trace_begins_later_by_its_offset() {
+    let place = Place::new();
+    let generated = |name: &str| {
+        let path = place.path(name);
+        ends_with(0, &["generate", "uniform", "--pages", "1K", "--writes", "1K", "-o", &path]);
+        path
+    };
+    let (a, b, merged) = (generated("a.pctrace"), generated("b.pctrace"), place.path("m.pctrace"));
+    let seconds = |traces: &[&str], offsets: &[&str]| {
+        let flags = offsets.iter().flat_map(|offset| ["--offset", offset]);
+        let words =
+            ["merge", "--force", "-o", &merged].into_iter().chain(traces.iter().copied()).chain(flags);
+        ends_with(0, &words.collect::<Vec<_>>());
+        let meta = fs::read_to_string(format!("{merged}/meta.json")).unwrap();
+        let meta: serde_json::Value = serde_json::from_str(&meta).unwrap();
+        meta["totals"]["duration_ns"].as_f64().expect("a number") / 1e9
+    };
+    let together = seconds(&[&a, &b], &[]);
+    for offset in ["b=10s", "b.pctrace=10000ms", "2=10", &format!("{b}=10s")] {
+        let later = seconds(&[&a, &b], &[offset]);
+        assert!((later - together - 10.0).abs() < 1e-6, "{offset}: {later} s, together {together} s");
+    }
+    // A trace beside itself is named by its number.
+    assert!(seconds(&[&a, &a], &["2=1m"]) > 60.0);
+    let output = place.path("r.pctrace");
+    let refused = |traces: [&str; 2], offsets: &[&str], words: &[&str]| {
+        let mut command = vec!["merge", traces[0], traces[1], "-o", &output];
+        offsets.iter().for_each(|offset| command.extend(["--offset", offset]));
+        refuses(2, &command, words);
+    };
+    refused([&a, &b], &["c=1s"], &["--offset c: no such trace", "b.pctrace", "number from 1 to 2"]);
+    refused([&a, &a], &["a=1s"], &["--offset a: this is more than one of the traces"]);
+    refused([&a, &b], &["a=1s", "1=2s"], &["--offset 1: this trace has an offset already"]);
+    refused([&a, &b], &["10s"], &["--offset", "expected TRACE=TIME, such as b=10s"]);
+    refused([&a, &b], &["b=soon"], &["--offset", "such as 60s"]);
+}
