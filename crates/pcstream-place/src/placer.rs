@@ -21,6 +21,8 @@ pub struct Placer {
     learner: Learner,
     sink: Box<dyn Sink>,
     table: Option<TableFile>,
+    /// Whether there was anything to learn from.
+    fed: bool,
     saves_failed: u64,
     /// Why the table was not saved last, if it was not.
     unsaved: Option<String>,
@@ -43,6 +45,7 @@ impl Placer {
             learner,
             sink,
             table,
+            fed: false,
             saves_failed: 0,
             unsaved: None,
             refusals_said: BTreeSet::new(),
@@ -59,6 +62,7 @@ impl Placer {
 
     /// Takes the next events, and keys of contexts that they introduce.
     pub fn feed(&mut self, batch: &Batch, keys: &[(u64, ContextId)]) {
+        self.fed |= !batch.events.is_empty();
         let step = self.learner.feed(batch);
         if !keys.is_empty() {
             self.sink.keys(keys, self.learner.decisions());
@@ -79,7 +83,12 @@ impl Placer {
     }
 
     /// Takes up the table if somebody replaced it, and saves. What fails is noted, the same once; so is that it works again.
+    /// Makes no table of nothing: a start that fails leaves no file behind.
     pub fn save(&mut self) {
+        let is_new = self.table.as_ref().is_some_and(|table| !table.is_there());
+        if is_new && !self.fed && self.unsaved.is_none() {
+            return;
+        }
         match self.take_up().and_then(|_| self.write()) {
             Ok(()) => {
                 let again = self.unsaved.take().and(self.table.as_ref());
@@ -212,6 +221,19 @@ mod tests {
         assert_eq!(known(&before), known(&after));
         assert!(known(&before).iter().all(|(_, lifetime, _)| lifetime.is_some()), "{before:?}");
         assert_eq!((before.written_pages, after.written_pages, after.lost()), (100, 0, 0));
+    }
+
+    #[test]
+    fn nothing_learned_makes_no_table() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let table = dir.path().join("t.table");
+        let mut idle = placer(&table).expect("there is none yet");
+        idle.save();
+        idle.finish();
+        assert_eq!(std::fs::read_dir(dir.path()).expect("it is there").count(), 0);
+        // Asked for, it is saved all the same.
+        placer(&table).expect("there is none yet").reload();
+        assert!(table.exists());
     }
 
     #[test]

@@ -108,6 +108,11 @@ impl TableFile {
         &self.path
     }
 
+    /// Whether anything lies there.
+    pub fn is_there(&self) -> bool {
+        self.path.symlink_metadata().is_ok()
+    }
+
     /// What the file holds, if there is one that was not read or written here before. It is checked.
     pub fn read_new(&mut self) -> Result<Option<Vec<u8>>, TableFileError> {
         let file = match open_regular(&self.path) {

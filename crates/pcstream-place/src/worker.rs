@@ -257,7 +257,8 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("t.table");
         let table = TableFile::new(&path, "pcstream").expect("it can be made");
-        let worker = Worker::with_queue(placer(Some(table)), Duration::from_millis(1), None, 1);
+        let mut worker = Worker::with_queue(placer(Some(table)), Duration::from_millis(1), None, 1);
+        worker.feed(batch(1, 1, vec![write(1, 1, 0, 1)]), Vec::new());
         let began = Instant::now();
         while !path.exists() {
             assert!(began.elapsed() < Duration::from_secs(60), "waited too long");

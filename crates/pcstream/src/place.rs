@@ -108,7 +108,7 @@ pub fn place(args: &PlaceArgs, ui: Ui) -> Result<Status, Failure> {
         pcstream: env!("CARGO_PKG_VERSION").to_owned(),
         on: args.on.display().to_string(),
         device: place.device.name.clone(),
-        sink_because: choice.why.clone(),
+        sink_because: choice.in_full(),
         seconds,
         summary,
     };
@@ -244,7 +244,7 @@ struct Placing<'a> {
 
 impl Placing<'_> {
     fn status(&self) -> String {
-        let (sink, why) = (self.choice.sink.name, &self.choice.why);
+        let (sink, why) = (self.choice.sink.name, self.choice.in_short());
         format!(
             "placing writes to {} on {}: sink {sink} ({why})",
             self.place.directory.display(),

@@ -589,4 +589,8 @@ fn refused() {
         parts.iter().for_each(|part| assert!(said(&output).contains(part), "{part}: {}", said(&output)));
     }
     assert_eq!(fs::read_to_string(bench.path("t.table")).expect("it is there"), "something else");
+    fs::remove_file(bench.path("t.table")).expect("it is there");
+    let output = bench.place(&["--sink", "none", "--", "/no/such/command"]).output().expect("it starts");
+    assert_ne!(output.status.code(), Some(0), "{}", said(&output));
+    assert!(!bench.path("t.table").exists(), "a start that fails makes no table: {}", said(&output));
 }

@@ -133,8 +133,24 @@ pub const REGISTRY: &[SinkInfo] = &[
 pub struct Choice {
     /// Which.
     pub sink: SinkInfo,
-    /// Why this one, and why no better one.
+    /// Why this one.
     pub why: String,
+    /// Of a sink that `auto` chose: what each better one lacks, and what to do.
+    pub against: Vec<String>,
+    /// The same in a few words.
+    pub lacks: Option<String>,
+}
+
+impl Choice {
+    /// In one short sentence.
+    pub fn in_short(&self) -> String {
+        self.lacks.as_ref().map_or_else(|| self.why.clone(), |lacks| format!("{}; {lacks}", self.why))
+    }
+
+    /// With all that was not chosen.
+    pub fn in_full(&self) -> String {
+        [vec![self.why.clone()], self.against.clone()].concat().join("; ")
+    }
 }
 
 /// Why no sink was chosen.
@@ -166,7 +182,7 @@ pub fn choose(name: &str, device: &Device) -> Result<Choice, ChoiceError> {
     let known = REGISTRY.iter().find(|sink| sink.name == name);
     let sink = *known.ok_or_else(|| ChoiceError::Unknown(name.to_owned()))?;
     let why = (sink.usable)(device).map_err(|why| ChoiceError::Unusable { name: sink.name, why })?;
-    Ok(Choice { sink, why })
+    Ok(Choice { sink, why, against: Vec::new(), lacks: None })
 }
 
 fn best(device: &Device) -> Choice {
@@ -174,13 +190,23 @@ fn best(device: &Device) -> Choice {
     for &sink in REGISTRY {
         match (sink.usable)(device) {
             Ok(why) => {
-                let why = [vec![why], against].concat().join("; ");
-                return Choice { sink, why };
+                let lacks = (sink.by_request == ByRequest::No).then(|| lacks(device));
+                return Choice { sink, why, against, lacks };
             }
             Err(why) => against.push(format!("not {}: {why}", sink.name)),
         }
     }
     unreachable!("a dry run works anywhere")
+}
+
+/// Why no request gets a write stream.
+fn lacks(device: &Device) -> String {
+    let name = &device.name;
+    match device.write_streams {
+        0 => format!("{name} has no write streams"),
+        1 => format!("{name} has 1 write stream"),
+        streams => format!("doctor says how to use the {streams} write streams of {name}"),
+    }
 }
 
 #[cfg(test)]
@@ -213,7 +239,7 @@ mod tests {
         ] {
             let choice = choose("auto", &device(streams, module)).expect("there always is one");
             assert_eq!(choice.sink.name, sink);
-            assert!(choice.why.contains(why), "{}", choice.why);
+            assert!(choice.in_full().contains(why), "{}", choice.in_full());
             let demanded = choose("kfunc", &device(streams, module));
             match demanded {
                 Ok(choice) => {
@@ -222,6 +248,26 @@ mod tests {
                 Err(error) => assert!(error.to_string().contains(why), "{error}"),
             }
         }
+    }
+
+    #[test]
+    fn the_reason_is_short_and_the_rest_is_for_who_asks() {
+        let device =
+            |write_streams, kernel_can_choose| Device { write_streams, kernel_can_choose, ..device() };
+        for (streams, module, short) in [
+            (0, false, "a hint for each file, on any kernel; loop3 has no write streams"),
+            (
+                8,
+                false,
+                "a hint for each file, on any kernel; doctor says how to use the 8 write streams of loop3",
+            ),
+            (8, true, "loop3 has 8 write streams, and the module pcstream_bio is loaded"),
+        ] {
+            let choice = choose("auto", &device(streams, module)).expect("there always is one");
+            assert_eq!(choice.in_short(), short);
+        }
+        let asked = choose("hints", &device(0, false)).expect("it works");
+        assert_eq!((asked.in_short(), asked.in_full()), (asked.why.clone(), asked.why.clone()));
     }
 
     /// On a device without a file system: files have no hints there, and without the module its owner asks.
@@ -240,8 +286,8 @@ mod tests {
         ] {
             let device = raw(streams, module);
             let choice = choose("auto", &device).expect("there always is one");
-            assert_eq!(choice.sink.name, sink, "{}", choice.why);
-            assert!(choice.why.contains(why), "{}", choice.why);
+            assert_eq!(choice.sink.name, sink, "{}", choice.in_full());
+            assert!(choice.in_full().contains(why), "{}", choice.in_full());
             // A dry run names streams only where no request can have them.
             assert!((choice.sink.answers)(&device));
         }

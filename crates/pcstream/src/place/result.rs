@@ -23,7 +23,7 @@ pub struct PlacingJson {
     pub on: String,
     /// The device, by the kernel's name.
     pub device: String,
-    /// Why this sink. A remark at the beginning says it to people.
+    /// Why this sink, and what each better one lacks. A remark at the beginning says it to people in short.
     pub sink_because: String,
     /// How long it placed.
     pub seconds: f64,
