@@ -210,8 +210,10 @@ fn named(source: &Source) -> String {
     };
     let module = source.module.rsplit('/').next().unwrap_or_default();
     let line = source.line.as_ref().map_or(String::new(), |line| format!(" at {line}"));
+    // Labels of generators and importers name no function.
+    let space = if source.function.is_empty() { "" } else { " " };
     format!(
-        "{program}{thread} writing {file}: {} [{module}]{line}, {}",
+        "{program}{thread} writing {file}: {}{space}[{module}]{line}, {}",
         source.function,
         human::page_bytes(source.pages)
     )

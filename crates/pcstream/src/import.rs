@@ -280,10 +280,17 @@ fn refuse_compressed(args: &ImportArgs, head: &[u8]) -> anyhow::Result<()> {
     let Some((_, kind, command)) = COMPRESSED.iter().find(|(magic, ..)| head.starts_with(magic)) else {
         return Ok(());
     };
-    let file = if is_stdin(&args.input) { "FILE".to_owned() } else { args.input.display().to_string() };
+    let file = if is_stdin(&args.input) { "FILE".to_owned() } else { shell_word(&args.input) };
     Err(anyhow!(
         "{}: is compressed ({kind}), expected text; use `{command} {file} | pcstream import --format {} - ...`",
         input_name(args),
         args.format.name
     ))
+}
+
+/// A path as a shell takes it for one word.
+fn shell_word(path: &Path) -> String {
+    let text = path.display().to_string();
+    let is_plain = |c: char| c.is_alphanumeric() || "/._-+=,:@%".contains(c);
+    if text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }

@@ -210,3 +210,11 @@ fn rules_that_do_nothing_are_named() {
     let (_, err) = ends_with(0, &[&manual[..], &["common"]].concat());
     assert!(!err.contains("matched nothing"), "a preset is for many programs: {err}");
 }
+
+/// A label of a generator is no function, and leaves no gap.
+#[test]
+fn what_has_no_function_leaves_no_gap() {
+    let trace = format!("{}/tests/data/hotcold.pctrace", env!("CARGO_MANIFEST_DIR"));
+    let (text, _) = ends_with(0, &["advise", &trace]);
+    assert!(text.contains("hot writing (no file name): [hot], "), "{text}");
+}

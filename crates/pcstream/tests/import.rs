@@ -240,6 +240,10 @@ fn inputs_that_are_no_trace_are_refused() {
     ] {
         desk.refuses(1, "msr", magic, &[], &["is compressed", words, "--format msr -"]);
     }
+    let spaced = desk.path("it's mine.gz");
+    fs::write(&spaced, b"\x1f\x8b\x08\0").unwrap();
+    let quoted = format!("use `zcat '{}' |", spaced.replace('\'', r"'\''"));
+    refuses(1, &["import", "--format", "msr", &spaced, "-o", &desk.path("t.pctrace")], &[&quoted]);
     let output = desk.path("t.pctrace");
     let import = |input: &str, words: &[&str]| {
         refuses(1, &["import", "--format", "msr", input, "-o", &output], words);
