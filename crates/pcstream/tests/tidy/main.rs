@@ -1,4 +1,4 @@
-//! What keeps this repository readable: lengths, widths, words, imports, documented flags, links.
+//! What keeps this repository readable: lengths, widths, words, imports, documented flags, links, outputs.
 //!
 //! Idea: each rule yields faults with a place and a size. `exceptions.txt` lists those that were there when the rule came;
 //! it may only shrink. A new fault fails the test, and so does an exception that is larger than its fault: then
@@ -10,6 +10,7 @@ mod flags;
 mod imports;
 mod lengths;
 mod links;
+mod outputs;
 mod words;
 
 use std::collections::BTreeMap;
@@ -131,6 +132,7 @@ fn the_repository_is_tidy() {
     imports::check(&sources, &mut faults);
     links::check(&root, &sources, &mut faults);
     flags::check(&root, &mut faults);
+    outputs::check(&sources, &mut faults);
     let file = root.join("crates/pcstream/tests/tidy/exceptions.txt");
     let exceptions = parse(&fs::read_to_string(&file).unwrap_or_default());
     let wish = std::env::var("PCSTREAM_TIDY").unwrap_or_default();
