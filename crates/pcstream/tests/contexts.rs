@@ -200,3 +200,30 @@ fn patterns_select_files_and_programs() {
     refuses(2, &["contexts", &trace, "--file", "[a"], &["--file", "[a", "is not a glob"]);
     refuses(2, &["contexts", &trace, "--program", "a\"b"], &["--program", "double quotes"]);
 }
+
+/// What the command line puts on standard output wins over what a configuration would put there.
+#[test]
+fn a_flag_for_standard_output_wins_over_defaults_for_it() {
+    let place = Place::new();
+    let trace = trace(&place, "t", "app", &[(WAL, "/wal", 30)]);
+    let file = place.path("pcstream.toml");
+    let contexts = |defaults: &str, flags: &[&str]| {
+        fs::write(&file, format!("[contexts]\n{defaults}\n")).unwrap();
+        let words = [&["--config", &file, "contexts", &trace], flags].concat();
+        ends_with(0, &words).0
+    };
+    let folded = contexts("", &["--folded", "-"]);
+    for defaults in ["by = 'function'", "csv = true", "by = 'function'\ncsv = true", "json = '-'"] {
+        assert_eq!(contexts(defaults, &["--folded", "-"]), folded, "{defaults}");
+    }
+    let rows: serde_json::Value = serde_json::from_str(&contexts("csv = true", &["--json", "-"])).unwrap();
+    assert!(rows["contexts"].is_array(), "{rows}");
+    // JSON has the groups, so their default stays.
+    let groups = contexts("by = 'function'", &["--json", "-"]);
+    let groups: serde_json::Value = serde_json::from_str(&groups).unwrap();
+    assert!(!groups["groups"].as_array().unwrap().is_empty(), "{groups}");
+    assert_eq!(contexts("folded = '-'", &["--csv"]), contexts("", &["--csv"]));
+    fs::write(&file, "[contexts]\nby = 'function'\nfolded = '-'\n").unwrap();
+    let (_, err) = ends_with(2, &["--config", &file, "contexts", &trace]);
+    assert!(err.contains("line 3: folded and by (line 2) exclude each other"), "{err}");
+}

@@ -9,8 +9,9 @@
 
 mod entries;
 mod places;
+mod stdout;
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 
 use anyhow::{Context as _, anyhow};
@@ -87,7 +88,7 @@ fn complete(
         }
         for entry in taken {
             command = with_default(command, &entry.command, &entry);
-            given.insert(entry.id);
+            given.insert(entry.id, entry.values);
         }
     }
     let matches = command.try_get_matches_from(words)?;
@@ -108,15 +109,22 @@ fn descend<'a>(command: &'a Command, path: &[String]) -> &'a Command {
     path.iter().fold(command, |command, name| command.find_subcommand(name).unwrap_or(command))
 }
 
-/// Flags and arguments that the command line gives.
-fn explicit(command: &Command, matches: &ArgMatches) -> BTreeSet<Id> {
+/// Flags and arguments that were given, with their values as texts.
+type Given = BTreeMap<Id, Vec<String>>;
+
+/// Those of the command line.
+fn explicit(command: &Command, matches: &ArgMatches) -> Given {
     let ids = command.get_arguments().map(Arg::get_id);
     // An argument of a subcommand, such as a generator's, is not one of its parent's.
     let given = ids.filter(|id| {
         matches.try_contains_id(id.as_str()).is_ok()
             && matches.value_source(id.as_str()) == Some(ValueSource::CommandLine)
     });
-    given.cloned().collect()
+    let values = |id: &Id| {
+        let raw = matches.get_raw(id.as_str()).into_iter().flatten();
+        raw.map(|value| value.to_string_lossy().into_owned()).collect()
+    };
+    given.map(|id| (id.clone(), values(id))).collect()
 }
 
 /// What of a file counts for this command: neither given already nor in conflict with what is given.
@@ -124,12 +132,16 @@ fn taken(
     command: &Command,
     path: &[String],
     entries: Vec<Entry>,
-    given: &BTreeSet<Id>,
+    given: &Given,
 ) -> anyhow::Result<Vec<Entry>> {
     let ours = entries.into_iter().filter(|entry| entry.command.is_empty() || entry.command == path);
     let ours: Vec<Entry> = ours.collect();
+    let excludes = |entry: &Entry, other: &Id, values: &[String]| {
+        exclude(command, &entry.id, other)
+            || stdout::compete(command, (&entry.id, &entry.values), (other, values))
+    };
     for (at, entry) in ours.iter().enumerate() {
-        if let Some(other) = ours[..at].iter().find(|other| exclude(command, &entry.id, &other.id)) {
+        if let Some(other) = ours[..at].iter().find(|other| excludes(entry, &other.id, &other.values)) {
             return Err(anyhow!(
                 "line {}: {} and {} (line {}) exclude each other",
                 entry.line,
@@ -140,7 +152,7 @@ fn taken(
         }
     }
     let free = |entry: &Entry| {
-        !given.contains(&entry.id) && !given.iter().any(|other| exclude(command, &entry.id, other))
+        !given.contains_key(&entry.id) && !given.iter().any(|(other, values)| excludes(entry, other, values))
     };
     Ok(ours.into_iter().filter(free).collect())
 }
