@@ -67,18 +67,38 @@ impl Default for OracleParams {
 }
 
 impl Parameters for OracleParams {
-    const LIST: &'static [Parameter<OracleParams>] = &[parameter!(
-        OracleParams,
-        window_pages,
-        "pages",
-        "pages of a window of oracle-window; none reaches the 90 % quantile of lifetimes",
-        "this project, after NoDaP (FAST'26)"
-    )];
+    const LIST: &'static [Parameter<OracleParams>] = &[];
 
     fn build(&self, scheme: &'static str, environment: &Environment) -> Result<Box<dyn Scheme>, SchemeError> {
         let future = environment.future.clone().ok_or(SchemeError::NeedsFuture { scheme })?;
         let params = OracleParams { superblock_pages: environment.superblock_pages, ..*self };
         Ok(Box::new(Oracle::new(scheme, environment.streams, params, future)?))
+    }
+}
+
+/// What users may set of `oracle-window`, the only form with windows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WindowParams {
+    /// As [`OracleParams::window_pages`].
+    pub window_pages: Option<u64>,
+}
+
+impl Parameters for WindowParams {
+    const LIST: &'static [Parameter<WindowParams>] = &[parameter!(
+        WindowParams,
+        window_pages,
+        "pages",
+        "pages of a window; none reaches the 90 % quantile of lifetimes",
+        "this project, after NoDaP (FAST'26)"
+    )];
+
+    fn build(&self, scheme: &'static str, environment: &Environment) -> Result<Box<dyn Scheme>, SchemeError> {
+        let params = OracleParams {
+            form: OracleForm::Window,
+            window_pages: self.window_pages,
+            ..OracleParams::default()
+        };
+        params.build(scheme, environment)
     }
 }
 

@@ -8,7 +8,7 @@ use crate::fstream::FStreamParams;
 use crate::hints::HintsParams;
 use crate::manual::ManualParams;
 use crate::names::nearest;
-use crate::oracle::{OracleForm, OracleParams};
+use crate::oracle::{OracleForm, OracleParams, WindowParams};
 use crate::parameter::{AnyParameters, Environment, ParameterInfo, Parameters, SchemeFactory};
 use crate::pcstream::PcStreamParams;
 use crate::pcstream::key::KeySource;
@@ -163,7 +163,7 @@ static REGISTRY: &[SchemeInfo] = &[
     foreseeing("oracle", "knows the future: clusters of the logarithm of the remaining lifetime", default::<OracleParams>),
     foreseeing("oracle-fk", "knows the future: remaining lifetime in superblocks (FK of SepBIT, FAST'22)", || with(|p: &mut OracleParams| p.form = OracleForm::Fk)),
     foreseeing("oracle-quantile", "knows the future: classes of remaining lifetime with equally many pages", || with(|p: &mut OracleParams| p.form = OracleForm::Quantile)),
-    foreseeing("oracle-window", "knows the future: windows of absolute death time (after NoDaP, FAST'26)", || with(|p: &mut OracleParams| p.form = OracleForm::Window)),
+    foreseeing("oracle-window", "knows the future: windows of absolute death time (after NoDaP, FAST'26)", default::<WindowParams>),
 ];
 
 /// Every scheme, in report order.
@@ -230,6 +230,14 @@ mod tests {
     fn zero_streams_are_refused() {
         for name in names() {
             assert_eq!(build(name, &Environment::new(0)).err(), Some(SchemeError::NoStreams));
+        }
+    }
+
+    #[test]
+    fn only_the_oracle_with_windows_has_a_window() {
+        for scheme in names().filter(|name| name.starts_with("oracle")) {
+            let set = configure(scheme).unwrap().set("window_pages", "3");
+            assert_eq!(set.is_ok(), scheme == "oracle-window", "{scheme}: {set:?}");
         }
     }
 
