@@ -246,8 +246,21 @@ fn describe(scheme: &SchemeInfo) -> String {
     let readings = scheme.readings();
     if !readings.is_empty() {
         text += &format!("\nReadings, for --scheme {}:READING:\n\n", scheme.name);
-        readings.iter().for_each(|reading| text += &format!("  {reading}\n"));
+        let width = readings.iter().map(|reading| reading.len()).max().unwrap_or(0);
+        for reading in &readings {
+            let line = format!("  {reading:width$}  {}", changes(scheme, reading));
+            text += &format!("{}\n", line.trim_end());
+        }
         text += &format!("\n--scheme {}{BEST} tries all of them and reports the lowest WAF.\n", scheme.name);
     }
     text
+}
+
+/// What a reading sets to other values than the scheme's defaults.
+fn changes(scheme: &SchemeInfo, reading: &str) -> String {
+    let mut read = scheme.configure();
+    read.set_reading(reading).expect("the scheme names its readings");
+    let both = scheme.parameters().into_iter().zip(read.parameters());
+    let changed = both.filter(|(default, read)| default.value != read.value);
+    changed.map(|(_, read)| format!("{}={}", read.name, read.value)).collect::<Vec<_>>().join(" ")
 }
