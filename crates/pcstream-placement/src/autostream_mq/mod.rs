@@ -149,6 +149,10 @@ impl AutoStreamMq {
                 self.demotions += 1;
                 if self.params.count == MqCount::Halve {
                     c.count /= 2;
+                    // It still is where nobody took its place. Others must be able to become hotter than it is now.
+                    if head == self.hottest {
+                        self.hottest_count = c.count;
+                    }
                 }
             }
             self.append(head, queue.saturating_sub(1) as u8);
@@ -286,13 +290,20 @@ mod tests {
         assert_eq!(streams(before, &lbas), [1, 1, 2, 2, 1, 1, 1, 2], "A was found in Q1");
         // Halving: count 4 becomes 2 at access 6, so that access 8 makes it 3: level 1.
         let halving = MqParams { count: MqCount::Halve, ..params() };
-        assert_eq!(streams(halving, &lbas), [1, 2, 2, 3, 1, 1, 1, 2]);
+        assert_eq!(streams(halving.clone(), &lbas), [1, 2, 2, 3, 1, 1, 1, 2]);
 
         let mut scheme = AutoStreamMq::new(5, 4096, params()).expect("valid");
         for &l in &lbas {
             placements(&mut scheme, &write(l, 1));
         }
         assert_eq!((scheme.demotions, scheme.expiry, scheme.hottest_count), (1, 4, 5));
+
+        // The hottest is demoted alone in its queue. Its count of 3 is above the halved one, so its interval counts.
+        let mut scheme = AutoStreamMq::new(5, 4096, halving).expect("valid");
+        for &l in &lbas {
+            placements(&mut scheme, &write(l, 1));
+        }
+        assert_eq!((scheme.demotions, scheme.expiry, scheme.hottest_count), (1, 4, 3));
     }
 
     /// With pages as clock, writes of 8 pages to the same chunks are 8 units apart.
