@@ -39,7 +39,7 @@ def make(lab: Lab) -> Table:
         there = {name: ratios[name] for name in PAPERS if name in ratios}
         if there:
             table.remarks.append(gains(there, "With" if discard else "Without"))
-    table.remarks.append("AutoStream is the fastest of four readings of its paper, chosen for each recording.")
+    table.remarks.append(f"AutoStream is the fastest of {len(AUTOSTREAM)} readings of its paper, chosen for each recording.")
     if traces:
         table.picture = lambda path: bars(path, list(traces), drawn, "IOPS over baseline's, without discards")
     return table
