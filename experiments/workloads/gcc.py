@@ -20,12 +20,12 @@ LAST = "build"
 KERNEL = ("gcc", "make", "flex", "bison", "bc", PACKED)
 
 
-def command(quick: bool, directory: str = "{}") -> tuple[str, ...]:
+def command(quick: bool, directory: str = "{}", builds: int | None = None) -> tuple[str, ...]:
     """The driver with its objects in a directory, the generated sources too."""
     if quick:
-        driver, settings = "builds.py", ("--files", "24", "--functions", "120", "--builds", "12")
+        driver, settings = "builds.py", ("--files", "24", "--functions", "120", "--builds", str(builds or 12))
     else:
-        driver, settings = "kernel.py", ("--builds", "30", "--sources", str(SOURCES), "--compiler", str(HERE / "cc"))
+        driver, settings = "kernel.py", ("--builds", str(builds or 30), "--sources", str(SOURCES), "--compiler", str(HERE / "cc"))
     return (sys.executable, str(HERE / driver), directory, *settings, "--seed", "{number}")
 
 

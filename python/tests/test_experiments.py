@@ -248,6 +248,22 @@ def test_a_recording_depends_on_the_drivers_of_mixed_workloads(experiments: Any,
     assert digest("b", "one") == first, "where the checkout lies is not part of it"
 
 
+def test_builds_of_a_mixed_workload_go_on_until_the_database_has_ended(experiments: Any, tmp_path: Path) -> None:
+    mixed = importlib.import_module("experiments.workloads.mixed")
+    build = ("sh", "-c", "echo $1 >> {}/builds", "build", "{number}")
+
+    def ends(directory: Path, database: str, build: tuple[str, ...]) -> int:
+        directory.mkdir()
+        words = mixed.together(("sh", "-c", database), build)
+        return subprocess.run([word.replace("{}", str(directory)).replace("{number}", "5") for word in words], check=False).returncode
+
+    third = "until grep -qs 53 {}/builds; do sleep 0.01; done"
+    assert ends(tmp_path / "a", third, build) == 0
+    assert (tmp_path / "a" / "builds").read_text().split()[:3] == ["51", "52", "53"]
+    assert ends(tmp_path / "b", f"{third}; false", build) == 1, "the database fails"
+    assert ends(tmp_path / "c", "until [ -e {}/failed ]; do sleep 0.01; done", ("sh", "-c", "touch {}/failed; false")) == 1
+
+
 @pytest.fixture(name="with_log")
 def _with_log(tmp_path: Path, binary: str, monkeypatch: pytest.MonkeyPatch) -> tuple[pc.Trace, dict[str, int]]:
     """A recording with RocksDB's LOG beside it, and levels: tables of odd numbers are of level 2."""
