@@ -166,7 +166,7 @@ def test_servers_delete_as_many_files_as_they_make(tmp_path: Path, kind: str, di
 
 def test_lifetimes_of_a_stream_whose_data_all_live(experiments: Any, lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     stream = {"stream": 3, "host_pages": 5, "lifetime_pages": None}
-    results = {at: SimpleNamespace(streams=[stream]) for at in (("pcstream", "internal"), ("manual", "own"), ("autostream-mq", "own"))}
+    results = {at: SimpleNamespace(streams=[stream]) for at in importlib.import_module("experiments.figures.lifetimes_by_stream").SCHEMES}
     monkeypatch.setattr(lab, "traces", lambda name: [name])
     monkeypatch.setattr(lab, "simulate", lambda trace, schemes: results)
     table = experiments.FIGURES["fast19-fig11"].make(lab)
