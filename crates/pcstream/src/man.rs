@@ -60,7 +60,7 @@ fn page(root: &Command, command: &Command) -> io::Result<Vec<u8>> {
     let mut page = Vec::new();
     man.render_title(&mut page)?;
     man.render_name_section(&mut page)?;
-    man.render_synopsis_section(&mut page)?;
+    synopsis(command).to_writer(&mut page)?;
     man.render_description_section(&mut page)?;
     if command.get_arguments().any(|arg| !arg.is_hide_set()) {
         man.render_options_section(&mut page)?;
@@ -82,6 +82,18 @@ fn page(root: &Command, command: &Command) -> io::Result<Vec<u8>> {
     see_also(&mut rest, root, command);
     rest.to_writer(&mut page)?;
     Ok(page)
+}
+
+/// What `--help` shows as usage: `clap_mangen` lists every flag, without values.
+fn synopsis(command: &Command) -> Roff {
+    let mut roff = Roff::default();
+    roff.control("SH", ["SYNOPSIS"]);
+    let usage = command.clone().render_usage().to_string();
+    for line in usage.trim_start_matches("Usage:").lines().map(str::trim).filter(|line| !line.is_empty()) {
+        roff.text([roman(line)]);
+        roff.control("br", []);
+    }
+    roff
 }
 
 /// The paragraphs of `after_help` as sections.
@@ -175,6 +187,12 @@ mod tests {
             let command = name.replacen('-', " ", 2);
             assert!(examples.contains(&command), "{command} is not among\n{examples}");
         }
+    }
+
+    #[test]
+    fn the_synopsis_is_the_usage() {
+        let simulate = pages().into_iter().find(|(name, _)| name == "pcstream-simulate").unwrap().1;
+        assert!(simulate.contains(".SH SYNOPSIS\npcstream simulate [OPTIONS] <TRACE>\n.br\n"), "{simulate}");
     }
 
     #[test]
