@@ -8,7 +8,7 @@
 //!
 //! Traps: one file holds all devices.
 
-use super::columns::{BadLine, comma_columns, number, op, scaled};
+use super::cells::{BadLine, comma_columns, number, op, scaled};
 use super::{Format, Parser, Record};
 use crate::event::Op;
 

@@ -17,7 +17,7 @@
 
 use std::collections::HashMap;
 
-use super::columns::{BadLine, SECTOR_BYTES, scaled, seconds, word};
+use super::cells::{BadLine, SECTOR_BYTES, scaled, seconds, word};
 use super::{Format, FormatOption, Parser, Record};
 use crate::event::Op;
 

@@ -1,183 +1,396 @@
-//! Columns of a line: numbers, times and codes, and what is wrong with them.
+//! Tables of anybody's: which column holds what is chosen with `--columns`.
+//!
+//! Columns: `ROLE[:UNIT]=COLUMN,...`. A column is its number, from 0 on, or its name in the heading. Roles are `time`,
+//! `op`, `offset` and `size`, and, if the table has them, `volume` and `context`.
+//!
+//! Units: `time` in `s` unless `ms`, `us` or `ns` are named, with decimals or without; `offset` and `size` in `bytes`
+//! unless `sectors` (512 bytes), `kib` or `pages` (4 KiB) are.
+//!
+//! Traps: 0 reads in some tables and writes in others, so these codes mean something only with the unit `r0w1` or
+//! `w0r1` of `op`. The delimiter is guessed from the first line: the first of tab, semicolon, comma and blanks that
+//! gives the columns chosen. Lines that begin with `#` are comments.
 
+use super::cells::{BadLine, SECTOR_BYTES, decimal, op, scaled};
+use super::{Format, FormatOption, FreeText, Parser, Record};
 use crate::event::Op;
+use crate::ids::PAGE_BYTES;
 
-/// Bytes of a sector, the unit of addresses in most block traces.
-pub(super) const SECTOR_BYTES: u64 = 512;
+/// What a table has where nothing is chosen.
+const DEFAULT: &str = "time=time,op=op,offset=offset,size=size";
 
-/// Nanoseconds of a second.
-const SECOND_NS: u64 = 1_000_000_000;
+/// Registry entry.
+pub(super) const FORMAT: Format = Format {
+    name: "columns",
+    about: "any table: --columns says which column is the time, operation, offset and size",
+    volume: Some("column chosen with volume="),
+    options: &[FormatOption {
+        name: "columns",
+        help: "Columns by number from 0 on or by name, with units: time:us=0,op=1,offset:sectors=LBA,size=3",
+        choices: &[DEFAULT],
+        text: Some(FreeText {
+            value_name: "ROLE[:UNIT]=COLUMN,...",
+            check: |text| Plan::parse(text).map(drop),
+        }),
+    }],
+    make: |choices| Box::new(Table::new(Plan::parse(&choices[0]).expect("it was checked"))),
+};
 
-/// Characters of the input that a message quotes.
-const QUOTED_CHARS: usize = 80;
+/// Roles by place in `Plan::columns`; the first four are required.
+const ROLES: [&str; 6] = ["time", "op", "offset", "size", "volume", "context"];
+const REQUIRED: usize = 4;
+const TIME: usize = 0;
+const OP: usize = 1;
+const OFFSET: usize = 2;
+const SIZE: usize = 3;
+const VOLUME: usize = 4;
+const CONTEXT: usize = 5;
 
-/// A line that cannot be imported. The message does not say which line: that is known to whoever
-/// reads the input.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{place}: found {found}, expected {expected}")]
-pub struct BadLine {
-    /// The column, or `line` for the line as a whole.
-    pub place: &'static str,
-    /// What it holds.
-    pub found: String,
-    /// What it should hold, and the remedy if there is one.
-    pub expected: String,
+/// Units of a time: the places behind the decimal point of a nanosecond.
+const TIMES: [(&str, usize); 4] = [("s", 9), ("ms", 6), ("us", 3), ("ns", 0)];
+/// Units of an offset or a size, in bytes.
+const BYTES: [(&str, u64); 4] =
+    [("bytes", 1), ("sectors", SECTOR_BYTES), ("kib", 1024), ("pages", PAGE_BYTES)];
+
+/// What operations are called; upper and lower case are the same.
+const WORDS: &[(&str, Op)] = &[
+    ("R", Op::Read),
+    ("W", Op::Write),
+    ("D", Op::Discard),
+    ("F", Op::Flush),
+    ("read", Op::Read),
+    ("write", Op::Write),
+    ("discard", Op::Discard),
+    ("flush", Op::Flush),
+    ("rd", Op::Read),
+    ("wr", Op::Write),
+    ("rs", Op::Read),
+    ("ws", Op::Write),
+    ("trim", Op::Discard),
+    ("unmap", Op::Discard),
+    ("sync", Op::Flush),
+];
+const READ_IS_0: &[(&str, Op)] = &[("0", Op::Read), ("1", Op::Write)];
+const WRITE_IS_0: &[(&str, Op)] = &[("0", Op::Write), ("1", Op::Read)];
+const CODES: [(&str, &[(&str, Op)]); 3] = [("words", WORDS), ("r0w1", READ_IS_0), ("w0r1", WRITE_IS_0)];
+
+/// Separators in the order in which they are tried.
+const SEPARATORS: [Separator; 4] =
+    [Separator::At('\t'), Separator::At(';'), Separator::At(','), Separator::Blanks];
+
+/// A column as it was chosen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Column {
+    Number(usize),
+    Name(String),
 }
 
-impl BadLine {
-    /// A column that holds `found`.
-    #[cold]
-    pub(super) fn column(place: &'static str, found: &str, expected: impl Into<String>) -> BadLine {
-        BadLine { place, found: quote(found.as_bytes()), expected: expected.into() }
+/// What `--columns` says.
+#[derive(Debug)]
+struct Plan {
+    columns: [Option<Column>; ROLES.len()],
+    time_places: usize,
+    codes: &'static [(&'static str, Op)],
+    offset_bytes: u64,
+    size_bytes: u64,
+}
+
+impl Plan {
+    fn parse(text: &str) -> Result<Plan, String> {
+        let mut plan = Plan {
+            columns: [const { None }; ROLES.len()],
+            time_places: TIMES[0].1,
+            codes: WORDS,
+            offset_bytes: 1,
+            size_bytes: 1,
+        };
+        for part in text.split(',').map(str::trim) {
+            let (what, column) = part
+                .split_once('=')
+                .filter(|(_, column)| !column.trim().is_empty())
+                .ok_or_else(|| format!("{part:?}: expected ROLE=COLUMN, such as time=0"))?;
+            let (role, unit) = what.split_once(':').map_or((what, None), |(role, unit)| (role, Some(unit)));
+            let at = ROLES.iter().position(|known| *known == role);
+            let at = at.ok_or_else(|| format!("{part:?}: expected one of {}", ROLES.join(", ")))?;
+            let column = column.trim();
+            let number = column.bytes().all(|b| b.is_ascii_digit()).then(|| column.parse().ok()).flatten();
+            let column = number.map_or_else(|| Column::Name(column.to_owned()), Column::Number);
+            if plan.columns[at].replace(column).is_some() {
+                return Err(format!("{part:?}: {role} was chosen before, expected each role once"));
+            }
+            if let Some(unit) = unit {
+                plan.set_unit(at, unit).map_err(|expected| format!("{part:?}: {expected}"))?;
+            }
+        }
+        match plan.columns[..REQUIRED].iter().position(Option::is_none) {
+            None => Ok(plan),
+            Some(at) => Err(format!("no column for {}, expected one such as {0}=3", ROLES[at])),
+        }
+    }
+
+    fn set_unit(&mut self, role: usize, unit: &str) -> Result<(), String> {
+        match role {
+            TIME => self.time_places = named(&TIMES, unit)?,
+            OP => self.codes = named(&CODES, unit)?,
+            OFFSET => self.offset_bytes = named(&BYTES, unit)?,
+            SIZE => self.size_bytes = named(&BYTES, unit)?,
+            _ => return Err(format!("{} has no unit, expected none", ROLES[role])),
+        }
+        Ok(())
+    }
+
+    /// The numbers of the columns in a table whose first line has these cells; `None` if it lacks some.
+    fn places(&self, cells: &[&str]) -> Option<[Option<usize>; ROLES.len()]> {
+        let mut places = [None; ROLES.len()];
+        for (place, column) in places.iter_mut().zip(&self.columns) {
+            *place = match column {
+                None => None,
+                Some(Column::Number(number)) => Some(*number).filter(|number| *number < cells.len())?.into(),
+                Some(Column::Name(name)) => Some(cells.iter().position(|c| c.eq_ignore_ascii_case(name))?),
+            };
+        }
+        Some(places)
+    }
+
+    fn has_names(&self) -> bool {
+        self.columns.iter().flatten().any(|column| matches!(column, Column::Name(_)))
     }
 }
 
-/// Bytes of the input in quotes, for a message: control characters escaped, long text clipped.
-pub fn quote(bytes: &[u8]) -> String {
-    // A character has at most 4 bytes.
-    let head = &bytes[..bytes.len().min(4 * QUOTED_CHARS)];
-    let text = String::from_utf8_lossy(head);
-    let mut chars = text.chars();
-    let shown: String = chars.by_ref().take(QUOTED_CHARS).flat_map(char::escape_debug).collect();
-    let clipped = chars.next().is_some() || head.len() < bytes.len();
-    format!("\"{shown}\"{}", if clipped { "..." } else { "" })
+fn named<T: Copy>(units: &[(&str, T)], unit: &str) -> Result<T, String> {
+    let names = || units.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+    let found = units.iter().find(|(name, _)| *name == unit);
+    found.map(|(_, value)| *value).ok_or_else(|| format!("expected the unit {}", names()))
 }
 
-/// Exactly the columns that `header` names, separated by commas.
-pub(super) fn comma_columns<'a, const N: usize>(
-    line: &'a str,
-    header: &'static str,
-) -> Result<[&'a str; N], BadLine> {
-    let count = || line.split(',').count();
-    exactly(line.split(',').map(str::trim), count, header)
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Separator {
+    At(char),
+    Blanks,
 }
 
-/// Exactly the columns that `header` names, separated by white space.
-pub(super) fn spaced_columns<'a, const N: usize>(
-    line: &'a str,
-    header: &'static str,
-) -> Result<[&'a str; N], BadLine> {
-    exactly(line.split_ascii_whitespace(), || line.split_ascii_whitespace().count(), header)
-}
-
-fn exactly<'a, const N: usize>(
-    mut parts: impl Iterator<Item = &'a str>,
-    count: impl Fn() -> usize,
-    header: &'static str,
-) -> Result<[&'a str; N], BadLine> {
-    let mut columns = [""; N];
-    for column in &mut columns {
-        *column = parts.next().ok_or_else(|| wrong_count(count(), header))?;
+impl Separator {
+    /// The cells of a line, without white space and quotes around them.
+    fn split(self, line: &str) -> Vec<&str> {
+        let Separator::At(separator) = self else {
+            return line.split_ascii_whitespace().map(|cell| cell.trim_matches('"')).collect();
+        };
+        let (mut cells, mut rest) = (Vec::new(), line);
+        loop {
+            // A separator between quotes is no separator.
+            let quoted = rest.trim_start().strip_prefix('"').and_then(|inside| inside.find('"'));
+            let skip = quoted.map_or(0, |end| rest.len() - rest.trim_start().len() + end + 2);
+            let Some(end) = rest[skip..].find(separator) else { break };
+            cells.push(rest[..skip + end].trim().trim_matches('"'));
+            rest = &rest[skip + end + separator.len_utf8()..];
+        }
+        cells.push(rest.trim().trim_matches('"'));
+        cells
     }
-    if parts.next().is_some() { Err(wrong_count(count(), header)) } else { Ok(columns) }
+
+    fn in_words(self) -> &'static str {
+        match self {
+            Separator::At('\t') => "tabs",
+            Separator::At(';') => "semicolons",
+            Separator::At(_) => "commas",
+            Separator::Blanks => "blanks",
+        }
+    }
 }
 
-/// A line with another number of columns than its format has.
-#[cold]
-pub(super) fn wrong_count(found: usize, header: &'static str) -> BadLine {
-    let found = format!("{found} column{}", if found == 1 { "" } else { "s" });
-    BadLine { place: "line", found, expected: header.to_owned() }
+/// What the first line showed.
+type Layout = (Separator, [Option<usize>; ROLES.len()]);
+
+struct Table {
+    plan: Plan,
+    layout: Option<Layout>,
 }
 
-/// Takes the next word off a line; empty at its end.
-pub(super) fn word<'a>(rest: &mut &'a str) -> &'a str {
-    let text = rest.trim_ascii_start();
-    let end = text.bytes().position(|b| b.is_ascii_whitespace()).unwrap_or(text.len());
-    let (word, after) = text.split_at(end);
-    *rest = after;
-    word
+impl Table {
+    fn new(plan: Plan) -> Table {
+        Table { plan, layout: None }
+    }
+
+    fn find_layout(&self, line: &str) -> Result<Layout, BadLine> {
+        let of = |separator: Separator| Some((separator, self.plan.places(&separator.split(line))?));
+        SEPARATORS.into_iter().find_map(of).ok_or_else(|| {
+            let chosen = ROLES.iter().zip(&self.plan.columns).filter_map(|(role, column)| {
+                Some(match column.as_ref()? {
+                    Column::Number(number) => format!("{role}={number}"),
+                    Column::Name(name) => format!("{role}={name}"),
+                })
+            });
+            let chosen: Vec<String> = chosen.collect();
+            let what = if self.plan.has_names() { "a heading" } else { "a line" };
+            let expected = format!(
+                "{what} with the columns {}, between tabs, semicolons, commas or blanks; --columns chooses others by \
+                 number, from 0 on, or by name",
+                chosen.join(", ")
+            );
+            BadLine::column("line", line, expected)
+        })
+    }
 }
 
-/// A whole number.
-pub(super) fn number(column: &'static str, text: &str) -> Result<u64, BadLine> {
-    scaled(column, text, 1)
+impl Parser for Table {
+    fn parse<'a>(&'a mut self, line: &'a str) -> Result<Option<Record<'a>>, BadLine> {
+        if line.starts_with('#') {
+            return Ok(None);
+        }
+        let (separator, places) = match self.layout {
+            Some(layout) => layout,
+            None => {
+                let (separator, places) = self.find_layout(line)?;
+                self.layout = Some((separator, places));
+                let cells = separator.split(line);
+                let is_number = |role: usize| {
+                    places[role].is_some_and(|at| cells[at].starts_with(|c: char| c.is_ascii_digit()))
+                };
+                // A heading stands above numbers and has none itself.
+                if self.plan.has_names() || ![TIME, OFFSET, SIZE].into_iter().any(is_number) {
+                    return Ok(None);
+                }
+                (separator, places)
+            }
+        };
+        let cells = separator.split(line);
+        let cell = |role: usize| places[role].and_then(|at| cells.get(at).copied());
+        let last = places.iter().flatten().max().copied().unwrap_or(0);
+        if cells.len() <= last {
+            let expected = format!("at least {} between {}", last + 1, separator.in_words());
+            return Err(BadLine { place: "line", found: format!("{} columns", cells.len()), expected });
+        }
+        let text = |role: usize| cell(role).unwrap_or_default();
+        let op = op("op", text(OP), self.plan.codes).map_err(|bad| self.with_codes(bad, text(OP)))?;
+        let is_flush = op == Op::Flush;
+        let bytes = |role, place, unit| if is_flush { Ok(0) } else { scaled(place, text(role), unit) };
+        let time = decimal(text(TIME), self.plan.time_places);
+        Ok(Some(Record {
+            time_ns: time.ok_or_else(|| BadLine::column("time", text(TIME), "a number such as 12.345"))?,
+            op,
+            offset: bytes(OFFSET, "offset", self.plan.offset_bytes)?,
+            bytes: bytes(SIZE, "size", self.plan.size_bytes)?,
+            volume: text(VOLUME),
+            tag: cell(CONTEXT),
+        }))
+    }
 }
 
-/// A whole number of units: a sector in bytes, a microsecond in nanoseconds.
-pub(super) fn scaled(column: &'static str, text: &str, unit: u64) -> Result<u64, BadLine> {
-    let value = digits(text).and_then(|value| value.checked_mul(unit));
-    value.ok_or_else(|| BadLine::column(column, text, format!("a whole number up to {}", u64::MAX / unit)))
-}
-
-/// A decimal number of seconds, in nanoseconds. Digits beyond the ninth are cut off.
-pub(super) fn seconds(column: &'static str, text: &str) -> Result<u64, BadLine> {
-    decimal(text, 9).ok_or_else(|| {
-        BadLine::column(column, text, format!("seconds such as 12.345, up to {}", u64::MAX / SECOND_NS))
-    })
-}
-
-/// A decimal number of units of 10^`places`. Digits beyond are cut off.
-pub(super) fn decimal(text: &str, places: usize) -> Option<u64> {
-    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
-    fraction.bytes().all(|b| b.is_ascii_digit()).then_some(())?;
-    let kept = &fraction[..fraction.len().min(places)];
-    let scale = |digits: usize| 10u64.checked_pow(digits as u32);
-    let parts = if kept.is_empty() { 0 } else { digits(kept)? * scale(places - kept.len())? };
-    digits(whole)?.checked_mul(scale(places)?)?.checked_add(parts)
-}
-
-/// Digits and nothing else: `parse` would take a sign.
-fn digits(text: &str) -> Option<u64> {
-    text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse().ok())?
-}
-
-/// The operation that a code stands for; upper and lower case are the same.
-pub(super) fn op(column: &'static str, text: &str, codes: &[(&str, Op)]) -> Result<Op, BadLine> {
-    let found = codes.iter().find(|(code, _)| code.eq_ignore_ascii_case(text));
-    found.map(|&(_, op)| op).ok_or_else(|| {
-        let names: Vec<String> = codes.iter().map(|(code, op)| format!("{code} ({})", op.name())).collect();
-        BadLine::column(column, text, names.join(" or "))
-    })
+impl Table {
+    /// The same with the remedy: codes mean nothing by themselves.
+    fn with_codes(&self, mut bad: BadLine, text: &str) -> BadLine {
+        if self.plan.codes == WORDS {
+            bad.expected = match text {
+                "0" | "1" => "a word; for codes say --columns op:r0w1=... (0 reads, 1 writes) or op:w0r1=...",
+                _ => "R (read), W (write), D (discard), F (flush), or such words as write and trim",
+            }
+            .to_owned();
+        }
+        bad
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::testing::{Short, import};
+    use super::super::{Importer, Settings};
     use super::*;
 
+    fn importer(columns: &str) -> Result<Importer, String> {
+        let options = [("columns".to_owned(), columns.to_owned())].into();
+        Importer::new(Settings { options, ..Settings::new(&FORMAT) }).map_err(|error| error.to_string())
+    }
+
+    fn events(columns: &str, text: &str) -> (Vec<Short>, Vec<String>) {
+        import(importer(columns).expect("legal"), text)
+    }
+
+    #[track_caller]
+    fn refuses(columns: &str, text: &str, words: &[&str]) {
+        let mut importer = importer(columns).expect("legal");
+        let (last, before) =
+            text.lines().collect::<Vec<_>>().split_last().map(|(l, b)| (*l, b.to_vec())).unwrap();
+        before.iter().for_each(|line| importer.line(line.as_bytes()).expect("a good line"));
+        let said = importer.line(last.as_bytes()).expect_err(last).to_string();
+        words.iter().for_each(|word| assert!(said.contains(word), "{last}: expected {word:?} in {said}"));
+    }
+
+    const NUMBERS: &str = "time=0,op=1,offset=2,size=3";
+
     #[test]
-    fn numbers() {
-        assert_eq!(scaled("c", "3", 512), Ok(1536));
-        assert_eq!(number("c", "18446744073709551615"), Ok(u64::MAX));
-        for bad in ["", "+1", "-1", "1.5", "0x10", "18446744073709551616", " 1", "\u{661}"] {
-            assert!(number("c", bad).is_err(), "{bad}");
+    fn columns_have_numbers_or_names() {
+        let expected = vec![
+            (0, Op::Write, 1, 2, 0),
+            (500_000_000, Op::Read, 0, 1, 0),
+            (1_000_000_000, Op::Discard, 4, 1, 0),
+        ];
+        for separator in [",", ";", "\t", " ", " , "] {
+            let lines = ["1,W,4096,8192,x", "1.5,read,0,512,x", "2,TRIM,16384,4096,x"];
+            let lines = lines.map(|line| line.replace(',', separator)).join("\n");
+            assert_eq!(events(NUMBERS, &lines).0, expected, "{separator:?}");
+            let heading = "start,type,address,length,note".replace(',', separator);
+            let lines = format!("# a comment\n{heading}\n{lines}");
+            assert_eq!(events(NUMBERS, &lines).0, expected, "{separator:?}");
+            let named = "size=Length,offset=ADDRESS,op=type,time=start";
+            assert_eq!(events(named, &lines).0, expected, "{separator:?}");
         }
-        let error = scaled("Offset", "36028797018963968", 512).unwrap_err().to_string();
+        let defaults =
+            import(Importer::new(Settings::new(&FORMAT)).unwrap(), "size,op,offset,time\n512,w,0,0\n");
+        assert_eq!(defaults.0, [(0, Op::Write, 0, 1, 0)]);
+    }
+
+    #[test]
+    fn units_are_named() {
+        let of = |columns: &str| events(columns, "1,W,8,16\n2.5,R,8,16").0[1];
+        assert_eq!(of("time:ms=0,op=1,offset:sectors=2,size:kib=3"), (1_500_000, Op::Read, 1, 4, 0));
+        assert_eq!(of("time:us=0,op=1,offset:pages=2,size:pages=3"), (1_500, Op::Read, 8, 16, 0));
+        assert_eq!(of("time:ns=0,op=1,offset:bytes=2,size:bytes=3"), (1, Op::Read, 0, 1, 0));
+        let ops = |unit: &str| {
+            let columns = format!("time=0,op:{unit}=1,offset=2,size=3");
+            events(&columns, "0,0,0,512\n0,1,0,512").0.iter().map(|event| event.1).collect::<Vec<_>>()
+        };
+        assert_eq!(ops("r0w1"), [Op::Read, Op::Write]);
+        assert_eq!(ops("w0r1"), [Op::Write, Op::Read]);
+    }
+
+    #[test]
+    fn tables_may_have_volumes_contexts_quotes_and_flushes() {
+        let columns = "time=0,op=1,offset=2,size=3,volume=4,context=5";
+        let lines =
+            "\"1\",\"W\",\"0\",\"4096\",\"a, b\",\"db 1\"\n2,flush,,,\"a, b\",x\n3,ws,0,1,\"a, b\",db 2";
+        let (found, contexts) = events(columns, lines);
         assert_eq!(
-            error,
-            "Offset: found \"36028797018963968\", expected a whole number up to 36028797018963967"
+            found.iter().map(|event| (event.1, event.4)).collect::<Vec<_>>(),
+            [(Op::Write, 1), (Op::Flush, 0), (Op::Write, 2)]
         );
+        assert_eq!(contexts, ["db 1", "db 2"]);
+        refuses(columns, "1,W,0,1,a,x\n1,W,0,1,b,x", &["more than one", "\"a\"", "--volume"]);
     }
 
     #[test]
-    fn decimal_seconds_are_exact() {
-        for (text, ns) in [
-            ("0", 0),
-            ("0.026214", 26_214_000),
-            ("1455592509.130265951", 1_455_592_509_130_265_951),
-            ("1.0000000019", 1_000_000_001),
-            ("5.", 5_000_000_000),
-            ("18446744073.709551615", u64::MAX),
+    fn bad_lines_say_what_is_wrong() {
+        refuses(NUMBERS, "1,W,0", &["line: found \"1,W,0\"", "time=0, op=1, offset=2, size=3", "--columns"]);
+        refuses(NUMBERS, "1,W,0,512\n2,W,0", &["found 3 columns", "at least 4 between commas"]);
+        refuses(NUMBERS, "1,X,0,512", &["op: found \"X\"", "W (write)"]);
+        refuses(NUMBERS, "1,1,0,512", &["op: found \"1\"", "op:r0w1", "op:w0r1"]);
+        refuses(NUMBERS, "1,W,0x10,512", &["offset: found \"0x10\"", "a whole number"]);
+        refuses(NUMBERS, "1e9,W,0,512", &["time: found \"1e9\"", "12.345"]);
+        refuses("time=t,op=1,offset=2,size=3", "T0,op,x,y", &["a heading with the columns time=t"]);
+    }
+
+    #[test]
+    fn choices_are_checked() {
+        for (columns, words) in [
+            ("time=0,op=1,offset=2", "no column for size, expected one such as size=3"),
+            ("time", "\"time\": expected ROLE=COLUMN, such as time=0"),
+            ("time=", "expected ROLE=COLUMN"),
+            ("when=0", "\"when=0\": expected one of time, op, offset, size, volume, context"),
+            ("time=0,time=1", "time was chosen before"),
+            ("time:min=0", "\"time:min=0\": expected the unit s, ms, us, ns"),
+            ("size:mb=0", "expected the unit bytes, sectors, kib, pages"),
+            ("volume:s=0", "volume has no unit"),
         ] {
-            assert_eq!(seconds("t", text), Ok(ns), "{text}");
+            let error = importer(columns).map(drop).expect_err(columns);
+            assert!(error.starts_with("--columns") && error.contains(words), "{error}");
         }
-        for bad in ["", ".", ".5", "-1", "1e3", "1.2.3", "1.+2", "18446744073.709551616", "nan", "1.\u{661}"]
-        {
-            assert!(seconds("t", bad).is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn quotes_are_short_and_printable() {
-        assert_eq!(quote(b"a\tb\x1b"), r#""a\tb\u{1b}""#);
-        assert_eq!(quote(&[b'x'; 80]), format!("\"{}\"", "x".repeat(80)));
-        assert_eq!(quote(&[b'x'; 81]), format!("\"{}\"...", "x".repeat(80)));
-        assert_eq!(quote("\u{e4}".repeat(1000).as_bytes()), format!("\"{}\"...", "\u{e4}".repeat(80)));
-        assert!(quote(&[0xff; 100_000]).chars().count() < 100);
-    }
-
-    #[test]
-    fn words() {
-        let mut rest = "  a\tbc  ";
-        assert_eq!([word(&mut rest), word(&mut rest), word(&mut rest)], ["a", "bc", ""]);
     }
 }

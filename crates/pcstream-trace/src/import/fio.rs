@@ -13,7 +13,7 @@
 //! a job on one block device has one, and offsets within several files say nothing about where
 //! they are on a device.
 
-use super::columns::{BadLine, number, scaled, word};
+use super::cells::{BadLine, number, scaled, word};
 use super::{Format, FormatOption, Parser, Record};
 use crate::event::Op;
 

@@ -11,7 +11,7 @@
 //! have spaces: columns count from both ends. The process is the one that ran when the request was
 //! made, often a kernel thread that wrote for others.
 
-use super::columns::{BadLine, SECTOR_BYTES, number, op, scaled, word, wrong_count};
+use super::cells::{BadLine, SECTOR_BYTES, number, op, scaled, word, wrong_count};
 use super::{Format, Parser, Record};
 use crate::event::Op;
 

@@ -1,6 +1,6 @@
 //! From lines to batches: what all formats have in common.
 
-use super::columns::BadLine;
+use super::cells::BadLine;
 use super::outcome::{Counts, LineError, Volumes};
 use super::settings::{MAX_PAGES, Settings, SettingsError, choices};
 use super::sink::Sink;

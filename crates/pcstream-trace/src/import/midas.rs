@@ -10,7 +10,7 @@
 
 use std::fmt::Write as _;
 
-use super::columns::{BadLine, number, op, scaled, seconds, word, wrong_count};
+use super::cells::{BadLine, number, op, scaled, seconds, word, wrong_count};
 use super::{Format, Parser, Record};
 use crate::event::Op;
 use crate::ids::PAGE_BYTES;

@@ -18,6 +18,7 @@ use crate::event::Op;
 
 mod alibaba;
 mod blkparse;
+mod cells;
 mod columns;
 mod fio;
 mod fiu;
@@ -26,14 +27,13 @@ mod midas;
 mod mqsim;
 mod msr;
 mod outcome;
-mod own_columns;
 mod settings;
 mod sink;
 mod spc;
 mod systor17;
 mod tencent;
 
-pub use columns::{BadLine, quote};
+pub use cells::{BadLine, quote};
 pub use importer::{Importer, MAX_LINE_BYTES};
 pub use outcome::{Counts, LineError, Volumes};
 pub use settings::{MAX_PAGES, Settings, SettingsError};
@@ -50,7 +50,7 @@ pub static FORMATS: &[Format] = &[
     mqsim::FORMAT,
     midas::FORMAT,
     spc::FORMAT,
-    own_columns::FORMAT,
+    columns::FORMAT,
 ];
 
 /// The format with this name.

@@ -9,7 +9,7 @@
 //! Traps: the codes are the opposite of Tencent's and of MiDAS'. The unit of time is not in the
 //! file; MQSim itself takes any type but 0 for a read, and wraps addresses beyond its device.
 
-use super::columns::{BadLine, SECTOR_BYTES, number, op, scaled, spaced_columns};
+use super::cells::{BadLine, SECTOR_BYTES, number, op, scaled, spaced_columns};
 use super::{Format, FormatOption, Parser, Record};
 use crate::event::Op;
 

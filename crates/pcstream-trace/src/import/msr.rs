@@ -8,7 +8,7 @@
 //!
 //! Traps: time goes back now and then. A volume is a host and a disk, named as its file is: `hm_1`.
 
-use super::columns::{BadLine, comma_columns, number, op, scaled};
+use super::cells::{BadLine, comma_columns, number, op, scaled};
 use super::{Format, Parser, Record};
 use crate::event::Op;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::columns::{BadLine, quote};
+use super::cells::{BadLine, quote};
 
 /// Volumes that are counted by name.
 const MAX_VOLUMES: usize = 4096;

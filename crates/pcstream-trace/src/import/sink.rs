@@ -10,7 +10,7 @@
 use std::collections::HashMap;
 
 use super::Record;
-use super::columns::BadLine;
+use super::cells::BadLine;
 use super::outcome::{Counts, LineError, Volumes};
 use super::settings::{MAX_PAGES, Settings};
 use crate::event::{Event, Kind, Op};

@@ -10,7 +10,7 @@
 //! Traps: `LBA` and `Size` have different units. An application storage unit (ASU) is a volume, and
 //! one file holds many.
 
-use super::columns::{BadLine, SECTOR_BYTES, number, op, scaled, seconds, wrong_count};
+use super::cells::{BadLine, SECTOR_BYTES, number, op, scaled, seconds, wrong_count};
 use super::{Format, Parser, Record};
 use crate::event::Op;
 

@@ -10,7 +10,7 @@
 //! Traps: one file is an hour of one LUN and begins with a header, so several files in a row have
 //! headers in between. Requests without a type are neither reads nor writes, and left out.
 
-use super::columns::{BadLine, comma_columns, number, op, seconds};
+use super::cells::{BadLine, comma_columns, number, op, seconds};
 use super::{Format, Parser, Record};
 use crate::event::Op;
 

@@ -9,7 +9,7 @@
 //! Traps: sectors, not bytes. The codes are the opposite of MQSim's. Times are whole seconds, so
 //! thousands of requests have the same one. One file holds all volumes of an hour.
 
-use super::columns::{BadLine, SECTOR_BYTES, comma_columns, op, scaled, seconds};
+use super::cells::{BadLine, SECTOR_BYTES, comma_columns, op, scaled, seconds};
 use super::{Format, Parser, Record};
 use crate::event::Op;
 
