@@ -203,8 +203,7 @@ fn best(device: &Device) -> Choice {
 fn lacks(device: &Device) -> String {
     let name = &device.name;
     match device.write_streams {
-        0 => format!("{name} has no write streams"),
-        1 => format!("{name} has 1 write stream"),
+        streams @ 0..=1 => format!("{name} has {}", stream_table::too_few(streams)),
         streams => format!("doctor says how to use the {streams} write streams of {name}"),
     }
 }

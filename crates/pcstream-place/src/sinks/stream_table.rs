@@ -26,11 +26,16 @@ pub fn several(device: &Device) -> Result<u32, String> {
     if streams > 1 {
         return Ok(streams);
     }
-    let has = if streams == 0 { "no write streams".to_owned() } else { "1 write stream".to_owned() };
     Err(format!(
-        "{name} has {has}; it takes an NVMe drive with FDP whose namespace has several placement handles, and Linux 6.16 or \
-         newer"
+        "{name} has {}; it takes an NVMe drive with FDP whose namespace has several placement handles, and Linux 6.16 or \
+         newer",
+        too_few(streams)
     ))
+}
+
+/// How many write streams a device has that has not several.
+pub fn too_few(streams: u32) -> &'static str {
+    if streams == 0 { "no write streams" } else { "1 write stream" }
 }
 
 /// Streams that a scheme has: S0 takes the device's first, where writes without a stream go.
