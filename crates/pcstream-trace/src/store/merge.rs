@@ -1,9 +1,9 @@
 //! Several traces as one: programs that were recorded apart, as if they had run at the same time on one device.
 //!
-//! Address spaces lie one behind the other, in the order of the traces; times begin together, or later by an offset of
-//! each trace. Contexts with the same
-//! signature are the same call path and become one; files never do, since each trace has its own file system. What was
-//! lost in any of them is lost in the whole, and a trace that was not finished counts as a loss of its own.
+//! Address spaces lie one behind the other, in the order of the traces. Times begin together, or later by an offset of
+//! each trace. Contexts with the same signature are the same call path and become one. Files never do, since each trace
+//! has its own file system. What was lost in any of them is lost in the whole, and a trace that was not finished counts
+//! as a loss of its own.
 
 use std::collections::HashMap;
 

@@ -253,8 +253,8 @@ Examples:
     },
     /// Make one trace of several, as if their programs had shared a device
     ///
-    /// Address spaces follow each other in the order given, and times begin together. Contexts with the same signature
-    /// become one.
+    /// Address spaces follow each other in the order given. Times begin together, or later with --offset. Contexts with
+    /// the same signature become one.
     Merge(MergeArgs),
     /// Convert a public block trace (MSR, Alibaba, blkparse, fio, ...) into a trace
     ///
