@@ -41,8 +41,8 @@ def make(lab: Lab) -> Table:
         ratios = [b / a for a, b in pairs]
         table.rows.append((name, spread([a for a, _ in pairs]), spread([b for _, b in pairs]), spread(ratios)))
     table.remarks.append(
-        "User and system time of all processes, the recorder's included, and of the kernel's threads. "
-        "Both runs of a pair are on a new ext4 of the same size, in memory."
+        f"User and system time of all processes, the recorder's included, and of the kernel's threads. {lab.recordings} pairs: means, "
+        "in brackets the least and the greatest. Both runs of a pair are on a new ext4 of the same size, in memory."
     )
     return table
 

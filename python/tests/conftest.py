@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -41,3 +42,13 @@ def binary() -> str:
     if given:
         pytest.fail(f"PCSTREAM_BINARY: there is no program {given}")
     pytest.skip("the program pcstream is not built: run cargo build, or set PCSTREAM_BINARY")
+
+
+@pytest.fixture(scope="session")
+def recorder(binary: str) -> str:
+    """The same, where it can record."""
+    if os.geteuid() != 0:
+        pytest.skip("a recording needs root: run the tests as root")
+    if "without" in subprocess.run([binary, "doctor"], capture_output=True, text=True, check=False).stderr:
+        pytest.skip("the program was built without capture: build it with --features capture")
+    return binary

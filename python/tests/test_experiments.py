@@ -264,6 +264,25 @@ def test_builds_of_a_mixed_workload_go_on_until_the_database_has_ended(experimen
     assert ends(tmp_path / "c", "until [ -e {}/failed ]; do sleep 0.01; done", ("sh", "-c", "touch {}/failed; false")) == 1
 
 
+def test_root_processor_time_of_a_capture(experiments: Any, lab: Any, recorder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PCSTREAM_BINARY", recorder)
+    cpu = importlib.import_module("experiments.figures.cpu")
+    make = importlib.import_module("experiments.lab").Workload
+    monkeypatch.setattr(cpu, "WORKLOADS", ("writes", "fails"))
+    lab.workloads = {"writes": make("writes", "", ("dd", "if=/dev/zero", "of={}/f", "bs=4k", "count=64"), "64M", 0, ())}
+    lab.workloads["fails"] = make("fails", "", ("true",), "64M", 0, ("no-such-program",))
+    table = cpu.make(lab)
+    ((name, _, captured, _),) = table.rows
+    assert name == "writes" and float(captured) > 0
+    assert "no-such-program" in lab.left_out["fails"]
+    lab.workloads["fails"] = make("fails", "", ("false",), "64M", 0, ())
+    with pytest.raises(pc.RecordError, match="fails ended with 1"):
+        cpu.make(lab)
+    with cpu.file_system("64M") as directory:
+        assert os.path.ismount(directory)
+    assert not Path(directory).parent.exists()
+
+
 @pytest.fixture(name="with_log")
 def _with_log(tmp_path: Path, binary: str, monkeypatch: pytest.MonkeyPatch) -> tuple[pc.Trace, dict[str, int]]:
     """A recording with RocksDB's LOG beside it, and levels: tables of odd numbers are of level 2."""

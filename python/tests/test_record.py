@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -63,19 +62,15 @@ def test_a_command_that_fails_was_recorded_all_the_same(
         pc.record(["false"], "t.pctrace", binary=fake)
 
 
-def test_root_a_recording_is_opened(tmp_path: Path, binary: str, capsys: pytest.CaptureFixture[str]) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("a recording needs root: run the tests as root")
-    if "without" in subprocess.run([binary, "doctor"], capture_output=True, text=True, check=False).stderr:
-        pytest.skip("the program was built without capture: build it with --features capture")
+def test_root_a_recording_is_opened(tmp_path: Path, recorder: str, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["dd", "if=/dev/zero", "of={}/file", "bs=1M", "count=8", "conv=fsync"]
     options = ["--fill", "0.5"]
-    trace = pc.record(command, tmp_path / "t.pctrace", on="scratch:64M", options=options, binary=binary)
+    trace = pc.record(command, tmp_path / "t.pctrace", on="scratch:64M", options=options, binary=recorder)
     assert trace.meta["totals"]["host_pages"] >= 2048
     contexts = trace.contexts().to_polars()
     assert any("dd" in executable for executable in contexts["executable"])
     with pytest.raises(pc.RecordError, match="exists already.*overwrite=True"):
-        pc.record(["true"], tmp_path / "t.pctrace", on="scratch:64M", binary=binary)
+        pc.record(["true"], tmp_path / "t.pctrace", on="scratch:64M", binary=recorder)
     with pytest.warns(pc.CommandWarning, match="t.pctrace: the recorded command failed, exit status 3"):
         failed = pc.record(
             ["sh", "-c", "echo hello >&2; dd if=/dev/zero of={}/f bs=4k count=3; exit 3"],
@@ -83,6 +78,6 @@ def test_root_a_recording_is_opened(tmp_path: Path, binary: str, capsys: pytest.
             on="scratch:64M",
             overwrite=True,
             options=options,
-            binary=binary,
+            binary=recorder,
         )
     assert failed.id != trace.id and "hello\n" in capsys.readouterr().err
