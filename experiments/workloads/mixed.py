@@ -1,6 +1,7 @@
 """Two programs at once on one file system (FAST'19, section 6.1): Mixed 1 is RocksDB and GCC, Mixed 2 is SQLite and GCC.
 
-Builds go on until the database has ended, so both write all the time. How many there are depends on the machine.
+The database is paced, so that it and the builds write about as much. Builds go on until the database has ended; how many there are
+depends on the machine.
 """
 
 from __future__ import annotations
@@ -29,11 +30,14 @@ def together(database: tuple[str, ...], build: tuple[str, ...]) -> tuple[str, ..
 
 
 def workloads(quick: bool) -> list[Workload]:
-    """Both, each on a file system as large as those of its two programs."""
+    """Both, each on a file system as large as those of its two programs: a minute in quick size, twelve minutes in full size."""
     build = gcc.command(quick, "{}/build", BUILDS)
-    (first, first_fill), (second, second_fill) = (("256M", 0.6), ("128M", 0.5)) if quick else (("832M", 0.5), ("320M", 0.4))
-    one, two = together(rocksdb.command(quick), build), together(sqlite.command(quick, "delete"), build)
+    if quick:
+        first, second = rocksdb.ycsb(quick, 60_000, target=1_000), sqlite.command(quick, "delete", 1_200, rate=20)
+    else:
+        first, second = rocksdb.ycsb(quick, 500_000, target=700), sqlite.command(quick, "delete", 20_000, rate=28)
+    (one, one_fill), (two, two_fill) = (("256M", 0.6), ("128M", 0.5)) if quick else (("832M", 0.5), ("320M", 0.4))
     return [
-        Workload("mixed1", "RocksDB and GCC at once", one, first, first_fill, ("db_bench", *gcc.needs(quick))),
-        Workload("mixed2", "SQLite (TPC-C) and GCC at once", two, second, second_fill, gcc.needs(quick)),
+        Workload("mixed1", "RocksDB (YCSB A) and GCC at once", together(first, build), one, one_fill, (*rocksdb.YCSB, *gcc.needs(quick))),
+        Workload("mixed2", "SQLite (TPC-C) and GCC at once", together(second, build), two, two_fill, gcc.needs(quick)),
     ]

@@ -10,12 +10,13 @@ from ..lab import Workload
 DRIVER = str(Path(__file__).resolve().parent / "tpcc.py")
 
 
-def command(quick: bool, journal: str) -> tuple[str, ...]:
-    """The driver with its database in ``{}``."""
-    scale, transactions = ("0.3", "12000") if quick else ("1", "60000")
+def command(quick: bool, journal: str, transactions: int | None = None, rate: int | None = None) -> tuple[str, ...]:
+    """The driver with its database in ``{}``; ``rate`` transactions a second, or as many as can be."""
+    scale, usual = ("0.3", 12_000) if quick else ("1", 60_000)
+    pace = ("--rate", str(rate)) if rate else ()
     return (
-        sys.executable, DRIVER, "{}/tpcc.db", "--scale", scale, "--transactions", transactions, "--journal", journal,
-        "--seed", "{number}",
+        sys.executable, DRIVER, "{}/tpcc.db", "--scale", scale, "--transactions", str(transactions or usual), "--journal", journal,
+        "--seed", "{number}", *pace,
     )  # fmt: skip
 
 

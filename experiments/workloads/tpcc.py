@@ -1,7 +1,7 @@
 """TPC-C on SQLite: the five transactions in the standard mix, and the consistency conditions 1 to 4 of clause 3.3.2.
 
 Rows, keys and the choice of customers and items (NURand) are those of TPC-C revision 5.11. Four things differ, so the result is
-no tpmC: one terminal works without thinking, ``--scale`` shrinks the tables of a warehouse, texts are random letters throughout,
+no tpmC: one terminal works without thinking (``--rate`` paces it), ``--scale`` shrinks the tables of a warehouse, texts are random letters throughout,
 and every customer and every item is of the terminal's own warehouse. ``python tpcc.py FILE --help`` lists the settings. Exit code 1: a consistency condition does not hold.
 """
 
@@ -12,6 +12,7 @@ import random
 import sqlite3
 import string
 import sys
+import time
 
 NAMES = ("BAR", "OUGHT", "ABLE", "PRI", "PRES", "ESE", "ANTI", "CALLY", "ATION", "EING")
 DISTRICTS = 10
@@ -115,10 +116,13 @@ class Warehouse:
             if not delivered:
                 db.execute("INSERT INTO new_order VALUES (?,?,?)", (w, d, o))
 
-    def run(self, transactions: int) -> None:
-        """Transactions in the standard mix, each committed."""
+    def run(self, transactions: int, rate: float | None) -> None:
+        """Transactions in the standard mix, each committed; at most ``rate`` a second."""
         kinds = (self.new_order, self.payment, self.order_status, self.delivery, self.stock_level)
-        for kind in self.random.choices(range(len(MIX)), MIX, k=transactions):
+        begun = time.monotonic()
+        for number, kind in enumerate(self.random.choices(range(len(MIX)), MIX, k=transactions)):
+            if rate:
+                time.sleep(max(begun + number / rate - time.monotonic(), 0))
             self.db.execute("BEGIN IMMEDIATE")
             self.db.execute("COMMIT" if kinds[kind](self.random.randint(1, self.warehouses)) else "ROLLBACK")
             self.done[kind] += 1
@@ -218,6 +222,7 @@ def main() -> int:
     parser.add_argument("--warehouses", type=int, default=1)
     parser.add_argument("--scale", type=float, default=1.0, help="size of a warehouse's tables, as a share of TPC-C's")
     parser.add_argument("--transactions", type=int, default=20_000)
+    parser.add_argument("--rate", type=float, help="transactions a second (default: as many as can be)")
     parser.add_argument("--journal", choices=("delete", "wal"), default="delete")
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
@@ -226,7 +231,7 @@ def main() -> int:
     db.execute("PRAGMA cache_size=-4096")
     bench = Warehouse(db, args.warehouses, args.scale, args.seed)
     bench.load()
-    bench.run(args.transactions)
+    bench.run(args.transactions, args.rate)
     broken = bench.broken()
     db.close()
     print(f"transactions {bench.done}, rolled back {bench.rolled_back}", file=sys.stderr)
