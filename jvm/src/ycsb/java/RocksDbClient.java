@@ -21,8 +21,8 @@ import site.ycsb.Status;
  * RocksDB for YCSB's client, one database for all its threads.
  *
  * <p>A record is one value: its fields one after another, each as two lengths and two byte strings.
- * An update reads the record and writes it whole, as YCSB's own binding does. Keys of all tables lie
- * in one key space.
+ * An update reads the record and writes it whole, as YCSB's own binding does. Keys of all tables
+ * lie in one key space.
  *
  * <p>Properties: {@code rocksdb.dir}, the database, and {@code rocksdb.bytes}, how many it will
  * have. Memtables, table files and levels are in proportion to it. The write-ahead log goes to the
