@@ -67,11 +67,10 @@ struct ChangeJson {
 
 /// `pcstream advise`.
 pub fn advise(args: AdviseArgs, ui: Ui) -> Result<Status, Failure> {
-    let json = args.output.json.as_deref().map(JsonSink::open).transpose()?;
+    let json = JsonSink::asked(&args.output)?;
     let rules_out =
         args.rules_out.as_deref().map(|path| WholeFile::create("--rules-out", path)).transpose()?;
-    let reader = simulate::open(&args.trace)?;
-    simulate::remark_state(&reader, ui);
+    let reader = simulate::open(&args.trace, ui)?;
     let AdviseArgs { trace, device, measure, fit, scheme_options: options, output, .. } = args;
     let scheme = Schemes(vec!["baseline".to_owned()]);
     let scheme_options = SchemeOptions { set: Vec::new(), ..options.clone() };
@@ -107,15 +106,7 @@ pub fn advise(args: AdviseArgs, ui: Ui) -> Result<Status, Failure> {
         false => fitting.run(&Plan { lanes, ..plan.clone() })?.results,
     };
     let advice = judged(changes, &gains, &result, sources, &fit);
-    match json {
-        Some(JsonSink::Stdout) => JsonSink::Stdout.write(&advice)?,
-        other => {
-            if let Some(sink) = other {
-                sink.write(&advice)?;
-            }
-            ui::print(&text(&advice, copies(&result.results[0]), ui))?;
-        }
-    }
+    ui::show(json, &advice, || text(&advice, copies(&result.results[0]), ui))?;
     Ok(Status::with_losses(result.has_losses()))
 }
 

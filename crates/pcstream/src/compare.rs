@@ -83,7 +83,7 @@ struct Run {
 
 /// `pcstream compare`.
 pub fn compare(args: &CompareArgs, ui: Ui) -> Result<Status, Failure> {
-    let json = args.simulation.output.json.as_deref().map(JsonSink::open).transpose()?;
+    let json = JsonSink::asked(&args.simulation.output)?;
     let mut losses = false;
     let mut runs = Vec::new();
     for run in &args.runs {
@@ -93,15 +93,7 @@ pub fn compare(args: &CompareArgs, ui: Ui) -> Result<Status, Failure> {
     }
     let remarks = matched(&mut runs);
     let result = compared(&runs, remarks);
-    match json {
-        Some(JsonSink::Stdout) => JsonSink::Stdout.write(&result)?,
-        other => {
-            if let Some(sink) = other {
-                sink.write(&result)?;
-            }
-            ui::print(&text(&result, args.top, ui.layout(args.simulation.details)))?;
-        }
-    }
+    ui::show(json, &result, || text(&result, args.top, ui.layout(args.simulation.details)))?;
     Ok(Status::with_losses(losses))
 }
 
@@ -119,8 +111,7 @@ fn measure(run: &str, args: &SimulationArgs, ui: Ui) -> Result<(Run, bool), Fail
     };
     let mut losses = false;
     for (repetition, path) in paths.iter().enumerate() {
-        let reader = simulate::open(Path::new(path))?;
-        simulate::remark_state(&reader, ui);
+        let reader = simulate::open(Path::new(path), ui)?;
         let template = Template::load(&args.device)?;
         let mut planned = Planned::new(args, &template, reader.meta())?;
         let Recorded { replay, damage } = simulate::replay_trace(&mut planned.plan, &reader, ui)?;

@@ -14,7 +14,7 @@ use pcstream_capture::capture::{self, CaptureOptions, Finished, Subject, Target}
 use pcstream_emulator::process::DeviceProcess;
 use pcstream_emulator::{Loss, PowerCut, Status as DeviceStatus};
 use pcstream_fs::scratch::{self, Scratch, ScratchOptions};
-use pcstream_report::emulated::{Emulated, EmulatedRun, LiveCounts, PowerCutReport};
+use pcstream_report::emulated::{self as report, Emulated, EmulatedRun, LiveCounts, PowerCutReport};
 use pcstream_ssd::{DeviceSettings, GcDestination, Geometry};
 use pcstream_trace::{Meta, PAGE_BYTES, TraceReader};
 use tempfile::NamedTempFile;
@@ -41,7 +41,7 @@ pub fn run(mut args: RunArgs, ui: Ui) -> Result<Status, Failure> {
     if device.gc.is_none() && device.profile.is_none() && device.device.is_none() {
         device.gc = Some(Destinations(vec![GcDestination::Internal]));
     }
-    let json = args.simulation.output.json.as_deref().map(JsonSink::open).transpose()?;
+    let json = JsonSink::asked(&args.simulation.output)?;
     let template = Template::load(&args.simulation.device)?;
     let nothing_yet = Meta::new("emulated", args.capture.size / PAGE_BYTES);
     let planned = Planned::new(&args.simulation, &template, &nothing_yet)?;
@@ -75,16 +75,8 @@ pub fn run(mut args: RunArgs, ui: Ui) -> Result<Status, Failure> {
         origin: planned.device,
         runs,
     };
-    present(&emulated, json, ui)?;
+    ui::show(json, &report::json(&emulated), || report::text(&emulated, ui.layout(false)))?;
     end
-}
-
-fn present(emulated: &Emulated, json: Option<JsonSink>, ui: Ui) -> Result<(), Failure> {
-    let to_stdout = json.as_ref().is_some_and(JsonSink::is_stdout);
-    if let Some(sink) = json {
-        sink.write(&pcstream_report::emulated::json(emulated))?;
-    }
-    if to_stdout { Ok(()) } else { ui::print(&pcstream_report::emulated::text(emulated, ui.layout(false))) }
 }
 
 fn refused(why: &str) -> Failure {

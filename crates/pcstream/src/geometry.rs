@@ -9,7 +9,7 @@ use crate::ui::{self, JsonSink, Ui};
 
 /// `pcstream geometry`.
 pub fn geometry(args: &GeometryArgs, ui: Ui) -> Result<Status, Failure> {
-    let json = args.output.json.as_deref().map(JsonSink::open).transpose()?;
+    let json = JsonSink::asked(&args.output)?;
     let template = Template::load(&args.device)?;
     let devices = template.devices(None)?;
     if args.toml {
@@ -20,14 +20,6 @@ pub fn geometry(args: &GeometryArgs, ui: Ui) -> Result<Status, Failure> {
     let version = env!("CARGO_PKG_VERSION");
     let result =
         pcstream_report::geometry::json(version, template.origin(), &devices.settings, &devices.profile);
-    match json {
-        Some(JsonSink::Stdout) => JsonSink::Stdout.write(&result)?,
-        sink => {
-            if let Some(sink) = sink {
-                sink.write(&result)?;
-            }
-            ui::print(&ui.layout(false).fit(&pcstream_report::geometry::text(&result), 12))?;
-        }
-    }
+    ui::show(json, &result, || ui.layout(false).fit(&pcstream_report::geometry::text(&result), 12))?;
     Ok(Status::Done)
 }

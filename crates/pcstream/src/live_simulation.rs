@@ -18,8 +18,9 @@ use crate::device::Template;
 use crate::device_process::OnDevice;
 use crate::failure::Failure;
 use crate::fitted::{self, Fitting};
+use crate::passes::{self, Bars};
 use crate::schemes;
-use crate::simulate::{self, Bars, Planned};
+use crate::simulate::Planned;
 use crate::ui::Ui;
 
 /// Schemes that wait for a capture, which knows the device.
@@ -79,13 +80,13 @@ impl<'a> LiveSimulation<'a> {
             device.begin(&mut planned.plan)?;
         }
         let lanes = &planned.plan.lanes;
-        let whole = Footprint::new(lanes, 0, None).map_err(simulate::refused)?;
+        let whole = Footprint::new(lanes, 0, None).map_err(passes::refused)?;
         // A device waits for its streams, so its scheme has to run now; whether that fits has been checked.
         let live = if self.device.is_some() || whole.total() <= self.available {
-            Some(LiveReplay::start(planned.plan.clone()).map_err(simulate::refused)?)
+            Some(LiveReplay::start(planned.plan.clone()).map_err(passes::refused)?)
         } else {
             let nothing_written = Touched::new(&AddressSet::default(), &planned.plan.prefill, 0);
-            let least = Footprint::new(lanes, 0, Some(&nothing_written)).map_err(simulate::refused)?;
+            let least = Footprint::new(lanes, 0, Some(&nothing_written)).map_err(passes::refused)?;
             least.groups(self.available).map_err(fitted::not_enough_to_begin)?;
             self.ui.remark(&format!(
                 "{} lanes may take {} of memory, {} are allowed (--memory): they run after the recording",
@@ -109,13 +110,13 @@ impl<'a> LiveSimulation<'a> {
     pub fn finish(self, reader: &TraceReader) -> Result<Simulated, Failure> {
         let Running { planned, live } = self.running.expect("the capture began");
         let host_pages = reader.meta().totals.host_pages;
-        let whole = Footprint::new(&planned.plan.lanes, host_pages, None).map_err(simulate::refused)?;
+        let whole = Footprint::new(&planned.plan.lanes, host_pages, None).map_err(passes::refused)?;
         // Schemes that look ahead take memory for each page written, which was not known before.
         if let Some(live) = live.filter(|_| whole.total() <= self.available) {
             let mut bars = Bars::new(reader, self.ui);
             let LiveResults { replay, results, damage } = live
                 .finish(|| reader.batches(), |pass, events| bars.advance(pass, events))
-                .map_err(|error| simulate::failure(error, reader))?;
+                .map_err(|error| passes::failure(error, reader))?;
             bars.finish(damage.as_deref());
             return Ok(Simulated { planned, replay, results, damage });
         }

@@ -53,7 +53,7 @@ const OF_THE_END: [&str; 2] = ["sync_abandoned", "names_abandoned"];
 
 /// `pcstream place`.
 pub fn place(args: &PlaceArgs, ui: Ui) -> Result<Status, Failure> {
-    let json = args.output.json.as_deref().map(JsonSink::open).transpose()?;
+    let json = JsonSink::asked(&args.output)?;
     let mut options = capture_options(args, ui)?;
     let place = Place::find(&args.on)?;
     let instance = Instance::claim(place.device.major, place.device.minor).map_err(Failure::failed)?;
@@ -114,7 +114,7 @@ pub fn place(args: &PlaceArgs, ui: Ui) -> Result<Status, Failure> {
     };
     let shown = Arc::new(AtomicBool::new(false));
     signals.end_without_readers(shown.clone(), ui);
-    show(json, &result, args.top, ui)?;
+    ui::show(json, &result, || result::text(&result, args.top, ui.layout(false)))?;
     shown.store(true, Ordering::Relaxed);
     outcome(&result.summary, &finished, &options, gone.then_some(&place), signals.first(), ui)
 }
@@ -342,14 +342,6 @@ fn complete(mut summary: Summary, finished: &Finished, service: bool) -> Summary
     let losses = finished.losses.iter().filter(counts).map(|(name, value)| (name.clone(), *value));
     summary.losses.extend(losses);
     summary
-}
-
-fn show(sink: Option<JsonSink>, result: &PlacingJson, top: usize, ui: Ui) -> Result<(), Failure> {
-    let instead = sink.as_ref().is_some_and(JsonSink::is_stdout);
-    if let Some(sink) = sink {
-        sink.write(result)?;
-    }
-    if instead { Ok(()) } else { ui::print(&result::text(result, top, ui.layout(false))) }
 }
 
 fn failure(error: CaptureError, signal: Option<i32>) -> Failure {

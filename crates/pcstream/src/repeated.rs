@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use anyhow::anyhow;
 use pcstream_report::escape::visible;
 use pcstream_report::human::{change, percent, ratio};
-use pcstream_report::json::SimulationJson;
+use pcstream_report::json::{self, SimulationJson};
 use pcstream_report::statistics::{Mean, mean};
 use pcstream_report::table::{Side, columns};
 use pcstream_report::verdict::Matters;
@@ -70,7 +70,7 @@ struct Runs {
 /// `pcstream run --repeat`.
 pub fn run(args: &RunArgs, times: u32, ui: Ui) -> Result<Status, Failure> {
     let traces = check(args, times)?;
-    let json = args.simulation.output.json.as_deref().map(JsonSink::open).transpose()?;
+    let json = JsonSink::asked(&args.simulation.output)?;
     let template = Template::load(&args.simulation.device)?;
     let stop = StopSignals::catch()?;
     let mut done = Runs::default();
@@ -130,7 +130,7 @@ fn one(
     let status = outcome(&ran.captured, args.capture.forward_exit_code, ui)?;
     done.losses |= status == Status::Losses || simulation.has_losses();
     done.measures.note(&simulation);
-    done.runs.push(simulate::json(&simulation, simulate::TOP_CONTEXTS));
+    done.runs.push(json::simulation(&simulation, &simulate::rows(&simulation)));
     if let Some(path) = trace {
         ui.remark(&format!("kept: {}", path.display()));
     }
@@ -156,11 +156,7 @@ fn present(done: &Runs, json: Option<JsonSink>, ui: Ui) -> Result<(), Failure> {
             verdict: verdict(&done.runs),
         },
     };
-    let to_stdout = json.as_ref().is_some_and(JsonSink::is_stdout);
-    if let Some(sink) = json {
-        sink.write(&result)?;
-    }
-    if to_stdout { Ok(()) } else { ui::print(&text(&result, ui)) }
+    ui::show(json, &result, || text(&result, ui))
 }
 
 fn verdict(runs: &[SimulationJson]) -> VerdictJson {

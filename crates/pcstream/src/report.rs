@@ -23,9 +23,6 @@ use crate::simulate::{self, Planned};
 use crate::ui::{self, JsonSink, Ui};
 use crate::whole_file::WholeFile;
 
-/// Files listed per context.
-const FILES_PER_CONTEXT: usize = 10;
-
 /// Spare factors of the curve over utilisation.
 const SPARE_FACTORS: [f64; 7] = [0.03, 0.05, 0.07, 0.125, 0.2, 0.3, 0.45];
 
@@ -48,16 +45,14 @@ pub fn report(args: &ReportArgs, ui: Ui) -> Result<Status, Failure> {
         )));
     }
     let output = args.output.as_deref().map(|path| WholeFile::create("--output", path)).transpose()?;
-    let json = args.simulation.output.json.as_deref().map(JsonSink::open).transpose()?;
-    let reader = simulate::open(&args.trace)?;
-    simulate::remark_state(&reader, ui);
+    let json = JsonSink::asked(&args.simulation.output)?;
+    let reader = simulate::open(&args.trace, ui)?;
     let template = Template::load(&args.simulation.device)?;
     let mut planned = Planned::new(&args.simulation, &template, reader.meta())?;
     let Recorded { replay, damage } = simulate::replay_trace(&mut planned.plan, &reader, ui)?;
     let simulation = Simulation::new(simulate::about(&args.trace, &reader, damage, &planned), &replay);
     let plan = &planned.plan;
-    let shown = simulation.results.iter().position(|r| r.scheme == "pcstream").unwrap_or(0);
-    let rows = simulation.context_rows(shown, FILES_PER_CONTEXT);
+    let rows = simulate::rows(&simulation);
     let survey = survey(plan, &reader, ui)?;
     let wanted = |name: &str| !args.no_curves && (output.is_some() || args.figure.as_deref() == Some(name));
     let curves = Curves {

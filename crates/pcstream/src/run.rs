@@ -21,7 +21,7 @@ use crate::ui::{JsonSink, Ui};
 
 /// `pcstream run`.
 pub fn run(args: &RunArgs, ui: Ui) -> Result<Status, Failure> {
-    let json = args.simulation.output.json.as_deref().map(JsonSink::open).transpose()?;
+    let json = JsonSink::asked(&args.simulation.output)?;
     let template = Template::load(&args.simulation.device)?;
     let place = TracePlace::new(args.output.as_deref())?;
     let recorded = recorded(args, &template, place, &StopSignals::catch()?, ui)?;

@@ -22,7 +22,7 @@ use crate::device::{self, Template};
 use crate::failure::{Failure, Status};
 use crate::fitted::Fitting;
 use crate::learned_table::TableFile;
-pub use crate::passes::{Bars, failure, refused};
+use crate::passes::{Bars, failure, refused};
 use crate::schemes;
 use crate::ui::{self, JsonSink, Ui};
 use crate::values::Prefill;
@@ -83,11 +83,10 @@ fn density(lanes: &[LaneSpec]) -> Result<Density, Failure> {
 
 /// `pcstream simulate`.
 pub fn simulate(args: &SimulateArgs, ui: Ui) -> Result<Status, Failure> {
-    let json = args.simulation.output.json.as_deref().map(JsonSink::open).transpose()?;
+    let json = JsonSink::asked(&args.simulation.output)?;
     let table =
         args.save_table.as_deref().map(|path| TableFile::open(path, &args.simulation.scheme)).transpose()?;
-    let reader = open(&args.trace)?;
-    remark_state(&reader, ui);
+    let reader = open(&args.trace, ui)?;
     let (mut fitting, planned) = fit(&args.simulation, &args.fit, &reader, ui)?;
     ui.remark(&format!("seed {}", planned.seed));
     let Fitted { results, replay, learned, damage } = fitting.run(&planned.plan)?;
@@ -131,8 +130,7 @@ pub fn remark_schemes(options: &SchemeOptions, results: &[LaneResult], ui: Ui) {
 /// `pcstream contexts`.
 pub fn contexts(args: &ContextsArgs, ui: Ui) -> Result<Status, Failure> {
     let view = View::new(args)?;
-    let reader = open(&args.trace)?;
-    remark_state(&reader, ui);
+    let reader = open(&args.trace, ui)?;
     let seed = 1;
     let schemes = schemes::factories(&args.scheme, &args.scheme_options)?;
     let device = device::roomy(device_pages(reader.meta())?, args.streams, seed);
@@ -154,12 +152,8 @@ pub fn present(
     top: usize,
     layout: Layout,
 ) -> Result<Status, Failure> {
-    let rows = rows(simulation, top);
-    let stdout_is_json = json.as_ref().is_some_and(JsonSink::is_stdout);
-    if let Some(sink) = json {
-        sink.write(&pcstream_report::json::simulation(simulation, &rows))?;
-    }
-    if !stdout_is_json {
+    let rows = if top > 0 { rows(simulation) } else { Vec::new() };
+    ui::show(json, &pcstream_report::json::simulation(simulation, &rows), || {
         let mut text = pcstream_report::schemes::text(simulation, layout);
         if layout.details {
             text.push('\n');
@@ -169,22 +163,16 @@ pub fn present(
             text.push('\n');
             text += &pcstream_report::contexts::table(simulation, &rows, top, layout);
         }
-        ui::print(&text)?;
-    }
+        text
+    })?;
     Ok(Status::with_losses(simulation.has_losses()))
 }
 
-/// The contexts that are shown with a simulation, if any are.
-fn rows<'a>(simulation: &Simulation<'a>, top: usize) -> Vec<ContextRow<'a>> {
+/// The contexts of a simulation.
+pub fn rows<'a>(simulation: &Simulation<'a>) -> Vec<ContextRow<'a>> {
     // The streams shown are those of pcstream, where it was among the schemes.
     let lane = simulation.results.iter().position(|r| r.scheme == "pcstream").unwrap_or(0);
-    if top > 0 { simulation.context_rows(lane, FILES_PER_CONTEXT) } else { Vec::new() }
-}
-
-/// A simulation for programs, as `present` writes it.
-#[cfg(feature = "capture")]
-pub fn json(simulation: &Simulation, top: usize) -> pcstream_report::json::SimulationJson {
-    pcstream_report::json::simulation(simulation, &rows(simulation, top))
+    simulation.context_rows(lane, FILES_PER_CONTEXT)
 }
 
 /// Runs a trace through a plan, and says if the trace is damaged.
@@ -205,19 +193,16 @@ pub fn tables_of(reader: &TraceReader) -> pcstream_trace::Tables {
     tables
 }
 
-/// Opens a trace.
-pub fn open(path: &Path) -> Result<TraceReader, Failure> {
-    Ok(TraceReader::open(path).context("cannot read the trace")?)
-}
-
-/// Says at once what is missing, before the work begins.
-pub fn remark_state(reader: &TraceReader, ui: Ui) {
+/// Opens a trace. Says at once what is missing, before the work begins.
+pub fn open(path: &Path, ui: Ui) -> Result<TraceReader, Failure> {
+    let reader = TraceReader::open(path).context("cannot read the trace")?;
     if let Some(damage) = reader.damage() {
         ui.remark(&format!("{}: {damage}", reader.path().display()));
     }
     if reader.meta().has_losses() {
         ui.remark("something was lost when this trace was recorded or imported; the report says how much");
     }
+    Ok(reader)
 }
 
 /// The size of the traced device.

@@ -18,18 +18,18 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 pub fn table(args: &TableArgs, ui: Ui) -> Result<Status, Failure> {
     match &args.action {
         TableAction::Show { files, top, output } => {
-            let sink = output.json.as_deref().map(JsonSink::open).transpose()?;
+            let sink = JsonSink::asked(output)?;
             let json = saved_tables::tables_json(VERSION, &read_all(files)?);
-            show(sink, &json, || saved_tables::tables_text(&json, *top))?;
+            ui::show(sink, &json, || saved_tables::tables_text(&json, *top))?;
         }
         TableAction::Merge { files, output } => merge(files, output, ui)?,
         TableAction::Diff { before, after, factor, output } => {
-            let sink = output.json.as_deref().map(JsonSink::open).transpose()?;
+            let sink = JsonSink::asked(output)?;
             let (first, second) = (read(before)?, read(after)?);
             let differences = SavedTable::diff(&first, &second);
             let names = [before, after].map(|path| path.display().to_string());
             let json = saved_tables::diff_json(VERSION, [&names[0], &names[1]], *factor, &differences);
-            show(sink, &json, || saved_tables::diff_text(&json))?;
+            ui::show(sink, &json, || saved_tables::diff_text(&json))?;
         }
         TableAction::Export { files } => {
             let json = saved_tables::tables_json(VERSION, &read_all(files)?);
@@ -58,18 +58,6 @@ fn merge(files: &[PathBuf], output: &Path, ui: Ui) -> Result<(), Failure> {
         ));
     }
     Ok(())
-}
-
-fn show(
-    sink: Option<JsonSink>,
-    json: &impl serde::Serialize,
-    text: impl FnOnce() -> String,
-) -> Result<(), Failure> {
-    let instead = sink.as_ref().is_some_and(JsonSink::is_stdout);
-    if let Some(sink) = sink {
-        sink.write(json)?;
-    }
-    if instead { Ok(()) } else { ui::print(&text()) }
 }
 
 fn read_all(files: &[PathBuf]) -> anyhow::Result<Vec<(String, SavedTable)>> {

@@ -9,7 +9,7 @@ use pcstream_report::Layout;
 use pcstream_report::escape::visible;
 use pcstream_report::symbols::Names;
 
-use crate::args::{Color, GlobalArgs};
+use crate::args::{Color, GlobalArgs, OutputArgs};
 use crate::failure::Failure;
 use crate::whole_file::WholeFile;
 
@@ -118,6 +118,19 @@ pub fn finish(written: io::Result<()>) -> Result<(), Failure> {
     }
 }
 
+/// Puts a result out: as JSON where that is asked for, and as text unless JSON takes its place.
+pub fn show(
+    json: Option<JsonSink>,
+    result: &impl serde::Serialize,
+    text: impl FnOnce() -> String,
+) -> Result<(), Failure> {
+    let is_taken = json.as_ref().is_some_and(JsonSink::is_stdout);
+    if let Some(sink) = json {
+        sink.write(result)?;
+    }
+    if is_taken { Ok(()) } else { print(&text()) }
+}
+
 /// Where JSON goes, opened before the work begins.
 pub enum JsonSink {
     /// Instead of the tables.
@@ -127,6 +140,11 @@ pub enum JsonSink {
 }
 
 impl JsonSink {
+    /// What `--json` asks for.
+    pub fn asked(output: &OutputArgs) -> anyhow::Result<Option<JsonSink>> {
+        output.json.as_deref().map(JsonSink::open).transpose()
+    }
+
     /// Prepares to write to `path`; `-` is stdout.
     pub fn open(path: &Path) -> anyhow::Result<JsonSink> {
         if path == Path::new("-") {

@@ -47,8 +47,8 @@ pub use reports::{AdviseArgs, CompareArgs, ReportArgs};
 pub use rules::RulesArgs;
 pub use serve::ServeArgs;
 pub use simulation::{
-    ContextsArgs, DeviceArgs, FitArgs, GeometryArgs, MeasureArgs, SchemeOptions, SchemesArgs, SimulateArgs,
-    SimulationArgs,
+    ContextsArgs, DeviceArgs, FitArgs, GeometryArgs, MeasureArgs, OutputArgs, SchemeOptions, SchemesArgs,
+    SimulateArgs, SimulationArgs,
 };
 pub use sweep::{GridArgs, Point, SweepArgs};
 pub use table::{TableAction, TableArgs};

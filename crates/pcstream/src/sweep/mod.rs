@@ -41,8 +41,7 @@ const NAMED: usize = 3;
 pub fn sweep(args: &SweepArgs, ui: Ui) -> Result<Status, Failure> {
     let format = Format::of(&args.output).map_err(Failure::WrongArguments)?;
     let output = WholeFile::create("--output", &args.output)?;
-    let reader = simulate::open(&args.trace)?;
-    simulate::remark_state(&reader, ui);
+    let reader = simulate::open(&args.trace, ui)?;
     simulate::device_pages(reader.meta())?;
     let flags = args.grid.device(&Default::default(), None);
     let capacity = Template::load(&flags)?.capacity_pages();
