@@ -30,6 +30,7 @@ pub struct Lifetimes {
 
 /// Quartiles of a lifetime distribution, in pages of logical time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Quartiles {
     /// A quarter of the ended pages lived no longer.
     pub p25: u64,

@@ -10,7 +10,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use pcstream_replay::Lifetimes;
+use pcstream_replay::{Lifetimes, Quartiles};
 use pcstream_trace::{Context, Kind};
 use serde::Serialize;
 
@@ -18,7 +18,6 @@ use crate::ContextRow;
 use crate::escape::visible;
 use crate::functions::Functions;
 use crate::human::{count, page_bytes, percent};
-use crate::json_lifetime::{LifetimeJson, lifetime};
 use crate::layout::{Layout, clipped};
 use crate::symbols::Names;
 use crate::table::{Side, columns};
@@ -55,7 +54,7 @@ pub struct Group {
     /// Contexts in it.
     pub contexts: u64,
     /// Lifetimes that ended; null where they are not known by group, or none ended.
-    pub lifetime_pages: Option<LifetimeJson>,
+    pub lifetime_pages: Option<Quartiles>,
     /// Pages neither overwritten nor discarded at the end; null where they are not known by group.
     pub alive_pages: Option<u64>,
 }
@@ -111,7 +110,7 @@ pub fn groups(rows: &[ContextRow], host_pages: u64, by: GroupBy, style: Names) -
         pages: sums.pages,
         share: sums.pages as f64 / total,
         contexts: sums.contexts.len() as u64,
-        lifetime_pages: sums.lifetimes.as_ref().filter(|_| !sums.divided).and_then(lifetime),
+        lifetime_pages: sums.lifetimes.as_ref().filter(|_| !sums.divided).and_then(Lifetimes::quartiles),
         alive_pages: sums.alive.filter(|_| !sums.divided),
     };
     let mut groups: Vec<Group> = sums.into_iter().map(group).collect();

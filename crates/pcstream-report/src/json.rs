@@ -7,16 +7,17 @@
 
 use std::collections::BTreeMap;
 
-use pcstream_replay::{LaneResult, StreamResult};
+use pcstream_replay::{LaneResult, Quartiles, StreamResult};
 use pcstream_ssd::Watermarks;
-use pcstream_ssd::endurance::relative_lifetime;
+use pcstream_ssd::endurance::{Wear, relative_lifetime};
+use pcstream_ssd::fdp::FdpStatistics;
+use pcstream_ssd::steady_state::Steady;
 use pcstream_ssd::timing::TimingResults;
 use pcstream_trace::{Context, Frame, Kind};
 use serde::Serialize;
 
 use crate::drive::{baseline_of, reference, result_in_words};
 use crate::grouped::Group;
-use crate::json_lifetime::{LifetimeJson, lifetime};
 use crate::json_timing::{ClockJson, LatencyJson, ThroughputJson, clock, latencies, throughput};
 use crate::{About, ContextRow, PathShares, Simulation, SourceLine, Verdict};
 
@@ -144,43 +145,6 @@ pub struct DeviceJson {
     pub timing: Option<ClockJson>,
 }
 
-/// A steady state that was detected.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct SteadyJson {
-    /// Rounds (of as many host pages as the device has logical pages) before it.
-    pub first_round: usize,
-    /// Rounds in it.
-    pub rounds: usize,
-    /// Mean WAF of these rounds.
-    pub waf: f64,
-    /// Half the width of its 95 % confidence interval.
-    pub half_width_95: f64,
-}
-
-/// The FDP statistics log page (0x22), in bytes since the device was made, prefill included.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct FdpJson {
-    /// HBMW: written by the host.
-    pub host_bytes_written: u64,
-    /// MBMW: programmed in flash.
-    pub media_bytes_written: u64,
-    /// MBE: erased.
-    pub media_bytes_erased: u64,
-}
-
-/// Erases per superblock since the device was made, prefill included.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct WearJson {
-    /// Of the least worn superblock.
-    pub least: u32,
-    /// On average.
-    pub mean: f64,
-    /// Of the most worn.
-    pub most: u32,
-    /// Standard deviation.
-    pub deviation: f64,
-}
-
 /// A result against another.
 #[derive(Clone, Debug, Serialize)]
 pub struct ComparisonJson {
@@ -232,13 +196,13 @@ pub struct ResultJson {
     /// the machine.
     pub pages_per_second: Option<f64>,
     /// The steady state; null if none was detected.
-    pub steady: Option<SteadyJson>,
+    pub steady: Option<Steady>,
     /// Erases by GC in the background.
     pub background_erases: u64,
     /// How erases are spread.
-    pub wear: WearJson,
+    pub wear: Wear,
     /// FDP counters.
-    pub fdp: FdpJson,
+    pub fdp: FdpStatistics,
     /// Requests per second of simulated time; null without `--timing`.
     pub iops: Option<f64>,
     /// Latencies in microseconds of simulated time; null without `--timing`.
@@ -275,7 +239,7 @@ pub struct StreamJson {
     /// Copies of its pages.
     pub gc_pages: u64,
     /// Lifetimes that ended in its own superblocks, those of its internal stream excluded.
-    pub lifetime_pages: Option<LifetimeJson>,
+    pub lifetime_pages: Option<Quartiles>,
     /// How many pages have ended in it.
     pub ended_pages: u64,
     /// Its internal stream; null with other GC destinations.
@@ -290,7 +254,7 @@ pub struct InternalStreamJson {
     /// Of these, pages that it moved again, out of the internal stream itself.
     pub copied_again: u64,
     /// Lifetimes that ended in it, from the host's write on.
-    pub lifetime_pages: Option<LifetimeJson>,
+    pub lifetime_pages: Option<Quartiles>,
     /// How many pages have ended in it.
     pub ended_pages: u64,
 }
@@ -317,7 +281,7 @@ pub struct ContextJson {
     /// Pages by kind, kinds that occurred.
     pub kinds: BTreeMap<&'static str, u64>,
     /// Lifetimes that ended.
-    pub lifetime_pages: Option<LifetimeJson>,
+    pub lifetime_pages: Option<Quartiles>,
     /// Pages neither overwritten nor discarded at the end; null where the row counts a part of the context.
     pub alive_pages: Option<u64>,
     /// The stream that got most of its pages.
@@ -466,24 +430,10 @@ fn result(lane: &LaneResult) -> ResultJson {
         default_stream_share: lane.default_stream_share(),
         reclusterings: lane.fact("reclusterings").unwrap_or(0),
         pages_per_second: lane.pages_per_second(),
-        steady: lane.steady.map(|s| SteadyJson {
-            first_round: s.first_round,
-            rounds: s.rounds,
-            waf: s.waf,
-            half_width_95: s.half_width,
-        }),
+        steady: lane.steady,
         background_erases: lane.counters.background_erases,
-        wear: WearJson {
-            least: lane.wear.least,
-            mean: lane.wear.mean,
-            most: lane.wear.most,
-            deviation: lane.wear.deviation,
-        },
-        fdp: FdpJson {
-            host_bytes_written: lane.fdp.host_bytes_written,
-            media_bytes_written: lane.fdp.media_bytes_written,
-            media_bytes_erased: lane.fdp.media_bytes_erased,
-        },
+        wear: lane.wear,
+        fdp: lane.fdp,
         iops: timing.map(TimingResults::iops),
         latency_us: timing.map(|t| LatencyJson { read: latencies(&t.read), write: latencies(&t.write) }),
         simulated_seconds: timing.map(|t| t.elapsed_ns as f64 / 1e9),
@@ -504,12 +454,12 @@ fn stream(stream: &StreamResult) -> StreamJson {
         stream: stream.stream.0,
         host_pages: stream.host_pages,
         gc_pages: stream.gc_pages,
-        lifetime_pages: lifetime(&stream.lifetimes),
+        lifetime_pages: stream.lifetimes.quartiles(),
         ended_pages: stream.lifetimes.ended_pages(),
         internal: stream.internal.as_ref().map(|internal| InternalStreamJson {
             pages: internal.pages,
             copied_again: internal.copied_again,
-            lifetime_pages: lifetime(&internal.lifetimes),
+            lifetime_pages: internal.lifetimes.quartiles(),
             ended_pages: internal.lifetimes.ended_pages(),
         }),
     }
@@ -529,7 +479,7 @@ fn context(row: &ContextRow) -> ContextJson {
         pages: row.writer.pages(),
         share: row.share,
         kinds: kinds.map(|(kind, pages)| (kind.name(), *pages)).collect(),
-        lifetime_pages: lifetime(&row.writer.lifetimes),
+        lifetime_pages: row.writer.lifetimes.quartiles(),
         alive_pages: row.alive_pages(),
         stream: row.stream.map(|s| s.0),
         files: row.files.iter().map(|(path, pages)| FileJson { path: path.clone(), pages: *pages }).collect(),

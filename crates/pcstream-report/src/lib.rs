@@ -26,7 +26,6 @@ pub mod geometry;
 pub mod grouped;
 pub mod human;
 pub mod json;
-pub mod json_lifetime;
 pub mod json_timing;
 pub mod layout;
 pub mod one_context;

@@ -5,6 +5,7 @@ use crate::ftl::Ssd;
 
 /// Erases of the superblocks since the device was made.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Wear {
     /// Of the least worn superblock.
     pub least: u32,

@@ -8,6 +8,7 @@ use crate::settings::GcDestination;
 
 /// The FDP statistics log page (log 0x22): bytes since the device was made, prefills included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct FdpStatistics {
     /// HBMW: bytes that the host wrote.
     pub host_bytes_written: u64,

@@ -26,6 +26,7 @@ pub struct SteadyState {
 
 /// The steady part of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Steady {
     /// First round of the first window that is steady; the measurement begins with it.
     pub first_round: usize,
@@ -34,6 +35,7 @@ pub struct Steady {
     /// Average WAF of these rounds.
     pub waf: f64,
     /// Half the width of its 95 % confidence interval (Student's t over rounds).
+    #[cfg_attr(feature = "serde", serde(rename = "half_width_95"))]
     pub half_width: f64,
 }
 

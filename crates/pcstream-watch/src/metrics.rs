@@ -252,11 +252,12 @@ mod tests {
     use std::sync::Arc;
 
     use pcstream_placement::Stream;
+    use pcstream_replay::Quartiles;
     use pcstream_trace::{Context, ContextId, Signature};
 
     use super::*;
     use crate::placing::{Placing, WriteStream};
-    use crate::snapshot::{Flow, Quartiles, StreamNow};
+    use crate::snapshot::{Flow, StreamNow};
 
     fn row(id: u32, pages: u64) -> ContextNow {
         ContextNow {

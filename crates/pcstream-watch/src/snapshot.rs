@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pcstream_placement::Stream;
+use pcstream_replay::Quartiles;
 use pcstream_trace::paths::file_name;
 use pcstream_trace::{Context, ContextId, Kind};
 
@@ -55,17 +56,6 @@ pub struct Expected {
     pub lifetime: u64,
     /// Lifetimes that it comes from.
     pub samples: u32,
-}
-
-/// Quartiles of lifetimes in pages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Quartiles {
-    /// A quarter died by then.
-    pub p25: u64,
-    /// Half died by then.
-    pub p50: u64,
-    /// Three quarters died by then.
-    pub p75: u64,
 }
 
 /// A row: one program context, or a part of the file system's own writes.

@@ -219,10 +219,11 @@ mod tests {
     use std::sync::Arc;
 
     use pcstream_placement::Stream;
+    use pcstream_replay::Quartiles;
     use pcstream_trace::{Context, ContextId};
 
     use super::*;
-    use crate::snapshot::{Flow, Quartiles, StreamNow, Who};
+    use crate::snapshot::{Flow, StreamNow, Who};
 
     fn snapshot() -> Snapshot {
         let flow =

@@ -14,13 +14,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pcstream_placement::Stream;
+use pcstream_replay::Quartiles;
 use pcstream_report::call_paths::call_paths;
 use pcstream_report::symbols::Names;
 use pcstream_trace::{Batch, Context, ContextId, Event, FileId, Kind, Op, PAGE_BYTES, Signature};
 use rustc_hash::FxHashMap;
 
 use crate::lifetimes::{FOLLOWED_PAGES, PageSample, RecentLifetimes};
-use crate::snapshot::{ContextNow, Expected, Flow, Quartiles, Snapshot, StreamNow, Who};
+use crate::snapshot::{ContextNow, Expected, Flow, Snapshot, StreamNow, Who};
 use crate::top_files::TopFiles;
 
 /// What a watch keeps at most.

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pcstream_placement::Stream;
+use pcstream_replay::Quartiles;
 use pcstream_trace::{Context, ContextId, Frame, Kind, Signature};
-use pcstream_watch::snapshot::{Expected, Flow, Quartiles};
+use pcstream_watch::snapshot::{Expected, Flow};
 use pcstream_watch::{ContextNow, Snapshot, StreamNow, Who};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
