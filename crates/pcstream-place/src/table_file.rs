@@ -2,6 +2,7 @@
 //!
 //! Invariants: the file is whole at any time, also after a power cut: a new one is written beside it, synced and renamed.
 //! A table of another scheme, a damaged one, or one that somebody else put there meanwhile is never overwritten unread.
+//! Directories that were made for a table go again if no file comes into them.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read as _, Write as _};
@@ -84,21 +85,28 @@ pub struct TableFile {
     /// Of the file as it was last read or written here; `None`: there was none.
     stamp: Option<Stamp>,
     written: Vec<u8>,
+    /// Directories that were made for it, the innermost first.
+    made: Vec<PathBuf>,
+}
+
+impl Drop for TableFile {
+    fn drop(&mut self) {
+        // One with something in it stays, and so do those above.
+        _ = self.made.iter().try_for_each(std::fs::remove_dir);
+    }
 }
 
 impl TableFile {
     /// A file at `path` for what `scheme` learns. Makes its directory if that is missing, and checks that a file can be
     /// made there.
     pub fn new(path: &Path, scheme: &str) -> Result<TableFile, TableFileError> {
-        let file =
-            TableFile { path: path.to_owned(), scheme: scheme.to_owned(), stamp: None, written: Vec::new() };
-        let directory = file.directory();
-        let mut builder = std::fs::DirBuilder::new();
-        builder
-            .recursive(true)
-            .mode(0o755)
-            .create(directory)
-            .map_err(|e| file.error("make its directory", e))?;
+        let mut file = TableFile {
+            path: path.to_owned(),
+            scheme: scheme.to_owned(),
+            stamp: None,
+            written: Vec::new(),
+            made: Vec::new(),
+        };
         drop(file.temporary()?);
         Ok(file)
     }
@@ -161,7 +169,15 @@ impl TableFile {
         Ok(())
     }
 
-    fn temporary(&self) -> Result<tempfile::NamedTempFile, TableFileError> {
+    /// A file beside it. Makes its directory if that is missing.
+    fn temporary(&mut self) -> Result<tempfile::NamedTempFile, TableFileError> {
+        let is_missing = |directory: &&Path| !directory.as_os_str().is_empty() && !directory.exists();
+        let missing: Vec<PathBuf> =
+            self.directory().ancestors().take_while(is_missing).map(Path::to_owned).collect();
+        let mut builder = std::fs::DirBuilder::new();
+        let made = builder.recursive(true).mode(0o755).create(self.directory());
+        self.made.extend(missing.into_iter().filter(|directory| directory.exists()));
+        made.map_err(|e| self.error("make its directory", e))?;
         let permissions = std::fs::Permissions::from_mode(0o644);
         let made = tempfile::Builder::new()
             .prefix(".pcstream-")
@@ -233,6 +249,20 @@ mod tests {
         assert_eq!(file.read_new().expect("it is whole"), Some(table));
         let left: Vec<_> = std::fs::read_dir(dir.path().join("below")).expect("it is there").collect();
         assert_eq!(left.len(), 1, "nothing is left beside the table");
+    }
+
+    #[test]
+    fn a_table_that_is_not_written_leaves_no_directory() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let below = |path: &str| TableFile::new(&dir.path().join(path), "pcstream").expect("it can be made");
+        drop(below("a/b/t.table"));
+        assert_eq!(std::fs::read_dir(dir.path()).expect("it is there").count(), 0);
+        // Another one that is still to be written finds or makes its directory.
+        let (first, mut second) = (below("a/b/t.table"), below("a/u.table"));
+        drop(first);
+        second.write(&learned("pcstream")).expect("it can be written");
+        drop(second);
+        assert!(dir.path().join("a/u.table").exists() && !dir.path().join("a/b").exists());
     }
 
     #[test]
