@@ -54,7 +54,7 @@ pub struct Changes {
 }
 
 impl Decisions {
-    /// Asks the scheme about contexts that are new, and about [`IN_TURN`] others in their turn; after a clustering about
+    /// Asks the scheme about contexts that are new, and about `IN_TURN` others in their turn; after a clustering about
     /// all contexts in the tables.
     pub fn refresh(&mut self, scheme: &mut dyn ByContext, tables: &Tables) -> Changes {
         let known = self.all.len();
