@@ -3,6 +3,16 @@
 use pcstream_replay::LaneResult;
 use pcstream_ssd::GcDestination;
 
+/// The least share of the flash whose saving is worth an effort, or a word.
+pub const LEAST_GAIN: f64 = 0.01;
+
+/// Whether streams of the host are worth an effort on a drive: what they save there against a drive without streams, and
+/// what of it the drive does not save by itself. The second is none where the drive is the reference itself.
+pub fn is_worth(saved: Option<f64>, saved_on_same_drive: Option<f64>) -> bool {
+    let is_enough = |saved: f64| saved >= LEAST_GAIN;
+    saved.is_some_and(is_enough) && saved_on_same_drive.is_none_or(is_enough)
+}
+
 /// The kind of drive, as a sentence names it.
 pub fn in_words(destination: GcDestination) -> &'static str {
     match destination {

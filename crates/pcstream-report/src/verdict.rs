@@ -21,7 +21,7 @@ use pcstream_trace::PAGE_BYTES;
 use serde::Serialize;
 
 use crate::Simulation;
-use crate::drive::{baseline_of, in_words, reference, result_in_words, saved};
+use crate::drive::{LEAST_GAIN, baseline_of, in_words, is_worth, reference, result_in_words, saved};
 use crate::human::{bytes, percent, ratio};
 
 /// The schemes that reports recommend: of those that ran, the one with the least flash.
@@ -30,9 +30,8 @@ const RECOMMENDED: [&str; 2] = ["pcstream-plus", "pcstream"];
 /// What is said of traces without contexts.
 const NO_CONTEXTS: &str = "No write of this trace has a program context, so it cannot show what streams by call path (pcstream) would save.";
 
-/// Savings from which streams are worth an effort, and below which they are not worth a word.
+/// Savings from which streams are said to be worth it; from `LEAST_GAIN` on they help a little.
 const WORTH_IT: f64 = 0.05;
-const NOT_WORTH_IT: f64 = 0.01;
 /// Less than this is 0 as it is shown.
 const SHOWN: f64 = 0.00005;
 
@@ -176,7 +175,7 @@ impl<'a> Compared<'a> {
         match most {
             Some(_) if self.both().all(says_nothing) => Matters::Unknown,
             Some(saved) if saved >= WORTH_IT => Matters::Yes,
-            Some(saved) if saved >= NOT_WORTH_IT => Matters::Little,
+            Some(saved) if saved >= LEAST_GAIN => Matters::Little,
             Some(_) => Matters::No,
             None => Matters::Unknown,
         }
@@ -289,7 +288,7 @@ fn sentences(verdict: &Verdict, lanes: &[LaneResult], compared: &Compared<'_>, u
     out.extend(on_legacy_drive(verdict, compared));
     out.extend(flash(verdict));
     out.push(on_one_drive(verdict, compared).unwrap_or_else(|| whether(verdict, now, with)));
-    let helps = |lane: &&LaneResult| saved(lane, now).is_some_and(|saved| saved >= NOT_WORTH_IT);
+    let helps = |lane: &&LaneResult| saved(lane, now).is_some_and(|saved| saved >= LEAST_GAIN);
     let real = compared.real.filter(|real| helps(real) && !std::ptr::eq(*real, with));
     if let Some(real) = real {
         let (waf, what) = (ratio(real.waf()), result_in_words(real));
@@ -310,7 +309,7 @@ fn of_the_host(verdict: &Verdict, compared: &Compared<'_>) -> Option<String> {
         return None;
     }
     let worth = match saved {
-        saved if saved >= NOT_WORTH_IT => format!("the host's streams save another {}", percent(saved)),
+        saved if saved >= LEAST_GAIN => format!("the host's streams save another {}", percent(saved)),
         saved if saved >= SHOWN => format!("the host's streams save only another {}", percent(saved)),
         saved if saved <= -SHOWN => format!("the host's streams cost {} more", percent(-saved)),
         _ => "the host's streams add nothing to that".to_owned(),
@@ -339,10 +338,11 @@ fn worth_on_one_drive(verdict: &Verdict) -> Option<Only> {
     if verdict.matters == Matters::Unknown {
         return None;
     }
-    let other = verdict.flash_saved_on_same_drive? >= NOT_WORTH_IT;
-    match verdict.flash_saved_on_legacy_drive? >= NOT_WORTH_IT {
-        true if !other => Some(Only::Legacy),
-        false if other && verdict.flash_saved? >= NOT_WORTH_IT => Some(Only::Other),
+    let on_same_drive = Some(verdict.flash_saved_on_same_drive?);
+    let on_legacy_drive = Some(verdict.flash_saved_on_legacy_drive?);
+    match (is_worth(on_legacy_drive, None), is_worth(verdict.flash_saved, on_same_drive)) {
+        (true, false) => Some(Only::Legacy),
+        (false, true) => Some(Only::Other),
         _ => None,
     }
 }
@@ -351,7 +351,7 @@ fn on_one_drive(verdict: &Verdict, compared: &Compared<'_>) -> Option<String> {
     let drive = in_words(compared.with?.settings.gc_destination);
     let alone = compared.same_drive.zip(compared.now).and_then(|(same, now)| saved(same, now));
     Some(match worth_on_one_drive(verdict)? {
-        Only::Legacy if alone.is_some_and(|saved| saved >= NOT_WORTH_IT) => format!(
+        Only::Legacy if alone.is_some_and(|saved| saved >= LEAST_GAIN) => format!(
             "Either of two helps here: streams of the host on a legacy multi-stream SSD, or {drive} without streams of \
              the host."
         ),
@@ -390,7 +390,7 @@ fn flash(verdict: &Verdict) -> Option<String> {
 
 fn whether(verdict: &Verdict, now: &LaneResult, with: &LaneResult) -> String {
     let full = percent(now.live_pages as f64 / now.geometry.physical_pages() as f64);
-    let by_host = verdict.flash_saved_on_same_drive.is_none_or(|saved| saved >= NOT_WORTH_IT);
+    let by_host = verdict.flash_saved_on_same_drive.is_none_or(|saved| saved >= LEAST_GAIN);
     match verdict.matters {
         Matters::Yes | Matters::Little if !by_host => {
             "A drive that keeps copies apart helps here; streams of the host do not.".to_owned()
@@ -424,7 +424,7 @@ fn whether(verdict: &Verdict, now: &LaneResult, with: &LaneResult) -> String {
 
 /// What does better than the recommendation by more than a percent, if it was not said yet.
 fn best(lanes: &[LaneResult], with: &LaneResult, said: Option<&LaneResult>) -> Option<String> {
-    let better = |lane: &&LaneResult| saved(lane, with).is_some_and(|saved| saved >= NOT_WORTH_IT);
+    let better = |lane: &&LaneResult| saved(lane, with).is_some_and(|saved| saved >= LEAST_GAIN);
     let best = best_online(lanes).filter(|best| !said.is_some_and(|said| std::ptr::eq(*best, said)));
     best.filter(better)
         .map(|best| format!("Better still: {} ({}).", ratio(best.waf()), result_in_words(best)))

@@ -5,7 +5,7 @@ use pcstream_capture::lines::Lack;
 use pcstream_placement::Rules;
 use pcstream_replay::{Fitted, LaneResult, LaneSpec, Plan};
 use pcstream_report::advice::{self, HINTS, Source, Sources};
-use pcstream_report::drive::{in_words, saved};
+use pcstream_report::drive::{LEAST_GAIN, in_words, is_worth, saved};
 use pcstream_report::escape::visible;
 use pcstream_report::{Simulation, human};
 use pcstream_ssd::{DeviceSettings, GcDestination, Geometry};
@@ -20,8 +20,6 @@ use crate::ui::{self, JsonSink, Ui};
 use crate::values::Schemes;
 use crate::whole_file::WholeFile;
 
-/// Gains below this are not worth a change.
-const LEAST_GAIN: f64 = 0.01;
 /// The title of hints to be set.
 const SET_HINTS: &str = "fcntl(F_SET_RW_HINT) after opening files, by class of lifetimes";
 /// The scheme of hints that are set.
@@ -119,14 +117,7 @@ fn changes(
 ) -> Vec<Change> {
     let stream = |(source, class): (&Source, &usize)| format!("S{}: {}", class + 1, named(source));
     let by_stream: Vec<String> = sources.iter().zip(classes).map(stream).collect();
-    let mut out = vec![Change {
-        title: "place writes by program context, without changing any program",
-        whose: "nobody's: the host's kernel and drive",
-        scheme: "pcstream",
-        rules: None,
-        gc_destination: GcDestination::Internal,
-        steps: Vec::new(),
-    }];
+    let mut out = vec![by_context(GcDestination::Own), by_context(GcDestination::Internal)];
     if !sources.is_empty() && streams > 1 {
         out.extend(GcDestination::ALL.into_iter().map(|gc_destination| Change {
             title: match gc_destination {
@@ -155,6 +146,17 @@ fn changes(
         });
     }
     out
+}
+
+fn by_context(gc_destination: GcDestination) -> Change {
+    Change {
+        title: "place writes by program context, without changing any program",
+        whose: "nobody's: the host's kernel and drive",
+        scheme: "pcstream",
+        rules: None,
+        gc_destination,
+        steps: Vec::new(),
+    }
 }
 
 /// A hint for each source that has another one, or none.
@@ -336,9 +338,8 @@ fn text(advice: &AdviceJson, copies: bool, ui: Ui) -> String {
         String::new(),
     ];
     let changes = advice.changes.iter().filter(|_| copies);
-    let is_worth = |saved: Option<f64>| saved.is_some_and(|saved| saved >= LEAST_GAIN);
-    let (worth, rest): (Vec<&ChangeJson>, Vec<&ChangeJson>) = changes
-        .partition(|change| is_worth(change.flash_saved) && is_worth(change.flash_saved_on_same_drive));
+    let (worth, rest): (Vec<&ChangeJson>, Vec<&ChangeJson>) =
+        changes.partition(|change| is_worth(change.flash_saved, change.flash_saved_on_same_drive));
     let mut shown: Option<&Vec<String>> = None;
     for (number, change) in worth.iter().enumerate() {
         let gain = human::percent(change.flash_saved.unwrap_or(0.0));
@@ -370,7 +371,7 @@ fn text(advice: &AdviceJson, copies: bool, ui: Ui) -> String {
     }
     for change in rest {
         let gain = human::ratio(change.waf);
-        let alone = if is_worth(change.flash_saved) { "; that drive alone does as much" } else { "" };
+        let alone = if is_worth(change.flash_saved, None) { "; that drive alone does as much" } else { "" };
         let line = format!("Gains little: {}, on {} (WAF {gain}{alone})", change.change, change.drive);
         lines.extend(layout.wrap(&line, 3));
     }

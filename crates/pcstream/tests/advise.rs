@@ -69,6 +69,13 @@ fn change<'a>(advice: &'a Value, words: &str) -> Option<&'a Value> {
     advice["changes"].as_array().unwrap().iter().find(named)
 }
 
+/// Placement by program context on a drive of this name.
+fn by_context<'a>(advice: &'a Value, drive: &str) -> &'a Value {
+    let is_it =
+        |change: &&Value| change["scheme"] == "pcstream" && change["drive"].as_str().unwrap().contains(drive);
+    advice["changes"].as_array().unwrap().iter().find(is_it).unwrap()
+}
+
 fn steps(change: &Value) -> Vec<&str> {
     change["steps"].as_array().unwrap().iter().map(|step| step.as_str().unwrap()).collect()
 }
@@ -126,7 +133,7 @@ fn what_a_drive_saves_by_itself_is_no_gain_of_a_change() {
     };
     let with = flash("pcstream", "internal");
     let advice = advice(&trace);
-    let by_context = change(&advice, "by program context").unwrap();
+    let by_context = by_context(&advice, "internal streams");
     for (key, reference) in [("flash_saved", "own"), ("flash_saved_on_same_drive", "internal")] {
         let expected = 1.0 - with / flash("baseline", reference);
         assert!(
@@ -141,6 +148,22 @@ fn what_a_drive_saves_by_itself_is_no_gain_of_a_change() {
     assert!(text.contains("Gains little: place writes by program context"), "{text}");
     assert!(text.contains("; that drive alone does as much)"), "{text}");
     assert!(text.contains(" % against that drive without this change"), "{text}");
+}
+
+/// Where the host's streams help on a legacy multi-stream SSD alone, both commands say so.
+#[test]
+fn advice_follows_the_rule_of_the_verdict() {
+    let trace = format!("{}/tests/data/sqlite.pctrace", env!("CARGO_MANIFEST_DIR"));
+    let simulated = json(&["simulate", &trace, "--scheme", "baseline,pcstream", "--json", "-"]);
+    let sentences = simulated["verdict"]["sentences"].to_string();
+    assert!(sentences.contains("streams of the host on a legacy multi-stream SSD"), "{sentences}");
+    let advice = json(&["advise", &trace, "--json", "-"]);
+    let legacy = by_context(&advice, "legacy multi-stream SSD");
+    assert_eq!(legacy["flash_saved"], simulated["verdict"]["flash_saved_on_legacy_drive"]);
+    let (text, _) = ends_with(0, &["advise", &trace]);
+    let little: Vec<&str> = text.lines().filter(|line| line.starts_with("Gains little: place")).collect();
+    assert!(text.contains("less flash (WAF ") && little.len() == 1, "{text}");
+    assert!(little[0].contains("on an SSD with internal"), "{text}");
 }
 
 #[test]
