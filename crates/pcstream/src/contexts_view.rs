@@ -10,7 +10,7 @@ use pcstream_report::symbols::Names;
 use pcstream_report::{ContextRow, Layout, Simulation, csv, folded, json, one_context};
 use pcstream_trace::Context;
 
-use crate::args::{ContextsArgs, SortBy, ViewArgs};
+use crate::args::{ContextsArgs, Outputs, SortBy, ViewArgs};
 use crate::failure::Failure;
 use crate::selection::Selection;
 use crate::source_lines;
@@ -149,16 +149,14 @@ impl View<'_> {
 
 /// Standard output holds one result, and no flag is of no effect because of that.
 fn check_stdout(args: &ContextsArgs) -> Result<(), Failure> {
-    let is_stdout = |path: &Option<std::path::PathBuf>| path.as_deref() == Some(Path::new("-"));
     let ContextsArgs { view, output, .. } = args;
-    let asked = [
-        ("--json -", is_stdout(&output.json)),
-        ("--folded -", is_stdout(&view.folded)),
-        ("--csv", view.csv),
-        // JSON has the groups.
-        ("--by", view.by.is_some() && !view.csv && output.json.is_none()),
-    ];
-    let asked: Vec<&str> = asked.into_iter().filter(|(_, asked)| *asked).map(|(flag, _)| flag).collect();
+    let outputs = Outputs {
+        json: output.json.as_deref(),
+        folded: view.folded.as_deref(),
+        csv: view.csv,
+        by: view.by.is_some(),
+    };
+    let asked = outputs.on_stdout();
     match asked[..] {
         [] | [_] => Ok(()),
         _ => Err(Failure::wrong_arguments(anyhow!(

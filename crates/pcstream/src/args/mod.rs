@@ -53,7 +53,7 @@ pub use simulation::{
 pub use sweep::{GridArgs, Point, SweepArgs};
 pub use table::{TableAction, TableArgs};
 pub use top::TopArgs;
-pub use view::{SortBy, ViewArgs};
+pub use view::{Outputs, SortBy, ViewArgs};
 
 /// Who causes write amplification, and what streams would save
 ///

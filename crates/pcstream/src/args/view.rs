@@ -1,6 +1,6 @@
 //! Which view of the contexts `contexts` shows.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use pcstream_report::grouped::GroupBy;
@@ -38,6 +38,30 @@ pub struct ViewArgs {
     /// Write call paths with the pages they wrote as a pprof profile (not compressed)
     #[arg(long, value_name = "FILE", help_heading = "View")]
     pub pprof: Option<PathBuf>,
+}
+
+/// What was asked for of the outputs that can go to standard output.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Outputs<'a> {
+    pub json: Option<&'a Path>,
+    pub folded: Option<&'a Path>,
+    pub csv: bool,
+    pub by: bool,
+}
+
+impl Outputs<'_> {
+    /// Those that would go there. Only one of them can.
+    pub fn on_stdout(&self) -> Vec<&'static str> {
+        let is_stdout = |file: Option<&Path>| file == Some(Path::new("-"));
+        let asked = [
+            ("--json -", is_stdout(self.json)),
+            ("--folded -", is_stdout(self.folded)),
+            ("--csv", self.csv),
+            // Groups are in JSON, and can be printed as CSV.
+            ("--by", self.by && !self.csv && self.json.is_none()),
+        ];
+        asked.into_iter().filter(|(_, asked)| *asked).map(|(flag, _)| flag).collect()
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

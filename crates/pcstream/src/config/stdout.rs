@@ -1,21 +1,24 @@
 //! Flags that exclude each other because both take standard output. Some do so with one value alone, which clap has no
 //! rule for.
 
+use std::path::Path;
+
 use clap::{Command, Id};
 
-/// Whether two flags of `contexts` with these values would both be put out on standard output, as in `contexts_view`.
-pub fn compete(command: &Command, a: (&Id, &[String]), b: (&Id, &[String])) -> bool {
-    let names = [a.0.as_str(), b.0.as_str()];
-    // Groups are in JSON, and can be printed as CSV.
-    let together = names.contains(&"by") && (names.contains(&"json") || names.contains(&"csv"));
-    command.get_name() == "contexts" && a.0 != b.0 && !together && takes(a) && takes(b)
-}
+use crate::args::Outputs;
 
-fn takes((flag, values): (&Id, &[String])) -> bool {
-    match flag.as_str() {
-        "json" | "folded" => values == ["-"],
-        "csv" => values != ["false"],
-        "by" => true,
-        _ => false,
+/// Whether two flags of `contexts` with these values would both be put out on standard output.
+pub fn compete(command: &Command, a: (&Id, &[String]), b: (&Id, &[String])) -> bool {
+    let mut outputs = Outputs::default();
+    for (flag, values) in [a, b] {
+        let file = values.first().map(Path::new);
+        match flag.as_str() {
+            "json" => outputs.json = file,
+            "folded" => outputs.folded = file,
+            "csv" => outputs.csv = values != ["false"],
+            "by" => outputs.by = true,
+            _ => {}
+        }
     }
+    command.get_name() == "contexts" && outputs.on_stdout().len() > 1
 }
