@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::escape::visible;
 use crate::human::{count, page_bytes, percent, ratio};
 use crate::layout::Layout;
-use crate::table::{Side, columns};
+use crate::table::{Column, Side, side_by_side};
 
 /// Where the two count as agreeing: 2 % of the WAF.
 pub const AGREEMENT: f64 = 0.02;
@@ -262,26 +262,29 @@ fn origin(emulated: &Emulated, layout: Layout) -> Vec<String> {
 
 /// A row for each run: what the device counted, and what the simulation makes of the same writes.
 fn table(runs: &[EmulatedRun]) -> Vec<String> {
-    let head = ["\nscheme", "device:\nwritten", "\nWAF", "\nerases", "\nGC copies", "free\nsuperblocks"];
-    let head = head.into_iter().chain(["simulated:\nWAF", "\nGC copies", "WAF\napart"]);
-    let mut cells = vec![head.map(str::to_owned).collect::<Vec<_>>()];
-    for run in runs {
-        let counters = &run.live.counters;
-        let simulated = run.power_cut.is_none().then_some(&run.simulated);
-        cells.push(vec![
-            run.name(runs),
-            page_bytes(counters.host_pages),
-            ratio(waf(counters)),
-            count(counters.erases),
-            page_bytes(counters.gc_pages),
-            count(run.live.free_superblocks.into()),
-            simulated.map_or("-".to_owned(), |lane| ratio(lane.waf())),
-            simulated.map_or("-".to_owned(), |lane| page_bytes(lane.counters.gc_pages)),
-            run.difference().map_or("-".to_owned(), signed),
-        ]);
-    }
-    let sides: Vec<Side> = std::iter::once(Side::Left).chain([Side::Right; 8]).collect();
-    columns(&cells, &sides)
+    let simulated = |run: &EmulatedRun, cell: fn(&LaneResult) -> String| match run.power_cut {
+        None => cell(&run.simulated),
+        Some(_) => "-".to_owned(),
+    };
+    side_by_side(&[
+        names("\nscheme", runs),
+        column("device:\nwritten", runs, |run| page_bytes(run.live.counters.host_pages)),
+        column("\nWAF", runs, |run| ratio(waf(&run.live.counters))),
+        column("\nerases", runs, |run| count(run.live.counters.erases)),
+        column("\nGC copies", runs, |run| page_bytes(run.live.counters.gc_pages)),
+        column("free\nsuperblocks", runs, |run| count(run.live.free_superblocks.into())),
+        column("simulated:\nWAF", runs, |run| simulated(run, |lane| ratio(lane.waf()))),
+        column("\nGC copies", runs, |run| simulated(run, |lane| page_bytes(lane.counters.gc_pages))),
+        column("WAF\napart", runs, |run| run.difference().map_or("-".to_owned(), signed)),
+    ])
+}
+
+fn names(head: &str, runs: &[EmulatedRun]) -> Column {
+    Column::new(Side::Left, head, runs.iter().map(|run| run.name(runs)))
+}
+
+fn column(head: &str, runs: &[EmulatedRun], cell: impl Fn(&EmulatedRun) -> String) -> Column {
+    Column::new(Side::Right, head, runs.iter().map(cell))
 }
 
 fn signed(share: f64) -> String {
@@ -312,16 +315,15 @@ fn saved(runs: &[EmulatedRun]) -> Vec<String> {
 
 /// Pages that each stream got on the device.
 fn streams(runs: &[EmulatedRun]) -> Vec<String> {
-    let most = runs.iter().map(|run| run.live.counters.streams.len()).max().unwrap_or(0);
-    let head = std::iter::once("written to".to_owned()).chain((0..most).map(|n| format!("S{n}")));
-    let mut cells = vec![head.chain(["unassigned".to_owned()]).collect::<Vec<_>>()];
-    for run in runs {
-        let pages = run.live.counters.streams.iter().map(|stream| page_bytes(stream.host_pages));
-        let unassigned = page_bytes(run.live.unassigned_pages);
-        cells.push(std::iter::once(run.name(runs)).chain(pages).chain([unassigned]).collect());
-    }
-    let sides: Vec<Side> = std::iter::once(Side::Left).chain(vec![Side::Right; most + 1]).collect();
-    columns(&cells, &sides)
+    // The device is the same in every run.
+    let streams = runs[0].live.counters.streams.len();
+    let written = |stream: usize| {
+        column(&format!("S{stream}"), runs, |run| page_bytes(run.live.counters.streams[stream].host_pages))
+    };
+    let mut table = vec![names("written to", runs)];
+    table.extend((0..streams).map(written));
+    table.push(column("unassigned", runs, |run| page_bytes(run.live.unassigned_pages)));
+    side_by_side(&table)
 }
 
 fn power_cut(run: &EmulatedRun, runs: &[EmulatedRun], layout: Layout) -> Vec<String> {
