@@ -28,6 +28,24 @@ fn a_parameter_that_is_set_changes_its_scheme_and_no_other() {
     assert_ne!(before[1], after[1]);
 }
 
+/// The table of facts in docs/schemes.md has each, with its scheme or with the one that it is like.
+#[test]
+fn the_document_names_every_fact() {
+    let document = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/schemes.md");
+    let document = std::fs::read_to_string(document).expect("docs/schemes.md");
+    let facts = document.split_once("\n## Facts\n").expect("a table of facts").1;
+    let place = Place::new();
+    let result = json(&simulate(&place.path("t.pctrace"), &["--scheme", "all"]));
+    let mut seen = 0;
+    for result in result["results"].as_array().expect("a list") {
+        for fact in result["facts"].as_object().expect("facts by name").keys() {
+            assert!(facts.contains(&format!("`{fact}`")), "{}: {fact}", result["scheme"]);
+            seen += 1;
+        }
+    }
+    assert!(seen > 50, "{seen}");
+}
+
 #[test]
 fn what_cannot_be_set_is_refused_with_what_can() {
     let place = Place::new();
