@@ -1,7 +1,7 @@
 //! How a lifetime that ended changes the expected one of its context.
 //!
 //! FAST'19 takes "the average of the existing lifetime and l_new" when a request ends data of a
-//! context, the dissertation a "weighted average" without the weight, and the arithmetic mean where a
+//! context, the dissertation (docs/fidelity.md) a "weighted average" without the weight, and the arithmetic mean where a
 //! request ends several lifetimes of one context. Both count requests: a discard of a whole file weighs
 //! as much as an overwrite of one page. What a device copies are pages, so the default is a mean over
 //! the pages that died, each of which counts once.

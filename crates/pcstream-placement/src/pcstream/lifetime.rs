@@ -32,7 +32,7 @@ const TIME_BITS: u32 = 40;
 pub struct LifetimeParams {
     /// Unit of address; 1 MiB in the paper.
     pub chunk: Chunk,
-    /// Memory of the live table; 64 MiB in the dissertation.
+    /// Memory of the live table; 64 MiB in the dissertation that docs/fidelity.md cites.
     pub max_bytes: u64,
 }
 

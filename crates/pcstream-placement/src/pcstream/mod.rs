@@ -155,7 +155,7 @@ impl Parameters for PcStreamParams {
         parameter!(PcStreamParams, table_bytes, "bytes", "size of the PC attribute table, 13 bytes an entry", "FAST'19, section 5.1"),
         parameter!(PcStreamParams, forget_at_exit_of, "glob, or none", "programs whose end empties the table", "FAST'19, section 6.6, without table"),
         parameter!(PcStreamParams, lifetime.chunk, "page, scaled, or pages", "unit of address whose lifetimes end together; scaled is 1/1049 superblock", "this project; FAST'19: 1 MiB"),
-        parameter!(PcStreamParams, lifetime.max_bytes, "bytes", "memory of the table of live data", "the dissertation"),
+        parameter!(PcStreamParams, lifetime.max_bytes, "bytes", "memory of the table of live data", "dissertation chapter on PCStream, \"PC Lifetime Management\""),
         parameter!(PcStreamParams, mapper.clusterer, "k-means, merge-closest", "how lifetimes are grouped", "FAST'19; HotStorage'18: merge-closest"),
         parameter!(PcStreamParams, mapper.distance, "linear, log", "what is close", "FAST'19"),
         parameter!(PcStreamParams, mapper.numbering, "keep, by-lifetime", "which stream a cluster gets", "this project; the papers leave it open"),
