@@ -12,7 +12,8 @@ use crate::human::{page_bytes, percent};
 use crate::layout::{Layout, clipped};
 use crate::schemes::{loss_lines, origin};
 use crate::symbols::{Names, frame_name, own_frames};
-use crate::table::{Side, columns};
+use crate::table;
+use crate::table::Side::{Left, Right};
 use crate::{ContextRow, Simulation};
 
 /// Longest call path or label printed, in characters, unless names are wanted in full.
@@ -38,27 +39,15 @@ pub fn table(simulation: &Simulation, rows: &[ContextRow], limit: usize, layout:
     let shown = &rows[..rows.len().min(limit)];
     let known: Vec<&Context> = shown.iter().filter_map(|row| row.context).collect();
     let mut paths = call_paths(&known, layout.names).into_iter();
-    let header = [
-        "context",
-        "written",
-        "share",
-        "life p50",
-        "alive",
-        "stream",
-        "program",
-        "kind",
-        "most to",
-        "call path, innermost first",
-    ];
-    let mut cells = vec![header.map(str::to_owned).to_vec()];
-    for row in shown {
-        let path = row.context.map_or(String::new(), |_| paths.next().expect("one path per known context"));
-        cells.push(line(row, &path, layout.names));
-    }
-    let right = [Side::Right; 5];
-    let sides: Vec<Side> = std::iter::once(Side::Left).chain(right).chain([Side::Left; 4]).collect();
+    let mut path = |row: &ContextRow| {
+        let called = |context| called(context, &paths.next().expect("one path per known context"));
+        shown_path(row.context.map_or(String::new(), called), layout.names)
+    };
+    let shown_with_paths: Vec<_> = shown.iter().map(|row| (row, path(row))).collect();
     let mut out = String::new();
-    columns(&cells, &sides).iter().for_each(|line| _ = writeln!(out, "{}", layout.cut(line)));
+    for line in lines(&shown_with_paths) {
+        _ = writeln!(out, "{}", layout.cut(&line));
+    }
     if rows.len() > shown.len() {
         let rest: u64 = rows[shown.len()..].iter().map(|r| r.writer.pages()).sum();
         _ = writeln!(out, "{} more wrote {}", rows.len() - shown.len(), page_bytes(rest));
@@ -97,24 +86,34 @@ pub fn source_lines(rows: &[ContextRow], limit: usize, layout: Layout) -> String
     if out.is_empty() { "\nNo source lines are known.\n".to_owned() } else { out }
 }
 
-fn line(row: &ContextRow, path: &str, names: Names) -> Vec<String> {
-    let writer = &row.writer;
-    let life = writer.lifetimes.quartiles().map_or("-".to_owned(), |q| page_bytes(q.p50));
-    let (kind, kind_pages) = heaviest_kind(&writer.pages_by_kind);
-    let kind = if kind_pages == writer.pages() { kind.to_owned() } else { format!("{kind}+") };
-    let file = row.files.first().map_or("-", |(path, _)| file_name(path));
-    vec![
-        row.who().map_or_else(str::to_owned, |c| c.signature.to_string()),
-        page_bytes(writer.pages()),
-        percent(row.share),
-        life,
-        row.alive_pages().map_or("-".to_owned(), |alive| percent(alive as f64 / writer.pages() as f64)),
-        row.stream.map_or("-".to_owned(), |s| format!("S{}", s.0)),
-        row.context.map_or("-".to_owned(), program),
-        kind,
-        if file.is_empty() { "-".to_owned() } else { clipped(file, 32) },
-        shown_path(row.context.map_or(String::new(), |c| called(c, path)), names),
-    ]
+fn lines(rows: &[(&ContextRow, String)]) -> Vec<String> {
+    let dash = || "-".to_owned();
+    table::table(
+        rows,
+        &[
+            (Left, "context", &|(row, _)| row.who().map_or_else(str::to_owned, |c| c.signature.to_string())),
+            (Right, "written", &|(row, _)| page_bytes(row.writer.pages())),
+            (Right, "share", &|(row, _)| percent(row.share)),
+            (Right, "life p50", &|(row, _)| {
+                row.writer.lifetimes.quartiles().map_or_else(dash, |q| page_bytes(q.p50))
+            }),
+            (Right, "alive", &|(row, _)| {
+                let share = |alive| percent(alive as f64 / row.writer.pages() as f64);
+                row.alive_pages().map_or_else(dash, share)
+            }),
+            (Right, "stream", &|(row, _)| row.stream.map_or_else(dash, |s| format!("S{}", s.0))),
+            (Left, "program", &|(row, _)| row.context.map_or_else(dash, program)),
+            (Left, "kind", &|(row, _)| {
+                let (kind, pages) = heaviest_kind(&row.writer.pages_by_kind);
+                if pages == row.writer.pages() { kind.to_owned() } else { format!("{kind}+") }
+            }),
+            (Left, "most to", &|(row, _)| match row.files.first().map_or("", |(path, _)| file_name(path)) {
+                "" => dash(),
+                file => clipped(file, 32),
+            }),
+            (Left, "call path, innermost first", &|(_, path)| path.clone()),
+        ],
+    )
 }
 
 fn shown_path(path: String, names: Names) -> String {

@@ -20,7 +20,8 @@ use crate::functions::Functions;
 use crate::human::{count, page_bytes, percent};
 use crate::layout::{Layout, clipped};
 use crate::symbols::Names;
-use crate::table::{Side, columns};
+use crate::table::Side::{Left, Right};
+use crate::table::table;
 
 /// Longest name of a group in a table, in characters, unless names are wanted in full.
 const NAME_WIDTH: usize = 70;
@@ -180,23 +181,24 @@ fn by_kind(rows: &[ContextRow], sums: &mut BTreeMap<String, Sums>) {
 
 /// The first `limit` groups as a table.
 pub fn text(groups: &[Group], by: GroupBy, limit: usize, layout: Layout) -> String {
-    let head = ["written", "share", "contexts", "life p50", "alive", name_of(by)];
-    let mut cells = vec![head.map(str::to_owned).to_vec()];
     let shown = &groups[..groups.len().min(limit)];
-    for (group, name) in shown.iter().zip(shown_names(shown, layout.names)) {
-        let alive = group.alive_pages.map(|alive| percent(alive as f64 / group.pages.max(1) as f64));
-        cells.push(vec![
-            page_bytes(group.pages),
-            percent(group.share),
-            count(group.contexts),
-            group.lifetime_pages.map_or("-".to_owned(), |life| page_bytes(life.p50)),
-            alive.unwrap_or("-".to_owned()),
-            name,
-        ]);
-    }
-    let sides = [Side::Right, Side::Right, Side::Right, Side::Right, Side::Right, Side::Left];
-    let mut out = String::new();
-    columns(&cells, &sides).iter().for_each(|line| out += &format!("{}\n", layout.cut(line)));
+    let rows: Vec<(&Group, String)> = shown.iter().zip(shown_names(shown, layout.names)).collect();
+    let alive =
+        |group: &Group| group.alive_pages.map(|alive| percent(alive as f64 / group.pages.max(1) as f64));
+    let lines = table(
+        &rows,
+        &[
+            (Right, "written", &|(group, _)| page_bytes(group.pages)),
+            (Right, "share", &|(group, _)| percent(group.share)),
+            (Right, "contexts", &|(group, _)| count(group.contexts)),
+            (Right, "life p50", &|(group, _)| {
+                group.lifetime_pages.map_or("-".to_owned(), |life| page_bytes(life.p50))
+            }),
+            (Right, "alive", &|(group, _)| alive(group).unwrap_or("-".to_owned())),
+            (Left, name_of(by), &|(_, name)| name.clone()),
+        ],
+    );
+    let mut out: String = lines.iter().map(|line| layout.cut(line) + "\n").collect();
     if groups.len() > limit {
         let rest: u64 = groups[limit..].iter().map(|group| group.pages).sum();
         let overlap = if by == GroupBy::Function { ", callers and callees both counted" } else { "" };

@@ -5,8 +5,9 @@ use serde::Serialize;
 
 use crate::csv;
 use crate::escape::visible;
-use crate::human::{counted, page_bytes};
-use crate::table::{Side, columns};
+use crate::human::{counted, page_bytes, ratio};
+use crate::table::Side::{Left, Right};
+use crate::table::table;
 
 /// The result of `table show`: the files in the order given.
 #[derive(Clone, Debug, Serialize)]
@@ -92,29 +93,27 @@ pub fn tables_json(version: &str, tables: &[(String, SavedTable)]) -> TablesJson
 /// The same for people; at most `top` contexts of each table, those with the most samples.
 pub fn tables_text(json: &TablesJson, top: usize) -> String {
     let mut lines = Vec::new();
-    for table in &json.tables {
-        let samples: u64 = table.contexts.iter().map(|entry| u64::from(entry.samples)).sum();
-        let contexts = table.contexts.len();
+    for saved in &json.tables {
+        let samples: u64 = saved.contexts.iter().map(|entry| u64::from(entry.samples)).sum();
+        let contexts = saved.contexts.len();
         let known = counted(contexts as u64, "context");
-        lines.push(format!("{}: {known}, {} learned", table.path, counted(samples, "lifetime")));
-        let mut shown = table.contexts.clone();
+        lines.push(format!("{}: {known}, {} learned", saved.path, counted(samples, "lifetime")));
+        let mut shown = saved.contexts.clone();
         shown.sort_by_key(|entry| std::cmp::Reverse(entry.samples));
         shown.truncate(top);
         shown.sort_by_key(|entry| (entry.lifetime_pages, entry.signature));
         if shown.is_empty() {
             continue;
         }
-        let mut rows = vec![["context", "lifetime", "pages", "samples"].map(str::to_owned).to_vec()];
-        rows.extend(shown.iter().map(|entry| {
-            let lifetime = page_bytes(entry.lifetime_pages);
-            vec![
-                entry.signature.to_string(),
-                lifetime,
-                entry.lifetime_pages.to_string(),
-                entry.samples.to_string(),
-            ]
-        }));
-        lines.extend(columns(&rows, &[Side::Left, Side::Right, Side::Right, Side::Right]));
+        lines.extend(table(
+            &shown,
+            &[
+                (Left, "context", &|entry| entry.signature.to_string()),
+                (Right, "lifetime", &|entry| page_bytes(entry.lifetime_pages)),
+                (Right, "pages", &|entry| entry.lifetime_pages.to_string()),
+                (Right, "samples", &|entry| entry.samples.to_string()),
+            ],
+        ));
         if contexts > shown.len() {
             lines.push(format!("{} more with fewer samples: --top shows them", contexts - shown.len()));
         }
@@ -174,23 +173,19 @@ pub fn diff_text(json: &DiffJson) -> String {
         json.after
     )];
     if !changes.is_empty() {
-        let heading = ["context", "before", "after", "ratio", "samples before", "after"];
-        let mut rows = vec![heading.map(str::to_owned).to_vec()];
         let lifetime = |e: Option<EntryJson>| e.map_or("-".to_owned(), |e| page_bytes(e.lifetime_pages));
         let samples = |e: Option<EntryJson>| e.map_or("-".to_owned(), |e| e.samples.to_string());
-        rows.extend(changes.iter().map(|d| {
-            let ratio = crate::human::ratio(d.ratio);
-            vec![
-                d.signature.clone(),
-                lifetime(d.before),
-                lifetime(d.after),
-                ratio,
-                samples(d.before),
-                samples(d.after),
-            ]
-        }));
-        let right = Side::Right;
-        lines.extend(columns(&rows, &[Side::Left, right, right, right, right, right]));
+        lines.extend(table(
+            &changes,
+            &[
+                (Left, "context", &|d| d.signature.clone()),
+                (Right, "before", &|d| lifetime(d.before)),
+                (Right, "after", &|d| lifetime(d.after)),
+                (Right, "ratio", &|d| ratio(d.ratio)),
+                (Right, "samples before", &|d| samples(d.before)),
+                (Right, "after", &|d| samples(d.after)),
+            ],
+        ));
     }
     lines.iter().map(|line| format!("{}\n", visible(line))).collect()
 }

@@ -28,7 +28,15 @@ impl Column {
     }
 }
 
-/// As [`columns`], for columns of equal length.
+/// A table of rows: side, heading and cell of each column.
+pub fn table<R>(rows: &[R], columns: &[(Side, &str, &dyn Fn(&R) -> String)]) -> Vec<String> {
+    let column = |(side, head, cell): &(Side, &str, &dyn Fn(&R) -> String)| {
+        Column::new(*side, *head, rows.iter().map(cell))
+    };
+    side_by_side(&columns.iter().map(column).collect::<Vec<_>>())
+}
+
+/// A table of columns of equal length.
 pub fn side_by_side(table: &[Column]) -> Vec<String> {
     let heights = table.iter().map(|column| column.cells.len());
     let row = |at: usize| table.iter().map(|column| column.cells[at].clone()).collect();
@@ -39,7 +47,7 @@ pub fn side_by_side(table: &[Column]) -> Vec<String> {
 
 /// Columns with two spaces between them; the last left-aligned column is not padded. The first row is the heading, whose
 /// cells may have several lines. In the others, what would break a line is escaped.
-pub fn columns(rows: &[Vec<String>], sides: &[Side]) -> Vec<String> {
+fn columns(rows: &[Vec<String>], sides: &[Side]) -> Vec<String> {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     let Some((heading, rows)) = rows.split_first() else { return Vec::new() };

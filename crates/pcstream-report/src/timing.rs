@@ -5,7 +5,8 @@ use pcstream_ssd::latency::LatencyHistogram;
 use pcstream_ssd::timing::{Arrivals, TimingResults};
 
 use crate::human::{count, page_bytes, percent};
-use crate::table::{Side, columns};
+use crate::table::Side::{Left, Right};
+use crate::table::{Column, side_by_side};
 
 /// Quantiles in the table.
 const QUANTILES: [(f64, &str); 4] = [(0.5, "p50"), (0.99, "p99"), (0.999, "p99.9"), (0.9999, "p99.99")];
@@ -37,24 +38,25 @@ fn table(
     what: &str,
     of: impl Fn(&TimingResults) -> &LatencyHistogram,
 ) -> Vec<String> {
-    let mut head = vec!["scheme".to_owned(), "gc".to_owned()];
-    head.extend(["IOPS", "written/s", "GC time"].map(str::to_owned));
-    head.extend(QUANTILES.map(|(_, name)| format!("{what} {name}")));
-    head.push("max".to_owned());
-    let mut sides = vec![Side::Left, Side::Left];
-    sides.resize(head.len(), Side::Right);
-    let mut rows = vec![head];
-    for (lane, timing) in timed {
+    let lanes = || timed.iter().map(|(lane, _)| *lane);
+    let times = || timed.iter().map(|(_, timing)| *timing);
+    let rate = |(lane, timing): &(&LaneResult, &TimingResults)| {
         let seconds = timing.elapsed_ns as f64 / 1e9;
-        let rate = if seconds > 0.0 { lane.host_pages() as f64 / seconds } else { 0.0 };
-        let histogram = of(timing);
-        let mut row = vec![lane.scheme.to_owned(), lane.settings.gc_destination.to_string()];
-        row.extend([count(timing.iops() as u64), page_bytes(rate as u64), percent(timing.gc_share())]);
-        row.extend(QUANTILES.map(|(quantile, _)| duration(histogram.quantile_ns(quantile))));
-        row.push(duration(histogram.max_ns()));
-        rows.push(row);
-    }
-    columns(&rows, &sides)
+        page_bytes(if seconds > 0.0 { lane.host_pages() as f64 / seconds } else { 0.0 } as u64)
+    };
+    let mut columns = vec![
+        Column::new(Left, "scheme", lanes().map(|lane| lane.scheme.clone())),
+        Column::new(Left, "gc", lanes().map(|lane| lane.settings.gc_destination.to_string())),
+        Column::new(Right, "IOPS", times().map(|timing| count(timing.iops() as u64))),
+        Column::new(Right, "written/s", timed.iter().map(rate)),
+        Column::new(Right, "GC time", times().map(|timing| percent(timing.gc_share()))),
+    ];
+    columns.extend(QUANTILES.map(|(quantile, name)| {
+        let cells = times().map(|timing| duration(of(timing).quantile_ns(quantile)));
+        Column::new(Right, format!("{what} {name}"), cells)
+    }));
+    columns.push(Column::new(Right, "max", times().map(|timing| duration(of(timing).max_ns()))));
+    side_by_side(&columns)
 }
 
 fn clock(timing: &TimingResults) -> String {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use pcstream_report::Layout;
 use pcstream_report::escape::visible;
 use pcstream_report::human::{bytes, count, page_bytes, percent};
-use pcstream_report::table::{Side, columns};
+use pcstream_report::table::{self, Side, side_by_side};
 use pcstream_trace::paths::file_name;
 
 use crate::snapshot::{ContextNow, Snapshot, SortBy};
@@ -191,10 +191,11 @@ pub fn time(time: Duration) -> String {
 pub fn table(snapshot: &Snapshot, by: SortBy, rows: usize, layout: Layout) -> String {
     let order = snapshot.order(by, false);
     let shown = &order[..order.len().min(rows)];
-    let mut cells = vec![Column::ALL.map(|column| column.heading().to_owned()).to_vec()];
-    let line = |at: &usize| Column::ALL.map(|column| column.cell(&snapshot.contexts[*at])).to_vec();
-    cells.extend(shown.iter().map(line));
-    let sides = Column::ALL.map(|column| if column.is_number() { Side::Right } else { Side::Left });
+    let columns = Column::ALL.map(|column| {
+        let side = if column.is_number() { Side::Right } else { Side::Left };
+        let cells = shown.iter().map(|at| column.cell(&snapshot.contexts[*at]));
+        table::Column::new(side, column.heading(), cells)
+    });
     let mut out = String::new();
     layout.wrap(&summary(snapshot), 2).iter().for_each(|line| _ = writeln!(out, "{line}"));
     if !streams(snapshot).is_empty() {
@@ -206,7 +207,7 @@ pub fn table(snapshot: &Snapshot, by: SortBy, rows: usize, layout: Layout) -> St
     if shown.is_empty() {
         out += "Nothing was written.\n";
     } else {
-        columns(&cells, &sides).iter().for_each(|line| _ = writeln!(out, "{}", layout.cut(line)));
+        side_by_side(&columns).iter().for_each(|line| _ = writeln!(out, "{}", layout.cut(line)));
     }
     if order.len() > shown.len() {
         _ = writeln!(out, "{} more", order.len() - shown.len());

@@ -13,7 +13,8 @@ use pcstream_report::escape::visible;
 use pcstream_report::human::{change, percent, ratio};
 use pcstream_report::json::{self, SimulationJson};
 use pcstream_report::statistics::{Mean, mean};
-use pcstream_report::table::{Side, columns};
+use pcstream_report::table::Side::{Left, Right};
+use pcstream_report::table::table;
 use pcstream_report::verdict::Matters;
 use pcstream_report::{Simulation, Verdict};
 use serde::Serialize;
@@ -228,15 +229,21 @@ fn text(result: &RepeatedJson, ui: Ui) -> String {
     let sentences = result.summary.verdict.sentences.join(" ");
     lines.extend(layout.wrap(&format!("Verdict of {runs} runs: {sentences}"), 0));
     lines.push(String::new());
-    let head = ["measure", "mean", "+- (95 %)", "least", "greatest"].map(str::to_owned).to_vec();
-    let row = |(name, mean): (&String, &Mean)| {
-        let of = |number: f64| written(name, number);
-        let half = mean.half_width_95.map_or("-".to_owned(), of);
-        vec![name.clone(), of(mean.mean), half, of(mean.least), of(mean.greatest)]
+    let measures: Vec<(&String, &Mean)> = result.summary.measures.iter().collect();
+    let half = |(name, mean): &(&String, &Mean)| {
+        mean.half_width_95.map_or("-".to_owned(), |half| written(name, half))
     };
-    let cells: Vec<_> = std::iter::once(head).chain(result.summary.measures.iter().map(row)).collect();
-    let sides = [Side::Left, Side::Right, Side::Right, Side::Right, Side::Right];
-    lines.extend(columns(&cells, &sides).iter().map(|line| layout.cut(line)));
+    let table = table(
+        &measures,
+        &[
+            (Left, "measure", &|(name, _)| (*name).clone()),
+            (Right, "mean", &|(name, mean)| written(name, mean.mean)),
+            (Right, "+- (95 %)", &half),
+            (Right, "least", &|(name, mean)| written(name, mean.least)),
+            (Right, "greatest", &|(name, mean)| written(name, mean.greatest)),
+        ],
+    );
+    lines.extend(table.iter().map(|line| layout.cut(line)));
     lines.join("\n") + "\n"
 }
 

@@ -1,6 +1,7 @@
 //! What `place` did: contexts with their streams and hints, for people and programs.
 
 use pcstream_place::Summary;
+use pcstream_place::summary::ContextSummary;
 use pcstream_trace::Context;
 use pcstream_trace::paths::file_name;
 use serde::Serialize;
@@ -9,7 +10,8 @@ use pcstream_report::call_paths::call_paths;
 use pcstream_report::human::{count, counted, page_bytes, percent};
 use pcstream_report::layout::{Layout, clipped};
 use pcstream_report::symbols::Names;
-use pcstream_report::table::{Side, columns};
+use pcstream_report::table::Side::{Left, Right};
+use pcstream_report::table::table;
 
 /// Longest call path printed, in characters.
 const PATH_WIDTH: usize = 110;
@@ -79,20 +81,22 @@ fn streams(summary: &Summary, layout: Layout) -> Vec<String> {
     if summary.streams.is_empty() {
         return Vec::new();
     }
-    let heading = ["write stream", "requests", "written", "of others", "refused", "of programs"];
-    let mut rows = vec![heading.map(str::to_owned).to_vec()];
-    for row in &summary.streams {
-        rows.push(vec![
-            if row.write_stream == 0 { "none".to_owned() } else { row.write_stream.to_string() },
-            count(row.requests),
-            page_bytes(row.pages),
-            page_bytes(row.minority_pages),
-            page_bytes(row.refused_pages),
-            page_bytes(row.pages_of_programs),
-        ]);
-    }
+    let table = table(
+        &summary.streams,
+        &[
+            (Right, "write stream", &|row| match row.write_stream {
+                0 => "none".to_owned(),
+                number => number.to_string(),
+            }),
+            (Right, "requests", &|row| count(row.requests)),
+            (Right, "written", &|row| page_bytes(row.pages)),
+            (Right, "of others", &|row| page_bytes(row.minority_pages)),
+            (Right, "refused", &|row| page_bytes(row.refused_pages)),
+            (Right, "of programs", &|row| page_bytes(row.pages_of_programs)),
+        ],
+    );
     let mut lines = vec![String::new()];
-    lines.extend(columns(&rows, &[Side::Right; 6]).iter().map(|line| layout.cut(line)));
+    lines.extend(table.iter().map(|line| layout.cut(line)));
     let note = "write stream: as the device numbers it, S1 is 2 and so on; none: where the device puts writes without one; \
                 of others: written with it, but of contexts of another stream; of programs: not in the column written, as \
                 the program gave the stream itself";
@@ -101,42 +105,32 @@ fn streams(summary: &Summary, layout: Layout) -> Vec<String> {
 }
 
 fn contexts(summary: &Summary, top: usize, layout: Layout) -> Vec<String> {
-    let heading = [
-        "context",
-        "written",
-        "lifetime",
-        "stream",
-        "hint",
-        "files",
-        "hinted",
-        "program",
-        "most to",
-        "call path, innermost first",
-    ];
-    let mut rows = vec![heading.map(str::to_owned).to_vec()];
-    for row in summary.contexts.iter().take(top) {
-        let path = match (row.entry.is_empty(), row.call_path.is_empty()) {
-            (_, true) => row.entry.clone(),
-            (true, false) => row.call_path.clone(),
-            (false, false) => format!("{} < {}", row.entry, row.call_path),
-        };
-        let file = row.file.as_deref().map(file_name).filter(|name| !name.is_empty());
-        rows.push(vec![
-            row.signature.to_string(),
-            page_bytes(row.pages),
-            row.lifetime_pages.map_or("-".to_owned(), page_bytes),
-            format!("S{}", row.stream),
-            row.hint.unwrap_or("-").to_owned(),
-            row.files.to_string(),
-            row.files_hinted.to_string(),
-            clipped(file_name(&row.executable), 32),
-            file.map_or("-".to_owned(), |name| clipped(name, 32)),
-            clipped(&path, PATH_WIDTH),
-        ]);
-    }
-    let (left, right) = (Side::Left, Side::Right);
-    let sides = [left, right, right, right, left, right, right, left, left, left];
-    let mut lines: Vec<String> = columns(&rows, &sides).iter().map(|line| layout.cut(line)).collect();
+    let shown = &summary.contexts[..summary.contexts.len().min(top)];
+    let path = |row: &ContextSummary| match (row.entry.is_empty(), row.call_path.is_empty()) {
+        (_, true) => clipped(&row.entry, PATH_WIDTH),
+        (true, false) => clipped(&row.call_path, PATH_WIDTH),
+        (false, false) => clipped(&format!("{} < {}", row.entry, row.call_path), PATH_WIDTH),
+    };
+    let file = |row: &ContextSummary| match row.file.as_deref().map_or("", file_name) {
+        "" => "-".to_owned(),
+        name => clipped(name, 32),
+    };
+    let table = table(
+        shown,
+        &[
+            (Left, "context", &|row| row.signature.to_string()),
+            (Right, "written", &|row| page_bytes(row.pages)),
+            (Right, "lifetime", &|row| row.lifetime_pages.map_or("-".to_owned(), page_bytes)),
+            (Right, "stream", &|row| format!("S{}", row.stream)),
+            (Left, "hint", &|row| row.hint.unwrap_or("-").to_owned()),
+            (Right, "files", &|row| row.files.to_string()),
+            (Right, "hinted", &|row| row.files_hinted.to_string()),
+            (Left, "program", &|row| clipped(file_name(&row.executable), 32)),
+            (Left, "most to", &file),
+            (Left, "call path, innermost first", &path),
+        ],
+    );
+    let mut lines: Vec<String> = table.iter().map(|line| layout.cut(line)).collect();
     if summary.contexts.len() > top {
         lines.push(format!("{} more contexts: --top shows them", summary.contexts.len() - top));
     }
