@@ -1,5 +1,7 @@
 //! Numbers for people. JSON has them exact; here three digits are enough.
 
+use std::collections::BTreeMap;
+
 use pcstream_trace::PAGE_BYTES;
 
 /// A count with a decimal suffix: `0`, `999`, `12.3 k`, `4.56 M`.
@@ -10,6 +12,12 @@ pub fn count(value: u64) -> String {
 /// A count with what is counted, in the plural unless it is one: `1 context`, `37 contexts`, `12.3 k contexts`.
 pub fn counted(value: u64, what: &str) -> String {
     format!("{} {what}{}", count(value), if value == 1 { "" } else { "s" })
+}
+
+/// Losses by cause, those that there are: `missed_events 7, watch_rows 2`; empty without any.
+pub fn losses(losses: &BTreeMap<String, u64>) -> String {
+    let lost = losses.iter().filter(|(_, count)| **count > 0);
+    lost.map(|(name, count)| format!("{name} {count}")).collect::<Vec<_>>().join(", ")
 }
 
 /// Bytes with a binary suffix: `4.00 KiB`, `1.25 GiB`.

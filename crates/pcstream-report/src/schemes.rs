@@ -10,7 +10,7 @@ use pcstream_ssd::GcDestination;
 
 use crate::drive::{column_head, reference, result_in_words, saved};
 use crate::escape::{visible, visible_start};
-use crate::human::{count, counted, page_bytes, percent, ratio};
+use crate::human::{count, counted, losses, page_bytes, percent, ratio};
 use crate::layout::Layout;
 use crate::table::{Column, Side, side_by_side};
 use crate::verdict::says_nothing;
@@ -102,9 +102,15 @@ impl<'a> Row<'a> {
     }
 }
 
-/// Rows by scheme, in order; the GC destinations that occur, in order. A second lane of the same scheme and destination
+/// The GC destinations that occur, in order.
+pub(crate) fn destinations(lanes: &[LaneResult]) -> Vec<GcDestination> {
+    let occurs = |d: &GcDestination| lanes.iter().any(|lane| lane.settings.gc_destination == *d);
+    GcDestination::ALL.into_iter().filter(occurs).collect()
+}
+
+/// Rows by scheme, in order. A second lane of the same scheme and destination
 /// begins a row of its own.
-fn grid(lanes: &[LaneResult]) -> (Vec<Row<'_>>, Vec<GcDestination>) {
+fn grid(lanes: &[LaneResult]) -> Vec<Row<'_>> {
     let mut rows: Vec<Row> = Vec::new();
     for lane in lanes {
         let lacks = |row: &Row| row.scheme == lane.scheme && row.on(lane.settings.gc_destination).is_none();
@@ -113,8 +119,7 @@ fn grid(lanes: &[LaneResult]) -> (Vec<Row<'_>>, Vec<GcDestination>) {
             None => rows.push(Row { scheme: &lane.scheme, lanes: vec![lane] }),
         }
     }
-    let occurs = |d: &GcDestination| lanes.iter().any(|lane| lane.settings.gc_destination == *d);
-    (rows, GcDestination::ALL.into_iter().filter(occurs).collect())
+    rows
 }
 
 /// A column of numbers: what `number` says of each row's result on `destination`, if there is one.
@@ -130,14 +135,14 @@ fn numbers(
 
 /// One row per scheme: WAF on every kind of drive, and flash saved against the reference.
 fn scheme_table(lanes: &[LaneResult], layout: Layout) -> Vec<String> {
-    let (rows, destinations) = grid(lanes);
+    let rows = grid(lanes);
     let reference = reference(lanes);
     let waf =
         |lane: &LaneResult| format!("{} {}", ratio(lane.waf()), if is_best(lanes, lane) { '*' } else { ' ' });
     let less = |lane: &LaneResult| reference.map_or("-".to_owned(), |reference| less(lane, reference));
     let names = rows.iter().map(|row| row.scheme.to_owned());
     let mut table = vec![Column::new(Side::Left, "\n\nscheme", names)];
-    for &destination in &destinations {
+    for destination in destinations(lanes) {
         let [first, second] = column_head(destination);
         // A trailing width for the mark: right-aligned cells keep their spaces.
         table.push(numbers(&rows, destination, format!("{first}  \n{second}  \nWAF  "), waf));
@@ -173,13 +178,13 @@ pub(crate) fn less(lane: &LaneResult, reference: &LaneResult) -> String {
 
 /// More of every scheme: what stayed on S0, the steady part, what GC copied.
 fn details_table(lanes: &[LaneResult]) -> Vec<String> {
-    let (rows, destinations) = grid(lanes);
+    let rows = grid(lanes);
     let on_s0 = |row: &Row| row.lanes[0].default_stream_share().map_or("-".to_owned(), percent);
     let mut table = vec![
         Column::new(Side::Left, "scheme", rows.iter().map(|row| row.scheme.to_owned())),
         Column::new(Side::Right, "on S0", rows.iter().map(on_s0)),
     ];
-    for &destination in &destinations {
+    for destination in destinations(lanes) {
         let steady = |lane: &LaneResult| ratio(lane.steady_waf());
         table.push(numbers(&rows, destination, format!("{destination}: steady"), steady));
         table.push(numbers(&rows, destination, "GC pages", |lane| count(lane.counters.gc_pages)));
@@ -212,9 +217,8 @@ fn device_lines(simulation: &Simulation, details: bool) -> Vec<String> {
     let geometry = &lane.geometry;
     let host_pages = simulation.writers.totals().host_pages;
     let share = |pages: u64, of: u64| percent(pages as f64 / of as f64);
-    let (_, destinations) = grid(&simulation.results);
-    let open = destinations.iter().map(|destination| {
-        let lane = simulation.results.iter().find(|l| l.settings.gc_destination == *destination);
+    let open = destinations(&simulation.results).into_iter().map(|destination| {
+        let lane = simulation.results.iter().find(|l| l.settings.gc_destination == destination);
         let geometry = &lane.expect("it occurs").geometry;
         let left = percent(geometry.worst_case_spare_factor());
         format!("{destination} up to {} open, Sf {left} without them", geometry.open_superblocks())
@@ -283,10 +287,9 @@ fn why_one(lanes: &[LaneResult]) -> Vec<String> {
 pub(crate) fn loss_lines(simulation: &Simulation) -> Vec<String> {
     let trace = &simulation.about.trace;
     let mut lines = Vec::new();
-    let lost: Vec<String> =
-        trace.losses.iter().filter(|(_, n)| **n > 0).map(|(cause, n)| format!("{cause} {n}")).collect();
+    let lost = losses(&trace.losses);
     if !lost.is_empty() {
-        lines.push(format!("losses   missing from the trace: {}", lost.join(", ")));
+        lines.push(format!("losses   missing from the trace: {lost}"));
     }
     if !trace.complete {
         lines.push("losses   the recorder did not finish this trace: its end is missing".to_owned());

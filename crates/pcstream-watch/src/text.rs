@@ -1,12 +1,11 @@
 //! A snapshot as lines of text, and the cells that a terminal shows, too.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
 use pcstream_report::Layout;
 use pcstream_report::escape::visible;
-use pcstream_report::human::{bytes, count, page_bytes, percent};
+use pcstream_report::human::{bytes, count, counted, page_bytes, percent};
 use pcstream_report::table::{self, Side, side_by_side};
 use pcstream_trace::paths::file_name;
 
@@ -126,7 +125,7 @@ pub fn summary(snapshot: &Snapshot) -> String {
         "{} written, {} discarded; {}; rates over {}, watched for {}",
         per_second(snapshot.written.rate),
         per_second(snapshot.discarded.rate),
-        contexts(snapshot),
+        counted(snapshot.context_count as u64, "context"),
         time(snapshot.window),
         time(snapshot.elapsed),
     );
@@ -134,20 +133,6 @@ pub fn summary(snapshot: &Snapshot) -> String {
         line += &format!("; {} lost", count(snapshot.lost()));
     }
     line
-}
-
-/// `1 context`, `7 contexts`.
-pub fn contexts(snapshot: &Snapshot) -> String {
-    match snapshot.context_count {
-        1 => "1 context".to_owned(),
-        many => format!("{} contexts", count(many as u64)),
-    }
-}
-
-/// Losses by cause, those that there are; empty: none.
-pub fn losses(losses: &BTreeMap<String, u64>) -> String {
-    let lost = losses.iter().filter(|(_, count)| **count > 0);
-    lost.map(|(name, count)| format!("{name} {count}")).collect::<Vec<_>>().join(", ")
 }
 
 /// Rates of the streams that were written to, in one line; empty without a scheme.
@@ -217,10 +202,12 @@ pub fn table(snapshot: &Snapshot, by: SortBy, rows: usize, layout: Layout) -> St
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
     use std::sync::Arc;
 
     use pcstream_placement::Stream;
     use pcstream_replay::Quartiles;
+    use pcstream_report::human::losses;
     use pcstream_trace::{Context, ContextId};
 
     use super::*;

@@ -75,10 +75,9 @@ pub struct Captured {
 pub fn outcome(captured: &Captured, forward: bool, ui: Ui) -> Result<Status, Failure> {
     let finished = &captured.finished;
     finished.notes.iter().for_each(|note| ui.remark(note));
-    let lost = finished.losses.iter().filter(|(_, count)| **count > 0);
-    let lost: Vec<_> = lost.map(|(name, count)| format!("{name} {count}")).collect();
+    let lost = human::losses(&finished.losses);
     if !lost.is_empty() {
-        ui.remark(&format!("the capture lost part of the writes' contexts or events: {}", lost.join(", ")));
+        ui.remark(&format!("the capture lost part of the writes' contexts or events: {lost}"));
     }
     if let Some(reason) = &finished.not_removed {
         ui.remark(reason);

@@ -28,6 +28,7 @@ use pcstream_place::sinks::{self, ByRequest, Choice, Means};
 use pcstream_place::table_file::{self, TableFile, TableFileError};
 use pcstream_place::{Learner, Placer, Summary, Worker};
 use pcstream_placement::{Environment, SchemeFactory as _, configure};
+use pcstream_report::human;
 use pcstream_trace::{Batch, Context, ContextId};
 use pcstream_ublk::Link;
 use signal_hook::consts::SIGINT;
@@ -371,10 +372,9 @@ fn outcome(
         )),
         None => finished.notes.iter().for_each(|note| ui.remark(note)),
     }
-    let lost = summary.losses.iter().filter(|(_, count)| **count > 0);
-    let lost: Vec<_> = lost.map(|(name, count)| format!("{name} {count}")).collect();
+    let lost = human::losses(&summary.losses);
     if !lost.is_empty() {
-        ui.remark(&format!("not all writes were learned from or placed: {}", lost.join(", ")));
+        ui.remark(&format!("not all writes were learned from or placed: {lost}"));
     }
     if finished.interrupted {
         let error = anyhow!("interrupted; what was learned until then is reported");

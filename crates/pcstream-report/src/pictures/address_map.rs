@@ -73,11 +73,9 @@ pub fn figure(material: &Material) -> Figure {
     for (index, (class, name)) in entries.enumerate() {
         let x = LEFT + (index % 2) as f64 * (WIDTH - LEFT) / 2.0;
         let y = bottom + 44.0 + (index / 2) as f64 * 18.0;
-        svg.rect(&format!("f{class}"), [x, y, 10.0, 10.0], "");
-        svg.text("", x + 16.0, y + 9.5, &name);
+        svg.key(&format!("f{class}"), x, y, &name);
     }
     Figure {
-        name: "address-map",
         title: "Who writes where, and when",
         note: "Each cell has the colour of the context that wrote most of it. Several colours in one region mean that \
                addresses do not tell lifetimes apart, but call paths do (FAST'19, Fig. 1)."

@@ -1,7 +1,8 @@
 //! Lines over a linear axis, with ticks at round numbers and a legend below.
 
-use super::COLOURS;
 use super::svg::Svg;
+use super::{COLOURS, Curve};
+use crate::human::page_bytes;
 
 /// Size of charts, and of the margins around the plot.
 pub const WIDTH: f64 = 760.0;
@@ -12,14 +13,6 @@ const TOP: f64 = 14.0;
 const BOTTOM: f64 = 44.0;
 /// Height of a line of the legend.
 const LEGEND_LINE: f64 = 18.0;
-
-/// One line of a chart.
-pub struct Line {
-    /// For the legend.
-    pub name: String,
-    /// x ascending.
-    pub points: Vec<(f64, f64)>,
-}
 
 /// A chart of lines.
 pub struct Chart<'a> {
@@ -37,11 +30,25 @@ pub struct Chart<'a> {
     pub y_least: f64,
     /// Dots at the points: for few of them.
     pub dots: bool,
-    /// The lines.
-    pub lines: Vec<Line>,
+    /// The lines, x ascending.
+    pub lines: Vec<Curve>,
 }
 
-impl Chart<'_> {
+impl<'a> Chart<'a> {
+    /// Pages per second over seconds.
+    pub fn of_rates(title: &'a str, x_label: &'a str, lines: Vec<Curve>) -> Chart<'a> {
+        Chart {
+            title,
+            x_label,
+            x_text: |seconds| format!("{seconds:.3}").trim_end_matches('0').trim_end_matches('.').to_owned(),
+            y_text: |pages| format!("{}/s", page_bytes(pages as u64)),
+            y_from: 0.0,
+            y_least: 1.0,
+            dots: false,
+            lines,
+        }
+    }
+
     /// The picture; empty without points.
     pub fn draw(&self) -> String {
         let points = || self.lines.iter().flat_map(|line| line.points.iter().copied());
@@ -90,8 +97,7 @@ impl Chart<'_> {
         for (index, line) in self.lines.iter().enumerate() {
             let x = LEFT + (index % 2) as f64 * (WIDTH - LEFT) / 2.0;
             let y = HEIGHT + 4.0 + (index / 2) as f64 * LEGEND_LINE;
-            svg.rect(&format!("f{}", index % COLOURS), [x, y, 10.0, 10.0], "");
-            svg.text("", x + 16.0, y + 9.5, &line.name);
+            svg.key(&format!("f{}", index % COLOURS), x, y, &line.name);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! WAF over how full the drive is, and over the number of streams.
 
-use super::chart::{Chart, Line};
+use super::chart::Chart;
 use super::{Curve, Figure, Material};
 use crate::csv;
 use crate::human::ratio;
@@ -9,7 +9,6 @@ use crate::human::ratio;
 pub fn over_utilisation(material: &Material) -> Figure {
     let curves = material.by_utilisation;
     Figure {
-        name: "waf-over-utilisation",
         title: "Write amplification over how full the drive is",
         note: format!(
             "The same writes on drives with more or less flash. x: live data over all flash, when the drive was \
@@ -41,7 +40,6 @@ fn begins(curves: &[Curve]) -> String {
 pub fn over_streams(material: &Material) -> Figure {
     let curves = material.by_streams;
     Figure {
-        name: "waf-over-streams",
         title: "Write amplification over the number of streams",
         note: "S0 included. More streams keep more superblocks open, which takes from the spare flash."
             .to_owned(),
@@ -51,8 +49,7 @@ pub fn over_streams(material: &Material) -> Figure {
 }
 
 fn chart(curves: &[Curve], x_label: &str, x_text: fn(f64) -> String) -> String {
-    let line = |curve: &Curve| Line { name: curve.name.clone(), points: curve.points.clone() };
-    let lines = curves.iter().map(line).collect();
+    let lines = curves.to_vec();
     let y_text = |waf| ratio(Some(waf));
     Chart { title: "WAF", x_label, x_text, y_text, y_from: 1.0, y_least: 0.01, dots: true, lines }.draw()
 }

@@ -48,7 +48,6 @@ impl Node {
 pub fn written(material: &Material) -> Figure {
     let paths = paths(material.rows, |row| row.writer.pages());
     Figure {
-        name: "flame-written",
         title: "Call paths by what they wrote",
         note: "Width: pages written; callers above callees, the entry into the kernel at the bottom of each path."
             .to_owned(),
@@ -66,7 +65,6 @@ pub fn copied(material: &Material) -> Figure {
     });
     paths.push((vec!["(data from before the trace)".to_owned()], material.survey.copies_of_prefill()));
     Figure {
-        name: "flame-copied",
         title: "Call paths by what garbage collection copied of them",
         note: "Width: pages that garbage collection copied on a drive without streams, by who wrote them. Wide here and \
                narrow above: data that lives longer than what lies beside it."

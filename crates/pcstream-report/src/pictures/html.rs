@@ -5,14 +5,13 @@
 
 use std::fmt::Write;
 
-use pcstream_ssd::GcDestination;
 use pcstream_trace::paths::file_name;
 
 use super::svg::{STYLE, escaped};
 use super::{FIGURES, Figure, Material};
 use crate::drive::{column_head, reference};
 use crate::human::{bytes, counted, page_bytes, percent, ratio};
-use crate::schemes::{contexts_that_wrote, coverage, less, loss_lines};
+use crate::schemes::{contexts_that_wrote, coverage, destinations, less, loss_lines};
 use crate::symbols::{Names, frame_name};
 use crate::verdict::Matters;
 use crate::{ContextRow, Verdict};
@@ -44,8 +43,8 @@ pub fn page(material: &Material) -> String {
         _ = writeln!(out, "<p class=\"loss\">{}</p>", escaped(line.trim_start_matches("losses").trim()));
     }
     out += &scheme_table(material);
-    for (_, draw) in FIGURES {
-        out += &figure(&draw(material));
+    for (name, draw) in FIGURES {
+        out += &figure(name, &draw(material));
     }
     out += &contexts(material.rows);
     out += &settings_list(&settings(material));
@@ -83,8 +82,7 @@ fn verdict(verdict: &Verdict) -> String {
 fn scheme_table(material: &Material) -> String {
     let lanes = material.lanes();
     let reference = reference(lanes);
-    let occurs = |d: &GcDestination| lanes.iter().any(|lane| lane.settings.gc_destination == *d);
-    let drives: Vec<GcDestination> = GcDestination::ALL.into_iter().filter(occurs).collect();
+    let drives = destinations(lanes);
     let mut out =
         String::from("<section><h2>Schemes</h2><div class=\"wide\"><table>\n<thead><tr><th>scheme</th>");
     for drive in &drives {
@@ -115,13 +113,13 @@ fn scheme_table(material: &Material) -> String {
     out + "</tbody></table></div></section>\n"
 }
 
-fn figure(figure: &Figure) -> String {
+fn figure(name: &str, figure: &Figure) -> String {
     let picture = if figure.svg.is_empty() {
         "<p class=\"dim\">There is nothing to show here.</p>".to_owned()
     } else {
         format!("<div class=\"wide\">{}</div>", figure.svg)
     };
-    let (name, title, note) = (figure.name, figure.title, escaped(&figure.note));
+    let (title, note) = (figure.title, escaped(&figure.note));
     format!("<section id=\"{name}\"><h2>{title}</h2><p class=\"dim\">{note}</p>\n{picture}</section>\n")
 }
 

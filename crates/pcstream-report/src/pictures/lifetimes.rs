@@ -52,7 +52,6 @@ pub fn figure(material: &Material) -> Figure {
         powers.iter().enumerate().map(row)
     });
     Figure {
-        name: "lifetimes",
         title: "How long data lives, by context",
         note: "One row for each of the heaviest contexts. Darker: more pages died at that age; orange: median and \
                quartiles. Data that is still alive at the end is left out. Contexts whose rows look alike belong \

@@ -23,12 +23,12 @@ use crate::{ContextRow, Simulation};
 pub use html::page;
 pub use svg::standalone;
 
-/// A curve of WAF over something, by scheme.
+/// A line of a chart, such as the WAF of a scheme over something.
 #[derive(Clone, Debug)]
 pub struct Curve {
-    /// The scheme, and the kind of drive in words.
+    /// For the legend, such as the scheme and the kind of drive in words.
     pub name: String,
-    /// Where, and the WAF there.
+    /// x and y, such as where and the WAF there.
     pub points: Vec<(f64, f64)>,
 }
 
@@ -56,8 +56,6 @@ impl Material<'_> {
 /// A picture with its numbers.
 #[derive(Clone, Debug)]
 pub struct Figure {
-    /// Its name on the command line.
-    pub name: &'static str,
     /// Its title.
     pub title: &'static str,
     /// What it shows and how to read it.
@@ -70,7 +68,7 @@ pub struct Figure {
 
 type Draw = fn(&Material) -> Figure;
 
-/// Every figure: one file and one line here.
+/// Every figure, by its name on the command line: one file and one line here.
 const FIGURES: [(&str, Draw); 10] = [
     ("waf", waf::by_scheme),
     ("waf-over-run", waf::over_run),

@@ -62,6 +62,12 @@ impl Svg {
         );
     }
 
+    /// An entry of a legend: a colour, and what it stands for.
+    pub fn key(&mut self, class: &str, x: f64, y: f64, text: &str) {
+        self.rect(class, [x, y, 10.0, 10.0], "");
+        self.text("", x + 16.0, y + 9.5, text);
+    }
+
     /// A line through points.
     pub fn line(&mut self, class: &str, points: &[(f64, f64)]) {
         let points: Vec<String> = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();

@@ -5,11 +5,10 @@
 
 use pcstream_replay::LaneResult;
 
-use super::chart::{Chart, Line};
-use super::{Figure, Material};
+use super::chart::Chart;
+use super::{Curve, Figure, Material};
 use crate::csv;
 use crate::drive::{reference, result_in_words};
-use crate::human::page_bytes;
 use crate::verdict::with_streams;
 
 /// Points of a line at most: more than that is noise.
@@ -21,29 +20,19 @@ pub fn figure(material: &Material) -> Figure {
     let mut shown: Vec<&LaneResult> = reference(lanes).into_iter().collect();
     let with = with_streams(lanes, material.simulation.writers.are_unknown());
     shown.extend(with.filter(|lane| shown.iter().all(|other| !std::ptr::eq(*other, *lane))));
-    let lines: Vec<Line> = shown.iter().flat_map(|lane| pair(lane)).collect();
-    let chart = Chart {
-        title: "throughput and copies over simulated time",
-        x_label: "simulated seconds",
-        x_text: |seconds| format!("{seconds:.3}").trim_end_matches('0').trim_end_matches('.').to_owned(),
-        y_text: |pages| format!("{}/s", page_bytes(pages as u64)),
-        y_from: 0.0,
-        y_least: 1.0,
-        dots: false,
-        lines,
-    };
+    let lines = shown.iter().flat_map(|lane| pair(lane)).collect();
+    let title = "throughput and copies over simulated time";
     Figure {
-        name: "throughput",
         title: "Throughput and garbage collection over simulated time",
         note: "By the arrival of requests. With --timing; what the clock models is in docs/ssd-model.md."
             .to_owned(),
-        svg: if chart.lines.is_empty() { String::new() } else { chart.draw() },
+        svg: Chart::of_rates(title, "simulated seconds", lines).draw(),
         csv: table(lanes),
     }
 }
 
 /// What the host wrote and what was copied for it, per second; nothing without a clock.
-fn pair(lane: &LaneResult) -> Vec<Line> {
+fn pair(lane: &LaneResult) -> Vec<Curve> {
     let Some(timing) = &lane.timing else { return Vec::new() };
     let throughput = &timing.throughput;
     let together = throughput.pages.len().div_ceil(POINTS).max(1);
@@ -55,7 +44,7 @@ fn pair(lane: &LaneResult) -> Vec<Line> {
         };
         // The last part may not be over.
         let whole = pages.chunks_exact(together).enumerate().map(point);
-        Line { name: format!("{who}: {what}"), points: whole.collect() }
+        Curve { name: format!("{who}: {what}"), points: whole.collect() }
     };
     vec![line("written", &throughput.pages), line("copied", &throughput.gc_pages)]
 }

@@ -2,10 +2,9 @@
 
 use pcstream_replay::survey::{Rate, TIME_BINS};
 
-use super::chart::{Chart, Line};
-use super::{Figure, Material};
+use super::chart::Chart;
+use super::{Curve, Figure, Material};
 use crate::csv;
-use crate::human::page_bytes;
 
 /// Lines of rates; x is in seconds.
 pub fn figure(material: &Material) -> Figure {
@@ -14,21 +13,13 @@ pub fn figure(material: &Material) -> Figure {
     let bin = seconds / TIME_BINS as f64;
     let line = |name: &str, of: fn(&Rate) -> u64| {
         let point = |(index, rate)| ((index as f64 + 0.5) * bin, of(rate) as f64 / bin);
-        Line { name: name.to_owned(), points: rates.iter().enumerate().map(point).collect() }
+        Curve { name: name.to_owned(), points: rates.iter().enumerate().map(point).collect() }
     };
-    let chart = Chart {
-        title: "rates over the traced time",
-        x_label: "seconds since the trace began",
-        x_text: |seconds| format!("{seconds:.3}").trim_end_matches('0').trim_end_matches('.').to_owned(),
-        y_text: |pages| format!("{}/s", page_bytes(pages as u64)),
-        y_from: 0.0,
-        y_least: 1.0,
-        dots: false,
-        lines: vec![
-            line("written by the host", |rate| rate.host_pages),
-            line("copied by GC without streams", |rate| rate.gc_pages),
-        ],
-    };
+    let lines = vec![
+        line("written by the host", |rate| rate.host_pages),
+        line("copied by GC without streams", |rate| rate.gc_pages),
+    ];
+    let chart = Chart::of_rates("rates over the traced time", "seconds since the trace began", lines);
     let rows = rates.iter().enumerate().map(|(index, rate)| {
         let start = format!("{:.6}", index as f64 * bin);
         [start, rate.host_pages.to_string(), rate.gc_pages.to_string(), rate.discarded_pages.to_string()]
@@ -36,7 +27,6 @@ pub fn figure(material: &Material) -> Figure {
     let real =
         if material.simulation.about.trace.real_time { "" } else { " The times are those of a generator." };
     Figure {
-        name: "rates",
         title: "Writes and garbage collection over time",
         note: format!("At the times of the trace; the model copies at once, in no time.{real}"),
         svg: chart.draw(),

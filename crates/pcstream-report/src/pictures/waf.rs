@@ -3,12 +3,13 @@
 use pcstream_replay::LaneResult;
 use pcstream_trace::PAGE_BYTES;
 
-use super::chart::{Chart, Line, WIDTH};
+use super::chart::{Chart, WIDTH};
 use super::svg::Svg;
-use super::{Figure, Material};
+use super::{Curve, Figure, Material};
 use crate::csv;
 use crate::drive::{in_words, reference};
 use crate::human::{bytes, ratio};
+use crate::schemes::destinations;
 
 const MIB: f64 = (1 << 20) as f64;
 const ROW: f64 = 18.0;
@@ -18,7 +19,7 @@ const RIGHT: f64 = 60.0;
 /// Bars from 1 on, one per scheme and kind of drive.
 pub fn by_scheme(material: &Material) -> Figure {
     let lanes = material.lanes();
-    let drives = drives(lanes);
+    let drives = destinations(lanes);
     let wafs = lanes.iter().filter_map(LaneResult::waf);
     let most = wafs.fold(1.001, f64::max);
     let x_at = |waf: f64| LEFT + (waf - 1.0) / (most - 1.0) * (WIDTH - LEFT - RIGHT);
@@ -47,17 +48,14 @@ pub fn by_scheme(material: &Material) -> Figure {
     }
     for (index, drive) in drives.iter().enumerate() {
         let y = bottom + 22.0 + 18.0 * index as f64;
-        svg.rect(&format!("f{index}"), [LEFT, y, 10.0, 10.0], "");
-        svg.text("", LEFT + 16.0, y + 9.5, in_words(*drive));
+        svg.key(&format!("f{index}"), LEFT, y, in_words(*drive));
     }
     let rows = lanes.iter().map(|lane| {
-        let waf = [csv::option(lane.waf()), csv::option(lane.steady_waf())];
-        let [waf, steady] = waf;
+        let (waf, steady) = (csv::option(lane.waf()), csv::option(lane.steady_waf()));
         let flash = lane.flash_pages().to_string();
         [lane.scheme.to_owned(), lane.settings.gc_destination.to_string(), waf, steady, flash]
     });
     Figure {
-        name: "waf",
         title: "Write amplification by scheme",
         note: "Flash pages programmed for each page that the host wrote; bars begin at 1, the least there can be. \
                The dashed line is the least that a scheme reaches which knows when every page dies."
@@ -65,11 +63,6 @@ pub fn by_scheme(material: &Material) -> Figure {
         svg: svg.finish(),
         csv: csv::table(&["scheme", "gc_destination", "waf", "steady_waf", "flash_pages"], rows),
     }
-}
-
-fn drives(lanes: &[LaneResult]) -> Vec<pcstream_ssd::GcDestination> {
-    let occurs = |d: &pcstream_ssd::GcDestination| lanes.iter().any(|l| l.settings.gc_destination == *d);
-    pcstream_ssd::GcDestination::ALL.into_iter().filter(occurs).collect()
 }
 
 /// WAF of parts of the run: a line per scheme, on the drive that the scheme is recommended with.
@@ -81,10 +74,10 @@ pub fn over_run(material: &Material) -> Figure {
             shown.push(lane);
         }
     }
-    let lines: Vec<Line> = shown
+    let lines: Vec<Curve> = shown
         .iter()
         .take(super::COLOURS)
-        .map(|lane| Line {
+        .map(|lane| Curve {
             name: format!("{}, gc {}", lane.scheme, lane.settings.gc_destination),
             points: windows(lane),
         })
@@ -104,7 +97,6 @@ pub fn over_run(material: &Material) -> Figure {
         lines,
     };
     Figure {
-        name: "waf-over-run",
         title: "Write amplification over the run",
         note: "WAF of each fortieth of the run. A line that still rises or falls at the end has no steady answer yet."
             .to_owned(),

@@ -23,8 +23,9 @@ use pcstream_capture::capture::{
 };
 use pcstream_capture::session::SessionOptions;
 use pcstream_capture::signature::Order;
+use pcstream_report::human;
 use pcstream_trace::{Batch, Context};
-use pcstream_watch::{Learner, Limits, Metrics, Snapshot, Watch, text};
+use pcstream_watch::{Learner, Limits, Metrics, Snapshot, Watch};
 
 use crate::args::TopArgs;
 use crate::attached;
@@ -134,7 +135,7 @@ fn ending(finished: &Finished, last: Option<Arc<Snapshot>>, ui: Ui) -> Status {
     // The last snapshot knows what the watch lost, the capture's end what the capture did.
     let mut losses = last.map_or_else(BTreeMap::new, |last| last.losses.clone());
     losses.extend(finished.losses.clone());
-    let lost = text::losses(&losses);
+    let lost = human::losses(&losses);
     if !lost.is_empty() {
         ui.remark(&format!("part of what was written is missing or without its context: {lost}"));
     }

@@ -3,7 +3,7 @@
 //! Columns that do not fit are left out, those of the call path last: a narrow terminal shows who writes how fast.
 
 use pcstream_report::escape::visible;
-use pcstream_report::human::{count, page_bytes, percent};
+use pcstream_report::human::{count, counted, losses, page_bytes, percent};
 use pcstream_trace::Kind;
 use pcstream_trace::paths::file_name;
 use pcstream_watch::text::{self, Column, per_second};
@@ -88,14 +88,11 @@ fn heading(view: &View, width: usize) -> Vec<Line<'_>> {
     }
     first.push(Span::raw(format!("{} written", per_second(snapshot.written.rate))));
     first.push(Span::raw(format!(", {} discarded", per_second(snapshot.discarded.rate))));
-    first.push(Span::raw(format!(", {}", text::contexts(snapshot))));
+    first.push(Span::raw(format!(", {}", counted(snapshot.context_count as u64, "context"))));
     first.push(Span::raw(format!(", {}", text::time(snapshot.elapsed))));
     let second = match snapshot.lost() {
         0 => Line::raw(text::streams_within(snapshot, width)),
-        _ => Line::styled(
-            format!("lost: {}", text::losses(&snapshot.losses)),
-            bold.patch(tint(view, Color::Red)),
-        ),
+        _ => Line::styled(format!("lost: {}", losses(&snapshot.losses)), bold.patch(tint(view, Color::Red))),
     };
     vec![Line::from(first), second]
 }
