@@ -15,7 +15,7 @@ from .waf import ORACLES, lowest
 NAME = "when-streams-pay"
 ABOUT = "WAF over utilisation, with and without streams, and drive life"
 WORKLOADS = (
-    "rocksdb", "cassandra", "sqlite", "sqlite-wal", "gcc", "mixed1", "mixed2", "postgresql", "postgresql-buffers", "mariadb", "lmdb",
+    "rocksdb", "cassandra", "sqlite", "sqlite-wal", "gcc", "mixed1", "mixed2", "postgresql", "postgresql-buffers", "mariadb", "lmdb", "berkeleydb",
 )  # fmt: skip
 SHARES = (0.6, 0.7, 0.8, 0.9, 0.95, 0.98)
 #: Column, schemes of which the lowest counts, and device.

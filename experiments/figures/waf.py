@@ -12,7 +12,7 @@ from ..lab import DISCARDS, INTERNAL, LEGACY, Lab, Table, bars, capacities, cond
 NAME = "fast19-fig10"
 ABOUT = "WAF by scheme and workload"
 WORKLOADS = (
-    "rocksdb", "cassandra", "sqlite", "sqlite-wal", "gcc", "mixed1", "mixed2", "postgresql", "postgresql-buffers", "mariadb", "lmdb",
+    "rocksdb", "cassandra", "sqlite", "sqlite-wal", "gcc", "mixed1", "mixed2", "postgresql", "postgresql-buffers", "mariadb", "lmdb", "berkeleydb",
 )  # fmt: skip
 #: The paper's averages are over these.
 PAPERS = ("rocksdb", "cassandra", "sqlite", "gcc", "mixed1", "mixed2")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ..lab import Workload
-from . import btree, cassandra, gcc, mariadb, mixed, postgresql, rocksdb, servers, sqlite
+from . import berkeleydb, btree, cassandra, gcc, mariadb, mixed, postgresql, rocksdb, servers, sqlite
 
-MODULES = (rocksdb, cassandra, sqlite, gcc, mixed, postgresql, mariadb, btree, servers)
+MODULES = (rocksdb, cassandra, sqlite, gcc, mixed, postgresql, mariadb, btree, berkeleydb, servers)
 
 
 def all_of(quick: bool) -> dict[str, Workload]:
