@@ -34,7 +34,7 @@ public final class BerkeleyDbClient extends ByteStoreClient {
         config.setAllowCreate(true);
         config.setTransactional(true);
         config.setDurability(Durability.COMMIT_WRITE_NO_SYNC);
-        // It stops where less than 5 GB are free, unless told otherwise.
+        // By default it stops where less than 5 GB are free.
         config.setConfigParam(EnvironmentConfig.FREE_DISK, "0");
         config.setConfigParam(
                 EnvironmentConfig.LOG_FILE_MAX, Long.toString(Math.max(bytes / 64, LEAST_FILE)));
