@@ -151,6 +151,16 @@ def test_fstream_is_simulated_on_the_device_of_the_recording(experiments: Any, l
     assert row["all"] == f"{found['fstream'].waf:.3f}"
 
 
+def test_file_systems_are_compared_by_their_time(experiments: Any, lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = importlib.import_module("experiments.figures.fstream")
+    assert module.speed({"xfs": [4.0, 5.0], "ext4": [2.0, 10.0]}, "xfs", "ext4") == [-50.0, 100.0]
+    recorded = [pc.datasets.load("mixed")]
+    monkeypatch.setattr(lab, "traces", lambda name: recorded if name in ("fileserver-xfs", "fileserver-ext4") else [])
+    remarks = module.make(lab).remarks
+    assert sum("fileserver-xfs +0 % faster than fileserver-ext4 (paper: below -50 %)" in remark for remark in remarks) == 1
+    assert not any("varmail-ext4-nojournal" in remark for remark in remarks)
+
+
 @pytest.mark.parametrize(("kind", "directories"), [("varmail", 1), ("fileserver", 20)])
 def test_servers_delete_as_many_files_as_they_make(tmp_path: Path, kind: str, directories: int) -> None:
     driver = ROOT / "experiments" / "workloads" / "filebench.py"
