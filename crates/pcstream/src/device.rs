@@ -65,14 +65,11 @@ impl<'a> Template<'a> {
 
     /// The profile (or the defaults) at the size asked for: by flag, file, trace, profile.
     fn sized(&self, trace_pages: Option<u64>) -> Result<Base, Failure> {
-        let flag = match self.args.capacity {
-            Some(bytes) if bytes < PAGE_BYTES => {
-                let error = anyhow!("--capacity {bytes}: expected at least a page of {PAGE_BYTES} bytes");
-                return Err(Failure::wrong_arguments(error));
-            }
-            bytes => bytes.map(|bytes| bytes / PAGE_BYTES),
-        };
-        let given = flag.or_else(|| self.file.as_ref().and_then(DeviceFile::logical_pages));
+        if let Some(bytes) = self.args.capacity.filter(|bytes| *bytes < PAGE_BYTES) {
+            let error = anyhow!("--capacity {bytes}: expected at least a page of {PAGE_BYTES} bytes");
+            return Err(Failure::wrong_arguments(error));
+        }
+        let given = self.capacity_pages();
         if let Some((given, trace)) = given.zip(trace_pages).filter(|(given, trace)| given < trace) {
             let error = anyhow!(
                 "the device has {given} logical pages, but the trace is of one with {trace}: expected at least as \

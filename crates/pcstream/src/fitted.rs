@@ -28,7 +28,9 @@ use crate::ui::Ui;
 /// A trace as the simulation sees it.
 pub struct Fitting<'a> {
     reader: &'a TraceReader,
-    args: FitArgs,
+    settings: SpaceSettings,
+    /// Bytes that may be taken, if a flag says how many.
+    memory: Option<u64>,
     capacity: Option<u64>,
     ui: Ui,
     interrupt: Interrupt,
@@ -64,27 +66,27 @@ impl<'a> Fitting<'a> {
         capacity: Option<u64>,
         ui: Ui,
     ) -> Result<Fitting<'a>, Failure> {
+        let FitArgs { pack, fill, no_discard, memory } = *args;
+        let settings = SpaceSettings { pack, fill, no_discard };
         let interrupt = Interrupt::watch()?;
         let mut fitting =
-            Fitting { reader, args: args.clone(), capacity, ui, interrupt, written: None, space: None };
-        fitting.fill(args.fill)?;
+            Fitting { reader, settings, memory, capacity, ui, interrupt, written: None, space: None };
+        fitting.fill(fill)?;
         Ok(fitting)
     }
 
     /// Another share of the device that static data fills up to; none for no static data.
     pub fn fill(&mut self, share: Option<f64>) -> Result<(), Failure> {
-        self.args.fill = share;
-        let args = &self.args;
-        let settings = SpaceSettings { pack: args.pack, fill: args.fill, no_discard: args.no_discard };
+        self.settings.fill = share;
         self.space = None;
-        if settings != SpaceSettings::default() {
-            if settings.needs_survey() {
+        if self.settings != SpaceSettings::default() {
+            if self.settings.needs_survey() {
                 self.survey()?;
             }
             let nothing = AddressSet::default();
             let written = self.written.as_ref().unwrap_or(&nothing);
             let meta = self.reader.meta();
-            let space = Space::new(settings, written, &meta.prefilled, meta.device.pages, self.capacity);
+            let space = Space::new(self.settings, written, &meta.prefilled, meta.device.pages, self.capacity);
             self.space = Some(space.map_err(Failure::wrong_arguments)?);
         }
         Ok(())
@@ -97,16 +99,14 @@ impl<'a> Fitting<'a> {
 
     /// What was done to the trace, in words, for the report.
     pub fn description(&self) -> Option<String> {
-        let settings =
-            SpaceSettings { pack: self.args.pack, fill: self.args.fill, no_discard: self.args.no_discard };
-        self.space.as_ref().map(|space| space_text::describe(space, settings))
+        self.space.as_ref().map(|space| space_text::describe(space, self.settings))
     }
 
     /// Says how much was written to how large a device, where that is too little for a result: where the flash of the
     /// simulated `device`, with `prefill` on it, is not even written once.
     pub fn remark_size(&self, device: &DeviceSettings, prefill: &[Extent]) {
         let (written, traced) = (self.reader.meta().totals.host_pages, self.reader.meta().device.pages);
-        if let (Some(share), Some(space)) = (self.args.pack, &self.space) {
+        if let (Some(share), Some(space)) = (self.settings.pack, &self.space) {
             if written < traced {
                 self.ui.remark(&format!(
                     "{} written to {}, simulated as if {} full: {} of addresses that are written, on {}",
@@ -163,7 +163,7 @@ impl<'a> Fitting<'a> {
         let host_pages = self.reader.meta().totals.host_pages;
         let whole = Footprint::new(&plan.lanes, host_pages, None).map_err(refused)?;
         // Packed addresses leave nothing untouched.
-        if whole.total() <= available || self.args.pack.is_some() {
+        if whole.total() <= available || self.settings.pack.is_some() {
             return Ok(whole);
         }
         self.survey()?;
@@ -174,7 +174,7 @@ impl<'a> Fitting<'a> {
 
     /// The lanes of a plan that run at once, in order: as many as fit into memory, and at most `at_most`.
     pub fn groups(&mut self, plan: &Plan, at_most: usize) -> Result<Groups, Failure> {
-        let available = pcstream_system::memory::allowed(self.args.memory);
+        let available = pcstream_system::memory::allowed(self.memory);
         let footprint = self.footprint(plan, available)?;
         let fitting = footprint.groups(available).map_err(|error| self.not_enough(error))?;
         if fitting.len() > 1 {
@@ -248,7 +248,7 @@ impl<'a> Fitting<'a> {
     }
 
     fn not_enough(&self, NotEnough { needed, available }: NotEnough) -> Failure {
-        let smaller = match self.args.pack {
+        let smaller = match self.settings.pack {
             None => ", or --pack 0.9 for a device that is no larger than what the trace writes",
             Some(_) => "",
         };

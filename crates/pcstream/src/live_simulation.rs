@@ -120,7 +120,7 @@ impl<'a> LiveSimulation<'a> {
             bars.finish(damage.as_deref());
             return Ok(Simulated { planned, replay, results, damage });
         }
-        let fit = FitArgs { pack: None, fill: None, no_discard: false, memory: Some(self.available) };
+        let fit = FitArgs { memory: Some(self.available), ..FitArgs::default() };
         let mut fitting = Fitting::new(reader, &fit, self.template.capacity_pages(), self.ui)?;
         fitting.remark_size(&planned.plan.lanes[0].device, &planned.plan.prefill);
         let Fitted { results, replay, damage, .. } = fitting.run(&planned.plan)?;

@@ -36,7 +36,7 @@ pub struct SimulateArgs {
 }
 
 /// The trace on another address space, and the memory that its simulation may take.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub struct FitArgs {
     /// Pack the addresses that the trace writes onto a device of which they fill this share: above 0, at most 1
     ///

@@ -113,7 +113,7 @@ pub struct Point {
 impl SweepArgs {
     /// The trace's space, before any static data.
     pub fn fit(&self) -> FitArgs {
-        FitArgs { pack: self.pack, fill: None, no_discard: self.no_discard, memory: self.memory }
+        FitArgs { pack: self.pack, no_discard: self.no_discard, memory: self.memory, ..FitArgs::default() }
     }
 }
 

@@ -11,12 +11,10 @@ mod sheet;
 
 use std::collections::BTreeSet;
 use std::num::NonZero;
-use std::ops::Range;
 
 use anyhow::{Context as _, anyhow};
-use indicatif::ProgressBar;
 use pcstream_replay::{Pass, Plan};
-use pcstream_ssd::{Density, Geometry};
+use pcstream_ssd::Geometry;
 use pcstream_trace::TraceReader;
 
 use crate::args::SweepArgs;
@@ -146,37 +144,22 @@ impl Sweep<'_> {
             let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
             let groups = fitting.groups(&plan, cores * LANES_PER_CORE)?;
             for lanes in groups.lanes {
-                self.pass(fitting, &plan, &runs, lanes, groups.density, &mut future, &bar)?;
+                let runs = &runs[lanes.clone()];
+                let progress = |pass, events: usize| {
+                    if pass == Pass::Simulate {
+                        bar.inc((events * runs.len()) as u64);
+                    }
+                };
+                let recorded = fitting.run_group(&plan, lanes, groups.density, &mut future, progress)?;
+                let results = recorded.replay.results();
+                let done = runs.iter().zip(&results).map(|(run, result)| {
+                    (run.key.clone(), Done { results: results::of(result), damage: recorded.damage.clone() })
+                });
+                self.journal.keep(done.collect())?;
             }
         }
         bar.finish_and_clear();
         Ok(())
-    }
-
-    /// One pass over the trace with some of the runs.
-    #[expect(clippy::too_many_arguments, reason = "the parts of one loop")]
-    fn pass(
-        &mut self,
-        fitting: &Fitting,
-        plan: &Plan,
-        runs: &[&Run],
-        lanes: Range<usize>,
-        density: Density,
-        future: &mut Option<std::sync::Arc<pcstream_placement::Future>>,
-        bar: &ProgressBar,
-    ) -> Result<(), Failure> {
-        let runs = &runs[lanes.clone()];
-        let progress = |pass, events: usize| {
-            if pass == Pass::Simulate {
-                bar.inc((events * runs.len()) as u64);
-            }
-        };
-        let recorded = fitting.run_group(plan, lanes, density, future, progress)?;
-        let results = recorded.replay.results();
-        let done = runs.iter().zip(&results).map(|(run, result)| {
-            (run.key.clone(), Done { results: results::of(result), damage: recorded.damage.clone() })
-        });
-        Ok(self.journal.keep(done.collect())?)
     }
 }
 
