@@ -1,6 +1,7 @@
 //! Values of flags: sizes, shares, lists. Each parser says what it expected; clap puts the flag and the
 //! value in front.
 
+use std::ops::{Bound, RangeBounds};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -147,19 +148,19 @@ pub fn watermarks(text: &str) -> Result<Watermarks, String> {
 
 /// The name of a profile.
 pub fn profile(text: &str) -> Result<&'static str, String> {
-    let names: Vec<&'static str> = profile::KNOWN.iter().map(|known| known.name).collect();
-    let found = names.iter().find(|name| **name == text);
-    found
-        .copied()
-        .ok_or_else(|| format!("expected one of {}{}", names.join(", "), did_you_mean(text, &names)))
+    let found = profile::KNOWN.iter().map(|known| known.name).find(|name| *name == text);
+    found.ok_or_else(|| one_of(text, profile::KNOWN.iter().map(|known| known.name)))
 }
 
 /// The name of a format of block traces.
 pub fn format(text: &str) -> Result<&'static Format, String> {
-    import::find(text).ok_or_else(|| {
-        let names = import::FORMATS.iter().map(|known| known.name).collect::<Vec<_>>();
-        format!("expected one of {}{}", names.join(", "), did_you_mean(text, &names))
-    })
+    import::find(text).ok_or_else(|| one_of(text, import::FORMATS.iter().map(|known| known.name)))
+}
+
+/// What is expected instead of `found`.
+fn one_of<'a>(found: &str, names: impl Iterator<Item = &'a str>) -> String {
+    let names: Vec<&str> = names.collect();
+    format!("expected one of {}{}", names.join(", "), did_you_mean(found, &names))
 }
 
 /// `; did you mean X?` for the name most like `found`; nothing if none is.
@@ -214,8 +215,7 @@ pub fn number(text: &str) -> Result<u64, String> {
 
 /// Lifetimes that differ by no more than this factor are alike.
 pub fn factor(text: &str) -> Result<f64, String> {
-    let value = text.parse::<f64>().ok().filter(|v| *v >= 1.0 && v.is_finite());
-    value.ok_or_else(|| "expected a factor between lifetimes, 1 or more, such as 2".to_owned())
+    real(text, 1.0.., "a factor between lifetimes, 1 or more, such as 2")
 }
 
 /// Rows of a table.
@@ -225,8 +225,13 @@ pub fn rows(text: &str) -> Result<usize, String> {
 
 /// A number that may have a fraction.
 pub fn decimal(text: &str) -> Result<f64, String> {
-    let value = text.parse::<f64>().ok().filter(|v| v.is_finite());
-    value.ok_or_else(|| "expected a number, such as 0.9".to_owned())
+    real(text, .., "a number, such as 0.9")
+}
+
+/// A finite number within a range; `expected` is named where it is not.
+fn real(text: &str, range: impl RangeBounds<f64>, expected: &str) -> Result<f64, String> {
+    let value = text.parse::<f64>().ok().filter(|value| value.is_finite() && range.contains(value));
+    value.ok_or_else(|| format!("expected {expected}"))
 }
 
 /// A time above 0: a number of `us`, `ms`, `s` (the default), `m` or `h`.
@@ -248,33 +253,27 @@ pub fn duration(text: &str) -> Result<Duration, String> {
 
 /// A share from 0 to 1.
 pub fn fraction(text: &str) -> Result<f64, String> {
-    let expected = || "expected a number from 0 to 1, such as 0.9".to_owned();
-    let value: f64 = text.parse().map_err(|_| expected())?;
-    if (0.0..=1.0).contains(&value) { Ok(value) } else { Err(expected()) }
+    real(text, 0.0..=1.0, "a number from 0 to 1, such as 0.9")
 }
 
 /// A share from 0, below 1.
 pub fn share_below_1(text: &str) -> Result<f64, String> {
-    let value = text.parse::<f64>().ok().filter(|v| (0.0..1.0).contains(v));
-    value.ok_or_else(|| "expected a number from 0, below 1, such as 0.9".to_owned())
+    real(text, 0.0..1.0, "a number from 0, below 1, such as 0.9")
 }
 
 /// A share above 0, at most 1.
 pub fn positive_share(text: &str) -> Result<f64, String> {
-    let value = text.parse::<f64>().ok().filter(|v| *v > 0.0 && *v <= 1.0);
-    value.ok_or_else(|| "expected a number above 0, at most 1, such as 0.9".to_owned())
+    real(text, (Bound::Excluded(0.0), Bound::Included(1.0)), "a number above 0, at most 1, such as 0.9")
 }
 
 /// A spare factor: at least 0 and below 1.
 pub fn spare_factor(text: &str) -> Result<f64, String> {
-    let value = text.parse::<f64>().ok().filter(|v| (0.0..1.0).contains(v));
-    value.ok_or_else(|| "expected Sf = (T-U)/T, at least 0 and below 1, such as 0.125".to_owned())
+    real(text, 0.0..1.0, "Sf = (T-U)/T, at least 0 and below 1, such as 0.125")
 }
 
 /// An overprovisioning: from 0 to 2. More is a percentage: no drive has three times the flash that it offers.
 pub fn overprovisioning(text: &str) -> Result<f64, String> {
-    let value = text.parse::<f64>().ok().filter(|v| (0.0..=2.0).contains(v));
-    value.ok_or_else(|| "expected OP = (T-U)/U as a fraction from 0 to 2, such as 0.14 for 14 %".to_owned())
+    real(text, 0.0..=2.0, "OP = (T-U)/U as a fraction from 0 to 2, such as 0.14 for 14 %")
 }
 
 #[cfg(test)]

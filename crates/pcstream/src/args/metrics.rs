@@ -5,13 +5,15 @@ use std::net::SocketAddr;
 use clap::Args;
 use pcstream_watch::metrics;
 
+use crate::values;
+
 #[derive(Debug, Args)]
 pub struct MetricsArgs {
     /// Serve OpenMetrics at http://ADDR/metrics; a port alone, such as 9469, is one of the loopback address
     #[arg(long, value_name = "ADDR", value_parser = address)]
     pub metrics: Option<SocketAddr>,
     /// Contexts with metrics of their own, those that write fastest; the others are added up
-    #[arg(long, value_name = "N", default_value_t = metrics::TOP_CONTEXTS, value_parser = metric_contexts, requires = "metrics")]
+    #[arg(long, value_name = "N", default_value_t = metrics::TOP_CONTEXTS, value_parser = values::within::<usize>(1, 1000), requires = "metrics")]
     pub metrics_contexts: usize,
 }
 
@@ -22,11 +24,6 @@ fn address(text: &str) -> Result<SocketAddr, String> {
             "'{text}' is not an address: expected a port or an IP address and a port, such as 127.0.0.1:9469"
         )
     })
-}
-
-fn metric_contexts(text: &str) -> Result<usize, String> {
-    let number = text.parse().ok().filter(|n| (1..=1000).contains(n));
-    number.ok_or_else(|| "expected a number from 1 to 1000".to_owned())
 }
 
 #[cfg(test)]
