@@ -61,7 +61,7 @@ format-check:
 lint: format-check
 	cargo clippy --locked --workspace --all-targets --features pcstream/capture -- -D warnings
 	PCSTREAM_TIDY=strict cargo test --locked --quiet --workspace --features pcstream/capture --test tidy
-	RUSTDOCFLAGS='-D warnings -A rustdoc::private_intra_doc_links' cargo doc --locked --workspace --exclude pcstream --features pcstream-capture/bpf --no-deps --quiet
+	RUSTDOCFLAGS='-D warnings' cargo doc --locked --workspace --exclude pcstream --features pcstream-capture/bpf --no-deps --quiet
 	if command -v mvn >/dev/null; then mvn -q -B -f jvm/pom.xml spotless:check; \
 	    else echo 'mvn is not installed: the format of Java sources was not checked'; fi
 	if command -v shellcheck >/dev/null; then shellcheck --severity=warning $(SCRIPTS); \

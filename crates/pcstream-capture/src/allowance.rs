@@ -1,9 +1,9 @@
 //! What reading the files of traced programs may cost: whoever is traced made these files.
 //!
 //! Idea: work and memory are counted, not time, so that a limit holds alike on every machine. One step is about 10 ns: a symbol
-//! looked at, a place compared with it, or [`BYTES_OF_A_STEP`] read. A module that wants more gets no names, is counted and said.
+//! looked at, a place compared with it, or `BYTES_OF_A_STEP` read. A module that wants more gets no names, is counted and said.
 //!
-//! Invariants: all names of a capture take at most [`ALL_STEPS`] and [`NAME_BYTES`], one module at most [`MODULE_STEPS`].
+//! Invariants: all names of a capture take at most `ALL_STEPS` and `NAME_BYTES`, one module at most `MODULE_STEPS`.
 //! After [`GivenUp::give_up`] nothing is allowed.
 
 use std::cell::Cell;

@@ -3,8 +3,8 @@
 //! Idea: `object` parses what it is given, and this decides what it is given. Files are read, never mapped: a mapped
 //! file that its owner cuts short ends the process that looks at it.
 //!
-//! Invariants: one read is at most [`MAX_READ_BYTES`] and all reads of a file together at most
-//! [`MAX_BYTES`], whatever sizes the file claims; where only a build id is wanted, a thousandth of that. What is read is
+//! Invariants: one read is at most `MAX_READ_BYTES` and all reads of a file together at most
+//! `MAX_BYTES`, whatever sizes the file claims; where only a build id is wanted, a thousandth of that. What is read is
 //! taken from an [`Allowance`], too.
 
 use std::cell::Cell;

@@ -5,7 +5,7 @@
 //! then by the process's own root, and at last by the process's mappings.
 //!
 //! Invariants: what is opened is a regular file, never a device or a pipe to hang on; and it is the file
-//! that the kernel named, which is known before it is opened ([`Handle`]). Device and inode must agree, the device as stat or
+//! that the kernel named, which is known before it is opened (`Handle`). Device and inode must agree, the device as stat or
 //! as mountinfo shows it: overlay file systems, btrfs and bcachefs have two. Behind an overlay that no user made, the
 //! inode or the name in the process's own mappings decides. No file is opened on a file system that a user may have mounted
 //! (FUSE, or in a user namespace), and no path is walked that may lead into one: its owner decides whether it ever answers.

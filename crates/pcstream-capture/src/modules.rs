@@ -6,7 +6,7 @@
 //! and stays open until symbols are resolved. `module_file` says how, `module_data` with which limits it is read.
 //!
 //! Invariants: a module that is on a call path and could not be opened, or not be kept open, is counted: its paths have
-//! no names and no rules. So is one beyond [`MAX_MODULES`], of which nothing is kept. What a module costs to identify does not
+//! no names and no rules. So is one beyond `MAX_MODULES`, of which nothing is kept. What a module costs to identify does not
 //! grow with its size.
 
 use std::fs::File;

@@ -1,6 +1,6 @@
 //! The file system under capture: made for it, or there already.
 //!
-//! A scratch file system is removed by [`Place::remove`]; if that is not reached, by [`Scratch`] itself.
+//! A scratch file system is removed by `Place::remove`; if that is not reached, by [`Scratch`] itself.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};

@@ -9,9 +9,9 @@
 //! need be with the places of all its calls, innermost first: `walk@0x10,0x2a*3` called itself from 0x2a
 //! three times.
 //!
-//! Weakness: a path is compared with [`COMPARED`] others at most, the first of those with the same
-//! innermost frame, and [`COMPARED`] of those whose lines would be the same. A path whose frames another
-//! one has, too, is shown by frames that both have. At most [`MOST_FRAMES`] are shown, and paths with the
+//! Weakness: a path is compared with `COMPARED` others at most, the first of those with the same
+//! innermost frame, and `COMPARED` of those whose lines would be the same. A path whose frames another
+//! one has, too, is shown by frames that both have. At most `MOST_FRAMES` are shown, and paths with the
 //! same frames in another order look the same.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};

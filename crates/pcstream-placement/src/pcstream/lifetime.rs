@@ -1,7 +1,7 @@
 //! The lifetime manager (FAST'19, section 5.1): who wrote what is there, and when.
 //!
 //! Idea: the live table holds (context, time) of every page that holds data, by extents
-//! ([`crate::extents`]). A write ends the lifetimes of the pages that it overwrites and begins its own;
+//! (`crate::extents`). A write ends the lifetimes of the pages that it overwrites and begins its own;
 //! a discard only ends. A lifetime is the logical time between the two. What one request ends is
 //! reported per context: the mean, and over how many pages.
 //!
@@ -14,7 +14,7 @@
 //!
 //! Units: pages and logical time (pages written by the host, the current write excluded).
 //!
-//! Memory: bounded, see [`crate::extents`]. In 64 MiB go 54 million pages of sequential data (200 GiB),
+//! Memory: bounded, see `crate::extents`. In 64 MiB go 54 million pages of sequential data (200 GiB),
 //! or 7 million pages that were written one by one (28 GiB).
 
 use pcstream_trace::Event;

@@ -1,8 +1,8 @@
 //! pcstream-plus: PCStream on the history of pages, too. Ours; docs/pcstream-plus.md explains it.
 //!
 //! Idea: a program context says what kind of data a write is, and the earlier lifetimes of the same page
-//! say how hot this piece of it is. [`predictor`] learns, for each context, whether the second helps, and
-//! predicts the logarithm of a write's lifetime and how far it scatters. [`clustering`] groups predictions
+//! say how hot this piece of it is. `predictor` learns, for each context, whether the second helps, and
+//! predicts the logarithm of a write's lifetime and how far it scatters. `clustering` groups predictions
 //! so that streams tell most about when their pages die. This file keeps what is known of every page.
 //!
 //! A write is placed by what is known before it; then it is learned from: what one request ended counts once
@@ -11,7 +11,7 @@
 //!
 //! Units: pages, logical time, octaves (log2 of pages).
 //!
-//! Memory: 12 bytes an extent of equal pages in [`Extents`], bounded; 4096 sets; 2 bytes a file.
+//! Memory: 12 bytes an extent of equal pages in `Extents`, bounded; 4096 sets; 2 bytes a file.
 //!
 //! Known weaknesses: copy-on-write trees never write a page twice in place, so that only the context speaks;
 //! a lifetime that has no end yet teaches nothing.
