@@ -5,7 +5,6 @@ mod advise;
 mod args;
 #[cfg(feature = "capture")]
 mod attached;
-mod capture_glue;
 #[cfg(feature = "capture")]
 mod command_files;
 mod compare;
@@ -90,13 +89,6 @@ fn main() -> ExitCode {
     let ui = Ui::new(&cli.global);
     remarks.iter().for_each(|remark| ui.remark(remark));
     let result = match cli.command {
-        Command::Doctor(args) => capture_glue::doctor(args, ui),
-        Command::Demo(args) => capture_glue::demo(args, ui),
-        Command::DemoWorkload(args) => capture_glue::demo_workload(&args),
-        Command::EmulatedDevice => capture_glue::emulated_device(),
-        Command::Run(args) => capture_glue::run(args, ui),
-        Command::Record(args) => capture_glue::record(args, ui),
-        Command::Top(args) => capture_glue::top(args, ui),
         Command::Simulate(args) => simulate::simulate(&args, ui),
         Command::Sweep(args) => sweep::sweep(&args, ui),
         Command::Contexts(args) => simulate::contexts(&args, ui),
@@ -107,15 +99,44 @@ fn main() -> ExitCode {
         Command::Schemes(args) => schemes::schemes(&args, ui),
         Command::Rules(args) => rules::rules(&args, ui),
         Command::Import(args) => import::import(&args, ui),
-        Command::Place(args) => capture_glue::place(&args, ui),
         Command::Serve(args) => serve::serve(&args, ui),
         Command::Merge(args) => merge::merge(&args, ui),
         Command::Table(args) => table::table(&args, ui),
         Command::Generate { pattern } => generate::generate(&pattern, ui),
         Command::Completions { shell } => completions(shell),
         Command::Man { output } => man::man(output.as_deref()),
+        #[cfg(feature = "capture")]
+        Command::Doctor(args) => doctor::doctor(args, ui),
+        #[cfg(feature = "capture")]
+        Command::Demo(args) => demo::run_args(args, ui).and_then(|args| run_once_or_more(args, ui)),
+        #[cfg(feature = "capture")]
+        Command::DemoWorkload(args) => demo::workload(&args),
+        #[cfg(feature = "capture")]
+        Command::EmulatedDevice => device_process::serve(),
+        #[cfg(feature = "capture")]
+        Command::Run(args) => run_once_or_more(args, ui),
+        #[cfg(feature = "capture")]
+        Command::Record(args) => live::record(args, ui),
+        #[cfg(feature = "capture")]
+        Command::Top(args) => top::top(args, ui),
+        #[cfg(feature = "capture")]
+        Command::Place(args) => place::place(&args, ui),
+        #[cfg(not(feature = "capture"))]
+        _ => Err(Failure::failed(anyhow::anyhow!(
+            "this command is not in this binary: built without capture. Rebuild with --features capture \
+             (needs clang and libelf, Linux with BTF): cargo build --release --features capture"
+        ))),
     };
     ended(result)
+}
+
+#[cfg(feature = "capture")]
+fn run_once_or_more(args: args::RunArgs, ui: Ui) -> Result<Status, Failure> {
+    match args.repeat {
+        _ if args.emulated.live => emulated::run(args, ui),
+        Some(times) => repeated::run(&args, times, ui),
+        None => run::run(&args, ui),
+    }
 }
 
 fn ended(result: Result<Status, Failure>) -> ExitCode {
