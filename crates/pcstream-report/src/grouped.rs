@@ -43,6 +43,30 @@ pub enum GroupBy {
     Kind,
 }
 
+impl GroupBy {
+    /// All of them.
+    pub const ALL: [GroupBy; 6] = [
+        GroupBy::Function,
+        GroupBy::File,
+        GroupBy::Program,
+        GroupBy::Thread,
+        GroupBy::Directory,
+        GroupBy::Kind,
+    ];
+
+    /// The name on the command line, and above a column.
+    pub fn name(self) -> &'static str {
+        match self {
+            GroupBy::Function => "function",
+            GroupBy::File => "file",
+            GroupBy::Program => "program",
+            GroupBy::Thread => "thread",
+            GroupBy::Directory => "directory",
+            GroupBy::Kind => "kind",
+        }
+    }
+}
+
 /// What one group wrote.
 #[derive(Clone, Debug, Serialize)]
 pub struct Group {
@@ -227,10 +251,6 @@ fn shown_names(groups: &[Group], names: Names) -> Vec<String> {
 fn name_of(by: GroupBy) -> &'static str {
     match by {
         GroupBy::Function => "function (with all that it calls)",
-        GroupBy::File => "file",
-        GroupBy::Program => "program",
-        GroupBy::Thread => "thread",
-        GroupBy::Directory => "directory",
-        GroupBy::Kind => "kind",
+        by => by.name(),
     }
 }

@@ -103,7 +103,7 @@ impl View<'_> {
         sort_rows(&mut rows, self.args.sort);
         let host_pages = simulation.writers.totals().host_pages;
         let of = |by| grouped::groups(&rows, host_pages, by, names(self.args));
-        let mut groups = self.args.by.map_or(Vec::new(), |by| of(by.group()));
+        let mut groups = self.args.by.map_or(Vec::new(), of);
         sort_groups(&mut groups, self.args.sort);
         rows.iter_mut().for_each(|row| row.files.truncate(FILES_PER_CONTEXT));
         Ok(Shown { rows, groups, selection })
@@ -111,7 +111,7 @@ impl View<'_> {
 
     /// Traces may have millions of files, and only some results need them all.
     fn files_per_context(&self) -> usize {
-        let by_file = self.args.by.is_some_and(|by| matches!(by.group(), GroupBy::File | GroupBy::Directory));
+        let by_file = self.args.by.is_some_and(|by| matches!(by, GroupBy::File | GroupBy::Directory));
         if by_file || self.args.file.is_some() { usize::MAX } else { FILES_PER_CONTEXT }
     }
 
@@ -135,7 +135,7 @@ impl View<'_> {
             }
             (Some(_), true) => groups_csv(groups),
             (None, true) => rows_csv(rows, names),
-            (Some(by), false) => head + &grouped::text(groups, by.group(), self.top, layout),
+            (Some(by), false) => head + &grouped::text(groups, by, self.top, layout),
             (None, false) => {
                 let mut text = pcstream_report::contexts::text(simulation, rows, &head, self.top, layout);
                 if self.args.lines {

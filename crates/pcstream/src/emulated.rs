@@ -13,13 +13,13 @@ use anyhow::{Context as _, anyhow};
 use pcstream_capture::capture::{self, CaptureOptions, Finished, Subject, Target};
 use pcstream_emulator::process::DeviceProcess;
 use pcstream_emulator::{Loss, PowerCut, Status as DeviceStatus};
-use pcstream_fs::scratch::{self, Scratch, ScratchOptions};
+use pcstream_fs::scratch::{self, Image, Scratch, ScratchOptions};
 use pcstream_report::emulated::{self as report, Emulated, EmulatedRun, LiveCounts, PowerCutReport};
 use pcstream_ssd::{DeviceSettings, GcDestination, Geometry};
 use pcstream_trace::{Meta, PAGE_BYTES, TraceReader};
 use tempfile::NamedTempFile;
 
-use crate::args::{EmulatedArgs, Image, PowerLoss, RunArgs};
+use crate::args::{EmulatedArgs, PowerLoss, RunArgs};
 use crate::device::Template;
 use crate::device_process::{self, BUFFER_PAGES, OnDevice};
 use crate::failure::{Failure, Status};
@@ -173,7 +173,7 @@ impl Live<'_> {
             journal: live::fs_journal(self.args.capture.fs),
             size_bytes: self.args.capture.size,
             fill: self.args.capture.fill,
-            image: scratch::Image::File(device.file().to_owned()),
+            image: Image::File(device.file().to_owned()),
             keep,
             ..ScratchOptions::default()
         }

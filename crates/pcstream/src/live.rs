@@ -15,14 +15,14 @@ use pcstream_capture::capture::{
 };
 use pcstream_capture::session::SessionOptions;
 use pcstream_capture::signature::Order;
-use pcstream_fs::scratch::{self, FsKind, Journal, ScratchError, ScratchOptions};
+use pcstream_fs::scratch::{FsKind, Image, Journal, ScratchError, ScratchOptions};
 use pcstream_report::{PathShares, human};
 use pcstream_trace::meta::{Exit, FileSystem};
 use pcstream_trace::store::partial_path;
 use pcstream_trace::{Batch, Event, Extent, Kind, Meta, Op, TraceReader, TraceWriter};
 use signal_hook::consts::SIGINT;
 
-use crate::args::{CaptureArgs, Image, OrderArg, RecordArgs, ScratchFs};
+use crate::args::{CaptureArgs, OrderArg, RecordArgs, ScratchFs};
 use crate::attached;
 use crate::command_files;
 use crate::failure::{Failure, Status};
@@ -193,11 +193,7 @@ fn target(args: &CaptureArgs) -> anyhow::Result<Target> {
             journal: fs_journal(args.fs),
             size_bytes: args.size,
             fill: args.fill,
-            image: match &args.image {
-                Image::Zram => scratch::Image::Zram,
-                Image::Tmpfs => scratch::Image::Tmpfs,
-                Image::File(path) => scratch::Image::File(path.clone()),
-            },
+            image: args.image.clone(),
             ..ScratchOptions::default()
         }),
     })

@@ -2,12 +2,11 @@
 //! help, man pages and scripts do not depend on what this binary was built with.
 
 use std::ffi::OsString;
-use std::fmt;
 use std::path::PathBuf;
-use std::str::FromStr;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{ArgGroup, Args, ValueEnum};
+use pcstream_fs::scratch::Image;
 use pcstream_trace::Unwind;
 
 use super::attach::RecordedArgs;
@@ -105,7 +104,7 @@ pub struct CaptureArgs {
     #[arg(long, value_name = "FRACTION", default_value_t = 0.9, value_parser = values::share_below_1, conflicts_with = "on", help_heading = "Capture")]
     pub fill: f64,
     /// What backs the scratch device: compressed memory, memory, or a file at PATH
-    #[arg(long, value_name = "zram|tmpfs|PATH", default_value = "zram", help_heading = "Capture")]
+    #[arg(long, value_name = "zram|tmpfs|PATH", default_value = "zram", value_parser = image, help_heading = "Capture")]
     pub image: Image,
     /// Record on the existing file system that holds DIR, or that is mounted from DEVICE, instead of on a scratch device.
     /// Of a DEVICE without a file system, record what is written to it
@@ -205,24 +204,6 @@ pub enum OrderArg {
     Sum,
 }
 
-/// What backs a scratch device.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Image {
-    Zram,
-    Tmpfs,
-    File(PathBuf),
-}
-
-impl fmt::Display for Image {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Image::Zram => f.write_str("zram"),
-            Image::Tmpfs => f.write_str("tmpfs"),
-            Image::File(path) => path.display().fmt(f),
-        }
-    }
-}
-
 impl OrderArg {
     /// The name on the command line.
     #[cfg(feature = "capture")]
@@ -234,15 +215,10 @@ impl OrderArg {
     }
 }
 
-impl FromStr for Image {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "zram" => Ok(Image::Zram),
-            "tmpfs" => Ok(Image::Tmpfs),
-            "" => Err("expected zram, tmpfs or the path of a file".to_owned()),
-            path => Ok(Image::File(path.into())),
-        }
+/// What backs a scratch device.
+fn image(text: &str) -> Result<Image, String> {
+    match text {
+        "" => Err("expected zram, tmpfs or the path of a file".to_owned()),
+        text => Ok(text.into()),
     }
 }

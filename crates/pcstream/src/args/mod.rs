@@ -30,7 +30,7 @@ use crate::version;
 #[cfg(feature = "capture")]
 pub use attach::{AttachArgs, RecordedArgs};
 #[cfg(feature = "capture")]
-pub use capture::{CaptureArgs, Image, OrderArg, ScratchFs};
+pub use capture::{CaptureArgs, OrderArg, ScratchFs};
 pub use capture::{DoctorArgs, RecordArgs, RunArgs};
 #[cfg(feature = "capture")]
 pub use demo::Workload;

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use pcstream_report::grouped::GroupBy;
 
@@ -17,8 +18,8 @@ pub struct ViewArgs {
     #[arg(long, value_name = "PATTERN", help_heading = "View")]
     pub program: Option<String>,
     /// Group what was written; a function counts with all that it calls
-    #[arg(long, value_name = "WHAT", help_heading = "View")]
-    pub by: Option<By>,
+    #[arg(long, value_name = "WHAT", value_parser = groups(), help_heading = "View")]
+    pub by: Option<GroupBy>,
     /// Order of the rows
     #[arg(long, value_name = "WHAT", default_value = "pages", help_heading = "View")]
     pub sort: SortBy,
@@ -64,14 +65,10 @@ impl Outputs<'_> {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum By {
-    Function,
-    File,
-    Program,
-    Thread,
-    Directory,
-    Kind,
+fn groups() -> impl TypedValueParser<Value = GroupBy> {
+    let by_name = |name: String| GroupBy::ALL.into_iter().find(|by| by.name() == name);
+    PossibleValuesParser::new(GroupBy::ALL.map(GroupBy::name))
+        .map(move |name| by_name(name).expect("the parser takes the names of groups"))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -84,18 +81,4 @@ pub enum SortBy {
     Alive,
     /// Name (of a context: its program)
     Name,
-}
-
-impl By {
-    /// As the report calls it.
-    pub fn group(self) -> GroupBy {
-        match self {
-            By::Function => GroupBy::Function,
-            By::File => GroupBy::File,
-            By::Program => GroupBy::Program,
-            By::Thread => GroupBy::Thread,
-            By::Directory => GroupBy::Directory,
-            By::Kind => GroupBy::Kind,
-        }
-    }
 }
