@@ -28,11 +28,12 @@ impl Column {
     }
 }
 
-/// A table of rows: side, heading and cell of each column.
-pub fn table<R>(rows: &[R], columns: &[(Side, &str, &dyn Fn(&R) -> String)]) -> Vec<String> {
-    let column = |(side, head, cell): &(Side, &str, &dyn Fn(&R) -> String)| {
-        Column::new(*side, *head, rows.iter().map(cell))
-    };
+/// A column of a table of rows: its side, its heading, and what makes the cell of a row.
+pub type ColumnOf<'a, R> = (Side, &'a str, &'a dyn Fn(&R) -> String);
+
+/// A table of rows.
+pub fn table<R>(rows: &[R], columns: &[ColumnOf<'_, R>]) -> Vec<String> {
+    let column = |(side, head, cell): &ColumnOf<'_, R>| Column::new(*side, *head, rows.iter().map(cell));
     side_by_side(&columns.iter().map(column).collect::<Vec<_>>())
 }
 
