@@ -147,7 +147,7 @@ pub struct DeviceArgs {
     pub profile: Option<&'static str>,
     /// Read settings from a file; they replace those of the profile
     ///
-    /// Tables [device], [timing] and [resources]; `pcstream geometry --toml` prints one to start from.
+    /// Tables `[device]`, `[timing]` and `[resources]`; `pcstream geometry --toml` prints one to start from.
     #[arg(long, value_name = "FILE.toml", help_heading = "Device")]
     pub device: Option<PathBuf>,
     /// Logical capacity in bytes [default: that of the recorded device; without a trace the profile's, or 8 GiB]
