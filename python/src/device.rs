@@ -100,7 +100,6 @@ pub fn check(device: DeviceArg) -> PyResult<()> {
 #[pyfunction]
 pub fn derive(device: DeviceArg) -> PyResult<String> {
     let devices = device.devices(None)?;
-    let version = env!("CARGO_PKG_VERSION");
-    let json = geometry::json(version, device.origin(), &devices.settings, &devices.profile);
+    let json = geometry::json(device.origin(), &devices.settings, &devices.profile);
     serde_json::to_string(&json).map_err(errors::argument)
 }

@@ -168,7 +168,7 @@ fn about(
     let path = if path.is_empty() { reader.path() } else { Path::new(path) };
     let mut trace = TraceInfo::from_meta(&path.display().to_string(), reader.meta());
     trace.damage = damage.or_else(|| reader.damage().map(str::to_owned));
-    About { version: env!("CARGO_PKG_VERSION").to_owned(), seed, trace, device }
+    About { seed, trace, device }
 }
 
 fn texts(about: About, fitted: Fitted) -> PyResult<(String, String, Vec<Curve>, Vec<Dropped>)> {

@@ -7,6 +7,7 @@ use pcstream_replay::LaneResult;
 use pcstream_ssd::Counters;
 use serde::Serialize;
 
+use crate::VERSION;
 use crate::escape::visible;
 use crate::human::{count, page_bytes, percent, ratio};
 use crate::layout::Layout;
@@ -65,8 +66,6 @@ pub struct PowerCutReport {
 
 /// All runs.
 pub struct Emulated {
-    /// Version of pcstream.
-    pub version: String,
     /// Seed of the devices.
     pub seed: u64,
     /// The command.
@@ -169,7 +168,7 @@ impl EmulatedRun {
 pub fn json(emulated: &Emulated) -> EmulatedJson<'_> {
     let lane = &emulated.runs[0].simulated;
     EmulatedJson {
-        pcstream: &emulated.version,
+        pcstream: VERSION,
         seed: emulated.seed,
         command: &emulated.command,
         fs: &emulated.fs,
@@ -254,7 +253,7 @@ fn origin(emulated: &Emulated, layout: Layout) -> Vec<String> {
         emulated.fs,
         percent(lane.prefill_pages as f64 / geometry.logical_pages() as f64),
     );
-    let mut lines = vec![format!("pcstream {}, seed {}", emulated.version, emulated.seed)];
+    let mut lines = vec![format!("pcstream {VERSION}, seed {}", emulated.seed)];
     lines.extend(layout.wrap(&format!("command  {}", visible(&command)), 9));
     lines.extend(layout.wrap(&device, 9));
     lines

@@ -5,6 +5,7 @@ use pcstream_ssd::{DeviceSettings, GcDestination, Geometry, Profile};
 use pcstream_trace::PAGE_BYTES;
 use serde::Serialize;
 
+use crate::VERSION;
 use crate::human::{bytes, count, page_bytes, percent};
 use crate::timing::duration;
 
@@ -12,7 +13,7 @@ use crate::timing::duration;
 #[derive(Clone, Debug, Serialize)]
 pub struct GeometryJson {
     /// Version of pcstream.
-    pub pcstream: String,
+    pub pcstream: &'static str,
     /// The profile or file that the device comes from; null for none.
     pub origin: Option<String>,
     /// U.
@@ -83,12 +84,7 @@ pub struct BudgetJson {
 }
 
 /// Derives everything from legal settings, one per GC destination; `profile` has the speeds and budgets.
-pub fn json(
-    version: &str,
-    origin: Option<String>,
-    settings: &[DeviceSettings],
-    profile: &Profile,
-) -> GeometryJson {
+pub fn json(origin: Option<String>, settings: &[DeviceSettings], profile: &Profile) -> GeometryJson {
     let derived = settings.iter().map(|one| derive(&Geometry::new(one).expect("settings were checked")));
     let budget = |b: &Budget| BudgetJson {
         name: b.name,
@@ -98,7 +94,7 @@ pub fn json(
     };
     let device = &settings[0];
     GeometryJson {
-        pcstream: version.to_owned(),
+        pcstream: VERSION,
         origin,
         logical_pages: device.logical_pages,
         superblock_pages: device.superblock_pages,

@@ -19,13 +19,13 @@ use serde::Serialize;
 use crate::drive::{baseline_of, reference, result_in_words};
 use crate::grouped::Group;
 use crate::json_timing::{ClockJson, LatencyJson, ThroughputJson, clock, latencies, throughput};
-use crate::{About, ContextRow, PathShares, Simulation, SourceLine, Verdict};
+use crate::{About, ContextRow, PathShares, Simulation, SourceLine, VERSION, Verdict};
 
 /// The result of `simulate` and `run`.
 #[derive(Clone, Debug, Serialize)]
 pub struct SimulationJson {
     /// Version of pcstream.
-    pub pcstream: String,
+    pub pcstream: &'static str,
     /// Seed of everything that draws random numbers.
     pub seed: u64,
     /// What it means.
@@ -47,7 +47,7 @@ pub struct SimulationJson {
 #[derive(Clone, Debug, Serialize)]
 pub struct ContextsJson {
     /// Version of pcstream.
-    pub pcstream: String,
+    pub pcstream: &'static str,
     /// Seed of everything that draws random numbers.
     pub seed: u64,
     /// What was replayed.
@@ -321,7 +321,7 @@ pub struct FrameJson {
 /// The result of `simulate` or `run` for programs. `contexts` may be empty.
 pub fn simulation(simulation: &Simulation, contexts: &[ContextRow]) -> SimulationJson {
     SimulationJson {
-        pcstream: simulation.about.version.clone(),
+        pcstream: VERSION,
         seed: simulation.about.seed,
         verdict: Verdict::of(simulation),
         trace: trace(simulation),
@@ -336,7 +336,7 @@ pub fn simulation(simulation: &Simulation, contexts: &[ContextRow]) -> Simulatio
 pub fn contexts(simulation: &Simulation, rows: &[ContextRow]) -> ContextsJson {
     let lane = &simulation.results[0];
     ContextsJson {
-        pcstream: simulation.about.version.clone(),
+        pcstream: VERSION,
         seed: simulation.about.seed,
         trace: trace(simulation),
         scheme: lane.scheme.to_owned(),

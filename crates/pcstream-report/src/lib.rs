@@ -44,11 +44,12 @@ pub use layout::Layout;
 pub use paths::PathShares;
 pub use verdict::Verdict;
 
+/// The version of pcstream, which every result tells.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
 /// What a result says about its origin, beyond what was measured.
 #[derive(Clone, Debug)]
 pub struct About {
-    /// Version of pcstream.
-    pub version: String,
     /// Seed of everything that draws random numbers.
     pub seed: u64,
     /// The trace.
@@ -58,14 +59,9 @@ pub struct About {
 }
 
 impl Default for About {
-    /// This version, the seed of devices unless another is given, and a whole trace that nothing is known of.
+    /// The seed of devices unless another is given, and a whole trace that nothing is known of.
     fn default() -> About {
-        About {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            seed: DeviceSettings::default().seed,
-            trace: TraceInfo::default(),
-            device: None,
-        }
+        About { seed: DeviceSettings::default().seed, trace: TraceInfo::default(), device: None }
     }
 }
 

@@ -3,6 +3,7 @@
 use pcstream_placement::saved_table::{Difference, SavedEntry, SavedTable};
 use serde::Serialize;
 
+use crate::VERSION;
 use crate::csv;
 use crate::escape::visible;
 use crate::human::{counted, page_bytes, ratio};
@@ -13,7 +14,7 @@ use crate::table::table;
 #[derive(Clone, Debug, Serialize)]
 pub struct TablesJson {
     /// Version of pcstream.
-    pub pcstream: String,
+    pub pcstream: &'static str,
     /// One per file.
     pub tables: Vec<TableJson>,
 }
@@ -43,7 +44,7 @@ pub struct EntryJson {
 #[derive(Clone, Debug, Serialize)]
 pub struct DiffJson {
     /// Version of pcstream.
-    pub pcstream: String,
+    pub pcstream: &'static str,
     /// The first file.
     pub before: String,
     /// The second file.
@@ -81,13 +82,13 @@ fn entry_json(entry: &SavedEntry) -> EntryJson {
 }
 
 /// Tables with their paths, for programs.
-pub fn tables_json(version: &str, tables: &[(String, SavedTable)]) -> TablesJson {
+pub fn tables_json(tables: &[(String, SavedTable)]) -> TablesJson {
     let table = |(path, table): &(String, SavedTable)| {
         let mut contexts: Vec<EntryJson> = table.entries().iter().map(entry_json).collect();
         contexts.sort_by_key(|entry| (entry.lifetime_pages, entry.signature));
         TableJson { path: path.clone(), contexts }
     };
-    TablesJson { pcstream: version.to_owned(), tables: tables.iter().map(table).collect() }
+    TablesJson { pcstream: VERSION, tables: tables.iter().map(table).collect() }
 }
 
 /// The same for people; at most `top` contexts of each table, those with the most samples.
@@ -137,12 +138,7 @@ pub fn tables_csv(json: &TablesJson) -> String {
 }
 
 /// A comparison for programs.
-pub fn diff_json(
-    version: &str,
-    [before, after]: [&str; 2],
-    factor: f64,
-    differences: &[Difference],
-) -> DiffJson {
+pub fn diff_json([before, after]: [&str; 2], factor: f64, differences: &[Difference]) -> DiffJson {
     let difference = |d: &Difference| DifferenceJson {
         signature: d.signature.to_string(),
         before: d.before.as_ref().map(entry_json),
@@ -151,7 +147,7 @@ pub fn diff_json(
         changed: d.is_change(factor),
     };
     DiffJson {
-        pcstream: version.to_owned(),
+        pcstream: VERSION,
         before: before.to_owned(),
         after: after.to_owned(),
         factor,

@@ -14,7 +14,7 @@ use crate::human::{count, counted, losses, page_bytes, percent, ratio};
 use crate::layout::Layout;
 use crate::table::{Column, Side, side_by_side};
 use crate::verdict::says_nothing;
-use crate::{Simulation, Verdict, timing};
+use crate::{Simulation, VERSION, Verdict, timing};
 
 /// Longest command line printed, in characters; JSON has it whole.
 const COMMAND_WIDTH: usize = 200;
@@ -56,7 +56,7 @@ pub(crate) fn origin(simulation: &Simulation, layout: Layout) -> Vec<String> {
     let trace = &about.trace;
     let path = if trace.path.is_empty() { "(not kept)" } else { &trace.path };
     let mut lines = vec![
-        format!("pcstream {}, seed {}", about.version, about.seed),
+        format!("pcstream {VERSION}, seed {}", about.seed),
         format!("trace    {}, id {}", visible(path), trace.id),
     ];
     if !trace.command.is_empty() {

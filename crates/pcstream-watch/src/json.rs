@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use pcstream_report::VERSION;
 use pcstream_report::symbols::{Names, frame_name};
 use pcstream_trace::{Kind, PAGE_BYTES};
 use serde::Serialize;
@@ -15,7 +16,7 @@ use crate::snapshot::{ContextNow, Flow, Snapshot, StreamNow};
 #[derive(Clone, Debug, Serialize)]
 pub struct IntervalJson {
     /// Version of pcstream.
-    pub pcstream: String,
+    pub pcstream: &'static str,
     /// When the interval ended, in seconds since 1970 UTC.
     pub unix_s: f64,
     /// Since the watch began.
@@ -99,10 +100,10 @@ pub struct StreamJson {
 
 impl IntervalJson {
     /// A snapshot that was taken at `unix_s`.
-    pub fn new(snapshot: &Snapshot, version: &str, unix_s: f64) -> IntervalJson {
+    pub fn new(snapshot: &Snapshot, unix_s: f64) -> IntervalJson {
         let by_kind = Kind::ALL.iter().zip(&snapshot.pages_by_kind);
         IntervalJson {
-            pcstream: version.to_owned(),
+            pcstream: VERSION,
             unix_s,
             elapsed_s: snapshot.elapsed.as_secs_f64(),
             interval_s: snapshot.interval.as_secs_f64(),

@@ -7,7 +7,7 @@ use pcstream_replay::{Fitted, LaneResult, LaneSpec, Plan};
 use pcstream_report::advice::{self, HINTS, Source, Sources};
 use pcstream_report::drive::{LEAST_GAIN, in_words, is_worth, saved};
 use pcstream_report::escape::visible;
-use pcstream_report::{Simulation, human};
+use pcstream_report::{Simulation, VERSION, human};
 use pcstream_ssd::{DeviceSettings, GcDestination, Geometry};
 use serde::Serialize;
 
@@ -41,7 +41,7 @@ struct Change {
 
 #[derive(Debug, Serialize)]
 struct AdviceJson {
-    pcstream: String,
+    pcstream: &'static str,
     trace: String,
     baseline_waf: Option<f64>,
     changes: Vec<ChangeJson>,
@@ -292,7 +292,7 @@ fn judged(
         );
     }
     AdviceJson {
-        pcstream: result.about.version.clone(),
+        pcstream: VERSION,
         trace: result.about.trace.path.clone(),
         baseline_waf: baseline.waf(),
         changes,

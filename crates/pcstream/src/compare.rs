@@ -11,9 +11,10 @@ use anyhow::anyhow;
 use pcstream_replay::recorded::Recorded;
 use pcstream_report::escape::visible;
 use pcstream_report::functions::Functions;
-use pcstream_report::human::{change, counted, page_bytes};
+use pcstream_report::human::{bytes, change, counted};
 use pcstream_report::statistics::{Mean, differ, mean};
-use pcstream_report::{Layout, Simulation};
+use pcstream_report::{Layout, Simulation, VERSION};
+use pcstream_trace::PAGE_BYTES;
 use serde::Serialize;
 
 use crate::args::{CompareArgs, SimulationArgs};
@@ -26,7 +27,7 @@ use matching::{Contexts, Name, Written};
 
 #[derive(Debug, Serialize)]
 struct CompareJson {
-    pcstream: String,
+    pcstream: &'static str,
     runs: Vec<RunJson>,
     /// Everything measured, against the first run.
     changes: Vec<ChangeJson>,
@@ -182,7 +183,7 @@ fn compared(runs: &[Run], remarks: Vec<String>) -> CompareJson {
         name: name.joined(),
         line,
         pages: runs.iter().map(|run| mean(&of(run, name))).collect(),
-        more_than_noise: differ(&of(first, name), &of(&runs[runs.len() - 1], name)),
+        more_than_noise: any_differs(&of(first, name), runs[1..].iter().map(|run| of(run, name))),
     };
     let mut contexts: Vec<ContextJson> = all.keys().zip(matching::lines(&all)).map(context).collect();
     contexts.sort_by(|a, b| b.change().total_cmp(&a.change()).then_with(|| a.name.cmp(&b.name)));
@@ -191,8 +192,17 @@ fn compared(runs: &[Run], remarks: Vec<String>) -> CompareJson {
         repetitions: run.repetitions,
         measures: run.measures.means(),
     };
-    let version = env!("CARGO_PKG_VERSION").to_owned();
-    CompareJson { pcstream: version, runs: runs.iter().map(summary).collect(), changes, contexts, remarks }
+    CompareJson { pcstream: VERSION, runs: runs.iter().map(summary).collect(), changes, contexts, remarks }
+}
+
+/// Whether one of the others differs beyond noise; not known if none does, and one cannot be judged.
+fn any_differs(first: &[f64], others: impl Iterator<Item = Vec<f64>>) -> Option<bool> {
+    let each: Vec<_> = others.map(|other| differ(first, &other)).collect();
+    if each.contains(&Some(true)) {
+        Some(true)
+    } else {
+        each.into_iter().collect::<Option<Vec<_>>>().map(|_| false)
+    }
 }
 
 fn text(result: &CompareJson, top: usize, layout: Layout) -> String {
@@ -255,7 +265,7 @@ fn contexts(result: &CompareJson, top: usize, layout: Layout) -> Vec<String> {
     let shown = &result.contexts[..top.min(changed)];
     for context in shown {
         let pages: Vec<String> =
-            context.pages.iter().map(|pages| format!("{:>10}", page_bytes(pages.mean as u64))).collect();
+            context.pages.iter().map(|pages| format!("{:>10}", mean_bytes(pages.mean))).collect();
         let noise = match context.more_than_noise {
             Some(true) => "changed",
             Some(false) => "noise  ",
@@ -272,6 +282,11 @@ fn contexts(result: &CompareJson, top: usize, layout: Layout) -> Vec<String> {
     lines
 }
 
+/// Of repetitions: a mean need not be whole pages, and one that is less than a page is not nothing.
+fn mean_bytes(pages: f64) -> String {
+    bytes((pages * PAGE_BYTES as f64).round() as u64)
+}
+
 fn verdict(measured: &ChangeJson) -> String {
     let Some(ratio) = measured.ratio else { return "-".to_owned() };
     let by = change(ratio - 1.0);
@@ -279,5 +294,26 @@ fn verdict(measured: &ChangeJson) -> String {
         Some(true) => format!("{by}, more than noise"),
         Some(false) => format!("{by}, within noise"),
         None => by,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn less_than_a_page_is_not_nothing() {
+        assert_eq!(mean_bytes(1.0 / 3.0), "1.33 KiB");
+        assert_eq!(mean_bytes(0.0), "0 B");
+        assert_eq!(mean_bytes(256.0), "1.00 MiB");
+    }
+
+    #[test]
+    fn a_run_in_the_middle_may_be_what_changed() {
+        let of = |others: &[&[f64]]| any_differs(&[1.0, 2.0, 3.0], others.iter().map(|run| run.to_vec()));
+        assert_eq!(of(&[&[11.0, 12.0, 13.0], &[1.0, 2.0, 3.0]]), Some(true));
+        assert_eq!(of(&[&[1.0, 3.0, 2.0], &[1.0, 2.0, 3.0]]), Some(false));
+        assert_eq!(of(&[&[11.0], &[1.0, 2.0, 3.0]]), None);
+        assert_eq!(of(&[&[11.0], &[11.0, 12.0, 13.0]]), Some(true));
     }
 }

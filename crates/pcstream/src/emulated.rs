@@ -68,7 +68,6 @@ pub fn run(mut args: RunArgs, ui: Ui) -> Result<Status, Failure> {
     let command =
         args.command.words.iter().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>();
     let emulated = Emulated {
-        version: env!("CARGO_PKG_VERSION").to_owned(),
         seed: planned.seed,
         command: if args.capture.redact { Redaction::command(&command) } else { command },
         fs: live::fs_kind(args.capture.fs).name().to_owned(),

@@ -17,9 +17,7 @@ pub fn geometry(args: &GeometryArgs, ui: Ui) -> Result<Status, Failure> {
         ui::print(&text)?;
         return Ok(Status::Done);
     }
-    let version = env!("CARGO_PKG_VERSION");
-    let result =
-        pcstream_report::geometry::json(version, template.origin(), &devices.settings, &devices.profile);
+    let result = pcstream_report::geometry::json(template.origin(), &devices.settings, &devices.profile);
     ui::show(json, &result, || ui.layout(false).fit(&pcstream_report::geometry::text(&result), 12))?;
     Ok(Status::Done)
 }

@@ -16,7 +16,7 @@ use pcstream_report::statistics::{Mean, mean};
 use pcstream_report::table::Side::{Left, Right};
 use pcstream_report::table::table;
 use pcstream_report::verdict::Matters;
-use pcstream_report::{Simulation, Verdict};
+use pcstream_report::{Simulation, VERSION, Verdict};
 use serde::Serialize;
 
 use crate::args::RunArgs;
@@ -31,7 +31,7 @@ use crate::ui::{self, JsonSink, Ui};
 
 #[derive(Debug, Serialize)]
 struct RepeatedJson {
-    pcstream: String,
+    pcstream: &'static str,
     seed: u64,
     command: Vec<String>,
     /// Each run as `run --json` has it.
@@ -147,7 +147,7 @@ fn in_short(simulation: &Simulation) -> String {
 fn present(done: &Runs, json: Option<JsonSink>, ui: Ui) -> Result<(), Failure> {
     let first = &done.runs[0];
     let result = RepeatedJson {
-        pcstream: first.pcstream.clone(),
+        pcstream: VERSION,
         seed: first.seed,
         command: first.trace.command.clone(),
         runs: done.runs.clone(),

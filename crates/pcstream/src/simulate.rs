@@ -221,10 +221,5 @@ pub fn device_pages(meta: &Meta) -> Result<u64, Failure> {
 pub fn about(path: &Path, reader: &TraceReader, damage: Option<String>, planned: &Planned) -> About {
     let mut trace = TraceInfo::from_meta(&path.display().to_string(), reader.meta());
     trace.damage = damage.or_else(|| reader.damage().map(str::to_owned));
-    About {
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        seed: planned.seed,
-        trace,
-        device: planned.device.clone(),
-    }
+    About { seed: planned.seed, trace, device: planned.device.clone() }
 }

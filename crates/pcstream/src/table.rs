@@ -12,14 +12,12 @@ use crate::learned_table;
 use crate::ui::{self, JsonSink, Ui};
 use crate::whole_file::WholeFile;
 
-const VERSION: &str = env!("CARGO_PKG_VERSION");
-
 /// `pcstream table`.
 pub fn table(args: &TableArgs, ui: Ui) -> Result<Status, Failure> {
     match &args.action {
         TableAction::Show { files, top, output } => {
             let sink = JsonSink::asked(output)?;
-            let json = saved_tables::tables_json(VERSION, &read_all(files)?);
+            let json = saved_tables::tables_json(&read_all(files)?);
             ui::show(sink, &json, || saved_tables::tables_text(&json, *top))?;
         }
         TableAction::Merge { files, output } => merge(files, output, ui)?,
@@ -28,11 +26,11 @@ pub fn table(args: &TableArgs, ui: Ui) -> Result<Status, Failure> {
             let (first, second) = (read(before)?, read(after)?);
             let differences = SavedTable::diff(&first, &second);
             let names = [before, after].map(|path| path.display().to_string());
-            let json = saved_tables::diff_json(VERSION, [&names[0], &names[1]], *factor, &differences);
+            let json = saved_tables::diff_json([&names[0], &names[1]], *factor, &differences);
             ui::show(sink, &json, || saved_tables::diff_text(&json))?;
         }
         TableAction::Export { files } => {
-            let json = saved_tables::tables_json(VERSION, &read_all(files)?);
+            let json = saved_tables::tables_json(&read_all(files)?);
             ui::print(&saved_tables::tables_csv(&json))?;
         }
     }

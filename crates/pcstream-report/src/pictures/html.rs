@@ -14,7 +14,7 @@ use crate::human::{bytes, counted, page_bytes, percent, ratio};
 use crate::schemes::{contexts_that_wrote, coverage, destinations, less, loss_lines};
 use crate::symbols::{Names, frame_name};
 use crate::verdict::Matters;
-use crate::{ContextRow, Verdict};
+use crate::{ContextRow, VERSION, Verdict};
 
 /// Contexts in the table: bounds the size of the file.
 const CONTEXTS: usize = 2000;
@@ -209,7 +209,7 @@ fn settings(material: &Material) -> Vec<(String, String)> {
     let about = &material.simulation.about;
     let pair = |name: &str, value: String| (name.to_owned(), value);
     let mut out = vec![
-        pair("pcstream", format!("{}, seed {}", about.version, about.seed)),
+        pair("pcstream", format!("{VERSION}, seed {}", about.seed)),
         pair("trace", format!("{}, id {}", about.trace.path, about.trace.id)),
         pair("command", about.trace.command.join(" ")),
         pair("logical capacity", page_bytes(geometry.logical_pages())),

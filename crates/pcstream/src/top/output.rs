@@ -49,7 +49,7 @@ impl Lines {
     /// Writes a snapshot that was taken just now.
     pub fn write(&mut self, snapshot: &Snapshot) -> Result<(), Failure> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());
-        let object = IntervalJson::new(snapshot, env!("CARGO_PKG_VERSION"), now);
+        let object = IntervalJson::new(snapshot, now);
         let line = serde_json::to_string(&object).context("cannot make JSON of the interval")?;
         let line = escape::json(line) + "\n";
         match self {
