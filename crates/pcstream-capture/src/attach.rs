@@ -221,7 +221,7 @@ fn follow_descendants(root: u32, session: &Session<'_>) -> Result<(), SessionErr
     }
 }
 
-fn processes() -> impl Iterator<Item = u32> {
+pub(crate) fn processes() -> impl Iterator<Item = u32> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
@@ -237,6 +237,19 @@ fn has_ended(descriptor: &OwnedFd) -> bool {
 fn is_gone(path: &Path, directory: &File) -> bool {
     let open = directory.metadata().map(|meta| meta.ino());
     !path.metadata().is_ok_and(|now| open.is_ok_and(|open| now.ino() == open))
+}
+
+/// The directory of a cgroup.
+pub(crate) fn directory_of(cgroup: &Path) -> Option<PathBuf> {
+    match self::cgroup(cgroup).ok()? {
+        Found::Cgroup { path, .. } => Some(path),
+        Found::Anyone | Found::Process { .. } => None,
+    }
+}
+
+/// The directory of a systemd unit's cgroup.
+pub(crate) fn directory_of_unit(unit: &str) -> Option<PathBuf> {
+    directory_of(&cgroup_of_unit(unit).ok()?)
 }
 
 fn cgroup(given: &Path) -> Result<Found, AttachError> {

@@ -102,7 +102,7 @@ pub fn capture(
         (join.joiner.counts(), join.joiner.contexts().to_vec())
     };
     notes.extend(notes::runtime(&session, &contexts));
-    notes.extend(notes::refused_hints(&session));
+    notes.extend(notes::of_session(&session, &options.session.buffers, &counts));
     if journal_is_elsewhere {
         notes.push("the journal is on a device of its own: its writes are not in the trace".into());
     }

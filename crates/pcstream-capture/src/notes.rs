@@ -2,10 +2,11 @@
 
 use pcstream_trace::Context;
 
+use crate::buffers::Probe;
 use crate::join::JoinCounts;
 use crate::modules::Lack;
 use crate::session::Session;
-use crate::wire::Counter;
+use crate::wire::{BufferKind, Counter};
 
 /// Names modules without which call paths have no names.
 pub(crate) fn lack(lacking: &[(&str, Lack)]) -> Option<String> {
@@ -58,8 +59,26 @@ pub(crate) fn runtime(session: &Session<'_>, contexts: &[Context]) -> Option<Str
     contexts.iter().any(of_java).then(|| format!("call paths of the Java agent were not captured: {why}"))
 }
 
+/// What its counters say.
+pub(crate) fn of_session(session: &Session<'_>, probes: &[Probe], counts: &JoinCounts) -> Vec<String> {
+    [refused_hints(session), unmarked(session, probes, counts)].into_iter().flatten().collect()
+}
+
+/// Probes of write buffers that saw nothing, as where the server runs another file than the one that was probed.
+fn unmarked(session: &Session<'_>, probes: &[Probe], counts: &JoinCounts) -> Option<String> {
+    let is_asked = probes.iter().any(|probe| probe.rule.kind == BufferKind::BUFFER_STREAM.0);
+    let binary = &probes.iter().find(|probe| probe.rule.kind == BufferKind::BUFFER_DIRTY.0)?.binary;
+    (!is_asked && counts.data_pages > 0 && session.counter(Counter::BUFFER_MARKS) == 0).then(|| {
+        format!(
+            "no page of a write buffer became dirty in {} (--write-buffers): if what writes is another file, as in a \
+             container, attach to it with --pid, or name the file in a rules file",
+            binary.display()
+        )
+    })
+}
+
 /// Hints that a program set, and that its pages do not have.
-pub(crate) fn refused_hints(session: &Session<'_>) -> Option<String> {
+fn refused_hints(session: &Session<'_>) -> Option<String> {
     let refused = session.counter(Counter::REFUSED_HINTS);
     (refused > 0).then(|| {
         format!(

@@ -112,9 +112,9 @@ fn code_of(status: ExitStatus) -> u8 {
 /// What the flags say of a capture.
 pub fn options(args: &CaptureArgs, subject: Subject, ui: Ui) -> Result<CaptureOptions, Failure> {
     Ok(CaptureOptions {
-        subject,
         target: target(args)?,
-        session: session(args, ui)?,
+        session: session(args, &subject, ui)?,
+        subject,
         order: order(args.order),
         live: false,
         watch: false,
@@ -216,9 +216,9 @@ pub fn fs_journal(fs: ScratchFs) -> Journal {
     }
 }
 
-fn session(args: &CaptureArgs, ui: Ui) -> Result<SessionOptions, Failure> {
+fn session(args: &CaptureArgs, subject: &Subject, ui: Ui) -> Result<SessionOptions, Failure> {
     Ok(SessionOptions {
-        buffers: write_buffers::probes(&args.write_buffers, ui)?,
+        buffers: write_buffers::probes(&args.write_buffers, subject, ui)?,
         unwind: args.unwind.0,
         depth: args.depth.map(u32::from),
         ..SessionOptions::default()

@@ -130,7 +130,7 @@ fn capture_options(args: &PlaceArgs, ui: Ui) -> Result<CaptureOptions, Failure> 
     let session = SessionOptions {
         // Of a command. What is attached to says itself whom it follows.
         followed: if args.words.is_empty() { Followed::All } else { Followed::Processes },
-        buffers: write_buffers::probes(&args.write_buffers, ui)?,
+        buffers: write_buffers::probes(&args.write_buffers, &subject, ui)?,
         unwind: args.unwind.0,
         depth: args.depth.map(u32::from),
         ..SessionOptions::default()

@@ -4,13 +4,19 @@ use std::collections::BTreeSet;
 
 use anyhow::anyhow;
 use pcstream_capture::buffers::{self, Probe};
+use pcstream_capture::capture::Subject;
+use pcstream_capture::running;
 
 use crate::failure::Failure;
 use crate::ui::Ui;
 
-/// The probes of each of `what`. Says what the user should know of them.
-pub fn probes(what: &[String], ui: Ui) -> Result<Vec<Probe>, Failure> {
-    let probes = buffers::probes(what)
+/// The probes of each of `what`, in the programs of what is attached to. Says what the user should know of them.
+pub fn probes(what: &[String], subject: &Subject, ui: Ui) -> Result<Vec<Probe>, Failure> {
+    let running = match subject {
+        Subject::Running(attach) if !what.is_empty() => running::programs(&attach.to),
+        Subject::Running(_) | Subject::Command(_) => Vec::new(),
+    };
+    let probes = buffers::probes_of_running(what, &running)
         .map_err(|error| Failure::wrong_arguments(anyhow!("--write-buffers {error}")))?;
     let remarks: BTreeSet<_> = probes.iter().filter_map(|probe| probe.remark.as_ref()).collect();
     remarks.into_iter().for_each(|remark| ui.remark(remark));

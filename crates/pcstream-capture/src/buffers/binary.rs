@@ -178,7 +178,7 @@ impl Binary {
         if places.is_empty() && !rule.optional {
             let what = if rule.function.is_some() { "function" } else { "static probe" };
             return Err(format!(
-                "has no {what} {}: another version, or stripped of its symbols?",
+                "has no {what} {}: another version, or stripped of its symbols? Packages of debug symbols (-dbgsym) have them",
                 rule.name()
             ));
         }
@@ -336,8 +336,8 @@ fn debug_file(path: &Path, file: &File) -> Option<File> {
         let name: String = rest.iter().map(|byte| format!("{byte:02x}")).collect();
         places.push(all.join(format!(".build-id/{first:02x}/{name}.debug")));
     }
-    let directory = path.canonicalize().ok()?.parent()?.to_owned();
-    if let Ok(Some((name, _))) = binary.gnu_debuglink() {
+    let directory = path.canonicalize().ok().and_then(|path| Some(path.parent()?.to_owned()));
+    if let (Ok(Some((name, _))), Some(directory)) = (binary.gnu_debuglink(), directory) {
         // A name, not a path.
         let name = Path::new(OsStr::from_bytes(name)).file_name()?;
         let below_all = all.join(directory.strip_prefix("/").unwrap_or(&directory));

@@ -13,6 +13,7 @@ mod register;
 pub mod rules;
 
 use std::collections::HashSet;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
@@ -48,6 +49,15 @@ pub struct Probe {
     pub rule: BufferRule,
     /// What is not as the rules want it, and what that means.
     pub remark: Option<String>,
+}
+
+/// A program that runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program {
+    /// Its path, as its process sees it.
+    pub name: PathBuf,
+    /// What this process opens.
+    pub file: PathBuf,
 }
 
 /// Why rules are of no use.
@@ -107,7 +117,12 @@ fn presets() -> String {
 
 /// The probes of each of `what`: the name of a preset, a rules file, or a program or library built with `pcstream.h`.
 pub fn probes(what: &[String]) -> Result<Vec<Probe>, BufferError> {
-    let each: Result<Vec<_>, _> = what.iter().map(|what| probes_of(what)).collect();
+    probes_of_running(what, &[])
+}
+
+/// The same, in those of the `running` programs that rules name. Where they name none of these, it looks on disk.
+pub fn probes_of_running(what: &[String], running: &[Program]) -> Result<Vec<Probe>, BufferError> {
+    let each: Result<Vec<_>, _> = what.iter().map(|what| probes_of(what, running)).collect();
     let probes: Vec<_> = each?.into_iter().flatten().collect();
     let rules: HashSet<&[u8]> = probes.iter().map(|probe| wire::rule_bytes(&probe.rule)).collect();
     if rules.len() > MAX_RULES || probes.len() > MAX_PROBES {
@@ -116,9 +131,9 @@ pub fn probes(what: &[String]) -> Result<Vec<Probe>, BufferError> {
     Ok(probes)
 }
 
-fn probes_of(what: &str) -> Result<Vec<Probe>, BufferError> {
+fn probes_of(what: &str, running: &[Program]) -> Result<Vec<Probe>, BufferError> {
     if let Some((name, text)) = PRESETS.iter().find(|(name, _)| *name == what) {
-        return probes_by_rules(&format!("the preset {name}"), text);
+        return probes_by_rules(&format!("the preset {name}"), text, running);
     }
     let unreadable = |source| BufferError::Unreadable { what: what.to_owned(), source };
     let bytes = read_start(Path::new(what)).map_err(unreadable)?;
@@ -131,7 +146,7 @@ fn probes_of(what: &str) -> Result<Vec<Probe>, BufferError> {
         what: what.to_owned(),
         problem: "neither text (a rules file) nor a program (ELF)".into(),
     })?;
-    probes_by_rules(what, &text)
+    probes_by_rules(what, &text, running)
 }
 
 fn read_start(path: &Path) -> std::io::Result<Vec<u8>> {
@@ -145,10 +160,10 @@ fn read_start(path: &Path) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn probes_by_rules(what: &str, text: &str) -> Result<Vec<Probe>, BufferError> {
+fn probes_by_rules(what: &str, text: &str, running: &[Program]) -> Result<Vec<Probe>, BufferError> {
     let rules =
         rules::parse(text).map_err(|problem| BufferError::Rules { what: what.to_owned(), problem })?;
-    let programs = programs(&rules.program);
+    let programs = programs(&rules.program, running);
     if programs.is_empty() {
         return Err(BufferError::NoProgram { what: what.to_owned(), patterns: rules.program });
     }
@@ -160,8 +175,14 @@ fn probes_by_rules(what: &str, text: &str) -> Result<Vec<Probe>, BufferError> {
     Ok(probes.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
 }
 
-/// Files that match: paths, in which `*` stands for anything within a name, and names looked up in PATH. Each once.
-fn programs(patterns: &[String]) -> Vec<PathBuf> {
+/// Files that match: those of running programs, or else paths, in which `*` stands for anything within a name, and names
+/// looked up in PATH. Each once.
+fn programs(patterns: &[String], running: &[Program]) -> Vec<PathBuf> {
+    let is_named = |program: &&Program| patterns.iter().any(|pattern| names(pattern, &program.name));
+    let found: Vec<_> = running.iter().filter(is_named).map(|program| program.file.clone()).collect();
+    if !found.is_empty() {
+        return found;
+    }
     let matching = |pattern: &String| -> Vec<PathBuf> {
         if pattern.contains('/') {
             glob::glob(pattern).map(|found| found.flatten().collect()).unwrap_or_default()
@@ -169,11 +190,22 @@ fn programs(patterns: &[String]) -> Vec<PathBuf> {
             crate::command::find(pattern.as_ref()).into_iter().collect()
         }
     };
+    let mut known = HashSet::new();
+    let files = patterns.iter().flat_map(matching);
+    let found = files.filter_map(|file| Some((file.metadata().ok()?, file)));
     let mut found: Vec<_> =
-        patterns.iter().flat_map(matching).filter_map(|path| path.canonicalize().ok()).collect();
+        found.filter(|(meta, _)| known.insert((meta.dev(), meta.ino()))).map(|(_, file)| file).collect();
     found.sort();
-    found.dedup();
     found
+}
+
+/// Whether a pattern names the program at this path.
+fn names(pattern: &str, path: &Path) -> bool {
+    if !pattern.contains('/') {
+        return path.file_name().is_some_and(|name| name == pattern);
+    }
+    let within_names = glob::MatchOptions { require_literal_separator: true, ..glob::MatchOptions::new() };
+    glob::Pattern::new(pattern).is_ok_and(|pattern| pattern.matches_path_with(path, within_names))
 }
 
 #[cfg(test)]
@@ -185,6 +217,35 @@ mod tests {
         for (name, text) in PRESETS {
             rules::parse(text).unwrap_or_else(|problem| panic!("{name}: {problem}"));
         }
+    }
+
+    #[test]
+    fn running_programs_come_before_those_on_disk() {
+        let dir = tempfile::tempdir().expect("a directory can be made");
+        let file = |name: &str, lines: &str| {
+            let path = dir.path().join(name);
+            std::fs::write(&path, lines).expect("it can be written");
+            path
+        };
+        let (on_disk, link) = (file("db", ""), dir.path().join("link"));
+        std::os::unix::fs::symlink(&on_disk, &link).expect("a link can be made");
+        let patterns = [dir.path().join("*").to_str().expect("plain").to_owned(), "postgres".to_owned()];
+        let running = |name: &str| Program { name: name.into(), file: "/proc/5/exe".into() };
+        let all = programs(&patterns[..1], &[running("/bin/sh")]);
+        assert_eq!(all.len(), 1, "one file, by two names: {all:?}");
+        assert!(all[0] == on_disk || all[0] == link);
+        let of_container = dir.path().join("other").to_str().expect("plain").to_owned();
+        for name in [&of_container, "/opt/pg/bin/postgres"] {
+            assert_eq!(programs(&patterns, &[running("/bin/sh"), running(name)]), [Path::new("/proc/5/exe")]);
+        }
+        assert!(!names(&patterns[0], &dir.path().join("below/other")));
+    }
+
+    /// A path of `/proc` leads into another mount namespace; the text of its links does not.
+    #[test]
+    fn a_program_keeps_the_path_that_leads_to_it() {
+        let inside = "/proc/self/root/proc/self/exe";
+        assert_eq!(programs(&[inside.to_owned()], &[]), [Path::new(inside)]);
     }
 
     #[test]
