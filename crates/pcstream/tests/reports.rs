@@ -238,6 +238,8 @@ fn runs_are_compared_by_name_and_noise_is_no_change() {
     let contexts = result["contexts"].as_array().unwrap();
     assert_eq!(contexts.len(), 2, "the classes of both runs have the same names");
     assert_eq!(contexts[0]["more_than_noise"], true);
+    let back = json(&[&["compare", a.as_str(), &b, &a], &flags[..]].concat());
+    assert_eq!(back["contexts"][0]["more_than_noise"], true, "the run in the middle differs");
     let once = place.path("a1.pctrace");
     let (text, _) = ends_with(0, &["compare", &once, &place.path("b1.pctrace"), "--scheme", "baseline"]);
     assert!(text.contains("A run without repetitions"), "{text}");

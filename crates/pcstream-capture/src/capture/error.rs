@@ -26,7 +26,7 @@ pub enum CaptureError {
     )]
     NoBtf,
     /// The user stopped it before there was anything to capture.
-    #[error("interrupted before the command was started")]
+    #[error("interrupted before the recording began")]
     Interrupted,
     /// No command was given.
     #[error("no command to trace: give one after `--`")]
