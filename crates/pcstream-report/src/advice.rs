@@ -77,8 +77,9 @@ pub fn rules(sources: &[Source], classes: &[usize], first: usize) -> String {
     let mut of: Vec<(&Source, usize)> = sources.iter().zip(classes.iter().copied()).collect();
     of.retain(|(source, _)| !source.executable.is_empty());
     of.sort_by_key(|(source, _)| {
-        let literals = source.file.chars().filter(|c| *c != '*').count();
-        (source.file.is_empty(), Reverse(literals), source.thread.is_empty())
+        let literals = |pattern: &str| Reverse(pattern.chars().filter(|c| *c != '*').count());
+        let (name, whole) = (literals(file_name(&source.file)), literals(&source.file));
+        (source.file.is_empty(), name, whole, source.thread.is_empty())
     });
     let mut made = BTreeSet::new();
     let lines = of.iter().map(|&(source, class)| {
@@ -106,7 +107,9 @@ fn conditions(source: &Source, class: usize, all: &[(&Source, usize)]) -> Vec<St
     if !source.thread.is_empty() && !file_tells {
         out.push(format!("\"comm={}\"", quoted(&source.thread)));
     }
-    if !source.file.is_empty() {
+    if source.file.contains('/') {
+        out.push(format!("\"path=**/{}\"", source.file));
+    } else if !source.file.is_empty() {
         out.push(format!("\"name={}\"", source.file));
     }
     out
@@ -174,6 +177,18 @@ mod tests {
         let text = rules(&[file(""), file("*"), file("spill*"), file("spill*-*")], &[0, 1, 2, 3], 0);
         let streams: Vec<&str> = text.lines().map(|line| &line[line.len() - 1..]).collect();
         assert_eq!(streams, ["3", "2", "1", "0"], "{text}");
+    }
+
+    /// As of PostgreSQL, whose log and tables have numbers for names.
+    #[test]
+    fn directories_tell_files_that_are_numbers() {
+        let file = |file: &str| Source { file: file.into(), ..source(1, 1) };
+        let text = rules(&[file("base/*/*"), file("pg_wal/*"), file("*_fsm")], &[1, 0, 2], 1);
+        let whose = |condition: &str| format!("\"executable=**/db\" \"{condition}\"");
+        let expected = [("name=*_fsm", 3), ("path=**/pg_wal/*", 1), ("path=**/base/*/*", 2)];
+        let lines = expected.map(|(condition, stream)| format!("{} -> {stream}\n", whose(condition)));
+        assert_eq!(text, lines.concat());
+        assert_eq!(pcstream_placement::Rules::parse(&text).unwrap().rules().len(), 3);
     }
 
     #[test]

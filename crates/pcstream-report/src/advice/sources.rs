@@ -1,4 +1,5 @@
-//! Who wrote what, by what a person can name: program, thread, and the pattern of the file's name.
+//! Who wrote what, by what a person can name: program, thread, and the pattern of the file's name. A name of numbers alone
+//! says nothing, so the directories above it are part of the pattern.
 //!
 //! A call path that writes several kinds of files counts for each with the pages of those files alone. Which kinds are heavy
 //! is known when a trace has been replayed once ([`Sources::of`]). How long their data lives takes another pass, in which
@@ -29,7 +30,7 @@ pub struct Source {
     pub executable: String,
     /// Thread name; empty if it is not known.
     pub thread: String,
-    /// Pattern of the names of its files; empty if they have none.
+    /// Pattern of the names of its files, or of the ends of their paths if it has a slash; empty if they have none.
     pub file: String,
     /// Call path of its heaviest context, shortened.
     pub function: String,
@@ -77,7 +78,7 @@ impl Sources {
         for (context, file, pages) in written(simulation, rows) {
             let path = simulation.tables.file(file).map_or("", |file| &file.path);
             let (executable, thread) = (context.executable.as_str(), context.comm.as_str());
-            let key = Key { executable, thread, file: pattern(file_name(path)) };
+            let key = Key { executable, thread, file: pattern(path) };
             let found = found.entry(key).or_default();
             found.pages += pages;
             *found.by_context.entry(context.id).or_default() += pages;
@@ -179,16 +180,38 @@ fn own_hint(class: &Class) -> Option<Life> {
     })
 }
 
-/// `000123.sst` is `*.sst`, `MANIFEST-000004` is `MANIFEST-*`.
-fn pattern(name: &str) -> String {
+/// `/db/000123.sst` is `*.sst`, `MANIFEST-000004` is `MANIFEST-*`, PostgreSQL's `base/16384/16397` is `base/*/*`.
+fn pattern(path: &str) -> String {
+    let says_something = |pattern: &str| pattern.contains(char::is_alphabetic);
+    let name = pattern_of_name(file_name(path));
+    let mut whole = name.clone();
+    for directory in path.split('/').rev().skip(1).filter(|directory| !directory.is_empty()) {
+        if says_something(&whole) || name.is_empty() {
+            break;
+        }
+        whole = format!("{}/{whole}", without_numbers(directory));
+    }
+    if says_something(&whole) { whole } else { name }
+}
+
+/// Of the name alone.
+fn pattern_of_name(name: &str) -> String {
     let extension =
         name.rsplit_once('.').filter(|(stem, _)| !stem.is_empty()).map(|(_, extension)| extension);
     match extension {
         Some(extension) if !extension.is_empty() && !extension.starts_with(|c: char| c.is_ascii_digit()) => {
             format!("*.{}", without_numbers(extension))
         }
+        _ if is_number(name) => "*".to_owned(),
         _ => without_numbers(name),
     }
+}
+
+/// Whether this is a number, decimal or of many hexadecimal digits: `16397`, `00000001000000000000003A`.
+fn is_number(name: &str) -> bool {
+    let (digits, letters): (Vec<char>, Vec<char>) = name.chars().partition(char::is_ascii_digit);
+    let is_long = digits.len() >= 8 && digits.len() > letters.len();
+    letters.iter().all(char::is_ascii_hexdigit) && (is_long || letters.is_empty() && !digits.is_empty())
 }
 
 /// Runs of digits become `*`; what is special in a glob is put in brackets.
@@ -222,6 +245,15 @@ mod tests {
             ("test.db-journal", "*.db-journal"),
             (".hidden", ".hidden"),
             ("a[1]", "a[[]*[]]"),
+            ("/db/000123.sst", "*.sst"),
+            ("/pg/15/main/base/16384/16397", "base/*/*"),
+            ("/pg/15/main/base/16384/16397.1", "base/*/*.*"),
+            ("/pg/15/main/base/16384/16397_fsm", "*_fsm"),
+            ("/pg/15/main/pg_wal/00000001000000000000003A", "pg_wal/*"),
+            ("/pg/15/main/pg_wal/00000001000000000000003B", "pg_wal/*"),
+            ("/1/2", "*"),
+            ("deadbeef", "deadbeef"),
+            ("", ""),
         ];
         cases.iter().for_each(|(name, expected)| assert_eq!(pattern(name), *expected, "{name}"));
     }
