@@ -37,6 +37,7 @@ mod notes;
 pub mod patience;
 mod places;
 mod programs;
+#[cfg(feature = "bpf")]
 pub mod running;
 pub mod runtime;
 #[cfg(feature = "bpf")]

@@ -30,9 +30,9 @@ fn family(root: u32) -> BTreeSet<u32> {
     let parents: Vec<_> = attach::processes().filter_map(|pid| Some((pid, parent_of(pid)?))).collect();
     let mut family = BTreeSet::from([root]);
     loop {
-        let children = parents.iter().filter(|(_, parent)| family.contains(parent)).map(|(pid, _)| *pid);
+        let is_child = |(pid, parent): &(u32, u32)| family.contains(parent).then_some(*pid);
+        let children: Vec<u32> = parents.iter().filter_map(is_child).collect();
         let before = family.len();
-        let children: Vec<_> = children.collect();
         family.extend(children);
         if family.len() == before {
             return family;
