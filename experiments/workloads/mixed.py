@@ -30,12 +30,12 @@ def together(database: tuple[str, ...], build: tuple[str, ...]) -> tuple[str, ..
 
 
 def workloads(quick: bool) -> list[Workload]:
-    """Both, each on a file system as large as those of its two programs: a minute in quick size, twelve minutes in full size."""
+    """Both, each on a file system as large as those of its two programs: a minute in quick size, fourteen minutes in full size."""
     build = gcc.command(quick, "{}/build", BUILDS)
     if quick:
         first, second = rocksdb.ycsb_a(quick, 60_000, target=1_000), sqlite.command(quick, "delete", 1_200, rate=20)
     else:
-        first, second = rocksdb.ycsb_a(quick, 500_000, target=700), sqlite.command(quick, "delete", 20_000, rate=28)
+        first, second = rocksdb.ycsb_a(quick, 240_000, target=300), sqlite.command(quick, "delete", 8_000, rate=10)
     (one, one_fill), (two, two_fill) = (("256M", 0.6), ("128M", 0.5)) if quick else (("832M", 0.5), ("320M", 0.4))
     return [
         Workload("mixed1", "RocksDB (YCSB A) and GCC at once", together(first, build), one, one_fill, (*ycsb.NEEDS, *gcc.needs(quick))),
