@@ -175,6 +175,7 @@ fn main() -> ExitCode {
         }
     }
     tests.push(common::test("buffers_library", &needs, by_library));
+    tests.push(common::test("buffers_of_another_file_are_missed_aloud", &needs, of_another_file));
     tests.push(common::test("buffers_probe_harms_no_leaf_function", &needs, leaf));
     tests.push(common::test("buffers_rules_by_number", &needs, by_number));
     tests.push(common::test("buffers_rules_where_clean_pages_are_counted", &needs, by_counter));
@@ -248,6 +249,24 @@ fn by_header(fs: FsKind, flags: &[&str]) {
     let program = build(dir.path(), flags);
     let recording = run(fs, &program, program.to_str().expect("temporary paths are plain"));
     assert_both(&recording, if flags.contains(&"-DAPPENDED") { "write" } else { "pwrite64" });
+}
+
+/// As where a container runs its own copy of a server.
+fn of_another_file() {
+    let dir = TempDir::new().expect("a directory can be made");
+    let program = build(dir.path(), &["-DPOOL=MAP_PRIVATE|MAP_ANONYMOUS"]);
+    let copy = dir.path().join("copy");
+    std::fs::copy(&program, &copy).expect("it can be copied");
+    let remarks = |probed: &Path| -> usize {
+        let probed = probed.to_str().expect("temporary paths are plain").to_owned();
+        let buffers = buffers::probes(&[probed]).expect("it has probes");
+        let session = SessionOptions { buffers, ..SessionOptions::default() };
+        let recording =
+            record_with(vec![copy.clone().into()], Target::Scratch(scratch(FsKind::Ext4)), session);
+        let is_remark = |note: &&String| note.contains("no page of a write buffer became dirty");
+        recording.finished().notes.iter().filter(is_remark).count()
+    };
+    assert_eq!((remarks(&program), remarks(&copy)), (1, 0));
 }
 
 /// A function that calls nothing may keep variables below the stack pointer.
