@@ -409,7 +409,7 @@ def test_tpcc_finds_what_is_inconsistent(tmp_path: Path, monkeypatch: pytest.Mon
     db = sqlite3.connect(tmp_path / "tpcc.db", isolation_level=None)
     bench = tpcc.Warehouse(db, 1, 0.01, 7)
     bench.load()
-    bench.run(50)
+    bench.run(50, rate=None)
     assert bench.broken() == []
     db.execute("UPDATE warehouse SET w_ytd = w_ytd + 1")
     db.execute("UPDATE district SET d_next_o_id = d_next_o_id + 1 WHERE d_id = 3")
