@@ -1,17 +1,18 @@
-//! `--pid`, `--cgroup`, `--unit`: what is attached to, for the capture and for the trace.
+//! A command, or what runs already (`--pid`, `--cgroup`, `--unit`): for the capture and for the trace.
 
+use std::ffi::OsString;
 use std::time::Duration;
 
 use pcstream_capture::attach::{Attach, Running, command_of};
 use pcstream_capture::capture::Subject;
 
-use crate::args::{AttachArgs, RecordedArgs};
+use crate::args::AttachArgs;
 
-/// What the arguments say is recorded.
-pub fn subject(args: &RecordedArgs) -> Subject {
-    match named(&args.attach) {
-        Some(to) => Subject::Running(Attach { to, duration: args.duration }),
-        None => Subject::Command(args.words.clone()),
+/// The command, if there is one, or else what runs already.
+pub fn subject(words: &[OsString], args: &AttachArgs, duration: Option<Duration>) -> Subject {
+    match words.is_empty() {
+        true => running(args, duration),
+        false => Subject::Command(words.to_vec()),
     }
 }
 

@@ -22,7 +22,7 @@ use pcstream_trace::store::partial_path;
 use pcstream_trace::{Batch, Event, Extent, Kind, Meta, Op, TraceReader, TraceWriter};
 use signal_hook::consts::SIGINT;
 
-use crate::args::{CaptureArgs, OrderArg, RecordArgs, ScratchFs};
+use crate::args::{CaptureArgs, OrderArg, RecordArgs, RecordedArgs, ScratchFs};
 use crate::attached;
 use crate::command_files;
 use crate::failure::{Failure, Status};
@@ -38,12 +38,14 @@ const FLUSH: Duration = Duration::from_secs(2);
 
 /// `pcstream record`.
 pub fn record(args: RecordArgs, ui: Ui) -> Result<Status, Failure> {
-    if args.recorded.is_empty() {
+    let RecordedArgs { words, attach, duration } = &args.recorded;
+    if words.is_empty() && args.capture.on.is_none() {
         return Err(Failure::wrong_arguments(anyhow!(
-            "record: give a command after --, or with --on DIR what runs already: --pid P, --cgroup C or --unit NAME"
+            "record: give a command after --; or --on DIR to record everything that writes there, or with --pid P, \
+             --cgroup C or --unit NAME a part of it"
         )));
     }
-    let subject = attached::subject(&args.recorded);
+    let subject = attached::subject(words, attach, *duration);
     let recorder = Recorder::new(&args.output, args.force, &args.capture, &subject, ui);
     // No result goes to standard output: it is the command's.
     let options = CaptureOptions { keep_stdout: true, ..options(&args.capture, subject, ui)? };

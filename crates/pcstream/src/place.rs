@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow};
 use pcstream_capture::capture::{
-    self, CaptureError, CaptureOptions, Finished, Observer, Progress, Started, Subject, Target,
+    self, CaptureError, CaptureOptions, Finished, Observer, Progress, Started, Target,
 };
 use pcstream_capture::session::{Followed, PlacedBy, SessionOptions};
 use pcstream_capture::signature::Order;
@@ -123,10 +123,7 @@ pub fn place(args: &PlaceArgs, ui: Ui) -> Result<Status, Failure> {
 fn capture_options(args: &PlaceArgs, ui: Ui) -> Result<CaptureOptions, Failure> {
     // Before anything of root's is looked at: of that another user learned only that others can change it.
     capture::check_machine().map_err(Failure::failed)?;
-    let subject = match args.words.is_empty() {
-        true => attached::running(&args.attach, args.duration),
-        false => Subject::Command(args.words.clone()),
-    };
+    let subject = attached::subject(&args.words, &args.attach, args.duration);
     let session = SessionOptions {
         // Of a command. What is attached to says itself whom it follows.
         followed: if args.words.is_empty() { Followed::All } else { Followed::Processes },

@@ -1,4 +1,4 @@
-//! `record` attached to what runs already: by process, by cgroup, by unit; what it follows, and how it ends.
+//! `record` attached to what runs already: by process, by cgroup, by unit, or to all that write; what it follows, and how it ends.
 
 #[path = "../../pcstream-capture/tests/common/mod.rs"]
 mod common;
@@ -25,6 +25,7 @@ fn main() -> ExitCode {
         common::test("attach_follows_a_process_and_its_children", &needs, process),
         common::test("attach_follows_a_cgroup_and_those_below", &with(&[cgroups]), cgroup),
         common::test("attach_follows_a_unit", &with(&[programs::systemd]), unit),
+        common::test("attach_follows_everything_that_writes", &needs, everything),
         common::test("attach_ends_after_its_duration", &needs, duration),
         common::test("attach_ends_with_the_process", &needs, end_of_process),
         common::test("attach_ends_with_the_cgroup", &with(&[cgroups]), end_of_cgroup),
@@ -174,19 +175,41 @@ fn record_until_both_wrote(disk: &Disk, trace: &Path, arguments: &[&str]) -> Out
     let out = recorder.wait_with_output().expect("it ends");
     assert!([Some(0), Some(3)].contains(&out.status.code()), "{}", said(&out));
     assert!(said(&out).contains("ended as you asked"), "{}", said(&out));
-    assert!(said(&out).contains("written by others"), "{}", said(&out));
+    // Where everything is followed, nobody else is left.
+    assert_eq!(said(&out).contains("written by others"), !arguments.is_empty(), "{}", said(&out));
     out
 }
 
 fn duration() {
     let (disk, traces) = (Disk::ext4(256), TempDir::new().expect("a directory"));
     let writer = Writer::start(&disk, "file");
-    let trace = traces.path().join("t.pctrace");
     let pid = writer.0.id().to_string();
-    let out = record(&disk, &trace, &["--pid", &pid, "--duration", "1s"]).output().expect("it starts");
-    assert_eq!(out.status.code(), Some(0), "{}", said(&out));
-    assert!(said(&out).contains("ended after"), "{}", said(&out));
-    assert!(TraceReader::open(&trace).is_ok(), "the trace is whole");
+    for (name, of) in [("pid", &["--pid", &pid][..]), ("everything", &[])] {
+        let trace = traces.path().join(name).with_extension("pctrace");
+        let arguments = [of, &["--duration", "1s"]].concat();
+        let out = record(&disk, &trace, &arguments).output().expect("it starts");
+        assert_eq!(out.status.code(), Some(0), "{name}: {}", said(&out));
+        assert!(said(&out).contains("ended after"), "{name}: {}", said(&out));
+        assert!(TraceReader::open(&trace).is_ok(), "{name}: the trace is whole");
+    }
+}
+
+fn everything() {
+    let (disk, traces) = (Disk::ext4(256), TempDir::new().expect("a directory"));
+    let _root = Writer::start(&disk, "followed");
+    let script = "while true; do echo line > other; sync other; sleep 0.02; done";
+    let nobody =
+        format!("touch other; chown 65534 other; exec setpriv --reuid 65534 --clear-groups sh -c '{script}'");
+    let _nobody = Writer::run(&disk, &nobody);
+    let trace = traces.path().join("t.pctrace");
+    record_until_both_wrote(&disk, &trace, &[]);
+    let writers = writers(&trace);
+    assert!(writers["/followed"].iter().all(|program| program.ends_with("/dd")), "{writers:?}");
+    let is_shell = |program: &String| program.starts_with('/') && !program.ends_with("/dd");
+    assert!(writers["/other"].iter().all(is_shell), "{writers:?}");
+    let reader = TraceReader::open(&trace).expect("the trace can be read");
+    assert_eq!(reader.meta().settings["attached_to"], "everything that writes");
+    assert!(reader.meta().command.is_empty() && reader.meta().exit.is_none());
 }
 
 fn process() {
@@ -317,17 +340,28 @@ fn refused() {
         (&["--pid", &pid][..], 1, ["--pid", "no process has this number"]),
         (&["--cgroup", "pcstream-no-such-group"], 1, ["pcstream-no-such-group", "cgroup"]),
         (&["--cgroup", text(traces.path())], 1, ["cgroup", "version 2"]),
-        (&[], 2, ["after --", "with --on DIR what runs already: --pid P, --cgroup C or --unit NAME"]),
         (&["--pid", "1", "--unit", "x"], 2, ["--pid", "--unit"]),
         (&["--pid", "1", "--on", "/"], 2, ["--on", "multiple times"]),
         (&["--pid", "1", "--", "true"], 2, ["--pid", "COMMAND"]),
-        (&["--duration", "5s", "--", "true"], 2, ["--pid", "required"]),
+        (&["--duration", "5s", "--", "true"], 2, ["--duration", "COMMAND"]),
+        (&["--forward-exit-code"], 2, ["required", "COMMAND"]),
+        (&["--duration", "5s", "--forward-exit-code"], 2, ["--duration", "--forward-exit-code"]),
         (&["--pid", "1", "--duration", "soon"], 2, ["--duration", "such as 60s"]),
         (&["--pid", "1", "--forward-exit-code"], 2, ["--forward-exit-code", "--pid"]),
     ] {
         let out = record(&disk, &trace, arguments).output().expect("it starts");
         assert_eq!(out.status.code(), Some(code), "{arguments:?}: {}", said(&out));
         parts.iter().for_each(|part| assert!(said(&out).contains(part), "{part}: {}", said(&out)));
+        assert!(!trace.exists() && !follows(&trace), "{arguments:?} left something");
+    }
+    // Nothing but the recorder would write to a scratch device.
+    for arguments in [&[][..], &["--duration", "5s"], &["--size", "64M"]] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pcstream"));
+        let out = command.arg("record").arg("-o").arg(&trace).args(arguments).output().expect("it starts");
+        assert_eq!(out.status.code(), Some(2), "{arguments:?}: {}", said(&out));
+        for part in ["after --", "--on DIR to record everything", "--pid P, --cgroup C or --unit NAME"] {
+            assert!(said(&out).contains(part), "{part}: {}", said(&out));
+        }
         assert!(!trace.exists() && !follows(&trace), "{arguments:?} left something");
     }
 }

@@ -36,15 +36,6 @@ pub struct RecordedArgs {
     #[command(flatten, next_help_heading = ATTACH)]
     pub attach: AttachArgs,
     /// Record for so long, such as 60s or 5m [default: until the process ends, the cgroup is removed, or Ctrl-C]
-    #[arg(long, value_name = "TIME", value_parser = values::duration, requires = "attached", help_heading = ATTACH)]
+    #[arg(long, value_name = "TIME", value_parser = values::duration, conflicts_with_all = ["words", "forward_exit_code"], help_heading = ATTACH)]
     pub duration: Option<Duration>,
-}
-
-#[cfg(feature = "capture")]
-impl RecordedArgs {
-    /// Whether nothing is named: neither a command nor what runs already.
-    pub fn is_empty(&self) -> bool {
-        let AttachArgs { pid, cgroup, unit } = &self.attach;
-        self.words.is_empty() && pid.is_none() && cgroup.is_none() && unit.is_none()
-    }
 }

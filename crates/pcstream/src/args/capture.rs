@@ -68,7 +68,9 @@ Examples:
   sudo pcstream record -o build.pctrace --on . -- make -j4
   sudo pcstream record -o t.pctrace --on /var/lib/mysql --unit mariadb
   sudo pcstream record -o t.pctrace --on / --pid 1234 --duration 5m
+  sudo pcstream record -o t.pctrace --on /srv --duration 5m   # all that write
 
+Without a command, and without --pid, --cgroup or --unit, everything that writes to the file system of --on is recorded. \
 {} in the command stands for the mount point of the scratch file system, or for DIR of --on. It is also the command's \
 working directory. What the command prints on stdout goes to stdout.")]
 pub struct RecordArgs {
@@ -130,7 +132,7 @@ pub struct CaptureArgs {
     #[arg(long, help_heading = "Capture")]
     pub redact: bool,
     /// End with the command's own exit code if it fails (128 and the signal's number if a signal ended it), not with 1
-    #[arg(long, help_heading = "Capture")]
+    #[arg(long, requires = "words", help_heading = "Capture")]
     pub forward_exit_code: bool,
 }
 

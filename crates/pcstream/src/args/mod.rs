@@ -168,7 +168,8 @@ pub enum Command {
     /// Record a program's writes into a trace (needs root)
     ///
     /// Records a command, on a scratch file system or with --on on an existing one. Or records what runs already: --on
-    /// with --pid, --cgroup or --unit. `contexts`, `simulate`, `report` and `advise` read the trace, without root.
+    /// with --pid, --cgroup or --unit, or alone for everything that writes there. `contexts`, `simulate`, `report` and
+    /// `advise` read the trace, without root.
     Record(RecordArgs),
     /// Show what writes to a file system now: who, how much, how long it lives, to which stream (needs root)
     ///
