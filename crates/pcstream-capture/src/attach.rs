@@ -7,6 +7,7 @@
 //! Known weaknesses: a runtime's agent that registered before is not known (its paths are unwound). A child whose parent
 //! ended before the capture began has no parent any more that would lead to the followed process.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
@@ -157,6 +158,15 @@ impl Attached {
         Ok(())
     }
 
+    /// Its processes; none of everything that writes.
+    pub(crate) fn processes(&self) -> BTreeSet<u32> {
+        match &self.subject {
+            Found::Anyone => BTreeSet::new(),
+            Found::Process { pid, .. } => family(*pid),
+            Found::Cgroup { path, .. } => members(path),
+        }
+    }
+
     /// Why there is nothing more to capture, if so, after this time.
     pub fn ended(&self, after: Duration) -> Option<String> {
         if self.duration.is_some_and(|duration| after >= duration) {
@@ -201,9 +211,9 @@ fn process(pid: u32) -> Result<OwnedFd, AttachError> {
 
 /// Until none is found that is not followed yet: what a followed process starts, the kernel side follows itself.
 fn follow_descendants(root: u32, session: &Session<'_>) -> Result<(), SessionError> {
-    let mut family = std::collections::BTreeSet::from([root]);
+    let mut family = BTreeSet::from([root]);
     loop {
-        let parents: Vec<_> = processes().filter_map(|pid| Some((pid, parent_of(pid)?))).collect();
+        let parents = parents();
         let is_new = |&&(pid, parent): &&(u32, u32)| family.contains(&parent) && !family.contains(&pid);
         let found: Vec<_> = parents.iter().filter(is_new).map(|(pid, _)| *pid).collect();
         if found.is_empty() {
@@ -221,9 +231,36 @@ fn follow_descendants(root: u32, session: &Session<'_>) -> Result<(), SessionErr
     }
 }
 
-pub(crate) fn processes() -> impl Iterator<Item = u32> {
+/// All processes, with their parents.
+fn parents() -> Vec<(u32, u32)> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+    let processes = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    processes.filter_map(|pid| Some((pid, parent_of(pid)?))).collect()
+}
+
+/// A process and its descendants.
+fn family(root: u32) -> BTreeSet<u32> {
+    let parents = parents();
+    let mut family = BTreeSet::from([root]);
+    loop {
+        let is_child = |(pid, parent): &(u32, u32)| family.contains(parent).then_some(*pid);
+        let children: Vec<u32> = parents.iter().filter_map(is_child).collect();
+        let before = family.len();
+        family.extend(children);
+        if family.len() == before {
+            return family;
+        }
+    }
+}
+
+/// The processes of a cgroup and of those below it.
+fn members(directory: &Path) -> BTreeSet<u32> {
+    let listed = std::fs::read_to_string(directory.join("cgroup.procs")).unwrap_or_default();
+    let mut members: BTreeSet<u32> = listed.lines().filter_map(|line| line.parse().ok()).collect();
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let below = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    below.for_each(|entry| members.extend(self::members(&entry.path())));
+    members
 }
 
 /// Whether the process of a pidfd has ended, reaped or not.
@@ -237,19 +274,6 @@ fn has_ended(descriptor: &OwnedFd) -> bool {
 fn is_gone(path: &Path, directory: &File) -> bool {
     let open = directory.metadata().map(|meta| meta.ino());
     !path.metadata().is_ok_and(|now| open.is_ok_and(|open| now.ino() == open))
-}
-
-/// The directory of a cgroup.
-pub(crate) fn directory_of(cgroup: &Path) -> Option<PathBuf> {
-    match self::cgroup(cgroup).ok()? {
-        Found::Cgroup { path, .. } => Some(path),
-        Found::Anyone | Found::Process { .. } => None,
-    }
-}
-
-/// The directory of a systemd unit's cgroup.
-pub(crate) fn directory_of_unit(unit: &str) -> Option<PathBuf> {
-    directory_of(&cgroup_of_unit(unit).ok()?)
 }
 
 fn cgroup(given: &Path) -> Result<Found, AttachError> {

@@ -13,7 +13,7 @@
 use std::fs::File;
 use std::path::{Component, Path, PathBuf};
 
-use object::Object;
+use object::{Object, ReadRef};
 
 use crate::module_data::ModuleData;
 use crate::module_file::{open_beside, open_regular};
@@ -24,7 +24,7 @@ const DEBUG_FILES: &str = "/usr/lib/debug";
 /// The debug file of a module, which was opened at `path`.
 pub(crate) fn debug_file<'d>(
     file: &File,
-    module: &object::File<'d, &'d ModuleData<'_>>,
+    module: &object::File<'d, impl ReadRef<'d>>,
     path: &Path,
 ) -> Option<File> {
     let id = module.build_id().ok().flatten()?;

@@ -1,87 +1,91 @@
-//! Programs that run, by files that can be opened: also those of containers, and those that were replaced on disk.
+//! Programs that run, as open files: also those of containers, and those that were replaced on disk.
 //!
 //! Idea: `/proc/PID/exe` is the file that runs, whatever lies at its path by now, or at that path in this mount namespace.
-//! A path to the same file is taken instead where there is one: messages name it, and a debug file may lie beside it.
+//!
+//! Invariants: whoever is traced chose the programs. So no path of theirs is walked, and no file is opened on a file system
+//! that a user may have mounted: its owner decides whether it ever answers. A file is opened once, so that nobody can put
+//! another one in its place between two looks.
+//!
+//! Known weaknesses: so the program of a rootless container is not found on an overlay that the container mounted itself. Debug
+//! files are looked for in this mount namespace alone.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
+use std::fs::File;
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::Arc;
 
-use crate::attach::{self, Running};
+use crate::attach::{Attach, AttachError, Attached};
 use crate::buffers::Program;
-use crate::command::parent_of;
+use crate::handles::{Facts, Handle, Process, is_on_foreign_fuse};
 
 /// The programs of what is attached to, each once. Of everything that writes: none.
-pub fn programs(of: &Running) -> Vec<Program> {
-    let processes = match of {
-        Running::Process(pid) => family(*pid),
-        Running::Cgroup(path) => attach::directory_of(path).map(|path| members(&path)).unwrap_or_default(),
-        Running::Unit(unit) => attach::directory_of_unit(unit).map(|path| members(&path)).unwrap_or_default(),
-        Running::Anyone => BTreeSet::new(),
-    };
+pub fn programs(of: &Attach) -> Result<Vec<Program>, AttachError> {
     let mut known = HashSet::new();
-    let found = processes.into_iter().filter_map(program);
-    found.filter(|(_, identity)| known.insert(*identity)).map(|(program, _)| program).collect()
-}
-
-/// A process and its descendants.
-fn family(root: u32) -> BTreeSet<u32> {
-    let parents: Vec<_> = attach::processes().filter_map(|pid| Some((pid, parent_of(pid)?))).collect();
-    let mut family = BTreeSet::from([root]);
-    loop {
-        let is_child = |(pid, parent): &(u32, u32)| family.contains(parent).then_some(*pid);
-        let children: Vec<u32> = parents.iter().filter_map(is_child).collect();
-        let before = family.len();
-        family.extend(children);
-        if family.len() == before {
-            return family;
-        }
-    }
-}
-
-/// The processes of a cgroup and of those below it.
-fn members(directory: &Path) -> BTreeSet<u32> {
-    let listed = std::fs::read_to_string(directory.join("cgroup.procs")).unwrap_or_default();
-    let mut members: BTreeSet<u32> = listed.lines().filter_map(|line| line.parse().ok()).collect();
-    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
-    let below = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-    below.for_each(|entry| members.extend(self::members(&entry.path())));
-    members
+    let found = Attached::find(of)?.processes().into_iter().filter_map(program);
+    Ok(found.filter(|(_, identity)| known.insert(*identity)).map(|(program, _)| program).collect())
 }
 
 /// The program of a process, and which file it is.
-fn program(pid: u32) -> Option<(Program, (u64, u64))> {
-    let exe = PathBuf::from(format!("/proc/{pid}/exe"));
-    let link = std::fs::read_link(&exe).ok()?.into_os_string().into_vec();
+fn program(pid: u32) -> Option<(Program, (u32, u64))> {
+    let process = Process::new(pid)?;
+    let found = Handle::of_path(&process.in_proc("exe"), 0)?;
+    let facts = found.facts;
+    if is_of_user(&facts, &process) {
+        return None;
+    }
+    let file = found.open(0)?;
+    let name = path_of(&file)?;
+    Some((Program { name, file: Arc::new(file) }, (facts.device, facts.inode)))
+}
+
+/// Whether a user may have mounted the file system of a process's program.
+fn is_of_user(program: &Facts, process: &Process) -> bool {
+    let is_trusted = |process: &Process| {
+        let mount = process.mount(program.mount);
+        mount.is_some_and(|mount| !mount.fs_type.starts_with("fuse") && process.vouches_for(&mount))
+    };
+    is_on_foreign_fuse(program) && !is_trusted(process)
+}
+
+/// Where an open file lies, or lay.
+fn path_of(file: &File) -> Option<PathBuf> {
+    let link = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()?;
+    let link = link.as_os_str().as_bytes();
     // As the kernel says of a file that was removed or replaced.
-    let name = PathBuf::from(std::ffi::OsStr::from_bytes(link.strip_suffix(b" (deleted)").unwrap_or(&link)));
-    let identity = |path: &Path| path.metadata().ok().map(|file| (file.dev(), file.ino()));
-    let runs = identity(&exe)?;
-    let inside = Path::new(&format!("/proc/{pid}/root")).join(name.strip_prefix("/").unwrap_or(&name));
-    let named = [name.clone(), inside].into_iter().find(|path| identity(path) == Some(runs));
-    Some((Program { name, file: named.unwrap_or(exe) }, runs))
+    let path = link.strip_suffix(b" (deleted)").unwrap_or(link);
+    Some(std::ffi::OsString::from_vec(path.to_vec()).into())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::io::Read;
     use std::process::Command;
 
+    use super::*;
+    use crate::attach::Running;
+
+    fn of_process(pid: u32) -> Vec<Program> {
+        programs(&Attach { to: Running::Process(pid), duration: None }).expect("it runs")
+    }
+
     #[test]
-    fn a_program_that_was_removed_can_be_opened() {
+    fn a_program_that_was_removed_can_be_read() {
         let dir = tempfile::tempdir().expect("a directory can be made");
-        let file = dir.path().canonicalize().expect("it is there").join("sleeper");
-        std::fs::copy("/bin/sleep", &file).expect("it can be copied");
-        let mut child = Command::new(&file).arg("60").spawn().expect("it starts");
-        let of_child = || programs(&Running::Process(child.id()));
-        assert_eq!(of_child(), [Program { name: file.clone(), file: file.clone() }]);
-        std::fs::remove_file(&file).expect("it can be removed");
-        let exe = PathBuf::from(format!("/proc/{}/exe", child.id()));
-        assert_eq!(of_child(), [Program { name: file, file: exe.clone() }]);
-        assert!(
-            std::fs::read(exe).is_ok_and(|bytes| bytes == std::fs::read("/bin/sleep").expect("readable"))
-        );
+        let path = dir.path().canonicalize().expect("it is there").join("sleeper");
+        std::fs::copy("/bin/sleep", &path).expect("it can be copied");
+        let mut child = Command::new(&path).arg("60").spawn().expect("it starts");
+        for is_there in [true, false] {
+            let found = of_process(child.id());
+            assert_eq!(found.iter().map(|program| &program.name).collect::<Vec<_>>(), [&path]);
+            let mut bytes = Vec::new();
+            (&*found[0].file).read_to_end(&mut bytes).expect("it can be read");
+            assert_eq!(bytes, std::fs::read("/bin/sleep").expect("readable"));
+            if is_there {
+                std::fs::remove_file(&path).expect("it can be removed");
+            }
+        }
         child.kill().expect("it can be killed");
         child.wait().expect("it ends");
     }
@@ -92,12 +96,21 @@ mod tests {
         let is_sleep =
             |program: &Program| program.name.ends_with("sleep") || program.name.ends_with("coreutils");
         let began = std::time::Instant::now();
-        while !programs(&Running::Process(shell.id())).iter().any(is_sleep) {
-            assert!(began.elapsed().as_secs() < 30, "{:?}", programs(&Running::Process(shell.id())));
+        while !of_process(shell.id()).iter().any(is_sleep) {
+            assert!(began.elapsed().as_secs() < 30, "{:?}", of_process(shell.id()));
             std::thread::yield_now();
         }
-        let children = family(shell.id());
-        children.iter().for_each(|pid| drop(Command::new("kill").arg(pid.to_string()).status()));
+        let attached = Attached::find(&Attach { to: Running::Process(shell.id()), duration: None });
+        let family = attached.expect("it runs").processes();
+        family.iter().for_each(|pid| drop(Command::new("kill").arg(pid.to_string()).status()));
         shell.wait().expect("it ends");
+    }
+
+    #[test]
+    fn what_is_not_there_is_said() {
+        let mut child = Command::new("true").spawn().expect("it starts");
+        child.wait().expect("it ends");
+        let found = programs(&Attach { to: Running::Process(child.id()), duration: None });
+        assert!(matches!(found, Err(AttachError::NoProcess(pid)) if pid == child.id()));
     }
 }

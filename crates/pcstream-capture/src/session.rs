@@ -87,7 +87,7 @@ fn attach_probes(skel: &PcstreamSkel<'_>, probes: &[Probe]) -> Result<Vec<Link>,
         };
         let link = skel.progs.on_buffer_page.attach_uprobe_with_opts(
             -1,
-            &probe.binary,
+            format!("/proc/self/fd/{}", probe.file.as_raw_fd()),
             probe.offset as usize,
             options,
         );

@@ -13,7 +13,7 @@ use crate::ui::Ui;
 /// The probes of each of `what`, in the programs of what is attached to. Says what the user should know of them.
 pub fn probes(what: &[String], subject: &Subject, ui: Ui) -> Result<Vec<Probe>, Failure> {
     let running = match subject {
-        Subject::Running(attach) if !what.is_empty() => running::programs(&attach.to),
+        Subject::Running(attach) if !what.is_empty() => running::programs(attach).map_err(Failure::failed)?,
         Subject::Running(_) | Subject::Command(_) => Vec::new(),
     };
     let probes = buffers::probes_of_running(what, &running)

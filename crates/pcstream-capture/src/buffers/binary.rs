@@ -6,11 +6,10 @@
 //! Units: virtual addresses of the file inside, file offsets in what comes out.
 
 use std::collections::HashMap;
-use std::ffi::OsStr;
 use std::fs::File;
 use std::ops::Range;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use object::read::ReadCache;
 use object::{
@@ -20,9 +19,9 @@ use object::{
 
 use super::counted::{self, Argument, Code, Linked, Number, Place};
 use super::rules::{Counter, Rule, Rules};
-use super::{Probe, register};
+use super::{Probe, Program, register};
 use crate::call_frames::CallFrames;
-use crate::modules;
+use crate::debug_files;
 use crate::wire::{BufferKind, BufferRule};
 
 /// Notes beyond this are not read.
@@ -49,8 +48,9 @@ const ENDS: [&str; 11] = [
 
 /// An ELF file.
 pub struct Binary {
+    /// For messages, and where debug files may lie beside it.
     path: PathBuf,
-    file: File,
+    file: Arc<File>,
     /// With the names that were stripped.
     debug_file: Option<File>,
 }
@@ -79,8 +79,20 @@ impl Binary {
     /// Opens a binary.
     pub fn open(path: &Path) -> Result<Binary, String> {
         let file = File::open(path).map_err(|error| format!("cannot be read: {error}"))?;
-        let debug_file = debug_file(path, &file);
-        Ok(Binary { path: path.to_owned(), file, debug_file })
+        // Without links, as debug files are looked for.
+        let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        Ok(Binary { debug_file: debug_file(&file, &real), path: path.to_owned(), file: Arc::new(file) })
+    }
+
+    /// A program that runs.
+    pub fn of(program: &Program) -> Binary {
+        let Program { name, file } = program;
+        Binary { debug_file: debug_file(file, name), path: name.clone(), file: file.clone() }
+    }
+
+    /// What messages call it.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     /// A probe for each rule.
@@ -143,7 +155,7 @@ impl Binary {
     }
 
     fn with_parsed<T>(&self, work: impl FnOnce(&Parsed<'_>) -> Result<T, String>) -> Result<T, String> {
-        let cache = ReadCache::new(&self.file);
+        let cache = ReadCache::new(&*self.file);
         let binary = Elf::parse(&cache).map_err(|error| format!("is not a program or library: {error}"))?;
         if binary.architecture() != object::Architecture::X86_64 {
             return Err(format!("is a program for {:?}, not x86-64", binary.architecture()));
@@ -250,6 +262,7 @@ impl Binary {
         let offset = in_file(parsed, address, name)?;
         Ok(Probe {
             binary: self.path.clone(),
+            file: self.file.clone(),
             offset,
             listeners: 0,
             name: name.to_owned(),
@@ -325,27 +338,9 @@ fn rule_at(place: Place, rule: BufferRule) -> BufferRule {
     }
 }
 
-/// The separate debug file of a binary: by build id, or by the name in its debug link, beside it, below `.debug` or where
-/// distributions put them.
-fn debug_file(path: &Path, file: &File) -> Option<File> {
+fn debug_file(file: &File, path: &Path) -> Option<File> {
     let cache = ReadCache::new(file);
-    let binary = Elf::parse(&cache).ok()?;
-    let all = Path::new("/usr/lib/debug");
-    let mut places = Vec::new();
-    if let Ok(Some([first, rest @ ..])) = binary.build_id() {
-        let name: String = rest.iter().map(|byte| format!("{byte:02x}")).collect();
-        places.push(all.join(format!(".build-id/{first:02x}/{name}.debug")));
-    }
-    let directory = path.canonicalize().ok().and_then(|path| Some(path.parent()?.to_owned()));
-    if let (Ok(Some((name, _))), Some(directory)) = (binary.gnu_debuglink(), directory) {
-        // A name, not a path.
-        let name = Path::new(OsStr::from_bytes(name)).file_name()?;
-        let below_all = all.join(directory.strip_prefix("/").unwrap_or(&directory));
-        places.extend([directory.join(name), directory.join(".debug").join(name), below_all.join(name)]);
-    }
-    // Without one, nothing tells a debug file of another build, whose addresses would be wrong.
-    let its_id = Some(modules::build_id(file)?);
-    places.iter().filter_map(|place| File::open(place).ok()).find(|debug| modules::build_id(debug) == its_id)
+    debug_files::debug_file(file, &Elf::parse(&cache).ok()?, path)
 }
 
 fn names(rules: &[Rule]) -> String {

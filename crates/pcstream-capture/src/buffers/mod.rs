@@ -4,8 +4,12 @@
 //! becomes a list of places to probe with a rule for each. Rules exist for some programs (presets), and programs that use
 //! `pcstream.h` bring their own in the notes of their probes.
 //!
-//! Rules and binaries come from whoever runs the capture; what they say is checked all the same, because an error in them
-//! would show as wrong contexts.
+//! Rules come from whoever runs the capture, and so do binaries, unless they are those of what is attached to (`running`). What
+//! they say is checked, because an error in them would show as wrong contexts.
+//!
+//! Invariants: a binary is opened once. It is read and probed by that file, whatever comes to its path meanwhile.
+//!
+//! Known weaknesses: how much is read of a binary has no limit but its size.
 
 mod binary;
 mod counted;
@@ -13,8 +17,10 @@ mod register;
 pub mod rules;
 
 use std::collections::HashSet;
+use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use thiserror::Error;
 
@@ -37,8 +43,10 @@ const MAX_RULES_FILE_BYTES: u64 = 1 << 20;
 /// A place in a binary that says which page becomes dirty, and how.
 #[derive(Clone, Debug)]
 pub struct Probe {
-    /// The program or library.
+    /// The program or library, for messages.
     pub binary: PathBuf,
+    /// What is probed.
+    pub file: Arc<File>,
     /// Of the instruction in the file.
     pub offset: u64,
     /// Where the file keeps the number of those who listen, which the kernel counts; 0: nowhere.
@@ -52,12 +60,12 @@ pub struct Probe {
 }
 
 /// A program that runs.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Program {
     /// Its path, as its process sees it.
     pub name: PathBuf,
-    /// What this process opens.
-    pub file: PathBuf,
+    /// The file that runs, open.
+    pub file: Arc<File>,
 }
 
 /// Why rules are of no use.
@@ -163,26 +171,26 @@ fn read_start(path: &Path) -> std::io::Result<Vec<u8>> {
 fn probes_by_rules(what: &str, text: &str, running: &[Program]) -> Result<Vec<Probe>, BufferError> {
     let rules =
         rules::parse(text).map_err(|problem| BufferError::Rules { what: what.to_owned(), problem })?;
-    let programs = programs(&rules.program, running);
-    if programs.is_empty() {
+    let wrong = |binary: &Path, problem| {
+        let (what, binary) = (what.to_owned(), binary.to_owned());
+        BufferError::Binary { what, binary, problem }
+    };
+    let is_named = |program: &&Program| rules.program.iter().any(|pattern| names(pattern, &program.name));
+    let mut binaries: Vec<_> = running.iter().filter(is_named).map(Binary::of).collect();
+    if binaries.is_empty() {
+        let open = |path: &PathBuf| Binary::open(path).map_err(|problem| wrong(path, problem));
+        binaries = on_disk(&rules.program).iter().map(open).collect::<Result<_, _>>()?;
+    }
+    if binaries.is_empty() {
         return Err(BufferError::NoProgram { what: what.to_owned(), patterns: rules.program });
     }
-    let probes = programs.iter().map(|program| {
-        Binary::open(program).and_then(|binary| binary.probes(&rules)).map_err(|problem| {
-            BufferError::Binary { what: what.to_owned(), binary: program.clone(), problem }
-        })
-    });
+    let probes =
+        binaries.iter().map(|binary| binary.probes(&rules).map_err(|problem| wrong(binary.path(), problem)));
     Ok(probes.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
 }
 
-/// Files that match: those of running programs, or else paths, in which `*` stands for anything within a name, and names
-/// looked up in PATH. Each once.
-fn programs(patterns: &[String], running: &[Program]) -> Vec<PathBuf> {
-    let is_named = |program: &&Program| patterns.iter().any(|pattern| names(pattern, &program.name));
-    let found: Vec<_> = running.iter().filter(is_named).map(|program| program.file.clone()).collect();
-    if !found.is_empty() {
-        return found;
-    }
+/// Files that match paths, in which `*` stands for anything within a name, and names looked up in PATH. Each once.
+fn on_disk(patterns: &[String]) -> Vec<PathBuf> {
     let matching = |pattern: &String| -> Vec<PathBuf> {
         if pattern.contains('/') {
             glob::glob(pattern).map(|found| found.flatten().collect()).unwrap_or_default()
@@ -227,17 +235,27 @@ mod tests {
             std::fs::write(&path, lines).expect("it can be written");
             path
         };
-        let (on_disk, link) = (file("db", ""), dir.path().join("link"));
-        std::os::unix::fs::symlink(&on_disk, &link).expect("a link can be made");
+        let (program, link) = (file("db", ""), dir.path().join("link"));
+        std::os::unix::fs::symlink(&program, &link).expect("a link can be made");
         let patterns = [dir.path().join("*").to_str().expect("plain").to_owned(), "postgres".to_owned()];
-        let running = |name: &str| Program { name: name.into(), file: "/proc/5/exe".into() };
-        let all = programs(&patterns[..1], &[running("/bin/sh")]);
+        let all = on_disk(&patterns[..1]);
         assert_eq!(all.len(), 1, "one file, by two names: {all:?}");
-        assert!(all[0] == on_disk || all[0] == link);
+        assert!(all[0] == program || all[0] == link);
+        let this = Arc::new(File::open("/proc/self/exe").expect("it runs"));
+        let running = |name: &str| Program { name: name.into(), file: this.clone() };
+        let text = format!(
+            "program = {patterns:?}\npage_bytes = 4096\n[[dirty]]\nfunction = 'nothing'\npage = {{ address = 1 }}\n"
+        );
+        let problem = |running: &[Program]| {
+            probes_by_rules("rules", &text, running).expect_err("neither has the function").to_string()
+        };
         let of_container = dir.path().join("other").to_str().expect("plain").to_owned();
         for name in [&of_container, "/opt/pg/bin/postgres"] {
-            assert_eq!(programs(&patterns, &[running("/bin/sh"), running(name)]), [Path::new("/proc/5/exe")]);
+            let problem = problem(&[running("/bin/sh"), running(name)]);
+            assert!(problem.contains(&format!("{name} has no function nothing")), "{problem}");
         }
+        let problem = problem(&[running("/bin/sh")]);
+        assert!(problem.contains(" is not a program"), "the empty file: {problem}");
         assert!(!names(&patterns[0], &dir.path().join("below/other")));
     }
 
@@ -245,7 +263,7 @@ mod tests {
     #[test]
     fn a_program_keeps_the_path_that_leads_to_it() {
         let inside = "/proc/self/root/proc/self/exe";
-        assert_eq!(programs(&[inside.to_owned()], &[]), [Path::new(inside)]);
+        assert_eq!(on_disk(&[inside.to_owned()]), [Path::new(inside)]);
     }
 
     #[test]
