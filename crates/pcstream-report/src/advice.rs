@@ -117,6 +117,9 @@ fn conditions(source: &Source, class: usize, all: &[(&Source, usize)]) -> Vec<St
 
 #[cfg(test)]
 mod tests {
+    use pcstream_placement::rules::Subject;
+    use pcstream_trace::{Context, File, Kind};
+
     use super::*;
 
     fn source(lifetime: u64, pages: u64) -> Source {
@@ -188,7 +191,20 @@ mod tests {
         let expected = [("name=*_fsm", 3), ("path=**/pg_wal/*", 1), ("path=**/base/*/*", 2)];
         let lines = expected.map(|(condition, stream)| format!("{} -> {stream}\n", whose(condition)));
         assert_eq!(text, lines.concat());
-        assert_eq!(pcstream_placement::Rules::parse(&text).unwrap().rules().len(), 3);
+        let rules = pcstream_placement::Rules::parse(&text).unwrap();
+        let context = Context { executable: "/bin/db".into(), ..Context::default() };
+        let stream = |path: &str| {
+            let file = File { path: path.to_owned(), ..File::default() };
+            rules.stream_of(Subject {
+                kind: Kind::Data,
+                file: Some(&file),
+                context: Some(&context),
+                size: None,
+            })
+        };
+        let data =
+            ["/pg_wal/000000010000000000000001", "/base/5/16397", "/pg/base/5/16397_fsm", "/pg/base/5/a/1"];
+        assert_eq!(data.map(stream), [Some(1), Some(2), Some(3), None]);
     }
 
     #[test]
