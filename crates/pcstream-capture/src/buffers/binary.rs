@@ -188,11 +188,13 @@ impl Binary {
             }
         }
         if places.is_empty() && !rule.optional {
-            let what = if rule.function.is_some() { "function" } else { "static probe" };
-            return Err(format!(
-                "has no {what} {}: another version, or stripped of its symbols? Packages of debug symbols (-dbgsym) have them",
-                rule.name()
-            ));
+            let (what, why) = match rule.function {
+                Some(_) => {
+                    ("function", "or stripped of its symbols? Packages of debug symbols (-dbgsym) have them")
+                }
+                None => ("static probe", "or built without it?"),
+            };
+            return Err(format!("has no {what} {}: another version, {why}", rule.name()));
         }
         let pool = match &rule.page.pool {
             Some(name) => Some(symbol(parsed, name, SymbolKind::Data).ok_or_else(|| {
@@ -469,5 +471,13 @@ mod tests {
         let this = Binary::open(&std::env::current_exe().expect("it runs")).expect("it can be read");
         let none = this.own_probes().expect_err("this program does not use pcstream.h");
         assert!(none.contains("no probes of pcstream.h"), "{none}");
+        let lacks = |what: &str| {
+            let text =
+                format!("program = '/a'\npage_bytes = 4096\n[[dirty]]\n{what}\npage = {{ address = 1 }}\n");
+            this.probes(&super::super::rules::parse(&text).expect("rules")).expect_err("it has none")
+        };
+        assert!(lacks("function = 'nothing'").contains("-dbgsym"));
+        let probe = lacks("probe = 'no:thing'");
+        assert!(probe.contains("static probe no:thing") && !probe.contains("symbols"), "{probe}");
     }
 }
