@@ -11,12 +11,12 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use object::read::ReadCache;
 use object::{
     Object, ObjectSection, ObjectSegment, ObjectSymbol, ObjectSymbolTable, RelocationTarget, SectionKind,
     SymbolKind,
 };
 
+use super::contents::Contents;
 use super::counted::{self, Argument, Code, Linked, Number, Place};
 use super::rules::{Counter, Rule, Rules};
 use super::{Probe, Program, register};
@@ -67,7 +67,7 @@ struct StaticProbe {
     arguments: String,
 }
 
-type Elf<'a> = object::File<'a, &'a ReadCache<&'a File>>;
+type Elf<'a> = object::File<'a, &'a Contents<'a>>;
 
 /// A binary, and its debug file.
 struct Parsed<'a> {
@@ -155,12 +155,12 @@ impl Binary {
     }
 
     fn with_parsed<T>(&self, work: impl FnOnce(&Parsed<'_>) -> Result<T, String>) -> Result<T, String> {
-        let cache = ReadCache::new(&*self.file);
+        let cache = Contents::of(&self.file);
         let binary = Elf::parse(&cache).map_err(|error| format!("is not a program or library: {error}"))?;
         if binary.architecture() != object::Architecture::X86_64 {
             return Err(format!("is a program for {:?}, not x86-64", binary.architecture()));
         }
-        let debug_cache = self.debug_file.as_ref().map(ReadCache::new);
+        let debug_cache = self.debug_file.as_ref().map(Contents::of);
         let debug = debug_cache.as_ref().and_then(|cache| Elf::parse(cache).ok());
         work(&Parsed { binary, debug })
     }
@@ -341,7 +341,7 @@ fn rule_at(place: Place, rule: BufferRule) -> BufferRule {
 }
 
 fn debug_file(file: &File, path: &Path) -> Option<File> {
-    let cache = ReadCache::new(file);
+    let cache = Contents::of(file);
     debug_files::debug_file(file, &Elf::parse(&cache).ok()?, path)
 }
 

@@ -7,11 +7,11 @@
 //! Rules come from whoever runs the capture, and so do binaries, unless they are those of what is attached to (`running`). What
 //! they say is checked, because an error in them would show as wrong contexts.
 //!
-//! Invariants: a binary is opened once. It is read and probed by that file, whatever comes to its path meanwhile.
-//!
-//! Known weaknesses: how much is read of a binary has no limit but its size.
+//! Invariants: a binary is opened once. It is read and probed by that file, whatever comes to its path meanwhile. What is read
+//! of it has a limit (`contents`).
 
 mod binary;
+mod contents;
 mod counted;
 mod register;
 pub mod rules;
