@@ -139,6 +139,11 @@ impl Replay {
         &self.writers
     }
 
+    /// Frees the memory of the lanes, which have no results then. What was written stays known.
+    pub fn drop_lanes(&mut self) {
+        self.lanes = Vec::new();
+    }
+
     /// Contexts and files seen so far.
     pub fn tables(&self) -> &Tables {
         &self.tables

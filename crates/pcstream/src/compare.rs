@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::anyhow;
-use pcstream_replay::recorded::Recorded;
+use pcstream_replay::Fitted;
 use pcstream_report::escape::visible;
 use pcstream_report::functions::Functions;
 use pcstream_report::human::{bytes, change, counted};
@@ -17,11 +17,10 @@ use pcstream_report::{Layout, Simulation, VERSION};
 use pcstream_trace::PAGE_BYTES;
 use serde::Serialize;
 
-use crate::args::{CompareArgs, SimulationArgs};
-use crate::device::Template;
+use crate::args::CompareArgs;
 use crate::failure::{Failure, Status};
 use crate::measures::{self, Measures};
-use crate::simulate::{self, Planned};
+use crate::simulate;
 use crate::ui::{self, JsonSink, Ui};
 use matching::{Contexts, Name, Written};
 
@@ -88,7 +87,7 @@ pub fn compare(args: &CompareArgs, ui: Ui) -> Result<Status, Failure> {
     let mut losses = false;
     let mut runs = Vec::new();
     for run in &args.runs {
-        let (run, lost) = measure(run, &args.simulation, ui)?;
+        let (run, lost) = measure(run, args, ui)?;
         losses |= lost;
         runs.push(run);
     }
@@ -99,7 +98,7 @@ pub fn compare(args: &CompareArgs, ui: Ui) -> Result<Status, Failure> {
 }
 
 /// Simulates every repetition.
-fn measure(run: &str, args: &SimulationArgs, ui: Ui) -> Result<(Run, bool), Failure> {
+fn measure(run: &str, args: &CompareArgs, ui: Ui) -> Result<(Run, bool), Failure> {
     let paths: Vec<&str> = run.split(',').collect();
     if paths.iter().any(|path| path.is_empty()) {
         return Err(Failure::wrong_arguments(anyhow!("'{run}': a name of a trace is empty")));
@@ -113,11 +112,10 @@ fn measure(run: &str, args: &SimulationArgs, ui: Ui) -> Result<(Run, bool), Fail
     let mut losses = false;
     for (repetition, path) in paths.iter().enumerate() {
         let reader = simulate::open(Path::new(path), ui)?;
-        let template = Template::load(&args.device)?;
-        let mut planned = Planned::new(args, &template, reader.meta())?;
-        let Recorded { replay, damage } = simulate::replay_trace(&mut planned.plan, &reader, ui)?;
-        let simulation =
-            Simulation::new(simulate::about(Path::new(path), &reader, damage, &planned), &replay);
+        let (mut fitting, planned) = simulate::fit(&args.simulation, &args.fit, &reader, ui)?;
+        let Fitted { results, replay, damage, .. } = fitting.run(&planned.plan)?;
+        let about = simulate::about(Path::new(path), &reader, damage, &planned);
+        let simulation = Simulation { results, ..Simulation::new(about, &replay) };
         losses |= simulation.has_losses();
         note(&mut out, &simulation, repetition);
     }

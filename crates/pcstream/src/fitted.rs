@@ -135,13 +135,18 @@ impl<'a> Fitting<'a> {
     }
 
     /// The trace's batches, changed, until a signal comes.
-    fn batches(&self) -> impl Iterator<Item = Result<Batch, TraceError>> + Send {
+    pub fn batches(&self) -> impl Iterator<Item = Result<Batch, TraceError>> + Send {
         let (interrupt, space) = (self.interrupt.clone(), self.space.as_ref());
         let batches = self.reader.batches().take_while(move |_| !interrupt.came());
         batches.map(move |batch| match space {
             Some(space) => batch.map(|batch| space.change(batch)),
             None => batch,
         })
+    }
+
+    /// A failure if a signal came, which ends the batches early.
+    pub fn check(&self) -> Result<(), Failure> {
+        self.interrupt.check()
     }
 
     /// Finds out which pages the trace writes, once.

@@ -1,25 +1,26 @@
 //! `report`: a trace as one HTML file, or as single pictures.
 //!
-//! The trace is read once for the schemes (twice if one looks ahead), once for the pictures, and once or more for the
-//! curves, in groups of lanes that fit into memory.
+//! The trace is read once or more for the schemes, once for the pictures, and once or more for the curves: in groups of
+//! lanes that fit into memory.
 
 use std::path::Path;
 
 use anyhow::{Context as _, anyhow};
-use pcstream_replay::recorded::Recorded;
+use pcstream_replay::recorded::Pass;
 use pcstream_replay::survey::Survey;
-use pcstream_replay::{LaneSpec, Plan};
+use pcstream_replay::{Fitted, LaneSpec, Plan};
 use pcstream_report::pictures::{self, Curve, Material};
 use pcstream_report::{Simulation, human};
 use pcstream_ssd::{DeviceSettings, GcDestination, Geometry, Spare};
 use pcstream_trace::TraceReader;
 
 use crate::args::{ReportArgs, SchemeOptions};
-use crate::device::Template;
 use crate::failure::{Failure, Status};
+use crate::fitted::Fitting;
+use crate::passes::Bars;
 use crate::png;
 use crate::schemes;
-use crate::simulate::{self, Planned};
+use crate::simulate;
 use crate::ui::{self, JsonSink, Ui};
 use crate::whole_file::WholeFile;
 
@@ -28,9 +29,6 @@ const SPARE_FACTORS: [f64; 7] = [0.03, 0.05, 0.07, 0.125, 0.2, 0.3, 0.45];
 
 /// Streams of the curve over their number, S0 included.
 const STREAMS: [u8; 6] = [1, 2, 3, 5, 9, 17];
-
-/// Bytes that a lane takes per flash page: the maps of the model, the stream and the scheme's state of each page.
-const LANE_BYTES_PER_PAGE: u64 = 16;
 
 /// `pcstream report`.
 pub fn report(args: &ReportArgs, ui: Ui) -> Result<Status, Failure> {
@@ -47,19 +45,20 @@ pub fn report(args: &ReportArgs, ui: Ui) -> Result<Status, Failure> {
     let output = args.output.as_deref().map(|path| WholeFile::create("--output", path)).transpose()?;
     let json = JsonSink::asked(&args.simulation.output)?;
     let reader = simulate::open(&args.trace, ui)?;
-    let template = Template::load(&args.simulation.device)?;
-    let mut planned = Planned::new(&args.simulation, &template, reader.meta())?;
-    let Recorded { replay, damage } = simulate::replay_trace(&mut planned.plan, &reader, ui)?;
-    let simulation = Simulation::new(simulate::about(&args.trace, &reader, damage, &planned), &replay);
+    let (mut fitting, planned) = simulate::fit(&args.simulation, &args.fit, &reader, ui)?;
+    let Fitted { results, mut replay, damage, .. } = fitting.run(&planned.plan)?;
+    // The curves need its place.
+    replay.drop_lanes();
+    let about = simulate::about(&args.trace, &reader, damage, &planned);
+    let simulation = Simulation { results, ..Simulation::new(about, &replay) };
     let plan = &planned.plan;
     let rows = simulate::rows(&simulation);
-    let survey = survey(plan, &reader, ui)?;
+    let survey = survey(plan, &fitting, &reader, ui)?;
     let wanted = |name: &str| !args.no_curves && (output.is_some() || args.figure.as_deref() == Some(name));
-    let curves = Curves {
+    let mut curves = Curves {
         options: &args.simulation.scheme_options,
         plan,
-        reader: &reader,
-        ui,
+        fitting: &mut fitting,
         peak_live: survey.peak_live_pages(),
     };
     let by_utilisation = if wanted("waf-over-utilisation") { curves.over_utilisation()? } else { Vec::new() };
@@ -112,33 +111,33 @@ fn put(flag: &'static str, path: &Path, bytes: &[u8]) -> Result<(), Failure> {
 }
 
 /// Maps, copies and rates, on the first lane's device without streams.
-fn survey(plan: &Plan, reader: &TraceReader, ui: Ui) -> Result<Survey, Failure> {
+fn survey(plan: &Plan, fitting: &Fitting, reader: &TraceReader, ui: Ui) -> Result<Survey, Failure> {
     let first = &plan.lanes[0].device;
     let device =
         DeviceSettings { streams: 1, gc_destination: GcDestination::Own, pools: Vec::new(), ..first.clone() };
     let totals = &reader.meta().totals;
     let mut survey = Survey::new(&device, &plan.prefill, totals.host_pages, totals.duration_ns)
         .map_err(Failure::wrong_arguments)?;
-    let bar = ui.progress("surveying", "events", totals.events);
-    for batch in reader.batches() {
+    let mut bars = Bars::new(reader, ui);
+    for batch in fitting.batches() {
         // Damage has been reported by the replay.
         let Ok(batch) = batch else { break };
         for event in &batch.events {
             survey.feed(event).with_context(|| format!("trace {}", reader.path().display()))?;
         }
         survey.note_live_pages();
-        bar.inc(batch.events.len() as u64);
+        bars.advance(Pass::Survey, batch.events.len());
     }
-    bar.finish_and_clear();
+    bars.finish(None);
+    fitting.check()?;
     Ok(survey)
 }
 
 /// Simulates what curves show.
-struct Curves<'a> {
+struct Curves<'a, 'b> {
     options: &'a SchemeOptions,
     plan: &'a Plan,
-    reader: &'a TraceReader,
-    ui: Ui,
+    fitting: &'a mut Fitting<'b>,
     peak_live: u64,
 }
 
@@ -149,9 +148,9 @@ struct Point {
     lane: LaneSpec,
 }
 
-impl Curves<'_> {
+impl Curves<'_, '_> {
     /// The same writes on drives with more or less flash.
-    fn over_utilisation(&self) -> Result<Vec<Curve>, Failure> {
+    fn over_utilisation(&mut self) -> Result<Vec<Curve>, Failure> {
         let mut points = Vec::new();
         for spare_factor in SPARE_FACTORS {
             for (curve, scheme, gc_destination) in [
@@ -175,7 +174,7 @@ impl Curves<'_> {
     }
 
     /// The same drive with more or fewer streams.
-    fn over_streams(&self) -> Result<Vec<Curve>, Failure> {
+    fn over_streams(&mut self) -> Result<Vec<Curve>, Failure> {
         let mut points = Vec::new();
         for streams in STREAMS {
             for (curve, scheme, gc_destination) in [
@@ -198,27 +197,21 @@ impl Curves<'_> {
         Ok(LaneSpec::new(scheme, DeviceSettings { pools: Vec::new(), ..device }))
     }
 
-    fn simulate(&self, points: Vec<Point>) -> Result<Vec<Curve>, Failure> {
+    fn simulate(&mut self, points: Vec<Point>) -> Result<Vec<Curve>, Failure> {
         let mut curves: Vec<Curve> = Vec::new();
-        let most = points.iter().map(|point| lane_bytes(&point.lane)).max().unwrap_or(1);
-        let at_once = (pcstream_system::memory::allowed(None) / 3 / most.max(1)).clamp(1, 32) as usize;
-        for group in points.chunks(at_once) {
-            let lanes = group.iter().map(|point| point.lane.clone()).collect();
-            let mut plan = Plan { lanes, ..self.plan.clone() };
-            let Recorded { replay, .. } = simulate::replay_trace(&mut plan, self.reader, self.ui)?;
-            for (point, result) in group.iter().zip(replay.results()) {
-                let Some(waf) = result.waf() else { continue };
-                match curves.iter_mut().find(|curve| curve.name == point.curve) {
-                    Some(curve) => curve.points.push((point.x, waf)),
-                    None => curves.push(Curve { name: point.curve.to_owned(), points: vec![(point.x, waf)] }),
-                }
+        if points.is_empty() {
+            return Ok(curves);
+        }
+        let lanes = points.iter().map(|point| point.lane.clone()).collect();
+        let results = self.fitting.run(&Plan { lanes, ..self.plan.clone() })?.results;
+        for (point, result) in points.iter().zip(results) {
+            let Some(waf) = result.waf() else { continue };
+            match curves.iter_mut().find(|curve| curve.name == point.curve) {
+                Some(curve) => curve.points.push((point.x, waf)),
+                None => curves.push(Curve { name: point.curve.to_owned(), points: vec![(point.x, waf)] }),
             }
         }
         curves.iter_mut().for_each(|curve| curve.points.sort_by(|a, b| a.0.total_cmp(&b.0)));
         Ok(curves)
     }
-}
-
-fn lane_bytes(lane: &LaneSpec) -> u64 {
-    Geometry::new(&lane.device).map_or(0, |geometry| geometry.physical_pages() * LANE_BYTES_PER_PAGE)
 }

@@ -43,6 +43,7 @@ pub struct Planned {
 
 impl Planned {
     /// Every scheme on every device of `args`; `template` is that of its flags.
+    #[cfg(feature = "capture")]
     pub fn new(args: &SimulationArgs, template: &Template, meta: &Meta) -> Result<Planned, Failure> {
         let schemes = schemes::factories(&args.scheme, &args.scheme_options)?;
         Planned::of(args, &schemes, template, meta, None)

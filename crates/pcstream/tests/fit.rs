@@ -133,6 +133,52 @@ fn a_large_disk_of_which_little_was_written_can_be_packed() {
     refuses(2, &[&packed[..], &["--capacity", "64M"]].concat(), &["20000 different pages", "22223 pages"]);
 }
 
+/// Of a large disk, packed.
+const PACKED: [&str; 8] = ["--scheme", "baseline", "--gc", "own", "--streams", "1", "--pack", "0.9"];
+
+#[test]
+fn a_report_packs_as_simulate_does() {
+    let place = Place::new();
+    let trace = trace(Path::new(&place.path("")), 30 << 18, 20_000, 5);
+    let simulated = json(&[&["simulate", trace.as_str(), "--json", "-"], &PACKED[..]].concat());
+    let (waf, copies) = (&simulated["results"][0]["waf"], &simulated["results"][0]["gc_pages"]);
+    let picture = |name: &str| {
+        let report = ["report", trace.as_str(), "--figure", name, "--csv", "-"];
+        ends_with(0, &[&report[..], &PACKED[..]].concat())
+    };
+    let (csv, err) = picture("waf");
+    assert!(err.contains("simulated as if 90.0 % full: 78.1 MiB of addresses"), "{err}");
+    assert_eq!(csv.lines().nth(1).unwrap().split(',').nth(2).unwrap().parse().ok(), waf.as_f64());
+    // Pictures of the survey are of the packed device, too.
+    let copied = |line: &str| line.rsplit(',').next().unwrap().parse::<u64>().unwrap();
+    let sum: u64 = picture("flame-copied").0.lines().skip(1).map(copied).sum();
+    assert!(sum > 0 && Some(sum) == copies.as_u64(), "{sum} {copies}");
+    // And so are the curves, on which the drive of the table is a point.
+    let (curve, _) = picture("waf-over-utilisation");
+    let wafs = curve.lines().skip(1).filter(|line| line.contains("baseline"));
+    let wafs: Vec<f64> = wafs.map(|line| line.rsplit(',').next().unwrap().parse().unwrap()).collect();
+    assert!(wafs.iter().any(|point| Some(*point) == waf.as_f64()), "{waf}: {curve}");
+    let page = place.path("r.html");
+    ends_with(0, &[&["report", trace.as_str(), "-o", &page, "--no-curves"], &PACKED[..]].concat());
+    assert!(std::fs::read_to_string(&page).unwrap().contains("78.1 MiB of addresses packed"));
+}
+
+#[test]
+fn a_comparison_packs_as_simulate_does() {
+    let place = Place::new();
+    let trace = trace(Path::new(&place.path("")), 30 << 18, 20_000, 5);
+    let simulated = json(&[&["simulate", trace.as_str(), "--json", "-"], &PACKED[..]].concat());
+    let compare = ["compare", trace.as_str(), &trace, "--json", "-"];
+    let (out, err) = ends_with(0, &[&compare[..], &PACKED[..]].concat());
+    assert!(err.contains("simulated as if 90.0 % full"), "{err}");
+    let compared: Value = serde_json::from_str(&out).unwrap();
+    for run in compared["runs"].as_array().unwrap() {
+        let waf = &run["measures"]["WAF: baseline gc own"]["mean"];
+        assert!(*waf == simulated["results"][0]["waf"] && waf.as_f64().unwrap() > 1.05, "{run}");
+    }
+    refuses(2, &["compare", &trace, &trace, "--pack", "2"], &["--pack", "above 0"]);
+}
+
 #[test]
 fn what_was_there_before_fills_the_flash_too() {
     let dir = tempfile::tempdir().unwrap();

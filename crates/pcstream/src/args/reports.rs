@@ -14,6 +14,7 @@ Examples:
   pcstream generate hotcold --pages 64K --writes 1M -o hot.pctrace
   pcstream report hot.pctrace -o report.html
   pcstream report hot.pctrace -o report.html --profile pm963-480g --no-curves
+  pcstream report hot.pctrace -o report.html --pack 0.9    # a large disk
   pcstream report hot.pctrace --figure address-map --svg map.svg
   pcstream report hot.pctrace --figure address-map --png map.png
   pcstream report hot.pctrace --figure waf --csv - --no-curves")]
@@ -40,6 +41,8 @@ pub struct ReportArgs {
     pub no_curves: bool,
     #[command(flatten)]
     pub simulation: SimulationArgs,
+    #[command(flatten)]
+    pub fit: FitArgs,
 }
 
 fn figure_name(name: &str) -> Result<String, String> {
@@ -94,6 +97,7 @@ Examples:
   pcstream generate hotcold --pages 64K --writes 1M -o b.pctrace
   pcstream compare a1.pctrace b.pctrace
   pcstream compare a1.pctrace,a2.pctrace b.pctrace     # two repetitions
+  pcstream compare a1.pctrace b.pctrace --pack 0.9     # large disks
   pcstream compare a1.pctrace b.pctrace --json - | jq .contexts")]
 pub struct CompareArgs {
     /// Runs to compare with the first: a trace, or repetitions separated by commas
@@ -104,4 +108,6 @@ pub struct CompareArgs {
     pub top: usize,
     #[command(flatten)]
     pub simulation: SimulationArgs,
+    #[command(flatten)]
+    pub fit: FitArgs,
 }
