@@ -8,8 +8,11 @@ from __future__ import annotations
 from ..lab import Workload
 from . import ycsb
 
+#: The agent is built at the first call.
+NEEDS = (*ycsb.NEEDS, "gcc")
+
 
 def workloads(quick: bool) -> list[Workload]:
     """In quick size 27 MB of data on 160 MiB, in full size 125 MB on 640 MiB; the log is about twice as long."""
     command = ycsb.command("je", "{}/je", quick)
-    return [Workload("berkeleydb", "Berkeley DB Java Edition, YCSB A", command, "160M" if quick else "640M", 0.2, ycsb.NEEDS)]
+    return [Workload("berkeleydb", "Berkeley DB Java Edition, YCSB A", command, "160M" if quick else "640M", 0.2, NEEDS)]
