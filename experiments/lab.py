@@ -60,6 +60,8 @@ class Workload:
     modules: tuple[str, ...] = ()
     #: More flags of ``pcstream record``.
     options: tuple[str, ...] = ()
+    #: What its scripts compile.
+    sources: tuple[Path, ...] = ()
 
     def missing(self) -> list[str]:
         """Programs, files and modules that it needs and this machine lacks."""
@@ -77,10 +79,10 @@ class Workload:
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:10]
 
     def code(self) -> list[str]:
-        """Digests of the scripts of this repository that the command names, also within a command of the shell."""
+        """Digests of what it runs of this repository: scripts that the command names, also within one of the shell, and sources."""
         words = (word for part in self.command for word in shlex.split(part))
-        scripts = (Path(word) for word in words if os.path.isabs(word) and word != sys.executable)
-        return [hashlib.sha256(script.read_bytes()).hexdigest() for script in scripts if script.is_file()]
+        scripts = [Path(word) for word in words if os.path.isabs(word) and word != sys.executable]
+        return [hashlib.sha256(file.read_bytes()).hexdigest() for file in (*scripts, *self.sources) if file.is_file()]
 
 
 def is_there(need: str) -> bool:

@@ -15,4 +15,5 @@ NEEDS = (*ycsb.NEEDS, "gcc")
 def workloads(quick: bool) -> list[Workload]:
     """In quick size 27 MB of data on 160 MiB, in full size 125 MB on 640 MiB; the log is about twice as long."""
     command = ycsb.command("je", "{}/je", quick)
-    return [Workload("berkeleydb", "Berkeley DB Java Edition, YCSB A", command, "160M" if quick else "640M", 0.2, NEEDS)]
+    size = "160M" if quick else "640M"
+    return [Workload("berkeleydb", "Berkeley DB Java Edition, YCSB A", command, size, 0.2, NEEDS, sources=ycsb.SOURCES)]

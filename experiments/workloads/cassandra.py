@@ -12,6 +12,8 @@ from pathlib import Path
 from ..lab import Workload
 
 ROOT = Path(__file__).resolve().parents[2]
+#: The load.
+SOURCES = tuple(sorted((ROOT / "jvm" / "src" / "cassandra").rglob("*.java")))
 
 
 def workloads(quick: bool) -> list[Workload]:
@@ -21,4 +23,4 @@ def workloads(quick: bool) -> list[Workload]:
         "env", "DATA={}/cassandra", f"COMMITLOG={log}", "AGENT=threads", str(ROOT / "jvm" / "cassandra"), "ycsb-a",
         str(ROOT / "experiments" / "out" / "cassandra"), str(rows), str(rows * 30), "{number}",
     )  # fmt: skip
-    return [Workload("cassandra", "Cassandra 5, YCSB A", command, size, 0.02, ("java", "javac", "mvn"))]
+    return [Workload("cassandra", "Cassandra 5, YCSB A", command, size, 0.02, ("java", "javac", "mvn"), sources=SOURCES)]

@@ -40,6 +40,6 @@ def workloads(quick: bool) -> list[Workload]:
     """In quick size 27 MB of data on 192 MiB, in full size 125 MB on 768 MiB."""
     size = "192M" if quick else "768M"
     return [
-        Workload("rocksdb", "RocksDB, YCSB A", ycsb_a(quick), size, 0.35, ycsb.NEEDS),
+        Workload("rocksdb", "RocksDB, YCSB A", ycsb_a(quick), size, 0.35, ycsb.NEEDS, sources=ycsb.SOURCES),
         Workload("rocksdb-bench", "RocksDB, db_bench: keys drawn evenly", db_bench(quick), size, 0.35, ("db_bench",)),
     ]

@@ -117,7 +117,7 @@ class Warehouse:
                 db.execute("INSERT INTO new_order VALUES (?,?,?)", (w, d, o))
 
     def run(self, transactions: int, rate: float | None) -> None:
-        """Transactions in the standard mix, each committed; at most ``rate`` a second."""
+        """Transactions in the standard mix, each committed; ``rate`` a second on average: after a stall it catches up."""
         kinds = (self.new_order, self.payment, self.order_status, self.delivery, self.stock_level)
         begun = time.monotonic()
         for number, kind in enumerate(self.random.choices(range(len(MIX)), MIX, k=transactions)):
@@ -222,7 +222,7 @@ def main() -> int:
     parser.add_argument("--warehouses", type=int, default=1)
     parser.add_argument("--scale", type=float, default=1.0, help="size of a warehouse's tables, as a share of TPC-C's")
     parser.add_argument("--transactions", type=int, default=20_000)
-    parser.add_argument("--rate", type=float, help="transactions a second (default: as many as can be)")
+    parser.add_argument("--rate", type=float, help="transactions a second, on average (default: as many as can be)")
     parser.add_argument("--journal", choices=("delete", "wal"), default="delete")
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()

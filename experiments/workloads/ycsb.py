@@ -12,6 +12,8 @@ ROOT = Path(__file__).resolve().parents[2]
 NEEDS = ("java", "javac", "mvn")
 #: Where it keeps what it fetches.
 DIRECTORY = ROOT / "experiments" / "out" / "ycsb"
+#: What it compiles: YCSB's operations on a store, and the stores.
+SOURCES = tuple(sorted((ROOT / "jvm" / "src" / "ycsb").rglob("*.java")))
 
 
 def records(quick: bool) -> int:

@@ -256,6 +256,12 @@ def test_a_recording_depends_on_the_drivers_of_mixed_workloads(experiments: Any,
     first = digest("a", "one")
     assert digest("a", "another") != first
     assert digest("b", "one") == first, "where the checkout lies is not part of it"
+    source = tmp_path / "Load.java"
+    source.write_text("one")
+    workload = lab.Workload("m", "", ("load",), "64M", 0.5, (), sources=(source,))
+    compiled = workload.digest(1)
+    source.write_text("another")
+    assert workload.digest(1) != compiled
 
 
 def test_builds_of_a_mixed_workload_go_on_until_the_database_has_ended(experiments: Any, tmp_path: Path) -> None:
