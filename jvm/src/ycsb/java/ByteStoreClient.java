@@ -6,6 +6,7 @@ import java.util.HashMap;
 import java.util.Map;
 import java.util.Set;
 import java.util.Vector;
+import java.util.concurrent.Callable;
 import site.ycsb.ByteArrayByteIterator;
 import site.ycsb.ByteIterator;
 import site.ycsb.DB;
@@ -75,16 +76,15 @@ public abstract class ByteStoreClient extends DB {
     @Override
     public Status read(
             String table, String key, Set<String> fields, Map<String, ByteIterator> result) {
-        try {
-            byte[] value = store.get(key);
-            if (value == null) {
-                return Status.NOT_FOUND;
-            }
-            select(value, fields, result);
-            return Status.OK;
-        } catch (Exception e) {
-            return failed(e);
-        }
+        return tried(
+                () -> {
+                    byte[] value = store.get(key);
+                    if (value == null) {
+                        return Status.NOT_FOUND;
+                    }
+                    select(value, fields, result);
+                    return Status.OK;
+                });
     }
 
     @Override
@@ -94,58 +94,59 @@ public abstract class ByteStoreClient extends DB {
             int records,
             Set<String> fields,
             Vector<HashMap<String, ByteIterator>> result) {
-        try {
-            for (byte[] value : store.scan(start, records)) {
-                HashMap<String, ByteIterator> record = new HashMap<>();
-                select(value, fields, record);
-                result.add(record);
-            }
-            return Status.OK;
-        } catch (Exception e) {
-            return failed(e);
-        }
+        return tried(
+                () -> {
+                    for (byte[] value : store.scan(start, records)) {
+                        HashMap<String, ByteIterator> record = new HashMap<>();
+                        select(value, fields, record);
+                        result.add(record);
+                    }
+                    return Status.OK;
+                });
     }
 
     @Override
     public Status update(String table, String key, Map<String, ByteIterator> values) {
-        try {
-            byte[] old = store.get(key);
-            if (old == null) {
-                return Status.NOT_FOUND;
-            }
-            Map<String, ByteIterator> record = new HashMap<>();
-            select(old, null, record);
-            record.putAll(values);
-            store.put(key, packed(record));
-            return Status.OK;
-        } catch (Exception e) {
-            return failed(e);
-        }
+        return tried(
+                () -> {
+                    byte[] old = store.get(key);
+                    if (old == null) {
+                        return Status.NOT_FOUND;
+                    }
+                    Map<String, ByteIterator> record = new HashMap<>();
+                    select(old, null, record);
+                    record.putAll(values);
+                    store.put(key, packed(record));
+                    return Status.OK;
+                });
     }
 
     @Override
     public Status insert(String table, String key, Map<String, ByteIterator> values) {
-        try {
-            store.put(key, packed(values));
-            return Status.OK;
-        } catch (Exception e) {
-            return failed(e);
-        }
+        return tried(
+                () -> {
+                    store.put(key, packed(values));
+                    return Status.OK;
+                });
     }
 
     @Override
     public Status delete(String table, String key) {
-        try {
-            store.delete(key);
-            return Status.OK;
-        } catch (Exception e) {
-            return failed(e);
-        }
+        return tried(
+                () -> {
+                    store.delete(key);
+                    return Status.OK;
+                });
     }
 
-    private static Status failed(Exception error) {
-        System.err.println(error);
-        return Status.ERROR;
+    /** What an operation says; an error is printed, and YCSB counts it. */
+    private static Status tried(Callable<Status> operation) {
+        try {
+            return operation.call();
+        } catch (Exception e) {
+            System.err.println(e);
+            return Status.ERROR;
+        }
     }
 
     private static byte[] bytes(String text) {
