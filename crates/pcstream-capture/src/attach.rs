@@ -213,9 +213,7 @@ fn process(pid: u32) -> Result<OwnedFd, AttachError> {
 fn follow_descendants(root: u32, session: &Session<'_>) -> Result<(), SessionError> {
     let mut family = BTreeSet::from([root]);
     loop {
-        let parents = parents();
-        let is_new = |&&(pid, parent): &&(u32, u32)| family.contains(&parent) && !family.contains(&pid);
-        let found: Vec<_> = parents.iter().filter(is_new).map(|(pid, _)| *pid).collect();
+        let found = children_of(&family);
         if found.is_empty() {
             return Ok(());
         }
@@ -231,26 +229,25 @@ fn follow_descendants(root: u32, session: &Session<'_>) -> Result<(), SessionErr
     }
 }
 
-/// All processes, with their parents.
-fn parents() -> Vec<(u32, u32)> {
-    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let processes = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    processes.filter_map(|pid| Some((pid, parent_of(pid)?))).collect()
-}
-
 /// A process and its descendants.
 fn family(root: u32) -> BTreeSet<u32> {
-    let parents = parents();
     let mut family = BTreeSet::from([root]);
     loop {
-        let is_child = |(pid, parent): &(u32, u32)| family.contains(parent).then_some(*pid);
-        let children: Vec<u32> = parents.iter().filter_map(is_child).collect();
-        let before = family.len();
-        family.extend(children);
-        if family.len() == before {
+        let found = children_of(&family);
+        if found.is_empty() {
             return family;
         }
+        family.extend(found);
     }
+}
+
+/// Processes that are none of these, but whose parents are.
+fn children_of(family: &BTreeSet<u32>) -> Vec<u32> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let processes = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let is_new =
+        |pid: &u32| !family.contains(pid) && parent_of(*pid).is_some_and(|parent| family.contains(&parent));
+    processes.filter(is_new).collect()
 }
 
 /// The processes of a cgroup and of those below it.
