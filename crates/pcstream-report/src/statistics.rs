@@ -1,12 +1,7 @@
 //! Means of repetitions with 95 % confidence intervals, and whether two of them differ by more than noise.
 
+use pcstream_ssd::steady_state::student_t_975;
 use serde::Serialize;
-
-/// Two-sided 95 % quantiles of Student's t, by degrees of freedom from 1 on.
-const T95: [f64; 30] = [
-    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
-    2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
-];
 
 /// A mean of repetitions.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -57,8 +52,7 @@ fn mean_and_variance(values: &[f64]) -> (f64, Option<f64>) {
 
 /// The next lower whole number of degrees: a little too careful.
 fn t95(freedom: f64) -> f64 {
-    let index = (freedom.floor().max(1.0) as usize) - 1;
-    T95.get(index).copied().unwrap_or(1.96)
+    student_t_975(freedom.max(1.0) as usize)
 }
 
 #[cfg(test)]

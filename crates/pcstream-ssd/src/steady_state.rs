@@ -88,8 +88,8 @@ fn is_steady(window: &[f64]) -> bool {
     high - low <= RANGE * average && change.abs() <= SLOPE * average
 }
 
-/// 97.5 % point of Student's t, from the table; the normal one beyond 30 degrees of freedom is 2 % low at most.
-fn student_t_975(degrees: usize) -> f64 {
+/// 97.5 % point of Student's t for one degree of freedom or more; beyond 30 it is 2.0, which is 2 % off at most.
+pub fn student_t_975(degrees: usize) -> f64 {
     const TABLE: [f64; 30] = [
         12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145,
         2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048,
