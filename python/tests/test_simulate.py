@@ -318,8 +318,11 @@ if sys.argv[2] == "True":
         signal.signal(signal.SIGALRM, lambda *_: os.kill(child, signal.SIGKILL))
         sys.exit(os.waitstatus_to_exitcode(os.wait()[1]))
 class Interrupts(pc.Scheme):
+    sent = False
     def place(self, batch):
-        if batch.now > 100_000:
+        # Once: batches go on until the simulation has stopped, and a second signal would end the handler below.
+        if batch.now > 100_000 and not self.sent:
+            self.sent = True
             os.kill(os.getpid(), signal.SIGINT)
         return batch.op
 trace = pc.generate("uniform", sys.argv[1], pages=32768, writes=4_000_000)

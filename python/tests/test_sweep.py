@@ -205,7 +205,8 @@ def test_dask_gives_the_same_rows_though_workers_are_killed(
         distributed.Client(cluster) as client,
     ):
         check_killed(pc.sweep(small, [KillsOnce(str(mark)), "baseline"], executor=client, **GRID), mark)
-        # And from outside, in the middle.
+        # And from outside, in the middle, once another worker stands for the one that was killed.
+        client.wait_for_workers(2)
         victim = next(iter(cluster.workers.values())).pid
         killer = threading.Timer(0.2, os.kill, (victim, signal.SIGKILL))
         killer.start()
