@@ -314,13 +314,14 @@ class AgentIT {
     @Test
     void slotsAreRepeatedEachSecond() throws Exception {
         Run run = run("", "again");
-        assertTrue(run.signatures("t-again").size() > 500);
         assertEquals(1, new HashSet<>(run.signatures("t-again")).size());
         // Whoever comes late finds the names behind the slot of every call.
         assertTrue(
                 run.announcements >= run.signatures("t-again").size(),
                 "names " + run.announcements);
-        assertTrue(run.slots >= 3 && run.slots <= 6, "registrations " + run.slots);
+        assertTrue(
+                run.slots >= 3 && run.slots <= run.seconds + 2,
+                run.slots + " registrations in " + run.seconds + " s");
     }
 
     @Test

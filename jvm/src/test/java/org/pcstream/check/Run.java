@@ -56,6 +56,9 @@ final class Run {
     int slots;
     int announcements;
 
+    /** How long the program ran. */
+    final double seconds;
+
     /** Runs the program with the agent's options (null: no agent) and options of the JVM. */
     Run(Path directory, String agent, List<String> jvm, String... arguments) throws Exception {
         Path place = Files.createTempDirectory(directory, "run");
@@ -79,11 +82,13 @@ final class Run {
         builder.environment().remove("JAVA_TOOL_OPTIONS");
         builder.redirectOutput(place.resolve("out").toFile());
         builder.redirectError(place.resolve("err").toFile());
+        long start = System.nanoTime();
         Process process = builder.start();
         if (!process.waitFor(180, TimeUnit.SECONDS)) {
             process.destroyForcibly();
             throw new IllegalStateException(command + " does not end");
         }
+        seconds = (System.nanoTime() - start) / 1e9;
         exit = process.exitValue();
         out = Files.readString(place.resolve("out"));
         err = Files.readString(place.resolve("err"));
