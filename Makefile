@@ -66,8 +66,7 @@ lint: format-check
 	    else echo 'mvn is not installed: the format of Java sources was not checked'; fi
 	if command -v shellcheck >/dev/null; then shellcheck --severity=warning $(SCRIPTS); \
 	    else echo 'shellcheck is not installed: shell scripts were not checked'; fi
-	if cargo deny --version >/dev/null 2>&1; then cargo deny --offline check licenses bans sources; \
-	    else echo 'cargo-deny is not installed: licences of dependencies were not checked'; fi
+	scripts/dependencies
 
 # The crates as they would be published: packed, and each built from its package.
 package:
