@@ -10,22 +10,22 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow};
-use pcstream_capture::capture::{self, CaptureOptions, Finished, Subject, Target};
+use pcstream_capture::capture::{self, Finished};
 use pcstream_emulator::process::DeviceProcess;
 use pcstream_emulator::{Loss, PowerCut, Status as DeviceStatus};
 use pcstream_fs::scratch::{self, Image, Scratch, ScratchOptions};
 use pcstream_report::emulated::{self as report, Emulated, EmulatedRun, LiveCounts, PowerCutReport};
 use pcstream_ssd::{DeviceSettings, GcDestination, Geometry};
-use pcstream_trace::{Meta, PAGE_BYTES, TraceReader};
+use pcstream_trace::{Meta, PAGE_BYTES};
 use tempfile::NamedTempFile;
 
 use crate::args::{EmulatedArgs, PowerLoss, RunArgs};
 use crate::device::Template;
 use crate::device_process::{self, BUFFER_PAGES, OnDevice};
 use crate::failure::{Failure, Status};
-use crate::live::{self, Captured, Recorder};
-use crate::live_simulation::{LiveSimulation, Simulated};
+use crate::live::{self, Captured};
 use crate::redact::Redaction;
+use crate::run::{LiveDevice, Ran, TracePlace, recorded};
 use crate::simulate::Planned;
 use crate::stop::StopSignals;
 use crate::ui::{self, JsonSink, Ui};
@@ -111,7 +111,7 @@ struct Live<'a> {
 }
 
 /// A run, and how it ended.
-type Ran = (EmulatedRun, Result<Status, Failure>);
+type Ended = (EmulatedRun, Result<Status, Failure>);
 
 impl Live<'_> {
     fn emulated(&self) -> &EmulatedArgs {
@@ -179,45 +179,29 @@ impl Live<'_> {
     }
 
     /// One run of the command, under the scheme of a lane.
-    fn one(&self, lane: usize, settings: &DeviceSettings, stop: &StopSignals) -> Result<Ran, Failure> {
+    fn one(&self, lane: usize, settings: &DeviceSettings, stop: &StopSignals) -> Result<Ended, Failure> {
         let process = Arc::new(device_process::start(settings)?);
         if !process.locked() {
             self.ui.remark("the device's memory cannot be locked (ulimit -l): keep some memory free");
         }
         let kept = self.load(&process)?;
-        let temporary = tempfile::Builder::new().prefix("pcstream-").tempdir();
-        let temporary = temporary.context("cannot make a directory for the trace")?;
-        let path = self.args.output.clone().unwrap_or_else(|| temporary.path().join("run.pctrace"));
-        let subject = Subject::Command(self.args.command.words.clone());
-        let mut recorder = Recorder::new(&path, self.args.force, &self.args.capture, &subject, self.ui);
-        let on_device = OnDevice {
+        let place = TracePlace::new(self.args.output.as_deref())?;
+        let device = OnDevice {
             process: process.clone(),
             lane,
             power_cut: self.planned_cut(settings.seed),
             gc_page: self.emulated().slow_gc.unwrap_or_default(),
         };
-        let (simulation, memory) = (&self.args.simulation, self.args.memory);
-        let simulation = LiveSimulation::new(simulation, self.template, memory, self.ui)?;
-        recorder.simulation = Some(simulation.beside(on_device));
-        recorder.temporary = self.args.output.is_none();
-        let options = CaptureOptions {
-            target: Target::Scratch(self.scratch(&process, kept)),
-            live: true,
-            ..live::options(&self.args.capture, subject, self.ui)?
-        };
-        let (mut recorder, captured) = live::capture_into(recorder, &options, stop, self.ui)?;
-        let simulation = recorder.simulation.take().expect("it was given above");
-        recorder.finish(&captured.finished)?;
-        let reader = TraceReader::open(&path).context("cannot read the trace just written")?;
-        let simulated = simulation.finish(&reader)?;
+        let on = Some(LiveDevice { device, scratch: self.scratch(&process, kept) });
+        let ran = recorded(self.args, self.template, place, on, stop, self.ui)?.simulated(self.ui)?;
         let status = process.settle().map_err(Failure::failed)?;
         let power_cut = (status.power_cuts > 0).then(|| self.recover(&process, &status)).transpose()?;
         let saved = self.save(&process);
         // Who uses the file system still uses the device too; `judge` says so.
-        if captured.finished.not_removed.is_none() {
+        if ran.captured.finished.not_removed.is_none() {
             process.end().map_err(Failure::failed)?;
         }
-        let ended = match (self.judge(&captured, &status, power_cut.as_ref()), saved) {
+        let ended = match (self.judge(&ran.captured, &status, power_cut.as_ref()), saved) {
             (ended, Ok(())) => ended,
             (Ok(_), Err(unsaved)) => Err(unsaved.into()),
             (failed, Err(unsaved)) => {
@@ -225,7 +209,7 @@ impl Live<'_> {
                 failed
             }
         };
-        Ok((outcome(simulated, status, &captured, power_cut), ended))
+        Ok((outcome(&ran, status, power_cut), ended))
     }
 
     fn planned_cut(&self, seed: u64) -> Option<PowerCut> {
@@ -322,16 +306,11 @@ fn new_image(path: &Path) -> anyhow::Result<NamedTempFile> {
     new.with_context(|| format!("--image {}: cannot write there", path.display()))
 }
 
-fn outcome(
-    simulated: Simulated,
-    status: DeviceStatus,
-    captured: &Captured,
-    power_cut: Option<PowerCutReport>,
-) -> EmulatedRun {
+fn outcome(ran: &Ran, status: DeviceStatus, power_cut: Option<PowerCutReport>) -> EmulatedRun {
     EmulatedRun {
-        context_coverage: simulated.replay.writers().context_coverage(),
-        losses: losses(&captured.finished, power_cut.is_some()),
-        simulated: simulated.results.into_iter().next().expect("one lane"),
+        context_coverage: ran.context_coverage(),
+        losses: losses(&ran.captured.finished, power_cut.is_some()),
+        simulated: ran.results[0].clone(),
         live: LiveCounts {
             counters: status.counters,
             free_superblocks: status.free_superblocks,

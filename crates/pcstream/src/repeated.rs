@@ -125,7 +125,7 @@ fn one(
     done: &mut Runs,
     ui: Ui,
 ) -> Result<(), Failure> {
-    let recorded = recorded(args, template, TracePlace::new(trace)?, stop, ui)?;
+    let recorded = recorded(args, template, TracePlace::new(trace)?, None, stop, ui)?;
     let ran = recorded.simulated(ui)?;
     let simulation = ran.simulation();
     let status = outcome(&ran.captured, args.capture.forward_exit_code, ui)?;

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use pcstream_capture::capture::Subject;
+use pcstream_capture::capture::{CaptureOptions, Subject, Target};
+use pcstream_fs::scratch::ScratchOptions;
 use pcstream_replay::{LaneResult, Replay};
 use pcstream_report::{About, Simulation};
 use pcstream_trace::{Tables, TraceReader};
@@ -11,6 +12,7 @@ use tempfile::TempDir;
 
 use crate::args::RunArgs;
 use crate::device::Template;
+use crate::device_process::OnDevice;
 use crate::failure::{Failure, Status};
 use crate::live::{Captured, Recorder, capture_into, options, outcome};
 use crate::live_simulation::{LiveSimulation, Simulated};
@@ -24,7 +26,7 @@ pub fn run(args: &RunArgs, ui: Ui) -> Result<Status, Failure> {
     let json = JsonSink::asked(&args.simulation.output)?;
     let template = Template::load(&args.simulation.device)?;
     let place = TracePlace::new(args.output.as_deref())?;
-    let recorded = recorded(args, &template, place, &StopSignals::catch()?, ui)?;
+    let recorded = recorded(args, &template, place, None, &StopSignals::catch()?, ui)?;
     let ran = recorded.simulated(ui)?;
     let simulation = ran.simulation();
     simulate::remark_schemes(&args.simulation.scheme_options, &simulation.results, ui);
@@ -51,26 +53,41 @@ impl TracePlace {
     }
 }
 
+/// A device that carries the data of a run, and the file system on it.
+pub struct LiveDevice {
+    /// The device, and what the schemes tell it.
+    pub device: OnDevice,
+    /// The file system.
+    pub scratch: ScratchOptions,
+}
+
 /// A command that ran, whose simulation is not over yet.
 pub struct RecordedRun<'a> {
-    captured: Captured,
+    /// What was captured.
+    pub captured: Captured,
     simulation: LiveSimulation<'a>,
     place: TracePlace,
 }
 
-/// Runs the command once.
+/// Runs the command once: on the device if there is one, and otherwise where the flags say.
 pub fn recorded<'a>(
     args: &'a RunArgs,
     template: &'a Template<'a>,
     place: TracePlace,
+    device: Option<LiveDevice>,
     stop: &StopSignals,
     ui: Ui,
 ) -> Result<RecordedRun<'a>, Failure> {
     let subject = Subject::Command(args.command.words.clone());
     let mut recorder = Recorder::new(&place.path, args.force, &args.capture, &subject, ui);
-    recorder.simulation = Some(LiveSimulation::new(&args.simulation, template, args.memory, ui)?);
+    let mut simulation = LiveSimulation::new(&args.simulation, template, args.memory, ui)?;
+    let mut options = options(&args.capture, subject, ui)?;
+    if let Some(LiveDevice { device, scratch }) = device {
+        simulation = simulation.beside(device);
+        options = CaptureOptions { target: Target::Scratch(scratch), live: true, ..options };
+    }
+    recorder.simulation = Some(simulation);
     recorder.temporary = place.temporary.is_some();
-    let options = options(&args.capture, subject, ui)?;
     let (mut recorder, captured) = capture_into(recorder, &options, stop, ui)?;
     let simulation = recorder.simulation.take().expect("it was given above");
     recorder.finish(&captured.finished)?;
@@ -108,12 +125,18 @@ pub struct Ran {
     pub captured: Captured,
     about: About,
     replay: Replay,
-    results: Vec<LaneResult>,
+    /// By scheme, in the order of the plan.
+    pub results: Vec<LaneResult>,
     /// As recorded: with the names of functions, which a running capture does not know yet.
     tables: Tables,
 }
 
 impl Ran {
+    /// Share of the written pages of file data whose context is known.
+    pub fn context_coverage(&self) -> f64 {
+        self.replay.writers().context_coverage()
+    }
+
     /// What schemes made of it.
     pub fn simulation(&self) -> Simulation<'_> {
         Simulation {
