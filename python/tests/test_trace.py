@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pickle
+import sys
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -107,6 +109,40 @@ def test_a_trace_on_an_object_store_is_fetched_once(small: pc.Trace) -> None:
     assert pc.open("memory://bucket/small.pctrace").events().to_arrow().equals(small.events().to_arrow())
     with pytest.raises(pc.TraceNotFoundError, match="memory://bucket/other.pctrace"):
         pc.open("memory://bucket/other.pctrace")
+
+
+def test_a_url_that_cannot_be_read_is_an_error_with_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    fsspec = pytest.importorskip("fsspec")
+    # As with s3:// where s3fs is not installed.
+    lacking = {"class": "no_such_package.Store", "err": "Install no_such_package to access it"}
+    monkeypatch.setitem(sys.modules["fsspec.registry"].known_implementations, "lacking", lacking)
+    with pytest.raises(pc.MissingPackageError, match="lacking://bucket/t.pctrace: Install no_such_package"):
+        pc.open("lacking://bucket/t.pctrace")
+    with pytest.raises(pc.ArgumentError, match="no-such-store://t.pctrace: Protocol not known"):
+        pc.open("no-such-store://t.pctrace")
+
+    class Refused(Exception):
+        """As botocore has them: of no class that Python knows."""
+
+    def refuse(*_: object) -> bytes:
+        raise Refused("no credentials")
+
+    monkeypatch.setattr(fsspec.get_filesystem_class("memory"), "cat_file", refuse)
+    with pytest.raises(pc.RemoteError, match="memory://bucket/t.pctrace: no credentials; check"):
+        pc.open("memory://bucket/t.pctrace")
+
+
+def test_new_traces_do_not_go_to_an_object_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    makers: list[Callable[[str], pc.Trace]] = [
+        lambda url: pc.generate("uniform", url, pages=100, writes=100),
+        lambda url: pc.write(url, {"lba": [1]}, device_pages=2),
+        lambda url: pc.record(["true"], url),
+    ]
+    for make in makers:
+        with pytest.raises(pc.ArgumentError, match="'memory://t.pctrace': expected a directory of this machine"):
+            make("memory://t.pctrace")
+    assert not list(tmp_path.iterdir())
 
 
 def test_data_sets_are_what_they_say() -> None:

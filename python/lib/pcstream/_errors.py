@@ -22,6 +22,10 @@ class TraceNotFoundError(TraceError, FileNotFoundError):
     """There is no trace at this place."""
 
 
+class RemoteError(Error):
+    """A place on an object store cannot be reached."""
+
+
 class SimulationError(Error):
     """A simulation cannot go on: an event contradicts the device."""
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from . import _remote
 from ._errors import ArgumentError, CommandWarning, LossWarning, RecordError
 from ._trace import Trace
 
@@ -115,8 +116,9 @@ def arguments_of(
     if place == "scratch":
         where = []
     force = ["--force"] if overwrite else []
+    output = _remote.on_this_machine(output)
     words = [os.fspath(word) for word in command]
-    return ["record", "-o", os.fspath(output), *where, *force, *options, "--", *words]
+    return ["record", "-o", output, *where, *force, *options, "--", *words]
 
 
 def find(binary: str | os.PathLike[str] | None = None) -> str:

@@ -1,14 +1,16 @@
-"""Traces on object stores: fetched once by fsspec, into a cache on local disk."""
+"""Places on object stores, by fsspec. Traces are fetched once from there, into a cache on local disk."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from ._errors import TraceNotFoundError, missing
+from ._errors import ArgumentError, MissingPackageError, RemoteError, TraceNotFoundError, missing
 
 
 def cache_directory() -> Path:
@@ -19,6 +21,35 @@ def cache_directory() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pcstream"
 
 
+def opened(url: str) -> tuple[Any, str]:
+    """The file system of a URL, and the path inside it."""
+    try:
+        import fsspec
+    except ImportError as error:
+        raise missing("fsspec", "remote", url) from error
+    with reached(url):
+        system, inside = fsspec.core.url_to_fs(url)
+    return system, inside.rstrip("/")
+
+
+@contextmanager
+def reached(url: str, absent: bool = False) -> Iterator[None]:
+    """What fails in an access becomes an error with the place. The packages behind fsspec have exceptions of their own.
+
+    With ``absent``, the caller expects a ``FileNotFoundError``.
+    """
+    try:
+        yield
+    except ImportError as error:
+        raise MissingPackageError(f"{url}: {error}") from error
+    except ValueError as error:
+        raise ArgumentError(f"{url}: {error}") from error
+    except Exception as error:
+        if absent and isinstance(error, FileNotFoundError):
+            raise
+        raise RemoteError(f"{url}: {error or type(error).__name__}; check the address and the access to it") from error
+
+
 def local(path: str) -> str:
     """The path itself, or that of a local copy of what a URL names.
 
@@ -26,14 +57,10 @@ def local(path: str) -> str:
     """
     if "://" not in path:
         return path
+    system, inside = opened(path)
     try:
-        import fsspec
-    except ImportError as error:
-        raise missing("fsspec", "remote", f"a trace at {path}") from error
-    system, inside = fsspec.core.url_to_fs(path)
-    inside = inside.rstrip("/")
-    try:
-        meta = system.cat_file(f"{inside}/meta.json")
+        with reached(path, absent=True):
+            meta = system.cat_file(f"{inside}/meta.json")
     except FileNotFoundError as error:
         raise TraceNotFoundError(f"{path}: no such trace; expected a directory with meta.json") from error
     digest = hashlib.sha256(path.encode() + b"\0" + meta).hexdigest()[:32]
@@ -42,10 +69,19 @@ def local(path: str) -> str:
     def fetch(copy: Path) -> None:
         copy.mkdir()
         for name in ("meta.json", "events.parquet", "contexts.parquet", "files.parquet"):
-            system.get_file(f"{inside}/{name}", str(copy / name))
+            with reached(path):
+                system.get_file(f"{inside}/{name}", str(copy / name))
 
     keep(target, fetch)
     return str(target)
+
+
+def on_this_machine(output: str | os.PathLike[str]) -> str:
+    """The place of a new trace. It must be a directory: a URL would become one of its name."""
+    place = os.fspath(output)
+    if "://" in place:
+        raise ArgumentError(f"output {place!r}: expected a directory of this machine; write the trace there, then copy it")
+    return place
 
 
 def keep(target: Path, make: Callable[[Path], object]) -> None:

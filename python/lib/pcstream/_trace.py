@@ -80,6 +80,7 @@ def open(path: str | os.PathLike[str]) -> Trace:  # noqa: A001 (as polars and Du
     Raises:
         TraceNotFoundError: there is none.
         TraceError: it cannot be read; the message says where it is damaged and what to do.
+        MissingPackageError, ArgumentError, RemoteError: its URL needs a package, is none, or cannot be reached.
     """
     return Trace(path)
 
@@ -109,5 +110,6 @@ def generate(
     most = 2**64 - 1
     sizes = _check.whole("pages", pages, 0, most), _check.whole("writes", writes, 0, most)
     common = (*sizes, _check.whole("seed", seed, 0, most))
-    _pcstream.generate(_check.text("name", name, "uniform, hotcold or zipf"), common, own, output, overwrite)
-    return Trace(output)
+    place = _remote.on_this_machine(output)
+    _pcstream.generate(_check.text("name", name, "uniform, hotcold or zipf"), common, own, place, overwrite)
+    return Trace(place)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from . import _check, _pcstream
+from . import _check, _pcstream, _remote
 from ._errors import ArgumentError, missing
 from ._scheme import KINDS, OPS
 from ._trace import Trace
@@ -64,8 +64,9 @@ def write(
     pages = _check.whole("device_pages", device_pages, 1, 2**62)
     sizes = pages, _check.whole("prefilled_pages", prefilled_pages, 0, pages)
     named = [_check.text("labels", label, "names") for label in _check.several("labels", labels, "a list of names")]
-    _pcstream.write(output, tuple(columns), sizes, named, _check.flag("overwrite", overwrite))
-    return Trace(output)
+    place = _remote.on_this_machine(output)
+    _pcstream.write(place, tuple(columns), sizes, named, _check.flag("overwrite", overwrite))
+    return Trace(place)
 
 
 def _column(name: str, values: NDArray[Any], kind: np.dtype[Any], count: int) -> NDArray[Any]:
