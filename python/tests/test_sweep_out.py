@@ -267,6 +267,28 @@ def test_damaged_rows_are_computed_again(small: pc.Trace, tmp_path: Path) -> Non
         assert pl.read_parquet(file)["waf"].to_list() == first
 
 
+def test_results_on_an_object_store_are_found_again(
+    small: pc.Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = pytest.importorskip("fsspec").filesystem("memory")
+    monkeypatch.chdir(tmp_path)
+    first = pc.sweep(small, "baseline", pc.Device(gc="own"), executor="here", out="memory://bucket/out", streams=[2, 3])
+    assert first.path == "memory://bucket/out" and not list(tmp_path.iterdir())
+    found = store.ls("/bucket/out")
+    assert len(found) == 2 and all(one["name"].endswith(".parquet") for one in found)
+    store.rm(found[0]["name"])
+    store.pipe_file(found[1]["name"], store.cat_file(found[1]["name"])[:-100])
+    with pytest.warns(pc.PcstreamWarning, match="memory://bucket/out/.*parquet: damaged") as warned:
+        again = pc.sweep(small, "baseline", pc.Device(gc="own"), executor="here", out="memory://bucket/out", streams=[2, 3])
+    assert [one.filename for one in warned] == [__file__]
+    assert again.to_polars().equals(first.to_polars())
+    created = [one["created"] for one in store.ls("/bucket/out")]
+    pc.sweep(small, "baseline", pc.Device(gc="own"), executor="here", out="memory://bucket/out", streams=[2, 3])
+    assert [one["created"] for one in store.ls("/bucket/out")] == created, "nothing is computed again"
+    with pytest.raises(pc.ArgumentError, match="no-such-store://x: Protocol not known"):
+        wafs(small, out="no-such-store://x")
+
+
 def test_two_sweeps_with_the_same_directory_do_not_disturb_each_other(
     small: pc.Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

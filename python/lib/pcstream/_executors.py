@@ -7,13 +7,12 @@ import pickle
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 from ._errors import ArgumentError
 
 Rows: TypeAlias = list[dict[str, Any]]
-Done: TypeAlias = Iterator[tuple[Path, "Rows | BaseException"]]
+Done: TypeAlias = Iterator[tuple[str, "Rows | BaseException"]]
 
 
 class Point(Protocol):
@@ -44,7 +43,7 @@ def compute(point: Point) -> Rows:
     return point.rows()
 
 
-def run(executor: object, workers: int | None, points: Mapping[Path, Point]) -> Done:
+def run(executor: object, workers: int | None, points: Mapping[str, Point]) -> Done:
     """Computes all points, and yields them in the order in which they end."""
     if not points:
         return iter(())
@@ -62,7 +61,7 @@ def run(executor: object, workers: int | None, points: Mapping[Path, Point]) -> 
     )
 
 
-def here(points: Mapping[Path, Point]) -> Done:
+def here(points: Mapping[str, Point]) -> Done:
     """One after another, in this process."""
     for file, point in points.items():
         yield file, _caught(point)
@@ -75,7 +74,7 @@ def _caught(point: Point) -> Rows | BaseException:
         return error
 
 
-def processes(workers: int | None, points: Mapping[Path, Point]) -> Done:
+def processes(workers: int | None, points: Mapping[str, Point]) -> Done:
     """In processes of this machine. A process that dies takes its pool with it; the points left get a new one.
 
     If processes go on dying, each point that is left gets one of its own, so that the others lose nothing by it.
@@ -101,7 +100,7 @@ def processes(workers: int | None, points: Mapping[Path, Point]) -> Done:
             yield file, future.result() if error is None else error
 
 
-def _together(pool: ProcessPoolExecutor, points: Mapping[Path, bytes]) -> Done:
+def _together(pool: ProcessPoolExecutor, points: Mapping[str, bytes]) -> Done:
     """Points in the order in which they end, until a process dies."""
     try:
         futures = {pool.submit(_compute, data): file for file, data in points.items()}
@@ -149,7 +148,7 @@ def _try(pool: ProcessPoolExecutor, data: bytes) -> None:
         ) from error
 
 
-def dask(client: Any, points: Mapping[Path, Point]) -> Done:
+def dask(client: Any, points: Mapping[str, Point]) -> Done:
     """On a Dask cluster, which computes a point again if its worker dies."""
     import distributed
 
@@ -166,7 +165,7 @@ def dask(client: Any, points: Mapping[Path, Point]) -> Done:
         client.cancel(list(futures))
 
 
-def ray(module: Any, points: Mapping[Path, Point]) -> Done:
+def ray(module: Any, points: Mapping[str, Point]) -> Done:
     """On a Ray cluster, which computes a point again if its worker dies."""
     remote = module.remote(max_retries=RETRIES)(compute)
     futures = {remote.remote(point): file for file, point in points.items()}

@@ -2,7 +2,7 @@
 
 Idea: a point is one trace on one device, with all schemes, so that a trace is read once for them. A point is a pure function
 of values that can be pickled: whoever computes it, however often, gets the same rows. The process that asked for the sweep
-writes each point's rows as a Parquet file, named by a digest of the point, as soon as they come. So a worker that dies costs
+keeps each point's rows as a Parquet file, named by a digest of the point, as soon as they come. So a worker that dies costs
 its point, which is computed again, and a sweep that is begun again computes only what is missing.
 """
 
@@ -17,16 +17,16 @@ import uuid
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import _executors, _identity, _pcstream, _scheme
 from ._device import Device
-from ._errors import ArgumentError, PcstreamWarning, SweepError, SweepWarning, missing
+from ._errors import ArgumentError, SweepError, SweepWarning, missing
 from ._identity import Inputs
 from ._options import Options
 from ._scheme import Scheme
 from ._simulate import DEFAULT_SCHEMES, device_of, simulate
+from ._store import Store
 from ._trace import Trace
 
 if TYPE_CHECKING:
@@ -122,15 +122,16 @@ class Failure:
 
 
 class Sweep:
-    """The rows of all points, on disk as Parquet files."""
+    """The rows of all points, kept as Parquet files."""
 
     def __init__(
-        self, path: Path, files: Sequence[tuple[Path, Point]], failures: Sequence[Failure], directory: object = None
+        self, store: Store, files: Sequence[tuple[str, Point]], failures: Sequence[Failure], directory: object = None
     ) -> None:
-        #: The directory with a Parquet file for each point; equal points share one.
-        self.path = path
+        #: The directory or URL with a Parquet file for each point; equal points share one.
+        self.path = store.place
         #: The points without rows, and why.
         self.failures = failures
+        self._store = store
         self._files = files
         self._directory = directory
 
@@ -141,7 +142,7 @@ class Sweep:
         """All rows as a ``pyarrow.Table``, in the order of the points."""
         import pyarrow
 
-        tables = [_labelled(file, point.head()) for file, point in self._files]
+        tables = [_labelled(self._store.read(file), point.head()) for file, point in self._files]
         return pyarrow.concat_tables(tables, promote_options="permissive") if tables else pyarrow.table({})
 
     def to_pandas(self) -> pd.DataFrame:
@@ -177,7 +178,8 @@ def sweep(
             is scaled to each trace.
         executor: ``"here"`` (this process), ``"processes"``, a ``dask.distributed.Client``, or the module ``ray``.
         workers: processes of ``"processes"``; by default one for each processor.
-        out: a directory for the results; a sweep that ended early goes on there. By default a temporary one.
+        out: a directory for the results, or a URL that fsspec knows; a sweep that ended early goes on there. By default a
+            temporary directory.
         options: keyword arguments of :func:`pcstream.simulate` that all points have.
         axes: values by field of :class:`pcstream.Device`, or of ``prefill``, ``pack``, ``fill``, ``discard``:
             ``streams=range(1, 17), spare_factor=[.07, .125]``.
@@ -199,23 +201,25 @@ def sweep(
     schemes come from modules: in a notebook, those that it defines need ``"here"``, Dask or Ray.
     """
     try:
-        import pyarrow  # noqa: F401
+        import pyarrow as pa
     except ImportError as error:
         raise missing("pyarrow", "sweep", "sweep()") from error
     points = grid(traces, schemes, device, options or {}, axes, kept=out is not None)
     directory = tempfile.TemporaryDirectory(prefix="pcstream-sweep-") if out is None else None
-    path = Path(out).absolute() if out is not None else Path(directory.name if directory else "")
-    path.mkdir(parents=True, exist_ok=True)
-    files = [(path / f"{point.key()}.parquet", point) for point in points]
-    failed: dict[Path, BaseException] = {}
-    todo = {file: point for file, point in files if not _whole(file)}
+    store = Store(directory.name if directory else out or ".")
+    files = [(f"{point.key()}.parquet", point) for point in points]
+    failed: dict[str, BaseException] = {}
+    todo: dict[str, Point] = {}
+    for file, point in files:
+        if file not in todo and not store.has(file):
+            todo[file] = point
     for file, rows in _executors.run(executor, workers, todo):
         if isinstance(rows, BaseException):
             failed[file] = rows
         else:
-            _write(rows, file)
+            store.write(file, pa.Table.from_pylist(_complete(rows)))
     failures = [Failure(point.trace, point.axes, failed[file]) for file, point in files if file in failed]
-    done = Sweep(path, [(file, point) for file, point in files if file not in failed], failures, directory)
+    done = Sweep(store, [(file, point) for file, point in files if file not in failed], failures, directory)
     _tell(done, kept=out is not None)
     return done
 
@@ -291,40 +295,10 @@ def _values(name: str, axis: Any) -> list[Any]:
     return values
 
 
-def _whole(file: Path) -> bool:
-    """Whether there are rows of an earlier sweep; damaged ones are computed again."""
-    import pyarrow.parquet
-
-    try:
-        pyarrow.parquet.read_table(file, page_checksum_verification=True)
-    except FileNotFoundError:
-        return False
-    except (OSError, pyarrow.ArrowException) as error:
-        warnings.warn(f"{file}: damaged, so its point is computed again: {error}", PcstreamWarning, stacklevel=3)
-        return False
-    return True
-
-
-def _write(rows: list[dict[str, Any]], file: Path) -> None:
-    """A whole file or none. Sweeps that write the same one do not disturb each other: either is right."""
-    import pyarrow
-    import pyarrow.parquet
-
-    partial = file.with_suffix(f".{uuid.uuid4().hex}.partial")
-    try:
-        table = pyarrow.Table.from_pylist(_complete(rows))
-        pyarrow.parquet.write_table(table, partial, write_page_checksum=True)
-        partial.replace(file)
-    finally:
-        partial.unlink(missing_ok=True)
-
-
-def _labelled(file: Path, head: Mapping[str, Any]) -> pa.Table:
+def _labelled(table: pa.Table, head: Mapping[str, Any]) -> pa.Table:
     """Rows under the name and the axes of a point, whoever computed them first."""
     import pyarrow
-    import pyarrow.parquet
 
-    table = pyarrow.parquet.read_table(file)
     rest = table.select([name for name in table.column_names if name not in HEAD])
     for at, (name, value) in enumerate(head.items()):
         rest = rest.add_column(at, name, pyarrow.array([value] * rest.num_rows))

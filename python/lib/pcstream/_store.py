@@ -1,0 +1,75 @@
+"""Where a sweep keeps the rows of its points: a directory, or a place on an object store."""
+
+from __future__ import annotations
+
+import io
+import os
+import uuid
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from . import _remote
+from ._errors import PcstreamWarning
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class Store:
+    """Tables by name, each a whole Parquet file or none. Those who write the same one do not disturb each other: any is right."""
+
+    def __init__(self, place: str | os.PathLike[str]) -> None:
+        url = os.fspath(place)
+        #: The directory, or the URL as it was given.
+        self.place: Path | str = url if "://" in url else Path(url).absolute()
+        self._system: Any = None
+        self._inside = ""
+        if isinstance(self.place, Path):
+            self.place.mkdir(parents=True, exist_ok=True)
+        else:
+            self._system, self._inside = _remote.opened(url)
+            with _remote.reached(self.place):
+                self._system.makedirs(self._inside, exist_ok=True)
+
+    def read(self, name: str, checked: bool = False) -> pa.Table:
+        """A table; with ``checked``, its pages are compared with their checksums."""
+        import pyarrow
+        import pyarrow.parquet
+
+        if isinstance(self.place, Path):
+            return pyarrow.parquet.read_table(self.place / name, page_checksum_verification=checked)
+        with _remote.reached(self.place, absent=True):
+            data = self._system.cat_file(f"{self._inside}/{name}")
+        return pyarrow.parquet.read_table(pyarrow.BufferReader(data), page_checksum_verification=checked)
+
+    def has(self, name: str) -> bool:
+        """Whether there is a whole table; a damaged one is said, and counts as none."""
+        import pyarrow
+
+        try:
+            self.read(name, checked=True)
+        except FileNotFoundError:
+            return False
+        except (OSError, pyarrow.ArrowException) as error:
+            text = f"{self.place}/{name}: damaged, so its point is computed again: {error}"
+            warnings.warn(text, PcstreamWarning, stacklevel=3)
+            return False
+        return True
+
+    def write(self, name: str, table: pa.Table) -> None:
+        """Keeps a table."""
+        import pyarrow.parquet
+
+        if isinstance(self.place, Path):
+            partial = self.place / f"{name}.{uuid.uuid4().hex}.partial"
+            try:
+                pyarrow.parquet.write_table(table, partial, write_page_checksum=True)
+                partial.replace(self.place / name)
+            finally:
+                partial.unlink(missing_ok=True)
+            return
+        data = io.BytesIO()
+        pyarrow.parquet.write_table(table, data, write_page_checksum=True)
+        with _remote.reached(self.place):
+            self._system.pipe_file(f"{self._inside}/{name}", data.getvalue())
