@@ -15,7 +15,7 @@ from .workloads import all_of
 
 
 def main() -> int:
-    """Exit code 1: a figure failed; 3: it is there, but something is left out."""
+    """Exit code 1: a figure failed; 3: it is there, but something is left out or was lost."""
     parser = argparse.ArgumentParser(prog="python -m experiments", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help="figures, or all")
     parser.add_argument("--list", action="store_true", help="list figures and workloads")
@@ -47,7 +47,7 @@ def main() -> int:
         except (pc.Error, OSError) as error:
             failed = True
             print(f"{name}: {error}", file=sys.stderr)
-    return 1 if failed else 3 if lab.left_out else 0
+    return 1 if failed else 3 if lab.left_out or lab.had_losses else 0
 
 
 if __name__ == "__main__":

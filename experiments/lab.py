@@ -134,6 +134,10 @@ class Lab:
         self.used: dict[str, int] = {}
         #: What is missing in the results, and why.
         self.left_out: dict[str, str] = {}
+        #: What recordings of the current table lack, and what schemes dropped.
+        self.losses: list[str] = []
+        #: Whether a table had any.
+        self.had_losses = False
         #: Recordings of RocksDB that were simulated with ``manual`` for the current table: whether levels of tables were known.
         self.by_level: dict[str, bool] = {}
 
@@ -198,7 +202,7 @@ class Lab:
         return trace
 
     def simulate(self, trace: pc.Trace, schemes: Sequence[str], utilisation: float | None = UTILISATION, **options: Any) -> pc.Results:
-        """All schemes on a legacy SSD and on one with internal streams (``gc``: on others); losses of the recording are said with it.
+        """All schemes on a legacy SSD and on one with internal streams (``gc``: on others); losses are said below the next table.
 
         The addresses that the recording writes are packed onto a device of which they fill the share ``utilisation``; with None
         the device is the recording's own, with all that was on it. The scheme ``manual`` goes by the levels of RocksDB's tables
@@ -209,10 +213,26 @@ class Lab:
         changes: dict[str, Any] = {name: options.pop(name) for name in ("streams", "superblock_pages") if name in options}
         changes["spare_factor"] = options.pop("spare_factor", SPARE_FACTOR)
         device = pc.Device.profile(DEVICE, gc=options.pop("gc", (LEGACY, INTERNAL)), **changes).scaled()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", pc.LossWarning)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
             warnings.simplefilter("ignore", pc.SizeWarning)
-            return pc.simulate(trace, schemes, device, pack=utilisation, **options)
+            results = pc.simulate(trace, schemes, device, pack=utilisation, **options)
+        for warning in caught:
+            self.lose(str(warning.message).replace(str(trace.path), trace.path.stem))
+        return results
+
+    def lose(self, what: str) -> None:
+        """Says a loss once, and below the next table."""
+        if what not in self.losses:
+            self.losses.append(what)
+            self.had_losses = True
+            print(what, file=sys.stderr)
+
+    def said_of_losses(self) -> str:
+        """Losses since this was last asked."""
+        said = "".join(f"\nLost: {loss}.\n" for loss in self.losses)
+        self.losses.clear()
+        return said
 
     def rules_of(self, trace: pc.Trace) -> Path | None:
         """Rules of ``manual``; whether RocksDB's levels were known is said below the next table."""
@@ -236,7 +256,7 @@ class Lab:
         path = folder / f"{table.name}.md"
         missing = [f"{name}: {why}." for name, why in self.left_out.items()]
         left_out = "".join(f"\nLeft out: {line}\n" for line in missing)
-        path.write_text(table.markdown() + self.said_of_manual() + left_out + f"\n{self.provenance()}\n")
+        path.write_text(table.markdown() + self.said_of_manual() + self.said_of_losses() + left_out + f"\n{self.provenance()}\n")
         with (folder / f"{table.name}.csv").open("w", newline="") as file:
             csv.writer(file).writerows([table.columns, *table.rows])
         if table.picture is not None and table.rows:

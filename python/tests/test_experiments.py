@@ -73,6 +73,23 @@ def test_a_figure_is_made_of_recordings(experiments: Any, lab: Any, name: str) -
     assert (path.with_suffix(".svg")).exists() == (table.picture is not None)
 
 
+def test_losses_are_said_below_the_table_that_has_them(experiments: Any, lab: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "lossy-1-x.pctrace"
+    shutil.copytree(pc.datasets.load("sqlite").path, path)
+    meta = json.loads((path / "meta.json").read_text())
+    cause = next(iter(meta["losses"]))
+    meta["losses"][cause] = 5
+    (path / "meta.json").write_text(json.dumps(meta))
+    lossy = pc.open(path)
+    figure = experiments.FIGURES["hotstorage14-trim"]
+    monkeypatch.setattr(lab, "traces", lambda name: [lossy] if name == "rocksdb" else [])
+    text = lab.write(figure.make(lab)).read_text()
+    assert text.count(f"\nLost: lossy-1-x: something was lost when it was recorded: {cause} 5.\n") == 1, text
+    monkeypatch.setattr(lab, "traces", lambda name: [pc.datasets.load("sqlite")] if name == "rocksdb" else [])
+    assert "Lost" not in lab.write(figure.make(lab)).read_text()
+    assert lab.had_losses
+
+
 def test_lifetimes_end_with_what_overwrites_or_discards(experiments: Any) -> None:
     pandas = pytest.importorskip("pandas")
     module = importlib.import_module("experiments.figures.activities")
