@@ -62,6 +62,30 @@ def test_a_command_that_fails_was_recorded_all_the_same(
         pc.record(["false"], "t.pctrace", binary=fake)
 
 
+SMALL = """#!/bin/sh
+while [ "$1" != -o ]; do shift; done
+cp -rL "$TRACE" "$2"
+"""
+
+
+def test_a_recording_without_a_name_lives_as_long_as_its_object(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = tmp_path / "pcstream"
+    fake.write_text(SMALL)
+    fake.chmod(0o755)
+    sample = pc.datasets.load("sqlite")
+    monkeypatch.setenv("TRACE", str(sample.path))
+    monkeypatch.chdir(tmp_path)
+    trace = pc.record(["true"], on="scratch:64M", binary=fake)
+    directory = trace.path.parent
+    assert trace.id == sample.id and directory != tmp_path
+    # A table needs the trace's files after the last name of the trace is gone.
+    events = trace.events()
+    del trace
+    assert events.to_arrow().num_rows == sample.meta["totals"]["events"]
+    del events
+    assert not directory.exists() and [file.name for file in tmp_path.iterdir()] == ["pcstream"]
+
+
 def test_root_a_recording_is_opened(tmp_path: Path, recorder: str, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["dd", "if=/dev/zero", "of={}/file", "bs=1M", "count=8", "conv=fsync"]
     options = ["--fill", "0.5"]

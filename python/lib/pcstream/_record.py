@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -22,7 +23,7 @@ LOSSES = 3
 
 def record(
     command: Sequence[str | os.PathLike[str]],
-    output: str | os.PathLike[str],
+    output: str | os.PathLike[str] | None = None,
     *,
     on: str | os.PathLike[str] = "scratch:8G",
     overwrite: bool = False,
@@ -33,7 +34,8 @@ def record(
 
     Args:
         command: the command; ``{}`` in it is the mount point of the scratch file system.
-        output: where the trace goes, a new directory ``NAME.pctrace``.
+        output: where the trace goes, a new directory ``NAME.pctrace``; by default a temporary one, which is deleted with the
+            object that is returned, or at the end of the process.
         on: ``"scratch:SIZE"`` for a file system on a scratch device, or a directory of an existing one.
         overwrite: replaces a trace that exists.
         options: more flags of ``pcstream record``, such as ``["--fs", "xfs"]``.
@@ -48,6 +50,10 @@ def record(
         LossWarning: the trace lacks something; the message says what.
         CommandWarning: the command failed; the trace has what it wrote.
     """
+    temporary = None
+    if output is None:
+        temporary = tempfile.TemporaryDirectory(prefix="pcstream-record-")
+        output = Path(temporary.name) / "recording.pctrace"
     arguments = arguments_of(command, output, on, overwrite, options)
     program, before = find(binary), _version(output)
     code, said = _run([program, *arguments])
@@ -56,6 +62,7 @@ def record(
     if trace is None or (failure is None and code not in (0, LOSSES)):
         error = said[max(said.rfind("error: "), 0) :].strip().replace("--force", "overwrite=True")
         raise RecordError(f"{program} record ended with {code}: {error}")
+    trace._kept_alive = temporary
     lost = ", ".join(f"{cause} {count}" for cause, count in trace.meta["losses"].items() if count)
     if lost:
         warnings.warn(f"{trace._given}: something was lost when it was recorded: {lost}", LossWarning, stacklevel=2)

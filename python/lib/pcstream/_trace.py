@@ -23,6 +23,8 @@ class Trace:
         #: Where it lies, also after a change of the working directory.
         self._place = self._given if "://" in self._given else str(Path(self._given).absolute())
         self._native = _pcstream.open(_remote.local(self._place))
+        #: A temporary directory that it lies in, and that is deleted with it.
+        self._kept_alive: object = None
         self._meta: dict[str, Any] = json.loads(self._native.meta_json())
 
     def __reduce__(self) -> tuple[type[Trace], tuple[str]]:
@@ -63,15 +65,15 @@ class Trace:
 
         ``context`` and ``file`` are ids of the other two tables; 0 is unknown.
         """
-        return Table(self._native.events)
+        return Table(lambda: self._native.events())
 
     def contexts(self) -> Table:
         """Every call path that wrote: ``context, signature, executable, comm, entry, unwind, frames``."""
-        return Table(self._native.contexts)
+        return Table(lambda: self._native.contexts())
 
     def files(self) -> Table:
         """Every file that was written: ``file, inode, generation, path``."""
-        return Table(self._native.files)
+        return Table(lambda: self._native.files())
 
 
 def open(path: str | os.PathLike[str]) -> Trace:  # noqa: A001 (as polars and DuckDB call it)
