@@ -95,6 +95,22 @@ def test_devices_that_cannot_be_are_left_out_and_named(small: pc.Trace, tmp_path
         pc.sweep(small, "baseline", executor="here", superblock_pages=8192, gc="own")
 
 
+def test_a_sweep_is_drawn_over_an_axis(small: pc.Trace, expected: pl.DataFrame) -> None:
+    pytest.importorskip("matplotlib")
+    grid: dict[str, Any] = {"spare_factor": [0.2, 0.1], "streams": [1, 3, 5], "gc": [("own", "internal")]}
+    sweep = pc.sweep(small, ["baseline", "pcstream"], executor="here", **grid)
+    lines = {line.get_label(): line for line in sweep.plot.waf().lines}
+    assert len(lines) == 2 * 2 * 2, "a line for each scheme, destination and spare factor"
+    line = lines["pcstream, GC to internal, spare_factor 0.2"]
+    rows = expected.filter(scheme="pcstream", gc_destination="internal", spare_factor=0.2).sort("streams")
+    assert np.array_equal(line.get_xydata(), rows[["streams", "waf"]].to_numpy())
+    axes = sweep.plot.waf("spare_factor")
+    assert axes.get_xlabel() == "spare_factor" and np.array_equal(axes.lines[0].get_xdata(), [0.1, 0.2])
+    assert len(sweep.plot.waf("gc").lines) == 2 * 2 * 3
+    with pytest.raises(pc.ArgumentError, match="over 'scheme': expected an axis of this sweep: spare_factor, streams, trace"):
+        sweep.plot.waf("scheme")
+
+
 class FailsWithThree(pc.Scheme):
     """Refuses a device with three streams, or kills its process for one."""
 

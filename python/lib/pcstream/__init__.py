@@ -27,7 +27,7 @@ from ._errors import (
     TraceNotFoundError,
 )
 from ._pcstream import __version__
-from ._plot import Plot
+from ._plot import Plot, SweepPlot
 from ._record import record
 from ._result import Result
 from ._scheme import HINTS, KINDS, OPS, Batch, Parameter, Scheme, SchemeInfo, schemes
@@ -64,6 +64,7 @@ __all__ = [
     "SizeWarning",
     "Sweep",
     "SweepError",
+    "SweepPlot",
     "SweepWarning",
     "Table",
     "Trace",

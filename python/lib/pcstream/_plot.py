@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from ._errors import missing
+from ._errors import ArgumentError, missing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -47,6 +47,55 @@ class Plot:
         axes.set_ylabel("WAF")
         axes.legend()
         return axes
+
+
+class SweepPlot:
+    """What can be drawn of a sweep."""
+
+    def __init__(self, rows: Sequence[Mapping[str, Any]], axes: Sequence[str]) -> None:
+        self._rows = rows
+        # Each destination of garbage collection has rows of its own, so the axis says nothing more.
+        columns = [*(name for name in axes if name != "gc"), "trace", "gc_destination", "scheme"]
+        self._values = {name: list(dict.fromkeys(row[name] for row in rows)) for name in columns}
+
+    def waf(self, over: str | None = None, ax: Axes | None = None) -> Axes:
+        """WAF over one axis, by default that with most values: a line for each scheme and each value of the other axes.
+
+        Args:
+            over: the axis, such as ``"streams"``, or ``"trace"``.
+            ax: where to draw.
+        """
+        places = [name for name in self._values if name != "scheme"]
+        if over is None:
+            over = max(places, key=lambda name: len(self._values[name]))
+        over = "gc_destination" if over == "gc" else over
+        if over not in places:
+            raise ArgumentError(f"over {over!r}: expected an axis of this sweep: {', '.join(places)}")
+        differ = [name for name in reversed(self._values) if name != over and (name == "scheme" or len(self._values[name]) > 1)]
+        lines: dict[str, list[tuple[Any, float]]] = {}
+        for row in self._rows:
+            if row["waf"] is not None:
+                label = ", ".join(_shown(name, row[name]) for name in differ)
+                lines.setdefault(label, []).append((row[over], row["waf"]))
+        axes = _axes(ax)
+        numbers = all(isinstance(value, (int, float)) for value in self._values[over])
+        for label, points in lines.items():
+            if numbers:
+                points.sort()
+            x = [value if numbers else _shown("", value) for value, _ in points]
+            axes.plot(x, [waf for _, waf in points], marker="o", markersize=3, label=label)
+        axes.set_xlabel(over)
+        axes.set_ylabel("WAF")
+        axes.legend()
+        return axes
+
+
+def _shown(name: str, value: Any) -> str:
+    """A value in a legend; what scheme, trace and destination are is seen without their names."""
+    if name == "gc_destination":
+        return f"GC to {value}"
+    text = value.rpartition("/")[2].removesuffix(".pctrace") if isinstance(value, str) else str(value)
+    return text if name in ("", "scheme", "trace") else f"{name} {text}"
 
 
 def _axes(ax: Axes | None) -> Axes:

@@ -24,6 +24,7 @@ from ._device import Device
 from ._errors import ArgumentError, SweepError, SweepWarning, missing
 from ._identity import Inputs
 from ._options import Options
+from ._plot import SweepPlot
 from ._scheme import Scheme
 from ._simulate import DEFAULT_SCHEMES, device_of, simulate
 from ._store import Store
@@ -137,6 +138,12 @@ class Sweep:
 
     def __len__(self) -> int:
         return len(self._files)
+
+    @property
+    def plot(self) -> SweepPlot:
+        """Pictures, made by matplotlib."""
+        axes = list(dict.fromkeys(name for _, point in self._files for name in point.axes))
+        return SweepPlot(self.to_arrow().to_pylist(), axes)
 
     def to_arrow(self) -> pa.Table:
         """All rows as a ``pyarrow.Table``, in the order of the points."""
