@@ -92,6 +92,46 @@ def test_a_scheme_sees_hints_and_answers_for_writes_alone() -> None:
     assert set(events["hint"].cast(str)) <= set(pc.HINTS)
 
 
+def test_a_scheme_that_numba_compiles_equals_itself_in_python(tmp_path: Any) -> None:
+    numba = pytest.importorskip("numba", reason="numba is not installed: compiled schemes were not tried")
+
+    def rewritten(lba: Any, pages: Any, op: Any, seen: Any, out: Any) -> None:
+        for i in range(len(lba)):
+            if op[i] == 0:
+                out[i] = 1 if seen[lba[i]] else 2
+                seen[lba[i] : lba[i] + pages[i]] = True
+
+    class Rewritten(pc.Scheme):
+        """Writes whose first page was written before go to S1, the others to S2."""
+
+        name = "rewritten"
+        kernel = staticmethod(rewritten)
+
+        def start(self, streams: int, superblock_pages: int) -> None:
+            super().start(streams, superblock_pages)
+            self.seen = np.zeros(1 << 20, bool)
+
+        def place(self, batch: pc.Batch) -> Any:
+            out = np.zeros(len(batch), np.uint8)
+            self.kernel(batch.lba, batch.pages, batch.op, self.seen, out)
+            return out
+
+    class Compiled(Rewritten):
+        name = "compiled"
+        kernel = staticmethod(numba.njit(rewritten))
+
+    assert pc.OPS[0] == "write"
+    trace = pc.datasets.load("mixed")
+    results = pc.simulate(trace, [Rewritten, Compiled], pc.Device(gc="own"))
+    same(results["compiled"], results["rewritten"])
+    assert all(stream["host_pages"] > 0 for stream in results["compiled"].streams[1:3])
+    # A compiled scheme can be compared with an earlier one, so its rows are found again.
+    first = pc.sweep(trace, Compiled, executor="here", out=tmp_path, gc="own", streams=3).to_polars()
+    files = {file: file.stat().st_mtime_ns for file in tmp_path.iterdir()}
+    again = pc.sweep(trace, Compiled, executor="here", out=tmp_path, gc="own", streams=3).to_polars()
+    assert again.equals(first) and {file: file.stat().st_mtime_ns for file in tmp_path.iterdir()} == files
+
+
 def test_names_of_schemes_are_those_of_results(small: pc.Trace) -> None:
     class Other(AllToDefault):
         pass
