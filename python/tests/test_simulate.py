@@ -196,6 +196,19 @@ def test_a_preset_goes_before_a_file_of_its_name(
         pc.simulate(small, "manual", rules=Path("sqlite"))
 
 
+def test_the_best_reading_is_among_all(binary: str, small: pc.Trace) -> None:
+    device = pc.Device(gc="own", spare_factor=0.1)
+    results = pc.simulate(small, "autostream-mq:best, baseline", device)
+    readings = pc.schemes()["autostream-mq"].readings
+    assert [result.scheme for result in results] == [f"autostream-mq:{reading}" for reading in readings] + ["baseline"]
+    flags = ["--scheme", "autostream-mq:best", "--gc", "own", "--spare-factor", "0.1", "--json", "-"]
+    said = subprocess.run([binary, "simulate", str(small.path), *flags], capture_output=True, text=True, check=True).stdout
+    (best,) = json.loads(said)["results"]
+    assert best["waf"] == min(result.waf for result in results if result.scheme != "baseline")
+    with pytest.raises(pc.ArgumentError, match="'baseline' has no reading 'best'"):
+        pc.simulate(small, "baseline:best")
+
+
 def test_a_small_trace_on_a_large_device_warns(tmp_path: Path, small: pc.Trace) -> None:
     trace = pc.generate("uniform", tmp_path / "t.pctrace", pages=4096, writes=100)
     with pytest.warns(pc.SizeWarning, match="too little to say anything; pack=0.9"):

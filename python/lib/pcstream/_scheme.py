@@ -171,7 +171,7 @@ def chosen(given: str | Scheme | type[Scheme] | Sequence[str | Scheme | type[Sch
     for one in several:
         if isinstance(one, str):
             names = [name.strip() for name in one.split(",")]
-            names = [name for part in names for name in (list(schemes()) if part == "all" else [part])]
+            names = [name for part in names for name in _expanded(part)]
             found += [name for name in dict.fromkeys(names) if name not in found]
         elif isinstance(one, type) and issubclass(one, Scheme):
             found.append(one())
@@ -181,6 +181,16 @@ def chosen(given: str | Scheme | type[Scheme] | Sequence[str | Scheme | type[Sch
             raise ArgumentError(f"schemes: {one!r} is neither a name nor a pcstream.Scheme")
     _check_names([one for one in found if isinstance(one, Scheme)])
     return found
+
+
+def _expanded(name: str) -> list[str]:
+    """The names that one stands for: ``all``, or ``NAME:best`` for every reading of a scheme."""
+    known = schemes()
+    scheme, colon, reading = name.partition(":")
+    if name == "all":
+        return list(known)
+    readings = known[scheme].readings if reading == "best" and scheme in known else ()
+    return [f"{scheme}:{each}" for each in readings] or [name]
 
 
 def _check_names(own: Sequence[Scheme]) -> None:

@@ -146,7 +146,8 @@ def simulate(
 
     Args:
         trace: a trace, or where it is.
-        schemes: names (``NAME:READING`` takes a reading), ``"all"``, instances of :class:`pcstream.Scheme`.
+        schemes: names (``NAME:READING`` takes a reading, ``NAME:best`` every one), ``"all"``, instances of
+            :class:`pcstream.Scheme`.
         device: the SSD, or the name of a profile, which is scaled to the trace; by default one of the trace's size, with and
             without internal streams.
         prefill: share of the address space that holds data before counting; by default what the trace says.
