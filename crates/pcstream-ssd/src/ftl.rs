@@ -66,6 +66,8 @@ pub struct Ssd {
     pub(crate) free: VecDeque<u32>,
     selector: Box<dyn Select + Send>,
     background: Background,
+    /// Logical pages that hold data.
+    mapped_pages: u64,
     /// Logical time: pages written by the host since the device was made.
     now_pages: u64,
     /// Victims in a row that had no invalid page.
@@ -128,7 +130,7 @@ impl Ssd {
         Ok(Ssd {
             geometry,
             offset_bits: geometry.offset_bits(),
-            map: Table::zeroed(geometry.logical_pages(), density)?,
+            map: Table::zeroed(geometry.address_pages(), density)?,
             logical_of: Table::zeroed(physical_slots + GC_LOOKAHEAD_PAGES as u64, density)?,
             table,
             owners: vec![0; n as usize + 1],
@@ -137,6 +139,7 @@ impl Ssd {
             free: (1..=n).collect(),
             selector,
             background: Background::new(settings.background_gc),
+            mapped_pages: 0,
             now_pages: 0,
             fruitless_victims: 0,
             counters: Counters::new(streams),
@@ -181,7 +184,7 @@ impl Ssd {
 
     /// Logical pages that hold data.
     pub fn live_pages(&self) -> u64 {
-        (1..=self.table.len()).map(|superblock| u64::from(self.table.valid(superblock))).sum()
+        self.mapped_pages
     }
 
     /// Open superblocks, and how many of their pages are programmed.
@@ -197,6 +200,7 @@ impl Ssd {
     /// Writes pages once, in order, to S0, without counting them (nor the GC they may cause).
     pub fn prefill(&mut self, first: LogicalPage, pages: u64) -> Result<(), IoError> {
         self.check_range(first, pages)?;
+        self.check_capacity(first, pages)?;
         let streams = self.counters.streams.len();
         let counted = std::mem::replace(&mut self.counters, Counters::new(streams));
         self.program_host(first.0 as u32, pages as u32, StreamId::DEFAULT, &mut NoObserver);
@@ -227,6 +231,7 @@ impl Ssd {
     ) -> Result<(), IoError> {
         self.check_range(first, u64::from(pages))?;
         self.check_stream(stream)?;
+        self.check_capacity(first, u64::from(pages))?;
         let mut stream = stream;
         if !self.open_streams[usize::from(stream.0)] {
             stream = StreamId::DEFAULT;
@@ -278,6 +283,7 @@ impl Ssd {
                 unmapped += run as u64;
             } else {
                 self.map[page..page + run].fill(UNMAPPED);
+                self.mapped_pages -= run as u64;
                 invalidate(&mut self.table, &mut *self.selector, superblock, run as u32);
             }
             page += run;
@@ -305,11 +311,22 @@ impl Ssd {
     }
 
     pub(crate) fn check_range(&self, first: LogicalPage, pages: u64) -> Result<(), IoError> {
-        let logical_pages = self.geometry.logical_pages();
+        let logical_pages = self.geometry.address_pages();
         match first.0.checked_add(pages) {
             Some(end) if end <= logical_pages => Ok(()),
             _ => Err(IoError::OutOfRange { first, pages, logical_pages }),
         }
+    }
+
+    /// Whether a write of a checked range leaves at most U pages with data. Where no more can be addressed, it does.
+    fn check_capacity(&self, first: LogicalPage, pages: u64) -> Result<(), IoError> {
+        let logical_pages = self.geometry.logical_pages();
+        if self.geometry.address_pages() == logical_pages {
+            return Ok(());
+        }
+        let entries = &self.map[first.0 as usize..(first.0 + pages) as usize];
+        let live = self.mapped_pages + entries.iter().filter(|&&entry| entry == UNMAPPED).count() as u64;
+        if live <= logical_pages { Ok(()) } else { Err(IoError::Full { first, pages, live, logical_pages }) }
     }
 
     /// Writes a checked range.
@@ -355,6 +372,8 @@ impl Ssd {
             }
             if old != 0 {
                 invalidate(&mut self.table, &mut *self.selector, old, (done - start) as u32);
+            } else {
+                self.mapped_pages += (done - start) as u64;
             }
         }
     }

@@ -18,6 +18,7 @@ use crate::settings::{DeviceSettings, GcDestination, Spare};
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Geometry {
     logical_pages: u64,
+    address_pages: u64,
     superblock_pages: u32,
     superblocks: u32,
     streams: u8,
@@ -166,12 +167,13 @@ impl Geometry {
         let superblocks = superblocks(settings)?;
         // Physical pages are (superblock + 1) << shift | offset in 32 bits; 0 stands for "unmapped".
         let max_superblocks = (1u64 << (32 - offset_bits(b))) - 1;
-        if superblocks > max_superblocks || u >= u64::from(u32::MAX) {
+        if superblocks > max_superblocks || settings.address_pages() >= u64::from(u32::MAX) {
             let physical_pages = superblocks.saturating_mul(u64::from(b));
             return Err(GeometryError::TooLarge { physical_pages, superblock_pages: b, max_superblocks });
         }
         let geometry = Geometry {
             logical_pages: u,
+            address_pages: settings.address_pages(),
             superblock_pages: b,
             superblocks: superblocks as u32,
             streams: settings.streams,
@@ -240,9 +242,14 @@ impl Geometry {
         })
     }
 
-    /// Pages that the host can address (U).
+    /// Pages that can hold data at once (U).
     pub fn logical_pages(&self) -> u64 {
         self.logical_pages
+    }
+
+    /// Pages that the host can address: U, or more.
+    pub fn address_pages(&self) -> u64 {
+        self.address_pages
     }
 
     /// Pages of flash (T).

@@ -104,7 +104,7 @@ impl ReferenceSsd {
             targets: targets(&settings.pools, geometry.superblocks() - geometry.open_superblocks()),
             watermarks: settings.background_gc,
             background_due: None,
-            map: vec![None; geometry.logical_pages() as usize],
+            map: vec![None; geometry.address_pages() as usize],
             superblocks: vec![superblock; geometry.superblocks() as usize],
             free: (0..geometry.superblocks() as usize).collect(),
             open: BTreeMap::new(),

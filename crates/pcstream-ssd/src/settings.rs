@@ -15,8 +15,12 @@ use crate::victim::VictimPolicy;
     serde(deny_unknown_fields, default)
 )]
 pub struct DeviceSettings {
-    /// Pages that the host can address (U).
+    /// Pages that can hold data at once (U); the host can address as many, or `namespace_pages`.
     pub logical_pages: u64,
+    /// Pages that the host can address, if more than can hold data at once: NVMe calls the two a namespace's size and
+    /// capacity. Not part of a device file.
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub namespace_pages: Option<u64>,
     /// How much more flash there is (T).
     pub spare: Spare,
     /// Pages of a superblock, the unit of erasure (b).
@@ -37,12 +41,20 @@ pub struct DeviceSettings {
     pub seed: u64,
 }
 
+impl DeviceSettings {
+    /// Pages that the host can address.
+    pub fn address_pages(&self) -> u64 {
+        self.namespace_pages.unwrap_or(0).max(self.logical_pages)
+    }
+}
+
 impl Default for DeviceSettings {
     /// 1 GiB at a spare factor of 7 %, superblocks of 1 MiB, eight streams besides S0 (as the PM963
     /// of FAST'19 has), internal streams, greedy victims.
     fn default() -> Self {
         DeviceSettings {
             logical_pages: 1 << 18,
+            namespace_pages: None,
             spare: Spare::SpareFactor(0.07),
             superblock_pages: 256,
             streams: 9,

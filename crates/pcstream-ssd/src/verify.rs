@@ -2,7 +2,8 @@
 //! and for the end of a run.
 //!
 //! 1. Every mapped logical page lies in a page that was programmed, and that page names it.
-//! 2. The valid count of every superblock is the number of logical pages mapped into it.
+//! 2. The valid count of every superblock is the number of logical pages mapped into it, and their sum that of the
+//!    pages with data, which are at most the logical pages.
 //! 3. Free superblocks hold nothing; each superblock is exactly one of free, open, closed.
 //! 4. Every open superblock belongs to the frontier that fills it, and no frontier is full.
 //! 5. Host writes + GC copies = pages programmed, where a superblock was programmed once per erase, and
@@ -50,6 +51,16 @@ pub enum Violation {
         counted: u32,
         /// Pages mapped into it.
         mapped: u32,
+    },
+    /// The count of pages with data is wrong, or too large.
+    #[error("{counted} logical pages of {logical_pages} hold data by the count, {mapped} are mapped")]
+    LivePages {
+        /// The count.
+        counted: u64,
+        /// Pages mapped.
+        mapped: u64,
+        /// Pages that can hold data.
+        logical_pages: u64,
     },
     /// A superblock is in several states, or in none.
     #[error("superblock {superblock} is {states} of free, open, closed instead of one")]
@@ -147,6 +158,11 @@ impl Ssd {
                     mapped,
                 });
             }
+        }
+        let (counted, logical_pages) = (self.live_pages(), self.geometry.logical_pages());
+        let mapped = mapped.iter().map(|&pages| u64::from(pages)).sum();
+        if counted != mapped || counted > logical_pages {
+            return Err(Violation::LivePages { counted, mapped, logical_pages });
         }
         Ok(())
     }

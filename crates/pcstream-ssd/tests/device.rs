@@ -44,6 +44,46 @@ fn sequential_overwrites_cost_nothing() {
     ssd.verify().unwrap();
 }
 
+/// A host that reuses addresses, and one that has more of them: the drive does the same, page by page.
+#[test]
+fn a_larger_namespace_changes_nothing_but_the_addresses() {
+    let dense = settings(2, GcDestination::Internal);
+    let thin = DeviceSettings { namespace_pages: Some(4 * dense.logical_pages), ..dense.clone() };
+    let (mut dense, mut thin) = (Ssd::new(&dense).unwrap(), Ssd::new(&thin).unwrap());
+    let mut random = Lcg(7);
+    // For each address of the large namespace its address in the small one, and those that are free there.
+    let mut used: Vec<Option<u64>> = vec![None; 4 * 80 * 64];
+    let mut free: Vec<u64> = (0..80 * 64).collect();
+    for step in 0..60_000 {
+        let (page, stream) = (random.below(4 * 80 * 64), StreamId((step % 3 == 0) as u8));
+        match used[page as usize] {
+            Some(at) if step % 4 == 0 => {
+                dense.discard(LogicalPage(at), 1).unwrap();
+                thin.discard(LogicalPage(page), 1).unwrap();
+                free.push(used[page as usize].take().unwrap());
+            }
+            at => match at.or_else(|| free.pop()) {
+                Some(at) => {
+                    used[page as usize] = Some(at);
+                    dense.write(LogicalPage(at), 1, stream).unwrap();
+                    thin.write(LogicalPage(page), 1, stream).unwrap();
+                }
+                None => {
+                    let refused = thin.write(LogicalPage(page), 1, stream).unwrap_err();
+                    assert!(
+                        matches!(refused, IoError::Full { live: 5121, logical_pages: 5120, .. }),
+                        "{refused:?}"
+                    );
+                }
+            },
+        }
+        assert_eq!(thin.live_pages(), 80 * 64 - free.len() as u64);
+    }
+    assert_eq!(thin.counters(), dense.counters());
+    assert!(dense.counters().gc_pages > 0 && dense.erase_counts().eq(thin.erase_counts()));
+    (dense.verify().unwrap(), thin.verify().unwrap());
+}
+
 #[test]
 fn the_prefill_is_not_counted() {
     let mut ssd = Ssd::new(&settings(2, GcDestination::Internal)).unwrap();

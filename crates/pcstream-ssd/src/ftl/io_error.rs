@@ -15,7 +15,21 @@ pub enum IoError {
         first: LogicalPage,
         /// Its length in pages.
         pages: u64,
-        /// Size of the device.
+        /// Pages that can be addressed.
+        logical_pages: u64,
+    },
+    /// More pages would hold data than the device has logical pages.
+    #[error(
+        "the write of pages {first} to {first}+{pages} needs {live} pages with data at once, and the device has {logical_pages}"
+    )]
+    Full {
+        /// First page of the request.
+        first: LogicalPage,
+        /// Its length in pages.
+        pages: u64,
+        /// Pages that would hold data.
+        live: u64,
+        /// Pages that can.
         logical_pages: u64,
     },
     /// The stream number is not one of the device's.

@@ -65,6 +65,7 @@ pub fn device(random: &mut Random) -> DeviceSettings {
         _ => None,
     };
     DeviceSettings {
+        namespace_pages: None,
         logical_pages,
         spare: Spare::Superblocks((least + spare) as u32),
         superblock_pages,
