@@ -151,8 +151,25 @@ def test_data_sets_are_what_they_say() -> None:
         trace = pc.datasets.load(name)
         assert f"{trace.meta['totals']['host_pages']:,}" in about, name
         assert pc.datasets.load(name).id == trace.id
+        card = str(pc.datasets.describe(name))
+        assert "MIT OR Apache-2.0" in card and str(trace.meta["pcstream_version"]) in card or "pcstream.generate(" in card
+        for table in ("events", "contexts", "files"):
+            assert f"{table}()" in card and ", ".join(getattr(trace, table)().to_arrow().column_names) in card
     with pytest.raises(pc.ArgumentError, match="sqlite, mixed"):
         pc.datasets.load("sqlit")
+
+
+def test_the_card_of_a_recording_says_how_it_was_made() -> None:
+    card = pc.datasets.describe("gcc").card
+    assert "experiments/workloads/kernel.py '{}' --builds 30" in card["command"] and "GCC 12.2" in card["programs"]
+    assert card["losses"] == "none" and card["kernel"].startswith("Linux 6.")
+
+
+@pytest.mark.parametrize("name,baseline,pcstream", [("gcc", 3.410, 2.181), ("mixed1", 2.431, 1.700)])
+def test_recordings_of_the_papers_workloads_have_the_waf_of_the_tables(name: str, baseline: float, pcstream: float) -> None:
+    device = pc.Device.profile("pm963-480g", spare_factor=0.07, gc=("own", "internal")).scaled()
+    found = pc.simulate(pc.datasets.load(name), ["baseline", "pcstream"], device, pack=0.98, discard=False)
+    assert [found["baseline", "own"].waf, found["pcstream", "internal"].waf] == pytest.approx([baseline, pcstream], rel=0.02)
 
 
 def test_a_data_set_is_made_once_though_many_ask_for_it_at_once(
