@@ -2,8 +2,9 @@
 //!
 //! Idea: a scheme may change its mind at every write; whoever places writes may not, or the data of one context would be
 //! scattered. So a context that has a stream and a hint keeps both until the scheme gives all contexts streams together
-//! (a clustering). What is not known has the default stream and no hint. Nor have the writers that an attached capture does
-//! not follow (`Context::others`), however much is known of them: nobody asked to place their writes.
+//! (a clustering). The hint is the place of its stream in the order of lifetimes. What is not known has the default stream
+//! and no hint. Nor have the writers that an attached capture does not follow (`Context::others`), however much is known of
+//! them: nobody asked to place their writes.
 //!
 //! Units: pages.
 //!
@@ -14,7 +15,7 @@
 use pcstream_placement::{ByContext, Stream};
 use pcstream_trace::{ContextId, Tables};
 
-use crate::hint::{Hint, Quartiles};
+use crate::hint::Hint;
 
 /// Contexts that are asked about with each batch, besides new ones. A program may have a new call path at every write: to
 /// ask about all each time would take time by the square of their number.
@@ -38,7 +39,8 @@ pub struct Decision {
 pub struct Decisions {
     /// By context id, less one.
     all: Vec<Decision>,
-    quartiles: Option<Quartiles>,
+    /// Streams in the order of lifetimes, of the last clustering.
+    order: Vec<Stream>,
     clusterings: u64,
     /// Whose turn it is: a place in `all`.
     turn: usize,
@@ -84,10 +86,8 @@ impl Decisions {
         let contexts = tables.contexts();
         let followed = asked.filter(|&at| !contexts[at].is_others());
         let known: Vec<_> = followed.map(|at| (at, scheme.of(contexts[at].id, tables))).collect();
-        // Without quartiles nothing was known of any context, so those that are not asked about add nothing.
-        if clustered || self.quartiles.is_none() {
-            self.quartiles =
-                Quartiles::of(known.iter().filter_map(|(_, known)| known.lifetime_pages).collect());
+        if clustered {
+            self.order = scheme.by_lifetime();
         }
         self.all.resize(contexts.len(), Decision::default());
         let mut changes = Changes { contexts: Vec::new(), clustered };
@@ -96,9 +96,8 @@ impl Decisions {
             let before = (decision.stream, decision.hint);
             if clustered || decision.stream == Stream::DEFAULT {
                 decision.stream = known.stream;
-            }
-            if clustered || decision.hint.is_none() {
-                decision.hint = known.lifetime_pages.zip(self.quartiles).map(|(pages, of)| of.class(pages));
+                let place = self.order.iter().position(|&stream| stream == known.stream);
+                decision.hint = place.map(|place| Hint::of_place(place, self.order.len()));
             }
             (decision.lifetime_pages, decision.samples) = (known.lifetime_pages, known.samples);
             if before != (decision.stream, decision.hint) {
@@ -142,6 +141,7 @@ mod tests {
     use pcstream_placement::ContextStream;
     use pcstream_placement::saved_table::TableError;
     use pcstream_trace::{Context, Signature};
+    use std::collections::BTreeMap;
 
     /// Says what it is given to say.
     #[derive(Default)]
@@ -161,6 +161,12 @@ mod tests {
 
         fn clusterings(&self) -> u64 {
             self.clusterings
+        }
+
+        fn by_lifetime(&self) -> Vec<Stream> {
+            let known =
+                self.streams.iter().filter_map(|&(stream, lifetime)| Some((lifetime?, Stream(stream))));
+            known.collect::<BTreeMap<_, _>>().into_values().collect()
         }
 
         fn take_up(&mut self, _: &[u8], _: u64) -> Result<(), TableError> {
@@ -197,7 +203,8 @@ mod tests {
         assert_eq!(decisions.of(ContextId(2)).stream, Stream(1), "it waits");
         assert_eq!(decisions.of(ContextId(2)).lifetime_pages, Some(2000), "what is learned is said");
 
-        said.clusterings = 2;
+        // Streams have kept their numbers, in another order.
+        (said.streams, said.clusterings) = (vec![(3, Some(1000)), (2, Some(2000))], 2);
         let changes = decisions.refresh(&mut said, &tables(2));
         assert_eq!(changes.contexts, [ContextId(1), ContextId(2)]);
         let classes = [1, 2].map(|id| decisions.of(ContextId(id)).hint);

@@ -181,6 +181,7 @@ mod tests {
     use super::*;
     use crate::hint::Hint;
     use crate::testing::{batch, scheme, write};
+    use pcstream_trace::Signature;
 
     /// Context 1 overwrites a page of file 1 again and again, context 2 pages of file 2 more rarely.
     fn taught() -> (Learner, Vec<Step>) {
@@ -257,6 +258,38 @@ mod tests {
         let step = learner.feed(&batch(3, 3, vec![write(2, 2, 0, 1), write(3, 3, 9, 1)]));
         assert_eq!(step.files, [FileId(2)]);
         assert!(learner.decisions().of(ContextId(2)).stream.0 > 0);
+    }
+
+    /// Of four contexts, each overwrites its page a quarter as often as the one before. The learner meets them in this order
+    /// and the other way round.
+    #[test]
+    fn a_saved_table_gives_hints_to_contexts_in_whatever_order_they_come() {
+        let mut teacher = Learner::new(scheme("pcstream")).expect("it places by context");
+        teacher.feed(&batch(4, 4, Vec::new()));
+        for round in 0..1000u32 {
+            let due = (1..=4).filter(|context| round.is_multiple_of(4u32.pow(context - 1)));
+            let events = due.map(|context| write(context, context, 10 * u64::from(context), 1)).collect();
+            teacher.feed(&batch(0, 0, events));
+        }
+        let saved = teacher.learned().expect("it learns");
+        for backwards in [false, true] {
+            let mut learner = Learner::new(scheme("pcstream")).expect("it places by context");
+            learner.take_up(&saved).expect("just saved");
+            let mut first = batch(4, 4, Vec::new());
+            if backwards {
+                first.contexts.iter_mut().for_each(|context| {
+                    context.signature = Signature(1005 - u64::from(context.id.0));
+                });
+            }
+            for context in first.contexts {
+                learner.feed(&Batch { contexts: vec![context], ..Batch::default() });
+            }
+            let mut hints = [1, 2, 3, 4].map(|id| learner.decisions().of(ContextId(id)).hint);
+            if backwards {
+                hints.reverse();
+            }
+            assert_eq!(hints, Hint::ALL.map(Some));
+        }
     }
 
     #[test]

@@ -111,6 +111,9 @@ pub trait ByContext {
     /// How often all contexts were given streams together.
     fn clusterings(&self) -> u64;
 
+    /// The streams that the last of these gave contexts, the shortest lifetime first.
+    fn by_lifetime(&self) -> Vec<Stream>;
+
     /// Takes up a saved table, as if just learned at logical time `now`. It replaces what is known of its contexts.
     fn take_up(&mut self, saved: &[u8], now: u64) -> Result<(), TableError>;
 }

@@ -4,7 +4,7 @@ use pcstream_trace::{ContextId, Event, FileId, Kind, Lba, Op, Tables};
 
 use crate::pcstream::PcStream;
 use crate::saved_table::TableError;
-use crate::scheme::{ByContext, ContextStream};
+use crate::scheme::{ByContext, ContextStream, Stream};
 
 impl ByContext for PcStream {
     fn of(&mut self, context: ContextId, tables: &Tables) -> ContextStream {
@@ -35,6 +35,10 @@ impl ByContext for PcStream {
         self.mapper.clusterings()
     }
 
+    fn by_lifetime(&self) -> Vec<Stream> {
+        self.mapper.by_lifetime()
+    }
+
     fn take_up(&mut self, saved: &[u8], now: u64) -> Result<(), TableError> {
         self.table.load(saved)?;
         if self.mapper.is_due(&self.table, now) {
@@ -49,7 +53,7 @@ mod tests {
     use super::*;
     use crate::parameter::Environment;
     use crate::registry::find;
-    use crate::scheme::{Scheme, Stream};
+    use crate::scheme::Scheme;
     use crate::testing::{tables, write};
 
     fn scheme(name: &str) -> Box<dyn Scheme> {
@@ -83,6 +87,8 @@ mod tests {
                 assert_eq!(out[0].stream, known.stream, "{name}: context {id}");
             }
             assert_ne!(known[0].stream, known[1].stream, "{name}");
+            let order = scheme.by_context().expect("by context").by_lifetime();
+            assert_eq!(order, [known[0].stream, known[1].stream], "{name}");
             assert!(known[0].lifetime_pages < known[1].lifetime_pages, "{name}: {known:?}");
             assert_eq!(known[2], ContextStream::default(), "{name}: nothing is known of it");
         }

@@ -170,6 +170,11 @@ impl Mapper {
         self.remapped
     }
 
+    /// The streams of the clusters, the shortest lifetime first.
+    pub fn by_lifetime(&self) -> Vec<Stream> {
+        self.clusters.iter().map(|&(_, stream)| stream).collect()
+    }
+
     /// Whether enough of the table changed by logical time `now`.
     #[inline]
     pub fn is_due(&self, table: &AttributeTable, now: u64) -> bool {
