@@ -52,7 +52,7 @@ EXPERIMENTS = $(abspath $(or $(CARGO_TARGET_DIR),target))/python-venv
 experiments: wheel build
 	$(EXPERIMENTS)/bin/pip install --quiet --disable-pip-version-check --no-deps --force-reinstall \
 	    $(abspath $(or $(CARGO_TARGET_DIR),target))/wheels/pcstream-*.whl
-	PCSTREAM_BINARY=$(abspath $(PCSTREAM)) $(EXPERIMENTS)/bin/python -m experiments $(if $(QUICK),--quick) $(if $(RECORDINGS),--recordings $(RECORDINGS)) $(or $(NAME),--list)
+	PCSTREAM_BINARY=$(abspath $(PCSTREAM)) $(EXPERIMENTS)/bin/python -m experiments $(if $(QUICK),--quick) $(if $(RECORDINGS),--recordings $(RECORDINGS)) $(if $(OUT),--out $(OUT)) $(or $(NAME),--list)
 
 format-check:
 	cargo fmt --all --check
@@ -106,6 +106,9 @@ target/libpcstream.so: libpcstream/pcstream.c libpcstream/pcstream.h libpcstream
 	$(CC) -O2 -Wall -Wextra -Werror -shared -fPIC -fvisibility=hidden -Wl,-soname,libpcstream.so.0 -o $@ libpcstream/pcstream.c
 
 PREFIX ?= /usr/local
+# The kernel module, as DKMS takes it.
+MODULE_FILES = Kbuild Makefile README.md dkms.conf pcstream_bio.c
+MODULE_SOURCE = src/pcstream-bio-$(shell sed -n 's/^PACKAGE_VERSION="\(.*\)"$$/\1/p' kmod/pcstream_bio/dkms.conf)
 install: build libpcstream
 	install -D -m 755 $(PCSTREAM) $(DESTDIR)$(PREFIX)/bin/pcstream
 	install -d $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/bash-completion/completions
@@ -118,9 +121,16 @@ install: build libpcstream
 	install -D -m 644 libpcstream/pcstream.h $(DESTDIR)$(PREFIX)/include/pcstream.h
 	install -D -m 755 target/libpcstream.so $(DESTDIR)$(PREFIX)/lib/libpcstream.so.0
 	ln -sf libpcstream.so.0 $(DESTDIR)$(PREFIX)/lib/libpcstream.so
+	install -D -m 644 packaging/grafana/pcstream.json $(DESTDIR)$(PREFIX)/share/pcstream/grafana/pcstream.json
+	install -d $(DESTDIR)$(PREFIX)/$(MODULE_SOURCE)
+	install -m 644 $(addprefix kmod/pcstream_bio/, $(MODULE_FILES)) $(DESTDIR)$(PREFIX)/$(MODULE_SOURCE)
 
 # What `make install` brought.
 uninstall:
 	rm -f $(addprefix $(DESTDIR)$(PREFIX)/, bin/pcstream share/man/man1/pcstream.1 share/man/man1/pcstream-*.1 \
 		share/bash-completion/completions/pcstream lib/systemd/system/pcstream-place@.service \
-		lib/systemd/system/pcstream-serve@.service include/pcstream.h lib/libpcstream.so lib/libpcstream.so.0)
+		lib/systemd/system/pcstream-serve@.service include/pcstream.h lib/libpcstream.so lib/libpcstream.so.0 \
+		share/pcstream/grafana/pcstream.json $(addprefix $(MODULE_SOURCE)/, $(MODULE_FILES)))
+	for directory in $(addprefix $(DESTDIR)$(PREFIX)/, share/pcstream/grafana share/pcstream $(MODULE_SOURCE)); do \
+		[ ! -d $$directory ] || rmdir --ignore-fail-on-non-empty $$directory; \
+	done
