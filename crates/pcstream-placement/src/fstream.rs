@@ -3,8 +3,7 @@
 //!
 //! Idea: journal, inodes, directories and bitmaps die at rates of their own, whatever the
 //! application. Each enabled option is one stream, numbered from S1 in the order of Table 1;
-//! everything else goes to S0. On XFS, which the paper gives a log, an inode and a name stream,
-//! the other kinds seldom occur and may be switched off.
+//! everything else goes to S0. The reading `xfs` has what the paper gives XFS: streams for the log, inodes and names.
 //!
 //! Options that do not fit share the device's last stream.
 //!
@@ -59,6 +58,11 @@ impl Parameters for FStreamParams {
         parameter!(FStreamParams, names, "globs, separated by commas", "a stream for each of these globs of file names", "FAST'18, Table 1: fname-stream"),
         parameter!(FStreamParams, extensions, "extensions, separated by commas", "one stream for files with one of these extensions", "FAST'18, Table 1: extn-stream"),
     ];
+
+    fn readings() -> Vec<(&'static str, FStreamParams)> {
+        let default = FStreamParams::default;
+        vec![("default", default()), ("xfs", FStreamParams { directory: false, misc: false, ..default() })]
+    }
 
     fn build(
         &self,
@@ -177,7 +181,7 @@ mod tests {
         let default = FStreamParams::default;
         // data, journal, inode, directory, bitmap, other; then the four files
         assert_eq!(streams(9, default()), [0, 1, 2, 3, 4, 0, 0, 0, 0, 0]);
-        let xfs = FStreamParams { directory: false, misc: false, ..default() };
+        let xfs = crate::configure("fstream:xfs").expect("a reading").params_mut().cloned().expect("fstream's");
         assert_eq!(streams(9, xfs), [0, 1, 2, 0, 0, 0, 0, 0, 0, 0]);
         let all = FStreamParams {
             names: vec!["CommitLog-*".into(), "x".into()],
