@@ -139,6 +139,20 @@ def test_figures_agree_with_a_simulation(experiments: Any, lab: Any, discards: s
     assert float(row["oracles"]) < float(row["pcstream"]) < float(row["baseline"])
 
 
+def test_averages_say_how_much_they_depend_on_the_recordings(experiments: Any) -> None:
+    module = importlib.import_module("experiments.figures.waf")
+
+    def run(baseline: float, pcstream: float) -> dict[str, float]:
+        return {column: baseline for column in module.COLUMNS} | {"pcstream": pcstream, "oracles": 1.0}
+
+    # The means are 4 and 2.5; with one recording of each they are 4 and 2, 4 and 3.
+    said = module.averages([[run(5, 1), run(5, 3)], [run(3, 3)]], "without")
+    assert "baseline 4.00, PCStream -38% (-50% to -25%) against baseline" in said
+    assert "WAF less 1: -50% (-67% to -33%) against baseline" in said
+    assert "PCStream -50% against baseline (paper" in module.averages([[run(4, 2)]], "with"), "one recording has no interval"
+    assert "WAF less 1: nothing to save against baseline" in module.averages([[run(1, 1)]], "with")
+
+
 def test_iops_are_those_of_a_simulation(experiments: Any, lab: Any) -> None:
     table = experiments.FIGURES["fast19-fig9"].make(lab)
     row = next(dict(zip(table.columns, row, strict=True)) for row in table.rows if row[:2] == ("sqlite", "no"))
