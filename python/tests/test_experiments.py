@@ -151,6 +151,10 @@ def test_averages_say_how_much_they_depend_on_the_recordings(experiments: Any) -
     assert "WAF less 1: -50% (-67% to -33%) against baseline" in said
     assert "PCStream -50% against baseline (paper" in module.averages([[run(4, 2)]], "with"), "one recording has no interval"
     assert "WAF less 1: nothing to save against baseline" in module.averages([[run(1, 1)]], "with")
+    iops = importlib.import_module("experiments.figures.iops")
+    three = {"pcstream": [2.0, 3.0], "baseline": [1.0, 1.0], "autostream": [2.0, 2.0]}
+    one = {"pcstream": [2.0], "baseline": [1.0], "autostream": [1.0]}
+    assert "+125% (+100% to +150% by recording) against baseline" in iops.gains({"a": three, "b": one}, "With")
 
 
 def test_iops_are_those_of_a_simulation(experiments: Any, lab: Any) -> None:
