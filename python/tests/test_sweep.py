@@ -154,7 +154,7 @@ def test_a_point_that_kills_every_worker_does_not_take_others_with_it(small: pc.
         (lambda t: pc.sweep(t, device="pm963"), "profile 'pm963': expected one of"),
         (lambda t: pc.sweep(t, device=5), "device 5: expected a pcstream.Device"),  # type: ignore[arg-type]
         (lambda t: pc.sweep(t, ["baseline", "pcstrem"]), "no scheme is called 'pcstrem'"),
-        (lambda t: pc.sweep(t, "autostream-mq:best"), "no reading 'best'; its readings are default"),
+        (lambda t: pc.sweep(t, "baseline:best"), "'baseline' has no reading 'best'"),
         (lambda t: pc.sweep(t, "baseline", options={"set": {"pcstream.key": 1}}), "pcstream is not in this run"),
         (lambda t: pc.sweep(t, "pcstream", options={"set": {"pcstream.keys": 1}}), "no parameter 'keys'; did you mean key"),
         (lambda t: pc.sweep(t, "pcstream", options={"set": {"pcstream.key": "x"}}), "must be one of context"),
