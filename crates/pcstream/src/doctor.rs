@@ -1,5 +1,7 @@
 //! `doctor`: what this machine can do, what it lacks, and what killed captures left.
 
+mod path;
+
 use std::path::Path;
 
 use anyhow::anyhow;
@@ -20,7 +22,12 @@ pub fn doctor(args: DoctorArgs, ui: Ui) -> Result<Status, Failure> {
     }
     let mut checks = doctor::examine();
     let (served, dead) = link::all();
-    checks.push(write_streams(&device::disks_with_streams(), device::kernel_can_choose(), &served));
+    match &args.path {
+        Some(path) => checks.extend(path::examine(path)?),
+        None => {
+            checks.push(write_streams(&device::disks_with_streams(), device::kernel_can_choose(), &served))
+        }
+    }
     let mut text = String::new();
     let width = checks.iter().map(|check| check.name.len()).max().unwrap_or(0);
     for check in &checks {
@@ -30,8 +37,8 @@ pub fn doctor(args: DoctorArgs, ui: Ui) -> Result<Status, Failure> {
             Verdict::Missing => "MISSING",
         };
         text += &format!("{mark}  {:width$}  {}\n", check.name, check.found);
-        if !check.remedy.is_empty() {
-            text += &format!("         {:width$}  -> {}\n", "", check.remedy);
+        for remedy in check.remedy.lines() {
+            text += &format!("         {:width$}  -> {remedy}\n", "");
         }
     }
     for line in leftovers(dead.len()) {
@@ -76,7 +83,11 @@ fn write_streams(disks: &[(String, u32)], module: bool, served: &[Served]) -> Ch
     let names: Vec<_> = disks.iter().map(name).collect();
     let all_served = disks.iter().all(|(name, _)| served.iter().any(|server| server.disk == *name));
     let (verdict, found, remedy) = match (names.is_empty(), module) {
-        (true, _) => (Verdict::Good, "no disk has any; `place` gives files hints".to_owned(), String::new()),
+        (true, _) => (
+            Verdict::Limited,
+            "no disk has any".to_owned(),
+            "pcstream doctor DIR says what `place` can do there; all else works without".to_owned(),
+        ),
         (false, true) => {
             (Verdict::Good, format!("{}; the module {MODULE} is loaded", names.join(", ")), String::new())
         }
@@ -172,7 +183,7 @@ mod tests {
             )
         });
         let (good, limited) = (Verdict::Good, Verdict::Limited);
-        assert_eq!(verdicts, [(good, false, false), (good, true, false), (limited, true, true)]);
+        assert_eq!(verdicts, [(limited, false, false), (good, true, false), (limited, true, true)]);
         let server = Served { device: "ublkb3".into(), disk: "nvme0n1".into(), streams: 8 };
         let check = write_streams(&disks, false, &[server]);
         assert_eq!((check.verdict, check.found.as_str()), (good, "nvme0n1 has 8, served as /dev/ublkb3"));

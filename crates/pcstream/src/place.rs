@@ -5,7 +5,7 @@
 mod kernel_streams;
 mod metrics;
 mod result;
-mod site;
+pub mod site;
 
 use std::error::Error;
 use std::path::{Path, PathBuf};

@@ -2,6 +2,8 @@
 
 #[path = "../../pcstream-capture/tests/common/mod.rs"]
 mod common;
+#[path = "../../pcstream-capture/tests/common/disk.rs"]
+mod disk;
 
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, Output, Stdio};
@@ -42,6 +44,7 @@ fn main() -> ExitCode {
         common::test("run_interrupted_reports_and_cleans_up", &needs, interrupted),
         common::test("record_killed_leaves_a_readable_trace", &needs, killed),
         common::test("doctor_says_what_it_cannot_clean", &[], unjudged),
+        common::test("doctor_says_what_place_can_do_at_a_path", &with_loop, doctor_of_a_path),
     ])
 }
 
@@ -496,6 +499,24 @@ fn unjudged() {
     let cleaned = doctor(&["--clean"]);
     assert_eq!(cleaned.status.code(), Some(1), "{}", text(&cleaned.stderr));
     assert!(text(&cleaned.stderr).contains("state version 1"), "{}", text(&cleaned.stderr));
+}
+
+/// By a directory, a file and the device of a file system, and by a device without one.
+fn doctor_of_a_path() {
+    let (disk, bare) = (disk::Disk::ext4(64), disk::Disk::unformatted(64));
+    let (directory, file) = (disk.mount_point(), disk.mount_point().join("file"));
+    std::fs::write(&file, "").expect("written");
+    let doctor = |path: &Path| text(&expect(pcstream().arg("doctor").arg(path), 0, &[]).stdout);
+    let mounted = format!("a whole disk, has no write streams; ext4, mounted at {}\n", directory.display());
+    for path in [&directory, &file, Path::new(disk.device())] {
+        let said = doctor(path);
+        assert!(said.contains(&mounted) && said.contains("sink hints, streams S0 to S4: "), "{said}");
+        assert!(said.contains("-> not kfunc: loop") && said.contains("FDP"), "{said}");
+    }
+    let said = doctor(Path::new(bare.device()));
+    assert!(said.contains("no mounted file system") && said.contains("sink none, streams S0 to"), "{said}");
+    assert!(said.contains("-> not hints: loop"), "{said}");
+    expect(pcstream().args(["doctor", "/proc"]), 1, &["/proc", "only ext4 and xfs"]);
 }
 
 /// On a machine without databases: its own workload, whose stores have contexts of their own, and a verdict.

@@ -46,7 +46,7 @@ pub fn usable(device: &Device) -> Usable {
     if device.raw {
         return Err(format!("{} has no file system, so it has no files", device.name));
     }
-    Ok("a hint for each file, on any kernel".to_owned())
+    Ok("a hint for each file, which only SCSI and UFS disks with streams act on".to_owned())
 }
 
 /// What became of a hint that was to be taken back.

@@ -253,14 +253,11 @@ mod tests {
     fn the_reason_is_short_and_the_rest_is_for_who_asks() {
         let device =
             |write_streams, kernel_can_choose| Device { write_streams, kernel_can_choose, ..device() };
+        let hints = "a hint for each file, which only SCSI and UFS disks with streams act on";
         for (streams, module, short) in [
-            (0, false, "a hint for each file, on any kernel; loop3 has no write streams"),
-            (
-                8,
-                false,
-                "a hint for each file, on any kernel; doctor says how to use the 8 write streams of loop3",
-            ),
-            (8, true, "loop3 has 8 write streams, and the module pcstream_bio is loaded"),
+            (0, false, format!("{hints}; loop3 has no write streams")),
+            (8, false, format!("{hints}; doctor says how to use the 8 write streams of loop3")),
+            (8, true, "loop3 has 8 write streams, and the module pcstream_bio is loaded".to_owned()),
         ] {
             let choice = choose("auto", &device(streams, module)).expect("there always is one");
             assert_eq!(choice.in_short(), short);

@@ -147,8 +147,12 @@ pub struct CommandArgs {
 #[command(after_help = "\
 Examples:
   sudo pcstream doctor
+  sudo pcstream doctor /var/lib/x  # what place can do there
   sudo pcstream doctor --clean     # after a recording was killed")]
 pub struct DoctorArgs {
+    /// A directory, file or block device: also say which sink `place` takes there, and what a better one needs
+    #[arg(value_name = "DIR|DEVICE", conflicts_with = "clean")]
+    pub path: Option<PathBuf>,
     /// Remove scratch devices and mounts that a killed recording left behind
     #[arg(long)]
     pub clean: bool,

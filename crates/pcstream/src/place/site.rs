@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use pcstream_capture::buffers::Probe;
 use pcstream_capture::wire::BufferKind;
 use pcstream_fs::extents::DeviceNumber;
-use pcstream_fs::scratch::{ExistingFs, is_there, is_working, raw_device};
+use pcstream_fs::scratch::{ExistingFs, FsKind, is_there, is_working, raw_device};
 use pcstream_place::device::Device;
 use pcstream_place::sinks::{ByRequest, Choice};
 
@@ -19,21 +19,24 @@ pub struct Place {
     pub directory: PathBuf,
     /// Where the file system is mounted; without one the device. Whoever may rename the directory cannot rename this.
     pub mount_point: PathBuf,
+    /// The mounted one, if there is one.
+    pub file_system: Option<FsKind>,
     pub device: Device,
 }
 
 impl Place {
     pub fn find(on: &Path) -> Result<Place, Failure> {
-        let (directory, mount_point, number, raw) = match raw_device(on).map_err(Failure::failed)? {
-            Some(found) => (found.path.clone(), found.path, found.number, true),
+        let (directory, mount_point, number, file_system) = match raw_device(on).map_err(Failure::failed)? {
+            Some(found) => (found.path.clone(), found.path, found.number, None),
             None => {
                 let found = ExistingFs::of(on).map_err(Failure::failed)?;
-                (found.directory, found.mount_point, found.device.number, false)
+                (found.directory, found.mount_point, found.device.number, Some(found.fs))
             }
         };
         let device = Device::find(number.major, number.minor)
-            .with_context(|| format!("--on {}: cannot look at its device", on.display()))?;
-        Ok(Place { directory, mount_point, device: Device { raw, ..device } })
+            .with_context(|| format!("{}: cannot look at its device", on.display()))?;
+        let device = Device { raw: file_system.is_none(), ..device };
+        Ok(Place { directory, mount_point, file_system, device })
     }
 
     /// Whether what is captured, by the path of its device, is what was found. Errors: it is not, which must not be placed.
@@ -86,6 +89,7 @@ mod tests {
         let place = |minor| Place {
             directory: "/mnt".into(),
             mount_point: "/mnt".into(),
+            file_system: Some(FsKind::Ext4),
             device: Device {
                 major: 1,
                 minor,
