@@ -12,17 +12,26 @@ use std::process::{Command, ExitCode};
 
 use libbpf_rs::{ObjectBuilder, OpenObject, libbpf_sys};
 use object::{Object, ObjectSymbol};
-use pcstream_capture::session::has_tracepoint;
+use pcstream_capture::session::{Followed, PlacedBy, has_tracepoint};
 use pcstream_capture::wire::UnwindMode;
 use recording::bpf;
 use tempfile::TempDir;
 
 /// Settings that decide which of the program's code the verifier looks at.
-const SETTINGS: [(&str, &[(&str, u32)]); 4] = [
+const SETTINGS: [(&str, &[(&str, u32)]); 10] = [
     ("by default", &[]),
     ("with write buffers", &[("buffers", 1), ("check_every", 1)]),
     ("with mappings looked up one by one", &[("per_address_lookup", 1), ("buffers", 1)]),
     ("with scans only", &[("unwind", UnwindMode::UNWIND_SCAN.0)]),
+    ("on a device without a file system", &[("raw", 1)]),
+    ("following processes", &[("followed", Followed::Processes as u32)]),
+    ("following a cgroup", &[("followed", Followed::Cgroup as u32)]),
+    ("placed by the module, on a volume", &[("placing", PlacedBy::Module as u32), ("stream_dev", 1)]),
+    ("placed by a server", &[("placing", PlacedBy::Server as u32)]),
+    (
+        "answering programs that own the device",
+        &[("placing", PlacedBy::Programs as u32), ("raw", 1), ("answering", 1), ("buffers", 1)],
+    ),
 ];
 
 fn main() -> ExitCode {
@@ -57,15 +66,22 @@ fn loads(clang: &str) {
         for &(setting, value) in settings {
             set(&mut open, &object, setting, value);
         }
+        let is = |setting, value: u32| settings.contains(&(setting, value));
+        let placing = settings.iter().any(|&(setting, _)| setting == "placing");
         for mut program in open.progs_mut() {
-            let needs = match program.name().to_str() {
-                Some("on_uring_punt") => "io_uring_queue_async_work",
-                Some("on_prctl") => "task_prctl_unknown",
+            // As a session chooses.
+            let wanted = match program.name().to_str() {
+                Some("on_uring_punt") => has_tracepoint("io_uring_queue_async_work"),
+                Some("on_prctl") => has_tracepoint("task_prctl_unknown"),
                 // Not all kernels let these functions be watched, and a capture does without.
-                Some("on_any_prctl" | "on_fcntl") => "",
+                Some("on_any_prctl" | "on_fcntl") => false,
+                Some("on_bio") => !placing,
+                Some("on_placed_bio") => placing,
+                Some("on_fork") => is("followed", Followed::Processes as u32),
+                Some("on_buffer_page") => is("buffers", 1),
                 _ => continue,
             };
-            program.set_autoload(has_tracepoint(needs));
+            program.set_autoload(wanted);
         }
         if let Err(error) = open.load() {
             panic!("{clang}, {name}: {error}");
