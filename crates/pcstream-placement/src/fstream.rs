@@ -181,7 +181,8 @@ mod tests {
         let default = FStreamParams::default;
         // data, journal, inode, directory, bitmap, other; then the four files
         assert_eq!(streams(9, default()), [0, 1, 2, 3, 4, 0, 0, 0, 0, 0]);
-        let xfs = crate::configure("fstream:xfs").expect("a reading").params_mut().cloned().expect("fstream's");
+        let xfs =
+            crate::configure("fstream:xfs").expect("a reading").params_mut().cloned().expect("fstream's");
         assert_eq!(streams(9, xfs), [0, 1, 2, 0, 0, 0, 0, 0, 0, 0]);
         let all = FStreamParams {
             names: vec!["CommitLog-*".into(), "x".into()],
