@@ -9,6 +9,9 @@ use pcstream_ublk::{Served, link};
 const SYS: &str = "/sys";
 /// The module that lets a BPF program choose the write stream of a request.
 pub const MODULE: &str = "pcstream_bio";
+/// How to load it.
+pub const LOAD_MODULE: &str = "install it (`dkms install pcstream-bio/1.0` with the Debian package, kmod/pcstream_bio in \
+                               a clone), then modprobe pcstream_bio";
 
 /// A block device, by the kernel's number.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use anyhow::anyhow;
 use pcstream_capture::doctor::{self, Check, Verdict};
 use pcstream_emulator::mount;
 use pcstream_fs::scratch::{self, RUN_ROOT};
-use pcstream_place::device::{self, MODULE};
+use pcstream_place::device::{self, LOAD_MODULE, MODULE};
 use pcstream_ublk::{Control, Served, link};
 
 use crate::args::DoctorArgs;
@@ -96,8 +96,8 @@ fn write_streams(disks: &[(String, u32)], module: bool, served: &[Served]) -> Ch
             Verdict::Limited,
             format!("{}, but the module {MODULE} is not loaded", names.join(", ")),
             format!(
-                "`place` cannot use them: build it (kmod/{MODULE}), then modprobe {MODULE}; or, without a module of \
-                 ours, let `pcstream serve` serve the disk (modprobe ublk_drv)"
+                "`place` cannot use them: {LOAD_MODULE}; or, without a module of ours, let `pcstream serve` serve the \
+                 disk (modprobe ublk_drv)"
             ),
         ),
     };

@@ -4,15 +4,14 @@
 
 use super::Usable;
 use super::stream_table::several;
-use crate::device::{Device, MODULE};
+use crate::device::{Device, LOAD_MODULE, MODULE};
 
 /// Whether the kernel can choose among streams of the device.
 pub fn usable(device: &Device) -> Usable {
     let (name, streams) = (&device.name, several(device)?);
     if !device.kernel_can_choose {
         return Err(format!(
-            "{name} has {streams} write streams, but the module {MODULE} is not loaded: build it (kmod/{MODULE}), then \
-             modprobe {MODULE}"
+            "{name} has {streams} write streams, but the module {MODULE} is not loaded: {LOAD_MODULE}"
         ));
     }
     Ok(format!("{name} has {streams} write streams, and the module {MODULE} is loaded"))
