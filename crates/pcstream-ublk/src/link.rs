@@ -6,7 +6,7 @@
 //! The socket is `/run/pcstream/serve-DEVICE.sock`. The greeting is one line, `pcstream-serve 1 DISK STREAMS`; the answer to a map
 //! is `ok` or `no: WHY`.
 //!
-//! Invariants: only the server's own user is heard. A map cannot shrink, so the server cannot be made to fault; a file is refused.
+//! Invariants: only clients of the server's own user are accepted. A map cannot shrink, so the server cannot be made to fault; a file is refused.
 
 use std::fs::DirBuilder;
 use std::io::{self, BufRead as _, BufReader, IoSlice, IoSliceMut, Read as _, Write as _};
@@ -137,7 +137,7 @@ impl Link {
 
 /// What a client did.
 #[derive(Debug)]
-pub(crate) enum Heard {
+pub(crate) enum Received {
     /// It gives streams from now on.
     Attached(StreamTable, u32),
     /// The one that gave streams is gone.
@@ -204,12 +204,12 @@ impl Desk {
     }
 
     /// A client sent something, or is gone.
-    pub fn receive_from(&mut self, number: usize) -> Heard {
-        let Some(client) = self.clients.get(number) else { return Heard::Nothing };
+    pub fn receive_from(&mut self, number: usize) -> Received {
+        let Some(client) = self.clients.get(number) else { return Received::Nothing };
         let own = client.as_raw_fd();
         let (open, map) = match receive(client) {
             Ok(received) => received,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Heard::Nothing,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Received::Nothing,
             Err(_) => (false, None),
         };
         if !open {
@@ -217,11 +217,11 @@ impl Desk {
             let was_placer = self.placer.is_some_and(|(placer, _)| placer == own);
             if was_placer {
                 self.placer = None;
-                return Heard::Detached;
+                return Received::Detached;
             }
-            return Heard::Nothing;
+            return Received::Nothing;
         }
-        let Some(map) = map else { return Heard::Nothing };
+        let Some(map) = map else { return Received::Nothing };
         let table = match self.placer {
             Some((_, process)) => Err(format!("process {process} gives it streams already: stop it first")),
             None => table_of(&map),
@@ -233,11 +233,11 @@ impl Desk {
         match table {
             Ok(table) if client.write_all(answer.as_bytes()).is_ok() => {
                 self.placer = Some((own, process));
-                Heard::Attached(table, process)
+                Received::Attached(table, process)
             }
             _ => {
                 let _ = client.write_all(answer.as_bytes());
-                Heard::Nothing
+                Received::Nothing
             }
         }
     }
@@ -292,12 +292,16 @@ mod tests {
     }
 
     /// Lets the desk do its next `steps` things that others do, while `client` runs.
-    fn served<T: Send>(desk: &mut Desk, steps: usize, client: impl FnOnce() -> T + Send) -> (T, Vec<Heard>) {
+    fn served<T: Send>(
+        desk: &mut Desk,
+        steps: usize,
+        client: impl FnOnce() -> T + Send,
+    ) -> (T, Vec<Received>) {
         use rustix::event::{PollFd, PollFlags, poll};
         std::thread::scope(|scope| {
             let client = scope.spawn(client);
-            let mut heard = Vec::new();
-            while heard.len() < steps {
+            let mut received = Vec::new();
+            while received.len() < steps {
                 let ready: Vec<_> = {
                     let mut waits: Vec<_> =
                         desk.waits_for().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
@@ -305,13 +309,13 @@ mod tests {
                     waits.iter().map(|wait| !wait.revents().is_empty()).collect()
                 };
                 for number in (1..ready.len()).rev().filter(|&number| ready[number]) {
-                    heard.push(desk.receive_from(number - 1));
+                    received.push(desk.receive_from(number - 1));
                 }
                 if ready[0] {
                     desk.greet();
                 }
             }
-            (client.join().expect("no panic"), heard)
+            (client.join().expect("no panic"), received)
         })
     }
 
@@ -335,9 +339,9 @@ mod tests {
         let mut desk = desk(run.path());
         let file = tempfile::tempfile().expect("a file");
         let attach = || Link::attach_in(run.path(), "ublkb7", file.as_fd()).map(drop);
-        let (attached, heard) = served(&mut desk, 2, attach);
+        let (attached, received) = served(&mut desk, 2, attach);
         assert!(attached.expect_err("no map").to_string().contains("no BPF map"));
-        assert!(heard.iter().all(|heard| matches!(heard, Heard::Nothing)), "{heard:?}");
+        assert!(received.iter().all(|received| matches!(received, Received::Nothing)), "{received:?}");
         let absent = Link::attach_in(run.path(), "ublkb8", file.as_fd()).expect_err("nobody serves it");
         assert_eq!(absent.kind(), io::ErrorKind::NotFound);
     }

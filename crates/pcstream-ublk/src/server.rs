@@ -1,6 +1,6 @@
 //! A device in front of a disk: made, served until it is stopped, and removed.
 //!
-//! Idea: queues are threads of their own; this thread hears placers and the wish to stop. It stops only when nobody has the device
+//! Idea: queues are threads of their own; this thread receives from placers and is asked to stop. It stops only when nobody has the device
 //! mounted. Whatever ends the process otherwise, the driver answers what is on its way with EIO and takes the device away.
 //!
 //! Invariant: the disk is claimed exclusively from before the device is made until after it is gone.
@@ -21,7 +21,7 @@ use crate::abi::{self, DeviceInfo};
 use crate::control::{Control, block_device, character_device};
 use crate::disk::{Disk, Limits, REQUEST_BYTES_MAX};
 use crate::error::UblkError;
-use crate::link::{self, Desk, Heard, Served};
+use crate::link::{self, Desk, Received, Served};
 use crate::queue::{self, Seat};
 use crate::shared::{Shared, Totals};
 
@@ -167,15 +167,15 @@ impl Server {
             }
             for client in ready.clients.into_iter().rev() {
                 match self.desk.receive_from(client) {
-                    Heard::Attached(table, process) => {
+                    Received::Attached(table, process) => {
                         self.shared.set_table(Some(table));
                         report(Event::Attached(process));
                     }
-                    Heard::Detached => {
+                    Received::Detached => {
                         self.shared.set_table(None);
                         report(Event::Detached);
                     }
-                    Heard::Nothing => {}
+                    Received::Nothing => {}
                 }
             }
             if ready.new {

@@ -94,10 +94,10 @@ impl Drop for StopSignals {
 }
 
 fn say_that_nobody_reads(ui: Ui) {
-    let (said, heard) = channel();
+    let (sender, said) = channel();
     std::thread::spawn(move || {
         ui.remark("nobody reads the output: the rest of it is lost");
-        said.send(())
+        sender.send(())
     });
-    let _ = heard.recv_timeout(SAYING);
+    let _ = said.recv_timeout(SAYING);
 }

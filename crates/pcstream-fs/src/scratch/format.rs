@@ -1,4 +1,4 @@
-//! Making, recognising and mounting the file systems.
+//! Making, identifying and mounting the file systems.
 //!
 //! mkfs runs with the distribution's defaults, because those are what users have; only what a trace
 //! needs is set: 4 KiB blocks and sectors, no reserved blocks (ext4), everything initialised at once, so that no

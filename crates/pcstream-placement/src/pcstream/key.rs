@@ -163,7 +163,7 @@ impl Keys {
         if let (KeySource::ContextTree, Some(context)) = (self.source, context) {
             self.grow_tree(number, context);
         }
-        // Id 0 is "none" for good; any other that is not in the tables is not worth remembering.
+        // Id 0 is "none" for good; any other that is not in the tables is not worth an entry.
         if in_table || id == 0 {
             let at = id as usize;
             if self.by_id.len() <= at {

@@ -119,7 +119,7 @@ final class WriteTransformer implements ClassFileTransformer {
         int others = 0;
         for (MethodNode method : node.methods) {
             writes += wrapWrites(node.name, method, natives);
-            others += name.equals(CHANNEL) ? announceMap(method) : 0;
+            others += name.equals(CHANNEL) ? registerMap(method) : 0;
             others += name.equals(ASYNCHRONOUS) ? wrapTasks(method) : 0;
         }
         if (!isTask(name) && writes == 0) {
@@ -220,9 +220,9 @@ final class WriteTransformer implements ClassFileTransformer {
     }
 
     /**
-     * FileChannel.map(mode, position, size[, arena]): tells of the result before it is returned.
+     * FileChannel.map(mode, position, size[, arena]): registers the result before it is returned.
      */
-    private static int announceMap(MethodNode method) {
+    private static int registerMap(MethodNode method) {
         if (!method.name.equals("map")
                 || !method.desc.startsWith("(Ljava/nio/channels/FileChannel$MapMode;JJ")) {
             return 0;

@@ -157,7 +157,7 @@ class AgentIT {
     }
 
     @Test
-    void mappingsAreTold() throws Exception {
+    void mappingsAreRegistered() throws Exception {
         Run run = run("depth=1", "classes");
         assertEquals(1, run.mapped.size(), run.mapped.toString());
         String[] words = run.mapped.get(0).split(" ");
