@@ -11,6 +11,8 @@ CARGO_BUILD = cargo build --locked --release --features capture
 PCSTREAM = $(or $(CARGO_TARGET_DIR),target)/release/pcstream
 # Shell scripts by their first line.
 SCRIPTS = $(shell git grep -lE '^\#!/bin/(ba)?sh' -- scripts .ci jvm packaging)
+# C that clang-format lays out. The BPF program has tables of comments, which are laid out by hand.
+C_FILES = $(shell git ls-files '*.c' '*.h' ':!crates/pcstream-capture/bpf')
 
 .PHONY: help setup check test wheel test-python experiments demo build lint format-check package agent libpcstream bench install deb sbom site uninstall
 help:
@@ -66,6 +68,8 @@ lint: format-check
 	    else echo 'mvn is not installed: the format of Java sources was not checked'; fi
 	if command -v shellcheck >/dev/null; then shellcheck --severity=warning $(SCRIPTS); \
 	    else echo 'shellcheck is not installed: shell scripts were not checked'; fi
+	if command -v clang-format-14 >/dev/null; then clang-format-14 --dry-run -Werror $(C_FILES); \
+	    else echo 'clang-format-14 is not installed: the format of C was not checked'; fi
 	scripts/dependencies
 
 # The crates as they would be published: packed, and each built from its package.

@@ -56,10 +56,10 @@ PCSTREAM_EXPORTED void pcstream_page_copied(const void *page)
 __attribute__((section(".probes"), visibility("hidden"), used)) volatile unsigned short pcstream_stream_listeners = 0;
 
 struct table {
-	uint64_t device; /* 0: the entry is free */
+	uint64_t device;		  /* 0: the entry is free */
 	const volatile uint64_t *answers; /* NULL: not there yet */
-	int waits_at; /* the socket at which the table will come, plus one; 0: none */
-	unsigned pause, paused; /* calls between two tries, and since the last */
+	int waits_at;			  /* the socket at which the table will come, plus one; 0: none */
+	unsigned pause, paused;		  /* calls between two tries, and since the last */
 };
 
 static struct table tables[MAX_TABLES];

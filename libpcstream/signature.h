@@ -7,7 +7,7 @@
 #ifndef PCSTREAM_SIGNATURE_H
 #define PCSTREAM_SIGNATURE_H
 
-#define SIGNATURE_SEED 0x243f6a8885a308d3ULL /* digits of pi */
+#define SIGNATURE_SEED 0x243f6a8885a308d3ULL   /* digits of pi */
 #define SIGNATURE_FACTOR 0x9e3779b97f4a7c15ULL /* 2^64 divided by the golden ratio, odd */
 
 static inline __attribute__((always_inline)) u64 signature_mix(u64 hash, u64 word)

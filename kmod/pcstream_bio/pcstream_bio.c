@@ -38,8 +38,7 @@ __bpf_kfunc_start_defs();
 __bpf_kfunc int bpf_bio_set_write_stream(struct bio *bio, u8 stream)
 {
 	/* bdev_max_write_streams() says 0 of a partition, whose bios the same queue takes. */
-	if (bio_op(bio) != REQ_OP_WRITE ||
-	    stream > bdev_limits(bio->bi_bdev)->max_write_streams)
+	if (bio_op(bio) != REQ_OP_WRITE || stream > bdev_limits(bio->bi_bdev)->max_write_streams)
 		return -EINVAL;
 	bio->bi_write_stream = stream;
 	return 0;

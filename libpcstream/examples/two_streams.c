@@ -60,8 +60,8 @@ static unsigned write_streams(int fd)
 	if (fstat(fd, &about))
 		fail("the device", errno);
 	for (int i = 0; i < 2 && !streams; i++) {
-		snprintf(path, sizeof path, "/sys/dev/block/%u:%u/%s/max_write_streams", major(about.st_rdev), minor(about.st_rdev),
-			 places[i]);
+		snprintf(path, sizeof path, "/sys/dev/block/%u:%u/%s/max_write_streams", major(about.st_rdev),
+			 minor(about.st_rdev), places[i]);
 		FILE *file = fopen(path, "r");
 
 		if (file && fscanf(file, "%u", &streams) != 1)
@@ -145,6 +145,7 @@ int main(int argc, char **argv)
 			table_flush(&store, table);
 	}
 	io_uring_queue_exit(&store.ring);
-	printf("%ld writes of the log, with stream %u at the end; of the table %u\n", store.number, store.log_stream, store.table_stream);
+	printf("%ld writes of the log, with stream %u at the end; of the table %u\n", store.number, store.log_stream,
+	       store.table_stream);
 	return 0;
 }

@@ -63,8 +63,8 @@ static int write_target(const char *target, const char *seen)
 
 static void answer(uint64_t unique, int error, const void *data, size_t bytes)
 {
-	struct fuse_out_header head = {.len = sizeof(head) + bytes, .error = -error, .unique = unique};
-	struct iovec parts[2] = {{&head, sizeof(head)}, {(void *)data, bytes}};
+	struct fuse_out_header head = { .len = sizeof(head) + bytes, .error = -error, .unique = unique };
+	struct iovec parts[2] = { { &head, sizeof(head) }, { (void *)data, bytes } };
 
 	if (writev(device, parts, 2) < 0 && errno != ENOENT)
 		fail("answer");
@@ -72,7 +72,7 @@ static void answer(uint64_t unique, int error, const void *data, size_t bytes)
 
 static struct fuse_attr attributes(uint64_t node)
 {
-	struct fuse_attr a = {.ino = node, .nlink = 1, .blksize = 4096, .mode = S_IFDIR | 0755};
+	struct fuse_attr a = { .ino = node, .nlink = 1, .blksize = 4096, .mode = S_IFDIR | 0755 };
 
 	if (node != 1) {
 		a.mode = S_IFREG | 0755;
@@ -84,11 +84,11 @@ static struct fuse_attr attributes(uint64_t node)
 static void serve(const struct fuse_in_header *request)
 {
 	const void *in = request + 1;
-	struct fuse_init_out init = {.major = 7, .minor = 31, .max_write = 65536, .time_gran = 1};
-	struct fuse_entry_out entry = {.nodeid = 2, .attr_valid = 3600, .attr = attributes(2)};
-	struct fuse_attr_out attr = {.attr_valid = 3600, .attr = attributes(request->nodeid)};
-	struct fuse_open_out opened = {.fh = 1};
-	struct fuse_statfs_out statfs = {.st = {.bsize = 4096, .namelen = 255}};
+	struct fuse_init_out init = { .major = 7, .minor = 31, .max_write = 65536, .time_gran = 1 };
+	struct fuse_entry_out entry = { .nodeid = 2, .attr_valid = 3600, .attr = attributes(2) };
+	struct fuse_attr_out attr = { .attr_valid = 3600, .attr = attributes(request->nodeid) };
+	struct fuse_open_out opened = { .fh = 1 };
+	struct fuse_statfs_out statfs = { .st = { .bsize = 4096, .namelen = 255 } };
 	const struct fuse_read_in *read = in;
 	size_t left;
 
@@ -138,7 +138,7 @@ static void serve_child(const char *asked)
 {
 	static char buffer[1 << 20];
 	const struct fuse_in_header *request = (void *)buffer;
-	struct pollfd ready = {.fd = device, .events = POLLIN};
+	struct pollfd ready = { .fd = device, .events = POLLIN };
 	sigset_t none;
 	int status;
 
@@ -222,8 +222,7 @@ int main(int argc, char **argv)
 		in_user_namespace();
 	if (mkdir(low, 0755) || mkdir(merged, 0755) || (device = open("/dev/fuse", O_RDWR | O_CLOEXEC)) < 0)
 		fail(low);
-	snprintf(options, sizeof(options), "fd=%d,rootmode=40000,user_id=%d,group_id=0,allow_other", device,
-		 beneath ? 65534 : 0);
+	snprintf(options, sizeof(options), "fd=%d,rootmode=40000,user_id=%d,group_id=0,allow_other", device, beneath ? 65534 : 0);
 	if (mount("fuse", low, "fuse", MS_NOSUID | MS_NODEV, options))
 		fail("mount FUSE");
 	sigemptyset(&children);

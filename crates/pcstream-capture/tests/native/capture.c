@@ -35,8 +35,8 @@ static struct task_struct task = { .mm = &mm };
 static struct pt_regs regs;
 static void *sent;
 static u64 sent_bytes;
-static u32 *times_asked;   /* for the rule that is missing; NULL: never */
-static u64 *last_shipped;  /* a stack like this one; NULL: never */
+static u32 *times_asked;  /* for the rule that is missing; NULL: never */
+static u64 *last_shipped; /* a stack like this one; NULL: never */
 
 static long whole(void *to, unsigned long size)
 {
@@ -253,8 +253,7 @@ static void guessed_without_answer(void)
 	static u32 often = MAX_SHIPPED;
 
 	times_asked = &often;
-	if (!captured() || !sent ||
-	    *(u32 *)sent != RECORD_CONTEXT || workspace.found)
+	if (!captured() || !sent || *(u32 *)sent != RECORD_CONTEXT || workspace.found)
 		abort();
 	times_asked = NULL;
 	free(sent);

@@ -52,9 +52,9 @@ _Static_assert(sizeof(struct pcstream_path) == 16, "the kernel side reads the te
 #define MOST_METHODS (1u << 18)
 #define MOST_PATHS (1u << 16)
 #define MOST_ROLES 256 /* programs may name threads as they like; those beyond have none */
-#define AGAIN_MS 1000 /* registrations are repeated after this time */
+#define AGAIN_MS 1000  /* registrations are repeated after this time */
 #define QUICK_AGAIN 16 /* walks by JVMTI after one that could not be quick */
-#define MEMOS 64 /* streams whose paths a thread caches, a power of two */
+#define MEMOS 64       /* streams whose paths a thread caches, a power of two */
 
 /*
  * A walk begins above the hook's own two frames and those of the instrumented class (looking up the
@@ -71,9 +71,9 @@ struct method {
 	int skipped; /* of the JDK or of the agent */
 	enum {
 		ANYWHERE,
-		BEGINS_THREAD, /* by its name it may be where a thread begins */
+		BEGINS_THREAD,	/* by its name it may be where a thread begins */
 		BEGINS_VIRTUAL, /* the outermost frame of a virtual thread: nothing of it lies in the heap */
-		CUTS_OFF /* frames further out lie in the heap, or are the carrier's */
+		CUTS_OFF	/* frames further out lie in the heap, or are the carrier's */
 	} place;
 	atomic_int recurs; /* it was outermost and further in on one stack */
 };
@@ -88,25 +88,25 @@ struct walked {
 	struct frame frames[MOST_DEPTH + 1]; /* and the role */
 	unsigned int n;
 	const struct method *methods[MOST_FRAMES]; /* of frames of all kinds; NULL: its class is gone */
-	jint seen; /* of those */
+	jint seen;				   /* of those */
 	jint needed; /* frames to ask for, to see as much at once; one more than there are to see the end */
 	u64 hash;
 };
 
 struct memo {
 	unsigned int stream; /* identity hash code, 0: unused */
-	unsigned int left; /* writes before the next walk */
+	unsigned int left;   /* writes before the next walk */
 	struct pcstream_path *path;
 };
 
 struct thread {
 	struct pcstream_slot slot;
 	u64 registered_ms;
-	jint needed; /* frames, by the last walks */
-	unsigned int slow_walks; /* before the next quick one */
+	jint needed;			/* frames, by the last walks */
+	unsigned int slow_walks;	/* before the next quick one */
 	const struct method *outermost; /* where JVMTI last saw this thread's stack end; NULL: nowhere that differs from others */
-	const struct method *role; /* what the thread is for; NULL: not known, or not asked for */
-	u64 role_ms; /* when that was found out */
+	const struct method *role;	/* what the thread is for; NULL: not known, or not asked for */
+	u64 role_ms;			/* when that was found out */
 	struct memo memo[MEMOS];
 };
 
@@ -119,7 +119,7 @@ static unsigned int depth, memo_period;
 static int verbose, by_role;
 static enum { WALK_JVMTI, WALK_QUICK, WALK_BOTH } way;
 static atomic_ulong alike, unlike, slow; /* paths walked both ways, and those that JVMTI alone could tell */
-static jclass virtual_thread; /* NULL: this JDK has none */
+static jclass virtual_thread;		 /* NULL: this JDK has none */
 
 static u64 now_ms(void)
 {
@@ -157,8 +157,7 @@ static const struct method *method_resolve(JNIEnv *env, jmethodID id)
 
 	if (!method)
 		return NULL;
-	if ((*jvmti)->GetMethodName(jvmti, id, &name, NULL, NULL) ||
-	    (*jvmti)->GetMethodDeclaringClass(jvmti, id, &class) ||
+	if ((*jvmti)->GetMethodName(jvmti, id, &name, NULL, NULL) || (*jvmti)->GetMethodDeclaringClass(jvmti, id, &class) ||
 	    (*jvmti)->GetClassSignature(jvmti, class, &signature, NULL))
 		goto out;
 	method->id = (u64)(uintptr_t)id;
@@ -209,9 +208,8 @@ static struct pcstream_path *path_new(u64 signature, const struct frame *frames,
 	struct pcstream_path *path, *found;
 
 	for (; lines < n; lines++) {
-		int length = snprintf(text + bytes, sizeof(text) - bytes, "%s\t%s\t%lld\n",
-				      frames[lines].method->class_name, frames[lines].method->name,
-				      (long long)frames[lines].bytecode_index);
+		int length = snprintf(text + bytes, sizeof(text) - bytes, "%s\t%s\t%lld\n", frames[lines].method->class_name,
+				      frames[lines].method->name, (long long)frames[lines].bytecode_index);
 
 		if (length < 0 || (unsigned int)length >= sizeof(text) - bytes)
 			break;
@@ -538,8 +536,8 @@ JNIEXPORT void JNICALL Java_org_pcstream_agent_PcStreamHook_enterKnown0(JNIEnv *
 }
 
 /* After a file was mapped: the buffer over it, or NULL and its address. */
-JNIEXPORT void JNICALL Java_org_pcstream_agent_PcStreamHook_mapped0(JNIEnv *env, jclass class, jobject buffer,
-								     jlong address, jlong length)
+JNIEXPORT void JNICALL Java_org_pcstream_agent_PcStreamHook_mapped0(JNIEnv *env, jclass class, jobject buffer, jlong address,
+								    jlong length)
 {
 	uintptr_t start = buffer ? (uintptr_t)(*env)->GetDirectBufferAddress(env, buffer) : (uintptr_t)address;
 	uintptr_t inside = start & (uintptr_t)(getpagesize() - 1);
@@ -557,9 +555,8 @@ JNIEXPORT void JNICALL Java_org_pcstream_agent_PcStreamHook_mapped0(JNIEnv *env,
 }
 
 /* Whether the JVM gives what is needed. */
-JNIEXPORT jboolean JNICALL Java_org_pcstream_agent_PcStreamHook_start0(JNIEnv *env, jclass class, jint frames,
-									jint period, jboolean print,
-									jboolean roles_wanted, jint way_wanted)
+JNIEXPORT jboolean JNICALL Java_org_pcstream_agent_PcStreamHook_start0(JNIEnv *env, jclass class, jint frames, jint period,
+								       jboolean print, jboolean roles_wanted, jint way_wanted)
 {
 	jclass found;
 	JavaVM *vm;

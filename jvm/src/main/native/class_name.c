@@ -14,13 +14,13 @@
 
 /* The name ends after each of these... */
 static const char *const cut_after[] = {
-	"$$Lambda", /* $$Lambda$14/0x..., $$Lambda/0x...: the JDK's lambdas */
-	"$$SpringCGLIB", /* $$SpringCGLIB$$0 */
-	"$ByteBuddy", /* $ByteBuddy$aB3dE */
+	"$$Lambda",	   /* $$Lambda$14/0x..., $$Lambda/0x...: the JDK's lambdas */
+	"$$SpringCGLIB",   /* $$SpringCGLIB$$0 */
+	"$ByteBuddy",	   /* $ByteBuddy$aB3dE */
 	"$HibernateProxy", /* $HibernateProxy$aB3dE */
-	"$MockitoMock", /* $MockitoMock$1234 */
-	"_$$_jvst", /* _$$_jvst4a_0: Javassist */
-	"_$$_javassist", /* _$$_javassist_0 */
+	"$MockitoMock",	   /* $MockitoMock$1234 */
+	"_$$_jvst",	   /* _$$_jvst4a_0: Javassist */
+	"_$$_javassist",   /* _$$_javassist_0 */
 };
 
 /* ... before the next "$$" after each of these... */

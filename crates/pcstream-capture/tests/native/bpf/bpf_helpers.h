@@ -7,7 +7,7 @@
 #define NATIVE_BPF_HELPERS_H
 
 #define SEC(name)
-#define __uint(name, value) int (*name)[value]
+#define __uint(name, value) int(*name)[value]
 #define __type(name, value) __typeof__(value) *name
 #define __always_inline inline __attribute__((always_inline))
 #define __noinline __attribute__((noinline))
