@@ -21,7 +21,7 @@ static __always_inline bool emit_process(u32 pid, u64 executable, bool ended)
 	r->executable = executable;
 	r->ended = ended;
 	r->reserved = 0;
-	bpf_ringbuf_submit(r, 0);
+	bpf_ringbuf_submit(r, record_flags(false));
 	return true;
 }
 
@@ -95,7 +95,7 @@ __noinline u64 emit_context(struct workspace *ws, u32 pid, u64 executable, s32 e
 	r->reserved = 0;
 	bpf_get_current_comm(r->comm, sizeof(r->comm));
 	__builtin_memcpy(r->frame, ws->frame, sizeof(r->frame));
-	bpf_ringbuf_submit(r, 0);
+	bpf_ringbuf_submit(r, record_flags(false));
 	return key;
 }
 

@@ -31,6 +31,17 @@ struct {
 	__uint(max_entries, 32 << 20);
 } records SEC(".maps");
 
+/* How a record is put out. Waking user space costs the writer several microseconds, so what can wait is found by its next look
+ * (some 50 ms), unless much waits already. After a record that woke nobody, only a forced one wakes. */
+static __always_inline u64 record_flags(bool can_wait)
+{
+	if (prompt)
+		return 0;
+	return can_wait && bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) * 16 < bpf_ringbuf_query(&records, BPF_RB_RING_SIZE)
+		       ? BPF_RB_NO_WAKEUP
+		       : BPF_RB_FORCE_WAKEUP;
+}
+
 /* Written by whom: one entry per page frame, valid while it names the folio's file and page. */
 struct tag {
 	u32 file; /* half of file_key */

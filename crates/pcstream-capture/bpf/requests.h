@@ -61,7 +61,7 @@ static __always_inline void emit_run(struct walk *w)
 	if (placing && w->run.op == REQ_OP_WRITE)
 		vote(w);
 	if (w->run.context != CONTEXT_OF_RECORDER && !(placing && w->below) &&
-	    bpf_ringbuf_output(&records, &w->run, sizeof(w->run), 0))
+	    bpf_ringbuf_output(&records, &w->run, sizeof(w->run), record_flags(true)))
 		count(LOST_IO_RECORDS, 1);
 	w->run.sector += w->run.bytes >> 9;
 	w->run.bytes = 0;

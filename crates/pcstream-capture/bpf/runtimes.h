@@ -155,7 +155,7 @@ static __always_inline bool emit_names(struct pcstream_slot *path)
 	if (bpf_probe_read_user(r->text, bytes, (void *)path->path + sizeof(*path->path)))
 		bytes = 0;
 	r->bytes = bytes;
-	bpf_ringbuf_submit(r, 0);
+	bpf_ringbuf_submit(r, record_flags(false));
 	return bytes != 0;
 }
 

@@ -39,6 +39,8 @@ const volatile u32 buffers = 0;	    /* 1: there are rules for write buffers, and
 const volatile u32 raw = 0;	    /* 1: the target is a device without a file system */
 const volatile u32 answering = 0;   /* 1: programs that ask for the stream of a write get it (device.h) */
 
+const volatile u32 prompt = 0;	    /* 1: user space is woken for every record: somebody waits for it */
+
 /* Set once the file system is mounted; 0 switches everything off. */
 u32 target_dev = 0;
 

@@ -127,7 +127,7 @@ static __always_inline bool emit_stack(struct workspace *ws, u32 type, u64 key, 
 		at += piece;
 	}
 	r->bytes = at;
-	bpf_ringbuf_submit(r, 0);
+	bpf_ringbuf_submit(r, record_flags(false));
 	return true;
 }
 

@@ -61,7 +61,8 @@ pub fn capture(
     let writer = Writer::find(&options.subject)?;
     let mut memory = SessionMemory::uninit();
     let raw = options.target.is_raw()?;
-    let mut session = writer.open(&SessionOptions { raw, ..options.session.clone() }, &mut memory)?;
+    let mut session =
+        writer.open(&SessionOptions { raw, prompt: options.live, ..options.session.clone() }, &mut memory)?;
     if let Some(streams) = session.streams()? {
         observer.streams(streams).map_err(CaptureError::Observer)?;
     }

@@ -126,6 +126,7 @@ impl<'obj> Session<'obj> {
         settings.placing = options.placed_by as u32;
         settings.answering = options.answering.into();
         settings.raw = options.raw.into();
+        settings.prompt = options.prompt.into();
         settings.stream_dev = options.stream_device;
         settings.per_address_lookup = options.per_address_lookup.into();
         open.maps.tags.set_max_entries(tags).map_err(|e| bpf_error("size", e))?;

@@ -83,6 +83,9 @@ pub struct SessionOptions {
     pub answering: bool,
     /// The target is a device without a file system.
     pub raw: bool,
+    /// Every record wakes the reader, for somebody who waits for it. Otherwise most are found by its next look, which costs
+    /// writers less.
+    pub prompt: bool,
 }
 
 impl Default for SessionOptions {
@@ -100,6 +103,7 @@ impl Default for SessionOptions {
             followed: Followed::All,
             answering: false,
             raw: false,
+            prompt: false,
             placed_by: PlacedBy::Nobody,
             stream_device: 0,
         }

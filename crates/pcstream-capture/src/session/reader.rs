@@ -39,12 +39,13 @@ pub struct Reader<'cb> {
 }
 
 impl Reader<'_> {
-    /// Handles what is there, waiting up to `timeout` for the first record. A signal ends the wait.
+    /// Handles what is there, waiting up to `timeout` for a record that wakes. A signal ends the wait.
     pub fn poll(&self, timeout: Duration) -> Result<(), SessionError> {
         match self.ring.poll_raw(timeout) {
             code if code < 0 && -code != libc::EINTR => {
                 Err(SessionError::Ring(libbpf_rs::Error::from_raw_os_error(-code)))
             }
+            0 => self.drain(),
             _ => Ok(()),
         }
     }
