@@ -151,6 +151,15 @@ def test_averages_say_how_much_they_depend_on_the_recordings(experiments: Any) -
     assert "WAF less 1: -50% (-67% to -33%) against baseline" in said
     assert "PCStream -50% against baseline (paper" in module.averages([[run(4, 2)]], "with"), "one recording has no interval"
     assert "WAF less 1: nothing to save against baseline" in module.averages([[run(1, 1)]], "with")
+    internal = importlib.import_module("experiments.figures.internal_streams")
+
+    def pair(legacy: float, with_internal: float) -> Any:
+        results = {("baseline", "own"): legacy, ("baseline", "internal"): with_internal}
+        return {at: SimpleNamespace(waf=waf) for at, waf in results.items()}
+
+    # From 4 to 3; with one recording of each workload from 4 to 2, or to 4.
+    assert internal.change([[pair(4, 1), pair(4, 5)], [pair(4, 3)]], ("baseline",)) == "-25.0% (-50.0% to +0.0%)"
+    assert internal.change([[pair(4, 2)]], ("baseline",)) == "-50.0%"
     iops = importlib.import_module("experiments.figures.iops")
     three = {"pcstream": [2.0, 3.0], "baseline": [1.0, 1.0], "autostream": [2.0, 2.0]}
     one = {"pcstream": [2.0], "baseline": [1.0], "autostream": [1.0]}
