@@ -1,7 +1,7 @@
 //! What Python asks for, read from the attributes of its data classes.
 
 use pcstream_replay::Clock;
-use pcstream_replay::space::SpaceSettings;
+use pcstream_replay::space::{Pack, SpaceSettings};
 use pcstream_ssd::Profile;
 use pcstream_ssd::timing::Arrivals;
 use pyo3::prelude::*;
@@ -50,6 +50,8 @@ pub struct OptionsArg {
     pub open_loop: bool,
     /// Share of the device that packed addresses fill.
     pub pack: Option<f64>,
+    /// Share of the device that live data fill at most, on packed addresses.
+    pub pack_live: Option<f64>,
     /// Share of the device that holds data, static data included.
     pub fill: Option<f64>,
     /// Whether discards count.
@@ -67,7 +69,8 @@ pub struct OptionsArg {
 impl OptionsArg {
     /// The changes to the address space.
     pub fn space(&self) -> SpaceSettings {
-        SpaceSettings { pack: self.pack, fill: self.fill, no_discard: !self.discard }
+        let pack = self.pack.map(Pack::Addresses).or(self.pack_live.map(Pack::Live));
+        SpaceSettings { pack, fill: self.fill, no_discard: !self.discard }
     }
 
     /// The clock, if there is one.

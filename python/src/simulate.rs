@@ -7,7 +7,7 @@ use pcstream_placement::SchemeFactory;
 use pcstream_replay::addresses::AddressSet;
 use pcstream_replay::budget::{Footprint, Touched};
 use pcstream_replay::recorded::{self, RecordedError};
-use pcstream_replay::space::{Space, SpaceSettings};
+use pcstream_replay::space::{Pack, Space, SpaceSettings, Used};
 use pcstream_replay::{Fitted, LaneSpec, Plan, groups};
 use pcstream_report::human::bytes;
 use pcstream_report::{About, Simulation, TraceInfo, json};
@@ -85,9 +85,10 @@ impl Run<'_> {
         let pages = space.as_ref().map_or(meta.device.pages, |space| space.logical_pages);
         let Devices { settings, profile } = device.devices(Some(pages))?;
         let clock = self.options.clock(&profile);
+        let on = |device: &DeviceSettings| space.as_ref().map_or(device.clone(), |space| space.on(device));
         let lane = |scheme: &Arc<dyn SchemeFactory>, device: &DeviceSettings| LaneSpec {
             clock: clock.clone(),
-            ..LaneSpec::new(scheme.clone(), device.clone())
+            ..LaneSpec::new(scheme.clone(), on(device))
         };
         let lanes = schemes.iter().flat_map(|scheme| settings.iter().map(move |device| lane(scheme, device)));
         let prefill = match (self.options.prefill, &space) {
@@ -104,9 +105,14 @@ impl Run<'_> {
         if settings == SpaceSettings::default() {
             return Ok(None);
         }
-        let written = if settings.needs_survey() { self.survey()? } else { AddressSet::default() };
         let meta = self.reader.meta();
-        let space = Space::new(settings, &written, &meta.prefilled, meta.device.pages, capacity);
+        let written = if settings.needs_survey() { self.survey()? } else { AddressSet::default() };
+        let peak_live = match settings.pack {
+            Some(Pack::Live(_)) => self.peak_live(&written, settings.no_discard)?,
+            _ => 0,
+        };
+        let used = Used { written, peak_live };
+        let space = Space::new(settings, &used, &meta.prefilled, meta.device.pages, capacity);
         space.map(Some).map_err(errors::argument)
     }
 
@@ -128,6 +134,15 @@ impl Run<'_> {
         Ok(written)
     }
 
+    fn peak_live(&self, written: &AddressSet, without_discards: bool) -> PyResult<u64> {
+        let mut watch = self.stop.watch();
+        let pages = (written, &self.reader.meta().prefilled[..]);
+        let peak = recorded::peak_live(self.batches(None), pages, without_discards, |_| watch());
+        let peak = peak.map_err(|error: RecordedError<TraceError>| errors::recorded(&error))?;
+        self.stop.check()?;
+        Ok(peak)
+    }
+
     /// In as many passes as memory asks for.
     fn run(&self, plan: &Plan, space: Option<&Space>) -> PyResult<Fitted> {
         let available = memory::allowed(self.options.memory);
@@ -135,7 +150,7 @@ impl Run<'_> {
         let mut footprint =
             Footprint::new(&plan.lanes, host_pages, None).map_err(|error| errors::replay(&error))?;
         // Packed addresses leave nothing untouched.
-        if footprint.total() > available && self.options.pack.is_none() {
+        if footprint.total() > available && self.options.space().pack.is_none() {
             let touched = Touched::new(&self.survey()?, &plan.prefill, host_pages);
             let touched = Footprint::new(&plan.lanes, host_pages, Some(&touched));
             footprint = touched.map_err(|error| errors::replay(&error))?;

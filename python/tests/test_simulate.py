@@ -34,6 +34,7 @@ CASES: list[tuple[list[str], pc.Device | None, dict[str, Any]]] = [
     (["--profile", "femu", "--fill", "0.9"], pc.Device.profile("femu"), {"fill": 0.9}),
     (["--profile", "femu"], cast(Any, "femu"), {}),
     (["--pack", "0.9", "--no-discard"], None, {"pack": 0.9, "discard": False}),
+    (["--pack-live", "0.9"], None, {"pack_live": 0.9}),
     (["--fill", "0.95", "--spare-factor", "0.2"], pc.Device(spare_factor=0.2), {"fill": 0.95}),
     (
         ["--set", "pcstream.mapper.distance=log", "--rules", "rocksdb", "--memory", "200000000"],

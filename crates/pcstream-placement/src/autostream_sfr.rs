@@ -205,6 +205,10 @@ impl Parameters for SfrParams {
         SfrParams::readings()
     }
 
+    fn reads_addresses(&self, superblock_pages: u32) -> bool {
+        self.sequential || self.chunk_pages.pages(superblock_pages) > 1
+    }
+
     fn build(
         &self,
         _: &'static str,

@@ -79,6 +79,12 @@ pub trait SchemeFactory: fmt::Debug + Send + Sync {
         false
     }
 
+    /// Whether, on a device with such superblocks, it matters which pages lie beside each other. Keeping something of each
+    /// page by its address does not count.
+    fn reads_addresses(&self, _superblock_pages: u32) -> bool {
+        false
+    }
+
     /// Makes the scheme. Errors: a parameter is out of range, or the environment lacks something.
     fn build(&self, environment: &Environment) -> Result<Box<dyn Scheme>, SchemeError>;
 }
@@ -123,6 +129,11 @@ pub trait Parameters: Clone + Default + fmt::Debug + Send + Sync + 'static {
     /// Whole sets of values by name, such as those of a published implementation.
     fn readings() -> Vec<(&'static str, Self)> {
         Vec::new()
+    }
+
+    /// As [`SchemeFactory::reads_addresses`].
+    fn reads_addresses(&self, _superblock_pages: u32) -> bool {
+        false
     }
 
     /// Makes the scheme; errors call it `scheme`. The environment has at least one stream.
@@ -270,6 +281,7 @@ pub(crate) use choices;
 pub(crate) trait AnyParameters: fmt::Debug + Send + Sync {
     fn list(&self) -> Vec<ParameterInfo>;
     fn set(&mut self, scheme: &str, name: &str, text: &str) -> Result<(), SchemeError>;
+    fn reads_addresses(&self, superblock_pages: u32) -> bool;
     fn build(&self, scheme: &'static str, environment: &Environment) -> Result<Box<dyn Scheme>, SchemeError>;
     fn readings(&self) -> Vec<&'static str>;
     fn read_as(&mut self, reading: &str) -> bool;
@@ -304,6 +316,10 @@ impl<P: Parameters> AnyParameters for P {
             found: text.to_owned(),
             expected,
         })
+    }
+
+    fn reads_addresses(&self, superblock_pages: u32) -> bool {
+        Parameters::reads_addresses(self, superblock_pages)
     }
 
     fn build(&self, scheme: &'static str, environment: &Environment) -> Result<Box<dyn Scheme>, SchemeError> {

@@ -111,6 +111,10 @@ impl SchemeFactory for Configured {
         self.info.needs_future
     }
 
+    fn reads_addresses(&self, superblock_pages: u32) -> bool {
+        self.params.reads_addresses(superblock_pages)
+    }
+
     fn build(&self, environment: &Environment) -> Result<Box<dyn Scheme>, SchemeError> {
         if environment.streams == 0 {
             return Err(SchemeError::NoStreams);

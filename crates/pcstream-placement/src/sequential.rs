@@ -40,6 +40,10 @@ impl Parameters for SequentialParams {
         parameter!(SequentialParams, candidates, "writes", "ends of unclaimed writes that are kept, from 1 to 4096", "this project; the paper leaves it open"),
     ];
 
+    fn reads_addresses(&self, _: u32) -> bool {
+        true
+    }
+
     fn build(
         &self,
         _: &'static str,

@@ -68,7 +68,7 @@ impl Footprint {
         host_pages: u64,
         touched: Option<&Touched>,
     ) -> Result<Footprint, ReplayError> {
-        let logical_pages = lanes.first().ok_or(ReplayError::NoLanes)?.device.logical_pages;
+        let logical_pages = lanes.first().ok_or(ReplayError::NoLanes)?.device.address_pages();
         let table = |bytes_per_page: u64| {
             let whole = logical_pages * bytes_per_page;
             // A chunk of 1024 pages takes as many pages of a table as it has bytes in 4, and 1 where that is less.

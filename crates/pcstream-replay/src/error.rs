@@ -55,6 +55,18 @@ pub enum ReplayError {
         /// Size of the device.
         logical_pages: u64,
     },
+    /// More pages would hold data than the device can hold.
+    #[error(
+        "event {event}: {live} pages would hold data at once, but the device has {logical_pages} logical pages"
+    )]
+    Full {
+        /// Number of the event in the trace, from 0.
+        event: u64,
+        /// Pages that would hold data.
+        live: u64,
+        /// Pages that can.
+        logical_pages: u64,
+    },
     /// An event of no pages.
     #[error("event {event}: {op} of 0 pages at page {lba}")]
     NoPages {

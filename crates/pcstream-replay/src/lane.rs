@@ -90,6 +90,8 @@ pub struct LaneResult {
     pub scheme: String,
     /// Whether the scheme was given the future.
     pub knows_future: bool,
+    /// Whether it matters to the scheme which pages lie beside each other.
+    pub reads_addresses: bool,
     /// Whether the program context alone decides: such streams can be given to real writes.
     pub by_context: bool,
     /// The device as it was asked for.
@@ -411,6 +413,7 @@ impl Lane {
         LaneResult {
             scheme: self.factory.name().to_owned(),
             knows_future: self.factory.needs_future(),
+            reads_addresses: self.factory.reads_addresses(self.settings.superblock_pages),
             by_context: self.by_context,
             settings: self.settings.clone(),
             victims: self.victims.clone(),

@@ -17,6 +17,7 @@ pub mod lane;
 pub mod lifetimes;
 pub mod live;
 pub mod liveness;
+pub mod occupied;
 pub mod plan;
 pub mod recorded;
 pub mod replay;

@@ -10,13 +10,15 @@ use std::error::Error;
 use std::sync::mpsc::sync_channel;
 
 use pcstream_placement::future::FutureBuilder;
-use pcstream_trace::{Batch, Event, Op};
+use pcstream_trace::{Batch, Event, Extent, Op};
 
 use crate::addresses::AddressSet;
 use crate::classes::{Class, Classes};
 use crate::error::ReplayError;
+use crate::occupied::Occupied;
 use crate::plan::Plan;
 use crate::replay::Replay;
+use crate::space::{Pack, Space, SpaceSettings, Used};
 
 /// Batches read ahead of the simulation.
 const READ_AHEAD: usize = 8;
@@ -92,6 +94,28 @@ pub fn written<E: Error + Send>(
         Ok(())
     })?;
     Ok(written)
+}
+
+/// The most pages that hold data at once, of those that a trace writes and that `prefilled` had data in before.
+/// `without_discards`: as if the trace had none.
+pub fn peak_live<E: Error + Send>(
+    batches: impl Iterator<Item = Result<Batch, E>> + Send,
+    (written, prefilled): (&AddressSet, &[Extent]),
+    without_discards: bool,
+    mut progress: impl FnMut(usize),
+) -> Result<u64, RecordedError<E>> {
+    let whole = SpaceSettings { pack: Some(Pack::Addresses(1.0)), fill: None, no_discard: without_discards };
+    let used = Used { written: written.clone(), peak_live: 0 };
+    // A trace that writes nothing has nothing to be packed.
+    let Ok(space) = Space::new(whole, &used, prefilled, 0, None) else { return Ok(0) };
+    let mut occupied = Occupied::new(space.address_pages);
+    space.prefill.iter().for_each(|extent| occupied.fill(extent.lba.0, extent.pages));
+    for_each_batch(batches, |batch| {
+        progress(batch.events.len());
+        space.change(batch).events.iter().for_each(|event| occupied.see(event));
+        Ok(())
+    })?;
+    Ok(occupied.peak())
 }
 
 /// What each of `count` classes of writes comes to, on a device of `logical_pages`: `class_of` says which one an event

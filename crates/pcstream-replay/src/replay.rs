@@ -24,6 +24,7 @@ use crate::error::ReplayError;
 use crate::follower::Follower;
 use crate::lane::{Lane, LaneResult, PREFETCH_EVENTS, Prepared};
 use crate::liveness::{Liveness, MAX_CONTEXT, MAX_TIME};
+use crate::occupied::Occupied;
 use crate::writers::Writers;
 
 /// Latest event: 146 years after the first, so that what a clock adds to it stays far from overflow.
@@ -71,7 +72,9 @@ pub struct Replay {
     tables: Tables,
     liveness: Liveness,
     writers: Writers,
-    logical_pages: u64,
+    address_pages: u64,
+    /// On devices that cannot hold data at all addresses at once, and how many pages they can hold.
+    occupied: Option<(Occupied, u64)>,
 }
 
 impl Replay {
@@ -87,14 +90,18 @@ impl Replay {
         prefill: &[Extent],
         density: Density,
     ) -> Result<Replay, ReplayError> {
-        let logical_pages = lanes.first().ok_or(ReplayError::NoLanes)?.device.logical_pages;
-        if let Some(other) = lanes.iter().map(|l| l.device.logical_pages).find(|&p| p != logical_pages) {
-            return Err(ReplayError::LogicalPages { first: logical_pages, other });
+        let device = &lanes.first().ok_or(ReplayError::NoLanes)?.device;
+        for size in [|device: &DeviceSettings| device.logical_pages, DeviceSettings::address_pages] {
+            if let Some(other) = lanes.iter().map(|l| size(&l.device)).find(|&pages| pages != size(device)) {
+                return Err(ReplayError::LogicalPages { first: size(device), other });
+            }
         }
-        check_prefill(prefill, logical_pages)?;
+        let mut occupied = Occupied::of_thin(device);
+        check_prefill(prefill, device, occupied.as_mut())?;
         let lanes: Result<Vec<Lane>, ReplayError> =
             lanes.par_iter().map(|spec| make_lane(spec, prefill, density)).collect();
-        Replay::of(lanes?, logical_pages, density)
+        let replay = Replay::of(lanes?, device.address_pages(), density)?;
+        Ok(Replay { occupied: occupied.map(|occupied| (occupied, device.logical_pages)), ..replay })
     }
 
     /// A replay that asks one scheme where it would write, and models no device: for questions about contexts. The
@@ -117,15 +124,16 @@ impl Replay {
         Replay::of(vec![lane], logical_pages, Density::Sparse)
     }
 
-    fn of(lanes: Vec<Lane>, logical_pages: u64, density: Density) -> Result<Replay, ReplayError> {
-        let liveness = Liveness::new(logical_pages, density).map_err(pcstream_ssd::GeometryError::from)?;
+    fn of(lanes: Vec<Lane>, address_pages: u64, density: Density) -> Result<Replay, ReplayError> {
+        let liveness = Liveness::new(address_pages, density).map_err(pcstream_ssd::GeometryError::from)?;
         let (tables, writers) = (Tables::default(), Writers::default());
-        Ok(Replay { lanes, tables, liveness, writers, logical_pages })
+        Ok(Replay { lanes, tables, liveness, writers, address_pages, occupied: None })
     }
 
     /// Runs the next piece of the trace through all lanes.
     pub fn feed(&mut self, batch: &Batch) -> Result<(), ReplayError> {
         self.check(batch)?;
+        self.check_capacity(batch)?;
         self.tables.absorb(batch);
         self.writers.count_tables(batch);
         let prepared = self.prepare(&batch.events);
@@ -194,7 +202,7 @@ impl Replay {
         let known = (contexts + batch.contexts.len(), files + batch.files.len());
         let mut written = self.writers.totals().host_pages;
         for (number, event) in (self.writers.totals().events..).zip(&batch.events) {
-            check_event(number, event, self.logical_pages, known)?;
+            check_event(number, event, self.address_pages, known)?;
             written += if event.op == Op::Write { u64::from(event.pages) } else { 0 };
             if written > MAX_TIME {
                 return Err(ReplayError::TooLarge {
@@ -202,6 +210,20 @@ impl Replay {
                     what: "pages of host writes",
                     limit: MAX_TIME,
                 });
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the devices can hold what the batch leaves. A replay that was too full once takes no more writes than
+    /// before.
+    fn check_capacity(&mut self, batch: &Batch) -> Result<(), ReplayError> {
+        let Some((occupied, logical_pages)) = &mut self.occupied else { return Ok(()) };
+        for (event, number) in batch.events.iter().zip(self.writers.totals().events..) {
+            occupied.see(event);
+            if occupied.live() > *logical_pages {
+                let (live, logical_pages) = (occupied.live(), *logical_pages);
+                return Err(ReplayError::Full { event: number, live, logical_pages });
             }
         }
         Ok(())
@@ -244,8 +266,13 @@ fn check_event(
     Ok(())
 }
 
-/// Extents inside the device, none empty, none twice.
-fn check_prefill(prefill: &[Extent], logical_pages: u64) -> Result<(), ReplayError> {
+/// Extents inside the device, none empty, none twice, and no more than it can hold; they are noted as `occupied`.
+fn check_prefill(
+    prefill: &[Extent],
+    device: &DeviceSettings,
+    occupied: Option<&mut Occupied>,
+) -> Result<(), ReplayError> {
+    let logical_pages = device.address_pages();
     let mut sorted: Vec<(u64, u64)> = prefill.iter().map(|e| (e.lba.0, e.pages)).collect();
     sorted.sort_unstable();
     let mut end = 0;
@@ -260,6 +287,14 @@ fn check_prefill(prefill: &[Extent], logical_pages: u64) -> Result<(), ReplayErr
                 end = until;
             }
             _ => return fault(format!("the device has {logical_pages} logical pages")),
+        }
+    }
+    if let Some(occupied) = occupied {
+        prefill.iter().for_each(|extent| occupied.fill(extent.lba.0, extent.pages));
+        if occupied.live() > device.logical_pages {
+            let (pages, problem) =
+                (occupied.live(), format!("the device holds {} pages", device.logical_pages));
+            return Err(ReplayError::Prefill { first: 0, pages, problem });
         }
     }
     Ok(())
@@ -302,7 +337,7 @@ fn make_lane(spec: &LaneSpec, prefill: &[Extent], density: Density) -> Result<La
     let prefill_pages = prefill.iter().map(|e| e.pages).sum();
     let device = Device::new(ssd, spec.clock.as_ref())?;
     let streams =
-        Table::zeroed(spec.device.logical_pages, density).map_err(pcstream_ssd::GeometryError::from)?;
+        Table::zeroed(spec.device.address_pages(), density).map_err(pcstream_ssd::GeometryError::from)?;
     let lane = Lane::new(spec.scheme.clone(), scheme, device, spec.device.clone(), prefill_pages, streams);
     Ok(lane.with_own_victims(spec.victims.as_ref()).followed_by(spec.follower.clone()))
 }

@@ -9,20 +9,52 @@
 //! never written is static; packing leaves it out. Known weakness: pages far apart become neighbours, so schemes that cut the
 //! address space into chunks see some chunks of mixed origin.
 //!
+//! A file system that spreads what it allocates writes to many more addresses than hold data at a time. With discards a
+//! drive that these addresses fill to 98 % is half empty, and copies nothing. Packing by live data makes the most pages
+//! that hold data at once that share of the drive. The addresses stay those of packing: the drive has more of them than it
+//! can hold pages, and as it maps pages, it copies what it would copy if freed addresses were used again. Known weakness:
+//! a scheme for which neighbours matter sees fewer reused addresses than on a file system of that size.
+//!
 //! Static data is written before counting, to the lowest pages that the trace never writes, and stays. What was on the
 //! device before and is never written is static data, too: a device that is to be emptier loses it from the highest pages
 //! on.
 
+use pcstream_ssd::DeviceSettings;
 use pcstream_trace::{Batch, Event, Extent, Lba, Op};
 
 use crate::addresses::{AddressSet, Ranks};
 
+/// What fills a packed device to which share: above 0, at most 1. On a device of a given size static data is added.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Pack {
+    /// The pages that the trace writes at any time.
+    Addresses(f64),
+    /// The most pages that hold data at once, of those that the trace writes.
+    Live(f64),
+}
+
+impl Pack {
+    /// Of the logical pages.
+    pub fn share(self) -> f64 {
+        let (Pack::Addresses(share) | Pack::Live(share)) = self;
+        share
+    }
+}
+
+/// What a trace writes to.
+#[derive(Clone, Debug, Default)]
+pub struct Used {
+    /// The pages.
+    pub written: AddressSet,
+    /// The most that hold data at once, discards left out if they are to be; what [`Pack::Live`] alone asks for.
+    pub peak_live: u64,
+}
+
 /// What is to be changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SpaceSettings {
-    /// Moves the pages that the trace writes together; they (and static data, if the device is larger) fill this share of
-    /// the logical pages. Above 0, at most 1.
-    pub pack: Option<f64>,
+    /// Moves the pages that the trace writes together, onto a device of this size.
+    pub pack: Option<Pack>,
     /// Adds static data, or leaves out what was there, until this share of the logical pages holds data, what the trace
     /// writes included. 0 to 1.
     pub fill: Option<f64>,
@@ -45,12 +77,16 @@ pub enum SpaceError {
     Nothing,
     /// The device is smaller than what is to be on it.
     #[error(
-        "the trace writes {used} different pages, which is more than {share} of the device's {logical_pages}: \
-         expected a --capacity of at least {least} pages of 4 KiB, or a larger share"
+        "{} {used} {}, which is more than {share} of the device's {logical_pages}: \
+         expected a --capacity of at least {least} pages of 4 KiB, or a larger share",
+        if *live { "of what the trace writes up to" } else { "the trace writes" },
+        if *live { "pages hold data at once" } else { "different pages" },
     )]
     TooSmall {
-        /// Different pages that the trace writes.
+        /// Different pages that the trace writes, or how many of them hold data at once.
         used: u64,
+        /// Which of the two.
+        live: bool,
         /// Asked for.
         share: f64,
         /// Of the device.
@@ -65,10 +101,14 @@ pub enum SpaceError {
 pub struct Space {
     /// Of the device.
     pub logical_pages: u64,
+    /// That the device has; more than `logical_pages` where less than all hold data at once.
+    pub address_pages: u64,
     /// On the device before counting.
     pub prefill: Vec<Extent>,
     /// Different pages that the trace writes.
     pub used_pages: u64,
+    /// The most of them that hold data at once, where the device was packed by that.
+    pub peak_live: Option<u64>,
     /// Of the prefill: pages that the trace never writes.
     pub static_pages: u64,
     ranks: Option<Ranks>,
@@ -76,41 +116,54 @@ pub struct Space {
 }
 
 impl Space {
-    /// Changes the space of a trace of a device with `trace_pages` pages that writes `written`. `prefilled` is what was on it
-    /// before; `capacity` the number of logical pages, if that is given.
+    /// Changes the space of a trace of a device with `trace_pages` pages that writes to what is `used`. `prefilled` is what
+    /// was on it before; `capacity` the number of logical pages, if that is given.
     pub fn new(
         settings: SpaceSettings,
-        written: &AddressSet,
+        used: &Used,
         prefilled: &[Extent],
         trace_pages: u64,
         capacity: Option<u64>,
     ) -> Result<Space, SpaceError> {
-        let used = written.pages();
-        let ranks = settings.pack.map(|_| written.ranks());
+        let used_pages = used.written.pages();
+        let ranks = settings.pack.map(|_| used.written.ranks());
         let prefill = match &ranks {
             Some(ranks) => packed(prefilled, ranks),
             None => prefilled.to_vec(),
         };
-        let logical_pages = match (settings.pack, capacity) {
-            (Some(_), _) if used == 0 => return Err(SpaceError::Nothing),
-            (Some(share), None) => (used as f64 / share).ceil() as u64,
+        let peak_live = matches!(settings.pack, Some(Pack::Live(_))).then_some(used.peak_live);
+        let pack = settings.pack.map(Pack::share);
+        let logical_pages = match (pack, capacity) {
+            (Some(_), _) if used_pages == 0 => return Err(SpaceError::Nothing),
+            (Some(share), None) => (peak_live.unwrap_or(used_pages) as f64 / share).ceil() as u64,
             (Some(_), Some(capacity)) => capacity,
             (None, capacity) => capacity.unwrap_or(trace_pages).max(trace_pages),
         };
         let mut space = Space {
             logical_pages,
+            address_pages: logical_pages,
             prefill,
-            used_pages: used,
+            used_pages,
+            peak_live,
             static_pages: 0,
             ranks,
             no_discard: settings.no_discard,
         };
         // A packed device of a given size is filled up to the share asked for; otherwise packing alone makes the share.
-        let share = settings.fill.or(settings.pack.filter(|_| capacity.is_some()));
+        let share = settings.fill.or(pack.filter(|_| capacity.is_some()));
         if let Some(share) = share {
-            space.add_static(share, written)?;
+            space.add_static(share, &used.written)?;
+        }
+        if peak_live.is_some() {
+            space.address_pages = logical_pages.max(used_pages + space.static_pages);
         }
         Ok(space)
+    }
+
+    /// `device`, with the addresses of the space.
+    pub fn on(&self, device: &DeviceSettings) -> DeviceSettings {
+        let namespace_pages = (self.address_pages > self.logical_pages).then_some(self.address_pages);
+        DeviceSettings { namespace_pages, ..device.clone() }
     }
 
     /// Adds static data, or leaves some out, until `share` of the logical pages are used.
@@ -120,14 +173,20 @@ impl Space {
             Some(ranks) => occupied.add(0, ranks.pages()),
             None => written.extents().for_each(|(first, end)| occupied.add(first, end - first)),
         }
-        let used = occupied.pages();
-        self.prefill.iter().for_each(|e| occupied.add(e.lba.0, e.pages));
+        let used = self.peak_live.unwrap_or(occupied.pages());
         let wanted = (self.logical_pages as f64 * share).round() as u64;
         if used > wanted {
-            let least = (used as f64 / share).ceil() as u64;
-            return Err(SpaceError::TooSmall { used, share, logical_pages: self.logical_pages, least });
+            let (live, least) = (self.peak_live.is_some(), (used as f64 / share).ceil() as u64);
+            return Err(SpaceError::TooSmall { used, live, share, logical_pages: self.logical_pages, least });
         }
         self.static_pages = wanted - used;
+        if self.peak_live.is_some() {
+            // Behind all that the trace writes.
+            let added = Extent { lba: Lba(self.used_pages), pages: self.static_pages };
+            self.prefill.extend(Some(added).filter(|added| added.pages > 0));
+            return Ok(());
+        }
+        self.prefill.iter().for_each(|e| occupied.add(e.lba.0, e.pages));
         if occupied.pages() > wanted {
             self.leave_out(written);
             return Ok(());
@@ -223,11 +282,11 @@ mod tests {
         Batch { events, ..Batch::default() }
     }
 
-    fn written(batch: &Batch) -> AddressSet {
-        let mut set = AddressSet::default();
+    fn written(batch: &Batch) -> Used {
+        let mut used = Used::default();
         let writes = batch.events.iter().filter(|e| e.op == Op::Write);
-        writes.for_each(|e| set.add(e.lba.0, u64::from(e.pages)));
-        set
+        writes.for_each(|e| used.written.add(e.lba.0, u64::from(e.pages)));
+        used
     }
 
     fn extent(lba: u64, pages: u64) -> Extent {
@@ -236,7 +295,7 @@ mod tests {
 
     #[test]
     fn packing_closes_gaps_and_drops_what_is_not_used() {
-        let settings = SpaceSettings { pack: Some(0.7), ..SpaceSettings::default() };
+        let settings = SpaceSettings { pack: Some(Pack::Addresses(0.7)), ..SpaceSettings::default() };
         let prefilled = [extent(0, 102), extent(4000, 1001)];
         let space = Space::new(settings, &written(&batch()), &prefilled, 8000, None).unwrap();
         assert_eq!((space.logical_pages, space.used_pages, space.static_pages), (20, 14, 0));
@@ -254,7 +313,7 @@ mod tests {
 
     #[test]
     fn static_data_fills_what_the_trace_never_writes() {
-        let settings = SpaceSettings { pack: Some(0.9), ..SpaceSettings::default() };
+        let settings = SpaceSettings { pack: Some(Pack::Addresses(0.9)), ..SpaceSettings::default() };
         let space = Space::new(settings, &written(&batch()), &[extent(100, 1)], 8000, Some(100)).unwrap();
         assert_eq!((space.logical_pages, space.static_pages), (100, 76));
         assert_eq!(space.prefill, [extent(0, 1), extent(14, 76)]);
@@ -286,7 +345,7 @@ mod tests {
     #[test]
     fn discards_are_left_out() {
         let settings = SpaceSettings { no_discard: true, ..SpaceSettings::default() };
-        let space = Space::new(settings, &AddressSet::default(), &[], 8000, None).unwrap();
+        let space = Space::new(settings, &Used::default(), &[], 8000, None).unwrap();
         let ops: Vec<Op> = space.change(batch()).events.iter().map(|e| e.op).collect();
         assert_eq!(ops, [Op::Write, Op::Write, Op::Read, Op::Flush]);
     }

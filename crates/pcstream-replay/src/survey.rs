@@ -121,7 +121,7 @@ impl Survey {
         };
         Ok(Survey {
             peak_live: ssd.live_pages(),
-            logical_pages: device.logical_pages,
+            logical_pages: device.address_pages(),
             total_pages: total_pages.max(1),
             duration_ns: duration_ns.max(1),
             events: 0,

@@ -119,6 +119,8 @@ pub struct TraceJson {
 pub struct DeviceJson {
     /// U.
     pub logical_pages: u64,
+    /// Pages that can be addressed: U, or more.
+    pub address_pages: u64,
     /// T.
     pub physical_pages: u64,
     /// Pages of a superblock.
@@ -173,6 +175,8 @@ pub struct ResultJson {
     pub gc_destination: String,
     /// Whether the scheme was given the future.
     pub knows_future: bool,
+    /// Whether it matters to the scheme which pages lie beside each other.
+    pub reads_addresses: bool,
     /// Pages the host wrote.
     pub host_pages: u64,
     /// Pages programmed.
@@ -374,6 +378,7 @@ fn device(lane: &LaneResult, origin: Option<&str>) -> DeviceJson {
     let geometry = &lane.geometry;
     DeviceJson {
         logical_pages: geometry.logical_pages(),
+        address_pages: geometry.address_pages(),
         physical_pages: geometry.physical_pages(),
         superblock_pages: geometry.superblock_pages(),
         superblocks: geometry.superblocks(),
@@ -420,6 +425,7 @@ fn result(lane: &LaneResult) -> ResultJson {
         scheme: lane.scheme.to_owned(),
         gc_destination: lane.settings.gc_destination.name().to_owned(),
         knows_future: lane.knows_future,
+        reads_addresses: lane.reads_addresses,
         host_pages: lane.host_pages(),
         flash_pages: lane.flash_pages(),
         gc_pages: lane.counters.gc_pages,

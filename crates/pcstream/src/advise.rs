@@ -309,7 +309,7 @@ fn copies(baseline: &LaneResult) -> bool {
 /// What makes a drive copy that does not.
 fn what_helps(baseline: &LaneResult, fit: &FitArgs) -> &'static str {
     let written = baseline.host_pages() + baseline.prefill_pages;
-    match fit.pack.or(fit.fill) {
+    match fit.pack.or(fit.pack_live).or(fit.fill) {
         Some(_) => "Record for longer, or simulate a fuller drive, or less --spare-factor.",
         None if written < baseline.geometry.physical_pages() => {
             "Too little was written to this drive: --pack 0.9 simulates it as if it filled 90 % of a smaller one."

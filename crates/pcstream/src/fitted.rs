@@ -3,17 +3,17 @@
 //! The trace is read once more, before everything else, where it has to be known which pages it writes: to pack
 //! addresses, to add static data, or because tables for whole devices would not fit into memory.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
 use anyhow::anyhow;
 use pcstream_placement::Future;
-use pcstream_replay::addresses::AddressSet;
 use pcstream_replay::budget::{Footprint, NotEnough, Touched};
 use pcstream_replay::groups;
-use pcstream_replay::recorded::{self, Pass, Recorded};
-use pcstream_replay::space::{Space, SpaceSettings};
-use pcstream_replay::{Class, Fitted, Plan};
+use pcstream_replay::recorded::{self, Pass, Recorded, RecordedError};
+use pcstream_replay::space::{Pack, Space, SpaceSettings, Used};
+use pcstream_replay::{Class, Fitted, LaneSpec, Plan};
 use pcstream_report::human::{bytes, page_bytes, percent};
 use pcstream_report::space as space_text;
 use pcstream_ssd::{Density, DeviceSettings, Geometry};
@@ -25,6 +25,10 @@ use crate::interrupt::Interrupt;
 use crate::passes::{Bars, failure, refused};
 use crate::ui::Ui;
 
+/// What is to be known of schemes for which neighbours matter, on a device packed by live data.
+const SPREAD_ADDRESSES: &str = "goes by neighbouring addresses, and sees those of the recording; on a device of this size a \
+                                file system would use freed ones again";
+
 /// A trace as the simulation sees it.
 pub struct Fitting<'a> {
     reader: &'a TraceReader,
@@ -34,7 +38,7 @@ pub struct Fitting<'a> {
     capacity: Option<u64>,
     ui: Ui,
     interrupt: Interrupt,
-    written: Option<AddressSet>,
+    used: Option<Used>,
     space: Option<Space>,
 }
 
@@ -66,11 +70,11 @@ impl<'a> Fitting<'a> {
         capacity: Option<u64>,
         ui: Ui,
     ) -> Result<Fitting<'a>, Failure> {
-        let FitArgs { pack, fill, no_discard, memory } = *args;
-        let settings = SpaceSettings { pack, fill, no_discard };
+        let FitArgs { fill, no_discard, memory, .. } = *args;
+        let settings = SpaceSettings { pack: args.pack(), fill, no_discard };
         let interrupt = Interrupt::watch()?;
         let mut fitting =
-            Fitting { reader, settings, memory, capacity, ui, interrupt, written: None, space: None };
+            Fitting { reader, settings, memory, capacity, ui, interrupt, used: None, space: None };
         fitting.fill(fill)?;
         Ok(fitting)
     }
@@ -83,10 +87,10 @@ impl<'a> Fitting<'a> {
             if self.settings.needs_survey() {
                 self.survey()?;
             }
-            let nothing = AddressSet::default();
-            let written = self.written.as_ref().unwrap_or(&nothing);
+            let nothing = Used::default();
+            let used = self.used.as_ref().unwrap_or(&nothing);
             let meta = self.reader.meta();
-            let space = Space::new(self.settings, written, &meta.prefilled, meta.device.pages, self.capacity);
+            let space = Space::new(self.settings, used, &meta.prefilled, meta.device.pages, self.capacity);
             self.space = Some(space.map_err(Failure::wrong_arguments)?);
         }
         Ok(())
@@ -106,14 +110,17 @@ impl<'a> Fitting<'a> {
     /// simulated `device`, with `prefill` on it, is not even written once.
     pub fn remark_size(&self, device: &DeviceSettings, prefill: &[Extent]) {
         let (written, traced) = (self.reader.meta().totals.host_pages, self.reader.meta().device.pages);
-        if let (Some(share), Some(space)) = (self.settings.pack, &self.space) {
+        if let (Some(pack), Some(space)) = (self.settings.pack, &self.space) {
             if written < traced {
+                let filled = match space.peak_live {
+                    Some(live) => format!("{} of live data at most", page_bytes(live)),
+                    None => format!("{} of addresses that are written", page_bytes(space.used_pages)),
+                };
                 self.ui.remark(&format!(
-                    "{} written to {}, simulated as if {} full: {} of addresses that are written, on {}",
+                    "{} written to {}, simulated as if {} full: {filled}, on {}",
                     page_bytes(written),
                     page_bytes(traced),
-                    percent(share),
-                    page_bytes(space.used_pages),
+                    percent(pack.share()),
                     page_bytes(space.logical_pages),
                 ));
             }
@@ -134,6 +141,27 @@ impl<'a> Fitting<'a> {
         }
     }
 
+    /// Says what the addresses of a packed device make of a result: which schemes see more of them than such a device has,
+    /// and that discards leave it emptier than asked for.
+    pub fn remark_addresses<'l>(&self, lanes: impl Iterator<Item = &'l LaneSpec>) {
+        let discards = self.reader.meta().totals.discarded_pages > 0 && !self.settings.no_discard;
+        match self.settings.pack {
+            Some(Pack::Live(_)) => {
+                let reads = |lane: &&LaneSpec| lane.scheme.reads_addresses(lane.device.superblock_pages);
+                let schemes: BTreeSet<&str> = lanes.filter(reads).map(|lane| lane.scheme.name()).collect();
+                if !schemes.is_empty() {
+                    let schemes = schemes.into_iter().collect::<Vec<_>>().join(", ");
+                    self.ui.remark(&format!("{schemes}: {SPREAD_ADDRESSES}"));
+                }
+            }
+            Some(Pack::Addresses(share)) if discards => self.ui.remark(&format!(
+                "discards leave the device emptier than {}, its share of addresses: --pack-live {share} goes by live data",
+                percent(share)
+            )),
+            _ => {}
+        }
+    }
+
     /// The trace's batches, changed, until a signal comes.
     pub fn batches(&self) -> impl Iterator<Item = Result<Batch, TraceError>> + Send {
         let (interrupt, space) = (self.interrupt.clone(), self.space.as_ref());
@@ -149,18 +177,33 @@ impl<'a> Fitting<'a> {
         self.interrupt.check()
     }
 
-    /// Finds out which pages the trace writes, once.
+    /// Finds out which pages the trace writes, once, and how many of them live at once where that is asked for.
     fn survey(&mut self) -> Result<(), Failure> {
-        if self.written.is_none() {
-            let mut bars = Bars::new(self.reader, self.ui);
-            let written =
-                recorded::written(self.reader.batches(), |events| bars.advance(Pass::Survey, events));
-            let written = written.map_err(|error| failure(error, self.reader))?;
-            bars.finish(None);
-            self.interrupt.check()?;
-            self.written = Some(written);
+        if self.used.is_none() {
+            let written = self.surveyed(|progress| recorded::written(self.reader.batches(), progress))?;
+            let peak_live = match self.settings.pack {
+                Some(Pack::Live(_)) => self.surveyed(|progress| {
+                    let pages = (&written, &self.reader.meta().prefilled[..]);
+                    recorded::peak_live(self.reader.batches(), pages, self.settings.no_discard, progress)
+                })?,
+                _ => 0,
+            };
+            self.used = Some(Used { written, peak_live });
         }
         Ok(())
+    }
+
+    /// What a pass over the trace finds out.
+    fn surveyed<T>(
+        &self,
+        pass: impl FnOnce(&mut dyn FnMut(usize)) -> Result<T, RecordedError<TraceError>>,
+    ) -> Result<T, Failure> {
+        let mut bars = Bars::new(self.reader, self.ui);
+        let found = pass(&mut |events| bars.advance(Pass::Survey, events));
+        let found = found.map_err(|error| failure(error, self.reader))?;
+        bars.finish(None);
+        self.interrupt.check()?;
+        Ok(found)
     }
 
     /// What the plan takes in memory, as exactly as needed to see whether it fits.
@@ -172,8 +215,8 @@ impl<'a> Fitting<'a> {
             return Ok(whole);
         }
         self.survey()?;
-        let written = self.written.as_ref().expect("the trace has been surveyed");
-        let touched = Touched::new(written, &plan.prefill, host_pages);
+        let used = self.used.as_ref().expect("the trace has been surveyed");
+        let touched = Touched::new(&used.written, &plan.prefill, host_pages);
         Footprint::new(&plan.lanes, host_pages, Some(&touched)).map_err(refused)
     }
 
@@ -242,7 +285,7 @@ impl<'a> Fitting<'a> {
         class_of: impl Fn(&Event) -> usize,
     ) -> Result<Vec<Class>, Failure> {
         let mut bars = Bars::new(self.reader, self.ui);
-        let of = (count, plan.lanes[0].device.logical_pages);
+        let of = (count, plan.lanes[0].device.address_pages());
         let classes =
             recorded::by_class(self.batches(), of, class_of, |events| bars.advance(Pass::Survey, events));
         self.interrupt.check()?;

@@ -60,9 +60,10 @@ impl Planned {
         let pages = space.map_or_else(|| device_pages(meta), |space| Ok(space.logical_pages))?;
         let Devices { settings, profile } = template.devices(Some(pages))?;
         let clock = device::clock(&args.measure, &profile);
+        let on = |device: &DeviceSettings| space.map_or(device.clone(), |space| space.on(device));
         let lane = |scheme: &Arc<dyn SchemeFactory>, device: &DeviceSettings| LaneSpec {
             clock: clock.clone(),
-            ..LaneSpec::new(scheme.clone(), device.clone())
+            ..LaneSpec::new(scheme.clone(), on(device))
         };
         let lanes = schemes.iter().flat_map(|scheme| settings.iter().map(move |device| lane(scheme, device)));
         let prefill = match (args.measure.prefill, space) {
@@ -115,6 +116,7 @@ pub fn fit<'a>(
     let fitting = Fitting::new(reader, fit, template.capacity_pages(), ui)?;
     let mut planned = Planned::of(args, &schemes, &template, reader.meta(), fitting.space())?;
     fitting.remark_size(&planned.plan.lanes[0].device, &planned.plan.prefill);
+    fitting.remark_addresses(planned.plan.lanes.iter());
     let origins: Vec<String> = planned.device.take().into_iter().chain(fitting.description()).collect();
     planned.device = (!origins.is_empty()).then(|| origins.join(", "));
     Ok((fitting, planned))

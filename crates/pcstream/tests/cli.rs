@@ -47,10 +47,10 @@ const SIMULATION_KEYS: &str = "
     .trace.complete .trace.damage
     .trace.call_paths.exact .trace.call_paths.cut .trace.call_paths.fp .trace.call_paths.scan
     .trace.call_paths.runtime .trace.call_paths.label .trace.call_paths.none
-    .device.logical_pages .device.physical_pages .device.superblock_pages .device.superblocks .device.spare_factor
+    .device.logical_pages .device.address_pages .device.physical_pages .device.superblock_pages .device.superblocks .device.spare_factor
     .device.overprovisioning .device.streams .device.victim .device.prefill_pages
     .device.pools[] .device.background_gc .device.origin .device.timing
-    .results[].scheme .results[].gc_destination .results[].knows_future .results[].host_pages .results[].flash_pages
+    .results[].scheme .results[].gc_destination .results[].knows_future .results[].reads_addresses .results[].host_pages .results[].flash_pages
     .results[].gc_pages .results[].erases .results[].waf .results[].steady_waf .results[].steady_from_host_pages
     .results[].default_stream_share .results[].reclusterings .results[].pages_per_second .results[].free_superblocks
     .results[].open_superblocks .results[].worst_case_spare_factor .results[].shared_gc_pages

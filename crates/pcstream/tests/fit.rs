@@ -8,16 +8,10 @@ use common::{Place, ends_with, json, refuses};
 use pcstream_trace::*;
 use serde_json::Value;
 
-/// A trace of a device of `pages` pages: `writes` pages, spread over it, each written `rounds` times in another order; every third
-/// is discarded in the end.
-fn trace(dir: &Path, pages: u64, writes: u64, rounds: u64) -> String {
-    let path = dir.join("large.pctrace");
-    let mut writer = TraceWriter::create(&path, Meta::new("large", pages), false).unwrap();
-    let context = Context::label(ContextId(1), "spread");
-    writer.write_batch(&Batch { contexts: vec![context], ..Batch::default() }).unwrap();
-    let event = |op, index: u64| Event {
+fn event(op: Op, page: u64) -> Event {
+    Event {
         time_ns: 0,
-        lba: Lba(index * (pages / writes)),
+        lba: Lba(page),
         pages: 1,
         context: ContextId(1),
         file: FileId(0),
@@ -25,7 +19,17 @@ fn trace(dir: &Path, pages: u64, writes: u64, rounds: u64) -> String {
         op,
         kind: Kind::Data,
         hint: Default::default(),
-    };
+    }
+}
+
+/// A trace of a device of `pages` pages: `writes` pages, spread over it, each written `rounds` times in another order; every third
+/// is discarded in the end.
+fn trace(dir: &Path, pages: u64, writes: u64, rounds: u64) -> String {
+    let path = dir.join("large.pctrace");
+    let mut writer = TraceWriter::create(&path, Meta::new("large", pages), false).unwrap();
+    let context = Context::label(ContextId(1), "spread");
+    writer.write_batch(&Batch { contexts: vec![context], ..Batch::default() }).unwrap();
+    let event = |op, index: u64| event(op, index * (pages / writes));
     let mut order: Vec<u64> = (0..writes).collect();
     let mut random = 1u64;
     for _ in 0..rounds {
@@ -161,6 +165,71 @@ fn a_report_packs_as_simulate_does() {
     let page = place.path("r.html");
     ends_with(0, &[&["report", trace.as_str(), "-o", &page, "--no-curves"], &PACKED[..]].concat());
     assert!(std::fs::read_to_string(&page).unwrap().contains("78.1 MiB of addresses packed"));
+}
+
+/// A tenth of the addresses hold data at a time: what is written goes where nothing is, and something else is discarded.
+fn spread(path: &str) {
+    let mut writer = TraceWriter::create(Path::new(path), Meta::new("spread", 60_000), false).unwrap();
+    let contexts = vec![Context::label(ContextId(1), "spread")];
+    let mut free: Vec<u64> = (0..40_000).collect();
+    let mut live: Vec<u64> = Vec::new();
+    let (mut random, mut events) = (1u64, Vec::new());
+    let mut below = |n: usize| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (random >> 33) as usize % n
+    };
+    for _ in 0..80_000 {
+        if live.len() == 4000 {
+            let page = live.swap_remove(below(4000));
+            events.push(event(Op::Discard, page));
+            free.push(page);
+        }
+        let page = free.swap_remove(below(free.len()));
+        events.push(event(Op::Write, page));
+        live.push(page);
+    }
+    writer.write_batch(&Batch { events, contexts, ..Batch::default() }).unwrap();
+    writer.finish(None).unwrap();
+}
+
+#[test]
+fn a_device_is_packed_by_what_lives_at_once() {
+    let place = Place::new();
+    let trace = place.path("spread.pctrace");
+    spread(&trace);
+    let simulate =
+        ["simulate", trace.as_str(), "--scheme", "baseline,autostream-mq", "--gc", "own", "--streams", "2"];
+    let by = |flag: &str, more: &[&str]| {
+        let (out, err) = ends_with(0, &[&simulate[..], &[flag, "0.9", "--json", "-"], more].concat());
+        (serde_json::from_str::<Value>(&out).unwrap(), err)
+    };
+    let (addresses, err) = by("--pack", &[]);
+    assert_eq!(addresses["results"][0]["waf"], 1.0);
+    assert!(err.contains("--pack-live 0.9") && !err.contains("autostream-mq: "), "{err}");
+    let (live, err) = by("--pack-live", &[]);
+    let device = &live["device"];
+    assert_eq!((&device["logical_pages"], &device["address_pages"]), (&4445.into(), &40_000.into()));
+    assert!(live["results"][0]["waf"].as_f64().unwrap() > 1.5, "{}", live["results"][0]["waf"]);
+    assert_eq!(live["trace"]["host_pages"], 80_000);
+    assert!(
+        device["origin"].as_str().unwrap().contains("at most 15.6 MiB of live data, on 156 MiB"),
+        "{device}"
+    );
+    assert!(
+        err.contains("autostream-mq: goes by neighbouring addresses") && !err.contains("baseline"),
+        "{err}"
+    );
+    // Without discards all that was written lives.
+    let (kept, err) = by("--pack-live", &["--no-discard"]);
+    assert_eq!(results(kept)["results"], results(by("--pack", &["--no-discard"]).0)["results"]);
+    assert!(err.contains("autostream-mq"), "{err}");
+    // Sizes, curves and memory of a device with more addresses than pages.
+    let (whole, _) = by("--pack-live", &["--capacity", "240M"]);
+    assert_eq!(whole["device"]["prefill_pages"], 55_296 - 4000);
+    refuses(2, &[&simulate[..], &["--pack-live", "0.9", "--pack", "0.9"]].concat(), &["cannot be used with"]);
+    let page = place.path("spread.html");
+    ends_with(0, &["report", &trace, "-o", &page, "--scheme", "baseline", "--pack-live", "0.9"]);
+    assert!(std::fs::read_to_string(&page).unwrap().contains("of live data"));
 }
 
 #[test]

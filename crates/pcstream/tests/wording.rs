@@ -7,7 +7,7 @@ use std::fs;
 use common::{Place, ends_with, refuses};
 
 /// A flag with a bad value, and what a good one is.
-const BAD_VALUES: [(&[&str], &str, &str); 24] = [
+const BAD_VALUES: [(&[&str], &str, &str); 25] = [
     (&["simulate", "T", "--streams"], "300", "from 1 to 255"),
     (&["simulate", "T", "--spare-factor"], "7", "below 1"),
     (&["simulate", "T", "--overprovision"], "zz", "such as 0.14"),
@@ -16,6 +16,7 @@ const BAD_VALUES: [(&[&str], &str, &str); 24] = [
     (&["simulate", "T", "--memory"], "zz", "such as 512M"),
     (&["simulate", "T", "--fill"], "7", "from 0 to 1"),
     (&["simulate", "T", "--pack"], "7", "above 0, at most 1"),
+    (&["simulate", "T", "--pack-live"], "0", "above 0, at most 1"),
     (&["simulate", "T", "--prefill"], "7", "or 'trace'"),
     (&["simulate", "T", "--seed"], "zz", "0 or more"),
     (&["simulate", "T", "--timing", "--queue-depth"], "zz", "from 1 to 65536"),

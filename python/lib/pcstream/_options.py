@@ -20,6 +20,7 @@ class Options:
     queue_depth: int = 32
     open_loop: bool = False
     pack: float | None = None
+    pack_live: float | None = None
     fill: float | None = None
     discard: bool = True
     memory: int | None = None
@@ -31,14 +32,17 @@ class Options:
 
     def __post_init__(self) -> None:
         self._check_types()
-        for name in ("prefill", "pack", "fill"):
+        for name in ("prefill", "pack", "pack_live", "fill"):
             value = getattr(self, name)
             if value is not None and not 0 <= value <= 1:
                 raise ArgumentError(f"{name} {value}: expected a share from 0 to 1")
-        if self.pack == 0:
-            raise ArgumentError("pack 0: expected a share above 0")
-        if self.fill is not None and (self.pack is not None or self.prefill is not None):
-            raise ArgumentError("fill comes without pack and prefill: give one of them")
+        for name in ("pack", "pack_live"):
+            if getattr(self, name) == 0:
+                raise ArgumentError(f"{name} 0: expected a share above 0")
+        if self.fill is not None and (self.is_packed or self.prefill is not None):
+            raise ArgumentError("fill comes without pack, pack_live and prefill: give one of them")
+        if self.pack_live is not None and (self.pack is not None or self.prefill is not None):
+            raise ArgumentError("pack_live comes without pack, fill and prefill: give one of them")
         if self.open_loop and not self.timing:
             raise ArgumentError("open_loop without timing: expected timing=True beside it")
         object.__setattr__(self, "set", [setting(key, value) for key, value in self.settings.items()])
@@ -47,7 +51,7 @@ class Options:
             object.__setattr__(self, "rules_text", rules_text(self.rules))
 
     def _check_types(self) -> None:
-        for name in ("prefill", "pack", "fill"):
+        for name in ("prefill", "pack", "pack_live", "fill"):
             value = getattr(self, name)
             if value is not None:
                 object.__setattr__(self, name, _check.real(name, value, "a share from 0 to 1"))
@@ -64,7 +68,12 @@ class Options:
     @property
     def changes_size(self) -> bool:
         """Whether the simulated device is not of the trace's size, or static data fills it."""
-        return self.pack is not None or self.fill is not None
+        return self.is_packed or self.fill is not None
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether the size of the simulated device goes by what the trace writes."""
+        return self.pack is not None or self.pack_live is not None
 
 
 def rules_text(rules: str | os.PathLike[str]) -> str | None:

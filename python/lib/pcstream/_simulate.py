@@ -134,6 +134,7 @@ def simulate(
     queue_depth: int = 32,
     open_loop: bool = False,
     pack: float | None = None,
+    pack_live: float | None = None,
     fill: float | None = None,
     discard: bool = True,
     memory: int | None = None,
@@ -156,6 +157,8 @@ def simulate(
         open_loop: requests arrive at the times of the trace, with ``timing``.
         pack: moves the addresses that the trace writes together, so that they fill this share of the device; a profile is
             scaled to them, unless its size is given.
+        pack_live: the same for the data that lives at once, at most; for traces with discards, which leave many addresses
+            without data.
         fill: adds static data until this share of the device holds data; a profile is scaled to the trace, likewise.
         discard: whether the trace's discards reach the device.
         memory: bytes that it may take; by default three quarters of what is free. What does not fit takes more passes.
@@ -170,9 +173,10 @@ def simulate(
 
     Warns:
         LossWarning: the trace lacks something, or a scheme dropped what it knew because its memory is bounded.
-        SizeWarning: the trace writes less than the simulated device holds, and is not packed.
+        SizeWarning: the trace writes less than the simulated device holds, and is not packed; with ``pack_live``: a scheme
+            goes by neighbouring addresses, of which the recording used more than such a device has.
     """
-    options = Options(prefill, timing, queue_depth, open_loop, pack, fill, discard, memory, rules, set or {})
+    options = Options(prefill, timing, queue_depth, open_loop, pack, pack_live, fill, discard, memory, rules, set or {})
     opened = trace if isinstance(trace, Trace) else Trace(trace)
     chosen = _scheme.chosen(schemes)
     if not chosen:
@@ -182,8 +186,10 @@ def simulate(
     results = Results(*_pcstream.simulate(opened._native, given, chosen, fitted, options))
     for text in _losses(given, results):
         warnings.warn(text, LossWarning, stacklevel=2)
-    if options.pack is None and (text := _too_little(opened, fitted, results)):
-        warnings.warn(text, SizeWarning, stacklevel=2)
+    too_little = "" if options.is_packed else _too_little(opened, fitted, results)
+    for text in (too_little, _spread(given, results) if options.pack_live is not None else ""):
+        if text:
+            warnings.warn(text, SizeWarning, stacklevel=2)
     return results
 
 
@@ -216,6 +222,15 @@ def _losses(given: str, results: Results) -> Iterator[str]:
         more = f"set={{'{scheme.partition(':')[0]}.{parameter}': BYTES}}"
         text = f"{given}: {scheme} dropped what it knew of live data {count} times at its memory bound"
         yield f"{text}, which may change its result: more with {more}"
+
+
+def _spread(given: str, results: Results) -> str:
+    """What to say if schemes see more addresses than a device of this size has."""
+    schemes = dict.fromkeys(result["scheme"] for result in results.json["results"] if result["reads_addresses"])
+    if not schemes:
+        return ""
+    text = f"{given}: {', '.join(sorted(schemes))}: goes by neighbouring addresses, and sees those of the recording"
+    return f"{text}; on a device of this size a file system would use freed ones again"
 
 
 def _too_little(trace: Trace, device: Device, results: Results) -> str:

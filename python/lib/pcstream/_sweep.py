@@ -48,7 +48,7 @@ AXES = (
     "seed",
 )
 #: Fields of the options that can be swept.
-OPTION_AXES = ("prefill", "pack", "fill", "discard")
+OPTION_AXES = ("prefill", "pack", "pack_live", "fill", "discard")
 #: Columns that say which point a row is of.
 HEAD = ("trace", "trace_id", *AXES, *OPTION_AXES)
 #: Points without rows that are named one by one.
@@ -188,8 +188,8 @@ def sweep(
         out: a directory for the results, or a URL that fsspec knows; a sweep that ended early goes on there. By default a
             temporary directory.
         options: keyword arguments of :func:`pcstream.simulate` that all points have.
-        axes: values by field of :class:`pcstream.Device`, or of ``prefill``, ``pack``, ``fill``, ``discard``:
-            ``streams=range(1, 17), spare_factor=[.07, .125]``.
+        axes: values by field of :class:`pcstream.Device`, or of ``prefill``, ``pack``, ``pack_live``, ``fill``,
+            ``discard``: ``streams=range(1, 17), spare_factor=[.07, .125]``.
 
     Returns:
         The rows, in the order of the grid: the last axis varies fastest.

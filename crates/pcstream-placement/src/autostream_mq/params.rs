@@ -179,6 +179,10 @@ impl Parameters for MqParams {
         MqParams::readings()
     }
 
+    fn reads_addresses(&self, superblock_pages: u32) -> bool {
+        self.chunk_pages.pages(superblock_pages) > 1
+    }
+
     fn build(
         &self,
         _: &'static str,

@@ -167,6 +167,10 @@ impl Parameters for PcStreamParams {
         parameter!(PcStreamParams, open_share, "share, above 0; all streams from 1 on", "share of the spare superblocks that open ones may take, which limits the streams used; three are used if they take a third at most", "this project; FAST'19: 1"),
     ];
 
+    fn reads_addresses(&self, superblock_pages: u32) -> bool {
+        self.lifetime.chunk.pages(superblock_pages) > 1
+    }
+
     fn build(
         &self,
         scheme: &'static str,

@@ -70,6 +70,10 @@ impl Parameters for PlusParams {
         parameter!(PlusParams, open_share, "share, above 0; all streams from 1 on", "share of the spare superblocks that open ones may take, which limits the streams used; three are used if they take a third at most", "this project"),
     ];
 
+    fn reads_addresses(&self, _: u32) -> bool {
+        true
+    }
+
     fn build(&self, scheme: &'static str, environment: &Environment) -> Result<Box<dyn Scheme>, SchemeError> {
         check_open_share(scheme, self.open_share)?;
         Ok(Box::new(PcStreamPlus::new(scheme, environment.streams_within(self.open_share), *self)?))

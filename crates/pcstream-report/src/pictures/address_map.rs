@@ -59,7 +59,7 @@ pub fn figure(material: &Material) -> Figure {
     svg.line("axis", &[(LEFT, TOP), (LEFT, bottom), (WIDTH - RIGHT, bottom)]);
     let geometry = &material.lanes()[0].geometry;
     for part in 0..=4 {
-        let pages = geometry.logical_pages() / 4 * part;
+        let pages = geometry.address_pages() / 4 * part;
         svg.text("dim end", LEFT - 6.0, bottom - HEIGHT * part as f64 / 4.0 + 4.0, &page_bytes(pages));
         let written = material.simulation.writers.totals().host_pages / 4 * part;
         let class = if part == 4 { "dim end" } else { "dim mid" };

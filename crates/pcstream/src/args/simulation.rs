@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args};
+use pcstream_replay::space::Pack;
 use pcstream_ssd::{VictimParameter, VictimPolicy, Watermarks, profile};
 
 use super::emulated::{LIVE, LIVE_SCHEMES};
@@ -22,6 +23,7 @@ Examples:
   pcstream simulate hot.pctrace --spare-factor 0.07 --json result.json
   pcstream simulate hot.pctrace --profile pm963-480g --timing
   pcstream simulate hot.pctrace --pack 0.9     # a large disk, little written
+  pcstream simulate hot.pctrace --pack-live 0.9         # the same, with discards
   pcstream simulate hot.pctrace --capacity 512M --fill 0.95 --memory 2G")]
 pub struct SimulateArgs {
     /// The trace: a directory NAME.pctrace
@@ -45,6 +47,12 @@ pub struct FitArgs {
     /// share of that size.
     #[arg(long, value_name = "SHARE", value_parser = values::positive_share, help_heading = "Device")]
     pub pack: Option<f64>,
+    /// Pack them onto a device of which the data that lives at once fills this share at most: for traces with discards
+    ///
+    /// File systems spread what they allocate: addresses that were written may hold nothing for most of the time. The
+    /// device has as many addresses as with --pack, but less flash. Without discards, the two are the same.
+    #[arg(long, value_name = "SHARE", value_parser = values::positive_share, conflicts_with_all = ["pack", "fill", "prefill"], help_heading = "Device")]
+    pub pack_live: Option<f64>,
     /// Add static data before counting, or leave some out, until this share of the logical pages holds data: 0 to 1
     ///
     /// What the trace writes counts as data. Several simulations of one trace with more and more static data give
@@ -59,6 +67,13 @@ pub struct FitArgs {
     /// If all lanes together would take more, fewer run at once, and the trace is read several times.
     #[arg(long, value_name = "BYTES", value_parser = values::size)]
     pub memory: Option<u64>,
+}
+
+impl FitArgs {
+    /// What packs the device, if it is packed.
+    pub fn pack(&self) -> Option<Pack> {
+        self.pack.map(Pack::Addresses).or(self.pack_live.map(Pack::Live))
+    }
 }
 
 #[derive(Debug, Args)]

@@ -38,6 +38,9 @@ pub struct SweepArgs {
     /// Pack the addresses that the trace writes onto a device of which they fill this share: above 0, at most 1
     #[arg(long, value_name = "SHARE", value_parser = values::positive_share, conflicts_with = "utilisation", help_heading = "Device")]
     pub pack: Option<f64>,
+    /// Pack them onto a device of which the data that lives at once fills this share at most: for traces with discards
+    #[arg(long, value_name = "SHARE", value_parser = values::positive_share, conflicts_with_all = ["pack", "utilisation", "prefill"], help_heading = "Device")]
+    pub pack_live: Option<f64>,
     /// Leave the trace's discards out, as if the file system sent none
     #[arg(long, alias = "no-trim", help_heading = "Device")]
     pub no_discard: bool,
@@ -113,7 +116,13 @@ pub struct Point {
 impl SweepArgs {
     /// The trace's space, before any static data.
     pub fn fit(&self) -> FitArgs {
-        FitArgs { pack: self.pack, no_discard: self.no_discard, memory: self.memory, ..FitArgs::default() }
+        FitArgs {
+            pack: self.pack,
+            pack_live: self.pack_live,
+            no_discard: self.no_discard,
+            memory: self.memory,
+            ..FitArgs::default()
+        }
     }
 }
 

@@ -142,9 +142,9 @@ impl Grid {
             };
             self.spaces.push(Space { utilisation: point.utilisation, prefill });
         }
-        let place = |profile: &pcstream_ssd::Profile, settings| Place {
+        let place = |profile: &pcstream_ssd::Profile, settings: DeviceSettings| Place {
             utilisation: point.utilisation,
-            settings,
+            settings: fitting.space().map_or(settings.clone(), |space| space.on(&settings)),
             clock: device::clock(&args.measure, profile),
         };
         let all = devices.into_iter().flat_map(|Devices { settings, profile }| {
@@ -199,7 +199,10 @@ fn common_key(args: &SweepArgs, meta: &Meta) -> Result<String, Failure> {
     _ = write!(
         key,
         " table {:?} prefill {:?} pack {:?} no_discard {}",
-        options.table_bytes, args.measure.prefill, args.pack, args.no_discard
+        options.table_bytes,
+        args.measure.prefill,
+        args.fit().pack(),
+        args.no_discard
     );
     Ok(key)
 }

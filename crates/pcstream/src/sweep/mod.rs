@@ -52,6 +52,7 @@ pub fn sweep(args: &SweepArgs, ui: Ui) -> Result<Status, Failure> {
     if let Some(fullest) = grid.spaces.iter().max_by_key(|space| space.pages()) {
         fitting.remark_size(&grid.runs[0].lane.device, &fullest.prefill);
     }
+    fitting.remark_addresses(grid.runs.iter().map(|run| &run.lane));
     let mut journal = Journal::open(&args.output)?;
     let ran = Sweep { args, reader: &reader, ui, grid: &grid, journal: &mut journal }.run(&mut fitting);
     ran.map_err(|failure| resumable(failure, args, &grid, &journal))?;
