@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import pickle
 import re
@@ -60,6 +61,23 @@ def test_results_are_the_command_lines(
     ran = subprocess.run(command, capture_output=True, text=True, check=True)
     results = pc.simulate(trace, "baseline,manual,pcstream,oracle", device, **options)
     assert without_speed(results.json) == without_speed(json.loads(ran.stdout))
+
+
+def test_a_device_is_filled_by_what_lives_at_once(tmp_path: Path) -> None:
+    steps = np.arange(20_000)
+    # A page dies when 2,000 more are written, just after the last of them: 2,001 of 20,000 addresses hold data at once.
+    lba = np.stack([steps, np.maximum(steps - 2000, 0)], axis=1).ravel()
+    op = np.tile(np.array([0, 1], dtype=np.uint8), len(steps))
+    trace = pc.write(tmp_path / "moving.pctrace", {"lba": lba.astype(np.uint64), "op": op}, device_pages=20_000)
+    device = pc.Device(streams=2, gc="own", superblock_pages=16)
+    with pytest.warns(pc.SizeWarning, match="autostream-mq: neighbouring addresses matter"):
+        live = pc.simulate(trace, ["baseline", "autostream-mq"], device, pack_live=0.9)
+    assert live.device["address_pages"] == 20_000 and live.device["logical_pages"] == math.ceil(2001 / 0.9)
+    assert pc.simulate(trace, "baseline", device, pack=0.9).device["logical_pages"] == math.ceil(20_000 / 0.9)
+    assert live["baseline"].waf == 1, "what was written first dies first"
+    for refused in ({"pack": 0.9}, {"fill": 0.9}, {"prefill": 0.9}):
+        with pytest.raises(pc.ArgumentError, match="pack_live"):
+            pc.simulate(trace, "baseline", device, pack_live=0.9, **cast(Any, refused))
 
 
 def test_the_capacity_of_a_device_is_the_flag(binary: str, small: pc.Trace) -> None:

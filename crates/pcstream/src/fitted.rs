@@ -26,7 +26,7 @@ use crate::passes::{Bars, failure, refused};
 use crate::ui::Ui;
 
 /// What is to be known of schemes for which neighbours matter, on a device packed by live data.
-const SPREAD_ADDRESSES: &str = "goes by neighbouring addresses, and sees those of the recording; on a device of this size a \
+const SPREAD_ADDRESSES: &str = "neighbouring addresses matter, and are those of the recording; on a device of this size a \
                                 file system would use freed ones again";
 
 /// A trace as the simulation sees it.

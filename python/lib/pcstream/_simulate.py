@@ -229,7 +229,7 @@ def _spread(given: str, results: Results) -> str:
     schemes = dict.fromkeys(result["scheme"] for result in results.json["results"] if result["reads_addresses"])
     if not schemes:
         return ""
-    text = f"{given}: {', '.join(sorted(schemes))}: goes by neighbouring addresses, and sees those of the recording"
+    text = f"{given}: {', '.join(sorted(schemes))}: neighbouring addresses matter, and are those of the recording"
     return f"{text}; on a device of this size a file system would use freed ones again"
 
 
