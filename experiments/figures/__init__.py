@@ -14,6 +14,7 @@ from . import (
     lifetimes_by_stream,
     mappings,
     no_discard,
+    sensitivity,
     streams,
     table_of_contexts,
     utilisation,
@@ -22,7 +23,7 @@ from . import (
 
 MODULES = (
     activities, levels, waf, iops, internal_streams, table_of_contexts, streams, lifetimes_by_stream, no_discard, mappings, cpu,
-    utilisation, kinds_of_writes, fstream, chunks,
+    utilisation, kinds_of_writes, fstream, chunks, sensitivity,
 )  # fmt: skip
 
 FIGURES = {module.NAME: module for module in MODULES}

@@ -6,6 +6,7 @@ it keeps lifetimes by pages, and ``pcstream-paper`` by chunks in proportion. So 
 
 from __future__ import annotations
 
+from ..fullness import BY_LIVE_DATA, filled
 from ..lab import DISCARDS, INTERNAL, LEGACY, Lab, Table, conditions, spread
 from .waf import PAPERS, lowest
 
@@ -30,8 +31,8 @@ def make(lab: Lab) -> Table:
             rows: list[list[float]] = []
             superblocks = []
             for trace in lab.traces(name):
-                runs = [lab.simulate(trace, READINGS, discard=discard, set=chunk_of(chunk)) for chunk in CHUNKS]
-                others = lab.simulate(trace, [scheme for scheme, _ in OTHERS], discard=discard)
+                runs = [lab.simulate(trace, READINGS, set=chunk_of(chunk), **filled(discard)) for chunk in CHUNKS]
+                others = lab.simulate(trace, [scheme for scheme, _ in OTHERS], **filled(discard))
                 wafs = [lowest(run, READINGS, at) for at in (LEGACY, INTERNAL) for run in runs]
                 rows.append(wafs + [lowest(others, (scheme,), at) for scheme, at in OTHERS])
                 superblocks.append(4 * int(others.device["superblock_pages"]))
@@ -39,8 +40,8 @@ def make(lab: Lab) -> Table:
                 size = "-".join(map(str, sorted({min(superblocks), max(superblocks)})))
                 table.rows.append((name, said, size, *(spread(column) for column in zip(*rows, strict=True))))
     table.remarks.append(
-        f"{conditions()} AutoStream is the best of {len(READINGS)} readings of its paper, chosen for each recording. In proportion: 1/1049 "
-        "superblock, at least a page. Means of recordings, in brackets the least and the greatest."
+        f"{conditions()} {BY_LIVE_DATA} AutoStream is the best of {len(READINGS)} readings of its paper, chosen for each recording. In "
+        "proportion: 1/1049 superblock, at least a page. Means of recordings, in brackets the least and the greatest."
     )
     return table
 

@@ -6,6 +6,7 @@ import itertools
 import statistics
 from collections.abc import Sequence
 
+from ..fullness import BY_LIVE_DATA, filled
 from ..lab import DISCARDS, INTERNAL, LEGACY, Lab, Table, bars, conditions, spread
 from .waf import AUTOSTREAM, COLUMNS, PAPERS, lowest
 
@@ -25,7 +26,7 @@ def make(lab: Lab) -> Table:
     drawn: dict[str, list[float | None]] = {"without": [], "with internal streams": []}
     for discard, said in reversed(DISCARDS):
         schemes = ("baseline", *AUTOSTREAM, "pcstream", "manual")
-        runs = [[lab.simulate(trace, schemes, discard=discard) for trace in found] for found in traces.values()]
+        runs = [[lab.simulate(trace, schemes, **filled(discard)) for trace in found] for found in traces.values()]
         for scheme, paper in SCHEMES:
             legacy, internal = ([mean(found, COLUMNS[scheme][0], at) for found in runs] for at in (LEGACY, INTERNAL))
             table.rows.append((scheme, said, spread(legacy), spread(internal), change(runs, COLUMNS[scheme][0]), f"-{paper} %"))
@@ -33,7 +34,8 @@ def make(lab: Lab) -> Table:
                 drawn["without"].append(statistics.fmean(legacy))
                 drawn["with internal streams"].append(statistics.fmean(internal))
     table.remarks.append(
-        f"{conditions()} Means over {', '.join(traces)}, each the mean of its recordings; in brackets the least and the greatest."
+        f"{conditions()} {BY_LIVE_DATA} Means over {', '.join(traces)}, each the mean of its recordings; in brackets the least and "
+        "the greatest."
     )
     table.picture = lambda path: bars(path, [scheme for scheme, _ in SCHEMES], drawn, "mean WAF without discards")
     return table

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import statistics
 
+from ..fullness import BY_LIVE_DATA, filled
 from ..lab import DISCARDS, Lab, Table, bars, conditions, spread
 from .waf import AUTOSTREAM, COLUMNS, PAPERS, WORKLOADS
 
@@ -24,7 +25,7 @@ def make(lab: Lab) -> Table:
     columns = ("workload", "discards", "baseline, IOPS", *NAMES[1:])
     table = Table(NAME, "FAST'19 Fig. 9: IOPS by scheme and workload; schemes as multiples of baseline", columns)
     traces = {name: found for name in WORKLOADS if (found := lab.traces(name))}
-    table.remarks.append(f"{conditions()} Queue depth 32. Means of recordings, in brackets the least and the greatest.")
+    table.remarks.append(f"{conditions()} {BY_LIVE_DATA} Queue depth 32. Means of recordings, in brackets the least and the greatest.")
     drawn: dict[str, list[float | None]] = {name: [] for name in NAMES[1:]}
     for discard, said in reversed(DISCARDS):
         ratios: dict[str, dict[str, list[float]]] = {}
@@ -49,7 +50,7 @@ def make(lab: Lab) -> Table:
 def rates(lab: Lab, trace: object, discard: bool) -> dict[str, float]:
     """Requests a second by column; AutoStream's are those of its fastest reading."""
     schemes = ("baseline", "manual", *AUTOSTREAM, "pcstream")
-    results = lab.simulate(trace, schemes, discard=discard, timing=True)  # type: ignore[arg-type]
+    results = lab.simulate(trace, schemes, timing=True, **filled(discard))  # type: ignore[arg-type]
     shown = {name: COLUMNS[name] for name in NAMES}
     return {name: max(float(results[scheme, at].iops) for scheme in schemes) for name, (schemes, at) in shown.items()}
 

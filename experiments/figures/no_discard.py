@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..fullness import BY_LIVE_DATA, filled
 from ..lab import DISCARDS, INTERNAL, LEGACY, Lab, Table, conditions, spread
 from .waf import lowest
 
@@ -18,11 +19,11 @@ def make(lab: Lab) -> Table:
     for name in WORKLOADS:
         traces = lab.traces(name)
         for discard, said in DISCARDS if traces else ():
-            runs = [lab.simulate(trace, [s for s, _ in SCHEMES], discard=discard) for trace in traces]
+            runs = [lab.simulate(trace, [s for s, _ in SCHEMES], **filled(discard)) for trace in traces]
             wafs = (spread([lowest(run, (scheme,), at) for run in runs]) for scheme, at in SCHEMES)
             table.rows.append((name, said, *wafs))
     table.remarks.append(
-        f"{conditions()} "
+        f"{conditions()} {BY_LIVE_DATA} "
         "The paper (Cassandra): without TRIM throughput falls to 20 % of the peak; detection in the device gains little."
     )
     return table

@@ -1,14 +1,17 @@
 """When streams pay: WAF over utilisation, by workload, on a drive without streams and on one with internal streams.
 
-What a recording writes to is packed onto devices of which it fills more and more. Without discards a device keeps what files
-held that are deleted. The drive's life is the inverse of the flash that it programs. Internal streams keep copies apart whatever
-the host does, so baseline on that drive says what they give alone.
+What a recording writes is packed onto devices of which it fills more and more. Without discards a device keeps what files held
+that are deleted; with discards the data that lives at once fills it. The drive's life is the inverse of the flash that it
+programs. Internal streams keep copies apart whatever the host does, so baseline on that drive says what they give alone.
 """
 
 from __future__ import annotations
 
 import statistics
 
+import pcstream as pc
+
+from ..fullness import filled
 from ..lab import DISCARDS, INTERNAL, LEGACY, Lab, Table, panels, spread
 from .waf import ORACLES, lowest
 
@@ -37,11 +40,14 @@ def make(lab: Lab) -> Table:
     columns = ("workload", "discards", "utilisation", *(column for column, _, _ in COLUMNS), *(f"drive life, {column}" for column in LIVES))
     table = Table(NAME, "When streams pay: WAF over utilisation", columns)
     lines: dict[str, dict[str, tuple[list[float], list[float]]]] = {}
+    alive: dict[str, str] = {}
     for name in WORKLOADS:
         traces = lab.traces(name)
         for discard, said in DISCARDS if traces else ():
             for share in SHARES:
-                runs = [lab.simulate(trace, SCHEMES, share, discard=discard) for trace in traces]
+                runs = [lab.simulate(trace, SCHEMES, **filled(discard, share)) for trace in traces]
+                if discard and share == SHARES[-1]:
+                    alive[name] = spread([live_share(run, share) for run in runs])
                 wafs = {column: [lowest(run, schemes, at) for run in runs] for column, schemes, at in COLUMNS}
                 pairs = ((column, zip(wafs["without streams"], wafs[column], strict=True)) for column in LIVES)
                 lives = {column: statistics.fmean(a / b for a, b in both) for column, both in pairs}
@@ -53,10 +59,20 @@ def make(lab: Lab) -> Table:
                     xs.append(share * 100)
                     ys.append(statistics.fmean(wafs[label]))
     table.remarks.append(
-        "Utilisation is the share of the drive's addresses that the recording ever writes to; with discards less of them hold "
-        "data at a time. Spare factor 7 %. Means of recordings, in brackets the least and the greatest. Without streams: a legacy "
-        "SSD. The others have internal streams; that column is baseline there. Oracles: the best of several schemes that know the "
-        "future."
+        "Utilisation is the share of the drive that holds data: without discards all addresses that the recording writes to, "
+        "with discards the data that lives at once, at its most. Spare factor 7 %. Means of recordings, in brackets the least and "
+        "the greatest. Without streams: a legacy SSD. The others have internal streams; that column is baseline there. Oracles: "
+        "the best of several schemes that know the future."
     )
-    table.picture = lambda path: panels(path, lines, "utilisation of the addresses, %", "WAF")
+    said = ", ".join(f"{name} {share}" for name, share in alive.items())
+    table.remarks.append(
+        f"With discards, the data that lives at once is at most this share of the addresses that the recording writes to: {said}. "
+        f"Shares above {SHARES[-1]} are counted as that."
+    )
+    table.picture = lambda path: panels(path, lines, "utilisation, %", "WAF")
     return table
+
+
+def live_share(run: pc.Results, share: float) -> float:
+    """Of the addresses that are written, the most that hold data at once; it fills ``share`` of the drive's logical pages."""
+    return share * float(run.device["logical_pages"]) / float(run.device["address_pages"])

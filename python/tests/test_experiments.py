@@ -62,7 +62,7 @@ def test_without_recording_figures_take_the_recordings_that_there_are(experiment
     assert sorted(path.name for path in second.parent.iterdir()) == [second.name], "nothing was recorded"
 
 
-@pytest.mark.parametrize("name", ["fast19-fig9", "fast19-fig10", "fast19-fig12", "fast19-fig13", "fast19-fig4", "hotstorage14-trim", "autostream-chunks", *SERVERS])
+@pytest.mark.parametrize("name", ["fast19-fig9", "fast19-fig10", "fast19-fig12", "fast19-fig13", "fast19-fig4", "hotstorage14-trim", "autostream-chunks", "sensitivity", *SERVERS])
 def test_a_figure_is_made_of_recordings(experiments: Any, lab: Any, name: str) -> None:
     table = experiments.FIGURES[name].make(lab)
     path = lab.write(table)
@@ -121,7 +121,7 @@ def test_mappings_are_compared_with_one_stream(lab: Any, monkeypatch: pytest.Mon
     assert float(rows[0]["WAF"]) > float(normal[0]["WAF"])
     trace = pc.datasets.load("mixed")
     device = pc.Device.profile("pm963-480g", gc="own", spare_factor=0.127, streams=5, superblock_pages=256).scaled()
-    found = pc.simulate(trace, ["baseline"], device, pack=0.98, timing=True)
+    found = pc.simulate(trace, ["baseline"], device, pack_live=0.98, timing=True)
     assert normal[1]["WAF"] == f"{found['baseline'].waf:.3f}"
     assert lab.write(table).with_suffix(".svg").stat().st_size > 1000
 
@@ -133,7 +133,8 @@ def test_figures_agree_with_a_simulation(experiments: Any, lab: Any, discards: s
     row = next(row for row in rows if (row["workload"], row["discards"]) == ("sqlite", discards))
     trace = pc.datasets.load("sqlite")
     device = pc.Device.profile("pm963-480g", gc=("own", "internal"), spare_factor=0.07).scaled()
-    alone = pc.simulate(trace, ["baseline"], device, pack=0.98, discard=discard)
+    fullness: dict[str, Any] = {"pack_live": 0.98} if discard else {"pack": 0.98, "discard": False}
+    alone = pc.simulate(trace, ["baseline"], device, **fullness)
     assert row["baseline"] == f"{alone['baseline', 'own'].waf:.3f}"
     assert row["baseline, internal"] == f"{alone['baseline', 'internal'].waf:.3f}"
     assert float(row["oracles"]) < float(row["pcstream"]) < float(row["baseline"])
