@@ -199,6 +199,7 @@ def sweep(
             that cannot start, or cannot read a scheme.
         SweepError: points have no rows for another reason, or none has any. It has the rows of the others, which stay in
             ``out``, too.
+        RemoteError: the URL ``out`` cannot be reached.
 
     Warns:
         SweepWarning: points cannot be, as a device without room for garbage collection, and are left out; ``failures`` of
