@@ -6,12 +6,13 @@
 //!
 //! Weaknesses: GC is assumed to use all of the flash as soon as writes alone could; the memory of schemes is a constant.
 
-use pcstream_ssd::{Density, Geometry};
+use pcstream_ssd::{Density, DeviceSettings, Geometry};
 use pcstream_trace::Extent;
 
 use crate::addresses::AddressSet;
 use crate::error::ReplayError;
 use crate::replay::LaneSpec;
+use crate::survey::Surveyor;
 
 /// Bytes of what a scheme and a lane's counters take beside tables of pages.
 const LANE_BYTES: u64 = 24 << 20;
@@ -61,6 +62,33 @@ pub struct NotEnough {
     pub available: u64,
 }
 
+/// Tables with an entry per logical page.
+#[derive(Clone, Copy)]
+struct Tables<'a> {
+    logical_pages: u64,
+    touched: Option<&'a Touched>,
+}
+
+impl Tables<'_> {
+    fn bytes(self, bytes_per_page: u64) -> u64 {
+        let whole = self.logical_pages * bytes_per_page;
+        // A chunk of 1024 pages takes as many pages of a table as it has bytes in 4, and 1 where that is less.
+        self.touched.map_or(whole, |t| whole.min(t.chunks * OS_PAGE * bytes_per_page.div_ceil(4)))
+    }
+
+    fn density(self) -> Density {
+        match self.touched {
+            Some(t) if t.chunks * CHUNK < self.logical_pages / 4 => Density::Sparse,
+            _ => Density::Dense,
+        }
+    }
+
+    /// Of what all lanes share, without the future.
+    fn shared(self) -> u64 {
+        SHARED_BYTES + self.bytes(8)
+    }
+}
+
 impl Footprint {
     /// Of `lanes`, if all of their devices is written, or what is `touched`. `host_pages` are the pages that the trace writes.
     pub fn new(
@@ -69,23 +97,24 @@ impl Footprint {
         touched: Option<&Touched>,
     ) -> Result<Footprint, ReplayError> {
         let logical_pages = lanes.first().ok_or(ReplayError::NoLanes)?.device.address_pages();
-        let table = |bytes_per_page: u64| {
-            let whole = logical_pages * bytes_per_page;
-            // A chunk of 1024 pages takes as many pages of a table as it has bytes in 4, and 1 where that is less.
-            touched.map_or(whole, |t| whole.min(t.chunks * OS_PAGE * bytes_per_page.div_ceil(4)))
-        };
+        let tables = Tables { logical_pages, touched };
         let mut sizes = Vec::new();
         for lane in lanes {
-            let geometry = Geometry::new(&lane.device)?;
-            sizes.push(LANE_BYTES + table(4) + table(1) + flash_bytes(&geometry, touched));
+            let flash = flash_pages(&Geometry::new(&lane.device)?, touched);
+            sizes.push(LANE_BYTES + tables.bytes(4) + tables.bytes(1) + flash.bytes());
         }
         // Four bytes for the death of every page written, where schemes look ahead.
         let future = if lanes.iter().any(LaneSpec::looks_ahead) { 4 * host_pages } else { 0 };
-        let density = match touched {
-            Some(t) if t.chunks * CHUNK < logical_pages / 4 => Density::Sparse,
-            _ => Density::Dense,
-        };
-        Ok(Footprint { shared: SHARED_BYTES + table(8) + future, lanes: sizes, density })
+        Ok(Footprint { shared: tables.shared() + future, lanes: sizes, density: tables.density() })
+    }
+
+    /// Of a survey of a drive like `device`, beside what a replay leaves: the drive's tables, and four bytes for the
+    /// context of each page of flash.
+    pub fn of_survey(device: &DeviceSettings, touched: Option<&Touched>) -> Result<Footprint, ReplayError> {
+        let tables = Tables { logical_pages: device.address_pages(), touched };
+        let flash = flash_pages(&Geometry::new(&Surveyor::device(device))?, touched);
+        let survey = LANE_BYTES + tables.bytes(4) + flash.bytes() + 4 * flash.programmed;
+        Ok(Footprint { shared: tables.shared(), lanes: vec![survey], density: tables.density() })
     }
 
     /// Of all lanes at once.
@@ -113,12 +142,24 @@ impl Footprint {
     }
 }
 
-/// Bytes of the tables of flash.
-fn flash_bytes(geometry: &Geometry, touched: Option<&Touched>) -> u64 {
+/// What is touched of flash.
+struct FlashPages {
+    programmed: u64,
+    superblocks: u64,
+}
+
+impl FlashPages {
+    /// Of the device's tables.
+    fn bytes(&self) -> u64 {
+        4 * self.programmed + 22 * self.superblocks
+    }
+}
+
+fn flash_pages(geometry: &Geometry, touched: Option<&Touched>) -> FlashPages {
     let open = u64::from(geometry.open_superblocks() + 1) * u64::from(geometry.superblock_pages());
     let pages = geometry.physical_pages();
     let programmed = touched.map_or(pages, |t| t.programmed.saturating_add(open).min(pages));
-    4 * programmed + 22 * u64::from(geometry.superblocks())
+    FlashPages { programmed, superblocks: u64::from(geometry.superblocks()) }
 }
 
 #[cfg(test)]
@@ -126,7 +167,6 @@ mod tests {
     use std::sync::Arc;
 
     use pcstream_placement::configure;
-    use pcstream_ssd::DeviceSettings;
 
     use super::*;
 
@@ -149,6 +189,10 @@ mod tests {
         assert_eq!(part.density, Density::Sparse);
         // Open superblocks of 1 GiB take 4 MiB each.
         assert!(part.total() < 512 << 20, "{part:?}");
+        let whole = Footprint::of_survey(&lanes[0].device, None).unwrap();
+        let survey = Footprint::of_survey(&lanes[0].device, Some(&touched)).unwrap();
+        assert!(whole.total() > 20 << 30 && survey.total() < 512 << 20, "{survey:?}");
+        assert_eq!(survey.density, Density::Sparse);
     }
 
     #[test]

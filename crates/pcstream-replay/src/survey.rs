@@ -9,7 +9,9 @@
 //! Where no context has the majority, it is one of the heavy ones.
 
 use pcstream_ssd::observer::Observer;
-use pcstream_ssd::{DeviceSettings, LogicalPage, Ssd, StreamId, SuperblockId};
+use pcstream_ssd::{
+    Density, DeviceSettings, GcDestination, GeometryError, LogicalPage, Ssd, StreamId, SuperblockId, Table,
+};
 use pcstream_trace::{ContextId, Event, Extent, Op};
 
 use crate::error::ReplayError;
@@ -20,9 +22,6 @@ pub const MAP_COLUMNS: usize = 300;
 pub const MAP_ROWS: usize = 128;
 /// Parts of the traced time.
 pub const TIME_BINS: usize = 150;
-
-/// Stands for data from before the trace.
-const PREFILLED: u32 = u32::MAX;
 
 /// A cell of the map: the context that wins the vote, plus 1, and its lead.
 #[derive(Clone, Copy, Debug, Default)]
@@ -42,94 +41,117 @@ pub struct Rate {
     pub discarded_pages: u64,
 }
 
-/// Collects while events pass.
+/// What was found out.
 pub struct Survey {
-    ssd: Ssd,
+    cells: Vec<Cell>,
+    rates: Vec<Rate>,
     copies: Copies,
+    peak_live: u64,
+}
+
+/// Collects while events pass.
+pub struct Surveyor {
+    ssd: Ssd,
+    pages: FlashPages,
     logical_pages: u64,
     total_pages: u64,
     duration_ns: u64,
     /// Events taken in.
     events: u64,
     written: u64,
-    cells: Vec<Cell>,
-    rates: Vec<Rate>,
-    peak_live: u64,
+    found: Survey,
 }
 
-/// The context of every flash page, and the copies by context.
+/// Pages copied, by who wrote them.
+#[derive(Default)]
 struct Copies {
-    superblock_pages: usize,
-    writing: u32,
-    context_of: Vec<u32>,
     by_context: Vec<u64>,
-    prefilled: u64,
+    of_prefill: u64,
 }
 
-impl Copies {
+/// The context of every flash page, plus 1; 0 stands for data from before the trace, and what was never programmed
+/// takes no memory. Counts copies.
+struct FlashPages {
+    superblock_pages: usize,
+    writing_plus_one: u32,
+    context_plus_one: Table<u32>,
+    copies: Copies,
+}
+
+impl FlashPages {
     fn slot(&self, superblock: SuperblockId, offset: u32) -> usize {
         superblock.0 as usize * self.superblock_pages + offset as usize
     }
 }
 
-impl Observer for Copies {
+impl Observer for FlashPages {
     fn host_program(&mut self, superblock: SuperblockId, offset: u32, pages: u32, _: StreamId) {
         let slot = self.slot(superblock, offset);
-        let context = self.writing;
-        self.context_of[slot..slot + pages as usize].fill(context);
+        let context = self.writing_plus_one;
+        self.context_plus_one[slot..slot + pages as usize].fill(context);
     }
 
     fn gc_copies(&mut self, victim: SuperblockId, sources: &[u32], to: SuperblockId, to_offset: u32) {
         let (from, to) = (self.slot(victim, 0), self.slot(to, to_offset));
         for (index, source) in sources.iter().enumerate() {
-            let context = self.context_of[from + *source as usize];
-            self.context_of[to + index] = context;
-            if context == PREFILLED {
-                self.prefilled += 1;
+            let plus_one = self.context_plus_one[from + *source as usize];
+            self.context_plus_one[to + index] = plus_one;
+            let Some(context) = plus_one.checked_sub(1) else {
+                self.copies.of_prefill += 1;
                 continue;
+            };
+            let (context, by_context) = (context as usize, &mut self.copies.by_context);
+            if context >= by_context.len() {
+                by_context.resize(context + 1, 0);
             }
-            let context = context as usize;
-            if context >= self.by_context.len() {
-                self.by_context.resize(context + 1, 0);
-            }
-            self.by_context[context] += 1;
+            by_context[context] += 1;
         }
     }
 }
 
-impl Survey {
-    /// A survey of a trace of `total_pages` written pages and `duration_ns`, on `device`, of which one stream is used.
+impl Surveyor {
+    /// A drive like `device` without streams: what pictures are of.
+    pub fn device(device: &DeviceSettings) -> DeviceSettings {
+        DeviceSettings { streams: 1, gc_destination: GcDestination::Own, pools: Vec::new(), ..device.clone() }
+    }
+
+    /// Of a trace of `total_pages` written pages and `duration_ns`, on `device`, of which one stream is used. `density`
+    /// says how much of it will be written.
     pub fn new(
         device: &DeviceSettings,
+        density: Density,
         prefill: &[Extent],
         total_pages: u64,
         duration_ns: u64,
-    ) -> Result<Survey, ReplayError> {
-        let mut ssd = Ssd::new(device)?;
+    ) -> Result<Surveyor, ReplayError> {
+        let mut ssd = Ssd::with_density(device, density)?;
         for extent in prefill {
             ssd.prefill(LogicalPage(extent.lba.0), extent.pages)
                 .map_err(|error| prefill_error(extent, &error.to_string()))?;
         }
         ssd.start_counting();
-        let flash_pages = ssd.geometry().physical_pages() as usize;
-        let copies = Copies {
+        let flash_pages = ssd.geometry().physical_pages();
+        let pages = FlashPages {
             superblock_pages: ssd.geometry().superblock_pages() as usize,
-            writing: 0,
-            context_of: vec![PREFILLED; flash_pages],
-            by_context: Vec::new(),
-            prefilled: 0,
+            writing_plus_one: 0,
+            context_plus_one: Table::zeroed(flash_pages, density).map_err(GeometryError::from)?,
+            copies: Copies::default(),
         };
-        Ok(Survey {
+        let found = Survey {
+            cells: vec![Cell::default(); MAP_COLUMNS * MAP_ROWS],
+            rates: vec![Rate::default(); TIME_BINS],
+            copies: Copies::default(),
             peak_live: ssd.live_pages(),
+        };
+        Ok(Surveyor {
             logical_pages: device.address_pages(),
             total_pages: total_pages.max(1),
             duration_ns: duration_ns.max(1),
             events: 0,
             written: 0,
-            cells: vec![Cell::default(); MAP_COLUMNS * MAP_ROWS],
-            rates: vec![Rate::default(); TIME_BINS],
+            found,
             ssd,
-            copies,
+            pages,
         })
     }
 
@@ -140,33 +162,33 @@ impl Survey {
         let pages = u64::from(event.pages);
         match event.op {
             Op::Write => {
-                self.copies.writing = event.context.0;
+                self.pages.writing_plus_one = event.context.0 + 1;
                 let write = self.ssd.write_observed(
                     LogicalPage(event.lba.0),
                     event.pages,
                     StreamId::DEFAULT,
-                    &mut self.copies,
+                    &mut self.pages,
                 );
                 write.map_err(|_| self.beyond(event))?;
                 self.draw(event);
                 self.written += pages;
-                self.rates[bin].host_pages += pages;
+                self.found.rates[bin].host_pages += pages;
             }
             Op::Discard | Op::WriteZeroes => {
                 let discard = self.ssd.discard(LogicalPage(event.lba.0), pages);
                 discard.map_err(|_| self.beyond(event))?;
-                self.rates[bin].discarded_pages += pages;
+                self.found.rates[bin].discarded_pages += pages;
             }
             Op::Read | Op::Flush | Op::Exit => {}
         }
-        self.rates[bin].gc_pages += self.ssd.counters().gc_pages - before;
+        self.found.rates[bin].gc_pages += self.ssd.counters().gc_pages - before;
         self.events += 1;
         Ok(())
     }
 
     /// To be called now and then, as after each batch: how full the drive has been.
     pub fn note_live_pages(&mut self) {
-        self.peak_live = self.peak_live.max(self.ssd.live_pages());
+        self.found.peak_live = self.found.peak_live.max(self.ssd.live_pages());
     }
 
     fn beyond(&self, event: &Event) -> ReplayError {
@@ -185,10 +207,17 @@ impl Survey {
         let last = bin(event.lba.0 + u64::from(event.pages) - 1, self.logical_pages, MAP_ROWS);
         let weight = (u64::from(event.pages) / (last - first + 1) as u64).max(1);
         for row in first..=last {
-            self.cells[row * MAP_COLUMNS + column].vote(event.context, weight);
+            self.found.cells[row * MAP_COLUMNS + column].vote(event.context, weight);
         }
     }
 
+    /// What was found out. The model of the drive is gone.
+    pub fn finish(self) -> Survey {
+        Survey { copies: self.pages.copies, ..self.found }
+    }
+}
+
+impl Survey {
     /// Context of a cell of the map; none where nothing was written.
     pub fn context_at(&self, column: usize, row: usize) -> Option<ContextId> {
         let cell = self.cells[row * MAP_COLUMNS + column];
@@ -202,7 +231,7 @@ impl Survey {
 
     /// Pages that garbage collection copied of data from before the trace.
     pub fn copies_of_prefill(&self) -> u64 {
-        self.copies.prefilled
+        self.copies.of_prefill
     }
 
     /// Rates over the traced time.
@@ -268,13 +297,15 @@ mod tests {
             streams: 1,
             ..DeviceSettings::default()
         };
-        let mut survey = Survey::new(&device, &[], 4096 + 20_000, 4096).unwrap();
-        (0..4096).for_each(|page| survey.feed(&write(page, 1, 1)).unwrap());
-        (0..20_000u64).for_each(|i| survey.feed(&write(i * 2 % 512 * 8 % 4096, 1, 2)).unwrap());
-        survey.note_live_pages();
+        let mut surveyor = Surveyor::new(&device, Density::Dense, &[], 4096 + 20_000, 4096).unwrap();
+        (0..4096).for_each(|page| surveyor.feed(&write(page, 1, 1)).unwrap());
+        (0..20_000u64).for_each(|i| surveyor.feed(&write(i * 2 % 512 * 8 % 4096, 1, 2)).unwrap());
+        surveyor.note_live_pages();
+        let gc_pages = surveyor.ssd.counters().gc_pages;
+        let survey = surveyor.finish();
         let copies = survey.copies_by_context();
         let all: u64 = copies.iter().sum();
-        assert_eq!(all, survey.ssd.counters().gc_pages);
+        assert_eq!(all, gc_pages);
         assert!(copies[1] > 0 && copies[1] > copies.get(2).copied().unwrap_or(0), "{copies:?}");
         assert_eq!(survey.peak_live_pages(), 4096);
         assert_eq!(survey.rates().iter().map(|r| r.host_pages).sum::<u64>(), 24_096);
@@ -286,7 +317,7 @@ mod tests {
     #[test]
     fn an_event_beyond_the_device_is_refused() {
         let device = DeviceSettings { streams: 1, ..DeviceSettings::default() };
-        let mut survey = Survey::new(&device, &[], 1, 1).unwrap();
-        assert!(survey.feed(&write(device.logical_pages, 1, 1)).is_err());
+        let mut surveyor = Surveyor::new(&device, Density::Dense, &[], 1, 1).unwrap();
+        assert!(surveyor.feed(&write(device.logical_pages, 1, 1)).is_err());
     }
 }

@@ -13,7 +13,7 @@ use pcstream_replay::budget::{Footprint, NotEnough, Touched};
 use pcstream_replay::groups;
 use pcstream_replay::recorded::{self, Pass, Recorded, RecordedError};
 use pcstream_replay::space::{Pack, Space, SpaceSettings, Used};
-use pcstream_replay::{Class, Fitted, LaneSpec, Plan};
+use pcstream_replay::{Class, Fitted, LaneSpec, Plan, ReplayError};
 use pcstream_report::human::{bytes, page_bytes, percent};
 use pcstream_report::space as space_text;
 use pcstream_ssd::{Density, DeviceSettings, Geometry};
@@ -206,24 +206,38 @@ impl<'a> Fitting<'a> {
         Ok(found)
     }
 
-    /// What the plan takes in memory, as exactly as needed to see whether it fits.
-    fn footprint(&mut self, plan: &Plan, available: u64) -> Result<Footprint, Failure> {
-        let host_pages = self.reader.meta().totals.host_pages;
-        let whole = Footprint::new(&plan.lanes, host_pages, None).map_err(refused)?;
+    /// What something takes in memory, as exactly as needed to see whether it fits; `of` knows it by what is touched.
+    fn footprint(
+        &mut self,
+        prefill: &[Extent],
+        available: u64,
+        of: impl Fn(Option<&Touched>) -> Result<Footprint, ReplayError>,
+    ) -> Result<Footprint, Failure> {
+        let whole = of(None).map_err(refused)?;
         // Packed addresses leave nothing untouched.
         if whole.total() <= available || self.settings.pack.is_some() {
             return Ok(whole);
         }
         self.survey()?;
         let used = self.used.as_ref().expect("the trace has been surveyed");
-        let touched = Touched::new(&used.written, &plan.prefill, host_pages);
-        Footprint::new(&plan.lanes, host_pages, Some(&touched)).map_err(refused)
+        of(Some(&Touched::new(&used.written, prefill, self.reader.meta().totals.host_pages))).map_err(refused)
+    }
+
+    /// How the tables of a survey of the plan's first device are best made; refused where it does not fit into memory.
+    pub fn room_for_survey(&mut self, plan: &Plan) -> Result<Density, Failure> {
+        let available = pcstream_system::memory::allowed(self.memory);
+        let of = |touched: Option<&Touched>| Footprint::of_survey(&plan.lanes[0].device, touched);
+        let footprint = self.footprint(&plan.prefill, available, of)?;
+        footprint.groups(available).map_err(|error| self.not_enough(error))?;
+        Ok(footprint.density)
     }
 
     /// The lanes of a plan that run at once, in order: as many as fit into memory, and at most `at_most`.
     pub fn groups(&mut self, plan: &Plan, at_most: usize) -> Result<Groups, Failure> {
         let available = pcstream_system::memory::allowed(self.memory);
-        let footprint = self.footprint(plan, available)?;
+        let host_pages = self.reader.meta().totals.host_pages;
+        let of = |touched: Option<&Touched>| Footprint::new(&plan.lanes, host_pages, touched);
+        let footprint = self.footprint(&plan.prefill, available, of)?;
         let fitting = footprint.groups(available).map_err(|error| self.not_enough(error))?;
         if fitting.len() > 1 {
             self.ui.remark(&format!(

@@ -1,17 +1,17 @@
 //! `report`: a trace as one HTML file, or as single pictures.
 //!
-//! The trace is read once or more for the schemes, once for the pictures, and once or more for the curves: in groups of
-//! lanes that fit into memory.
+//! The trace is read once or more for the schemes, once for the pictures that need a survey, and once or more for the
+//! curves: in groups of lanes that fit into memory.
 
 use std::path::Path;
 
 use anyhow::{Context as _, anyhow};
 use pcstream_replay::recorded::Pass;
-use pcstream_replay::survey::Survey;
+use pcstream_replay::survey::{Survey, Surveyor};
 use pcstream_replay::{Fitted, LaneSpec, Plan};
 use pcstream_report::pictures::{self, Curve, Material};
 use pcstream_report::{Simulation, human};
-use pcstream_ssd::{DeviceSettings, GcDestination, Geometry, Spare};
+use pcstream_ssd::{Density, DeviceSettings, GcDestination, Geometry, Spare};
 use pcstream_trace::TraceReader;
 
 use crate::args::{ReportArgs, SchemeOptions};
@@ -46,27 +46,30 @@ pub fn report(args: &ReportArgs, ui: Ui) -> Result<Status, Failure> {
     let json = JsonSink::asked(&args.simulation.output)?;
     let reader = simulate::open(&args.trace, ui)?;
     let (mut fitting, planned) = simulate::fit(&args.simulation, &args.fit, &reader, ui)?;
-    let Fitted { results, mut replay, damage, .. } = fitting.run(&planned.plan)?;
-    // The curves need its place.
+    let plan = &planned.plan;
+    let drawn = |name: &str| output.is_some() || args.figure.as_deref() == Some(name);
+    let surveyed = pictures::names().any(|name| drawn(name) && pictures::needs_survey(name));
+    let density = surveyed.then(|| fitting.room_for_survey(plan)).transpose()?;
+    let Fitted { results, mut replay, damage, .. } = fitting.run(plan)?;
+    // What follows needs its place.
     replay.drop_lanes();
     let about = simulate::about(&args.trace, &reader, damage, &planned);
     let simulation = Simulation { results, ..Simulation::new(about, &replay) };
-    let plan = &planned.plan;
     let rows = simulate::rows(&simulation);
-    let survey = survey(plan, &fitting, &reader, ui)?;
-    let wanted = |name: &str| !args.no_curves && (output.is_some() || args.figure.as_deref() == Some(name));
+    let survey = density.map(|density| survey(plan, density, &fitting, &reader, ui)).transpose()?;
+    let wanted = |name: &str| !args.no_curves && drawn(name);
     let mut curves = Curves {
         options: &args.simulation.scheme_options,
         plan,
         fitting: &mut fitting,
-        peak_live: survey.peak_live_pages(),
+        peak_live: survey.as_ref().map_or(0, Survey::peak_live_pages),
     };
     let by_utilisation = if wanted("waf-over-utilisation") { curves.over_utilisation()? } else { Vec::new() };
     let by_streams = if wanted("waf-over-streams") { curves.over_streams()? } else { Vec::new() };
     let material = Material {
         simulation: &simulation,
         rows: &rows,
-        survey: &survey,
+        survey: survey.as_ref(),
         by_utilisation: &by_utilisation,
         by_streams: &by_streams,
     };
@@ -111,26 +114,29 @@ fn put(flag: &'static str, path: &Path, bytes: &[u8]) -> Result<(), Failure> {
 }
 
 /// Maps, copies and rates, on the first lane's device without streams.
-fn survey(plan: &Plan, fitting: &Fitting, reader: &TraceReader, ui: Ui) -> Result<Survey, Failure> {
-    let first = &plan.lanes[0].device;
-    let device =
-        DeviceSettings { streams: 1, gc_destination: GcDestination::Own, pools: Vec::new(), ..first.clone() };
-    let totals = &reader.meta().totals;
-    let mut survey = Survey::new(&device, &plan.prefill, totals.host_pages, totals.duration_ns)
+fn survey(
+    plan: &Plan,
+    density: Density,
+    fitting: &Fitting,
+    reader: &TraceReader,
+    ui: Ui,
+) -> Result<Survey, Failure> {
+    let (device, totals) = (Surveyor::device(&plan.lanes[0].device), &reader.meta().totals);
+    let mut surveyor = Surveyor::new(&device, density, &plan.prefill, totals.host_pages, totals.duration_ns)
         .map_err(Failure::wrong_arguments)?;
     let mut bars = Bars::new(reader, ui);
     for batch in fitting.batches() {
         // Damage has been reported by the replay.
         let Ok(batch) = batch else { break };
         for event in &batch.events {
-            survey.feed(event).with_context(|| format!("trace {}", reader.path().display()))?;
+            surveyor.feed(event).with_context(|| format!("trace {}", reader.path().display()))?;
         }
-        survey.note_live_pages();
+        surveyor.note_live_pages();
         bars.advance(Pass::Survey, batch.events.len());
     }
     bars.finish(None);
     fitting.check()?;
-    Ok(survey)
+    Ok(surveyor.finish())
 }
 
 /// Simulates what curves show.

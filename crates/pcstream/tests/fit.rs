@@ -87,6 +87,24 @@ fn large_drives_of_which_little_is_touched_fit_into_a_gigabyte() {
     assert!(peak_of_children() < 1 << 30, "{}", peak_of_children());
 }
 
+#[test]
+fn reports_of_large_drives_of_which_little_is_touched_fit_into_a_gigabyte() {
+    for pages in [4 * TB, 14 * TB] {
+        let dir = tempfile::tempdir().unwrap();
+        let trace = trace(dir.path(), pages, 3_000, 3);
+        let limit = ["--scheme", "baseline,pcstream", "--memory", "1G"];
+        let page = dir.path().join("r.html");
+        let report = ["report", &trace, "-o", page.to_str().unwrap(), "--no-curves"];
+        ends_with(0, &[&report[..], &limit].concat());
+        assert!(std::fs::read_to_string(&page).unwrap().contains("Who writes where"));
+        let picture = ["report", &trace, "--figure", "rates", "--csv", "-"];
+        let (csv, _) = ends_with(0, &[&picture[..], &limit].concat());
+        let written = |line: &str| line.split(',').nth(1).unwrap().parse::<u64>().unwrap();
+        assert_eq!(csv.lines().skip(1).map(written).sum::<u64>(), 9000);
+    }
+    assert!(peak_of_children() < 1 << 30, "{}", peak_of_children());
+}
+
 /// All but how fast it went.
 fn results(mut result: Value) -> Value {
     for lane in result["results"].as_array_mut().unwrap() {

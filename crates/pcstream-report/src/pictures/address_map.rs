@@ -33,7 +33,7 @@ pub fn figure(material: &Material) -> Figure {
     let mut paths: HashMap<String, String> = HashMap::new();
     for row in 0..MAP_ROWS {
         let cells: Vec<Option<&str>> =
-            (0..MAP_COLUMNS).map(|column| material.survey.context_at(column, row).map(colour)).collect();
+            (0..MAP_COLUMNS).map(|column| material.survey().context_at(column, row).map(colour)).collect();
         // Address 0 is at the bottom.
         let y = TOP + HEIGHT - (row as f64 + 0.5) * cell_height;
         let mut column = 0;
@@ -88,7 +88,7 @@ pub fn figure(material: &Material) -> Figure {
 fn numbers(material: &Material) -> String {
     let cells = (0..MAP_COLUMNS).flat_map(|column| (0..MAP_ROWS).map(move |row| (column, row)));
     let written = cells.filter_map(|(column, row)| {
-        let context = material.survey.context_at(column, row)?;
+        let context = material.survey().context_at(column, row)?;
         Some([column.to_string(), row.to_string(), context.0.to_string()])
     });
     csv::table(&["time_part", "address_part", "context"], written)

@@ -58,12 +58,12 @@ pub fn written(material: &Material) -> Figure {
 
 /// By pages copied.
 pub fn copied(material: &Material) -> Figure {
-    let copies = material.survey.copies_by_context();
+    let copies = material.survey().copies_by_context();
     let mut paths = paths(material.rows, |row| {
         let id = row.context.map_or(0, |context| context.id.0 as usize);
         copies.get(id).copied().unwrap_or(0)
     });
-    paths.push((vec!["(data from before the trace)".to_owned()], material.survey.copies_of_prefill()));
+    paths.push((vec!["(data from before the trace)".to_owned()], material.survey().copies_of_prefill()));
     Figure {
         title: "Call paths by what garbage collection copied of them",
         note: "Width: pages that garbage collection copied on a drive without streams, by who wrote them. Wide here and \

@@ -43,8 +43,8 @@ pub fn page(material: &Material) -> String {
         _ = writeln!(out, "<p class=\"loss\">{}</p>", escaped(line.trim_start_matches("losses").trim()));
     }
     out += &scheme_table(material);
-    for (name, draw) in FIGURES {
-        out += &figure(name, &draw(material));
+    for entry in &FIGURES {
+        out += &figure(entry.name, &(entry.draw)(material));
     }
     out += &contexts(material.rows);
     out += &settings_list(&settings(material));

@@ -38,8 +38,8 @@ pub struct Material<'a> {
     pub simulation: &'a Simulation<'a>,
     /// Contexts, heaviest first.
     pub rows: &'a [ContextRow<'a>],
-    /// Maps, copies and rates.
-    pub survey: &'a Survey,
+    /// Maps, copies and rates, for the pictures that [`needs_survey`] names.
+    pub survey: Option<&'a Survey>,
     /// WAF over how full the flash is at most; empty if it was not simulated.
     pub by_utilisation: &'a [Curve],
     /// WAF over the number of streams; empty if it was not simulated.
@@ -50,6 +50,10 @@ impl Material<'_> {
     /// The results.
     fn lanes(&self) -> &[LaneResult] {
         &self.simulation.results
+    }
+
+    fn survey(&self) -> &Survey {
+        self.survey.expect("the pictures that need a survey say so")
     }
 }
 
@@ -66,30 +70,50 @@ pub struct Figure {
     pub csv: String,
 }
 
-type Draw = fn(&Material) -> Figure;
+/// A picture that can be asked for.
+struct Entry {
+    /// On the command line.
+    name: &'static str,
+    draw: fn(&Material) -> Figure,
+    needs_survey: bool,
+}
 
-/// Every figure, by its name on the command line: one file and one line here.
-const FIGURES: [(&str, Draw); 10] = [
-    ("waf", waf::by_scheme),
-    ("waf-over-run", waf::over_run),
-    ("waf-over-utilisation", curves::over_utilisation),
-    ("waf-over-streams", curves::over_streams),
-    ("lifetimes", lifetimes::figure),
-    ("address-map", address_map::figure),
-    ("flame-written", flame::written),
-    ("flame-copied", flame::copied),
-    ("rates", timeline::figure),
-    ("throughput", throughput::figure),
+const fn of_results(name: &'static str, draw: fn(&Material) -> Figure) -> Entry {
+    Entry { name, draw, needs_survey: false }
+}
+
+const fn of_survey(name: &'static str, draw: fn(&Material) -> Figure) -> Entry {
+    Entry { name, draw, needs_survey: true }
+}
+
+/// Every figure: one file and one line here.
+const FIGURES: [Entry; 10] = [
+    of_results("waf", waf::by_scheme),
+    of_results("waf-over-run", waf::over_run),
+    // How full the flash was is a result of the survey.
+    of_survey("waf-over-utilisation", curves::over_utilisation),
+    of_results("waf-over-streams", curves::over_streams),
+    of_results("lifetimes", lifetimes::figure),
+    of_survey("address-map", address_map::figure),
+    of_results("flame-written", flame::written),
+    of_survey("flame-copied", flame::copied),
+    of_survey("rates", timeline::figure),
+    of_results("throughput", throughput::figure),
 ];
 
 /// Names of the figures, in the order of the report.
 pub fn names() -> impl Iterator<Item = &'static str> {
-    FIGURES.iter().map(|(name, _)| *name)
+    FIGURES.iter().map(|entry| entry.name)
+}
+
+/// Whether the figure of this name is made of a survey of the trace.
+pub fn needs_survey(name: &str) -> bool {
+    FIGURES.iter().any(|entry| entry.name == name && entry.needs_survey)
 }
 
 /// The figure of this name.
 pub fn figure(name: &str, material: &Material) -> Option<Figure> {
-    FIGURES.iter().find(|(known, _)| *known == name).map(|(_, draw)| draw(material))
+    FIGURES.iter().find(|entry| entry.name == name).map(|entry| (entry.draw)(material))
 }
 
 /// Number of colours for contexts and schemes.

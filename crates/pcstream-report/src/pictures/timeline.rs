@@ -8,7 +8,7 @@ use crate::csv;
 
 /// Lines of rates; x is in seconds.
 pub fn figure(material: &Material) -> Figure {
-    let rates = material.survey.rates();
+    let rates = material.survey().rates();
     let seconds = material.simulation.writers.totals().duration_ns.max(1) as f64 / 1e9;
     let bin = seconds / TIME_BINS as f64;
     let line = |name: &str, of: fn(&Rate) -> u64| {
