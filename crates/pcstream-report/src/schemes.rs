@@ -35,8 +35,7 @@ pub fn text(simulation: &Simulation, layout: Layout) -> String {
         }
     };
     lines(origin(simulation, layout));
-    let verdict = format!("Verdict: {}", Verdict::of(simulation).sentences.join(" "));
-    lines(layout.wrap(&verdict, 0).iter().map(|line| format!("{BOLD}{line}{BOLD:#}")).collect());
+    lines(verdict_lines(&Verdict::of(simulation), layout));
     lines(scheme_table(lanes, layout));
     lines(timing::lines(lanes));
     if layout.details {
@@ -48,6 +47,14 @@ pub fn text(simulation: &Simulation, layout: Layout) -> String {
         _ = writeln!(out, "{WARNING}{line}{WARNING:#}");
     }
     out
+}
+
+/// The conclusion, which stands out, and a list of what else there is to say.
+fn verdict_lines(verdict: &Verdict, layout: Layout) -> Vec<String> {
+    let Some((conclusion, others)) = verdict.sentences.split_first() else { return Vec::new() };
+    let first = layout.wrap(&format!("Verdict: {conclusion}"), 0).into_iter();
+    let first = first.map(|line| format!("{BOLD}{line}{BOLD:#}"));
+    first.chain(others.iter().flat_map(|sentence| layout.wrap(&format!("- {sentence}"), 2))).collect()
 }
 
 /// Version, seed and trace: what is needed to repeat the result.

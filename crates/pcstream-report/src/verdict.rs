@@ -1,4 +1,4 @@
-//! The verdict: what a run means, in a few sentences that an engineer can act on.
+//! The verdict: what a run means, first in one or two sentences that an engineer can act on.
 //!
 //! Idea: compare `baseline` on a drive without streams with PCStream on a drive with internal streams (FAST'19,
 //! Fig. 10), or with the best scheme there is that does not know the future; say what that is in flash and in
@@ -21,19 +21,15 @@ use pcstream_trace::PAGE_BYTES;
 use serde::Serialize;
 
 use crate::Simulation;
-use crate::drive::{LEAST_GAIN, baseline_of, in_words, is_worth, reference, result_in_words, saved};
-use crate::human::{bytes, percent, ratio};
+use crate::drive::{LEAST_GAIN, baseline_of, in_words, reference, saved};
+
+mod words;
 
 /// The schemes that reports recommend: of those that ran, the one with the least flash.
 const RECOMMENDED: [&str; 2] = ["pcstream-plus", "pcstream"];
 
-/// What is said of traces without contexts.
-const NO_CONTEXTS: &str = "No write of this trace has a program context, so it cannot show what streams by call path (pcstream) would save.";
-
 /// Savings from which streams are said to be worth it; from `LEAST_GAIN` on they help a little.
 const WORTH_IT: f64 = 0.05;
-/// Less than this is 0 as it is shown.
-const SHOWN: f64 = 0.00005;
 
 /// Rounds of as many writes as the device has pages that a steady state takes at least (`steady_state`).
 const STEADY_ROUNDS: u64 = 5;
@@ -77,7 +73,7 @@ pub struct SideJson {
 /// What a run means.
 #[derive(Clone, Debug, Serialize)]
 pub struct Verdict {
-    /// The verdict as sentences.
+    /// The conclusion, which is one or two sentences, and then one more sentence each.
     pub sentences: Vec<String>,
     /// Whether streams would help.
     pub matters: Matters,
@@ -135,7 +131,7 @@ impl Verdict {
             steady: bytes_to_steady == 0,
             bytes_to_steady,
         };
-        verdict.sentences = sentences(&verdict, lanes, &compared, unknown);
+        verdict.sentences = words::sentences(&verdict, lanes, &compared, unknown);
         verdict
     }
 }
@@ -229,11 +225,6 @@ fn recommended(lanes: &[LaneResult], eligible: impl Fn(&LaneResult) -> bool) -> 
     of(true).or_else(|| of(false))
 }
 
-/// The least flash without knowing the future.
-fn best_online(lanes: &[LaneResult]) -> Option<&LaneResult> {
-    online(lanes).min_by_key(|lane| lane.flash_pages())
-}
-
 /// All but `baseline` that do not know the future.
 fn online(lanes: &[LaneResult]) -> impl Iterator<Item = &LaneResult> {
     lanes.iter().filter(|lane| lane.scheme != "baseline" && !lane.knows_future)
@@ -266,178 +257,4 @@ fn side(lane: &LaneResult, seconds: Option<f64>) -> SideJson {
         flash_bytes,
         flash_bytes_per_day: seconds.map(|seconds| (flash_bytes as f64 * 86_400.0 / seconds) as u64),
     }
-}
-
-fn sentences(verdict: &Verdict, lanes: &[LaneResult], compared: &Compared<'_>, unknown: bool) -> Vec<String> {
-    if lanes.iter().all(|lane| lane.host_pages() == 0) {
-        return vec!["The host wrote nothing: there is no WAF.".to_owned()];
-    }
-    let Some(now) = compared.now else {
-        return vec!["Nothing to compare with: add baseline to --scheme for a verdict.".to_owned()];
-    };
-    let mut out = vec![format!("WAF now: {} ({}).", ratio(now.waf()), result_in_words(now))];
-    out.extend(unknown.then(|| NO_CONTEXTS.to_owned()));
-    let Some(with) = compared.with else {
-        let (scheme, what) =
-            if unknown { ("autostream-sfr", "streams by address") } else { ("pcstream", "streams") };
-        out.push(format!("Add {scheme} to --scheme to see what {what} would save."));
-        return out;
-    };
-    out.push(comparison(with, now));
-    out.extend(of_the_host(verdict, compared));
-    out.extend(on_legacy_drive(verdict, compared));
-    out.extend(flash(verdict));
-    out.push(on_one_drive(verdict, compared).unwrap_or_else(|| whether(verdict, now, with)));
-    let helps = |lane: &&LaneResult| saved(lane, now).is_some_and(|saved| saved >= LEAST_GAIN);
-    let real = compared.real.filter(|real| helps(real) && !std::ptr::eq(*real, with));
-    if let Some(real) = real {
-        let (waf, what) = (ratio(real.waf()), result_in_words(real));
-        out.push(format!("For real writes (pcstream place): {waf} ({what})."));
-    }
-    out.extend(best(lanes, with, real));
-    out.extend(compared.best_foreseeing.map(|oracle| {
-        format!("Best of the schemes that know the future: {} ({}).", ratio(oracle.waf()), oracle.scheme)
-    }));
-    out.extend(steadiness(verdict, now, with));
-    out
-}
-
-/// What is due to the drive, which keeps copies apart, and what to streams of the host.
-fn of_the_host(verdict: &Verdict, compared: &Compared<'_>) -> Option<String> {
-    let (same, saved) = (compared.same_drive?, verdict.flash_saved_on_same_drive?);
-    if verdict.matters == Matters::Unknown {
-        return None;
-    }
-    let worth = match saved {
-        saved if saved >= LEAST_GAIN => format!("the host's streams save another {}", percent(saved)),
-        saved if saved >= SHOWN => format!("the host's streams save only another {}", percent(saved)),
-        saved if saved <= -SHOWN => format!("the host's streams cost {} more", percent(-saved)),
-        _ => "the host's streams add nothing to that".to_owned(),
-    };
-    Some(format!("Of this, the drive alone gives {} (baseline there); {worth}.", ratio(same.waf())))
-}
-
-/// What the host's streams do to a drive without internal streams, where another decision follows from it.
-fn on_legacy_drive(verdict: &Verdict, compared: &Compared<'_>) -> Option<String> {
-    let (legacy, now) = (compared.legacy?, compared.now?);
-    worth_on_one_drive(verdict)?;
-    let (waf, scheme) = (ratio(legacy.waf()), &legacy.scheme);
-    Some(format!("WAF with streams on a legacy multi-stream SSD: {waf} ({scheme}): {}.", less(legacy, now)))
-}
-
-/// The one kind of drive on which the host's streams are worth an effort.
-#[derive(Clone, Copy)]
-enum Only {
-    Legacy,
-    /// That of `with_streams`.
-    Other,
-}
-
-/// `None`: they are worth it on both, or on neither, or one of them is not known.
-fn worth_on_one_drive(verdict: &Verdict) -> Option<Only> {
-    if verdict.matters == Matters::Unknown {
-        return None;
-    }
-    let on_same_drive = Some(verdict.flash_saved_on_same_drive?);
-    let on_legacy_drive = Some(verdict.flash_saved_on_legacy_drive?);
-    match (is_worth(on_legacy_drive, None), is_worth(verdict.flash_saved, on_same_drive)) {
-        (true, false) => Some(Only::Legacy),
-        (false, true) => Some(Only::Other),
-        _ => None,
-    }
-}
-
-fn on_one_drive(verdict: &Verdict, compared: &Compared<'_>) -> Option<String> {
-    let drive = in_words(compared.with?.settings.gc_destination);
-    let alone = compared.same_drive.zip(compared.now).and_then(|(same, now)| saved(same, now));
-    Some(match worth_on_one_drive(verdict)? {
-        Only::Legacy if alone.is_some_and(|saved| saved >= LEAST_GAIN) => format!(
-            "Either of two helps here: streams of the host on a legacy multi-stream SSD, or {drive} without streams of \
-             the host."
-        ),
-        Only::Legacy => {
-            format!("Streams of the host help here on a legacy multi-stream SSD, but not on {drive}.")
-        }
-        Only::Other => {
-            format!("Streams of the host help here on {drive}, but not on a legacy multi-stream SSD.")
-        }
-    })
-}
-
-fn comparison(with: &LaneResult, now: &LaneResult) -> String {
-    format!("WAF with streams: {} ({}): {}.", ratio(with.waf()), result_in_words(with), less(with, now))
-}
-
-/// How much less flash than now.
-fn less(lane: &LaneResult, now: &LaneResult) -> String {
-    match saved(lane, now).unwrap_or(0.0) {
-        s if s >= SHOWN => format!("{} less flash, drive life x {:.2}", percent(s), 1.0 / (1.0 - s)),
-        s if s <= -SHOWN => format!("{} more flash, drive life x {:.2}", percent(-s), 1.0 / (1.0 - s)),
-        _ => "no less flash".to_owned(),
-    }
-}
-
-fn flash(verdict: &Verdict) -> Option<String> {
-    let (now, with) = (verdict.now.as_ref()?, verdict.with_streams.as_ref()?);
-    let run = format!("This run: {} of flash instead of {}", bytes(with.flash_bytes), bytes(now.flash_bytes));
-    Some(match (now.flash_bytes_per_day, with.flash_bytes_per_day) {
-        (Some(now), Some(with)) => {
-            format!("{run}; at its rate {} a day instead of {}.", bytes(with), bytes(now))
-        }
-        _ => format!("{run}."),
-    })
-}
-
-fn whether(verdict: &Verdict, now: &LaneResult, with: &LaneResult) -> String {
-    let full = percent(now.live_pages as f64 / now.geometry.physical_pages() as f64);
-    let by_host = verdict.flash_saved_on_same_drive.is_none_or(|saved| saved >= LEAST_GAIN);
-    match verdict.matters {
-        Matters::Yes | Matters::Little if !by_host => {
-            "A drive that keeps copies apart helps here; streams of the host do not.".to_owned()
-        }
-        Matters::Yes => "Streams are worth it here.".to_owned(),
-        Matters::Little => "Streams would help a little here.".to_owned(),
-        Matters::Unknown => {
-            let left = u64::from(now.free_superblocks) * u64::from(now.geometry.superblock_pages());
-            let why = match now.counters.erases {
-                0 => "the drive never had to collect garbage",
-                _ => "the flash was not written once, so what was there before may be all that was erased",
-            };
-            let left = left.max(now.geometry.physical_pages().saturating_sub(now.host_pages()));
-            format!(
-                "Nothing can be said yet: {why}. Write {} more, or fill the drive more (--prefill), or give it less \
-                 --spare-factor.",
-                bytes(left * PAGE_BYTES)
-            )
-        }
-        Matters::No if with.flash_pages() > now.flash_pages() => {
-            "Streams as this scheme chooses them do not help here.".to_owned()
-        }
-        Matters::No if now.waf().is_some_and(|waf| waf < 1.05) => format!(
-            "Streams would save next to nothing: live data fill only {full} of the flash, so there is little to copy."
-        ),
-        Matters::No => {
-            format!("Streams would save next to nothing here ({full} of the flash holds live data).")
-        }
-    }
-}
-
-/// What does better than the recommendation by more than a percent, if it was not said yet.
-fn best(lanes: &[LaneResult], with: &LaneResult, said: Option<&LaneResult>) -> Option<String> {
-    let better = |lane: &&LaneResult| saved(lane, with).is_some_and(|saved| saved >= LEAST_GAIN);
-    let best = best_online(lanes).filter(|best| !said.is_some_and(|said| std::ptr::eq(*best, said)));
-    best.filter(better)
-        .map(|best| format!("Better still: {} ({}).", ratio(best.waf()), result_in_words(best)))
-}
-
-fn steadiness(verdict: &Verdict, now: &LaneResult, with: &LaneResult) -> Option<String> {
-    if verdict.steady || verdict.matters == Matters::Unknown {
-        return None;
-    }
-    Some(format!(
-        "Not steady yet (in the last part of the run {} now, {} with streams): write at least {} more for a steady answer.",
-        ratio(now.steady_waf()),
-        ratio(with.steady_waf()),
-        bytes(verdict.bytes_to_steady),
-    ))
 }

@@ -140,8 +140,7 @@ fn one(
 }
 
 fn in_short(simulation: &Simulation) -> String {
-    let sentences = Verdict::of(simulation).sentences;
-    sentences.iter().take(2).cloned().collect::<Vec<_>>().join(" ")
+    Verdict::of(simulation).sentences.swap_remove(0)
 }
 
 fn present(done: &Runs, json: Option<JsonSink>, ui: Ui) -> Result<(), Failure> {
@@ -194,14 +193,20 @@ fn sentences(verdict: &VerdictJson, runs: usize) -> Vec<String> {
         format!("{} ({} to {})", of(mean.mean), of(mean.least), of(mean.greatest))
     };
     let waf = |mean: &Mean| between(mean, |waf| ratio(Some(waf)));
-    let mut out = Vec::new();
-    out.extend(verdict.waf_now.iter().map(|mean| format!("WAF now: {}.", waf(mean))));
-    out.extend(verdict.waf_with_streams.iter().map(|mean| format!("WAF with streams: {}.", waf(mean))));
-    out.extend(verdict.flash_saved.iter().map(|mean| format!("Flash saved: {}.", between(mean, signed))));
+    let numbers = [
+        verdict.waf_now.as_ref().map(|mean| format!("WAF {} now", waf(mean))),
+        verdict.waf_with_streams.as_ref().map(|mean| format!("{} with streams", waf(mean))),
+        verdict.flash_saved.as_ref().map(|mean| format!("{} less flash", between(mean, signed))),
+    ];
+    let numbers = numbers.into_iter().flatten().collect::<Vec<_>>().join(", ");
     let worth = verdict.matters.get("yes").copied().unwrap_or(0);
     let unknown = verdict.matters.get("unknown").copied().unwrap_or(0);
-    if unknown < runs {
-        out.push(format!("Streams are worth it in {worth} of {runs} runs."));
+    let mut out = Vec::new();
+    match (unknown < runs, numbers.as_str()) {
+        (true, "") => out.push(format!("Streams are worth it in {worth} of {runs} runs.")),
+        (true, numbers) => out.push(format!("Streams are worth it in {worth} of {runs} runs: {numbers}.")),
+        (false, "") => {}
+        (false, numbers) => out.push(format!("{numbers}.")),
     }
     if unknown > 0 {
         let why = "garbage collection never ran, or there is nothing to compare";

@@ -37,7 +37,11 @@ fn a_report_is_one_file_with_every_picture_and_nothing_from_a_network() {
     }
     // The only address is the name of SVG's namespace.
     assert_eq!(html.matches("http://").count(), html.matches("http://www.w3.org/2000/svg").count());
-    assert!(html.contains("WAF now: ") && html.contains("CompactionJob::Run") && html.contains("db_bench"));
+    assert!(
+        html.contains("<div class=\"verdict ")
+            && html.contains("CompactionJob::Run")
+            && html.contains("db_bench")
+    );
     assert_eq!(html.matches("<svg ").count(), html.matches("</svg>").count());
     assert!(html.len() < 2 << 20, "{} bytes for 57 contexts", html.len());
 }

@@ -201,7 +201,7 @@ fn repeats() {
     };
     let out = expect(&mut run("true"), 0, &["run 1 of 3", "run 3 of 3", "t-3.pctrace"]);
     let table = text(&out.stdout);
-    for part in ["seed 1", "Verdict of 3 runs: WAF now: ", "least", "greatest", "WAF: baseline gc own"] {
+    for part in ["seed 1", "Verdict of 3 runs: ", "least", "greatest", "WAF: baseline gc own"] {
         assert!(table.contains(part), "{part}: {table}");
     }
     let json = || -> Value {

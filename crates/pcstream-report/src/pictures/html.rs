@@ -74,9 +74,13 @@ fn verdict(verdict: &Verdict) -> String {
         Matters::No => "no",
         Matters::Unknown => "unknown",
     };
-    let sentences: String =
-        verdict.sentences.iter().map(|sentence| format!("<p>{}</p>\n", escaped(sentence))).collect();
-    format!("<div class=\"verdict {class}\">\n{sentences}</div>\n")
+    let Some((conclusion, others)) = verdict.sentences.split_first() else { return String::new() };
+    let item = |sentence: &String| format!("<li>{}</li>\n", escaped(sentence));
+    let others = match others {
+        [] => String::new(),
+        others => format!("<ul>\n{}</ul>\n", others.iter().map(item).collect::<String>()),
+    };
+    format!("<div class=\"verdict {class}\">\n<p>{}</p>\n{others}</div>\n", escaped(conclusion))
 }
 
 fn scheme_table(material: &Material) -> String {

@@ -1,0 +1,321 @@
+//! A verdict in words: the conclusion with its numbers, and what else is worth a sentence.
+//!
+//! Idea: a conclusion is about one result, whose WAF, flash and life it gives beside those of today. The next sentence says
+//! how much of that the drive gives alone, and how much streams by call path alone, which is what real writes can have.
+
+use pcstream_replay::LaneResult;
+use pcstream_ssd::GcDestination;
+use pcstream_trace::PAGE_BYTES;
+
+use super::{Compared, Matters, SideJson, Verdict, WORTH_IT, online};
+use crate::drive::{LEAST_GAIN, in_words, is_worth, result_in_words, saved};
+use crate::human::{bytes, percent, ratio};
+
+/// What is said of traces without contexts.
+const NO_CONTEXTS: &str = "No write of this trace has a program context, so it cannot show what streams by call path (pcstream) would save.";
+
+/// Less than this is 0 as it is shown.
+const SHOWN: f64 = 0.00005;
+
+/// The conclusion, and then one more sentence each.
+pub fn sentences(
+    verdict: &Verdict,
+    lanes: &[LaneResult],
+    compared: &Compared<'_>,
+    unknown: bool,
+) -> Vec<String> {
+    if lanes.iter().all(|lane| lane.host_pages() == 0) {
+        return vec!["The host wrote nothing: there is no WAF.".to_owned()];
+    }
+    let Some(now) = compared.now else {
+        return vec!["Nothing to compare with: add baseline to --scheme for a verdict.".to_owned()];
+    };
+    let Some(with) = compared.with else {
+        let (scheme, what) =
+            if unknown { ("autostream-sfr", "streams by address") } else { ("pcstream", "streams") };
+        let waf = format!("WAF now: {} ({}).", ratio(now.waf()), result_in_words(now));
+        let add = format!("Add {scheme} to --scheme to see what {what} would save.");
+        return [format!("{waf} {add}")].into_iter().chain(unknown.then(|| NO_CONTEXTS.to_owned())).collect();
+    };
+    let words = Words { verdict, compared, now, with };
+    let finding = words.finding();
+    let mut out = vec![words.conclusion(finding)];
+    out.extend(unknown.then(|| NO_CONTEXTS.to_owned()));
+    out.extend(words.steadiness());
+    out.extend(words.elsewhere(finding));
+    out.extend(words.best(lanes, finding));
+    out.extend(compared.best_foreseeing.map(|oracle| {
+        format!("Best of the schemes that know the future: {} ({}).", ratio(oracle.waf()), oracle.scheme)
+    }));
+    out.push(words.this_run(finding));
+    out
+}
+
+/// What a conclusion says.
+#[derive(Clone, Copy)]
+enum Finding<'a> {
+    /// The drive copied nothing yet.
+    NothingYet,
+    /// Neither streams nor another drive save 1 %.
+    NoGain,
+    /// Streams are worth something, beside what the drive does alone.
+    Streams,
+    /// A drive that keeps copies apart is; streams of the host are not.
+    Drive(&'a LaneResult),
+    /// Streams are, on a legacy multi-stream SSD; the other drive is, without streams of the host.
+    Either { legacy: &'a LaneResult, drive: &'a LaneResult },
+    /// Streams are, on a legacy multi-stream SSD alone.
+    OnLegacyDrive(&'a LaneResult),
+    /// Streams are, but not on a legacy multi-stream SSD.
+    NotOnLegacyDrive,
+}
+
+struct Words<'a> {
+    verdict: &'a Verdict,
+    compared: &'a Compared<'a>,
+    now: &'a LaneResult,
+    with: &'a LaneResult,
+}
+
+impl<'a> Words<'a> {
+    fn finding(&self) -> Finding<'a> {
+        let (verdict, now) = (self.verdict, self.now);
+        match verdict.matters {
+            Matters::Unknown => return Finding::NothingYet,
+            Matters::No => return Finding::NoGain,
+            Matters::Yes | Matters::Little => {}
+        }
+        let helps = |lane: &LaneResult| saved(lane, now).is_some_and(|saved| saved >= LEAST_GAIN);
+        let worth_with = is_worth(verdict.flash_saved, verdict.flash_saved_on_same_drive);
+        let worth_on_legacy = is_worth(verdict.flash_saved_on_legacy_drive, None);
+        match (self.compared.same_drive, self.compared.legacy) {
+            (Some(drive), Some(legacy)) if worth_on_legacy && !worth_with => match helps(drive) {
+                true => Finding::Either { legacy, drive },
+                false => Finding::OnLegacyDrive(legacy),
+            },
+            (Some(_), Some(_)) if worth_with && !worth_on_legacy => Finding::NotOnLegacyDrive,
+            (Some(drive), _) if !worth_with => Finding::Drive(drive),
+            _ => Finding::Streams,
+        }
+    }
+
+    /// One or two sentences.
+    fn conclusion(&self, finding: Finding<'a>) -> String {
+        let drive = in_words(self.with.settings.gc_destination);
+        let claim = match finding {
+            Finding::NothingYet => return self.nothing_yet(),
+            Finding::NoGain => self.no_gain(),
+            Finding::Either { legacy, drive: alone } => {
+                let (by, waf) = (&legacy.scheme, |lane: &LaneResult| ratio(lane.waf()));
+                return format!(
+                    "Either of two helps here: streams of the host on a legacy multi-stream SSD, or {drive} without \
+                     streams of the host. {}, {} with {by} on the first ({}), {} on the second ({}).",
+                    self.today(),
+                    waf(legacy),
+                    self.less(legacy),
+                    waf(alone),
+                    self.less(alone)
+                );
+            }
+            Finding::Streams if self.verdict.matters == Matters::Yes => {
+                format!("{} are worth it here", self.streams(WORTH_IT))
+            }
+            Finding::Streams => format!("{} would help a little here", self.streams(LEAST_GAIN)),
+            Finding::Drive(_) => {
+                "A drive that keeps copies apart helps here; streams of the host do not".to_owned()
+            }
+            Finding::OnLegacyDrive(_) => {
+                format!("Streams of the host help here on a legacy multi-stream SSD, but not on {drive}")
+            }
+            Finding::NotOnLegacyDrive => {
+                format!("Streams of the host help here on {drive}, but not on a legacy multi-stream SSD")
+            }
+        };
+        let about = self.about(finding);
+        let beside = self.beside(finding).map_or(String::new(), |sentence| format!(" {sentence}"));
+        format!("{claim}: {}.{beside}", self.numbers(about))
+    }
+
+    /// The result whose numbers the conclusion gives.
+    fn about(&self, finding: Finding<'a>) -> &'a LaneResult {
+        match finding {
+            Finding::Drive(lane) | Finding::OnLegacyDrive(lane) => lane,
+            Finding::Either { legacy, .. } => legacy,
+            _ => self.with,
+        }
+    }
+
+    /// What is worth something: all streams, unless those that real writes can have save less than `enough`.
+    fn streams(&self, enough: f64) -> &'static str {
+        match self.real().and_then(|real| self.by_host(real)) {
+            Some(saved) if saved < enough => "Streams by call path and each page's history",
+            _ => "Streams",
+        }
+    }
+
+    /// The result of what `pcstream place` can do, if it is another one.
+    fn real(&self) -> Option<&'a LaneResult> {
+        self.compared.real.filter(|real| !std::ptr::eq(*real, self.with))
+    }
+
+    /// What streams of the host save, where the drive may save something alone.
+    fn by_host(&self, lane: &LaneResult) -> Option<f64> {
+        saved(lane, self.compared.same_drive.unwrap_or(self.now))
+    }
+
+    /// WAF now and of a result.
+    fn numbers(&self, lane: &LaneResult) -> String {
+        format!("{}, {}", self.today(), self.numbers_of(lane))
+    }
+
+    fn today(&self) -> String {
+        let drive = match self.now.settings.gc_destination {
+            GcDestination::Own => String::new(),
+            _ => format!(" ({})", result_in_words(self.now)),
+        };
+        format!("WAF {} now{drive}", ratio(self.now.waf()))
+    }
+
+    /// WAF of a result, and what that is in flash and life.
+    fn numbers_of(&self, lane: &LaneResult) -> String {
+        let by = match lane.scheme.as_str() {
+            "baseline" => format!("on {} alone", in_words(lane.settings.gc_destination)),
+            _ => format!("with {}", result_in_words(lane)),
+        };
+        format!("{} {by}; {}{}", ratio(lane.waf()), self.less(lane), self.life(lane))
+    }
+
+    /// How much less flash than now.
+    fn less(&self, lane: &LaneResult) -> String {
+        match saved(lane, self.now).unwrap_or(0.0) {
+            s if s >= SHOWN => format!("{} less flash", percent(s)),
+            s if s <= -SHOWN => format!("{} more flash", percent(-s)),
+            _ => "no less flash".to_owned(),
+        }
+    }
+
+    /// What the difference is in a day, at the rate of this run, and in drive life; nothing where it is nothing.
+    fn life(&self, lane: &LaneResult) -> String {
+        let saved = saved(lane, self.now).unwrap_or(0.0);
+        if saved.abs() < LEAST_GAIN {
+            return String::new();
+        }
+        let a_day = match (self.a_day(lane), self.a_day(self.now)) {
+            (Some(with), Some(now)) => format!(" ({} a day instead of {})", bytes(with), bytes(now)),
+            _ => String::new(),
+        };
+        format!("{a_day}, drive life x {:.2}", 1.0 / (1.0 - saved))
+    }
+
+    fn a_day(&self, lane: &LaneResult) -> Option<u64> {
+        let SideJson { flash_bytes, flash_bytes_per_day, .. } = self.verdict.now.as_ref()?;
+        let per_byte = (*flash_bytes_per_day)? as f64 / *flash_bytes as f64;
+        Some(((lane.flash_pages() * PAGE_BYTES) as f64 * per_byte) as u64)
+    }
+
+    /// What of the numbers is due to the drive, and what real writes can have.
+    fn beside(&self, finding: Finding<'a>) -> Option<String> {
+        let host = self.by_host(self.with)?;
+        match (finding, self.compared.same_drive) {
+            (Finding::Drive(_), _) => {
+                let (waf, scheme) = (ratio(self.with.waf()), &self.with.scheme);
+                Some(format!("There the host's streams {} ({waf} with {scheme}).", another(host)))
+            }
+            (Finding::NoGain, _) if host.abs() < SHOWN => None,
+            (Finding::Streams | Finding::NotOnLegacyDrive | Finding::NoGain, Some(same)) => {
+                let real = self.of_real_writes().map_or(String::new(), |real| format!(", or {real}"));
+                let alone = ratio(same.waf());
+                Some(format!(
+                    "Of this, the drive alone gives {alone}; the host's streams {}{real}.",
+                    another(host)
+                ))
+            }
+            (Finding::Streams, None) => self.of_real_writes().map(|real| format!("They save {real}.")),
+            _ => None,
+        }
+    }
+
+    /// What streams by call path alone save of the drive's flash.
+    fn of_real_writes(&self) -> Option<String> {
+        let real = self.real()?;
+        let saved = self.by_host(real)?;
+        let share = if saved <= -SHOWN { format!("-{}", percent(-saved)) } else { percent(saved.max(0.0)) };
+        Some(format!("{share} by call path alone, as pcstream place has them ({})", ratio(real.waf())))
+    }
+
+    fn nothing_yet(&self) -> String {
+        let now = self.now;
+        let left = u64::from(now.free_superblocks) * u64::from(now.geometry.superblock_pages());
+        let why = match now.counters.erases {
+            0 => "the drive never had to collect garbage",
+            _ => "the flash was not written once, so what was there before may be all that was erased",
+        };
+        let left = left.max(now.geometry.physical_pages().saturating_sub(now.host_pages()));
+        format!(
+            "Nothing can be said yet: {why}. Write {} more, or fill the drive more (--prefill), or give it less \
+             --spare-factor.",
+            bytes(left * PAGE_BYTES)
+        )
+    }
+
+    fn no_gain(&self) -> String {
+        let now = self.now;
+        let full = percent(now.live_pages as f64 / now.geometry.physical_pages() as f64);
+        if self.with.flash_pages() > now.flash_pages() {
+            return "Streams as this scheme chooses them do not help here".to_owned();
+        }
+        if now.waf().is_some_and(|waf| waf < 1.05) {
+            return format!(
+                "Streams would save next to nothing, because live data fill only {full} of the flash"
+            );
+        }
+        format!("Streams would save next to nothing here, where live data fill {full} of the flash")
+    }
+
+    fn steadiness(&self) -> Option<String> {
+        if self.verdict.steady || self.verdict.matters == Matters::Unknown {
+            return None;
+        }
+        Some(format!(
+            "Not steady yet: write at least {} more for a steady answer (in the last part of the run {} now, {} with \
+             streams).",
+            bytes(self.verdict.bytes_to_steady),
+            ratio(self.now.steady_waf()),
+            ratio(self.with.steady_waf()),
+        ))
+    }
+
+    /// What streams do on the kind of drive that the conclusion gives no numbers of.
+    fn elsewhere(&self, finding: Finding<'a>) -> Option<String> {
+        let lane = match finding {
+            Finding::NothingYet | Finding::NoGain | Finding::Drive(_) => return None,
+            Finding::Either { .. } | Finding::OnLegacyDrive(_) => self.with,
+            Finding::Streams | Finding::NotOnLegacyDrive => self.compared.legacy?,
+        };
+        let on = in_words(lane.settings.gc_destination);
+        Some(format!("Streams on {on}: {} ({}); {}.", ratio(lane.waf()), lane.scheme, self.less(lane)))
+    }
+
+    /// What does better than the recommendation by more than a percent.
+    fn best(&self, lanes: &[LaneResult], finding: Finding<'a>) -> Option<String> {
+        let best = online(lanes).min_by_key(|lane| lane.flash_pages())?;
+        let than = [self.with, self.about(finding)];
+        let better = than.iter().all(|lane| saved(best, lane).is_some_and(|saved| saved >= LEAST_GAIN));
+        better.then(|| format!("Better still: {} ({}).", ratio(best.waf()), result_in_words(best)))
+    }
+
+    fn this_run(&self, finding: Finding<'a>) -> String {
+        let flash = |lane: &LaneResult| bytes(lane.flash_pages() * PAGE_BYTES);
+        format!("This run: {} of flash instead of {}.", flash(self.about(finding)), flash(self.now))
+    }
+}
+
+/// What streams of the host do beside the drive.
+fn another(saved: f64) -> String {
+    match saved {
+        saved if saved >= LEAST_GAIN => format!("save another {}", percent(saved)),
+        saved if saved >= SHOWN => format!("save only another {}", percent(saved)),
+        saved if saved <= -SHOWN => format!("cost {} more", percent(-saved)),
+        _ => "add nothing to that".to_owned(),
+    }
+}
