@@ -19,12 +19,15 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use pcstream_trace::Context;
 use pcstream_trace::paths::file_name;
 
+use crate::layout::clipped;
 use crate::symbols::{Names, frame_name, own_frames};
 
 /// Frames shown of a call path.
 const SHOWN_FRAMES: usize = 3;
 /// Most frames shown where fewer do not tell a path from the others.
 const MOST_FRAMES: usize = 6;
+/// Digits of a signature that tell rows with the same name apart.
+const SIGNATURE_DIGITS: usize = 4;
 /// Most paths with which a path is compared.
 const COMPARED: usize = 32;
 
@@ -92,6 +95,25 @@ pub(crate) fn row_names(rows: &[&crate::ContextRow]) -> Vec<String> {
         }
     };
     rows.iter().map(name).collect()
+}
+
+/// The names of rows in at most `width` characters. Where these are the same, the first digits of the signature tell the
+/// rows apart.
+pub(crate) fn row_labels(rows: &[&crate::ContextRow], width: usize) -> Vec<String> {
+    let names = row_names(rows);
+    let cut: Vec<String> = names.iter().map(|name| clipped(name, width)).collect();
+    let label = |(row, at): (&&crate::ContextRow, usize)| {
+        let same = cut.iter().filter(|other| **other == cut[at]).count() > 1;
+        match row.who() {
+            Ok(context) if same => {
+                let signature: String =
+                    context.signature.to_string().chars().take(SIGNATURE_DIGITS).collect();
+                format!("{} {signature}", clipped(&names[at], width - SIGNATURE_DIGITS - 1))
+            }
+            _ => cut[at].clone(),
+        }
+    };
+    rows.iter().zip(0..).map(label).collect()
 }
 
 /// The innermost frame of a line, and the others.
@@ -226,7 +248,7 @@ mod tests {
     use std::borrow::Cow;
 
     use pcstream_replay::Writer;
-    use pcstream_trace::Frame;
+    use pcstream_trace::{Frame, Signature};
 
     use super::*;
 
@@ -272,9 +294,11 @@ mod tests {
     #[test]
     fn the_innermost_frame_is_left_out_of_names_of_rows_that_share_it() {
         let paths = [&["append", "flush"][..], &["append", "compact"], &["put", "main"]];
+        let mut signatures = 0xa1u64..;
         let contexts = paths.map(|path| {
             let frames: Vec<_> = path.iter().map(|symbol| ("/bin/db", *symbol)).collect();
-            Context { executable: "/bin/db".into(), ..context(&frames) }
+            let signature = Signature(signatures.next().expect("endless") << 48);
+            Context { executable: "/bin/db".into(), signature, ..context(&frames) }
         });
         let rows = contexts.each_ref().map(|context| crate::ContextRow {
             context: Some(context),
@@ -286,6 +310,9 @@ mod tests {
         });
         let names = row_names(&rows.iter().collect::<Vec<_>>());
         assert_eq!(names, ["db log flush", "db log compact", "db log put < main"]);
+        let labels = |width| row_labels(&rows.iter().collect::<Vec<_>>(), width);
+        assert_eq!(labels(14), ["db log flush", "db log compact", "db log put < ~"]);
+        assert_eq!(labels(8), ["db~ 00a1", "db~ 00a2", "db~ 00a3"]);
     }
 
     #[test]

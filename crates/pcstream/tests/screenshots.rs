@@ -66,6 +66,41 @@ fn browse(page: &Path, profile: &Path, flags: &[String]) -> Result<Vec<u8>, Fail
     }
 }
 
+/// Leaves in the page what is wider than its place.
+const MEASURE: &str = "<script>
+const cut = [], root = document.scrollingElement;
+if (root.scrollWidth > innerWidth) cut.push(`the page: ${root.scrollWidth}`);
+for (const wide of document.querySelectorAll('.wide'))
+  if (wide.scrollWidth > wide.clientWidth) cut.push(`${wide.parentElement.textContent.slice(0, 40)}: ${wide.scrollWidth}`);
+for (const text of document.querySelectorAll('svg.figure text')) {
+  const box = text.getBBox(), all = text.ownerSVGElement.viewBox.baseVal;
+  if (box.x < -1 || box.x + box.width > all.width + 1) cut.push(`text: ${text.textContent}`);
+}
+parent.postMessage(`${innerWidth} wide, cut off: ${cut.join('; ')}.`, '*');
+</script></body>";
+
+/// A page with the report in a frame of this width: a browser's window may be no narrower than 500 pixels.
+fn framed(page: &Path, width: &str) -> Result<PathBuf, Failed> {
+    let frame = page.with_file_name(format!("framed-{width}.html"));
+    let name = page.file_name().and_then(|name| name.to_str()).ok_or("a plain name")?;
+    let script = "<script>onmessage = event => { document.title = event.data; };</script>";
+    let style = format!("border: 0; width: {width}px; height: 5200px");
+    let body = format!("<body style=\"margin: 0\"><iframe style=\"{style}\" src=\"{name}\"></iframe></body>");
+    std::fs::write(&frame, format!("<!doctype html><title></title>{script}{body}"))?;
+    Ok(frame)
+}
+
+/// Nothing is wider than the window, the pictures or the places of tables.
+fn nothing_is_cut_off(page: &Path, profile: &Path, width: &str) -> Result<(), Failed> {
+    let measured = page.with_file_name("measured.html");
+    std::fs::write(&measured, std::fs::read_to_string(page)?.replace("</body>", MEASURE))?;
+    let flags = ["--window-size=1200,5200", "--virtual-time-budget=10000", "--dump-dom"].map(str::to_owned);
+    let dom = String::from_utf8(browse(&framed(&measured, width)?, profile, &flags)?)?;
+    let found = dom.split("<title>").nth(1).and_then(|rest| rest.split("</title>").next()).unwrap_or("");
+    let nothing = format!("{width} wide, cut off: .");
+    if found == nothing { Ok(()) } else { Err(format!("{found:?} instead of {nothing:?}").into()) }
+}
+
 /// Three pictures that are not blank, and not alike.
 fn screenshots() -> Result<(), Failed> {
     let place = TempDir::new()?;
@@ -73,15 +108,17 @@ fn screenshots() -> Result<(), Failed> {
     let kept = std::env::var_os("PCSTREAM_SCREENSHOTS").map(PathBuf::from);
     let directory = kept.unwrap_or_else(|| place.path().to_owned());
     let mut pictures = Vec::new();
-    for (name, size, flag) in [
-        ("light", "1100,5200", "--blink-settings=preferredColorScheme=1"),
-        ("dark", "1100,5200", "--blink-settings=preferredColorScheme=0"),
-        ("narrow", "400,5200", "--blink-settings=preferredColorScheme=1"),
+    for (name, width, flag) in [
+        ("light", "1100", "--blink-settings=preferredColorScheme=1"),
+        ("dark", "1100", "--blink-settings=preferredColorScheme=0"),
+        ("narrow", "400", "--blink-settings=preferredColorScheme=1"),
     ] {
         let picture = directory.join(format!("{name}.png"));
-        let flags =
-            [format!("--window-size={size}"), flag.to_owned(), format!("--screenshot={}", picture.display())];
-        browse(&page, &place.path().join(name), &flags)?;
+        let profile = place.path().join(name);
+        nothing_is_cut_off(&page, &profile, width)?;
+        let size = format!("--window-size={width},5200");
+        let flags = [size, flag.to_owned(), format!("--screenshot={}", picture.display())];
+        browse(&framed(&page, width)?, &profile, &flags)?;
         let bytes = std::fs::read(&picture)?;
         // A blank page of this size takes some 20 KB.
         if !bytes.starts_with(b"\x89PNG") || bytes.len() < 80_000 {

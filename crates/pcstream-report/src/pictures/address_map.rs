@@ -9,20 +9,21 @@ use pcstream_trace::ContextId;
 use super::chart::WIDTH;
 use super::svg::Svg;
 use super::{COLOURS, Figure, Material};
-use crate::call_paths::row_names;
+use crate::call_paths::row_labels;
 use crate::csv;
 use crate::human::page_bytes;
-use crate::layout::clipped;
 
 const LEFT: f64 = 64.0;
 const RIGHT: f64 = 16.0;
+/// Characters of a name in the legend.
+const LABEL: usize = 43;
 const TOP: f64 = 8.0;
 const HEIGHT: f64 = 320.0;
 
 /// Cells in the colour of the context that wrote most there.
 pub fn figure(material: &Material) -> Figure {
     let known: Vec<_> = material.rows.iter().filter(|row| row.context.is_some()).take(COLOURS).collect();
-    let names = row_names(&known);
+    let names = row_labels(&known, LABEL);
     let colours: HashMap<ContextId, String> =
         known.iter().filter_map(|row| row.context).enumerate().map(|(i, c)| (c.id, i.to_string())).collect();
     let colour = |context: ContextId| match context {
@@ -68,7 +69,7 @@ pub fn figure(material: &Material) -> Figure {
     }
     svg.text("dim mid", (LEFT + WIDTH) / 2.0, bottom + 34.0, "written by the host");
     let others = [("o", "other contexts".to_owned()), ("m", "no context (file system)".to_owned())];
-    let named = names.iter().enumerate().map(|(index, name)| (index.to_string(), clipped(name, 52)));
+    let named = names.iter().enumerate().map(|(index, name)| (index.to_string(), name.clone()));
     let entries = named.chain(others.map(|(class, name)| (class.to_owned(), name)));
     for (index, (class, name)) in entries.enumerate() {
         let x = LEFT + (index % 2) as f64 * (WIDTH - LEFT) / 2.0;

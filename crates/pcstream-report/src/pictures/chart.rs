@@ -7,7 +7,7 @@ use crate::human::page_bytes;
 /// Size of charts, and of the margins around the plot.
 pub const WIDTH: f64 = 760.0;
 const HEIGHT: f64 = 260.0;
-const LEFT: f64 = 64.0;
+const LEFT: f64 = 78.0;
 const RIGHT: f64 = 16.0;
 const TOP: f64 = 14.0;
 const BOTTOM: f64 = 44.0;

@@ -22,7 +22,7 @@ const ROW: f64 = 18.0;
 /// Narrowest box, as a share of the width.
 const NARROWEST: f64 = 0.0005;
 /// Width of a character.
-const CHARACTER: f64 = 6.4;
+const CHARACTER: f64 = 7.2;
 
 /// A function with all that it calls.
 #[derive(Default)]

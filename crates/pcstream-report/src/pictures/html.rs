@@ -107,7 +107,9 @@ fn scheme_table(material: &Material) -> String {
             let (waf, steady) = (lane.and_then(|l| l.waf()), lane.and_then(|l| l.steady_waf()));
             _ = write!(
                 out,
-                "<td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{less}</td>",
+                "<td class=\"n\" data-l=\"{}: WAF\">{}</td><td class=\"n\" data-l=\"steady\">{}</td>\
+                 <td class=\"n\" data-l=\"less flash\">{less}</td>",
+                column_head(*drive).join(" "),
                 ratio(waf),
                 ratio(steady)
             );

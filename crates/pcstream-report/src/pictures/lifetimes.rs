@@ -3,22 +3,23 @@
 use super::chart::WIDTH;
 use super::svg::Svg;
 use super::{Figure, Material};
-use crate::call_paths::row_names;
+use crate::call_paths::{row_labels, row_names};
 use crate::csv;
 use crate::human::page_bytes;
-use crate::layout::clipped;
 
 /// Contexts shown.
 const SHOWN: usize = 20;
 const ROW: f64 = 20.0;
 const LEFT: f64 = 330.0;
+/// Characters of the name of a row.
+const LABEL: usize = 43;
 const RIGHT: f64 = 34.0;
 
 /// Shades by power of two, and the quartiles on top.
 pub fn figure(material: &Material) -> Figure {
     let rows: Vec<_> =
         material.rows.iter().filter(|row| row.writer.lifetimes.ended_pages() > 0).take(SHOWN).collect();
-    let names = row_names(&rows);
+    let (names, labels) = (row_names(&rows), row_labels(&rows, LABEL));
     let powers: Vec<Vec<u64>> = rows.iter().map(|row| row.writer.lifetimes.by_power_of_two()).collect();
     let last = powers.iter().map(Vec::len).max().unwrap_or(1).max(1);
     let x_at = |power: f64| LEFT + power / last as f64 * (WIDTH - LEFT - RIGHT);
@@ -26,7 +27,7 @@ pub fn figure(material: &Material) -> Figure {
     let mut svg = Svg::new(WIDTH, bottom + 42.0, "lifetimes by context");
     for (index, (row, powers)) in rows.iter().zip(&powers).enumerate() {
         let y = 8.0 + ROW * index as f64;
-        svg.text("end", LEFT - 8.0, y + 13.0, &clipped(&names[index], 50));
+        svg.text("end", LEFT - 8.0, y + 13.0, &labels[index]);
         let most = powers.iter().copied().max().unwrap_or(1).max(1) as f64;
         for (power, pages) in powers.iter().enumerate().filter(|(_, pages)| **pages > 0) {
             let x = x_at(power as f64);

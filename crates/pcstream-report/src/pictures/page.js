@@ -39,7 +39,7 @@ for (const svg of document.querySelectorAll('#flame-written svg, #flame-copied s
       rect.setAttribute('x', left);
       rect.setAttribute('width', Math.max(width - 0.5, 0.3));
       text.setAttribute('x', left + 3);
-      const fits = Math.floor(width / 6.4) - 1;
+      const fits = Math.floor(width / 7.2) - 1;
       text.textContent = fits < 3 ? '' : names[i].length > fits ? names[i].slice(0, fits - 1) + '~' : names[i];
     });
   });
