@@ -9,7 +9,6 @@ use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
-use std::time::Duration;
 
 use pcstream_emulator::mount::{MountedDevice, clean_stale, find_stale};
 use pcstream_emulator::process::{self, Assigned, Beginning, DeviceProcess};
@@ -18,8 +17,6 @@ use pcstream_fs::scratch::{FsKind, Image, Scratch, ScratchOptions};
 use pcstream_ssd::{DeviceSettings, LogicalPage, StreamId};
 
 const SIZE: u64 = 512 << 20;
-/// For what is busy for a moment.
-const PATIENCE: Duration = Duration::from_secs(60);
 /// First argument that turns this program into a server that is killed.
 const SERVE: &str = "--serve";
 /// The same for a server that takes requests.
@@ -178,7 +175,7 @@ fn keeps_files(fs: FsKind) {
     drop(again);
     mounted.device().lock().ssd().verify().expect("the model is sound");
     scratch.remove().expect("nothing uses it");
-    mounted.unmount(PATIENCE).expect("nothing uses it");
+    mounted.unmount(common::PATIENCE).expect("nothing uses it");
     place.assert_nothing_mounted();
 }
 
@@ -217,7 +214,7 @@ fn power_cuts(fs: FsKind) {
         drop(again);
         check(fs, &mounted.file());
         scratch.remove().expect("nothing uses it");
-        mounted.unmount(PATIENCE).expect("nothing uses it");
+        mounted.unmount(common::PATIENCE).expect("nothing uses it");
         place.assert_nothing_mounted();
     }
 }

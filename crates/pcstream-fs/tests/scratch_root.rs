@@ -24,12 +24,11 @@ use pcstream_fs::scratch::{
 use pcstream_trace::event::Kind;
 use pcstream_trace::ids::Lba;
 
+use common::PATIENCE;
 use helpers::{Guarded, Known, attach, detach};
 
 const SIZE: u64 = 512 << 20;
 const FILL: f64 = 0.6;
-/// How long a removal may wait for others that look at a new device, such as udev on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(300);
 const OWNER: (u32, u32) = (1234, 5678);
 /// First argument that turns this program into the one that crashes.
 const CRASH_CHILD: &str = "--crash-child";

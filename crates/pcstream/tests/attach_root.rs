@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use common::wait_for;
 use disk::{Disk, text};
 use pcstream_trace::{Op, TraceReader};
 use tempfile::TempDir;
@@ -76,7 +77,7 @@ impl Group {
 
     fn remove(&self) {
         // It is in use until its last process is reaped.
-        wait_for(|| fs::remove_dir(&self.0).is_ok() || !self.0.exists());
+        wait_for("an empty cgroup", || fs::remove_dir(&self.0).is_ok() || !self.0.exists());
     }
 }
 
@@ -128,14 +129,6 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-fn wait_for(mut done: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !done() {
-        assert!(began.elapsed() < Duration::from_secs(60), "waited too long");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
 /// Who wrote each file: names of programs, by the file's name.
 fn writers(trace: &Path) -> BTreeMap<String, Vec<String>> {
     let reader = TraceReader::open(trace).expect("the trace can be read");
@@ -163,12 +156,12 @@ fn assert_apart(trace: &Path, followed: &str, others: &str) {
 /// Records until both files were written several times more, which takes no certain time.
 fn record_until_both_wrote(disk: &Disk, trace: &Path, arguments: &[&str]) -> Output {
     let recorder = record(disk, trace, arguments).spawn().expect("it starts");
-    wait_for(|| follows(trace));
+    wait_for("the recorder", || follows(trace));
     for file in ["followed", "other"].map(|name| Path::new(&disk.mount_point()).join(name)) {
         for _ in 0..5 {
             let written = || fs::metadata(&file).and_then(|metadata| metadata.modified()).ok();
             let before = written();
-            wait_for(|| written() != before);
+            wait_for("more writes", || written() != before);
         }
     }
     disk::succeed("kill", &["-s", "TERM", &recorder.id().to_string()]);
@@ -287,7 +280,7 @@ fn end_of_process() {
     let mut writer = Writer::run(&disk, &script);
     let trace = traces.path().join("t.pctrace");
     let recorder = record(&disk, &trace, &["--pid", &writer.0.id().to_string()]).spawn().expect("it starts");
-    wait_for(|| follows(&trace));
+    wait_for("the recorder", || follows(&trace));
     fs::write(&go, "").expect("it can be written");
     let out = recorder.wait_with_output().expect("it ends");
     writer.0.wait().expect("it ended");
@@ -303,7 +296,7 @@ fn end_of_cgroup() {
     group.enter(&writer);
     let trace = traces.path().join("t.pctrace");
     let recorder = record(&disk, &trace, &["--cgroup", text(&group.0)]).spawn().expect("it starts");
-    wait_for(|| follows(&trace));
+    wait_for("the recorder", || follows(&trace));
     drop(writer);
     group.remove();
     let out = recorder.wait_with_output().expect("it ends");

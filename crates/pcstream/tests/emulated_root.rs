@@ -6,8 +6,8 @@ mod common;
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, Output, Stdio};
-use std::time::{Duration, Instant};
 
+use common::wait_for;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -16,8 +16,6 @@ const PLACE: [&str; 4] = ["--size", "512M", "--fill", "0.65"];
 const DEVICE: [&str; 4] = ["--streams", "5", "--spare-factor", "0.1"];
 /// How far the device and its simulation may be apart.
 const AGREEMENT: f64 = 0.02;
-/// Against a program that hangs for ever: far longer than any step takes on the busiest machine.
-const PATIENCE: Duration = Duration::from_secs(900);
 /// A database that writes little, and a device that this fills.
 const WORKLOADS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/workloads");
 const FOR_SQLITE: [&str; 4] = ["--size", "64M", "--fill", "0.55"];
@@ -200,16 +198,8 @@ fn start(dir: &Path, flags: &[&str]) -> Child {
     let began = dir.join("began");
     let command = ["sh", "-c", FILES, began.to_str().expect("a plain path")];
     let child = live(flags, &command).spawn().expect("it can be started");
-    wait_for(|| began.exists());
+    wait_for("the program", || began.exists());
     child
-}
-
-fn wait_for(mut done: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !done() {
-        assert!(began.elapsed() < PATIENCE, "it hangs: nothing happened within {PATIENCE:?}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 fn signal(pid: u32, name: &str) {
@@ -231,7 +221,7 @@ fn device_of(run: &Child) -> u32 {
 
 fn wait(child: &mut Child) -> Option<i32> {
     let mut status = None;
-    wait_for(|| {
+    wait_for("the end", || {
         status = child.try_wait().expect("it can be waited for");
         status.is_some()
     });
@@ -244,7 +234,7 @@ fn killed() {
     signal(run.id(), "KILL");
     wait(&mut run);
     // The command dies with its capture, and the device ends; what they used is free a moment later.
-    wait_for(|| {
+    wait_for("nothing to be left", || {
         let doctor = Command::new(env!("CARGO_BIN_EXE_pcstream")).args(["doctor", "--clean"]).output();
         doctor.expect("it runs");
         left(run.id()).is_empty()
@@ -275,13 +265,13 @@ fn held_mount() {
     let out = run.wait_with_output().expect("its output can be read");
     let holder = fs::read_to_string(&holder).expect("the holder began").trim().to_owned();
     signal(holder.parse().expect("a number"), "KILL");
-    wait_for(|| !Path::new(&format!("/proc/{holder}")).exists());
+    wait_for("the end of a process", || !Path::new(&format!("/proc/{holder}")).exists());
     assert_eq!(out.status.code(), Some(1), "{}", text(&out.stderr));
     let named = format!("pid {holder}: mounted in its namespace");
     assert!(text(&out.stderr).contains(&named), "{}", text(&out.stderr));
     let pages = json(&out)["runs"][0]["live"]["host_pages"].as_u64();
     assert!(pages.is_some_and(|pages| pages > 0), "{}", text(&out.stdout));
-    wait_for(|| {
+    wait_for("nothing to be left", || {
         let doctor = Command::new(env!("CARGO_BIN_EXE_pcstream")).args(["doctor", "--clean"]).output();
         doctor.expect("it runs");
         left(pid).is_empty()

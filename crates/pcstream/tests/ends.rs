@@ -5,9 +5,8 @@ mod common;
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
-use common::{Place, ends_with, refuses, text};
+use common::{Place, ends_with, refuses, text, wait_for};
 use rustix::process::{Pid, Signal, kill_process};
 
 fn program() -> Command {
@@ -17,15 +16,6 @@ fn program() -> Command {
 fn names(dir: &Path) -> Vec<String> {
     let entries = fs::read_dir(dir).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap());
     entries.collect()
-}
-
-/// Waits for something to be there, a minute at most.
-fn wait_for(what: impl Fn() -> bool) {
-    let begin = Instant::now();
-    while !what() {
-        assert!(begin.elapsed() < Duration::from_secs(60), "it did not happen");
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }
 
 fn interrupt(child: &Child, signal: Signal) {
@@ -40,7 +30,7 @@ fn an_interrupted_generate_leaves_nothing_and_ends_as_a_shell_expects() {
         let mut generate = program();
         generate.args(["generate", "uniform", "--pages", "1M", "--writes", "1T", "-o", "t.pctrace"]);
         let mut child = generate.current_dir(dir.path()).stderr(Stdio::null()).spawn().unwrap();
-        wait_for(|| dir.path().join("t.pctrace.partial/meta.json").exists());
+        wait_for("the file of a trace", || dir.path().join("t.pctrace.partial/meta.json").exists());
         interrupt(&child, signal);
         assert_eq!(child.wait().unwrap().code(), Some(code));
         assert_eq!(names(dir.path()), [] as [&str; 0]);

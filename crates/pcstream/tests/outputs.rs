@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{Place, ends_with, refuses};
+use common::{PATIENCE, Place, ends_with, refuses};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -89,10 +89,7 @@ fn signals_end_what_waits_for_a_pipe() {
         let mut child = command.spawn().unwrap();
         let begin = Instant::now();
         while !waits_in_open(child.id()) {
-            assert!(
-                child.try_wait().unwrap().is_none() && begin.elapsed() < Duration::from_secs(600),
-                "{flags:?}"
-            );
+            assert!(child.try_wait().unwrap().is_none() && begin.elapsed() < PATIENCE, "{flags:?}");
             std::thread::sleep(Duration::from_millis(5));
         }
         kill_process(Pid::from_raw(child.id() as i32).unwrap(), Signal::TERM).unwrap();

@@ -17,7 +17,6 @@ use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::mpsc::{Receiver, channel};
-use std::time::Duration;
 
 use disk::Disk;
 use placer::{Running, context, said};
@@ -83,7 +82,7 @@ impl Bench {
         let path = self.path("notify");
         let _ = fs::remove_file(&path);
         let socket = UnixDatagram::bind(&path).expect("bound");
-        socket.set_read_timeout(Some(Duration::from_secs(30))).expect("set");
+        socket.set_read_timeout(Some(common::PATIENCE)).expect("set");
         let child = self.place(arguments).env("NOTIFY_SOCKET", &path).spawn().expect("it starts");
         let running = Running { child: Some(child), socket, path };
         assert!(running.notified().starts_with("READY=1"));
@@ -124,7 +123,7 @@ impl Owner {
     /// Reads what it says until `done`, or until it ends. Whether it is done.
     fn follow(&mut self, done: impl Fn([u64; 2]) -> bool) -> bool {
         while !done(self.streams) {
-            let Ok(line) = self.said.recv_timeout(Duration::from_secs(30)) else { return false };
+            let Ok(line) = self.said.recv_timeout(common::PATIENCE) else { return false };
             let Some((what, stream)) = line.split_once(" has stream ") else { continue };
             let at = usize::from(what.ends_with("the table"));
             self.streams[at] = stream.parse().expect("a number");

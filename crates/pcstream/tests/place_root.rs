@@ -20,8 +20,9 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
+use common::wait_for;
 use disk::{Disk, text};
-use placer::{Bench, context, ext4, files, number, result, said, wait_for, xfs_disk};
+use placer::{Bench, context, ext4, files, number, result, said, xfs_disk};
 use serde_json::Value;
 
 /// How often a placer looks whether its file system is there.

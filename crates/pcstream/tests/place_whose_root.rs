@@ -13,8 +13,9 @@ use std::fs;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitCode};
 
+use common::wait_for;
 use disk::text;
-use placer::{Bench, context, ext4, result, said, wait_for};
+use placer::{Bench, context, ext4, result, said};
 
 fn main() -> ExitCode {
     let needs = [common::ext4 as common::Need, common::loop_devices, programs::gcc];

@@ -11,8 +11,8 @@ mod programs;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, ExitCode, Output, Stdio};
-use std::time::{Duration, Instant};
 
+use common::wait_for;
 use disk::{Disk, succeed, text};
 use pcstream_fs::layout::Layout;
 use pcstream_fs::scratch::FsKind;
@@ -363,21 +363,21 @@ fn exit_codes() {
             text(&ready)
         );
         let mut child = begin(&format!("{signal}.pctrace"), &[], &script);
-        wait_for(|| ready.exists());
+        wait_for("the command", || ready.exists());
         succeed("kill", &["-s", signal, &child.id().to_string()]);
-        wait_for(|| child.try_wait().expect("it can be waited for").is_some());
+        wait_for("the end", || child.try_wait().expect("it can be waited for").is_some());
         let out = child.wait_with_output().expect("it ended");
         assert_eq!(out.status.code(), Some(code), "{}", said(&out));
         assert!(closed.exists(), "a command on a file system of others has the time that it needs");
         fs::remove_file(&ready).expect("it is there");
         let mut child = begin(&format!("{signal}-2.pctrace"), &[], &script);
-        wait_for(|| ready.exists());
+        wait_for("the command", || ready.exists());
         fs::remove_file(&ready).expect("it is there");
         succeed("kill", &["-s", signal, &child.id().to_string()]);
-        wait_for(|| ready.exists());
+        wait_for("the command", || ready.exists());
         // It was asked and goes on. The second signal kills it.
         succeed("kill", &["-s", signal, &child.id().to_string()]);
-        wait_for(|| child.try_wait().expect("it can be waited for").is_some());
+        wait_for("the end", || child.try_wait().expect("it can be waited for").is_some());
         let out = child.wait_with_output().expect("it ended");
         assert_eq!(out.status.code(), Some(code), "{}", said(&out));
         assert!(said(&out).contains("interrupted"), "{}", said(&out));
@@ -394,7 +394,7 @@ fn held_mount() {
     let out = command.args(["--", "sh", "-c", &script]).output().expect("pcstream can be started");
     let pid = fs::read_to_string(&holder).expect("the holder began");
     succeed("kill", &["-KILL", pid.trim()]);
-    wait_for(|| !Path::new(&format!("/proc/{}", pid.trim())).exists());
+    wait_for("the end of a process", || !Path::new(&format!("/proc/{}", pid.trim())).exists());
     let directory = said(&out)
         .split_whitespace()
         .find_map(|word| word.split("/mnt").next()?.strip_prefix("/run/pcstream/").map(str::to_owned));
@@ -406,7 +406,7 @@ fn held_mount() {
         "{:?}",
         reader.meta()
     );
-    wait_for(|| {
+    wait_for("nothing to be left", || {
         let clean = pcstream().args(["doctor", "--clean"]).output().expect("pcstream can be started");
         !said(&clean).contains(directory.as_deref().unwrap_or("nothing of that name"))
     });
@@ -583,12 +583,4 @@ fn redacted() {
     assert!(!text.contains("secret") && !text.contains("letter"), "{text}");
     assert!(!text.contains(disk::text(&disk.mount_point())) && !text.contains("/bin/"), "{text}");
     assert!(reader.files().iter().any(|file| file.path.ends_with(".txt")), "{text}");
-}
-
-fn wait_for(mut done: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !done() {
-        assert!(began.elapsed() < Duration::from_secs(60), "waited too long");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }

@@ -7,8 +7,8 @@ mod disk;
 
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, Output, Stdio};
-use std::time::{Duration, Instant};
 
+use common::wait_for;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -20,8 +20,6 @@ const CHURN: &str = "dd if=/dev/zero of=big bs=64k count=1200 oflag=direct 2>/de
     oflag=direct 2>/dev/null || exit 1; [ $((i % 50)) = 0 ] && echo $i > small-$i && sync && rm small-*; done; true";
 /// A device on which that is work.
 const DEVICE: [&str; 6] = ["--streams", "4", "--superblock-pages", "64", "--spare-factor", "0.1"];
-/// Against a program that hangs for ever: far longer than any step takes on the busiest machine.
-const PATIENCE: Duration = Duration::from_secs(900);
 /// What a command sleeps that is ended by its test, in seconds: longer than the test can wait.
 const FOR_EVER: &str = "1000000";
 
@@ -390,7 +388,7 @@ fn image_in_use() {
     let dir = TempDir::new().expect("a directory");
     let image = dir.path().join("image");
     let mut first = start(&["--image", image.to_str().expect("a plain path")], &["sleep", FOR_EVER]);
-    wait_for(|| mounted(&first));
+    wait_for("a mount", || mounted(&first));
     let mut second = pcstream();
     second.args(["run", "--image"]).arg(&image).args(PLACE).args(["--", "true"]);
     expect(&mut second, 1, &["use"]);
@@ -426,17 +424,9 @@ fn signal(child: &Child, name: &str) {
     assert!(status.success());
 }
 
-fn wait_for(mut done: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !done() {
-        assert!(began.elapsed() < PATIENCE, "it hangs: nothing happened within {PATIENCE:?}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
 fn wait(child: &mut Child) -> std::process::ExitStatus {
     let mut status = None;
-    wait_for(|| {
+    wait_for("the end", || {
         status = child.try_wait().expect("it can be waited for");
         status.is_some()
     });
@@ -448,7 +438,7 @@ fn interrupted() {
     let wrote = dir.path().join("wrote");
     let script = format!("echo one > one; sync; : > {}; sleep {FOR_EVER}", wrote.display());
     let mut child = start(&[], &["sh", "-c", &script]);
-    wait_for(|| wrote.exists());
+    wait_for("the program", || wrote.exists());
     signal(&child, "INT");
     assert_eq!(wait(&mut child).code(), Some(130));
     let pid = child.id();
@@ -470,11 +460,11 @@ fn killed() {
         .stderr(Stdio::null())
         .spawn()
         .expect("pcstream can be started");
-    wait_for(|| events_on_disk(&trace));
+    wait_for("events on disk", || events_on_disk(&trace));
     signal(&child, "KILL");
     wait(&mut child);
     // The command dies with its capture; what it was using is free a moment later. What other runs left is not judged.
-    wait_for(|| {
+    wait_for("nothing to be mounted", || {
         output(pcstream().args(["doctor", "--clean"]));
         mounts(child.id()).is_empty()
     });

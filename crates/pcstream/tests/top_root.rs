@@ -105,7 +105,7 @@ fn wait_for<T>(what: &str, mut done: impl FnMut() -> Option<T>) -> T {
         if let Some(found) = done() {
             return found;
         }
-        assert!(began.elapsed() < Duration::from_secs(120), "waited too long for {what}");
+        assert!(began.elapsed() < common::PATIENCE, "waited too long for {what}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }

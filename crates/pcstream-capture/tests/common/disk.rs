@@ -76,12 +76,12 @@ impl Drop for Disk {
 }
 
 /// Unmounts as soon as nobody uses it: killed processes of a test may end after whoever was waited for. False: somebody
-/// still did after a minute; then it is gone when they end.
+/// still did after a long while; then it is gone when they end.
 fn unmount(mount_point: &Path) -> bool {
     let began = Instant::now();
     let unmount = |flags: &[&str]| Command::new("umount").args(flags).arg(mount_point).output();
     while !unmount(&[]).is_ok_and(|output| output.status.success()) {
-        if began.elapsed() > Duration::from_secs(60) {
+        if began.elapsed() > crate::common::PATIENCE {
             let _ = unmount(&["-l"]);
             return false;
         }

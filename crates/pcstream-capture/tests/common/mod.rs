@@ -9,10 +9,15 @@
 // Each test binary compiles this module and uses its own part of it.
 #![allow(dead_code)]
 
+mod patience;
+
 use std::path::Path;
 use std::process::ExitCode;
 
 use libtest_mimic::{Arguments, Trial};
+
+#[allow(unused_imports, reason = "each test binary uses its part")]
+pub use patience::{PATIENCE, wait_for};
 
 /// Something a test needs. `None`: it is there; `Some`: why not.
 pub type Need = fn() -> Option<String>;

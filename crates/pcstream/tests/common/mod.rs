@@ -2,11 +2,17 @@
 
 #![allow(dead_code, reason = "each test binary uses its part")]
 
+#[path = "../../../pcstream-capture/tests/common/patience.rs"]
+mod patience;
+
 use std::process::Output;
 
 use assert_cmd::Command;
 use serde_json::Value;
 use tempfile::TempDir;
+
+#[allow(unused_imports, reason = "each test binary uses its part")]
+pub use patience::{PATIENCE, wait_for};
 
 pub fn pcstream(args: &[&str]) -> Output {
     Command::cargo_bin("pcstream").expect("the binary is built").args(args).output().expect("it runs")

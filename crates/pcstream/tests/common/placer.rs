@@ -10,11 +10,12 @@ use std::os::fd::AsRawFd as _;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::SystemTime;
 
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::common::PATIENCE;
 use crate::disk::{self, Disk};
 use crate::programs;
 
@@ -91,7 +92,7 @@ impl<'a> Bench<'a> {
     /// A placer that is ready.
     pub fn start(&self, arguments: &[&str]) -> Running {
         let socket = UnixDatagram::bind(self.path("notify")).expect("bound");
-        socket.set_read_timeout(Some(Duration::from_secs(120))).expect("set");
+        socket.set_read_timeout(Some(PATIENCE)).expect("set");
         let child =
             self.place(arguments).env("NOTIFY_SOCKET", self.path("notify")).spawn().expect("it starts");
         let running = Running { child: Some(child), socket, path: self.path("notify") };
@@ -233,12 +234,4 @@ pub fn context<'a>(result: &'a Value, function: &str) -> &'a Value {
         .iter()
         .find(|context| context["call_path"].as_str().is_some_and(|path| path.contains(function)));
     found.unwrap_or_else(|| panic!("{function} in {contexts:#?}"))
-}
-
-pub fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !done() {
-        assert!(began.elapsed() < Duration::from_secs(120), "waited too long for {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
