@@ -5,15 +5,16 @@ use pcstream_ssd::endurance::relative_lifetime;
 
 use crate::drive::baseline_of;
 use crate::human::{count, page_bytes};
+use crate::layout::Layout;
 use crate::table::Side::{Left, Right};
-use crate::table::table;
+use crate::table::{columns_of, within};
 
 /// Bars of a histogram, from nothing to most.
 const BARS: [char; 9] =
     [' ', '\u{2581}', '\u{2582}', '\u{2583}', '\u{2584}', '\u{2585}', '\u{2586}', '\u{2587}', '\u{2588}'];
 
 /// One row per result.
-pub fn text(lanes: &[LaneResult]) -> String {
+pub fn text(lanes: &[LaneResult], layout: Layout) -> String {
     let steady = |lane: &LaneResult| match lane.steady {
         Some(s) => format!("{:.3} +- {:.3} ({} rounds)", s.waf, s.half_width, s.rounds),
         None => "not steady".to_owned(),
@@ -29,7 +30,7 @@ pub fn text(lanes: &[LaneResult]) -> String {
     };
     let wear =
         |lane: &LaneResult| format!("{} / {:.1} / {}", lane.wear.least, lane.wear.mean, lane.wear.most);
-    let lines = table(
+    let columns = columns_of(
         lanes,
         &[
             (Left, "scheme", &|lane| lane.scheme.clone()),
@@ -41,18 +42,18 @@ pub fn text(lanes: &[LaneResult]) -> String {
             (Left, "victims by valid share", &|lane| histogram(&lane.counters.victim_validity)),
         ],
     );
-    let mut out = lines.join("\n") + "\n";
-    out.push_str(
-        "\nsteady: rounds of as many writes as the device has pages; per superblock: least, mean and most erases, prefill \
-         included; life: against baseline; victims: empty, then shares of 5 % up to full, as bars\n",
-    );
-    stream_table(lanes).iter().for_each(|line| out += &format!("{line}\n"));
-    out
+    let notes = "steady: rounds of as many writes as the device has pages; per superblock: least, mean and most erases, \
+                 prefill included; life: against baseline; victims: empty, then shares of 5 % up to full, as bars";
+    let mut lines = within(&columns, 2, layout);
+    lines.push(String::new());
+    lines.extend(layout.wrap(notes, 0));
+    lines.extend(stream_table(lanes, layout));
+    lines.join("\n") + "\n"
 }
 
 /// Streams of `pcstream` (else of the last scheme), and their internal streams: pages, and quartiles of the
 /// lifetimes that ended there (FAST'19, Fig. 11).
-fn stream_table(lanes: &[LaneResult]) -> Vec<String> {
+fn stream_table(lanes: &[LaneResult], layout: Layout) -> Vec<String> {
     let Some(last) = lanes.iter().find(|l| l.scheme == "pcstream").or(lanes.last()) else {
         return Vec::new();
     };
@@ -70,8 +71,7 @@ fn stream_table(lanes: &[LaneResult]) -> Vec<String> {
     let life = |lifetimes: &Lifetimes, of: fn(Quartiles) -> u64| {
         lifetimes.quartiles().map_or("-".to_owned(), |quartiles| page_bytes(of(quartiles)))
     };
-    let mut lines = vec![String::new()];
-    lines.extend(table(
+    let columns = columns_of(
         &rows,
         &[
             (Left, "scheme", &|(lane, ..)| lane.scheme.clone()),
@@ -83,11 +83,11 @@ fn stream_table(lanes: &[LaneResult]) -> Vec<String> {
             (Right, "p50", &|(.., lifetimes)| life(lifetimes, |q| q.p50)),
             (Right, "p75", &|(.., lifetimes)| life(lifetimes, |q| q.p75)),
         ],
-    ));
-    lines.push(
-        "pages: written by the host, or moved to an internal stream (S1') by GC; life: what the host wrote until then"
-            .to_owned(),
     );
+    let notes = "pages: written by the host, or moved to an internal stream (S1') by GC; life: what the host wrote until then";
+    let mut lines = vec![String::new()];
+    lines.extend(within(&columns, 3, layout));
+    lines.extend(layout.wrap(notes, 0));
     lines
 }
 

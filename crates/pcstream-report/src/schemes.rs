@@ -12,7 +12,7 @@ use crate::drive::{column_head, reference, result_in_words, saved};
 use crate::escape::{visible, visible_start};
 use crate::human::{count, counted, losses, page_bytes, percent, ratio};
 use crate::layout::Layout;
-use crate::table::{Column, Side, side_by_side};
+use crate::table::{Column, Side, side_by_side, within};
 use crate::verdict::says_nothing;
 use crate::{Simulation, VERSION, Verdict, timing};
 
@@ -37,9 +37,9 @@ pub fn text(simulation: &Simulation, layout: Layout) -> String {
     lines(origin(simulation, layout));
     lines(verdict_lines(&Verdict::of(simulation), layout));
     lines(scheme_table(lanes, layout));
-    lines(timing::lines(lanes));
+    lines(timing::lines(lanes, layout));
     if layout.details {
-        lines(details_table(lanes));
+        lines(details_table(lanes, layout));
     }
     let below = device_lines(simulation, layout.details).into_iter().chain(why_one(lanes));
     below.flat_map(|line| layout.wrap(&line, 9)).for_each(|line| _ = writeln!(out, "{line}"));
@@ -184,7 +184,7 @@ pub(crate) fn less(lane: &LaneResult, reference: &LaneResult) -> String {
 }
 
 /// More of every scheme: what stayed on S0, the steady part, what GC copied.
-fn details_table(lanes: &[LaneResult]) -> Vec<String> {
+fn details_table(lanes: &[LaneResult], layout: Layout) -> Vec<String> {
     let rows = grid(lanes);
     let on_s0 = |row: &Row| row.lanes[0].default_stream_share().map_or("-".to_owned(), percent);
     let mut table = vec![
@@ -196,7 +196,7 @@ fn details_table(lanes: &[LaneResult]) -> Vec<String> {
         table.push(numbers(&rows, destination, format!("{destination}: steady"), steady));
         table.push(numbers(&rows, destination, "GC pages", |lane| count(lane.counters.gc_pages)));
     }
-    side_by_side(&table)
+    within(&table, 1, layout)
 }
 
 /// Whether a result has the lowest WAF, as printed, of its kind of drive.

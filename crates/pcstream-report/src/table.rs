@@ -3,6 +3,10 @@
 use comfy_table::{CellAlignment, Table, presets};
 
 use crate::escape::visible;
+use crate::layout::Layout;
+
+/// Blanks between columns.
+const GAP: usize = 2;
 
 /// Which side of a column the text keeps to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,13 +32,47 @@ impl Column {
     }
 }
 
+impl Column {
+    fn width(&self) -> usize {
+        let lines = self.cells.iter().flat_map(|cell| cell.lines());
+        lines.map(|line| line.chars().count()).max().unwrap_or(0)
+    }
+}
+
 /// A column of a table of rows: its side, its heading, and what makes the cell of a row.
 pub type ColumnOf<'a, R> = (Side, &'a str, &'a dyn Fn(&R) -> String);
 
 /// A table of rows.
 pub fn table<R>(rows: &[R], columns: &[ColumnOf<'_, R>]) -> Vec<String> {
+    side_by_side(&columns_of(rows, columns))
+}
+
+/// The columns of a table of rows.
+pub fn columns_of<R>(rows: &[R], columns: &[ColumnOf<'_, R>]) -> Vec<Column> {
     let column = |(side, head, cell): &ColumnOf<'_, R>| Column::new(*side, *head, rows.iter().map(cell));
-    side_by_side(&columns.iter().map(column).collect::<Vec<_>>())
+    columns.iter().map(column).collect()
+}
+
+/// A table of columns of equal length, no wider than a terminal: columns for which there is no room stand below the
+/// others, each time behind the first `keys` columns.
+pub fn within(table: &[Column], keys: usize, layout: Layout) -> Vec<String> {
+    let Some(width) = layout.width else { return side_by_side(table) };
+    let (keys, mut others) = table.split_at(keys.min(table.len()));
+    let mut lines = Vec::new();
+    while !others.is_empty() {
+        let mut end: usize = keys.iter().map(|column| column.width() + GAP).sum();
+        let fits = |column: &&Column| {
+            end += column.width() + GAP;
+            end - GAP <= width
+        };
+        let (here, below) = others.split_at(others.iter().take_while(fits).count().max(1));
+        if !lines.is_empty() {
+            lines.push(String::new());
+        }
+        lines.extend(side_by_side(&[keys, here].concat()));
+        others = below;
+    }
+    lines
 }
 
 /// A table of columns of equal length.
@@ -57,7 +95,7 @@ fn columns(rows: &[Vec<String>], sides: &[Side]) -> Vec<String> {
         table.add_row(row.iter().map(|cell| visible(cell)));
     }
     for (column, side) in table.column_iter_mut().zip(sides) {
-        column.set_padding((0, 2));
+        column.set_padding((0, GAP as u16));
         column.set_cell_alignment(match side {
             Side::Left => CellAlignment::Left,
             Side::Right => CellAlignment::Right,
@@ -87,6 +125,18 @@ mod tests {
             columns(&rows, &[Side::Left, Side::Right]),
             ["name        WAF", "baseline    1.5", "x         10.25"]
         );
+    }
+
+    #[test]
+    fn columns_without_room_stand_below() {
+        let column =
+            |head: &str, cell: &str| Column::new(Side::Right, head, std::iter::once(cell.to_owned()));
+        let table = [column("who", "db"), column("a", "1"), column("bbb", "2"), column("c", "3")];
+        let within = |width| within(&table, 1, Layout { width: Some(width), ..Layout::PLAIN });
+        assert_eq!(within(14), ["who  a  bbb  c", " db  1    2  3"]);
+        assert_eq!(within(11), ["who  a  bbb", " db  1    2", "", "who  c", " db  3"]);
+        let one_each = ["who  a", " db  1", "", "who  bbb", " db    2", "", "who  c", " db  3"];
+        assert_eq!(within(1), one_each, "a column is never cut");
     }
 
     #[test]

@@ -5,36 +5,39 @@ use pcstream_ssd::latency::LatencyHistogram;
 use pcstream_ssd::timing::{Arrivals, TimingResults};
 
 use crate::human::{count, page_bytes, percent};
+use crate::layout::Layout;
 use crate::table::Side::{Left, Right};
-use crate::table::{Column, side_by_side};
+use crate::table::{Column, within};
 
 /// Quantiles in the table.
 const QUANTILES: [(f64, &str); 4] = [(0.5, "p50"), (0.99, "p99"), (0.999, "p99.9"), (0.9999, "p99.99")];
 
 /// The table and the clock below it; empty without a clock.
-pub(crate) fn lines(lanes: &[LaneResult]) -> Vec<String> {
+pub(crate) fn lines(lanes: &[LaneResult], layout: Layout) -> Vec<String> {
     let timed: Vec<(&LaneResult, &TimingResults)> =
         lanes.iter().filter_map(|lane| Some((lane, lane.timing.as_ref()?))).collect();
     let Some((_, first)) = timed.first() else { return Vec::new() };
-    let mut lines = table(&timed, "write", |t| &t.write);
+    let mut lines = table(&timed, layout, "write", |t| &t.write);
     if timed.iter().any(|(_, t)| t.read.count() > 0) {
         lines.push(String::new());
-        lines.extend(table(&timed, "read", |t| &t.read));
+        lines.extend(table(&timed, layout, "read", |t| &t.read));
     }
     lines.push(String::new());
-    lines.push(clock(first));
+    lines.extend(layout.wrap(&clock(first), 9));
     let units = timed[0].0.geometry.superblock_pages() / first.settings.pages_per_program;
     if units < first.dies {
-        lines.push(format!(
+        let dies = format!(
             "         a superblock lies on {units} of the {} dies: times are not those of the whole device, only WAF is",
             first.dies
-        ));
+        );
+        lines.extend(layout.wrap(&dies, 9));
     }
     lines
 }
 
 fn table(
     timed: &[(&LaneResult, &TimingResults)],
+    layout: Layout,
     what: &str,
     of: impl Fn(&TimingResults) -> &LatencyHistogram,
 ) -> Vec<String> {
@@ -56,7 +59,7 @@ fn table(
         Column::new(Right, format!("{what} {name}"), cells)
     }));
     columns.push(Column::new(Right, "max", times().map(|timing| duration(of(timing).max_ns()))));
-    side_by_side(&columns)
+    within(&columns, 2, layout)
 }
 
 fn clock(timing: &TimingResults) -> String {

@@ -131,7 +131,7 @@ impl View<'_> {
             selection.as_ref().map_or(String::new(), |(_, words)| layout.wrap(words, 0).join("\n") + "\n\n");
         match (self.args.by, self.args.csv) {
             _ if self.args.context.is_some() => {
-                head + &rows.iter().map(one_context::text).collect::<String>()
+                head + &layout.fit(&rows.iter().map(one_context::text).collect::<String>(), 11)
             }
             (Some(_), true) => groups_csv(groups),
             (None, true) => rows_csv(rows, names),

@@ -160,7 +160,7 @@ pub fn present(
         let mut text = pcstream_report::schemes::text(simulation, layout);
         if layout.details {
             text.push('\n');
-            text += &pcstream_report::details::text(&simulation.results);
+            text += &pcstream_report::details::text(&simulation.results, layout);
         }
         if top > 0 {
             text.push('\n');

@@ -1,10 +1,11 @@
 //! What the user sees: results on stdout, everything else on stderr.
 
+use std::fmt;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 
 use anyhow::Context as _;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use pcstream_report::Layout;
 use pcstream_report::escape::visible;
 use pcstream_report::symbols::Names;
@@ -58,8 +59,8 @@ impl Ui {
         }
         let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr_with_hz(5));
         let template =
-            format!("{{msg:12}} {{wide_bar}} {{human_pos}}/{{human_len}} {unit}  {{per_sec}}  {{eta}} left");
-        bar.set_style(ProgressStyle::with_template(&template).expect("the template is legal"));
+            format!("{{msg:12}} {{wide_bar}} {{human_pos}}/{{human_len}} {unit}  {{rate}}  {{eta}} left");
+        bar.set_style(style(&template));
         bar.with_message(what)
     }
 
@@ -69,10 +70,20 @@ impl Ui {
             return ProgressBar::hidden();
         }
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(5));
-        let template = format!("{{msg:12}} {{spinner}} {{human_pos}} {unit}  {{per_sec}}");
-        bar.set_style(ProgressStyle::with_template(&template).expect("the template is legal"));
+        let template = format!("{{msg:12}} {{spinner}} {{human_pos}} {unit}  {{rate}}");
+        bar.set_style(style(&template));
         bar.with_message(what)
     }
+}
+
+/// A style that has `rate` for whole units per second.
+fn style(template: &str) -> ProgressStyle {
+    let rate = |state: &ProgressState, out: &mut dyn fmt::Write| _ = out.write_str(&rate(state.per_sec()));
+    ProgressStyle::with_template(template).expect("the template is legal").with_key("rate", rate)
+}
+
+fn rate(per_second: f64) -> String {
+    format!("{}/s", HumanCount(per_second.round() as u64))
 }
 
 /// An error with its causes, and what each adds. Some errors print their cause themselves: it is not said twice.
@@ -167,5 +178,15 @@ impl JsonSink {
             JsonSink::Stdout => print(&text),
             JsonSink::File(file) => Ok(file.write(text.as_bytes())?),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::rate;
+
+    #[test]
+    fn rates_are_whole_numbers() {
+        assert_eq!(rate(7_326_447.274_7), "7,326,447/s");
     }
 }
