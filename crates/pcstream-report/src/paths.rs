@@ -58,6 +58,17 @@ impl PathShares {
         }
     }
 
+    /// Whether a program was captured, so that there may be call paths.
+    pub fn has_paths(&self) -> bool {
+        let PathShares { exact, cut, fp, scan, runtime, label: _, none } = self;
+        [exact, cut, fp, scan, runtime, none].into_iter().any(|share| *share > 0.0)
+    }
+
+    /// By a path that can be trusted as far as it goes: neither scanned nor missing.
+    pub fn trusted(&self) -> f64 {
+        self.exact + self.cut + self.fp + self.runtime
+    }
+
     /// In words; `None` if no program was captured, so that there are no call paths. Paths that are cut are exact as far as
     /// they go.
     pub fn text(&self) -> Option<String> {
@@ -73,10 +84,9 @@ impl PathShares {
             ("labels", self.label),
             ("program and entry only", self.none),
         ];
-        let any = ways.iter().any(|(name, share)| *name != "labels" && *share > 0.0);
         let there = ways.iter().filter(|(_, share)| *share > 0.0);
         let words: Vec<_> = there.map(|(name, share)| format!("{} {name}", percent(*share))).collect();
-        any.then(|| format!("its call paths: {}", words.join(", ")))
+        self.has_paths().then(|| format!("its call paths: {}", words.join(", ")))
     }
 }
 
@@ -106,6 +116,7 @@ mod tests {
                 none: share(Unwind::None),
             }
         );
+        assert_eq!(shares.trusted(), shares.exact + shares.cut + shares.fp + shares.runtime);
         let text = shares.text().expect("there are call paths");
         assert!(text.contains(" % exact (50.0 % cut before the outermost frame), "), "{text}");
         assert_eq!(PathShares::of([]).text(), None);

@@ -76,7 +76,7 @@ pub(crate) fn origin(simulation: &Simulation, layout: Layout) -> Vec<String> {
         page_bytes(totals.host_pages),
         page_bytes(totals.discarded_pages + totals.zeroed_pages),
         counted(contexts_that_wrote(simulation.writers), "context"),
-        coverage(simulation.writers),
+        coverage(simulation),
     );
     lines.extend(layout.wrap(&events, 9));
     let paths = simulation.path_shares().text();
@@ -89,12 +89,20 @@ pub(crate) fn contexts_that_wrote(writers: &Writers) -> u64 {
     writers.heaviest().iter().filter(|(context, _)| context.is_some()).count() as u64
 }
 
-/// How much of the file data has a context.
-pub(crate) fn coverage(writers: &Writers) -> String {
-    match writers.totals().data_pages {
-        0 => "no file data".into(),
-        _ => format!("{} of the file data has a context", percent(writers.context_coverage())),
+/// How much of the file data has a context, and how much of it one by a call path that can be trusted.
+pub(crate) fn coverage(simulation: &Simulation) -> String {
+    let (writers, shares) = (simulation.writers, simulation.path_shares());
+    if writers.totals().data_pages == 0 {
+        return "no file data".to_owned();
     }
+    let known = writers.context_coverage();
+    let trusted = match shares.trusted() {
+        trusted if shares.has_paths() && percent(trusted) != percent(known) => {
+            format!(", {} by a call path that can be trusted", percent(trusted))
+        }
+        _ => String::new(),
+    };
+    format!("{} of the file data has a context{trusted}", percent(known))
 }
 
 /// The results of one scheme: one for each GC destination at most.

@@ -63,7 +63,7 @@ fn origin(material: &Material) -> String {
         counted(contexts_that_wrote(simulation.writers), "context"),
         counted(totals.events, "event"),
         totals.duration_ns as f64 / 1e9,
-        coverage(simulation.writers),
+        coverage(simulation),
     )
 }
 
