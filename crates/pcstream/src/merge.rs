@@ -21,7 +21,7 @@ pub fn merge(args: &MergeArgs, ui: Ui) -> Result<Status, Failure> {
     let open = |path: &PathBuf| TraceReader::open(path).context("cannot read the trace");
     let readers = args.traces.iter().map(open).collect::<Result<Vec<_>, _>>()?;
     refuse_an_input(&args.output, &readers)?;
-    let offsets = offsets(args)?;
+    let offsets = if args.by_start { starts(&readers)? } else { offsets(args)? };
     for reader in &readers {
         if let Some(damage) = reader.damage() {
             ui.remark(&format!("{}: {damage}", reader.path().display()));
@@ -74,6 +74,21 @@ fn offsets(args: &MergeArgs) -> Result<Vec<u64>, Failure> {
         }
     }
     Ok(offsets.into_iter().map(|offset| offset.unwrap_or(0)).collect())
+}
+
+/// How much later than the first each trace was begun, in nanoseconds.
+fn starts(readers: &[TraceReader]) -> Result<Vec<u64>, Failure> {
+    let started = |reader: &TraceReader| {
+        reader.meta().created_unix_s.ok_or_else(|| {
+            let trace = reader.path().display();
+            Failure::wrong_arguments(anyhow!(
+                "--by-start: {trace} does not say when it was recorded, as generated and imported traces; use --offset"
+            ))
+        })
+    };
+    let starts = readers.iter().map(started).collect::<Result<Vec<u64>, Failure>>()?;
+    let first = starts.iter().min().copied().unwrap_or(0);
+    Ok(starts.iter().map(|start| (start - first).saturating_mul(1_000_000_000)).collect())
 }
 
 /// Which traces are called so: by path, or else by number, or else by name.

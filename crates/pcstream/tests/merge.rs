@@ -3,8 +3,10 @@
 mod common;
 
 use std::fs;
+use std::path::Path;
 
 use common::{Place, ends_with, refuses};
+use pcstream_trace::*;
 
 #[test]
 fn a_trace_begins_later_by_its_offset() {
@@ -31,6 +33,11 @@ fn a_trace_begins_later_by_its_offset() {
     }
     // A trace beside itself is named by its number.
     assert!(seconds(&[&a, &a], &["2=1m"]) > 60.0);
+    refuses(
+        2,
+        &["merge", &a, &b, "-o", &merged, "--force", "--by-start"],
+        &["a.pctrace does not say when", "--offset"],
+    );
     let output = place.path("r.pctrace");
     let refused = |traces: [&str; 2], offsets: &[&str], words: &[&str]| {
         let mut command = vec!["merge", traces[0], traces[1], "-o", &output];
@@ -42,4 +49,37 @@ fn a_trace_begins_later_by_its_offset() {
     refused([&a, &b], &["a=1s", "1=2s"], &["--offset 1: this trace has an offset already"]);
     refused([&a, &b], &["10s"], &["--offset", "expected TRACE=TIME, such as b=10s"]);
     refused([&a, &b], &["b=soon"], &["--offset", "such as 60s"]);
+}
+
+/// Recordings of one time lie as they were made: this one began two minutes after the other.
+#[test]
+fn recordings_begin_as_they_were_started() {
+    let place = Place::new();
+    let recorded = |name: &str, start: u64| {
+        let path = place.path(name);
+        let meta = Meta { created_unix_s: Some(start), ..Meta::new("", 16) };
+        let mut writer = TraceWriter::create(Path::new(&path), meta, false).unwrap();
+        let event = Event {
+            time_ns: 5_000_000_000,
+            lba: Lba(0),
+            pages: 1,
+            context: ContextId(0),
+            file: FileId(0),
+            file_page: 0,
+            op: Op::Write,
+            kind: Kind::Data,
+            hint: Default::default(),
+        };
+        writer.write_batch(&Batch { events: vec![event], ..Batch::default() }).unwrap();
+        writer.finish(None).unwrap();
+        path
+    };
+    let (late, early) = (recorded("late.pctrace", 1_700_000_120), recorded("early.pctrace", 1_700_000_000));
+    let merged = place.path("m.pctrace");
+    ends_with(0, &["merge", &late, &early, "--by-start", "-o", &merged]);
+    let reader = TraceReader::open(Path::new(&merged)).unwrap();
+    let events = reader.batches().flat_map(|batch| batch.unwrap().events);
+    let times: Vec<u64> = events.map(|event| event.time_ns / 1_000_000_000).collect();
+    assert_eq!(times, [5, 125]);
+    refuses(2, &["merge", &late, &early, "--by-start", "--offset", "1=1s", "-o", &merged], &["--offset"]);
 }

@@ -36,9 +36,10 @@ Examples:
   pcstream generate zipf --pages 64K --writes 1M -o b.pctrace
   pcstream merge a.pctrace b.pctrace -o both.pctrace
   pcstream simulate both.pctrace
-  pcstream merge a.pctrace b.pctrace --offset b=10s -o later.pctrace")]
+  pcstream merge a.pctrace b.pctrace --offset b=10s -o later.pctrace
+  pcstream merge data.pctrace log.pctrace --by-start -o database.pctrace    # recorded at once")]
 pub struct MergeArgs {
-    /// The traces, two or more; their address spaces lie one behind the other, their times begin together without --offset
+    /// The traces, two or more; their address spaces lie one behind the other, their times begin together without --offset or --by-start
     #[arg(value_name = "T.pctrace", num_args = 2.., required = true)]
     pub traces: Vec<PathBuf>,
     /// Where the merged trace goes: a new directory NAME.pctrace
@@ -49,6 +50,9 @@ pub struct MergeArgs {
     /// The trace is named as among the arguments, by its file name with or without `.pctrace`, or by its number from 1 on.
     #[arg(long, value_name = "TRACE=TIME")]
     pub offset: Vec<Offset>,
+    /// Let each trace begin when it was recorded, after the first of them: recordings of one time line up to a second
+    #[arg(long, conflicts_with = "offset")]
+    pub by_start: bool,
     /// Replace the trace if it exists
     #[arg(long)]
     pub force: bool,
