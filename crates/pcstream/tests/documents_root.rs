@@ -15,6 +15,7 @@ fn main() -> ExitCode {
         common::test("documents_the_tutorial_has_its_effect", &[needs[0], needs[1], rocksdb], tutorial),
         common::test("documents_which_ssd", &needs, which_ssd),
         common::test("documents_a_scheme_of_my_own", &[], scheme),
+        common::test("documents_read_what_was_recorded", &[], recordings),
     ])
 }
 
@@ -30,6 +31,11 @@ fn root() -> PathBuf {
 /// print.
 fn follow(document: &str) -> (TempDir, String) {
     let place = TempDir::new().expect("a directory");
+    let printed = follow_in(&place, document);
+    (place, printed)
+}
+
+fn follow_in(place: &TempDir, document: &str) -> String {
     let binary = Path::new(env!("CARGO_BIN_EXE_pcstream")).parent().expect("it lies in a directory");
     let path = format!("{}:{}", binary.display(), std::env::var("PATH").expect("there is one"));
     let mut command = Command::new(root().join("scripts/run-document"));
@@ -42,7 +48,7 @@ fn follow(document: &str) -> (TempDir, String) {
     let said = [output.stdout, output.stderr].map(|said| String::from_utf8_lossy(&said).into_owned());
     assert!(output.status.success(), "{document}: {}\n{}\n{}", output.status, said[0], said[1]);
     let [printed, _] = said;
-    (place, printed)
+    printed
 }
 
 fn json(place: &TempDir, name: &str) -> Value {
@@ -86,4 +92,25 @@ fn scheme() {
     assert!(wafs.iter().skip(1).any(|waf| *waf < 0.95 * wafs[0]), "{wafs:?}");
     let rows = std::fs::read_to_string(place.path().join("distance.csv")).expect("the document writes it");
     assert!(rows.contains("linear") && rows.contains("log"), "{rows}");
+}
+
+/// How to record a service, a container and Java: what is done with a recording. A sample stands for the recordings.
+fn recordings() {
+    let sample = root().join("crates/pcstream/tests/data/sqlite.pctrace");
+    for (document, recorded) in [
+        ("service", &["svc", "monday1", "monday2", "tuesday1", "tuesday2"][..]),
+        ("container", &["mydb"]),
+        ("java", &["app"]),
+    ] {
+        let place = TempDir::new().expect("a directory");
+        for name in recorded {
+            let copy = place.path().join(format!("{name}.pctrace"));
+            std::fs::create_dir(&copy).expect("a new directory");
+            for file in std::fs::read_dir(&sample).expect("the sample").flatten() {
+                std::fs::copy(file.path(), copy.join(file.file_name())).expect("copied");
+            }
+        }
+        let printed = follow_in(&place, &format!("docs/howto/{document}.md"));
+        assert!(printed.contains("sqlite3") && printed.contains("\nVerdict: "), "{document}: {printed}");
+    }
 }
