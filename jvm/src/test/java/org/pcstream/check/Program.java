@@ -373,7 +373,7 @@ public final class Program {
 
     /**
      * Threads, virtual ones too where there are any, that write from stacks of all heights, and
-     * make garbage.
+     * make garbage. Each does so for some time, and a hundred times at least.
      */
     private static void churn(int millis) throws Exception {
         int threads = 4;
@@ -387,7 +387,7 @@ public final class Program {
                 Runnable task =
                         () -> {
                             try {
-                                while (System.nanoTime() < end) {
+                                for (int n = 0; n < 100 || System.nanoTime() < end; n++) {
                                     down(random.nextInt(40), random, channel);
                                 }
                             } catch (Throwable problem) {
