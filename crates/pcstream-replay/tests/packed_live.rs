@@ -81,7 +81,7 @@ fn reused(batch: &Batch, prefilled: &[Extent], written: &Used) -> (Batch, Vec<Ex
             })),
             _ => at.remove(&event.lba.0).inspect(|place| free.push(*place)),
         };
-        events.extend(place.map(|place| Event { lba: Lba(place), ..event.clone() }));
+        events.extend(place.map(|place| Event { lba: Lba(place), ..*event }));
         assert_eq!(at.len() + free.len(), next as usize, "an address is taken once, or free");
     }
     (Batch { events, ..batch.clone() }, prefill, next)
