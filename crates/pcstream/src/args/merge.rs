@@ -36,8 +36,7 @@ Examples:
   pcstream generate zipf --pages 64K --writes 1M -o b.pctrace
   pcstream merge a.pctrace b.pctrace -o both.pctrace
   pcstream simulate both.pctrace
-  pcstream merge a.pctrace b.pctrace --offset b=10s -o later.pctrace
-  pcstream merge data.pctrace log.pctrace --by-start -o database.pctrace    # recorded at once")]
+  pcstream merge a.pctrace b.pctrace --offset b=10s -o later.pctrace")]
 pub struct MergeArgs {
     /// The traces, two or more; their address spaces lie one behind the other, their times begin together without --offset or --by-start
     #[arg(value_name = "T.pctrace", num_args = 2.., required = true)]
