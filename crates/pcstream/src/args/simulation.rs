@@ -23,7 +23,7 @@ Examples:
   pcstream simulate hot.pctrace --spare-factor 0.07 --json result.json
   pcstream simulate hot.pctrace --profile pm963-480g --timing
   pcstream simulate hot.pctrace --pack 0.9     # a large disk, little written
-  pcstream simulate hot.pctrace --pack-live 0.9         # the same, with discards
+  pcstream simulate hot.pctrace --pack-live 0.9        # the same, with discards
   pcstream simulate hot.pctrace --capacity 512M --fill 0.95 --memory 2G")]
 pub struct SimulateArgs {
     /// The trace: a directory NAME.pctrace
