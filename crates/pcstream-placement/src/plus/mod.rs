@@ -55,11 +55,17 @@ pub struct PlusParams {
     pub max_bytes: u64,
     /// Share of the spare superblocks that open ones may take: of more streams, the first ones are used.
     pub open_share: f64,
+    /// Whether the earlier lifetimes of a page tell writes apart.
+    pub history: bool,
+    /// Whether names of files tell writes apart.
+    pub names: bool,
+    /// Whether a context predicts alone where history and names predict no better.
+    pub gate: bool,
 }
 
 impl Default for PlusParams {
     fn default() -> Self {
-        PlusParams { max_bytes: 64 << 20, open_share: OPEN_SHARE }
+        PlusParams { max_bytes: 64 << 20, open_share: OPEN_SHARE, history: true, names: true, gate: true }
     }
 }
 
@@ -68,6 +74,9 @@ impl Parameters for PlusParams {
     const LIST: &'static [Parameter<PlusParams>] = &[
         parameter!(PlusParams, max_bytes, "bytes", "memory for what is known of pages; the least recently referenced go", "this project"),
         parameter!(PlusParams, open_share, "share, above 0; all streams from 1 on", "share of the spare superblocks that open ones may take, which limits the streams used; three are used if they take a third at most", "this project"),
+        parameter!(PlusParams, history, "true, false", "whether the earlier lifetimes of a page tell writes apart", "this project"),
+        parameter!(PlusParams, names, "true, false", "whether names of files tell writes apart", "this project"),
+        parameter!(PlusParams, gate, "true, false", "whether a context predicts alone where history and names predict no better", "this project"),
     ];
 
     fn reads_addresses(&self, _: u32) -> bool {
@@ -160,6 +169,7 @@ impl Ended {
 
 /// The scheme.
 pub struct PcStreamPlus {
+    params: PlusParams,
     keys: Keys,
     names: NameClasses,
     pages: Extents<Page>,
@@ -183,14 +193,15 @@ impl PcStreamPlus {
             return Err(SchemeError::NoStreams);
         }
         let bytes = params.max_bytes;
-        check(bytes >= 4096, scheme, "pcstream-plus.max_bytes", bytes, "at least 4096")?;
+        check(bytes >= 4096, scheme, "max_bytes", bytes, "at least 4096")?;
         Ok(PcStreamPlus {
+            params,
             keys: Keys::new(KeySource::Context, true),
             names: NameClasses::default(),
             pages: Extents::new(bytes),
             regions: vec![0; REGIONS],
             ended: Ended::default(),
-            predictor: Predictor::default(),
+            predictor: Predictor::new(params.gate),
             clustering: Clustering::new(streams),
             streams,
             placed: Vec::new(),
@@ -265,11 +276,11 @@ impl Scheme for PcStreamPlus {
     fn place(&mut self, event: &Event, now: u64, tables: &Tables, out: &mut Vec<Placement>) {
         // Number 0 is for data without a context.
         let context = self.keys.writer_of(event, tables).map_or(0, |writer| writer.0 + 1);
-        let name = self.names.of(event.file, tables);
+        let name = if self.params.names { self.names.of(event.file, tables) } else { 0 };
         let owner = if event.file.0 != 0 { event.file.0 } else { !context };
         let owner = (owner.wrapping_mul(0x9e37_79b9) >> 16) as u16;
         let start = out.len();
-        let PcStreamPlus { pages, regions, ended, predictor, clustering, placed, .. } = self;
+        let PcStreamPlus { params, pages, regions, ended, predictor, clustering, placed, .. } = self;
         pages.write(event.lba.0, event.pages, now, |old, page, run| {
             let (mut history, mut own) = (0, (0.0, 0));
             if let Some(old) = old {
@@ -278,7 +289,7 @@ impl Scheme for PcStreamPlus {
                 let around = &mut regions[region(page)];
                 let mean = if *around == 0 { lifetime } else { f32::from(*around) / FIXED };
                 *around = ((mean + REGION_RATE * (lifetime - mean)) * FIXED) as u16;
-                if old.owner() == owner {
+                if old.owner() == owner && params.history {
                     own = old.after(lifetime);
                     let n = own.1 as f32;
                     history = 1 + ((n * own.0 + REGION_WEIGHT * mean) / (n + REGION_WEIGHT)) as u8;
@@ -321,7 +332,7 @@ impl Scheme for PcStreamPlus {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{tables, write};
+    use crate::testing::{discard, tables, write};
     use pcstream_trace::{ContextId, FileId};
 
     #[test]
@@ -356,11 +367,37 @@ mod tests {
         }
     }
 
+    /// One context writes two files in turn, one all the time and the other every 64th, a page each.
+    #[test]
+    fn each_part_can_be_switched_off() {
+        let tables = tables(&[("/bin/a", "")], &["/log", "/table"]);
+        let told_apart = |params: PlusParams| {
+            let mut scheme = PcStreamPlus::new("test", 9, params).expect("valid");
+            let (mut now, mut last) = (0, [0; 2]);
+            for i in 0..20_000u64 {
+                let (slow, file) = if i % 2 == 1 { (true, 2) } else { (false, 1) };
+                let lba = if slow { 1000 + i / 2 % 3000 } else { i / 2 % 100 };
+                // Pages of new files have no history.
+                scheme.discard(&discard(lba, 1), now, &tables);
+                let event = Event { context: ContextId(1), file: FileId(file), ..write(lba, 1) };
+                let mut out = Vec::new();
+                scheme.place(&event, now, &tables, &mut out);
+                now += 1;
+                last[usize::from(slow)] = out[0].stream.0;
+            }
+            last[0] != last[1]
+        };
+        let default = PlusParams::default;
+        assert!(told_apart(default()), "by name alone");
+        assert!(told_apart(PlusParams { history: false, gate: false, ..default() }));
+        assert!(!told_apart(PlusParams { names: false, ..default() }));
+    }
+
     #[test]
     fn too_little_memory_is_refused() {
-        assert!(
-            PcStreamPlus::new("test", 9, PlusParams { max_bytes: 4095, ..PlusParams::default() }).is_err()
-        );
+        let refused = PcStreamPlus::new("test", 9, PlusParams { max_bytes: 4095, ..PlusParams::default() });
+        let text = refused.err().expect("refused").to_string();
+        assert_eq!(text, "test.max_bytes is 4095, but must be at least 4096");
         assert!(PcStreamPlus::new("test", 0, PlusParams::default()).is_err());
     }
 }

@@ -73,7 +73,7 @@ struct Context {
 }
 
 impl Context {
-    fn trusts_history(&self) -> bool {
+    fn gains_by_history(&self) -> bool {
         self.compared >= GATE_AFTER && self.error_of_history <= GATE_SHARE * self.error_of_context
     }
 
@@ -120,6 +120,8 @@ pub(crate) struct Prediction {
 /// All that was learned.
 #[derive(Default)]
 pub(crate) struct Predictor {
+    /// All keys of a write predict, however well its context does alone.
+    ungated: bool,
     contexts: Vec<Context>,
     keys: Vec<Key>,
     sets: Vec<Set>,
@@ -130,6 +132,15 @@ pub(crate) struct Predictor {
 }
 
 impl Predictor {
+    /// Knows nothing. With a gate, a context predicts alone where narrower keys predict no better.
+    pub(crate) fn new(gate: bool) -> Predictor {
+        Predictor { ungated: !gate, ..Predictor::default() }
+    }
+
+    fn trusts_history(&self, context: &Context) -> bool {
+        self.ungated || context.gains_by_history()
+    }
+
     /// The set of a write; `None` if there are too many contexts.
     #[inline]
     pub(crate) fn set(&mut self, origin: Origin) -> Option<SetId> {
@@ -186,7 +197,7 @@ impl Predictor {
 
     /// Contexts whose pages' history predicts better than they do.
     pub(crate) fn trusting_history(&self) -> usize {
-        self.contexts.iter().filter(|c| c.trusts_history()).count()
+        self.contexts.iter().filter(|c| self.trusts_history(c)).count()
     }
 
     /// Writes that needed a set too many.
@@ -213,7 +224,7 @@ impl Predictor {
         if context.key.n == 0 {
             return None;
         }
-        let (lifetime, deviation) = match context.trusts_history() {
+        let (lifetime, deviation) = match self.trusts_history(context) {
             true => self.with_history(set),
             false => (context.key.mean, context.key.deviation),
         };
@@ -289,7 +300,10 @@ mod tests {
             p.learn(sets[round % 2], [4.0, 12.0][round / 2 % 2]);
         }
         assert_eq!(p.trusting_history(), 0);
+        (0..9).for_each(|_| p.learn(sets[0], 4.0));
         assert_eq!(p.predict(sets[0]), p.predict(sets[1]));
+        p.ungated = true;
+        assert_ne!(p.predict(sets[0]), p.predict(sets[1]), "without the gate all keys count");
     }
 
     #[test]
