@@ -12,6 +12,7 @@ mod common;
 #[path = "../../pcstream-ssd/tests/common/golden_table.rs"]
 mod golden_table;
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
 
@@ -20,19 +21,36 @@ use golden_table::assert_golden;
 use pcstream_ssd::{VictimPolicy, profile};
 use serde_json::Value;
 
-/// A trace, and a device on which it is work.
-const CASES: [(&str, [&str; 6]); 2] = [
-    ("mixed", ["--superblock-pages", "256", "--streams", "5", "--spare-factor", "0.15"]),
-    ("hotcold", ["--superblock-pages", "64", "--streams", "3", "--spare-factor", "0.15"]),
+/// A trace, and flags of a device on which it is work.
+const CASES: [(&str, &[&str]); 2] = [
+    (
+        "mixed",
+        &["--superblock-pages=32", "--streams=9", "--spare-factor=0.07", "--pack=0.98", "--no-discard"],
+    ),
+    ("hotcold", &["--superblock-pages=64", "--streams=3", "--spare-factor=0.15"]),
 ];
 
 /// Databases, whose pages are rewritten in place: on a full device. `scripts/workloads` has what they did.
-const DATABASES: [(&str, [&str; 8]); 2] = [
-    ("sqlite", ["--superblock-pages", "32", "--streams", "9", "--spare-factor", "0.07", "--prefill", "1"]),
-    (
-        "postgresql",
-        ["--superblock-pages", "128", "--streams", "9", "--spare-factor", "0.07", "--prefill", "1"],
-    ),
+const DATABASES: [(&str, &[&str]); 2] = [
+    ("sqlite", &["--superblock-pages=32", "--streams=9", "--spare-factor=0.07", "--prefill=1"]),
+    ("postgresql", &["--superblock-pages=128", "--streams=9", "--spare-factor=0.07", "--prefill=1"]),
+];
+
+/// Devices of recordings, nearly full.
+const FULL: [&[&str]; 4] = [
+    &["--pack=0.98", "--spare-factor=0.07"],
+    &["--pack=0.98", "--spare-factor=0.125"],
+    &["--pack=0.98", "--spare-factor=0.07", "--no-discard"],
+    &["--pack=0.98", "--spare-factor=0.125", "--no-discard"],
+];
+
+/// Where learned streams cost more than a percent: trace, GC destination, scheme, and WAF over that of `baseline`, rounded
+/// up. docs/scheme-choices.md says why.
+const LOSSES: [(&str, &str, &str, f64); 4] = [
+    ("postgresql", "internal", "pcstream", 1.019),
+    ("postgresql", "internal", "pcstream-plus", 1.014),
+    ("postgresql", "shared", "pcstream", 1.035),
+    ("postgresql", "shared", "pcstream-plus", 1.016),
 ];
 
 fn simulate(trace: &str, flags: &[&str]) -> Vec<Value> {
@@ -88,12 +106,14 @@ fn databases() {
 }
 
 /// Streams that were learned may gain nothing, but must not cost more than a percent, wherever garbage collection puts
-/// its copies.
+/// its copies; or no more than is known.
 #[test]
 fn learned_streams_are_hardly_worse_than_none() {
-    let cases = CASES.iter().map(|(trace, device)| (trace, &device[..]));
-    let databases = DATABASES.iter().map(|(trace, device)| (trace, &device[..]));
-    for (trace, device) in cases.chain(databases) {
+    let full = |&(trace, device): &(&'static str, &'static [&'static str])| {
+        FULL.into_iter().chain([device]).map(move |device| (trace, device))
+    };
+    let mut worst: BTreeMap<(&str, &str, &str), f64> = BTreeMap::new();
+    for (trace, device) in CASES.iter().chain(&DATABASES).flat_map(full) {
         let some = ["--scheme", "baseline,pcstream,pcstream-plus", "--gc", "own,internal,shared"];
         let results = simulate(trace, &[device, &some].concat());
         let waf = |scheme: &str, gc: &str| {
@@ -102,11 +122,20 @@ fn learned_streams_are_hardly_worse_than_none() {
         };
         for gc in ["own", "internal", "shared"] {
             for scheme in ["pcstream", "pcstream-plus"] {
-                let (with, without) = (waf(scheme, gc), waf("baseline", gc));
-                assert!(with <= 1.01 * without, "{trace}, {gc}: {scheme} {with}, baseline {without}");
+                let cost = worst.entry((trace, gc, scheme)).or_default();
+                *cost = cost.max(waf(scheme, gc) / waf("baseline", gc));
             }
         }
     }
+    let known =
+        |at| LOSSES.iter().find(|&&(trace, gc, scheme, _)| (trace, gc, scheme) == at).map(|loss| loss.3);
+    let wrong = |&(&at, &cost): &(&(_, _, _), &f64)| match known(at) {
+        // Neither worse than is said, nor better.
+        Some(said) => cost > said || cost < said - 0.001,
+        None => cost > 1.01,
+    };
+    let wrong: Vec<_> = worst.iter().filter(wrong).collect();
+    assert!(wrong.is_empty(), "WAF over that of baseline: {wrong:?}");
 }
 
 #[test]

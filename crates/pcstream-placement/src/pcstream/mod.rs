@@ -99,7 +99,8 @@ impl Default for PcStreamParams {
 
 impl PcStreamParams {
     /// FAST'19 to the letter, where ours differs by default: lifetimes by chunks of 1/1049 superblock, averaged once a
-    /// request, new contexts in S0 until re-clustering is due, no rest between two of them, and all streams.
+    /// request, new contexts in S0 until re-clustering is due, no rest between two of them, a stream for every cluster, and all
+    /// streams.
     pub(crate) fn by_the_letter(&mut self) {
         if self.lifetime.chunk == Chunk::Page {
             self.lifetime.chunk = Chunk::Scaled;
@@ -107,6 +108,7 @@ impl PcStreamParams {
         self.averaging = Averaging::Half;
         self.mapper.newcomer_pages = None;
         self.mapper.drift_pages = 0;
+        self.mapper.least_gain = 0.0;
         self.open_share = 1.0;
     }
 
@@ -163,6 +165,7 @@ impl Parameters for PcStreamParams {
         parameter!(PcStreamParams, mapper.change_factor, "ratio, at least 1", "how many times longer or shorter a changed lifetime is", "this project; the papers leave it open"),
         parameter!(PcStreamParams, mapper.drift_pages, "pages", "host writes between clusterings that no new context asks for", "this project; the papers have no such limit"),
         parameter!(PcStreamParams, mapper.weights, "equal, written", "how much a context counts when means are found", "FAST'19"),
+        parameter!(PcStreamParams, mapper.least_gain, "octaves squared, 0 or more", "variance of log2 of lifetimes between two neighbouring clusters, by pages, below which they share a stream", "this project; FAST'19: 0"),
         parameter!(PcStreamParams, mapper.newcomer_pages, "pages, or none", "pages of a context that must have died before it goes to the nearest cluster", "this project; FAST'19: none"),
         parameter!(PcStreamParams, open_share, "share, above 0; all streams from 1 on", "share of the spare superblocks that open ones may take, which limits the streams used; three are used if they take a third at most", "this project; FAST'19: 1"),
     ];
