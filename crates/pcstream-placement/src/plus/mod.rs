@@ -371,7 +371,7 @@ mod tests {
     #[test]
     fn each_part_can_be_switched_off() {
         let tables = tables(&[("/bin/a", "")], &["/log", "/table"]);
-        let told_apart = |params: PlusParams| {
+        let are_apart = |params: PlusParams| {
             let mut scheme = PcStreamPlus::new("test", 9, params).expect("valid");
             let (mut now, mut last) = (0, [0; 2]);
             for i in 0..20_000u64 {
@@ -388,9 +388,9 @@ mod tests {
             last[0] != last[1]
         };
         let default = PlusParams::default;
-        assert!(told_apart(default()), "by name alone");
-        assert!(told_apart(PlusParams { history: false, gate: false, ..default() }));
-        assert!(!told_apart(PlusParams { names: false, ..default() }));
+        assert!(are_apart(default()), "by name alone");
+        assert!(are_apart(PlusParams { history: false, gate: false, ..default() }));
+        assert!(!are_apart(PlusParams { names: false, ..default() }));
     }
 
     #[test]
