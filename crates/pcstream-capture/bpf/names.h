@@ -60,8 +60,8 @@ static __always_inline bool is_of_user(struct super_block *sb)
 }
 
 /* Reports the path of `dentry`: up to the root of its file system or, if `mnt` is the address of a
- * vfsmount, on through the mounts. It is a module's if it has a key, else a file's. Returns 1 if the
- * record was sent. */
+ * vfsmount, on through the mounts. It is a module's if there is a vfsmount, else a file's. Returns 1 if
+ * the record was sent. */
 __noinline int emit_path(struct workspace *ws, u64 key, u64 dentry, u64 mnt, u64 inode_at)
 {
 	struct inode *inode = (void *)inode_at;
@@ -71,7 +71,7 @@ __noinline int emit_path(struct workspace *ws, u64 key, u64 dentry, u64 mnt, u64
 	if (!ws)
 		return 0;
 	r = &ws->path;
-	r->type = key ? RECORD_MODULE : RECORD_FILE;
+	r->type = mnt ? RECORD_MODULE : RECORD_FILE;
 	r->pid = bpf_get_current_pid_tgid() >> 32;
 	r->key = key;
 	r->inode = BPF_CORE_READ(inode, i_ino);
@@ -109,8 +109,9 @@ static __always_inline u64 file_key(u64 inode, u32 generation)
 	return signature_mix(signature_mix(SIGNATURE_SEED, inode), generation);
 }
 
-/* Reports the name of a written file when it is new: by which dentry it was opened, or else (0) the first of the inode's. */
-static __always_inline void emit_file(struct workspace *ws, u64 key, u64 inode_at, u64 dentry)
+/* Reports the name of a written file when it is new, and who writes it: by which dentry it was opened, or else (0) the first of the
+ * inode's. */
+static __always_inline void emit_file(struct workspace *ws, u64 key, u64 inode_at, u64 dentry, u64 context)
 {
 	struct inode *inode = (void *)inode_at;
 
@@ -121,7 +122,7 @@ static __always_inline void emit_file(struct workspace *ws, u64 key, u64 inode_a
 		if (dentry)
 			dentry -= alias_offset();
 	}
-	if (emit_path(ws, 0, dentry, 0, inode_at))
+	if (emit_path(ws, context, dentry, 0, inode_at))
 		make_known(key);
 }
 

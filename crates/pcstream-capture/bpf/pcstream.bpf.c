@@ -7,7 +7,8 @@
  * only the second step, but there the writer is still the current task.
  *
  *   on_dirty_folio   tags the folio with file and page
- *   on_mark_dirty    follows at once in the same task, with interrupts on: the tag gets the context of the task's call path
+ *   on_mark_dirty    follows at once in the same task, with interrupts on: the tag gets the context of the task's call path, and a
+ *                    file that is new is named with it
  *   on_uring_punt    the submitter of an io_uring request that a worker will run: its context is kept under the request
  *   on_buffer_page   a page of a program's own write buffer became dirty (buffers.h), or the program asks for the stream of its
  *                    write (device.h)
@@ -43,7 +44,7 @@ int BPF_PROG(on_dirty_folio, struct folio *folio, struct address_space *mapping)
 	struct workspace *ws;
 	struct inode *inode;
 	struct tag *tag;
-	u64 file;
+	u64 file, context = 0;
 	u32 at;
 
 	if (!target_dev || !folio || !mapping)
@@ -56,21 +57,20 @@ int BPF_PROG(on_dirty_folio, struct folio *folio, struct address_space *mapping)
 		return 0;
 	task = bpf_get_current_task_btf();
 	file = file_key(inode->i_ino, inode->i_generation);
-	if (task->tgid != recorder && !raw)
-		emit_file(ws, file, number_of(ws, inode), 0);
-	/* A kernel thread marks a page dirty again that somebody else had written: keep the tag. Or it writes for a
-	 * loop device, to a file that nobody else may ever write to. */
-	if ((task->flags & PF_KTHREAD) || left_out > 1)
-		return 0;
 	at = tag_index(number_of(ws, folio));
 	tag = bpf_map_lookup_elem(&tags, &at);
-	if (!tag)
-		return 0;
-	tag->file = file;
-	tag->page = folio->index;
-	tag->context = context_without_path(OF_DIRTY_FOLIO, task);
-	if (!tag->context && !left_out)
-		postpone(task, at);
+	/* A kernel thread marks a page dirty again that somebody else had written: keep the tag. Or it writes for a
+	 * loop device, to a file that nobody else may ever write to. */
+	if (tag && !(task->flags & PF_KTHREAD) && left_out <= 1) {
+		context = context_without_path(OF_DIRTY_FOLIO, task);
+		tag->file = file;
+		tag->page = folio->index;
+		tag->context = context;
+		if (!context && !left_out && postpone(task, at))
+			return 0;
+	}
+	if (task->tgid != recorder && !raw)
+		emit_file(ws, file, number_of(ws, inode), 0, context);
 	return 0;
 }
 
@@ -79,6 +79,7 @@ int BPF_PROG(on_mark_dirty, struct inode *inode)
 {
 	struct task_struct *task;
 	struct task_cache *cache;
+	struct workspace *ws;
 	struct tag *tag;
 	u64 context;
 	u32 at;
@@ -94,8 +95,11 @@ int BPF_PROG(on_mark_dirty, struct inode *inode)
 	tag = bpf_map_lookup_elem(&tags, &at);
 	if (!tag)
 		return 0;
-	context = context_of_buffer(cache, task, tag->page);
-	tag->context = context ?: context_now(OF_MARK_DIRTY, cache, task, inode);
+	context = context_of_buffer(cache, task, tag->page) ?: context_now(OF_MARK_DIRTY, cache, task, inode);
+	tag->context = context;
+	ws = workspace_of(OF_MARK_DIRTY);
+	if (ws && !raw)
+		emit_file(ws, file_key(inode->i_ino, inode->i_generation), number_of(ws, inode), 0, context);
 	return 0;
 }
 

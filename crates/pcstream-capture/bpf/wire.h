@@ -242,7 +242,7 @@ struct runtime_record {
 struct path_record {
 	u32 type;
 	u32 pid;
-	u64 key;
+	u64 key; /* the module's; of a file the context that made it dirty, 0: not known */
 	u64 inode;
 	u32 generation;
 	u32 dev; /* kernel encoding: major << 20 | minor */

@@ -64,16 +64,17 @@ static __always_inline u64 context_without_path(u32 owner, struct task_struct *t
 	return 0;
 }
 
-/* Leaves the context of a tag to on_mark_dirty. */
-static __always_inline void postpone(struct task_struct *task, u32 tag_at)
+/* Leaves the context of a tag to on_mark_dirty. False: there is no memory for it. */
+static __always_inline bool postpone(struct task_struct *task, u32 tag_at)
 {
 	struct task_cache *cache = cache_of(task);
 
 	if (!cache)
-		return;
+		return false;
 	if (cache->pending)
 		count(LOST_PENDING, 1);
 	cache->pending = tag_at + 1;
+	return true;
 }
 
 /* The context of a direct request of the current task, unless its data had one. */
@@ -102,13 +103,13 @@ static __always_inline void direct_owner(struct workspace *ws, struct io_record 
 	run->file_page = (BPF_CORE_READ(iocb, ki_pos) + BPF_CORE_READ(dio, size) - run->bytes) >> PAGE_SHIFT;
 	if (run->op != REQ_OP_WRITE)
 		return;
+	if (!(task->flags & PF_KTHREAD)) {
+		run->context = of_others(task) ? CONTEXT_OF_OTHERS : context_of_direct_buffer(task, dio, run->bytes);
+		own_direct(run, task, inode);
+	}
 	if (task->tgid != recorder)
 		emit_file(ws, file_key(run->inode, run->generation), (u64)inode,
-			  (u64)BPF_CORE_READ(file, f_path.dentry));
-	if (task->flags & PF_KTHREAD)
-		return;
-	run->context = of_others(task) ? CONTEXT_OF_OTHERS : context_of_direct_buffer(task, dio, run->bytes);
-	own_direct(run, task, inode);
+			  (u64)BPF_CORE_READ(file, f_path.dentry), run->context);
 }
 
 /* The same on a device without a file system: what is written is the device's own. */

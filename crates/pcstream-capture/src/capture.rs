@@ -61,19 +61,17 @@ pub fn capture(
     let writer = Writer::find(&options.subject)?;
     let mut memory = SessionMemory::uninit();
     let raw = options.target.is_raw()?;
-    let mut session =
-        writer.open(&SessionOptions { raw, prompt: options.live, ..options.session.clone() }, &mut memory)?;
+    let mut session = writer.open(
+        &SessionOptions { raw, prompt: options.live || options.first_writers, ..options.session.clone() },
+        &mut memory,
+    )?;
     if let Some(streams) = session.streams()? {
         observer.streams(streams).map_err(CaptureError::Observer)?;
     }
     let mut place = Place::make(&options.target, raw)?;
     // Of other programs too, on a file system that is in use.
     sync(&place.directory, &interrupts, || ())?;
-    let mut joiner = Joiner::new(monotonic_ns(), options.session.limits(), options.order);
-    if options.forget_files {
-        joiner.forget_files();
-    }
-    let join = Rc::new(RefCell::new(Join { joiner, rules: session.rules()?, error: None }));
+    let join = Rc::new(RefCell::new(Join { joiner: joiner(options), rules: session.rules()?, error: None }));
     let reader = session.reader({
         let join = Rc::clone(&join);
         move |record| join.borrow_mut().take(record)
@@ -122,6 +120,17 @@ pub fn capture(
         notes,
         not_removed: place.remove().err().map(|error| error.to_string()),
     })
+}
+
+fn joiner(options: &CaptureOptions) -> Joiner {
+    let mut joiner = Joiner::new(monotonic_ns(), options.session.limits(), options.order);
+    if options.forget_files {
+        joiner.forget_files();
+    }
+    if options.first_writers {
+        joiner.tell_first_writers();
+    }
+    joiner
 }
 
 /// Whose writes are captured, known to be there.
@@ -422,26 +431,34 @@ impl<'a, 'obj> Run<'a, 'obj> {
         Ok(())
     }
 
-    /// Gives the observer what has gathered, if that is at least `least` events, a while has passed or a context is new.
+    /// Gives the observer what has gathered, if that is at least `least` events, a while has passed or a context is new. A file
+    /// that is new does not take events along.
     fn hand_over(&mut self, least: usize) -> Result<(), CaptureError> {
-        let (keys, batch) = {
+        let (keys, batch, first_writers) = {
             let mut join = self.join.borrow_mut();
             if let Some(error) = join.error.take() {
                 return Err(SessionError::from(error).into());
             }
-            let due = self.reported.is_none_or(|at| at.elapsed() >= PROGRESS);
-            if join.joiner.waiting() < least && !due && !join.joiner.has_keys() {
+            let (joiner, reported) = (&mut join.joiner, self.reported);
+            let due = reported.is_none_or(|at| at.elapsed() >= PROGRESS);
+            let all = joiner.waiting() >= least || due || joiner.has_keys();
+            let first_writers = joiner.take_first_writers();
+            if !all && first_writers.is_empty() {
                 return Ok(());
             }
-            (join.joiner.take_keys(), join.joiner.drain())
+            let batch = if all { joiner.drain() } else { joiner.drain_names() };
+            (joiner.take_keys(), batch, first_writers)
         };
         if !keys.is_empty() {
             self.observer.keys(keys);
         }
-        if batch == Batch::default() {
-            return Ok(());
+        if batch != Batch::default() {
+            self.observer.batch(batch).map_err(CaptureError::Observer)?;
         }
-        self.observer.batch(batch).map_err(CaptureError::Observer)
+        if !first_writers.is_empty() {
+            self.observer.first_writers(first_writers);
+        }
+        Ok(())
     }
 
     fn report(&mut self) {

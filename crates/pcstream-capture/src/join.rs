@@ -76,6 +76,8 @@ pub struct Joiner {
     files: FileIds,
     batch: Batch,
     keys: Vec<(u64, ContextId)>,
+    /// If they are asked for.
+    first_writers: Option<Vec<(FileId, ContextId)>>,
     counts: JoinCounts,
     /// Other paths that share a signature: rarely any.
     collided: FxHashSet<u64>,
@@ -103,6 +105,7 @@ impl Joiner {
             files: FileIds::default(),
             batch: Batch::default(),
             keys: Vec::new(),
+            first_writers: None,
             counts: JoinCounts::default(),
             collided: FxHashSet::default(),
             runtime: FxHashMap::default(),
@@ -113,6 +116,11 @@ impl Joiner {
     /// Forgets files that were not written for long. One that is written again then has another id.
     pub fn forget_files(&mut self) {
         self.files.bound(FILES);
+    }
+
+    /// Tells who makes a new file dirty, before its first request ([`Joiner::take_first_writers`]).
+    pub fn tell_first_writers(&mut self) {
+        self.first_writers = Some(Vec::new());
     }
 
     /// Makes events of what is taken from now on; the file system has this layout.
@@ -148,6 +156,19 @@ impl Joiner {
     /// Events made since the last call, with the contexts and files they introduce.
     pub fn drain(&mut self) -> Batch {
         std::mem::take(&mut self.batch)
+    }
+
+    /// What waits to be drained but for events: contexts and files.
+    pub fn drain_names(&mut self) -> Batch {
+        let events = std::mem::take(&mut self.batch.events);
+        let names = self.drain();
+        self.batch.events = events;
+        names
+    }
+
+    /// Files that are new since the last call, and the contexts that made them dirty.
+    pub fn take_first_writers(&mut self) -> Vec<(FileId, ContextId)> {
+        self.first_writers.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// Keys by which the kernel side knows contexts, since the last call. A context may have several. Others' is not among them.
@@ -212,7 +233,10 @@ impl Joiner {
 
     fn file(&mut self, record: &PathRecord) {
         let path = String::from_utf8_lossy(&wire::path(record)).into_owned();
-        self.file_id((record.inode, record.generation), path);
+        let file = self.file_id((record.inode, record.generation), path);
+        if let (Some(first), Some(&context)) = (&mut self.first_writers, self.context_ids.get(&record.key)) {
+            first.push((file, context));
+        }
     }
 
     /// The id of a file, which is entered if it is new.

@@ -33,7 +33,7 @@ fn main() -> ExitCode {
     }
     let mut tests = Vec::new();
     for fs in FsKind::ALL {
-        let needs = [fs_need(fs), common::zram, bpf, kernel_with_hints];
+        let needs = [fs_need(fs), common::zram, bpf, common::requests_with_hints];
         tests.push(common::test(format!("write_hints_are_recorded_on_{fs}"), &needs, move || hints(fs)));
     }
     let needs = [common::ext4, common::zram, bpf, kernel_that_shows_refused_hints];
@@ -46,15 +46,6 @@ fn kernel_that_shows_refused_hints() -> Option<String> {
     let mut memory = SessionMemory::uninit();
     let session = Session::open(&SessionOptions::default(), &mut memory).ok()?;
     session.hints_unavailable().map(|why| format!("a kernel whose fcntl can be watched: {why}"))
-}
-
-/// Linux passes hints down to requests since 6.9.
-fn kernel_with_hints() -> Option<String> {
-    let release = rustix::system::uname();
-    let release = release.release().to_string_lossy();
-    let mut numbers = release.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
-    let (major, minor) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
-    ((major, minor) < (6, 9)).then(|| format!("Linux 6.9 or newer, and this is {release}"))
 }
 
 /// A buffered and a direct file for each hint, and one whose hint the kernel refuses.

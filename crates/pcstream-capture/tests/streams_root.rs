@@ -158,6 +158,7 @@ fn majority(fs: FsKind, placed_by: PlacedBy) {
         live: false,
         watch: false,
         forget_files: false,
+        first_writers: false,
         live_names: false,
         keep_stdout: false,
     };

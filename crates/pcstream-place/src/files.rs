@@ -1,7 +1,8 @@
 //! Files, and which contexts wrote how much of each.
 //!
 //! Idea: a hint names a whole file. It is that of most of the pages written, counted by the hint of their context. Pages
-//! of contexts that are not known count too: if they are the most, the file has no hint.
+//! of contexts that are not known count too: if they are the most, the file has no hint. Before any page is written to the
+//! device, the context counts that made the file dirty: a hint that comes with the first request comes too late for it.
 //!
 //! Units: pages.
 //!
@@ -31,6 +32,8 @@ pub struct Followed {
     pub hint: Option<Hint>,
     /// What came of saying so; `None`: nothing was said yet.
     pub outcome: Option<Outcome>,
+    /// Who made it dirty first.
+    first: ContextId,
     /// Pages by context, in order of first use.
     contexts: Vec<(ContextId, u64)>,
     /// When it was written last, in the order of all writes.
@@ -45,6 +48,9 @@ impl Followed {
     }
 
     fn majority(&self, decisions: &Decisions) -> Option<Hint> {
+        if self.contexts.is_empty() {
+            return decisions.of(self.first).hint;
+        }
         let mut votes = [0u64; Hint::ALL.len() + 1];
         for &(context, pages) in &self.contexts {
             let hint = decisions.of(context).hint;
@@ -99,12 +105,20 @@ impl Files {
             file: file.clone(),
             hint: None,
             outcome: None,
+            first: ContextId::NONE,
             contexts: Vec::new(),
             written: self.writes,
         };
         self.order.insert(self.writes, file.id);
         if let Some(before) = self.followed.insert(file.id, followed) {
             self.order.remove(&before.written);
+        }
+    }
+
+    /// A context made a file dirty.
+    pub fn begin(&mut self, file: FileId, context: ContextId) {
+        if let Some(followed) = self.followed.get_mut(&file) {
+            followed.first = context;
         }
     }
 

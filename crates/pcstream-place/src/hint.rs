@@ -5,6 +5,9 @@
 
 use std::fmt;
 
+use pcstream_trace::Life;
+use serde::Serialize;
+
 /// A class of lifetimes, as `F_SET_RW_HINT` numbers them. The order is that of lifetimes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
@@ -50,6 +53,39 @@ impl fmt::Display for Hint {
     }
 }
 
+/// File data whose requests carried one hint. Pages are of 4 KiB.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct HintUse {
+    /// The name of the hint; `None`: they carried none.
+    pub hint: Option<&'static str>,
+    /// Pages.
+    pub pages: u64,
+    /// Of these, pages of contexts with another hint.
+    pub pages_of_others: u64,
+}
+
+/// File data by the hint that its requests carried.
+#[derive(Clone, Debug, Default)]
+pub struct HintUses([HintUse; Hint::ALL.len() + 1]);
+
+impl HintUses {
+    /// Pages were written by requests with this hint, by a context that is expected to have another or the same.
+    pub fn count(&mut self, carried: Life, wanted: Option<Hint>, pages: u64) {
+        let carried = Hint::ALL.into_iter().find(|&hint| hint as u8 == carried as u8);
+        let used = &mut self.0[carried.map_or(0, |hint| hint as usize - 1)];
+        used.hint = carried.map(Hint::name);
+        used.pages += pages;
+        if wanted.is_some() && wanted != carried {
+            used.pages_of_others += pages;
+        }
+    }
+
+    /// Those that were used, none before the shortest.
+    pub fn used(&self) -> Vec<HintUse> {
+        self.0.iter().filter(|used| used.pages > 0).copied().collect()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -64,6 +100,19 @@ mod tests {
         assert_eq!(classes(3), [Short, Medium, Long]);
         assert_eq!(classes(4), Hint::ALL);
         assert_eq!(classes(7), [Short, Short, Medium, Medium, Long, Long, Extreme]);
+    }
+
+    #[test]
+    fn pages_count_by_the_hint_that_they_carried() {
+        let mut uses = HintUses::default();
+        uses.count(Life::NotSet, None, 1);
+        uses.count(Life::NotSet, Some(Hint::Short), 2);
+        uses.count(Life::None, None, 4);
+        uses.count(Life::Short, Some(Hint::Short), 8);
+        uses.count(Life::Extreme, Some(Hint::Short), 16);
+        uses.count(Life::Extreme, None, 32);
+        let of = |hint, pages, pages_of_others| HintUse { hint, pages, pages_of_others };
+        assert_eq!(uses.used(), [of(None, 7, 2), of(Some("SHORT"), 8, 0), of(Some("EXTREME"), 48, 16)]);
     }
 
     #[test]

@@ -5,8 +5,7 @@
 //!
 //! Units: pages and logical time (pages written by the host so far).
 //!
-//! Known weaknesses: a context is known once some of its data has died. A file's first requests are on their way before
-//! anything is decided for it.
+//! Known weakness: a context is known once some of its data has died.
 
 use pcstream_placement::saved_table::TableError;
 use pcstream_placement::{Placement, Scheme, SchemeFact};
@@ -14,6 +13,7 @@ use pcstream_trace::{Batch, Context, ContextId, Event, FileId, Op, Tables};
 
 use crate::contexts::{Changes, Decisions};
 use crate::files::Files;
+use crate::hint::{HintUse, HintUses};
 use crate::sink::Outcome;
 
 /// A scheme, what it was fed, and what it decided.
@@ -26,6 +26,7 @@ pub struct Learner {
     files: Files,
     /// By context id; those of no context come first.
     pages: Vec<u64>,
+    hints: HintUses,
     placements: Vec<Placement>,
     written_files: Vec<FileId>,
 }
@@ -61,6 +62,7 @@ impl Learner {
             decisions: Decisions::default(),
             files: Files::default(),
             pages: vec![0],
+            hints: HintUses::default(),
             placements: Vec::new(),
             written_files: Vec::new(),
         })
@@ -71,9 +73,19 @@ impl Learner {
         batch.contexts.iter().for_each(|context| self.tables.push_context(context.clone()));
         batch.files.iter().for_each(|file| self.files.enter(file));
         batch.events.iter().for_each(|event| self.event(event));
+        if batch.events.is_empty() && batch.contexts.is_empty() {
+            return Step::default();
+        }
         let by_context = self.scheme.by_context().expect("it was asked for");
         let changes = self.decisions.refresh(by_context, &self.tables);
         self.decide(changes)
+    }
+
+    /// Contexts made these files dirty that are new: none of their pages was written to the device before. Returns the files
+    /// whose hint is another.
+    pub fn first_writers(&mut self, files: &[(FileId, ContextId)]) -> Vec<FileId> {
+        files.iter().for_each(|&(file, context)| self.files.begin(file, context));
+        self.files.decide(files.iter().map(|&(file, _)| file), &self.decisions)
     }
 
     /// Takes up a saved table.
@@ -110,6 +122,8 @@ impl Learner {
         self.pages[at] += u64::from(event.pages);
         if event.file.is_some() {
             self.files.write(event.file, event.context, event.pages.into());
+            let wanted = self.decisions.of(event.context).hint;
+            self.hints.count(event.hint.life, wanted, event.pages.into());
             if self.written_files.last() != Some(&event.file) {
                 self.written_files.push(event.file);
             }
@@ -160,6 +174,11 @@ impl Learner {
         self.pages.get(context.0 as usize).copied().unwrap_or(0)
     }
 
+    /// File data by the hint that its requests carried.
+    pub fn hint_uses(&self) -> Vec<HintUse> {
+        self.hints.used()
+    }
+
     /// Pages written so far.
     pub fn written_pages(&self) -> u64 {
         self.now
@@ -181,7 +200,7 @@ mod tests {
     use super::*;
     use crate::hint::Hint;
     use crate::testing::{batch, scheme, write};
-    use pcstream_trace::Signature;
+    use pcstream_trace::{File, Signature};
 
     /// Context 1 overwrites a page of file 1 again and again, context 2 pages of file 2 more rarely.
     fn taught() -> (Learner, Vec<Step>) {
@@ -248,6 +267,25 @@ mod tests {
             (step.files.len(), learner.files().get(FileId(1)).and_then(|file| file.hint)),
             (0, Some(Hint::Long))
         );
+    }
+
+    #[test]
+    fn a_file_is_what_its_first_writer_is_until_its_requests_say_more() {
+        let (mut learner, _) = taught();
+        let files = [4, 5].map(|id| File { id: FileId(id), ..File::default() }).to_vec();
+        learner.feed(&Batch { files, ..Batch::default() });
+        let first = [(FileId(4), ContextId(1)), (FileId(5), ContextId(3)), (FileId(6), ContextId(1))];
+        assert_eq!(
+            learner.first_writers(&first),
+            [FileId(4)],
+            "nothing is known of context 3, and there is no file 6"
+        );
+        let hint = |learner: &Learner, id| learner.files().get(FileId(id)).expect("it is followed").hint;
+        assert_eq!(hint(&learner, 4), Some(Hint::Short));
+        assert_eq!(learner.feed(&batch(0, 0, vec![write(1, 4, 8000, 1)])).files, [], "it is said");
+        assert_eq!(learner.feed(&batch(0, 0, vec![write(2, 4, 8100, 2)])).files, [FileId(4)]);
+        assert_eq!(hint(&learner, 4), Some(Hint::Long));
+        assert_eq!(learner.first_writers(&[(FileId(4), ContextId(1))]), [], "requests say more");
     }
 
     #[test]

@@ -70,6 +70,11 @@ impl Placer {
         self.apply(&step);
     }
 
+    /// Contexts that made new files dirty: each file is expected to be what its first context is, until its requests say more.
+    pub fn first_writers(&mut self, files: &[(FileId, ContextId)]) {
+        self.learner.first_writers(files).into_iter().for_each(|id| self.say(id));
+    }
+
     /// What was decided so far.
     pub fn decisions(&self) -> &Decisions {
         self.learner.decisions()

@@ -77,6 +77,11 @@ pub trait Sink: Send {
         let _ = (changes, decisions);
     }
 
+    /// Whether it gives files hints, which their requests carry.
+    fn gives_hints(&self) -> bool {
+        false
+    }
+
     /// The hint of a file is decided, or changed.
     fn file(&mut self, file: &File, hint: Hint) -> Outcome {
         let _ = (file, hint);

@@ -6,6 +6,7 @@ use pcstream_trace::{ContextId, Signature};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
+use crate::hint::HintUse;
 use crate::learner::Learner;
 use crate::sink::{Outcome, Sink, StreamUse};
 
@@ -18,6 +19,8 @@ pub struct Standing {
     pub clusterings: u64,
     /// What became of requests, by write stream; empty unless the sink gives them one.
     pub streams: Vec<StreamUse>,
+    /// File data by the hint that its requests carried; empty unless the sink gives hints.
+    pub hints: Vec<HintUse>,
     /// What was counted.
     pub statistics: BTreeMap<String, u64>,
     /// What was lost, by cause.
@@ -34,6 +37,7 @@ impl Standing {
             contexts_known: learner.decisions().known(),
             clusterings: learner.decisions().clusterings(),
             streams: sink.uses(),
+            hints: if sink.gives_hints() { learner.hint_uses() } else { Vec::new() },
             statistics: learner.facts().into_iter().chain(sink.facts()).chain(of_files).map(owned).collect(),
             losses: sink.losses().into_iter().map(owned).collect(),
         }
@@ -59,6 +63,8 @@ pub struct Summary {
     pub files: Vec<FileSummary>,
     /// What became of requests, by write stream; empty unless the sink gives them one.
     pub streams: Vec<StreamUse>,
+    /// File data by the hint that its requests carried; empty unless the sink gives hints.
+    pub hints: Vec<HintUse>,
     /// What was counted.
     pub statistics: BTreeMap<String, u64>,
     /// What was lost, by cause.
@@ -165,7 +171,7 @@ impl Summary {
         let mut contexts: Vec<ContextSummary> =
             learner.contexts().map(|l| context_row(l, &tallies)).collect();
         contexts.sort_by_key(|context| std::cmp::Reverse(context.pages));
-        let Standing { clusterings, streams, statistics, losses, .. } = Standing::of(learner, sink);
+        let Standing { clusterings, streams, hints, statistics, losses, .. } = Standing::of(learner, sink);
         Summary {
             sink: sink.name().to_owned(),
             scheme: scheme.to_owned(),
@@ -175,6 +181,7 @@ impl Summary {
             contexts,
             files,
             streams,
+            hints,
             statistics,
             losses,
         }

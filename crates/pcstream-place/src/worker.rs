@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use pcstream_trace::{Batch, ContextId};
+use pcstream_trace::{Batch, ContextId, FileId};
 
 use crate::placer::Placer;
 use crate::sink::StreamTable;
@@ -24,6 +24,7 @@ const QUEUED_EVENTS_MAX: usize = 1 << 20;
 
 enum Message {
     Batch(Batch, Vec<(u64, ContextId)>),
+    FirstWriters(Vec<(FileId, ContextId)>),
     Connect(Box<dyn StreamTable>),
     Reload,
 }
@@ -93,6 +94,11 @@ impl Worker {
         }
         self.queued.fetch_add(batch.events.len(), Ordering::Relaxed);
         self.send(Message::Batch(batch, keys));
+    }
+
+    /// Contexts that made new files dirty, before any request.
+    pub fn first_writers(&mut self, files: Vec<(FileId, ContextId)>) {
+        self.send(Message::FirstWriters(files));
     }
 
     /// The kernel side's table of streams is there.
@@ -169,6 +175,7 @@ impl Thread {
             let until_look = self.spectator.as_ref().map_or(until_save, Seat::rest);
             match messages.recv_timeout(until_save.min(until_look)) {
                 Ok(Message::Batch(batch, keys)) => self.batch(batch, &keys),
+                Ok(Message::FirstWriters(files)) => self.placer.first_writers(&files),
                 Ok(Message::Connect(table)) => self.placer.connect(table),
                 Ok(Message::Reload) => {
                     self.placer.reload();

@@ -17,7 +17,7 @@ pub mod watch;
 
 pub use learner::Learner;
 pub use metrics::Metrics;
-pub use placing::{Placing, WriteStream};
+pub use placing::{Hinted, Placing, WriteStream};
 pub use server::Server;
 pub use snapshot::{ContextNow, Flow, Snapshot, SortBy, StreamNow, Who};
 pub use watch::{Limits, Watch};

@@ -256,7 +256,7 @@ mod tests {
     use pcstream_trace::{Context, ContextId, Signature};
 
     use super::*;
-    use crate::placing::{Placing, WriteStream};
+    use crate::placing::{Hinted, Placing, WriteStream};
     use crate::snapshot::{Flow, StreamNow};
 
     fn row(id: u32, pages: u64) -> ContextNow {
@@ -301,6 +301,7 @@ mod tests {
             contexts_known: 5,
             clusterings: 2,
             hints: vec![("set".to_owned(), 9)],
+            hinted: vec![Hinted { hint: "short".to_owned(), pages: 4, pages_of_others: 1 }],
             streams: vec![WriteStream { write_stream: 3, requests: 7, pages: 10 }],
         }
     }
@@ -422,6 +423,8 @@ mod tests {
             "pcstream_place_clusterings_total 2",
             "pcstream_place_hints_total{outcome=\"set\"} 9",
             "pcstream_place_requests_total{write_stream=\"3\"} 7",
+            "pcstream_place_hinted_bytes_total{hint=\"short\"} 16384",
+            "pcstream_place_hinted_others_bytes_total{hint=\"short\"} 4096",
             "pcstream_place_placed_bytes_total{write_stream=\"3\"} 40960",
         ] {
             assert!(text.lines().any(|found| found == line), "{line}\n{text}");

@@ -11,6 +11,8 @@ pub struct Placing {
     pub clusterings: u64,
     /// Hints of files by outcome; none unless the placer gives hints.
     pub hints: Vec<(String, u64)>,
+    /// File data by hint; none unless the placer gives hints.
+    pub hinted: Vec<Hinted>,
     /// Requests by write stream; none unless the placer gives requests streams.
     pub streams: Vec<WriteStream>,
 }
@@ -24,4 +26,15 @@ pub struct WriteStream {
     pub requests: u64,
     /// Their pages.
     pub pages: u64,
+}
+
+/// File data whose requests carried one hint.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Hinted {
+    /// In small letters; `none`: they carried none.
+    pub hint: String,
+    /// Pages.
+    pub pages: u64,
+    /// Of these, pages of contexts that have another hint.
+    pub pages_of_others: u64,
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use pcstream_trace::{Batch, Context, ContextId, Event, FileId, Frame, Kind, Lba, Op, Signature};
-use pcstream_watch::{Learner, Limits, Metrics, Placing, Watch, WriteStream};
+use pcstream_watch::{Hinted, Learner, Limits, Metrics, Placing, Watch, WriteStream};
 
 fn main() -> ExitCode {
     let missing = prometheus::missing();
@@ -59,6 +59,7 @@ fn text() -> String {
         contexts_known: 1,
         clusterings: 2,
         hints: vec![("set".to_owned(), 3)],
+        hinted: vec![Hinted { hint: "none".to_owned(), pages: 3, pages_of_others: 2 }],
         streams: vec![WriteStream { write_stream: 2, requests: 4, pages: 5 }],
     });
     let mut metrics = Metrics::new(5);

@@ -121,6 +121,7 @@ pub fn options(args: &CaptureArgs, subject: Subject, ui: Ui) -> Result<CaptureOp
         live: false,
         watch: false,
         forget_files: false,
+        first_writers: false,
         live_names: false,
         keep_stdout: false,
     })

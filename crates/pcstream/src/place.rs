@@ -29,7 +29,7 @@ use pcstream_place::table_file::{self, TableFile, TableFileError};
 use pcstream_place::{Learner, Placer, Summary, Worker};
 use pcstream_placement::{Environment, SchemeFactory as _, configure};
 use pcstream_report::human;
-use pcstream_trace::{Batch, Context, ContextId};
+use pcstream_trace::{Batch, Context, ContextId, FileId};
 use pcstream_ublk::Link;
 use signal_hook::consts::SIGINT;
 
@@ -65,6 +65,8 @@ pub fn place(args: &PlaceArgs, ui: Ui) -> Result<Status, Failure> {
         ByRequest::Server => PlacedBy::Server,
         ByRequest::Programs => PlacedBy::Programs,
     };
+    // A hint of a file comes too late for requests that are made before.
+    options.first_writers = choice.sink.by_request == ByRequest::No;
     options.session.answering = place.answers(&options.session.buffers, &choice, ui);
     options.session.stream_device =
         place.device.streams_below.map_or(0, |(major, minor)| DeviceNumber { major, minor }.kernel_dev_t());
@@ -144,6 +146,7 @@ fn capture_options(args: &PlaceArgs, ui: Ui) -> Result<CaptureOptions, Failure> 
         watch: false,
         forget_files: true,
         live_names,
+        first_writers: false,
         keep_stdout: false,
     })
 }
@@ -306,6 +309,10 @@ impl Observer for Placing<'_> {
 
     fn named(&mut self, contexts: &[Context]) {
         self.mailbox.iter().for_each(|mailbox| mailbox.named(contexts));
+    }
+
+    fn first_writers(&mut self, files: Vec<(FileId, ContextId)>) {
+        self.worker.as_mut().expect("it runs").first_writers(files);
     }
 
     fn progress(&mut self, progress: &Progress) {

@@ -448,6 +448,7 @@ fn served(sink: &str) {
     assert!(TcpStream::connect(&address).is_err(), "nobody listens any more");
     let contexts = result["contexts"].as_array().expect("a list");
     let known = contexts.iter().filter(|context| context["lifetime_pages"].is_u64()).count() as u64;
+    let unhinted = result["hints"][0]["pages"].as_u64().map(|pages| pages * 4096);
     for (name, said) in [
         ("pcstream_contexts", Some(contexts.len() as u64)),
         ("pcstream_place_contexts_known", Some(known)),
@@ -462,6 +463,7 @@ fn served(sink: &str) {
             result["statistics"]["hints_of_programs"].as_u64(),
         ),
         ("pcstream_place_hints_total{outcome=\"refused\"}", result["losses"]["hints_refused"].as_u64()),
+        ("pcstream_place_hinted_bytes_total{hint=\"none\"}", unhinted),
     ] {
         assert_eq!(value(&scraped, name, &[]), said, "{name}\n{scraped}\n{result:#}");
     }

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use pcstream_trace::{Batch, Context, ContextId};
+use pcstream_trace::{Batch, Context, ContextId, FileId};
 
 use crate::attach::Attach;
 use crate::join::JoinCounts;
@@ -42,6 +42,8 @@ pub struct CaptureOptions {
     pub watch: bool,
     /// Files that were not written for long are forgotten: what goes on for weeks meets files without end.
     pub forget_files: bool,
+    /// Who makes a new file dirty is said at once, before its first request ([`Observer::first_writers`]).
+    pub first_writers: bool,
     /// Functions get their names while the capture runs ([`Observer::named`]).
     pub live_names: bool,
     /// The command writes to our standard output. Otherwise to standard error: standard output belongs to our results.
@@ -110,6 +112,10 @@ pub trait Observer {
     }
     /// Events, as they come.
     fn batch(&mut self, batch: Batch) -> Result<(), Box<dyn Error + Send + Sync>>;
+    /// New files, and the contexts that made them dirty, if [`CaptureOptions::first_writers`] is set. Batches have introduced both.
+    fn first_writers(&mut self, files: Vec<(FileId, ContextId)>) {
+        drop(files);
+    }
     /// A few times a second.
     fn progress(&mut self, progress: &Progress);
     /// Contexts that were in batches and have the names of their functions now, if [`CaptureOptions::live_names`] is set.

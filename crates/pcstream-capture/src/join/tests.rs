@@ -50,6 +50,21 @@ fn partial_pages_are_written_whole_and_not_discarded() {
 }
 
 #[test]
+fn who_makes_a_file_dirty_is_said_before_its_events_and_without_others() {
+    let mut join = joiner();
+    join.tell_first_writers();
+    let file =
+        |inode, key| Record::File(Box::new(PathRecord { inode, generation: 7, key, ..Default::default() }));
+    join.take(Record::Context(Box::new(ContextRecord { key: 9, entry: 1, ..Default::default() })));
+    join.take(Record::Io(of_file(write(8 * 300, 4096), 11, 9)));
+    [file(12, 9), file(13, 0), file(14, wire::CONTEXT_OF_OTHERS)].into_iter().for_each(|f| join.take(f));
+    let names = join.drain_names();
+    assert_eq!((names.contexts.len(), names.files.len(), names.events.len()), (1, 4, 0));
+    assert_eq!(join.take_first_writers(), [(names.files[1].id, ContextId(1))]);
+    assert_eq!((join.take_first_writers().len(), join.drain().events.len()), (0, 1));
+}
+
+#[test]
 fn a_context_and_a_file_come_before_their_first_event() {
     let mut join = joiner();
     join.take(Record::Context(Box::new(ContextRecord { key: 9, entry: 1, ..Default::default() })));

@@ -165,6 +165,7 @@ pub fn try_record_into(
         live: false,
         watch: false,
         forget_files: false,
+        first_writers: false,
         live_names: false,
         keep_stdout: false,
     };

@@ -190,6 +190,10 @@ impl Sink for Hints {
         "hints"
     }
 
+    fn gives_hints(&self) -> bool {
+        true
+    }
+
     fn file(&mut self, file: &File, hint: Hint) -> Outcome {
         let outcome = self.set(file.into(), hint).unwrap_or_else(|error| match means_gone(&error) {
             true => Outcome::Gone,

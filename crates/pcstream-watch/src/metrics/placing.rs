@@ -5,7 +5,7 @@
 use pcstream_trace::PAGE_BYTES;
 
 use super::{Metric, head, label, sample};
-use crate::placing::{Placing, WriteStream};
+use crate::placing::{Hinted, Placing, WriteStream};
 
 const KNOWN: Metric = (
     "pcstream_place_contexts_known",
@@ -17,6 +17,18 @@ const CLUSTERINGS: Metric =
     ("pcstream_place_clusterings", "counter", "", "How often all contexts were given streams together.");
 const HINTS: Metric =
     ("pcstream_place_hints", "counter", "", "Write hints of files, by what came of saying them.");
+const HINTED: Metric = (
+    "pcstream_place_hinted_bytes",
+    "counter",
+    "bytes",
+    "File data by the write hint that its requests carried.",
+);
+const HINTED_OTHERS: Metric = (
+    "pcstream_place_hinted_others_bytes",
+    "counter",
+    "bytes",
+    "The part of it that contexts with another hint wrote.",
+);
 const REQUESTS: Metric =
     ("pcstream_place_requests", "counter", "", "Requests that the kernel side gave a write stream; 0: none.");
 const PLACED: Metric = (
@@ -27,7 +39,7 @@ const PLACED: Metric = (
 );
 
 /// All of them, in the order of the text.
-pub(super) const METRICS: [Metric; 5] = [KNOWN, CLUSTERINGS, HINTS, REQUESTS, PLACED];
+pub(super) const METRICS: [Metric; 7] = [KNOWN, CLUSTERINGS, HINTS, HINTED, HINTED_OTHERS, REQUESTS, PLACED];
 
 pub(super) fn render(out: &mut String, placing: &Placing) {
     head(out, KNOWN);
@@ -37,6 +49,13 @@ pub(super) fn render(out: &mut String, placing: &Placing) {
     head(out, HINTS);
     for (outcome, count) in &placing.hints {
         sample(out, HINTS, &label("outcome", outcome), count);
+    }
+    let of = |hinted: &Hinted| label("hint", &hinted.hint);
+    head(out, HINTED);
+    placing.hinted.iter().for_each(|hinted| sample(out, HINTED, &of(hinted), hinted.pages * PAGE_BYTES));
+    head(out, HINTED_OTHERS);
+    for hinted in &placing.hinted {
+        sample(out, HINTED_OTHERS, &of(hinted), hinted.pages_of_others * PAGE_BYTES);
     }
     let labels = |stream: &WriteStream| format!("write_stream=\"{}\"", stream.write_stream);
     head(out, REQUESTS);

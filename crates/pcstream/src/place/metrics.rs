@@ -11,7 +11,7 @@ use pcstream_place::Spectator;
 use pcstream_place::contexts::Decisions;
 use pcstream_place::summary::Standing;
 use pcstream_trace::{Batch, Context, Event, FileId};
-use pcstream_watch::{Limits, Metrics, Placing, Server, Watch, WriteStream};
+use pcstream_watch::{Hinted, Limits, Metrics, Placing, Server, Watch, WriteStream};
 
 use crate::args::MetricsArgs;
 use crate::failure::Failure;
@@ -120,10 +120,16 @@ fn placing(standing: &Standing) -> Placing {
         requests: stream.requests,
         pages: stream.pages,
     };
+    let hinted = |used: &pcstream_place::hint::HintUse| Hinted {
+        hint: used.hint.map_or_else(|| "none".to_owned(), str::to_lowercase),
+        pages: used.pages,
+        pages_of_others: used.pages_of_others,
+    };
     Placing {
         contexts_known: standing.contexts_known,
         clusterings: standing.clusterings,
         hints: hints.collect(),
+        hinted: standing.hints.iter().map(hinted).collect(),
         streams: standing.streams.iter().map(stream).collect(),
     }
 }

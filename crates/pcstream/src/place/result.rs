@@ -68,6 +68,7 @@ pub fn text(json: &PlacingJson, top: usize, layout: Layout) -> String {
         lines.extend(contexts(summary, top, layout));
     }
     lines.extend(streams(summary, layout));
+    lines.extend(hints(summary, layout));
     let of_programs = summary.files.iter().filter(|file| file.outcome == "of-program").count();
     if of_programs > 0 {
         let files = counted(of_programs as u64, "file");
@@ -100,6 +101,27 @@ fn streams(summary: &Summary, layout: Layout) -> Vec<String> {
     let note = "write stream: as the device numbers it, S1 is 2 and so on; none: where the device puts writes without one; \
                 of others: written with it, but of contexts of another stream; of programs: not in the column written, as \
                 the program gave the stream itself";
+    lines.extend(layout.wrap(note, 0));
+    lines
+}
+
+/// What file data was written with, where the sink gives files hints.
+fn hints(summary: &Summary, layout: Layout) -> Vec<String> {
+    if summary.hints.is_empty() {
+        return Vec::new();
+    }
+    let table = table(
+        &summary.hints,
+        &[
+            (Left, "hint", &|row| row.hint.unwrap_or("none").to_owned()),
+            (Right, "file data", &|row| page_bytes(row.pages)),
+            (Right, "of others", &|row| page_bytes(row.pages_of_others)),
+        ],
+    );
+    let mut lines = vec![String::new()];
+    lines.extend(table.iter().map(|line| layout.cut(line)));
+    let note = "hint: as the requests carried it; of others: written with it, but of contexts of another hint; none: written before \
+                their file had one, or unknown";
     lines.extend(layout.wrap(note, 0));
     lines
 }

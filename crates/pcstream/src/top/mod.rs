@@ -99,6 +99,7 @@ fn options(args: &TopArgs) -> CaptureOptions {
         live: false,
         watch: true,
         forget_files: true,
+        first_writers: false,
         live_names: true,
         keep_stdout: false,
     }

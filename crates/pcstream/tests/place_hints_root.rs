@@ -1,0 +1,111 @@
+//! Hints for files that are written once: they are there before the first request, and are those of what was learned before.
+
+#[path = "../../pcstream-capture/tests/common/mod.rs"]
+mod common;
+#[path = "../../pcstream-capture/tests/common/disk.rs"]
+mod disk;
+#[path = "common/placer.rs"]
+mod placer;
+#[path = "../../pcstream-capture/tests/common/programs.rs"]
+mod programs;
+
+use std::fs;
+use std::process::{Command, ExitCode};
+
+use common::wait_for;
+use disk::{Disk, text};
+use placer::{Bench, context, ext4, number, xfs_disk};
+use serde_json::{Value, json};
+
+/// For so many rounds a log is written, and every fifth time a table: over what is there. With a second argument each is a new
+/// file instead, which is not flushed before it has a hint, and then replaces the one before.
+const WRITE_ONCE: &str = r#"
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+static char buf[65536];
+__attribute__((noinline)) int log_append(int fd) { int bad = write(fd, buf, sizeof buf) != sizeof buf; return bad; }
+__attribute__((noinline)) int table_flush(int fd) { int bad = write(fd, buf, sizeof buf) != sizeof buf; return bad; }
+/* Both ways to write have the same call path. */
+static volatile int once;
+__attribute__((noinline)) int file(int (*content)(int), const char *kind, int number) {
+  char name[32], before[32];
+  uint64_t hint = 0;
+  snprintf(name, sizeof name, "%s.%d", kind, once ? number : 0);
+  snprintf(before, sizeof before, "%s.%d", kind, number - 1);
+  int fd = open(name, O_CREAT | O_RDWR, 0600), bad = fd < 0 || content(fd);
+  while (!bad && once && !hint) bad |= fcntl(fd, 1035, &hint) | usleep(1000);
+  bad |= fdatasync(fd) | close(fd);
+  if (once) unlink(before);
+  return bad;
+}
+int main(int argc, char **argv) {
+  int rounds = atoi(argv[1]), bad = 0;
+  once = argc > 2;
+  alarm(100);
+  for (int round = 1; !bad && round <= rounds; round++) {
+    bad |= file(log_append, "log", round);
+    if (round % 5 == 0) bad |= file(table_flush, "table", round / 5);
+  }
+  return bad;
+}
+"#;
+/// Of each file.
+const PAGES: u64 = 65536 / 4096;
+
+fn main() -> ExitCode {
+    let all = |fs: common::Need| [fs, common::loop_devices, common::requests_with_hints, programs::gcc];
+    let (needs, xfs) = (all(common::ext4), all(common::xfs));
+    common::run(vec![
+        common::test("files_written_once_have_their_hints_in_time", &needs, || written_once(&ext4())),
+        common::test(
+            "files_of_xfs_written_once_have_their_hints_in_time",
+            &xfs,
+            || written_once(&xfs_disk()),
+        ),
+    ])
+}
+
+/// Runs the program, and empties the disk.
+fn write(bench: &Bench<'_>, arguments: &[&str]) {
+    let directory = bench.disk.mount_point();
+    let status = Command::new(&bench.program).args(arguments).current_dir(&directory).status();
+    let status = status.expect("it starts");
+    assert!(status.success(), "each file was written, after its hint if that was waited for: {status}");
+    for entry in fs::read_dir(&directory).expect("it is there").flatten() {
+        // Not the directory that every ext4 has.
+        _ = fs::remove_file(entry.path());
+    }
+    disk::succeed("sync", &["-f", text(&directory)]);
+}
+
+/// The pages that were written with a context's hint, as `hints` has them.
+fn used(result: &Value, function: &str, files: u64) -> Value {
+    let hint = &context(result, function)["hint"];
+    assert!(hint.is_string(), "{result:#}");
+    json!({ "hint": hint, "pages": files * PAGES, "pages_of_others": 0 })
+}
+
+fn written_once(disk: &Disk) {
+    let mut bench = Bench::new(disk);
+    bench.program = programs::compile(bench.dir.path(), "write_once", WRITE_ONCE, &[]);
+    let placer = bench.start(&["--sink", "none", "--save-every", "100ms"]);
+    write(&bench, &["100"]);
+    wait_for("all lifetimes", || bench.learned() == 2);
+    let before = placer.end();
+    assert_eq!(before["hints"], json!([]), "a dry run gives none: {before:#}");
+
+    let placer = bench.start(&["--sink", "hints"]);
+    write(&bench, &["20", "wait"]);
+    (0..2).for_each(|_| placer.reload());
+    let result = placer.end();
+    let hints = ["log_append", "table_flush"].map(|function| number(&context(&result, function)["hint"]));
+    assert!(hints[0] < hints[1], "the log dies first: {result:#}");
+    assert_eq!(
+        result["hints"],
+        json!([used(&result, "log_append", 20), used(&result, "table_flush", 4)]),
+        "{result:#}"
+    );
+}
