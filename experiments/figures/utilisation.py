@@ -30,9 +30,10 @@ COLUMNS = (
     ("oracles", ORACLES, INTERNAL),
 )
 SCHEMES = ("baseline", "pcstream", "pcstream-plus", *ORACLES)
-#: Whose drive life is shown, and which lines are drawn.
+#: Whose drive life is shown.
 LIVES = ("internal streams", "pcstream")
-DRAWN = ("without streams", *LIVES)
+#: Which lines are drawn: with and without discards there are as many of each colour.
+DRAWN = ("without streams", "pcstream")
 
 
 def make(lab: Lab) -> Table:
