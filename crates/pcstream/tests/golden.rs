@@ -90,7 +90,7 @@ fn schemes() {
     let mut table = HEAD.to_owned();
     for (trace, device) in CASES {
         let all = ["--scheme", "all", "--gc", "own,internal,shared"];
-        table += &rows(trace, &simulate(trace, &[&device[..], &all].concat()));
+        table += &rows(trace, &simulate(trace, &[device, &all].concat()));
     }
     assert_golden("schemes", &table);
 }
@@ -100,7 +100,7 @@ fn databases() {
     let mut table = HEAD.to_owned();
     for (trace, device) in DATABASES {
         let all = ["--scheme", "all", "--gc", "own"];
-        table += &rows(trace, &simulate(trace, &[&device[..], &all].concat()));
+        table += &rows(trace, &simulate(trace, &[device, &all].concat()));
     }
     assert_golden("databases", &table);
 }
@@ -145,11 +145,10 @@ fn victims() {
         for victim in VictimPolicy::known() {
             let victim = victim.to_string();
             let flags = ["--victim", &victim, "--scheme", "baseline,manual", "--gc", "own,internal"];
-            table += &rows(&format!("{trace} {victim}"), &simulate(trace, &[&device[..], &flags].concat()));
+            table += &rows(&format!("{trace} {victim}"), &simulate(trace, &[device, &flags].concat()));
         }
         let background = ["--background-gc", "4:8", "--scheme", "baseline,manual"];
-        table +=
-            &rows(&format!("{trace} background 4:8"), &simulate(trace, &[&device[..], &background].concat()));
+        table += &rows(&format!("{trace} background 4:8"), &simulate(trace, &[device, &background].concat()));
     }
     assert_golden("victims", &table);
 }
