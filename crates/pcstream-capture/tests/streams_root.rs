@@ -17,7 +17,6 @@ use std::sync::atomic::AtomicUsize;
 
 use pcstream_capture::capture::{self, CaptureOptions, Observer, Progress, Started, Subject, Target};
 use pcstream_capture::session::{PlacedBy, SessionOptions};
-use pcstream_capture::signature::Order;
 use pcstream_capture::streams::StreamMaps;
 use pcstream_fs::scratch::FsKind;
 use pcstream_trace::{Batch, ContextId, Op, PAGE_BYTES, Tables};
@@ -150,18 +149,9 @@ fn majority(fs: FsKind, placed_by: PlacedBy) {
     let mut entering = Entering { signals: dir.path().to_owned(), ..Entering::default() };
     let words =
         [program.as_os_str(), "{}".as_ref(), Path::as_os_str(dir.path())].map(ToOwned::to_owned).to_vec();
-    let options = CaptureOptions {
-        subject: Subject::Command(words),
-        target: Target::Scratch(recording::scratch(fs)),
-        session: SessionOptions { placed_by, ..SessionOptions::default() },
-        order: Order::Hash,
-        live: false,
-        watch: false,
-        forget_files: false,
-        first_writers: false,
-        live_names: false,
-        keep_stdout: false,
-    };
+    let (subject, target) = (Subject::Command(words), Target::Scratch(recording::scratch(fs)));
+    let session = SessionOptions { placed_by, ..SessionOptions::default() };
+    let options = CaptureOptions { session, ..CaptureOptions::new(subject, target) };
     let finished =
         capture::capture(&options, &AtomicUsize::new(0), &mut entering).expect("the capture works");
     assert!(finished.status.is_some_and(|status| status.success()));

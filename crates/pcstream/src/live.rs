@@ -113,18 +113,9 @@ fn code_of(status: ExitStatus) -> u8 {
 
 /// What the flags say of a capture.
 pub fn options(args: &CaptureArgs, subject: Subject, ui: Ui) -> Result<CaptureOptions, Failure> {
-    Ok(CaptureOptions {
-        target: target(args)?,
-        session: session(args, &subject, ui)?,
-        subject,
-        order: order(args.order),
-        live: false,
-        watch: false,
-        forget_files: false,
-        first_writers: false,
-        live_names: false,
-        keep_stdout: false,
-    })
+    let session = session(args, &subject, ui)?;
+    let order = order(args.order);
+    Ok(CaptureOptions { session, order, ..CaptureOptions::new(subject, target(args)?) })
 }
 
 /// Captures into a recorder. If nothing came of it, the trace begun is removed again.

@@ -18,7 +18,6 @@ use pcstream_capture::capture::{
     self, CaptureError, CaptureOptions, Finished, Observer, Progress, Started, Target,
 };
 use pcstream_capture::session::{Followed, PlacedBy, SessionOptions};
-use pcstream_capture::signature::Order;
 use pcstream_capture::streams::StreamMaps;
 use pcstream_fs::extents::DeviceNumber;
 use pcstream_place::answers::Answers;
@@ -137,18 +136,7 @@ fn capture_options(args: &PlaceArgs, ui: Ui) -> Result<CaptureOptions, Failure> 
     let target = Target::Existing(args.on.clone());
     // Labels of metrics have the names of functions; without them only the end needs names.
     let live_names = args.metrics.metrics.is_some();
-    Ok(CaptureOptions {
-        subject,
-        target,
-        session,
-        order: Order::Hash,
-        live: false,
-        watch: false,
-        forget_files: true,
-        live_names,
-        first_writers: false,
-        keep_stdout: false,
-    })
+    Ok(CaptureOptions { session, forget_files: true, live_names, ..CaptureOptions::new(subject, target) })
 }
 
 /// Streams that the scheme has, the default included.

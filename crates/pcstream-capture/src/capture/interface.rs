@@ -50,6 +50,24 @@ pub struct CaptureOptions {
     pub keep_stdout: bool,
 }
 
+impl CaptureOptions {
+    /// The usual: whole paths, recorded to the end.
+    pub fn new(subject: Subject, target: Target) -> CaptureOptions {
+        CaptureOptions {
+            subject,
+            target,
+            session: SessionOptions::default(),
+            order: Order::Hash,
+            live: false,
+            watch: false,
+            forget_files: false,
+            first_writers: false,
+            live_names: false,
+            keep_stdout: false,
+        }
+    }
+}
+
 /// How a capture stands.
 #[derive(Clone, Debug)]
 pub struct Progress {

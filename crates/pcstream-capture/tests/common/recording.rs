@@ -13,7 +13,6 @@ use pcstream_capture::capture::{
 };
 use pcstream_capture::doctor::{self, Verdict};
 use pcstream_capture::session::{Session, SessionMemory, SessionOptions};
-use pcstream_capture::signature::Order;
 use pcstream_fs::scratch::{FsKind, Image, ScratchOptions};
 use pcstream_trace::{Batch, Context, Event, Kind, Op, Signature, Tables};
 
@@ -157,18 +156,7 @@ pub fn try_record_into(
     target: Target,
     session: SessionOptions,
 ) -> Result<Recording, CaptureError> {
-    let options = CaptureOptions {
-        subject: Subject::Command(command),
-        target,
-        session,
-        order: Order::Hash,
-        live: false,
-        watch: false,
-        forget_files: false,
-        first_writers: false,
-        live_names: false,
-        keep_stdout: false,
-    };
+    let options = CaptureOptions { session, ..CaptureOptions::new(Subject::Command(command), target) };
     let finished = capture::capture(&options, &AtomicUsize::new(0), &mut recording)?;
     recording.finished = Some(finished);
     Ok(recording)

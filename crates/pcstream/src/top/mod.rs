@@ -21,8 +21,6 @@ use std::time::{Duration, Instant};
 use pcstream_capture::capture::{
     self, CaptureError, CaptureOptions, ENDED_AS_ASKED, Finished, Observer, Progress, Started, Target,
 };
-use pcstream_capture::session::SessionOptions;
-use pcstream_capture::signature::Order;
 use pcstream_report::human;
 use pcstream_trace::{Batch, Context};
 use pcstream_watch::{Learner, Limits, Metrics, Snapshot, Watch};
@@ -92,16 +90,13 @@ pub fn top(args: TopArgs, ui: Ui) -> Result<Status, Failure> {
 
 fn options(args: &TopArgs) -> CaptureOptions {
     CaptureOptions {
-        subject: attached::running(&args.attach, args.duration),
-        target: Target::Existing(args.on.clone()),
-        session: SessionOptions::default(),
-        order: Order::Hash,
-        live: false,
         watch: true,
         forget_files: true,
-        first_writers: false,
         live_names: true,
-        keep_stdout: false,
+        ..CaptureOptions::new(
+            attached::running(&args.attach, args.duration),
+            Target::Existing(args.on.clone()),
+        )
     }
 }
 
