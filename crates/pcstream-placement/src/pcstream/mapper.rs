@@ -27,7 +27,8 @@
 //!
 //! Every stream keeps a superblock open, which is spare area lost. Two neighbours that live for nearly as long, or of which one
 //! holds few pages, gain less than that by being apart. What they gain is the variance of the logarithm of lifetimes between
-//! them, by the pages that died (Ward's rule). The two that gain least become one cluster until all gain `least_gain`.
+//! them, by the pages that died (Ward's rule). The two that gain least become one cluster until all gain `least_gain`. What was
+//! joined is looked at again when twice as much has been written.
 //!
 //! Known weakness: by difference of lifetimes (the paper's distance), one very long-lived context
 //! takes a cluster for itself and many short-lived ones share; `Distance::Log` weighs ratios.
@@ -139,6 +140,8 @@ pub struct Mapper {
     streams: u8,
     /// Logical time of the last clustering.
     clustered_at: u64,
+    /// Some clusters share a stream since then.
+    joined: bool,
     clusterings: u64,
     remapped: u64,
     values: Vec<(u64, u64)>,
@@ -161,6 +164,7 @@ impl Mapper {
             params,
             streams,
             clustered_at: 0,
+            joined: false,
             clusterings: 0,
             remapped: 0,
             values: Vec::new(),
@@ -192,7 +196,9 @@ impl Mapper {
             entries > 0 && entries as f64 >= self.params.changed_fraction * table.len() as f64
         };
         let rested = now - self.clustered_at >= self.params.drift_pages;
-        self.streams > 1 && (enough(table.unclustered()) || rested && enough(table.changed()))
+        // Of clusters that were joined early, one may have held few pages only because its context had just begun.
+        let grown = self.joined && now / 2 > self.clustered_at;
+        self.streams > 1 && (enough(table.unclustered()) || rested && (grown || enough(table.changed())))
     }
 
     /// Pages written between clusterings that no new context asks for.
@@ -223,7 +229,9 @@ impl Mapper {
         self.clusters.clear();
         self.clusters.extend(cuts.iter().map(|&c| (self.points[c].value, Stream::DEFAULT)));
         self.average(&cuts);
+        let apart = self.clusters.len();
         self.join(table);
+        self.joined = self.clusters.len() < apart;
         self.number(table);
 
         let (clusters, distance, mut remapped) = (&self.clusters, self.params.distance, 0);
@@ -400,6 +408,17 @@ mod tests {
         assert_eq!([149, 150].map(|now| m.is_due(&t, now)), [false, true]);
         set(&mut t, 3, 7);
         assert!(m.is_due(&t, 50), "one of three was never clustered");
+    }
+
+    #[test]
+    fn joined_clusters_are_due_when_twice_as_much_was_written() {
+        let mut t = table(&[(1, 10), (2, 11)]);
+        for (least_gain, due) in [(0.0, false), (0.01, true)] {
+            let params = MapperParams { drift_pages: 100, least_gain, ..MapperParams::default() };
+            let mut m = Mapper::new(9, params);
+            m.cluster(&mut t, 500);
+            assert_eq!([1001, 1002].map(|now| m.is_due(&t, now)), [false, due]);
+        }
     }
 
     #[test]
