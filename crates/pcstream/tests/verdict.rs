@@ -84,13 +84,17 @@ fn the_verdict_tells_the_drives_share_from_the_hosts() {
     assert!(verdict["sentences"].to_string().contains(&only), "{verdict}");
 }
 
+/// What is said of the sample recording of SQLite on a drive with so much spare area.
+fn of_sqlite(schemes: &str, spare_factor: &str) -> Value {
+    let trace = format!("{}/tests/data/sqlite.pctrace", env!("CARGO_MANIFEST_DIR"));
+    let device = ["--spare-factor", spare_factor, "--scheme", schemes, "--json", "-"];
+    json(&[&["simulate", &trace], &device[..]].concat())["verdict"].take()
+}
+
 /// Streams of which real writes can have little are not said to be worth it without a word about that.
 #[test]
 fn the_verdict_promises_no_more_than_real_writes_can_have() {
-    let trace = format!("{}/tests/data/sqlite.pctrace", env!("CARGO_MANIFEST_DIR"));
-    let schemes = ["--scheme", "baseline,pcstream,pcstream-plus", "--json", "-"];
-    let result = json(&[&["simulate", &trace, "--spare-factor", "0.07"], &schemes[..]].concat());
-    let verdict = &result["verdict"];
+    let verdict = of_sqlite("baseline,pcstream,pcstream-plus", "0.07");
     let waf = |side: &str| verdict[side]["waf"].as_f64().expect("a number");
     let real = 1.0 - waf("real_writes") / waf("same_drive");
     assert!(verdict["matters"] == "yes" && (0.0..0.05).contains(&real), "{verdict}");
@@ -102,13 +106,28 @@ fn the_verdict_promises_no_more_than_real_writes_can_have() {
     assert_eq!(a_day, 2, "flash a day, of a program's own times: {conclusion}");
 }
 
+/// Streams that cost something are no offer, and nothing is better than what costs as much.
+#[test]
+fn the_verdict_offers_nothing_that_costs_more() {
+    let place = Place::new();
+    let trace = place.path("own.pctrace");
+    ends_with(0, &["generate", "uniform", "--pages", "16K", "--writes", "200K", "-o", &trace]);
+    let said = |flags: &[&str]| {
+        let flags = [&["simulate", &trace], flags, &["--json", "-"]].concat();
+        json(&flags)["verdict"]["sentences"].to_string()
+    };
+    let small = ["--spare-factor", "0.15", "--streams", "3", "--superblock-pages", "32"];
+    let sentences = said(&[&small[..], &["--scheme", "baseline,pcstream,pcstream-plus"]].concat());
+    assert!(sentences.contains("the host's streams cost "), "{sentences}");
+    assert!(!sentences.contains("by call path alone"), "{sentences}");
+    let sentences = said(&["--spare-factor", "0.1"]);
+    assert!(!sentences.contains("Better still"), "{sentences}");
+}
+
 /// Where streams of the host help a legacy drive, and add nothing to internal streams, both are said.
 #[test]
 fn the_verdict_says_on_which_drive_streams_help() {
-    let trace = format!("{}/tests/data/sqlite.pctrace", env!("CARGO_MANIFEST_DIR"));
-    let schemes = ["--scheme", "baseline,pcstream", "--json", "-"];
-    let result = json(&[&["simulate", &trace, "--spare-factor", "0.3"], &schemes[..]].concat());
-    let verdict = &result["verdict"];
+    let verdict = of_sqlite("baseline,pcstream", "0.3");
     let share = |name: &str| verdict[name].as_f64().expect("a number");
     let legacy = share("flash_saved_on_legacy_drive");
     assert!(legacy >= 0.01 && share("flash_saved_on_same_drive") < 0.01, "{verdict}");

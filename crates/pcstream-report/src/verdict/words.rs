@@ -223,7 +223,9 @@ impl<'a> Words<'a> {
             }
             (Finding::NoGain, _) if host.abs() < SHOWN => None,
             (Finding::Streams | Finding::NotOnLegacyDrive | Finding::NoGain, Some(same)) => {
-                let real = self.of_real_writes().map_or(String::new(), |real| format!(", or {real}"));
+                // What costs something is no offer.
+                let real = self.of_real_writes().filter(|_| host >= SHOWN);
+                let real = real.map_or(String::new(), |real| format!(", or {real}"));
                 let alone = ratio(same.waf());
                 Some(format!(
                     "Of this, the drive alone gives {alone}; the host's streams {}{real}.",
@@ -299,7 +301,7 @@ impl<'a> Words<'a> {
     /// What does better than the recommendation by more than a percent.
     fn best(&self, lanes: &[LaneResult], finding: Finding<'a>) -> Option<String> {
         let best = online(lanes).min_by_key(|lane| lane.flash_pages())?;
-        let than = [self.with, self.about(finding)];
+        let than = [self.now, self.with, self.about(finding)];
         let better = than.iter().all(|lane| saved(best, lane).is_some_and(|saved| saved >= LEAST_GAIN));
         better.then(|| format!("Better still: {} ({}).", ratio(best.waf()), result_in_words(best)))
     }
