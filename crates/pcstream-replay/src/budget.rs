@@ -143,23 +143,23 @@ impl Footprint {
 }
 
 /// What is touched of flash.
-struct FlashPages {
+struct TouchedFlash {
     programmed: u64,
     superblocks: u64,
 }
 
-impl FlashPages {
+impl TouchedFlash {
     /// Of the device's tables.
     fn bytes(&self) -> u64 {
         4 * self.programmed + 22 * self.superblocks
     }
 }
 
-fn flash_pages(geometry: &Geometry, touched: Option<&Touched>) -> FlashPages {
+fn flash_pages(geometry: &Geometry, touched: Option<&Touched>) -> TouchedFlash {
     let open = u64::from(geometry.open_superblocks() + 1) * u64::from(geometry.superblock_pages());
     let pages = geometry.physical_pages();
     let programmed = touched.map_or(pages, |t| t.programmed.saturating_add(open).min(pages));
-    FlashPages { programmed, superblocks: u64::from(geometry.superblocks()) }
+    TouchedFlash { programmed, superblocks: u64::from(geometry.superblocks()) }
 }
 
 #[cfg(test)]

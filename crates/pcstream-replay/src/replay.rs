@@ -215,8 +215,7 @@ impl Replay {
         Ok(())
     }
 
-    /// Whether the devices can hold what the batch leaves. A replay that was too full once takes no more writes than
-    /// before.
+    /// Whether the devices can hold what the batch leaves. Events of a refused batch still count.
     fn check_capacity(&mut self, batch: &Batch) -> Result<(), ReplayError> {
         let Some((occupied, logical_pages)) = &mut self.occupied else { return Ok(()) };
         for (event, number) in batch.events.iter().zip(self.writers.totals().events..) {

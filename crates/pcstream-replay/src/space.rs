@@ -101,7 +101,7 @@ pub enum SpaceError {
 pub struct Space {
     /// Of the device.
     pub logical_pages: u64,
-    /// That the device has; more than `logical_pages` where less than all hold data at once.
+    /// Pages that can be addressed: `logical_pages`, or more where not all hold data at once.
     pub address_pages: u64,
     /// On the device before counting.
     pub prefill: Vec<Extent>,
@@ -168,12 +168,7 @@ impl Space {
 
     /// Adds static data, or leaves some out, until `share` of the logical pages are used.
     fn add_static(&mut self, share: f64, written: &AddressSet) -> Result<(), SpaceError> {
-        let mut occupied = AddressSet::default();
-        match &self.ranks {
-            Some(ranks) => occupied.add(0, ranks.pages()),
-            None => written.extents().for_each(|(first, end)| occupied.add(first, end - first)),
-        }
-        let used = self.peak_live.unwrap_or(occupied.pages());
+        let used = self.peak_live.unwrap_or(self.used_pages);
         let wanted = (self.logical_pages as f64 * share).round() as u64;
         if used > wanted {
             let (live, least) = (self.peak_live.is_some(), (used as f64 / share).ceil() as u64);
@@ -185,6 +180,11 @@ impl Space {
             let added = Extent { lba: Lba(self.used_pages), pages: self.static_pages };
             self.prefill.extend(Some(added).filter(|added| added.pages > 0));
             return Ok(());
+        }
+        let mut occupied = AddressSet::default();
+        match &self.ranks {
+            Some(ranks) => occupied.add(0, ranks.pages()),
+            None => written.extents().for_each(|(first, end)| occupied.add(first, end - first)),
         }
         self.prefill.iter().for_each(|e| occupied.add(e.lba.0, e.pages));
         if occupied.pages() > wanted {

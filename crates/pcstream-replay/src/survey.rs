@@ -53,7 +53,7 @@ pub struct Survey {
 pub struct Surveyor {
     ssd: Ssd,
     pages: FlashPages,
-    logical_pages: u64,
+    address_pages: u64,
     total_pages: u64,
     duration_ns: u64,
     /// Events taken in.
@@ -144,7 +144,7 @@ impl Surveyor {
             peak_live: ssd.live_pages(),
         };
         Ok(Surveyor {
-            logical_pages: device.address_pages(),
+            address_pages: device.address_pages(),
             total_pages: total_pages.max(1),
             duration_ns: duration_ns.max(1),
             events: 0,
@@ -170,6 +170,7 @@ impl Surveyor {
                     &mut self.pages,
                 );
                 write.map_err(|_| self.beyond(event))?;
+                self.found.peak_live = self.found.peak_live.max(self.ssd.live_pages());
                 self.draw(event);
                 self.written += pages;
                 self.found.rates[bin].host_pages += pages;
@@ -186,25 +187,20 @@ impl Surveyor {
         Ok(())
     }
 
-    /// To be called now and then, as after each batch: how full the drive has been.
-    pub fn note_live_pages(&mut self) {
-        self.found.peak_live = self.found.peak_live.max(self.ssd.live_pages());
-    }
-
     fn beyond(&self, event: &Event) -> ReplayError {
         ReplayError::BeyondDevice {
             event: self.events,
             op: event.op.name(),
             lba: event.lba.0,
             pages: event.pages,
-            logical_pages: self.logical_pages,
+            logical_pages: self.address_pages,
         }
     }
 
     fn draw(&mut self, event: &Event) {
         let column = bin(self.written, self.total_pages, MAP_COLUMNS);
-        let first = bin(event.lba.0, self.logical_pages, MAP_ROWS);
-        let last = bin(event.lba.0 + u64::from(event.pages) - 1, self.logical_pages, MAP_ROWS);
+        let first = bin(event.lba.0, self.address_pages, MAP_ROWS);
+        let last = bin(event.lba.0 + u64::from(event.pages) - 1, self.address_pages, MAP_ROWS);
         let weight = (u64::from(event.pages) / (last - first + 1) as u64).max(1);
         for row in first..=last {
             self.found.cells[row * MAP_COLUMNS + column].vote(event.context, weight);
@@ -300,7 +296,6 @@ mod tests {
         let mut surveyor = Surveyor::new(&device, Density::Dense, &[], 4096 + 20_000, 4096).unwrap();
         (0..4096).for_each(|page| surveyor.feed(&write(page, 1, 1)).unwrap());
         (0..20_000u64).for_each(|i| surveyor.feed(&write(i * 2 % 512 * 8 % 4096, 1, 2)).unwrap());
-        surveyor.note_live_pages();
         let gc_pages = surveyor.ssd.counters().gc_pages;
         let survey = surveyor.finish();
         let copies = survey.copies_by_context();

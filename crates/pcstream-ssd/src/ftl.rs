@@ -321,7 +321,7 @@ impl Ssd {
     /// Whether a write of a checked range leaves at most U pages with data. Where no more can be addressed, it does.
     fn check_capacity(&self, first: LogicalPage, pages: u64) -> Result<(), IoError> {
         let logical_pages = self.geometry.logical_pages();
-        if self.geometry.address_pages() == logical_pages {
+        if self.geometry.address_pages() == logical_pages || self.mapped_pages + pages <= logical_pages {
             return Ok(());
         }
         let entries = &self.map[first.0 as usize..(first.0 + pages) as usize];

@@ -131,7 +131,6 @@ fn survey(
         for event in &batch.events {
             surveyor.feed(event).with_context(|| format!("trace {}", reader.path().display()))?;
         }
-        surveyor.note_live_pages();
         bars.advance(Pass::Survey, batch.events.len());
     }
     bars.finish(None);
