@@ -86,7 +86,7 @@ fn write_streams(disks: &[(String, u32)], module: bool, served: &[Served]) -> Ch
         (true, _) => (
             Verdict::Limited,
             "no disk has any".to_owned(),
-            "pcstream doctor DIR says what `place` can do there; all else works without".to_owned(),
+            "only `place` uses them: pcstream doctor DIR says what it can do there".to_owned(),
         ),
         (false, true) => {
             (Verdict::Good, format!("{}; the module {MODULE} is loaded", names.join(", ")), String::new())

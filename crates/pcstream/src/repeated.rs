@@ -196,7 +196,7 @@ fn sentences(verdict: &VerdictJson, runs: usize) -> Vec<String> {
     let numbers = [
         verdict.waf_now.as_ref().map(|mean| format!("WAF {} now", waf(mean))),
         verdict.waf_with_streams.as_ref().map(|mean| format!("{} with streams", waf(mean))),
-        verdict.flash_saved.as_ref().map(|mean| format!("{} less flash", between(mean, signed))),
+        verdict.flash_saved.as_ref().map(|mean| format!("flash saved {}", between(mean, signed))),
     ];
     let numbers = numbers.into_iter().flatten().collect::<Vec<_>>().join(", ");
     let worth = verdict.matters.get("yes").copied().unwrap_or(0);

@@ -27,7 +27,7 @@ const HINTED_OTHERS: Metric = (
     "pcstream_place_hinted_others_bytes",
     "counter",
     "bytes",
-    "The part of it that contexts with another hint wrote.",
+    "File data by the write hint that its requests carried, of contexts with another hint.",
 );
 const REQUESTS: Metric =
     ("pcstream_place_requests", "counter", "", "Requests that the kernel side gave a write stream; 0: none.");

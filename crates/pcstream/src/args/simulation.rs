@@ -50,7 +50,7 @@ pub struct FitArgs {
     /// Pack them onto a device of which the data that lives at once fills this share at most: for traces with discards
     ///
     /// File systems spread what they allocate: addresses that were written may hold nothing for most of the time. The
-    /// device has as many addresses as with --pack, but less flash. Without discards, the two are the same.
+    /// device has all addresses that the trace writes, as with --pack, but less flash. Without discards, the two are the same.
     #[arg(long, value_name = "SHARE", value_parser = values::positive_share, conflicts_with_all = ["pack", "fill", "prefill"], help_heading = "Device")]
     pub pack_live: Option<f64>,
     /// Add static data before counting, or leave some out, until this share of the logical pages holds data: 0 to 1
