@@ -44,7 +44,7 @@ __attribute__((noinline)) int file(int (*content)(int), const char *kind, int nu
 int main(int argc, char **argv) {
   int rounds = atoi(argv[1]), bad = 0;
   once = argc > 2;
-  alarm(100);
+  alarm(900);
   for (int round = 1; !bad && round <= rounds; round++) {
     bad |= file(log_append, "log", round);
     if (round % 5 == 0) bad |= file(table_flush, "table", round / 5);

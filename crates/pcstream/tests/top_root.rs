@@ -99,15 +99,14 @@ impl Drop for Running {
     }
 }
 
+#[track_caller]
 fn wait_for<T>(what: &str, mut done: impl FnMut() -> Option<T>) -> T {
-    let began = Instant::now();
-    loop {
-        if let Some(found) = done() {
-            return found;
-        }
-        assert!(began.elapsed() < common::PATIENCE, "waited too long for {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    let mut found = None;
+    common::wait_for(what, || {
+        found = done();
+        found.is_some()
+    });
+    found.expect("it is done")
 }
 
 /// The whole lines of a file so far.
