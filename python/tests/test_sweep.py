@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -109,6 +110,18 @@ def test_a_sweep_is_drawn_over_an_axis(small: pc.Trace, expected: pl.DataFrame) 
     assert len(sweep.plot.waf("gc").lines) == 2 * 2 * 3
     with pytest.raises(pc.ArgumentError, match="over 'scheme': expected an axis of this sweep: spare_factor, streams, trace"):
         sweep.plot.waf("scheme")
+
+
+def test_traces_of_one_name_are_drawn_apart(small: pc.Trace, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    traces = [tmp_path / name / "t.pctrace" for name in ("a", "b")]
+    for trace in traces:
+        shutil.copytree(small.path, trace)
+    sweep = pc.sweep([pc.open(trace) for trace in traces], "baseline", executor="here", streams=[1, 3], gc="own")
+    lines = sweep.plot.waf("streams").lines
+    assert [np.asarray(line.get_xdata()).tolist() for line in lines] == [[1, 3], [1, 3]]
+    assert [str(line.get_label()).removeprefix("baseline, ") for line in lines] == [str(trace) for trace in traces]
+    assert all(len(set(np.asarray(line.get_xdata()).tolist())) == 2 for line in sweep.plot.waf("trace").lines)
 
 
 class FailsWithThree(pc.Scheme):

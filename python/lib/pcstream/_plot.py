@@ -57,6 +57,10 @@ class SweepPlot:
         # Each destination of garbage collection has rows of its own, so the axis says nothing more.
         columns = [*(name for name in axes if name != "gc"), "trace", "gc_destination", "scheme"]
         self._values = {name: list(dict.fromkeys(row[name] for row in rows)) for name in columns}
+        # Without directories, unless two traces have one name then.
+        traces = self._values["trace"]
+        short = [str(trace).rpartition("/")[2].removesuffix(".pctrace") for trace in traces]
+        self._traces = dict(zip(traces, short if len(set(short)) == len(short) else traces, strict=True))
 
     def waf(self, over: str | None = None, ax: Axes | None = None) -> Axes:
         """WAF over one axis, by default that with most values: a line for each scheme and each value of the other axes.
@@ -72,30 +76,32 @@ class SweepPlot:
         if over not in places:
             raise ArgumentError(f"over {over!r}: expected an axis of this sweep: {', '.join(places)}")
         differ = [name for name in reversed(self._values) if name != over and (name == "scheme" or len(self._values[name]) > 1)]
-        lines: dict[str, list[tuple[Any, float]]] = {}
+        lines: dict[tuple[Any, ...], list[tuple[Any, float]]] = {}
         for row in self._rows:
             if row["waf"] is not None:
-                label = ", ".join(_shown(name, row[name]) for name in differ)
-                lines.setdefault(label, []).append((row[over], row["waf"]))
+                lines.setdefault(tuple(row[name] for name in differ), []).append((row[over], row["waf"]))
         axes = _axes(ax)
         numbers = all(isinstance(value, (int, float)) for value in self._values[over])
-        for label, points in lines.items():
+        for values, points in lines.items():
             if numbers:
                 points.sort()
-            x = [value if numbers else _shown("", value) for value, _ in points]
+            x = [value if numbers else self._shown(over, value) for value, _ in points]
+            label = ", ".join(map(self._labelled, differ, values))
             axes.plot(x, [waf for _, waf in points], marker="o", markersize=3, label=label)
         axes.set_xlabel(over)
         axes.set_ylabel("WAF")
         axes.legend()
         return axes
 
+    def _shown(self, name: str, value: Any) -> str:
+        return self._traces[value] if name == "trace" else str(value)
 
-def _shown(name: str, value: Any) -> str:
-    """A value in a legend; what scheme, trace and destination are is seen without their names."""
-    if name == "gc_destination":
-        return f"GC to {value}"
-    text = value.rpartition("/")[2].removesuffix(".pctrace") if isinstance(value, str) else str(value)
-    return text if name in ("", "scheme", "trace") else f"{name} {text}"
+    def _labelled(self, name: str, value: Any) -> str:
+        """A value in a legend; what scheme, trace and destination are is seen without their names."""
+        if name == "gc_destination":
+            return f"GC to {value}"
+        text = self._shown(name, value)
+        return text if name in ("scheme", "trace") else f"{name} {text}"
 
 
 def _axes(ax: Axes | None) -> Axes:
