@@ -218,7 +218,11 @@ class Lab:
             warnings.simplefilter("ignore", pc.SizeWarning)
             results = pc.simulate(trace, schemes, device, pack=utilisation, **options)
         for warning in caught:
-            self.lose(str(warning.message).replace(str(trace.path), trace.path.stem))
+            said = str(warning.message).replace(str(trace.path), trace.path.stem)
+            if issubclass(warning.category, pc.LossWarning):
+                self.lose(said)
+            else:
+                print(said, file=sys.stderr)
         return results
 
     def lose(self, what: str) -> None:

@@ -80,6 +80,8 @@ def points(lab: Lab, trace: pc.Trace) -> Iterator[tuple[Point, list[float]]]:
             swept = pc.sweep(trace, schemes, device, options=options, pack=share, superblock_pages=list(sizes), streams=STREAMS)
         by_point: dict[Point, dict[tuple[str, str], Any]] = {}
         for row in swept.to_arrow().to_pylist():
+            if row["warnings"]:
+                lab.lose(f"{trace.path.stem}: {row['warnings']}")
             point = (share, sizes[row["superblock_pages"]], row["streams"])
             by_point.setdefault(point, {})[row["scheme"], row["gc_destination"]] = row["waf"]
         for point, wafs in by_point.items():

@@ -73,7 +73,7 @@ class SweepWarning(LossWarning):
 
 
 class SizeWarning(PcstreamWarning):
-    """The trace writes less than the simulated device holds: too little to say anything about garbage collection."""
+    """The size of the simulated device limits what a result says: the trace writes less than it holds, or to more addresses."""
 
 
 def missing(package: str, extra: str, what: str) -> MissingPackageError:
