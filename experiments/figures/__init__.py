@@ -13,6 +13,7 @@ from . import (
     levels,
     lifetimes_by_stream,
     mappings,
+    mqsim,
     no_discard,
     sensitivity,
     streams,
@@ -23,7 +24,7 @@ from . import (
 
 MODULES = (
     activities, levels, waf, iops, internal_streams, table_of_contexts, streams, lifetimes_by_stream, no_discard, mappings, cpu,
-    utilisation, kinds_of_writes, fstream, chunks, sensitivity,
+    utilisation, kinds_of_writes, fstream, chunks, sensitivity, mqsim,
 )  # fmt: skip
 
 FIGURES = {module.NAME: module for module in MODULES}

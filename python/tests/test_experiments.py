@@ -469,3 +469,35 @@ def test_tpcc_finds_what_is_inconsistent(tmp_path: Path, monkeypatch: pytest.Mon
     db.execute("UPDATE district SET d_next_o_id = d_next_o_id + 1 WHERE d_id = 3")
     db.execute("DELETE FROM order_line WHERE ol_d_id = 4 AND ol_number = 1 AND ol_o_id = 1")
     assert len(bench.broken()) == 3
+
+
+def test_reads_at_low_load_take_what_one_die_takes(experiments: Any, lab: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside a program that answers as MQSim does, to its configuration."""
+    home = tmp_path / "MQSim-there"
+    home.mkdir()
+    chips = ("Chip_No_Per_Channel", "Die_No_Per_Chip", "Plane_No_Per_Die", "Block_No_Per_Plane", "Ideal_Mapping_Table")
+    flow = (
+        "Chip_IDs", "Die_IDs", "Plane_IDs", "Device_Level_Data_Caching_Mode", "Initial_Occupancy_Percentage", "Working_Set_Percentage",
+        "Read_Percentage", "Address_Alignment_Unit", "Average_Request_Size", "Average_No_of_Reqs_in_Queue", "Stop_Time",
+    )  # fmt: skip
+    (home / "ssdconfig.xml").write_text("".join(f"<{name}></{name}>" for name in chips))
+    settings = "".join(f"<{name}></{name}>" for name in flow)
+    (home / "workload.xml").write_text(f"<IO_Flow_Parameter_Set_Synthetic>{settings}</IO_Flow_Parameter_Set_Synthetic>")
+    answer = "<r><Host.IO_Flow><Request_Count>5001</Request_Count><Device_Response_Time>200</Device_Response_Time></Host.IO_Flow></r>"
+    (home / "MQSim").write_text(f'#!/bin/sh\necho "{answer}" > "${{4%.xml}}_scenario_1.xml"\n')
+    (home / "MQSim").chmod(0o755)
+    module = importlib.import_module("experiments.figures.mqsim")
+    monkeypatch.setattr(module, "DEPTHS", (1,))
+    monkeypatch.setenv("MQSIM", str(home))
+    table = experiments.FIGURES["mqsim"].make(lab)
+    sense_and_send = 75_000 + 2 * 12_300 + 2_400
+    for row in table.rows:
+        found = dict(zip(table.columns, row, strict=True))
+        assert found["MQSim, IOPS"] == 5000, "the request that is outstanding at the end is not complete"
+        if found["requests"] == "read":
+            assert found["here, mean us"] == round(sense_and_send / 1000)
+            assert found["ratio"] == pytest.approx(1e9 / sense_and_send / 5000, rel=1e-3)
+    assert "1 dies a channel: 80321, or 80321" in module.bounds(), "one die cannot wait for others"
+    monkeypatch.delenv("MQSIM")
+    assert not experiments.FIGURES["mqsim"].make(lab).rows
+    assert "mqsim" in lab.left_out
