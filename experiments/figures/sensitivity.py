@@ -18,7 +18,7 @@ from .waf import PAPERS
 
 NAME = "sensitivity"
 ABOUT = "WAF over utilisation, superblock and streams"
-SHARES = (0.8, 0.9, 0.98)
+SHARES = (0.6, 0.7, 0.8, 0.9, 0.98)
 #: Superblocks, as multiples of the drive's own.
 SUPERBLOCKS = (0.25, 1.0, 2.0)
 #: S0 included.
