@@ -61,6 +61,7 @@ struct hlist_head {
 };
 
 struct qstr {
+	u32 hash;
 	u32 len;
 	const unsigned char *name;
 };

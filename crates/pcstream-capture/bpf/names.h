@@ -109,20 +109,26 @@ static __always_inline u64 file_key(u64 inode, u32 generation)
 	return signature_mix(signature_mix(SIGNATURE_SEED, inode), generation);
 }
 
-/* Reports the name of a written file when it is new, and who writes it: by which dentry it was opened, or else (0) the first of the
- * inode's. */
+/* The address of the first dentry of an inode; 0: it has none. */
+static __always_inline u64 first_dentry(struct workspace *ws, struct inode *inode)
+{
+	u64 alias = number_of(ws, inode->i_dentry.first);
+
+	return alias ? alias - alias_offset() : 0;
+}
+
+/* Reports the name of a written file when it is new, also of one that was renamed, and who writes it. Without a dentry a file keeps
+ * the name that it had. */
 static __always_inline void emit_file(struct workspace *ws, u64 key, u64 inode_at, u64 dentry, u64 context)
 {
-	struct inode *inode = (void *)inode_at;
+	u64 named = key;
 
-	if (is_known(key))
+	if (dentry)
+		named = signature_mix(key, BPF_CORE_READ((struct dentry *)dentry, d_name.hash));
+	if (is_known(named) || !emit_path(ws, context, dentry, 0, inode_at))
 		return;
-	if (!dentry) {
-		dentry = (u64)BPF_CORE_READ(inode, i_dentry.first);
-		if (dentry)
-			dentry -= alias_offset();
-	}
-	if (emit_path(ws, context, dentry, 0, inode_at))
+	make_known(named);
+	if (dentry)
 		make_known(key);
 }
 

@@ -70,7 +70,7 @@ int BPF_PROG(on_dirty_folio, struct folio *folio, struct address_space *mapping)
 			return 0;
 	}
 	if (task->tgid != recorder && !raw)
-		emit_file(ws, file, number_of(ws, inode), 0, context);
+		emit_file(ws, file, number_of(ws, inode), first_dentry(ws, inode), context);
 	return 0;
 }
 
@@ -99,7 +99,8 @@ int BPF_PROG(on_mark_dirty, struct inode *inode)
 	tag->context = context;
 	ws = workspace_of(OF_MARK_DIRTY);
 	if (ws && !raw)
-		emit_file(ws, file_key(inode->i_ino, inode->i_generation), number_of(ws, inode), 0, context);
+		emit_file(ws, file_key(inode->i_ino, inode->i_generation), number_of(ws, inode),
+			  first_dentry(ws, inode), context);
 	return 0;
 }
 

@@ -239,12 +239,12 @@ impl Joiner {
         }
     }
 
-    /// The id of a file, which is entered if it is new.
+    /// The id of a file of this path, which is entered if it is new.
     fn file_id(&mut self, key: FileKey, path: String) -> FileId {
-        if let Some(id) = self.files.get(key) {
+        if let Some(id) = self.files.named(key, &path) {
             return id;
         }
-        let id = self.files.enter(key);
+        let id = self.files.enter(key, &path);
         self.batch.files.push(File { id, inode: key.0, generation: key.1, path });
         id
     }

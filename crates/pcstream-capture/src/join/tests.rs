@@ -80,6 +80,26 @@ fn a_context_and_a_file_come_before_their_first_event() {
 }
 
 #[test]
+fn data_go_by_the_name_that_a_file_has_then() {
+    let mut join = joiner();
+    let named = |path: &str| {
+        let mut record = PathRecord { inode: 12, generation: 7, ..Default::default() };
+        record.components = 1;
+        record.length[0] = path.len() as u8;
+        record.text[..path.len()].copy_from_slice(path.as_bytes());
+        Record::File(Box::new(record))
+    };
+    for path in ["a", "a", "b"] {
+        join.take(named(path));
+        join.take(Record::Io(of_file(write(8 * 300, 4096), 12, 0)));
+    }
+    let batch = join.drain();
+    let names: Vec<_> = batch.files.iter().map(|file| (file.inode, file.path.as_str())).collect();
+    assert_eq!(names, [(12, "/a"), (12, "/b")]);
+    assert_eq!(batch.events.iter().map(|event| event.file.0).collect::<Vec<_>>(), [1, 1, 2]);
+}
+
+#[test]
 fn a_page_of_a_file_in_the_journal_is_journal() {
     let mut join = joiner();
     join.take(Record::Context(Box::new(ContextRecord { key: 9, entry: 1, ..Default::default() })));
