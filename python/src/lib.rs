@@ -22,7 +22,7 @@ use pyo3::prelude::*;
 /// The module `pcstream._pcstream`; its types are in `_pcstream.pyi`.
 #[pymodule]
 fn _pcstream(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("__version__", pcstream_report::VERSION)?;
     module.add_class::<trace::Trace>()?;
     module.add_function(wrap_pyfunction!(trace::open, module)?)?;
     module.add_function(wrap_pyfunction!(trace::generate, module)?)?;

@@ -44,8 +44,8 @@ pub use layout::Layout;
 pub use paths::PathShares;
 pub use verdict::Verdict;
 
-/// The version of pcstream, which every result tells.
-pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// The version of pcstream and, behind a `+`, which sources were compiled; every result tells it.
+pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "+", env!("PCSTREAM_BUILD"));
 
 /// What a result says about its origin, beyond what was measured.
 #[derive(Clone, Debug)]

@@ -285,6 +285,7 @@ impl<'a> Recorder<'a> {
         });
         meta.kernel =
             std::fs::read_to_string("/proc/sys/kernel/osrelease").ok().map(|text| text.trim().to_owned());
+        meta.pcstream_version = pcstream_report::VERSION.to_owned();
         meta.command = match &self.redaction {
             Some(_) => Redaction::command(&self.command),
             None => self.command.clone(),

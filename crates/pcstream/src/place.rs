@@ -107,7 +107,7 @@ pub fn place(args: &PlaceArgs, ui: Ui) -> Result<Status, Failure> {
     let finished = captured.map_err(|error| failure(error, signals.first()))?;
     let summary = complete(summary, &finished, args.words.is_empty());
     let result = PlacingJson {
-        pcstream: env!("CARGO_PKG_VERSION").to_owned(),
+        pcstream: pcstream_report::VERSION.to_owned(),
         on: args.on.display().to_string(),
         device: place.device.name.clone(),
         sink_because: choice.in_full(),

@@ -7,7 +7,7 @@ const CAPTURE: &str = if cfg!(feature = "capture") {
     "not compiled in: run, record, top, place, demo and doctor are not available (build with --features capture)"
 };
 
-/// The version, features, and what a capture needs of the kernel.
+/// The version with the build, features, and what a capture needs of the kernel.
 pub fn long() -> String {
     format!(
         "{}\n\
@@ -16,7 +16,7 @@ pub fn long() -> String {
          relocated to it when it is loaded (CO-RE), and no module is needed\n\
          rights: root, or CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN; simulating needs none\n\
          trace: version {}",
-        env!("CARGO_PKG_VERSION"),
+        pcstream_report::VERSION,
         pcstream_trace::FormatVersion::CURRENT,
     )
 }

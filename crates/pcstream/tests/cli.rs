@@ -126,7 +126,12 @@ fn the_json_contract_holds() {
         assert!(contexts.contains(key), "{key}");
     }
 
-    assert_eq!(simulation["pcstream"], env!("CARGO_PKG_VERSION"));
+    let version = simulation["pcstream"].as_str().unwrap();
+    assert!(
+        version.starts_with(concat!(env!("CARGO_PKG_VERSION"), "+")),
+        "{version} does not name its build"
+    );
+    assert!(ends_with(0, &["--version"]).0.starts_with(&format!("pcstream {version}\n")));
     assert_eq!(simulation["seed"], 1);
     assert_eq!(simulation["trace"]["host_pages"], 256 << 10);
     assert_eq!(simulation["trace"]["contexts"], 2);
