@@ -2,6 +2,7 @@
 
 use pcstream_replay::Clock;
 use pcstream_replay::space::{Pack, SpaceSettings};
+use pcstream_report::settings::{GivenFile, Settings};
 use pcstream_ssd::Profile;
 use pcstream_ssd::timing::Arrivals;
 use pyo3::prelude::*;
@@ -70,6 +71,24 @@ impl OptionsArg {
     /// The changes to the address space.
     pub fn space(&self) -> SpaceSettings {
         let pack = self.pack.map(Pack::Addresses).or(self.pack_live.map(Pack::Live));
+    /// What results tell of it.
+    pub fn settings(&self) -> Settings {
+        let set = self.set.iter();
+        let rules =
+            |name: &String| GivenFile::new(name.clone(), self.rules_text.as_deref().map(str::as_bytes));
+        Settings {
+            set: set.map(|(scheme, name, value)| (format!("{scheme}.{name}"), value.clone())).collect(),
+            rules: self.rules_name.as_ref().map(rules),
+            table_bytes: None,
+            load_table: None,
+            prefill: self.prefill,
+            pack: self.pack,
+            pack_live: self.pack_live,
+            fill: self.fill,
+            no_discard: !self.discard,
+        }
+    }
+
         SpaceSettings { pack, fill: self.fill, no_discard: !self.discard }
     }
 

@@ -10,7 +10,7 @@ use pcstream_replay::recorded::{self, RecordedError};
 use pcstream_replay::space::{Pack, Space, SpaceSettings, Used};
 use pcstream_replay::{Fitted, LaneSpec, Plan, groups};
 use pcstream_report::human::bytes;
-use pcstream_report::{About, Simulation, TraceInfo, json};
+use pcstream_report::{About, ChangedSpace, Simulation, TraceInfo, json};
 use pcstream_ssd::{Density, DeviceSettings, Devices};
 use pcstream_system::memory;
 use pcstream_trace::{Batch, TraceError, TraceReader};
@@ -57,12 +57,10 @@ pub fn simulate(
         let (space, plan, seed) = run.plan(factories, &device)?;
         let fitted = run.run(&plan, space.as_ref())?;
         stop.check()?;
-        let describe = |space: &Space| pcstream_report::space::describe(space, options.space());
-        let origins = device.origin().into_iter().chain(space.as_ref().map(describe));
-        let origins: Vec<String> = origins.collect();
-        let device = (!origins.is_empty()).then(|| origins.join(", "));
-        let about = about(path, &reader, fitted.damage.clone(), device, seed);
-        texts(about, fitted)
+        let (settings, packed) = (options.settings(), options.space().pack.is_some());
+        let space = space.as_ref().map(|space| ChangedSpace::of(space, packed));
+        let trace = trace_info(path, &reader, fitted.damage.clone());
+        texts(About { seed, trace, device: device.origin(), settings, space }, fitted)
     };
     py.detach(|| forked::run(work, stop.watch()))
 }
@@ -173,17 +171,11 @@ impl Run<'_> {
     }
 }
 
-fn about(
-    path: &str,
-    reader: &TraceReader,
-    damage: Option<String>,
-    device: Option<String>,
-    seed: u64,
-) -> About {
+fn trace_info(path: &str, reader: &TraceReader, damage: Option<String>) -> TraceInfo {
     let path = if path.is_empty() { reader.path() } else { Path::new(path) };
     let mut trace = TraceInfo::from_meta(&path.display().to_string(), reader.meta());
     trace.damage = damage.or_else(|| reader.damage().map(str::to_owned));
-    About { seed, trace, device }
+    trace
 }
 
 fn texts(about: About, fitted: Fitted) -> PyResult<(String, String, Vec<Curve>, Vec<Dropped>)> {

@@ -47,7 +47,7 @@ class Counts(pc.Scheme):
 
 def same(a: pc.Result, b: pc.Result) -> None:
     mine, other = dict(a.fields), dict(b.fields)
-    for name in ("scheme", "pages_per_second", "facts", "reclusterings"):
+    for name in ("scheme", "parameters", "facts", "reclusterings"):
         mine.pop(name), other.pop(name)
     assert mine == other
 

@@ -45,10 +45,9 @@ CASES: list[tuple[list[str], pc.Device | None, dict[str, Any]]] = [
 ]
 
 
-def without_speed(results: dict[str, Any]) -> dict[str, Any]:
-    """The only field that depends on the machine."""
-    for result in results["results"]:
-        assert result.pop("pages_per_second") > 0
+def without_build(results: dict[str, Any]) -> dict[str, Any]:
+    """The package and the program may be of different builds."""
+    assert results.pop("pcstream").startswith("0.1.0+")
     return results
 
 
@@ -60,7 +59,7 @@ def test_results_are_the_command_lines(
     command = [binary, "simulate", str(trace.path), "--json", "-", "--scheme", "baseline,manual,pcstream,oracle", *flags]
     ran = subprocess.run(command, capture_output=True, text=True, check=True)
     results = pc.simulate(trace, "baseline,manual,pcstream,oracle", device, **options)
-    assert without_speed(results.json) == without_speed(json.loads(ran.stdout))
+    assert without_build(results.json) == without_build(json.loads(ran.stdout))
 
 
 def test_a_device_is_filled_by_what_lives_at_once(tmp_path: Path) -> None:
@@ -84,7 +83,7 @@ def test_the_capacity_of_a_device_is_the_flag(binary: str, small: pc.Trace) -> N
     command = [binary, "simulate", str(small.path), "--json", "-", "--scheme", "pcstream", "--capacity", "64M"]
     ran = subprocess.run(command, capture_output=True, text=True, check=True)
     results = pc.simulate(small, "pcstream", pc.Device(logical_pages=16384))
-    assert without_speed(results.json) == without_speed(json.loads(ran.stdout))
+    assert without_build(results.json) == without_build(json.loads(ran.stdout))
 
 
 def test_results_as_tables_objects_and_pictures(small: pc.Trace, tmp_path: Path) -> None:
@@ -236,7 +235,7 @@ def test_a_small_trace_on_a_large_device_warns(tmp_path: Path, small: pc.Trace) 
     with pytest.warns(pc.SizeWarning, match=r"65536 pages written to \d{9} pages of flash.*; Device.scaled\(\) makes"):
         pc.simulate(small, "baseline", profile)
     whole, scaled = (pc.simulate(small, "baseline", device, pack=0.9) for device in (profile, profile.scaled()))
-    assert without_speed(whole.json) == without_speed(scaled.json)
+    assert whole.json == scaled.json
 
 
 def test_what_a_scheme_drops_is_a_loss(binary: str) -> None:
@@ -266,10 +265,10 @@ def test_parallelism_and_speeds_are_those_of_a_device_file(binary: str, small: p
     file.write_text("[timing]\n" + "".join(f"{name} = {value}\n" for name, value in timing.items()))
     command = [binary, "simulate", str(small.path), "--json", "-", "--scheme", "baseline", "--timing", "--device", str(file)]
     ran = subprocess.run(command, capture_output=True, text=True, check=True)
-    expected = without_speed(json.loads(ran.stdout))
+    expected = without_build(json.loads(ran.stdout))
     assert expected["device"].pop("origin") == f"file {file}"
     device = pc.Device(timing=timing)
-    results = without_speed(pc.simulate(small, "baseline", device, timing=True).json)
+    results = without_build(pc.simulate(small, "baseline", device, timing=True).json)
     assert results["device"].pop("origin") is None
     assert results == expected
     assert results["device"]["timing"]["erase_ns"] == 90_000

@@ -85,6 +85,11 @@ pub trait SchemeFactory: fmt::Debug + Send + Sync {
         false
     }
 
+    /// Parameters with other values than the scheme's defaults: name and value.
+    fn changed(&self) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
+
     /// Makes the scheme. Errors: a parameter is out of range, or the environment lacks something.
     fn build(&self, environment: &Environment) -> Result<Box<dyn Scheme>, SchemeError>;
 }

@@ -115,6 +115,13 @@ impl SchemeFactory for Configured {
         self.params.reads_addresses(superblock_pages)
     }
 
+    fn changed(&self) -> Vec<(&'static str, String)> {
+        let both = self.info.parameters().into_iter().zip(self.parameters());
+        both.filter(|(default, own)| default.value != own.value)
+            .map(|(_, own)| (own.name, own.value))
+            .collect()
+    }
+
     fn build(&self, environment: &Environment) -> Result<Box<dyn Scheme>, SchemeError> {
         if environment.streams == 0 {
             return Err(SchemeError::NoStreams);

@@ -5,7 +5,6 @@
 //! run beside it, nor on how the trace is cut into batches.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use pcstream_placement::{Ahead, Placement, Scheme, SchemeFact, SchemeFactory, Stream};
 use pcstream_ssd::endurance::Wear;
@@ -88,6 +87,8 @@ pub struct InternalStreamResult {
 pub struct LaneResult {
     /// Name of the scheme.
     pub scheme: String,
+    /// Parameters of the scheme with other values than its defaults.
+    pub parameters: Vec<(&'static str, String)>,
     /// Whether the scheme was given the future.
     pub knows_future: bool,
     /// Whether it matters to the scheme which pages lie beside each other.
@@ -130,8 +131,6 @@ pub struct LaneResult {
     /// The stream that got most pages of each context, by context id; `None` for a context that
     /// wrote nothing. Ties go to the lower stream.
     pub stream_of_context: Vec<Option<Stream>>,
-    /// Time spent in this lane: placement and device model, reading the trace excluded.
-    pub simulation_time: Duration,
 }
 
 impl LaneResult {
@@ -161,12 +160,6 @@ impl LaneResult {
     /// Share of the host pages that went to S0; `None` when the host wrote nothing.
     pub fn default_stream_share(&self) -> Option<f64> {
         ratio(self.streams[0].host_pages, self.host_pages())
-    }
-
-    /// Host pages simulated per second; `None` when nothing was.
-    pub fn pages_per_second(&self) -> Option<f64> {
-        let seconds = self.simulation_time.as_secs_f64();
-        (self.host_pages() > 0 && seconds > 0.0).then(|| self.host_pages() as f64 / seconds)
     }
 
     /// A fact of the scheme by name.
@@ -203,7 +196,6 @@ pub(crate) struct Lane {
     follower: Option<Arc<dyn Follower>>,
     /// What the batch placed, for the follower.
     placed: Vec<Placed>,
-    simulation_time: Duration,
 }
 
 impl Lane {
@@ -236,7 +228,6 @@ impl Lane {
             placements: Vec::new(),
             follower: None,
             placed: Vec::new(),
-            simulation_time: Duration::ZERO,
             victims: settings.victim.to_string(),
             settings,
         }
@@ -257,7 +248,6 @@ impl Lane {
 
     /// Runs a batch. Its events are legal: the replay has checked them.
     pub fn run(&mut self, batch: &Prepared, tables: &Tables) {
-        let begin = Instant::now();
         debug_assert_eq!(self.host_pages, batch.now, "every lane sees every write");
         self.scheme.prepare(batch.events, batch.now, tables);
         for (index, event) in batch.events.iter().enumerate() {
@@ -288,7 +278,6 @@ impl Lane {
             follower.follow(&self.placed);
             self.placed.clear();
         }
-        self.simulation_time += begin.elapsed();
     }
 
     fn write(&mut self, event: &Event, ended: &[Ended], tables: &Tables) {
@@ -412,6 +401,7 @@ impl Lane {
         };
         LaneResult {
             scheme: self.factory.name().to_owned(),
+            parameters: self.factory.changed(),
             knows_future: self.factory.needs_future(),
             reads_addresses: self.factory.reads_addresses(self.settings.superblock_pages),
             by_context: self.by_context,
@@ -433,7 +423,6 @@ impl Lane {
             facts: self.scheme.facts(),
             remarks: self.scheme.remarks(),
             stream_of_context: self.context_pages.chunks(streams).map(heaviest_stream).collect(),
-            simulation_time: self.simulation_time,
         }
     }
 }

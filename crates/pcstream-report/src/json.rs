@@ -19,7 +19,9 @@ use serde::Serialize;
 use crate::drive::{baseline_of, reference, result_in_words};
 use crate::grouped::Group;
 use crate::json_timing::{ClockJson, LatencyJson, ThroughputJson, clock, latencies, throughput};
-use crate::{About, ContextRow, PathShares, Simulation, SourceLine, VERSION, Verdict};
+use crate::{
+    About, ChangedSpace, ContextRow, PathShares, Settings, Simulation, SourceLine, VERSION, Verdict,
+};
 
 /// The result of `simulate` and `run`.
 #[derive(Clone, Debug, Serialize)]
@@ -32,6 +34,10 @@ pub struct SimulationJson {
     pub verdict: Verdict,
     /// What was replayed.
     pub trace: TraceJson,
+    /// What was asked for, beyond the device.
+    pub settings: Settings,
+    /// What was done to the trace's addresses; null if they stay.
+    pub space: Option<ChangedSpace>,
     /// The device, the same for every result but for its GC destination.
     pub device: DeviceJson,
     /// By scheme and GC destination.
@@ -141,7 +147,7 @@ pub struct DeviceJson {
     pub pools: Vec<f64>,
     /// Free superblocks between which GC works in the background; null without.
     pub background_gc: Option<Watermarks>,
-    /// The profile or file that it comes from; null for none.
+    /// The profile and file that it comes from; null for none.
     pub origin: Option<String>,
     /// Its clock; null without `--timing`.
     pub timing: Option<ClockJson>,
@@ -173,6 +179,8 @@ pub struct ResultJson {
     pub scheme: String,
     /// `own`, `internal` or `shared`.
     pub gc_destination: String,
+    /// Its parameters with other values than the scheme's defaults, by name.
+    pub parameters: BTreeMap<&'static str, String>,
     /// Whether the scheme was given the future.
     pub knows_future: bool,
     /// Whether it matters to the scheme which pages lie beside each other.
@@ -196,9 +204,6 @@ pub struct ResultJson {
     pub default_stream_share: Option<f64>,
     /// Times that the scheme regrouped its contexts; 0 for schemes that have none.
     pub reclusterings: u64,
-    /// Host pages simulated per second, reading the trace excluded. The only field that depends on
-    /// the machine.
-    pub pages_per_second: Option<f64>,
     /// The steady state; null if none was detected.
     pub steady: Option<Steady>,
     /// Erases by GC in the background.
@@ -329,6 +334,8 @@ pub fn simulation(simulation: &Simulation, contexts: &[ContextRow]) -> Simulatio
         seed: simulation.about.seed,
         verdict: Verdict::of(simulation),
         trace: trace(simulation),
+        settings: simulation.about.settings.clone(),
+        space: simulation.about.space.clone(),
         device: device(&simulation.results[0], simulation.about.device.as_deref()),
         results: simulation.results.iter().map(result).collect(),
         comparisons: comparisons(&simulation.results),
@@ -425,6 +432,7 @@ fn result(lane: &LaneResult) -> ResultJson {
         scheme: lane.scheme.to_owned(),
         gc_destination: lane.settings.gc_destination.name().to_owned(),
         knows_future: lane.knows_future,
+        parameters: lane.parameters.iter().cloned().collect(),
         reads_addresses: lane.reads_addresses,
         host_pages: lane.host_pages(),
         flash_pages: lane.flash_pages(),
@@ -435,7 +443,6 @@ fn result(lane: &LaneResult) -> ResultJson {
         steady_from_host_pages: lane.steady_start.host_pages,
         default_stream_share: lane.default_stream_share(),
         reclusterings: lane.fact("reclusterings").unwrap_or(0),
-        pages_per_second: lane.pages_per_second(),
         steady: lane.steady,
         background_erases: lane.counters.background_erases,
         wear: lane.wear,

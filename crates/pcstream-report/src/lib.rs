@@ -33,6 +33,7 @@ pub mod paths;
 pub mod pictures;
 pub mod saved_tables;
 pub mod schemes;
+pub mod settings;
 pub mod space;
 pub mod statistics;
 pub mod symbols;
@@ -42,6 +43,8 @@ pub mod verdict;
 
 pub use layout::Layout;
 pub use paths::PathShares;
+pub use settings::Settings;
+pub use space::ChangedSpace;
 pub use verdict::Verdict;
 
 /// The version of pcstream and, behind a `+`, which sources were compiled; every result tells it.
@@ -54,14 +57,29 @@ pub struct About {
     pub seed: u64,
     /// The trace.
     pub trace: TraceInfo,
-    /// Where the device comes from: a profile, a file; none if defaults and flags alone make it.
+    /// The profile and file that the device comes from; none if defaults and flags alone make it.
     pub device: Option<String>,
+    /// What was asked for.
+    pub settings: Settings,
+    /// What was done to the trace's addresses; none if they stay.
+    pub space: Option<ChangedSpace>,
 }
 
 impl Default for About {
     /// The seed of devices unless another is given, and a whole trace that nothing is known of.
     fn default() -> About {
-        About { seed: DeviceSettings::default().seed, trace: TraceInfo::default(), device: None }
+        let (seed, trace) = (DeviceSettings::default().seed, TraceInfo::default());
+        About { seed, trace, device: None, settings: Settings::default(), space: None }
+    }
+}
+
+impl About {
+    /// Where the device and what is on it come from, in words; none if defaults and flags alone make them.
+    pub fn origin(&self) -> Option<String> {
+        let mut parts: Vec<String> = self.device.iter().cloned().collect();
+        parts.extend(self.space.iter().flat_map(ChangedSpace::in_words));
+        parts.extend(self.settings.no_discard.then(|| "without discards".to_owned()));
+        (!parts.is_empty()).then(|| parts.join(", "))
     }
 }
 

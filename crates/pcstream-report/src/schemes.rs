@@ -238,7 +238,7 @@ fn device_lines(simulation: &Simulation, details: bool) -> Vec<String> {
         let left = percent(geometry.worst_case_spare_factor());
         format!("{destination} up to {} open, Sf {left} without them", geometry.open_superblocks())
     });
-    let from = simulation.about.device.as_ref().map_or(String::new(), |origin| format!("; {origin}"));
+    let from = simulation.about.origin().map_or(String::new(), |origin| format!("; {origin}"));
     let mut lines = vec![
         format!(
             "device   {} logical, {} flash: spare factor Sf {} = overprovisioning OP {}; victims {}{from}",

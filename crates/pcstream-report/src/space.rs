@@ -1,24 +1,39 @@
-//! A changed address space in words.
+//! A changed address space, in numbers and in words.
 
-use pcstream_replay::space::{Space, SpaceSettings};
+use pcstream_replay::space::Space;
+use serde::Serialize;
 
 use crate::human::page_bytes;
 
-/// What was done to a trace, for reports; empty when nothing was.
-pub fn describe(space: &Space, settings: SpaceSettings) -> String {
-    let mut parts = Vec::new();
-    let addresses = page_bytes(space.used_pages);
-    match space.peak_live {
-        Some(live) => parts
-            .push(format!("at most {} of live data, on {addresses} of addresses packed", page_bytes(live))),
-        None if settings.pack.is_some() => parts.push(format!("{addresses} of addresses packed")),
-        None => {}
+/// What was done to the addresses of a trace.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ChangedSpace {
+    /// Different pages that the trace writes, packed beside each other; null where they were not packed.
+    pub packed_pages: Option<u64>,
+    /// The most of them that hold data at once; null unless that sizes the device.
+    pub live_pages: Option<u64>,
+    /// Pages of static data, which nobody writes again.
+    pub static_pages: u64,
+}
+
+impl ChangedSpace {
+    /// Of a space that was packed, or not.
+    pub fn of(space: &Space, packed: bool) -> ChangedSpace {
+        let (live_pages, static_pages) = (space.peak_live, space.static_pages);
+        ChangedSpace { packed_pages: packed.then_some(space.used_pages), live_pages, static_pages }
     }
-    if space.static_pages > 0 {
-        parts.push(format!("{} of static data", page_bytes(space.static_pages)));
+
+    /// In words; none if the addresses stay, without static data.
+    pub fn in_words(&self) -> Vec<String> {
+        let mut parts = Vec::new();
+        if let Some(packed) = self.packed_pages {
+            let addresses = format!("{} of addresses packed", page_bytes(packed));
+            let live = |live| format!("at most {} of live data, on {addresses}", page_bytes(live));
+            parts.push(self.live_pages.map_or(addresses.clone(), live));
+        }
+        if self.static_pages > 0 {
+            parts.push(format!("{} of static data", page_bytes(self.static_pages)));
+        }
+        parts
     }
-    if settings.no_discard {
-        parts.push("without discards".to_owned());
-    }
-    parts.join(", ")
 }

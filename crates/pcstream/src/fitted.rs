@@ -15,7 +15,7 @@ use pcstream_replay::recorded::{self, Pass, Recorded, RecordedError};
 use pcstream_replay::space::{Pack, Space, SpaceSettings, Used};
 use pcstream_replay::{Class, Fitted, LaneSpec, Plan, ReplayError};
 use pcstream_report::human::{bytes, page_bytes, percent};
-use pcstream_report::space as space_text;
+use pcstream_report::space::ChangedSpace;
 use pcstream_ssd::{Density, DeviceSettings, Geometry};
 use pcstream_trace::{Batch, Event, Extent, TraceError, TraceReader};
 
@@ -101,9 +101,9 @@ impl<'a> Fitting<'a> {
         self.space.as_ref()
     }
 
-    /// What was done to the trace, in words, for the report.
-    pub fn description(&self) -> Option<String> {
-        self.space.as_ref().map(|space| space_text::describe(space, self.settings))
+    /// What was done to the trace's addresses, for the report.
+    pub fn changed_space(&self) -> Option<ChangedSpace> {
+        self.space.as_ref().map(|space| ChangedSpace::of(space, self.settings.pack.is_some()))
     }
 
     /// Says how much was written to how large a device, where that is too little for a result: where the flash of the

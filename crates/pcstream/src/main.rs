@@ -3,6 +3,7 @@
 
 mod advise;
 mod args;
+mod asked;
 #[cfg(feature = "capture")]
 mod attached;
 #[cfg(feature = "capture")]

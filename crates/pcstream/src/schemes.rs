@@ -260,7 +260,5 @@ fn describe(scheme: &SchemeInfo) -> String {
 fn changes(scheme: &SchemeInfo, reading: &str) -> String {
     let mut read = scheme.configure();
     read.set_reading(reading).expect("the scheme names its readings");
-    let both = scheme.parameters().into_iter().zip(read.parameters());
-    let changed = both.filter(|(default, read)| default.value != read.value);
-    changed.map(|(_, read)| format!("{}={}", read.name, read.value)).collect::<Vec<_>>().join(" ")
+    read.changed().iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
 }

@@ -12,6 +12,8 @@ use pcstream_replay::budget::Footprint;
 use pcstream_replay::recorded::{self, Recorded};
 use pcstream_replay::space::Space;
 use pcstream_replay::{Fitted, LaneResult, LaneSpec, Plan};
+use pcstream_report::settings::Settings;
+use pcstream_report::space::ChangedSpace;
 use pcstream_report::{About, ContextRow, Layout, Simulation, TraceInfo};
 use pcstream_ssd::{Density, DeviceSettings, Devices};
 use pcstream_trace::{Meta, TraceReader};
@@ -19,6 +21,7 @@ use pcstream_trace::{Meta, TraceReader};
 use crate::args::{ContextsArgs, FitArgs, SchemeOptions, SimulateArgs, SimulationArgs};
 use crate::contexts_view::{FILES_PER_CONTEXT, View};
 use crate::device::{self, Template};
+use crate::asked;
 use crate::failure::{Failure, Status};
 use crate::fitted::Fitting;
 use crate::learned_table::TableFile;
@@ -37,10 +40,14 @@ pub struct Planned {
     pub plan: Plan,
     /// Seed of the devices.
     pub seed: u64,
-    /// Where the device comes from.
+    /// The profile and file that the device comes from.
     pub device: Option<String>,
 }
 
+    /// What was asked for.
+    pub settings: Settings,
+    /// What was done to the trace's addresses, if they were changed.
+    pub space: Option<ChangedSpace>,
 impl Planned {
     /// Every scheme on every device of `args`; `template` is that of its flags.
     #[cfg(feature = "capture")]
@@ -73,7 +80,8 @@ impl Planned {
         let lanes: Vec<LaneSpec> = lanes.collect();
         let density = density(&lanes)?;
         let plan = Plan { lanes, prefill, density, without_devices: false };
-        Ok(Planned { plan, seed: profile.device.seed, device: template.origin() })
+        let (seed, device) = (profile.device.seed, template.origin());
+        Ok(Planned { plan, seed, device, settings: asked::settings(args, &FitArgs::default())?, space: None })
     }
 }
 
@@ -117,8 +125,8 @@ pub fn fit<'a>(
     let mut planned = Planned::of(args, &schemes, &template, reader.meta(), fitting.space())?;
     fitting.remark_size(&planned.plan.lanes[0].device, &planned.plan.prefill);
     fitting.remark_addresses(planned.plan.lanes.iter());
-    let origins: Vec<String> = planned.device.take().into_iter().chain(fitting.description()).collect();
-    planned.device = (!origins.is_empty()).then(|| origins.join(", "));
+    planned.settings = asked::settings(args, fit)?;
+    planned.space = fitting.changed_space();
     Ok((fitting, planned))
 }
 
@@ -141,7 +149,7 @@ pub fn contexts(args: &ContextsArgs, ui: Ui) -> Result<Status, Failure> {
     // Which stream a context gets depends on the scheme alone.
     let (prefill, density) = (Vec::new(), Density::Sparse);
     let plan = Plan { lanes, prefill, density, without_devices: true };
-    let mut planned = Planned { plan, seed, device: None };
+    let mut planned = Planned { plan, seed, device: None, settings: Settings::default(), space: None };
     let Recorded { replay, damage } = replay_trace(&mut planned.plan, &reader, ui)?;
     let simulation = Simulation::new(about(&args.trace, &reader, damage, &planned), &replay);
     view.show(&simulation, ui)?;
@@ -224,5 +232,6 @@ pub fn device_pages(meta: &Meta) -> Result<u64, Failure> {
 pub fn about(path: &Path, reader: &TraceReader, damage: Option<String>, planned: &Planned) -> About {
     let mut trace = TraceInfo::from_meta(&path.display().to_string(), reader.meta());
     trace.damage = damage.or_else(|| reader.damage().map(str::to_owned));
-    About { seed: planned.seed, trace, device: planned.device.clone() }
+    let Planned { seed, device, settings, space, .. } = planned;
+    About { seed: *seed, trace, device: device.clone(), settings: settings.clone(), space: space.clone() }
 }

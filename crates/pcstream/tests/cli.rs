@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use common::{Place, ends_with, json, refuses, text};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Every path of keys; array elements are `[]`, objects with free keys are cut off.
 fn key_paths(value: &Value, path: &str, paths: &mut BTreeSet<String>) {
@@ -15,7 +15,7 @@ fn key_paths(value: &Value, path: &str, paths: &mut BTreeSet<String>) {
         Value::Object(map) => {
             for (key, value) in map {
                 let path = format!("{path}.{key}");
-                let free = ["losses", "facts", "kinds"].contains(&key.as_str());
+                let free = ["losses", "facts", "kinds", "parameters", "set"].contains(&key.as_str());
                 if free {
                     paths.insert(format!("{path}{{}}"));
                 } else {
@@ -47,12 +47,14 @@ const SIMULATION_KEYS: &str = "
     .trace.complete .trace.damage
     .trace.call_paths.exact .trace.call_paths.cut .trace.call_paths.fp .trace.call_paths.scan
     .trace.call_paths.runtime .trace.call_paths.label .trace.call_paths.none
+    .settings.set{} .settings.rules .settings.table_bytes .settings.load_table .settings.prefill .settings.pack
+    .settings.pack_live .settings.fill .settings.no_discard .space
     .device.logical_pages .device.address_pages .device.physical_pages .device.superblock_pages .device.superblocks .device.spare_factor
     .device.overprovisioning .device.streams .device.victim .device.prefill_pages
     .device.pools[] .device.background_gc .device.origin .device.timing
     .results[].scheme .results[].gc_destination .results[].knows_future .results[].reads_addresses .results[].host_pages .results[].flash_pages
     .results[].gc_pages .results[].erases .results[].waf .results[].steady_waf .results[].steady_from_host_pages
-    .results[].default_stream_share .results[].reclusterings .results[].pages_per_second .results[].free_superblocks
+    .results[].default_stream_share .results[].reclusterings .results[].parameters{} .results[].free_superblocks
     .results[].open_superblocks .results[].worst_case_spare_factor .results[].shared_gc_pages
     .results[].victim_validity[] .results[].facts{}
     .results[].steady .results[].background_erases
@@ -161,6 +163,54 @@ fn the_json_contract_holds() {
     assert_eq!(results[0]["default_stream_share"], 1.0);
 }
 
+/// Everything that changes a result is in it; a file with its digest.
+#[test]
+fn a_result_says_what_was_simulated() {
+    let place = Place::new();
+    let (trace, rules, table) = (place.path("t.pctrace"), place.path("my rules"), place.path("table"));
+    fs::write(&rules, "* -> 1\n").unwrap();
+    let schemes = ["--scheme", "baseline,manual,pcstream,autostream-mq:bluedbm", "--gc", "own"];
+    ends_with(0, &[&["simulate", &trace, "--save-table", &table], &schemes[..]].concat());
+    let simulate = |flags: &[&str]| {
+        let (out, _) = ends_with(0, &[&["simulate", &trace, "--json", "-"], &schemes[..], flags].concat());
+        serde_json::from_str::<Value>(&out).unwrap()
+    };
+    let plain = simulate(&[]);
+    assert_eq!((&plain["settings"]["set"], &plain["settings"]["rules"]), (&json!({}), &Value::Null));
+    assert_eq!(plain["results"][2]["parameters"], json!({}));
+    assert_eq!(plain, simulate(&[]), "nothing in it depends on the machine");
+
+    let given = [
+        "--rules",
+        &rules,
+        "--load-table",
+        &table,
+        "--table-bytes",
+        "1300",
+        "--prefill",
+        "0.5",
+        "--no-discard",
+    ];
+    let changed = simulate(&[&given[..], &["--set", "pcstream.mapper.distance=log"]].concat());
+    let settings = &changed["settings"];
+    assert_eq!(settings["set"], json!({"pcstream.mapper.distance": "log"}));
+    assert_eq!(settings["rules"], json!({"name": rules, "xxh3": "405bc6933e7609c6"}));
+    assert_eq!(settings["load_table"]["xxh3"].as_str().unwrap().len(), 16);
+    assert_eq!((&settings["table_bytes"], &settings["prefill"]), (&1300.into(), &0.5.into()));
+    assert_eq!((&settings["no_discard"], &changed["device"]["origin"]), (&true.into(), &Value::Null));
+    let parameters = |scheme: usize| changed["results"][scheme]["parameters"].clone();
+    assert_eq!(parameters(0), json!({}));
+    assert_eq!(parameters(1), json!({"rules": rules}));
+    assert_eq!(parameters(2), json!({"mapper.distance": "log", "table_bytes": "1300"}));
+    assert!(parameters(3).as_object().unwrap().len() > 1, "a reading is values of parameters");
+
+    let packed = simulate(&["--pack", "0.9", "--capacity", "512M", "--rules", "rocksdb"]);
+    assert_eq!(packed["settings"]["pack"], 0.9);
+    assert_eq!(packed["settings"]["rules"], json!({"name": "rocksdb", "xxh3": null}));
+    let space = json!({"packed_pages": 46219, "live_pages": null, "static_pages": 71746});
+    assert_eq!(packed["space"], space);
+}
+
 /// docs/command-line.md names every key.
 #[test]
 fn the_document_names_every_key() {
@@ -180,38 +230,18 @@ fn the_document_names_every_key() {
     }
 }
 
-/// Results without what depends on the machine.
-fn without_speed(mut value: Value) -> Value {
-    for result in value["results"].as_array_mut().expect("results") {
-        result.as_object_mut().expect("an object").remove("pages_per_second");
-    }
-    value
-}
-
 #[test]
 fn all_schemes_together_equal_each_alone_and_a_second_run() {
     let place = Place::new();
     let trace = place.path("t.pctrace");
-    let all = || {
-        without_speed(json(&[
-            "simulate",
-            &trace,
-            "--scheme",
-            "all",
-            "--gc",
-            "own,internal,shared",
-            "--json",
-            "-",
-        ]))
-    };
+    let all = || json(&["simulate", &trace, "--scheme", "all", "--gc", "own,internal,shared", "--json", "-"]);
     let together = all();
     assert_eq!(together, all());
     let results = together["results"].as_array().unwrap();
     let schemes: BTreeSet<&str> = results.iter().map(|r| r["scheme"].as_str().unwrap()).collect();
     assert_eq!(results.len(), 3 * schemes.len());
     for scheme in schemes {
-        let alone =
-            without_speed(json(&["simulate", &trace, "--scheme", scheme, "--gc", "internal", "--json", "-"]));
+        let alone = json(&["simulate", &trace, "--scheme", scheme, "--gc", "internal", "--json", "-"]);
         let same =
             results.iter().find(|r| r["scheme"] == scheme && r["gc_destination"] == "internal").unwrap();
         assert_eq!(&alone["results"][0], same, "{scheme}");

@@ -7,13 +7,11 @@ use std::fs;
 use common::{Place, ends_with, json, refuses};
 use serde_json::Value;
 
-/// Results without what a clock adds and what depends on the machine.
+/// Results without what a clock adds.
 fn decisions(mut value: Value) -> Value {
     for result in value["results"].as_array_mut().expect("results") {
         let result = result.as_object_mut().expect("an object");
-        for key in
-            ["pages_per_second", "iops", "latency_us", "simulated_seconds", "gc_time_share", "throughput"]
-        {
+        for key in ["iops", "latency_us", "simulated_seconds", "gc_time_share", "throughput"] {
             result.remove(key).expect("the key is there");
         }
     }

@@ -105,14 +105,6 @@ fn reports_of_large_drives_of_which_little_is_touched_fit_into_a_gigabyte() {
     assert!(peak_of_children() < 1 << 30, "{}", peak_of_children());
 }
 
-/// All but how fast it went.
-fn results(mut result: Value) -> Value {
-    for lane in result["results"].as_array_mut().unwrap() {
-        lane["pages_per_second"] = Value::Null;
-    }
-    result
-}
-
 #[test]
 fn passes_change_no_result_and_too_little_memory_is_refused_with_the_numbers() {
     let place = Place::new();
@@ -122,7 +114,7 @@ fn passes_change_no_result_and_too_little_memory_is_refused_with_the_numbers() {
     // Room for one or two lanes, by estimate.
     let (out, err) = ends_with(0, &[&simulate[..], &["--memory", "150M"]].concat());
     assert!(err.contains("passes") && err.contains("150 MiB are allowed"), "{err}");
-    assert_eq!(results(serde_json::from_str(&out).unwrap()), results(at_once));
+    assert_eq!(serde_json::from_str::<Value>(&out).unwrap(), at_once);
     refuses(
         1,
         &["simulate", &trace, "--memory", "1M"],
@@ -225,13 +217,13 @@ fn a_device_is_packed_by_what_lives_at_once() {
     assert_eq!(addresses["results"][0]["waf"], 1.0);
     assert!(err.contains("--pack-live 0.9") && !err.contains("autostream-mq: "), "{err}");
     let (live, err) = by("--pack-live", &[]);
-    let device = &live["device"];
+    let (device, space) = (&live["device"], &live["space"]);
     assert_eq!((&device["logical_pages"], &device["address_pages"]), (&4445.into(), &35_563.into()));
     assert!(live["results"][0]["waf"].as_f64().unwrap() > 1.5, "{}", live["results"][0]["waf"]);
     assert_eq!(live["trace"]["host_pages"], 80_000);
     assert!(
-        device["origin"].as_str().unwrap().contains("at most 15.6 MiB of live data, on 139 MiB"),
-        "{device}"
+        device["origin"].is_null() && space["live_pages"] == 4000 && space["packed_pages"] == 35_563,
+        "{device} {space}"
     );
     assert!(
         err.contains("autostream-mq: neighbouring addresses matter") && !err.contains("baseline"),
@@ -239,7 +231,7 @@ fn a_device_is_packed_by_what_lives_at_once() {
     );
     // Without discards all that was written lives.
     let (kept, err) = by("--pack-live", &["--no-discard"]);
-    assert_eq!(results(kept)["results"], results(by("--pack", &["--no-discard"]).0)["results"]);
+    assert_eq!(kept["results"], by("--pack", &["--no-discard"]).0["results"]);
     assert!(err.contains("autostream-mq"), "{err}");
     // Sizes, curves and memory of a device with more addresses than pages.
     let (whole, _) = by("--pack-live", &["--capacity", "240M"]);

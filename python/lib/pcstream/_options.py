@@ -82,7 +82,7 @@ def rules_text(rules: str | os.PathLike[str]) -> str | None:
     if isinstance(rules, str) and rules in presets:
         return None
     try:
-        return Path(rules).read_text(encoding="utf-8")
+        return Path(rules).read_bytes().decode()
     except FileNotFoundError as error:
         known = ", ".join(presets)
         raise ArgumentError(f"rules {rules}: there is no such file, and the presets are {known}") from error

@@ -53,8 +53,6 @@ OPTION_AXES = ("prefill", "pack", "pack_live", "fill", "discard")
 HEAD = ("trace", "trace_id", *AXES, *OPTION_AXES)
 #: Points without rows that are named one by one.
 NAMED = 5
-#: Of a result: depends on the machine, so that rows would differ between two runs.
-SPEED = "pages_per_second"
 
 
 @dataclass(frozen=True)
@@ -101,10 +99,8 @@ class Point:
         for place in (f"{self.place}: ", f"{trace.path}/"):
             said = said.replace(place, "")
         device = {f"device.{k}": v for k, v in results.device.items() if isinstance(v, (int, float, str))}
-        rows = [{**self.head(), **result.row(), **device, "warnings": said} for result in results]
-        for row in rows:
-            row.pop(SPEED, None)
-        return rows
+        last = {**device, "warnings": said, "pcstream": _pcstream.__version__}
+        return [{**self.head(), **result.row(), **last} for result in results]
 
 
 @dataclass(frozen=True)

@@ -226,7 +226,7 @@ fn settings(material: &Material) -> Vec<(String, String)> {
         pair("victims", lane.victims.clone()),
         pair("prefilled", page_bytes(lane.prefill_pages)),
         pair("live at the end", bytes(lane.live_pages.saturating_mul(pcstream_trace::PAGE_BYTES))),
-        pair("device", about.device.clone().unwrap_or_else(|| "flags and defaults".to_owned())),
+        pair("device", about.origin().unwrap_or_else(|| "flags and defaults".to_owned())),
     ];
     out.extend(about.trace.losses.iter().map(|(cause, n)| pair(&format!("lost: {cause}"), n.to_string())));
     out

@@ -19,13 +19,10 @@ use crate::args::{GridArgs, Point, SweepArgs};
 use crate::device::{self, Template};
 use crate::failure::Failure;
 use crate::fitted::Fitting;
+use crate::asked;
 use crate::passes::refused;
 use crate::schemes::Variant;
-use crate::small_file;
 use crate::values::Prefill;
-
-/// Longest file that a flag names: the longest saved table.
-const MAX_FILE_BYTES: u64 = 64 << 20;
 
 /// One run, and where it stands on the grid.
 pub struct Run {
@@ -191,10 +188,10 @@ fn parameters(scheme: &Configured) -> String {
 fn common_key(args: &SweepArgs, meta: &Meta) -> Result<String, Failure> {
     let mut key = format!("pcstream {} trace {}", env!("CARGO_PKG_VERSION"), meta.trace_id);
     let options = &args.scheme_options;
-    for path in options.rules.iter().chain(&options.load_table).filter(|path| path.is_file()) {
-        let bytes = small_file::read_bytes(path, MAX_FILE_BYTES, "rules or a saved table")
-            .map_err(|error| Failure::wrong_arguments(error.context(path.display().to_string())))?;
-        _ = write!(key, " file {:016x}", XxHash3_64::oneshot(&bytes));
+    for path in options.rules.iter().chain(&options.load_table) {
+        if let Some(bytes) = asked::contents(path)? {
+            _ = write!(key, " file {:016x}", XxHash3_64::oneshot(&bytes));
+        }
     }
     _ = write!(
         key,

@@ -1,0 +1,48 @@
+//! What flags ask of a simulation beyond the device, as results tell it.
+
+use std::path::Path;
+
+use pcstream_placement::Rules;
+use pcstream_report::settings::{GivenFile, Settings};
+
+use crate::args::{FitArgs, SimulationArgs};
+use crate::failure::Failure;
+use crate::small_file;
+use crate::values::Prefill;
+
+/// Longest file that a flag names: the longest saved table.
+const MAX_FILE_BYTES: u64 = 64 << 20;
+
+/// What `args` and `fit` ask for.
+pub fn settings(args: &SimulationArgs, fit: &FitArgs) -> Result<Settings, Failure> {
+    let options = &args.scheme_options;
+    let set = options.set.iter();
+    let given = |path: &Path| -> Result<GivenFile, Failure> {
+        Ok(GivenFile::new(path.display().to_string(), contents(path)?.as_deref()))
+    };
+    Ok(Settings {
+        set: set.map(|s| (format!("{}.{}", s.scheme, s.parameter), s.value.clone())).collect(),
+        rules: options.rules.as_deref().map(given).transpose()?,
+        table_bytes: options.table_bytes,
+        load_table: options.load_table.as_deref().map(given).transpose()?,
+        prefill: match args.measure.prefill {
+            Prefill::Trace => None,
+            Prefill::Fraction(share) => Some(share),
+        },
+        pack: fit.pack,
+        pack_live: fit.pack_live,
+        fill: fit.fill,
+        no_discard: fit.no_discard,
+    })
+}
+
+/// The contents of a file that a flag names; none of a preset, or of a pipe, which can be read once only.
+pub fn contents(path: &Path) -> Result<Option<Vec<u8>>, Failure> {
+    let is_preset = path.to_str().is_some_and(|name| Rules::preset(name).is_ok());
+    if is_preset || !path.is_file() {
+        return Ok(None);
+    }
+    let bytes = small_file::read_bytes(path, MAX_FILE_BYTES, "rules or a saved table");
+    let refuse = |error: anyhow::Error| Failure::wrong_arguments(error.context(path.display().to_string()));
+    bytes.map(Some).map_err(refuse)
+}
