@@ -108,6 +108,11 @@ pub fn complain(error: &anyhow::Error) {
     _ = writeln!(anstream::stderr(), "{style}error:{style:#} {}", lines.join("\n"));
 }
 
+/// Whether a flag that names a file asks for stdout.
+pub fn is_stdout(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
 /// Prints a result.
 pub fn print(text: &str) -> Result<(), Failure> {
     let mut out = anstream::stdout().lock();
@@ -158,7 +163,7 @@ impl JsonSink {
 
     /// Prepares to write to `path`; `-` is stdout.
     pub fn open(path: &Path) -> anyhow::Result<JsonSink> {
-        if path == Path::new("-") {
+        if is_stdout(path) {
             return Ok(JsonSink::Stdout);
         }
         Ok(JsonSink::File(WholeFile::create("--json", path)?))

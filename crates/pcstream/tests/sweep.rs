@@ -3,10 +3,11 @@
 mod common;
 
 use std::fs;
+use std::io::Write as _;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use common::{Place, ends_with, json, refuses};
+use common::{Place, ends_with, json, refuses, text};
 use serde_json::Value;
 
 /// The rows of a sweep into JSON.
@@ -54,6 +55,62 @@ fn rows_are_what_single_simulations_say_in_the_order_of_the_flags() {
             }
         }
     }
+}
+
+/// A row can be found again, and says what its device is.
+#[test]
+fn rows_name_their_trace_and_build_and_actual_sizes() {
+    let place = Place::new();
+    let (trace, out) = (place.path("t.pctrace"), place.path("r.json"));
+    let flags = ["--scheme", "baseline", "--gc", "own", "--json", "-"];
+    for (flag, asked, other) in [
+        ("--spare-factor", "spare_factor", "overprovisioning"),
+        ("--overprovision", "overprovisioning", "spare_factor"),
+    ] {
+        ends_with(0, &["sweep", &trace, "-o", &out, "--scheme", "baseline", "--gc", "own", flag, ".07"]);
+        let row = &rows(&out)[0];
+        let single = json(&[&["simulate", &trace, flag, ".07"], &flags[..]].concat());
+        assert_eq!(row["pcstream"], single["pcstream"]);
+        assert_eq!(row["trace_id"], single["trace"]["id"]);
+        assert_eq!((&row[asked], &row[other]), (&0.07.into(), &Value::Null), "{flag}");
+        let device = &single["device"];
+        assert_eq!(row["actual_spare_factor"], device["spare_factor"]);
+        assert_eq!(row["actual_overprovisioning"], device["overprovisioning"]);
+        assert!(row[format!("actual_{asked}")].as_f64().unwrap() > 0.07);
+    }
+}
+
+#[test]
+fn a_sweep_into_stdout_is_the_csv_that_a_file_gets_and_leaves_none() {
+    let place = Place::new();
+    let (trace, out) = (place.path("t.pctrace"), place.path("r.csv"));
+    let flags = ["sweep", &trace, "--scheme", "baseline", "--streams", "2,3", "-o"];
+    let (rows, err) = ends_with(0, &[&flags[..], &["-"]].concat());
+    assert!(err.contains("stdout: 4 rows"), "{err}");
+    ends_with(0, &[&flags[..], &[&out]].concat());
+    assert_eq!(rows, fs::read_to_string(&out).unwrap());
+    assert!(!fs::exists("-.unfinished").unwrap());
+}
+
+/// Another build may come to other results, so what it finished is not taken.
+#[test]
+fn a_sweep_does_not_go_on_where_another_build_was() {
+    let place = Place::new();
+    let (trace, out, other) = (place.path("t.pctrace"), place.path("r.csv"), place.path("other-build"));
+    fs::copy(env!("CARGO_BIN_EXE_pcstream"), &other).unwrap();
+    fs::OpenOptions::new().append(true).open(&other).unwrap().write_all(b" ").unwrap();
+    // Its runs are finished and kept, and then the disk is full.
+    std::os::unix::fs::symlink("/dev/full", &out).unwrap();
+    let words = ["sweep", &trace, "-o", &out, "--scheme", "baseline", "--gc", "own"];
+    let says_of = |program: &str| {
+        let ran = Command::new(program).args(words).output().unwrap();
+        assert_eq!(ran.status.code(), Some(1));
+        text(&ran.stderr)
+    };
+    let finished = "1 runs were finished before";
+    assert!(!says_of(&other).contains(finished));
+    assert!(says_of(&other).contains(finished), "the same build goes on");
+    assert!(!says_of(env!("CARGO_BIN_EXE_pcstream")).contains(finished));
 }
 
 #[test]

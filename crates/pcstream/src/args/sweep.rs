@@ -23,7 +23,7 @@ itself. NAME:best stands for every reading of the scheme. A sweep that was kille
 pub struct SweepArgs {
     /// The trace: a directory NAME.pctrace
     pub trace: PathBuf,
-    /// Where the results go: NAME.parquet, NAME.csv or NAME.json, replaced only by a whole one
+    /// Where the results go: NAME.parquet, NAME.csv or NAME.json, replaced only by a whole one; '-' is stdout, as CSV
     #[arg(short, long, value_name = "FILE", help_heading = "Output")]
     pub output: PathBuf,
     /// Schemes, separated by commas, or 'all'

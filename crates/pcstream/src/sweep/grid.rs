@@ -6,9 +6,12 @@
 //! Devices that cannot be (no room for garbage collection, say) are left out and named; the caller says so.
 
 use std::fmt::Write as _;
+use std::fs::File;
+use std::hash::Hasher as _;
+use std::io::{BufRead as _, BufReader};
 use std::sync::Arc;
 
-use anyhow::anyhow;
+use anyhow::{Context as _, anyhow};
 use pcstream_placement::{Configured, SchemeFactory};
 use pcstream_replay::{LaneSpec, ReplayError};
 use pcstream_ssd::{DeviceSettings, Devices, GcDestination};
@@ -16,10 +19,10 @@ use pcstream_trace::{Extent, Meta};
 use twox_hash::XxHash3_64;
 
 use crate::args::{GridArgs, Point, SweepArgs};
+use crate::asked;
 use crate::device::{self, Template};
 use crate::failure::Failure;
 use crate::fitted::Fitting;
-use crate::asked;
 use crate::passes::refused;
 use crate::schemes::Variant;
 use crate::values::Prefill;
@@ -186,7 +189,7 @@ fn parameters(scheme: &Configured) -> String {
 
 /// What decides the results of all runs alike: the trace, this program, files that flags name.
 fn common_key(args: &SweepArgs, meta: &Meta) -> Result<String, Failure> {
-    let mut key = format!("pcstream {} trace {}", env!("CARGO_PKG_VERSION"), meta.trace_id);
+    let mut key = format!("pcstream {:016x} trace {}", program()?, meta.trace_id);
     let options = &args.scheme_options;
     for path in options.rules.iter().chain(&options.load_table) {
         if let Some(bytes) = asked::contents(path)? {
@@ -202,6 +205,22 @@ fn common_key(args: &SweepArgs, meta: &Meta) -> Result<String, Failure> {
         args.no_discard
     );
     Ok(key)
+}
+
+/// A digest of this program: another build may come to other results.
+fn program() -> anyhow::Result<u64> {
+    let file =
+        File::open("/proc/self/exe").context("cannot read this program, which tells its builds apart")?;
+    let (mut file, mut hash) = (BufReader::with_capacity(1 << 20, file), XxHash3_64::new());
+    loop {
+        let bytes = file.fill_buf()?;
+        if bytes.is_empty() {
+            return Ok(hash.finish());
+        }
+        hash.write(bytes);
+        let read = bytes.len();
+        file.consume(read);
+    }
 }
 
 fn in_words(point: &Point) -> String {

@@ -35,16 +35,16 @@ struct Line {
     results: Vec<Value>,
 }
 
-/// The file.
+/// The file, or finished runs that are kept nowhere.
+#[derive(Default)]
 pub struct Journal {
-    path: PathBuf,
-    file: File,
+    kept: Option<(PathBuf, File)>,
     done: HashMap<String, Done>,
 }
 
 impl Journal {
     /// Where the journal of a sweep into `output` lies.
-    pub fn path_of(output: &Path) -> PathBuf {
+    fn path_of(output: &Path) -> PathBuf {
         let mut name = output.as_os_str().to_owned();
         name.push(".unfinished");
         name.into()
@@ -74,7 +74,12 @@ impl Journal {
             })?;
             done.insert(run, result);
         }
-        Ok(Journal { path, file, done })
+        Ok(Journal { kept: Some((path, file)), done })
+    }
+
+    /// Where finished runs are kept, if they are.
+    pub fn path(&self) -> Option<&Path> {
+        self.kept.as_ref().map(|(path, _)| path.as_path())
     }
 
     /// A run that was finished before.
@@ -91,15 +96,18 @@ impl Journal {
             lines += &serde_json::to_string(&line)?;
             lines.push('\n');
         }
-        let written = self.file.write_all(lines.as_bytes()).and_then(|()| self.file.sync_data());
-        written.with_context(|| format!("{}: cannot keep finished runs", self.path.display()))?;
+        if let Some((path, file)) = &mut self.kept {
+            let written = file.write_all(lines.as_bytes()).and_then(|()| file.sync_data());
+            written.with_context(|| format!("{}: cannot keep finished runs", path.display()))?;
+        }
         self.done.extend(runs);
         Ok(())
     }
 
     /// The sweep has ended.
     pub fn remove(self) -> anyhow::Result<()> {
-        fs::remove_file(&self.path).with_context(|| format!("{}: cannot be removed", self.path.display()))
+        let Some((path, _)) = &self.kept else { return Ok(()) };
+        fs::remove_file(path).with_context(|| format!("{}: cannot be removed", path.display()))
     }
 }
 

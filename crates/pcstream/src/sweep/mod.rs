@@ -15,7 +15,7 @@ use std::num::NonZero;
 use anyhow::{Context as _, anyhow};
 use pcstream_replay::{Pass, Plan};
 use pcstream_ssd::Geometry;
-use pcstream_trace::TraceReader;
+use pcstream_trace::{Meta, TraceReader};
 
 use crate::args::SweepArgs;
 use crate::device::Template;
@@ -23,7 +23,7 @@ use crate::failure::{Failure, Status};
 use crate::fitted::Fitting;
 use crate::schemes;
 use crate::simulate;
-use crate::ui::Ui;
+use crate::ui::{self, Ui};
 use crate::whole_file::WholeFile;
 use grid::{Grid, Run, Space};
 use journal::{Done, Journal};
@@ -38,7 +38,8 @@ const NAMED: usize = 3;
 /// `pcstream sweep`.
 pub fn sweep(args: &SweepArgs, ui: Ui) -> Result<Status, Failure> {
     let format = Format::of(&args.output).map_err(Failure::WrongArguments)?;
-    let output = WholeFile::create("--output", &args.output)?;
+    let file = (!ui::is_stdout(&args.output)).then_some(&args.output);
+    let output = file.map(|path| WholeFile::create("--output", path)).transpose()?;
     let reader = simulate::open(&args.trace, ui)?;
     simulate::device_pages(reader.meta())?;
     let flags = args.grid.device(&Default::default(), None);
@@ -53,16 +54,21 @@ pub fn sweep(args: &SweepArgs, ui: Ui) -> Result<Status, Failure> {
         fitting.remark_size(&grid.runs[0].lane.device, &fullest.prefill);
     }
     fitting.remark_addresses(grid.runs.iter().map(|run| &run.lane));
-    let mut journal = Journal::open(&args.output)?;
-    let ran = Sweep { args, reader: &reader, ui, grid: &grid, journal: &mut journal }.run(&mut fitting);
-    ran.map_err(|failure| resumable(failure, args, &grid, &journal))?;
-    let (sheet, damage) = collect(args, &grid, &journal)?;
+    let mut journal = file.map_or_else(|| Ok(Journal::default()), |path| Journal::open(path))?;
+    let ran = Sweep { reader: &reader, ui, grid: &grid, journal: &mut journal }.run(&mut fitting);
+    ran.map_err(|failure| resumable(failure, &grid, &journal))?;
+    let (sheet, damage) = collect(args, reader.meta(), &grid, &journal)?;
     if let Some(damage) = &damage {
         ui.remark(&format!("the trace is damaged; results are for what comes before: {damage}"));
     }
-    output.write(&sheet.file(format)?)?;
+    let bytes = sheet.file(format)?;
+    match output {
+        Some(output) => output.write(&bytes)?,
+        None => ui::print_bytes(&bytes)?,
+    }
     journal.remove()?;
-    ui.remark(&format!("{}: {} rows", args.output.display(), sheet.rows.len()));
+    let place = file.map_or("stdout".into(), |path| path.display().to_string());
+    ui.remark(&format!("{place}: {} rows", sheet.rows.len()));
     let meta = reader.meta();
     let dropped = dropped(&sheet);
     if dropped > 0 {
@@ -97,24 +103,23 @@ fn remark_grid(grid: &Grid, ui: Ui) {
 }
 
 /// Says that an interrupted sweep can go on.
-fn resumable(failure: Failure, args: &SweepArgs, grid: &Grid, journal: &Journal) -> Failure {
-    match failure {
-        Failure::Interrupted { signal, .. } => {
+fn resumable(failure: Failure, grid: &Grid, journal: &Journal) -> Failure {
+    match (failure, journal.path()) {
+        (Failure::Interrupted { signal, .. }, Some(path)) => {
             let done = grid.runs.iter().filter(|run| journal.done(&run.key).is_some()).count();
             let error = anyhow!(
                 "ended by signal {signal}; {done} of {} runs are kept in {}, and the same command goes on with the rest",
                 grid.runs.len(),
-                Journal::path_of(&args.output).display()
+                path.display()
             );
             Failure::Interrupted { error, signal }
         }
-        other => other,
+        (other, _) => other,
     }
 }
 
 /// A sweep at work.
 struct Sweep<'a> {
-    args: &'a SweepArgs,
     reader: &'a TraceReader,
     ui: Ui,
     grid: &'a Grid,
@@ -125,8 +130,7 @@ impl Sweep<'_> {
     /// Runs what is not done yet.
     fn run(&mut self, fitting: &mut Fitting) -> Result<(), Failure> {
         let open = self.grid.runs.iter().filter(|run| self.journal.done(&run.key).is_none()).count();
-        if open < self.grid.runs.len() {
-            let path = Journal::path_of(&self.args.output);
+        if let Some(path) = self.journal.path().filter(|_| open < self.grid.runs.len()) {
             let done = self.grid.runs.len() - open;
             self.ui.remark(&format!("{done} runs were finished before ({})", path.display()));
         }
@@ -170,7 +174,12 @@ fn plan_of(runs: &[&Run], space: &Space) -> Plan {
 }
 
 /// The rows of all runs, and why the trace could not be read to its end, if so.
-fn collect(args: &SweepArgs, grid: &Grid, journal: &Journal) -> anyhow::Result<(Sheet, Option<String>)> {
+fn collect(
+    args: &SweepArgs,
+    meta: &Meta,
+    grid: &Grid,
+    journal: &Journal,
+) -> anyhow::Result<(Sheet, Option<String>)> {
     let mut parameters: Vec<String> = Vec::new();
     for (name, _) in grid.runs.iter().flat_map(|run| &run.settings) {
         if !parameters.contains(name) {
@@ -179,10 +188,11 @@ fn collect(args: &SweepArgs, grid: &Grid, journal: &Journal) -> anyhow::Result<(
     }
     let mut columns = results::place_columns(&parameters);
     columns.extend(results::COLUMNS.map(|(name, kind)| (name.to_owned(), kind)));
-    let (trace, mut damage, mut rows) = (args.trace.display().to_string(), None, Vec::new());
+    let (path, mut damage, mut rows) = (args.trace.display().to_string(), None, Vec::new());
+    let trace = (&path[..], &meta.trace_id[..]);
     for run in &grid.runs {
         let done = journal.done(&run.key).context("every run is done")?;
-        let mut row = results::place(run, &trace, &parameters, &Geometry::new(&run.lane.device)?);
+        let mut row = results::place(run, trace, &parameters, &Geometry::new(&run.lane.device)?);
         row.extend(done.results.iter().cloned());
         rows.push(row);
         damage = damage.or_else(|| done.damage.clone());

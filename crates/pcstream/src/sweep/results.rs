@@ -3,6 +3,7 @@
 //! Nothing here depends on the machine or on its speed, so that a row is the same however often it is made.
 
 use pcstream_replay::LaneResult;
+use pcstream_report::VERSION;
 use pcstream_ssd::latency::LatencyHistogram;
 use pcstream_ssd::timing::TimingResults;
 use pcstream_ssd::{Geometry, Spare};
@@ -12,7 +13,7 @@ use super::sheet::{Cell, Type};
 
 /// Columns of [`of`].
 #[rustfmt::skip]
-pub const COLUMNS: [(&str, Type); 27] = [
+pub const COLUMNS: [(&str, Type); 29] = [
     ("waf", Type::Real), ("steady_waf", Type::Real), ("steady_from_host_pages", Type::Whole),
     ("host_pages", Type::Whole), ("flash_pages", Type::Whole), ("gc_pages", Type::Whole),
     ("shared_gc_pages", Type::Whole), ("erases", Type::Whole), ("background_erases", Type::Whole),
@@ -21,7 +22,8 @@ pub const COLUMNS: [(&str, Type); 27] = [
     ("live_dropped", Type::Whole), ("streams_used", Type::Whole), ("prefill_pages", Type::Whole), ("live_pages", Type::Whole),
     ("free_superblocks", Type::Whole), ("iops", Type::Real), ("simulated_seconds", Type::Real),
     ("gc_time_share", Type::Real), ("write_p50_us", Type::Real), ("write_p99_us", Type::Real),
-    ("write_p999_us", Type::Real), ("read_p99_us", Type::Real),
+    ("write_p999_us", Type::Real), ("read_p50_us", Type::Real), ("read_p99_us", Type::Real),
+    ("read_p999_us", Type::Real),
 ];
 
 /// The results of a lane, in the order of [`COLUMNS`].
@@ -32,7 +34,8 @@ pub fn of(lane: &LaneResult) -> Vec<Cell> {
         let some = histogram.filter(|histogram| histogram.count() > 0);
         Cell::real(some.map(|histogram| histogram.quantile_ns(quantile) as f64 / 1e3))
     };
-    let latency = |quantile| us(timing.map(|t| &t.write), quantile);
+    let write = |quantile| us(timing.map(|t| &t.write), quantile);
+    let read = |quantile| us(timing.map(|t| &t.read), quantile);
     let counters = &lane.counters;
     vec![
         Cell::real(lane.waf()),
@@ -60,51 +63,56 @@ pub fn of(lane: &LaneResult) -> Vec<Cell> {
         Cell::real(timing.map(TimingResults::iops)),
         Cell::real(timing.map(|t| t.elapsed_ns as f64 / 1e9)),
         Cell::real(timing.map(TimingResults::gc_share)),
-        latency(0.5),
-        latency(0.99),
-        latency(0.999),
-        us(timing.map(|t| &t.read), 0.99),
+        write(0.5),
+        write(0.99),
+        write(0.999),
+        read(0.5),
+        read(0.99),
+        read(0.999),
     ]
 }
 
 /// Columns of [`place`], without those of parameters.
 #[rustfmt::skip]
-const PLACE: [(&str, Type); 13] = [
+const PLACE: [(&str, Type); 15] = [
     ("gc_destination", Type::Text), ("victim", Type::Text), ("superblock_pages", Type::Whole),
     ("spare_factor", Type::Real), ("overprovisioning", Type::Real), ("utilisation", Type::Real),
     ("streams", Type::Whole), ("seed", Type::Whole), ("logical_pages", Type::Whole),
     ("physical_pages", Type::Whole), ("superblocks", Type::Whole), ("open_superblocks", Type::Whole),
+    ("actual_spare_factor", Type::Real), ("actual_overprovisioning", Type::Real),
     ("worst_case_spare_factor", Type::Real),
 ];
 
 /// The columns that say which run a row is of. `parameters` are those that flags set.
 pub fn place_columns(parameters: &[String]) -> Vec<(String, Type)> {
     let fixed = PLACE.iter().map(|(name, kind)| ((*name).to_owned(), *kind));
-    let first = [("trace", Type::Text), ("scheme", Type::Text)].map(|(name, kind)| (name.to_owned(), kind));
+    let first = ["pcstream", "trace", "trace_id", "scheme"].map(|name| (name.to_owned(), Type::Text));
     let parameters = parameters.iter().map(|name| (name.clone(), Type::Text));
     first.into_iter().chain(parameters).chain(fixed).collect()
 }
 
-/// Which run a row is of. The spare factor is the one asked for where it was; else that of the device.
-pub fn place(run: &Run, trace: &str, parameters: &[String], geometry: &Geometry) -> Vec<Cell> {
+/// Which run a row is of: of the trace at this path with this digest. Spare factor and overprovisioning are what was asked
+/// for, one of them at most; superblocks are whole, so that the actual values are a little above.
+pub fn place(run: &Run, trace: (&str, &str), parameters: &[String], geometry: &Geometry) -> Vec<Cell> {
     let device = &run.lane.device;
     let value = |name: &String| {
         let set = run.settings.iter().find(|(known, _)| known == name);
         set.map_or(Cell::Null, |(_, value)| Cell::Text(value.clone()))
     };
     let (spare_factor, overprovisioning) = match device.spare {
-        Spare::SpareFactor(asked) => (asked, geometry.overprovisioning()),
-        Spare::Overprovisioning(asked) => (geometry.spare_factor(), asked),
-        Spare::Superblocks(_) => (geometry.spare_factor(), geometry.overprovisioning()),
+        Spare::SpareFactor(asked) => (Some(asked), None),
+        Spare::Overprovisioning(asked) => (None, Some(asked)),
+        Spare::Superblocks(_) => (None, None),
     };
-    let mut cells = vec![Cell::Text(trace.to_owned()), Cell::Text(run.lane.scheme.name().to_owned())];
+    let first = [VERSION, trace.0, trace.1, run.lane.scheme.name()];
+    let mut cells = first.map(|text| Cell::Text(text.to_owned())).to_vec();
     cells.extend(parameters.iter().map(value));
     cells.extend([
         Cell::Text(device.gc_destination.name().to_owned()),
         Cell::Text(device.victim.to_string()),
         Cell::Whole(geometry.superblock_pages().into()),
-        Cell::real(Some(spare_factor)),
-        Cell::real(Some(overprovisioning)),
+        Cell::real(spare_factor),
+        Cell::real(overprovisioning),
         Cell::real(run.utilisation),
         Cell::Whole(device.streams.into()),
         Cell::Whole(device.seed),
@@ -112,6 +120,8 @@ pub fn place(run: &Run, trace: &str, parameters: &[String], geometry: &Geometry)
         Cell::Whole(geometry.physical_pages()),
         Cell::Whole(geometry.superblocks().into()),
         Cell::Whole(geometry.open_superblocks().into()),
+        Cell::real(Some(geometry.spare_factor())),
+        Cell::real(Some(geometry.overprovisioning())),
         Cell::real(Some(geometry.worst_case_spare_factor())),
     ]);
     cells

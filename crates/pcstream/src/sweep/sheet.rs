@@ -12,6 +12,8 @@ use arrow_schema::{DataType, Field, Schema};
 use parquet::arrow::ArrowWriter;
 use serde_json::{Map, Value};
 
+use crate::ui;
+
 /// What a column holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Type {
@@ -73,14 +75,17 @@ pub enum Format {
 }
 
 impl Format {
-    /// By the end of the file's name.
+    /// By the end of the file's name; CSV on stdout.
     pub fn of(path: &Path) -> anyhow::Result<Format> {
+        if ui::is_stdout(path) {
+            return Ok(Format::Csv);
+        }
         match path.extension().and_then(|extension| extension.to_str()) {
             Some("parquet") => Ok(Format::Parquet),
             Some("csv") => Ok(Format::Csv),
             Some("json") => Ok(Format::Json),
             _ => Err(anyhow!(
-                "--output {}: expected a name that ends in .parquet, .csv or .json",
+                "--output {}: expected a name that ends in .parquet, .csv or .json, or '-' for CSV on stdout",
                 path.display()
             )),
         }
@@ -199,5 +204,6 @@ mod tests {
             Format::of(Path::new("a/b.txt")).unwrap_err().to_string().contains(".parquet, .csv or .json")
         );
         assert!(Format::of(Path::new("csv")).is_err());
+        assert_eq!(Format::of(Path::new("-")).unwrap(), Format::Csv);
     }
 }
