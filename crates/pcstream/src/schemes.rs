@@ -7,15 +7,16 @@ use anyhow::{Context as _, anyhow};
 use pcstream_placement::manual::ManualParams;
 use pcstream_placement::pcstream::PcStreamParams;
 use pcstream_placement::saved_table::SavedTable;
-use pcstream_placement::{Configured, Rules, SchemeFactory, SchemeInfo, configure};
+use pcstream_placement::{Configured, ParameterInfo, Rules, SchemeFactory, SchemeInfo, configure};
 use pcstream_replay::LaneResult;
-use pcstream_report::Layout;
+use pcstream_report::{Layout, VERSION};
+use serde::Serialize;
 
 use crate::args::{SchemeOptions, SchemesArgs};
 use crate::failure::{Failure, Status};
 use crate::learned_table;
 use crate::small_file;
-use crate::ui::{self, Ui};
+use crate::ui::{self, JsonSink, Ui};
 use crate::values::{BEST, Schemes, Setting};
 
 /// What comes between a scheme and the reading that was tried.
@@ -209,16 +210,55 @@ fn load_rules(rules: &Path) -> Result<Rules, Failure> {
 
 /// `pcstream schemes`.
 pub fn schemes(args: &SchemesArgs, ui: Ui) -> Result<Status, Failure> {
-    let layout = ui.layout(false);
-    let text = match &args.name {
-        None => list(layout),
-        Some(name) => {
-            let scheme = pcstream_placement::find(name).map_err(Failure::wrong_arguments)?;
-            layout.fit(&describe(scheme), 6)
-        }
-    };
-    ui::print(&text)?;
+    let (layout, json) = (ui.layout(false), JsonSink::asked(&args.output)?);
+    let one = args.name.as_deref().map(pcstream_placement::find).transpose();
+    let one = one.map_err(Failure::wrong_arguments)?;
+    let shown = one.map_or(pcstream_placement::schemes(), std::slice::from_ref);
+    let result = SchemesJson { pcstream: VERSION, schemes: shown.iter().map(scheme_json).collect() };
+    ui::show(json, &result, || one.map_or_else(|| list(layout), |scheme| layout.fit(&describe(scheme), 6)))?;
     Ok(Status::Done)
+}
+
+/// What `schemes --json` writes.
+#[derive(Serialize)]
+struct SchemesJson {
+    pcstream: &'static str,
+    schemes: Vec<SchemeJson>,
+}
+
+#[derive(Serialize)]
+struct SchemeJson {
+    name: &'static str,
+    summary: &'static str,
+    knows_future: bool,
+    readings: Vec<&'static str>,
+    parameters: Vec<ParameterJson>,
+}
+
+#[derive(Serialize)]
+struct ParameterJson {
+    name: &'static str,
+    default: String,
+    unit: &'static str,
+    about: &'static str,
+    source: &'static str,
+}
+
+fn scheme_json(scheme: &SchemeInfo) -> SchemeJson {
+    let parameter = |ParameterInfo { name, value, unit, about, source }| ParameterJson {
+        name,
+        default: value,
+        unit,
+        about,
+        source,
+    };
+    SchemeJson {
+        name: scheme.name,
+        summary: scheme.summary,
+        knows_future: scheme.needs_future(),
+        readings: scheme.readings(),
+        parameters: scheme.parameters().into_iter().map(parameter).collect(),
+    }
 }
 
 /// All schemes, a line each.

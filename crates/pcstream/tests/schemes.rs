@@ -28,6 +28,22 @@ fn a_parameter_that_is_set_changes_its_scheme_and_no_other() {
     assert_ne!(before[1], after[1]);
 }
 
+#[test]
+fn schemes_are_listed_for_programs() {
+    let all = json(&["schemes", "--json", "-"]);
+    let schemes = all["schemes"].as_array().unwrap();
+    let oracle = schemes.iter().find(|scheme| scheme["name"] == "oracle").unwrap();
+    assert_eq!(oracle["knows_future"], true);
+    let one = json(&["schemes", "autostream-mq", "--json", "-"]);
+    let [scheme] = &one["schemes"].as_array().unwrap()[..] else { panic!("{one}") };
+    assert!(schemes.contains(scheme) && scheme["readings"].as_array().unwrap().contains(&"bluedbm".into()));
+    let (text, _) = ends_with(0, &["schemes", "autostream-mq"]);
+    for parameter in scheme["parameters"].as_array().unwrap() {
+        let [name, default] = ["name", "default"].map(|key| parameter[key].as_str().unwrap());
+        assert!(text.contains(&format!("  {name} = {default}\n")), "{name}");
+    }
+}
+
 /// The table of facts in docs/schemes.md has each, with its scheme or with the one that it is like.
 #[test]
 fn the_document_names_every_fact() {
