@@ -7,6 +7,9 @@ use pcstream_ssd::Profile;
 use pcstream_ssd::timing::Arrivals;
 use pyo3::prelude::*;
 
+/// Requests outstanding in a closed loop, unless the caller says otherwise.
+const DEFAULT_QUEUE_DEPTH: u32 = 32;
+
 /// `pcstream.Device`.
 #[derive(Debug, FromPyObject)]
 pub struct DeviceArg {
@@ -45,8 +48,8 @@ pub struct OptionsArg {
     pub prefill: Option<f64>,
     /// Whether time is simulated.
     pub timing: bool,
-    /// Outstanding requests.
-    pub queue_depth: u32,
+    /// Outstanding requests, if not the default.
+    pub queue_depth: Option<u32>,
     /// Whether requests arrive at the times of the trace.
     pub open_loop: bool,
     /// Share of the device that packed addresses fill.
@@ -68,9 +71,6 @@ pub struct OptionsArg {
 }
 
 impl OptionsArg {
-    /// The changes to the address space.
-    pub fn space(&self) -> SpaceSettings {
-        let pack = self.pack.map(Pack::Addresses).or(self.pack_live.map(Pack::Live));
     /// What results tell of it.
     pub fn settings(&self) -> Settings {
         let set = self.set.iter();
@@ -89,12 +89,15 @@ impl OptionsArg {
         }
     }
 
+    /// The changes to the address space.
+    pub fn space(&self) -> SpaceSettings {
+        let pack = self.pack.map(Pack::Addresses).or(self.pack_live.map(Pack::Live));
         SpaceSettings { pack, fill: self.fill, no_discard: !self.discard }
     }
 
     /// The clock, if there is one.
     pub fn clock(&self, profile: &Profile) -> Option<Clock> {
-        let closed = Arrivals::ClosedLoop { queue_depth: self.queue_depth };
+        let closed = Arrivals::ClosedLoop { queue_depth: self.queue_depth.unwrap_or(DEFAULT_QUEUE_DEPTH) };
         let arrivals = if self.open_loop { Arrivals::OpenLoop } else { closed };
         self.timing.then(|| Clock { settings: profile.timing.clone(), arrivals })
     }

@@ -17,7 +17,7 @@ class Options:
 
     prefill: float | None = None
     timing: bool = False
-    queue_depth: int = 32
+    queue_depth: int | None = None
     open_loop: bool = False
     pack: float | None = None
     pack_live: float | None = None
@@ -43,8 +43,11 @@ class Options:
             raise ArgumentError("fill comes without pack, pack_live and prefill: give one of them")
         if self.pack_live is not None and (self.pack is not None or self.prefill is not None):
             raise ArgumentError("pack_live comes without pack, fill and prefill: give one of them")
-        if self.open_loop and not self.timing:
-            raise ArgumentError("open_loop without timing: expected timing=True beside it")
+        for name in ("open_loop", "queue_depth"):
+            if getattr(self, name) not in (None, False) and not self.timing:
+                raise ArgumentError(f"{name} without timing: expected timing=True beside it")
+        if self.open_loop and self.queue_depth is not None:
+            raise ArgumentError("queue_depth with open_loop: requests arrive at the times of the trace; give one of them")
         object.__setattr__(self, "set", [setting(key, value) for key, value in self.settings.items()])
         if self.rules is not None:
             object.__setattr__(self, "rules_name", str(self.rules))
@@ -57,7 +60,8 @@ class Options:
                 object.__setattr__(self, name, _check.real(name, value, "a share from 0 to 1"))
         for name in ("timing", "open_loop", "discard"):
             object.__setattr__(self, name, _check.flag(name, getattr(self, name)))
-        object.__setattr__(self, "queue_depth", _check.whole("queue_depth", self.queue_depth, 1, 65536))
+        if self.queue_depth is not None:
+            object.__setattr__(self, "queue_depth", _check.whole("queue_depth", self.queue_depth, 1, 65536))
         if self.memory is not None:
             object.__setattr__(self, "memory", _check.whole("memory", self.memory, 1, 2**64 - 1))
         if not isinstance(self.settings, Mapping):

@@ -131,7 +131,7 @@ def simulate(
     *,
     prefill: float | None = None,
     timing: bool = False,
-    queue_depth: int = 32,
+    queue_depth: int | None = None,
     open_loop: bool = False,
     pack: float | None = None,
     pack_live: float | None = None,
@@ -153,8 +153,8 @@ def simulate(
             without internal streams.
         prefill: share of the address space that holds data before counting; by default what the trace says.
         timing: simulates time, too: IOPS and latencies.
-        queue_depth: requests outstanding at any time, with ``timing``.
-        open_loop: requests arrive at the times of the trace, with ``timing``.
+        queue_depth: requests outstanding at any time, with ``timing``; by default 32.
+        open_loop: instead of that, requests arrive at the times of the trace.
         pack: moves the addresses that the trace writes together, so that they fill this share of the device; a profile is
             scaled to them, unless its size is given.
         pack_live: the same for the data that lives at once, at most; for traces with discards, which leave many addresses
