@@ -13,7 +13,7 @@ import pcstream as pc
 
 
 def test_a_trace_from_columns_is_the_generators(small: pc.Trace, tmp_path: Path) -> None:
-    names = ["time_ns", "op", "lba", "pages", "context", "kind"]
+    names = ["time_ns", "op", "lba", "pages", "context", "kind", "hint", "write_stream", "file", "file_page"]
     frame = small.events().to_pandas()[names]
     labels = list(small.contexts().to_pandas().executable)
     written = pc.write(tmp_path / "t.pctrace", frame, device_pages=8192, labels=labels, prefilled_pages=8192)
@@ -43,7 +43,7 @@ def test_a_few_events_have_the_waf_that_a_hand_computes(tmp_path: Path) -> None:
     "events,changes,message",
     [
         ({"pages": [1]}, {}, "column 'lba' is missing"),
-        ({"lba": [1], "size": [1]}, {}, "column 'size': expected time_ns, lba, pages, context, op, kind"),
+        ({"lba": [1], "size": [1]}, {}, "column 'size': expected op, kind, hint, write_stream, time_ns, lba"),
         ({"lba": [1, 2], "pages": [1]}, {}, "column 'pages' has the shape (1,), expected (2,)"),
         ({"lba": [1.5]}, {}, "column 'lba' is of float64: expected whole numbers"),
         ({"lba": [-1]}, {}, "column 'lba' is from -1 to -1: expected 0 to"),
@@ -52,6 +52,13 @@ def test_a_few_events_have_the_waf_that_a_hand_computes(tmp_path: Path) -> None:
         ({"lba": [1]}, {"device_pages": 0}, "device_pages 0: expected 1 to"),
         ({"lba": [1]}, {"prefilled_pages": 9}, "prefilled_pages 9: expected 0 to 8"),
         ({"lba": [1]}, {"labels": "hot"}, "labels 'hot': expected a list of names"),
+        ({"lba": [0, 8]}, {}, "column 'lba' has 8 for event 1: expected 0 to 7"),
+        ({"lba": [6], "pages": [3]}, {}, "column 'pages' has 3 for event 0, which ends beyond the device: device_pages is 8"),
+        ({"lba": [6], "pages": [0]}, {}, "column 'pages' has 0 for event 0: expected at least 1"),
+        ({"lba": [0], "pages": [1], "op": ["flush"]}, {}, "column 'pages' has 1 for event 0: expected 0"),
+        ({"lba": [1], "context": [1]}, {}, "column 'context' has 1 for event 0, but labels has 0 names"),
+        ({"lba": [1], "file": [2]}, {"files": ["a"]}, "column 'file' has 2 for event 0, but files has 1 names"),
+        ({"lba": [1, 2], "time_ns": [2, 1]}, {}, "column 'time_ns' has 1 for event 1, less than before"),
     ],
 )
 def test_what_is_no_trace_is_refused(events: Any, changes: dict[str, Any], message: str, tmp_path: Path) -> None:
@@ -60,8 +67,28 @@ def test_what_is_no_trace_is_refused(events: Any, changes: dict[str, Any], messa
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("events", [{"lba": [8]}, {"lba": [1], "context": [1]}, {"lba": [1, 2], "time_ns": [2, 1]}])
-def test_an_event_that_cannot_be_leaves_nothing(events: Any, tmp_path: Path) -> None:
-    with pytest.raises(pc.TraceError, match=r"t\.pctrace"):
-        pc.write(tmp_path / "t.pctrace", events, device_pages=8)
-    assert not list(tmp_path.iterdir())
+def test_hints_streams_and_files_reach_the_schemes_that_go_by_them(tmp_path: Path) -> None:
+    events = {
+        "lba": [0, 1, 2, 3, 0],
+        "op": ["write", "write", "write", "write", "flush"],
+        "hint": ["short", "not_set", "not_set", "not_set", "not_set"],
+        "write_stream": [0, 2, 0, 0, 0],
+        "file": [0, 0, 1, 2, 0],
+        "file_page": [0, 0, 7, 0, 0],
+    }
+    trace = pc.write(tmp_path / "t.pctrace", events, device_pages=4096, files=["/db/wal.log", "table"])
+    assert list(trace.files().to_pandas().path) == ["/db/wal.log", "/table"]
+    assert list(trace.events().to_pandas().file_page) == events["file_page"]
+
+    class AsAsked(pc.Scheme):
+        name = "as-asked"
+
+        def place(self, batch: pc.Batch) -> Any:
+            return np.where(batch.hint == pc.HINTS.index("short"), 3, batch.write_stream)
+
+    rules = tmp_path / "rules"
+    rules.write_text("name=*.log -> 4\n")
+    with pytest.warns(pc.SizeWarning):
+        asked, manual = pc.simulate(trace, [AsAsked(), "manual"], pc.Device(gc="own"), rules=rules)
+    assert [stream["host_pages"] for stream in asked.streams[:5]] == [2, 0, 1, 1, 0]
+    assert manual.streams[4]["host_pages"] == 1

@@ -31,7 +31,7 @@ def write(
     output: str | os.PathLike[str],
     columns: tuple[bytes, ...],
     sizes: tuple[int, int],
-    labels: list[str],
+    names: tuple[list[str], list[str]],
     overwrite: bool,
 ) -> None: ...
 def profiles() -> list[tuple[str, str]]: ...

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _check, _pcstream, _remote
 from ._errors import ArgumentError, missing
-from ._scheme import KINDS, OPS
+from ._scheme import HINTS, KINDS, OPS
 from ._trace import Trace
 
 if TYPE_CHECKING:
@@ -16,9 +16,22 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 #: Columns of events in the order in which the module takes them, and their types.
-TYPES = {"time_ns": "u8", "lba": "u8", "pages": "u4", "context": "u4", "op": "u1", "kind": "u1"}
+TYPES = {
+    "op": "u1",
+    "kind": "u1",
+    "hint": "u1",
+    "write_stream": "u1",
+    "time_ns": "u8",
+    "lba": "u8",
+    "pages": "u4",
+    "context": "u4",
+    "file": "u4",
+    "file_page": "u8",
+}
 #: Columns that may hold names.
-NAMES = {"op": OPS, "kind": KINDS}
+NAMES = {"op": OPS, "kind": KINDS, "hint": HINTS}
+#: Operations on no pages.
+WITHOUT_PAGES = (OPS.index("flush"), OPS.index("exit"))
 
 
 def write(
@@ -27,6 +40,7 @@ def write(
     *,
     device_pages: int,
     labels: Sequence[str] = (),
+    files: Sequence[str] = (),
     prefilled_pages: int = 0,
     overwrite: bool = False,
 ) -> Trace:
@@ -40,9 +54,12 @@ def write(
         output: a new directory ``NAME.pctrace``.
         events: columns of equal length by name, or a table of pandas or polars. ``lba`` is the first page of an event. Others
             may be left out: ``pages`` (1), ``op`` (names or numbers of :data:`pcstream.OPS`; write), ``context`` (a number of
-            ``labels`` from 1; 0, unknown), ``kind`` (of :data:`pcstream.KINDS`; data), ``time_ns`` (the events are 1 us apart).
+            ``labels`` from 1; 0, unknown), ``kind`` (of :data:`pcstream.KINDS`; data), ``time_ns`` (the events are 1 us apart),
+            ``hint`` (of :data:`pcstream.HINTS`; not_set), ``write_stream`` (that the program asked for; 0, none), ``file`` (a
+            number of ``files`` from 1; 0, unknown), ``file_page`` (the first page's index in its file; 0).
         device_pages: pages of 4 KiB of the device.
         labels: names of contexts 1, 2, ...: what a program context stands for here.
+        files: paths of files 1, 2, ..., for schemes that go by files.
         prefilled_pages: so many pages, from 0 on, hold data before the first event.
         overwrite: replaces a trace that exists.
     """
@@ -56,17 +73,45 @@ def write(
     if "lba" not in names:
         raise ArgumentError("column 'lba' is missing: it is the first page of each event")
     count = len(events["lba"])
-    defaults: dict[str, Any] = {"time_ns": np.arange(count, dtype="u8") * 1000, "pages": np.ones(count, "u4")}
-    columns = []
+    columns = {"time_ns": np.arange(count, dtype="u8") * 1000}
     for name, kind in TYPES.items():
-        values = events[name] if name in names else defaults.get(name, np.zeros(count, kind))
-        columns.append(_column(name, np.asarray(values), np.dtype(kind), count).tobytes())
+        if name in names:
+            columns[name] = _column(name, np.asarray(events[name]), np.dtype(kind), count)
+        elif name == "pages":
+            columns[name] = 1 - np.isin(columns["op"], WITHOUT_PAGES).astype(kind)
+        elif name not in columns:
+            columns[name] = np.zeros(count, kind)
     pages = _check.whole("device_pages", device_pages, 1, 2**62)
     sizes = pages, _check.whole("prefilled_pages", prefilled_pages, 0, pages)
-    named = [_check.text("labels", label, "names") for label in _check.several("labels", labels, "a list of names")]
+    named = _names("labels", labels), _names("files", files)
+    _check_events(columns, pages, {"context": ("labels", len(named[0])), "file": ("files", len(named[1]))})
     place = _remote.on_this_machine(output)
-    _pcstream.write(place, tuple(columns), sizes, named, _check.flag("overwrite", overwrite))
+    _pcstream.write(place, tuple(columns[name].tobytes() for name in TYPES), sizes, named, _check.flag("overwrite", overwrite))
     return Trace(place)
+
+
+def _names(argument: str, names: Sequence[str]) -> list[str]:
+    return [_check.text(argument, name, "names") for name in _check.several(argument, names, "a list of names")]
+
+
+def _check_events(columns: Mapping[str, NDArray[Any]], device_pages: int, tables: Mapping[str, tuple[str, int]]) -> None:
+    """Refuses events that no trace can have; ``tables`` has the argument that names what a column numbers, and its length."""
+    import numpy as np
+
+    def refuse(wrong: NDArray[Any], name: str, why: str) -> None:
+        if wrong.any():
+            at = int(wrong.argmax())
+            raise ArgumentError(f"column {name!r} has {columns[name][at]} for event {at}{why}")
+
+    time, lba, pages = columns["time_ns"], columns["lba"], columns["pages"]
+    refuse(np.append(False, time[1:] < time[:-1]), "time_ns", ", less than before: expected times that never decrease")
+    none = np.isin(columns["op"], WITHOUT_PAGES)
+    refuse(~none & (pages == 0), "pages", ": expected at least 1 (0 of flush and exit)")
+    refuse(none & (pages > 0), "pages", ": expected 0, because its op is flush or exit")
+    refuse(~none & (lba >= device_pages), "lba", f": expected 0 to {device_pages - 1}, because device_pages is {device_pages}")
+    refuse(~none & (pages > device_pages - lba), "pages", f", which ends beyond the device: device_pages is {device_pages}")
+    for name, (argument, known) in tables.items():
+        refuse(columns[name] > known, name, f", but {argument} has {known} names: expected 0 to {known}")
 
 
 def _column(name: str, values: NDArray[Any], kind: np.dtype[Any], count: int) -> NDArray[Any]:
