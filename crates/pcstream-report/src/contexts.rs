@@ -18,6 +18,10 @@ use crate::{ContextRow, Simulation};
 
 /// Longest call path or label printed, in characters, unless names are wanted in full.
 const PATH_WIDTH: usize = 110;
+/// Least room for call paths beside the other columns.
+const LEAST_PATH_WIDTH: usize = 60;
+/// The last column.
+const PATH: &str = "call path, innermost first";
 
 /// The whole result of `contexts` as text: the first `limit`. `head` says what the rows are a part of.
 pub fn text(
@@ -45,7 +49,7 @@ pub fn table(simulation: &Simulation, rows: &[ContextRow], limit: usize, layout:
     };
     let shown_with_paths: Vec<_> = shown.iter().map(|row| (row, path(row))).collect();
     let mut out = String::new();
-    for line in lines(&shown_with_paths) {
+    for line in fitted(lines(&shown_with_paths), layout) {
         _ = writeln!(out, "{}", layout.cut(&line));
     }
     if rows.len() > shown.len() {
@@ -111,9 +115,24 @@ fn lines(rows: &[(&ContextRow, String)]) -> Vec<String> {
                 "" => dash(),
                 file => clipped(file, 32),
             }),
-            (Left, "call path, innermost first", &|(_, path)| path.clone()),
+            (Left, PATH, &|(_, path)| path.clone()),
         ],
     )
+}
+
+/// Lines whose call paths are on lines of their own where a terminal has too little room beside them.
+fn fitted(lines: Vec<String>, layout: Layout) -> Vec<String> {
+    let begins = lines.first().and_then(|head| head.find(PATH)).unwrap_or(0);
+    if layout.width.is_none_or(|width| width >= begins + LEAST_PATH_WIDTH) {
+        return lines;
+    }
+    let halves = |line: String| {
+        let (columns, path): (String, String) =
+            (line.chars().take(begins).collect(), line.chars().skip(begins).collect());
+        let path = Some(format!("  {path}")).filter(|path| !path.trim().is_empty());
+        [Some(columns.trim_end().to_owned()), path].into_iter().flatten()
+    };
+    lines.into_iter().flat_map(halves).collect()
 }
 
 fn shown_path(path: String, names: Names) -> String {
@@ -154,6 +173,17 @@ mod tests {
     #[test]
     fn the_heaviest_kind_wins_and_the_first_of_equals() {
         assert_eq!(heaviest_kind(&[1, 5, 0, 0, 0, 5]), ("journal", 5));
+    }
+
+    #[test]
+    fn a_narrow_terminal_has_call_paths_on_lines_of_their_own() {
+        let lines =
+            || vec![format!("context  kind  {PATH}"), "1        data  write < f".to_owned(), "-".to_owned()];
+        let of = |width| fitted(lines(), Layout { width, ..Layout::PLAIN });
+        let narrow = ["context  kind", "  call path, innermost first", "1        data", "  write < f", "-"];
+        assert_eq!(of(Some(74)), narrow);
+        assert_eq!(of(Some(75)), lines());
+        assert_eq!(of(None), lines());
     }
 
     #[test]
