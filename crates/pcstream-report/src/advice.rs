@@ -93,7 +93,7 @@ fn conditions(source: &Source, class: usize, all: &[(&Source, usize)]) -> Vec<St
     let quoted = |text: &str| text.chars().map(literal).collect::<String>();
     let others = || all.iter().filter(|(_, of_other)| *of_other != class).map(|(other, _)| other);
     let name = file_name(&source.executable);
-    let is_path = source.executable.starts_with('/') && !name.is_empty();
+    let is_path = source.executable.contains('/') && !name.is_empty();
     let same_name =
         |other: &&Source| other.executable != source.executable && file_name(&other.executable) == name;
     let executable = if is_path && !others().any(same_name) {

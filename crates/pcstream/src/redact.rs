@@ -12,6 +12,8 @@ use pcstream_trace::{Batch, Context};
 const ELSEWHERE: &str = "...";
 /// Longer extensions may be names.
 const MAX_EXTENSION: usize = 8;
+/// What SQLite appends to the name of a database.
+const APPENDED: [&str; 3] = ["-journal", "-shm", "-wal"];
 
 /// Hides names.
 #[derive(Debug, Default)]
@@ -61,7 +63,11 @@ impl Redaction {
         let hash = self.key.hash_one(name);
         let extension =
             name.rsplit_once('.').filter(|(stem, _)| is_file && !stem.is_empty()).map(|(_, it)| it);
-        let is_plain = |it: &&str| it.len() <= MAX_EXTENSION && it.bytes().all(|b| b.is_ascii_alphabetic());
+        let is_plain = |it: &&str| {
+            let stem = APPENDED.iter().find_map(|end| it.strip_suffix(end)).unwrap_or(it);
+            let begins = stem.starts_with(|c: char| c.is_ascii_alphabetic());
+            begins && stem.len() <= MAX_EXTENSION && stem.bytes().all(|b| b.is_ascii_alphanumeric())
+        };
         match extension.filter(is_plain) {
             Some(extension) => format!("{hash:016x}.{extension}"),
             None => format!("{hash:016x}"),
@@ -91,7 +97,14 @@ mod tests {
             frames: vec![frame("/home/anna/lib/db.so"), frame("java:org.A.f"), frame("[anon]")],
             ..Context::default()
         };
-        let paths = ["/anna/000041.sst", "/anna/.secret", "/anna/letter.to-bob-and-carol", ""];
+        let paths = [
+            "/anna/000041.sst",
+            "/anna/.secret",
+            "/anna/letter.to-bob",
+            "",
+            "/anna/bob.sqlite3-wal",
+            "/anna/diary.2019",
+        ];
         let mut batch =
             Batch { contexts: vec![context], files: paths.map(file).to_vec(), ..Batch::default() };
         let redaction = Redaction::default();
@@ -103,6 +116,7 @@ mod tests {
                 .all(|path| !path.contains("anna") && !path.contains("secret") && !path.contains("bob"))
         );
         assert!(shown[0].ends_with(".sst") && shown[3].is_empty(), "{shown:?}");
+        assert!(shown[4].ends_with(".sqlite3-wal") && !shown[5].contains('.'), "{shown:?}");
         assert_eq!(shown[0].split('/').nth(1), shown[1].split('/').nth(1), "one directory stays one");
         assert_ne!(shown[0], Redaction::default().path(paths[0]), "a new key is drawn");
         assert_eq!(batch.contexts[0].executable, ".../db");

@@ -189,7 +189,8 @@ fn pattern(path: &str) -> String {
         if says_something(&whole) || name.is_empty() {
             break;
         }
-        whole = format!("{}/{whole}", without_numbers(directory));
+        let directory = if is_number(directory) { "*".to_owned() } else { without_numbers(directory) };
+        whole = format!("{directory}/{whole}");
     }
     if says_something(&whole) { whole } else { name }
 }
@@ -207,10 +208,11 @@ fn pattern_of_name(name: &str) -> String {
     }
 }
 
-/// Whether this is a number, decimal or of many hexadecimal digits: `16397`, `00000001000000000000003A`.
+/// Whether this is a number, decimal or of many hexadecimal digits: `16397`, `00000001000000000000003A`; or a name that
+/// `--redact` hid, which has 16 of them.
 fn is_number(name: &str) -> bool {
     let (digits, letters): (Vec<char>, Vec<char>) = name.chars().partition(char::is_ascii_digit);
-    let is_long = digits.len() >= 8 && digits.len() > letters.len();
+    let is_long = name.len() == 16 || digits.len() >= 8 && digits.len() > letters.len();
     letters.iter().all(char::is_ascii_hexdigit) && (is_long || letters.is_empty() && !digits.is_empty())
 }
 
@@ -253,6 +255,9 @@ mod tests {
             ("/pg/15/main/pg_wal/00000001000000000000003B", "pg_wal/*"),
             ("/1/2", "*"),
             ("deadbeef", "deadbeef"),
+            ("/deadbeefcafebabe/0123456789abcdef.sst", "*.sst"),
+            ("/deadbeefcafebabe/0123456789abcdef", "*"),
+            ("/pg/00000001000000000000003A/16397", "pg/*/*"),
             ("", ""),
         ];
         cases.iter().for_each(|(name, expected)| assert_eq!(pattern(name), *expected, "{name}"));
