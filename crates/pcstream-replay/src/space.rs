@@ -20,7 +20,7 @@
 //! on.
 
 use pcstream_ssd::DeviceSettings;
-use pcstream_trace::{Batch, Event, Extent, Lba, Op};
+use pcstream_trace::{Batch, Event, Extent, Lba, Op, PAGE_BYTES};
 
 use crate::addresses::{AddressSet, Ranks};
 
@@ -78,9 +78,10 @@ pub enum SpaceError {
     /// The device is smaller than what is to be on it.
     #[error(
         "{} {used} {}, which is more than {share} of the device's {logical_pages}: \
-         expected a --capacity of at least {least} pages of 4 KiB, or a larger share",
+         expected a --capacity of at least {} bytes, or a larger share",
         if *live { "of what the trace writes up to" } else { "the trace writes" },
         if *live { "pages hold data at once" } else { "different pages" },
+        least * PAGE_BYTES,
     )]
     TooSmall {
         /// Different pages that the trace writes, or how many of them hold data at once.

@@ -52,10 +52,19 @@ impl<'a> Template<'a> {
     pub fn devices(&self, trace_pages: Option<u64>) -> Result<Devices, Failure> {
         let mut base = self.sized(trace_pages)?;
         if let Some(file) = &self.file {
-            let logical_pages = base.profile.device.logical_pages;
-            base.profile = file.over(&base.profile)?;
+            let pages = base.profile.device.logical_pages;
+            let own =
+                file.logical_pages().filter(|own| *own != pages && self.gives("device", "superblock_pages"));
+            base.profile = match own {
+                // A whole drive, of which --capacity asks for another size.
+                Some(own) => {
+                    let whole = self.profile.clone().unwrap_or_else(|| Base::defaults(own).profile);
+                    file.over(&whole)?.scaled_to(pages)
+                }
+                None => file.over(&base.profile)?,
+            };
             // --capacity is a flag, and replaces what the file says.
-            base.profile.device.logical_pages = logical_pages;
+            base.profile.device.logical_pages = pages;
         }
         base.gives_superblock |= self.gives("device", "superblock_pages");
         base.gives_gc_destination |= self.gives("device", "gc_destination");
@@ -247,6 +256,15 @@ mod tests {
         let flags = ["--device", path, "--capacity", "8G"];
         assert_eq!(device(&flags, 1 << 20)[0].logical_pages, 2 << 20);
         assert!(refusal(&["--device", path, "--capacity", "1G"], 1 << 20).contains("262144 logical pages"));
+
+        let pm963 = Profile::named("pm963-480g").unwrap();
+        give(&toml::to_string(&pm963).unwrap());
+        let scaled = device(&["--device", path, "--capacity", "4G"], 1 << 20);
+        assert_eq!(
+            scaled[0],
+            pm963.scaled_to(1 << 20).device,
+            "a file of a whole drive is scaled as its profile is"
+        );
 
         give("[resources]\npower_loss_bytes = 524288\n");
         let text = refusal(&["--device", path], 1 << 20);
