@@ -276,11 +276,7 @@ fn why_one(lanes: &[LaneResult]) -> Vec<String> {
     for lane in lanes.iter().filter(|l| l.host_pages() > 0 && l.counters.gc_pages == 0) {
         let who = format!("{}/{}", lane.scheme, lane.settings.gc_destination);
         let reason = match lane.counters.erases {
-            0 => {
-                "GC never ran, because free superblocks never ran out; write more, prefill more (--prefill), \
-                  or give the device less --spare-factor"
-                    .to_owned()
-            }
+            0 => "GC never ran, because free superblocks never ran out".to_owned(),
             // Until the flash has been written once, victims may be what was there before.
             _ if says_nothing(lane) => format!(
                 "too little was written to say anything: {} of {} of flash",
@@ -344,6 +340,25 @@ mod tests {
             (1..=table.len()).find(|&superblock| table.is_closed(superblock)).unwrap_or(0)
         }
         fn removed(&mut self, _: &mut Superblocks, _: u32) {}
+    }
+
+    /// As of `run` without -o.
+    #[test]
+    fn a_trace_that_is_not_kept_has_to_be_kept_first() {
+        let device =
+            DeviceSettings { logical_pages: 4096, superblock_pages: 16, ..DeviceSettings::default() };
+        let lane = LaneSpec::new(Arc::new(configure("baseline").unwrap()), device);
+        let trace = generate("uniform", Common { pages: 64, writes: 64, seed: 1 }, &BTreeMap::new()).unwrap();
+        let mut replay = Replay::new(&[lane], &[]).unwrap();
+        trace.for_each(|batch| replay.feed(&batch).unwrap());
+        let said = |path: &str| {
+            let trace = TraceInfo { path: path.to_owned(), ..TraceInfo::default() };
+            let about = About { trace, ..About::default() };
+            Verdict::of(&Simulation::new(about, &replay)).sentences.join(" ")
+        };
+        assert!(said("").contains("or keep the trace (-o), and simulate what was written"), "{}", said(""));
+        let kept = said("t.pctrace");
+        assert!(kept.contains("of a drive: --pack 0.9.") && !kept.contains("-o"), "{kept}");
     }
 
     /// What a library's user has: a generated workload, and a report of two lanes that have the same name.

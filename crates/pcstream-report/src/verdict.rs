@@ -131,7 +131,8 @@ impl Verdict {
             steady: bytes_to_steady == 0,
             bytes_to_steady,
         };
-        verdict.sentences = words::sentences(&verdict, lanes, &compared, unknown);
+        let kept = !simulation.about.trace.path.is_empty();
+        verdict.sentences = words::sentences(&verdict, lanes, &compared, (unknown, kept));
         verdict
     }
 }
@@ -188,7 +189,7 @@ impl<'a> Compared<'a> {
 
 /// Whether too little was written to say anything: nothing was copied, and until the flash has been written once,
 /// victims may be what was there before.
-pub(crate) fn says_nothing(lane: &LaneResult) -> bool {
+pub fn says_nothing(lane: &LaneResult) -> bool {
     lane.counters.gc_pages == 0
         && (lane.counters.erases == 0 || lane.host_pages() < lane.geometry.physical_pages())
 }
@@ -230,8 +231,8 @@ fn online(lanes: &[LaneResult]) -> impl Iterator<Item = &LaneResult> {
     lanes.iter().filter(|lane| lane.scheme != "baseline" && !lane.knows_future)
 }
 
-/// Host pages until a steady state can be detected at the earliest.
-fn pages_to_steady(lane: &LaneResult) -> u64 {
+/// Host pages until a steady state can be detected at the earliest; 0 if it has been.
+pub fn pages_to_steady(lane: &LaneResult) -> u64 {
     let round = lane.geometry.logical_pages();
     match lane.host_pages() {
         _ if lane.steady.is_some() => 0,

@@ -176,7 +176,9 @@ fn the_verdict_says_whether_streams_matter() {
     let (out, _) = ends_with(0, &roomy);
     let verdict = paragraph(&out).expect("a verdict");
     let nothing = "Nothing can be said yet: the drive never had to collect garbage. Write ";
-    assert!(verdict.contains(nothing), "{verdict}");
+    assert!(verdict.contains(nothing) && verdict.contains("--pack 0.9"), "{verdict}");
+    let (out, _) = ends_with(0, &["simulate", &small, "--scheme", "baseline", "--prefill", "0"]);
+    assert!(out.contains(nothing) && !out.contains("WAF now"), "one scheme knows no more: {out}");
 
     let (out, _) = ends_with(0, &["simulate", &trace, "--scheme", "pcstream"]);
     assert!(out.contains("Nothing to compare with: add baseline"), "{out}");

@@ -7,7 +7,7 @@ use pcstream_replay::LaneResult;
 use pcstream_ssd::GcDestination;
 use pcstream_trace::PAGE_BYTES;
 
-use super::{Compared, Matters, SideJson, Verdict, WORTH_IT, online};
+use super::{Compared, Matters, SideJson, Verdict, WORTH_IT, online, says_nothing};
 use crate::drive::{LEAST_GAIN, in_words, is_worth, result_in_words, saved};
 use crate::human::{bytes, percent, ratio};
 
@@ -17,12 +17,12 @@ const NO_CONTEXTS: &str = "No write of this trace has a program context, so it c
 /// Less than this is 0 as it is shown.
 const SHOWN: f64 = 0.00005;
 
-/// The conclusion, and then one more sentence each.
+/// The conclusion, and then one more sentence each. Of a trace whether its writers are `unknown`, and whether it is `kept`.
 pub fn sentences(
     verdict: &Verdict,
     lanes: &[LaneResult],
     compared: &Compared<'_>,
-    unknown: bool,
+    (unknown, kept): (bool, bool),
 ) -> Vec<String> {
     if lanes.iter().all(|lane| lane.host_pages() == 0) {
         return vec!["The host wrote nothing: there is no WAF.".to_owned()];
@@ -30,17 +30,21 @@ pub fn sentences(
     let Some(now) = compared.now else {
         return vec!["Nothing to compare with: add baseline to --scheme for a verdict.".to_owned()];
     };
+    let no_contexts = || unknown.then(|| NO_CONTEXTS.to_owned());
     let Some(with) = compared.with else {
+        if says_nothing(now) {
+            return [nothing_yet(now, kept)].into_iter().chain(no_contexts()).collect();
+        }
         let (scheme, what) =
             if unknown { ("autostream-sfr", "streams by address") } else { ("pcstream", "streams") };
         let waf = format!("WAF now: {} ({}).", ratio(now.waf()), result_in_words(now));
         let add = format!("Add {scheme} to --scheme to see what {what} would save.");
-        return [format!("{waf} {add}")].into_iter().chain(unknown.then(|| NO_CONTEXTS.to_owned())).collect();
+        return [format!("{waf} {add}")].into_iter().chain(no_contexts()).collect();
     };
-    let words = Words { verdict, compared, now, with };
+    let words = Words { verdict, compared, now, with, kept };
     let finding = words.finding();
     let mut out = vec![words.conclusion(finding)];
-    out.extend(unknown.then(|| NO_CONTEXTS.to_owned()));
+    out.extend(no_contexts());
     out.extend(words.steadiness());
     out.extend(words.elsewhere(finding));
     out.extend(words.best(lanes, finding));
@@ -75,6 +79,7 @@ struct Words<'a> {
     compared: &'a Compared<'a>,
     now: &'a LaneResult,
     with: &'a LaneResult,
+    kept: bool,
 }
 
 impl<'a> Words<'a> {
@@ -103,7 +108,7 @@ impl<'a> Words<'a> {
     fn conclusion(&self, finding: Finding<'a>) -> String {
         let drive = in_words(self.with.settings.gc_destination);
         let claim = match finding {
-            Finding::NothingYet => return self.nothing_yet(),
+            Finding::NothingYet => return nothing_yet(self.now, self.kept),
             Finding::NoGain => self.no_gain(),
             Finding::Either { legacy, drive: alone } => {
                 let (by, waf) = (&legacy.scheme, |lane: &LaneResult| ratio(lane.waf()));
@@ -245,21 +250,6 @@ impl<'a> Words<'a> {
         Some(format!("{share} by call path alone, as pcstream place has them ({})", ratio(real.waf())))
     }
 
-    fn nothing_yet(&self) -> String {
-        let now = self.now;
-        let left = u64::from(now.free_superblocks) * u64::from(now.geometry.superblock_pages());
-        let why = match now.counters.erases {
-            0 => "the drive never had to collect garbage",
-            _ => "the flash was not written once, so what was there before may be all that was erased",
-        };
-        let left = left.max(now.geometry.physical_pages().saturating_sub(now.host_pages()));
-        format!(
-            "Nothing can be said yet: {why}. Write {} more, or fill the drive more (--prefill), or give it less \
-             --spare-factor.",
-            bytes(left * PAGE_BYTES)
-        )
-    }
-
     fn no_gain(&self) -> String {
         let now = self.now;
         let full = percent(now.live_pages as f64 / now.geometry.physical_pages() as f64);
@@ -310,6 +300,26 @@ impl<'a> Words<'a> {
         let flash = |lane: &LaneResult| bytes(lane.flash_pages() * PAGE_BYTES);
         format!("This run: {} of flash instead of {}.", flash(self.about(finding)), flash(self.now))
     }
+}
+
+/// Why nothing can be said, and what to do. Packed, a trace that wrote little of the drive fills a smaller one.
+fn nothing_yet(now: &LaneResult, kept: bool) -> String {
+    let geometry = &now.geometry;
+    let left = u64::from(now.free_superblocks) * u64::from(geometry.superblock_pages());
+    let why = match now.counters.erases {
+        0 => "the drive never had to collect garbage",
+        _ => "the flash was not written once, so what was there before may be all that was erased",
+    };
+    let left = bytes(left.max(geometry.physical_pages().saturating_sub(now.host_pages())) * PAGE_BYTES);
+    let instead = match (now.host_pages() < geometry.logical_pages() / 2, kept) {
+        (true, true) => "or simulate what was written as if it filled 90 % of a drive: --pack 0.9",
+        (true, false) => {
+            "or keep the trace (-o), and simulate what was written as if it filled 90 % of a drive: `pcstream simulate \
+             --pack 0.9`"
+        }
+        (false, _) => "or fill the drive more (--prefill), or give it less --spare-factor",
+    };
+    format!("Nothing can be said yet: {why}. Write {left} more, {instead}.")
 }
 
 /// What streams of the host do beside the drive.
