@@ -431,8 +431,8 @@ fn result(lane: &LaneResult) -> ResultJson {
     ResultJson {
         scheme: lane.scheme.to_owned(),
         gc_destination: lane.settings.gc_destination.name().to_owned(),
-        knows_future: lane.knows_future,
         parameters: lane.parameters.iter().cloned().collect(),
+        knows_future: lane.knows_future,
         reads_addresses: lane.reads_addresses,
         host_pages: lane.host_pages(),
         flash_pages: lane.flash_pages(),

@@ -277,6 +277,7 @@ impl<'a> Recorder<'a> {
 
     fn meta(&self, started: &Started) -> Meta {
         let mut meta = Meta::new(&started.device.display().to_string(), started.device_pages);
+        meta.pcstream_version = pcstream_report::VERSION.to_owned();
         meta.created_unix_s = SystemTime::now().duration_since(UNIX_EPOCH).ok().map(|since| since.as_secs());
         meta.file_system = started.fs.map(|fs| FileSystem {
             kind: fs.name().to_owned(),
@@ -285,7 +286,6 @@ impl<'a> Recorder<'a> {
         });
         meta.kernel =
             std::fs::read_to_string("/proc/sys/kernel/osrelease").ok().map(|text| text.trim().to_owned());
-        meta.pcstream_version = pcstream_report::VERSION.to_owned();
         meta.command = match &self.redaction {
             Some(_) => Redaction::command(&self.command),
             None => self.command.clone(),

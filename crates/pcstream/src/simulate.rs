@@ -19,9 +19,9 @@ use pcstream_ssd::{Density, DeviceSettings, Devices};
 use pcstream_trace::{Meta, TraceReader};
 
 use crate::args::{ContextsArgs, FitArgs, SchemeOptions, SimulateArgs, SimulationArgs};
+use crate::asked;
 use crate::contexts_view::{FILES_PER_CONTEXT, View};
 use crate::device::{self, Template};
-use crate::asked;
 use crate::failure::{Failure, Status};
 use crate::fitted::Fitting;
 use crate::learned_table::TableFile;
@@ -42,12 +42,12 @@ pub struct Planned {
     pub seed: u64,
     /// The profile and file that the device comes from.
     pub device: Option<String>,
-}
-
     /// What was asked for.
     pub settings: Settings,
     /// What was done to the trace's addresses, if they were changed.
     pub space: Option<ChangedSpace>,
+}
+
 impl Planned {
     /// Every scheme on every device of `args`; `template` is that of its flags.
     #[cfg(feature = "capture")]

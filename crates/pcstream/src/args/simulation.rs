@@ -129,17 +129,17 @@ pub struct SimulationArgs {
 Examples:
   pcstream schemes
   pcstream schemes autostream-mq
+  pcstream schemes --json - | jq '.schemes[].name'
   pcstream generate hotcold --pages 64K --writes 1M -o hot.pctrace
   pcstream simulate hot.pctrace --scheme autostream-mq:best")]
 pub struct SchemesArgs {
-  pcstream schemes --json - | jq '.schemes[].name'
     /// The scheme whose parameters are shown; without one, all schemes are listed
     pub name: Option<String>,
+    #[command(flatten)]
+    pub output: OutputArgs,
 }
 
 #[derive(Debug, Args)]
-    #[command(flatten)]
-    pub output: OutputArgs,
 #[command(after_help = "\
 Examples:
   pcstream geometry --profile pm963-480g
