@@ -15,7 +15,7 @@ use pcstream_capture::capture::{
 };
 use pcstream_capture::session::SessionOptions;
 use pcstream_capture::signature::Order;
-use pcstream_fs::scratch::{FsKind, Image, Journal, ScratchError, ScratchOptions};
+use pcstream_fs::scratch::{FsKind, Image, Journal, ScratchError, ScratchOptions, hidden_file_system};
 use pcstream_report::{PathShares, human};
 use pcstream_trace::meta::{Exit, FileSystem};
 use pcstream_trace::store::partial_path;
@@ -121,6 +121,7 @@ pub fn options(args: &CaptureArgs, subject: Subject, ui: Ui) -> Result<CaptureOp
 /// Captures into a recorder. If nothing came of it, the trace begun is removed again.
 pub fn capture_into<'a>(
     mut recorder: Recorder<'a>,
+    args.on.iter().filter_map(|on| hidden_file_system(on)).for_each(|hidden| ui.remark(&hidden));
     options: &CaptureOptions,
     stop: &StopSignals,
     ui: Ui,

@@ -20,6 +20,7 @@ use pcstream_capture::capture::{
 use pcstream_capture::session::{Followed, PlacedBy, SessionOptions};
 use pcstream_capture::streams::StreamMaps;
 use pcstream_fs::extents::DeviceNumber;
+use pcstream_fs::scratch::hidden_file_system;
 use pcstream_place::answers::Answers;
 use pcstream_place::instance::Instance;
 use pcstream_place::notify::Notifier;
@@ -126,6 +127,7 @@ fn capture_options(args: &PlaceArgs, ui: Ui) -> Result<CaptureOptions, Failure> 
     capture::check_machine().map_err(Failure::failed)?;
     let subject = attached::subject(&args.words, &args.attach, args.duration);
     let session = SessionOptions {
+    hidden_file_system(&args.on).iter().for_each(|hidden| ui.remark(hidden));
         // Of a command. What is attached to says itself whom it follows.
         followed: if args.words.is_empty() { Followed::All } else { Followed::Processes },
         buffers: write_buffers::probes(&args.write_buffers, &subject, ui)?,

@@ -1,12 +1,16 @@
-//! What `record` says and does where there is no room, and where the output of its command goes.
+//! What `record` says and does where there is no room, or no file system that it can use, and where the output of its command
+//! goes.
 
 #[path = "../../pcstream-capture/tests/common/mod.rs"]
 mod common;
 #[path = "../../pcstream-capture/tests/common/disk.rs"]
 mod disk;
+#[path = "../../pcstream-capture/tests/common/programs.rs"]
+mod programs;
 
 use std::fs::{self, File};
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
+use std::path::Path;
 use std::process::{Command, ExitCode, Output, Stdio};
 
 use disk::{Disk, text};
@@ -19,6 +23,12 @@ fn main() -> ExitCode {
         common::test("record_passes_the_output_of_its_command_through", &needs, output),
         common::test("record_writes_nothing_where_its_directory_was_replaced", &needs, replaced),
         common::test("record_says_what_a_full_disk_leaves_of_the_trace", &needs, full_disk),
+        common::test(
+            "record_says_that_a_file_system_is_mounted_elsewhere",
+            &[common::ext4, common::loop_devices, programs::unshare],
+            mounted_elsewhere,
+        ),
+        common::test("record_refuses_ext4_with_small_blocks", &needs, small_blocks),
         common::test(
             "record_notices_a_full_scratch_file_system",
             &[common::ext4, common::zram],
@@ -87,6 +97,42 @@ fn full_disk() {
     let parts = ["the command was ended", "can be read: ", text(&partial), "No space left", "another disk"];
     assert_said(&out, 1, &parts);
     TraceReader::open(&partial).expect("it can be read");
+}
+
+/// In a mount namespace alone that the recorder does not see.
+fn mounted_elsewhere() {
+    let (mut disk, traces) = (Disk::ext4(64), TempDir::new().expect("a directory"));
+    let (device, mount) = (disk.device().to_owned(), disk.mount_point());
+    disk.unmount();
+    let script = format!("mount {device} {} && echo there && exec cat", text(&mount));
+    let mut inside = Command::new("unshare");
+    inside.args(["-m", "--propagation", "private", "sh", "-c", &script]);
+    let mut inside = inside.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
+    inside.stdout.as_mut().expect("it is piped").read_exact(&mut [0; 6]).expect("it is mounted");
+    let pid = inside.id();
+    let through = Path::new(&format!("/proc/{pid}/root")).join(mount.strip_prefix("/").expect("absolute"));
+    let record = |on: &str, name: &str| {
+        pcstream(&["record", "--on", on, "-o", text(&traces.path().join(name)), "--", "true"])
+    };
+    let (by_path, by_device) = (record(text(&through), "a.pctrace"), record(&device, "b.pctrace"));
+    drop(inside.stdin.take());
+    inside.wait().expect("it ends");
+    let nsenter = format!("nsenter -t {pid} -m");
+    assert_said(&by_path, 1, &[text(&through), "is in another mount namespace", &nsenter]);
+    assert_said(&by_device, 0, &[&device, "holds ext4, mounted in another mount namespace", &nsenter]);
+}
+
+/// As `mkfs.ext4` makes them on small devices.
+fn small_blocks() {
+    let disk = Disk::made(64, &["mkfs.ext4", "-q", "-F", "-b", "1024"], "discard");
+    let traces = TempDir::new().expect("a directory");
+    let (mount, trace) = (disk.mount_point(), traces.path().join("t.pctrace"));
+    let expected = "ext4 has blocks of 1024 bytes; 4096 are needed: mkfs.ext4 -b 4096";
+    let record = ["record", "--on", text(&mount), "-o", text(&trace), "--", "true"];
+    for words in [&record[..], &["place", "--sink", "none", "--on", text(&mount)], &["doctor", text(&mount)]]
+    {
+        assert_said(&pcstream(words), 1, &[text(&mount), expected]);
+    }
 }
 
 /// A write of more than is free is refused as a whole: some room is left.

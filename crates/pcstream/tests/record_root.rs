@@ -476,8 +476,10 @@ fn on_device() {
     // Without its file system it is a device that a program owns.
     disk.unmount();
     let trace = traces.path().join("u.pctrace");
-    let out = record(Path::new(&device), &trace, "dd if=/dev/zero of={} bs=4k count=8 oflag=direct");
+    let out =
+        record(Path::new(&device), &trace, "dd if=/dev/zero of={} bs=4k count=8 oflag=direct seek=2048");
     assert_eq!(out.status.code(), Some(0), "{}", said(&out));
+    assert!(said(&out).contains(&format!("{device} holds ext4, which is not mounted")), "{}", said(&out));
     let reader = TraceReader::open(&trace).expect("the trace can be read");
     assert_eq!(reader.meta().totals.data_pages, 8, "{:?}", reader.meta().totals);
 }

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use pcstream_trace::ids::PAGE_BYTES;
 use thiserror::Error;
 
 use super::resource::{Left, MountUser};
@@ -149,6 +150,29 @@ pub enum ScratchError {
         mount_point: PathBuf,
         /// More words, beginning with punctuation; may be empty.
         hint: &'static str,
+    },
+    /// A path that leads into another mount namespace.
+    #[error(
+        "{dir} is in another mount namespace: give the path that it has in this one, or run pcstream there: nsenter -t {} -m \
+         pcstream ...", process.map_or("PID".into(), |process| process.to_string())
+    )]
+    Elsewhere {
+        /// The directory.
+        dir: PathBuf,
+        /// A process of that namespace, if the path names it.
+        process: Option<u32>,
+    },
+    /// The file system has blocks that are smaller than the page of a trace.
+    #[error("{dir}: {fs} has blocks of {block_bytes} bytes; {PAGE_BYTES} are needed: mkfs.{fs} {option}")]
+    SmallBlocks {
+        /// The directory.
+        dir: PathBuf,
+        /// The file system.
+        fs: &'static str,
+        /// Bytes of a block.
+        block_bytes: u64,
+        /// Of its `mkfs`, for blocks of a page.
+        option: &'static str,
     },
     /// Something of the scratch file system could not be removed.
     #[error("{}", not_removed(.left, .users))]

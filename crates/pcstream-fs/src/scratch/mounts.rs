@@ -10,6 +10,7 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use pcstream_trace::ids::PAGE_BYTES;
 use rustix::fs::{AtFlags, CWD, StatxFlags};
 use serde::{Deserialize, Serialize};
 
@@ -108,18 +109,20 @@ pub struct ExistingFs {
 impl ExistingFs {
     /// Finds the file system of `dir`: a directory, or a block device that is mounted.
     ///
-    /// Errors: no such directory, a device that is not mounted, or a file system other than ext4 and XFS on a block device.
+    /// Errors: no such directory, one of another mount namespace, a device that is not mounted, or a file system other than
+    /// ext4 and XFS with blocks of at least a page on a block device.
     pub fn of(dir: &Path) -> Result<ExistingFs, ScratchError> {
-        let mut path = fs::canonicalize(dir).doing(|| format!("open {}", dir.display()))?;
-        let about = fs::metadata(&path).doing(|| format!("look at {}", dir.display()))?;
+        let about = fs::metadata(dir).doing(|| format!("open {}", dir.display()))?;
         let mounts = read_mounts()?;
-        if about.file_type().is_block_device() {
-            path = mount_of_device(&mounts, DeviceNumber::from_stat(about.rdev())).ok_or_else(|| {
+        let path = if about.file_type().is_block_device() {
+            mount_of_device(&mounts, DeviceNumber::from_stat(about.rdev())).ok_or_else(|| {
                 expected(dir, "a directory or a device that is mounted in this mount namespace")
-            })?;
+            })?
         } else if !about.is_dir() {
             return Err(expected(dir, "a directory or a block device"));
-        }
+        } else {
+            path_here(dir, &about)?
+        };
         let mount = mount_of(&mounts, &path)
             .ok_or_else(|| io::Error::other("no mount in /proc/self/mountinfo holds it"))
             .doing(|| format!("find the file system of {}", dir.display()))?;
@@ -131,9 +134,30 @@ impl ExistingFs {
                 hint: unsupported_hint(&mount.fs_type),
             });
         };
+        let block_bytes = rustix::fs::statvfs(&path).doing(|| format!("look at {}", dir.display()))?.f_bsize;
+        if block_bytes < PAGE_BYTES {
+            let option = match kind {
+                FsKind::Ext4 => "-b 4096",
+                FsKind::Xfs => "-b size=4096",
+            };
+            return Err(ScratchError::SmallBlocks { dir: dir.into(), fs: kind.name(), block_bytes, option });
+        }
         let device = BlockDevice::by_number(mount.device)?;
         Ok(ExistingFs { fs: kind, mount_point: mount.mount_point.clone(), device, directory: path })
     }
+}
+
+/// The path without symbolic links. Errors: in this mount namespace it leads to something else than `about`, or to nothing.
+fn path_here(dir: &Path, about: &fs::Metadata) -> Result<PathBuf, ScratchError> {
+    let same = |path: &PathBuf| {
+        fs::metadata(path).is_ok_and(|here| (here.dev(), here.ino()) == (about.dev(), about.ino()))
+    };
+    fs::canonicalize(dir).ok().filter(same).ok_or_else(|| {
+        // Of a path such as /proc/PID/root/srv.
+        let process = dir.strip_prefix("/proc").ok().and_then(|below| below.iter().next());
+        let process = process.and_then(|name| name.to_str()?.parse().ok());
+        ScratchError::Elsewhere { dir: dir.into(), process }
+    })
 }
 
 fn expected(given: &Path, expected: &str) -> ScratchError {
@@ -180,6 +204,11 @@ pub fn is_working(device: DeviceNumber) -> bool {
     let works = |mount: &Mount| mount.device == device && !mount.has_option("shutdown");
     Path::new(&format!("/sys/dev/block/{device}")).exists()
         && read_mounts().map_or(true, |mounts| mounts.iter().any(works))
+}
+
+/// Whether a file system on this device is mounted, as this process sees it. True if that cannot be found out.
+pub fn is_mounted(device: DeviceNumber) -> bool {
+    read_mounts().map_or(true, |mounts| mount_of_device(&mounts, device).is_some())
 }
 
 /// The processes that hold files of the file system on `device`, by process id. A process is asked
@@ -301,6 +330,21 @@ mod tests {
         assert!(error.to_string().contains("/proc is on proc"), "{error}");
         let error = ExistingFs::of(Path::new("/nonexistent/dir")).unwrap_err();
         assert!(error.to_string().contains("/nonexistent/dir"), "{error}");
+    }
+
+    #[test]
+    fn a_path_of_another_mount_namespace_is_refused() {
+        let tmp = std::env::temp_dir();
+        let inside = |dir: &Path| path_here(dir, &fs::metadata(&tmp).unwrap());
+        assert_eq!(inside(&Path::new("/proc/self/root").join(tmp.strip_prefix("/").unwrap())).unwrap(), tmp);
+        // What the path leads to here is not what it led to.
+        let error = inside(Path::new("/proc/1234/root/")).unwrap_err().to_string();
+        assert!(
+            error.contains("/proc/1234/root/ is in another") && error.contains("nsenter -t 1234"),
+            "{error}"
+        );
+        let error = inside(Path::new("/")).unwrap_err().to_string();
+        assert!(error.contains("nsenter -t PID -m"), "{error}");
     }
 
     #[test]

@@ -1,14 +1,15 @@
 //! Block devices without a file system: their owner writes to them directly.
 //!
 //! Known weaknesses: what is mounted in another mount namespace only, or used by the kernel (swap, a volume of device-mapper),
-//! looks the same.
+//! looks the same. Of the former `hidden_file_system` tells.
 
-use std::fs;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::fs::{self, File};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::Path;
 
 use super::error::ScratchError;
-use super::mounts::{BlockDevice, mount_of_device, read_mounts};
+use super::mounts::{BlockDevice, mount_of_device, namespaces_with, read_mounts};
+use super::resource::MountUser;
 use crate::extents::DeviceNumber;
 
 /// The block device that `path` names, if it is one and nothing on it is mounted.
@@ -22,6 +23,39 @@ pub fn raw_device(path: &Path) -> Result<Option<BlockDevice>, ScratchError> {
         return Ok(None);
     }
     BlockDevice::by_number(number).map(Some)
+}
+
+/// File systems by their magic number: name, where it lies on the device in bytes, and the number.
+const MAGIC: [(&str, u64, &[u8]); 4] = [
+    ("XFS", 0, b"XFSB"),
+    ("F2FS", 1024, &[0x10, 0x20, 0xF5, 0xF2]),
+    ("ext4", 1080, &[0x53, 0xEF]),
+    ("Btrfs", 0x1_0040, b"_BHRfS_M"),
+];
+
+/// What a user should know of a device that counts as one without a file system, and has one: its writers are seen as if they
+/// wrote to the device itself.
+pub fn hidden_file_system(path: &Path) -> Option<String> {
+    let device = raw_device(path).ok()??;
+    let name = file_system_on(&File::open(path).ok()?)?;
+    let path = path.display();
+    Some(match namespaces_with(device.number).first() {
+        Some(MountUser { pid, name: process, .. }) => format!(
+            "{path} holds {name}, mounted in another mount namespace (of {process}, pid {pid}): its files are not seen from here; \
+             run pcstream there on its directory: nsenter -t {pid} -m pcstream ..."
+        ),
+        None => {
+            format!("{path} holds {name}, which is not mounted: only writes to the device itself are seen")
+        }
+    })
+}
+
+fn file_system_on(device: &File) -> Option<&'static str> {
+    let has = |at: u64, magic: &[u8]| {
+        let mut found = vec![0; magic.len()];
+        device.read_exact_at(&mut found, at).is_ok() && found == magic
+    };
+    MAGIC.iter().find(|(_, at, magic)| has(*at, magic)).map(|(name, ..)| *name)
 }
 
 /// Whether there is still something behind a device: a loop device that lost its file has no size. True if that cannot be
@@ -42,6 +76,20 @@ mod tests {
         assert_eq!(raw_device(Path::new("/")).expect("it is there"), None);
         assert_eq!(raw_device(Path::new("/dev/null")).expect("it is there"), None);
         assert_eq!(raw_device(Path::new("/dev/no-such-device")).expect("it is not looked at"), None);
+        assert_eq!(hidden_file_system(Path::new("/dev/null")), None);
         assert!(!is_there(DeviceNumber { major: 4095, minor: 1_048_575 }));
+    }
+
+    #[test]
+    fn file_systems_are_known_by_their_magic_numbers() {
+        let device = tempfile::tempfile().expect("a file");
+        assert_eq!(file_system_on(&device), None, "it is empty");
+        device.set_len(1 << 20).expect("a sparse file");
+        assert_eq!(file_system_on(&device), None);
+        for (name, at, magic) in MAGIC {
+            device.write_all_at(magic, at).expect("written");
+            assert_eq!(file_system_on(&device), Some(name));
+            device.write_all_at(&vec![0; magic.len()], at).expect("written");
+        }
     }
 }

@@ -44,7 +44,7 @@ const HANDLE_XFS_64: i32 = 0x81;
 /// Whether there are files.
 pub fn usable(device: &Device) -> Usable {
     if device.raw {
-        return Err(format!("{} has no file system, so it has no files", device.name));
+        return Err(format!("{} has no file system that is mounted here, so it has no files", device.name));
     }
     Ok("a hint for each file, which only SCSI and UFS disks with streams act on".to_owned())
 }

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use pcstream_capture::doctor::{Check, Verdict};
+use pcstream_fs::scratch::hidden_file_system;
 use pcstream_place::device::Device;
 use pcstream_place::sinks::{self, ByRequest, Choice, stream_table};
 
@@ -14,11 +15,12 @@ pub fn examine(path: &Path) -> Result<[Check; 2], Failure> {
     let path = if path.is_file() { path.parent().filter(|at| *at != Path::new("")) } else { Some(path) };
     let place = Place::find(path.unwrap_or(Path::new(".")))?;
     let choice = sinks::choose("auto", &place.device).map_err(Failure::failed)?;
-    Ok([device(&place), placing(&place.device, &choice)])
+    Ok([device(&place, hidden_file_system(&place.directory)), placing(&place.device, &choice)])
 }
 
-/// What lies between the path and its disk, and the streams of that.
-fn device(place: &Place) -> Check {
+/// What lies between the path and its disk, and the streams of that. `hidden`: what should be known of a file system on it that
+/// is not mounted here.
+fn device(place: &Place, hidden: Option<String>) -> Check {
     let Device { name, disk, write_streams, streams_below, .. } = &place.device;
     let layers = match (disk, streams_below) {
         (None, _) => "a volume that is encrypted or on several disks".to_owned(),
@@ -35,7 +37,8 @@ fn device(place: &Place) -> Check {
         None => "no mounted file system".to_owned(),
     };
     let found = format!("{name}, {layers}, has {streams}; {held}");
-    Check { name: "device", verdict: Verdict::Good, found, remedy: String::new() }
+    let verdict = if hidden.is_some() { Verdict::Limited } else { Verdict::Good };
+    Check { name: "device", verdict, found, remedy: hidden.unwrap_or_default() }
 }
 
 /// The sink that `place` takes, its streams, and what each better one lacks.
@@ -73,7 +76,7 @@ mod tests {
         change(&mut place);
         let choice = sinks::choose("auto", &place.device).expect("there always is one");
         let placing = placing(&place.device, &choice);
-        [super::device(&place).found, placing.found, placing.remedy]
+        [super::device(&place, None).found, placing.found, placing.remedy]
     }
 
     #[test]

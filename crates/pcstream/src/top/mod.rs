@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 use pcstream_capture::capture::{
     self, CaptureError, CaptureOptions, ENDED_AS_ASKED, Finished, Observer, Progress, Started, Target,
 };
+use pcstream_fs::scratch::hidden_file_system;
 use pcstream_report::human;
 use pcstream_trace::{Batch, Context};
 use pcstream_watch::{Learner, Limits, Metrics, Snapshot, Watch};
@@ -57,6 +58,7 @@ pub fn top(args: TopArgs, ui: Ui) -> Result<Status, Failure> {
         metrics: server.is_some().then(|| metrics.clone()),
     };
     let options = options(&args);
+    hidden_file_system(&args.on).iter().for_each(|hidden| ui.remark(hidden));
     let done = Arc::new(AtomicBool::new(false));
     let (shown, finished) = std::thread::scope(|scope| {
         let _end = StopOnDrop(&stop.count);
