@@ -236,7 +236,6 @@ struct Run<'a, 'obj> {
     full: bool,
     /// See `CaptureOptions`.
     live: bool,
-    watch: bool,
     /// A command that was asked to end has as much time as it wants.
     patient: bool,
     /// The last sync was abandoned.
@@ -262,7 +261,6 @@ impl<'a, 'obj> Run<'a, 'obj> {
         let began = Instant::now();
         Run {
             live: options.live,
-            watch: options.watch,
             patient: matches!(options.target, Target::Existing(_)),
             session,
             reader,
@@ -298,9 +296,9 @@ impl<'a, 'obj> Run<'a, 'obj> {
         }
     }
 
-    /// Why a capture that only watches has nothing more to see, if so. A recording goes on: its end says what is missing.
+    /// Why a capture of what runs already has nothing more to see, if so.
     fn unmounted(&self, place: &Place) -> Option<String> {
-        let gone = self.watch && !place.is_working();
+        let gone = !place.is_working();
         gone.then(|| {
             format!(
                 "the file system was unmounted or failed after {:.1} s",
@@ -369,7 +367,7 @@ impl<'a, 'obj> Run<'a, 'obj> {
         self.full = !notes.is_empty();
         self.live_names = None;
         notes.extend(place.end_users(interrupts));
-        self.unsynced = !self.sync(&place.directory, interrupts)?;
+        self.unsynced = !place.is_unmounted() && !self.sync(&place.directory, interrupts)?;
         self.collect()?;
         let wanted = self.join.borrow().joiner.wanted_names(0);
         self.join.borrow_mut().joiner.close_modules();

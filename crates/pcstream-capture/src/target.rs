@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use pcstream_fs::extents::DeviceNumber;
 use pcstream_fs::layout::{Layout, LayoutError, PageRange};
 use pcstream_fs::scratch::{
-    ExistingFs, FsKind, Scratch, ScratchError, ScratchOptions, is_there, is_working, raw_device,
+    ExistingFs, FsKind, Scratch, ScratchError, ScratchOptions, is_mounted, is_there, is_working, raw_device,
 };
 use pcstream_trace::PAGE_BYTES;
 
@@ -132,6 +132,11 @@ impl Place {
     /// Whether it is mounted still, and works: one that was there already belongs to others.
     pub(crate) fn is_working(&self) -> bool {
         if self.fs.is_some() { is_working(self.number) } else { is_there(self.number) }
+    }
+
+    /// Whether somebody unmounted it, which wrote everything to its device.
+    pub(crate) fn is_unmounted(&self) -> bool {
+        self.fs.is_some() && is_there(self.number) && !is_mounted(self.number)
     }
 
     /// Of a device without a file system, its number (kernel encoding) and name: it is the one file.

@@ -101,7 +101,8 @@ pub fn place(args: &PlaceArgs, ui: Ui) -> Result<Status, Failure> {
     };
     let captured = capture::capture(&options, &signals.count, &mut placing);
     placing.notifier.stopping();
-    let (seconds, gone) = (placing.began.elapsed().as_secs_f64(), placing.gone);
+    // Whichever of the two looks, this one's or the capture's, saw it.
+    let (seconds, gone) = (placing.began.elapsed().as_secs_f64(), placing.gone || !place.is_there());
     // What was learned is saved, whatever became of the capture.
     let summary = placing.finish();
     metrics::stop(&served);

@@ -30,6 +30,7 @@ fn main() -> ExitCode {
         common::test("attach_ends_after_its_duration", &needs, duration),
         common::test("attach_ends_with_the_process", &needs, end_of_process),
         common::test("attach_ends_with_the_cgroup", &with(&[cgroups]), end_of_cgroup),
+        common::test("attach_ends_when_the_file_system_is_unmounted", &needs, unmounted),
         common::test("attach_ends_at_sigterm_within_a_second", &needs, sigterm),
         common::test("attach_refuses_what_does_not_run", &needs, refused),
         common::test(
@@ -311,6 +312,22 @@ fn sigterm() {
         let trace = traces.path().join(format!("{signal}.pctrace"));
         let mut recorder =
             record(&disk, &trace, &["--pid", &writer.0.id().to_string()]).spawn().expect("it starts");
+fn unmounted() {
+    let (mut disk, traces) = (Disk::ext4(256), TempDir::new().expect("a directory"));
+    let (trace, below) = (traces.path().join("t.pctrace"), disk.mount_point().join("below"));
+    fs::create_dir(&below).expect("a directory");
+    let mut recorder = Command::new(env!("CARGO_BIN_EXE_pcstream"));
+    recorder.arg("record").arg("--on").arg(&below).arg("-o").arg(&trace);
+    let recorder = recorder.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
+    wait_for("the recorder", || follows(&trace));
+    fs::write(below.join("file"), [1; 1 << 16]).expect("written");
+    disk.unmount();
+    let out = recorder.wait_with_output().expect("it ends by itself");
+    assert_eq!(out.status.code(), Some(0), "{}", said(&out));
+    assert!(said(&out).contains("the file system was unmounted or failed after"), "{}", said(&out));
+    assert!(writers(&trace).contains_key("/below/file"), "what the unmount wrote is in the trace");
+}
+
         wait_for("the recorder", || follows(&trace));
         let asked = Instant::now();
         disk::succeed("kill", &["-s", signal, &recorder.id().to_string()]);

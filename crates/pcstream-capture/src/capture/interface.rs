@@ -38,7 +38,7 @@ pub struct CaptureOptions {
     /// The observer's device waits for what is captured: events are handed over as they come, also while the file system
     /// is synced.
     pub live: bool,
-    /// Nothing is kept: the capture's end waits for nothing that is dirty still, and an unmount ends it.
+    /// Nothing is kept: the capture's end waits for nothing that is dirty still.
     pub watch: bool,
     /// Files that were not written for long are forgotten: what goes on for weeks meets files without end.
     pub forget_files: bool,
