@@ -114,6 +114,7 @@ fn code_of(status: ExitStatus) -> u8 {
 /// What the flags say of a capture.
 pub fn options(args: &CaptureArgs, subject: Subject, ui: Ui) -> Result<CaptureOptions, Failure> {
     let session = session(args, &subject, ui)?;
+    args.on.iter().filter_map(|on| hidden_file_system(on)).for_each(|hidden| ui.remark(&hidden));
     let order = order(args.order);
     Ok(CaptureOptions { session, order, ..CaptureOptions::new(subject, target(args)?) })
 }
@@ -121,7 +122,6 @@ pub fn options(args: &CaptureArgs, subject: Subject, ui: Ui) -> Result<CaptureOp
 /// Captures into a recorder. If nothing came of it, the trace begun is removed again.
 pub fn capture_into<'a>(
     mut recorder: Recorder<'a>,
-    args.on.iter().filter_map(|on| hidden_file_system(on)).for_each(|hidden| ui.remark(&hidden));
     options: &CaptureOptions,
     stop: &StopSignals,
     ui: Ui,

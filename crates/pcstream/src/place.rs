@@ -126,9 +126,9 @@ pub fn place(args: &PlaceArgs, ui: Ui) -> Result<Status, Failure> {
 fn capture_options(args: &PlaceArgs, ui: Ui) -> Result<CaptureOptions, Failure> {
     // Before anything of root's is looked at: of that another user learned only that others can change it.
     capture::check_machine().map_err(Failure::failed)?;
+    hidden_file_system(&args.on).iter().for_each(|hidden| ui.remark(hidden));
     let subject = attached::subject(&args.words, &args.attach, args.duration);
     let session = SessionOptions {
-    hidden_file_system(&args.on).iter().for_each(|hidden| ui.remark(hidden));
         // Of a command. What is attached to says itself whom it follows.
         followed: if args.words.is_empty() { Followed::All } else { Followed::Processes },
         buffers: write_buffers::probes(&args.write_buffers, &subject, ui)?,

@@ -305,13 +305,6 @@ fn end_of_cgroup() {
     assert!(said(&out).contains("was removed"), "{}", said(&out));
 }
 
-fn sigterm() {
-    let (disk, traces) = (Disk::ext4(256), TempDir::new().expect("a directory"));
-    let writer = Writer::start(&disk, "file");
-    for signal in ["TERM", "INT"] {
-        let trace = traces.path().join(format!("{signal}.pctrace"));
-        let mut recorder =
-            record(&disk, &trace, &["--pid", &writer.0.id().to_string()]).spawn().expect("it starts");
 fn unmounted() {
     let (mut disk, traces) = (Disk::ext4(256), TempDir::new().expect("a directory"));
     let (trace, below) = (traces.path().join("t.pctrace"), disk.mount_point().join("below"));
@@ -328,6 +321,13 @@ fn unmounted() {
     assert!(writers(&trace).contains_key("/below/file"), "what the unmount wrote is in the trace");
 }
 
+fn sigterm() {
+    let (disk, traces) = (Disk::ext4(256), TempDir::new().expect("a directory"));
+    let writer = Writer::start(&disk, "file");
+    for signal in ["TERM", "INT"] {
+        let trace = traces.path().join(format!("{signal}.pctrace"));
+        let mut recorder =
+            record(&disk, &trace, &["--pid", &writer.0.id().to_string()]).spawn().expect("it starts");
         wait_for("the recorder", || follows(&trace));
         let asked = Instant::now();
         disk::succeed("kill", &["-s", signal, &recorder.id().to_string()]);
