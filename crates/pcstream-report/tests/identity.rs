@@ -16,7 +16,7 @@ fn git(directory: &Path, words: &[&str]) -> String {
 }
 
 #[test]
-fn builds_are_told_apart_by_commit_and_by_changes() {
+fn builds_have_their_commit_and_their_changes() {
     let place = tempfile::tempdir().unwrap();
     let (root, package) = (place.path(), place.path().join("crates/some"));
     let write = |path: &str, text: &str| fs::write(root.join(path), text).unwrap();
