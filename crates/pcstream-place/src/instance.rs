@@ -1,16 +1,15 @@
 //! One placer per device: a second one would give the same files other hints.
 //!
-//! Idea: a lock on a file in `/run/pcstream`, which the kernel gives back when its holder ends, however it ends. The file
-//! that a killed placer leaves is empty of meaning; the next one takes it over.
+//! Idea: a lock on a file in `/run/pcstream`.
 
-use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::fs::DirBuilder;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, flock};
-use rustix::io::Errno;
 use thiserror::Error;
+
+use crate::lock::{Lock, NotLocked};
 
 /// Where the files lie.
 pub const RUN: &str = "/run/pcstream";
@@ -47,8 +46,7 @@ pub enum InstanceError {
 #[derive(Debug)]
 pub struct Instance {
     given: PathBuf,
-    path: PathBuf,
-    file: File,
+    lock: Lock,
 }
 
 impl Instance {
@@ -59,7 +57,7 @@ impl Instance {
 
     /// Where the holder of the claim hands out its answers to programs.
     pub fn answers(&self) -> PathBuf {
-        self.path.with_extension("sock")
+        self.lock.path().with_extension("sock")
     }
 
     /// Where the holder of the claim writes down hints that were given: the next one finds the file.
@@ -80,37 +78,11 @@ impl Instance {
         if !found.is_dir() || !own || found.mode() & 0o022 != 0 {
             return Err(InstanceError::Unsafe(directory.to_owned()));
         }
-        loop {
-            let flags = libc::O_NOFOLLOW | libc::O_CLOEXEC;
-            let mut options = OpenOptions::new();
-            options.read(true).write(true).create(true).truncate(false).mode(0o600).custom_flags(flags);
-            let mut file = options.open(&path).map_err(error)?;
-            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) => {}
-                Err(Errno::WOULDBLOCK) => {
-                    let mut holder = String::new();
-                    let _ = (&file).take(32).read_to_string(&mut holder);
-                    let holder = if holder.trim().is_empty() { "unknown" } else { holder.trim() }.to_owned();
-                    return Err(InstanceError::Taken { major, minor, holder });
-                }
-                Err(errno) => return Err(error(errno.into())),
-            }
-            // Whoever held it before may have removed it between the two steps.
-            let locked = file.metadata().map_err(error)?.ino();
-            if std::fs::symlink_metadata(&path).is_ok_and(|now| now.ino() == locked) {
-                let noted = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
-                noted.map_err(error)?;
-                return Ok(Instance { given, path, file });
-            }
+        match Lock::take(&path) {
+            Ok(lock) => Ok(Instance { given, lock }),
+            Err(NotLocked::Held(holder)) => Err(InstanceError::Taken { major, minor, holder }),
+            Err(NotLocked::Io(source)) => Err(error(source)),
         }
-    }
-}
-
-impl Drop for Instance {
-    fn drop(&mut self) {
-        // Still locked: nobody else's.
-        let _ = std::fs::remove_file(&self.path);
-        let _ = flock(&self.file, FlockOperation::Unlock);
     }
 }
 

@@ -5,7 +5,8 @@
 //! majority of each file). `sink` is where decisions go: one file per sink in `sinks`, one line each in its registry.
 //! `placer` joins both with the saved table (`table_file`), and `worker` runs it in a thread of its own, so that whoever
 //! captures never waits. A `spectator` looks on there. `device` says what a device can do, `answers` hands the table of streams to
-//! programs that own one, `instance` keeps a second placer off it, `notify` speaks to systemd, `summary` is what came of it.
+//! programs that own one, `instance` keeps a second placer off it (by a `lock`), `notify` speaks to systemd, `summary` is what came
+//! of it.
 
 pub mod answers;
 pub mod contexts;
@@ -14,6 +15,7 @@ pub mod files;
 pub mod hint;
 pub mod instance;
 pub mod learner;
+mod lock;
 pub mod notify;
 pub mod placer;
 pub mod sink;

@@ -94,8 +94,15 @@ impl Placer {
         if is_new && !self.fed && self.unsaved.is_none() {
             return;
         }
-        match self.take_up().and_then(|_| self.write()) {
-            Ok(()) => {
+        match self.take_up().and_then(|taken| self.write().map(|()| taken)) {
+            Ok(taken) => {
+                let replaced = self.table.as_ref().filter(|_| taken);
+                self.notes.extend(replaced.map(|table| {
+                    format!(
+                        "the table {} was replaced by another, which was taken up",
+                        table.path().display()
+                    )
+                }));
                 let again = self.unsaved.take().and(self.table.as_ref());
                 self.notes.extend(
                     again.map(|table| format!("the table {} is saved again", table.path().display())),
@@ -214,6 +221,7 @@ mod tests {
         let mut first = placer(&table).expect("there is none yet");
         teach(&mut first);
         let before = first.finish();
+        drop(first);
         let mut second = placer(&table).expect("just saved");
         second.feed(&batch(2, 2, Vec::new()), &[]);
         let after = second.finish();
@@ -235,6 +243,7 @@ mod tests {
         let mut idle = placer(&table).expect("there is none yet");
         idle.save();
         idle.finish();
+        drop(idle);
         assert_eq!(std::fs::read_dir(dir.path()).expect("it is there").count(), 0);
         // Asked for, it is saved all the same.
         placer(&table).expect("there is none yet").reload();
@@ -255,6 +264,12 @@ mod tests {
         std::fs::rename(&fleet, &ours).expect("renamed");
         placer.reload();
         assert!(placer.notes().concat().ends_with("was taken up and saved"));
+        std::fs::copy(&ours, &fleet).expect("copied");
+        std::fs::rename(&fleet, &ours).expect("renamed");
+        placer.save();
+        assert!(placer.notes().concat().ends_with("was replaced by another, which was taken up"));
+        placer.save();
+        assert!(placer.notes().is_empty());
         assert!(placer.finish().contexts.iter().all(|context| context.lifetime_pages.is_some()));
     }
 

@@ -2,6 +2,8 @@
 //!
 //! Invariants: the file is whole at any time, also after a power cut: a new one is written beside it, synced and renamed.
 //! A table of another scheme, a damaged one, or one that somebody else put there meanwhile is never overwritten unread.
+//! One placer has it: what another learned on its device would be mixed in. The lock is a file beside it (`lock.rs`), and
+//! somebody who puts a table there needs none.
 //! Directories that were made for a table go again if no file comes into them.
 
 use std::fs::{File, Metadata};
@@ -14,6 +16,8 @@ use pcstream_placement::SavedTable;
 use pcstream_placement::saved_table::TableError;
 use pcstream_system::trusted_file::{Untrusted, open_regular};
 use thiserror::Error;
+
+use crate::lock::{Lock, NotLocked};
 
 /// Where tables of daemons lie.
 pub const TABLES: &str = "/var/lib/pcstream";
@@ -46,6 +50,17 @@ pub enum TableFileError {
     NotAFile {
         /// Where it lies.
         path: PathBuf,
+    },
+    /// Another placer has it.
+    #[error(
+        "the table {path} is in use by another placer (process {holder}): give each a table of its own with --table",
+        path = path.display()
+    )]
+    Taken {
+        /// Where it lies.
+        path: PathBuf,
+        /// Its process id, as it said.
+        holder: String,
     },
     /// Another scheme learned it.
     #[error(
@@ -87,10 +102,13 @@ pub struct TableFile {
     written: Vec<u8>,
     /// Directories that were made for it, the innermost first.
     made: Vec<PathBuf>,
+    /// Keeps other placers out.
+    lock: Option<Lock>,
 }
 
 impl Drop for TableFile {
     fn drop(&mut self) {
+        self.lock = None;
         // One with something in it stays, and so do those above.
         _ = self.made.iter().try_for_each(std::fs::remove_dir);
     }
@@ -98,7 +116,7 @@ impl Drop for TableFile {
 
 impl TableFile {
     /// A file at `path` for what `scheme` learns. Makes its directory if that is missing, and checks that a file can be
-    /// made there.
+    /// made there. Errors also where another placer has it.
     pub fn new(path: &Path, scheme: &str) -> Result<TableFile, TableFileError> {
         let mut file = TableFile {
             path: path.to_owned(),
@@ -106,8 +124,10 @@ impl TableFile {
             stamp: None,
             written: Vec::new(),
             made: Vec::new(),
+            lock: None,
         };
         drop(file.temporary()?);
+        file.lock = Some(file.locked()?);
         Ok(file)
     }
 
@@ -191,6 +211,16 @@ impl TableFile {
         })
     }
 
+    fn locked(&self) -> Result<Lock, TableFileError> {
+        let mut name = std::ffi::OsString::from(".");
+        name.push(self.path.file_name().unwrap_or_default());
+        name.push(".lock");
+        Lock::take(&self.directory().join(name)).map_err(|error| match error {
+            NotLocked::Held(holder) => TableFileError::Taken { path: self.path.clone(), holder },
+            NotLocked::Io(source) => self.error("lock it", source),
+        })
+    }
+
     fn directory(&self) -> &Path {
         self.path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."))
     }
@@ -240,13 +270,18 @@ mod tests {
         let table = learned("pcstream");
         file.write(&table).expect("it can be written");
         assert_eq!(file.read_new().expect("nothing new"), None);
-        let mut other = TableFile::new(&path, "pcstream").expect("it can be made");
-        assert_eq!(other.read_new().expect("it is whole"), Some(table.clone()));
+        let refused = TableFile::new(&path, "pcstream").expect_err("another one has it").to_string();
+        let me = format!("process {}", std::process::id());
+        assert!(refused.contains("below/t.table") && refused.contains(&me), "{refused}");
+        drop(file);
+        let mut file = TableFile::new(&path, "pcstream").expect("it is free again");
+        assert_eq!(file.read_new().expect("it is whole"), Some(table.clone()));
         // Somebody else replaces it.
         let beside = dir.path().join("other");
         std::fs::write(&beside, &table).expect("written");
         std::fs::rename(&beside, &path).expect("renamed");
         assert_eq!(file.read_new().expect("it is whole"), Some(table));
+        drop(file);
         let left: Vec<_> = std::fs::read_dir(dir.path().join("below")).expect("it is there").collect();
         assert_eq!(left.len(), 1, "nothing is left beside the table");
     }
