@@ -24,6 +24,8 @@ pub struct TablesJson {
 pub struct TableJson {
     /// The file.
     pub path: String,
+    /// The scheme that learned it; null if that is not known.
+    pub scheme: Option<String>,
     /// Its contexts, the shortest lifetime first.
     pub contexts: Vec<EntryJson>,
 }
@@ -86,7 +88,7 @@ pub fn tables_json(tables: &[(String, SavedTable)]) -> TablesJson {
     let table = |(path, table): &(String, SavedTable)| {
         let mut contexts: Vec<EntryJson> = table.entries().iter().map(entry_json).collect();
         contexts.sort_by_key(|entry| (entry.lifetime_pages, entry.signature));
-        TableJson { path: path.clone(), contexts }
+        TableJson { path: path.clone(), scheme: table.scheme().map(str::to_owned), contexts }
     };
     TablesJson { pcstream: VERSION, tables: tables.iter().map(table).collect() }
 }
@@ -98,7 +100,9 @@ pub fn tables_text(json: &TablesJson, top: usize) -> String {
         let samples: u64 = saved.contexts.iter().map(|entry| u64::from(entry.samples)).sum();
         let contexts = saved.contexts.len();
         let known = counted(contexts as u64, "context");
-        lines.push(format!("{}: {known}, {} learned", saved.path, counted(samples, "lifetime")));
+        let scheme = saved.scheme.as_deref().unwrap_or("not known");
+        let learned = counted(samples, "lifetime");
+        lines.push(format!("{}: {known}, {learned} learned; scheme {scheme}", saved.path));
         let mut shown = saved.contexts.clone();
         shown.sort_by_key(|entry| std::cmp::Reverse(entry.samples));
         shown.truncate(top);

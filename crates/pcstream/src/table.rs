@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use pcstream_placement::saved_table::SavedTable;
 use pcstream_report::{human, saved_tables};
 
@@ -39,6 +39,7 @@ pub fn table(args: &TableArgs, ui: Ui) -> Result<Status, Failure> {
 
 fn merge(files: &[PathBuf], output: &Path, ui: Ui) -> Result<(), Failure> {
     let tables = read_all(files)?;
+    of_one_scheme(&tables)?;
     let file = WholeFile::create("-o", output)?;
     let merged = SavedTable::merge(tables.iter().map(|(_, table)| table));
     file.write(&merged.table.to_bytes())?;
@@ -56,6 +57,17 @@ fn merge(files: &[PathBuf], output: &Path, ui: Ui) -> Result<(), Failure> {
         ));
     }
     Ok(())
+}
+
+/// Errors: two are of different schemes, whose contexts have other lifetimes, and often other signatures.
+fn of_one_scheme(tables: &[(String, SavedTable)]) -> Result<(), Failure> {
+    let mut known = tables.iter().filter_map(|(path, table)| Some((path, table.scheme()?)));
+    let Some((first, scheme)) = known.next() else { return Ok(()) };
+    known.find(|(_, other)| *other != scheme).map_or(Ok(()), |(second, other)| {
+        Err(Failure::wrong_arguments(anyhow!(
+            "{first} is a table of the scheme '{scheme}', {second} one of '{other}': merge tables of one scheme"
+        )))
+    })
 }
 
 fn read_all(files: &[PathBuf]) -> anyhow::Result<Vec<(String, SavedTable)>> {

@@ -87,6 +87,8 @@ fn what_is_no_table_is_named() {
     fs::write(&bad, "not a table at all").expect("it can be written");
     refuses(1, &["table", "show", &good, &bad], &[&bad, "not a saved PC attribute table"]);
     refuses(1, &["table", "merge", "-o", &out, &good, &bad], &[&bad]);
+    fs::write(&bad, "").expect("it can be written");
+    refuses(1, &["table", "show", &bad], &[&bad, "is empty"]);
     assert!(!fs::exists(&out).expect("it can be looked for"), "nothing is written for half of the tables");
     let mut damaged = fs::read(&good).expect("it was saved");
     damaged[20] ^= 1;
@@ -95,4 +97,23 @@ fn what_is_no_table_is_named() {
     refuses(1, &["table", "diff", &good, &place.path("none")], &["none", "No such file"]);
     refuses(2, &["table", "diff", &good, &good, "--factor", "0.5"], &["1 or more"]);
     refuses(2, &["table", "merge", "-o", &out], &["<FILE>"]);
+    refuses(2, &["table", "export", &good, "--json", "-"], &["table show --json"]);
+}
+
+#[test]
+fn tables_of_two_schemes_are_not_merged() {
+    let place = Place::new();
+    let trace = place.path("t.pctrace");
+    let [pc, tree, out] = ["pc", "tree", "out"].map(|name| place.path(name));
+    learn(&trace, &pc, &[]);
+    ends_with(0, &["simulate", &trace, "--scheme", "pcstream-tree", "--save-table", &tree]);
+    refuses(2, &["table", "merge", "-o", &out, &pc, &tree], &[&pc, "'pcstream'", &tree, "'pcstream-tree'"]);
+    assert!(!fs::exists(&out).expect("it can be looked for"));
+    let shown = json(&["table", "show", &pc, &tree, "--json", "-"]);
+    assert_eq!(
+        (&shown["tables"][0]["scheme"], &shown["tables"][1]["scheme"]),
+        (&"pcstream".into(), &"pcstream-tree".into())
+    );
+    let (text, _) = ends_with(0, &["table", "show", &tree]);
+    assert!(text.contains("learned; scheme pcstream-tree"), "{text}");
 }

@@ -32,6 +32,9 @@ pub enum TableError {
         /// The length that its header implies.
         expected: u64,
     },
+    /// Nothing in it.
+    #[error("the file is empty; this is not a saved PC attribute table")]
+    Empty,
     /// Not a saved table.
     #[error("it does not begin with '{}' but with {found:02x?}; this is not a saved PC attribute table", MAGIC.escape_ascii())]
     Magic {
@@ -101,6 +104,9 @@ pub(crate) type Parsed = (Option<String>, Vec<SavedEntry>);
 
 /// Checks everything before anything is used.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Parsed, TableError> {
+    if bytes.is_empty() {
+        return Err(TableError::Empty);
+    }
     if !bytes.starts_with(&MAGIC) {
         return Err(TableError::Magic { found: bytes[..bytes.len().min(MAGIC.len())].to_vec() });
     }

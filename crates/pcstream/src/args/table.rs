@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::builder::UnknownArgumentValueParser;
+use clap::{Arg, Args, Subcommand};
 
 use super::simulation::OutputArgs;
 use crate::values;
@@ -36,7 +37,7 @@ pub enum TableAction {
         #[command(flatten)]
         output: OutputArgs,
     },
-    /// Make one table of several: mean lifetimes, weighted by the numbers of samples
+    /// Make one table of several of a scheme: mean lifetimes, weighted by the numbers of samples
     #[command(after_help = "Example:\n  pcstream table merge -o fleet.table host*.table")]
     Merge {
         /// Saved tables
@@ -60,7 +61,10 @@ pub enum TableAction {
         output: OutputArgs,
     },
     /// Print tables as comma-separated values: file, signature, lifetime in pages, samples
-    #[command(after_help = "Example:\n  pcstream table export host*.table > fleet.csv")]
+    #[command(
+        after_help = "Example:\n  pcstream table export host*.table > fleet.csv",
+        arg = Arg::new("json").long("json").hide(true).value_parser(UnknownArgumentValueParser::suggest("`pcstream table show --json` has them as JSON"))
+    )]
     Export {
         /// Saved tables
         #[arg(required = true, value_name = "FILE")]
