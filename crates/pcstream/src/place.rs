@@ -118,9 +118,10 @@ pub fn place(args: &PlaceArgs, ui: Ui) -> Result<Status, Failure> {
     };
     let shown = Arc::new(AtomicBool::new(false));
     signals.end_without_readers(shown.clone(), ui);
-    ui::show(json, &result, || result::text(&result, args.top, ui.layout(false)))?;
+    let put_out = ui::show(json, &result, || result::text(&result, args.top, ui.layout(false)));
     shown.store(true, Ordering::Relaxed);
-    outcome(&result.summary, &finished, &options, gone.then_some(&place), signals.first(), ui)
+    let ended = outcome(&result.summary, &finished, &options, gone.then_some(&place), signals.first(), ui);
+    put_out.and(ended)
 }
 
 fn capture_options(args: &PlaceArgs, ui: Ui) -> Result<CaptureOptions, Failure> {

@@ -134,17 +134,19 @@ pub fn finish(written: io::Result<()>) -> Result<(), Failure> {
     }
 }
 
-/// Puts a result out: as JSON where that is asked for, and as text unless JSON takes its place.
+/// Puts a result out: as JSON where that is asked for, and as text unless JSON takes its place. A JSON file that cannot be
+/// written, as on a full disk, does not cost the text.
 pub fn show(
     json: Option<JsonSink>,
     result: &impl serde::Serialize,
     text: impl FnOnce() -> String,
 ) -> Result<(), Failure> {
     let is_taken = json.as_ref().is_some_and(JsonSink::is_stdout);
-    if let Some(sink) = json {
-        sink.write(result)?;
+    let written = json.map_or(Ok(()), |sink| sink.write(result));
+    if !is_taken {
+        print(&text())?;
     }
-    if is_taken { Ok(()) } else { print(&text()) }
+    written
 }
 
 /// Where JSON goes, opened before the work begins.

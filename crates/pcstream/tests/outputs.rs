@@ -65,6 +65,13 @@ fn places_that_cannot_be_written_are_refused_at_once() {
     }
 }
 
+#[test]
+fn a_full_disk_does_not_cost_the_tables() {
+    let trace = Place::new();
+    let (out, err) = ends_with(1, &["simulate", &trace.path("t.pctrace"), "--json", "/dev/full"]);
+    assert!(out.contains("WAF") && err.contains("--json /dev/full: No space left"), "{out}{err}");
+}
+
 /// Whether a process waits in openat(2) (x86-64).
 fn waits_in_open(pid: u32) -> bool {
     let read = |name: &str| fs::read_to_string(Path::new("/proc").join(pid.to_string()).join(name));
