@@ -27,7 +27,7 @@ use pcstream_place::notify::Notifier;
 use pcstream_place::sinks::{self, ByRequest, Choice, Means};
 use pcstream_place::table_file::{self, TableFile, TableFileError};
 use pcstream_place::{Learner, Placer, Summary, Worker};
-use pcstream_placement::{Environment, SchemeFactory as _, configure};
+use pcstream_placement::{Environment, SchemeError, SchemeFactory as _, configure};
 use pcstream_report::human;
 use pcstream_trace::{Batch, Context, ContextId, FileId};
 use pcstream_ublk::Link;
@@ -172,9 +172,11 @@ fn placer(
             .set(&setting.parameter, &setting.value)
             .map_err(|error| refused("--set", &setting.text, error))?;
     }
-    let built =
-        scheme.build(&Environment::new(streams)).map_err(|error| refused("--scheme", &args.scheme, error))?;
-    let learner = Learner::new(built).ok_or_else(|| {
+    let built = match scheme.build(&Environment::new(streams)) {
+        Err(SchemeError::NeedsFuture { .. }) => None,
+        built => Some(built.map_err(|error| refused("--scheme", &args.scheme, error))?),
+    };
+    let learner = built.and_then(Learner::new).ok_or_else(|| {
         Failure::wrong_arguments(anyhow!(
             "--scheme {}: it does not place by program context alone, so there is nothing to decide before a write is \
              made; take pcstream, pcstream-tree or pcstream-paper",
@@ -205,7 +207,7 @@ fn unusable(error: TableFileError) -> Failure {
     }
 }
 
-fn refused(flag: &str, value: &str, error: pcstream_placement::SchemeError) -> Failure {
+fn refused(flag: &str, value: &str, error: SchemeError) -> Failure {
     Failure::wrong_arguments(anyhow::Error::from(error).context(format!("{flag} {value}")))
 }
 

@@ -576,6 +576,7 @@ fn refused() {
     for (arguments, code, parts) in [
         (&["--sink", "nowhere"][..], 2, ["--sink nowhere", "kfunc, fdp-server, program, hints, none"]),
         (&["--scheme", "autostream-mq"], 2, ["--scheme autostream-mq", "program context alone"]),
+        (&["--scheme", "oracle"], 2, ["--scheme oracle", "program context alone"]),
         (&["--scheme", "pcstram"], 2, ["pcstram", "pcstream"]),
         // Loop devices have no streams, whatever modules there are.
         (&["--sink", "kfunc"], 2, ["--sink kfunc", "has no write streams; it takes an NVMe drive with FDP"]),
