@@ -131,6 +131,12 @@ fn what_is_no_trace_is_refused() {
     assert!(matches!(TraceReader::open(&missing), Err(TraceError::Missing(_))));
     let message = TraceReader::open(dir.path()).unwrap_err().to_string();
     assert!(message.contains("not a trace: a directory without meta.json"), "{message}");
+    // What cannot be looked at, such as another user's, may be there.
+    let hidden = dir.path().join("hidden");
+    fs::create_dir(&hidden).unwrap();
+    std::os::unix::fs::symlink("meta.json", hidden.join("meta.json")).unwrap();
+    let message = TraceReader::open(&hidden).unwrap_err().to_string();
+    assert!(message.contains("hidden/meta.json") && !message.contains("not a trace"), "{message}");
     let file = dir.path().join("trace.csv");
     fs::write(&file, "1,2,3").unwrap();
     let message = TraceReader::open(&file).unwrap_err().to_string();

@@ -272,10 +272,12 @@ fn find(path: &Path) -> Result<PathBuf, TraceError> {
     };
     match fs::metadata(path) {
         Ok(kind) if kind.is_dir() => {
-            if path.join(META_FILE).exists() {
-                Ok(path.to_owned())
-            } else {
-                Err(not_a_trace("a directory without meta.json", ""))
+            let meta = path.join(META_FILE);
+            match meta.try_exists() {
+                Ok(true) => Ok(path.to_owned()),
+                Ok(false) => Err(not_a_trace("a directory without meta.json", "")),
+                // Such as one of root, which others may not look into.
+                Err(error) => Err(TraceError::io("look at", &meta, error)),
             }
         }
         Ok(_) => Err(not_a_trace("a file", "; `pcstream import` converts other formats")),
