@@ -13,8 +13,10 @@ mod stdout;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use anyhow::{Context as _, anyhow};
+use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command, FromArgMatches as _, Id};
 
@@ -55,16 +57,49 @@ impl From<anyhow::Error> for Refused {
 
 /// Parses the words of a command line, the program's name first.
 pub fn parse(words: &[OsString]) -> Result<Configured, Refused> {
-    let matches = Cli::definition().try_get_matches_from(words)?;
-    let cli = Cli::from_arg_matches(&matches)?;
     let mut known = Cli::definition();
     known.build();
+    let matches =
+        Cli::definition().try_get_matches_from(words).map_err(|error| missing(error, words, &known))?;
+    let cli = Cli::from_arg_matches(&matches)?;
     let (path, _) = chosen(&matches);
+    command_is_there(words, descend(&known, &path))?;
     if cli.global.no_config || descend(&known, &path).is_hide_set() {
         return Ok(Configured { cli, remarks: Vec::new() });
     }
     let found = places::files(cli.global.config.as_deref())?;
     complete(words, &matches, &known, found)
+}
+
+/// What clap says of flags that are missing; but if a file has one of them, what is wrong with that.
+fn missing(error: clap::Error, words: &[OsString], known: &Command) -> Refused {
+    let lenient = Cli::definition().ignore_errors(true).try_get_matches_from(words);
+    let Some(matches) = lenient.ok().filter(|_| error.kind() == ErrorKind::MissingRequiredArgument) else {
+        return error.into();
+    };
+    let (_, leaf) = chosen(&matches);
+    if leaf.get_flag("no_config") {
+        return error.into();
+    }
+    let wrong = places::files(leaf.get_one::<PathBuf>("config").map(PathBuf::as_path)).and_then(|found| {
+        let check = |file: &places::ConfigFile| entries::read(&file.text, known).with_context(|| place(file));
+        found.files.iter().try_for_each(|file| check(file).map(drop))
+    });
+    wrong.map_or_else(Refused::from, |()| error.into())
+}
+
+/// Errors: `--` with no command behind it, as of a script whose variable is empty. Without the command the flags would mean
+/// something else.
+fn command_is_there(words: &[OsString], command: &Command) -> Result<(), clap::Error> {
+    let takes_one = command.get_arguments().any(Arg::is_last_set);
+    if takes_one && words.iter().position(|word| word == "--") == Some(words.len() - 1) {
+        return Err(command.clone().error(ErrorKind::MissingRequiredArgument, "no command after --"));
+    }
+    Ok(())
+}
+
+fn place(file: &places::ConfigFile) -> String {
+    format!("configuration {}", file.path.display())
 }
 
 /// The command line with what files say; `matches` is what it says itself, `known` the whole, built command.
@@ -79,9 +114,8 @@ fn complete(
     let (mut remarks, mut command) = (found.remarks, Cli::definition());
     let mut given = explicit(target, leaf);
     for file in found.files {
-        let place = || format!("configuration {}", file.path.display());
-        let entries = entries::read(&file.text, known).with_context(place)?;
-        let taken = taken(target, &path, entries, &given).with_context(place)?;
+        let entries = entries::read(&file.text, known).with_context(|| place(&file))?;
+        let taken = taken(target, &path, entries, &given).with_context(|| place(&file))?;
         if !taken.is_empty() {
             let shown: Vec<String> = taken.iter().map(Entry::as_flag).collect();
             remarks.push(format!("defaults of {}: {}", file.path.display(), shown.join(" ")));
@@ -281,6 +315,28 @@ mod tests {
         let args::Command::Generate { pattern } = cli.command else { panic!("it is generate") };
         assert_eq!((pattern.options["theta"], pattern.common.seed), (0.5, 7));
         assert!(configured("quiet = true\n", &["--quiet", "schemes"]).unwrap().cli.global.quiet);
+    }
+
+    #[test]
+    fn a_required_flag_in_a_file_is_named() {
+        let refused = |text, words: &[&str]| match configured(text, words).unwrap_err() {
+            Refused::Configuration(failure) => crate::ui::with_causes(failure.error().unwrap()),
+            Refused::Flags(error) => error.to_string(),
+        };
+        let error = refused("[place]\nsink = 'none'\non = '/x'\n", &["place"]);
+        assert!(error.contains("pcstream.toml: line 3: on is given on the command line"), "{error}");
+        let error = refused("[place]\non = '/x'\n", &["place", "--no-config"]);
+        assert!(error.contains("--on"), "{error}");
+        assert!(refused("[place]\nsink = 'none'\n", &["place"]).contains("required arguments"));
+    }
+
+    #[test]
+    fn two_dashes_need_a_command() {
+        for words in [&["place", "--on", "/", "--"][..], &["record", "--on", "/", "-o", "t", "--"]] {
+            let Refused::Flags(error) = configured("", words).unwrap_err() else { panic!("it is of flags") };
+            assert!(error.to_string().contains("no command after --") && error.exit_code() == 2, "{error}");
+        }
+        assert!(configured("", &["place", "--on", "/", "--", "env", "--"]).is_ok());
     }
 
     #[test]
