@@ -59,7 +59,10 @@ pub fn examine() -> Vec<Check> {
         privileges(),
         kernel_types(),
         tracepoints(),
-        completion_functions(),
+        completion_functions(
+            &std::fs::read_to_string("/proc/kallsyms").unwrap_or_default(),
+            rustix::process::geteuid().is_root(),
+        ),
         io_accounting(),
         program(),
     ];
@@ -155,14 +158,15 @@ const COMPLETIONS: [(&[&str], &str); 3] = [
     (&["xfs_buf_bio_end_io"], "XFS's metadata kinds are not distinguished"),
 ];
 
-fn completion_functions() -> Check {
-    let symbols = std::fs::read_to_string("/proc/kallsyms").unwrap_or_default();
-    let has = |name: &str| {
-        symbols.lines().any(|line| {
-            let mut words = line.split_whitespace();
-            words.next().is_some_and(|at| at.bytes().any(|digit| digit != b'0')) && words.nth(1) == Some(name)
-        })
-    };
+/// `symbols`: the text of /proc/kallsyms, whose addresses may be hidden from others than root.
+fn completion_functions(symbols: &str, root: bool) -> Check {
+    let is_shown =
+        |line: &str| line.split(' ').next().is_some_and(|at| at.bytes().any(|digit| digit != b'0'));
+    if !root && !symbols.lines().any(is_shown) {
+        return Check::bad("kernel symbols", Verdict::Limited, "needs root to look", "");
+    }
+    let is_of = |line: &str, name: &str| line.split_whitespace().nth(2) == Some(name);
+    let has = |name: &str| symbols.lines().any(|line| is_shown(line) && is_of(line, name));
     let absent: Vec<_> =
         COMPLETIONS.iter().filter(|(names, _)| !names.iter().any(|name| has(name))).collect();
     if absent.is_empty() {
@@ -266,6 +270,18 @@ mod tests {
         assert_eq!(missing_from("CapEff:\t0000000000000000\n").len(), 3);
         assert_eq!(missing_from("CapEff:\t000000c000000000\n"), ["CAP_SYS_ADMIN (mount, devices)"]);
         assert_eq!(missing_from("").len(), 3);
+    }
+
+    #[test]
+    fn symbols_that_are_hidden_are_not_missing() {
+        let names = ["iomap_dio_bio_end_io", "bh_end_write", "xfs_buf_bio_end_io\t[xfs]"];
+        let with = |address: &str| names.map(|name| format!("{address} t {name}\n")).concat();
+        let (hidden, shown) = (with("0000000000000000"), with("ffffffff81000010"));
+        assert_eq!(completion_functions(&hidden, false).found, "needs root to look");
+        assert!(completion_functions(&hidden, true).remedy.contains("modprobe xfs"));
+        assert_eq!(completion_functions(&shown, true).verdict, Verdict::Good);
+        let ext4 = shown.lines().nth(1).unwrap();
+        assert!(completion_functions(ext4, false).remedy.contains("XFS's metadata"));
     }
 
     #[test]

@@ -54,6 +54,9 @@ pub fn doctor(args: DoctorArgs, ui: Ui) -> Result<Status, Failure> {
 
 /// What killed processes left, and what cannot be judged. `dead`: devices of servers.
 fn leftovers(dead: usize) -> Vec<String> {
+    if !rustix::process::geteuid().is_root() && Path::new(RUN_ROOT).exists() {
+        return vec!["needs root to look".to_owned()];
+    }
     let mut problems = Vec::new();
     let found = scratch::find_stale(Path::new(RUN_ROOT)).unwrap_or_else(|error| {
         problems.push(error.to_string());
