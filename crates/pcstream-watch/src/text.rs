@@ -195,7 +195,9 @@ pub fn table(snapshot: &Snapshot, by: SortBy, rows: usize, layout: Layout) -> St
         side_by_side(&columns).iter().for_each(|line| _ = writeln!(out, "{}", layout.cut(line)));
     }
     if order.len() > shown.len() {
-        _ = writeln!(out, "{} more", order.len() - shown.len());
+        let rest = &order[shown.len()..];
+        let rate: f64 = rest.iter().map(|at| snapshot.contexts[*at].written.rate).sum();
+        _ = writeln!(out, "{} more rows with {} (--rows)", rest.len(), per_second(rate));
     }
     out
 }
@@ -264,7 +266,7 @@ mod tests {
             "150 KiB/s  75.0 %  300 KiB  1.00 MiB      S1  db (db:flush\\n)  wal\\x1b[2J.log  \
              pwrite64 < Log::append < main"
         );
-        assert_eq!(lines[4], "1 more");
+        assert_eq!(lines[4], "1 more rows with 50.0 KiB/s (--rows)");
         let narrow = Layout { width: Some(40), ..Layout::PLAIN };
         assert!(table(&snapshot(), SortBy::Rate, 9, narrow).lines().all(|line| line.chars().count() <= 40));
     }

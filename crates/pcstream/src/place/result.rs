@@ -134,6 +134,8 @@ fn contexts(summary: &Summary, top: usize, layout: Layout) -> Vec<String> {
         (false, false) => clipped(&format!("{} < {}", row.entry, row.call_path), PATH_WIDTH),
     };
     let file = |row: &ContextSummary| match row.file.as_deref().map_or("", file_name) {
+        // It wrote, but to no file of which it wrote the most.
+        "" if row.files == 0 && row.pages > 0 => "files of others".to_owned(),
         "" => "-".to_owned(),
         name => clipped(name, 32),
     };
