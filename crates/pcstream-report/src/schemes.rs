@@ -294,24 +294,29 @@ fn why_one(lanes: &[LaneResult]) -> Vec<String> {
     by_reason.into_iter().map(line).collect()
 }
 
-/// Plain sentences about what is missing from the trace, or from what schemes knew.
-pub(crate) fn loss_lines(simulation: &Simulation) -> Vec<String> {
+/// What is missing from the trace, or from what schemes knew, as lines of a report.
+pub fn loss_lines(simulation: &Simulation) -> Vec<String> {
+    missing(simulation).iter().map(|what| format!("losses   {what}")).collect()
+}
+
+/// The same in words.
+pub fn missing(simulation: &Simulation) -> Vec<String> {
     let trace = &simulation.about.trace;
     let mut lines = Vec::new();
     let lost = losses(&trace.losses);
     if !lost.is_empty() {
-        lines.push(format!("losses   missing from the trace: {lost}"));
+        lines.push(format!("missing from the trace: {lost}"));
     }
     if !trace.complete {
-        lines.push("losses   the recorder did not finish this trace: its end is missing".to_owned());
+        lines.push("the recorder did not finish this trace: its end is missing".to_owned());
     }
     if let Some(damage) = &trace.damage {
-        lines.push(format!("losses   the trace is damaged and was read up to there: {damage}"));
+        lines.push(format!("the trace is damaged and was read up to there: {damage}"));
     }
     for (scheme, count, parameter) in simulation.dropped() {
         let name = scheme.split(':').next().unwrap_or(scheme);
         lines.push(format!(
-            "losses   {scheme} dropped what it knew of live data {count} times at its memory bound, which may change \
+            "{scheme} dropped what it knew of live data {count} times at its memory bound, which may change \
              its result: more with --set {name}.{parameter}=BYTES"
         ));
     }

@@ -6,6 +6,7 @@ use anyhow::anyhow;
 use pcstream_report::call_paths::call_paths;
 use pcstream_report::grouped::{self, Group, GroupBy};
 use pcstream_report::json::SelectionJson;
+use pcstream_report::schemes::loss_lines;
 use pcstream_report::symbols::Names;
 use pcstream_report::{ContextRow, Layout, Simulation, csv, folded, json, one_context};
 use pcstream_trace::Context;
@@ -129,13 +130,14 @@ impl View<'_> {
         };
         let head =
             selection.as_ref().map_or(String::new(), |(_, words)| layout.wrap(words, 0).join("\n") + "\n\n");
+        let losses: String = loss_lines(simulation).iter().map(|line| format!("{line}\n")).collect();
         match (self.args.by, self.args.csv) {
             _ if self.args.context.is_some() => {
-                head + &layout.fit(&rows.iter().map(one_context::text).collect::<String>(), 11)
+                head + &layout.fit(&rows.iter().map(one_context::text).collect::<String>(), 11) + &losses
             }
             (Some(_), true) => groups_csv(groups),
             (None, true) => rows_csv(rows, names),
-            (Some(by), false) => head + &grouped::text(groups, by, self.top, layout),
+            (Some(by), false) => head + &grouped::text(groups, by, self.top, layout) + &losses,
             (None, false) => {
                 let mut text = pcstream_report::contexts::text(simulation, rows, &head, self.top, layout);
                 if self.args.lines {

@@ -117,7 +117,8 @@ impl<'a> Fitting<'a> {
                     None => format!("{} of addresses that are written", page_bytes(space.used_pages)),
                 };
                 self.ui.remark(&format!(
-                    "{} written to {}, simulated as if {} full: {filled}, on {}",
+                    "{}: {} written to {}, simulated as if {} full: {filled}, on {}",
+                    self.reader.path().display(),
                     page_bytes(written),
                     page_bytes(traced),
                     percent(pack.share()),
@@ -133,8 +134,9 @@ impl<'a> Fitting<'a> {
             let more =
                 if before > 0 { format!(", and {} before", page_bytes(before)) } else { String::new() };
             self.ui.remark(&format!(
-                "{} written to {} of flash{more}: too little to say anything; --pack 0.9 simulates the addresses that are \
-                 written as if they filled 90 % of a device",
+                "{}: {} written to {} of flash{more}: too little to say anything; --pack 0.9 simulates the addresses that \
+                 are written as if they filled 90 % of a device",
+                self.reader.path().display(),
                 page_bytes(written),
                 page_bytes(flash),
             ));

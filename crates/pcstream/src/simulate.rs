@@ -14,7 +14,7 @@ use pcstream_replay::space::Space;
 use pcstream_replay::{Fitted, LaneResult, LaneSpec, Plan};
 use pcstream_report::settings::Settings;
 use pcstream_report::space::ChangedSpace;
-use pcstream_report::{About, ContextRow, Layout, Simulation, TraceInfo};
+use pcstream_report::{About, ContextRow, Layout, Simulation, TraceInfo, human};
 use pcstream_ssd::{Density, DeviceSettings, Devices};
 use pcstream_trace::{Meta, TraceReader};
 
@@ -211,7 +211,9 @@ pub fn open(path: &Path, ui: Ui) -> Result<TraceReader, Failure> {
         ui.remark(&format!("{}: {damage}", reader.path().display()));
     }
     if reader.meta().has_losses() {
-        ui.remark("something was lost when this trace was recorded or imported; the report says how much");
+        let lost = human::losses(&reader.meta().losses);
+        let path = reader.path().display();
+        ui.remark(&format!("{path}: something was lost when it was recorded or imported: {lost}"));
     }
     Ok(reader)
 }
