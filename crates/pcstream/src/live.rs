@@ -52,6 +52,7 @@ pub fn record(args: RecordArgs, ui: Ui) -> Result<Status, Failure> {
     let (recorder, captured) = capture_into(recorder, &options, &StopSignals::catch()?, ui)?;
     let finished = &captured.finished;
     let (paths, contexts) = (recorder.path_shares(finished), recorder.contexts_that_wrote());
+    let wrote = recorder.followed_wrote(finished);
     let meta = recorder.finish(finished)?;
     ui.remark(&format!(
         "{}: {} written by {} in {}",
@@ -61,6 +62,12 @@ pub fn record(args: RecordArgs, ui: Ui) -> Result<Status, Failure> {
         human::counted(meta.totals.events, "event"),
     ));
     paths.text().iter().for_each(|paths| ui.remark(&format!("of the file data, {paths}")));
+    if let Some(dir) = args.capture.on.as_ref().filter(|_| !wrote) {
+        ui.remark(&format!(
+            "what is followed wrote nothing to the file system of {}: check --on, or record for longer",
+            dir.display()
+        ));
+    }
     outcome(&captured, args.capture.forward_exit_code, ui)
 }
 
@@ -345,6 +352,12 @@ impl<'a> Recorder<'a> {
     /// Without those that were captured and wrote nothing: `contexts` does not list them.
     fn contexts_that_wrote(&self) -> u64 {
         self.pages.iter().skip(1).filter(|[all, _]| *all > 0).count() as u64
+    }
+
+    /// Whether anything that is followed wrote.
+    fn followed_wrote(&self, finished: &Finished) -> bool {
+        let mut pages = self.pages.iter().skip(1).zip(&finished.contexts);
+        pages.any(|([all, _], context)| *all > 0 && !context.is_others())
     }
 
     /// Completes the trace. Returns what it says about itself.

@@ -185,7 +185,14 @@ fn duration() {
         assert_eq!(out.status.code(), Some(0), "{name}: {}", said(&out));
         assert!(said(&out).contains("ended after"), "{name}: {}", said(&out));
         assert!(TraceReader::open(&trace).is_ok(), "{name}: the trace is whole");
+        assert!(!said(&out).contains("wrote nothing"), "{name}: {}", said(&out));
     }
+    let idle = Writer::run(&disk, "exec sleep 1000");
+    let arguments = ["--duration", "1s", "--pid", &idle.0.id().to_string()];
+    let out = record(&disk, &traces.path().join("idle.pctrace"), &arguments).output().expect("it starts");
+    let hint =
+        format!("what is followed wrote nothing to the file system of {}", disk.mount_point().display());
+    assert!(out.status.success() && said(&out).contains(&hint), "{}", said(&out));
 }
 
 fn everything() {
