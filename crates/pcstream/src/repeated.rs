@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
+use pcstream_report::drive::{in_words, is_worth};
 use pcstream_report::escape::visible;
 use pcstream_report::human::{change, percent, ratio};
 use pcstream_report::json::{self, SimulationJson};
@@ -17,6 +18,7 @@ use pcstream_report::table::Side::{Left, Right};
 use pcstream_report::table::table;
 use pcstream_report::verdict::Matters;
 use pcstream_report::{Simulation, VERSION, Verdict};
+use pcstream_ssd::GcDestination;
 use serde::Serialize;
 
 use crate::args::RunArgs;
@@ -47,14 +49,20 @@ struct SummaryJson {
 }
 
 /// The verdicts of all runs.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 struct VerdictJson {
     sentences: Vec<String>,
     /// Null where a run has no such number.
     waf_now: Option<Mean>,
     waf_with_streams: Option<Mean>,
+    /// What the drive gives alone, and what streams of the host save of that.
+    waf_same_drive: Option<Mean>,
     flash_saved: Option<Mean>,
+    flash_saved_on_same_drive: Option<Mean>,
+    flash_saved_on_legacy_drive: Option<Mean>,
     life_ratio: Option<Mean>,
+    /// Runs in which streams of the host are worth it on the drive of `waf_with_streams`.
+    worth_it: usize,
     /// Runs by what `verdict.matters` is.
     matters: BTreeMap<&'static str, usize>,
     steady_runs: usize,
@@ -153,21 +161,21 @@ fn present(done: &Runs, json: Option<JsonSink>, ui: Ui) -> Result<(), Failure> {
         summary: SummaryJson {
             repetitions: done.runs.len(),
             measures: done.measures.means(),
-            verdict: verdict(&done.runs),
+            verdict: verdict(&done.runs.iter().map(|run| &run.verdict).collect::<Vec<_>>()),
         },
     };
     ui::show(json, &result, || text(&result, ui))
 }
 
-fn verdict(runs: &[SimulationJson]) -> VerdictJson {
+fn verdict(runs: &[&Verdict]) -> VerdictJson {
     // Of all runs, or of none.
     let of = |number: fn(&Verdict) -> Option<f64>| {
-        let values: Option<Vec<f64>> = runs.iter().map(|run| number(&run.verdict)).collect();
+        let values: Option<Vec<f64>> = runs.iter().map(|run| number(run)).collect();
         values.map(|values| mean(&values))
     };
     let mut matters = BTreeMap::new();
     for run in runs {
-        let name = match run.verdict.matters {
+        let name = match run.matters {
             Matters::Yes => "yes",
             Matters::Little => "little",
             Matters::No => "no",
@@ -179,16 +187,27 @@ fn verdict(runs: &[SimulationJson]) -> VerdictJson {
         sentences: Vec::new(),
         waf_now: of(|verdict| verdict.now.as_ref()?.waf),
         waf_with_streams: of(|verdict| verdict.with_streams.as_ref()?.waf),
+        waf_same_drive: of(|verdict| verdict.same_drive.as_ref()?.waf),
         flash_saved: of(|verdict| verdict.flash_saved),
+        flash_saved_on_same_drive: of(|verdict| verdict.flash_saved_on_same_drive),
+        flash_saved_on_legacy_drive: of(|verdict| verdict.flash_saved_on_legacy_drive),
         life_ratio: of(|verdict| verdict.life_ratio),
+        worth_it: runs.iter().filter(|run| is_worth_it(run)).count(),
         matters,
-        steady_runs: runs.iter().filter(|run| run.verdict.steady).count(),
+        steady_runs: runs.iter().filter(|run| run.steady).count(),
     };
-    verdict.sentences = sentences(&verdict, runs.len());
+    let drive = runs[0].with_streams.as_ref().map_or(String::new(), |side| format!(" on {}", side.drive));
+    verdict.sentences = sentences(&verdict, runs.len(), &drive);
     verdict
 }
 
-fn sentences(verdict: &VerdictJson, runs: usize) -> Vec<String> {
+/// Whether a run by itself calls streams of the host worth it on the drive whose numbers it gives.
+fn is_worth_it(verdict: &Verdict) -> bool {
+    verdict.matters == Matters::Yes && is_worth(verdict.flash_saved, verdict.flash_saved_on_same_drive)
+}
+
+/// `drive`: that of the streams, as ` on a drive`.
+fn sentences(verdict: &VerdictJson, runs: usize, drive: &str) -> Vec<String> {
     let between = |mean: &Mean, of: fn(f64) -> String| {
         format!("{} ({} to {})", of(mean.mean), of(mean.least), of(mean.greatest))
     };
@@ -199,14 +218,31 @@ fn sentences(verdict: &VerdictJson, runs: usize) -> Vec<String> {
         verdict.flash_saved.as_ref().map(|mean| format!("flash saved {}", between(mean, signed))),
     ];
     let numbers = numbers.into_iter().flatten().collect::<Vec<_>>().join(", ");
-    let worth = verdict.matters.get("yes").copied().unwrap_or(0);
+    let worth = verdict.worth_it;
     let unknown = verdict.matters.get("unknown").copied().unwrap_or(0);
     let mut out = Vec::new();
     match (unknown < runs, numbers.as_str()) {
-        (true, "") => out.push(format!("Streams are worth it in {worth} of {runs} runs.")),
-        (true, numbers) => out.push(format!("Streams are worth it in {worth} of {runs} runs: {numbers}.")),
+        (true, "") => out.push(format!("Streams are worth it in {worth} of {runs} runs{drive}.")),
+        (true, numbers) => {
+            out.push(format!("Streams are worth it in {worth} of {runs} runs{drive}: {numbers}."))
+        }
         (false, "") => {}
         (false, numbers) => out.push(format!("{numbers}.")),
+    }
+    let on_same = (&verdict.waf_same_drive, &verdict.flash_saved_on_same_drive);
+    if unknown < runs
+        && let (Some(alone), Some(saved)) = on_same
+    {
+        let saved = between(saved, signed);
+        out.push(format!(
+            "Of this, the drive alone gives {}; the host's streams save another {saved}.",
+            waf(alone)
+        ));
+    }
+    if unknown < runs
+        && let Some(saved) = &verdict.flash_saved_on_legacy_drive
+    {
+        out.push(format!("On {}, streams save {}.", in_words(GcDestination::Own), between(saved, signed)));
     }
     if unknown > 0 {
         let why = "garbage collection never ran, or there is nothing to compare";
@@ -254,27 +290,64 @@ fn text(result: &RepeatedJson, ui: Ui) -> String {
 
 #[cfg(test)]
 mod tests {
+    use pcstream_report::verdict::SideJson;
+
     use super::*;
 
     #[test]
     fn runs_without_an_answer_are_not_counted_as_a_no() {
         let said = |matters: &[(&'static str, usize)]| {
-            let verdict = VerdictJson {
-                sentences: Vec::new(),
-                waf_now: None,
-                waf_with_streams: None,
-                flash_saved: None,
-                life_ratio: None,
-                matters: matters.iter().copied().collect(),
-                steady_runs: 3,
-            };
-            sentences(&verdict, 3).join(" ")
+            let matters: BTreeMap<_, _> = matters.iter().copied().collect();
+            let worth_it = matters.get("yes").copied().unwrap_or(0);
+            let verdict = VerdictJson { worth_it, matters, steady_runs: 3, ..VerdictJson::default() };
+            sentences(&verdict, 3, "").join(" ")
         };
         assert_eq!(said(&[("yes", 2), ("no", 1)]), "Streams are worth it in 2 of 3 runs.");
         let none = "Nothing can be said of 3 of the runs: garbage collection never ran, or there is nothing to compare.";
         assert_eq!(said(&[("unknown", 3)]), none);
         assert!(
             said(&[("yes", 1), ("unknown", 2)]).starts_with("Streams are worth it in 1 of 3 runs. Nothing")
+        );
+    }
+
+    /// As a single run does, which says that either of two helps.
+    #[test]
+    fn what_the_drive_gives_alone_is_no_merit_of_the_hosts_streams() {
+        let side = |waf| SideJson {
+            scheme: "pcstream".to_owned(),
+            gc_destination: "internal".to_owned(),
+            drive: "an SSD".to_owned(),
+            waf: Some(waf),
+            steady_waf: None,
+            flash_bytes: 0,
+            flash_bytes_per_day: None,
+        };
+        let single = Verdict {
+            sentences: Vec::new(),
+            matters: Matters::Yes,
+            now: Some(side(1.5)),
+            with_streams: Some(side(1.194)),
+            same_drive: Some(side(1.2)),
+            on_legacy_drive: None,
+            real_writes: None,
+            best_foreseeing: None,
+            flash_saved: Some(0.204),
+            flash_saved_on_same_drive: Some(0.005),
+            flash_saved_on_legacy_drive: Some(0.19),
+            life_ratio: None,
+            steady: true,
+            bytes_to_steady: 0,
+        };
+        let said = verdict(&[&single, &single]).sentences.join(" ");
+        assert!(
+            said.starts_with("Streams are worth it in 0 of 2 runs on an SSD: WAF 1.500 (1.500 to"),
+            "{said}"
+        );
+        let alone =
+            "Of this, the drive alone gives 1.200 (1.200 to 1.200); the host's streams save another 0.50 % (";
+        assert!(
+            said.contains(alone) && said.contains("a legacy multi-stream SSD, streams save 19.0 %"),
+            "{said}"
         );
     }
 
