@@ -7,6 +7,8 @@ use pcstream_replay::{Fitted, LaneResult, LaneSpec, Plan};
 use pcstream_report::advice::{self, HINTS, Source, Sources};
 use pcstream_report::drive::{LEAST_GAIN, in_words, is_worth, saved};
 use pcstream_report::escape::visible;
+use pcstream_report::schemes::missing;
+use pcstream_report::verdict::{pages_to_steady, says_nothing};
 use pcstream_report::{Simulation, VERSION, human};
 use pcstream_ssd::{DeviceSettings, GcDestination, Geometry};
 use serde::Serialize;
@@ -22,8 +24,13 @@ use crate::whole_file::WholeFile;
 
 /// The title of hints to be set.
 const SET_HINTS: &str = "fcntl(F_SET_RW_HINT) after opening files, by class of lifetimes";
+/// What is said instead of streams by class.
+const ONE_CLASS: &str =
+    "All sources are in one class of lifetimes, so streams or hints by class keep nothing apart.";
 /// The scheme of hints that are set.
 const OWN_HINTS: &str = "hints";
+/// The least share of the flash whose saving is listed, with what gains little.
+const LEAST_LISTED: f64 = 0.001;
 /// Rules for the file system's own writes, which have no context.
 const METADATA_RULES: &str = "kind=journal -> 1\nkind=inode,directory,bitmap,other -> 2\n";
 
@@ -103,8 +110,13 @@ pub fn advise(args: AdviseArgs, ui: Ui) -> Result<Status, Failure> {
         true => Vec::new(),
         false => fitting.run(&Plan { lanes, ..plan.clone() })?.results,
     };
-    let advice = judged(changes, &gains, &result, sources, &fit);
-    ui::show(json, &advice, || text(&advice, copies(&result.results[0]), ui))?;
+    let copies = copies(&result.results[0]);
+    let one_class = copies && !sources.is_empty() && is_one(&classes);
+    let mut advice = judged(changes, &gains, &result, sources, &fit);
+    if one_class {
+        advice.remarks.push(ONE_CLASS.to_owned());
+    }
+    ui::show(json, &advice, || text(&advice, copies, ui))?;
     Ok(Status::with_losses(result.has_losses()))
 }
 
@@ -118,7 +130,7 @@ fn changes(
     let stream = |(source, class): (&Source, &usize)| format!("S{}: {}", class + 1, named(source));
     let by_stream: Vec<String> = sources.iter().zip(classes).map(stream).collect();
     let mut out = vec![by_context(GcDestination::Own), by_context(GcDestination::Internal)];
-    if !sources.is_empty() && streams > 1 {
+    if !is_one(classes) && streams > 1 {
         out.extend(GcDestination::ALL.into_iter().map(|gc_destination| Change {
             title: match gc_destination {
                 GcDestination::Own => "a stream for each class of lifetimes",
@@ -133,8 +145,8 @@ fn changes(
         if streams > HINTS.len() {
             out.push(set_hints(sources));
         }
-        out.extend(hinted.then(|| own_hints(sources)));
     }
+    out.extend((hinted && streams > 1).then(|| own_hints(sources)));
     if streams > 2 {
         out.push(Change {
             title: "the file system's journal and metadata apart from data",
@@ -146,6 +158,11 @@ fn changes(
         });
     }
     out
+}
+
+/// Whether there is at most one class.
+fn is_one(classes: &[usize]) -> bool {
+    classes.iter().all(|class| *class == classes[0])
 }
 
 fn by_context(gc_destination: GcDestination) -> Change {
@@ -264,22 +281,19 @@ fn judged(
         flash_saved_on_same_drive: saved(lane, same_drive(lane)),
         steps: change.steps,
     };
+    let best = gains[..changes.len()].iter().min_by_key(|lane| lane.flash_pages());
     let mut changes: Vec<ChangeJson> = changes.into_iter().zip(gains).map(judge).collect();
     changes.sort_by(|a, b| b.flash_saved.unwrap_or(0.0).total_cmp(&a.flash_saved.unwrap_or(0.0)));
     let totals = result.writers.totals();
-    let mut remarks = Vec::new();
+    let path = &result.about.trace.path;
+    let mut remarks: Vec<String> = missing(result).iter().map(|what| format!("{path}: {what}.")).collect();
+    remarks.extend(doubt(baseline, best, fit));
     if result.writers.are_unknown() {
         remarks.push(
             "No write of this trace has a program context, so nothing can be advised about programs or about placement \
              by context. `pcstream simulate` compares schemes that go by address."
                 .to_owned(),
         );
-    }
-    if !copies(baseline) {
-        remarks.push(format!(
-            "Nothing was copied, so no change can gain anything. {}",
-            what_helps(baseline, fit)
-        ));
     }
     if copies(baseline) && drop_needless_hints(&mut changes) {
         remarks.push("No other hints would save more than those that are set already.".to_owned());
@@ -298,6 +312,23 @@ fn judged(
         changes,
         remarks,
         sources,
+    }
+}
+
+/// What makes gains doubtful: too little was written to see any, or to see them as they will be.
+fn doubt(baseline: &LaneResult, best: Option<&LaneResult>, fit: &FitArgs) -> Option<String> {
+    let to_steady = pages_to_steady(baseline).max(best.map_or(0, pages_to_steady));
+    let helps = what_helps(baseline, fit);
+    match copies(baseline) {
+        false if says_nothing(baseline) => {
+            Some(format!("Nothing can be said yet: nothing was copied. {helps}"))
+        }
+        false => Some(format!("Nothing was copied, so no change can gain anything. {helps}")),
+        true if to_steady > 0 => {
+            let more = human::page_bytes(to_steady);
+            Some(format!("Not steady yet: write at least {more} more for a steady answer."))
+        }
+        true => None,
     }
 }
 
@@ -369,7 +400,7 @@ fn text(advice: &AdviceJson, copies: bool, ui: Ui) -> String {
     if copies && worth.is_empty() {
         lines.push("No change gains 1 % of the flash.".to_owned());
     }
-    for change in rest {
+    for change in rest.iter().filter(|change| change.flash_saved >= Some(LEAST_LISTED)) {
         let gain = human::ratio(change.waf);
         let alone = if is_worth(change.flash_saved, None) { "; that drive alone does as much" } else { "" };
         let line = format!("Gains little: {}, on {} (WAF {gain}{alone})", change.change, change.drive);

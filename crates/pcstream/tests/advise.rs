@@ -199,7 +199,7 @@ fn little_written_to_a_large_drive_can_be_packed() {
     let dir = TempDir::new().unwrap();
     let trace = storage(dir.path(), 1 << 20, NOTHING);
     let (text, _) = ends_with(0, &["advise", &trace]);
-    assert!(text.contains("Nothing was copied"), "{text}");
+    assert!(text.contains("Nothing can be said yet: nothing was copied. Too little"), "{text}");
     assert!(text.contains("--pack 0.9") && !text.contains("Gains little"), "{text}");
     let (text, _) = ends_with(0, &[&["advise", &trace, "--pack", "0.9"], &DEVICE[..]].concat());
     assert!(text.contains("1. ") && !text.contains("--pack"), "{text}");
@@ -232,6 +232,22 @@ fn rules_that_do_nothing_are_named() {
     assert!(err.contains("15 more lines matched nothing"), "{err}");
     let (_, err) = ends_with(0, &[&manual[..], &["common"]].concat());
     assert!(!err.contains("matched nothing"), "a preset is for many programs: {err}");
+}
+
+/// What gains nothing is no suggestion, and one class of lifetimes keeps nothing apart.
+#[test]
+fn nothing_is_advised_that_gains_nothing() {
+    let hotcold = format!("{}/tests/data/hotcold.pctrace", env!("CARGO_MANIFEST_DIR"));
+    let (text, _) = ends_with(0, &["advise", &hotcold]);
+    assert!(text.contains("for each class of lifetimes") && !text.contains("journal and metadata"), "{text}");
+    assert!(!text.contains("Not steady") && !text.contains("one class"), "{text}");
+    let dir = TempDir::new().unwrap();
+    let trace = dir.path().join("u.pctrace").to_str().unwrap().to_owned();
+    ends_with(0, &["generate", "uniform", "--pages", "16K", "--writes", "40K", "-o", &trace]);
+    let (text, _) = ends_with(0, &["advise", &trace]);
+    assert!(text.contains("All sources are in one class of lifetimes"), "{text}");
+    assert!(!text.contains("for each class") && !text.contains("F_SET_RW_HINT"), "{text}");
+    assert!(text.contains("Not steady yet: write at least 160 MiB more for a steady answer."), "{text}");
 }
 
 /// A label of a generator is no function, and leaves no gap.
