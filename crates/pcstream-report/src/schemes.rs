@@ -13,7 +13,7 @@ use crate::escape::{visible, visible_start};
 use crate::human::{count, counted, losses, page_bytes, percent, ratio};
 use crate::layout::Layout;
 use crate::table::{Column, Side, side_by_side, within};
-use crate::verdict::says_nothing;
+use crate::verdict::{says_nothing, seconds};
 use crate::{Simulation, VERSION, Verdict, timing};
 
 /// Longest command line printed, in characters; JSON has it whole.
@@ -70,8 +70,12 @@ pub(crate) fn origin(simulation: &Simulation, layout: Layout) -> Vec<String> {
         let command = visible_start(&trace.command.join(" "), COMMAND_WIDTH);
         lines.push(layout.cut(&format!("command  {command}")));
     }
+    let (time, rate) = seconds(simulation).map_or_else(Default::default, |seconds| {
+        let a_day = (totals.host_pages as f64 * 86_400.0 / seconds) as u64;
+        (format!(" in {seconds:.1} s"), format!(" ({} a day)", page_bytes(a_day)))
+    });
     let events = format!(
-        "         {}: {} written, {} discarded; {}, {}",
+        "         {}{time}: {} written{rate}, {} discarded; {}, {}",
         counted(totals.events, "event"),
         page_bytes(totals.host_pages),
         page_bytes(totals.discarded_pages + totals.zeroed_pages),
