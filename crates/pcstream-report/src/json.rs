@@ -381,7 +381,8 @@ fn trace(simulation: &Simulation) -> TraceJson {
     }
 }
 
-fn device(lane: &LaneResult, origin: Option<&str>) -> DeviceJson {
+/// The device of a result, and the profile or file that it comes from.
+pub fn device(lane: &LaneResult, origin: Option<&str>) -> DeviceJson {
     let geometry = &lane.geometry;
     DeviceJson {
         logical_pages: geometry.logical_pages(),

@@ -7,22 +7,30 @@ mod matching;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use anyhow::anyhow;
+use anyhow::{Context as _, anyhow};
 use pcstream_replay::Fitted;
 use pcstream_report::escape::visible;
 use pcstream_report::functions::Functions;
-use pcstream_report::human::{bytes, change, counted};
+use pcstream_report::human::{bytes, change, counted, page_bytes, percent};
+use pcstream_report::json::{self, DeviceJson};
+use pcstream_report::schemes::missing;
 use pcstream_report::statistics::{Mean, differ, mean};
-use pcstream_report::{Layout, Simulation, VERSION};
-use pcstream_trace::PAGE_BYTES;
+use pcstream_report::verdict::says_nothing;
+use pcstream_report::{Layout, Simulation, VERSION, Verdict};
+use pcstream_trace::{PAGE_BYTES, TraceReader};
 use serde::Serialize;
 
-use crate::args::CompareArgs;
+use crate::args::{CompareArgs, FitArgs};
+use crate::device::Template;
 use crate::failure::{Failure, Status};
+use crate::fitted::Fitting;
 use crate::measures::{self, Measures};
 use crate::simulate;
 use crate::ui::{self, JsonSink, Ui};
 use matching::{Contexts, Name, Written};
+
+/// Less of a drive does not count as a difference of what was on it before.
+const LEAST_PREFILL: f64 = 0.01;
 
 #[derive(Debug, Serialize)]
 struct CompareJson {
@@ -32,7 +40,7 @@ struct CompareJson {
     changes: Vec<ChangeJson>,
     /// Pages by context and run, most changed first.
     contexts: Vec<ContextJson>,
-    /// Programs that count as one, and those that the other run lacks.
+    /// What makes runs hard to compare; programs that count as one, and those that the other run lacks.
     remarks: Vec<String>,
 }
 
@@ -40,6 +48,8 @@ struct CompareJson {
 struct RunJson {
     name: String,
     repetitions: usize,
+    /// By repetition.
+    devices: Vec<DeviceJson>,
     measures: BTreeMap<String, Mean>,
 }
 
@@ -77,35 +87,69 @@ impl ContextJson {
 struct Run {
     name: String,
     repetitions: usize,
+    devices: Vec<DeviceJson>,
+    /// Repetitions of which nothing can be said.
+    silent: usize,
+    /// What a repetition must write more, at most, for a steady answer.
+    bytes_to_steady: u64,
+    missing: Vec<String>,
     measures: Measures,
     contexts: Contexts,
 }
 
 /// `pcstream compare`.
-pub fn compare(args: &CompareArgs, ui: Ui) -> Result<Status, Failure> {
+pub fn compare(mut args: CompareArgs, ui: Ui) -> Result<Status, Failure> {
     let json = JsonSink::asked(&args.simulation.output)?;
+    let mut named = Vec::new();
+    for run in &args.runs {
+        named.push(traces(run)?);
+    }
+    args.fit.least_pages = largest(&args, &named, ui)?;
     let mut losses = false;
     let mut runs = Vec::new();
-    for run in &args.runs {
-        let (run, lost) = measure(run, args, ui)?;
+    for paths in &named {
+        let (run, lost) = measure(paths, &args, ui)?;
         losses |= lost;
         runs.push(run);
     }
-    let remarks = matched(&mut runs);
+    let mut remarks = doubts(&runs, &args.fit);
+    remarks.extend(matched(&mut runs));
     let result = compared(&runs, remarks);
     ui::show(json, &result, || text(&result, args.top, ui.layout(args.simulation.details)))?;
     Ok(Status::with_losses(losses))
 }
 
-/// Simulates every repetition.
-fn measure(run: &str, args: &CompareArgs, ui: Ui) -> Result<(Run, bool), Failure> {
-    let paths: Vec<&str> = run.split(',').collect();
-    if paths.iter().any(|path| path.is_empty()) {
-        return Err(Failure::wrong_arguments(anyhow!("'{run}': a name of a trace is empty")));
+/// The repetitions of a run.
+fn traces(run: &str) -> Result<Vec<String>, Failure> {
+    let paths: Vec<String> = run.split(',').map(str::to_owned).collect();
+    match paths.iter().any(String::is_empty) {
+        true => Err(Failure::wrong_arguments(anyhow!("'{run}': a name of a trace is empty"))),
+        false => Ok(paths),
     }
+}
+
+/// Logical pages that the largest of all packed traces needs; 0 if none is packed, or the size is given.
+fn largest(args: &CompareArgs, runs: &[Vec<String>], ui: Ui) -> Result<u64, Failure> {
+    let mut largest = 0;
+    if args.fit.pack().is_some() && Template::load(&args.simulation.device)?.capacity_pages().is_none() {
+        for path in runs.iter().flatten() {
+            let reader = TraceReader::open(Path::new(path)).context("cannot read the trace")?;
+            let fitting = Fitting::new(&reader, &args.fit, None, ui)?;
+            largest = largest.max(fitting.space().map_or(0, |space| space.logical_pages));
+        }
+    }
+    Ok(largest)
+}
+
+/// Simulates every repetition.
+fn measure(paths: &[String], args: &CompareArgs, ui: Ui) -> Result<(Run, bool), Failure> {
     let mut out = Run {
         name: paths[0].trim_end_matches('/').to_owned(),
         repetitions: paths.len(),
+        devices: Vec::new(),
+        silent: 0,
+        bytes_to_steady: 0,
+        missing: Vec::new(),
         measures: Measures::default(),
         contexts: Contexts::new(),
     };
@@ -125,6 +169,11 @@ fn measure(run: &str, args: &CompareArgs, ui: Ui) -> Result<(Run, bool), Failure
 /// Takes in one repetition; what did not occur in the others is 0 there.
 fn note(run: &mut Run, simulation: &Simulation, repetition: usize) {
     run.measures.note(simulation);
+    run.devices.push(json::device(&simulation.results[0], simulation.about.device.as_deref()));
+    run.silent += usize::from(simulation.results.iter().all(says_nothing));
+    run.bytes_to_steady = run.bytes_to_steady.max(Verdict::of(simulation).bytes_to_steady);
+    let path = &simulation.about.trace.path;
+    run.missing.extend(missing(simulation).iter().map(|what| format!("{path}: {what}.")));
     let repetitions = run.repetitions;
     let functions = Functions::whole();
     for row in simulation.context_rows(0, 0) {
@@ -132,6 +181,54 @@ fn note(run: &mut Run, simulation: &Simulation, repetition: usize) {
         let written = run.contexts.entry(Name::of(&row, &functions)).or_insert_with(new);
         written.pages[repetition] += row.writer.pages() as f64;
     }
+}
+
+/// What makes it doubtful that numbers differ because of what the runs wrote.
+fn doubts(runs: &[Run], fit: &FitArgs) -> Vec<String> {
+    let mut remarks: Vec<String> = runs.iter().flat_map(|run| run.missing.clone()).collect();
+    if have_other_drives(runs, fit) {
+        remarks.push(
+            "The drives are not the same, which alone makes WAF differ: --capacity with --fill simulates all runs on one."
+                .to_owned(),
+        );
+    }
+    for (index, run) in runs.iter().enumerate() {
+        let letter = letter(index);
+        if run.silent > 0 {
+            let which = match run.repetitions {
+                1 => String::new(),
+                all => format!(" in {} of {all} repetitions", run.silent),
+            };
+            let instead =
+                if fit.pack().is_none() { ", or --pack 0.9 simulates a drive that they fill" } else { "" };
+            remarks.push(format!(
+                "Nothing can be said of {letter} yet{which}: no garbage was collected, or the flash was not written once. \
+                 Longer recordings help{instead}."
+            ));
+        } else if run.bytes_to_steady > 0 {
+            let more = bytes(run.bytes_to_steady);
+            remarks
+                .push(format!("{letter} is not steady yet: write at least {more} more for a steady answer."));
+        }
+    }
+    remarks
+}
+
+/// Whether the drives differ, or what was on them before. Filled up to a share, they are alike in that.
+fn have_other_drives(runs: &[Run], fit: &FitArgs) -> bool {
+    let first = &runs[0].devices[0];
+    let size = |device: &DeviceJson| (device.logical_pages, device.physical_pages);
+    let is_filled = fit.pack().is_some() || fit.fill.is_some();
+    let differs = |device: &DeviceJson| {
+        let by = (prefilled(device) - prefilled(first)).abs();
+        size(device) != size(first) || (!is_filled && by >= LEAST_PREFILL)
+    };
+    runs.iter().flat_map(|run| &run.devices).any(differs)
+}
+
+/// Share of a drive that held data before counting began.
+fn prefilled(device: &DeviceJson) -> f64 {
+    device.prefill_pages as f64 / device.logical_pages as f64
 }
 
 /// Gives programs of other builds the name that they have in the first run. Says which, and what has no counterpart.
@@ -188,6 +285,7 @@ fn compared(runs: &[Run], remarks: Vec<String>) -> CompareJson {
     let summary = |run: &Run| RunJson {
         name: run.name.clone(),
         repetitions: run.repetitions,
+        devices: run.devices.clone(),
         measures: run.measures.means(),
     };
     CompareJson { pcstream: VERSION, runs: runs.iter().map(summary).collect(), changes, contexts, remarks }
@@ -209,8 +307,11 @@ fn text(result: &CompareJson, top: usize, layout: Layout) -> String {
         let times =
             if run.repetitions == 1 { "once".to_owned() } else { format!("{} times", run.repetitions) };
         lines.push(layout.cut(&format!("{}  {} ({times})", letter(index), run.name)));
+        lines.push(layout.cut(&format!("   on {}", drive(&run.devices[0]))));
     }
     lines.push(String::new());
+    lines.extend(result.remarks.iter().flat_map(|remark| layout.wrap(remark, 0)));
+    lines.extend((!result.remarks.is_empty()).then(String::new));
     lines.extend(measured(result, layout));
     lines.push(String::new());
     lines.extend(contexts(result, top, layout));
@@ -221,6 +322,15 @@ fn text(result: &CompareJson, top: usize, layout: Layout) -> String {
         lines.extend(layout.wrap(note, 0));
     }
     lines.join("\n") + "\n"
+}
+
+fn drive(device: &DeviceJson) -> String {
+    format!(
+        "{} logical with spare factor {}, prefilled {}",
+        page_bytes(device.logical_pages),
+        percent(device.spare_factor),
+        percent(prefilled(device)),
+    )
 }
 
 fn written(name: &str, value: &Mean) -> String {
@@ -276,7 +386,6 @@ fn contexts(result: &CompareJson, top: usize, layout: Layout) -> Vec<String> {
     if same > 0 {
         lines.push(format!("{} wrote as much in every run", counted(same, "context")));
     }
-    result.remarks.iter().for_each(|remark| lines.extend(layout.wrap(remark, 0)));
     lines
 }
 

@@ -70,12 +70,16 @@ impl<'a> Fitting<'a> {
         capacity: Option<u64>,
         ui: Ui,
     ) -> Result<Fitting<'a>, Failure> {
-        let FitArgs { fill, no_discard, memory, .. } = *args;
+        let FitArgs { fill, no_discard, memory, least_pages, .. } = *args;
         let settings = SpaceSettings { pack: args.pack(), fill, no_discard };
         let interrupt = Interrupt::watch()?;
         let mut fitting =
             Fitting { reader, settings, memory, capacity, ui, interrupt, used: None, space: None };
         fitting.fill(fill)?;
+        if fitting.space().is_some_and(|space| space.logical_pages < least_pages) {
+            fitting.capacity = Some(least_pages);
+            fitting.fill(fill)?;
+        }
         Ok(fitting)
     }
 

@@ -95,7 +95,7 @@ fn main() -> ExitCode {
         Command::Contexts(args) => simulate::contexts(&args, ui),
         Command::Report(args) => report::report(&args, ui),
         Command::Advise(args) => advise::advise(args, ui),
-        Command::Compare(args) => compare::compare(&args, ui),
+        Command::Compare(args) => compare::compare(args, ui),
         Command::Geometry(args) => geometry::geometry(&args, ui),
         Command::Schemes(args) => schemes::schemes(&args, ui),
         Command::Rules(args) => rules::rules(&args, ui),

@@ -432,8 +432,19 @@ fn lost_events_end_with_3() {
     let (out, err) = ends_with(3, &["simulate", &trace]);
     assert!(out.contains("missing from the trace: events 7"), "{out}");
     assert!(err.contains("lost"), "{err}");
+    assert!(err.contains(&format!("{trace}: something was lost")) && err.contains("events 7"), "{err}");
     let (json, _) = ends_with(3, &["simulate", &trace, "--json", "-"]);
     assert_eq!(serde_json::from_str::<Value>(&json).unwrap()["trace"]["lost_events"], 7);
+    let scheme = ["--scheme", "baseline"];
+    for command in [
+        &[&["compare", "-q", &trace, &trace], &scheme[..]].concat()[..],
+        &["advise", "-q", &trace],
+        &["contexts", "-q", &trace, "--by", "program"],
+        &["contexts", "-q", &trace, "--context", "1"],
+    ] {
+        let (out, _) = ends_with(3, command);
+        assert!(out.contains("missing from the trace: events 7"), "{command:?}: {out}");
+    }
 }
 
 #[test]

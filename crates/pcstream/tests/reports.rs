@@ -214,6 +214,38 @@ fn advice_holds_what_it_promises() {
     assert!(generated.contains("WAF now"), "{generated}");
 }
 
+/// Other drives, too little written, and one drive for all.
+#[test]
+fn what_makes_runs_hard_to_compare_is_said() {
+    let place = Place::new();
+    let make = |name: &str, pages: &str, writes: &str| {
+        let path = place.path(name);
+        ends_with(0, &["generate", "uniform", "--pages", pages, "--writes", writes, "-o", &path]);
+        path
+    };
+    let small = make("small.pctrace", "8K", "80K");
+    let (large, short) = (make("large.pctrace", "16K", "40K"), make("short.pctrace", "16K", "1K"));
+    let compared = |runs: &[&str], flags: &[&str]| {
+        ends_with(0, &[&["compare"], runs, &["--scheme", "baseline", "--gc", "own"], flags].concat()).0
+    };
+    let differ = "The drives are not the same";
+    let text = compared(&[&small, &large, &short], &[]);
+    let drives = ["on 32.0 MiB logical with spare factor 12.6 %, prefilled 100 %", "on 64.0 MiB logical"];
+    assert!(drives.iter().all(|drive| text.contains(drive)) && text.contains(differ), "{text}");
+    assert!(text.contains("B is not steady yet: write at least 160 MiB more"), "{text}");
+    assert!(text.contains("Nothing can be said of C yet") && text.contains("--pack 0.9"), "{text}");
+    assert!(!text.contains("A is not steady") && !text.contains("said of A"), "{text}");
+    assert!(!compared(&[&small, &small], &[]).contains(differ));
+    assert!(!compared(&[&small, &large], &["--capacity", "128M", "--fill", "0.9"]).contains(differ));
+    let packed: Value =
+        serde_json::from_str(&compared(&[&small, &large], &["--pack", "0.9", "--json", "-"])).unwrap();
+    let pages = |run: usize| packed["runs"][run]["devices"][0]["logical_pages"].as_u64().unwrap();
+    let alone = json(&["simulate", &large, "--scheme", "baseline", "--pack", "0.9", "--json", "-"]);
+    let needs = alone["device"]["logical_pages"].as_u64().unwrap();
+    assert_eq!([pages(0), pages(1)], [needs; 2], "what the large one needs: {packed}");
+    assert!(!packed["remarks"].to_string().contains(differ), "{packed}");
+}
+
 #[test]
 fn runs_are_compared_by_name_and_noise_is_no_change() {
     let place = Place::new();

@@ -67,6 +67,9 @@ pub struct FitArgs {
     /// If all lanes together would take more, fewer run at once, and the trace is read several times.
     #[arg(long, value_name = "BYTES", value_parser = values::size)]
     pub memory: Option<u64>,
+    /// Pages that a packed device has at least: those of the largest of a comparison.
+    #[arg(skip)]
+    pub least_pages: u64,
 }
 
 impl FitArgs {
