@@ -217,7 +217,8 @@ pub enum Command {
     /// Compare recorded runs: what changed, and whether it is more than noise
     ///
     /// The first run is what the others are compared with. A run may be several traces, joined by commas: then its
-    /// numbers are means with 95 % intervals, and each change is tested against the noise.
+    /// numbers are means with 95 % intervals, and each change is tested against the noise. With --pack or --pack-live
+    /// all runs are on one drive, that of the run that needs the largest.
     Compare(CompareArgs),
     /// List placement schemes, or show a scheme's parameters with defaults, units and sources
     ///
