@@ -60,6 +60,7 @@ def test_a_sweep_is_the_simulations_that_it_stands_for(small: pc.Trace, expected
         device = pc.Device(streams=row["streams"], spare_factor=row["spare_factor"], gc=row["gc"])
         result = pc.simulate(small, row["scheme"], device)[0]
         assert (result.waf, result.erases) == (row["waf"], row["erases"])
+        assert row["pcstream"] == pc.__version__ and row["trace_id"] == small.id
 
 
 def test_processes_give_the_same_rows_though_one_is_killed(
