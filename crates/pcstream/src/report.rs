@@ -42,12 +42,14 @@ pub fn report(args: &ReportArgs, ui: Ui) -> Result<Status, Failure> {
             "--figure throughput: needs --timing, which adds the time that requests take"
         )));
     }
-    let output = args.output.as_deref().map(|path| WholeFile::create("--output", path)).transpose()?;
+    let stdout = Path::new("-");
+    let output = args.output.as_deref().filter(|path| *path != stdout);
+    let output = output.map(|path| WholeFile::create("--output", path)).transpose()?;
     let json = JsonSink::asked(&args.simulation.output)?;
     let reader = simulate::open(&args.trace, ui)?;
     let (mut fitting, planned) = simulate::fit(&args.simulation, &args.fit, &reader, ui)?;
     let plan = &planned.plan;
-    let drawn = |name: &str| output.is_some() || args.figure.as_deref() == Some(name);
+    let drawn = |name: &str| args.output.is_some() || args.figure.as_deref() == Some(name);
     let surveyed = pictures::names().any(|name| drawn(name) && pictures::needs_survey(name));
     let density = surveyed.then(|| fitting.room_for_survey(plan)).transpose()?;
     let Fitted { results, mut replay, damage, .. } = fitting.run(plan)?;
@@ -83,6 +85,8 @@ pub fn report(args: &ReportArgs, ui: Ui) -> Result<Status, Failure> {
         let page = pictures::page(&material);
         file.write(page.as_bytes())?;
         ui.remark(&format!("{} written", human::bytes(page.len() as u64)));
+    } else if args.output.is_some() {
+        ui::print(&pictures::page(&material))?;
     }
     Ok(Status::with_losses(simulation.has_losses()))
 }

@@ -17,6 +17,8 @@ fn a_report_is_one_file_with_every_picture_and_nothing_from_a_network() {
     let (trace, page) = (recorded("mixed"), place.path("r.html"));
     ends_with(0, &["report", &trace, "-o", &page]);
     let html = fs::read_to_string(&page).unwrap();
+    let (printed, _) = ends_with(0, &["report", &trace, "-o", "-", "--no-curves"]);
+    assert!(printed.starts_with("<!doctype html>") && printed.ends_with("</html>\n"), "it is the page alone");
     for name in [
         "waf",
         "waf-over-run",

@@ -21,7 +21,7 @@ Examples:
 pub struct ReportArgs {
     /// The trace: a directory NAME.pctrace
     pub trace: PathBuf,
-    /// Write the whole report to FILE: one HTML file that needs no network
+    /// Write the whole report to FILE, one HTML file that needs no network; '-' is stdout
     #[arg(short, long, value_name = "FILE.html", help_heading = "Report")]
     pub output: Option<PathBuf>,
     /// A single picture, for --svg, --png and --csv
