@@ -1,9 +1,10 @@
 //! Program contexts as text: who wrote what, how long it lived, and where the scheme put it.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use pcstream_trace::paths::file_name;
-use pcstream_trace::{Context, Kind, Unwind};
+use pcstream_trace::{Context, Frame, Kind, Unwind};
 
 use crate::call_paths::call_paths;
 use crate::escape::visible;
@@ -64,8 +65,27 @@ pub fn table(simulation: &Simulation, rows: &[ContextRow], limit: usize, layout:
             "life p50: what the host wrote (of {total} in all) until half of the pages that died were dead"
         );
         layout.wrap(&note, 0).iter().for_each(|line| _ = writeln!(out, "{line}"));
+        if let Some(note) = nameless(&known) {
+            layout.wrap(&note, 0).iter().for_each(|line| _ = writeln!(out, "{line}"));
+        }
     }
     out
+}
+
+/// Programs and libraries of the contexts of which functions have no names, in words.
+fn nameless(contexts: &[&Context]) -> Option<String> {
+    let lacking = |context: &&Context| {
+        let own = context.frames.iter().zip(own_frames(context));
+        let of = |(frame, own): (&Frame, bool)| {
+            (own && frame.symbol.is_empty() && frame.module.contains('/'))
+                .then(|| file_name(&frame.module).to_owned())
+        };
+        own.filter_map(of).collect::<Vec<_>>()
+    };
+    let modules: BTreeSet<String> = contexts.iter().flat_map(lacking).collect();
+    let named = modules.iter().map(|module| visible(module)).collect::<Vec<_>>().join(", ");
+    (!modules.is_empty())
+        .then(|| format!("functions of {named} have no names: their debug symbols would give them"))
 }
 
 /// The source lines of the contexts shown, innermost first; frames that are not the program's own or have no line are left out.
@@ -184,6 +204,22 @@ mod tests {
         assert_eq!(of(Some(74)), narrow);
         assert_eq!(of(Some(75)), lines());
         assert_eq!(of(None), lines());
+    }
+
+    #[test]
+    fn modules_whose_functions_have_no_names_are_said_once() {
+        let frame = |module: &str, symbol: &str| Frame {
+            module: module.into(),
+            symbol: symbol.into(),
+            ..Frame::default()
+        };
+        let of = |frames: &[Frame]| Context { frames: frames.to_vec(), ..Context::default() };
+        let named = of(&[frame("/lib/libc.so.6", ""), frame("/bin/db", "main")]);
+        let stripped =
+            of(&[frame("/lib/libc.so.6", "write"), frame("/bin/server", ""), frame("/bin/server", "")]);
+        assert_eq!(nameless(&[&named]), None, "a system library is no part of a path");
+        let said = nameless(&[&named, &stripped, &stripped]).expect("the server's");
+        assert_eq!(said, "functions of server have no names: their debug symbols would give them");
     }
 
     #[test]

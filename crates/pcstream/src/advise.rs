@@ -392,7 +392,9 @@ fn text(advice: &AdviceJson, copies: bool, ui: Ui) -> String {
         if shown == Some(&change.steps) && !change.steps.is_empty() {
             lines.push("   the same classes as above".to_owned());
         } else {
-            lines.extend(change.steps.iter().map(|step| layout.cut(&format!("   {}", visible(step)))));
+            lines.extend(
+                change.steps.iter().flat_map(|step| layout.wrap(&format!("   {}", visible(step)), 7)),
+            );
             shown = if change.steps.is_empty() { shown } else { Some(&change.steps) };
         }
         lines.push(String::new());

@@ -25,6 +25,9 @@ use crate::interrupt::Interrupt;
 use crate::passes::{Bars, failure, refused};
 use crate::ui::Ui;
 
+/// Share of the writes that must be discarded for a word about discards.
+const LEAST_DISCARDED: f64 = 0.01;
+
 /// What is to be known of schemes for which neighbours matter, on a device packed by live data.
 const SPREAD_ADDRESSES: &str = "neighbouring addresses matter, and are those of the recording; on a device of this size a \
                                 file system would use freed ones again";
@@ -150,7 +153,9 @@ impl<'a> Fitting<'a> {
     /// Says what the addresses of a packed device make of a result: which schemes see more of them than such a device has,
     /// and that discards leave it emptier than asked for.
     pub fn remark_addresses<'l>(&self, lanes: impl Iterator<Item = &'l LaneSpec>) {
-        let discards = self.reader.meta().totals.discarded_pages > 0 && !self.settings.no_discard;
+        let totals = &self.reader.meta().totals;
+        let matters = totals.discarded_pages as f64 >= LEAST_DISCARDED * totals.host_pages as f64;
+        let discards = totals.discarded_pages > 0 && matters && !self.settings.no_discard;
         match self.settings.pack {
             Some(Pack::Live(_)) => {
                 let reads = |lane: &&LaneSpec| lane.scheme.reads_addresses(lane.device.superblock_pages);

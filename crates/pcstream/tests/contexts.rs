@@ -190,6 +190,8 @@ fn patterns_select_files_and_programs() {
         assert!(table.replace('\n', " ").contains(head), "{table}");
         assert!(table.contains("other files") && !table.contains("(file system)"), "{table}");
     }
+    let (nothing, _) = ends_with(0, &["contexts", &trace, "--file", "*/wal.1"]);
+    assert!(nothing.contains("a * matches no /: write **"), "{nothing}");
     let (files, _) = ends_with(0, &[&wal[..], &["--by", "file", "--csv"]].concat());
     assert_eq!(files.lines().count(), 2, "{files}");
     let csv = pcstream(&[&wal[..], &["--csv"]].concat());
