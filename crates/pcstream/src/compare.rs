@@ -15,6 +15,8 @@ use pcstream_report::human::{bytes, change, counted, page_bytes, percent};
 use pcstream_report::json::{self, DeviceJson};
 use pcstream_report::schemes::missing;
 use pcstream_report::statistics::{Mean, differ, mean};
+use pcstream_report::table::Side::{Left, Right};
+use pcstream_report::table::{Column, within};
 use pcstream_report::verdict::says_nothing;
 use pcstream_report::{Layout, Simulation, VERSION, Verdict};
 use pcstream_trace::{PAGE_BYTES, TraceReader};
@@ -350,15 +352,24 @@ fn measured(result: &CompareJson, layout: Layout) -> Vec<String> {
     let names = result.runs[0].measures.keys().filter(|name| layout.details || !measures::is_detail(name));
     let (shown, same): (Vec<&String>, Vec<&String>) =
         names.partition(|name| layout.details || !is_same(name));
-    let width = shown.iter().map(|name| name.len()).max().unwrap_or(0);
-    let line = |name: &&String| {
-        let values = result.runs.iter().filter_map(|run| run.measures.get(*name));
-        let values: Vec<String> = values.map(|value| format!("{:>18}", written(name, value))).collect();
-        let verdicts: Vec<String> = of(name).into_iter().map(verdict).collect();
-        let line = format!("{name:width$} {}  {}", values.join(" "), verdicts.join("; "));
-        layout.cut(line.trim_end())
-    };
-    let mut lines: Vec<String> = shown.iter().map(line).collect();
+    let runs = || result.runs.iter().enumerate();
+    let mut columns = vec![Column::new(Left, "measure", shown.iter().map(|name| (*name).clone()))];
+    // The answer comes first: in a narrow terminal the last columns stand below.
+    columns.extend(runs().skip(1).map(|(index, run)| {
+        let changed = |name: &&String| {
+            // Runs that lack a measure have no change of it.
+            let before = result.runs[1..index].iter().filter(|run| run.measures.contains_key(*name)).count();
+            let change = of(name).get(before).copied().filter(|_| run.measures.contains_key(*name));
+            change.map_or("-".to_owned(), verdict)
+        };
+        Column::new(Left, format!("{} to A", letter(index)), shown.iter().map(changed))
+    }));
+    columns.extend(runs().map(|(index, run)| {
+        let value =
+            |name: &&String| run.measures.get(*name).map_or("-".to_owned(), |value| written(name, value));
+        Column::new(Right, letter(index), shown.iter().map(value))
+    }));
+    let mut lines = if shown.is_empty() { Vec::new() } else { within(&columns, 1, layout) };
     if !same.is_empty() {
         let numbers = counted(same.len() as u64, "other number");
         lines.push(format!("{numbers} stayed the same: --details lists them"));
@@ -398,8 +409,8 @@ fn verdict(measured: &ChangeJson) -> String {
     let Some(ratio) = measured.ratio else { return "-".to_owned() };
     let by = change(ratio - 1.0);
     match measured.more_than_noise {
-        Some(true) => format!("{by}, more than noise"),
-        Some(false) => format!("{by}, within noise"),
+        Some(true) => format!("{by} changed"),
+        Some(false) => format!("{by} noise"),
         None => by,
     }
 }
