@@ -134,8 +134,6 @@ fn contexts(summary: &Summary, top: usize, layout: Layout) -> Vec<String> {
         (false, false) => clipped(&format!("{} < {}", row.entry, row.call_path), PATH_WIDTH),
     };
     let file = |row: &ContextSummary| match row.file.as_deref().map_or("", file_name) {
-        // It wrote, but to no file of which it wrote the most.
-        "" if row.files == 0 && row.pages > 0 => "files of others".to_owned(),
         "" => "-".to_owned(),
         name => clipped(name, 32),
     };
@@ -159,7 +157,8 @@ fn contexts(summary: &Summary, top: usize, layout: Layout) -> Vec<String> {
         lines.push(format!("{} more contexts: --top shows them", summary.contexts.len() - top));
     }
     let note = "lifetime: what is written to the device until data of the context is dead; files: of which the context \
-                wrote the most; hinted: of these, files that the sink gave a hint";
+                wrote the most (0: others wrote more of each, or it is long ago); hinted: of these, files that the sink \
+                gave a hint";
     lines.extend(layout.wrap(note, 0));
     lines
 }
