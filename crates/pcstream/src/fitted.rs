@@ -321,9 +321,13 @@ impl<'a> Fitting<'a> {
     }
 
     fn not_enough(&self, NotEnough { needed, available }: NotEnough) -> Failure {
+        // A trace that writes less than its device holds fits a smaller one.
+        let meta = self.reader.meta();
         let smaller = match self.settings.pack {
-            None => ", or --pack 0.9 for a device that is no larger than what the trace writes",
-            Some(_) => "",
+            None if meta.totals.host_pages < meta.device.pages => {
+                ", or --pack 0.9 for a device that is no larger than what the trace writes"
+            }
+            _ => "",
         };
         Failure::failed(anyhow!(
             "the simulation needs at least {} of memory, for one lane at a time, and {} are allowed (three quarters of what \
