@@ -49,6 +49,9 @@ const BATCH_EVENTS: usize = 16384;
 const POLL: Duration = Duration::from_millis(50);
 /// Time between progress reports.
 const PROGRESS: Duration = Duration::from_millis(200);
+/// Why what was written has not reached the device.
+const IN_USE: &str =
+    "the file system was unmounted here, and is still in use (umount -l, or another mount namespace)";
 
 /// Captures what a command writes. `interrupts` counts the user's wishes to stop: after one the command
 /// is asked to end, after two it is killed.
@@ -238,8 +241,8 @@ struct Run<'a, 'obj> {
     live: bool,
     /// A command that was asked to end has as much time as it wants.
     patient: bool,
-    /// The last sync was abandoned.
-    unsynced: bool,
+    /// Why not all that was written has reached the device, if so.
+    unsynced: Option<&'static str>,
     /// What failed meanwhile.
     error: Option<CaptureError>,
     /// Looking up names was.
@@ -269,7 +272,7 @@ impl<'a, 'obj> Run<'a, 'obj> {
             began,
             reported: None,
             full: false,
-            unsynced: false,
+            unsynced: None,
             error: None,
             nameless: false,
             names_over_limit: 0,
@@ -326,12 +329,21 @@ impl<'a, 'obj> Run<'a, 'obj> {
         self.error = self.error.take().or(result.err());
     }
 
-    /// Writes everything to the device. False: not all of it is there. A device that failed takes nothing from what was
-    /// captured before.
-    fn sync(&mut self, path: &Path, interrupts: &Interrupts<'_>) -> Result<bool, CaptureError> {
-        match sync(path, interrupts, || self.meanwhile()) {
-            Err(CaptureError::Sync { .. }) => Ok(false),
-            result => result,
+    /// Writes everything to the device. Returns why not all of it is there, if so. A device that failed takes nothing from what
+    /// was captured before.
+    fn sync(
+        &mut self,
+        place: &Place,
+        interrupts: &Interrupts<'_>,
+    ) -> Result<Option<&'static str>, CaptureError> {
+        let Some(path) = place.to_sync() else {
+            let released = interrupts.wait_for(place.release(), || self.meanwhile());
+            return Ok((released != Some(true)).then_some(IN_USE));
+        };
+        match sync(&path, interrupts, || self.meanwhile()) {
+            Ok(true) => Ok(None),
+            Ok(false) | Err(CaptureError::Sync { .. }) => Ok(Some("you interrupted, or the device failed")),
+            Err(error) => Err(error),
         }
     }
 
@@ -367,7 +379,7 @@ impl<'a, 'obj> Run<'a, 'obj> {
         self.full = !notes.is_empty();
         self.live_names = None;
         notes.extend(place.end_users(interrupts));
-        self.unsynced = !place.is_unmounted() && !self.sync(&place.directory, interrupts)?;
+        self.unsynced = self.sync(place, interrupts)?;
         self.collect()?;
         let wanted = self.join.borrow().joiner.wanted_names(0);
         self.join.borrow_mut().joiner.close_modules();
@@ -388,12 +400,8 @@ impl<'a, 'obj> Run<'a, 'obj> {
         }
         notes.extend(place.unmount()?);
         self.collect()?;
-        if self.unsynced {
-            notes.push(
-                "not all that was written has reached the device: you interrupted, or the device failed"
-                    .into(),
-            );
-        }
+        let unsynced = |why| format!("not all that was written has reached the device: {why}");
+        notes.extend(self.unsynced.map(unsynced));
         if self.nameless {
             notes.push("functions have no names: looking them up was interrupted".into());
         }
@@ -411,7 +419,7 @@ impl<'a, 'obj> Run<'a, 'obj> {
             ("modules_not_kept", because(Lack::NotKept)),
             ("names_over_limit", self.names_over_limit),
             ("names_abandoned", u64::from(self.nameless)),
-            ("sync_abandoned", u64::from(self.unsynced)),
+            ("sync_abandoned", u64::from(self.unsynced.is_some())),
             ("scratch_full", u64::from(self.full)),
         ];
         losses.extend(of_user_space.map(|(name, value)| (name.to_string(), value)));

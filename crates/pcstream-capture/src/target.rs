@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use pcstream_fs::extents::DeviceNumber;
 use pcstream_fs::layout::{Layout, LayoutError, PageRange};
 use pcstream_fs::scratch::{
-    ExistingFs, FsKind, Scratch, ScratchError, ScratchOptions, is_mounted, is_there, is_working, raw_device,
+    ExistingFs, FsKind, Scratch, ScratchError, ScratchOptions, directory_on, is_released, is_there,
+    is_working, raw_device,
 };
 use pcstream_trace::PAGE_BYTES;
 
@@ -18,6 +19,9 @@ use crate::patience::Interrupts;
 /// A file system with less room than this may refuse a write: the kernel allocates as much as one folio of the page
 /// cache at once, up to 2 MiB, or nothing.
 const REFUSED_BYTES: u64 = 2 << 20;
+
+/// What an unmount may take at most that nobody else waits for.
+const UNMOUNT: Duration = Duration::from_secs(60);
 
 /// Where the command runs.
 #[derive(Clone, Debug)]
@@ -134,9 +138,15 @@ impl Place {
         if self.fs.is_some() { is_working(self.number) } else { is_there(self.number) }
     }
 
-    /// Whether somebody unmounted it, which wrote everything to its device.
-    pub(crate) fn is_unmounted(&self) -> bool {
-        self.fs.is_some() && is_there(self.number) && !is_mounted(self.number)
+    /// What to sync; `None`: it is not mounted here any more.
+    pub(crate) fn to_sync(&self) -> Option<PathBuf> {
+        if self.fs.is_none() { Some(self.device.clone()) } else { directory_on(self.number, &self.directory) }
+    }
+
+    /// Whether somebody's unmount wrote everything to the device, as [`is_released`] says.
+    pub(crate) fn release(&self) -> impl FnOnce() -> bool + Send + use<> {
+        let (number, device) = (self.number, self.device.clone());
+        move || is_released(number, &device, UNMOUNT)
     }
 
     /// Of a device without a file system, its number (kernel encoding) and name: it is the one file.

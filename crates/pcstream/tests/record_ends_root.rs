@@ -28,6 +28,9 @@ fn main() -> ExitCode {
             &[common::ext4, common::loop_devices, programs::unshare],
             mounted_elsewhere,
         ),
+        common::test("record_counts_what_a_lazy_unmount_leaves_unwritten", &needs, unmounted_lazily),
+        common::test("record_waits_for_what_an_unmount_writes", &needs, unmounted_at_once),
+        common::test("record_syncs_a_file_system_that_is_mounted_twice", &needs, unmounted_once),
         common::test("record_refuses_ext4_with_small_blocks", &needs, small_blocks),
         common::test(
             "record_notices_a_full_scratch_file_system",
@@ -120,6 +123,55 @@ fn mounted_elsewhere() {
     let nsenter = format!("nsenter -t {pid} -m");
     assert_said(&by_path, 1, &[text(&through), "is in another mount namespace", &nsenter]);
     assert_said(&by_device, 0, &[&device, "holds ext4, mounted in another mount namespace", &nsenter]);
+}
+
+/// Records what a script writes, and what it does to the mount, which is `$0`.
+fn end_of_mount(disk: &Disk, script: &str) -> (Output, u64) {
+    let traces = TempDir::new().expect("a directory");
+    let (mount, trace) = (disk.mount_point(), traces.path().join("t.pctrace"));
+    let script = format!("dd if=/dev/zero of=\"$0/file\" bs=1M count=32 2>/dev/null; cd /; {script}");
+    let on = ["record", "--on", text(&mount), "-o", text(&trace), "--", "sh", "-c", &script, text(&mount)];
+    let output = pcstream(&on);
+    let reader = TraceReader::open(&trace).expect("the trace can be read");
+    (output, reader.meta().totals.host_pages)
+}
+
+/// Somebody has a file open.
+fn unmounted_lazily() {
+    let mut disk = Disk::ext4(128);
+    let mut holder =
+        Command::new("cat").current_dir(disk.mount_point()).stdin(Stdio::piped()).spawn().expect("it starts");
+    let (output, _) = end_of_mount(&disk, "umount -l \"$0\"");
+    drop(holder.stdin.take());
+    holder.wait().expect("it ends");
+    disk.is_unmounted();
+    assert_said(
+        &output,
+        3,
+        &["not all that was written has reached", "the file system was unmounted", "sync_abandoned 1"],
+    );
+}
+
+/// Nobody uses it.
+fn unmounted_at_once() {
+    for flag in ["", "-l"] {
+        let mut disk = Disk::ext4(128);
+        let (output, pages) = end_of_mount(&disk, &format!("umount {flag} \"$0\""));
+        disk.is_unmounted();
+        assert_said(&output, 0, &[]);
+        assert!(pages >= 8192, "{pages} pages with {flag:?}");
+    }
+}
+
+/// It stays where else it is mounted.
+fn unmounted_once() {
+    let (mut disk, other) = (Disk::ext4(128), TempDir::new().expect("a directory"));
+    let bind = format!("mount --bind \"$0\" {0} && umount \"$0\"", text(other.path()));
+    let (output, pages) = end_of_mount(&disk, &bind);
+    disk::succeed("umount", &[text(other.path())]);
+    disk.is_unmounted();
+    assert_said(&output, 0, &[]);
+    assert!(pages >= 8192, "{pages} pages");
 }
 
 /// As `mkfs.ext4` makes them on small devices.

@@ -55,6 +55,11 @@ impl Disk {
         self.mounted = false;
     }
 
+    /// Somebody else did so.
+    pub fn is_unmounted(&mut self) {
+        self.mounted = false;
+    }
+
     pub fn device(&self) -> &str {
         &self.device
     }

@@ -9,9 +9,11 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use pcstream_trace::ids::PAGE_BYTES;
-use rustix::fs::{AtFlags, CWD, StatxFlags};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::error::{Context, ScratchError};
@@ -206,9 +208,41 @@ pub fn is_working(device: DeviceNumber) -> bool {
         && read_mounts().map_or(true, |mounts| mounts.iter().any(works))
 }
 
-/// Whether a file system on this device is mounted, as this process sees it. True if that cannot be found out.
-pub fn is_mounted(device: DeviceNumber) -> bool {
-    read_mounts().map_or(true, |mounts| mount_of_device(&mounts, device).is_some())
+/// A directory of the file system on this device: this one, or else where it is mounted, as this process sees it.
+pub fn directory_on(device: DeviceNumber, directory: &Path) -> Option<PathBuf> {
+    let mounts = read_mounts().unwrap_or_default();
+    let points =
+        mounts.iter().filter(|mount| mount.device == device).map(|mount| mount.mount_point.as_path());
+    let mut candidates = std::iter::once(directory).chain(points);
+    let found = candidates.find(|candidate| device_behind(candidate) == Some(device)).map(Path::to_path_buf);
+    // One that failed tells nothing of its directories.
+    found.or_else(|| mount_of_device(&mounts, device))
+}
+
+/// Whether a file system that was unmounted is gone from its device, whose node is `node`. An unmount writes out what is dirty
+/// after the mount is out of sight: that is waited for. False: somebody still uses it, or it takes longer than `limit`.
+pub fn is_released(device: DeviceNumber, node: &Path, limit: Duration) -> bool {
+    let began = Instant::now();
+    loop {
+        // The kernel refuses this as long as there is a file system on it.
+        let exclusive = OFlags::RDONLY | OFlags::EXCL | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let busy = match rustix::fs::open(node, exclusive, Mode::empty()) {
+            Ok(_) => return true,
+            Err(errno) => errno == Errno::BUSY,
+        };
+        if is_in_use(device) {
+            return false;
+        }
+        if !busy || began.elapsed() >= limit {
+            return !busy;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn is_in_use(device: DeviceNumber) -> bool {
+    let mounted = read_mounts().is_ok_and(|mounts| mount_of_device(&mounts, device).is_some());
+    mounted || !namespaces_with(device).is_empty() || !users_of(device).is_empty()
 }
 
 /// The processes that hold files of the file system on `device`, by process id. A process is asked
