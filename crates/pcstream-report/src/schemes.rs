@@ -367,7 +367,10 @@ mod tests {
         };
         assert!(said("").contains("or keep the trace (-o), and simulate what was written"), "{}", said(""));
         let kept = said("t.pctrace");
-        assert!(kept.contains("of a drive: --pack 0.9.") && !kept.contains("-o"), "{kept}");
+        assert!(
+            kept.contains("of a drive: `pcstream simulate TRACE --pack 0.9`.") && !kept.contains("-o"),
+            "{kept}"
+        );
     }
 
     /// What a library's user has: a generated workload, and a report of two lanes that have the same name.

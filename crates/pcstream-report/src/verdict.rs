@@ -20,10 +20,12 @@ use pcstream_ssd::GcDestination;
 use pcstream_trace::PAGE_BYTES;
 use serde::Serialize;
 
-use crate::Simulation;
 use crate::drive::{LEAST_GAIN, baseline_of, in_words, reference, saved};
+use crate::{About, Simulation};
 
 mod words;
+
+pub use words::another;
 
 /// The schemes that reports recommend: of those that ran, the one with the least flash.
 const RECOMMENDED: [&str; 2] = ["pcstream-plus", "pcstream"];
@@ -131,8 +133,13 @@ impl Verdict {
             steady: bytes_to_steady == 0,
             bytes_to_steady,
         };
-        let kept = !simulation.about.trace.path.is_empty();
-        verdict.sentences = words::sentences(&verdict, lanes, &compared, (unknown, kept));
+        let About { trace, settings, .. } = &simulation.about;
+        let trace = match (settings.pack.or(settings.pack_live), trace.path.as_str()) {
+            (Some(_), _) => words::Trace::Packed,
+            (None, "") => words::Trace::NotKept,
+            (None, _) => words::Trace::Kept,
+        };
+        verdict.sentences = words::sentences(&verdict, lanes, &compared, (unknown, trace));
         verdict
     }
 }

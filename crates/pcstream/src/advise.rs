@@ -111,7 +111,7 @@ pub fn advise(args: AdviseArgs, ui: Ui) -> Result<Status, Failure> {
         false => fitting.run(&Plan { lanes, ..plan.clone() })?.results,
     };
     let copies = copies(&result.results[0]);
-    let one_class = copies && !sources.is_empty() && is_one(&classes);
+    let one_class = copies && streams > 2 && !sources.is_empty() && at_most_one_class(&classes);
     let mut advice = judged(changes, &gains, &result, sources, &fit);
     if one_class {
         advice.remarks.push(ONE_CLASS.to_owned());
@@ -130,7 +130,7 @@ fn changes(
     let stream = |(source, class): (&Source, &usize)| format!("S{}: {}", class + 1, named(source));
     let by_stream: Vec<String> = sources.iter().zip(classes).map(stream).collect();
     let mut out = vec![by_context(GcDestination::Own), by_context(GcDestination::Internal)];
-    if !is_one(classes) && streams > 1 {
+    if !at_most_one_class(classes) && streams > 1 {
         out.extend(GcDestination::ALL.into_iter().map(|gc_destination| Change {
             title: match gc_destination {
                 GcDestination::Own => "a stream for each class of lifetimes",
@@ -160,8 +160,7 @@ fn changes(
     out
 }
 
-/// Whether there is at most one class.
-fn is_one(classes: &[usize]) -> bool {
+fn at_most_one_class(classes: &[usize]) -> bool {
     classes.iter().all(|class| *class == classes[0])
 }
 

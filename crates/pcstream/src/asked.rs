@@ -17,14 +17,15 @@ const MAX_FILE_BYTES: u64 = 64 << 20;
 pub fn settings(args: &SimulationArgs, fit: &FitArgs) -> Result<Settings, Failure> {
     let options = &args.scheme_options;
     let set = options.set.iter();
-    let given = |path: &Path| -> Result<GivenFile, Failure> {
-        Ok(GivenFile::new(path.display().to_string(), contents(path)?.as_deref()))
-    };
+    let given =
+        |path: &Path, bytes: Option<Vec<u8>>| GivenFile::new(path.display().to_string(), bytes.as_deref());
+    let rules = |path| rules(path).map(|bytes| given(path, bytes));
+    let table = |path| contents(path).map(|bytes| given(path, bytes));
     Ok(Settings {
         set: set.map(|s| (format!("{}.{}", s.scheme, s.parameter), s.value.clone())).collect(),
-        rules: options.rules.as_deref().map(given).transpose()?,
+        rules: options.rules.as_deref().map(rules).transpose()?,
         table_bytes: options.table_bytes,
-        load_table: options.load_table.as_deref().map(given).transpose()?,
+        load_table: options.load_table.as_deref().map(table).transpose()?,
         prefill: match args.measure.prefill {
             Prefill::Trace => None,
             Prefill::Fraction(share) => Some(share),
@@ -36,10 +37,15 @@ pub fn settings(args: &SimulationArgs, fit: &FitArgs) -> Result<Settings, Failur
     })
 }
 
-/// The contents of a file that a flag names; none of a preset, or of a pipe, which can be read once only.
-pub fn contents(path: &Path) -> Result<Option<Vec<u8>>, Failure> {
+/// The contents of what `--rules` names, if it is a file and no preset.
+pub fn rules(path: &Path) -> Result<Option<Vec<u8>>, Failure> {
     let is_preset = path.to_str().is_some_and(|name| Rules::preset(name).is_ok());
-    if is_preset || !path.is_file() {
+    if is_preset { Ok(None) } else { contents(path) }
+}
+
+/// The contents of a file that a flag names; none of a pipe, which can be read once only.
+pub fn contents(path: &Path) -> Result<Option<Vec<u8>>, Failure> {
+    if !path.is_file() {
         return Ok(None);
     }
     let bytes = small_file::read_bytes(path, MAX_FILE_BYTES, "rules or a saved table");

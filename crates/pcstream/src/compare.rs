@@ -190,7 +190,8 @@ fn doubts(runs: &[Run], fit: &FitArgs) -> Vec<String> {
     let mut remarks: Vec<String> = runs.iter().flat_map(|run| run.missing.clone()).collect();
     if have_other_drives(runs, fit) {
         remarks.push(
-            "The drives are not the same, which alone makes WAF differ: --capacity with --fill simulates all runs on one."
+            "The drives differ, or what was on them before. That alone makes WAF differ: --capacity with --fill simulates all \
+             runs on one."
                 .to_owned(),
         );
     }

@@ -158,14 +158,7 @@ fn check_stdout(args: &ContextsArgs) -> Result<(), Failure> {
         csv: view.csv,
         by: view.by.is_some(),
     };
-    let asked = outputs.on_stdout();
-    match asked[..] {
-        [] | [_] => Ok(()),
-        _ => Err(Failure::wrong_arguments(anyhow!(
-            "{}: only one of them can go to standard output",
-            asked.join(" and ")
-        ))),
-    }
+    ui::one_on_stdout(&outputs.on_stdout().iter().map(AsRef::as_ref).collect::<Vec<&str>>())
 }
 
 fn names(args: &ViewArgs) -> Names {

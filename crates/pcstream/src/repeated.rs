@@ -16,7 +16,7 @@ use pcstream_report::json::{self, SimulationJson};
 use pcstream_report::statistics::{Mean, mean};
 use pcstream_report::table::Side::{Left, Right};
 use pcstream_report::table::table;
-use pcstream_report::verdict::Matters;
+use pcstream_report::verdict::{Matters, another};
 use pcstream_report::{Simulation, VERSION, Verdict};
 use pcstream_ssd::GcDestination;
 use serde::Serialize;
@@ -233,16 +233,18 @@ fn sentences(verdict: &VerdictJson, runs: usize, drive: &str) -> Vec<String> {
     if unknown < runs
         && let (Some(alone), Some(saved)) = on_same
     {
-        let saved = between(saved, signed);
         out.push(format!(
-            "Of this, the drive alone gives {}; the host's streams save another {saved}.",
-            waf(alone)
+            "Of this, the drive alone gives {}; the host's streams {} ({} to {}).",
+            waf(alone),
+            another(saved.mean),
+            signed(saved.least),
+            signed(saved.greatest),
         ));
     }
     if unknown < runs
         && let Some(saved) = &verdict.flash_saved_on_legacy_drive
     {
-        out.push(format!("On {}, streams save {}.", in_words(GcDestination::Own), between(saved, signed)));
+        out.push(format!("On {}, flash saved {}.", in_words(GcDestination::Own), between(saved, signed)));
     }
     if unknown > 0 {
         let why = "garbage collection never ran, or there is nothing to compare";
@@ -343,10 +345,9 @@ mod tests {
             said.starts_with("Streams are worth it in 0 of 2 runs on an SSD: WAF 1.500 (1.500 to"),
             "{said}"
         );
-        let alone =
-            "Of this, the drive alone gives 1.200 (1.200 to 1.200); the host's streams save another 0.50 % (";
+        let alone = "Of this, the drive alone gives 1.200 (1.200 to 1.200); the host's streams save only another 0.50 % (";
         assert!(
-            said.contains(alone) && said.contains("a legacy multi-stream SSD, streams save 19.0 %"),
+            said.contains(alone) && said.contains("a legacy multi-stream SSD, flash saved 19.0 %"),
             "{said}"
         );
     }

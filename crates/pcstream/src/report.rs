@@ -42,8 +42,16 @@ pub fn report(args: &ReportArgs, ui: Ui) -> Result<Status, Failure> {
             "--figure throughput: needs --timing, which adds the time that requests take"
         )));
     }
-    let stdout = Path::new("-");
-    let output = args.output.as_deref().filter(|path| *path != stdout);
+    let outputs = [
+        ("--output -", args.output.as_deref()),
+        ("--svg -", args.svg.as_deref()),
+        ("--png -", args.png.as_deref()),
+        ("--csv -", args.csv.as_deref()),
+        ("--json -", args.simulation.output.json.as_deref()),
+    ];
+    let on_stdout = outputs.iter().filter(|(_, path)| path.is_some_and(ui::is_stdout));
+    ui::one_on_stdout(&on_stdout.map(|(flag, _)| *flag).collect::<Vec<_>>())?;
+    let output = args.output.as_deref().filter(|path| !ui::is_stdout(path));
     let output = output.map(|path| WholeFile::create("--output", path)).transpose()?;
     let json = JsonSink::asked(&args.simulation.output)?;
     let reader = simulate::open(&args.trace, ui)?;
@@ -111,7 +119,7 @@ fn single(name: &str, material: &Material, args: &ReportArgs) -> Result<(), Fail
 }
 
 fn put(flag: &'static str, path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    if path == Path::new("-") {
+    if ui::is_stdout(path) {
         return ui::print_bytes(bytes);
     }
     Ok(WholeFile::create(flag, path)?.write(bytes)?)

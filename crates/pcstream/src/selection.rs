@@ -67,7 +67,8 @@ fn in_words(selection: &SelectionJson, rows: &[ContextRow]) -> String {
         rows.len() as u64 + selection.left_out_contexts,
         page_bytes(selection.left_out_pages),
     );
-    let is_of_path = |pattern: &String| pattern.contains('/') && !pattern.contains("**");
+    let is_of_path =
+        |pattern: &String| pattern.contains('/') && pattern.contains('*') && !pattern.contains("**");
     if rows.is_empty() && selection.file.as_ref().is_some_and(is_of_path) {
         words += "; a * matches no /: write ** for directories";
     }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use pcstream_report::Layout;
 use pcstream_report::escape::visible;
@@ -111,6 +111,17 @@ pub fn complain(error: &anyhow::Error) {
 /// Whether a flag that names a file asks for stdout.
 pub fn is_stdout(path: &Path) -> bool {
     path == Path::new("-")
+}
+
+/// Standard output holds one result: refuses more, of the flags that want it.
+pub fn one_on_stdout(flags: &[&str]) -> Result<(), Failure> {
+    match flags {
+        [] | [_] => Ok(()),
+        _ => {
+            let flags = flags.join(" and ");
+            Err(Failure::wrong_arguments(anyhow!("{flags}: only one of them can go to standard output")))
+        }
+    }
 }
 
 /// Prints a result.

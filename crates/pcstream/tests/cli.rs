@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use assert_cmd::Command;
 use common::{Place, ends_with, json, refuses, text};
 use serde_json::{Value, json};
 
@@ -207,6 +208,17 @@ fn a_result_says_what_was_simulated() {
     let packed = simulate(&["--pack", "0.9", "--capacity", "512M", "--rules", "rocksdb"]);
     assert_eq!(packed["settings"]["pack"], 0.9);
     assert_eq!(packed["settings"]["rules"], json!({"name": "rocksdb", "xxh3": null}));
+    // A saved table is a file, also one that has the name of a preset.
+    let like_a_preset = place.path("rocksdb");
+    fs::rename(&table, &like_a_preset).unwrap();
+    let loaded = Command::cargo_bin("pcstream")
+        .unwrap()
+        .current_dir(Path::new(&like_a_preset).parent().unwrap())
+        .args(["simulate", "t.pctrace", "--json", "-", "--load-table", "rocksdb", "--scheme", "pcstream"])
+        .output()
+        .unwrap();
+    let loaded: Value = serde_json::from_slice(&loaded.stdout).unwrap();
+    assert_eq!(loaded["settings"]["load_table"]["xxh3"], settings["load_table"]["xxh3"]);
     let space = json!({"packed_pages": 46219, "live_pages": null, "static_pages": 71746});
     assert_eq!(packed["space"], space);
 }

@@ -192,6 +192,8 @@ fn patterns_select_files_and_programs() {
     }
     let (nothing, _) = ends_with(0, &["contexts", &trace, "--file", "*/wal.1"]);
     assert!(nothing.contains("a * matches no /: write **"), "{nothing}");
+    let (nothing, _) = ends_with(0, &["contexts", &trace, "--file", "/wal.1"]);
+    assert!(!nothing.contains("write **"), "it has no star: {nothing}");
     let (files, _) = ends_with(0, &[&wal[..], &["--by", "file", "--csv"]].concat());
     assert_eq!(files.lines().count(), 2, "{files}");
     let csv = pcstream(&[&wal[..], &["--csv"]].concat());

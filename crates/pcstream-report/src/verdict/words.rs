@@ -17,12 +17,23 @@ const NO_CONTEXTS: &str = "No write of this trace has a program context, so it c
 /// Less than this is 0 as it is shown.
 const SHOWN: f64 = 0.00005;
 
-/// The conclusion, and then one more sentence each. Of a trace whether its writers are `unknown`, and whether it is `kept`.
+/// What can be done with the trace of a result that says nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Trace {
+    /// It is gone: a run that keeps none.
+    NotKept,
+    /// It can be simulated again.
+    Kept,
+    /// It is packed already.
+    Packed,
+}
+
+/// The conclusion, and then one more sentence each. Whether its writers are `unknown`, and what can be done with the `trace`.
 pub fn sentences(
     verdict: &Verdict,
     lanes: &[LaneResult],
     compared: &Compared<'_>,
-    (unknown, kept): (bool, bool),
+    (unknown, trace): (bool, Trace),
 ) -> Vec<String> {
     if lanes.iter().all(|lane| lane.host_pages() == 0) {
         return vec!["The host wrote nothing: there is no WAF.".to_owned()];
@@ -33,7 +44,7 @@ pub fn sentences(
     let no_contexts = || unknown.then(|| NO_CONTEXTS.to_owned());
     let Some(with) = compared.with else {
         if says_nothing(now) {
-            return [nothing_yet(now, kept)].into_iter().chain(no_contexts()).collect();
+            return [nothing_yet(now, trace)].into_iter().chain(no_contexts()).collect();
         }
         let (scheme, what) =
             if unknown { ("autostream-sfr", "streams by address") } else { ("pcstream", "streams") };
@@ -41,7 +52,7 @@ pub fn sentences(
         let add = format!("Add {scheme} to --scheme to see what {what} would save.");
         return [format!("{waf} {add}")].into_iter().chain(no_contexts()).collect();
     };
-    let words = Words { verdict, compared, now, with, kept };
+    let words = Words { verdict, compared, now, with, trace };
     let finding = words.finding();
     let mut out = vec![words.conclusion(finding)];
     out.extend(no_contexts());
@@ -79,7 +90,7 @@ struct Words<'a> {
     compared: &'a Compared<'a>,
     now: &'a LaneResult,
     with: &'a LaneResult,
-    kept: bool,
+    trace: Trace,
 }
 
 impl<'a> Words<'a> {
@@ -108,7 +119,7 @@ impl<'a> Words<'a> {
     fn conclusion(&self, finding: Finding<'a>) -> String {
         let drive = in_words(self.with.settings.gc_destination);
         let claim = match finding {
-            Finding::NothingYet => return nothing_yet(self.now, self.kept),
+            Finding::NothingYet => return nothing_yet(self.now, self.trace),
             Finding::NoGain => self.no_gain(),
             Finding::Either { legacy, drive: alone } => {
                 let (by, waf) = (&legacy.scheme, |lane: &LaneResult| ratio(lane.waf()));
@@ -303,7 +314,7 @@ impl<'a> Words<'a> {
 }
 
 /// Why nothing can be said, and what to do. Packed, a trace that wrote little of the drive fills a smaller one.
-fn nothing_yet(now: &LaneResult, kept: bool) -> String {
+fn nothing_yet(now: &LaneResult, trace: Trace) -> String {
     let geometry = &now.geometry;
     let left = u64::from(now.free_superblocks) * u64::from(geometry.superblock_pages());
     let why = match now.counters.erases {
@@ -311,19 +322,19 @@ fn nothing_yet(now: &LaneResult, kept: bool) -> String {
         _ => "the flash was not written once, so what was there before may be all that was erased",
     };
     let left = bytes(left.max(geometry.physical_pages().saturating_sub(now.host_pages())) * PAGE_BYTES);
-    let instead = match (now.host_pages() < geometry.logical_pages() / 2, kept) {
-        (true, true) => "or simulate what was written as if it filled 90 % of a drive: --pack 0.9",
-        (true, false) => {
-            "or keep the trace (-o), and simulate what was written as if it filled 90 % of a drive: `pcstream simulate \
-             --pack 0.9`"
-        }
-        (false, _) => "or fill the drive more (--prefill), or give it less --spare-factor",
+    const PACKED: &str =
+        "simulate what was written as if it filled 90 % of a drive: `pcstream simulate TRACE --pack 0.9`";
+    let instead = match (now.host_pages() < geometry.logical_pages() / 2, trace) {
+        (_, Trace::Packed) => "or give the drive less --capacity or --spare-factor".to_owned(),
+        (true, Trace::Kept) => format!("or {PACKED}"),
+        (true, Trace::NotKept) => format!("or keep the trace (-o), and {PACKED}"),
+        (false, _) => "or fill the drive more (--prefill), or give it less --spare-factor".to_owned(),
     };
     format!("Nothing can be said yet: {why}. Write {left} more, {instead}.")
 }
 
 /// What streams of the host do beside the drive.
-fn another(saved: f64) -> String {
+pub fn another(saved: f64) -> String {
     match saved {
         saved if saved >= LEAST_GAIN => format!("save another {}", percent(saved)),
         saved if saved >= SHOWN => format!("save only another {}", percent(saved)),

@@ -59,8 +59,9 @@ impl From<anyhow::Error> for Refused {
 pub fn parse(words: &[OsString]) -> Result<Configured, Refused> {
     let mut known = Cli::definition();
     known.build();
-    let matches =
-        Cli::definition().try_get_matches_from(words).map_err(|error| missing(error, words, &known))?;
+    let matches = Cli::definition()
+        .try_get_matches_from(words)
+        .map_err(|error| of_missing_flags(error, words, &known))?;
     let cli = Cli::from_arg_matches(&matches)?;
     let (path, _) = chosen(&matches);
     command_is_there(words, descend(&known, &path))?;
@@ -72,13 +73,13 @@ pub fn parse(words: &[OsString]) -> Result<Configured, Refused> {
 }
 
 /// What clap says of flags that are missing; but if a file has one of them, what is wrong with that.
-fn missing(error: clap::Error, words: &[OsString], known: &Command) -> Refused {
+fn of_missing_flags(error: clap::Error, words: &[OsString], known: &Command) -> Refused {
     let lenient = Cli::definition().ignore_errors(true).try_get_matches_from(words);
     let Some(matches) = lenient.ok().filter(|_| error.kind() == ErrorKind::MissingRequiredArgument) else {
         return error.into();
     };
-    let (_, leaf) = chosen(&matches);
-    if leaf.get_flag("no_config") {
+    let (path, leaf) = chosen(&matches);
+    if leaf.get_flag("no_config") || descend(known, &path).is_hide_set() {
         return error.into();
     }
     let wrong = places::files(leaf.get_one::<PathBuf>("config").map(PathBuf::as_path)).and_then(|found| {

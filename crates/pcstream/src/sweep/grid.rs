@@ -191,9 +191,11 @@ fn parameters(scheme: &Configured) -> String {
 fn common_key(args: &SweepArgs, meta: &Meta) -> Result<String, Failure> {
     let mut key = format!("pcstream {:016x} trace {}", program()?, meta.trace_id);
     let options = &args.scheme_options;
-    for path in options.rules.iter().chain(&options.load_table) {
-        if let Some(bytes) = asked::contents(path)? {
-            _ = write!(key, " file {:016x}", XxHash3_64::oneshot(&bytes));
+    let rules = options.rules.as_deref().map(asked::rules).transpose()?.flatten();
+    let table = options.load_table.as_deref().map(asked::contents).transpose()?.flatten();
+    for (flag, bytes) in [("rules", rules), ("table", table)] {
+        if let Some(bytes) = bytes {
+            _ = write!(key, " {flag} {:016x}", XxHash3_64::oneshot(&bytes));
         }
     }
     _ = write!(
