@@ -1,6 +1,6 @@
 //! One placer per device: a second one would give the same files other hints.
 //!
-//! Idea: a lock on a file in `/run/pcstream`.
+//! Idea: a lock (`lock.rs`) on a file in `/run/pcstream`.
 
 use std::fs::DirBuilder;
 use std::io;

@@ -1,7 +1,7 @@
 //! A lock on a file, which the kernel gives back when its holder ends, however it ends. The file that a killed holder leaves is
 //! empty of meaning; the next one takes it over.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
@@ -29,10 +29,18 @@ impl Lock {
     /// Locks a file, which it makes, and writes this process's id into it.
     pub fn take(path: &Path) -> Result<Lock, NotLocked> {
         loop {
-            let flags = libc::O_NOFOLLOW | libc::O_CLOEXEC;
+            let flags = libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK;
             let mut options = OpenOptions::new();
             options.read(true).write(true).create(true).truncate(false).mode(0o600).custom_flags(flags);
             let mut file = options.open(path)?;
+            let opened = file.metadata()?;
+            if !is_own(&opened) {
+                let why = format!(
+                    "{} is no lock file of pcstream (a regular file of this user without hard links): remove it",
+                    path.display()
+                );
+                return Err(io::Error::other(why).into());
+            }
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => {}
                 Err(Errno::WOULDBLOCK) => {
@@ -44,8 +52,8 @@ impl Lock {
                 Err(errno) => return Err(io::Error::from(errno).into()),
             }
             // Whoever held it before may have removed it between the two steps.
-            let locked = file.metadata()?.ino();
-            if std::fs::symlink_metadata(path).is_ok_and(|now| now.ino() == locked) {
+            let is_same = |now: Metadata| (now.dev(), now.ino()) == (opened.dev(), opened.ino());
+            if std::fs::symlink_metadata(path).is_ok_and(is_same) {
                 file.set_len(0)?;
                 writeln!(file, "{}", std::process::id())?;
                 return Ok(Lock { path: path.to_owned(), file });
@@ -59,6 +67,12 @@ impl Lock {
     }
 }
 
+/// Whether it is a file as this module makes them: what others put there may be a link to a precious file, or be held by them.
+/// One that was removed meanwhile has no name.
+fn is_own(file: &Metadata) -> bool {
+    file.is_file() && file.nlink() <= 1 && file.uid() == rustix::process::geteuid().as_raw()
+}
+
 impl Drop for Lock {
     fn drop(&mut self) {
         // Still locked: nobody else's.
@@ -70,5 +84,34 @@ impl Drop for Lock {
 impl From<io::Error> for NotLocked {
     fn from(error: io::Error) -> NotLocked {
         NotLocked::Io(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_may_have_put_there_is_refused_and_stays() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let [pipe, link, symbolic] = ["pipe", "link", "symbolic"].map(|name| dir.path().join(name));
+        let refused = |path: &Path| match Lock::take(path) {
+            Err(NotLocked::Io(error)) => error.to_string(),
+            other => panic!("{other:?}"),
+        };
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0)
+            .expect("a pipe");
+        let holder = OpenOptions::new().read(true).write(true).open(&pipe).expect("it can be opened");
+        flock(&holder, FlockOperation::LockExclusive).expect("nobody has it");
+        let precious = dir.path().join("precious");
+        std::fs::write(&precious, "data").expect("written");
+        std::fs::hard_link(&precious, &link).expect("linked");
+        std::os::unix::fs::symlink(&precious, &symbolic).expect("linked");
+        for path in [&pipe, &link] {
+            let error = refused(path);
+            assert!(error.contains(&path.display().to_string()) && error.contains("remove it"), "{error}");
+        }
+        refused(&symbolic);
+        assert_eq!(std::fs::read_to_string(&precious).expect("it is there"), "data");
     }
 }
