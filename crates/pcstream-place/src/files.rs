@@ -24,7 +24,7 @@ pub const MAX_FILES: usize = 65_536;
 pub const MAX_CONTEXTS: usize = 64;
 
 /// A file that is followed.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Followed {
     /// Name and identity.
     pub file: File,
@@ -66,6 +66,8 @@ impl Followed {
 #[derive(Debug)]
 pub struct Files {
     followed: FxHashMap<FileId, Followed>,
+    /// By inode and generation.
+    ids: FxHashMap<(u64, u32), FileId>,
     /// By the time of their last write.
     order: BTreeMap<u64, FileId>,
     writes: u64,
@@ -84,6 +86,7 @@ impl Files {
     fn with_limit(max_files: usize) -> Files {
         Files {
             followed: FxHashMap::default(),
+            ids: FxHashMap::default(),
             order: BTreeMap::new(),
             writes: 0,
             max_files,
@@ -92,27 +95,29 @@ impl Files {
         }
     }
 
-    /// A file that may be written soon.
+    /// A file that may be written soon. One that was renamed has another id: it keeps its hint and who wrote it.
     pub fn enter(&mut self, file: &File) {
+        let before = self.ids.get(&identity(file)).copied().and_then(|id| self.remove(id));
+        // Ids begin again some day.
+        self.remove(file.id);
         if self.followed.len() >= self.max_files
-            && let Some((_, oldest)) = self.order.pop_first()
+            && let Some((_, &oldest)) = self.order.first_key_value()
         {
-            self.followed.remove(&oldest);
+            self.remove(oldest);
             self.forgotten += 1;
         }
         self.writes += 1;
-        let followed = Followed {
-            file: file.clone(),
-            hint: None,
-            outcome: None,
-            first: ContextId::NONE,
-            contexts: Vec::new(),
-            written: self.writes,
-        };
+        let followed = Followed { file: file.clone(), written: self.writes, ..before.unwrap_or_default() };
         self.order.insert(self.writes, file.id);
-        if let Some(before) = self.followed.insert(file.id, followed) {
-            self.order.remove(&before.written);
-        }
+        self.ids.insert(identity(file), file.id);
+        self.followed.insert(file.id, followed);
+    }
+
+    fn remove(&mut self, id: FileId) -> Option<Followed> {
+        let followed = self.followed.remove(&id)?;
+        self.order.remove(&followed.written);
+        self.ids.remove(&identity(&followed.file));
+        Some(followed)
     }
 
     /// A context made a file dirty.
@@ -193,6 +198,11 @@ impl Files {
     }
 }
 
+/// What stays the same when a file is renamed.
+fn identity(file: &File) -> (u64, u32) {
+    (file.inode, file.generation)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -210,7 +220,27 @@ mod tests {
         files.enter(&file(3));
         assert_eq!(files.all().iter().map(|f| f.file.id.0).collect::<Vec<_>>(), [1, 3]);
         files.write(FileId(2), ContextId(1), 5);
-        assert_eq!((files.forgotten(), files.order.len(), files.followed.len()), (1, 2, 2));
+        assert_eq!(
+            (files.forgotten(), files.order.len(), files.followed.len(), files.ids.len()),
+            (1, 2, 2, 2)
+        );
+    }
+
+    #[test]
+    fn a_renamed_file_is_the_same_one() {
+        let mut files = Files::default();
+        files.enter(&file(1));
+        files.write(FileId(1), ContextId(1), 5);
+        files.followed.get_mut(&FileId(1)).expect("it is followed").hint = Some(Hint::Short);
+        files.enter(&File { id: FileId(2), path: "/renamed".into(), ..file(1) });
+        files.write(FileId(2), ContextId(2), 4);
+        let all = files.all();
+        assert_eq!(all.iter().map(|f| f.file.path.as_str()).collect::<Vec<_>>(), ["/renamed"]);
+        assert_eq!((all[0].main_writer(), all[0].hint), ((ContextId(1), 5), Some(Hint::Short)));
+        assert_eq!((files.order.len(), files.ids.len()), (1, 1));
+        // Another generation is another file.
+        files.enter(&File { id: FileId(3), generation: 2, ..file(1) });
+        assert_eq!(files.ids().len(), 2);
     }
 
     #[test]

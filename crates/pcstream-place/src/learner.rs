@@ -272,7 +272,7 @@ mod tests {
     #[test]
     fn a_file_is_what_its_first_writer_is_until_its_requests_say_more() {
         let (mut learner, _) = taught();
-        let files = [4, 5].map(|id| File { id: FileId(id), ..File::default() }).to_vec();
+        let files = [4, 5].map(|id| File { id: FileId(id), inode: id.into(), ..File::default() }).to_vec();
         learner.feed(&Batch { files, ..Batch::default() });
         let first = [(FileId(4), ContextId(1)), (FileId(5), ContextId(3)), (FileId(6), ContextId(1))];
         assert_eq!(
