@@ -391,22 +391,6 @@ fn kinds(fs: FsKind) {
 }
 
 /// `--on DIR`: a file system that was there before, seen from one of its directories.
-/// Data go by the name that the file has when it is written; one that was removed keeps its last.
-fn renamed(fs: FsKind) {
-    let recording = record(
-        fs,
-        "w='dd if=/dev/zero bs=4k status=none conv=notrunc'; $w,fsync of=log.tmp count=50; mv log.tmp log; \
-         $w,fsync of=log count=30; $w of=table.tmp count=20 oflag=direct; mv table.tmp table; \
-         $w of=table count=10 oflag=direct; exec 3<>log; rm log; $w,fsync count=5 >&3",
-    );
-    let mut pages = BTreeMap::new();
-    for event in recording.data_writes() {
-        *pages.entry(recording.path(event)).or_insert(0) += event.pages;
-    }
-    let expected = [("/log", 35), ("/log.tmp", 50), ("/table", 10), ("/table.tmp", 20)];
-    assert_eq!(pages, BTreeMap::from(expected), "{:?}", recording.finished().statistics);
-}
-
 fn existing_directory() {
     let place = pcstream_fs::scratch::Scratch::create(&scratch(FsKind::Ext4)).expect("a file system");
     let dir = place.mount_point().join("inner");
@@ -423,6 +407,22 @@ fn existing_directory() {
     assert!(recording.data_writes().all(|event| recording.path(event) == "/inner/file"));
     assert!(place.mount_point().join("inner/file").exists(), "the file system is left as it is");
     place.remove().expect("it can be removed");
+}
+
+/// Data go by the name that the file has when it is written; one that was removed keeps its last.
+fn renamed(fs: FsKind) {
+    let recording = record(
+        fs,
+        "w='dd if=/dev/zero bs=4k status=none conv=notrunc'; $w,fsync of=log.tmp count=50; mv log.tmp log; \
+         $w,fsync of=log count=30; $w of=table.tmp count=20 oflag=direct; mv table.tmp table; \
+         $w of=table count=10 oflag=direct; exec 3<>log; rm log; $w,fsync count=5 >&3",
+    );
+    let mut pages = BTreeMap::new();
+    for event in recording.data_writes() {
+        *pages.entry(recording.path(event)).or_insert(0) += event.pages;
+    }
+    let expected = [("/log", 35), ("/log.tmp", 50), ("/table", 10), ("/table.tmp", 20)];
+    assert_eq!(pages, BTreeMap::from(expected), "{:?}", recording.finished().statistics);
 }
 
 /// A file system on the second half of a disk. Requests reach a disk with the partition's start added, and
