@@ -28,7 +28,7 @@ fn main() -> ExitCode {
             &[common::ext4, common::loop_devices, programs::unshare],
             mounted_elsewhere,
         ),
-        common::test("record_counts_what_a_lazy_unmount_leaves_unwritten", &needs, unmounted_lazily),
+        common::test("record_counts_what_a_detached_mount_leaves_unwritten", &needs, detached),
         common::test("record_waits_for_what_an_unmount_writes", &needs, unmounted_at_once),
         common::test("record_syncs_a_file_system_that_is_mounted_twice", &needs, unmounted_once),
         common::test("record_refuses_ext4_with_small_blocks", &needs, small_blocks),
@@ -118,11 +118,18 @@ fn mounted_elsewhere() {
         pcstream(&["record", "--on", on, "-o", text(&traces.path().join(name)), "--", "true"])
     };
     let (by_path, by_device) = (record(text(&through), "a.pctrace"), record(&device, "b.pctrace"));
+    disk.mount("nosuid,nodev");
+    let here = record(text(&mount), "c.pctrace");
     drop(inside.stdin.take());
     inside.wait().expect("it ends");
-    let nsenter = format!("nsenter -t {pid} -m");
-    assert_said(&by_path, 1, &[text(&through), "is in another mount namespace", &nsenter]);
-    assert_said(&by_device, 0, &[&device, "holds ext4, mounted in another mount namespace", &nsenter]);
+    assert_said(
+        &by_path,
+        1,
+        &[text(&through), "is in another mount namespace", "mount -o nosuid,nodev DEVICE DIR"],
+    );
+    let too = format!("mount -o nosuid,nodev {device} DIR");
+    assert_said(&by_device, 0, &[&device, "holds ext4, mounted in another mount namespace", &too]);
+    assert_said(&here, 0, &[]);
 }
 
 /// Records what a script writes, and what it does to the mount, which is `$0`.
@@ -137,7 +144,7 @@ fn end_of_mount(disk: &Disk, script: &str) -> (Output, u64) {
 }
 
 /// Somebody has a file open.
-fn unmounted_lazily() {
+fn detached() {
     let mut disk = Disk::ext4(128);
     let mut holder =
         Command::new("cat").current_dir(disk.mount_point()).stdin(Stdio::piped()).spawn().expect("it starts");

@@ -479,7 +479,11 @@ fn on_device() {
     let out =
         record(Path::new(&device), &trace, "dd if=/dev/zero of={} bs=4k count=8 oflag=direct seek=2048");
     assert_eq!(out.status.code(), Some(0), "{}", said(&out));
-    assert!(said(&out).contains(&format!("{device} holds ext4, which is not mounted")), "{}", said(&out));
+    assert!(
+        said(&out).contains(&format!("{device} holds ext4, which is not seen as mounted here")),
+        "{}",
+        said(&out)
+    );
     let reader = TraceReader::open(&trace).expect("the trace can be read");
     assert_eq!(reader.meta().totals.data_pages, 8, "{:?}", reader.meta().totals);
 }

@@ -153,14 +153,12 @@ pub enum ScratchError {
     },
     /// A path that leads into another mount namespace.
     #[error(
-        "{dir} is in another mount namespace: give the path that it has in this one, or run pcstream there: nsenter -t {} -m \
-         pcstream ...", process.map_or("PID".into(), |process| process.to_string())
+        "{dir} is in another mount namespace: give a path of this one; if its device is not mounted here, mount it, too: \
+         mount -o nosuid,nodev DEVICE DIR"
     )]
     Elsewhere {
         /// The directory.
         dir: PathBuf,
-        /// A process of that namespace, if the path names it.
-        process: Option<u32>,
     },
     /// The file system has blocks that are smaller than the page of a trace.
     #[error("{dir}: {fs} has blocks of {block_bytes} bytes; {PAGE_BYTES} are needed: mkfs.{fs} {option}")]

@@ -1,7 +1,8 @@
 //! Block devices without a file system: their owner writes to them directly.
 //!
 //! Known weaknesses: what is mounted in another mount namespace only, or used by the kernel (swap, a volume of device-mapper),
-//! looks the same. Of the former `hidden_file_system` tells.
+//! looks the same. Of the former `hidden_file_system` tells. So does a device of a mounted Btrfs, whose mount has a number of
+//! its own, and a member of an array.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
@@ -42,11 +43,11 @@ pub fn hidden_file_system(path: &Path) -> Option<String> {
     Some(match namespaces_with(device.number).first() {
         Some(MountUser { pid, name: process, .. }) => format!(
             "{path} holds {name}, mounted in another mount namespace (of {process}, pid {pid}): its files are not seen from here; \
-             run pcstream there on its directory: nsenter -t {pid} -m pcstream ..."
+             mount it here, too, and give that directory: mount -o nosuid,nodev {path} DIR"
         ),
-        None => {
-            format!("{path} holds {name}, which is not mounted: only writes to the device itself are seen")
-        }
+        None => format!(
+            "{path} holds {name}, which is not seen as mounted here: writes are seen as those to a device, without their files"
+        ),
     })
 }
 
