@@ -14,6 +14,7 @@ use pcstream_trace::{Context, FileId, Kind, Meta, Tables};
 
 pub mod advice;
 pub mod call_paths;
+pub mod compare;
 pub mod contexts;
 pub mod csv;
 pub mod details;
@@ -28,6 +29,7 @@ pub mod human;
 pub mod json;
 pub mod json_timing;
 pub mod layout;
+pub mod measures;
 pub mod one_context;
 pub mod paths;
 pub mod pictures;

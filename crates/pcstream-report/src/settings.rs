@@ -28,6 +28,18 @@ pub struct Settings {
     pub no_discard: bool,
 }
 
+impl Settings {
+    /// Whether the device was sized by what the trace uses.
+    pub fn is_packed(&self) -> bool {
+        self.pack.is_some() || self.pack_live.is_some()
+    }
+
+    /// Whether data fill a share of the device that was asked for.
+    pub fn fills_the_drive(&self) -> bool {
+        self.is_packed() || self.fill.is_some()
+    }
+}
+
 /// A file that was given, or something known by name.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct GivenFile {

@@ -34,7 +34,6 @@ mod live;
 #[cfg(feature = "capture")]
 mod live_simulation;
 mod man;
-mod measures;
 mod merge;
 #[cfg(feature = "capture")]
 mod metrics_server;

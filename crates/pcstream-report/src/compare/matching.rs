@@ -9,12 +9,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pcstream_report::call_paths::distinguishing_frames;
-use pcstream_report::contexts::called;
-use pcstream_report::functions::Functions;
-use pcstream_report::symbols::Names;
-use pcstream_report::{ContextRow, folded};
 use pcstream_trace::{Context, Frame, Unwind};
+
+use crate::call_paths::distinguishing_frames;
+use crate::contexts::called;
+use crate::functions::Functions;
+use crate::symbols::Names;
+use crate::{ContextRow, folded};
 
 /// By which contexts of several traces are matched.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use pcstream_report::Simulation;
-use pcstream_report::human::{page_bytes, ratio};
-use pcstream_report::statistics::{Mean, mean};
+use crate::Simulation;
+use crate::human::{page_bytes, ratio};
+use crate::statistics::{Mean, mean};
 
 /// Values of each repetition by what was measured.
 #[derive(Debug, Default)]
