@@ -9,7 +9,10 @@
 //!
 //! Weakness: where less than half of the data died within the trace, its lifetime counts as long as the whole trace.
 
+mod changes;
+mod gains;
 mod sources;
+mod text;
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -17,6 +20,8 @@ use std::collections::BTreeSet;
 use pcstream_trace::Life;
 use pcstream_trace::paths::file_name;
 
+pub use changes::{Change, Possible};
+pub use gains::Advice;
 use sources::literal;
 pub use sources::{Source, Sources};
 

@@ -1,0 +1,157 @@
+//! What could be changed: which scheme on which kind of drive stands for it, and what to write where.
+
+use pcstream_ssd::GcDestination;
+
+use super::{HINTS, Source, classes, rules};
+use crate::human::page_bytes;
+
+/// The title of hints to be set.
+pub(super) const SET_HINTS: &str = "fcntl(F_SET_RW_HINT) after opening files, by class of lifetimes";
+/// The scheme of hints that are set.
+pub(super) const OWN_HINTS: &str = "hints";
+/// Rules for the file system's own writes, which have no context.
+const METADATA_RULES: &str = "kind=journal -> 1\nkind=inode,directory,bitmap,other -> 2\n";
+
+/// Something to change, before its gain is known.
+#[derive(Debug)]
+pub struct Change {
+    pub(super) title: &'static str,
+    pub(super) whose: &'static str,
+    /// The scheme that does it.
+    pub scheme: &'static str,
+    /// Of the scheme `manual`.
+    pub rules: Option<String>,
+    /// The kind of drive.
+    pub gc_destination: GcDestination,
+    /// What to write where; one line per source.
+    pub(super) steps: Vec<String>,
+}
+
+/// Everything that could be changed on a device of so many streams.
+#[derive(Debug)]
+pub struct Possible {
+    /// What could be changed, in no order.
+    pub changes: Vec<Change>,
+    /// Rules of the scheme `manual`: a stream for each class of lifetimes.
+    pub rules: String,
+    /// Streams cannot keep sources apart: all have like lifetimes.
+    pub(super) one_class: bool,
+}
+
+impl Possible {
+    /// Of these sources; `hinted`: programs set write hints or streams already.
+    pub fn of(sources: &[Source], streams: usize, hinted: bool) -> Possible {
+        let classes = classes(sources, streams.saturating_sub(1).max(1));
+        let rules = rules(sources, &classes, 1);
+        let changes = changes(sources, &classes, &rules, (streams, hinted));
+        let one_class = streams > 2 && !sources.is_empty() && at_most_one_class(&classes);
+        Possible { changes, rules, one_class }
+    }
+}
+
+fn changes(
+    sources: &[Source],
+    classes: &[usize],
+    rules: &str,
+    (streams, hinted): (usize, bool),
+) -> Vec<Change> {
+    let stream = |(source, class): (&Source, &usize)| format!("S{}: {}", class + 1, named(source));
+    let by_stream: Vec<String> = sources.iter().zip(classes).map(stream).collect();
+    let mut out = vec![by_context(GcDestination::Own), by_context(GcDestination::Internal)];
+    if !at_most_one_class(classes) && streams > 1 {
+        out.extend(GcDestination::ALL.into_iter().map(|gc_destination| Change {
+            title: match gc_destination {
+                GcDestination::Own => "a stream for each class of lifetimes",
+                _ => "a placement handle for each class of lifetimes",
+            },
+            whose: "the programs' (streams or placement handles where they open files)",
+            scheme: "manual",
+            rules: Some(rules.to_owned()),
+            gc_destination,
+            steps: by_stream.clone(),
+        }));
+        if streams > HINTS.len() {
+            out.push(set_hints(sources));
+        }
+    }
+    out.extend((hinted && streams > 1).then(|| own_hints(sources)));
+    if streams > 2 {
+        out.push(Change {
+            title: "the file system's journal and metadata apart from data",
+            whose: "the file system's (or an external journal)",
+            scheme: "manual",
+            rules: Some(METADATA_RULES.to_owned()),
+            gc_destination: GcDestination::Own,
+            steps: vec!["S1: the journal; S2: inodes, directories, bitmaps, other metadata".to_owned()],
+        });
+    }
+    out
+}
+
+fn at_most_one_class(classes: &[usize]) -> bool {
+    classes.iter().all(|class| *class == classes[0])
+}
+
+fn by_context(gc_destination: GcDestination) -> Change {
+    Change {
+        title: "place writes by program context, without changing any program",
+        whose: "nobody's: the host's kernel and drive",
+        scheme: "pcstream",
+        rules: None,
+        gc_destination,
+        steps: Vec::new(),
+    }
+}
+
+/// A hint for each source that has another one, or none.
+fn set_hints(sources: &[Source]) -> Change {
+    let classes = classes(sources, HINTS.len());
+    let step = |(source, class): (&Source, &usize)| {
+        let instead = match source.own_hint() {
+            Some(own) if own == *class => return None,
+            Some(own) => format!(" instead of {}", HINTS[own]),
+            None => String::new(),
+        };
+        Some(format!("{}{instead}: {}", HINTS[*class], named(source)))
+    };
+    Change {
+        title: SET_HINTS,
+        whose: "the programs'",
+        scheme: "manual",
+        rules: Some(rules(sources, &classes, 1)),
+        gc_destination: GcDestination::Own,
+        steps: sources.iter().zip(&classes).filter_map(step).collect(),
+    }
+}
+
+/// What programs ask for already.
+fn own_hints(sources: &[Source]) -> Change {
+    let step = |source: &Source| Some(format!("{}: {}", HINTS[source.own_hint()?], named(source)));
+    Change {
+        title: "the hints and write streams that are set already",
+        whose: "nobody's: the host's kernel passes them on, and the drive uses them",
+        scheme: OWN_HINTS,
+        rules: None,
+        gc_destination: GcDestination::Own,
+        steps: sources.iter().filter_map(step).collect(),
+    }
+}
+
+fn named(source: &Source) -> String {
+    let file = if source.file.is_empty() { "(no file name)" } else { &source.file };
+    let program = source.executable.rsplit('/').next().unwrap_or_default();
+    let thread = if source.thread.is_empty() || source.thread == program {
+        String::new()
+    } else {
+        format!(" ({})", source.thread)
+    };
+    let module = source.module.rsplit('/').next().unwrap_or_default();
+    let line = source.line.as_ref().map_or(String::new(), |line| format!(" at {line}"));
+    // Labels of generators and importers name no function.
+    let space = if source.function.is_empty() { "" } else { " " };
+    format!(
+        "{program}{thread} writing {file}: {}{space}[{module}]{line}, {}",
+        source.function,
+        page_bytes(source.pages)
+    )
+}

@@ -1,0 +1,159 @@
+//! What each change saves, and what makes that doubtful.
+
+use pcstream_replay::LaneResult;
+use serde::Serialize;
+
+use super::Source;
+use super::changes::{Change, OWN_HINTS, Possible, SET_HINTS};
+use crate::drive::{LEAST_GAIN, in_words, saved};
+use crate::human::page_bytes;
+use crate::schemes::missing;
+use crate::verdict::{pages_to_steady, says_nothing};
+use crate::{Settings, Simulation, VERSION};
+
+/// What is said instead of streams by class.
+const ONE_CLASS: &str =
+    "All sources are in one class of lifetimes, so streams or hints by class keep nothing apart.";
+
+/// What to change, by what it saves.
+#[derive(Debug, Serialize)]
+pub struct Advice {
+    #[serde(skip)]
+    pub(super) copies: bool,
+    pcstream: &'static str,
+    trace: String,
+    pub(super) baseline_waf: Option<f64>,
+    pub(super) changes: Vec<Gain>,
+    pub(super) remarks: Vec<String>,
+    sources: Vec<Source>,
+}
+
+/// A change with what it saves.
+#[derive(Debug, Serialize)]
+pub(super) struct Gain {
+    pub(super) change: String,
+    pub(super) whose_code: String,
+    pub(super) drive: String,
+    pub(super) scheme: String,
+    pub(super) rules: Option<String>,
+    pub(super) waf: Option<f64>,
+    pub(super) flash_saved: Option<f64>,
+    /// The same against a baseline on this drive: without what its own internal streams save.
+    pub(super) flash_saved_on_same_drive: Option<f64>,
+    pub(super) steps: Vec<String>,
+}
+
+impl Advice {
+    /// Of a baseline on the drive as it is (`result`), and lanes for the changes that are possible. Behind these, `gains` has
+    /// baselines on the other kinds of drives.
+    pub fn of(result: &Simulation, sources: Vec<Source>, possible: Possible, gains: &[LaneResult]) -> Advice {
+        let Possible { changes, one_class, .. } = possible;
+        let mut advice = judged(changes, gains, result, sources);
+        if advice.copies && one_class {
+            advice.remarks.push(ONE_CLASS.to_owned());
+        }
+        advice
+    }
+}
+
+fn judged(changes: Vec<Change>, gains: &[LaneResult], result: &Simulation, sources: Vec<Source>) -> Advice {
+    let (baseline, settings) = (&result.results[0], &result.about.settings);
+    let on_other_drives = &gains[changes.len()..];
+    let same_drive = |lane: &LaneResult| {
+        let is_same = |other: &&LaneResult| other.settings.gc_destination == lane.settings.gc_destination;
+        on_other_drives.iter().find(is_same).unwrap_or(baseline)
+    };
+    let judge = |(change, lane): (Change, &LaneResult)| Gain {
+        change: change.title.to_owned(),
+        whose_code: change.whose.to_owned(),
+        drive: in_words(change.gc_destination).to_owned(),
+        scheme: change.scheme.to_owned(),
+        rules: change.rules,
+        waf: lane.waf(),
+        flash_saved: saved(lane, baseline),
+        flash_saved_on_same_drive: saved(lane, same_drive(lane)),
+        steps: change.steps,
+    };
+    let best = gains[..changes.len()].iter().min_by_key(|lane| lane.flash_pages());
+    let mut changes: Vec<Gain> = changes.into_iter().zip(gains).map(judge).collect();
+    changes.sort_by(|a, b| b.flash_saved.unwrap_or(0.0).total_cmp(&a.flash_saved.unwrap_or(0.0)));
+    let totals = result.writers.totals();
+    let path = &result.about.trace.path;
+    let mut remarks: Vec<String> = missing(result).iter().map(|what| format!("{path}: {what}.")).collect();
+    remarks.extend(doubt(baseline, best, settings));
+    if result.writers.are_unknown() {
+        remarks.push(
+            "No write of this trace has a program context, so nothing can be advised about programs or about placement \
+             by context. `pcstream simulate` compares schemes that go by address."
+                .to_owned(),
+        );
+    }
+    if copies(baseline) && drop_needless_hints(&mut changes) {
+        remarks.push("No other hints would save more than those that are set already.".to_owned());
+    }
+    if totals.discarded_pages + totals.zeroed_pages == 0
+        && result.about.trace.real_time
+        && !settings.no_discard
+    {
+        remarks.push(
+            "The trace has no discards: mount with -o discard, or run fstrim, so that the drive learns what is deleted. \
+             What that gains cannot be simulated from this trace."
+                .to_owned(),
+        );
+    }
+    Advice {
+        copies: copies(baseline),
+        pcstream: VERSION,
+        trace: result.about.trace.path.clone(),
+        baseline_waf: baseline.waf(),
+        changes,
+        remarks,
+        sources,
+    }
+}
+
+/// What makes gains doubtful: too little was written to see any, or to see them as they will be.
+fn doubt(baseline: &LaneResult, best: Option<&LaneResult>, settings: &Settings) -> Option<String> {
+    let to_steady = pages_to_steady(baseline).max(best.map_or(0, pages_to_steady));
+    let helps = what_helps(baseline, settings);
+    match copies(baseline) {
+        false if says_nothing(baseline) => {
+            Some(format!("Nothing can be said yet: nothing was copied. {helps}"))
+        }
+        false => Some(format!("Nothing was copied, so no change can gain anything. {helps}")),
+        true if to_steady > 0 => {
+            let more = page_bytes(to_steady);
+            Some(format!("Not steady yet: write at least {more} more for a steady answer."))
+        }
+        true => None,
+    }
+}
+
+/// Whether there is anything to save.
+fn copies(baseline: &LaneResult) -> bool {
+    baseline.counters.gc_pages > 0
+}
+
+/// What makes a drive copy that does not.
+fn what_helps(baseline: &LaneResult, settings: &Settings) -> &'static str {
+    let written = baseline.host_pages() + baseline.prefill_pages;
+    match settings.fills_the_drive() {
+        true => "Record for longer, or simulate a fuller drive, or less --spare-factor.",
+        false if written < baseline.geometry.physical_pages() => {
+            "Too little was written to this drive: --pack 0.9 simulates it as if it filled 90 % of a smaller one."
+        }
+        false => "Live data leave too much of this drive free: --fill 0.9 simulates a fuller one.",
+    }
+}
+
+/// Leaves out hints that save no more than those that are set already; says whether there are such.
+fn drop_needless_hints(changes: &mut Vec<Gain>) -> bool {
+    let own = changes.iter().find(|change| change.scheme == OWN_HINTS);
+    let Some(own) = own.and_then(|own| own.flash_saved) else { return false };
+    let before = changes.len();
+    changes.retain(|change| {
+        let saves_more = change.flash_saved.is_some_and(|saved| saved >= own + LEAST_GAIN);
+        change.change != SET_HINTS || (saves_more && !change.steps.is_empty())
+    });
+    changes.len() < before
+}
