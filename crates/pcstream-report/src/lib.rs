@@ -33,6 +33,7 @@ pub mod measures;
 pub mod one_context;
 pub mod paths;
 pub mod pictures;
+pub mod repeated;
 pub mod saved_tables;
 pub mod schemes;
 pub mod settings;

@@ -1,26 +1,16 @@
-//! `run --repeat`: a command several times, each time on a fresh scratch device, and how much its results vary.
+//! `run --repeat`: a command several times, each time on a fresh scratch device.
 //!
-//! Idea: each run is a whole `run` with the same seed, so what varies is what the program does. The summary has the mean
-//! of each measure, its 95 % interval, and the least and greatest of the runs.
+//! Each run is a whole `run` with the same seed.
 //!
 //! Invariant: a run that failed ends the series, and is not in the summary.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
-use pcstream_report::drive::{in_words, is_worth};
-use pcstream_report::escape::visible;
-use pcstream_report::human::{change, percent, ratio};
+use pcstream_report::Verdict;
 use pcstream_report::json::{self, SimulationJson};
-use pcstream_report::measures::{Measures, written};
-use pcstream_report::statistics::{Mean, mean};
-use pcstream_report::table::Side::{Left, Right};
-use pcstream_report::table::table;
-use pcstream_report::verdict::{Matters, another};
-use pcstream_report::{Simulation, VERSION, Verdict};
-use pcstream_ssd::GcDestination;
-use serde::Serialize;
+use pcstream_report::measures::Measures;
+use pcstream_report::repeated::Repeated;
 
 use crate::args::RunArgs;
 use crate::device::Template;
@@ -30,43 +20,6 @@ use crate::run::{TracePlace, recorded};
 use crate::simulate;
 use crate::stop::StopSignals;
 use crate::ui::{self, JsonSink, Ui};
-
-#[derive(Debug, Serialize)]
-struct RepeatedJson {
-    pcstream: &'static str,
-    seed: u64,
-    command: Vec<String>,
-    /// Each run as `run --json` has it.
-    runs: Vec<SimulationJson>,
-    summary: SummaryJson,
-}
-
-#[derive(Debug, Serialize)]
-struct SummaryJson {
-    repetitions: usize,
-    measures: BTreeMap<String, Mean>,
-    verdict: VerdictJson,
-}
-
-/// The verdicts of all runs.
-#[derive(Debug, Default, Serialize)]
-struct VerdictJson {
-    sentences: Vec<String>,
-    /// Null where a run has no such number.
-    waf_now: Option<Mean>,
-    waf_with_streams: Option<Mean>,
-    /// What the drive gives alone, and what streams of the host save of that.
-    waf_same_drive: Option<Mean>,
-    flash_saved: Option<Mean>,
-    flash_saved_on_same_drive: Option<Mean>,
-    flash_saved_on_legacy_drive: Option<Mean>,
-    life_ratio: Option<Mean>,
-    /// Runs in which streams of the host are worth it on the drive of `waf_with_streams`.
-    worth_it: usize,
-    /// Runs by what `verdict.matters` is.
-    matters: BTreeMap<&'static str, usize>,
-    steady_runs: usize,
-}
 
 /// What the runs came to.
 #[derive(Default)]
@@ -95,7 +48,8 @@ pub fn run(args: &RunArgs, times: u32, ui: Ui) -> Result<Status, Failure> {
     }
     drop(stop);
     if !done.runs.is_empty() {
-        present(&done, json, ui)?;
+        let result = Repeated::of(&done.runs, &done.measures);
+        ui::show(json, &result, || result.text(ui.layout(false)))?;
     }
     ended.map(|()| Status::with_losses(done.losses))
 }
@@ -143,214 +97,13 @@ fn one(
     if let Some(path) = trace {
         ui.remark(&format!("kept: {}", path.display()));
     }
-    ui.remark(&in_short(&simulation));
+    ui.remark(&Verdict::of(&simulation).sentences[0]);
     Ok(())
-}
-
-fn in_short(simulation: &Simulation) -> String {
-    Verdict::of(simulation).sentences.swap_remove(0)
-}
-
-fn present(done: &Runs, json: Option<JsonSink>, ui: Ui) -> Result<(), Failure> {
-    let first = &done.runs[0];
-    let result = RepeatedJson {
-        pcstream: VERSION,
-        seed: first.seed,
-        command: first.trace.command.clone(),
-        runs: done.runs.clone(),
-        summary: SummaryJson {
-            repetitions: done.runs.len(),
-            measures: done.measures.means(),
-            verdict: verdict(&done.runs.iter().map(|run| &run.verdict).collect::<Vec<_>>()),
-        },
-    };
-    ui::show(json, &result, || text(&result, ui))
-}
-
-fn verdict(runs: &[&Verdict]) -> VerdictJson {
-    // Of all runs, or of none.
-    let of = |number: fn(&Verdict) -> Option<f64>| {
-        let values: Option<Vec<f64>> = runs.iter().map(|run| number(run)).collect();
-        values.map(|values| mean(&values))
-    };
-    let mut matters = BTreeMap::new();
-    for run in runs {
-        let name = match run.matters {
-            Matters::Yes => "yes",
-            Matters::Little => "little",
-            Matters::No => "no",
-            Matters::Unknown => "unknown",
-        };
-        *matters.entry(name).or_insert(0) += 1;
-    }
-    let mut verdict = VerdictJson {
-        sentences: Vec::new(),
-        waf_now: of(|verdict| verdict.now.as_ref()?.waf),
-        waf_with_streams: of(|verdict| verdict.with_streams.as_ref()?.waf),
-        waf_same_drive: of(|verdict| verdict.same_drive.as_ref()?.waf),
-        flash_saved: of(|verdict| verdict.flash_saved),
-        flash_saved_on_same_drive: of(|verdict| verdict.flash_saved_on_same_drive),
-        flash_saved_on_legacy_drive: of(|verdict| verdict.flash_saved_on_legacy_drive),
-        life_ratio: of(|verdict| verdict.life_ratio),
-        worth_it: runs.iter().filter(|run| is_worth_it(run)).count(),
-        matters,
-        steady_runs: runs.iter().filter(|run| run.steady).count(),
-    };
-    let drive = runs[0].with_streams.as_ref().map_or(String::new(), |side| format!(" on {}", side.drive));
-    verdict.sentences = sentences(&verdict, runs.len(), &drive);
-    verdict
-}
-
-/// Whether a run by itself calls streams of the host worth it on the drive whose numbers it gives.
-fn is_worth_it(verdict: &Verdict) -> bool {
-    verdict.matters == Matters::Yes && is_worth(verdict.flash_saved, verdict.flash_saved_on_same_drive)
-}
-
-/// `drive`: that of the streams, as ` on a drive`.
-fn sentences(verdict: &VerdictJson, runs: usize, drive: &str) -> Vec<String> {
-    let between = |mean: &Mean, of: fn(f64) -> String| {
-        format!("{} ({} to {})", of(mean.mean), of(mean.least), of(mean.greatest))
-    };
-    let waf = |mean: &Mean| between(mean, |waf| ratio(Some(waf)));
-    let numbers = [
-        verdict.waf_now.as_ref().map(|mean| format!("WAF {} now", waf(mean))),
-        verdict.waf_with_streams.as_ref().map(|mean| format!("{} with streams", waf(mean))),
-        verdict.flash_saved.as_ref().map(|mean| format!("flash saved {}", between(mean, signed))),
-    ];
-    let numbers = numbers.into_iter().flatten().collect::<Vec<_>>().join(", ");
-    let worth = verdict.worth_it;
-    let unknown = verdict.matters.get("unknown").copied().unwrap_or(0);
-    let mut out = Vec::new();
-    match (unknown < runs, numbers.as_str()) {
-        (true, "") => out.push(format!("Streams are worth it in {worth} of {runs} runs{drive}.")),
-        (true, numbers) => {
-            out.push(format!("Streams are worth it in {worth} of {runs} runs{drive}: {numbers}."))
-        }
-        (false, "") => {}
-        (false, numbers) => out.push(format!("{numbers}.")),
-    }
-    let on_same = (&verdict.waf_same_drive, &verdict.flash_saved_on_same_drive);
-    if unknown < runs
-        && let (Some(alone), Some(saved)) = on_same
-    {
-        out.push(format!(
-            "Of this, the drive alone gives {}; the host's streams {} ({} to {}).",
-            waf(alone),
-            another(saved.mean),
-            signed(saved.least),
-            signed(saved.greatest),
-        ));
-    }
-    if unknown < runs
-        && let Some(saved) = &verdict.flash_saved_on_legacy_drive
-    {
-        out.push(format!("On {}, flash saved {}.", in_words(GcDestination::Own), between(saved, signed)));
-    }
-    if unknown > 0 {
-        let why = "garbage collection never ran, or there is nothing to compare";
-        out.push(format!("Nothing can be said of {unknown} of the runs: {why}."));
-    }
-    if verdict.steady_runs < runs {
-        out.push(format!("Steady in {} of them.", verdict.steady_runs));
-    }
-    out
-}
-
-fn signed(share: f64) -> String {
-    if share < 0.0 { change(share) } else { percent(share) }
-}
-
-fn text(result: &RepeatedJson, ui: Ui) -> String {
-    let layout = ui.layout(false);
-    let runs = result.summary.repetitions;
-    let mut lines = vec![
-        format!("pcstream {}, seed {}", result.pcstream, result.seed),
-        layout.cut(&format!("command  {}", visible(&result.command.join(" ")))),
-        format!("runs     {runs}, each on a fresh scratch device"),
-        String::new(),
-    ];
-    let sentences = result.summary.verdict.sentences.join(" ");
-    lines.extend(layout.wrap(&format!("Verdict of {runs} runs: {sentences}"), 0));
-    lines.push(String::new());
-    let measures: Vec<(&String, &Mean)> = result.summary.measures.iter().collect();
-    let half = |(name, mean): &(&String, &Mean)| {
-        mean.half_width_95.map_or("-".to_owned(), |half| written(name, half))
-    };
-    let table = table(
-        &measures,
-        &[
-            (Left, "measure", &|(name, _)| (*name).clone()),
-            (Right, "mean", &|(name, mean)| written(name, mean.mean)),
-            (Right, "+- (95 %)", &half),
-            (Right, "least", &|(name, mean)| written(name, mean.least)),
-            (Right, "greatest", &|(name, mean)| written(name, mean.greatest)),
-        ],
-    );
-    lines.extend(table.iter().map(|line| layout.cut(line)));
-    lines.join("\n") + "\n"
 }
 
 #[cfg(test)]
 mod tests {
-    use pcstream_report::verdict::SideJson;
-
     use super::*;
-
-    #[test]
-    fn runs_without_an_answer_are_not_counted_as_a_no() {
-        let said = |matters: &[(&'static str, usize)]| {
-            let matters: BTreeMap<_, _> = matters.iter().copied().collect();
-            let worth_it = matters.get("yes").copied().unwrap_or(0);
-            let verdict = VerdictJson { worth_it, matters, steady_runs: 3, ..VerdictJson::default() };
-            sentences(&verdict, 3, "").join(" ")
-        };
-        assert_eq!(said(&[("yes", 2), ("no", 1)]), "Streams are worth it in 2 of 3 runs.");
-        let none = "Nothing can be said of 3 of the runs: garbage collection never ran, or there is nothing to compare.";
-        assert_eq!(said(&[("unknown", 3)]), none);
-        assert!(
-            said(&[("yes", 1), ("unknown", 2)]).starts_with("Streams are worth it in 1 of 3 runs. Nothing")
-        );
-    }
-
-    /// As a single run does, which says that either of two helps.
-    #[test]
-    fn what_the_drive_gives_alone_is_no_merit_of_the_hosts_streams() {
-        let side = |waf| SideJson {
-            scheme: "pcstream".to_owned(),
-            gc_destination: "internal".to_owned(),
-            drive: "an SSD".to_owned(),
-            waf: Some(waf),
-            steady_waf: None,
-            flash_bytes: 0,
-            flash_bytes_per_day: None,
-        };
-        let single = Verdict {
-            sentences: Vec::new(),
-            matters: Matters::Yes,
-            now: Some(side(1.5)),
-            with_streams: Some(side(1.194)),
-            same_drive: Some(side(1.2)),
-            on_legacy_drive: None,
-            real_writes: None,
-            best_foreseeing: None,
-            flash_saved: Some(0.204),
-            flash_saved_on_same_drive: Some(0.005),
-            flash_saved_on_legacy_drive: Some(0.19),
-            life_ratio: None,
-            steady: true,
-            bytes_to_steady: 0,
-        };
-        let said = verdict(&[&single, &single]).sentences.join(" ");
-        assert!(
-            said.starts_with("Streams are worth it in 0 of 2 runs on an SSD: WAF 1.500 (1.500 to"),
-            "{said}"
-        );
-        let alone = "Of this, the drive alone gives 1.200 (1.200 to 1.200); the host's streams save only another 0.50 % (";
-        assert!(
-            said.contains(alone) && said.contains("a legacy multi-stream SSD, flash saved 19.0 %"),
-            "{said}"
-        );
-    }
 
     #[test]
     fn traces_are_numbered_before_their_extension() {
