@@ -65,7 +65,7 @@ pub fn table(simulation: &Simulation, rows: &[ContextRow], limit: usize, layout:
             "life p50: what the host wrote (of {total} in all) until half of the pages that died were dead"
         );
         layout.wrap(&note, 0).iter().for_each(|line| _ = writeln!(out, "{line}"));
-        if let Some(note) = nameless(&known) {
+        for note in nameless(&known).into_iter().chain(java(&known)) {
             layout.wrap(&note, 0).iter().for_each(|line| _ = writeln!(out, "{line}"));
         }
     }
@@ -86,6 +86,16 @@ fn nameless(contexts: &[&Context]) -> Option<String> {
     let named = modules.iter().map(|module| visible(module)).collect::<Vec<_>>().join(", ");
     (!modules.is_empty())
         .then(|| format!("functions of {named} have no names: their debug symbols would give them"))
+}
+
+/// Java programs of which the call paths are those of the virtual machine, in words.
+fn java(contexts: &[&Context]) -> Option<String> {
+    let runs_java = |context: &&Context| file_name(&context.executable) == "java";
+    let compiled = |context: &&Context| context.frames.iter().any(|frame| frame.module == "[anon]");
+    let without_agent = contexts.iter().copied().filter(runs_java).any(|context| compiled(&context));
+    without_agent.then(|| {
+        "Java methods have no names, so what one class writes looks alike: pcstream's agent for Java gives them".to_owned()
+    })
 }
 
 /// The source lines of the contexts shown, innermost first; frames that are not the program's own or have no line are left out.
@@ -220,6 +230,20 @@ mod tests {
         assert_eq!(nameless(&[&named]), None, "a system library is no part of a path");
         let said = nameless(&[&named, &stripped, &stripped]).expect("the server's");
         assert_eq!(said, "functions of server have no names: their debug symbols would give them");
+    }
+
+    #[test]
+    fn java_programs_without_the_agent_are_said() {
+        let frame = |module: &str| Frame { module: module.into(), ..Frame::default() };
+        let of = |executable: &str, module: &str| Context {
+            executable: executable.into(),
+            frames: vec![frame("/lib/libjava.so"), frame(module)],
+            ..Context::default()
+        };
+        let compiled = of("/usr/lib/jvm/java-17/bin/java", "[anon]");
+        assert!(java(&[&compiled]).expect("it is said").contains("pcstream's agent"));
+        assert_eq!(java(&[&of("/usr/lib/jvm/java-17/bin/java", "java:org.A.f")]), None);
+        assert_eq!(java(&[&of("/usr/bin/qemu", "[anon]")]), None, "not Java");
     }
 
     #[test]

@@ -242,6 +242,15 @@ fn device_lines(simulation: &Simulation, details: bool) -> Vec<String> {
         let left = percent(geometry.worst_case_spare_factor());
         format!("{destination} up to {} open, Sf {left} without them", geometry.open_superblocks())
     });
+    let steady = simulation.results.iter().filter(|lane| lane.steady.is_some()).count();
+    let state = match steady {
+        0 => "not steady: last part".to_owned(),
+        all if all == simulation.results.len() => "steady".to_owned(),
+        some => {
+            let state = if lane.steady.is_some() { "steady" } else { "last part" };
+            format!("{some} of {} results steady; {} {state}", simulation.results.len(), lane.scheme)
+        }
+    };
     let from = simulation.about.origin().map_or(String::new(), |origin| format!("; {origin}"));
     let mut lines = vec![
         format!(
@@ -253,10 +262,9 @@ fn device_lines(simulation: &Simulation, details: bool) -> Vec<String> {
             lane.victims,
         ),
         format!(
-            "ratios   prefilled {} of the logical pages, host wrote {:.2} x the logical pages; {} from {} of it on",
+            "ratios   prefilled {} of the logical pages, host wrote {:.2} x the logical pages; {state} from {} of it on",
             share(lane.prefill_pages, geometry.logical_pages()),
             host_pages as f64 / geometry.logical_pages() as f64,
-            if lane.steady.is_some() { "steady" } else { "not steady: last part" },
             if host_pages == 0 { "-".to_owned() } else { share(lane.steady_start.host_pages, host_pages) },
         ),
     ];

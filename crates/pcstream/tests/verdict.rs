@@ -3,8 +3,10 @@
 mod common;
 
 use std::fs;
+use std::path::Path;
 
 use common::{Place, ends_with, json};
+use pcstream_trace::*;
 use serde_json::Value;
 
 /// The verdict comes before the table, and its numbers are those of the results that it names.
@@ -104,6 +106,40 @@ fn the_verdict_promises_no_more_than_real_writes_can_have() {
     assert!(conclusion.contains(&format!(" or {:.2} % by call path alone", 100.0 * real)), "{conclusion}");
     let a_day = conclusion.split(" a day instead of ").count();
     assert_eq!(a_day, 2, "flash a day, of a program's own times: {conclusion}");
+}
+
+/// Data that are overwritten in the order in which they were written are dead when their superblock is erased, however full
+/// the drive is.
+#[test]
+fn the_verdict_blames_free_space_only_where_there_is_some() {
+    let place = Place::new();
+    let trace = place.path("cyclic.pctrace");
+    const PAGES: u64 = 4096;
+    let mut writer = TraceWriter::create(Path::new(&trace), Meta::new("cyclic", PAGES), false).unwrap();
+    let context = Context { id: ContextId(1), executable: "/bin/ring".into(), ..Context::default() };
+    writer.write_batch(&Batch { contexts: vec![context], ..Batch::default() }).unwrap();
+    let write = |at| Event {
+        time_ns: 0,
+        lba: Lba(at % PAGES),
+        pages: 8,
+        context: ContextId(1),
+        file: FileId::default(),
+        file_page: 0,
+        op: Op::Write,
+        kind: Kind::Data,
+        hint: WriteHint { life: Life::NotSet, stream: 0 },
+    };
+    let events = (0..8 * PAGES).step_by(8).map(write).collect();
+    writer.write_batch(&Batch { events, ..Batch::default() }).unwrap();
+    writer.finish(None).unwrap();
+    let said = |spare_factor: &str| {
+        let device = ["--spare-factor", spare_factor, "--superblock-pages", "8"];
+        let run = ["simulate", &trace, "--scheme", "baseline,pcstream", "--json", "-"];
+        json(&[&run[..], &device[..]].concat())["verdict"]["sentences"][0].as_str().unwrap().to_owned()
+    };
+    let full = "live data fill 95.0 % of the flash, but most of what the drive erases has died by then";
+    assert!(said("0.05").contains(full), "{}", said("0.05"));
+    assert!(said("0.5").contains("because live data fill only 50.0 % of the flash"), "{}", said("0.5"));
 }
 
 /// Streams that cost something are no offer, and nothing is better than what costs as much.

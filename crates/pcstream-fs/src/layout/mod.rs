@@ -194,7 +194,7 @@ impl Layout {
         let device = &existing.device;
         let map =
             settled_map(&root, device).map_err(|source| LayoutError::Extents { dir: dir.into(), source })?;
-        let node = File::open(&device.path).map_err(|source| unreadable(&device.path, source))?;
+        let node = open(&device.path)?;
         let fixed = fixed_places(fs, &map, &|at, bytes| node.read_exact_at(bytes, at))
             .map_err(|source| LayoutError::Superblock { device: device.path.clone(), source })?;
         let layout = Layout::new(fs, fixed.ranges, allocated_of(&map, fixed.pages));
@@ -347,6 +347,15 @@ fn merge(ranges: &mut Vec<PageRange>) {
         }
         joined
     });
+}
+
+/// Whether the device of a file system can be read, without which nothing on it can be captured.
+pub fn check_readable(device: &Path) -> Result<(), LayoutError> {
+    open(device).map(drop)
+}
+
+fn open(device: &Path) -> Result<File, LayoutError> {
+    File::open(device).map_err(|source| unreadable(device, source))
 }
 
 /// Why a device cannot be opened. Its permissions never keep root out, so what does is said.

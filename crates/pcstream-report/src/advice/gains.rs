@@ -14,6 +14,9 @@ use crate::{Settings, Simulation, VERSION};
 /// What is said instead of streams by class.
 const ONE_CLASS: &str =
     "All sources are in one class of lifetimes, so streams or hints by class keep nothing apart.";
+/// What is said where a pattern matches every name.
+const UNNAMED: &str = "Files whose names are numbers, or were hidden by --redact, count as one source for each program \
+    and thread: no pattern of names tells them apart.";
 
 /// What to change, by what it saves.
 #[derive(Debug, Serialize)]
@@ -49,8 +52,15 @@ impl Advice {
     pub fn of(result: &Simulation, sources: Vec<Source>, possible: Possible, gains: &[LaneResult]) -> Advice {
         let Possible { changes, one_class, .. } = possible;
         let mut advice = judged(changes, gains, result, sources);
+        let unnamed = advice.sources.iter().any(|source| source.file == "*");
         if advice.copies && one_class {
-            advice.remarks.push(ONE_CLASS.to_owned());
+            advice.remarks.push(if unnamed {
+                format!("{ONE_CLASS} {UNNAMED}")
+            } else {
+                ONE_CLASS.to_owned()
+            });
+        } else if advice.copies && unnamed {
+            advice.remarks.push(UNNAMED.to_owned());
         }
         advice
     }

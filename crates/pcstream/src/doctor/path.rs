@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use pcstream_capture::doctor::{Check, Verdict};
+use pcstream_fs::layout::check_readable;
 use pcstream_fs::scratch::hidden_file_system;
 use pcstream_place::device::Device;
 use pcstream_place::sinks::{self, ByRequest, Choice, stream_table};
@@ -15,7 +16,11 @@ pub fn examine(path: &Path) -> Result<[Check; 2], Failure> {
     let path = if path.is_file() { path.parent().filter(|at| *at != Path::new("")) } else { Some(path) };
     let place = Place::find(path.unwrap_or(Path::new(".")))?;
     let choice = sinks::choose("auto", &place.device).map_err(Failure::failed)?;
-    Ok([device(&place, hidden_file_system(&place.directory)), placing(&place.device, &choice)])
+    let mut device = device(&place, hidden_file_system(&place.directory));
+    if let Err(error) = check_readable(&Path::new("/dev").join(&place.device.name)) {
+        (device.verdict, device.remedy) = (Verdict::Missing, error.to_string());
+    }
+    Ok([device, placing(&place.device, &choice)])
 }
 
 /// What lies between the path and its disk, and the streams of that. `hidden`: what should be known of a file system on it that
