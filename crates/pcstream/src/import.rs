@@ -186,6 +186,7 @@ fn remark(args: &ImportArgs, summary: &Summary, counts: Counts, first_bad: Optio
         ));
     }
     let noted = [
+        (lines_without_requests(args, &counts), "lines without a request, left out"),
         (counts.other_volumes, "requests of other volumes, left out"),
         (counts.zero_length, "requests of 0 bytes, left out"),
         (counts.short_discards, "discards of less than a whole page, left out"),
@@ -211,6 +212,12 @@ fn remark(args: &ImportArgs, summary: &Summary, counts: Counts, first_bad: Optio
         human::bytes(summary.bytes),
         summary.meta.trace_id,
     ));
+}
+
+/// Those worth a word: a heading is none, and nearly all files of blktrace and fio have many.
+fn lines_without_requests(args: &ImportArgs, counts: &Counts) -> u64 {
+    let usual = ["blkparse", "fio"].contains(&args.format.name) || counts.other_lines <= 1;
+    if usual { 0 } else { counts.other_lines }
 }
 
 /// The lines of the input, in memory that does not grow with their length.

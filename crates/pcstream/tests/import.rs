@@ -65,6 +65,15 @@ impl Desk {
     }
 }
 
+/// Lines that hold no request are none that were lost, but whoever expects some should know.
+#[test]
+fn lines_without_a_request_are_said() {
+    let desk = Desk::new();
+    let input = desk.input("0 1 0 4096\n1 2 0 4096\n2 2 0 4096\n");
+    let (_, said) = ends_with(0, &["import", "--format", "midas", &input, "-o", &desk.path("t.pctrace")]);
+    assert!(said.contains("lines without a request, left out: 2"), "{said}");
+}
+
 #[test]
 fn an_import_can_be_simulated() {
     let desk = Desk::new();

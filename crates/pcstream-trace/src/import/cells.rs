@@ -99,11 +99,33 @@ pub(super) fn scaled(column: &'static str, text: &str, unit: u64) -> Result<u64,
     value.ok_or_else(|| BadLine::column(column, text, format!("a whole number up to {}", u64::MAX / unit)))
 }
 
+/// The same where programs write whole numbers as `4096.0`.
+pub(super) fn scaled_decimal(column: &'static str, text: &str, unit: u64) -> Result<u64, BadLine> {
+    let whole = text.split_once('.').filter(|(_, zeros)| zeros.bytes().all(|b| b == b'0'));
+    let whole = whole.map(|(whole, _)| whole).filter(|whole| !whole.is_empty());
+    scaled(column, whole.unwrap_or(text), unit)
+        .map_err(|_| scaled(column, text, unit).expect_err("it is no number"))
+}
+
 /// A decimal number of seconds, in nanoseconds. Digits beyond the ninth are cut off.
 pub(super) fn seconds(column: &'static str, text: &str) -> Result<u64, BadLine> {
     decimal(text, 9).ok_or_else(|| {
         BadLine::column(column, text, format!("seconds such as 12.345, up to {}", u64::MAX / SECOND_NS))
     })
+}
+
+/// A decimal number of units of 10^`places`, also one with an exponent, as `1.5e-05`. Digits beyond are cut off.
+pub(super) fn decimal_or_power(text: &str, places: usize) -> Option<u64> {
+    let Some((text, exponent)) = text.split_once(['e', 'E']) else { return decimal(text, places) };
+    let places = i64::try_from(places).ok()?.checked_add(exponent.parse().ok()?)?;
+    match usize::try_from(places) {
+        Ok(places) => decimal(text, places),
+        Err(_) => {
+            let scale =
+                u32::try_from(places.unsigned_abs()).ok().and_then(|digits| 10u64.checked_pow(digits));
+            decimal(text, 0).map(|value| scale.map_or(0, |scale| value / scale))
+        }
+    }
 }
 
 /// A decimal number of units of 10^`places`. Digits beyond are cut off.

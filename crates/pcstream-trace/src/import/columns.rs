@@ -10,7 +10,7 @@
 //! `w0r1` of `op`. The delimiter is guessed from the first line: the first of tab, semicolon, comma and blanks that
 //! gives the columns chosen. Lines that begin with `#` are comments.
 
-use super::cells::{BadLine, SECTOR_BYTES, decimal, op, scaled};
+use super::cells::{BadLine, SECTOR_BYTES, decimal_or_power, op, scaled_decimal};
 use super::{Format, FormatOption, FreeText, Parser, Record};
 use crate::event::Op;
 use crate::ids::PAGE_BYTES;
@@ -45,8 +45,8 @@ const SIZE: usize = 3;
 const VOLUME: usize = 4;
 const CONTEXT: usize = 5;
 
-/// Units of a time: the places behind the decimal point of a nanosecond.
-const TIMES: [(&str, usize); 4] = [("s", 9), ("ms", 6), ("us", 3), ("ns", 0)];
+/// Units of a time: the places behind the decimal point of a nanosecond. Windows counts in 100 ns.
+const TIMES: [(&str, usize); 5] = [("s", 9), ("ms", 6), ("us", 3), ("100ns", 2), ("ns", 0)];
 /// Units of an offset or a size, in bytes.
 const BYTES: [(&str, u64); 4] =
     [("bytes", 1), ("sectors", SECTOR_BYTES), ("kib", 1024), ("pages", PAGE_BYTES)];
@@ -262,20 +262,29 @@ impl Parser for Table {
         let text = |role: usize| cell(role).unwrap_or_default();
         let op = op("op", text(OP), self.plan.codes).map_err(|bad| self.with_codes(bad, text(OP)))?;
         let is_flush = op == Op::Flush;
-        let bytes = |role, place, unit| if is_flush { Ok(0) } else { scaled(place, text(role), unit) };
-        let time = decimal(text(TIME), self.plan.time_places);
+        let bytes =
+            |role, place, unit| if is_flush { Ok(0) } else { scaled_decimal(place, text(role), unit) };
+        let time = decimal_or_power(text(TIME), self.plan.time_places);
         Ok(Some(Record {
-            time_ns: time.ok_or_else(|| BadLine::column("time", text(TIME), "a number such as 12.345"))?,
+            time_ns: time.ok_or_else(|| self.no_time(text(TIME)))?,
             op,
             offset: bytes(OFFSET, "offset", self.plan.offset_bytes)?,
             bytes: bytes(SIZE, "size", self.plan.size_bytes)?,
             volume: text(VOLUME),
-            tag: cell(CONTEXT),
+            tag: cell(CONTEXT).filter(|tag| !tag.is_empty()),
         }))
     }
 }
 
 impl Table {
+    fn no_time(&self, text: &str) -> BadLine {
+        let most = u64::MAX / 10u64.pow(self.plan.time_places as u32);
+        let expected = format!(
+            "a number such as 12.345, up to {most}; for another unit say --columns time:ms=... (or us, 100ns, ns)"
+        );
+        BadLine::column("time", text, expected)
+    }
+
     /// The same with the remedy: codes mean nothing by themselves.
     fn with_codes(&self, mut bad: BadLine, text: &str) -> BadLine {
         if self.plan.codes == WORDS {
@@ -315,6 +324,32 @@ mod tests {
     }
 
     const NUMBERS: &str = "time=0,op=1,offset=2,size=3";
+
+    /// As pandas writes small numbers, and whole ones of a column that has gaps; a missing context is none.
+    #[test]
+    fn numbers_may_have_an_exponent_or_a_needless_fraction() {
+        let lines = "1e-05,W,4096.0,8192.0\n1.5E-05,W,0.00,4096\n2e+1,W,0,4096\n1e-30,W,0,4096";
+        let (events, _) = events(NUMBERS, lines);
+        let times: Vec<u64> = events.iter().map(|event| event.0).collect();
+        // Since the first; the last is earlier than the one before.
+        assert_eq!(times, [0, 5_000, 19_999_990_000, 19_999_990_000]);
+        assert_eq!((events[0].2, events[0].3), (1, 2));
+        refuses(NUMBERS, "0,W,4096.5,8192", &["offset", "4096.5"]);
+        refuses(NUMBERS, "1e,W,4096,8192", &["time"]);
+        refuses(NUMBERS, "1e99,W,4096,8192", &["time", "up to 18446744073"]);
+        let (contexts, tags) = self::events(&format!("{NUMBERS},context=4"), "0,W,0,4096,\n1,W,0,4096,db");
+        assert_eq!((contexts.len(), tags), (2, vec!["db".to_owned()]));
+    }
+
+    #[test]
+    fn times_of_windows_are_steps_of_100_ns() {
+        refuses(NUMBERS, "128166372003061629,W,0,4096", &["up to 18446744073", "100ns"]);
+        let (events, _) = events(
+            "time:100ns=0,op=1,offset=2,size=3",
+            "128166372003061629,W,0,4096\n128166372003061630,W,0,4096",
+        );
+        assert_eq!(events[1].0 - events[0].0, 100);
+    }
 
     #[test]
     fn columns_have_numbers_or_names() {
@@ -373,7 +408,7 @@ mod tests {
         refuses(NUMBERS, "1,X,0,512", &["op: found \"X\"", "W (write)"]);
         refuses(NUMBERS, "1,1,0,512", &["op: found \"1\"", "op:r0w1", "op:w0r1"]);
         refuses(NUMBERS, "1,W,0x10,512", &["offset: found \"0x10\"", "a whole number"]);
-        refuses(NUMBERS, "1e9,W,0,512", &["time: found \"1e9\"", "12.345"]);
+        refuses(NUMBERS, "1x9,W,0,512", &["time: found \"1x9\"", "12.345"]);
         refuses("time=t,op=1,offset=2,size=3", "T0,op,x,y", &["a heading with the columns time=t"]);
     }
 
@@ -385,7 +420,7 @@ mod tests {
             ("time=", "expected ROLE=COLUMN"),
             ("when=0", "\"when=0\": expected one of time, op, offset, size, volume, context"),
             ("time=0,time=1", "time was chosen before"),
-            ("time:min=0", "\"time:min=0\": expected the unit s, ms, us, ns"),
+            ("time:min=0", "\"time:min=0\": expected the unit s, ms, us, 100ns, ns"),
             ("size:mb=0", "expected the unit bytes, sectors, kib, pages"),
             ("volume:s=0", "volume has no unit"),
         ] {
