@@ -24,8 +24,10 @@ use crate::device::Template;
 use crate::device_process::{self, BUFFER_PAGES, OnDevice};
 use crate::failure::{Failure, Status};
 use crate::live::{self, Captured};
+use crate::live_simulation::LiveSimulation;
 use crate::redact::Redaction;
 use crate::run::{LiveDevice, Ran, TracePlace, recorded};
+use crate::schemes;
 use crate::simulate::Planned;
 use crate::stop::StopSignals;
 use crate::ui::{self, JsonSink, Ui};
@@ -84,6 +86,7 @@ fn refused(why: &str) -> Failure {
 
 /// Flags that say what the device is cannot say otherwise than `--size` and the file system do.
 fn check(args: &RunArgs) -> Result<(), Failure> {
+    schemes::check_files(&args.simulation.scheme_options, "--live")?;
     if !matches!(args.simulation.measure.prefill, Prefill::Trace) {
         return Err(refused("--prefill: with --live, what is on the device is what --fill put there"));
     }
@@ -193,7 +196,9 @@ impl Live<'_> {
             gc_page: self.emulated().slow_gc.unwrap_or_default(),
         };
         let on = Some(LiveDevice { device, scratch: self.scratch(&process, kept) });
-        let ran = recorded(self.args, self.template, place, on, stop, self.ui)?.simulated(self.ui)?;
+        let args = self.args;
+        let simulation = LiveSimulation::new(&args.simulation, self.template, args.memory, self.ui)?;
+        let ran = recorded(args, simulation, place, on, stop, self.ui)?.simulated(self.ui)?;
         let status = process.settle().map_err(Failure::failed)?;
         let power_cut = (status.power_cuts > 0).then(|| self.recover(&process, &status)).transpose()?;
         let saved = self.save(&process);

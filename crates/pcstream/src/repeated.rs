@@ -16,7 +16,9 @@ use crate::args::RunArgs;
 use crate::device::Template;
 use crate::failure::{Failure, Status};
 use crate::live::outcome;
+use crate::live_simulation::LiveSimulation;
 use crate::run::{TracePlace, recorded};
+use crate::schemes;
 use crate::simulate;
 use crate::stop::StopSignals;
 use crate::ui::{self, JsonSink, Ui};
@@ -60,6 +62,7 @@ fn check(args: &RunArgs, times: u32) -> Result<Vec<Option<PathBuf>>, Failure> {
         let error = anyhow!("--details: with --repeat, keep the traces (-o) and simulate the one you mean");
         return Err(Failure::wrong_arguments(error));
     }
+    schemes::check_files(&args.simulation.scheme_options, "--repeat")?;
     let traces: Vec<_> = (1..=times).map(|n| args.output.as_deref().map(|path| numbered(path, n))).collect();
     if let Some(there) = traces.iter().flatten().find(|path| !args.force && path.exists()) {
         return Err(anyhow!("-o: {} exists; --force replaces it", there.display()).into());
@@ -87,7 +90,8 @@ fn one(
     done: &mut Runs,
     ui: Ui,
 ) -> Result<(), Failure> {
-    let recorded = recorded(args, template, TracePlace::new(trace)?, None, stop, ui)?;
+    let simulation = LiveSimulation::new(&args.simulation, template, args.memory, ui)?;
+    let recorded = recorded(args, simulation, TracePlace::new(trace)?, None, stop, ui)?;
     let ran = recorded.simulated(ui)?;
     let simulation = ran.simulation();
     let status = outcome(&ran.captured, args.capture.forward_exit_code, ui)?;

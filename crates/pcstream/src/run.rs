@@ -26,7 +26,8 @@ pub fn run(args: &RunArgs, ui: Ui) -> Result<Status, Failure> {
     let json = JsonSink::asked(&args.simulation.output)?;
     let template = Template::load(&args.simulation.device)?;
     let place = TracePlace::new(args.output.as_deref())?;
-    let recorded = recorded(args, &template, place, None, &StopSignals::catch()?, ui)?;
+    let simulation = LiveSimulation::new(&args.simulation, &template, args.memory, ui)?;
+    let recorded = recorded(args, simulation, place, None, &StopSignals::catch()?, ui)?;
     let ran = recorded.simulated(ui)?;
     let simulation = ran.simulation();
     simulate::remark_schemes(&args.simulation.scheme_options, &simulation.results, ui);
@@ -72,7 +73,7 @@ pub struct RecordedRun<'a> {
 /// Runs the command once: on the device if there is one, and otherwise where the flags say.
 pub fn recorded<'a>(
     args: &'a RunArgs,
-    template: &'a Template<'a>,
+    mut simulation: LiveSimulation<'a>,
     place: TracePlace,
     device: Option<LiveDevice>,
     stop: &StopSignals,
@@ -80,7 +81,6 @@ pub fn recorded<'a>(
 ) -> Result<RecordedRun<'a>, Failure> {
     let subject = Subject::Command(args.command.words.clone());
     let mut recorder = Recorder::new(&place.path, args.force, &args.capture, &subject, ui);
-    let mut simulation = LiveSimulation::new(&args.simulation, template, args.memory, ui)?;
     let mut options = options(&args.capture, subject, ui)?;
     if let Some(LiveDevice { device, scratch }) = device {
         simulation = simulation.beside(device);

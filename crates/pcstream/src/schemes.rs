@@ -208,6 +208,21 @@ fn load_rules(rules: &Path) -> Result<Rules, Failure> {
     Ok(small_file::read_text(rules).and_then(parse).with_context(place)?)
 }
 
+/// Refuses pipes, which can be read once, where a flag (`with`) has files read for each of several runs.
+pub fn check_files(options: &SchemeOptions, with: &str) -> Result<(), Failure> {
+    for (flag, path) in [("--rules", &options.rules), ("--load-table", &options.load_table)] {
+        let is_preset = |path: &Path| path.to_str().is_some_and(|name| Rules::preset(name).is_ok());
+        let is_pipe = |path: &&Path| path.exists() && !path.is_file() && !is_preset(path);
+        if let Some(path) = path.as_deref().filter(is_pipe) {
+            let path = path.display();
+            return Err(Failure::wrong_arguments(anyhow!(
+                "{flag} {path}: is no regular file, and with {with} it is read for each run; copy it into one"
+            )));
+        }
+    }
+    Ok(())
+}
+
 /// `pcstream schemes`.
 pub fn schemes(args: &SchemesArgs, ui: Ui) -> Result<Status, Failure> {
     let (layout, json) = (ui.layout(false), JsonSink::asked(&args.output)?);

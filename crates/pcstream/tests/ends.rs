@@ -3,6 +3,8 @@
 mod common;
 
 use std::fs;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -35,6 +37,27 @@ fn an_interrupted_generate_leaves_nothing_and_ends_as_a_shell_expects() {
         assert_eq!(child.wait().unwrap().code(), Some(code));
         assert_eq!(names(dir.path()), [] as [&str; 0]);
     }
+}
+
+/// Rules may come through a pipe. Whoever waits for them can be ended as usual.
+#[test]
+fn a_run_that_waits_for_its_rules_can_be_ended() {
+    let dir = tempfile::tempdir().unwrap();
+    let pipe = dir.path().join("rules");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let mut run = program();
+    run.args(["run", "--scheme", "manual", "--rules", "rules", "--", "true"]).current_dir(dir.path());
+    let mut child = run.stderr(Stdio::null()).spawn().unwrap();
+    // The other end can be opened without waiting once somebody reads.
+    let mut writer = None;
+    wait_for("somebody to read the pipe", || {
+        writer = fs::File::options().write(true).custom_flags(libc::O_NONBLOCK).open(&pipe).ok();
+        writer.is_some()
+    });
+    interrupt(&child, Signal::TERM);
+    assert_eq!(child.wait().unwrap().signal(), Some(Signal::TERM.as_raw()));
+    let twice = ["run", "--repeat", "2", "--rules", pipe.to_str().unwrap(), "--", "true"];
+    refuses(2, &twice, &["--rules", "no regular file", "--repeat"]);
 }
 
 #[test]
