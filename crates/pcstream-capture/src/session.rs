@@ -19,11 +19,12 @@ use libbpf_rs::{
     UprobeOpts,
 };
 use pcstream_trace::Unwind;
+use rustix::process::{Resource, getrlimit};
 
 use crate::buffers::Probe;
 use crate::streams::{PAGE_STREAM_WORDS, StreamMaps};
 use crate::wire::{self, Counter, Record, UnknownRecord, UnwindMode};
-use error::{bpf_error, keep_log};
+use error::{LEAST_FILES, bpf_error, keep_log};
 use functions::{Prctl, hints_unavailable};
 use kernel::{end_of_memory, page_frames};
 use skeleton::{PcstreamSkel, PcstreamSkelBuilder};
@@ -110,6 +111,10 @@ impl<'obj> Session<'obj> {
             && !(1..=MAX_DEPTH).contains(&depth)
         {
             return Err(SessionError::Depth(depth));
+        }
+        let most_files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+        if most_files < LEAST_FILES {
+            return Err(SessionError::Files(most_files));
         }
         libbpf_rs::set_print(Some((PrintLevel::Warn, keep_log)));
         let mut open = PcstreamSkelBuilder::default().open(memory).map_err(|e| bpf_error("open", e))?;

@@ -10,6 +10,9 @@ use thiserror::Error;
 use super::options::MAX_DEPTH;
 use crate::wire::UnknownRecord;
 
+/// Descriptors that a session takes with its caller's: 56 were seen.
+pub(super) const LEAST_FILES: u64 = 64;
+
 /// Why a session did not come up or broke down.
 #[derive(Debug, Error)]
 pub enum SessionError {
@@ -19,6 +22,11 @@ pub enum SessionError {
     /// Call paths cannot be read in that way.
     #[error("call paths cannot be read by '{}': expected exact, fp or scan", .0.name())]
     Unwind(Unwind),
+    /// The BPF program alone takes more.
+    #[error(
+        "this process may open {0} files (ulimit -n), and a capture takes {LEAST_FILES} at least: raise the limit"
+    )]
+    Files(u64),
     /// The kernel refused the program.
     #[error("cannot {step} the BPF program: {source}.{log} `pcstream doctor` says what this machine lacks")]
     Bpf {
