@@ -36,7 +36,8 @@ impl Ui {
     pub fn remark(self, text: &str) {
         if !self.quiet {
             // Nobody is left to read that stderr is closed.
-            _ = writeln!(anstream::stderr(), "pcstream: {}", visible(text));
+            // One write, so that it stays a line among those of other programs.
+            _ = anstream::stderr().write_all(format!("pcstream: {}\n", visible(text)).as_bytes());
         }
     }
 
