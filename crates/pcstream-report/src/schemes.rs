@@ -251,6 +251,10 @@ fn device_lines(simulation: &Simulation, details: bool) -> Vec<String> {
             format!("{some} of {} results steady; {} {state}", simulation.results.len(), lane.scheme)
         }
     };
+    let state = match host_pages {
+        0 => String::new(),
+        all => format!("; {state} from {} of it on", share(lane.steady_start.host_pages, all)),
+    };
     let from = simulation.about.origin().map_or(String::new(), |origin| format!("; {origin}"));
     let mut lines = vec![
         format!(
@@ -262,10 +266,9 @@ fn device_lines(simulation: &Simulation, details: bool) -> Vec<String> {
             lane.victims,
         ),
         format!(
-            "ratios   prefilled {} of the logical pages, host wrote {:.2} x the logical pages; {state} from {} of it on",
+            "ratios   prefilled {} of the logical pages, host wrote {:.2} x the logical pages{state}",
             share(lane.prefill_pages, geometry.logical_pages()),
             host_pages as f64 / geometry.logical_pages() as f64,
-            if host_pages == 0 { "-".to_owned() } else { share(lane.steady_start.host_pages, host_pages) },
         ),
     ];
     let mut superblocks = format!(

@@ -27,7 +27,8 @@ pub(crate) fn lines(lanes: &[LaneResult], layout: Layout) -> Vec<String> {
     let units = timed[0].0.geometry.superblock_pages() / first.settings.pages_per_program;
     if units < first.dies {
         let dies = format!(
-            "         a superblock lies on {units} of the {} dies: times are not those of the whole device, only WAF is",
+            "         superblocks are so small that each lies on {units} of the {} dies: times are too long; take a larger \
+             --superblock-pages. WAF holds",
             first.dies
         );
         lines.extend(layout.wrap(&dies, 9));

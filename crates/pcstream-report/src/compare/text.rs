@@ -79,7 +79,7 @@ fn measured(result: &Comparison, layout: Layout) -> Vec<String> {
             let change = of(name).get(before).copied().filter(|_| run.measures.contains_key(*name));
             change.map_or("-".to_owned(), verdict)
         };
-        Column::new(Left, format!("{} to A", letter(index)), shown.iter().map(changed))
+        Column::new(Left, format!("{} vs A", letter(index)), shown.iter().map(changed))
     }));
     columns.extend(runs().map(|(index, run)| {
         let value =
