@@ -195,6 +195,13 @@ fn remark(args: &ImportArgs, summary: &Summary, counts: Counts, first_bad: Optio
     for (count, what) in noted.into_iter().filter(|&(count, _)| count > 0) {
         ui.remark(&format!("{what}: {count}"));
     }
+    if counts.clamped_times > counts.requests() / 100 {
+        ui.remark(&format!(
+            "that is {} of the requests: rates a day, and --timing --open-loop, mean nothing for this trace; WAF depends on \
+             the order alone",
+            share(counts.clamped_times)
+        ));
+    }
     if let Some(bad) = first_bad {
         ui.remark(&format!("bad lines, left out: {}; the first: {bad:#}", counts.bad_lines));
     }

@@ -359,6 +359,16 @@ fn nothing_is_said_of_schemes_that_an_import_cannot_show() {
 }
 
 /// What was made of the requests is said: parts of pages became pages, and the device is taken as empty.
+/// One time that is far too late takes the times of all that come after it.
+#[test]
+fn an_import_says_that_its_times_are_worth_nothing() {
+    let desk = Desk::new();
+    let late = "1,W,0,4096,0\n1,W,0,4096,10000000000000\n1,W,0,4096,1\n1,W,0,4096,2\n";
+    let said = desk.imports(0, "alibaba", late, &[]);
+    let times = "given its time: 2\npcstream: that is 50.0 % of the requests: rates a day";
+    assert!(said.contains(times), "{said}");
+}
+
 #[test]
 fn an_import_says_what_it_took_for_granted() {
     let desk = Desk::new();
