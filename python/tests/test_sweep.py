@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -9,6 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -212,6 +214,54 @@ def test_a_guarded_script_may_define_its_scheme(small: pc.Trace, tmp_path: Path)
     code = OWN.replace("{trace!r}", repr(str(small.path))) + "if __name__ == '__main__':\n    run()\n"
     ended = run_python(code, "script", tmp_path)
     assert (ended.stdout, ended.returncode) == ("2 points\n", 0), ended.stderr
+
+
+ENDLESS = """
+import os, pathlib, sys, threading
+import numpy as np
+import pcstream as pc
+
+class Endless(pc.Scheme):
+    name = "endless"
+    def place(self, batch):
+        if self.streams > 2:
+            pathlib.Path(sys.argv[2], str(os.getpid())).touch()
+            threading.Event().wait()
+        return np.zeros(len(batch), np.uint8)
+
+if __name__ == "__main__":
+    if sys.argv[3] == "full":
+        def full(*_):
+            while not list(pathlib.Path(sys.argv[2]).iterdir()):
+                threading.Event().wait(0.01)
+            raise OSError("no space left")
+        pc._sweep.Store.write = full
+    pc.sweep(sys.argv[1], Endless, workers=2, streams=[2, 3, 4, 5, 6], gc="own")
+"""
+
+
+@pytest.mark.parametrize("how,said", [("interrupted", "KeyboardInterrupt"), ("full", "OSError: no space left")])
+def test_a_sweep_that_ends_early_takes_its_workers_with_it(small: pc.Trace, tmp_path: Path, how: str, said: str) -> None:
+    script, working = tmp_path / "script.py", tmp_path / "working"
+    script.write_text(ENDLESS)
+    working.mkdir()
+    words = [sys.executable, str(script), str(small.path), str(working), how]
+    caller = subprocess.Popen(words, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    try:
+        while not list(working.iterdir()):
+            assert caller.poll() is None
+            time.sleep(0.01)
+        if how == "interrupted":
+            caller.send_signal(signal.SIGINT)
+        # A worker that is left never ends, and its caller waits for it.
+        stderr = caller.communicate(timeout=60)[1]
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(caller.pid, signal.SIGKILL)
+    assert stderr.strip().endswith(said), stderr
+    for worker in working.iterdir():
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(worker.name), 0)
 
 
 def run_python(code: str, how: str, directory: Path) -> subprocess.CompletedProcess[str]:

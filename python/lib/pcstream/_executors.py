@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import multiprocessing
 import pickle
-from collections.abc import Iterator, Mapping
+import signal
+from collections.abc import Generator, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from typing import Any, Protocol, TypeAlias
 
 from ._errors import ArgumentError
 
 Rows: TypeAlias = list[dict[str, Any]]
-Done: TypeAlias = Iterator[tuple[str, "Rows | BaseException"]]
+#: Whoever stops taking from it closes it, which ends what is under way.
+Done: TypeAlias = Generator[tuple[str, "Rows | BaseException"], None, None]
 
 
 class Point(Protocol):
@@ -46,19 +49,19 @@ def compute(point: Point) -> Rows:
 def run(executor: object, workers: int | None, points: Mapping[str, Point]) -> Done:
     """Computes all points, and yields them in the order in which they end."""
     if not points:
-        return iter(())
+        return
     if executor == "here":
-        return here(points)
-    if executor == "processes":
-        return processes(workers, points)
-    module = type(executor).__module__
-    if module.partition(".")[0] == "distributed":
-        return dask(executor, points)
-    if getattr(executor, "__name__", "") == "ray":
-        return ray(executor, points)
-    raise ArgumentError(
-        f"executor {executor!r}: expected 'here', 'processes', a dask.distributed.Client, or the module ray"
-    )
+        yield from here(points)
+    elif executor == "processes":
+        yield from processes(workers, points)
+    elif type(executor).__module__.partition(".")[0] == "distributed":
+        yield from dask(executor, points)
+    elif getattr(executor, "__name__", "") == "ray":
+        yield from ray(executor, points)
+    else:
+        raise ArgumentError(
+            f"executor {executor!r}: expected 'here', 'processes', a dask.distributed.Client, or the module ray"
+        )
 
 
 def here(points: Mapping[str, Point]) -> Done:
@@ -81,12 +84,10 @@ def processes(workers: int | None, points: Mapping[str, Point]) -> Done:
     """
     if getattr(multiprocessing.current_process(), STARTING, False):
         raise ArgumentError(f"executor 'processes': one of the processes calls sweep() again while it starts; {REMEDY}")
-    # Not forked: threads that simulate do not survive a fork.
-    context = multiprocessing.get_context("spawn")
     # A point that cannot be read in another process would end it, so it travels as bytes.
     left = {file: _packed(point) for file, point in points.items()}
     for attempt in range(RETRIES + 1):
-        with ProcessPoolExecutor(workers, mp_context=context) as pool:
+        with _pool(workers) as pool:
             if attempt == 0:
                 _try(pool, next(iter(left.values())))
             for file, rows in _together(pool, left):
@@ -95,9 +96,29 @@ def processes(workers: int | None, points: Mapping[str, Point]) -> Done:
         if not left:
             return
     for file, data in left.items():
-        with ProcessPoolExecutor(1, mp_context=context) as pool:
+        with _pool(1) as pool:
             error = (future := pool.submit(_compute, data)).exception()
             yield file, future.result() if error is None else error
+
+
+@contextmanager
+def _pool(workers: int | None) -> Iterator[ProcessPoolExecutor]:
+    """Processes that are killed if the sweep ends early: nobody waits for the points that they compute."""
+    # Not forked: threads that simulate do not survive a fork.
+    context = multiprocessing.get_context("spawn")
+    # A terminal sends Ctrl-C to all processes. This one decides for the others.
+    ignore = (signal.SIGINT, signal.SIG_IGN)
+    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=signal.signal, initargs=ignore)
+    with pool:
+        try:
+            yield pool
+        except BaseException:
+            # Before the shutdown, which forgets them.
+            running = list(pool._processes.values())
+            pool.shutdown(wait=False, cancel_futures=True)
+            for process in running:
+                process.kill()
+            raise
 
 
 def _together(pool: ProcessPoolExecutor, points: Mapping[str, bytes]) -> Done:
@@ -111,9 +132,6 @@ def _together(pool: ProcessPoolExecutor, points: Mapping[str, bytes]) -> Done:
             yield futures[future], future.result() if error is None else error
     except BrokenProcessPool:
         return
-    except BaseException:
-        pool.shutdown(wait=False, cancel_futures=True)
-        raise
 
 
 def _packed(point: Point) -> bytes:

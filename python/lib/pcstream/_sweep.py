@@ -8,6 +8,7 @@ its point, which is computed again, and a sweep that is begun again computes onl
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import itertools
 import json
@@ -217,11 +218,12 @@ def sweep(
     for file, point in files:
         if file not in todo and not store.has(file):
             todo[file] = point
-    for file, rows in _executors.run(executor, workers, todo):
-        if isinstance(rows, BaseException):
-            failed[file] = rows
-        else:
-            store.write(file, pa.Table.from_pylist(_complete(rows)))
+    with contextlib.closing(_executors.run(executor, workers, todo)) as computed:
+        for file, rows in computed:
+            if isinstance(rows, BaseException):
+                failed[file] = rows
+            else:
+                store.write(file, pa.Table.from_pylist(_complete(rows)))
     failures = [Failure(point.trace, point.axes, failed[file]) for file, point in files if file in failed]
     done = Sweep(store, [(file, point) for file, point in files if file not in failed], failures, directory)
     _tell(done, kept=out is not None)
