@@ -10,13 +10,15 @@ use std::path::Path;
 use anyhow::{Context as _, anyhow};
 use indicatif::ProgressBar;
 use pcstream_report::human;
+use pcstream_report::table::Side::{Left, Right};
+use pcstream_report::table::table;
 use pcstream_trace::import::{BadLine, Counts, Importer, LineError, MAX_LINE_BYTES, Settings, quote};
 use pcstream_trace::{PAGE_BYTES, Summary};
 
 use crate::args::ImportArgs;
 use crate::failure::{Failure, Status};
 use crate::output::Output;
-use crate::ui::Ui;
+use crate::ui::{self, Ui};
 
 /// Events handed to the writer at a time.
 const BATCH_EVENTS: usize = 8 * 1024;
@@ -68,11 +70,9 @@ fn is_stdin(path: &Path) -> bool {
 pub fn import(args: &ImportArgs, ui: Ui) -> Result<Status, Failure> {
     let mut importer = Importer::new(settings(args)).map_err(Failure::wrong_arguments)?;
     let mut lines = Lines::open(args)?;
-    let mut output = Output::create(&args.output, importer.meta(), args.force)?;
-    let bar = match lines.bytes {
-        Some(bytes) => ui.progress("importing", "KiB", bytes >> 10),
-        None => ui.count("importing", "KiB"),
-    };
+    let Some(path) = &args.output else { return list_volumes(args, importer, lines, ui) };
+    let mut output = Output::create(path, importer.meta(), args.force)?;
+    let bar = lines.progress("importing", ui);
     let copied = copy(args, &mut importer, &mut lines, &mut output, &bar);
     bar.finish_and_clear();
     importer.complete(output.meta_mut());
@@ -81,6 +81,51 @@ pub fn import(args: &ImportArgs, ui: Ui) -> Result<Status, Failure> {
     let (summary, first_bad) = output.finish(copied)?;
     remark(args, &summary, importer.counts(), first_bad, ui);
     Ok(Status::with_losses(summary.meta.has_losses()))
+}
+
+/// Which volumes there are, with their requests.
+fn list_volumes(
+    args: &ImportArgs,
+    mut importer: Importer,
+    mut lines: Lines,
+    ui: Ui,
+) -> Result<Status, Failure> {
+    let bar = lines.progress("reading", ui);
+    // The first line may be a heading.
+    let (mut number, mut bad_lines) = (0_u64, 0);
+    while let Some(line) = lines.read().with_context(|| format!("{}: cannot read", input_name(args)))? {
+        let is_bad = importer.survey(line).is_err();
+        bad_lines += u64::from(is_bad && number > 0);
+        number += 1;
+        bar.set_position(lines.consumed >> 10);
+    }
+    bar.finish_and_clear();
+    let volumes = importer.volumes();
+    let named = volumes.by_requests();
+    let all = volumes.requests();
+    if all == 0 {
+        return Err(anyhow!("{}: no request of the format {}", input_name(args), args.format.name).into());
+    }
+    let rows = table(
+        &named,
+        &[
+            (Right, "requests", &|(_, requests)| requests.to_string()),
+            (Right, "share", &|(_, requests)| human::percent(*requests as f64 / all as f64)),
+            (Left, args.format.volume.unwrap_or("volume"), &|(volume, _)| (*volume).to_owned()),
+        ],
+    );
+    ui::print(&(rows.join("\n") + "\n"))?;
+    let further = all - named.iter().map(|(_, requests)| requests).sum::<u64>();
+    if further > 0 {
+        ui.remark(&format!(
+            "{} of further volumes, which are not listed",
+            human::counted(further, "request")
+        ));
+    }
+    if bad_lines > 0 {
+        ui.remark(&format!("bad lines, left out: {bad_lines}"));
+    }
+    Ok(Status::with_losses(bad_lines > 0))
 }
 
 /// Imports all lines. Returns what is wrong with the first one that was skipped.
@@ -129,7 +174,7 @@ fn several_volumes(
     while seen < found_at + SURVEY_LINES {
         // What can be read so far is enough for a message.
         let Ok(Some(line)) = lines.read() else { break };
-        importer.survey(line);
+        _ = importer.survey(line);
         seen += 1;
     }
     let volumes = importer.volumes().clone();
@@ -265,6 +310,14 @@ impl Lines {
         refuse_compressed(args, &head)?;
         let input = Box::new(BufReader::with_capacity(BUFFER_BYTES, Cursor::new(head).chain(input)));
         Ok(Lines { input, line: Vec::new(), bytes, consumed: 0, within_line: false })
+    }
+
+    /// A bar over the input.
+    fn progress(&self, what: &'static str, ui: Ui) -> ProgressBar {
+        match self.bytes {
+            Some(bytes) => ui.progress(what, "KiB", bytes >> 10),
+            None => ui.count(what, "KiB"),
+        }
     }
 
     /// The next line without its line break; `None` at the end. Of a line that is too long, just as

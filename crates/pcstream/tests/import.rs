@@ -370,6 +370,20 @@ fn an_import_says_that_its_times_are_worth_nothing() {
 }
 
 #[test]
+fn volumes_are_listed_before_one_is_chosen() {
+    let desk = Desk::new();
+    let input =
+        desk.input("device_id,opcode,offset,length,timestamp\n7,W,0,4096,0\n9,W,0,4096,1\n9,R,0,4096,2\n");
+    let list = ["import", "--format", "alibaba", &input, "--list-volumes"];
+    let (listed, _) = ends_with(0, &list);
+    let rows: Vec<Vec<&str>> = listed.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(rows[1..], [["2", "66.7", "%", "9"], ["1", "33.3", "%", "7"]], "{listed}");
+    desk.input("7,W,0,4096,0\nwhat\n");
+    assert!(ends_with(3, &list).1.contains("bad lines, left out: 1"));
+    refuses(2, &["import", "--format", "alibaba", &input], &["--output"]);
+}
+
+#[test]
 fn an_import_says_what_it_took_for_granted() {
     let desk = Desk::new();
     let heading = "\u{feff}device_id,opcode,offset,length,timestamp\r\n";

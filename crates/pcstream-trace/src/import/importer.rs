@@ -55,11 +55,12 @@ impl Importer {
         imported
     }
 
-    /// Counts the volume of a line and imports nothing.
-    pub fn survey(&mut self, line: &[u8]) {
-        if let Ok(Some(record)) = text(line).and_then(|text| request(&mut self.parser, text)) {
+    /// Counts the volume of a line and imports nothing. A heading cannot be imported, either.
+    pub fn survey(&mut self, line: &[u8]) -> Result<(), BadLine> {
+        if let Some(record) = text(line).and_then(|text| request(&mut self.parser, text))? {
             self.sink.volumes.add(record.volume);
         }
+        Ok(())
     }
 
     /// Events that wait for `take_batch`.
@@ -256,8 +257,8 @@ mod tests {
         importer.line(lines[0].as_bytes()).unwrap();
         let error = importer.line(lines[1].as_bytes()).unwrap_err();
         assert!(error.to_string().contains("\"7\" (1 request), \"8\" (1 request); a trace"), "{error}");
-        importer.survey(lines[2].as_bytes());
-        importer.survey(b"nonsense");
+        importer.survey(lines[2].as_bytes()).expect("a good line");
+        importer.survey(b"nonsense").expect_err("no line");
         assert_eq!(importer.volumes().by_requests(), [("8", 2), ("7", 1)]);
 
         let chosen = Settings { volume: Some("8".to_owned()), ..settings("alibaba") };

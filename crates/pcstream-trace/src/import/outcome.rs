@@ -84,6 +84,11 @@ impl Volumes {
         }
     }
 
+    /// Requests of all.
+    pub fn requests(&self) -> u64 {
+        self.requests.values().sum::<u64>() + self.further
+    }
+
     /// Volume and requests, the busiest first.
     pub fn by_requests(&self) -> Vec<(&str, u64)> {
         let mut volumes: Vec<(&str, u64)> = self.requests.iter().map(|(v, &n)| (v.as_str(), n)).collect();

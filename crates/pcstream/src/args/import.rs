@@ -14,6 +14,7 @@ use crate::values;
 #[command(after_help = "\
 Examples:
   zcat hm_1.csv.gz | pcstream import --format msr - -o hm_1.pctrace
+  pcstream import --format alibaba io_traces.csv --list-volumes
   pcstream import --format alibaba io_traces.csv --volume 419 -o 419.pctrace
   blkparse -i sda | pcstream import --format blkparse - -o sda.pctrace
   pcstream import --format fio --wait-unit ms job.iolog -o job.pctrace
@@ -25,11 +26,14 @@ pub struct ImportArgs {
     /// The trace to import: a text file, or '-' for standard input
     pub input: PathBuf,
     /// Where the trace goes: a new directory NAME.pctrace
-    #[arg(short, long, value_name = "T.pctrace")]
-    pub output: PathBuf,
+    #[arg(short, long, value_name = "T.pctrace", required_unless_present = "list_volumes")]
+    pub output: Option<PathBuf>,
     /// Import only this volume: disk, LUN, ASU, file, ... [default: the only one]
     #[arg(long, value_name = "V", long_help = volume_help())]
     pub volume: Option<String>,
+    /// Print the volumes of the input with their requests, busiest first, and import nothing
+    #[arg(long, conflicts_with_all = ["output", "volume"])]
+    pub list_volumes: bool,
     /// Size of the device [default: up to the last page used, rounded up to a MiB]
     #[arg(long, value_name = "BYTES", value_parser = values::size)]
     pub size: Option<u64>,
