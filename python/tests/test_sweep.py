@@ -163,6 +163,13 @@ def test_a_point_that_kills_every_worker_does_not_take_others_with_it(small: pc.
         (lambda t: pc.sweep(t, stream=[1]), "axis 'stream'"),
         (lambda t: pc.sweep(t, streams=[]), "streams is empty"),
         (lambda t: pc.sweep([], streams=[1]), "at least one trace"),
+        (lambda t: pc.sweep(None), "traces None: expected a trace, where one is, or several"),  # type: ignore[arg-type]
+        (lambda t: pc.sweep([t, None]), "path None: expected a path"),  # type: ignore[list-item]
+        (lambda t: pc.sweep(t, out=__file__), "out '.*test_sweep.py': File exists; expected a directory, new or not"),
+        (lambda t: pc.sweep(t, out=__file__ + "/x"), "out '.*test_sweep.py/x': Not a directory; expected a directory"),
+        (lambda t: pc.sweep(t, out=5), "out 5: expected a path"),  # type: ignore[arg-type]
+        (lambda t: pc.sweep(t, streams=[1], workers=0), "workers 0: expected 1 to"),
+        (lambda t: pc.sweep(t, options=5), "options 5: expected a mapping"),  # type: ignore[arg-type]
         (lambda t: pc.sweep(t, streams=[1], executor="threads"), "'here', 'processes'"),
         (lambda t: pc.sweep(t, streams=[0]), "1 to 255"),
         (lambda t: pc.sweep(t, fill=[2.0]), "share from 0 to 1"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 import sys
 import threading
 from collections.abc import Callable
@@ -69,6 +70,9 @@ def test_a_missing_trace_says_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(pc.TraceError, match="not a trace: a file"):
         pc.open(tmp_path / "file")
+    for wrong in (None, 5, b"x", ["x"]):
+        with pytest.raises(pc.ArgumentError, match=re.escape(f"path {wrong!r}: expected a path, as str or pathlib.Path")):
+            pc.open(wrong)  # type: ignore[arg-type]
 
 
 def test_damage_is_an_error_with_its_place(tmp_path: Path) -> None:

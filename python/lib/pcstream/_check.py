@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numbers
 import operator
+import os
 from typing import Any
 
 from ._errors import ArgumentError
@@ -42,6 +43,12 @@ def text(name: str, value: Any, expected: str) -> str:
     if not isinstance(value, str):
         raise ArgumentError(f"{name} {value!r}: expected {expected}")
     return value
+
+
+def path(name: str, value: Any) -> str:
+    """A path, or a URL."""
+    given = os.fspath(value) if isinstance(value, os.PathLike) else value
+    return text(name, given, "a path, as str or pathlib.Path")
 
 
 def several(name: str, value: Any, expected: str) -> tuple[Any, ...]:

@@ -123,7 +123,7 @@ class Device:
     def profile(cls, name: str, **changes: Any) -> Device:
         """A named device, such as ``pm963-480g``; :func:`pcstream.profiles` lists them."""
         known = profiles()
-        if name not in known:
+        if _check.text("profile", name, "a name; pcstream.profiles() lists them") not in known:
             raise ArgumentError(f"profile {name!r}: expected one of {', '.join(known)}")
         return cls(profile_name=name, **changes)
 

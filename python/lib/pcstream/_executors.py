@@ -11,6 +11,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from typing import Any, Protocol, TypeAlias
 
+from . import _check
 from ._errors import ArgumentError
 
 Rows: TypeAlias = list[dict[str, Any]]
@@ -84,6 +85,8 @@ def processes(workers: int | None, points: Mapping[str, Point]) -> Done:
     """
     if getattr(multiprocessing.current_process(), STARTING, False):
         raise ArgumentError(f"executor 'processes': one of the processes calls sweep() again while it starts; {REMEDY}")
+    if workers is not None:
+        workers = _check.whole("workers", workers, 1, 2**15)
     # A point that cannot be read in another process would end it, so it travels as bytes.
     left = {file: _packed(point) for file, point in points.items()}
     for attempt in range(RETRIES + 1):

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from . import _remote
+from . import _check, _remote
 from ._errors import ArgumentError, CommandWarning, LossWarning, RecordError
 from ._trace import Trace
 
@@ -115,22 +115,23 @@ def arguments_of(
     options: Sequence[str],
 ) -> list[str]:
     """The arguments of the program."""
-    if isinstance(command, (str, bytes)) or not command:
+    if isinstance(command, (str, bytes)) or not isinstance(command, Sequence) or not command:
         raise ArgumentError(f"command {command!r}: expected a list of words, as in ['db_bench', '--db={{}}/db']")
-    place = os.fspath(on)
+    place = _check.path("on", on)
     scratch, colon, size = place.partition(":")
     where = ["--size", size] if scratch == "scratch" and colon else ["--on", place]
     if place == "scratch":
         where = []
     force = ["--force"] if overwrite else []
     output = _remote.on_this_machine(output)
-    words = [os.fspath(word) for word in command]
-    return ["record", "-o", output, *where, *force, *options, "--", *words]
+    flags = [_check.text("options", flag, "flags") for flag in _check.several("options", options, "a list of flags")]
+    words = [_check.path("command", word) for word in command]
+    return ["record", "-o", output, *where, *force, *flags, "--", *words]
 
 
 def find(binary: str | os.PathLike[str] | None = None) -> str:
     """Where the program is."""
-    given = binary or os.environ.get("PCSTREAM_BINARY")
+    given = (_check.path("binary", binary) if binary else None) or os.environ.get("PCSTREAM_BINARY")
     found = shutil.which(given or "pcstream")
     if found is None:
         where = f"{Path(given)}: no such program" if given else "pcstream is not on the PATH"

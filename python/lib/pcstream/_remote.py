@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from . import _check
 from ._errors import ArgumentError, MissingPackageError, RemoteError, TraceNotFoundError, missing
 
 
@@ -78,7 +79,7 @@ def local(path: str) -> str:
 
 def on_this_machine(output: str | os.PathLike[str]) -> str:
     """The place of a new trace. It must be a directory: a URL would become one of its name."""
-    place = os.fspath(output)
+    place = _check.path("output", output)
     if "://" in place:
         raise ArgumentError(f"output {place!r}: expected a directory of this machine; write the trace there, then copy it")
     return place

@@ -9,8 +9,8 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from . import _remote
-from ._errors import PcstreamWarning
+from . import _check, _remote
+from ._errors import ArgumentError, PcstreamWarning
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -20,13 +20,17 @@ class Store:
     """Tables by name, each a whole Parquet file or none. Those who write the same one do not disturb each other: any is right."""
 
     def __init__(self, place: str | os.PathLike[str]) -> None:
-        url = os.fspath(place)
+        url = _check.path("out", place)
         #: The directory, or the URL as it was given.
         self.place: Path | str = url if "://" in url else Path(url).absolute()
         self._system: Any = None
         self._inside = ""
         if isinstance(self.place, Path):
-            self.place.mkdir(parents=True, exist_ok=True)
+            try:
+                self.place.mkdir(parents=True, exist_ok=True)
+            except (OSError, ValueError) as error:
+                reason = getattr(error, "strerror", None) or error
+                raise ArgumentError(f"out {url!r}: {reason}; expected a directory, new or not, or a URL") from error
         else:
             self._system, self._inside = _remote.opened(url)
             with _remote.reached(self.place):

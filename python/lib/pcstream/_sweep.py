@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from . import _executors, _identity, _pcstream, _scheme
+from . import _check, _executors, _identity, _pcstream, _scheme
 from ._device import Device
 from ._errors import ArgumentError, SweepError, SweepWarning, missing
 from ._identity import Inputs
@@ -209,7 +209,7 @@ def sweep(
         import pyarrow as pa
     except ImportError as error:
         raise missing("pyarrow", "sweep", "sweep()") from error
-    points = grid(traces, schemes, device, options or {}, axes, kept=out is not None)
+    points = grid(traces, schemes, device, {} if options is None else options, axes, kept=out is not None)
     directory = tempfile.TemporaryDirectory(prefix="pcstream-sweep-") if out is None else None
     store = Store(directory.name if directory else out or ".")
     files = [(f"{point.key()}.parquet", point) for point in points]
@@ -251,7 +251,8 @@ def grid(
 ) -> list[Point]:
     """All points, checked before the first is simulated; ``kept`` if a later sweep may find their rows."""
     one = isinstance(traces, (Trace, str, os.PathLike))
-    opened = [t if isinstance(t, Trace) else Trace(t) for t in ([traces] if one else traces)]
+    several = (traces,) if one else _check.several("traces", traces, "a trace, where one is, or several of these")
+    opened = [t if isinstance(t, Trace) else Trace(t) for t in several]
     chosen = tuple(_scheme.chosen(schemes))
     if not opened or not chosen:
         raise ArgumentError("a sweep needs at least one trace and one scheme")
@@ -259,6 +260,8 @@ def grid(
     if unknown:
         raise ArgumentError(f"axis {unknown[0]!r}: expected one of {', '.join(AXES + OPTION_AXES)}")
     known = [each.name for each in fields(Options) if each.init]
+    if not isinstance(options, Mapping):
+        raise ArgumentError(f"options {options!r}: expected a mapping such as {{'pack': 0.9}}")
     for name in options:
         if _field(name) not in known:
             allowed = ", ".join("set" if one == "settings" else one for one in known)
@@ -295,7 +298,8 @@ def _field(option: str) -> str:
 
 
 def _values(name: str, axis: Any) -> list[Any]:
-    values = [axis] if isinstance(axis, (str, int, float)) or axis is None else list(axis)
+    one = isinstance(axis, (str, int, float)) or axis is None
+    values = [axis] if one else list(_check.several(f"axis {name}", axis, "a value or several"))
     if not values:
         raise ArgumentError(f"axis {name} is empty: expected at least one value")
     return values

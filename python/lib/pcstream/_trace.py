@@ -19,7 +19,7 @@ class Trace:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self._given = os.fspath(path)
+        self._given = _check.path("path", path)
         #: Where it lies, also after a change of the working directory.
         self._place = self._given if "://" in self._given else str(Path(self._given).absolute())
         self._native = _pcstream.open(_remote.local(self._place))
@@ -113,5 +113,6 @@ def generate(
     sizes = _check.whole("pages", pages, 0, most), _check.whole("writes", writes, 0, most)
     common = (*sizes, _check.whole("seed", seed, 0, most))
     place = _remote.on_this_machine(output)
-    _pcstream.generate(_check.text("name", name, "uniform, hotcold or zipf"), common, own, place, overwrite)
+    kind, replaces = _check.text("name", name, "uniform, hotcold or zipf"), _check.flag("overwrite", overwrite)
+    _pcstream.generate(kind, common, own, place, replaces)
     return Trace(place)

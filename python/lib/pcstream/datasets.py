@@ -15,7 +15,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from . import _pcstream
+from . import _check, _pcstream
 from ._errors import ArgumentError
 from ._remote import cache_directory, keep
 from ._trace import Trace, generate
@@ -82,7 +82,7 @@ def names() -> list[str]:
 def describe(name: str) -> Dataset:
     """What a data set is: print it for its card."""
     known = _known()
-    if name not in known:
+    if _check.text("data set", name, "a name") not in known:
         raise ArgumentError(f"data set {name!r}: expected one of {', '.join(known)}")
     return known[name]
 
