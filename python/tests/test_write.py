@@ -40,8 +40,31 @@ def test_a_few_events_have_the_waf_that_a_hand_computes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "events,prefilled,pages",
+    [
+        ({"lba": [1, 2, 3]}, 0, 4),
+        ({"lba": [5, 1, 9], "pages": [4, 1, 0], "op": ["write", "read", "flush"]}, 0, 9),
+        ({"lba": np.array([2, 1], "u1"), "pages": np.array([255, 1], "u1")}, 0, 257),
+        ({"lba": [1]}, 8, 8),
+        ({"lba": []}, 0, 1),
+    ],
+)
+def test_a_device_ends_with_the_last_page_used(events: Any, prefilled: int, pages: int, tmp_path: Path) -> None:
+    if not len(events["lba"]):
+        events = {"lba": np.zeros(0, int)}
+    assert pc.write(tmp_path / "t.pctrace", events, prefilled_pages=prefilled).device_pages == pages
+
+
+@pytest.mark.parametrize(
     "events,changes,message",
     [
+        (None, {}, "events of the type NoneType: expected columns by name, such as {'lba': [...]}, or a table of pandas"),
+        ([1], {}, "events of the type list: expected columns by name"),
+        ({"lba": 5}, {}, "column 'lba' has the shape (): expected one value for each event"),
+        ({"lba": [[1], [2, 3]]}, {}, "column 'lba': "),
+        ({"lba": [1, 2], "pages": [[1], [2, 3]]}, {}, "column 'pages': "),
+        ({"lba": [2**62]}, {"device_pages": None}, f"column 'lba' has {2**62} for event 0: expected 0 to {2**62 - 1}"),
+        ({"lba": [2**64 - 1]}, {"device_pages": None}, f"column 'lba' has {2**64 - 1} for event 0: expected 0 to"),
         ({"pages": [1]}, {}, "column 'lba' is missing"),
         ({"lba": [1], "size": [1]}, {}, "column 'size': expected op, kind, hint, write_stream, time_ns, lba"),
         ({"lba": [1, 2], "pages": [1]}, {}, "column 'pages' has the shape (1,), expected (2,)"),
@@ -64,6 +87,14 @@ def test_a_few_events_have_the_waf_that_a_hand_computes(tmp_path: Path) -> None:
 def test_what_is_no_trace_is_refused(events: Any, changes: dict[str, Any], message: str, tmp_path: Path) -> None:
     with pytest.raises(pc.ArgumentError, match=re.escape(message)):
         pc.write(tmp_path / "t.pctrace", events, **{"device_pages": 8, **changes})
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_trace_goes_to_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for wrong in (None, 5, b"x"):
+        with pytest.raises(pc.ArgumentError, match=f"output {wrong!r}: expected a path, as str or pathlib.Path"):
+            pc.write(wrong, {"lba": [1]})  # type: ignore[arg-type]
     assert not list(tmp_path.iterdir())
 
 

@@ -30,6 +30,8 @@ TYPES = {
 }
 #: Columns that may hold names.
 NAMES = {"op": OPS, "kind": KINDS, "hint": HINTS}
+#: Of a device.
+MOST_PAGES = 2**62
 #: Operations on no pages.
 WITHOUT_PAGES = (OPS.index("flush"), OPS.index("exit"))
 
@@ -38,7 +40,7 @@ def write(
     output: str | os.PathLike[str],
     events: Mapping[str, Any] | Any,
     *,
-    device_pages: int,
+    device_pages: int | None = None,
     labels: Sequence[str] = (),
     files: Sequence[str] = (),
     prefilled_pages: int = 0,
@@ -57,7 +59,7 @@ def write(
             ``labels`` from 1; 0, unknown), ``kind`` (of :data:`pcstream.KINDS`; data), ``time_ns`` (the events are 1 us apart),
             ``hint`` (of :data:`pcstream.HINTS`; not_set), ``write_stream`` (that the program asked for; 0, none), ``file`` (a
             number of ``files`` from 1; 0, unknown), ``file_page`` (the first page's index in its file; 0).
-        device_pages: pages of 4 KiB of the device.
+        device_pages: pages of 4 KiB of the device; by default it ends with the last page that is used.
         labels: names of contexts 1, 2, ...: what a program context stands for here.
         files: paths of files 1, 2, ..., for schemes that go by files.
         prefilled_pages: so many pages, from 0 on, hold data before the first event.
@@ -67,25 +69,34 @@ def write(
         import numpy as np
     except ImportError as error:
         raise missing("numpy", "scheme", "a trace from columns") from error
+    if not isinstance(events, Mapping) and not hasattr(events, "columns"):
+        of = type(events).__name__
+        raise ArgumentError(
+            f"events of the type {of}: expected columns by name, such as {{'lba': [...]}}, or a table of pandas or polars"
+        )
     names = list(events.columns if hasattr(events, "columns") else events)
     if unknown := [name for name in names if name not in TYPES]:
         raise ArgumentError(f"column {unknown[0]!r}: expected {', '.join(TYPES)}")
     if "lba" not in names:
         raise ArgumentError("column 'lba' is missing: it is the first page of each event")
-    count = len(events["lba"])
+    given = {name: _given(name, events[name]) for name in names}
+    count = len(given["lba"])
     columns = {"time_ns": np.arange(count, dtype="u8") * 1000}
     for name, kind in TYPES.items():
         if name in names:
-            columns[name] = _column(name, np.asarray(events[name]), np.dtype(kind), count)
+            columns[name] = _column(name, given[name], np.dtype(kind), count)
         elif name == "pages":
             columns[name] = 1 - np.isin(columns["op"], WITHOUT_PAGES).astype(kind)
         elif name not in columns:
             columns[name] = np.zeros(count, kind)
-    pages = _check.whole("device_pages", device_pages, 1, 2**62)
-    sizes = pages, _check.whole("prefilled_pages", prefilled_pages, 0, pages)
+    pages = MOST_PAGES if device_pages is None else _check.whole("device_pages", device_pages, 1, MOST_PAGES)
+    prefilled = _check.whole("prefilled_pages", prefilled_pages, 0, pages)
     named = _names("labels", labels), _names("files", files)
     _check_events(columns, pages, {"context": ("labels", len(named[0])), "file": ("files", len(named[1]))})
-    place = _remote.on_this_machine(output)
+    if device_pages is None:
+        ends = (columns["lba"] + columns["pages"])[columns["pages"] > 0]
+        pages = max(1, prefilled, int(ends.max(initial=0)))
+    place, sizes = _remote.on_this_machine(output), (pages, prefilled)
     _pcstream.write(place, tuple(columns[name].tobytes() for name in TYPES), sizes, named, _check.flag("overwrite", overwrite))
     return Trace(place)
 
@@ -112,6 +123,19 @@ def _check_events(columns: Mapping[str, NDArray[Any]], device_pages: int, tables
     refuse(~none & (pages > device_pages - lba), "pages", f", which ends beyond the device: device_pages is {device_pages}")
     for name, (argument, known) in tables.items():
         refuse(columns[name] > known, name, f", but {argument} has {known} names: expected 0 to {known}")
+
+
+def _given(name: str, values: Any) -> NDArray[Any]:
+    """The column as NumPy understands it."""
+    import numpy as np
+
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise ArgumentError(f"column {name!r}: {error}") from error
+    if array.ndim != 1:
+        raise ArgumentError(f"column {name!r} has the shape {array.shape}: expected one value for each event")
+    return array
 
 
 def _column(name: str, values: NDArray[Any], kind: np.dtype[Any], count: int) -> NDArray[Any]:
