@@ -203,6 +203,14 @@ fn whole<T: TryFrom<u64>>(text: &str, least: u64, most: u64) -> Result<T, String
     })
 }
 
+/// A process. What prints the number of one that does not run prints 0 or nothing.
+pub fn pid(text: &str) -> Result<u32, String> {
+    whole(text, 1, u64::from(u32::MAX)).map_err(|expected| match text {
+        "" | "0" => format!("{expected}; does the program run?"),
+        _ => expected,
+    })
+}
+
 /// Streams of a device, S0 included.
 pub fn streams(text: &str) -> Result<u8, String> {
     whole(text, 1, 255)

@@ -30,7 +30,8 @@ const BAD_VALUES: [(&[&str], &str, &str); 25] = [
     (&["table", "diff", "T", "T", "--factor"], "zz", "1 or more"),
     (&["run", "--fill"], "-0.1", "from 0, below 1"),
     (&["run", "--memory"], "-5", "such as 512M"),
-    (&["record", "-o", "T", "--on", "D", "--pid"], "0", "a whole number from 1"),
+    (&["record", "-o", "T", "--on", "D", "--pid"], "x", "a whole number from 1"),
+    (&["record", "-o", "T", "--on", "D", "--pid"], "0", "does the program run?"),
     (&["sweep", "T", "-o", "x.csv", "--streams"], "9..3", "FIRST..LAST, ascending"),
     (&["record", "-o", "T", "--on", "D", "--pid", "1", "--duration"], "zz", "such as 60s"),
 ];

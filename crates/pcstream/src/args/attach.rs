@@ -13,7 +13,7 @@ use crate::values;
 #[group(skip)]
 pub struct AttachArgs {
     /// Follow this process and what it starts
-    #[arg(long, value_name = "P", value_parser = values::within::<u32>(1, u64::from(u32::MAX)))]
+    #[arg(long, value_name = "P", value_parser = values::pid)]
     pub pid: Option<u32>,
     /// Follow this cgroup (version 2) and those below it: a directory, or its path below the mount of cgroups
     #[arg(long, value_name = "C")]
