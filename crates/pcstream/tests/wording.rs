@@ -7,7 +7,7 @@ use std::fs;
 use common::{Place, ends_with, refuses};
 
 /// A flag with a bad value, and what a good one is.
-const BAD_VALUES: [(&[&str], &str, &str); 25] = [
+const BAD_VALUES: [(&[&str], &str, &str); 26] = [
     (&["simulate", "T", "--streams"], "300", "from 1 to 255"),
     (&["simulate", "T", "--spare-factor"], "7", "below 1"),
     (&["simulate", "T", "--overprovision"], "zz", "such as 0.14"),
