@@ -128,6 +128,28 @@ def test_a_device_is_a_value() -> None:
     assert device.geometry()["streams"] == 4
     assert device.scaled(1 << 18).geometry()["logical_pages"] == 1 << 18
     assert "pm963-480g" in pc.profiles()
+    assert repr(pc.Device()) == "Device()"
+    assert repr(device.scaled()) == "Device(profile_name='femu', to_trace=True, streams=4)"
+    spelled = pc.Device(gc=["own", "internal"], timing={"channels": 4}, seed=0)
+    assert eval(repr(spelled), {"Device": pc.Device}) == spelled
+
+
+def test_a_printed_table_has_columns(small: pc.Trace) -> None:
+    for schemes in ("baseline", "baseline, autostream-sfr:best"):
+        lines = repr(pc.simulate(small, schemes)).splitlines()
+        assert lines[0].split() == ["scheme", "GC", "to", "WAF"]
+        start, end = lines[0].index("GC to"), lines[0].index("WAF")
+        assert {line[start:end].strip() for line in lines[1:]} == {"own", "internal"}
+        assert all(line[start - 1] == line[end - 1] == " " and line[end:].strip() == line[end:] for line in lines)
+
+
+def test_the_prefill_of_the_trace_is_the_default(small: pc.Trace) -> None:
+    by_default, named = pc.simulate(small, "baseline"), pc.simulate(small, "baseline", prefill="trace")
+    assert named.json == by_default.json != pc.simulate(small, "baseline", prefill=0.0).json
+    with pytest.raises(pc.ArgumentError, match="prefill 'none': expected a share from 0 to 1, or 'trace'"):
+        pc.simulate(small, "baseline", prefill="none")
+    grid = pc.sweep(small, "baseline", pc.Device(gc="own"), executor="here", prefill=["trace", 0.0]).to_polars()
+    assert grid["prefill"].to_list() == [None, 0.0] and grid["device.prefill_pages"].to_list() == [8192, 0]
 
 
 def test_schemes_say_what_can_be_set() -> None:

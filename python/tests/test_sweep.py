@@ -87,6 +87,14 @@ def test_a_sweep_goes_on_where_it_ended(small: pc.Trace, expected: pl.DataFrame,
     assert not list(tmp_path.glob("*.partial"))
 
 
+def test_a_sweep_says_what_it_has(small: pc.Trace, tmp_path: Path) -> None:
+    with pytest.warns(pc.SweepWarning):
+        sweep = pc.sweep(small, "baseline", executor="here", out=tmp_path, superblock_pages=[8192, 16], gc=["own", "internal"])
+    assert repr(sweep) == f"<pcstream.Sweep {str(tmp_path)!r}: 2 points over superblock_pages, gc; 2 failures>"
+    one = pc.sweep(small, "baseline", executor="here")
+    assert repr(one) == f"<pcstream.Sweep {str(one.path)!r}: 1 points; 0 failures>"
+
+
 def test_devices_that_cannot_be_are_left_out_and_named(small: pc.Trace, tmp_path: Path) -> None:
     with pytest.warns(pc.SweepWarning, match=r"1 of 2 points cannot be.*'superblock_pages': 8192.*no room") as warned:
         rows = pc.sweep(small, "baseline", executor="here", out=tmp_path, superblock_pages=[8192, 16], gc="own")

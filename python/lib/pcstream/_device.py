@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from . import _check, _pcstream
@@ -118,6 +118,11 @@ class Device:
         if self.overprovisioning is not None and not 0 <= self.overprovisioning < float("inf"):
             raise ArgumentError(f"overprovisioning {self.overprovisioning}: expected 0 or more")
         _pcstream.check(self)
+
+    def __repr__(self) -> str:
+        given = [(each.name, getattr(self, each.name)) for each in fields(self)]
+        named = (f"{name}={value!r}" for name, value in given if value is not None and value is not False)
+        return f"Device({', '.join(named)})"
 
     @classmethod
     def profile(cls, name: str, **changes: Any) -> Device:

@@ -15,7 +15,7 @@ from ._errors import ArgumentError
 class Options:
     """Checked options of a simulation; see :func:`pcstream.simulate` for what they mean."""
 
-    prefill: float | None = None
+    prefill: float | str | None = None
     timing: bool = False
     queue_depth: int | None = None
     open_loop: bool = False
@@ -31,6 +31,8 @@ class Options:
     set: list[tuple[str, str, str]] = field(init=False, default_factory=list)
 
     def __post_init__(self) -> None:
+        if self.prefill == "trace":
+            object.__setattr__(self, "prefill", None)
         self._check_types()
         for name in ("prefill", "pack", "pack_live", "fill"):
             value = getattr(self, name)
@@ -55,9 +57,9 @@ class Options:
 
     def _check_types(self) -> None:
         for name in ("prefill", "pack", "pack_live", "fill"):
-            value = getattr(self, name)
+            value, more = getattr(self, name), ", or 'trace'" if name == "prefill" else ""
             if value is not None:
-                object.__setattr__(self, name, _check.real(name, value, "a share from 0 to 1"))
+                object.__setattr__(self, name, _check.real(name, value, f"a share from 0 to 1{more}"))
         for name in ("timing", "open_loop", "discard"):
             object.__setattr__(self, name, _check.flag(name, getattr(self, name)))
         if self.queue_depth is not None:

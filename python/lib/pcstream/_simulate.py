@@ -75,8 +75,9 @@ class Results(Sequence[Result]):
         return None
 
     def __repr__(self) -> str:
-        lines = [f"{r.scheme:20} {r.gc_destination:9} {'-' if r.waf is None else format(r.waf, '.3f')}" for r in self]
-        return "\n".join([f"{'scheme':20} {'GC to':9} WAF", *lines])
+        width = max((len(r.scheme) for r in self), default=0)
+        lines = [f"{r.scheme:{width}} {r.gc_destination:9} {'-' if r.waf is None else format(r.waf, '.3f')}" for r in self]
+        return "\n".join([f"{'scheme':{width}} {'GC to':9} WAF", *lines])
 
     @property
     def verdict(self) -> Mapping[str, Any]:
@@ -129,7 +130,7 @@ def simulate(
     schemes: str | Scheme | type[Scheme] | Sequence[str | Scheme | type[Scheme]] = DEFAULT_SCHEMES,
     device: Device | str | None = None,
     *,
-    prefill: float | None = None,
+    prefill: float | str | None = None,
     timing: bool = False,
     queue_depth: int | None = None,
     open_loop: bool = False,
@@ -151,7 +152,7 @@ def simulate(
             :class:`pcstream.Scheme`.
         device: the SSD, or the name of a profile, which is scaled to the trace; by default one of the trace's size, with and
             without internal streams.
-        prefill: share of the address space that holds data before counting; by default what the trace says.
+        prefill: share of the address space that holds data before counting; by default, or as ``"trace"``, what the trace says.
         timing: simulates time, too: IOPS and latencies.
         queue_depth: requests outstanding at any time, with ``timing``; by default 32.
         open_loop: instead of that, requests arrive at the times of the trace.

@@ -136,11 +136,19 @@ class Sweep:
     def __len__(self) -> int:
         return len(self._files)
 
+    def __repr__(self) -> str:
+        over = f" over {', '.join(self._axes)}" if self._axes else ""
+        return f"<pcstream.Sweep {str(self.path)!r}: {len(self)} points{over}; {len(self.failures)} failures>"
+
+    @property
+    def _axes(self) -> list[str]:
+        axes = [*(point.axes for _, point in self._files), *(failure.axes for failure in self.failures)]
+        return list(dict.fromkeys(name for of_point in axes for name in of_point))
+
     @property
     def plot(self) -> SweepPlot:
         """Pictures, made by matplotlib."""
-        axes = list(dict.fromkeys(name for _, point in self._files for name in point.axes))
-        return SweepPlot(self.to_arrow().to_pylist(), axes)
+        return SweepPlot(self.to_arrow().to_pylist(), self._axes)
 
     def to_arrow(self) -> pa.Table:
         """All rows as a ``pyarrow.Table``, in the order of the points."""
@@ -302,7 +310,8 @@ def _values(name: str, axis: Any) -> list[Any]:
     values = [axis] if one else list(_check.several(f"axis {name}", axis, "a value or several"))
     if not values:
         raise ArgumentError(f"axis {name} is empty: expected at least one value")
-    return values
+    # As a column, it is a number or none.
+    return [None if name == "prefill" and value == "trace" else value for value in values]
 
 
 def _labelled(table: pa.Table, head: Mapping[str, Any]) -> pa.Table:
