@@ -13,7 +13,7 @@ use pcstream_report::human::bytes;
 use pcstream_report::{About, ChangedSpace, Simulation, TraceInfo, json};
 use pcstream_ssd::{Density, DeviceSettings, Devices};
 use pcstream_system::memory;
-use pcstream_trace::{Batch, TraceError, TraceReader};
+use pcstream_trace::{Batch, Event, Op, TraceError, TraceReader};
 use pyo3::prelude::*;
 
 use crate::errors;
@@ -25,6 +25,10 @@ use crate::trace::Trace;
 
 /// Files listed per context.
 const FILES_PER_CONTEXT: usize = 10;
+
+/// Pages that a batch writes at most, unless its only event writes more. Some batches are read ahead, and the run ends
+/// behind them: with large writes and many schemes, whole ones take seconds.
+const BATCH_PAGES: u64 = 64 * 1024;
 
 /// Host pages and flash pages at some points of a run.
 type Curve = Vec<(u64, u64)>;
@@ -114,14 +118,15 @@ impl Run<'_> {
         space.map(Some).map_err(errors::argument)
     }
 
-    /// The trace's batches, changed, until something ends the run.
+    /// The trace's batches, changed and cut, until something ends the run.
     fn batches(&self, space: Option<&Space>) -> impl Iterator<Item = Result<Batch, TraceError>> + Send {
         let stop = self.stop.clone();
-        let batches = self.reader.batches().take_while(move |_| !stop.asked());
-        batches.map(move |batch| match space {
+        let batches = self.reader.batches().map(move |batch| match space {
             Some(space) => batch.map(|batch| space.change(batch)),
             None => batch,
-        })
+        });
+        let pieces = batches.flat_map(|batch| batch.map_or_else(|error| vec![Err(error)], pieces));
+        pieces.take_while(move |_| !stop.asked())
     }
 
     fn survey(&self) -> PyResult<AddressSet> {
@@ -169,6 +174,23 @@ impl Run<'_> {
             run.map_err(|error| errors::recorded(&error))
         })
     }
+}
+
+/// A batch in pieces of `BATCH_PAGES`. Results do not depend on it.
+fn pieces(batch: Batch) -> Vec<Result<Batch, TraceError>> {
+    let written = |event: &Event| if event.op == Op::Write { u64::from(event.pages) } else { 0 };
+    if batch.events.iter().map(written).sum::<u64>() <= BATCH_PAGES {
+        return vec![Ok(batch)];
+    }
+    let mut pages = batch.events.first().map_or(0, written);
+    let runs = batch.events.chunk_by(|_, event| {
+        pages += written(event);
+        let fits = pages <= BATCH_PAGES;
+        pages = if fits { pages } else { written(event) };
+        fits
+    });
+    let mut tables = Batch { contexts: batch.contexts, files: batch.files, events: Vec::new() };
+    runs.map(|events| Ok(Batch { events: events.to_vec(), ..std::mem::take(&mut tables) })).collect()
 }
 
 fn trace_info(path: &str, reader: &TraceReader, damage: Option<String>) -> TraceInfo {

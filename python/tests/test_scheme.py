@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -72,6 +75,21 @@ def test_a_scheme_sees_every_event_once_and_knows_its_device() -> None:
     assert sum(pages for _, pages, _ in seen) == totals["host_pages"]
     assert [now for *_, now in seen] == list(np.cumsum([0, *(pages for _, pages, _ in seen)])[:-1])
     assert results[0].streams[4]["host_pages"] == totals["host_pages"]
+
+
+def test_large_writes_come_in_smaller_batches(binary: str, tmp_path: Path) -> None:
+    """A simulation ends only behind the batches that were read ahead of it."""
+    random = np.random.default_rng(1)
+    events = {"lba": random.integers(0, 7936, 3000), "pages": random.integers(1, 256, 3000), "context": [1] + 2999 * [2]}
+    more: dict[str, Any] = {"device_pages": 8192, "labels": ["first", "others"], "prefilled_pages": 8192}
+    trace = pc.write(tmp_path / "t.pctrace", events, **more)
+    seen: list[tuple[int, int, int]] = []
+    results = pc.simulate(trace, [Counts(seen), "pcstream"], pc.Device(gc="own"))
+    assert sum(count for count, _, _ in seen) == 3000 and all(0 < pages <= 65_536 for _, pages, _ in seen)
+    assert [now for *_, now in seen] == list(np.cumsum([0, *(pages for _, pages, _ in seen)])[:-1])
+    command = [binary, "simulate", str(trace.path), "--scheme", "pcstream", "--gc", "own", "--json", "-"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert json.loads(ran.stdout)["results"] == [dict(results["pcstream"].fields)]
 
 
 class ByHint(pc.Scheme):

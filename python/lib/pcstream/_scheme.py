@@ -23,7 +23,7 @@ HINTS = ("not_set", "none", "short", "medium", "long", "extreme")
 
 @dataclass(frozen=True)
 class Batch:
-    """Some thousand events in the order of time, as NumPy arrays of equal length that cannot be written.
+    """Up to some thousand events in the order of time, as NumPy arrays of equal length that cannot be written.
 
     Attributes:
         time_ns: nanoseconds since the trace began.
