@@ -50,7 +50,13 @@ pub fn factories(
                 made.push(Arc::new(scheme));
             }
             SchemeArg::Python(prototype) => {
-                let name = prototype.getattr(py, "name")?.extract(py)?;
+                let name: String = prototype.getattr(py, "name")?.extract(py)?;
+                if let Some((_, parameter, _)) = options.set.iter().find(|(of, ..)| *of == name) {
+                    return Err(errors::argument(format_args!(
+                        "set {name}.{parameter}: {name} is a scheme in Python, which has no parameters: set its attributes, \
+                         as in scheme.{parameter} = ..."
+                    )));
+                }
                 made.push(Arc::new(PythonFactory { name, prototype, stop: stop.clone() }));
             }
         }

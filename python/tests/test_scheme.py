@@ -161,7 +161,20 @@ def test_names_of_schemes_are_those_of_results(small: pc.Trace) -> None:
         pc.simulate(small, [AllToDefault, Other()])
     with pytest.raises(pc.ArgumentError, match="Baseline.name 'baseline': a registered scheme"):
         pc.simulate(small, [Baseline()])
+    for nothing in ("", " "):
+        Other.name = nothing
+        with pytest.raises(pc.ArgumentError, match=f"Other.name '{nothing}': expected a name, which results show"):
+            pc.simulate(small, Other)
     assert len(pc.simulate(small, ["baseline", "baseline, baseline"], pc.Device(gc="own"))) == 1
+
+
+def test_a_scheme_in_python_has_attributes_and_no_parameters(small: pc.Trace) -> None:
+    message = "set all-to-default.x.y: all-to-default is a scheme in Python, which has no parameters: set its attributes"
+    for run in (pc.simulate, lambda *args, **options: pc.sweep(*args, executor="here", options=options)):
+        with pytest.raises(pc.ArgumentError, match=message):
+            run(small, ["baseline", AllToDefault()], set={"all-to-default.x.y": 1})
+    with pytest.raises(pc.ArgumentError, match="no scheme is called 'other'"):
+        pc.simulate(small, AllToDefault, set={"other.x": 1})
 
 
 @pytest.mark.parametrize(

@@ -198,6 +198,8 @@ def _check_names(own: Sequence[Scheme]) -> None:
     registered, seen = schemes(), dict[str, Scheme]()
     for one in own:
         name = _check.text(f"{type(one).__name__}.name", one.name, "a string")
+        if not name.strip():
+            raise ArgumentError(f"{type(one).__name__}.name {name!r}: expected a name, which results show")
         if name in registered:
             raise ArgumentError(f"{type(one).__name__}.name {name!r}: a registered scheme has this name; choose another")
         if name in seen:
