@@ -27,7 +27,6 @@ pub mod geometry;
 pub mod grouped;
 pub mod human;
 pub mod json;
-pub mod json_timing;
 pub mod layout;
 pub mod measures;
 pub mod one_context;

@@ -1,9 +1,4 @@
-//! Results for programs: one documented schema (docs/command-line.md). Fields are added, never
-//! renamed or removed.
-//!
-//! Units: pages of 4 KiB; lifetimes in pages written by the host; shares from 0 to 1. A number that
-//! does not exist (the WAF of a trace without writes, the lifetime of a stream where nothing ended)
-//! is null, never 0.
+//! Results of schemes on devices.
 
 use std::collections::BTreeMap;
 
@@ -13,112 +8,10 @@ use pcstream_ssd::endurance::{Wear, relative_lifetime};
 use pcstream_ssd::fdp::FdpStatistics;
 use pcstream_ssd::steady_state::Steady;
 use pcstream_ssd::timing::TimingResults;
-use pcstream_trace::{Context, Frame, Kind};
 use serde::Serialize;
 
+use super::timing::{ClockJson, LatencyJson, ThroughputJson, clock, latencies, throughput};
 use crate::drive::{baseline_of, reference, result_in_words};
-use crate::grouped::Group;
-use crate::json_timing::{ClockJson, LatencyJson, ThroughputJson, clock, latencies, throughput};
-use crate::{
-    About, ChangedSpace, ContextRow, PathShares, Settings, Simulation, SourceLine, VERSION, Verdict,
-};
-
-/// The result of `simulate` and `run`.
-#[derive(Clone, Debug, Serialize)]
-pub struct SimulationJson {
-    /// Version of pcstream.
-    pub pcstream: &'static str,
-    /// Seed of everything that draws random numbers.
-    pub seed: u64,
-    /// What it means.
-    pub verdict: Verdict,
-    /// What was replayed.
-    pub trace: TraceJson,
-    /// What was asked for, beyond the device.
-    pub settings: Settings,
-    /// What was done to the trace's addresses; null if they stay.
-    pub space: Option<ChangedSpace>,
-    /// The device, the same for every result but for its GC destination.
-    pub device: DeviceJson,
-    /// By scheme and GC destination.
-    pub results: Vec<ResultJson>,
-    /// Every result against `baseline`, first on the same kind of drive, then on a drive without streams;
-    /// empty without a baseline.
-    pub comparisons: Vec<ComparisonJson>,
-    /// The contexts, heaviest first; filled by `run`, empty in `simulate`.
-    pub contexts: Vec<ContextJson>,
-}
-
-/// The result of `contexts`.
-#[derive(Clone, Debug, Serialize)]
-pub struct ContextsJson {
-    /// Version of pcstream.
-    pub pcstream: &'static str,
-    /// Seed of everything that draws random numbers.
-    pub seed: u64,
-    /// What was replayed.
-    pub trace: TraceJson,
-    /// The scheme whose streams are shown.
-    pub scheme: String,
-    /// Streams of the device, S0 included.
-    pub streams: u8,
-    /// The part of the writes that was asked for; null for all.
-    pub selection: Option<SelectionJson>,
-    /// What they are grouped by, in the order asked for; empty if they are not.
-    pub groups: Vec<Group>,
-    /// The contexts in the order asked for, else heaviest first.
-    pub contexts: Vec<ContextJson>,
-}
-
-/// The part of the writes that `contexts` shows.
-#[derive(Clone, Debug, Serialize)]
-pub struct SelectionJson {
-    /// Pattern of the files written; null for any.
-    pub file: Option<String>,
-    /// Pattern of the executables; null for any.
-    pub program: Option<String>,
-    /// Pages that others wrote, or to other files.
-    pub left_out_pages: u64,
-    /// Contexts that wrote nothing of the rest.
-    pub left_out_contexts: u64,
-}
-
-/// A trace.
-#[derive(Clone, Debug, Serialize)]
-pub struct TraceJson {
-    /// Where it was read from; empty when nothing was kept.
-    pub path: String,
-    /// Digest of its events.
-    pub id: String,
-    /// The traced command, word by word.
-    pub command: Vec<String>,
-    /// Events of every operation that were replayed.
-    pub events: u64,
-    /// Pages written.
-    pub host_pages: u64,
-    /// Pages discarded.
-    pub discarded_pages: u64,
-    /// Pages set to zero; the model treats them as discarded.
-    pub zeroed_pages: u64,
-    /// Pages read.
-    pub read_pages: u64,
-    /// Program contexts in its table.
-    pub contexts: u64,
-    /// Files in its table.
-    pub files: u64,
-    /// Share of the written file data whose context is known; 1 when there was none.
-    pub context_coverage: f64,
-    /// How the call paths of that data were read.
-    pub call_paths: PathShares,
-    /// Requests that the capture dropped.
-    pub lost_events: u64,
-    /// Every loss counter of the capture, by cause.
-    pub losses: BTreeMap<String, u64>,
-    /// False when the recorder did not finish the trace.
-    pub complete: bool,
-    /// What made reading it end early; null for a whole trace.
-    pub damage: Option<String>,
-}
 
 /// A device.
 #[derive(Clone, Debug, Serialize)]
@@ -268,119 +161,6 @@ pub struct InternalStreamJson {
     pub ended_pages: u64,
 }
 
-/// One program context.
-#[derive(Clone, Debug, Serialize)]
-pub struct ContextJson {
-    /// Index in the trace's table; 0 for writes whose context is not known.
-    pub id: u32,
-    /// Identity across runs, 16 hexadecimal digits; null for writes without a context.
-    pub signature: Option<String>,
-    /// Path of the executable.
-    pub executable: String,
-    /// Thread name when first seen.
-    pub comm: String,
-    /// Entry into the kernel.
-    pub entry: String,
-    /// How the call path was obtained.
-    pub unwind: &'static str,
-    /// Pages written.
-    pub pages: u64,
-    /// Share of all pages written.
-    pub share: f64,
-    /// Pages by kind, kinds that occurred.
-    pub kinds: BTreeMap<&'static str, u64>,
-    /// Lifetimes that ended.
-    pub lifetime_pages: Option<Quartiles>,
-    /// Pages neither overwritten nor discarded at the end; null where the row counts a part of the context.
-    pub alive_pages: Option<u64>,
-    /// The stream that got most of its pages.
-    pub stream: Option<u8>,
-    /// The files it wrote most, heaviest first.
-    pub files: Vec<FileJson>,
-    /// The call path, innermost first.
-    pub frames: Vec<FrameJson>,
-}
-
-/// A file that a context wrote.
-#[derive(Clone, Debug, Serialize)]
-pub struct FileJson {
-    /// Path below the mount point; empty when it had no name.
-    pub path: String,
-    /// Pages that the context wrote to it.
-    pub pages: u64,
-}
-
-/// One return address.
-#[derive(Clone, Debug, Serialize)]
-pub struct FrameJson {
-    /// Path of the mapped file.
-    pub module: String,
-    /// Its build id, empty when it has none.
-    pub build_id: String,
-    /// Offset in the file.
-    pub offset: u64,
-    /// Function name, empty when stripped.
-    pub symbol: String,
-    /// Source file, if lines were asked for and it is known.
-    pub file: Option<String>,
-    /// Line in it, from 1.
-    pub line: Option<u32>,
-}
-
-/// The result of `simulate` or `run` for programs. `contexts` may be empty.
-pub fn simulation(simulation: &Simulation, contexts: &[ContextRow]) -> SimulationJson {
-    SimulationJson {
-        pcstream: VERSION,
-        seed: simulation.about.seed,
-        verdict: Verdict::of(simulation),
-        trace: trace(simulation),
-        settings: simulation.about.settings.clone(),
-        space: simulation.about.space.clone(),
-        device: device(&simulation.results[0], simulation.about.device.as_deref()),
-        results: simulation.results.iter().map(result).collect(),
-        comparisons: comparisons(&simulation.results),
-        contexts: contexts.iter().map(context).collect(),
-    }
-}
-
-/// The result of `contexts` for programs; the streams are those of the first lane.
-pub fn contexts(simulation: &Simulation, rows: &[ContextRow]) -> ContextsJson {
-    let lane = &simulation.results[0];
-    ContextsJson {
-        pcstream: VERSION,
-        seed: simulation.about.seed,
-        trace: trace(simulation),
-        scheme: lane.scheme.to_owned(),
-        streams: lane.settings.streams,
-        selection: None,
-        groups: Vec::new(),
-        contexts: rows.iter().map(context).collect(),
-    }
-}
-
-fn trace(simulation: &Simulation) -> TraceJson {
-    let About { trace, .. } = &simulation.about;
-    let totals = simulation.writers.totals();
-    TraceJson {
-        path: trace.path.clone(),
-        id: trace.id.clone(),
-        command: trace.command.clone(),
-        events: totals.events,
-        host_pages: totals.host_pages,
-        discarded_pages: totals.discarded_pages,
-        zeroed_pages: totals.zeroed_pages,
-        read_pages: totals.read_pages,
-        contexts: totals.contexts,
-        files: totals.files,
-        context_coverage: simulation.writers.context_coverage(),
-        call_paths: simulation.path_shares(),
-        lost_events: trace.losses.values().sum(),
-        losses: trace.losses.clone(),
-        complete: trace.complete,
-        damage: trace.damage.clone(),
-    }
-}
-
 /// The device of a result, and the profile or file that it comes from.
 pub fn device(lane: &LaneResult, origin: Option<&str>) -> DeviceJson {
     let geometry = &lane.geometry;
@@ -403,7 +183,7 @@ pub fn device(lane: &LaneResult, origin: Option<&str>) -> DeviceJson {
 }
 
 /// Against `baseline` with the same GC destination, then, where that is another, on a drive without streams.
-fn comparisons(lanes: &[LaneResult]) -> Vec<ComparisonJson> {
+pub(super) fn comparisons(lanes: &[LaneResult]) -> Vec<ComparisonJson> {
     let same = lanes.iter().filter_map(|lane| {
         let baseline = baseline_of(lanes, lane.settings.gc_destination)?;
         comparison(lane, baseline)
@@ -427,7 +207,7 @@ fn comparison(lane: &LaneResult, reference: &LaneResult) -> Option<ComparisonJso
     })
 }
 
-fn result(lane: &LaneResult) -> ResultJson {
+pub(super) fn result(lane: &LaneResult) -> ResultJson {
     let timing = lane.timing.as_ref();
     ResultJson {
         scheme: lane.scheme.to_owned(),
@@ -477,32 +257,4 @@ fn stream(stream: &StreamResult) -> StreamJson {
             ended_pages: internal.lifetimes.ended_pages(),
         }),
     }
-}
-
-fn context(row: &ContextRow) -> ContextJson {
-    let unknown = Context::default();
-    let context = row.context.unwrap_or(&unknown);
-    let kinds = Kind::ALL.iter().zip(&row.writer.pages_by_kind).filter(|(_, pages)| **pages > 0);
-    ContextJson {
-        id: context.id.0,
-        signature: row.context.map(|c| c.signature.to_string()),
-        executable: context.executable.clone(),
-        comm: context.comm.clone(),
-        entry: context.entry.clone(),
-        unwind: context.unwind.name(),
-        pages: row.writer.pages(),
-        share: row.share,
-        kinds: kinds.map(|(kind, pages)| (kind.name(), *pages)).collect(),
-        lifetime_pages: row.writer.lifetimes.quartiles(),
-        alive_pages: row.alive_pages(),
-        stream: row.stream.map(|s| s.0),
-        files: row.files.iter().map(|(path, pages)| FileJson { path: path.clone(), pages: *pages }).collect(),
-        frames: context.frames.iter().enumerate().map(|(at, of)| frame(of, row.line(at))).collect(),
-    }
-}
-
-fn frame(frame: &Frame, line: Option<&SourceLine>) -> FrameJson {
-    let Frame { module, build_id, offset, symbol } = frame.clone();
-    let (file, line) = line.map(|line| (line.file.clone(), line.line)).unzip();
-    FrameJson { module, build_id, offset, symbol, file, line }
 }
