@@ -17,6 +17,7 @@
 //! or signed, its checksums detect damage, not malice.
 
 pub mod arrow;
+mod chain;
 mod check;
 mod dir;
 mod error;
@@ -26,6 +27,7 @@ mod merge;
 mod reader;
 mod rows;
 mod schema;
+mod table;
 mod writer;
 
 pub use error::{EventFault, TraceError};

@@ -5,26 +5,16 @@
 //! is full, so a partial trace has at most one file per row group and one more.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-
-use bytes::Bytes;
-use parquet::arrow::ArrowSchemaConverter;
-use parquet::arrow::ArrowWriter;
-use parquet::arrow::arrow_writer::ArrowWriterOptions;
-use parquet::column::writer::ColumnCloseResult;
-use parquet::errors::ParquetError;
-use parquet::file::metadata::ParquetMetaDataReader;
-use parquet::file::writer::SerializedFileWriter;
 
 use super::META_FILE;
+use super::chain::Chain;
 use super::check::EventCheck;
 use super::dir::{Dir, Parent};
 use super::error::TraceError;
-use super::files::{SummedFile, beside, partial_path, segment_name};
-use super::rows::Row;
+use super::files::{beside, partial_path};
 use crate::event::Event;
 use crate::ids::{ContextId, Signature};
-use crate::meta::{Digest, FileSums, FormatVersion, Meta, Totals};
+use crate::meta::{Digest, FormatVersion, Meta, Totals};
 use crate::tables::{Batch, Context, File};
 
 /// What a finished trace amounts to.
@@ -307,164 +297,5 @@ impl TraceWriter {
         text.push(b'\n');
         self.dir.replace_file(META_FILE, &text)?;
         Ok(text.len() as u64)
-    }
-}
-
-/// One table while it is written: full segments on disk, the rows of the open one in memory.
-#[derive(Debug)]
-struct Chain<R> {
-    /// Rows in a full segment.
-    limit: usize,
-    /// Names of the full segments, in order.
-    sealed: Vec<String>,
-    /// Rows of the open segment.
-    rows: Vec<R>,
-    /// The open segment's file, if it was flushed, and how many of its rows that holds.
-    open: Option<(String, usize)>,
-    /// Segments that no longer count.
-    stale: Vec<String>,
-}
-
-impl<R: Row> Chain<R> {
-    fn new() -> Chain<R> {
-        Chain {
-            limit: R::TABLE.row_group,
-            sealed: Vec::new(),
-            rows: Vec::new(),
-            open: None,
-            stale: Vec::new(),
-        }
-    }
-
-    /// Rows until the open segment is full.
-    fn room(&self) -> usize {
-        self.limit - self.rows.len()
-    }
-
-    fn push(&mut self, row: R, dir: &Dir) -> Result<(), TraceError> {
-        self.rows.push(row);
-        if self.room() == 0 { self.seal(dir) } else { Ok(()) }
-    }
-
-    /// Brings the open segment's file up to date.
-    fn flush(&mut self, dir: &Dir) -> Result<(), TraceError> {
-        let on_disk = self.open.as_ref().map_or(0, |(_, rows)| *rows);
-        if on_disk == self.rows.len() {
-            return Ok(());
-        }
-        let bytes = encode::<R>(&self.rows, dir)?;
-        let name = segment_name(R::TABLE.name, self.sealed.len(), &bytes);
-        dir.replace_file(&name, &bytes)?;
-        if let Some((old, _)) = self.open.replace((name, self.rows.len())) {
-            dir.remove_file(&old)?;
-        }
-        Ok(())
-    }
-
-    /// Ends the open segment, which must have rows.
-    fn seal(&mut self, dir: &Dir) -> Result<(), TraceError> {
-        assert!(!self.rows.is_empty(), "an empty segment is never sealed");
-        self.flush(dir)?;
-        self.sealed.extend(self.open.take().map(|(name, _)| name));
-        self.rows.clear();
-        Ok(())
-    }
-
-    /// Writes the table's final file: the full segments, then the open rows.
-    fn finish(&mut self, dir: &Dir) -> Result<FileSums, TraceError> {
-        let name = format!("{}.parquet", R::TABLE.name);
-        let mut file = SummedFile::new(dir.create_file(&name)?);
-        let path = dir.path().join(name);
-        concatenate::<R>(dir, &self.sealed, &self.rows, &mut file)
-            .map_err(|e| parquet_error("write", &path, e))?;
-        file.close(&path)
-    }
-
-    /// Replaces all rows by the same ones with more knowledge.
-    fn replace(&mut self, rows: &[R])
-    where
-        R: Clone,
-    {
-        self.stale.append(&mut self.sealed);
-        self.stale.extend(self.open.take().map(|(name, _)| name));
-        self.rows = rows.to_vec();
-    }
-
-    fn remove_segments(&mut self, dir: &Dir) -> Result<(), TraceError> {
-        let open = self.open.take().map(|(name, _)| name);
-        self.sealed
-            .drain(..)
-            .chain(self.stale.drain(..))
-            .chain(open)
-            .try_for_each(|name| dir.remove_file(&name))
-    }
-}
-
-/// Rows as the bytes of a complete Parquet file.
-fn encode<R: Row>(rows: &[R], dir: &Dir) -> Result<Bytes, TraceError> {
-    let path = dir.path().join(format!("{}.parquet", R::TABLE.name));
-    encode_file(rows).map_err(|e| parquet_error("encode", &path, e))
-}
-
-fn encode_file<R: Row>(rows: &[R]) -> Result<Bytes, ParquetError> {
-    let batch = R::encode(rows);
-    // Without the embedded Arrow schema, dictionary columns are plain strings to every reader.
-    let options =
-        ArrowWriterOptions::new().with_properties(R::TABLE.properties()).with_skip_arrow_metadata(true);
-    let mut writer = ArrowWriter::try_new_with_options(Vec::new(), batch.schema(), options)?;
-    writer.write(&batch)?;
-    writer.into_inner().map(Bytes::from)
-}
-
-/// Copies the encoded row groups of the segments, and of `rows`, into one file.
-fn concatenate<R: Row>(
-    dir: &Dir,
-    segments: &[String],
-    rows: &[R],
-    file: &mut SummedFile,
-) -> Result<(), ParquetError> {
-    let schema = ArrowSchemaConverter::new().convert(&R::TABLE.schema())?;
-    let mut writer =
-        SerializedFileWriter::new(file, schema.root_schema_ptr(), Arc::new(R::TABLE.properties()))?;
-    for segment in segments {
-        let bytes = dir.read(segment)?;
-        append_row_groups(&mut writer, Bytes::from(bytes))?;
-    }
-    if !rows.is_empty() {
-        append_row_groups(&mut writer, encode_file(rows)?)?;
-    }
-    writer.close().map(drop)
-}
-
-fn append_row_groups(
-    writer: &mut SerializedFileWriter<&mut SummedFile>,
-    segment: Bytes,
-) -> Result<(), ParquetError> {
-    let metadata = ParquetMetaDataReader::new().parse_and_finish(&segment)?;
-    for row_group in metadata.row_groups() {
-        let mut copy = writer.next_row_group()?;
-        for column in row_group.columns() {
-            let encoded = ColumnCloseResult {
-                bytes_written: column.compressed_size() as u64,
-                rows_written: row_group.num_rows() as u64,
-                metadata: column.clone(),
-                bloom_filter: None,
-                column_index: None,
-                offset_index: None,
-            };
-            copy.append_column(&segment, encoded)?;
-        }
-        copy.close()?;
-    }
-    Ok(())
-}
-
-fn parquet_error(action: &'static str, path: &Path, error: ParquetError) -> TraceError {
-    match error {
-        ParquetError::External(source) => match source.downcast::<std::io::Error>() {
-            Ok(source) => TraceError::io(action, path, *source),
-            Err(source) => TraceError::io(action, path, std::io::Error::other(source)),
-        },
-        other => TraceError::io(action, path, std::io::Error::other(other)),
     }
 }
