@@ -84,7 +84,7 @@ impl Default for Modules {
 }
 
 /// Files that this process may have open, after asking for as many as there may be.
-fn files_allowed() -> usize {
+pub(crate) fn files_allowed() -> usize {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
     // Whoever may not raise it keeps the limit there is.

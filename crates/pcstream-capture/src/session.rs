@@ -19,9 +19,9 @@ use libbpf_rs::{
     UprobeOpts,
 };
 use pcstream_trace::Unwind;
-use rustix::process::{Resource, getrlimit};
 
 use crate::buffers::Probe;
+use crate::modules::files_allowed;
 use crate::streams::{PAGE_STREAM_WORDS, StreamMaps};
 use crate::wire::{self, Counter, Record, UnknownRecord, UnwindMode};
 use error::{LEAST_FILES, bpf_error, keep_log};
@@ -112,7 +112,7 @@ impl<'obj> Session<'obj> {
         {
             return Err(SessionError::Depth(depth));
         }
-        let most_files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+        let most_files = files_allowed();
         if most_files < LEAST_FILES {
             return Err(SessionError::Files(most_files));
         }

@@ -100,7 +100,7 @@ fn importers() {
         }
         for (format, mut importer) in importers {
             for line in bytes.split(|byte| *byte == b'\n') {
-                _ = importer.survey(line);
+                _ = importer.survey(line, false);
                 // A bad line is an error of its own; the next one is read all the same.
                 drop(importer.line(line));
             }

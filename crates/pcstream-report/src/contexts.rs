@@ -91,9 +91,10 @@ fn nameless(contexts: &[&Context]) -> Option<String> {
 /// Java programs of which the call paths are those of the virtual machine, in words.
 fn java(contexts: &[&Context]) -> Option<String> {
     let runs_java = |context: &&Context| file_name(&context.executable) == "java";
-    let compiled = |context: &&Context| context.frames.iter().any(|frame| frame.module == "[anon]");
-    let without_agent = contexts.iter().copied().filter(runs_java).any(|context| compiled(&context));
-    without_agent.then(|| {
+    let modules = || contexts.iter().copied().filter(runs_java).flat_map(|context| &context.frames);
+    let has_agent = modules().any(|frame| frame.module.starts_with("java:"));
+    let has_compiled_code = modules().any(|frame| frame.module == "[anon]");
+    (has_compiled_code && !has_agent).then(|| {
         "Java methods have no names, so what one class writes looks alike: pcstream's agent for Java gives them".to_owned()
     })
 }
@@ -242,7 +243,9 @@ mod tests {
         };
         let compiled = of("/usr/lib/jvm/java-17/bin/java", "[anon]");
         assert!(java(&[&compiled]).expect("it is said").contains("pcstream's agent"));
-        assert_eq!(java(&[&of("/usr/lib/jvm/java-17/bin/java", "java:org.A.f")]), None);
+        let by_agent = of("/usr/lib/jvm/java-17/bin/java", "java:org.A.f");
+        assert_eq!(java(&[&by_agent]), None);
+        assert_eq!(java(&[&compiled, &by_agent]), None, "native libraries, and files mapped before");
         assert_eq!(java(&[&of("/usr/bin/qemu", "[anon]")]), None, "not Java");
     }
 

@@ -246,14 +246,13 @@ fn device_lines(simulation: &Simulation, details: bool) -> Vec<String> {
     let state = match steady {
         0 => "not steady: last part".to_owned(),
         all if all == simulation.results.len() => "steady".to_owned(),
-        some => {
-            let state = if lane.steady.is_some() { "steady" } else { "last part" };
-            format!("{some} of {} results steady; {} {state}", simulation.results.len(), lane.scheme)
-        }
+        some => format!("steady: {some} of {} results; last part", simulation.results.len()),
     };
     let state = match host_pages {
         0 => String::new(),
-        all => format!("; {state} from {} of it on", share(lane.steady_start.host_pages, all)),
+        all => {
+            format!("; {state} from {} of it on ({})", share(lane.steady_start.host_pages, all), lane.scheme)
+        }
     };
     let from = simulation.about.origin().map_or(String::new(), |origin| format!("; {origin}"));
     let mut lines = vec![

@@ -62,8 +62,7 @@ pub enum GeometryError {
     /// More pages than 32-bit physical addresses reach.
     #[error(
         "{physical_pages} physical pages in superblocks of {superblock_pages} are more than the model addresses \
-         ({max_superblocks} superblocks of that size): use a smaller device, or pack \
-         the addresses that a trace uses (--pack 0.9){}",
+         ({max_superblocks} superblocks of that size): use a smaller device{}",
         if superblock_pages.is_power_of_two() { "" } else { ", or --superblock-pages with a power of two" }
     )]
     TooLarge {

@@ -12,11 +12,13 @@ use crate::args::CompareArgs;
 use crate::device::Template;
 use crate::failure::{Failure, Status};
 use crate::fitted::Fitting;
+use crate::schemes;
 use crate::simulate;
 use crate::ui::{self, JsonSink, Ui};
 
 /// `pcstream compare`.
 pub fn compare(mut args: CompareArgs, ui: Ui) -> Result<Status, Failure> {
+    schemes::check_files(&args.simulation.scheme_options, "compare")?;
     let json = JsonSink::asked(&args.simulation.output)?;
     let mut named = Vec::new();
     for run in &args.runs {

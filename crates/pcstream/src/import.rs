@@ -91,12 +91,10 @@ fn list_volumes(
     ui: Ui,
 ) -> Result<Status, Failure> {
     let bar = lines.progress("reading", ui);
-    // The first line may be a heading.
-    let (mut number, mut bad_lines) = (0_u64, 0);
+    let (mut is_first, mut bad_lines) = (true, 0_u64);
     while let Some(line) = lines.read().with_context(|| format!("{}: cannot read", input_name(args)))? {
-        let is_bad = importer.survey(line).is_err();
-        bad_lines += u64::from(is_bad && number > 0);
-        number += 1;
+        bad_lines += u64::from(importer.survey(line, is_first).is_err());
+        is_first = false;
         bar.set_position(lines.consumed >> 10);
     }
     bar.finish_and_clear();
@@ -105,6 +103,13 @@ fn list_volumes(
     let all = volumes.requests();
     if all == 0 {
         return Err(anyhow!("{}: no request of the format {}", input_name(args), args.format.name).into());
+    }
+    if named == [("", all)] {
+        let columns = args.format.options.iter().any(|option| option.name == "columns");
+        let instead = if columns { "; --columns volume=... says which column it is" } else { "" };
+        return Err(Failure::wrong_arguments(anyhow!(
+            "--list-volumes: the input has no column for volumes{instead}"
+        )));
     }
     let rows = table(
         &named,
@@ -174,7 +179,7 @@ fn several_volumes(
     while seen < found_at + SURVEY_LINES {
         // What can be read so far is enough for a message.
         let Ok(Some(line)) = lines.read() else { break };
-        _ = importer.survey(line);
+        _ = importer.survey(line, false);
         seen += 1;
     }
     let volumes = importer.volumes().clone();
@@ -240,11 +245,12 @@ fn remark(args: &ImportArgs, summary: &Summary, counts: Counts, first_bad: Optio
     for (count, what) in noted.into_iter().filter(|&(count, _)| count > 0) {
         ui.remark(&format!("{what}: {count}"));
     }
-    if counts.clamped_times > counts.requests() / 100 {
+    let duration_ns = summary.meta.totals.duration_ns;
+    if counts.most_clamped_ns > duration_ns / 100 {
         ui.remark(&format!(
-            "that is {} of the requests: rates a day, and --timing --open-loop, mean nothing for this trace; WAF depends on \
-             the order alone",
-            share(counts.clamped_times)
+            "one of them by {} of the whole time: rates a day, and --timing --open-loop, mean nothing for this trace; WAF \
+             depends on the order alone",
+            human::percent(counts.most_clamped_ns as f64 / duration_ns.max(1) as f64)
         ));
     }
     if let Some(bad) = first_bad {

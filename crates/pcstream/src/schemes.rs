@@ -208,7 +208,7 @@ fn load_rules(rules: &Path) -> Result<Rules, Failure> {
     Ok(small_file::read_text(rules).and_then(parse).with_context(place)?)
 }
 
-/// Refuses pipes, which can be read once, where a flag (`with`) has files read for each of several runs.
+/// Refuses pipes, which can be read once, where a command or flag (`with`) reads files for each of several runs.
 pub fn check_files(options: &SchemeOptions, with: &str) -> Result<(), Failure> {
     for (flag, path) in [("--rules", &options.rules), ("--load-table", &options.load_table)] {
         let is_preset = |path: &Path| path.to_str().is_some_and(|name| Rules::preset(name).is_ok());

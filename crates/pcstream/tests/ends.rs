@@ -55,6 +55,8 @@ fn a_run_that_waits_for_its_rules_can_be_ended() {
         writer.is_some()
     });
     interrupt(&child, Signal::TERM);
+    // Whoever goes on after the signal ends with the pipe, and otherwise.
+    drop(writer);
     assert_eq!(child.wait().unwrap().signal(), Some(Signal::TERM.as_raw()));
     let twice = ["run", "--repeat", "2", "--rules", pipe.to_str().unwrap(), "--", "true"];
     refuses(2, &twice, &["--rules", "no regular file", "--repeat"]);

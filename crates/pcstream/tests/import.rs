@@ -358,15 +358,17 @@ fn nothing_is_said_of_schemes_that_an_import_cannot_show() {
     assert!(advice["remarks"].to_string().contains(no_context), "{advice}");
 }
 
-/// What was made of the requests is said: parts of pages became pages, and the device is taken as empty.
 /// One time that is far too late takes the times of all that come after it.
 #[test]
 fn an_import_says_that_its_times_are_worth_nothing() {
     let desk = Desk::new();
     let late = "1,W,0,4096,0\n1,W,0,4096,10000000000000\n1,W,0,4096,1\n1,W,0,4096,2\n";
     let said = desk.imports(0, "alibaba", late, &[]);
-    let times = "given its time: 2\npcstream: that is 50.0 % of the requests: rates a day";
+    let times = "given its time: 2\npcstream: one of them by > 99.9 % of the whole time: rates a day";
     assert!(said.contains(times), "{said}");
+    let early = "1,W,0,4096,0\n1,W,0,4096,10000000\n1,W,0,4096,9999990\n";
+    let said = desk.imports(0, "alibaba", early, &["--force"]);
+    assert!(said.contains("given its time: 1") && !said.contains("rates a day"), "{said}");
 }
 
 #[test]
@@ -380,9 +382,15 @@ fn volumes_are_listed_before_one_is_chosen() {
     assert_eq!(rows[1..], [["2", "66.7", "%", "9"], ["1", "33.3", "%", "7"]], "{listed}");
     desk.input("7,W,0,4096,0\nwhat\n");
     assert!(ends_with(3, &list).1.contains("bad lines, left out: 1"));
+    desk.input("7,W,zz,4096,0\n7,W,0,4096,1\n");
+    assert!(
+        ends_with(3, &list).1.contains("bad lines, left out: 1"),
+        "a first line with digits is no heading"
+    );
     refuses(2, &["import", "--format", "alibaba", &input], &["--output"]);
 }
 
+/// What was made of the requests is said: parts of pages became pages, and the device is taken as empty.
 #[test]
 fn an_import_says_what_it_took_for_granted() {
     let desk = Desk::new();

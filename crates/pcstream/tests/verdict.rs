@@ -137,9 +137,9 @@ fn the_verdict_blames_free_space_only_where_there_is_some() {
         let run = ["simulate", &trace, "--scheme", "baseline,pcstream", "--json", "-"];
         json(&[&run[..], &device[..]].concat())["verdict"]["sentences"][0].as_str().unwrap().to_owned()
     };
-    let full = "live data fill 95.0 % of the flash, but most of what the drive erases has died by then";
+    let full = "because most data have died when the drive erases them (live data fill 95.0 % of the flash)";
     assert!(said("0.05").contains(full), "{}", said("0.05"));
-    assert!(said("0.5").contains("because live data fill only 50.0 % of the flash"), "{}", said("0.5"));
+    assert!(said("0.75").contains("because live data fill only 25.0 % of the flash"), "{}", said("0.75"));
 }
 
 /// Streams that cost something are no offer, and nothing is better than what costs as much.

@@ -10,8 +10,8 @@ use thiserror::Error;
 use super::options::MAX_DEPTH;
 use crate::wire::UnknownRecord;
 
-/// Descriptors that a session takes with its caller's: 56 were seen.
-pub(super) const LEAST_FILES: u64 = 64;
+/// Descriptors that a session takes, and some for its caller.
+pub(super) const LEAST_FILES: usize = 60;
 
 /// Why a session did not come up or broke down.
 #[derive(Debug, Error)]
@@ -26,7 +26,7 @@ pub enum SessionError {
     #[error(
         "this process may open {0} files (ulimit -n), and a capture takes {LEAST_FILES} at least: raise the limit"
     )]
-    Files(u64),
+    Files(usize),
     /// The kernel refused the program.
     #[error("cannot {step} the BPF program: {source}.{log} `pcstream doctor` says what this machine lacks")]
     Bpf {

@@ -101,8 +101,8 @@ fn judged(changes: Vec<Change>, gains: &[LaneResult], result: &Simulation, sourc
     if copies(baseline) && drop_needless_hints(&mut changes) {
         remarks.push("No other hints would save more than those that are set already.".to_owned());
     }
-    // How the file system of a trace without contexts was mounted nobody can say: it is an import.
-    let recorded = result.about.trace.real_time && !result.writers.are_unknown();
+    // How the file system of an import was mounted nobody can say: its contexts are labels.
+    let recorded = result.about.trace.real_time && sources.iter().any(|source| !source.module.is_empty());
     if totals.discarded_pages + totals.zeroed_pages == 0 && recorded && !settings.no_discard {
         remarks.push(
             "The trace has no discards: mount with -o discard, or run fstrim, so that the drive learns what is deleted. \

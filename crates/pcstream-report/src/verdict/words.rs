@@ -17,9 +17,10 @@ const NO_CONTEXTS: &str = "No write of this trace has a program context, so it c
 /// Less than this is 0 as it is shown.
 const SHOWN: f64 = 0.00005;
 
-/// Live data that fill less of the flash leave free space for most copies; data that fill more would be copied if they were
-/// overwritten at random (FIFO has a WAF of 1.48 there, by its closed form).
-const FULL: f64 = 0.6;
+/// Where live data fill less of the flash, WAF is below `CALM` even if they are overwritten at random (FIFO, by its closed form).
+const FULL: f64 = 0.31;
+/// What a drive writes beside the host's data is hardly worth a word below this.
+const CALM: f64 = 1.05;
 
 /// What can be done with the trace of a result that says nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -273,13 +274,13 @@ impl<'a> Words<'a> {
             return "Streams as this scheme chooses them do not help here".to_owned();
         }
         let next_to_nothing = "Streams would save next to nothing";
-        match now.waf().is_some_and(|waf| waf < 1.05) {
+        match now.waf().is_some_and(|waf| waf < CALM) {
             true if fill < FULL => {
                 format!("{next_to_nothing}, because live data fill only {full} of the flash")
             }
             // Written at random, data that fill so much would be copied.
             true => format!(
-                "{next_to_nothing}: live data fill {full} of the flash, but most of what the drive erases has died by then"
+                "{next_to_nothing}, because most data have died when the drive erases them (live data fill {full} of the flash)"
             ),
             false => format!("{next_to_nothing} here, where live data fill {full} of the flash"),
         }

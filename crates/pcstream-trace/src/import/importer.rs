@@ -55,10 +55,14 @@ impl Importer {
         imported
     }
 
-    /// Counts the volume of a line and imports nothing. A heading cannot be imported, either.
-    pub fn survey(&mut self, line: &[u8]) -> Result<(), BadLine> {
-        if let Some(record) = text(line).and_then(|text| request(&mut self.parser, text))? {
-            self.sink.volumes.add(record.volume);
+    /// Counts the volume of a line and imports nothing. The first line of an input may be a heading.
+    pub fn survey(&mut self, line: &[u8], is_first: bool) -> Result<(), BadLine> {
+        let line = if is_first { line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line) } else { line };
+        let text = text(line)?;
+        match request(&mut self.parser, text) {
+            Ok(Some(record)) => self.sink.volumes.add(record.volume),
+            Err(bad) if !is_first || !is_heading(text, &bad) => return Err(bad),
+            Ok(None) | Err(_) => {}
         }
         Ok(())
     }
@@ -257,8 +261,8 @@ mod tests {
         importer.line(lines[0].as_bytes()).unwrap();
         let error = importer.line(lines[1].as_bytes()).unwrap_err();
         assert!(error.to_string().contains("\"7\" (1 request), \"8\" (1 request); a trace"), "{error}");
-        importer.survey(lines[2].as_bytes()).expect("a good line");
-        importer.survey(b"nonsense").expect_err("no line");
+        importer.survey(lines[2].as_bytes(), false).expect("a good line");
+        importer.survey(b"nonsense", false).expect_err("no line");
         assert_eq!(importer.volumes().by_requests(), [("8", 2), ("7", 1)]);
 
         let chosen = Settings { volume: Some("8".to_owned()), ..settings("alibaba") };

@@ -19,7 +19,9 @@ pub enum LineError {
     Bad(#[from] BadLine),
     /// The line is of a second volume, and none was chosen. The importer has to be given up, but
     /// `survey` still tells the volumes of further lines.
-    #[error("more than one {what}: {volumes}; a trace is of one device: choose one with --volume")]
+    #[error(
+        "more than one {what}: {volumes}; a trace is of one device: choose one with --volume (--list-volumes prints all)"
+    )]
     Volumes {
         /// What tells volumes apart.
         what: &'static str,
@@ -49,6 +51,8 @@ pub struct Counts {
     pub short_discards: u64,
     /// Requests earlier than the one before, which took its time.
     pub clamped_times: u64,
+    /// The most by which one of them was moved.
+    pub most_clamped_ns: u64,
     /// Writes imported.
     pub writes: u64,
     /// Reads imported.

@@ -70,8 +70,9 @@ impl Sink {
             return Ok(());
         }
         let context = self.context(record)?;
-        let (time_ns, clamped) = self.clock.at(record.time_ns);
-        self.counts.clamped_times += u64::from(clamped);
+        let (time_ns, moved_ns) = self.clock.at(record.time_ns);
+        self.counts.clamped_times += u64::from(moved_ns > 0);
+        self.counts.most_clamped_ns = self.counts.most_clamped_ns.max(moved_ns);
         *self.count_of(record.op) += 1;
         if record.op == Op::Write {
             let end = record.offset + record.bytes;
@@ -192,13 +193,13 @@ struct Clock {
 }
 
 impl Clock {
-    /// Time of a request, and whether it had to be moved to that of the one before.
-    fn at(&mut self, time_ns: u64) -> (u64, bool) {
+    /// Time of a request, and by how much it had to be moved to that of the one before; 0: it had not.
+    fn at(&mut self, time_ns: u64) -> (u64, u64) {
         let first = *self.first_ns.get_or_insert(time_ns);
-        let clamped = time_ns < first.saturating_add(self.last_ns);
-        if !clamped {
+        let moved = first.saturating_add(self.last_ns).saturating_sub(time_ns);
+        if moved == 0 {
             self.last_ns = time_ns - first;
         }
-        (self.last_ns, clamped)
+        (self.last_ns, moved)
     }
 }

@@ -32,7 +32,7 @@ pub struct ImportArgs {
     #[arg(long, value_name = "V", long_help = volume_help())]
     pub volume: Option<String>,
     /// Print the volumes of the input with their requests, busiest first, and import nothing
-    #[arg(long, conflicts_with_all = ["output", "volume"])]
+    #[arg(long, conflicts_with_all = ["output", "volume", "size", "assume_filled", "skip_bad_lines", "force"])]
     pub list_volumes: bool,
     /// Size of the device [default: up to the last page used, rounded up to a MiB]
     #[arg(long, value_name = "BYTES", value_parser = values::size)]
