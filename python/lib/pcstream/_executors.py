@@ -191,10 +191,14 @@ def ray(module: Any, points: Mapping[str, Point]) -> Done:
     remote = module.remote(max_retries=RETRIES)(compute)
     futures = {remote.remote(point): file for file, point in points.items()}
     waiting = list(futures)
-    while waiting:
-        (first, *_), waiting = module.wait(waiting, num_returns=1)
-        try:
-            rows: Rows | BaseException = module.get(first)
-        except Exception as error:
-            rows = error
-        yield futures[first], rows
+    try:
+        while waiting:
+            (first, *_), waiting = module.wait(waiting, num_returns=1)
+            try:
+                rows: Rows | BaseException = module.get(first)
+            except Exception as error:
+                rows = error
+            yield futures[first], rows
+    finally:
+        for future in waiting:
+            module.cancel(future, force=True)
