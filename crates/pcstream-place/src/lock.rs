@@ -26,7 +26,7 @@ pub enum NotLocked {
 }
 
 impl Lock {
-    /// Locks a file, which it makes, and writes this process's id into it.
+    /// Locks a file, which it makes, and writes this process's id into it, if the disk has room: that is for messages only.
     pub fn take(path: &Path) -> Result<Lock, NotLocked> {
         loop {
             let flags = libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK;
@@ -55,7 +55,10 @@ impl Lock {
             let is_same = |now: Metadata| (now.dev(), now.ino()) == (opened.dev(), opened.ino());
             if std::fs::symlink_metadata(path).is_ok_and(is_same) {
                 file.set_len(0)?;
-                writeln!(file, "{}", std::process::id())?;
+                match writeln!(file, "{}", std::process::id()) {
+                    Err(error) if !is_full(&error) => return Err(error.into()),
+                    _ => {}
+                }
                 return Ok(Lock { path: path.to_owned(), file });
             }
         }
@@ -65,6 +68,10 @@ impl Lock {
     pub fn path(&self) -> &Path {
         &self.path
     }
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 /// Whether it is a file as this module makes them: what others put there may be a link to a precious file, or be held by them.
