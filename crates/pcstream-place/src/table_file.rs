@@ -21,8 +21,8 @@ use crate::lock::{Lock, NotLocked};
 
 /// Where tables of daemons lie.
 pub const TABLES: &str = "/var/lib/pcstream";
-/// Longest file: four million contexts.
-const MAX_BYTES: u64 = 64 << 20;
+/// Longest file, in MiB: four million contexts.
+const MAX_MIB: u64 = 64;
 
 /// Why a table cannot be used.
 #[derive(Debug, Error)]
@@ -44,6 +44,12 @@ pub enum TableFileError {
         path: PathBuf,
         /// What is wrong with it.
         source: TableError,
+    },
+    /// It is longer than a table can be.
+    #[error("the table {path} has more than {MAX_MIB} MiB. Give another file with --table, or move this one away", path = path.display())]
+    TooLong {
+        /// Where it lies.
+        path: PathBuf,
     },
     /// A directory, pipe, socket or device.
     #[error("the table {path} is not a regular file. Give another file with --table, or move this one away", path = path.display())]
@@ -157,10 +163,10 @@ impl TableFile {
             return Ok(None);
         }
         let mut bytes = Vec::new();
-        let read = (&file).take(MAX_BYTES + 1).read_to_end(&mut bytes);
+        let read = (&file).take((MAX_MIB << 20) + 1).read_to_end(&mut bytes);
         read.map_err(|e| self.error("read it", e))?;
-        if bytes.len() as u64 > MAX_BYTES {
-            return Err(self.error("read it", io::Error::other(format!("more than {MAX_BYTES} bytes"))));
+        if bytes.len() as u64 > MAX_MIB << 20 {
+            return Err(TableFileError::TooLong { path: self.path.clone() });
         }
         let damaged = |source| TableFileError::Damaged { path: self.path.clone(), source };
         let table = SavedTable::parse(&bytes).map_err(damaged)?;
@@ -314,6 +320,10 @@ mod tests {
         std::fs::write(&path, "no table").expect("written");
         let error = file.read_new().expect_err("damaged").to_string();
         assert!(error.contains("not a saved") && error.contains("--table"), "{error}");
+        let long = std::fs::File::create(&path).and_then(|file| file.set_len((MAX_MIB << 20) + 1));
+        long.expect("a file without data");
+        let error = file.read_new().expect_err("too long").to_string();
+        assert!(error.contains("more than 64 MiB") && error.contains("--table"), "{error}");
         std::fs::remove_file(&path).expect("it was there");
         rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, 0o600.into(), 0)
             .expect("a pipe");
