@@ -18,6 +18,8 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use pcstream_fs::extents::DeviceNumber;
+use pcstream_fs::scratch::directory_on;
 use pcstream_trace::File;
 use rustc_hash::FxHashSet;
 
@@ -96,7 +98,19 @@ impl Hints {
         })
     }
 
+    /// Whoever unmounts the directory may leave the file system mounted elsewhere.
+    fn find_directory(&mut self) {
+        if self.directory.metadata().is_ok_and(|found| self.check_device(found.dev()).is_ok()) {
+            return;
+        }
+        let device = DeviceNumber { major: self.device.major, minor: self.device.minor };
+        if let Some(found) = directory_on(device, &self.directory) {
+            self.directory = found;
+        }
+    }
+
     fn set(&mut self, file: Identity, hint: Hint) -> io::Result<Outcome> {
+        self.find_directory();
         let opened = self.open(file)?;
         let now = get(&opened)?;
         let given = self.given.of(file);
@@ -136,6 +150,7 @@ impl Hints {
     fn take_back_until(&mut self, until: Instant) {
         let mut left = self.given.all();
         loop {
+            self.find_directory();
             left.retain(|&(file, change)| {
                 let restored =
                     if Instant::now() < until { self.restore(file, change) } else { Restored::Failed };

@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use pcstream_capture::buffers::Probe;
 use pcstream_capture::wire::BufferKind;
 use pcstream_fs::extents::DeviceNumber;
-use pcstream_fs::scratch::{ExistingFs, FsKind, is_there, is_working, raw_device};
+use pcstream_fs::scratch::{ExistingFs, FsKind, directory_on, is_there, is_working, raw_device};
 use pcstream_place::device::Device;
 use pcstream_place::sinks::{ByRequest, Choice};
 
@@ -56,15 +56,15 @@ impl Place {
         ))
     }
 
-    /// Whether the file system is still mounted there, and works; without one, whether the device is there.
+    /// Whether the file system is still mounted somewhere, and works; without one, whether the device is there.
     pub fn is_there(&self) -> bool {
         let device = DeviceNumber { major: self.device.major, minor: self.device.minor };
         if self.device.raw {
             return is_there(device);
         }
-        let number = |dev| (rustix::fs::major(dev), rustix::fs::minor(dev));
-        let found = rustix::fs::stat(&self.mount_point);
-        found.is_ok_and(|found| number(found.st_dev) == (device.major, device.minor)) && is_working(device)
+        // An XFS that was shut down is mounted, and answers nothing.
+        let answers = |mounted: PathBuf| rustix::fs::stat(&mounted).is_ok();
+        directory_on(device, &self.mount_point).is_some_and(answers) && is_working(device)
     }
 
     /// Whether programs that ask for streams are answered. Says why none will ask, where that is all that the sink can do.
