@@ -39,6 +39,7 @@ use crate::command_files;
 use crate::failure::{Failure, Status};
 use crate::stop::StopSignals;
 use crate::ui::{self, JsonSink, Ui};
+use crate::whole_file;
 use crate::write_buffers;
 use kernel_streams::KernelStreams;
 use metrics::{Mailbox, Parts, Served};
@@ -71,7 +72,7 @@ pub fn place(args: &PlaceArgs, ui: Ui) -> Result<Status, Failure> {
     options.session.stream_device =
         place.device.streams_below.map_or(0, |(major, minor)| DeviceNumber { major, minor }.kernel_dev_t());
     let streams = streams(args, &place, &choice)?;
-    let placer = placer(args, streams, &place, &choice, instance.given())?;
+    let placer = placer(args, streams, &place, &choice, instance.given(), ui)?;
     let metrics = metrics::start(&args.metrics, streams, ui)?;
     let (spectator, mailbox, served) = match metrics {
         Some(Parts { spectator, mailbox, served }) => (Some(spectator), Some(mailbox), served),
@@ -161,6 +162,7 @@ fn placer(
     place: &Place,
     choice: &Choice,
     given: &Path,
+    ui: Ui,
 ) -> Result<Placer, Failure> {
     let mut scheme = configure(&args.scheme).map_err(|error| refused("--scheme", &args.scheme, error))?;
     for setting in &args.set {
@@ -184,9 +186,9 @@ fn placer(
         ))
     })?;
     let default = args.words.is_empty().then(|| table_file::default_path(&place.directory));
-    let table = args.table.clone().or(default);
     let name = scheme.scheme();
-    let table = table.map(|path| TableFile::new(&path, name)).transpose().map_err(Failure::failed)?;
+    let table = args.table.as_deref().or(default.as_deref());
+    let table = table.map(|path| table_file(path, name, ui)).transpose()?;
     let (directory, device) = (place.mount_point.clone(), place.device.clone());
     let given = given.to_owned();
     let sink = (choice.sink.make)(Means {
@@ -197,6 +199,18 @@ fn placer(
     })
     .with_context(|| format!("cannot use {}", given.display()))?;
     Placer::new(name, learner, sink, table).map_err(unusable)
+}
+
+/// The table at `path`, or where symbolic links from there lead: it is replaced as a whole, which the links outlive.
+fn table_file(path: &Path, scheme: &str, ui: Ui) -> Result<TableFile, Failure> {
+    let real = whole_file::resolve(path)
+        .with_context(|| format!("--table {}", path.display()))
+        .map_err(Failure::wrong_arguments)?;
+    let table = TableFile::new(&real, scheme).map_err(Failure::failed)?;
+    if !table.is_there() {
+        ui.remark(&format!("the table {} is new", real.display()));
+    }
+    Ok(table)
 }
 
 /// A table that is none stays none: a service need not try again.
