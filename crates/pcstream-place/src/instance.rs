@@ -2,6 +2,7 @@
 //!
 //! Idea: a lock (`lock.rs`) on a file in `/run/pcstream`.
 
+use std::ffi::OsString;
 use std::fs::DirBuilder;
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
@@ -40,6 +41,27 @@ pub enum InstanceError {
         /// What the system said.
         source: io::Error,
     },
+}
+
+/// Devices, by major and minor number, whose placer was killed and may have left hints. Other users than root learn of none.
+pub fn left_with_hints() -> Vec<(u32, u32)> {
+    left_in(Path::new(RUN))
+}
+
+fn left_in(directory: &Path) -> Vec<(u32, u32)> {
+    let names = std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.file_name());
+    let device = |name: OsString| {
+        let (major, minor) =
+            name.to_str()?.strip_prefix("place-")?.strip_suffix(".hints")?.split_once('-')?;
+        Some((major.parse().ok()?, minor.parse().ok()?))
+    };
+    // A placer that runs has them still.
+    let left = |&(major, minor): &(u32, u32)| {
+        Instance::claim_in(directory, major, minor).is_ok_and(|claimed| claimed.given().exists())
+    };
+    let mut devices: Vec<_> = names.filter_map(device).filter(left).collect();
+    devices.sort_unstable();
+    devices
 }
 
 /// A claim to a device, until it is dropped.
@@ -115,6 +137,21 @@ mod tests {
         let _claimed = Instance::claim_in(&run, 8, 1).expect("its holder is gone");
         let text = std::fs::read_to_string(run.join("place-8-1.lock")).expect("it is there");
         assert_eq!(text.trim(), std::process::id().to_string());
+    }
+
+    #[test]
+    fn hints_are_left_where_no_placer_runs() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let run = dir.path().join("run");
+        let runs = Instance::claim_in(&run, 8, 1).expect("it is free");
+        for name in ["place-8-1.hints", "place-259-0.hints", "place-8-2.lock", "place-x-1.hints"] {
+            std::fs::write(run.join(name), "").expect("written");
+        }
+        assert_eq!(left_in(&run), [(259, 0)]);
+        assert!(!run.join("place-259-0.lock").exists());
+        drop(runs);
+        assert_eq!(left_in(&run), [(8, 1), (259, 0)]);
+        assert_eq!(left_in(&dir.path().join("none")), []);
     }
 
     #[test]

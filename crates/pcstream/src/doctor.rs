@@ -7,12 +7,15 @@ use std::path::Path;
 use anyhow::anyhow;
 use pcstream_capture::doctor::{self, Check, Verdict};
 use pcstream_emulator::mount;
-use pcstream_fs::scratch::{self, RUN_ROOT};
+use pcstream_fs::extents::DeviceNumber;
+use pcstream_fs::scratch::{self, RUN_ROOT, directory_on};
 use pcstream_place::device::{self, LOAD_MODULE, MODULE};
+use pcstream_place::instance;
 use pcstream_ublk::{Control, Served, link};
 
 use crate::args::DoctorArgs;
 use crate::failure::{Failure, Status};
+use crate::place::site;
 use crate::ui::{self, Ui};
 
 /// `pcstream doctor`.
@@ -41,7 +44,7 @@ pub fn doctor(args: DoctorArgs, ui: Ui) -> Result<Status, Failure> {
             text += &format!("         {:width$}  -> {remedy}\n", "");
         }
     }
-    for line in leftovers(dead.len()) {
+    for line in leftovers(dead.len()).into_iter().chain(hints_left()) {
         text += &format!("limited  {:width$}  {line}\n", "leftovers");
     }
     ui::print(&text)?;
@@ -71,6 +74,12 @@ fn leftovers(dead: usize) -> Vec<String> {
     let stale = (stale > 0).then(|| format!("{stale} of killed processes; remove: pcstream doctor --clean"));
     let problems = problems.into_iter().map(|problem| format!("not looked at: {problem}"));
     stale.into_iter().chain(problems).collect()
+}
+
+/// Mounted file systems on which killed placers left hints.
+fn hints_left() -> Vec<String> {
+    let mounted = |(major, minor)| directory_on(DeviceNumber { major, minor }, Path::new("/"));
+    instance::left_with_hints().into_iter().filter_map(mounted).map(|at| site::hints_left(&at)).collect()
 }
 
 fn unjudged((path, why): &scratch::Problem) -> String {
@@ -164,7 +173,9 @@ fn clean(ui: Ui) -> Result<Status, Failure> {
     if !left.is_empty() {
         return Err(anyhow!("could not remove {}", left.join("; ")).into());
     }
-    if removed.is_empty() {
+    let hints = hints_left();
+    hints.iter().for_each(|left| ui.remark(left));
+    if removed.is_empty() && hints.is_empty() {
         ui.remark("nothing to remove");
     }
     Ok(Status::Done)

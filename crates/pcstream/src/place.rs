@@ -198,6 +198,9 @@ fn placer(
         given: given.clone(),
     })
     .with_context(|| format!("cannot use {}", given.display()))?;
+    if !sink.gives_hints() && !place.device.raw && given.exists() {
+        ui.remark(&site::hints_left(&place.mount_point));
+    }
     Placer::new(name, learner, sink, table).map_err(unusable)
 }
 

@@ -80,6 +80,15 @@ impl Place {
     }
 }
 
+/// What the user should know of a file system whose placer was killed, and left hints there.
+pub fn hints_left(mount_point: &Path) -> String {
+    let at = mount_point.display();
+    format!(
+        "files of {at} may have hints of a placer that was killed; take them back: pcstream place --on {at} --sink \
+         hints -- true"
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
