@@ -8,6 +8,7 @@ mod result;
 pub mod site;
 
 use std::error::Error;
+use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -80,8 +81,8 @@ pub fn place(args: &PlaceArgs, ui: Ui) -> Result<Status, Failure> {
     };
     let reload = Arc::new(AtomicBool::new(false));
     // A signal that asks to stop ends the metrics at once: the end of a capture may take longer.
-    let stop_metrics = served.clone();
-    let signals = StopSignals::catch_with(Some(reload.clone()), move || metrics::stop(&stop_metrics))?;
+    let server = served.clone();
+    let signals = StopSignals::catch_with(reloads().then(|| reload.clone()), move || metrics::stop(&server))?;
     let mut placing = Placing {
         place: &place,
         choice: &choice,
@@ -123,6 +124,12 @@ pub fn place(args: &PlaceArgs, ui: Ui) -> Result<Status, Failure> {
     shown.store(true, Ordering::Relaxed);
     let ended = outcome(&result.summary, &finished, &options, gone.then_some(&place), signals.first(), ui);
     put_out.and(ended)
+}
+
+/// Whether SIGHUP asks for a reload. On a terminal it says that this closed, unless systemd started a service there.
+fn reloads() -> bool {
+    let terminal = std::io::stdin().is_terminal() || std::io::stderr().is_terminal();
+    !terminal || std::env::var_os("NOTIFY_SOCKET").is_some()
 }
 
 fn capture_options(args: &PlaceArgs, ui: Ui) -> Result<CaptureOptions, Failure> {
