@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use common::wait_for;
 use disk::{Disk, text};
-use placer::{Bench, context, ext4, files, number, result, said, xfs_disk};
+use placer::{Bench, context, ext4, files, fill, number, result, said, xfs_disk};
 use serde_json::Value;
 
 /// How often a placer looks whether its file system is there.
@@ -379,17 +379,6 @@ fn full() {
     let losses = result(&output)["losses"].clone();
     assert!(losses["table_saves_failed"].as_u64().is_some_and(|count| count > 0), "{losses:#}");
     assert_eq!(fs::read(&table).expect("it is there"), whole);
-}
-
-/// Writes until that fails.
-fn fill(mut file: &File) -> std::io::Result<()> {
-    let piece = vec![1u8; 1 << 20];
-    // The last blocks are smaller than a piece.
-    while file.write_all(&piece).is_ok() {}
-    loop {
-        file.write_all(&piece[..4096])?;
-        file.sync_data()?;
-    }
 }
 
 /// What the server at this address says.

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
@@ -234,4 +234,15 @@ pub fn context<'a>(result: &'a Value, function: &str) -> &'a Value {
         .iter()
         .find(|context| context["call_path"].as_str().is_some_and(|path| path.contains(function)));
     found.unwrap_or_else(|| panic!("{function} in {contexts:#?}"))
+}
+
+/// Writes until that fails.
+pub fn fill(mut file: &File) -> std::io::Result<()> {
+    let piece = vec![1u8; 1 << 20];
+    // The last blocks are smaller than a piece.
+    while file.write_all(&piece).is_ok() {}
+    loop {
+        file.write_all(&piece[..4096])?;
+        file.sync_data()?;
+    }
 }

@@ -1,0 +1,183 @@
+//! `place` as an operator runs it: on a terminal that closes, with a table on a full disk or behind a link, on one of
+//! several mounts, and after a placer that was killed.
+
+#[path = "../../pcstream-capture/tests/common/mod.rs"]
+mod common;
+#[path = "../../pcstream-capture/tests/common/disk.rs"]
+mod disk;
+#[path = "common/placer.rs"]
+mod placer;
+#[path = "../../pcstream-capture/tests/common/programs.rs"]
+mod programs;
+
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::{PermissionsExt as _, lchown, symlink};
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use common::wait_for;
+use disk::{Disk, succeed, text};
+use placer::{Bench, ext4, fill, result, said};
+
+fn main() -> ExitCode {
+    let needs = [common::ext4 as common::Need, common::loop_devices, programs::gcc];
+    common::run(vec![
+        common::test("place_ends_with_its_terminal", &needs, terminal),
+        common::test("place_begins_though_the_disk_of_its_table_is_full", &needs, full),
+        common::test("place_saves_through_a_link", &needs, link),
+        common::test("place_refuses_a_link_of_another_user_in_a_shared_directory", &needs, link_of_another),
+        common::test("place_goes_on_while_the_file_system_is_mounted_elsewhere", &needs, mounted_twice),
+        common::test("place_and_doctor_name_hints_that_a_killed_one_left", &needs, left),
+    ])
+}
+
+/// SIGHUP asks a service for a reload. On a terminal it says that this closed.
+fn terminal() {
+    let disk = ext4();
+    let bench = Bench::new(&disk);
+    let log = bench.path("log");
+    let command = format!(
+        "exec {} place --on {} --table {} --sink none",
+        env!("CARGO_BIN_EXE_pcstream"),
+        text(&disk.mount_point()),
+        text(&bench.table)
+    );
+    let mut script = Command::new("script");
+    script.args(["-q", "-e", "-f", "-c", &command]).arg(&log).env_remove("NOTIFY_SOCKET");
+    script.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut script = script.spawn().expect("script is a part of util-linux");
+    let seen = || fs::read_to_string(&log).unwrap_or_default();
+    wait_for("a placer", || seen().contains("placing writes to"));
+    let placer = succeed("pgrep", &["-P", &script.id().to_string()]).trim().to_owned();
+    script.kill().and_then(|()| script.wait()).expect("it ran");
+    // Whoever has it as a child now may never wait for it.
+    let runs = || fs::read(format!("/proc/{placer}/cmdline")).is_ok_and(|line| !line.is_empty());
+    let began = Instant::now();
+    while runs() && began.elapsed() < common::PATIENCE {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let orphan = runs();
+    if orphan {
+        succeed("kill", &["-s", "TERM", &placer]);
+        wait_for("its end", || !runs());
+    }
+    assert!(!orphan, "it went on without its terminal");
+    assert!(!bench.path(".t.table.lock").exists(), "that is a regular end");
+}
+
+/// Its table cannot be saved then, which is counted, as where the disk becomes full later.
+fn full() {
+    let (disk, small) = (ext4(), Disk::ext4(64));
+    let mut bench = Bench::new(&disk);
+    bench.table = small.mount_point().join("t.table");
+    let rest = File::create(small.mount_point().join("rest")).expect("it is made");
+    let error = fill(&rest).expect_err("it is full");
+    assert_eq!(error.raw_os_error(), Some(libc::ENOSPC));
+    let placer = bench.start(&["--sink", "none"]);
+    placer.reload();
+    placer.signal("TERM");
+    let output = placer.wait();
+    assert_eq!(output.status.code(), Some(3), "{}", said(&output));
+    assert_eq!(result(&output)["losses"]["table_saves_failed"], 2, "{}", said(&output));
+    let names = |directory: &Path| {
+        let entries = fs::read_dir(directory).expect("it is mounted").flatten();
+        entries.map(|entry| entry.file_name()).filter(|name| name != "lost+found").collect::<Vec<_>>()
+    };
+    assert_eq!(names(&small.mount_point()), ["rest"]);
+}
+
+fn link() {
+    let (disk, other) = (ext4(), ext4());
+    let mut bench = Bench::new(&disk);
+    let target = bench.path("tables/real.table");
+    symlink("tables/real.table", &bench.table).expect("linked");
+    let first = bench.start(&["--sink", "none"]);
+    // Another name of the same table.
+    let (mount, link) = (other.mount_point(), bench.table.clone());
+    let mut second = Command::new(env!("CARGO_BIN_EXE_pcstream"));
+    second
+        .args(["place", "--sink", "none", "--duration", "1s", "--on"])
+        .arg(mount)
+        .arg("--table")
+        .arg(&target);
+    let output = second.output().expect("it starts");
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    assert!(said(&output).contains("in use by another placer"), "{}", said(&output));
+    first.reload();
+    first.signal("TERM");
+    let output = first.wait();
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let new = format!("the table {} is new", text(&target));
+    assert!(said(&output).contains(&new), "{}", said(&output));
+    assert!(target.exists() && link.is_symlink(), "{}", said(&output));
+    bench.table = target;
+    let output = bench.place(&["--sink", "none", "--", "true"]).output().expect("it starts");
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert!(!said(&output).contains("is new"), "{}", said(&output));
+}
+
+/// Root's file would be written where the other user wants it.
+fn link_of_another() {
+    const NOBODY: u32 = 65534;
+    let disk = ext4();
+    let bench = Bench::new(&disk);
+    let target = bench.path("of-root");
+    symlink(&target, &bench.table).and_then(|()| lchown(&bench.table, Some(NOBODY), None)).expect("linked");
+    fs::set_permissions(bench.dir.path(), Permissions::from_mode(0o1777)).expect("set");
+    let output = bench.place(&["--sink", "none", "--", "true"]).output().expect("it starts");
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    assert!(said(&output).contains("t.table is a symbolic link of user 65534"), "{}", said(&output));
+    assert!(!target.exists() && bench.table.is_symlink());
+}
+
+/// A bind mount is unmounted, and the file system is used on where it was mounted first.
+fn mounted_twice() {
+    /// How often a placer looks whether its file system is there.
+    const LOOK: Duration = Duration::from_secs(1);
+    let disk = ext4();
+    let mut bench = Bench::new(&disk);
+    bench.on = bench.path("again");
+    fs::create_dir(&bench.on).expect("it is made");
+    succeed("mount", &["--bind", text(&disk.mount_point()), text(&bench.on)]);
+    let placer = bench.start(&["--sink", "hints"]);
+    succeed("umount", &[text(&bench.on)]);
+    let began = Instant::now();
+    wait_for("another look at the file system", || began.elapsed() > 2 * LOOK);
+    placer.reload();
+    bench.write();
+    wait_for("hints of both files", || bench.hint("log") != 0 && bench.hint("table") != 0);
+    bench.stop();
+    let result = placer.end();
+    assert_eq!(["log", "table", "own"].map(|file| bench.hint(file)), [0, 0, 5], "{result:#}");
+}
+
+/// Only a placer of hints takes hints back, so all others say how to.
+fn left() {
+    let disk = ext4();
+    let mut bench = Bench::new(&disk);
+    let mount = disk.mount_point();
+    let remedy = format!("pcstream place --on {} --sink hints -- true", text(&mount));
+    let doctor = |argument: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pcstream"));
+        let output = command.args(["doctor", argument]).output().expect("it starts");
+        String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).contains(&remedy)
+    };
+    let killed = bench.start(&["--sink", "hints"]);
+    bench.write();
+    wait_for("hints", || bench.hint("log") != 0 && bench.hint("table") != 0);
+    bench.stop();
+    assert!(!doctor(text(&mount)), "its placer runs");
+    killed.signal("KILL");
+    killed.wait();
+    let output = bench.place(&["--sink", "none", "--", "true"]).output().expect("it starts");
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert!(said(&output).contains(&remedy), "{}", said(&output));
+    assert!(bench.hint("log") != 0 && doctor(text(&mount)) && doctor("--clean"));
+    // As the remedy says, but without the search path.
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pcstream"));
+    let output = command.args(remedy.split(' ').skip(1)).output().expect("it starts");
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert_eq!(["log", "table", "own"].map(|file| bench.hint(file)), [0, 0, 5]);
+    assert!(!doctor(text(&mount)), "nothing is left");
+}
