@@ -24,6 +24,7 @@ pub fn doctor(args: DoctorArgs, ui: Ui) -> Result<Status, Failure> {
         return clean(ui);
     }
     let mut checks = doctor::examine();
+    let machine_can = doctor::can_capture(&checks);
     let (served, dead) = link::all();
     match &args.path {
         Some(path) => checks.extend(path::examine(path)?),
@@ -51,8 +52,13 @@ pub fn doctor(args: DoctorArgs, ui: Ui) -> Result<Status, Failure> {
     if doctor::can_capture(&checks) {
         return Ok(Status::Done);
     }
-    Err(anyhow!("this machine cannot capture; `simulate`, `contexts` and `generate` work all the same")
-        .into())
+    Err(match args.path.filter(|_| machine_can) {
+        Some(path) => anyhow!("nothing can be captured on {}; a scratch device works", path.display()),
+        None => {
+            anyhow!("this machine cannot capture; `simulate`, `contexts` and `generate` work all the same")
+        }
+    }
+    .into())
 }
 
 /// What killed processes left, and what cannot be judged. `dead`: devices of servers.
