@@ -1,0 +1,332 @@
+//! The part of a capture in which records arrive: from the start of the command, or of following what runs, to the last record.
+//!
+//! Idea: one thread reads records, joins them, and hands batches to the observer. What can take long (sync, names, unmount) runs
+//! beside it, for a ring buffer that nobody empties overflows.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::process::ExitStatus;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use pcstream_trace::{Batch, PAGE_BYTES};
+
+use super::{CaptureError, CaptureOptions, ENDED_AS_ASKED, Observer, Progress, sync};
+use crate::allowance::GivenUp;
+use crate::attach::Attached;
+use crate::command::Traced;
+use crate::counts::losses;
+use crate::join::Joiner;
+use crate::live_names::LiveNames;
+use crate::modules::Lack;
+use crate::notes;
+use crate::patience::Interrupts;
+use crate::session::{Reader, RuleTable, Session, SessionError};
+use crate::target::{Place, Target};
+use crate::wire::{Record, UnknownRecord};
+
+/// Events handed over at once, at most about this many.
+const BATCH_EVENTS: usize = 16384;
+/// Time between looks at the command.
+const POLL: Duration = Duration::from_millis(50);
+/// Time between progress reports.
+const PROGRESS: Duration = Duration::from_millis(200);
+/// Why what was written has not reached the device.
+const IN_USE: &str =
+    "the file system was unmounted here, and is still in use (umount -l, or another mount namespace)";
+
+/// How the captured part of a writer's life ended.
+pub(super) struct Ending {
+    pub(super) status: Option<ExitStatus>,
+    pub(super) interrupted: bool,
+    pub(super) note: Option<String>,
+}
+
+/// The joiner and the first error on the way to it: the ring buffer's callback cannot return one.
+pub(super) struct Join {
+    pub(super) joiner: Joiner,
+    pub(super) rules: RuleTable,
+    pub(super) error: Option<UnknownRecord>,
+}
+
+impl Join {
+    pub(super) fn take(&mut self, record: Result<Record, UnknownRecord>) {
+        match record {
+            Ok(record) => {
+                let stack = matches!(record, Record::Stack(_));
+                self.joiner.take(record);
+                // At once: until the kernel side has the rules it ships more stacks of the same path.
+                if stack {
+                    self.rules.add(&self.joiner.take_rules());
+                }
+            }
+            Err(error) => self.error = self.error.take().or(Some(error)),
+        }
+    }
+}
+
+/// See the head of this file.
+pub(super) struct Run<'a, 'obj> {
+    session: &'a Session<'obj>,
+    reader: Reader<'a>,
+    pub(super) join: Rc<RefCell<Join>>,
+    observer: &'a mut dyn Observer,
+    began: Instant,
+    reported: Option<Instant>,
+    /// The scratch file system was full at the end.
+    full: bool,
+    /// See `CaptureOptions`.
+    live: bool,
+    /// A command that was asked to end has as much time as it wants.
+    patient: bool,
+    /// Why not all that was written has reached the device, if so.
+    unsynced: Option<&'static str>,
+    /// What failed meanwhile.
+    error: Option<CaptureError>,
+    /// Looking up names was.
+    nameless: bool,
+    /// Modules and frames that a limit left without names.
+    names_over_limit: u64,
+    /// If functions get names while the capture runs.
+    live_names: Option<LiveNames>,
+}
+
+impl<'a, 'obj> Run<'a, 'obj> {
+    pub(super) fn new(
+        session: &'a Session<'obj>,
+        reader: Reader<'a>,
+        join: Rc<RefCell<Join>>,
+        observer: &'a mut dyn Observer,
+        options: &CaptureOptions,
+    ) -> Run<'a, 'obj> {
+        let began = Instant::now();
+        Run {
+            live: options.live,
+            patient: matches!(options.target, Target::Existing(_)),
+            session,
+            reader,
+            join,
+            observer,
+            began,
+            reported: None,
+            full: false,
+            unsynced: None,
+            error: None,
+            nameless: false,
+            names_over_limit: 0,
+            live_names: options.live_names.then(LiveNames::default),
+        }
+    }
+
+    /// Reads records until there is a reason to stop. A wish to stop is one: whoever is attached to did not ask for it.
+    pub(super) fn watch(
+        &mut self,
+        attached: &Attached,
+        place: &Place,
+        interrupts: &Interrupts<'_>,
+    ) -> Result<Ending, CaptureError> {
+        loop {
+            let reported = self.reported;
+            self.look()?;
+            let asked = (interrupts.wishes() > 0).then(|| ENDED_AS_ASKED.to_string());
+            let unmounted = || (self.reported != reported).then(|| self.unmounted(place)).flatten();
+            let ended = || attached.ended(self.began.elapsed()).or_else(unmounted);
+            if let Some(why) = asked.or_else(ended) {
+                return Ok(Ending { status: None, interrupted: false, note: Some(why) });
+            }
+        }
+    }
+
+    /// Why a capture of what runs already has nothing more to see, if so.
+    fn unmounted(&self, place: &Place) -> Option<String> {
+        let gone = !place.is_working();
+        gone.then(|| {
+            format!(
+                "the file system was unmounted or failed after {:.1} s",
+                self.began.elapsed().as_secs_f64()
+            )
+        })
+    }
+
+    /// Reads the records of a moment.
+    fn look(&mut self) -> Result<(), CaptureError> {
+        self.reader.poll(POLL)?;
+        self.hand_over(if self.live { 1 } else { BATCH_EVENTS })?;
+        if let Some(names) = &mut self.live_names {
+            let named = names.look(&self.join.borrow().joiner);
+            self.observer.named(&named);
+        }
+        self.report();
+        Ok(())
+    }
+
+    /// Keeps up with the records while something else is waited for. An error keeps for the next look.
+    fn meanwhile(&mut self) {
+        let drained = self.reader.drain().map_err(CaptureError::from);
+        let result = if self.live { drained.and_then(|()| self.hand_over(1)) } else { drained };
+        self.error = self.error.take().or(result.err());
+    }
+
+    /// Writes everything to the device. Returns why not all of it is there, if so. A device that failed takes nothing from what
+    /// was captured before.
+    fn sync(
+        &mut self,
+        place: &Place,
+        interrupts: &Interrupts<'_>,
+    ) -> Result<Option<&'static str>, CaptureError> {
+        let Some(path) = place.to_sync() else {
+            let released = interrupts.wait_for(place.release(), || self.meanwhile());
+            return Ok((released != Some(true)).then_some(IN_USE));
+        };
+        match sync(&path, interrupts, || self.meanwhile()) {
+            Ok(true) => Ok(None),
+            Ok(false) | Err(CaptureError::Sync { .. }) => Ok(Some("you interrupted, or the device failed")),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Reads records until the command has ended.
+    pub(super) fn follow(
+        &mut self,
+        mut traced: Traced,
+        interrupts: &Interrupts<'_>,
+    ) -> Result<Ending, CaptureError> {
+        loop {
+            self.look()?;
+            let wishes = interrupts.wishes();
+            if wishes > 0 {
+                traced.stop(wishes > 1, self.patient);
+            }
+            let status = traced
+                .try_wait()
+                .map_err(|source| CaptureError::Command { command: "the command".into(), source })?;
+            if let Some(status) = status {
+                interrupts.start_again();
+                return Ok(Ending { status: Some(status), interrupted: wishes > 0, note: None });
+            }
+        }
+    }
+
+    /// The end of a capture that only watched.
+    pub(super) fn leave(&mut self, place: &mut Place) -> Result<Vec<String>, CaptureError> {
+        self.live_names = None;
+        self.collect()?;
+        Ok(place.unmount()?)
+    }
+
+    /// The end of a capture: all that was written reaches the device, names are found, a scratch file system is
+    /// unmounted. Returns what the user should know.
+    pub(super) fn end(
+        &mut self,
+        place: &mut Place,
+        interrupts: &Interrupts<'_>,
+    ) -> Result<Vec<String>, CaptureError> {
+        let mut notes: Vec<String> = place.full_note().into_iter().collect();
+        self.full = !notes.is_empty();
+        self.live_names = None;
+        notes.extend(place.end_users(interrupts));
+        self.unsynced = self.sync(place, interrupts)?;
+        self.collect()?;
+        let wanted = self.join.borrow().joiner.wanted_names(0);
+        self.join.borrow_mut().joiner.close_modules();
+        let given_up = GivenUp::default();
+        let find = {
+            let given_up = given_up.clone();
+            move || wanted.find(&given_up)
+        };
+        let names = interrupts.wait_for(find, || self.meanwhile());
+        given_up.give_up();
+        match names {
+            Some(names) => {
+                let without = self.join.borrow_mut().joiner.give_names(&names);
+                self.names_over_limit = names.short_of().len() as u64 + without;
+                notes.extend(notes::limit(names.short_of(), without));
+            }
+            None => self.nameless = true,
+        }
+        notes.extend(place.unmount()?);
+        self.collect()?;
+        let unsynced = |why| format!("not all that was written has reached the device: {why}");
+        notes.extend(self.unsynced.map(unsynced));
+        if self.nameless {
+            notes.push("functions have no names: looking them up was interrupted".into());
+        }
+        Ok(notes)
+    }
+
+    /// What was lost so far, by limit.
+    pub(super) fn losses(&self) -> BTreeMap<String, u64> {
+        let join = self.join.borrow();
+        let lacking = join.joiner.lacking_modules();
+        let because = |lack| lacking.iter().filter(|(_, why)| *why == lack).count() as u64;
+        let mut losses = losses(self.session, &join.joiner.counts());
+        let of_user_space = [
+            ("modules_not_opened", because(Lack::NotOpened)),
+            ("modules_not_kept", because(Lack::NotKept)),
+            ("names_over_limit", self.names_over_limit),
+            ("names_abandoned", u64::from(self.nameless)),
+            ("sync_abandoned", u64::from(self.unsynced.is_some())),
+            ("scratch_full", u64::from(self.full)),
+        ];
+        losses.extend(of_user_space.map(|(name, value)| (name.to_string(), value)));
+        losses
+    }
+
+    /// Takes everything that is in the ring buffer.
+    fn collect(&mut self) -> Result<(), CaptureError> {
+        if let Some(error) = self.error.take() {
+            return Err(error);
+        }
+        self.reader.drain()?;
+        self.hand_over(0)?;
+        self.report();
+        Ok(())
+    }
+
+    /// Gives the observer what has gathered, if that is at least `least` events, a while has passed or a context is new. A file
+    /// that is new does not take events along.
+    fn hand_over(&mut self, least: usize) -> Result<(), CaptureError> {
+        let (keys, batch, first_writers) = {
+            let mut join = self.join.borrow_mut();
+            if let Some(error) = join.error.take() {
+                return Err(SessionError::from(error).into());
+            }
+            let (joiner, reported) = (&mut join.joiner, self.reported);
+            let due = reported.is_none_or(|at| at.elapsed() >= PROGRESS);
+            let all = joiner.waiting() >= least || due || joiner.has_keys();
+            let first_writers = joiner.take_first_writers();
+            if !all && first_writers.is_empty() {
+                return Ok(());
+            }
+            let batch = if all { joiner.drain() } else { joiner.drain_names() };
+            (joiner.take_keys(), batch, first_writers)
+        };
+        if !keys.is_empty() {
+            self.observer.keys(keys);
+        }
+        if batch != Batch::default() {
+            self.observer.batch(batch).map_err(CaptureError::Observer)?;
+        }
+        if !first_writers.is_empty() {
+            self.observer.first_writers(first_writers);
+        }
+        Ok(())
+    }
+
+    fn report(&mut self) {
+        if self.reported.is_some_and(|at| at.elapsed() < PROGRESS) {
+            return;
+        }
+        self.reported = Some(Instant::now());
+        let losses = self.losses();
+        let join = self.join.borrow();
+        let counts = join.joiner.counts();
+        self.observer.progress(&Progress {
+            elapsed: self.began.elapsed(),
+            written_bytes: counts.written_pages * PAGE_BYTES,
+            contexts: join.joiner.context_count(),
+            lost: losses.values().sum(),
+            losses,
+        });
+    }
+}
