@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
 /*
  * What crosses from the kernel to user space: the records of the ring buffer, the counters, and the
- * limits. This header is the only definition; the Rust view is generated from it at build time.
+ * limits. This header is the only definition; the Rust view (src/wire/generated.rs) is made from it.
  *
  * Units: times in nanoseconds (CLOCK_MONOTONIC), sectors of 512 bytes, file pages of 4 KiB.
  */
