@@ -35,39 +35,37 @@ fn losses_of(of: impl Fn(Counter) -> u64, missed: u64, counts: &JoinCounts) -> B
 
 /// What a capture cost, and how its questions were answered.
 pub(crate) fn statistics(session: &Session<'_>, counts: &JoinCounts) -> BTreeMap<String, u64> {
+    let costs = session.costs().into_iter().filter(|(_, runs, _)| *runs > 0);
+    let costs =
+        costs.flat_map(|(name, runs, ns)| [(format!("{name}_runs"), runs), (format!("{name}_ns"), ns)]);
+    statistics_of(|counter| session.counter(counter), counts).into_iter().chain(costs).collect()
+}
+
+fn statistics_of(of: impl Fn(Counter) -> u64, counts: &JoinCounts) -> BTreeMap<String, u64> {
     [
-        ("path_cache_hits", Counter::PATH_CACHE_HITS),
-        ("captures_by_runtime", Counter::RUNTIME_PATHS),
-        ("captures_full", Counter::FULL_CAPTURES),
-        ("stacks_unreadable", Counter::STACK_UNREADABLE),
-        ("stacks_shipped", Counter::SHIPPED_STACKS),
-        ("paths_cut", Counter::CUT_PATHS),
-        ("stacks_short", Counter::SHORT_STACKS),
-        ("mappings_read", Counter::ENUMERATIONS),
-        ("mappings_locked", Counter::LOCKED_MAPPINGS),
-        ("io_uring_worker_pages", Counter::URING_WORKERS),
-        ("io_uring_submitter_unknown", Counter::URING_UNKNOWN),
-        ("buffer_pages_marked", Counter::BUFFER_MARKS),
-        ("buffer_writes", Counter::BUFFER_WRITES),
-        ("stream_answers", Counter::STREAM_ANSWERS),
-        ("buffers_not_placed", Counter::BUFFERS_UNPLACED),
-        ("write_hints_refused", Counter::REFUSED_HINTS),
-        ("folios_without_context", Counter::UNTAGGED_FOLIOS),
+        ("path_cache_hits", of(Counter::PATH_CACHE_HITS)),
+        ("captures_by_runtime", of(Counter::RUNTIME_PATHS)),
+        ("captures_full", of(Counter::FULL_CAPTURES)),
+        ("stacks_unreadable", of(Counter::STACK_UNREADABLE)),
+        ("stacks_shipped", of(Counter::SHIPPED_STACKS)),
+        ("paths_cut", of(Counter::CUT_PATHS)),
+        ("stacks_short", of(Counter::SHORT_STACKS)),
+        ("mappings_read", of(Counter::ENUMERATIONS)),
+        ("mappings_locked", of(Counter::LOCKED_MAPPINGS)),
+        ("io_uring_worker_pages", of(Counter::URING_WORKERS)),
+        ("io_uring_submitter_unknown", of(Counter::URING_UNKNOWN)),
+        ("buffer_pages_marked", of(Counter::BUFFER_MARKS)),
+        ("buffer_writes", of(Counter::BUFFER_WRITES)),
+        ("stream_answers", of(Counter::STREAM_ANSWERS)),
+        ("buffers_not_placed", of(Counter::BUFFERS_UNPLACED)),
+        ("write_hints_refused", of(Counter::REFUSED_HINTS)),
+        ("folios_without_context", of(Counter::UNTAGGED_FOLIOS)),
+        ("signatures_shared", counts.collisions),
+        ("runtime_paths_rejected", counts.rejected),
+        ("pages_of_others", counts.others_pages),
     ]
     .into_iter()
-    .map(|(name, counter)| (name.to_string(), session.counter(counter)))
-    .chain([
-        ("signatures_shared".to_string(), counts.collisions),
-        ("runtime_paths_rejected".to_string(), counts.rejected),
-        ("pages_of_others".to_string(), counts.others_pages),
-    ])
-    .chain(
-        session
-            .costs()
-            .into_iter()
-            .filter(|(_, runs, _)| *runs > 0)
-            .flat_map(|(name, runs, ns)| [(format!("{name}_runs"), runs), (format!("{name}_ns"), ns)]),
-    )
+    .map(|(name, value)| (name.to_string(), value))
     .collect()
 }
 
@@ -75,18 +73,42 @@ pub(crate) fn statistics(session: &Session<'_>, counts: &JoinCounts) -> BTreeMap
 mod tests {
     use super::*;
 
-    /// A counter that is no loss by the header is none here, and each that is has a name: a mapping that was dropped, too.
+    /// A counter is a loss where the header calls it so, a statistic elsewhere, and has one name: a mapping that was dropped, too.
     #[test]
-    fn losses_are_the_counters_that_the_header_calls_so() {
-        let lost = |counted: u32| {
-            let of = |counter: Counter| if counter.0 == counted { 7 } else { 0 };
-            let losses = losses_of(of, 0, &JoinCounts::default());
-            losses.into_iter().filter(|(_, count)| *count > 0).collect::<Vec<_>>()
+    fn every_counter_is_what_the_header_calls_it() {
+        let counted = |number: u32| {
+            let of = |counter: Counter| if counter.0 == number { 7 } else { 0 };
+            let counts = JoinCounts::default();
+            [losses_of(of, 0, &counts), statistics_of(of, &counts)]
+                .map(|named| named.into_iter().filter(|(_, count)| *count > 0).collect::<Vec<_>>())
         };
-        for counter in 0..Counter::COUNTERS.0 {
-            let expected = usize::from(counter < Counter::COUNTER_FIRST_STATISTIC.0);
-            assert_eq!(lost(counter).len(), expected, "counter {counter}");
+        for number in 0..Counter::COUNTERS.0 {
+            let lost = number < Counter::COUNTER_FIRST_STATISTIC.0;
+            let lengths = counted(number).map(|named| named.len());
+            assert_eq!(
+                lengths,
+                [usize::from(lost), usize::from(!lost)],
+                "losses and statistics with counter {number}"
+            );
         }
-        assert_eq!(lost(Counter::DROPPED_MAPPINGS.0), [("mappings_dropped".to_owned(), 7)]);
+        assert_eq!(counted(Counter::DROPPED_MAPPINGS.0)[0], [("mappings_dropped".to_owned(), 7)]);
+    }
+
+    #[test]
+    fn the_document_names_every_count() {
+        let document = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/trace-format.md");
+        let document = std::fs::read_to_string(document).expect("docs/trace-format.md");
+        let counts = JoinCounts::default();
+        for (heading, named) in
+            [("Losses", losses_of(|_| 0, 0, &counts)), ("Statistics", statistics_of(|_| 0, &counts))]
+        {
+            let section = document.split_once(&format!("\n### {heading}\n")).expect(heading).1;
+            let section = section.split("\n### ").next().unwrap_or_default();
+            // What a row counts is not its name.
+            let cells: String =
+                section.lines().filter_map(|line| line.strip_prefix("| ")?.split('|').next()).collect();
+            let missing: Vec<_> = named.keys().filter(|name| !cells.contains(&format!("`{name}`"))).collect();
+            assert!(missing.is_empty(), "docs/trace-format.md, table of {heading}: {missing:?}");
+        }
     }
 }
