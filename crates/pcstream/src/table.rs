@@ -1,5 +1,8 @@
 //! `table`: saved tables of contexts, shown, merged, compared and exported.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
@@ -40,6 +43,12 @@ pub fn table(args: &TableArgs, ui: Ui) -> Result<Status, Failure> {
 fn merge(files: &[PathBuf], output: &Path, ui: Ui) -> Result<(), Failure> {
     let tables = read_all(files)?;
     of_one_scheme(&tables)?;
+    each_once(files)?;
+    for (first, second) in alike(&tables) {
+        ui.remark(&format!(
+            "{first} and {second} hold the same, which counts twice: leave one out if it is a copy"
+        ));
+    }
     let file = WholeFile::create("-o", output)?;
     let merged = SavedTable::merge(tables.iter().map(|(_, table)| table));
     file.write(&merged.table.to_bytes())?;
@@ -70,13 +79,42 @@ fn of_one_scheme(tables: &[(String, SavedTable)]) -> Result<(), Failure> {
     })
 }
 
+/// Errors: two names are of one file, whose samples would count twice.
+fn each_once(files: &[PathBuf]) -> Result<(), Failure> {
+    let mut seen: Vec<((u64, u64), &Path)> = Vec::new();
+    for path in files {
+        let about = std::fs::metadata(path).with_context(|| path.display().to_string())?;
+        let identity = (about.dev(), about.ino());
+        if let Some((_, first)) = seen.iter().find(|(other, _)| *other == identity) {
+            return Err(Failure::wrong_arguments(anyhow!(
+                "{} and {} are one file, which would count twice: give each table once",
+                first.display(),
+                path.display()
+            )));
+        }
+        seen.push((identity, path));
+    }
+    Ok(())
+}
+
+/// Names of tables that hold what an earlier one does, each with that. A table without contexts counts for nothing.
+fn alike(tables: &[(String, SavedTable)]) -> Vec<(&str, &str)> {
+    let mut seen: HashMap<Vec<u8>, &str> = HashMap::new();
+    let mut found = Vec::new();
+    for (path, table) in tables.iter().filter(|(_, table)| !table.entries().is_empty()) {
+        match seen.entry(table.to_bytes()) {
+            Entry::Occupied(first) => found.push((*first.get(), path.as_str())),
+            Entry::Vacant(place) => _ = place.insert(path),
+        }
+    }
+    found
+}
+
 fn read_all(files: &[PathBuf]) -> anyhow::Result<Vec<(String, SavedTable)>> {
     files.iter().map(|path| Ok((path.display().to_string(), read(path)?))).collect()
 }
 
 fn read(path: &Path) -> anyhow::Result<SavedTable> {
     let bytes = learned_table::read(path);
-    bytes
-        .and_then(|bytes| Ok(SavedTable::parse(&bytes)?))
-        .with_context(|| format!("the saved table {}", path.display()))
+    bytes.and_then(|bytes| Ok(SavedTable::parse(&bytes)?)).with_context(|| path.display().to_string())
 }

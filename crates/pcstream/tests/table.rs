@@ -85,7 +85,7 @@ fn what_is_no_table_is_named() {
     let [good, bad, out] = ["good", "bad", "out"].map(|name| place.path(name));
     learn(&place.path("t.pctrace"), &good, &[]);
     fs::write(&bad, "not a table at all").expect("it can be written");
-    refuses(1, &["table", "show", &good, &bad], &[&bad, "not a saved PC attribute table"]);
+    refuses(1, &["table", "show", &good, &bad], &[&bad, "no saved table of pcstream", "place --table"]);
     refuses(1, &["table", "merge", "-o", &out, &good, &bad], &[&bad]);
     fs::write(&bad, "").expect("it can be written");
     refuses(1, &["table", "show", &bad], &[&bad, "is empty"]);
@@ -98,6 +98,22 @@ fn what_is_no_table_is_named() {
     refuses(2, &["table", "diff", &good, &good, "--factor", "0.5"], &["1 or more"]);
     refuses(2, &["table", "merge", "-o", &out], &["<FILE>"]);
     refuses(2, &["table", "export", &good, "--json", "-"], &["table show --json"]);
+}
+
+/// Samples that count twice weigh too much, and say nothing of it.
+#[test]
+fn no_table_counts_twice_without_a_word() {
+    let place = Place::new();
+    let [a, copy, link, out] = ["a", "copy", "link", "out"].map(|name| place.path(name));
+    learn(&place.path("t.pctrace"), &a, &[]);
+    fs::copy(&a, &copy).expect("it can be copied");
+    std::os::unix::fs::symlink(&a, &link).expect("it can be linked");
+    refuses(2, &["table", "merge", "-o", &out, &a, &a], &[&format!("{a} and {a} are one file")]);
+    refuses(2, &["table", "merge", "-o", &out, &a, &copy, &link], &[&a, &link, "each table once"]);
+    assert!(!fs::exists(&out).expect("it can be looked for"));
+    let (_, said) = ends_with(0, &["table", "merge", "-o", &out, &a, &copy]);
+    assert!(said.contains(&format!("{a} and {copy} hold the same")), "{said}");
+    assert!(fs::exists(&out).expect("it can be looked for"));
 }
 
 #[test]

@@ -69,7 +69,13 @@ fn rules_and_parameters_name_their_flag() {
     let manual = ["simulate", &trace, "--scheme", "manual", "--rules", &rules];
     refuses(1, &manual, &[&format!("--rules {rules}: line 2: 'name=*.log 2' has no '->'")]);
     let table = ["simulate", &trace, "--scheme", "pcstream", "--load-table", &rules];
-    refuses(1, &table, &[&format!("--load-table {rules}: it does not begin with 'pcstable'")]);
+    refuses(
+        1,
+        &table,
+        &[&format!(
+            "--load-table {rules}: this is no saved table of pcstream; `pcstream simulate --save-table"
+        )],
+    );
     let set = ["simulate", &trace, "--scheme", "pcstream", "--set", "pcstream.lifetime.max_bytes=1"];
     refuses(2, &set, &["--set: pcstream.lifetime.max_bytes is 1, but must be at least 4096"]);
 }

@@ -33,14 +33,11 @@ pub enum TableError {
         expected: u64,
     },
     /// Nothing in it.
-    #[error("the file is empty; this is not a saved PC attribute table")]
+    #[error("the file is empty, and no saved table of pcstream; {MAKERS}")]
     Empty,
     /// Not a saved table.
-    #[error("it does not begin with '{}' but with {found:02x?}; this is not a saved PC attribute table", MAGIC.escape_ascii())]
-    Magic {
-        /// The first bytes.
-        found: Vec<u8>,
-    },
+    #[error("this is no saved table of pcstream; {MAKERS}")]
+    Magic,
     /// Of a later version.
     #[error(
         "offset 8: format version {found}, this program reads versions 1 and {VERSION}; use the program that saved it"
@@ -72,6 +69,8 @@ pub enum TableError {
     },
 }
 
+/// What to do about a file that is something else.
+const MAKERS: &str = "`pcstream simulate --save-table FILE` and `pcstream place --table FILE` make one";
 const MAGIC: [u8; 8] = *b"pcstable";
 const VERSION: u32 = 2;
 /// Up to the name of the scheme: all of version 1's header.
@@ -108,7 +107,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Parsed, TableError> {
         return Err(TableError::Empty);
     }
     if !bytes.starts_with(&MAGIC) {
-        return Err(TableError::Magic { found: bytes[..bytes.len().min(MAGIC.len())].to_vec() });
+        return Err(TableError::Magic);
     }
     if bytes.len() < FIRST_BYTES + CHECKSUM_BYTES {
         let expected = (FIRST_BYTES + CHECKSUM_BYTES) as u64;
