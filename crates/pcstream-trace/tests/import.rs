@@ -158,12 +158,9 @@ const SAMPLES: &[(&str, &str, &str)] = &[
 
 #[test]
 fn every_format_has_a_sample_that_is_a_request() {
-    for format in FORMATS {
-        assert!(
-            SAMPLES.iter().any(|(name, ..)| *name == format.name),
-            "give SAMPLES a line of {}",
-            format.name
-        );
+    for Format { name, .. } in FORMATS {
+        assert!(SAMPLES.iter().any(|(of, ..)| of == name), "give SAMPLES a line of {name}");
+        assert!(WRITERS.iter().any(|writer| writer.name == *name), "give WRITERS an entry of {name}");
     }
     for &(name, before, line) in SAMPLES {
         assert_eq!(import_all(find(name).unwrap(), [before, line]).len(), 1, "{name}");
@@ -195,8 +192,8 @@ struct Request {
 
 const TAGS: [&str; 3] = ["jbd2/sda1-8", "Web Content", "kworker/0:1H"];
 
-fn requests(ops: &'static [Op]) -> impl Strategy<Value = Vec<Request>> {
-    let request = (0..10_000_000u64, select(ops), 0..1u64 << 30, 1..5000u64, 0..TAGS.len());
+fn requests() -> impl Strategy<Value = Vec<Request>> {
+    let request = (0..10_000_000u64, select(ALL_OPS), 0..1u64 << 30, 1..5000u64, 0..TAGS.len());
     let request = request.prop_map(|(after_us, op, sector, sectors, tag)| Request {
         after_us,
         op,
@@ -243,65 +240,178 @@ fn expected(requests: &[Request], tagged: bool) -> Vec<Event> {
     requests.iter().filter_map(event).collect()
 }
 
-/// The requests with their absolute times, as lines.
-fn render(requests: &[Request], line: impl Fn(u64, &Request) -> String) -> Vec<String> {
-    let mut now_us = 0;
-    requests
-        .iter()
-        .map(|r| {
-            now_us += r.after_us;
-            line(now_us, r)
-        })
-        .collect()
+/// How a format writes requests.
+struct Writer {
+    name: &'static str,
+    /// Its operations. Another one is taken for the first.
+    ops: &'static [Op],
+    /// Whether writes have a context.
+    tagged: bool,
+    /// Lines that come first.
+    before: &'static [&'static str],
+    /// Its steps of time.
+    step_us: u64,
+    /// Its steps of an address.
+    step_sectors: u64,
+    /// The line of a request, at a time in microseconds.
+    line: fn(u64, &Request) -> String,
+}
+
+/// What most formats can say.
+const USUAL: Writer = Writer {
+    name: "",
+    ops: &[Op::Write, Op::Read],
+    tagged: false,
+    before: &[],
+    step_us: 1,
+    step_sectors: 1,
+    line: |_, _| String::new(),
+};
+
+const WRITERS: &[Writer] = &[
+    Writer {
+        name: "msr",
+        line: |us, r| {
+            let (op, ticks) = (r.code(["Write", "", "Read", ""]), 128_166_372_000_000_000 + us * 10);
+            format!("{ticks},src1,2,{op},{},{},99", r.sector * 512, r.sectors * 512)
+        },
+        ..USUAL
+    },
+    Writer {
+        name: "alibaba",
+        line: |us, r| {
+            format!("17,{},{},{},{us}", r.code(["W", "", "R", ""]), r.sector * 512, r.sectors * 512)
+        },
+        ..USUAL
+    },
+    Writer {
+        name: "tencent",
+        step_us: 1_000_000,
+        line: |us, r| {
+            let op = r.code(["1", "", "0", ""]);
+            format!("{},{},{},{op},1063", us / 1_000_000, r.sector, r.sectors)
+        },
+        ..USUAL
+    },
+    Writer {
+        name: "systor17",
+        line: |us, r| {
+            let op = r.code(["W", "", "R", ""]);
+            format!("{}000,,{op},3,{},{}", seconds(us), r.sector * 512, r.sectors * 512)
+        },
+        ..USUAL
+    },
+    Writer {
+        name: "fiu",
+        tagged: true,
+        line: |us, r| {
+            let (tag, op, hash) =
+                (TAGS[r.tag], r.code(["W", "", "R", ""]), "d41d8cd98f00b204e9800998ecf8427e");
+            format!("{} 42 {tag} {} {} {op} 6 0 {hash}", us * 1000, r.sector, r.sectors)
+        },
+        ..USUAL
+    },
+    Writer {
+        name: "blkparse",
+        ops: ALL_OPS,
+        tagged: true,
+        line: |us, r| {
+            let (rwbs, tag, seconds) = (r.code(["WS", "D", "RA", "FN"]), TAGS[r.tag], seconds(us));
+            let extent =
+                if r.op == Op::Flush { String::new() } else { format!("{} + {} ", r.sector, r.sectors) };
+            format!("259,1    3 {us:>8} {seconds:>12}000     7  D {rwbs:>3} {extent}[{tag}]")
+        },
+        ..USUAL
+    },
+    Writer {
+        name: "fio",
+        ops: ALL_OPS,
+        before: &["fio version 3 iolog", "0 /dev/nvme0n1 add"],
+        line: |us, r| {
+            let op = r.code(["write", "trim", "read", "sync"]);
+            format!("{us} /dev/nvme0n1 {op} {} {}", r.sector * 512, r.sectors * 512)
+        },
+        ..USUAL
+    },
+    Writer {
+        name: "mqsim",
+        line: |us, r| format!("{} 0 {} {} {}", us * 1000, r.sector, r.sectors, r.code(["0", "", "1", ""])),
+        ..USUAL
+    },
+    Writer {
+        name: "midas",
+        ops: &[Op::Write, Op::Read, Op::Discard],
+        tagged: true,
+        step_sectors: 8,
+        line: |us, r| {
+            let op = r.code(["1", "3", "0", ""]);
+            format!("{} {op} {} {} {}", seconds(us), r.sector / 8, r.sectors * 512, r.tag)
+        },
+        ..USUAL
+    },
+    Writer {
+        name: "spc",
+        line: |us, r| {
+            let op = r.code(["w", "", "r", ""]);
+            format!("0,{},{},{op},{}", r.sector, r.sectors * 512, seconds(us))
+        },
+        ..USUAL
+    },
+    Writer {
+        name: "columns",
+        ops: ALL_OPS,
+        before: &["op,time,size,offset"],
+        line: |us, r| {
+            let op = r.code(["W", "D", "R", "F"]);
+            format!("{op},{},{},{}", seconds(us), r.sectors * 512, r.sector * 512)
+        },
+        ..USUAL
+    },
+];
+
+const ALL_OPS: &[Op] = &[Op::Write, Op::Discard, Op::Read, Op::Flush];
+
+impl Request {
+    /// The code of its operation, of those for writes, discards, reads and flushes.
+    fn code(&self, codes: [&'static str; 4]) -> &'static str {
+        codes[self.op as usize]
+    }
+}
+
+fn seconds(us: u64) -> String {
+    format!("{}.{:06}", us / 1_000_000, us % 1_000_000)
+}
+
+impl Writer {
+    /// What the format can say of a request.
+    fn adapt(&self, request: &Request) -> Request {
+        Request {
+            after_us: request.after_us / self.step_us * self.step_us,
+            op: if self.ops.contains(&request.op) { request.op } else { self.ops[0] },
+            sector: request.sector / self.step_sectors * self.step_sectors,
+            ..*request
+        }
+    }
+
+    /// The requests with their absolute times.
+    fn lines(&self, requests: &[Request]) -> Vec<String> {
+        let mut now_us = 0;
+        let line = |request: &Request| {
+            now_us += request.after_us;
+            (self.line)(now_us, request)
+        };
+        let before = self.before.iter().map(|line| (*line).to_owned());
+        before.chain(requests.iter().map(line)).collect()
+    }
 }
 
 proptest! {
     #[test]
-    fn comma_formats_come_back(requests in requests(&[Op::Read, Op::Write])) {
-        let expected = expected(&requests, false);
-        let read = |r: &Request| r.op == Op::Read;
-        let msr = render(&requests, |us, r| {
-            let kind = if read(r) { "Read" } else { "Write" };
-            format!("{},src1,2,{kind},{},{},99", 128_166_372_000_000_000 + us * 10, r.sector * 512, r.sectors * 512)
-        });
-        prop_assert_eq!(&import_all(find("msr").unwrap(), msr), &expected);
-        let alibaba = render(&requests, |us, r| {
-            format!("17,{},{},{},{us}", if read(r) { 'R' } else { 'W' }, r.sector * 512, r.sectors * 512)
-        });
-        prop_assert_eq!(&import_all(find("alibaba").unwrap(), alibaba), &expected);
-        let systor = render(&requests, |us, r| {
-            let (kind, seconds) = (if read(r) { 'R' } else { 'W' }, format!("{}.{:06}", us / 1_000_000, us % 1_000_000));
-            format!("{seconds}000,,{kind},3,{},{}", r.sector * 512, r.sectors * 512)
-        });
-        prop_assert_eq!(&import_all(find("systor17").unwrap(), systor), &expected);
-    }
-
-    #[test]
-    fn mqsim_and_fiu_come_back(requests in requests(&[Op::Read, Op::Write])) {
-        let read = |r: &Request| r.op == Op::Read;
-        let mqsim =
-            render(&requests, |us, r| format!("{} 0 {} {} {}", us * 1000, r.sector, r.sectors, u8::from(read(r))));
-        prop_assert_eq!(&import_all(find("mqsim").unwrap(), mqsim), &expected(&requests, false));
-        let fiu = render(&requests, |us, r| {
-            let (tag, kind) = (TAGS[r.tag], if read(r) { 'R' } else { 'W' });
-            format!("{} 42 {tag} {} {} {kind} 6 0 d41d8cd98f00b204e9800998ecf8427e", us * 1000, r.sector, r.sectors)
-        });
-        prop_assert_eq!(&import_all(find("fiu").unwrap(), fiu), &expected(&requests, true));
-    }
-
-    #[test]
-    fn blkparse_and_fio_come_back(requests in requests(&[Op::Read, Op::Write, Op::Discard, Op::Flush])) {
-        let blkparse = render(&requests, |us, r| {
-            let (rwbs, tag) = (["WS", "D", "RA", "FN"][r.op as usize], TAGS[r.tag]);
-            let extent = if r.op == Op::Flush { String::new() } else { format!("{} + {} ", r.sector, r.sectors) };
-            format!("259,1 {:>4} {us:>8} {:>5}.{:06}000 {:>5}  D {rwbs:>3} {extent}[{tag}]", 3, us / 1_000_000, us % 1_000_000, 7)
-        });
-        prop_assert_eq!(&import_all(find("blkparse").unwrap(), blkparse), &expected(&requests, true));
-        let mut fio = vec!["fio version 3 iolog".to_owned(), "0 /dev/nvme0n1 add".to_owned()];
-        fio.extend(render(&requests, |us, r| {
-            let action = ["write", "trim", "read", "sync"][r.op as usize];
-            format!("{us} /dev/nvme0n1 {action} {} {}", r.sector * 512, r.sectors * 512)
-        }));
-        prop_assert_eq!(&import_all(find("fio").unwrap(), fio), &expected(&requests, false));
+    fn requests_come_back(requests in requests()) {
+        for writer in WRITERS {
+            let requests: Vec<Request> = requests.iter().map(|request| writer.adapt(request)).collect();
+            let imported = import_all(find(writer.name).unwrap(), writer.lines(&requests));
+            prop_assert_eq!(imported, expected(&requests, writer.tagged), "{}", writer.name);
+        }
     }
 }
