@@ -111,6 +111,18 @@ fn importers() {
     });
 }
 
+/// Mutations lie near the seeds, so a format needs one that it reads a request from.
+#[test]
+fn every_format_has_a_seed() {
+    for format in FORMATS {
+        let seed = corpus("importers").join(format.name);
+        let text = std::fs::read(&seed).unwrap_or_else(|error| panic!("{}: {error}", seed.display()));
+        let mut importer = Importer::new(Settings::new(format)).expect("defaults are legal");
+        text.split(|byte| *byte == b'\n').for_each(|line| drop(importer.line(line)));
+        assert!(importer.counts().requests() > 0, "{} holds no request", seed.display());
+    }
+}
+
 #[test]
 fn placement_rules() {
     let presets = Rules::presets().map(|(_, text)| text.as_bytes().to_vec()).collect();
