@@ -300,7 +300,7 @@ impl Table {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{Short, import};
+    use super::super::testing::{Short, import, importer_refuses};
     use super::super::{Importer, Settings};
     use super::*;
 
@@ -315,12 +315,7 @@ mod tests {
 
     #[track_caller]
     fn refuses(columns: &str, text: &str, words: &[&str]) {
-        let mut importer = importer(columns).expect("legal");
-        let (last, before) =
-            text.lines().collect::<Vec<_>>().split_last().map(|(l, b)| (*l, b.to_vec())).unwrap();
-        before.iter().for_each(|line| importer.line(line.as_bytes()).expect("a good line"));
-        let said = importer.line(last.as_bytes()).expect_err(last).to_string();
-        words.iter().for_each(|word| assert!(said.contains(word), "{last}: expected {word:?} in {said}"));
+        importer_refuses(importer(columns).expect("legal"), text, words);
     }
 
     const NUMBERS: &str = "time=0,op=1,offset=2,size=3";

@@ -148,8 +148,14 @@ mod testing {
     }
 
     /// Asserts that a line is refused, alone or after the lines before it, with these words.
+    #[track_caller]
     pub fn refuses(format: &str, text: &str, words: &[&str]) {
-        let mut importer = importer(format);
+        importer_refuses(importer(format), text, words);
+    }
+
+    /// The same of an importer with settings of its own.
+    #[track_caller]
+    pub fn importer_refuses(mut importer: Importer, text: &str, words: &[&str]) {
         let (last, before) =
             text.lines().collect::<Vec<_>>().split_last().map(|(l, b)| (*l, b.to_vec())).unwrap();
         before.iter().for_each(|line| importer.line(line.as_bytes()).expect("a good line"));
