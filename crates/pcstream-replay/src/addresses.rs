@@ -99,6 +99,13 @@ impl Ranks {
         self.pages
     }
 
+    /// The parts of `first..end` that are in the set, ascending.
+    pub fn within(&self, first: u64, end: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let at = self.extents.partition_point(|&(_, until, _)| until <= first);
+        let touched = self.extents[at..].iter().take_while(move |&&(from, ..)| from < end);
+        touched.map(move |&(from, until, _)| (from.max(first), until.min(end)))
+    }
+
     /// Pages of the set below `address`.
     pub fn below(&self, address: u64) -> u64 {
         match self.extents.partition_point(|&(first, ..)| first <= address).checked_sub(1) {
@@ -147,6 +154,9 @@ mod tests {
             let ranks = set.ranks();
             for address in 0..80 {
                 prop_assert_eq!(ranks.below(address), obvious.range(..address).count() as u64);
+                let within = ranks.within(address, address + 9).flat_map(|(first, end)| first..end);
+                let obvious = obvious.range(address..address + 9).copied();
+                prop_assert_eq!(within.collect::<Vec<_>>(), obvious.collect::<Vec<_>>());
             }
             let chunks: BTreeSet<u64> = obvious.iter().map(|page| page / 8).collect();
             prop_assert_eq!(set.chunks(8), chunks.len() as u64);

@@ -17,7 +17,7 @@
 //!
 //! Static data is written before counting, to the lowest pages that the trace never writes, and stays. What was on the
 //! device before and is never written is static data, too: a device that is to be emptier loses it from the highest pages
-//! on.
+//! on. As it stays, discards of pages that the trace never writes are left out.
 
 use pcstream_ssd::DeviceSettings;
 use pcstream_trace::{Batch, Event, Extent, Lba, Op, PAGE_BYTES};
@@ -78,10 +78,11 @@ pub enum SpaceError {
     /// The device is smaller than what is to be on it.
     #[error(
         "{} {used} {}, which is more than {share} of the device's {logical_pages}: \
-         expected a --capacity of at least {} bytes, or a larger share",
+         expected a --capacity of at least {} bytes, or a share of at least {}",
         if *live { "of what the trace writes up to" } else { "the trace writes" },
         if *live { "pages hold data at once" } else { "different pages" },
         least * PAGE_BYTES,
+        rounded_up(*used, *logical_pages),
     )]
     TooSmall {
         /// Different pages that the trace writes, or how many of them hold data at once.
@@ -95,6 +96,11 @@ pub enum SpaceError {
         /// Smallest device for this share.
         least: u64,
     },
+}
+
+/// A share with three digits that is not too small.
+fn rounded_up(used: u64, of: u64) -> f64 {
+    (used as f64 / of.max(1) as f64 * 1000.0).ceil() / 1000.0
 }
 
 /// The changed space.
@@ -113,6 +119,8 @@ pub struct Space {
     /// Of the prefill: pages that the trace never writes.
     pub static_pages: u64,
     ranks: Option<Ranks>,
+    /// What alone can be discarded, where the rest is to stay.
+    discardable: Option<Ranks>,
     no_discard: bool,
 }
 
@@ -148,6 +156,7 @@ impl Space {
             peak_live,
             static_pages: 0,
             ranks,
+            discardable: None,
             no_discard: settings.no_discard,
         };
         // A packed device of a given size is filled up to the share asked for; otherwise packing alone makes the share.
@@ -176,6 +185,8 @@ impl Space {
             return Err(SpaceError::TooSmall { used, live, share, logical_pages: self.logical_pages, least });
         }
         self.static_pages = wanted - used;
+        // Of a packed device nothing else has an address.
+        self.discardable = self.ranks.is_none().then(|| written.ranks());
         if self.peak_live.is_some() {
             // Behind all that the trace writes.
             let added = Extent { lba: Lba(self.used_pages), pages: self.static_pages };
@@ -223,6 +234,9 @@ impl Space {
         if let Some(ranks) = &self.ranks {
             batch.events.retain_mut(|event| moved(event, ranks));
         }
+        if let Some(discardable) = &self.discardable {
+            batch.events = batch.events.iter().flat_map(|event| clipped(event, discardable)).collect();
+        }
         batch
     }
 }
@@ -239,6 +253,16 @@ fn moved(event: &mut Event, ranks: &Ranks) -> bool {
     // No more than the event had.
     event.pages = (end - first) as u32;
     event.pages > 0
+}
+
+/// What is left of an event where only some pages can be discarded.
+fn clipped(event: &Event, discardable: &Ranks) -> Vec<Event> {
+    if !matches!(event.op, Op::Discard | Op::WriteZeroes) {
+        return vec![*event];
+    }
+    let parts = discardable.within(event.lba.0, event.lba.0 + u64::from(event.pages));
+    // No more than the event had.
+    parts.map(|(first, end)| Event { lba: Lba(first), pages: (end - first) as u32, ..*event }).collect()
 }
 
 fn packed(prefilled: &[Extent], ranks: &Ranks) -> Vec<Extent> {
@@ -341,6 +365,22 @@ mod tests {
         assert_eq!((space.static_pages, space.used_pages), (4986, 14));
         let kept = [extent(102, 8), extent(110, 4890), extent(5000, 4), extent(5004, 96)];
         assert_eq!(space.prefill, kept);
+    }
+
+    /// Otherwise a drive that is to be fuller would hold no more, from some share on.
+    #[test]
+    fn static_data_outlives_discards_of_what_the_trace_never_writes() {
+        let settings = SpaceSettings { fill: Some(0.9), ..SpaceSettings::default() };
+        let space = Space::new(settings, &written(&batch()), &[], 8000, None).unwrap();
+        let changed: Vec<_> = space.change(batch()).events.iter().map(|e| (e.op, e.lba.0, e.pages)).collect();
+        let expected = [
+            (Op::Write, 100, 10),
+            (Op::Write, 5000, 4),
+            (Op::Discard, 100, 5),
+            (Op::Read, 4000, 2000),
+            (Op::Flush, 77, 0),
+        ];
+        assert_eq!(changed, expected);
     }
 
     #[test]
