@@ -28,6 +28,7 @@ use pcstream_place::notify::Notifier;
 use pcstream_place::sinks::{self, ByRequest, Choice, Means};
 use pcstream_place::table_file::{self, TableFile, TableFileError};
 use pcstream_place::{Learner, Placer, Summary, Worker};
+use pcstream_placement::pcstream::PcStreamParams;
 use pcstream_placement::{Environment, SchemeError, SchemeFactory as _, configure};
 use pcstream_report::human;
 use pcstream_trace::{Batch, Context, ContextId, FileId};
@@ -172,6 +173,10 @@ fn placer(
     ui: Ui,
 ) -> Result<Placer, Failure> {
     let mut scheme = configure(&args.scheme).map_err(|error| refused("--scheme", &args.scheme, error))?;
+    // What is placed badly in the beginning stays on the drive.
+    if let Some(params) = scheme.params_mut::<PcStreamParams>() {
+        params.mapper.early = true;
+    }
     for setting in &args.set {
         if setting.scheme != scheme.scheme() {
             let error = anyhow!("--set {}: the scheme is {}", setting.text, scheme.scheme());

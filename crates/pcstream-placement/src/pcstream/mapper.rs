@@ -18,7 +18,8 @@
 //! Where lifetimes of one context scatter widely, (l_old + l_new) / 2 scatters with them, and a
 //! tenth of the table has always changed. So entries that were clustered before re-cluster only
 //! `drift_pages` after the last time; contexts that never were, once they are a tenth, do so at
-//! once.
+//! once. In the beginning only short lifetimes have ended, whoever lives long. With `early` the first times wait no longer
+//! than until twice as much has been written as at the last, for whom streams of the beginning are real.
 //!
 //! Stream numbers: what matters to the device is that data stays with the data it was placed with.
 //! So a new cluster inherits the number of the old cluster with which it shares the most pages
@@ -95,6 +96,8 @@ pub struct MapperParams {
     /// Pages written by the host between clusterings that no new context asks for; 65536 (256 MiB).
     /// 0 is the paper to the letter.
     pub drift_pages: u64,
+    /// Whether the first of these clusterings come sooner: whenever twice as much has been written. Off.
+    pub early: bool,
     /// How much a context counts.
     pub weights: Weights,
     /// Pages of a context that must have died before it goes to the nearest cluster without waiting for
@@ -114,6 +117,7 @@ impl Default for MapperParams {
             changed_fraction: 0.10,
             change_factor: 2.0,
             drift_pages: 65536,
+            early: false,
             weights: Weights::default(),
             newcomer_pages: Some(1),
             least_gain: 0.01,
@@ -195,7 +199,8 @@ impl Mapper {
         let enough = |entries: usize| {
             entries > 0 && entries as f64 >= self.params.changed_fraction * table.len() as f64
         };
-        let rested = now - self.clustered_at >= self.params.drift_pages;
+        let longest = if self.params.early { self.clustered_at } else { u64::MAX };
+        let rested = now - self.clustered_at >= self.params.drift_pages.min(longest);
         // Of clusters that were joined early, one may have held few pages only because its context had just begun.
         let grown = self.joined && now / 2 > self.clustered_at;
         self.streams > 1 && (enough(table.unclustered()) || rested && (grown || enough(table.changed())))
@@ -401,11 +406,19 @@ mod tests {
     #[test]
     fn drift_waits_and_new_contexts_do_not() {
         let mut t = table(&[(1, 10), (2, 1000)]);
-        let mut m = Mapper::new(9, MapperParams { drift_pages: 100, ..MapperParams::default() });
-        assert!(m.is_due(&t, 0), "both are new");
+        // The first times it waits for no longer than before, if asked.
+        let cases = [(50, false, [149, 150]), (50, true, [99, 100]), (500, true, [599, 600])];
+        let mut m = mapper(9);
+        for (clustered, early, [before, after]) in cases {
+            m = Mapper::new(9, MapperParams { drift_pages: 100, early, ..MapperParams::default() });
+            assert!(m.is_due(&t, 0), "both are new");
+            set(&mut t, 1, 10);
+            m.cluster(&mut t, clustered);
+            set(&mut t, 1, 100_000);
+            assert_eq!([before, after].map(|now| m.is_due(&t, now)), [false, true]);
+            t = table(&[(1, 10), (2, 1000)]);
+        }
         m.cluster(&mut t, 50);
-        set(&mut t, 1, 100_000);
-        assert_eq!([149, 150].map(|now| m.is_due(&t, now)), [false, true]);
         set(&mut t, 3, 7);
         assert!(m.is_due(&t, 50), "one of three was never clustered");
     }
