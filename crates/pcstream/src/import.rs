@@ -221,9 +221,10 @@ fn remark(args: &ImportArgs, summary: &Summary, counts: Counts, first_bad: Optio
         counts.flushes,
     ));
     if counts.writes == 0 {
-        ui.remark(
-            "there is not a single write: is this the right format? 0 means write to mqsim, and read to tencent and midas",
-        );
+        ui.remark(&format!(
+            "there is not a single write: is this the right format? {} is \"{}\"; `pcstream import --help` lists the others",
+            args.format.name, args.format.about
+        ));
     }
     if counts.partial_writes > 0 {
         ui.remark(&format!(
