@@ -2,10 +2,8 @@
 //! pools have given sizes (`pools`).
 //!
 //! One file per policy. A policy keeps whatever order it needs over the closed superblocks
-//! ("candidates") and returns a choice; moving pages and counting them happens in `ftl`. To add one:
-//! write its file with the four functions of `Select` and a `VictimInfo`, and put that into `REGISTRY`.
-//! Names, help, error messages and tests follow from the registry. A test asks for its slow form in
-//! `reference`.
+//! ("candidates") and returns a choice; moving pages and counting them happens in `ftl`. Names, help,
+//! error messages and tests follow from `REGISTRY`. CONTRIBUTING.md says how to add one.
 //!
 //! Ages are logical time (pages written by the host) since a superblock was closed. u is the share of
 //! valid pages.
