@@ -1,8 +1,11 @@
-//! Every flag that a command has is in docs/command-line.md, and so is every name that the registries have.
+//! Every flag that a command has is in docs/command-line.md, and every name of a registry is there or in the table of its
+//! document.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
+
+use pcstream_ssd::VictimPolicy;
 
 use crate::Faults;
 
@@ -15,29 +18,56 @@ pub fn check(root: &Path, faults: &mut Faults) {
             faults.insert(("undocumented-flag".into(), format!("{command} {flag}")), 1);
         }
     }
-    for (lines, names) in registries() {
-        for name in unnamed(&names, lines, &document) {
-            faults.insert(("undocumented-name".into(), format!("{name}, in the line of {lines}")), 1);
+    for (begin, names) in lines_of_registries() {
+        for name in unnamed(&names, &lines(&document, begin)) {
+            faults.insert(("undocumented-name".into(), format!("{name}, in the line of {begin}")), 1);
+        }
+    }
+    for (path, heading, names) in tables_of_registries() {
+        let document = std::fs::read_to_string(root.join(path)).expect(path);
+        for name in unnamed(&names, &first_cells(&document, heading)) {
+            faults.insert(("undocumented-name".into(), format!("{name}, in the table of {path}")), 1);
         }
     }
 }
 
-/// How the lines of the document begin that list the names of a registry, and those names.
-fn registries() -> [(&'static str, Vec<&'static str>); 4] {
+/// How the lines of docs/command-line.md begin that list the names of a registry, and those names.
+fn lines_of_registries() -> [(&'static str, Vec<&'static str>); 5] {
+    let takes_parameter = |policy: &VictimPolicy| policy.parameter().is_some();
     [
         ("| `--format ", pcstream_trace::import::FORMATS.iter().map(|format| format.name).collect()),
         ("| `--sink ", pcstream_place::sinks::names()),
         ("| `--profile ", pcstream_ssd::profile::KNOWN.iter().map(|profile| profile.name).collect()),
+        ("| `--victim NAME", VictimPolicy::known().filter(takes_parameter).map(VictimPolicy::name).collect()),
         ("pcstream generate ", pcstream_trace::generators::GENERATORS.iter().map(|g| g.name).collect()),
     ]
 }
 
-/// Names that no line has which begins so.
-fn unnamed<'a>(names: &[&'a str], begin: &str, document: &str) -> Vec<&'a str> {
-    let lines = || document.lines().filter_map(|line| line.strip_prefix(begin));
+/// Documents whose table, between this heading and the next, has a row for each name of a registry.
+fn tables_of_registries() -> [(&'static str, &'static str, Vec<&'static str>); 2] {
+    [
+        ("docs/ssd-model.md", "## Algorithms", VictimPolicy::names()),
+        ("docs/schemes.md", "# Placement schemes", pcstream_placement::names().collect()),
+    ]
+}
+
+/// The lines that begin so.
+fn lines(document: &str, begin: &str) -> String {
+    document.lines().filter_map(|line| line.strip_prefix(begin)).collect::<Vec<_>>().join("\n")
+}
+
+/// What begins the rows of the tables below a heading.
+fn first_cells(document: &str, heading: &str) -> String {
+    let section = document.lines().skip_while(|line| *line != heading).skip(1);
+    let rows = section.take_while(|line| !line.starts_with('#')).filter_map(|line| line.strip_prefix("| "));
+    rows.filter_map(|row| row.split(" |").next()).collect::<Vec<_>>().join("\n")
+}
+
+/// Names that a text does not have.
+fn unnamed<'a>(names: &[&'a str], text: &str) -> Vec<&'a str> {
     let is_part = |c: char| ['-', '.'].contains(&c) || c.is_alphanumeric();
-    let named = |name: &str| lines().any(|line| line.split(|c| !is_part(c)).any(|word| word == name));
-    names.iter().copied().filter(|name| !named(name)).collect()
+    let words: BTreeSet<&str> = text.split(|c| !is_part(c)).collect();
+    names.iter().copied().filter(|name| !words.contains(name)).collect()
 }
 
 fn help(of: &[&str]) -> String {
@@ -69,8 +99,11 @@ fn undocumented(help: &str, document: &str) -> BTreeSet<String> {
 fn undocumented_names_are_found() {
     let document =
         "msr and fio elsewhere\n| `--format NAME` | | `spc`, `fio-2` or `msr` |\n| `--sink auto\\|none` |\n";
-    assert_eq!(unnamed(&["msr", "fio", "spc"], "| `--format ", document), ["fio"]);
-    assert!(unnamed(&["auto", "none"], "| `--sink ", document).is_empty());
+    assert_eq!(unnamed(&["msr", "fio", "spc"], &lines(document, "| `--format ")), ["fio"]);
+    assert!(unnamed(&["auto", "none"], &lines(document, "| `--sink ")).is_empty());
+    let table =
+        "# Some\n| `fifo` | not `greedy` |\n| `random`, `d-choices:D` | |\n\n## Others\n| `greedy` | |\n";
+    assert_eq!(unnamed(&["fifo", "greedy", "d-choices"], &first_cells(table, "# Some")), ["greedy"]);
 }
 
 #[test]
