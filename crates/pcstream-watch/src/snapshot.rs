@@ -98,6 +98,23 @@ impl ContextNow {
         }
     }
 
+    /// Whether a text is in the name of its program, of a function or module of its call path, or of a file. Capitals
+    /// do not matter.
+    pub fn mentions(&self, text: &str) -> bool {
+        let has = |name: &str| {
+            text.is_empty()
+                || name.as_bytes().windows(text.len()).any(|part| part.eq_ignore_ascii_case(text.as_bytes()))
+        };
+        let of_context = |context: &Context| {
+            let frames = &context.frames;
+            has(&context.comm)
+                || frames.iter().any(|frame| has(&frame.symbol) || has(file_name(&frame.module)))
+        };
+        has(self.program())
+            || self.context.as_deref().is_some_and(of_context)
+            || self.files.iter().any(|path| has(path))
+    }
+
     /// The file written most; empty without one.
     pub fn file(&self) -> &str {
         self.files.first().map_or("", |path| path)

@@ -147,16 +147,21 @@ pub fn streams(snapshot: &Snapshot) -> String {
 pub fn streams_within(snapshot: &Snapshot, width: usize) -> String {
     let mut used: Vec<_> = snapshot.streams.iter().filter(|stream| stream.written.rate > 0.0).collect();
     used.sort_by(|a, b| b.written.rate.total_cmp(&a.written.rate));
+    let parts = used.iter().map(|used| format!("S{} {}", used.stream.0, per_second(used.written.rate)));
+    parts_within(&parts.collect::<Vec<_>>(), "  ", width)
+}
+
+/// Parts of a line with a gap between them; `..` stands for those at the end that `width` has no room for.
+pub fn parts_within(parts: &[String], gap: &str, width: usize) -> String {
     let mut line = String::new();
-    for (place, stream) in used.iter().enumerate() {
-        let next = format!("S{} {}", stream.stream.0, per_second(stream.written.rate));
-        let room = if place + 1 < used.len() { "  ..".len() } else { 0 };
-        let gap = if place == 0 { "" } else { "  " };
+    for (place, next) in parts.iter().enumerate() {
+        let room = if place + 1 < parts.len() { gap.len() + "..".len() } else { 0 };
+        let gap = if place == 0 { "" } else { gap };
         if line.chars().count() + gap.len() + next.chars().count() + room > width {
             return line + gap + "..";
         }
         line += gap;
-        line += &next;
+        line += next;
     }
     line
 }

@@ -2,7 +2,7 @@
 //!
 //! Columns that do not fit are left out, those of the call path last: a narrow terminal shows who writes how fast.
 
-use pcstream_report::escape::visible;
+use pcstream_report::escape::{visible, visible_part};
 use pcstream_report::human::{count, counted, losses, page_bytes, percent};
 use pcstream_trace::Kind;
 use pcstream_trace::paths::file_name;
@@ -20,6 +20,7 @@ const KEYS: &[(&str, &str)] = &[
     ("q", "ends"),
     ("Up, Down", "select a row, or scroll"),
     ("Enter", "shows the call path of a row; Esc goes back"),
+    ("/", "shows rows with a text in program, functions or files; Esc ends that"),
     ("s", "sorts by the next column"),
     ("r", "reverses the order"),
     ("Space", "pauses, and goes on"),
@@ -41,6 +42,8 @@ const COLUMNS: [(Column, u16, u16); 8] = [
 
 /// From this width on a terminal is wide.
 const WIDE: u16 = 140;
+/// What the first line keeps for the rate: `1023 MiB/s written, ..`.
+const RATE_WIDTH: usize = 23;
 /// Files of a context that are shown above its call path; the others come below it.
 const FILES: usize = 3;
 
@@ -48,8 +51,7 @@ const FILES: usize = 3;
 pub fn draw(frame: &mut Frame<'_>, view: &mut View) {
     let area = frame.area();
     let spark = if area.height >= 12 { 2 } else { 0 };
-    let table_is_shown = !view.help && view.detail.is_none();
-    let path = if area.height >= 16 && table_is_shown { 2 } else { 0 };
+    let path = if area.height >= 16 && view.shows_table() { 2 } else { 0 };
     let parts = [2, spark].map(Constraint::Length).into_iter();
     let parts = parts.chain([Constraint::Min(1), Constraint::Length(path), Constraint::Length(1)]);
     let [head, history, body, chosen, foot] = Layout::vertical(parts).areas(area);
@@ -66,13 +68,18 @@ pub fn draw(frame: &mut Frame<'_>, view: &mut View) {
     } else if let Some(row) = view.detail.clone() {
         detail(frame, view, &row, body);
     } else if view.order().is_empty() {
-        let text = if view.snapshot.is_some() { "Nothing was written." } else { "Watching ..." };
-        frame.render_widget(Paragraph::new(text), body);
+        let text = match &view.snapshot {
+            None => "Watching ...",
+            Some(snapshot) if snapshot.contexts.is_empty() => "Nothing was written.",
+            Some(_) => "No row has this text in program, functions or files. Esc shows all.",
+        };
+        frame.render_widget(Paragraph::new(text).wrap(Wrap { trim: false }), body);
     } else {
         table(frame, view, body);
         frame.render_widget(Paragraph::new(chosen_path(view)).wrap(Wrap { trim: false }), chosen);
     }
-    frame.render_widget(Paragraph::new(foot_line(view)).style(tint(view, Color::DarkGray)), foot);
+    let keys = foot_line(view, usize::from(area.width));
+    frame.render_widget(Paragraph::new(keys).style(tint(view, Color::DarkGray)), foot);
 }
 
 fn tint(view: &View, color: Color) -> Style {
@@ -81,18 +88,27 @@ fn tint(view: &View, color: Color) -> Style {
 
 fn heading(view: &View, width: usize) -> Vec<Line<'_>> {
     let bold = Style::new().add_modifier(Modifier::BOLD);
-    let mut first = vec![Span::styled(format!("{} ", visible(&view.title)), bold)];
+    let paused = if view.paused { "PAUSED " } else { "" };
+    // The title gives way to the rate.
+    let title = visible_part(&view.title, width.saturating_sub(paused.len() + RATE_WIDTH).max(8));
+    let mut first = vec![Span::styled(format!("{title} "), bold)];
     let Some(snapshot) = &view.snapshot else { return vec![Line::from(first)] };
-    if view.paused {
-        first.push(Span::styled("PAUSED ", bold.patch(tint(view, Color::Yellow))));
-    }
-    first.push(Span::raw(format!("{} written", per_second(snapshot.written.rate))));
-    first.push(Span::raw(format!(", {} discarded", per_second(snapshot.discarded.rate))));
-    first.push(Span::raw(format!(", {}", counted(snapshot.context_count as u64, "context"))));
-    first.push(Span::raw(format!(", {}", text::time(snapshot.elapsed))));
+    first.push(Span::styled(paused, bold.patch(tint(view, Color::Yellow))));
+    let parts = [
+        format!("{} written", per_second(snapshot.written.rate)),
+        format!("{} discarded", per_second(snapshot.discarded.rate)),
+        counted(snapshot.context_count as u64, "context"),
+        text::time(snapshot.elapsed),
+    ];
+    let room = width.saturating_sub(first.iter().map(Span::width).sum());
+    first.push(Span::raw(text::parts_within(&parts, ", ", room)));
     let second = match snapshot.lost() {
         0 => Line::raw(text::streams_within(snapshot, width)),
-        _ => Line::styled(format!("lost: {}", losses(&snapshot.losses)), bold.patch(tint(view, Color::Red))),
+        _ => {
+            let lost: Vec<String> = losses(&snapshot.losses).split(", ").map(str::to_owned).collect();
+            let lost = text::parts_within(&lost, ", ", width.saturating_sub("lost: ".len()));
+            Line::styled(format!("lost: {lost}"), bold.patch(tint(view, Color::Red)))
+        }
     };
     vec![Line::from(first), second]
 }
@@ -175,12 +191,18 @@ fn help() -> Vec<Line<'static>> {
     lines
 }
 
-fn foot_line(view: &View) -> String {
-    match (view.help, view.detail.is_some()) {
-        (true, _) => "q end  Esc back".to_owned(),
-        (_, true) => "q end  Esc back  Up Down scroll  Space pause".to_owned(),
-        _ => format!("q end  ? help  Enter call path  Space pause  s sort: {}  r reverse", view.sort.name()),
-    }
+fn foot_line(view: &View, width: usize) -> String {
+    let sort = format!("s sort: {}", view.sort.name());
+    let text = visible(&view.filter);
+    let (filter, typed) = (format!("Esc ends filter: {text}"), format!("/{text}_"));
+    let keys: &[&str] = match (view.help, view.detail.is_some(), view.filter.as_str()) {
+        _ if view.typing => &[&typed, "Enter keep", "Esc show all"],
+        (true, ..) => &["q end", "Esc back"],
+        (_, true, _) => &["q end", "Esc back", "Up Down scroll", "Space pause"],
+        (.., "") => &["q end", "? help", "Enter call path", "/ filter", "Space pause", &sort, "r reverse"],
+        _ => &[&filter, "q end", "? help", "Enter call path", "Space pause", &sort, "r reverse"],
+    };
+    text::parts_within(&keys.iter().map(|key| (*key).to_owned()).collect::<Vec<_>>(), "  ", width)
 }
 
 /// One call path, whole.

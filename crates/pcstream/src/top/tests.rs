@@ -102,7 +102,7 @@ fn at_80_columns_who_writes_what_is_seen() {
     assert!(lines[3].starts_with(" \u{2588}\u{2588}"), "history: {:?}", lines[3]);
     assert_eq!(lines[4], "      rate  share life p50 stream program          most to call path");
     assert_eq!(lines[5], "2.34 MiB/s 60.0 %  400 KiB     S1 db1 (worker\\x1b[ file1   pwrite64 < Log1::appe");
-    assert_eq!(lines[13], "q end  ? help  Enter call path  Space pause  s sort: rate  r reverse");
+    assert_eq!(lines[13], "q end  ? help  Enter call path  / filter  Space pause  s sort: rate  r reverse");
 }
 
 #[test]
@@ -127,6 +127,55 @@ fn rows_are_sorted_by_the_column_that_keys_choose() {
     press(&mut view, &[KeyCode::Char('s'), KeyCode::Char('s')]);
     assert_eq!(programs(&mut view), ["db1", "db2", "db3"], "by lifetime, the shortest first");
     assert!(picture(&mut view, 80, 14)[13].contains("sort: lifetime"));
+}
+
+/// Whoever sees a part of a word takes it for all of it.
+#[test]
+fn what_has_no_room_is_left_out_as_a_whole() {
+    let mut view = view();
+    let losses = [("missed_events".to_owned(), 5), ("missed_frames_of_stacks".to_owned(), 5)].into();
+    view.take(Arc::new(Snapshot { losses, ..(*snapshot(vec![row(1, 600)])).clone() }));
+    let lines = picture(&mut view, 40, 14);
+    assert_eq!(lines[0], "/srv/db 3.91 MiB/s written, ..");
+    assert_eq!(lines[1], "lost: missed_events 5, ..");
+    assert_eq!(lines[13], "q end  ? help  Enter call path  ..");
+    view.title = "/srv/a/directory/with/a/long/name".into();
+    assert_eq!(picture(&mut view, 40, 14)[0], "/srv/a/directory~ 3.91 MiB/s written, ..");
+    press(&mut view, &[KeyCode::Enter]);
+    assert_eq!(picture(&mut view, 40, 14)[13], "q end  Esc back  Up Down scroll  ..");
+}
+
+#[test]
+fn a_filter_shows_the_rows_that_mention_it() {
+    let mut view = view();
+    let text = |text: &str| text.chars().map(KeyCode::Char).collect::<Vec<_>>();
+    press(&mut view, &text("/log2"));
+    assert_eq!(programs(&mut view), ["db2"], "of a function, while it is typed");
+    assert_eq!(picture(&mut view, 80, 14)[13], "/log2_  Enter keep  Esc show all");
+    press(&mut view, &[KeyCode::Backspace, KeyCode::Backspace]);
+    press(&mut view, &text("q"));
+    assert!(picture(&mut view, 80, 14)[4].contains("No row has this text"), "q is a letter there");
+    press(&mut view, &[KeyCode::Esc]);
+    assert_eq!(programs(&mut view), ["db1", "db2", "db3"]);
+    press(&mut view, &text("/FILE3"));
+    press(&mut view, &[KeyCode::Enter]);
+    assert_eq!(programs(&mut view), ["db3"]);
+    assert!(picture(&mut view, 80, 14)[13].starts_with("Esc ends filter: FILE3  q end"));
+    press(&mut view, &[KeyCode::Enter, KeyCode::Esc]);
+    assert_eq!(programs(&mut view), ["db3"], "back from its detail the filter is still there");
+    press(&mut view, &[KeyCode::Esc]);
+    assert_eq!(programs(&mut view), ["db1", "db2", "db3"]);
+    press(&mut view, &text("/bin/db1"));
+    assert_eq!(programs(&mut view), ["db1"], "of a program");
+    press(&mut view, &[KeyCode::Enter]);
+}
+
+#[test]
+fn the_detail_of_a_row_leaves_the_order_as_it_is() {
+    let mut view = view();
+    press(&mut view, &[KeyCode::Enter, KeyCode::Char('s'), KeyCode::Char('r'), KeyCode::Esc]);
+    assert!(picture(&mut view, 80, 14)[13].contains("sort: rate"));
+    assert_eq!(programs(&mut view), ["db1", "db2", "db3"]);
 }
 
 #[test]

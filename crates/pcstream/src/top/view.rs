@@ -16,6 +16,9 @@ pub enum Asked {
     Suspend,
 }
 
+/// Longest filter.
+const FILTER_CHARACTERS: usize = 60;
+
 /// The state of the screen.
 #[derive(Debug, Default)]
 pub struct View {
@@ -37,6 +40,10 @@ pub struct View {
     pub detail: Option<ContextNow>,
     /// Lines that the call path is scrolled by.
     pub scroll: u16,
+    /// Only rows that mention it are shown; empty: all.
+    pub filter: String,
+    /// Whether keys are the filter's letters.
+    pub typing: bool,
     /// Whether keys are explained.
     pub help: bool,
     /// Whether colours are used.
@@ -58,7 +65,15 @@ impl View {
 
     /// Indices of the snapshot's rows as they are shown.
     pub fn order(&self) -> Vec<usize> {
-        self.snapshot.as_ref().map_or(Vec::new(), |snapshot| snapshot.order(self.sort, self.reversed))
+        let Some(snapshot) = &self.snapshot else { return Vec::new() };
+        let mut order = snapshot.order(self.sort, self.reversed);
+        order.retain(|at| snapshot.contexts[*at].mentions(&self.filter));
+        order
+    }
+
+    /// Whether the table is shown, and not the detail of a row or the explanation of keys.
+    pub fn shows_table(&self) -> bool {
+        !self.help && self.detail.is_none()
     }
 
     /// Where the selected row is shown. A row that is gone leaves its place to another.
@@ -72,19 +87,23 @@ impl View {
     /// Takes a key.
     pub fn key(&mut self, key: KeyEvent) -> Asked {
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
+        let table = self.shows_table();
         match key.code {
             KeyCode::Char('c') if control => return Asked::End,
             KeyCode::Char('z') if control => return Asked::Suspend,
+            code if self.typing => self.letter(code),
             KeyCode::Char('q') => return Asked::End,
             KeyCode::Char('?' | 'h') => self.help = !self.help,
             KeyCode::Esc | KeyCode::Backspace | KeyCode::Left if self.help || self.detail.is_some() => {
                 self.help = false;
                 self.detail = None;
             }
+            KeyCode::Esc => self.filter.clear(),
+            KeyCode::Char('/') if table => self.typing = true,
             KeyCode::Enter | KeyCode::Right => self.open(),
             KeyCode::Char(' ' | 'p') => self.pause(),
-            KeyCode::Char('s') => self.step_sort(),
-            KeyCode::Char('r') => self.reversed = !self.reversed,
+            KeyCode::Char('s') if table => self.step_sort(),
+            KeyCode::Char('r') if table => self.reversed = !self.reversed,
             KeyCode::Down | KeyCode::Char('j') => self.go(1),
             KeyCode::Up | KeyCode::Char('k') => self.go(-1),
             KeyCode::PageDown => self.go(self.page.max(1) as isize),
@@ -94,6 +113,22 @@ impl View {
             _ => {}
         }
         Asked::Nothing
+    }
+
+    /// A key while the filter is typed.
+    fn letter(&mut self, code: KeyCode) {
+        match code {
+            KeyCode::Char(letter) if self.filter.chars().count() < FILTER_CHARACTERS => {
+                self.filter.push(letter)
+            }
+            KeyCode::Backspace => _ = self.filter.pop(),
+            KeyCode::Enter => self.typing = false,
+            KeyCode::Esc => {
+                self.typing = false;
+                self.filter.clear();
+            }
+            _ => {}
+        }
     }
 
     fn pause(&mut self) {
