@@ -49,6 +49,25 @@ impl Occupied {
         }
     }
 
+    /// First page and end of each run of pages with data, of `pages` pages from `first` on, ascending.
+    pub fn runs(&self, first: u64, pages: u64) -> Vec<(u64, u64)> {
+        let mut runs: Vec<(u64, u64)> = Vec::new();
+        for (word, mask) in words(first, pages) {
+            let mut bits = self.words[word] & mask;
+            while bits != 0 {
+                let from = bits.trailing_zeros();
+                let until = from + (bits >> from).trailing_ones();
+                bits &= u64::MAX.checked_shl(until).unwrap_or(0);
+                let (from, until) = (word as u64 * 64 + u64::from(from), word as u64 * 64 + u64::from(until));
+                match runs.last_mut() {
+                    Some((_, end)) if *end == from => *end = until,
+                    _ => runs.push((from, until)),
+                }
+            }
+        }
+        runs
+    }
+
     /// Pages that hold data.
     pub fn live(&self) -> u64 {
         self.live
@@ -93,6 +112,11 @@ mod tests {
                 }
                 peak = peak.max(obvious.len());
                 prop_assert_eq!((occupied.live(), occupied.peak()), (obvious.len() as u64, peak as u64));
+                let runs = occupied.runs(first, pages);
+                prop_assert!(runs.windows(2).all(|pair| pair[0].1 < pair[1].0));
+                let there = runs.into_iter().flat_map(|(first, end)| first..end);
+                let obvious = obvious.range(first..first + pages).copied();
+                prop_assert_eq!(there.collect::<Vec<_>>(), obvious.collect::<Vec<_>>());
             }
         }
     }

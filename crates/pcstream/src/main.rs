@@ -21,6 +21,7 @@ mod device_process;
 mod doctor;
 #[cfg(feature = "capture")]
 mod emulated;
+mod extract;
 mod failure;
 mod fitted;
 mod generate;
@@ -101,6 +102,7 @@ fn main() -> ExitCode {
         Command::Import(args) => import::import(&args, ui),
         Command::Serve(args) => serve::serve(&args, ui),
         Command::Merge(args) => merge::merge(&args, ui),
+        Command::Extract(args) => extract::extract(&args, ui),
         Command::Table(args) => table::table(&args, ui),
         Command::Generate { pattern } => generate::generate(&pattern, ui),
         Command::Completions { shell } => completions(shell),

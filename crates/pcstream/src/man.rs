@@ -138,7 +138,7 @@ fn see_also(roff: &mut Roff, root: &Command, command: &Command) {
         "simulate" => &["pcstream-sweep", "pcstream-geometry", "pcstream-schemes"],
         "advise" => &["pcstream-contexts", "pcstream-compare"],
         "demo" => &["pcstream-run"],
-        "import" | "generate" | "merge" => &["pcstream-simulate", "pcstream-contexts"],
+        "import" | "generate" | "merge" | "extract" => &["pcstream-simulate", "pcstream-contexts"],
         _ => &[],
     };
     pages.extend(next.iter().filter(|page| **page != own));

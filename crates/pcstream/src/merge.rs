@@ -107,7 +107,7 @@ fn meant(traces: &[PathBuf], called: &str) -> Vec<usize> {
 }
 
 /// Refuses an output whose place is that of an input, by whatever name: writing it would remove the input.
-fn refuse_an_input(output: &Path, inputs: &[TraceReader]) -> Result<(), Failure> {
+pub fn refuse_an_input(output: &Path, inputs: &[TraceReader]) -> Result<(), Failure> {
     let identity = |path: &Path| fs::metadata(path).ok().map(|there| (there.dev(), there.ino()));
     let written = [identity(output), identity(&partial_path(output))];
     let is_written = |input: &&TraceReader| {
@@ -116,7 +116,7 @@ fn refuse_an_input(output: &Path, inputs: &[TraceReader]) -> Result<(), Failure>
     };
     match inputs.iter().find(is_written) {
         Some(input) => Err(Failure::wrong_arguments(anyhow!(
-            "-o {}: this is the trace {}, which is to be merged; expected another place",
+            "-o {}: this is the trace {}, which is to be read; expected another place",
             output.display(),
             input.path().display()
         ))),

@@ -1,4 +1,4 @@
-//! `contexts --file` and `--program`: a part of what was written.
+//! `--file` and `--program`: a part of what was written.
 //!
 //! Patterns are those of the rules of `manual`, so they are read and matched as rules with one condition.
 
@@ -13,31 +13,53 @@ use pcstream_trace::{Context, File, Kind};
 use crate::args::ViewArgs;
 use crate::failure::Failure;
 
+/// What files and programs are meant.
+pub struct Patterns {
+    file: Option<Rules>,
+    program: Option<Rules>,
+}
+
+impl Patterns {
+    /// What the flags ask for; `None` if that is everything.
+    pub fn new(file: Option<&str>, program: Option<&str>) -> Result<Option<Patterns>, Failure> {
+        let of = |flag: &str, pattern: Option<&str>, [name, path]: [&str; 2]| {
+            let field = |pattern: &str| if pattern.contains('/') { path } else { name }.to_owned() + pattern;
+            pattern.map(|pattern| rule(flag, &field(pattern))).transpose()
+        };
+        let file = of("--file", file, ["name=", "path="])?;
+        let program = of("--program", program, ["executable=**/", "executable="])?;
+        Ok((file.is_some() || program.is_some()).then_some(Patterns { file, program }))
+    }
+
+    /// Whether a program is meant by whom that is.
+    pub fn is_program(&self, context: Option<&Context>) -> bool {
+        self.program.as_ref().is_none_or(|rules| is_of(rules, context))
+    }
+
+    /// Whether a file is meant that has this path; a write without a file has none.
+    pub fn is_file(&self, path: Option<&str>) -> bool {
+        self.file.as_ref().is_none_or(|rules| path.is_some_and(|path| is_file(rules, path)))
+    }
+}
+
 /// What is selected.
 pub struct Selection<'a> {
     args: &'a ViewArgs,
-    file: Option<Rules>,
-    program: Option<Rules>,
+    patterns: Patterns,
 }
 
 impl Selection<'_> {
     /// What the flags ask for; `None` if that is everything.
     pub fn new(args: &ViewArgs) -> Result<Option<Selection<'_>>, Failure> {
-        let of = |flag: &str, pattern: &Option<String>, [name, path]: [&str; 2]| {
-            let field =
-                |pattern: &String| if pattern.contains('/') { path } else { name }.to_owned() + pattern;
-            pattern.as_ref().map(|pattern| rule(flag, &field(pattern))).transpose()
-        };
-        let file = of("--file", &args.file, ["name=", "path="])?;
-        let program = of("--program", &args.program, ["executable=**/", "executable="])?;
-        Ok((file.is_some() || program.is_some()).then_some(Selection { args, file, program }))
+        let patterns = Patterns::new(args.file.as_deref(), args.program.as_deref())?;
+        Ok(patterns.map(|patterns| Selection { args, patterns }))
     }
 
     /// Leaves what is selected of rows that have all their files, heaviest first. Says what it left out.
     pub fn apply(&self, rows: &mut Vec<ContextRow>, simulation: &Simulation) -> (SelectionJson, String) {
         let contexts = rows.len();
-        rows.retain(|row| self.program.as_ref().is_none_or(|rules| is_of(rules, row.context)));
-        if let Some(rules) = &self.file {
+        rows.retain(|row| self.patterns.is_program(row.context));
+        if let Some(rules) = &self.patterns.file {
             rows.iter_mut().for_each(|row| row.keep_files(|path| is_file(rules, path)));
             rows.retain(|row| row.writer.pages() > 0);
             rows.sort_by_key(|row| std::cmp::Reverse(row.writer.pages()));

@@ -17,8 +17,8 @@ use crate::tables::{Batch, Context, File};
 /// Events in a batch.
 const BATCH_EVENTS: usize = 8 * 1024;
 
-/// Loss counter of traces that were not finished.
-const UNFINISHED: &str = "unfinished_traces";
+/// Loss counter of traces that were not finished, of which another trace is made.
+pub const UNFINISHED: &str = "unfinished_traces";
 
 /// Several traces on their way into one.
 pub struct Merged {

@@ -32,7 +32,7 @@ mod writer;
 
 pub use error::{EventFault, TraceError};
 pub use files::partial_path;
-pub use merge::Merged;
+pub use merge::{Merged, UNFINISHED};
 pub use reader::{Batches, TraceReader};
 pub use schema::{Absent, ColumnSpec, TableSpec, tables as table_specs};
 pub use writer::{Summary, TraceWriter};

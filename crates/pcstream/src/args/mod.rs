@@ -7,6 +7,7 @@ mod demo;
 mod emulated;
 #[cfg(test)]
 mod examples;
+mod extract;
 mod generate;
 mod import;
 mod merge;
@@ -37,6 +38,7 @@ pub use demo::Workload;
 pub use demo::{DemoArgs, DemoWorkloadArgs};
 #[cfg(feature = "capture")]
 pub use emulated::{EmulatedArgs, PowerLoss};
+pub use extract::ExtractArgs;
 pub use generate::{Pattern, PatternArgs};
 pub use import::ImportArgs;
 pub use merge::{MergeArgs, Offset};
@@ -258,6 +260,11 @@ Examples:
     /// Address spaces follow each other in the order given. Times begin together, or later with --offset. Contexts with
     /// the same signature become one.
     Merge(MergeArgs),
+    /// Make a trace of what some files or programs wrote, as if they had a drive of their own
+    ///
+    /// Discards and reads shrink to that data. What was on the device before is left out, so give the drive a
+    /// utilisation when you simulate: with --pack or --pack-live.
+    Extract(ExtractArgs),
     /// Convert a public block trace (MSR, Alibaba, blkparse, fio, ...) into a trace
     ///
     /// Block traces have no call paths: a context is at best a process or a stream. Schemes that go by addresses

@@ -1,0 +1,36 @@
+//! Arguments of `extract`.
+
+use std::path::PathBuf;
+
+use clap::{ArgGroup, Args};
+
+/// Flags of `extract`.
+#[derive(Debug, Args)]
+#[command(
+    group(ArgGroup::new("wanted").args(["file", "program"]).required(true).multiple(true)),
+    after_help = "\
+Examples:
+  pcstream extract host.pctrace --program postgres -o postgres.pctrace
+  pcstream extract host.pctrace --file '/var/lib/mysql/**' -o mysql.pctrace
+  pcstream simulate mysql.pctrace --pack-live 0.9"
+)]
+pub struct ExtractArgs {
+    /// The trace
+    #[arg(value_name = "T.pctrace")]
+    pub trace: PathBuf,
+    /// What was written to these files: a pattern as in rules, of names, or of paths below the mount point if it has a slash
+    #[arg(long, value_name = "PATTERN")]
+    pub file: Option<String>,
+    /// What these programs wrote: a pattern as in rules, of names, or of paths if it has a slash
+    #[arg(long, value_name = "PATTERN")]
+    pub program: Option<String>,
+    /// Take the metadata and the journal of the file system along, whoever caused them
+    #[arg(long)]
+    pub metadata: bool,
+    /// Where the part goes: a new directory NAME.pctrace
+    #[arg(short, long, value_name = "P.pctrace")]
+    pub output: PathBuf,
+    /// Replace the trace if it exists
+    #[arg(long)]
+    pub force: bool,
+}
