@@ -16,7 +16,7 @@ mod top_files;
 pub mod watch;
 
 pub use learner::Learner;
-pub use metrics::Metrics;
+pub use metrics::{About, Metrics};
 pub use placing::{Hinted, Placing, WriteStream};
 pub use server::Server;
 pub use snapshot::{ContextNow, Flow, Snapshot, SortBy, StreamNow, Who};

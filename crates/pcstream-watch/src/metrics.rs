@@ -13,8 +13,10 @@ mod placing;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use pcstream_report::VERSION;
 use pcstream_report::escape::visible_part;
 use pcstream_trace::paths::file_name;
 use pcstream_trace::{Context, Kind, PAGE_BYTES};
@@ -24,6 +26,7 @@ use crate::snapshot::{ContextNow, Snapshot, Who};
 /// A metric: its name without the suffix of counters, its type, its unit (empty: none), and what it means.
 type Metric = (&'static str, &'static str, &'static str, &'static str);
 
+const INFO: Metric = ("pcstream", "info", "", "What is watched, and by which pcstream.");
 const CONTEXT_WRITTEN: Metric = (
     "pcstream_context_written_bytes",
     "counter",
@@ -50,9 +53,16 @@ const WRITTEN: Metric = (
 const DISCARDED: Metric = ("pcstream_discarded_bytes", "counter", "bytes", "Bytes discarded on the device.");
 const LOST: Metric = ("pcstream_lost", "counter", "", "What the capture lost, by cause.");
 const WATCHED: Metric = ("pcstream_watched_seconds", "counter", "seconds", "Time watched.");
+const REFUSED: Metric = (
+    "pcstream_metrics_refused",
+    "counter",
+    "",
+    "Connections to these metrics that were refused because too many were open.",
+);
 
 /// All metrics of a watch, in the order of the text.
-const METRICS: [Metric; 9] = [
+const METRICS: [Metric; 11] = [
+    INFO,
     CONTEXT_WRITTEN,
     CONTEXT_LIFETIME,
     CONTEXT_STREAM,
@@ -62,6 +72,7 @@ const METRICS: [Metric; 9] = [
     DISCARDED,
     LOST,
     WATCHED,
+    REFUSED,
 ];
 
 /// The content type of the text.
@@ -82,7 +93,24 @@ pub fn names() -> Vec<String> {
 }
 
 fn sample_name((name, kind, ..): &Metric) -> String {
-    if *kind == "counter" { format!("{name}_total") } else { (*name).to_owned() }
+    match *kind {
+        "counter" => format!("{name}_total"),
+        "info" => format!("{name}_info"),
+        _ => (*name).to_owned(),
+    }
+}
+
+/// What is watched. Texts that do not apply are empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct About {
+    /// The directory or device that was named.
+    pub on: String,
+    /// Name of the block device, such as `nvme0n1p1`.
+    pub device: String,
+    /// Its file system.
+    pub fs: String,
+    /// Where a placer's decisions go.
+    pub sink: String,
 }
 
 #[derive(Debug, Default)]
@@ -103,16 +131,36 @@ pub struct Metrics {
     series: BTreeMap<Who, Series>,
     other_pages: u64,
     swapped: Option<Duration>,
+    about: About,
+    refused: Arc<AtomicU64>,
     text: String,
 }
 
 impl Metrics {
     /// Of nothing. At most `top` contexts get series of their own.
     pub fn new(top: usize) -> Metrics {
-        let mut metrics =
-            Metrics { top, series: BTreeMap::new(), other_pages: 0, swapped: None, text: String::new() };
+        let mut metrics = Metrics {
+            top,
+            series: BTreeMap::new(),
+            other_pages: 0,
+            swapped: None,
+            about: About::default(),
+            refused: Arc::default(),
+            text: String::new(),
+        };
         metrics.text = metrics.render(&Snapshot::default());
         metrics
+    }
+
+    /// Says what is watched. To be called before the first snapshot.
+    pub fn describe(&mut self, about: About) {
+        self.about = about;
+        self.text = self.render(&Snapshot::default());
+    }
+
+    /// Connections that were refused, which whoever serves the text counts.
+    pub fn refused(&self) -> Arc<AtomicU64> {
+        self.refused.clone()
     }
 
     /// Takes the next snapshot; none may be left out.
@@ -168,6 +216,11 @@ impl Metrics {
 
     fn render(&self, snapshot: &Snapshot) -> String {
         let mut out = String::new();
+        let About { on, device, fs, sink } = &self.about;
+        let about =
+            [("on", on.as_str()), ("device", device), ("fs", fs), ("sink", sink), ("version", VERSION)];
+        head(&mut out, INFO);
+        sample(&mut out, INFO, &about.map(|(name, value)| label(name, value)).join(","), 1);
         head(&mut out, CONTEXT_WRITTEN);
         let other = format!("context=\"{OTHER}\",program=\"\",path=\"\"");
         let written = self.series.values().map(|s| (s.labels.as_str(), s.pages));
@@ -204,6 +257,8 @@ impl Metrics {
         }
         head(&mut out, WATCHED);
         sample(&mut out, WATCHED, "", snapshot.elapsed.as_secs_f64());
+        head(&mut out, REFUSED);
+        sample(&mut out, REFUSED, "", self.refused.load(Ordering::Relaxed));
         if let Some(placing) = &snapshot.placing {
             placing::render(&mut out, placing);
         }
@@ -403,7 +458,15 @@ mod tests {
     #[test]
     fn the_text_is_complete_and_escaped() {
         let mut metrics = Metrics::new(2);
+        let about = |on: &str| About { on: on.into(), device: "sda1".into(), ..About::default() };
+        metrics.describe(about("/srv/\"a"));
+        let info = format!(
+            "# TYPE pcstream info\n# HELP pcstream What is watched, and by which pcstream.\n\
+             pcstream_info{{on=\"/srv/\\\"a\",device=\"sda1\",fs=\"\",sink=\"\",version=\"{VERSION}\"}} 1\n"
+        );
+        assert!(metrics.text().starts_with(&info), "{}", metrics.text());
         assert!(metrics.text().ends_with("# EOF\n"), "there is one before the first interval");
+        metrics.refused().fetch_add(3, Ordering::Relaxed);
         metrics.update(&snapshot(1, vec![row(1, 10)]));
         let text = metrics.text();
         assert!(
@@ -421,6 +484,7 @@ mod tests {
         for line in [
             "pcstream_place_contexts_known 5",
             "pcstream_place_clusterings_total 2",
+            "pcstream_metrics_refused_total 3",
             "pcstream_place_hints_total{outcome=\"set\"} 9",
             "pcstream_place_requests_total{write_stream=\"3\"} 7",
             "pcstream_place_hinted_bytes_total{hint=\"short\"} 16384",

@@ -1,15 +1,17 @@
 //! Serves a text over HTTP, to Prometheus and nobody else.
 //!
 //! Idea: one answer for each connection, which is then closed. What a peer may take is bounded: connections at once,
-//! bytes of a request, and the time from its connection to the end of the answer. `httparse` reads requests.
+//! bytes of a request, and the time from its connection to the end of the answer. Connections beyond the limit are told
+//! to come again, without a wait for their request. `httparse` reads requests.
 //!
 //! Known weaknesses: neither TLS nor passwords. Whoever reaches the address reads names of programs and functions; a
 //! loopback address or a proxy keeps others out.
 
+use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -60,14 +62,19 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens at `address` (port 0: any that is free) and answers `GET /metrics` with what `source` says then.
-    pub fn start(address: SocketAddr, source: Source) -> Result<Server, ServerError> {
+    /// Listens at `address` (port 0: any that is free) and answers `GET /metrics` with what `source` says then. `refused`
+    /// counts connections beyond the limit.
+    pub fn start(
+        address: SocketAddr,
+        source: Source,
+        refused: Arc<AtomicU64>,
+    ) -> Result<Server, ServerError> {
         let error = |source| ServerError { address, source };
         let listener = TcpListener::bind(address).map_err(error)?;
         let address = listener.local_addr().map_err(error)?;
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
-        let thread = std::thread::spawn(move || accept(&listener, &stopped, &source));
+        let thread = std::thread::spawn(move || accept(&listener, &stopped, &source, &refused));
         Ok(Server { address, stop, thread: Some(thread) })
     }
 
@@ -93,8 +100,10 @@ impl Drop for Server {
     }
 }
 
-fn accept(listener: &TcpListener, stop: &AtomicBool, source: &Source) {
+fn accept(listener: &TcpListener, stop: &AtomicBool, source: &Source, refused: &AtomicU64) {
     let open = Arc::new(AtomicUsize::new(0));
+    // Those refused last: a connection that is closed before its request is read may lose the answer.
+    let mut kept = VecDeque::new();
     for connection in listener.incoming() {
         if stop.load(Ordering::Relaxed) {
             return;
@@ -104,8 +113,12 @@ fn accept(listener: &TcpListener, stop: &AtomicBool, source: &Source) {
             std::thread::sleep(Duration::from_millis(50));
             continue;
         };
-        // Beyond the limit a connection is closed without an answer.
         if open.load(Ordering::Relaxed) >= CONNECTIONS {
+            refused.fetch_add(1, Ordering::Relaxed);
+            kept.extend(refuse(connection).ok());
+            if kept.len() > CONNECTIONS {
+                kept.pop_front();
+            }
             continue;
         }
         open.fetch_add(1, Ordering::Relaxed);
@@ -117,6 +130,27 @@ fn accept(listener: &TcpListener, stop: &AtomicBool, source: &Source) {
             let _ = serve(connection, &source, Instant::now() + PATIENCE);
         });
     }
+}
+
+/// Says at once that there is no place. The answer is so short that nothing waits for the peer.
+fn refuse(mut connection: TcpStream) -> io::Result<TcpStream> {
+    let body = format!("{CONNECTIONS} connections are open already\n");
+    let seconds = PATIENCE.as_secs();
+    let answer =
+        format!("{}Retry-After: {seconds}\r\n\r\n{body}", head("503 Service Unavailable", PLAIN, &body));
+    connection.set_nonblocking(true)?;
+    connection.write_all(answer.as_bytes())?;
+    connection.shutdown(std::net::Shutdown::Write)?;
+    Ok(connection)
+}
+
+/// The head of an answer, without the empty line at its end.
+fn head(status: &str, kind: &str, body: &str) -> String {
+    format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nX-Content-Type-Options: nosniff\r\n\
+         Connection: close\r\n",
+        body.len()
+    )
 }
 
 /// One of the connections at once.
@@ -137,11 +171,7 @@ fn serve(mut connection: TcpStream, source: &Source, until: Instant) -> io::Resu
         Err(status) => (*status, PLAIN, format!("{status}\n")),
     };
     let bodiless = matches!(&request, Ok(Request { is_head: true, .. }));
-    let head = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nX-Content-Type-Options: nosniff\r\n\
-         Connection: close\r\n\r\n",
-        body.len()
-    );
+    let head = head(status, kind, &body) + "\r\n";
     let answer = if bodiless { head.into_bytes() } else { (head + &body).into_bytes() };
     let mut left = answer.as_slice();
     while !left.is_empty() {
@@ -217,7 +247,11 @@ mod tests {
 
     fn server() -> Server {
         let source: Source = Arc::new(|| "text 1\n# EOF\n".to_owned());
-        Server::start("127.0.0.1:0".parse().expect("an address"), source).expect("loopback is free")
+        counting(source, Arc::default())
+    }
+
+    fn counting(source: Source, refused: Arc<AtomicU64>) -> Server {
+        Server::start("127.0.0.1:0".parse().expect("an address"), source, refused).expect("loopback is free")
     }
 
     fn ask(server: &Server, request: &[u8]) -> String {
@@ -259,14 +293,20 @@ mod tests {
 
     #[test]
     fn connections_are_limited_and_given_back() {
-        let server = server();
+        let refused = Arc::new(AtomicU64::new(0));
+        let server = counting(Arc::new(|| "text 1\n# EOF\n".to_owned()), refused.clone());
         let idle: Vec<TcpStream> =
             (0..CONNECTIONS).map(|_| TcpStream::connect(server.address()).expect("it listens")).collect();
-        // They are accepted in order: this one comes last, and is closed at once.
-        let mut late = TcpStream::connect(server.address()).expect("it listens");
-        let mut answer = Vec::new();
-        let closed = late.read_to_end(&mut answer);
-        assert!(closed.is_err() || answer.is_empty(), "{answer:?}");
+        // They are accepted in order: these come last. Nobody reads what they ask.
+        for late in 1..=2 * CONNECTIONS as u64 {
+            let answer = ask(&server, b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n");
+            assert!(
+                answer.starts_with("HTTP/1.1 503 ") && answer.contains("\r\nRetry-After: 5\r\n"),
+                "{answer}"
+            );
+            assert!(answer.ends_with("\r\n\r\n8 connections are open already\n"), "{answer}");
+            assert_eq!(refused.load(Ordering::Relaxed), late);
+        }
         drop(idle);
         // A place is free once the server has seen that its peer is gone.
         let served = || {
@@ -300,7 +340,9 @@ mod tests {
         assert!(TcpStream::connect(address).is_err());
         let taken = TcpListener::bind("127.0.0.1:0").expect("loopback is free");
         let address = taken.local_addr().expect("it has one");
-        let error = Server::start(address, Arc::new(String::new)).expect_err("it is taken").to_string();
+        let error = Server::start(address, Arc::new(String::new), Arc::default())
+            .expect_err("it is taken")
+            .to_string();
         assert!(error.contains(&format!("--metrics {address}: cannot listen there: ")), "{error}");
         assert!(error.ends_with("choose another port, or 0 for any that is free"), "{error}");
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use pcstream_trace::{Batch, Context, ContextId, Event, FileId, Frame, Kind, Lba, Op, Signature};
-use pcstream_watch::{Hinted, Learner, Limits, Metrics, Placing, Watch, WriteStream};
+use pcstream_watch::{About, Hinted, Learner, Limits, Metrics, Placing, Watch, WriteStream};
 
 fn main() -> ExitCode {
     let missing = prometheus::missing();
@@ -63,6 +63,7 @@ fn text() -> String {
         streams: vec![WriteStream { write_stream: 2, requests: 4, pages: 5 }],
     });
     let mut metrics = Metrics::new(5);
+    metrics.describe(About { on: hostile.into(), device: "sda1".into(), ..About::default() });
     metrics.update(&snapshot);
     metrics.text().to_owned()
 }
@@ -71,6 +72,8 @@ fn prometheus_reads_the_metrics() -> Result<(), Failed> {
     let read = prometheus::read(&text())?;
     assert!(read.contains("pcstream_context_written_bytes_total") && read.contains("} 4096000"), "{read}");
     assert!(read.contains("'context': '00000000000000ff'"), "{read}");
+    assert!(read.contains("pcstream_info {") && read.contains("'device': 'sda1'"), "{read}");
+    assert!(read.contains("pcstream_metrics_refused_total {} 0"), "{read}");
     assert!(
         read.contains("'context': 'file system: other'") && read.contains("'context': 'other'"),
         "{read}"

@@ -33,6 +33,7 @@ use pcstream_placement::{Environment, SchemeError, SchemeFactory as _, configure
 use pcstream_report::human;
 use pcstream_trace::{Batch, Context, ContextId, FileId};
 use pcstream_ublk::Link;
+use pcstream_watch::About;
 use signal_hook::consts::SIGINT;
 
 use crate::args::PlaceArgs;
@@ -75,7 +76,7 @@ pub fn place(args: &PlaceArgs, ui: Ui) -> Result<Status, Failure> {
         place.device.streams_below.map_or(0, |(major, minor)| DeviceNumber { major, minor }.kernel_dev_t());
     let streams = streams(args, &place, &choice)?;
     let placer = placer(args, streams, &place, &choice, instance.given(), ui)?;
-    let metrics = metrics::start(&args.metrics, streams, ui)?;
+    let metrics = metrics::start(&args.metrics, about(&place, &choice), streams, ui)?;
     let (spectator, mailbox, served) = match metrics {
         Some(Parts { spectator, mailbox, served }) => (Some(spectator), Some(mailbox), served),
         None => (None, None, Served::default()),
@@ -125,6 +126,15 @@ pub fn place(args: &PlaceArgs, ui: Ui) -> Result<Status, Failure> {
     shown.store(true, Ordering::Relaxed);
     let ended = outcome(&result.summary, &finished, &options, gone.then_some(&place), signals.first(), ui);
     put_out.and(ended)
+}
+
+fn about(place: &Place, choice: &Choice) -> About {
+    About {
+        on: place.directory.display().to_string(),
+        device: place.device.name.clone(),
+        fs: place.file_system.map_or("", |fs| fs.name()).to_owned(),
+        sink: choice.sink.name.to_owned(),
+    }
 }
 
 /// Whether SIGHUP asks for a reload. On a terminal it says that this closed, unless systemd started a service there.

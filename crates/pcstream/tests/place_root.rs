@@ -433,6 +433,8 @@ fn served(sink: &str) {
     disk::succeed("sync", &["-f", text(&disk.mount_point())]);
     (0..2).for_each(|_| placer.reload());
     let scraped = settled(&address);
+    let info = scraped.lines().find(|line| line.starts_with("pcstream_info{")).expect("what is placed");
+    assert!(info.contains(&format!("fs=\"ext4\",sink=\"{sink}\"")), "{info}");
     let result = placer.end();
     assert!(TcpStream::connect(&address).is_err(), "nobody listens any more");
     let contexts = result["contexts"].as_array().expect("a list");

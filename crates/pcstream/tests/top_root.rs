@@ -259,6 +259,8 @@ fn served() {
     wait_for("more of it", || written(&scraped("/metrics")).filter(|now| *now > first));
     let answer = scraped("/metrics");
     assert!(answer.contains("application/openmetrics-text") && answer.ends_with("# EOF\n"), "{answer}");
+    let info = answer.lines().find(|line| line.starts_with("pcstream_info{")).expect("what is watched");
+    assert!(info.contains("device=\"loop") && info.contains("fs=\"ext4\""), "{info}");
     assert!(scraped("/etc/passwd").starts_with("HTTP/1.1 404 "));
     let out = running.end("INT");
     assert_eq!(out.status.code(), Some(0));

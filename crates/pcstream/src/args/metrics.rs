@@ -12,7 +12,7 @@ pub struct MetricsArgs {
     /// Serve OpenMetrics at http://ADDR/metrics; a port alone, such as 9469, is one of the loopback address
     #[arg(long, value_name = "ADDR", value_parser = address)]
     pub metrics: Option<SocketAddr>,
-    /// Contexts with metrics of their own, those that write fastest; the others are added up
+    /// Contexts with metrics of their own, those that write fastest, 1 to 1000; the others are added up
     #[arg(long, value_name = "N", default_value_t = metrics::TOP_CONTEXTS, value_parser = values::within::<usize>(1, 1000), requires = "metrics")]
     pub metrics_contexts: usize,
 }

@@ -11,7 +11,7 @@ use pcstream_place::Spectator;
 use pcstream_place::contexts::Decisions;
 use pcstream_place::summary::Standing;
 use pcstream_trace::{Batch, Context, Event, FileId};
-use pcstream_watch::{Hinted, Limits, Metrics, Placing, Server, Watch, WriteStream};
+use pcstream_watch::{About, Hinted, Limits, Metrics, Placing, Server, Watch, WriteStream};
 
 use crate::args::MetricsArgs;
 use crate::failure::Failure;
@@ -63,9 +63,11 @@ pub(super) struct Parts {
 }
 
 /// Metrics of a placer with so many streams, if they are asked for.
-pub(super) fn start(args: &MetricsArgs, streams: u8, ui: Ui) -> Result<Option<Parts>, Failure> {
+pub(super) fn start(args: &MetricsArgs, about: About, streams: u8, ui: Ui) -> Result<Option<Parts>, Failure> {
     let Some(address) = args.metrics else { return Ok(None) };
-    let metrics = Arc::new(Mutex::new(Metrics::new(args.metrics_contexts)));
+    let mut metrics = Metrics::new(args.metrics_contexts);
+    metrics.describe(about);
+    let metrics = Arc::new(Mutex::new(metrics));
     let server = metrics_server::serve(address, &metrics, ui)?;
     let mailbox = Mailbox::default();
     let watch = Watch::new(Limits::default(), streams);

@@ -23,8 +23,9 @@ use pcstream_capture::capture::{
 };
 use pcstream_fs::scratch::hidden_file_system;
 use pcstream_report::human;
+use pcstream_trace::paths::file_name;
 use pcstream_trace::{Batch, Context};
-use pcstream_watch::{Learner, Limits, Metrics, Snapshot, Watch};
+use pcstream_watch::{About, Learner, Limits, Metrics, Snapshot, Watch};
 
 use crate::args::TopArgs;
 use crate::attached;
@@ -55,6 +56,7 @@ pub fn top(args: TopArgs, ui: Ui) -> Result<Status, Failure> {
         reported: None,
         left_out: 0,
         sender,
+        on: args.on.canonicalize().unwrap_or_else(|_| args.on.clone()).display().to_string(),
         metrics: server.is_some().then(|| metrics.clone()),
     };
     let options = options(&args);
@@ -161,6 +163,8 @@ struct Watcher {
     /// Snapshots that nobody took.
     left_out: u64,
     sender: SyncSender<Arc<Snapshot>>,
+    /// What was named, for the metrics.
+    on: String,
     metrics: Option<Arc<Mutex<Metrics>>>,
 }
 
@@ -188,7 +192,16 @@ impl Watcher {
 }
 
 impl Observer for Watcher {
-    fn started(&mut self, _: &Started) -> Result<(), Box<dyn Error + Send + Sync>> {
+    fn started(&mut self, started: &Started) -> Result<(), Box<dyn Error + Send + Sync>> {
+        if let Some(metrics) = &self.metrics {
+            let about = About {
+                on: self.on.clone(),
+                device: file_name(&started.device.to_string_lossy()).to_owned(),
+                fs: started.fs.map_or("", |fs| fs.name()).to_owned(),
+                sink: String::new(),
+            };
+            metrics.lock().unwrap_or_else(PoisonError::into_inner).describe(about);
+        }
         Ok(())
     }
 
