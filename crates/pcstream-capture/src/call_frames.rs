@@ -20,9 +20,9 @@ use gimli::{
 };
 use object::{Object, ObjectSection, ObjectSegment};
 
-use crate::allowance::Allowance;
-use crate::module_data::ModuleData;
-use crate::places::MAX_SEGMENTS;
+use crate::modules::module_data::ModuleData;
+use crate::modules::reading_limits::Allowance;
+use crate::symbols::places::MAX_SEGMENTS;
 use crate::wire::{RuleKind, UnwindRule};
 
 /// Sections beyond this size are not read: the largest programs have a third of it.

@@ -9,6 +9,13 @@
 //! no names and no rules. So is one beyond `MAX_MODULES`, of which nothing is kept. What a module costs to identify does not
 //! grow with its size.
 
+mod file_handles;
+pub mod module_data;
+pub mod module_file;
+pub mod reading_limits;
+#[cfg(feature = "bpf")]
+pub mod running_programs;
+
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
@@ -17,11 +24,10 @@ use object::elf::{ELF_NOTE_GNU, FileHeader32, FileHeader64, NT_GNU_BUILD_ID};
 use object::read::elf::{FileHeader, NoteIterator, ProgramHeader, SectionHeader};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::allowance::Allowance;
-use crate::module_data::ModuleData;
-use crate::module_file;
 use crate::signature;
 use crate::wire::{self, ModuleKey, PathRecord};
+use module_data::ModuleData;
+use reading_limits::Allowance;
 
 /// Of a module without a build id, so much of the beginning and of the end is hashed.
 const HASHED_BYTES: u64 = 128 << 10;

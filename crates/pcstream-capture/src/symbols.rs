@@ -4,6 +4,15 @@
 //! interrupted path is the instruction itself. Code without symbols keeps an empty name and is shown as module and
 //! offset.
 
+pub(crate) mod debug_files;
+mod demangle;
+pub mod function_names;
+mod go_names;
+pub mod lines;
+#[cfg(feature = "bpf")]
+pub(crate) mod live_names;
+pub(crate) mod places;
+
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
@@ -11,9 +20,8 @@ use std::path::Path;
 use pcstream_trace::Context;
 use rustc_hash::FxHashMap;
 
-use crate::allowance::{Allowance, GivenUp};
-use crate::function_names;
 use crate::modules::Modules;
+use crate::modules::reading_limits::{Allowance, GivenUp};
 use crate::syscalls;
 
 /// Of the names in all frames: four times what 65,536 contexts of twelve frames usually have.

@@ -6,12 +6,12 @@ use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use pcstream_capture::allowance::Allowance;
 use pcstream_capture::buffers::{self, rules};
 use pcstream_capture::call_frames::CallFrames;
-use pcstream_capture::function_names::names_at;
 use pcstream_capture::join::Joiner;
+use pcstream_capture::modules::reading_limits::Allowance;
 use pcstream_capture::signature::Order;
+use pcstream_capture::symbols::function_names::names_at;
 use pcstream_capture::unwind::Limits;
 use pcstream_capture::wire::{
     ContextRecord, IoRecord, PathRecord, ProcessRecord, Record, RuntimeRecord, StackRecord,

@@ -1,7 +1,7 @@
 //! `advise`: simulates exactly the changes that a trace suggests, and lists them by what they save.
 
 use anyhow::Context as _;
-use pcstream_capture::lines::Lack;
+use pcstream_capture::symbols::lines::Lack;
 use pcstream_placement::Rules;
 use pcstream_replay::{Fitted, LaneSpec, Plan};
 use pcstream_report::Simulation;

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use pcstream_capture::allowance::Allowance;
-use pcstream_capture::lines::{Lack, Line, Source, lines_at};
+use pcstream_capture::modules::reading_limits::Allowance;
+use pcstream_capture::symbols::lines::{Lack, Line, Source, lines_at};
 use pcstream_capture::syscalls;
 use pcstream_report::{ContextRow, SourceLine};
 use pcstream_trace::Context;

@@ -21,7 +21,7 @@ use super::counted::{self, Argument, Code, Linked, Number, Place};
 use super::rules::{Counter, Rule, Rules};
 use super::{Probe, Program, register};
 use crate::call_frames::CallFrames;
-use crate::debug_files;
+use crate::symbols::debug_files;
 use crate::wire::{BufferKind, BufferRule};
 
 /// Notes beyond this are not read.

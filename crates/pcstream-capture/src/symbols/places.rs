@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use object::{Object, ObjectSegment};
 
-use crate::module_data::ModuleData;
+use crate::modules::module_data::ModuleData;
 
 /// Programs have ten; more are searched for nothing.
 pub const MAX_SEGMENTS: usize = 1024;

@@ -18,12 +18,12 @@ use gimli::{DwarfSections, EndianSlice, LittleEndian, SectionId};
 use object::{CompressionFormat, Object, ObjectSection};
 use thiserror::Error;
 
-use crate::allowance::Allowance;
-use crate::debug_files::{debug_file, supplementary_file};
-use crate::demangle::demangled;
-use crate::module_data::ModuleData;
-use crate::module_file::open_regular;
-use crate::places::places;
+use crate::modules::module_data::ModuleData;
+use crate::modules::module_file::open_regular;
+use crate::modules::reading_limits::Allowance;
+use crate::symbols::debug_files::{debug_file, supplementary_file};
+use crate::symbols::demangle::demangled;
+use crate::symbols::places::places;
 
 /// The largest programs that distributions have debug files of (browsers left out) have a quarter of it.
 const MAX_SECTION_BYTES: u64 = 256 << 20;
@@ -240,7 +240,7 @@ mod tests {
         let offsets = [offset_of(function as *const ()), u64::MAX];
         let found = lines_at(&program, &id, &offsets, &Allowance::default()).expect("it has lines");
         let line = &found[0].as_ref().expect("a line").line;
-        assert!(line.file.ends_with("src/lines.rs"), "{line:?}");
+        assert!(line.file.ends_with("src/symbols/lines.rs"), "{line:?}");
         assert!(line.line.abs_diff(BODY) <= 1, "{line:?}, expected {BODY}");
         assert_eq!(found[1], None);
         let other = lines_at(&program, "00112233", &offsets, &Allowance::default());

@@ -15,9 +15,9 @@ use std::path::{Component, Path, PathBuf};
 
 use object::{Object, ReadRef};
 
-use crate::module_data::ModuleData;
-use crate::module_file::{open_beside, open_regular};
 use crate::modules::build_id;
+use crate::modules::module_data::ModuleData;
+use crate::modules::module_file::{open_beside, open_regular};
 
 const DEBUG_FILES: &str = "/usr/lib/debug";
 

@@ -17,12 +17,12 @@ use std::path::Path;
 
 use object::{Object, ObjectSymbol, SymbolKind};
 
-use crate::allowance::Allowance;
-use crate::debug_files::debug_file;
-use crate::demangle::demangled;
-use crate::go_names;
-use crate::module_data::ModuleData;
-use crate::places::{Named, Place, places};
+use crate::modules::module_data::ModuleData;
+use crate::modules::reading_limits::Allowance;
+use crate::symbols::debug_files::debug_file;
+use crate::symbols::demangle::demangled;
+use crate::symbols::go_names;
+use crate::symbols::places::{Named, Place, places};
 
 /// Of demangling a name.
 const STEPS_OF_A_BYTE: u64 = 4;
@@ -111,7 +111,7 @@ fn without_version(name: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::allowance::GivenUp;
+    use crate::modules::reading_limits::GivenUp;
 
     fn own_offset_of(function: *const ()) -> (File, u64) {
         let file = File::open("/proc/self/exe").unwrap();

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use pcstream_trace::Context;
 
-use crate::allowance::GivenUp;
 use crate::join::Joiner;
+use crate::modules::reading_limits::GivenUp;
 use crate::symbols::Names;
 
 /// From the beginning of a round to that of the next: each parses its modules again.

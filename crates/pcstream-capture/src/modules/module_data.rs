@@ -14,7 +14,7 @@ use std::os::unix::fs::FileExt;
 
 use object::read::{ReadCache, ReadCacheOps, ReadRef};
 
-use crate::allowance::Allowance;
+use crate::modules::reading_limits::Allowance;
 
 /// At once, which is memory. The largest symbol tables (of browsers, unstripped) have a third of it.
 const MAX_READ_BYTES: u64 = 256 << 20;
@@ -114,7 +114,7 @@ impl ReadCacheOps for Pieces<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::allowance::GivenUp;
+    use crate::modules::reading_limits::GivenUp;
 
     fn sparse(bytes: u64) -> File {
         let file = tempfile::tempfile().expect("a temporary file");

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use crate::attach::{Attach, AttachError, Attached};
 use crate::buffers::Program;
-use crate::handles::{Facts, Handle, Process, is_on_foreign_fuse};
+use crate::modules::file_handles::{Facts, Handle, Process, is_on_foreign_fuse};
 
 /// The programs of what is attached to, each once. Of everything that writes: none.
 pub fn programs(of: &Attach) -> Result<Vec<Program>, AttachError> {

@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use pcstream_fs::mounts::{self, Mount};
 use rustix::fs::ResolveFlags;
 
-use crate::handles::{Facts, Handle, Process, is_on_foreign_fuse, name_in_link};
+use crate::modules::file_handles::{Facts, Handle, Process, is_on_foreign_fuse, name_in_link};
 use crate::wire::{self, PathRecord};
 
 /// Mappings that all modules together may cost to look at: some seconds.

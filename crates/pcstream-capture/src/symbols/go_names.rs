@@ -6,9 +6,9 @@
 
 use object::{Object, ObjectSection};
 
-use crate::allowance::Allowance;
-use crate::module_data::ModuleData;
-use crate::places::{Named, Place};
+use crate::modules::module_data::ModuleData;
+use crate::modules::reading_limits::Allowance;
+use crate::symbols::places::{Named, Place};
 
 /// Longest name kept.
 const MAX_NAME: usize = 4096;
