@@ -9,7 +9,7 @@ use anyhow::{Context as _, anyhow};
 use pcstream_replay::recorded::Pass;
 use pcstream_replay::survey::{Survey, Surveyor};
 use pcstream_replay::{Fitted, LaneSpec, Plan};
-use pcstream_report::pictures::{self, Curve, Material};
+use pcstream_report::pictures::{self, Curve, Material, Sweep};
 use pcstream_report::{Simulation, human};
 use pcstream_ssd::{Density, DeviceSettings, GcDestination, Geometry, Spare};
 use pcstream_trace::TraceReader;
@@ -37,9 +37,10 @@ pub fn report(args: &ReportArgs, ui: Ui) -> Result<Status, Failure> {
             "--figure: say where to, with --svg FILE, --png FILE or --csv FILE"
         )));
     }
-    if args.figure.as_deref() == Some("throughput") && !args.simulation.measure.timing {
+    let figure = args.figure.as_deref().filter(|name| pictures::needs_clock(name));
+    if let Some(name) = figure.filter(|_| !args.simulation.measure.timing) {
         return Err(Failure::wrong_arguments(anyhow!(
-            "--figure throughput: needs --timing, which adds the time that requests take"
+            "--figure {name}: needs --timing, which adds the time that requests take"
         )));
     }
     let outputs = [
@@ -74,8 +75,9 @@ pub fn report(args: &ReportArgs, ui: Ui) -> Result<Status, Failure> {
         fitting: &mut fitting,
         peak_live: survey.as_ref().map_or(0, Survey::peak_live_pages),
     };
-    let by_utilisation = if wanted("waf-over-utilisation") { curves.over_utilisation()? } else { Vec::new() };
-    let by_streams = if wanted("waf-over-streams") { curves.over_streams()? } else { Vec::new() };
+    let by_utilisation =
+        if wanted("waf-over-utilisation") { curves.over_utilisation()? } else { Sweep::default() };
+    let by_streams = if wanted("waf-over-streams") { curves.over_streams()? } else { Sweep::default() };
     let material = Material {
         simulation: &simulation,
         rows: &rows,
@@ -158,77 +160,94 @@ struct Curves<'a, 'b> {
     peak_live: u64,
 }
 
-/// A point to be simulated: its curve, x, and the lane.
+/// A point to be simulated.
 struct Point {
-    curve: &'static str,
+    scheme: &'static str,
     x: f64,
-    lane: LaneSpec,
+    device: DeviceSettings,
+}
+
+/// The points of a picture.
+#[derive(Default)]
+struct Points {
+    points: Vec<Point>,
+    left_out: u64,
+}
+
+impl Points {
+    /// A point at the place that `x` says, if there is such a drive.
+    fn add(&mut self, scheme: &'static str, device: DeviceSettings, x: impl Fn(&Geometry) -> f64) {
+        match Geometry::new(&device) {
+            Ok(geometry) => self.points.push(Point { scheme, x: x(&geometry), device }),
+            Err(_) => self.left_out += 1,
+        }
+    }
 }
 
 impl Curves<'_, '_> {
     /// The same writes on drives with more or less flash.
-    fn over_utilisation(&mut self) -> Result<Vec<Curve>, Failure> {
-        let mut points = Vec::new();
+    fn over_utilisation(&mut self) -> Result<Sweep, Failure> {
+        let mut points = Points::default();
+        let peak_live = self.peak_live as f64;
         for spare_factor in SPARE_FACTORS {
-            for (curve, scheme, gc_destination) in [
-                ("baseline, no streams", "baseline", GcDestination::Own),
-                ("pcstream, internal streams", "pcstream", GcDestination::Internal),
-                ("pcstream-plus, internal streams", "pcstream-plus", GcDestination::Internal),
-                ("knowing the future", "oracle", GcDestination::Internal),
+            for (scheme, gc_destination) in [
+                ("baseline", GcDestination::Own),
+                ("baseline", GcDestination::Internal),
+                ("pcstream", GcDestination::Internal),
+                ("pcstream-plus", GcDestination::Internal),
+                ("oracle", GcDestination::Internal),
             ] {
-                let base = &self.plan.lanes[0].device;
-                let device = DeviceSettings {
-                    spare: Spare::SpareFactor(spare_factor),
-                    gc_destination,
-                    ..base.clone()
-                };
-                let Ok(geometry) = Geometry::new(&device) else { continue };
-                let x = self.peak_live as f64 / geometry.physical_pages() as f64;
-                points.push(Point { curve, x, lane: self.lane(scheme, device)? });
+                let spare = Spare::SpareFactor(spare_factor);
+                let device = DeviceSettings { spare, gc_destination, ..self.device() };
+                points.add(scheme, device, |geometry| peak_live / geometry.physical_pages() as f64);
             }
         }
         self.simulate(points)
     }
 
     /// The same drive with more or fewer streams.
-    fn over_streams(&mut self) -> Result<Vec<Curve>, Failure> {
-        let mut points = Vec::new();
+    fn over_streams(&mut self) -> Result<Sweep, Failure> {
+        let mut points = Points::default();
         for streams in STREAMS {
-            for (curve, scheme, gc_destination) in [
-                ("pcstream, internal streams", "pcstream", GcDestination::Internal),
-                ("pcstream, legacy multi-stream", "pcstream", GcDestination::Own),
-                ("knowing the future", "oracle", GcDestination::Internal),
+            for (scheme, gc_destination) in [
+                ("pcstream", GcDestination::Own),
+                ("pcstream", GcDestination::Internal),
+                ("oracle", GcDestination::Internal),
             ] {
-                let base = &self.plan.lanes[0].device;
-                let device = DeviceSettings { streams, gc_destination, ..base.clone() };
-                if Geometry::new(&device).is_ok() {
-                    points.push(Point { curve, x: f64::from(streams), lane: self.lane(scheme, device)? });
-                }
+                let device = DeviceSettings { streams, gc_destination, ..self.device() };
+                points.add(scheme, device, |_| f64::from(streams));
             }
         }
         self.simulate(points)
     }
 
-    fn lane(&self, scheme: &str, device: DeviceSettings) -> Result<LaneSpec, Failure> {
-        let scheme = schemes::factory(scheme, self.options, None)?;
-        Ok(LaneSpec::new(scheme, DeviceSettings { pools: Vec::new(), ..device }))
+    /// The drive that the curves vary.
+    fn device(&self) -> DeviceSettings {
+        DeviceSettings { pools: Vec::new(), ..self.plan.lanes[0].device.clone() }
     }
 
-    fn simulate(&mut self, points: Vec<Point>) -> Result<Vec<Curve>, Failure> {
+    fn simulate(&mut self, Points { points, left_out }: Points) -> Result<Sweep, Failure> {
         let mut curves: Vec<Curve> = Vec::new();
         if points.is_empty() {
-            return Ok(curves);
+            return Ok(Sweep { curves, left_out });
         }
-        let lanes = points.iter().map(|point| point.lane.clone()).collect();
+        let lane = |point: &Point| {
+            let scheme = schemes::factory(point.scheme, self.options, None)?;
+            Ok(LaneSpec::new(scheme, point.device.clone()))
+        };
+        let lanes = points.iter().map(lane).collect::<Result<_, Failure>>()?;
         let results = self.fitting.run(&Plan { lanes, ..self.plan.clone() })?.results;
         for (point, result) in points.iter().zip(results) {
             let Some(waf) = result.waf() else { continue };
-            match curves.iter_mut().find(|curve| curve.name == point.curve) {
+            let (scheme, drive) = (point.scheme, point.device.gc_destination);
+            match curves.iter_mut().find(|curve| curve.scheme == scheme && curve.drive == drive) {
                 Some(curve) => curve.points.push((point.x, waf)),
-                None => curves.push(Curve { name: point.curve.to_owned(), points: vec![(point.x, waf)] }),
+                None => {
+                    curves.push(Curve { scheme: scheme.to_owned(), drive, points: vec![(point.x, waf)] });
+                }
             }
         }
         curves.iter_mut().for_each(|curve| curve.points.sort_by(|a, b| a.0.total_cmp(&b.0)));
-        Ok(curves)
+        Ok(Sweep { curves, left_out })
     }
 }

@@ -47,6 +47,63 @@ fn a_report_is_one_file_with_every_picture_and_nothing_from_a_network() {
     );
     assert_eq!(html.matches("<svg ").count(), html.matches("</svg>").count());
     assert!(html.len() < 2 << 20, "{} bytes for 57 contexts", html.len());
+    assert!(!html.contains("id=\"throughput\""), "without a clock there is nothing to show");
+    assert!(html.contains(" of what baseline programs on the same drive"), "what streams of the host save");
+    // Call paths are those of `contexts`.
+    let (rows, _) = ends_with(0, &["contexts", &trace, "--csv"]);
+    let paths = rows.lines().filter_map(|row| row.rsplit(',').next()).filter(|path| path.contains(" .. "));
+    let paths: Vec<String> = paths.map(|path| path.trim_end_matches('"').replace('<', "&lt;")).collect();
+    let is_shown = |path: &String| html.contains(&format!("{path}</summary>"));
+    assert!(paths.len() > 9 && paths.iter().all(is_shown), "{rows}");
+    assert!(!html.contains("write &lt; write"), "the entry into the kernel is not said twice");
+}
+
+/// Of a scheme on a drive: its colour, its marker and its stroke are the same in all pictures.
+#[test]
+fn a_scheme_looks_the_same_in_every_picture() {
+    let (place, trace) = (Place::new(), recorded("hotcold"));
+    let classes = |name: &str, schemes: &str| {
+        let svg = place.path("p.svg");
+        ends_with(0, &["report", &trace, "--scheme", schemes, "--figure", name, "--svg", &svg]);
+        fs::read_to_string(&svg).unwrap()
+    };
+    for (name, schemes) in [
+        ("waf", "baseline,pcstream"),
+        ("waf-over-run", "baseline,pcstream"),
+        ("waf-over-run", "pcstream,manual,baseline"),
+        ("waf-over-utilisation", "baseline"),
+        ("waf-over-streams", "oracle"),
+    ] {
+        let drawing = classes(name, schemes);
+        let wanted = if name == "waf" { "class=\"f1 l1 internal\"" } else { "class=\"line l1 internal\"" };
+        assert!(drawing.contains(wanted), "{name} {schemes}: {drawing}");
+        for words in ["on a legacy multi-stream SSD", "on an SSD with internal streams or FDP persistently"] {
+            assert!(drawing.contains(words), "{name}: {words}");
+        }
+    }
+}
+
+/// Cells of the map by where they begin, in bytes, and by signatures, which `contexts` has, too.
+#[test]
+fn the_map_in_numbers_is_of_bytes_and_signatures() {
+    let trace = recorded("mixed");
+    let (csv, _) = ends_with(0, &["report", &trace, "--figure", "address-map", "--csv", "-"]);
+    let result = json(&["contexts", &trace, "--json", "-"]);
+    let contexts = result["contexts"].as_array().unwrap();
+    let mut named = 0;
+    assert_eq!(csv.lines().next(), Some("written_bytes,address_bytes,signature"));
+    for line in csv.lines().skip(1) {
+        let fields: Vec<&str> = line.split(',').collect();
+        let bytes = |at: usize| fields[at].parse::<u64>().unwrap();
+        assert!(bytes(0) % 4096 == 0 && bytes(1) % 4096 == 0, "{line}");
+        named += u64::from(!fields[2].is_empty());
+        assert!(fields[2].is_empty() || contexts.iter().any(|row| row["signature"] == fields[2]), "{line}");
+    }
+    let columns: Vec<u64> =
+        csv.lines().skip(1).map(|l| l.split(',').next().unwrap().parse().unwrap()).collect();
+    let pages: u64 = contexts.iter().map(|row| row["pages"].as_u64().unwrap()).sum();
+    let (last, all) = (*columns.last().unwrap(), pages * 4096);
+    assert!(named > 100 && columns.is_sorted() && last < all && last > all * 9 / 10, "{last} of {all}");
 }
 
 #[test]

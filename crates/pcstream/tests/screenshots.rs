@@ -66,15 +66,18 @@ fn browse(page: &Path, profile: &Path, flags: &[String]) -> Result<Vec<u8>, Fail
     }
 }
 
-/// Leaves in the page what is wider than its place.
+/// Leaves in the page what is wider than its place, and labels of pictures that are too small to read. Where a window is
+/// narrow, pictures scroll within their places.
 const MEASURE: &str = "<script>
 const cut = [], root = document.scrollingElement;
 if (root.scrollWidth > innerWidth) cut.push(`the page: ${root.scrollWidth}`);
 for (const wide of document.querySelectorAll('.wide'))
-  if (wide.scrollWidth > wide.clientWidth) cut.push(`${wide.parentElement.textContent.slice(0, 40)}: ${wide.scrollWidth}`);
+  if ((innerWidth > 900 || !wide.querySelector('svg')) && wide.scrollWidth > wide.clientWidth) cut.push(`${wide.parentElement.textContent.slice(0, 40)}: ${wide.scrollWidth}`);
 for (const text of document.querySelectorAll('svg.figure text')) {
   const box = text.getBBox(), all = text.ownerSVGElement.viewBox.baseVal;
   if (box.x < -1 || box.x + box.width > all.width + 1) cut.push(`text: ${text.textContent}`);
+  const height = text.getBoundingClientRect().height;
+  if (text.textContent && height < 10) cut.push(`${height} high: ${text.textContent}`);
 }
 parent.postMessage(`${innerWidth} wide, cut off: ${cut.join('; ')}.`, '*');
 </script></body>";
@@ -111,7 +114,7 @@ fn screenshots() -> Result<(), Failed> {
     for (name, width, flag) in [
         ("light", "1100", "--blink-settings=preferredColorScheme=1"),
         ("dark", "1100", "--blink-settings=preferredColorScheme=0"),
-        ("narrow", "400", "--blink-settings=preferredColorScheme=1"),
+        ("narrow", "390", "--blink-settings=preferredColorScheme=1"),
     ] {
         let picture = directory.join(format!("{name}.png"));
         let profile = place.path().join(name);

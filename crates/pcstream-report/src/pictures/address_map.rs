@@ -4,14 +4,14 @@ use std::collections::HashMap;
 use std::fmt::Write;
 
 use pcstream_replay::survey::{MAP_COLUMNS, MAP_ROWS};
-use pcstream_trace::ContextId;
+use pcstream_trace::{ContextId, PAGE_BYTES};
 
+use super::axis::Quantity;
 use super::chart::WIDTH;
 use super::svg::Svg;
 use super::{COLOURS, Figure, Material};
 use crate::call_paths::row_labels;
 use crate::csv;
-use crate::human::page_bytes;
 
 const LEFT: f64 = 64.0;
 const RIGHT: f64 = 16.0;
@@ -58,15 +58,7 @@ pub fn figure(material: &Material) -> Figure {
         svg.strokes(&format!("l{colour}"), cell_height, path);
     }
     svg.line("axis", &[(LEFT, TOP), (LEFT, bottom), (WIDTH - RIGHT, bottom)]);
-    let geometry = &material.lanes()[0].geometry;
-    for part in 0..=4 {
-        let pages = geometry.address_pages() / 4 * part;
-        svg.text("dim end", LEFT - 6.0, bottom - HEIGHT * part as f64 / 4.0 + 4.0, &page_bytes(pages));
-        let written = material.simulation.writers.totals().host_pages / 4 * part;
-        let class = if part == 4 { "dim end" } else { "dim mid" };
-        let x = LEFT + (WIDTH - LEFT - RIGHT) * part as f64 / 4.0;
-        svg.text(class, x, bottom + 16.0, &page_bytes(written));
-    }
+    axes(&mut svg, extent(material), bottom);
     svg.text("dim mid", (LEFT + WIDTH) / 2.0, bottom + 34.0, "written by the host");
     let others = [("o", "other contexts".to_owned()), ("m", "no context (file system)".to_owned())];
     let named = names.iter().enumerate().map(|(index, name)| (index.to_string(), name.clone()));
@@ -86,11 +78,44 @@ pub fn figure(material: &Material) -> Figure {
     }
 }
 
+/// Pages written, and pages of the address space.
+fn extent(material: &Material) -> (u64, u64) {
+    (material.simulation.writers.totals().host_pages, material.lanes()[0].geometry.address_pages())
+}
+
+fn axes(svg: &mut Svg, (written, addresses): (u64, u64), bottom: f64) {
+    let ticks = |pages: u64| {
+        let ticks = Quantity::Pages.ticks(0.0, pages as f64, 5).into_iter();
+        let share = move |(tick, text): (f64, String)| (tick / pages.max(1) as f64, text);
+        ticks.map(share).filter(|(share, _)| *share <= 1.0)
+    };
+    for (share, text) in ticks(addresses) {
+        svg.text("dim end", LEFT - 6.0, bottom - HEIGHT * share + 4.0, &text);
+    }
+    for (share, text) in ticks(written) {
+        let class = if share > 0.96 { "dim end" } else { "dim mid" };
+        svg.text(class, LEFT + (WIDTH - LEFT - RIGHT) * share, bottom + 16.0, &text);
+    }
+}
+
+/// Cells by where they begin.
 fn numbers(material: &Material) -> String {
+    let (total, addresses) = extent(material);
+    let begins = |part: usize, parts: usize, pages: u64| {
+        let pages = (u128::from(pages) * part as u128).div_ceil(parts as u128) as u64;
+        (pages * PAGE_BYTES).to_string()
+    };
+    let contexts = material.rows.iter().filter_map(|row| row.context);
+    let signatures: HashMap<ContextId, String> =
+        contexts.map(|context| (context.id, context.signature.to_string())).collect();
     let cells = (0..MAP_COLUMNS).flat_map(|column| (0..MAP_ROWS).map(move |row| (column, row)));
     let written = cells.filter_map(|(column, row)| {
         let context = material.survey().context_at(column, row)?;
-        Some([column.to_string(), row.to_string(), context.0.to_string()])
+        Some([
+            begins(column, MAP_COLUMNS, total),
+            begins(row, MAP_ROWS, addresses),
+            signatures.get(&context).cloned().unwrap_or_default(),
+        ])
     });
-    csv::table(&["time_part", "address_part", "context"], written)
+    csv::table(&["written_bytes", "address_bytes", "signature"], written)
 }

@@ -1,62 +1,146 @@
 //! WAF over how full the drive is, and over the number of streams.
 
-use super::chart::Chart;
-use super::{Curve, Figure, Material};
+use pcstream_ssd::GcDestination;
+
+use super::axis::Quantity;
+use super::chart::{Chart, Line};
+use super::look::{Look, keys};
+use super::{Curve, Figure, Material, Sweep};
 use crate::csv;
-use crate::human::ratio;
+use crate::drive::in_words;
 
 /// WAF over the share of the flash that holds live data when the drive is fullest.
 pub fn over_utilisation(material: &Material) -> Figure {
-    let curves = material.by_utilisation;
+    let sweep = material.by_utilisation;
+    let sentences = [
+        Some("The same writes on drives with more or less flash. x: live data over all flash, when the drive was fullest.".to_owned()),
+        begins(&sweep.curves),
+        left_out(sweep),
+    ];
     Figure {
         title: "Write amplification over how full the drive is",
-        note: format!(
-            "The same writes on drives with more or less flash. x: live data over all flash, when the drive was \
-             fullest. {}",
-            begins(curves)
-        ),
-        svg: chart(curves, "live data over flash", |x| format!("{:.0} %", x * 100.0)),
-        csv: numbers(curves, "utilisation"),
+        note: sentences.into_iter().flatten().collect::<Vec<_>>().join(" "),
+        svg: chart(sweep, "live data over flash", Quantity::Share),
+        csv: numbers(sweep, "utilisation"),
     }
 }
 
-/// Where streams begin to save 5 %: the first curve is without, the second with streams.
-fn begins(curves: &[Curve]) -> String {
-    let [without, with, ..] = curves else { return String::new() };
+/// Where streams of the host begin to save 5 % of what a drive with internal streams programs without them.
+fn begins(curves: &[Curve]) -> Option<String> {
+    let on = GcDestination::Internal;
+    let of = |scheme: &str| curves.iter().find(|curve| curve.scheme == scheme && curve.drive == on);
+    let (without, with) = (of("baseline")?, of("pcstream")?);
     let pairs = without.points.iter().filter_map(|(x, now)| {
         let with = with.points.iter().find(|(other, _)| other == x)?;
         Some((*x, 1.0 - with.1 / now))
     });
     let pairs: Vec<(f64, f64)> = pairs.collect();
     let percent = |share: f64| format!("{:.0} %", share * 100.0);
-    match (pairs.iter().find(|(_, saved)| *saved >= 0.05), pairs.last()) {
-        (Some((x, _)), _) => format!("Streams begin to save 5 % of the flash at {}.", percent(*x)),
-        (None, Some((x, _))) => format!("Streams save less than 5 % of the flash up to {}.", percent(*x)),
-        (None, None) => String::new(),
+    let drive = in_words(on);
+    let of_baseline = "of what baseline programs on the same drive";
+    match (pairs.iter().find(|(_, saved)| *saved >= 0.05), pairs.last()?) {
+        (Some((x, _)), _) => {
+            Some(format!("On {drive}, pcstream saves 5 % {of_baseline} from {} on.", percent(*x)))
+        }
+        (None, (x, _)) => {
+            Some(format!("On {drive}, pcstream saves less than 5 % {of_baseline}, up to {}.", percent(*x)))
+        }
     }
+}
+
+/// Why lines end early, if any does.
+fn left_out(sweep: &Sweep) -> Option<String> {
+    let points = crate::human::counted(sweep.left_out, "point");
+    let verb = if sweep.left_out == 1 { "is" } else { "are" };
+    (sweep.left_out > 0).then(|| {
+        format!(
+            "{points} {verb} left out, so lines may end early: there the open superblocks of all streams leave no room \
+             for garbage collection."
+        )
+    })
 }
 
 /// WAF over the number of streams, S0 included.
 pub fn over_streams(material: &Material) -> Figure {
-    let curves = material.by_streams;
+    let sweep = material.by_streams;
+    let note = "S0 included: with one stream, a drive does what it does alone. More streams keep more superblocks \
+                open, which takes from the spare flash.";
+    let left_out = left_out(sweep).map_or(String::new(), |sentence| format!(" {sentence}"));
     Figure {
         title: "Write amplification over the number of streams",
-        note: "S0 included. More streams keep more superblocks open, which takes from the spare flash."
-            .to_owned(),
-        svg: chart(curves, "streams", |x| format!("{x:.0}")),
-        csv: numbers(curves, "streams"),
+        note: format!("{note}{left_out}"),
+        svg: chart(sweep, "streams", Quantity::Number),
+        csv: numbers(sweep, "streams"),
     }
 }
 
-fn chart(curves: &[Curve], x_label: &str, x_text: fn(f64) -> String) -> String {
-    let lines = curves.to_vec();
-    let y_text = |waf| ratio(Some(waf));
-    Chart { title: "WAF", x_label, x_text, y_text, y_from: 1.0, y_least: 0.01, dots: true, lines }.draw()
+/// A line of a curve.
+pub fn line(curve: &Curve) -> Line {
+    Line {
+        name: format!("{} on {}", curve.scheme, in_words(curve.drive)),
+        look: Look::of(&curve.scheme, curve.drive),
+        points: curve.points.clone(),
+    }
 }
 
-fn numbers(curves: &[Curve], x: &str) -> String {
-    let rows = curves.iter().flat_map(|curve| {
-        curve.points.iter().map(|(x, waf)| [curve.name.clone(), x.to_string(), waf.to_string()])
+fn chart(sweep: &Sweep, x_label: &str, x: Quantity) -> String {
+    let curves = &sweep.curves;
+    Chart {
+        title: "WAF",
+        x_label,
+        x,
+        y: Quantity::Waf,
+        y_from: 1.0,
+        y_least: 0.01,
+        dots: true,
+        lines: curves.iter().map(line).collect(),
+        keys: keys(curves.iter().map(|curve| (curve.scheme.as_str(), curve.drive))),
+    }
+    .draw()
+}
+
+fn numbers(sweep: &Sweep, x: &str) -> String {
+    let rows = sweep.curves.iter().flat_map(|curve| {
+        let (scheme, drive) = (&curve.scheme, curve.drive.to_string());
+        curve
+            .points
+            .iter()
+            .map(move |(x, waf)| [scheme.clone(), drive.clone(), x.to_string(), waf.to_string()])
     });
-    csv::table(&["line", x, "waf"], rows)
+    csv::table(&["scheme", "gc_destination", x, "waf"], rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a drive saves without streams of the host is not theirs.
+    #[test]
+    fn the_threshold_is_that_of_one_drive() {
+        let curve = |scheme: &str, drive, wafs: [f64; 3]| Curve {
+            scheme: scheme.to_owned(),
+            drive,
+            points: [0.5, 0.7, 0.8].into_iter().zip(wafs).collect(),
+        };
+        let curves = |with: [f64; 3]| {
+            [
+                curve("baseline", GcDestination::Own, [1.2, 1.5, 2.0]),
+                curve("baseline", GcDestination::Internal, [1.0, 1.2, 1.5]),
+                curve("pcstream", GcDestination::Internal, with),
+            ]
+        };
+        let said = begins(&curves([1.0, 1.19, 1.4])).expect("both are there");
+        assert!(said.ends_with("on the same drive from 80 % on."), "{said}");
+        let said = begins(&curves([1.0, 1.19, 1.49])).expect("both are there");
+        assert!(said.contains("less than 5 %") && said.ends_with("up to 80 %."), "{said}");
+        assert_eq!(begins(&curves([1.0; 3])[..1]), None);
+    }
+
+    #[test]
+    fn why_lines_end_early_is_said() {
+        let said = |left_out| super::left_out(&Sweep { curves: Vec::new(), left_out });
+        assert_eq!(said(0), None);
+        assert!(said(1).is_some_and(|said| said.starts_with("1 point is left out")));
+        assert!(said(3).is_some_and(|said| said.starts_with("3 points are left out")));
+    }
 }

@@ -119,9 +119,15 @@ fn boxes(svg: &mut Svg, node: &Node, name: &str, class: &str, (x, depth): (f64, 
     }
 }
 
+/// Pages by path, most first. Contexts that differ only in what names do not show are one path.
 fn numbers(paths: &[(Vec<String>, u64)]) -> String {
-    let rows = paths.iter().filter(|(_, pages)| *pages > 0);
-    csv::table(&["path", "pages"], rows.map(|(path, pages)| [path.join(";"), pages.to_string()]))
+    let mut sums: BTreeMap<String, u64> = BTreeMap::new();
+    for (path, pages) in paths.iter().filter(|(_, pages)| *pages > 0) {
+        *sums.entry(path.join(";")).or_default() += pages;
+    }
+    let mut rows: Vec<_> = sums.into_iter().collect();
+    rows.sort_by_key(|(_, pages)| std::cmp::Reverse(*pages));
+    csv::table(&["path", "pages"], rows.into_iter().map(|(path, pages)| [path, pages.to_string()]))
 }
 
 #[cfg(test)]
@@ -139,5 +145,12 @@ mod tests {
         let svg = draw(&root, "f0", "x");
         assert!(svg.contains("data-w=\"0.400000\"") && svg.contains("db: 160 KiB, 40.0 %"), "{svg}");
         assert!(draw(&Node::default(), "f0", "x").is_empty());
+    }
+
+    #[test]
+    fn equal_paths_are_one_row() {
+        let path = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let paths = [(path(&["db", "log"]), 10), (path(&["cc"]), 60), (path(&["db", "log"]), 55)];
+        assert_eq!(numbers(&paths), "path,pages\ndb;log,65\ncc,60\n");
     }
 }

@@ -5,14 +5,17 @@
 
 use std::fmt::Write;
 
+use pcstream_trace::Context;
 use pcstream_trace::paths::file_name;
 
 use super::svg::{STYLE, escaped};
-use super::{FIGURES, Figure, Material};
+use super::{FIGURES, Figure, Material, Source};
+use crate::call_paths::call_paths;
+use crate::contexts::called;
 use crate::drive::{column_head, reference};
 use crate::human::{bytes, counted, page_bytes, percent, ratio};
 use crate::schemes::{contexts_that_wrote, coverage, destinations, less, loss_lines};
-use crate::symbols::{Names, frame_name};
+use crate::symbols::Names;
 use crate::verdict::Matters;
 use crate::{ContextRow, VERSION, Verdict};
 
@@ -43,7 +46,8 @@ pub fn page(material: &Material) -> String {
         _ = writeln!(out, "<p class=\"loss\">{}</p>", escaped(line.trim_start_matches("losses").trim()));
     }
     out += &scheme_table(material);
-    for entry in &FIGURES {
+    let has_clock = material.lanes().iter().any(|lane| lane.timing.is_some());
+    for entry in FIGURES.iter().filter(|entry| has_clock || entry.source != Source::Clock) {
         out += &figure(entry.name, &(entry.draw)(material));
     }
     out += &contexts(material.rows);
@@ -138,7 +142,13 @@ fn contexts(rows: &[ContextRow]) -> String {
          <th class=\"n\">lifetime</th><th class=\"n\">alive</th><th>stream</th><th>program</th><th>file</th>\
          <th>call path</th></tr></thead><tbody>\n",
     );
-    rows.iter().take(CONTEXTS).for_each(|row| out += &context(row));
+    let shown = &rows[..rows.len().min(CONTEXTS)];
+    let known: Vec<&Context> = shown.iter().filter_map(|row| row.context).collect();
+    let mut lines = call_paths(&known, Names::Short).into_iter();
+    for row in shown {
+        let line = row.context.and_then(|_| lines.next()).unwrap_or_default();
+        out += &context(row, &line);
+    }
     out += "</tbody></table></div>\n";
     if rows.len() > CONTEXTS {
         let rest: u64 = rows[CONTEXTS..].iter().map(|row| row.writer.pages()).sum();
@@ -147,7 +157,8 @@ fn contexts(rows: &[ContextRow]) -> String {
     out + "</section>\n"
 }
 
-fn context(row: &ContextRow) -> String {
+/// A row; `line` tells its call path from others.
+fn context(row: &ContextRow, line: &str) -> String {
     let writer = &row.writer;
     let life = writer.lifetimes.quartiles().map(|q| q.p50);
     let alive = writer.alive_pages() as f64 / writer.pages().max(1) as f64;
@@ -163,7 +174,7 @@ fn context(row: &ContextRow) -> String {
             (
                 context.signature.to_string(),
                 format!("{}{}", escaped(program), escaped(&thread)),
-                path(context),
+                path(context, &called(context, line)),
             )
         }
     };
@@ -185,20 +196,18 @@ fn context(row: &ContextRow) -> String {
     )
 }
 
-/// The whole path, behind its first frames.
-fn path(context: &pcstream_trace::Context) -> String {
-    let names: Vec<String> = context.frames.iter().map(|frame| frame_name(frame, Names::Short)).collect();
-    if names.is_empty() {
-        return escaped(&context.entry);
+/// The whole path, behind its line.
+fn path(context: &Context, line: &str) -> String {
+    if context.frames.is_empty() {
+        return escaped(line);
     }
-    let short = std::iter::once(context.entry.clone()).chain(names).take(4).collect::<Vec<_>>().join(" < ");
     let whole = |frame: &pcstream_trace::Frame| {
         let symbol = if frame.symbol.is_empty() { "(no symbol)" } else { &frame.symbol };
         let place = format!("{}+{:#x}", file_name(&frame.module), frame.offset);
         format!("<li>{} <span class=\"dim\">{}</span></li>", escaped(symbol), escaped(&place))
     };
     let frames: String = context.frames.iter().map(whole).collect();
-    format!("<details><summary>{}</summary><ol>{frames}</ol></details>", escaped(&short))
+    format!("<details><summary>{}</summary><ol>{frames}</ol></details>", escaped(line))
 }
 
 fn settings_list(settings: &[(String, String)]) -> String {

@@ -5,11 +5,13 @@
 //! the length of the trace.
 
 mod address_map;
+mod axis;
 mod chart;
 mod curves;
 mod flame;
 mod html;
 mod lifetimes;
+mod look;
 mod svg;
 mod throughput;
 mod timeline;
@@ -17,19 +19,31 @@ mod waf;
 
 use pcstream_replay::LaneResult;
 use pcstream_replay::survey::Survey;
+use pcstream_ssd::GcDestination;
 
 use crate::{ContextRow, Simulation};
 
 pub use html::page;
 pub use svg::standalone;
 
-/// A line of a chart, such as the WAF of a scheme over something.
+/// The WAF of a scheme on a kind of drive, over something.
 #[derive(Clone, Debug)]
 pub struct Curve {
-    /// For the legend, such as the scheme and the kind of drive in words.
-    pub name: String,
-    /// x and y, such as where and the WAF there.
+    /// Name of the scheme.
+    pub scheme: String,
+    /// The kind of drive.
+    pub drive: GcDestination,
+    /// Where, and the WAF there.
     pub points: Vec<(f64, f64)>,
+}
+
+/// The curves of a picture.
+#[derive(Clone, Debug, Default)]
+pub struct Sweep {
+    /// Those of which there are points.
+    pub curves: Vec<Curve>,
+    /// Points where garbage collection would have no room, so that there is no such drive.
+    pub left_out: u64,
 }
 
 /// Everything that pictures are made of.
@@ -41,9 +55,9 @@ pub struct Material<'a> {
     /// Maps, copies and rates, for the pictures that [`needs_survey`] names.
     pub survey: Option<&'a Survey>,
     /// WAF over how full the flash is at most; empty if it was not simulated.
-    pub by_utilisation: &'a [Curve],
+    pub by_utilisation: &'a Sweep,
     /// WAF over the number of streams; empty if it was not simulated.
-    pub by_streams: &'a [Curve],
+    pub by_streams: &'a Sweep,
 }
 
 impl Material<'_> {
@@ -75,30 +89,37 @@ struct Entry {
     /// On the command line.
     name: &'static str,
     draw: fn(&Material) -> Figure,
-    needs_survey: bool,
+    source: Source,
 }
 
-const fn of_results(name: &'static str, draw: fn(&Material) -> Figure) -> Entry {
-    Entry { name, draw, needs_survey: false }
+/// What a picture is made of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Source {
+    /// The results of schemes.
+    Results,
+    /// A survey of the trace, too.
+    Survey,
+    /// The results of a clock.
+    Clock,
 }
 
-const fn of_survey(name: &'static str, draw: fn(&Material) -> Figure) -> Entry {
-    Entry { name, draw, needs_survey: true }
+const fn of(source: Source, name: &'static str, draw: fn(&Material) -> Figure) -> Entry {
+    Entry { name, draw, source }
 }
 
 /// Every figure: one file and one line here.
 const FIGURES: [Entry; 10] = [
-    of_results("waf", waf::by_scheme),
-    of_results("waf-over-run", waf::over_run),
+    of(Source::Results, "waf", waf::by_scheme),
+    of(Source::Results, "waf-over-run", waf::over_run),
     // How full the flash was is a result of the survey.
-    of_survey("waf-over-utilisation", curves::over_utilisation),
-    of_results("waf-over-streams", curves::over_streams),
-    of_results("lifetimes", lifetimes::figure),
-    of_survey("address-map", address_map::figure),
-    of_results("flame-written", flame::written),
-    of_survey("flame-copied", flame::copied),
-    of_survey("rates", timeline::figure),
-    of_results("throughput", throughput::figure),
+    of(Source::Survey, "waf-over-utilisation", curves::over_utilisation),
+    of(Source::Results, "waf-over-streams", curves::over_streams),
+    of(Source::Results, "lifetimes", lifetimes::figure),
+    of(Source::Survey, "address-map", address_map::figure),
+    of(Source::Results, "flame-written", flame::written),
+    of(Source::Survey, "flame-copied", flame::copied),
+    of(Source::Survey, "rates", timeline::figure),
+    of(Source::Clock, "throughput", throughput::figure),
 ];
 
 /// Names of the figures, in the order of the report.
@@ -108,7 +129,12 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 
 /// Whether the figure of this name is made of a survey of the trace.
 pub fn needs_survey(name: &str) -> bool {
-    FIGURES.iter().any(|entry| entry.name == name && entry.needs_survey)
+    FIGURES.iter().any(|entry| entry.name == name && entry.source == Source::Survey)
+}
+
+/// Whether the figure of this name shows the results of a clock.
+pub fn needs_clock(name: &str) -> bool {
+    FIGURES.iter().any(|entry| entry.name == name && entry.source == Source::Clock)
 }
 
 /// The figure of this name.

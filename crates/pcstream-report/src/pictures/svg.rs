@@ -62,7 +62,7 @@ impl Svg {
         );
     }
 
-    /// An entry of a legend: a colour, and what it stands for.
+    /// An entry of a legend of colours: a colour, and what it stands for.
     pub fn key(&mut self, class: &str, x: f64, y: f64, text: &str) {
         self.rect(class, [x, y, 10.0, 10.0], "");
         self.text("", x + 16.0, y + 9.5, text);
@@ -74,13 +74,10 @@ impl Svg {
         _ = writeln!(self.body, "<polyline class=\"{class}\" points=\"{}\"/>", points.join(" "));
     }
 
-    /// A dot.
-    pub fn dot(&mut self, class: &str, x: f64, y: f64, tip: &str) {
-        let tip = escaped(tip);
-        _ = writeln!(
-            self.body,
-            "<circle class=\"{class}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\"><title>{tip}</title></circle>"
-        );
+    /// A filled shape around a point: `path` is data of an SVG path that begins there; `tip` as for `rect`.
+    pub fn marker(&mut self, class: &str, x: f64, y: f64, path: &str, tip: &str) {
+        let tip = if tip.is_empty() { String::new() } else { format!("<title>{}</title>", escaped(tip)) };
+        _ = writeln!(self.body, "<path class=\"{class}\" d=\"M{x:.1} {y:.1}{path}\">{tip}</path>");
     }
 
     /// Text; classes `end` and `mid` say which part of it is at `x`.

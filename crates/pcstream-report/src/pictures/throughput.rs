@@ -5,8 +5,9 @@
 
 use pcstream_replay::LaneResult;
 
-use super::chart::Chart;
-use super::{Curve, Figure, Material};
+use super::chart::{Chart, Line};
+use super::look::{Key, Look, keys};
+use super::{Figure, Material};
 use crate::csv;
 use crate::drive::{reference, result_in_words};
 use crate::verdict::with_streams;
@@ -21,32 +22,36 @@ pub fn figure(material: &Material) -> Figure {
     let with = with_streams(lanes, material.simulation.writers.are_unknown());
     shown.extend(with.filter(|lane| shown.iter().all(|other| !std::ptr::eq(*other, *lane))));
     let lines = shown.iter().flat_map(|lane| pair(lane)).collect();
+    let mut keys = keys(shown.iter().map(|lane| (lane.scheme.as_str(), lane.settings.gc_destination)));
+    keys.push(Key { look: Look::NEUTRAL, text: "written".to_owned() });
+    keys.push(Key { look: Look::NEUTRAL.thin(), text: "copied".to_owned() });
     let title = "throughput and copies over simulated time";
     Figure {
         title: "Throughput and garbage collection over simulated time",
         note: "By the arrival of requests. With --timing; what the clock models is in docs/ssd-model.md."
             .to_owned(),
-        svg: Chart::of_rates(title, "simulated seconds", lines).draw(),
+        svg: Chart::of_rates(title, "simulated seconds", lines, keys).draw(),
         csv: table(lanes),
     }
 }
 
 /// What the host wrote and what was copied for it, per second; nothing without a clock.
-fn pair(lane: &LaneResult) -> Vec<Curve> {
+fn pair(lane: &LaneResult) -> Vec<Line> {
     let Some(timing) = &lane.timing else { return Vec::new() };
     let throughput = &timing.throughput;
     let together = throughput.pages.len().div_ceil(POINTS).max(1);
     let seconds = throughput.interval_ns as f64 * together as f64 / 1e9;
     let who = result_in_words(lane);
-    let line = |what: &str, pages: &[u64]| {
+    let look = Look::of(&lane.scheme, lane.settings.gc_destination);
+    let line = |what: &str, look: Look, pages: &[u64]| {
         let point = |(index, part): (usize, &[u64])| {
             ((index as f64 + 0.5) * seconds, part.iter().sum::<u64>() as f64 / seconds)
         };
         // The last part may not be over.
         let whole = pages.chunks_exact(together).enumerate().map(point);
-        Curve { name: format!("{who}: {what}"), points: whole.collect() }
+        Line { name: format!("{who}: {what}"), look, points: whole.collect() }
     };
-    vec![line("written", &throughput.pages), line("copied", &throughput.gc_pages)]
+    vec![line("written", look, &throughput.pages), line("copied", look.thin(), &throughput.gc_pages)]
 }
 
 /// Every lane with a clock, every interval.

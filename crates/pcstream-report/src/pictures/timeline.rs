@@ -2,8 +2,9 @@
 
 use pcstream_replay::survey::{Rate, TIME_BINS};
 
-use super::chart::Chart;
-use super::{Curve, Figure, Material};
+use super::chart::{Chart, Line};
+use super::look::{Key, Look};
+use super::{Figure, Material};
 use crate::csv;
 
 /// Lines of rates; x is in seconds.
@@ -11,15 +12,17 @@ pub fn figure(material: &Material) -> Figure {
     let rates = material.survey().rates();
     let seconds = material.simulation.writers.totals().duration_ns.max(1) as f64 / 1e9;
     let bin = seconds / TIME_BINS as f64;
-    let line = |name: &str, of: fn(&Rate) -> u64| {
+    let line = |name: &str, look: Look, of: fn(&Rate) -> u64| {
         let point = |(index, rate)| ((index as f64 + 0.5) * bin, of(rate) as f64 / bin);
-        Curve { name: name.to_owned(), points: rates.iter().enumerate().map(point).collect() }
+        Line { name: name.to_owned(), look, points: rates.iter().enumerate().map(point).collect() }
     };
     let lines = vec![
-        line("written by the host", |rate| rate.host_pages),
-        line("copied by GC without streams", |rate| rate.gc_pages),
+        line("written by the host", Look::NEUTRAL, |rate| rate.host_pages),
+        // Copies are those of baseline.
+        line("copied by GC without streams", Look::of_scheme("baseline").thin(), |rate| rate.gc_pages),
     ];
-    let chart = Chart::of_rates("rates over the traced time", "seconds since the trace began", lines);
+    let keys = lines.iter().map(|line| Key { look: line.look, text: line.name.clone() }).collect();
+    let chart = Chart::of_rates("rates over the traced time", "seconds since the trace began", lines, keys);
     let rows = rates.iter().enumerate().map(|(index, rate)| {
         let start = format!("{:.6}", index as f64 * bin);
         [start, rate.host_pages.to_string(), rate.gc_pages.to_string(), rate.discarded_pages.to_string()]

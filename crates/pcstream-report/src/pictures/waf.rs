@@ -3,15 +3,16 @@
 use pcstream_replay::LaneResult;
 use pcstream_trace::PAGE_BYTES;
 
+use super::axis::Quantity;
 use super::chart::{Chart, WIDTH};
+use super::look::{Legend, Look, drive_keys, keys};
 use super::svg::Svg;
-use super::{Curve, Figure, Material};
+use super::{Curve, Figure, Material, curves};
 use crate::csv;
 use crate::drive::{in_words, reference};
-use crate::human::{bytes, ratio};
+use crate::human::ratio;
 use crate::schemes::destinations;
 
-const MIB: f64 = (1 << 20) as f64;
 const ROW: f64 = 18.0;
 const LEFT: f64 = 150.0;
 const RIGHT: f64 = 60.0;
@@ -26,7 +27,10 @@ pub fn by_scheme(material: &Material) -> Figure {
     let mut schemes: Vec<&str> = lanes.iter().map(|lane| lane.scheme.as_str()).collect();
     schemes.dedup();
     let block = ROW * drives.len() as f64 + 6.0;
-    let height = 12.0 + block * schemes.len() as f64 + 22.0 + 18.0 * drives.len() as f64;
+    let bottom = 12.0 + block * schemes.len() as f64;
+    let drive_keys = drive_keys(drives.iter().copied());
+    let legend = Legend::new(&drive_keys, LEFT, WIDTH);
+    let height = bottom + 22.0 + legend.height();
     let mut svg = Svg::new(WIDTH, height, "WAF by scheme");
     for (index, scheme) in schemes.iter().enumerate() {
         let top = 12.0 + block * index as f64;
@@ -34,22 +38,20 @@ pub fn by_scheme(material: &Material) -> Figure {
         for lane in lanes.iter().filter(|lane| lane.scheme == *scheme) {
             let drive = drives.iter().position(|d| *d == lane.settings.gc_destination).unwrap_or(0);
             let (y, waf) = (top + ROW * drive as f64, lane.waf().unwrap_or(1.0));
-            let tip = format!("{scheme} on {}: WAF {waf:.4}", in_words(lane.settings.gc_destination));
-            svg.rect(&format!("f{drive}"), [LEFT, y, (x_at(waf) - LEFT).max(1.5), ROW - 3.0], &tip);
+            let on = lane.settings.gc_destination;
+            let tip = format!("{scheme} on {}: WAF {waf:.4}", in_words(on));
+            let bar = [LEFT, y, (x_at(waf) - LEFT).max(1.5), ROW - 3.0];
+            svg.rect(&Look::of(scheme, on).bar(), bar, &tip);
             svg.text("dim", x_at(waf) + 6.0, y + 12.0, &ratio(lane.waf()));
         }
     }
-    let bottom = 12.0 + block * schemes.len() as f64;
     let oracle =
         lanes.iter().filter(|lane| lane.knows_future).filter_map(LaneResult::waf).min_by(f64::total_cmp);
     if let Some(waf) = oracle {
         svg.line("mark", &[(x_at(waf), 6.0), (x_at(waf), bottom)]);
         svg.text("dim mid", x_at(waf).max(LEFT + 60.0), bottom + 12.0, "knowing the future");
     }
-    for (index, drive) in drives.iter().enumerate() {
-        let y = bottom + 22.0 + 18.0 * index as f64;
-        svg.key(&format!("f{index}"), LEFT, y, in_words(*drive));
-    }
+    legend.draw(&mut svg, bottom + 18.0, true);
     let rows = lanes.iter().map(|lane| {
         let (waf, steady) = (csv::option(lane.waf()), csv::option(lane.steady_waf()));
         let flash = lane.flash_pages().to_string();
@@ -58,43 +60,49 @@ pub fn by_scheme(material: &Material) -> Figure {
     Figure {
         title: "Write amplification by scheme",
         note: "Flash pages programmed for each page that the host wrote; bars begin at 1, the least there can be. \
-               The dashed line is the least that a scheme reaches which knows when every page dies."
+               The dashed line is the least that a scheme reaches which knows when every page dies. A legacy \
+               multi-stream SSD with baseline is a drive without streams."
             .to_owned(),
         svg: svg.finish(),
         csv: csv::table(&["scheme", "gc_destination", "waf", "steady_waf", "flash_pages"], rows),
     }
 }
 
-/// WAF of parts of the run: a line per scheme, on the drive that the scheme is recommended with.
+/// WAF of parts of the run: a line per scheme, on the drive that the scheme is recommended with, and `baseline` on the
+/// drive that all are compared with, too.
 pub fn over_run(material: &Material) -> Figure {
     let lanes = material.lanes();
     let mut shown: Vec<&LaneResult> = reference(lanes).into_iter().collect();
-    for lane in lanes.iter().filter(|lane| lane.scheme != "baseline").rev() {
-        if shown.iter().all(|other| other.scheme != lane.scheme) {
+    for (at, lane) in lanes.iter().enumerate() {
+        let is_last = lanes[at + 1..].iter().all(|other| other.scheme != lane.scheme);
+        if is_last && !shown.iter().any(|other| std::ptr::eq(*other, lane)) {
             shown.push(lane);
         }
     }
-    let lines: Vec<Curve> = shown
-        .iter()
-        .take(super::COLOURS)
-        .map(|lane| Curve {
-            name: format!("{}, gc {}", lane.scheme, lane.settings.gc_destination),
-            points: windows(lane),
+    let curve = |lane: &&LaneResult| Curve {
+        scheme: lane.scheme.clone(),
+        drive: lane.settings.gc_destination,
+        points: windows(lane),
+    };
+    let shown: Vec<Curve> = shown.iter().take(super::COLOURS + 1).map(curve).collect();
+    let rows = shown.iter().flat_map(|curve| {
+        let (scheme, drive) = (&curve.scheme, curve.drive.to_string());
+        curve.points.iter().map(move |(pages, waf)| {
+            let written = (*pages as u64 * PAGE_BYTES).to_string();
+            [scheme.clone(), drive.clone(), written, waf.to_string()]
         })
-        .collect();
-    let rows = lines
-        .iter()
-        .flat_map(|line| line.points.iter().map(|(x, y)| [line.name.clone(), x.to_string(), y.to_string()]));
-    let csv = csv::table(&["line", "written_mib", "waf"], rows);
+    });
+    let csv = csv::table(&["scheme", "gc_destination", "written_bytes", "waf"], rows);
     let chart = Chart {
         title: "WAF over the run",
         x_label: "written by the host",
-        x_text: |mib| bytes((mib * MIB) as u64),
-        y_text: |waf| ratio(Some(waf)),
+        x: Quantity::Pages,
+        y: Quantity::Waf,
         y_from: 1.0,
         y_least: 0.01,
         dots: false,
-        lines,
+        lines: shown.iter().map(curves::line).collect(),
+        keys: keys(shown.iter().map(|curve| (curve.scheme.as_str(), curve.drive))),
     };
     Figure {
         title: "Write amplification over the run",
@@ -105,16 +113,13 @@ pub fn over_run(material: &Material) -> Figure {
     }
 }
 
-/// WAF between points of the progress, about 40 of them.
+/// WAF between points of the progress, about 40 of them, over the pages that the host wrote.
 fn windows(lane: &LaneResult) -> Vec<(f64, f64)> {
     let step = (lane.progress.len() / 40).max(1);
     let points: Vec<_> = lane.progress.iter().step_by(step).collect();
     let window = |pair: &[&pcstream_replay::Progress]| {
         let host = (pair[1].host_pages - pair[0].host_pages) as f64;
-        (
-            pair[1].host_pages as f64 * PAGE_BYTES as f64 / MIB,
-            (pair[1].flash_pages - pair[0].flash_pages) as f64 / host,
-        )
+        (pair[1].host_pages as f64, (pair[1].flash_pages - pair[0].flash_pages) as f64 / host)
     };
     points.windows(2).map(window).collect()
 }
