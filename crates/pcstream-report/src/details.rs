@@ -1,10 +1,9 @@
 //! More of every result: how sure the WAF is, how worn the device, and what victims held.
 
 use pcstream_replay::{LaneResult, Lifetimes, Quartiles};
-use pcstream_ssd::endurance::relative_lifetime;
 
-use crate::drive::baseline_of;
-use crate::human::{count, page_bytes};
+use crate::drive::{reference, result_in_words, saved};
+use crate::human::{count, page_bytes, ratio};
 use crate::layout::Layout;
 use crate::table::Side::{Left, Right};
 use crate::table::{columns_of, within};
@@ -15,18 +14,21 @@ const BARS: [char; 9] =
 
 /// One row per result.
 pub fn text(lanes: &[LaneResult], layout: Layout) -> String {
-    let steady = |lane: &LaneResult| match lane.steady {
-        Some(s) => format!("{:.3} +- {:.3} ({} rounds)", s.waf, s.half_width, s.rounds),
-        None => "not steady".to_owned(),
+    let steady = |lane: &LaneResult| {
+        let waf = ratio(lane.steady_waf());
+        lane.steady.map_or_else(
+            || format!("{waf}, not steady"),
+            |s| format!("{waf} +- {:.3} ({} rounds)", s.half_width, s.rounds),
+        )
     };
     let erases = |lane: &LaneResult| match lane.counters.background_erases {
         0 => count(lane.counters.erases),
         background => format!("{} ({} in background)", count(lane.counters.erases), count(background)),
     };
+    let reference = reference(lanes);
     let life = |lane: &LaneResult| {
-        let baseline = baseline_of(lanes, lane.settings.gc_destination);
-        let life = baseline.and_then(|b| relative_lifetime(&lane.counters, &b.counters));
-        life.map_or("-".to_owned(), |life| format!("x {life:.2}"))
+        let saved = reference.and_then(|reference| saved(lane, reference));
+        saved.map_or("-".to_owned(), |saved| format!("x {:.2}", 1.0 / (1.0 - saved)))
     };
     let wear =
         |lane: &LaneResult| format!("{} / {:.1} / {}", lane.wear.least, lane.wear.mean, lane.wear.most);
@@ -42,11 +44,17 @@ pub fn text(lanes: &[LaneResult], layout: Layout) -> String {
             (Left, "victims by valid share", &|lane| histogram(&lane.counters.victim_validity)),
         ],
     );
-    let notes = "steady: rounds of as many writes as the device has pages; per superblock: least, mean and most erases, \
-                 prefill included; life: against baseline; victims: empty, then shares of 5 % up to full, as bars";
+    let life = reference.map_or_else(String::new, |reference| {
+        format!(" life: how many times as long as with {}, by flash programmed;", result_in_words(reference))
+    });
+    let notes = format!(
+        "steady: from the first steady round on, else the last two thirds; a round is as many writes as the device has \
+         pages; per superblock: least, mean and most erases, prefill included;{life} victims: empty, then shares of \
+         5 % up to full, as bars"
+    );
     let mut lines = within(&columns, 2, layout);
     lines.push(String::new());
-    lines.extend(layout.wrap(notes, 0));
+    lines.extend(layout.wrap(&notes, 0));
     lines.extend(stream_table(lanes, layout));
     lines.join("\n") + "\n"
 }

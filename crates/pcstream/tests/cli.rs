@@ -278,7 +278,7 @@ fn tables_for_people_and_a_json_file_beside_them() {
         assert!(out.contains(word), "{word} is missing in\n{out}");
     }
     let (details, _) = ends_with(0, &["simulate", &trace, "--details"]);
-    for word in ["on S0", "own: steady", "internal: steady", "GC pages", "without them", "S1'", "life p25"] {
+    for word in ["on S0", "own: GC pages", "internal: GC pages", "without them", "S1'", "life p25"] {
         assert!(details.contains(word) && !out.contains(word), "{word} belongs to the details:\n{details}");
     }
     assert!(err.starts_with("pcstream: seed 5\n"), "the seed comes first: {err}");

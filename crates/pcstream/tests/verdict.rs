@@ -219,3 +219,36 @@ fn the_verdict_says_whether_streams_matter() {
     let (out, _) = ends_with(0, &["simulate", &trace, "--scheme", "pcstream"]);
     assert!(out.contains("Nothing to compare with: add baseline"), "{out}");
 }
+
+/// Where the drive copies nothing, nothing can be gained: one clause, and no mark for the lowest of equal WAFs.
+#[test]
+fn nothing_to_gain_is_said_in_one_clause() {
+    let trace = format!("{}/tests/data/sqlite.pctrace", env!("CARGO_MANIFEST_DIR"));
+    let flags = ["simulate", &trace, "--scheme", "baseline,pcstream,oracle", "--spare-factor", "0.75"];
+    let (out, _) = ends_with(0, &flags);
+    let verdict = out.split("\n\n").find(|part| part.starts_with("Verdict: ")).expect("a verdict");
+    let verdict = verdict.replace('\n', " ");
+    assert!(verdict.ends_with(": WAF 1.000 now.") && !verdict.contains("- "), "{verdict}");
+    assert!(out.contains("less flash: than baseline on a drive without streams\n"), "{out}");
+    let (full, _) = ends_with(0, &["simulate", &trace, "--scheme", "baseline,pcstream,oracle"]);
+    assert!(full.contains(" *  ") && full.contains("*: lowest WAF without knowing the future"), "{full}");
+}
+
+/// The drive life in the details is that of the verdict.
+#[test]
+fn details_measure_life_as_the_verdict_does() {
+    let trace = format!("{}/tests/data/hotcold.pctrace", env!("CARGO_MANIFEST_DIR"));
+    let life =
+        json(&["simulate", &trace, "--json", "-"])["verdict"]["life_ratio"].as_f64().expect("a number");
+    let result = json(&["simulate", &trace, "--json", "-"])["verdict"]["with_streams"].clone();
+    let (out, _) = ends_with(0, &["simulate", &trace, "--details"]);
+    let (scheme, steady) = (result["scheme"].as_str().unwrap(), result["steady_waf"].as_f64().unwrap());
+    let details = out.split("steady WAF +- 95 %").nth(1).expect("a table");
+    let is_row = |line: &&str| line.starts_with(&format!("{scheme} ")) && line.contains(" internal ");
+    let row = details.lines().find(is_row).expect("a row");
+    assert!(
+        row.contains(&format!(" x {life:.2} ")) && row.contains(&format!(" {steady:.3}")),
+        "{life}: {row}"
+    );
+    assert!(out.replace('\n', " ").contains("as long as with baseline on a drive without streams"), "{out}");
+}

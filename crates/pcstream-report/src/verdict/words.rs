@@ -62,6 +62,9 @@ pub fn sentences(
     let mut out = vec![words.conclusion(finding)];
     out.extend(no_contexts());
     out.extend(words.steadiness());
+    if words.nothing_to_gain(finding) {
+        return out;
+    }
     out.extend(words.elsewhere(finding));
     out.extend(words.best(lanes, finding));
     out.extend(compared.best_foreseeing.map(|oracle| {
@@ -120,11 +123,18 @@ impl<'a> Words<'a> {
         }
     }
 
+    /// Whether the drive copies nothing, as far as the WAF that is shown says, so that nothing can save anything.
+    fn nothing_to_gain(&self, finding: Finding<'a>) -> bool {
+        let copies_nothing = ratio(self.now.waf()) == ratio(Some(1.0));
+        matches!(finding, Finding::NoGain) && copies_nothing && saved(self.with, self.now) >= Some(-SHOWN)
+    }
+
     /// One or two sentences.
     fn conclusion(&self, finding: Finding<'a>) -> String {
         let drive = in_words(self.with.settings.gc_destination);
         let claim = match finding {
             Finding::NothingYet => return nothing_yet(self.now, self.trace),
+            _ if self.nothing_to_gain(finding) => return format!("{}: {}.", self.no_gain(), self.today()),
             Finding::NoGain => self.no_gain(),
             Finding::Either { legacy, drive: alone } => {
                 let (by, waf) = (&legacy.scheme, |lane: &LaneResult| ratio(lane.waf()));
