@@ -180,14 +180,19 @@ fn program(context: &Context) -> String {
     clipped(&text, 40)
 }
 
-/// A call path behind the entry into the kernel.
+/// A call path behind the entry into the kernel, unless it begins with the C library's function of the same name.
 pub fn called(context: &Context, path: &str) -> String {
     match context.unwind {
         Unwind::Label => "(label)".to_owned(),
         _ if path.is_empty() => context.entry.clone(),
-        _ if context.entry.is_empty() => path.to_owned(),
+        _ if context.entry.is_empty() || begins_with(path, &context.entry) => path.to_owned(),
         _ => format!("{} < {path}", context.entry),
     }
+}
+
+fn begins_with(path: &str, entry: &str) -> bool {
+    let rest = path.strip_prefix(entry);
+    rest.is_some_and(|rest| rest.is_empty() || [" < ", " .. ", "@"].iter().any(|end| rest.starts_with(end)))
 }
 
 fn heaviest_kind(pages: &[u64; Kind::ALL.len()]) -> (&'static str, u64) {
@@ -204,6 +209,16 @@ mod tests {
     #[test]
     fn the_heaviest_kind_wins_and_the_first_of_equals() {
         assert_eq!(heaviest_kind(&[1, 5, 0, 0, 0, 5]), ("journal", 5));
+    }
+
+    #[test]
+    fn the_entry_is_said_once() {
+        let context = Context { entry: "write".into(), unwind: Unwind::Exact, ..Context::default() };
+        let of = |path: &str| called(&context, path);
+        for path in ["write", "write < main", "write@0x1f .. main"] {
+            assert_eq!(of(path), path);
+        }
+        assert_eq!(["", "write", "writer < main"].map(of), ["write", "write", "write < writer < main"]);
     }
 
     #[test]
