@@ -1,10 +1,12 @@
 //! A command, or what runs already (`--pid`, `--cgroup`, `--unit`): for the capture and for the trace.
 
 use std::ffi::OsString;
+use std::path::Path;
 use std::time::Duration;
 
 use pcstream_capture::attach::{Attach, Running, command_of};
 use pcstream_capture::capture::Subject;
+use pcstream_fs::scratch::ExistingFs;
 
 use crate::args::AttachArgs;
 
@@ -25,6 +27,20 @@ fn named(args: &AttachArgs) -> Option<Running> {
     let process = args.pid.map(Running::Process);
     let cgroup = || args.cgroup.clone().map(Running::Cgroup);
     process.or_else(cgroup).or_else(|| args.unit.clone().map(Running::Unit))
+}
+
+/// What the user should know where no process is named, and `on` is a directory below a mount point: the whole file system
+/// is taken. `done` says what happens to its writes.
+pub fn takes_all(on: &Path, subject: &Subject, done: &str) -> Option<String> {
+    let Subject::Running(Attach { to: Running::Anyone, .. }) = subject else { return None };
+    let found = ExistingFs::of(on).ok()?;
+    (found.directory != found.mount_point).then(|| {
+        format!(
+            "--on {}: all that writes to the file system at {} is {done}; --pid, --cgroup or --unit narrows that",
+            on.display(),
+            found.mount_point.display()
+        )
+    })
 }
 
 /// The command line that a trace tells: of the command, or of the process.

@@ -121,6 +121,9 @@ fn code_of(status: ExitStatus) -> u8 {
 /// What the flags say of a capture.
 pub fn options(args: &CaptureArgs, subject: Subject, ui: Ui) -> Result<CaptureOptions, Failure> {
     let session = session(args, &subject, ui)?;
+    let taken = args.on.as_ref().and_then(|on| attached::takes_all(on, &subject, "recorded"));
+    let afterwards = "--file of `pcstream contexts` and `pcstream extract` chooses files afterwards";
+    taken.iter().for_each(|taken| ui.remark(&format!("{taken}, and {afterwards}")));
     args.on.iter().filter_map(|on| hidden_file_system(on)).for_each(|hidden| ui.remark(&hidden));
     let order = order(args.order);
     Ok(CaptureOptions { session, order, ..CaptureOptions::new(subject, target(args)?) })

@@ -148,6 +148,7 @@ fn capture_options(args: &PlaceArgs, ui: Ui) -> Result<CaptureOptions, Failure> 
     capture::check_machine().map_err(Failure::failed)?;
     hidden_file_system(&args.on).iter().for_each(|hidden| ui.remark(hidden));
     let subject = attached::subject(&args.words, &args.attach, args.duration);
+    attached::takes_all(&args.on, &subject, "placed").iter().for_each(|taken| ui.remark(taken));
     let session = SessionOptions {
         // Of a command. What is attached to says itself whom it follows.
         followed: if args.words.is_empty() { Followed::All } else { Followed::Processes },

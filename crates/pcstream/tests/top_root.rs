@@ -30,6 +30,7 @@ fn main() -> ExitCode {
         common::test("top_gives_the_terminal_back", &needs, terminal),
         common::test("top_ends_when_the_file_system_is_unmounted", &needs, unmounted),
         common::test("two_at_once_see_the_same", &needs, two),
+        common::test("top_says_that_it_takes_the_whole_file_system", &needs, whole),
         common::test("top_refuses_what_cannot_be_watched", &needs, refused),
     ])
 }
@@ -223,6 +224,28 @@ fn last_interval() {
         assert_eq!((objects.len(), &objects[0]["interval_s"]), (1, &objects[0]["elapsed_s"]));
         (total(&objects, "dd", "/file") > 0).then_some(())
     });
+}
+
+/// Of a directory on it only where nothing narrows what is watched.
+fn whole() {
+    let disk = Disk::ext4(64);
+    let below = disk.mount_point().join("below");
+    std::fs::create_dir(&below).expect("it can be made");
+    let remarks = |on: &std::path::Path, arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pcstream"));
+        command.args(["top", "--once", "--interval", "200ms", "--on"]).arg(on).args(arguments);
+        let output = command.output().expect("it starts");
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let all =
+        format!("all that writes to the file system at {} is shown; --pid", disk.mount_point().display());
+    let said = remarks(&below, &[]);
+    assert!(said.contains(&all), "{said}");
+    let own = std::process::id().to_string();
+    for said in [remarks(&disk.mount_point(), &[]), remarks(&below, &["--pid", &own])] {
+        assert!(!said.contains("all that writes"), "{said}");
+    }
 }
 
 fn served() {

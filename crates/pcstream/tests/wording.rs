@@ -80,6 +80,18 @@ fn rules_and_parameters_name_their_flag() {
     refuses(2, &set, &["--set: pcstream.lifetime.max_bytes is 1, but must be at least 4096"]);
 }
 
+/// Data and log often lie on two devices.
+#[test]
+fn two_places_at_once_are_refused_with_what_to_do() {
+    for command in [&["top"][..], &["place"], &["record", "-o", "t.pctrace"]] {
+        let two = [command, &["--on", "/a", "--on", "/b"]].concat();
+        refuses(2, &two, &["'--on <DIR|DEVICE>'", "start one for each", "merge --by-start"]);
+    }
+    refuses(2, &["doctor", "/a", "/b"], &["'/b'", "one directory or device at a time"]);
+    let (_, error) = ends_with(2, &["top", "--once", "--once"]);
+    assert!(!error.contains("tip:"), "{error}");
+}
+
 /// The description of a generator is its own.
 #[test]
 fn help_of_a_generator_says_what_it_generates() {

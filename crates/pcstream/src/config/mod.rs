@@ -9,6 +9,7 @@
 
 mod entries;
 mod places;
+mod repeated;
 mod stdout;
 
 use std::collections::BTreeMap;
@@ -61,7 +62,7 @@ pub fn parse(words: &[OsString]) -> Result<Configured, Refused> {
     known.build();
     let matches = Cli::definition()
         .try_get_matches_from(words)
-        .map_err(|error| of_missing_flags(error, words, &known))?;
+        .map_err(|error| of_missing_flags(repeated::with_tip(error, words), words, &known))?;
     let cli = Cli::from_arg_matches(&matches)?;
     let (path, _) = chosen(&matches);
     command_is_there(words, descend(&known, &path))?;

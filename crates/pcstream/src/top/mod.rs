@@ -61,6 +61,7 @@ pub fn top(args: TopArgs, ui: Ui) -> Result<Status, Failure> {
     };
     let options = options(&args);
     hidden_file_system(&args.on).iter().for_each(|hidden| ui.remark(hidden));
+    attached::takes_all(&args.on, &options.subject, "shown").iter().for_each(|taken| ui.remark(taken));
     let done = Arc::new(AtomicBool::new(false));
     let (shown, finished) = std::thread::scope(|scope| {
         let _end = StopOnDrop(&stop.count);
