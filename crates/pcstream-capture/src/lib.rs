@@ -20,11 +20,15 @@ mod counts;
 #[cfg(feature = "bpf")]
 pub mod doctor;
 pub mod join;
+#[cfg(feature = "bpf")]
+mod live_names;
 pub mod modules;
 #[cfg(feature = "bpf")]
 mod notes;
 pub mod patience;
 mod programs;
+#[cfg(feature = "bpf")]
+pub mod running_programs;
 pub mod runtime;
 #[cfg(feature = "bpf")]
 pub mod session;

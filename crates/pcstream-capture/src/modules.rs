@@ -9,12 +9,10 @@
 //! no names and no rules. So is one beyond `MAX_MODULES`, of which nothing is kept. What a module costs to identify does not
 //! grow with its size.
 
-mod file_handles;
+pub(crate) mod file_handles;
 pub mod module_data;
 pub mod module_file;
 pub mod reading_limits;
-#[cfg(feature = "bpf")]
-pub mod running_programs;
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;

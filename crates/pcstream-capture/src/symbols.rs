@@ -9,8 +9,6 @@ mod demangle;
 pub mod function_names;
 mod go_names;
 pub mod lines;
-#[cfg(feature = "bpf")]
-pub(crate) mod live_names;
 pub(crate) mod places;
 
 use std::collections::BTreeMap;

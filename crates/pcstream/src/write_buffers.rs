@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use anyhow::anyhow;
 use pcstream_capture::buffers::{self, Probe};
 use pcstream_capture::capture::Subject;
-use pcstream_capture::modules::running_programs;
+use pcstream_capture::running_programs;
 
 use crate::failure::Failure;
 use crate::ui::Ui;

@@ -16,12 +16,12 @@ use crate::attach::Attached;
 use crate::command::Traced;
 use crate::counts::losses;
 use crate::join::Joiner;
+use crate::live_names::LiveNames;
 use crate::modules::Lack;
 use crate::modules::reading_limits::GivenUp;
 use crate::notes;
 use crate::patience::Interrupts;
 use crate::session::{Reader, RuleTable, Session, SessionError};
-use crate::symbols::live_names::LiveNames;
 use crate::target::{Place, Target};
 use crate::wire::{Record, UnknownRecord};
 
