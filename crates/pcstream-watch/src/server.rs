@@ -1,8 +1,8 @@
 //! Serves a text over HTTP, to Prometheus and nobody else.
 //!
 //! Idea: one answer for each connection, which is then closed. What a peer may take is bounded: connections at once,
-//! bytes of a request, and the time from its connection to the end of the answer. Connections beyond the limit are told
-//! to come again, without a wait for their request. `httparse` reads requests.
+//! bytes of a request, and the time from its connection to the end of the answer. Connections beyond the limit get
+//! the answer to come again, without a wait for their request. `httparse` reads requests.
 //!
 //! Known weaknesses: neither TLS nor passwords. Whoever reaches the address reads names of programs and functions; a
 //! loopback address or a proxy keeps others out.
