@@ -329,3 +329,9 @@ def test_ray_gives_the_same_rows_though_a_worker_is_killed(
         check_killed(pc.sweep(small, [KillsOnce(str(mark)), "baseline"], executor=ray, **GRID), mark)
     finally:
         ray.shutdown()
+
+
+def test_progress_is_called_for_each_point(small: pc.Trace) -> None:
+    seen: list[tuple[int, int]] = []
+    pc.sweep(small, ["baseline"], executor="here", progress=lambda *at: seen.append(at), streams=[2, 3])
+    assert seen == [(0, 2), (1, 2), (2, 2)]

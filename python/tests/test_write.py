@@ -123,3 +123,20 @@ def test_hints_streams_and_files_reach_the_schemes_that_go_by_them(tmp_path: Pat
         asked, manual = pc.simulate(trace, [AsAsked(), "manual"], pc.Device(gc="own"), rules=rules)
     assert [stream["host_pages"] for stream in asked.streams[:5]] == [2, 0, 1, 1, 0]
     assert manual.streams[4]["host_pages"] == 1
+
+
+def test_tables_of_arrow_are_taken(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    whole = pc.write(tmp_path / "a.pctrace", {"lba": [3, 1, 2], "op": ["write", "discard", "read"]}, device_pages=8)
+    for at, table in enumerate([whole.events(), whole.events().to_arrow()]):
+        again = pc.write(tmp_path / f"{at}.pctrace", table, device_pages=8)
+        assert again.id == whole.id
+    with pytest.raises(pc.ArgumentError, match="'lba' holds 1 nulls"):
+        pc.write(tmp_path / "n.pctrace", pa.table({"lba": pa.array([1, None], pa.uint64())}))
+
+
+@pytest.mark.parametrize("lba", [[1, None, 3], [1.0, float("nan")]])
+def test_nulls_are_named(tmp_path: Path, lba: list[float | None]) -> None:
+    with pytest.raises(pc.ArgumentError, match="column 'lba' holds nulls"):
+        pc.write(tmp_path / "n.pctrace", {"lba": lba})
+    assert pc.write(tmp_path / "e.pctrace", {"lba": []}, device_pages=8).meta["totals"]["events"] == 0

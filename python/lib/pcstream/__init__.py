@@ -17,6 +17,7 @@ from ._errors import (
     MissingPackageError,
     NotEnoughMemoryError,
     PcstreamWarning,
+    ProgramError,
     RecordError,
     RemoteError,
     SimulationError,
@@ -28,6 +29,7 @@ from ._errors import (
 )
 from ._pcstream import __version__
 from ._plot import Plot, SweepPlot
+from ._program import advise, compare, extract, import_trace, merge, report
 from ._record import record
 from ._result import Result
 from ._scheme import HINTS, KINDS, OPS, Batch, Parameter, Scheme, SchemeInfo, schemes
@@ -54,6 +56,7 @@ __all__ = [
     "Parameter",
     "PcstreamWarning",
     "Plot",
+    "ProgramError",
     "RecordError",
     "RemoteError",
     "Result",
@@ -71,11 +74,17 @@ __all__ = [
     "TraceError",
     "TraceNotFoundError",
     "__version__",
+    "advise",
+    "compare",
     "datasets",
+    "extract",
     "generate",
+    "import_trace",
+    "merge",
     "open",
     "profiles",
     "record",
+    "report",
     "schemes",
     "simulate",
     "sweep",

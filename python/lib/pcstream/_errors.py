@@ -42,6 +42,10 @@ class RecordError(Error):
     """The program ``pcstream`` could not record."""
 
 
+class ProgramError(Error):
+    """The program ``pcstream`` refused or failed at what it was called for."""
+
+
 class SweepError(Error):
     """Points of a sweep have no rows, for another reason than that they cannot be.
 

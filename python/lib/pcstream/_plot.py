@@ -13,6 +13,16 @@ if TYPE_CHECKING:
     from ._result import Result
 
 
+#: Lines for what a colour does not tell.
+STYLES = ("-", "--", ":", "-.")
+#: Colours of the larger map, and of the one that is easier to tell apart.
+COLORS, FEW_COLORS = 20, 10
+#: Lines of a column of a legend, and its width.
+LEGEND_ROWS, LEGEND_INCHES = 22, 2.2
+#: WAF at the top of bars, at least.
+LEAST_TOP = 1.05
+
+
 class Plot:
     """What can be drawn of results. Every method draws on ``ax``, or on axes of its own, and returns them."""
 
@@ -32,21 +42,26 @@ class Plot:
             axes.bar(left, heights, width, bottom=1, label=f"GC to {destination}")
         axes.set_xticks(range(len(schemes)), schemes, rotation=30, ha="right")
         axes.set_ylabel("WAF")
-        axes.legend()
-        return axes
+        # Otherwise bars of nothing would look like towers.
+        axes.set_ylim(bottom=1, top=max(LEAST_TOP, axes.get_ylim()[1]))
+        return _with_legend(axes, widen=ax is None)
 
     def progress(self, ax: Axes | None = None) -> Axes:
         """WAF of each piece of the run over pages that the host wrote: whether a steady state was reached."""
         axes = _axes(ax)
+        schemes = list(dict.fromkeys(result.scheme for result in self._results))
+        destinations = list(dict.fromkeys(result.gc_destination for result in self._results))
         for result in self._results:
             pairs = list(zip(result.curve, result.curve[1:], strict=False))
             points = [(b[0], (b[1] - a[1]) / (b[0] - a[0])) for a, b in pairs if b[0] > a[0]]
             label = f"{result.scheme}, {result.gc_destination}"
-            axes.plot([x for x, _ in points], [y for _, y in points], label=label)
+            # A scheme has one colour, a destination one style.
+            color = _color(schemes.index(result.scheme), len(schemes))
+            style = STYLES[destinations.index(result.gc_destination) % len(STYLES)]
+            axes.plot([x for x, _ in points], [y for _, y in points], style, color=color, label=label)
         axes.set_xlabel("pages written by the host")
         axes.set_ylabel("WAF")
-        axes.legend()
-        return axes
+        return _with_legend(axes, widen=ax is None)
 
 
 class SweepPlot:
@@ -82,16 +97,17 @@ class SweepPlot:
                 lines.setdefault(tuple(row[name] for name in differ), []).append((row[over], row["waf"]))
         axes = _axes(ax)
         numbers = all(isinstance(value, (int, float)) for value in self._values[over])
-        for values, points in lines.items():
+        for at, (values, points) in enumerate(lines.items()):
             if numbers:
                 points.sort()
             x = [value if numbers else self._shown(over, value) for value, _ in points]
             label = ", ".join(map(self._labelled, differ, values))
-            axes.plot(x, [waf for _, waf in points], marker="o", markersize=3, label=label)
+            style = STYLES[at // COLORS % len(STYLES)]
+            color = _color(at % COLORS, len(lines))
+            axes.plot(x, [waf for _, waf in points], style, color=color, marker="o", markersize=3, label=label)
         axes.set_xlabel(over)
         axes.set_ylabel("WAF")
-        axes.legend()
-        return axes
+        return _with_legend(axes, widen=ax is None)
 
     def _shown(self, name: str, value: Any) -> str:
         return self._traces[value] if name == "trace" else str(value)
@@ -111,4 +127,23 @@ def _axes(ax: Axes | None) -> Axes:
         from matplotlib import pyplot
     except ImportError as error:
         raise missing("matplotlib", "plot", "plot") from error
-    return pyplot.subplots()[1]
+    return pyplot.subplots(layout="constrained")[1]
+
+
+def _color(at: int, of: int) -> Any:
+    """One of ``of`` colours that differ, as far as there are so many."""
+    from matplotlib import colormaps
+
+    return colormaps["tab10" if of <= FEW_COLORS else "tab20"](at % COLORS)
+
+
+def _with_legend(axes: Axes, widen: bool) -> Axes:
+    """Beside the picture, where it covers nothing; a figure of its own gets wider by it."""
+    axes.ticklabel_format(axis="y", useOffset=False)
+    columns = -(-len(axes.get_legend_handles_labels()[1]) // LEGEND_ROWS)
+    axes.legend(loc="upper left", bbox_to_anchor=(1.02, 1), borderaxespad=0, fontsize="small", ncols=columns)
+    figure = axes.get_figure(root=True) if widen else None
+    if figure is not None:
+        width, height = figure.get_size_inches()
+        figure.set_size_inches(width + LEGEND_INCHES * columns, height)
+    return axes

@@ -130,7 +130,7 @@ def arguments_of(
 
 
 def find(binary: str | os.PathLike[str] | None = None) -> str:
-    """Where the program is."""
+    """Where the program is; raises RecordError if it is nowhere."""
     given = (_check.path("binary", binary) if binary else None) or os.environ.get("PCSTREAM_BINARY")
     found = shutil.which(given or "pcstream")
     if found is None:

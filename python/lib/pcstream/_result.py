@@ -23,6 +23,9 @@ class Result:
         except KeyError:
             raise AttributeError(f"a result has no field {name!r}") from None
 
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self.fields]
+
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__
 

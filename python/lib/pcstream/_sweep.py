@@ -16,7 +16,7 @@ import os
 import tempfile
 import uuid
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
@@ -179,6 +179,7 @@ def sweep(
     workers: int | None = None,
     out: str | os.PathLike[str] | None = None,
     options: Mapping[str, Any] | None = None,
+    progress: Callable[[int, int], object] | None = None,
     **axes: Any,
 ) -> Sweep:
     """Simulates every trace on every device of a grid.
@@ -193,6 +194,7 @@ def sweep(
         out: a directory for the results, or a URL that fsspec knows; a sweep that ended early goes on there. By default a
             temporary directory.
         options: keyword arguments of :func:`pcstream.simulate` that all points have.
+        progress: called with the points that are done, and with all of them, at the beginning and after each.
         axes: values by field of :class:`pcstream.Device`, or of ``prefill``, ``pack``, ``pack_live``, ``fill``,
             ``discard``: ``streams=range(1, 17), spare_factor=[.07, .125]``.
 
@@ -226,16 +228,20 @@ def sweep(
     for file, point in files:
         if file not in todo and not store.has(file):
             todo[file] = point
+    if progress is not None:
+        progress(0, len(todo))
     with contextlib.closing(_executors.run(executor, workers, todo)) as computed:
-        for file, rows in computed:
+        for done, (file, rows) in enumerate(computed, 1):
             if isinstance(rows, BaseException):
                 failed[file] = rows
             else:
                 store.write(file, pa.Table.from_pylist(_complete(rows)))
+            if progress is not None:
+                progress(done, len(todo))
     failures = [Failure(point.trace, point.axes, failed[file]) for file, point in files if file in failed]
-    done = Sweep(store, [(file, point) for file, point in files if file not in failed], failures, directory)
-    _tell(done, kept=out is not None)
-    return done
+    result = Sweep(store, [(file, point) for file, point in files if file not in failed], failures, directory)
+    _tell(result, kept=out is not None)
+    return result
 
 
 def _tell(sweep: Sweep, kept: bool) -> None:

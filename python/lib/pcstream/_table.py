@@ -23,6 +23,9 @@ class Table:
     def __init__(self, capsule: Callable[[], object]) -> None:
         self._capsule = capsule
 
+    def __repr__(self) -> str:
+        return "<pcstream.Table: to_polars(), to_pandas(), to_arrow(), or give it to a library that knows Arrow>"
+
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """A capsule with an Arrow stream; types are those of docs/trace-format.md, whatever is requested."""
         return self._capsule()

@@ -54,7 +54,7 @@ def write(
 
     Args:
         output: a new directory ``NAME.pctrace``.
-        events: columns of equal length by name, or a table of pandas or polars. ``lba`` is the first page of an event. Others
+        events: columns of equal length by name, or a table of pandas, polars or any library that knows Arrow. ``lba`` is the first page of an event. Others
             may be left out: ``pages`` (1), ``op`` (names or numbers of :data:`pcstream.OPS`; write), ``context`` (a number of
             ``labels`` from 1; 0, unknown), ``kind`` (of :data:`pcstream.KINDS`; data), ``time_ns`` (the events are 1 us apart),
             ``hint`` (of :data:`pcstream.HINTS`; not_set), ``write_stream`` (that the program asked for; 0, none), ``file`` (a
@@ -69,12 +69,8 @@ def write(
         import numpy as np
     except ImportError as error:
         raise missing("numpy", "scheme", "a trace from columns") from error
-    if not isinstance(events, Mapping) and not hasattr(events, "columns"):
-        of = type(events).__name__
-        raise ArgumentError(
-            f"events of the type {of}: expected columns by name, such as {{'lba': [...]}}, or a table of pandas or polars"
-        )
-    names = list(events.columns if hasattr(events, "columns") else events)
+    events = _by_name(events)
+    names = list(events)
     if unknown := [name for name in names if name not in TYPES]:
         raise ArgumentError(f"column {unknown[0]!r}: expected {', '.join(TYPES)}")
     if "lba" not in names:
@@ -99,6 +95,41 @@ def write(
     place, sizes = _remote.on_this_machine(output), (pages, prefilled)
     _pcstream.write(place, tuple(columns[name].tobytes() for name in TYPES), sizes, named, _check.flag("overwrite", overwrite))
     return Trace(place)
+
+
+def _by_name(events: Any) -> Mapping[str, Any]:
+    """The columns of whatever table it is."""
+    if isinstance(events, Mapping):
+        return events
+    kind = type(events)
+    unread = hasattr(events, "collect")
+    if kind.__module__.partition(".")[0] in ("pandas", "polars") and hasattr(events, "columns") and not unread:
+        return {str(name): events[name] for name in events.columns}
+    if unread or not hasattr(events, "__arrow_c_stream__"):
+        hint = "; collect() it first" if unread else ""
+        raise ArgumentError(
+            f"events of the type {kind.__name__}: expected columns by name, such as {{'lba': [...]}}, or a table of pandas, "
+            f"polars, or any library that knows Arrow{hint}"
+        )
+    try:
+        import pyarrow as pa
+    except ImportError as error:
+        raise missing("pyarrow", "pandas", "a trace from an Arrow table") from error
+    table = pa.RecordBatchReader.from_stream(events).read_all()
+    columns = {}
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        if column.null_count:
+            raise ArgumentError(f"column {name!r} holds {column.null_count} nulls: expected a value for each event")
+        is_dictionary = pa.types.is_dictionary(column.type)
+        columns[name] = _decoded(column.chunks) if is_dictionary and len(column) else column.to_numpy()
+    return columns
+
+
+def _decoded(chunks: Sequence[Any]) -> NDArray[Any]:
+    """The names that dictionaries of Arrow stand for."""
+    import numpy as np
+
+    return np.concatenate([np.array(chunk.dictionary.to_pylist())[chunk.indices.to_numpy()] for chunk in chunks])
 
 
 def _names(argument: str, names: Sequence[str]) -> list[str]:
@@ -149,9 +180,15 @@ def _column(name: str, values: NDArray[Any], kind: np.dtype[Any], count: int) ->
         numbers = values.astype(object)
         numbers[:] = [known[text] for text in values.tolist()]
         return numbers.astype(kind)
+    if not count:
+        # Of what is empty, the type says nothing.
+        return values.astype(kind)
+    missing_values = values.dtype.kind == "f" and bool((values != values).any())
+    if missing_values or (values.dtype.kind == "O" and any(value is None for value in values)):
+        raise ArgumentError(f"column {name!r} holds nulls: expected a value for each event")
     if values.dtype.kind not in "iub":
         raise ArgumentError(f"column {name!r} is of {values.dtype}: expected whole numbers")
     most = len(NAMES[name]) - 1 if name in NAMES else 2 ** (8 * kind.itemsize) - 1
-    if count and (int(values.min()) < 0 or int(values.max()) > most):
+    if (int(values.min()) < 0 or int(values.max()) > most):
         raise ArgumentError(f"column {name!r} is from {values.min()} to {values.max()}: expected 0 to {most}")
     return values.astype(kind)
