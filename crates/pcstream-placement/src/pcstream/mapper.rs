@@ -18,8 +18,9 @@
 //! Where lifetimes of one context scatter widely, (l_old + l_new) / 2 scatters with them, and a
 //! tenth of the table has always changed. So entries that were clustered before re-cluster only
 //! `drift_pages` after the last time; contexts that never were, once they are a tenth, do so at
-//! once. In the beginning only short lifetimes have ended, whoever lives long. With `early` the first times wait no longer
-//! than until twice as much has been written as at the last, for whom streams of the beginning are real.
+//! once. Long-lived data has not died in the beginning, so its contexts look short-lived. With `early` the first times wait no
+//! longer than until twice as much has been written as at the last. It is for real drives, where what is placed wrongly stays.
+//! A table that was loaded has lifetimes of another run: it waits as always.
 //!
 //! Stream numbers: what matters to the device is that data stays with the data it was placed with.
 //! So a new cluster inherits the number of the old cluster with which it shares the most pages
@@ -96,7 +97,8 @@ pub struct MapperParams {
     /// Pages written by the host between clusterings that no new context asks for; 65536 (256 MiB).
     /// 0 is the paper to the letter.
     pub drift_pages: u64,
-    /// Whether the first of these clusterings come sooner: whenever twice as much has been written. Off.
+    /// Whether the first of these clusterings come sooner, unless a table was loaded: whenever twice as much has been written.
+    /// Off.
     pub early: bool,
     /// How much a context counts.
     pub weights: Weights,
@@ -223,6 +225,8 @@ impl Mapper {
         assert!(m > 0, "streams besides S0");
         self.clusterings += 1;
         self.clustered_at = now;
+        // Before anything is written there is only what was loaded.
+        self.params.early &= now > 0;
         self.values.clear();
         let Self { params, values, .. } = self;
         values.extend(table.entries().map(|e| (value(params.distance, e.lifetime), params.weights.of(e))));
@@ -418,6 +422,10 @@ mod tests {
             assert_eq!([before, after].map(|now| m.is_due(&t, now)), [false, true]);
             t = table(&[(1, 10), (2, 1000)]);
         }
+        // What was loaded is clustered before anything is written.
+        m.cluster(&mut t, 0);
+        set(&mut t, 1, 100_000);
+        assert_eq!([99, 100].map(|now| m.is_due(&t, now)), [false, true]);
         m.cluster(&mut t, 50);
         set(&mut t, 3, 7);
         assert!(m.is_due(&t, 50), "one of three was never clustered");
