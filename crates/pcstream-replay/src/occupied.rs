@@ -1,26 +1,26 @@
 //! Which pages hold data, and how many did at most: a bit for each address.
 
-use pcstream_ssd::DeviceSettings;
+use pcstream_ssd::{Density, DeviceSettings, OutOfMemory, Table};
 use pcstream_trace::{Event, Op};
 
 /// Pages with data.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Occupied {
-    words: Vec<u64>,
+    words: Table<u64>,
     live: u64,
     peak: u64,
 }
 
 impl Occupied {
     /// None of `pages` holds data.
-    pub fn new(pages: u64) -> Occupied {
-        Occupied { words: vec![0; pages.div_ceil(64) as usize], live: 0, peak: 0 }
+    pub fn new(pages: u64) -> Result<Occupied, OutOfMemory> {
+        Ok(Occupied { words: Table::zeroed(pages.div_ceil(64), Density::Sparse)?, live: 0, peak: 0 })
     }
 
     /// For a device that has more addresses than it can hold pages; none for others, which cannot be too full.
-    pub(crate) fn of_thin(device: &DeviceSettings) -> Option<Occupied> {
+    pub(crate) fn of_thin(device: &DeviceSettings) -> Result<Option<Occupied>, OutOfMemory> {
         let addresses = device.address_pages();
-        (addresses > device.logical_pages).then(|| Occupied::new(addresses))
+        (addresses > device.logical_pages).then(|| Occupied::new(addresses)).transpose()
     }
 
     /// Takes in an event within the pages.
@@ -44,8 +44,12 @@ impl Occupied {
     /// `pages` pages from `first` on hold nothing.
     pub fn free(&mut self, first: u64, pages: u64) {
         for (word, mask) in words(first, pages) {
-            self.live -= u64::from((mask & self.words[word]).count_ones());
-            self.words[word] &= !mask;
+            let freed = mask & self.words[word];
+            // What was never touched stays so.
+            if freed != 0 {
+                self.live -= u64::from(freed.count_ones());
+                self.words[word] &= !mask;
+            }
         }
     }
 
@@ -100,7 +104,7 @@ mod tests {
     proptest! {
         #[test]
         fn agrees_with_the_obvious_way(ops in prop::collection::vec((any::<bool>(), 0u64..200, 0u64..150), 0..40)) {
-            let (mut occupied, mut obvious, mut peak) = (Occupied::new(350), BTreeSet::new(), 0);
+            let (mut occupied, mut obvious, mut peak) = (Occupied::new(350).unwrap(), BTreeSet::new(), 0);
             for (write, first, pages) in ops {
                 let range = first..first + pages;
                 if write {

@@ -7,11 +7,13 @@
 //! of its own the address would be free, so the data counts as discarded there and then; how much is counted. What was on the
 //! device before belongs to nobody that a trace knows, and is left out.
 //!
-//! Contexts and files get new numbers, in the order of their first wanted event: those of others are not in the part.
-//! Memory is a bit for each page of the device, and is taken where pages are written.
+//! Contexts and files get new numbers, in the order of their first wanted write: those of others are not in the part, and
+//! discards and reads of others have none. Programs end that wrote. Memory is a bit for each page of the device, and is taken
+//! where wanted pages are.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
+use pcstream_ssd::OutOfMemory;
 use pcstream_trace::{Batch, Context, ContextId, Event, File, FileId, Kind, Lba, Op};
 
 use crate::occupied::Occupied;
@@ -34,28 +36,30 @@ pub struct Part<'a> {
     wanted: Box<dyn Fn(&Event) -> bool + 'a>,
     held: Occupied,
     new_contexts: HashMap<ContextId, ContextId>,
+    /// Executables that wrote.
+    programs: HashSet<&'a str>,
     new_files: HashMap<FileId, FileId>,
     left_out: LeftOut,
 }
 
 impl<'a> Part<'a> {
-    /// Of a trace of a device with `pages` pages, whose tables are `contexts` and `files`: writes and ends of programs that are
-    /// `wanted`.
+    /// Of a trace of a device with `pages` pages, whose tables are `contexts` and `files`: the writes that are `wanted`.
     pub fn new(
         pages: u64,
         contexts: &'a [Context],
         files: &'a [File],
         wanted: impl Fn(&Event) -> bool + 'a,
-    ) -> Part<'a> {
-        Part {
+    ) -> Result<Part<'a>, OutOfMemory> {
+        Ok(Part {
             contexts,
             files,
             wanted: Box::new(wanted),
-            held: Occupied::new(pages),
+            held: Occupied::new(pages)?,
             new_contexts: HashMap::new(),
+            programs: HashSet::new(),
             new_files: HashMap::new(),
             left_out: LeftOut::default(),
-        }
+        })
     }
 
     /// What was left out so far.
@@ -75,6 +79,7 @@ impl<'a> Part<'a> {
         match event.op {
             Op::Write if (self.wanted)(event) => {
                 self.held.fill(first, pages);
+                self.programs.extend(self.context(event.context).map(|context| context.executable.as_str()));
                 self.keep(*event, batch);
             }
             Op::Write => {
@@ -98,20 +103,36 @@ impl<'a> Part<'a> {
                 self.held.free(first, pages);
             }
             Op::Read => _ = self.clip(event, batch),
-            Op::Exit if !(self.wanted)(event) => {}
-            Op::Flush | Op::Exit => self.keep(*event, batch),
+            Op::Flush => self.keep(*event, batch),
+            Op::Exit => {
+                let program = self.context(event.context).map(|context| context.executable.as_str());
+                if program.is_some_and(|program| self.programs.contains(program)) {
+                    self.keep(*event, batch);
+                }
+            }
         }
+    }
+
+    fn context(&self, id: ContextId) -> Option<&'a Context> {
+        self.contexts.get((id.0 as usize).wrapping_sub(1))
     }
 
     /// Keeps an event where wanted data is. Returns the pages there.
     fn clip(&mut self, event: &Event, batch: &mut Batch) -> u64 {
         let mut pages = 0;
+        let mut event = *event;
+        if !self.new_contexts.contains_key(&event.context) {
+            event.context = ContextId::NONE;
+        }
+        if !self.new_files.contains_key(&event.file) {
+            (event.file, event.file_page) = (FileId::NONE, 0);
+        }
         for (first, end) in self.held.runs(event.lba.0, event.pages.into()) {
             pages += end - first;
             // No more than the event had.
             let file_page = event.file_page.saturating_add(first - event.lba.0);
             let file_page = if event.file.is_some() { file_page } else { event.file_page };
-            self.keep(Event { lba: Lba(first), pages: (end - first) as u32, file_page, ..*event }, batch);
+            self.keep(Event { lba: Lba(first), pages: (end - first) as u32, file_page, ..event }, batch);
         }
         pages
     }
@@ -159,14 +180,14 @@ mod tests {
     fn what_others_write_is_left_out_and_frees_what_it_overwrites() {
         let contexts = [1, 2].map(|id| Context::label(ContextId(id), if id == 1 { "other" } else { "mine" }));
         let files = [1, 2].map(|id| File { id: FileId(id), path: format!("/{id}"), ..File::default() });
-        let mut part = Part::new(1000, &contexts, &files, |event| event.context == ContextId(2));
+        let mut part = Part::new(1000, &contexts, &files, |event| event.context == ContextId(2)).unwrap();
         let batch = part.take(&[
             event(Op::Write, 0, 10, 1, 1),
             event(Op::Write, 100, 10, 2, 2),
             Event { kind: Kind::Journal, ..event(Op::Write, 300, 3, 0, 0) },
             event(Op::Write, 95, 7, 1, 1),
             event(Op::Discard, 0, 104, 0, 0),
-            event(Op::Read, 100, 60, 0, 0),
+            event(Op::Read, 100, 60, 1, 1),
             event(Op::Flush, 0, 0, 0, 0),
             event(Op::Exit, 0, 0, 1, 0),
             event(Op::Exit, 0, 0, 2, 0),

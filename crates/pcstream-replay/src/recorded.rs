@@ -108,7 +108,8 @@ pub fn peak_live<E: Error + Send>(
     let used = Used { written: written.clone(), peak_live: 0 };
     // A trace that writes nothing has nothing to be packed.
     let Ok(space) = Space::new(whole, &used, prefilled, 0, None) else { return Ok(0) };
-    let mut occupied = Occupied::new(space.address_pages);
+    let occupied = Occupied::new(space.address_pages).map_err(pcstream_ssd::GeometryError::from);
+    let mut occupied = occupied.map_err(ReplayError::from)?;
     space.prefill.iter().for_each(|extent| occupied.fill(extent.lba.0, extent.pages));
     for_each_batch(batches, |batch| {
         progress(batch.events.len());

@@ -96,7 +96,7 @@ impl Replay {
                 return Err(ReplayError::LogicalPages { first: size(device), other });
             }
         }
-        let mut occupied = Occupied::of_thin(device);
+        let mut occupied = Occupied::of_thin(device).map_err(pcstream_ssd::GeometryError::from)?;
         check_prefill(prefill, device, occupied.as_mut())?;
         let lanes: Result<Vec<Lane>, ReplayError> =
             lanes.par_iter().map(|spec| make_lane(spec, prefill, density)).collect();

@@ -4,7 +4,7 @@ use anyhow::{Context as _, anyhow};
 use pcstream_replay::{LeftOut, Part};
 use pcstream_report::human::{count, page_bytes};
 use pcstream_trace::store::UNFINISHED;
-use pcstream_trace::{Event, Kind, Meta, Op, Summary, TraceReader};
+use pcstream_trace::{Event, Kind, Meta, Summary, TraceReader};
 
 use crate::args::ExtractArgs;
 use crate::failure::{Failure, Status};
@@ -26,8 +26,9 @@ pub fn extract(args: &ExtractArgs, ui: Ui) -> Result<Status, Failure> {
     }
     let from = reader.meta();
     let wanted = Wanted::new(&reader, &patterns, args.metadata);
-    let mut part =
+    let part =
         Part::new(from.device.pages, reader.contexts(), reader.files(), |event| wanted.includes(event));
+    let mut part = part.map_err(Failure::failed)?;
     let mut output = Output::create(&args.output, meta_of_part(args, from), args.force)?;
     let bar = ui.progress("extracting", "events", from.totals.events);
     let written = reader.batches().try_for_each(|batch| {
@@ -37,7 +38,7 @@ pub fn extract(args: &ExtractArgs, ui: Ui) -> Result<Status, Failure> {
         Ok(output.write(&part.take(&batch.events))?)
     });
     bar.finish_and_clear();
-    let nothing = output.meta_mut().totals.host_pages == 0;
+    let nothing = output.meta_mut().totals.data_pages == 0;
     let written = written.and_then(|()| if nothing { Err(no_match(args, &wanted)) } else { Ok(()) });
     let (summary, ()) = output.finish(written)?;
     ui.remark(&in_words(&summary, from, part.left_out()));
@@ -64,12 +65,10 @@ impl Wanted {
     }
 
     fn includes(&self, event: &Event) -> bool {
-        let of_program = self.contexts[event.context.0 as usize];
-        match (event.op, event.kind) {
-            (Op::Exit, _) => of_program,
-            (_, Kind::Data) => of_program && self.files[event.file.0 as usize],
-            _ => self.metadata,
+        if event.kind != Kind::Data {
+            return self.metadata;
         }
+        self.contexts[event.context.0 as usize] && self.files[event.file.0 as usize]
     }
 }
 
@@ -87,7 +86,7 @@ fn meta_of_part(args: &ExtractArgs, from: &Meta) -> Meta {
     *meta.losses.entry(UNFINISHED.to_owned()).or_default() += u64::from(!from.complete);
     let origin = serde_json::json!({
         "path": args.trace.display().to_string(), "trace_id": from.trace_id, "file": args.file, "program": args.program,
-        "metadata": args.metadata,
+        "metadata": args.metadata, "extracted": from.settings.get("extracted"),
     });
     meta.settings.insert("extracted".to_owned(), origin);
     meta

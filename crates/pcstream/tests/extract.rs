@@ -39,6 +39,9 @@ fn a_part_has_what_the_same_patterns_select() {
     let names = files["groups"].as_array().unwrap().iter().map(|group| group["name"].as_str().unwrap());
     assert!(names.clone().count() > 100 && names.clone().all(|name| name.ends_with(".sst")));
     assert_eq!(meta(&part)["settings"]["extracted"]["file"], "*.sst");
+    let again = place.path("again.pctrace");
+    ends_with(0, &["extract", &part, "--file", "*2.sst", "-o", &again]);
+    assert_eq!(meta(&again)["settings"]["extracted"]["extracted"]["file"], "*.sst");
 
     // Alone, such data has a lifetime of its own, and can be put on a drive that it fills.
     let of_part = contexts(&part, &[]);
@@ -75,5 +78,7 @@ fn what_cannot_be_extracted_is_refused() {
         &["no file of the trace matches", "--by file"],
     );
     refuses(1, &["extract", MIXED, "-o", &part, "--program", "none"], &["no program of the trace matches"]);
+    let metadata = ["extract", MIXED, "-o", &part, "--file", "*.none", "--metadata"];
+    refuses(1, &metadata, &["no file of the trace matches"]);
     assert!(!fs::exists(&part).unwrap(), "nothing unfinished stays");
 }

@@ -10,15 +10,15 @@ use clap::{ArgGroup, Args};
     group(ArgGroup::new("wanted").args(["file", "program"]).required(true).multiple(true)),
     after_help = "\
 Examples:
-  pcstream extract host.pctrace --program postgres -o postgres.pctrace
-  pcstream extract host.pctrace --file '/var/lib/mysql/**' -o mysql.pctrace
-  pcstream simulate mysql.pctrace --pack-live 0.9"
+  pcstream generate hotcold --pages 64K --writes 1M -o both.pctrace
+  pcstream extract both.pctrace --program hot -o hot.pctrace
+  pcstream simulate hot.pctrace --pack-live 0.9"
 )]
 pub struct ExtractArgs {
     /// The trace
     #[arg(value_name = "T.pctrace")]
     pub trace: PathBuf,
-    /// What was written to these files: a pattern as in rules, of names, or of paths below the mount point if it has a slash
+    /// What was written to these files: a pattern as in rules, of names, or of paths below the mount point if it has a slash, such as '/var/lib/mysql/**'
     #[arg(long, value_name = "PATTERN")]
     pub file: Option<String>,
     /// What these programs wrote: a pattern as in rules, of names, or of paths if it has a slash
