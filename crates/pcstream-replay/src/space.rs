@@ -78,11 +78,11 @@ pub enum SpaceError {
     /// The device is smaller than what is to be on it.
     #[error(
         "{} {used} {}, which is more than {share} of the device's {logical_pages}: \
-         expected a --capacity of at least {} bytes, or a share of at least {}",
+         expected a --capacity of at least {} bytes{}",
         if *live { "of what the trace writes up to" } else { "the trace writes" },
         if *live { "pages hold data at once" } else { "different pages" },
         least * PAGE_BYTES,
-        rounded_up(*used, *logical_pages),
+        or_share(*used, *logical_pages),
     )]
     TooSmall {
         /// Different pages that the trace writes, or how many of them hold data at once.
@@ -98,9 +98,10 @@ pub enum SpaceError {
     },
 }
 
-/// A share with three digits that is not too small.
-fn rounded_up(used: u64, of: u64) -> f64 {
-    (used as f64 / of.max(1) as f64 * 1000.0).ceil() / 1000.0
+/// The smallest share, with three digits, where there is one.
+fn or_share(used: u64, of: u64) -> String {
+    let share = (used as f64 / of.max(1) as f64 * 1000.0).ceil() / 1000.0;
+    if share > 1.0 { String::new() } else { format!(", or a share of at least {share}") }
 }
 
 /// The changed space.
@@ -354,6 +355,12 @@ mod tests {
         let error =
             Space::new(SpaceSettings { fill: Some(0.1), ..settings }, &written(&batch()), &[], 100, None);
         assert!(matches!(error, Err(SpaceError::TooSmall { used: 14, least: 140, .. })), "{error:?}");
+        assert!(
+            error.unwrap_err().to_string().ends_with("at least 573440 bytes, or a share of at least 0.14")
+        );
+        let pack = SpaceSettings { pack: Some(Pack::Addresses(0.9)), ..SpaceSettings::default() };
+        let error = Space::new(pack, &written(&batch()), &[], 8000, Some(10)).unwrap_err();
+        assert!(error.to_string().ends_with("at least 65536 bytes"), "{error}");
     }
 
     /// Otherwise a trace of a full device would give one result for all shares.

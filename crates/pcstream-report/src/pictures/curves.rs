@@ -38,14 +38,16 @@ fn begins(curves: &[Curve]) -> Option<String> {
     let percent = |share: f64| format!("{:.0} %", share * 100.0);
     let drive = in_words(on);
     let of_baseline = "of what baseline programs on the same drive";
-    match (pairs.iter().find(|(_, saved)| *saved >= 0.05), pairs.last()?) {
-        (Some((x, _)), _) => {
-            Some(format!("On {drive}, pcstream saves 5 % {of_baseline} from {} on.", percent(*x)))
-        }
-        (None, (x, _)) => {
-            Some(format!("On {drive}, pcstream saves less than 5 % {of_baseline}, up to {}.", percent(*x)))
-        }
-    }
+    let enough: Vec<f64> = pairs.iter().filter(|(_, saved)| *saved >= 0.05).map(|(x, _)| *x).collect();
+    let until_the_end = pairs.iter().rev().take_while(|(_, saved)| *saved >= 0.05).count();
+    let end = percent(pairs.last()?.0);
+    let where_ = match enough[..] {
+        [] => return Some(format!("On {drive}, pcstream saves less than 5 % {of_baseline}, up to {end}.")),
+        [first, ..] if until_the_end == enough.len() => format!("from {} on", percent(first)),
+        [only] => format!("at {} alone", percent(only)),
+        [first, .., last] => format!("at some points from {} to {} alone", percent(first), percent(last)),
+    };
+    Some(format!("On {drive}, pcstream saves 5 % {of_baseline} {where_}."))
 }
 
 /// Why lines end early, if any does.
@@ -133,6 +135,8 @@ mod tests {
         assert!(said.ends_with("on the same drive from 80 % on."), "{said}");
         let said = begins(&curves([1.0, 1.19, 1.49])).expect("both are there");
         assert!(said.contains("less than 5 %") && said.ends_with("up to 80 %."), "{said}");
+        let said = begins(&curves([1.0, 1.10, 1.49])).expect("both are there");
+        assert!(said.ends_with("at 70 % alone."), "{said}");
         assert_eq!(begins(&curves([1.0; 3])[..1]), None);
     }
 
