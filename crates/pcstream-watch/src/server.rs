@@ -113,9 +113,10 @@ fn accept(listener: &TcpListener, stop: &AtomicBool, source: &Source, refused: &
             std::thread::sleep(Duration::from_millis(50));
             continue;
         };
+        kept.retain(|(refused_at, _): &(Instant, _)| refused_at.elapsed() < PATIENCE);
         if open.load(Ordering::Relaxed) >= CONNECTIONS {
             refused.fetch_add(1, Ordering::Relaxed);
-            kept.extend(refuse(connection).ok());
+            kept.extend(refuse(connection).ok().map(|connection| (Instant::now(), connection)));
             if kept.len() > CONNECTIONS {
                 kept.pop_front();
             }

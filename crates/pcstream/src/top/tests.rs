@@ -167,7 +167,8 @@ fn a_filter_shows_the_rows_that_mention_it() {
     assert_eq!(programs(&mut view), ["db1", "db2", "db3"]);
     press(&mut view, &text("/bin/db1"));
     assert_eq!(programs(&mut view), ["db1"], "of a program");
-    press(&mut view, &[KeyCode::Enter]);
+    view.key(KeyEvent::new(KeyCode::Char('u'), KeyModifiers::CONTROL));
+    assert_eq!(programs(&mut view), ["db1"], "a command is no letter");
 }
 
 #[test]

@@ -16,6 +16,8 @@ pub enum Asked {
     Suspend,
 }
 
+/// What makes a letter a command.
+const MODIFIERS: KeyModifiers = KeyModifiers::CONTROL.union(KeyModifiers::ALT);
 /// Longest filter.
 const FILTER_CHARACTERS: usize = 60;
 
@@ -91,6 +93,7 @@ impl View {
         match key.code {
             KeyCode::Char('c') if control => return Asked::End,
             KeyCode::Char('z') if control => return Asked::Suspend,
+            KeyCode::Char(_) if self.typing && key.modifiers.intersects(MODIFIERS) => {}
             code if self.typing => self.letter(code),
             KeyCode::Char('q') => return Asked::End,
             KeyCode::Char('?' | 'h') => self.help = !self.help,
