@@ -319,7 +319,7 @@ mod tests {
         );
         std::fs::write(&path, "no table").expect("written");
         let error = file.read_new().expect_err("damaged").to_string();
-        assert!(error.contains("not a saved") && error.contains("--table"), "{error}");
+        assert!(error.contains("no saved table") && error.contains("--table"), "{error}");
         let long = std::fs::File::create(&path).and_then(|file| file.set_len((MAX_MIB << 20) + 1));
         long.expect("a file without data");
         let error = file.read_new().expect_err("too long").to_string();

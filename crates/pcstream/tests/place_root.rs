@@ -572,7 +572,7 @@ fn refused() {
         // Loop devices have no streams, whatever modules there are.
         (&["--sink", "kfunc"], 2, ["--sink kfunc", "has no write streams; it takes an NVMe drive with FDP"]),
         (&["--sink", "fdp-server"], 2, ["--sink fdp-server", "is no device of pcstream serve"]),
-        (&["--sink", "none"], 2, ["t.table", "not a saved"]),
+        (&["--sink", "none"], 2, ["t.table", "no saved table"]),
         (&["--duration", "5s", "--", "true"], 2, ["--duration", "COMMAND"]),
         (&["--streams", "1"], 2, ["--streams", "from 2 to 16"]),
         (&["--pid", "1", "--unit", "x"], 2, ["--pid", "--unit"]),
