@@ -120,6 +120,11 @@ def test_results_as_tables_objects_and_pictures(small: pc.Trace, tmp_path: Path)
     lines: Any = results.plot.progress().get_lines()
     assert len(lines) == 4 and len(lines[0].get_xdata()) > 10
     bars.figure.savefig(tmp_path / "waf.png")
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    figure, given = pyplot.subplots()
+    width = figure.get_size_inches()[0]
+    given.set_yscale("log")
+    assert results.plot.waf(given) is given and figure.get_size_inches()[0] == width < bars.figure.get_size_inches()[0]
 
 
 def test_a_device_is_a_value() -> None:

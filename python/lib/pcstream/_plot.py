@@ -9,6 +9,7 @@ from ._errors import ArgumentError, missing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
     from ._result import Result
 
@@ -31,7 +32,7 @@ class Plot:
 
     def waf(self, ax: Axes | None = None) -> Axes:
         """WAF by scheme, a bar for each GC destination; bars begin at 1, where nothing is copied."""
-        axes = _axes(ax)
+        axes, own = _axes(ax)
         schemes = list(dict.fromkeys(result.scheme for result in self._results))
         destinations = list(dict.fromkeys(result.gc_destination for result in self._results))
         width = 0.8 / len(destinations)
@@ -44,11 +45,11 @@ class Plot:
         axes.set_ylabel("WAF")
         # Otherwise bars of nothing would look like towers.
         axes.set_ylim(bottom=1, top=max(LEAST_TOP, axes.get_ylim()[1]))
-        return _with_legend(axes, widen=ax is None)
+        return _with_legend(axes, own)
 
     def progress(self, ax: Axes | None = None) -> Axes:
         """WAF of each piece of the run over pages that the host wrote: whether a steady state was reached."""
-        axes = _axes(ax)
+        axes, own = _axes(ax)
         schemes = list(dict.fromkeys(result.scheme for result in self._results))
         destinations = list(dict.fromkeys(result.gc_destination for result in self._results))
         for result in self._results:
@@ -61,7 +62,7 @@ class Plot:
             axes.plot([x for x, _ in points], [y for _, y in points], style, color=color, label=label)
         axes.set_xlabel("pages written by the host")
         axes.set_ylabel("WAF")
-        return _with_legend(axes, widen=ax is None)
+        return _with_legend(axes, own)
 
 
 class SweepPlot:
@@ -95,7 +96,7 @@ class SweepPlot:
         for row in self._rows:
             if row["waf"] is not None:
                 lines.setdefault(tuple(row[name] for name in differ), []).append((row[over], row["waf"]))
-        axes = _axes(ax)
+        axes, own = _axes(ax)
         numbers = all(isinstance(value, (int, float)) for value in self._values[over])
         for at, (values, points) in enumerate(lines.items()):
             if numbers:
@@ -107,7 +108,7 @@ class SweepPlot:
             axes.plot(x, [waf for _, waf in points], style, color=color, marker="o", markersize=3, label=label)
         axes.set_xlabel(over)
         axes.set_ylabel("WAF")
-        return _with_legend(axes, widen=ax is None)
+        return _with_legend(axes, own)
 
     def _shown(self, name: str, value: Any) -> str:
         return self._traces[value] if name == "trace" else str(value)
@@ -120,14 +121,16 @@ class SweepPlot:
         return text if name in ("scheme", "trace") else f"{name} {text}"
 
 
-def _axes(ax: Axes | None) -> Axes:
+def _axes(ax: Axes | None) -> tuple[Axes, Figure | None]:
+    """Where to draw, and the figure if it is one of its own."""
     if ax is not None:
-        return ax
+        return ax, None
     try:
         from matplotlib import pyplot
     except ImportError as error:
         raise missing("matplotlib", "plot", "plot") from error
-    return pyplot.subplots(layout="constrained")[1]
+    figure, axes = pyplot.subplots(layout="constrained")
+    return axes, figure
 
 
 def _color(at: int, of: int) -> Any:
@@ -137,13 +140,16 @@ def _color(at: int, of: int) -> Any:
     return colormaps["tab10" if of <= FEW_COLORS else "tab20"](at % COLORS)
 
 
-def _with_legend(axes: Axes, widen: bool) -> Axes:
+def _with_legend(axes: Axes, own: Figure | None) -> Axes:
     """Beside the picture, where it covers nothing; a figure of its own gets wider by it."""
-    axes.ticklabel_format(axis="y", useOffset=False)
+    from matplotlib.ticker import ScalarFormatter
+
+    # That of a logarithmic scale has no offset.
+    if isinstance(axes.yaxis.get_major_formatter(), ScalarFormatter):
+        axes.ticklabel_format(axis="y", useOffset=False)
     columns = -(-len(axes.get_legend_handles_labels()[1]) // LEGEND_ROWS)
     axes.legend(loc="upper left", bbox_to_anchor=(1.02, 1), borderaxespad=0, fontsize="small", ncols=columns)
-    figure = axes.get_figure(root=True) if widen else None
-    if figure is not None:
-        width, height = figure.get_size_inches()
-        figure.set_size_inches(width + LEGEND_INCHES * columns, height)
+    if own is not None:
+        width, height = own.get_size_inches()
+        own.set_size_inches(width + LEGEND_INCHES * columns, height)
     return axes
