@@ -135,8 +135,29 @@ def test_tables_of_arrow_are_taken(tmp_path: Path) -> None:
         pc.write(tmp_path / "n.pctrace", pa.table({"lba": pa.array([1, None], pa.uint64())}))
 
 
-@pytest.mark.parametrize("lba", [[1, None, 3], [1.0, float("nan")]])
-def test_nulls_are_named(tmp_path: Path, lba: list[float | None]) -> None:
-    with pytest.raises(pc.ArgumentError, match="column 'lba' holds nulls"):
-        pc.write(tmp_path / "n.pctrace", {"lba": lba})
+def test_two_columns_of_one_name_are_refused(tmp_path: Path) -> None:
+    pa, pd = pytest.importorskip("pyarrow"), pytest.importorskip("pandas")
+    column = pa.array([1, 2])
+    for table in (pa.table([column, column], ["lba", "lba"]), pd.DataFrame([[1, 2]], columns=["lba", "lba"])):
+        with pytest.raises(pc.ArgumentError, match="column 'lba' is there 2 times"):
+            pc.write(tmp_path / "t.pctrace", table)
+
+
+def test_a_table_that_is_not_read_yet_is_refused_unplanned(tmp_path: Path) -> None:
+    pl = pytest.importorskip("polars")
+    unread = pl.scan_csv(tmp_path / "events.csv")
+    with pytest.raises(pc.ArgumentError, match="expected columns by name.*; collect\\(\\) it first"):
+        pc.write(tmp_path / "t.pctrace", unread)
+
+
+@pytest.mark.parametrize("null", [None, float("nan"), "pandas"])
+@pytest.mark.parametrize("name,value", [("lba", 1), ("op", "write"), ("op", 0), ("kind", "data"), ("hint", "short")])
+def test_nulls_are_named(tmp_path: Path, name: str, value: Any, null: Any) -> None:
+    null = pytest.importorskip("pandas").NA if null == "pandas" else null
+    for column in ([value, null], np.array([value, null], object)):
+        with pytest.raises(pc.ArgumentError, match=f"column '{name}' holds nulls"):
+            pc.write(tmp_path / "n.pctrace", {"lba": [1, 2], name: column})
+
+
+def test_nothing_is_no_null(tmp_path: Path) -> None:
     assert pc.write(tmp_path / "e.pctrace", {"lba": []}, device_pages=8).meta["totals"]["events"] == 0

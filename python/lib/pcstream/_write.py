@@ -54,11 +54,12 @@ def write(
 
     Args:
         output: a new directory ``NAME.pctrace``.
-        events: columns of equal length by name, or a table of pandas, polars or any library that knows Arrow. ``lba`` is the first page of an event. Others
-            may be left out: ``pages`` (1), ``op`` (names or numbers of :data:`pcstream.OPS`; write), ``context`` (a number of
-            ``labels`` from 1; 0, unknown), ``kind`` (of :data:`pcstream.KINDS`; data), ``time_ns`` (the events are 1 us apart),
-            ``hint`` (of :data:`pcstream.HINTS`; not_set), ``write_stream`` (that the program asked for; 0, none), ``file`` (a
-            number of ``files`` from 1; 0, unknown), ``file_page`` (the first page's index in its file; 0).
+        events: columns of equal length by name, or a table of pandas, polars or any library that knows Arrow. ``lba`` is the
+            first page of an event. Others may be left out: ``pages`` (1), ``op`` (names or numbers of :data:`pcstream.OPS`;
+            write), ``context`` (a number of ``labels`` from 1; 0, unknown), ``kind`` (of :data:`pcstream.KINDS`; data),
+            ``time_ns`` (the events are 1 us apart), ``hint`` (of :data:`pcstream.HINTS`; not_set), ``write_stream`` (that the
+            program asked for; 0, none), ``file`` (a number of ``files`` from 1; 0, unknown), ``file_page`` (the first page's
+            index in its file; 0).
         device_pages: pages of 4 KiB of the device; by default it ends with the last page that is used.
         labels: names of contexts 1, 2, ...: what a program context stands for here.
         files: paths of files 1, 2, ..., for schemes that go by files.
@@ -103,7 +104,9 @@ def _by_name(events: Any) -> Mapping[str, Any]:
         return events
     kind = type(events)
     unread = hasattr(events, "collect")
-    if kind.__module__.partition(".")[0] in ("pandas", "polars") and hasattr(events, "columns") and not unread:
+    # What is not read yet may have to be planned for its columns.
+    if not unread and kind.__module__.partition(".")[0] in ("pandas", "polars") and hasattr(events, "columns"):
+        _check_once([str(name) for name in events.columns])
         return {str(name): events[name] for name in events.columns}
     if unread or not hasattr(events, "__arrow_c_stream__"):
         hint = "; collect() it first" if unread else ""
@@ -116,6 +119,7 @@ def _by_name(events: Any) -> Mapping[str, Any]:
     except ImportError as error:
         raise missing("pyarrow", "pandas", "a trace from an Arrow table") from error
     table = pa.RecordBatchReader.from_stream(events).read_all()
+    _check_once(table.column_names)
     columns = {}
     for name, column in zip(table.column_names, table.columns, strict=True):
         if column.null_count:
@@ -123,6 +127,12 @@ def _by_name(events: Any) -> Mapping[str, Any]:
         is_dictionary = pa.types.is_dictionary(column.type)
         columns[name] = _decoded(column.chunks) if is_dictionary and len(column) else column.to_numpy()
     return columns
+
+
+def _check_once(names: Sequence[str]) -> None:
+    for name in names:
+        if names.count(name) > 1:
+            raise ArgumentError(f"column {name!r} is there {names.count(name)} times: expected one of each name")
 
 
 def _decoded(chunks: Sequence[Any]) -> NDArray[Any]:
@@ -162,6 +172,9 @@ def _given(name: str, values: Any) -> NDArray[Any]:
 
     try:
         array = np.asarray(values)
+        if array.dtype.kind == "U" and not isinstance(values, np.ndarray):
+            # NaN beside names became a name.
+            array = np.asarray(values, object)
     except ValueError as error:
         raise ArgumentError(f"column {name!r}: {error}") from error
     if array.ndim != 1:
@@ -173,6 +186,8 @@ def _column(name: str, values: NDArray[Any], kind: np.dtype[Any], count: int) ->
     """The column as numbers of the type that a trace has."""
     if values.shape != (count,):
         raise ArgumentError(f"column {name!r} has the shape {values.shape}, expected ({count},) as 'lba' has")
+    if bool(_is_null(values).any()):
+        raise ArgumentError(f"column {name!r} holds nulls: expected a value for each event")
     if name in NAMES and values.dtype.kind in "UOT":
         known = {text: number for number, text in enumerate(NAMES[name])}
         if unknown := set(values.tolist()) - set(known):
@@ -183,12 +198,22 @@ def _column(name: str, values: NDArray[Any], kind: np.dtype[Any], count: int) ->
     if not count:
         # Of what is empty, the type says nothing.
         return values.astype(kind)
-    missing_values = values.dtype.kind == "f" and bool((values != values).any())
-    if missing_values or (values.dtype.kind == "O" and any(value is None for value in values)):
-        raise ArgumentError(f"column {name!r} holds nulls: expected a value for each event")
     if values.dtype.kind not in "iub":
         raise ArgumentError(f"column {name!r} is of {values.dtype}: expected whole numbers")
     most = len(NAMES[name]) - 1 if name in NAMES else 2 ** (8 * kind.itemsize) - 1
-    if (int(values.min()) < 0 or int(values.max()) > most):
+    if int(values.min()) < 0 or int(values.max()) > most:
         raise ArgumentError(f"column {name!r} is from {values.min()} to {values.max()}: expected 0 to {most}")
     return values.astype(kind)
+
+
+def _is_null(values: NDArray[Any]) -> NDArray[np.bool_]:
+    """Where nothing is: NaN, None, and what pandas has for them."""
+    import numpy as np
+
+    if values.dtype.kind == "f":
+        return np.asarray(values != values)
+    if values.dtype.kind not in "OT":
+        return np.zeros(values.shape, bool)
+    absent = ("NoneType", "NAType", "NaTType")
+    found = (type(v).__name__ in absent or (isinstance(v, float) and v != v) for v in values.tolist())
+    return np.fromiter(found, bool, len(values))
