@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import logging
+import os
+import warnings
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 import pcstream as pc
@@ -45,9 +51,14 @@ def test_traces_are_merged_and_parts_extracted(tmp_path: Path, small: pc.Trace) 
 
 
 def test_runs_are_compared_and_advised_on(small: pc.Trace, tmp_path: Path) -> None:
-    other = pc.generate("hotcold", tmp_path / "o.pctrace", pages=8192, writes=65536, seed=4)
-    compared = pc.compare([small, other], [other, small], scheme="baseline")
+    def again(name: str, seed: int) -> pc.Trace:
+        return pc.generate(name, tmp_path / f"{name}{seed}.pctrace", pages=8192, writes=65536, seed=seed)
+
+    uniform = [again("uniform", seed) for seed in (3, 4)]
+    compared = pc.compare([small, again("hotcold", 4)], (run.path for run in uniform), scheme="baseline")
     assert [run["repetitions"] for run in compared["runs"]] == [2, 2]
+    assert any(change["more_than_noise"] for change in compared["changes"])
+    compared = pc.compare(uniform, uniform, scheme="baseline")
     assert not any(change["more_than_noise"] for change in compared["changes"])
     assert pc.advise(small)["changes"]
 
@@ -57,3 +68,119 @@ def test_a_report_is_one_file(small: pc.Trace, tmp_path: Path) -> None:
     assert place.read_text().startswith("<!")
     with pytest.raises(pc.ArgumentError, match="overwrite=True"):
         pc.report(small, place)
+
+
+@pytest.fixture
+def said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, int], Path]:
+    """A program that says something and ends; the file has the words that it was called with."""
+
+    def program(stderr: str, code: int) -> Path:
+        words, text, script = tmp_path / "words", tmp_path / "said", tmp_path / "program"
+        text.write_text(stderr)
+        script.write_text(f"#!/bin/sh\nprintf '%s\\n' \"$@\" > '{words}'\ncat '{text}' >&2\nexit {code}\n")
+        script.chmod(0o755)
+        monkeypatch.setenv("PCSTREAM_BINARY", str(script))
+        return words
+
+    return program
+
+
+@pytest.mark.parametrize(
+    "stderr,message",
+    [
+        ("1 of 2\nerror: a.pctrace: Parquet error: EOF\n", "error: a.pctrace: Parquet error: EOF"),
+        ("error: wrong\n  tip: use '--force'\n\nUsage: pcstream --force\n", "error: wrong\n  tip: use '--force'"),
+        ("error: --force: exists; replace it with --force\n", "error: --force: exists; replace it with overwrite=True"),
+        ("killed\n", "killed"),
+    ],
+)
+def test_an_error_is_what_the_program_said(stderr: str, message: str, said: Any, small: pc.Trace, tmp_path: Path) -> None:
+    said(stderr, 1)
+    with pytest.raises(pc.ProgramError) as error:
+        pc.report(small, tmp_path / "r.html")
+    assert str(error.value).partition(" report ended with 1: ")[2] == message
+
+
+def test_a_recordings_error_is_the_programs(said: Any, tmp_path: Path) -> None:
+    said("error: of the command\nerror: t.pctrace: Parquet error: EOF\n", 1)
+    with pytest.raises(pc.RecordError, match=" record ended with 1: error: t.pctrace: Parquet error: EOF$"):
+        pc.record(["true"], tmp_path / "t.pctrace")
+
+
+def test_a_trace_at_a_url_is_handed_on_as_its_local_copy(small: pc.Trace) -> None:
+    pytest.importorskip("fsspec")
+    assert pc.advise(pc.open(f"file://{small.path}"))["changes"] == pc.advise(small)["changes"]
+
+
+def test_without_the_program_the_remedy_is_one_that_exists(small: pc.Trace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PCSTREAM_BINARY", "/no/program")
+    with pytest.raises(pc.ProgramError, match="/no/program: no such program; install it .* with PCSTREAM_BINARY$"):
+        pc.advise(small)
+
+
+def test_a_warning_names_the_line_of_the_call(said: Any, small: pc.Trace, tmp_path: Path) -> None:
+    said("lines left out\n", 3)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        pc.report(small, tmp_path / "r.html")
+        with pytest.raises(pc.TraceNotFoundError):
+            pc.merge([small, small], tmp_path / "m.pctrace")
+        with pytest.raises(FileNotFoundError):
+            pc.advise(small)
+    assert [(os.path.basename(one.filename), str(one.message)) for one in caught] == [
+        ("test_program.py", f"{command}: lines left out") for command in ("report", "merge", "advise")
+    ]
+
+
+def test_remarks_are_logged(said: Any, small: pc.Trace, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    said("a remark\n", 0)
+    with caplog.at_level(logging.INFO, "pcstream"):
+        pc.report(small, tmp_path / "r.html")
+    assert caplog.record_tuples == [("pcstream", logging.INFO, "report: a remark")]
+
+
+def test_flags_are_words_of_the_program(said: Any, small: pc.Trace, tmp_path: Path) -> None:
+    words = said("", 0)
+    place = tmp_path / "r.html"
+    some = {"streams": np.int64(4), "no_discard": np.bool_(True), "timing": np.bool_(False), "seed": None, "rules": Path("-r")}
+    pc.report(small, place, scheme=(name for name in ("a", "b")), set=["-1"], **some)
+    flags = ["--scheme=a", "--scheme=b", "--set=-1", "--streams=4", "--no-discard", "--rules=-r"]
+    assert words.read_text().splitlines() == ["report", f"--output={place}", *flags, "--", str(small.path)]
+    with pytest.raises(pc.ArgumentError, match="scheme b'a': expected True, a text, a number, or several"):
+        pc.report(small, place, scheme=b"a")
+
+
+@pytest.mark.parametrize("name", ["force", "output", "json", "help", "version", "color", "quiet"])
+def test_flags_with_another_way_are_refused(name: str, small: pc.Trace) -> None:
+    with pytest.raises(pc.ArgumentError, match=f"flag '{name}': no flag of this function; (use|see|leave) "):
+        pc.advise(small, **{name: True})
+
+
+def test_a_source_may_begin_with_a_dash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("-src.csv").write_text(MSR)
+    trace = pc.import_trace("-src.csv", "-t.pctrace", format="msr", size="4M")
+    assert trace.path == tmp_path / "-t.pctrace" and trace.meta["totals"]["events"] == 3
+
+
+def test_no_output_is_stdout(small: pc.Trace) -> None:
+    calls: list[Callable[[], object]] = [
+        lambda: pc.import_trace("a.csv", "-", format="msr"),
+        lambda: pc.merge([small, small], "-"),
+        lambda: pc.extract(small, "-", file="*"),
+        lambda: pc.report(small, "-"),
+        lambda: pc.write("-", {"lba": [1]}),
+        lambda: pc.generate("uniform", "-", pages=8, writes=8),
+        lambda: pc.record(["true"], "-"),
+    ]
+    for call in calls:
+        with pytest.raises(pc.ArgumentError, match="output '-': expected a path"):
+            call()
+
+
+def test_a_comma_in_a_path_is_refused_where_it_separates(small: pc.Trace, tmp_path: Path) -> None:
+    (tmp_path / "a,b.pctrace").symlink_to(small.path)
+    (tmp_path / "ab.pctrace").symlink_to(tmp_path / "a,b.pctrace")
+    with pytest.raises(pc.ArgumentError, match="a,b.pctrace': a comma separates repetitions; rename the trace, or give a link"):
+        pc.compare(small, [tmp_path / "a,b.pctrace"])
+    assert len(pc.compare(small, tmp_path / "ab.pctrace", scheme="baseline")["runs"]) == 2

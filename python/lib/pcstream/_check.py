@@ -33,9 +33,14 @@ def real(name: str, value: Any, expected: str) -> float:
 
 def flag(name: str, value: Any) -> bool:
     """True or False."""
-    if not isinstance(value, bool) and type(value).__name__ not in ("bool", "bool_"):
+    if not is_flag(value):
         raise ArgumentError(f"{name} {value!r}: expected True or False")
     return bool(value)
+
+
+def is_flag(value: Any) -> bool:
+    """Whether it is True or False."""
+    return type(value).__name__ in ("bool", "bool_")
 
 
 def text(name: str, value: Any, expected: str) -> str:

@@ -2,12 +2,16 @@
 
 Each function is one command of the program, and takes its flags as keyword arguments: ``assume_filled=True`` is
 ``--assume-filled``, ``pack=0.9`` is ``--pack 0.9``, and a list repeats the flag. docs/command-line.md has the flags.
+
+What the program remarks on stderr goes to the logger ``pcstream``, at the level INFO.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import os
+import re
 import subprocess
 import tempfile
 import warnings
@@ -17,11 +21,23 @@ from typing import Any
 
 from . import _check, _remote
 from ._errors import ArgumentError, LossWarning, ProgramError
-from ._record import LOSSES, find
+from ._record import LOSSES, find, for_python
 from ._trace import Trace
 
 #: Where a trace is.
 Place = Trace | str | os.PathLike[str]
+#: Flags that are none of these functions, and what to use.
+USE_INSTEAD = {
+    "force": "use overwrite=True where a function has it",
+    "output": "use the argument output where a function has it",
+    "json": "use what compare and advise return",
+    "help": "see docs/command-line.md",
+    "version": "use pcstream.__version__",
+    "color": "leave it out, because what the program says is no terminal's",
+    "quiet": "leave it out; logging.getLogger('pcstream') has the remarks",
+}
+
+LOG = logging.getLogger("pcstream")
 
 
 def import_trace(
@@ -44,8 +60,8 @@ def import_trace(
     Warns:
         LossWarning: with ``skip_bad_lines=True``, lines were left out; the message says which.
     """
-    words = [_check.path("source", source), "--format", _check.text("format", format, "the name of a format")]
-    return _made("import", words, output, overwrite, flags)
+    options = [f"--format={_check.text('format', format, 'the name of a format')}", *_force(overwrite)]
+    return Trace(_made("import", [_check.path("source", source)], output, flags, options))
 
 
 def merge(traces: Iterable[Place], output: str | os.PathLike[str], *, overwrite: bool = False, **flags: Any) -> Trace:
@@ -57,7 +73,7 @@ def merge(traces: Iterable[Place], output: str | os.PathLike[str], *, overwrite:
         overwrite: replaces a trace that exists.
         flags: more flags of ``pcstream merge``, such as ``by_start=True``.
     """
-    return _made("merge", _places("traces", traces), output, overwrite, flags)
+    return Trace(_made("merge", _places("traces", traces), output, flags, _force(overwrite)))
 
 
 def extract(trace: Place, output: str | os.PathLike[str], *, overwrite: bool = False, **flags: Any) -> Trace:
@@ -71,23 +87,25 @@ def extract(trace: Place, output: str | os.PathLike[str], *, overwrite: bool = F
         overwrite: replaces a trace that exists.
         flags: ``file=``, ``program=``, ``metadata=True``; one of the first two is needed.
     """
-    return _made("extract", _places("trace", [trace]), output, overwrite, flags)
+    return Trace(_made("extract", _places("trace", [trace]), output, flags, _force(overwrite)))
 
 
-def compare(*runs: Place | Sequence[Place], **flags: Any) -> dict[str, Any]:
+def compare(*runs: Place | Iterable[Place], **flags: Any) -> dict[str, Any]:
     """What changed between runs, and whether it is more than noise: ``pcstream compare``. ::
 
         changes = pl.DataFrame(pc.compare(["a1.pctrace", "a2.pctrace"], ["b1.pctrace", "b2.pctrace"], pack=0.9)["changes"])
 
     Args:
-        runs: each a trace, or a list of its repetitions.
+        runs: each a trace, or several that are its repetitions.
         flags: flags of ``pcstream compare``.
 
     Returns:
         What ``--json`` has: ``runs`` with means and 95 % intervals, ``changes``, ``contexts``, ``remarks``.
     """
-    words = [",".join(_places("runs", [run] if isinstance(run, (Trace, str, os.PathLike)) else run)) for run in runs]
-    return _answered("compare", words, flags)
+    repeated = [_places("runs", [run] if isinstance(run, (Trace, str, os.PathLike)) else run) for run in runs]
+    for place in (place for places in repeated for place in places if "," in place):
+        raise ArgumentError(f"runs {place!r}: a comma separates repetitions; rename the trace, or give a link without a comma")
+    return _answered("compare", [",".join(places) for places in repeated], flags)
 
 
 def advise(trace: Place, **flags: Any) -> dict[str, Any]:
@@ -115,50 +133,65 @@ def report(trace: Place, output: str | os.PathLike[str], *, overwrite: bool = Fa
     place = Path(_remote.on_this_machine(output))
     if place.exists() and not _check.flag("overwrite", overwrite):
         raise ArgumentError(f"{place}: exists already; replace it with overwrite=True")
-    _run(["report", *_places("trace", [trace]), "-o", str(place), *_flags(flags)])
+    return Path(_made("report", _places("trace", [trace]), place, flags))
+
+
+def _force(overwrite: bool) -> list[str]:
+    return ["--force"] if _check.flag("overwrite", overwrite) else []
+
+
+def _made(
+    command: str, sources: list[str], output: str | os.PathLike[str], flags: Mapping[str, Any], options: Sequence[str] = ()
+) -> str:
+    place = _remote.on_this_machine(output)
+    _run(command, [*options, f"--output={place}", *_flags(flags)], sources)
     return place
 
 
-def _made(command: str, words: list[str], output: str | os.PathLike[str], overwrite: bool, flags: Mapping[str, Any]) -> Trace:
-    place = _remote.on_this_machine(output)
-    force = ["--force"] if _check.flag("overwrite", overwrite) else []
-    _run([command, *words, "-o", place, *force, *_flags(flags)])
-    return Trace(place)
-
-
-def _answered(command: str, words: list[str], flags: Mapping[str, Any]) -> dict[str, Any]:
+def _answered(command: str, sources: list[str], flags: Mapping[str, Any]) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="pcstream-") as directory:
         place = Path(directory) / "answer.json"
-        _run([command, *words, "--json", str(place), *_flags(flags)])
-        answer: dict[str, Any] = json.loads(place.read_text())
+        _run(command, [f"--json={place}", *_flags(flags)], sources)
+        answer: dict[str, Any] = json.loads(place.read_bytes())
     return answer
 
 
 def _places(argument: str, traces: Iterable[Place]) -> list[str]:
     several = _check.several(argument, traces, "where traces are")
-    return [(one if isinstance(one, Trace) else Trace(one))._place for one in several]
+    opened = [one if isinstance(one, Trace) else Trace(one) for one in several]
+    # The program reads the local copy of what a URL names.
+    return [str(one.path) if "://" in one._place else one._place for one in opened]
 
 
 def _flags(flags: Mapping[str, Any]) -> list[str]:
-    """``--name value`` of each; None and False leave one out."""
+    """``--name=value`` of each, one word, so that a value that begins with a dash is no flag; None and False leave one out."""
     words = []
     for name, given in flags.items():
-        flag = "--" + name.replace("_", "-")
-        if given is True:
-            words.append(flag)
-        elif given is not None and given is not False:
-            values = given if isinstance(given, (list, tuple)) else [given]
-            # One word, so that a value that begins with a dash is none of its own.
-            words += [f"{flag}={os.fspath(value) if isinstance(value, os.PathLike) else value}" for value in values]
+        flag = name.replace("_", "-")
+        if flag in USE_INSTEAD:
+            raise ArgumentError(f"flag {name!r}: no flag of this function; {USE_INSTEAD[flag]}")
+        if given is None:
+            continue
+        if _check.is_flag(given):
+            words += [f"--{flag}"] if given else []
+            continue
+        one = isinstance(given, (str, os.PathLike)) or not hasattr(given, "__iter__")
+        values = (given,) if one else _check.several(name, given, "True, a text, a number, or several of these")
+        words += [f"--{flag}={os.fspath(value) if isinstance(value, os.PathLike) else value}" for value in values]
     return words
 
 
-def _run(words: list[str]) -> None:
-    program = find()
-    ended = subprocess.run([program, *words], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace")
-    said = ended.stderr.strip().replace("--force", "overwrite=True")
+def _run(command: str, flags: list[str], sources: list[str]) -> None:
+    """Runs the program. Its warning is for the caller of the function that calls the caller of this one."""
+    program = find(error=ProgramError, remedy="PCSTREAM_BINARY")
+    # After the two dashes, a source that begins with a dash is no flag.
+    words = [program, command, *flags, "--", *sources]
+    ended = subprocess.run(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace")
+    said = ended.stderr.partition("\n\nUsage")[0].strip()
     if ended.returncode == LOSSES:
-        warnings.warn(f"{words[0]}: {said}", LossWarning, stacklevel=4)
+        warnings.warn(f"{command}: {said}", LossWarning, stacklevel=4)
     elif ended.returncode != 0:
-        error = said[max(said.rfind("error: "), 0) :]
-        raise ProgramError(f"{program} {words[0]} ended with {ended.returncode}: {error}")
+        error = re.search(r"^error: .*", said, re.MULTILINE | re.DOTALL)
+        raise ProgramError(f"{program} {command} ended with {ended.returncode}: {for_python(error[0] if error else said)}")
+    elif said:
+        LOG.info("%s: %s", command, said)

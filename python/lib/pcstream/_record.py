@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from . import _check, _remote
-from ._errors import ArgumentError, CommandWarning, LossWarning, RecordError
+from ._errors import ArgumentError, CommandWarning, Error, LossWarning, RecordError
 from ._trace import Trace
 
 #: Exit code of the program for a trace that lacks something.
@@ -60,7 +61,8 @@ def record(
     trace = Trace(output) if code in (0, LOSSES) or _version(output) not in (None, before) else None
     failure = _failure(trace.meta) if trace else None
     if trace is None or (failure is None and code not in (0, LOSSES)):
-        error = said[max(said.rfind("error: "), 0) :].strip().replace("--force", "overwrite=True")
+        # The program's own error comes last; errors of the command come before it.
+        error = for_python(re.split(r"^(?=error: )", said, flags=re.MULTILINE)[-1].strip())
         raise RecordError(f"{program} record ended with {code}: {error}")
     trace._kept_alive = temporary
     lost = ", ".join(f"{cause} {count}" for cause, count in trace.meta["losses"].items() if count)
@@ -129,11 +131,18 @@ def arguments_of(
     return ["record", "-o", output, *where, *force, *flags, "--", *words]
 
 
-def find(binary: str | os.PathLike[str] | None = None) -> str:
-    """Where the program is; raises RecordError if it is nowhere."""
+def for_python(said: str) -> str:
+    """What the program said, with the advice that a caller of this package needs."""
+    return said.replace("replace it with --force", "replace it with overwrite=True")
+
+
+def find(
+    binary: str | os.PathLike[str] | None = None, error: type[Error] = RecordError, remedy: str = "binary= or PCSTREAM_BINARY"
+) -> str:
+    """Where the program is; raises ``error`` with the remedy if it is nowhere."""
     given = (_check.path("binary", binary) if binary else None) or os.environ.get("PCSTREAM_BINARY")
     found = shutil.which(given or "pcstream")
     if found is None:
         where = f"{Path(given)}: no such program" if given else "pcstream is not on the PATH"
-        raise RecordError(f"{where}; install it (make install), or say where it is with binary= or PCSTREAM_BINARY")
+        raise error(f"{where}; install it (make install), or say where it is with {remedy}")
     return found

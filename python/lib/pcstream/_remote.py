@@ -78,10 +78,12 @@ def local(path: str) -> str:
 
 
 def on_this_machine(output: str | os.PathLike[str]) -> str:
-    """The place of a new trace. It must be a directory: a URL would become one of its name."""
+    """The place of something new. A URL would become a directory of its name, and ``-`` is stdout for the program."""
     place = _check.path("output", output)
     if "://" in place:
-        raise ArgumentError(f"output {place!r}: expected a directory of this machine; write the trace there, then copy it")
+        raise ArgumentError(f"output {place!r}: expected a directory of this machine; write there, then copy it")
+    if place == "-":
+        raise ArgumentError("output '-': expected a path; nothing is written to stdout")
     return place
 
 
