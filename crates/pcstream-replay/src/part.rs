@@ -8,10 +8,11 @@
 //! device before belongs to nobody that a trace knows, and is left out.
 //!
 //! Contexts and files get new numbers, in the order of their first wanted write: those of others are not in the part, and
-//! discards and reads of others have none. Programs end that wrote. Memory is a bit for each page of the device, and is taken
-//! where wanted pages are.
+//! discards and reads of others have none. The end of a program stays if the program wrote something of the part. Memory is a
+//! bit for each page of the device, and is taken where wanted pages are.
 
 use std::collections::{HashMap, HashSet};
+use std::hash::Hash;
 
 use pcstream_ssd::OutOfMemory;
 use pcstream_trace::{Batch, Context, ContextId, Event, File, FileId, Kind, Lba, Op};
@@ -129,33 +130,40 @@ impl<'a> Part<'a> {
         }
         for (first, end) in self.held.runs(event.lba.0, event.pages.into()) {
             pages += end - first;
+            let skipped = if event.file.is_some() { first - event.lba.0 } else { 0 };
+            let file_page = event.file_page.saturating_add(skipped);
             // No more than the event had.
-            let file_page = event.file_page.saturating_add(first - event.lba.0);
-            let file_page = if event.file.is_some() { file_page } else { event.file_page };
             self.keep(Event { lba: Lba(first), pages: (end - first) as u32, file_page, ..event }, batch);
         }
         pages
     }
 
     fn keep(&mut self, mut event: Event, batch: &mut Batch) {
-        if event.context.is_some() {
-            let next = ContextId(self.new_contexts.len() as u32 + 1);
-            let old = &self.contexts[event.context.0 as usize - 1];
-            event.context = *self.new_contexts.entry(event.context).or_insert_with(|| {
-                batch.contexts.push(Context { id: next, ..old.clone() });
-                next
-            });
+        if let Some(old) = self.context(event.context) {
+            let add = |id| batch.contexts.push(Context { id, ..old.clone() });
+            event.context = renumbered(&mut self.new_contexts, event.context, ContextId, add);
         }
         if event.file.is_some() {
-            let next = FileId(self.new_files.len() as u32 + 1);
             let old = &self.files[event.file.0 as usize - 1];
-            event.file = *self.new_files.entry(event.file).or_insert_with(|| {
-                batch.files.push(File { id: next, ..old.clone() });
-                next
-            });
+            let add = |id| batch.files.push(File { id, ..old.clone() });
+            event.file = renumbered(&mut self.new_files, event.file, FileId, add);
         }
         batch.events.push(event);
     }
+}
+
+/// The new id of `old`: the next one, which `add` is called with, if it has none yet.
+fn renumbered<I: Copy + Eq + Hash>(
+    ids: &mut HashMap<I, I>,
+    old: I,
+    id: fn(u32) -> I,
+    add: impl FnOnce(I),
+) -> I {
+    let next = id(ids.len() as u32 + 1);
+    *ids.entry(old).or_insert_with(|| {
+        add(next);
+        next
+    })
 }
 
 #[cfg(test)]
