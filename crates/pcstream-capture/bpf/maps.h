@@ -56,6 +56,11 @@ struct {
 	__type(value, struct tag);
 } tags SEC(".maps");
 
+static __always_inline bool is_tag_of(const struct tag *tag, u64 file, u64 page)
+{
+	return tag->file == (u32)file && tag->page == (u32)page;
+}
+
 /* The executable mappings of a process. */
 struct ranges {
 	u64 exec_vm, arg_start; /* what identifies this state of this address space */

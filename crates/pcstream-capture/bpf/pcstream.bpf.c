@@ -45,6 +45,7 @@ int BPF_PROG(on_dirty_folio, struct folio *folio, struct address_space *mapping)
 	struct inode *inode;
 	struct tag *tag;
 	u64 file, context = 0;
+	bool later;
 	u32 at;
 
 	if (!target_dev || !folio || !mapping)
@@ -63,10 +64,13 @@ int BPF_PROG(on_dirty_folio, struct folio *folio, struct address_space *mapping)
 	 * loop device, to a file that nobody else may ever write to. */
 	if (tag && !(task->flags & PF_KTHREAD) && left_out <= 1) {
 		context = context_without_path(OF_DIRTY_FOLIO, task);
+		later = !context && !left_out && postpone(task, at);
+		/* What was written before may be on its way to the device, in a request that is yet to be seen. */
+		if (!later || !is_tag_of(tag, file, folio->index))
+			tag->context = context;
 		tag->file = file;
 		tag->page = folio->index;
-		tag->context = context;
-		if (!context && !left_out && postpone(task, at))
+		if (later)
 			return 0;
 	}
 	if (task->tgid != recorder && !raw)

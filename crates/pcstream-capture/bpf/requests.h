@@ -95,7 +95,7 @@ static __always_inline void enter_folio(struct walk *w, u64 at)
 	if (w->run.op != REQ_OP_WRITE)
 		return;
 	tag = bpf_map_lookup_elem(&tags, &index);
-	if (tag && tag->page == (u32)w->folio_index && tag->file == (u32)file_key(w->inode, w->generation))
+	if (tag && is_tag_of(tag, file_key(w->inode, w->generation), w->folio_index))
 		w->context = tag->context;
 	if (!w->context && !(placing && w->below))
 		count(UNTAGGED_FOLIOS, 1);

@@ -76,6 +76,7 @@ fn main() -> ExitCode {
         common::test("exact_paths_longer_than_what_is_kept_are_cut", &needs, deep_recursion),
         common::test("many_mappings_hide_no_library", &needs, many_mappings),
         common::test("stores_of_one_call_have_one_context", &needs, one_call_many_stores),
+        common::test("stores_while_the_page_is_written_have_a_context", &needs, stores_beside_fsync),
         common::test("exact_paths_of_rocksdb_tell_its_activities_apart", &rocksdb, rocksdb_is_pure),
     ])
 }
@@ -113,10 +114,10 @@ fn assert_paths(recording: &Recording) {
     ] {
         let writers = writers(recording, file);
         // A frame of variable size is on the way, yet it is one path.
-        let [(&id, &pages)] = writers.iter().collect::<Vec<_>>()[..] else {
+        let [&id] = writers.keys().collect::<Vec<_>>()[..] else {
             panic!("{file} was written by {:?}", names(recording, &writers))
         };
-        assert_eq!(pages, 100, "{file}");
+        assert_eq!(recording.distinct_pages(&format!("/{file}")), 100, "{file}");
         let context = &recording.finished().contexts[id as usize - 1];
         assert_eq!(context.unwind, Unwind::Exact, "{file}");
         let named = functions(recording, id);
@@ -257,11 +258,11 @@ int main(void) {{
     );
     let recording = run(&program, SessionOptions::default());
     let writers = writers(&recording, "many");
-    let [(&id, &pages)] = writers.iter().collect::<Vec<_>>()[..] else {
+    let [&id] = writers.keys().collect::<Vec<_>>()[..] else {
         panic!("it was written by {:?}", names(&recording, &writers))
     };
     let context = &recording.finished().contexts[id as usize - 1];
-    assert_eq!((pages, context.unwind), (100, Unwind::Exact));
+    assert_eq!((recording.distinct_pages("/many"), context.unwind), (100, Unwind::Exact));
     let named = functions(&recording, id);
     assert!(named[1..].starts_with(&["store", "main"]), "{named:?}, {:?}", context.frames);
 }
@@ -297,6 +298,46 @@ int main(void) {
     assert_eq!(writers.len(), 1, "{:?}", names(&recording, &writers));
     let (&id, _) = writers.first_key_value().expect("one");
     assert_eq!(recording.finished().contexts[id as usize - 1].unwind, Unwind::Exact);
+}
+
+/// A page that becomes dirty again while it is on its way to the device: both writes have the context.
+fn stores_beside_fsync() {
+    let dir = TempDir::new().expect("a directory");
+    let program = compile(
+        dir.path(),
+        r#"
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <unistd.h>
+static atomic_int stores, flushes;
+static void *flush(void *file) {
+    for (int seen = 0; flushes < 1000; flushes++) {
+        while (stores == seen) sched_yield();
+        seen = stores;
+        fsync(*(int *)file);
+    }
+    return 0;
+}
+int main(void) {
+    int fd = open("flushed", O_CREAT | O_RDWR, 0600);
+    if (ftruncate(fd, 4 << 20)) return 1;
+    char *map = mmap(0, 4 << 20, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    pthread_t t;
+    pthread_create(&t, 0, flush, &fd);
+    while (flushes < 1000)
+        for (int i = 0; i < 1024; i++, stores++) map[i * 4096L] = i;
+    return pthread_join(t, 0);
+}
+"#,
+    );
+    let recording = run(&program, SessionOptions::default());
+    let writers = writers(&recording, "flushed");
+    eprintln!("    {} pages written", writers.values().sum::<u64>());
+    assert_eq!(recording.distinct_pages("/flushed"), 1024);
+    assert!(!writers.contains_key(&0), "{writers:?}, {:?}", recording.finished().statistics);
 }
 
 /// Of the bytes of table files, none has a path on which both flush and compaction write, and all paths are exact.

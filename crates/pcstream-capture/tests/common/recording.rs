@@ -2,7 +2,7 @@
 // Each test binary compiles this module and uses its own part of it.
 #![allow(dead_code)]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -128,6 +128,14 @@ impl Recording {
         pages
     }
 
+    /// Pages of one file that were written, each counted once. The kernel may write a page more than once: whoever calls
+    /// `sync` makes it write early, and the next store into a large folio makes all its pages dirty again.
+    pub fn distinct_pages(&self, file: &str) -> usize {
+        let written = self.data_writes().filter(|event| self.path(event) == file);
+        let pages = written.flat_map(|event| (0..u64::from(event.pages)).map(|page| event.lba.0 + page));
+        pages.collect::<BTreeSet<_>>().len()
+    }
+
     pub fn pages_by_signature(&self) -> BTreeMap<Signature, u64> {
         let mut pages = BTreeMap::new();
         for event in self.data_writes() {
@@ -162,13 +170,6 @@ pub fn try_record_into(
     Ok(recording)
 }
 
-/// A capture that must work.
-pub fn record_with(command: Vec<OsString>, target: Target, session: SessionOptions) -> Recording {
-    let recording = try_record(command, target, session).expect("the capture works");
-    assert_succeeded(&recording, "");
-    recording
-}
-
 /// The command ended well.
 pub fn assert_succeeded(recording: &Recording, what: &str) {
     let status = recording.finished().status;
@@ -189,16 +190,16 @@ fn moved_pages() -> u64 {
     moved.map_or(0, |moved| moved.parse().expect("a number"))
 }
 
-/// A dirty folio that the kernel moves loses its tag (docs/capture.md, limits). Such a recording is made again.
-pub fn record(fs: FsKind, script: &str) -> Recording {
+/// A capture that must work. A dirty folio that the kernel moves loses its tag (docs/capture.md, limits): such a
+/// recording is made again.
+pub fn record_with(command: Vec<OsString>, target: Target, session: SessionOptions) -> Recording {
     let mut tries = 0;
     loop {
         tries += 1;
         let before = moved_pages();
-        let recording = try_record(shell(script), Target::Scratch(scratch(fs)), SessionOptions::default())
-            .expect("the capture works");
-        assert_succeeded(&recording, script);
-        assert_complete(&recording);
+        let recording =
+            try_record(command.clone(), target.clone(), session.clone()).expect("the capture works");
+        assert_succeeded(&recording, "");
         let untagged = recording.finished().statistics["folios_without_context"];
         let moved = moved_pages() - before;
         if untagged == 0 || moved == 0 || tries == TRIES {
@@ -206,6 +207,12 @@ pub fn record(fs: FsKind, script: &str) -> Recording {
         }
         eprintln!("    {untagged} folios without a context, while the kernel moved {moved} pages: once more");
     }
+}
+
+pub fn record(fs: FsKind, script: &str) -> Recording {
+    let recording = record_with(shell(script), Target::Scratch(scratch(fs)), SessionOptions::default());
+    assert_complete(&recording);
+    recording
 }
 
 pub fn assert_complete(recording: &Recording) {
