@@ -98,7 +98,8 @@ struct cached_path {
 /* Call paths that a task keeps coming back to: a transaction of SQLite writes journal and file along six paths. A power of two, as the
  * next. */
 #define CACHED_PATHS 8
-#define CACHED_MEMORIES 2
+/* Mappings that a task writes from: a pool, a log, a stack. */
+#define CACHED_MEMORIES 4
 
 /* A mapping that held data of writes. */
 struct memory {

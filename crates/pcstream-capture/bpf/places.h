@@ -72,27 +72,34 @@ static __always_inline void note_pool(struct memory *of)
 	of->page_bytes = page_bytes ? *page_bytes : 0;
 }
 
-/* The mapping that an address lies in; NULL: none. */
+/* The mapping that an address lies in; NULL: none. While somebody changes mappings of the process, they cannot be looked at: then
+ * the one that was there before is taken. */
 static __always_inline struct memory *memory_of(struct task_cache *cache, struct task_struct *task, u64 address)
 {
+	struct memory *found, *before = NULL;
 	struct mm_struct *mm = task->mm;
-	struct memory *found;
+	long error;
 	u32 i;
 
 	if (!mm)
 		return NULL;
 	for (i = 0; i < CACHED_MEMORIES; i++) {
 		found = &cache->memory[i];
-		if (found->mm != (u64)mm || found->mappings != mm->map_count ||
-		    address - found->start >= found->end - found->start)
+		if (found->mm != (u64)mm || address - found->start >= found->end - found->start)
 			continue;
-		if (!found->page_bytes && found->pools_added != pools_added)
-			note_pool(found);
-		return found;
+		if (found->mappings == mm->map_count) {
+			if (!found->page_bytes && found->pools_added != pools_added)
+				note_pool(found);
+			return found;
+		}
+		before = found;
 	}
-	found = &cache->memory[cache->next_memory++ & (CACHED_MEMORIES - 1)];
-	found->mm = 0;
-	if (bpf_find_vma(task, address, note_mapping, &found, 0)) {
+	found = before ?: &cache->memory[cache->next_memory++ & (CACHED_MEMORIES - 1)];
+	error = bpf_find_vma(task, address, note_mapping, &found, 0);
+	if (error) {
+		if (error == -EBUSY && before)
+			return before;
+		found->mm = 0;
 		count(BUFFERS_UNPLACED, 1);
 		return NULL;
 	}
