@@ -1,14 +1,25 @@
-//! Saved PC attribute tables, for people, programs and spreadsheets.
+//! Saved PC attribute tables, for people, programs and spreadsheets. A table has signatures alone; whose they are,
+//! recordings of the same programs say.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use pcstream_placement::saved_table::{Difference, SavedEntry, SavedTable};
+use pcstream_trace::{Context, Signature};
 use serde::Serialize;
 
 use crate::VERSION;
+use crate::call_paths::call_paths;
+use crate::contexts::called;
 use crate::csv;
 use crate::escape::visible;
 use crate::human::{counted, page_bytes, ratio};
+use crate::layout::clipped;
+use crate::symbols::Names;
 use crate::table::Side::{Left, Right};
-use crate::table::table;
+use crate::table::{Column, columns_of, side_by_side};
+
+/// Longest call path of a row, in characters.
+const PATH_WIDTH: usize = 110;
 
 /// The result of `table show`: the files in the order given.
 #[derive(Clone, Debug, Serialize)]
@@ -27,7 +38,76 @@ pub struct TableJson {
     /// The scheme that learned it; null if that is not known.
     pub scheme: Option<String>,
     /// Its contexts, the shortest lifetime first.
-    pub contexts: Vec<EntryJson>,
+    pub contexts: Vec<ContextJson>,
+}
+
+/// A context of a table.
+#[derive(Clone, Debug, Serialize)]
+pub struct ContextJson {
+    /// What the table says.
+    #[serde(flatten)]
+    pub entry: EntryJson,
+    /// None where no recording has the context.
+    #[serde(flatten)]
+    pub named: Option<Named>,
+}
+
+/// Whose writes a context's are.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Named {
+    /// File name of the executable.
+    pub program: String,
+    /// Functions, innermost first: those that tell the call path from others.
+    pub call_path: String,
+}
+
+/// Names of contexts by their signatures.
+#[derive(Clone, Debug, Default)]
+pub struct NamedContexts(BTreeMap<Signature, Named>);
+
+impl NamedContexts {
+    /// Those of recordings that the tables know, and how many contexts the tables have. Of two with one signature it is
+    /// the first.
+    pub fn new<'a>(
+        recorded: impl IntoIterator<Item = &'a Context>,
+        tables: &[&SavedTable],
+    ) -> (NamedContexts, usize) {
+        let entries = tables.iter().flat_map(|table| table.entries());
+        let mut wanted: BTreeSet<Signature> = entries.map(|entry| entry.signature).collect();
+        let in_tables = wanted.len();
+        let known: Vec<&Context> =
+            recorded.into_iter().filter(|context| wanted.remove(&context.signature)).collect();
+        let named = known.iter().zip(call_paths(&known, Names::Short)).map(|(context, path)| {
+            let named = Named { program: context.program().to_owned(), call_path: called(context, &path) };
+            (context.signature, named)
+        });
+        (NamedContexts(named.collect()), in_tables)
+    }
+
+    /// How many have a name.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether none has a name.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn get(&self, signature: Signature) -> Option<Named> {
+        self.0.get(&signature).cloned()
+    }
+}
+
+/// The columns with names; none where no row has one.
+fn named_columns<'a>(rows: impl Iterator<Item = Option<&'a Named>> + Clone) -> Vec<Column> {
+    if rows.clone().all(|named| named.is_none()) {
+        return Vec::new();
+    }
+    let cell = |named: Option<&Named>, text: fn(&Named) -> String| named.map_or(String::new(), text);
+    let programs = rows.clone().map(|named| cell(named, |named| named.program.clone()));
+    let paths = rows.map(|named| cell(named, |named| clipped(&named.call_path, PATH_WIDTH)));
+    vec![Column::new(Left, "program", programs), Column::new(Left, "call path, innermost first", paths)]
 }
 
 /// What a table says of a context.
@@ -70,6 +150,9 @@ pub struct DifferenceJson {
     pub ratio: Option<f64>,
     /// Whether it is a change.
     pub changed: bool,
+    /// None where no recording has the context.
+    #[serde(flatten)]
+    pub named: Option<Named>,
 }
 
 fn as_text<S: serde::Serializer>(
@@ -84,10 +167,12 @@ fn entry_json(entry: &SavedEntry) -> EntryJson {
 }
 
 /// Tables with their paths, for programs.
-pub fn tables_json(tables: &[(String, SavedTable)]) -> TablesJson {
+pub fn tables_json(tables: &[(String, SavedTable)], names: &NamedContexts) -> TablesJson {
+    let context =
+        |entry: &SavedEntry| ContextJson { entry: entry_json(entry), named: names.get(entry.signature) };
     let table = |(path, table): &(String, SavedTable)| {
-        let mut contexts: Vec<EntryJson> = table.entries().iter().map(entry_json).collect();
-        contexts.sort_by_key(|entry| (entry.lifetime_pages, entry.signature));
+        let mut contexts: Vec<ContextJson> = table.entries().iter().map(context).collect();
+        contexts.sort_by_key(|context| (context.entry.lifetime_pages, context.entry.signature));
         TableJson { path: path.clone(), scheme: table.scheme().map(str::to_owned), contexts }
     };
     TablesJson { pcstream: VERSION, tables: tables.iter().map(table).collect() }
@@ -97,28 +182,30 @@ pub fn tables_json(tables: &[(String, SavedTable)]) -> TablesJson {
 pub fn tables_text(json: &TablesJson, top: usize) -> String {
     let mut lines = Vec::new();
     for saved in &json.tables {
-        let samples: u64 = saved.contexts.iter().map(|entry| u64::from(entry.samples)).sum();
+        let samples: u64 = saved.contexts.iter().map(|context| u64::from(context.entry.samples)).sum();
         let contexts = saved.contexts.len();
         let known = counted(contexts as u64, "context");
         let scheme = saved.scheme.as_deref().unwrap_or("not known");
         let learned = counted(samples, "lifetime");
         lines.push(format!("{}: {known}, {learned} learned; scheme {scheme}", saved.path));
-        let mut shown = saved.contexts.clone();
-        shown.sort_by_key(|entry| std::cmp::Reverse(entry.samples));
+        let mut shown: Vec<&ContextJson> = saved.contexts.iter().collect();
+        shown.sort_by_key(|context| std::cmp::Reverse(context.entry.samples));
         shown.truncate(top);
-        shown.sort_by_key(|entry| (entry.lifetime_pages, entry.signature));
+        shown.sort_by_key(|context| (context.entry.lifetime_pages, context.entry.signature));
         if shown.is_empty() {
             continue;
         }
-        lines.extend(table(
+        let mut columns = columns_of(
             &shown,
             &[
-                (Left, "context", &|entry| entry.signature.to_string()),
-                (Right, "lifetime", &|entry| page_bytes(entry.lifetime_pages)),
-                (Right, "pages", &|entry| entry.lifetime_pages.to_string()),
-                (Right, "samples", &|entry| entry.samples.to_string()),
+                (Left, "context", &|context| context.entry.signature.to_string()),
+                (Right, "lifetime", &|context| page_bytes(context.entry.lifetime_pages)),
+                (Right, "pages", &|context| context.entry.lifetime_pages.to_string()),
+                (Right, "samples", &|context| context.entry.samples.to_string()),
             ],
-        ));
+        );
+        columns.extend(named_columns(shown.iter().map(|context| context.named.as_ref())));
+        lines.extend(side_by_side(&columns));
         if contexts > shown.len() {
             lines.push(format!("{} more with fewer samples: --top shows them", contexts - shown.len()));
         }
@@ -126,29 +213,43 @@ pub fn tables_text(json: &TablesJson, top: usize) -> String {
     lines.iter().map(|line| format!("{}\n", visible(line))).collect()
 }
 
-/// Tables as comma-separated values with a heading.
+/// Tables as comma-separated values with a heading. The names have columns if any context has one.
 pub fn tables_csv(json: &TablesJson) -> String {
-    let rows = json.tables.iter().flat_map(|table| {
-        table.contexts.iter().map(|entry| {
-            [
-                table.path.clone(),
-                entry.signature.to_string(),
-                entry.lifetime_pages.to_string(),
-                entry.samples.to_string(),
-            ]
-        })
+    let all = json.tables.iter().flat_map(|table| table.contexts.iter().map(move |context| (table, context)));
+    let with_names = all.clone().any(|(_, context)| context.named.is_some());
+    let mut head = vec!["file", "signature", "lifetime_pages", "samples"];
+    head.extend(["program", "call_path"].iter().filter(|_| with_names));
+    let rows = all.map(|(table, ContextJson { entry, named })| {
+        let mut row = vec![
+            table.path.clone(),
+            entry.signature.to_string(),
+            entry.lifetime_pages.to_string(),
+            entry.samples.to_string(),
+        ];
+        if with_names {
+            let named = named.as_ref();
+            row.push(named.map_or(String::new(), |named| named.program.clone()));
+            row.push(named.map_or(String::new(), |named| named.call_path.clone()));
+        }
+        row
     });
-    csv::table(&["file", "signature", "lifetime_pages", "samples"], rows)
+    csv::table(&head, rows)
 }
 
 /// A comparison for programs.
-pub fn diff_json([before, after]: [&str; 2], factor: f64, differences: &[Difference]) -> DiffJson {
+pub fn diff_json(
+    [before, after]: [&str; 2],
+    factor: f64,
+    differences: &[Difference],
+    names: &NamedContexts,
+) -> DiffJson {
     let difference = |d: &Difference| DifferenceJson {
         signature: d.signature.to_string(),
         before: d.before.as_ref().map(entry_json),
         after: d.after.as_ref().map(entry_json),
         ratio: d.ratio(),
         changed: d.is_change(factor),
+        named: names.get(d.signature),
     };
     DiffJson {
         pcstream: VERSION,
@@ -175,7 +276,7 @@ pub fn diff_text(json: &DiffJson) -> String {
     if !changes.is_empty() {
         let lifetime = |e: Option<EntryJson>| e.map_or("-".to_owned(), |e| page_bytes(e.lifetime_pages));
         let samples = |e: Option<EntryJson>| e.map_or("-".to_owned(), |e| e.samples.to_string());
-        lines.extend(table(
+        let mut columns = columns_of(
             &changes,
             &[
                 (Left, "context", &|d| d.signature.clone()),
@@ -185,7 +286,9 @@ pub fn diff_text(json: &DiffJson) -> String {
                 (Right, "samples before", &|d| samples(d.before)),
                 (Right, "after", &|d| samples(d.after)),
             ],
-        ));
+        );
+        columns.extend(named_columns(changes.iter().map(|d| d.named.as_ref())));
+        lines.extend(side_by_side(&columns));
     }
     lines.iter().map(|line| format!("{}\n", visible(line))).collect()
 }

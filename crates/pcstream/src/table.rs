@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
 use pcstream_placement::saved_table::SavedTable;
-use pcstream_report::{human, saved_tables};
+use pcstream_report::human;
+use pcstream_report::saved_tables::{self, NamedContexts, TablesJson};
+use pcstream_trace::TraceReader;
 
 use crate::args::{TableAction, TableArgs};
 use crate::failure::{Failure, Status};
@@ -18,22 +20,23 @@ use crate::whole_file::WholeFile;
 /// `pcstream table`.
 pub fn table(args: &TableArgs, ui: Ui) -> Result<Status, Failure> {
     match &args.action {
-        TableAction::Show { files, top, output } => {
+        TableAction::Show { files, top, names, output } => {
             let sink = JsonSink::asked(output)?;
-            let json = saved_tables::tables_json(&read_all(files)?);
+            let json = read_named(files, names, ui)?;
             ui::show(sink, &json, || saved_tables::tables_text(&json, *top))?;
         }
         TableAction::Merge { files, output } => merge(files, output, ui)?,
-        TableAction::Diff { before, after, factor, output } => {
+        TableAction::Diff { before, after, factor, names, output } => {
             let sink = JsonSink::asked(output)?;
             let (first, second) = (read(before)?, read(after)?);
             let differences = SavedTable::diff(&first, &second);
-            let names = [before, after].map(|path| path.display().to_string());
-            let json = saved_tables::diff_json([&names[0], &names[1]], *factor, &differences);
+            let paths = [before, after].map(|path| path.display().to_string());
+            let named = named_contexts(names, &[&first, &second], ui)?;
+            let json = saved_tables::diff_json([&paths[0], &paths[1]], *factor, &differences, &named);
             ui::show(sink, &json, || saved_tables::diff_text(&json))?;
         }
-        TableAction::Export { files } => {
-            let json = saved_tables::tables_json(&read_all(files)?);
+        TableAction::Export { files, names } => {
+            let json = read_named(files, names, ui)?;
             ui::print(&saved_tables::tables_csv(&json))?;
         }
     }
@@ -108,6 +111,31 @@ fn alike(tables: &[(String, SavedTable)]) -> Vec<(&str, &str)> {
         }
     }
     found
+}
+
+fn read_named(files: &[PathBuf], names: &[PathBuf], ui: Ui) -> Result<TablesJson, Failure> {
+    let tables = read_all(files)?;
+    let all: Vec<&SavedTable> = tables.iter().map(|(_, table)| table).collect();
+    Ok(saved_tables::tables_json(&tables, &named_contexts(names, &all, ui)?))
+}
+
+/// Names of what the tables know, from these recordings.
+fn named_contexts(traces: &[PathBuf], tables: &[&SavedTable], ui: Ui) -> Result<NamedContexts, Failure> {
+    if traces.is_empty() {
+        return Ok(NamedContexts::default());
+    }
+    let open = |path: &PathBuf| TraceReader::open(path).context("--names: cannot read the trace");
+    let readers = traces.iter().map(open).collect::<anyhow::Result<Vec<_>>>()?;
+    let recorded = readers.iter().flat_map(|reader| reader.contexts());
+    let (named, known) = NamedContexts::new(recorded, tables);
+    if named.len() < known {
+        ui.remark(&format!(
+            "{} of {} are in no trace of --names: record the programs that the table is of, in the same builds",
+            known - named.len(),
+            human::counted(known as u64, "context"),
+        ));
+    }
+    Ok(named)
 }
 
 fn read_all(files: &[PathBuf]) -> anyhow::Result<Vec<(String, SavedTable)>> {

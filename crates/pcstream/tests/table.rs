@@ -67,6 +67,32 @@ fn show_diff_and_export_agree() {
 }
 
 #[test]
+fn recordings_name_the_contexts_of_tables() {
+    let place = Place::new();
+    let trace = place.path("t.pctrace");
+    let table = place.path("a");
+    learn(&trace, &table, &[]);
+    let (shown, said) = ends_with(0, &["table", "show", &table, "--names", &trace]);
+    assert!(shown.contains("program") && shown.contains("hot") && shown.contains("cold"), "{shown}");
+    assert!(!said.contains("--names"), "{said}");
+    let (csv, _) = ends_with(0, &["table", "export", &table, "--names", &trace]);
+    assert!(csv.starts_with("file,signature,lifetime_pages,samples,program,call_path\n"), "{csv}");
+    let named = json(&["table", "diff", &table, &table, "--names", &trace, "--json", "-"]);
+    let programs: Vec<_> =
+        named["contexts"].as_array().expect("a list").iter().map(|c| &c["program"]).collect();
+    assert!(programs.len() == 2 && programs.iter().all(|program| program.is_string()), "{named}");
+    let without = json(&["table", "show", &table, "--json", "-"]);
+    assert!(without["tables"][0]["contexts"][0].get("program").is_none(), "{without}");
+
+    let other = place.path("other.pctrace");
+    ends_with(0, &["generate", "uniform", "--pages", "16K", "--writes", "64K", "-o", &other]);
+    let (shown, said) = ends_with(0, &["table", "show", &table, "--names", &other]);
+    assert!(!shown.contains("program"), "{shown}");
+    assert!(said.contains("2 of 2 contexts are in no trace of --names"), "{said}");
+    refuses(1, &["table", "show", &table, "--names", &table], &["--names", &table]);
+}
+
+#[test]
 fn control_characters_in_names_of_files_are_escaped() {
     let place = Place::new();
     let table = place.path("\x1b[31mred");

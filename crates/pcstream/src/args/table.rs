@@ -14,7 +14,7 @@ Examples:
   pcstream generate hotcold --pages 64K --writes 1M -o hot.pctrace
   pcstream simulate hot.pctrace --save-table host1.table
   pcstream simulate hot.pctrace --no-discard --save-table host2.table
-  pcstream table show host1.table
+  pcstream table show host1.table --names hot.pctrace
   pcstream table merge -o fleet.table host1.table host2.table
   pcstream table diff host1.table host2.table
   pcstream table export host1.table host2.table > fleet.csv")]
@@ -34,6 +34,9 @@ pub enum TableAction {
         /// How many contexts of each table are shown, those with the most samples; JSON has them all
         #[arg(long, value_name = "N", default_value_t = 20)]
         top: usize,
+        /// A recording of the same programs, which says what the contexts are; may be given more than once
+        #[arg(long, value_name = "TRACE")]
+        names: Vec<PathBuf>,
         #[command(flatten)]
         output: OutputArgs,
     },
@@ -57,10 +60,13 @@ pub enum TableAction {
         /// Lifetimes that differ by no more than this factor are alike
         #[arg(long, value_name = "F", default_value_t = 2.0, value_parser = values::factor)]
         factor: f64,
+        /// A recording of the same programs, which says what the contexts are; may be given more than once
+        #[arg(long, value_name = "TRACE")]
+        names: Vec<PathBuf>,
         #[command(flatten)]
         output: OutputArgs,
     },
-    /// Print tables as comma-separated values: file, signature, lifetime in pages, samples
+    /// Print tables as comma-separated values: file, signature, lifetime in pages, samples, and names if asked
     #[command(
         after_help = "Example:\n  pcstream table export host*.table > fleet.csv",
         arg = Arg::new("json").long("json").hide(true).value_parser(UnknownArgumentValueParser::suggest("`pcstream table show --json` has them as JSON"))
@@ -69,5 +75,8 @@ pub enum TableAction {
         /// Saved tables
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,
+        /// A recording of the same programs, which says what the contexts are; may be given more than once
+        #[arg(long, value_name = "TRACE")]
+        names: Vec<PathBuf>,
     },
 }
