@@ -15,7 +15,9 @@ use pcstream_capture::capture::{
 };
 use pcstream_capture::session::SessionOptions;
 use pcstream_capture::signature::Order;
-use pcstream_fs::scratch::{FsKind, Image, Journal, ScratchError, ScratchOptions, hidden_file_system};
+use pcstream_fs::scratch::{
+    ExistingFs, FsKind, Image, Journal, ScratchError, ScratchOptions, hidden_file_system,
+};
 use pcstream_report::{PathShares, human};
 use pcstream_trace::meta::{Exit, FileSystem};
 use pcstream_trace::store::partial_path;
@@ -64,8 +66,12 @@ pub fn record(args: RecordArgs, ui: Ui) -> Result<Status, Failure> {
     paths.text().iter().for_each(|paths| ui.remark(&format!("of the file data, {paths}")));
     if let Some(dir) = args.capture.on.as_ref().filter(|_| !wrote) {
         ui.remark(&format!(
-            "what is followed wrote nothing to the file system of {}: check --on, or record for longer",
-            dir.display()
+            "what is followed wrote nothing to {}: check --on, or record for longer",
+            if args.capture.dir_only {
+                format!("files in {}", dir.display())
+            } else {
+                format!("the file system of {}", dir.display())
+            }
         ));
     }
     outcome(&captured, args.capture.forward_exit_code, ui)
@@ -121,12 +127,23 @@ fn code_of(status: ExitStatus) -> u8 {
 /// What the flags say of a capture.
 pub fn options(args: &CaptureArgs, subject: Subject, ui: Ui) -> Result<CaptureOptions, Failure> {
     let session = session(args, &subject, ui)?;
-    let taken = args.on.as_ref().and_then(|on| attached::takes_all(on, &subject, "recorded"));
-    let afterwards = "--file of `pcstream contexts` and `pcstream extract` chooses files afterwards";
-    taken.iter().for_each(|taken| ui.remark(&format!("{taken}, and {afterwards}")));
+    let only_below = args.on.as_ref().filter(|_| args.dir_only).map(|on| only_below(on)).transpose()?;
+    let all = args.on.as_ref().filter(|_| !args.dir_only);
+    let taken = all.and_then(|on| attached::takes_all(on, &subject, "recorded"));
+    let narrower = "--dir-only takes that directory alone";
+    taken.iter().for_each(|taken| ui.remark(&format!("{taken}, and {narrower}")));
     args.on.iter().filter_map(|on| hidden_file_system(on)).for_each(|hidden| ui.remark(&hidden));
     let order = order(args.order);
-    Ok(CaptureOptions { session, order, ..CaptureOptions::new(subject, target(args)?) })
+    Ok(CaptureOptions { session, order, only_below, ..CaptureOptions::new(subject, target(args)?) })
+}
+
+/// The directory of --on from the root of its file system. Errors: it is none.
+fn only_below(on: &Path) -> Result<PathBuf, Failure> {
+    if !on.is_dir() {
+        let error = anyhow!("--dir-only: --on {} is no directory: give one of its file system", on.display());
+        return Err(Failure::wrong_arguments(error));
+    }
+    Ok(ExistingFs::of(on).map_err(Failure::failed)?.path_on_fs)
 }
 
 /// Captures into a recorder. If nothing came of it, the trace begun is removed again.
@@ -303,7 +320,7 @@ impl<'a> Recorder<'a> {
         };
         meta.prefilled = started.prefilled.iter().map(|r| Extent { lba: r.start, pages: r.pages }).collect();
         let args = self.args;
-        let place = match &args.on {
+        let mut place = match &args.on {
             Some(_) if args.redact => vec![("on", "(redacted)".into())],
             Some(dir) => vec![("on", dir.display().to_string().into())],
             None => vec![
@@ -312,6 +329,9 @@ impl<'a> Recorder<'a> {
                 ("image", args.image.to_string().into()),
             ],
         };
+        if args.dir_only {
+            place.push(("dir_only", true.into()));
+        }
         let how = [
             ("unwind", args.unwind.name().into()),
             ("order", args.order.name().into()),

@@ -27,6 +27,7 @@ fn main() -> ExitCode {
         common::test("attach_follows_a_cgroup_and_those_below", &with(&[cgroups]), cgroup),
         common::test("attach_follows_a_unit", &with(&[programs::systemd]), unit),
         common::test("attach_follows_everything_that_writes", &needs, everything),
+        common::test("attach_follows_one_directory", &needs, one_directory),
         common::test("attach_ends_after_its_duration", &needs, duration),
         common::test("attach_ends_with_the_process", &needs, end_of_process),
         common::test("attach_ends_with_the_cgroup", &with(&[cgroups]), end_of_cgroup),
@@ -211,6 +212,37 @@ fn everything() {
     let reader = TraceReader::open(&trace).expect("the trace can be read");
     assert_eq!(reader.meta().settings["attached_to"], "everything that writes");
     assert!(reader.meta().command.is_empty() && reader.meta().exit.is_none());
+}
+
+/// Also where a bind mount hides the way to it.
+fn one_directory() {
+    let (disk, traces) = (Disk::ext4(256), TempDir::new().expect("a directory"));
+    let mount = disk.mount_point();
+    ["db", "bound"].iter().for_each(|name| fs::create_dir(mount.join(name)).expect("it can be made"));
+    let write =
+        "for file in db/followed other; do dd if=/dev/zero of=$0/$file bs=64k count=1 conv=fsync; done";
+    let place = text(&mount);
+    for (name, on) in [("plain", "db"), ("bound", "bound")] {
+        let trace = traces.path().join(name).with_extension("pctrace");
+        let [binary, on] = [env!("CARGO_BIN_EXE_pcstream"), &format!("{place}/{on}")];
+        // The bind mount is gone with its mount namespace.
+        let script = format!(
+            "mount --bind {place}/db {place}/bound && exec {binary} record --on {on} --dir-only -o {} -- \
+             sh -c '{write}' {place}",
+            text(&trace)
+        );
+        let mut recorder = Command::new("unshare");
+        let out = recorder.args(["--mount", "sh", "-c", &script]).output().expect("it starts");
+        assert_eq!(out.status.code(), Some(0), "{name}: {}", said(&out));
+        assert!(said(&out).contains("50.0 % of the data was written by others"), "{name}: {}", said(&out));
+        assert_apart(&trace, "/db/followed", "/other");
+        let reader = TraceReader::open(&trace).expect("the trace can be read");
+        assert_eq!(reader.meta().settings["dir_only"], true, "{name}");
+    }
+    let device = ["record", "--on", "/dev/null", "--dir-only", "-o", "never", "--", "true"];
+    let out = Command::new(env!("CARGO_BIN_EXE_pcstream")).args(device).output().expect("it starts");
+    assert_eq!(out.status.code(), Some(2), "{}", said(&out));
+    assert!(said(&out).contains("--dir-only: --on /dev/null is no directory"), "{}", said(&out));
 }
 
 fn process() {

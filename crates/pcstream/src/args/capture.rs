@@ -112,6 +112,10 @@ pub struct CaptureArgs {
     /// Of a DEVICE without a file system, record what is written to it
     #[arg(long, value_name = "DIR|DEVICE", help_heading = "Capture")]
     pub on: Option<PathBuf>,
+    /// Follow only what is written to files in DIR of --on and below it; what is written to other files of the same file
+    /// system has the context `others`
+    #[arg(long, requires = "on", help_heading = "Capture")]
+    pub dir_only: bool,
     /// Return addresses kept of each call path: 1 to 16 [default: 12; of a stack scan 5]
     #[arg(long, value_name = "N", value_parser = values::within::<u8>(1, 16), help_heading = "Capture")]
     pub depth: Option<u8>,
