@@ -1,0 +1,95 @@
+//! What the flags say of a capture: of whom, where, and how.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, anyhow};
+use pcstream_capture::capture::{CaptureOptions, Subject, Target};
+use pcstream_capture::session::SessionOptions;
+use pcstream_capture::signature::Order;
+use pcstream_fs::scratch::{ExistingFs, FsKind, Image, Journal, ScratchOptions, hidden_file_system};
+
+use crate::args::{CaptureArgs, OrderArg, ScratchFs};
+use crate::attached;
+use crate::failure::Failure;
+use crate::ui::Ui;
+use crate::write_buffers;
+
+/// What the flags say of a capture.
+pub fn options(args: &CaptureArgs, subject: Subject, ui: Ui) -> Result<CaptureOptions, Failure> {
+    let session = session(args, &subject, ui)?;
+    let only_below = args.on.as_ref().filter(|_| args.dir_only).map(|on| only_below(on)).transpose()?;
+    let all = args.on.as_ref().filter(|_| !args.dir_only);
+    let taken = all.and_then(|on| attached::takes_all(on, &subject, "recorded"));
+    let narrower = "--dir-only takes that directory alone";
+    taken.iter().for_each(|taken| ui.remark(&format!("{taken}, and {narrower}")));
+    args.on.iter().filter_map(|on| hidden_file_system(on)).for_each(|hidden| ui.remark(&hidden));
+    let order = order(args.order);
+    Ok(CaptureOptions { session, order, only_below, ..CaptureOptions::new(subject, target(args)?) })
+}
+
+/// The directory of --on from the root of its file system. Errors: it is none.
+fn only_below(on: &Path) -> Result<PathBuf, Failure> {
+    if !on.is_dir() {
+        let error = anyhow!("--dir-only: --on {} is no directory: give one of its file system", on.display());
+        return Err(Failure::wrong_arguments(error));
+    }
+    Ok(ExistingFs::of(on).map_err(Failure::failed)?.path_on_fs)
+}
+
+fn target(args: &CaptureArgs) -> anyhow::Result<Target> {
+    let there = |flag: &str, given: &Path, at: &Path| {
+        std::fs::metadata(at).map(drop).with_context(|| format!("{flag} {}", given.display()))
+    };
+    if let Some(dir) = &args.on {
+        there("--on", dir, dir)?;
+    }
+    if let Image::File(path) = &args.image
+        && let Some(parent) = path.parent().filter(|parent| *parent != Path::new(""))
+    {
+        there("--image", path, parent)?;
+    }
+    Ok(match &args.on {
+        Some(dir) => Target::Existing(dir.clone()),
+        None => Target::Scratch(ScratchOptions {
+            fs: fs_kind(args.fs),
+            journal: fs_journal(args.fs),
+            size_bytes: args.size,
+            fill: args.fill,
+            image: args.image.clone(),
+            ..ScratchOptions::default()
+        }),
+    })
+}
+
+/// A file system by its flag.
+pub fn fs_kind(fs: ScratchFs) -> FsKind {
+    match fs {
+        ScratchFs::Ext4 | ScratchFs::Ext4NoJournal | ScratchFs::Ext4DataJournal => FsKind::Ext4,
+        ScratchFs::Xfs => FsKind::Xfs,
+    }
+}
+
+/// What its journal holds.
+pub fn fs_journal(fs: ScratchFs) -> Journal {
+    match fs {
+        ScratchFs::Ext4 | ScratchFs::Xfs => Journal::Metadata,
+        ScratchFs::Ext4NoJournal => Journal::Off,
+        ScratchFs::Ext4DataJournal => Journal::Data,
+    }
+}
+
+fn session(args: &CaptureArgs, subject: &Subject, ui: Ui) -> Result<SessionOptions, Failure> {
+    Ok(SessionOptions {
+        buffers: write_buffers::probes(&args.write_buffers, subject, ui)?,
+        unwind: args.unwind.0,
+        depth: args.depth.map(u32::from),
+        ..SessionOptions::default()
+    })
+}
+
+fn order(order: OrderArg) -> Order {
+    match order {
+        OrderArg::Hash => Order::Hash,
+        OrderArg::Sum => Order::Sum,
+    }
+}

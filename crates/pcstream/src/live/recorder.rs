@@ -1,0 +1,236 @@
+//! What receives a capture: it writes the trace, feeds the simulation, and shows progress.
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::Context as _;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use pcstream_capture::capture::{Finished, Observer, Progress, Started, Subject};
+use pcstream_report::{PathShares, human};
+use pcstream_trace::meta::{Exit, FileSystem};
+use pcstream_trace::store::partial_path;
+use pcstream_trace::{Batch, Event, Extent, Kind, Meta, Op, TraceReader, TraceWriter};
+
+use super::options::fs_journal;
+use crate::args::CaptureArgs;
+use crate::attached;
+use crate::failure::Failure;
+use crate::live_simulation::LiveSimulation;
+use crate::output;
+use crate::redact::Redaction;
+use crate::ui::{Ui, with_causes};
+
+/// How often a trace is made safe against a kill.
+const FLUSH: Duration = Duration::from_secs(2);
+
+/// Receives a capture: writes the trace, feeds the simulation, shows progress.
+pub struct Recorder<'a> {
+    path: PathBuf,
+    overwrite: bool,
+    args: &'a CaptureArgs,
+    command: Vec<String>,
+    /// What runs already.
+    attached_to: Option<String>,
+    pub(super) writer: Option<TraceWriter>,
+    flushed: Instant,
+    /// Pages written by context: all, and those of file data.
+    pages: Vec<[u64; 2]>,
+    /// What simulates meanwhile, if anything does.
+    pub simulation: Option<LiveSimulation<'a>>,
+    /// The trace is removed in the end.
+    pub temporary: bool,
+    /// Hides names from the trace and from what is shown.
+    redaction: Option<Redaction>,
+    /// Why the simulation does not begin: it ends the capture, and keeps its exit code.
+    pub(super) refused: Option<Failure>,
+    pub(super) bar: ProgressBar,
+}
+
+impl<'a> Recorder<'a> {
+    /// Nothing is written before the capture begins.
+    pub fn new(
+        path: &Path,
+        overwrite: bool,
+        args: &'a CaptureArgs,
+        subject: &Subject,
+        ui: Ui,
+    ) -> Recorder<'a> {
+        Recorder {
+            path: path.to_owned(),
+            overwrite,
+            args,
+            command: attached::command(subject),
+            attached_to: attached::setting(subject, args.redact),
+            writer: None,
+            flushed: Instant::now(),
+            pages: Vec::new(),
+            simulation: None,
+            temporary: false,
+            redaction: args.redact.then(Redaction::default),
+            refused: None,
+            bar: capture_line(ui),
+        }
+    }
+
+    fn meta(&self, started: &Started) -> Meta {
+        let mut meta = Meta::new(&started.device.display().to_string(), started.device_pages);
+        meta.pcstream_version = pcstream_report::VERSION.to_owned();
+        meta.created_unix_s = SystemTime::now().duration_since(UNIX_EPOCH).ok().map(|since| since.as_secs());
+        meta.file_system = started.fs.map(|fs| FileSystem {
+            kind: fs.name().to_owned(),
+            block_bytes: 4096,
+            options: self.args.on.as_ref().map_or(fs_journal(self.args.fs).name(), |_| "").to_owned(),
+        });
+        meta.kernel =
+            std::fs::read_to_string("/proc/sys/kernel/osrelease").ok().map(|text| text.trim().to_owned());
+        meta.command = match &self.redaction {
+            Some(_) => Redaction::command(&self.command),
+            None => self.command.clone(),
+        };
+        meta.prefilled = started.prefilled.iter().map(|r| Extent { lba: r.start, pages: r.pages }).collect();
+        let args = self.args;
+        let mut place = match &args.on {
+            Some(_) if args.redact => vec![("on", "(redacted)".into())],
+            Some(dir) => vec![("on", dir.display().to_string().into())],
+            None => vec![
+                ("size_bytes", args.size.into()),
+                ("fill", args.fill.into()),
+                ("image", args.image.to_string().into()),
+            ],
+        };
+        if args.dir_only {
+            place.push(("dir_only", true.into()));
+        }
+        let how = [
+            ("unwind", args.unwind.name().into()),
+            ("order", args.order.name().into()),
+            ("depth", args.depth.map_or("default".into(), |depth| u32::from(depth).into())),
+        ];
+        let to = self.attached_to.iter().map(|to| ("attached_to", to.clone().into()));
+        meta.settings =
+            place.into_iter().chain(how).chain(to).map(|(key, value)| (key.to_owned(), value)).collect();
+        meta
+    }
+
+    /// Says what a recording that failed leaves behind. Its writer is gone.
+    pub(super) fn say_what_is_left(&self, subject: &Subject, ui: Ui) {
+        if matches!(subject, Subject::Command(_)) {
+            ui.remark("the recording failed, and the command was ended with it if it still ran");
+        }
+        let partial = partial_path(&self.path);
+        if !self.temporary && TraceReader::open(&partial).is_ok() {
+            ui.remark(&format!("what was captured until then can be read: {}", partial.display()));
+        }
+    }
+
+    fn count(&mut self, event: &Event) {
+        if event.op == Op::Write {
+            let at = event.context.0 as usize;
+            if at >= self.pages.len() {
+                self.pages.resize(at + 1, [0, 0]);
+            }
+            let pages = u64::from(event.pages);
+            let data = if event.kind == Kind::Data { pages } else { 0 };
+            self.pages[at] = [self.pages[at][0] + pages, self.pages[at][1] + data];
+        }
+    }
+
+    /// How the call paths of what was recorded were read.
+    pub(super) fn path_shares(&self, finished: &Finished) -> PathShares {
+        let context = |id: usize| id.checked_sub(1).and_then(|index| finished.contexts.get(index));
+        PathShares::of(self.pages.iter().enumerate().map(|(id, &[_, data])| (context(id), data)))
+    }
+
+    /// Without those that were captured and wrote nothing: `contexts` does not list them.
+    pub(super) fn contexts_that_wrote(&self) -> u64 {
+        self.pages.iter().skip(1).filter(|[all, _]| *all > 0).count() as u64
+    }
+
+    /// Whether anything that is followed wrote.
+    pub(super) fn followed_wrote(&self, finished: &Finished) -> bool {
+        let mut pages = self.pages.iter().skip(1).zip(&finished.contexts);
+        pages.any(|([all, _], context)| *all > 0 && !context.is_others())
+    }
+
+    /// Completes the trace. Returns what it says about itself.
+    pub fn finish(mut self, finished: &Finished) -> Result<Meta, Failure> {
+        let mut writer = self.writer.take().expect("the capture began");
+        let meta = writer.meta_mut();
+        meta.exit = finished.status.map(exit_of);
+        meta.losses.clone_from(&finished.losses);
+        let statistics = finished.statistics.iter().map(|(name, count)| (name.clone(), (*count).into()));
+        meta.settings.insert("statistics".to_owned(), serde_json::Value::Object(statistics.collect()));
+        let mut contexts = finished.contexts.clone();
+        if self.redaction.is_some() {
+            contexts.iter_mut().for_each(Redaction::context);
+        }
+        let summary =
+            writer.finish(Some(&contexts)).with_context(|| format!("-o {}", self.path.display()))?;
+        Ok(summary.meta)
+    }
+}
+
+fn exit_of(status: ExitStatus) -> Exit {
+    Exit { code: status.code(), signal: std::os::unix::process::ExitStatusExt::signal(&status) }
+}
+
+impl Observer for Recorder<'_> {
+    fn started(&mut self, started: &Started) -> Result<(), Box<dyn Error + Send + Sync>> {
+        let meta = self.meta(started);
+        if let Some(simulation) = &mut self.simulation
+            && let Err(refused) = simulation.start(&meta)
+        {
+            self.refused = Some(refused);
+            return Err("the simulation cannot begin".into());
+        }
+        let writer = output::begin(&self.path, meta, self.overwrite);
+        self.writer = Some(writer.map_err(|error| with_causes(&error))?);
+        self.flushed = Instant::now();
+        Ok(())
+    }
+
+    fn batch(&mut self, mut batch: Batch) -> Result<(), Box<dyn Error + Send + Sync>> {
+        if let Some(redaction) = &self.redaction {
+            redaction.batch(&mut batch);
+        }
+        batch.events.iter().for_each(|event| self.count(event));
+        let writer = self.writer.as_mut().expect("the capture began");
+        writer.write_batch(&batch)?;
+        if self.flushed.elapsed() >= FLUSH {
+            writer.flush()?;
+            self.flushed = Instant::now();
+        }
+        if let Some(simulation) = &mut self.simulation {
+            simulation.feed(batch)?;
+        }
+        Ok(())
+    }
+
+    fn progress(&mut self, progress: &Progress) {
+        let lost = if progress.lost > 0 {
+            format!(", {} lost", human::counted(progress.lost, "event"))
+        } else {
+            String::new()
+        };
+        self.bar.set_message(format!(
+            "{} written, {}{lost}",
+            human::bytes(progress.written_bytes),
+            human::counted(progress.contexts as u64, "context")
+        ));
+        self.bar.tick();
+    }
+}
+
+/// The live line: silent unless stderr is a terminal.
+fn capture_line(ui: Ui) -> ProgressBar {
+    if !ui.is_interactive() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(5));
+    bar.set_style(
+        ProgressStyle::with_template("capturing {elapsed_precise}  {msg}").expect("the template is legal"),
+    );
+    bar
+}
