@@ -10,9 +10,10 @@ use std::sync::Arc;
 use arrow_array::{RecordBatch, RecordBatchIterator, RecordBatchReader};
 use arrow_schema::{ArrowError, Field, Schema, SchemaRef};
 
+use super::decode::decoded_type;
+use super::encode::Row;
 use super::error::TraceError;
 use super::reader::{Batches, TraceReader};
-use super::rows::{Row, decoded_type};
 use super::schema::EVENTS;
 
 /// Names and types of the columns of events.

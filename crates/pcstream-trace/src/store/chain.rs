@@ -13,9 +13,9 @@ use parquet::file::metadata::ParquetMetaDataReader;
 use parquet::file::writer::SerializedFileWriter;
 
 use super::dir::Dir;
+use super::encode::Row;
 use super::error::TraceError;
 use super::files::{SummedFile, segment_name};
-use super::rows::Row;
 use crate::meta::FileSums;
 
 /// One table while it is written: full segments on disk, the rows of the open one in memory.

@@ -19,13 +19,14 @@
 pub mod arrow;
 mod chain;
 mod check;
+mod decode;
 mod dir;
+mod encode;
 mod error;
 mod files;
 mod limits;
 mod merge;
 mod reader;
-mod rows;
 mod schema;
 mod table;
 mod writer;

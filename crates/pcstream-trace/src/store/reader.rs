@@ -17,10 +17,10 @@ use serde::Deserialize;
 
 use super::META_FILE;
 use super::check::EventCheck;
+use super::decode::{Layout, decode_events};
 use super::dir::Dir;
 use super::error::TraceError;
 use super::files::{CheckedFile, parse_segment_name, partial_path, read_meta_text};
-use super::rows::{Layout, decode_events};
 use super::schema::{CONTEXTS, EVENTS, FILES, TableSpec};
 use super::table::{Table, TableRows, read_contexts, read_files};
 use crate::meta::{FormatVersion, Meta, Totals};

@@ -16,10 +16,10 @@ use parquet::arrow::arrow_reader::{
 use parquet::errors::ParquetError;
 use parquet::file::metadata::RowGroupMetaData;
 
+use super::decode::{Layout, decode_contexts, decode_files, decoded_type};
 use super::error::TraceError;
 use super::files::{CheckedFile, Window};
 use super::limits::{TableBudget, check_row_group};
-use super::rows::{Layout, decode_contexts, decode_files, decoded_type};
 use super::schema::{EVENTS, TableSpec};
 use crate::tables::{Context, File};
 
