@@ -21,7 +21,8 @@
  *   on_placed_bio    the same, and writes are given a stream (streams.h); one of the two is loaded, for to call a module's
  *                    function keeps the module from being removed
  *
- * Known weaknesses: only the first writer of a dirty folio is seen; io_uring with a kernel-side submission thread has no user stack.
+ * Known weaknesses: only the first writer of a dirty folio is seen; io_uring with a kernel-side submission thread has no user stack;
+ * a page that was written before keeps that writer where the new one could not be looked up (LOST_PENDING).
  */
 #include "settings.h"
 #include <bpf/bpf_tracing.h>
@@ -63,7 +64,7 @@ int BPF_PROG(on_dirty_folio, struct folio *folio, struct address_space *mapping)
 	/* A kernel thread marks a page dirty again that somebody else had written: keep the tag. Or it writes for a
 	 * loop device, to a file that nobody else may ever write to. */
 	if (tag && !(task->flags & PF_KTHREAD) && left_out <= 1) {
-		context = context_without_path(OF_DIRTY_FOLIO, task);
+		context = context_without_path(OF_DIRTY_FOLIO, task, inode);
 		later = !context && !left_out && postpone(task, at);
 		/* What was written before may be on its way to the device, in a request that is yet to be seen. */
 		if (!later || !is_tag_of(tag, file, folio->index))

@@ -66,8 +66,11 @@ static long note_mapping(struct task_struct *task, struct vm_area_struct *vma, v
 
 static __always_inline void note_pool(struct memory *of)
 {
-	u32 *page_bytes = bpf_map_lookup_elem(&pools, &of->space);
+	u32 *page_bytes;
 
+	if (of->page_bytes || of->pools_added == pools_added)
+		return;
+	page_bytes = bpf_map_lookup_elem(&pools, &of->space);
 	of->pools_added = pools_added;
 	of->page_bytes = page_bytes ? *page_bytes : 0;
 }
@@ -88,23 +91,29 @@ static __always_inline struct memory *memory_of(struct task_cache *cache, struct
 		if (found->mm != (u64)mm || address - found->start >= found->end - found->start)
 			continue;
 		if (found->mappings == mm->map_count) {
-			if (!found->page_bytes && found->pools_added != pools_added)
-				note_pool(found);
+			note_pool(found);
 			return found;
 		}
 		before = found;
 	}
-	found = before ?: &cache->memory[cache->next_memory++ & (CACHED_MEMORIES - 1)];
+	found = before ?: &cache->memory[cache->next_memory & (CACHED_MEMORIES - 1)];
 	error = bpf_find_vma(task, address, note_mapping, &found, 0);
+	if (error == -EBUSY && before) {
+		note_pool(before);
+		return before;
+	}
 	if (error) {
-		if (error == -EBUSY && before)
-			return before;
-		found->mm = 0;
+		if (before)
+			before->mm = 0;
 		count(BUFFERS_UNPLACED, 1);
 		return NULL;
 	}
+	if (!before)
+		cache->next_memory++;
 	found->mm = (u64)mm;
 	found->mappings = mm->map_count;
+	found->page_bytes = 0;
+	found->pools_added = 0;
 	note_pool(found);
 	return found;
 }

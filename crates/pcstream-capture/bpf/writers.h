@@ -52,12 +52,12 @@ static __always_inline u64 context_of_worker(u32 owner, struct task_struct *task
 	return emit_context(ws, task->tgid, executable_of(ws, task->mm), ENTRY_URING, UNWIND_NONE);
 }
 
-/* The context of a task whose call path is not looked at; 0: it is. */
-static __always_inline u64 context_without_path(u32 owner, struct task_struct *task)
+/* The context of a task whose call path is not looked at when it writes to this file; 0: it is. */
+static __always_inline u64 context_without_path(u32 owner, struct task_struct *task, struct inode *inode)
 {
 	if (task->tgid == recorder)
 		return CONTEXT_OF_RECORDER;
-	if (of_others(task))
+	if (of_others(task) || is_outside(inode))
 		return CONTEXT_OF_OTHERS;
 	if (task->flags & PF_IO_WORKER)
 		return context_of_worker(owner, task);
@@ -81,7 +81,7 @@ static __always_inline bool postpone(struct task_struct *task, u32 tag_at)
 static __always_inline void own_direct(struct io_record *run, struct task_struct *task, struct inode *inode)
 {
 	if (!run->context)
-		run->context = context_without_path(OF_BIO, task);
+		run->context = context_without_path(OF_BIO, task, inode);
 	if (!run->context)
 		run->context = context_now(OF_BIO, cache_of(task), task, inode);
 }
@@ -104,7 +104,8 @@ static __always_inline void direct_owner(struct workspace *ws, struct io_record 
 	if (run->op != REQ_OP_WRITE)
 		return;
 	if (!(task->flags & PF_KTHREAD)) {
-		run->context = of_others(task) ? CONTEXT_OF_OTHERS : context_of_direct_buffer(task, dio, run->bytes);
+		run->context = of_others(task) || is_outside(inode) ? CONTEXT_OF_OTHERS :
+								      context_of_direct_buffer(task, dio, run->bytes);
 		own_direct(run, task, inode);
 	}
 	if (task->tgid != recorder)

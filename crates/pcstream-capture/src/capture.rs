@@ -113,9 +113,6 @@ fn joiner(options: &CaptureOptions) -> Joiner {
     if options.forget_files {
         joiner.forget_files();
     }
-    if let Some(directory) = &options.only_below {
-        joiner.only_below(directory);
-    }
     if options.first_writers {
         joiner.tell_first_writers();
     }

@@ -14,8 +14,6 @@ mod files;
 mod names;
 mod requests;
 
-use std::path::{Path, PathBuf};
-
 use files::{FileIds, FileKey};
 use pcstream_trace::{Batch, Context, ContextId, Event, File, FileId, Kind, Lba, Op, Signature};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -41,7 +39,7 @@ pub struct JoinCounts {
     pub covered_pages: u64,
     /// Pages written, metadata included.
     pub written_pages: u64,
-    /// … by others than those whom an attached capture follows, or to files outside [`Joiner::only_below`].
+    /// … by others than those whom an attached capture follows.
     pub others_pages: u64,
     /// Pages discarded.
     pub discarded_pages: u64,
@@ -76,9 +74,6 @@ pub struct Joiner {
     /// Of each context, the modules of its frames; none if they are of a language runtime.
     modules_of: Vec<Vec<u64>>,
     files: FileIds,
-    /// Files outside it are others'; `None`: there is none.
-    only_below: Option<PathBuf>,
-    outside: FxHashSet<FileId>,
     batch: Batch,
     keys: Vec<(u64, ContextId)>,
     /// If they are asked for.
@@ -108,8 +103,6 @@ impl Joiner {
             contexts: Vec::new(),
             modules_of: Vec::new(),
             files: FileIds::default(),
-            only_below: None,
-            outside: FxHashSet::default(),
             batch: Batch::default(),
             keys: Vec::new(),
             first_writers: None,
@@ -123,12 +116,6 @@ impl Joiner {
     /// Forgets files that were not written for long. One that is written again then has another id.
     pub fn forget_files(&mut self) {
         self.files.bound(FILES);
-    }
-
-    /// From now on, data of files that are neither in this directory nor below it are others'. It is a path from the root of the file
-    /// system. A file of which the path is cut or not known is not outside.
-    pub fn only_below(&mut self, directory: &Path) {
-        self.only_below = Some(directory.to_owned());
     }
 
     /// Tells who makes a new file dirty, before its first request ([`Joiner::take_first_writers`]).
@@ -258,12 +245,6 @@ impl Joiner {
             return id;
         }
         let id = self.files.enter(key, &path);
-        if let Some(directory) = &self.only_below
-            && path.starts_with('/')
-            && !Path::new(&path).starts_with(directory)
-        {
-            self.outside.insert(id);
-        }
         self.batch.files.push(File { id, inode: key.0, generation: key.1, path });
         id
     }

@@ -128,6 +128,7 @@ impl<'obj> Session<'obj> {
         settings.left_out = options.left_out as u32;
         settings.no_cache = options.no_cache.into();
         settings.followed = options.followed as u32;
+        settings.only_below = options.only_below.unwrap_or(0);
         settings.placing = options.placed_by as u32;
         settings.answering = options.answering.into();
         settings.raw = options.raw.into();

@@ -18,7 +18,7 @@ use recording::bpf;
 use tempfile::TempDir;
 
 /// Settings that decide which of the program's code the verifier looks at.
-const SETTINGS: [(&str, &[(&str, u32)]); 10] = [
+const SETTINGS: [(&str, &[(&str, u32)]); 11] = [
     ("by default", &[]),
     ("with write buffers", &[("buffers", 1), ("check_every", 1)]),
     ("with mappings looked up one by one", &[("per_address_lookup", 1), ("buffers", 1)]),
@@ -26,6 +26,7 @@ const SETTINGS: [(&str, &[(&str, u32)]); 10] = [
     ("on a device without a file system", &[("raw", 1)]),
     ("following processes", &[("followed", Followed::Processes as u32)]),
     ("following a cgroup", &[("followed", Followed::Cgroup as u32)]),
+    ("following a directory and processes", &[("only_below", 12), ("followed", Followed::Processes as u32)]),
     ("placed by the module, on a volume", &[("placing", PlacedBy::Module as u32), ("stream_dev", 1)]),
     ("placed by a server", &[("placing", PlacedBy::Server as u32)]),
     (

@@ -15,8 +15,6 @@ use crate::extents::DeviceNumber;
 pub struct Mount {
     /// Of the file system.
     pub device: DeviceNumber,
-    /// The directory of the file system that is mounted: `/`, but for bind mounts.
-    pub root: PathBuf,
     /// Where it is mounted.
     pub mount_point: PathBuf,
     /// The kernel's name of its type, such as `ext4`.
@@ -47,15 +45,14 @@ fn parse_line(line: &[u8]) -> Option<Mount> {
     let number = std::str::from_utf8(fields.nth(2)?).ok()?;
     let (major, minor) = number.split_once(':')?;
     let device = DeviceNumber { major: major.parse().ok()?, minor: minor.parse().ok()? };
-    let mut path = || Some(PathBuf::from(OsString::from_vec(unescape(fields.next()?))));
-    let (root, mount_point) = (path()?, path()?);
+    let mount_point = PathBuf::from(OsString::from_vec(unescape(fields.nth(1)?)));
     // Options of the mount, then optional fields up to a lone hyphen.
     fields.find(|&field| field == b"-")?;
     let fs_type = String::from_utf8(fields.next()?.to_vec()).ok()?;
     // The source, then options of the file system.
     let options = fields.nth(1).unwrap_or_default();
     let options = String::from_utf8_lossy(options).split(',').map(str::to_owned).collect();
-    Some(Mount { device, root, mount_point, fs_type, options })
+    Some(Mount { device, mount_point, fs_type, options })
 }
 
 /// Undoes the kernel's escapes: `\040` for a space and so on.

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pcstream_placement::saved_table::{Difference, SavedEntry, SavedTable};
-use pcstream_trace::{Context, Signature};
+use pcstream_trace::{Context, ContextId, Signature};
 use serde::Serialize;
 
 use crate::VERSION;
@@ -13,7 +13,7 @@ use crate::contexts::called;
 use crate::csv;
 use crate::escape::visible;
 use crate::human::{counted, page_bytes, ratio};
-use crate::layout::clipped;
+use crate::layout::{Layout, clipped};
 use crate::symbols::Names;
 use crate::table::Side::{Left, Right};
 use crate::table::{Column, columns_of, side_by_side};
@@ -74,6 +74,8 @@ impl NamedContexts {
     ) -> (NamedContexts, usize) {
         let entries = tables.iter().flat_map(|table| table.entries());
         let mut wanted: BTreeSet<Signature> = entries.map(|entry| entry.signature).collect();
+        // It stands for programs of no name.
+        wanted.remove(&Context::others(ContextId::NONE).signature);
         let in_tables = wanted.len();
         let known: Vec<&Context> =
             recorded.into_iter().filter(|context| wanted.remove(&context.signature)).collect();
@@ -179,7 +181,7 @@ pub fn tables_json(tables: &[(String, SavedTable)], names: &NamedContexts) -> Ta
 }
 
 /// The same for people; at most `top` contexts of each table, those with the most samples.
-pub fn tables_text(json: &TablesJson, top: usize) -> String {
+pub fn tables_text(json: &TablesJson, top: usize, layout: Layout) -> String {
     let mut lines = Vec::new();
     for saved in &json.tables {
         let samples: u64 = saved.contexts.iter().map(|context| u64::from(context.entry.samples)).sum();
@@ -205,7 +207,7 @@ pub fn tables_text(json: &TablesJson, top: usize) -> String {
             ],
         );
         columns.extend(named_columns(shown.iter().map(|context| context.named.as_ref())));
-        lines.extend(side_by_side(&columns));
+        lines.extend(side_by_side(&columns).iter().map(|line| layout.cut(line)));
         if contexts > shown.len() {
             lines.push(format!("{} more with fewer samples: --top shows them", contexts - shown.len()));
         }
@@ -213,10 +215,9 @@ pub fn tables_text(json: &TablesJson, top: usize) -> String {
     lines.iter().map(|line| format!("{}\n", visible(line))).collect()
 }
 
-/// Tables as comma-separated values with a heading. The names have columns if any context has one.
-pub fn tables_csv(json: &TablesJson) -> String {
+/// Tables as comma-separated values with a heading; with columns for names if those were asked for.
+pub fn tables_csv(json: &TablesJson, with_names: bool) -> String {
     let all = json.tables.iter().flat_map(|table| table.contexts.iter().map(move |context| (table, context)));
-    let with_names = all.clone().any(|(_, context)| context.named.is_some());
     let mut head = vec!["file", "signature", "lifetime_pages", "samples"];
     head.extend(["program", "call_path"].iter().filter(|_| with_names));
     let rows = all.map(|(table, ContextJson { entry, named })| {
@@ -261,7 +262,7 @@ pub fn diff_json(
 }
 
 /// The same for people: the changes.
-pub fn diff_text(json: &DiffJson) -> String {
+pub fn diff_text(json: &DiffJson, layout: Layout) -> String {
     let changes: Vec<&DifferenceJson> = json.contexts.iter().filter(|d| d.changed).collect();
     let only = |side: fn(&DifferenceJson) -> bool| changes.iter().filter(|d| side(d)).count();
     let (gone, new) = (only(|d| d.after.is_none()), only(|d| d.before.is_none()));
@@ -288,7 +289,7 @@ pub fn diff_text(json: &DiffJson) -> String {
             ],
         );
         columns.extend(named_columns(changes.iter().map(|d| d.named.as_ref())));
-        lines.extend(side_by_side(&columns));
+        lines.extend(side_by_side(&columns).iter().map(|line| layout.cut(line)));
     }
     lines.iter().map(|line| format!("{}\n", visible(line))).collect()
 }

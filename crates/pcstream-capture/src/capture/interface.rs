@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::ffi::OsString;
-use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::Duration;
 
@@ -32,8 +31,6 @@ pub struct CaptureOptions {
     pub subject: Subject,
     /// Where it runs.
     pub target: Target,
-    /// Files outside this directory count as those of others: its path from the root of the file system.
-    pub only_below: Option<PathBuf>,
     /// How.
     pub session: SessionOptions,
     /// How call paths are named.
@@ -59,7 +56,6 @@ impl CaptureOptions {
         CaptureOptions {
             subject,
             target,
-            only_below: None,
             session: SessionOptions::default(),
             order: Order::Hash,
             live: false,

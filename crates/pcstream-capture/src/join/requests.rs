@@ -59,12 +59,11 @@ impl Joiner {
                 self.file_id(key, String::new())
             }
         };
-        let outside = op == Op::Write && self.outside.contains(&file);
-        if outside || record.context == wire::CONTEXT_OF_OTHERS {
-            return (self.others(record), file);
-        }
         if record.context == 0 {
             return (ContextId::NONE, file);
+        }
+        if record.context == wire::CONTEXT_OF_OTHERS {
+            return (self.others(record), file);
         }
         let context = self.context_ids.get(&record.context).copied().unwrap_or_else(|| {
             self.counts.unresolved_contexts += 1;
@@ -73,14 +72,14 @@ impl Joiner {
         (context, file)
     }
 
-    /// The context of what the capture does not follow.
+    /// The context of others than those whom the capture follows.
     fn others(&mut self, record: &IoRecord) -> ContextId {
         self.counts.others_pages += u64::from(touched_pages(record).1);
-        if let Some(&known) = self.context_ids.get(&wire::CONTEXT_OF_OTHERS) {
+        if let Some(&known) = self.context_ids.get(&record.context) {
             return known;
         }
         let context = Context::others(ContextId(self.contexts.len() as u32 + 1));
-        self.context_ids.insert(wire::CONTEXT_OF_OTHERS, context.id);
+        self.context_ids.insert(record.context, context.id);
         self.modules_of.push(Vec::new());
         self.contexts.push(context.clone());
         self.batch.contexts.push(context.clone());

@@ -147,25 +147,6 @@ fn the_last_process_of_a_program_ends_it() {
 }
 
 #[test]
-fn files_outside_a_directory_are_others() {
-    let mut join = joiner();
-    join.only_below(Path::new("/srv/db"));
-    join.take(Record::Context(Box::new(ContextRecord { key: 9, entry: 1, ..Default::default() })));
-    let names = ["/srv/db/a", "/srv/dbs", "/srv/db", "/b", ".../srv/x", ""];
-    for (inode, name) in (11..).zip(names) {
-        join.file_id((inode, 7), name.to_owned());
-        join.take(Record::Io(of_file(write(2400, 4096), inode, 9)));
-    }
-    // Who wrote a page outside is not asked for.
-    join.take(Record::Io(of_file(write(2400, 4096), 14, 0)));
-    let batch = join.drain();
-    let others = batch.contexts.iter().find(|context| context.is_others()).expect("there are some").id;
-    let outside: Vec<bool> = batch.events.iter().map(|event| event.context == others).collect();
-    assert_eq!(outside, [false, true, false, true, false, false, true]);
-    assert_eq!((join.counts().others_pages, join.counts().covered_pages), (3, 7));
-}
-
-#[test]
 fn equal_signatures_share_an_id_and_times_never_decrease() {
     let mut join = joiner();
     for key in [7, 8] {

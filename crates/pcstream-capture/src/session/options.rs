@@ -75,6 +75,9 @@ pub struct SessionOptions {
     /// Whose writes get contexts. A capture that attaches replaces it. With a command, [`Followed::Processes`] is the command
     /// and what it starts.
     pub followed: Followed,
+    /// Inode of the only directory of which the files are followed, with what is below it. What is written to others has the
+    /// context of others.
+    pub only_below: Option<u64>,
     /// Whether requests are given streams, and by whom.
     pub placed_by: PlacedBy,
     /// Where that is done, in the kernel's encoding, if not on the file system's own device: below a device-mapper target.
@@ -101,6 +104,7 @@ impl Default for SessionOptions {
             buffers: Vec::new(),
             prctl_by_function: false,
             followed: Followed::All,
+            only_below: None,
             answering: false,
             raw: false,
             prompt: false,

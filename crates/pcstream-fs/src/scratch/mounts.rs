@@ -102,8 +102,6 @@ pub struct ExistingFs {
     pub fs: FsKind,
     /// The directory, without symbolic links; of a block device the place where it is mounted.
     pub directory: PathBuf,
-    /// The same from the root of the file system, which a bind mount may hide.
-    pub path_on_fs: PathBuf,
     /// Where it is mounted (the mount that holds the directory).
     pub mount_point: PathBuf,
     /// The block device it is on.
@@ -147,10 +145,7 @@ impl ExistingFs {
             return Err(ScratchError::SmallBlocks { dir: dir.into(), fs: kind.name(), block_bytes, option });
         }
         let device = BlockDevice::by_number(mount.device)?;
-        let below = path.strip_prefix(&mount.mount_point).expect("this mount holds it");
-        let path_on_fs = mount.root.join(below);
-        let mount_point = mount.mount_point.clone();
-        Ok(ExistingFs { fs: kind, path_on_fs, mount_point, device, directory: path })
+        Ok(ExistingFs { fs: kind, mount_point: mount.mount_point.clone(), device, directory: path })
     }
 }
 

@@ -1,12 +1,13 @@
 //! What the flags say of a capture: of whom, where, and how.
 
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
 
 use anyhow::{Context as _, anyhow};
 use pcstream_capture::capture::{CaptureOptions, Subject, Target};
 use pcstream_capture::session::SessionOptions;
 use pcstream_capture::signature::Order;
-use pcstream_fs::scratch::{ExistingFs, FsKind, Image, Journal, ScratchOptions, hidden_file_system};
+use pcstream_fs::scratch::{FsKind, Image, Journal, ScratchOptions, hidden_file_system};
 
 use crate::args::{CaptureArgs, OrderArg, ScratchFs};
 use crate::attached;
@@ -17,23 +18,28 @@ use crate::write_buffers;
 /// What the flags say of a capture.
 pub fn options(args: &CaptureArgs, subject: Subject, ui: Ui) -> Result<CaptureOptions, Failure> {
     let session = session(args, &subject, ui)?;
-    let only_below = args.on.as_ref().filter(|_| args.dir_only).map(|on| only_below(on)).transpose()?;
     let all = args.on.as_ref().filter(|_| !args.dir_only);
     let taken = all.and_then(|on| attached::takes_all(on, &subject, "recorded"));
     let narrower = "--dir-only takes that directory alone";
     taken.iter().for_each(|taken| ui.remark(&format!("{taken}, and {narrower}")));
     args.on.iter().filter_map(|on| hidden_file_system(on)).for_each(|hidden| ui.remark(&hidden));
     let order = order(args.order);
-    Ok(CaptureOptions { session, order, only_below, ..CaptureOptions::new(subject, target(args)?) })
+    Ok(CaptureOptions { session, order, ..CaptureOptions::new(subject, target(args)?) })
 }
 
-/// The directory of --on from the root of its file system. Errors: it is none.
-fn only_below(on: &Path) -> Result<PathBuf, Failure> {
-    if !on.is_dir() {
+/// The inode of the only directory that is followed. Errors: there is none.
+fn only_below(args: &CaptureArgs) -> Result<Option<u64>, Failure> {
+    let Some(on) = args.on.as_ref().filter(|_| args.dir_only) else {
+        // A configuration file may ask for it.
+        let refused = || Failure::wrong_arguments(anyhow!("--dir-only needs --on DIR"));
+        return if args.dir_only { Err(refused()) } else { Ok(None) };
+    };
+    let about = std::fs::metadata(on).with_context(|| format!("--on {}", on.display()))?;
+    if !about.is_dir() {
         let error = anyhow!("--dir-only: --on {} is no directory: give one of its file system", on.display());
         return Err(Failure::wrong_arguments(error));
     }
-    Ok(ExistingFs::of(on).map_err(Failure::failed)?.path_on_fs)
+    Ok(Some(about.ino()))
 }
 
 fn target(args: &CaptureArgs) -> anyhow::Result<Target> {
@@ -83,6 +89,7 @@ fn session(args: &CaptureArgs, subject: &Subject, ui: Ui) -> Result<SessionOptio
         buffers: write_buffers::probes(&args.write_buffers, subject, ui)?,
         unwind: args.unwind.0,
         depth: args.depth.map(u32::from),
+        only_below: only_below(args)?,
         ..SessionOptions::default()
     })
 }
