@@ -126,6 +126,10 @@ fn named_contexts(traces: &[PathBuf], tables: &[&SavedTable], ui: Ui) -> Result<
     }
     let open = |path: &PathBuf| TraceReader::open(path).context("--names: cannot read the trace");
     let readers = traces.iter().map(open).collect::<anyhow::Result<Vec<_>>>()?;
+    for reader in &readers {
+        let damage = reader.damage().map(|damage| format!("{}: {damage}", reader.path().display()));
+        damage.iter().for_each(|damage| ui.remark(damage));
+    }
     let recorded = readers.iter().flat_map(|reader| reader.contexts());
     let (named, known) = NamedContexts::new(recorded, tables);
     if named.len() < known {
