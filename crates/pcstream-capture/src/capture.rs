@@ -17,7 +17,6 @@ use std::fs::File;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 use std::rc::Rc;
-use std::sync::atomic::AtomicUsize;
 
 use crate::attach::{self, Attached};
 use crate::command::{self, Traced};
@@ -26,6 +25,7 @@ use crate::doctor;
 use crate::join::Joiner;
 use crate::notes;
 use crate::patience::Interrupts;
+pub use crate::patience::Stop;
 use crate::session::{Followed, Session, SessionMemory, SessionOptions};
 use crate::target::Place;
 pub use crate::target::{Started, Target};
@@ -36,14 +36,13 @@ use run::{Join, Run};
 
 const BTF: &str = "/sys/kernel/btf/vmlinux";
 
-/// Captures what a command writes. `interrupts` counts the user's wishes to stop: after one the command
-/// is asked to end, after two it is killed.
+/// Captures what a command writes, or what runs already, until that ends or `stop` says so.
 pub fn capture(
     options: &CaptureOptions,
-    interrupts: &AtomicUsize,
+    stop: &dyn Stop,
     observer: &mut dyn Observer,
 ) -> Result<Finished, CaptureError> {
-    let interrupts = Interrupts::new(interrupts);
+    let interrupts = Interrupts::new(stop);
     let writer = Writer::find(&options.subject)?;
     let mut memory = SessionMemory::uninit();
     let raw = options.target.is_raw()?;
@@ -76,9 +75,10 @@ pub fn capture(
     let mut run = Run::new(&session, reader, join, observer, options);
 
     let ending = match writer {
-        Writer::Command(words) => run.follow(start(words, &place, options.keep_stdout)?, &interrupts)?,
-        Writer::Running(attached) => run.watch(&attached, &place, &interrupts)?,
+        Writer::Command(words) => run.follow(start(words, &place, options.keep_stdout)?, &interrupts),
+        Writer::Running(attached) => run.watch(&attached, &place, &interrupts),
     };
+    let ending = run.say_ended(ending)?;
     let mut notes: Vec<_> = ending.note.into_iter().collect();
     notes.extend(if options.watch { run.leave(&mut place)? } else { run.end(&mut place, &interrupts)? });
     // Taken last: others may still have written as the file system was given up.

@@ -4,6 +4,7 @@
 //! thread of its own. If the user's patience ends first, it is abandoned.
 
 use std::cell::Cell;
+use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
@@ -13,22 +14,48 @@ pub const PATIENCE: Duration = Duration::from_millis(700);
 /// Between two looks at the user's wishes.
 const LOOK: Duration = Duration::from_millis(20);
 
+/// What asks a capture to end, from outside.
+pub trait Stop {
+    /// The user's wishes to stop so far: after one the command is asked to end, after two it is killed.
+    fn wishes(&self) -> usize;
+    /// Why a capture of what runs already has nothing more to wait for, if so.
+    fn over(&self) -> Option<String> {
+        None
+    }
+}
+
+impl Stop for AtomicUsize {
+    fn wishes(&self) -> usize {
+        self.load(Ordering::Relaxed)
+    }
+}
+
 /// The user's wishes to stop, and since when there are any.
-#[derive(Debug)]
 pub struct Interrupts<'a> {
-    wishes: &'a AtomicUsize,
+    stop: &'a dyn Stop,
     since: Cell<Option<Instant>>,
 }
 
+impl fmt::Debug for Interrupts<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Interrupts").field("wishes", &self.stop.wishes()).field("since", &self.since).finish()
+    }
+}
+
 impl<'a> Interrupts<'a> {
-    /// `wishes` counts them, from elsewhere.
-    pub fn new(wishes: &'a AtomicUsize) -> Interrupts<'a> {
-        Interrupts { wishes, since: Cell::new(None) }
+    /// `stop` counts them, from elsewhere.
+    pub fn new(stop: &'a dyn Stop) -> Interrupts<'a> {
+        Interrupts { stop, since: Cell::new(None) }
+    }
+
+    /// As [`Stop::over`] says.
+    pub fn over(&self) -> Option<String> {
+        self.stop.over()
     }
 
     /// Wishes so far.
     pub fn wishes(&self) -> usize {
-        let wishes = self.wishes.load(Ordering::Relaxed);
+        let wishes = self.stop.wishes();
         if wishes > 0 && self.since.get().is_none() {
             self.since.set(Some(Instant::now()));
         }

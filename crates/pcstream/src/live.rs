@@ -4,63 +4,107 @@
 
 mod options;
 mod recorder;
+mod several;
+mod together;
 
 use std::io::ErrorKind;
+use std::path::PathBuf;
 use std::process::ExitStatus;
 
 use anyhow::{Context as _, anyhow};
-use pcstream_capture::capture::{self, CaptureError, CaptureOptions, Finished};
+use pcstream_capture::capture::{self, CaptureError, CaptureOptions, Finished, Stop, Subject};
 use pcstream_fs::scratch::ScratchError;
-use pcstream_report::human;
+use pcstream_report::{PathShares, human};
+use pcstream_trace::Meta;
 use signal_hook::consts::SIGINT;
 
-use crate::args::{RecordArgs, RecordedArgs};
+use crate::args::{CaptureArgs, RecordArgs, RecordedArgs};
 use crate::attached;
 use crate::command_files;
 use crate::failure::{Failure, Status};
 use crate::stop::StopSignals;
 use crate::ui::Ui;
+use together::{Member, NotBegun};
 
 pub use options::{fs_journal, fs_kind, options};
 pub use recorder::Recorder;
 
 /// `pcstream record`.
-pub fn record(args: RecordArgs, ui: Ui) -> Result<Status, Failure> {
+pub fn record(args: &RecordArgs, ui: Ui) -> Result<Status, Failure> {
     let RecordedArgs { words, attach, duration } = &args.recorded;
-    if words.is_empty() && args.capture.on.is_none() {
+    if words.is_empty() && args.capture.on().is_none() {
         return Err(Failure::wrong_arguments(anyhow!(
             "record: give a command after --; or --on DIR to record everything that writes there, or with --pid P, \
              --cgroup C or --unit NAME a part of it"
         )));
     }
     let subject = attached::subject(words, attach, *duration);
-    let recorder = Recorder::new(&args.output, args.force, &args.capture, &subject, ui);
-    // No result goes to standard output: it is the command's.
-    let options = CaptureOptions { keep_stdout: true, ..options(&args.capture, subject, ui)? };
-    let (recorder, captured) = capture_into(recorder, &options, &StopSignals::catch()?, ui)?;
-    let finished = &captured.finished;
-    let (paths, contexts) = (recorder.path_shares(finished), recorder.contexts_that_wrote());
-    let wrote = recorder.followed_wrote(finished);
-    let meta = recorder.finish(finished)?;
-    ui.remark(&format!(
-        "{}: {} written by {} in {}",
-        args.output.display(),
-        human::page_bytes(meta.totals.host_pages),
-        human::counted(contexts, "context"),
-        human::counted(meta.totals.events, "event"),
-    ));
-    paths.text().iter().for_each(|paths| ui.remark(&format!("of the file data, {paths}")));
-    if let Some(dir) = args.capture.on.as_ref().filter(|_| !wrote) {
-        ui.remark(&format!(
-            "what is followed wrote nothing to {}: check --on, or record for longer",
-            if args.capture.dir_only {
-                format!("files in {}", dir.display())
-            } else {
-                format!("the file system of {}", dir.display())
-            }
-        ));
+    let stop = StopSignals::catch()?;
+    if args.capture.on.len() > 1 {
+        return several::record(args, &subject, &stop, ui);
     }
-    outcome(&captured, args.capture.forward_exit_code, ui)
+    let recorder = Recorder::new(&args.output, args.force, &args.capture, &subject, ui);
+    let recorded = Recorded::of(recorder, subject, &args.capture, &stop, ui)?;
+    recorded.summary(ui);
+    outcome(&recorded.captured, args.capture.forward_exit_code, ui)
+}
+
+/// A recording that is complete.
+struct Recorded<'a> {
+    captured: Captured,
+    trace: PathBuf,
+    meta: Meta,
+    args: &'a CaptureArgs,
+    /// How its call paths were read.
+    paths: PathShares,
+    /// Contexts that wrote.
+    contexts: u64,
+    /// What was followed wrote.
+    wrote: bool,
+}
+
+impl<'a> Recorded<'a> {
+    /// Records. No result goes to standard output: it is the command's.
+    fn of(
+        recorder: Recorder<'_>,
+        subject: Subject,
+        args: &'a CaptureArgs,
+        stop: &StopSignals,
+        ui: Ui,
+    ) -> Result<Recorded<'a>, Failure> {
+        let options = CaptureOptions { keep_stdout: true, ..options(args, subject, ui)? };
+        let (mut recorder, captured) = capture_into(recorder, &options, stop, ui)?;
+        if recorder.member.as_ref().is_some_and(Member::lacks_command) {
+            recorder.abandon()?;
+            return Err(NotBegun::AnotherFailed.into());
+        }
+        let finished = &captured.finished;
+        let (paths, contexts) = (recorder.path_shares(finished), recorder.contexts_that_wrote());
+        let (wrote, trace) = (recorder.followed_wrote(finished), recorder.path.clone());
+        let meta = recorder.finish(finished)?;
+        Ok(Recorded { captured, trace, meta, args, paths, contexts, wrote })
+    }
+
+    fn summary(&self, ui: Ui) {
+        ui.remark(&format!(
+            "{}: {} written by {} in {}",
+            self.trace.display(),
+            human::page_bytes(self.meta.totals.host_pages),
+            human::counted(self.contexts, "context"),
+            human::counted(self.meta.totals.events, "event"),
+        ));
+        self.paths.text().iter().for_each(|paths| ui.remark(&format!("of the file data, {paths}")));
+        if let Some(dir) = self.args.on().filter(|_| !self.wrote) {
+            ui.remark(&format!(
+                "what is followed wrote nothing to {}: check --on, or record for longer",
+                if self.args.dir_only {
+                    format!("files in {}", dir.display())
+                } else {
+                    format!("the file system of {}", dir.display())
+                }
+            ));
+        }
+    }
 }
 
 /// What a capture came to, and the signal that ended it.
@@ -68,6 +112,8 @@ pub struct Captured {
     /// What it came to.
     pub finished: Finished,
     signal: Option<i32>,
+    /// Its device, if it is one of several.
+    of: Option<String>,
     /// Files that the command may have looked for in vain.
     misplaced: Option<String>,
 }
@@ -75,13 +121,17 @@ pub struct Captured {
 /// Says what the user should know about a capture, and what exit code that makes.
 pub fn outcome(captured: &Captured, forward: bool, ui: Ui) -> Result<Status, Failure> {
     let finished = &captured.finished;
-    finished.notes.iter().for_each(|note| ui.remark(note));
+    let say = |text: &str| match &captured.of {
+        Some(device) => ui.remark(&format!("{device}: {text}")),
+        None => ui.remark(text),
+    };
+    finished.notes.iter().for_each(|note| say(note));
     let lost = human::losses(&finished.losses);
     if !lost.is_empty() {
-        ui.remark(&format!("the capture lost part of the writes' contexts or events: {lost}"));
+        say(&format!("the capture lost part of the writes' contexts or events: {lost}"));
     }
     if let Some(reason) = &finished.not_removed {
-        ui.remark(reason);
+        say(reason);
     }
     if finished.interrupted {
         let error = anyhow!("interrupted; what was captured until then is reported");
@@ -117,15 +167,19 @@ pub fn capture_into<'a>(
     stop: &StopSignals,
     ui: Ui,
 ) -> Result<(Recorder<'a>, Captured), Failure> {
-    let result = capture::capture(options, &stop.count, &mut recorder);
+    let member = recorder.member.clone();
+    let wishes: &dyn Stop = member.as_ref().map_or(&*stop.count, |member| member);
+    let result = capture::capture(options, wishes, &mut recorder);
     let signal = stop.first();
     recorder.bar.finish_and_clear();
     match result {
         Ok(finished) => {
-            Ok((recorder, Captured { finished, signal, misplaced: command_files::misplaced(options) }))
+            let (misplaced, of) = (command_files::misplaced(options), member.map(|m| m.device().to_owned()));
+            Ok((recorder, Captured { finished, signal, of, misplaced }))
         }
         Err(error) => {
             if let Some(refused) = recorder.refused.take() {
+                recorder.abandon()?;
                 return Err(refused);
             }
             if let Some(writer) = recorder.writer.take() {

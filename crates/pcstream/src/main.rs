@@ -118,7 +118,7 @@ fn main() -> ExitCode {
         #[cfg(feature = "capture")]
         Command::Run(args) => run_once_or_more(args, ui),
         #[cfg(feature = "capture")]
-        Command::Record(args) => live::record(args, ui),
+        Command::Record(args) => live::record(&args, ui),
         #[cfg(feature = "capture")]
         Command::Top(args) => top::top(args, ui),
         #[cfg(feature = "capture")]
@@ -134,6 +134,12 @@ fn main() -> ExitCode {
 
 #[cfg(feature = "capture")]
 fn run_once_or_more(args: args::RunArgs, ui: Ui) -> Result<Status, Failure> {
+    if args.capture.on.len() > 1 {
+        return Err(Failure::wrong_arguments(anyhow::anyhow!(
+            "run: --on is given several times, and one device is simulated: record takes several, and simulate then takes \
+             the trace of each"
+        )));
+    }
     match args.repeat {
         _ if args.emulated.live => emulated::run(args, ui),
         Some(times) => repeated::run(&args, times, ui),

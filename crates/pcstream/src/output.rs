@@ -1,6 +1,8 @@
 //! The trace that a command writes: it is whole in the end, or not there.
 
 use std::path::Path;
+#[cfg(feature = "capture")]
+use std::path::PathBuf;
 
 use anyhow::Context as _;
 use pcstream_trace::{Batch, Meta, Summary, TraceWriter};
@@ -15,6 +17,19 @@ const WHAT: &str = "cannot write the trace (-o)";
 pub fn begin(path: &Path, meta: Meta, force: bool) -> anyhow::Result<TraceWriter> {
     let place = resolve_directory(path).with_context(|| format!("{WHAT}: {}", path.display()))?;
     TraceWriter::create(place, meta, force).context(WHAT)
+}
+
+/// The name of one trace of several: `db.pctrace` becomes `db-PART.pctrace`.
+#[cfg(feature = "capture")]
+pub fn one_of_several(path: &Path, part: &str) -> PathBuf {
+    let text = |text: Option<&std::ffi::OsStr>| text.unwrap_or_default().to_os_string();
+    let mut name = text(path.file_stem());
+    name.push(format!("-{part}"));
+    if let Some(extension) = path.extension() {
+        name.push(".");
+        name.push(extension);
+    }
+    path.with_file_name(name)
 }
 
 /// A trace on its way to its place.
@@ -51,5 +66,17 @@ impl Output {
                 Err(failure)
             }
         }
+    }
+}
+
+#[cfg(all(test, feature = "capture"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn traces_get_different_names_before_their_extension() {
+        let name = |path: &str| one_of_several(Path::new(path), "2").display().to_string();
+        assert_eq!(name("dir.x/db.pctrace"), "dir.x/db-2.pctrace");
+        assert_eq!(name("/tmp/trace"), "/tmp/trace-2");
     }
 }

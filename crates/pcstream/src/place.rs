@@ -103,7 +103,7 @@ pub fn place(args: &PlaceArgs, ui: Ui) -> Result<Status, Failure> {
         gone: false,
         ui,
     };
-    let captured = capture::capture(&options, &signals.count, &mut placing);
+    let captured = capture::capture(&options, &*signals.count, &mut placing);
     placing.notifier.stopping();
     // Whichever of the two looks, this one's or the capture's, saw it.
     let (seconds, gone) = (placing.began.elapsed().as_secs_f64(), placing.gone || !place.is_there());

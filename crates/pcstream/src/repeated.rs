@@ -17,6 +17,7 @@ use crate::device::Template;
 use crate::failure::{Failure, Status};
 use crate::live::outcome;
 use crate::live_simulation::LiveSimulation;
+use crate::output::one_of_several;
 use crate::run::{TracePlace, recorded};
 use crate::schemes;
 use crate::simulate;
@@ -63,23 +64,13 @@ fn check(args: &RunArgs, times: u32) -> Result<Vec<Option<PathBuf>>, Failure> {
         return Err(Failure::wrong_arguments(error));
     }
     schemes::check_files(&args.simulation.scheme_options, "--repeat")?;
-    let traces: Vec<_> = (1..=times).map(|n| args.output.as_deref().map(|path| numbered(path, n))).collect();
+    let traces: Vec<_> = (1..=times)
+        .map(|n| args.output.as_deref().map(|path| one_of_several(path, &n.to_string())))
+        .collect();
     if let Some(there) = traces.iter().flatten().find(|path| !args.force && path.exists()) {
         return Err(anyhow!("-o: {} exists; --force replaces it", there.display()).into());
     }
     Ok(traces)
-}
-
-/// `db.pctrace` becomes `db-2.pctrace`.
-fn numbered(path: &Path, number: u32) -> PathBuf {
-    let part = |part: Option<&std::ffi::OsStr>| part.unwrap_or_default().to_os_string();
-    let mut name = part(path.file_stem());
-    name.push(format!("-{number}"));
-    if let Some(extension) = path.extension() {
-        name.push(".");
-        name.push(extension);
-    }
-    path.with_file_name(name)
 }
 
 fn one(
@@ -103,16 +94,4 @@ fn one(
     }
     ui.remark(&Verdict::of(&simulation).sentences[0]);
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn traces_are_numbered_before_their_extension() {
-        let name = |path: &str| numbered(Path::new(path), 2).display().to_string();
-        assert_eq!(name("dir.x/db.pctrace"), "dir.x/db-2.pctrace");
-        assert_eq!(name("/tmp/trace"), "/tmp/trace-2");
-    }
 }

@@ -67,6 +67,11 @@ impl StopSignals {
         Some(self.first.load(Ordering::Relaxed)).filter(|&signal| signal != 0)
     }
 
+    /// Where the first signal will be, 0 before it comes.
+    pub fn first_signal(&self) -> Arc<AtomicI32> {
+        Arc::clone(&self.first)
+    }
+
     /// From now on, a signal ends the program some time later, unless its output is `done`: a pipe that is full and not read
     /// would keep it. Nothing but output may be lost then.
     pub fn end_without_readers(&self, done: Arc<AtomicBool>, ui: Ui) {

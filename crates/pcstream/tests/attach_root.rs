@@ -431,7 +431,6 @@ fn refused() {
         (&["--cgroup", "pcstream-no-such-group"], 1, ["pcstream-no-such-group", "cgroup"]),
         (&["--cgroup", text(traces.path())], 1, ["cgroup", "version 2"]),
         (&["--pid", "1", "--unit", "x"], 2, ["--pid", "--unit"]),
-        (&["--pid", "1", "--on", "/"], 2, ["--on", "multiple times"]),
         (&["--pid", "1", "--", "true"], 2, ["--pid", "COMMAND"]),
         (&["--duration", "5s", "--", "true"], 2, ["--duration", "COMMAND"]),
         (&["--forward-exit-code"], 2, ["required", "COMMAND"]),

@@ -83,9 +83,9 @@ fn rules_and_parameters_name_their_flag() {
 /// Data and log often lie on two devices.
 #[test]
 fn two_places_at_once_are_refused_with_what_to_do() {
-    for command in [&["top"][..], &["place"], &["record", "-o", "t.pctrace"]] {
+    for command in [&["top"][..], &["place"]] {
         let two = [command, &["--on", "/a", "--on", "/b"]].concat();
-        refuses(2, &two, &["'--on <DIR|DEVICE>'", "start one for each", "merge --by-start"]);
+        refuses(2, &two, &["'--on <DIR|DEVICE>'", "start one for each"]);
     }
     refuses(2, &["doctor", "/a", "/b"], &["'/b'", "one directory or device at a time"]);
     let (_, error) = ends_with(2, &["top", "--once", "--once"]);

@@ -134,6 +134,8 @@ pub trait Observer {
     fn first_writers(&mut self, files: Vec<(FileId, ContextId)>) {
         drop(files);
     }
+    /// Once, when the command or what was followed has ended, or following it failed. What is dirty still is written after that.
+    fn ended(&mut self) {}
     /// A few times a second.
     fn progress(&mut self, progress: &Progress);
     /// Contexts that were in batches and have the names of their functions now, if [`CaptureOptions::live_names`] is set.

@@ -130,7 +130,8 @@ impl<'a, 'obj> Run<'a, 'obj> {
             self.look()?;
             let asked = (interrupts.wishes() > 0).then(|| ENDED_AS_ASKED.to_string());
             let unmounted = || (self.reported != reported).then(|| self.unmounted(place)).flatten();
-            let ended = || attached.ended(self.began.elapsed()).or_else(unmounted);
+            let ended =
+                || attached.ended(self.began.elapsed()).or_else(unmounted).or_else(|| interrupts.over());
             if let Some(why) = asked.or_else(ended) {
                 return Ok(Ending { status: None, interrupted: false, note: Some(why) });
             }
@@ -205,6 +206,12 @@ impl<'a, 'obj> Run<'a, 'obj> {
                 return Ok(Ending { status: Some(status), interrupted: wishes > 0, note: None });
             }
         }
+    }
+
+    /// Says to the observer that what was followed has ended.
+    pub(super) fn say_ended(&mut self, ending: Result<Ending, CaptureError>) -> Result<Ending, CaptureError> {
+        self.observer.ended();
+        ending
     }
 
     /// The end of a capture that only watched.

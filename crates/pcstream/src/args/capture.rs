@@ -2,7 +2,7 @@
 //! help, man pages and scripts do not depend on what this binary was built with.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{ArgGroup, Args, ValueEnum};
@@ -69,14 +69,16 @@ Examples:
   sudo pcstream record -o t.pctrace --on /var/lib/mysql --unit mariadb
   sudo pcstream record -o t.pctrace --on / --pid 1234 --duration 5m
   sudo pcstream record -o t.pctrace --on /srv --duration 5m   # all that write
+  sudo pcstream record -o t.pctrace --on /data --on /wal --unit postgresql
 
 Without a command, and without --pid, --cgroup or --unit, everything that writes to the file system of --on is recorded. \
 {} in the command stands for the mount point of the scratch file system, or for DIR of --on. It is also the command's \
-working directory. What the command prints on stdout goes to stdout.")]
+working directory. What the command prints on stdout goes to stdout. With several --on, the first is that of the command, \
+and each device has a trace of its own: t-sda1.pctrace, t-sdb1.pctrace, and so on; merge --by-start makes one of them.")]
 pub struct RecordArgs {
     #[command(flatten)]
     pub capture: CaptureArgs,
-    /// Where the trace goes: a new directory NAME.pctrace
+    /// Where the trace goes: a new directory NAME.pctrace. With several --on: NAME-DEVICE.pctrace for each of them
     #[arg(short, long, value_name = "T.pctrace", help_heading = "Capture")]
     pub output: PathBuf,
     /// Replace the trace if it exists
@@ -87,7 +89,7 @@ pub struct RecordArgs {
 }
 
 /// What is recorded, and on what.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(group(ArgGroup::new("place").args(["on", "image"])))]
 pub struct CaptureArgs {
     /// File system of the scratch device
@@ -109,9 +111,9 @@ pub struct CaptureArgs {
     #[arg(long, value_name = "zram|tmpfs|PATH", default_value = "zram", value_parser = image, help_heading = "Capture")]
     pub image: Image,
     /// Record on the existing file system that holds DIR, or that is mounted from DEVICE, instead of on a scratch device.
-    /// Of a DEVICE without a file system, record what is written to it
+    /// Of a DEVICE without a file system, record what is written to it. `record` takes several, each with a flag of its own
     #[arg(long, value_name = "DIR|DEVICE", help_heading = "Capture")]
-    pub on: Option<PathBuf>,
+    pub on: Vec<PathBuf>,
     /// Follow only what is written to files in DIR of --on and below it; what is written to other files of the same file
     /// system has the context `others`
     #[arg(long, requires = "on", help_heading = "Capture")]
@@ -138,6 +140,18 @@ pub struct CaptureArgs {
     /// End with the command's own exit code if it fails (128 and the signal's number if a signal ended it), not with 1
     #[arg(long, requires = "words", help_heading = "Capture")]
     pub forward_exit_code: bool,
+}
+
+impl CaptureArgs {
+    /// The existing file system or device; of several the first. `None`: a scratch device.
+    pub fn on(&self) -> Option<&Path> {
+        self.on.first().map(PathBuf::as_path)
+    }
+
+    /// The same flags for each existing file system or device alone.
+    pub fn each(&self) -> Vec<CaptureArgs> {
+        self.on.iter().map(|on| CaptureArgs { on: vec![on.clone()], ..self.clone() }).collect()
+    }
 }
 
 #[derive(Debug, Args)]

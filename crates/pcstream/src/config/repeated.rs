@@ -4,8 +4,7 @@ use std::ffi::OsString;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-const ONE_EACH: &str = "one capture or placer takes one file system: start one for each of them, at the same time. \
-                        `pcstream merge --by-start` makes one trace of recordings that belong together";
+const ONE_EACH: &str = "it takes one file system: start one for each of them, at the same time";
 const ONE_OF_DOCTOR: &str = "doctor looks at one directory or device at a time";
 
 /// The error with a tip, if it is of `--on` that is given twice, or of a second place for `doctor`.

@@ -146,7 +146,7 @@ mod tests {
         assert_eq!(parse(&[]).expect("flags of run").capture.size, 1 << 30);
         let run = parse(&["--size=2G", "--streams", "5"]).expect("flags of run");
         assert_eq!((run.capture.size, run.simulation.device.streams), (2 << 30, Some(5)));
-        assert!(parse(&["--on", "/tmp"]).expect("flags of run").capture.on.is_some());
+        assert!(parse(&["--on", "/tmp"]).expect("flags of run").capture.on().is_some());
         assert!(parse(&["--no-such-flag"]).is_err());
     }
 }

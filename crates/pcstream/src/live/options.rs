@@ -18,18 +18,18 @@ use crate::write_buffers;
 /// What the flags say of a capture.
 pub fn options(args: &CaptureArgs, subject: Subject, ui: Ui) -> Result<CaptureOptions, Failure> {
     let session = session(args, &subject, ui)?;
-    let all = args.on.as_ref().filter(|_| !args.dir_only);
+    let all = args.on().filter(|_| !args.dir_only);
     let taken = all.and_then(|on| attached::takes_all(on, &subject, "recorded"));
     let narrower = "--dir-only takes that directory alone";
     taken.iter().for_each(|taken| ui.remark(&format!("{taken}, and {narrower}")));
-    args.on.iter().filter_map(|on| hidden_file_system(on)).for_each(|hidden| ui.remark(&hidden));
+    args.on().and_then(hidden_file_system).iter().for_each(|hidden| ui.remark(hidden));
     let order = order(args.order);
     Ok(CaptureOptions { session, order, ..CaptureOptions::new(subject, target(args)?) })
 }
 
 /// The inode of the only directory that is followed. Errors: there is none.
 fn only_below(args: &CaptureArgs) -> Result<Option<u64>, Failure> {
-    let Some(on) = args.on.as_ref().filter(|_| args.dir_only) else {
+    let Some(on) = args.on().filter(|_| args.dir_only) else {
         // A configuration file may ask for it.
         let refused = || Failure::wrong_arguments(anyhow!("--dir-only needs --on DIR"));
         return if args.dir_only { Err(refused()) } else { Ok(None) };
@@ -46,7 +46,7 @@ fn target(args: &CaptureArgs) -> anyhow::Result<Target> {
     let there = |flag: &str, given: &Path, at: &Path| {
         std::fs::metadata(at).map(drop).with_context(|| format!("{flag} {}", given.display()))
     };
-    if let Some(dir) = &args.on {
+    if let Some(dir) = args.on() {
         there("--on", dir, dir)?;
     }
     if let Image::File(path) = &args.image
@@ -54,8 +54,8 @@ fn target(args: &CaptureArgs) -> anyhow::Result<Target> {
     {
         there("--image", path, parent)?;
     }
-    Ok(match &args.on {
-        Some(dir) => Target::Existing(dir.clone()),
+    Ok(match args.on() {
+        Some(dir) => Target::Existing(dir.to_owned()),
         None => Target::Scratch(ScratchOptions {
             fs: fs_kind(args.fs),
             journal: fs_journal(args.fs),

@@ -14,6 +14,7 @@ use pcstream_trace::store::partial_path;
 use pcstream_trace::{Batch, Event, Extent, Kind, Meta, Op, TraceReader, TraceWriter};
 
 use super::options::fs_journal;
+use super::together::Member;
 use crate::args::CaptureArgs;
 use crate::attached;
 use crate::failure::Failure;
@@ -27,7 +28,7 @@ const FLUSH: Duration = Duration::from_secs(2);
 
 /// Receives a capture: writes the trace, feeds the simulation, shows progress.
 pub struct Recorder<'a> {
-    path: PathBuf,
+    pub(super) path: PathBuf,
     overwrite: bool,
     args: &'a CaptureArgs,
     command: Vec<String>,
@@ -43,7 +44,9 @@ pub struct Recorder<'a> {
     pub temporary: bool,
     /// Hides names from the trace and from what is shown.
     redaction: Option<Redaction>,
-    /// Why the simulation does not begin: it ends the capture, and keeps its exit code.
+    /// If other devices are recorded at the same time.
+    pub(super) member: Option<Member>,
+    /// Why the simulation or the command does not begin: it ends the capture, and keeps its exit code.
     pub(super) refused: Option<Failure>,
     pub(super) bar: ProgressBar,
 }
@@ -69,9 +72,20 @@ impl<'a> Recorder<'a> {
             simulation: None,
             temporary: false,
             redaction: args.redact.then(Redaction::default),
+            member: None,
             refused: None,
             bar: capture_line(ui),
         }
+    }
+
+    /// Records together with others.
+    pub(super) fn join(&mut self, member: Member) {
+        let bar = std::mem::replace(&mut self.bar, ProgressBar::hidden());
+        if !bar.is_hidden() {
+            self.bar = member.bars().add(bar);
+            self.bar.set_prefix(format!("{}: ", member.device()));
+        }
+        self.member = Some(member);
     }
 
     fn meta(&self, started: &Started) -> Meta {
@@ -81,7 +95,7 @@ impl<'a> Recorder<'a> {
         meta.file_system = started.fs.map(|fs| FileSystem {
             kind: fs.name().to_owned(),
             block_bytes: 4096,
-            options: self.args.on.as_ref().map_or(fs_journal(self.args.fs).name(), |_| "").to_owned(),
+            options: self.args.on().map_or(fs_journal(self.args.fs).name(), |_| "").to_owned(),
         });
         meta.kernel =
             std::fs::read_to_string("/proc/sys/kernel/osrelease").ok().map(|text| text.trim().to_owned());
@@ -91,7 +105,7 @@ impl<'a> Recorder<'a> {
         };
         meta.prefilled = started.prefilled.iter().map(|r| Extent { lba: r.start, pages: r.pages }).collect();
         let args = self.args;
-        let mut place = match &args.on {
+        let mut place = match args.on() {
             Some(_) if args.redact => vec![("on", "(redacted)".into())],
             Some(dir) => vec![("on", dir.display().to_string().into())],
             None => vec![
@@ -108,6 +122,9 @@ impl<'a> Recorder<'a> {
             ("order", args.order.name().into()),
             ("depth", args.depth.map_or("default".into(), |depth| u32::from(depth).into())),
         ];
+        if let Some(member) = &self.member {
+            place.push(("recorded_with", member.others().into()));
+        }
         let to = self.attached_to.iter().map(|to| ("attached_to", to.clone().into()));
         meta.settings =
             place.into_iter().chain(how).chain(to).map(|(key, value)| (key.to_owned(), value)).collect();
@@ -154,6 +171,12 @@ impl<'a> Recorder<'a> {
         pages.any(|([all, _], context)| *all > 0 && !context.is_others())
     }
 
+    /// Removes the trace begun, if any.
+    pub(super) fn abandon(&mut self) -> Result<(), Failure> {
+        let Some(writer) = self.writer.take() else { return Ok(()) };
+        Ok(writer.abandon().context("cannot remove the trace begun")?)
+    }
+
     /// Completes the trace. Returns what it says about itself.
     pub fn finish(mut self, finished: &Finished) -> Result<Meta, Failure> {
         let mut writer = self.writer.take().expect("the capture began");
@@ -188,7 +211,15 @@ impl Observer for Recorder<'_> {
         let writer = output::begin(&self.path, meta, self.overwrite);
         self.writer = Some(writer.map_err(|error| with_causes(&error))?);
         self.flushed = Instant::now();
+        if let Some(Err(not_begun)) = self.member.as_ref().map(Member::begin) {
+            self.refused = Some(not_begun.into());
+            return Err(not_begun.into());
+        }
         Ok(())
+    }
+
+    fn ended(&mut self) {
+        self.member.iter().for_each(Member::command_ended);
     }
 
     fn batch(&mut self, mut batch: Batch) -> Result<(), Box<dyn Error + Send + Sync>> {
@@ -230,7 +261,8 @@ fn capture_line(ui: Ui) -> ProgressBar {
     }
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(5));
     bar.set_style(
-        ProgressStyle::with_template("capturing {elapsed_precise}  {msg}").expect("the template is legal"),
+        ProgressStyle::with_template("capturing {elapsed_precise}  {prefix}{msg}")
+            .expect("the template is legal"),
     );
     bar
 }

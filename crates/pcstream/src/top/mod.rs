@@ -66,7 +66,7 @@ pub fn top(args: TopArgs, ui: Ui) -> Result<Status, Failure> {
     let (shown, finished) = std::thread::scope(|scope| {
         let _end = StopOnDrop(&stop.count);
         let capture = scope.spawn(|| {
-            let result = capture::capture(&options, &stop.count, &mut watcher);
+            let result = capture::capture(&options, &*stop.count, &mut watcher);
             result.iter().for_each(|finished| watcher.end(finished));
             // Whoever waits for snapshots learns that there will be none.
             drop(watcher);

@@ -1,0 +1,202 @@
+//! Captures of several devices that begin together and have one command.
+//!
+//! Idea: no capture goes on, and no command starts, before all of them have begun. The first runs the command; the others end
+//! when it has. The user's wishes to stop are the command's while it runs, and everybody's before and after that.
+
+use std::error::Error;
+use std::fmt;
+use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use indicatif::MultiProgress;
+use pcstream_capture::capture::Stop;
+
+use crate::failure::Failure;
+use crate::stop::StopSignals;
+
+/// Between two looks at the user's wishes.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// How the captures stand.
+#[derive(Debug)]
+struct Progress {
+    /// Captures that have not begun.
+    missing: usize,
+    /// The first that failed before all had begun.
+    failed: Option<usize>,
+    /// The command has ended.
+    command_ended: bool,
+    /// So has its capture.
+    first_left: bool,
+}
+
+/// What the captures share.
+#[derive(Debug)]
+pub struct Together {
+    devices: Vec<String>,
+    has_command: bool,
+    progress: Mutex<Progress>,
+    changed: Condvar,
+    wishes: Arc<AtomicUsize>,
+    /// Where their progress is shown.
+    bars: MultiProgress,
+}
+
+/// Why a capture does not begin.
+#[derive(Clone, Copy, Debug)]
+pub enum NotBegun {
+    /// The user does not want it.
+    Interrupted {
+        /// By this signal.
+        signal: i32,
+    },
+    /// One of the others cannot.
+    AnotherFailed,
+}
+
+impl fmt::Display for NotBegun {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            NotBegun::Interrupted { .. } => "interrupted before anything was recorded",
+            NotBegun::AnotherFailed => "another device cannot be recorded",
+        })
+    }
+}
+
+impl Error for NotBegun {}
+
+impl From<NotBegun> for Failure {
+    fn from(not_begun: NotBegun) -> Failure {
+        match not_begun {
+            NotBegun::Interrupted { signal } => Failure::Interrupted { error: not_begun.into(), signal },
+            NotBegun::AnotherFailed => Failure::failed(not_begun),
+        }
+    }
+}
+
+impl Together {
+    /// Of these devices. With a command, the first capture runs it.
+    pub fn new(devices: Vec<String>, has_command: bool, stop: &StopSignals) -> Arc<Together> {
+        let progress =
+            Progress { missing: devices.len(), failed: None, command_ended: false, first_left: false };
+        Arc::new(Together {
+            devices,
+            has_command,
+            progress: Mutex::new(progress),
+            changed: Condvar::new(),
+            wishes: Arc::clone(&stop.count),
+            bars: MultiProgress::new(),
+        })
+    }
+
+    /// The first capture that failed before all had begun.
+    pub fn failed(&self) -> Option<usize> {
+        self.progress().failed
+    }
+
+    fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One of the captures.
+#[derive(Clone, Debug)]
+pub struct Member {
+    together: Arc<Together>,
+    index: usize,
+    first_signal: Arc<AtomicI32>,
+}
+
+impl Member {
+    /// The one with this number, from 0.
+    pub fn new(together: &Arc<Together>, index: usize, stop: &StopSignals) -> Member {
+        Member { together: Arc::clone(together), index, first_signal: stop.first_signal() }
+    }
+
+    /// Its device.
+    pub fn device(&self) -> &str {
+        &self.together.devices[self.index]
+    }
+
+    /// Whether it is the one that runs the command, if there is one.
+    pub fn is_first(&self) -> bool {
+        self.index == 0
+    }
+
+    /// Where it shows its progress.
+    pub fn bars(&self) -> &MultiProgress {
+        &self.together.bars
+    }
+
+    /// Whether a command was to run and did not. To be asked after the capture.
+    pub fn lacks_command(&self) -> bool {
+        self.together.has_command && !self.together.progress().command_ended
+    }
+
+    /// Devices of the other captures.
+    pub fn others(&self) -> Vec<String> {
+        let others = self.together.devices.iter().enumerate().filter(|(index, _)| *index != self.index);
+        others.map(|(_, device)| device.clone()).collect()
+    }
+
+    /// Waits until all captures have begun.
+    pub fn begin(&self) -> Result<(), NotBegun> {
+        let mut progress = self.together.progress();
+        progress.missing -= 1;
+        self.together.changed.notify_all();
+        loop {
+            if progress.failed.is_some() {
+                return Err(NotBegun::AnotherFailed);
+            }
+            if progress.missing == 0 {
+                return Ok(());
+            }
+            if self.together.wishes.load(Ordering::Relaxed) > 0 {
+                progress.failed = progress.failed.or(Some(self.index));
+                return Err(NotBegun::Interrupted { signal: self.first_signal.load(Ordering::Relaxed) });
+            }
+            let waited = self.together.changed.wait_timeout(progress, LOOK);
+            progress = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    fn runs_command(&self) -> bool {
+        self.together.has_command && self.is_first()
+    }
+
+    fn goes_along(&self) -> bool {
+        self.together.has_command && !self.is_first()
+    }
+
+    /// The command has ended, if it is this capture's.
+    pub fn command_ended(&self) {
+        if self.runs_command() {
+            self.together.progress().command_ended = true;
+        }
+    }
+
+    /// The capture has ended, in whatever way.
+    pub fn leave(&self) {
+        let mut progress = self.together.progress();
+        if progress.missing > 0 {
+            progress.failed = progress.failed.or(Some(self.index));
+        }
+        progress.first_left |= self.is_first();
+        self.together.changed.notify_all();
+    }
+}
+
+impl Stop for Member {
+    fn wishes(&self) -> usize {
+        let progress = self.together.progress();
+        let runs = progress.missing == 0 && !progress.command_ended && !progress.first_left;
+        if self.goes_along() && runs { 0 } else { self.together.wishes.load(Ordering::Relaxed) }
+    }
+
+    fn over(&self) -> Option<String> {
+        let progress = self.together.progress();
+        let over = self.goes_along() && (progress.command_ended || progress.first_left);
+        over.then(|| "ended with the command".to_owned())
+    }
+}

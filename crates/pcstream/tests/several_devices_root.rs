@@ -1,0 +1,201 @@
+//! `record` with several `--on`: each device has a trace of its own, and they begin and end together.
+
+#[path = "../../pcstream-capture/tests/common/mod.rs"]
+mod common;
+#[path = "../../pcstream-capture/tests/common/disk.rs"]
+mod disk;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Output, Stdio};
+
+use common::wait_for;
+use disk::{Disk, text};
+use pcstream_trace::{Op, TraceReader};
+use tempfile::TempDir;
+
+fn main() -> ExitCode {
+    let needs = [common::ext4 as common::Need, common::loop_devices];
+    common::run(vec![
+        common::test("several_devices_have_a_trace_each", &needs, traces),
+        common::test("several_devices_are_recorded_until_the_command_ends", &needs, until_the_command_ends),
+        common::test("several_devices_can_be_attached_to", &needs, attached),
+        common::test("several_devices_leave_nothing_if_one_cannot_begin", &needs, refused),
+    ])
+}
+
+/// Writes so many pages to a file, and waits until they are on the device.
+const WRITE: &str = "w() { dd if=/dev/zero of=$1 bs=4k count=$2 conv=fsync 2>/dev/null; }; ";
+
+/// Two disks, and where traces go.
+struct Two {
+    disks: [Disk; 2],
+    traces: TempDir,
+}
+
+impl Two {
+    fn make() -> Two {
+        Two { disks: [Disk::ext4(256), Disk::ext4(256)], traces: TempDir::new().expect("a directory") }
+    }
+
+    fn mounts(&self) -> [PathBuf; 2] {
+        self.disks.each_ref().map(Disk::mount_point)
+    }
+
+    fn given(&self) -> PathBuf {
+        self.traces.path().join("t.pctrace")
+    }
+
+    /// As they are named for their devices.
+    fn made(&self) -> [PathBuf; 2] {
+        let name = |disk: &Disk| format!("t-{}.pctrace", disk.device().trim_start_matches("/dev/"));
+        self.disks.each_ref().map(|disk| self.traces.path().join(name(disk)))
+    }
+
+    fn record(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pcstream"));
+        command.arg("record").arg("-o").arg(self.given());
+        self.mounts().iter().for_each(|mount| _ = command.arg("--on").arg(mount));
+        command.args(arguments).stdin(Stdio::null()).stderr(Stdio::piped());
+        command
+    }
+
+    /// A shell, whose first argument is the second mount point.
+    fn record_script(&self, script: &str) -> Command {
+        let script = format!("{WRITE}{script}");
+        self.record(&["--", "sh", "-c", &script, text(&self.mounts()[1])])
+    }
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Files of which data were written, with the number of pages, each page counted once.
+fn files(trace: &Path) -> BTreeSet<(String, usize)> {
+    let reader = TraceReader::open(trace).expect("the trace can be read");
+    let mut pages = BTreeSet::new();
+    for event in reader.batches().flat_map(|batch| batch.expect("it can be read").events) {
+        if event.op == Op::Write && event.file.is_some() {
+            let file = &reader.files()[event.file.0 as usize - 1].path;
+            let context = (event.context.0 as usize).checked_sub(1).map(|at| &reader.contexts()[at]);
+            assert!(
+                context.is_some_and(|context| context.executable.ends_with("/dd")),
+                "{file}: {context:?}"
+            );
+            pages
+                .extend((event.lba.0..event.lba.0 + u64::from(event.pages)).map(|page| (file.clone(), page)));
+        }
+    }
+    let names: BTreeSet<String> = pages.iter().map(|(file, _)| file.clone()).collect();
+    let count = |name: &String| pages.iter().filter(|(file, _)| file == name).count();
+    names.iter().map(|name| (name.clone(), count(name))).collect()
+}
+
+fn set(files: &[(&str, usize)]) -> BTreeSet<(String, usize)> {
+    files.iter().map(|(name, pages)| ((*name).to_owned(), *pages)).collect()
+}
+
+fn traces() {
+    let two = Two::make();
+    let out = two.record_script("w here 3; w $0/there 5; w also-here 2").output().expect("it starts");
+    assert_eq!(out.status.code(), Some(0), "{}", said(&out));
+    let [first, second] = two.made();
+    assert_eq!(files(&first), set(&[("/also-here", 2), ("/here", 3)]));
+    assert_eq!(files(&second), set(&[("/there", 5)]));
+    for (trace, other) in [(&first, 1), (&second, 0)] {
+        let reader = TraceReader::open(trace).expect("the trace can be read");
+        let settings = &reader.meta().settings;
+        assert_eq!(settings["recorded_with"][0], two.disks[other].device());
+        assert_eq!(reader.meta().command[0], "sh", "the command is that of both");
+        assert!(said(&out).contains(text(trace)), "{}", said(&out));
+    }
+    let merged = Command::new(env!("CARGO_BIN_EXE_pcstream"))
+        .args(["merge", "--by-start", "-o", text(&two.given()), text(&first), text(&second)])
+        .output();
+    let merged = merged.expect("it starts");
+    assert_eq!(merged.status.code(), Some(0), "{}", said(&merged));
+    let again = two.record(&["--", "true"]).output().expect("it starts");
+    assert_eq!(again.status.code(), Some(1), "{}", said(&again));
+    assert!(said(&again).contains("exists; --force replaces it"), "{}", said(&again));
+}
+
+/// Also if the command takes its time after it was asked to end.
+fn until_the_command_ends() {
+    let two = Two::make();
+    let script = "trap 'w late 1; w $0/late 4; exit 5' TERM; w ready 1; while :; do sleep 0.02; done";
+    let recorder = two.record_script(script).spawn().expect("it starts");
+    wait_for("the command", || two.mounts()[0].join("ready").exists());
+    disk::succeed("kill", &["-s", "TERM", &recorder.id().to_string()]);
+    let out = recorder.wait_with_output().expect("it ends");
+    assert_eq!(out.status.code(), Some(143), "{}", said(&out));
+    assert!(two.made().iter().all(|trace| TraceReader::open(trace).is_ok()), "both are whole");
+    assert!(files(&two.made()[1]).contains(&("/late".to_owned(), 4)), "{:?}", files(&two.made()[1]));
+}
+
+/// A writer on both disks; it is killed when dropped.
+struct Writer(Child);
+
+impl Writer {
+    fn start(two: &Two) -> Writer {
+        let [here, there] = two.mounts();
+        let script = format!("{WRITE}while :; do w {}/a 1; w {}/b 1; done", text(&here), text(&there));
+        let shell =
+            Command::new("sh").args(["-c", &script]).stdin(Stdio::null()).stderr(Stdio::null()).spawn();
+        Writer(shell.expect("it starts"))
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn attached() {
+    let mut two = Two::make();
+    let writer = Writer::start(&two);
+    let pid = writer.0.id().to_string();
+    let out = two.record(&["--pid", &pid, "--duration", "1s"]).output().expect("it starts");
+    assert_eq!(out.status.code(), Some(0), "{}", said(&out));
+    let made = two.made();
+    assert!(files(&made[0]).iter().all(|(name, _)| name == "/a") && !files(&made[0]).is_empty());
+    assert!(files(&made[1]).iter().all(|(name, _)| name == "/b") && !files(&made[1]).is_empty());
+    // One that is unmounted ends for itself.
+    let recorder = two.record(&["--force", "--pid", &pid]).spawn().expect("it starts");
+    let begun = |trace: &PathBuf| trace.with_extension("pctrace.partial").exists();
+    wait_for("the recorder", || made.iter().all(begun));
+    let stopped = ["-s", "STOP", &pid];
+    disk::succeed("kill", &stopped);
+    two.disks[1].unmount();
+    wait_for("the end of one", || !begun(&made[1]));
+    assert!(begun(&made[0]), "the other goes on");
+    disk::succeed("kill", &["-s", "TERM", &recorder.id().to_string()]);
+    let out = recorder.wait_with_output().expect("it ends");
+    assert_eq!(out.status.code(), Some(0), "{}", said(&out));
+    let unmounted = format!("{}: the file system was unmounted", two.disks[1].device());
+    assert!(said(&out).contains(&unmounted), "{}", said(&out));
+}
+
+fn refused() {
+    let two = Two::make();
+    let [here, _] = two.mounts();
+    let pcstream = |arguments: &[&str], code: i32, part: &str| {
+        let out = Command::new(env!("CARGO_BIN_EXE_pcstream")).args(arguments).output().expect("it starts");
+        assert_eq!(out.status.code(), Some(code), "{}", said(&out));
+        assert!(said(&out).contains(part), "{part}: {}", said(&out));
+        let left: Vec<_> = fs::read_dir(two.traces.path()).expect("it is there").collect();
+        assert!(left.is_empty(), "{left:?}");
+    };
+    let (given, here, there) = (two.given(), text(&here), two.mounts()[1].clone());
+    let record = ["record", "-o", text(&given), "--on", here, "--on"];
+    let with = |more: &[&'static str]| [&record[..], &[text(&there)], more].concat();
+    pcstream(&[&record[..], &[here, "--", "true"]].concat(), 2, "are both on /dev/loop");
+    pcstream(&[&record[..], &["/proc", "--", "true"]].concat(), 1, "--on /proc");
+    pcstream(&with(&["--", "no-such-program-anywhere"]), 1, "no-such-program-anywhere");
+    // Found, and cannot be started: all have begun by then.
+    pcstream(&with(&["--", "{}/no-such-program"]), 1, "no-such-program");
+    pcstream(&["run", "--on", here, "--on", text(&there), "--", "true"], 2, "one device is simulated");
+}
