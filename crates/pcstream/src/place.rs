@@ -278,6 +278,11 @@ struct Placing<'a> {
 }
 
 impl Placing<'_> {
+    /// Whether the device had a server, and it is there no more.
+    fn server_ended(&self) -> bool {
+        self.server.as_ref().is_some_and(|server| !server.is_up())
+    }
+
     fn status(&self) -> String {
         let (sink, why) = (self.choice.sink.name, self.choice.in_short());
         format!(
@@ -296,6 +301,9 @@ impl Placing<'_> {
     }
 
     fn finish(mut self) -> Summary {
+        if self.server_ended() {
+            self.ui.remark(&format!("{}: its server (pcstream serve) ended", self.place.device.name));
+        }
         let worker = self.worker.take().expect("finished once");
         if self.stops.load(Ordering::Relaxed) > 0 {
             worker.hurry(LEARNING_AFTER_STOP);
@@ -362,11 +370,7 @@ impl Observer for Placing<'_> {
         }
         if self.looked.elapsed() >= LOOK && !self.gone {
             self.looked = Instant::now();
-            let served = self.server.as_ref().is_none_or(|server| server.is_up());
-            if !served {
-                self.ui.remark(&format!("{}: its server (pcstream serve) ended", self.place.device.name));
-            }
-            self.gone = !served || !self.place.is_there();
+            self.gone = self.server_ended() || !self.place.is_there();
             if self.gone {
                 self.stops.fetch_add(1, Ordering::Relaxed);
             }

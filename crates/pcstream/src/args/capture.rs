@@ -2,7 +2,7 @@
 //! help, man pages and scripts do not depend on what this binary was built with.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{ArgGroup, Args, ValueEnum};
@@ -142,9 +142,10 @@ pub struct CaptureArgs {
     pub forward_exit_code: bool,
 }
 
+#[cfg(feature = "capture")]
 impl CaptureArgs {
     /// The existing file system or device; of several the first. `None`: a scratch device.
-    pub fn on(&self) -> Option<&Path> {
+    pub fn on(&self) -> Option<&std::path::Path> {
         self.on.first().map(PathBuf::as_path)
     }
 
