@@ -1,14 +1,17 @@
 //! A command, or what runs already (`--pid`, `--cgroup`, `--unit`): for the capture and for the trace.
 
 use std::ffi::OsString;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::Duration;
 
+use anyhow::{Context as _, anyhow};
 use pcstream_capture::attach::{Attach, Running, command_of};
 use pcstream_capture::capture::Subject;
 use pcstream_fs::scratch::ExistingFs;
 
 use crate::args::AttachArgs;
+use crate::failure::Failure;
 
 /// The command, if there is one, or else what runs already.
 pub fn subject(words: &[OsString], args: &AttachArgs, duration: Option<Duration>) -> Subject {
@@ -36,11 +39,27 @@ pub fn takes_all(on: &Path, subject: &Subject, done: &str) -> Option<String> {
     let found = ExistingFs::of(on).ok()?;
     (found.directory != found.mount_point).then(|| {
         format!(
-            "--on {}: all that writes to the file system at {} is {done}; --pid, --cgroup or --unit narrows that",
+            "--on {}: all that writes to the file system at {} is {done}; --pid, --cgroup or --unit narrows that, and --dir-only \
+             takes that directory alone",
             on.display(),
             found.mount_point.display()
         )
     })
+}
+
+/// The inode of the only directory that is followed. Errors: there is none.
+pub fn only_below(on: Option<&Path>, dir_only: bool) -> Result<Option<u64>, Failure> {
+    let Some(on) = on.filter(|_| dir_only) else {
+        // A configuration file may ask for it.
+        let refused = || Failure::wrong_arguments(anyhow!("--dir-only needs --on DIR"));
+        return if dir_only { Err(refused()) } else { Ok(None) };
+    };
+    let about = std::fs::metadata(on).with_context(|| format!("--on {}", on.display()))?;
+    if !about.is_dir() {
+        let error = anyhow!("--dir-only: --on {} is no directory: give one of its file system", on.display());
+        return Err(Failure::wrong_arguments(error));
+    }
+    Ok(Some(about.ino()))
 }
 
 /// The command line that a trace tells: of the command, or of the process.

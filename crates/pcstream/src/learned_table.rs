@@ -4,9 +4,12 @@
 use std::path::Path;
 
 use anyhow::anyhow;
+use pcstream_placement::saved_table::SavedTable;
+use pcstream_trace::{Context, ContextId};
 
 use crate::failure::Failure;
 use crate::small_file;
+use crate::ui::Ui;
 use crate::values::Schemes;
 use crate::whole_file::WholeFile;
 
@@ -38,9 +41,19 @@ impl TableFile {
         Ok(TableFile { file: WholeFile::create("--save-table", path)?, scheme })
     }
 
-    /// Writes what `learned` says of the scheme.
-    pub fn write(self, learned: impl FnOnce(&str) -> Option<Vec<u8>>) -> Result<(), Failure> {
+    /// Writes what `learned` says of the scheme, without the context of others.
+    pub fn write(self, learned: impl FnOnce(&str) -> Option<Vec<u8>>, ui: Ui) -> Result<(), Failure> {
         let table = learned(self.scheme).ok_or_else(|| anyhow!("{} learned nothing", self.scheme))?;
-        Ok(self.file.write(&table)?)
+        let (table, had_others) = without_others(SavedTable::parse(&table).map_err(Failure::failed)?);
+        if had_others {
+            ui.remark("--save-table: the context of others is left out");
+        }
+        Ok(self.file.write(&table.to_bytes())?)
     }
+}
+
+/// A table without the context of others, and whether it had that. They are whoever was not followed in one recording, so
+/// their lifetime says nothing of others elsewhere.
+pub fn without_others(table: SavedTable) -> (SavedTable, bool) {
+    table.without(Context::others(ContextId::NONE).signature)
 }

@@ -148,13 +148,16 @@ fn capture_options(args: &PlaceArgs, ui: Ui) -> Result<CaptureOptions, Failure> 
     capture::check_machine().map_err(Failure::failed)?;
     hidden_file_system(&args.on).iter().for_each(|hidden| ui.remark(hidden));
     let subject = attached::subject(&args.words, &args.attach, args.duration);
-    attached::takes_all(&args.on, &subject, "placed").iter().for_each(|taken| ui.remark(taken));
+    if !args.dir_only {
+        attached::takes_all(&args.on, &subject, "placed").iter().for_each(|taken| ui.remark(taken));
+    }
     let session = SessionOptions {
         // Of a command. What is attached to says itself whom it follows.
         followed: if args.words.is_empty() { Followed::All } else { Followed::Processes },
         buffers: write_buffers::probes(&args.write_buffers, &subject, ui)?,
         unwind: args.unwind.0,
         depth: args.depth.map(u32::from),
+        only_below: attached::only_below(Some(&args.on), args.dir_only)?,
         ..SessionOptions::default()
     };
     let target = Target::Existing(args.on.clone());

@@ -102,7 +102,7 @@ pub fn simulate(args: &SimulateArgs, ui: Ui) -> Result<Status, Failure> {
     let Fitted { results, replay, learned, damage } = fitting.run(&planned.plan)?;
     remark_schemes(&args.simulation.scheme_options, &results, ui);
     if let Some(table) = table {
-        table.write(|scheme| learned.get(scheme).cloned())?;
+        table.write(|scheme| learned.get(scheme).cloned(), ui)?;
     }
     let about = about(&args.trace, &reader, damage, &planned);
     let results = schemes::keep_best(results);

@@ -44,7 +44,14 @@ pub fn table(args: &TableArgs, ui: Ui) -> Result<Status, Failure> {
 }
 
 fn merge(files: &[PathBuf], output: &Path, ui: Ui) -> Result<(), Failure> {
-    let tables = read_all(files)?;
+    let mut tables = read_all(files)?;
+    for (path, table) in &mut tables {
+        let (followed, had_others) = learned_table::without_others(std::mem::take(table));
+        *table = followed;
+        if had_others {
+            ui.remark(&format!("{path}: the context of others is left out"));
+        }
+    }
     of_one_scheme(&tables)?;
     each_once(files)?;
     for (first, second) in alike(&tables) {

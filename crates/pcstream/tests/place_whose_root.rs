@@ -22,6 +22,7 @@ fn main() -> ExitCode {
     common::run(vec![
         common::test("place_leaves_files_of_others_alone", &needs, others),
         common::test("place_serves_its_command_alone", &needs, alone),
+        common::test("place_serves_one_directory_alone", &needs, one_directory),
         common::test("place_says_why_its_command_did_not_find_a_file", &needs, misplaced),
         common::test("place_needs_root_and_says_so", &needs, not_root),
     ])
@@ -74,6 +75,27 @@ fn alone() {
     let others = others.unwrap_or_else(|| panic!("no others in {result:#}"));
     assert!(others["hint"].is_null() && others["pages"].as_u64() > Some(0), "{result:#}");
     assert!(context(&result, "log_append")["hint"].is_string(), "{result:#}");
+}
+
+/// Of two that run the same program.
+fn one_directory() {
+    let disk = ext4();
+    let mut bench = Bench::new(&disk);
+    bench.on = disk.mount_point().join("mine");
+    fs::create_dir(&bench.on).expect("it can be made");
+    let placer = bench.start(&["--sink", "hints", "--dir-only"]);
+    bench.write();
+    let mut inside = Command::new(&bench.program);
+    inside.arg(bench.path("stop")).current_dir(&bench.on);
+    bench.children.push(inside.spawn().expect("it starts"));
+    wait_for("a hint for a file in it", || bench.hint("mine/log") != 0);
+    wait_for("a file of others", || bench.disk.mount_point().join("log").exists());
+    assert_eq!(["log", "table"].map(|file| bench.hint(file)), [0, 0]);
+    bench.stop();
+    let result = placer.end();
+    let others = result["contexts"].as_array().expect("a list").iter().find(|c| c["executable"] == "others");
+    let others = others.unwrap_or_else(|| panic!("no others in {result:#}"));
+    assert!(others["hint"].is_null() && others["pages"].as_u64() > Some(0), "{result:#}");
 }
 
 /// Its command runs in the directory of `--on`, so it does not find what it names from the caller's.

@@ -161,3 +161,20 @@ fn tables_of_two_schemes_are_not_merged() {
     let (text, _) = ends_with(0, &["table", "show", &tree]);
     assert!(text.contains("learned; scheme pcstream-tree"), "{text}");
 }
+
+/// Whoever was not followed in one recording is somebody else in the next.
+#[test]
+fn the_context_of_others_is_in_no_table() {
+    let place = Place::new();
+    let [csv, trace, table] = ["t.csv", "others.pctrace", "table"].map(|name| place.path(name));
+    let line =
+        |at: u64| format!("{at},write,{},4096,{}\n", at % 64 * 4096, ["mine", "others"][at as usize % 2]);
+    let lines: String = (0..4096).map(line).collect();
+    let columns = "time=time,op=op,offset=offset,size=size,context=context";
+    fs::write(&csv, format!("time,op,offset,size,context\n{lines}")).expect("written");
+    ends_with(0, &["import", "--format", "columns", "--columns", columns, &csv, "-o", &trace]);
+    let (_, said) = ends_with(0, &["simulate", &trace, "--scheme", "pcstream", "--save-table", &table]);
+    assert!(said.contains("--save-table: the context of others is left out"), "{said}");
+    let shown = json(&["table", "show", &table, "--json", "-"]);
+    assert_eq!(shown["tables"][0]["contexts"].as_array().map(Vec::len), Some(1), "{shown}");
+}

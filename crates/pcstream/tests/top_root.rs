@@ -22,6 +22,7 @@ fn main() -> ExitCode {
     common::run(vec![
         common::test("top_counts_what_a_known_writer_writes", &needs, known_writer),
         common::test("top_tells_a_process_from_others", &needs, process_and_others),
+        common::test("top_tells_a_directory_from_others", &needs, one_directory),
         common::test("top_prints_one_table", &needs, once),
         common::test("top_shows_the_interval_in_which_it_ends", &needs, last_interval),
         common::test("top_serves_metrics_over_loopback", &needs, served),
@@ -185,6 +186,25 @@ fn process_and_others() {
     drop(followed);
     let out = running.0.take().expect("it runs").wait_with_output().expect("it ends with the process");
     assert!(said(&out).contains(&format!("process {pid} ended")), "{}", said(&out));
+}
+
+fn one_directory() {
+    let (disk, files) = (Disk::ext4(256), TempDir::new().expect("a directory"));
+    let (json, below) = (files.path().join("lines"), disk.mount_point().join("below"));
+    std::fs::create_dir(&below).expect("it can be made");
+    let (_followed, _other) = (Writer::endless(&disk, "below/followed"), Writer::endless(&disk, "other"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pcstream"));
+    command.args(["top", "--dir-only", "--interval", "200ms", "--json", text(&json), "--on"]).arg(&below);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let running = Running::start(command);
+    wait_for("both", || {
+        let objects = objects(&json);
+        assert_eq!(total(&objects, "/dd", "/other"), 0);
+        let (mine, others) = (total(&objects, "/dd", "/below/followed"), total(&objects, "others", "/other"));
+        (mine >= 20 << 12 && others >= 20 << 12).then_some(())
+    });
+    let out = running.end("TERM");
+    assert!(!said(&out).contains("all that writes"), "{}", said(&out));
 }
 
 fn once() {

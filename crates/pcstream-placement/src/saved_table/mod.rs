@@ -92,6 +92,14 @@ impl SavedTable {
         format::encode(self.scheme.as_deref(), self.entries.iter().copied())
     }
 
+    /// The table without a context, and whether it had that.
+    pub fn without(mut self, signature: Signature) -> (SavedTable, bool) {
+        let before = self.entries.len();
+        self.entries.retain(|entry| entry.signature != signature);
+        let had = self.entries.len() < before;
+        (self, had)
+    }
+
     /// The scheme that learned it; `None` if it is not known, or there were several.
     pub fn scheme(&self) -> Option<&str> {
         self.scheme.as_deref()
@@ -173,6 +181,13 @@ mod tests {
 
     fn table(entries: &[(u64, u64, u32)]) -> SavedTable {
         SavedTable { scheme: None, entries: entries.iter().map(|&(s, l, n)| entry(s, l, n)).collect() }
+    }
+
+    #[test]
+    fn a_context_can_be_left_out() {
+        let both = table(&[(1, 100, 3), (2, 7, 1)]);
+        assert_eq!(both.clone().without(Signature(2)), (table(&[(1, 100, 3)]), true));
+        assert_eq!(both.clone().without(Signature(3)), (both, false));
     }
 
     #[test]

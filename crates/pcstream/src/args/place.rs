@@ -22,6 +22,7 @@ Examples:
   sudo pcstream place --on /srv --sink none --duration 5m    # a dry run
   sudo pcstream place --on /srv                              # until Ctrl-C
   sudo pcstream place --on /srv --metrics 9469               # and serve metrics
+  sudo pcstream place --on /var/lib/mysql --dir-only         # not the rest of the file system
   sudo pcstream place --on /srv -- db_bench --db={}/db       # for one command
   sudo systemctl enable --now pcstream-place@srv.service     # as a service
 
@@ -36,6 +37,9 @@ pub struct PlaceArgs {
     /// file system, which a program writes to directly
     #[arg(long, value_name = "DIR|DEVICE", required = true, help_heading = "Placement")]
     pub on: PathBuf,
+    /// Place only what is written to files in DIR of --on and below it
+    #[arg(long, help_heading = "Placement")]
+    pub dir_only: bool,
     /// Where decisions go: `auto` takes the best that the device and the kernel have
     #[arg(long, value_name = "SINK", default_value = "auto", help_heading = "Placement", long_help = sinks_help())]
     pub sink: String,

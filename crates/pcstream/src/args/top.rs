@@ -24,6 +24,9 @@ pub struct TopArgs {
     /// Watch the file system that holds DIR, or a block device: what is mounted from it, or else its own writes
     #[arg(long, value_name = "DIR|DEVICE", default_value = ".")]
     pub on: PathBuf,
+    /// Follow only what is written to files in DIR of --on and below it; others are one row
+    #[arg(long)]
+    pub dir_only: bool,
     /// Time between two looks, from 200ms to 1h; rates are means over the last five
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = interval)]
     pub interval: Duration,

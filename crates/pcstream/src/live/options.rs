@@ -1,9 +1,8 @@
 //! What the flags say of a capture: of whom, where, and how.
 
-use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::Context as _;
 use pcstream_capture::capture::{CaptureOptions, Subject, Target};
 use pcstream_capture::session::SessionOptions;
 use pcstream_capture::signature::Order;
@@ -20,26 +19,10 @@ pub fn options(args: &CaptureArgs, subject: Subject, ui: Ui) -> Result<CaptureOp
     let session = session(args, &subject, ui)?;
     let all = args.on().filter(|_| !args.dir_only);
     let taken = all.and_then(|on| attached::takes_all(on, &subject, "recorded"));
-    let narrower = "--dir-only takes that directory alone";
-    taken.iter().for_each(|taken| ui.remark(&format!("{taken}, and {narrower}")));
+    taken.iter().for_each(|taken| ui.remark(taken));
     args.on().and_then(hidden_file_system).iter().for_each(|hidden| ui.remark(hidden));
     let order = order(args.order);
     Ok(CaptureOptions { session, order, ..CaptureOptions::new(subject, target(args)?) })
-}
-
-/// The inode of the only directory that is followed. Errors: there is none.
-fn only_below(args: &CaptureArgs) -> Result<Option<u64>, Failure> {
-    let Some(on) = args.on().filter(|_| args.dir_only) else {
-        // A configuration file may ask for it.
-        let refused = || Failure::wrong_arguments(anyhow!("--dir-only needs --on DIR"));
-        return if args.dir_only { Err(refused()) } else { Ok(None) };
-    };
-    let about = std::fs::metadata(on).with_context(|| format!("--on {}", on.display()))?;
-    if !about.is_dir() {
-        let error = anyhow!("--dir-only: --on {} is no directory: give one of its file system", on.display());
-        return Err(Failure::wrong_arguments(error));
-    }
-    Ok(Some(about.ino()))
 }
 
 fn target(args: &CaptureArgs) -> anyhow::Result<Target> {
@@ -89,7 +72,7 @@ fn session(args: &CaptureArgs, subject: &Subject, ui: Ui) -> Result<SessionOptio
         buffers: write_buffers::probes(&args.write_buffers, subject, ui)?,
         unwind: args.unwind.0,
         depth: args.depth.map(u32::from),
-        only_below: only_below(args)?,
+        only_below: attached::only_below(args.on(), args.dir_only)?,
         ..SessionOptions::default()
     })
 }

@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 use pcstream_capture::capture::{
     self, CaptureError, CaptureOptions, ENDED_AS_ASKED, Finished, Observer, Progress, Started, Target,
 };
+use pcstream_capture::session::SessionOptions;
 use pcstream_fs::scratch::hidden_file_system;
 use pcstream_report::human;
 use pcstream_trace::paths::file_name;
@@ -59,9 +60,11 @@ pub fn top(args: TopArgs, ui: Ui) -> Result<Status, Failure> {
         on: args.on.canonicalize().unwrap_or_else(|_| args.on.clone()).display().to_string(),
         metrics: server.is_some().then(|| metrics.clone()),
     };
-    let options = options(&args);
+    let options = options(&args)?;
     hidden_file_system(&args.on).iter().for_each(|hidden| ui.remark(hidden));
-    attached::takes_all(&args.on, &options.subject, "shown").iter().for_each(|taken| ui.remark(taken));
+    if !args.dir_only {
+        attached::takes_all(&args.on, &options.subject, "shown").iter().for_each(|taken| ui.remark(taken));
+    }
     let done = Arc::new(AtomicBool::new(false));
     let (shown, finished) = std::thread::scope(|scope| {
         let _end = StopOnDrop(&stop.count);
@@ -93,8 +96,12 @@ pub fn top(args: TopArgs, ui: Ui) -> Result<Status, Failure> {
     }
 }
 
-fn options(args: &TopArgs) -> CaptureOptions {
-    CaptureOptions {
+fn options(args: &TopArgs) -> Result<CaptureOptions, Failure> {
+    Ok(CaptureOptions {
+        session: SessionOptions {
+            only_below: attached::only_below(Some(&args.on), args.dir_only)?,
+            ..SessionOptions::default()
+        },
         watch: true,
         forget_files: true,
         live_names: true,
@@ -102,7 +109,7 @@ fn options(args: &TopArgs) -> CaptureOptions {
             attached::running(&args.attach, args.duration),
             Target::Existing(args.on.clone()),
         )
-    }
+    })
 }
 
 /// Shows snapshots until the user or the capture ends. Returns the last one.
