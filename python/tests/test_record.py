@@ -29,6 +29,8 @@ def test_errors_say_what_to_do(tmp_path: Path, binary: str) -> None:
         pc.record("true", tmp_path / "t.pctrace")
     with pytest.raises(pc.RecordError, match="no such program.*PCSTREAM_BINARY"):
         pc.record(["true"], tmp_path / "t.pctrace", binary=tmp_path / "x")
+    with pytest.raises(pc.ArgumentError, match="--on is given as on="):
+        pc.record(["true"], tmp_path / "t.pctrace", options=["--on", "/"], binary=binary)
     with pytest.raises(pc.RecordError, match="record ended with 2: .*--no-such-flag"):
         pc.record(["true"], tmp_path / "t.pctrace", options=["--no-such-flag"], binary=binary)
 

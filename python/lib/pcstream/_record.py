@@ -127,6 +127,8 @@ def arguments_of(
     force = ["--force"] if overwrite else []
     output = _remote.on_this_machine(output)
     flags = [_check.text("options", flag, "flags") for flag in _check.several("options", options, "a list of flags")]
+    if any(flag == "--on" or flag.startswith("--on=") for flag in flags):
+        raise ArgumentError("options: --on is given as on=; several devices have several traces: run `pcstream record` itself")
     words = [_check.path("command", word) for word in command]
     return ["record", "-o", output, *where, *force, *flags, "--", *words]
 
