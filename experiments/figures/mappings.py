@@ -1,7 +1,7 @@
 """HotStorage'14, Fig. 3 and 4: Cassandra's data mapped to streams by hand, over time, with and without TRIM.
 
-Configurations are the paper's Table 1. Time is simulated, with 32 requests outstanding. A superblock of the paper's drive is
-much larger than a table that Cassandra flushes. So the figure varies the superblock: small ones hold a part of a table each,
+Configurations are the paper's Table 1. Time is simulated, with 32 requests outstanding. The paper does not state its
+drive's superblock. So the figure varies it: small ones hold a part of a table each,
 and then whole superblocks die with it in any mapping.
 """
 

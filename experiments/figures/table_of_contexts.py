@@ -1,6 +1,6 @@
 """FAST'19, Fig. 13: the share of writes on S0 by size of the PC attribute table; "none" empties it after each build.
 
-An entry has 13 bytes here (12 in the paper), so 4 KB hold 315 contexts. The papers speak of 30 contexts at most, so the size
+An entry has 13 bytes here (12 in the paper), so 4 KB (4,000 bytes) hold 307 contexts. The papers speak of 30 contexts at most, so the size
 cannot matter to them. What matters is how many contexts a workload has.
 """
 

@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 
 use crate::parameter::Value;
 
-/// Pages of FAST'19's superblock (1.1 GB) for each page of its chunk (1 MiB).
+/// Pages of the PM963's superblock (1.1 GB: FAST'18, section 4) for each page of FAST'19's chunk (1 MiB).
 const PAPER_RATIO: u32 = 1049;
 
 /// The unit of address: how many pages go together.

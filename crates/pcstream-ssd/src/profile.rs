@@ -38,7 +38,7 @@ pub struct NamedProfile {
 pub const KNOWN: &[NamedProfile] = &[
     NamedProfile {
         name: "pm963-480g",
-        about: "Samsung PM963 480 GB as in FAST'19: 8 streams + default, superblocks of 1.1 GB; 512 GiB of flash, \
+        about: "Samsung PM963 480 GB as in FAST'18 and FAST'19: 8 streams + default, superblocks of 1.1 GB; 512 GiB of flash, \
                 dies and times are assumptions",
         make: pm963_480g,
     },

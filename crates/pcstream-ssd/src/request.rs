@@ -15,7 +15,7 @@ use crate::victim::VictimPolicy;
 /// the PCStream paper (FAST'19, section 5), is 12.7 %; a round value near it.
 const DEFAULT_SPARE_FACTOR: f64 = 0.125;
 
-/// Superblock over logical capacity: 1.1 GB of 480 GB (FAST'19, section 5).
+/// Superblock over logical capacity: 1.1 GB of 480 GB (FAST'18, section 4).
 const SUPERBLOCK_SHARE: f64 = 0.0023;
 
 /// Pages of a superblock that takes `TimingSettings::default().erase_ns` to erase: the PM963's.

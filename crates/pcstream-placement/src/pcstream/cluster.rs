@@ -4,7 +4,7 @@
 //! partitions, by dynamic programming over sorted values (the Ckmeans.1d.dp problem). In one
 //! dimension optimal clusters are intervals, and the best last cut moves right as values are
 //! added, so each of the k layers is filled by divide and conquer in O(n log n). FAST'19 (section
-//! 5.2) uses k-means without saying which; exact beats Lloyd's and needs no start values.
+//! 5.2) cites that of Hartigan and Wong, which may stop before the optimum; exact needs no start values.
 //!
 //! [`merge_closest`] is the authors' workshop version (HotStorage'18): begin with every value
 //! alone, merge the two neighbours with the closest means until k are left.

@@ -8,7 +8,7 @@
 //! keep, and the context goes to S0 either way.
 //!
 //! Size: an entry counts 13 bytes, the paper's 12 (64-bit signature, 32-bit lifetime) and one for
-//! the stream; the table holds `max_bytes / 13` entries (315 in 4 KB, 27,692 in 360 KB). That is
+//! the stream; the table holds `max_bytes / 13` entries (307 in 4 KB, 27,692 in 360 KB). That is
 //! the size of the modelled table; with links and statistics, ours takes about 60 bytes an entry.
 //! When it is full, the least recently referenced entry goes, a reference being a write by the
 //! context or a new lifetime. The paper does not name its eviction policy.

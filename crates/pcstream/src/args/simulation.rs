@@ -191,7 +191,7 @@ pub struct DeviceArgs {
     /// Pages in a superblock (FDP: reclaim unit) [default: about 0.23 % of the logical pages]
     ///
     /// The default is the largest power of two that is no more than 0.23 % of the logical pages,
-    /// the ratio of the PM963 in the PCStream paper (1.1 GB of 480 GB); half of that, and so on,
+    /// the ratio of the PM963 in the FStream paper (1.1 GB of 480 GB); half of that, and so on,
     /// where the streams would leave no room for garbage collection.
     #[arg(long, value_name = "N", value_parser = values::size_u32, help_heading = "Device")]
     pub superblock_pages: Option<u32>,
