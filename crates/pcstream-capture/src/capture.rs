@@ -11,12 +11,13 @@ mod error;
 mod interface;
 mod run;
 
-use std::cell::RefCell;
 use std::ffi::OsString;
 use std::fs::File;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 use std::rc::Rc;
+
+use rustix::time::ClockId;
 
 use crate::attach::{self, Attached};
 use crate::command::{self, Traced};
@@ -56,7 +57,8 @@ pub fn capture(
     let mut place = Place::make(&options.target, raw)?;
     // Of other programs too, on a file system that is in use.
     sync(&place.directory, &interrupts, || ())?;
-    let join = Rc::new(RefCell::new(Join { joiner: joiner(options), rules: session.rules()?, error: None }));
+    let start_ns = now_ns(ClockId::Monotonic);
+    let join = Join::shared(joiner(options, start_ns), session.rules()?);
     let reader = session.reader({
         let join = Rc::clone(&join);
         move |record| join.borrow_mut().take(record)
@@ -68,17 +70,17 @@ pub fn capture(
         return Err(CaptureError::Interrupted);
     }
     let layout = place.layout()?;
-    observer.started(&place.started(&layout)).map_err(CaptureError::Observer)?;
+    observer.started(&place.started(&layout, by_clock(start_ns))).map_err(CaptureError::Observer)?;
     let journal_is_elsewhere = layout.journal_is_elsewhere();
     join.borrow_mut().joiner.begin(layout);
     place.raw_file().into_iter().for_each(|(number, path)| join.borrow_mut().joiner.device(number, path));
     let mut run = Run::new(&session, reader, join, observer, options);
 
-    let ending = match writer {
-        Writer::Command(words) => run.follow(start(words, &place, options.keep_stdout)?, &interrupts),
+    let followed = match writer {
+        Writer::Command(words) => run.follow(start(words, &place, options.keep_stdout)?, &place, &interrupts),
         Writer::Running(attached) => run.watch(&attached, &place, &interrupts),
     };
-    let ending = run.say_ended(ending)?;
+    let ending = run.say_ended(followed)?;
     let mut notes: Vec<_> = ending.note.into_iter().collect();
     notes.extend(if options.watch { run.leave(&mut place)? } else { run.end(&mut place, &interrupts)? });
     // Taken last: others may still have written as the file system was given up.
@@ -88,9 +90,7 @@ pub fn capture(
     };
     notes.extend(notes::runtime(&session, &contexts));
     notes.extend(notes::of_session(&session, &options.session.buffers, &counts));
-    if journal_is_elsewhere {
-        notes.push("the journal is on a device of its own: its writes are not in the trace".into());
-    }
+    notes.extend(notes::journal(journal_is_elsewhere));
     notes.extend(notes::others(&counts));
     notes.extend(notes::lack(&run.join.borrow().joiner.lacking_modules()));
     let losses = run.losses();
@@ -108,8 +108,8 @@ pub fn capture(
     })
 }
 
-fn joiner(options: &CaptureOptions) -> Joiner {
-    let mut joiner = Joiner::new(monotonic_ns(), options.session.limits(), options.order);
+fn joiner(options: &CaptureOptions, start_ns: u64) -> Joiner {
+    let mut joiner = Joiner::new(start_ns, options.session.limits(), options.order);
     if options.forget_files {
         joiner.forget_files();
     }
@@ -191,7 +191,12 @@ fn sync(path: &Path, interrupts: &Interrupts<'_>, meanwhile: impl FnMut()) -> Re
     synced.map_or(Ok(false), |result| result.map(|()| true).map_err(|errno| error(errno.into())))
 }
 
-fn monotonic_ns() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+fn now_ns(clock: ClockId) -> u64 {
+    let now = rustix::time::clock_gettime(clock);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// A time of CLOCK_MONOTONIC by the clock of the day, in nanoseconds since 1970 UTC.
+fn by_clock(monotonic_ns: u64) -> u64 {
+    now_ns(ClockId::Realtime) - (now_ns(ClockId::Monotonic) - monotonic_ns)
 }

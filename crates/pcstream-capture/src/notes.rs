@@ -40,6 +40,11 @@ pub(crate) fn limit(short_of: &[String], without: u64) -> Option<String> {
     Some(format!("{of} may have no names: looking them up takes more work or memory than it may"))
 }
 
+/// Said where the file system's journal is on another device.
+pub(crate) fn journal(is_elsewhere: bool) -> Option<String> {
+    is_elsewhere.then(|| "the journal is on a device of its own: its writes are not in the trace".into())
+}
+
 /// What an attached capture does not tell apart.
 pub(crate) fn others(counts: &JoinCounts) -> Option<String> {
     let (others, all) = (counts.others_pages, counts.data_pages);

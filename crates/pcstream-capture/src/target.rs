@@ -58,6 +58,8 @@ pub struct Started {
     pub device_pages: u64,
     /// What is allocated on it already: metadata and the fill.
     pub prefilled: Vec<PageRange>,
+    /// Time 0 of the events by the clock of the day, nanoseconds since 1970 UTC.
+    pub start_unix_ns: u64,
 }
 
 /// The file system under capture.
@@ -123,19 +125,29 @@ impl Place {
         }
     }
 
-    pub(crate) fn started(&self, layout: &Layout) -> Started {
+    pub(crate) fn started(&self, layout: &Layout, start_unix_ns: u64) -> Started {
         Started {
             directory: self.directory.clone(),
             fs: self.fs,
             device: self.device.clone(),
             device_pages: self.bytes / PAGE_BYTES,
             prefilled: layout.allocated().to_vec(),
+            start_unix_ns,
         }
     }
 
     /// Whether it is mounted still, and works: one that was there already belongs to others.
     pub(crate) fn is_working(&self) -> bool {
         if self.fs.is_some() { is_working(self.number) } else { is_there(self.number) }
+    }
+
+    /// What happened to one that does not work any more.
+    pub(crate) fn gone(&self) -> &'static str {
+        if self.fs.is_some() {
+            "the file system was unmounted or failed"
+        } else {
+            "the device failed or is gone"
+        }
     }
 
     /// What to sync; `None`: it is not mounted here any more.

@@ -85,7 +85,7 @@ fn nameless(contexts: &[&Context]) -> Option<String> {
     let modules: BTreeSet<String> = contexts.iter().flat_map(lacking).collect();
     let named = modules.iter().map(|module| visible(module)).collect::<Vec<_>>().join(", ");
     (!modules.is_empty())
-        .then(|| format!("functions of {named} have no names: their debug symbols would give them"))
+        .then(|| format!("some functions of {named} have no names: their debug symbols would give them"))
 }
 
 /// Java programs of which the call paths are those of the virtual machine, in words.
@@ -245,7 +245,7 @@ mod tests {
             of(&[frame("/lib/libc.so.6", "write"), frame("/bin/server", ""), frame("/bin/server", "")]);
         assert_eq!(nameless(&[&named]), None, "a system library is no part of a path");
         let said = nameless(&[&named, &stripped, &stripped]).expect("the server's");
-        assert_eq!(said, "functions of server have no names: their debug symbols would give them");
+        assert_eq!(said, "some functions of server have no names: their debug symbols would give them");
     }
 
     #[test]

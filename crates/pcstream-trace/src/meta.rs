@@ -68,6 +68,9 @@ pub struct Meta {
     /// traces.
     #[serde(default)]
     pub created_unix_s: Option<u64>,
+    /// Time 0 of the trace by the clock of the day, nanoseconds since 1970 UTC; `None` for generated and imported traces.
+    #[serde(default)]
+    pub start_unix_ns: Option<u64>,
     /// The traced device.
     pub device: Device,
     /// The file system on it; `None` for imported and generated traces.
@@ -111,6 +114,7 @@ impl Meta {
             trace_id: String::new(),
             complete: false,
             created_unix_s: None,
+            start_unix_ns: None,
             device: Device { name: device.to_owned(), pages },
             file_system: None,
             kernel: None,

@@ -75,6 +75,7 @@ impl Wanted {
 fn meta_of_part(args: &ExtractArgs, from: &Meta) -> Meta {
     let mut meta = Meta {
         created_unix_s: from.created_unix_s,
+        start_unix_ns: from.start_unix_ns,
         file_system: from.file_system.clone(),
         kernel: from.kernel.clone(),
         command: from.command.clone(),

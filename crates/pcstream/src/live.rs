@@ -97,10 +97,10 @@ impl<'a> Recorded<'a> {
         if let Some(dir) = self.args.on().filter(|_| !self.wrote) {
             ui.remark(&format!(
                 "what is followed wrote nothing to {}: check --on, or record for longer",
-                if self.args.dir_only {
-                    format!("files in {}", dir.display())
-                } else {
-                    format!("the file system of {}", dir.display())
+                match self.meta.file_system {
+                    None => dir.display().to_string(),
+                    Some(_) if self.args.dir_only => format!("files in {}", dir.display()),
+                    Some(_) => format!("the file system of {}", dir.display()),
                 }
             ));
         }
@@ -174,7 +174,8 @@ pub fn capture_into<'a>(
     recorder.bar.finish_and_clear();
     match result {
         Ok(finished) => {
-            let (misplaced, of) = (command_files::misplaced(options), member.map(|m| m.device().to_owned()));
+            let misplaced = if recorder.hides_names() { None } else { command_files::misplaced(options) };
+            let of = member.map(|member| member.device().to_owned());
             Ok((recorder, Captured { finished, signal, of, misplaced }))
         }
         Err(error) => {

@@ -76,8 +76,13 @@ fn offsets(args: &MergeArgs) -> Result<Vec<u64>, Failure> {
     Ok(offsets.into_iter().map(|offset| offset.unwrap_or(0)).collect())
 }
 
-/// How much later than the first each trace was begun, in nanoseconds.
+/// How much later than the first each trace was begun, in nanoseconds. Where one knows that only to a second, so do all.
 fn starts(readers: &[TraceReader]) -> Result<Vec<u64>, Failure> {
+    let exact: Option<Vec<u64>> = readers.iter().map(|reader| reader.meta().start_unix_ns).collect();
+    if let Some(exact) = exact {
+        let first = exact.iter().min().copied().unwrap_or(0);
+        return Ok(exact.iter().map(|start| start - first).collect());
+    }
     let started = |reader: &TraceReader| {
         reader.meta().created_unix_s.ok_or_else(|| {
             let trace = reader.path().display();

@@ -55,9 +55,9 @@ fn a_trace_begins_later_by_its_offset() {
 #[test]
 fn recordings_begin_as_they_were_started() {
     let place = Place::new();
-    let recorded = |name: &str, start: u64| {
+    let recorded = |name: &str, start: u64, exact: Option<u64>| {
         let path = place.path(name);
-        let meta = Meta { created_unix_s: Some(start), ..Meta::new("", 16) };
+        let meta = Meta { created_unix_s: Some(start), start_unix_ns: exact, ..Meta::new("", 16) };
         let mut writer = TraceWriter::create(Path::new(&path), meta, false).unwrap();
         let event = Event {
             time_ns: 5_000_000_000,
@@ -74,12 +74,17 @@ fn recordings_begin_as_they_were_started() {
         writer.finish(None).unwrap();
         path
     };
-    let (late, early) = (recorded("late.pctrace", 1_700_000_120), recorded("early.pctrace", 1_700_000_000));
+    let late = recorded("late.pctrace", 1_700_000_120, None);
+    let early = recorded("early.pctrace", 1_700_000_000, Some(1_700_000_000_900_000_000));
+    let exact = recorded("exact.pctrace", 1_700_000_120, Some(1_700_000_120_100_000_000));
     let merged = place.path("m.pctrace");
-    ends_with(0, &["merge", &late, &early, "--by-start", "-o", &merged]);
-    let reader = TraceReader::open(Path::new(&merged)).unwrap();
-    let events = reader.batches().flat_map(|batch| batch.unwrap().events);
-    let times: Vec<u64> = events.map(|event| event.time_ns / 1_000_000_000).collect();
-    assert_eq!(times, [5, 125]);
+    let times = |traces: [&str; 2]| -> Vec<u64> {
+        ends_with(0, &["merge", traces[0], traces[1], "--by-start", "--force", "-o", &merged]);
+        let reader = TraceReader::open(Path::new(&merged)).unwrap();
+        let events = reader.batches().flat_map(|batch| batch.unwrap().events);
+        events.map(|event| event.time_ns / 1_000_000).collect()
+    };
+    assert_eq!(times([&late, &early]), [5_000, 125_000], "in whole seconds, as one knows no more");
+    assert_eq!(times([&exact, &early]), [5_000, 124_200]);
     refuses(2, &["merge", &late, &early, "--by-start", "--offset", "1=1s", "-o", &merged], &["--offset"]);
 }

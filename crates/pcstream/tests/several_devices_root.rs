@@ -21,6 +21,8 @@ fn main() -> ExitCode {
         common::test("several_devices_have_a_trace_each", &needs, traces),
         common::test("several_devices_are_recorded_until_the_command_ends", &needs, until_the_command_ends),
         common::test("several_devices_can_be_attached_to", &needs, attached),
+        common::test("several_devices_have_one_clock", &needs, clock),
+        common::test("several_devices_keep_what_was_written_before_an_unmount", &needs, unmounted),
         common::test("several_devices_leave_nothing_if_one_cannot_begin", &needs, refused),
     ])
 }
@@ -41,6 +43,13 @@ impl Two {
 
     fn mounts(&self) -> [PathBuf; 2] {
         self.disks.each_ref().map(Disk::mount_point)
+    }
+
+    /// A directory on the first.
+    fn below(&self) -> PathBuf {
+        let below = self.mounts()[0].join("below");
+        fs::create_dir_all(&below).expect("it can be made");
+        below
     }
 
     fn given(&self) -> PathBuf {
@@ -179,6 +188,47 @@ fn attached() {
     assert!(said(&out).contains(&unmounted), "{}", said(&out));
 }
 
+/// What is written first is first in a merged trace.
+fn clock() {
+    let two = Two::make();
+    let d = "dd if=/dev/zero bs=4k count=1 oflag=direct conv=notrunc 2>/dev/null";
+    let script = format!("for i in $(seq 40); do {d} of=$0/log; {d} of=data; done");
+    let out = two.record_script(&script).output().expect("it starts");
+    assert_eq!(out.status.code(), Some(0), "{}", said(&out));
+    let [data, log] = two.made();
+    let times = |trace: &Path, name: &str| -> Vec<u64> {
+        let reader = TraceReader::open(trace).expect("the trace can be read");
+        let events = reader.batches().flat_map(|batch| batch.expect("it can be read").events);
+        let of_file = |event: &pcstream_trace::Event| {
+            event.op == Op::Write
+                && event.file.is_some()
+                && reader.files()[event.file.0 as usize - 1].path.ends_with(name)
+        };
+        let start = reader.meta().start_unix_ns.expect("it is recorded");
+        events.filter(of_file).map(|event| start + event.time_ns).collect()
+    };
+    let (log, data) = (times(&log, "log"), times(&data, "data"));
+    assert_eq!((log.len(), data.len()), (40, 40));
+    let in_order = log.iter().zip(&data).all(|(log, data)| log < data);
+    assert!(in_order && log.iter().skip(1).zip(&data).all(|(log, data)| data < log), "{log:?} {data:?}");
+}
+
+/// Though the command goes on.
+fn unmounted() {
+    let mut two = Two::make();
+    let go = two.traces.path().join("go");
+    let script = format!("w $0/file 3; umount $0; : > {0}; while [ -e {0} ]; do sleep 0.02; done", text(&go));
+    let recorder = two.record_script(&script).spawn().expect("it starts");
+    wait_for("the unmount", || go.exists());
+    two.disks[1].is_unmounted();
+    fs::remove_file(&go).expect("it is there");
+    let out = recorder.wait_with_output().expect("it ends");
+    assert_eq!(out.status.code(), Some(0), "{}", said(&out));
+    assert_eq!(files(&two.made()[1]), set(&[("/file", 3)]));
+    let why = format!("{}: the file system was unmounted or failed", two.disks[1].device());
+    assert!(said(&out).contains(&why), "{}", said(&out));
+}
+
 fn refused() {
     let two = Two::make();
     let [here, _] = two.mounts();
@@ -197,5 +247,13 @@ fn refused() {
     pcstream(&with(&["--", "no-such-program-anywhere"]), 1, "no-such-program-anywhere");
     // Found, and cannot be started: all have begun by then.
     pcstream(&with(&["--", "{}/no-such-program"]), 1, "no-such-program");
+    let nowhere = ["record", "-o", ".", "--on", here, "--on", text(&there), "--", "true"];
+    pcstream(&nowhere, 1, "-o: . does not end in a name");
+    let unknown = with(&["--write-buffers", "no-such-thing", "--", "true"]);
+    let out = Command::new(env!("CARGO_BIN_EXE_pcstream")).args(&unknown).output().expect("it starts");
+    assert_eq!(said(&out).matches("no-such-thing").count(), 1, "{}", said(&out));
+    let below = two.below();
+    let below = [&record[..], &[text(&below), "--dir-only", "--", "true"]].concat();
+    pcstream(&below, 2, "--dir-only follows one directory of each file system");
     pcstream(&["run", "--on", here, "--on", text(&there), "--", "true"], 2, "one device is simulated");
 }

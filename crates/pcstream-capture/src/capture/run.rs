@@ -50,6 +50,10 @@ pub(super) struct Join {
 }
 
 impl Join {
+    pub(super) fn shared(joiner: Joiner, rules: RuleTable) -> Rc<RefCell<Join>> {
+        Rc::new(RefCell::new(Join { joiner, rules, error: None }))
+    }
+
     pub(super) fn take(&mut self, record: Result<Record, UnknownRecord>) {
         match record {
             Ok(record) => {
@@ -130,8 +134,8 @@ impl<'a, 'obj> Run<'a, 'obj> {
             self.look()?;
             let asked = (interrupts.wishes() > 0).then(|| ENDED_AS_ASKED.to_string());
             let unmounted = || (self.reported != reported).then(|| self.unmounted(place)).flatten();
-            let ended =
-                || attached.ended(self.began.elapsed()).or_else(unmounted).or_else(|| interrupts.over());
+            let over = || interrupts.over().map(|why| self.unmounted(place).unwrap_or(why));
+            let ended = || attached.ended(self.began.elapsed()).or_else(unmounted).or_else(over);
             if let Some(why) = asked.or_else(ended) {
                 return Ok(Ending { status: None, interrupted: false, note: Some(why) });
             }
@@ -141,12 +145,7 @@ impl<'a, 'obj> Run<'a, 'obj> {
     /// Why a capture of what runs already has nothing more to see, if so.
     fn unmounted(&self, place: &Place) -> Option<String> {
         let gone = !place.is_working();
-        gone.then(|| {
-            format!(
-                "the file system was unmounted or failed after {:.1} s",
-                self.began.elapsed().as_secs_f64()
-            )
-        })
+        gone.then(|| format!("{} after {:.1} s", place.gone(), self.began.elapsed().as_secs_f64()))
     }
 
     /// Reads the records of a moment.
@@ -190,6 +189,7 @@ impl<'a, 'obj> Run<'a, 'obj> {
     pub(super) fn follow(
         &mut self,
         mut traced: Traced,
+        place: &Place,
         interrupts: &Interrupts<'_>,
     ) -> Result<Ending, CaptureError> {
         loop {
@@ -203,7 +203,9 @@ impl<'a, 'obj> Run<'a, 'obj> {
                 .map_err(|source| CaptureError::Command { command: "the command".into(), source })?;
             if let Some(status) = status {
                 interrupts.start_again();
-                return Ok(Ending { status: Some(status), interrupted: wishes > 0, note: None });
+                let gone = !place.is_working();
+                let note = gone.then(|| format!("{} before the command ended", place.gone()));
+                return Ok(Ending { status: Some(status), interrupted: wishes > 0, note });
             }
         }
     }

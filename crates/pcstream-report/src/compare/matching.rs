@@ -17,6 +17,9 @@ use crate::functions::Functions;
 use crate::symbols::Names;
 use crate::{ContextRow, folded};
 
+/// Digits in a row that make a number of a name a random one, as of a library that is unpacked into a temporary file.
+const RANDOM: usize = 10;
+
 /// By which contexts of several traces are matched.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Name {
@@ -45,6 +48,7 @@ impl Name {
         if row.context.and_then(folded::thread).is_some() {
             path.remove(0);
         }
+        path.iter_mut().for_each(|frame| *frame = without_random(frame));
         Name { program, path }
     }
 
@@ -53,6 +57,16 @@ impl Name {
         let parts = [&self.program].into_iter().chain(&self.path);
         parts.map(String::as_str).collect::<Vec<_>>().join(";")
     }
+}
+
+/// A frame's name with `*` in the place of random numbers: without symbols it is a library's file name and an offset.
+fn without_random(name: &str) -> String {
+    let runs = name.as_bytes().chunk_by(|a, b| a.is_ascii_digit() == b.is_ascii_digit());
+    let named = runs.map(|run| match std::str::from_utf8(run) {
+        Ok(run) if run.len() < RANDOM || !run.as_bytes()[0].is_ascii_digit() => run,
+        _ => "*",
+    });
+    named.collect()
 }
 
 /// Lines that tell all these contexts apart: program, and frames of the call path. Frames of libraries are among them only
@@ -182,9 +196,25 @@ pub fn in_words(alone: &[Alone]) -> Vec<String> {
     }
     if alone.iter().any(|program| program.stripped) {
         words.push(format!(
-            "Contexts are matched by names of functions, which are missing in {}: record builds that are not stripped.",
+            "Contexts are matched by names of functions, some of which are missing in {}: record builds that are not stripped.",
             names(true)
         ));
     }
     words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn random_numbers_in_file_names_do_not_count() {
+        assert_eq!(
+            without_random("librocksdbjni7346677411429277500.so+0x48c6bb"),
+            "librocksdbjni*.so+0x48c6bb"
+        );
+        for name in ["libc-2.36.so+0x123456", "Größe::écrire", "step_20261127", ""] {
+            assert_eq!(without_random(name), name);
+        }
+    }
 }

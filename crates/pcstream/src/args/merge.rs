@@ -49,7 +49,7 @@ pub struct MergeArgs {
     /// The trace is named as among the arguments, by its file name with or without `.pctrace`, or by its number from 1 on.
     #[arg(long, value_name = "TRACE=TIME")]
     pub offset: Vec<Offset>,
-    /// Let each trace begin when it was recorded, after the first of them; start times are known to a second
+    /// Let each trace begin when it was recorded, after the first of them
     #[arg(long, conflicts_with = "offset")]
     pub by_start: bool,
     /// Replace the trace if it exists

@@ -22,7 +22,7 @@ Examples:
   sudo pcstream place --on /srv --sink none --duration 5m    # a dry run
   sudo pcstream place --on /srv                              # until Ctrl-C
   sudo pcstream place --on /srv --metrics 9469               # and serve metrics
-  sudo pcstream place --on /var/lib/mysql --dir-only         # not the rest of the file system
+  sudo pcstream place --on /srv/db --dir-only                # this directory
   sudo pcstream place --on /srv -- db_bench --db={}/db       # for one command
   sudo systemctl enable --now pcstream-place@srv.service     # as a service
 

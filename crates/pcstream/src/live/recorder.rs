@@ -92,6 +92,7 @@ impl<'a> Recorder<'a> {
         let mut meta = Meta::new(&started.device.display().to_string(), started.device_pages);
         meta.pcstream_version = pcstream_report::VERSION.to_owned();
         meta.created_unix_s = SystemTime::now().duration_since(UNIX_EPOCH).ok().map(|since| since.as_secs());
+        meta.start_unix_ns = Some(started.start_unix_ns);
         meta.file_system = started.fs.map(|fs| FileSystem {
             kind: fs.name().to_owned(),
             block_bytes: 4096,
@@ -169,6 +170,11 @@ impl<'a> Recorder<'a> {
     pub(super) fn followed_wrote(&self, finished: &Finished) -> bool {
         let mut pages = self.pages.iter().skip(1).zip(&finished.contexts);
         pages.any(|([all, _], context)| *all > 0 && !context.is_others())
+    }
+
+    /// Whether file names are hidden from what is shown.
+    pub(super) fn hides_names(&self) -> bool {
+        self.redaction.is_some()
     }
 
     /// Removes the trace begun, if any.

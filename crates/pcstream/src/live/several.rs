@@ -4,6 +4,7 @@
 //! has to end for (a full disk, an unmount) does not end the others. The price: each page that becomes dirty is looked at once
 //! for each device.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -20,6 +21,7 @@ use crate::failure::{Failure, Status};
 use crate::output::one_of_several;
 use crate::stop::StopSignals;
 use crate::ui::{Ui, with_causes};
+use crate::whole_file::resolve_directory;
 
 /// One of the devices.
 struct Device {
@@ -39,26 +41,35 @@ pub fn record(args: &RecordArgs, subject: &Subject, stop: &StopSignals, ui: Ui) 
         let one = |(index, device)| {
             let member = Member::new(&together, index, stop);
             scope.spawn(move || {
-                let recorded = one(device, args.force, subject, member.clone(), stop, ui);
-                member.leave();
-                recorded
+                let status = one(device, args.force, subject, member.clone(), stop, ui);
+                member.leave(status.is_err());
+                status
             })
         };
         let threads: Vec<_> = devices.iter().enumerate().map(one).collect();
         threads.into_iter().map(|thread| thread.join().expect("a capture does not panic")).collect()
     });
-    report(results, &together, args.capture.forward_exit_code, ui)
+    together_as(results, &together, ui)
 }
 
 /// Where the devices are, all different, and whether their traces can be made.
 fn devices(args: &RecordArgs) -> Result<Vec<Device>, Failure> {
+    // Each trace would say so.
+    resolve_directory(&args.output).with_context(|| format!("-o {}", args.output.display()))?;
+    if args.output.file_name().is_none() {
+        return Err(anyhow!("-o: {} does not end in a name", args.output.display()).into());
+    }
     let mut devices: Vec<Device> = Vec::new();
     for args_of_one in args.capture.each() {
         let on = &args_of_one.on[0];
         let (number, path) = device_of(on).with_context(|| format!("--on {}", on.display()))?;
         if let Some(same) = devices.iter().find(|other| other.number == number) {
+            let advice = match args_of_one.dir_only {
+                true => "--dir-only follows one directory of each file system",
+                false => "name it once",
+            };
             return Err(Failure::wrong_arguments(anyhow!(
-                "--on {} and --on {} are both on {}: name it once",
+                "--on {} and --on {} are both on {}: {advice}",
                 same.args.on[0].display(),
                 on.display(),
                 path.display()
@@ -90,42 +101,47 @@ fn beside(subject: &Subject) -> Subject {
     }
 }
 
-fn one<'a>(
-    device: &'a Device,
+/// Says what it came to, as soon as it has ended.
+fn one(
+    device: &Device,
     force: bool,
     subject: &Subject,
     member: Member,
     stop: &StopSignals,
     ui: Ui,
-) -> Result<Recorded<'a>, Failure> {
+) -> Result<Status, Failure> {
     let mut recorder = Recorder::new(&device.trace, force, &device.args, subject, ui);
     let captured = if member.is_first() { subject.clone() } else { beside(subject) };
-    recorder.join(member);
-    Recorded::of(recorder, captured, &device.args, stop, ui)
+    recorder.join(member.clone());
+    let recorded = Recorded::of(recorder, captured, &device.args, stop, ui);
+    member.bars().suspend(|| {
+        if let Some(error) = recorded.as_ref().err().and_then(Failure::error)
+            && member.all_have_begun()
+            && !error.is::<NotBegun>()
+        {
+            ui.remark(&format!("{}: {}", member.device(), with_causes(error)));
+        }
+        let recorded = recorded?;
+        recorded.summary(ui);
+        outcome(&recorded.captured, device.args.forward_exit_code, ui)
+    })
 }
 
-/// Says what each came to. Of those that failed, the first counts; but one that kept the others from beginning before all.
-fn report(
-    results: Vec<Result<Recorded<'_>, Failure>>,
+/// What they come to together. Of those that failed, the first counts.
+fn together_as(
+    mut results: Vec<Result<Status, Failure>>,
     together: &Arc<Together>,
-    forward_exit_code: bool,
     ui: Ui,
 ) -> Result<Status, Failure> {
-    let first_failed = together.failed();
-    let mut outcomes: Vec<_> = results
-        .into_iter()
-        .map(|result| {
-            let recorded = result?;
-            recorded.summary(ui);
-            outcome(&recorded.captured, forward_exit_code, ui)
-        })
-        .collect();
-    if let Some(failed) = first_failed.or_else(|| outcomes.iter().position(Result::is_err)) {
-        let failure = outcomes.swap_remove(failed);
-        let others = outcomes.iter().filter_map(|outcome| outcome.as_ref().err()?.error());
-        others.filter(|error| !error.is::<NotBegun>()).for_each(|error| ui.remark(&with_causes(error)));
+    if let Some(failed) = together.failed().or_else(|| results.iter().position(Result::is_err)) {
+        let failure = results.swap_remove(failed);
+        let said = failure.as_ref().err().and_then(Failure::error).map(with_causes);
+        let others = results.iter().filter_map(|result| result.as_ref().err()?.error());
+        let new = others.filter(|error| !error.is::<NotBegun>()).map(with_causes);
+        let new: BTreeSet<String> = new.filter(|text| said.as_ref() != Some(text)).collect();
+        new.iter().for_each(|text| ui.remark(text));
         return failure;
     }
-    let losses = outcomes.iter().any(|outcome| matches!(outcome, Ok(Status::Losses)));
+    let losses = results.iter().any(|result| matches!(result, Ok(Status::Losses)));
     Ok(Status::with_losses(losses))
 }

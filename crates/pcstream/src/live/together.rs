@@ -1,7 +1,7 @@
 //! Captures of several devices that begin together and have one command.
 //!
 //! Idea: no capture goes on, and no command starts, before all of them have begun. The first runs the command; the others end
-//! when it has. The user's wishes to stop are the command's while it runs, and everybody's before and after that.
+//! when it has. If one of them fails, the command is asked to end. The user's wishes to stop are the command's while it runs, and everybody's before and after that.
 
 use std::error::Error;
 use std::fmt;
@@ -23,7 +23,7 @@ const LOOK: Duration = Duration::from_millis(20);
 struct Progress {
     /// Captures that have not begun.
     missing: usize,
-    /// The first that failed before all had begun.
+    /// The first that failed.
     failed: Option<usize>,
     /// The command has ended.
     command_ended: bool,
@@ -90,7 +90,7 @@ impl Together {
         })
     }
 
-    /// The first capture that failed before all had begun.
+    /// The first capture that failed.
     pub fn failed(&self) -> Option<usize> {
         self.progress().failed
     }
@@ -129,9 +129,18 @@ impl Member {
         &self.together.bars
     }
 
-    /// Whether a command was to run and did not. To be asked after the capture.
+    /// Whether a command was to run and did not. To be asked after the capture; waits for a command that still runs, for a
+    /// device may be gone before it ends.
     pub fn lacks_command(&self) -> bool {
-        self.together.has_command && !self.together.progress().command_ended
+        let runs =
+            |progress: &mut Progress| self.goes_along() && !progress.command_ended && !progress.first_left;
+        let waited = self.together.changed.wait_while(self.together.progress(), runs);
+        self.together.has_command && !waited.unwrap_or_else(PoisonError::into_inner).command_ended
+    }
+
+    /// Whether all captures have begun.
+    pub fn all_have_begun(&self) -> bool {
+        self.together.progress().missing == 0
     }
 
     /// Devices of the other captures.
@@ -173,13 +182,14 @@ impl Member {
     pub fn command_ended(&self) {
         if self.runs_command() {
             self.together.progress().command_ended = true;
+            self.together.changed.notify_all();
         }
     }
 
-    /// The capture has ended, in whatever way.
-    pub fn leave(&self) {
+    /// The capture has ended.
+    pub fn leave(&self, failed: bool) {
         let mut progress = self.together.progress();
-        if progress.missing > 0 {
+        if failed || progress.missing > 0 {
             progress.failed = progress.failed.or(Some(self.index));
         }
         progress.first_left |= self.is_first();
@@ -191,7 +201,12 @@ impl Stop for Member {
     fn wishes(&self) -> usize {
         let progress = self.together.progress();
         let runs = progress.missing == 0 && !progress.command_ended && !progress.first_left;
-        if self.goes_along() && runs { 0 } else { self.together.wishes.load(Ordering::Relaxed) }
+        let of_user = self.together.wishes.load(Ordering::Relaxed);
+        if self.goes_along() {
+            return if runs { 0 } else { of_user };
+        }
+        // A recording that lacks a device is not what was asked for.
+        of_user + usize::from(self.runs_command() && progress.failed.is_some())
     }
 
     fn over(&self) -> Option<String> {
