@@ -211,10 +211,10 @@ impl Parameters for SfrParams {
 
     fn build(
         &self,
-        _: &'static str,
+        scheme: &'static str,
         environment: &Environment,
     ) -> Result<Box<dyn Scheme>, SchemeError> {
-        Ok(Box::new(AutoStreamSfr::new(environment.streams, environment.superblock_pages, self.clone())?))
+        Ok(Box::new(AutoStreamSfr::new(scheme, environment.streams, environment.superblock_pages, self.clone())?))
     }
 }
 
@@ -239,12 +239,16 @@ pub struct AutoStreamSfr {
 }
 
 impl AutoStreamSfr {
-    /// Makes the scheme for `streams` streams, S0 included, and a device with such superblocks.
-    pub fn new(streams: u8, superblock_pages: u32, params: SfrParams) -> Result<AutoStreamSfr, SchemeError> {
+    /// Makes the scheme for `streams` streams, S0 included, and a device with such superblocks. Errors call it `scheme`.
+    pub fn new(
+        scheme: &'static str,
+        streams: u8,
+        superblock_pages: u32,
+        params: SfrParams,
+    ) -> Result<AutoStreamSfr, SchemeError> {
         if streams == 0 {
             return Err(SchemeError::NoStreams);
         }
-        let scheme = "autostream-sfr";
         let chunk_pages = u64::from(params.chunk_pages.pages(superblock_pages));
         check(chunk_pages > 0, scheme, "chunk_pages", chunk_pages, "at least 1")?;
         let (SfrDecay::Pages(period) | SfrDecay::Nanoseconds(period)) = params.decay;
@@ -375,7 +379,7 @@ mod tests {
 
     /// Streams of single-page writes on a device with S0 and four others; logical time counts them.
     fn streams(params: SfrParams, lbas: &[u64]) -> Vec<u8> {
-        let mut scheme = AutoStreamSfr::new(5, 4096, params).expect("valid");
+        let mut scheme = AutoStreamSfr::new("autostream-sfr", 5, 4096, params).expect("valid");
         let mut out = Vec::new();
         for (now, &l) in lbas.iter().enumerate() {
             let mut event = write(l, 1);
@@ -390,7 +394,7 @@ mod tests {
     fn a_scaled_chunk_goes_by_the_superblock() {
         for (chunk_pages, last) in [(Chunk::Scaled, 2), (Chunk::Page, 1), (Chunk::Pages(256), 2)] {
             let params = SfrParams { chunk_pages, sequential: false, ..SfrParams::default() };
-            let mut scheme = AutoStreamSfr::new(5, 2 * 1049, params).expect("valid");
+            let mut scheme = AutoStreamSfr::new("autostream-sfr", 5, 2 * 1049, params).expect("valid");
             let of: Vec<_> = [2, 3].iter().flat_map(|&l| placements(&mut scheme, &write(l, 1))).collect();
             assert_eq!(of[1].stream, Stream(last), "{chunk_pages:?}");
         }
@@ -444,9 +448,13 @@ mod tests {
 
     #[test]
     fn decay_by_time() {
-        let mut scheme =
-            AutoStreamSfr::new(5, 4096, SfrParams { decay: SfrDecay::Nanoseconds(10), ..params() })
-                .expect("valid");
+        let mut scheme = AutoStreamSfr::new(
+            "autostream-sfr",
+            5,
+            4096,
+            SfrParams { decay: SfrDecay::Nanoseconds(10), ..params() },
+        )
+        .expect("valid");
         for time_ns in [0, 0, 10] {
             let mut event = write(5, 1);
             event.time_ns = time_ns;
@@ -460,7 +468,7 @@ mod tests {
     fn a_write_across_chunks_is_cut_or_not() {
         let spans = |span| {
             let params = SfrParams { chunk_pages: Chunk::Pages(4), span, ..SfrParams::default() };
-            let mut scheme = AutoStreamSfr::new(5, 4096, params).expect("valid");
+            let mut scheme = AutoStreamSfr::new("autostream-sfr", 5, 4096, params).expect("valid");
             placements(&mut scheme, &write(0, 4));
             placements(&mut scheme, &write(2, 4))
         };
@@ -478,7 +486,7 @@ mod tests {
             SfrParams { decay: SfrDecay::Nanoseconds(0), ..params() },
             SfrParams { level: LevelRule::Floor(LogBase::Other(1.0)), ..params() },
         ] {
-            assert!(AutoStreamSfr::new(5, 4096, bad.clone()).is_err(), "{bad:?}");
+            assert!(AutoStreamSfr::new("autostream-sfr", 5, 4096, bad.clone()).is_err(), "{bad:?}");
         }
     }
 }

@@ -110,8 +110,8 @@ fn readings(known: &[&'static str]) -> String {
     if known.is_empty() { "it has none".to_owned() } else { format!("its readings are {}", known.join(", ")) }
 }
 
-/// `Ok` if a parameter is in its range.
-pub(crate) fn check(
+/// `Ok` if a parameter is in its range, and else [`SchemeError::Parameter`].
+pub fn check(
     holds: bool,
     scheme: &'static str,
     parameter: &'static str,

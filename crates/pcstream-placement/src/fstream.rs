@@ -66,10 +66,10 @@ impl Parameters for FStreamParams {
 
     fn build(
         &self,
-        _: &'static str,
+        scheme: &'static str,
         environment: &Environment,
     ) -> Result<Box<dyn Scheme>, SchemeError> {
-        Ok(Box::new(FStream::new(environment.streams, self.clone())?))
+        Ok(Box::new(FStream::new(scheme, environment.streams, self.clone())?))
     }
 }
 
@@ -85,8 +85,8 @@ pub struct FStream {
 }
 
 impl FStream {
-    /// Makes the scheme for `streams` streams, S0 included.
-    pub fn new(streams: u8, params: FStreamParams) -> Result<FStream, SchemeError> {
+    /// Makes the scheme for `streams` streams, S0 included. Errors call it `scheme`.
+    pub fn new(scheme: &'static str, streams: u8, params: FStreamParams) -> Result<FStream, SchemeError> {
         if streams == 0 {
             return Err(SchemeError::NoStreams);
         }
@@ -109,7 +109,7 @@ impl FStream {
         for name in &params.names {
             let glob = GlobBuilder::new(name).literal_separator(true).build();
             let glob = glob.map_err(|e| SchemeError::Parameter {
-                scheme: "fstream",
+                scheme,
                 parameter: "names",
                 found: format!("'{name}' ({})", e.kind()),
                 expected: "a file-name glob such as CommitLog-*",
@@ -165,7 +165,7 @@ mod tests {
 
     fn streams(streams: u8, params: FStreamParams) -> Vec<u8> {
         let tables = tables(&[], &["/db/CommitLog-7-1.log", "/films/a.mkv", "/notes"]);
-        let mut scheme = FStream::new(streams, params).expect("valid");
+        let mut scheme = FStream::new("fstream", streams, params).expect("valid");
         let mut out = Vec::new();
         for kind in Kind::ALL {
             scheme.place(&Event { kind, ..write(0, 1) }, 0, &tables, &mut out);
@@ -196,7 +196,9 @@ mod tests {
 
     #[test]
     fn a_broken_glob_is_named() {
-        let error = FStream::new(9, FStreamParams { names: vec!["a[".into()], ..Default::default() }).err();
+        let error =
+            FStream::new("fstream", 9, FStreamParams { names: vec!["a[".into()], ..Default::default() })
+                .err();
         let text = error.expect("refused").to_string();
         assert!(text.contains("fstream.names is 'a['"), "{text}");
     }

@@ -126,7 +126,8 @@ where
     }
 }
 
-/// The parameters of one kind of scheme.
+/// The parameters of one kind of scheme. [`Configured::own`](crate::Configured::own) makes a scheme of them that is in no
+/// registry.
 pub trait Parameters: Clone + Default + fmt::Debug + Send + Sync + 'static {
     /// All that can be set by name.
     const LIST: &'static [Parameter<Self>];
@@ -141,7 +142,8 @@ pub trait Parameters: Clone + Default + fmt::Debug + Send + Sync + 'static {
         false
     }
 
-    /// Makes the scheme; errors call it `scheme`. The environment has at least one stream.
+    /// Makes the scheme. Errors call it `scheme`: several names may have schemes of one kind, each with its own defaults.
+    /// The environment has at least one stream.
     fn build(&self, scheme: &'static str, environment: &Environment) -> Result<Box<dyn Scheme>, SchemeError>;
 }
 

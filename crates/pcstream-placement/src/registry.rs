@@ -54,7 +54,7 @@ impl SchemeInfo {
     }
 }
 
-/// A registered scheme with values for its parameters.
+/// A scheme with values for its parameters: a registered one, or one of one's own.
 #[derive(Clone, Debug)]
 pub struct Configured {
     info: SchemeInfo,
@@ -63,7 +63,52 @@ pub struct Configured {
 }
 
 impl Configured {
-    /// The scheme's name in the registry.
+    /// A scheme that is in no registry, with the defaults of its parameters. It must not need the future.
+    ///
+    /// ```
+    /// use pcstream_placement::error::check;
+    /// use pcstream_placement::parameter::Parameter;
+    /// use pcstream_placement::{Configured, Environment, Parameters, Placement, Scheme, SchemeError};
+    /// use pcstream_placement::{SchemeFactory as _, Stream, parameter};
+    /// use pcstream_trace::{Event, Tables};
+    ///
+    /// /// Writes of at least so many pages go to S1.
+    /// #[derive(Clone, Copy, Debug, Default)]
+    /// struct BySize {
+    ///     pages: u32,
+    /// }
+    ///
+    /// impl Parameters for BySize {
+    ///     const LIST: &'static [Parameter<BySize>] =
+    ///         &[parameter!(BySize, pages, "pages", "what a large write has, at least 1", "a guess")];
+    ///
+    ///     fn build(&self, scheme: &'static str, environment: &Environment) -> Result<Box<dyn Scheme>, SchemeError> {
+    ///         check(self.pages > 0, scheme, "pages", self.pages, "at least 1")?;
+    ///         check(environment.streams > 1, scheme, "streams", environment.streams, "at least 2")?;
+    ///         Ok(Box::new(*self))
+    ///     }
+    /// }
+    ///
+    /// impl Scheme for BySize {
+    ///     fn place(&mut self, event: &Event, _: u64, _: &Tables, out: &mut Vec<Placement>) {
+    ///         let stream = Stream(u8::from(event.pages >= self.pages));
+    ///         out.push(Placement { pages: event.pages, stream });
+    ///     }
+    /// }
+    ///
+    /// let mut scheme = Configured::own::<BySize>("by-size");
+    /// let error = scheme.build(&Environment::new(9)).err().expect("0 pages");
+    /// assert_eq!(error.to_string(), "by-size.pages is 0, but must be at least 1");
+    /// scheme.set("pages", "64")?;
+    /// assert_eq!(scheme.changed(), [("pages", "64".to_owned())]);
+    /// scheme.build(&Environment::new(9))?;
+    /// # Ok::<(), SchemeError>(())
+    /// ```
+    pub fn own<P: Parameters>(name: &'static str) -> Configured {
+        online(name, "", default::<P>).configure()
+    }
+
+    /// The scheme's name, in the registry if it is there.
     pub fn scheme(&self) -> &'static str {
         self.info.name
     }

@@ -111,11 +111,9 @@ struct Oldest {
 }
 
 impl Select for Oldest {
-    fn closed(&mut self, table: &mut Superblocks, superblock: u32, _pool: u16, _now: u64) {
+    fn closed(&mut self, table: &mut Superblocks, superblock: u32, _frontier: u16, _now: u64) {
         table.link_last(self.head, superblock);
     }
-
-    fn invalidated(&mut self, _table: &mut Superblocks, _superblock: u32, _valid: u32, _lost: u32) {}
 
     fn choose(&mut self, table: &Superblocks, _now: u64) -> u32 {
         // A list that is empty ends at its own head.

@@ -206,8 +206,6 @@ impl Select for Oldest {
         self.0.push_back(superblock);
     }
 
-    fn invalidated(&mut self, _: &mut Superblocks, _: u32, _: u32, _: u32) {}
-
     fn choose(&mut self, _: &Superblocks, _: u64) -> u32 {
         self.0.front().copied().unwrap_or(0)
     }

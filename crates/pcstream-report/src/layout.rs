@@ -5,7 +5,7 @@ use crate::symbols::Names;
 /// How results are laid out as text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
-    /// Columns of the terminal; none where lines may have any length.
+    /// Columns of the terminal. Without one, tables may have any length, and prose has 100 columns.
     pub width: Option<usize>,
     /// More of every result.
     pub details: bool,
@@ -13,11 +13,11 @@ pub struct Layout {
     pub names: Names,
 }
 
-/// Columns of prose where lines may have any length.
+/// Columns of prose where there is no terminal.
 const PROSE: usize = 100;
 
 impl Layout {
-    /// Lines of any length, without details.
+    /// For a file or a pipe: tables of any length, prose of 100 columns, no details.
     pub const PLAIN: Layout = Layout { width: None, details: false, names: Names::Short };
 
     /// Breaks a line of prose between words so that it fits, also into a pipe; later lines begin with `indent` blanks. Words longer than a
@@ -26,7 +26,7 @@ impl Layout {
         let width = self.width.unwrap_or(PROSE);
         let mut lines: Vec<String> = Vec::new();
         let mut current = String::new();
-        for (at, word) in line.split(' ').enumerate() {
+        for (at, word) in words(line).enumerate() {
             let fits = current.chars().count() + 1 + word.chars().count() <= width;
             if !current.trim().is_empty() && !fits {
                 lines.push(std::mem::replace(&mut current, " ".repeat(indent)));
@@ -57,6 +57,19 @@ impl Layout {
     }
 }
 
+/// The words of a line. A number and its `%` are one: broken between them, neither can be found by a search.
+fn words(line: &str) -> impl Iterator<Item = &str> {
+    let mut rest = Some(line);
+    std::iter::from_fn(move || {
+        let text = rest?;
+        let mut blanks = text.match_indices(' ').map(|(at, _)| at);
+        let end = blanks.find(|at| !text[at + 1..].starts_with('%'));
+        let (word, after) = end.map_or((text, None), |end| (&text[..end], Some(&text[end + 1..])));
+        rest = after;
+        Some(word)
+    })
+}
+
 /// At most `width` characters, with `~` where something was cut off.
 pub fn clipped(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
@@ -76,6 +89,7 @@ mod tests {
         assert_eq!(layout.wrap("averyverylongword x", 2), ["averyverylongword", "  x"]);
         assert_eq!(layout.wrap("", 2), [""]);
         assert_eq!(Layout::PLAIN.wrap("one two three four", 2), ["one two three four"]);
+        assert_eq!(layout.wrap("it saves 6.7 %, or 8 %", 0), ["it saves", "6.7 %, or", "8 %"]);
     }
 
     #[test]

@@ -228,6 +228,17 @@ fn best_waf(lanes: &[LaneResult], destination: GcDestination) -> Option<String> 
     wafs.iter().any(|w| ratio(Some(*w)) != printed).then_some(printed)
 }
 
+/// The victim policies of all results, each once: lanes may have one of their own.
+pub(crate) fn victims(lanes: &[LaneResult]) -> String {
+    let mut names: Vec<&str> = Vec::new();
+    for lane in lanes {
+        if !names.contains(&lane.victims.as_str()) {
+            names.push(&lane.victims);
+        }
+    }
+    names.join(", ")
+}
+
 /// The device; its superblocks and what stays open as details.
 fn device_lines(simulation: &Simulation, details: bool) -> Vec<String> {
     let lane = &simulation.results[0];
@@ -260,7 +271,7 @@ fn device_lines(simulation: &Simulation, details: bool) -> Vec<String> {
             page_bytes(geometry.physical_pages()),
             percent(geometry.spare_factor()),
             percent(geometry.overprovisioning()),
-            lane.victims,
+            victims(&simulation.results),
         ),
         format!(
             "ratios   prefilled {} of the logical pages, host wrote {:.2} x the logical pages{state}",
@@ -352,7 +363,6 @@ mod tests {
 
     impl Select for First {
         fn closed(&mut self, _: &mut Superblocks, _: u32, _: u16, _: u64) {}
-        fn invalidated(&mut self, _: &mut Superblocks, _: u32, _: u32, _: u32) {}
         fn choose(&mut self, table: &Superblocks, _: u64) -> u32 {
             (1..=table.len()).find(|&superblock| table.is_closed(superblock)).unwrap_or(0)
         }
@@ -391,8 +401,8 @@ mod tests {
             spare: Spare::SpareFactor(0.3),
             ..DeviceSettings::default()
         };
-        let lane = |superblock_pages| LaneSpec {
-            victims: Some(OwnVictims::new("first", |_| Box::new(First))),
+        let lane = |superblock_pages, victims: &str| LaneSpec {
+            victims: Some(OwnVictims::new(victims, |_| Box::new(First))),
             ..LaneSpec::new(
                 Arc::new(configure("baseline").unwrap()),
                 DeviceSettings { superblock_pages, ..device.clone() },
@@ -401,7 +411,9 @@ mod tests {
         let trace =
             generate("uniform", Common { pages: 1024, writes: 4096, seed: 1 }, &BTreeMap::new()).unwrap();
         let about = About { trace: TraceInfo::from_meta("", trace.meta()), ..About::default() };
-        let mut replay = Replay::new(&[lane(16), lane(32)], &trace.meta().prefilled.clone()).unwrap();
+        let mut replay =
+            Replay::new(&[lane(16, "first"), lane(32, "first-too")], &trace.meta().prefilled.clone())
+                .unwrap();
         trace.for_each(|batch| replay.feed(&batch).unwrap());
         let simulation = Simulation::new(about, &replay);
         let text = text(&simulation, Layout::PLAIN);
@@ -413,7 +425,7 @@ mod tests {
                 "{waf}: {text}"
             );
         }
-        assert!(text.contains("victims first"), "{text}");
+        assert!(text.contains("victims first, first-too"), "{text}");
         assert!(
             !text.contains("losses") && !text.contains("pcstream ,") && text.contains("seed 1"),
             "{text}"

@@ -16,11 +16,9 @@ struct Rested {
 }
 
 impl Select for Rested {
-    fn closed(&mut self, _table: &mut Superblocks, superblock: u32, _pool: u16, now: u64) {
+    fn closed(&mut self, _table: &mut Superblocks, superblock: u32, _frontier: u16, now: u64) {
         self.closed_at[superblock as usize] = now;
     }
-
-    fn invalidated(&mut self, _table: &mut Superblocks, _superblock: u32, _valid: u32, _lost: u32) {}
 
     fn choose(&mut self, table: &Superblocks, now: u64) -> u32 {
         let tired = |superblock: u32| now - self.closed_at[superblock as usize] < self.rest;

@@ -17,9 +17,7 @@ enum Fault {
 struct Broken(Fault);
 
 impl Select for Broken {
-    fn closed(&mut self, _table: &mut Superblocks, _superblock: u32, _pool: u16, _now: u64) {}
-
-    fn invalidated(&mut self, _table: &mut Superblocks, _superblock: u32, _valid: u32, _lost: u32) {}
+    fn closed(&mut self, _table: &mut Superblocks, _superblock: u32, _frontier: u16, _now: u64) {}
 
     fn choose(&mut self, table: &Superblocks, _now: u64) -> u32 {
         let of = |closed| (1..=table.len()).filter(move |&s| table.is_closed(s) == closed);

@@ -319,8 +319,12 @@ fn the_documents_name_every_format() {
     let importing = fs::read_to_string(docs.join("importing.md")).expect("docs/importing.md");
     let commands = fs::read_to_string(docs.join("command-line.md")).expect("docs/command-line.md");
     for format in pcstream_trace::import::FORMATS {
-        assert!(importing.contains(&format!("| `{}` |", format.name)), "{}", format.name);
-        assert!(format.options.iter().all(|option| commands.contains(&format!("--{}", option.name))));
+        let name = format.name;
+        assert!(importing.contains(&format!("| `{name}` |")), "docs/importing.md has no row for `{name}`");
+        for option in format.options {
+            let flag = format!("--{}", option.name);
+            assert!(commands.contains(&flag), "docs/command-line.md does not name {flag} of {name}");
+        }
     }
 }
 

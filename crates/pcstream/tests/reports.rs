@@ -5,6 +5,7 @@ mod common;
 use std::fs;
 
 use common::{Place, ends_with, json, pcstream, refuses, text};
+use pcstream_report::pictures;
 use serde_json::Value;
 
 fn recorded(name: &str) -> String {
@@ -20,17 +21,9 @@ fn a_report_is_one_file_with_every_picture_and_nothing_from_a_network() {
     refuses(2, &["report", &trace, "-o", "-", "--json", "-"], &["--output - and --json -", "only one"]);
     let (printed, _) = ends_with(0, &["report", &trace, "-o", "-", "--no-curves"]);
     assert!(printed.starts_with("<!doctype html>") && printed.ends_with("</html>\n"), "it is the page alone");
-    for name in [
-        "waf",
-        "waf-over-run",
-        "waf-over-utilisation",
-        "waf-over-streams",
-        "lifetimes",
-        "address-map",
-        "flame-written",
-        "flame-copied",
-        "rates",
-    ] {
+    let (with_clock, without): (Vec<_>, Vec<_>) =
+        pictures::names().partition(|name| pictures::needs_clock(name));
+    for name in without {
         let section = html.split(&format!("<section id=\"{name}\">")).nth(1).expect(name);
         let section = section.split("</section>").next().unwrap();
         assert!(section.contains("<svg class=\"figure\"") || section.contains("nothing to show"), "{name}");
@@ -47,7 +40,8 @@ fn a_report_is_one_file_with_every_picture_and_nothing_from_a_network() {
     );
     assert_eq!(html.matches("<svg ").count(), html.matches("</svg>").count());
     assert!(html.len() < 2 << 20, "{} bytes for 57 contexts", html.len());
-    assert!(!html.contains("id=\"throughput\""), "without a clock there is nothing to show");
+    let is_absent = |name: &&str| !html.contains(&format!("id=\"{name}\""));
+    assert!(with_clock.iter().all(is_absent), "without a clock there is nothing to show");
     assert!(html.contains(" of what baseline programs on the same drive"), "what streams of the host save");
     // Call paths are those of `contexts`.
     let (rows, _) = ends_with(0, &["contexts", &trace, "--csv"]);

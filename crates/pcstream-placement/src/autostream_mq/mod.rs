@@ -64,12 +64,16 @@ pub struct AutoStreamMq {
 }
 
 impl AutoStreamMq {
-    /// Makes the scheme for `streams` streams, S0 included, and a device with such superblocks.
-    pub fn new(streams: u8, superblock_pages: u32, params: MqParams) -> Result<AutoStreamMq, SchemeError> {
+    /// Makes the scheme for `streams` streams, S0 included, and a device with such superblocks. Errors call it `scheme`.
+    pub fn new(
+        scheme: &'static str,
+        streams: u8,
+        superblock_pages: u32,
+        params: MqParams,
+    ) -> Result<AutoStreamMq, SchemeError> {
         if streams == 0 {
             return Err(SchemeError::NoStreams);
         }
-        let scheme = "autostream-mq";
         let chunk_pages = u64::from(params.chunk_pages.pages(superblock_pages));
         check(chunk_pages > 0, scheme, "chunk_pages", chunk_pages, "at least 1")?;
         let queues = streams.saturating_sub(1).max(1);
@@ -255,7 +259,7 @@ mod tests {
 
     /// Streams of single-page writes to these addresses, on a device with S0 and four others.
     fn streams(params: MqParams, lbas: &[u64]) -> Vec<u8> {
-        let mut scheme = AutoStreamMq::new(5, 4096, params).expect("valid");
+        let mut scheme = AutoStreamMq::new("autostream-mq", 5, 4096, params).expect("valid");
         lbas.iter().flat_map(|&l| placements(&mut scheme, &write(l, 1))).map(|p| p.stream.0).collect()
     }
 
@@ -292,14 +296,14 @@ mod tests {
         let halving = MqParams { count: MqCount::Halve, ..params() };
         assert_eq!(streams(halving.clone(), &lbas), [1, 2, 2, 3, 1, 1, 1, 2]);
 
-        let mut scheme = AutoStreamMq::new(5, 4096, params()).expect("valid");
+        let mut scheme = AutoStreamMq::new("autostream-mq", 5, 4096, params()).expect("valid");
         for &l in &lbas {
             placements(&mut scheme, &write(l, 1));
         }
         assert_eq!((scheme.demotions, scheme.expiry, scheme.hottest_count), (1, 4, 5));
 
         // The hottest is demoted alone in its queue. Its count of 3 is above the halved one, so its interval counts.
-        let mut scheme = AutoStreamMq::new(5, 4096, halving).expect("valid");
+        let mut scheme = AutoStreamMq::new("autostream-mq", 5, 4096, halving).expect("valid");
         for &l in &lbas {
             placements(&mut scheme, &write(l, 1));
         }
@@ -310,7 +314,7 @@ mod tests {
     #[test]
     fn page_clock_measures_intervals_in_pages() {
         let clock = MqParams { chunk_pages: Chunk::Pages(8), clock: MqClock::Pages, ..MqParams::default() };
-        let mut scheme = AutoStreamMq::new(5, 4096, clock).expect("valid");
+        let mut scheme = AutoStreamMq::new("autostream-mq", 5, 4096, clock).expect("valid");
         let mut now = 0;
         for _ in 0..3 {
             scheme.place(&write(0, 8), now, &Tables::default(), &mut Vec::new());
@@ -327,7 +331,8 @@ mod tests {
     #[test]
     fn the_hottest_is_replaced() {
         for hottest in [MqHottest::NextInQueue, MqHottest::SearchFromTop] {
-            let mut scheme = AutoStreamMq::new(5, 4096, MqParams { hottest, ..params() }).expect("valid");
+            let mut scheme =
+                AutoStreamMq::new("autostream-mq", 5, 4096, MqParams { hottest, ..params() }).expect("valid");
             for l in [1, 1, 1, 2, 2] {
                 placements(&mut scheme, &write(l, 1));
             }
@@ -342,7 +347,8 @@ mod tests {
     #[test]
     fn requeue_rules_order_the_queue() {
         for (requeue, head) in [(MqRequeue::EveryAccess, 2), (MqRequeue::LevelChange, 1)] {
-            let mut scheme = AutoStreamMq::new(5, 4096, MqParams { requeue, ..params() }).expect("valid");
+            let mut scheme =
+                AutoStreamMq::new("autostream-mq", 5, 4096, MqParams { requeue, ..params() }).expect("valid");
             // The far address makes the expiry long enough that nothing is demoted.
             scheme.expiry = 100;
             scheme.hottest_count = 100;
@@ -356,8 +362,13 @@ mod tests {
 
     #[test]
     fn a_write_across_chunks_is_cut_or_not() {
-        let mut each =
-            AutoStreamMq::new(5, 4096, MqParams { chunk_pages: Chunk::Pages(4), ..params() }).expect("valid");
+        let mut each = AutoStreamMq::new(
+            "autostream-mq",
+            5,
+            4096,
+            MqParams { chunk_pages: Chunk::Pages(4), ..params() },
+        )
+        .expect("valid");
         placements(&mut each, &write(0, 4));
         // Chunk 0 now counts 2 (Q1), chunk 1 counts 1 (Q0).
         let parts = placements(&mut each, &write(2, 4));
@@ -366,7 +377,7 @@ mod tests {
             [Placement { pages: 2, stream: Stream(2) }, Placement { pages: 2, stream: Stream(1) }]
         );
         let first = MqParams { chunk_pages: Chunk::Pages(4), span: MqSpan::FirstChunk, ..params() };
-        let mut first = AutoStreamMq::new(5, 4096, first).expect("valid");
+        let mut first = AutoStreamMq::new("autostream-mq", 5, 4096, first).expect("valid");
         placements(&mut first, &write(0, 4));
         assert_eq!(placements(&mut first, &write(2, 4)), [Placement { pages: 4, stream: Stream(2) }]);
         assert_eq!(first.chunks.len(), 1);
@@ -374,9 +385,14 @@ mod tests {
 
     #[test]
     fn a_chunk_of_no_pages_is_refused() {
-        let error = AutoStreamMq::new(5, 4096, MqParams { chunk_pages: Chunk::Pages(0), ..params() })
-            .err()
-            .expect("refused");
+        let error = AutoStreamMq::new(
+            "autostream-mq",
+            5,
+            4096,
+            MqParams { chunk_pages: Chunk::Pages(0), ..params() },
+        )
+        .err()
+        .expect("refused");
         assert_eq!(error.to_string(), "autostream-mq.chunk_pages is 0, but must be at least 1");
     }
 }

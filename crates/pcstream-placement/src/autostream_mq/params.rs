@@ -185,9 +185,9 @@ impl Parameters for MqParams {
 
     fn build(
         &self,
-        _: &'static str,
+        scheme: &'static str,
         environment: &Environment,
     ) -> Result<Box<dyn Scheme>, SchemeError> {
-        Ok(Box::new(AutoStreamMq::new(environment.streams, environment.superblock_pages, self.clone())?))
+        Ok(Box::new(AutoStreamMq::new(scheme, environment.streams, environment.superblock_pages, self.clone())?))
     }
 }

@@ -14,7 +14,7 @@ use crate::call_paths::call_paths;
 use crate::contexts::called;
 use crate::drive::{column_head, reference};
 use crate::human::{bytes, counted, page_bytes, percent, ratio};
-use crate::schemes::{contexts_that_wrote, coverage, destinations, less, loss_lines};
+use crate::schemes::{contexts_that_wrote, coverage, destinations, less, loss_lines, victims};
 use crate::symbols::Names;
 use crate::verdict::Matters;
 use crate::{ContextRow, VERSION, Verdict};
@@ -232,7 +232,7 @@ fn settings(material: &Material) -> Vec<(String, String)> {
         pair("spare factor", percent(geometry.spare_factor())),
         pair("superblock", page_bytes(u64::from(geometry.superblock_pages()))),
         pair("streams", geometry.streams().to_string()),
-        pair("victims", lane.victims.clone()),
+        pair("victims", victims(material.lanes())),
         pair("prefilled", page_bytes(lane.prefill_pages)),
         pair("live at the end", bytes(lane.live_pages.saturating_mul(pcstream_trace::PAGE_BYTES))),
         pair("device", about.origin().unwrap_or_else(|| "flags and defaults".to_owned())),

@@ -108,7 +108,7 @@ const fn of(source: Source, name: &'static str, draw: fn(&Material) -> Figure) -
 }
 
 /// Every figure: one file and one line here.
-const FIGURES: [Entry; 10] = [
+const FIGURES: &[Entry] = &[
     of(Source::Results, "waf", waf::by_scheme),
     of(Source::Results, "waf-over-run", waf::over_run),
     // How full the flash was is a result of the survey.

@@ -110,11 +110,9 @@ fn make<F: Fn(Candidate) -> f64 + Send + 'static>(new: New, formula: F) -> Box<d
 }
 
 impl<F: Fn(Candidate) -> f64> Select for CostBenefit<F> {
-    fn closed(&mut self, _table: &mut Superblocks, superblock: u32, _pool: u16, now: u64) {
+    fn closed(&mut self, _table: &mut Superblocks, superblock: u32, _frontier: u16, now: u64) {
         self.order.push(superblock, now);
     }
-
-    fn invalidated(&mut self, _table: &mut Superblocks, _superblock: u32, _valid: u32, _lost: u32) {}
 
     fn choose(&mut self, table: &Superblocks, now: u64) -> u32 {
         let (mut best, mut highest) = (0, -1.0);

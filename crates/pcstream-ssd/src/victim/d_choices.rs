@@ -60,12 +60,10 @@ impl DChoices {
 }
 
 impl Select for DChoices {
-    fn closed(&mut self, _table: &mut Superblocks, superblock: u32, _pool: u16, _now: u64) {
+    fn closed(&mut self, _table: &mut Superblocks, superblock: u32, _frontier: u16, _now: u64) {
         self.positions[superblock as usize] = self.candidates.len() as u32;
         self.candidates.push(superblock);
     }
-
-    fn invalidated(&mut self, _table: &mut Superblocks, _superblock: u32, _valid: u32, _lost: u32) {}
 
     fn choose(&mut self, table: &Superblocks, _now: u64) -> u32 {
         if self.candidates.is_empty() {

@@ -47,7 +47,7 @@ impl Greedy {
 
 impl Select for Greedy {
     #[inline(always)]
-    fn closed(&mut self, table: &mut Superblocks, superblock: u32, _pool: u16, _now: u64) {
+    fn closed(&mut self, table: &mut Superblocks, superblock: u32, _frontier: u16, _now: u64) {
         let valid = table.valid(superblock);
         table.link_last(self.heads + valid, superblock);
         self.lowest = self.lowest.min(valid);

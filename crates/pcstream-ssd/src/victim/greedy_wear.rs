@@ -26,8 +26,8 @@ impl GreedyWear {
 }
 
 impl Select for GreedyWear {
-    fn closed(&mut self, table: &mut Superblocks, superblock: u32, pool: u16, now: u64) {
-        self.0.closed(table, superblock, pool, now);
+    fn closed(&mut self, table: &mut Superblocks, superblock: u32, frontier: u16, now: u64) {
+        self.0.closed(table, superblock, frontier, now);
     }
 
     fn invalidated(&mut self, table: &mut Superblocks, superblock: u32, valid: u32, lost: u32) {

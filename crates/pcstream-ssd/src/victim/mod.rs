@@ -44,12 +44,15 @@ pub(crate) use {
 /// `examples/custom_victim.rs`. As [`OwnVictims`] it is given to many devices, such as those of a replay's lanes. A
 /// device that is given something else than a candidate panics.
 pub trait Select {
-    /// `superblock` was filled and is now a candidate. `pool` is the frontier that filled it, `now` is
-    /// logical time in pages.
-    fn closed(&mut self, table: &mut Superblocks, superblock: u32, pool: u16, now: u64);
+    /// `superblock` was filled and is now a candidate. `frontier` says who filled it: 0 is S0, then come the other
+    /// streams, then where GC copies to. `now` is logical time in pages.
+    fn closed(&mut self, table: &mut Superblocks, superblock: u32, frontier: u16, now: u64);
 
-    /// A candidate lost `lost` pages; `valid` is what it has left.
-    fn invalidated(&mut self, table: &mut Superblocks, superblock: u32, valid: u32, lost: u32);
+    /// A candidate lost `lost` pages; `valid` is what it has left. Only for policies that keep their candidates in an
+    /// order by valid pages: `table` always knows how many a superblock has.
+    fn invalidated(&mut self, table: &mut Superblocks, superblock: u32, valid: u32, lost: u32) {
+        _ = (table, superblock, valid, lost);
+    }
 
     /// The candidate to empty next; 0 if there is none. It stays a candidate until `removed`.
     fn choose(&mut self, table: &Superblocks, now: u64) -> u32;
@@ -64,8 +67,8 @@ struct New<'a> {
     table: &'a mut Superblocks,
     /// That of the policy; 0 if it has none.
     parameter: u32,
-    /// The number of frontiers.
-    pools: u32,
+    /// How many there are: superblocks that are open at once.
+    frontiers: u32,
     seed: u64,
 }
 

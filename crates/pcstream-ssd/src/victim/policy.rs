@@ -56,9 +56,9 @@ impl VictimPolicy {
         parameter.range.contains(&value).then_some(VictimPolicy { parameter: value, ..self })
     }
 
-    /// Makes its state, and whatever it needs in `table`. `pools` is the number of frontiers.
-    pub(crate) fn make(self, table: &mut Superblocks, pools: u32, seed: u64) -> Box<dyn Select + Send> {
-        (self.info.make)(New { table, parameter: self.parameter, pools, seed })
+    /// Makes its state, and whatever it needs in `table`. `frontiers` is how many there are.
+    pub(crate) fn make(self, table: &mut Superblocks, frontiers: u32, seed: u64) -> Box<dyn Select + Send> {
+        (self.info.make)(New { table, parameter: self.parameter, frontiers, seed })
     }
 }
 

@@ -25,7 +25,7 @@ pub(super) const INFO: VictimInfo = VictimInfo {
     about: "the fewest valid pages in the pool (a stream or an internal stream) that loses least by giving one up",
     parameter: None,
     sizes_pools: true,
-    make: |new| Box::new(PoolGreedy::new(new.table, new.pools)),
+    make: |new| Box::new(PoolGreedy::new(new.table, new.frontiers)),
 };
 
 /// What is known of one pool.
@@ -75,10 +75,10 @@ pub(crate) struct PoolGreedy {
 }
 
 impl PoolGreedy {
-    pub(crate) fn new(table: &mut Superblocks, pools: u32) -> Self {
+    pub(crate) fn new(table: &mut Superblocks, frontiers: u32) -> Self {
         PoolGreedy {
-            lists: (0..pools).map(|_| Greedy::new(table)).collect(),
-            pools: vec![Pool::default(); pools as usize],
+            lists: (0..frontiers).map(|_| Greedy::new(table)).collect(),
+            pools: vec![Pool::default(); frontiers as usize],
             pool_of: vec![0; table.len() as usize + 1],
             half_life_pages: u64::from(table.len()) * u64::from(table.pages()),
             last_choice: 0,
@@ -87,10 +87,10 @@ impl PoolGreedy {
 }
 
 impl Select for PoolGreedy {
-    fn closed(&mut self, table: &mut Superblocks, superblock: u32, pool: u16, now: u64) {
-        self.pool_of[superblock as usize] = pool;
-        self.pools[usize::from(pool)].valid_pages += u64::from(table.valid(superblock));
-        self.lists[usize::from(pool)].closed(table, superblock, pool, now);
+    fn closed(&mut self, table: &mut Superblocks, superblock: u32, frontier: u16, now: u64) {
+        self.pool_of[superblock as usize] = frontier;
+        self.pools[usize::from(frontier)].valid_pages += u64::from(table.valid(superblock));
+        self.lists[usize::from(frontier)].closed(table, superblock, frontier, now);
     }
 
     fn invalidated(&mut self, table: &mut Superblocks, superblock: u32, valid: u32, lost: u32) {

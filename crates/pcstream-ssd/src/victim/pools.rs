@@ -65,10 +65,10 @@ impl Pools {
 }
 
 impl Select for Pools {
-    fn closed(&mut self, table: &mut Superblocks, superblock: u32, pool: u16, now: u64) {
-        self.pool_of[superblock as usize] = pool;
-        self.sizes[usize::from(pool)] += 1;
-        self.selectors[usize::from(pool)].closed(table, superblock, pool, now);
+    fn closed(&mut self, table: &mut Superblocks, superblock: u32, frontier: u16, now: u64) {
+        self.pool_of[superblock as usize] = frontier;
+        self.sizes[usize::from(frontier)] += 1;
+        self.selectors[usize::from(frontier)].closed(table, superblock, frontier, now);
     }
 
     fn invalidated(&mut self, table: &mut Superblocks, superblock: u32, valid: u32, lost: u32) {

@@ -37,11 +37,9 @@ impl WindowedGreedy {
 }
 
 impl Select for WindowedGreedy {
-    fn closed(&mut self, _table: &mut Superblocks, superblock: u32, _pool: u16, now: u64) {
+    fn closed(&mut self, _table: &mut Superblocks, superblock: u32, _frontier: u16, now: u64) {
         self.order.push(superblock, now);
     }
-
-    fn invalidated(&mut self, _table: &mut Superblocks, _superblock: u32, _valid: u32, _lost: u32) {}
 
     fn choose(&mut self, table: &Superblocks, _now: u64) -> u32 {
         let oldest = self.order.iter().take(window(self.order.len(), self.percent));

@@ -25,7 +25,7 @@ struct Alibaba;
 
 impl Parser for Alibaba {
     fn parse<'a>(&'a mut self, line: &'a str) -> Result<Option<Record<'a>>, BadLine> {
-        let header = "5: device_id,opcode,offset,length,timestamp";
+        let header = "device_id,opcode,offset,length,timestamp";
         let [volume, code, offset, length, time] = comma_columns(line, header)?;
         Ok(Some(Record {
             time_ns: scaled("timestamp", time, 1000)?,

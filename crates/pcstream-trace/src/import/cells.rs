@@ -8,15 +8,18 @@ pub(super) const SECTOR_BYTES: u64 = 512;
 /// Nanoseconds of a second.
 const SECOND_NS: u64 = 1_000_000_000;
 
+/// The place of what is wrong with no single column.
+const WHOLE_LINE: &str = "line";
+
 /// Characters of the input that a message quotes.
 const QUOTED_CHARS: usize = 80;
 
 /// A line that cannot be imported. The message does not say which line: that is known to whoever
 /// reads the input.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{place}: found {found}, expected {expected}")]
+#[error("{}found {found}, expected {expected}", before(place))]
 pub struct BadLine {
-    /// The column, or `line` for the line as a whole.
+    /// The column, or `line` for the line as a whole: whoever reads the input names that anyway.
     pub place: &'static str,
     /// What it holds.
     pub found: String,
@@ -32,6 +35,11 @@ impl BadLine {
     }
 }
 
+/// What a message says of a place in the line.
+fn before(place: &str) -> String {
+    if place == WHOLE_LINE { String::new() } else { format!("{place}: ") }
+}
+
 /// Bytes of the input in quotes, for a message: control characters escaped, long text clipped.
 pub fn quote(bytes: &[u8]) -> String {
     // A character has at most 4 bytes.
@@ -43,16 +51,25 @@ pub fn quote(bytes: &[u8]) -> String {
     format!("\"{shown}\"{}", if clipped { "..." } else { "" })
 }
 
-/// Exactly the columns that `header` names, separated by commas.
+/// The `N` columns of a line, separated by commas. `header` names them for the message about another number of columns;
+/// nothing is read from it.
 pub(super) fn comma_columns<'a, const N: usize>(
     line: &'a str,
     header: &'static str,
 ) -> Result<[&'a str; N], BadLine> {
-    let count = || line.split(',').count();
-    exactly(line.split(',').map(str::trim), count, header)
+    separated_columns(line, ',', header)
 }
 
-/// Exactly the columns that `header` names, separated by white space.
+/// The same with any one separator, such as a tab or a semicolon.
+pub(super) fn separated_columns<'a, const N: usize>(
+    line: &'a str,
+    separator: char,
+    header: &'static str,
+) -> Result<[&'a str; N], BadLine> {
+    exactly(line.split(separator).map(str::trim), || line.split(separator).count(), header)
+}
+
+/// The same with columns separated by white space.
 pub(super) fn spaced_columns<'a, const N: usize>(
     line: &'a str,
     header: &'static str,
@@ -67,16 +84,16 @@ fn exactly<'a, const N: usize>(
 ) -> Result<[&'a str; N], BadLine> {
     let mut columns = [""; N];
     for column in &mut columns {
-        *column = parts.next().ok_or_else(|| wrong_count(count(), header))?;
+        *column = parts.next().ok_or_else(|| wrong_count(count(), format!("{N}: {header}")))?;
     }
-    if parts.next().is_some() { Err(wrong_count(count(), header)) } else { Ok(columns) }
+    if parts.next().is_some() { Err(wrong_count(count(), format!("{N}: {header}"))) } else { Ok(columns) }
 }
 
 /// A line with another number of columns than its format has.
 #[cold]
-pub(super) fn wrong_count(found: usize, header: &'static str) -> BadLine {
+pub(super) fn wrong_count(found: usize, expected: impl Into<String>) -> BadLine {
     let found = format!("{found} column{}", if found == 1 { "" } else { "s" });
-    BadLine { place: "line", found, expected: header.to_owned() }
+    BadLine { place: WHOLE_LINE, found, expected: expected.into() }
 }
 
 /// Takes the next word off a line; empty at its end.
@@ -168,6 +185,16 @@ mod tests {
             error,
             "Offset: found \"36028797018963968\", expected a whole number up to 36028797018963967"
         );
+    }
+
+    #[test]
+    fn columns_are_as_many_as_the_format_has() {
+        assert_eq!(separated_columns("a; b;", ';', "x;y;z"), Ok(["a", "b", ""]));
+        for line in ["a", "a,b,c"] {
+            let error = comma_columns::<2>(line, "x,y").unwrap_err().to_string();
+            let found = if line == "a" { "1 column" } else { "3 columns" };
+            assert_eq!(error, format!("found {found}, expected 2: x,y"));
+        }
     }
 
     #[test]

@@ -398,7 +398,7 @@ mod tests {
 
     #[test]
     fn bad_lines_say_what_is_wrong() {
-        refuses(NUMBERS, "1,W,0", &["line: found \"1,W,0\"", "time=0, op=1, offset=2, size=3", "--columns"]);
+        refuses(NUMBERS, "1,W,0", &["found \"1,W,0\"", "time=0, op=1, offset=2, size=3", "--columns"]);
         refuses(NUMBERS, "1,W,0,512\n2,W,0", &["found 3 columns", "at least 4 between commas"]);
         refuses(NUMBERS, "1,X,0,512", &["op: found \"X\"", "W (write)"]);
         refuses(NUMBERS, "1,1,0,512", &["op: found \"1\"", "op:r0w1", "op:w0r1"]);

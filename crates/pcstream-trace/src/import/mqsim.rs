@@ -33,7 +33,7 @@ struct Mqsim {
 
 impl Parser for Mqsim {
     fn parse<'a>(&'a mut self, line: &'a str) -> Result<Option<Record<'a>>, BadLine> {
-        let [time, volume, address, size, code] = spaced_columns(line, "5: time device address size type")?;
+        let [time, volume, address, size, code] = spaced_columns(line, "time device address size type")?;
         let time_ns = match self.unit.as_str() {
             "us" => scaled("time", time, 1000)?,
             "ps" => number("time", time)? / 1000,

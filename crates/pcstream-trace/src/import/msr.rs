@@ -31,7 +31,7 @@ struct Msr {
 
 impl Parser for Msr {
     fn parse<'a>(&'a mut self, line: &'a str) -> Result<Option<Record<'a>>, BadLine> {
-        let header = "7: Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime";
+        let header = "Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime";
         let [time, host, disk, kind, offset, size, _] = comma_columns(line, header)?;
         self.volume.clear();
         self.volume.extend([host, "_", disk]);

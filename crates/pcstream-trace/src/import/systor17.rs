@@ -27,7 +27,7 @@ struct Systor17;
 
 impl Parser for Systor17 {
     fn parse<'a>(&'a mut self, line: &'a str) -> Result<Option<Record<'a>>, BadLine> {
-        let header = "6: Timestamp,Response,IOType,LUN,Offset,Size";
+        let header = "Timestamp,Response,IOType,LUN,Offset,Size";
         let [time, _, code, volume, offset, size] = comma_columns(line, header)?;
         if time == "Timestamp" || code.is_empty() {
             return Ok(None);

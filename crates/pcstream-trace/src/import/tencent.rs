@@ -26,7 +26,7 @@ struct Tencent;
 
 impl Parser for Tencent {
     fn parse<'a>(&'a mut self, line: &'a str) -> Result<Option<Record<'a>>, BadLine> {
-        let header = "5: Timestamp,Offset,Size,IOType,VolumeID";
+        let header = "Timestamp,Offset,Size,IOType,VolumeID";
         let [time, offset, size, code, volume] = comma_columns(line, header)?;
         Ok(Some(Record {
             time_ns: seconds("Timestamp", time)?,

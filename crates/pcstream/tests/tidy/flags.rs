@@ -11,10 +11,12 @@ use crate::Faults;
 
 pub fn check(root: &Path, faults: &mut Faults) {
     let document = std::fs::read_to_string(root.join("docs/command-line.md")).expect("the document is there");
-    let commands = commands(&help(&[]));
-    assert!(commands.contains(&"simulate".to_owned()), "{commands:?}");
-    for command in commands {
-        for flag in undocumented(&help(&[&command]), &document) {
+    let helps = helps(&[]);
+    for command in ["simulate", "generate zipf"] {
+        assert!(helps.iter().any(|(name, _)| name == command), "{command}");
+    }
+    for (command, help) in helps {
+        for flag in undocumented(&help, &document) {
             faults.insert(("undocumented-flag".into(), format!("{command} {flag}")), 1);
         }
     }
@@ -44,10 +46,11 @@ fn lines_of_registries() -> [(&'static str, Vec<&'static str>); 5] {
 }
 
 /// Documents whose table, between this heading and the next, has a row for each name of a registry.
-fn tables_of_registries() -> [(&'static str, &'static str, Vec<&'static str>); 2] {
+fn tables_of_registries() -> [(&'static str, &'static str, Vec<&'static str>); 3] {
     [
         ("docs/ssd-model.md", "## Algorithms", VictimPolicy::names()),
         ("docs/schemes.md", "# Placement schemes", pcstream_placement::names().collect()),
+        ("docs/reports.md", "## One HTML file", pcstream_report::pictures::names().collect()),
     ]
 }
 
@@ -74,6 +77,15 @@ fn help(of: &[&str]) -> String {
     let output =
         Command::new(env!("CARGO_BIN_EXE_pcstream")).args(of).arg("--help").output().expect("it runs");
     String::from_utf8(output.stdout).expect("text")
+}
+
+/// The names of a command and of all below it, with their help.
+fn helps(command: &[&str]) -> Vec<(String, String)> {
+    let own = help(command);
+    let below = commands(&own);
+    let below =
+        below.iter().flat_map(|name| helps(&[command, &[name.as_str()]].concat())).collect::<Vec<_>>();
+    [(command.join(" "), own)].into_iter().chain(below).collect()
 }
 
 fn commands(help: &str) -> Vec<String> {
