@@ -47,6 +47,7 @@ pub use layout::Layout;
 pub use paths::PathShares;
 pub use settings::Settings;
 pub use space::ChangedSpace;
+pub use timing::too_few_dies;
 pub use verdict::Verdict;
 
 /// The version of pcstream and, behind a `+`, which sources were compiled; every result tells it.

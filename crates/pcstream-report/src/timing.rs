@@ -24,16 +24,22 @@ pub(crate) fn lines(lanes: &[LaneResult], layout: Layout) -> Vec<String> {
     }
     lines.push(String::new());
     lines.extend(layout.wrap(&clock(first), 9));
-    let units = timed[0].0.geometry.superblock_pages() / first.settings.pages_per_program;
-    if units < first.dies {
-        let dies = format!(
-            "         superblocks are so small that each lies on {units} of the {} dies: times are too long; take a larger \
-             --superblock-pages. WAF holds",
-            first.dies
-        );
-        lines.extend(layout.wrap(&dies, 9));
-    }
     lines
+}
+
+/// Said where superblocks are too small for the clock: of the first lane with one that has so small ones.
+pub fn too_few_dies(lanes: &[LaneResult]) -> Option<String> {
+    lanes.iter().find_map(|lane| {
+        let timing = lane.timing.as_ref()?;
+        let units = lane.geometry.superblock_pages() / timing.settings.pages_per_program;
+        (units < timing.dies).then(|| {
+            format!(
+                "superblocks are so small that each lies on {units} of the {} dies: times are too long; take a larger \
+                 --superblock-pages. WAF holds",
+                timing.dies
+            )
+        })
+    })
 }
 
 fn table(

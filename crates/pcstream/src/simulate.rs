@@ -132,6 +132,7 @@ pub fn fit<'a>(
 
 /// Says what schemes remark, once for all drives: rules that did nothing.
 pub fn remark_schemes(options: &SchemeOptions, results: &[LaneResult], ui: Ui) {
+    pcstream_report::too_few_dies(results).iter().for_each(|remark| ui.remark(remark));
     let flag = options.rules.as_ref().map_or(String::new(), |path| format!("--rules {}: ", path.display()));
     let mut said = BTreeSet::new();
     let remarks = results.iter().flat_map(|lane| &lane.remarks);

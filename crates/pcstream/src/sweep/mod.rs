@@ -136,7 +136,7 @@ impl Sweep<'_> {
         }
         // A run is all events of the trace in one lane.
         let bar = self.ui.progress("sweeping", "events", self.reader.meta().totals.events * open as u64);
-        let (grid, mut future) = (self.grid, None);
+        let (grid, mut future, mut remarks) = (self.grid, None, BTreeSet::new());
         for space in &grid.spaces {
             let open =
                 |run: &&Run| run.utilisation == space.utilisation && self.journal.done(&run.key).is_none();
@@ -157,6 +157,7 @@ impl Sweep<'_> {
                 };
                 let recorded = fitting.run_group(&plan, lanes, groups.density, &mut future, progress)?;
                 let results = recorded.replay.results();
+                remarks.extend(pcstream_report::too_few_dies(&results));
                 let done = runs.iter().zip(&results).map(|(run, result)| {
                     (run.key.clone(), Done { results: results::of(result), damage: recorded.damage.clone() })
                 });
@@ -164,6 +165,7 @@ impl Sweep<'_> {
             }
         }
         bar.finish_and_clear();
+        remarks.iter().for_each(|remark| self.ui.remark(remark));
         Ok(())
     }
 }
