@@ -139,7 +139,8 @@ fn together_as(
         let others = results.iter().filter_map(|result| result.as_ref().err()?.error());
         let new = others.filter(|error| !error.is::<NotBegun>()).map(with_causes);
         let new: BTreeSet<String> = new.filter(|text| said.as_ref() != Some(text)).collect();
-        new.iter().for_each(|text| ui.remark(text));
+        // Later ones were said when they came.
+        new.iter().filter(|_| !together.have_begun()).for_each(|text| ui.remark(text));
         return failure;
     }
     let losses = results.iter().any(|result| matches!(result, Ok(Status::Losses)));

@@ -90,6 +90,11 @@ impl Together {
         })
     }
 
+    /// Whether all captures have begun.
+    pub fn have_begun(&self) -> bool {
+        self.progress().missing == 0
+    }
+
     /// The first capture that failed.
     pub fn failed(&self) -> Option<usize> {
         self.progress().failed
@@ -138,9 +143,9 @@ impl Member {
         self.together.has_command && !waited.unwrap_or_else(PoisonError::into_inner).command_ended
     }
 
-    /// Whether all captures have begun.
+    /// As [`Together::have_begun`] says.
     pub fn all_have_begun(&self) -> bool {
-        self.together.progress().missing == 0
+        self.together.have_begun()
     }
 
     /// Devices of the other captures.
