@@ -75,15 +75,14 @@ pub fn report(args: &ReportArgs, ui: Ui) -> Result<Status, Failure> {
         fitting: &mut fitting,
         peak_live: survey.as_ref().map_or(0, Survey::peak_live_pages),
     };
-    let by_utilisation =
-        if wanted("waf-over-utilisation") { curves.over_utilisation()? } else { Sweep::default() };
-    let by_streams = if wanted("waf-over-streams") { curves.over_streams()? } else { Sweep::default() };
+    let by_utilisation = wanted("waf-over-utilisation").then(|| curves.over_utilisation()).transpose()?;
+    let by_streams = wanted("waf-over-streams").then(|| curves.over_streams()).transpose()?;
     let material = Material {
         simulation: &simulation,
         rows: &rows,
         survey: survey.as_ref(),
-        by_utilisation: &by_utilisation,
-        by_streams: &by_streams,
+        by_utilisation: by_utilisation.as_ref(),
+        by_streams: by_streams.as_ref(),
     };
     if let Some(sink) = json {
         sink.write(&pcstream_report::json::simulation(&simulation, &rows))?;

@@ -21,6 +21,7 @@ fn a_report_is_one_file_with_every_picture_and_nothing_from_a_network() {
     refuses(2, &["report", &trace, "-o", "-", "--json", "-"], &["--output - and --json -", "only one"]);
     let (printed, _) = ends_with(0, &["report", &trace, "-o", "-", "--no-curves"]);
     assert!(printed.starts_with("<!doctype html>") && printed.ends_with("</html>\n"), "it is the page alone");
+    assert!(!printed.contains("id=\"waf-over-streams\""), "left out");
     let (with_clock, without): (Vec<_>, Vec<_>) =
         pictures::names().partition(|name| pictures::needs_clock(name));
     for name in without {

@@ -11,14 +11,15 @@ use crate::drive::in_words;
 
 /// WAF over the share of the flash that holds live data when the drive is fullest.
 pub fn over_utilisation(material: &Material) -> Figure {
-    let sweep = material.by_utilisation;
+    let title = "Write amplification over how full the drive is";
+    let Some(sweep) = material.by_utilisation else { return Figure::left_out(title) };
     let sentences = [
         Some("The same writes on drives with more or less flash. x: live data over all flash, when the drive was fullest.".to_owned()),
         begins(&sweep.curves),
         left_out(sweep),
     ];
     Figure {
-        title: "Write amplification over how full the drive is",
+        title,
         note: sentences.into_iter().flatten().collect::<Vec<_>>().join(" "),
         svg: chart(sweep, "live data over flash", Quantity::Share),
         csv: numbers(sweep, "utilisation"),
@@ -64,12 +65,13 @@ fn left_out(sweep: &Sweep) -> Option<String> {
 
 /// WAF over the number of streams, S0 included.
 pub fn over_streams(material: &Material) -> Figure {
-    let sweep = material.by_streams;
+    let title = "Write amplification over the number of streams";
+    let Some(sweep) = material.by_streams else { return Figure::left_out(title) };
     let note = "S0 included: with one stream, a drive does what it does alone. More streams keep more superblocks \
                 open, which takes from the spare flash.";
     let left_out = left_out(sweep).map_or(String::new(), |sentence| format!(" {sentence}"));
     Figure {
-        title: "Write amplification over the number of streams",
+        title,
         note: format!("{note}{left_out}"),
         svg: chart(sweep, "streams", Quantity::Number),
         csv: numbers(sweep, "streams"),

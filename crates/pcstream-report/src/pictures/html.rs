@@ -48,7 +48,10 @@ pub fn page(material: &Material) -> String {
     out += &scheme_table(material);
     let has_clock = material.lanes().iter().any(|lane| lane.timing.is_some());
     for entry in FIGURES.iter().filter(|entry| has_clock || entry.source != Source::Clock) {
-        out += &figure(entry.name, &(entry.draw)(material));
+        let drawn = (entry.draw)(material);
+        if !drawn.is_left_out() {
+            out += &figure(entry.name, &drawn);
+        }
     }
     out += &contexts(material.rows);
     out += &settings_list(&settings(material));

@@ -55,9 +55,9 @@ pub struct Material<'a> {
     /// Maps, copies and rates, for the pictures that [`needs_survey`] names.
     pub survey: Option<&'a Survey>,
     /// WAF over how full the flash is at most; empty if it was not simulated.
-    pub by_utilisation: &'a Sweep,
+    pub by_utilisation: Option<&'a Sweep>,
     /// WAF over the number of streams; empty if it was not simulated.
-    pub by_streams: &'a Sweep,
+    pub by_streams: Option<&'a Sweep>,
 }
 
 impl Material<'_> {
@@ -82,6 +82,18 @@ pub struct Figure {
     pub svg: String,
     /// Its numbers.
     pub csv: String,
+}
+
+impl Figure {
+    /// One for which nothing was simulated, as was asked.
+    fn left_out(title: &'static str) -> Figure {
+        Figure { title, note: String::new(), svg: String::new(), csv: String::new() }
+    }
+
+    /// Whether it is [`Figure::left_out`].
+    fn is_left_out(&self) -> bool {
+        self.note.is_empty() && self.svg.is_empty() && self.csv.is_empty()
+    }
 }
 
 /// A picture that can be asked for.
