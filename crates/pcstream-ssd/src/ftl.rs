@@ -16,7 +16,7 @@
 //!
 //! With watermarks set, victims are emptied between host pages, too (`background`).
 //!
-//! GC of a victim: see `gc`.
+//! GC of a victim: see `gc`. Pools of given sizes are held to a least gain (`least_gain`).
 //!
 //! Invariants: see `verify`. Always asserted: no valid count goes below zero, a victim has as many
 //! valid pages as its count says, an open superblock is never overfilled, GC always finds a free
@@ -27,6 +27,7 @@
 
 mod gc;
 mod io_error;
+mod least_gain;
 
 use std::collections::VecDeque;
 
@@ -40,6 +41,9 @@ use crate::settings::DeviceSettings;
 use crate::victim::{OwnVictims, Pools, Select, Superblocks};
 
 pub use io_error::IoError;
+use least_gain::LeastGain;
+#[cfg(any(test, feature = "reference"))]
+pub(crate) use least_gain::Shortfall;
 
 /// `map` entry of a page that holds no data.
 pub(crate) const UNMAPPED: u32 = 0;
@@ -430,7 +434,7 @@ fn selector(
         return policy.make(table, frontiers, seed);
     }
     let closed = geometry.superblocks() - frontiers;
-    Box::new(Pools::new(policy, table, &settings.pools, closed, seed))
+    Box::new(LeastGain::new(Pools::new(policy, table, &settings.pools, closed, seed), geometry))
 }
 
 /// Length of the run at the start of `entries` that lies in one superblock (or is unmapped).

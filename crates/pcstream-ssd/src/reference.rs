@@ -10,6 +10,8 @@
 //! - A superblock's copies keep their order. A superblock closes with its last page; copies close
 //!   superblocks before the victim is erased.
 //! - A policy's ties go as documented with the policy.
+//! - With pools of given sizes, while the shortfall is too much (`ftl::least_gain`), the emptiest candidate of all is the
+//!   victim; among equals, the one that has had its number of valid pages for longest.
 //! - With watermarks, a victim is emptied after the page of the host at which it is due: the first page after
 //!   a superblock was opened that left fewer than `low` free, then g/2 pages after a victim that gained g.
 
@@ -19,6 +21,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use crate::background::Watermarks;
 use crate::counters::Counters;
+use crate::ftl::Shortfall;
 use crate::geometry::{Geometry, GeometryError};
 use crate::ids::{LogicalPage, StreamId, SuperblockId};
 use crate::settings::{DeviceSettings, GcDestination};
@@ -78,6 +81,8 @@ pub struct ReferenceSsd {
     pools: BTreeMap<Owner, Pool>,
     last_choice: u64,
     fruitless_victims: u32,
+    /// For pools of given sizes.
+    shortfall: Shortfall,
     step: u64,
     now_pages: u64,
     counters: Counters,
@@ -113,6 +118,7 @@ impl ReferenceSsd {
             pools: BTreeMap::new(),
             last_choice: 0,
             fruitless_victims: 0,
+            shortfall: Shortfall::new(&geometry),
             step: 0,
             now_pages: 0,
             counters: Counters::new(usize::from(geometry.streams())),
@@ -261,6 +267,7 @@ impl ReferenceSsd {
         let at = candidates.iter().position(|&c| c == victim).expect("a victim is a candidate");
         candidates.swap_remove(at);
         let valid = self.valid(victim);
+        self.shortfall.gained(self.geometry.superblock_pages() - valid);
         self.pools.get_mut(&owner).expect("closed pages have a pool").valid_pages -= u64::from(valid);
         self.superblocks[victim].state = State::Free;
         let destination = match (self.geometry.gc_destination(), owner) {
@@ -317,12 +324,16 @@ impl ReferenceSsd {
     }
 
     fn ask_policy(&mut self) -> usize {
-        let pool = if self.targets.is_empty() {
-            0
-        } else {
-            let sizes: Vec<u32> = self.candidates.iter().map(|c| c.len() as u32).collect();
-            furthest_above(&sizes, &self.targets).expect("there are candidates")
-        };
+        if self.targets.is_empty() {
+            return (self.choose)(self, 0);
+        }
+        if self.shortfall.is_too_much() {
+            let all = self.candidates.iter().flatten().copied();
+            let emptiest = all.min_by_key(|&s| (self.valid(s), self.superblocks[s].changed_step));
+            return emptiest.expect("there are candidates");
+        }
+        let sizes: Vec<u32> = self.candidates.iter().map(|c| c.len() as u32).collect();
+        let pool = furthest_above(&sizes, &self.targets).expect("there are candidates");
         (self.choose)(self, pool)
     }
 }

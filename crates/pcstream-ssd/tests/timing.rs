@@ -366,3 +366,35 @@ fn pages_of_a_unit_are_read_together() {
     assert_eq!(ssd.read(4 * late, LogicalPage(0), 4), Ok(READ + 2 * TRANSFER));
     assert_eq!(ssd.read(5 * late, LogicalPage(0), 8), Ok(2 * (READ + 2 * TRANSFER)), "two units a die");
 }
+
+/// 20 ms of arrivals on a device that is busy with them for seconds.
+#[test]
+fn throughput_is_counted_where_requests_complete_and_copies_are_read() {
+    let device = settings(64, 40, 48);
+    let (ssd, _) = busy(&timing(1, 2, 1, 8), &device, Arrivals::OpenLoop, false);
+    let (results, counters) = (ssd.results(), ssd.ssd().counters());
+    let throughput = &results.throughput;
+    let intervals = throughput.pages.len() as u64;
+    assert!(results.elapsed_ns > 10 * counters.host_pages * 1000, "the device is behind");
+    assert_eq!(intervals - 1, results.elapsed_ns / throughput.interval_ns, "intervals span the run");
+    assert_eq!(throughput.pages.iter().sum::<u64>(), counters.host_pages);
+    assert_eq!(throughput.gc_pages.iter().sum::<u64>(), counters.gc_pages);
+    let two_dies = 2 * throughput.interval_ns / (TRANSFER + PROGRAM);
+    for (interval, (pages, copies)) in throughput.pages.iter().zip(&throughput.gc_pages).enumerate() {
+        assert!(*pages <= two_dies + 8, "{pages} pages in interval {interval}: two dies program {two_dies}");
+        // Of the last interval, copies may be left of one victim.
+        let all = pages + copies;
+        let left = if interval as u64 + 1 == intervals { 64 } else { 0 };
+        assert!(all <= two_dies + 16 + left, "{all} pages in interval {interval}");
+    }
+}
+
+/// A request counts as a whole when it is complete; an idle device reads copies before the next request.
+#[test]
+fn a_request_counts_when_it_is_complete() {
+    let mut ssd = timed(&settings(8, 10, 20), &timing(1, 1, 1, 1), Arrivals::OpenLoop);
+    let latency = ssd.write(500, LogicalPage(0), 8, StreamId(0)).unwrap();
+    assert_eq!(latency, 7 * (TRANSFER + PROGRAM));
+    let throughput = ssd.results().throughput;
+    assert_eq!((throughput.interval_ns, throughput.pages), (1 << 20, vec![0, 0, 0, 0, 8]));
+}

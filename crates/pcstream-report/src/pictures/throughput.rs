@@ -1,7 +1,7 @@
 //! Throughput of the host and copies of garbage collection over simulated time, side by side (HotStorage'14, Fig. 3b).
 //!
 //! Two lines per lane: baseline on the drive that all are compared with, and the recommended scheme. Time is that of the
-//! clock's model, so there is nothing to show without one. Both are counted where requests arrive.
+//! clock's model, so there is nothing to show without one. Requests count where they complete, copies where they are read.
 
 use pcstream_replay::LaneResult;
 
@@ -28,7 +28,7 @@ pub fn figure(material: &Material) -> Figure {
     let title = "throughput and copies over simulated time";
     Figure {
         title: "Throughput and garbage collection over simulated time",
-        note: "By the arrival of requests. With --timing; what the clock models is in docs/ssd-model.md."
+        note: "By the completion of requests. With --timing; what the clock models is in docs/ssd-model.md."
             .to_owned(),
         svg: Chart::of_rates(title, "simulated seconds", lines, keys).draw(),
         csv: table(lanes),

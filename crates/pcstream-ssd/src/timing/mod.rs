@@ -212,16 +212,21 @@ pub struct TimedSsd {
     arrivals: Arrivals,
     /// When the requests of a closed loop complete, without the one being served.
     outstanding: BinaryHeap<Reverse<u64>>,
-    /// Arrival of the write that is being given in parts.
-    begun_write: Option<u64>,
-    first_arrival: Option<u64>,
+    begun_write: Option<BegunWrite>,
     last_completion: u64,
     requests: u64,
     read: LatencyHistogram,
     write: LatencyHistogram,
-    throughput: Throughput,
-    /// Copies that are in `throughput`, and those before the clock.
-    gc_counted: u64,
+    /// Copies before the clock.
+    gc_before: u64,
+}
+
+/// A write that is being given in parts.
+#[derive(Clone, Copy, Debug)]
+struct BegunWrite {
+    arrival: u64,
+    /// Of the parts so far.
+    pages: u64,
 }
 
 impl TimedSsd {
@@ -234,21 +239,19 @@ impl TimedSsd {
         for (superblock, pages) in ssd.frontiers() {
             model.begin_unit(superblock, pages);
         }
-        let gc_counted = ssd.counters().gc_pages;
+        let gc_before = ssd.counters().gc_pages;
         Ok(TimedSsd {
             ssd,
-            gc_counted,
+            gc_before,
             model,
             settings: settings.clone(),
             arrivals,
             outstanding: BinaryHeap::new(),
             begun_write: None,
-            first_arrival: None,
             last_completion: 0,
             requests: 0,
             read: LatencyHistogram::new(),
             write: LatencyHistogram::new(),
-            throughput: Throughput::default(),
         })
     }
 
@@ -277,26 +280,25 @@ impl TimedSsd {
     /// Begins a write whose pages are given in parts, because they go to several streams. It arrives as in
     /// `write`, and is one request however many parts it has.
     pub fn begin_write(&mut self, time_ns: u64) {
-        assert_eq!(self.begun_write, None, "one write at a time is given in parts");
+        assert!(self.begun_write.is_none(), "one write at a time is given in parts");
         let arrival = self.arrival(time_ns);
         self.model.begin(arrival);
-        self.begun_write = Some(arrival);
+        self.begun_write = Some(BegunWrite { arrival, pages: 0 });
     }
 
     /// A part of the write begun. A part that is refused leaves the others as they are.
     pub fn write_part(&mut self, first: LogicalPage, pages: u32, stream: StreamId) -> Result<(), IoError> {
-        let arrival = self.begun_write.expect("`begin_write` comes first");
+        let begun = self.begun_write.as_mut().expect("`begin_write` comes first");
         self.ssd.write_observed(first, pages, stream, &mut self.model)?;
-        let gc_pages = self.ssd.counters().gc_pages;
-        let copied = gc_pages - std::mem::replace(&mut self.gc_counted, gc_pages);
-        self.throughput.add(arrival - self.first_arrival.unwrap_or(arrival), u64::from(pages), copied);
+        begun.pages += u64::from(pages);
         Ok(())
     }
 
     /// Ends the write begun; returns its latency in ns.
     pub fn end_write(&mut self) -> u64 {
-        let arrival = self.begun_write.take().expect("`begin_write` comes first");
+        let BegunWrite { arrival, pages } = self.begun_write.take().expect("`begin_write` comes first");
         let done = self.model.clock();
+        self.model.count(done, pages, 0);
         self.write.record(done - arrival);
         self.complete(arrival, done);
         done - arrival
@@ -339,17 +341,19 @@ impl TimedSsd {
 
     /// What happened so far.
     pub fn results(&self) -> TimingResults {
+        let elapsed_ns = self.last_completion - self.model.first_arrival().unwrap_or(0);
+        let gc_pages = self.ssd.counters().gc_pages - self.gc_before;
         TimingResults {
             settings: self.settings.clone(),
             arrivals: self.arrivals,
-            elapsed_ns: self.last_completion - self.first_arrival.unwrap_or(0),
+            elapsed_ns,
             requests: self.requests,
             read: self.read.clone(),
             write: self.write.clone(),
             host_busy_ns: self.model.host_busy_ns(),
             gc_busy_ns: self.model.gc_busy_ns(),
             dies: self.model.dies(),
-            throughput: self.throughput.clone(),
+            throughput: self.model.throughput().until(elapsed_ns, gc_pages),
         }
     }
 
@@ -365,7 +369,6 @@ impl TimedSsd {
             Arrivals::ClosedLoop { .. } => self.outstanding.pop().map_or(latest, |Reverse(done)| done),
         };
         self.model.set_latest_arrival(arrival);
-        self.first_arrival.get_or_insert(arrival);
         arrival
     }
 

@@ -11,7 +11,7 @@ use super::backlog::{Backlog, Copies};
 use super::channel::Channel;
 use super::check::check;
 use super::units::{Place, Unit, Units};
-use super::{TimingError, TimingSettings};
+use super::{Throughput, TimingError, TimingSettings};
 use crate::geometry::Geometry;
 use crate::ids::{StreamId, SuperblockId};
 use crate::observer::Observer;
@@ -41,6 +41,7 @@ pub(super) struct Model {
     transfer_ns: u64,
     unit_transfer_ns: u64,
     command_ns: u64,
+    first_arrival: Option<u64>,
     latest_arrival: u64,
     /// Time within the request being served: when its next page can enter the buffer.
     clock: u64,
@@ -68,6 +69,7 @@ pub(super) struct Model {
     copies_read_at: u64,
     host_busy_ns: u64,
     gc_busy_ns: u64,
+    throughput: Throughput,
 }
 
 impl Model {
@@ -87,6 +89,7 @@ impl Model {
             transfer_ns: settings.transfer_ns,
             unit_transfer_ns: settings.transfer_ns * u64::from(pages_per_program),
             command_ns: settings.command_ns,
+            first_arrival: None,
             latest_arrival: 0,
             clock: 0,
             die_free: vec![0; dies],
@@ -105,6 +108,7 @@ impl Model {
             copies_read_at: 0,
             host_busy_ns: 0,
             gc_busy_ns: 0,
+            throughput: Throughput::default(),
         })
     }
 
@@ -133,12 +137,27 @@ impl Model {
         self.gc_busy_ns
     }
 
+    pub(super) fn throughput(&self) -> &Throughput {
+        &self.throughput
+    }
+
+    /// Counts pages that the host had written, and copies that were read, by `at`.
+    #[inline(always)]
+    pub(super) fn count(&mut self, at: u64, pages: u64, gc_pages: u64) {
+        self.throughput.add(at - self.first_arrival.unwrap_or(at), pages, gc_pages);
+    }
+
+    pub(super) fn first_arrival(&self) -> Option<u64> {
+        self.first_arrival
+    }
+
     pub(super) fn latest_arrival(&self) -> u64 {
         self.latest_arrival
     }
 
     /// Nothing will arrive before `arrival` any more.
     pub(super) fn set_latest_arrival(&mut self, arrival: u64) {
+        self.first_arrival.get_or_insert(arrival);
         self.latest_arrival = arrival;
     }
 

@@ -1,14 +1,15 @@
 //! Pages written and copied over simulated time, in lists of bounded length.
 
-/// Pages that the host wrote in each interval of simulated time since the first arrival, by the arrival of
-/// their requests. The interval doubles whenever a run outgrows `Throughput::INTERVALS` of them.
+/// Pages written in each interval of simulated time, from the first arrival to the last completion. The interval doubles
+/// whenever a run outgrows `Throughput::INTERVALS` of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Throughput {
     /// Length of an interval, a power of two; 2^20 ns (about a millisecond) at first.
     pub interval_ns: u64,
-    /// Pages by interval; the last one may not be over.
+    /// Pages that the host wrote, by the completion of their requests; the last interval may not be over.
     pub pages: Vec<u64>,
-    /// Pages that garbage collection copied for these requests, by the same intervals.
+    /// Pages that garbage collection copied, by the time at which they were read. Those that were decided and are not
+    /// read by the last completion are in the last interval.
     pub gc_pages: Vec<u64>,
 }
 
@@ -22,7 +23,7 @@ impl Throughput {
     /// Most intervals kept.
     pub const INTERVALS: usize = 512;
 
-    /// Counts pages of a request that arrived `since_first_ns` after the first one, and the copies made for it.
+    /// Counts what was done `since_first_ns` after the first arrival.
     #[inline(always)]
     pub(super) fn add(&mut self, since_first_ns: u64, pages: u64, gc_pages: u64) {
         let interval = (since_first_ns >> self.interval_ns.trailing_zeros()) as usize;
@@ -32,6 +33,21 @@ impl Throughput {
         let interval = (since_first_ns >> self.interval_ns.trailing_zeros()) as usize;
         self.pages[interval] += pages;
         self.gc_pages[interval] += gc_pages;
+    }
+
+    /// Of a run that took `elapsed_ns`, in which `gc_pages` copies were decided: no interval begins later, and the last
+    /// one has what is missing.
+    pub(super) fn until(&self, elapsed_ns: u64, gc_pages: u64) -> Throughput {
+        let mut run = self.clone();
+        if gc_pages == 0 && run.pages.is_empty() {
+            return run;
+        }
+        run.add(elapsed_ns, 0, 0);
+        let last = (elapsed_ns / run.interval_ns) as usize;
+        run.pages.truncate(last + 1);
+        run.gc_pages.truncate(last + 1);
+        run.gc_pages[last] += gc_pages - run.gc_pages.iter().sum::<u64>();
+        run
     }
 
     #[cold]

@@ -10,7 +10,7 @@
 //! closed forms for separated classes and for host and GC pools (`analytic`).
 //!
 //! Weakness: a pool above its target is collected even when its victims are full and another pool has
-//! empty ones; sizes that do not fit the traffic cost more than none.
+//! empty ones; sizes that do not fit the traffic cost more than none. `ftl::least_gain` bounds that.
 
 use super::{Select, Superblocks, VictimPolicy};
 

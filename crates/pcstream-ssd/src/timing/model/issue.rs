@@ -107,6 +107,7 @@ impl Model {
         let (ready, busy) = self.read_pages(self.units.place(read.within), read.pages, self.clock);
         self.gc_busy_ns += busy;
         self.copies_read_at = self.copies_read_at.max(ready);
+        self.count(ready, 0, u64::from(read.pages));
         self.add_copies(read.pages, ready, copies);
     }
 
