@@ -41,8 +41,9 @@ pub fn record(args: &RecordArgs, subject: &Subject, stop: &StopSignals, ui: Ui) 
         let one = |(index, device)| {
             let member = Member::new(&together, index, stop);
             scope.spawn(move || {
-                let status = one(device, args.force, subject, member.clone(), stop, ui);
-                member.leave(status.is_err());
+                let mut leaving = member.leaving();
+                let status = one(device, args.force, subject, member, stop, ui);
+                leaving.failed = status.is_err();
                 status
             })
         };

@@ -191,14 +191,32 @@ impl Member {
         }
     }
 
+    /// To be kept until the capture has ended.
+    pub fn leaving(&self) -> Leaving {
+        Leaving { member: self.clone(), failed: true }
+    }
+
     /// The capture has ended.
-    pub fn leave(&self, failed: bool) {
+    fn leave(&self, failed: bool) {
         let mut progress = self.together.progress();
         if failed || progress.missing > 0 {
             progress.failed = progress.failed.or(Some(self.index));
         }
         progress.first_left |= self.is_first();
         self.together.changed.notify_all();
+    }
+}
+
+/// Says that a capture has ended, when it is dropped: also by a panic, for which the others would wait for ever.
+pub struct Leaving {
+    member: Member,
+    /// It failed; so it did unless somebody says something else.
+    pub failed: bool,
+}
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        self.member.leave(self.failed);
     }
 }
 
