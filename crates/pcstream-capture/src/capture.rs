@@ -57,6 +57,7 @@ pub fn capture(
     let mut place = Place::make(&options.target, raw)?;
     // Of other programs too, on a file system that is in use.
     sync(&place.directory, &interrupts, || ())?;
+    observer.ready().map_err(CaptureError::Observer)?;
     let start_ns = now_ns(ClockId::Monotonic);
     let join = Join::shared(joiner(options, start_ns), session.rules()?);
     let reader = session.reader({

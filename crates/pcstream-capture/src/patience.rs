@@ -18,9 +18,9 @@ const LOOK: Duration = Duration::from_millis(20);
 pub trait Stop {
     /// The user's wishes to stop so far: after one the command is asked to end, after two it is killed.
     fn wishes(&self) -> usize;
-    /// Why a capture of what runs already has nothing more to wait for, if so.
-    fn over(&self) -> Option<String> {
-        None
+    /// Whether a capture of what runs already has nothing more to wait for.
+    fn over(&self) -> bool {
+        false
     }
 }
 
@@ -49,7 +49,7 @@ impl<'a> Interrupts<'a> {
     }
 
     /// As [`Stop::over`] says.
-    pub fn over(&self) -> Option<String> {
+    pub fn over(&self) -> bool {
         self.stop.over()
     }
 
@@ -71,7 +71,8 @@ impl<'a> Interrupts<'a> {
 
     /// Whether nothing is to be waited for any more: the patience is over, or the user insists.
     pub fn are_urgent(&self) -> bool {
-        self.wishes() > 1 || self.since.get().is_some_and(|since| since.elapsed() >= PATIENCE)
+        let wishes = self.wishes();
+        wishes > 1 || wishes > 0 && self.since.get().is_some_and(|since| since.elapsed() >= PATIENCE)
     }
 
     /// The result of `work`, done in a thread of its own; `None`: abandoned. `meanwhile` is called many times a second.

@@ -42,8 +42,6 @@ use crate::victim::{OwnVictims, Pools, Select, Superblocks};
 
 pub use io_error::IoError;
 use least_gain::LeastGain;
-#[cfg(any(test, feature = "reference"))]
-pub(crate) use least_gain::Shortfall;
 
 /// `map` entry of a page that holds no data.
 pub(crate) const UNMAPPED: u32 = 0;

@@ -21,7 +21,6 @@ use std::collections::{BTreeMap, VecDeque};
 
 use crate::background::Watermarks;
 use crate::counters::Counters;
-use crate::ftl::Shortfall;
 use crate::geometry::{Geometry, GeometryError};
 use crate::ids::{LogicalPage, StreamId, SuperblockId};
 use crate::settings::{DeviceSettings, GcDestination};
@@ -81,8 +80,9 @@ pub struct ReferenceSsd {
     pools: BTreeMap<Owner, Pool>,
     last_choice: u64,
     fruitless_victims: u32,
-    /// For pools of given sizes.
-    shortfall: Shortfall,
+    /// For pools of given sizes: pages that victims gained, each less than a blind choice among N - F closed superblocks
+    /// of a full device would; a sum in units of 1/(N - F) page, at most 0.
+    gained_over_blind: i64,
     step: u64,
     now_pages: u64,
     counters: Counters,
@@ -118,7 +118,7 @@ impl ReferenceSsd {
             pools: BTreeMap::new(),
             last_choice: 0,
             fruitless_victims: 0,
-            shortfall: Shortfall::new(&geometry),
+            gained_over_blind: 0,
             step: 0,
             now_pages: 0,
             counters: Counters::new(usize::from(geometry.streams())),
@@ -267,7 +267,10 @@ impl ReferenceSsd {
         let at = candidates.iter().position(|&c| c == victim).expect("a victim is a candidate");
         candidates.swap_remove(at);
         let valid = self.valid(victim);
-        self.shortfall.gained(self.geometry.superblock_pages() - valid);
+        let (closed, pages) = self.closed_at_gc();
+        let blind = pages - self.geometry.logical_pages() as i64;
+        let gained = i64::from(self.geometry.superblock_pages() - valid) * closed;
+        self.gained_over_blind = 0.min(self.gained_over_blind + gained - blind);
         self.pools.get_mut(&owner).expect("closed pages have a pool").valid_pages -= u64::from(valid);
         self.superblocks[victim].state = State::Free;
         let destination = match (self.geometry.gc_destination(), owner) {
@@ -323,11 +326,17 @@ impl ReferenceSsd {
         closed.min_by_key(|&s| self.valid(s)).expect("there are candidates")
     }
 
+    /// Superblocks that are closed when GC must choose, and their pages.
+    fn closed_at_gc(&self) -> (i64, i64) {
+        let closed = i64::from(self.geometry.superblocks() - self.geometry.open_superblocks());
+        (closed, closed * i64::from(self.geometry.superblock_pages()))
+    }
+
     fn ask_policy(&mut self) -> usize {
         if self.targets.is_empty() {
             return (self.choose)(self, 0);
         }
-        if self.shortfall.is_too_much() {
+        if self.gained_over_blind < -self.closed_at_gc().1 {
             let all = self.candidates.iter().flatten().copied();
             let emptiest = all.min_by_key(|&s| (self.valid(s), self.superblocks[s].changed_step));
             return emptiest.expect("there are candidates");

@@ -95,8 +95,15 @@ impl<'a> Recorded<'a> {
         ));
         self.paths.text().iter().for_each(|paths| ui.remark(&format!("of the file data, {paths}")));
         if let Some(dir) = self.args.on().filter(|_| !self.wrote) {
+            let (who, longer) = match self.captured.finished.status {
+                Some(_) => ("the command", ""),
+                None if self.meta.exit.is_none() && !self.meta.settings.contains_key("attached_to") => {
+                    ("nobody", "")
+                }
+                None => ("what is followed", ", or record for longer"),
+            };
             ui.remark(&format!(
-                "what is followed wrote nothing to {}: check --on, or record for longer",
+                "{who} wrote nothing to {}: check --on{longer}",
                 match self.meta.file_system {
                     None => dir.display().to_string(),
                     Some(_) if self.args.dir_only => format!("files in {}", dir.display()),

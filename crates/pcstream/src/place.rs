@@ -106,7 +106,7 @@ pub fn place(args: &PlaceArgs, ui: Ui) -> Result<Status, Failure> {
     let captured = capture::capture(&options, &*signals.count, &mut placing);
     placing.notifier.stopping();
     // Whichever of the two looks, this one's or the capture's, saw it.
-    let (seconds, gone) = (placing.began.elapsed().as_secs_f64(), placing.gone || !place.is_there());
+    let (seconds, gone) = (placing.began.elapsed().as_secs_f64(), placing.gone || placing.is_gone());
     // What was learned is saved, whatever became of the capture.
     let summary = placing.finish();
     metrics::stop(&served);
@@ -281,6 +281,10 @@ struct Placing<'a> {
 }
 
 impl Placing<'_> {
+    fn is_gone(&self) -> bool {
+        self.server_ended() || !self.place.is_there()
+    }
+
     /// Whether the device had a server, and it is there no more.
     fn server_ended(&self) -> bool {
         self.server.as_ref().is_some_and(|server| !server.is_up())
@@ -373,7 +377,7 @@ impl Observer for Placing<'_> {
         }
         if self.looked.elapsed() >= LOOK && !self.gone {
             self.looked = Instant::now();
-            self.gone = self.server_ended() || !self.place.is_there();
+            self.gone = self.is_gone();
             if self.gone {
                 self.stops.fetch_add(1, Ordering::Relaxed);
             }

@@ -236,6 +236,7 @@ fn refused() {
         let out = Command::new(env!("CARGO_BIN_EXE_pcstream")).args(arguments).output().expect("it starts");
         assert_eq!(out.status.code(), Some(code), "{}", said(&out));
         assert!(said(&out).contains(part), "{part}: {}", said(&out));
+        assert!(!said(&out).contains("interrupted"), "nobody did: {}", said(&out));
         let left: Vec<_> = fs::read_dir(two.traces.path()).expect("it is there").collect();
         assert!(left.is_empty(), "{left:?}");
     };
@@ -252,6 +253,11 @@ fn refused() {
     let unknown = with(&["--write-buffers", "no-such-thing", "--", "true"]);
     let out = Command::new(env!("CARGO_BIN_EXE_pcstream")).args(&unknown).output().expect("it starts");
     assert_eq!(said(&out).matches("no-such-thing").count(), 1, "{}", said(&out));
+    // One fails where the other waits for it.
+    let file = two.mounts()[1].join("file");
+    fs::write(&file, "").expect("written");
+    let failing = [&record[..], &[text(&file), "--dir-only", "--", "true"]].concat();
+    pcstream(&failing, 1, "a directory or a block device");
     let below = two.below();
     let below = [&record[..], &[text(&below), "--dir-only", "--", "true"]].concat();
     pcstream(&below, 2, "--dir-only follows one directory of each file system");

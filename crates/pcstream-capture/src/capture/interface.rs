@@ -116,6 +116,10 @@ pub const ENDED_AS_ASKED: &str = "ended as you asked";
 
 /// Whoever receives a capture. Called from one thread.
 pub trait Observer {
+    /// Once, before anything is recorded, when what was dirty before is written.
+    fn ready(&mut self) -> Result<(), Box<dyn Error + Send + Sync>> {
+        Ok(())
+    }
     /// Once, before the command starts.
     fn started(&mut self, started: &Started) -> Result<(), Box<dyn Error + Send + Sync>>;
     /// Once, as soon as it is there, if [`SessionOptions::placed_by`] or [`SessionOptions::answering`] is set: where streams of

@@ -134,10 +134,12 @@ impl<'a, 'obj> Run<'a, 'obj> {
             self.look()?;
             let asked = (interrupts.wishes() > 0).then(|| ENDED_AS_ASKED.to_string());
             let unmounted = || (self.reported != reported).then(|| self.unmounted(place)).flatten();
-            let over = || interrupts.over().map(|why| self.unmounted(place).unwrap_or(why));
-            let ended = || attached.ended(self.began.elapsed()).or_else(unmounted).or_else(over);
+            let ended = || attached.ended(self.began.elapsed()).or_else(unmounted);
             if let Some(why) = asked.or_else(ended) {
                 return Ok(Ending { status: None, interrupted: false, note: Some(why) });
+            }
+            if interrupts.over() {
+                return Ok(Ending { status: None, interrupted: false, note: self.unmounted(place) });
             }
         }
     }

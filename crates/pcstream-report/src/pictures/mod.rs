@@ -54,9 +54,9 @@ pub struct Material<'a> {
     pub rows: &'a [ContextRow<'a>],
     /// Maps, copies and rates, for the pictures that [`needs_survey`] names.
     pub survey: Option<&'a Survey>,
-    /// WAF over how full the flash is at most; empty if it was not simulated.
+    /// WAF over how full the flash is at most; `None` if it was not simulated.
     pub by_utilisation: Option<&'a Sweep>,
-    /// WAF over the number of streams; empty if it was not simulated.
+    /// WAF over the number of streams; `None` if it was not simulated.
     pub by_streams: Option<&'a Sweep>,
 }
 

@@ -28,7 +28,7 @@ pub fn figure(material: &Material) -> Figure {
     let title = "throughput and copies over simulated time";
     Figure {
         title: "Throughput and garbage collection over simulated time",
-        note: "By the completion of requests. With --timing; what the clock models is in docs/ssd-model.md."
+        note: "Requests by their completion, copies when they are read. With --timing; what the clock models is in docs/ssd-model.md."
             .to_owned(),
         svg: Chart::of_rates(title, "simulated seconds", lines, keys).draw(),
         csv: table(lanes),

@@ -5,7 +5,8 @@
 //! superblock chosen blindly would: the average of the pages that are not valid in all closed superblocks, when GC must
 //! choose and every logical page holds data. What they gain less adds up to a shortfall; what they gain more lowers it, to
 //! no less than 0. While it is more than one superblock, the pools are passed over: the candidate with the fewest valid
-//! pages of all is emptied, which gains at least that average.
+//! pages of all is emptied, which gains at least that average. With watermarks, fewer superblocks are closed and the
+//! average is lower.
 //!
 //! WAF is therefore at most about alpha / (alpha - 1), with alpha as in `analytic`: twice that of uniform traffic. Pools
 //! of sizes that fit the traffic gain about twice the average, so the rule leaves them alone. It judges sums and not
@@ -18,7 +19,7 @@ use crate::victim::{Pools, Select, Superblocks, VictimPolicy};
 
 /// Pages that victims should have gained and did not, in units of 1/(N - F) page: whole numbers, so nothing is rounded.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Shortfall {
+struct Shortfall {
     /// N - F: superblocks that are closed when GC must choose.
     closed: i64,
     /// Pages in them that hold no valid data when all logical pages do: what a victim should gain, in these units.
@@ -29,19 +30,19 @@ pub(crate) struct Shortfall {
 }
 
 impl Shortfall {
-    pub(crate) fn new(geometry: &Geometry) -> Shortfall {
+    fn new(geometry: &Geometry) -> Shortfall {
         let closed = i64::from(geometry.superblocks() - geometry.open_superblocks());
         let pages = closed * i64::from(geometry.superblock_pages());
         Shortfall { closed, spare_pages: pages - geometry.logical_pages() as i64, most: pages, now: 0 }
     }
 
     /// Whether the next victim is the emptiest of all.
-    pub(crate) fn is_too_much(&self) -> bool {
+    fn is_too_much(&self) -> bool {
         self.now > self.most
     }
 
     /// A victim gained `pages`.
-    pub(crate) fn gained(&mut self, pages: u32) {
+    fn gained(&mut self, pages: u32) {
         self.now = (self.now + self.spare_pages - i64::from(pages) * self.closed).max(0);
     }
 }
@@ -65,11 +66,11 @@ impl LeastGain {
 }
 
 impl Select for LeastGain {
-    fn closed(&mut self, table: &mut Superblocks, superblock: u32, pool: u16, now: u64) {
-        self.pools.closed(table, superblock, pool, now);
+    fn closed(&mut self, table: &mut Superblocks, superblock: u32, frontier: u16, now: u64) {
+        self.pools.closed(table, superblock, frontier, now);
         self.lists.programmed(superblock, table.valid(superblock));
         self.lists.close(superblock);
-        self.emptiest.closed(&mut self.lists, superblock, pool, now);
+        self.emptiest.closed(&mut self.lists, superblock, frontier, now);
     }
 
     fn invalidated(&mut self, table: &mut Superblocks, superblock: u32, valid: u32, lost: u32) {

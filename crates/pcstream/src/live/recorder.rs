@@ -14,7 +14,7 @@ use pcstream_trace::store::partial_path;
 use pcstream_trace::{Batch, Event, Extent, Kind, Meta, Op, TraceReader, TraceWriter};
 
 use super::options::fs_journal;
-use super::together::Member;
+use super::together::{Member, NotBegun};
 use crate::args::CaptureArgs;
 use crate::attached;
 use crate::failure::Failure;
@@ -205,7 +205,25 @@ fn exit_of(status: ExitStatus) -> Exit {
     Exit { code: status.code(), signal: std::os::unix::process::ExitStatusExt::signal(&status) }
 }
 
+impl Recorder<'_> {
+    /// Waits for captures of other devices, if there are any.
+    fn wait(
+        &mut self,
+        until: fn(&Member) -> Result<(), NotBegun>,
+    ) -> Result<(), Box<dyn Error + Send + Sync>> {
+        if let Some(Err(not_begun)) = self.member.as_ref().map(until) {
+            self.refused = Some(not_begun.into());
+            return Err(not_begun.into());
+        }
+        Ok(())
+    }
+}
+
 impl Observer for Recorder<'_> {
+    fn ready(&mut self) -> Result<(), Box<dyn Error + Send + Sync>> {
+        self.wait(Member::ready)
+    }
+
     fn started(&mut self, started: &Started) -> Result<(), Box<dyn Error + Send + Sync>> {
         let meta = self.meta(started);
         if let Some(simulation) = &mut self.simulation
@@ -217,11 +235,7 @@ impl Observer for Recorder<'_> {
         let writer = output::begin(&self.path, meta, self.overwrite);
         self.writer = Some(writer.map_err(|error| with_causes(&error))?);
         self.flushed = Instant::now();
-        if let Some(Err(not_begun)) = self.member.as_ref().map(Member::begin) {
-            self.refused = Some(not_begun.into());
-            return Err(not_begun.into());
-        }
-        Ok(())
+        self.wait(Member::begin)
     }
 
     fn ended(&mut self) {

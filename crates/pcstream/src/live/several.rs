@@ -13,6 +13,7 @@ use pcstream_capture::attach::{Attach, Running};
 use pcstream_capture::capture::Subject;
 use pcstream_fs::extents::DeviceNumber;
 use pcstream_fs::scratch::{ExistingFs, raw_device};
+use pcstream_trace::store::partial_path;
 
 use super::together::{Member, NotBegun, Together};
 use super::{Recorded, Recorder, outcome};
@@ -78,8 +79,9 @@ fn devices(args: &RecordArgs) -> Result<Vec<Device>, Failure> {
         }
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let trace = one_of_several(&args.output, &name);
-        if trace.exists() && !args.force {
-            return Err(anyhow!("-o: {} exists; --force replaces it", trace.display()).into());
+        let left = [trace.clone(), partial_path(&trace)].into_iter().find(|path| path.exists());
+        if let Some(left) = left.filter(|_| !args.force) {
+            return Err(anyhow!("-o: {} exists; --force replaces it", left.display()).into());
         }
         devices.push(Device { args: args_of_one, number, path, trace });
     }
@@ -116,16 +118,28 @@ fn one(
     recorder.join(member.clone());
     let recorded = Recorded::of(recorder, captured, &device.args, stop, ui);
     member.bars().suspend(|| {
-        if let Some(error) = recorded.as_ref().err().and_then(Failure::error)
-            && member.all_have_begun()
-            && !error.is::<NotBegun>()
-        {
-            ui.remark(&format!("{}: {}", member.device(), with_causes(error)));
-        }
-        let recorded = recorded?;
+        let recorded = recorded.map_err(|failure| late(failure, &member, ui))?;
         recorded.summary(ui);
         outcome(&recorded.captured, device.args.forward_exit_code, ui)
     })
+}
+
+/// A failure with its device, if all captures had begun. It is said at once: the others may go on for long.
+fn late(failure: Failure, member: &Member, ui: Ui) -> Failure {
+    let is_new = |error: &anyhow::Error| member.all_have_begun() && !error.is::<NotBegun>();
+    let failure = failure.map_failed(|error| match is_new(&error) {
+        true => anyhow!("{}: {}", member.device(), with_causes(&error)),
+        false => error,
+    });
+    if let Failure::Failed(error) = &failure
+        && is_new(error)
+    {
+        ui.remark(&with_causes(error));
+        if member.ends_the_command() {
+            ui.remark("the command is asked to end, as a device is not recorded any more");
+        }
+    }
+    failure
 }
 
 /// What they come to together. Of those that failed, the first counts.
@@ -137,8 +151,12 @@ fn together_as(
     if let Some(failed) = together.failed().or_else(|| results.iter().position(Result::is_err)) {
         let failure = results.swap_remove(failed);
         let said = failure.as_ref().err().and_then(Failure::error).map(with_causes);
-        let others = results.iter().filter_map(|result| result.as_ref().err()?.error());
-        let new = others.filter(|error| !error.is::<NotBegun>()).map(with_causes);
+        let failed = |result: &Result<Status, Failure>| match result {
+            Err(Failure::Failed(error)) if !error.is::<NotBegun>() => Some(with_causes(error)),
+            Err(Failure::WrongArguments(error)) => Some(with_causes(error)),
+            _ => None,
+        };
+        let new = results.iter().filter_map(failed);
         let new: BTreeSet<String> = new.filter(|text| said.as_ref() != Some(text)).collect();
         // Later ones were said when they came.
         new.iter().filter(|_| !together.have_begun()).for_each(|text| ui.remark(text));

@@ -21,14 +21,20 @@ const LOOK: Duration = Duration::from_millis(20);
 /// How the captures stand.
 #[derive(Debug)]
 struct Progress {
-    /// Captures that have not begun.
-    missing: usize,
+    /// Captures that have not come to each gate: before anything is recorded, and before the command starts.
+    missing: [usize; 2],
     /// The first that failed.
     failed: Option<usize>,
     /// The command has ended.
     command_ended: bool,
     /// So has its capture.
     first_left: bool,
+}
+
+impl Progress {
+    fn have_begun(&self) -> bool {
+        self.missing[1] == 0
+    }
 }
 
 /// What the captures share.
@@ -78,8 +84,8 @@ impl From<NotBegun> for Failure {
 impl Together {
     /// Of these devices. With a command, the first capture runs it.
     pub fn new(devices: Vec<String>, has_command: bool, stop: &StopSignals) -> Arc<Together> {
-        let progress =
-            Progress { missing: devices.len(), failed: None, command_ended: false, first_left: false };
+        let missing = [devices.len(); 2];
+        let progress = Progress { missing, failed: None, command_ended: false, first_left: false };
         Arc::new(Together {
             devices,
             has_command,
@@ -92,7 +98,7 @@ impl Together {
 
     /// Whether all captures have begun.
     pub fn have_begun(&self) -> bool {
-        self.progress().missing == 0
+        self.progress().have_begun()
     }
 
     /// The first capture that failed.
@@ -143,6 +149,12 @@ impl Member {
         self.together.has_command && !waited.unwrap_or_else(PoisonError::into_inner).command_ended
     }
 
+    /// Whether the recording of another device ends the command, which goes on without this one.
+    pub fn ends_the_command(&self) -> bool {
+        let progress = self.together.progress();
+        self.goes_along() && progress.have_begun() && !progress.command_ended && !progress.first_left
+    }
+
     /// As [`Together::have_begun`] says.
     pub fn all_have_begun(&self) -> bool {
         self.together.have_begun()
@@ -154,17 +166,27 @@ impl Member {
         others.map(|(_, device)| device.clone()).collect()
     }
 
+    /// Waits until all captures can record: the slowest device may take long to write what is dirty.
+    pub fn ready(&self) -> Result<(), NotBegun> {
+        self.pass(0)
+    }
+
     /// Waits until all captures have begun.
     pub fn begin(&self) -> Result<(), NotBegun> {
+        self.pass(1)
+    }
+
+    fn pass(&self, gate: usize) -> Result<(), NotBegun> {
         let mut progress = self.together.progress();
-        progress.missing -= 1;
+        progress.missing[gate] -= 1;
         self.together.changed.notify_all();
         loop {
+            // First: one that failed after it is no concern of the others.
+            if progress.missing[gate] == 0 {
+                return Ok(());
+            }
             if progress.failed.is_some() {
                 return Err(NotBegun::AnotherFailed);
-            }
-            if progress.missing == 0 {
-                return Ok(());
             }
             if self.together.wishes.load(Ordering::Relaxed) > 0 {
                 progress.failed = progress.failed.or(Some(self.index));
@@ -199,7 +221,7 @@ impl Member {
     /// The capture has ended.
     fn leave(&self, failed: bool) {
         let mut progress = self.together.progress();
-        if failed || progress.missing > 0 {
+        if failed || !progress.have_begun() {
             progress.failed = progress.failed.or(Some(self.index));
         }
         progress.first_left |= self.is_first();
@@ -223,18 +245,17 @@ impl Drop for Leaving {
 impl Stop for Member {
     fn wishes(&self) -> usize {
         let progress = self.together.progress();
-        let runs = progress.missing == 0 && !progress.command_ended && !progress.first_left;
+        let runs = progress.have_begun() && !progress.command_ended && !progress.first_left;
         let of_user = self.together.wishes.load(Ordering::Relaxed);
         if self.goes_along() {
             return if runs { 0 } else { of_user };
         }
-        // A recording that lacks a device is not what was asked for.
-        of_user + usize::from(self.runs_command() && progress.failed.is_some())
+        // A recording that lacks a device is not what was asked for: the command is asked to end. Only the user insists.
+        of_user.max(usize::from(self.runs_command() && runs && progress.failed.is_some()))
     }
 
-    fn over(&self) -> Option<String> {
+    fn over(&self) -> bool {
         let progress = self.together.progress();
-        let over = self.goes_along() && (progress.command_ended || progress.first_left);
-        over.then(|| "ended with the command".to_owned())
+        self.goes_along() && (progress.command_ended || progress.first_left)
     }
 }
