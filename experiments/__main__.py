@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import time
 from pathlib import Path
@@ -24,6 +25,8 @@ def main() -> int:
     parser.add_argument("--recordings", type=int, default=0, help="of each workload (default: 1 with --quick, else 3)")
     parser.add_argument("--recorded", action="store_true", help="record nothing: take the recordings that there are")
     args = parser.parse_args()
+    # What is mounted is unmounted, as after Ctrl-C.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     workloads = all_of(args.quick)
     if args.list or not args.names:
         for name, module in FIGURES.items():

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import os
 import resource
+import signal
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from pcstream import RecordError
@@ -25,6 +27,8 @@ from ..lab import Lab, Table, Workload, spread
 NAME = "fast19-fig14"
 ABOUT = "processor time with and without a capture"
 WORKLOADS = ("rocksdb", "sqlite", "gcc")
+#: Seconds that what is interrupted has to end.
+ENDING = 10
 #: The number of kthreadd, the parent of all threads of the kernel.
 KTHREADD = "2"
 
@@ -34,6 +38,9 @@ def make(lab: Lab) -> Table:
     table = Table(NAME, "FAST'19 Fig. 14: processor time of a capture", ("workload", "without, s", "with a capture, s", "ratio"))
     for name in WORKLOADS:
         workload = lab.workloads[name]
+        if not lab.may_record:
+            lab.leave_out(f"{NAME}, {name}", "not run, as it is no recording but a measurement: leave --recorded out")
+            continue
         if workload.missing():
             lab.leave_out(name, f"not run, because this machine lacks {', '.join(workload.missing())}")
             continue
@@ -53,12 +60,30 @@ def seconds(workload: Workload, *, capture: bool) -> float:
         words = [word.replace("{}", directory) for word in workload.words(1, Path(kept))]
         record = [find(), "record", "--on", directory, "-o", f"{kept}/t.pctrace", "--quiet", "--"] if capture else []
         before = processor_seconds()
-        done = subprocess.run([*record, *words], cwd=directory, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
+        code, said = run([*record, *words], directory)
         # A trace that lacks something took the same time.
-        if done.returncode not in (0, LOSSES if capture else 0):
-            raise RecordError(f"{workload.name} ended with {done.returncode}: {done.stderr.strip()}")
+        if code not in (0, LOSSES if capture else 0):
+            raise RecordError(f"{workload.name} ended with {code}: {said.strip()}")
         subprocess.run(["sync", "--file-system", directory], check=True)
         return processor_seconds() - before
+
+
+def run(command: list[str], directory: str) -> tuple[int, str]:
+    """Runs a command: its exit code, and what it said. What it started ends with it if this program is interrupted."""
+    with subprocess.Popen(
+        command, cwd=directory, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        try:
+            _, said = process.communicate()
+        except BaseException:
+            # A recorder ends its command; what is still there after that is killed.
+            os.killpg(process.pid, signal.SIGTERM)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(ENDING)
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            raise
+    return process.returncode, said
 
 
 @contextmanager
@@ -73,7 +98,11 @@ def file_system(size: str) -> Iterator[str]:
         try:
             yield str(directory)
         finally:
-            subprocess.run(["umount", directory], check=True)
+            until = time.monotonic() + ENDING
+            while subprocess.run(["umount", directory], stderr=subprocess.DEVNULL, check=False).returncode and time.monotonic() < until:
+                time.sleep(0.1)
+            if os.path.ismount(directory):
+                subprocess.run(["umount", directory], check=True)
 
 
 def processor_seconds() -> float:
