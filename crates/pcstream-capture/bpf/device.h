@@ -28,6 +28,8 @@
 extern const void blkdev_bio_end_io __ksym __weak;
 extern const void blkdev_bio_end_io_async __ksym __weak;
 extern const void submit_bio_wait_endio __ksym __weak;
+/* The same since 7.1 or 7.2. */
+extern const void bio_wait_end_io __ksym __weak;
 
 /* What completes a read or write of io_uring. */
 extern const void io_complete_rw __ksym __weak;
@@ -38,7 +40,7 @@ static __always_inline bool is_direct_on_device(struct bio *bio)
 	u64 end_io = (u64)bio->bi_end_io;
 
 	/* Tasks of the kernel wait for other requests, too. */
-	if (COMPLETES_BY(end_io, submit_bio_wait_endio))
+	if (COMPLETES_BY(end_io, submit_bio_wait_endio) || COMPLETES_BY(end_io, bio_wait_end_io))
 		return bpf_get_current_task_btf()->mm;
 	return COMPLETES_BY(end_io, blkdev_bio_end_io) || COMPLETES_BY(end_io, blkdev_bio_end_io_async);
 }
