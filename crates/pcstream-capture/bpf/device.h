@@ -28,7 +28,7 @@
 extern const void blkdev_bio_end_io __ksym __weak;
 extern const void blkdev_bio_end_io_async __ksym __weak;
 extern const void submit_bio_wait_endio __ksym __weak;
-/* The same since 7.1 or 7.2. */
+/* The last of them as Linux 7.2 calls it. */
 extern const void bio_wait_end_io __ksym __weak;
 
 /* What completes a read or write of io_uring. */

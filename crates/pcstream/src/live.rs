@@ -95,21 +95,17 @@ impl<'a> Recorded<'a> {
         ));
         self.paths.text().iter().for_each(|paths| ui.remark(&format!("of the file data, {paths}")));
         if let Some(dir) = self.args.on().filter(|_| !self.wrote) {
-            let (who, longer) = match self.captured.finished.status {
-                Some(_) => ("the command", ""),
-                None if self.meta.exit.is_none() && !self.meta.settings.contains_key("attached_to") => {
-                    ("nobody", "")
-                }
-                None => ("what is followed", ", or record for longer"),
+            let place = match self.meta.file_system {
+                None => dir.display().to_string(),
+                Some(_) if self.args.dir_only => format!("files in {}", dir.display()),
+                Some(_) => format!("the file system of {}", dir.display()),
             };
-            ui.remark(&format!(
-                "{who} wrote nothing to {}: check --on{longer}",
-                match self.meta.file_system {
-                    None => dir.display().to_string(),
-                    Some(_) if self.args.dir_only => format!("files in {}", dir.display()),
-                    Some(_) => format!("the file system of {}", dir.display()),
+            ui.remark(&match self.meta.settings.contains_key("attached_to") {
+                true => {
+                    format!("what is followed wrote nothing to {place}: check --on, or record for longer")
                 }
-            ));
+                false => format!("nothing was written to {place}: check --on"),
+            });
         }
     }
 }

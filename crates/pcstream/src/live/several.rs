@@ -40,7 +40,7 @@ pub fn record(args: &RecordArgs, subject: &Subject, stop: &StopSignals, ui: Ui) 
     let together = Together::new(names, has_command, stop);
     let results: Vec<_> = std::thread::scope(|scope| {
         let one = |(index, device)| {
-            let member = Member::new(&together, index, stop);
+            let member = Member::new(&together, index);
             scope.spawn(move || {
                 let mut leaving = member.leaving();
                 let status = one(device, args.force, subject, member, stop, ui);

@@ -1,7 +1,8 @@
 //! Captures of several devices that begin together and have one command.
 //!
 //! Idea: no capture goes on, and no command starts, before all of them have begun. The first runs the command; the others end
-//! when it has. If one of them fails, the command is asked to end. The user's wishes to stop are the command's while it runs, and everybody's before and after that.
+//! when it has. If one of them fails, the command is asked to end. The user's wishes to stop are the command's while it runs,
+//! and everybody's before and after that.
 
 use std::error::Error;
 use std::fmt;
@@ -35,6 +36,16 @@ impl Progress {
     fn have_begun(&self) -> bool {
         self.missing[1] == 0
     }
+
+    /// The command is over, or will never run. Only with a command.
+    fn is_over(&self) -> bool {
+        self.command_ended || self.first_left
+    }
+
+    /// The command runs. Only with one.
+    fn runs(&self) -> bool {
+        self.have_begun() && !self.is_over()
+    }
 }
 
 /// What the captures share.
@@ -45,6 +56,7 @@ pub struct Together {
     progress: Mutex<Progress>,
     changed: Condvar,
     wishes: Arc<AtomicUsize>,
+    first_signal: Arc<AtomicI32>,
     /// Where their progress is shown.
     bars: MultiProgress,
 }
@@ -92,6 +104,7 @@ impl Together {
             progress: Mutex::new(progress),
             changed: Condvar::new(),
             wishes: Arc::clone(&stop.count),
+            first_signal: stop.first_signal(),
             bars: MultiProgress::new(),
         })
     }
@@ -116,13 +129,12 @@ impl Together {
 pub struct Member {
     together: Arc<Together>,
     index: usize,
-    first_signal: Arc<AtomicI32>,
 }
 
 impl Member {
     /// The one with this number, from 0.
-    pub fn new(together: &Arc<Together>, index: usize, stop: &StopSignals) -> Member {
-        Member { together: Arc::clone(together), index, first_signal: stop.first_signal() }
+    pub fn new(together: &Arc<Together>, index: usize) -> Member {
+        Member { together: Arc::clone(together), index }
     }
 
     /// Its device.
@@ -143,16 +155,14 @@ impl Member {
     /// Whether a command was to run and did not. To be asked after the capture; waits for a command that still runs, for a
     /// device may be gone before it ends.
     pub fn lacks_command(&self) -> bool {
-        let runs =
-            |progress: &mut Progress| self.goes_along() && !progress.command_ended && !progress.first_left;
+        let runs = |progress: &mut Progress| self.goes_along() && !progress.is_over();
         let waited = self.together.changed.wait_while(self.together.progress(), runs);
         self.together.has_command && !waited.unwrap_or_else(PoisonError::into_inner).command_ended
     }
 
     /// Whether the recording of another device ends the command, which goes on without this one.
     pub fn ends_the_command(&self) -> bool {
-        let progress = self.together.progress();
-        self.goes_along() && progress.have_begun() && !progress.command_ended && !progress.first_left
+        self.goes_along() && self.together.progress().runs()
     }
 
     /// As [`Together::have_begun`] says.
@@ -190,7 +200,8 @@ impl Member {
             }
             if self.together.wishes.load(Ordering::Relaxed) > 0 {
                 progress.failed = progress.failed.or(Some(self.index));
-                return Err(NotBegun::Interrupted { signal: self.first_signal.load(Ordering::Relaxed) });
+                let signal = self.together.first_signal.load(Ordering::Relaxed);
+                return Err(NotBegun::Interrupted { signal });
             }
             let waited = self.together.changed.wait_timeout(progress, LOOK);
             progress = waited.unwrap_or_else(PoisonError::into_inner).0;
@@ -245,17 +256,16 @@ impl Drop for Leaving {
 impl Stop for Member {
     fn wishes(&self) -> usize {
         let progress = self.together.progress();
-        let runs = progress.have_begun() && !progress.command_ended && !progress.first_left;
         let of_user = self.together.wishes.load(Ordering::Relaxed);
-        if self.goes_along() {
-            return if runs { 0 } else { of_user };
+        match progress.runs() {
+            true if self.goes_along() => 0,
+            // A recording that lacks a device is not what was asked for: the command is asked to end. Only the user insists.
+            true if self.runs_command() && progress.failed.is_some() => of_user.max(1),
+            _ => of_user,
         }
-        // A recording that lacks a device is not what was asked for: the command is asked to end. Only the user insists.
-        of_user.max(usize::from(self.runs_command() && runs && progress.failed.is_some()))
     }
 
     fn over(&self) -> bool {
-        let progress = self.together.progress();
-        self.goes_along() && (progress.command_ended || progress.first_left)
+        self.goes_along() && self.together.progress().is_over()
     }
 }
