@@ -78,12 +78,14 @@ package:
 
 # The Debian package: target/deb/pcstream_VERSION_ARCHITECTURE.deb. It is built in a directory of its own, without the paths of
 # this machine in the binary, so that the same commit and compilers give the same bytes. `scripts/package-check` tries it.
+AGENT = jvm/target/pcstream-agent.jar
 DEB = $(abspath $(or $(CARGO_TARGET_DIR),target))/deb
 deb:
 	scripts/setup --missing deb || scripts/setup deb
 	RUSTFLAGS='--remap-path-prefix=$(CURDIR)=/pcstream --remap-path-prefix=$(or $(CARGO_HOME),$(HOME)/.cargo)=/cargo' \
 	    CARGO_TARGET_DIR=$(DEB)/target $(CARGO_BUILD)
-	packaging/deb $(DEB)/target/release/pcstream $(DEB)
+	mvn -q -B -f jvm/pom.xml package
+	packaging/deb $(DEB)/target/release/pcstream $(AGENT) $(DEB)
 
 # What is compiled in, with versions and licences: target/pcstream.spdx.json.
 sbom:
