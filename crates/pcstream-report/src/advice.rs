@@ -11,6 +11,7 @@
 
 mod changes;
 mod gains;
+mod patterns;
 mod sources;
 mod text;
 
@@ -22,7 +23,7 @@ use pcstream_trace::paths::file_name;
 
 pub use changes::{Change, Possible};
 pub use gains::Advice;
-use sources::literal;
+use patterns::literal;
 pub use sources::{Source, Sources};
 
 /// Values of `F_SET_RW_HINT` that name a lifetime, shortest first.

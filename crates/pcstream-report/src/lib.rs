@@ -97,6 +97,8 @@ pub struct TraceInfo {
     pub command: Vec<String>,
     /// Whether its times are those of a program that ran; a generator's are not.
     pub real_time: bool,
+    /// Whether it was recorded on a scratch file system, which tells its device of all that is deleted.
+    pub discards: bool,
     /// Loss counters by cause.
     pub losses: BTreeMap<String, u64>,
     /// Whether the recorder finished the trace.
@@ -113,6 +115,7 @@ impl Default for TraceInfo {
             id: String::new(),
             command: Vec::new(),
             real_time: false,
+            discards: false,
             losses: BTreeMap::new(),
             complete: true,
             damage: None,
@@ -128,6 +131,7 @@ impl TraceInfo {
             id: meta.trace_id.clone(),
             command: meta.command.clone(),
             real_time: meta.created_unix_s.is_some() || !meta.settings.contains_key("generator"),
+            discards: meta.settings.contains_key("image"),
             losses: meta.losses.clone(),
             complete: meta.complete,
             damage: None,

@@ -23,12 +23,23 @@ const ROUNDS: u64 = 3000;
 
 /// A program whose one call path writes all its files: `archive.keep`, which stays, and `spill0` and so on, which are soon
 /// deleted. The device has `pages` pages, from 2048 on.
-fn storage(dir: &Path, pages: u64, (short, long): Asked) -> String {
+fn storage(dir: &Path, pages: u64, asked: Asked) -> String {
+    storage_with_names(dir, pages, asked, SPILLS, |n| format!("/spill{n}"))
+}
+
+/// The same with so many names for those that are deleted, one round after the other.
+fn storage_with_names(
+    dir: &Path,
+    pages: u64,
+    (short, long): Asked,
+    count: u64,
+    name: fn(u64) -> String,
+) -> String {
     let path = dir.join("storage.pctrace");
     let mut writer = TraceWriter::create(&path, Meta::new("storage", pages), false).unwrap();
     let executable = "/home/me/build-1/storage".to_owned();
     let context = Context { id: ContextId(1), executable, comm: "storage".into(), ..Context::default() };
-    let names = std::iter::once("/archive.keep".to_owned()).chain((0..SPILLS).map(|n| format!("/spill{n}")));
+    let names = std::iter::once("/archive.keep".to_owned()).chain((0..count).map(name));
     let file = |(id, path)| File { id: FileId(id), path, ..File::default() };
     let files = (1..).zip(names).map(file).collect();
     writer.write_batch(&Batch { contexts: vec![context], files, ..Batch::default() }).unwrap();
@@ -48,7 +59,7 @@ fn storage(dir: &Path, pages: u64, (short, long): Asked) -> String {
         let spill = round % SPILLS;
         let at = 1500 + spill * 8;
         events.push(event(Op::Discard, 0, at, 8, Life::NotSet));
-        events.push(event(Op::Write, 2 + spill as u32, at, 8, short));
+        events.push(event(Op::Write, 2 + (round % count) as u32, at, 8, short));
         if round % 4 == 0 {
             events.push(event(Op::Write, 1, kept, 2, long));
             kept += 2;
@@ -97,6 +108,30 @@ fn kinds_of_files_that_one_call_path_writes_are_kept_apart() {
     let steps = steps(hints);
     assert!(steps[0].starts_with("RWH_WRITE_LIFE_SHORT: storage writing spill*"), "{steps:?}");
     assert!(steps[1].starts_with("RWH_WRITE_LIFE_MEDIUM: storage writing *.keep"), "{steps:?}");
+}
+
+/// As of mkstemp. Each name alone is too little for a rule.
+#[test]
+fn files_with_random_names_count_by_what_they_share() {
+    fn letters(n: u64) -> String {
+        (0..3).map(|place| char::from(b'a' + (n / 26_u64.pow(place) % 26) as u8)).collect()
+    }
+    let patterns = |name: fn(u64) -> String| {
+        let dir = TempDir::new().unwrap();
+        let advice = advice(&storage_with_names(dir.path(), 2048, NOTHING, ROUNDS, name));
+        assert!(change(&advice, "a stream for each class").unwrap()["flash_saved"].as_f64() > Some(0.01));
+        let sources = advice["sources"].as_array().unwrap().iter();
+        let of =
+            |source: &Value| (source["file"].as_str().unwrap().to_owned(), source["pages"].as_u64().unwrap());
+        (sources.map(of).collect::<Vec<_>>(), advice["remarks"].to_string())
+    };
+    let kept = ("*.keep".to_owned(), 1500);
+    let (sources, remarks) = patterns(|n| format!("/tmp/sort{}", letters(n)));
+    assert_eq!(sources, [("sort*".to_owned(), 24_000), kept.clone()]);
+    assert!(!remarks.contains("random"), "{remarks}");
+    let (sources, remarks) = patterns(|n| format!("/tmp/{}", letters(n)));
+    assert_eq!(sources, [("*".to_owned(), 24_000), kept]);
+    assert!(remarks.contains("names are numbers or random"), "{remarks}");
 }
 
 /// The next build lies in another directory.

@@ -36,16 +36,18 @@ pub struct Possible {
     pub rules: String,
     /// Streams cannot keep sources apart: all have like lifetimes.
     pub(super) one_class: bool,
+    /// Pages of programs that no source has.
+    pub(super) unassigned: u64,
 }
 
 impl Possible {
-    /// Of these sources; `hinted`: programs set write hints or streams already.
-    pub fn of(sources: &[Source], streams: usize, hinted: bool) -> Possible {
+    /// Of these sources, and pages of programs that are of none; `hinted`: programs set write hints or streams already.
+    pub fn of(sources: &[Source], unassigned: u64, streams: usize, hinted: bool) -> Possible {
         let classes = classes(sources, streams.saturating_sub(1).max(1));
         let rules = rules(sources, &classes, 1);
         let changes = changes(sources, &classes, &rules, (streams, hinted));
         let one_class = streams > 2 && !sources.is_empty() && at_most_one_class(&classes);
-        Possible { changes, rules, one_class }
+        Possible { changes, rules, one_class, unassigned }
     }
 }
 

@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::Source;
 use super::changes::{Change, OWN_HINTS, Possible, SET_HINTS};
 use crate::drive::{LEAST_GAIN, in_words, saved};
-use crate::human::page_bytes;
+use crate::human::{page_bytes, percent};
 use crate::schemes::missing;
 use crate::verdict::{pages_to_steady, says_nothing};
 use crate::{Settings, Simulation, VERSION};
@@ -15,8 +15,10 @@ use crate::{Settings, Simulation, VERSION};
 const ONE_CLASS: &str =
     "All sources are in one class of lifetimes, so streams or hints by class keep nothing apart.";
 /// What is said where a pattern matches every name.
-const UNNAMED: &str = "Files whose names are numbers, or were hidden by --redact, count as one source for each program \
-    and thread: no pattern of names tells them apart.";
+const UNNAMED: &str = "Files of one program whose names are numbers or random, or were hidden by --redact, count as one \
+    source, `*`: no pattern of names tells them apart.";
+/// Share of the pages of programs that no source has, from which on it is said.
+const UNASSIGNED: f64 = 0.01;
 
 /// What to change, by what it saves.
 #[derive(Debug, Serialize)]
@@ -50,7 +52,7 @@ impl Advice {
     /// Of a baseline on the drive as it is (`result`), and lanes for the changes that are possible. Behind these, `gains` has
     /// baselines on the other kinds of drives.
     pub fn of(result: &Simulation, sources: Vec<Source>, possible: Possible, gains: &[LaneResult]) -> Advice {
-        let Possible { changes, one_class, .. } = possible;
+        let Possible { changes, one_class, unassigned, .. } = possible;
         let mut advice = judged(changes, gains, result, sources);
         let unnamed = advice.sources.iter().any(|source| source.file == "*");
         if advice.copies && one_class {
@@ -61,6 +63,13 @@ impl Advice {
             });
         } else if advice.copies && unnamed {
             advice.remarks.push(UNNAMED.to_owned());
+        }
+        let share = unassigned as f64 / result.writers.totals().host_pages.max(1) as f64;
+        if advice.copies && share >= UNASSIGNED {
+            advice.remarks.push(format!(
+                "{} of the writes are by programs, but no rule names them: too little for each program and kind of file.",
+                percent(share)
+            ));
         }
         advice
     }
@@ -103,7 +112,11 @@ fn judged(changes: Vec<Change>, gains: &[LaneResult], result: &Simulation, sourc
     }
     // How the file system of an import was mounted nobody can say: its contexts are labels.
     let recorded = result.about.trace.real_time && sources.iter().any(|source| !source.module.is_empty());
-    if totals.discarded_pages + totals.zeroed_pages == 0 && recorded && !settings.no_discard {
+    if totals.discarded_pages + totals.zeroed_pages == 0
+        && recorded
+        && !settings.no_discard
+        && !result.about.trace.discards
+    {
         remarks.push(
             "The trace has no discards: mount with -o discard, or run fstrim, so that the drive learns what is deleted. \
              What that gains cannot be simulated from this trace."

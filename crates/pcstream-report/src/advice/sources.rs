@@ -1,24 +1,29 @@
 //! Who wrote what, by what a person can name: program, thread, and the pattern of the file's name. A name of numbers alone
 //! says nothing, so the directories above it are part of the pattern.
 //!
+//! Temporary files often have random names, so that each kind of name writes little. Those that begin alike count together
+//! (`sort*`), and what is left of a program counts together, too (`*`). What is still less than 0.2 % of the writes, or has a
+//! name that no rule can hold, is no source; [`Sources::unassigned`] says how much that is.
+//!
 //! A call path that writes several kinds of files counts for each with the pages of those files alone. Which kinds are heavy
 //! is known when a trace has been replayed once ([`Sources::of`]). How long their data lives takes another pass, in which
 //! [`Sources::class_of`] says whose a write is.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
+use std::collections::btree_map::{BTreeMap, Entry};
 
 use pcstream_replay::Class;
-use pcstream_trace::paths::file_name;
 use pcstream_trace::{Context, ContextId, Event, FileId, Life};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
+use super::patterns::{beginning, both, pattern};
 use crate::call_paths::call_paths;
 use crate::symbols::{Names, own_frames};
 use crate::{ContextRow, Simulation};
 
-/// Smallest share of the writes for a rule of its own.
+/// Smallest share of the writes for a source of its own.
 const SMALLEST_SHARE: f64 = 0.002;
 /// Share of a source's pages with which a hint is its own.
 const HINTED_SHARE: f64 = 0.9;
@@ -28,7 +33,7 @@ const HINTED_SHARE: f64 = 0.9;
 pub struct Source {
     /// Path of the executable, or the label of a generated class.
     pub executable: String,
-    /// Thread name; empty if it is not known.
+    /// Thread name; empty if it is not known, or if there are several.
     pub thread: String,
     /// Pattern of the names of its files, or of the ends of their paths if it has a slash; empty if they have none.
     pub file: String,
@@ -68,6 +73,7 @@ pub struct Sources {
     /// Number of the source, from 1.
     class_of: FxHashMap<(ContextId, FileId), usize>,
     host_pages: u64,
+    unassigned: u64,
 }
 
 impl Sources {
@@ -85,8 +91,9 @@ impl Sources {
             found.writes.push((context.id, file));
         }
         let least = ((host_pages as f64 * SMALLEST_SHARE) as u64).max(1);
-        found.retain(|key, found| found.pages >= least && key.can_be_named());
-        let mut found: Vec<(Key, Found)> = found.into_iter().collect();
+        let of_programs: u64 = found.values().map(|found| found.pages).sum();
+        let mut found: Vec<(Key, Found)> = gathered(found, least).into_iter().collect();
+        let unassigned = of_programs - found.iter().map(|(_, found)| found.pages).sum::<u64>();
         found.sort_by_key(|(_, found)| Reverse(found.pages));
         let functions = functions(rows);
         let (mut sources, mut class_of) = (Vec::new(), FxHashMap::default());
@@ -102,7 +109,12 @@ impl Sources {
             });
             class_of.extend(found.writes.into_iter().map(|write| (write, sources.len())));
         }
-        Sources { sources, class_of, host_pages }
+        Sources { sources, class_of, host_pages, unassigned }
+    }
+
+    /// Pages of programs that no source wrote: too little of each kind of file.
+    pub fn unassigned(&self) -> u64 {
+        self.unassigned
     }
 
     /// Number of classes of writes: one for each source, and one for all other writes.
@@ -132,6 +144,50 @@ impl Key<'_> {
         let legal = |text: &str| !text.contains(|c: char| c == '"' || c == '\\' || c.is_control());
         legal(self.executable) && legal(self.thread) && legal(&self.file)
     }
+}
+
+impl Found {
+    fn add(&mut self, other: Found) {
+        self.pages += other.pages;
+        for (context, pages) in other.by_context {
+            *self.by_context.entry(context).or_default() += pages;
+        }
+        self.writes.extend(other.writes);
+    }
+}
+
+/// Those that write at least so many pages, and can be named. Of a program's others, files whose names begin alike count as
+/// one, and then all that have names.
+fn gathered(found: BTreeMap<Key<'_>, Found>, least: u64) -> BTreeMap<Key<'_>, Found> {
+    let nameable = found.into_iter().filter(|(key, _)| key.can_be_named());
+    let (mut heavy, light): (BTreeMap<Key, Found>, BTreeMap<Key, Found>) =
+        nameable.partition(|(_, found)| found.pages >= least);
+    let mut alike: BTreeMap<(&str, String), (String, Found)> = BTreeMap::new();
+    for (key, found) in light.into_iter().filter(|(key, _)| !key.file.is_empty()) {
+        let begins = beginning(&key.file).map_or(String::new(), ToOwned::to_owned);
+        match alike.entry((key.executable, begins)) {
+            Entry::Vacant(entry) => drop(entry.insert((key.file, found))),
+            Entry::Occupied(mut entry) => {
+                let (file, all) = entry.get_mut();
+                if *file != key.file {
+                    *file = both(file, &key.file);
+                }
+                all.add(found);
+            }
+        }
+    }
+    let mut rest: BTreeMap<&str, Found> = BTreeMap::new();
+    for ((executable, begins), (file, found)) in alike {
+        if found.pages >= least && !begins.is_empty() {
+            heavy.entry(Key { executable, thread: "", file }).or_default().add(found);
+        } else {
+            rest.entry(executable).or_default().add(found);
+        }
+    }
+    for (executable, found) in rest.into_iter().filter(|(_, found)| found.pages >= least) {
+        heavy.entry(Key { executable, thread: "", file: "*".to_owned() }).or_default().add(found);
+    }
+    heavy
 }
 
 /// Pages by context and file; `FileId::NONE` stands for pages of a context that belong to no file.
@@ -178,88 +234,4 @@ fn own_hint(class: &Class) -> Option<Life> {
         let pages = class.pages_by_life[*life as usize];
         pages > 0 && pages >= enough
     })
-}
-
-/// `/db/000123.sst` is `*.sst`, `MANIFEST-000004` is `MANIFEST-*`, PostgreSQL's `base/16384/16397` is `base/*/*`.
-fn pattern(path: &str) -> String {
-    let says_something = |pattern: &str| pattern.contains(char::is_alphabetic);
-    let name = pattern_of_name(file_name(path));
-    let mut whole = name.clone();
-    for directory in path.split('/').rev().skip(1).filter(|directory| !directory.is_empty()) {
-        if says_something(&whole) || name.is_empty() {
-            break;
-        }
-        let directory = if is_number(directory) { "*".to_owned() } else { without_numbers(directory) };
-        whole = format!("{directory}/{whole}");
-    }
-    if says_something(&whole) { whole } else { name }
-}
-
-/// Of the name alone.
-fn pattern_of_name(name: &str) -> String {
-    let extension =
-        name.rsplit_once('.').filter(|(stem, _)| !stem.is_empty()).map(|(_, extension)| extension);
-    match extension {
-        Some(extension) if !extension.is_empty() && !extension.starts_with(|c: char| c.is_ascii_digit()) => {
-            format!("*.{}", without_numbers(extension))
-        }
-        _ if is_number(name) => "*".to_owned(),
-        _ => without_numbers(name),
-    }
-}
-
-/// Whether this is a number, decimal or of many hexadecimal digits: `16397`, `00000001000000000000003A`; or a name that
-/// `--redact` hid, which has 16 of them.
-fn is_number(name: &str) -> bool {
-    let (digits, letters): (Vec<char>, Vec<char>) = name.chars().partition(char::is_ascii_digit);
-    let is_long = name.len() == 16 || digits.len() >= 8 && digits.len() > letters.len();
-    letters.iter().all(char::is_ascii_hexdigit) && (is_long || letters.is_empty() && !digits.is_empty())
-}
-
-/// Runs of digits become `*`; what is special in a glob is put in brackets.
-fn without_numbers(name: &str) -> String {
-    let mut out = String::new();
-    for c in name.chars() {
-        match c {
-            '0'..='9' if out.ends_with('*') => {}
-            '0'..='9' => out.push('*'),
-            c => out += &literal(c),
-        }
-    }
-    out
-}
-
-/// A character as a glob that matches it alone.
-pub(super) fn literal(c: char) -> String {
-    if ['*', '?', '[', ']', '{', '}', '!', '\\'].contains(&c) { format!("[{c}]") } else { c.to_string() }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_become_patterns() {
-        let cases = [
-            ("000123.sst", "*.sst"),
-            ("MANIFEST-000004", "MANIFEST-*"),
-            ("LOG.old.1700", "LOG.old.*"),
-            ("test.db-journal", "*.db-journal"),
-            (".hidden", ".hidden"),
-            ("a[1]", "a[[]*[]]"),
-            ("/db/000123.sst", "*.sst"),
-            ("/pg/15/main/base/16384/16397", "base/*/*"),
-            ("/pg/15/main/base/16384/16397.1", "base/*/*.*"),
-            ("/pg/15/main/base/16384/16397_fsm", "*_fsm"),
-            ("/pg/15/main/pg_wal/00000001000000000000003A", "pg_wal/*"),
-            ("/pg/15/main/pg_wal/00000001000000000000003B", "pg_wal/*"),
-            ("/1/2", "*"),
-            ("deadbeef", "deadbeef"),
-            ("/deadbeefcafebabe/0123456789abcdef.sst", "*.sst"),
-            ("/deadbeefcafebabe/0123456789abcdef", "*"),
-            ("/pg/00000001000000000000003A/16397", "pg/*/*"),
-            ("", ""),
-        ];
-        cases.iter().for_each(|(name, expected)| assert_eq!(pattern(name), *expected, "{name}"));
-    }
 }
