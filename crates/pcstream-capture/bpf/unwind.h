@@ -13,8 +13,10 @@
 
 #include "mappings.h"
 
-/* Frame pointers further apart than this are not frame pointers; nor is a frame larger. */
+/* Frame pointers further apart than this are not frame pointers. */
 #define MAX_FRAME_BYTES (1UL << 20)
+/* A frame that rules describe may be as large as any stack. */
+#define MAX_STACK_BYTES (1UL << 30)
 /* Bytes of the stack that a scan looks at. */
 #define SCANNED_BYTES 4096
 /* ... and that are read at once, at multiples of it, so that none lies in two pages. */
@@ -145,7 +147,7 @@ __noinline int walk_rules(struct workspace *ws)
 		if (rule->kind == RULE_NONE)
 			return WALK_NO_RULE;
 		cfa = (rule->kind == RULE_BP ? bp : sp) + rule->cfa_offset;
-		if (cfa <= sp || cfa - sp > MAX_FRAME_BYTES || (cfa & 7))
+		if (cfa <= sp || cfa - sp > MAX_STACK_BYTES || (cfa & 7))
 			return WALK_BROKEN;
 		if (rule->bp_offset && !read_word(cfa + rule->bp_offset, &bp))
 			return WALK_BROKEN;

@@ -22,8 +22,10 @@ use crate::call_frames::{CallFrames, NO_RULE};
 use crate::modules::Modules;
 use crate::wire::{Entry, ModuleKey, RULE_AT_IP, RuleKey, RuleKind, StackRange, StackRecord, UnwindRule};
 
-/// Frame pointers further apart than this are not frame pointers; nor is a frame larger.
+/// Frame pointers further apart than this are not frame pointers.
 const MAX_FRAME_BYTES: u64 = 1 << 20;
+/// A frame that rules describe may be as large as any stack.
+const MAX_STACK_BYTES: u64 = 1 << 30;
 /// Return addresses that a chain of frame pointers must have to be believed.
 const FP_PROOF: usize = 4;
 /// ... if it ends with 0, as outermost frames do.
@@ -140,7 +142,7 @@ impl Unwinder {
                 _ => return End::NoRule,
             };
             let cfa = base.wrapping_add_signed(rule.cfa_offset.into());
-            if cfa <= sp || cfa - sp > MAX_FRAME_BYTES || cfa & 7 != 0 {
+            if cfa <= sp || cfa - sp > MAX_STACK_BYTES || cfa & 7 != 0 {
                 return End::Broken;
             }
             if rule.bp_offset != 0 {

@@ -74,6 +74,7 @@ fn main() -> ExitCode {
         common::test("exact_paths_end_at_code_without_tables", &needs, without_tables),
         common::test("exact_paths_hold_where_mappings_are_looked_up_singly", &needs, per_address_lookup),
         common::test("exact_paths_longer_than_what_is_kept_are_cut", &needs, deep_recursion),
+        common::test("exact_paths_go_through_frames_of_any_size", &needs, large_frames),
         common::test("many_mappings_hide_no_library", &needs, many_mappings),
         common::test("stores_of_one_call_have_one_context", &needs, one_call_many_stores),
         common::test("stores_while_the_page_is_written_have_a_context", &needs, stores_beside_fsync),
@@ -230,6 +231,50 @@ int main(void) {
     assert!(!cut.is_empty() && cut.iter().all(|length| length.0 == 13), "{lengths:?}");
     let statistics = &recording.finished().statistics;
     assert_eq!(statistics["paths_cut"], 0, "they are cut at the limit only: {statistics:?}");
+}
+
+/// A buffer on the stack that is larger than what is shipped of it. Until the rules of its callers are known, paths end there.
+fn large_frames() {
+    let dir = TempDir::new().expect("a directory");
+    let program = compile(
+        dir.path(),
+        r#"
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+#define PART __attribute__((noinline))
+#define BARRIER __asm__ volatile("" ::: "memory")
+PART void copy(int fd) {
+    char block[3 << 20];
+    memset(block, 1, sizeof block);
+    __asm__ volatile("" :: "r"(block) : "memory");
+    for (int i = 0; i < 4; i++) (void)!write(fd, block, 4096);
+    BARRIER;
+}
+PART void save_log(int fd) { copy(fd); BARRIER; }
+PART void save_table(int fd) { copy(fd); BARRIER; }
+int main(void) {
+    int log = open("log", O_CREAT | O_WRONLY, 0600), table = open("table", O_CREAT | O_WRONLY, 0600);
+    for (int i = 0; i < 500; i++) { save_log(log); save_table(table); usleep(1000); }
+    return 0;
+}
+"#,
+    );
+    let recording = run(&program, SessionOptions::default());
+    for file in ["log", "table"] {
+        let writers = writers(&recording, file);
+        let whole = |&id: &u32| recording.finished().contexts[id as usize - 1].unwind == Unwind::Exact;
+        let whole: Vec<u32> = writers.keys().copied().filter(whole).collect();
+        let [id] = whole[..] else { panic!("{file}: {:?}", names(&recording, &writers)) };
+        let caller = format!("save_{file}");
+        let named = functions(&recording, id);
+        assert!(named.starts_with(&["write", "copy", &caller, "main"]), "{file}: {named:?}");
+        eprintln!(
+            "    {file}: {} of {} pages by their whole path",
+            writers[&id],
+            writers.values().sum::<u64>()
+        );
+    }
 }
 
 /// More executable mappings than the kernel side's table holds, all below those of the libraries.
