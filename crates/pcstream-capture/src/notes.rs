@@ -51,7 +51,7 @@ pub(crate) fn others(counts: &JoinCounts) -> Option<String> {
     (others > 0).then(|| {
         let share = others as f64 / all.max(1) as f64;
         format!(
-            "{:.1} % of the data was written by others; their pages have the context 'others'",
+            "{:.1} % of the file data was written by others; their pages have the context 'others'",
             share * 100.0
         )
     })

@@ -212,9 +212,21 @@ fn best_of(lanes: &[LaneResult], unknown: bool, eligible: fn(&LaneResult) -> boo
     let online = || online(lanes).filter(|lane| eligible(lane));
     if unknown {
         let used_streams = |lane: &&LaneResult| lane.default_stream_share().is_some_and(|share| share < 1.0);
-        return online().filter(used_streams).min_by_key(|lane| lane.flash_pages());
+        return least_flash(online().filter(used_streams));
     }
-    recommended(lanes, eligible).or_else(|| online().min_by_key(|lane| lane.flash_pages()))
+    recommended(lanes, eligible).or_else(|| least_flash(online()))
+}
+
+/// Of the recommended schemes among the lanes that are `eligible`.
+fn recommended(lanes: &[LaneResult], eligible: fn(&LaneResult) -> bool) -> Option<&LaneResult> {
+    let is_recommended = |lane: &&LaneResult| RECOMMENDED.contains(&lane.scheme.as_str()) && eligible(lane);
+    least_flash(lanes.iter().filter(is_recommended))
+}
+
+/// The one with the least flash: with internal streams, or else on any drive.
+fn least_flash<'a>(lanes: impl Iterator<Item = &'a LaneResult> + Clone) -> Option<&'a LaneResult> {
+    let internal = lanes.clone().filter(|lane| lane.settings.gc_destination == GcDestination::Internal);
+    internal.min_by_key(|lane| lane.flash_pages()).or_else(|| lanes.min_by_key(|lane| lane.flash_pages()))
 }
 
 /// Whether a drive copies into the streams of the host, as a legacy multi-stream SSD does.
@@ -222,19 +234,8 @@ fn is_legacy(lane: &LaneResult) -> bool {
     lane.settings.gc_destination == GcDestination::Own
 }
 
-/// Of the recommended schemes among the lanes that are `eligible`, the one with the least flash: with internal streams, or
-/// else on any drive.
-fn recommended(lanes: &[LaneResult], eligible: impl Fn(&LaneResult) -> bool) -> Option<&LaneResult> {
-    let of = |internal: bool| {
-        let is_internal = |lane: &LaneResult| lane.settings.gc_destination == GcDestination::Internal;
-        let lanes = lanes.iter().filter(|lane| RECOMMENDED.contains(&lane.scheme.as_str()) && eligible(lane));
-        lanes.filter(|lane| is_internal(lane) == internal).min_by_key(|lane| lane.flash_pages())
-    };
-    of(true).or_else(|| of(false))
-}
-
 /// All but `baseline` that do not know the future.
-fn online(lanes: &[LaneResult]) -> impl Iterator<Item = &LaneResult> {
+fn online(lanes: &[LaneResult]) -> impl Iterator<Item = &LaneResult> + Clone {
     lanes.iter().filter(|lane| lane.scheme != "baseline" && !lane.knows_future)
 }
 

@@ -32,15 +32,18 @@ fn named(args: &AttachArgs) -> Option<Running> {
     process.or_else(cgroup).or_else(|| args.unit.clone().map(Running::Unit))
 }
 
-/// What the user should know where no process is named, and `on` is a directory below a mount point: the whole file system
-/// is taken. `done` says what happens to its writes.
+/// What the user should know where everybody who writes is followed, and `on` is a directory below a mount point: the whole
+/// file system is taken. `done` says what happens to its writes.
 pub fn takes_all(on: &Path, subject: &Subject, done: &str) -> Option<String> {
-    let Subject::Running(Attach { to: Running::Anyone, .. }) = subject else { return None };
+    let narrows = match subject {
+        Subject::Command(_) => "not those of the command alone;",
+        Subject::Running(Attach { to: Running::Anyone, .. }) => "--pid, --cgroup or --unit narrows that, and",
+        Subject::Running(_) => return None,
+    };
     let found = ExistingFs::of(on).ok()?;
     (found.directory != found.mount_point).then(|| {
         format!(
-            "--on {}: all that writes to the file system at {} is {done}; --pid, --cgroup or --unit narrows that, and --dir-only \
-             takes that directory alone",
+            "--on {}: all writes to the file system at {} are {done}, {narrows} --dir-only takes that directory alone",
             on.display(),
             found.mount_point.display()
         )

@@ -26,7 +26,7 @@ use crate::stop::StopSignals;
 use crate::ui::Ui;
 use together::{Member, NotBegun};
 
-pub use options::{fs_journal, fs_kind, options};
+pub use options::{fs_journal, fs_kind, options, say_what_is_taken};
 pub use recorder::Recorder;
 
 /// `pcstream record`.
@@ -39,6 +39,7 @@ pub fn record(args: &RecordArgs, ui: Ui) -> Result<Status, Failure> {
         )));
     }
     let subject = attached::subject(words, attach, *duration);
+    say_what_is_taken(&args.capture, &subject, ui);
     let stop = StopSignals::catch()?;
     if args.capture.on.len() > 1 {
         return several::record(args, &subject, &stop, ui);

@@ -148,7 +148,8 @@ fn capture_options(args: &PlaceArgs, ui: Ui) -> Result<CaptureOptions, Failure> 
     capture::check_machine().map_err(Failure::failed)?;
     hidden_file_system(&args.on).iter().for_each(|hidden| ui.remark(hidden));
     let subject = attached::subject(&args.words, &args.attach, args.duration);
-    if !args.dir_only {
+    // With a command, what others write is not placed.
+    if !args.dir_only && args.words.is_empty() {
         attached::takes_all(&args.on, &subject, "placed").iter().for_each(|taken| ui.remark(taken));
     }
     let session = SessionOptions {

@@ -14,7 +14,7 @@ use crate::args::RunArgs;
 use crate::device::Template;
 use crate::device_process::OnDevice;
 use crate::failure::{Failure, Status};
-use crate::live::{Captured, Recorder, capture_into, options, outcome};
+use crate::live::{Captured, Recorder, capture_into, options, outcome, say_what_is_taken};
 use crate::live_simulation::{LiveSimulation, Simulated};
 use crate::schemes;
 use crate::simulate::{self, TOP_CONTEXTS};
@@ -81,6 +81,7 @@ pub fn recorded<'a>(
 ) -> Result<RecordedRun<'a>, Failure> {
     let subject = Subject::Command(args.command.words.clone());
     let mut recorder = Recorder::new(&place.path, args.force, &args.capture, &subject, ui);
+    say_what_is_taken(&args.capture, &subject, ui);
     let mut options = options(&args.capture, subject, ui)?;
     if let Some(LiveDevice { device, scratch }) = device {
         simulation = simulation.beside(device);

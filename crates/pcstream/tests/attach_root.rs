@@ -249,6 +249,12 @@ fn one_directory() {
          w db/linked 8; ln db/linked e/link; w e/link 9; rm e/link; w db/linked 10; \
          w e/sub/in 11; mv e/sub db/sub; w db/sub/in 12"
     );
+    // Without the flag, more is recorded than the directory that was named.
+    let mut whole = Command::new(env!("CARGO_BIN_EXE_pcstream"));
+    whole.args(["record", "-o", text(&traces.path().join("whole.pctrace"))]).arg("--on").arg(mount.join("e"));
+    let whole = whole.args(["--", "sh", "-c", "echo > file"]).output().expect("it starts");
+    let expected = "are recorded, not those of the command alone; --dir-only takes that directory alone";
+    assert!(said(&whole).contains(expected), "{}", said(&whole));
     for on in ["db", "bound"] {
         let trace = traces.path().join(on).with_extension("pctrace");
         // The bind mount is gone with its mount namespace.
@@ -261,7 +267,7 @@ fn one_directory() {
             Command::new("unshare").args(["--mount", "sh", "-c", &record]).arg(&mount).arg(&script).output();
         let out = out.expect("it starts");
         assert_eq!(out.status.code(), Some(0), "{on}: {}", said(&out));
-        assert!(said(&out).contains("of the data was written by others"), "{on}: {}", said(&out));
+        assert!(said(&out).contains("of the file data was written by others"), "{on}: {}", said(&out));
         let found = ["/plain", "/direct", "/other", "/moved", "/linked", "/link", "/in"]
             .map(|file| pages_of_others(&trace, file));
         assert_eq!(found, [(0, 1), (4, 6), (3, 3), (6, 18), (0, 8), (0, 19), (11, 23)], "{on}");

@@ -93,6 +93,14 @@ fn of_sqlite(schemes: &str, spare_factor: &str) -> Value {
     json(&[&["simulate", &trace], &device[..]].concat())["verdict"].take()
 }
 
+/// Also where no recommended scheme is simulated.
+#[test]
+fn the_verdict_is_of_the_drive_with_internal_streams() {
+    let verdict = of_sqlite("baseline,fstream", "0.07");
+    assert_eq!(verdict["with_streams"]["scheme"], "fstream", "{verdict}");
+    assert_eq!(verdict["with_streams"]["gc_destination"], "internal", "{verdict}");
+}
+
 /// Streams of which real writes can have little are not said to be worth it without a word about that.
 #[test]
 fn the_verdict_promises_no_more_than_real_writes_can_have() {

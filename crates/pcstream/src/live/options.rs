@@ -14,12 +14,16 @@ use crate::failure::Failure;
 use crate::ui::Ui;
 use crate::write_buffers;
 
+/// Says which writes are recorded where these are more than those of the directory that was named.
+pub fn say_what_is_taken(args: &CaptureArgs, subject: &Subject, ui: Ui) {
+    for on in args.on.iter().filter(|_| !args.dir_only) {
+        attached::takes_all(on, subject, "recorded").iter().for_each(|taken| ui.remark(taken));
+    }
+}
+
 /// What the flags say of a capture.
 pub fn options(args: &CaptureArgs, subject: Subject, ui: Ui) -> Result<CaptureOptions, Failure> {
     let session = session(args, &subject, ui)?;
-    let all = args.on().filter(|_| !args.dir_only);
-    let taken = all.and_then(|on| attached::takes_all(on, &subject, "recorded"));
-    taken.iter().for_each(|taken| ui.remark(taken));
     args.on().and_then(hidden_file_system).iter().for_each(|hidden| ui.remark(hidden));
     let order = order(args.order);
     Ok(CaptureOptions { session, order, ..CaptureOptions::new(subject, target(args)?) })
