@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 
 use pcstream_trace::PAGE_BYTES;
 
+/// Suffixes of bytes.
+const BINARY: [&str; 8] = [" B", " KiB", " MiB", " GiB", " TiB", " PiB", " EiB", " ZiB"];
+
 /// A count with a decimal suffix: `0`, `999`, `12.3 k`, `4.56 M`.
 pub fn count(value: u64) -> String {
     scaled(value as f64, 1000.0, &["", " k", " M", " G", " T", " P", " E"])
@@ -22,12 +25,13 @@ pub fn losses(losses: &BTreeMap<String, u64>) -> String {
 
 /// Bytes with a binary suffix: `4.00 KiB`, `1.25 GiB`.
 pub fn bytes(value: u64) -> String {
-    scaled(value as f64, 1024.0, &[" B", " KiB", " MiB", " GiB", " TiB", " PiB", " EiB"])
+    scaled(value as f64, 1024.0, &BINARY)
 }
 
 /// Pages as bytes.
 pub fn page_bytes(pages: u64) -> String {
-    bytes(pages.saturating_mul(PAGE_BYTES))
+    // More than 2^64 bytes is possible.
+    scaled(pages as f64 * PAGE_BYTES as f64, 1024.0, &BINARY)
 }
 
 /// A share as a percentage: `0 %`, `0.23 %`, `12.5 %`, `100 %`.
@@ -97,7 +101,7 @@ mod tests {
     fn sizes() {
         assert_eq!(bytes(4096), "4.00 KiB");
         assert_eq!(page_bytes(1 << 18), "1.00 GiB");
-        assert_eq!(page_bytes(u64::MAX), "16.0 EiB");
+        assert_eq!(page_bytes(u64::MAX), "64.0 ZiB", "more than 2^64 bytes");
     }
 
     #[test]

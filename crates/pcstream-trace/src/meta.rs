@@ -88,6 +88,7 @@ pub struct Meta {
     pub settings: BTreeMap<String, serde_json::Value>,
     /// What was lost, by cause. A cause that did not occur is listed with 0: absence means that the
     /// recorder did not count it. `events` counts block requests that were dropped.
+    #[serde(deserialize_with = "each_once")]
     pub losses: BTreeMap<String, u64>,
     /// Extents that were allocated on the device before the first event: ascending, disjoint.
     pub prefilled: Vec<Extent>,
@@ -102,6 +103,30 @@ pub struct Meta {
 /// A map that may be null.
 fn null_is_empty<'de, D: serde::Deserializer<'de>>(from: D) -> Result<BTreeMap<String, FileSums>, D::Error> {
     Option::deserialize(from).map(Option::unwrap_or_default)
+}
+
+/// A map without a key that is there twice: the last value would hide the first.
+fn each_once<'de, D: serde::Deserializer<'de>>(from: D) -> Result<BTreeMap<String, u64>, D::Error> {
+    struct EachOnce;
+    impl<'de> serde::de::Visitor<'de> for EachOnce {
+        type Value = BTreeMap<String, u64>;
+
+        fn expecting(&self, to: &mut std::fmt::Formatter) -> std::fmt::Result {
+            to.write_str("a count for each cause")
+        }
+
+        fn visit_map<A: serde::de::MapAccess<'de>>(self, mut from: A) -> Result<Self::Value, A::Error> {
+            let mut map = BTreeMap::new();
+            while let Some((key, value)) = from.next_entry::<String, u64>()? {
+                if map.contains_key(&key) {
+                    return Err(serde::de::Error::custom(format_args!("{key:?} is there twice")));
+                }
+                map.insert(key, value);
+            }
+            Ok(map)
+        }
+    }
+    from.deserialize_map(EachOnce)
 }
 
 impl Meta {
@@ -138,9 +163,16 @@ impl Meta {
         self.losses.values().sum()
     }
 
-    /// Checks what the types do not: extents ascending, disjoint, non-empty and on the device. The
-    /// error says which extent, what was found and what was expected.
+    /// Checks what the types do not: names are words, since they are printed as they are; extents are ascending, disjoint,
+    /// not empty and on the device. The error says where, what was found and what was expected.
     pub fn check(&self) -> Result<(), String> {
+        let is_word = |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || ['-', '_'].contains(&c));
+        if !is_word(&self.trace_id) {
+            return Err(format!("trace_id {:?}, expected 16 hexadecimal digits", self.trace_id));
+        }
+        if let Some(cause) = self.losses.keys().find(|cause| !is_word(cause)) {
+            return Err(format!("losses: {cause:?}, expected letters, digits and underscores"));
+        }
         let mut free_from = 0;
         for (i, extent) in self.prefilled.iter().enumerate() {
             let Extent { lba, pages } = *extent;

@@ -174,7 +174,7 @@ fn future_majors_are_refused_and_future_minors_are_read() {
 #[test]
 fn meta_that_contradicts_itself_or_the_events_is_refused() {
     type Edit = fn(&mut Value);
-    let cases: [(Edit, &str); 10] = [
+    let cases: [(Edit, &str); 12] = [
         (|m| drop(m.as_object_mut().unwrap().remove("prefilled")), "missing field `prefilled`"),
         (|m| drop(m["totals"].as_object_mut().unwrap().remove("events")), "missing field `events`"),
         (|m| m["device"]["pages"] = json!(-1), "invalid value: integer `-1`"),
@@ -184,6 +184,11 @@ fn meta_that_contradicts_itself_or_the_events_is_refused() {
         (|m| m["totals"]["host_pages"] = json!(7), "totals.host_pages is 7, found "),
         (|m| m["totals"]["contexts"] = json!(7), "2 rows: expected 7 (totals.contexts in meta.json)"),
         (|m| m["checksums"]["events.parquet"]["xxh3"] = json!([]), "do not cover"),
+        (
+            |m| m["trace_id"] = json!("x\nname=* -> 0"),
+            "trace_id \"x\\nname=* -> 0\", expected 16 hexadecimal",
+        ),
+        (|m| m["losses"] = json!({"\u{1b}[2J": 3}), "losses: \"\\u{1b}[2J\", expected letters"),
         (|m| m["checksums"]["events.parquet"]["block_bytes"] = json!(0), "do not cover"),
     ];
     for (edit, expected) in cases {
@@ -193,6 +198,20 @@ fn meta_that_contradicts_itself_or_the_events_is_refused() {
         let message = open_and_read(&path).unwrap_err().to_string();
         assert!(message.contains(expected), "{message}");
     }
+}
+
+/// The last of two values would hide the first.
+#[test]
+fn a_loss_that_is_there_twice_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = fixed(dir.path());
+    edit_meta(&path, |meta| meta["losses"] = json!({"missed_events": 7}));
+    let file = path.join("meta.json");
+    let text = fs::read_to_string(&file).unwrap();
+    let twice = text.replacen("\"missed_events\"", "\"missed_events\": 7, \"missed_events\"", 1);
+    fs::write(&file, twice).unwrap();
+    let message = open_and_read(&path).unwrap_err().to_string();
+    assert!(message.contains("\"missed_events\" is there twice"), "{message}");
 }
 
 /// Columns of a foreign events table: one good row, one that `spoil` may change.

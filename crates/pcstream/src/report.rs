@@ -54,6 +54,8 @@ pub fn report(args: &ReportArgs, ui: Ui) -> Result<Status, Failure> {
     ui::one_on_stdout(&on_stdout.map(|(flag, _)| *flag).collect::<Vec<_>>())?;
     let output = args.output.as_deref().filter(|path| !ui::is_stdout(path));
     let output = output.map(|path| WholeFile::create("--output", path)).transpose()?;
+    // Files before signals are caught: each may be a pipe that nobody reads.
+    let figure = args.figure.as_deref().map(|name| FigureFiles::create(name, args)).transpose()?;
     let json = JsonSink::asked(&args.simulation.output)?;
     let reader = simulate::open(&args.trace, ui)?;
     let (mut fitting, planned) = simulate::fit(&args.simulation, &args.fit, &reader, ui)?;
@@ -88,9 +90,7 @@ pub fn report(args: &ReportArgs, ui: Ui) -> Result<Status, Failure> {
     if let Some(sink) = json {
         sink.write(&pcstream_report::json::simulation(&simulation, &rows))?;
     }
-    if let Some(name) = &args.figure {
-        single(name, &material, args)?;
-    }
+    figure.map_or(Ok(()), |files| files.write(&material))?;
     if let Some(file) = output {
         let page = pictures::page(&material);
         file.write(page.as_bytes())?;
@@ -101,30 +101,58 @@ pub fn report(args: &ReportArgs, ui: Ui) -> Result<Status, Failure> {
     Ok(Status::with_losses(simulation.has_losses()))
 }
 
-fn single(name: &str, material: &Material, args: &ReportArgs) -> Result<(), Failure> {
-    let figure = pictures::figure(name, material).expect("the name was checked");
-    let svg = pictures::standalone(&figure.svg);
-    let no_numbers = figure.csv.lines().nth(1).is_none();
-    if figure.svg.is_empty() && (args.svg.is_some() || args.png.is_some() || no_numbers) {
-        return Err(anyhow!("--figure {name}: there is nothing to show for this trace").into());
-    }
-    if let Some(path) = &args.svg {
-        put("--svg", path, svg.as_bytes())?;
-    }
-    if let Some(path) = &args.png {
-        put("--png", path, &png::draw(&svg).context("--png")?)?;
-    }
-    if let Some(path) = &args.csv {
-        put("--csv", path, figure.csv.as_bytes())?;
-    }
-    Ok(())
+/// Where one figure goes.
+struct FigureFiles<'a> {
+    name: &'a str,
+    svg: Option<Sink>,
+    png: Option<Sink>,
+    csv: Option<Sink>,
 }
 
-fn put(flag: &'static str, path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    if ui::is_stdout(path) {
-        return ui::print_bytes(bytes);
+/// A file, or standard output.
+struct Sink(Option<WholeFile>);
+
+impl Sink {
+    fn create(flag: &'static str, path: Option<&Path>) -> Result<Option<Sink>, Failure> {
+        let Some(path) = path else { return Ok(None) };
+        let file = (!ui::is_stdout(path)).then(|| WholeFile::create(flag, path)).transpose()?;
+        Ok(Some(Sink(file)))
     }
-    Ok(WholeFile::create(flag, path)?.write(bytes)?)
+
+    fn write(self, bytes: &[u8]) -> Result<(), Failure> {
+        match self.0 {
+            Some(file) => Ok(file.write(bytes)?),
+            None => ui::print_bytes(bytes),
+        }
+    }
+}
+
+impl FigureFiles<'_> {
+    fn create<'a>(name: &'a str, args: &ReportArgs) -> Result<FigureFiles<'a>, Failure> {
+        Ok(FigureFiles {
+            name,
+            svg: Sink::create("--svg", args.svg.as_deref())?,
+            png: Sink::create("--png", args.png.as_deref())?,
+            csv: Sink::create("--csv", args.csv.as_deref())?,
+        })
+    }
+
+    fn write(self, material: &Material) -> Result<(), Failure> {
+        let FigureFiles { name, svg, png, csv } = self;
+        let figure = pictures::figure(name, material).expect("the name was checked");
+        let drawing = pictures::standalone(&figure.svg);
+        let no_numbers = figure.csv.lines().nth(1).is_none();
+        if figure.svg.is_empty() && (svg.is_some() || png.is_some() || no_numbers) {
+            return Err(anyhow!("--figure {name}: there is nothing to show for this trace").into());
+        }
+        if let Some(sink) = svg {
+            sink.write(drawing.as_bytes())?;
+        }
+        if let Some(sink) = png {
+            sink.write(&png::draw(&drawing).context("--png")?)?;
+        }
+        csv.map_or(Ok(()), |sink| sink.write(figure.csv.as_bytes()))
+    }
 }
 
 /// Maps, copies and rates, on the first lane's device without streams.

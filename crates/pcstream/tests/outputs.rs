@@ -90,6 +90,7 @@ fn signals_end_what_waits_for_a_pipe() {
         vec!["simulate", &trace, "--scheme", "manual", "--rules", &fifo],
         vec!["sweep", &trace, "-o", "x.csv", "--load-table", &fifo],
         vec!["report", &trace, "-o", "x.html", "--rules", &fifo, "--scheme", "manual"],
+        vec!["report", &trace, "--figure", "waf", "--svg", &fifo],
     ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_pcstream"));
         command.args(&flags).current_dir(Path::new(&trace).parent().unwrap()).stderr(Stdio::null());

@@ -113,6 +113,28 @@ fn a_sweep_does_not_go_on_where_another_build_was() {
     assert!(!says_of(env!("CARGO_BIN_EXE_pcstream")).contains(finished));
 }
 
+/// Two traces may have the same events, of which their id is the digest.
+#[test]
+fn a_sweep_does_not_go_on_where_another_trace_was() {
+    let place = Place::new();
+    let (trace, out) = (place.path("t.pctrace"), place.path("r.csv"));
+    std::os::unix::fs::symlink("/dev/full", &out).unwrap();
+    let words = ["sweep", &trace, "-o", &out, "--scheme", "baseline", "--gc", "own"];
+    let says = || ends_with(1, &words).1;
+    let finished = "1 runs were finished before";
+    assert!(!says().contains(finished));
+    assert!(says().contains(finished), "the same trace");
+    let meta = format!("{trace}/meta.json");
+    let mut text: Value = serde_json::from_str(&fs::read_to_string(&meta).unwrap()).unwrap();
+    text["prefilled"] = serde_json::json!([{"lba": 0, "pages": 1}]);
+    fs::write(&meta, text.to_string()).unwrap();
+    assert!(!says().contains(finished), "another content of the device");
+    text["checksums"] = Value::Null;
+    fs::write(&meta, text.to_string()).unwrap();
+    assert!(!says().contains(finished));
+    assert!(says().contains(finished), "the same trace, without checksums");
+}
+
 #[test]
 fn a_killed_sweep_goes_on_where_it_was() {
     let place = Place::new();

@@ -2,7 +2,7 @@
 
 use pcstream_trace::Kind;
 
-use super::{FIELDS, PRESETS};
+use super::{FIELDS, MAX_PATTERN_BYTES, PRESETS};
 
 /// Rules that cannot be used. Lines count from 1.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -51,6 +51,18 @@ pub enum RulesError {
         line: usize,
         /// The field.
         field: &'static str,
+    },
+    /// A pattern that is too long to be compiled.
+    #[error(
+        "line {line}: the pattern of '{field}' has {bytes} bytes, expected at most {MAX_PATTERN_BYTES}; write several lines"
+    )]
+    Long {
+        /// The line.
+        line: usize,
+        /// The field.
+        field: &'static str,
+        /// Its length.
+        bytes: usize,
     },
     /// An unknown kind.
     #[error("line {line}: '{found}' is not a kind; the kinds are {}", kind_names())]

@@ -38,6 +38,9 @@ use sizes::Sizes;
 
 use crate::names::nearest;
 
+/// Length of a pattern. Compiled, much longer ones take more memory than the matcher allows.
+const MAX_PATTERN_BYTES: usize = 4096;
+
 /// Fields a condition can name.
 const FIELDS: [&str; 7] = ["path", "name", "kind", "executable", "comm", "label", "size"];
 
@@ -240,6 +243,9 @@ impl Rule {
         };
         if slot.is_some() {
             return Err(RulesError::Twice { line, field });
+        }
+        if value.len() > MAX_PATTERN_BYTES {
+            return Err(RulesError::Long { line, field, bytes: value.len() });
         }
         let glob = GlobBuilder::new(value).literal_separator(of_paths).build();
         let glob = glob.map_err(|e| RulesError::Glob {

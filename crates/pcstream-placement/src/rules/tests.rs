@@ -108,6 +108,11 @@ fn errors_name_line_value_and_remedy() {
     );
     assert!(error("name=a name=b -> 1").starts_with("line 1: 'name' is given twice"));
     assert!(error("kind=data kind=data -> 1").starts_with("line 1: 'kind' is given twice"));
+    let long = error(&format!("* -> 0\nname={} -> 1", "?".repeat(200_000)));
+    assert!(
+        long.starts_with("line 2: the pattern of 'name' has 200000 bytes, expected at most 4096"),
+        "{long}"
+    );
     assert!(error("name=a[ -> 1").starts_with("line 1: 'a[' is not a glob ("));
     assert_eq!(error("name=\"a -> 1"), "line 1: a double quote is not closed; close it on the same line");
 }

@@ -65,9 +65,10 @@ impl Advice {
             advice.remarks.push(UNNAMED.to_owned());
         }
         let share = unassigned as f64 / result.writers.totals().host_pages.max(1) as f64;
-        if advice.copies && share >= UNASSIGNED {
+        if share >= UNASSIGNED {
             advice.remarks.push(format!(
-                "{} of the writes are by programs, but no rule names them: too little for each program and kind of file.",
+                "{} of the writes are by programs, but no rule names them: too little for each program and kind of file, or \
+                 names with quotes, backslashes or control characters.",
                 percent(share)
             ));
         }

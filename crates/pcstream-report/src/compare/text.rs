@@ -25,7 +25,7 @@ fn text(result: &Comparison, top: usize, layout: Layout) -> String {
     for (index, run) in result.runs.iter().enumerate() {
         let times =
             if run.repetitions == 1 { "once".to_owned() } else { format!("{} times", run.repetitions) };
-        lines.push(layout.cut(&format!("{}  {} ({times})", letter(index), run.name)));
+        lines.push(layout.cut(&format!("{}  {} ({times})", letter(index), visible(&run.name))));
         lines.push(layout.cut(&format!("   on {}", drive(&run.devices[0]))));
     }
     lines.push(String::new());

@@ -13,7 +13,7 @@
 //! (for buffered writes, again a kernel thread). A flush that carries data counts as the write alone.
 //! A request that the driver gives back (R) is issued again, so it has two D lines; the second does not
 //! count, unless other requests were merged into it meanwhile. Zeroing shows as W. SCSI commands that
-//! are not reads or writes have bytes instead of a sector. The summary at the end is text.
+//! are not reads or writes have bytes instead of a sector. The summary at the end is text, with a colon in each line.
 
 use std::collections::HashMap;
 
@@ -66,7 +66,7 @@ impl Blkparse {
 
 impl Parser for Blkparse {
     fn parse<'a>(&'a mut self, line: &'a str) -> Result<Option<Record<'a>>, BadLine> {
-        if !line.starts_with(|c: char| c.is_ascii_digit()) {
+        if is_summary(line) {
             return Ok(None);
         }
         let mut rest = line;
@@ -98,6 +98,13 @@ impl Parser for Blkparse {
     }
 }
 
+/// Whether this is of the summary at the end, or of the list of what blkparse read.
+fn is_summary(line: &str) -> bool {
+    let first = line.split_ascii_whitespace().next().unwrap_or_default();
+    let words = first.starts_with(|c: char| c.is_ascii_alphabetic()) && line.contains(':');
+    words || first.is_empty() || line.starts_with("===") || line.starts_with("Input file ")
+}
+
 fn is_device(text: &str) -> bool {
     let number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     text.split_once(',').is_some_and(|(major, minor)| number(major) && number(minor))
@@ -120,7 +127,7 @@ fn requested<'a>(rwbs: &str, request: &'a str) -> Result<Requested<'a>, BadLine>
     let op = match letters.bytes().next() {
         Some(b'R') => Some(Op::Read),
         Some(b'W') => Some(Op::Write),
-        Some(b'D') => Some(Op::Discard),
+        Some(b'D') if !letters.starts_with("DD") => Some(Op::Discard),
         Some(b'N' | b'F') | None => None,
         Some(_) => return Err(BadLine::column("rwbs", rwbs, "R, W, D or N, with an F in front for a flush")),
     };
@@ -128,8 +135,9 @@ fn requested<'a>(rwbs: &str, request: &'a str) -> Result<Requested<'a>, BadLine>
     let [sector, plus, count] = std::array::from_fn(|_| word(&mut rest));
     let extent = match (op, plus) {
         (Some(op), "+") if count != "0" || !flush => Some((op, Some((sector, count)))),
-        // No extent, or the bytes of a SCSI command.
-        (_, "") | (None, _) | (_, "+") => None,
+        // A flush without data, or the bytes of a SCSI command.
+        (None, _) => None,
+        (_, "" | "+") if flush => None,
         (_, plus) if plus.starts_with('(') => None,
         _ => return Err(BadLine::column("request", request, "SECTOR + COUNT")),
     };
@@ -216,6 +224,11 @@ Skips: 0 forward (0 -   0.0%)
         refuses("blkparse", "8,0 3 1 0.0 697 D X 8 + 8 [a]", &["rwbs: found \"X\""]);
         refuses("blkparse", "8,0 3 1 0.0 697 D W 8 8 [a]", &["request", "SECTOR + COUNT"]);
         refuses("blkparse", "8,0 3 1 0.0 697 D W 8 + x [a]", &["count: found \"x\""]);
+        refuses("blkparse", "8,0 3 1 0.0 697 D W 22349", &["request", "SECTOR + COUNT"]);
+        refuses("blkparse", "8,0 3 1 0.0 697 D W ", &["request", "SECTOR + COUNT"]);
+        refuses("blkparse", "8,0 3 1 0.0 697 D DD 8 + 8 [a]", &["rwbs: found \"DD\""]);
+        refuses("blkparse", "-1 8,0 3 1 0.0 697 D W 8 + 8 [a]", &["device: found \"-1\""]);
+        refuses("blkparse", "garbage line here", &["device: found \"garbage\""]);
         refuses("blkparse", "8,0 3 1 zero 697 D W 8 + 8 [a]", &["time: found \"zero\""]);
     }
 }

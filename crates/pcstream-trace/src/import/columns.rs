@@ -151,6 +151,24 @@ impl Plan {
         Some(places)
     }
 
+    /// Refuses a heading in which a name is there twice.
+    fn check_heading(&self, cells: &[&str]) -> Result<(), BadLine> {
+        let names = self.columns.iter().flatten().filter_map(|column| match column {
+            Column::Name(name) => Some(name),
+            Column::Number(_) => None,
+        });
+        for name in names {
+            let places = cells.iter().enumerate().filter(|(_, cell)| cell.eq_ignore_ascii_case(name));
+            let places: Vec<usize> = places.map(|(place, _)| place).collect();
+            if places.len() > 1 {
+                let expected =
+                    format!("it once; choose one of the columns {places:?} by number with --columns");
+                return Err(BadLine::column("heading", name, expected));
+            }
+        }
+        Ok(())
+    }
+
     fn has_names(&self) -> bool {
         self.columns.iter().flatten().any(|column| matches!(column, Column::Name(_)))
     }
@@ -240,6 +258,7 @@ impl Parser for Table {
             Some(layout) => layout,
             None => {
                 let (separator, places) = self.find_layout(line)?;
+                self.plan.check_heading(&separator.split(line))?;
                 self.layout = Some((separator, places));
                 let cells = separator.split(line);
                 let is_number = |role: usize| {
@@ -252,6 +271,9 @@ impl Parser for Table {
                 (separator, places)
             }
         };
+        if line.matches('"').count() % 2 == 1 {
+            return Err(BadLine::column("line", line, "a second quote for each"));
+        }
         let cells = separator.split(line);
         let cell = |role: usize| places[role].and_then(|at| cells.get(at).copied());
         let last = places.iter().flatten().max().copied().unwrap_or(0);
@@ -404,6 +426,9 @@ mod tests {
         refuses(NUMBERS, "1,1,0,512", &["op: found \"1\"", "op:r0w1", "op:w0r1"]);
         refuses(NUMBERS, "1,W,0x10,512", &["offset: found \"0x10\"", "a whole number"]);
         refuses(NUMBERS, "1x9,W,0,512", &["time: found \"1x9\"", "12.345"]);
+        refuses(NUMBERS, "\"1,W,0,512", &["a second quote"]);
+        let named = "time=t,op=o,offset=x,size=y";
+        refuses(named, "t,o,x,y,T", &["heading: found \"t\"", "columns [0, 4] by number"]);
         refuses("time=t,op=1,offset=2,size=3", "T0,op,x,y", &["a heading with the columns time=t"]);
     }
 

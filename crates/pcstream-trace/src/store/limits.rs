@@ -24,6 +24,8 @@ use crate::tables::{Context, File, Frame};
 const MAX_PAGE_BYTES: u64 = 32 << 20;
 /// Longest string of a dictionary. Paths end at 4 KiB; names of C++ functions may be longer.
 const MAX_STRING_BYTES: u64 = 64 << 10;
+/// Frames of a call path. Recordings have 16 at most; the Java agent's paths are as long as its option `depth` says.
+pub(super) const MAX_FRAMES: usize = 4096;
 /// All strings of a column in a row group.
 const MAX_STRINGS_BYTES: u64 = 512 << 20;
 /// Values of a column in a row group, where rows have several.

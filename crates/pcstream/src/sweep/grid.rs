@@ -15,7 +15,7 @@ use anyhow::{Context as _, anyhow};
 use pcstream_placement::{Configured, SchemeFactory};
 use pcstream_replay::{LaneSpec, ReplayError};
 use pcstream_ssd::{DeviceSettings, Devices, GcDestination};
-use pcstream_trace::{Extent, Meta};
+use pcstream_trace::{Extent, Meta, TraceReader};
 use twox_hash::XxHash3_64;
 
 use crate::args::{GridArgs, Point, SweepArgs};
@@ -76,9 +76,10 @@ impl Grid {
     pub fn new(
         args: &SweepArgs,
         variants: Vec<Variant>,
-        meta: &Meta,
+        reader: &TraceReader,
         fitting: &mut Fitting,
     ) -> Result<Grid, Failure> {
+        let meta = reader.meta();
         let mut grid = Grid { runs: Vec::new(), spaces: Vec::new(), left_out: Vec::new() };
         let mut refusal = None;
         let mut places = Vec::new();
@@ -96,7 +97,7 @@ impl Grid {
             let error = refusal.unwrap_or_else(|| anyhow!("the grid has no point"));
             return Err(Failure::WrongArguments(error));
         }
-        let common = common_key(args, meta)?;
+        let common = common_key(args, reader)?;
         for Variant { scheme, settings } in variants {
             check(&scheme, &places[0].settings)?;
             let parameters = parameters(&scheme);
@@ -188,8 +189,8 @@ fn parameters(scheme: &Configured) -> String {
 }
 
 /// What decides the results of all runs alike: the trace, this program, files that flags name.
-fn common_key(args: &SweepArgs, meta: &Meta) -> Result<String, Failure> {
-    let mut key = format!("pcstream {:016x} trace {}", program()?, meta.trace_id);
+fn common_key(args: &SweepArgs, reader: &TraceReader) -> Result<String, Failure> {
+    let mut key = format!("pcstream {:016x} trace {}", program()?, trace(reader)?);
     let options = &args.scheme_options;
     let rules = options.rules.as_deref().map(asked::rules).transpose()?.flatten();
     let table = options.load_table.as_deref().map(asked::contents).transpose()?.flatten();
@@ -209,10 +210,30 @@ fn common_key(args: &SweepArgs, meta: &Meta) -> Result<String, Failure> {
     Ok(key)
 }
 
+/// A digest of a trace. Its own is that of its events; what was on the device, contexts and files decide, too. `meta.json` has
+/// the checksums of all tables, unless somebody left them out.
+fn trace(reader: &TraceReader) -> anyhow::Result<String> {
+    let meta = reader.meta();
+    let text = serde_json::to_vec(meta).context("meta.json")?;
+    let mut digests = vec![XxHash3_64::oneshot(&text)];
+    for table in ["events", "contexts", "files"].map(|table| format!("{table}.parquet")) {
+        let path = reader.path().join(&table);
+        if !meta.checksums.contains_key(&table) && path.exists() {
+            let file = File::open(&path).with_context(|| path.display().to_string())?;
+            digests.push(digest(file).with_context(|| path.display().to_string())?);
+        }
+    }
+    Ok(digests.iter().map(|digest| format!("{digest:016x}")).collect::<Vec<_>>().join("+"))
+}
+
 /// A digest of this program: another build may come to other results.
 fn program() -> anyhow::Result<u64> {
     let file =
         File::open("/proc/self/exe").context("cannot read this program, which tells its builds apart")?;
+    digest(file)
+}
+
+fn digest(file: File) -> anyhow::Result<u64> {
     let (mut file, mut hash) = (BufReader::with_capacity(1 << 20, file), XxHash3_64::new());
     loop {
         let bytes = file.fill_buf()?;

@@ -47,7 +47,7 @@ pub fn sweep(args: &SweepArgs, ui: Ui) -> Result<Status, Failure> {
     // Before signals are caught: a rules file may be a pipe that nobody writes to.
     let variants = schemes::variants(&args.scheme, &args.scheme_options)?;
     let mut fitting = Fitting::new(&reader, &args.fit(), capacity, ui)?;
-    let grid = Grid::new(args, variants, reader.meta(), &mut fitting)?;
+    let grid = Grid::new(args, variants, &reader, &mut fitting)?;
     remark_grid(&grid, ui);
     // If it is too little for all of them.
     if let Some(fullest) = grid.spaces.iter().max_by_key(|space| space.pages()) {
