@@ -85,9 +85,11 @@ const CAPABILITIES: [(u32, &str); 3] =
     [(21, "CAP_SYS_ADMIN (mount, devices)"), (38, "CAP_PERFMON (tracing)"), (39, "CAP_BPF (load programs)")];
 
 fn privileges() -> Check {
-    let missing = missing_capabilities();
+    let mut missing = missing_capabilities();
+    // The block device and /run/pcstream are root's.
+    missing.extend((!rustix::process::geteuid().is_root()).then_some("being root (files of the device)"));
     if missing.is_empty() {
-        return Check::good("privileges", "all needed capabilities");
+        return Check::good("privileges", "root, with all needed capabilities");
     }
     Check::bad(
         "privileges",

@@ -30,6 +30,9 @@ pub enum InstanceError {
         /// Its process id, as it said.
         holder: String,
     },
+    /// It is root's, and this user is not.
+    #[error("{0} belongs to another user: run as root")]
+    Foreign(PathBuf),
     /// The directory is not only root's.
     #[error("{0} can be changed by others than this user: remove it")]
     Unsafe(PathBuf),
@@ -96,7 +99,11 @@ impl Instance {
             _ => {}
         }
         let found = std::fs::symlink_metadata(directory).map_err(error)?;
-        let own = found.uid() == rustix::process::geteuid().as_raw();
+        let user = rustix::process::geteuid();
+        let own = found.uid() == user.as_raw();
+        if !own && !user.is_root() {
+            return Err(InstanceError::Foreign(directory.to_owned()));
+        }
         if !found.is_dir() || !own || found.mode() & 0o022 != 0 {
             return Err(InstanceError::Unsafe(directory.to_owned()));
         }

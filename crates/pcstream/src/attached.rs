@@ -36,14 +36,16 @@ fn named(args: &AttachArgs) -> Option<Running> {
 /// file system is taken. `done` says what happens to its writes.
 pub fn takes_all(on: &Path, subject: &Subject, done: &str) -> Option<String> {
     let narrows = match subject {
-        Subject::Command(_) => "not those of the command alone;",
-        Subject::Running(Attach { to: Running::Anyone, .. }) => "--pid, --cgroup or --unit narrows that, and",
+        Subject::Command(_) => ", not the command alone:",
+        Subject::Running(Attach { to: Running::Anyone, .. }) => {
+            "; --pid, --cgroup or --unit narrows that, and"
+        }
         Subject::Running(_) => return None,
     };
     let found = ExistingFs::of(on).ok()?;
     (found.directory != found.mount_point).then(|| {
         format!(
-            "--on {}: all writes to the file system at {} are {done}, {narrows} --dir-only takes that directory alone",
+            "--on {}: all that writes to the file system at {} is {done}{narrows} --dir-only takes that directory alone",
             on.display(),
             found.mount_point.display()
         )

@@ -23,6 +23,28 @@ pub fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
     small_file::read_bytes(path, MAX_BYTES, "a saved table")
 }
 
+/// Whether a scheme can begin with a table: with one of its own, or, if it learns of program contexts, with any that does.
+pub fn fits(table: &SavedTable, scheme: &str) -> bool {
+    let learns = |name: &str| LEARNERS.contains(&name);
+    table.scheme().is_none_or(|of| of == scheme || learns(of) && learns(scheme))
+}
+
+/// Refuses a table that fits none of the schemes.
+pub fn refuse_foreign<'a>(
+    table: &SavedTable,
+    place: &str,
+    mut schemes: impl Iterator<Item = &'a str>,
+) -> Result<(), Failure> {
+    if schemes.any(|scheme| fits(table, scheme)) {
+        return Ok(());
+    }
+    let of = table.scheme().unwrap_or_default();
+    Err(Failure::wrong_arguments(anyhow!(
+        "{place}: the table is one of the scheme '{of}', whose entries mean nothing to the schemes of this run; give a table \
+         that one of these learned, or --scheme {of}"
+    )))
+}
+
 /// Where a table goes.
 pub struct TableFile {
     file: WholeFile,

@@ -110,6 +110,10 @@ pub fn place(args: &PlaceArgs, ui: Ui) -> Result<Status, Failure> {
     // What was learned is saved, whatever became of the capture.
     let summary = placing.finish();
     metrics::stop(&served);
+    if is_regular_end(&captured, args) {
+        ui.remark("ended as you asked, before anything was placed");
+        return Ok(Status::Done);
+    }
     let finished = captured.map_err(|error| failure(error, signals.first()))?;
     let summary = complete(summary, &finished, args.words.is_empty());
     let result = PlacingJson {
@@ -215,6 +219,7 @@ fn placer(
     let default = args.words.is_empty().then(|| table_file::default_path(&place.directory));
     let name = scheme.scheme();
     let table = args.table.as_deref().or(default.as_deref());
+    args.table.as_deref().map_or(Ok(()), has_directory)?;
     let table = table.map(|path| table_file(path, name, ui)).transpose()?;
     let (directory, device) = (place.mount_point.clone(), place.device.clone());
     let given = given.to_owned();
@@ -229,6 +234,17 @@ fn placer(
         ui.remark(&site::hints_left(&place.mount_point));
     }
     Placer::new(name, learner, sink, table).map_err(unusable)
+}
+
+/// Whether the directory of a table that was named is there. That of the default is made; a mistyped one is not.
+fn has_directory(table: &Path) -> Result<(), Failure> {
+    match table.parent() {
+        Some(directory) if directory != Path::new("") && !directory.is_dir() => {
+            let (table, directory) = (table.display(), directory.display());
+            Err(Failure::wrong_arguments(anyhow!("--table {table}: there is no directory {directory}")))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The table at `path`, or where symbolic links from there lead: it is replaced as a whole, which the links outlive.
@@ -326,6 +342,7 @@ impl Observer for Placing<'_> {
     fn started(&mut self, started: &Started) -> Result<(), Box<dyn Error + Send + Sync>> {
         self.place.check(&started.device)?;
         self.began = Instant::now();
+        self.mailbox.iter().for_each(|mailbox| mailbox.began(self.began));
         self.ui.remark(&self.status());
         self.notifier.ready(&self.status());
         Ok(())
@@ -393,6 +410,11 @@ fn complete(mut summary: Summary, finished: &Finished, service: bool) -> Summary
     let losses = finished.losses.iter().filter(counts).map(|(name, value)| (name.clone(), *value));
     summary.losses.extend(losses);
     summary
+}
+
+/// Whether a signal ended the capture before it began, which is as good as one later unless a command never ran.
+fn is_regular_end(captured: &Result<Finished, CaptureError>, args: &PlaceArgs) -> bool {
+    matches!(captured, Err(CaptureError::Interrupted)) && args.words.is_empty()
 }
 
 fn failure(error: CaptureError, signal: Option<i32>) -> Failure {

@@ -165,9 +165,18 @@ fn apply(schemes: &mut [Configured], options: &SchemeOptions) -> Result<(), Fail
         }
     }
     let saved = options.load_table.as_deref().map(load_table).transpose()?;
-    for params in schemes.iter_mut().filter_map(Configured::params_mut::<PcStreamParams>) {
+    let mut learners = Vec::new();
+    for scheme in schemes.iter_mut() {
+        let name = scheme.scheme();
+        let Some(params) = scheme.params_mut::<PcStreamParams>() else { continue };
         params.table_bytes = options.table_bytes.unwrap_or(params.table_bytes);
-        params.saved_table.clone_from(&saved);
+        let fitting = saved.as_ref().filter(|(table, _)| learned_table::fits(table, name));
+        params.saved_table = fitting.map(|(_, bytes)| bytes.clone());
+        learners.push(name);
+    }
+    if let (Some((table, _)), Some(path), false) = (&saved, &options.load_table, learners.is_empty()) {
+        let place = format!("--load-table {}", path.display());
+        learned_table::refuse_foreign(table, &place, learners.into_iter())?;
     }
     for setting in &options.set {
         let refuse = |error: anyhow::Error| refused_setting(setting, error);
@@ -184,12 +193,12 @@ fn apply(schemes: &mut [Configured], options: &SchemeOptions) -> Result<(), Fail
     Ok(())
 }
 
-fn load_table(path: &Path) -> Result<Arc<[u8]>, Failure> {
+/// A table, parsed and as it is.
+pub fn load_table(path: &Path) -> Result<(SavedTable, Arc<[u8]>), Failure> {
     let place = || format!("--load-table {}", path.display());
     let saved =
         learned_table::read(path).map_err(|error| Failure::wrong_arguments(error.context(place())))?;
-    SavedTable::parse(&saved).with_context(place)?;
-    Ok(saved.into())
+    Ok((SavedTable::parse(&saved).with_context(place)?, saved.into()))
 }
 
 /// A preset by name, else a file.

@@ -65,6 +65,22 @@ pub fn one_scheme(text: &str) -> Result<Schemes, SchemeError> {
     pcstream_placement::configure(text).map(|_| Schemes(vec![text.to_owned()]))
 }
 
+/// The name of one scheme, or of a reading of it.
+#[cfg(feature = "capture")]
+pub fn scheme_name(text: &str) -> Result<String, SchemeError> {
+    pcstream_placement::configure(text).map(|_| text.to_owned())
+}
+
+/// The name of a sink, or `auto`.
+#[cfg(feature = "capture")]
+pub fn sink(text: &str) -> Result<String, String> {
+    let names = pcstream_place::sinks::names();
+    if text == "auto" || names.contains(&text) {
+        return Ok(text.to_owned());
+    }
+    Err(format!("no such sink; there are auto, {}", names.join(", ")))
+}
+
 /// A parameter of a scheme and its value, still as texts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {

@@ -14,7 +14,7 @@ pub fn long() -> String {
          capture: {CAPTURE}\n\
          kernel: Linux 6.1 or newer on x86-64 with type information (BTF, /sys/kernel/btf/vmlinux); the BPF program is \
          relocated to it when it is loaded (CO-RE), and no module is needed\n\
-         rights: root, or CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN; simulating needs none\n\
+         rights: root, for all that captures or places; simulating needs none\n\
          trace: version {}",
         pcstream_report::VERSION,
         pcstream_trace::FormatVersion::CURRENT,

@@ -253,7 +253,7 @@ fn one_directory() {
     let mut whole = Command::new(env!("CARGO_BIN_EXE_pcstream"));
     whole.args(["record", "-o", text(&traces.path().join("whole.pctrace"))]).arg("--on").arg(mount.join("e"));
     let whole = whole.args(["--", "sh", "-c", "echo > file"]).output().expect("it starts");
-    let expected = "are recorded, not those of the command alone; --dir-only takes that directory alone";
+    let expected = "is recorded, not the command alone: --dir-only takes that directory alone";
     assert!(said(&whole).contains(expected), "{}", said(&whole));
     for on in ["db", "bound"] {
         let trace = traces.path().join(on).with_extension("pctrace");

@@ -5,7 +5,8 @@ mod common;
 use std::fs;
 use std::path::Path;
 
-use common::{Place, json, refuses};
+use common::{Place, ends_with, json, refuses};
+use pcstream_placement::SchemeFactory as _;
 use serde_json::Value;
 
 fn simulate(trace: &str, flags: &[&str]) -> Value {
@@ -42,16 +43,27 @@ fn a_small_table_forgets() {
     assert_eq!(simulate(&trace, &[])["facts"]["table_evictions"], 0);
 }
 
+/// Its entries are programs, not program contexts.
 #[test]
-fn tables_of_other_keys_begin_empty() {
+fn a_table_of_another_kind_of_scheme_is_refused() {
     let place = Place::new();
     let (trace, table) = (place.path("t.pctrace"), place.path("table"));
-    simulate(&trace, &["--save-table", &table]);
-    let of = |flags: &[&str]| {
-        let all = [&["simulate", &trace, "--scheme", "vstream-executable", "--json", "-"], flags].concat();
-        json(&all)["results"][0].clone()
+    let saved = |scheme: &str| {
+        let scheme = pcstream_placement::configure(scheme).expect("it is registered");
+        let scheme = scheme.build(&pcstream_placement::Environment::new(9)).expect("it can be made");
+        fs::write(&table, scheme.learned().expect("it learns")).expect("it can be written");
     };
-    assert_eq!(of(&[]), of(&["--load-table", &table]));
+    saved("vstream-executable");
+    let load = ["simulate", &trace, "--load-table", &table, "--scheme"];
+    let foreign = ["one of the scheme 'vstream-executable'", "--load-table"];
+    refuses(2, &[&load[..], &["pcstream"]].concat(), &foreign);
+    if cfg!(feature = "capture") {
+        refuses(2, &["top", "--load-table", &table, "--once"], &foreign);
+    }
+    ends_with(0, &[&load[..], &["vstream-executable,pcstream"]].concat());
+    saved("pcstream-tree");
+    ends_with(0, &[&load[..], &["pcstream"]].concat());
+    refuses(2, &[&load[..], &["vstream-executable"]].concat(), &["one of the scheme 'pcstream-tree'"]);
 }
 
 #[test]

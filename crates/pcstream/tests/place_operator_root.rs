@@ -26,6 +26,7 @@ fn main() -> ExitCode {
         common::test("place_ends_with_its_terminal", &needs, terminal),
         common::test("place_begins_though_the_disk_of_its_table_is_full", &needs, full),
         common::test("place_saves_through_a_link", &needs, link),
+        common::test("place_makes_no_directory_of_a_table_that_is_named", &needs, nowhere),
         common::test("place_refuses_a_link_of_another_user_in_a_shared_directory", &needs, link_of_another),
         common::test("place_goes_on_while_the_file_system_is_mounted_elsewhere", &needs, mounted_twice),
         common::test("place_and_doctor_name_hints_that_a_killed_one_left", &needs, left),
@@ -115,6 +116,16 @@ fn link() {
     let output = bench.place(&["--sink", "none", "--", "true"]).output().expect("it starts");
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     assert!(!said(&output).contains("is new"), "{}", said(&output));
+}
+
+/// The directory of a mistyped path is not made.
+fn nowhere() {
+    let disk = ext4();
+    let mut mistyped = Command::new(env!("CARGO_BIN_EXE_pcstream"));
+    mistyped.args(["place", "--sink", "none", "--table", "/nonexistent/x/t.table", "--on"]);
+    let output = mistyped.arg(disk.mount_point()).output().expect("it starts");
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    assert!(said(&output).contains("there is no directory /nonexistent/x"), "{}", said(&output));
 }
 
 /// Root's file would be written where the other user wants it.

@@ -565,7 +565,11 @@ fn refused() {
     let bench = Bench::new(&disk);
     fs::write(bench.path("t.table"), "something else").expect("written");
     for (arguments, code, parts) in [
-        (&["--sink", "nowhere"][..], 2, ["--sink nowhere", "kfunc, fdp-server, program, hints, none"]),
+        (
+            &["--sink", "nowhere"][..],
+            2,
+            ["'nowhere' for '--sink <SINK>'", "kfunc, fdp-server, program, hints, none"],
+        ),
         (&["--scheme", "autostream-mq"], 2, ["--scheme autostream-mq", "program context alone"]),
         (&["--scheme", "oracle"], 2, ["--scheme oracle", "program context alone"]),
         (&["--scheme", "pcstram"], 2, ["pcstram", "pcstream"]),

@@ -19,7 +19,7 @@ use stream_table::StreamTableSink;
 
 /// One for each hint, and the default.
 const STREAMS_OF_HINTS: u8 = 5;
-/// Streams that a dry run places on, the default included.
+/// Streams that a dry run has where no sink works, the default included.
 const STREAMS_OF_NONE: u8 = 8;
 /// Streams that a scheme can have.
 const STREAMS_MAX: u8 = 16;
@@ -120,13 +120,20 @@ pub const REGISTRY: &[SinkInfo] = &[
         name: "none",
         summary: "A dry run: says per context and file what would be done",
         usable: |_| Ok("a dry run".to_owned()),
-        streams: |_| STREAMS_OF_NONE,
+        streams: as_the_best,
         streams_max: |_| STREAMS_MAX,
         by_request: ByRequest::No,
         answers: none::answers,
         make: none::make,
     },
 ];
+
+/// A dry run has the streams of what would be chosen.
+fn as_the_best(device: &Device) -> u8 {
+    let real = &REGISTRY[..REGISTRY.len() - 1];
+    let best = real.iter().find(|sink| (sink.usable)(device).is_ok());
+    best.map_or(STREAMS_OF_NONE, |sink| (sink.streams)(device))
+}
 
 /// A sink that was chosen, and why.
 #[derive(Clone, Debug)]
@@ -307,7 +314,14 @@ mod tests {
     #[test]
     fn a_sink_is_found_by_its_name() {
         let choice = choose("none", &device()).expect("it is there");
-        assert_eq!((choice.sink.name, (choice.sink.streams)(&device())), ("none", 8));
+        assert_eq!(choice.sink.name, "none");
+        // A dry run has the streams of what would be chosen: hints, streams, nothing.
+        let with_streams = Device { write_streams: 16, kernel_can_choose: true, ..device() };
+        for (device, of) in [(device(), "hints"), (with_streams, "kfunc")] {
+            let real = choose("auto", &device).expect("there always is one").sink;
+            assert_eq!((real.name, (choice.sink.streams)(&device)), (of, (real.streams)(&device)));
+        }
+        assert_eq!((choice.sink.streams)(&Device { raw: true, ..device() }), STREAMS_OF_NONE);
         let error = choose("all", &device()).expect_err("no such sink").to_string();
         assert!(error.contains("--sink all") && error.contains("auto") && error.contains("none"), "{error}");
     }

@@ -41,10 +41,10 @@ pub struct PlaceArgs {
     #[arg(long, help_heading = "Placement")]
     pub dir_only: bool,
     /// Where decisions go: `auto` takes the best that the device and the kernel have
-    #[arg(long, value_name = "SINK", default_value = "auto", help_heading = "Placement", long_help = sinks_help())]
+    #[arg(long, value_name = "SINK", default_value = "auto", value_parser = values::sink, help_heading = "Placement", long_help = sinks_help())]
     pub sink: String,
     /// The scheme: one that places by program context, such as `pcstream-tree`, or by program (`vstream-executable`)
-    #[arg(long, value_name = "NAME", default_value = "pcstream", help_heading = "Placement")]
+    #[arg(long, value_name = "NAME", default_value = "pcstream", value_parser = values::scheme_name, help_heading = "Placement")]
     pub scheme: String,
     /// Set a parameter of the scheme; `pcstream schemes NAME` lists them. May be repeated
     #[arg(long, value_name = "SCHEME.PARAMETER=VALUE", help_heading = "Placement")]

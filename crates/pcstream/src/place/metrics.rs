@@ -24,6 +24,8 @@ const INTERVAL: Duration = Duration::from_secs(2);
 /// What the capture's thread leaves for the watch.
 #[derive(Default)]
 struct Left {
+    /// When the capture began.
+    began: Option<Instant>,
     losses: BTreeMap<String, u64>,
     named: Vec<Context>,
 }
@@ -35,6 +37,10 @@ pub(super) struct Mailbox(Arc<Mutex<Left>>);
 impl Mailbox {
     fn open(&self) -> MutexGuard<'_, Left> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn began(&self, at: Instant) {
+        self.open().began = Some(at);
     }
 
     pub(super) fn losses(&self, losses: &BTreeMap<String, u64>) {
@@ -71,7 +77,7 @@ pub(super) fn start(args: &MetricsArgs, about: About, streams: u8, ui: Ui) -> Re
     let server = metrics_server::serve(address, &metrics, ui)?;
     let mailbox = Mailbox::default();
     let watch = Watch::new(Limits::default(), streams);
-    let spectator = Watcher { watch, metrics, mailbox: mailbox.clone(), began: Instant::now() };
+    let spectator = Watcher { watch, metrics, mailbox: mailbox.clone() };
     let served = Arc::new(Mutex::new(Some(server)));
     Ok(Some(Parts { spectator: Box::new(spectator), mailbox, served }))
 }
@@ -81,7 +87,6 @@ struct Watcher {
     watch: Watch,
     metrics: Arc<Mutex<Metrics>>,
     mailbox: Mailbox,
-    began: Instant,
 }
 
 impl Spectator for Watcher {
@@ -101,13 +106,14 @@ impl Spectator for Watcher {
     }
 
     fn look(&mut self, standing: &Standing) {
-        let (mut losses, named) = {
+        let (began, mut losses, named) = {
             let mut left = self.mailbox.open();
-            (left.losses.clone(), std::mem::take(&mut left.named))
+            (left.began, left.losses.clone(), std::mem::take(&mut left.named))
         };
         losses.extend(standing.losses.clone());
         self.watch.named(&named);
-        let mut snapshot = self.watch.tick(self.began.elapsed(), &losses, |_| None);
+        let mut snapshot =
+            self.watch.tick(began.map_or(Duration::ZERO, |began| began.elapsed()), &losses, |_| None);
         snapshot.placing = Some(placing(standing));
         self.metrics.lock().unwrap_or_else(PoisonError::into_inner).update(&snapshot);
     }

@@ -13,11 +13,13 @@ mod view;
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::io::{IsTerminal as _, stdin, stdout};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use anyhow::Context as _;
 use pcstream_capture::capture::{
     self, CaptureError, CaptureOptions, ENDED_AS_ASKED, Finished, Observer, Progress, Started, Target,
 };
@@ -33,6 +35,7 @@ use crate::attached;
 use crate::failure::{Failure, Status};
 use crate::learned_table;
 use crate::metrics_server::serve;
+use crate::schemes;
 use crate::stop::StopSignals;
 use crate::ui::Ui;
 use output::Lines;
@@ -40,11 +43,18 @@ use output::Lines;
 /// Snapshots that may wait to be shown.
 const WAITING: usize = 8;
 
+/// What the learner, which is `pcstream`, begins with.
+fn load_table(path: &Path) -> Result<Arc<[u8]>, Failure> {
+    let (table, bytes) = schemes::load_table(path)?;
+    let place = format!("--load-table {}", path.display());
+    learned_table::refuse_foreign(&table, &place, std::iter::once("pcstream"))?;
+    Ok(bytes)
+}
+
 /// `pcstream top`.
 pub fn top(args: TopArgs, ui: Ui) -> Result<Status, Failure> {
-    let lines = args.json.as_deref().map(Lines::open).transpose()?;
-    let saved = args.load_table.as_deref().map(learned_table::read).transpose()?;
-    let learner = Learner::new(args.streams, saved.map(Arc::from)).map_err(Failure::wrong_arguments)?;
+    let saved = args.load_table.as_deref().map(load_table).transpose()?;
+    let learner = Learner::new(args.streams, saved).map_err(Failure::wrong_arguments)?;
     let metrics = Arc::new(Mutex::new(Metrics::new(args.metrics.metrics_contexts)));
     let server = args.metrics.metrics.map(|address| serve(address, &metrics, ui)).transpose()?;
     let stop = StopSignals::catch()?;
@@ -61,6 +71,9 @@ pub fn top(args: TopArgs, ui: Ui) -> Result<Status, Failure> {
         metrics: server.is_some().then(|| metrics.clone()),
     };
     let options = options(&args)?;
+    std::fs::metadata(&args.on).with_context(|| format!("--on {}", args.on.display()))?;
+    // Emptied only now that all else is right.
+    let lines = args.json.as_deref().map(Lines::open).transpose()?;
     hidden_file_system(&args.on).iter().for_each(|hidden| ui.remark(hidden));
     if !args.dir_only {
         attached::takes_all(&args.on, &options.subject, "shown").iter().for_each(|taken| ui.remark(taken));
