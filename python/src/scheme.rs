@@ -137,12 +137,12 @@ impl SchemeFactory for PythonFactory {
     fn build(&self, environment: &Environment) -> Result<Box<dyn Scheme>, SchemeError> {
         let made = Python::attach(|py| {
             let copy = py.import("copy")?.getattr("deepcopy")?.call1((self.prototype.bind(py),))?;
-            copy.call_method1("start", (environment.streams, environment.superblock_pages))?;
+            copy.call_method1("start", (environment.streams(), environment.superblock_pages))?;
             Ok(copy.unbind())
         });
         // A simulation without a scheme ends before the first event.
         let instance = made.map_err(|error| self.stop.because(error)).ok();
-        let (stop, streams) = (self.stop.clone(), environment.streams);
+        let (stop, streams) = (self.stop.clone(), environment.streams());
         Ok(Box::new(PythonScheme { instance, stop, streams, answers: Vec::new(), next: 0 }))
     }
 }

@@ -5,7 +5,8 @@ use pcstream_trace::{Batch, Context, ContextId, Event, File, FileId, Kind, Lba, 
 
 /// A scheme with its defaults for 8 streams.
 pub(crate) fn scheme(name: &str) -> Box<dyn Scheme> {
-    find(name).expect("it is registered").build(&Environment::new(8)).expect("its defaults are good")
+    let device = Environment::new(8).expect("8 streams");
+    find(name).expect("it is registered").build(&device).expect("its defaults are good")
 }
 
 /// The first contexts and files, and events.

@@ -59,7 +59,7 @@ fn events() -> Vec<Event> {
 
 fn place(c: &mut Criterion) {
     let (tables, events) = (tables(), events());
-    let mut params = Environment::new(9);
+    let mut params = Environment::new(9).expect("9 streams");
     // Laps go on in logical time; schemes that know the future know one of them.
     params.future = Some(Arc::new(Future::from_events(&events).expect("a million pages")));
     let mut group = c.benchmark_group("place");

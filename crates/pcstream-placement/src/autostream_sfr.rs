@@ -214,7 +214,7 @@ impl Parameters for SfrParams {
         scheme: &'static str,
         environment: &Environment,
     ) -> Result<Box<dyn Scheme>, SchemeError> {
-        Ok(Box::new(AutoStreamSfr::new(scheme, environment.streams, environment.superblock_pages, self.clone())?))
+        Ok(Box::new(AutoStreamSfr::new(scheme, environment, self.clone())?))
     }
 }
 
@@ -239,17 +239,14 @@ pub struct AutoStreamSfr {
 }
 
 impl AutoStreamSfr {
-    /// Makes the scheme for `streams` streams, S0 included, and a device with such superblocks. Errors call it `scheme`.
+    /// Makes the scheme. Errors call it `scheme`.
     pub fn new(
         scheme: &'static str,
-        streams: u8,
-        superblock_pages: u32,
+        environment: &Environment,
         params: SfrParams,
     ) -> Result<AutoStreamSfr, SchemeError> {
-        if streams == 0 {
-            return Err(SchemeError::NoStreams);
-        }
-        let chunk_pages = u64::from(params.chunk_pages.pages(superblock_pages));
+        let streams = environment.streams();
+        let chunk_pages = u64::from(params.chunk_pages.pages(environment.superblock_pages));
         check(chunk_pages > 0, scheme, "chunk_pages", chunk_pages, "at least 1")?;
         let (SfrDecay::Pages(period) | SfrDecay::Nanoseconds(period)) = params.decay;
         check(period > 0, scheme, "decay", period, "at least 1")?;
@@ -371,7 +368,7 @@ fn half_power(x: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{placements, write};
+    use crate::testing::{device, placements, write};
 
     fn params() -> SfrParams {
         SfrParams { chunk_pages: Chunk::Page, decay: SfrDecay::Pages(4), ..SfrParams::default() }
@@ -379,7 +376,7 @@ mod tests {
 
     /// Streams of single-page writes on a device with S0 and four others; logical time counts them.
     fn streams(params: SfrParams, lbas: &[u64]) -> Vec<u8> {
-        let mut scheme = AutoStreamSfr::new("autostream-sfr", 5, 4096, params).expect("valid");
+        let mut scheme = AutoStreamSfr::new("autostream-sfr", &device(5), params).expect("valid");
         let mut out = Vec::new();
         for (now, &l) in lbas.iter().enumerate() {
             let mut event = write(l, 1);
@@ -394,7 +391,9 @@ mod tests {
     fn a_scaled_chunk_goes_by_the_superblock() {
         for (chunk_pages, last) in [(Chunk::Scaled, 2), (Chunk::Page, 1), (Chunk::Pages(256), 2)] {
             let params = SfrParams { chunk_pages, sequential: false, ..SfrParams::default() };
-            let mut scheme = AutoStreamSfr::new("autostream-sfr", 5, 2 * 1049, params).expect("valid");
+            let mut device = device(5);
+            device.superblock_pages = 2 * 1049;
+            let mut scheme = AutoStreamSfr::new("autostream-sfr", &device, params).expect("valid");
             let of: Vec<_> = [2, 3].iter().flat_map(|&l| placements(&mut scheme, &write(l, 1))).collect();
             assert_eq!(of[1].stream, Stream(last), "{chunk_pages:?}");
         }
@@ -450,8 +449,7 @@ mod tests {
     fn decay_by_time() {
         let mut scheme = AutoStreamSfr::new(
             "autostream-sfr",
-            5,
-            4096,
+            &device(5),
             SfrParams { decay: SfrDecay::Nanoseconds(10), ..params() },
         )
         .expect("valid");
@@ -468,7 +466,7 @@ mod tests {
     fn a_write_across_chunks_is_cut_or_not() {
         let spans = |span| {
             let params = SfrParams { chunk_pages: Chunk::Pages(4), span, ..SfrParams::default() };
-            let mut scheme = AutoStreamSfr::new("autostream-sfr", 5, 4096, params).expect("valid");
+            let mut scheme = AutoStreamSfr::new("autostream-sfr", &device(5), params).expect("valid");
             placements(&mut scheme, &write(0, 4));
             placements(&mut scheme, &write(2, 4))
         };
@@ -486,7 +484,7 @@ mod tests {
             SfrParams { decay: SfrDecay::Nanoseconds(0), ..params() },
             SfrParams { level: LevelRule::Floor(LogBase::Other(1.0)), ..params() },
         ] {
-            assert!(AutoStreamSfr::new("autostream-sfr", 5, 4096, bad.clone()).is_err(), "{bad:?}");
+            assert!(AutoStreamSfr::new("autostream-sfr", &device(5), bad.clone()).is_err(), "{bad:?}");
         }
     }
 }

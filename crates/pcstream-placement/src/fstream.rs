@@ -69,7 +69,7 @@ impl Parameters for FStreamParams {
         scheme: &'static str,
         environment: &Environment,
     ) -> Result<Box<dyn Scheme>, SchemeError> {
-        Ok(Box::new(FStream::new(scheme, environment.streams, self.clone())?))
+        Ok(Box::new(FStream::new(scheme, environment, self.clone())?))
     }
 }
 
@@ -85,15 +85,17 @@ pub struct FStream {
 }
 
 impl FStream {
-    /// Makes the scheme for `streams` streams, S0 included. Errors call it `scheme`.
-    pub fn new(scheme: &'static str, streams: u8, params: FStreamParams) -> Result<FStream, SchemeError> {
-        if streams == 0 {
-            return Err(SchemeError::NoStreams);
-        }
+    /// Makes the scheme. Errors call it `scheme`.
+    pub fn new(
+        scheme: &'static str,
+        environment: &Environment,
+        params: FStreamParams,
+    ) -> Result<FStream, SchemeError> {
+        let last = u64::from(environment.streams()) - 1;
         let mut options = 0u64;
         let mut next = || {
             options += 1;
-            Stream(options.min(u64::from(streams) - 1) as u8)
+            Stream(options.min(last) as u8)
         };
         let mut kinds = [Stream::DEFAULT; Kind::ALL.len()];
         let switches = [
@@ -161,11 +163,11 @@ impl Scheme for FStream {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{tables, write};
+    use crate::testing::{device, tables, write};
 
     fn streams(streams: u8, params: FStreamParams) -> Vec<u8> {
         let tables = tables(&[], &["/db/CommitLog-7-1.log", "/films/a.mkv", "/notes"]);
-        let mut scheme = FStream::new("fstream", streams, params).expect("valid");
+        let mut scheme = FStream::new("fstream", &device(streams), params).expect("valid");
         let mut out = Vec::new();
         for kind in Kind::ALL {
             scheme.place(&Event { kind, ..write(0, 1) }, 0, &tables, &mut out);
@@ -196,9 +198,12 @@ mod tests {
 
     #[test]
     fn a_broken_glob_is_named() {
-        let error =
-            FStream::new("fstream", 9, FStreamParams { names: vec!["a[".into()], ..Default::default() })
-                .err();
+        let error = FStream::new(
+            "fstream",
+            &device(9),
+            FStreamParams { names: vec!["a[".into()], ..Default::default() },
+        )
+        .err();
         let text = error.expect("refused").to_string();
         assert!(text.contains("fstream.names is 'a['"), "{text}");
     }

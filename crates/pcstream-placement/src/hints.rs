@@ -24,7 +24,7 @@ impl Parameters for HintsParams {
     const LIST: &'static [Parameter<HintsParams>] = &[];
 
     fn build(&self, _: &'static str, environment: &Environment) -> Result<Box<dyn Scheme>, SchemeError> {
-        Ok(Box::new(Hints::new(environment.streams)?))
+        Ok(Box::new(Hints::new(environment)))
     }
 }
 
@@ -36,12 +36,9 @@ pub struct Hints {
 }
 
 impl Hints {
-    /// Makes the scheme for `streams` streams, S0 included.
-    pub fn new(streams: u8) -> Result<Hints, SchemeError> {
-        if streams == 0 {
-            return Err(SchemeError::NoStreams);
-        }
-        Ok(Hints { last_stream: streams - 1, hinted: 0, streamed: 0 })
+    /// Makes the scheme.
+    pub fn new(environment: &Environment) -> Hints {
+        Hints { last_stream: environment.streams() - 1, hinted: 0, streamed: 0 }
     }
 }
 
@@ -71,10 +68,10 @@ impl Scheme for Hints {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{placements, write};
+    use crate::testing::{device, placements, write};
 
     fn streams(streams: u8) -> (Vec<u8>, Vec<SchemeFact>) {
-        let mut scheme = Hints::new(streams).expect("valid");
+        let mut scheme = Hints::new(&device(streams));
         let mut of = |life, stream| {
             let event = Event { hint: WriteHint { life, stream }, ..write(0, 3) };
             placements(&mut scheme, &event)[0].stream.0
@@ -95,6 +92,5 @@ mod tests {
     fn what_the_device_lacks_goes_to_its_last_stream() {
         assert_eq!(streams(3).0, [0, 0, 1, 2, 2, 2, 2, 2]);
         assert_eq!(streams(1).0, [0; 8]);
-        assert!(Hints::new(0).is_err());
     }
 }

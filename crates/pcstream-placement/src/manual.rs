@@ -54,7 +54,7 @@ impl Parameters for ManualParams {
     }];
 
     fn build(&self, _: &'static str, environment: &Environment) -> Result<Box<dyn Scheme>, SchemeError> {
-        Ok(Box::new(Manual::new(environment.streams, self.clone())?))
+        Ok(Box::new(Manual::new(environment, self.clone())))
     }
 }
 
@@ -85,14 +85,11 @@ pub struct Manual {
 }
 
 impl Manual {
-    /// Makes the scheme for `streams` streams, S0 included.
-    pub fn new(streams: u8, params: ManualParams) -> Result<Manual, SchemeError> {
-        if streams == 0 {
-            return Err(SchemeError::NoStreams);
-        }
+    /// Makes the scheme.
+    pub fn new(environment: &Environment, params: ManualParams) -> Manual {
         let rules = params.rules;
-        Ok(Manual {
-            last_stream: streams - 1,
+        Manual {
+            last_stream: environment.streams() - 1,
             by_file: rules.look_at_file(),
             by_context: rules.look_at_context(),
             size_steps: rules.size_steps(),
@@ -101,7 +98,7 @@ impl Manual {
             previous: None,
             pages: vec![0; rules.rules().len() + 1],
             rules,
-        })
+        }
     }
 
     /// Bytes that the event's file has grown to; `None` if no rule asks, or the file is not known.
@@ -205,11 +202,12 @@ impl Scheme for Manual {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{tables, write};
+    use crate::testing::{device, tables, write};
 
     fn scheme(streams: u8, rules: &str) -> Manual {
         let rules = Rules::parse(rules).expect("valid");
-        Manual::new(streams, ManualParams { rules, ..ManualParams::default() }).expect("valid")
+        let environment = device(streams);
+        Manual::new(&environment, ManualParams { rules, ..ManualParams::default() })
     }
 
     fn stream(scheme: &mut Manual, tables: &Tables, event: Event) -> u8 {
@@ -291,7 +289,7 @@ mod tests {
             "line 2: the device has no stream 7; the writes go to its last, S2",
         ];
         assert_eq!(remarks, expected);
-        let mut preset = Manual::new(3, ManualParams::default()).expect("valid");
+        let mut preset = Manual::new(&device(3), ManualParams::default());
         stream(&mut preset, &tables, event);
         assert!(preset.remarks().is_empty());
     }

@@ -49,30 +49,20 @@ pub enum OracleForm {
 }
 
 /// Parameters of the oracles.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OracleParams {
     /// What `oracle` is; the other names fix it.
     pub form: OracleForm,
-    /// Pages of the device's superblock; 4096 (16 MiB) unless the device is known.
-    pub superblock_pages: u32,
     /// Pages of a window of `Window`. By default as many as let the k - 1 windows reach the 90 %
     /// quantile of the remaining lifetimes that end, but at least a superblock.
     pub window_pages: Option<u64>,
-}
-
-impl Default for OracleParams {
-    fn default() -> Self {
-        OracleParams { form: OracleForm::default(), superblock_pages: 4096, window_pages: None }
-    }
 }
 
 impl Parameters for OracleParams {
     const LIST: &'static [Parameter<OracleParams>] = &[];
 
     fn build(&self, scheme: &'static str, environment: &Environment) -> Result<Box<dyn Scheme>, SchemeError> {
-        let future = environment.future.clone().ok_or(SchemeError::NeedsFuture { scheme })?;
-        let params = OracleParams { superblock_pages: environment.superblock_pages, ..*self };
-        Ok(Box::new(Oracle::new(scheme, environment.streams, params, future)?))
+        Ok(Box::new(Oracle::new(scheme, environment, *self)?))
     }
 }
 
@@ -93,11 +83,7 @@ impl Parameters for WindowParams {
     )];
 
     fn build(&self, scheme: &'static str, environment: &Environment) -> Result<Box<dyn Scheme>, SchemeError> {
-        let params = OracleParams {
-            form: OracleForm::Window,
-            window_pages: self.window_pages,
-            ..OracleParams::default()
-        };
+        let params = OracleParams { form: OracleForm::Window, window_pages: self.window_pages };
         params.build(scheme, environment)
     }
 }
@@ -125,17 +111,15 @@ pub struct Oracle {
 }
 
 impl Oracle {
-    /// Makes an oracle for `streams` streams, S0 included; errors name it `scheme`.
+    /// Makes an oracle; errors name it `scheme`.
     pub fn new(
         scheme: &'static str,
-        streams: u8,
+        environment: &Environment,
         params: OracleParams,
-        future: Arc<Future>,
     ) -> Result<Oracle, SchemeError> {
-        if streams == 0 {
-            return Err(SchemeError::NoStreams);
-        }
-        let segment = u64::from(params.superblock_pages);
+        let future = environment.future.clone().ok_or(SchemeError::NeedsFuture { scheme })?;
+        let streams = environment.streams();
+        let segment = u64::from(environment.superblock_pages);
         check(segment > 0, scheme, "superblock_pages", segment, "at least 1")?;
         check(params.window_pages != Some(0), scheme, "window_pages", 0, "at least 1")?;
         let classes = match params.form {
@@ -239,14 +223,24 @@ fn window_pages(future: &Future, streams: u8) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{discard, write};
+    use crate::testing::{device, discard, write};
 
-    fn place(form: OracleForm, params: OracleParams, streams: u8, events: &[Event]) -> Vec<u8> {
-        let future = Arc::new(Future::from_events(events).expect("short"));
-        let mut oracle =
-            Oracle::new("oracle", streams, OracleParams { form, ..params }, future).expect("valid");
+    /// A device that knows these events.
+    fn foreseen(streams: u8, superblock_pages: u32, events: &[Event]) -> Environment {
+        let mut device = device(streams);
+        device.superblock_pages = superblock_pages;
+        device.future = Some(Arc::new(Future::from_events(events).expect("short")));
+        device
+    }
+
+    fn place(form: OracleForm, streams: u8) -> Vec<u8> {
+        place_on(foreseen(streams, 4096, &events()), OracleParams { form, window_pages: None })
+    }
+
+    fn place_on(device: Environment, params: OracleParams) -> Vec<u8> {
+        let mut oracle = Oracle::new("oracle", &device, params).expect("valid");
         let (mut now, mut out, tables) = (0, Vec::new(), Tables::default());
-        for event in events {
+        for event in &events() {
             match event.op {
                 pcstream_trace::Op::Write => {
                     oracle.place(event, now, &tables, &mut out);
@@ -273,52 +267,53 @@ mod tests {
     #[test]
     fn fk_by_hand() {
         // remaining 8 8 10 9 - - 6 4 | 2 - - -; segments of 3 pages: 2 2 3 3 - - 2 1 | 0
-        let params = OracleParams { superblock_pages: 3, ..OracleParams::default() };
-        let four = place(OracleForm::Fk, params, 4, &events());
+        let fk = OracleParams { form: OracleForm::Fk, window_pages: None };
+        let of = |streams| place_on(foreseen(streams, 3, &events()), fk);
+        let four = of(4);
         assert_eq!(four, [2, 2, 3, 3, 3, 3, 2, 1, 0, 3, 3, 3]);
-        assert_eq!(place(OracleForm::Fk, params, 2, &events()), [1, 1, 1, 1, 1, 1, 1, 1, 0, 1, 1, 1]);
-        assert_eq!(place(OracleForm::Fk, params, 1, &events()), [0; 12]);
+        assert_eq!(of(2), [1, 1, 1, 1, 1, 1, 1, 1, 0, 1, 1, 1]);
+        assert_eq!(of(1), [0; 12]);
     }
 
     #[test]
     fn quantiles_by_hand() {
         // sorted remaining: 2 4 6 8 | 8 9 10 - | - - - -: classes of three begin at the 4th and 8th
-        let three = place(OracleForm::Quantile, OracleParams::default(), 3, &events());
+        let three = place(OracleForm::Quantile, 3);
         assert_eq!(three, [1, 1, 1, 1, 2, 2, 0, 0, 0, 2, 2, 2]);
-        let two = place(OracleForm::Quantile, OracleParams::default(), 2, &events());
+        let two = place(OracleForm::Quantile, 2);
         assert_eq!(two, [0, 0, 1, 0, 1, 1, 0, 0, 0, 1, 1, 1], "the half begins at 10");
     }
 
     #[test]
     fn logarithms_by_hand() {
         // remaining: 2 | 4 6 | 8 8 9 10, and survivors
-        let four = place(OracleForm::Log, OracleParams::default(), 4, &events());
+        let four = place(OracleForm::Log, 4);
         assert_eq!(four, [2, 2, 2, 2, 3, 3, 1, 1, 0, 3, 3, 3]);
-        let two = place(OracleForm::Log, OracleParams::default(), 2, &events());
+        let two = place(OracleForm::Log, 2);
         assert_eq!(two, [0, 0, 0, 0, 1, 1, 0, 0, 0, 1, 1, 1]);
-        assert_eq!(place(OracleForm::Log, OracleParams::default(), 1, &events()), [0; 12]);
+        assert_eq!(place(OracleForm::Log, 1), [0; 12]);
     }
 
     #[test]
     fn windows_by_hand() {
         // windows of 4: deaths 8 9 12 12 - - 12 11 | 10: windows 2 2 3 3 - - 3 2 | 2
         // written in windows 0 0 0 0 1 1 1 1 | 2; three windows ahead are served by S0..S2
-        let params = OracleParams { window_pages: Some(4), ..OracleParams::default() };
-        let four = place(OracleForm::Window, params, 4, &events());
+        let params = OracleParams { form: OracleForm::Window, window_pages: Some(4) };
+        let of = |streams| place_on(foreseen(streams, 4096, &events()), params);
+        let four = of(4);
         assert_eq!(four, [2, 2, 3, 3, 3, 3, 0, 2, 2, 3, 3, 3], "window 3 is too far at first, then S0");
-        assert_eq!(place(OracleForm::Window, params, 1, &events()), [0; 12]);
+        assert_eq!(of(1), [0; 12]);
     }
 
     /// Finite remaining lifetimes sorted: 2 4 6 8 8 9 10; the 90 % quantile is the last, 10; four
     /// windows reach it with 3 pages each, but not less than a superblock.
     #[test]
     fn the_default_window_reaches_most_lifetimes() {
-        let future = Arc::new(Future::from_events(&events()).expect("short"));
-        assert_eq!(window_pages(&future, 5), 3);
         let facts = |superblock_pages| {
-            let params =
-                OracleParams { form: OracleForm::Window, superblock_pages, ..OracleParams::default() };
-            Oracle::new("oracle", 5, params, future.clone()).expect("valid").facts()
+            let device = foreseen(5, superblock_pages, &events());
+            assert_eq!(window_pages(device.future.as_ref().expect("given"), 5), 3);
+            let params = OracleParams { form: OracleForm::Window, window_pages: None };
+            Oracle::new("oracle", &device, params).expect("valid").facts()
         };
         assert_eq!(facts(1)[1], ("window_pages", 3));
         assert_eq!(facts(64)[1], ("window_pages", 64));
@@ -326,8 +321,8 @@ mod tests {
 
     #[test]
     fn a_foreign_future_is_counted() {
-        let future = Arc::new(Future::from_events(&[write(0, 2)]).expect("short"));
-        let mut oracle = Oracle::new("oracle", 4, OracleParams::default(), future).expect("valid");
+        let device = foreseen(4, 4096, &[write(0, 2)]);
+        let mut oracle = Oracle::new("oracle", &device, OracleParams::default()).expect("valid");
         let mut out = Vec::new();
         oracle.place(&write(0, 1), 0, &Tables::default(), &mut out);
         oracle.place(&write(0, 3), 1, &Tables::default(), &mut out);
@@ -337,16 +332,14 @@ mod tests {
 
     #[test]
     fn impossible_parameters_are_refused() {
-        let future = Arc::new(Future::default());
-        for bad in [
-            OracleParams { superblock_pages: 0, ..OracleParams::default() },
-            OracleParams { window_pages: Some(0), ..OracleParams::default() },
-        ] {
-            assert!(Oracle::new("oracle", 4, bad, future.clone()).is_err(), "{bad:?}");
+        for (superblock_pages, window_pages) in [(0, None), (4096, Some(0))] {
+            let bad = OracleParams { window_pages, ..OracleParams::default() };
+            assert!(Oracle::new("oracle", &foreseen(4, superblock_pages, &[]), bad).is_err(), "{bad:?}");
         }
         for form in [OracleForm::Fk, OracleForm::Quantile, OracleForm::Log, OracleForm::Window] {
-            let empty = OracleParams { form, ..OracleParams::default() };
-            assert!(Oracle::new("oracle", 4, empty, future.clone()).is_ok(), "an empty trace is one too");
+            let params = OracleParams { form, window_pages: None };
+            let empty = foreseen(4, 4096, &[]);
+            assert!(Oracle::new("oracle", &empty, params).is_ok(), "an empty trace is one too");
         }
     }
 }

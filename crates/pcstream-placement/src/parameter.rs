@@ -8,6 +8,7 @@
 
 use std::any::Any;
 use std::fmt;
+use std::num::NonZeroU8;
 use std::sync::Arc;
 
 use crate::error::SchemeError;
@@ -18,8 +19,7 @@ use crate::scheme::Scheme;
 /// What a scheme knows of the device and the trace that it is made for.
 #[derive(Clone, Debug)]
 pub struct Environment {
-    /// Streams of the device, S0 included.
-    pub streams: u8,
+    streams: NonZeroU8,
     /// Pages of a superblock of the device.
     pub superblock_pages: u32,
     /// How many superblocks can be open; `None` where the device does not say.
@@ -42,21 +42,28 @@ pub struct Room {
 
 impl Environment {
     /// A device with `streams` streams, S0 included, superblocks of 4096 pages (16 MiB) and an unknown future.
-    pub fn new(streams: u8) -> Environment {
-        Environment { streams, superblock_pages: 4096, room: None, future: None }
+    /// Errors: there is no stream.
+    pub fn new(streams: u8) -> Result<Environment, SchemeError> {
+        let streams = NonZeroU8::new(streams).ok_or(SchemeError::NoStreams)?;
+        Ok(Environment { streams, superblock_pages: 4096, room: None, future: None })
+    }
+
+    /// Streams of the device, S0 included: at least one.
+    pub fn streams(&self) -> u8 {
+        self.streams.get()
     }
 
     /// Streams, S0 included, whose open superblocks take at most `share` of the spare ones; all from a share of 1 on, or
     /// where the device does not say. Fewer than three separate nothing that was learned, S0 being for what is unknown:
     /// then three, if they take at most a third of the spare superblocks, or else one.
     pub fn streams_within(&self, share: f64) -> u8 {
-        let Some(room) = self.room.filter(|_| share < 1.0) else { return self.streams };
+        let Some(room) = self.room.filter(|_| share < 1.0) else { return self.streams() };
         let within = |share: f64| {
             let open = (f64::from(room.spare_superblocks) * share) as u32;
             let streams = open.saturating_sub(room.open_shared) / room.open_per_stream.max(1);
-            u8::try_from(streams).unwrap_or(u8::MAX).min(self.streams)
+            u8::try_from(streams).unwrap_or(u8::MAX).min(self.streams())
         };
-        let (streams, least) = (within(share), LEAST_STREAMS.min(self.streams));
+        let (streams, least) = (within(share), LEAST_STREAMS.min(self.streams()));
         if streams >= least {
             return streams;
         }
@@ -143,7 +150,6 @@ pub trait Parameters: Clone + Default + fmt::Debug + Send + Sync + 'static {
     }
 
     /// Makes the scheme. Errors call it `scheme`: several names may have schemes of one kind, each with its own defaults.
-    /// The environment has at least one stream.
     fn build(&self, scheme: &'static str, environment: &Environment) -> Result<Box<dyn Scheme>, SchemeError>;
 }
 
@@ -360,18 +366,25 @@ impl Clone for Box<dyn AnyParameters> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::device;
+
+    #[test]
+    fn a_device_has_a_stream() {
+        assert_eq!(Environment::new(0).err(), Some(SchemeError::NoStreams));
+        assert_eq!(Environment::new(1).map(|device| device.streams()), Ok(1));
+    }
 
     #[test]
     fn streams_are_limited_by_the_spare_superblocks() {
         let room = |spare_superblocks, open_per_stream, open_shared| Environment {
             room: Some(Room { spare_superblocks, open_per_stream, open_shared }),
-            ..Environment::new(9)
+            ..device(9)
         };
         let within = |environment: Environment| environment.streams_within(0.2);
         assert_eq!([within(room(39, 1, 0)), within(room(39, 2, 0)), within(room(39, 1, 1))], [7, 3, 6]);
         assert_eq!([within(room(1000, 2, 0)), within(room(4, 2, 0)), within(room(0, 1, 1))], [9, 1, 1]);
         assert_eq!([within(room(18, 2, 0)), within(room(17, 2, 0))], [3, 1], "two separate nothing");
-        assert_eq!(within(Environment::new(9)), 9);
+        assert_eq!(within(device(9)), 9);
         assert_eq!(room(4, 2, 0).streams_within(1.0), 9);
     }
 }

@@ -84,7 +84,7 @@ impl Configured {
     ///
     ///     fn build(&self, scheme: &'static str, environment: &Environment) -> Result<Box<dyn Scheme>, SchemeError> {
     ///         check(self.pages > 0, scheme, "pages", self.pages, "at least 1")?;
-    ///         check(environment.streams > 1, scheme, "streams", environment.streams, "at least 2")?;
+    ///         check(environment.streams() > 1, scheme, "streams", environment.streams(), "at least 2")?;
     ///         Ok(Box::new(*self))
     ///     }
     /// }
@@ -97,11 +97,11 @@ impl Configured {
     /// }
     ///
     /// let mut scheme = Configured::own::<BySize>("by-size");
-    /// let error = scheme.build(&Environment::new(9)).err().expect("0 pages");
+    /// let error = scheme.build(&Environment::new(9)?).err().expect("0 pages");
     /// assert_eq!(error.to_string(), "by-size.pages is 0, but must be at least 1");
     /// scheme.set("pages", "64")?;
     /// assert_eq!(scheme.changed(), [("pages", "64".to_owned())]);
-    /// scheme.build(&Environment::new(9))?;
+    /// scheme.build(&Environment::new(9)?)?;
     /// # Ok::<(), SchemeError>(())
     /// ```
     pub fn own<P: Parameters>(name: &'static str) -> Configured {
@@ -168,9 +168,6 @@ impl SchemeFactory for Configured {
     }
 
     fn build(&self, environment: &Environment) -> Result<Box<dyn Scheme>, SchemeError> {
-        if environment.streams == 0 {
-            return Err(SchemeError::NoStreams);
-        }
         self.params.build(self.info.name, environment)
     }
 }
@@ -257,6 +254,7 @@ pub fn build(name: &str, environment: &Environment) -> Result<Box<dyn Scheme>, S
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::device;
 
     #[test]
     fn names_are_unique_and_lower_case() {
@@ -269,7 +267,7 @@ mod tests {
 
     #[test]
     fn an_unknown_name_gets_its_neighbours() {
-        let message = |name| build(name, &Environment::new(9)).err().expect("unknown").to_string();
+        let message = |name| build(name, &device(9)).err().expect("unknown").to_string();
         assert_eq!(message("pcstrem"), "no scheme is called 'pcstrem'; did you mean pcstream?");
         assert_eq!(
             message("autostream"),
@@ -283,13 +281,6 @@ mod tests {
     }
 
     #[test]
-    fn zero_streams_are_refused() {
-        for name in names() {
-            assert_eq!(build(name, &Environment::new(0)).err(), Some(SchemeError::NoStreams));
-        }
-    }
-
-    #[test]
     fn only_the_oracle_with_windows_has_a_window() {
         for scheme in names().filter(|name| name.starts_with("oracle")) {
             let set = configure(scheme).unwrap().set("window_pages", "3");
@@ -300,10 +291,7 @@ mod tests {
     #[test]
     fn an_oracle_without_a_future_says_so() {
         for info in schemes().iter().filter(|s| s.needs_future()) {
-            assert_eq!(
-                info.build(&Environment::new(9)).err(),
-                Some(SchemeError::NeedsFuture { scheme: info.name })
-            );
+            assert_eq!(info.build(&device(9)).err(), Some(SchemeError::NeedsFuture { scheme: info.name }));
         }
         assert!(find("oracle").unwrap().needs_future());
     }
@@ -368,7 +356,7 @@ mod tests {
             for reading in info.readings() {
                 let configured = configure(&format!("{}:{reading}", info.name)).unwrap();
                 assert_eq!(configured.name(), format!("{}:{reading}", info.name));
-                configured.build(&Environment::new(9)).unwrap();
+                configured.build(&device(9)).unwrap();
             }
         }
         assert!(!find("autostream-mq").unwrap().readings().is_empty());

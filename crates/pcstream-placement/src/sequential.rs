@@ -49,7 +49,7 @@ impl Parameters for SequentialParams {
         scheme: &'static str,
         environment: &Environment,
     ) -> Result<Box<dyn Scheme>, SchemeError> {
-        Ok(Box::new(Sequential::new(scheme, environment.streams, *self)?))
+        Ok(Box::new(Sequential::new(scheme, environment, *self)?))
     }
 }
 
@@ -74,19 +74,16 @@ pub struct Sequential {
 }
 
 impl Sequential {
-    /// Makes the scheme for `streams` streams, S0 included. Errors call it `scheme`.
+    /// Makes the scheme. Errors call it `scheme`.
     pub fn new(
         scheme: &'static str,
-        streams: u8,
+        environment: &Environment,
         params: SequentialParams,
     ) -> Result<Sequential, SchemeError> {
-        if streams == 0 {
-            return Err(SchemeError::NoStreams);
-        }
         let valid = (1..=4096).contains(&params.candidates);
         check(valid, scheme, "candidates", params.candidates, "between 1 and 4096")?;
         Ok(Sequential {
-            most_patterns: usize::from(params.patterns.min(streams - 1)),
+            most_patterns: usize::from(params.patterns.min(environment.streams() - 1)),
             params,
             patterns: Vec::new(),
             candidates: Vec::with_capacity(params.candidates),
@@ -150,7 +147,7 @@ impl Scheme for Sequential {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{placements, write};
+    use crate::testing::{device, placements, write};
 
     fn streams(scheme: &mut Sequential, writes: &[(u64, u32)]) -> Vec<u8> {
         writes.iter().map(|&(l, p)| placements(scheme, &write(l, p))[0].stream.0).collect()
@@ -158,7 +155,8 @@ mod tests {
 
     #[test]
     fn interleaved_patterns_by_hand() {
-        let mut scheme = Sequential::new("sequential", 9, SequentialParams::default()).expect("valid");
+        let mut scheme =
+            Sequential::new("sequential", &device(9), SequentialParams::default()).expect("valid");
         // Two writers take turns; each is known from its second write on. 500 belongs to nobody.
         let writes = [(0, 4), (100, 4), (4, 4), (104, 4), (8, 4), (500, 1), (108, 4), (12, 4)];
         assert_eq!(streams(&mut scheme, &writes), [0, 0, 1, 2, 1, 0, 2, 1]);
@@ -167,7 +165,8 @@ mod tests {
 
     #[test]
     fn a_fifth_pattern_takes_the_least_recently_used_stream() {
-        let mut scheme = Sequential::new("sequential", 9, SequentialParams::default()).expect("valid");
+        let mut scheme =
+            Sequential::new("sequential", &device(9), SequentialParams::default()).expect("valid");
         let mut writes = Vec::new();
         for p in 0..4 {
             writes.extend([(1000 * p, 1), (1000 * p + 1, 1)]);
@@ -181,18 +180,18 @@ mod tests {
     #[test]
     fn a_candidate_is_forgotten_after_as_many_others() {
         let two = SequentialParams { candidates: 2, ..SequentialParams::default() };
-        let mut scheme = Sequential::new("sequential", 9, two).expect("valid");
+        let mut scheme = Sequential::new("sequential", &device(9), two).expect("valid");
         assert_eq!(streams(&mut scheme, &[(0, 1), (100, 1), (200, 1), (1, 1), (101, 1)]), [0; 5]);
         let three = SequentialParams { candidates: 3, ..SequentialParams::default() };
-        let mut scheme = Sequential::new("sequential", 9, three).expect("valid");
+        let mut scheme = Sequential::new("sequential", &device(9), three).expect("valid");
         assert_eq!(streams(&mut scheme, &[(0, 1), (100, 1), (200, 1), (1, 1)]), [0, 0, 0, 1]);
     }
 
     #[test]
     fn as_many_patterns_as_streams() {
-        let mut one = Sequential::new("sequential", 2, SequentialParams::default()).expect("valid");
+        let mut one = Sequential::new("sequential", &device(2), SequentialParams::default()).expect("valid");
         assert_eq!(streams(&mut one, &[(0, 1), (1, 1), (100, 1), (101, 1), (2, 1)]), [0, 1, 0, 1, 0]);
-        let mut none = Sequential::new("sequential", 1, SequentialParams::default()).expect("valid");
+        let mut none = Sequential::new("sequential", &device(1), SequentialParams::default()).expect("valid");
         assert_eq!(streams(&mut none, &[(0, 1), (1, 1), (2, 1)]), [0; 3]);
     }
 }

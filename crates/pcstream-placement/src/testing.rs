@@ -2,7 +2,13 @@
 
 use pcstream_trace::{Context, ContextId, Event, File, FileId, Kind, Lba, Op, Signature, Tables};
 
+use crate::parameter::Environment;
 use crate::scheme::{Placement, Scheme};
+
+/// A device with so many streams.
+pub(crate) fn device(streams: u8) -> Environment {
+    Environment::new(streams).expect("there are streams")
+}
 
 /// A data write of unknown origin.
 pub(crate) fn write(lba: u64, pages: u32) -> Event {

@@ -69,12 +69,10 @@ fn some_streams() -> impl Strategy<Value = u8> {
 }
 
 fn params(streams: u8, events: &[Event]) -> Environment {
-    Environment {
-        streams,
-        superblock_pages: 64,
-        room: None,
-        future: Some(Arc::new(Future::from_events(events).expect("short"))),
-    }
+    let mut environment = Environment::new(streams).expect("at least one");
+    environment.superblock_pages = 64;
+    environment.future = Some(Arc::new(Future::from_events(events).expect("short")));
+    environment
 }
 
 /// Drives events as a replay does; `out` is cleared only where `clear` says so.
@@ -188,7 +186,8 @@ fn a_scheme_that_needs_the_future_is_the_only_kind_that_uses_it() {
         .collect();
     let tables = tables();
     let with = params(9, &events);
-    let without = Environment { future: None, ..with.clone() };
+    let mut without = with.clone();
+    without.future = None;
     for info in schemes() {
         if info.needs_future() {
             assert!(info.build(&without).is_err(), "{}", info.name);
@@ -252,13 +251,17 @@ fn contexts_are_distinguished() {
         })
         .collect();
     for name in ["pcstream", "pcstream-paper", "vstream-executable", "manual"] {
-        let placed =
-            drive(build(name, &Environment::new(9)).expect(name).as_mut(), &events, &tables, |_| true);
+        let placed = drive(
+            build(name, &Environment::new(9).expect("9 streams")).expect(name).as_mut(),
+            &events,
+            &tables,
+            |_| true,
+        );
         let last: Vec<u8> = placed[3000..].iter().map(|p| p.stream.0).collect();
         assert!(last.chunks(2).all(|s| s == [1, 2]), "{name}: {:?}", &last[..8]);
     }
     let facts = |name: &str| {
-        let mut scheme = build(name, &Environment::new(9)).expect(name);
+        let mut scheme = build(name, &Environment::new(9).expect("9 streams")).expect(name);
         drive(scheme.as_mut(), &events, &tables, |_| true);
         scheme.facts()
     };
@@ -285,7 +288,11 @@ fn rules_given_replace_the_preset() {
         kind: Kind::Journal,
         hint: Default::default(),
     };
-    let placed =
-        drive(manual.build(&Environment::new(9)).expect("valid").as_mut(), &[event], &tables(), |_| true);
+    let placed = drive(
+        manual.build(&Environment::new(9).expect("9 streams")).expect("valid").as_mut(),
+        &[event],
+        &tables(),
+        |_| true,
+    );
     assert_eq!(placed, [Placement { pages: 1, stream: Stream(7) }]);
 }

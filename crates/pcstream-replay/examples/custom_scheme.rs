@@ -45,7 +45,7 @@ fn compare() -> Result<Vec<(String, f64)>, Box<dyn Error>> {
         gc_destination: GcDestination::Own,
         ..DeviceSettings::default()
     };
-    let by_size = factory("by-size", |environment| Ok(Box::new(BySize { streams: environment.streams })));
+    let by_size = factory("by-size", |environment| Ok(Box::new(BySize { streams: environment.streams() })));
     let mut pcstream = configure("pcstream")?;
     pcstream.set("mapper.distance", "log")?;
     let schemes = [by_size, Arc::new(configure("baseline")?), Arc::new(pcstream)];

@@ -309,7 +309,7 @@ impl Lane {
         assert!(
             usize::from(stream.0) < streams,
             "scheme {} chose stream {} for a write at page {first}, but the device has streams 0 to {}: \
-             Environment::streams is their number",
+             Environment::streams() is their number",
             self.factory.name(),
             stream.0,
             streams - 1,

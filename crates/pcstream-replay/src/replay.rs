@@ -314,12 +314,10 @@ fn room(device: &DeviceSettings) -> Option<Room> {
 
 /// Makes the scheme of a lane.
 fn scheme_of(spec: &LaneSpec) -> Result<Box<dyn Scheme>, ReplayError> {
-    let environment = Environment {
-        streams: spec.device.streams,
-        superblock_pages: spec.device.superblock_pages,
-        room: room(&spec.device),
-        future: spec.future.clone().filter(|_| spec.looks_ahead()),
-    };
+    let mut environment = Environment::new(spec.device.streams)?;
+    environment.superblock_pages = spec.device.superblock_pages;
+    environment.room = room(&spec.device);
+    environment.future = spec.future.clone().filter(|_| spec.looks_ahead());
     Ok(spec.scheme.build(&environment)?)
 }
 

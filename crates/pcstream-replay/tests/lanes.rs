@@ -385,7 +385,7 @@ fn what_cannot_be_set_up_is_refused() {
     let range = error(&[LaneSpec::new(Arc::new(sequential), device(GcDestination::Own))], &[]);
     assert!(range.to_string().contains("candidates is 0, but must be between 1 and 4096"), "{range}");
     let own = factory("mine", |environment| {
-        let problem = format!("{} streams, expected at least 16", environment.streams);
+        let problem = format!("{} streams, expected at least 16", environment.streams());
         Err(SchemeError::Own { scheme: "mine".to_owned(), problem })
     });
     let own = error(&[LaneSpec::new(own, device(GcDestination::Own))], &[]);

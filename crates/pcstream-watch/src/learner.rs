@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use pcstream_placement::pcstream::{PcStream, PcStreamParams};
-use pcstream_placement::{Placement, Scheme, SchemeError, Stream};
+use pcstream_placement::{Environment, Placement, Scheme, SchemeError, Stream};
 use pcstream_trace::{Batch, Context, Event, Op, Signature, Tables};
 
 use crate::snapshot::Expected;
@@ -24,7 +24,7 @@ impl Learner {
     /// A learner that knows nothing, or what a saved table says. `streams` counts S0.
     pub fn new(streams: u8, saved_table: Option<Arc<[u8]>>) -> Result<Learner, SchemeError> {
         let params = PcStreamParams { saved_table, ..PcStreamParams::default() };
-        let scheme = PcStream::new("pcstream", streams, params)?;
+        let scheme = PcStream::new("pcstream", &Environment::new(streams)?, params)?;
         Ok(Learner { scheme, tables: Tables::default(), now: 0, placements: Vec::new(), streams })
     }
 

@@ -205,7 +205,7 @@ fn placer(
             .set(&setting.parameter, &setting.value)
             .map_err(|error| refused("--set", &setting.text, error))?;
     }
-    let built = match scheme.build(&Environment::new(streams)) {
+    let built = match Environment::new(streams).and_then(|device| scheme.build(&device)) {
         Err(SchemeError::NeedsFuture { .. }) => None,
         built => Some(built.map_err(|error| refused("--scheme", &args.scheme, error))?),
     };

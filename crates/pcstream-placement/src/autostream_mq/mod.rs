@@ -25,6 +25,7 @@ use pcstream_trace::{Event, Tables};
 use crate::chunks::{ChunkIndex, for_each_chunk};
 use crate::error::{SchemeError, check};
 use crate::level::Levels;
+use crate::parameter::Environment;
 use crate::scheme::{Placement, Scheme, SchemeFact, Stream, push_run};
 pub use params::{MqClock, MqCount, MqDemotion, MqHottest, MqParams, MqRead, MqRequeue, MqSpan};
 
@@ -64,17 +65,14 @@ pub struct AutoStreamMq {
 }
 
 impl AutoStreamMq {
-    /// Makes the scheme for `streams` streams, S0 included, and a device with such superblocks. Errors call it `scheme`.
+    /// Makes the scheme. Errors call it `scheme`.
     pub fn new(
         scheme: &'static str,
-        streams: u8,
-        superblock_pages: u32,
+        environment: &Environment,
         params: MqParams,
     ) -> Result<AutoStreamMq, SchemeError> {
-        if streams == 0 {
-            return Err(SchemeError::NoStreams);
-        }
-        let chunk_pages = u64::from(params.chunk_pages.pages(superblock_pages));
+        let streams = environment.streams();
+        let chunk_pages = u64::from(params.chunk_pages.pages(environment.superblock_pages));
         check(chunk_pages > 0, scheme, "chunk_pages", chunk_pages, "at least 1")?;
         let queues = streams.saturating_sub(1).max(1);
         Ok(AutoStreamMq {
@@ -250,7 +248,7 @@ mod tests {
     use super::*;
     use crate::chunks::Chunk;
     use crate::level::{LevelRule, LogBase};
-    use crate::testing::{placements, write};
+    use crate::testing::{device, placements, write};
 
     /// Chunks of one page, so that addresses are chunks.
     fn params() -> MqParams {
@@ -259,7 +257,7 @@ mod tests {
 
     /// Streams of single-page writes to these addresses, on a device with S0 and four others.
     fn streams(params: MqParams, lbas: &[u64]) -> Vec<u8> {
-        let mut scheme = AutoStreamMq::new("autostream-mq", 5, 4096, params).expect("valid");
+        let mut scheme = AutoStreamMq::new("autostream-mq", &device(5), params).expect("valid");
         lbas.iter().flat_map(|&l| placements(&mut scheme, &write(l, 1))).map(|p| p.stream.0).collect()
     }
 
@@ -296,14 +294,14 @@ mod tests {
         let halving = MqParams { count: MqCount::Halve, ..params() };
         assert_eq!(streams(halving.clone(), &lbas), [1, 2, 2, 3, 1, 1, 1, 2]);
 
-        let mut scheme = AutoStreamMq::new("autostream-mq", 5, 4096, params()).expect("valid");
+        let mut scheme = AutoStreamMq::new("autostream-mq", &device(5), params()).expect("valid");
         for &l in &lbas {
             placements(&mut scheme, &write(l, 1));
         }
         assert_eq!((scheme.demotions, scheme.expiry, scheme.hottest_count), (1, 4, 5));
 
         // The hottest is demoted alone in its queue. Its count of 3 is above the halved one, so its interval counts.
-        let mut scheme = AutoStreamMq::new("autostream-mq", 5, 4096, halving).expect("valid");
+        let mut scheme = AutoStreamMq::new("autostream-mq", &device(5), halving).expect("valid");
         for &l in &lbas {
             placements(&mut scheme, &write(l, 1));
         }
@@ -314,7 +312,7 @@ mod tests {
     #[test]
     fn page_clock_measures_intervals_in_pages() {
         let clock = MqParams { chunk_pages: Chunk::Pages(8), clock: MqClock::Pages, ..MqParams::default() };
-        let mut scheme = AutoStreamMq::new("autostream-mq", 5, 4096, clock).expect("valid");
+        let mut scheme = AutoStreamMq::new("autostream-mq", &device(5), clock).expect("valid");
         let mut now = 0;
         for _ in 0..3 {
             scheme.place(&write(0, 8), now, &Tables::default(), &mut Vec::new());
@@ -331,8 +329,8 @@ mod tests {
     #[test]
     fn the_hottest_is_replaced() {
         for hottest in [MqHottest::NextInQueue, MqHottest::SearchFromTop] {
-            let mut scheme =
-                AutoStreamMq::new("autostream-mq", 5, 4096, MqParams { hottest, ..params() }).expect("valid");
+            let mut scheme = AutoStreamMq::new("autostream-mq", &device(5), MqParams { hottest, ..params() })
+                .expect("valid");
             for l in [1, 1, 1, 2, 2] {
                 placements(&mut scheme, &write(l, 1));
             }
@@ -347,8 +345,8 @@ mod tests {
     #[test]
     fn requeue_rules_order_the_queue() {
         for (requeue, head) in [(MqRequeue::EveryAccess, 2), (MqRequeue::LevelChange, 1)] {
-            let mut scheme =
-                AutoStreamMq::new("autostream-mq", 5, 4096, MqParams { requeue, ..params() }).expect("valid");
+            let mut scheme = AutoStreamMq::new("autostream-mq", &device(5), MqParams { requeue, ..params() })
+                .expect("valid");
             // The far address makes the expiry long enough that nothing is demoted.
             scheme.expiry = 100;
             scheme.hottest_count = 100;
@@ -364,8 +362,7 @@ mod tests {
     fn a_write_across_chunks_is_cut_or_not() {
         let mut each = AutoStreamMq::new(
             "autostream-mq",
-            5,
-            4096,
+            &device(5),
             MqParams { chunk_pages: Chunk::Pages(4), ..params() },
         )
         .expect("valid");
@@ -377,7 +374,7 @@ mod tests {
             [Placement { pages: 2, stream: Stream(2) }, Placement { pages: 2, stream: Stream(1) }]
         );
         let first = MqParams { chunk_pages: Chunk::Pages(4), span: MqSpan::FirstChunk, ..params() };
-        let mut first = AutoStreamMq::new("autostream-mq", 5, 4096, first).expect("valid");
+        let mut first = AutoStreamMq::new("autostream-mq", &device(5), first).expect("valid");
         placements(&mut first, &write(0, 4));
         assert_eq!(placements(&mut first, &write(2, 4)), [Placement { pages: 4, stream: Stream(2) }]);
         assert_eq!(first.chunks.len(), 1);
@@ -387,8 +384,7 @@ mod tests {
     fn a_chunk_of_no_pages_is_refused() {
         let error = AutoStreamMq::new(
             "autostream-mq",
-            5,
-            4096,
+            &device(5),
             MqParams { chunk_pages: Chunk::Pages(0), ..params() },
         )
         .err()

@@ -188,6 +188,6 @@ impl Parameters for MqParams {
         scheme: &'static str,
         environment: &Environment,
     ) -> Result<Box<dyn Scheme>, SchemeError> {
-        Ok(Box::new(AutoStreamMq::new(scheme, environment.streams, environment.superblock_pages, self.clone())?))
+        Ok(Box::new(AutoStreamMq::new(scheme, environment, self.clone())?))
     }
 }

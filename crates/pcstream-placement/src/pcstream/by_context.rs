@@ -51,13 +51,12 @@ impl ByContext for PcStream {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::parameter::Environment;
     use crate::registry::find;
     use crate::scheme::Scheme;
-    use crate::testing::{tables, write};
+    use crate::testing::{device, tables, write};
 
     fn scheme(name: &str) -> Box<dyn Scheme> {
-        find(name).expect("registered").build(&Environment::new(4)).expect("its defaults are good")
+        find(name).expect("registered").build(&device(4)).expect("its defaults are good")
     }
 
     /// Context 1 overwrites its page at once, context 2 every tenth time.
@@ -116,7 +115,7 @@ mod tests {
     fn schemes_that_go_by_files_or_addresses_say_so() {
         for name in ["baseline", "autostream-mq", "fstream", "manual", "sequential"] {
             if let Ok(info) = find(name) {
-                let mut scheme = info.build(&Environment::new(4)).expect("its defaults are good");
+                let mut scheme = info.build(&device(4)).expect("its defaults are good");
                 assert!(scheme.by_context().is_none(), "{name}");
             }
         }

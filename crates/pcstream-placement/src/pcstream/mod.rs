@@ -74,8 +74,6 @@ pub struct PcStreamParams {
     /// Share of the spare superblocks that open ones may take: of more streams, the first ones are used. From 1 on, all
     /// streams are, as in the paper.
     pub open_share: f64,
-    /// Pages of the device's superblock; 4096 (16 MiB) unless the device is known.
-    pub superblock_pages: u32,
 }
 
 impl Default for PcStreamParams {
@@ -92,7 +90,6 @@ impl Default for PcStreamParams {
             saved_table: None,
             mapper: MapperParams::default(),
             open_share: OPEN_SHARE,
-            superblock_pages: 4096,
         }
     }
 }
@@ -180,9 +177,7 @@ impl Parameters for PcStreamParams {
         scheme: &'static str,
         environment: &Environment,
     ) -> Result<Box<dyn Scheme>, SchemeError> {
-        check_open_share(scheme, self.open_share)?;
-        let params = PcStreamParams { superblock_pages: environment.superblock_pages, ..self.clone() };
-        Ok(Box::new(PcStream::new(scheme, environment.streams_within(self.open_share), params)?))
+        Ok(Box::new(PcStream::new(scheme, environment, self.clone())?))
     }
 }
 
@@ -190,9 +185,14 @@ impl Parameters for PcStreamParams {
 /// empty on average, so a tenth of the spare area is lost at most, and copies rise by about a tenth.
 pub(crate) const OPEN_SHARE: f64 = 0.2;
 
-/// Refuses what is no share.
-pub(crate) fn check_open_share(scheme: &'static str, share: f64) -> Result<(), SchemeError> {
-    check(share > 0.0 && share.is_finite(), scheme, "open_share", share, "a number above 0")
+/// The streams of a device that a scheme uses with this share. Refuses what is no share.
+pub(crate) fn streams_within(
+    scheme: &'static str,
+    environment: &Environment,
+    share: f64,
+) -> Result<u8, SchemeError> {
+    check(share > 0.0 && share.is_finite(), scheme, "open_share", share, "a number above 0")?;
+    Ok(environment.streams_within(share))
 }
 
 /// The PCStream scheme.
@@ -216,11 +216,13 @@ pub struct PcStream {
 }
 
 impl PcStream {
-    /// Makes the scheme for `streams` streams, S0 included; errors name it `scheme`.
-    pub fn new(scheme: &'static str, streams: u8, params: PcStreamParams) -> Result<PcStream, SchemeError> {
-        if streams == 0 {
-            return Err(SchemeError::NoStreams);
-        }
+    /// Makes the scheme; errors name it `scheme`.
+    pub fn new(
+        scheme: &'static str,
+        environment: &Environment,
+        params: PcStreamParams,
+    ) -> Result<PcStream, SchemeError> {
+        let streams = streams_within(scheme, environment, params.open_share)?;
         params.lifetime.check(scheme)?;
         params.mapper.check(scheme)?;
         let (averaging, expected) =
@@ -247,7 +249,7 @@ impl PcStream {
             keys: Keys::new(params.key, params.kinds),
             enough_lifetimes: params.enough_lifetimes,
             survivors_counted_at: params.survivors.then_some(0),
-            live: LiveTable::new(params.lifetime, params.superblock_pages),
+            live: LiveTable::new(params.lifetime, environment.superblock_pages),
             ended: Ended::default(),
             table,
             mapper,
@@ -363,7 +365,7 @@ impl Scheme for PcStream {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{discard, tables, write};
+    use crate::testing::{device, discard, tables, write};
     use pcstream_trace::{ContextId, Op};
 
     struct Bench {
@@ -375,7 +377,7 @@ mod tests {
     impl Bench {
         fn new(params: PcStreamParams, programs: &[&str]) -> Bench {
             let contexts: Vec<_> = programs.iter().map(|&program| (program, "")).collect();
-            let scheme = PcStream::new("test", 9, params).expect("good parameters");
+            let scheme = PcStream::new("test", &device(9), params).expect("good parameters");
             Bench { scheme, tables: tables(&contexts, &[]), now: 0 }
         }
 
@@ -479,7 +481,7 @@ mod tests {
     #[test]
     fn a_name_that_is_no_glob_is_refused() {
         let params = PcStreamParams { forget_at_exit_of: Some("a[".into()), ..PcStreamParams::default() };
-        let error = PcStream::new("test", 9, params).err().expect("refused").to_string();
+        let error = PcStream::new("test", &device(9), params).err().expect("refused").to_string();
         assert!(error.contains("forget_at_exit_of is a[, but must be a glob"), "{error}");
     }
 }

@@ -27,7 +27,7 @@ use crate::extents::Extents;
 use crate::parameter;
 use crate::parameter::{Environment, Parameter, Parameters};
 use crate::pcstream::key::{KeySource, Keys};
-use crate::pcstream::{OPEN_SHARE, check_open_share};
+use crate::pcstream::{OPEN_SHARE, streams_within};
 use crate::plus::clustering::{Clustering, Member};
 use crate::plus::name_class::NameClasses;
 use crate::plus::predictor::{Origin, Predictor, SetId, log2};
@@ -84,8 +84,7 @@ impl Parameters for PlusParams {
     }
 
     fn build(&self, scheme: &'static str, environment: &Environment) -> Result<Box<dyn Scheme>, SchemeError> {
-        check_open_share(scheme, self.open_share)?;
-        Ok(Box::new(PcStreamPlus::new(scheme, environment.streams_within(self.open_share), *self)?))
+        Ok(Box::new(PcStreamPlus::new(scheme, environment, *self)?))
     }
 }
 
@@ -187,11 +186,13 @@ pub struct PcStreamPlus {
 }
 
 impl PcStreamPlus {
-    /// Makes the scheme for `streams` streams, S0 included; errors name it `scheme`.
-    pub fn new(scheme: &'static str, streams: u8, params: PlusParams) -> Result<PcStreamPlus, SchemeError> {
-        if streams == 0 {
-            return Err(SchemeError::NoStreams);
-        }
+    /// Makes the scheme; errors name it `scheme`.
+    pub fn new(
+        scheme: &'static str,
+        environment: &Environment,
+        params: PlusParams,
+    ) -> Result<PcStreamPlus, SchemeError> {
+        let streams = streams_within(scheme, environment, params.open_share)?;
         let bytes = params.max_bytes;
         check(bytes >= 4096, scheme, "max_bytes", bytes, "at least 4096")?;
         Ok(PcStreamPlus {
@@ -332,7 +333,7 @@ impl Scheme for PcStreamPlus {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{discard, tables, write};
+    use crate::testing::{device, discard, tables, write};
     use pcstream_trace::{ContextId, FileId};
 
     #[test]
@@ -352,7 +353,7 @@ mod tests {
     fn history_tells_pages_of_one_context_apart() {
         let tables = tables(&[("/bin/a", "")], &["/f"]);
         for file in [0, 1] {
-            let mut scheme = PcStreamPlus::new("test", 9, PlusParams::default()).expect("valid");
+            let mut scheme = PcStreamPlus::new("test", &device(9), PlusParams::default()).expect("valid");
             let (mut now, mut last) = (0, [0; 2]);
             for i in 0..40_000u64 {
                 let cold = i % 2 == 1;
@@ -372,7 +373,7 @@ mod tests {
     fn each_part_can_be_switched_off() {
         let tables = tables(&[("/bin/a", "")], &["/log", "/table"]);
         let are_apart = |discards: bool, params: PlusParams| {
-            let mut scheme = PcStreamPlus::new("test", 9, params).expect("valid");
+            let mut scheme = PcStreamPlus::new("test", &device(9), params).expect("valid");
             let (mut now, mut last) = (0, [0; 2]);
             for i in 0..20_000u64 {
                 let (slow, file) = if i % 2 == 1 { (true, 2) } else { (false, 1) };
@@ -398,9 +399,9 @@ mod tests {
 
     #[test]
     fn too_little_memory_is_refused() {
-        let refused = PcStreamPlus::new("test", 9, PlusParams { max_bytes: 4095, ..PlusParams::default() });
+        let refused =
+            PcStreamPlus::new("test", &device(9), PlusParams { max_bytes: 4095, ..PlusParams::default() });
         let text = refused.err().expect("refused").to_string();
         assert_eq!(text, "test.max_bytes is 4095, but must be at least 4096");
-        assert!(PcStreamPlus::new("test", 0, PlusParams::default()).is_err());
     }
 }

@@ -12,7 +12,7 @@ use std::io::{BufRead as _, BufReader};
 use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow};
-use pcstream_placement::{Configured, SchemeFactory};
+use pcstream_placement::{Configured, Environment, SchemeFactory};
 use pcstream_replay::{LaneSpec, ReplayError};
 use pcstream_ssd::{DeviceSettings, Devices, GcDestination};
 use pcstream_trace::{Extent, Meta, TraceReader};
@@ -177,9 +177,11 @@ fn check(scheme: &Configured, device: &DeviceSettings) -> Result<(), Failure> {
     if scheme.needs_future() {
         return Ok(());
     }
-    let mut environment = pcstream_placement::Environment::new(device.streams);
-    environment.superblock_pages = device.superblock_pages;
-    scheme.build(&environment).map(drop).map_err(|error| refused(ReplayError::Scheme(error)))
+    let build = |mut environment: Environment| {
+        environment.superblock_pages = device.superblock_pages;
+        scheme.build(&environment).map(drop)
+    };
+    Environment::new(device.streams).and_then(build).map_err(|error| refused(ReplayError::Scheme(error)))
 }
 
 fn parameters(scheme: &Configured) -> String {
