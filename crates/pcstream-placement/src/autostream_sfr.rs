@@ -19,9 +19,9 @@ use pcstream_trace::{Event, Tables};
 use crate::chunks::{Chunk, ChunkIndex, for_each_chunk};
 use crate::error::{SchemeError, check};
 use crate::level::{LevelRule, Levels, LogBase};
-use crate::parameter;
-use crate::parameter::{Environment, Parameter, Parameters, Value, choices};
+use crate::parameter::{Environment, Parameter, Parameters, Value};
 use crate::scheme::{Placement, Scheme, SchemeFact, Stream, push_run};
+use crate::{choices, parameter};
 
 /// How fast a count halves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -194,10 +194,10 @@ impl Parameters for SfrParams {
         parameter!(SfrParams, chunk_pages, "pages, page, or scaled", "size of a chunk; scaled is 1/1049 superblock", "as autostream-mq; SepBIT and BlueDBM: 512"),
         parameter!(SfrParams, decay, "pages, or ns", "what halves a count", "SepBIT: 64 MiB; BlueDBM: 30 s"),
         parameter!(SfrParams, level, "floor-BASE, ceil-2", "from a count to a stream", "this project; SepBIT: floor-e, BlueDBM: floor-10"),
-        parameter!(SfrParams, order, "decay-then-count, count-then-decay", "in which order a count decays and grows", "SepBIT; BlueDBM: count-then-decay"),
-        parameter!(SfrParams, read, "after-update, before-update", "when the stream of a write is read", "SepBIT; BlueDBM: before-update"),
-        parameter!(SfrParams, arithmetic, "real, whole", "how exactly decay is computed", "SYSTOR'17; SepBIT and BlueDBM: whole"),
-        parameter!(SfrParams, span, "each-chunk, first-chunk", "which chunks of a write count", "SepBIT; BlueDBM: first-chunk"),
+        parameter!(SfrParams, order, SfrOrder::CHOICES, "in which order a count decays and grows", "SepBIT; BlueDBM: count-then-decay"),
+        parameter!(SfrParams, read, SfrRead::CHOICES, "when the stream of a write is read", "SepBIT; BlueDBM: before-update"),
+        parameter!(SfrParams, arithmetic, SfrArithmetic::CHOICES, "how exactly decay is computed", "SYSTOR'17; SepBIT and BlueDBM: whole"),
+        parameter!(SfrParams, span, SfrSpan::CHOICES, "which chunks of a write count", "SepBIT; BlueDBM: first-chunk"),
         parameter!(SfrParams, sequential, "true, false", "whether a write that follows the previous one keeps its stream", "SYSTOR'17"),
     ];
 

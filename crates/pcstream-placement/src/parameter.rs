@@ -271,24 +271,47 @@ impl Value for Vec<String> {
     }
 }
 
-/// Gives the variants of an enum their names as values.
+/// Gives the variants of an enum their names as values, and the enum a `CHOICES` that lists them: the unit of its
+/// [`parameter!`](crate::parameter!).
+///
+/// ```
+/// #[derive(Debug, PartialEq)]
+/// enum Order {
+///     Oldest,
+///     Newest,
+/// }
+/// pcstream_placement::choices!(Order: Oldest = "oldest", Newest = "newest");
+///
+/// use pcstream_placement::parameter::Value as _;
+/// assert_eq!(Order::read("newest"), Ok(Order::Newest));
+/// assert_eq!(Order::CHOICES, "oldest, newest");
+/// ```
+#[macro_export]
 macro_rules! choices {
-    ($type:ty: $($variant:ident = $name:literal),+ $(,)?) => {
+    ($type:ty: $first:ident = $first_name:literal $(, $variant:ident = $name:literal)* $(,)?) => {
+        impl $type {
+            /// The names of all choices.
+            pub const CHOICES: &'static str = concat!($first_name $(, ", ", $name)*);
+        }
+
         impl $crate::parameter::Value for $type {
             fn read(text: &str) -> Result<Self, String> {
                 match text {
-                    $($name => Ok(<$type>::$variant),)+
-                    _ => Err(format!("one of {}", [$($name),+].join(", "))),
+                    $first_name => Ok(<$type>::$first),
+                    $($name => Ok(<$type>::$variant),)*
+                    _ => Err(format!("one of {}", Self::CHOICES)),
                 }
             }
 
             fn show(&self) -> String {
-                match self { $(<$type>::$variant => $name.to_owned(),)+ }
+                match self {
+                    <$type>::$first => $first_name.to_owned(),
+                    $(<$type>::$variant => $name.to_owned(),)*
+                }
             }
         }
     };
 }
-pub(crate) use choices;
 
 /// The parameters of a scheme whose kind is not known at compile time.
 pub(crate) trait AnyParameters: fmt::Debug + Send + Sync {

@@ -5,9 +5,9 @@ use super::AutoStreamMq;
 use crate::chunks::Chunk;
 use crate::error::SchemeError;
 use crate::level::{LevelRule, LogBase};
-use crate::parameter;
-use crate::parameter::{Environment, Parameter, Parameters, choices};
+use crate::parameter::{Environment, Parameter, Parameters};
 use crate::scheme::Scheme;
+use crate::{choices, parameter};
 
 /// When the stream of a write is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -166,13 +166,13 @@ impl Parameters for MqParams {
     const LIST: &'static [Parameter<MqParams>] = &[
         parameter!(MqParams, chunk_pages, "pages, page, or scaled", "size of a chunk; scaled is 1/1049 superblock", "1 MiB, as SepBIT and BlueDBM"),
         parameter!(MqParams, level, "floor-BASE, ceil-2", "from an access count to a queue", "this project; SepBIT: floor-e, BlueDBM: floor-10"),
-        parameter!(MqParams, read, "after-promotion, before-promotion", "when the stream of a write is read", "SepBIT; BlueDBM: before-promotion"),
-        parameter!(MqParams, span, "each-chunk, first-chunk", "which chunks of a write count", "SepBIT; BlueDBM: first-chunk"),
-        parameter!(MqParams, demotion, "every-queue, above-lowest", "which queues lose their expired head", "SepBIT; BlueDBM: above-lowest"),
-        parameter!(MqParams, count, "keep, halve", "what a demotion does to the count of a chunk", "this project: chunks cool down; SepBIT and BlueDBM: keep"),
-        parameter!(MqParams, requeue, "every-access, level-change", "when an access moves a chunk to its queue's tail", "SepBIT; BlueDBM: level-change"),
-        parameter!(MqParams, hottest, "next-in-queue, search-from-top", "who sets the expiry after the hottest chunk was demoted", "SepBIT; BlueDBM: search-from-top"),
-        parameter!(MqParams, clock, "accesses, pages", "what the clock counts", "SepBIT and BlueDBM"),
+        parameter!(MqParams, read, MqRead::CHOICES, "when the stream of a write is read", "SepBIT; BlueDBM: before-promotion"),
+        parameter!(MqParams, span, MqSpan::CHOICES, "which chunks of a write count", "SepBIT; BlueDBM: first-chunk"),
+        parameter!(MqParams, demotion, MqDemotion::CHOICES, "which queues lose their expired head", "SepBIT; BlueDBM: above-lowest"),
+        parameter!(MqParams, count, MqCount::CHOICES, "what a demotion does to the count of a chunk", "this project: chunks cool down; SepBIT and BlueDBM: keep"),
+        parameter!(MqParams, requeue, MqRequeue::CHOICES, "when an access moves a chunk to its queue's tail", "SepBIT; BlueDBM: level-change"),
+        parameter!(MqParams, hottest, MqHottest::CHOICES, "who sets the expiry after the hottest chunk was demoted", "SepBIT; BlueDBM: search-from-top"),
+        parameter!(MqParams, clock, MqClock::CHOICES, "what the clock counts", "SepBIT and BlueDBM"),
     ];
 
     fn readings() -> Vec<(&'static str, MqParams)> {

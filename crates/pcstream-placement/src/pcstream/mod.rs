@@ -34,10 +34,10 @@ use pcstream_trace::paths::file_name;
 use pcstream_trace::{Event, Signature, Tables};
 
 use crate::error::{SchemeError, check};
-use crate::parameter;
-use crate::parameter::{Environment, Parameter, Parameters, Value, choices};
+use crate::parameter::{Environment, Parameter, Parameters, Value};
 use crate::prefetch::Ahead;
 use crate::scheme::{ByContext, Placement, Scheme, SchemeFact};
+use crate::{choices, parameter};
 use averaging::Averaging;
 use globset::{Glob, GlobMatcher};
 use key::{KeySource, Keys};
@@ -146,7 +146,7 @@ impl Value for Averaging {
 #[rustfmt::skip]
 impl Parameters for PcStreamParams {
     const LIST: &'static [Parameter<PcStreamParams>] = &[
-        parameter!(PcStreamParams, key, "context, context-tree, executable, extension, file", "what lifetimes are learned of", "FAST'19; extensions and files after HotStorage'18"),
+        parameter!(PcStreamParams, key, KeySource::CHOICES, "what lifetimes are learned of", "FAST'19; extensions and files after HotStorage'18"),
         parameter!(PcStreamParams, kinds, "true, false", "whether file-system metadata is learned by its kind instead of going to S0", "this project; FAST'19: false"),
         parameter!(PcStreamParams, enough_lifetimes, "lifetimes", "lifetimes of a call path before it is preferred to its prefixes (context-tree)", "this project"),
         parameter!(PcStreamParams, survivors, "true, false", "whether data that still lives counts, as censored samples", "this project; FAST'19: false"),
@@ -155,14 +155,14 @@ impl Parameters for PcStreamParams {
         parameter!(PcStreamParams, forget_at_exit_of, "glob, or none", "programs whose end empties the table", "FAST'19, section 6.6, without table"),
         parameter!(PcStreamParams, lifetime.chunk, "page, scaled, or pages", "unit of address whose lifetimes end together; scaled is 1/1049 superblock", "this project; FAST'19: 1 MiB"),
         parameter!(PcStreamParams, lifetime.max_bytes, "bytes", "memory of the table of live data", "dissertation chapter on PCStream, \"PC Lifetime Management\""),
-        parameter!(PcStreamParams, mapper.clusterer, "k-means, merge-closest", "how lifetimes are grouped", "FAST'19; HotStorage'18: merge-closest"),
-        parameter!(PcStreamParams, mapper.distance, "linear, log", "what is close", "FAST'19"),
-        parameter!(PcStreamParams, mapper.numbering, "keep, by-lifetime", "which stream a cluster gets", "this project; the papers leave it open"),
+        parameter!(PcStreamParams, mapper.clusterer, Clusterer::CHOICES, "how lifetimes are grouped", "FAST'19; HotStorage'18: merge-closest"),
+        parameter!(PcStreamParams, mapper.distance, Distance::CHOICES, "what is close", "FAST'19"),
+        parameter!(PcStreamParams, mapper.numbering, Numbering::CHOICES, "which stream a cluster gets", "this project; the papers leave it open"),
         parameter!(PcStreamParams, mapper.changed_fraction, "share, 0 to 1", "share of the table that must have changed before it is clustered again", "FAST'19, section 5.2"),
         parameter!(PcStreamParams, mapper.change_factor, "ratio, at least 1", "how many times longer or shorter a changed lifetime is", "this project; the papers leave it open"),
         parameter!(PcStreamParams, mapper.drift_pages, "pages", "host writes between clusterings that no new context asks for", "this project; the papers have no such limit"),
         parameter!(PcStreamParams, mapper.early, "true, false", "whether the first of these clusterings come sooner, whenever twice as much has been written", "this project; `place` has true"),
-        parameter!(PcStreamParams, mapper.weights, "equal, written", "how much a context counts when means are found", "FAST'19"),
+        parameter!(PcStreamParams, mapper.weights, Weights::CHOICES, "how much a context counts when means are found", "FAST'19"),
         parameter!(PcStreamParams, mapper.least_gain, "octaves squared, 0 or more", "variance of log2 of lifetimes between two neighbouring clusters, by pages, below which they share a stream", "this project; FAST'19: 0"),
         parameter!(PcStreamParams, mapper.newcomer_pages, "pages, or none", "pages of a context that must have died before it goes to the nearest cluster", "this project; FAST'19: none"),
         parameter!(PcStreamParams, open_share, "share, above 0; all streams from 1 on", "share of the spare superblocks that open ones may take, which limits the streams used; three are used if they take a third at most", "this project; FAST'19: 1"),
