@@ -9,7 +9,7 @@
 
 use pcstream_placement::saved_table::TableError;
 use pcstream_placement::{Placement, Scheme, SchemeFact};
-use pcstream_trace::{Batch, Context, ContextId, Event, FileId, Op, Tables};
+use pcstream_trace::{Batch, ById, Context, ContextId, Event, FileId, Op, Tables};
 
 use crate::contexts::{Changes, Decisions};
 use crate::files::Files;
@@ -25,7 +25,7 @@ pub struct Learner {
     decisions: Decisions,
     files: Files,
     /// By context id; those of no context come first.
-    pages: Vec<u64>,
+    pages: ById<u64>,
     hints: HintUses,
     placements: Vec<Placement>,
     written_files: Vec<FileId>,
@@ -61,7 +61,7 @@ impl Learner {
             now: 0,
             decisions: Decisions::default(),
             files: Files::default(),
-            pages: vec![0],
+            pages: ById::default(),
             hints: HintUses::default(),
             placements: Vec::new(),
             written_files: Vec::new(),
@@ -115,11 +115,7 @@ impl Learner {
     }
 
     fn count(&mut self, event: &Event) {
-        let at = event.context.0 as usize;
-        if self.pages.len() <= at {
-            self.pages.resize(at + 1, 0);
-        }
-        self.pages[at] += u64::from(event.pages);
+        *self.pages.at(event.context.0 as usize) += u64::from(event.pages);
         if event.file.is_some() {
             self.files.write(event.file, event.context, event.pages.into());
             let wanted = self.decisions.of(event.context).hint;

@@ -11,7 +11,7 @@
 
 use globset::{GlobBuilder, GlobMatcher};
 use pcstream_trace::paths::{extension, file_name};
-use pcstream_trace::{Event, FileId, Kind, Tables};
+use pcstream_trace::{ById, Event, FileId, Kind, Tables};
 
 use crate::error::SchemeError;
 use crate::parameter;
@@ -80,7 +80,7 @@ pub struct FStream {
     extensions: Vec<String>,
     extension_stream: Stream,
     /// Stream of each file's data, by file id; `None` until its first write.
-    files: Vec<Option<Stream>>,
+    files: ById<Option<Stream>>,
     options: u64,
 }
 
@@ -120,7 +120,7 @@ impl FStream {
         }
         let extension_stream = if params.extensions.is_empty() { Stream::DEFAULT } else { next() };
         let extensions = params.extensions;
-        Ok(FStream { kinds, names, extensions, extension_stream, files: Vec::new(), options })
+        Ok(FStream { kinds, names, extensions, extension_stream, files: ById::default(), options })
     }
 
     fn stream_of_file(&mut self, id: FileId, tables: &Tables) -> Stream {
@@ -137,11 +137,7 @@ impl FStream {
             Some(e) if self.extensions.iter().any(|x| x == e) => self.extension_stream,
             _ => Stream::DEFAULT,
         });
-        let index = id.0 as usize;
-        if self.files.len() <= index {
-            self.files.resize(index + 1, None);
-        }
-        self.files[index] = Some(stream);
+        *self.files.at(id.0 as usize) = Some(stream);
         stream
     }
 }

@@ -13,7 +13,7 @@
 //! Cost: a write is matched once per (context, file, kind, range of sizes) that rules can tell apart; then it is a
 //! lookup. Rules about sizes keep 8 bytes for each file.
 
-use pcstream_trace::{ContextId, Event, FileId, Kind, PAGE_BYTES, Tables};
+use pcstream_trace::{ById, ContextId, Event, FileId, Kind, PAGE_BYTES, Tables};
 use rustc_hash::FxHashMap;
 
 use crate::error::SchemeError;
@@ -75,7 +75,7 @@ pub struct Manual {
     /// Sizes at which rules change; none: no rule is about sizes.
     size_steps: Vec<u64>,
     /// Bytes that each file has grown to, by its id.
-    sizes: Vec<u64>,
+    sizes: ById<u64>,
     /// The rule that decides, by index; that behind the last for none.
     known: FxHashMap<Key, usize>,
     /// The previous write's key and rule: runs of equal writers are common.
@@ -93,7 +93,7 @@ impl Manual {
             by_file: rules.look_at_file(),
             by_context: rules.look_at_context(),
             size_steps: rules.size_steps(),
-            sizes: Vec::new(),
+            sizes: ById::default(),
             known: FxHashMap::default(),
             previous: None,
             pages: vec![0; rules.rules().len() + 1],
@@ -106,13 +106,10 @@ impl Manual {
         if self.size_steps.is_empty() || !event.file.is_some() {
             return None;
         }
-        let index = event.file.0 as usize;
-        if self.sizes.len() <= index {
-            self.sizes.resize(index + 1, 0);
-        }
         let end = event.file_page.saturating_add(u64::from(event.pages)).saturating_mul(PAGE_BYTES);
-        self.sizes[index] = self.sizes[index].max(end);
-        Some(self.sizes[index])
+        let size = self.sizes.at(event.file.0 as usize);
+        *size = end.max(*size);
+        Some(*size)
     }
 
     /// Index of the rule that decides; that behind the last if there is none.

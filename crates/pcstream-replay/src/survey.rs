@@ -12,7 +12,7 @@ use pcstream_ssd::observer::Observer;
 use pcstream_ssd::{
     Density, DeviceSettings, GcDestination, GeometryError, LogicalPage, Ssd, StreamId, SuperblockId, Table,
 };
-use pcstream_trace::{ContextId, Event, Extent, Op};
+use pcstream_trace::{ById, ContextId, Event, Extent, Op};
 
 use crate::error::ReplayError;
 
@@ -65,7 +65,7 @@ pub struct Surveyor {
 /// Pages copied, by who wrote them.
 #[derive(Default)]
 struct Copies {
-    by_context: Vec<u64>,
+    by_context: ById<u64>,
     of_prefill: u64,
 }
 
@@ -100,11 +100,7 @@ impl Observer for FlashPages {
                 self.copies.of_prefill += 1;
                 continue;
             };
-            let (context, by_context) = (context as usize, &mut self.copies.by_context);
-            if context >= by_context.len() {
-                by_context.resize(context + 1, 0);
-            }
-            by_context[context] += 1;
+            *self.copies.by_context.at(context as usize) += 1;
         }
     }
 }

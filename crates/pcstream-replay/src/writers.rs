@@ -3,7 +3,7 @@
 //!
 //! Units: pages; lifetimes in pages of logical time.
 
-use pcstream_trace::{Batch, ContextId, Event, FileId, Kind, Op, Totals};
+use pcstream_trace::{Batch, ById, ContextId, Event, FileId, Kind, Op, Totals};
 use rustc_hash::FxHashMap;
 
 use crate::lifetimes::{Lifetimes, Precision};
@@ -41,7 +41,7 @@ impl Writer {
 pub struct Writers {
     totals: Totals,
     /// By context id; index 0 is "no context known".
-    by_context: Vec<Writer>,
+    by_context: ById<Writer>,
     by_file: FxHashMap<(ContextId, FileId), u64>,
 }
 
@@ -65,11 +65,7 @@ impl Writers {
 
     fn count_write(&mut self, event: &Event) {
         let pages = u64::from(event.pages);
-        let index = event.context.0 as usize;
-        if index >= self.by_context.len() {
-            self.by_context.resize_with(index + 1, Writer::default);
-        }
-        self.by_context[index].pages_by_kind[event.kind as usize] += pages;
+        self.by_context.at(event.context.0 as usize).pages_by_kind[event.kind as usize] += pages;
         if event.file.is_some() {
             *self.by_file.entry((event.context, event.file)).or_default() += pages;
         }
@@ -103,7 +99,7 @@ impl Writers {
     /// a known context.
     pub fn heaviest(&self) -> Vec<(ContextId, &Writer)> {
         let ids = (0..).map(ContextId);
-        let mut all: Vec<_> = ids.zip(&self.by_context).filter(|(_, w)| w.pages() > 0).collect();
+        let mut all: Vec<_> = ids.zip(self.by_context.iter()).filter(|(_, w)| w.pages() > 0).collect();
         all.sort_by_key(|(id, w)| (std::cmp::Reverse(w.pages()), *id));
         all
     }

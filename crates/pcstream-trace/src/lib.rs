@@ -5,6 +5,7 @@
 //! and [`import`] make the same batches from nothing and from public traces. Everything outside `store`
 //! does no I/O.
 
+pub mod by_id;
 pub mod event;
 pub mod generators;
 pub mod ids;
@@ -15,6 +16,7 @@ pub mod paths;
 pub mod store;
 pub mod tables;
 
+pub use by_id::ById;
 pub use event::{Event, Kind, Life, Op, WriteHint};
 pub use ids::{ContextId, FileId, Lba, PAGE_BYTES, Signature};
 pub use meta::{Device, Digest, Exit, Extent, FileSystem, FormatVersion, Meta, Totals};

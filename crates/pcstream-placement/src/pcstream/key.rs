@@ -14,7 +14,7 @@
 //! starts no lifetime.
 
 use pcstream_trace::paths::{extension, file_name};
-use pcstream_trace::{Context, Event, Kind, Signature, Tables, Unwind};
+use pcstream_trace::{ById, Context, Event, Kind, Signature, Tables, Unwind};
 use rustc_hash::FxHashMap;
 
 use crate::fnv::fnv1a;
@@ -61,7 +61,7 @@ pub(crate) struct Keys {
     source: KeySource,
     kinds: bool,
     /// By context id or file id: a writer's number, UNSEEN or NO_KEY.
-    by_id: Vec<u32>,
+    by_id: ById<u32>,
     by_kind: [u32; Kind::ALL.len()],
     index: FxHashMap<Signature, u32>,
     writers: Vec<Known>,
@@ -83,7 +83,7 @@ impl Keys {
         Keys {
             source,
             kinds,
-            by_id: Vec::new(),
+            by_id: ById::filled(UNSEEN),
             by_kind: [UNSEEN; Kind::ALL.len()],
             index: FxHashMap::default(),
             writers: Vec::new(),
@@ -165,11 +165,7 @@ impl Keys {
         }
         // Id 0 is "none" for good; any other that is not in the tables is not worth an entry.
         if in_table || id == 0 {
-            let at = id as usize;
-            if self.by_id.len() <= at {
-                self.by_id.resize(at + 1, UNSEEN);
-            }
-            self.by_id[at] = number;
+            *self.by_id.at(id as usize) = number;
         }
         number
     }

@@ -17,7 +17,7 @@
 //! Memory: bounded, see `crate::extents`. In 64 MiB go 54 million pages of sequential data (200 GiB),
 //! or 7 million pages that were written one by one (28 GiB).
 
-use pcstream_trace::Event;
+use pcstream_trace::{ById, Event};
 
 pub use crate::chunks::Chunk;
 use crate::error::{SchemeError, check};
@@ -92,7 +92,7 @@ pub struct Died {
 #[derive(Default)]
 pub struct Ended {
     /// Sum and number of the lifetimes of a writer, by writer number; both 0 outside a request.
-    sums: Vec<(u128, u64)>,
+    sums: ById<(u128, u64)>,
     touched: Vec<Writer>,
     /// What was written before this time is not counted.
     since: u64,
@@ -109,11 +109,7 @@ impl Ended {
         if written.time() < self.since {
             return;
         }
-        let at = written.writer().0 as usize;
-        if self.sums.len() <= at {
-            self.sums.resize(at + 1, (0, 0));
-        }
-        let (sum, count) = &mut self.sums[at];
+        let (sum, count) = self.sums.at(written.writer().0 as usize);
         if *count == 0 {
             self.touched.push(written.writer());
         }
@@ -191,14 +187,10 @@ impl LiveTable {
     }
 
     /// What still lives at `now`, by writer number: sum of the ages and number of pages. Looks at every extent.
-    pub fn ages(&self, now: u64) -> Vec<(u128, u64)> {
-        let mut ages = Vec::new();
+    pub fn ages(&self, now: u64) -> ById<(u128, u64)> {
+        let mut ages = ById::default();
         self.extents.each(|written, pages| {
-            let at = written.writer().0 as usize;
-            if ages.len() <= at {
-                ages.resize(at + 1, (0, 0));
-            }
-            let (sum, count) = &mut ages[at];
+            let (sum, count): &mut (u128, u64) = ages.at(written.writer().0 as usize);
             *sum += u128::from(now - written.time()) * u128::from(pages);
             *count += u64::from(pages);
         });

@@ -287,7 +287,9 @@ impl PcStream {
             && now - *counted_at >= mapper.drift_pages()
         {
             *counted_at = now;
-            for (writer, (ages, pages)) in (0..).zip(live.ages(now)).filter(|(_, (_, pages))| *pages > 0) {
+            for (writer, &(ages, pages)) in
+                (0..).zip(live.ages(now).iter()).filter(|(_, (_, pages))| *pages > 0)
+            {
                 table.count_alive(keys.known(Writer(writer)).signature, ages, pages);
             }
         }

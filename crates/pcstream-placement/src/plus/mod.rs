@@ -20,7 +20,7 @@ pub(crate) mod clustering;
 mod name_class;
 pub(crate) mod predictor;
 
-use pcstream_trace::{Event, Tables};
+use pcstream_trace::{ById, Event, Tables};
 
 use crate::error::{SchemeError, check};
 use crate::extents::Extents;
@@ -143,7 +143,7 @@ struct Placed {
 /// Lifetimes that one request ended: sum and number, by set.
 #[derive(Default)]
 struct Ended {
-    sums: Vec<(f32, u32)>,
+    sums: ById<(f32, u32)>,
     touched: Vec<SetId>,
 }
 
@@ -153,11 +153,7 @@ impl Ended {
         if page.set == NO_SET {
             return;
         }
-        let at = usize::from(page.set);
-        if self.sums.len() <= at {
-            self.sums.resize(at + 1, (0.0, 0));
-        }
-        let (sum, count) = &mut self.sums[at];
+        let (sum, count) = self.sums.at(page.set.into());
         if *count == 0 {
             self.touched.push(SetId(page.set));
         }
@@ -178,7 +174,7 @@ pub struct PcStreamPlus {
     predictor: Predictor,
     clustering: Clustering,
     streams: u8,
-    placed: Vec<Placed>,
+    placed: ById<Placed>,
     members: Vec<Member>,
     clustered_at: u64,
     /// Pages of address space, as far as they were written.
@@ -205,7 +201,7 @@ impl PcStreamPlus {
             predictor: Predictor::new(params.gate),
             clustering: Clustering::new(streams),
             streams,
-            placed: Vec::new(),
+            placed: ById::default(),
             members: Vec::new(),
             clustered_at: 0,
             space: 1,
@@ -248,15 +244,11 @@ impl PcStreamPlus {
 fn stream_of(
     set: SetId,
     pages: u32,
-    placed: &mut Vec<Placed>,
+    placed: &mut ById<Placed>,
     predictor: &Predictor,
     clustering: &Clustering,
 ) -> Stream {
-    let at = usize::from(set.0);
-    if placed.len() <= at {
-        placed.resize(at + 1, Placed::default());
-    }
-    let placed = &mut placed[at];
+    let placed = placed.at(set.0.into());
     placed.weight += f64::from(pages);
     if placed.stream.is_none() {
         placed.stream = predictor.predict(set).and_then(|prediction| clustering.stream(prediction));

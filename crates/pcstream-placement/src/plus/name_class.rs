@@ -6,18 +6,23 @@
 //! Memory: 2 bytes a file, and at most [`MAX_CLASSES`] names; files beyond have no class.
 
 use pcstream_trace::paths::{extension, file_name};
-use pcstream_trace::{FileId, Tables};
+use pcstream_trace::{ById, FileId, Tables};
 use rustc_hash::FxHashMap;
 
 const MAX_CLASSES: usize = 2048;
 const LONG: usize = 24;
 const UNSEEN: u16 = u16::MAX;
 
-#[derive(Default)]
 pub(crate) struct NameClasses {
     /// By file id; UNSEEN or a class, 0 being none.
-    of_file: Vec<u16>,
+    of_file: ById<u16>,
     classes: FxHashMap<String, u16>,
+}
+
+impl Default for NameClasses {
+    fn default() -> NameClasses {
+        NameClasses { of_file: ById::filled(UNSEEN), classes: FxHashMap::default() }
+    }
 }
 
 impl NameClasses {
@@ -44,11 +49,7 @@ impl NameClasses {
                 next
             }
         };
-        let at = file.0 as usize;
-        if self.of_file.len() <= at {
-            self.of_file.resize(at + 1, UNSEEN);
-        }
-        self.of_file[at] = number;
+        *self.of_file.at(file.0 as usize) = number;
         number
     }
 }

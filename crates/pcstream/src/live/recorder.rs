@@ -11,7 +11,7 @@ use pcstream_capture::capture::{Finished, Observer, Progress, Started, Subject};
 use pcstream_report::{PathShares, human};
 use pcstream_trace::meta::{Exit, FileSystem};
 use pcstream_trace::store::partial_path;
-use pcstream_trace::{Batch, Event, Extent, Kind, Meta, Op, TraceReader, TraceWriter};
+use pcstream_trace::{Batch, ById, Event, Extent, Kind, Meta, Op, TraceReader, TraceWriter};
 
 use super::options::fs_journal;
 use super::together::{Member, NotBegun};
@@ -37,7 +37,7 @@ pub struct Recorder<'a> {
     pub(super) writer: Option<TraceWriter>,
     flushed: Instant,
     /// Pages written by context: all, and those of file data.
-    pages: Vec<[u64; 2]>,
+    pages: ById<[u64; 2]>,
     /// What simulates meanwhile, if anything does.
     pub simulation: Option<LiveSimulation<'a>>,
     /// The trace is removed in the end.
@@ -68,7 +68,7 @@ impl<'a> Recorder<'a> {
             attached_to: attached::setting(subject, args.redact),
             writer: None,
             flushed: Instant::now(),
-            pages: Vec::new(),
+            pages: ById::default(),
             simulation: None,
             temporary: false,
             redaction: args.redact.then(Redaction::default),
@@ -145,13 +145,10 @@ impl<'a> Recorder<'a> {
 
     fn count(&mut self, event: &Event) {
         if event.op == Op::Write {
-            let at = event.context.0 as usize;
-            if at >= self.pages.len() {
-                self.pages.resize(at + 1, [0, 0]);
-            }
             let pages = u64::from(event.pages);
-            let data = if event.kind == Kind::Data { pages } else { 0 };
-            self.pages[at] = [self.pages[at][0] + pages, self.pages[at][1] + data];
+            let [all, data] = self.pages.at(event.context.0 as usize);
+            *all += pages;
+            *data += if event.kind == Kind::Data { pages } else { 0 };
         }
     }
 
