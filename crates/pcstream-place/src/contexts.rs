@@ -13,9 +13,9 @@
 //! Known weakness: among n contexts, what became known of one may wait for n / 1024 batches.
 
 use pcstream_placement::{ByContext, Stream};
-use pcstream_trace::{ContextId, Tables};
+use pcstream_trace::{ContextId, Life, Tables};
 
-use crate::hint::Hint;
+use crate::hint;
 
 /// Contexts that are asked about with each batch, besides new ones. A program may have a new call path at every write: to
 /// ask about all each time would take time by the square of their number.
@@ -27,7 +27,7 @@ pub struct Decision {
     /// Where its writes go.
     pub stream: Stream,
     /// What its files are expected to be; `None`: not known.
-    pub hint: Option<Hint>,
+    pub hint: Option<Life>,
     /// Expected lifetime now.
     pub lifetime_pages: Option<u64>,
     /// Lifetimes that went into it.
@@ -97,7 +97,7 @@ impl Decisions {
             if clustered || decision.stream == Stream::DEFAULT {
                 decision.stream = known.stream;
                 let place = self.order.iter().position(|&stream| stream == known.stream);
-                decision.hint = place.map(|place| Hint::of_place(place, self.order.len()));
+                decision.hint = place.map(|place| hint::of_place(place, self.order.len()));
             }
             (decision.lifetime_pages, decision.samples) = (known.lifetime_pages, known.samples);
             if before != (decision.stream, decision.hint) {
@@ -193,7 +193,7 @@ mod tests {
         let changes = decisions.refresh(&mut said, &tables(2));
         assert_eq!(changes, Changes { contexts: vec![ContextId(2)], clustered: true });
         assert_eq!(decisions.of(ContextId(1)), Decision::default());
-        assert_eq!(decisions.of(ContextId(2)).hint, Some(Hint::Short));
+        assert_eq!(decisions.of(ContextId(2)).hint, Some(Life::Short));
         assert_eq!(decisions.known(), 1);
 
         said.streams = vec![(2, Some(1000)), (3, Some(2000))];
@@ -208,7 +208,7 @@ mod tests {
         let changes = decisions.refresh(&mut said, &tables(2));
         assert_eq!(changes.contexts, [ContextId(1), ContextId(2)]);
         let classes = [1, 2].map(|id| decisions.of(ContextId(id)).hint);
-        assert_eq!(classes, [Some(Hint::Short), Some(Hint::Long)]);
+        assert_eq!(classes, [Some(Life::Short), Some(Life::Long)]);
         assert_eq!(decisions.refresh(&mut said, &tables(2)), Changes::default());
     }
 

@@ -11,11 +11,10 @@
 
 use std::collections::BTreeMap;
 
-use pcstream_trace::{ContextId, File, FileId};
+use pcstream_trace::{ContextId, File, FileId, Life};
 use rustc_hash::FxHashMap;
 
 use crate::contexts::Decisions;
-use crate::hint::Hint;
 use crate::sink::Outcome;
 
 /// Files that are followed.
@@ -29,7 +28,7 @@ pub struct Followed {
     /// Name and identity.
     pub file: File,
     /// What it is expected to be now.
-    pub hint: Option<Hint>,
+    pub hint: Option<Life>,
     /// What came of saying so; `None`: nothing was said yet.
     pub outcome: Option<Outcome>,
     /// Who made it dirty first.
@@ -47,18 +46,18 @@ impl Followed {
         most.copied().unwrap_or((ContextId::NONE, 0))
     }
 
-    fn majority(&self, decisions: &Decisions) -> Option<Hint> {
+    fn majority(&self, decisions: &Decisions) -> Option<Life> {
         if self.contexts.is_empty() {
             return decisions.of(self.first).hint;
         }
-        let mut votes = [0u64; Hint::ALL.len() + 1];
+        let mut votes = [0u64; Life::TIMED.len() + 1];
         for &(context, pages) in &self.contexts {
             let hint = decisions.of(context).hint;
-            votes[hint.map_or(0, |hint| hint as usize - 1)] += pages;
+            votes[hint.and_then(Life::class).map_or(0, |class| class + 1)] += pages;
         }
         // The first of equals: no hint before any, the shorter lifetime before the longer.
         let (at, _) = votes.iter().enumerate().rev().max_by_key(|(_, votes)| **votes)?;
-        at.checked_sub(1).map(|at| Hint::ALL[at])
+        at.checked_sub(1).map(|at| Life::TIMED[at])
     }
 }
 
@@ -231,12 +230,12 @@ mod tests {
         let mut files = Files::default();
         files.enter(&file(1));
         files.write(FileId(1), ContextId(1), 5);
-        files.followed.get_mut(&FileId(1)).expect("it is followed").hint = Some(Hint::Short);
+        files.followed.get_mut(&FileId(1)).expect("it is followed").hint = Some(Life::Short);
         files.enter(&File { id: FileId(2), path: "/renamed".into(), ..file(1) });
         files.write(FileId(2), ContextId(2), 4);
         let all = files.all();
         assert_eq!(all.iter().map(|f| f.file.path.as_str()).collect::<Vec<_>>(), ["/renamed"]);
-        assert_eq!((all[0].main_writer(), all[0].hint), ((ContextId(1), 5), Some(Hint::Short)));
+        assert_eq!((all[0].main_writer(), all[0].hint), ((ContextId(1), 5), Some(Life::Short)));
         assert_eq!((files.order.len(), files.ids.len()), (1, 1));
         // Another generation is another file.
         files.enter(&File { id: FileId(3), generation: 2, ..file(1) });

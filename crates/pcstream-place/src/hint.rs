@@ -3,54 +3,12 @@
 //! Idea: the kernel's classes have no unit. So they are the order of the scheme's streams by lifetime: a stream for each class
 //! in the default. Fewer streams leave classes empty, more share them.
 
-use std::fmt;
-
 use pcstream_trace::Life;
 use serde::Serialize;
 
-/// A class of lifetimes, as `F_SET_RW_HINT` numbers them. The order is that of lifetimes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(u8)]
-pub enum Hint {
-    /// `RWH_WRITE_LIFE_SHORT`
-    Short = 2,
-    /// `RWH_WRITE_LIFE_MEDIUM`
-    Medium = 3,
-    /// `RWH_WRITE_LIFE_LONG`
-    Long = 4,
-    /// `RWH_WRITE_LIFE_EXTREME`
-    Extreme = 5,
-}
-
-impl Hint {
-    /// All, the shortest lifetime first.
-    pub const ALL: [Hint; 4] = [Hint::Short, Hint::Medium, Hint::Long, Hint::Extreme];
-
-    /// Of a stream that is at this place, counted from 0, among so many in the order of lifetimes.
-    pub fn of_place(place: usize, streams: usize) -> Hint {
-        Hint::ALL[place * Hint::ALL.len() / streams]
-    }
-
-    /// The kernel's number.
-    pub fn number(self) -> u64 {
-        self as u64
-    }
-
-    /// The kernel's name without its prefix.
-    pub fn name(self) -> &'static str {
-        match self {
-            Hint::Short => "SHORT",
-            Hint::Medium => "MEDIUM",
-            Hint::Long => "LONG",
-            Hint::Extreme => "EXTREME",
-        }
-    }
-}
-
-impl fmt::Display for Hint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
+/// Of a stream that is at this place, counted from 0, among so many in the order of lifetimes.
+pub fn of_place(place: usize, streams: usize) -> Life {
+    Life::TIMED[place * Life::TIMED.len() / streams]
 }
 
 /// File data whose requests carried one hint. Pages are of 4 KiB.
@@ -66,16 +24,16 @@ pub struct HintUse {
 
 /// File data by the hint that its requests carried.
 #[derive(Clone, Debug, Default)]
-pub struct HintUses([HintUse; Hint::ALL.len() + 1]);
+pub struct HintUses([HintUse; Life::TIMED.len() + 1]);
 
 impl HintUses {
     /// Pages were written by requests with this hint, by a context that is expected to have another or the same.
-    pub fn count(&mut self, carried: Life, wanted: Option<Hint>, pages: u64) {
-        let carried = Hint::ALL.into_iter().find(|&hint| hint as u8 == carried as u8);
-        let used = &mut self.0[carried.map_or(0, |hint| hint as usize - 1)];
-        used.hint = carried.map(Hint::name);
+    pub fn count(&mut self, carried: Life, wanted: Option<Life>, pages: u64) {
+        let class = carried.class();
+        let used = &mut self.0[class.map_or(0, |class| class + 1)];
+        used.hint = class.map(|_| carried.kernel_name());
         used.pages += pages;
-        if wanted.is_some() && wanted != carried {
+        if wanted.is_some_and(|wanted| wanted != carried) {
             used.pages_of_others += pages;
         }
     }
@@ -92,13 +50,12 @@ mod tests {
 
     #[test]
     fn classes_are_the_order_of_streams() {
-        use Hint::{Extreme, Long, Medium, Short};
-        let classes =
-            |streams: usize| (0..streams).map(|place| Hint::of_place(place, streams)).collect::<Vec<_>>();
+        use Life::{Extreme, Long, Medium, Short};
+        let classes = |streams: usize| (0..streams).map(|place| of_place(place, streams)).collect::<Vec<_>>();
         assert_eq!(classes(1), [Short]);
         assert_eq!(classes(2), [Short, Long]);
         assert_eq!(classes(3), [Short, Medium, Long]);
-        assert_eq!(classes(4), Hint::ALL);
+        assert_eq!(classes(4), Life::TIMED);
         assert_eq!(classes(7), [Short, Short, Medium, Medium, Long, Long, Extreme]);
     }
 
@@ -106,10 +63,10 @@ mod tests {
     fn pages_count_by_the_hint_that_they_carried() {
         let mut uses = HintUses::default();
         uses.count(Life::NotSet, None, 1);
-        uses.count(Life::NotSet, Some(Hint::Short), 2);
+        uses.count(Life::NotSet, Some(Life::Short), 2);
         uses.count(Life::None, None, 4);
-        uses.count(Life::Short, Some(Hint::Short), 8);
-        uses.count(Life::Extreme, Some(Hint::Short), 16);
+        uses.count(Life::Short, Some(Life::Short), 8);
+        uses.count(Life::Extreme, Some(Life::Short), 16);
         uses.count(Life::Extreme, None, 32);
         let of = |hint, pages, pages_of_others| HintUse { hint, pages, pages_of_others };
         assert_eq!(uses.used(), [of(None, 7, 2), of(Some("SHORT"), 8, 0), of(Some("EXTREME"), 48, 16)]);
@@ -117,6 +74,6 @@ mod tests {
 
     #[test]
     fn the_numbers_are_those_of_fcntl() {
-        assert_eq!(Hint::ALL.map(Hint::number), [2, 3, 4, 5]);
+        assert_eq!(Life::TIMED.map(|life| life as u64), [2, 3, 4, 5]);
     }
 }

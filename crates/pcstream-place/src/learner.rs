@@ -194,9 +194,8 @@ impl Learner {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hint::Hint;
     use crate::testing::{batch, scheme, write};
-    use pcstream_trace::{File, Signature};
+    use pcstream_trace::{File, Life, Signature};
 
     /// Context 1 overwrites a page of file 1 again and again, context 2 pages of file 2 more rarely.
     fn taught() -> (Learner, Vec<Step>) {
@@ -237,7 +236,7 @@ mod tests {
     fn files_get_the_hint_of_the_contexts_that_write_them() {
         let (learner, steps) = taught();
         let hints = [1, 2, 3].map(|id| learner.files().get(FileId(id)).expect("it is followed").hint);
-        assert_eq!(hints, [Some(Hint::Short), Some(Hint::Long), None]);
+        assert_eq!(hints, [Some(Life::Short), Some(Life::Long), None]);
         let streams = [1, 2, 3].map(|id| learner.decisions().of(ContextId(id)).stream.0);
         assert!(
             streams[0] != streams[1] && streams[0] > 0 && streams[1] > 0 && streams[2] == 0,
@@ -256,12 +255,12 @@ mod tests {
         assert!(!step.files.contains(&FileId(1)), "99 of 199 pages are no majority");
         let step = learner.feed(&batch(0, 0, vec![write(2, 1, 6000, 2)]));
         assert_eq!(step.files, [FileId(1)]);
-        assert_eq!(learner.files().get(FileId(1)).and_then(|file| file.hint), Some(Hint::Long));
+        assert_eq!(learner.files().get(FileId(1)).and_then(|file| file.hint), Some(Life::Long));
         // Contexts of which nothing is known do not take a hint away.
         let step = learner.feed(&batch(0, 0, vec![write(3, 1, 7000, 2000)]));
         assert_eq!(
             (step.files.len(), learner.files().get(FileId(1)).and_then(|file| file.hint)),
-            (0, Some(Hint::Long))
+            (0, Some(Life::Long))
         );
     }
 
@@ -277,10 +276,10 @@ mod tests {
             "nothing is known of context 3, and there is no file 6"
         );
         let hint = |learner: &Learner, id| learner.files().get(FileId(id)).expect("it is followed").hint;
-        assert_eq!(hint(&learner, 4), Some(Hint::Short));
+        assert_eq!(hint(&learner, 4), Some(Life::Short));
         assert_eq!(learner.feed(&batch(0, 0, vec![write(1, 4, 8000, 1)])).files, [], "it is said");
         assert_eq!(learner.feed(&batch(0, 0, vec![write(2, 4, 8100, 2)])).files, [FileId(4)]);
-        assert_eq!(hint(&learner, 4), Some(Hint::Long));
+        assert_eq!(hint(&learner, 4), Some(Life::Long));
         assert_eq!(learner.first_writers(&[(FileId(4), ContextId(1))]), [], "requests say more");
     }
 
@@ -322,7 +321,7 @@ mod tests {
             if backwards {
                 hints.reverse();
             }
-            assert_eq!(hints, Hint::ALL.map(Some));
+            assert_eq!(hints, Life::TIMED.map(Some));
         }
     }
 

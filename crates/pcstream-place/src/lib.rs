@@ -27,7 +27,6 @@ pub mod table_file;
 mod testing;
 pub mod worker;
 
-pub use hint::Hint;
 pub use learner::Learner;
 pub use placer::Placer;
 pub use sink::{Outcome, Sink};

@@ -4,11 +4,10 @@
 
 use std::io;
 
-use pcstream_trace::{ContextId, File};
+use pcstream_trace::{ContextId, File, Life};
 use serde::Serialize;
 
 use crate::contexts::{Changes, Decisions};
-use crate::hint::Hint;
 
 /// What came of saying a file's hint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +82,7 @@ pub trait Sink: Send {
     }
 
     /// The hint of a file is decided, or changed.
-    fn file(&mut self, file: &File, hint: Hint) -> Outcome {
+    fn file(&mut self, file: &File, hint: Life) -> Outcome {
         let _ = (file, hint);
         Outcome::NotSaid
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pcstream_trace::{ContextId, Signature};
+use pcstream_trace::{ContextId, Life, Signature};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
@@ -164,7 +164,7 @@ impl Summary {
                 path: followed.file.path.clone(),
                 inode: followed.file.inode,
                 context: signature.map(Signature::to_string),
-                hint: followed.hint.map(crate::Hint::name),
+                hint: followed.hint.map(Life::kernel_name),
                 outcome: outcome_name(followed.outcome),
             });
         }
@@ -210,7 +210,7 @@ fn context_row(
         lifetime_pages: learned.decision.lifetime_pages,
         samples: learned.decision.samples,
         stream: learned.decision.stream.0,
-        hint: learned.decision.hint.map(crate::Hint::name),
+        hint: learned.decision.hint.map(Life::kernel_name),
         file: tally.main.map(|(_, path)| path),
         files: tally.files,
         files_hinted: tally.hinted,

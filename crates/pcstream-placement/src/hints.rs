@@ -10,7 +10,7 @@
 //! Known weakness: a trace of a kernel that does not pass hints on, or of before they were recorded, has none, and all
 //! goes to S0; the fact `pages_hinted` says so.
 
-use pcstream_trace::{Event, Life, Tables, WriteHint};
+use pcstream_trace::{Event, Tables, WriteHint};
 
 use crate::error::SchemeError;
 use crate::parameter::{Environment, Parameter, Parameters};
@@ -44,17 +44,16 @@ impl Hints {
 
 /// The stream that a request asks for.
 fn asked(hint: WriteHint) -> u8 {
-    match (hint.stream, hint.life) {
-        (0, Life::NotSet | Life::None) => 0,
-        (0, life) => life as u8 - Life::None as u8,
-        (stream, _) => stream,
+    match hint.stream {
+        0 => hint.life.class().map_or(0, |class| class as u8 + 1),
+        stream => stream,
     }
 }
 
 impl Scheme for Hints {
     fn place(&mut self, event: &Event, _: u64, _: &Tables, out: &mut Vec<Placement>) {
         let pages = u64::from(event.pages);
-        self.hinted += if event.hint.life > Life::None { pages } else { 0 };
+        self.hinted += if event.hint.life.class().is_some() { pages } else { 0 };
         self.streamed += if event.hint.stream > 0 { pages } else { 0 };
         let stream = Stream(asked(event.hint).min(self.last_stream));
         out.push(Placement { pages: event.pages, stream });
@@ -69,6 +68,7 @@ impl Scheme for Hints {
 mod tests {
     use super::*;
     use crate::testing::{device, placements, write};
+    use pcstream_trace::Life;
 
     fn streams(streams: u8) -> (Vec<u8>, Vec<SchemeFact>) {
         let mut scheme = Hints::new(&device(streams));

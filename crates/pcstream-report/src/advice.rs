@@ -26,15 +26,10 @@ pub use gains::Advice;
 use patterns::literal;
 pub use sources::{Source, Sources};
 
-/// Values of `F_SET_RW_HINT` that name a lifetime, shortest first.
-pub const HINTS: [&str; 4] =
-    ["RWH_WRITE_LIFE_SHORT", "RWH_WRITE_LIFE_MEDIUM", "RWH_WRITE_LIFE_LONG", "RWH_WRITE_LIFE_EXTREME"];
-
 impl Source {
-    /// Index in [`HINTS`] of what the program asks for already.
-    pub fn own_hint(&self) -> Option<usize> {
-        let life = Life::ALL.into_iter().find(|life| Some(life.name()) == self.hint)?;
-        (life as usize).checked_sub(Life::Short as usize)
+    /// What the program asks for already.
+    pub fn own_hint(&self) -> Option<Life> {
+        Life::TIMED.into_iter().find(|life| Some(life.name()) == self.hint)
     }
 }
 
@@ -214,10 +209,9 @@ mod tests {
     }
 
     #[test]
-    fn hints_are_those_of_the_kernel() {
-        let hinted = |hint| Source { hint, ..source(1, 1) }.own_hint().map(|hint| HINTS[hint]);
-        assert_eq!(hinted(Some("short")), Some("RWH_WRITE_LIFE_SHORT"));
-        assert_eq!(hinted(Some("extreme")), Some("RWH_WRITE_LIFE_EXTREME"));
-        assert_eq!(hinted(None), None);
+    fn a_hint_without_a_lifetime_is_none() {
+        let hinted = |hint| Source { hint, ..source(1, 1) }.own_hint();
+        assert_eq!(hinted(Some("extreme")), Some(Life::Extreme));
+        assert_eq!([hinted(Some("not_set")), hinted(None)], [None, None]);
     }
 }

@@ -132,6 +132,13 @@ impl Life {
     /// Every hint, in the order of the kernel's number.
     pub const ALL: [Life; 6] =
         [Life::NotSet, Life::None, Life::Short, Life::Medium, Life::Long, Life::Extreme];
+    /// Those that name a lifetime, the shortest first.
+    pub const TIMED: [Life; 4] = [Life::Short, Life::Medium, Life::Long, Life::Extreme];
+
+    /// Its index in [`Life::TIMED`]; `None`: it names no lifetime.
+    pub fn class(self) -> Option<usize> {
+        (self as usize).checked_sub(Life::Short as usize)
+    }
 
     /// The name used in traces and tables.
     pub fn name(self) -> &'static str {
@@ -142,6 +149,18 @@ impl Life {
             Life::Medium => "medium",
             Life::Long => "long",
             Life::Extreme => "extreme",
+        }
+    }
+
+    /// The kernel's name of its number, without the prefix `RWH_WRITE_LIFE_`.
+    pub fn kernel_name(self) -> &'static str {
+        match self {
+            Life::NotSet => "NOT_SET",
+            Life::None => "NONE",
+            Life::Short => "SHORT",
+            Life::Medium => "MEDIUM",
+            Life::Long => "LONG",
+            Life::Extreme => "EXTREME",
         }
     }
 }

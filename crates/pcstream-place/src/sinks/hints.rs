@@ -20,11 +20,10 @@ use std::time::{Duration, Instant};
 
 use pcstream_fs::extents::DeviceNumber;
 use pcstream_fs::scratch::directory_on;
-use pcstream_trace::File;
+use pcstream_trace::{File, Life};
 use rustc_hash::FxHashSet;
 
 use crate::device::Device;
-use crate::hint::Hint;
 use crate::sink::{Outcome, Sink, SinkFact};
 use crate::sinks::given::{Change, Given, Identity};
 use crate::sinks::{Means, Usable};
@@ -109,7 +108,7 @@ impl Hints {
         }
     }
 
-    fn set(&mut self, file: Identity, hint: Hint) -> io::Result<Outcome> {
+    fn set(&mut self, file: Identity, hint: Life) -> io::Result<Outcome> {
         self.find_directory();
         let opened = self.open(file)?;
         let now = get(&opened)?;
@@ -121,9 +120,9 @@ impl Hints {
         if given.is_none() && self.given.is_full() {
             self.forget_files_that_are_gone()?;
         }
-        let noted = self.given.add(file, Change { before: now, given: hint.number() });
+        let noted = self.given.add(file, Change { before: now, given: hint as u64 });
         self.not_noted += u64::from(noted.is_err());
-        set(&opened, hint.number())?;
+        set(&opened, hint as u64)?;
         Ok(Outcome::Set)
     }
 
@@ -209,7 +208,7 @@ impl Sink for Hints {
         true
     }
 
-    fn file(&mut self, file: &File, hint: Hint) -> Outcome {
+    fn file(&mut self, file: &File, hint: Life) -> Outcome {
         let outcome = self.set(file.into(), hint).unwrap_or_else(|error| match means_gone(&error) {
             true => Outcome::Gone,
             false => Outcome::Refused(error.raw_os_error().unwrap_or(libc::EIO)),
@@ -359,7 +358,7 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let mut hints = hints(directory.path());
         let file = File { inode: 2, generation: 1, ..File::default() };
-        assert_eq!(hints.file(&file, Hint::Short), Outcome::Gone);
+        assert_eq!(hints.file(&file, Life::Short), Outcome::Gone);
         assert!(hints.losses().iter().all(|(_, count)| *count == 0));
     }
 

@@ -1,8 +1,9 @@
 //! What could be changed: which scheme on which kind of drive stands for it, and what to write where.
 
 use pcstream_ssd::GcDestination;
+use pcstream_trace::Life;
 
-use super::{HINTS, Source, classes, rules};
+use super::{Source, classes, rules};
 use crate::human::page_bytes;
 
 /// The title of hints to be set.
@@ -72,7 +73,7 @@ fn changes(
             gc_destination,
             steps: by_stream.clone(),
         }));
-        if streams > HINTS.len() {
+        if streams > Life::TIMED.len() {
             out.push(set_hints(sources));
         }
     }
@@ -105,16 +106,22 @@ fn by_context(gc_destination: GcDestination) -> Change {
     }
 }
 
+/// What C programs call a hint.
+fn constant(life: Life) -> String {
+    format!("RWH_WRITE_LIFE_{}", life.kernel_name())
+}
+
 /// A hint for each source that has another one, or none.
 fn set_hints(sources: &[Source]) -> Change {
-    let classes = classes(sources, HINTS.len());
+    let classes = classes(sources, Life::TIMED.len());
     let step = |(source, class): (&Source, &usize)| {
+        let life = Life::TIMED[*class];
         let instead = match source.own_hint() {
-            Some(own) if own == *class => return None,
-            Some(own) => format!(" instead of {}", HINTS[own]),
+            Some(own) if own == life => return None,
+            Some(own) => format!(" instead of {}", constant(own)),
             None => String::new(),
         };
-        Some(format!("{}{instead}: {}", HINTS[*class], named(source)))
+        Some(format!("{}{instead}: {}", constant(life), named(source)))
     };
     Change {
         title: SET_HINTS,
@@ -128,7 +135,7 @@ fn set_hints(sources: &[Source]) -> Change {
 
 /// What programs ask for already.
 fn own_hints(sources: &[Source]) -> Change {
-    let step = |source: &Source| Some(format!("{}: {}", HINTS[source.own_hint()?], named(source)));
+    let step = |source: &Source| Some(format!("{}: {}", constant(source.own_hint()?), named(source)));
     Change {
         title: "the hints and write streams that are set already",
         whose: "nobody's: the host's kernel passes them on, and the drive uses them",
