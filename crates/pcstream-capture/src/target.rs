@@ -163,8 +163,7 @@ impl Place {
 
     /// Of a device without a file system, its number (kernel encoding) and name: it is the one file.
     pub(crate) fn raw_file(&self) -> Option<(u32, String)> {
-        let number = self.number.major << 20 | self.number.minor;
-        self.fs.is_none().then(|| (number, self.device.display().to_string()))
+        self.fs.is_none().then(|| (self.number.kernel_dev_t(), self.device.display().to_string()))
     }
 
     /// Where its file system keeps what.

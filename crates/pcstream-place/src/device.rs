@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use pcstream_fs::extents::DeviceNumber;
 use pcstream_ublk::{Served, link};
 
 /// Where the kernel describes its devices and modules.
@@ -13,22 +14,20 @@ pub const MODULE: &str = "pcstream_bio";
 pub const LOAD_MODULE: &str = "install it (`dkms install pcstream-bio/1.0` with the Debian package, kmod/pcstream_bio in \
                                a clone), then modprobe pcstream_bio";
 
-/// A block device, by the kernel's number.
+/// A block device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Device {
-    /// Major number.
-    pub major: u32,
-    /// Minor number.
-    pub minor: u32,
+    /// Its number.
+    pub number: DeviceNumber,
     /// Its name, such as `nvme0n1p1`.
     pub name: String,
     /// The whole disk that all its requests go to, if it is one.
     pub disk: Option<String>,
     /// Write streams of the whole disk, the first of which is that of writes without one; 0: none.
     pub write_streams: u32,
-    /// Major and minor number of the disk or partition that has the streams, below a device-mapper target; `None`: it is
-    /// this device, or no single one.
-    pub streams_below: Option<(u32, u32)>,
+    /// The disk or partition that has the streams, below a device-mapper target; `None`: it is this device, or no single
+    /// one.
+    pub streams_below: Option<DeviceNumber>,
     /// Whether the kernel side can choose the stream of a request.
     pub kernel_can_choose: bool,
     /// Whether it has no file system: a program that owns it writes to it directly.
@@ -39,19 +38,18 @@ pub struct Device {
 
 impl Device {
     /// Reads what the kernel says of a device.
-    pub fn find(major: u32, minor: u32) -> io::Result<Device> {
-        let mut device = Device::find_below(Path::new(SYS), major, minor)?;
+    pub fn find(number: DeviceNumber) -> io::Result<Device> {
+        let mut device = Device::find_below(Path::new(SYS), number)?;
         device.server = device.disk.as_deref().and_then(link::ask);
         Ok(device)
     }
 
-    fn find_below(sys: &Path, major: u32, minor: u32) -> io::Result<Device> {
-        let own = std::fs::canonicalize(sys.join(format!("dev/block/{major}:{minor}")))?;
+    fn find_below(sys: &Path, number: DeviceNumber) -> io::Result<Device> {
+        let own = std::fs::canonicalize(sys.join(format!("dev/block/{number}")))?;
         let name = own.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
         let below = disk_below(&own);
         Ok(Device {
-            major,
-            minor,
+            number,
             name,
             write_streams: below.as_deref().map_or(0, write_streams),
             disk: below
@@ -99,11 +97,11 @@ fn whole(device: &Path) -> &Path {
     if device.join("partition").exists() { device.parent().unwrap_or(device) } else { device }
 }
 
-/// Major and minor number of a device's directory.
-fn number_of(device: &Path) -> Option<(u32, u32)> {
+/// The number of a device's directory.
+fn number_of(device: &Path) -> Option<DeviceNumber> {
     let text = std::fs::read_to_string(device.join("dev")).ok()?;
     let (major, minor) = text.trim().split_once(':')?;
-    Some((major.parse().ok()?, minor.parse().ok()?))
+    Some(DeviceNumber { major: major.parse().ok()?, minor: minor.parse().ok()? })
 }
 
 /// Whether the kernel side can choose the stream of a request.
@@ -163,7 +161,7 @@ mod tests {
         symlink("../../devices/nvme0n1", sys.path().join("dev/block/259:0")).expect("linked");
         symlink("../../devices/nvme0n1/nvme0n1p1", sys.path().join("dev/block/259:1")).expect("linked");
         for (minor, name) in [(0, "nvme0n1"), (1, "nvme0n1p1")] {
-            let device = Device::find_below(sys.path(), 259, minor).expect("it is there");
+            let device = find(sys.path(), 259, minor).expect("it is there");
             assert_eq!(
                 (device.name.as_str(), device.write_streams, device.kernel_can_choose),
                 (name, 8, false)
@@ -174,10 +172,14 @@ mod tests {
         fs::create_dir_all(sys.path().join("kernel/btf")).expect("a directory");
         fs::write(sys.path().join("kernel/btf/pcstream_bio"), "").expect("written");
         fs::remove_file(disk.join("queue/max_write_streams")).expect("removed");
-        let device = Device::find_below(sys.path(), 259, 1).expect("it is there");
+        let device = find(sys.path(), 259, 1).expect("it is there");
         assert_eq!((device.write_streams, device.kernel_can_choose), (0, true));
         assert!(disks_below(sys.path()).is_empty());
-        assert!(Device::find_below(sys.path(), 8, 0).is_err(), "no such device");
+        assert!(find(sys.path(), 8, 0).is_err(), "no such device");
+    }
+
+    fn find(sys: &Path, major: u32, minor: u32) -> io::Result<Device> {
+        Device::find_below(sys, DeviceNumber { major, minor })
     }
 
     /// A volume on a volume on the partition has its streams; one that is encrypted, or on two disks, has none.
@@ -199,8 +201,9 @@ mod tests {
                 symlink(below, volume.join("slaves").join(name)).expect("linked");
             }
             symlink(&volume, sys.join(format!("dev/block/253:{minor}"))).expect("linked");
-            let device = Device::find_below(sys, 253, minor).expect("it is there");
-            let expected = if minor < 2 { (8, Some((259, 1))) } else { (0, None) };
+            let device = find(sys, 253, minor).expect("it is there");
+            let expected =
+                if minor < 2 { (8, Some(DeviceNumber { major: 259, minor: 1 })) } else { (0, None) };
             assert_eq!((device.write_streams, device.streams_below), expected, "dm-{minor}");
         }
     }

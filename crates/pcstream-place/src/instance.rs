@@ -8,6 +8,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
+use pcstream_fs::extents::DeviceNumber;
 use thiserror::Error;
 
 use crate::lock::{Lock, NotLocked};
@@ -20,13 +21,11 @@ pub const RUN: &str = "/run/pcstream";
 pub enum InstanceError {
     /// Somebody else has it.
     #[error(
-        "device {major}:{minor} has a placer already (process {holder}): stop it first, or place on another device"
+        "device {device} has a placer already (process {holder}): stop it first, or place on another device"
     )]
     Taken {
-        /// Of the device.
-        major: u32,
-        /// Of the device.
-        minor: u32,
+        /// The device.
+        device: DeviceNumber,
         /// Its process id, as it said.
         holder: String,
     },
@@ -46,21 +45,21 @@ pub enum InstanceError {
     },
 }
 
-/// Devices, by major and minor number, whose placer was killed and may have left hints. Other users than root learn of none.
-pub fn left_with_hints() -> Vec<(u32, u32)> {
+/// Devices whose placer was killed and may have left hints. Other users than root learn of none.
+pub fn left_with_hints() -> Vec<DeviceNumber> {
     left_in(Path::new(RUN))
 }
 
-fn left_in(directory: &Path) -> Vec<(u32, u32)> {
+fn left_in(directory: &Path) -> Vec<DeviceNumber> {
     let names = std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.file_name());
     let device = |name: OsString| {
         let (major, minor) =
             name.to_str()?.strip_prefix("place-")?.strip_suffix(".hints")?.split_once('-')?;
-        Some((major.parse().ok()?, minor.parse().ok()?))
+        Some(DeviceNumber { major: major.parse().ok()?, minor: minor.parse().ok()? })
     };
     // A placer that runs has them still.
-    let left = |&(major, minor): &(u32, u32)| {
-        Instance::claim_in(directory, major, minor).is_ok_and(|claimed| claimed.given().exists())
+    let left = |&device: &DeviceNumber| {
+        Instance::claim_in(directory, device).is_ok_and(|claimed| claimed.given().exists())
     };
     let mut devices: Vec<_> = names.filter_map(device).filter(left).collect();
     devices.sort_unstable();
@@ -76,8 +75,8 @@ pub struct Instance {
 
 impl Instance {
     /// Claims a device.
-    pub fn claim(major: u32, minor: u32) -> Result<Instance, InstanceError> {
-        Instance::claim_in(Path::new(RUN), major, minor)
+    pub fn claim(device: DeviceNumber) -> Result<Instance, InstanceError> {
+        Instance::claim_in(Path::new(RUN), device)
     }
 
     /// Where the holder of the claim hands out its answers to programs.
@@ -90,7 +89,8 @@ impl Instance {
         &self.given
     }
 
-    fn claim_in(directory: &Path, major: u32, minor: u32) -> Result<Instance, InstanceError> {
+    fn claim_in(directory: &Path, device: DeviceNumber) -> Result<Instance, InstanceError> {
+        let DeviceNumber { major, minor } = device;
         let path = directory.join(format!("place-{major}-{minor}.lock"));
         let given = path.with_extension("hints");
         let error = |source| InstanceError::Io { path: path.clone(), source };
@@ -109,7 +109,7 @@ impl Instance {
         }
         match Lock::take(&path) {
             Ok(lock) => Ok(Instance { given, lock }),
-            Err(NotLocked::Held(holder)) => Err(InstanceError::Taken { major, minor, holder }),
+            Err(NotLocked::Held(holder)) => Err(InstanceError::Taken { device, holder }),
             Err(NotLocked::Io(source)) => Err(error(source)),
         }
     }
@@ -120,17 +120,25 @@ mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt as _;
 
+    fn number(major: u32, minor: u32) -> DeviceNumber {
+        DeviceNumber { major, minor }
+    }
+
+    fn claim(directory: &Path, major: u32, minor: u32) -> Result<Instance, InstanceError> {
+        Instance::claim_in(directory, number(major, minor))
+    }
+
     #[test]
     fn a_device_is_claimed_once() {
         let dir = tempfile::tempdir().expect("a directory");
         let run = dir.path().join("run");
-        let first = Instance::claim_in(&run, 8, 1).expect("it is free");
-        let error = Instance::claim_in(&run, 8, 1).expect_err("it is taken").to_string();
+        let first = claim(&run, 8, 1).expect("it is free");
+        let error = claim(&run, 8, 1).expect_err("it is taken").to_string();
         assert!(error.contains("8:1") && error.contains(&std::process::id().to_string()), "{error}");
-        let other = Instance::claim_in(&run, 8, 2).expect("another device");
+        let other = claim(&run, 8, 2).expect("another device");
         drop(first);
         assert!(!run.join("place-8-1.lock").exists());
-        drop(Instance::claim_in(&run, 8, 1).expect("it is free again"));
+        drop(claim(&run, 8, 1).expect("it is free again"));
         drop(other);
         assert_eq!(std::fs::read_dir(&run).expect("it is there").count(), 0);
     }
@@ -141,7 +149,7 @@ mod tests {
         let run = dir.path().join("run");
         DirBuilder::new().mode(0o755).create(&run).expect("a directory");
         std::fs::write(run.join("place-8-1.lock"), "123456789\n").expect("written");
-        let _claimed = Instance::claim_in(&run, 8, 1).expect("its holder is gone");
+        let _claimed = claim(&run, 8, 1).expect("its holder is gone");
         let text = std::fs::read_to_string(run.join("place-8-1.lock")).expect("it is there");
         assert_eq!(text.trim(), std::process::id().to_string());
     }
@@ -150,14 +158,14 @@ mod tests {
     fn hints_are_left_where_no_placer_runs() {
         let dir = tempfile::tempdir().expect("a directory");
         let run = dir.path().join("run");
-        let runs = Instance::claim_in(&run, 8, 1).expect("it is free");
+        let runs = claim(&run, 8, 1).expect("it is free");
         for name in ["place-8-1.hints", "place-259-0.hints", "place-8-2.lock", "place-x-1.hints"] {
             std::fs::write(run.join(name), "").expect("written");
         }
-        assert_eq!(left_in(&run), [(259, 0)]);
+        assert_eq!(left_in(&run), [number(259, 0)]);
         assert!(!run.join("place-259-0.lock").exists());
         drop(runs);
-        assert_eq!(left_in(&run), [(8, 1), (259, 0)]);
+        assert_eq!(left_in(&run), [number(8, 1), number(259, 0)]);
         assert_eq!(left_in(&dir.path().join("none")), []);
     }
 
@@ -165,9 +173,9 @@ mod tests {
     fn a_directory_that_others_can_change_is_refused() {
         let dir = tempfile::tempdir().expect("a directory");
         std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o777)).expect("set");
-        assert!(matches!(Instance::claim_in(dir.path(), 8, 1), Err(InstanceError::Unsafe(_))));
+        assert!(matches!(claim(dir.path(), 8, 1), Err(InstanceError::Unsafe(_))));
         let link = dir.path().join("link");
         std::os::unix::fs::symlink("/", &link).expect("linked");
-        assert!(matches!(Instance::claim_in(&link, 8, 1), Err(InstanceError::Unsafe(_))));
+        assert!(matches!(claim(&link, 8, 1), Err(InstanceError::Unsafe(_))));
     }
 }

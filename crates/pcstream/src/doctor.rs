@@ -7,7 +7,6 @@ use std::path::Path;
 use anyhow::anyhow;
 use pcstream_capture::doctor::{self, Check, Verdict};
 use pcstream_emulator::mount;
-use pcstream_fs::extents::DeviceNumber;
 use pcstream_fs::scratch::{self, RUN_ROOT, directory_on};
 use pcstream_place::device::{self, LOAD_MODULE, MODULE};
 use pcstream_place::instance;
@@ -84,7 +83,7 @@ fn leftovers(dead: usize) -> Vec<String> {
 
 /// Mounted file systems on which killed placers left hints.
 fn hints_left() -> Vec<String> {
-    let mounted = |(major, minor)| directory_on(DeviceNumber { major, minor }, Path::new("/"));
+    let mounted = |device| directory_on(device, Path::new("/"));
     instance::left_with_hints().into_iter().filter_map(mounted).map(|at| site::hints_left(&at)).collect()
 }
 

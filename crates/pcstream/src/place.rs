@@ -61,7 +61,7 @@ pub fn place(args: &PlaceArgs, ui: Ui) -> Result<Status, Failure> {
     let json = JsonSink::asked(&args.output)?;
     let mut options = capture_options(args, ui)?;
     let place = Place::find(&args.on)?;
-    let instance = Instance::claim(place.device.major, place.device.minor).map_err(Failure::failed)?;
+    let instance = Instance::claim(place.device.number).map_err(Failure::failed)?;
     let choice = sinks::choose(&args.sink, &place.device).map_err(Failure::wrong_arguments)?;
     options.session.placed_by = match choice.sink.by_request {
         ByRequest::No => PlacedBy::Nobody,
@@ -72,8 +72,7 @@ pub fn place(args: &PlaceArgs, ui: Ui) -> Result<Status, Failure> {
     // A hint of a file comes too late for requests that are made before.
     options.first_writers = choice.sink.by_request == ByRequest::No;
     options.session.answering = place.answers(&options.session.buffers, &choice, ui);
-    options.session.stream_device =
-        place.device.streams_below.map_or(0, |(major, minor)| DeviceNumber { major, minor }.kernel_dev_t());
+    options.session.stream_device = place.device.streams_below.map_or(0, DeviceNumber::kernel_dev_t);
     let streams = streams(args, &place, &choice)?;
     let placer = placer(args, streams, &place, &choice, instance.given(), ui)?;
     let metrics = metrics::start(&args.metrics, about(&place, &choice), streams, ui)?;

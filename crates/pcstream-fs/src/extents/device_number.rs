@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// Major and minor number of a block device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub struct DeviceNumber {
     /// The driver's number.
     pub major: u32,

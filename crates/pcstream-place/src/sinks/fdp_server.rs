@@ -32,14 +32,14 @@ pub fn streams(device: &Device) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pcstream_fs::extents::DeviceNumber;
     use pcstream_ublk::Served;
 
     #[test]
     fn a_device_of_a_server_has_the_streams_of_its_disk() {
         let served = |streams| Served { device: "ublkb0".into(), disk: "nvme0n1".into(), streams };
         let device = |write_streams, server| Device {
-            major: 259,
-            minor: 4,
+            number: DeviceNumber { major: 259, minor: 4 },
             name: "ublkb0p1".into(),
             disk: Some("ublkb0".into()),
             write_streams,

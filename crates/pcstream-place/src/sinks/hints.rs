@@ -102,8 +102,7 @@ impl Hints {
         if self.directory.metadata().is_ok_and(|found| self.check_device(found.dev()).is_ok()) {
             return;
         }
-        let device = DeviceNumber { major: self.device.major, minor: self.device.minor };
-        if let Some(found) = directory_on(device, &self.directory) {
+        if let Some(found) = directory_on(self.device.number, &self.directory) {
             self.directory = found;
         }
     }
@@ -190,8 +189,7 @@ impl Hints {
     }
 
     fn check_device(&self, number: u64) -> io::Result<()> {
-        let found = (rustix::fs::major(number), rustix::fs::minor(number));
-        if found == (self.device.major, self.device.minor) {
+        if DeviceNumber::from_stat(number) == self.device.number {
             Ok(())
         } else {
             Err(io::Error::from_raw_os_error(libc::ESTALE))
@@ -337,8 +335,7 @@ mod tests {
         let means = Means {
             directory: std::env::temp_dir(),
             device: Device {
-                major: 0,
-                minor: 0,
+                number: DeviceNumber { major: 0, minor: 0 },
                 name: String::new(),
                 write_streams: 0,
                 streams_below: None,

@@ -20,12 +20,12 @@ pub fn usable(device: &Device) -> Usable {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pcstream_fs::extents::DeviceNumber;
 
     #[test]
     fn it_takes_streams_and_the_module() {
         let device = |write_streams, kernel_can_choose| Device {
-            major: 259,
-            minor: 0,
+            number: DeviceNumber { major: 259, minor: 0 },
             name: "nvme0n1".into(),
             write_streams,
             streams_below: None,

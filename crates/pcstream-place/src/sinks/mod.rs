@@ -218,11 +218,11 @@ fn lacks(device: &Device) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pcstream_fs::extents::DeviceNumber;
 
     fn device() -> Device {
         Device {
-            major: 7,
-            minor: 3,
+            number: DeviceNumber { major: 7, minor: 3 },
             name: "loop3".into(),
             write_streams: 0,
             streams_below: None,

@@ -170,6 +170,7 @@ fn number(stream: Stream) -> u8 {
 mod tests {
     use super::*;
     use crate::contexts::testing::decided;
+    use pcstream_fs::extents::DeviceNumber;
     use std::collections::BTreeMap;
     use std::io;
     use std::sync::{Arc, Mutex, MutexGuard};
@@ -272,8 +273,7 @@ mod tests {
     #[test]
     fn the_device_says_how_many_streams_there_are() {
         let device = |write_streams| Device {
-            major: 259,
-            minor: 0,
+            number: DeviceNumber { major: 259, minor: 0 },
             name: "nvme0n1".into(),
             write_streams,
             streams_below: None,

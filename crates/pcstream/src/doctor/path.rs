@@ -61,12 +61,12 @@ fn placing(device: &Device, choice: &Choice) -> Check {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pcstream_fs::extents::DeviceNumber;
     use pcstream_fs::scratch::FsKind;
 
     fn said(name: &str, disk: Option<&str>, change: impl FnOnce(&mut Place)) -> [String; 3] {
         let device = Device {
-            major: 259,
-            minor: 1,
+            number: DeviceNumber { major: 259, minor: 1 },
             name: name.into(),
             disk: disk.map(Into::into),
             write_streams: 8,
@@ -90,7 +90,8 @@ mod tests {
         assert_eq!(device, "nvme0n1p1, a partition of nvme0n1, has 8 write streams; xfs, mounted at /srv");
         assert!(placing.starts_with("sink kfunc, streams S0 to S7: "), "{placing}");
         assert_eq!(remedy, "");
-        let volume = |place: &mut Place| place.device.streams_below = Some((259, 1));
+        let volume =
+            |place: &mut Place| place.device.streams_below = Some(DeviceNumber { major: 259, minor: 1 });
         assert!(said("dm-0", Some("nvme0n1"), volume)[0].starts_with("dm-0, a volume on nvme0n1, has 8"));
         let encrypted = |place: &mut Place| place.device.write_streams = 0;
         let [device, placing, remedy] = said("dm-0", None, encrypted);

@@ -33,8 +33,8 @@ impl Place {
                 (found.directory, found.mount_point, found.device.number, Some(found.fs))
             }
         };
-        let device = Device::find(number.major, number.minor)
-            .with_context(|| format!("{}: cannot look at its device", on.display()))?;
+        let device =
+            Device::find(number).with_context(|| format!("{}: cannot look at its device", on.display()))?;
         let device = Device { raw: file_system.is_none(), ..device };
         Ok(Place { directory, mount_point, file_system, device })
     }
@@ -44,9 +44,7 @@ impl Place {
         let on = self.directory.display();
         let there = rustix::fs::stat(captured)
             .map_err(|error| format!("--on {on}: {}: {error}", captured.display()))?;
-        if (rustix::fs::major(there.st_rdev), rustix::fs::minor(there.st_rdev))
-            == (self.device.major, self.device.minor)
-        {
+        if DeviceNumber::from_stat(there.st_rdev) == self.device.number {
             return Ok(());
         }
         Err(format!(
@@ -58,7 +56,7 @@ impl Place {
 
     /// Whether the file system is still mounted somewhere, and works; without one, whether the device is there.
     pub fn is_there(&self) -> bool {
-        let device = DeviceNumber { major: self.device.major, minor: self.device.minor };
+        let device = self.device.number;
         if self.device.raw {
             return is_there(device);
         }
@@ -100,8 +98,7 @@ mod tests {
             mount_point: "/mnt".into(),
             file_system: Some(FsKind::Ext4),
             device: Device {
-                major: 1,
-                minor,
+                number: DeviceNumber { major: 1, minor },
                 name: "first".into(),
                 disk: None,
                 write_streams: 0,
