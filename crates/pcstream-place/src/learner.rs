@@ -9,7 +9,7 @@
 
 use pcstream_placement::saved_table::TableError;
 use pcstream_placement::{Placement, Scheme, SchemeFact};
-use pcstream_trace::{Batch, ById, Context, ContextId, Event, FileId, Op, Tables};
+use pcstream_trace::{Batch, ById, Context, ContextId, Event, FileId, Tables};
 
 use crate::contexts::{Changes, Decisions};
 use crate::files::Files;
@@ -101,16 +101,11 @@ impl Learner {
         // one less for those that are placed.
         let others = self.tables.context(event.context).is_some_and(Context::is_others);
         let seen = Event { context: if others { ContextId::NONE } else { event.context }, ..*event };
-        match event.op {
-            Op::Write if event.pages > 0 => {
-                self.placements.clear();
-                self.scheme.place(&seen, self.now, &self.tables, &mut self.placements);
-                self.now += u64::from(event.pages);
-                self.count(event);
-            }
-            Op::Discard | Op::WriteZeroes => self.scheme.discard(&seen, self.now, &self.tables),
-            Op::Exit => self.scheme.exit(&seen, &self.tables),
-            _ => {}
+        self.placements.clear();
+        let before = self.now;
+        self.now = self.scheme.take(&seen, before, &self.tables, &mut self.placements);
+        if self.now > before {
+            self.count(event);
         }
     }
 
@@ -195,7 +190,7 @@ impl Learner {
 mod tests {
     use super::*;
     use crate::testing::{batch, scheme, write};
-    use pcstream_trace::{File, Life, Signature};
+    use pcstream_trace::{File, Life, Op, Signature};
 
     /// Context 1 overwrites a page of file 1 again and again, context 2 pages of file 2 more rarely.
     fn taught() -> (Learner, Vec<Step>) {

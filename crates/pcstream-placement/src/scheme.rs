@@ -5,7 +5,7 @@
 //!
 //! Units: logical time counts pages written by the host so far, the write itself excluded.
 
-use pcstream_trace::{ContextId, Event, Tables};
+use pcstream_trace::{ContextId, Event, Op, Tables};
 
 use crate::saved_table::TableError;
 
@@ -68,6 +68,21 @@ pub trait Scheme: Send {
     /// The last process of the program ended that the event's context belongs to (`Exit`). Its pages may still be written.
     fn exit(&mut self, event: &Event, tables: &Tables) {
         let _ = (event, tables);
+    }
+
+    /// Passes an event of any sort on, as it happens at logical time `now`: placements of a write are appended to `out`.
+    /// Returns the logical time after it. For whoever wants nothing else of events.
+    fn take(&mut self, event: &Event, now: u64, tables: &Tables, out: &mut Vec<Placement>) -> u64 {
+        match event.op {
+            Op::Write if event.pages > 0 => {
+                self.place(event, now, tables, out);
+                return now + u64::from(event.pages);
+            }
+            Op::Discard | Op::WriteZeroes => self.discard(event, now, tables),
+            Op::Exit => self.exit(event, tables),
+            Op::Write | Op::Read | Op::Flush => {}
+        }
+        now
     }
 
     /// What the scheme has to say about itself, for reports.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use pcstream_placement::pcstream::{PcStream, PcStreamParams};
 use pcstream_placement::{Environment, Placement, Scheme, SchemeError, Stream};
-use pcstream_trace::{Batch, Context, Event, Op, Signature, Tables};
+use pcstream_trace::{Batch, Context, Event, Signature, Tables};
 
 use crate::snapshot::Expected;
 
@@ -48,23 +48,9 @@ impl Learner {
 
     /// Learns from an event. Returns the stream of a write.
     pub fn take(&mut self, event: &Event) -> Option<Stream> {
-        match event.op {
-            Op::Write => {
-                self.placements.clear();
-                self.scheme.place(event, self.now, &self.tables, &mut self.placements);
-                self.now += u64::from(event.pages);
-                self.placements.first().map(|placement| placement.stream)
-            }
-            Op::Discard | Op::WriteZeroes => {
-                self.scheme.discard(event, self.now, &self.tables);
-                None
-            }
-            Op::Exit => {
-                self.scheme.exit(event, &self.tables);
-                None
-            }
-            Op::Read | Op::Flush => None,
-        }
+        self.placements.clear();
+        self.now = self.scheme.take(event, self.now, &self.tables, &mut self.placements);
+        self.placements.first().map(|placement| placement.stream)
     }
 
     /// What is expected of a context; `None`: nothing is known yet.
