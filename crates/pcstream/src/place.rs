@@ -4,55 +4,39 @@
 
 mod kernel_streams;
 mod metrics;
+mod observer;
 mod result;
+mod setup;
 pub mod site;
 
-use std::error::Error;
 use std::io::IsTerminal as _;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
-use anyhow::{Context as _, anyhow};
-use pcstream_capture::capture::{
-    self, CaptureError, CaptureOptions, Finished, Observer, Progress, Started, Target,
-};
-use pcstream_capture::session::{Followed, PlacedBy, SessionOptions};
-use pcstream_capture::streams::StreamMaps;
+use anyhow::anyhow;
+use pcstream_capture::capture::{self, CaptureError, CaptureOptions, Finished};
+use pcstream_capture::session::PlacedBy;
 use pcstream_fs::extents::DeviceNumber;
-use pcstream_fs::scratch::hidden_file_system;
-use pcstream_place::answers::Answers;
 use pcstream_place::instance::Instance;
 use pcstream_place::notify::Notifier;
-use pcstream_place::sinks::{self, ByRequest, Choice, Means};
-use pcstream_place::table_file::{self, TableFile, TableFileError};
-use pcstream_place::{Learner, Placer, Summary, Worker};
-use pcstream_placement::pcstream::PcStreamParams;
-use pcstream_placement::{Environment, SchemeError, SchemeFactory as _, configure};
+use pcstream_place::sinks::{self, ByRequest, Choice};
+use pcstream_place::{Summary, Worker};
 use pcstream_report::human;
-use pcstream_trace::{Batch, Context, ContextId, FileId};
-use pcstream_ublk::Link;
 use pcstream_watch::About;
 use signal_hook::consts::SIGINT;
 
 use crate::args::PlaceArgs;
-use crate::attached;
 use crate::command_files;
 use crate::failure::{Failure, Status};
 use crate::stop::StopSignals;
 use crate::ui::{self, JsonSink, Ui};
-use crate::whole_file;
-use crate::write_buffers;
-use kernel_streams::KernelStreams;
-use metrics::{Mailbox, Parts, Served};
+use metrics::{Parts, Served};
+use observer::Placing;
 use result::PlacingJson;
+use setup::{capture_options, placer, streams};
 use site::Place;
 
-/// Time between two looks at whether the file system is still there.
-const LOOK: Duration = Duration::from_secs(1);
-/// How long what is queued is still learned from after a stop. A unit of systemd has half a minute for all of the end.
-const LEARNING_AFTER_STOP: Duration = Duration::from_secs(3);
 /// Losses of a capture that mean nothing to a service that is stopped: what is dirty then is placed by nobody.
 const OF_THE_END: [&str; 2] = ["sync_abandoned", "names_abandoned"];
 
@@ -89,7 +73,7 @@ pub fn place(args: &PlaceArgs, ui: Ui) -> Result<Status, Failure> {
         choice: &choice,
         offer: options.session.answering.then(|| instance.answers()),
         answers: None,
-        worker: Some(Worker::start(placer, args.save_every, spectator)),
+        worker: Worker::start(placer, args.save_every, spectator),
         notifier: Notifier::to(std::env::var_os("NOTIFY_SOCKET").as_deref()),
         stops: &signals.count,
         reload: &reload,
@@ -144,262 +128,6 @@ fn about(place: &Place, choice: &Choice) -> About {
 fn reloads() -> bool {
     let terminal = std::io::stdin().is_terminal() || std::io::stderr().is_terminal();
     !terminal || std::env::var_os("NOTIFY_SOCKET").is_some()
-}
-
-fn capture_options(args: &PlaceArgs, ui: Ui) -> Result<CaptureOptions, Failure> {
-    // Before anything of root's is looked at: of that another user learned only that others can change it.
-    capture::check_machine().map_err(Failure::failed)?;
-    hidden_file_system(&args.on).iter().for_each(|hidden| ui.remark(hidden));
-    let subject = attached::subject(&args.words, &args.attach, args.duration);
-    // With a command, what others write is not placed.
-    if !args.dir_only && args.words.is_empty() {
-        attached::takes_all(&args.on, &subject, "placed").iter().for_each(|taken| ui.remark(taken));
-    }
-    let session = SessionOptions {
-        // Of a command. What is attached to says itself whom it follows.
-        followed: if args.words.is_empty() { Followed::All } else { Followed::Processes },
-        buffers: write_buffers::probes(&args.write_buffers, &subject, ui)?,
-        unwind: args.unwind.0,
-        depth: args.depth.map(u32::from),
-        only_below: attached::only_below(Some(&args.on), args.dir_only)?,
-        ..SessionOptions::default()
-    };
-    let target = Target::Existing(args.on.clone());
-    // Labels of metrics have the names of functions; without them only the end needs names.
-    let live_names = args.metrics.metrics.is_some();
-    Ok(CaptureOptions { session, forget_files: true, live_names, ..CaptureOptions::new(subject, target) })
-}
-
-/// Streams that the scheme has, the default included.
-fn streams(args: &PlaceArgs, place: &Place, choice: &Choice) -> Result<u8, Failure> {
-    let streams = args.streams.unwrap_or_else(|| (choice.sink.streams)(&place.device));
-    let most = (choice.sink.streams_max)(&place.device);
-    if streams <= most {
-        return Ok(streams);
-    }
-    let (sink, device) = (choice.sink.name, &place.device.name);
-    let error = anyhow!("--streams {streams}: with the sink {sink} {device} has {most}");
-    Err(Failure::wrong_arguments(error))
-}
-
-fn placer(
-    args: &PlaceArgs,
-    streams: u8,
-    place: &Place,
-    choice: &Choice,
-    given: &Path,
-    ui: Ui,
-) -> Result<Placer, Failure> {
-    let mut scheme = configure(&args.scheme).map_err(|error| refused("--scheme", &args.scheme, error))?;
-    // What is placed badly in the beginning stays on the drive.
-    if let Some(params) = scheme.params_mut::<PcStreamParams>() {
-        params.mapper.early = true;
-    }
-    for setting in &args.set {
-        if setting.scheme != scheme.scheme() {
-            let error = anyhow!("--set {}: the scheme is {}", setting.text, scheme.scheme());
-            return Err(Failure::wrong_arguments(error));
-        }
-        scheme
-            .set(&setting.parameter, &setting.value)
-            .map_err(|error| refused("--set", &setting.text, error))?;
-    }
-    let built = match Environment::new(streams).and_then(|device| scheme.build(&device)) {
-        Err(SchemeError::NeedsFuture { .. }) => None,
-        built => Some(built.map_err(|error| refused("--scheme", &args.scheme, error))?),
-    };
-    let learner = built.and_then(Learner::new).ok_or_else(|| {
-        Failure::wrong_arguments(anyhow!(
-            "--scheme {}: it does not place by program context alone, so there is nothing to decide before a write is \
-             made; take pcstream, pcstream-tree or pcstream-paper",
-            args.scheme
-        ))
-    })?;
-    let default = args.words.is_empty().then(|| table_file::default_path(&place.directory));
-    let name = scheme.scheme();
-    let table = args.table.as_deref().or(default.as_deref());
-    args.table.as_deref().map_or(Ok(()), has_directory)?;
-    let table = table.map(|path| table_file(path, name, ui)).transpose()?;
-    let (directory, device) = (place.mount_point.clone(), place.device.clone());
-    let given = given.to_owned();
-    let sink = (choice.sink.make)(Means {
-        directory,
-        device,
-        override_hints: args.override_hints,
-        given: given.clone(),
-    })
-    .with_context(|| format!("cannot use {}", given.display()))?;
-    if !sink.gives_hints() && !place.device.raw && given.exists() {
-        ui.remark(&site::hints_left(&place.mount_point));
-    }
-    Placer::new(name, learner, sink, table).map_err(unusable)
-}
-
-/// Whether the directory of a table that was named is there. That of the default is made; a mistyped one is not.
-fn has_directory(table: &Path) -> Result<(), Failure> {
-    match table.parent() {
-        Some(directory) if directory != Path::new("") && !directory.is_dir() => {
-            let (table, directory) = (table.display(), directory.display());
-            Err(Failure::wrong_arguments(anyhow!("--table {table}: there is no directory {directory}")))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// The table at `path`, or where symbolic links from there lead: it is replaced as a whole, which the links outlive.
-fn table_file(path: &Path, scheme: &str, ui: Ui) -> Result<TableFile, Failure> {
-    let real = whole_file::resolve(path)
-        .with_context(|| format!("--table {}", path.display()))
-        .map_err(Failure::wrong_arguments)?;
-    let table = TableFile::new(&real, scheme).map_err(Failure::failed)?;
-    if !table.is_there() {
-        ui.remark(&format!("the table {} is new", real.display()));
-    }
-    Ok(table)
-}
-
-/// A table that is none stays none: a service need not try again.
-fn unusable(error: TableFileError) -> Failure {
-    match error {
-        TableFileError::Io { .. } => Failure::failed(error),
-        _ => Failure::wrong_arguments(error),
-    }
-}
-
-fn refused(flag: &str, value: &str, error: SchemeError) -> Failure {
-    Failure::wrong_arguments(anyhow::Error::from(error).context(format!("{flag} {value}")))
-}
-
-/// Receives a capture, and passes it on.
-struct Placing<'a> {
-    place: &'a Place,
-    choice: &'a Choice,
-    /// Where programs get the table of answers to them, if they do.
-    offer: Option<PathBuf>,
-    answers: Option<Answers>,
-    worker: Option<Worker>,
-    notifier: Notifier,
-    stops: &'a AtomicUsize,
-    reload: &'a AtomicBool,
-    /// Of the metrics, if they are served.
-    mailbox: Option<Mailbox>,
-    began: Instant,
-    looked: Instant,
-    /// Reloads that were asked for.
-    reloads: u64,
-    /// The last of them is not done yet.
-    reloading: bool,
-    /// Of the sink `fdp-server`.
-    server: Option<Arc<Link>>,
-    /// The file system was unmounted, or its device vanished.
-    gone: bool,
-    ui: Ui,
-}
-
-impl Placing<'_> {
-    fn is_gone(&self) -> bool {
-        self.server_ended() || !self.place.is_there()
-    }
-
-    /// Whether the device had a server, and it is there no more.
-    fn server_ended(&self) -> bool {
-        self.server.as_ref().is_some_and(|server| !server.is_up())
-    }
-
-    fn status(&self) -> String {
-        let (sink, why) = (self.choice.sink.name, self.choice.in_short());
-        format!(
-            "placing writes to {} on {}: sink {sink} ({why})",
-            self.place.directory.display(),
-            self.place.device.name
-        )
-    }
-
-    fn reload(&mut self) {
-        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-        self.notifier.reloading(now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1000);
-        self.worker.as_mut().expect("it runs").reload();
-        self.reloads += 1;
-        self.reloading = true;
-    }
-
-    fn finish(mut self) -> Summary {
-        if self.server_ended() {
-            self.ui.remark(&format!("{}: its server (pcstream serve) ended", self.place.device.name));
-        }
-        let worker = self.worker.take().expect("finished once");
-        if self.stops.load(Ordering::Relaxed) > 0 {
-            worker.hurry(LEARNING_AFTER_STOP);
-        }
-        let (summary, notes) = worker.finish();
-        notes.iter().for_each(|note| self.ui.remark(note));
-        summary
-    }
-}
-
-impl Observer for Placing<'_> {
-    fn started(&mut self, started: &Started) -> Result<(), Box<dyn Error + Send + Sync>> {
-        self.place.check(&started.device)?;
-        self.began = Instant::now();
-        self.mailbox.iter().for_each(|mailbox| mailbox.began(self.began));
-        self.ui.remark(&self.status());
-        self.notifier.ready(&self.status());
-        Ok(())
-    }
-
-    fn streams(&mut self, streams: StreamMaps) -> Result<(), Box<dyn Error + Send + Sync>> {
-        if let Some(path) = &self.offer {
-            let offered = streams.answers().and_then(|table| Answers::offer(path, table));
-            let refused = |error| format!("programs that ask for streams cannot be answered: {error}");
-            self.answers = Some(offered.map_err(refused)?);
-        }
-        if let (ByRequest::Server, Some(server)) = (self.choice.sink.by_request, &self.place.device.server) {
-            let link = Link::attach(&server.device, streams.pages()).map_err(|error| {
-                format!("--sink fdp-server: the server of /dev/{}: {error}", server.device)
-            })?;
-            self.server = Some(Arc::new(link));
-        }
-        let table = KernelStreams { maps: streams, server: self.server.clone() };
-        self.worker.as_mut().expect("it runs").connect(Box::new(table));
-        Ok(())
-    }
-
-    fn keys(&mut self, keys: Vec<(u64, ContextId)>) {
-        self.worker.as_mut().expect("it runs").feed(Batch::default(), keys);
-    }
-
-    fn batch(&mut self, batch: Batch) -> Result<(), Box<dyn Error + Send + Sync>> {
-        self.worker.as_mut().expect("it runs").feed(batch, Vec::new());
-        Ok(())
-    }
-
-    fn named(&mut self, contexts: &[Context]) {
-        self.mailbox.iter().for_each(|mailbox| mailbox.named(contexts));
-    }
-
-    fn first_writers(&mut self, files: Vec<(FileId, ContextId)>) {
-        self.worker.as_mut().expect("it runs").first_writers(files);
-    }
-
-    fn progress(&mut self, progress: &Progress) {
-        self.mailbox.iter().for_each(|mailbox| mailbox.losses(&progress.losses));
-        if self.reload.swap(false, Ordering::Relaxed) {
-            self.reload();
-        }
-        let worker = self.worker.as_ref().expect("it runs");
-        worker.notes().iter().for_each(|note| self.ui.remark(note));
-        if self.reloading && worker.reloads() == self.reloads {
-            self.reloading = false;
-            self.notifier.ready(&self.status());
-        }
-        if self.looked.elapsed() >= LOOK && !self.gone {
-            self.looked = Instant::now();
-            self.gone = self.is_gone();
-            if self.gone {
-                self.stops.fetch_add(1, Ordering::Relaxed);
-            }
-        }
-    }
 }
 
 /// A summary with the names and losses of the capture. `service`: nobody waits for what is dirty at the end.

@@ -1,0 +1,147 @@
+//! From flags to what places: the capture's options, the scheme, its table and the sink.
+
+use std::path::Path;
+
+use anyhow::{Context as _, anyhow};
+use pcstream_capture::capture::{self, CaptureOptions, Target};
+use pcstream_capture::session::{Followed, SessionOptions};
+use pcstream_fs::scratch::hidden_file_system;
+use pcstream_place::sinks::{Choice, Means};
+use pcstream_place::table_file::{self, TableFile, TableFileError};
+use pcstream_place::{Learner, Placer};
+use pcstream_placement::pcstream::PcStreamParams;
+use pcstream_placement::{Environment, SchemeError, SchemeFactory as _, configure};
+
+use super::site::{self, Place};
+use crate::args::PlaceArgs;
+use crate::attached;
+use crate::failure::Failure;
+use crate::ui::Ui;
+use crate::whole_file;
+use crate::write_buffers;
+
+/// What is captured, and how.
+pub(super) fn capture_options(args: &PlaceArgs, ui: Ui) -> Result<CaptureOptions, Failure> {
+    // Before anything of root's is looked at: of that another user learned only that others can change it.
+    capture::check_machine().map_err(Failure::failed)?;
+    hidden_file_system(&args.on).iter().for_each(|hidden| ui.remark(hidden));
+    let subject = attached::subject(&args.words, &args.attach, args.duration);
+    // With a command, what others write is not placed.
+    if !args.dir_only && args.words.is_empty() {
+        attached::takes_all(&args.on, &subject, "placed").iter().for_each(|taken| ui.remark(taken));
+    }
+    let session = SessionOptions {
+        // Of a command. What is attached to says itself whom it follows.
+        followed: if args.words.is_empty() { Followed::All } else { Followed::Processes },
+        buffers: write_buffers::probes(&args.write_buffers, &subject, ui)?,
+        unwind: args.unwind.0,
+        depth: args.depth.map(u32::from),
+        only_below: attached::only_below(Some(&args.on), args.dir_only)?,
+        ..SessionOptions::default()
+    };
+    let target = Target::Existing(args.on.clone());
+    // Labels of metrics have the names of functions; without them only the end needs names.
+    let live_names = args.metrics.metrics.is_some();
+    Ok(CaptureOptions { session, forget_files: true, live_names, ..CaptureOptions::new(subject, target) })
+}
+
+/// Streams that the scheme has, the default included.
+pub(super) fn streams(args: &PlaceArgs, place: &Place, choice: &Choice) -> Result<u8, Failure> {
+    let streams = args.streams.unwrap_or_else(|| (choice.sink.streams)(&place.device));
+    let most = (choice.sink.streams_max)(&place.device);
+    if streams <= most {
+        return Ok(streams);
+    }
+    let (sink, device) = (choice.sink.name, &place.device.name);
+    let error = anyhow!("--streams {streams}: with the sink {sink} {device} has {most}");
+    Err(Failure::wrong_arguments(error))
+}
+
+/// Scheme, table and sink.
+pub(super) fn placer(
+    args: &PlaceArgs,
+    streams: u8,
+    place: &Place,
+    choice: &Choice,
+    given: &Path,
+    ui: Ui,
+) -> Result<Placer, Failure> {
+    let mut scheme = configure(&args.scheme).map_err(|error| refused("--scheme", &args.scheme, error))?;
+    // What is placed badly in the beginning stays on the drive.
+    if let Some(params) = scheme.params_mut::<PcStreamParams>() {
+        params.mapper.early = true;
+    }
+    for setting in &args.set {
+        if setting.scheme != scheme.scheme() {
+            let error = anyhow!("--set {}: the scheme is {}", setting.text, scheme.scheme());
+            return Err(Failure::wrong_arguments(error));
+        }
+        scheme
+            .set(&setting.parameter, &setting.value)
+            .map_err(|error| refused("--set", &setting.text, error))?;
+    }
+    let built = match Environment::new(streams).and_then(|device| scheme.build(&device)) {
+        Err(SchemeError::NeedsFuture { .. }) => None,
+        built => Some(built.map_err(|error| refused("--scheme", &args.scheme, error))?),
+    };
+    let learner = built.and_then(Learner::new).ok_or_else(|| {
+        Failure::wrong_arguments(anyhow!(
+            "--scheme {}: it does not place by program context alone, so there is nothing to decide before a write is \
+             made; take pcstream, pcstream-tree or pcstream-paper",
+            args.scheme
+        ))
+    })?;
+    let default = args.words.is_empty().then(|| table_file::default_path(&place.directory));
+    let name = scheme.scheme();
+    let table = args.table.as_deref().or(default.as_deref());
+    args.table.as_deref().map_or(Ok(()), has_directory)?;
+    let table = table.map(|path| table_file(path, name, ui)).transpose()?;
+    let (directory, device) = (place.mount_point.clone(), place.device.clone());
+    let given = given.to_owned();
+    let sink = (choice.sink.make)(Means {
+        directory,
+        device,
+        override_hints: args.override_hints,
+        given: given.clone(),
+    })
+    .with_context(|| format!("cannot use {}", given.display()))?;
+    if !sink.gives_hints() && !place.device.raw && given.exists() {
+        ui.remark(&site::hints_left(&place.mount_point));
+    }
+    Placer::new(name, learner, sink, table).map_err(unusable)
+}
+
+/// Whether the directory of a table that was named is there. That of the default is made; a mistyped one is not.
+fn has_directory(table: &Path) -> Result<(), Failure> {
+    match table.parent() {
+        Some(directory) if directory != Path::new("") && !directory.is_dir() => {
+            let (table, directory) = (table.display(), directory.display());
+            Err(Failure::wrong_arguments(anyhow!("--table {table}: there is no directory {directory}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The table at `path`, or where symbolic links from there lead: it is replaced as a whole, which the links outlive.
+fn table_file(path: &Path, scheme: &str, ui: Ui) -> Result<TableFile, Failure> {
+    let real = whole_file::resolve(path)
+        .with_context(|| format!("--table {}", path.display()))
+        .map_err(Failure::wrong_arguments)?;
+    let table = TableFile::new(&real, scheme).map_err(Failure::failed)?;
+    if !table.is_there() {
+        ui.remark(&format!("the table {} is new", real.display()));
+    }
+    Ok(table)
+}
+
+/// A table that is none stays none: a service need not try again.
+fn unusable(error: TableFileError) -> Failure {
+    match error {
+        TableFileError::Io { .. } => Failure::failed(error),
+        _ => Failure::wrong_arguments(error),
+    }
+}
+
+fn refused(flag: &str, value: &str, error: SchemeError) -> Failure {
+    Failure::wrong_arguments(anyhow::Error::from(error).context(format!("{flag} {value}")))
+}
