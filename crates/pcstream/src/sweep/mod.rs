@@ -148,14 +148,14 @@ impl Sweep<'_> {
             let plan = plan_of(&runs, space);
             let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
             let groups = fitting.groups(&plan, cores * LANES_PER_CORE)?;
-            for lanes in groups.lanes {
+            for lanes in &groups.lanes {
                 let runs = &runs[lanes.clone()];
                 let progress = |pass, events: usize| {
                     if pass == Pass::Simulate {
                         bar.inc((events * runs.len()) as u64);
                     }
                 };
-                let recorded = fitting.run_group(&plan, lanes, groups.density, &mut future, progress)?;
+                let recorded = fitting.run_part(groups.part(&plan, lanes.clone()), &mut future, progress)?;
                 let results = recorded.replay.results();
                 remarks.extend(pcstream_report::too_few_dies(&results));
                 let done = runs.iter().zip(&results).map(|(run, result)| {
