@@ -4,17 +4,13 @@
 //! and reads no clock for anything but its own speed: its numbers do not depend on how many lanes
 //! run beside it, nor on how the trace is cut into batches.
 
+mod result;
+
 use std::sync::Arc;
 
-use pcstream_placement::{Ahead, Placement, Scheme, SchemeFact, SchemeFactory, Stream};
-use pcstream_ssd::endurance::Wear;
-use pcstream_ssd::fdp::FdpStatistics;
+use pcstream_placement::{Ahead, Placement, Scheme, SchemeFactory, Stream};
 use pcstream_ssd::memory::prefetch;
-use pcstream_ssd::steady_state::Steady;
-use pcstream_ssd::timing::TimingResults;
-use pcstream_ssd::{
-    Counters, DeviceSettings, GcDestination, Geometry, LogicalPage, OwnVictims, StreamId, Table,
-};
+use pcstream_ssd::{DeviceSettings, GcDestination, LogicalPage, StreamId, Table};
 use pcstream_trace::{ContextId, Event, Op, Tables};
 
 use crate::checkpoints::{Checkpoints, Progress};
@@ -22,7 +18,9 @@ use crate::device::Device;
 use crate::follower::{Follower, Placed};
 use crate::lifetimes::{Lifetimes, Precision};
 use crate::liveness::Ended;
+use crate::replay::LaneSpec;
 use crate::rounds::Rounds;
+pub use result::{InternalStreamResult, LaneResult, StreamResult};
 
 /// How many events ahead the tables know where a write will go: random single pages then miss the
 /// cache once per batch of misses and not once each.
@@ -55,123 +53,6 @@ impl Prepared<'_> {
     }
 }
 
-/// What one external stream received.
-#[derive(Clone, Debug)]
-pub struct StreamResult {
-    /// Which stream.
-    pub stream: Stream,
-    /// Pages the host wrote to it.
-    pub host_pages: u64,
-    /// Copies of its pages that garbage collection made.
-    pub gc_pages: u64,
-    /// Lifetimes that ended of the pages written to it, within 0.1 %. Without those that ended in
-    /// its internal stream, if it has one.
-    pub lifetimes: Lifetimes,
-    /// Its internal stream; none with other GC destinations.
-    pub internal: Option<InternalStreamResult>,
-}
-
-/// What the internal stream of an external one received (FAST'19, section 5.3).
-#[derive(Clone, Debug)]
-pub struct InternalStreamResult {
-    /// Pages that garbage collection moved into it: all copies of the external stream's pages.
-    pub pages: u64,
-    /// Of these, copies out of the internal stream itself: pages that were moved again.
-    pub copied_again: u64,
-    /// Lifetimes that ended there, from the host's write on, within 0.1 %.
-    pub lifetimes: Lifetimes,
-}
-
-/// The result of a lane so far.
-#[derive(Clone, Debug)]
-pub struct LaneResult {
-    /// Name of the scheme.
-    pub scheme: String,
-    /// Parameters of the scheme with other values than its defaults.
-    pub parameters: Vec<(&'static str, String)>,
-    /// Whether the scheme was given the future.
-    pub knows_future: bool,
-    /// Whether it matters to the scheme which pages lie beside each other.
-    pub reads_addresses: bool,
-    /// Whether the program context alone decides: such streams can be given to real writes.
-    pub by_context: bool,
-    /// The device as it was asked for.
-    pub settings: DeviceSettings,
-    /// The victim policy: that of `settings`, or the name of the lane's own.
-    pub victims: String,
-    /// The device as it is.
-    pub geometry: Geometry,
-    /// Pages written before counting began.
-    pub prefill_pages: u64,
-    /// What the device counted.
-    pub counters: Counters,
-    /// Superblocks erased and not open at the end.
-    pub free_superblocks: u32,
-    /// The counters over the run: at most 201 points, evenly spaced, the first before all writes.
-    pub progress: Vec<Progress>,
-    /// Logical pages that hold data at the end.
-    pub live_pages: u64,
-    /// Where the steady part began: at the steady state that was detected, else after a third of the
-    /// host writes (see [`Checkpoints`]).
-    pub steady_start: Progress,
-    /// The steady state, if one was detected (see `Rounds`).
-    pub steady: Option<Steady>,
-    /// Erases of the superblocks, since the device was made.
-    pub wear: Wear,
-    /// What the device says to NVMe Flexible Data Placement, since it was made, prefill included.
-    pub fdp: FdpStatistics,
-    /// What a clock showed; none without one.
-    pub timing: Option<TimingResults>,
-    /// By stream, from S0 on; all streams of the device, used or not.
-    pub streams: Vec<StreamResult>,
-    /// What the scheme says about itself.
-    pub facts: Vec<SchemeFact>,
-    /// What whoever configured the scheme should know.
-    pub remarks: Vec<String>,
-    /// The stream that got most pages of each context, by context id; `None` for a context that
-    /// wrote nothing. Ties go to the lower stream.
-    pub stream_of_context: Vec<Option<Stream>>,
-}
-
-impl LaneResult {
-    /// Pages the host wrote.
-    pub fn host_pages(&self) -> u64 {
-        self.counters.host_pages
-    }
-
-    /// Pages programmed: for the host and by garbage collection.
-    pub fn flash_pages(&self) -> u64 {
-        self.counters.flash_pages()
-    }
-
-    /// Write amplification: flash pages / host pages; `None` when the host wrote nothing.
-    pub fn waf(&self) -> Option<f64> {
-        ratio(self.flash_pages(), self.host_pages())
-    }
-
-    /// Write amplification of the steady part.
-    pub fn steady_waf(&self) -> Option<f64> {
-        ratio(
-            self.flash_pages() - self.steady_start.flash_pages,
-            self.host_pages() - self.steady_start.host_pages,
-        )
-    }
-
-    /// Share of the host pages that went to S0; `None` when the host wrote nothing.
-    pub fn default_stream_share(&self) -> Option<f64> {
-        ratio(self.streams[0].host_pages, self.host_pages())
-    }
-
-    /// A fact of the scheme by name.
-    pub fn fact(&self, name: &str) -> Option<u64> {
-        self.facts.iter().find(|(n, _)| *n == name).map(|&(_, value)| value)
-    }
-}
-
-fn ratio(part: u64, whole: u64) -> Option<f64> {
-    (whole > 0).then(|| part as f64 / whole as f64)
-}
-
 /// One scheme writing into one device.
 pub(crate) struct Lane {
     factory: Arc<dyn SchemeFactory>,
@@ -202,17 +83,17 @@ impl Lane {
     /// A lane that has seen nothing; `device` is prefilled with `prefill_pages` and counts from here on, and
     /// `stream_of_page` has an entry for each of its pages.
     pub fn new(
-        factory: Arc<dyn SchemeFactory>,
+        spec: &LaneSpec,
         mut scheme: Box<dyn Scheme>,
         device: Device,
-        settings: DeviceSettings,
         prefill_pages: u64,
         stream_of_page: Table<u8>,
     ) -> Lane {
+        let settings = spec.device.clone();
         let streams = usize::from(settings.streams);
         let internal = if settings.gc_destination == GcDestination::Internal { streams } else { 0 };
         Lane {
-            factory,
+            factory: spec.scheme.clone(),
             by_context: scheme.by_context().is_some(),
             scheme,
             device,
@@ -226,24 +107,14 @@ impl Lane {
             stream_of_page,
             context_pages: Vec::new(),
             placements: Vec::new(),
-            follower: None,
+            follower: spec.follower.clone(),
             placed: Vec::new(),
-            victims: settings.victim.to_string(),
+            victims: spec
+                .victims
+                .as_ref()
+                .map_or_else(|| settings.victim.to_string(), |own| own.name().to_owned()),
             settings,
         }
-    }
-
-    /// The same lane, whose device has been made with a victim policy of its own.
-    pub fn with_own_victims(mut self, own: Option<&OwnVictims>) -> Lane {
-        if let Some(own) = own {
-            own.name().clone_into(&mut self.victims);
-        }
-        self
-    }
-
-    /// The same lane, whose decisions a follower gets.
-    pub fn followed_by(self, follower: Option<Arc<dyn Follower>>) -> Lane {
-        Lane { follower, ..self }
     }
 
     /// Runs a batch. Its events are legal: the replay has checked them.

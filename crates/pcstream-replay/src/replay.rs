@@ -120,7 +120,7 @@ impl Replay {
         let streams =
             Table::zeroed(logical_pages, Density::Sparse).map_err(pcstream_ssd::GeometryError::from)?;
         let device = Device::Unmodelled(Box::new(ssd));
-        let lane = Lane::new(spec.scheme.clone(), scheme, device, spec.device.clone(), 0, streams);
+        let lane = Lane::new(spec, scheme, device, 0, streams);
         Replay::of(vec![lane], logical_pages, Density::Sparse)
     }
 
@@ -335,6 +335,5 @@ fn make_lane(spec: &LaneSpec, prefill: &[Extent], density: Density) -> Result<La
     let device = Device::new(ssd, spec.clock.as_ref())?;
     let streams =
         Table::zeroed(spec.device.address_pages(), density).map_err(pcstream_ssd::GeometryError::from)?;
-    let lane = Lane::new(spec.scheme.clone(), scheme, device, spec.device.clone(), prefill_pages, streams);
-    Ok(lane.with_own_victims(spec.victims.as_ref()).followed_by(spec.follower.clone()))
+    Ok(Lane::new(spec, scheme, device, prefill_pages, streams))
 }
