@@ -10,33 +10,25 @@
 //!
 //! Units: pages, and their addresses on the device.
 
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, BufWriter, Write};
+mod server;
+
+use std::io::{self, BufRead as _, BufReader, BufWriter, Write};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::mpsc::{Receiver, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use pcstream_ssd::{DeviceSettings, LogicalPage, StreamId};
-use pcstream_system::trusted_file::open_regular;
 use serde::{Deserialize, Serialize};
 
-use crate::device::{DeviceError, DeviceOptions, EmulatedDevice, Status};
-use crate::image;
-use crate::mount::MountedDevice;
+use crate::device::Status;
 use crate::power::PowerCut;
 use crate::run_dir;
+pub use server::serve;
 
 /// How long the end of a device waits for the loop device to let its file go.
 const END: Duration = Duration::from_secs(30);
-/// The same, if whoever started the device is gone.
-const ORPHAN: Duration = Duration::from_secs(2);
-/// After which the process of the device ends, whatever it waits for, if whoever started it is gone: longer than [`ORPHAN`].
-const STUCK: Duration = Duration::from_secs(5);
-/// Requests that wait.
-const READ_AHEAD: usize = 64;
 const POLL: Duration = Duration::from_millis(10);
 
 /// What the child is asked.
@@ -45,8 +37,8 @@ enum Request {
     Start { settings: DeviceSettings, buffer_pages: usize, root: PathBuf, owner: u32 },
     Load(PathBuf),
     Save(PathBuf),
-    Begin { prefill: Vec<(u64, u64)>, expects_streams: bool, power_cut: Option<PowerCut>, gc_page_ns: u64 },
-    Assign(Vec<(u64, u32, u8)>),
+    Begin(Beginning),
+    Assign(Vec<Assigned>),
     Settle,
     Status,
     PowerOn,
@@ -75,7 +67,7 @@ pub enum ProcessError {
 }
 
 /// How a device begins to count.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Beginning {
     /// What is on it: first page and number of pages of each extent ([`EmulatedDevice::prefill`]).
     pub prefill: Vec<(LogicalPage, u64)>,
@@ -88,7 +80,7 @@ pub struct Beginning {
 }
 
 /// Pages and their stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Assigned {
     /// First page.
     pub first: LogicalPage,
@@ -136,10 +128,6 @@ fn write_line(to: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
     serde_json::to_writer(&mut *to, value)?;
     to.write_all(b"\n")?;
     to.flush()
-}
-
-fn extents(extents: &[(LogicalPage, u64)]) -> Vec<(u64, u64)> {
-    extents.iter().map(|&(first, pages)| (first.0, pages)).collect()
 }
 
 impl DeviceProcess {
@@ -199,19 +187,12 @@ impl DeviceProcess {
 
     /// Counts from here on.
     pub fn begin(&self, beginning: &Beginning) -> Result<(), ProcessError> {
-        let request = Request::Begin {
-            prefill: extents(&beginning.prefill),
-            expects_streams: beginning.expects_streams,
-            power_cut: beginning.power_cut,
-            gc_page_ns: u64::try_from(beginning.gc_page.as_nanos()).unwrap_or(u64::MAX),
-        };
-        self.link().call(&request).map(drop)
+        self.link().call(&Request::Begin(beginning.clone())).map(drop)
     }
 
     /// Assigns streams, in order. Errors: the process is gone; what the device refuses, the next request reports.
     pub fn assign(&self, assigned: &[Assigned]) -> Result<(), ProcessError> {
-        let assigned = assigned.iter().map(|a| (a.first.0, a.pages, a.stream.0)).collect();
-        self.link().send(&Request::Assign(assigned))
+        self.link().send(&Request::Assign(assigned.to_vec()))
     }
 
     /// How it stands.
@@ -260,151 +241,4 @@ impl Drop for DeviceProcess {
             let _ = run_dir::remove(directory);
         }
     }
-}
-
-/// The child: serves a device until `input` ends. Errors: the other end is gone, or says what cannot be understood.
-pub fn serve(input: impl BufRead + Send + 'static, mut output: impl Write) -> io::Result<()> {
-    let directory = Arc::new(OnceLock::new());
-    let mut server = Server::default();
-    for line in read_ahead(input, directory.clone()) {
-        let request: Request = serde_json::from_str(&line?)?;
-        if let Some(answer) = server.answer(request) {
-            write_line(&mut output, &answer)?;
-        }
-        if let Some(mounted) = &server.mounted {
-            directory.get_or_init(|| directory_of(&mounted.file()));
-        }
-    }
-    if let Some(mounted) = &mut server.mounted
-        && mounted.unmount(ORPHAN).is_err()
-    {
-        // It is still used. The end of this process makes its users fail; its directory is left to `clean_stale`.
-        std::process::exit(1);
-    }
-    Ok(())
-}
-
-/// Lines of `input`. Some time after its end it ends the process, if that still waits for something, and detaches the mount
-/// below `directory`.
-fn read_ahead(
-    input: impl BufRead + Send + 'static,
-    directory: Arc<OnceLock<PathBuf>>,
-) -> Receiver<io::Result<String>> {
-    let (sender, lines) = sync_channel(READ_AHEAD);
-    std::thread::spawn(move || {
-        for line in input.lines() {
-            if sender.send(line).is_err() {
-                return;
-            }
-        }
-        drop(sender);
-        std::thread::sleep(STUCK);
-        // What cannot be removed now, `clean_stale` finds.
-        let _ = directory.get().map(|directory| run_dir::remove(directory));
-        std::process::exit(1);
-    });
-    lines
-}
-
-/// The run directory of the device's file.
-fn directory_of(file: &Path) -> PathBuf {
-    file.ancestors().nth(2).unwrap_or(file).to_owned()
-}
-
-#[derive(Default)]
-struct Server {
-    mounted: Option<MountedDevice>,
-    /// The first stream that the device refused since the last answer.
-    refused: Option<DeviceError>,
-}
-
-impl Server {
-    fn answer(&mut self, request: Request) -> Option<Result<Answer, String>> {
-        if let Request::Assign(assigned) = request {
-            self.assign(&assigned);
-            return None;
-        }
-        let answer = self.handle(request);
-        Some(match self.refused.take() {
-            Some(error) => Err(format!("a stream could not be assigned: {error}")),
-            None => answer,
-        })
-    }
-
-    fn assign(&mut self, assigned: &[(u64, u32, u8)]) {
-        let Some(mounted) = &self.mounted else { return };
-        for &(first, pages, stream) in assigned {
-            match mounted.device().assign(LogicalPage(first), pages, StreamId(stream)) {
-                // What was under way when the power was cut needs no stream any more.
-                Ok(()) | Err(DeviceError::PowerOff) => {}
-                Err(error) => self.refused = self.refused.or(Some(error)),
-            }
-        }
-    }
-
-    fn handle(&mut self, request: Request) -> Result<Answer, String> {
-        let said = |error: &dyn std::error::Error| error.to_string();
-        if let Request::Start { settings, buffer_pages, root, owner } = request {
-            let options = DeviceOptions { settings, buffer_pages, expects_streams: false };
-            let device = EmulatedDevice::new(&options).map_err(|error| said(&error))?;
-            let mounted = MountedDevice::mount_for(owner, &root, device).map_err(|error| {
-                format!("cannot mount the emulated device under {}: {error}", root.display())
-            })?;
-            let answer = Answer::Started { file: mounted.file(), locked: mounted.locked() };
-            self.mounted = Some(mounted);
-            return Ok(answer);
-        }
-        let mounted = self.mounted.as_mut().ok_or("no device was started")?;
-        let shared = mounted.device();
-        let done = |()| Answer::Done;
-        match request {
-            Request::Begin { prefill, expects_streams, power_cut, gc_page_ns } => {
-                let extents: Vec<_> =
-                    prefill.iter().map(|&(first, pages)| (LogicalPage(first), pages)).collect();
-                let mut device = shared.lock();
-                device.prefill(&extents).map_err(|error| said(&error))?;
-                device.expect_streams(expects_streams);
-                if let Some(cut) = power_cut {
-                    device.plan_power_cut(cut);
-                }
-                shared.slow_gc(Duration::from_nanos(gc_page_ns));
-                Ok(Answer::Done)
-            }
-            Request::Load(path) => load(&mut shared.lock(), &path).map(done).map_err(|error| said(&error)),
-            Request::Save(path) => save(&shared.lock(), &path).map(done).map_err(|error| said(&error)),
-            Request::Status => Ok(Answer::Status(Box::new(shared.lock().status()))),
-            Request::Settle => {
-                let mut device = shared.lock();
-                device.settle();
-                Ok(Answer::Status(Box::new(device.status())))
-            }
-            Request::PowerOn => {
-                let mut device = shared.lock();
-                device.power_on();
-                // What replays the journal has no streams.
-                device.expect_streams(false);
-                Ok(Answer::Done)
-            }
-            Request::End => {
-                mounted
-                    .unmount(END)
-                    .map_err(|error| format!("cannot unmount the emulated device: {error}"))?;
-                self.mounted = None;
-                Ok(Answer::Done)
-            }
-            Request::Start { .. } | Request::Assign(_) => unreachable!("handled above"),
-        }
-    }
-}
-
-/// Loads a regular file: a pipe would be waited for.
-fn load(device: &mut EmulatedDevice, path: &Path) -> Result<(), image::ImageError> {
-    let file = open_regular(path).map_err(|error| io::Error::other(error.to_string()))?;
-    image::load(device, &mut BufReader::with_capacity(1 << 20, file))
-}
-
-fn save(device: &EmulatedDevice, path: &Path) -> Result<(), image::ImageError> {
-    let mut out = BufWriter::with_capacity(1 << 20, File::options().write(true).open(path)?);
-    image::save(device, &mut out)?;
-    Ok(out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?)
 }

@@ -7,10 +7,12 @@ pub const PAGE_BYTES: u64 = 4096;
 
 /// Index of a 4 KiB page in the logical address space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct LogicalPage(pub u64);
 
 /// An external stream: S0 (the default) ... S(n-1). FDP: a placement handle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct StreamId(pub u8);
 
 /// A superblock (FDP: reclaim unit), counted from 0.

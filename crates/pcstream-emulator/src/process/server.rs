@@ -1,0 +1,168 @@
+//! The child's end: a device, and what it is asked.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use pcstream_system::trusted_file::open_regular;
+
+use super::{Answer, Assigned, Beginning, END, Request, write_line};
+use crate::device::{DeviceError, DeviceOptions, EmulatedDevice};
+use crate::image;
+use crate::mount::MountedDevice;
+use crate::run_dir;
+
+/// How long the end of a device waits for the loop device to let its file go, if whoever started it is gone.
+const ORPHAN: Duration = Duration::from_secs(2);
+/// After which the process of the device ends, whatever it waits for, if whoever started it is gone: longer than [`ORPHAN`].
+const STUCK: Duration = Duration::from_secs(5);
+/// Requests that wait.
+const READ_AHEAD: usize = 64;
+
+/// The child: serves a device until `input` ends. Errors: the other end is gone, or says what cannot be understood.
+pub fn serve(input: impl BufRead + Send + 'static, mut output: impl Write) -> io::Result<()> {
+    let directory = Arc::new(OnceLock::new());
+    let mut server = Server::default();
+    for line in read_ahead(input, directory.clone()) {
+        let request: Request = serde_json::from_str(&line?)?;
+        if let Some(answer) = server.answer(request) {
+            write_line(&mut output, &answer)?;
+        }
+        if let Some(mounted) = &server.mounted {
+            directory.get_or_init(|| directory_of(&mounted.file()));
+        }
+    }
+    if let Some(mounted) = &mut server.mounted
+        && mounted.unmount(ORPHAN).is_err()
+    {
+        // It is still used. The end of this process makes its users fail; its directory is left to `clean_stale`.
+        std::process::exit(1);
+    }
+    Ok(())
+}
+
+/// Lines of `input`. Some time after its end it ends the process, if that still waits for something, and detaches the mount
+/// below `directory`.
+fn read_ahead(
+    input: impl BufRead + Send + 'static,
+    directory: Arc<OnceLock<PathBuf>>,
+) -> Receiver<io::Result<String>> {
+    let (sender, lines) = sync_channel(READ_AHEAD);
+    std::thread::spawn(move || {
+        for line in input.lines() {
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+        drop(sender);
+        std::thread::sleep(STUCK);
+        // What cannot be removed now, `clean_stale` finds.
+        let _ = directory.get().map(|directory| run_dir::remove(directory));
+        std::process::exit(1);
+    });
+    lines
+}
+
+/// The run directory of the device's file.
+fn directory_of(file: &Path) -> PathBuf {
+    file.ancestors().nth(2).unwrap_or(file).to_owned()
+}
+
+#[derive(Default)]
+struct Server {
+    mounted: Option<MountedDevice>,
+    /// The first stream that the device refused since the last answer.
+    refused: Option<DeviceError>,
+}
+
+impl Server {
+    fn answer(&mut self, request: Request) -> Option<Result<Answer, String>> {
+        if let Request::Assign(assigned) = request {
+            self.assign(&assigned);
+            return None;
+        }
+        let answer = self.handle(request);
+        Some(match self.refused.take() {
+            Some(error) => Err(format!("a stream could not be assigned: {error}")),
+            None => answer,
+        })
+    }
+
+    fn assign(&mut self, assigned: &[Assigned]) {
+        let Some(mounted) = &self.mounted else { return };
+        for &Assigned { first, pages, stream } in assigned {
+            match mounted.device().assign(first, pages, stream) {
+                // What was under way when the power was cut needs no stream any more.
+                Ok(()) | Err(DeviceError::PowerOff) => {}
+                Err(error) => self.refused = self.refused.or(Some(error)),
+            }
+        }
+    }
+
+    fn handle(&mut self, request: Request) -> Result<Answer, String> {
+        let said = |error: &dyn std::error::Error| error.to_string();
+        if let Request::Start { settings, buffer_pages, root, owner } = request {
+            let options = DeviceOptions { settings, buffer_pages, expects_streams: false };
+            let device = EmulatedDevice::new(&options).map_err(|error| said(&error))?;
+            let mounted = MountedDevice::mount_for(owner, &root, device).map_err(|error| {
+                format!("cannot mount the emulated device under {}: {error}", root.display())
+            })?;
+            let answer = Answer::Started { file: mounted.file(), locked: mounted.locked() };
+            self.mounted = Some(mounted);
+            return Ok(answer);
+        }
+        let mounted = self.mounted.as_mut().ok_or("no device was started")?;
+        let shared = mounted.device();
+        let done = |()| Answer::Done;
+        match request {
+            Request::Begin(Beginning { prefill, expects_streams, power_cut, gc_page }) => {
+                let mut device = shared.lock();
+                device.prefill(&prefill).map_err(|error| said(&error))?;
+                device.expect_streams(expects_streams);
+                if let Some(cut) = power_cut {
+                    device.plan_power_cut(cut);
+                }
+                shared.slow_gc(gc_page);
+                Ok(Answer::Done)
+            }
+            Request::Load(path) => load(&mut shared.lock(), &path).map(done).map_err(|error| said(&error)),
+            Request::Save(path) => save(&shared.lock(), &path).map(done).map_err(|error| said(&error)),
+            Request::Status => Ok(Answer::Status(Box::new(shared.lock().status()))),
+            Request::Settle => {
+                let mut device = shared.lock();
+                device.settle();
+                Ok(Answer::Status(Box::new(device.status())))
+            }
+            Request::PowerOn => {
+                let mut device = shared.lock();
+                device.power_on();
+                // What replays the journal has no streams.
+                device.expect_streams(false);
+                Ok(Answer::Done)
+            }
+            Request::End => {
+                mounted
+                    .unmount(END)
+                    .map_err(|error| format!("cannot unmount the emulated device: {error}"))?;
+                self.mounted = None;
+                Ok(Answer::Done)
+            }
+            Request::Start { .. } | Request::Assign(_) => unreachable!("handled above"),
+        }
+    }
+}
+
+/// Loads a regular file: a pipe would be waited for.
+fn load(device: &mut EmulatedDevice, path: &Path) -> Result<(), image::ImageError> {
+    let file = open_regular(path).map_err(|error| io::Error::other(error.to_string()))?;
+    image::load(device, &mut BufReader::with_capacity(1 << 20, file))
+}
+
+fn save(device: &EmulatedDevice, path: &Path) -> Result<(), image::ImageError> {
+    let mut out = BufWriter::with_capacity(1 << 20, File::options().write(true).open(path)?);
+    image::save(device, &mut out)?;
+    Ok(out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?)
+}
