@@ -8,7 +8,7 @@ use pcstream_fuzz::fuzz;
 use pcstream_placement::Rules;
 use pcstream_placement::pcstream::averaging::Averaging;
 use pcstream_placement::pcstream::lifetime::Died;
-use pcstream_placement::pcstream::table::{AttributeTable, Lifetime, Place};
+use pcstream_placement::pcstream::table::{AttributeTable, EntryIndex, Lifetime};
 use pcstream_ssd::{DeviceSettings, Geometry, Profile};
 use pcstream_trace::import::{FORMATS, Format, Importer, Settings};
 use pcstream_trace::{
@@ -153,7 +153,7 @@ fn device_files() {
 fn saved_tables() {
     let table = || AttributeTable::new(4096, Averaging::Half, 2.0);
     let mut learned = table();
-    let mut place = Place::NOWHERE;
+    let mut place = EntryIndex::NOWHERE;
     for signature in 1..20u64 {
         let lifetime = Lifetime::from_pages(signature * 100);
         learned.learn(Signature(signature), Died { lifetime: lifetime.pages(), pages: 1 }, &mut place);

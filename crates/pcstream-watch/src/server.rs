@@ -123,10 +123,10 @@ fn accept(listener: &TcpListener, stop: &AtomicBool, source: &Source, refused: &
             continue;
         }
         open.fetch_add(1, Ordering::Relaxed);
-        let (place, source) = (Place(open.clone()), source.clone());
+        let (slot, source) = (ConnectionSlot(open.clone()), source.clone());
         let thread = std::thread::Builder::new().name("metrics".into());
         let _ = thread.spawn(move || {
-            let _place = place;
+            let _slot = slot;
             // A peer that goes away gets no answer.
             let _ = serve(connection, &source, Instant::now() + PATIENCE);
         });
@@ -155,9 +155,9 @@ fn head(status: &str, kind: &str, body: &str) -> String {
 }
 
 /// One of the connections at once.
-struct Place(Arc<AtomicUsize>);
+struct ConnectionSlot(Arc<AtomicUsize>);
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }

@@ -35,7 +35,7 @@ use metrics::{Parts, Served};
 use observer::Placing;
 use result::PlacingJson;
 use setup::{capture_options, placer, streams};
-use site::Place;
+use site::Site;
 
 /// Losses of a capture that mean nothing to a service that is stopped: what is dirty then is placed by nobody.
 const OF_THE_END: [&str; 2] = ["sync_abandoned", "names_abandoned"];
@@ -44,7 +44,7 @@ const OF_THE_END: [&str; 2] = ["sync_abandoned", "names_abandoned"];
 pub fn place(args: &PlaceArgs, ui: Ui) -> Result<Status, Failure> {
     let json = JsonSink::asked(&args.output)?;
     let mut options = capture_options(args, ui)?;
-    let place = Place::find(&args.on)?;
+    let place = Site::find(&args.on)?;
     let instance = Instance::claim(place.device.number).map_err(Failure::failed)?;
     let choice = sinks::choose(&args.sink, &place.device).map_err(Failure::wrong_arguments)?;
     options.session.placed_by = match choice.sink.by_request {
@@ -115,7 +115,7 @@ pub fn place(args: &PlaceArgs, ui: Ui) -> Result<Status, Failure> {
     put_out.and(ended)
 }
 
-fn about(place: &Place, choice: &Choice) -> About {
+fn about(place: &Site, choice: &Choice) -> About {
     About {
         on: place.directory.display().to_string(),
         device: place.device.name.clone(),
@@ -156,7 +156,7 @@ fn outcome(
     summary: &Summary,
     finished: &Finished,
     options: &CaptureOptions,
-    gone: Option<&Place>,
+    gone: Option<&Site>,
     signal: Option<i32>,
     ui: Ui,
 ) -> Result<Status, Failure> {

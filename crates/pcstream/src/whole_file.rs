@@ -26,12 +26,12 @@ const PROC: i64 = 0x9fa0;
 
 /// A file on its way.
 pub struct WholeFile {
-    place: Place,
+    output: Output,
     path: PathBuf,
     flag: &'static str,
 }
 
-enum Place {
+enum Output {
     /// A file, or what will be one.
     File(Entry),
     /// A pipe or device.
@@ -43,27 +43,27 @@ impl WholeFile {
     pub fn create(flag: &'static str, path: &Path) -> anyhow::Result<WholeFile> {
         let problem = || format!("{flag} {}: cannot write there", path.display());
         let real = resolve(path).with_context(problem)?;
-        let place = match fs::metadata(&real) {
+        let output = match fs::metadata(&real) {
             Ok(there) if there.is_dir() => {
                 bail!("{flag} {}: is a directory, expected a file", path.display())
             }
             Ok(there) if there.is_file() => file(fs::canonicalize(&real).with_context(problem)?),
-            Ok(_) => special(&real).map(Place::Special),
+            Ok(_) => special(&real).map(Output::Special),
             Err(error) if error.kind() == io::ErrorKind::NotFound => file(real),
             Err(error) => Err(error),
         };
-        let place = place.map_err(|error| anyhow!("{}: {}", problem(), reason(&error)))?;
-        Ok(WholeFile { place, path: path.to_owned(), flag })
+        let output = output.map_err(|error| anyhow!("{}: {}", problem(), reason(&error)))?;
+        Ok(WholeFile { output, path: path.to_owned(), flag })
     }
 
     /// Writes all of it, and puts it in its place.
     pub fn write(self, bytes: &[u8]) -> anyhow::Result<()> {
-        let written = match self.place {
-            Place::File(entry) => entry.temporary().and_then(|mut file| {
+        let written = match self.output {
+            Output::File(entry) => entry.temporary().and_then(|mut file| {
                 file.write_all(bytes)?;
                 file.persist(entry.path()).map(drop).map_err(|error| error.error)
             }),
-            Place::Special(mut file) => file.write_all(bytes),
+            Output::Special(mut file) => file.write_all(bytes),
         };
         written.map_err(|error| anyhow!("{} {}: {}", self.flag, self.path.display(), reason(&error)))
     }
@@ -144,12 +144,12 @@ fn special(path: &Path) -> io::Result<File> {
 }
 
 /// A place that can be written: it is tried.
-fn file(path: PathBuf) -> io::Result<Place> {
+fn file(path: PathBuf) -> io::Result<Output> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let directory = rustix::fs::open(parent(&path), flags, Mode::empty())?;
     let entry = Entry { directory, path };
     entry.temporary()?;
-    Ok(Place::File(entry))
+    Ok(Output::File(entry))
 }
 
 /// A name in a directory that is held open: while a command runs, nobody can put another directory in its place.

@@ -26,7 +26,7 @@ use rustc_hash::FxHashSet;
 use crate::device::Device;
 use crate::sink::{Outcome, Sink, SinkFact};
 use crate::sinks::given::{Change, Given, Identity};
-use crate::sinks::{Means, Usable};
+use crate::sinks::{SinkInputs, Usable};
 
 /// How long hints are taken back at most: a unit of systemd has half a minute for all of the end.
 const TAKING_BACK: Duration = Duration::from_secs(20);
@@ -81,12 +81,12 @@ pub struct Hints {
 impl Hints {
     /// For the files of the file system that holds the directory.
     /// Errors: what was given before cannot be read.
-    pub fn new(means: Means) -> io::Result<Hints> {
+    pub fn new(inputs: SinkInputs) -> io::Result<Hints> {
         Ok(Hints {
-            directory: means.directory,
-            device: means.device,
-            override_hints: means.override_hints,
-            given: Given::open(&means.given)?,
+            directory: inputs.directory,
+            device: inputs.device,
+            override_hints: inputs.override_hints,
+            given: Given::open(&inputs.given)?,
             set: 0,
             of_programs: 0,
             gone: 0,
@@ -332,7 +332,7 @@ mod tests {
 
     /// A sink for a device that is none.
     fn hints(directory: &std::path::Path) -> Hints {
-        let means = Means {
+        let inputs = SinkInputs {
             directory: std::env::temp_dir(),
             device: Device {
                 number: DeviceNumber { major: 0, minor: 0 },
@@ -347,7 +347,7 @@ mod tests {
             override_hints: false,
             given: directory.join("given"),
         };
-        Hints::new(means).expect("what was given can be read")
+        Hints::new(inputs).expect("what was given can be read")
     }
 
     #[test]

@@ -26,7 +26,7 @@ const STREAMS_MAX: u8 = 16;
 
 /// What a sink is made of.
 #[derive(Debug)]
-pub struct Means {
+pub struct SinkInputs {
     /// A directory of the file system that is placed on.
     pub directory: PathBuf,
     /// Its device.
@@ -71,7 +71,7 @@ pub struct SinkInfo {
     /// Whether programs that ask (`pcstream_stream`) are given streams of the device.
     pub answers: fn(&Device) -> bool,
     /// Makes it.
-    pub make: fn(Means) -> io::Result<Box<dyn Sink>>,
+    pub make: fn(SinkInputs) -> io::Result<Box<dyn Sink>>,
 }
 
 /// Every sink, the best first. The last one is never chosen by itself.
@@ -114,7 +114,7 @@ pub const REGISTRY: &[SinkInfo] = &[
         streams_max: |_| STREAMS_MAX,
         by_request: ByRequest::No,
         answers: |_| false,
-        make: |means| Ok(Box::new(hints::Hints::new(means)?)),
+        make: |inputs| Ok(Box::new(hints::Hints::new(inputs)?)),
     },
     SinkInfo {
         name: "none",

@@ -5,7 +5,7 @@
 
 use std::io;
 
-use super::Means;
+use super::SinkInputs;
 use super::stream_table::StreamTableSink;
 use crate::device::Device;
 use crate::sink::Sink;
@@ -29,6 +29,6 @@ pub fn answers(device: &Device) -> bool {
 }
 
 /// Makes it.
-pub fn make(means: Means) -> io::Result<Box<dyn Sink>> {
-    if answers(&means.device) { Ok(Box::new(StreamTableSink::named(NAME))) } else { Ok(Box::new(Nothing)) }
+pub fn make(inputs: SinkInputs) -> io::Result<Box<dyn Sink>> {
+    if answers(&inputs.device) { Ok(Box::new(StreamTableSink::named(NAME))) } else { Ok(Box::new(Nothing)) }
 }

@@ -19,7 +19,7 @@ use rustc_hash::FxHashMap;
 
 use crate::fnv::fnv1a;
 use crate::pcstream::lifetime::Writer;
-use crate::pcstream::table::Place;
+use crate::pcstream::table::EntryIndex;
 
 /// What a write is identified by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,7 +72,7 @@ pub(crate) struct Keys {
 /// A key and where it was last found in the PC attribute table.
 pub(crate) struct Known {
     pub signature: Signature,
-    pub place: Place,
+    pub place: EntryIndex,
     /// Whose path is a prefix of this one's.
     pub parent: Option<Writer>,
 }
@@ -213,7 +213,7 @@ impl Keys {
         }
         let number = *self.index.entry(signature).or_insert(next);
         if number == next {
-            self.writers.push(Known { signature, place: Place::NOWHERE, parent: None });
+            self.writers.push(Known { signature, place: EntryIndex::NOWHERE, parent: None });
         }
         number
     }

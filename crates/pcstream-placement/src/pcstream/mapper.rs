@@ -348,13 +348,13 @@ mod tests {
     use super::*;
     use crate::pcstream::averaging::Averaging;
     use crate::pcstream::lifetime::Died;
-    use crate::pcstream::table::Place;
+    use crate::pcstream::table::EntryIndex;
     use pcstream_trace::Signature;
     use proptest::prelude::*;
 
     fn set(table: &mut AttributeTable, signature: u64, pages: u64) {
         let died = Died { lifetime: pages, pages: 1 };
-        table.learn(Signature(signature), died, &mut { Place::NOWHERE });
+        table.learn(Signature(signature), died, &mut { EntryIndex::NOWHERE });
     }
 
     /// A table whose lifetimes are the last ones learned.
@@ -465,7 +465,7 @@ mod tests {
         let mut m = mapper(4);
         m.cluster(&mut t, 0);
         assert_eq!(streams(&t), [(1, 1), (2, 1), (3, 2), (4, 3)]);
-        t.stream_for_write(Signature(2), 100, &mut { Place::NOWHERE });
+        t.stream_for_write(Signature(2), 100, &mut { EntryIndex::NOWHERE });
         // 1 leaves for 1000: {2}, {1, 3}, {4}. Context 2 brought more pages to S1 than 1.
         set(&mut t, 1, 1000);
         m.cluster(&mut t, 0);
@@ -496,7 +496,7 @@ mod tests {
                 let mut t = table(&[]);
                 for (signature, (lifetime, pages)) in (1..).zip([1024, 4096, 4100].into_iter().zip(pages)) {
                     let died = Died { lifetime, pages };
-                    t.learn(Signature(signature), died, &mut { Place::NOWHERE });
+                    t.learn(Signature(signature), died, &mut { EntryIndex::NOWHERE });
                 }
                 let params = MapperParams { least_gain, distance, ..MapperParams::default() };
                 Mapper::new(9, params).cluster(&mut t, 0);
@@ -518,7 +518,9 @@ mod tests {
         let newcomer = |m: &Mapper, lifetime, pages| {
             let mut t = table(&[]);
             let died = Died { lifetime, pages };
-            m.newcomer(t.learn(Signature(9), died, &mut { Place::NOWHERE }).expect("it was not clustered"))
+            m.newcomer(
+                t.learn(Signature(9), died, &mut { EntryIndex::NOWHERE }).expect("it was not clustered"),
+            )
         };
         assert_eq!(newcomer(&m, 10, 3), None, "nothing was clustered");
         m.cluster(&mut t, 0);
@@ -533,7 +535,7 @@ mod tests {
     #[test]
     fn weights_draw_means_to_those_who_write() {
         let mut t = table(&[(1, 10), (2, 14), (3, 16), (4, 20)]);
-        t.stream_for_write(Signature(3), 1 << 20, &mut { Place::NOWHERE });
+        t.stream_for_write(Signature(3), 1 << 20, &mut { EntryIndex::NOWHERE });
         let mut with = |weights| {
             Mapper::new(3, MapperParams { weights, ..MapperParams::default() }).cluster(&mut t, 0);
             streams(&t).iter().map(|e| e.1).collect::<Vec<_>>()

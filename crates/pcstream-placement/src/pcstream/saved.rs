@@ -33,7 +33,7 @@ mod tests {
     use crate::fnv::fnv1a;
     use crate::pcstream::averaging::Averaging;
     use crate::pcstream::lifetime::Died;
-    use crate::pcstream::table::{ENTRY_BYTES, Place};
+    use crate::pcstream::table::{ENTRY_BYTES, EntryIndex};
     use pcstream_trace::Signature;
 
     fn table(entries: u64) -> AttributeTable {
@@ -41,7 +41,7 @@ mod tests {
     }
 
     fn learn(table: &mut AttributeTable, signature: u64, pages: u64) {
-        table.learn(Signature(signature), Died { lifetime: pages, pages: 1 }, &mut { Place::NOWHERE });
+        table.learn(Signature(signature), Died { lifetime: pages, pages: 1 }, &mut { EntryIndex::NOWHERE });
     }
 
     #[test]

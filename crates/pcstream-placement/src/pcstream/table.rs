@@ -77,11 +77,11 @@ pub struct AttributeTable {
 /// A place in the table, to find an entry again quickly. It may be stale: the entry there may
 /// since belong to another context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place(u32);
+pub struct EntryIndex(u32);
 
-impl Place {
+impl EntryIndex {
     /// No place.
-    pub const NOWHERE: Place = Place(u32::MAX);
+    pub const NOWHERE: EntryIndex = EntryIndex(u32::MAX);
 }
 
 impl AttributeTable {
@@ -142,7 +142,7 @@ impl AttributeTable {
 
     /// The stream of a context that writes `pages`, S0 if it is not known. Updates `place`.
     #[inline]
-    pub fn stream_for_write(&mut self, signature: Signature, pages: u32, place: &mut Place) -> Stream {
+    pub fn stream_for_write(&mut self, signature: Signature, pages: u32, place: &mut EntryIndex) -> Stream {
         let Some(at) = self.locate(signature, place) else { return Stream::DEFAULT };
         self.slots.reference(at);
         let entry = &mut self.slots[at].entry;
@@ -152,7 +152,7 @@ impl AttributeTable {
 
     /// Takes lifetimes of a context into account. Returns its entry if it has not been clustered yet.
     /// Updates `place`.
-    pub fn learn(&mut self, signature: Signature, died: Died, place: &mut Place) -> Option<&Entry> {
+    pub fn learn(&mut self, signature: Signature, died: Died, place: &mut EntryIndex) -> Option<&Entry> {
         let at = match self.locate(signature, place) {
             Some(at) => {
                 self.average(at, died);
@@ -169,7 +169,7 @@ impl AttributeTable {
                     written_pages: 0,
                 };
                 let at = self.insert(entry);
-                *place = Place(at);
+                *place = EntryIndex(at);
                 at
             }
         };
@@ -246,10 +246,10 @@ impl AttributeTable {
         (self.changed, self.unclustered) = (0, 0);
     }
 
-    fn locate(&self, signature: Signature, place: &mut Place) -> Option<u32> {
+    fn locate(&self, signature: Signature, place: &mut EntryIndex) -> Option<u32> {
         let hinted = self.slots.get(place.0).is_some_and(|s| s.entry.signature == signature);
         if !hinted {
-            *place = Place(*self.index.get(&signature)?);
+            *place = EntryIndex(*self.index.get(&signature)?);
         }
         Some(place.0)
     }
@@ -314,7 +314,7 @@ mod tests {
     }
 
     fn learn(table: &mut AttributeTable, signature: u64, pages: u64) {
-        table.learn(Signature(signature), died(pages), &mut { Place::NOWHERE });
+        table.learn(Signature(signature), died(pages), &mut { EntryIndex::NOWHERE });
     }
 
     fn lifetime(table: &AttributeTable, signature: u64) -> Option<u64> {
@@ -333,7 +333,7 @@ mod tests {
         let run = |averaging, lifetimes: &[(u64, u64)]| {
             let mut t = AttributeTable::new(1000, averaging, 2.0);
             for &(lifetime, pages) in lifetimes {
-                t.learn(Signature(1), Died { lifetime, pages }, &mut { Place::NOWHERE });
+                t.learn(Signature(1), Died { lifetime, pages }, &mut { EntryIndex::NOWHERE });
             }
             lifetime(&t, 1).expect("known")
         };
@@ -350,7 +350,7 @@ mod tests {
         let mut t = table(3);
         [1, 2, 3].iter().for_each(|&s| learn(&mut t, s, 10));
         // A write references 1, a lifetime references 2: 3 is the oldest.
-        t.stream_for_write(Signature(1), 5, &mut { Place::NOWHERE });
+        t.stream_for_write(Signature(1), 5, &mut { EntryIndex::NOWHERE });
         learn(&mut t, 2, 10);
         learn(&mut t, 4, 10);
         assert_eq!(t.entries().map(|e| e.signature.0).collect::<Vec<_>>(), [1, 2, 4]);
@@ -382,7 +382,7 @@ mod tests {
     #[test]
     fn a_stale_place_is_noticed() {
         let mut t = table(2);
-        let mut place = Place::NOWHERE;
+        let mut place = EntryIndex::NOWHERE;
         t.learn(Signature(1), died(10), &mut place);
         t.assign(|_| Stream(3));
         learn(&mut t, 2, 10);
@@ -403,7 +403,7 @@ mod tests {
         ) {
             let mut t = table(capacity);
             let mut plain: Vec<(u64, u64)> = Vec::new();
-            let mut places = [Place::NOWHERE; 12];
+            let mut places = [EntryIndex::NOWHERE; 12];
             for (operation, signature, pages) in operations {
                 let place = &mut places[signature as usize];
                 let known = plain.iter().position(|e| e.0 == signature);

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use super::backlog::{Backlog, Copies};
 use super::channel::Channel;
 use super::check::check;
-use super::units::{Place, Unit, Units};
+use super::units::{Position, Unit, Units};
 use super::{Throughput, TimingError, TimingSettings};
 use crate::geometry::Geometry;
 use crate::ids::{StreamId, SuperblockId};
@@ -205,7 +205,7 @@ impl Model {
 
     /// Issues the read of pages of one unit. Returns its end and how long it occupied the die.
     #[inline(always)]
-    fn read_pages(&mut self, place: Place, pages: u32, ready: u64) -> (u64, u64) {
+    fn read_pages(&mut self, place: Position, pages: u32, ready: u64) -> (u64, u64) {
         let die = usize::from(place.die);
         let start = ready.max(self.die_free[die]);
         let transfer = self.transfer_ns * u64::from(pages);

@@ -2,7 +2,7 @@
 
 /// Where a unit lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct Position {
     pub(super) die: u16,
     pub(super) channel: u16,
 }
@@ -11,7 +11,7 @@ pub(super) struct Place {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Unit {
     pub(super) index: usize,
-    pub(super) place: Place,
+    pub(super) place: Position,
 }
 
 /// Pages of one unit of a victim: they are read together.
@@ -28,7 +28,7 @@ pub(super) struct Units {
     pages_per_program: u32,
     dies: u32,
     /// Of each unit of a superblock: the same for all superblocks.
-    places: Vec<Place>,
+    places: Vec<Position>,
 }
 
 impl Units {
@@ -36,7 +36,7 @@ impl Units {
     pub(super) fn new(pages_per_program: u32, dies: u32, channels: u32, superblock_pages: u32) -> Units {
         let place = |within| {
             let die = within % dies;
-            Place { die: die as u16, channel: (die % channels) as u16 }
+            Position { die: die as u16, channel: (die % channels) as u16 }
         };
         Units {
             pages_per_program,
@@ -86,7 +86,7 @@ impl Units {
 
     /// Where the unit with index `within` in its superblock lies.
     #[inline(always)]
-    pub(super) fn place(&self, within: u32) -> Place {
+    pub(super) fn place(&self, within: u32) -> Position {
         self.places[within as usize]
     }
 
@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn consecutive_units_lie_on_consecutive_dies() {
         let units = Units::new(4, 6, 3, 48);
-        let at = |die, channel| Place { die, channel };
+        let at = |die, channel| Position { die, channel };
         assert_eq!(units.of(0, 0), (Unit { index: 0, place: at(0, 0) }, 0));
         assert_eq!(units.of(0, 7), (Unit { index: 1, place: at(1, 1) }, 3));
         assert_eq!(units.of(2, 25), (Unit { index: 30, place: at(0, 0) }, 1));

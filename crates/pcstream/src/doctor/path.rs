@@ -9,12 +9,12 @@ use pcstream_place::device::Device;
 use pcstream_place::sinks::{self, ByRequest, Choice, stream_table};
 
 use crate::failure::Failure;
-use crate::place::site::Place;
+use crate::place::site::Site;
 
 /// What is there. A file stands for its directory.
 pub fn examine(path: &Path) -> Result<[Check; 2], Failure> {
     let path = if path.is_file() { path.parent().filter(|at| *at != Path::new("")) } else { Some(path) };
-    let place = Place::find(path.unwrap_or(Path::new(".")))?;
+    let place = Site::find(path.unwrap_or(Path::new(".")))?;
     let choice = sinks::choose("auto", &place.device).map_err(Failure::failed)?;
     let mut device = device(&place, hidden_file_system(&place.directory));
     if let Err(error) = check_readable(&Path::new("/dev").join(&place.device.name)) {
@@ -25,7 +25,7 @@ pub fn examine(path: &Path) -> Result<[Check; 2], Failure> {
 
 /// What lies between the path and its disk, and the streams of that. `hidden`: what should be known of a file system on it that
 /// is not mounted here.
-fn device(place: &Place, hidden: Option<String>) -> Check {
+fn device(place: &Site, hidden: Option<String>) -> Check {
     let Device { name, disk, write_streams, streams_below, .. } = &place.device;
     let layers = match (disk, streams_below) {
         (None, _) => "a volume that is encrypted or on several disks".to_owned(),
@@ -64,7 +64,7 @@ mod tests {
     use pcstream_fs::extents::DeviceNumber;
     use pcstream_fs::scratch::FsKind;
 
-    fn said(name: &str, disk: Option<&str>, change: impl FnOnce(&mut Place)) -> [String; 3] {
+    fn said(name: &str, disk: Option<&str>, change: impl FnOnce(&mut Site)) -> [String; 3] {
         let device = Device {
             number: DeviceNumber { major: 259, minor: 1 },
             name: name.into(),
@@ -77,7 +77,7 @@ mod tests {
         };
         let mount_point = Path::new("/srv").to_owned();
         let directory = mount_point.clone();
-        let mut place = Place { directory, mount_point, file_system: Some(FsKind::Xfs), device };
+        let mut place = Site { directory, mount_point, file_system: Some(FsKind::Xfs), device };
         change(&mut place);
         let choice = sinks::choose("auto", &place.device).expect("there always is one");
         let placing = placing(&place.device, &choice);
@@ -91,14 +91,14 @@ mod tests {
         assert!(placing.starts_with("sink kfunc, streams S0 to S7: "), "{placing}");
         assert_eq!(remedy, "");
         let volume =
-            |place: &mut Place| place.device.streams_below = Some(DeviceNumber { major: 259, minor: 1 });
+            |place: &mut Site| place.device.streams_below = Some(DeviceNumber { major: 259, minor: 1 });
         assert!(said("dm-0", Some("nvme0n1"), volume)[0].starts_with("dm-0, a volume on nvme0n1, has 8"));
-        let encrypted = |place: &mut Place| place.device.write_streams = 0;
+        let encrypted = |place: &mut Site| place.device.write_streams = 0;
         let [device, placing, remedy] = said("dm-0", None, encrypted);
         assert!(device.contains("a volume that is encrypted or on several disks, has no write"), "{device}");
         assert!(placing.starts_with("sink hints, streams S0 to S4: "), "{placing}");
         assert!(remedy.lines().all(|line| line.starts_with("not ")), "{remedy}");
-        let raw = |place: &mut Place| {
+        let raw = |place: &mut Site| {
             (place.file_system, place.device.raw) = (None, true);
             place.device.kernel_can_choose = false;
         };

@@ -17,7 +17,7 @@ use pcstream_ublk::Link;
 
 use super::kernel_streams::KernelStreams;
 use super::metrics::Mailbox;
-use super::site::Place;
+use super::site::Site;
 use crate::ui::Ui;
 
 /// Time between two looks at whether the file system is still there.
@@ -26,7 +26,7 @@ const LOOK: Duration = Duration::from_secs(1);
 const LEARNING_AFTER_STOP: Duration = Duration::from_secs(3);
 /// Receives a capture, and passes it on.
 pub(super) struct Placing<'a> {
-    pub place: &'a Place,
+    pub place: &'a Site,
     pub choice: &'a Choice,
     /// Where programs get the table of answers to them, if they do.
     pub offer: Option<PathBuf>,

@@ -6,13 +6,13 @@ use anyhow::{Context as _, anyhow};
 use pcstream_capture::capture::{self, CaptureOptions, Target};
 use pcstream_capture::session::{Followed, SessionOptions};
 use pcstream_fs::scratch::hidden_file_system;
-use pcstream_place::sinks::{Choice, Means};
+use pcstream_place::sinks::{Choice, SinkInputs};
 use pcstream_place::table_file::{self, TableFile, TableFileError};
 use pcstream_place::{Learner, Placer};
 use pcstream_placement::pcstream::PcStreamParams;
 use pcstream_placement::{Environment, SchemeError, SchemeFactory as _, configure};
 
-use super::site::{self, Place};
+use super::site::{self, Site};
 use crate::args::PlaceArgs;
 use crate::attached;
 use crate::failure::Failure;
@@ -46,7 +46,7 @@ pub(super) fn capture_options(args: &PlaceArgs, ui: Ui) -> Result<CaptureOptions
 }
 
 /// Streams that the scheme has, the default included.
-pub(super) fn streams(args: &PlaceArgs, place: &Place, choice: &Choice) -> Result<u8, Failure> {
+pub(super) fn streams(args: &PlaceArgs, place: &Site, choice: &Choice) -> Result<u8, Failure> {
     let streams = args.streams.unwrap_or_else(|| (choice.sink.streams)(&place.device));
     let most = (choice.sink.streams_max)(&place.device);
     if streams <= most {
@@ -61,7 +61,7 @@ pub(super) fn streams(args: &PlaceArgs, place: &Place, choice: &Choice) -> Resul
 pub(super) fn placer(
     args: &PlaceArgs,
     streams: u8,
-    place: &Place,
+    place: &Site,
     choice: &Choice,
     given: &Path,
     ui: Ui,
@@ -98,7 +98,7 @@ pub(super) fn placer(
     let table = table.map(|path| table_file(path, name, ui)).transpose()?;
     let (directory, device) = (place.mount_point.clone(), place.device.clone());
     let given = given.to_owned();
-    let sink = (choice.sink.make)(Means {
+    let sink = (choice.sink.make)(SinkInputs {
         directory,
         device,
         override_hints: args.override_hints,

@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::ui::Ui;
 
 /// Where is placed.
-pub struct Place {
+pub struct Site {
     /// The one that was named, or the device.
     pub directory: PathBuf,
     /// Where the file system is mounted; without one the device. Whoever may rename the directory cannot rename this.
@@ -24,8 +24,8 @@ pub struct Place {
     pub device: Device,
 }
 
-impl Place {
-    pub fn find(on: &Path) -> Result<Place, Failure> {
+impl Site {
+    pub fn find(on: &Path) -> Result<Site, Failure> {
         let (directory, mount_point, number, file_system) = match raw_device(on).map_err(Failure::failed)? {
             Some(found) => (found.path.clone(), found.path, found.number, None),
             None => {
@@ -36,7 +36,7 @@ impl Place {
         let device =
             Device::find(number).with_context(|| format!("{}: cannot look at its device", on.display()))?;
         let device = Device { raw: file_system.is_none(), ..device };
-        Ok(Place { directory, mount_point, file_system, device })
+        Ok(Site { directory, mount_point, file_system, device })
     }
 
     /// Whether what is captured, by the path of its device, is what was found. Errors: it is not, which must not be placed.
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn another_device_than_was_found_is_refused() {
-        let place = |minor| Place {
+        let place = |minor| Site {
             directory: "/mnt".into(),
             mount_point: "/mnt".into(),
             file_system: Some(FsKind::Ext4),

@@ -65,7 +65,7 @@ pub struct Grid {
 }
 
 /// A device of the grid.
-struct Place {
+struct GridCell {
     utilisation: Option<f64>,
     settings: DeviceSettings,
     clock: Option<pcstream_replay::Clock>,
@@ -128,7 +128,7 @@ impl Grid {
         meta: &Meta,
         point: &Point,
         fitting: &mut Fitting,
-    ) -> Result<Vec<Place>, Failure> {
+    ) -> Result<Vec<GridCell>, Failure> {
         let known = self.spaces.iter().any(|space| space.utilisation == point.utilisation);
         if !known {
             fitting.fill(point.utilisation)?;
@@ -143,7 +143,7 @@ impl Grid {
             };
             self.spaces.push(Space { utilisation: point.utilisation, prefill });
         }
-        let place = |profile: &pcstream_ssd::Profile, settings: DeviceSettings| Place {
+        let place = |profile: &pcstream_ssd::Profile, settings: DeviceSettings| GridCell {
             utilisation: point.utilisation,
             settings: fitting.space().map_or(settings.clone(), |space| space.on(&settings)),
             clock: device::clock(&args.measure, profile),
