@@ -7,6 +7,7 @@
 use pcstream_trace::Event;
 use rustc_hash::FxHashMap;
 
+use crate::choices;
 use crate::parameter::Value;
 
 /// Pages of the PM963's superblock (1.1 GB: FAST'18, section 4) for each page of FAST'19's chunk (1 MiB).
@@ -53,6 +54,18 @@ impl Value for Chunk {
         }
     }
 }
+
+/// Which chunks of a write count, and whose stream it gets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Span {
+    /// Every chunk is an access, and each part of the write goes where its chunk is (SepBIT).
+    #[default]
+    EachChunk,
+    /// Only the chunk of the first page, for the whole write (BlueDBM).
+    FirstChunk,
+}
+
+choices!(Span: EachChunk = "each-chunk", FirstChunk = "first-chunk");
 
 const DENSE: u64 = 1 << 22;
 const NOWHERE: u32 = u32::MAX;

@@ -37,7 +37,7 @@ mod size;
 #[cfg(test)]
 mod testing;
 
-pub use chunks::Chunk;
+pub use chunks::{Chunk, Span};
 pub use error::SchemeError;
 pub use future::Future;
 pub use level::{LevelRule, LogBase};

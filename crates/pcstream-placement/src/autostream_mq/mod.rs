@@ -22,12 +22,12 @@ mod params;
 
 use pcstream_trace::{Event, Tables};
 
-use crate::chunks::{ChunkIndex, for_each_chunk};
+use crate::chunks::{ChunkIndex, Span, for_each_chunk};
 use crate::error::{SchemeError, check};
 use crate::level::Levels;
 use crate::parameter::Environment;
 use crate::scheme::{Placement, Scheme, SchemeFact, Stream, push_run};
-pub use params::{MqClock, MqCount, MqDemotion, MqHottest, MqParams, MqRead, MqRequeue, MqSpan};
+pub use params::{MqClock, MqCount, MqDemotion, MqHottest, MqParams, MqRead, MqRequeue};
 
 const NIL: u32 = u32::MAX;
 
@@ -221,7 +221,7 @@ impl AutoStreamMq {
 impl Scheme for AutoStreamMq {
     fn place(&mut self, event: &Event, now: u64, _: &Tables, out: &mut Vec<Placement>) {
         let chunk_pages = self.chunk_pages;
-        if self.params.span == MqSpan::FirstChunk {
+        if self.params.span == Span::FirstChunk {
             let queue = self.access(event.lba.0 / chunk_pages, now);
             out.push(Placement { pages: event.pages, stream: self.stream(queue) });
             return;
@@ -373,7 +373,7 @@ mod tests {
             parts,
             [Placement { pages: 2, stream: Stream(2) }, Placement { pages: 2, stream: Stream(1) }]
         );
-        let first = MqParams { chunk_pages: Chunk::Pages(4), span: MqSpan::FirstChunk, ..params() };
+        let first = MqParams { chunk_pages: Chunk::Pages(4), span: Span::FirstChunk, ..params() };
         let mut first = AutoStreamMq::new("autostream-mq", &device(5), first).expect("valid");
         placements(&mut first, &write(0, 4));
         assert_eq!(placements(&mut first, &write(2, 4)), [Placement { pages: 4, stream: Stream(2) }]);

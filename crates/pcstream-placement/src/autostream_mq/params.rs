@@ -2,7 +2,7 @@
 //! implementations (SepBIT, BlueDBM).
 
 use super::AutoStreamMq;
-use crate::chunks::Chunk;
+use crate::chunks::{Chunk, Span};
 use crate::error::SchemeError;
 use crate::level::{LevelRule, LogBase};
 use crate::parameter::{Environment, Parameter, Parameters};
@@ -17,16 +17,6 @@ pub enum MqRead {
     AfterPromotion,
     /// Before it (BlueDBM): the write that fills a count still goes to the old queue.
     BeforePromotion,
-}
-
-/// Which chunks of a write count, and whose stream it gets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum MqSpan {
-    /// Every chunk is an access, and each part of the write goes where its chunk is (SepBIT).
-    #[default]
-    EachChunk,
-    /// Only the chunk of the first page, for the whole write (BlueDBM).
-    FirstChunk,
 }
 
 /// Which queues lose their expired head.
@@ -90,7 +80,7 @@ pub struct MqParams {
     /// When the stream is read.
     pub read: MqRead,
     /// Which chunks of a write count.
-    pub span: MqSpan,
+    pub span: Span,
     /// Which queues are demoted from.
     pub demotion: MqDemotion,
     /// What a demotion does to the count.
@@ -109,7 +99,7 @@ impl Default for MqParams {
             chunk_pages: Chunk::Pages(256),
             level: LevelRule::Floor(LogBase::Two),
             read: MqRead::default(),
-            span: MqSpan::default(),
+            span: Span::default(),
             demotion: MqDemotion::default(),
             count: MqCount::default(),
             requeue: MqRequeue::default(),
@@ -131,7 +121,7 @@ impl MqParams {
                 MqParams {
                     level: LevelRule::Floor(LogBase::Ten),
                     read: MqRead::BeforePromotion,
-                    span: MqSpan::FirstChunk,
+                    span: Span::FirstChunk,
                     demotion: MqDemotion::AboveLowest,
                     count: MqCount::Keep,
                     requeue: MqRequeue::LevelChange,
@@ -154,7 +144,6 @@ impl MqParams {
 }
 
 choices!(MqRead: AfterPromotion = "after-promotion", BeforePromotion = "before-promotion");
-choices!(MqSpan: EachChunk = "each-chunk", FirstChunk = "first-chunk");
 choices!(MqDemotion: EveryQueue = "every-queue", AboveLowest = "above-lowest");
 choices!(MqCount: Keep = "keep", Halve = "halve");
 choices!(MqRequeue: EveryAccess = "every-access", LevelChange = "level-change");
@@ -167,7 +156,7 @@ impl Parameters for MqParams {
         parameter!(MqParams, chunk_pages, "pages, page, or scaled", "size of a chunk; scaled is 1/1049 superblock", "1 MiB, as SepBIT and BlueDBM"),
         parameter!(MqParams, level, "floor-BASE, ceil-2", "from an access count to a queue", "this project; SepBIT: floor-e, BlueDBM: floor-10"),
         parameter!(MqParams, read, MqRead::CHOICES, "when the stream of a write is read", "SepBIT; BlueDBM: before-promotion"),
-        parameter!(MqParams, span, MqSpan::CHOICES, "which chunks of a write count", "SepBIT; BlueDBM: first-chunk"),
+        parameter!(MqParams, span, Span::CHOICES, "which chunks of a write count", "SepBIT; BlueDBM: first-chunk"),
         parameter!(MqParams, demotion, MqDemotion::CHOICES, "which queues lose their expired head", "SepBIT; BlueDBM: above-lowest"),
         parameter!(MqParams, count, MqCount::CHOICES, "what a demotion does to the count of a chunk", "this project: chunks cool down; SepBIT and BlueDBM: keep"),
         parameter!(MqParams, requeue, MqRequeue::CHOICES, "when an access moves a chunk to its queue's tail", "SepBIT; BlueDBM: level-change"),
