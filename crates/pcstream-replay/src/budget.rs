@@ -11,7 +11,7 @@ use pcstream_trace::Extent;
 
 use crate::addresses::AddressSet;
 use crate::error::ReplayError;
-use crate::replay::LaneSpec;
+use crate::lane::LaneSpec;
 use crate::survey::Surveyor;
 
 /// Bytes of what a scheme and a lane's counters take beside tables of pages.

@@ -5,6 +5,7 @@
 //! run beside it, nor on how the trace is cut into batches.
 
 mod result;
+mod spec;
 
 use std::sync::Arc;
 
@@ -18,9 +19,9 @@ use crate::device::Device;
 use crate::follower::{Follower, Placed};
 use crate::lifetimes::{Lifetimes, Precision};
 use crate::liveness::Ended;
-use crate::replay::LaneSpec;
 use crate::rounds::Rounds;
 pub use result::{InternalStreamResult, LaneResult, StreamResult};
+pub use spec::LaneSpec;
 
 /// How many events ahead the tables know where a write will go: random single pages then miss the
 /// cache once per batch of misses and not once each.

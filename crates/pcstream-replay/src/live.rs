@@ -15,10 +15,10 @@ use std::thread::JoinHandle;
 use pcstream_trace::Batch;
 
 use crate::error::ReplayError;
-use crate::lane::LaneResult;
+use crate::lane::{LaneResult, LaneSpec};
 use crate::plan::Plan;
 use crate::recorded::{self, Pass, RecordedError, for_each_batch};
-use crate::replay::{LaneSpec, Replay};
+use crate::replay::Replay;
 
 /// Events that may wait for the simulation: 48 MiB.
 const QUEUED_EVENTS_MAX: usize = 1 << 20;

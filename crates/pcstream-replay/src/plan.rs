@@ -10,7 +10,8 @@ use pcstream_ssd::Density;
 use pcstream_trace::{Extent, Lba};
 
 use crate::error::ReplayError;
-use crate::replay::{LaneSpec, Replay};
+use crate::lane::LaneSpec;
+use crate::replay::Replay;
 
 /// Lanes, and what is on their devices before counting.
 #[derive(Clone, Debug, Default)]

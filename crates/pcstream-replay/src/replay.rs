@@ -9,56 +9,21 @@
 //! Determinism: a lane depends on the events, its own specification and nothing else. Results are
 //! bit-identical alone or beside others, in any cut into batches, with any number of threads.
 
-use std::sync::Arc;
-
 use pcstream_placement::future::FutureTooLong;
-use pcstream_placement::{Environment, Future, Room, Scheme, SchemeFactory};
-use pcstream_ssd::{
-    Density, DeviceSettings, GcDestination, Geometry, LogicalPage, OwnVictims, Spare, Ssd, Table,
-};
+use pcstream_placement::{Environment, Future, Room, Scheme};
+use pcstream_ssd::{Density, DeviceSettings, GcDestination, Geometry, LogicalPage, Spare, Ssd, Table};
 use pcstream_trace::{Batch, ContextId, Event, Extent, Op, Tables};
 use rayon::prelude::*;
 
-use crate::device::{Clock, Device};
+use crate::device::Device;
 use crate::error::ReplayError;
-use crate::follower::Follower;
-use crate::lane::{Lane, LaneResult, PREFETCH_EVENTS, Prepared};
+use crate::lane::{Lane, LaneResult, LaneSpec, PREFETCH_EVENTS, Prepared};
 use crate::liveness::{Liveness, MAX_CONTEXT, MAX_TIME};
 use crate::occupied::Occupied;
 use crate::writers::Writers;
 
 /// Latest event: 146 years after the first, so that what a clock adds to it stays far from overflow.
 const MAX_EVENT_NS: u64 = 1 << 62;
-
-/// What a lane is made of.
-#[derive(Clone, Debug)]
-pub struct LaneSpec {
-    /// Makes the scheme: one of the registry of `pcstream-placement`, or any other.
-    pub scheme: Arc<dyn SchemeFactory>,
-    /// The future, if the scheme looks ahead.
-    pub future: Option<Arc<Future>>,
-    /// The device. All lanes of a replay have the same number of logical pages.
-    pub device: DeviceSettings,
-    /// A victim policy of one's own, in place of `device.victim` and `device.pools`. Reports know a lane by the names of
-    /// its scheme and GC destination: beside a lane with another policy, give the scheme another name.
-    pub victims: Option<OwnVictims>,
-    /// Gives it a clock.
-    pub clock: Option<Clock>,
-    /// Gets what the lane places.
-    pub follower: Option<Arc<dyn Follower>>,
-}
-
-impl LaneSpec {
-    /// A scheme on a device without a clock; it does not know the future yet.
-    pub fn new(scheme: Arc<dyn SchemeFactory>, device: DeviceSettings) -> LaneSpec {
-        LaneSpec { scheme, future: None, device, victims: None, clock: None, follower: None }
-    }
-
-    /// Whether the scheme needs the future.
-    pub fn looks_ahead(&self) -> bool {
-        self.scheme.needs_future()
-    }
-}
 
 /// What a scheme that looks ahead needs: when every page of a trace dies. A trace that does
 /// not fit into memory is pushed batch by batch into a `FutureBuilder` instead.
