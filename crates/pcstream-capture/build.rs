@@ -19,7 +19,8 @@ mod program {
     use libbpf_cargo::SkeletonBuilder;
     use std::{env, path::PathBuf};
 
-    const SOURCE: &str = "bpf/pcstream.bpf.c";
+    /// The program, and the types that `tests/wire_types.rs` compares with those that are checked in.
+    const SOURCES: [&str; 2] = ["pcstream", "wire_types"];
 
     pub fn build() {
         for source in
@@ -30,19 +31,21 @@ mod program {
         println!("cargo::rerun-if-changed=clang.rs");
         println!("cargo::rerun-if-env-changed=CLANG");
         println!("cargo::rerun-if-env-changed=PCSTREAM_WERROR");
-        let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join("pcstream.skel.rs");
+        let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
         let arch = env::var("CARGO_CFG_TARGET_ARCH").expect("cargo sets the target");
         assert!(
             arch == "x86_64",
             "the BPF program reads x86-64 registers and system call numbers; the target is {arch}. \
              Build without the capture feature there."
         );
-        SkeletonBuilder::new()
-            .source(SOURCE)
-            .clang(compiler())
-            .clang_args(arguments())
-            .build_and_generate(&out)
-            .unwrap_or_else(|error| panic!("the BPF program does not compile: {error:#}"));
+        for name in SOURCES {
+            SkeletonBuilder::new()
+                .source(format!("bpf/{name}.bpf.c"))
+                .clang(compiler())
+                .clang_args(arguments())
+                .build_and_generate(out.join(format!("{name}.skel.rs")))
+                .unwrap_or_else(|error| panic!("bpf/{name}.bpf.c does not compile: {error:#}"));
+        }
     }
 
     fn arguments() -> Vec<String> {

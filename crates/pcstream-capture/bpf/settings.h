@@ -64,28 +64,6 @@ static __always_inline bool leads_to_target(struct inode *inode)
 u32 recorder = 0;
 #define CONTEXT_OF_RECORDER 1
 
-/* The record types, for the generated Rust view. */
-const struct io_record io_record_type = {};
-const struct context_record context_record_type = {};
-const struct path_record path_record_type = {};
-const struct stack_record stack_record_type = {};
-const struct rule_key rule_key_type = {};
-const struct unwind_rule unwind_rule_type = {};
-const enum record_type record_types = RECORD_IO;
-const enum io_source io_sources = SOURCE_NONE;
-const enum unwind_mode unwind_modes = UNWIND_NONE;
-const enum rule_kind rule_kinds = RULE_SP;
-const enum module_key module_keys = MODULE_ANON;
-const enum entry entries = ENTRY_FAULT;
-const enum io_flag io_flags = IO_FUA;
-const enum counter counter_names = LOST_IO_RECORDS;
-const enum buffer_kind buffer_kinds = BUFFER_DIRTY;
-const struct buffer_rule buffer_rule_type = {};
-const struct runtime_record runtime_record_type = {};
-const struct process_record process_record_type = {};
-const struct stream_count stream_count_type = {};
-
-
 /* Compares an index that the compiler knows to be in range once more, where it is used: the verifier of Linux 6.1
  * forgets what it learnt of a number whose copy was on the stack meanwhile. */
 #define verified_below(n, limit)               \

@@ -1,7 +1,7 @@
 //! The checked-in types of what crosses from the kernel (`src/wire/generated.rs`) are those of `bpf/wire.h`.
 //!
-//! Names, order and values are compared by text, which needs no clang. With the feature `bpf` the compiler describes all
-//! types of the BPF program (`build.rs`): then those of the header are taken out, and compared whole.
+//! Names, order and values are compared by text, which needs no clang. With the feature `bpf` the compiler describes what
+//! `bpf/wire_types.bpf.c` names (`build.rs`): then the types of the header are taken out, and compared whole.
 
 const HEADER: &str = include_str!("../bpf/wire.h");
 const CHECKED_IN: &str = include_str!("../src/wire/generated.rs");
@@ -108,7 +108,7 @@ mod compiled {
 
     use super::{CHECKED_IN, HEADER, RENEW, types_of_header};
 
-    const SKELETON: &str = include_str!(concat!(env!("OUT_DIR"), "/pcstream.skel.rs"));
+    const SKELETON: &str = include_str!(concat!(env!("OUT_DIR"), "/wire_types.skel.rs"));
 
     /// The item that begins with `head`, with its attributes; empty if there is none.
     fn item<'a>(text: &'a str, head: &str) -> &'a str {
@@ -138,7 +138,7 @@ mod compiled {
         for (name, _) in types_of_header(HEADER) {
             let parts = ["pub struct ", "impl ", "impl Default for "];
             let [of_type, code, default] = parts.map(|kind| item(types, &format!("{kind}{name}")));
-            assert!(!of_type.is_empty(), "{name} is in no variable of settings.h");
+            assert!(!of_type.is_empty(), "bpf/wire_types.bpf.c has no {name}");
             items.extend([of_type, code, default].into_iter().filter(|item| !item.is_empty()));
         }
         format!(
