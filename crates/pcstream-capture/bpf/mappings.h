@@ -54,28 +54,8 @@ static __always_inline bool may_return_to(struct mm_struct *mm, struct vm_area_s
 	return false;
 }
 
-/* Adds a mapping to a table that is being read. */
-static __always_inline void add_range(struct workspace *ws, struct mm_struct *mm, struct vm_area_struct *vma)
-{
-	struct ranges *r = &ws->ranges;
-	u32 at = r->count;
-
-	if (!may_return_to(mm, vma))
-		return;
-	if (vma->vm_start < r->lowest)
-		r->lowest = vma->vm_start;
-	if (vma->vm_end > r->highest)
-		r->highest = vma->vm_end;
-	if (at >= MAX_RANGES) {
-		r->incomplete = 1;
-		return;
-	}
-	r->count = at + 1;
-	set_range(ws, &r->range[at], vma, number_of(ws, vma->vm_file));
-}
-
-/* Adds a mapping that was looked up, in place of another one if the table is full. */
-static long add_found_mapping(struct task_struct *task, struct vm_area_struct *vma, void *ctx)
+/* Adds a mapping to the table, in place of another one if it is full. */
+static long add_range(struct task_struct *task, struct vm_area_struct *vma, void *ctx)
 {
 	struct workspace *ws = *(struct workspace **)ctx;
 	struct ranges *r = &ws->ranges;
@@ -83,10 +63,16 @@ static long add_found_mapping(struct task_struct *task, struct vm_area_struct *v
 
 	if (!may_return_to(task->mm, vma))
 		return 0;
-	if (at >= MAX_RANGES)
-		at = r->next++ & (MAX_RANGES - 1);
-	else
+	if (vma->vm_start < r->lowest)
+		r->lowest = vma->vm_start;
+	if (vma->vm_end > r->highest)
+		r->highest = vma->vm_end;
+	if (at < MAX_RANGES) {
 		r->count = at + 1;
+	} else {
+		r->incomplete = 1;
+		at = r->next++ & (MAX_RANGES - 1);
+	}
 	set_range(ws, &r->range[at], vma, number_of(ws, vma->vm_file));
 	return 0;
 }
@@ -121,7 +107,7 @@ __noinline int locate(struct workspace *ws, u64 address)
 	at = find_range(&ws->ranges, address);
 	if (at || !ws->ranges.incomplete)
 		return at;
-	if (bpf_find_vma(bpf_get_current_task_btf(), address, add_found_mapping, &ws, 0) == -EBUSY) {
+	if (bpf_find_vma(bpf_get_current_task_btf(), address, add_range, &ws, 0) == -EBUSY) {
 		count(LOCKED_MAPPINGS, 1);
 		return 0;
 	}
@@ -197,7 +183,7 @@ __noinline int load_ranges(struct workspace *ws)
 		int failed = bpf_iter_task_vma_new(&it, task, 0);
 
 		while ((vma = bpf_iter_task_vma_next(&it)))
-			add_range(ws, mm, vma);
+			add_range(task, vma, &ws);
 		bpf_iter_task_vma_destroy(&it);
 		if (failed) {
 			count(LOCKED_MAPPINGS, 1);
