@@ -227,7 +227,8 @@ static __always_inline u64 context_of_buffer(struct task_cache *cache, struct ta
 	struct buffer_key copied = {};
 	struct memory *memory;
 
-	if (!buffers || !pools_added || !task->mm || (entry != CALL_WRITE && entry != CALL_PWRITE64))
+	if (!buffers || !pools_added || !task->mm || (task->flags & PF_IO_WORKER) ||
+	    (entry != CALL_WRITE && entry != CALL_PWRITE64))
 		return 0;
 	writer = signature_mix((u64)task->tgid << 32 | task->pid, write_syscalls(task)) | 1;
 	memory = memory_of(cache, task, regs->si);

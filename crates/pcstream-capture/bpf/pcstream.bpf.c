@@ -64,7 +64,7 @@ int BPF_PROG(on_dirty_folio, struct folio *folio, struct address_space *mapping)
 	/* A kernel thread marks a page dirty again that somebody else had written: keep the tag. Or it writes for a
 	 * loop device, to a file that nobody else may ever write to. */
 	if (tag && !(task->flags & PF_KTHREAD) && left_out <= 1) {
-		context = context_without_path(OF_DIRTY_FOLIO, task, inode);
+		context = context_without_path(task, inode);
 		later = !context && !left_out && postpone(task, at);
 		/* What was written before may be on its way to the device, in a request that is yet to be seen. */
 		if (!later || !is_tag_of(tag, file, folio->index))
@@ -98,12 +98,12 @@ int BPF_PROG(on_mark_dirty, struct inode *inode)
 	at = cache->pending - 1;
 	cache->pending = 0;
 	tag = bpf_map_lookup_elem(&tags, &at);
-	if (!tag)
-		return 0;
-	context = context_of_buffer(cache, task, tag->page) ?: context_now(OF_MARK_DIRTY, cache, task, inode);
-	tag->context = context;
 	ws = workspace_of(OF_MARK_DIRTY);
-	if (ws && !raw)
+	if (!tag || !ws)
+		return 0;
+	context = context_of_buffer(cache, task, tag->page) ?: context_now(ws, cache, task, inode);
+	tag->context = context;
+	if (!raw)
 		emit_file(ws, file_key(inode->i_ino, inode->i_generation), number_of(ws, inode),
 			  first_dentry(ws, inode), context);
 	return 0;
@@ -113,20 +113,20 @@ SEC("tp_btf/io_uring_queue_async_work")
 int BPF_PROG(on_uring_punt, struct io_kiocb *req)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
+	u64 key = (u64)req, context = 0;
+	struct workspace *ws;
 	struct file *file;
-	u64 key = (u64)req, context;
 
 	if (!target_dev || !req)
 		return 0;
 	/* The kernel's submission thread has no user stack. Nor is the context of whoever had this request before its. */
-	if ((task->flags & (PF_KTHREAD | PF_IO_WORKER)) || of_others(task)) {
-		bpf_map_delete_elem(&punted, &key);
-		return 0;
+	if (!(task->flags & (PF_KTHREAD | PF_IO_WORKER)) && !of_others(task)) {
+		ws = workspace_of(OF_URING);
+		file = req->file;
+		if (!ws || !file || !IS_OF_TARGET(file->f_inode))
+			return 0;
+		context = context_now(ws, cache_of(task), task, file->f_inode);
 	}
-	file = req->file;
-	if (!file || !IS_OF_TARGET(file->f_inode))
-		return 0;
-	context = context_now(OF_URING, cache_of(task), task, file->f_inode);
 	if (context)
 		bpf_map_update_elem(&punted, &key, &context, BPF_ANY);
 	else

@@ -2,9 +2,8 @@
 /*
  * The context of whoever writes now.
  *
- *   context_now           of the current task's path; needs interrupts on
- *   context_of_worker     of the submitter for whom an io_uring worker works
- *   context_without_path  of those whose paths are not looked at
+ *   context_without_path  of those who are not captured
+ *   context_now           of all others; needs interrupts on
  *   direct_owner          of a request of direct I/O
  *   device_owner          ... on a device without a file system
  */
@@ -16,27 +15,11 @@
 #include "requests.h"
 #include "runtimes.h"
 
-/* The context of the current task, which has this cache or none: its runtime's path, or its call path. */
-static __always_inline u64 context_now(u32 owner, struct task_cache *cache, struct task_struct *task, struct inode *inode)
-{
-	struct workspace *ws = workspace_of(owner);
-	struct pt_regs *regs = user_regs(task);
-	s32 entry = regs->orig_ax;
-	struct pcstream_slot path = {};
-
-	if (!ws || !task->mm)
-		return 0;
-	if (cache && runtime_path(cache, task, entry, number_of(ws, inode), &path))
-		return emit_runtime(ws, task, &path, entry);
-	return context_of_call_path(ws, cache, task, regs, entry);
-}
-
 /* The context of the submitter for whom an io_uring worker works. */
-static __always_inline u64 context_of_worker(u32 owner, struct task_struct *task)
+static __always_inline u64 context_of_worker(struct workspace *ws, struct task_struct *task)
 {
 	struct io_worker *worker = task->worker_private;
 	struct io_wq_work *work = worker ? BPF_CORE_READ(worker, cur_work) : NULL;
-	struct workspace *ws = workspace_of(owner);
 	u64 request = 0, *context = NULL;
 
 	count(URING_WORKERS, 1);
@@ -47,21 +30,32 @@ static __always_inline u64 context_of_worker(u32 owner, struct task_struct *task
 	if (context)
 		return *context;
 	count(URING_UNKNOWN, 1);
-	if (!ws || !task->mm)
-		return 0;
 	return emit_context(ws, task->tgid, executable_of(ws, task->mm), ENTRY_URING, UNWIND_NONE);
 }
 
-/* The context of a task whose call path is not looked at when it writes to this file; 0: it is. */
-static __always_inline u64 context_without_path(u32 owner, struct task_struct *task, struct inode *inode)
+/* The context of the current task, which has this cache or none: of its runtime's path, or of its call path. */
+static __always_inline u64 context_now(struct workspace *ws, struct task_cache *cache, struct task_struct *task,
+				       struct inode *inode)
+{
+	struct pt_regs *regs = user_regs(task);
+	s32 entry = regs->orig_ax;
+	struct pcstream_slot path = {};
+
+	if (!task->mm)
+		return 0;
+	if (task->flags & PF_IO_WORKER)
+		return context_of_worker(ws, task);
+	if (cache && runtime_path(cache, task, entry, number_of(ws, inode), &path))
+		return emit_runtime(ws, task, &path, entry);
+	return context_of_call_path(ws, cache, task, regs, entry);
+}
+
+/* The context of a task that is not captured when it writes to this file; 0: it is. */
+static __always_inline u64 context_without_path(struct task_struct *task, struct inode *inode)
 {
 	if (task->tgid == recorder)
 		return CONTEXT_OF_RECORDER;
-	if (of_others(task) || is_outside(inode))
-		return CONTEXT_OF_OTHERS;
-	if (task->flags & PF_IO_WORKER)
-		return context_of_worker(owner, task);
-	return 0;
+	return of_others(task) || is_outside(inode) ? CONTEXT_OF_OTHERS : 0;
 }
 
 /* Leaves the context of a tag to on_mark_dirty. False: there is no memory for it. */
@@ -75,15 +69,6 @@ static __always_inline bool postpone(struct task_struct *task, u32 tag_at)
 		count(LOST_PENDING, 1);
 	cache->pending = tag_at + 1;
 	return true;
-}
-
-/* The context of a direct request of the current task, unless its data had one. */
-static __always_inline void own_direct(struct io_record *run, struct task_struct *task, struct inode *inode)
-{
-	if (!run->context)
-		run->context = context_without_path(OF_BIO, task, inode);
-	if (!run->context)
-		run->context = context_now(OF_BIO, cache_of(task), task, inode);
 }
 
 /* Direct I/O: the whole request belongs to one file and to the current task. */
@@ -103,11 +88,10 @@ static __always_inline void direct_owner(struct workspace *ws, struct io_record 
 	run->file_page = (BPF_CORE_READ(iocb, ki_pos) + BPF_CORE_READ(dio, size) - run->bytes) >> PAGE_SHIFT;
 	if (run->op != REQ_OP_WRITE)
 		return;
-	if (!(task->flags & PF_KTHREAD)) {
-		run->context = of_others(task) || is_outside(inode) ? CONTEXT_OF_OTHERS :
-								      context_of_direct_buffer(task, dio, run->bytes);
-		own_direct(run, task, inode);
-	}
+	if (!(task->flags & PF_KTHREAD))
+		run->context = context_without_path(task, inode) ?:
+			       context_of_direct_buffer(task, dio, run->bytes) ?:
+			       context_now(ws, cache_of(task), task, inode);
 	if (task->tgid != recorder)
 		emit_file(ws, file_key(run->inode, run->generation), (u64)inode,
 			  (u64)BPF_CORE_READ(file, f_path.dentry), run->context);
@@ -123,8 +107,9 @@ static __always_inline void device_owner(struct workspace *ws, struct io_record 
 	run->file_page = run->sector >> (PAGE_SHIFT - 9);
 	if (run->op != REQ_OP_WRITE || task->flags & PF_KTHREAD)
 		return;
-	run->context = of_others(task) ? CONTEXT_OF_OTHERS : context_of_device_buffer(ws, task, bio, run->sector);
-	own_direct(run, task, NULL);
+	run->context = context_without_path(task, NULL) ?:
+		       context_of_device_buffer(ws, task, bio, run->sector) ?:
+		       context_now(ws, cache_of(task), task, NULL);
 }
 
 #endif
