@@ -237,29 +237,9 @@ int on_buffer_page(void *ctx)
 	return 0;
 }
 
-/* A request whose pages are looked at. */
-static __always_inline void walk_bio(struct workspace *ws, struct walk *w, struct bio *bio)
-{
-	if (COMPLETES_BY((u64)bio->bi_end_io, iomap_dio_bio_end_io)) {
-		w->run.bytes = w->left;
-		direct_owner(ws, &w->run, bio);
-		emit_run(w);
-		return;
-	}
-	if (raw && is_direct_on_device(bio)) {
-		w->run.bytes = w->left;
-		device_owner(ws, &w->run, bio);
-		emit_run(w);
-		return;
-	}
-	metadata_owner(w, bio);
-	walk_pages(ws, w, bio);
-	if (w->left)
-		count(LOST_LONG_REQUESTS, 1);
-}
-
 static __always_inline int take_bio(struct bio *bio, bool place)
 {
+	bool has_data, direct, direct_on_device;
 	struct workspace *ws;
 	struct walk *w;
 	u32 op;
@@ -277,13 +257,23 @@ static __always_inline int take_bio(struct bio *bio, bool place)
 	place = place && !stream_dev;
 	if (place)
 		begin_ballot(w);
-	if (!w->left || (op != REQ_OP_WRITE && op != REQ_OP_READ)) {
+	has_data = w->left && (op == REQ_OP_WRITE || op == REQ_OP_READ);
+	direct = has_data && COMPLETES_BY((u64)bio->bi_end_io, iomap_dio_bio_end_io);
+	direct_on_device = has_data && raw && is_direct_on_device(bio);
+	if (has_data && !direct && !direct_on_device) {
+		metadata_owner(w, bio);
+		walk_pages(ws, w, bio);
+		if (w->left)
+			count(LOST_LONG_REQUESTS, 1);
+	} else {
 		w->run.bytes = w->left;
+		if (direct)
+			direct_owner(ws, &w->run, bio);
+		else if (direct_on_device)
+			device_owner(ws, &w->run, bio);
 		emit_run(w);
-		return 0;
 	}
-	walk_bio(ws, w, bio);
-	if (place && op == REQ_OP_WRITE)
+	if (place && has_data && op == REQ_OP_WRITE)
 		choose_stream(w, bio);
 	return 0;
 }
