@@ -96,38 +96,32 @@ static __always_inline bool argument_of(struct buffer_rule *rule, struct pt_regs
 	return true;
 }
 
-/* The address of the page that a probed function is about; 0: of none. */
-static __always_inline u64 page_of(struct buffer_rule *rule, struct pt_regs *regs, u32 page_bytes)
+/* The address of the page that a probed function is about; 0: of none. False: memory that leads to it cannot be read. */
+static __always_inline bool page_of(struct buffer_rule *rule, struct pt_regs *regs, u32 page_bytes, u64 *page)
 {
-	u64 value;
+	s64 number;
 	u32 i;
 
-	if (!argument_of(rule, regs, &value)) {
-		count(BUFFERS_UNPLACED, 1);
-		return 0;
-	}
+	if (!argument_of(rule, regs, page))
+		return false;
 	if (rule->numbered) {
-		s64 number = (s64)(s32)value - rule->from;
-		u64 pool;
-
+		number = (s64)(s32)*page - rule->from;
 		/* PostgreSQL numbers the pages of temporary tables, which only their process writes, downwards from -1. */
+		*page = 0;
 		if (number < 0)
-			return 0;
-		if (bpf_probe_read_user(&pool, sizeof(pool), (void *)(regs->ip + rule->variable))) {
-			count(BUFFERS_UNPLACED, 1);
-			return 0;
-		}
-		return pool + number * page_bytes;
+			return true;
+		if (bpf_probe_read_user(page, sizeof(*page), (void *)(regs->ip + rule->variable)))
+			return false;
+		*page += number * page_bytes;
+		return true;
 	}
 	for (i = 0; i < MAX_BUFFER_OFFSETS; i++) {
 		if (i >= rule->offsets)
 			break;
-		if (bpf_probe_read_user(&value, sizeof(value), (void *)(value + rule->offset[i]))) {
-			count(BUFFERS_UNPLACED, 1);
-			return 0;
-		}
+		if (bpf_probe_read_user(page, sizeof(*page), (void *)(*page + rule->offset[i])))
+			return false;
 	}
-	return value;
+	return true;
 }
 
 /* Whether a page waits for its write under a path that stands. */
@@ -183,7 +177,7 @@ static __always_inline u64 take_page(struct buffer_key *key, u64 writer)
 	if (!page || (page->writer && page->writer != writer))
 		return 0;
 	page->writer = writer;
-	count(BUFFER_WRITES, 1);
+	count(BUFFER_WRITES);
 	return page->context;
 }
 

@@ -45,7 +45,7 @@ __noinline u64 capture(struct workspace *ws, s32 entry)
 
 	if (!ws)
 		return 0;
-	count(FULL_CAPTURES, 1);
+	count(FULL_CAPTURES);
 	ws->found = 0;
 	if (!load_ranges(ws))
 		return emit_context(ws, ws->pid, executable_of(ws, bpf_get_current_task_btf()->mm), entry, UNWIND_NONE);
@@ -66,7 +66,7 @@ __noinline u64 capture(struct workspace *ws, s32 entry)
 	if (mode == UNWIND_NONE)
 		mode = guess_path(ws);
 	else if (end != WALK_DEPTH && end != WALK_OUTERMOST)
-		count(CUT_PATHS, 1);
+		count(CUT_PATHS);
 	store_ranges(ws);
 	key = context_of_path(ws, entry, mode);
 	/* Not for the path cache: the next time there may be more to see, or no guess is needed. */

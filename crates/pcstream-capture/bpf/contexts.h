@@ -12,7 +12,7 @@ static __always_inline bool emit_process(u32 pid, u64 executable, bool ended)
 	struct process_record *r = bpf_ringbuf_reserve(&records, sizeof(*r), 0);
 
 	if (!r) {
-		count(LOST_TABLE_RECORDS, 1);
+		count(LOST_TABLE_RECORDS);
 		return false;
 	}
 	r->type = RECORD_PROCESS;
@@ -76,12 +76,12 @@ __noinline u64 emit_context(struct workspace *ws, u32 pid, u64 executable, s32 e
 	if (bpf_map_update_elem(&known_contexts, &key, &one, BPF_NOEXIST)) {
 		if (bpf_map_lookup_elem(&known_contexts, &key))
 			return key; /* another CPU was faster */
-		count(LOST_CONTEXTS, 1);
+		count(LOST_CONTEXTS);
 		return 0;
 	}
 	r = bpf_ringbuf_reserve(&records, sizeof(*r), 0);
 	if (!r) {
-		count(LOST_TABLE_RECORDS, 1);
+		count(LOST_TABLE_RECORDS);
 		bpf_map_delete_elem(&known_contexts, &key);
 		return 0;
 	}
@@ -99,7 +99,7 @@ __noinline u64 emit_context(struct workspace *ws, u32 pid, u64 executable, s32 e
 	return key;
 }
 
-static __always_inline void name_frame(struct workspace *ws, struct frame_record *frame, u64 address)
+static __always_inline void name_frame(struct workspace *ws, struct module_offset *frame, u64 address)
 {
 	struct range *range = range_of(ws, address);
 
@@ -110,9 +110,9 @@ static __always_inline void name_frame(struct workspace *ws, struct frame_record
 
 /* A store to mapped memory may come from many instructions of one function (memcpy): its frame is the function's first
  * instruction, where the rule of the storing one says where that is. */
-static __always_inline void name_function(struct frame_record *frame)
+static __always_inline void name_function(struct module_offset *frame)
 {
-	struct rule_key key = { .module = frame->module, .offset = frame->offset | RULE_AT_IP };
+	struct module_offset key = { .module = frame->module, .offset = frame->offset | RULE_AT_IP };
 	struct unwind_rule *rule = bpf_map_lookup_elem(&rules, &key);
 
 	if (rule && rule->into_function <= frame->offset)

@@ -105,13 +105,6 @@ static __always_inline u64 context_of_device_buffer(struct workspace *ws, struct
 	return take_page(&whole, writer | 1);
 }
 
-static __always_inline u32 clamped(u32 bytes)
-{
-	if (bytes < MIN_BUFFER_BYTES)
-		return MIN_BUFFER_BYTES;
-	return bytes > MAX_BUFFER_BYTES ? MAX_BUFFER_BYTES : bytes;
-}
-
 /* What programs are answered: tickets, each with a stream in its lowest byte. User space can only read it: it is frozen. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -135,7 +128,7 @@ static __always_inline void answer(struct task_struct *task, u64 context, u32 de
 	if (context)
 		stream = stream_of(context, counting_version());
 	if (stream)
-		count(STREAM_ANSWERS, 1);
+		count(STREAM_ANSWERS);
 	place = bpf_map_lookup_elem(&stream_answers, &at);
 	if (place)
 		*(volatile u64 *)place = (ticket & ~0xffULL) | stream;

@@ -95,7 +95,7 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 		return 0; /* a thread */
 	if (bpf_task_storage_get(&followed_processes, parent->group_leader, 0, 0) &&
 	    !bpf_task_storage_get(&followed_processes, child, 0, BPF_LOCAL_STORAGE_GET_F_CREATE))
-		count(LOST_TASK_STORAGE, 1);
+		count(LOST_TASK_STORAGE);
 	return 0;
 }
 

@@ -314,7 +314,4 @@ enum req_flag_bits {
 
 #pragma clang attribute pop
 
-struct bpf_perf_event_data;
-struct task_struct;
-
 #endif

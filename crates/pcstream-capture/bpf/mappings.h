@@ -50,7 +50,7 @@ static __always_inline bool may_return_to(struct mm_struct *mm, struct vm_area_s
 		return false;
 	if (vma->vm_end <= USER_END)
 		return true;
-	count(DROPPED_MAPPINGS, 1);
+	count(DROPPED_MAPPINGS);
 	return false;
 }
 
@@ -108,7 +108,7 @@ __noinline int locate(struct workspace *ws, u64 address)
 	if (at || !ws->ranges.incomplete)
 		return at;
 	if (bpf_find_vma(bpf_get_current_task_btf(), address, add_range, &ws, 0) == -EBUSY) {
-		count(LOCKED_MAPPINGS, 1);
+		count(LOCKED_MAPPINGS);
 		return 0;
 	}
 	return find_range(&ws->ranges, address);
@@ -176,7 +176,7 @@ __noinline int load_ranges(struct workspace *ws)
 	r->next = 0;
 	r->executable = executable_of(ws, mm);
 	ws->ranges_changed = 1;
-	count(ENUMERATIONS, 1);
+	count(ENUMERATIONS);
 	if (bpf_ksym_exists(bpf_iter_task_vma_new) && !per_address_lookup) {
 		struct bpf_iter_task_vma it;
 		struct vm_area_struct *vma;
@@ -186,7 +186,7 @@ __noinline int load_ranges(struct workspace *ws)
 			add_range(task, vma, &ws);
 		bpf_iter_task_vma_destroy(&it);
 		if (failed) {
-			count(LOCKED_MAPPINGS, 1);
+			count(LOCKED_MAPPINGS);
 			return 0;
 		}
 	}

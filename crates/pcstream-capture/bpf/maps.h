@@ -17,13 +17,13 @@ struct {
 } counters SEC(".maps");
 
 /* By CPU, and atomically: a program may interrupt another. */
-static __always_inline void count(enum counter counter, u64 by)
+static __always_inline void count(enum counter counter)
 {
 	u32 at = counter;
 	u64 *n = bpf_map_lookup_elem(&counters, &at);
 
 	if (n)
-		__sync_fetch_and_add(n, by);
+		__sync_fetch_and_add(n, 1);
 }
 
 struct {
@@ -137,7 +137,7 @@ static __always_inline struct task_cache *cache_of(struct task_struct *task)
 	struct task_cache *cache = bpf_task_storage_get(&tasks, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 
 	if (!cache)
-		count(LOST_TASK_STORAGE, 1);
+		count(LOST_TASK_STORAGE);
 	return cache;
 }
 
@@ -145,7 +145,7 @@ static __always_inline struct task_cache *cache_of(struct task_struct *task)
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 65536);
-	__type(key, struct rule_key);
+	__type(key, struct module_offset);
 	__type(value, struct unwind_rule);
 } rules SEC(".maps");
 
@@ -157,7 +157,7 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 65536);
-	__type(key, struct rule_key);
+	__type(key, struct module_offset);
 	__type(value, u32);
 } asked SEC(".maps");
 
@@ -283,9 +283,9 @@ struct workspace {
 	u32 unused;
 	struct ranges ranges;
 	u64 frame_address, frame_sp, frame_bp; /* where a walk along rules stopped */
-	struct rule_key missing;	       /* what for */
+	struct module_offset missing;	       /* what for */
 	u64 stack_hash;			       /* see hash_stack */
-	struct frame_record frame[MAX_FRAMES]; /* see name_frames */
+	struct module_offset frame[MAX_FRAMES]; /* see name_frames */
 	u64 words[STACK_WORDS];
 	struct path_record path;
 	struct climb climb;

@@ -90,7 +90,7 @@ __noinline int emit_path(struct workspace *ws, u64 key, u64 dentry, u64 mnt, u64
 	text = ws->climb.at;
 	if (!verified_below(text, sizeof(r->text) + 1) ||
 	    bpf_ringbuf_output(&records, r, offsetof(struct path_record, text) + text, record_flags(!mnt))) {
-		count(LOST_TABLE_RECORDS, 1);
+		count(LOST_TABLE_RECORDS);
 		return 0;
 	}
 	return 1;
@@ -130,6 +130,13 @@ static __always_inline void emit_file(struct workspace *ws, u64 key, u64 inode_a
 	make_known(named);
 	if (dentry)
 		make_known(key);
+}
+
+/* The same of an inode that the kernel passed; a device without a file system has no files. */
+static __always_inline void name_file(struct workspace *ws, struct inode *inode, u64 key, u64 context)
+{
+	if (!raw)
+		emit_file(ws, key, number_of(ws, inode), first_dentry(ws, inode), context);
 }
 
 static __always_inline s64 mtime_of(struct inode *inode)

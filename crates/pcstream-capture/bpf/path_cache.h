@@ -80,7 +80,7 @@ static __always_inline u64 look_up_path(struct workspace *ws, struct task_cache 
 		struct cached_path *path = &cache->path[i];
 
 		if (path->place == place && same_slots(ws, path)) {
-			count(PATH_CACHE_HITS, 1);
+			count(PATH_CACHE_HITS);
 			return path->context;
 		}
 	}

@@ -74,8 +74,8 @@ int BPF_PROG(on_dirty_folio, struct folio *folio, struct address_space *mapping)
 		if (later)
 			return 0;
 	}
-	if (task->tgid != recorder && !raw)
-		emit_file(ws, file, number_of(ws, inode), first_dentry(ws, inode), context);
+	if (task->tgid != recorder)
+		name_file(ws, inode, file, context);
 	return 0;
 }
 
@@ -103,9 +103,7 @@ int BPF_PROG(on_mark_dirty, struct inode *inode)
 		return 0;
 	context = context_of_buffer(cache, task, tag->page) ?: context_now(ws, cache, task, inode);
 	tag->context = context;
-	if (!raw)
-		emit_file(ws, file_key(inode->i_ino, inode->i_generation), number_of(ws, inode),
-			  first_dentry(ws, inode), context);
+	name_file(ws, inode, file_key(inode->i_ino, inode->i_generation), context);
 	return 0;
 }
 
@@ -169,7 +167,7 @@ int BPF_PROG(on_fcntl, int descriptor, unsigned int command, unsigned long argum
 
 	if (target_dev && result < 0 && (command == F_SET_RW_HINT || command == F_SET_FILE_RW_HINT) && file &&
 	    leads_to_target(BPF_CORE_READ(file, f_inode)) && task->tgid != recorder && !of_others(task))
-		count(REFUSED_HINTS, 1);
+		count(REFUSED_HINTS);
 	return 0;
 }
 
@@ -195,10 +193,15 @@ int on_buffer_page(void *ctx)
 	if (!rule || !regs || !task->mm || of_others(task))
 		return 0;
 	page_bytes = rule->page_bytes_argument ? register_of(regs, rule->page_bytes_argument) : rule->page_bytes;
-	address = page_of(rule, regs, page_bytes);
+	if (!page_of(rule, regs, page_bytes, &address)) {
+		count(BUFFERS_UNPLACED);
+		return 0;
+	}
 	/* Not a page of a pool: the write as a whole. */
 	if (rule->kind == BUFFER_STREAM)
-		page_bytes = clamped(page_bytes);
+		page_bytes = page_bytes < MIN_BUFFER_BYTES ? MIN_BUFFER_BYTES :
+			     page_bytes > MAX_BUFFER_BYTES ? MAX_BUFFER_BYTES :
+							     page_bytes;
 	/* What a program says of itself may be anything. */
 	if (!address || (rule->kind == BUFFER_DIRTY && (page_bytes < MIN_BUFFER_BYTES || page_bytes > MAX_BUFFER_BYTES)))
 		return 0;
@@ -215,7 +218,7 @@ int on_buffer_page(void *ctx)
 		cache->copied_at = write_syscalls(task);
 		return 0;
 	}
-	count(BUFFER_MARKS, 1);
+	count(BUFFER_MARKS);
 	now_ns = bpf_ktime_get_ns();
 	if (!rule->was_clean && stands(bpf_map_lookup_elem(&buffer_pages, &key), rule->rank, now_ns))
 		return 0;
@@ -227,7 +230,7 @@ int on_buffer_page(void *ctx)
 	}
 	ws = claim_workspace();
 	if (!ws) {
-		count(BUFFERS_UNPLACED, 1);
+		count(BUFFERS_UNPLACED);
 		return 0;
 	}
 	context = mark_page(ws, cache, task, regs, rule->rank, &key, now_ns);
@@ -264,7 +267,7 @@ static __always_inline int take_bio(struct bio *bio, bool place)
 		metadata_owner(w, bio);
 		walk_pages(ws, w, bio);
 		if (w->left)
-			count(LOST_LONG_REQUESTS, 1);
+			count(LOST_LONG_REQUESTS);
 	} else {
 		w->run.bytes = w->left;
 		if (direct)

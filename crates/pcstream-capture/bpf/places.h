@@ -105,7 +105,7 @@ static __always_inline struct memory *memory_of(struct task_cache *cache, struct
 	if (error) {
 		if (before)
 			before->mm = 0;
-		count(BUFFERS_UNPLACED, 1);
+		count(BUFFERS_UNPLACED);
 		return NULL;
 	}
 	if (!before)

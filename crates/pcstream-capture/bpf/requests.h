@@ -62,7 +62,7 @@ static __always_inline void emit_run(struct walk *w)
 		vote(w);
 	if (w->run.context != CONTEXT_OF_RECORDER && !(placing && w->below) &&
 	    bpf_ringbuf_output(&records, &w->run, sizeof(w->run), record_flags(true)))
-		count(LOST_IO_RECORDS, 1);
+		count(LOST_IO_RECORDS);
 	w->run.sector += w->run.bytes >> 9;
 	w->run.bytes = 0;
 }
@@ -98,7 +98,7 @@ static __always_inline void enter_folio(struct walk *w, u64 at)
 	if (tag && is_tag_of(tag, file_key(w->inode, w->generation), w->folio_index))
 		w->context = tag->context;
 	if (!w->context && !(placing && w->below))
-		count(UNTAGGED_FOLIOS, 1);
+		count(UNTAGGED_FOLIOS);
 }
 
 /* The first page of a page's folio. */

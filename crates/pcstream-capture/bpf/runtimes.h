@@ -106,13 +106,13 @@ static __always_inline int register_runtime(int option, unsigned long first, uns
 	key.mm = process_of(task);
 	search.address = first;
 	if (bpf_loop(MAPPING_TRIES, try_mapping, &search, 0) == MAPPING_TRIES && !search.inode)
-		count(LOCKED_MAPPINGS, 1);
+		count(LOCKED_MAPPINGS);
 	if (!search.inode || !by.signature)
 		return 0;
 	key.inode = search.inode;
 	if (!bpf_map_lookup_elem(&mapped_files, &key)) {
 		if (files_mapped >= MAX_MAPPED_FILES)
-			count(LOST_RUNTIME_MAPPINGS, 1);
+			count(LOST_RUNTIME_MAPPINGS);
 		__sync_fetch_and_add(&files_mapped, 1);
 	}
 	bpf_map_update_elem(&mapped_files, &key, &by, BPF_ANY);
@@ -144,7 +144,7 @@ static __always_inline bool emit_names(struct pcstream_slot *path)
 	u32 bytes = 0;
 
 	if (!r) {
-		count(LOST_TABLE_RECORDS, 1);
+		count(LOST_TABLE_RECORDS);
 		return false;
 	}
 	r->type = RECORD_RUNTIME;
@@ -164,10 +164,10 @@ static __always_inline u64 emit_runtime(struct workspace *ws, struct task_struct
 {
 	u64 key = signature_mix(process_of(task), path->signature), executable = executable_of(ws, task->mm);
 
-	count(RUNTIME_PATHS, 1);
+	count(RUNTIME_PATHS);
 	if (!is_known(key)) {
 		if (runtime_paths_sent >= MAX_RUNTIME_PATHS) {
-			count(LOST_RUNTIME_PATHS, 1);
+			count(LOST_RUNTIME_PATHS);
 			return emit_context(ws, task->tgid, executable, entry, UNWIND_NONE);
 		}
 		__sync_fetch_and_add(&runtime_paths_sent, 1);

@@ -15,24 +15,20 @@
 #include "unwind.h"
 
 /* The rule that a walk lacked, on the stack, as kernels before 6.2 want keys. */
-static __always_inline struct rule_key missing_rule(struct workspace *ws)
+static __always_inline struct module_offset missing_rule(struct workspace *ws)
 {
-	struct rule_key missing = {};
-
-	missing.module = ws->missing.module;
-	missing.offset = ws->missing.offset;
-	return missing;
+	return ws->missing;
 }
 
 /* Whether user space may be asked once more for the rule that a walk lacked. */
-static __always_inline bool may_ask(const struct rule_key *missing)
+static __always_inline bool may_ask(const struct module_offset *missing)
 {
 	u32 *times = bpf_map_lookup_elem(&asked, missing);
 
 	return !times || *times < MAX_SHIPPED;
 }
 
-static __always_inline void count_asked(const struct rule_key *missing, u32 by)
+static __always_inline void count_asked(const struct module_offset *missing, u32 by)
 {
 	u32 *times = bpf_map_lookup_elem(&asked, missing);
 
@@ -148,7 +144,7 @@ __noinline int check_path(struct workspace *ws, u64 context, s32 entry)
  * that are missing; not if one like it was sent just now. Returns the key that is its context's, or 0 if it was not sent. */
 __noinline u64 ship_stack(struct workspace *ws, s32 entry, u64 key)
 {
-	struct rule_key missing;
+	struct module_offset missing;
 	u64 now = bpf_ktime_get_ns(), *before;
 
 	if (!ws)
@@ -160,25 +156,25 @@ __noinline u64 ship_stack(struct workspace *ws, s32 entry, u64 key)
 	if (!room_for_stacks() || !emit_stack(ws, RECORD_STACK, key, entry, frames_of(ws, UNWIND_EXACT))) {
 		if (before)
 			return key;
-		count(UNSHIPPED_STACKS, 1);
+		count(UNSHIPPED_STACKS);
 		return 0;
 	}
 	missing = missing_rule(ws);
 	count_asked(&missing, before ? SHIPPED_AGAIN : 1);
 	/* Not before: whoever gets the key next, its record comes later. */
 	bpf_map_update_elem(&shipped, &key, &now, BPF_ANY);
-	count(SHIPPED_STACKS, 1);
+	count(SHIPPED_STACKS);
 	return key;
 }
 
 /* The context of a path that stopped for want of a rule, by asking user space; 0: it was asked often enough, or cannot be. */
 static __always_inline u64 ask(struct workspace *ws, s32 entry)
 {
-	struct rule_key missing = missing_rule(ws);
+	struct module_offset missing = missing_rule(ws);
 
 	if (may_ask(&missing))
 		return ship_stack(ws, entry, hash_stack(ws, entry));
-	count(UNSHIPPED_STACKS, 1);
+	count(UNSHIPPED_STACKS);
 	return 0;
 }
 

@@ -164,18 +164,17 @@ static __always_inline void choose_stream(struct walk *w, struct bio *bio)
 
 	if (w->run.write_stream) {
 		stream = w->run.write_stream & (MAX_WRITE_STREAMS - 1);
-		count = bpf_map_lookup_elem(&stream_counts, &stream);
-		if (count)
-			__sync_fetch_and_add(&count->bytes_of_programs, bytes);
-		return;
-	}
-	if (placing == PLACED_BY_PROGRAMS || agree <= bytes / 2) {
+	} else if (placing == PLACED_BY_PROGRAMS || agree <= bytes / 2) {
 		stream = 0;
 		agree = placing == PLACED_BY_PROGRAMS ? bytes : w->ballot.votes[0];
 	}
 	count = bpf_map_lookup_elem(&stream_counts, &stream);
 	if (!count)
 		return;
+	if (w->run.write_stream) {
+		__sync_fetch_and_add(&count->bytes_of_programs, bytes);
+		return;
+	}
 	if (placing == PLACED_BY_SERVER)
 		note_pages(bio, bytes, stream);
 	else if (stream && (!bpf_ksym_exists(bpf_bio_set_write_stream) || bpf_bio_set_write_stream(bio, stream))) {

@@ -42,7 +42,7 @@ static long scan_piece(u64 piece, struct workspace **at)
 
 	if (bpf_probe_read_user(ws->words, PIECE_BYTES, (void *)from)) {
 		if (!piece)
-			count(STACK_UNREADABLE, 1);
+			count(STACK_UNREADABLE);
 		return 1;
 	}
 	/* Calls put return addresses 8 bytes above multiples of 16 (System V ABI for AMD64, section 3.2.2). */
@@ -66,7 +66,7 @@ static __always_inline void scan_stack(struct workspace *ws)
 	ws->found = 0;
 	bpf_loop(SCANNED_BYTES / PIECE_BYTES + 1, scan_piece, &ws, 0);
 	if (ws->found < scan_depth)
-		count(SHORT_STACKS, 1);
+		count(SHORT_STACKS);
 }
 
 /* Return addresses that a chain of frame pointers must have to be believed; of one that ends with 0, as outermost frames do, fewer. */
@@ -100,11 +100,6 @@ __noinline int walk_frame_pointers(struct workspace *ws)
 /* How a walk along call-frame rules ended. */
 enum walk_end { WALK_DEPTH, WALK_OUTERMOST, WALK_NO_RULE, WALK_MISS, WALK_BROKEN };
 
-static __always_inline bool read_word(u64 at, u64 *word)
-{
-	return !bpf_probe_read_user(word, sizeof(*word), (void *)at);
-}
-
 /* Return addresses along call-frame rules, from the instruction at ws->ip. */
 __noinline int walk_rules(struct workspace *ws)
 {
@@ -120,7 +115,7 @@ __noinline int walk_rules(struct workspace *ws)
 	sp = ws->sp;
 	bp = ws->bp;
 	for (i = 0; i <= MAX_DEPTH; i++) {
-		struct rule_key key = {};
+		struct module_offset key = {};
 
 		range = range_of(ws, address);
 		if (!range)
@@ -149,9 +144,9 @@ __noinline int walk_rules(struct workspace *ws)
 		cfa = (rule->kind == RULE_BP ? bp : sp) + rule->cfa_offset;
 		if (cfa <= sp || cfa - sp > MAX_STACK_BYTES || (cfa & 7))
 			return WALK_BROKEN;
-		if (rule->bp_offset && !read_word(cfa + rule->bp_offset, &bp))
+		if (rule->bp_offset && bpf_probe_read_user(&bp, sizeof(bp), (void *)(cfa + rule->bp_offset)))
 			return WALK_BROKEN;
-		if (!read_word(cfa - 8, &address))
+		if (bpf_probe_read_user(&address, sizeof(address), (void *)(cfa - 8)))
 			return WALK_BROKEN;
 		sp = cfa;
 	}

@@ -95,10 +95,13 @@ struct stream_count {
 	u64 bytes_of_programs; /* of requests to which the program gave it */
 };
 
-struct frame_record {
+/* A place in code: of a frame, or of a rule. */
+struct module_offset {
 	u64 module; /* key of a module record; MODULE_ANON for code without a file */
-	u64 offset; /* in the file */
+	u64 offset; /* in the file; of a rule for an interrupted instruction with RULE_AT_IP, else of a return address */
 };
+
+#define RULE_AT_IP (1ULL << 63)
 
 enum module_key {
 	MODULE_ANON = 1,
@@ -123,7 +126,7 @@ struct context_record {
 	u32 frames;
 	u32 reserved;
 	u8 comm[16];
-	struct frame_record frame[MAX_FRAMES];
+	struct module_offset frame[MAX_FRAMES];
 };
 
 /* An executable mapping. */
@@ -136,13 +139,6 @@ struct range {
 /* How to get from a frame to its caller's: one row of a call-frame table (DWARF 5, section 6.4),
  * reduced to what compilers use. The canonical frame address (CFA) is the caller's stack pointer
  * after its call; the return address lies below it. */
-struct rule_key {
-	u64 module;
-	u64 offset; /* in the file, of a return address; of an interrupted instruction with RULE_AT_IP */
-};
-
-#define RULE_AT_IP (1ULL << 63)
-
 struct unwind_rule {
 	u32 kind;	/* enum rule_kind */
 	s32 cfa_offset; /* from the register that `kind` names */
@@ -212,7 +208,7 @@ struct stack_record {
 	u32 ranges;
 	u32 frames;
 	u8 comm[16];
-	struct frame_record frame[MAX_FRAMES]; /* up to that one */
+	struct module_offset frame[MAX_FRAMES]; /* up to that one */
 	struct range range[MAX_RANGES];
 	u8 stack[STACK_BYTES + STACK_PIECE];
 };

@@ -17,7 +17,7 @@ struct {
 	struct io_record io_record;
 	struct stream_count stream_count;
 	struct context_record context_record;
-	struct rule_key rule_key;
+	struct module_offset module_offset;
 	struct unwind_rule unwind_rule;
 	struct buffer_rule buffer_rule;
 	struct buffer_key buffer_key;

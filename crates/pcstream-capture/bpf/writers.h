@@ -22,14 +22,14 @@ static __always_inline u64 context_of_worker(struct workspace *ws, struct task_s
 	struct io_wq_work *work = worker ? BPF_CORE_READ(worker, cur_work) : NULL;
 	u64 request = 0, *context = NULL;
 
-	count(URING_WORKERS, 1);
+	count(URING_WORKERS);
 	if (work) {
 		request = (u64)work - bpf_core_field_offset(struct io_kiocb, work);
 		context = bpf_map_lookup_elem(&punted, &request);
 	}
 	if (context)
 		return *context;
-	count(URING_UNKNOWN, 1);
+	count(URING_UNKNOWN);
 	return emit_context(ws, task->tgid, executable_of(ws, task->mm), ENTRY_URING, UNWIND_NONE);
 }
 
@@ -66,7 +66,7 @@ static __always_inline bool postpone(struct task_struct *task, u32 tag_at)
 	if (!cache)
 		return false;
 	if (cache->pending)
-		count(LOST_PENDING, 1);
+		count(LOST_PENDING);
 	cache->pending = tag_at + 1;
 	return true;
 }

@@ -23,7 +23,7 @@ use crate::programs::Programs;
 use crate::runtime::RuntimeFrame;
 use crate::signature::Order;
 use crate::unwind::{Limits, Unwinder};
-use crate::wire::{self, PathRecord, ProcessRecord, Record, RuleKey, UnwindRule};
+use crate::wire::{self, ModuleOffset, PathRecord, ProcessRecord, Record, UnwindRule};
 use pcstream_fs::layout::Layout;
 
 /// Files that are kept at least, if any are forgotten: more than those whose names the kernel side keeps (`known_names`), which it does
@@ -149,7 +149,7 @@ impl Joiner {
     }
 
     /// Call-frame rules for the kernel side, made since the last call.
-    pub fn take_rules(&mut self) -> Vec<(RuleKey, UnwindRule)> {
+    pub fn take_rules(&mut self) -> Vec<(ModuleOffset, UnwindRule)> {
         self.unwinder.take_rules()
     }
 

@@ -20,7 +20,9 @@ use rustc_hash::FxHashMap;
 
 use crate::call_frames::{CallFrames, NO_RULE};
 use crate::modules::Modules;
-use crate::wire::{Entry, ModuleKey, RULE_AT_IP, RuleKey, RuleKind, StackRange, StackRecord, UnwindRule};
+use crate::wire::{
+    Entry, ModuleKey, ModuleOffset, RULE_AT_IP, RuleKind, StackRange, StackRecord, UnwindRule,
+};
 
 /// Frame pointers further apart than this are not frame pointers.
 const MAX_FRAME_BYTES: u64 = 1 << 20;
@@ -60,7 +62,7 @@ pub struct Unwinder {
     modules: FxHashMap<u64, Option<CallFrames>>,
     /// Handed out already.
     rules: FxHashMap<(u64, u64), UnwindRule>,
-    fresh: Vec<(RuleKey, UnwindRule)>,
+    fresh: Vec<(ModuleOffset, UnwindRule)>,
     /// Of all modules.
     table_bytes: u64,
 }
@@ -102,12 +104,12 @@ impl Unwinder {
     }
 
     /// Takes note of a rule that is known from elsewhere. It is not handed out.
-    pub fn insert_rule(&mut self, key: RuleKey, rule: UnwindRule) {
+    pub fn insert_rule(&mut self, key: ModuleOffset, rule: UnwindRule) {
         self.rules.insert((key.module, key.offset), rule);
     }
 
     /// Rules made since the last call.
-    pub fn take_rules(&mut self) -> Vec<(RuleKey, UnwindRule)> {
+    pub fn take_rules(&mut self) -> Vec<(ModuleOffset, UnwindRule)> {
         std::mem::take(&mut self.fresh)
     }
 
@@ -160,7 +162,7 @@ impl Unwinder {
 
     /// The rule for an address, which becomes fresh if it was not asked for before.
     fn rule(&mut self, module: u64, offset: u64, at_ip: bool, modules: &Modules) -> UnwindRule {
-        let key = RuleKey { module, offset: offset | if at_ip { RULE_AT_IP } else { 0 } };
+        let key = ModuleOffset { module, offset: offset | if at_ip { RULE_AT_IP } else { 0 } };
         if let Some(&rule) = self.rules.get(&(key.module, key.offset)) {
             return rule;
         }

@@ -12,9 +12,9 @@ use std::mem::offset_of;
 use generated::record_type as RecordType;
 pub use generated::{
     buffer_kind as BufferKind, buffer_rule as BufferRule, context_record as ContextRecord,
-    counter as Counter, entry as Entry, frame_record as FrameRecord, io_flag as IoFlag,
-    io_record as IoRecord, io_source as IoSource, module_key as ModuleKey, path_record as PathRecord,
-    process_record as ProcessRecord, range as StackRange, rule_key as RuleKey, rule_kind as RuleKind,
+    counter as Counter, entry as Entry, io_flag as IoFlag, io_record as IoRecord, io_source as IoSource,
+    module_key as ModuleKey, module_offset as ModuleOffset, path_record as PathRecord,
+    process_record as ProcessRecord, range as StackRange, rule_kind as RuleKind,
     runtime_record as RuntimeRecord, stack_record as StackRecord, stream_count as StreamCount,
     unwind_mode as UnwindMode, unwind_rule as UnwindRule,
 };
@@ -25,7 +25,7 @@ use thiserror::Error;
 /// The context of pages that others than the followed tasks made dirty, as in `bpf/followed.h`.
 pub const CONTEXT_OF_OTHERS: u64 = 2;
 
-/// Marks the offset of an interrupted instruction in a `RuleKey`, as in `bpf/wire.h`.
+/// Marks the offset of an interrupted instruction in a `ModuleOffset`, as in `bpf/wire.h`.
 pub const RULE_AT_IP: u64 = 1 << 63;
 
 /// One record.

@@ -12,8 +12,8 @@ use pcstream_capture::modules::Modules;
 use pcstream_capture::signature::{self, Order};
 use pcstream_capture::unwind::{Limits, Path as CallPath, Unwinder};
 use pcstream_capture::wire::{
-    ContextRecord, Entry, FrameRecord, RULE_AT_IP, Record, RuleKey, RuleKind, StackRange, StackRecord,
-    UnwindMode, UnwindRule,
+    ContextRecord, Entry, ModuleOffset, RULE_AT_IP, Record, RuleKind, StackRange, StackRecord, UnwindMode,
+    UnwindRule,
 };
 use pcstream_trace::Unwind;
 use tempfile::TempDir;
@@ -50,7 +50,7 @@ struct Case {
     bp: u64,
     entry: i32,
     ranges: Vec<StackRange>,
-    rules: Vec<(RuleKey, UnwindRule)>,
+    rules: Vec<(ModuleOffset, UnwindRule)>,
     /// As many of the rules as the C side knows.
     known: usize,
     stack: Vec<u8>,
@@ -128,7 +128,7 @@ fn build_frames(case: &mut Case, random: &mut Random) {
     for depth in 0..=frames {
         let range = case.ranges.iter().find(|r| (r.start..r.end).contains(&address)).expect("it is code");
         let offset = address.wrapping_add(range.base) | if depth == 0 { RULE_AT_IP } else { 0 };
-        let key = RuleKey { module: range.module, offset };
+        let key = ModuleOffset { module: range.module, offset };
         if case.rules.iter().any(|(known, _)| known.module == key.module && known.offset == key.offset) {
             return;
         }
@@ -208,7 +208,7 @@ impl Case {
         record.range[..self.ranges.len()].copy_from_slice(&self.ranges);
         let own = self.ranges.iter().find(|r| (r.start..r.end).contains(&self.ip)).expect("it is code");
         let offset = if own.module == 1 { 0 } else { self.ip.wrapping_add(own.base) };
-        record.frame[0] = FrameRecord { module: own.module, offset };
+        record.frame[0] = ModuleOffset { module: own.module, offset };
         record.bytes = self.stack.len() as u32;
         record.stack[..self.stack.len()].copy_from_slice(&self.stack);
         self.unwinder().path(&record, &Modules::default(), &LIMITS)
@@ -338,7 +338,7 @@ fn a_short_chain_of_frame_pointers_is_believed_if_it_ends_with_0() {
     for (frames, end) in kinds {
         let mut case = case(&mut random, false);
         let own = *case.ranges.iter().find(|r| (r.start..r.end).contains(&case.ip)).expect("it is code");
-        let key = RuleKey { module: own.module, offset: case.ip.wrapping_add(own.base) | RULE_AT_IP };
+        let key = ModuleOffset { module: own.module, offset: case.ip.wrapping_add(own.base) | RULE_AT_IP };
         let none = UnwindRule { kind: RuleKind::RULE_NONE.0, cfa_offset: 0, bp_offset: 0, into_function: 0 };
         (case.rules, case.known) = (vec![(key, none)], 1);
         case.bp = case.sp;

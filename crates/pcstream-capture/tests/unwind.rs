@@ -9,7 +9,7 @@ use std::path::Path;
 
 use pcstream_capture::modules::Modules;
 use pcstream_capture::unwind::{Limits, Unwinder};
-use pcstream_capture::wire::{FrameRecord, PathRecord, RuleKind, StackRange, StackRecord};
+use pcstream_capture::wire::{ModuleOffset, PathRecord, RuleKind, StackRange, StackRecord};
 use pcstream_trace::Unwind;
 
 const LIMITS: Limits = Limits { depth: 16, scan_depth: 5, fall_back: false };
@@ -100,7 +100,7 @@ fn complete(stack: &mut StackRecord, ranges: &[StackRange]) {
     let own =
         ranges.iter().find(|range| (range.start..range.end).contains(&stack.address)).expect("it is code");
     stack.frames = 1;
-    stack.frame[0] = FrameRecord { module: own.module, offset: stack.address.wrapping_add(own.base) };
+    stack.frame[0] = ModuleOffset { module: own.module, offset: stack.address.wrapping_add(own.base) };
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle};
 
 use super::error::SessionError;
-use crate::wire::{RuleKey, UnwindRule};
+use crate::wire::{ModuleOffset, UnwindRule};
 
 /// The call-frame rules that the kernel side knows.
 #[derive(Debug)]
@@ -16,7 +16,7 @@ pub struct RuleTable {
 impl RuleTable {
     /// Adds rules. Those that find no room are left out: the kernel side asks for them a number of times, and then
     /// ends paths there.
-    pub fn add(&mut self, rules: &[(RuleKey, UnwindRule)]) {
+    pub fn add(&mut self, rules: &[(ModuleOffset, UnwindRule)]) {
         for (key, rule) in rules {
             let name = [key.module.to_ne_bytes(), key.offset.to_ne_bytes()].concat();
             let rule = [

@@ -95,7 +95,7 @@ pub struct stream_count {
 }
 #[derive(Debug, Default, Copy, Clone)]
 #[repr(C)]
-pub struct frame_record {
+pub struct module_offset {
     pub module: u64,
     pub offset: u64,
 }
@@ -138,7 +138,7 @@ pub struct context_record {
     pub frames: u32,
     pub reserved: u32,
     pub comm: [u8; 16],
-    pub frame: [frame_record; 17],
+    pub frame: [module_offset; 17],
 }
 #[derive(Debug, Default, Copy, Clone)]
 #[repr(C)]
@@ -147,12 +147,6 @@ pub struct range {
     pub end: u64,
     pub base: u64,
     pub module: u64,
-}
-#[derive(Debug, Default, Copy, Clone)]
-#[repr(C)]
-pub struct rule_key {
-    pub module: u64,
-    pub offset: u64,
 }
 #[derive(Debug, Default, Copy, Clone)]
 #[repr(C)]
@@ -230,7 +224,7 @@ pub struct stack_record {
     pub ranges: u32,
     pub frames: u32,
     pub comm: [u8; 16],
-    pub frame: [frame_record; 17],
+    pub frame: [module_offset; 17],
     pub range: [range; 512],
     pub stack: [u8; 69632],
 }
@@ -249,7 +243,7 @@ impl Default for stack_record {
             ranges: u32::default(),
             frames: u32::default(),
             comm: [u8::default(); 16],
-            frame: [frame_record::default(); 17],
+            frame: [module_offset::default(); 17],
             range: [range::default(); 512],
             stack: [u8::default(); 69632],
         }

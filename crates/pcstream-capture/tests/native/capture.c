@@ -15,7 +15,7 @@ void free(void *memory);
 #define MAX_STACK (256 << 10)
 
 struct known_rule {
-	struct rule_key key;
+	struct module_offset key;
 	struct unwind_rule rule;
 };
 
@@ -67,7 +67,7 @@ void *native_lookup(void *map, const void *key)
 	if (map == &counters)
 		return &counted;
 	if (map == &rules) {
-		const struct rule_key *wanted = key;
+		const struct module_offset *wanted = key;
 
 		for (u32 i = 0; i < test_case.rules; i++)
 			if (known[i].key.module == wanted->module && known[i].key.offset == wanted->offset)
