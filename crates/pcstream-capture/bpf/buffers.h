@@ -173,6 +173,7 @@ static __always_inline u64 take_page(struct buffer_key *key, u64 writer)
 {
 	struct buffer_page *page = bpf_map_lookup_elem(&buffer_pages, key);
 
+	writer |= 1;
 	/* A write of several folios asks several times. */
 	if (!page || (page->writer && page->writer != writer))
 		return 0;
@@ -181,15 +182,15 @@ static __always_inline u64 take_page(struct buffer_key *key, u64 writer)
 	return page->context;
 }
 
-/* The path kept for the page that lies `into` bytes into data at `address`. */
-static __always_inline u64 take_page_at(struct memory *memory, u64 address, u64 into, u64 writer)
+/* The path kept for the page that lies `into` bytes into data at `address` of this memory, if it is a pool's. */
+static __always_inline u64 take_data(struct memory *memory, u64 address, u64 into, u64 writer)
 {
-	u32 page_bytes = memory->page_bytes;
-	struct buffer_key key = { .space = memory->space };
+	struct buffer_key key = {};
 
-	if (!page_bytes)
+	if (!memory || !memory->page_bytes)
 		return 0;
-	key.offset = address + memory->base + (into - into % page_bytes);
+	key.space = memory->space;
+	key.offset = address + memory->base + (into - into % memory->page_bytes);
 	return take_page(&key, writer);
 }
 
@@ -204,68 +205,71 @@ static __always_inline struct file *file_of(struct task_struct *task, u32 descri
 	return file;
 }
 
-/* Where a write without a position of its own begins; for an appending one, `anywhere`. */
-static __always_inline u64 file_position(struct task_struct *task, u32 descriptor, u64 anywhere)
+/* Whether a task is in a write call of its own. */
+static __always_inline bool is_writing(struct task_struct *task, struct pt_regs *regs)
 {
-	struct file *file = file_of(task, descriptor);
+	s32 entry = regs->orig_ax;
 
+	return !(task->flags & PF_IO_WORKER) && (entry == CALL_WRITE || entry == CALL_PWRITE64);
+}
+
+/* This call, for `take_page`. */
+static __always_inline u64 call_writer(struct task_struct *task)
+{
+	return signature_mix((u64)task->tgid << 32 | task->pid, write_syscalls(task));
+}
+
+/* Where it begins in its file; if it appends, `anywhere`. */
+static __always_inline u64 write_start(struct task_struct *task, struct pt_regs *regs, u64 anywhere)
+{
+	struct file *file;
+
+	if ((s32)regs->orig_ax == CALL_PWRITE64)
+		return regs->r10;
+	file = file_of(task, regs->di);
 	return BPF_CORE_READ(file, f_flags) & O_APPEND ? anywhere : BPF_CORE_READ(file, f_pos);
 }
 
 /* The path kept for what a task's write of a file page is a copy of. */
 static __always_inline u64 context_of_buffer(struct task_cache *cache, struct task_struct *task, u64 file_page)
 {
+	u64 at = file_page << PAGE_SHIFT, from, into, context = 0;
 	struct pt_regs *regs = user_regs(task);
-	s32 entry = regs->orig_ax;
-	u64 writer, from, into, context;
 	struct buffer_key copied = {};
 	struct memory *memory;
 
-	if (!buffers || !pools_added || !task->mm || (task->flags & PF_IO_WORKER) ||
-	    (entry != CALL_WRITE && entry != CALL_PWRITE64))
+	if (!buffers || !pools_added || !task->mm || !is_writing(task, regs))
 		return 0;
-	writer = signature_mix((u64)task->tgid << 32 | task->pid, write_syscalls(task)) | 1;
 	memory = memory_of(cache, task, regs->si);
 	if (memory && memory->page_bytes) {
-		from = entry == CALL_PWRITE64 ? regs->r10 : file_position(task, regs->di, file_page << PAGE_SHIFT);
-		into = (file_page << PAGE_SHIFT) > from ? (file_page << PAGE_SHIFT) - from : 0;
-		if (into < regs->dx) {
-			context = take_page_at(memory, regs->si, into, writer);
-			if (context)
-				return context;
-		}
+		from = write_start(task, regs, at);
+		into = at > from ? at - from : 0;
+		if (into < regs->dx)
+			context = take_data(memory, regs->si, into, call_writer(task));
 	}
-	if (!cache->copied.space || cache->copied_at != write_syscalls(task))
-		return 0;
+	if (context || !cache->copied.space || cache->copied_at != write_syscalls(task))
+		return context;
 	copied = cache->copied;
-	return take_page(&copied, writer);
+	return take_page(&copied, call_writer(task));
 }
 
 /* The same for direct I/O, whose requests know where their data is. */
 static __always_inline u64 context_of_direct_buffer(struct task_struct *task, struct iomap_dio *dio, u32 bytes)
 {
-	struct task_cache *cache;
 	struct iov_iter *data;
-	struct memory *memory;
 	u64 address, writer;
 
-	if (!buffers || !pools_added || !task->mm)
+	if (!buffers || !pools_added)
 		return 0;
 	data = BPF_CORE_READ(dio, submit.iter);
 	if (BPF_CORE_READ(data, iter_type) != bpf_core_enum_value(enum iter_type, ITER_UBUF))
 		return 0;
-	cache = cache_of(task);
-	if (!cache)
-		return 0;
 	address = (u64)BPF_CORE_READ(data, ubuf);
-	memory = memory_of(cache, task, address);
-	if (!memory)
-		return 0;
 	/* The same memory may hold the state of many writes one after another. */
 	writer = signature_mix((u64)dio, write_syscalls(task));
 	writer = signature_mix(signature_mix(writer, BPF_CORE_READ(dio, iocb, ki_pos)), (u64)BPF_CORE_READ(dio, iocb, ki_filp));
 	/* `size` counts what was submitted so far, this request included. */
-	return take_page_at(memory, address, BPF_CORE_READ(dio, size) - bytes, writer | 1);
+	return take_data(memory_of(cache_of(task), task, address), address, BPF_CORE_READ(dio, size) - bytes, writer);
 }
 
 #endif

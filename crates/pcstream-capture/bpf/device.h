@@ -67,42 +67,30 @@ static __always_inline struct io_rw *uring_of(struct workspace *ws, struct bio *
 /* The path kept for the data of a direct request that begins at `sector` of the device. */
 static __always_inline u64 context_of_device_buffer(struct workspace *ws, struct task_struct *task, struct bio *bio, u64 sector)
 {
-	u64 at = sector << 9, address, from, writer, context;
-	struct buffer_key whole = {};
-	struct task_cache *cache;
+	u64 at = sector << 9, address, from, writer;
+	struct pt_regs *regs = user_regs(task);
 	struct memory *memory;
 	struct io_rw *uring;
 
-	if (!buffers || !pools_added || !task->mm)
+	if (!buffers || !pools_added)
 		return 0;
 	uring = uring_of(ws, bio);
 	if (uring) {
 		address = BPF_CORE_READ(uring, addr);
 		from = BPF_CORE_READ(uring, kiocb.ki_pos);
 		writer = signature_mix((u64)uring, from);
-	} else {
-		struct pt_regs *regs = user_regs(task);
-		s32 entry = regs->orig_ax;
-
-		if ((task->flags & PF_IO_WORKER) || (entry != CALL_WRITE && entry != CALL_PWRITE64))
-			return 0;
+	} else if (task->mm && is_writing(task, regs)) {
 		address = regs->si;
-		from = entry == CALL_PWRITE64 ? regs->r10 : file_position(task, regs->di, at);
-		writer = signature_mix((u64)task->tgid << 32 | task->pid, write_syscalls(task));
+		from = write_start(task, regs, at);
+		writer = call_writer(task);
+	} else {
+		return 0;
 	}
-	cache = cache_of(task);
-	if (!cache || at < from)
+	if (at < from)
 		return 0;
-	memory = memory_of(cache, task, address);
-	if (!memory)
-		return 0;
-	context = take_page_at(memory, address, at - from, writer | 1);
-	if (context)
-		return context;
-	/* A write of several requests that was marked as a whole. */
-	whole.space = memory->space;
-	whole.offset = address + memory->base;
-	return take_page(&whole, writer | 1);
+	memory = memory_of(cache_of(task), task, address);
+	/* Else a write of several requests that was marked as a whole. */
+	return take_data(memory, address, at - from, writer) ?: take_data(memory, address, 0, writer);
 }
 
 /* What programs are answered: tickets, each with a stream in its lowest byte. User space can only read it: it is frozen. */

@@ -84,7 +84,7 @@ static __always_inline struct memory *memory_of(struct task_cache *cache, struct
 	long error;
 	u32 i;
 
-	if (!mm)
+	if (!cache || !mm)
 		return NULL;
 	for (i = 0; i < CACHED_MEMORIES; i++) {
 		found = &cache->memory[i];
