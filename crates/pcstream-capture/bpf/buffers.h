@@ -135,8 +135,10 @@ static __always_inline u64 mark_page(struct workspace *ws, struct task_cache *ca
 				     struct pt_regs *regs, u32 rank, struct buffer_key *key, u64 now_ns)
 {
 	struct buffer_page *page, fresh = {};
-	u64 context = context_of_call_path(ws, cache, task, regs, ENTRY_BUFFER);
+	u64 context;
 
+	begin_capture(ws, task, regs, ENTRY_BUFFER);
+	context = context_of_call_path(ws, cache, task);
 	if (!context)
 		return 0;
 	page = bpf_map_lookup_elem(&buffer_pages, key);

@@ -37,7 +37,7 @@ static __always_inline int guess_path(struct workspace *ws)
 
 /* The context of the current task's call path, after begin_capture. Never 0 unless a table is full: without a stack the context is the
  * executable and the entry. The return addresses are in `ws` for the path cache. */
-__noinline u64 capture(struct workspace *ws, s32 entry)
+__noinline u64 capture(struct workspace *ws)
 {
 	int end = WALK_NO_RULE;
 	u32 mode = UNWIND_NONE;
@@ -48,11 +48,11 @@ __noinline u64 capture(struct workspace *ws, s32 entry)
 	count(FULL_CAPTURES);
 	ws->found = 0;
 	if (!load_ranges(ws))
-		return emit_context(ws, ws->pid, executable_of(ws, bpf_get_current_task_btf()->mm), entry, UNWIND_NONE);
+		return emit_context(ws, executable_of(ws, bpf_get_current_task_btf()->mm), UNWIND_NONE);
 	if (!unwind || unwind == UNWIND_EXACT) {
 		end = walk_rules(ws);
 		if (end == WALK_MISS) {
-			key = ask(ws, entry);
+			key = ask(ws);
 			if (key) {
 				ws->found = 0;
 				store_ranges(ws);
@@ -68,7 +68,7 @@ __noinline u64 capture(struct workspace *ws, s32 entry)
 	else if (end != WALK_DEPTH && end != WALK_OUTERMOST)
 		count(CUT_PATHS);
 	store_ranges(ws);
-	key = context_of_path(ws, entry, mode);
+	key = context_of_path(ws, mode);
 	/* Not for the path cache: the next time there may be more to see, or no guess is needed. */
 	if (end == WALK_MISS || (mode == UNWIND_CUT && end == WALK_BROKEN))
 		ws->found = 0;
@@ -76,31 +76,30 @@ __noinline u64 capture(struct workspace *ws, s32 entry)
 }
 
 /* Begins to look at the current task. */
-static __always_inline void begin_capture(struct workspace *ws, struct task_struct *task, struct pt_regs *regs)
+static __always_inline void begin_capture(struct workspace *ws, struct task_struct *task, struct pt_regs *regs, s32 entry)
 {
 	ws->ip = regs->ip;
 	ws->sp = regs->sp;
 	ws->bp = regs->bp;
-	ws->pid = task->tgid;
+	ws->context.pid = task->tgid;
+	ws->context.entry = entry;
 }
 
-/* The context of the current task's call path: of the cached one, or by a full capture. `cache` is NULL if there is no memory for one. */
-static __always_inline u64 context_of_call_path(struct workspace *ws, struct task_cache *cache, struct task_struct *task,
-						struct pt_regs *regs, s32 entry)
+/* The context of the current task's call path, after begin_capture: of the cached one, or by a full capture. `cache` is NULL if there is
+ * no memory for one. */
+static __always_inline u64 context_of_call_path(struct workspace *ws, struct task_cache *cache, struct task_struct *task)
 {
-	u64 context = 0, place;
+	u64 context = 0, place = place_of(ws);
 
-	begin_capture(ws, task, regs);
-	place = place_of(ws, entry);
 	if (cache)
 		context = look_up_path(ws, cache, task, place);
 	if (!context) {
-		context = capture(ws, entry);
+		context = capture(ws);
 		if (cache)
 			insert_path(cache, ws, place, context);
 	}
 	if (check_every)
-		check_path(ws, context, entry);
+		check_path(ws, context);
 	return context;
 }
 

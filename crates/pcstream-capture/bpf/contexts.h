@@ -9,20 +9,15 @@
 
 static __always_inline bool emit_process(u32 pid, u64 executable, bool ended)
 {
-	struct process_record *r = bpf_ringbuf_reserve(&records, sizeof(*r), 0);
+	struct process_record r = {
+		.type = RECORD_PROCESS,
+		.pid = pid,
+		.time_ns = bpf_ktime_get_ns(),
+		.executable = executable,
+		.ended = ended,
+	};
 
-	if (!r) {
-		count(LOST_TABLE_RECORDS);
-		return false;
-	}
-	r->type = RECORD_PROCESS;
-	r->pid = pid;
-	r->time_ns = bpf_ktime_get_ns();
-	r->executable = executable;
-	r->ended = ended;
-	r->reserved = 0;
-	bpf_ringbuf_submit(r, record_flags(false));
-	return true;
+	return send(&r, sizeof(r), false);
 }
 
 /* Takes note of the current process, which makes pages dirty. */
@@ -34,43 +29,39 @@ static __always_inline void note_process(u32 pid, u64 executable)
 		bpf_map_update_elem(&processes, &pid, &executable, BPF_ANY);
 }
 
-static __always_inline u32 frames_of(struct workspace *ws, u32 mode)
+/* Enters into the context in `ws` what its path was found to be. Returns its key, never 0. */
+static __always_inline u64 describe_context(struct workspace *ws, u64 executable, u32 mode)
 {
-	u32 frames = mode == UNWIND_NONE ? 0 : ws->found + 1;
-
-	return frames > MAX_FRAMES ? MAX_FRAMES : frames;
-}
-
-/* The key of the context of the path in `ws`; never 0. */
-static __always_inline u64 key_of(struct workspace *ws, u64 executable, s32 entry, u32 mode)
-{
+	struct context_record *r = &ws->context;
 	u64 key = signature_mix(SIGNATURE_SEED, executable);
-	u32 i, frames = frames_of(ws, mode);
+	u32 i, frames = mode == UNWIND_NONE ? 0 : ws->found + 1;
 
-	key = signature_mix(key, (u32)entry);
+	if (frames > MAX_FRAMES)
+		frames = MAX_FRAMES;
+	r->executable = executable;
+	r->unwind = mode;
+	r->frames = frames;
+	key = signature_mix(key, (u32)r->entry);
 	key = signature_mix(key, frames);
 	for (i = 0; i < MAX_FRAMES; i++) {
 		if (i >= frames)
 			break;
-		key = signature_mix(key, ws->frame[i].module);
-		key = signature_mix(key, ws->frame[i].offset);
+		key = signature_mix(key, r->frame[i].module);
+		key = signature_mix(key, r->frame[i].offset);
 	}
 	return key ?: 1;
 }
 
-/* Reports a context when it is new. Returns its key, or 0 if the table is full. */
-__noinline u64 emit_context(struct workspace *ws, u32 pid, u64 executable, s32 entry, u32 mode)
+/* Reports the context in `ws`, after begin_capture, when it is new. Returns its key, or 0 if the table is full. */
+__noinline u64 emit_context(struct workspace *ws, u64 executable, u32 mode)
 {
-	struct context_record *r;
 	u8 one = 1;
-	u32 frames;
 	u64 key;
 
 	if (!ws)
 		return 0;
-	note_process(pid, executable);
-	frames = frames_of(ws, mode);
-	key = key_of(ws, executable, entry, mode);
+	note_process(ws->context.pid, executable);
+	key = describe_context(ws, executable, mode);
 	if (bpf_map_lookup_elem(&known_contexts, &key))
 		return key;
 	if (bpf_map_update_elem(&known_contexts, &key, &one, BPF_NOEXIST)) {
@@ -79,24 +70,13 @@ __noinline u64 emit_context(struct workspace *ws, u32 pid, u64 executable, s32 e
 		count(LOST_CONTEXTS);
 		return 0;
 	}
-	r = bpf_ringbuf_reserve(&records, sizeof(*r), 0);
-	if (!r) {
-		count(LOST_TABLE_RECORDS);
-		bpf_map_delete_elem(&known_contexts, &key);
-		return 0;
-	}
-	r->type = RECORD_CONTEXT;
-	r->pid = pid;
-	r->key = key;
-	r->executable = executable;
-	r->entry = entry;
-	r->unwind = mode;
-	r->frames = frames;
-	r->reserved = 0;
-	bpf_get_current_comm(r->comm, sizeof(r->comm));
-	__builtin_memcpy(r->frame, ws->frame, sizeof(r->frame));
-	bpf_ringbuf_submit(r, record_flags(false));
-	return key;
+	ws->context.type = RECORD_CONTEXT;
+	ws->context.key = key;
+	bpf_get_current_comm(ws->context.comm, sizeof(ws->context.comm));
+	if (send(&ws->context, sizeof(ws->context), false))
+		return key;
+	bpf_map_delete_elem(&known_contexts, &key);
+	return 0;
 }
 
 static __always_inline void name_frame(struct workspace *ws, struct module_offset *frame, u64 address)
@@ -119,29 +99,31 @@ static __always_inline void name_function(struct module_offset *frame)
 		frame->offset -= rule->into_function;
 }
 
-/* What the addresses of the path are in their modules: ws->frame. */
-__noinline int name_frames(struct workspace *ws, s32 entry)
+/* What the addresses of the path are in their modules. */
+__noinline int name_frames(struct workspace *ws)
 {
+	struct module_offset *frame;
 	u32 i;
 
 	if (!ws)
 		return 0;
-	name_frame(ws, &ws->frame[0], ws->ip);
-	if (entry == (s32)ENTRY_FAULT)
-		name_function(&ws->frame[0]);
+	frame = ws->context.frame;
+	name_frame(ws, frame, ws->ip);
+	if (ws->context.entry == (s32)ENTRY_FAULT)
+		name_function(frame);
 	for (i = 0; i < MAX_DEPTH; i++) {
 		if (i >= ws->found)
 			break;
-		name_frame(ws, &ws->frame[i + 1], ws->slot[i].value);
+		name_frame(ws, &frame[i + 1], ws->slot[i].value);
 	}
 	return 0;
 }
 
 /* The context of the path in `ws`. */
-static __always_inline u64 context_of_path(struct workspace *ws, s32 entry, u32 mode)
+static __always_inline u64 context_of_path(struct workspace *ws, u32 mode)
 {
-	name_frames(ws, entry);
-	return emit_context(ws, ws->pid, ws->ranges.executable, entry, mode);
+	name_frames(ws);
+	return emit_context(ws, ws->ranges.executable, mode);
 }
 
 #endif

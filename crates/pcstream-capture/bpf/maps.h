@@ -42,6 +42,15 @@ static __always_inline u64 record_flags(bool can_wait)
 		       : BPF_RB_FORCE_WAKEUP;
 }
 
+/* Sends a record. False: there was no room, which is counted. */
+static __always_inline bool send(void *record, u64 bytes, bool can_wait)
+{
+	if (!bpf_ringbuf_output(&records, record, bytes, record_flags(can_wait)))
+		return true;
+	count(LOST_TABLE_RECORDS);
+	return false;
+}
+
 /* Written by whom: one entry per page frame, valid while it names the folio's file and page. */
 struct tag {
 	u32 file; /* half of file_key */
@@ -273,19 +282,17 @@ _Static_assert(!(MAX_DEPTH & (MAX_DEPTH - 1)), "see add_address");
 struct workspace {
 	/* the task, as it entered the kernel: see begin_capture */
 	u64 ip, sp, bp;
-	u32 pid;
+	struct context_record context; /* its pid and entry; the rest comes with its path */
 	u32 found; /* return addresses in slot */
 	struct stack_slot slot[MAX_DEPTH];
 	u64 address; /* see number_of */
 	u32 claimed; /* by a probe of a write buffer */
 	u32 owner;   /* index of this workspace */
 	u32 ranges_changed; /* since they were loaded */
-	u32 unused;
 	struct ranges ranges;
 	u64 frame_address, frame_sp, frame_bp; /* where a walk along rules stopped */
 	struct module_offset missing;	       /* what for */
 	u64 stack_hash;			       /* see hash_stack */
-	struct module_offset frame[MAX_FRAMES]; /* see name_frames */
 	u64 words[STACK_WORDS];
 	struct path_record path;
 	struct climb climb;

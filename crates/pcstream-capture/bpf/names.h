@@ -89,10 +89,8 @@ __noinline int emit_path(struct workspace *ws, u64 key, u64 dentry, u64 mnt, u64
 	/* Only what is used: a record of each small file would fill the buffer. */
 	text = ws->climb.at;
 	if (!verified_below(text, sizeof(r->text) + 1) ||
-	    bpf_ringbuf_output(&records, r, offsetof(struct path_record, text) + text, record_flags(!mnt))) {
-		count(LOST_TABLE_RECORDS);
+	    !send(r, offsetof(struct path_record, text) + text, !mnt))
 		return 0;
-	}
 	return 1;
 }
 

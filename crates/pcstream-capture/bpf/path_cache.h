@@ -11,9 +11,9 @@
 #include "maps.h"
 
 /* Where a task entered the kernel, as a hash; never 0. What it looks like there tells most call paths apart. */
-static __always_inline u64 place_of(struct workspace *ws, s32 entry)
+static __always_inline u64 place_of(struct workspace *ws)
 {
-	return signature_mix(signature_mix(signature_mix(SIGNATURE_SEED, ws->ip), ws->sp), (u32)entry) ?: 1;
+	return signature_mix(signature_mix(signature_mix(SIGNATURE_SEED, ws->ip), ws->sp), (u32)ws->context.entry) ?: 1;
 }
 
 /* Keeps what the full capture in `ws` saw. */

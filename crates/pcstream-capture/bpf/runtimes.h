@@ -119,13 +119,15 @@ static __always_inline int register_runtime(int option, unsigned long first, uns
 	return 0;
 }
 
-/* The runtime's path of the write of this inode that the task is in. */
-static __always_inline bool runtime_path(struct task_cache *cache, struct task_struct *task, s32 entry,
-					 u64 inode, struct pcstream_slot *path)
+/* The runtime's path of the write of this inode that the task is in, after begin_capture. */
+static __always_inline bool runtime_path(struct workspace *ws, struct task_cache *cache, struct task_struct *task,
+					 struct inode *inode, struct pcstream_slot *path)
 {
+	s32 entry = ws->context.entry;
+
 	path->signature = 0;
 	if (entry == (s32)ENTRY_FAULT && files_mapped) {
-		struct mapped_key key = { .mm = process_of(task), .inode = mapped_inode(inode) };
+		struct mapped_key key = { .mm = process_of(task), .inode = mapped_inode(number_of(ws, inode)) };
 		struct pcstream_slot *by = bpf_map_lookup_elem(&mapped_files, &key);
 
 		if (by)
@@ -160,7 +162,7 @@ static __always_inline bool emit_names(struct pcstream_slot *path)
 }
 
 /* Its context. */
-static __always_inline u64 emit_runtime(struct workspace *ws, struct task_struct *task, struct pcstream_slot *path, s32 entry)
+static __always_inline u64 emit_runtime(struct workspace *ws, struct task_struct *task, struct pcstream_slot *path)
 {
 	u64 key = signature_mix(process_of(task), path->signature), executable = executable_of(ws, task->mm);
 
@@ -168,7 +170,7 @@ static __always_inline u64 emit_runtime(struct workspace *ws, struct task_struct
 	if (!is_known(key)) {
 		if (runtime_paths_sent >= MAX_RUNTIME_PATHS) {
 			count(LOST_RUNTIME_PATHS);
-			return emit_context(ws, task->tgid, executable, entry, UNWIND_NONE);
+			return emit_context(ws, executable, UNWIND_NONE);
 		}
 		__sync_fetch_and_add(&runtime_paths_sent, 1);
 		/* Memory that is swapped out is asked for again. */
@@ -176,9 +178,9 @@ static __always_inline u64 emit_runtime(struct workspace *ws, struct task_struct
 			make_known(key);
 	}
 	ws->found = 0;
-	ws->frame[0].module = MODULE_RUNTIME;
-	ws->frame[0].offset = path->signature;
-	return emit_context(ws, task->tgid, executable, entry, UNWIND_RUNTIME);
+	ws->context.frame[0].module = MODULE_RUNTIME;
+	ws->context.frame[0].offset = path->signature;
+	return emit_context(ws, executable, UNWIND_RUNTIME);
 }
 
 #endif

@@ -71,12 +71,12 @@ static long hash_piece(u64 piece, struct workspace **at)
 
 /* The key of a path that stopped for want of a rule, and of all that the rest of it can depend on. On the way, the mappings of all code
  * addresses of the stack are looked up, where that is done one by one: user space can unwind only through those it is sent. */
-static __always_inline u64 hash_stack(struct workspace *ws, s32 entry)
+static __always_inline u64 hash_stack(struct workspace *ws)
 {
 	u64 bp = ws->frame_bp - ws->frame_sp;
 
-	name_frames(ws, entry);
-	ws->stack_hash = key_of(ws, ws->ranges.executable, entry, UNWIND_EXACT);
+	name_frames(ws);
+	ws->stack_hash = describe_context(ws, ws->ranges.executable, UNWIND_EXACT);
 	ws->stack_hash = signature_mix(ws->stack_hash, ws->ranges.exec_vm);
 	ws->stack_hash = signature_mix(ws->stack_hash, ws->ranges.arg_start);
 	/* A scan looks at multiples of 16. A frame pointer that points far away leads nowhere, wherever it points. */
@@ -86,26 +86,22 @@ static __always_inline u64 hash_stack(struct workspace *ws, s32 entry)
 	return ws->stack_hash | 1;
 }
 
-/* Sends the stack of the current task from `frame_sp` of the workspace on, with the frames that were found up to there. Whether
+/* Sends the stack of the current task from `frame_sp` of the workspace on, with the context as it was found up to there. Whether
  * there was room. */
-static __always_inline bool emit_stack(struct workspace *ws, u32 type, u64 key, s32 entry, u32 frames)
+static __always_inline bool emit_stack(struct workspace *ws, u32 type, u64 key)
 {
 	struct stack_record *r = bpf_ringbuf_reserve(&records, sizeof(*r), 0);
 	u32 i, at = 0, ranges = ws->ranges.count;
 
 	if (!r)
 		return false;
-	r->type = type;
-	r->pid = ws->pid;
-	r->key = key;
-	r->executable = ws->ranges.executable;
-	r->entry = entry;
+	ws->context.type = type;
+	ws->context.key = key;
+	bpf_get_current_comm(ws->context.comm, sizeof(ws->context.comm));
+	r->context = ws->context;
 	r->address = ws->frame_address;
 	r->sp = ws->frame_sp;
 	r->bp = ws->frame_bp;
-	r->frames = frames;
-	bpf_get_current_comm(r->comm, sizeof(r->comm));
-	__builtin_memcpy(r->frame, ws->frame, sizeof(r->frame));
 	if (ranges > MAX_RANGES)
 		ranges = MAX_RANGES;
 	if (bpf_probe_read_kernel(r->range, ranges * sizeof(struct range), ws->ranges.range))
@@ -129,31 +125,33 @@ static __always_inline bool emit_stack(struct workspace *ws, u32 type, u64 key, 
 
 /* Sends the whole stack of the current task with the context that it was given, so that user space can find out whether
  * that is right. For tests. */
-__noinline int check_path(struct workspace *ws, u64 context, s32 entry)
+__noinline int check_path(struct workspace *ws, u64 context)
 {
 	if (!check_every || !ws || !context || bpf_get_prandom_u32() % check_every || !known_ranges(ws))
 		return 0;
 	ws->frame_address = ws->ip;
 	ws->frame_sp = ws->sp;
 	ws->frame_bp = ws->bp;
-	emit_stack(ws, RECORD_CHECK, context, entry, 0);
+	ws->context.executable = ws->ranges.executable;
+	ws->context.frames = 0;
+	emit_stack(ws, RECORD_CHECK, context);
 	return 0;
 }
 
 /* Sends the rest of the stack of a walk that lacked a rule to user space, which unwinds it and adds the rules
  * that are missing; not if one like it was sent just now. Returns the key that is its context's, or 0 if it was not sent. */
-__noinline u64 ship_stack(struct workspace *ws, s32 entry, u64 key)
+__noinline u64 ship_stack(struct workspace *ws, u64 key)
 {
 	struct module_offset missing;
 	u64 now = bpf_ktime_get_ns(), *before;
 
 	if (!ws)
 		return 0;
-	note_process(ws->pid, ws->ranges.executable);
+	note_process(ws->context.pid, ws->ranges.executable);
 	before = bpf_map_lookup_elem(&shipped, &key);
 	if (before && now - *before < SHIP_AGAIN_NS)
 		return key;
-	if (!room_for_stacks() || !emit_stack(ws, RECORD_STACK, key, entry, frames_of(ws, UNWIND_EXACT))) {
+	if (!room_for_stacks() || !emit_stack(ws, RECORD_STACK, key)) {
 		if (before)
 			return key;
 		count(UNSHIPPED_STACKS);
@@ -168,12 +166,12 @@ __noinline u64 ship_stack(struct workspace *ws, s32 entry, u64 key)
 }
 
 /* The context of a path that stopped for want of a rule, by asking user space; 0: it was asked often enough, or cannot be. */
-static __always_inline u64 ask(struct workspace *ws, s32 entry)
+static __always_inline u64 ask(struct workspace *ws)
 {
 	struct module_offset missing = missing_rule(ws);
 
 	if (may_ask(&missing))
-		return ship_stack(ws, entry, hash_stack(ws, entry));
+		return ship_stack(ws, hash_stack(ws));
 	count(UNSHIPPED_STACKS);
 	return 0;
 }

@@ -198,17 +198,10 @@ struct buffer_key {
 #define STACK_PIECE 4096
 
 struct stack_record {
-	u32 type;
-	u32 pid;
-	u64 key;
-	u64 executable;
-	s32 entry;
+	struct context_record context; /* its frames up to the one without a rule */
+	u64 address, sp, bp; /* of that one; `stack` begins at its sp */
 	u32 bytes; /* of `stack`; those that could not be read are 0 */
-	u64 address, sp, bp; /* of the frame without a rule; `stack` begins at its sp */
 	u32 ranges;
-	u32 frames;
-	u8 comm[16];
-	struct module_offset frame[MAX_FRAMES]; /* up to that one */
 	struct range range[MAX_RANGES];
 	u8 stack[STACK_BYTES + STACK_PIECE];
 };

@@ -30,24 +30,25 @@ static __always_inline u64 context_of_worker(struct workspace *ws, struct task_s
 	if (context)
 		return *context;
 	count(URING_UNKNOWN);
-	return emit_context(ws, task->tgid, executable_of(ws, task->mm), ENTRY_URING, UNWIND_NONE);
+	return emit_context(ws, executable_of(ws, task->mm), UNWIND_NONE);
 }
 
 /* The context of the current task, which has this cache or none: of its runtime's path, or of its call path. */
 static __always_inline u64 context_now(struct workspace *ws, struct task_cache *cache, struct task_struct *task,
 				       struct inode *inode)
 {
+	bool is_worker = task->flags & PF_IO_WORKER;
 	struct pt_regs *regs = user_regs(task);
-	s32 entry = regs->orig_ax;
 	struct pcstream_slot path = {};
 
 	if (!task->mm)
 		return 0;
-	if (task->flags & PF_IO_WORKER)
+	begin_capture(ws, task, regs, is_worker ? ENTRY_URING : regs->orig_ax);
+	if (is_worker)
 		return context_of_worker(ws, task);
-	if (cache && runtime_path(cache, task, entry, number_of(ws, inode), &path))
-		return emit_runtime(ws, task, &path, entry);
-	return context_of_call_path(ws, cache, task, regs, entry);
+	if (cache && runtime_path(ws, cache, task, inode, &path))
+		return emit_runtime(ws, task, &path);
+	return context_of_call_path(ws, cache, task);
 }
 
 /* The context of a task that is not captured when it writes to this file; 0: it is. */

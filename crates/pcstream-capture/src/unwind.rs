@@ -82,7 +82,7 @@ enum End {
 impl Unwinder {
     /// The path of a stack.
     pub fn path(&mut self, stack: &StackRecord, modules: &Modules, limits: &Limits) -> Path {
-        let known = &stack.frame[..(stack.frames as usize).min(stack.frame.len())];
+        let known = stack.context.path();
         let mut frames: Vec<_> = known.iter().map(|frame| (frame.module, frame.offset)).collect();
         let before = frames.len();
         let end = self.along_rules(stack, modules, limits.depth, &mut frames);
@@ -132,7 +132,9 @@ impl Unwinder {
             let (offset, at_ip) = (address.wrapping_add(range.base), frames.len() == 1);
             let rule = self.rule(range.module, offset, at_ip, modules);
             // As `name_function` of the BPF program: many instructions of one function store to mapped memory.
-            if at_ip && stack.entry as u32 == Entry::ENTRY_FAULT.0 && u64::from(rule.into_function) <= offset
+            if at_ip
+                && stack.context.entry as u32 == Entry::ENTRY_FAULT.0
+                && u64::from(rule.into_function) <= offset
             {
                 frames[0].1 = offset - u64::from(rule.into_function);
             }

@@ -122,6 +122,13 @@ fn copy<T: Plain>(bytes: &[u8]) -> Option<T> {
     })
 }
 
+impl ContextRecord {
+    /// The frames that it has, innermost first.
+    pub fn path(&self) -> &[ModuleOffset] {
+        &self.frame[..(self.frames as usize).min(self.frame.len())]
+    }
+}
+
 /// A path record, which ends with the text that is used.
 fn copy_path(bytes: &[u8]) -> Option<PathRecord> {
     let mut whole = [0; size_of::<PathRecord>()];

@@ -203,12 +203,12 @@ impl Case {
     fn path(&self) -> CallPath {
         let mut record = Box::<StackRecord>::default();
         (record.address, record.sp, record.bp) = (self.ip, self.sp, self.bp);
-        record.entry = self.entry;
-        (record.frames, record.ranges) = (1, self.ranges.len() as u32);
+        record.context.entry = self.entry;
+        (record.context.frames, record.ranges) = (1, self.ranges.len() as u32);
         record.range[..self.ranges.len()].copy_from_slice(&self.ranges);
         let own = self.ranges.iter().find(|r| (r.start..r.end).contains(&self.ip)).expect("it is code");
         let offset = if own.module == 1 { 0 } else { self.ip.wrapping_add(own.base) };
-        record.frame[0] = ModuleOffset { module: own.module, offset };
+        record.context.frame[0] = ModuleOffset { module: own.module, offset };
         record.bytes = self.stack.len() as u32;
         record.stack[..self.stack.len()].copy_from_slice(&self.stack);
         self.unwinder().path(&record, &Modules::default(), &LIMITS)
@@ -265,7 +265,7 @@ fn path_of(record: &ContextRecord) -> CallPath {
         UnwindMode::UNWIND_CUT => Unwind::Cut,
         _ => Unwind::None,
     };
-    let frames = record.frame[..record.frames as usize].iter().map(|frame| (frame.module, frame.offset));
+    let frames = record.path().iter().map(|frame| (frame.module, frame.offset));
     CallPath { unwind, frames: frames.collect() }
 }
 
@@ -300,7 +300,7 @@ fn c_and_rust_find_one_path_and_one_signature() {
             Record::Stack(stack) => {
                 shipped += 1;
                 let path = case.unwinder().path(stack, &Modules::default(), &LIMITS);
-                if !along_rules(&path) && stack.frames > 1 {
+                if !along_rules(&path) && stack.context.frames > 1 {
                     // Other walks see the stack from the frame without a rule on.
                     assert!(!along_rules(&expected), "case {number} of seed {SEED}");
                     continue;

@@ -71,8 +71,8 @@ struct Seen {
 
 impl Seen {
     fn context(&mut self, record: &ContextRecord) {
-        let frames = &record.frame[..record.frames as usize];
-        self.contexts.insert(record.key, frames.iter().skip(1).map(|f| (f.module, f.offset)).collect());
+        self.contexts
+            .insert(record.key, record.path().iter().skip(1).map(|f| (f.module, f.offset)).collect());
     }
 }
 
@@ -100,7 +100,7 @@ fn compare(script: &str, every: u32, pause: Duration, least_samples: usize) {
                     Record::Stack(stack) => {
                         std::thread::sleep(pause.take().unwrap_or_default());
                         let path = seen.unwinder.path(&stack, &seen.modules, &limits);
-                        seen.contexts.insert(stack.key, path.frames[1..].to_vec());
+                        seen.contexts.insert(stack.context.key, path.frames[1..].to_vec());
                         rules.add(&seen.unwinder.take_rules());
                     }
                     Record::Check(stack) => seen.samples.push(*stack),
@@ -132,7 +132,7 @@ fn judge(seen: &Seen, least_samples: usize) {
     let mut different: HashMap<(&Callers, Callers), usize> = HashMap::new();
     for sample in &seen.samples {
         // Its record came later than the buffer could take, or the capture ended.
-        let Some(callers) = seen.contexts.get(&sample.key) else {
+        let Some(callers) = seen.contexts.get(&sample.context.key) else {
             unknown += 1;
             continue;
         };

@@ -99,8 +99,9 @@ fn complete(stack: &mut StackRecord, ranges: &[StackRange]) {
     stack.range[..ranges.len()].copy_from_slice(ranges);
     let own =
         ranges.iter().find(|range| (range.start..range.end).contains(&stack.address)).expect("it is code");
-    stack.frames = 1;
-    stack.frame[0] = ModuleOffset { module: own.module, offset: stack.address.wrapping_add(own.base) };
+    stack.context.frames = 1;
+    stack.context.frame[0] =
+        ModuleOffset { module: own.module, offset: stack.address.wrapping_add(own.base) };
 }
 
 #[test]
@@ -144,7 +145,7 @@ fn nonsense_ends_a_path() {
         unwinder.path(&changed, &modules, &LIMITS).frames
     };
     assert_eq!(path(&|stack| stack.address = 7).len(), 1, "no code");
-    assert_eq!(path(&|stack| stack.frames = u32::MAX).len(), 17, "frames are bounded");
+    assert_eq!(path(&|stack| stack.context.frames = u32::MAX).len(), 17, "frames are bounded");
     assert_eq!(path(&|stack| stack.bytes = 0).len(), 1, "no stack");
     assert_eq!(path(&|stack| stack.bytes = u32::MAX), whole, "sizes are bounded");
     assert_eq!(path(&|stack| stack.ranges = u32::MAX), whole, "so are counts");

@@ -99,7 +99,8 @@ fn kernel_records() {
     let names = u64::from_le_bytes(*b"\x03\x04\0\0\0\0\0\0");
     let file = framed(4, &[word(0, 9), 5, 11, word(7, 1 << 20), word(2, 0), names, 0, 0]);
     let module = framed(3, &[word(0, 9), 100, 11, word(7, 1 << 20), word(2, 0), names, 0, 0]);
-    let stack = framed(5, &[word(0, 9), 43, 77, word(18, 65536), 0x40_1000, 0x7000, 0x7100, word(1, 1)]);
+    let its_context = [&[word(0, 9), 43, 77, word(18, 0), word(1, 0)][..], &[0; 36]].concat();
+    let stack = framed(5, &[&its_context[..], &[0x40_1000, 0x7000, 0x7100, word(65536, 1)]].concat());
     let runtime = framed(6, &[word(0, 20), 99, u64::from_le_bytes(*b"a.b:c:1\n"), 0, 0]);
     let process = framed(8, &[word(0, 9), 1_000, 77, 0]);
     let ended = framed(8, &[word(0, 9), 3_000, 77, 1]);

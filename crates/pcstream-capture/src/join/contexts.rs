@@ -11,7 +11,6 @@ use crate::wire::{ContextRecord, RuntimeRecord, StackRecord, UnwindMode};
 
 impl Joiner {
     pub(super) fn context(&mut self, record: &ContextRecord) {
-        let raw = &record.frame[..(record.frames as usize).min(record.frame.len())];
         let path = Path {
             unwind: match UnwindMode(record.unwind) {
                 UnwindMode::UNWIND_FP => Unwind::FramePointer,
@@ -21,15 +20,15 @@ impl Joiner {
                 UnwindMode::UNWIND_CUT => Unwind::Cut,
                 _ => Unwind::None,
             },
-            frames: raw.iter().map(|frame| (frame.module, frame.offset)).collect(),
+            frames: record.path().iter().map(|frame| (frame.module, frame.offset)).collect(),
         };
-        self.enter_context(record.key, record.executable, record.entry, &record.comm, &path);
+        self.enter_context(record, &path);
     }
 
     /// A stack becomes the context that its record names; the kernel side will name the same path otherwise.
     pub(super) fn stack(&mut self, record: &StackRecord) {
         let path = self.unwinder.path(record, &self.modules, &self.limits);
-        self.enter_context(record.key, record.executable, record.entry, &record.comm, &path);
+        self.enter_context(&record.context, &path);
     }
 
     /// Names precede the context that they belong to.
@@ -53,7 +52,8 @@ impl Joiner {
         path.frames.iter().map(frame).collect()
     }
 
-    fn enter_context(&mut self, key: u64, executable: u64, entry: i32, comm: &[u8], path: &Path) {
+    fn enter_context(&mut self, record: &ContextRecord, path: &Path) {
+        let ContextRecord { key, executable, entry, .. } = *record;
         let identities =
             || path.frames.iter().map(|&(module, offset)| (self.modules.identity(module), offset));
         let program = self.modules.identity(executable);
@@ -82,7 +82,7 @@ impl Joiner {
             id,
             signature,
             executable: self.modules.path(executable).to_string(),
-            comm: text_of(comm),
+            comm: text_of(&record.comm),
             entry: syscalls::entry_name(entry),
             unwind: path.unwind,
             frames: self.frames_of(path),

@@ -212,38 +212,24 @@ pub struct buffer_key {
 #[derive(Debug, Copy, Clone)]
 #[repr(C)]
 pub struct stack_record {
-    pub r#type: u32,
-    pub pid: u32,
-    pub key: u64,
-    pub executable: u64,
-    pub entry: i32,
-    pub bytes: u32,
+    pub context: context_record,
     pub address: u64,
     pub sp: u64,
     pub bp: u64,
+    pub bytes: u32,
     pub ranges: u32,
-    pub frames: u32,
-    pub comm: [u8; 16],
-    pub frame: [module_offset; 17],
     pub range: [range; 512],
     pub stack: [u8; 69632],
 }
 impl Default for stack_record {
     fn default() -> Self {
         Self {
-            r#type: u32::default(),
-            pid: u32::default(),
-            key: u64::default(),
-            executable: u64::default(),
-            entry: i32::default(),
-            bytes: u32::default(),
+            context: context_record::default(),
             address: u64::default(),
             sp: u64::default(),
             bp: u64::default(),
+            bytes: u32::default(),
             ranges: u32::default(),
-            frames: u32::default(),
-            comm: [u8::default(); 16],
-            frame: [module_offset::default(); 17],
             range: [range::default(); 512],
             stack: [u8::default(); 69632],
         }

@@ -125,6 +125,11 @@ void native_submit(void *record)
 		abort();
 }
 
+void native_output(const void *record, unsigned long long size)
+{
+	__builtin_memcpy(native_reserve(size), record, size);
+}
+
 struct task_struct *native_task(void)
 {
 	return &task;
@@ -137,14 +142,14 @@ long native_regs(void)
 
 static u64 captured(void)
 {
-	begin_capture(&workspace, &task, &regs);
-	return capture(&workspace, test_case.entry);
+	begin_capture(&workspace, &task, &regs, test_case.entry);
+	return capture(&workspace);
 }
 
 static u64 look_up(struct task_cache *cache, s32 entry)
 {
-	begin_capture(&workspace, &task, &regs);
-	return look_up_path(&workspace, cache, &task, place_of(&workspace, entry));
+	begin_capture(&workspace, &task, &regs, entry);
+	return look_up_path(&workspace, cache, &task, place_of(&workspace));
 }
 
 /* The path that was inserted last is found, and not if one of its return addresses is another, or unreadable. */
@@ -182,7 +187,7 @@ static void cached(u64 context)
 	for (u32 i = 0; i < MAX_DEPTH; i++)
 		offset[i] = workspace.slot[i].offset;
 	__builtin_memset(&cache, 0, sizeof(cache));
-	insert_path(&cache, &workspace, place_of(&workspace, test_case.entry), context);
+	insert_path(&cache, &workspace, place_of(&workspace), context);
 	__builtin_memset(&workspace, 0x5a, sizeof(workspace));
 	found_in_cache(&cache, context, n, offset);
 }

@@ -21,6 +21,7 @@ long native_update(void *map, const void *key, const void *value);
 long native_read_user(void *to, unsigned size, const void *from);
 void *native_reserve(unsigned long long size);
 void native_submit(void *record);
+void native_output(const void *record, unsigned long long size);
 struct task_struct *native_task(void);
 long native_regs(void);
 
@@ -42,7 +43,7 @@ long native_regs(void);
 #define bpf_ringbuf_query(map, what) ((what) == BPF_RB_RING_SIZE ? 65536ULL : 0ULL)
 #define bpf_ringbuf_reserve(map, size, flags) native_reserve(size)
 #define bpf_ringbuf_submit(record, flags) native_submit(record)
-#define bpf_ringbuf_output(map, data, size, flags) 0
+#define bpf_ringbuf_output(map, data, size, flags) (native_output(data, size), 0)
 #define bpf_find_vma(task, address, function, context, flags) (-1)
 
 static inline long bpf_loop(unsigned times, void *function, void *context, unsigned long long flags)
