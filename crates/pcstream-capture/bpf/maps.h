@@ -247,8 +247,7 @@ struct walk {
 	u32 segment_left, segment_offset;
 	/* the folio, and its owner */
 	u64 folio, folio_index;
-	u64 inode, context;
-	u32 generation, source;
+	struct owner owner;
 	struct ballot ballot; /* comes last: not in use unless streams are given */
 };
 

@@ -60,7 +60,7 @@ static __always_inline void emit_run(struct walk *w)
 {
 	if (placing && w->run.op == REQ_OP_WRITE)
 		vote(w);
-	if (w->run.context != CONTEXT_OF_RECORDER && !(placing && w->below) &&
+	if (w->run.owner.context != CONTEXT_OF_RECORDER && !(placing && w->below) &&
 	    bpf_ringbuf_output(&records, &w->run, sizeof(w->run), record_flags(true)))
 		count(LOST_IO_RECORDS);
 	w->run.sector += w->run.bytes >> 9;
@@ -78,26 +78,23 @@ static __always_inline void enter_folio(struct walk *w, u64 at)
 
 	w->folio = at;
 	w->folio_index = 0;
-	w->source = w->other_source;
-	w->inode = 0;
-	w->generation = 0;
-	w->context = 0;
+	w->owner = (struct owner){ .source = w->other_source };
 	/* The low bits mark anonymous and movable memory. */
 	if (!(mapping & 3))
 		inode = BPF_CORE_READ((struct address_space *)mapping, host);
 	/* Memory of the kernel has something else in this place: it does not lead to our device. */
 	if (!inode || !leads_to_target(inode))
 		return;
-	w->source = SOURCE_CACHE;
+	w->owner.source = SOURCE_CACHE;
 	w->folio_index = BPF_CORE_READ(folio, index);
-	w->inode = BPF_CORE_READ(inode, i_ino);
-	w->generation = BPF_CORE_READ(inode, i_generation);
+	w->owner.inode = BPF_CORE_READ(inode, i_ino);
+	w->owner.generation = BPF_CORE_READ(inode, i_generation);
 	if (w->run.op != REQ_OP_WRITE)
 		return;
 	tag = bpf_map_lookup_elem(&tags, &index);
-	if (tag && is_tag_of(tag, file_key(w->inode, w->generation), w->folio_index))
-		w->context = tag->context;
-	if (!w->context && !(placing && w->below))
+	if (tag && is_tag_of(tag, file_key(w->owner.inode, w->owner.generation), w->folio_index))
+		w->owner.context = tag->context;
+	if (!w->owner.context && !(placing && w->below))
 		count(UNTAGGED_FOLIOS);
 }
 
@@ -114,6 +111,11 @@ static __always_inline u64 head_of(u64 page)
 	if (!(word & 1))
 		return page;
 	return word >> 32 == 0xffffffff ? page & word : word - 1;
+}
+
+static __always_inline bool is_same_owner(const struct owner *a, const struct owner *b)
+{
+	return a->source == b->source && a->inode == b->inode && a->generation == b->generation && a->context == b->context;
 }
 
 static long walk_page(u64 i, struct walk **at)
@@ -147,16 +149,12 @@ static long walk_page(u64 i, struct walk **at)
 	head = head_of(page);
 	if (head != w->folio)
 		enter_folio(w, head);
-	file_page = w->source == SOURCE_CACHE ? w->folio_index + (page - head) / bpf_core_type_size(struct page) : 0;
-	if (run->bytes && !(run->source == w->source && run->inode == w->inode && run->generation == w->generation &&
-			    run->context == w->context &&
-			    (w->source != SOURCE_CACHE || file_page == run->file_page + (run->bytes >> PAGE_SHIFT))))
+	file_page = w->owner.source == SOURCE_CACHE ? w->folio_index + (page - head) / bpf_core_type_size(struct page) : 0;
+	if (run->bytes && (!is_same_owner(&run->owner, &w->owner) ||
+			   (w->owner.source == SOURCE_CACHE && file_page != run->file_page + (run->bytes >> PAGE_SHIFT))))
 		emit_run(w);
 	if (!run->bytes) {
-		run->source = w->source;
-		run->inode = w->inode;
-		run->generation = w->generation;
-		run->context = w->context;
+		run->owner = w->owner;
 		run->file_page = file_page;
 	}
 	run->bytes += chunk;

@@ -115,7 +115,7 @@ static __always_inline void begin_ballot(struct walk *w)
 
 static __always_inline void vote(struct walk *w)
 {
-	u32 stream = stream_of(w->run.context, w->ballot.version);
+	u32 stream = stream_of(w->run.owner.context, w->ballot.version);
 
 	w->ballot.bytes += w->run.bytes;
 	w->ballot.votes[stream] += w->run.bytes;

@@ -57,18 +57,23 @@ enum io_flag {
 	IO_FUA = 2,
 };
 
-/* One run of a request that has one owner, one context and consecutive file pages. */
+/* Whose pages are: of which file, and who wrote them. */
+struct owner {
+	u64 inode;
+	u64 context;
+	u32 generation;
+	u32 source; /* enum io_source */
+};
+
+/* One run of a request that has one owner and consecutive file pages. */
 struct io_record {
 	u32 type;
 	u32 op; /* REQ_OP_* */
 	u64 time_ns;
 	u64 sector;
-	u64 inode;
-	u64 context;
+	struct owner owner;
 	u64 file_page;
 	u32 bytes;
-	u32 generation;
-	u32 source;
 	u16 flags;
 	u8 write_hint;	 /* enum rw_hint of the kernel; 0: none, or the kernel does not pass it on (before 6.9) */
 	u8 write_stream; /* 0: none (before 6.16 always) */

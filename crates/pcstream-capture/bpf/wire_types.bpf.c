@@ -14,6 +14,7 @@ struct {
 	enum rule_kind rule_kind;
 	enum buffer_kind buffer_kind;
 	enum counter counter;
+	struct owner owner;
 	struct io_record io_record;
 	struct stream_count stream_count;
 	struct context_record context_record;

@@ -82,20 +82,20 @@ static __always_inline void direct_owner(struct workspace *ws, struct io_record 
 	struct file *file = BPF_CORE_READ(iocb, ki_filp);
 	struct inode *inode = BPF_CORE_READ(file, f_inode);
 
-	run->source = SOURCE_DIRECT;
-	run->inode = BPF_CORE_READ(inode, i_ino);
-	run->generation = BPF_CORE_READ(inode, i_generation);
+	run->owner.source = SOURCE_DIRECT;
+	run->owner.inode = BPF_CORE_READ(inode, i_ino);
+	run->owner.generation = BPF_CORE_READ(inode, i_generation);
 	/* `size` counts what was submitted so far, this request included. */
 	run->file_page = (BPF_CORE_READ(iocb, ki_pos) + BPF_CORE_READ(dio, size) - run->bytes) >> PAGE_SHIFT;
 	if (run->op != REQ_OP_WRITE)
 		return;
 	if (!(task->flags & PF_KTHREAD))
-		run->context = context_without_path(task, inode) ?:
+		run->owner.context = context_without_path(task, inode) ?:
 			       context_of_direct_buffer(task, dio, run->bytes) ?:
 			       context_now(ws, cache_of(task), task, inode);
 	if (task->tgid != recorder)
-		emit_file(ws, file_key(run->inode, run->generation), (u64)inode,
-			  (u64)BPF_CORE_READ(file, f_path.dentry), run->context);
+		emit_file(ws, file_key(run->owner.inode, run->owner.generation), (u64)inode,
+			  (u64)BPF_CORE_READ(file, f_path.dentry), run->owner.context);
 }
 
 /* The same on a device without a file system: what is written is the device's own. */
@@ -103,12 +103,12 @@ static __always_inline void device_owner(struct workspace *ws, struct io_record 
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 
-	run->source = SOURCE_DIRECT;
-	run->inode = target_dev;
+	run->owner.source = SOURCE_DIRECT;
+	run->owner.inode = target_dev;
 	run->file_page = run->sector >> (PAGE_SHIFT - 9);
 	if (run->op != REQ_OP_WRITE || task->flags & PF_KTHREAD)
 		return;
-	run->context = context_without_path(task, NULL) ?:
+	run->owner.context = context_without_path(task, NULL) ?:
 		       context_of_device_buffer(ws, task, bio, run->sector) ?:
 		       context_now(ws, cache_of(task), task, NULL);
 }

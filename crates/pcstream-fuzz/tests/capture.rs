@@ -94,7 +94,7 @@ fn check(batch: &Batch, contexts: &mut u32, files: &mut u32, last_ns: &mut u64) 
 
 #[test]
 fn kernel_records() {
-    let io = framed(1, &[word(0, 1), 2_000, 800, 11, 42, 3, word(8192, 7), word(1, 0), 0, 0, 0, 0]);
+    let io = framed(1, &[word(0, 1), 2_000, 800, 11, 42, word(7, 1), 3, word(8192, 0), 0, 0, 0, 0]);
     let context = framed(2, &[word(0, 9), 42, 77, word(1, 3), word(2, 0), 0, 0, 100, 0x1234, 1, 0x77]);
     let names = u64::from_le_bytes(*b"\x03\x04\0\0\0\0\0\0");
     let file = framed(4, &[word(0, 9), 5, 11, word(7, 1 << 20), word(2, 0), names, 0, 0]);

@@ -31,8 +31,8 @@ impl Joiner {
         // A journal's block may be written from a file's own page (ext4 with data=journal).
         let journal =
             op == Op::Write && self.layout.as_ref().and_then(|l| l.static_kind(lba)) == Some(Kind::Journal);
-        let owned =
-            !journal && [IoSource::SOURCE_CACHE, IoSource::SOURCE_DIRECT].contains(&IoSource(record.source));
+        let owned = !journal
+            && [IoSource::SOURCE_CACHE, IoSource::SOURCE_DIRECT].contains(&IoSource(record.owner.source));
         let kind = if owned || !matches!(op, Op::Write | Op::Read) {
             Kind::Data
         } else {
@@ -49,7 +49,8 @@ impl Joiner {
     }
 
     fn owner(&mut self, record: &IoRecord, op: Op) -> (ContextId, FileId) {
-        let key = (record.inode, record.generation);
+        let owner = record.owner;
+        let key = (owner.inode, owner.generation);
         let file = match self.files.get(key) {
             Some(id) => id,
             // A file that is only read needs no entry.
@@ -59,13 +60,13 @@ impl Joiner {
                 self.file_id(key, String::new())
             }
         };
-        if record.context == 0 {
+        if owner.context == 0 {
             return (ContextId::NONE, file);
         }
-        if record.context == wire::CONTEXT_OF_OTHERS {
+        if owner.context == wire::CONTEXT_OF_OTHERS {
             return (self.others(record), file);
         }
-        let context = self.context_ids.get(&record.context).copied().unwrap_or_else(|| {
+        let context = self.context_ids.get(&owner.context).copied().unwrap_or_else(|| {
             self.counts.unresolved_contexts += 1;
             ContextId::NONE
         });
@@ -75,11 +76,11 @@ impl Joiner {
     /// The context of others than those whom the capture follows.
     fn others(&mut self, record: &IoRecord) -> ContextId {
         self.counts.others_pages += u64::from(touched_pages(record).1);
-        if let Some(&known) = self.context_ids.get(&record.context) {
+        if let Some(&known) = self.context_ids.get(&record.owner.context) {
             return known;
         }
         let context = Context::others(ContextId(self.contexts.len() as u32 + 1));
-        self.context_ids.insert(record.context, context.id);
+        self.context_ids.insert(record.owner.context, context.id);
         self.modules_of.push(Vec::new());
         self.contexts.push(context.clone());
         self.batch.contexts.push(context.clone());
@@ -87,7 +88,7 @@ impl Joiner {
     }
 
     fn metadata_kind(&self, record: &IoRecord, lba: Lba) -> Kind {
-        let hint = match IoSource(record.source) {
+        let hint = match IoSource(record.owner.source) {
             IoSource::SOURCE_BUFFER => MetadataHint::Block {
                 head: record.head,
                 tail: *record.tail.last_chunk().expect("the tail has 16 bytes"),

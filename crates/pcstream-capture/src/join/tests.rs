@@ -2,7 +2,7 @@
 
 use super::requests::request;
 use super::*;
-use crate::wire::{ContextRecord, IoRecord, IoSource};
+use crate::wire::{ContextRecord, IoRecord, IoSource, Owner};
 use pcstream_fs::layout::{PageRange, StaticRange};
 use pcstream_fs::scratch::FsKind;
 
@@ -21,7 +21,8 @@ fn write(sector: u64, bytes: u32) -> IoRecord {
 }
 
 fn of_file(record: IoRecord, inode: u64, context: u64) -> IoRecord {
-    IoRecord { source: IoSource::SOURCE_CACHE.0, inode, generation: 7, context, file_page: 3, ..record }
+    let owner = Owner { inode, context, generation: 7, source: IoSource::SOURCE_CACHE.0 };
+    IoRecord { owner, file_page: 3, ..record }
 }
 
 #[test]

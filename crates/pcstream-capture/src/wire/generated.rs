@@ -67,17 +67,22 @@ impl Default for io_flag {
 }
 #[derive(Debug, Default, Copy, Clone)]
 #[repr(C)]
+pub struct owner {
+    pub inode: u64,
+    pub context: u64,
+    pub generation: u32,
+    pub source: u32,
+}
+#[derive(Debug, Default, Copy, Clone)]
+#[repr(C)]
 pub struct io_record {
     pub r#type: u32,
     pub op: u32,
     pub time_ns: u64,
     pub sector: u64,
-    pub inode: u64,
-    pub context: u64,
+    pub owner: owner,
     pub file_page: u64,
     pub bytes: u32,
-    pub generation: u32,
-    pub source: u32,
     pub flags: u16,
     pub write_hint: u8,
     pub write_stream: u8,
