@@ -14,30 +14,6 @@
 #include "contexts.h"
 #include "unwind.h"
 
-/* The rule that a walk lacked, on the stack, as kernels before 6.2 want keys. */
-static __always_inline struct module_offset missing_rule(struct workspace *ws)
-{
-	return ws->missing;
-}
-
-/* Whether user space may be asked once more for the rule that a walk lacked. */
-static __always_inline bool may_ask(const struct module_offset *missing)
-{
-	u32 *times = bpf_map_lookup_elem(&asked, missing);
-
-	return !times || *times < MAX_SHIPPED;
-}
-
-static __always_inline void count_asked(const struct module_offset *missing, u32 by)
-{
-	u32 *times = bpf_map_lookup_elem(&asked, missing);
-
-	if (times)
-		__sync_fetch_and_add(times, by);
-	else
-		bpf_map_update_elem(&asked, missing, &by, BPF_ANY);
-}
-
 /* Whether stacks leave room for what must not be lost: of the buffer they take half. */
 static __always_inline bool room_for_stacks(void)
 {
@@ -142,8 +118,9 @@ __noinline int check_path(struct workspace *ws, u64 context)
  * that are missing; not if one like it was sent just now. Returns the key that is its context's, or 0 if it was not sent. */
 __noinline u64 ship_stack(struct workspace *ws, u64 key)
 {
-	struct module_offset missing;
 	u64 now = bpf_ktime_get_ns(), *before;
+	struct module_offset missing;
+	u32 *times, more = 1;
 
 	if (!ws)
 		return 0;
@@ -157,20 +134,28 @@ __noinline u64 ship_stack(struct workspace *ws, u64 key)
 		count(UNSHIPPED_STACKS);
 		return 0;
 	}
-	missing = missing_rule(ws);
-	count_asked(&missing, before ? SHIPPED_AGAIN : 1);
+	if (before)
+		more = SHIPPED_AGAIN;
+	missing = ws->missing;
+	times = bpf_map_lookup_elem(&asked, &missing);
+	if (times)
+		__sync_fetch_and_add(times, more);
+	else
+		bpf_map_update_elem(&asked, &missing, &more, BPF_ANY);
 	/* Not before: whoever gets the key next, its record comes later. */
 	bpf_map_update_elem(&shipped, &key, &now, BPF_ANY);
 	count(SHIPPED_STACKS);
 	return key;
 }
 
-/* The context of a path that stopped for want of a rule, by asking user space; 0: it was asked often enough, or cannot be. */
+/* The context of a path that stopped for want of a rule, by asking user space; 0: it was asked often enough, or cannot be. A part of
+ * `capture`, and `ship_stack` is not: else hash_stack would be called too deep, or Linux 6.1 would find the stack too small. */
 static __always_inline u64 ask(struct workspace *ws)
 {
-	struct module_offset missing = missing_rule(ws);
+	struct module_offset missing = ws->missing; /* on the stack, as kernels before 6.2 want keys */
+	u32 *times = bpf_map_lookup_elem(&asked, &missing);
 
-	if (may_ask(&missing))
+	if (!times || *times < MAX_SHIPPED)
 		return ship_stack(ws, hash_stack(ws));
 	count(UNSHIPPED_STACKS);
 	return 0;
