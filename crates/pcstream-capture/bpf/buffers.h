@@ -47,42 +47,13 @@ struct {
 	__type(value, struct buffer_rule);
 } buffer_rules SEC(".maps");
 
-/* Arguments come first, in the order of the ABI. */
-static __always_inline u64 register_of(struct pt_regs *regs, u32 number)
+/* A register by its place in pt_regs, from 1; the stack pointer is beyond. */
+static __always_inline u64 register_of(struct pt_regs *regs, u32 place)
 {
-	switch (number) {
-	case 1:
-		return regs->di;
-	case 2:
-		return regs->si;
-	case 3:
-		return regs->dx;
-	case 4:
-		return regs->cx;
-	case 5:
-		return regs->r8;
-	case 6:
-		return regs->r9;
-	case 7:
-		return regs->ax;
-	case 8:
-		return regs->bx;
-	case 9:
-		return regs->bp;
-	case 10:
-		return regs->r10;
-	case 11:
-		return regs->r11;
-	case 12:
-		return regs->r12;
-	case 13:
-		return regs->r13;
-	case 14:
-		return regs->r14;
-	case 15:
-		return regs->r15;
-	}
-	return 0;
+	u64 value = 0;
+
+	bpf_probe_read_kernel(&value, sizeof(value), (void *)regs + ((place - 1) & 15) * sizeof(value));
+	return value;
 }
 
 /* The argument of the function, which may be in the middle. */

@@ -173,9 +173,9 @@ enum buffer_kind {
 struct buffer_rule {
 	u32 kind;
 	u32 rank; /* a path replaces a waiting one of the same or a lower rank */
-	u32 argument; /* of the function, from 1; beyond MAX_ARGUMENT: in another register, see `register_of` */
+	u32 argument; /* the register that holds it, see `register_of` */
 	u32 page_bytes;
-	u32 page_bytes_argument; /* if not 0: which argument says it */
+	u32 page_bytes_argument; /* if not 0: the register that says it */
 	/* The argument is a page's number, counted from `from`, in the pool that the variable at `variable` bytes
 	 * from the probed instruction points to */
 	u32 numbered;

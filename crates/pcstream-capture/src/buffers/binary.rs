@@ -222,8 +222,8 @@ impl Binary {
         let Some(counter) = &rule.counts else { return (start(), None) };
         match self.counting(parsed, rule, address, counter) {
             Ok(places) => {
-                let at = |place: Place| (place.address, rule_at(place, compiled));
-                (places.into_iter().map(at).collect(), None)
+                let at = |place: Place| Some((place.address, rule_at(place, compiled)?));
+                (places.into_iter().filter_map(at).collect(), None)
             }
             Err(reason) => {
                 let (name, variable, at) = (rule.name(), &counter.variable, counter.at);
@@ -328,16 +328,16 @@ impl Code for Text<'_> {
     }
 }
 
-/// The rule for a place in a function.
-fn rule_at(place: Place, rule: BufferRule) -> BufferRule {
-    BufferRule {
-        argument: register::code(place.register),
+/// The rule for a place in a function; `None`: no register can hold the argument there.
+fn rule_at(place: Place, rule: BufferRule) -> Option<BufferRule> {
+    Some(BufferRule {
+        argument: register::code(place.register)?,
         base: place.base.map_or(0, |base| base.wrapping_sub(place.address).cast_signed()),
         bias: place.bias,
         shift: place.shift,
         was_clean: 1,
         ..rule
-    }
+    })
 }
 
 fn debug_file(file: &File, path: &Path) -> Option<File> {
@@ -411,7 +411,7 @@ fn parse_notes(mut data: &[u8], base: Option<u64>) -> Vec<StaticProbe> {
 fn register_of(probe: &StaticProbe, argument: u32) -> Result<u32, String> {
     let described = probe.arguments.split_whitespace().nth(argument.saturating_sub(1) as usize);
     let held = described.and_then(|text| text.split_once('@')).map(|(_, held)| held);
-    held.and_then(register::by_name).map(register::code).ok_or_else(|| {
+    held.and_then(register::by_name).and_then(register::code).ok_or_else(|| {
         let (provider, name, arguments) = (&probe.provider, &probe.name, &probe.arguments);
         format!(
             "has {provider}:{name} with arguments {arguments:?}, of which number {argument} is not in a register"
@@ -446,7 +446,7 @@ mod tests {
         assert_eq!(probes.len(), 2);
         assert_eq!((probes[0].address, probes[0].name.as_str()), (0x510, "page_dirty"));
         assert_eq!([&probes[0], &probes[1]].map(|probe| probe.listeners), [0x710, 0]);
-        assert_eq!((register_of(&probes[0], 1), register_of(&probes[0], 2)), (Ok(1), Ok(2)));
+        assert_eq!((register_of(&probes[0], 1), register_of(&probes[0], 2)), (Ok(15), Ok(14)));
         assert!(register_of(&probes[0], 3).is_err());
         assert_eq!(parse_notes(&data, None)[1].address, 0x600);
     }

@@ -4,6 +4,7 @@
 
 use serde::Deserialize;
 
+use super::register;
 use crate::wire::{BufferKind, BufferRule};
 
 /// Registers that arguments come in (System V ABI, x86-64).
@@ -84,11 +85,12 @@ impl Rule {
 
     /// The rule for the kernel side; the place of a pool's variable is left to be filled in.
     pub fn compile(&self, kind: BufferKind, page_bytes: u32) -> BufferRule {
+        let argument = self.page.number.or(self.page.address);
         let mut rule = BufferRule {
             kind: kind.0,
             rank: if self.weak { 1 } else { 2 },
             page_bytes,
-            argument: self.page.number.or(self.page.address).unwrap_or_default(),
+            argument: argument.and_then(register::of_argument).and_then(register::code).unwrap_or_default(),
             numbered: self.page.number.is_some().into(),
             from: self.page.from.unwrap_or_default(),
             offsets: self.page.follow.len() as u32,
@@ -186,7 +188,7 @@ mod tests {
         let rules = parse(GOOD).expect("it is good");
         assert_eq!(rules.program, ["db"]);
         let rule = rules.dirty[0].compile(BufferKind::BUFFER_DIRTY, rules.page_bytes);
-        assert_eq!((rule.argument, rule.offsets, rule.offset, rule.rank), (2, 2, [8, -16, 0, 0], 2));
+        assert_eq!((rule.argument, rule.offsets, rule.offset, rule.rank), (14, 2, [8, -16, 0, 0], 2));
         assert_eq!((rule.numbered, rule.page_bytes), (0, 4096));
     }
 
