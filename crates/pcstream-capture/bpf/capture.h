@@ -89,14 +89,14 @@ static __always_inline void begin_capture(struct workspace *ws, struct task_stru
  * no memory for one. */
 static __always_inline u64 context_of_call_path(struct workspace *ws, struct task_cache *cache, struct task_struct *task)
 {
-	u64 context = 0, place = place_of(ws);
+	u64 context = 0, key = path_cache_key(ws);
 
 	if (cache)
-		context = look_up_path(ws, cache, task, place);
+		context = look_up_path(ws, cache, task, key);
 	if (!context) {
 		context = capture(ws);
 		if (cache)
-			insert_path(cache, ws, place, context);
+			insert_path(cache, ws, key, context);
 	}
 	if (check_every)
 		check_path(ws, context);

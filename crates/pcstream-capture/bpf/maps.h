@@ -97,7 +97,7 @@ struct stack_slot {
 
 /* A call path in a task's cache. */
 struct cached_path {
-	u64 place; /* see place_of; 0: the entry is empty */
+	u64 key; /* see path_cache_key; 0: the entry is empty */
 	u64 context;
 	u64 slots;
 	u64 end; /* of the last slot, from sp */
@@ -223,7 +223,7 @@ struct {
 	__uint(max_entries, 65536);
 	__type(key, u64); /* address of the io_kiocb */
 	__type(value, u64);
-} punted SEC(".maps");
+} uring_contexts SEC(".maps");
 
 /* How many bytes of a request belong to contexts of each write stream, see streams.h. */
 struct ballot {

@@ -11,13 +11,13 @@
 #include "maps.h"
 
 /* Where a task entered the kernel, as a hash; never 0. What it looks like there tells most call paths apart. */
-static __always_inline u64 place_of(struct workspace *ws)
+static __always_inline u64 path_cache_key(struct workspace *ws)
 {
 	return signature_mix(signature_mix(signature_mix(SIGNATURE_SEED, ws->ip), ws->sp), (u32)ws->context.entry) ?: 1;
 }
 
 /* Keeps what the full capture in `ws` saw. */
-__noinline int insert_path(struct task_cache *cache, struct workspace *ws, u64 place, u64 context)
+__noinline int insert_path(struct task_cache *cache, struct workspace *ws, u64 key, u64 context)
 {
 	struct mm_struct *mm = bpf_get_current_task_btf()->mm;
 	struct cached_path *path;
@@ -27,13 +27,13 @@ __noinline int insert_path(struct task_cache *cache, struct workspace *ws, u64 p
 		return 0;
 	if (cache->mm != (u64)mm || cache->exec_vm != mm->exec_vm) {
 		for (i = 0; i < CACHED_PATHS; i++)
-			cache->path[i].place = 0;
+			cache->path[i].key = 0;
 		cache->mm = (u64)mm;
 		cache->exec_vm = mm->exec_vm;
 	}
 	/* At random: in turn, a cycle of one path more than the cache holds would never be found. */
 	path = &cache->path[bpf_get_prandom_u32() & (CACHED_PATHS - 1)];
-	path->place = context && ws->found ? place : 0;
+	path->key = context && ws->found ? key : 0;
 	path->context = context;
 	path->slots = ws->found;
 	path->end = ws->found ? ws->slot[(ws->found - 1) & (MAX_DEPTH - 1)].offset + 8 : 0;
@@ -70,7 +70,7 @@ __noinline int same_slots(struct workspace *ws, struct cached_path *path)
 }
 
 /* The context of the current task if its path is cached, else 0; after begin_capture. */
-static __always_inline u64 look_up_path(struct workspace *ws, struct task_cache *cache, struct task_struct *task, u64 place)
+static __always_inline u64 look_up_path(struct workspace *ws, struct task_cache *cache, struct task_struct *task, u64 key)
 {
 	u32 i;
 
@@ -79,7 +79,7 @@ static __always_inline u64 look_up_path(struct workspace *ws, struct task_cache 
 	for (i = 0; i < CACHED_PATHS; i++) {
 		struct cached_path *path = &cache->path[i];
 
-		if (path->place == place && same_slots(ws, path)) {
+		if (path->key == key && same_slots(ws, path)) {
 			count(PATH_CACHE_HITS);
 			return path->context;
 		}

@@ -126,9 +126,9 @@ int BPF_PROG(on_uring_punt, struct io_kiocb *req)
 		context = context_now(ws, cache_of(task), task, file->f_inode);
 	}
 	if (context)
-		bpf_map_update_elem(&punted, &key, &context, BPF_ANY);
+		bpf_map_update_elem(&uring_contexts, &key, &context, BPF_ANY);
 	else
-		bpf_map_delete_elem(&punted, &key);
+		bpf_map_delete_elem(&uring_contexts, &key);
 	return 0;
 }
 

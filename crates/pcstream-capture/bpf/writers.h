@@ -25,7 +25,7 @@ static __always_inline u64 context_of_worker(struct workspace *ws, struct task_s
 	count(URING_WORKERS);
 	if (work) {
 		request = (u64)work - bpf_core_field_offset(struct io_kiocb, work);
-		context = bpf_map_lookup_elem(&punted, &request);
+		context = bpf_map_lookup_elem(&uring_contexts, &request);
 	}
 	if (context)
 		return *context;

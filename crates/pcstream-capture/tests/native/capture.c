@@ -149,7 +149,7 @@ static u64 captured(void)
 static u64 look_up(struct task_cache *cache, s32 entry)
 {
 	begin_capture(&workspace, &task, &regs, entry);
-	return look_up_path(&workspace, cache, &task, place_of(&workspace));
+	return look_up_path(&workspace, cache, &task, path_cache_key(&workspace));
 }
 
 /* The path that was inserted last is found, and not if one of its return addresses is another, or unreadable. */
@@ -187,7 +187,7 @@ static void cached(u64 context)
 	for (u32 i = 0; i < MAX_DEPTH; i++)
 		offset[i] = workspace.slot[i].offset;
 	__builtin_memset(&cache, 0, sizeof(cache));
-	insert_path(&cache, &workspace, place_of(&workspace), context);
+	insert_path(&cache, &workspace, path_cache_key(&workspace), context);
 	__builtin_memset(&workspace, 0x5a, sizeof(workspace));
 	found_in_cache(&cache, context, n, offset);
 }
