@@ -18,17 +18,12 @@
 #include "names.h"
 #include <bpf/bpf_tracing.h>
 
-enum followed { FOLLOWED_ALL = 0, FOLLOWED_PROCESSES = 1, FOLLOWED_CGROUP = 2 };
-
 const volatile u32 followed = FOLLOWED_ALL;
 const volatile u64 only_below = 0; /* inode of the only directory that is followed, with what is below it; 0: there is none */
 
 #define MAX_NAMES 4
 /* Directories above a file, at most: more than any path can name. */
 #define MAX_DIRECTORIES 4096
-
-/* The context of pages that others make dirty. No path has it: those are hashes. */
-#define CONTEXT_OF_OTHERS 2
 
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);

@@ -23,12 +23,10 @@
 #define F_SET_FILE_RW_HINT 1038
 #define PAGE_SHIFT 12
 #define PAGE_SIZE (1UL << PAGE_SHIFT)
-/* No mapping begins below. */
-#define LOWEST_ADDRESS 65536
 #define USER_END (1UL << 47)
 
-const volatile u32 scan_depth = 5;  /* return address candidates of the stack scan (FAST'19: 5) */
-const volatile u32 fp_depth = 12;   /* return addresses of the frame-pointer walk and of exact paths */
+const volatile u32 scan_depth = SCAN_DEPTH;
+const volatile u32 fp_depth = FP_DEPTH;
 const volatile u32 unwind = 0;	    /* enum unwind_mode: this way and no other; 0: the best that each stack allows */
 const volatile u32 tag_mask = 0;    /* entries of the tags array, less one */
 const volatile u32 check_every = 0; /* one path in so many is sent with its whole stack; 0: none */
@@ -60,9 +58,8 @@ static __always_inline bool leads_to_target(struct inode *inode)
 	return BPF_CORE_READ(inode, i_sb, s_dev) == target_dev;
 }
 
-/* The process that records. What it writes is not captured: its pages carry this context and are left out of the records. */
+/* The process that records. What it writes is not captured. */
 u32 recorder = 0;
-#define CONTEXT_OF_RECORDER 1
 
 /* Compares an index that the compiler knows to be in range once more, where it is used: the verifier of Linux 6.1
  * forgets what it learnt of a number whose copy was on the stack meanwhile. */

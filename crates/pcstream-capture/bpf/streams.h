@@ -30,7 +30,7 @@
 
 #include "maps.h"
 
-const volatile u32 placing = 0;	   /* requests are given streams: PLACED_BY_... */
+const volatile u32 placing = 0;	   /* requests are given streams: enum placed_by */
 const volatile u32 stream_dev = 0; /* the device below that gives them to the disk; 0: the file system's own */
 
 /* Of the module; a kernel without it refuses every stream. */

@@ -13,13 +13,7 @@
 
 #include "mappings.h"
 
-/* Frame pointers further apart than this are not frame pointers. */
-#define MAX_FRAME_BYTES (1UL << 20)
-/* A frame that rules describe may be as large as any stack. */
-#define MAX_STACK_BYTES (1UL << 30)
-/* Bytes of the stack that a scan looks at. */
-#define SCANNED_BYTES 4096
-/* ... and that are read at once, at multiples of it, so that none lies in two pages. */
+/* Bytes of a stack that are read at once, at multiples of it, so that none lies in two pages. */
 #define PIECE_BYTES 512
 
 _Static_assert(PIECE_BYTES <= STACK_WORDS * 8, "it fits workspace.words");
@@ -68,10 +62,6 @@ static __always_inline void scan_stack(struct workspace *ws)
 	if (ws->found < scan_depth)
 		count(SHORT_STACKS);
 }
-
-/* Return addresses that a chain of frame pointers must have to be believed; of one that ends with 0, as outermost frames do, fewer. */
-#define FP_PROOF 4
-#define FP_PROOF_OUTERMOST 2
 
 /* Return addresses along saved frame pointers, beginning with the one at ws->bp. Whether they are believed. */
 __noinline int walk_frame_pointers(struct workspace *ws)

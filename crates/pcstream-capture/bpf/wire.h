@@ -8,10 +8,47 @@
 #ifndef PCSTREAM_WIRE_H
 #define PCSTREAM_WIRE_H
 
-/* Return addresses in a context, beside the instruction pointer. The paper uses 5; exact paths of
- * RocksDB need 12 to tell flush from compaction. */
-#define MAX_DEPTH 16
+/* Numbers that both sides go by. */
+enum limit {
+	MAX_DEPTH = 16,	 /* return addresses in a context, at most */
+	SCAN_DEPTH = 5,	 /* by default: of the stack scan, as in the paper (FAST'19) */
+	FP_DEPTH = 12,	 /* ... of the frame-pointer walk and of exact paths: RocksDB's flush and compaction part at the ninth */
+	MAX_FRAME_BYTES = 0x100000, /* frame pointers further apart are not frame pointers */
+	MAX_STACK_BYTES = 0x40000000, /* a frame that rules describe may be as large as any stack */
+	FP_PROOF = 4,	 /* return addresses that a chain of frame pointers must have to be believed */
+	FP_PROOF_OUTERMOST = 2, /* ... if it ends with 0, as outermost frames do */
+	SCANNED_BYTES = 4096, /* of the stack, that a scan looks at */
+	LOWEST_ADDRESS = 65536, /* no mapping begins below */
+	MAX_WRITE_STREAMS = 32, /* that requests can be given, none (0) included */
+	PAGE_STREAM_SLOTS = 0x100000, /* of `page_streams`: places for pages of the disk, by their number modulo this; then four counts a stream */
+	MAX_BUFFER_RULES = 64,
+	MIN_BUFFER_BYTES = 512, /* of a page of a write buffer */
+	MAX_BUFFER_BYTES = 0x100000,
+};
+
+/* With the instruction pointer. */
 #define MAX_FRAMES (MAX_DEPTH + 1)
+
+/* Contexts that no path has: those are hashes. */
+enum fixed_context {
+	CONTEXT_OF_RECORDER = 1, /* of what the recorder writes: such pages are left out of the records */
+	CONTEXT_OF_OTHERS = 2,	 /* of what others write than those that are followed */
+};
+
+/* Whose writes get contexts. */
+enum followed {
+	FOLLOWED_ALL = 0,
+	FOLLOWED_PROCESSES = 1,
+	FOLLOWED_CGROUP = 2,
+};
+
+/* Who gives requests their streams. */
+enum placed_by {
+	PLACED_BY_NOBODY = 0,
+	PLACED_BY_MODULE = 1,	/* pcstream_bio, as they are made */
+	PLACED_BY_SERVER = 2,	/* the server of the ublk device, which finds them in `page_streams` */
+	PLACED_BY_PROGRAMS = 3, /* nobody here: what programs gave is counted */
+};
 
 /* Executable mappings kept of a process; those beyond are looked up one by one. A C++ program has 20 to 40, ffmpeg 216. */
 #define MAX_RANGES 512
@@ -81,16 +118,6 @@ struct io_record {
 	u8 tail[16];
 };
 
-/* Write streams that requests can be given, none (0) included. */
-#define MAX_WRITE_STREAMS 32
-
-/* Who gives requests their streams. */
-#define PLACED_BY_MODULE 1 /* pcstream_bio, as they are made */
-#define PLACED_BY_SERVER 2 /* the server of the ublk device, which finds them in `page_streams` */
-#define PLACED_BY_PROGRAMS 3 /* by nobody here: what programs gave is counted */
-/* Of `page_streams`: a place for each page of the disk, by its number modulo this; then four counts for each stream. */
-#define PAGE_STREAM_SLOTS (1 << 20)
-
 /* Requests that ended up with one write stream. */
 struct stream_count {
 	u64 requests;
@@ -159,10 +186,7 @@ enum rule_kind {
 };
 
 /* How a probed function shows which page of a write buffer it is about. */
-#define MAX_BUFFER_RULES 64
 #define MAX_BUFFER_OFFSETS 4
-#define MIN_BUFFER_BYTES 512 /* of a page */
-#define MAX_BUFFER_BYTES (1 << 20)
 
 enum buffer_kind {
 	BUFFER_DIRTY = 1,  /* the page became dirty */

@@ -5,6 +5,10 @@
 #include "wire.h"
 
 struct {
+	enum limit limit;
+	enum fixed_context fixed_context;
+	enum followed followed;
+	enum placed_by placed_by;
 	enum record_type record_type;
 	enum io_source io_source;
 	enum unwind_mode unwind_mode;

@@ -7,13 +7,11 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle};
 
-use crate::wire::{self, StreamCount};
+use crate::wire::{self, Limit, StreamCount};
 
-/// As `bpf/wire.h` has it.
-const PAGE_STREAM_SLOTS: u32 = 1 << 20;
-const MAX_WRITE_STREAMS: u32 = 32;
+const PAGE_STREAM_SLOTS: u32 = Limit::PAGE_STREAM_SLOTS.0;
 /// Words of the map of [`StreamMaps::pages`]: a place for each page, and four counts for each stream.
-pub const PAGE_STREAM_WORDS: u32 = PAGE_STREAM_SLOTS + 4 * MAX_WRITE_STREAMS;
+pub const PAGE_STREAM_WORDS: u32 = PAGE_STREAM_SLOTS + 4 * Limit::MAX_WRITE_STREAMS.0;
 
 /// The kernel side's table of streams, and what it did. It outlives the session; then nobody looks into it.
 #[derive(Debug)]

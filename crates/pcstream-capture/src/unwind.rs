@@ -21,17 +21,11 @@ use rustc_hash::FxHashMap;
 use crate::call_frames::{CallFrames, NO_RULE};
 use crate::modules::Modules;
 use crate::wire::{
-    Entry, ModuleKey, ModuleOffset, RULE_AT_IP, RuleKind, StackRange, StackRecord, UnwindRule,
+    Entry, Limit, ModuleKey, ModuleOffset, RULE_AT_IP, RuleKind, StackRange, StackRecord, UnwindRule,
 };
 
-/// Frame pointers further apart than this are not frame pointers.
-const MAX_FRAME_BYTES: u64 = 1 << 20;
-/// A frame that rules describe may be as large as any stack.
-const MAX_STACK_BYTES: u64 = 1 << 30;
-/// Return addresses that a chain of frame pointers must have to be believed.
-const FP_PROOF: usize = 4;
-/// ... if it ends with 0, as outermost frames do.
-const FP_PROOF_OUTERMOST: usize = 2;
+const MAX_FRAME_BYTES: u64 = Limit::MAX_FRAME_BYTES.0 as u64;
+const MAX_STACK_BYTES: u64 = Limit::MAX_STACK_BYTES.0 as u64;
 /// A path of fewer return addresses that ends at code without rules is no path.
 const LEAST_FRAMES: usize = 2;
 
@@ -196,7 +190,7 @@ fn frame(range: &StackRange, address: u64) -> (u64, u64) {
 fn locate(stack: &StackRecord, address: u64) -> Option<&StackRange> {
     let ranges = &stack.range[..(stack.ranges as usize).min(stack.range.len())];
     // Not a user address, or one that no mapping can have.
-    if address < 65536 || address >> 47 != 0 {
+    if address < u64::from(Limit::LOWEST_ADDRESS.0) || address >> 47 != 0 {
         return None;
     }
     ranges.iter().find(|range| (range.start..range.end).contains(&address))
@@ -220,15 +214,17 @@ fn along_frame_pointers(stack: &StackRecord, depth: usize) -> (Vec<(u64, u64)>, 
         let (Some(above), Some(next)) = (bp.checked_add(16), word(stack, bp)) else { break };
         (below, bp) = (above, next);
     }
-    let believed = found.len() >= if bp == 0 { FP_PROOF_OUTERMOST } else { FP_PROOF };
+    let proof = if bp == 0 { Limit::FP_PROOF_OUTERMOST } else { Limit::FP_PROOF };
+    let believed = found.len() >= proof.0 as usize;
     (found, believed)
 }
 
 /// As `scan_stack` of the BPF program.
 fn scanned(stack: &StackRecord, depth: usize) -> Vec<(u64, u64)> {
-    const SCANNED_BYTES: u64 = 4096;
     // Calls put return addresses 8 bytes above multiples of 16.
     let below = 8_u64.wrapping_sub(stack.sp) % 16;
-    let words = (below..SCANNED_BYTES).step_by(16).map_while(|at| word(stack, stack.sp.checked_add(at)?));
+    let words = (below..u64::from(Limit::SCANNED_BYTES.0))
+        .step_by(16)
+        .map_while(|at| word(stack, stack.sp.checked_add(at)?));
     words.filter_map(|address| Some(frame(locate(stack, address)?, address))).take(depth).collect()
 }

@@ -13,8 +13,8 @@ use generated::record_type as RecordType;
 pub use generated::{
     buffer_kind as BufferKind, buffer_rule as BufferRule, context_record as ContextRecord,
     counter as Counter, entry as Entry, io_flag as IoFlag, io_record as IoRecord, io_source as IoSource,
-    module_key as ModuleKey, module_offset as ModuleOffset, owner as Owner, path_record as PathRecord,
-    process_record as ProcessRecord, range as StackRange, rule_kind as RuleKind,
+    limit as Limit, module_key as ModuleKey, module_offset as ModuleOffset, owner as Owner,
+    path_record as PathRecord, process_record as ProcessRecord, range as StackRange, rule_kind as RuleKind,
     runtime_record as RuntimeRecord, stack_record as StackRecord, stream_count as StreamCount,
     unwind_mode as UnwindMode, unwind_rule as UnwindRule,
 };
@@ -22,8 +22,10 @@ pub use generated::{
 use pcstream_trace::{Life, WriteHint};
 use thiserror::Error;
 
-/// The context of pages that others than the followed tasks made dirty, as in `bpf/followed.h`.
-pub const CONTEXT_OF_OTHERS: u64 = 2;
+pub(crate) use generated::{followed, placed_by};
+
+/// The context of pages that others than the followed tasks made dirty.
+pub const CONTEXT_OF_OTHERS: u64 = generated::fixed_context::CONTEXT_OF_OTHERS.0 as u64;
 
 /// Marks the offset of an interrupted instruction in a `ModuleOffset`, as in `bpf/wire.h`.
 pub const RULE_AT_IP: u64 = 1 << 63;

@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-use crate::wire::{self, BufferRule};
+use crate::wire::{self, BufferRule, Limit};
 use binary::Binary;
 
 /// Programs that need no rules file: name, and the file.
@@ -34,7 +34,7 @@ pub const PRESETS: [(&str, &str); 2] = [
 ];
 
 /// Rules that the kernel side has room for.
-pub const MAX_RULES: usize = 64;
+pub const MAX_RULES: usize = Limit::MAX_BUFFER_RULES.0 as usize;
 /// Probes that are attached, which takes time and memory of the kernel.
 pub const MAX_PROBES: usize = 4096;
 /// A rules file is a page of text.

@@ -5,12 +5,12 @@
 use serde::Deserialize;
 
 use super::register;
-use crate::wire::{BufferKind, BufferRule};
+use crate::wire::{BufferKind, BufferRule, Limit};
 
 /// Registers that arguments come in (System V ABI, x86-64).
 const MAX_ARGUMENT: u32 = 6;
 /// Sizes of pages that databases have.
-const PAGE_BYTES: std::ops::RangeInclusive<u32> = 512..=1 << 20;
+const PAGE_BYTES: std::ops::RangeInclusive<u32> = Limit::MIN_BUFFER_BYTES.0..=Limit::MAX_BUFFER_BYTES.0;
 
 /// A rules file.
 #[derive(Clone, Debug, Deserialize)]

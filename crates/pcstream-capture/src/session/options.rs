@@ -4,14 +4,15 @@ use pcstream_trace::Unwind;
 
 use crate::buffers::Probe;
 use crate::unwind::Limits;
+use crate::wire::{Limit, followed, placed_by};
 
 /// Default number of return address candidates of the stack scan (FAST'19, section 3.2).
-pub const SCAN_DEPTH: u32 = 5;
+pub const SCAN_DEPTH: u32 = Limit::SCAN_DEPTH.0;
 /// Default number of return addresses along call-frame rules or frame pointers. RocksDB's flush and compaction part
 /// at the ninth.
-pub const FP_DEPTH: u32 = 12;
+pub const FP_DEPTH: u32 = Limit::FP_DEPTH.0;
 /// The deepest call path kept.
-pub const MAX_DEPTH: u32 = 16;
+pub const MAX_DEPTH: u32 = Limit::MAX_DEPTH.0;
 /// Default size of the ring buffer between kernel and user space.
 pub const RING_BYTES: u32 = 64 << 20;
 
@@ -30,24 +31,24 @@ pub enum LeftOut {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Followed {
     /// Everybody's.
-    All = 0,
+    All = followed::FOLLOWED_ALL.0 as isize,
     /// Of processes named by [`super::Session::follow_process`], and of what they start.
-    Processes = 1,
+    Processes = followed::FOLLOWED_PROCESSES.0 as isize,
     /// Of the cgroup named by [`super::Session::follow_cgroup`], and of those below it.
-    Cgroup = 2,
+    Cgroup = followed::FOLLOWED_CGROUP.0 as isize,
 }
 
 /// Who gives requests the streams that [`super::Session::streams`] holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlacedBy {
     /// Nobody: requests are looked at, and that is all.
-    Nobody = 0,
+    Nobody = placed_by::PLACED_BY_NOBODY.0 as isize,
     /// The module `pcstream_bio`; where it is not loaded, every stream counts as refused.
-    Module = 1,
+    Module = placed_by::PLACED_BY_MODULE.0 as isize,
     /// The server of a ublk device, which takes them from [`crate::streams::StreamMaps::pages`].
-    Server = 2,
+    Server = placed_by::PLACED_BY_SERVER.0 as isize,
     /// Programs themselves, which ask ([`SessionOptions::answering`]); what they gave is counted.
-    Programs = 3,
+    Programs = placed_by::PLACED_BY_PROGRAMS.0 as isize,
 }
 
 /// What a session does.

@@ -2,6 +2,73 @@
 
 #[derive(Debug, Copy, Clone, Eq, PartialEq)]
 #[repr(transparent)]
+pub struct limit(pub u32);
+#[allow(non_upper_case_globals)]
+impl limit {
+    pub const MAX_DEPTH: Self = Self(16);
+    pub const SCAN_DEPTH: Self = Self(5);
+    pub const FP_DEPTH: Self = Self(12);
+    pub const MAX_FRAME_BYTES: Self = Self(1048576);
+    pub const MAX_STACK_BYTES: Self = Self(1073741824);
+    pub const FP_PROOF: Self = Self(4);
+    pub const FP_PROOF_OUTERMOST: Self = Self(2);
+    pub const SCANNED_BYTES: Self = Self(4096);
+    pub const LOWEST_ADDRESS: Self = Self(65536);
+    pub const MAX_WRITE_STREAMS: Self = Self(32);
+    pub const PAGE_STREAM_SLOTS: Self = Self(1048576);
+    pub const MAX_BUFFER_RULES: Self = Self(64);
+    pub const MIN_BUFFER_BYTES: Self = Self(512);
+    pub const MAX_BUFFER_BYTES: Self = Self(1048576);
+}
+impl Default for limit {
+    fn default() -> Self {
+        Self::MAX_DEPTH
+    }
+}
+#[derive(Debug, Copy, Clone, Eq, PartialEq)]
+#[repr(transparent)]
+pub struct fixed_context(pub u32);
+#[allow(non_upper_case_globals)]
+impl fixed_context {
+    pub const CONTEXT_OF_RECORDER: Self = Self(1);
+    pub const CONTEXT_OF_OTHERS: Self = Self(2);
+}
+impl Default for fixed_context {
+    fn default() -> Self {
+        Self::CONTEXT_OF_RECORDER
+    }
+}
+#[derive(Debug, Copy, Clone, Eq, PartialEq)]
+#[repr(transparent)]
+pub struct followed(pub u32);
+#[allow(non_upper_case_globals)]
+impl followed {
+    pub const FOLLOWED_ALL: Self = Self(0);
+    pub const FOLLOWED_PROCESSES: Self = Self(1);
+    pub const FOLLOWED_CGROUP: Self = Self(2);
+}
+impl Default for followed {
+    fn default() -> Self {
+        Self::FOLLOWED_ALL
+    }
+}
+#[derive(Debug, Copy, Clone, Eq, PartialEq)]
+#[repr(transparent)]
+pub struct placed_by(pub u32);
+#[allow(non_upper_case_globals)]
+impl placed_by {
+    pub const PLACED_BY_NOBODY: Self = Self(0);
+    pub const PLACED_BY_MODULE: Self = Self(1);
+    pub const PLACED_BY_SERVER: Self = Self(2);
+    pub const PLACED_BY_PROGRAMS: Self = Self(3);
+}
+impl Default for placed_by {
+    fn default() -> Self {
+        Self::PLACED_BY_NOBODY
+    }
+}
+#[derive(Debug, Copy, Clone, Eq, PartialEq)]
+#[repr(transparent)]
 pub struct record_type(pub u32);
 #[allow(non_upper_case_globals)]
 impl record_type {
