@@ -22,6 +22,7 @@ pub use generated::{
 use pcstream_trace::{Life, WriteHint};
 use thiserror::Error;
 
+#[cfg(feature = "bpf")]
 pub(crate) use generated::{followed, placed_by};
 
 /// The context of pages that others than the followed tasks made dirty.

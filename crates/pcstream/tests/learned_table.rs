@@ -50,7 +50,8 @@ fn a_table_of_another_kind_of_scheme_is_refused() {
     let (trace, table) = (place.path("t.pctrace"), place.path("table"));
     let saved = |scheme: &str| {
         let scheme = pcstream_placement::configure(scheme).expect("it is registered");
-        let scheme = scheme.build(&pcstream_placement::Environment::new(9)).expect("it can be made");
+        let scheme =
+            scheme.build(&pcstream_placement::Environment::new(9).expect("streams")).expect("it can be made");
         fs::write(&table, scheme.learned().expect("it learns")).expect("it can be written");
     };
     saved("vstream-executable");
