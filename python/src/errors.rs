@@ -25,10 +25,31 @@ const FLAGS: [(&str, &str); 6] = [
     ("--gc", "gc"),
 ];
 
+/// A message with the names of arguments instead of those of flags, but in commands, which stand between backticks.
+pub fn for_python(message: &str) -> String {
+    let text = FLAGS.iter().fold(message.to_owned(), |text, (flag, name)| text.replace(flag, name));
+    let parts = text.split('`').enumerate();
+    let parts = parts.map(|(at, part)| if at % 2 == 0 { without_dashes(part) } else { part.to_owned() });
+    parts.collect::<Vec<_>>().join("`")
+}
+
+/// `--some-flag` becomes `some_flag`.
+fn without_dashes(text: &str) -> String {
+    let word = |word: &str| match word.split_once("--") {
+        Some((before, flag))
+            if !before.contains(char::is_alphanumeric) && flag.starts_with(char::is_alphabetic) =>
+        {
+            let end = flag.find(|c: char| !c.is_ascii_alphanumeric() && c != '-').unwrap_or(flag.len());
+            format!("{before}{}{}", flag[..end].replace('-', "_"), &flag[end..])
+        }
+        _ => word.to_owned(),
+    };
+    text.split_inclusive(char::is_whitespace).map(word).collect()
+}
+
 /// What was asked for cannot be.
 pub fn argument(error: impl Display) -> PyErr {
-    let message = FLAGS.iter().fold(error.to_string(), |text, (flag, name)| text.replace(flag, name));
-    exception("ArgumentError", message)
+    exception("ArgumentError", for_python(&error.to_string()))
 }
 
 /// A trace cannot be read or written.

@@ -38,7 +38,7 @@ def test_a_public_trace_is_imported_with_its_times(tmp_path: Path) -> None:
     source.write_text(MSR + "nonsense\n")
     with pytest.warns(pc.LossWarning, match="bad lines, left out: 1"):
         pc.import_trace(source, tmp_path / "t.pctrace", format="msr", overwrite=True, skip_bad_lines=True)
-    with pytest.raises(pc.ProgramError, match="import ended with 2: .*--no-such"):
+    with pytest.raises(pc.ProgramError, match="import ended with 2: .*'no_such'"):
         pc.import_trace(source, tmp_path / "t.pctrace", format="msr", no_such=1)
 
 
@@ -89,8 +89,10 @@ def said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, int]
     "stderr,message",
     [
         ("1 of 2\nerror: a.pctrace: Parquet error: EOF\n", "error: a.pctrace: Parquet error: EOF"),
-        ("error: wrong\n  tip: use '--force'\n\nUsage: pcstream --force\n", "error: wrong\n  tip: use '--force'"),
-        ("error: --force: exists; replace it with --force\n", "error: --force: exists; replace it with overwrite=True"),
+        ("error: wrong\n  tip: use '--skip-bad-lines'\n\nUsage: x --force\n", "error: wrong\n  tip: use 'skip_bad_lines'"),
+        ("error: a--b: exists; replace it with --force\n", "error: a--b: exists; replace it with overwrite=True"),
+        ("error: /--a: --pages 0: expected 1 to 2\n", "error: /--a: pages 0: expected 1 to 2"),
+        ("error: `pcstream contexts t --by file` lists them\n", "error: `pcstream contexts t --by file` lists them"),
         ("killed\n", "killed"),
     ],
 )
@@ -119,7 +121,7 @@ def test_without_the_program_the_remedy_is_one_that_exists(small: pc.Trace, monk
 
 
 def test_a_warning_names_the_line_of_the_call(said: Any, small: pc.Trace, tmp_path: Path) -> None:
-    said("lines left out\n", 3)
+    said("lines left out, as --skip-bad-lines does\n", 3)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         pc.report(small, tmp_path / "r.html")
@@ -128,7 +130,7 @@ def test_a_warning_names_the_line_of_the_call(said: Any, small: pc.Trace, tmp_pa
         with pytest.raises(FileNotFoundError):
             pc.advise(small)
     assert [(os.path.basename(one.filename), str(one.message)) for one in caught] == [
-        ("test_program.py", f"{command}: lines left out") for command in ("report", "merge", "advise")
+        ("test_program.py", f"{command}: lines left out, as skip_bad_lines does") for command in ("report", "merge", "advise")
     ]
 
 

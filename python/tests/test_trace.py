@@ -97,8 +97,12 @@ def test_generated_traces_and_their_errors(small: pc.Trace, tmp_path: Path) -> N
         pc.generate("hotcold", small.path, pages=10, writes=10)
     with pytest.raises(pc.ArgumentError, match="zipf"):
         pc.generate("zip", tmp_path / "t.pctrace", pages=10, writes=10)
-    with pytest.raises(pc.ArgumentError, match="--hot-page is not a parameter of hotcold"):
+    with pytest.raises(pc.ArgumentError, match="^hot_page is not a parameter of hotcold; see `pcstream generate hotcold --help`"):
         pc.generate("hotcold", tmp_path / "t.pctrace", pages=10, writes=10, hot_page=0.1)
+    with pytest.raises(pc.ArgumentError, match="^pages 0: expected 1 to"):
+        pc.generate("hotcold", tmp_path / "t.pctrace", pages=0, writes=10)
+    with pytest.raises(pc.ArgumentError, match="^hot_pages 2: expected"):
+        pc.generate("hotcold", tmp_path / "t.pctrace", pages=10, writes=10, hot_pages=2)
     hot = pc.generate("hotcold", tmp_path / "hot.pctrace", pages=1000, writes=1000, hot_pages=0.1)
     assert hot.meta["settings"]["hot_pages"] == 0.1
 

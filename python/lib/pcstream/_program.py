@@ -2,6 +2,7 @@
 
 Each function is one command of the program, and takes its flags as keyword arguments: ``assume_filled=True`` is
 ``--assume-filled``, ``pack=0.9`` is ``--pack 0.9``, and a list repeats the flag. docs/command-line.md has the flags.
+Messages of the program name them as the arguments that they are here.
 
 What the program remarks on stderr goes to the logger ``pcstream``, at the level INFO.
 """
@@ -36,6 +37,9 @@ USE_INSTEAD = {
     "color": "leave it out, because what the program says is no terminal's",
     "quiet": "leave it out; logging.getLogger('pcstream') has the remarks",
 }
+
+#: A command in backticks, which stays as it is, or a flag; not the middle of a word or path.
+FLAG = re.compile(r"`[^`]*`|(?<![\w./-])--([a-z][a-z0-9-]*)")
 
 LOG = logging.getLogger("pcstream")
 
@@ -187,11 +191,21 @@ def _run(command: str, flags: list[str], sources: list[str]) -> None:
     # After the two dashes, a source that begins with a dash is no flag.
     words = [program, command, *flags, "--", *sources]
     ended = subprocess.run(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace")
-    said = ended.stderr.partition("\n\nUsage")[0].strip()
+    said = _with_arguments(for_python(ended.stderr.partition("\n\nUsage")[0].strip()))
     if ended.returncode == LOSSES:
         warnings.warn(f"{command}: {said}", LossWarning, stacklevel=4)
     elif ended.returncode != 0:
         error = re.search(r"^error: .*", said, re.MULTILINE | re.DOTALL)
-        raise ProgramError(f"{program} {command} ended with {ended.returncode}: {for_python(error[0] if error else said)}")
+        raise ProgramError(f"{program} {command} ended with {ended.returncode}: {error[0] if error else said}")
     elif said:
         LOG.info("%s: %s", command, said)
+
+
+def _with_arguments(said: str) -> str:
+    """What the program said, with the names of arguments instead of flags."""
+
+    def argument(found: re.Match[str]) -> str:
+        flag = found[1]
+        return found[0] if flag is None else "overwrite=True" if flag == "force" else flag.replace("-", "_")
+
+    return FLAG.sub(argument, said)
