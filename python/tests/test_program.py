@@ -48,6 +48,11 @@ def test_traces_are_merged_and_parts_extracted(tmp_path: Path, small: pc.Trace) 
     whole = pc.datasets.load("sqlite")
     part = pc.extract(whole, tmp_path / "p.pctrace", file="*-wal", metadata=False)
     assert 0 < part.meta["totals"]["host_pages"] < whole.meta["totals"]["host_pages"]
+    both = pc.extract(whole, tmp_path / "b.pctrace", file=["*-wal", "*.db"])
+    assert part.meta["totals"]["host_pages"] < both.meta["totals"]["host_pages"]
+    assert both.meta["settings"]["extracted"]["file"] == ["*-wal", "*.db"]
+    with pytest.raises(pc.ProgramError, match="no file of the trace matches file; .* `pcstream contexts .* --by file`"):
+        pc.extract(whole, tmp_path / "n.pctrace", file="*.none")
 
 
 def test_runs_are_compared_and_advised_on(small: pc.Trace, tmp_path: Path) -> None:

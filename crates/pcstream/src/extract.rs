@@ -17,7 +17,7 @@ use crate::ui::Ui;
 /// `pcstream extract`.
 pub fn extract(args: &ExtractArgs, ui: Ui) -> Result<Status, Failure> {
     let interrupt = Interrupt::watch()?;
-    let patterns = Patterns::new(args.file.as_deref(), args.program.as_deref())?;
+    let patterns = Patterns::new(&args.file, &args.program)?;
     let patterns = patterns.expect("one of the two is required");
     let reader = TraceReader::open(&args.trace).context("cannot read the trace")?;
     refuse_an_input(&args.output, std::slice::from_ref(&reader))?;

@@ -13,32 +13,32 @@ use pcstream_trace::{Context, File, Kind};
 use crate::args::ViewArgs;
 use crate::failure::Failure;
 
-/// What files and programs are meant.
+/// What files and programs are meant: those that match one of each kind given.
 pub struct Patterns {
-    file: Option<Rules>,
-    program: Option<Rules>,
+    file: Vec<Rules>,
+    program: Vec<Rules>,
 }
 
 impl Patterns {
     /// What the flags ask for; `None` if that is everything.
-    pub fn new(file: Option<&str>, program: Option<&str>) -> Result<Option<Patterns>, Failure> {
-        let of = |flag: &str, pattern: Option<&str>, [name, path]: [&str; 2]| {
+    pub fn new(file: &[String], program: &[String]) -> Result<Option<Patterns>, Failure> {
+        let of = |flag: &str, patterns: &[String], [name, path]: [&str; 2]| {
             let field = |pattern: &str| if pattern.contains('/') { path } else { name }.to_owned() + pattern;
-            pattern.map(|pattern| rule(flag, &field(pattern))).transpose()
+            patterns.iter().map(|pattern| rule(flag, &field(pattern))).collect::<Result<Vec<_>, _>>()
         };
         let file = of("--file", file, ["name=", "path="])?;
         let program = of("--program", program, ["executable=**/", "executable="])?;
-        Ok((file.is_some() || program.is_some()).then_some(Patterns { file, program }))
+        Ok((!file.is_empty() || !program.is_empty()).then_some(Patterns { file, program }))
     }
 
     /// Whether a program is meant by whom that is.
     pub fn is_program(&self, context: Option<&Context>) -> bool {
-        self.program.as_ref().is_none_or(|rules| is_of(rules, context))
+        self.program.is_empty() || self.program.iter().any(|rules| is_of(rules, context))
     }
 
     /// Whether a file is meant that has this path; a write without a file has none.
     pub fn is_file(&self, path: Option<&str>) -> bool {
-        self.file.as_ref().is_none_or(|rules| path.is_some_and(|path| is_file(rules, path)))
+        self.file.is_empty() || path.is_some_and(|path| self.file.iter().any(|rules| is_file(rules, path)))
     }
 }
 
@@ -51,7 +51,7 @@ pub struct Selection<'a> {
 impl Selection<'_> {
     /// What the flags ask for; `None` if that is everything.
     pub fn new(args: &ViewArgs) -> Result<Option<Selection<'_>>, Failure> {
-        let patterns = Patterns::new(args.file.as_deref(), args.program.as_deref())?;
+        let patterns = Patterns::new(args.file.as_slice(), args.program.as_slice())?;
         Ok(patterns.map(|patterns| Selection { args, patterns }))
     }
 
@@ -59,8 +59,8 @@ impl Selection<'_> {
     pub fn apply(&self, rows: &mut Vec<ContextRow>, simulation: &Simulation) -> (SelectionJson, String) {
         let contexts = rows.len();
         rows.retain(|row| self.patterns.is_program(row.context));
-        if let Some(rules) = &self.patterns.file {
-            rows.iter_mut().for_each(|row| row.keep_files(|path| is_file(rules, path)));
+        if !self.patterns.file.is_empty() {
+            rows.iter_mut().for_each(|row| row.keep_files(|path| self.patterns.is_file(Some(path))));
             rows.retain(|row| row.writer.pages() > 0);
             rows.sort_by_key(|row| std::cmp::Reverse(row.writer.pages()));
         }

@@ -5,7 +5,7 @@ mod common;
 use std::fs;
 
 use common::{Place, ends_with, json, refuses};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 const MIXED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/mixed.pctrace");
 const TABLES: [&str; 2] = ["--file", "*.sst"];
@@ -38,16 +38,43 @@ fn a_part_has_what_the_same_patterns_select() {
     let files = contexts(&part, &["--by", "file"]);
     let names = files["groups"].as_array().unwrap().iter().map(|group| group["name"].as_str().unwrap());
     assert!(names.clone().count() > 100 && names.clone().all(|name| name.ends_with(".sst")));
-    assert_eq!(meta(&part)["settings"]["extracted"]["file"], "*.sst");
+    assert_eq!(meta(&part)["settings"]["extracted"]["file"], json!(["*.sst"]));
+    assert_eq!(meta(&part)["settings"]["extracted"]["program"], json!([]));
     let again = place.path("again.pctrace");
     ends_with(0, &["extract", &part, "--file", "*2.sst", "-o", &again]);
-    assert_eq!(meta(&again)["settings"]["extracted"]["extracted"]["file"], "*.sst");
+    assert_eq!(meta(&again)["settings"]["extracted"]["extracted"]["file"], json!(["*.sst"]));
 
     // Alone, such data has a lifetime of its own, and can be put on a drive that it fills.
     let of_part = contexts(&part, &[]);
     assert!(of_part["contexts"].as_array().unwrap().iter().any(|row| !row["lifetime_pages"].is_null()));
     let packed = json(&["simulate", &part, "--scheme", "baseline", "--pack-live", "0.9", "--json", "-"]);
     assert!(packed["results"][0]["waf"].as_f64().unwrap() >= 1.0);
+}
+
+#[test]
+fn a_page_is_taken_if_it_matches_one_pattern_of_each_kind() {
+    let place = Place::new();
+    let pages = |flags: &[&str]| meta(&extract(&place, flags).0)["totals"]["data_pages"].as_u64().unwrap();
+    let (tables, logs) = (pages(&TABLES), pages(&["--file", "*.log"]));
+    assert!(tables > 0 && logs > 0);
+    let both = [TABLES.as_slice(), &["--file", "*.log"]].concat();
+    assert_eq!(pages(&both), tables + logs);
+    let (part, _) = extract(&place, &[both.as_slice(), &["--file", "*.sst", "--program", "*"]].concat());
+    assert_eq!(meta(&part)["totals"]["data_pages"], tables + logs, "no page is taken twice");
+    let extracted = &meta(&part)["settings"]["extracted"];
+    assert_eq!(extracted["file"], json!(["*.sst", "*.log", "*.sst"]));
+    assert_eq!(extracted["program"], json!(["*"]));
+    let programs = contexts(MIXED, &["--by", "program"]);
+    let names = programs["groups"].as_array().unwrap().iter().map(|group| group["name"].as_str().unwrap());
+    let names: Vec<&str> = names.filter(|name| !name.starts_with('(')).collect();
+    let of = |names: &[&str]| -> Vec<String> {
+        names
+            .iter()
+            .flat_map(|name| ["--program".to_owned(), name.rsplit('/').next().unwrap().to_owned()])
+            .collect()
+    };
+    let of = |names: &[&str]| pages(&of(names).iter().map(String::as_str).collect::<Vec<_>>());
+    assert_eq!(of(&names[..2]), of(&names[..1]) + of(&names[1..2]), "{names:?}");
 }
 
 #[test]

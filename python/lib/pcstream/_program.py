@@ -89,7 +89,8 @@ def extract(trace: Place, output: str | os.PathLike[str], *, overwrite: bool = F
         trace: the whole.
         output: a new directory ``NAME.pctrace``.
         overwrite: replaces a trace that exists.
-        flags: ``file=``, ``program=``, ``metadata=True``; one of the first two is needed.
+        flags: ``file=``, ``program=``, ``metadata=True``; one of the first two is needed. Each may be a list: a page is taken
+            if it matches one of each that is given.
     """
     return Trace(_made("extract", _places("trace", [trace]), output, flags, _force(overwrite)))
 

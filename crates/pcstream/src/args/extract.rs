@@ -18,12 +18,12 @@ pub struct ExtractArgs {
     /// The trace
     #[arg(value_name = "T.pctrace")]
     pub trace: PathBuf,
-    /// What was written to these files: a pattern as in rules, of names, or of paths below the mount point if it has a slash, such as '/var/lib/mysql/**'
+    /// What was written to these files: a pattern as in rules, of names, or of paths below the mount point if it has a slash, such as '/var/lib/mysql/**'; may be repeated
     #[arg(long, value_name = "PATTERN")]
-    pub file: Option<String>,
-    /// What these programs wrote: a pattern as in rules, of names, or of paths if it has a slash
+    pub file: Vec<String>,
+    /// What these programs wrote: a pattern as in rules, of names, or of paths if it has a slash; may be repeated
     #[arg(long, value_name = "PATTERN")]
-    pub program: Option<String>,
+    pub program: Vec<String>,
     /// Take the metadata and the journal of the file system along, whoever caused them
     #[arg(long)]
     pub metadata: bool,
