@@ -279,6 +279,39 @@ def test_a_sweep_that_ends_early_takes_its_workers_with_it(small: pc.Trace, tmp_
             os.kill(int(worker.name), 0)
 
 
+class Fails(pc.Scheme):
+    """Raises what it was made with, and counts how often."""
+
+    name = "fails"
+
+    def __init__(self, error: Exception, calls: Path | None = None) -> None:
+        self.error, self.calls = error, calls
+
+    def place(self, batch: pc.Batch) -> Any:
+        if self.calls is not None:
+            with self.calls.open("a") as file:
+                file.write("called\n")
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    "error,said",
+    [
+        (AssertionError(), "AssertionError"),
+        (RuntimeError("boom"), "RuntimeError: boom"),
+        (RuntimeError("\x1b[36mboom\x1b[39m"), "RuntimeError: boom"),
+        (pc.SimulationError("what the package says"), "what the package says"),
+        (pc.Error(), "Error"),
+    ],
+)
+def test_a_failure_is_said_with_its_type(small: pc.Trace, error: Exception, said: str) -> None:
+    with pytest.raises(pc.SweepError) as caught:
+        pc.sweep(small, Fails(error), executor="here", streams=2)
+    (failure,) = caught.value.failures
+    assert str(failure) == f"{{'streams': 2}} of {small.path}: {said}"
+    assert str(caught.value) == f"1 of 1 points failed: {failure}"
+
+
 def run_python(code: str, how: str, directory: Path) -> subprocess.CompletedProcess[str]:
     """Runs code as a script, as ``python -c``, which like a notebook has no file, or from standard input."""
     script = directory / "script.py"
@@ -327,6 +360,9 @@ def test_ray_gives_the_same_rows_though_a_worker_is_killed(
     try:
         assert pc.sweep(small, ["baseline", "pcstream"], executor=ray, **GRID).to_polars().equals(expected)
         check_killed(pc.sweep(small, [KillsOnce(str(mark)), "baseline"], executor=ray, **GRID), mark)
+        with pytest.raises(pc.SweepError) as caught:
+            pc.sweep(small, FailsWithThree(), executor=ray, streams=3)
+        assert str(caught.value) == f"1 of 1 points failed: {{'streams': 3}} of {small.path}: ValueError: three streams"
     finally:
         ray.shutdown()
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
+
+
+#: Colours and the like in texts for a terminal.
+ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 class Error(Exception):
@@ -83,3 +88,11 @@ class SizeWarning(PcstreamWarning):
 def missing(package: str, extra: str, what: str) -> MissingPackageError:
     """The error for an optional package that is not installed."""
     return MissingPackageError(f"{what} needs the package {package}: pip install 'pcstream[{extra}]'")
+
+
+def described(error: BaseException) -> str:
+    """What an error says, with its type unless it is one of this package; without the colours of a terminal."""
+    text, name = ESCAPES.sub("", str(error)), type(error).__name__
+    if isinstance(error, Error) and text:
+        return text
+    return f"{name}: {text}" if text else name

@@ -197,7 +197,9 @@ def ray(module: Any, points: Mapping[str, Point]) -> Done:
             try:
                 rows: Rows | BaseException = module.get(first)
             except Exception as error:
-                rows = error
+                # Ray's own has a traceback in colours as its text.
+                cause = getattr(error, "cause", None)
+                rows = cause if isinstance(cause, Exception) else error
             yield futures[first], rows
     finally:
         for future in waiting:

@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Any
 
 from . import _check, _executors, _identity, _pcstream, _scheme
 from ._device import Device
-from ._errors import ArgumentError, SweepError, SweepWarning, missing
+from ._errors import ArgumentError, Error, LossWarning, PcstreamWarning, SweepError, SweepWarning, described, missing
+from ._executors import Rows
 from ._identity import Inputs
 from ._options import Options
 from ._plot import SweepPlot
@@ -116,7 +117,7 @@ class Failure:
     error: BaseException
 
     def __str__(self) -> str:
-        return f"{dict(self.axes)} of {self.trace}: {self.error}"
+        return f"{dict(self.axes)} of {self.trace}: {described(self.error)}"
 
 
 class Sweep:
