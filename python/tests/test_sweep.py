@@ -312,6 +312,19 @@ def test_a_failure_is_said_with_its_type(small: pc.Trace, error: Exception, said
     assert str(caught.value) == f"1 of 1 points failed: {failure}"
 
 
+def test_a_point_that_fails_is_computed_once_by_dask(small: pc.Trace, tmp_path: Path) -> None:
+    distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install 'pcstream[dask]'")
+    calls = tmp_path / "calls"
+    with (
+        distributed.Client(
+            processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None, local_directory=str(tmp_path)
+        ) as client,
+        pytest.raises(pc.SweepError, match="ValueError: no"),
+    ):
+        pc.sweep(small, Fails(ValueError("no"), calls), pc.Device(gc="own"), executor=client, streams=2)
+    assert calls.read_text() == "called\n"
+
+
 def run_python(code: str, how: str, directory: Path) -> subprocess.CompletedProcess[str]:
     """Runs code as a script, as ``python -c``, which like a notebook has no file, or from standard input."""
     script = directory / "script.py"

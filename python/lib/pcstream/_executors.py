@@ -175,8 +175,9 @@ def dask(client: Any, points: Mapping[str, Point]) -> Done:
 
     completed: Any = distributed.as_completed
 
-    # Not pure: Dask would keep results by the point alone, whatever the version of the worker.
-    futures = {client.submit(compute, point, pure=False, retries=RETRIES): file for file, point in points.items()}
+    # Not pure: Dask would keep results by the point alone, whatever the version of the worker. Without its retries, which
+    # are for exceptions: a point would fail again. How often workers may die is its setting allowed-failures.
+    futures = {client.submit(compute, point, pure=False): file for file, point in points.items()}
     try:
         for future in completed(futures):
             error = future.exception()
