@@ -325,6 +325,25 @@ def test_a_point_that_fails_is_computed_once_by_dask(small: pc.Trace, tmp_path: 
     assert calls.read_text() == "called\n"
 
 
+def test_a_sweep_says_once_that_points_have_warnings(small: pc.Trace, tmp_path: Path) -> None:
+    damaged = pc.generate("uniform", tmp_path / "t.pctrace", pages=100_000, writes=1_000_000)
+    events = damaged.path / "events.parquet"
+    data = bytearray(events.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    events.write_bytes(data)
+    traces, little = [small, pc.open(damaged.path)], pc.Device(gc="own", spare_factor=0.9)
+    said = r"2 of 4 points have warnings, in the column warnings; {'streams': 2} of .*t.pctrace: results are for what can be read"
+    with pytest.warns(pc.LossWarning, match=said) as warned:
+        sweep = pc.sweep(traces, "baseline", pc.Device(gc="own"), executor="here", out=tmp_path / "out", streams=[2, 3])
+    assert len(warned) == 1 and warned[0].filename == __file__
+    assert [bool(text) for text in sweep.to_polars()["warnings"]] == [False, False, True, True]
+    # Only of what is computed; a warning is an error in these tests.
+    pc.sweep(traces, "baseline", pc.Device(gc="own"), executor="here", out=tmp_path / "out", streams=[2, 3])
+    with pytest.warns(pc.PcstreamWarning, match="1 of 1 points .*too little to say anything") as warned:
+        sweep = pc.sweep(small, "baseline", little, workers=1)
+    assert [one.category for one in warned] == [pc.PcstreamWarning] and len(sweep) == 1
+
+
 def run_python(code: str, how: str, directory: Path) -> subprocess.CompletedProcess[str]:
     """Runs code as a script, as ``python -c``, which like a notebook has no file, or from standard input."""
     script = directory / "script.py"

@@ -88,7 +88,7 @@ class Point:
         """Refuses to be computed by other code than the sweep began with."""
         self.inputs.check_code(self.schemes)
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> Rows:
         """Simulates it: a row for each scheme and GC destination."""
         trace = Trace(self.place)
         self.check()
@@ -102,7 +102,8 @@ class Point:
             said = said.replace(place, "")
         device = {f"device.{k}": v for k, v in results.device.items() if isinstance(v, (int, float, str))}
         last = {**device, "warnings": said, "pcstream": _pcstream.__version__}
-        return [{**self.head(), **result.row(), **last} for result in results]
+        has_losses = any(issubclass(warning.category, LossWarning) for warning in caught)
+        return Rows([{**self.head(), **result.row(), **last} for result in results], has_losses)
 
 
 @dataclass(frozen=True)
@@ -212,6 +213,8 @@ def sweep(
     Warns:
         SweepWarning: points cannot be, as a device without room for garbage collection, and are left out; ``failures`` of
             what is returned names them.
+        LossWarning, PcstreamWarning: points that were computed now have warnings, in the column ``warnings``; the message
+            has the first. It is a LossWarning if a point has one.
 
     With ``"processes"``, a script that calls this needs ``if __name__ == "__main__":``, as all of multiprocessing does, and
     schemes come from modules: in a notebook, those that it defines need ``"here"``, Dask or Ray.
@@ -225,6 +228,7 @@ def sweep(
     store = Store(directory.name if directory else out or ".")
     files = [(f"{point.key()}.parquet", point) for point in points]
     failed: dict[str, BaseException] = {}
+    warned: dict[str, tuple[str, bool]] = {}
     todo: dict[str, Point] = {}
     for file, point in files:
         if file not in todo and not store.has(file):
@@ -236,16 +240,29 @@ def sweep(
             if isinstance(rows, BaseException):
                 failed[file] = rows
             else:
-                store.write(file, pa.Table.from_pylist(_complete(rows)))
+                store.write(file, pa.Table.from_pylist(_complete(rows.rows)))
+                if said := rows.rows[0]["warnings"]:
+                    warned[file] = said, rows.has_losses
             if progress is not None:
                 progress(done, len(todo))
     failures = [Failure(point.trace, point.axes, failed[file]) for file, point in files if file in failed]
     result = Sweep(store, [(file, point) for file, point in files if file not in failed], failures, directory)
-    _tell(result, kept=out is not None)
+    _tell_warnings(result, warned)
+    _tell_failures(result, kept=out is not None)
     return result
 
 
-def _tell(sweep: Sweep, kept: bool) -> None:
+def _tell_warnings(sweep: Sweep, warned: Mapping[str, tuple[str, bool]]) -> None:
+    """Says once that points have warnings; ``warned`` has their text, and whether something was missing."""
+    points = [(point, *warned[file]) for file, point in sweep._files if file in warned]
+    if points:
+        first, text, _ = next((one for one in points if one[2]), points[0])
+        category = LossWarning if any(has_losses for *_, has_losses in points) else PcstreamWarning
+        of = f"{len(points)} of {len(sweep)} points have warnings, in the column warnings"
+        warnings.warn(f"{of}; {dict(first.axes)} of {first.trace}: {text}", category, stacklevel=3)
+
+
+def _tell_failures(sweep: Sweep, kept: bool) -> None:
     """Says which points have no rows: as a warning if they cannot be and others can."""
     failures = sweep.failures
     if not failures:
