@@ -142,7 +142,7 @@ def test_a_copy_keeps_its_name_and_shares_the_work(small: pc.Trace, tmp_path: Pa
     # What is an axis here was a field of the device there.
     base = pc.Device(gc="own", streams=2)
     fixed = pc.sweep(small, "baseline", base, executor="here", out=tmp_path / "out", seed=None).to_polars()
-    assert "streams" not in fixed.columns and fixed["seed"].to_list() == [None]
+    assert "streams" not in fixed.columns and fixed["seed"].to_list() == [1]
     assert len(list((tmp_path / "out").iterdir())) == 2
 
 
@@ -305,3 +305,26 @@ def test_two_sweeps_with_the_same_directory_do_not_disturb_each_other(
     monkeypatch.setattr(pq, "write_table", while_the_other_writes)
     assert wafs(small, out=tmp_path) == inner[0]
     assert [file.suffix for file in tmp_path.iterdir()] == [".parquet"]
+
+
+def test_rows_say_with_what_options_they_were_made(small: pc.Trace, tmp_path: Path) -> None:
+    device = pc.Device(gc="own", seed=7)
+    options: dict[str, Any] = {"pack": 0.9}
+    pc.sweep(small, "baseline", device, executor="here", out=tmp_path, options=options, discard=[True, False])
+    pc.sweep(small, ["pcstream", "autostream-mq"], pc.Device(gc="own"), executor="here", out=tmp_path, prefill=[0.5, "trace"])
+    # Schemes have facts of their own, so tables differ in their columns.
+    frame = pl.concat([pl.read_parquet(file) for file in tmp_path.glob("*.parquet")], how="diagonal_relaxed")
+    columns = ["prefill", "pack", "pack_live", "fill", "discard", "seed"]
+    assert set(frame.select(columns).unique().rows()) == {
+        (None, 0.9, None, None, True, 7),
+        (None, 0.9, None, None, False, 7),
+        (0.5, None, None, None, True, 1),
+        (None, None, None, None, True, 1),
+    }
+    types = [pl.Float64] * 4 + [pl.Boolean]
+    for file in tmp_path.glob("*.parquet"):
+        assert pl.read_parquet(file, columns=columns[:5]).dtypes == types
+    one = pc.sweep(small, "baseline", device, executor="here", options=options).to_polars()
+    assert one.select(columns[:5]).dtypes == types and one.select(columns).rows() == [(None, 0.9, None, None, True, 7)]
+
+

@@ -51,8 +51,10 @@ AXES = (
 )
 #: Fields of the options that can be swept.
 OPTION_AXES = ("prefill", "pack", "pack_live", "fill", "discard")
-#: Columns that say which point a row is of.
-HEAD = ("trace", "trace_id", *AXES, *OPTION_AXES)
+#: Columns that say which point a row is of. The seed is a result: that of the profile if none is given.
+HEAD = ("trace", "trace_id", *(name for name in AXES if name != "seed"), *OPTION_AXES)
+#: How the names of temporary directories begin.
+TEMPORARY = "pcstream-sweep-"
 #: Points without rows that are named one by one.
 NAMED = 5
 
@@ -70,6 +72,8 @@ class Point:
     schemes: tuple[str | Scheme, ...]
     options: Mapping[str, Any]
     axes: Mapping[str, Any]
+    #: Values of all options that can be swept.
+    given: Mapping[str, Any]
     inputs: Inputs
 
     def key(self) -> str:
@@ -82,7 +86,8 @@ class Point:
 
     def head(self) -> dict[str, Any]:
         """The columns that say which point it is."""
-        return {"trace": self.trace, "trace_id": self.trace_id, **self.axes}
+        axes = {name: value for name, value in self.axes.items() if name in HEAD}
+        return {"trace": self.trace, "trace_id": self.trace_id, **axes, **self.given}
 
     def check(self) -> None:
         """Refuses to be computed by other code than the sweep began with."""
@@ -101,9 +106,10 @@ class Point:
         for place in (f"{self.place}: ", f"{trace.path}/"):
             said = said.replace(place, "")
         device = {f"device.{k}": v for k, v in results.device.items() if isinstance(v, (int, float, str))}
+        first = {**self.head(), "seed": results.json["seed"]}
         last = {**device, "warnings": said, "pcstream": _pcstream.__version__}
         has_losses = any(issubclass(warning.category, LossWarning) for warning in caught)
-        return Rows([{**self.head(), **result.row(), **last} for result in results], has_losses)
+        return Rows([{**first, **result.row(), **last} for result in results], has_losses)
 
 
 @dataclass(frozen=True)
@@ -220,7 +226,7 @@ def sweep(
     schemes come from modules: in a notebook, those that it defines need ``"here"``, Dask or Ray.
     """
     try:
-        import pyarrow as pa
+        import pyarrow  # noqa: F401
     except ImportError as error:
         raise missing("pyarrow", "sweep", "sweep()") from error
     points = grid(traces, schemes, device, {} if options is None else options, axes, kept=out is not None)
@@ -240,7 +246,7 @@ def sweep(
             if isinstance(rows, BaseException):
                 failed[file] = rows
             else:
-                store.write(file, pa.Table.from_pylist(_complete(rows.rows)))
+                store.write(file, _table(rows.rows))
                 if said := rows.rows[0]["warnings"]:
                     warned[file] = said, rows.has_losses
             if progress is not None:
@@ -310,10 +316,11 @@ def grid(
         if fitted.profile_name is not None and fitted.logical_pages is None:
             fitted = fitted.scaled()
         all_options = {**options, **{name: value for name, value in at.items() if name in OPTION_AXES}}
-        Options(**{_field(name): value for name, value in all_options.items()})
+        checked = Options(**{_field(name): value for name, value in all_options.items()})
+        given = {name: getattr(checked, name) for name in OPTION_AXES}
         shown = {name: "+".join(value) if isinstance(value, tuple) else value for name, value in at.items()}
         of = (trace._place, trace._given, trace.id)
-        points.append(Point(*of, fitted, chosen, all_options, shown, inputs))
+        points.append(Point(*of, fitted, chosen, all_options, shown, given, inputs))
     return points
 
 
@@ -344,8 +351,24 @@ def _labelled(table: pa.Table, head: Mapping[str, Any]) -> pa.Table:
 
     rest = table.select([name for name in table.column_names if name not in HEAD])
     for at, (name, value) in enumerate(head.items()):
-        rest = rest.add_column(at, name, pyarrow.array([value] * rest.num_rows))
+        rest = rest.add_column(at, name, pyarrow.array([value] * rest.num_rows, _type(name)))
     return rest
+
+
+def _table(rows: list[dict[str, Any]]) -> pa.Table:
+    """Rows as a table. Columns of options have their type also where no point has a value."""
+    import pyarrow
+
+    table = pyarrow.Table.from_pylist(_complete(rows))
+    return table.cast(pyarrow.schema([field.with_type(_type(field.name) or field.type) for field in table.schema]))
+
+
+def _type(name: str) -> pa.DataType | None:
+    import pyarrow
+
+    if name not in OPTION_AXES:
+        return None
+    return pyarrow.bool_() if name == "discard" else pyarrow.float64()
 
 
 def _complete(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
