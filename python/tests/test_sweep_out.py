@@ -328,3 +328,15 @@ def test_rows_say_with_what_options_they_were_made(small: pc.Trace, tmp_path: Pa
     assert one.select(columns[:5]).dtypes == types and one.select(columns).rows() == [(None, 0.9, None, None, True, 7)]
 
 
+def test_a_sweep_without_a_place_of_its_own_travels_with_its_rows(small: pc.Trace, tmp_path: Path) -> None:
+    def made(out: Path | None) -> tuple[bytes, pl.DataFrame]:
+        sweep = pc.sweep(small, "baseline", pc.Device(gc="own"), executor="here", out=out, streams=[2, 3])
+        return pickle.dumps(sweep), sweep.to_polars()
+
+    for out in (None, tmp_path / "out"):
+        data, rows = made(out)
+        again = pickle.loads(pickle.dumps(pickle.loads(data)))
+        assert again.to_polars().equals(rows) and len(again) == 2
+        assert (again.path == out) == (out is not None)
+
+

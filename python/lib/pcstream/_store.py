@@ -47,6 +47,10 @@ class Store:
             data = self._system.cat_file(f"{self._inside}/{name}")
         return pyarrow.parquet.read_table(pyarrow.BufferReader(data), page_checksum_verification=checked)
 
+    def data(self, name: str) -> bytes:
+        """A table of a directory, as it is in its file."""
+        return Path(self.place, name).read_bytes()
+
     def has(self, name: str) -> bool:
         """Whether there is a whole table; a damaged one is said, and counts as none."""
         import pyarrow

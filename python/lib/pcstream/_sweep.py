@@ -18,6 +18,7 @@ import uuid
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import _check, _executors, _identity, _pcstream, _scheme
@@ -141,6 +142,21 @@ class Sweep:
         self._files = files
         self._directory = directory
 
+    def __getstate__(self) -> dict[str, Any]:
+        if self._directory is None:
+            return self.__dict__
+        # Its directory goes with it, so its files travel along.
+        return {**self.__dict__, "_directory": {file: self._store.data(file) for file, _ in self._files}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if isinstance(self._directory, dict):
+            kept, self._directory = self._directory, tempfile.TemporaryDirectory(prefix=TEMPORARY)
+            self._store = Store(self._directory.name)
+            self.path = self._store.place
+            for file, data in kept.items():
+                Path(self.path, file).write_bytes(data)
+
     def __len__(self) -> int:
         return len(self._files)
 
@@ -230,7 +246,7 @@ def sweep(
     except ImportError as error:
         raise missing("pyarrow", "sweep", "sweep()") from error
     points = grid(traces, schemes, device, {} if options is None else options, axes, kept=out is not None)
-    directory = tempfile.TemporaryDirectory(prefix="pcstream-sweep-") if out is None else None
+    directory = tempfile.TemporaryDirectory(prefix=TEMPORARY) if out is None else None
     store = Store(directory.name if directory else out or ".")
     files = [(f"{point.key()}.parquet", point) for point in points]
     failed: dict[str, BaseException] = {}
