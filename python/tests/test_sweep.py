@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import select
 import shutil
 import signal
 import subprocess
@@ -277,6 +278,28 @@ def test_a_sweep_that_ends_early_takes_its_workers_with_it(small: pc.Trace, tmp_
     for worker in working.iterdir():
         with pytest.raises(ProcessLookupError):
             os.kill(int(worker.name), 0)
+
+
+def test_workers_end_with_a_caller_that_is_killed(small: pc.Trace, tmp_path: Path) -> None:
+    script, working = tmp_path / "script.py", tmp_path / "working"
+    script.write_text(ENDLESS)
+    working.mkdir()
+    words = [sys.executable, str(script), str(small.path), str(working), "killed"]
+    caller = subprocess.Popen(words, start_new_session=True)
+    try:
+        while len(list(working.iterdir())) < 2:
+            assert caller.poll() is None
+            time.sleep(0.01)
+        workers = [os.pidfd_open(int(worker.name)) for worker in working.iterdir()]
+        caller.kill()
+        caller.wait()
+        for worker in workers:
+            # Readable when the process has ended.
+            assert select.select([worker], [], [], 60)[0], "a worker is left"
+            os.close(worker)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(caller.pid, signal.SIGKILL)
 
 
 class Fails(pc.Scheme):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import pickle
 import signal
+import threading
 from collections.abc import Generator, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -120,9 +122,7 @@ def _pool(workers: int | None) -> Iterator[ProcessPoolExecutor]:
     """Processes that are killed if the sweep ends early: nobody waits for the points that they compute."""
     # Not forked: threads that simulate do not survive a fork.
     context = multiprocessing.get_context("spawn")
-    # A terminal sends Ctrl-C to all processes. This one decides for the others.
-    ignore = (signal.SIGINT, signal.SIG_IGN)
-    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=signal.signal, initargs=ignore)
+    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_begin)
     with pool:
         try:
             yield pool
@@ -133,6 +133,20 @@ def _pool(workers: int | None) -> Iterator[ProcessPoolExecutor]:
             for process in running:
                 process.kill()
             raise
+
+
+def _begin() -> None:
+    """Runs in a new process, which ends with the one that started it, also if that is killed."""
+    # A terminal sends Ctrl-C to all processes. The one that calls sweep() decides for the others.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+
+
+def _end_with(parent: BaseProcess) -> None:
+    parent.join()
+    os._exit(1)
 
 
 def _together(pool: ProcessPoolExecutor, points: Mapping[str, bytes]) -> Done:
