@@ -166,6 +166,12 @@ def test_a_point_that_kills_every_worker_does_not_take_others_with_it(small: pc.
     assert len(caught.value.sweep) == 2
 
 
+class Cluster:
+    """What a Client is made of."""
+
+    __module__ = "distributed.deploy.local"
+
+
 @pytest.mark.parametrize(
     "call,message",
     [
@@ -180,6 +186,7 @@ def test_a_point_that_kills_every_worker_does_not_take_others_with_it(small: pc.
         (lambda t: pc.sweep(t, streams=[1], workers=0), "workers 0: expected 1 to"),
         (lambda t: pc.sweep(t, options=5), "options 5: expected a mapping"),  # type: ignore[arg-type]
         (lambda t: pc.sweep(t, streams=[1], executor="threads"), "'here', 'processes'"),
+        (lambda t: pc.sweep(t, streams=[1], executor=Cluster()), "expected .* a dask.distributed.Client"),
         (lambda t: pc.sweep(t, streams=[0]), "1 to 255"),
         (lambda t: pc.sweep(t, fill=[2.0]), "share from 0 to 1"),
         (lambda t: pc.sweep(t, options={"foo": 1}), "option 'foo': expected one of prefill"),

@@ -340,3 +340,8 @@ def test_a_sweep_without_a_place_of_its_own_travels_with_its_rows(small: pc.Trac
         assert (again.path == out) == (out is not None)
 
 
+def test_rows_that_are_gone_are_an_error_with_their_place(small: pc.Trace, tmp_path: Path) -> None:
+    sweep = pc.sweep(small, "baseline", pc.Device(gc="own"), executor="here", out=tmp_path / "out")
+    shutil.rmtree(tmp_path / "out")
+    with pytest.raises(pc.Error, match=f"{tmp_path / 'out'}: rows are gone or damaged; sweep again: FileNotFoundError"):
+        sweep.to_polars()

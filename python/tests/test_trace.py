@@ -229,3 +229,10 @@ def test_the_sample_of_rocksdb_has_its_log_flushes_and_compactions() -> None:
         assert any(part in (symbol or "") for symbol in symbols), part
     size = sum(file.stat().st_size for file in trace.path.iterdir())
     assert size < 1_000_000
+
+
+def test_a_cache_that_cannot_be_made_names_its_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("PCSTREAM_CACHE", str(tmp_path / "file"))
+    with pytest.raises(pc.ArgumentError, match=f"{tmp_path}/file/datasets, in the cache: Not a directory; set PCSTREAM_CACHE to"):
+        pc.datasets.load("zipf")

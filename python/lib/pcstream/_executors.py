@@ -68,7 +68,7 @@ def run(executor: object, workers: int | None, points: Mapping[str, Point]) -> D
         yield from here(points)
     elif executor == "processes":
         yield from processes(workers, points)
-    elif type(executor).__module__.partition(".")[0] == "distributed":
+    elif _is_client(executor):
         yield from dask(executor, points)
     elif getattr(executor, "__name__", "") == "ray":
         yield from ray(executor, points)
@@ -76,6 +76,11 @@ def run(executor: object, workers: int | None, points: Mapping[str, Point]) -> D
         raise ArgumentError(
             f"executor {executor!r}: expected 'here', 'processes', a dask.distributed.Client, or the module ray"
         )
+
+
+def _is_client(executor: object) -> bool:
+    """Whether it is Dask's, which is not imported for this."""
+    return any(of.__name__ == "Client" and of.__module__.partition(".")[0] == "distributed" for of in type(executor).__mro__)
 
 
 def here(points: Mapping[str, Point]) -> Done:

@@ -94,8 +94,13 @@ def keep(target: Path, make: Callable[[Path], object]) -> None:
     """
     if target.exists():
         return
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent) as directory:
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary = tempfile.TemporaryDirectory(dir=target.parent)
+    except OSError as error:
+        remedy = "set PCSTREAM_CACHE to a directory, new or not, that can be written to"
+        raise ArgumentError(f"{target.parent}, in the cache: {error.strerror}; {remedy}") from error
+    with temporary as directory:
         copy = Path(directory) / target.name
         make(copy)
         try:

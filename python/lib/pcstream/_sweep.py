@@ -175,10 +175,17 @@ class Sweep:
         return SweepPlot(self.to_arrow().to_pylist(), self._axes)
 
     def to_arrow(self) -> pa.Table:
-        """All rows as a ``pyarrow.Table``, in the order of the points."""
+        """All rows as a ``pyarrow.Table``, in the order of the points.
+
+        Raises:
+            Error: the files are not there any more.
+        """
         import pyarrow
 
-        tables = [_labelled(self._store.read(file), point.head()) for file, point in self._files]
+        try:
+            tables = [_labelled(self._store.read(file), point.head()) for file, point in self._files]
+        except (OSError, pyarrow.ArrowException) as error:
+            raise Error(f"{self.path}: rows are gone or damaged; sweep again: {described(error)}") from error
         return pyarrow.concat_tables(tables, promote_options="permissive") if tables else pyarrow.table({})
 
     def to_pandas(self) -> pd.DataFrame:
