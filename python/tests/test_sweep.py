@@ -124,6 +124,15 @@ def test_a_sweep_is_drawn_over_an_axis(small: pc.Trace, expected: pl.DataFrame) 
         sweep.plot.waf("scheme")
 
 
+def test_points_that_are_given_twice_are_drawn_once(small: pc.Trace) -> None:
+    pytest.importorskip("matplotlib")
+    twice: list[tuple[list[pc.Trace], list[Any]]] = [([small], ["own", ("own", "internal")]), ([small, small], ["own"])]
+    for traces, gc in twice:
+        sweep = pc.sweep(traces, "baseline", executor="here", streams=[3, 1], gc=gc)
+        assert {tuple(np.asarray(line.get_xdata())) for line in sweep.plot.waf("streams").lines} == {(1, 3)}
+        assert all(len(np.asarray(line.get_xdata())) == 1 for line in sweep.plot.waf("trace").lines)
+
+
 def test_traces_of_one_name_are_drawn_apart(small: pc.Trace, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     traces = [tmp_path / name / "t.pctrace" for name in ("a", "b")]

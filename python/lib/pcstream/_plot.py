@@ -92,15 +92,15 @@ class SweepPlot:
         if over not in places:
             raise ArgumentError(f"over {over!r}: expected an axis of this sweep: {', '.join(places)}")
         differ = [name for name in reversed(self._values) if name != over and (name == "scheme" or len(self._values[name]) > 1)]
-        lines: dict[tuple[Any, ...], list[tuple[Any, float]]] = {}
+        lines: dict[tuple[Any, ...], dict[Any, float]] = {}
         for row in self._rows:
             if row["waf"] is not None:
-                lines.setdefault(tuple(row[name] for name in differ), []).append((row[over], row["waf"]))
+                # Equal points, as of a trace that is given twice, have equal rows.
+                lines.setdefault(tuple(row[name] for name in differ), {})[row[over]] = row["waf"]
         axes, own = _axes(ax)
         numbers = all(isinstance(value, (int, float)) for value in self._values[over])
-        for at, (values, points) in enumerate(lines.items()):
-            if numbers:
-                points.sort()
+        for at, (values, by_place) in enumerate(lines.items()):
+            points = sorted(by_place.items()) if numbers else list(by_place.items())
             x = [value if numbers else self._shown(over, value) for value, _ in points]
             label = ", ".join(map(self._labelled, differ, values))
             style = STYLES[at // COLORS % len(STYLES)]
