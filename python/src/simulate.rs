@@ -1,5 +1,6 @@
 //! `simulate`: a trace through schemes, as `pcstream simulate` does it.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -8,8 +9,9 @@ use pcstream_replay::addresses::AddressSet;
 use pcstream_replay::budget::{Footprint, Touched};
 use pcstream_replay::recorded::{self, RecordedError};
 use pcstream_replay::space::{Pack, Space, SpaceSettings, Used};
-use pcstream_replay::{Fitted, LaneSpec, Plan, groups};
-use pcstream_report::human::bytes;
+use pcstream_replay::{Fitted, LaneResult, LaneSpec, Plan, groups};
+use pcstream_report::human::{bytes, percent};
+use pcstream_report::space::discards_matter;
 use pcstream_report::{About, ChangedSpace, Simulation, TraceInfo, json};
 use pcstream_ssd::{Density, DeviceSettings, Devices};
 use pcstream_system::memory;
@@ -36,8 +38,14 @@ type Curve = Vec<(u64, u64)>;
 /// A scheme that dropped what it knew of live data, how often, and the parameter that bounds its memory.
 type Dropped = (String, u64, &'static str);
 
-/// The results as `pcstream simulate --json` and `pcstream contexts --json` write them, the curve of every result, and what
-/// schemes dropped.
+/// The class of a warning, and what it says.
+type Remark = (&'static str, String);
+
+/// The results as `pcstream simulate --json` and `pcstream contexts --json` write them, the curve of every result, what
+/// schemes dropped, and what else limits a result.
+type Texts = (String, String, Vec<Curve>, Vec<Dropped>, Vec<Remark>);
+
+/// Simulates.
 #[pyfunction]
 pub fn simulate(
     py: Python<'_>,
@@ -46,7 +54,7 @@ pub fn simulate(
     schemes: Vec<SchemeArg>,
     device: DeviceArg,
     options: OptionsArg,
-) -> PyResult<(String, String, Vec<Curve>, Vec<Dropped>)> {
+) -> PyResult<Texts> {
     let stop = Stop::default();
     let factories = scheme::factories(py, schemes, &options, &stop)?;
     let reader = trace.reader.clone();
@@ -64,7 +72,8 @@ pub fn simulate(
         let (settings, packed) = (options.settings(), options.space().pack.is_some());
         let space = space.as_ref().map(|space| ChangedSpace::of(space, packed));
         let trace = trace_info(path, &reader, fitted.damage.clone());
-        texts(About { seed, trace, device: device.origin(), settings, space }, fitted)
+        let remarks = run.remarks(&fitted.results);
+        texts(About { seed, trace, device: device.origin(), settings, space }, fitted, remarks)
     };
     py.detach(|| forked::run(work, stop.watch()))
 }
@@ -146,6 +155,26 @@ impl Run<'_> {
         Ok(peak)
     }
 
+    /// What the program remarks beside losses and sizes.
+    fn remarks(&self, results: &[LaneResult]) -> Vec<Remark> {
+        let mut remarks = Vec::new();
+        let totals = &self.reader.meta().totals;
+        if let Some(share) = self.options.pack.filter(|_| discards_matter(totals, !self.options.discard)) {
+            let emptier = format!(
+                "discards leave the device emptier than {}, its share of addresses: pack_live={share} goes by live data",
+                percent(share)
+            );
+            remarks.push(("SizeWarning", emptier));
+        }
+        let dies = pcstream_report::too_few_dies(results).into_iter().map(|text| errors::for_python(&text));
+        let rules = self.options.rules_name.as_ref().map_or(String::new(), |name| format!("rules {name}: "));
+        let mut said = BTreeSet::new();
+        let schemes = results.iter().flat_map(|lane| &lane.remarks).filter(|remark| said.insert(*remark));
+        let others = dies.chain(schemes.map(|remark| format!("{rules}{remark}")));
+        remarks.extend(others.map(|text| ("PcstreamWarning", text)));
+        remarks
+    }
+
     /// In as many passes as memory asks for.
     fn run(&self, plan: &Plan, space: Option<&Space>) -> PyResult<Fitted> {
         let available = memory::allowed(self.options.memory);
@@ -200,9 +229,9 @@ fn trace_info(path: &str, reader: &TraceReader, damage: Option<String>) -> Trace
     trace
 }
 
-fn texts(about: About, fitted: Fitted) -> PyResult<(String, String, Vec<Curve>, Vec<Dropped>)> {
+fn texts(about: About, fitted: Fitted, remarks: Vec<Remark>) -> PyResult<Texts> {
     let Fitted { results, replay, .. } = fitted;
-    let curve = |result: &pcstream_replay::LaneResult| {
+    let curve = |result: &LaneResult| {
         let mut curve: Curve = result.progress.iter().map(|p| (p.host_pages, p.flash_pages)).collect();
         let end = (result.host_pages(), result.flash_pages());
         if curve.last() != Some(&end) {
@@ -220,5 +249,5 @@ fn texts(about: About, fitted: Fitted) -> PyResult<(String, String, Vec<Curve>, 
     let contexts = serde_json::to_string(&json::contexts(&simulation, &rows)).map_err(errors::argument)?;
     let dropped = simulation.dropped().into_iter();
     let dropped = dropped.map(|(scheme, count, parameter)| (scheme.to_owned(), count, parameter)).collect();
-    Ok((text, contexts, curves, dropped))
+    Ok((text, contexts, curves, dropped, remarks))
 }

@@ -167,6 +167,7 @@ def test_averages_say_how_much_they_depend_on_the_recordings(experiments: Any) -
     assert "+125% (+100% to +150% by recording) against baseline" in iops.gains({"a": three, "b": one}, "With")
 
 
+@pytest.mark.filterwarnings("ignore::pcstream.PcstreamWarning")
 def test_iops_are_those_of_a_simulation(experiments: Any, lab: Any) -> None:
     table = experiments.FIGURES["fast19-fig9"].make(lab)
     row = next(dict(zip(table.columns, row, strict=True)) for row in table.rows if row[:2] == ("sqlite", "no"))
@@ -368,6 +369,7 @@ def _with_log(tmp_path: Path, binary: str, monkeypatch: pytest.MonkeyPatch) -> t
     return trace, levels
 
 
+@pytest.mark.filterwarnings("ignore::pcstream.PcstreamWarning")
 def test_manual_goes_by_the_levels_of_a_kept_log(
     experiments: Any, lab: Any, with_log: tuple[pc.Trace, dict[str, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

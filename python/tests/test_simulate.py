@@ -51,6 +51,7 @@ def without_build(results: dict[str, Any]) -> dict[str, Any]:
     return results
 
 
+@pytest.mark.filterwarnings("ignore::pcstream.PcstreamWarning")
 @pytest.mark.parametrize("flags,device,options", CASES, ids=[" ".join(flags) or "default" for flags, *_ in CASES])
 def test_results_are_the_command_lines(
     binary: str, flags: list[str], device: pc.Device | None, options: dict[str, Any]
@@ -72,7 +73,9 @@ def test_a_device_is_filled_by_what_lives_at_once(tmp_path: Path) -> None:
     with pytest.warns(pc.SizeWarning, match="autostream-mq: neighbouring addresses matter"):
         live = pc.simulate(trace, ["baseline", "autostream-mq"], device, pack_live=0.9)
     assert live.device["address_pages"] == 20_000 and live.device["logical_pages"] == math.ceil(2001 / 0.9)
-    assert pc.simulate(trace, "baseline", device, pack=0.9).device["logical_pages"] == math.ceil(20_000 / 0.9)
+    with pytest.warns(pc.SizeWarning, match="discards leave the device emptier than 90.0 %"):
+        packed = pc.simulate(trace, "baseline", device, pack=0.9)
+    assert packed.device["logical_pages"] == math.ceil(20_000 / 0.9)
     assert live["baseline"].waf == 1, "what was written first dies first"
     for refused in ({"pack": 0.9}, {"fill": 0.9}, {"prefill": 0.9}):
         with pytest.raises(pc.ArgumentError, match="pack_live"):
@@ -278,8 +281,50 @@ def test_what_a_scheme_drops_is_a_loss(binary: str) -> None:
     assert (scheme, parameter) == ("pcstream", "lifetime.max_bytes") and count > 0
 
 
+def remarks(binary: str, trace: pc.Trace, *flags: str) -> list[str]:
+    """What the program says of a simulation, with the names that Python has."""
+    command = [binary, "simulate", str(trace.path), "--json", "/dev/null", *flags]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stderr.replace("rules ", "")
+    lines = (line.removeprefix("pcstream: ") for line in said.splitlines())
+    return [re.sub(r"--pack-live |--superblock-pages|--", lambda m: IN_PYTHON[m[0]], line) for line in lines]
+
+
+IN_PYTHON = {"--pack-live ": "pack_live=", "--superblock-pages": "superblock_pages", "--": "rules "}
+
+
+def test_remarks_of_the_program_are_warnings(binary: str, tmp_path: Path) -> None:
+    trace = pc.datasets.load("mixed")
+    rules = tmp_path / "mine.rules"
+    rules.write_text("name=*.never -> 1\nname=*.log -> 200\n")
+    cases: list[tuple[list[str], Any, dict[str, Any], list[str]]] = [
+        (["--pack", "0.9"], "baseline", {"pack": 0.9}, ["discards leave .* than 90.0 %, .*: pack_live=0.9 goes by live data"]),
+        (["--timing"], "baseline", {"timing": True}, ["superblocks are so small .* a larger superblock_pages. WAF holds"]),
+        (
+            ["--rules", str(rules)],
+            "manual",
+            {"rules": rules},
+            [f"rules {rules}: line 1 .* matched nothing", f"rules {rules}: line 2: the device has no stream 200; .*"],
+        ),
+    ]
+    device = pc.Device(superblock_pages=16)
+    for flags, scheme, options, expected in cases:
+        with pytest.warns(pc.PcstreamWarning) as warned:
+            results = pc.simulate(trace, scheme, device, **options)
+        texts = [str(one.message).removeprefix(f"{trace.path}: ") for one in warned]
+        assert [bool(re.fullmatch(*pair)) for pair in zip(expected, texts, strict=True)] == [True] * len(expected), texts
+        said = remarks(binary, trace, "--scheme", scheme, "--superblock-pages", "16", *flags)
+        assert set(texts) <= set(said), said
+        assert {one.category for one in warned} == {pc.SizeWarning if "pack" in options else pc.PcstreamWarning}
+        assert [text for _, text in results.remarks] == texts and warned[0].filename == __file__
+        with pytest.warns(pc.PcstreamWarning, match="1 of 1 points have warnings"):
+            rows = pc.sweep(trace, scheme, device, executor="here", options=options).to_polars()
+        assert rows["warnings"].unique().to_list() == ["; ".join(texts)]
+    pc.simulate(trace, "baseline", device, pack=0.9, discard=False)
+
+
 def test_latencies_are_columns(small: pc.Trace) -> None:
-    results = pc.simulate(small, ["baseline", "pcstream"], timing=True)
+    few_dies = pc.Device(timing={"channels": 2, "dies_per_channel": 2})
+    results = pc.simulate(small, ["baseline", "pcstream"], few_dies, timing=True)
     frame = results.to_pandas()
     assert list(frame.write_p99_us) == [result.latency_us["write"]["p99"] for result in results]
     assert list(frame.write_p999_us) == [result.latency_us["write"]["p99_9"] for result in results]

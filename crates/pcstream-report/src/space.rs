@@ -1,9 +1,19 @@
 //! A changed address space, in numbers and in words.
 
 use pcstream_replay::space::Space;
+use pcstream_trace::Totals;
 use serde::Serialize;
 
 use crate::human::page_bytes;
+
+/// Share of the writes that must be discarded for a word about discards.
+const LEAST_DISCARDED: f64 = 0.01;
+
+/// Whether so much of what a trace writes is discarded that it leaves a device emptier than its share of addresses.
+pub fn discards_matter(totals: &Totals, no_discard: bool) -> bool {
+    let many = totals.discarded_pages as f64 >= LEAST_DISCARDED * totals.host_pages as f64;
+    totals.discarded_pages > 0 && many && !no_discard
+}
 
 /// What was done to the addresses of a trace.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
-from . import _pcstream, _scheme
+from . import _errors, _pcstream, _scheme
 from ._device import Device
 from ._errors import ArgumentError, LossWarning, SizeWarning, missing
 from ._options import Options
@@ -34,11 +34,14 @@ class Results(Sequence[Result]):
         contexts: str,
         curves: Sequence[Sequence[tuple[int, int]]],
         dropped: Sequence[tuple[str, int, str]],
+        remarks: Sequence[tuple[str, str]],
     ) -> None:
         #: The result as ``pcstream simulate --json`` writes it.
         self.json: dict[str, Any] = json.loads(text)
         #: Schemes that dropped what they knew of live data, how often, and the parameter that bounds their memory.
         self.dropped: Sequence[tuple[str, int, str]] = dropped
+        #: What else limits what they say: the class of the warning, and its text.
+        self.remarks: Sequence[tuple[str, str]] = remarks
         self._contexts: dict[str, Any] = json.loads(contexts)
         pairs = zip(self.json["results"], curves, strict=True)
         self._results = [Result(fields, curve) for fields, curve in pairs]
@@ -174,8 +177,11 @@ def simulate(
 
     Warns:
         LossWarning: the trace lacks something, or a scheme dropped what it knew because its memory is bounded.
-        SizeWarning: the trace writes less than the simulated device holds, and is not packed; with ``pack_live``: a scheme
-            goes by neighbouring addresses, of which the recording used more than such a device has.
+        SizeWarning: the trace writes less than the simulated device holds, and is not packed; with ``pack``: discards leave
+            the device emptier than that; with ``pack_live``: a scheme goes by neighbouring addresses, of which the recording
+            used more than such a device has.
+        PcstreamWarning: rules matched nothing, or name streams that the device lacks; with ``timing``: superblocks are too
+            small for its times.
     """
     options = Options(prefill, timing, queue_depth, open_loop, pack, pack_live, fill, discard, memory, rules, set or {})
     opened = trace if isinstance(trace, Trace) else Trace(trace)
@@ -187,6 +193,8 @@ def simulate(
     results = Results(*_pcstream.simulate(opened._native, given, chosen, fitted, options))
     for text in _losses(given, results):
         warnings.warn(text, LossWarning, stacklevel=2)
+    for category, text in results.remarks:
+        warnings.warn(f"{given}: {text}", getattr(_errors, category), stacklevel=2)
     too_little = "" if options.is_packed else _too_little(opened, fitted, results)
     for text in (too_little, _spread(given, results) if options.pack_live is not None else ""):
         if text:

@@ -5,13 +5,11 @@ use std::collections::BTreeSet;
 use pcstream_replay::LaneSpec;
 use pcstream_replay::space::Pack;
 use pcstream_report::human::{page_bytes, percent};
+use pcstream_report::space::discards_matter;
 use pcstream_ssd::{DeviceSettings, Geometry};
 use pcstream_trace::Extent;
 
 use super::Fitting;
-
-/// Share of the writes that must be discarded for a word about discards.
-const LEAST_DISCARDED: f64 = 0.01;
 
 /// What is to be known of schemes for which neighbours matter, on a device packed by live data.
 const SPREAD_ADDRESSES: &str = "neighbouring addresses matter, and are those of the recording; on a device of this size a \
@@ -58,9 +56,7 @@ impl Fitting<'_> {
     /// Says what the addresses of a packed device make of a result: which schemes see more of them than such a device has,
     /// and that discards leave it emptier than asked for.
     pub fn remark_addresses<'l>(&self, lanes: impl Iterator<Item = &'l LaneSpec>) {
-        let totals = &self.reader.meta().totals;
-        let matters = totals.discarded_pages as f64 >= LEAST_DISCARDED * totals.host_pages as f64;
-        let discards = totals.discarded_pages > 0 && matters && !self.settings.no_discard;
+        let discards = discards_matter(&self.reader.meta().totals, self.settings.no_discard);
         match self.settings.pack {
             Some(Pack::Live(_)) => {
                 let reads = |lane: &&LaneSpec| lane.scheme.reads_addresses(lane.device.superblock_pages);
