@@ -37,7 +37,7 @@ pub fn factories(
     stop: &Stop,
 ) -> PyResult<Vec<Arc<dyn SchemeFactory>>> {
     let rules = rules(options)?;
-    let mut set = vec![false; options.set.len()];
+    let (mut set, mut with_rules) = (vec![false; options.set.len()], false);
     let mut made: Vec<Arc<dyn SchemeFactory>> = Vec::new();
     for scheme in schemes {
         match scheme {
@@ -45,6 +45,7 @@ pub fn factories(
                 let mut scheme = configure(&name).map_err(errors::argument)?;
                 if let (Some(rules), Some(params)) = (&rules, scheme.params_mut::<ManualParams>()) {
                     *params = rules.clone();
+                    with_rules = true;
                 }
                 apply(&mut scheme, options, &mut set)?;
                 made.push(Arc::new(scheme));
@@ -68,7 +69,12 @@ pub fn factories(
             "set {scheme}.{parameter}: {scheme} is not in this run: add it to schemes"
         )));
     }
-    Ok(made)
+    match rules {
+        Some(ManualParams { name, .. }) if !with_rules => Err(errors::argument(format_args!(
+            "rules {name}: manual, which they are for, is not in this run: add it to schemes"
+        ))),
+        _ => Ok(made),
+    }
 }
 
 /// The rules for `manual`, if any are given.

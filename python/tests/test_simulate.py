@@ -181,6 +181,7 @@ def test_schemes_say_what_can_be_set() -> None:
         (lambda t: pc.simulate(t, "pcstream", set={"pcstream.x": 1}), "no parameter 'x'"),
         (lambda t: pc.simulate(t, "pcstream", set={"x": 1}), "SCHEME.PARAMETER"),
         (lambda t: pc.simulate(t, "manual", rules="nosuch"), "nosuch"),
+        (lambda t: pc.simulate(t, "baseline", rules="rocksdb"), "rules rocksdb: manual, .* is not in this run: add it to schemes"),
         (lambda t: pc.simulate(t, "baseline", pack=0.0), "above 0"),
         (lambda t: pc.simulate(t, "baseline", timing=True, queue_depth=0), "1 to 65536"),
         (lambda t: pc.simulate(t, "baseline", queue_depth=8), "queue_depth without timing"),

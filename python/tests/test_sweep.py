@@ -196,6 +196,7 @@ class Cluster:
         (lambda t: pc.sweep(t, options=5), "options 5: expected a mapping"),  # type: ignore[arg-type]
         (lambda t: pc.sweep(t, streams=[1], executor="threads"), "'here', 'processes'"),
         (lambda t: pc.sweep(t, streams=[1], executor=Cluster()), "expected .* a dask.distributed.Client"),
+        (lambda t: pc.sweep(t, streams=[1], options={"rules": "rocksdb"}, schemes="pcstream"), "rules rocksdb: manual, .* not in"),
         (lambda t: pc.sweep(t, streams=[0]), "1 to 255"),
         (lambda t: pc.sweep(t, fill=[2.0]), "share from 0 to 1"),
         (lambda t: pc.sweep(t, options={"foo": 1}), "option 'foo': expected one of prefill"),

@@ -130,10 +130,14 @@ pub fn fit<'a>(
     Ok((fitting, planned))
 }
 
-/// Says what schemes remark, once for all drives: rules that did nothing.
+/// Says what schemes remark, once for all drives: rules that did nothing, also because no scheme goes by them.
 pub fn remark_schemes(options: &SchemeOptions, results: &[LaneResult], ui: Ui) {
     pcstream_report::too_few_dies(results).iter().for_each(|remark| ui.remark(remark));
-    let flag = options.rules.as_ref().map_or(String::new(), |path| format!("--rules {}: ", path.display()));
+    let rules = options.rules.as_ref().map(|path| format!("--rules {}", path.display()));
+    if let Some(rules) = rules.as_ref().filter(|_| !results.iter().any(|lane| lane.scheme == "manual")) {
+        ui.remark(&format!("{rules} has no effect: the scheme manual is not simulated"));
+    }
+    let flag = rules.map_or(String::new(), |rules| format!("{rules}: "));
     let mut said = BTreeSet::new();
     let remarks = results.iter().flat_map(|lane| &lane.remarks);
     remarks.filter(|remark| said.insert(*remark)).for_each(|remark| ui.remark(&format!("{flag}{remark}")));

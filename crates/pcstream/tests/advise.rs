@@ -267,6 +267,12 @@ fn rules_that_do_nothing_are_named() {
     assert!(err.contains("15 more lines matched nothing"), "{err}");
     let (_, err) = ends_with(0, &[&manual[..], &["common"]].concat());
     assert!(!err.contains("matched nothing"), "a preset is for many programs: {err}");
+
+    let without = "has no effect: the scheme manual is not simulated";
+    assert!(!err.contains(without), "{err}");
+    let (_, err) =
+        ends_with(0, &["simulate", &trace, "--scheme", "baseline", "--json", "-", "--rules", rules]);
+    assert_eq!(err.matches(&format!("--rules {rules} {without}\n")).count(), 1, "{err}");
 }
 
 /// What gains nothing is no suggestion, and one class of lifetimes keeps nothing apart.
