@@ -68,11 +68,17 @@ class Trace:
         return Table(lambda: self._native.events())
 
     def contexts(self) -> Table:
-        """Every call path that wrote: ``context, signature, executable, comm, entry, unwind, frames``."""
+        """Every call path that wrote: ``context, signature, executable, comm, entry, unwind, frames``.
+
+        Some occur in no event, such as those whose data was overwritten or deleted before it reached the device.
+        """
         return Table(lambda: self._native.contexts())
 
     def files(self) -> Table:
-        """Every file that was written: ``file, inode, generation, path``."""
+        """Every file that was written: ``file, inode, generation, path``.
+
+        Some occur in no event, such as those that were deleted before their data reached the device.
+        """
         return Table(lambda: self._native.files())
 
 

@@ -65,6 +65,8 @@ def write(
         files: paths of files 1, 2, ..., for schemes that go by files.
         prefilled_pages: so many pages, from 0 on, hold data before the first event.
         overwrite: replaces a trace that exists.
+
+    It takes about 155 bytes of memory for each event.
     """
     try:
         import numpy as np
