@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -382,6 +383,23 @@ def test_a_sweep_says_once_that_points_have_warnings(small: pc.Trace, tmp_path: 
     with pytest.warns(pc.PcstreamWarning, match="1 of 1 points .*too little to say anything") as warned:
         sweep = pc.sweep(small, "baseline", little, workers=1)
     assert [one.category for one in warned] == [pc.PcstreamWarning] and len(sweep) == 1
+
+
+class Warns(pc.Scheme):
+    """Warns of something, and of what nobody is shown."""
+
+    name = "warns"
+
+    def place(self, batch: pc.Batch) -> Any:
+        warnings.warn("left open", ResourceWarning, stacklevel=1)
+        warnings.warn("of the scheme", stacklevel=1)
+        return np.zeros(len(batch), np.uint8)
+
+
+def test_warnings_of_a_point_are_those_that_python_shows(small: pc.Trace) -> None:
+    with pytest.warns(pc.PcstreamWarning, match="1 of 1 points have warnings, .*: of the scheme"):
+        rows = pc.sweep(small, Warns(), pc.Device(gc="own"), executor="here").to_polars()
+    assert set(rows["warnings"][0].split("; ")) == {"of the scheme"}
 
 
 def run_python(code: str, how: str, directory: Path) -> subprocess.CompletedProcess[str]:

@@ -56,6 +56,8 @@ OPTION_AXES = ("prefill", "pack", "pack_live", "fill", "discard")
 HEAD = ("trace", "trace_id", *(name for name in AXES if name != "seed"), *OPTION_AXES)
 #: How the names of temporary directories begin.
 TEMPORARY = "pcstream-sweep-"
+#: Warnings that Python does not show by itself. They may come from anything that ends meanwhile.
+UNSEEN = (ResourceWarning, DeprecationWarning, PendingDeprecationWarning, ImportWarning)
 #: Points without rows that are named one by one.
 NAMED = 5
 
@@ -101,6 +103,8 @@ class Point:
         self.inputs.check(trace, self.options)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
+            for category in UNSEEN:
+                warnings.simplefilter("ignore", category)
             results = simulate(trace, self.schemes, self.device, **self.options)
         said = "; ".join(str(warning.message) for warning in caught)
         # A copy of the trace has the same rows.
