@@ -47,12 +47,7 @@ pub fn place(args: &PlaceArgs, ui: Ui) -> Result<Status, Failure> {
     let place = Site::find(&args.on)?;
     let instance = Instance::claim(place.device.number).map_err(Failure::failed)?;
     let choice = sinks::choose(&args.sink, &place.device).map_err(Failure::wrong_arguments)?;
-    options.session.placed_by = match choice.sink.by_request {
-        ByRequest::No => PlacedBy::Nobody,
-        ByRequest::Module => PlacedBy::Module,
-        ByRequest::Server => PlacedBy::Server,
-        ByRequest::Programs => PlacedBy::Programs,
-    };
+    options.session.placed_by = placed_by(choice.sink.by_request);
     // A hint of a file comes too late for requests that are made before.
     options.first_writers = choice.sink.by_request == ByRequest::No;
     options.session.answering = place.answers(&options.session.buffers, &choice, ui);
@@ -113,6 +108,15 @@ pub fn place(args: &PlaceArgs, ui: Ui) -> Result<Status, Failure> {
     shown.store(true, Ordering::Relaxed);
     let ended = outcome(&result.summary, &finished, &options, gone.then_some(&place), signals.first(), ui);
     put_out.and(ended)
+}
+
+fn placed_by(by_request: ByRequest) -> PlacedBy {
+    match by_request {
+        ByRequest::No => PlacedBy::Nobody,
+        ByRequest::Module => PlacedBy::Module,
+        ByRequest::Server => PlacedBy::Server,
+        ByRequest::Programs => PlacedBy::Programs,
+    }
 }
 
 fn about(place: &Site, choice: &Choice) -> About {

@@ -1,4 +1,4 @@
-//! What a lane is made of: a scheme, a device, and who else hears of it.
+//! What a lane is made of: a scheme, a device, and who else sees it.
 
 use std::sync::Arc;
 
