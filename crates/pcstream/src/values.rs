@@ -66,13 +66,11 @@ pub fn one_scheme(text: &str) -> Result<Schemes, SchemeError> {
 }
 
 /// The name of one scheme, or of a reading of it.
-#[cfg(feature = "capture")]
 pub fn scheme_name(text: &str) -> Result<String, SchemeError> {
     pcstream_placement::configure(text).map(|_| text.to_owned())
 }
 
 /// The name of a sink, or `auto`.
-#[cfg(feature = "capture")]
 pub fn sink(text: &str) -> Result<String, String> {
     let names = pcstream_place::sinks::names();
     if text == "auto" || names.contains(&text) {
