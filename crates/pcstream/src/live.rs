@@ -105,7 +105,7 @@ impl<'a> Recorded<'a> {
                 true => {
                     format!("what is followed wrote nothing to {place}: check --on, or record for longer")
                 }
-                false => format!("nothing was written to {place}: check --on"),
+                false => format!("no program wrote data to {place}: check --on"),
             });
         }
     }

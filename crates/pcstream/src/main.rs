@@ -84,6 +84,10 @@ fn main() -> ExitCode {
     let words: Vec<OsString> = std::env::args_os().collect();
     let Configured { cli, remarks } = match config::parse(&words) {
         Ok(configured) => configured,
+        // Help and versions: clap would end with 0 though nobody could read them.
+        Err(Refused::Flags(error)) if !error.use_stderr() => {
+            return ended(ui::finish(error.print()).map(|()| Status::Done));
+        }
         Err(Refused::Flags(error)) => error.exit(),
         Err(Refused::Configuration(failure)) => return ended(Err(failure)),
     };

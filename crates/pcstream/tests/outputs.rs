@@ -68,6 +68,11 @@ fn places_that_cannot_be_written_are_refused_at_once() {
 #[test]
 fn a_full_disk_does_not_cost_the_tables() {
     let trace = Place::new();
+    for flag in ["--help", "--version"] {
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let out = Command::new(env!("CARGO_BIN_EXE_pcstream")).arg(flag).stdout(full).output().unwrap();
+        assert_eq!(out.status.code(), Some(1), "{flag}: {out:?}");
+    }
     let (out, err) = ends_with(1, &["simulate", &trace.path("t.pctrace"), "--json", "/dev/full"]);
     assert!(out.contains("WAF") && err.contains("--json /dev/full: No space left"), "{out}{err}");
 }
