@@ -433,7 +433,8 @@ class Interrupts(pc.Scheme):
         return batch.op
 trace = pc.generate("uniform", sys.argv[1], pages=32768, writes=4_000_000)
 try:
-    pc.simulate(trace, [Interrupts()])
+    # On one device: for each there is a copy of the scheme, which would send a signal of its own.
+    pc.simulate(trace, [Interrupts()], pc.Device(gc="own"))
 except KeyboardInterrupt:
     print("interrupted")
 """
