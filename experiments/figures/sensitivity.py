@@ -75,14 +75,14 @@ def points(lab: Lab, trace: pc.Trace) -> Iterator[tuple[Point, list[float]]]:
     for share in SHARES:
         own = int(lab.simulate(trace, ["baseline"], share, discard=False).device["superblock_pages"])
         sizes = {int(own * factor): factor for factor in SUPERBLOCKS}
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
+        with warnings.catch_warnings():
+            # Rows have the warnings, too.
+            warnings.simplefilter("ignore", pc.PcstreamWarning)
             swept = pc.sweep(trace, schemes, device, options=options, pack=share, superblock_pages=list(sizes), streams=STREAMS)
-        # A point that cannot be is no loss here, nor is what else a warning says.
-        losses = [w for w in caught if issubclass(w.category, pc.LossWarning) and not issubclass(w.category, pc.SweepWarning)]
         by_point: dict[Point, dict[tuple[str, str], Any]] = {}
         for row in swept.to_arrow().to_pylist():
-            if losses and row["warnings"]:
+            # What else a warning says is no loss.
+            if row["losses"]:
                 lab.lose(f"{trace.path.stem}: {row['warnings']}")
             point = (share, sizes[row["superblock_pages"]], row["streams"])
             by_point.setdefault(point, {})[row["scheme"], row["gc_destination"]] = row["waf"]

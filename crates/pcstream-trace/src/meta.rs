@@ -166,7 +166,7 @@ impl Meta {
     /// Checks what the types do not: names are words, since they are printed as they are; extents are ascending, disjoint,
     /// not empty and on the device. The error says where, what was found and what was expected.
     pub fn check(&self) -> Result<(), String> {
-        let is_word = |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || ['-', '_'].contains(&c));
+        let is_word = |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
         if !is_word(&self.trace_id) {
             return Err(format!("trace_id {:?}, expected 16 hexadecimal digits", self.trace_id));
         }

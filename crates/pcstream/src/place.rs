@@ -88,12 +88,15 @@ pub fn place(args: &PlaceArgs, ui: Ui) -> Result<Status, Failure> {
     // What was learned is saved, whatever became of the capture.
     let summary = placing.finish();
     metrics::stop(&served);
-    if is_regular_end(&captured, args) {
-        ui.remark("ended as you asked, before anything was placed");
-        return Ok(Status::Done);
-    }
-    let finished = captured.map_err(|error| failure(error, signals.first()))?;
-    let summary = complete(summary, &finished, args.words.is_empty());
+    let finished = match captured {
+        // As good as a signal later, unless a command never ran.
+        Err(CaptureError::Interrupted) if args.words.is_empty() => None,
+        captured => Some(captured.map_err(|error| failure(error, signals.first()))?),
+    };
+    let summary = match &finished {
+        Some(finished) => complete(summary, finished, args.words.is_empty()),
+        None => summary,
+    };
     let result = PlacingJson {
         pcstream: pcstream_report::VERSION.to_owned(),
         on: args.on.display().to_string(),
@@ -106,7 +109,15 @@ pub fn place(args: &PlaceArgs, ui: Ui) -> Result<Status, Failure> {
     signals.end_without_readers(shown.clone(), ui);
     let put_out = ui::show(json, &result, || result::text(&result, args.top, ui.layout(false)));
     shown.store(true, Ordering::Relaxed);
-    let ended = outcome(&result.summary, &finished, &options, gone.then_some(&place), signals.first(), ui);
+    let ended = match finished {
+        Some(finished) => {
+            outcome(&result.summary, &finished, &options, gone.then_some(&place), signals.first(), ui)
+        }
+        None => {
+            ui.remark("ended as you asked, before anything was placed");
+            Ok(Status::with_losses(say_losses(&result.summary, ui)))
+        }
+    };
     put_out.and(ended)
 }
 
@@ -143,11 +154,6 @@ fn complete(mut summary: Summary, finished: &Finished, service: bool) -> Summary
     summary
 }
 
-/// Whether a signal ended the capture before it began, which is as good as one later unless a command never ran.
-fn is_regular_end(captured: &Result<Finished, CaptureError>, args: &PlaceArgs) -> bool {
-    matches!(captured, Err(CaptureError::Interrupted)) && args.words.is_empty()
-}
-
 fn failure(error: CaptureError, signal: Option<i32>) -> Failure {
     match (&error, signal) {
         (CaptureError::Interrupted, Some(signal)) => Failure::Interrupted { error: error.into(), signal },
@@ -175,10 +181,7 @@ fn outcome(
         )),
         None => finished.notes.iter().for_each(|note| ui.remark(note)),
     }
-    let lost = human::losses(&summary.losses);
-    if !lost.is_empty() {
-        ui.remark(&format!("not all writes were learned from or placed: {lost}"));
-    }
+    let lost = say_losses(summary, ui);
     if finished.interrupted {
         let error = anyhow!("interrupted; what was learned until then is reported");
         return Err(Failure::Interrupted { error, signal: signal.unwrap_or(SIGINT) });
@@ -187,5 +190,14 @@ fn outcome(
         command_files::misplaced(options).iter().for_each(|misplaced| ui.remark(misplaced));
         return Err(anyhow!("the command failed: {status}").into());
     }
-    Ok(Status::with_losses(!lost.is_empty()))
+    Ok(Status::with_losses(lost))
+}
+
+/// Whether anything was lost.
+fn say_losses(summary: &Summary, ui: Ui) -> bool {
+    let lost = human::losses(&summary.losses);
+    if !lost.is_empty() {
+        ui.remark(&format!("not all writes were learned from or placed: {lost}"));
+    }
+    !lost.is_empty()
 }

@@ -11,7 +11,6 @@ from collections.abc import Generator, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
 from typing import Any, Protocol, TypeAlias
 
@@ -19,17 +18,10 @@ from . import _check
 from ._errors import ArgumentError
 
 
-@dataclass(frozen=True)
-class Rows:
-    """What came of a point."""
-
-    rows: list[dict[str, Any]]
-    #: Whether something was missing, from the trace or of what a scheme knew.
-    has_losses: bool
-
-
+#: What came of a point.
+Rows: TypeAlias = list[dict[str, Any]]
 #: Whoever stops taking from it closes it, which ends what is under way.
-Done: TypeAlias = Generator[tuple[str, Rows | BaseException], None, None]
+Done: TypeAlias = Generator[tuple[str, "Rows | BaseException"], None, None]
 
 
 class Point(Protocol):

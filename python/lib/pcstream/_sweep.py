@@ -112,9 +112,9 @@ class Point:
             said = said.replace(place, "")
         device = {f"device.{k}": v for k, v in results.device.items() if isinstance(v, (int, float, str))}
         first = {**self.head(), "seed": results.json["seed"]}
-        last = {**device, "warnings": said, "pcstream": _pcstream.__version__}
         has_losses = any(issubclass(warning.category, LossWarning) for warning in caught)
-        return Rows([{**first, **result.row(), **last} for result in results], has_losses)
+        last = {**device, "warnings": said, "losses": has_losses, "pcstream": _pcstream.__version__}
+        return [{**first, **result.row(), **last} for result in results]
 
 
 @dataclass(frozen=True)
@@ -273,9 +273,9 @@ def sweep(
             if isinstance(rows, BaseException):
                 failed[file] = rows
             else:
-                store.write(file, _table(rows.rows))
-                if said := rows.rows[0]["warnings"]:
-                    warned[file] = said, rows.has_losses
+                store.write(file, _table(rows))
+                if said := rows[0]["warnings"]:
+                    warned[file] = said, rows[0]["losses"]
             if progress is not None:
                 progress(done, len(todo))
     failures = [Failure(point.trace, point.axes, failed[file]) for file, point in files if file in failed]

@@ -52,6 +52,10 @@ fn is_fan_out(name: &str) -> bool {
 
 /// What patterns that may be alike begin with; none for those that have nothing in common with others.
 pub(super) fn beginning(pattern: &str) -> Option<&str> {
+    // Rules look for a pattern without directories among names alone.
+    if pattern.contains('/') {
+        return None;
+    }
     let (end, _) = pattern.char_indices().nth(SHARED_LETTERS)?;
     let begins = &pattern[..end];
     begins.chars().all(is_plain).then_some(begins)
@@ -128,6 +132,6 @@ mod tests {
         assert_eq!(all, "sort*");
         assert_eq!(both("sort*", "sorted"), "sort*");
         assert_eq!(both("été-a", "été-b"), "été-*");
-        assert_eq!(["*.sst", "ab", "pg/*", "a[*]b"].map(beginning), [None; 4]);
+        assert_eq!(["*.sst", "ab", "pg_wal/*", "base/*/*", "a[*]b"].map(beginning), [None; 5]);
     }
 }

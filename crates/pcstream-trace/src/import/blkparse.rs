@@ -82,7 +82,7 @@ impl Parser for Blkparse {
             return Ok(None);
         }
         let (request, tag) = split_process(rest);
-        let Some((op, extent)) = requested(rwbs, request)? else { return Ok(None) };
+        let Some((op, extent)) = requested(rwbs, request, tag.is_some())? else { return Ok(None) };
         if self.is_again(action, device, op, extent) || action == GIVEN_BACK {
             return Ok(None);
         }
@@ -122,7 +122,8 @@ fn split_process(text: &str) -> (&str, Option<&str>) {
 /// neither.
 type Requested<'a> = Option<(Op, Option<(&'a str, &'a str)>)>;
 
-fn requested<'a>(rwbs: &str, request: &'a str) -> Result<Requested<'a>, BadLine> {
+/// `whole`: a process follows, so the line was not cut off before.
+fn requested<'a>(rwbs: &str, request: &'a str, whole: bool) -> Result<Requested<'a>, BadLine> {
     let (flush, letters) = rwbs.strip_prefix('F').map_or((false, rwbs), |letters| (true, letters));
     let op = match letters.bytes().next() {
         Some(b'R') => Some(Op::Read),
@@ -135,9 +136,10 @@ fn requested<'a>(rwbs: &str, request: &'a str) -> Result<Requested<'a>, BadLine>
     let [sector, plus, count] = std::array::from_fn(|_| word(&mut rest));
     let extent = match (op, plus) {
         (Some(op), "+") if count != "0" || !flush => Some((op, Some((sector, count)))),
-        // A flush without data, or the bytes of a SCSI command.
+        // A flush without data, or a SCSI command: its length, and its bytes if it has some.
         (None, _) => None,
-        (_, "" | "+") if flush => None,
+        (_, "") if flush || whole => None,
+        (_, "+") if flush => None,
         (_, plus) if plus.starts_with('(') => None,
         _ => return Err(BadLine::column("request", request, "SECTOR + COUNT")),
     };
@@ -162,6 +164,9 @@ mod tests {
   8,0    3        9     0.000009000    35  D  RM 8 + 1 (    1829) [ls]
   8,0    3       10     0.000010000    35  D   R 36 (12 01 00 00 24 00) [sg_inq]
   8,0    3       11     0.000011000    35  D   N 0 (00 ..) [sg]
+  8,0    3       11     0.000011000    35  D   R 36 [scsi_id]
+  8,0    3       11     0.000011000    35  D   W [blkzone]
+  8,0    3       11     0.000011000    35  R   R [0]
   8,0    3       12     0.000012000    35  D FWS 0 + 0 [kworker/0:1H]
   8,0    3       13     0.000013000     0  C   W 223490 + 8 [0]
 CPU0 (8,0):
@@ -228,7 +233,11 @@ Skips: 0 forward (0 -   0.0%)
         refuses("blkparse", "8,0 3 1 0.0 697 D W ", &["request", "SECTOR + COUNT"]);
         refuses("blkparse", "8,0 3 1 0.0 697 D DD 8 + 8 [a]", &["rwbs: found \"DD\""]);
         refuses("blkparse", "-1 8,0 3 1 0.0 697 D W 8 + 8 [a]", &["device: found \"-1\""]);
-        refuses("blkparse", "garbage line here", &["device: found \"garbage\""]);
+        refuses(
+            "blkparse",
+            "8,0 3 1 0.0 697 Q W 8 + 8 [a]\ngarbage line here",
+            &["device: found \"garbage\""],
+        );
         refuses("blkparse", "8,0 3 1 zero 697 D W 8 + 8 [a]", &["time: found \"zero\""]);
     }
 }

@@ -163,7 +163,7 @@ impl Plan {
             if places.len() > 1 {
                 let expected =
                     format!("it once; choose one of the columns {places:?} by number with --columns");
-                return Err(BadLine::column("heading", name, expected));
+                return Err(BadLine::column("line", name, expected));
             }
         }
         Ok(())
@@ -428,7 +428,7 @@ mod tests {
         refuses(NUMBERS, "1x9,W,0,512", &["time: found \"1x9\"", "12.345"]);
         refuses(NUMBERS, "\"1,W,0,512", &["a second quote"]);
         let named = "time=t,op=o,offset=x,size=y";
-        refuses(named, "t,o,x,y,T", &["heading: found \"t\"", "columns [0, 4] by number"]);
+        refuses(named, "t,o,x,y,T", &["found \"t\", expected it once", "columns [0, 4] by number"]);
         refuses("time=t,op=1,offset=2,size=3", "T0,op,x,y", &["a heading with the columns time=t"]);
     }
 

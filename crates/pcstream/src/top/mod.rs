@@ -57,6 +57,10 @@ pub fn top(args: TopArgs, ui: Ui) -> Result<Status, Failure> {
     let learner = Learner::new(args.streams, saved).map_err(Failure::wrong_arguments)?;
     let metrics = Arc::new(Mutex::new(Metrics::new(args.metrics.metrics_contexts)));
     let server = args.metrics.metrics.map(|address| serve(address, &metrics, ui)).transpose()?;
+    capture::check_machine().map_err(Failure::failed)?;
+    std::fs::metadata(&args.on).with_context(|| format!("--on {}", args.on.display()))?;
+    // Emptied only now that all else is right, but before signals are caught: it may be a pipe that nobody reads.
+    let lines = args.json.as_deref().map(Lines::open).transpose()?;
     let stop = StopSignals::catch()?;
     let (sender, snapshots) = sync_channel(WAITING);
     let mut watcher = Watcher {
@@ -71,9 +75,6 @@ pub fn top(args: TopArgs, ui: Ui) -> Result<Status, Failure> {
         metrics: server.is_some().then(|| metrics.clone()),
     };
     let options = options(&args)?;
-    std::fs::metadata(&args.on).with_context(|| format!("--on {}", args.on.display()))?;
-    // Emptied only now that all else is right.
-    let lines = args.json.as_deref().map(Lines::open).transpose()?;
     hidden_file_system(&args.on).iter().for_each(|hidden| ui.remark(hidden));
     if !args.dir_only {
         attached::takes_all(&args.on, &options.subject, "shown").iter().for_each(|taken| ui.remark(taken));
