@@ -93,10 +93,7 @@ pub fn place(args: &PlaceArgs, ui: Ui) -> Result<Status, Failure> {
         Err(CaptureError::Interrupted) if args.words.is_empty() => None,
         captured => Some(captured.map_err(|error| failure(error, signals.first()))?),
     };
-    let summary = match &finished {
-        Some(finished) => complete(summary, finished, args.words.is_empty()),
-        None => summary,
-    };
+    let summary = complete(summary, finished.as_ref(), args.words.is_empty());
     let result = PlacingJson {
         pcstream: pcstream_report::VERSION.to_owned(),
         on: args.on.display().to_string(),
@@ -109,16 +106,8 @@ pub fn place(args: &PlaceArgs, ui: Ui) -> Result<Status, Failure> {
     signals.end_without_readers(shown.clone(), ui);
     let put_out = ui::show(json, &result, || result::text(&result, args.top, ui.layout(false)));
     shown.store(true, Ordering::Relaxed);
-    let ended = match finished {
-        Some(finished) => {
-            outcome(&result.summary, &finished, &options, gone.then_some(&place), signals.first(), ui)
-        }
-        None => {
-            ui.remark("ended as you asked, before anything was placed");
-            Ok(Status::with_losses(say_losses(&result.summary, ui)))
-        }
-    };
-    put_out.and(ended)
+    let gone = gone.then_some(&place);
+    put_out.and(outcome(&result.summary, finished.as_ref(), &options, gone, signals.first(), ui))
 }
 
 fn placed_by(by_request: ByRequest) -> PlacedBy {
@@ -146,7 +135,8 @@ fn reloads() -> bool {
 }
 
 /// A summary with the names and losses of the capture. `service`: nobody waits for what is dirty at the end.
-fn complete(mut summary: Summary, finished: &Finished, service: bool) -> Summary {
+fn complete(mut summary: Summary, finished: Option<&Finished>, service: bool) -> Summary {
+    let Some(finished) = finished else { return summary };
     result::name(&mut summary, &finished.contexts);
     let counts = |(name, _): &(&String, &u64)| !(service && OF_THE_END.contains(&name.as_str()));
     let losses = finished.losses.iter().filter(counts).map(|(name, value)| (name.clone(), *value));
@@ -164,12 +154,16 @@ fn failure(error: CaptureError, signal: Option<i32>) -> Failure {
 /// Says what the user should know, and what exit code that makes. `gone`: the file system that went away.
 fn outcome(
     summary: &Summary,
-    finished: &Finished,
+    finished: Option<&Finished>,
     options: &CaptureOptions,
     gone: Option<&Site>,
     signal: Option<i32>,
     ui: Ui,
 ) -> Result<Status, Failure> {
+    let Some(finished) = finished else {
+        ui.remark("ended as you asked, before anything was placed");
+        return Ok(Status::with_losses(say_losses(summary, ui)));
+    };
     match gone {
         Some(place) => ui.remark(&format!(
             "ended: {}{} failed or is gone; what was learned until then is kept",
