@@ -2,6 +2,7 @@
 
 use anyhow::{Context as _, anyhow};
 use pcstream_replay::{LeftOut, Part};
+use pcstream_report::escape::visible_start;
 use pcstream_report::human::{count, page_bytes};
 use pcstream_trace::store::UNFINISHED;
 use pcstream_trace::{Event, Kind, Meta, Summary, TraceReader};
@@ -13,6 +14,9 @@ use crate::merge::refuse_an_input;
 use crate::output::Output;
 use crate::selection::Patterns;
 use crate::ui::Ui;
+
+/// Characters of a pattern that a remark shows.
+const LONGEST_SHOWN: usize = 80;
 
 /// `pcstream extract`.
 pub fn extract(args: &ExtractArgs, ui: Ui) -> Result<Status, Failure> {
@@ -41,6 +45,9 @@ pub fn extract(args: &ExtractArgs, ui: Ui) -> Result<Status, Failure> {
     let nothing = output.meta_mut().totals.data_pages == 0;
     let written = written.and_then(|()| if nothing { Err(no_match(args, &wanted)) } else { Ok(()) });
     let (summary, ()) = output.finish(written)?;
+    for (flag, pattern) in patterns.without_match(reader.files(), reader.contexts()) {
+        ui.remark(&format!("{flag} {}: matched nothing", visible_start(pattern, LONGEST_SHOWN)));
+    }
     ui.remark(&in_words(&summary, from, part.left_out()));
     Ok(Status::with_losses(summary.meta.has_losses()))
 }

@@ -40,8 +40,8 @@ pub fn refuse_foreign<'a>(
     }
     let of = table.scheme().unwrap_or_default();
     Err(Failure::wrong_arguments(anyhow!(
-        "{place}: the table is one of the scheme '{of}', whose entries mean nothing to the schemes of this run; give a table \
-         that one of these learned, or --scheme {of}"
+        "{place}: the table is one of the scheme '{of}', whose entries mean nothing here; give a table that one of {} learned",
+        LEARNERS.join(", ")
     )))
 }
 

@@ -15,8 +15,14 @@ use crate::failure::Failure;
 
 /// What files and programs are meant: those that match one of each kind given.
 pub struct Patterns {
-    file: Vec<Rules>,
-    program: Vec<Rules>,
+    file: Vec<Pattern>,
+    program: Vec<Pattern>,
+}
+
+/// As it was given, and as rules with one condition.
+struct Pattern {
+    text: String,
+    rules: Rules,
 }
 
 impl Patterns {
@@ -24,7 +30,8 @@ impl Patterns {
     pub fn new(file: &[String], program: &[String]) -> Result<Option<Patterns>, Failure> {
         let of = |flag: &str, patterns: &[String], [name, path]: [&str; 2]| {
             let field = |pattern: &str| if pattern.contains('/') { path } else { name }.to_owned() + pattern;
-            patterns.iter().map(|pattern| rule(flag, &field(pattern))).collect::<Result<Vec<_>, _>>()
+            let read = |text: &String| Ok(Pattern { text: text.clone(), rules: rule(flag, &field(text))? });
+            patterns.iter().map(read).collect::<Result<Vec<_>, Failure>>()
         };
         let file = of("--file", file, ["name=", "path="])?;
         let program = of("--program", program, ["executable=**/", "executable="])?;
@@ -33,12 +40,22 @@ impl Patterns {
 
     /// Whether a program is meant by whom that is.
     pub fn is_program(&self, context: Option<&Context>) -> bool {
-        self.program.is_empty() || self.program.iter().any(|rules| is_of(rules, context))
+        self.program.is_empty() || self.program.iter().any(|pattern| is_of(&pattern.rules, context))
     }
 
     /// Whether a file is meant that has this path; a write without a file has none.
     pub fn is_file(&self, path: Option<&str>) -> bool {
-        self.file.is_empty() || path.is_some_and(|path| self.file.iter().any(|rules| is_file(rules, path)))
+        let matches = |path: &str| self.file.iter().any(|pattern| is_file(&pattern.rules, path));
+        self.file.is_empty() || path.is_some_and(matches)
+    }
+
+    /// The flags and patterns that none of these files or programs matches.
+    pub fn without_match(&self, files: &[File], contexts: &[Context]) -> Vec<(&'static str, &str)> {
+        let no_file = |pattern: &&Pattern| !files.iter().any(|file| is_file(&pattern.rules, &file.path));
+        let no_program = |pattern: &&Pattern| !contexts.iter().any(|of| is_of(&pattern.rules, Some(of)));
+        let files = self.file.iter().filter(no_file).map(|pattern| ("--file", pattern.text.as_str()));
+        let programs = self.program.iter().filter(no_program);
+        files.chain(programs.map(|pattern| ("--program", pattern.text.as_str()))).collect()
     }
 }
 

@@ -64,6 +64,14 @@ fn a_page_is_taken_if_it_matches_one_pattern_of_each_kind() {
     let extracted = &meta(&part)["settings"]["extracted"];
     assert_eq!(extracted["file"], json!(["*.sst", "*.log", "*.sst"]));
     assert_eq!(extracted["program"], json!(["*"]));
+    let (_, said) = extract(
+        &place,
+        &[both.as_slice(), &["--file", "*.none", "--program", "nobody", "--program", "*"]].concat(),
+    );
+    for remark in ["--file *.none: matched nothing", "--program nobody: matched nothing"] {
+        assert_eq!(said.matches(remark).count(), 1, "{said}");
+    }
+    assert_eq!(said.matches("matched nothing").count(), 2, "{said}");
     let programs = contexts(MIXED, &["--by", "program"]);
     let names = programs["groups"].as_array().unwrap().iter().map(|group| group["name"].as_str().unwrap());
     let names: Vec<&str> = names.filter(|name| !name.starts_with('(')).collect();

@@ -66,7 +66,7 @@ def write(
         prefilled_pages: so many pages, from 0 on, hold data before the first event.
         overwrite: replaces a trace that exists.
 
-    It takes about 155 bytes of memory for each event.
+    All events are in memory at once, with several times the size of the columns.
     """
     try:
         import numpy as np
