@@ -57,6 +57,9 @@ fn unwind_mode(unwind: Option<Unwind>) -> Result<u32, SessionError> {
 /// Memory that outlives a session and that it is built in.
 pub type SessionMemory = MaybeUninit<OpenObject>;
 
+/// How often a process is marked again that another capture marks, too.
+const MARK_RETRIES: u32 = 1000;
+
 /// A loaded and attached capture program.
 pub struct Session<'obj> {
     skel: PcstreamSkel<'obj>,
@@ -192,7 +195,18 @@ impl<'obj> Session<'obj> {
     /// Follows a process (`process` is a pidfd) and what it starts from now on ([`Followed::Processes`]).
     pub fn follow_process(&self, process: BorrowedFd<'_>) -> Result<(), SessionError> {
         let key = process.as_raw_fd().to_ne_bytes();
-        let marked = self.skel.maps.followed_processes.update(&key, &1_u32.to_ne_bytes(), MapFlags::ANY);
+        let mark = || self.skel.maps.followed_processes.update(&key, &1_u32.to_ne_bytes(), MapFlags::ANY);
+        // Another capture may give the same task its first storage: then the kernel asks to try again.
+        let is_race = |marked: &Result<(), libbpf_rs::Error>| {
+            marked.as_ref().is_err_and(|error| error.kind() == libbpf_rs::ErrorKind::WouldBlock)
+        };
+        let mut marked = mark();
+        for _ in 0..MARK_RETRIES {
+            if !is_race(&marked) {
+                break;
+            }
+            marked = mark();
+        }
         marked.map_err(|e| bpf_error("name the process to", e))
     }
 
