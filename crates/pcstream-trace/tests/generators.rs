@@ -121,6 +121,66 @@ fn zipf_on_tiny_devices() {
     }
 }
 
+/// Every class has its share of the writes, all its files live equally long, and each lifetime is the
+/// ratio times that of the class before. Files never overlap, and each is written from front to back.
+#[test]
+fn files_live_as_long_as_their_class() {
+    let common = Common { pages: 10_000, writes: 2_000_000, seed: 1 };
+    let values = [("classes", 3.0), ("lifetime-ratio", 5.0), ("file-pages", 40.0), ("request-pages", 16.0)];
+    let events = events("files", common, &values);
+    assert_eq!(
+        events.iter().filter(|e| e.op == Op::Write).map(|e| u64::from(e.pages)).sum::<u64>(),
+        2_000_000
+    );
+    // 250 places; each class keeps 82 files and begins one more in a free place.
+    let mut writer = vec![None; 10_000];
+    let mut lifetimes = [const { Vec::new() }; 3];
+    let mut now = 0;
+    for event in &events {
+        let range = event.lba.0 as usize..event.lba.0 as usize + event.pages as usize;
+        if event.op == Op::Discard {
+            for page in &mut writer[range] {
+                if let Some((context, written)) = page.take() {
+                    assert_eq!(context, event.context, "a class deletes its own files");
+                    lifetimes[event.context.0 as usize - 1].push(now - written);
+                }
+            }
+        } else {
+            assert!(writer[range.clone()].iter().all(Option::is_none), "nothing is overwritten");
+            writer[range].fill(Some((event.context, now)));
+            now += u64::from(event.pages);
+        }
+    }
+    let means: Vec<f64> = lifetimes.iter().map(|l| l.iter().sum::<u64>() as f64 / l.len() as f64).collect();
+    // Shares of 25, 5 and 1 of 31; 82 files of 40 pages.
+    for (mean, share) in means.iter().zip([25.0, 5.0, 1.0]) {
+        let expected = 82.0 * 40.0 * 31.0 / share;
+        assert!((mean / expected - 1.0).abs() < 0.03, "mean {mean}, expected {expected}");
+    }
+    assert!(lifetimes[0].iter().all(|&l| (l as f64) < 1.5 * means[0]), "the oldest file goes first");
+}
+
+/// With random deaths, lifetimes of a class spread like a geometric distribution: the mean stays.
+#[test]
+fn random_deaths_spread_lifetimes() {
+    let common = Common { pages: 4000, writes: 2_000_000, seed: 1 };
+    let values = [("classes", 1.0), ("file-pages", 10.0), ("random-deaths", 1.0)];
+    let mut begun = std::collections::HashMap::new();
+    let (mut now, mut lifetimes) = (0u64, Vec::new());
+    for event in events("files", common, &values) {
+        if event.op == Op::Write {
+            begun.entry(event.lba).or_insert(now);
+            now += u64::from(event.pages);
+        } else {
+            lifetimes.extend(begun.remove(&event.lba).map(|then| (now - then) as f64));
+        }
+    }
+    let mean = lifetimes.iter().sum::<f64>() / lifetimes.len() as f64;
+    let variance = lifetimes.iter().map(|l| (l - mean).powi(2)).sum::<f64>() / lifetimes.len() as f64;
+    let spread = variance.sqrt() / mean;
+    assert!((0.9..1.1).contains(&spread), "standard deviation over mean {spread}");
+}
+
 /// Values measured once: they change only when a generator changes its traces. A new generator adds its own.
 #[test]
 fn seeds_pin_traces() {
@@ -129,6 +189,7 @@ fn seeds_pin_traces() {
         ("uniform", "15f3d0fdb232d20c"),
         ("hotcold", "74e4ef18f7d290ee"),
         ("zipf", "d00b1b4480a7435c"),
+        ("files", "46b484706eaa2f0a"),
     ]);
     for generator in GENERATORS {
         let mut digest = Digest::default();
@@ -147,7 +208,7 @@ fn seeds_pin_traces() {
 #[test]
 fn equal_seeds_give_equal_traces_and_others_do_not() {
     for generator in GENERATORS {
-        let run = |seed| events(generator.name, Common { pages: 1000, writes: 20_000, seed }, &[]);
+        let run = |seed| events(generator.name, Common { pages: 10_000, writes: 20_000, seed }, &[]);
         // Without the events, which would be megabytes of a message.
         assert!(run(1) == run(1), "{}: the same seed gives another trace", generator.name);
         assert!(run(1) != run(2), "{}: another seed gives the same trace", generator.name);
@@ -185,7 +246,7 @@ fn meta_tells_how_to_repeat_it() {
 fn parameters_out_of_range_are_named() {
     let good = Common { pages: 1000, writes: 10, seed: 1 };
     type Case = (&'static str, Common, &'static [(&'static str, f64)], &'static str);
-    let cases: [Case; 12] = [
+    let cases: [Case; 17] = [
         ("uniform", Common { pages: 0, ..good }, &[], "--pages 0: expected 1 to"),
         ("uniform", Common { pages: u64::MAX, ..good }, &[], "--pages 18446744073709551615: expected"),
         ("uniform", Common { writes: u64::MAX, ..good }, &[], "--writes"),
@@ -196,6 +257,11 @@ fn parameters_out_of_range_are_named() {
         ("hotcold", good, &[("hot-writes", 1.1)], "--hot-writes 1.1"),
         ("zipf", good, &[("theta", -0.1)], "--theta -0.1: expected 0 to 10"),
         ("zipf", good, &[("theta", f64::INFINITY)], "--theta inf"),
+        ("files", good, &[("classes", 0.0)], "--classes 0: expected a whole number from 1 to 64"),
+        ("files", good, &[("file-pages", 2.5)], "--file-pages 2.5: expected a whole number"),
+        ("files", good, &[("file-pages", 100.0)], "1000 pages hold 3 files for each of 4 classes"),
+        ("files", good, &[("lifetime-ratio", 0.5), ("file-pages", 4.0)], "--lifetime-ratio 0.5: expected 1"),
+        ("files", good, &[("random-deaths", f64::NAN)], "--random-deaths NaN"),
         ("zipf", good, &[("hot-pages", 0.1)], "--hot-pages is not a parameter of zipf"),
         ("zipff", good, &[], "\"zipff\" is unknown"),
     ];

@@ -1,6 +1,6 @@
 //! `generate`: synthetic traces whose write amplification is known in closed form.
 
-use pcstream_trace::generators::{self, Common};
+use pcstream_trace::generators::{self, Common, Generated};
 
 use crate::args::{Pattern, PatternArgs};
 use crate::failure::{Failure, Status};
@@ -17,19 +17,31 @@ pub fn generate(pattern: &Pattern, ui: Ui) -> Result<Status, Failure> {
     ui.remark(&format!("seed {seed}"));
     let interrupt = Interrupt::watch()?;
     let mut output = Output::create(&common.output, generated.meta().clone(), common.force)?;
-    let bar = ui.progress("generating", "writes", writes);
-    let written = generated.into_iter().try_for_each(|batch| {
-        interrupt.check()?;
-        bar.inc(batch.events.len() as u64);
-        Ok(output.write(&batch)?)
-    });
+    let bar = ui.progress("generating", "pages", writes);
+    let written =
+        generate_into(&mut output, generated, &interrupt, |remaining| bar.set_position(writes - remaining));
     bar.finish_and_clear();
     let (summary, ()) = output.finish(written)?;
     ui.remark(&format!(
-        "{}: {writes} writes to {pages} pages, {} on disk, id {}",
+        "{}: {writes} pages written to a device of {pages}, {} on disk, id {}",
         summary.path.display(),
         pcstream_report::human::bytes(summary.bytes),
         summary.meta.trace_id,
     ));
     Ok(Status::Done)
+}
+
+/// Writes the whole trace; `progress` gets the number of pages still to be written.
+fn generate_into(
+    output: &mut Output,
+    mut generated: Generated,
+    interrupt: &Interrupt,
+    progress: impl Fn(u64),
+) -> Result<(), Failure> {
+    while let Some(batch) = generated.next() {
+        interrupt.check()?;
+        output.write(&batch)?;
+        progress(generated.remaining());
+    }
+    Ok(())
 }

@@ -6,7 +6,7 @@
 //! The hot pages are the first ones of the address space: schemes that look at address chunks can
 //! find them.
 
-use super::{Common, Generator, GeneratorError, GeneratorOption, Random, Sampler};
+use super::{Common, Generator, GeneratorError, GeneratorOption, Random, Request, Sampler};
 use crate::ids::Lba;
 
 pub(super) const GENERATOR: Generator = Generator {
@@ -56,11 +56,11 @@ impl Sampler for HotCold {
         vec!["hot".to_owned(), "cold".to_owned()]
     }
 
-    fn sample(&mut self, rng: &mut Random) -> (Lba, usize) {
+    fn sample(&mut self, rng: &mut Random) -> Request {
         if rng.unit() < self.hot_writes {
-            (Lba(rng.below(self.hot_pages)), 0)
+            Request::page(Lba(rng.below(self.hot_pages)), 0)
         } else {
-            (Lba(self.hot_pages + rng.below(self.pages - self.hot_pages)), 1)
+            Request::page(Lba(self.hot_pages + rng.below(self.pages - self.hot_pages)), 1)
         }
     }
 }

@@ -1,10 +1,11 @@
 //! Generators: synthetic traffic with a known answer, as the same batches that a recorded trace has.
 //!
-//! Idea: a generator is one file that draws a page and a class for each write; everything else (the
+//! Idea: a generator is one file that draws requests, each with its class; everything else (the
 //! parameters common to all, batches, classes as contexts, meta) is here. A new generator is a new
 //! file and a line in `GENERATORS`.
 //!
-//! Units: pages of 4 KiB; every write is one page; write i happens at i microseconds.
+//! Units: pages of 4 KiB; a page takes a microsecond to write, so a request comes as many
+//! microseconds after the beginning as pages were written before it.
 //!
 //! Invariants: the address space [0, pages) counts as filled before the first write, which is what
 //! the closed forms assume; equal parameters and seed give equal traces, on every machine with the
@@ -20,24 +21,26 @@ use crate::ids::{ContextId, FileId, Lba};
 use crate::meta::{Extent, Meta};
 use crate::tables::{Batch, Context};
 
+pub mod files;
 pub mod hotcold;
 pub mod uniform;
 pub mod zipf;
 
 /// Every generator, by name.
-pub const GENERATORS: &[Generator] = &[uniform::GENERATOR, hotcold::GENERATOR, zipf::GENERATOR];
+pub const GENERATORS: &[Generator] =
+    &[uniform::GENERATOR, hotcold::GENERATOR, zipf::GENERATOR, files::GENERATOR];
 
 /// Events in a batch.
-const BATCH_EVENTS: u64 = 8 * 1024;
+const BATCH_EVENTS: usize = 8 * 1024;
 
-/// Time between two writes in nanoseconds.
-const WRITE_INTERVAL_NS: u64 = 1000;
+/// Time that writing a page takes, in nanoseconds.
+const PAGE_NS: u64 = 1000;
 
 /// Largest address space: 4 EiB, so that sums of addresses stay far from overflow.
 const MAX_PAGES: u64 = 1 << 50;
 
-/// Most writes: their times fit into 64 bits.
-const MAX_WRITES: u64 = u64::MAX / WRITE_INTERVAL_NS;
+/// Most pages written: their times fit into 64 bits.
+const MAX_WRITES: u64 = u64::MAX / PAGE_NS;
 
 /// An entry of the registry.
 #[derive(Clone, Copy, Debug)]
@@ -70,7 +73,7 @@ pub struct GeneratorOption {
 pub struct Common {
     /// Size of the address space in pages, at least 1.
     pub pages: u64,
-    /// Number of writes, each of one page.
+    /// Pages written.
     pub writes: u64,
     /// Seed of everything random.
     pub seed: u64,
@@ -108,13 +111,30 @@ impl GeneratorError {
     }
 }
 
-/// Draws writes. One per generator.
+/// Draws requests. One per generator.
 trait Sampler: Send {
     /// Labels of the classes, by class number.
     fn labels(&self) -> Vec<String>;
 
-    /// Page and class of the next write.
-    fn sample(&mut self, rng: &mut Random) -> (Lba, usize);
+    /// The next request.
+    fn sample(&mut self, rng: &mut Random) -> Request;
+}
+
+/// A request of a class.
+struct Request {
+    op: Op,
+    lba: Lba,
+    /// At least 1.
+    pages: u32,
+    /// Number of its class, from 0.
+    class: usize,
+}
+
+impl Request {
+    /// A write of one page.
+    fn page(lba: Lba, class: usize) -> Request {
+        Request { op: Op::Write, lba, pages: 1, class }
+    }
 }
 
 /// Starts a generator. `options` holds its own parameters by name; those not given take their
@@ -150,7 +170,7 @@ pub fn generate(
     for (option, &value) in generator.options.iter().zip(&values) {
         meta.settings.insert(option.name.replace('-', "_"), value.into());
     }
-    Ok(Generated { meta, sampler, rng: Random::new(seed), next: 0, writes, started: false })
+    Ok(Generated { meta, sampler, rng: Random::new(seed), written: 0, writes, started: false })
 }
 
 /// The batches of a generated trace. The first carries the classes as contexts.
@@ -158,7 +178,7 @@ pub struct Generated {
     meta: Meta,
     sampler: Box<dyn Sampler>,
     rng: Random,
-    next: u64,
+    written: u64,
     writes: u64,
     started: bool,
 }
@@ -169,9 +189,29 @@ impl Generated {
         &self.meta
     }
 
-    /// Writes still to come.
+    /// Pages still to be written.
     pub fn remaining(&self) -> u64 {
-        self.writes - self.next
+        self.writes - self.written
+    }
+
+    /// The next event; a last write is cut at the number of pages asked for.
+    fn draw(&mut self) -> Event {
+        let Request { op, lba, pages, class } = self.sampler.sample(&mut self.rng);
+        let time_ns = self.written * PAGE_NS;
+        let pages =
+            if op == Op::Write { pages.min(self.remaining().min(u64::from(u32::MAX)) as u32) } else { pages };
+        self.written += if op == Op::Write { u64::from(pages) } else { 0 };
+        Event {
+            time_ns,
+            lba,
+            pages,
+            context: ContextId(class as u32 + 1),
+            file: FileId::NONE,
+            file_page: 0,
+            op,
+            kind: Kind::Data,
+            hint: Default::default(),
+        }
     }
 }
 
@@ -185,26 +225,13 @@ impl Iterator for Generated {
             let labels = self.sampler.labels();
             batch.contexts =
                 (1..).zip(&labels).map(|(id, label)| Context::label(ContextId(id), label)).collect();
-        } else if self.next == self.writes {
+        } else if self.written == self.writes {
             return None;
         }
-        let end = self.writes.min(self.next + BATCH_EVENTS);
-        batch.events.reserve((end - self.next) as usize);
-        for i in self.next..end {
-            let (lba, class) = self.sampler.sample(&mut self.rng);
-            batch.events.push(Event {
-                time_ns: i * WRITE_INTERVAL_NS,
-                lba,
-                pages: 1,
-                context: ContextId(class as u32 + 1),
-                file: FileId::NONE,
-                file_page: 0,
-                op: Op::Write,
-                kind: Kind::Data,
-                hint: Default::default(),
-            });
+        while self.written < self.writes && batch.events.len() < BATCH_EVENTS {
+            let event = self.draw();
+            batch.events.push(event);
         }
-        self.next = end;
         Some(batch)
     }
 }

@@ -1,7 +1,7 @@
 //! Uniform random writes: every page is equally likely. No placement can help; WAF has closed forms
 //! for FIFO and greedy victims (Desnoyers, SYSTOR'12), so this judges a device model.
 
-use super::{Common, Generator, GeneratorError, Random, Sampler};
+use super::{Common, Generator, GeneratorError, Random, Request, Sampler};
 use crate::ids::Lba;
 
 pub(super) const GENERATOR: Generator =
@@ -20,7 +20,7 @@ impl Sampler for Uniform {
         vec!["uniform".to_owned()]
     }
 
-    fn sample(&mut self, rng: &mut Random) -> (Lba, usize) {
-        (Lba(rng.below(self.pages)), 0)
+    fn sample(&mut self, rng: &mut Random) -> Request {
+        Request::page(Lba(rng.below(self.pages)), 0)
     }
 }

@@ -11,7 +11,7 @@
 //! Known weakness: powers and logarithms come from the system's mathematics library, so another
 //! library may, rarely, round a sample to another page.
 
-use super::{Common, Generator, GeneratorError, GeneratorOption, Random, Sampler};
+use super::{Common, Generator, GeneratorError, GeneratorOption, Random, Request, Sampler};
 use crate::ids::Lba;
 
 pub(super) const GENERATOR: Generator = Generator {
@@ -53,10 +53,10 @@ impl Sampler for Zipf {
         (0..CLASSES).map(|i| format!("zipf ranks {}-{} %", i * 10, i * 10 + 10)).collect()
     }
 
-    fn sample(&mut self, rng: &mut Random) -> (Lba, usize) {
+    fn sample(&mut self, rng: &mut Random) -> Request {
         let rank = self.ranks.sample(rng);
         let class = u128::from(rank) * u128::from(CLASSES) / u128::from(self.pages);
-        (Lba(self.places.apply(rank)), class as usize)
+        Request::page(Lba(self.places.apply(rank)), class as usize)
     }
 }
 
