@@ -1,50 +1,26 @@
-//! What a rule needs to know of a binary: where functions, variables and static probes are.
-//!
-//! Static probes are found by their notes (`.note.stapsdt`, written by systemtap's `sys/sdt.h` and by `pcstream.h`): a place
-//! in the code, and for each argument where it is kept there.
+//! The probes of rules in a binary: where its functions, variables and static probes are.
 //!
 //! Units: virtual addresses of the file inside, file offsets in what comes out.
 
-use std::collections::HashMap;
 use std::fs::File;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use object::{
-    Object, ObjectSection, ObjectSegment, ObjectSymbol, ObjectSymbolTable, RelocationTarget, SectionKind,
-    SymbolKind,
-};
+use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SymbolKind};
 
-use super::contents::Contents;
-use super::counted::{self, Argument, Code, Linked, Number, Place};
+use super::code::Text;
+use super::contents::{Contents, Elf};
+use super::counted::{self, Argument, Number, Place};
 use super::rules::{Counter, Rule, Rules};
+use super::static_probes::{self, StaticProbe};
 use super::{Probe, Program, register};
-use crate::call_frames::CallFrames;
 use crate::symbols::debug_files;
 use crate::wire::{BufferKind, BufferRule};
 
-/// Notes beyond this are not read.
-const MAX_NOTES_BYTES: u64 = 16 << 20;
 /// `endbr64`: marks where indirect branches may lead. A probe on it costs the kernel a single step of ten microseconds.
 const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
 /// The provider of `pcstream.h`.
 const PROVIDER: &str = "pcstream";
-
-/// Functions of libraries that do not return and that functions without an error of their own call.
-const ENDS: [&str; 11] = [
-    "__stack_chk_fail",
-    "abort",
-    "exit",
-    "_exit",
-    "__assert_fail",
-    "__chk_fail",
-    "longjmp",
-    "siglongjmp",
-    "__longjmp_chk",
-    "__cxa_throw",
-    "_Unwind_Resume",
-];
 
 /// An ELF file.
 pub struct Binary {
@@ -54,20 +30,6 @@ pub struct Binary {
     /// With the names that were stripped.
     debug_file: Option<File>,
 }
-
-/// A static probe.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct StaticProbe {
-    provider: String,
-    name: String,
-    address: u64,
-    /// Of the number of those who listen; 0: there is none.
-    listeners: u64,
-    /// As in the note: `8@%rdi -4@8(%rbp)`.
-    arguments: String,
-}
-
-type Elf<'a> = object::File<'a, &'a Contents<'a>>;
 
 /// A binary, and its debug file.
 struct Parsed<'a> {
@@ -113,7 +75,8 @@ impl Binary {
     /// The probes that `pcstream.h` put there.
     pub fn own_probes(&self) -> Result<Vec<Probe>, String> {
         self.with_parsed(|parsed| {
-            let own = static_probes(parsed)?.into_iter().filter(|probe| probe.provider == PROVIDER);
+            let own =
+                static_probes::read(&parsed.binary)?.into_iter().filter(|probe| probe.provider == PROVIDER);
             let probes: Result<Vec<_>, String> = own.map(|probe| self.own_probe(parsed, &probe)).collect();
             let probes = probes?;
             if probes.is_empty() {
@@ -127,10 +90,10 @@ impl Binary {
 
     fn own_probe(&self, parsed: &Parsed<'_>, probe: &StaticProbe) -> Result<Probe, String> {
         let (kind, page_bytes_argument) = match probe.name.as_str() {
-            "page_dirty" => (BufferKind::BUFFER_DIRTY, register_of(probe, 2)?),
+            "page_dirty" => (BufferKind::BUFFER_DIRTY, probe.register_of(2)?),
             "page_copied" => (BufferKind::BUFFER_COPIED, 0),
             // Its descriptor and its result are where the header puts them.
-            "stream" => (BufferKind::BUFFER_STREAM, register_of(probe, 2)?),
+            "stream" => (BufferKind::BUFFER_STREAM, probe.register_of(2)?),
             other => {
                 return Err(format!(
                     "has a probe {PROVIDER}:{other}, of a newer pcstream.h than this program knows"
@@ -140,7 +103,7 @@ impl Binary {
         let rule = BufferRule {
             kind: kind.0,
             rank: 2,
-            argument: register_of(probe, 1)?,
+            argument: probe.register_of(1)?,
             page_bytes_argument,
             // The call before a write is the one that counts.
             was_clean: (kind == BufferKind::BUFFER_STREAM).into(),
@@ -179,11 +142,12 @@ impl Binary {
                 (places, remark) = self.in_function(parsed, rule, address, compiled);
             }
         } else if let Some(name) = &rule.probe {
-            for probe in
-                static_probes(parsed)?.iter().filter(|p| format!("{}:{}", p.provider, p.name) == *name)
+            for probe in static_probes::read(&parsed.binary)?
+                .iter()
+                .filter(|p| format!("{}:{}", p.provider, p.name) == *name)
             {
                 compiled.argument =
-                    register_of(probe, rule.page.number.or(rule.page.address).unwrap_or_default())?;
+                    probe.register_of(rule.page.number.or(rule.page.address).unwrap_or_default())?;
                 places.push((probe.address, compiled));
             }
         }
@@ -284,50 +248,6 @@ fn in_file(parsed: &Parsed<'_>, address: u64, name: &str) -> Result<u64, String>
     offset.ok_or_else(|| format!("has {name} at {address:#x}, outside of what is loaded"))
 }
 
-/// The code of a binary, and where its functions begin and end.
-struct Text<'a> {
-    sections: Vec<(u64, &'a [u8])>,
-    frames: CallFrames,
-    /// Where the linker puts the addresses of functions.
-    linked: HashMap<u64, Linked>,
-}
-
-impl<'a> Text<'a> {
-    fn read(file: &File, binary: &Elf<'a>) -> Option<Text<'a>> {
-        let code = binary.sections().filter(|section| section.kind() == SectionKind::Text);
-        let symbols = binary.dynamic_symbol_table();
-        let linked = |target: RelocationTarget| {
-            let RelocationTarget::Symbol(index) = target else { return None };
-            let symbol = symbols.as_ref()?.symbol_by_index(index).ok()?;
-            let ends = ENDS.contains(&symbol.name().ok()?);
-            Some(if ends { Linked::DoesNotReturn } else { Linked::Returns })
-        };
-        let relocations = binary.dynamic_relocations().into_iter().flatten();
-        Some(Text {
-            sections: code.filter_map(|section| Some((section.address(), section.data().ok()?))).collect(),
-            frames: CallFrames::read(file)?,
-            linked: relocations.filter_map(|(at, to)| Some((at, linked(to.target())?))).collect(),
-        })
-    }
-}
-
-impl Code for Text<'_> {
-    fn bytes(&self, address: u64) -> Option<&[u8]> {
-        self.sections.iter().find_map(|(start, data)| {
-            let into = usize::try_from(address.checked_sub(*start)?).ok()?;
-            data.get(into..).filter(|rest| !rest.is_empty())
-        })
-    }
-
-    fn part(&self, address: u64) -> Option<Range<u64>> {
-        self.frames.part_of(address)
-    }
-
-    fn linked(&self, variable: u64) -> Option<Linked> {
-        self.linked.get(&variable).copied()
-    }
-}
-
 /// The rule for a place in a function; `None`: no register can hold the argument there.
 fn rule_at(place: Place, rule: BufferRule) -> Option<BufferRule> {
     Some(BufferRule {
@@ -363,108 +283,9 @@ fn after_endbr(parsed: &Parsed<'_>, address: u64) -> u64 {
     address + if first == Some(&ENDBR64) { 4 } else { 0 }
 }
 
-fn static_probes(parsed: &Parsed<'_>) -> Result<Vec<StaticProbe>, String> {
-    let Some(section) = parsed.binary.section_by_name(".note.stapsdt") else { return Ok(Vec::new()) };
-    if section.size() > MAX_NOTES_BYTES {
-        return Err(format!(
-            "has {} bytes of notes of static probes, more than a program has",
-            section.size()
-        ));
-    }
-    let data = section.data().map_err(|error| format!("has notes that cannot be read: {error}"))?;
-    let base = parsed.binary.section_by_name(".stapsdt.base").map(|base| base.address());
-    Ok(parse_notes(data, base))
-}
-
-/// The notes of static probes, up to the first that is none. `base` is where the section that they count from lies now: a
-/// linker run afterwards (prelink) may have moved the code.
-fn parse_notes(mut data: &[u8], base: Option<u64>) -> Vec<StaticProbe> {
-    std::iter::from_fn(|| {
-        let (size, rest) = data.split_first_chunk::<12>()?;
-        let word =
-            |at: usize| u32::from_le_bytes([size[at], size[at + 1], size[at + 2], size[at + 3]]) as usize;
-        let (owner, rest) = rest.split_at_checked(word(0).checked_next_multiple_of(4)?)?;
-        let (description, _) = rest.split_at_checked(word(4))?;
-        data = rest.get(word(4).checked_next_multiple_of(4)?..).unwrap_or_default();
-        Some((owner, word(8), description))
-    })
-    .filter(|(owner, kind, _)| *owner == b"stapsdt\0" && *kind == 3)
-    .filter_map(|(_, _, description)| {
-        let (numbers, texts) = description.split_first_chunk::<24>()?;
-        let number = |at: usize| numbers[at..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
-        let mut texts = texts.split(|&byte| byte == 0).map(|text| String::from_utf8_lossy(text).into_owned());
-        let moved = base.map_or(0, |base| base.wrapping_sub(number(8)));
-        let address = number(0).wrapping_add(moved);
-        let listeners = if number(16) == 0 { 0 } else { number(16).wrapping_add(moved) };
-        Some(StaticProbe {
-            address,
-            listeners,
-            provider: texts.next()?,
-            name: texts.next()?,
-            arguments: texts.next()?,
-        })
-    })
-    .collect()
-}
-
-/// Which register, as the kernel side counts them, holds an argument (from 1) of a static probe.
-fn register_of(probe: &StaticProbe, argument: u32) -> Result<u32, String> {
-    let described = probe.arguments.split_whitespace().nth(argument.saturating_sub(1) as usize);
-    let held = described.and_then(|text| text.split_once('@')).map(|(_, held)| held);
-    held.and_then(register::by_name).and_then(register::code).ok_or_else(|| {
-        let (provider, name, arguments) = (&probe.provider, &probe.name, &probe.arguments);
-        format!(
-            "has {provider}:{name} with arguments {arguments:?}, of which number {argument} is not in a register"
-        )
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn note(owner: &[u8], kind: u32, address: u64, texts: &[u8]) -> Vec<u8> {
-        let mut note = Vec::new();
-        note.extend((owner.len() as u32).to_le_bytes());
-        note.extend((24 + texts.len() as u32).to_le_bytes());
-        note.extend(kind.to_le_bytes());
-        note.extend(owner);
-        note.resize(note.len().next_multiple_of(4), 0);
-        [address, 0x1000, 0].iter().for_each(|number| note.extend(number.to_le_bytes()));
-        note.extend(texts);
-        note.resize(note.len().next_multiple_of(4), 0);
-        note
-    }
-
-    #[test]
-    fn notes_name_probes_and_move_with_their_base() {
-        let mut data = note(b"stapsdt\0", 3, 0x500, b"pcstream\0page_dirty\x008@%rdi 8@%rsi\0");
-        data[12 + 8 + 16..][..8].copy_from_slice(&0x700u64.to_le_bytes());
-        data.extend(note(b"GNU\0", 3, 1, b"a\0b\0c\0"));
-        data.extend(note(b"stapsdt\0", 3, 0x600, b"x\0y\0\0"));
-        let probes = parse_notes(&data, Some(0x1010));
-        assert_eq!(probes.len(), 2);
-        assert_eq!((probes[0].address, probes[0].name.as_str()), (0x510, "page_dirty"));
-        assert_eq!([&probes[0], &probes[1]].map(|probe| probe.listeners), [0x710, 0]);
-        assert_eq!((register_of(&probes[0], 1), register_of(&probes[0], 2)), (Ok(15), Ok(14)));
-        assert!(register_of(&probes[0], 3).is_err());
-        assert_eq!(parse_notes(&data, None)[1].address, 0x600);
-    }
-
-    #[test]
-    fn bytes_that_are_no_notes_are_none() {
-        let good = note(b"stapsdt\0", 3, 0x500, b"a\0b\0c\0");
-        for length in 0..good.len() {
-            assert!(parse_notes(&good[..length], None).len() <= 1);
-        }
-        for at in 0..good.len() {
-            let mut bad = good.clone();
-            bad[at] ^= 0xff;
-            parse_notes(&bad, Some(7));
-        }
-        assert!(parse_notes(&[0xff; 64], None).is_empty());
-        assert!(parse_notes(&[0; 64], None).is_empty());
-    }
 
     #[test]
     fn the_test_program_has_functions() {

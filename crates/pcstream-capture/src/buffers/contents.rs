@@ -12,6 +12,9 @@ const MAX_BYTES: u64 = 4 << 30;
 /// What keeping a piece takes beside its bytes, about.
 const PIECE_BYTES: u64 = 128;
 
+/// An ELF file that is read so.
+pub type Elf<'a> = object::File<'a, &'a Contents<'a>>;
+
 /// A file, read piece by piece. Beyond the limit nothing more can be read.
 pub struct Contents<'f> {
     cache: ReadCache<&'f File>,

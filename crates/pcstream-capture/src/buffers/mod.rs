@@ -11,10 +11,12 @@
 //! of it has a limit (`contents`).
 
 mod binary;
+mod code;
 mod contents;
 mod counted;
 mod register;
 pub mod rules;
+mod static_probes;
 
 use std::collections::HashSet;
 use std::fs::File;
