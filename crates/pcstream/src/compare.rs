@@ -12,6 +12,7 @@ use crate::args::CompareArgs;
 use crate::device::Template;
 use crate::failure::{Failure, Status};
 use crate::fitted::Fitting;
+use crate::interrupt::Interrupt;
 use crate::schemes;
 use crate::simulate;
 use crate::ui::{self, JsonSink, Ui};
@@ -52,7 +53,7 @@ fn largest(args: &CompareArgs, runs: &[Vec<String>], ui: Ui) -> Result<u64, Fail
     if args.fit.pack().is_some() && Template::load(&args.simulation.device)?.capacity_pages().is_none() {
         for path in runs.iter().flatten() {
             let reader = TraceReader::open(Path::new(path)).context("cannot read the trace")?;
-            let fitting = Fitting::new(&reader, &args.fit, None, ui)?;
+            let fitting = Fitting::new(&reader, &args.fit, None, Interrupt::watch()?, ui)?;
             largest = largest.max(fitting.space().map_or(0, |space| space.logical_pages));
         }
     }

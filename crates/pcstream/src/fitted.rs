@@ -40,15 +40,16 @@ pub struct Fitting<'a> {
 
 impl<'a> Fitting<'a> {
     /// Of the trace on the device that `args` ask for; `capacity` is the number of logical pages, if that is given.
+    /// A signal that `interrupt` notes ends the work.
     pub fn new(
         reader: &'a TraceReader,
         args: &FitArgs,
         capacity: Option<u64>,
+        interrupt: Interrupt,
         ui: Ui,
     ) -> Result<Fitting<'a>, Failure> {
         let FitArgs { fill, no_discard, memory, least_pages, .. } = *args;
         let settings = SpaceSettings { pack: args.pack(), fill, no_discard };
-        let interrupt = Interrupt::watch()?;
         let mut fitting =
             Fitting { reader, settings, memory, capacity, ui, interrupt, used: None, space: None };
         fitting.fill(fill)?;

@@ -28,6 +28,11 @@ impl Interrupt {
         Ok(Interrupt(signal_number))
     }
 
+    /// Of a signal whose number somebody else puts here; 0: none came.
+    pub fn noted_in(signal_number: Arc<AtomicUsize>) -> Interrupt {
+        Interrupt(signal_number)
+    }
+
     /// Whether to stop.
     pub fn came(&self) -> bool {
         self.0.load(Ordering::Relaxed) != 0

@@ -18,6 +18,7 @@ use crate::device::Template;
 use crate::device_process::OnDevice;
 use crate::failure::Failure;
 use crate::fitted::{self, Fitting};
+use crate::interrupt::Interrupt;
 use crate::passes::{self, Bars};
 use crate::schemes;
 use crate::simulate::Planned;
@@ -106,22 +107,24 @@ impl<'a> LiveSimulation<'a> {
         live.map_or(Ok(()), |live| live.feed(batch))
     }
 
-    /// After the recording, which `reader` reads.
-    pub fn finish(self, reader: &TraceReader) -> Result<Simulated, Failure> {
+    /// After the recording, which `reader` reads. A signal that `interrupt` notes ends it.
+    pub fn finish(self, reader: &TraceReader, interrupt: Interrupt) -> Result<Simulated, Failure> {
         let Running { planned, live } = self.running.expect("the capture began");
         let host_pages = reader.meta().totals.host_pages;
         let whole = Footprint::new(&planned.plan.lanes, host_pages, None).map_err(passes::refused)?;
         // Schemes that look ahead take memory for each page written, which was not known before.
         if let Some(live) = live.filter(|_| whole.total() <= self.available) {
             let mut bars = Bars::new(reader, self.ui);
-            let LiveResults { replay, results, damage } = live
-                .finish(|| reader.batches(), |pass, events| bars.advance(pass, events))
-                .map_err(|error| passes::failure(error, reader))?;
+            let batches = || reader.batches().take_while(|_| !interrupt.came());
+            let finished = live.finish(batches, |pass, events| bars.advance(pass, events));
+            interrupt.check()?;
+            let LiveResults { replay, results, damage } =
+                finished.map_err(|error| passes::failure(error, reader))?;
             bars.finish(damage.as_deref());
             return Ok(Simulated { planned, replay, results, damage });
         }
         let fit = FitArgs { memory: Some(self.available), ..FitArgs::default() };
-        let mut fitting = Fitting::new(reader, &fit, self.template.capacity_pages(), self.ui)?;
+        let mut fitting = Fitting::new(reader, &fit, self.template.capacity_pages(), interrupt, self.ui)?;
         fitting.remark_size(&planned.plan.lanes[0].device, &planned.plan.prefill);
         let Fitted { results, replay, damage, .. } = fitting.run(&planned.plan)?;
         Ok(Simulated { planned, replay, results, damage })

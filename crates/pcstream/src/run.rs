@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use pcstream_capture::capture::{CaptureOptions, Subject, Target};
 use pcstream_fs::scratch::ScratchOptions;
 use pcstream_replay::{LaneResult, Replay};
@@ -14,6 +14,7 @@ use crate::args::RunArgs;
 use crate::device::Template;
 use crate::device_process::OnDevice;
 use crate::failure::{Failure, Status};
+use crate::interrupt::Interrupt;
 use crate::live::{Captured, Recorder, capture_into, options, outcome, say_what_is_taken};
 use crate::live_simulation::{LiveSimulation, Simulated};
 use crate::schemes;
@@ -27,8 +28,10 @@ pub fn run(args: &RunArgs, ui: Ui) -> Result<Status, Failure> {
     let template = Template::load(&args.simulation.device)?;
     let place = TracePlace::new(args.output.as_deref())?;
     let simulation = LiveSimulation::new(&args.simulation, &template, args.memory, ui)?;
-    let recorded = recorded(args, simulation, place, None, &StopSignals::catch()?, ui)?;
-    let ran = recorded.simulated(ui)?;
+    // Until the recording is not needed any more: what ends the program at once leaves it behind.
+    let stop = StopSignals::catch()?;
+    let ran = recorded(args, simulation, place, None, &stop, ui)?.simulated(ui)?;
+    drop(stop);
     let simulation = ran.simulation();
     simulate::remark_schemes(&args.simulation.scheme_options, &simulation.results, ui);
     simulate::present(&simulation, json, TOP_CONTEXTS, ui.layout(args.simulation.details))?;
@@ -68,6 +71,8 @@ pub struct RecordedRun<'a> {
     pub captured: Captured,
     simulation: LiveSimulation<'a>,
     place: TracePlace,
+    /// From the end of the capture on.
+    interrupt: Interrupt,
 }
 
 /// Runs the command once: on the device if there is one, and otherwise where the flags say.
@@ -90,9 +95,10 @@ pub fn recorded<'a>(
     recorder.simulation = Some(simulation);
     recorder.temporary = place.temporary.is_some();
     let (mut recorder, captured) = capture_into(recorder, &options, stop, ui)?;
+    let interrupt = stop.interrupt();
     let simulation = recorder.simulation.take().expect("it was given above");
     recorder.finish(&captured.finished)?;
-    Ok(RecordedRun { captured, simulation, place })
+    Ok(RecordedRun { captured, simulation, place, interrupt })
 }
 
 impl RecordedRun<'_> {
@@ -100,11 +106,19 @@ impl RecordedRun<'_> {
     pub fn simulated(self, ui: Ui) -> Result<Ran, Failure> {
         let TracePlace { path, temporary } = self.place;
         let reader = TraceReader::open(&path).context("cannot read the trace just written")?;
-        let simulated = match (self.simulation.finish(&reader), &temporary) {
+        let simulated = match (self.simulation.finish(&reader, self.interrupt), &temporary) {
             (Err(failure @ Failure::Failed(_)), Some(_)) => {
                 let kept = temporary.expect("it is there").keep();
                 ui.remark(&format!("the recording is kept: {}", kept.join("run.pctrace").display()));
                 return Err(failure);
+            }
+            (Err(Failure::Interrupted { signal, .. }), temporary) => {
+                let recording = match temporary {
+                    Some(_) => "the recording is removed (-o keeps one)".to_owned(),
+                    None => format!("the recording is kept: {}", path.display()),
+                };
+                let error = anyhow!("ended by signal {signal} while the schemes ran; {recording}");
+                return Err(Failure::Interrupted { error, signal });
             }
             (other, _) => other?,
         };

@@ -24,6 +24,7 @@ use crate::contexts_view::{FILES_PER_CONTEXT, View};
 use crate::device::{self, Template};
 use crate::failure::{Failure, Status};
 use crate::fitted::Fitting;
+use crate::interrupt::Interrupt;
 use crate::learned_table::TableFile;
 use crate::passes::{Bars, failure, refused};
 use crate::schemes;
@@ -121,7 +122,7 @@ pub fn fit<'a>(
     device_pages(reader.meta())?;
     // Before signals are caught: a rules file may be a pipe that nobody writes to.
     let schemes = schemes::factories(&args.scheme, &args.scheme_options)?;
-    let fitting = Fitting::new(reader, fit, template.capacity_pages(), ui)?;
+    let fitting = Fitting::new(reader, fit, template.capacity_pages(), Interrupt::watch()?, ui)?;
     let mut planned = Planned::of(args, &schemes, &template, reader.meta(), fitting.space())?;
     fitting.remark_size(&planned.plan.lanes[0].device, &planned.plan.prefill);
     fitting.remark_addresses(planned.plan.lanes.iter());

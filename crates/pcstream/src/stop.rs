@@ -1,7 +1,7 @@
 //! Signals that ask a capture to stop.
 //!
-//! They are counted while something is captured, for the first of them asks it to end in good order. Afterwards they
-//! end the program, as usual.
+//! They are counted while something is captured, for the first of them asks it to end in good order. What follows a
+//! capture may note them, too ([`StopSignals::interrupt`]). Afterwards they end the program, as usual.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
@@ -12,6 +12,7 @@ use anyhow::Context as _;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 
+use crate::interrupt::Interrupt;
 use crate::ui::Ui;
 
 /// After a signal, the time that whoever reads the output has to take the rest of it.
@@ -26,6 +27,8 @@ pub struct StopSignals {
     pub count: Arc<AtomicUsize>,
     /// The first of them; 0: none.
     first: Arc<AtomicI32>,
+    /// The last since [`StopSignals::interrupt`]; 0: none.
+    last: Arc<AtomicUsize>,
     released: Arc<AtomicBool>,
 }
 
@@ -41,8 +44,14 @@ impl StopSignals {
         reload: Option<Arc<AtomicBool>>,
         then: impl Fn() + Send + 'static,
     ) -> anyhow::Result<StopSignals> {
-        let stop = StopSignals { count: Arc::default(), first: Arc::default(), released: Arc::default() };
-        let (count, first, released) = (stop.count.clone(), stop.first.clone(), stop.released.clone());
+        let stop = StopSignals {
+            count: Arc::default(),
+            first: Arc::default(),
+            last: Arc::default(),
+            released: Arc::default(),
+        };
+        let (count, first) = (stop.count.clone(), stop.first.clone());
+        let (last, released) = (stop.last.clone(), stop.released.clone());
         let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT]).context("cannot catch signals")?;
         std::thread::spawn(move || {
             for signal in signals.forever() {
@@ -55,6 +64,7 @@ impl StopSignals {
                     continue;
                 }
                 let _ = first.compare_exchange(0, signal, Ordering::Relaxed, Ordering::Relaxed);
+                last.store(signal as usize, Ordering::Relaxed);
                 count.fetch_add(1, Ordering::Relaxed);
                 then();
             }
@@ -70,6 +80,12 @@ impl StopSignals {
     /// Where the first signal will be, 0 before it comes.
     pub fn first_signal(&self) -> Arc<AtomicI32> {
         Arc::clone(&self.first)
+    }
+
+    /// The signals that come from now on, for work after a capture.
+    pub fn interrupt(&self) -> Interrupt {
+        self.last.store(0, Ordering::Relaxed);
+        Interrupt::noted_in(self.last.clone())
     }
 
     /// From now on, a signal ends the program some time later, unless its output is `done`: a pipe that is full and not read

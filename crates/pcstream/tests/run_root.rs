@@ -40,6 +40,7 @@ fn main() -> ExitCode {
         common::test("run_needs_kernel_types", &needs, no_btf),
         common::test("run_refuses_an_image_in_use", &with_loop, image_in_use),
         common::test("run_interrupted_reports_and_cleans_up", &needs, interrupted),
+        common::test("run_interrupted_in_the_schemes_leaves_no_recording", &needs, interrupted_schemes),
         common::test("record_killed_leaves_a_readable_trace", &needs, killed),
         common::test("doctor_says_what_it_cannot_clean", &[], unjudged),
         common::test("doctor_says_what_place_can_do_at_a_path", &with_loop, doctor_of_a_path),
@@ -441,6 +442,40 @@ fn interrupted() {
     assert!(text(&out.stderr).contains("interrupted"), "{}", text(&out.stderr));
     assert!(text(&out.stdout).contains("baseline"), "what was captured is reported: {}", text(&out.stdout));
     assert_nothing_left(pid);
+}
+
+/// After the command, while schemes that look ahead run over the recording.
+fn interrupted_schemes() {
+    let dir = TempDir::new().expect("a directory");
+    let script = "for i in 1 2 3 4 5; do \
+        dd if=/dev/zero of=f bs=4k count=20000 oflag=direct conv=notrunc 2>/dev/null || exit 1; done";
+    let words = ["--scheme", "all", "--gc", "own,internal,shared", "--", "sh", "-c", script];
+    for kept in [false, true] {
+        let trace = dir.path().join("kept.pctrace");
+        let mut run = pcstream();
+        run.env("TMPDIR", dir.path()).arg("run").args(PLACE).args(DEVICE);
+        if kept {
+            run.arg("-o").arg(&trace);
+        }
+        run.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = run.spawn().expect("pcstream can be started");
+        let recorded = || {
+            let made = std::fs::read_dir(dir.path()).expect("it is there").flatten();
+            kept && trace.exists()
+                || made.map(|entry| entry.path().join("run.pctrace")).any(|path| path.exists())
+        };
+        wait_for("the recording", recorded);
+        signal(&child, "INT");
+        assert_eq!(wait(&mut child).code(), Some(130));
+        let pid = child.id();
+        let said = text(&child.wait_with_output().expect("its output can be read").stderr);
+        let left = std::fs::read_dir(dir.path()).expect("it is there").count();
+        let expected =
+            if kept { "the recording is kept: " } else { "the recording is removed (-o keeps one)" };
+        assert!(said.contains(expected), "{said}");
+        assert_eq!(left, usize::from(kept), "{said}");
+        assert_nothing_left(pid);
+    }
 }
 
 fn killed() {

@@ -21,6 +21,7 @@ use crate::args::SweepArgs;
 use crate::device::Template;
 use crate::failure::{Failure, Status};
 use crate::fitted::Fitting;
+use crate::interrupt::Interrupt;
 use crate::schemes;
 use crate::simulate;
 use crate::ui::{self, Ui};
@@ -46,7 +47,7 @@ pub fn sweep(args: &SweepArgs, ui: Ui) -> Result<Status, Failure> {
     let capacity = Template::load(&flags)?.capacity_pages();
     // Before signals are caught: a rules file may be a pipe that nobody writes to.
     let variants = schemes::variants(&args.scheme, &args.scheme_options)?;
-    let mut fitting = Fitting::new(&reader, &args.fit(), capacity, ui)?;
+    let mut fitting = Fitting::new(&reader, &args.fit(), capacity, Interrupt::watch()?, ui)?;
     let grid = Grid::new(args, variants, &reader, &mut fitting)?;
     remark_grid(&grid, ui);
     // If it is too little for all of them.
