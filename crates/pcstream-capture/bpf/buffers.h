@@ -130,10 +130,10 @@ static __always_inline u64 mark_page(struct workspace *ws, struct task_cache *ca
 /* Working memory for a probe, which may be preempted by another one on the same CPU; NULL: all is in use. */
 static __always_inline struct workspace *claim_workspace(void)
 {
-	u32 owner;
+	u32 index;
 
-	for (owner = OF_BUFFER; owner < OF_BUFFER + BUFFER_WORKSPACES; owner++) {
-		struct workspace *ws = workspace_of(owner);
+	for (index = OF_BUFFER; index < OF_BUFFER + BUFFER_WORKSPACES; index++) {
+		struct workspace *ws = workspace_of(index);
 
 		if (ws && !__sync_val_compare_and_swap(&ws->claimed, 0, 1))
 			return ws;

@@ -166,6 +166,7 @@ struct page___info { /* since 7.2: of a tail page the head | 1, or a mask | 1 if
 struct folio {
 	struct address_space *mapping;
 	unsigned long index;
+	void *private;
 };
 
 struct mm_struct {

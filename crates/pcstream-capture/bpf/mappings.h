@@ -201,7 +201,7 @@ static __always_inline void store_ranges(struct workspace *ws)
 		return;
 	key = (u64)bpf_get_current_task_btf()->mm;
 	/* The same workspace, but as Linux 6.1 wants values: not an argument, but out of a map. */
-	ws = workspace_of(ws->owner);
+	ws = workspace_of(ws->index);
 	if (ws)
 		bpf_map_update_elem(&mappings, &key, &ws->ranges, BPF_ANY);
 }

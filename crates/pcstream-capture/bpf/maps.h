@@ -262,7 +262,7 @@ struct climb {
  * interrupt another. */
 #define BUFFER_WORKSPACES 4
 
-enum workspace_owner {
+enum workspace_index {
 	OF_DIRTY_FOLIO,
 	OF_MARK_DIRTY,
 	OF_BIO,
@@ -286,7 +286,7 @@ struct workspace {
 	struct stack_slot slot[MAX_DEPTH];
 	u64 address; /* see number_of */
 	u32 claimed; /* by a probe of a write buffer */
-	u32 owner;   /* index of this workspace */
+	u32 index;   /* of this workspace */
 	u32 ranges_changed; /* since they were loaded */
 	struct ranges ranges;
 	u64 frame_address, frame_sp, frame_bp; /* where a walk along rules stopped */
@@ -305,12 +305,12 @@ struct {
 	__type(value, struct workspace);
 } workspaces SEC(".maps");
 
-static __always_inline struct workspace *workspace_of(u32 owner)
+static __always_inline struct workspace *workspace_of(u32 index)
 {
-	struct workspace *ws = bpf_map_lookup_elem(&workspaces, &owner);
+	struct workspace *ws = bpf_map_lookup_elem(&workspaces, &index);
 
 	if (ws)
-		ws->owner = owner;
+		ws->index = index;
 	return ws;
 }
 

@@ -7,10 +7,12 @@
  *
  *   begin_walk            what a request says of itself
  *   tag_index             where a folio's tag is
+ *   plain_page            the page of a file whose encrypted contents a page holds
  *   walk_page             a page of a request: ends the run if its owner is another
  *   metadata_owner        what can be said of a request that is no file's
  *
- * Invariant: a tag is used only if it names the same file and page as the folio does now.
+ * Invariant: a tag is used only if it names the same file and page as the folio does now. What a page that belongs to no file
+ * leads to is believed only if it is a page of a file on the target.
  *
  * Known weakness: a folio that is migrated or split between dirtying and writeback loses its tag; UNTAGGED_FOLIOS counts it.
  */
@@ -38,6 +40,7 @@ extern const void end_bio_bh_io_sync __ksym __weak; /* until 7.1; since then the
 extern const void bh_end_write __ksym __weak;
 extern const void bh_end_async_write __ksym __weak;
 extern const void xfs_buf_bio_end_io __ksym __weak;
+extern const void end_swap_bio_write __ksym __weak;
 
 #define COMPLETES_BY(end_io, function) (&(function) && (end_io) == (u64)&(function))
 
@@ -67,37 +70,6 @@ static __always_inline void emit_run(struct walk *w)
 	w->run.bytes = 0;
 }
 
-/* Looks at a folio that the walk meets: who owns its pages. */
-static __always_inline void enter_folio(struct walk *w, u64 at)
-{
-	struct folio *folio = (void *)at;
-	u64 mapping = (u64)BPF_CORE_READ(folio, mapping);
-	struct inode *inode = NULL;
-	u32 index = tag_index(at);
-	struct tag *tag;
-
-	w->folio = at;
-	w->folio_index = 0;
-	w->owner = (struct owner){ .source = w->other_source };
-	/* The low bits mark anonymous and movable memory. */
-	if (!(mapping & 3))
-		inode = BPF_CORE_READ((struct address_space *)mapping, host);
-	/* Memory of the kernel has something else in this place: it does not lead to our device. */
-	if (!inode || !leads_to_target(inode))
-		return;
-	w->owner.source = SOURCE_CACHE;
-	w->folio_index = BPF_CORE_READ(folio, index);
-	w->owner.inode = BPF_CORE_READ(inode, i_ino);
-	w->owner.generation = BPF_CORE_READ(inode, i_generation);
-	if (w->run.op != REQ_OP_WRITE)
-		return;
-	tag = bpf_map_lookup_elem(&tags, &index);
-	if (tag && is_tag_of(tag, file_key(w->owner.inode, w->owner.generation), w->folio_index))
-		w->owner.context = tag->context;
-	if (!w->owner.context && !(placing && w->below))
-		count(UNTAGGED_FOLIOS);
-}
-
 /* The first page of a page's folio. */
 static __always_inline u64 head_of(u64 page)
 {
@@ -111,6 +83,52 @@ static __always_inline u64 head_of(u64 page)
 	if (!(word & 1))
 		return page;
 	return word >> 32 == 0xffffffff ? page & word : word - 1;
+}
+
+/* fscrypt writes a page of its own, which holds the page of the cache encrypted, and leads to it; 0: it leads nowhere. */
+static __always_inline u64 plain_page(u64 page)
+{
+	struct folio *folio = (void *)page;
+
+	return BPF_CORE_READ(folio, mapping) ? 0 : (u64)BPF_CORE_READ(folio, private);
+}
+
+/* Looks at a folio that the walk meets: who owns its pages. */
+static __always_inline void enter_folio(struct walk *w, u64 at)
+{
+	u64 plain = w->run.op == REQ_OP_WRITE ? plain_page(at) : 0;
+	u64 head = plain ? head_of(plain) : at;
+	struct folio *folio = (void *)head;
+	u64 mapping = (u64)BPF_CORE_READ(folio, mapping);
+	struct inode *inode = NULL;
+	u32 index = tag_index(head);
+	struct tag *tag;
+
+	w->folio = at;
+	w->folio_index = 0;
+	w->owner = (struct owner){ .source = w->other_source };
+	/* The low bits mark anonymous and movable memory. */
+	if (!(mapping & 3))
+		inode = BPF_CORE_READ((struct address_space *)mapping, host);
+	else if (mapping & 1 && !plain && w->other_source == SOURCE_NONE)
+		w->owner.source = SOURCE_SWAP;
+	/* Memory of the kernel has something else in this place: it does not lead to our device. */
+	if (!inode || !leads_to_target(inode))
+		return;
+	w->owner.source = SOURCE_CACHE;
+	w->folio_index = BPF_CORE_READ(folio, index);
+	w->owner.inode = BPF_CORE_READ(inode, i_ino);
+	w->owner.generation = BPF_CORE_READ(inode, i_generation);
+	if (w->run.op != REQ_OP_WRITE)
+		return;
+	tag = bpf_map_lookup_elem(&tags, &index);
+	if (tag && is_tag_of(tag, file_key(w->owner.inode, w->owner.generation), w->folio_index))
+		w->owner.context = tag->context;
+	/* Beside each other in a folio of the cache, they lie in pages apart. */
+	if (plain)
+		w->folio_index += (plain - head) / bpf_core_type_size(struct page);
+	if (!w->owner.context && !(placing && w->below))
+		count(UNTAGGED_FOLIOS);
 }
 
 static __always_inline bool is_same_owner(const struct owner *a, const struct owner *b)
@@ -219,6 +237,8 @@ static __always_inline void metadata_owner(struct walk *w, struct bio *bio)
 
 		w->other_source = SOURCE_XFS_BUFFER;
 		bpf_probe_read_kernel_str(w->run.head, sizeof(w->run.head), name);
+	} else if (COMPLETES_BY(end_io, end_swap_bio_write)) {
+		w->other_source = SOURCE_SWAP;
 	}
 }
 

@@ -77,6 +77,7 @@ enum io_source {
 	SOURCE_DIRECT = 2,   /* direct I/O on a file */
 	SOURCE_BUFFER = 3,   /* a buffer head: head and tail hold the block's ends */
 	SOURCE_XFS_BUFFER = 4, /* a buffer of XFS: head holds its verifier's name */
+	SOURCE_SWAP = 5,     /* memory that is swapped out to a file */
 };
 
 /* How the frames of a context were found. */

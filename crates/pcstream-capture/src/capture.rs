@@ -58,7 +58,7 @@ pub fn capture(
     // Of other programs too, on a file system that is in use.
     sync(&place.directory, &interrupts, || ())?;
     observer.ready().map_err(CaptureError::Observer)?;
-    let start_ns = now_ns(ClockId::Monotonic);
+    let start_ns = kernel_now_ns();
     let join = Join::shared(joiner(options, start_ns), session.rules()?);
     let reader = session.reader({
         let join = Rc::clone(&join);
@@ -93,6 +93,8 @@ pub fn capture(
     notes.extend(notes::of_session(&session, &options.session.buffers, &counts));
     notes.extend(notes::journal(journal_is_elsewhere));
     notes.extend(notes::others(&counts));
+    notes.extend(notes::swap(&counts));
+    notes.extend(notes::late_metadata(!options.watch && place.is_mounted_xfs()));
     notes.extend(notes::lack(&run.join.borrow().joiner.lacking_modules()));
     let losses = run.losses();
     drop(run);
@@ -197,7 +199,33 @@ fn now_ns(clock: ClockId) -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// A time of CLOCK_MONOTONIC by the clock of the day, in nanoseconds since 1970 UTC.
+/// CLOCK_MONOTONIC as the kernel side reads it: that of the machine, whatever time namespace this process is in.
+fn kernel_now_ns() -> u64 {
+    let offsets = std::fs::read_to_string("/proc/self/timens_offsets").unwrap_or_default();
+    now_ns(ClockId::Monotonic).wrapping_add_signed(-monotonic_offset_ns(&offsets))
+}
+
+/// By how much a time namespace moves CLOCK_MONOTONIC; `offsets` has lines of a clock's name, seconds and nanoseconds.
+fn monotonic_offset_ns(offsets: &str) -> i64 {
+    let line = offsets.lines().find_map(|line| line.strip_prefix("monotonic"));
+    let mut numbers = line.into_iter().flat_map(str::split_ascii_whitespace).map_while(|n| n.parse().ok());
+    let (seconds, ns): (i64, i64) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    seconds.saturating_mul(1_000_000_000).saturating_add(ns)
+}
+
+/// A time of the kernel side by the clock of the day, in nanoseconds since 1970 UTC.
 fn by_clock(monotonic_ns: u64) -> u64 {
-    now_ns(ClockId::Realtime) - (now_ns(ClockId::Monotonic) - monotonic_ns)
+    now_ns(ClockId::Realtime) - (kernel_now_ns() - monotonic_ns)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_namespace_moves_the_clock() {
+        let offsets = "monotonic           -3         5\nboottime         100000         0\n";
+        assert_eq!(monotonic_offset_ns(offsets), -2_999_999_995);
+        assert_eq!(monotonic_offset_ns(""), 0);
+    }
 }

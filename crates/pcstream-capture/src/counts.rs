@@ -63,6 +63,7 @@ fn statistics_of(of: impl Fn(Counter) -> u64, counts: &JoinCounts) -> BTreeMap<S
         ("signatures_shared", counts.collisions),
         ("runtime_paths_rejected", counts.rejected),
         ("pages_of_others", counts.others_pages),
+        ("pages_of_swap", counts.swap_pages),
     ]
     .into_iter()
     .map(|(name, value)| (name.to_string(), value))

@@ -41,6 +41,8 @@ pub struct JoinCounts {
     pub written_pages: u64,
     /// … by others than those whom an attached capture follows.
     pub others_pages: u64,
+    /// … of memory that was swapped out to a file.
+    pub swap_pages: u64,
     /// Pages discarded.
     pub discarded_pages: u64,
     /// Events made.

@@ -57,6 +57,27 @@ pub(crate) fn others(counts: &JoinCounts) -> Option<String> {
     })
 }
 
+/// Memory that the kernel swaps out to a file on the file system belongs to nobody's write.
+pub(crate) fn swap(counts: &JoinCounts) -> Option<String> {
+    let (swap, all) = (counts.swap_pages, counts.written_pages);
+    (swap > 0).then(|| {
+        format!(
+            "{:.1} % of what was written is memory that was swapped out to a file of this file system; it counts as metadata \
+             (other)",
+            100.0 * swap as f64 / all.max(1) as f64
+        )
+    })
+}
+
+/// What a capture on a mounted XFS cannot have.
+pub(crate) fn late_metadata(is_mounted_xfs: bool) -> Option<String> {
+    is_mounted_xfs.then(|| {
+        "XFS writes inodes and directories some time after their changes, which are in its log: those of the end of this \
+         capture are missing, and some of before are in it"
+            .into()
+    })
+}
+
 /// For whom it matters: the user of a Java program.
 pub(crate) fn runtime(session: &Session<'_>, contexts: &[Context]) -> Option<String> {
     let why = session.runtime_unavailable()?;

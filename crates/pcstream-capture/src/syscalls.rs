@@ -3,8 +3,10 @@
 use crate::wire::Entry;
 
 /// System calls that write files or submit I/O. Others are shown by number.
-const NAMES: [(i32, &str); 22] = [
+const NAMES: [(i32, &str); 28] = [
     (1, "write"),
+    (3, "close"),
+    (16, "ioctl"),
     (18, "pwrite64"),
     (20, "writev"),
     (26, "msync"),
@@ -13,6 +15,7 @@ const NAMES: [(i32, &str); 22] = [
     (75, "fdatasync"),
     (76, "truncate"),
     (77, "ftruncate"),
+    (82, "rename"),
     (87, "unlink"),
     (162, "sync"),
     (209, "io_submit"),
@@ -25,7 +28,10 @@ const NAMES: [(i32, &str); 22] = [
     (326, "copy_file_range"),
     (328, "pwritev2"),
     (426, "io_uring_enter"),
+    (231, "exit_group"),
     (257, "openat"),
+    (316, "renameat2"),
+    (437, "openat2"),
 ];
 
 const WRITE_BUFFER: &str = "write buffer";

@@ -125,6 +125,11 @@ impl Place {
         }
     }
 
+    /// Whether it is an XFS that was mounted before, which nobody unmounts at the end.
+    pub(crate) fn is_mounted_xfs(&self) -> bool {
+        self.scratch.is_none() && self.fs == Some(FsKind::Xfs)
+    }
+
     pub(crate) fn started(&self, layout: &Layout, start_unix_ns: u64) -> Started {
         Started {
             directory: self.directory.clone(),

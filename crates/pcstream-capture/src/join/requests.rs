@@ -40,6 +40,9 @@ impl Joiner {
         };
         let (context, file) = if owned { self.owner(record, op) } else { (ContextId::NONE, FileId::NONE) };
         self.count(op, kind, pages, context);
+        if op == Op::Write && IoSource(record.owner.source) == IoSource::SOURCE_SWAP {
+            self.counts.swap_pages += u64::from(pages);
+        }
         // CPUs take times and places in the buffer independently.
         self.last_ns = self.last_ns.max(record.time_ns.saturating_sub(self.start_ns));
         let file_page = if file.is_some() { record.file_page } else { 0 };

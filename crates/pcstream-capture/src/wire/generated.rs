@@ -96,6 +96,7 @@ impl io_source {
     pub const SOURCE_DIRECT: Self = Self(2);
     pub const SOURCE_BUFFER: Self = Self(3);
     pub const SOURCE_XFS_BUFFER: Self = Self(4);
+    pub const SOURCE_SWAP: Self = Self(5);
 }
 impl Default for io_source {
     fn default() -> Self {

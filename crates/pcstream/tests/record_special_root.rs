@@ -1,0 +1,154 @@
+//! `record` where pages do not lead to their file at once: encrypted directories, and memory swapped out to a file.
+//!
+//! This program is its own writer: started with `--page-out` it makes the kernel swap its memory out.
+
+#[path = "../../pcstream-capture/tests/common/mod.rs"]
+mod common;
+#[path = "../../pcstream-capture/tests/common/disk.rs"]
+mod disk;
+
+use std::fs::{self, File};
+use std::io::Error;
+use std::os::fd::AsRawFd as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Output, Stdio};
+
+use disk::{Disk, succeed, text};
+use pcstream_trace::event::Kind;
+use pcstream_trace::{Op, TraceReader};
+use tempfile::TempDir;
+
+const PAGE_OUT: &str = "--page-out";
+const PAGE: usize = 4096;
+/// What is swapped out.
+const PAGES: usize = 2048;
+
+fn main() -> ExitCode {
+    if std::env::args().nth(1).as_deref() == Some(PAGE_OUT) {
+        page_out();
+        return ExitCode::SUCCESS;
+    }
+    let needs = [common::ext4 as common::Need, common::loop_devices];
+    let with = |need: common::Need| [&needs[..], &[need]].concat();
+    common::run(vec![
+        common::test("record_encrypted_directories_as_others", &with(encryption), encrypted),
+        common::test("record_says_what_was_swapped_out", &with(swap), swapped),
+    ])
+}
+
+fn encryption() -> Option<String> {
+    let feature = Path::new("/sys/fs/ext4/features/encryption");
+    (!feature.exists()).then(|| "a kernel with encryption in ext4 (CONFIG_FS_ENCRYPTION)".into())
+}
+
+fn swap() -> Option<String> {
+    (!Path::new("/proc/swaps").exists()).then(|| "a kernel that swaps".into())
+}
+
+fn record(dir: &Path, trace: &Path, script: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pcstream"));
+    command.arg("record").arg("--on").arg(dir).arg("-o").arg(trace).args(["--", "sh", "-c", script]);
+    command.stdin(Stdio::null()).output().expect("pcstream can be started")
+}
+
+/// Gives a directory a policy of encryption under a key that the file system gets: `linux/fscrypt.h`.
+fn encrypt(directory: &Path) {
+    const ADD_KEY: u64 = 0xc050_6617;
+    const SET_POLICY: u64 = 0x800c_6613;
+    const BY_IDENTIFIER: u32 = 2;
+    const KEY_BYTES: u32 = 64;
+    // Version 2; AES-256-XTS for contents and AES-256-CTS for names; names padded to 32 bytes.
+    const POLICY: [u8; 8] = [2, 1, 4, 3, 0, 0, 0, 0];
+    let open = File::open(directory).expect("a directory");
+    // A specifier of 40 bytes (kind, reserved, identifier), the length of the key, 36 reserved bytes, the key.
+    let mut key = [0u8; 80 + KEY_BYTES as usize];
+    key[..4].copy_from_slice(&BY_IDENTIFIER.to_ne_bytes());
+    key[40..44].copy_from_slice(&KEY_BYTES.to_ne_bytes());
+    key[80..].iter_mut().zip(1..).for_each(|(byte, value)| *byte = value);
+    // SAFETY: the kernel reads `struct fscrypt_add_key_arg` and the key behind it, and writes the identifier.
+    let added = unsafe { libc::ioctl(open.as_raw_fd(), ADD_KEY as libc::Ioctl, key.as_mut_ptr()) };
+    assert_eq!(added, 0, "add a key: {}", Error::last_os_error());
+    let policy = [&POLICY[..], &key[8..24]].concat();
+    // SAFETY: the kernel reads `struct fscrypt_policy_v2`, 24 bytes.
+    let set = unsafe { libc::ioctl(open.as_raw_fd(), SET_POLICY as libc::Ioctl, policy.as_ptr()) };
+    assert_eq!(set, 0, "set the policy: {}", Error::last_os_error());
+}
+
+/// Buffered, direct and small writes: the pages have the file, the context and the place in the file of what was encrypted.
+fn encrypted() {
+    let disk = Disk::made(128, &["mkfs.ext4", "-q", "-F", "-b", "4096", "-O", "encrypt"], "discard");
+    let (secret, traces) = (disk.mount_point().join("secret"), TempDir::new().expect("a directory"));
+    fs::create_dir(&secret).expect("a directory");
+    encrypt(&secret);
+    let trace = traces.path().join("t.pctrace");
+    let script = "dd if=/dev/zero of={}/secret/a bs=64k count=16 conv=fsync status=none && \
+        dd if=/dev/zero of={}/secret/b bs=4k count=32 oflag=direct status=none && \
+        dd if=/dev/zero of={}/plain bs=64k count=4 conv=fsync status=none; sync -f {}";
+    let out = record(&disk.mount_point(), &trace, script);
+    assert_eq!(out.status.code(), Some(0), "{}", String::from_utf8_lossy(&out.stderr));
+    let reader = TraceReader::open(&trace).expect("the trace can be read");
+    for (name, pages) in [("/secret/a", 256), ("/secret/b", 32), ("/plain", 64)] {
+        let file = reader.files().iter().find(|file| file.path == name).expect(name).id;
+        let events = reader.batches().flat_map(|batch| batch.expect("it can be read").events);
+        let mut written = vec![0; pages];
+        for event in events.filter(|event| event.op == Op::Write && event.file == file) {
+            assert!(event.kind == Kind::Data && event.context.is_some(), "{name}: {event:?}");
+            (0..event.pages).for_each(|page| written[event.file_page as usize + page as usize] += 1);
+        }
+        assert!(written.iter().all(|&times| times == 1), "{name}: {written:?}");
+    }
+    let statistics = &reader.meta().settings["statistics"];
+    assert_eq!(statistics["folios_without_context"], 0, "{statistics}");
+}
+
+/// A file that is swapped to until it is dropped.
+struct Swap(PathBuf);
+
+impl Swap {
+    fn on(file: PathBuf) -> Swap {
+        fs::write(&file, vec![0; 2 * PAGES * PAGE]).expect("a file");
+        succeed("chmod", &["600", text(&file)]);
+        succeed("mkswap", &[text(&file)]);
+        // Before any other swap that the machine has.
+        succeed("swapon", &["--priority", "32767", text(&file)]);
+        Swap(file)
+    }
+}
+
+impl Drop for Swap {
+    fn drop(&mut self) {
+        succeed("swapoff", &[text(&self.0)]);
+    }
+}
+
+fn page_out() {
+    const MADV_PAGEOUT: i32 = 21;
+    let bytes = PAGES * PAGE;
+    let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: new memory, which this program alone uses; each page gets other contents than the one before.
+    unsafe {
+        let memory = libc::mmap(std::ptr::null_mut(), bytes, access, flags, -1, 0);
+        assert_ne!(memory, libc::MAP_FAILED);
+        for page in 0..PAGES {
+            memory.cast::<u64>().add(page * PAGE / 8).write(page as u64 + 1);
+        }
+        assert_eq!(libc::madvise(memory, bytes, MADV_PAGEOUT), 0, "{}", Error::last_os_error());
+    }
+}
+
+fn swapped() {
+    let disk = Disk::ext4(128);
+    let _swap = Swap::on(disk.mount_point().join("swap"));
+    let traces = TempDir::new().expect("a directory");
+    let trace = traces.path().join("t.pctrace");
+    let program = std::env::current_exe().expect("it has a path");
+    let script = format!("'{}' {PAGE_OUT} && : {{}}", program.display());
+    let out = record(&disk.mount_point(), &trace, &script);
+    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert_eq!(out.status.code(), Some(0), "{said}");
+    let reader = TraceReader::open(&trace).expect("the trace can be read");
+    let pages = reader.meta().settings["statistics"]["pages_of_swap"].as_u64().expect("a number");
+    // Others on the machine may be swapped out too, and the kernel may leave out a page that is in use.
+    assert!(pages >= PAGES as u64 * 9 / 10, "{pages} pages of swap: {said}");
+    assert!(said.contains("swapped out to a file of this file system"), "{said}");
+}
