@@ -130,6 +130,34 @@ fn a_unit_begun_before_the_clock_is_completed() {
     assert_eq!(ssd.write(0, LogicalPage(3), 1, StreamId(0)), Ok(4 * TRANSFER + PROGRAM));
 }
 
+/// With `GcDestination::Own`, a program of pages of both counts for each by its pages: here a superblock is one unit, so most
+/// units have pages of both.
+#[test]
+fn time_of_shared_programs_is_shared_by_pages() {
+    let share = |gc_destination| {
+        let device = DeviceSettings { gc_destination, ..settings(8, 100, 130) };
+        let mut ssd = timed(&device, &timing(1, 1, 8, 64), ONE);
+        let mut random = 1u64;
+        for page in (0..800)
+            .chain(std::iter::repeat_with(|| {
+                random =
+                    random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                (random >> 33) % 800
+            }))
+            .take(20_000)
+        {
+            ssd.write(0, LogicalPage(page), 1, StreamId(0)).expect("in range");
+        }
+        let counters = ssd.ssd().counters().clone();
+        (ssd.results().gc_share(), counters.gc_pages as f64 / counters.flash_pages() as f64)
+    };
+    let (own, copies) = share(GcDestination::Own);
+    // Reads of copies and erases come on top.
+    assert!(copies > 0.4 && own > copies, "{own} of the time for {copies} of the pages");
+    let (internal, copies_apart) = share(GcDestination::Internal);
+    assert!((own - internal - (copies - copies_apart)).abs() < 0.05, "{own} and {internal}");
+}
+
 #[test]
 fn a_buffer_absorbs_a_burst_of_its_size() {
     let mut ssd = timed(&settings(8, 10, 20), &timing(1, 1, 1, 16), Arrivals::OpenLoop);

@@ -143,7 +143,7 @@ pub enum TimingError {
     },
     /// A superblock that is not a whole number of units.
     #[error(
-        "--superblock-pages {superblock_pages} is not a multiple of pages_per_program = {pages_per_program}: choose a \
+        "a superblock of {superblock_pages} pages is not a multiple of pages_per_program = {pages_per_program}: choose a \
          multiple, or another pages_per_program in the device's table [timing]"
     )]
     PartialUnit {
@@ -269,12 +269,13 @@ impl TimedSsd {
         pages: u32,
         stream: StreamId,
     ) -> Result<u64, IoError> {
-        // Before the request arrives: one that is refused takes no time.
+        // Before the request arrives: one that makes no sense takes no time. A device may still be full.
         self.ssd.check_range(first, u64::from(pages))?;
         self.ssd.check_stream(stream)?;
         self.begin_write(time_ns);
-        self.write_part(first, pages, stream)?;
-        Ok(self.end_write())
+        let written = self.write_part(first, pages, stream);
+        let latency_ns = self.end_write();
+        written.map(|()| latency_ns)
     }
 
     /// Begins a write whose pages are given in parts, because they go to several streams. It arrives as in

@@ -19,7 +19,7 @@ use crate::observer::Observer;
 /// A complete unit of copies, or an erase, that waits in the pipeline.
 #[derive(Clone, Copy, Debug)]
 enum Piped {
-    Program { unit: Unit, ready: u64 },
+    Program { unit: Unit, ready: u64, copies: u32 },
     Erase { superblock: u32, ready: u64 },
 }
 
@@ -27,7 +27,10 @@ enum Piped {
 #[derive(Clone, Copy, Debug, Default)]
 struct Begun {
     pages: u32,
+    /// Of these, in a slot of the write buffer.
     host_pages: u32,
+    /// Of these, copied by GC.
+    copies: u32,
     ready: u64,
 }
 
@@ -117,7 +120,7 @@ impl Model {
     pub(super) fn begin_unit(&mut self, superblock: SuperblockId, pages: u32) {
         let (unit, pages) = self.units.of(superblock.0, pages);
         if pages > 0 {
-            self.begun.push((unit.index, Begun { pages, host_pages: 0, ready: 0 }));
+            self.begun.push((unit.index, Begun { pages, ..Begun::default() }));
         }
     }
 
@@ -191,16 +194,30 @@ impl Model {
         self.channels[channel].forget_before(idle.max(self.latest_arrival));
     }
 
-    /// Issues the program of a complete unit. Returns its end and how long it occupied the die.
+    /// Issues the program of a complete unit with so many `copies`. Returns its end.
     #[inline(always)]
-    fn program(&mut self, unit: Unit, ready: u64) -> (u64, u64) {
+    fn program(&mut self, unit: Unit, ready: u64, copies: u32) -> u64 {
         let die = usize::from(unit.place.die);
         let idle = ready.max(self.die_free[die]);
         let start = self.reserve_channel(unit.place.channel, idle, self.unit_transfer_ns);
         let end = start + self.unit_transfer_ns + self.program_ns;
         self.die_free[die] = end;
         self.programmed_at[unit.index] = end;
-        (end, end - start)
+        self.share_busy(end - start, copies);
+        end
+    }
+
+    /// Counts the time that a program takes for those whose pages it is of: with `GcDestination::Own` both may share a unit.
+    #[inline(always)]
+    fn share_busy(&mut self, busy: u64, copies: u32) {
+        let all = self.units.pages_per_program();
+        let gc = match copies {
+            0 => 0,
+            copies if copies == all => busy,
+            copies => busy * u64::from(copies) / u64::from(all),
+        };
+        self.gc_busy_ns += gc;
+        self.host_busy_ns += busy - gc;
     }
 
     /// Issues the read of pages of one unit. Returns its end and how long it occupied the die.
@@ -274,6 +291,7 @@ impl Model {
         let begun = &mut self.begun[at].1;
         begun.pages += added.pages;
         begun.host_pages += added.host_pages;
+        begun.copies += added.copies;
         begun.ready = begun.ready.max(added.ready);
         if begun.pages < self.units.pages_per_program() {
             return None;
@@ -285,12 +303,11 @@ impl Model {
     fn program_host_page(&mut self, superblock: u32, offset: u32) {
         self.take_slot();
         let (unit, _) = self.units.of(superblock, offset);
-        let page = Begun { pages: 1, host_pages: 1, ready: self.clock };
+        let page = Begun { pages: 1, host_pages: 1, copies: 0, ready: self.clock };
         let complete =
             if self.units.pages_per_program() == 1 { Some(page) } else { self.add_pages(unit, page) };
         if let Some(complete) = complete {
-            let (end, busy) = self.program(unit, complete.ready);
-            self.host_busy_ns += busy;
+            let end = self.program(unit, complete.ready, complete.copies);
             self.release_at(end, complete.host_pages);
         }
     }

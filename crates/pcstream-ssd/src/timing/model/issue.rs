@@ -124,7 +124,7 @@ impl Model {
             let unit = self.units.unit(copies.to, copies.within);
             if copies.whole_unit {
                 if copies.page == pages_per_program {
-                    self.pipe(Piped::Program { unit, ready: copies.ready });
+                    self.pipe(Piped::Program { unit, ready: copies.ready, copies: pages_per_program });
                 }
             } else {
                 self.add_copies_to_begun(unit, added, copies.ready);
@@ -137,8 +137,8 @@ impl Model {
 
     /// Adds copies to a unit of which others write a part: the host, or the copies before or after these.
     fn add_copies_to_begun(&mut self, unit: Unit, pages: u32, ready: u64) {
-        if let Some(complete) = self.add_pages(unit, Begun { pages, host_pages: 0, ready }) {
-            self.pipe(Piped::Program { unit, ready: complete.ready });
+        if let Some(complete) = self.add_pages(unit, Begun { pages, copies: pages, host_pages: 0, ready }) {
+            self.pipe(Piped::Program { unit, ready: complete.ready, copies: complete.copies });
             // A unit that the host began and GC completed leaves the buffer at once.
             self.free_slots += complete.host_pages;
         }
@@ -168,9 +168,8 @@ impl Model {
     #[inline(always)]
     fn issue_first_piped(&mut self) {
         match self.pipeline.pop_front() {
-            Some(Piped::Program { unit, ready }) => {
-                let (_, busy) = self.program(unit, ready.max(self.clock));
-                self.gc_busy_ns += busy;
+            Some(Piped::Program { unit, ready, copies }) => {
+                self.program(unit, ready.max(self.clock), copies);
             }
             Some(Piped::Erase { superblock, ready }) => self.issue_erase(superblock, ready),
             None => {}
