@@ -25,7 +25,9 @@ impl DeviceArg {
         }
         let mut base = self.base(trace_pages)?;
         base.profile.timing = self.timing(&base.profile.timing)?;
-        base.gives_erase |= self.timing.iter().flatten().any(|(name, _)| name == "erase_ns");
+        let gives = |wanted: &str| self.timing.iter().flatten().any(|(name, _)| name == wanted);
+        base.gives_erase |= gives("erase_ns");
+        base.gives_buffer |= gives("buffer_pages");
         if let Some(trace) = trace_pages.filter(|&trace| base.profile.device.logical_pages < trace) {
             return Err(errors::argument(format_args!(
                 "profile {} has {} logical pages, but the trace is of a device with {trace}: scale it, with \

@@ -5,7 +5,10 @@
 //! The policy is greedy, but lets a superblock rest after it was closed: pages of it that are hot have time to
 //! die. Candidates are searched one by one, which is slow on large devices; the policies of the crate keep order.
 
-use pcstream_ssd::{DeviceSettings, GeometryError, LogicalPage, Select, Spare, Ssd, StreamId, Superblocks};
+use pcstream_ssd::{
+    Density, DeviceSettings, GeometryError, LogicalPage, OwnVictims, Select, Spare, Ssd, StreamId,
+    Superblocks,
+};
 
 /// The fewest valid pages among the candidates that were closed `rest` host pages ago or earlier; among all
 /// candidates if there is none.
@@ -39,10 +42,10 @@ fn main() -> Result<(), GeometryError> {
 /// A device after 20 times its size in writes, nine in ten of them to a tenth of the pages.
 fn run(rest: u64) -> Result<Ssd, GeometryError> {
     let settings = settings();
-    let make = |table: &mut Superblocks| -> Box<dyn Select + Send> {
+    let rested = OwnVictims::new("rested", move |table| {
         Box::new(Rested { rest, closed_at: vec![0; table.len() as usize + 1] })
-    };
-    let mut ssd = Ssd::with_victims(&settings, make)?;
+    });
+    let mut ssd = Ssd::with_own_victims(&settings, Density::Dense, &rested)?;
     write(&mut ssd, settings.logical_pages);
     Ok(ssd)
 }

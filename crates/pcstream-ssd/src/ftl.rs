@@ -100,22 +100,13 @@ impl Ssd {
         Ssd::build(settings, density, |table, geometry| selector(settings, geometry, table))
     }
 
-    /// As `with_density`, with the victim policy `own` in place of `settings.victim` and `settings.pools`.
+    /// As `with_density`, with a victim policy of one's own in place of `settings.victim` and `settings.pools`.
     pub fn with_own_victims(
         settings: &DeviceSettings,
         density: Density,
         own: &OwnVictims,
     ) -> Result<Ssd, GeometryError> {
         Ssd::build(settings, density, |table, _| own.make(table))
-    }
-
-    /// A device with a victim policy of one's own, in place of `settings.victim` and `settings.pools`. `make` gets
-    /// the superblocks, to which it may add list heads.
-    pub fn with_victims(
-        settings: &DeviceSettings,
-        make: impl FnOnce(&mut Superblocks) -> Box<dyn Select + Send>,
-    ) -> Result<Ssd, GeometryError> {
-        Ssd::build(settings, Density::Dense, |table, _| make(table))
     }
 
     fn build(

@@ -14,6 +14,14 @@
 use crate::background::Watermarks;
 use crate::settings::{DeviceSettings, GcDestination, Spare};
 
+/// What helps beside spare area; nothing where it is as small as it can be.
+fn what_else(streams: u8, superblock_pages: u32) -> String {
+    let streams = (streams > 1).then_some("fewer --streams (or --gc shared), ");
+    let superblock = (superblock_pages > 1).then_some("smaller --superblock-pages, ");
+    let parts: String = streams.into_iter().chain(superblock).collect();
+    if parts.is_empty() { parts } else { parts + "or " }
+}
+
 /// Sizes of a device, valid by construction.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Geometry {
@@ -77,8 +85,9 @@ pub enum GeometryError {
     #[error(
         "no room for GC: {superblocks} superblocks of {superblock_pages} pages, less {data_superblocks} for the \
          {logical_pages} logical pages, leave {spare} spare, but {needed} are needed: {open} that can be open at once \
-         ({streams} streams, GC destination {gc_destination}) and 1 for GC to copy into. Use fewer --streams (or \
-         --gc shared), smaller --superblock-pages, or a --spare-factor of at least {least_spare_factor:.4}"
+         ({streams} streams, GC destination {gc_destination}) and 1 for GC to copy into. Use {}a --spare-factor of at least \
+         {least_spare_factor:.4}",
+        what_else(*streams, *superblock_pages)
     )]
     NoRoomForGc {
         /// Superblocks of the device (N).

@@ -89,16 +89,22 @@ impl Profile {
         let superblock_ratio =
             f64::from(scaled.device.superblock_pages) / f64::from(self.device.superblock_pages);
         scaled.timing.erase_ns = (self.timing.erase_ns as f64 * superblock_ratio).round() as u64;
-        let TimingSettings { channels, dies_per_channel, buffer_pages, .. } = self.timing;
-        let begun = u32::from(self.device.streams) * unit;
-        let stripes = 2u32.saturating_mul(channels).saturating_mul(dies_per_channel).saturating_mul(unit);
-        let shrunk = (f64::from(buffer_pages) * ratio) as u32;
-        scaled.timing.buffer_pages = shrunk.max(begun.max(stripes).min(buffer_pages));
+        scaled.timing.buffer_pages = self.shrunk_buffer(ratio);
         if let Spare::Superblocks(n) = self.device.spare {
             let physical = f64::from(n) * f64::from(self.device.superblock_pages);
             scaled.device.spare = Spare::SpareFactor(1.0 - self.device.logical_pages as f64 / physical);
         }
         scaled
+    }
+
+    /// Pages of the write buffer of a device `ratio` times as large: not so few that dies have to wait for each other.
+    pub(crate) fn shrunk_buffer(&self, ratio: f64) -> u32 {
+        let TimingSettings { channels, dies_per_channel, pages_per_program, buffer_pages, .. } = self.timing;
+        let begun = u32::from(self.device.streams) * pages_per_program;
+        let stripes =
+            2u32.saturating_mul(channels).saturating_mul(dies_per_channel).saturating_mul(pages_per_program);
+        let shrunk = (f64::from(buffer_pages) * ratio) as u32;
+        shrunk.max(begun.max(stripes).min(buffer_pages))
     }
 }
 

@@ -21,6 +21,9 @@ const SUPERBLOCK_SHARE: f64 = 0.0023;
 /// Pages of a superblock that takes `TimingSettings::default().erase_ns` to erase: the PM963's.
 const TIMED_SUPERBLOCK_PAGES: u32 = 268_544;
 
+/// Smallest device with the write buffer of `TimingSettings::default()`, which is 0.2 % of it: 8 GiB.
+const BUFFERED_PAGES: u64 = 8 << 18;
+
 /// What a request starts from.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Base {
@@ -32,12 +35,20 @@ pub struct Base {
     pub gives_gc_destination: bool,
     /// Whether the time of an erase is the device's own, and not a default that gets shorter with the superblock.
     pub gives_erase: bool,
+    /// Whether the write buffer is the device's own, and not a default that shrinks with a small device.
+    pub gives_buffer: bool,
 }
 
 impl Base {
     /// A device that is known.
     pub fn known(profile: Profile) -> Base {
-        Base { profile, gives_superblock: true, gives_gc_destination: true, gives_erase: true }
+        Base {
+            profile,
+            gives_superblock: true,
+            gives_gc_destination: true,
+            gives_erase: true,
+            gives_buffer: true,
+        }
     }
 
     /// The defaults for a device of this size.
@@ -45,7 +56,13 @@ impl Base {
         let spare = Spare::SpareFactor(DEFAULT_SPARE_FACTOR);
         let device = DeviceSettings { logical_pages, spare, ..DeviceSettings::default() };
         let profile = Profile { device, ..Profile::default() };
-        Base { profile, gives_superblock: false, gives_gc_destination: false, gives_erase: false }
+        Base {
+            profile,
+            gives_superblock: false,
+            gives_gc_destination: false,
+            gives_erase: false,
+            gives_buffer: false,
+        }
     }
 }
 
@@ -96,9 +113,9 @@ pub enum RequestError {
 impl DeviceRequest {
     /// The devices that are asked for.
     pub fn devices(&self, base: Base) -> Result<Devices, RequestError> {
+        let destinations = self.destinations(&base);
         let mut profile = base.profile;
         self.replace(&mut profile.device);
-        let destinations = self.destinations(&profile.device, base.gives_gc_destination);
         let legal = |superblock_pages: u32| {
             let with = |&gc_destination: &GcDestination| DeviceSettings {
                 superblock_pages,
@@ -116,12 +133,17 @@ impl DeviceRequest {
         let settings = match self.superblock_pages {
             Some(pages) => legal(pages),
             None if base.gives_superblock => legal(profile.device.superblock_pages),
-            None => default_superblock(profile.device.logical_pages, legal),
+            // At least a program's pages where there is room, or the device could not be timed.
+            None => default_superblock(profile.device.logical_pages, profile.timing.pages_per_program, legal),
         }?;
         profile.device = settings[0].clone();
         if !base.gives_erase {
             let share = f64::from(profile.device.superblock_pages) / f64::from(TIMED_SUPERBLOCK_PAGES);
             profile.timing.erase_ns = (profile.timing.erase_ns as f64 * share.min(1.0)).round() as u64;
+        }
+        if !base.gives_buffer {
+            let share = profile.device.logical_pages as f64 / BUFFERED_PAGES as f64;
+            profile.timing.buffer_pages = profile.shrunk_buffer(share.min(1.0));
         }
         profile.timing.check()?;
         profile.resources.check(&profile.timing, profile.device.streams)?;
@@ -141,10 +163,14 @@ impl DeviceRequest {
 
     /// Destinations to compare. A legacy multi-stream device is compared with the same one with internal
     /// streams (FAST'19, Fig. 10); any other device that says what it does is not compared.
-    fn destinations(&self, device: &DeviceSettings, known: bool) -> Vec<GcDestination> {
+    pub fn destinations(&self, base: &Base) -> Vec<GcDestination> {
+        let mut device = base.profile.device.clone();
+        self.replace(&mut device);
         match &self.gc_destinations {
             Some(destinations) => destinations.clone(),
-            None if known && !is_legacy_multi_stream(device) => vec![device.gc_destination],
+            None if base.gives_gc_destination && !is_legacy_multi_stream(&device) => {
+                vec![device.gc_destination]
+            }
             None => vec![GcDestination::Own, GcDestination::Internal],
         }
     }
@@ -163,13 +189,14 @@ fn needed(refusal: &GeometryError) -> f64 {
     }
 }
 
-/// The largest power of two of pages that is no more than 0.23 % of the capacity, halved until the
+/// The largest power of two of pages that is no more than 0.23 % of the capacity, but `least` or more, halved until the
 /// device has room for garbage collection; the first refusal if none has.
 fn default_superblock<T>(
     logical_pages: u64,
+    least: u32,
     legal: impl Fn(u32) -> Result<T, GeometryError>,
 ) -> Result<T, GeometryError> {
-    let first = paper_superblock_pages(logical_pages);
+    let first = paper_superblock_pages(logical_pages).max(least);
     let first_refusal = match legal(first) {
         Err(refusal @ GeometryError::NoRoomForGc { .. }) => refusal,
         decided => return decided,

@@ -1,6 +1,9 @@
 //! Policies that are wrong on purpose: the checks must catch them.
 
-use pcstream_ssd::{DeviceSettings, GcDestination, LogicalPage, Select, Spare, Ssd, StreamId, Superblocks};
+use pcstream_ssd::{
+    Density, DeviceSettings, GcDestination, LogicalPage, OwnVictims, Select, Spare, Ssd, StreamId,
+    Superblocks,
+};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
@@ -41,11 +44,11 @@ fn run_with(fault: Fault) -> Ssd {
         gc_destination: GcDestination::Own,
         ..DeviceSettings::default()
     };
-    let make = |table: &mut Superblocks| -> Box<dyn Select + Send> {
+    let broken = OwnVictims::new("broken", move |table| {
         table.add_heads(1);
         Box::new(Broken(fault))
-    };
-    let mut ssd = Ssd::with_victims(&settings, make).expect("legal");
+    });
+    let mut ssd = Ssd::with_own_victims(&settings, Density::Dense, &broken).expect("legal");
     for page in (0..4000).map(|i| i * 7919 % 320) {
         ssd.write(LogicalPage(page), 1, StreamId::DEFAULT).expect("in range");
     }

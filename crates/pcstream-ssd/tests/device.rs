@@ -211,10 +211,9 @@ fn a_closed_stream_writes_to_the_default_stream() {
 }
 
 #[test]
-fn the_fdp_view_shows_the_same_device() {
-    use pcstream_ssd::fdp::Isolation;
-    for isolation in [Isolation::Initial, Isolation::Persistent] {
-        let mut ssd = Ssd::new(&settings(3, isolation.gc_destination())).unwrap();
+fn fdp_statistics_count_what_the_device_did() {
+    for destination in [GcDestination::Shared, GcDestination::Internal] {
+        let mut ssd = Ssd::new(&settings(3, destination)).unwrap();
         ssd.prefill(LogicalPage(0), 80 * 64).unwrap();
         ssd.start_counting();
         let mut random = Lcg(7);
@@ -226,14 +225,6 @@ fn the_fdp_view_shows_the_same_device() {
         assert!(counters.gc_pages > 0);
         assert_eq!(fdp.media_bytes_written, fdp.host_bytes_written + counters.gc_pages * 4096);
         assert_eq!(fdp.media_bytes_erased, counters.erases * 64 * 4096);
-        let handles: Vec<_> = ssd.handles().collect();
-        assert_eq!(handles.len(), 3);
-        assert!(handles.iter().all(|h| h.isolation == Some(isolation)));
-        assert_eq!(
-            (handles[2].reclaim_unit, handles[2].available_pages),
-            (None, 0),
-            "handle 2 was never written"
-        );
     }
 }
 

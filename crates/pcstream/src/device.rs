@@ -50,6 +50,15 @@ impl<'a> Template<'a> {
 
     /// The devices for a trace of `trace_pages`, if there is one.
     pub fn devices(&self, trace_pages: Option<u64>) -> Result<Devices, Failure> {
+        request(self.args).devices(self.base(trace_pages)?).map_err(Failure::wrong_arguments)
+    }
+
+    /// The GC destinations of these devices, whether they can be or not.
+    pub fn destinations(&self, trace_pages: Option<u64>) -> Result<Vec<GcDestination>, Failure> {
+        Ok(request(self.args).destinations(&self.base(trace_pages)?))
+    }
+
+    fn base(&self, trace_pages: Option<u64>) -> Result<Base, Failure> {
         let mut base = self.sized(trace_pages)?;
         if let Some(file) = &self.file {
             let pages = base.profile.device.logical_pages;
@@ -69,7 +78,8 @@ impl<'a> Template<'a> {
         base.gives_superblock |= self.gives("device", "superblock_pages");
         base.gives_gc_destination |= self.gives("device", "gc_destination");
         base.gives_erase |= self.gives("timing", "erase_ns");
-        request(self.args).devices(base).map_err(Failure::wrong_arguments)
+        base.gives_buffer |= self.gives("timing", "buffer_pages");
+        Ok(base)
     }
 
     /// The profile (or the defaults) at the size asked for: by flag, file, trace, profile.

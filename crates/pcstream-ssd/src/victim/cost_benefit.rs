@@ -42,7 +42,7 @@ pub(super) const SQRT: VictimInfo = VictimInfo {
 
 pub(super) const COST_AGE_TIMES: VictimInfo = VictimInfo {
     name: "cost-age-times",
-    about: "the lowest u/(1-u) erases/age (Chiang)",
+    about: "the lowest u/(1-u) (erases+1)/age (Chiang)",
     parameter: None,
     sizes_pools: false,
     make: |new| make(new, cost_age_times),

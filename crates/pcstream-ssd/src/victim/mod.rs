@@ -40,9 +40,8 @@ pub(crate) use {
 
 /// What every policy does. Superblocks are numbered from 1 here; 0 is "none".
 ///
-/// A policy of one's own is given to [`Ssd::with_victims`](crate::Ssd::with_victims):
-/// `examples/custom_victim.rs`. As [`OwnVictims`] it is given to many devices, such as those of a replay's lanes. A
-/// device that is given something else than a candidate panics.
+/// A policy of one's own is given to devices, such as those of a replay's lanes, as [`OwnVictims`]:
+/// `examples/custom_victim.rs`. A device that is given something else than a candidate panics.
 pub trait Select {
     /// `superblock` was filled and is now a candidate. `frontier` says who filled it: 0 is S0, then come the other
     /// streams, then where GC copies to. `now` is logical time in pages.
