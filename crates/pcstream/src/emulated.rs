@@ -23,6 +23,7 @@ use crate::args::{EmulatedArgs, PowerLoss, RunArgs};
 use crate::device::Template;
 use crate::device_process::{self, BUFFER_PAGES, OnDevice};
 use crate::failure::{Failure, Status};
+use crate::lists::List;
 use crate::live::{self, Captured};
 use crate::live_simulation::LiveSimulation;
 use crate::redact::Redaction;
@@ -31,7 +32,7 @@ use crate::schemes;
 use crate::simulate::Planned;
 use crate::stop::StopSignals;
 use crate::ui::{self, JsonSink, Ui};
-use crate::values::{Destinations, Prefill};
+use crate::values::Prefill;
 
 /// The loss of what was dirty at the end of a capture.
 const SYNC_ABANDONED: &str = "sync_abandoned";
@@ -41,7 +42,7 @@ pub fn run(mut args: RunArgs, ui: Ui) -> Result<Status, Failure> {
     check(&args)?;
     let device = &mut args.simulation.device;
     if device.gc.is_none() && device.profile.is_none() && device.device.is_none() {
-        device.gc = Some(Destinations(vec![GcDestination::Internal]));
+        device.gc = Some(List(vec![GcDestination::Internal]));
     }
     let json = JsonSink::asked(&args.simulation.output)?;
     let template = Template::load(&args.simulation.device)?;

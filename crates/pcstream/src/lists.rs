@@ -1,8 +1,8 @@
 //! Values of flags that take several: lists, and ranges of whole numbers.
 
-use pcstream_ssd::VictimPolicy;
+use pcstream_ssd::{GcDestination, VictimPolicy, Watermarks};
 
-use crate::values::{fraction, number, overprovisioning, size_u32, spare_factor, streams, victim};
+use crate::values::{self, fraction, number, overprovisioning, size_u32, spare_factor, streams, victim};
 
 /// Several values of a flag; none twice, in the order given.
 #[derive(Clone, Debug, PartialEq)]
@@ -70,9 +70,24 @@ pub fn sizes_u32(text: &str) -> Result<List<u32>, String> {
     list(text, |part| size_u32(part).map(|value| vec![value]))
 }
 
+/// GC destinations.
+pub fn destinations(text: &str) -> Result<List<GcDestination>, String> {
+    list(text, |part| values::destination(part).map(|value| vec![value]))
+}
+
 /// Victim policies.
 pub fn victims(text: &str) -> Result<List<VictimPolicy>, String> {
     list(text, |part| victim(part).map(|value| vec![value]))
+}
+
+/// Named devices.
+pub fn profiles(text: &str) -> Result<List<&'static str>, String> {
+    list(text, |part| values::profile(part).map(|value| vec![value]))
+}
+
+/// Free superblocks between which garbage is collected in the background.
+pub fn watermarks(text: &str) -> Result<List<Watermarks>, String> {
+    list(text, |part| values::watermarks(part).map(|value| vec![value]))
 }
 
 #[cfg(test)]
@@ -87,6 +102,11 @@ mod tests {
         assert_eq!(spare_factors(".07,.125"), Ok(List(vec![0.07, 0.125])));
         assert_eq!(sizes_u32("1K"), Ok(List(vec![1024])));
         assert_eq!(victims("greedy,d-choices:3").map(|List(l)| l.len()), Ok(2));
+        let both = List(vec![GcDestination::Internal, GcDestination::Own]);
+        assert_eq!(destinations("internal, own,internal"), Ok(both));
+        assert_eq!(watermarks("8:16,4:8").map(|List(l)| l.len()), Ok(2));
+        assert_eq!(profiles("femu,pm963-480g"), Ok(List(vec!["femu", "pm963-480g"])));
+        assert!(profiles("femu,none").unwrap_err().starts_with("'none': "));
         for bad in ["", "1,", "4..1", "0..3", "1..256", "1..", "1..2..3", "x"] {
             assert!(stream_list(bad).is_err(), "{bad}");
         }

@@ -110,26 +110,12 @@ impl FromStr for Setting {
     }
 }
 
-/// GC destinations to compare.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Destinations(pub Vec<GcDestination>);
-
-impl FromStr for Destinations {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let mut destinations = Vec::new();
-        for name in text.split(',') {
-            let destination: GcDestination = name.trim().parse().map_err(|unknown: UnknownName| {
-                let names = GcDestination::ALL.map(GcDestination::name);
-                format!("expected {}{}", unknown.expected, did_you_mean(name, &names))
-            })?;
-            if !destinations.contains(&destination) {
-                destinations.push(destination);
-            }
-        }
-        Ok(Destinations(destinations))
-    }
+/// A GC destination.
+pub fn destination(text: &str) -> Result<GcDestination, String> {
+    text.parse().map_err(|unknown: UnknownName| {
+        let names = GcDestination::ALL.map(GcDestination::name);
+        format!("expected {}{}", unknown.expected, did_you_mean(text, &names))
+    })
 }
 
 /// A victim policy: `NAME` or `NAME:PARAMETER`.
@@ -370,9 +356,8 @@ mod tests {
         }
         assert!("pcstrem".parse::<Schemes>().unwrap_err().to_string().contains("did you mean pcstream"));
         assert!("".parse::<Schemes>().is_err());
-        let both = Destinations(vec![GcDestination::Internal, GcDestination::Own]);
-        assert_eq!("internal,own".parse(), Ok(both));
-        assert!("intern".parse::<Destinations>().unwrap_err().ends_with("did you mean internal?"));
+        assert_eq!(destination("own"), Ok(GcDestination::Own));
+        assert!(destination("intern").unwrap_err().ends_with("did you mean internal?"));
     }
 
     #[test]

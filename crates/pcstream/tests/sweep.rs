@@ -57,6 +57,39 @@ fn rows_are_what_single_simulations_say_in_the_order_of_the_flags() {
     }
 }
 
+/// Each named device brings its own GC destinations, and a list of watermarks makes a row each.
+#[test]
+fn profiles_and_watermarks_are_axes() {
+    let place = Place::new();
+    let (trace, out) = (place.path("t.pctrace"), place.path("r.json"));
+    let flags = ["--scheme", "baseline", "--streams", "3", "--superblock-pages", "16"];
+    let grid = ["--profile", "femu,pm963-480g", "--background-gc", "4:8,8:16"];
+    ends_with(0, &[&["sweep", &trace, "-o", &out], &flags[..], &grid].concat());
+    let rows = rows(&out);
+    let mut next = rows.iter();
+    for profile in ["femu", "pm963-480g"] {
+        for (low, high) in [(4, 8), (8, 16)] {
+            let between = format!("{low}:{high}");
+            let one = ["--profile", profile, "--background-gc", &between, "--json", "-"];
+            let single = json(&[&["simulate", &trace], &flags[..], &one].concat());
+            for result in single["results"].as_array().unwrap() {
+                let row = next.next().expect("as many rows");
+                assert_eq!((&row["profile"], &row["seed"]), (&profile.into(), &1.into()));
+                assert_eq!(
+                    (&row["background_gc_low"], &row["background_gc_high"]),
+                    (&low.into(), &high.into())
+                );
+                for same in ["gc_destination", "waf", "background_erases"] {
+                    assert_eq!(row[same], result[same], "{profile} {between}: {same}");
+                }
+            }
+        }
+    }
+    assert!(next.next().is_none());
+    ends_with(0, &[&["sweep", &trace, "-o", &out], &flags[..]].concat());
+    assert_eq!(self::rows(&out)[0]["profile"], Value::Null);
+}
+
 /// A row can be found again, and says what its device is.
 #[test]
 fn rows_name_their_trace_and_build_and_actual_sizes() {
@@ -214,6 +247,22 @@ fn parquet_and_csv_hold_the_same_rows() {
     }
     assert_eq!((wafs.len(), lines.next()), (4, None));
     assert!(wafs[2] > wafs[0], "a fuller device copies more: {wafs:?}");
+}
+
+/// A destination for which there is no room is left out, named and counted; given or not, it is the same list.
+#[test]
+fn destinations_that_cannot_be_are_left_out() {
+    let place = Place::new();
+    let (trace, out) = (place.path("t.pctrace"), place.path("r.json"));
+    ends_with(0, &["generate", "hotcold", "--pages", "4096", "--writes", "10000", "-o", &trace, "--force"]);
+    let device = ["--streams", "40", "--superblock-pages", "8", "--spare-factor", ".125"];
+    for list in [&[][..], &["--gc", "own,internal"]] {
+        let words = [&["sweep", &trace, "-o", &out, "--scheme", "baseline"], &device[..], list].concat();
+        let (_, err) = ends_with(3, &words);
+        assert!(err.contains("left out: ") && err.contains("--gc internal: no room for GC"), "{err}");
+        let rows = rows(&out);
+        assert_eq!((rows.len(), &rows[0]["gc_destination"]), (1, &"own".into()));
+    }
 }
 
 #[test]

@@ -4,11 +4,12 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, Args};
 use pcstream_replay::space::Pack;
-use pcstream_ssd::{VictimParameter, VictimPolicy, Watermarks, profile};
+use pcstream_ssd::{GcDestination, VictimParameter, VictimPolicy, Watermarks, profile};
 
 use super::emulated::{LIVE, LIVE_SCHEMES};
 use super::view::ViewArgs;
-use crate::values::{self, Destinations, Prefill, Schemes, Setting};
+use crate::lists::{self, List};
+use crate::values::{self, Prefill, Schemes, Setting};
 
 /// Schemes compared unless --scheme says otherwise: the papers', ours and their limit.
 pub(super) const DEFAULT_SCHEMES: &str =
@@ -177,8 +178,8 @@ pub struct DeviceArgs {
     /// Where garbage collection puts the pages of a stream that it copies: own (back to the stream's open superblock),
     /// internal (an internal stream beside each stream) or shared (one superblock for all); several by commas
     /// [default: own,internal; with a profile that is no legacy multi-stream SSD, the profile's]
-    #[arg(long, value_name = "LIST", help_heading = "Device")]
-    pub gc: Option<Destinations>,
+    #[arg(long, value_name = "LIST", value_parser = lists::destinations, help_heading = "Device")]
+    pub gc: Option<List<GcDestination>>,
     /// Streams of the device, S0 included: 1 to 255 [default: 9]
     #[arg(long, value_name = "N", value_parser = values::streams, help_heading = "Device")]
     pub streams: Option<u8>,
@@ -188,9 +189,9 @@ pub struct DeviceArgs {
     /// Overprovisioning OP = (T-U)/U, from 0 to 2, instead of --spare-factor
     #[arg(long, alias = "op", value_name = "F", group = "spare", value_parser = values::overprovisioning, help_heading = "Device")]
     pub overprovision: Option<f64>,
-    /// Pages in a superblock (FDP: reclaim unit) [default: about 0.23 % of the logical pages]
+    /// Pages in a superblock (FDP: reclaim unit) [default: at most 0.23 % of the logical pages]
     ///
-    /// The default is the largest power of two that is no more than 0.23 % of the logical pages,
+    /// The default is the largest power of two that is no more than 0.23 % of the logical pages, up to 2^20 pages (4 GiB):
     /// the ratio of the PM963 in the FStream paper (1.1 GB of 480 GB); half of that, and so on,
     /// where the streams would leave no room for garbage collection.
     #[arg(long, value_name = "N", value_parser = values::size_u32, help_heading = "Device")]
@@ -198,11 +199,11 @@ pub struct DeviceArgs {
     /// Which superblock garbage collection empties next [default: greedy]
     #[arg(long, value_name = "NAME", value_parser = values::victim, help_heading = "Device", long_help = victims_help())]
     pub victim: Option<VictimPolicy>,
-    /// Relative sizes of the streams' pools from S0 on, then of the internal streams' (or of the
-    /// shared GC superblocks'), separated by commas [default: no pools]
+    /// Target sizes of the streams' pools, relative to each other: from S0 on, then of the internal streams (or of the
+    /// shared GC superblocks), separated by commas [default: no pools]
     ///
-    /// With pools, the victim comes from the one that is furthest above its size; --victim chooses
-    /// within it.
+    /// With pools, the victim comes from the pool that exceeds its target most, and --victim chooses within it. If such
+    /// victims free too little space, it is the best victim of all pools.
     #[arg(long, value_name = "LIST", value_parser = values::pools, help_heading = "Device")]
     pub pools: Option<values::Pools>,
     /// Collect garbage in the background, from fewer than LOW free superblocks on until HIGH are

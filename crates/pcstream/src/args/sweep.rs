@@ -7,7 +7,7 @@ use pcstream_ssd::{GcDestination, VictimPolicy, Watermarks};
 
 use super::simulation::{DeviceArgs, FitArgs, MeasureArgs, SchemeOptions, profiles_help, schemes_help};
 use crate::lists::{self, List};
-use crate::values::{self, Destinations, Schemes};
+use crate::values::{self, Schemes};
 
 #[derive(Debug, Args)]
 #[command(group(ArgGroup::new("spare-grid").args(["spare_factor", "overprovision"])), after_help = "\
@@ -66,20 +66,23 @@ pub struct GridArgs {
     pub utilisation: Option<List<f64>>,
     /// Where garbage collection puts copies: own, internal, shared [default: own,internal; with a profile
     /// that is no legacy multi-stream SSD, the profile's]
-    #[arg(long, value_name = "LIST", help_heading = "Grid")]
-    pub gc: Option<Destinations>,
-    /// Pages in a superblock [default: about 0.23 % of the logical pages]
+    #[arg(long, value_name = "LIST", value_parser = lists::destinations, help_heading = "Grid")]
+    pub gc: Option<List<GcDestination>>,
+    /// Pages in a superblock [default: at most 0.23 % of the logical pages]
     #[arg(long, value_name = "LIST", value_parser = lists::sizes_u32, help_heading = "Grid")]
     pub superblock_pages: Option<List<u32>>,
     /// Which superblock garbage collection empties next [default: greedy]
     #[arg(long, value_name = "LIST", value_parser = lists::victims, help_heading = "Grid")]
     pub victim: Option<List<VictimPolicy>>,
+    /// Start from named devices, scaled to a trace
+    #[arg(long, value_name = "LIST", value_parser = lists::profiles, help_heading = "Grid", long_help = profiles_help())]
+    pub profile: Option<List<&'static str>>,
+    /// Collect garbage in the background, between LOW and HIGH free superblocks [default: only when needed]
+    #[arg(long, value_name = "LOW:HIGH,...", value_parser = lists::watermarks, help_heading = "Grid")]
+    pub background_gc: Option<List<Watermarks>>,
     /// Seeds of everything that draws random numbers, such as 1..5 [default: 1]
     #[arg(long, value_name = "LIST", value_parser = lists::seeds, help_heading = "Grid")]
     pub seed: Option<List<u64>>,
-    /// Start from a named device, scaled to a trace
-    #[arg(long, value_name = "NAME", value_parser = values::profile, help_heading = "Device", long_help = profiles_help())]
-    pub profile: Option<&'static str>,
     /// Read settings from a file; they replace those of the profile
     #[arg(long, value_name = "FILE.toml", help_heading = "Device")]
     pub device: Option<PathBuf>,
@@ -89,14 +92,13 @@ pub struct GridArgs {
     /// Relative sizes of the streams' pools, then of the internal streams' [default: no pools]
     #[arg(long, value_name = "LIST", value_parser = values::pools, help_heading = "Device")]
     pub pools: Option<values::Pools>,
-    /// Collect garbage in the background, between LOW and HIGH free superblocks [default: only when needed]
-    #[arg(long, value_name = "LOW:HIGH", value_parser = values::watermarks, help_heading = "Device")]
-    pub background_gc: Option<Watermarks>,
 }
 
 /// One point of the grid: what is on each axis.
 #[derive(Clone, Debug, Default)]
 pub struct Point {
+    /// Named device.
+    pub profile: Option<&'static str>,
     /// Superblock selection.
     pub victim: Option<VictimPolicy>,
     /// Pages of a superblock.
@@ -109,6 +111,8 @@ pub struct Point {
     pub utilisation: Option<f64>,
     /// Streams.
     pub streams: Option<u8>,
+    /// Free superblocks between which garbage is collected in the background.
+    pub background_gc: Option<Watermarks>,
     /// Seed.
     pub seed: Option<u64>,
 }
@@ -130,6 +134,7 @@ impl GridArgs {
     /// All points, in the order of the rows: the last axis changes fastest.
     pub fn points(&self) -> Vec<Point> {
         let mut points = vec![Point::default()];
+        along(&mut points, self.profile.as_ref(), |point, value| point.profile = Some(value));
         along(&mut points, self.victim.as_ref(), |point, value| point.victim = Some(value));
         along(&mut points, self.superblock_pages.as_ref(), |point, value| {
             point.superblock_pages = Some(value)
@@ -138,24 +143,25 @@ impl GridArgs {
         along(&mut points, self.overprovision.as_ref(), |point, value| point.overprovision = Some(value));
         along(&mut points, self.utilisation.as_ref(), |point, value| point.utilisation = Some(value));
         along(&mut points, self.streams.as_ref(), |point, value| point.streams = Some(value));
+        along(&mut points, self.background_gc.as_ref(), |point, value| point.background_gc = Some(value));
         along(&mut points, self.seed.as_ref(), |point, value| point.seed = Some(value));
         points
     }
 
     /// The flags of one device of the grid; `gc` are the destinations compared on it.
-    pub fn device(&self, point: &Point, gc: Option<Vec<GcDestination>>) -> DeviceArgs {
+    pub fn device(&self, point: &Point, gc: Option<List<GcDestination>>) -> DeviceArgs {
         DeviceArgs {
-            profile: self.profile,
+            profile: point.profile,
             device: self.device.clone(),
             capacity: self.capacity,
-            gc: gc.map(Destinations),
+            gc,
             streams: point.streams,
             spare_factor: point.spare_factor,
             overprovision: point.overprovision,
             superblock_pages: point.superblock_pages,
             victim: point.victim,
             pools: self.pools.clone(),
-            background_gc: self.background_gc,
+            background_gc: point.background_gc,
             seed: point.seed,
         }
     }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, anyhow};
 use pcstream_placement::{Configured, Environment, SchemeFactory};
 use pcstream_replay::{LaneSpec, ReplayError};
-use pcstream_ssd::{DeviceSettings, Devices, GcDestination};
+use pcstream_ssd::{DeviceSettings, Devices};
 use pcstream_trace::{Extent, Meta, TraceReader};
 use twox_hash::XxHash3_64;
 
@@ -23,6 +23,7 @@ use crate::asked;
 use crate::device::{self, Template};
 use crate::failure::Failure;
 use crate::fitted::Fitting;
+use crate::lists::List;
 use crate::passes::refused;
 use crate::schemes::Variant;
 use crate::values::Prefill;
@@ -35,6 +36,8 @@ pub struct Run {
     pub settings: Vec<(String, String)>,
     /// Share of data and static data, if it was asked for.
     pub utilisation: Option<f64>,
+    /// Named device, if it was asked for.
+    pub profile: Option<&'static str>,
     /// What decides the result.
     pub key: String,
 }
@@ -67,6 +70,7 @@ pub struct Grid {
 /// A device of the grid.
 struct GridCell {
     utilisation: Option<f64>,
+    profile: Option<&'static str>,
     settings: DeviceSettings,
     clock: Option<pcstream_replay::Clock>,
 }
@@ -114,8 +118,8 @@ impl Grid {
                     lane.device,
                     lane.clock
                 );
-                let (settings, utilisation) = (settings.clone(), place.utilisation);
-                grid.runs.push(Run { lane, settings, utilisation, key });
+                let GridCell { utilisation, profile, .. } = *place;
+                grid.runs.push(Run { lane, settings: settings.clone(), utilisation, profile, key });
             }
         }
         Ok(grid)
@@ -134,7 +138,8 @@ impl Grid {
             fitting.fill(point.utilisation)?;
         }
         let pages = fitting.space().map_or(meta.device.pages, |space| space.logical_pages);
-        let devices = devices(&args.grid, point, pages)?;
+        let Made { devices, refused } = devices(&args.grid, point, pages)?;
+        self.left_out.extend(refused.into_iter().map(|why| format!("{}, {why}", in_words(point))));
         if !known {
             let logical_pages = devices[0].profile.device.logical_pages;
             let prefill = match (args.measure.prefill, fitting.space()) {
@@ -145,6 +150,7 @@ impl Grid {
         }
         let place = |profile: &pcstream_ssd::Profile, settings: DeviceSettings| GridCell {
             utilisation: point.utilisation,
+            profile: point.profile,
             settings: fitting.space().map_or(settings.clone(), |space| space.on(&settings)),
             clock: device::clock(&args.measure, profile),
         };
@@ -155,21 +161,30 @@ impl Grid {
     }
 }
 
-/// The devices at a point. Where the destinations of a list cannot all be, those that can, each for itself.
-fn devices(grid: &GridArgs, point: &Point, pages: u64) -> Result<Vec<Devices>, Failure> {
-    let make = |gc: Option<Vec<GcDestination>>| {
-        let flags = grid.device(point, gc);
-        Template::load(&flags)?.devices(Some(pages))
+/// The devices at a point.
+struct Made {
+    devices: Vec<Devices>,
+    /// Destinations that cannot be there, and why.
+    refused: Vec<String>,
+}
+
+/// Where the destinations cannot all be, those that can, each for itself.
+fn devices(grid: &GridArgs, point: &Point, pages: u64) -> Result<Made, Failure> {
+    let flags = grid.device(point, grid.gc.clone());
+    let template = Template::load(&flags)?;
+    let error = match template.devices(Some(pages)) {
+        Err(Failure::WrongArguments(error)) => error,
+        made => return Ok(Made { devices: vec![made?], refused: Vec::new() }),
     };
-    let Some(list) = &grid.gc else { return Ok(vec![make(None)?]) };
-    match make(Some(list.0.clone())) {
-        Err(Failure::WrongArguments(error)) => {
-            let single = list.0.iter().filter_map(|gc| make(Some(vec![*gc])).ok());
-            let single: Vec<Devices> = single.collect();
-            if single.is_empty() { Err(Failure::WrongArguments(error)) } else { Ok(single) }
+    let mut made = Made { devices: Vec::new(), refused: Vec::new() };
+    for gc in template.destinations(Some(pages))? {
+        match Template::load(&grid.device(point, Some(List(vec![gc]))))?.devices(Some(pages)) {
+            Ok(devices) => made.devices.push(devices),
+            Err(Failure::WrongArguments(why)) => made.refused.push(format!("--gc {gc}: {why:#}")),
+            Err(other) => return Err(other),
         }
-        made => Ok(vec![made?]),
     }
+    if made.devices.is_empty() { Err(Failure::WrongArguments(error)) } else { Ok(made) }
 }
 
 /// Parameters out of range are found before hours of work.
@@ -252,12 +267,14 @@ fn in_words(point: &Point) -> String {
     let mut parts = Vec::new();
     let mut part =
         |flag: &str, value: Option<String>| parts.extend(value.map(|value| format!("{flag} {value}")));
+    part("--profile", point.profile.map(str::to_owned));
     part("--victim", point.victim.map(|v| v.to_string()));
     part("--superblock-pages", point.superblock_pages.map(|v| v.to_string()));
     part("--spare-factor", point.spare_factor.map(|v| v.to_string()));
     part("--overprovision", point.overprovision.map(|v| v.to_string()));
     part("--utilisation", point.utilisation.map(|v| v.to_string()));
     part("--streams", point.streams.map(|v| v.to_string()));
+    part("--background-gc", point.background_gc.map(|v| format!("{}:{}", v.low, v.high)));
     part("--seed", point.seed.map(|v| v.to_string()));
     if parts.is_empty() { "the device".to_owned() } else { parts.join(" ") }
 }

@@ -6,7 +6,7 @@ use pcstream_replay::LaneResult;
 use pcstream_report::VERSION;
 use pcstream_ssd::latency::LatencyHistogram;
 use pcstream_ssd::timing::TimingResults;
-use pcstream_ssd::{Geometry, Spare};
+use pcstream_ssd::{Geometry, Spare, Watermarks};
 
 use super::grid::Run;
 use super::sheet::{Cell, Type};
@@ -74,7 +74,8 @@ pub fn of(lane: &LaneResult) -> Vec<Cell> {
 
 /// Columns of [`place`], without those of parameters.
 #[rustfmt::skip]
-const PLACE: [(&str, Type); 15] = [
+const PLACE: [(&str, Type); 18] = [
+    ("profile", Type::Text), ("background_gc_low", Type::Whole), ("background_gc_high", Type::Whole),
     ("gc_destination", Type::Text), ("victim", Type::Text), ("superblock_pages", Type::Whole),
     ("spare_factor", Type::Real), ("overprovisioning", Type::Real), ("utilisation", Type::Real),
     ("streams", Type::Whole), ("seed", Type::Whole), ("logical_pages", Type::Whole),
@@ -107,7 +108,13 @@ pub fn place(run: &Run, trace: (&str, &str), parameters: &[String], geometry: &G
     let first = [VERSION, trace.0, trace.1, run.lane.scheme.name()];
     let mut cells = first.map(|text| Cell::Text(text.to_owned())).to_vec();
     cells.extend(parameters.iter().map(value));
+    let watermark = |of: fn(&Watermarks) -> u32| {
+        device.background_gc.as_ref().map_or(Cell::Null, |between| Cell::Whole(of(between).into()))
+    };
     cells.extend([
+        run.profile.map_or(Cell::Null, |name| Cell::Text(name.to_owned())),
+        watermark(|between| between.low),
+        watermark(|between| between.high),
         Cell::Text(device.gc_destination.name().to_owned()),
         Cell::Text(device.victim.to_string()),
         Cell::Whole(geometry.superblock_pages().into()),
