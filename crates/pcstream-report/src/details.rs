@@ -67,7 +67,7 @@ fn stream_table(lanes: &[LaneResult], layout: Layout) -> Vec<String> {
     };
     let mut rows = Vec::new();
     for lane in lanes.iter().filter(|lane| lane.scheme == last.scheme) {
-        for stream in lane.streams.iter().filter(|stream| stream.host_pages > 0) {
+        for stream in lane.streams.iter().filter(|stream| stream.host_pages + stream.gc_pages > 0) {
             let (name, internal) = (format!("S{}", stream.stream.0), stream.internal.as_ref());
             let copies = stream.gc_pages - internal.map_or(0, |internal| internal.copied_again);
             rows.push((lane, name.clone(), stream.host_pages, copies, &stream.lifetimes));

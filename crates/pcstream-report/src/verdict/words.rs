@@ -91,6 +91,8 @@ enum Finding<'a> {
     OnLegacyDrive(&'a LaneResult),
     /// Streams are, but not on a legacy multi-stream SSD.
     NotOnLegacyDrive,
+    /// Streams are worth it on a legacy multi-stream SSD, and help a little on the other drive.
+    MoreOnLegacyDrive(&'a LaneResult),
 }
 
 struct Words<'a> {
@@ -119,6 +121,9 @@ impl<'a> Words<'a> {
             },
             (Some(_), Some(_)) if worth_with && !worth_on_legacy => Finding::NotOnLegacyDrive,
             (Some(drive), _) if !worth_with => Finding::Drive(drive),
+            (_, Some(legacy)) if verdict.matters == Matters::Yes && !self.is_worth_it(self.with) => {
+                Finding::MoreOnLegacyDrive(legacy)
+            }
             _ => Finding::Streams,
         }
     }
@@ -139,8 +144,9 @@ impl<'a> Words<'a> {
             Finding::Either { legacy, drive: alone } => {
                 let (by, waf) = (&legacy.scheme, |lane: &LaneResult| ratio(lane.waf()));
                 return format!(
-                    "Either of two helps here: streams of the host on a legacy multi-stream SSD, or {drive} without \
+                    "Either of two helps{} here: streams of the host on a legacy multi-stream SSD, or {drive} without \
                      streams of the host. {}, {} with {by} on the first ({}), {} on the second ({}).",
+                    if self.verdict.matters == Matters::Yes { "" } else { " a little" },
                     self.today(),
                     waf(legacy),
                     self.less(legacy),
@@ -148,19 +154,25 @@ impl<'a> Words<'a> {
                     self.less(alone)
                 );
             }
-            Finding::Streams if self.verdict.matters == Matters::Yes => {
+            Finding::Streams if self.is_worth_it(self.with) => {
                 format!("{} are worth it here", self.streams(WORTH_IT))
             }
             Finding::Streams => format!("{} would help a little here", self.streams(LEAST_GAIN)),
-            Finding::Drive(_) => {
-                "A drive that keeps copies apart helps here; streams of the host do not".to_owned()
-            }
-            Finding::OnLegacyDrive(_) => {
-                format!("Streams of the host help here on a legacy multi-stream SSD, but not on {drive}")
-            }
-            Finding::NotOnLegacyDrive => {
-                format!("Streams of the host help here on {drive}, but not on a legacy multi-stream SSD")
-            }
+            Finding::Drive(lane) => format!(
+                "A drive that keeps copies apart helps{} here; streams of the host do not",
+                self.a_little(lane)
+            ),
+            Finding::OnLegacyDrive(lane) => format!(
+                "Streams of the host help{} here on a legacy multi-stream SSD, but not on {drive}",
+                self.a_little(lane)
+            ),
+            Finding::NotOnLegacyDrive => format!(
+                "Streams of the host help{} here on {drive}, but not on a legacy multi-stream SSD",
+                self.a_little(self.with)
+            ),
+            Finding::MoreOnLegacyDrive(_) => format!(
+                "Streams of the host are worth it here on a legacy multi-stream SSD, and help a little on {drive}"
+            ),
         };
         let about = self.about(finding);
         let beside = self.beside(finding).map_or(String::new(), |sentence| format!(" {sentence}"));
@@ -170,10 +182,19 @@ impl<'a> Words<'a> {
     /// The result whose numbers the conclusion gives.
     fn about(&self, finding: Finding<'a>) -> &'a LaneResult {
         match finding {
-            Finding::Drive(lane) | Finding::OnLegacyDrive(lane) => lane,
+            Finding::Drive(lane) | Finding::OnLegacyDrive(lane) | Finding::MoreOnLegacyDrive(lane) => lane,
             Finding::Either { legacy, .. } => legacy,
             _ => self.with,
         }
+    }
+
+    /// Whether the flash that a result saves is worth a change.
+    fn is_worth_it(&self, lane: &LaneResult) -> bool {
+        saved(lane, self.now).is_some_and(|saved| saved >= WORTH_IT)
+    }
+
+    fn a_little(&self, lane: &LaneResult) -> &'static str {
+        if self.is_worth_it(lane) { "" } else { " a little" }
     }
 
     /// What is worth something: all streams, unless those that real writes can have save less than `enough`.
@@ -313,7 +334,7 @@ impl<'a> Words<'a> {
     fn elsewhere(&self, finding: Finding<'a>) -> Option<String> {
         let lane = match finding {
             Finding::NothingYet | Finding::NoGain | Finding::Drive(_) => return None,
-            Finding::Either { .. } | Finding::OnLegacyDrive(_) => self.with,
+            Finding::Either { .. } | Finding::OnLegacyDrive(_) | Finding::MoreOnLegacyDrive(_) => self.with,
             Finding::Streams | Finding::NotOnLegacyDrive => self.compared.legacy?,
         };
         let on = in_words(lane.settings.gc_destination);

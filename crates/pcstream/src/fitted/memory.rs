@@ -100,8 +100,8 @@ impl Fitting<'_> {
             _ => "",
         };
         Failure::failed(anyhow!(
-            "the simulation needs at least {} of memory, for one lane at a time, and {} are allowed (three quarters of what \
-             is free, unless --memory says otherwise): free some, allow more with --memory{smaller}",
+            "the simulation needs at least {} of memory ({needed} bytes), for one lane at a time, and {} are allowed (three \
+             quarters of what is free, unless --memory says otherwise): free some, allow more with --memory{smaller}",
             bytes(needed),
             bytes(available),
         ))

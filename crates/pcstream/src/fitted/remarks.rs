@@ -41,6 +41,12 @@ impl Fitting<'_> {
         // A device that cannot be is refused elsewhere.
         let flash = Geometry::new(device).map_or(0, |geometry| geometry.physical_pages());
         if written + before < flash {
+            if written == 0 {
+                let path = self.reader.path().display();
+                return self
+                    .ui
+                    .remark(&format!("{path}: nothing was written, so there is nothing to say of WAF"));
+            }
             let more =
                 if before > 0 { format!(", and {} before", page_bytes(before)) } else { String::new() };
             self.ui.remark(&format!(
