@@ -12,6 +12,7 @@
 use pcstream_placement::future::FutureTooLong;
 use pcstream_placement::{Environment, Future, Room, Scheme};
 use pcstream_ssd::{Density, DeviceSettings, GcDestination, Geometry, LogicalPage, Spare, Ssd, Table};
+use pcstream_trace::event::MAX_TIME_NS;
 use pcstream_trace::{Batch, ContextId, Event, Extent, Op, Tables};
 use rayon::prelude::*;
 
@@ -21,9 +22,6 @@ use crate::lane::{Lane, LaneResult, LaneSpec, PREFETCH_EVENTS, Prepared};
 use crate::liveness::{Liveness, MAX_CONTEXT, MAX_TIME};
 use crate::occupied::Occupied;
 use crate::writers::Writers;
-
-/// Latest event: 146 years after the first, so that what a clock adds to it stays far from overflow.
-const MAX_EVENT_NS: u64 = 1 << 62;
 
 /// What a scheme that looks ahead needs: when every page of a trace dies. A trace that does
 /// not fit into memory is pushed batch by batch into a `FutureBuilder` instead.
@@ -205,9 +203,9 @@ fn check_event(
     (contexts, files): (usize, usize),
 ) -> Result<(), ReplayError> {
     let (op, lba, pages) = (event.op.name(), event.lba.0, event.pages);
-    if event.time_ns > MAX_EVENT_NS {
+    if event.time_ns > MAX_TIME_NS {
         let what = "nanoseconds since its beginning";
-        return Err(ReplayError::TooLarge { event: number, what, limit: MAX_EVENT_NS });
+        return Err(ReplayError::TooLarge { event: number, what, limit: MAX_TIME_NS });
     }
     if event.op.has_pages() {
         if pages == 0 {

@@ -9,6 +9,9 @@
 
 use crate::ids::{ContextId, FileId, Lba};
 
+/// Latest time of an event: 146 years after the first, so that what a clock adds to it stays far from overflow.
+pub const MAX_TIME_NS: u64 = 1 << 62;
+
 /// What a request asks of the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
@@ -41,8 +44,7 @@ pub enum Kind {
     Inode = 2,
     /// Directory blocks.
     Directory = 3,
-    /// Space accounting: block and inode bitmaps, group descriptors, allocation-group headers and
-    /// free-space B-trees.
+    /// Space accounting: block and inode bitmaps, group descriptors, allocation-group headers.
     Bitmap = 4,
     /// Any other metadata: superblock, extent trees, quota, extended attributes.
     OtherMetadata = 5,

@@ -221,6 +221,17 @@ fn bad_lines_end_the_import_or_are_counted() {
     );
 }
 
+/// A time of 0 before real ones would make a trace that nothing can read.
+#[test]
+fn times_further_apart_than_any_trace_are_bad_lines() {
+    let desk = Desk::new();
+    let lines = "0,hm,1,Write,0,4096,1\n128166372003061629,hm,1,Write,4096,4096,413\n";
+    let words = ["input, line 2", "time: found 12816637200306162900 ns", "the first request has 0 ns"];
+    desk.refuses(1, "msr", lines, &[], &words);
+    desk.imports(3, "msr", lines, &["--skip-bad-lines"]);
+    assert_eq!(desk.simulated(3)["trace"]["host_pages"], 1);
+}
+
 #[test]
 fn lines_that_are_no_text_are_bad_lines() {
     let desk = Desk::new();

@@ -3,7 +3,7 @@
 //! The first line is `fio version 2 iolog` or `fio version 3 iolog`. Version 2 has lines
 //! `file action` and `file action offset length`; version 3 has a timestamp in front, in
 //! microseconds since the log began. Offsets and lengths are bytes. Actions: `read`, `write`,
-//! `trim`, `sync` and `datasync` (barriers), `wait` (only version 2, with the time as the offset);
+//! `trim`, `sync`, `datasync` and `syncfs` (barriers), `wait` (only version 2, with the time as the offset);
 //! `add`, `open`, `close` and `sync_file_range` carry no request.
 //!
 //! Source: fio's HOWTO, "Trace file format", and `iolog.c`.
@@ -74,7 +74,7 @@ impl Parser for Fio {
             "read" => Op::Read,
             "write" => Op::Write,
             "trim" => Op::Discard,
-            "sync" | "datasync" => Op::Flush,
+            "sync" | "datasync" | "syncfs" => Op::Flush,
             "wait" => return self.wait(version, offset).map(|()| None),
             "add" | "open" | "close" | "sync_file_range" => return Ok(None),
             _ => return Err(BadLine::column("action", action, ACTIONS)),
@@ -88,7 +88,7 @@ impl Parser for Fio {
     }
 }
 
-const ACTIONS: &str = "read, write, trim, sync, datasync, wait, add, open or close";
+const ACTIONS: &str = "read, write, trim, sync, datasync, syncfs, wait, add, open or close";
 
 fn expected_columns(version: Version) -> &'static str {
     match version {
@@ -122,7 +122,7 @@ mod tests {
 
     const VERSION_2: &str = "fio version 2 iolog\n/dev/sda add\n/dev/sda open\n/dev/sda write 0 8192\n\
         /dev/sda wait 250 0\n/dev/sda read 4096 512\n/dev/sda wait 300\n/dev/sda sync 0 0\n\
-        /dev/sda datasync\n/dev/sda trim 8192 4096\n/dev/sda close\n";
+        /dev/sda datasync\n/dev/sda syncfs 0 0\n/dev/sda trim 8192 4096\n/dev/sda close\n";
 
     #[test]
     fn version_2_has_waits() {

@@ -13,7 +13,7 @@ use super::Record;
 use super::cells::BadLine;
 use super::outcome::{Counts, LineError, Volumes};
 use super::settings::{MAX_PAGES, Settings};
-use crate::event::{Event, Kind, Op};
+use crate::event::{Event, Kind, MAX_TIME_NS, Op};
 use crate::ids::{ContextId, FileId, Lba, PAGE_BYTES};
 use crate::tables::{Batch, Context};
 
@@ -70,7 +70,7 @@ impl Sink {
             return Ok(());
         }
         let context = self.context(record)?;
-        let (time_ns, moved_ns) = self.clock.at(record.time_ns);
+        let (time_ns, moved_ns) = self.clock.at(record.time_ns)?;
         self.counts.clamped_times += u64::from(moved_ns > 0);
         self.counts.most_clamped_ns = self.counts.most_clamped_ns.max(moved_ns);
         *self.count_of(record.op) += 1;
@@ -194,12 +194,19 @@ struct Clock {
 
 impl Clock {
     /// Time of a request, and by how much it had to be moved to that of the one before; 0: it had not.
-    fn at(&mut self, time_ns: u64) -> (u64, u64) {
+    fn at(&mut self, time_ns: u64) -> Result<(u64, u64), BadLine> {
         let first = *self.first_ns.get_or_insert(time_ns);
+        if time_ns.saturating_sub(first) > MAX_TIME_NS {
+            return Err(BadLine {
+                place: "time",
+                found: format!("{time_ns} ns, where the first request has {first} ns"),
+                expected: "at most 146 years after the first request; is the time of that wrong?".to_owned(),
+            });
+        }
         let moved = first.saturating_add(self.last_ns).saturating_sub(time_ns);
         if moved == 0 {
             self.last_ns = time_ns - first;
         }
-        (self.last_ns, moved)
+        Ok((self.last_ns, moved))
     }
 }
