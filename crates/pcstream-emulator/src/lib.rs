@@ -15,6 +15,8 @@ pub mod power;
 pub mod process;
 #[cfg(feature = "fuse")]
 mod run_dir;
+#[cfg(feature = "fuse")]
+mod shared;
 
 pub use device::{DeviceError, DeviceOptions, EmulatedDevice, Status, Work};
 pub use power::{Loss, PowerCut};

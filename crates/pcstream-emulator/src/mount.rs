@@ -8,15 +8,15 @@
 //!
 //! Safety under memory pressure: the loop device writes memory back through this server, so it must not wait for memory itself.
 //! All of the device's memory is taken at the start and locked (if the limits allow it; `locked` tells). The server keeps no
-//! file open on the file system that it carries, and waits for streams for a bounded time (`PATIENCE`).
+//! file open on the file system that it carries, and waits for streams for a bounded time (`shared`).
 //!
 //! If the server dies, the file system on it gets EIO and can be unmounted; [`clean_stale`] removes what is left.
 
 use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use fuser::{
@@ -24,23 +24,21 @@ use fuser::{
     INodeNo, InitFlags, KernelConfig, LockOwner, MountOption, OpenFlags, ReplyAttr, ReplyData, ReplyEmpty,
     ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, Request, WriteFlags,
 };
-use pcstream_ssd::{LogicalPage, StreamId};
+use pcstream_ssd::LogicalPage;
 use rustix::mount::UnmountFlags;
 
 use crate::PAGE;
-use crate::device::{DeviceError, EmulatedDevice, Work};
+use crate::device::{DeviceError, EmulatedDevice};
 use crate::run_dir::RunDir;
 pub use crate::run_dir::{clean_stale, find_stale};
+pub use crate::shared::SharedDevice;
+use crate::shared::{punch, read_bytes};
 
 /// Where mounts lie.
 pub const RUN_ROOT: &str = "/run/pcstream-emulator";
 /// The file's name.
 const FILE: &str = "ssd";
 const FILE_INODE: INodeNo = INodeNo(2);
-/// How long a write waits for the streams of those before it when the buffer is full: at first, and at least. Each wait in
-/// vain halves it, for streams that were lost never come.
-const PATIENCE: Duration = Duration::from_secs(5);
-const PATIENCE_MIN: Duration = Duration::from_millis(50);
 /// Between two attempts to unmount.
 const RETRY: Duration = Duration::from_millis(20);
 /// Threads that serve requests.
@@ -56,125 +54,13 @@ pub struct MountedDevice {
     locked: bool,
 }
 
-/// The device, between the server and those who assign streams.
-pub struct SharedDevice {
-    device: Mutex<EmulatedDevice>,
-    assigned: Condvar,
-    /// Whether streams have come too late since the last that came.
-    late: AtomicBool,
-    /// See `PATIENCE`.
-    patience_ms: AtomicU64,
-    /// Nanoseconds for each page that garbage collection copies.
-    gc_page_ns: AtomicU64,
-}
-
-impl SharedDevice {
-    /// The device, for one caller at a time.
-    pub fn lock(&self) -> MutexGuard<'_, EmulatedDevice> {
-        self.device.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Assigns streams, as `EmulatedDevice::assign`.
-    pub fn assign(&self, first: LogicalPage, pages: u32, stream: StreamId) -> Result<(), DeviceError> {
-        let result = self.lock().assign(first, pages, stream);
-        self.late.store(false, Ordering::Relaxed);
-        self.assigned.notify_all();
-        result.map(drop)
-    }
-
-    /// Garbage collection takes this long for each page, on top; 0 at first.
-    pub fn slow_gc(&self, per_page: Duration) {
-        self.gc_page_ns.store(u64::try_from(per_page.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
-    }
-
-    fn write(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {
-        let mut device = self.lock();
-        let patience = self.patience_ms.load(Ordering::Relaxed);
-        let deadline = Instant::now() + Duration::from_millis(patience);
-        while device.is_full() && !self.late.load(Ordering::Relaxed) {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                self.late.store(true, Ordering::Relaxed);
-                let less = (patience / 2).max(PATIENCE_MIN.as_millis() as u64);
-                self.patience_ms.store(less, Ordering::Relaxed);
-                break;
-            }
-            device = self.assigned.wait_timeout(device, left).unwrap_or_else(PoisonError::into_inner).0;
-        }
-        let work = write_bytes(&mut device, offset, data)?;
-        drop(device);
-        let pause = work.gc_pages.saturating_mul(self.gc_page_ns.load(Ordering::Relaxed));
-        if pause > 0 {
-            std::thread::sleep(Duration::from_nanos(pause));
-        }
-        Ok(())
-    }
-}
-
-/// Writes bytes; pages that are covered in part keep the rest.
-fn write_bytes(device: &mut EmulatedDevice, offset: u64, data: &[u8]) -> Result<Work, DeviceError> {
-    let (page, within) = (offset / PAGE as u64, (offset % PAGE as u64) as usize);
-    if within == 0 && data.len().is_multiple_of(PAGE) {
-        return device.write(LogicalPage(page), data);
-    }
-    let mut whole = vec![0; (within + data.len()).next_multiple_of(PAGE)];
-    device.read(LogicalPage(page), &mut whole)?;
-    whole[within..within + data.len()].copy_from_slice(data);
-    device.write(LogicalPage(page), &whole)
-}
-
-fn read_bytes(device: &mut EmulatedDevice, offset: u64, bytes: usize) -> Result<Vec<u8>, DeviceError> {
-    let end = device.pages() * PAGE as u64;
-    let bytes = bytes.min(end.saturating_sub(offset) as usize);
-    let (page, within) = (offset / PAGE as u64, (offset % PAGE as u64) as usize);
-    let mut whole = vec![0; (within + bytes).next_multiple_of(PAGE)];
-    if bytes > 0 {
-        device.read(LogicalPage(page), &mut whole)?;
-    }
-    whole.truncate(within + bytes);
-    Ok(whole.split_off(within))
-}
-
-/// Discards the whole pages of a range, and sets the rest of it to zero.
-fn punch(device: &mut EmulatedDevice, offset: u64, bytes: u64) -> Result<(), DeviceError> {
-    let size = PAGE as u64;
-    let end = offset.saturating_add(bytes).min(device.pages() * size);
-    let (first, last) = (offset.next_multiple_of(size), end / size * size);
-    if first > last {
-        return write_bytes(device, offset, &vec![0; end.saturating_sub(offset) as usize]).map(drop);
-    }
-    device.discard(LogicalPage(first / size), (last - first) / size)?;
-    for (from, to) in [(offset, first), (last, end)] {
-        if from < to {
-            write_bytes(device, from, &vec![0; (to - from) as usize])?;
-        }
-    }
-    Ok(())
-}
-
 impl MountedDevice {
-    /// Serves a device.
-    pub fn mount(device: EmulatedDevice) -> io::Result<MountedDevice> {
-        MountedDevice::mount_under(Path::new(RUN_ROOT), device)
-    }
-
-    /// Serves a device in a directory of its own under `root`.
-    pub fn mount_under(root: &Path, device: EmulatedDevice) -> io::Result<MountedDevice> {
-        MountedDevice::mount_for(std::process::id(), root, device)
-    }
-
-    /// As `mount_under`, for another process, whose id the directory's name begins with.
-    pub(crate) fn mount_for(owner: u32, root: &Path, device: EmulatedDevice) -> io::Result<MountedDevice> {
+    /// Serves a device for the process `owner`, in a directory of its own under `root` whose name begins with that id.
+    pub fn mount(owner: u32, root: &Path, device: EmulatedDevice) -> io::Result<MountedDevice> {
         let run = RunDir::create(root, owner)?;
         let locked = lock_memory(device.cells());
         let size = AtomicU64::new(device.pages() * PAGE as u64);
-        let device = Arc::new(SharedDevice {
-            device: Mutex::new(device),
-            assigned: Condvar::new(),
-            late: AtomicBool::new(false),
-            patience_ms: AtomicU64::new(PATIENCE.as_millis() as u64),
-            gc_page_ns: AtomicU64::new(0),
-        });
+        let device = Arc::new(SharedDevice::new(device));
         let mut config = Config::default();
         config.mount_options = vec![
             MountOption::FSName("pcstream-emulator".into()),
@@ -399,7 +285,10 @@ impl Filesystem for Server {
     fn lseek(&self, _: &Request, _: INodeNo, _: FileHandle, offset: i64, whence: i32, reply: ReplyLseek) {
         let device = self.device.lock();
         let size = self.size.load(Ordering::Relaxed);
-        let from = u64::try_from(offset).unwrap_or(u64::MAX) / PAGE as u64;
+        if !(0..size.cast_signed()).contains(&offset) {
+            return reply.error(Errno::ENXIO);
+        }
+        let from = offset.cast_unsigned() / PAGE as u64;
         let wanted = whence == libc::SEEK_DATA;
         let found =
             (from..size / PAGE as u64).find(|&page| device.page(LogicalPage(page)).is_some() == wanted);

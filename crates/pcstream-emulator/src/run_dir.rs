@@ -23,16 +23,30 @@ impl RunDir {
             let path = root.join(format!("{owner}-{n}"));
             match fs::DirBuilder::new().mode(0o700).create(&path) {
                 Ok(()) => {
-                    let lock = OpenOptions::new().write(true).create_new(true).open(path.join("lock"))?;
-                    rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
-                    fs::create_dir(path.join("mnt"))?;
-                    return Ok(RunDir { path, _lock: lock });
+                    if let Some(run) = RunDir::begin(path)? {
+                        return Ok(run);
+                    }
                 }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
             }
         }
         unreachable!("some number is free")
+    }
+
+    /// Locks a new directory. `None`: who looks for those of servers that are gone took it, before it was locked.
+    fn begin(path: PathBuf) -> io::Result<Option<RunDir>> {
+        let lock = OpenOptions::new().write(true).create_new(true).open(path.join("lock"))?;
+        match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        }
+        match fs::create_dir(path.join("mnt")) {
+            Ok(()) => Ok(Some(RunDir { path, _lock: lock })),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     pub fn mount_point(&self) -> PathBuf {

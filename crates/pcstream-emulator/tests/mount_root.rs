@@ -78,7 +78,7 @@ impl Place {
     }
 
     fn mount(&self) -> MountedDevice {
-        MountedDevice::mount_under(&self.root(), device()).expect("root may mount")
+        MountedDevice::mount(std::process::id(), &self.root(), device()).expect("root may mount")
     }
 
     fn scratch(&self, fs: FsKind, file: &Path) -> Scratch {
@@ -220,7 +220,7 @@ fn power_cuts(fs: FsKind) {
 }
 
 fn serve(root: &Path) -> ExitCode {
-    let mounted = MountedDevice::mount_under(root, device()).expect("root may mount");
+    let mounted = MountedDevice::mount(std::process::id(), root, device()).expect("root may mount");
     println!("{}", mounted.file().display());
     // Until the parent is gone, or kills this.
     let _ = std::io::stdin().read(&mut [0]);

@@ -18,12 +18,20 @@ pub fn allowed(flag: Option<u64>) -> u64 {
     })
 }
 
+/// Bytes that are free on the machine, if it says so: for what is charged to no control group, as zram is.
+pub fn free_on_machine() -> Option<u64> {
+    on_machine(Path::new(ROOT))
+}
+
+fn on_machine(root: &Path) -> Option<u64> {
+    mem_available(&fs::read_to_string(root.join("proc/meminfo")).ok()?)
+}
+
 /// Bytes that are free for this process; `root` is `/` but in tests.
 fn free(root: &Path) -> Option<u64> {
-    let system = mem_available(&fs::read_to_string(root.join("proc/meminfo")).ok()?);
     let groups = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
     let limits = groups.lines().filter_map(|line| group_free(root, line));
-    system.into_iter().chain(limits).min()
+    limits.chain(on_machine(root)).min()
 }
 
 fn mem_available(meminfo: &str) -> Option<u64> {

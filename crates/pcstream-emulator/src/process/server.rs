@@ -107,7 +107,7 @@ impl Server {
         if let Request::Start { settings, buffer_pages, root, owner } = request {
             let options = DeviceOptions { settings, buffer_pages, expects_streams: false };
             let device = EmulatedDevice::new(&options).map_err(|error| said(&error))?;
-            let mounted = MountedDevice::mount_for(owner, &root, device).map_err(|error| {
+            let mounted = MountedDevice::mount(owner, &root, device).map_err(|error| {
                 format!("cannot mount the emulated device under {}: {error}", root.display())
             })?;
             let answer = Answer::Started { file: mounted.file(), locked: mounted.locked() };

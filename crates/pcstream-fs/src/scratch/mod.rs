@@ -164,25 +164,12 @@ impl ScratchOptions {
         };
         let needed = self.occupied_max().saturating_add(table);
         // A tenth stays for the traced command.
-        let available = available_memory()? / 10 * 9;
+        let available = pcstream_system::memory::free_on_machine().unwrap_or(u64::MAX) / 10 * 9;
         if needed > available {
             return Err(ScratchError::Memory { backing, size: self.size_bytes, needed, available });
         }
         Ok(())
     }
-}
-
-fn available_memory() -> Result<u64, ScratchError> {
-    let text = mounts::read_text(Path::new("/proc/meminfo"))?;
-    parse_available(&text)
-        .ok_or_else(|| std::io::Error::other("no MemAvailable"))
-        .doing(|| "read /proc/meminfo".into())
-}
-
-fn parse_available(meminfo: &str) -> Option<u64> {
-    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    kib.checked_mul(1024)
 }
 
 /// A mounted scratch file system. Dropping it removes it; `remove` does the same and tells what came of it.
@@ -414,11 +401,5 @@ mod tests {
         assert_eq!(Image::from("zram"), Image::Zram);
         assert_eq!(Image::from("tmpfs"), Image::Tmpfs);
         assert_eq!(Image::from("./zram"), Image::File("./zram".into()));
-    }
-
-    #[test]
-    fn memory_available() {
-        assert_eq!(parse_available("MemTotal: 9 kB\nMemAvailable:   2048 kB\n"), Some(2048 * 1024));
-        assert_eq!(parse_available("MemTotal: 9 kB\n"), None);
     }
 }

@@ -172,7 +172,7 @@ fn unsupported_hint(fs_type: &str) -> &'static str {
         "tmpfs" | "ramfs" => "; it has no device: nothing is ever written to one",
         "overlay" => "; name a directory on the file system below it",
         "nfs" | "nfs4" | "cifs" | "9p" => "; its device belongs to another machine",
-        "btrfs" => "; leave --on out to capture on a scratch file system",
+        "btrfs" => "; `record` and `run` without --on make a scratch file system",
         _ => "",
     }
 }

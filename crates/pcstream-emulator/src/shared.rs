@@ -1,0 +1,130 @@
+//! The device behind a lock, by bytes: for a server of requests, and for those who assign streams meanwhile.
+//!
+//! A write that finds the buffer full waits for the streams of those before it, but never for ever: see `PATIENCE`.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use pcstream_ssd::{LogicalPage, StreamId};
+
+use crate::PAGE;
+use crate::device::{DeviceError, EmulatedDevice, Work};
+
+/// How long a write waits for the streams of those before it when the buffer is full: at first, and at least. Each wait in
+/// vain halves it, for streams that were lost never come.
+const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE_MIN: Duration = Duration::from_millis(50);
+
+/// The device, between the server and those who assign streams.
+pub struct SharedDevice {
+    device: Mutex<EmulatedDevice>,
+    assigned: Condvar,
+    /// Whether streams have come too late since the last that came.
+    late: AtomicBool,
+    /// See `PATIENCE`.
+    patience_ms: AtomicU64,
+    /// Nanoseconds for each page that garbage collection copies.
+    gc_page_ns: AtomicU64,
+}
+
+impl SharedDevice {
+    /// Nobody waits yet.
+    pub(crate) fn new(device: EmulatedDevice) -> SharedDevice {
+        SharedDevice {
+            device: Mutex::new(device),
+            assigned: Condvar::new(),
+            late: AtomicBool::new(false),
+            patience_ms: AtomicU64::new(PATIENCE.as_millis() as u64),
+            gc_page_ns: AtomicU64::new(0),
+        }
+    }
+
+    /// The device, for one caller at a time.
+    pub fn lock(&self) -> MutexGuard<'_, EmulatedDevice> {
+        self.device.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Assigns streams, as `EmulatedDevice::assign`.
+    pub fn assign(&self, first: LogicalPage, pages: u32, stream: StreamId) -> Result<(), DeviceError> {
+        let result = self.lock().assign(first, pages, stream);
+        self.late.store(false, Ordering::Relaxed);
+        self.assigned.notify_all();
+        result.map(drop)
+    }
+
+    /// Garbage collection takes this long for each page, on top; 0 at first.
+    pub fn slow_gc(&self, per_page: Duration) {
+        self.gc_page_ns.store(u64::try_from(per_page.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    /// Writes bytes, once the buffer has room for them.
+    pub(crate) fn write(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {
+        let mut device = self.lock();
+        let patience = self.patience_ms.load(Ordering::Relaxed);
+        let deadline = Instant::now() + Duration::from_millis(patience);
+        while device.is_full() && !self.late.load(Ordering::Relaxed) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                self.late.store(true, Ordering::Relaxed);
+                let less = (patience / 2).max(PATIENCE_MIN.as_millis() as u64);
+                self.patience_ms.store(less, Ordering::Relaxed);
+                break;
+            }
+            device = self.assigned.wait_timeout(device, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        let work = write_bytes(&mut device, offset, data)?;
+        drop(device);
+        let pause = work.gc_pages.saturating_mul(self.gc_page_ns.load(Ordering::Relaxed));
+        if pause > 0 {
+            std::thread::sleep(Duration::from_nanos(pause));
+        }
+        Ok(())
+    }
+}
+
+/// Writes bytes; pages that are covered in part keep the rest.
+fn write_bytes(device: &mut EmulatedDevice, offset: u64, data: &[u8]) -> Result<Work, DeviceError> {
+    let (page, within) = (offset / PAGE as u64, (offset % PAGE as u64) as usize);
+    if within == 0 && data.len().is_multiple_of(PAGE) {
+        return device.write(LogicalPage(page), data);
+    }
+    let mut whole = vec![0; (within + data.len()).next_multiple_of(PAGE)];
+    device.read(LogicalPage(page), &mut whole)?;
+    whole[within..within + data.len()].copy_from_slice(data);
+    device.write(LogicalPage(page), &whole)
+}
+
+/// Reads bytes, up to the device's end.
+pub(crate) fn read_bytes(
+    device: &mut EmulatedDevice,
+    offset: u64,
+    bytes: usize,
+) -> Result<Vec<u8>, DeviceError> {
+    let end = device.pages() * PAGE as u64;
+    let bytes = bytes.min(end.saturating_sub(offset) as usize);
+    let (page, within) = (offset / PAGE as u64, (offset % PAGE as u64) as usize);
+    let mut whole = vec![0; (within + bytes).next_multiple_of(PAGE)];
+    if bytes > 0 {
+        device.read(LogicalPage(page), &mut whole)?;
+    }
+    whole.truncate(within + bytes);
+    Ok(whole.split_off(within))
+}
+
+/// Discards the whole pages of a range, and sets the rest of it to zero.
+pub(crate) fn punch(device: &mut EmulatedDevice, offset: u64, bytes: u64) -> Result<(), DeviceError> {
+    let size = PAGE as u64;
+    let end = offset.saturating_add(bytes).min(device.pages() * size);
+    let (first, last) = (offset.next_multiple_of(size), end / size * size);
+    if first > last {
+        return write_bytes(device, offset, &vec![0; end.saturating_sub(offset) as usize]).map(drop);
+    }
+    device.discard(LogicalPage(first / size), (last - first) / size)?;
+    for (from, to) in [(offset, first), (last, end)] {
+        if from < to {
+            write_bytes(device, from, &vec![0; (to - from) as usize])?;
+        }
+    }
+    Ok(())
+}
