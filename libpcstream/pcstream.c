@@ -59,6 +59,7 @@ struct table {
 	uint64_t device;		  /* 0: the entry is free */
 	const volatile uint64_t *answers; /* NULL: not there yet */
 	int waits_at;			  /* the socket at which the table will come, plus one; 0: none */
+	ino_t socket;			  /* its inode: the program may have closed it, and have another file there */
 	unsigned pause, paused;		  /* calls between two tries, and since the last */
 };
 
@@ -76,6 +77,14 @@ static struct table *table_of(uint64_t device)
 			return &tables[i];
 	}
 	return NULL;
+}
+
+/* The inode of a socket; 0: it is none, or not open. */
+static ino_t socket_at(int at)
+{
+	struct stat about;
+
+	return !fstat(at, &about) && S_ISSOCK(about.st_mode) ? about.st_ino : 0;
 }
 
 /* The socket of a device's place, plus one; 0: there is none, or no more now. */
@@ -124,8 +133,10 @@ static int look_now(struct table *table)
 	int descriptor;
 	void *mapped;
 
-	if (!table->waits_at)
+	if (!table->waits_at || socket_at(table->waits_at - 1) != table->socket) {
 		table->waits_at = connected(table->device);
+		table->socket = table->waits_at ? socket_at(table->waits_at - 1) : 0;
+	}
 	if (!table->waits_at)
 		return 1;
 	descriptor = received(table->waits_at - 1);

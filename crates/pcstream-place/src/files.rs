@@ -72,6 +72,7 @@ pub struct Files {
     writes: u64,
     max_files: usize,
     forgotten: u64,
+    forgotten_pages: u64,
     merged: u64,
 }
 
@@ -90,6 +91,7 @@ impl Files {
             writes: 0,
             max_files,
             forgotten: 0,
+            forgotten_pages: 0,
             merged: 0,
         }
     }
@@ -126,9 +128,12 @@ impl Files {
         }
     }
 
-    /// A context wrote pages of a file. One that is not followed any more is left out.
+    /// A context wrote pages of a file. Those of one that is not followed any more are counted: its name is not known here.
     pub fn write(&mut self, file: FileId, context: ContextId, pages: u64) {
-        let Some(followed) = self.followed.get_mut(&file) else { return };
+        let Some(followed) = self.followed.get_mut(&file) else {
+            self.forgotten_pages += pages;
+            return;
+        };
         self.writes += 1;
         self.order.remove(&followed.written);
         self.order.insert(self.writes, file);
@@ -191,6 +196,11 @@ impl Files {
         self.forgotten
     }
 
+    /// Pages written to such files since then.
+    pub fn forgotten_pages(&self) -> u64 {
+        self.forgotten_pages
+    }
+
     /// Contexts of files that made room for others.
     pub fn merged(&self) -> u64 {
         self.merged
@@ -223,6 +233,9 @@ mod tests {
             (files.forgotten(), files.order.len(), files.followed.len(), files.ids.len()),
             (1, 2, 2, 2)
         );
+        assert_eq!(files.forgotten_pages(), 5, "file 2 is not followed any more");
+        files.write(FileId(1), ContextId(1), 5);
+        assert_eq!(files.forgotten_pages(), 5);
     }
 
     #[test]

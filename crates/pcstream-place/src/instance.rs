@@ -59,7 +59,8 @@ fn left_in(directory: &Path) -> Vec<DeviceNumber> {
     };
     // A placer that runs has them still.
     let left = |&device: &DeviceNumber| {
-        Instance::claim_in(directory, device).is_ok_and(|claimed| claimed.given().exists())
+        let has_hints = |claimed: Instance| claimed.given().metadata().is_ok_and(|file| file.len() > 0);
+        Instance::claim_in(directory, device).is_ok_and(has_hints)
     };
     let mut devices: Vec<_> = names.filter_map(device).filter(left).collect();
     devices.sort_unstable();
@@ -160,8 +161,10 @@ mod tests {
         let run = dir.path().join("run");
         let runs = claim(&run, 8, 1).expect("it is free");
         for name in ["place-8-1.hints", "place-259-0.hints", "place-8-2.lock", "place-x-1.hints"] {
-            std::fs::write(run.join(name), "").expect("written");
+            std::fs::write(run.join(name), "1 7 0 2\n").expect("written");
         }
+        // A placer that failed before it gave any.
+        std::fs::write(run.join("place-8-3.hints"), "").expect("written");
         assert_eq!(left_in(&run), [number(259, 0)]);
         assert!(!run.join("place-259-0.lock").exists());
         drop(runs);

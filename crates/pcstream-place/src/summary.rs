@@ -32,6 +32,8 @@ impl Standing {
     pub fn of(learner: &Learner, sink: &dyn Sink) -> Standing {
         let owned = |(name, value): (&'static str, u64)| (name.to_owned(), value);
         let files = learner.files();
+        // Only hints go by file.
+        let unfollowed = sink.gives_hints().then(|| ("pages_of_files_not_followed", files.forgotten_pages()));
         let of_files = [("files_forgotten", files.forgotten()), ("file_contexts_merged", files.merged())];
         Standing {
             contexts_known: learner.decisions().known(),
@@ -39,7 +41,7 @@ impl Standing {
             streams: sink.uses(),
             hints: if sink.gives_hints() { learner.hint_uses() } else { Vec::new() },
             statistics: learner.facts().into_iter().chain(sink.facts()).chain(of_files).map(owned).collect(),
-            losses: sink.losses().into_iter().map(owned).collect(),
+            losses: sink.losses().into_iter().chain(unfollowed).map(owned).collect(),
         }
     }
 }

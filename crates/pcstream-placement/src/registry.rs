@@ -205,7 +205,7 @@ static REGISTRY: &[SchemeInfo] = &[
     online("sequential", "a stream for each sequential pattern, found in the device (HotStorage'14)", default::<SequentialParams>),
     online("fstream", "file-system kinds: journal, inodes, directories, bitmaps (FAST'18)", default::<FStreamParams>),
     online("pcstream", "program contexts grouped by lifetime (FAST'19)", default::<PcStreamParams>),
-    online("pcstream-paper", "pcstream by the letter of FAST'19: lifetimes by chunks, new contexts wait in S0", || with(PcStreamParams::by_the_letter)),
+    online("pcstream-paper", "pcstream as FAST'19 has it: lifetimes by chunks, new contexts wait in S0", || with(PcStreamParams::by_the_letter)),
     online("pcstream-kinds", "pcstream; file-system metadata is learned by its kind instead of left in S0", || with(|p: &mut PcStreamParams| p.kinds = true)),
     online("pcstream-tree", "pcstream; a call path with few lifetimes goes by its innermost frames or its program", || with(|p: &mut PcStreamParams| p.key = KeySource::ContextTree)),
     online("pcstream-forget", "pcstream; its table is emptied when a linker ends, so after each build (FAST'19: no table)", || with(PcStreamParams::forget_builds)),

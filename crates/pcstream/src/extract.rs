@@ -1,6 +1,6 @@
 //! `extract`: what some files and programs wrote, as a trace of its own.
 
-use anyhow::{Context as _, anyhow};
+use anyhow::anyhow;
 use pcstream_replay::{LeftOut, Part};
 use pcstream_report::escape::visible_start;
 use pcstream_report::human::{count, page_bytes};
@@ -13,6 +13,7 @@ use crate::interrupt::Interrupt;
 use crate::merge::refuse_an_input;
 use crate::output::Output;
 use crate::selection::Patterns;
+use crate::simulate;
 use crate::ui::Ui;
 
 /// Characters of a pattern that a remark shows.
@@ -23,11 +24,8 @@ pub fn extract(args: &ExtractArgs, ui: Ui) -> Result<Status, Failure> {
     let interrupt = Interrupt::watch()?;
     let patterns = Patterns::new(&args.file, &args.program)?;
     let patterns = patterns.expect("one of the two is required");
-    let reader = TraceReader::open(&args.trace).context("cannot read the trace")?;
+    let reader = simulate::open(&args.trace, ui)?;
     refuse_an_input(&args.output, std::slice::from_ref(&reader))?;
-    if let Some(damage) = reader.damage() {
-        ui.remark(&format!("{}: {damage}", reader.path().display()));
-    }
     let from = reader.meta();
     let wanted = Wanted::new(&reader, &patterns, args.metadata);
     let part =

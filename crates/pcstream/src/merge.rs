@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, anyhow};
+use anyhow::anyhow;
 use pcstream_report::human;
 use pcstream_trace::TraceReader;
 use pcstream_trace::store::{Merged, partial_path};
@@ -13,20 +13,15 @@ use crate::args::{MergeArgs, Offset};
 use crate::failure::{Failure, Status};
 use crate::interrupt::Interrupt;
 use crate::output::Output;
+use crate::simulate;
 use crate::ui::Ui;
 
 /// `pcstream merge`.
 pub fn merge(args: &MergeArgs, ui: Ui) -> Result<Status, Failure> {
     let interrupt = Interrupt::watch()?;
-    let open = |path: &PathBuf| TraceReader::open(path).context("cannot read the trace");
-    let readers = args.traces.iter().map(open).collect::<Result<Vec<_>, _>>()?;
+    let readers = args.traces.iter().map(|path| simulate::open(path, ui)).collect::<Result<Vec<_>, _>>()?;
     refuse_an_input(&args.output, &readers)?;
     let offsets = if args.by_start { starts(&readers)? } else { offsets(args)? };
-    for reader in &readers {
-        if let Some(damage) = reader.damage() {
-            ui.remark(&format!("{}: {damage}", reader.path().display()));
-        }
-    }
     let merged = Merged::with_offsets(&readers, &offsets).map_err(Failure::failed)?;
     let mut output = Output::create(&args.output, merged.meta().clone(), args.force)?;
     let events = readers.iter().map(|reader| reader.meta().totals.events).sum();

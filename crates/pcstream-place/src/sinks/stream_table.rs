@@ -112,6 +112,13 @@ impl Sink for StreamTableSink {
         self.table = Some(table);
         let known: Vec<_> = self.keys.iter().map(|(&key, &(_, stream))| (key, stream)).collect();
         known.into_iter().for_each(|(key, stream)| self.put(key, [stream, stream]));
+        // The kernel begins with version 0.
+        if self.version != 0
+            && let Some(table) = &mut self.table
+            && table.switch(self.version).is_err()
+        {
+            self.failed += 1;
+        }
     }
 
     fn keys(&mut self, keys: &[(u64, ContextId)], decisions: &Decisions) {

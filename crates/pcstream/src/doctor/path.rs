@@ -17,10 +17,16 @@ pub fn examine(path: &Path) -> Result<[Check; 2], Failure> {
     let place = Site::find(path.unwrap_or(Path::new(".")))?;
     let choice = sinks::choose("auto", &place.device).map_err(Failure::failed)?;
     let mut device = device(&place, hidden_file_system(&place.directory));
+    let mut placing = placing(&place.device, &choice);
     if let Err(error) = check_readable(&Path::new("/dev").join(&place.device.name)) {
         (device.verdict, device.remedy) = (Verdict::Missing, error.to_string());
+        placing = Check {
+            verdict: Verdict::Missing,
+            found: "no sink while the device cannot be read".into(),
+            ..placing
+        };
     }
-    Ok([device, placing(&place.device, &choice)])
+    Ok([device, placing])
 }
 
 /// What lies between the path and its disk, and the streams of that. `hidden`: what should be known of a file system on it that

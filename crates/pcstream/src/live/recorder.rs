@@ -138,8 +138,17 @@ impl<'a> Recorder<'a> {
             ui.remark("the recording failed, and the command was ended with it if it still ran");
         }
         let partial = partial_path(&self.path);
-        if !self.temporary && TraceReader::open(&partial).is_ok() {
-            ui.remark(&format!("what was captured until then can be read: {}", partial.display()));
+        if self.temporary {
+            return;
+        }
+        match TraceReader::open(&partial) {
+            Ok(reader) if reader.meta().totals.events > 0 => {
+                ui.remark(&format!("what was captured until then can be read: {}", partial.display()));
+            }
+            _ if partial.exists() => {
+                ui.remark(&format!("no event was kept; {} can be removed", partial.display()));
+            }
+            _ => {}
         }
     }
 
