@@ -91,10 +91,8 @@ pub fn capture(
     };
     notes.extend(notes::runtime(&session, &contexts));
     notes.extend(notes::of_session(&session, &options.session.buffers, &counts));
-    notes.extend(notes::journal(journal_is_elsewhere));
-    notes.extend(notes::others(&counts));
-    notes.extend(notes::swap(&counts));
-    notes.extend(notes::late_metadata(!options.watch && place.is_mounted_xfs()));
+    notes.extend(notes::of_place(journal_is_elsewhere, !options.watch && place.is_mounted_xfs()));
+    notes.extend(notes::of_counts(&counts));
     notes.extend(notes::lack(&run.join.borrow().joiner.lacking_modules()));
     let losses = run.losses();
     drop(run);

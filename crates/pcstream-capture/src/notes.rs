@@ -40,13 +40,22 @@ pub(crate) fn limit(short_of: &[String], without: u64) -> Option<String> {
     Some(format!("{of} may have no names: looking them up takes more work or memory than it may"))
 }
 
-/// Said where the file system's journal is on another device.
-pub(crate) fn journal(is_elsewhere: bool) -> Option<String> {
+/// What of the file system is not in the trace: a journal on another device, late metadata of a mounted XFS.
+pub(crate) fn of_place(journal_is_elsewhere: bool, is_mounted_xfs: bool) -> Vec<String> {
+    [journal(journal_is_elsewhere), late_metadata(is_mounted_xfs)].into_iter().flatten().collect()
+}
+
+fn journal(is_elsewhere: bool) -> Option<String> {
     is_elsewhere.then(|| "the journal is on a device of its own: its writes are not in the trace".into())
 }
 
+/// What was written by whom that nothing more is known of.
+pub(crate) fn of_counts(counts: &JoinCounts) -> Vec<String> {
+    [others(counts), swap(counts)].into_iter().flatten().collect()
+}
+
 /// What an attached capture does not tell apart.
-pub(crate) fn others(counts: &JoinCounts) -> Option<String> {
+fn others(counts: &JoinCounts) -> Option<String> {
     let (others, all) = (counts.others_pages, counts.data_pages);
     (others > 0).then(|| {
         let share = others as f64 / all.max(1) as f64;
@@ -58,7 +67,7 @@ pub(crate) fn others(counts: &JoinCounts) -> Option<String> {
 }
 
 /// Memory that the kernel swaps out to a file on the file system belongs to nobody's write.
-pub(crate) fn swap(counts: &JoinCounts) -> Option<String> {
+fn swap(counts: &JoinCounts) -> Option<String> {
     let (swap, all) = (counts.swap_pages, counts.written_pages);
     (swap > 0).then(|| {
         format!(
@@ -70,7 +79,7 @@ pub(crate) fn swap(counts: &JoinCounts) -> Option<String> {
 }
 
 /// What a capture on a mounted XFS cannot have.
-pub(crate) fn late_metadata(is_mounted_xfs: bool) -> Option<String> {
+fn late_metadata(is_mounted_xfs: bool) -> Option<String> {
     is_mounted_xfs.then(|| {
         "XFS writes inodes and directories some time after their changes, which are in its log: those of the end of this \
          capture are missing, and some of before are in it"
