@@ -3,8 +3,9 @@
 //! Each check says what was found, what stops working without it, and what to do. The last word has
 //! the kernel: the program is really loaded and attached.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use pcstream_fs::scratch::{FsKind, find_mkfs};
 use serde::Serialize;
 
 use crate::session::{self, Session, SessionMemory, SessionOptions};
@@ -66,7 +67,7 @@ pub fn examine() -> Vec<Check> {
         io_accounting(),
         program(),
     ];
-    checks.extend([scratch_devices(), file_system("ext4", "e2fsprogs"), file_system("xfs", "xfsprogs")]);
+    checks.extend([scratch_devices(), file_system(FsKind::Ext4), file_system(FsKind::Xfs)]);
     checks
 }
 
@@ -238,26 +239,24 @@ fn scratch_devices() -> Check {
     }
 }
 
-fn file_system(name: &'static str, package: &str) -> Check {
+fn file_system(fs: FsKind) -> Check {
+    let name = fs.name();
     let supported = std::fs::read_to_string("/proc/filesystems")
         .is_ok_and(|list| list.lines().any(|line| line.split_whitespace().last() == Some(name)));
-    let mkfs = format!("mkfs.{name}");
-    let tool = ["/usr/sbin", "/sbin", "/usr/bin"]
-        .map(PathBuf::from)
-        .into_iter()
-        .map(|dir| dir.join(&mkfs))
-        .find(|p| p.exists());
-    let check_name = if name == "ext4" { "ext4" } else { "XFS" };
-    match (supported, tool) {
-        (true, Some(path)) => Check::good(check_name, path.display().to_string()),
-        (false, Some(path)) => Check::bad(
+    let check_name = match fs {
+        FsKind::Ext4 => "ext4",
+        FsKind::Xfs => "XFS",
+    };
+    match (supported, find_mkfs(fs)) {
+        (true, Ok(path)) => Check::good(check_name, path.display().to_string()),
+        (false, Ok(path)) => Check::bad(
             check_name,
             Verdict::Limited,
             format!("{}, but the kernel does not list {name}", path.display()),
             format!("modprobe {name} (mounting does so by itself where allowed)"),
         ),
-        (_, None) => {
-            Check::bad(check_name, Verdict::Limited, format!("no {mkfs}"), format!("apt install {package}"))
+        (_, Err(missing)) => {
+            Check::bad(check_name, Verdict::Limited, format!("no mkfs.{name}"), missing.to_string())
         }
     }
 }

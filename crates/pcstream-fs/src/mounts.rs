@@ -42,9 +42,7 @@ pub fn parse(text: &[u8]) -> Vec<Mount> {
 
 fn parse_line(line: &[u8]) -> Option<Mount> {
     let mut fields = line.split(|&b| b == b' ');
-    let number = std::str::from_utf8(fields.nth(2)?).ok()?;
-    let (major, minor) = number.split_once(':')?;
-    let device = DeviceNumber { major: major.parse().ok()?, minor: minor.parse().ok()? };
+    let device: DeviceNumber = std::str::from_utf8(fields.nth(2)?).ok()?.parse().ok()?;
     let mount_point = PathBuf::from(OsString::from_vec(unescape(fields.nth(1)?)));
     // Options of the mount, then optional fields up to a lone hyphen.
     fields.find(|&field| field == b"-")?;

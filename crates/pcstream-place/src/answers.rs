@@ -8,9 +8,9 @@
 //! placer leaves answers nobody, and the next one on the device removes it.
 
 use std::fs::Permissions;
-use std::io;
-use std::os::fd::AsFd as _;
-use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -18,6 +18,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
+
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown, sendmsg, shutdown};
 
 /// After a connection that could not be taken: too many files are open.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -59,8 +61,8 @@ impl Answers {
 impl Drop for Answers {
     fn drop(&mut self) {
         self.ending.store(true, Ordering::Relaxed);
-        // SAFETY: a system call on a descriptor that is open; it ends the wait for connections.
-        unsafe { libc::shutdown(self.listener.as_raw_fd(), libc::SHUT_RDWR) };
+        // Ends the wait for connections.
+        let _ = shutdown(&self.listener, Shutdown::Both);
         let _ = std::fs::remove_file(&self.path);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -68,64 +70,35 @@ impl Drop for Answers {
     }
 }
 
-/// Room for the header of a control message with one descriptor, aligned as the kernel wants it.
-#[repr(C, align(8))]
-struct Control([u8; 32]);
-
 /// Sends a byte with a descriptor, without waiting.
-fn send(to: &UnixStream, descriptor: BorrowedFd<'_>) -> io::Result<()> {
-    let mut byte = [0u8];
-    let mut data = libc::iovec { iov_base: byte.as_mut_ptr().cast(), iov_len: 1 };
-    let mut control = Control([0; 32]);
-    // SAFETY: plain data, for which zeros are valid.
-    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
-    message.msg_iov = &raw mut data;
-    message.msg_iovlen = 1;
-    message.msg_control = control.0.as_mut_ptr().cast();
-    let bytes = size_of::<libc::c_int>() as u32;
-    // SAFETY: arithmetic only.
-    message.msg_controllen = unsafe { libc::CMSG_SPACE(bytes) } as usize;
-    assert!(message.msg_controllen <= control.0.len(), "a descriptor fits");
-    // SAFETY: the control buffer has room for one header with one descriptor, so the first header is in it, and all that it points
-    // to lives until the call returns.
-    let sent = unsafe {
-        let header = libc::CMSG_FIRSTHDR(&raw const message);
-        (*header).cmsg_level = libc::SOL_SOCKET;
-        (*header).cmsg_type = libc::SCM_RIGHTS;
-        (*header).cmsg_len = libc::CMSG_LEN(bytes) as usize;
-        libc::CMSG_DATA(header).cast::<libc::c_int>().write_unaligned(descriptor.as_raw_fd());
-        libc::sendmsg(to.as_raw_fd(), &raw const message, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL)
-    };
-    if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+fn send(to: &UnixStream, descriptor: BorrowedFd<'_>) -> rustix::io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let descriptors = [descriptor];
+    control.push(SendAncillaryMessage::ScmRights(&descriptors));
+    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+    sendmsg(to, &[IoSlice::new(&[0])], &mut control, flags).map(drop)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::fs::File;
-    use std::io::{Read as _, Seek as _, Write as _};
-    use std::os::fd::FromRawFd as _;
+    use std::io::{IoSliceMut, Read as _, Seek as _, Write as _};
+
+    use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 
     /// The descriptor that is sent; `None`: the connection ends.
     fn received(path: &Path) -> Option<File> {
         let from = UnixStream::connect(path).expect("it listens");
-        let mut byte = [0u8];
-        let mut data = libc::iovec { iov_base: byte.as_mut_ptr().cast(), iov_len: 1 };
-        let mut control = Control([0; 32]);
-        // SAFETY: as in `send`; the descriptor that comes is owned by nobody yet.
-        unsafe {
-            let mut message: libc::msghdr = std::mem::zeroed();
-            message.msg_iov = &raw mut data;
-            message.msg_iovlen = 1;
-            message.msg_control = control.0.as_mut_ptr().cast();
-            message.msg_controllen = control.0.len();
-            if libc::recvmsg(from.as_raw_fd(), &raw mut message, libc::MSG_CMSG_CLOEXEC) < 1 {
-                return None;
-            }
-            let header = libc::CMSG_FIRSTHDR(&raw const message);
-            assert!(!header.is_null() && (*header).cmsg_type == libc::SCM_RIGHTS);
-            Some(File::from_raw_fd(libc::CMSG_DATA(header).cast::<libc::c_int>().read_unaligned()))
-        }
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let mut byte = [0];
+        recvmsg(&from, &mut [IoSliceMut::new(&mut byte)], &mut control, RecvFlags::CMSG_CLOEXEC).ok()?;
+        control.drain().find_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(mut files) => files.next().map(File::from),
+            _ => None,
+        })
     }
 
     #[test]

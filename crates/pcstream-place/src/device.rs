@@ -99,9 +99,7 @@ fn whole(device: &Path) -> &Path {
 
 /// The number of a device's directory.
 fn number_of(device: &Path) -> Option<DeviceNumber> {
-    let text = std::fs::read_to_string(device.join("dev")).ok()?;
-    let (major, minor) = text.trim().split_once(':')?;
-    Some(DeviceNumber { major: major.parse().ok()?, minor: minor.parse().ok()? })
+    std::fs::read_to_string(device.join("dev")).ok()?.trim().parse().ok()
 }
 
 /// Whether the kernel side can choose the stream of a request.

@@ -29,6 +29,7 @@ impl Interrupt {
     }
 
     /// Of a signal whose number somebody else puts here; 0: none came.
+    #[cfg(feature = "capture")]
     pub fn noted_in(signal_number: Arc<AtomicUsize>) -> Interrupt {
         Interrupt(signal_number)
     }

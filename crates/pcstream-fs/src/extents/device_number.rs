@@ -1,6 +1,7 @@
 //! Device numbers in the encodings of the kernel and of its system calls.
 
 use std::fmt;
+use std::str::FromStr;
 
 /// Major and minor number of a block device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
@@ -27,6 +28,22 @@ impl DeviceNumber {
         (self.minor & 0xFF) | (self.major << 8) | ((self.minor & !0xFF) << 12)
     }
 }
+
+impl FromStr for DeviceNumber {
+    type Err = NotADevice;
+
+    /// `MAJOR:MINOR`, as sysfs and mountinfo say it.
+    fn from_str(text: &str) -> Result<DeviceNumber, NotADevice> {
+        let (major, minor) = text.split_once(':').ok_or(NotADevice)?;
+        let number = |text: &str| text.parse().map_err(|_| NotADevice);
+        Ok(DeviceNumber { major: number(major)?, minor: number(minor)? })
+    }
+}
+
+/// A text that is no device number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected MAJOR:MINOR")]
+pub struct NotADevice;
 
 impl fmt::Display for DeviceNumber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

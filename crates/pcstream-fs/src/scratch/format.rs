@@ -62,10 +62,10 @@ fn maker(fs: FsKind) -> (&'static str, &'static str) {
     }
 }
 
-/// Checks that mkfs is installed, before anything is made.
-pub(super) fn check_tools(fs: FsKind) -> Result<(), ScratchError> {
+/// Where the program that makes a file system is installed.
+pub fn find_mkfs(fs: FsKind) -> Result<PathBuf, ScratchError> {
     let (tool, package) = maker(fs);
-    find_tool(tool, package).map(drop)
+    find_tool(tool, package)
 }
 
 fn find_tool(tool: &'static str, package: &'static str) -> Result<PathBuf, ScratchError> {

@@ -34,7 +34,7 @@ use pcstream_trace::ids::PAGE_BYTES;
 pub use cleanup::{CleanReport, Found, Problem, Removal, StaleRun, clean_stale, find_stale};
 pub use error::ScratchError;
 pub use fill::{FILL_DIR, Filled};
-pub use format::{FsCheck, Journal, check_fs};
+pub use format::{FsCheck, Journal, check_fs, find_mkfs};
 pub use mounts::{BlockDevice, ExistingFs, FsKind, directory_on, is_released, is_working, users_of};
 pub use raw::{hidden_file_system, is_there, raw_device};
 pub use resource::{Left, MountUser, Resource};
@@ -143,7 +143,7 @@ impl ScratchOptions {
         if uid != 0 {
             return Err(ScratchError::NeedsRoot { uid });
         }
-        format::check_tools(self.fs)?;
+        format::find_mkfs(self.fs)?;
         self.check_memory()
     }
 
