@@ -197,7 +197,7 @@ fn now_ns(clock: ClockId) -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// CLOCK_MONOTONIC as the kernel side reads it: that of the machine, whatever time namespace this process is in.
+/// CLOCK_MONOTONIC as the kernel side reads it: that of the machine, whatever time namespace this process was started in.
 fn kernel_now_ns() -> u64 {
     let offsets = std::fs::read_to_string("/proc/self/timens_offsets").unwrap_or_default();
     now_ns(ClockId::Monotonic).wrapping_add_signed(-monotonic_offset_ns(&offsets))

@@ -72,7 +72,6 @@ pub struct Files {
     writes: u64,
     max_files: usize,
     forgotten: u64,
-    forgotten_pages: u64,
     merged: u64,
 }
 
@@ -91,7 +90,6 @@ impl Files {
             writes: 0,
             max_files,
             forgotten: 0,
-            forgotten_pages: 0,
             merged: 0,
         }
     }
@@ -128,19 +126,16 @@ impl Files {
         }
     }
 
-    /// A context wrote pages of a file. Those of one that is not followed any more are counted: its name is not known here.
-    pub fn write(&mut self, file: FileId, context: ContextId, pages: u64) {
-        let Some(followed) = self.followed.get_mut(&file) else {
-            self.forgotten_pages += pages;
-            return;
-        };
+    /// A context wrote pages of a file. False: it is not followed any more, and its name is not known here.
+    pub fn write(&mut self, file: FileId, context: ContextId, pages: u64) -> bool {
+        let Some(followed) = self.followed.get_mut(&file) else { return false };
         self.writes += 1;
         self.order.remove(&followed.written);
         self.order.insert(self.writes, file);
         followed.written = self.writes;
         if let Some((_, sum)) = followed.contexts.iter_mut().find(|(known, _)| *known == context) {
             *sum += pages;
-            return;
+            return true;
         }
         if followed.contexts.len() == MAX_CONTEXTS {
             let least = followed.contexts.iter().enumerate().min_by_key(|(_, (_, pages))| *pages);
@@ -149,6 +144,7 @@ impl Files {
             self.merged += 1;
         }
         followed.contexts.push((context, pages));
+        true
     }
 
     /// Decides these files. Returns those whose hint changed.
@@ -196,11 +192,6 @@ impl Files {
         self.forgotten
     }
 
-    /// Pages written to such files since then.
-    pub fn forgotten_pages(&self) -> u64 {
-        self.forgotten_pages
-    }
-
     /// Contexts of files that made room for others.
     pub fn merged(&self) -> u64 {
         self.merged
@@ -228,14 +219,11 @@ mod tests {
         files.write(FileId(1), ContextId(1), 5);
         files.enter(&file(3));
         assert_eq!(files.all().iter().map(|f| f.file.id.0).collect::<Vec<_>>(), [1, 3]);
-        files.write(FileId(2), ContextId(1), 5);
+        assert!(!files.write(FileId(2), ContextId(1), 5) && files.write(FileId(1), ContextId(1), 5));
         assert_eq!(
             (files.forgotten(), files.order.len(), files.followed.len(), files.ids.len()),
             (1, 2, 2, 2)
         );
-        assert_eq!(files.forgotten_pages(), 5, "file 2 is not followed any more");
-        files.write(FileId(1), ContextId(1), 5);
-        assert_eq!(files.forgotten_pages(), 5);
     }
 
     #[test]

@@ -24,6 +24,8 @@ pub struct Learner {
     now: u64,
     decisions: Decisions,
     files: Files,
+    /// Written to files that are not followed any more, by whoever is.
+    unfollowed_pages: u64,
     /// By context id; those of no context come first.
     pages: ById<u64>,
     hints: HintUses,
@@ -61,6 +63,7 @@ impl Learner {
             now: 0,
             decisions: Decisions::default(),
             files: Files::default(),
+            unfollowed_pages: 0,
             pages: ById::default(),
             hints: HintUses::default(),
             placements: Vec::new(),
@@ -105,14 +108,17 @@ impl Learner {
         let before = self.now;
         self.now = self.scheme.take(&seen, before, &self.tables, &mut self.placements);
         if self.now > before {
-            self.count(event);
+            self.count(event, others);
         }
     }
 
-    fn count(&mut self, event: &Event) {
+    fn count(&mut self, event: &Event, others: bool) {
         *self.pages.at(event.context.0 as usize) += u64::from(event.pages);
         if event.file.is_some() {
-            self.files.write(event.file, event.context, event.pages.into());
+            let followed = self.files.write(event.file, event.context, event.pages.into());
+            if !followed && !others {
+                self.unfollowed_pages += u64::from(event.pages);
+            }
             let wanted = self.decisions.of(event.context).hint;
             self.hints.count(event.hint.life, wanted, event.pages.into());
             if self.written_files.last() != Some(&event.file) {
@@ -139,6 +145,11 @@ impl Learner {
     /// What was decided.
     pub fn decisions(&self) -> &Decisions {
         &self.decisions
+    }
+
+    /// Pages written to files that are not followed any more. What others write does not count: it gets no hint.
+    pub fn unfollowed_pages(&self) -> u64 {
+        self.unfollowed_pages
     }
 
     /// The files that are followed.

@@ -33,7 +33,8 @@ impl Standing {
         let owned = |(name, value): (&'static str, u64)| (name.to_owned(), value);
         let files = learner.files();
         // Only hints go by file.
-        let unfollowed = sink.gives_hints().then(|| ("pages_of_files_not_followed", files.forgotten_pages()));
+        let unfollowed =
+            sink.gives_hints().then(|| ("pages_of_files_not_followed", learner.unfollowed_pages()));
         let of_files = [("files_forgotten", files.forgotten()), ("file_contexts_merged", files.merged())];
         Standing {
             contexts_known: learner.decisions().known(),

@@ -100,7 +100,7 @@ impl Profile {
     /// Pages of the write buffer of a device `ratio` times as large: not so few that dies have to wait for each other.
     pub(crate) fn shrunk_buffer(&self, ratio: f64) -> u32 {
         let TimingSettings { channels, dies_per_channel, pages_per_program, buffer_pages, .. } = self.timing;
-        let begun = u32::from(self.device.streams) * pages_per_program;
+        let begun = u32::from(self.device.streams).saturating_mul(pages_per_program);
         let stripes =
             2u32.saturating_mul(channels).saturating_mul(dies_per_channel).saturating_mul(pages_per_program);
         let shrunk = (f64::from(buffer_pages) * ratio) as u32;

@@ -113,6 +113,7 @@ pub enum RequestError {
 impl DeviceRequest {
     /// The devices that are asked for.
     pub fn devices(&self, base: Base) -> Result<Devices, RequestError> {
+        base.profile.timing.check()?;
         let destinations = self.destinations(&base);
         let mut profile = base.profile;
         self.replace(&mut profile.device);
@@ -145,7 +146,6 @@ impl DeviceRequest {
             let share = profile.device.logical_pages as f64 / BUFFERED_PAGES as f64;
             profile.timing.buffer_pages = profile.shrunk_buffer(share.min(1.0));
         }
-        profile.timing.check()?;
         profile.resources.check(&profile.timing, profile.device.streams)?;
         Ok(Devices { settings, profile })
     }

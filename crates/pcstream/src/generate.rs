@@ -1,4 +1,4 @@
-//! `generate`: synthetic traces whose write amplification is known in closed form.
+//! `generate`: synthetic traces.
 
 use pcstream_trace::generators::{self, Common, Generated};
 

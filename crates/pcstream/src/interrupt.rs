@@ -1,5 +1,6 @@
 //! Ctrl-C and SIGTERM while something is made that must not be left half done: the first is noticed between two pieces
-//! of work, so that temporary files are removed on the way out; the second ends the program at once.
+//! of work, so that temporary files are removed on the way out; the second ends the program at once. After a capture, whose
+//! signals somebody else catches (`stop`), there is no such second one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -32,6 +33,12 @@ impl Interrupt {
     #[cfg(feature = "capture")]
     pub fn noted_in(signal_number: Arc<AtomicUsize>) -> Interrupt {
         Interrupt(signal_number)
+    }
+
+    /// Of signals that are left to others.
+    #[cfg(feature = "capture")]
+    pub fn never() -> Interrupt {
+        Interrupt(Arc::default())
     }
 
     /// Whether to stop.

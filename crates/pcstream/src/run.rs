@@ -88,6 +88,8 @@ pub fn recorded<'a>(
     let mut recorder = Recorder::new(&place.path, args.force, &args.capture, &subject, ui);
     say_what_is_taken(&args.capture, &subject, ui);
     let mut options = options(&args.capture, subject, ui)?;
+    // Beside a device, all that is left to do is soon done, and the device is saved after it.
+    let is_live = device.is_some();
     if let Some(LiveDevice { device, scratch }) = device {
         simulation = simulation.beside(device);
         options = CaptureOptions { target: Target::Scratch(scratch), live: true, ..options };
@@ -95,7 +97,7 @@ pub fn recorded<'a>(
     recorder.simulation = Some(simulation);
     recorder.temporary = place.temporary.is_some();
     let (mut recorder, captured) = capture_into(recorder, &options, stop, ui)?;
-    let interrupt = stop.interrupt();
+    let interrupt = if is_live { Interrupt::never() } else { stop.interrupt() };
     let simulation = recorder.simulation.take().expect("it was given above");
     recorder.finish(&captured.finished)?;
     Ok(RecordedRun { captured, simulation, place, interrupt })

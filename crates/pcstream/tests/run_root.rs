@@ -449,7 +449,9 @@ fn interrupted_schemes() {
     let dir = TempDir::new().expect("a directory");
     let script = "for i in 1 2 3 4 5; do \
         dd if=/dev/zero of=f bs=4k count=20000 oflag=direct conv=notrunc 2>/dev/null || exit 1; done";
-    let words = ["--scheme", "all", "--gc", "own,internal,shared", "--", "sh", "-c", script];
+    // One lane after the other, for many times as long as the signal takes.
+    let work = ["--memory", "140M", "--scheme", "all", "--gc", "own,internal,shared"];
+    let words = [&work[..], &["--", "sh", "-c", script]].concat();
     for kept in [false, true] {
         let trace = dir.path().join("kept.pctrace");
         let mut run = pcstream();

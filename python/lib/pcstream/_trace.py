@@ -103,13 +103,13 @@ def generate(
     overwrite: bool = False,
     **options: float,
 ) -> Trace:
-    """Writes a synthetic trace whose write amplification is known in closed form, and opens it.
+    """Writes a synthetic trace, and opens it. Closed forms know the write amplification of all but ``files``.
 
     Args:
-        name: ``uniform``, ``hotcold`` or ``zipf``.
+        name: ``uniform``, ``hotcold``, ``zipf`` or ``files``.
         output: a new directory ``NAME.pctrace``.
         pages: size of the address space in pages of 4 KiB.
-        writes: number of writes, of one page each.
+        writes: number of pages written.
         seed: of everything random.
         overwrite: replaces a trace that exists.
         options: the generator's own, as ``pcstream generate NAME --help`` lists them, with ``_`` for ``-``.
@@ -119,6 +119,6 @@ def generate(
     sizes = _check.whole("pages", pages, 0, most), _check.whole("writes", writes, 0, most)
     common = (*sizes, _check.whole("seed", seed, 0, most))
     place = _remote.on_this_machine(output)
-    kind, replaces = _check.text("name", name, "uniform, hotcold or zipf"), _check.flag("overwrite", overwrite)
+    kind, replaces = _check.text("name", name, "uniform, hotcold, zipf or files"), _check.flag("overwrite", overwrite)
     _pcstream.generate(kind, common, own, place, replaces)
     return Trace(place)

@@ -164,7 +164,9 @@ impl ScratchOptions {
         };
         let needed = self.occupied_max().saturating_add(table);
         // A tenth stays for the traced command.
-        let available = pcstream_system::memory::free_on_machine().unwrap_or(u64::MAX) / 10 * 9;
+        let unknown = || std::io::Error::other("no MemAvailable");
+        let free = pcstream_system::memory::free_on_machine().ok_or_else(unknown);
+        let available = free.doing(|| "read /proc/meminfo".into())? / 10 * 9;
         if needed > available {
             return Err(ScratchError::Memory { backing, size: self.size_bytes, needed, available });
         }

@@ -158,8 +158,13 @@ fn named(source: &Source) -> String {
     let line = source.line.as_ref().map_or(String::new(), |line| format!(" at {line}"));
     // Labels of generators and importers name no function.
     let space = if source.function.is_empty() { "" } else { " " };
+    let others = match source.contexts {
+        0 | 1 => String::new(),
+        2 => ", and another call path".to_owned(),
+        several => format!(", and {} more call paths", several - 1),
+    };
     format!(
-        "{program}{thread} writing {file}: {}{space}[{module}]{line}, {}",
+        "{program}{thread} writing {file}: {}{space}[{module}]{line}{others}, {}",
         source.function,
         page_bytes(source.pages)
     )

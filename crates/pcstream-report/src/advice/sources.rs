@@ -39,6 +39,8 @@ pub struct Source {
     pub file: String,
     /// Call path of its heaviest context, shortened.
     pub function: String,
+    /// Contexts that write it.
+    pub contexts: usize,
     /// Module that the innermost function of its own lies in: whose code it is.
     pub module: String,
     /// Source line of that function, `file:line`, if it is known.
@@ -104,6 +106,7 @@ impl Sources {
                 executable: key.executable.to_owned(),
                 thread: key.thread.to_owned(),
                 file: key.file,
+                contexts: found.by_context.len(),
                 pages: found.pages,
                 ..function
             });

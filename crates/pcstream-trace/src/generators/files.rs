@@ -1,5 +1,5 @@
 //! Files of different lifetimes, as log-structured stores and builds write them: classes of equally
-//! many files, written from front to back, never overwritten, deleted by a discard. Each class lives
+//! many files, written from front to back and deleted by a discard. Each class lives
 //! `lifetime-ratio` times as long as the one before it. The classes are the contexts.
 //!
 //! The device is cut into places of one file each. A class has one file open at a time, and requests

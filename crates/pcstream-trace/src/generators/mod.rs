@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-use crate::event::{Event, Kind, Op};
+use crate::event::{Event, Kind, MAX_TIME_NS, Op};
 use crate::ids::{ContextId, FileId, Lba};
 use crate::meta::{Extent, Meta};
 use crate::tables::{Batch, Context};
@@ -39,8 +39,8 @@ const PAGE_NS: u64 = 1000;
 /// Largest address space: 4 EiB, so that sums of addresses stay far from overflow.
 const MAX_PAGES: u64 = 1 << 50;
 
-/// Most pages written: their times fit into 64 bits.
-const MAX_WRITES: u64 = u64::MAX / PAGE_NS;
+/// Most pages written: no later than any event may be.
+const MAX_WRITES: u64 = MAX_TIME_NS / PAGE_NS;
 
 /// An entry of the registry.
 #[derive(Clone, Copy, Debug)]

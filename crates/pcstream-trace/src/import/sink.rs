@@ -69,8 +69,8 @@ impl Sink {
             self.counts.short_discards += 1;
             return Ok(());
         }
-        let context = self.context(record)?;
         let (time_ns, moved_ns) = self.clock.at(record.time_ns)?;
+        let context = self.context(record)?;
         self.counts.clamped_times += u64::from(moved_ns > 0);
         self.counts.most_clamped_ns = self.counts.most_clamped_ns.max(moved_ns);
         *self.count_of(record.op) += 1;
