@@ -6,16 +6,18 @@
 mod common;
 #[path = "../../pcstream-capture/tests/common/disk.rs"]
 mod disk;
+#[path = "../../pcstream-capture/tests/common/programs.rs"]
+mod programs;
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::Error;
-use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Output, Stdio};
 
 use disk::{Disk, succeed, text};
 use pcstream_trace::event::Kind;
 use pcstream_trace::{Op, TraceReader};
+use programs::compile;
 use tempfile::TempDir;
 
 const PAGE_OUT: &str = "--page-out";
@@ -29,10 +31,14 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let needs = [common::ext4 as common::Need, common::loop_devices];
-    let with = |need: common::Need| [&needs[..], &[need]].concat();
+    let with = |more: &[common::Need]| [&needs[..], more].concat();
     common::run(vec![
-        common::test("record_encrypted_directories_as_others", &with(encryption), encrypted),
-        common::test("record_says_what_was_swapped_out", &with(swap), swapped),
+        common::test(
+            "record_encrypted_directories_as_others",
+            &with(&[encryption, programs::gcc]),
+            encrypted,
+        ),
+        common::test("record_says_what_was_swapped_out", &with(&[swap]), swapped),
     ])
 }
 
@@ -61,35 +67,14 @@ fn record(dir: &Path, trace: &Path, script: &str) -> Output {
     command.stdin(Stdio::null()).output().expect("pcstream can be started")
 }
 
-/// Gives a directory a policy of encryption under a key that the file system gets: `linux/fscrypt.h`.
-fn encrypt(directory: &Path) {
-    const ADD_KEY: u64 = 0xc050_6617;
-    const SET_POLICY: u64 = 0x800c_6613;
-    const BY_IDENTIFIER: u32 = 2;
-    const KEY_BYTES: u32 = 64;
-    // Version 2; AES-256-XTS for contents and AES-256-CTS for names; names padded to 32 bytes.
-    const POLICY: [u8; 8] = [2, 1, 4, 3, 0, 0, 0, 0];
-    let open = File::open(directory).expect("a directory");
-    // A specifier of 40 bytes (kind, reserved, identifier), the length of the key, 36 reserved bytes, the key.
-    let mut key = [0u8; 80 + KEY_BYTES as usize];
-    key[..4].copy_from_slice(&BY_IDENTIFIER.to_ne_bytes());
-    key[40..44].copy_from_slice(&KEY_BYTES.to_ne_bytes());
-    key[80..].iter_mut().zip(1..).for_each(|(byte, value)| *byte = value);
-    // SAFETY: the kernel reads `struct fscrypt_add_key_arg` and the key behind it, and writes the identifier.
-    let added = unsafe { libc::ioctl(open.as_raw_fd(), ADD_KEY as libc::Ioctl, key.as_mut_ptr()) };
-    assert_eq!(added, 0, "add a key: {}", Error::last_os_error());
-    let policy = [&POLICY[..], &key[8..24]].concat();
-    // SAFETY: the kernel reads `struct fscrypt_policy_v2`, 24 bytes.
-    let set = unsafe { libc::ioctl(open.as_raw_fd(), SET_POLICY as libc::Ioctl, policy.as_ptr()) };
-    assert_eq!(set, 0, "set the policy: {}", Error::last_os_error());
-}
-
 /// Buffered, direct and small writes: the pages have the file, the context and the place in the file of what was encrypted.
 fn encrypted() {
     let disk = Disk::made(128, &["mkfs.ext4", "-q", "-F", "-b", "4096", "-O", "encrypt"], "discard");
     let (secret, traces) = (disk.mount_point().join("secret"), TempDir::new().expect("a directory"));
     fs::create_dir(&secret).expect("a directory");
-    encrypt(&secret);
+    let source = include_str!("../../pcstream-capture/tests/native/encrypt_directory.c");
+    let encrypt = compile(traces.path(), "encrypt_directory", source, &[]);
+    succeed(text(&encrypt), &[text(&secret)]);
     let trace = traces.path().join("t.pctrace");
     let script = "dd if=/dev/zero of={}/secret/a bs=64k count=16 conv=fsync status=none && \
         dd if=/dev/zero of={}/secret/b bs=4k count=32 oflag=direct status=none && \

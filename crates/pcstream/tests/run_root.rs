@@ -459,7 +459,7 @@ fn interrupted_schemes() {
         if kept {
             run.arg("-o").arg(&trace);
         }
-        run.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        run.args(&words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = run.spawn().expect("pcstream can be started");
         let recorded = || {
             let made = std::fs::read_dir(dir.path()).expect("it is there").flatten();
