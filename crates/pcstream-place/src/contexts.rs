@@ -169,7 +169,7 @@ mod tests {
             known.collect::<BTreeMap<_, _>>().into_values().collect()
         }
 
-        fn take_up(&mut self, _: &[u8], _: u64) -> Result<(), TableError> {
+        fn load_table(&mut self, _: &[u8], _: u64) -> Result<(), TableError> {
             Ok(())
         }
     }

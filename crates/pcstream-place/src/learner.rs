@@ -92,10 +92,10 @@ impl Learner {
     }
 
     /// Takes up a saved table.
-    pub fn take_up(&mut self, saved: &[u8]) -> Result<Step, TableError> {
+    pub fn load_table(&mut self, saved: &[u8]) -> Result<Step, TableError> {
         let now = self.now;
         let by_context = self.scheme.by_context().expect("it was asked for");
-        by_context.take_up(saved, now)?;
+        by_context.load_table(saved, now)?;
         Ok(self.decide_all())
     }
 
@@ -293,7 +293,7 @@ mod tests {
     fn what_an_earlier_learner_saved_is_known_from_the_first_write_on() {
         let saved = taught().0.learned().expect("it learns");
         let mut learner = Learner::new(scheme("pcstream")).expect("it places by context");
-        learner.take_up(&saved).expect("just saved");
+        learner.load_table(&saved).expect("just saved");
         let step = learner.feed(&batch(3, 3, vec![write(2, 2, 0, 1), write(3, 3, 9, 1)]));
         assert_eq!(step.files, [FileId(2)]);
         assert!(learner.decisions().of(ContextId(2)).stream.0 > 0);
@@ -313,7 +313,7 @@ mod tests {
         let saved = teacher.learned().expect("it learns");
         for backwards in [false, true] {
             let mut learner = Learner::new(scheme("pcstream")).expect("it places by context");
-            learner.take_up(&saved).expect("just saved");
+            learner.load_table(&saved).expect("just saved");
             let mut first = batch(4, 4, Vec::new());
             if backwards {
                 first.contexts.iter_mut().for_each(|context| {

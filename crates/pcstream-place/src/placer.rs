@@ -51,7 +51,7 @@ impl Placer {
             refusals_said: BTreeSet::new(),
             notes: Vec::new(),
         };
-        placer.take_up()?;
+        placer.load_table()?;
         Ok(placer)
     }
 
@@ -94,7 +94,7 @@ impl Placer {
         if is_new && !self.fed && self.unsaved.is_none() {
             return;
         }
-        match self.take_up().and_then(|taken| self.write().map(|()| taken)) {
+        match self.load_table().and_then(|taken| self.write().map(|()| taken)) {
             Ok(taken) => {
                 let replaced = self.table.as_ref().filter(|_| taken);
                 self.notes.extend(replaced.map(|table| {
@@ -128,7 +128,7 @@ impl Placer {
             self.notes.push("nothing to reload: there is no table (--table)".to_owned());
             return;
         };
-        match self.take_up().and_then(|taken| self.write().map(|()| taken)) {
+        match self.load_table().and_then(|taken| self.write().map(|()| taken)) {
             Ok(taken) => {
                 let what = if taken { "taken up and saved" } else { "saved" };
                 self.notes.push(format!("the table {path} was {what}"));
@@ -155,11 +155,11 @@ impl Placer {
     }
 
     /// Takes up what somebody else put in the table's place, if so.
-    fn take_up(&mut self) -> Result<bool, TableFileError> {
+    fn load_table(&mut self) -> Result<bool, TableFileError> {
         let Some(table) = &mut self.table else { return Ok(false) };
         let Some(saved) = table.read_new()? else { return Ok(false) };
         let path = table.path().to_owned();
-        let step = self.learner.take_up(&saved);
+        let step = self.learner.load_table(&saved);
         let step = step.map_err(|source| TableFileError::Damaged { path, source })?;
         self.apply(&step);
         Ok(true)

@@ -130,5 +130,5 @@ pub trait ByContext {
     fn by_lifetime(&self) -> Vec<Stream>;
 
     /// Takes up a saved table, as if just learned at logical time `now`. It replaces what is known of its contexts.
-    fn take_up(&mut self, saved: &[u8], now: u64) -> Result<(), TableError>;
+    fn load_table(&mut self, saved: &[u8], now: u64) -> Result<(), TableError>;
 }

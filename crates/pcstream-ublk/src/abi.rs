@@ -133,7 +133,7 @@ pub const DISCARD: u32 = 3;
 /// `UBLK_IO_OP_WRITE_ZEROES`.
 pub const WRITE_ZEROES: u32 = 5;
 /// `UBLK_IO_F_FUA`: to be on the medium when it is answered.
-pub const FORCED: u32 = 1 << 13;
+pub const IO_FUA: u32 = 1 << 13;
 /// `UBLK_IO_F_NOUNMAP`: zeros are to be written, not made by a discard.
 pub const NO_UNMAP: u32 = 1 << 15;
 
@@ -189,7 +189,7 @@ pub const ROTATIONAL: u32 = 1 << 1;
 /// `UBLK_ATTR_VOLATILE_CACHE`: what was written is to be flushed.
 pub const VOLATILE_CACHE: u32 = 1 << 2;
 /// `UBLK_ATTR_FUA`.
-pub const FORCES: u32 = 1 << 3;
+pub const ATTR_FUA: u32 = 1 << 3;
 
 #[cfg(test)]
 mod tests {

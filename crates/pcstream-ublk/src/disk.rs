@@ -131,7 +131,7 @@ impl Limits {
             types: abi::BASIC
                 | attribute(discards || self.zeroes_max > 0, abi::DISCARDS)
                 | attribute(aligned, abi::DMA_ALIGNMENT),
-            attributes: attribute(self.volatile_cache, abi::VOLATILE_CACHE | abi::FORCES)
+            attributes: attribute(self.volatile_cache, abi::VOLATILE_CACHE | abi::ATTR_FUA)
                 | attribute(self.rotational, abi::ROTATIONAL),
             logical_block_shift: shift(self.logical_block),
             physical_block_shift: shift(self.physical_block.max(self.logical_block)),
@@ -185,7 +185,7 @@ mod tests {
         assert_eq!((limits.sectors, limits.streams), (20_971_520, 8));
         let parameters = limits.parameters();
         assert_eq!(parameters.types, abi::BASIC | abi::DISCARDS | abi::DMA_ALIGNMENT);
-        assert_eq!(parameters.attributes, abi::VOLATILE_CACHE | abi::FORCES);
+        assert_eq!(parameters.attributes, abi::VOLATILE_CACHE | abi::ATTR_FUA);
         assert_eq!([parameters.logical_block_shift, parameters.io_opt_shift], [12, 12]);
         assert_eq!((parameters.sectors_max, parameters.sectors), (1024, 20_971_520));
         assert_eq!((parameters.discard_sectors_max, parameters.zero_sectors_max), (SECTORS_MAX, 0));

@@ -148,7 +148,7 @@ pub(crate) enum Received {
 
 /// The server's side.
 #[derive(Debug)]
-pub(crate) struct Desk {
+pub(crate) struct ControlSocket {
     listener: UnixListener,
     path: PathBuf,
     greeting: String,
@@ -157,12 +157,12 @@ pub(crate) struct Desk {
     placer: Option<(i32, u32)>,
 }
 
-impl Desk {
-    pub fn open(served: &Served) -> Result<Desk, UblkError> {
-        Desk::open_in(Path::new(RUN), served)
+impl ControlSocket {
+    pub fn open(served: &Served) -> Result<ControlSocket, UblkError> {
+        ControlSocket::open_in(Path::new(RUN), served)
     }
 
-    fn open_in(run: &Path, served: &Served) -> Result<Desk, UblkError> {
+    fn open_in(run: &Path, served: &Served) -> Result<ControlSocket, UblkError> {
         let path = socket(run, &served.device);
         let error = |source| UblkError::Socket { path: path.clone(), source };
         match DirBuilder::new().mode(0o755).create(run) {
@@ -183,7 +183,7 @@ impl Desk {
         std::fs::rename(&new, &path).map_err(error)?;
         listener.set_nonblocking(true).map_err(error)?;
         let greeting = format!("{GREETING} {} {}\n", served.disk, served.streams);
-        Ok(Desk { listener, path, greeting, clients: Vec::with_capacity(CLIENTS_MAX), placer: None })
+        Ok(ControlSocket { listener, path, greeting, clients: Vec::with_capacity(CLIENTS_MAX), placer: None })
     }
 
     /// What to wait for: new clients, and then each client.
@@ -243,7 +243,7 @@ impl Desk {
     }
 }
 
-impl Drop for Desk {
+impl Drop for ControlSocket {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.path);
     }
@@ -279,9 +279,9 @@ fn table_of(map: &OwnedFd) -> Result<StreamTable, String> {
 mod tests {
     use super::*;
 
-    fn desk(run: &Path) -> Desk {
+    fn socket(run: &Path) -> ControlSocket {
         let served = Served { device: "ublkb7".into(), disk: "nvme0n1".into(), streams: 8 };
-        Desk::open_in(run, &served).expect("it is free")
+        ControlSocket::open_in(run, &served).expect("it is free")
     }
 
     /// In a directory that only this user can change.
@@ -291,9 +291,9 @@ mod tests {
         run
     }
 
-    /// Lets the desk do its next `steps` things that others do, while `client` runs.
+    /// Lets the socket do its next `steps` things that others do, while `client` runs.
     fn served<T: Send>(
-        desk: &mut Desk,
+        socket: &mut ControlSocket,
         steps: usize,
         client: impl FnOnce() -> T + Send,
     ) -> (T, Vec<Received>) {
@@ -304,15 +304,15 @@ mod tests {
             while received.len() < steps {
                 let ready: Vec<_> = {
                     let mut waits: Vec<_> =
-                        desk.waits_for().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+                        socket.waits_for().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
                     poll(&mut waits, None).expect("waited");
                     waits.iter().map(|wait| !wait.revents().is_empty()).collect()
                 };
                 for number in (1..ready.len()).rev().filter(|&number| ready[number]) {
-                    received.push(desk.receive_from(number - 1));
+                    received.push(socket.receive_from(number - 1));
                 }
                 if ready[0] {
-                    desk.greet();
+                    socket.greet();
                 }
             }
             (client.join().expect("no panic"), received)
@@ -322,13 +322,13 @@ mod tests {
     #[test]
     fn a_server_says_what_it_serves() {
         let run = run_directory();
-        let mut desk = desk(run.path());
-        let (all, _) = served(&mut desk, 1, || all_in(run.path()));
+        let mut socket = socket(run.path());
+        let (all, _) = served(&mut socket, 1, || all_in(run.path()));
         let expected = Served { device: "ublkb7".into(), disk: "nvme0n1".into(), streams: 8 };
         assert_eq!(all, (vec![expected], Vec::new()));
         // One that was killed leaves its socket.
-        std::fs::rename(&desk.path, run.path().join("kept")).expect("renamed");
-        drop(desk);
+        std::fs::rename(&socket.path, run.path().join("kept")).expect("renamed");
+        drop(socket);
         std::fs::rename(run.path().join("kept"), run.path().join("serve-ublkb7.sock")).expect("renamed");
         assert_eq!(all_in(run.path()), (Vec::new(), vec!["ublkb7".to_owned()]));
     }
@@ -336,10 +336,10 @@ mod tests {
     #[test]
     fn only_a_map_is_taken() {
         let run = run_directory();
-        let mut desk = desk(run.path());
+        let mut socket = socket(run.path());
         let file = tempfile::tempfile().expect("a file");
         let attach = || Link::attach_in(run.path(), "ublkb7", file.as_fd()).map(drop);
-        let (attached, received) = served(&mut desk, 2, attach);
+        let (attached, received) = served(&mut socket, 2, attach);
         assert!(attached.expect_err("no map").to_string().contains("no BPF map"));
         assert!(received.iter().all(|received| matches!(received, Received::Nothing)), "{received:?}");
         let absent = Link::attach_in(run.path(), "ublkb8", file.as_fd()).expect_err("nobody serves it");
@@ -351,7 +351,7 @@ mod tests {
         let run = run_directory();
         std::fs::set_permissions(run.path(), std::fs::Permissions::from_mode(0o777)).expect("set");
         let served = Served { device: "ublkb7".into(), disk: "nvme0n1".into(), streams: 8 };
-        let error = Desk::open_in(run.path(), &served).expect_err("unsafe").to_string();
+        let error = ControlSocket::open_in(run.path(), &served).expect_err("unsafe").to_string();
         assert!(error.contains("others than this user"), "{error}");
     }
 }

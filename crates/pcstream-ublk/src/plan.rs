@@ -45,7 +45,7 @@ pub struct Request {
     /// How much.
     pub bytes: u64,
     /// On the medium when it is answered.
-    pub forced: bool,
+    pub fua: bool,
 }
 
 impl Request {
@@ -64,7 +64,7 @@ impl Request {
             operation,
             start: descriptor.start << 9,
             bytes: u64::from(descriptor.sectors) << 9,
-            forced: flags & abi::FORCED != 0,
+            fua: flags & abi::IO_FUA != 0,
         })
     }
 
@@ -232,10 +232,9 @@ mod tests {
 
     #[test]
     fn requests_are_what_the_driver_says() {
-        let parsed =
-            |operation| Request::parse(&descriptor(operation, 8, 16)).map(|r| (r.operation, r.forced));
+        let parsed = |operation| Request::parse(&descriptor(operation, 8, 16)).map(|r| (r.operation, r.fua));
         assert_eq!(parsed(abi::READ), Ok((Operation::Read, false)));
-        assert_eq!(parsed(abi::WRITE | abi::FORCED), Ok((Operation::Write, true)));
+        assert_eq!(parsed(abi::WRITE | abi::IO_FUA), Ok((Operation::Write, true)));
         assert_eq!(parsed(abi::FLUSH), Ok((Operation::Flush, false)));
         assert_eq!(parsed(abi::DISCARD), Ok((Operation::Discard, false)));
         assert_eq!(parsed(abi::WRITE_ZEROES), Ok((Operation::WriteZeroes { unmap: true }, false)));

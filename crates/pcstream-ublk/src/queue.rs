@@ -33,7 +33,7 @@ const OF_DRIVER: u64 = 1 << 63;
 
 /// What a queue is made of.
 #[derive(Clone, Debug)]
-pub(crate) struct Seat {
+pub(crate) struct QueueConfig {
     pub number: u16,
     pub depth: u16,
     /// The character device.
@@ -50,15 +50,16 @@ struct Descriptors {
 }
 
 impl Descriptors {
-    fn map(seat: &Seat) -> io::Result<Descriptors> {
-        let bytes = (usize::from(seat.depth) * size_of::<Descriptor>()).next_multiple_of(PAGE_BYTES as usize);
-        let offset = u64::from(seat.number) * abi::QUEUE_STRIDE;
+    fn map(config: &QueueConfig) -> io::Result<Descriptors> {
+        let bytes =
+            (usize::from(config.depth) * size_of::<Descriptor>()).next_multiple_of(PAGE_BYTES as usize);
+        let offset = u64::from(config.number) * abi::QUEUE_STRIDE;
         // SAFETY: a new mapping, at an address that the kernel chooses.
         let at = unsafe {
-            mmap(std::ptr::null_mut(), bytes, ProtFlags::READ, MapFlags::SHARED, &*seat.driver, offset)
+            mmap(std::ptr::null_mut(), bytes, ProtFlags::READ, MapFlags::SHARED, &*config.driver, offset)
         }?;
         let at = NonNull::new(at.cast()).ok_or_else(|| io::Error::other("a mapping at address 0"))?;
-        Ok(Descriptors { at, bytes, depth: seat.depth })
+        Ok(Descriptors { at, bytes, depth: config.depth })
     }
 
     fn of(&self, tag: u16) -> Descriptor {
@@ -76,7 +77,7 @@ impl Drop for Descriptors {
 }
 
 struct Queue {
-    seat: Seat,
+    config: QueueConfig,
     ring: IoUring,
     descriptors: Descriptors,
     /// By tag.
@@ -86,13 +87,13 @@ struct Queue {
 }
 
 /// Serves until the device is stopped. Says when it waits for requests, or why it cannot.
-pub(crate) fn serve(seat: Seat, ready: Sender<io::Result<()>>) -> io::Result<()> {
+pub(crate) fn serve(config: QueueConfig, ready: Sender<io::Result<()>>) -> io::Result<()> {
     // What the kernel allocates on this thread's behalf must not wait for writes to the device.
     // SAFETY: changes a flag of this thread.
     if unsafe { libc::prctl(SET_IO_FLUSHER, 1, 0, 0, 0) } != 0 {
-        seat.shared.no_flusher();
+        config.shared.no_flusher();
     }
-    let mut queue = match Queue::make(seat) {
+    let mut queue = match Queue::make(config) {
         Ok(queue) => queue,
         Err(error) => {
             let _ = ready.send(Err(error));
@@ -106,8 +107,8 @@ pub(crate) fn serve(seat: Seat, ready: Sender<io::Result<()>>) -> io::Result<()>
 
 impl Queue {
     /// All its tags wait for requests.
-    fn make(seat: Seat) -> io::Result<Queue> {
-        let depth = u32::from(seat.depth);
+    fn make(config: QueueConfig) -> io::Result<Queue> {
+        let depth = u32::from(config.depth);
         let entries = depth * (PARTS_AT_ONCE as u32 + 1);
         let mut builder = IoUring::builder();
         builder.setup_single_issuer().setup_defer_taskrun().setup_cqsize(entries.next_power_of_two());
@@ -115,14 +116,14 @@ impl Queue {
         ring.submitter().register_buffers_sparse(depth)?;
         let pages = REQUEST_BYTES_MAX as usize / PAGE_BYTES as usize;
         let mut queue = Queue {
-            descriptors: Descriptors::map(&seat)?,
+            descriptors: Descriptors::map(&config)?,
             requests: vec![Progress::default(); depth as usize],
-            live: seat.depth,
+            live: config.depth,
             ring,
-            seat,
+            config,
         };
         queue.requests.iter_mut().for_each(|request| *request = Progress::with_room(pages + 1));
-        (0..queue.seat.depth).try_for_each(|tag| queue.command(abi::FETCH, tag, 0))?;
+        (0..queue.config.depth).try_for_each(|tag| queue.command(abi::FETCH, tag, 0))?;
         queue.ring.submit()?;
         Ok(queue)
     }
@@ -136,7 +137,7 @@ impl Queue {
             }
             done.clear();
             done.extend(self.ring.completion().map(|entry| (entry.user_data(), entry.result())));
-            let table = self.seat.shared.table();
+            let table = self.config.shared.table();
             for &(of, result) in &done {
                 let (tag, part) = (of as u16, (of >> 16) as u16);
                 if of & OF_DRIVER == 0 {
@@ -160,7 +161,7 @@ impl Queue {
             Ok(request) => request,
             Err(answer) => return self.answer(tag, answer),
         };
-        self.seat.shared.totals.asked(&request);
+        self.config.shared.totals.asked(&request);
         let take = |page| table.map_or(0, |table| table.take(page));
         let parts = self.requests[usize::from(tag)].begin(request, take);
         (0..parts).try_for_each(|part| self.send(tag, part))
@@ -173,7 +174,7 @@ impl Queue {
         result: i32,
         table: Option<&StreamTable>,
     ) -> io::Result<()> {
-        let totals = &self.seat.shared.totals;
+        let totals = &self.config.shared.totals;
         let next = self.requests[usize::from(tag)].done(part, result, |stream, of| {
             totals.wrote(stream, of);
             if let Some(table) = table {
@@ -189,7 +190,7 @@ impl Queue {
 
     fn answer(&mut self, tag: u16, result: i32) -> io::Result<()> {
         if result < 0 {
-            self.seat.shared.totals.failed();
+            self.config.shared.totals.failed();
         }
         self.command(abi::COMMIT_AND_FETCH, tag, result)
     }
@@ -197,17 +198,17 @@ impl Queue {
     /// A part goes to the disk.
     fn send(&mut self, tag: u16, number: usize) -> io::Result<()> {
         let progress = &self.requests[usize::from(tag)];
-        let entry = entry(&progress.request, progress.part(number), self.seat.disk.as_raw_fd(), tag);
+        let entry = entry(&progress.request, progress.part(number), self.config.disk.as_raw_fd(), tag);
         self.push(entry.user_data((number as u64) << 16 | u64::from(tag)))
     }
 
     /// A command to the driver: its next request for the tag comes when the command is done.
     fn command(&mut self, command: u32, tag: u16, result: i32) -> io::Result<()> {
-        let what = IoCommand { queue: self.seat.number, tag, result, ..IoCommand::default() };
+        let what = IoCommand { queue: self.config.number, tag, result, ..IoCommand::default() };
         // SAFETY: plain numbers without gaps, 16 bytes of them.
         let bytes: [u8; 16] = unsafe { std::mem::transmute(what) };
         // The address says at which place of the table the pages are to be: that of the tag.
-        let entry = opcode::UringCmd16::new(Fd(self.seat.driver.as_raw_fd()), command)
+        let entry = opcode::UringCmd16::new(Fd(self.config.driver.as_raw_fd()), command)
             .cmd(bytes)
             .addr(Some(tag.into()))
             .build();
@@ -239,7 +240,7 @@ fn entry(request: &Request, part: Part, disk: i32, tag: u16) -> squeue::Entry {
         }
         Operation::Write => opcode::WriteFixed::new(disk, part.offset as *const u8, bytes, tag)
             .offset(offset)
-            .rw_flags(if request.forced { libc::RWF_DSYNC } else { 0 })
+            .rw_flags(if request.fua { libc::RWF_DSYNC } else { 0 })
             .write_stream(part.stream)
             .build(),
         Operation::Flush => opcode::Fsync::new(disk).flags(FsyncFlags::DATASYNC).build(),

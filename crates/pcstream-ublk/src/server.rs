@@ -21,8 +21,8 @@ use crate::abi::{self, DeviceInfo};
 use crate::control::{Control, block_device, character_device};
 use crate::disk::{Disk, Limits, REQUEST_BYTES_MAX};
 use crate::error::UblkError;
-use crate::link::{self, Desk, Received, Served};
-use crate::queue::{self, Seat};
+use crate::link::{self, ControlSocket, Received, Served};
+use crate::queue::{self, QueueConfig};
 use crate::shared::{Shared, Totals};
 
 /// Room for what a queue calls; little, as it is locked in memory.
@@ -94,7 +94,7 @@ impl Drop for Device {
 /// A disk that is served.
 #[derive(Debug)]
 pub struct Server {
-    desk: Desk,
+    socket: ControlSocket,
     limits: Limits,
     shared: Arc<Shared>,
     device: Device,
@@ -117,9 +117,9 @@ impl Server {
         let started = device.control.start(device.id);
         started.map_err(|source| UblkError::command("start the device", source))?;
         let (disk, streams) = (limits.name.clone(), limits.streams);
-        let desk = Desk::open(&Served { device: format!("ublkb{}", device.id), disk, streams })?;
+        let socket = ControlSocket::open(&Served { device: format!("ublkb{}", device.id), disk, streams })?;
         let locked = rustix::mm::mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE).is_ok();
-        Ok(Server { desk, limits, shared, device, queues, locked })
+        Ok(Server { socket, limits, shared, device, queues, locked })
     }
 
     /// The device that was made.
@@ -166,7 +166,7 @@ impl Server {
                 return self.over();
             }
             for client in ready.clients.into_iter().rev() {
-                match self.desk.receive_from(client) {
+                match self.socket.receive_from(client) {
                     Received::Attached(table, process) => {
                         self.shared.set_table(Some(table));
                         report(Event::Attached(process));
@@ -179,7 +179,7 @@ impl Server {
                 }
             }
             if ready.new {
-                self.desk.greet();
+                self.socket.greet();
             }
         }
     }
@@ -197,7 +197,7 @@ impl Server {
 
     fn wait(&self, stop: Option<BorrowedFd<'_>>) -> Result<Ready, UblkError> {
         let stop = stop.unwrap_or(self.queues.over.as_fd());
-        let fds = [stop, self.queues.over.as_fd()].into_iter().chain(self.desk.waits_for());
+        let fds = [stop, self.queues.over.as_fd()].into_iter().chain(self.socket.waits_for());
         let mut fds: Vec<_> = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
         match poll(&mut fds, Some(&LOOK)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
@@ -266,7 +266,7 @@ impl Queues {
         for number in 0..options.queues {
             let (driver, disk, shared) = (driver.clone(), disk.clone(), shared.clone());
             start_queue(
-                Seat { number, depth: options.depth, driver, disk, shared },
+                QueueConfig { number, depth: options.depth, driver, disk, shared },
                 &other_end,
                 send.clone(),
             )?;
@@ -291,13 +291,13 @@ impl Queues {
 }
 
 /// Starts a queue, and waits until it waits for requests. `over` is shut when it has ended.
-fn start_queue(seat: Seat, over: &UnixStream, ended: mpsc::Sender<Ended>) -> Result<(), UblkError> {
-    let queue = seat.number;
+fn start_queue(config: QueueConfig, over: &UnixStream, ended: mpsc::Sender<Ended>) -> Result<(), UblkError> {
+    let queue = config.number;
     let error = |source| UblkError::Queue { queue, source };
     let over = over.try_clone().map_err(error)?;
     let (ready, is_ready) = mpsc::channel();
     let run = move || {
-        let result = std::panic::catch_unwind(AssertUnwindSafe(|| queue::serve(seat, ready)));
+        let result = std::panic::catch_unwind(AssertUnwindSafe(|| queue::serve(config, ready)));
         let _ = ended.send((queue, result.unwrap_or_else(|_| Err(io::Error::other("it panicked")))));
         let _ = over.shutdown(std::net::Shutdown::Both);
     };

@@ -39,7 +39,7 @@ impl ByContext for PcStream {
         self.mapper.by_lifetime()
     }
 
-    fn take_up(&mut self, saved: &[u8], now: u64) -> Result<(), TableError> {
+    fn load_table(&mut self, saved: &[u8], now: u64) -> Result<(), TableError> {
         self.table.load(saved)?;
         if self.mapper.is_due(&self.table, now) {
             self.mapper.cluster(&mut self.table, now);
@@ -101,14 +101,14 @@ mod tests {
         let saved = first.learned().expect("it learns");
         let by_context = second.by_context().expect("by context");
         assert_eq!(by_context.of(ContextId(1), &tables).stream, Stream::DEFAULT);
-        by_context.take_up(&saved, 7).expect("just saved");
+        by_context.load_table(&saved, 7).expect("just saved");
         let known = by_context.of(ContextId(1), &tables);
         assert_eq!(
             known.lifetime_pages,
             first.by_context().expect("so too").of(ContextId(1), &tables).lifetime_pages
         );
         assert_ne!(known.stream, Stream::DEFAULT, "it is clustered at once");
-        assert!(by_context.take_up(b"something else", 8).is_err());
+        assert!(by_context.load_table(b"something else", 8).is_err());
     }
 
     #[test]
