@@ -245,8 +245,20 @@ mod tests {
         for pages in [1 << 15, 1 << 20, 1 << 26] {
             assert!((share(pages) / expected - 1.0).abs() < 0.01, "{pages}: {}", share(pages));
         }
-        let known = DeviceRequest::default().devices(Base { gives_erase: true, ..Base::defaults(1 << 20) });
-        assert_eq!(known.unwrap().profile.timing, whole);
+        let own = Base { gives_erase: true, gives_buffer: true, ..Base::defaults(1 << 20) };
+        assert_eq!(DeviceRequest::default().devices(own).unwrap().profile.timing, whole);
+    }
+
+    /// Else the buffer of a small device would hold all that the host writes. Each stream has a unit begun, and each die work.
+    #[test]
+    fn the_default_buffer_is_no_larger_a_share_of_a_small_device() {
+        let buffer = |pages: u64| {
+            let profile = DeviceRequest::default().devices(Base::defaults(pages)).unwrap().profile;
+            profile.timing.buffer_pages
+        };
+        let least = 2 * 32 * TimingSettings::default().pages_per_program;
+        let whole = TimingSettings::default().buffer_pages;
+        assert_eq!([1 << 12, 8 << 17, 8 << 18, 8 << 24].map(buffer), [least, whole / 2, whole, whole]);
     }
 
     #[test]

@@ -136,6 +136,7 @@ mod tests {
                 (read, Op::Read, 1, 1, 0),
                 (later, Op::Flush, 0, 0, 0),
                 (later, Op::Flush, 0, 0, 0),
+                (later, Op::Flush, 0, 0, 0),
                 (later, Op::Discard, 2, 1, 0),
             ]
         };
