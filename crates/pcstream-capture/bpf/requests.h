@@ -7,7 +7,6 @@
  *
  *   begin_walk            what a request says of itself
  *   tag_index             where a folio's tag is
- *   plain_page            the page of a file whose encrypted contents a page holds
  *   walk_page             a page of a request: ends the run if its owner is another
  *   metadata_owner        what can be said of a request that is no file's
  *
@@ -85,25 +84,22 @@ static __always_inline u64 head_of(u64 page)
 	return word >> 32 == 0xffffffff ? page & word : word - 1;
 }
 
-/* fscrypt writes a page of its own, which holds the page of the cache encrypted, and leads to it; 0: it leads nowhere. */
-static __always_inline u64 plain_page(u64 page)
-{
-	struct folio *folio = (void *)page;
-
-	return BPF_CORE_READ(folio, mapping) ? 0 : (u64)BPF_CORE_READ(folio, private);
-}
-
 /* Looks at a folio that the walk meets: who owns its pages. */
 static __always_inline void enter_folio(struct walk *w, u64 at)
 {
-	u64 plain = w->run.op == REQ_OP_WRITE ? plain_page(at) : 0;
-	u64 head = plain ? head_of(plain) : at;
-	struct folio *folio = (void *)head;
-	u64 mapping = (u64)BPF_CORE_READ(folio, mapping);
+	struct folio *folio = (void *)at;
+	u64 mapping = (u64)BPF_CORE_READ(folio, mapping), plain = 0;
 	struct inode *inode = NULL;
-	u32 index = tag_index(head);
 	struct tag *tag;
+	u32 index;
 
+	/* fscrypt writes a page of its own, which holds a page of the cache encrypted, and leads to it. */
+	if (!mapping && w->run.op == REQ_OP_WRITE)
+		plain = (u64)BPF_CORE_READ(folio, private);
+	if (plain) {
+		folio = (void *)head_of(plain);
+		mapping = (u64)BPF_CORE_READ(folio, mapping);
+	}
 	w->folio = at;
 	w->folio_index = 0;
 	w->owner = (struct owner){ .source = w->other_source };
@@ -121,12 +117,13 @@ static __always_inline void enter_folio(struct walk *w, u64 at)
 	w->owner.generation = BPF_CORE_READ(inode, i_generation);
 	if (w->run.op != REQ_OP_WRITE)
 		return;
+	index = tag_index((u64)folio);
 	tag = bpf_map_lookup_elem(&tags, &index);
 	if (tag && is_tag_of(tag, file_key(w->owner.inode, w->owner.generation), w->folio_index))
 		w->owner.context = tag->context;
 	/* Beside each other in a folio of the cache, they lie in pages apart. */
 	if (plain)
-		w->folio_index += (plain - head) / bpf_core_type_size(struct page);
+		w->folio_index += (plain - (u64)folio) / bpf_core_type_size(struct page);
 	if (!w->owner.context && !(placing && w->below))
 		count(UNTAGGED_FOLIOS);
 }
