@@ -4,6 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use pcstream_system::run_dir;
 use rustix::fs::FlockOperation;
 use rustix::mount::UnmountFlags;
 
@@ -18,7 +19,7 @@ impl RunDir {
     /// Makes `ROOT/OWNER-N`, for the first N that is free.
     pub fn create(root: &Path, owner: u32) -> io::Result<RunDir> {
         use std::os::unix::fs::DirBuilderExt as _;
-        fs::DirBuilder::new().mode(0o700).recursive(true).create(root)?;
+        run_dir::make(root).map_err(io::Error::other)?;
         for n in 0u32.. {
             let path = root.join(format!("{owner}-{n}"));
             match fs::DirBuilder::new().mode(0o700).create(&path) {

@@ -3,18 +3,14 @@
 //! Idea: a lock (`lock.rs`) on a file in `/run/pcstream`.
 
 use std::ffi::OsString;
-use std::fs::DirBuilder;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use pcstream_fs::extents::DeviceNumber;
+use pcstream_system::run_dir::{self, RUN, RunDirError};
 use thiserror::Error;
 
 use crate::lock::{Lock, NotLocked};
-
-/// Where the files lie.
-pub const RUN: &str = "/run/pcstream";
 
 /// Why a device cannot be claimed.
 #[derive(Debug, Error)]
@@ -29,12 +25,9 @@ pub enum InstanceError {
         /// Its process id, as it said.
         holder: String,
     },
-    /// It is root's, and this user is not.
-    #[error("{0} belongs to another user: run as root")]
-    Foreign(PathBuf),
-    /// The directory is not only root's.
-    #[error("{0} can be changed by others than this user: remove it")]
-    Unsafe(PathBuf),
+    /// The directory cannot be made, or is not only this user's.
+    #[error(transparent)]
+    RunDir(#[from] RunDirError),
     /// The file cannot be made or locked.
     #[error("cannot lock {path}: {source}", path = path.display())]
     Io {
@@ -95,19 +88,7 @@ impl Instance {
         let path = directory.join(format!("place-{major}-{minor}.lock"));
         let given = path.with_extension("hints");
         let error = |source| InstanceError::Io { path: path.clone(), source };
-        match DirBuilder::new().mode(0o755).create(directory) {
-            Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(error(e)),
-            _ => {}
-        }
-        let found = std::fs::symlink_metadata(directory).map_err(error)?;
-        let user = rustix::process::geteuid();
-        let own = found.uid() == user.as_raw();
-        if !own && !user.is_root() {
-            return Err(InstanceError::Foreign(directory.to_owned()));
-        }
-        if !found.is_dir() || !own || found.mode() & 0o022 != 0 {
-            return Err(InstanceError::Unsafe(directory.to_owned()));
-        }
+        run_dir::make(directory)?;
         match Lock::take(&path) {
             Ok(lock) => Ok(Instance { given, lock }),
             Err(NotLocked::Held(holder)) => Err(InstanceError::Taken { device, holder }),
@@ -148,7 +129,7 @@ mod tests {
     fn a_file_without_a_lock_is_taken_over() {
         let dir = tempfile::tempdir().expect("a directory");
         let run = dir.path().join("run");
-        DirBuilder::new().mode(0o755).create(&run).expect("a directory");
+        run_dir::make(&run).expect("a directory");
         std::fs::write(run.join("place-8-1.lock"), "123456789\n").expect("written");
         let _claimed = claim(&run, 8, 1).expect("its holder is gone");
         let text = std::fs::read_to_string(run.join("place-8-1.lock")).expect("it is there");
@@ -176,9 +157,6 @@ mod tests {
     fn a_directory_that_others_can_change_is_refused() {
         let dir = tempfile::tempdir().expect("a directory");
         std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o777)).expect("set");
-        assert!(matches!(claim(dir.path(), 8, 1), Err(InstanceError::Unsafe(_))));
-        let link = dir.path().join("link");
-        std::os::unix::fs::symlink("/", &link).expect("linked");
-        assert!(matches!(claim(&link, 8, 1), Err(InstanceError::Unsafe(_))));
+        assert!(matches!(claim(dir.path(), 8, 1), Err(InstanceError::RunDir(_))));
     }
 }

@@ -1,13 +1,18 @@
-//! Where decisions go: the trait that every sink implements, and the plain data that it gets.
+//! Where decisions go: the trait that every sink implements, the plain data that it gets, and what the registry says of it.
 //!
 //! A sink never keeps a program's write from happening: what it cannot do it counts, and the write takes the default.
 
 use std::io;
+use std::path::PathBuf;
 
 use pcstream_trace::{ContextId, File, Life};
 use serde::Serialize;
 
 use crate::contexts::{Changes, Decisions};
+use crate::device::Device;
+
+/// Streams that a scheme can have.
+pub const STREAMS_MAX: u8 = 16;
 
 /// What came of saying a file's hint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,4 +109,54 @@ pub trait Sink: Send {
     fn losses(&self) -> Vec<SinkFact> {
         Vec::new()
     }
+}
+
+/// What a sink is made of.
+#[derive(Debug)]
+pub struct SinkInputs {
+    /// A directory of the file system that is placed on.
+    pub directory: PathBuf,
+    /// Its device.
+    pub device: Device,
+    /// Whether hints that programs set give way.
+    pub override_hints: bool,
+    /// Where hints that were given are written down. Nobody else uses the file.
+    pub given: PathBuf,
+}
+
+/// Whether a sink can be used on a device: why, or why not and what to do.
+pub type Usable = Result<String, String>;
+
+/// Who gives each request a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ByRequest {
+    /// Nobody: streams are chosen for files, or not at all.
+    No,
+    /// The module `pcstream_bio`.
+    Module,
+    /// The server of the device.
+    Server,
+    /// Programs, which ask; what they gave is counted.
+    Programs,
+}
+
+/// A registered sink.
+#[derive(Clone, Copy, Debug)]
+pub struct SinkInfo {
+    /// The name on the command line.
+    pub name: &'static str,
+    /// One line for help.
+    pub summary: &'static str,
+    /// Whether it works on a device.
+    pub usable: fn(&Device) -> Usable,
+    /// Streams that a scheme has on a device, the default included.
+    pub streams: fn(&Device) -> u8,
+    /// The most that it can have.
+    pub streams_max: fn(&Device) -> u8,
+    /// Who gives each request a stream.
+    pub by_request: ByRequest,
+    /// Whether programs that ask (`pcstream_stream`) are given streams of the device.
+    pub answers: fn(&Device) -> bool,
+    /// Makes it.
+    pub make: fn(SinkInputs) -> io::Result<Box<dyn Sink>>,
 }

@@ -1,4 +1,5 @@
 #![doc = include_str!("../README.md")]
 
 pub mod memory;
+pub mod run_dir;
 pub mod trusted_file;

@@ -51,6 +51,9 @@ pub enum UblkError {
         /// What the kernel said.
         source: io::Error,
     },
+    /// The directory of the socket.
+    #[error(transparent)]
+    RunDir(#[from] pcstream_system::run_dir::RunDirError),
     /// The socket.
     #[error("cannot use {path}: {source}", path = path.display())]
     Socket {

@@ -8,15 +8,15 @@
 //!
 //! Invariants: only clients of the server's own user are accepted. A map cannot shrink, so the server cannot be made to fault; a file is refused.
 
-use std::fs::DirBuilder;
 use std::io::{self, BufRead as _, BufReader, IoSlice, IoSliceMut, Read as _, Write as _};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use pcstream_system::run_dir::{self, RUN};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags, recvmsg, sendmsg, sockopt,
@@ -25,8 +25,6 @@ use rustix::net::{
 use crate::error::UblkError;
 use crate::table::StreamTable;
 
-/// Where the sockets are.
-pub const RUN: &str = "/run/pcstream";
 const GREETING: &str = "pcstream-serve 1";
 /// How long a server may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -165,15 +163,7 @@ impl ControlSocket {
     fn open_in(run: &Path, served: &Served) -> Result<ControlSocket, UblkError> {
         let path = socket(run, &served.device);
         let error = |source| UblkError::Socket { path: path.clone(), source };
-        match DirBuilder::new().mode(0o755).create(run) {
-            Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(error(e)),
-            _ => {}
-        }
-        let found = std::fs::symlink_metadata(run).map_err(error)?;
-        if !found.is_dir() || found.uid() != own_user() || found.mode() & 0o022 != 0 {
-            let why = format!("{} can be changed by others than this user: remove it", run.display());
-            return Err(error(io::Error::other(why)));
-        }
+        run_dir::make(run)?;
         // The device is this process's: whoever left a socket is gone. It has its name once it listens, so that nobody takes it for
         // one whose server was killed.
         let new = path.with_extension("new");
@@ -352,6 +342,6 @@ mod tests {
         std::fs::set_permissions(run.path(), std::fs::Permissions::from_mode(0o777)).expect("set");
         let served = Served { device: "ublkb7".into(), disk: "nvme0n1".into(), streams: 8 };
         let error = ControlSocket::open_in(run.path(), &served).expect_err("unsafe").to_string();
-        assert!(error.contains("others than this user"), "{error}");
+        assert!(error.contains("mode 777"), "{error}");
     }
 }

@@ -7,9 +7,10 @@ use std::path::Path;
 use anyhow::anyhow;
 use pcstream_capture::doctor::{self, Check, Verdict};
 use pcstream_emulator::mount;
-use pcstream_fs::scratch::{self, RUN_ROOT, directory_on};
+use pcstream_fs::scratch::{self, directory_on};
 use pcstream_place::device::{self, LOAD_MODULE, MODULE};
 use pcstream_place::instance;
+use pcstream_system::run_dir::RUN;
 use pcstream_ublk::{Control, Served, link};
 
 use crate::args::DoctorArgs;
@@ -62,11 +63,11 @@ pub fn doctor(args: DoctorArgs, ui: Ui) -> Result<Status, Failure> {
 
 /// What killed processes left, and what cannot be judged. `dead`: devices of servers.
 fn leftovers(dead: usize) -> Vec<String> {
-    if !rustix::process::geteuid().is_root() && Path::new(RUN_ROOT).exists() {
+    if !rustix::process::geteuid().is_root() && Path::new(RUN).exists() {
         return vec!["needs root to look".to_owned()];
     }
     let mut problems = Vec::new();
-    let found = scratch::find_stale(Path::new(RUN_ROOT)).unwrap_or_else(|error| {
+    let found = scratch::find_stale(Path::new(RUN)).unwrap_or_else(|error| {
         problems.push(error.to_string());
         scratch::Found::default()
     });
@@ -130,7 +131,7 @@ struct Cleaned {
 
 impl Cleaned {
     fn scratch(&mut self) {
-        match scratch::clean_stale(Path::new(RUN_ROOT)) {
+        match scratch::clean_stale(Path::new(RUN)) {
             Ok(report) => {
                 self.removed.extend(report.removed().map(ToString::to_string));
                 self.left.extend(report.left().map(|left| format!("{}: {}", left.resource, left.reason)));

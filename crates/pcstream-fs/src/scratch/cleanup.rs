@@ -15,6 +15,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use pcstream_system::run_dir;
 use rustix::mount::UnmountFlags;
 
 use super::device;
@@ -22,7 +23,7 @@ use super::error::ScratchError;
 use super::image::remove_image;
 use super::mounts::{mounted_at, namespaces_with, read_mounts, users_of};
 use super::resource::{Left, MountUser, Resource};
-use super::state::{Disk, RunDir, State, boot_id, check_root};
+use super::state::{Disk, RunDir, State, boot_id};
 
 /// How long `clean_stale` waits for a device that is busy for a moment (udev looks at new devices).
 const STALE_GRACE: Duration = Duration::from_secs(1);
@@ -275,12 +276,10 @@ fn problem(path: PathBuf, error: &ScratchError) -> Option<Problem> {
 
 /// Run directories by name (`PID-N`), sorted.
 fn run_dirs(run_root: &Path) -> Result<Vec<(PathBuf, u32)>, ScratchError> {
-    match check_root(run_root) {
+    match run_dir::check(run_root) {
         Ok(()) => {}
-        Err(ScratchError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
-            return Ok(Vec::new());
-        }
-        Err(error) => return Err(error),
+        Err(error) if error.is_missing() => return Ok(Vec::new()),
+        Err(error) => return Err(error.into()),
     }
     let entries = fs::read_dir(run_root)
         .map_err(|source| ScratchError::Io { doing: format!("list {}", run_root.display()), source })?;

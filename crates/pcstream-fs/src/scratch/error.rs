@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use pcstream_system::run_dir::RunDirError;
 use pcstream_trace::ids::PAGE_BYTES;
 use thiserror::Error;
 
@@ -56,13 +57,8 @@ pub enum ScratchError {
         available: u64,
     },
     /// The directory for run state is not safe to use.
-    #[error("{path}: {problem}; scratch state must lie in a directory that only root can change")]
-    RunDir {
-        /// The directory.
-        path: PathBuf,
-        /// What is wrong.
-        problem: String,
-    },
+    #[error(transparent)]
+    RunDir(#[from] RunDirError),
     /// A program is not installed.
     #[error("{tool} not found in {searched}: install the package {package}")]
     ToolMissing {

@@ -2,7 +2,7 @@
 //!
 //! Idea: a capture wants a device on which every write belongs to the traced program, with room like a used SSD's.
 //! `Scratch::create` makes one (zram, or a loop device over a file), formats and fills it and mounts it with
-//! online discard on `RUN_ROOT/PID-N/mnt`. Everything made is recorded on disk first (`state`), and
+//! online discard on `/run/pcstream/PID-N/mnt`. Everything made is recorded on disk first (`state`), and
 //! one function removes it (`cleanup`): called by `remove`, by `Drop`, or, after a kill, by `clean_stale`.
 //!
 //! Units: bytes, except where a name says pages.
@@ -29,6 +29,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use pcstream_system::run_dir::RUN;
 use pcstream_trace::ids::PAGE_BYTES;
 
 pub use cleanup::{CleanReport, Found, Problem, Removal, StaleRun, clean_stale, find_stale};
@@ -42,8 +43,6 @@ pub use resource::{Left, MountUser, Resource};
 use error::Context;
 use state::{BACKING_DIR, MOUNT_DIR, RunDir, State};
 
-/// Where run directories lie.
-pub const RUN_ROOT: &str = "/run/pcstream";
 /// How long processes may take to leave the mount before it is detached under them.
 pub const DEFAULT_GRACE: Duration = Duration::from_secs(10);
 
@@ -97,7 +96,7 @@ pub struct ScratchOptions {
     pub keep: bool,
     /// User and group that own the root directory: those of the traced command.
     pub owner: (u32, u32),
-    /// Where run directories lie; `RUN_ROOT` but for tests.
+    /// Where run directories lie; `/run/pcstream` but for tests.
     pub run_root: PathBuf,
     /// How long processes may take to leave the mount at the end.
     pub grace: Duration,
@@ -114,7 +113,7 @@ impl Default for ScratchOptions {
             image: Image::Zram,
             keep: false,
             owner: (0, 0),
-            run_root: RUN_ROOT.into(),
+            run_root: RUN.into(),
             grace: DEFAULT_GRACE,
         }
     }

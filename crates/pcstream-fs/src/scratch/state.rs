@@ -17,9 +17,10 @@
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use pcstream_system::run_dir;
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
 use serde::{Deserialize, Serialize};
 
@@ -169,7 +170,7 @@ pub(super) struct RunDir {
 impl RunDir {
     /// Makes and locks a new run directory below `root`.
     pub fn create(root: &Path) -> Result<RunDir, ScratchError> {
-        prepare_root(root)?;
+        run_dir::make(root)?;
         let pid = std::process::id();
         for n in 0u32.. {
             let path = root.join(format!("{pid}-{n}"));
@@ -194,7 +195,7 @@ impl RunDir {
             .doing(|| format!("open run directory {}", path.display()))?;
         let run = RunDir { path: path.into(), dir: dir.into() };
         let metadata = run.dir.metadata().doing(|| format!("inspect {}", path.display()))?;
-        check_private(path, &metadata)?;
+        run_dir::check_own(path, &metadata)?;
         Ok(run)
     }
 
@@ -246,7 +247,7 @@ impl RunDir {
         if !metadata.is_file() {
             return Err(io::Error::other("not a regular file")).doing(doing);
         }
-        check_private(&self.path.join(STATE_FILE), &metadata)?;
+        run_dir::check_own(&self.path.join(STATE_FILE), &metadata)?;
         let mut json = Vec::new();
         file.take(STATE_BYTES_MAX).read_to_end(&mut json).doing(doing)?;
         let Versioned { version } = serde_json::from_slice(&json).map_err(io::Error::other).doing(doing)?;
@@ -275,55 +276,6 @@ impl RunDir {
             Err(error) => Err(error).doing(|| format!("remove {}/{name}", self.path.display())),
         }
     }
-}
-
-/// Makes the root of run directories, if need be, and checks that only root can change it.
-fn prepare_root(root: &Path) -> Result<(), ScratchError> {
-    match fs::DirBuilder::new().mode(0o755).create(root) {
-        Ok(()) => {}
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-        Err(error) => return Err(error).doing(|| format!("make {}", root.display())),
-    }
-    check_root(root)
-}
-
-/// Checks `root` and everything above it: real directories, of root (or the caller) only; a directory that
-/// others may write to is fine above the root if it is sticky, like /tmp.
-pub(super) fn check_root(root: &Path) -> Result<(), ScratchError> {
-    let problem =
-        |path: &Path, problem: &str| Err(ScratchError::RunDir { path: path.into(), problem: problem.into() });
-    if !root.is_absolute() || root.components().any(|c| c == Component::ParentDir) {
-        return problem(root, "not an absolute path");
-    }
-    let metadata = fs::symlink_metadata(root).doing(|| format!("inspect {}", root.display()))?;
-    check_private(root, &metadata)?;
-    for above in root.ancestors().skip(1) {
-        let metadata = fs::symlink_metadata(above).doing(|| format!("inspect {}", above.display()))?;
-        if !metadata.is_dir() {
-            return problem(above, "not a directory (symbolic links are not followed)");
-        }
-        let own = [0, rustix::process::geteuid().as_raw()].contains(&metadata.uid());
-        let sticky = metadata.mode() & 0o1000 != 0;
-        if !own || (metadata.mode() & 0o022 != 0 && !sticky) {
-            return problem(above, "can be changed by other users");
-        }
-    }
-    Ok(())
-}
-
-/// A file or directory of the caller's that nobody else may write to.
-fn check_private(path: &Path, metadata: &fs::Metadata) -> Result<(), ScratchError> {
-    let euid = rustix::process::geteuid().as_raw();
-    let problem = if metadata.file_type().is_symlink() {
-        "is a symbolic link".to_string()
-    } else if metadata.uid() != euid {
-        format!("belongs to user {}, not to {euid}", metadata.uid())
-    } else if metadata.mode() & 0o022 != 0 {
-        format!("can be written to by others (mode {:o})", metadata.mode() & 0o7777)
-    } else {
-        return Ok(());
-    };
-    Err(ScratchError::RunDir { path: path.into(), problem })
 }
 
 #[cfg(test)]
@@ -395,12 +347,9 @@ mod tests {
         symlink(&real, &link).unwrap();
         assert!(RunDir::create(&link).unwrap_err().to_string().contains("symbolic link"));
         assert!(RunDir::open(&link).is_err());
-        let below = root.path().join("link/run");
-        fs::create_dir(real.join("run")).unwrap();
-        assert!(check_root(&below).unwrap_err().to_string().contains("symbolic links"));
         fs::set_permissions(&real, fs::Permissions::from_mode(0o777)).unwrap();
         assert!(RunDir::create(&real).unwrap_err().to_string().contains("mode 777"));
-        assert!(check_root(Path::new("relative")).is_err());
+        assert!(RunDir::open(&real).unwrap_err().to_string().contains("mode 777"));
     }
 
     #[test]

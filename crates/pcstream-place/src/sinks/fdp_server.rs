@@ -3,11 +3,24 @@
 //! Idea: the kernel side chooses streams as for `kfunc`, by the same table (`stream_table`), and notes them by page for
 //! the server. Nothing is added to the kernel: io_uring carries a stream to a raw disk.
 
-use super::{STREAMS_MAX, Usable};
+use super::stream_table::StreamTableSink;
 use crate::device::Device;
+use crate::sink::{ByRequest, STREAMS_MAX, SinkInfo, Usable};
+
+/// Its entry in the registry.
+pub const INFO: SinkInfo = SinkInfo {
+    name: "fdp-server",
+    summary: "The same without a module, by `pcstream serve` between the file system and the SSD",
+    usable,
+    streams,
+    streams_max: streams,
+    by_request: ByRequest::Server,
+    answers: |_| false,
+    make: |_| Ok(Box::new(StreamTableSink::named("fdp-server"))),
+};
 
 /// Whether a server is in front of the device's disk.
-pub fn usable(device: &Device) -> Usable {
+fn usable(device: &Device) -> Usable {
     match &device.server {
         Some(server) => Ok(format!(
             "/dev/{} is served by pcstream serve, in front of {} with {} write streams",
@@ -25,7 +38,7 @@ pub fn usable(device: &Device) -> Usable {
 }
 
 /// Streams that a scheme has: S0 takes the disk's first, where writes without a stream go.
-pub fn streams(device: &Device) -> u8 {
+fn streams(device: &Device) -> u8 {
     device.server.as_ref().map_or(2, |server| server.streams).clamp(2, STREAMS_MAX.into()) as u8
 }
 

@@ -24,9 +24,22 @@ use pcstream_trace::{File, Life};
 use rustc_hash::FxHashSet;
 
 use crate::device::Device;
-use crate::sink::{Outcome, Sink, SinkFact};
+use crate::sink::{ByRequest, Outcome, STREAMS_MAX, Sink, SinkFact, SinkInfo, SinkInputs, Usable};
 use crate::sinks::given::{Change, Given, Identity};
-use crate::sinks::{SinkInputs, Usable};
+
+/// Its entry in the registry.
+pub const INFO: SinkInfo = SinkInfo {
+    name: "hints",
+    summary: "The expected lifetime of each file, SHORT to EXTREME (F_SET_RW_HINT)",
+    usable,
+    streams: |_| STREAMS,
+    streams_max: |_| STREAMS_MAX,
+    by_request: ByRequest::No,
+    answers: |_| false,
+    make: |inputs| Ok(Box::new(Hints::new(inputs)?)),
+};
+/// One for each hint, and the default.
+const STREAMS: u8 = 5;
 
 /// How long hints are taken back at most: a unit of systemd has half a minute for all of the end.
 const TAKING_BACK: Duration = Duration::from_secs(20);
@@ -43,7 +56,7 @@ const HANDLE_32: i32 = 1;
 const HANDLE_XFS_64: i32 = 0x81;
 
 /// Whether there are files.
-pub fn usable(device: &Device) -> Usable {
+fn usable(device: &Device) -> Usable {
     if device.raw {
         return Err(format!("{} has no file system that is mounted here, so it has no files", device.name));
     }

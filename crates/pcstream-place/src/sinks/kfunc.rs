@@ -1,13 +1,25 @@
 //! `kfunc`: the kernel side gives each request the stream of most of its pages, through the module `pcstream_bio`.
 //!
-//! It looks streams up in the table that [`stream_table`](super::stream_table) fills.
+//! It looks streams up in the table that [`stream_table`] fills.
 
-use super::Usable;
-use super::stream_table::several;
+use super::stream_table::{self, StreamTableSink, several};
 use crate::device::{Device, LOAD_MODULE, MODULE};
+use crate::sink::{ByRequest, SinkInfo, Usable};
+
+/// Its entry in the registry.
+pub const INFO: SinkInfo = SinkInfo {
+    name: "kfunc",
+    summary: "The write stream of each request, by the kernel module pcstream_bio, on an SSD with streams (FDP)",
+    usable,
+    streams: stream_table::streams,
+    streams_max: stream_table::streams,
+    by_request: ByRequest::Module,
+    answers: |device| device.raw,
+    make: |_| Ok(Box::new(StreamTableSink::named("kfunc"))),
+};
 
 /// Whether the kernel can choose among streams of the device.
-pub fn usable(device: &Device) -> Usable {
+fn usable(device: &Device) -> Usable {
     let (name, streams) = (&device.name, several(device)?);
     if !device.kernel_can_choose {
         return Err(format!(

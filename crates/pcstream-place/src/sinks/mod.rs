@@ -8,131 +8,21 @@ pub mod none;
 pub mod program;
 pub mod stream_table;
 
-use std::io;
-use std::path::PathBuf;
-
 use thiserror::Error;
 
 use crate::device::Device;
-use crate::sink::Sink;
-use stream_table::StreamTableSink;
-
-/// One for each hint, and the default.
-const STREAMS_OF_HINTS: u8 = 5;
-/// Streams that a dry run has where no sink works, the default included.
-const STREAMS_OF_NONE: u8 = 8;
-/// Streams that a scheme can have.
-const STREAMS_MAX: u8 = 16;
-
-/// What a sink is made of.
-#[derive(Debug)]
-pub struct SinkInputs {
-    /// A directory of the file system that is placed on.
-    pub directory: PathBuf,
-    /// Its device.
-    pub device: Device,
-    /// Whether hints that programs set give way.
-    pub override_hints: bool,
-    /// Where hints that were given are written down. Nobody else uses the file.
-    pub given: PathBuf,
-}
-
-/// Whether a sink can be used on a device: why, or why not and what to do.
-pub type Usable = Result<String, String>;
-
-/// Who gives each request a stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ByRequest {
-    /// Nobody: streams are chosen for files, or not at all.
-    No,
-    /// The module `pcstream_bio`.
-    Module,
-    /// The server of the device.
-    Server,
-    /// Programs, which ask; what they gave is counted.
-    Programs,
-}
-
-/// A registered sink.
-#[derive(Clone, Copy, Debug)]
-pub struct SinkInfo {
-    /// The name on the command line.
-    pub name: &'static str,
-    /// One line for help.
-    pub summary: &'static str,
-    /// Whether it works on a device.
-    pub usable: fn(&Device) -> Usable,
-    /// Streams that a scheme has on a device, the default included.
-    pub streams: fn(&Device) -> u8,
-    /// The most that it can have.
-    pub streams_max: fn(&Device) -> u8,
-    /// Who gives each request a stream.
-    pub by_request: ByRequest,
-    /// Whether programs that ask (`pcstream_stream`) are given streams of the device.
-    pub answers: fn(&Device) -> bool,
-    /// Makes it.
-    pub make: fn(SinkInputs) -> io::Result<Box<dyn Sink>>,
-}
+use crate::sink::{ByRequest, SinkInfo};
 
 /// Every sink, the best first. The last one is never chosen by itself.
-pub const REGISTRY: &[SinkInfo] = &[
-    SinkInfo {
-        name: "kfunc",
-        summary: "The write stream of each request, by the kernel module pcstream_bio, on an SSD with streams (FDP)",
-        usable: kfunc::usable,
-        streams: stream_table::streams,
-        streams_max: stream_table::streams,
-        by_request: ByRequest::Module,
-        answers: |device| device.raw,
-        make: |_| Ok(Box::new(StreamTableSink::named("kfunc"))),
-    },
-    SinkInfo {
-        name: "fdp-server",
-        summary: "The same without a module, by `pcstream serve` between the file system and the SSD",
-        usable: fdp_server::usable,
-        streams: fdp_server::streams,
-        streams_max: fdp_server::streams,
-        by_request: ByRequest::Server,
-        answers: |_| false,
-        make: |_| Ok(Box::new(StreamTableSink::named("fdp-server"))),
-    },
-    SinkInfo {
-        name: "program",
-        summary: "The write stream that a program which owns the device asks for (pcstream_stream), on an SSD with streams",
-        usable: program::usable,
-        streams: stream_table::streams,
-        streams_max: stream_table::streams,
-        by_request: ByRequest::Programs,
-        answers: |_| true,
-        make: |_| Ok(Box::new(StreamTableSink::named("program"))),
-    },
-    SinkInfo {
-        name: "hints",
-        summary: "The expected lifetime of each file, SHORT to EXTREME (F_SET_RW_HINT)",
-        usable: hints::usable,
-        streams: |_| STREAMS_OF_HINTS,
-        streams_max: |_| STREAMS_MAX,
-        by_request: ByRequest::No,
-        answers: |_| false,
-        make: |inputs| Ok(Box::new(hints::Hints::new(inputs)?)),
-    },
-    SinkInfo {
-        name: "none",
-        summary: "A dry run: says per context and file what would be done",
-        usable: |_| Ok("a dry run".to_owned()),
-        streams: as_the_best,
-        streams_max: |_| STREAMS_MAX,
-        by_request: ByRequest::No,
-        answers: none::answers,
-        make: none::make,
-    },
-];
+pub const REGISTRY: &[SinkInfo] = &[kfunc::INFO, fdp_server::INFO, program::INFO, hints::INFO, DRY_RUN];
 
-/// A dry run has the streams of what would be chosen.
+/// It has the streams of what would be chosen without it.
+const DRY_RUN: SinkInfo = SinkInfo { streams: as_the_best, ..none::INFO };
+
 fn as_the_best(device: &Device) -> u8 {
     let real = &REGISTRY[..REGISTRY.len() - 1];
     let best = real.iter().find(|sink| (sink.usable)(device).is_ok());
-    best.map_or(STREAMS_OF_NONE, |sink| (sink.streams)(device))
+    best.map_or((none::INFO.streams)(device), |sink| (sink.streams)(device))
 }
 
 /// A sink that was chosen, and why.
@@ -321,7 +211,7 @@ mod tests {
             let real = choose("auto", &device).expect("there always is one").sink;
             assert_eq!((real.name, (choice.sink.streams)(&device)), (of, (real.streams)(&device)));
         }
-        assert_eq!((choice.sink.streams)(&Device { raw: true, ..device() }), STREAMS_OF_NONE);
+        assert_eq!((choice.sink.streams)(&Device { raw: true, ..device() }), (none::INFO.streams)(&device()));
         let error = choose("all", &device()).expect_err("no such sink").to_string();
         assert!(error.contains("--sink all") && error.contains("auto") && error.contains("none"), "{error}");
     }

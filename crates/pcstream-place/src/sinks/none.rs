@@ -5,13 +5,23 @@
 
 use std::io;
 
-use super::SinkInputs;
 use super::stream_table::StreamTableSink;
 use crate::device::Device;
-use crate::sink::Sink;
+use crate::sink::{ByRequest, STREAMS_MAX, Sink, SinkInfo, SinkInputs};
 
-/// The name in the registry.
+/// Its entry in the registry. The streams are those where no other sink works, the default included.
+pub const INFO: SinkInfo = SinkInfo {
+    name: NAME,
+    summary: "A dry run: says per context and file what would be done",
+    usable: |_| Ok("a dry run".to_owned()),
+    streams: |_| STREAMS,
+    streams_max: |_| STREAMS_MAX,
+    by_request: ByRequest::No,
+    answers,
+    make,
+};
 const NAME: &str = "none";
+const STREAMS: u8 = 8;
 
 /// Does nothing.
 #[derive(Debug, Default)]
@@ -24,11 +34,11 @@ impl Sink for Nothing {
 }
 
 /// Whether programs that ask are given streams.
-pub fn answers(device: &Device) -> bool {
+fn answers(device: &Device) -> bool {
     device.raw && device.write_streams < 2
 }
 
 /// Makes it.
-pub fn make(inputs: SinkInputs) -> io::Result<Box<dyn Sink>> {
+fn make(inputs: SinkInputs) -> io::Result<Box<dyn Sink>> {
     if answers(&inputs.device) { Ok(Box::new(StreamTableSink::named(NAME))) } else { Ok(Box::new(Nothing)) }
 }

@@ -4,12 +4,24 @@
 //! program that calls `pcstream_stream` (libpcstream/pcstream.h) is given the entry of its call path. No module is needed,
 //! and nothing is done to requests; what programs put into them is counted.
 
-use super::Usable;
-use super::stream_table::several;
+use super::stream_table::{self, StreamTableSink, several};
 use crate::device::Device;
+use crate::sink::{ByRequest, SinkInfo, Usable};
+
+/// Its entry in the registry.
+pub const INFO: SinkInfo = SinkInfo {
+    name: "program",
+    summary: "The write stream that a program which owns the device asks for (pcstream_stream), on an SSD with streams",
+    usable,
+    streams: stream_table::streams,
+    streams_max: stream_table::streams,
+    by_request: ByRequest::Programs,
+    answers: |_| true,
+    make: |_| Ok(Box::new(StreamTableSink::named("program"))),
+};
 
 /// Whether programs can ask for streams of the device.
-pub fn usable(device: &Device) -> Usable {
+fn usable(device: &Device) -> Usable {
     let name = &device.name;
     if !device.raw {
         return Err(format!(

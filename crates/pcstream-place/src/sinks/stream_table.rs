@@ -15,10 +15,9 @@ use pcstream_placement::Stream;
 use pcstream_trace::ContextId;
 use rustc_hash::FxHashMap;
 
-use super::STREAMS_MAX;
 use crate::contexts::{Changes, Decisions};
 use crate::device::Device;
-use crate::sink::{Sink, SinkFact, StreamTable, StreamUse};
+use crate::sink::{STREAMS_MAX, Sink, SinkFact, StreamTable, StreamUse};
 
 /// The write streams of a device, if it has several.
 pub fn several(device: &Device) -> Result<u32, String> {

@@ -6,7 +6,8 @@ use pcstream_capture::doctor::{Check, Verdict};
 use pcstream_fs::layout::check_readable;
 use pcstream_fs::scratch::hidden_file_system;
 use pcstream_place::device::Device;
-use pcstream_place::sinks::{self, ByRequest, Choice, stream_table};
+use pcstream_place::sink::ByRequest;
+use pcstream_place::sinks::{self, Choice, stream_table};
 
 use crate::failure::Failure;
 use crate::place::site::Site;

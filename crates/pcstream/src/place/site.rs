@@ -8,7 +8,8 @@ use pcstream_capture::wire::BufferKind;
 use pcstream_fs::extents::DeviceNumber;
 use pcstream_fs::scratch::{ExistingFs, FsKind, directory_on, is_there, is_working, raw_device};
 use pcstream_place::device::Device;
-use pcstream_place::sinks::{ByRequest, Choice};
+use pcstream_place::sink::ByRequest;
+use pcstream_place::sinks::Choice;
 
 use crate::failure::Failure;
 use crate::ui::Ui;

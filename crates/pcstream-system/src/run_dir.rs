@@ -1,0 +1,144 @@
+//! `/run/pcstream`: what runs of pcstream leave there for one another, such as locks, sockets and states.
+//!
+//! Invariants: a directory that was checked is a real one. It belongs to the user that the process runs as, and nobody
+//! else can change it, nor replace it or a directory above it.
+//!
+//! Known weakness: as [`trusted_file`](crate::trusted_file), it looks at the bits of the mode only.
+
+use std::fs::{DirBuilder, Metadata};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::path::{Component, Path, PathBuf};
+
+/// Where it is.
+pub const RUN: &str = "/run/pcstream";
+
+/// Why a directory cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum RunDirError {
+    /// It cannot be made or looked at.
+    #[error("cannot {doing} {path}: {source}", path = path.display())]
+    Io {
+        /// What was tried.
+        doing: &'static str,
+        /// The directory.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Others could change what is in it.
+    #[error("{path} {problem}; what pcstream keeps while it runs must lie where only its user can change it", path = path.display())]
+    NotOwn {
+        /// The directory, one above it, or a file in it.
+        path: PathBuf,
+        /// What is wrong, and what to do if there is one thing.
+        problem: String,
+    },
+}
+
+impl RunDirError {
+    /// Whether there is no such directory.
+    pub fn is_missing(&self) -> bool {
+        matches!(self, RunDirError::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
+    }
+}
+
+/// Makes a directory, if need be, and checks it.
+pub fn make(directory: &Path) -> Result<(), RunDirError> {
+    match DirBuilder::new().mode(0o755).create(directory) {
+        Err(source) if source.kind() != io::ErrorKind::AlreadyExists => {
+            Err(RunDirError::Io { doing: "make", path: directory.into(), source })
+        }
+        _ => check(directory),
+    }
+}
+
+/// Checks a directory and everything above it. A directory above it that others may write to is fine if it is sticky,
+/// like `/tmp`.
+pub fn check(directory: &Path) -> Result<(), RunDirError> {
+    if !directory.is_absolute() || directory.components().any(|part| part == Component::ParentDir) {
+        return Err(not_own(directory, "is not an absolute path"));
+    }
+    let metadata = inspect(directory)?;
+    check_own(directory, &metadata)?;
+    if !metadata.is_dir() {
+        return Err(not_own(directory, "is not a directory"));
+    }
+    for above in directory.ancestors().skip(1) {
+        let metadata = inspect(above)?;
+        if !metadata.is_dir() {
+            return Err(not_own(above, "is not a directory (symbolic links are not followed)"));
+        }
+        let own = [0, user()].contains(&metadata.uid());
+        let sticky = metadata.mode() & 0o1000 != 0;
+        if !own || (metadata.mode() & 0o022 != 0 && !sticky) {
+            return Err(not_own(above, "can be changed by other users"));
+        }
+    }
+    Ok(())
+}
+
+/// Checks that a file or directory, of which `metadata` was read, is this user's, and that nobody else may write to it.
+pub fn check_own(path: &Path, metadata: &Metadata) -> Result<(), RunDirError> {
+    let user = user();
+    let problem = if metadata.file_type().is_symlink() {
+        "is a symbolic link: remove it".to_owned()
+    } else if metadata.uid() != user {
+        let run_as = if metadata.uid() == 0 { ": run as root" } else { "" };
+        format!("belongs to user {}, not to {user}{run_as}", metadata.uid())
+    } else if metadata.mode() & 0o022 != 0 {
+        format!("can be written to by others (mode {:o})", metadata.mode() & 0o7777)
+    } else {
+        return Ok(());
+    };
+    Err(not_own(path, problem))
+}
+
+fn not_own(path: &Path, problem: impl Into<String>) -> RunDirError {
+    RunDirError::NotOwn { path: path.into(), problem: problem.into() }
+}
+
+fn inspect(path: &Path) -> Result<Metadata, RunDirError> {
+    let failed = |source| RunDirError::Io { doing: "inspect", path: path.into(), source };
+    std::fs::symlink_metadata(path).map_err(failed)
+}
+
+fn user() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    use super::*;
+
+    #[test]
+    fn links_and_what_others_can_change_are_refused() {
+        let root = tempfile::tempdir().unwrap();
+        let real = root.path().join("real");
+        make(&real).unwrap();
+        make(&real).unwrap();
+        assert_eq!(fs::metadata(&real).unwrap().mode() & 0o022, 0);
+        let refused = |path: &Path, why: &str| {
+            for error in [check(path).unwrap_err(), make(path).unwrap_err()] {
+                assert!(error.to_string().contains(why) && !error.is_missing(), "{error}");
+            }
+        };
+        let link = root.path().join("link");
+        symlink(&real, &link).unwrap();
+        refused(&link, "symbolic link");
+        fs::create_dir(real.join("run")).unwrap();
+        refused(&link.join("run"), "symbolic links are not followed");
+        fs::write(real.join("file"), "").unwrap();
+        refused(&real.join("file"), "not a directory");
+        fs::set_permissions(&real, Permissions::from_mode(0o777)).unwrap();
+        refused(&real, "mode 777");
+        refused(&real.join("run"), "can be changed by other users");
+        fs::set_permissions(&real, Permissions::from_mode(0o1777)).unwrap();
+        check(&real.join("run")).unwrap();
+        assert!(check(Path::new("relative")).unwrap_err().to_string().contains("absolute"));
+        assert!(check(&root.path().join("none")).unwrap_err().is_missing());
+    }
+}
