@@ -6,7 +6,7 @@
  *   is_outside  whether a file is not in the only directory that is followed
  *   on_fork     what a followed process starts is followed, too
  *
- * A followed process is marked in the storage of its leader, not by its number: the recorder may live in a PID namespace, and
+ * A followed process is marked in the storage of its threads, the leader's of which counts, not by its number: the recorder may live in a PID namespace, and
  * numbers are used again. A cgroup stands for all that are below it.
  *
  * Known weaknesses: a page that others made dirty first is theirs until it is written; of a file with several names, MAX_NAMES
@@ -86,8 +86,7 @@ static __always_inline bool is_outside(struct inode *inode)
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 {
-	if (child->pid != child->tgid)
-		return 0; /* a thread */
+	/* Threads, too: one that becomes another program (exec) takes the place of the leader. */
 	if (bpf_task_storage_get(&followed_processes, parent->group_leader, 0, 0) &&
 	    !bpf_task_storage_get(&followed_processes, child, 0, BPF_LOCAL_STORAGE_GET_F_CREATE))
 		count(LOST_TASK_STORAGE);

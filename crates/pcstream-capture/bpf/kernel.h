@@ -83,6 +83,7 @@ struct inode {
 	u16 i_mode;
 	u32 i_rdev;
 	long long i_size;
+	struct address_space *i_mapping;
 	struct hlist_head i_dentry;
 };
 
@@ -151,8 +152,18 @@ struct files_struct {
 	struct fdtable *fdt;
 };
 
+struct xarray {
+	void *xa_head;
+};
+
+struct xa_node {
+	u8 shift;
+	void *slots[1];
+};
+
 struct address_space {
 	struct inode *host;
+	struct xarray i_pages;
 };
 
 struct page {
@@ -271,6 +282,7 @@ enum iter_type {
 struct iov_iter {
 	u8 iter_type;
 	void *ubuf;
+	unsigned long count;
 };
 
 struct iomap_dio {
@@ -301,7 +313,16 @@ struct io_wq_work {
 
 struct io_kiocb {
 	struct file *file;
+	u8 opcode;
 	struct io_wq_work work;
+};
+
+enum io_uring_op {
+	IORING_OP_WRITEV = 2,
+	IORING_OP_WRITE_FIXED = 5,
+	IORING_OP_WRITE = 23,
+	IORING_OP_SPLICE = 30,
+	IORING_OP_WRITEV_FIXED = 61, /* since 6.15 */
 };
 
 struct io_worker {

@@ -51,12 +51,15 @@ static __always_inline bool send(void *record, u64 bytes, bool can_wait)
 	return false;
 }
 
-/* Written by whom: one entry per page frame, valid while it names the folio's file and page. */
+/* Written by whom: one entry per page frame, valid while it names the page's file and place in it. */
 struct tag {
-	u32 file; /* half of file_key */
+	u32 file; /* half of file_key; its lowest bit is TAG_DIRTY */
 	u32 page;
 	u64 context;
 };
+
+/* The page was made dirty in this context, and was not written back since. Without it, the page belongs to a folio that was. */
+#define TAG_DIRTY 1
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -67,7 +70,7 @@ struct {
 
 static __always_inline bool is_tag_of(const struct tag *tag, u64 file, u64 page)
 {
-	return tag->file == (u32)file && tag->page == (u32)page;
+	return (tag->file | TAG_DIRTY) == ((u32)file | TAG_DIRTY) && tag->page == (u32)page;
 }
 
 /* The executable mappings of a process. */
@@ -89,18 +92,22 @@ struct {
 	__type(value, struct ranges);
 } mappings SEC(".maps");
 
-/* A stack slot that held a return address. */
+/* A stack slot that held a return address. Offsets are from sp. */
 struct stack_slot {
 	u64 value;
-	u64 offset; /* from sp */
+	u32 offset;
+	u32 bp_end; /* end of the slot in the same frame whose frame pointer leads to a later frame; 0: none does */
+	u64 bp;	    /* that frame pointer, from sp */
 };
 
 /* A call path in a task's cache. */
 struct cached_path {
 	u64 key; /* see path_cache_key; 0: the entry is empty */
 	u64 context;
-	u64 slots;
-	u64 end; /* of the last slot, from sp */
+	u32 slots;
+	u32 by_bp; /* 1: bp as the task entered the kernel leads to a frame */
+	u64 bp;	   /* then this, from sp */
+	u64 end;   /* of the last slot, from sp */
 	struct stack_slot slot[MAX_DEPTH];
 };
 
@@ -124,7 +131,10 @@ struct memory {
 struct task_cache {
 	u64 mm, exec_vm; /* the address space that `path` is about */
 	struct cached_path path[CACHED_PATHS];
-	u32 pending; /* index of the tag that waits for on_mark_dirty, plus one */
+	u32 pending; /* index of the first tag that waits for on_mark_dirty, plus one */
+	u32 pending_pages; /* how many do */
+	u64 pending_page; /* the page of the file that was written */
+	u64 write_file, write_from, write_end; /* file_key and pages of the write that the task is in, or was in last */
 	u32 next_memory;
 	struct memory memory[CACHED_MEMORIES];
 	struct buffer_key copied; /* what the next write is a copy of */
@@ -247,6 +257,7 @@ struct walk {
 	u32 segment_left, segment_offset;
 	/* the folio, and its owner */
 	u64 folio, folio_index;
+	u64 tagged, file; /* the page whose tag is that of the first one; file_key */
 	struct owner owner;
 	struct ballot ballot; /* comes last: not in use unless streams are given */
 };
@@ -258,6 +269,18 @@ struct climb {
 	u32 at; /* bytes of text used */
 };
 
+/* Pages of a file whose tags are set. */
+struct tagging {
+	u64 mapping;   /* of the file, where its folios are looked up */
+	u64 head;      /* of the folio; 0: none */
+	u64 page;      /* the address of the page */
+	u64 at;	       /* its place in the file */
+	u64 from, end; /* what is written of the file, in pages */
+	u64 file;      /* file_key */
+	u64 context;
+	bool later; /* the context follows */
+};
+
 /* Working memory of a program: too large for its stack. One entry per program, because one may
  * interrupt another. */
 #define BUFFER_WORKSPACES 4
@@ -267,6 +290,7 @@ enum workspace_index {
 	OF_MARK_DIRTY,
 	OF_BIO,
 	OF_URING,
+	OF_WRITE,
 	OF_BUFFER,
 	WORKSPACES = OF_BUFFER + BUFFER_WORKSPACES
 };
@@ -281,6 +305,7 @@ _Static_assert(!(MAX_DEPTH & (MAX_DEPTH - 1)), "see add_address");
 struct workspace {
 	/* the task, as it entered the kernel: see begin_capture */
 	u64 ip, sp, bp;
+	u32 by_bp; /* as in a cached path */
 	struct context_record context; /* its pid and entry; the rest comes with its path */
 	u32 found; /* return addresses in slot */
 	struct stack_slot slot[MAX_DEPTH];
@@ -296,6 +321,7 @@ struct workspace {
 	struct path_record path;
 	struct climb climb;
 	struct walk walk;
+	struct tagging tagging;
 };
 
 struct {

@@ -2,6 +2,10 @@
 /*
  * Each task's cache of call paths: a path is known again by the return addresses that its stack slots hold.
  *
+ * Invariant: a hit is what a full capture would find along call-frame rules. Where a frame lies depends on the frames before it, and on
+ * the frame pointers that lead from one to another; so these are compared, too. A stack slot alone may hold the return address of an
+ * earlier call: below it there may be an array of variable length.
+ *
  *   look_up_path  the context of a task whose path is cached
  *   insert_path   puts what a full capture saw into the cache
  */
@@ -36,27 +40,29 @@ __noinline int insert_path(struct task_cache *cache, struct workspace *ws, u64 k
 	path->key = context && ws->found ? key : 0;
 	path->context = context;
 	path->slots = ws->found;
+	path->by_bp = ws->by_bp;
+	path->bp = ws->bp - ws->sp;
 	path->end = ws->found ? ws->slot[(ws->found - 1) & (MAX_DEPTH - 1)].offset + 8 : 0;
 	__builtin_memcpy(path->slot, ws->slot, sizeof(path->slot));
 	return 1;
 }
 
-/* Whether the stack slots that held a path's return addresses hold the same ones now. They are read together as far as there is room: to
- * read costs much more than to read more. */
+/* Whether the stack slots that held a path's return addresses and frame pointers hold the same ones now. They are read together as far as
+ * there is room: to read costs much more than to read more. */
 __noinline int same_slots(struct workspace *ws, struct cached_path *path)
 {
 	u64 from = 0, bytes = 0;
 	u32 i;
 
-	if (!ws || !path)
+	if (!ws || !path || (path->by_bp && path->bp != ws->bp - ws->sp))
 		return 0;
 	for (i = 0; i < MAX_DEPTH; i++) {
-		u64 offset = path->slot[i].offset;
+		u64 offset = path->slot[i].offset, bp_end = path->slot[i].bp_end;
 
 		if (i >= path->slots)
 			break;
 		if (offset + 8 - from > bytes) {
-			from = offset;
+			from = bp_end ? bp_end - 8 : offset;
 			bytes = path->end - from;
 			if (bytes > sizeof(ws->words))
 				bytes = sizeof(ws->words);
@@ -64,6 +70,8 @@ __noinline int same_slots(struct workspace *ws, struct cached_path *path)
 				return 0;
 		}
 		if (ws->words[(offset - from) / 8 & (STACK_WORDS - 1)] != path->slot[i].value)
+			return 0;
+		if (bp_end && ws->words[(bp_end - 8 - from) / 8 & (STACK_WORDS - 1)] - ws->sp != path->slot[i].bp)
 			return 0;
 	}
 	return 1;

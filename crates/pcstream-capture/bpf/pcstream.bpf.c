@@ -6,10 +6,14 @@
  * kernel thread, the page goes to the device: the request is walked, the tags are read and the runs are reported. Direct I/O has
  * only the second step, but there the writer is still the current task.
  *
- *   on_dirty_folio   tags the folio with file and page
- *   on_mark_dirty    follows at once in the same task, with interrupts on: the tag gets the context of the task's call path, and a
+ *   on_ext4_write, on_xfs_write
+ *                    a write begins: which pages it is about (tags.h)
+ *   on_dirty_folio   tags the folio's pages with file and place
+ *   on_mark_dirty    follows at once in the same task, with interrupts on: the tags get the context of the task's call path, and a
  *                    file that is new is named with it
- *   on_uring_punt    the submitter of an io_uring request that a worker will run: its context is kept under the request
+ *   on_uring_submit, on_uring_submit_sqe
+ *                    the submitter of an io_uring write, which may be run by a worker, or later by whatever the task does then: its
+ *                    context is kept under the request
  *   on_buffer_page   a page of a program's own write buffer became dirty (buffers.h), or the program asks for the stream of its
  *                    write (device.h)
  *   on_prctl         a language runtime registers its paths (runtimes.h); on_any_prctl where the kernel has no tracepoint for it
@@ -21,8 +25,9 @@
  *   on_placed_bio    the same, and writes are given a stream (streams.h); one of the two is loaded, for to call a module's
  *                    function keeps the module from being removed
  *
- * Known weaknesses: only the first writer of a dirty folio is seen; io_uring with a kernel-side submission thread has no user stack;
- * a page that was written before keeps that writer where the new one could not be looked up (LOST_PENDING).
+ * Known weaknesses: only the first writer of a dirty page is seen; io_uring with a kernel-side submission thread has no user stack;
+ * a page that was written before keeps that writer where the new one could not be looked up (LOST_PENDING); a linked io_uring write to the
+ * page cache that no worker runs has the path of whatever its task does then.
  */
 #include "settings.h"
 #include <bpf/bpf_tracing.h>
@@ -42,12 +47,12 @@ SEC("tp_btf/writeback_dirty_folio")
 int BPF_PROG(on_dirty_folio, struct folio *folio, struct address_space *mapping)
 {
 	struct task_struct *task;
+	struct task_cache *cache;
 	struct workspace *ws;
 	struct inode *inode;
-	struct tag *tag;
-	u64 file, context = 0;
+	u64 file, head, context = 0;
+	u32 pages;
 	bool later;
-	u32 at;
 
 	if (!target_dev || !folio || !mapping)
 		return 0;
@@ -59,20 +64,18 @@ int BPF_PROG(on_dirty_folio, struct folio *folio, struct address_space *mapping)
 		return 0;
 	task = bpf_get_current_task_btf();
 	file = file_key(inode->i_ino, inode->i_generation);
-	at = tag_index(number_of(ws, folio));
-	tag = bpf_map_lookup_elem(&tags, &at);
-	/* A kernel thread marks a page dirty again that somebody else had written: keep the tag. Or it writes for a
-	 * loop device, to a file that nobody else may ever write to. */
-	if (tag && !(task->flags & PF_KTHREAD) && left_out <= 1) {
+	head = number_of(ws, folio);
+	if (task->flags & PF_KTHREAD) {
+		tag_for_kernel(head, folio->index, file);
+	} else if (left_out <= 1) {
 		context = context_without_path(task, inode);
-		later = !context && !left_out && postpone(task, at);
-		/* What was written before may be on its way to the device, in a request that is yet to be seen. */
-		if (!later || !is_tag_of(tag, file, folio->index))
-			tag->context = context;
-		tag->file = file;
-		tag->page = folio->index;
-		if (later)
+		cache = cache_of(task);
+		later = !context && !left_out && cache;
+		pages = tag_folio(ws, cache, head, folio->index, file, context, later);
+		if (later) {
+			postpone(cache, tag_index(head), pages, ws->tagging.from > folio->index ? ws->tagging.from : folio->index);
 			return 0;
+		}
 	}
 	if (task->tgid != recorder)
 		name_file(ws, inode, file, context);
@@ -82,11 +85,12 @@ int BPF_PROG(on_dirty_folio, struct folio *folio, struct address_space *mapping)
 SEC("tp_btf/writeback_mark_inode_dirty")
 int BPF_PROG(on_mark_dirty, struct inode *inode)
 {
+	struct settling settling = {};
 	struct task_struct *task;
 	struct task_cache *cache;
 	struct workspace *ws;
 	struct tag *tag;
-	u64 context;
+	u64 file, context;
 	u32 at;
 
 	if (!target_dev || !inode || !IS_OF_TARGET(inode))
@@ -101,35 +105,103 @@ int BPF_PROG(on_mark_dirty, struct inode *inode)
 	ws = workspace_of(OF_MARK_DIRTY);
 	if (!tag || !ws)
 		return 0;
-	context = context_of_buffer(cache, task, tag->page) ?: context_now(ws, cache, task, inode);
+	context = context_of_buffer(cache, task, cache->pending_page) ?: context_now(ws, cache, task, inode);
 	tag->context = context;
-	name_file(ws, inode, file_key(inode->i_ino, inode->i_generation), context);
+	file = file_key(inode->i_ino, inode->i_generation);
+	if (cache->pending_pages > 1) {
+		settling.file = file;
+		settling.page = tag->page;
+		settling.context = context;
+		settling.index = at;
+		bpf_loop(cache->pending_pages, settle_tag, &settling, 0);
+	}
+	name_file(ws, inode, file, context);
 	return 0;
 }
 
-SEC("tp_btf/io_uring_queue_async_work")
-int BPF_PROG(on_uring_punt, struct io_kiocb *req)
+static __always_inline int begin_write(struct inode *inode, u64 position, u64 bytes)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct task_cache *cache;
+	struct workspace *ws;
+	u64 context;
+
+	if (!target_dev || !inode || !bytes || left_out || task->flags & PF_KTHREAD || !leads_to_target(inode))
+		return 0;
+	ws = workspace_of(OF_WRITE);
+	cache = cache_of(task);
+	if (!ws || !cache)
+		return 0;
+	cache->write_file = file_key(BPF_CORE_READ(inode, i_ino), BPF_CORE_READ(inode, i_generation));
+	cache->write_from = position >> PAGE_SHIFT;
+	cache->write_end = (position + bytes + PAGE_SIZE - 1) >> PAGE_SHIFT;
+	ws->tagging.file = cache->write_file;
+	ws->tagging.from = cache->write_from;
+	ws->tagging.end = cache->write_end;
+	if (!claims_pages(ws, inode))
+		return 0;
+	context = context_without_path(task, inode) ?:
+		  context_of_buffer(cache, task, ws->tagging.at) ?:
+		  context_now(ws, cache, task, inode);
+	ws->tagging.context = context;
+	if (context)
+		bpf_loop(MAX_TAGGED, claim_page, &ws, 0);
+	return 0;
+}
+
+/* Of both tracepoints ext4_da_write_begin and ext4_write_begin. */
+SEC("raw_tp")
+int BPF_PROG(on_ext4_write, struct inode *inode, s64 position, u32 bytes)
+{
+	return begin_write(inode, position, bytes);
+}
+
+SEC("raw_tp")
+int BPF_PROG(on_xfs_write, struct kiocb *iocb, struct iov_iter *data)
+{
+	return begin_write(BPF_CORE_READ(iocb, ki_filp, f_inode), BPF_CORE_READ(iocb, ki_pos), BPF_CORE_READ(data, count));
+}
+
+static __always_inline bool writes(struct io_kiocb *req)
+{
+	u32 op = req->opcode;
+
+	return op == IORING_OP_WRITE || op == IORING_OP_WRITEV || op == IORING_OP_WRITE_FIXED || op == IORING_OP_SPLICE ||
+	       (bpf_core_enum_value_exists(enum io_uring_op, IORING_OP_WRITEV_FIXED) &&
+		op == bpf_core_enum_value(enum io_uring_op, IORING_OP_WRITEV_FIXED));
+}
+
+/* Its file is often not known yet. */
+static __always_inline int take_request(struct io_kiocb *req)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	u64 key = (u64)req, context = 0;
 	struct workspace *ws;
-	struct file *file;
 
 	if (!target_dev || !req)
 		return 0;
+	ws = workspace_of(OF_URING);
 	/* The kernel's submission thread has no user stack. Nor is the context of whoever had this request before its. */
-	if (!(task->flags & (PF_KTHREAD | PF_IO_WORKER)) && !of_others(task)) {
-		ws = workspace_of(OF_URING);
-		file = req->file;
-		if (!ws || !file || !IS_OF_TARGET(file->f_inode))
-			return 0;
-		context = context_now(ws, cache_of(task), task, file->f_inode);
-	}
+	if (ws && writes(req) && !(task->flags & (PF_KTHREAD | PF_IO_WORKER)) && task->tgid != recorder && !of_others(task))
+		context = context_now(ws, cache_of(task), task, NULL);
 	if (context)
 		bpf_map_update_elem(&uring_contexts, &key, &context, BPF_ANY);
 	else
 		bpf_map_delete_elem(&uring_contexts, &key);
 	return 0;
+}
+
+SEC("tp_btf/io_uring_submit_req")
+int BPF_PROG(on_uring_submit, struct io_kiocb *req)
+{
+	return take_request(req);
+}
+
+/* Its name before 6.4. */
+SEC("tp_btf/io_uring_submit_sqe")
+int BPF_PROG(on_uring_submit_sqe, struct io_kiocb *req)
+{
+	return take_request(req);
 }
 
 SEC("tp_btf/sched_process_exit")

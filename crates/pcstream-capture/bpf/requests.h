@@ -2,24 +2,17 @@
 /*
  * Requests to the device, cut into runs of one file and one context.
  *
- * A tag says who made a page of the page cache dirty. It lives in an array indexed by the folio's place in the memory map, so it
- * costs no hash, no eviction and no deletion: 16 bytes for each page frame of the machine.
- *
  *   begin_walk            what a request says of itself
- *   tag_index             where a folio's tag is
  *   walk_page             a page of a request: ends the run if its owner is another
  *   metadata_owner        what can be said of a request that is no file's
  *
- * Invariant: a tag is used only if it names the same file and page as the folio does now. What a page that belongs to no file
- * leads to is believed only if it is a page of a file on the target.
- *
- * Known weakness: a folio that is migrated or split between dirtying and writeback loses its tag; UNTAGGED_FOLIOS counts it.
+ * Invariant: what a page that belongs to no file leads to is believed only if it is a page of a file on the target.
  */
 #ifndef PCSTREAM_REQUESTS_H
 #define PCSTREAM_REQUESTS_H
 
-#include "names.h"
 #include "streams.h"
+#include "tags.h"
 
 #define REQ_OP_MASK 0xff
 #define REQ_OP_READ 0
@@ -43,14 +36,6 @@ extern const void end_swap_bio_write __ksym __weak;
 
 #define COMPLETES_BY(end_io, function) (&(function) && (end_io) == (u64)&(function))
 
-static __always_inline u32 tag_index(u64 folio)
-{
-	u64 bytes = bpf_core_type_size(struct page);
-
-	/* It is 64 on nearly all kernels, and to divide by another number takes longer. */
-	return (bytes == 64 ? folio / 64 : folio / bytes) & tag_mask;
-}
-
 static __always_inline u32 flags_of(u32 opf)
 {
 	return (opf >> bpf_core_enum_value(enum req_flag_bits, __REQ_PREFLUSH) & 1 ? IO_PREFLUSH : 0) |
@@ -69,29 +54,12 @@ static __always_inline void emit_run(struct walk *w)
 	w->run.bytes = 0;
 }
 
-/* The first page of a page's folio. */
-static __always_inline u64 head_of(u64 page)
-{
-	u64 word;
-
-	if (!bpf_core_field_exists(((struct page___info *)0)->compound_info)) {
-		word = BPF_CORE_READ((struct page *)page, compound_head);
-		return word & 1 ? word - 1 : page;
-	}
-	word = BPF_CORE_READ((struct page___info *)page, compound_info);
-	if (!(word & 1))
-		return page;
-	return word >> 32 == 0xffffffff ? page & word : word - 1;
-}
-
 /* Looks at a folio that the walk meets: who owns its pages. */
 static __always_inline void enter_folio(struct walk *w, u64 at)
 {
 	struct folio *folio = (void *)at;
 	u64 mapping = (u64)BPF_CORE_READ(folio, mapping), plain = 0;
 	struct inode *inode = NULL;
-	struct tag *tag;
-	u32 index;
 
 	/* fscrypt writes a page of its own, which holds a page of the cache encrypted, and leads to it. */
 	if (!mapping && w->run.op == REQ_OP_WRITE)
@@ -101,6 +69,7 @@ static __always_inline void enter_folio(struct walk *w, u64 at)
 		mapping = (u64)BPF_CORE_READ(folio, mapping);
 	}
 	w->folio = at;
+	w->tagged = plain ? plain : at;
 	w->folio_index = 0;
 	w->owner = (struct owner){ .source = w->other_source };
 	/* The low bits mark anonymous and movable memory. */
@@ -115,17 +84,27 @@ static __always_inline void enter_folio(struct walk *w, u64 at)
 	w->folio_index = BPF_CORE_READ(folio, index);
 	w->owner.inode = BPF_CORE_READ(inode, i_ino);
 	w->owner.generation = BPF_CORE_READ(inode, i_generation);
-	if (w->run.op != REQ_OP_WRITE)
-		return;
-	index = tag_index((u64)folio);
-	tag = bpf_map_lookup_elem(&tags, &index);
-	if (tag && is_tag_of(tag, file_key(w->owner.inode, w->owner.generation), w->folio_index))
-		w->owner.context = tag->context;
+	w->file = file_key(w->owner.inode, w->owner.generation);
 	/* Beside each other in a folio of the cache, they lie in pages apart. */
 	if (plain)
 		w->folio_index += (plain - (u64)folio) / bpf_core_type_size(struct page);
+}
+
+/* Who made a page of the cache dirty that is written now. */
+static __always_inline void read_tag(struct walk *w, u64 page, u64 file_page)
+{
+	u32 index = tag_index(page);
+	struct tag *tag = bpf_map_lookup_elem(&tags, &index);
+
+	w->owner.context = 0;
+	if (tag && is_tag_of(tag, w->file, file_page)) {
+		w->owner.context = tag->context;
+		/* What goes by a buffer may be on its way to the journal only. */
+		if (w->other_source == SOURCE_NONE && !(placing && w->below))
+			tag->file &= ~TAG_DIRTY;
+	}
 	if (!w->owner.context && !(placing && w->below))
-		count(UNTAGGED_FOLIOS);
+		count(UNTAGGED_PAGES);
 }
 
 static __always_inline bool is_same_owner(const struct owner *a, const struct owner *b)
@@ -165,6 +144,8 @@ static long walk_page(u64 i, struct walk **at)
 	if (head != w->folio)
 		enter_folio(w, head);
 	file_page = w->owner.source == SOURCE_CACHE ? w->folio_index + (page - head) / bpf_core_type_size(struct page) : 0;
+	if (w->owner.source == SOURCE_CACHE && run->op == REQ_OP_WRITE)
+		read_tag(w, w->tagged + (page - head), file_page);
 	if (run->bytes && (!is_same_owner(&run->owner, &w->owner) ||
 			   (w->owner.source == SOURCE_CACHE && file_page != run->file_page + (run->bytes >> PAGE_SHIFT))))
 		emit_run(w);

@@ -25,7 +25,22 @@ static __always_inline void add_address(struct workspace *ws, u64 address, u32 o
 
 	slot->value = address;
 	slot->offset = offset;
+	slot->bp_end = 0;
 	ws->found = n + 1;
+}
+
+/* A frame pointer leads to a frame: the one that frame `saved` keeps in a slot that ends at `bp_end`, or, if that is 0, the one that
+ * the task entered the kernel with. */
+static __always_inline void led_by(struct workspace *ws, u32 saved, u32 bp_end, u64 bp)
+{
+	struct stack_slot *slot = &ws->slot[saved & (MAX_DEPTH - 1)];
+
+	if (!bp_end) {
+		ws->by_bp = 1;
+		return;
+	}
+	slot->bp_end = bp_end;
+	slot->bp = bp - ws->sp;
 }
 
 static long scan_piece(u64 piece, struct workspace **at)
@@ -58,6 +73,7 @@ static long scan_piece(u64 piece, struct workspace **at)
 static __always_inline void scan_stack(struct workspace *ws)
 {
 	ws->found = 0;
+	ws->by_bp = 0;
 	bpf_loop(SCANNED_BYTES / PIECE_BYTES + 1, scan_piece, &ws, 0);
 	if (ws->found < scan_depth)
 		count(SHORT_STACKS);
@@ -73,6 +89,7 @@ __noinline int walk_frame_pointers(struct workspace *ws)
 	if (!ws)
 		return 0;
 	ws->found = 0;
+	ws->by_bp = 0;
 	below = ws->sp;
 	bp = ws->bp;
 	for (i = 0; i < MAX_DEPTH; i++) {
@@ -80,6 +97,7 @@ __noinline int walk_frame_pointers(struct workspace *ws)
 			break;
 		if (bpf_probe_read_user(pair, sizeof(pair), (void *)bp) || !locate(ws, pair[1]))
 			break;
+		led_by(ws, i - 1, i ? below - 8 - ws->sp : 0, bp);
 		add_address(ws, pair[1], bp + 8 - ws->sp);
 		below = bp + 16;
 		bp = pair[0];
@@ -94,13 +112,14 @@ enum walk_end { WALK_DEPTH, WALK_OUTERMOST, WALK_NO_RULE, WALK_MISS, WALK_BROKEN
 __noinline int walk_rules(struct workspace *ws)
 {
 	u64 address, sp, bp, cfa;
+	u32 i, saved = 0, bp_end = 0; /* where bp was read, see led_by */
 	struct unwind_rule *rule;
 	struct range *range;
-	u32 i;
 
 	if (!ws)
 		return WALK_NO_RULE;
 	ws->found = 0;
+	ws->by_bp = 0;
 	address = ws->ip;
 	sp = ws->sp;
 	bp = ws->bp;
@@ -134,8 +153,14 @@ __noinline int walk_rules(struct workspace *ws)
 		cfa = (rule->kind == RULE_BP ? bp : sp) + rule->cfa_offset;
 		if (cfa <= sp || cfa - sp > MAX_STACK_BYTES || (cfa & 7))
 			return WALK_BROKEN;
-		if (rule->bp_offset && bpf_probe_read_user(&bp, sizeof(bp), (void *)(cfa + rule->bp_offset)))
-			return WALK_BROKEN;
+		if (rule->kind == RULE_BP)
+			led_by(ws, saved, bp_end, bp);
+		if (rule->bp_offset) {
+			if (bpf_probe_read_user(&bp, sizeof(bp), (void *)(cfa + rule->bp_offset)))
+				return WALK_BROKEN;
+			saved = i;
+			bp_end = cfa + rule->bp_offset + 8 - ws->sp;
+		}
 		if (bpf_probe_read_user(&address, sizeof(address), (void *)(cfa - 8)))
 			return WALK_BROKEN;
 		sp = cfa;

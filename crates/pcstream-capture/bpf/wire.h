@@ -302,7 +302,7 @@ enum counter {
 	BUFFER_WRITES,	      /* folios and direct requests that got the path kept for such a page */
 	BUFFERS_UNPLACED,     /* marks and data whose page or mapping could not be found */
 	REFUSED_HINTS,	      /* write hints of programs (F_SET_RW_HINT) that the kernel refused */
-	UNTAGGED_FOLIOS,      /* page-cache folios written back without a context */
+	UNTAGGED_PAGES,	      /* page-cache pages written back without a context */
 	COUNTERS,
 };
 

@@ -15,20 +15,26 @@
 #include "requests.h"
 #include "runtimes.h"
 
+/* The context of whoever submitted an io_uring request; 0: it is none, or not known. */
+static __always_inline u64 context_of_request(u64 request)
+{
+	u64 *context = bpf_map_lookup_elem(&uring_contexts, &request);
+
+	return context ? *context : 0;
+}
+
 /* The context of the submitter for whom an io_uring worker works. */
 static __always_inline u64 context_of_worker(struct workspace *ws, struct task_struct *task)
 {
 	struct io_worker *worker = task->worker_private;
 	struct io_wq_work *work = worker ? BPF_CORE_READ(worker, cur_work) : NULL;
-	u64 request = 0, *context = NULL;
+	u64 context = 0;
 
 	count(URING_WORKERS);
-	if (work) {
-		request = (u64)work - bpf_core_field_offset(struct io_kiocb, work);
-		context = bpf_map_lookup_elem(&uring_contexts, &request);
-	}
+	if (work)
+		context = context_of_request((u64)work - bpf_core_field_offset(struct io_kiocb, work));
 	if (context)
-		return *context;
+		return context;
 	count(URING_UNKNOWN);
 	return emit_context(ws, executable_of(ws, task->mm), UNWIND_NONE);
 }
@@ -59,17 +65,14 @@ static __always_inline u64 context_without_path(struct task_struct *task, struct
 	return of_others(task) || is_outside(inode) ? CONTEXT_OF_OTHERS : 0;
 }
 
-/* Leaves the context of a tag to on_mark_dirty. False: there is no memory for it. */
-static __always_inline bool postpone(struct task_struct *task, u32 tag_at)
+/* Leaves the context of tags, the first of which is at `tag_at`, to on_mark_dirty. `page` is the first that was written. */
+static __always_inline void postpone(struct task_cache *cache, u32 tag_at, u32 pages, u64 page)
 {
-	struct task_cache *cache = cache_of(task);
-
-	if (!cache)
-		return false;
 	if (cache->pending)
 		count(LOST_PENDING);
 	cache->pending = tag_at + 1;
-	return true;
+	cache->pending_pages = pages;
+	cache->pending_page = page;
 }
 
 /* Direct I/O: the whole request belongs to one file and to the current task. */
@@ -92,6 +95,8 @@ static __always_inline void direct_owner(struct workspace *ws, struct io_record 
 	if (!(task->flags & PF_KTHREAD))
 		run->owner.context = context_without_path(task, inode) ?:
 			       context_of_direct_buffer(task, dio, run->bytes) ?:
+			       /* A request of io_uring begins with its kiocb. */
+			       context_of_request((u64)iocb) ?:
 			       context_now(ws, cache_of(task), task, inode);
 	if (task->tgid != recorder)
 		emit_file(ws, file_key(run->owner.inode, run->owner.generation), (u64)inode,

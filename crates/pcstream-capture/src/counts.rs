@@ -59,7 +59,7 @@ fn statistics_of(of: impl Fn(Counter) -> u64, counts: &JoinCounts) -> BTreeMap<S
         ("stream_answers", of(Counter::STREAM_ANSWERS)),
         ("buffers_not_placed", of(Counter::BUFFERS_UNPLACED)),
         ("write_hints_refused", of(Counter::REFUSED_HINTS)),
-        ("folios_without_context", of(Counter::UNTAGGED_FOLIOS)),
+        ("pages_without_context", of(Counter::UNTAGGED_PAGES)),
         ("signatures_shared", counts.collisions),
         ("runtime_paths_rejected", counts.rejected),
         ("pages_of_others", counts.others_pages),

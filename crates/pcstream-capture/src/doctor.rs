@@ -127,21 +127,24 @@ fn kernel_types() -> Check {
     )
 }
 
-/// Tracepoints, and what is missing without them where capture is possible all the same.
-const TRACEPOINTS: [(&str, Option<&str>); 5] = [
-    ("writeback_dirty_folio", None),
-    ("writeback_mark_inode_dirty", None),
-    ("block_bio_queue", None),
-    ("sched_process_exit", None),
+/// Tracepoints, by all names that kernels have for them, and what is missing without them where capture is possible all the same.
+const TRACEPOINTS: [(&[&str], Option<&str>); 5] = [
+    (&["writeback_dirty_folio"], None),
+    (&["writeback_mark_inode_dirty"], None),
+    (&["block_bio_queue"], None),
+    (&["sched_process_exit"], None),
     (
-        "io_uring_queue_async_work",
+        &["io_uring_submit_req", "io_uring_submit_sqe"],
         Some("writes that io_uring hands to its workers get the context `io_uring worker`"),
     ),
 ];
 
 fn tracepoints() -> Check {
-    let absent: Vec<_> = TRACEPOINTS.iter().filter(|(name, _)| !session::has_tracepoint(name)).collect();
-    let names = absent.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+    let absent: Vec<_> = TRACEPOINTS
+        .iter()
+        .filter(|(names, _)| !names.iter().any(|name| session::has_tracepoint(name)))
+        .collect();
+    let names = absent.iter().map(|(names, _)| names[0]).collect::<Vec<_>>().join(", ");
     if absent.is_empty() {
         return Check::good("tracepoints", format!("all {}", TRACEPOINTS.len()));
     }

@@ -69,6 +69,8 @@ pub struct Session<'obj> {
     hints_unavailable: Option<String>,
     /// Somebody uses streams of contexts.
     streams: bool,
+    /// Of the beginnings of writes.
+    writes: Vec<Link>,
 }
 
 /// Attaches the probes of write buffers. Many places may share a rule: an inlined call of `pcstream.h` is a probe at each of
@@ -140,25 +142,28 @@ impl<'obj> Session<'obj> {
         settings.per_address_lookup = options.per_address_lookup.into();
         open.maps.tags.set_max_entries(tags).map_err(|e| bpf_error("size", e))?;
         open.maps.records.set_max_entries(options.ring_bytes).map_err(|e| bpf_error("size", e))?;
-        if !has_tracepoint("io_uring_queue_async_work") {
-            open.progs.on_uring_punt.set_autoload(false);
-        }
-        let placing = options.placed_by != PlacedBy::Nobody;
-        open.progs.on_bio.set_autoload(!placing);
-        open.progs.on_placed_bio.set_autoload(placing);
         if options.placed_by == PlacedBy::Server {
             open.maps.page_streams.set_max_entries(PAGE_STREAM_WORDS).map_err(|e| bpf_error("size", e))?;
         }
-        open.progs.on_fork.set_autoload(options.followed == Followed::Processes);
         let prctl = if options.prctl_by_function { Prctl::Function } else { Prctl::of_kernel() };
         let runtime_unavailable = prctl.unavailable();
-        open.progs.on_prctl.set_autoload(prctl == Prctl::Tracepoint);
-        open.progs.on_any_prctl.set_autoload(prctl == Prctl::Function && runtime_unavailable.is_none());
+        let watches_prctl = prctl == Prctl::Function && runtime_unavailable.is_none();
         let hints_unavailable = hints_unavailable();
-        open.progs.on_fcntl.set_autoload(hints_unavailable.is_none());
-        if options.buffers.is_empty() {
-            open.progs.on_buffer_page.set_autoload(false);
-        } else {
+        let placing = options.placed_by != PlacedBy::Nobody;
+        let programs = &mut open.progs;
+        programs.on_uring_submit.set_autoload(has_tracepoint("io_uring_submit_req"));
+        programs.on_uring_submit_sqe.set_autoload(has_tracepoint("io_uring_submit_sqe"));
+        programs.on_bio.set_autoload(!placing);
+        programs.on_placed_bio.set_autoload(placing);
+        programs.on_fork.set_autoload(options.followed == Followed::Processes);
+        programs.on_prctl.set_autoload(prctl == Prctl::Tracepoint);
+        programs.on_any_prctl.set_autoload(watches_prctl);
+        programs.on_fcntl.set_autoload(hints_unavailable.is_none());
+        programs.on_buffer_page.set_autoload(!options.buffers.is_empty());
+        // See `aim`.
+        programs.on_ext4_write.set_autoattach(false);
+        programs.on_xfs_write.set_autoattach(false);
+        if !options.buffers.is_empty() {
             settings.buffers = 1;
             open.maps.buffer_pages.set_max_entries(BUFFER_PAGES).map_err(|e| bpf_error("size", e))?;
         }
@@ -169,8 +174,8 @@ impl<'obj> Session<'obj> {
         skel.progs.note_recorder.test_run(ProgramInput::default()).map_err(|e| bpf_error("run", e))?;
         skel.attach().map_err(|e| bpf_error("attach", e))?;
         let probes = attach_probes(&skel, &options.buffers)?;
-        let streams = options.placed_by != PlacedBy::Nobody || options.answering;
-        Ok(Session { skel, _probes: probes, runtime_unavailable, hints_unavailable, streams })
+        let (streams, writes) = (placing || options.answering, Vec::new());
+        Ok(Session { skel, _probes: probes, runtime_unavailable, hints_unavailable, streams, writes })
     }
 
     /// Why paths of language runtimes (the Java agent) cannot be captured; `None`: they can.
@@ -186,6 +191,18 @@ impl<'obj> Session<'obj> {
     /// Captures from now on this block device, or the file system on it (kernel encoding: major << 20 |
     /// minor); 0 switches the capture off.
     pub fn aim(&mut self, device: u32) {
+        if device != 0 && self.writes.is_empty() {
+            // Only now, for the file system is mounted: what it is comes with its module. Another one may not be there.
+            let programs = &self.skel.progs;
+            self.writes = [
+                programs.on_ext4_write.attach_raw_tracepoint("ext4_da_write_begin"),
+                programs.on_ext4_write.attach_raw_tracepoint("ext4_write_begin"),
+                programs.on_xfs_write.attach_raw_tracepoint("xfs_file_buffered_write"),
+            ]
+            .into_iter()
+            .flatten()
+            .collect();
+        }
         let variables = self.skel.maps.bss_data.as_deref_mut().expect("the program has variables");
         // Volatile: the kernel side reads it at any time.
         // SAFETY: an exclusive reference to a mapped, aligned integer.

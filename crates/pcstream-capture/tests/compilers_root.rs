@@ -72,7 +72,8 @@ fn loads(clang: &str) {
         for mut program in open.progs_mut() {
             // As a session chooses.
             let wanted = match program.name().to_str() {
-                Some("on_uring_punt") => has_tracepoint("io_uring_queue_async_work"),
+                Some("on_uring_submit") => has_tracepoint("io_uring_submit_req"),
+                Some("on_uring_submit_sqe") => has_tracepoint("io_uring_submit_sqe"),
                 Some("on_prctl") => has_tracepoint("task_prctl_unknown"),
                 // Not all kernels let these functions be watched, and a capture does without.
                 Some("on_any_prctl" | "on_fcntl") => false,

@@ -103,7 +103,7 @@ fn main() -> ExitCode {
     // Who submits for another thread, or hands over to a worker at once, has no call path here: unless it is marked.
     let ways: [(&str, &[&str], [&str; 2]); 3] = [
         ("by_its_ring", &[], ["io_uring_enter", "< submit <"]),
-        ("by_a_worker", &["-DWORKER"], ["io_uring worker", ""]),
+        ("by_a_worker", &["-DWORKER"], ["io_uring_enter", "< submit < other <"]),
         ("by_a_kernel_thread", &["-DKERNEL_THREAD"], ["io_uring worker", ""]),
     ];
     let test = |(name, flags, unmarked): (&str, &'static [&'static str], [&'static str; 2])| {

@@ -26,6 +26,11 @@ fn main() -> ExitCode {
     let with = |more: &[common::Need]| -> Vec<common::Need> { needs.iter().chain(more).copied().collect() };
     common::run(vec![
         common::test("attach_follows_a_process_and_its_children", &needs, process),
+        common::test(
+            "attach_follows_a_thread_that_becomes_another_program",
+            &with(&[programs::gcc]),
+            exec_of_a_thread,
+        ),
         common::test("attach_follows_a_cgroup_and_those_below", &with(&[cgroups]), cgroup),
         common::test("attach_follows_a_unit", &with(&[programs::systemd]), unit),
         common::test("attach_follows_everything_that_writes", &needs, everything),
@@ -354,6 +359,43 @@ fn unit_without_systemd() {
 fn follows(trace: &Path) -> bool {
     trace.with_extension("pctrace.partial").exists()
 }
+
+/// `exec` of another thread than the first ends the first, which was the process's mark.
+fn exec_of_a_thread() {
+    let (disk, traces) = (Disk::ext4(256), TempDir::new().expect("a directory"));
+    let program = programs::compile(traces.path(), "exec_of_a_thread", EXEC_OF_A_THREAD, &["-pthread"]);
+    let (go, file) = (traces.path().join("go"), disk.mount_point().join("file"));
+    let mut writer = Command::new(program).arg(&go).arg(&file).spawn().map(Writer).expect("it starts");
+    let trace = traces.path().join("t.pctrace");
+    let recorder = record(&disk, &trace, &["--pid", &writer.0.id().to_string()]).spawn().expect("it starts");
+    wait_for("the recorder", || follows(&trace));
+    fs::write(&go, "").expect("it can be written");
+    let out = recorder.wait_with_output().expect("it ends");
+    assert!(writer.0.wait().expect("it ended").success());
+    assert_eq!(out.status.code(), Some(0), "{}", said(&out));
+    assert_eq!(pages_of_others(&trace, "/file"), (0, 100), "{}", said(&out));
+}
+
+/// Waits for the file of its first argument, then a new thread becomes a shell, which writes 100 pages to the second.
+const EXEC_OF_A_THREAD: &str = r#"
+#include <pthread.h>
+#include <unistd.h>
+static char *file;
+static void *become(void *unused) {
+    execlp("dd", "dd", "if=/dev/zero", "bs=4096", "count=100", "conv=fsync", "status=none", file, (char *)0);
+    return unused;
+}
+int main(int argc, char **argv) {
+    static char of[4096] = "of=";
+    pthread_t thread;
+    for (char *to = of + 3, *from = argv[2]; (*to++ = *from++);) {}
+    file = of;
+    while (access(argv[1], F_OK)) usleep(1000);
+    pthread_create(&thread, 0, become, 0);
+    pause();
+    return 1;
+}
+"#;
 
 fn end_of_process() {
     let (disk, traces) = (Disk::ext4(256), TempDir::new().expect("a directory"));

@@ -93,7 +93,7 @@ fn encrypted() {
         assert!(written.iter().all(|&times| times == 1), "{name}: {written:?}");
     }
     let statistics = &reader.meta().settings["statistics"];
-    assert_eq!(statistics["folios_without_context"], 0, "{statistics}");
+    assert_eq!(statistics["pages_without_context"], 0, "{statistics}");
 }
 
 /// A file that is swapped to until it is dropped.

@@ -400,7 +400,7 @@ impl counter {
     pub const BUFFER_WRITES: Self = Self(23);
     pub const BUFFERS_UNPLACED: Self = Self(24);
     pub const REFUSED_HINTS: Self = Self(25);
-    pub const UNTAGGED_FOLIOS: Self = Self(26);
+    pub const UNTAGGED_PAGES: Self = Self(26);
     pub const COUNTERS: Self = Self(27);
 }
 impl Default for counter {

@@ -49,7 +49,7 @@ int main(int argc, char **argv) {
 pub fn compile(dir: &Path, name: &str, source: &str, flags: &[&str]) -> PathBuf {
     let (text, built) = (dir.join(format!("{name}.c")), dir.join(name));
     std::fs::write(&text, source).expect("it can be written");
-    let gcc = Command::new("gcc").args(["-O1", "-g"]).args(flags).arg("-o").arg(&built).arg(&text).status();
+    let gcc = Command::new("gcc").args(["-O1", "-g", "-o"]).arg(&built).arg(&text).args(flags).status();
     assert!(gcc.expect("gcc starts").success());
     built
 }

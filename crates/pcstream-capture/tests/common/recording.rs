@@ -200,7 +200,7 @@ pub fn record_with(command: Vec<OsString>, target: Target, session: SessionOptio
         let recording =
             try_record(command.clone(), target.clone(), session.clone()).expect("the capture works");
         assert_succeeded(&recording, "");
-        let untagged = recording.finished().statistics["folios_without_context"];
+        let untagged = recording.finished().statistics["pages_without_context"];
         let moved = moved_pages() - before;
         if untagged == 0 || moved == 0 || tries == TRIES {
             return recording;

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
+/*
+ * Tags: who made each page of the page cache dirty.
+ *
+ * A tag lives in an array indexed by the page's place in the memory map, so it costs no hash, no eviction and no deletion: 16 bytes for
+ * each page frame of the machine. The kernel says when a folio becomes dirty. A folio may have many pages, and a write may be to some of
+ * them, or to others while it is dirty already. So the beginning of each write says which pages it is about.
+ *
+ *   tag_index     where a page's tag is
+ *   tag_folio, tag_for_kernel
+ *                 a folio became dirty
+ *   claims_pages  a write begins: its pages that are in folios of several pages, and not dirty, are its own
+ *   settle_tag    the context of a page whose tag was to wait for it
+ *
+ * Invariants: a tag is used only if it names the file and place that the page has now. The first writer since a page was written back has
+ * it. Of a folio of several pages, those that no write was about go to who made the folio dirty.
+ *
+ * Known weaknesses: a page that is migrated between dirtying and writeback loses its tag; UNTAGGED_PAGES counts it. Where no tracepoint
+ * says what a write is about (other file systems than ext4 and XFS, block devices, stores to mapped memory), all of a folio's pages go
+ * to who made it dirty.
+ */
+#ifndef PCSTREAM_TAGS_H
+#define PCSTREAM_TAGS_H
+
+#include "names.h"
+
+/* Pages of a write, and of a folio, that are looked at, at most. */
+#define MAX_TAGGED (1 << 20)
+/* Levels of a page cache's tree, and entries of a node (XA_CHUNK_SIZE). */
+#define XA_LEVELS 6
+#define XA_BITS 6
+#define XA_SLOTS (1 << XA_BITS)
+
+static __always_inline u32 tag_index(u64 page)
+{
+	u64 bytes = bpf_core_type_size(struct page);
+
+	/* It is 64 on nearly all kernels, and to divide by another number takes longer. */
+	return (bytes == 64 ? page / 64 : page / bytes) & tag_mask;
+}
+
+/* The first page of a page's folio. */
+static __always_inline u64 head_of(u64 page)
+{
+	u64 word;
+
+	if (!bpf_core_field_exists(((struct page___info *)0)->compound_info)) {
+		word = BPF_CORE_READ((struct page *)page, compound_head);
+		return word & 1 ? word - 1 : page;
+	}
+	word = BPF_CORE_READ((struct page___info *)page, compound_info);
+	if (!(word & 1))
+		return page;
+	return word >> 32 == 0xffffffff ? page & word : word - 1;
+}
+
+/* Whether a folio has several pages. */
+static __always_inline bool is_large(u64 head)
+{
+	return head_of(head + bpf_core_type_size(struct page)) == head;
+}
+
+static long tag_page(u64 i, struct workspace **at)
+{
+	struct tagging *t = &(*at)->tagging;
+	u64 page = t->head + i * bpf_core_type_size(struct page), file_page = t->at + i;
+	bool written = file_page >= t->from && file_page < t->end;
+	u32 index = tag_index(page);
+	struct tag *tag;
+
+	if (i && head_of(page) != t->head)
+		return 1;
+	tag = bpf_map_lookup_elem(&tags, &index);
+	if (!tag)
+		return 1;
+	/* What was written before may be on its way to the device, in a request that is yet to be seen. */
+	if (!t->later || !is_tag_of(tag, t->file, file_page))
+		tag->context = t->context;
+	tag->file = written ? t->file | TAG_DIRTY : t->file & ~TAG_DIRTY;
+	tag->page = file_page;
+	return 0;
+}
+
+/* Tags a folio that the current task made dirty, in `context` or in one that follows. Returns how many pages it has. */
+static __always_inline u32 tag_folio(struct workspace *ws, struct task_cache *cache, u64 head, u64 at, u64 file, u64 context, bool later)
+{
+	struct tagging *t = &ws->tagging;
+
+	t->head = head;
+	t->at = at;
+	t->file = file;
+	t->context = context;
+	t->later = later;
+	t->from = at;
+	t->end = at + 1;
+	if (!is_large(head)) {
+		tag_page(0, &ws);
+		return 1;
+	}
+	t->end = at + MAX_TAGGED;
+	if (cache && cache->write_file == file && cache->write_end > at) {
+		t->from = cache->write_from;
+		t->end = cache->write_end;
+	}
+	return bpf_loop(MAX_TAGGED, tag_page, &ws, 0) - 1;
+}
+
+/* A kernel thread makes a page dirty again that somebody else had made dirty: that is his still. Or it writes for a loop device, to a
+ * file that nobody else may ever write to: then who wrote the page before has nothing to do with it. */
+static long tag_page_for_kernel(u64 i, struct tagging *t)
+{
+	u64 page = t->head + i * bpf_core_type_size(struct page);
+	u32 index = tag_index(page);
+	struct tag *tag;
+
+	if (i && head_of(page) != t->head)
+		return 1;
+	tag = bpf_map_lookup_elem(&tags, &index);
+	if (tag && is_tag_of(tag, t->file, t->at + i) && !(tag->file & TAG_DIRTY))
+		tag->context = 0;
+	return 0;
+}
+
+/* The same of each page of a folio. */
+static __always_inline void tag_for_kernel(u64 head, u64 at, u64 file)
+{
+	struct tagging t = { .head = head, .at = at, .file = file };
+
+	bpf_loop(MAX_TAGGED, tag_page_for_kernel, &t, 0);
+}
+
+/* Tags that were to wait for their context. */
+struct settling {
+	u64 file, page, context;
+	u32 index;
+};
+
+static long settle_tag(u64 i, struct settling *s)
+{
+	u32 index = (s->index + i) & tag_mask;
+	struct tag *tag = bpf_map_lookup_elem(&tags, &index);
+
+	if (!tag || !is_tag_of(tag, s->file, s->page + i))
+		return 1;
+	tag->context = s->context;
+	return 0;
+}
+
+/* What a file's page cache has at a place; 0: no folio. */
+static __always_inline u64 folio_at(u64 mapping, u64 at)
+{
+	u64 entry = (u64)BPF_CORE_READ((struct address_space *)mapping, i_pages.xa_head), below, slot;
+	u32 i, shift;
+
+	for (i = 0; i < XA_LEVELS; i++) {
+		struct xa_node *node = (void *)(entry - 2);
+
+		/* An entry of the tree's own is a node; small ones lead to the slot before that has the folio. */
+		if ((entry & 3) != 2 || entry < 4096)
+			break;
+		shift = BPF_CORE_READ(node, shift);
+		slot = at >> (shift & 63);
+		if (!i && slot >= XA_SLOTS)
+			return 0;
+		slot &= XA_SLOTS - 1;
+		below = (u64)node + bpf_core_field_offset(struct xa_node, slots);
+		if (bpf_probe_read_kernel(&entry, sizeof(entry), (void *)(below + slot * 8)))
+			return 0;
+		if ((entry & 3) == 2 && entry < 4096 &&
+		    bpf_probe_read_kernel(&entry, sizeof(entry), (void *)(below + (entry >> 2 & (XA_SLOTS - 1)) * 8)))
+			return 0;
+	}
+	/* A file of one page has no node. The lowest bits are set in what is no folio. */
+	return (!i && at) || entry & 3 ? 0 : entry;
+}
+
+/* Finds a page of the write that is no writer's yet, in a folio of several; or gives all of them to t->context. */
+static long claim_page(u64 i, struct workspace **ws)
+{
+	struct tagging *t = &(*ws)->tagging;
+	u64 size = bpf_core_type_size(struct page), head;
+	struct tag *tag;
+	u32 index;
+
+	if (t->at >= t->end)
+		return 1;
+	if (t->head && head_of(t->page + size) == t->head) {
+		t->page += size;
+	} else {
+		head = folio_at(t->mapping, t->at);
+		/* The only page of its folio has a tag when the folio becomes dirty. */
+		t->head = head && is_large(head) ? head : 0;
+		t->page = head + (t->at - BPF_CORE_READ((struct folio *)head, index)) * size;
+	}
+	if (!t->head) {
+		t->at++;
+		return 0;
+	}
+	index = tag_index(t->page);
+	tag = bpf_map_lookup_elem(&tags, &index);
+	if (!tag)
+		return 1;
+	if (!is_tag_of(tag, t->file, t->at) || !(tag->file & TAG_DIRTY)) {
+		if (!t->context) {
+			t->head = 0;
+			return 1;
+		}
+		tag->context = t->context;
+		tag->file = t->file | TAG_DIRTY;
+		tag->page = t->at;
+	}
+	t->at++;
+	return 0;
+}
+
+/* Looks for pages that the write of the current task may claim. False: there are none. */
+static __always_inline bool claims_pages(struct workspace *ws, struct inode *inode)
+{
+	u64 size = BPF_CORE_READ(inode, i_size), end = (size + PAGE_SIZE - 1) >> PAGE_SHIFT;
+	struct tagging *t = &ws->tagging;
+
+	/* Behind the end of the file nothing is in the cache. */
+	if (t->end > end)
+		t->end = end;
+	t->at = t->from;
+	t->head = 0;
+	t->context = 0;
+	t->mapping = (u64)BPF_CORE_READ(inode, i_mapping);
+	bpf_loop(MAX_TAGGED, claim_page, &ws, 0);
+	return t->at < t->end;
+}
+
+#endif

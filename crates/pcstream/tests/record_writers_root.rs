@@ -1,0 +1,99 @@
+//! `record` credits each page to the function that wrote it, where that is hard to see: in folios of several pages, below arrays of
+//! variable length, in requests of io_uring, after a truncation, and where the kernel writes for a loop device.
+
+#[path = "../../pcstream-capture/tests/common/mod.rs"]
+mod common;
+#[path = "../../pcstream-capture/tests/common/disk.rs"]
+mod disk;
+#[path = "../../pcstream-capture/tests/common/programs.rs"]
+mod programs;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Output};
+
+use disk::{Disk, succeed, text};
+use tempfile::TempDir;
+
+const SOURCE: &str = include_str!("../../pcstream-capture/tests/native/known_writers.c");
+
+fn main() -> ExitCode {
+    let needs = [common::loop_devices as common::Need, programs::gcc, programs::liburing];
+    let with = |more: common::Need| [&needs[..], &[more]].concat();
+    let (ext4, xfs) = (with(common::ext4), with(common::xfs));
+    let trial = |name: &str, needs: &[common::Need], make: fn() -> Disk, way: &'static str| {
+        common::test(name, needs, move || credits(&make(), way))
+    };
+    common::run(vec![
+        trial("record_ext4_tells_pages_of_a_folio_apart", &ext4, ext4_disk, "folios"),
+        trial("record_xfs_tells_pages_of_a_folio_apart", &xfs, xfs_disk, "folios"),
+        trial("record_tells_callers_of_a_variable_frame_apart", &ext4, ext4_disk, "arrays"),
+        trial("record_ext4_credits_requests_to_their_submitter", &ext4, ext4_disk, "requests"),
+        trial("record_xfs_credits_requests_to_their_submitter", &xfs, xfs_disk, "requests"),
+        trial("record_ext4_keeps_the_writer_of_a_folio_that_is_cut", &ext4, ext4_disk, "cuts"),
+        trial("record_xfs_keeps_the_writer_of_a_folio_that_is_cut", &xfs, xfs_disk, "cuts"),
+        common::test("record_credits_nobody_with_writes_of_a_loop_device", &ext4, loop_device),
+    ])
+}
+
+fn ext4_disk() -> Disk {
+    Disk::ext4(512)
+}
+
+fn xfs_disk() -> Disk {
+    Disk::made(512, &["mkfs.xfs", "-q"], "discard")
+}
+
+fn pcstream(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_pcstream")).args(arguments).output().expect("pcstream can be started")
+}
+
+/// Pages of file data by the function of the test's program that wrote them; `nobody`: no context.
+fn recorded(traces: &TempDir, dir: &Path, command: &[&str]) -> (BTreeMap<String, u64>, String) {
+    let trace = traces.path().join("t.pctrace");
+    let arguments = [&["record", "--on", text(dir), "-o", text(&trace), "--"], command].concat();
+    let out = pcstream(&arguments);
+    assert_eq!(out.status.code(), Some(0), "{}", String::from_utf8_lossy(&out.stderr));
+    let listed = pcstream(&["contexts", text(&trace), "--json", "-", "--top", "100"]);
+    let listed: serde_json::Value = serde_json::from_slice(&listed.stdout).expect("it is JSON");
+    let mut pages = BTreeMap::new();
+    for context in listed["contexts"].as_array().expect("a list") {
+        let functions =
+            context["frames"].as_array().into_iter().flatten().filter_map(|f| f["symbol"].as_str());
+        let of_ours = ["insert", "delete", "make_file", "cut_file"];
+        let function = functions.clone().find(|name| name.starts_with("put_") || of_ours.contains(name));
+        *pages.entry(function.unwrap_or("nobody").to_owned()).or_default() +=
+            context["kinds"]["data"].as_u64().unwrap_or(0);
+    }
+    pages.retain(|_, pages| *pages > 0);
+    (pages, String::from_utf8_lossy(&out.stdout).into_owned())
+}
+
+fn compiled(traces: &TempDir) -> PathBuf {
+    programs::compile(traces.path(), "known_writers", SOURCE, &["-luring"])
+}
+
+/// What the trace says is what the program says that it did.
+fn credits(disk: &Disk, way: &str) {
+    let traces = TempDir::new().expect("a directory");
+    let program = compiled(&traces);
+    let dir = disk.mount_point();
+    let (pages, said) = recorded(&traces, &dir, &[text(&program), way, text(&dir)]);
+    let truth = said.lines().filter_map(|line| line.split_once(' '));
+    let truth = truth.map(|(function, n)| (function.to_owned(), n.parse().expect("a number"))).collect();
+    assert_eq!(pages, truth, "{way}");
+}
+
+/// The kernel writes to its file in a thread of its own; who wrote the file before has nothing to do with that.
+fn loop_device() {
+    let (disk, traces) = (ext4_disk(), TempDir::new().expect("a directory"));
+    let program = compiled(&traces);
+    let dir = disk.mount_point();
+    let script = "set -e; $0 folios $1; device=$(losetup --find --show $1/log); \
+        trap 'losetup --detach $device' EXIT; \
+        dd if=/dev/zero of=$device bs=64k count=125 oflag=direct conv=notrunc status=none; sync -f $1";
+    let (pages, _) = recorded(&traces, &dir, &["sh", "-c", script, text(&program), text(&dir)]);
+    let expected = [("make_file", 2048), ("nobody", 2000), ("put_header", 20), ("put_record", 4000)];
+    assert_eq!(pages, expected.map(|(function, pages)| (function.to_owned(), pages)).into());
+    succeed("sync", &["-f", text(&dir)]);
+}
