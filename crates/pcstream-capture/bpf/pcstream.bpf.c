@@ -121,24 +121,33 @@ int BPF_PROG(on_mark_dirty, struct inode *inode)
 
 static __always_inline int begin_write(struct inode *inode, u64 position, u64 bytes)
 {
+	u64 from = position >> PAGE_SHIFT, end = (position + bytes + PAGE_SIZE - 1) >> PAGE_SHIFT, in_file, context;
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct task_cache *cache;
 	struct workspace *ws;
-	u64 context;
 
-	if (!target_dev || !inode || !bytes || left_out || task->flags & PF_KTHREAD || !leads_to_target(inode))
+	if (!target_dev || !inode || !bytes || left_out || task->flags & PF_KTHREAD)
 		return 0;
+	cache = bpf_task_storage_get(&tasks, task, 0, 0);
+	if (!cache || cache->write_inode != (u64)inode) {
+		if (!leads_to_target(inode))
+			return 0;
+		cache = cache_of(task);
+		if (!cache)
+			return 0;
+		cache->write_inode = (u64)inode;
+		cache->write_file = file_key(BPF_CORE_READ(inode, i_ino), BPF_CORE_READ(inode, i_generation));
+		cache->write_tag = 0;
+	} else if (is_written_again(cache, from, end)) {
+		return 0;
+	}
+	cache->write_from = from;
+	cache->write_end = end;
+	cache->write_tag = 0;
+	/* Behind the end of the file nothing is in the cache. */
+	in_file = (BPF_CORE_READ(inode, i_size) + PAGE_SIZE - 1) >> PAGE_SHIFT;
 	ws = workspace_of(OF_WRITE);
-	cache = cache_of(task);
-	if (!ws || !cache)
-		return 0;
-	cache->write_file = file_key(BPF_CORE_READ(inode, i_ino), BPF_CORE_READ(inode, i_generation));
-	cache->write_from = position >> PAGE_SHIFT;
-	cache->write_end = (position + bytes + PAGE_SIZE - 1) >> PAGE_SHIFT;
-	ws->tagging.file = cache->write_file;
-	ws->tagging.from = cache->write_from;
-	ws->tagging.end = cache->write_end;
-	if (!claims_pages(ws, inode))
+	if (from >= in_file || !ws || !claims_pages(ws, cache, inode, in_file))
 		return 0;
 	context = context_without_path(task, inode) ?:
 		  context_of_buffer(cache, task, ws->tagging.at) ?:

@@ -182,6 +182,7 @@ static long claim_page(u64 i, struct workspace **ws)
 	struct tag *tag;
 	u32 index;
 
+	t->index = 0;
 	if (t->at >= t->end)
 		return 1;
 	if (t->head && head_of(t->page + size) == t->head) {
@@ -190,13 +191,14 @@ static long claim_page(u64 i, struct workspace **ws)
 		head = folio_at(t->mapping, t->at);
 		/* The only page of its folio has a tag when the folio becomes dirty. */
 		t->head = head && is_large(head) ? head : 0;
-		t->page = head + (t->at - BPF_CORE_READ((struct folio *)head, index)) * size;
+		t->page = head ? head + (t->at - BPF_CORE_READ((struct folio *)head, index)) * size : 0;
 	}
+	index = tag_index(t->page);
+	t->index = t->page ? index + 1 : 0;
 	if (!t->head) {
 		t->at++;
 		return 0;
 	}
-	index = tag_index(t->page);
 	tag = bpf_map_lookup_elem(&tags, &index);
 	if (!tag)
 		return 1;
@@ -213,21 +215,35 @@ static long claim_page(u64 i, struct workspace **ws)
 	return 0;
 }
 
-/* Looks for pages that the write of the current task may claim. False: there are none. */
-static __always_inline bool claims_pages(struct workspace *ws, struct inode *inode)
+/* Looks for pages, up to `end`, that the write of the current task may claim. False: there are none. */
+static __always_inline bool claims_pages(struct workspace *ws, struct task_cache *cache, struct inode *inode, u64 end)
 {
-	u64 size = BPF_CORE_READ(inode, i_size), end = (size + PAGE_SIZE - 1) >> PAGE_SHIFT;
 	struct tagging *t = &ws->tagging;
 
-	/* Behind the end of the file nothing is in the cache. */
-	if (t->end > end)
-		t->end = end;
-	t->at = t->from;
+	t->file = cache->write_file;
+	t->from = t->at = cache->write_from;
+	t->end = cache->write_end < end ? cache->write_end : end;
 	t->head = 0;
 	t->context = 0;
 	t->mapping = (u64)BPF_CORE_READ(inode, i_mapping);
-	bpf_loop(MAX_TAGGED, claim_page, &ws, 0);
+	if (t->end == t->from + 1)
+		claim_page(0, &ws);
+	else
+		bpf_loop(MAX_TAGGED, claim_page, &ws, 0);
+	cache->write_tag = t->index;
 	return t->at < t->end;
+}
+
+/* Whether a write is to the page that the task wrote last, and that is dirty still. */
+static __always_inline bool is_written_again(struct task_cache *cache, u64 from, u64 end)
+{
+	u32 index = cache->write_tag - 1;
+	struct tag *tag;
+
+	if (!cache->write_tag || end != from + 1 || end != cache->write_end)
+		return false;
+	tag = bpf_map_lookup_elem(&tags, &index);
+	return tag && is_tag_of(tag, cache->write_file, from) && tag->file & TAG_DIRTY;
 }
 
 #endif
