@@ -77,8 +77,8 @@ impl Profile {
     ///
     /// Dies and the times of pages stay. The write buffer shrinks down to two stripes over all dies, and an erase
     /// gets shorter with the superblock, so that erasing takes the same share of the time. What does not scale:
-    /// the wait of a single read behind an erase is too short, and superblocks smaller than a stripe over all
-    /// dies use only some of them.
+    /// the wait of a single read behind an erase is too short, and times are too long where superblocks are smaller
+    /// than two stripes over all dies and not one.
     pub fn scaled_to(&self, logical_pages: u64) -> Profile {
         let mut scaled = self.clone();
         let ratio = logical_pages as f64 / self.device.logical_pages as f64;

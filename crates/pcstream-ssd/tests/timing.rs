@@ -293,6 +293,23 @@ fn a_saturated_device_takes_the_sum_of_its_work_divided_by_its_dies() {
     }
 }
 
+/// Eight dies: superblocks of three dies, of one stripe, of a stripe and one die, of two stripes less a die.
+#[test]
+fn writes_use_all_dies_of_superblocks_that_are_no_whole_stripes() {
+    for superblock_pages in [6, 16, 18, 30] {
+        let device = settings(superblock_pages, 200, 404);
+        let mut ssd = timed(&device, &timing(4, 2, 2, 64), Arrivals::ClosedLoop { queue_depth: 64 });
+        for page in 0..device.logical_pages {
+            ssd.write(0, LogicalPage(page), 1, StreamId(0)).unwrap();
+        }
+        assert_eq!(ssd.ssd().counters().gc_pages, 0);
+        let dies = u64::from(superblock_pages / 2).min(8);
+        let least = (device.logical_pages / 2 / dies * (PROGRAM + 2 * TRANSFER)) as f64;
+        let ratio = ssd.results().elapsed_ns as f64 / least;
+        assert!((0.9..1.01).contains(&ratio), "superblocks of {superblock_pages} pages: {ratio}");
+    }
+}
+
 #[test]
 fn littles_law_holds_in_a_closed_loop() {
     for queue_depth in [1, 4, 32] {

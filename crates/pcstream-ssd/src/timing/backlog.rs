@@ -13,9 +13,10 @@ pub(super) enum Work {
     Erase { superblock: u32 },
 }
 
-/// Copies to consecutive pages of one superblock.
+/// Copies out of one victim to consecutive pages of one superblock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Copies {
+    pub(super) victim: u32,
     /// Where to: superblock, unit in it, page of the unit.
     pub(super) to: u32,
     pub(super) within: u32,
@@ -123,11 +124,19 @@ mod tests {
 
     #[test]
     fn work_comes_out_in_order_and_in_parts() {
-        let units = Units::new(2, 2, 2, 16);
+        let units = Units::new(2, 2, 2, 16, 1);
         let first = UnitRead { within: 1, pages: 2 };
         let second = UnitRead { within: 4, pages: 1 };
         let mut backlog = Backlog::default();
-        let copies = |to, within, page, left| Copies { to, within, page, left, whole_unit: false, ready: 0 };
+        let copies = |to, within, page, left| Copies {
+            victim: 1,
+            to,
+            within,
+            page,
+            left,
+            whole_unit: false,
+            ready: 0,
+        };
         backlog.push_copies(&[2, 3, 8], copies(7, 50, 0, 3));
         backlog.push_erase(1);
         backlog.push_copies(&[9], copies(7, 51, 1, 1));

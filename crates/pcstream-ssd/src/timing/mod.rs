@@ -3,13 +3,15 @@
 //!
 //! The device. A superblock is one block of every plane of every die. Consecutive pages that one program
 //! operation of a die writes are a *unit*; consecutive units lie on consecutive dies, which are numbered
-//! across channels first, so that neighbours are on different channels. Times are in nanoseconds of simulated time.
+//! across channels first, so that neighbours are on different channels. Where a superblock is more
+//! than one unit on every die and no whole number of them, as on a small device, the next superblock begins on the
+//! die after its last one. Times are in nanoseconds of simulated time.
 //!
 //! - Program of a unit: the channel carries its pages (`transfer_ns` each), then the die is busy for
 //!   `program_ns`. The die is occupied from the start of the transfer (no cache programming).
 //! - Read of pages of a unit: the die senses for `read_ns` (all planes together), then waits for the channel and
 //!   sends the pages that are wanted; it is occupied until they are out.
-//! - Erase of a superblock: `erase_ns` on every die.
+//! - Erase of a superblock: `erase_ns` on every die that it lies on.
 //! - A die serves operations in the order in which they are issued. A read therefore waits for the
 //!   programs, copies and erases issued to its die before it. A channel serves who is ready first.
 //!

@@ -81,9 +81,10 @@ impl Model {
         check(geometry, settings)?;
         let TimingSettings { channels, dies_per_channel, pages_per_program, buffer_pages, .. } = *settings;
         let superblock_pages = geometry.superblock_pages();
-        let units = Units::new(pages_per_program, channels * dies_per_channel, channels, superblock_pages);
-        let dies = units.dies() as usize;
-        let all_units = geometry.superblocks() as usize * units.per_superblock() as usize;
+        let (dies, superblocks) = (channels * dies_per_channel, geometry.superblocks());
+        let units = Units::new(pages_per_program, dies, channels, superblock_pages, superblocks);
+        let dies = dies as usize;
+        let all_units = superblocks as usize * units.per_superblock() as usize;
         Ok(Model {
             units,
             read_ns: settings.read_ns,
@@ -103,7 +104,7 @@ impl Model {
             last_slot_at: 0,
             releases: VecDeque::new(),
             backlog: Backlog::default(),
-            erases_pending: vec![0; geometry.superblocks() as usize],
+            erases_pending: vec![0; superblocks as usize],
             gained_pages: 0,
             copies_of_victim: 0,
             superblock_pages,
@@ -337,11 +338,12 @@ impl Observer for Model {
     }
 
     #[inline(always)]
-    fn gc_copies(&mut self, _victim: SuperblockId, sources: &[u32], to: SuperblockId, to_offset: u32) {
+    fn gc_copies(&mut self, victim: SuperblockId, sources: &[u32], to: SuperblockId, to_offset: u32) {
         self.copies_of_victim += sources.len() as u32;
         let (within, page) = self.units.within(to_offset);
+        let left = sources.len() as u32;
         let mut copies =
-            Copies { to: to.0, within, page, left: sources.len() as u32, whole_unit: false, ready: 0 };
+            Copies { victim: victim.0, to: to.0, within, page, left, whole_unit: false, ready: 0 };
         if page == 0 {
             copies.begin_unit(within, self.units.pages_per_program());
         }

@@ -22,26 +22,45 @@ pub(super) struct UnitRead {
     pub(super) pages: u32,
 }
 
-/// The layout of a superblock over dies.
+/// The layout of superblocks over dies. A superblock begins on the die after the last one of the superblock before
+/// it: if all began on the same die, the first dies would have more units than the others, wherever a superblock is
+/// no whole number of stripes.
+///
+/// Superblocks smaller than a stripe all begin on die 0. If they did not, the number of open superblocks would say
+/// how many dies work at once, and schemes with more streams would look faster than their WAF makes them.
 #[derive(Clone, Debug)]
 pub(super) struct Units {
     pages_per_program: u32,
     dies: u32,
-    /// Of each unit of a superblock: the same for all superblocks.
+    per_superblock: u32,
+    /// Of consecutive units from die 0 on: as many as a superblock that begins on the last die needs.
     places: Vec<Position>,
+    /// Die of each superblock's first unit.
+    first_die: Vec<u16>,
 }
 
 impl Units {
     /// All at least 1, at most 65,536 dies; `superblock_pages` is a multiple of `pages_per_program`.
-    pub(super) fn new(pages_per_program: u32, dies: u32, channels: u32, superblock_pages: u32) -> Units {
-        let place = |within| {
-            let die = within % dies;
+    pub(super) fn new(
+        pages_per_program: u32,
+        dies: u32,
+        channels: u32,
+        superblock_pages: u32,
+        superblocks: u32,
+    ) -> Units {
+        let per_superblock = superblock_pages / pages_per_program;
+        let place = |unit| {
+            let die = unit % dies;
             Position { die: die as u16, channel: (die % channels) as u16 }
         };
+        let step = if per_superblock < dies { 0 } else { per_superblock % dies };
+        let first_die = |superblock| (u64::from(superblock) * u64::from(step) % u64::from(dies)) as u16;
         Units {
             pages_per_program,
             dies,
-            places: (0..superblock_pages / pages_per_program).map(place).collect(),
+            per_superblock,
+            places: (0..dies - 1 + per_superblock).map(place).collect(),
+            first_die: (0..superblocks).map(first_die).collect(),
         }
     }
 
@@ -56,7 +75,7 @@ impl Units {
 
     /// Units of a superblock.
     pub(super) fn per_superblock(&self) -> u32 {
-        self.places.len() as u32
+        self.per_superblock
     }
 
     /// The unit of a page, and the page's number in it.
@@ -69,13 +88,13 @@ impl Units {
     /// The unit with index `within` in its superblock.
     #[inline(always)]
     pub(super) fn unit(&self, superblock: u32, within: u32) -> Unit {
-        let index = superblock as usize * self.places.len() + within as usize;
-        Unit { index, place: self.place(within) }
+        let index = superblock as usize * self.per_superblock as usize + within as usize;
+        Unit { index, place: self.place(superblock, within) }
     }
 
     /// Whether the unit with this index over all units lies in a superblock.
     pub(super) fn is_of(&self, index: usize, superblock: u32) -> bool {
-        index / self.places.len() == superblock as usize
+        index / self.per_superblock as usize == superblock as usize
     }
 
     /// Index of a page's unit in its superblock, and the page's number in it.
@@ -86,8 +105,14 @@ impl Units {
 
     /// Where the unit with index `within` in its superblock lies.
     #[inline(always)]
-    pub(super) fn place(&self, within: u32) -> Position {
-        self.places[within as usize]
+    pub(super) fn place(&self, superblock: u32, within: u32) -> Position {
+        self.places[usize::from(self.first_die[superblock as usize]) + within as usize]
+    }
+
+    /// The dies that a superblock lies on, each once.
+    pub(super) fn dies_of(&self, superblock: u32) -> impl Iterator<Item = u16> + use<> {
+        let (first, dies) = (u32::from(self.first_die[superblock as usize]), self.dies);
+        (first..first + dies.min(self.per_superblock)).map(move |die| (die % dies) as u16)
     }
 
     /// The first pages of ascending offsets that lie in one unit. There is at least one offset.
@@ -109,22 +134,48 @@ impl Units {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
     fn consecutive_units_lie_on_consecutive_dies() {
-        let units = Units::new(4, 6, 3, 48);
+        let units = Units::new(4, 6, 3, 48, 3);
         let at = |die, channel| Position { die, channel };
         assert_eq!(units.of(0, 0), (Unit { index: 0, place: at(0, 0) }, 0));
         assert_eq!(units.of(0, 7), (Unit { index: 1, place: at(1, 1) }, 3));
         assert_eq!(units.of(2, 25), (Unit { index: 30, place: at(0, 0) }, 1));
-        assert_eq!(units.place(4), at(4, 1));
+        assert_eq!(units.place(1, 4), at(4, 1));
         assert_eq!((units.per_superblock(), units.within(47)), (12, (11, 3)));
     }
 
     #[test]
+    fn superblocks_follow_one_another_over_the_dies() {
+        for (superblock_pages, first_dies) in
+            [(48, [0, 0, 0, 0]), (52, [0, 1, 2, 3]), (40, [0, 4, 2, 0]), (16, [0, 0, 0, 0])]
+        {
+            let units = Units::new(4, 6, 3, superblock_pages, 4);
+            let mut on_die = [0; 6];
+            for (superblock, &first) in (0..).zip(&first_dies) {
+                assert_eq!(units.place(superblock, 0).die, first, "{superblock_pages} pages");
+                let mut dies = BTreeSet::new();
+                for within in 0..units.per_superblock() {
+                    let place = units.place(superblock, within);
+                    assert_eq!(place.channel, place.die % 3);
+                    on_die[usize::from(place.die)] += 1;
+                    dies.insert(place.die);
+                }
+                assert_eq!(units.dies_of(superblock).count(), dies.len(), "each once");
+                assert_eq!(units.dies_of(superblock).collect::<BTreeSet<_>>(), dies);
+            }
+            let (least, most) = (on_die.iter().min().unwrap(), on_die.iter().max().unwrap());
+            assert!(most - least <= 1 || superblock_pages < 4 * 6, "{superblock_pages} pages: {on_die:?}");
+        }
+    }
+
+    #[test]
     fn pages_of_a_unit_are_read_together() {
-        let units = Units::new(4, 6, 3, 48);
+        let units = Units::new(4, 6, 3, 48, 1);
         let offsets = [1, 3, 4, 5, 6, 7, 20, 47];
         let read = |from: usize| units.first_read(&offsets[from..]);
         assert_eq!(read(0), UnitRead { within: 0, pages: 2 });

@@ -27,7 +27,7 @@ impl Model {
             let begin = match work {
                 Work::Copies(copies) => {
                     let read = self.backlog.next_read(&copies, &self.units);
-                    self.die_free[usize::from(self.units.place(read.within).die)]
+                    self.die_free[usize::from(self.units.place(copies.victim, read.within).die)]
                 }
                 Work::Erase { .. } => self.copies_read_at,
             };
@@ -104,7 +104,8 @@ impl Model {
     /// Reads pages of one unit, and adds them to the units that `copies` goes to.
     #[inline(always)]
     fn issue_copies(&mut self, read: UnitRead, copies: &mut Copies) {
-        let (ready, busy) = self.read_pages(self.units.place(read.within), read.pages, self.clock);
+        let place = self.units.place(copies.victim, read.within);
+        let (ready, busy) = self.read_pages(place, read.pages, self.clock);
         self.gc_busy_ns += busy;
         self.copies_read_at = self.copies_read_at.max(ready);
         self.count(ready, 0, u64::from(read.pages));
@@ -179,11 +180,11 @@ impl Model {
     #[cold]
     fn issue_erase(&mut self, superblock: u32, ready: u64) {
         self.erases_pending[superblock as usize] -= 1;
-        let dies = self.units.dies().min(self.units.per_superblock());
-        for free in &mut self.die_free[..dies as usize] {
+        for die in self.units.dies_of(superblock) {
+            let free = &mut self.die_free[usize::from(die)];
             *free = ready.max(self.clock).max(*free) + self.erase_ns;
+            self.gc_busy_ns += self.erase_ns;
         }
-        self.gc_busy_ns += u64::from(dies) * self.erase_ns;
     }
 
     /// Makes sure that the erase of a superblock that is about to be programmed was issued.
