@@ -99,7 +99,7 @@ pub struct Verdict {
     pub flash_saved_on_same_drive: Option<f64>,
     /// Flash that `on_legacy_drive` saves, as a share of today's.
     pub flash_saved_on_legacy_drive: Option<f64>,
-    /// How many times as long the drive lives with streams.
+    /// How many times as long the drive lives with streams, if programs wear it: 1 / (1 - `flash_saved`).
     pub life_ratio: Option<f64>,
     /// Whether both sides reached a steady state.
     pub steady: bool,

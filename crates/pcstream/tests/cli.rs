@@ -69,7 +69,7 @@ const SIMULATION_KEYS: &str = "
     .results[].streams[].internal.lifetime_pages .results[].streams[].internal.lifetime_pages.p25
     .results[].streams[].internal.lifetime_pages.p50 .results[].streams[].internal.lifetime_pages.p75
     .results[].streams[].internal.ended_pages
-    .comparisons[].scheme .comparisons[].gc_destination .comparisons[].flash_pages_ratio .comparisons[].lifetime_ratio
+    .comparisons[].scheme .comparisons[].gc_destination .comparisons[].flash_pages_ratio .comparisons[].life_ratio_by_erases
     .comparisons[].reference .comparisons[].reference_scheme .comparisons[].reference_gc_destination
     .verdict.sentences[] .verdict.matters .verdict.best_foreseeing .verdict.flash_saved .verdict.life_ratio
     .verdict.flash_saved_on_same_drive .verdict.flash_saved_on_legacy_drive

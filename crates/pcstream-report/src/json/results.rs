@@ -61,8 +61,9 @@ pub struct ComparisonJson {
     pub reference_gc_destination: String,
     /// Flash pages over those of the other.
     pub flash_pages_ratio: f64,
-    /// How many times as long the device lives; null where either erased nothing.
-    pub lifetime_ratio: Option<f64>,
+    /// How many times as long the device lives if erases wear it; null where either erased nothing. The verdict's
+    /// `life_ratio` is from programs: a run that began on an empty device has erased less than it programmed.
+    pub life_ratio_by_erases: Option<f64>,
 }
 
 /// One scheme on one device.
@@ -203,7 +204,7 @@ fn comparison(lane: &LaneResult, reference: &LaneResult) -> Option<ComparisonJso
         reference_scheme: reference.scheme.to_owned(),
         reference_gc_destination: reference.settings.gc_destination.name().to_owned(),
         flash_pages_ratio: lane.flash_pages() as f64 / reference.flash_pages() as f64,
-        lifetime_ratio: relative_lifetime(&lane.counters, &reference.counters),
+        life_ratio_by_erases: relative_lifetime(&lane.counters, &reference.counters),
     })
 }
 
