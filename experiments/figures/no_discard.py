@@ -1,4 +1,4 @@
-"""HotStorage'14, section 4.1: without TRIM, deleted files stay on the drive, and garbage collection copies them."""
+"""HotStorage'14, section 4: without TRIM, deleted files stay on the drive, and garbage collection copies them."""
 
 from __future__ import annotations
 

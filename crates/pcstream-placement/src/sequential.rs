@@ -1,4 +1,4 @@
-//! sequential: patterns detected inside the device (Kang et al., HotStorage'14, section 4.2).
+//! sequential: patterns detected inside the device (Kang et al., HotStorage'14, section 4).
 //!
 //! Idea: follow at most four concurrent sequential patterns, each with a stream. A write that
 //! starts where a pattern ends belongs to it. A write that starts where an earlier, unclaimed
@@ -36,7 +36,7 @@ impl Default for SequentialParams {
 #[rustfmt::skip]
 impl Parameters for SequentialParams {
     const LIST: &'static [Parameter<SequentialParams>] = &[
-        parameter!(SequentialParams, patterns, "patterns", "most sequential patterns at once; never more than the streams besides S0", "HotStorage'14, section 4.2"),
+        parameter!(SequentialParams, patterns, "patterns", "most sequential patterns at once; never more than the streams besides S0", "HotStorage'14, section 4"),
         parameter!(SequentialParams, candidates, "writes", "ends of unclaimed writes that are kept, from 1 to 4096", "this project; the paper leaves it open"),
     ];
 

@@ -15,7 +15,7 @@
 //!
 //! Known weaknesses: blind to append-only and write-once data, whose addresses say nothing. If the stream
 //! is read after promotion and demotion keeps the count (`sepbit`, `keeping`), the next access undoes a demotion before it
-//! can be seen, and a chunk that was hot once stays hot. By default a demotion halves the count. One node of 32 bytes per
+//! can be seen, and a chunk that was hot once stays hot. By default a demotion halves the count, which is this project's rule and not SYSTOR'17's. One node of 32 bytes per
 //! chunk touched, never evicted.
 
 mod params;

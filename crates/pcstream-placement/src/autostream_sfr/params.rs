@@ -41,7 +41,7 @@ pub enum SfrRead {
 /// How exactly decay is computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SfrArithmetic {
-    /// Real numbers: a count decays a little with every page.
+    /// Real numbers: a count decays a little with every page. This project's choice.
     #[default]
     Real,
     /// Whole decay periods, and counts cut to integers (SepBIT, BlueDBM): a chunk written more
@@ -49,7 +49,7 @@ pub enum SfrArithmetic {
     Whole,
 }
 
-/// Parameters of `autostream-sfr`. The default is SepBIT's order with the formula above.
+/// Parameters of `autostream-sfr`. The default is SepBIT's order and decay, in real numbers, which are this project's.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SfrParams {
     /// Pages of a chunk; 256 (1 MiB), as in `autostream-mq`. SepBIT and BlueDBM: 512.
@@ -171,7 +171,7 @@ impl Parameters for SfrParams {
         parameter!(SfrParams, level, "floor-BASE, ceil-2", "from a count to a stream", "this project; SepBIT: floor-e, BlueDBM: floor-10"),
         parameter!(SfrParams, order, SfrOrder::CHOICES, "in which order a count decays and grows", "SepBIT; BlueDBM: count-then-decay"),
         parameter!(SfrParams, read, SfrRead::CHOICES, "when the stream of a write is read", "SepBIT; BlueDBM: before-update"),
-        parameter!(SfrParams, arithmetic, SfrArithmetic::CHOICES, "how exactly decay is computed", "SYSTOR'17; SepBIT and BlueDBM: whole"),
+        parameter!(SfrParams, arithmetic, SfrArithmetic::CHOICES, "how exactly decay is computed", "this project; SepBIT and BlueDBM: whole"),
         parameter!(SfrParams, span, Span::CHOICES, "which chunks of a write count", "SepBIT; BlueDBM: first-chunk"),
         parameter!(SfrParams, sequential, "true, false", "whether a write that follows the previous one keeps its stream", "SYSTOR'17"),
     ];
