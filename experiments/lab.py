@@ -33,7 +33,7 @@ ROOT = Path(__file__).resolve().parents[1]
 LEGACY, INTERNAL = "own", "internal"
 #: Devices of all figures: the PM963 of FAST'19, scaled to the recording. Simulated without and with internal streams.
 DEVICE = "pm963-480g"
-#: Spare factor of the devices: 7 %, as drives are sold today. The profile's own 12.7 % is an assumption.
+#: Spare factor of the devices: 7 %, as drives are sold today. The profile's own 12.5 % is an assumption.
 SPARE_FACTOR = 0.07
 #: Share of a device's addresses that a recording writes to, unless a figure says otherwise. Static data is left out.
 UTILISATION = 0.98
@@ -289,7 +289,7 @@ def spread(values: Sequence[float]) -> str:
 
 def conditions(utilisation: float = UTILISATION, spare_factor: float | None = SPARE_FACTOR) -> str:
     """What WAF depends on, as a sentence for remarks."""
-    spare = "the profile's spare factor, 12.7 %" if spare_factor is None else f"a spare factor of {spare_factor:.0%}"
+    spare = "the profile's spare factor, 12.5 %" if spare_factor is None else f"a spare factor of {spare_factor:.0%}"
     return f"Device: {DEVICE} scaled so that what a recording writes to fills {utilisation:.0%} of its addresses, with {spare}."
 
 
