@@ -70,7 +70,9 @@ impl SteadyState {
         let variance = steady.iter().map(|w| (w - waf).powi(2)).sum::<f64>() / (n - 1) as f64;
         let r = correlation(steady, waf).max(0.0);
         let independent = n as f64 * (1.0 - r) / (1.0 + r);
-        let half_width = student_t_975(n - 1) * (variance / independent).sqrt();
+        // As many degrees of freedom as that leaves, rounded down so that too little is not taken for enough.
+        let degrees = (independent as usize).saturating_sub(1).max(1);
+        let half_width = student_t_975(degrees) * (variance / independent).sqrt();
         Some(Steady { first_round, rounds: n, waf, half_width })
     }
 }
@@ -137,6 +139,14 @@ mod tests {
         assert!((steady.waf - 3.0).abs() < 1e-9);
         // Deviations 0, 0, .1, -.1, 0, 0: s = sqrt(.02/5), times 2.571 / sqrt(6).
         assert!((steady.half_width - 2.571 * (0.004f64 / 6.0).sqrt()).abs() < 1e-6);
+    }
+
+    /// Deviations of .05 with a correlation of 1/2: six rounds say as much as two, which leave one degree of freedom.
+    #[test]
+    fn rounds_that_resemble_each_other_leave_fewer_degrees_of_freedom() {
+        let steady = of(&[3.0, 3.0, 3.0, 3.1, 3.1, 3.1]).unwrap();
+        assert_eq!(steady.rounds, 6);
+        assert!((steady.half_width - 12.706 * (0.003f64 / 2.0).sqrt()).abs() < 1e-6, "{steady:?}");
     }
 
     #[test]
