@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import select
@@ -13,6 +14,7 @@ import sys
 import threading
 import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ import polars as pl
 import pytest
 
 import pcstream as pc
+from pcstream import _sweep
 
 GRID: dict[str, Any] = {"streams": [1, 3, 5], "spare_factor": [0.1, 0.2], "gc": ["own", "internal"]}
 POINTS = 12
@@ -386,20 +389,62 @@ def test_a_sweep_says_once_that_points_have_warnings(small: pc.Trace, tmp_path: 
 
 
 class Warns(pc.Scheme):
-    """Warns of something, and of what nobody is shown."""
+    """Warns by itself."""
 
     name = "warns"
 
     def place(self, batch: pc.Batch) -> Any:
-        warnings.warn("left open", ResourceWarning, stacklevel=1)
         warnings.warn("of the scheme", stacklevel=1)
         return np.zeros(len(batch), np.uint8)
 
 
-def test_warnings_of_a_point_are_those_that_python_shows(small: pc.Trace) -> None:
-    with pytest.warns(pc.PcstreamWarning, match="1 of 1 points have warnings, .*: of the scheme"):
+def test_what_a_scheme_warns_of_goes_where_python_sends_it(small: pc.Trace) -> None:
+    with pytest.warns(UserWarning, match="^of the scheme$"):
         rows = pc.sweep(small, Warns(), pc.Device(gc="own"), executor="here").to_polars()
-    assert set(rows["warnings"][0].split("; ")) == {"of the scheme"}
+    assert rows["warnings"].to_list() == [""] and rows["losses"].to_list() == [False]
+
+
+class Meets(pc.Scheme):
+    """Says that it places, and goes on when another does, or when that has ended."""
+
+    name = "meets"
+
+    def __init__(self, begun: threading.Event, awaited: threading.Event) -> None:
+        self.begun, self.awaited = begun, awaited
+
+    def __deepcopy__(self, memo: object) -> Meets:
+        return self
+
+    def place(self, batch: pc.Batch) -> Any:
+        self.begun.set()
+        assert self.awaited.wait(60)
+        return np.zeros(len(batch), np.uint8)
+
+
+def test_points_of_several_threads_have_their_own_warnings(small: pc.Trace, tmp_path: Path) -> None:
+    shutil.copytree(small.path, tmp_path / "lossy.pctrace")
+    meta = json.loads((tmp_path / "lossy.pctrace" / "meta.json").read_text())
+    meta["losses"][next(iter(meta["losses"]))] = 5
+    (tmp_path / "lossy.pctrace" / "meta.json").write_text(json.dumps(meta))
+    before = list(warnings.filters), warnings.showwarning
+    first, second, ended = threading.Event(), threading.Event(), threading.Event()
+    with ThreadPoolExecutor(2) as pool:
+
+        def begin(scheme: pc.Scheme) -> Any:
+            device = pc.Device(gc="own")
+            (point,) = _sweep.grid(tmp_path / "lossy.pctrace", scheme, device, {}, {}, kept=False)
+            return pool.submit(point.rows)
+
+        # The one that begins first ends first.
+        one = begin(Meets(first, second))
+        assert first.wait(60)
+        other = begin(Meets(second, ended))
+        rows = one.result()
+        ended.set()
+        rows += other.result()
+    assert [row["losses"] for row in rows] == [True, True], rows
+    assert ["was lost when it was recorded" in row["warnings"] for row in rows] == [True, True]
+    assert (list(warnings.filters), warnings.showwarning) == before
 
 
 def run_python(code: str, how: str, directory: Path) -> subprocess.CompletedProcess[str]:

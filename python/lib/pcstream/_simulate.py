@@ -184,22 +184,30 @@ def simulate(
             small for its times.
     """
     options = Options(prefill, timing, queue_depth, open_loop, pack, pack_live, fill, discard, memory, rules, set or {})
-    opened = trace if isinstance(trace, Trace) else Trace(trace)
+    results, said = simulated(trace if isinstance(trace, Trace) else Trace(trace), schemes, device, options)
+    for category, text in said:
+        warnings.warn(text, category, stacklevel=2)
+    return results
+
+
+def simulated(
+    trace: Trace,
+    schemes: str | Scheme | type[Scheme] | Sequence[str | Scheme | type[Scheme]],
+    device: Device | str | None,
+    options: Options,
+) -> tuple[Results, list[tuple[type[Warning], str]]]:
+    """Results, and what limits what they say: the classes of warnings, and their texts."""
     chosen = _scheme.chosen(schemes)
     if not chosen:
         raise ArgumentError("schemes is empty: expected at least one; pcstream.schemes() lists them")
-    given = opened._given
+    given = trace._given
     fitted = _fitted(device, options)
-    results = Results(*_pcstream.simulate(opened._native, given, chosen, fitted, options))
-    for text in _losses(given, results):
-        warnings.warn(text, LossWarning, stacklevel=2)
-    for category, text in results.remarks:
-        warnings.warn(f"{given}: {text}", getattr(_errors, category), stacklevel=2)
-    too_little = "" if options.is_packed else _too_little(opened, fitted, results)
-    for text in (too_little, _spread(given, results) if options.pack_live is not None else ""):
-        if text:
-            warnings.warn(text, SizeWarning, stacklevel=2)
-    return results
+    results = Results(*_pcstream.simulate(trace._native, given, chosen, fitted, options))
+    said: list[tuple[type[Warning], str]] = [(LossWarning, text) for text in _losses(given, results)]
+    said += [(getattr(_errors, category), f"{given}: {text}") for category, text in results.remarks]
+    too_little = "" if options.is_packed else _too_little(trace, fitted, results)
+    of_size = (too_little, _spread(given, results) if options.pack_live is not None else "")
+    return results, said + [(SizeWarning, text) for text in of_size if text]
 
 
 def device_of(device: Device | str | None) -> Device:

@@ -29,7 +29,7 @@ from ._identity import Inputs
 from ._options import Options
 from ._plot import SweepPlot
 from ._scheme import Scheme
-from ._simulate import DEFAULT_SCHEMES, device_of, simulate
+from ._simulate import DEFAULT_SCHEMES, device_of, simulated
 from ._store import Store
 from ._trace import Trace
 
@@ -56,8 +56,6 @@ OPTION_AXES = ("prefill", "pack", "pack_live", "fill", "discard")
 HEAD = ("trace", "trace_id", *(name for name in AXES if name != "seed"), *OPTION_AXES)
 #: How the names of temporary directories begin.
 TEMPORARY = "pcstream-sweep-"
-#: Warnings that Python does not show by itself. They may come from anything that ends meanwhile.
-UNSEEN = (ResourceWarning, DeprecationWarning, PendingDeprecationWarning, ImportWarning)
 #: Points without rows that are named one by one.
 NAMED = 5
 
@@ -101,18 +99,15 @@ class Point:
         trace = Trace(self.place)
         self.check()
         self.inputs.check(trace, self.options)
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            for category in UNSEEN:
-                warnings.simplefilter("ignore", category)
-            results = simulate(trace, self.schemes, self.device, **self.options)
-        said = "; ".join(str(warning.message) for warning in caught)
+        # The module warnings knows the process only, and points of other threads may run in it.
+        results, warned = simulated(trace, self.schemes, self.device, _options(self.options))
+        said = "; ".join(text for _, text in warned)
         # A copy of the trace has the same rows.
         for place in (f"{self.place}: ", f"{trace.path}/"):
             said = said.replace(place, "")
         device = {f"device.{k}": v for k, v in results.device.items() if isinstance(v, (int, float, str))}
         first = {**self.head(), "seed": results.json["seed"]}
-        has_losses = any(issubclass(warning.category, LossWarning) for warning in caught)
+        has_losses = any(issubclass(category, LossWarning) for category, _ in warned)
         last = {**device, "warnings": said, "losses": has_losses, "pcstream": _pcstream.__version__}
         return [{**first, **result.row(), **last} for result in results]
 
@@ -247,7 +242,7 @@ def sweep(
         SweepWarning: points cannot be, as a device without room for garbage collection, and are left out; ``failures`` of
             what is returned names them.
         LossWarning, PcstreamWarning: points that were computed now have warnings, in the column ``warnings``; the message
-            has the first. It is a LossWarning if a point has one.
+            has the first. It is a LossWarning if a point has one. What the code of a scheme warns of is not among them.
 
     With ``"processes"``, a script that calls this needs ``if __name__ == "__main__":``, as all of multiprocessing does, and
     schemes come from modules: in a notebook, those that it defines need ``"here"``, Dask or Ray.
@@ -343,7 +338,7 @@ def grid(
         if fitted.profile_name is not None and fitted.logical_pages is None:
             fitted = fitted.scaled()
         all_options = {**options, **{name: value for name, value in at.items() if name in OPTION_AXES}}
-        checked = Options(**{_field(name): value for name, value in all_options.items()})
+        checked = _options(all_options)
         given = {name: getattr(checked, name) for name in OPTION_AXES}
         shown = {name: "+".join(value) if isinstance(value, tuple) else value for name, value in at.items()}
         of = (trace._place, trace._given, trace.id)
@@ -357,6 +352,11 @@ def _inputs(
     # Where nothing is looked for later, the place of a trace tells it from the others.
     digests = [_identity.trace(one) if kept else one._place for one in traces]
     return [(one, Inputs(build, of, _identity.meta(one), rules, schemes)) for one, of in zip(traces, digests, strict=True)]
+
+
+def _options(given: Mapping[str, Any]) -> Options:
+    """Keyword arguments of :func:`pcstream.simulate`, checked."""
+    return Options(**{_field(name): value for name, value in given.items()})
 
 
 def _field(option: str) -> str:
