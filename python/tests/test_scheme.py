@@ -185,6 +185,11 @@ def test_a_scheme_in_python_has_attributes_and_no_parameters(small: pc.Trace) ->
         (lambda n: np.zeros(n), pc.ArgumentError, "float64"),
         (lambda n: np.full(n, 9), pc.ArgumentError, "stream 9 for event 0 of a batch, expected 0 to 8"),
         (lambda n: np.full(n, -1), pc.ArgumentError, "stream -1"),
+        (
+            lambda n: np.ma.array(np.zeros(n, int), mask=np.arange(n) == 3),
+            pc.ArgumentError,
+            "masked stream for event 3 of a batch, expected 0 to 8",
+        ),
     ],
 )
 def test_an_exception_in_a_scheme_ends_the_simulation(small: pc.Trace, answer: Any, error: Any, message: str) -> None:
@@ -205,3 +210,14 @@ def test_a_scheme_that_cannot_start_or_place_says_so(small: pc.Trace) -> None:
         pc.simulate(small, NoStart())
     with pytest.raises(NotImplementedError, match=r"Scheme.place\(batch\) is not defined"):
         pc.simulate(small, pc.Scheme())
+
+
+def test_answers_may_be_masked_where_they_do_not_count(tmp_path: Path) -> None:
+    class Masked(AllToDefault):
+        def place(self, batch: pc.Batch) -> Any:
+            return np.ma.masked_where(batch.op != pc.OPS.index("write"), np.zeros(len(batch), np.uint8))
+
+    trace = pc.write(tmp_path / "t.pctrace", {"lba": [0, 1, 0, 1], "op": ["write", "read", "discard", "write"]}, device_pages=4096)
+    with pytest.warns(pc.SizeWarning):
+        (result,) = pc.simulate(trace, Masked(), pc.Device(gc="own"))
+    assert result.host_pages == 2

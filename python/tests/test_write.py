@@ -159,5 +159,18 @@ def test_nulls_are_named(tmp_path: Path, name: str, value: Any, null: Any) -> No
             pc.write(tmp_path / "n.pctrace", {"lba": [1, 2], name: column})
 
 
+@pytest.mark.parametrize("name,values", [("lba", [1, 7]), ("op", [0, 1]), ("op", ["write", "read"]), ("kind", ["data", "inode"])])
+def test_masked_values_are_nulls(tmp_path: Path, name: str, values: Any) -> None:
+    for kind in (None, object):
+        column = np.ma.array(np.array(values, kind), mask=[False, True])
+        with pytest.raises(pc.ArgumentError, match=f"column '{name}' holds nulls"):
+            pc.write(tmp_path / "n.pctrace", {"lba": [1, 2], name: column})
+    traces = [
+        pc.write(tmp_path / f"{at}.pctrace", {"lba": [1, 2], name: column}, device_pages=8)
+        for at, column in enumerate([np.ma.array(values, mask=False), np.array(values)])
+    ]
+    assert traces[0].id == traces[1].id
+
+
 def test_nothing_is_no_null(tmp_path: Path) -> None:
     assert pc.write(tmp_path / "e.pctrace", {"lba": []}, device_pages=8).meta["totals"]["events"] == 0

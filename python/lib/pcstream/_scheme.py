@@ -113,13 +113,20 @@ class Scheme:
             write_stream=np.frombuffer(write_stream, np.uint8),
             now=now,
         )
-        streams = np.asarray(self.place(batch))
+        answer = self.place(batch)
+        streams = np.asarray(answer)
         if streams.dtype.kind not in "iub" or streams.shape != (len(batch),):
             raise ArgumentError(
                 f"{type(self).__name__}.place() returned {streams.dtype} of shape {streams.shape}, expected whole numbers of "
                 f"shape ({len(batch)},)"
             )
-        streams = np.where(batch.op == OPS.index("write"), streams, 0)
+        writes = batch.op == OPS.index("write")
+        if np.ma.isMaskedArray(answer) and (masked := writes & np.ma.getmaskarray(answer)).any():
+            raise ArgumentError(
+                f"{type(self).__name__}.place() returned a masked stream for event {int(masked.argmax())} of a batch, expected "
+                f"0 to {self.streams - 1}"
+            )
+        streams = np.where(writes, streams, 0)
         wrong = (streams < 0) | (streams >= self.streams)
         if wrong.any():
             index = int(wrong.argmax())

@@ -181,6 +181,12 @@ def _given(name: str, values: Any) -> NDArray[Any]:
         raise ArgumentError(f"column {name!r}: {error}") from error
     if array.ndim != 1:
         raise ArgumentError(f"column {name!r} has the shape {array.shape}: expected one value for each event")
+    is_null = _is_null(array)
+    if np.ma.isMaskedArray(values):
+        # The array has values there, too. DuckDB's fetchnumpy() masks nulls.
+        is_null |= np.ma.getmaskarray(values)
+    if is_null.any():
+        raise ArgumentError(f"column {name!r} holds nulls: expected a value for each event")
     return array
 
 
@@ -188,8 +194,6 @@ def _column(name: str, values: NDArray[Any], kind: np.dtype[Any], count: int) ->
     """The column as numbers of the type that a trace has."""
     if values.shape != (count,):
         raise ArgumentError(f"column {name!r} has the shape {values.shape}, expected ({count},) as 'lba' has")
-    if bool(_is_null(values).any()):
-        raise ArgumentError(f"column {name!r} holds nulls: expected a value for each event")
     if name in NAMES and values.dtype.kind in "UOT":
         known = {text: number for number, text in enumerate(NAMES[name])}
         if unknown := set(values.tolist()) - set(known):
@@ -209,13 +213,13 @@ def _column(name: str, values: NDArray[Any], kind: np.dtype[Any], count: int) ->
 
 
 def _is_null(values: NDArray[Any]) -> NDArray[np.bool_]:
-    """Where nothing is: NaN, None, and what pandas has for them."""
+    """Where nothing is: NaN, None, and what pandas and NumPy have for them."""
     import numpy as np
 
     if values.dtype.kind == "f":
         return np.asarray(values != values)
     if values.dtype.kind not in "OT":
         return np.zeros(values.shape, bool)
-    absent = ("NoneType", "NAType", "NaTType")
+    absent = ("NoneType", "NAType", "NaTType", "MaskedConstant")
     found = (type(v).__name__ in absent or (isinstance(v, float) and v != v) for v in values.tolist())
     return np.fromiter(found, bool, len(values))
