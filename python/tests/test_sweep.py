@@ -356,6 +356,39 @@ def test_a_failure_is_said_with_its_type(small: pc.Trace, error: Exception, said
     assert str(caught.value) == f"1 of 1 points failed: {failure}"
 
 
+class TwoParts(Exception):
+    """Cannot be made again of its text alone, as pickle does."""
+
+    def __init__(self, first: str, second: str) -> None:
+        super().__init__(f"{first} and {second}")
+
+
+class FailsUnreadably(pc.Scheme):
+    """Raises what no other process can read, or what none can write."""
+
+    name = "fails-unreadably"
+
+    def __init__(self, calls: Path, is_local: bool) -> None:
+        self.calls, self.is_local = calls, is_local
+
+    def place(self, batch: pc.Batch) -> Any:
+        class Local(TwoParts):
+            """No other process finds it."""
+
+        with self.calls.open("a") as file:
+            file.write("called\n")
+        raise (Local if self.is_local else TwoParts)("this", "that")
+
+
+@pytest.mark.parametrize("is_local,kind", [(False, "TwoParts"), (True, "Local")])
+def test_an_exception_that_cannot_travel_is_described(small: pc.Trace, tmp_path: Path, is_local: bool, kind: str) -> None:
+    calls = tmp_path / "calls"
+    with pytest.raises(pc.SweepError, match=f"1 of 1 points failed: .*: {kind}: this and that$") as caught:
+        pc.sweep(small, FailsUnreadably(calls, is_local), pc.Device(gc="own"), workers=1, streams=2)
+    assert calls.read_text() == "called\n", "it is computed once"
+    assert "in place" in str(caught.value.failures[0].error.__cause__), "it comes with its traceback"
+
+
 def test_a_point_that_fails_is_computed_once_by_dask(small: pc.Trace, tmp_path: Path) -> None:
     distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install 'pcstream[dask]'")
     calls = tmp_path / "calls"

@@ -15,7 +15,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any, Protocol, TypeAlias
 
 from . import _check
-from ._errors import ArgumentError
+from ._errors import ArgumentError, Error, described
 
 
 #: What came of a point.
@@ -167,7 +167,21 @@ def _packed(point: Point) -> bytes:
 
 
 def _compute(data: bytes) -> Rows:
-    return compute(pickle.loads(data))
+    try:
+        return compute(pickle.loads(data))
+    except BaseException as error:
+        if _travels(error):
+            raise
+        raise Error(described(error)) from error
+
+
+def _travels(error: BaseException) -> bool:
+    """Whether it can be read in another process. One that cannot would end the pool there, as if a process had died."""
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return False
+    return True
 
 
 def _arrives(data: bytes) -> None:
