@@ -119,6 +119,26 @@ def test_a_trace_on_an_object_store_is_fetched_once(small: pc.Trace) -> None:
         pc.open("memory://bucket/other.pctrace")
 
 
+def test_a_copy_that_is_not_whole_is_fetched_again(
+    small: pc.Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = pytest.importorskip("fsspec").filesystem("memory")
+    monkeypatch.setenv("PCSTREAM_CACHE", str(tmp_path))
+    url, events = "memory://bucket/growing.pctrace", (small.path / "events.parquet").read_bytes()
+    store.put(str(small.path), "/bucket/growing.pctrace", recursive=True)
+    # As while it is uploaded.
+    store.pipe_file("/bucket/growing.pctrace/events.parquet", events[:1000])
+    with pytest.raises(pc.TraceError, match=f"{url}/events.parquet: 1000 bytes, but {len(events)} by its meta.json; if it is"):
+        pc.open(url)
+    assert not list((tmp_path / "traces").iterdir()), "nothing is kept of it"
+    store.pipe_file("/bucket/growing.pctrace/events.parquet", events)
+    trace = pc.open(url)
+    assert trace.id == small.id
+    for damage in (lambda file: file.write_bytes(events[:1000]), Path.unlink):
+        damage(trace.path / "events.parquet")
+        assert pc.open(url).events().to_arrow().equals(small.events().to_arrow())
+
+
 def test_a_url_that_cannot_be_read_is_an_error_with_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
     fsspec = pytest.importorskip("fsspec")
     # As with s3:// where s3fs is not installed.

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
+import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from . import _check
-from ._errors import ArgumentError, MissingPackageError, RemoteError, TraceNotFoundError, missing
+from ._errors import ArgumentError, MissingPackageError, RemoteError, TraceError, TraceNotFoundError, missing
+
+#: Files of a trace beside ``meta.json``.
+TABLES = ("events.parquet", "contexts.parquet", "files.parquet")
 
 
 def cache_directory() -> Path:
@@ -54,7 +59,8 @@ def reached(url: str, absent: bool = False) -> Iterator[None]:
 def local(path: str) -> str:
     """The path itself, or that of a local copy of what a URL names.
 
-    The copy is named by the remote ``meta.json``, so that a trace that is replaced is fetched again.
+    The copy is named by the remote ``meta.json``, so that a trace that is replaced is fetched again. One whose tables have
+    not the sizes that this file gives, as while they are uploaded, is not kept.
     """
     if "://" not in path:
         return path
@@ -67,14 +73,41 @@ def local(path: str) -> str:
     digest = hashlib.sha256(path.encode() + b"\0" + meta).hexdigest()[:32]
     target = cache_directory() / "traces" / f"{digest}.pctrace"
 
+    sizes = _sizes(meta)
+    if target.exists() and _damaged(target, sizes):
+        shutil.rmtree(target, ignore_errors=True)
+
     def fetch(copy: Path) -> None:
         copy.mkdir()
-        for name in ("meta.json", "events.parquet", "contexts.parquet", "files.parquet"):
+        # As it was when its digest was made.
+        (copy / "meta.json").write_bytes(meta)
+        for name in TABLES:
             with reached(path):
                 system.get_file(f"{inside}/{name}", str(copy / name))
+        if wrong := _damaged(copy, sizes):
+            found = f"{(copy / wrong).stat().st_size} bytes, but {sizes[wrong]} by its meta.json"
+            raise TraceError(f"{path}/{wrong}: {found}; if it is being uploaded, open it when that has ended, else upload it again")
 
     keep(target, fetch)
     return str(target)
+
+
+def _sizes(meta: bytes) -> dict[str, int]:
+    """The bytes of each table by ``meta.json``; none where it does not say, or cannot be read, which whoever opens it says."""
+    try:
+        sums = json.loads(meta)["checksums"]
+        return {name: int(sums[name]["bytes"]) for name in TABLES if name in sums}
+    except (KeyError, TypeError, ValueError):
+        return {}
+
+
+def _damaged(copy: Path, sizes: Mapping[str, int]) -> str | None:
+    """The first table that is not there, or not of its size."""
+    for name, size in sizes.items():
+        table = copy / name
+        if not table.is_file() or table.stat().st_size != size:
+            return name
+    return None
 
 
 def on_this_machine(output: str | os.PathLike[str]) -> str:
