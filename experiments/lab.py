@@ -254,17 +254,22 @@ class Lab:
         return said + (f"\nNo LOG of RocksDB was kept with {', '.join(missing)}: manual takes the preset there.\n" if missing else "")
 
     def write(self, table: Table) -> Path:
-        """The table as Markdown and CSV, and its picture as SVG."""
+        """The table as Markdown and CSV, and its picture as SVG. Without rows, those of an earlier run stay as they are."""
         folder = self.out / "results"
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{table.name}.md"
         missing = [f"{name}: {why}." for name, why in self.left_out.items()]
         left_out = "".join(f"\nLeft out: {line}\n" for line in missing)
-        path.write_text(table.markdown() + self.said_of_manual() + self.said_of_losses() + left_out + f"\n{self.provenance()}\n")
-        with (folder / f"{table.name}.csv").open("w", newline="") as file:
+        text = table.markdown() + self.said_of_manual() + self.said_of_losses() + left_out + f"\n{self.provenance()}\n"
+        if not table.rows and has_rows(path.with_suffix(".csv")):
+            why = " ".join(missing) or "its workloads gave none."
+            print(f"{table.name}: no rows, so {path} stays as it was. {why}", file=sys.stderr)
+            return path
+        path.write_text(text)
+        with path.with_suffix(".csv").open("w", newline="") as file:
             csv.writer(file).writerows([table.columns, *table.rows])
         if table.picture is not None and table.rows:
-            table.picture(folder / f"{table.name}.svg")
+            table.picture(path.with_suffix(".svg"))
         return path
 
     def provenance(self) -> str:
@@ -278,6 +283,11 @@ class Lab:
             f"pcstream {pc.__version__}, commit {at}, Linux {platform.release()}, {os.cpu_count()} processors, {mode} sizes, "
             f"recordings: {recordings or 'none'}, {time.strftime('%Y-%m-%d')}."
         )
+
+
+def has_rows(table: Path) -> bool:
+    """Whether there is a CSV file with more than the names of its columns."""
+    return table.is_file() and len(table.read_text().splitlines()) > 1
 
 
 def spread(values: Sequence[float]) -> str:

@@ -62,6 +62,24 @@ def test_without_recording_figures_take_the_recordings_that_there_are(experiment
     assert sorted(path.name for path in second.parent.iterdir()) == [second.name], "nothing was recorded"
 
 
+def test_without_recordings_earlier_results_stay(
+    experiments: Any, lab: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    figure = experiments.FIGURES["fast19-fig10"]
+    path = lab.write(figure.make(lab))
+    earlier = {file: file.read_bytes() for file in path.parent.iterdir()}
+    assert len(earlier) == 3
+    without = type(lab)(lab.out, True, 1, lab.workloads, may_record=False)
+    capsys.readouterr()
+    assert without.write(figure.make(without)) == path
+    assert {file: file.read_bytes() for file in path.parent.iterdir()} == earlier
+    said = capsys.readouterr().err
+    assert f"fast19-fig10: no rows, so {path} stays as it was. " in said and "sqlite: there is no recording." in said, said
+    # Where there is nothing to keep, the file says what was left out.
+    path.with_suffix(".csv").unlink()
+    assert "Left out: sqlite: there is no recording." in without.write(figure.make(without)).read_text()
+
+
 @pytest.mark.parametrize("name", ["fast19-fig9", "fast19-fig10", "fast19-fig12", "fast19-fig13", "fast19-fig4", "hotstorage14-trim", "autostream-chunks", "sensitivity", *SERVERS])
 def test_a_figure_is_made_of_recordings(experiments: Any, lab: Any, name: str) -> None:
     table = experiments.FIGURES[name].make(lab)
