@@ -70,6 +70,27 @@ def test_a_sweep_is_the_simulations_that_it_stands_for(small: pc.Trace, expected
         assert row["pcstream"] == pc.__version__ and row["trace_id"] == small.id
 
 
+@pytest.mark.parametrize(
+    "name,value,expected",
+    [
+        ("streams", np.int64(3), 3),
+        ("streams", np.array(3), 3),
+        ("streams", np.array([3, 5], "u1"), [3, 5]),
+        ("spare_factor", np.float32(0.25), 0.25),
+        ("pack", np.float32(0.5), 0.5),
+        ("discard", np.True_, True),
+        ("discard", [np.False_], False),
+        ("victim", np.str_("fifo"), "fifo"),
+    ],
+)
+def test_an_axis_takes_what_numpy_has(small: pc.Trace, name: str, value: Any, expected: Any) -> None:
+    def points(axis: Any) -> list[tuple[Any, str]]:
+        found = _sweep.grid(small, "baseline", pc.Device(gc="own"), {}, {name: axis}, kept=True)
+        return [(point.axes, point.key()) for point in found]
+
+    assert repr(points(value)) == repr(points(expected))
+
+
 def test_processes_give_the_same_rows_though_one_is_killed(
     small: pc.Trace, expected: pl.DataFrame, tmp_path: Path
 ) -> None:

@@ -43,6 +43,11 @@ def is_flag(value: Any) -> bool:
     return type(value).__name__ in ("bool", "bool_")
 
 
+def plain(value: Any) -> Any:
+    """Python's own value for one of NumPy's, also in an array without axes; all else as it is."""
+    return value.item() if getattr(value, "ndim", None) == 0 else value
+
+
 def text(name: str, value: Any, expected: str) -> str:
     """A string."""
     if not isinstance(value, str):

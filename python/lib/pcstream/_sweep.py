@@ -364,8 +364,10 @@ def _field(option: str) -> str:
 
 
 def _values(name: str, axis: Any) -> list[Any]:
+    axis = _check.plain(axis)
     one = isinstance(axis, (str, int, float)) or axis is None
-    values = [axis] if one else list(_check.several(f"axis {name}", axis, "a value or several"))
+    several = (axis,) if one else _check.several(f"axis {name}", axis, "a value or several")
+    values = [_check.plain(value) for value in several]
     if not values:
         raise ArgumentError(f"axis {name} is empty: expected at least one value")
     # As a column, it is a number or none.
