@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,10 @@ def test_a_device_ends_with_the_last_page_used(events: Any, prefilled: int, page
         ({"lba": [1], "size": [1]}, {}, "column 'size': expected op, kind, hint, write_stream, time_ns, lba"),
         ({"lba": [1, 2], "pages": [1]}, {}, "column 'pages' has the shape (1,), expected (2,)"),
         ({"lba": [1.5]}, {}, "column 'lba' is of float64: expected whole numbers"),
+        ({"lba": [1.0]}, {}, "column 'lba' is of float64: expected whole numbers; cast it first, as with .astype('int64'), or to"),
+        ({"lba": np.array([1], object)}, {}, "column 'lba' is of object: expected whole numbers; cast it first"),
+        ({"lba": [Decimal(1)]}, {}, "column 'lba' is of object: expected whole numbers; cast it first"),
+        ({"lba": ["a"]}, {}, "column 'lba' is of object: expected whole numbers"),
         ({"lba": [-1]}, {}, "column 'lba' is from -1 to -1: expected 0 to"),
         ({"lba": [1], "op": [9]}, {}, "column 'op' is from 9 to 9: expected 0 to 5"),
         ({"lba": [1], "op": ["trim"]}, {}, "column 'op' has 'trim': expected write, discard, read"),
@@ -88,6 +93,12 @@ def test_what_is_no_trace_is_refused(events: Any, changes: dict[str, Any], messa
     with pytest.raises(pc.ArgumentError, match=re.escape(message)):
         pc.write(tmp_path / "t.pctrace", events, **{"device_pages": 8, **changes})
     assert not list(tmp_path.iterdir())
+
+
+def test_no_cast_is_advised_that_would_lose_something(tmp_path: Path) -> None:
+    for column in ([1.5], [float("inf")], ["1"], [Decimal("1.5")]):
+        with pytest.raises(pc.ArgumentError, match="expected whole numbers$"):
+            pc.write(tmp_path / "t.pctrace", {"lba": column})
 
 
 def test_a_trace_goes_to_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

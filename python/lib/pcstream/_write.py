@@ -205,11 +205,20 @@ def _column(name: str, values: NDArray[Any], kind: np.dtype[Any], count: int) ->
         # Of what is empty, the type says nothing.
         return values.astype(kind)
     if values.dtype.kind not in "iub":
-        raise ArgumentError(f"column {name!r} is of {values.dtype}: expected whole numbers")
+        cast = "; cast it first, as with .astype('int64'), or to BIGINT in SQL" if _are_whole(values) else ""
+        raise ArgumentError(f"column {name!r} is of {values.dtype}: expected whole numbers{cast}")
     most = len(NAMES[name]) - 1 if name in NAMES else 2 ** (8 * kind.itemsize) - 1
     if int(values.min()) < 0 or int(values.max()) > most:
         raise ArgumentError(f"column {name!r} is from {values.min()} to {values.max()}: expected 0 to {most}")
     return values.astype(kind)
+
+
+def _are_whole(values: NDArray[Any]) -> bool:
+    """Whether they are whole numbers of another type, such as DuckDB's sums."""
+    try:
+        return all(int(value) == value for value in values.tolist())
+    except (OverflowError, TypeError, ValueError):
+        return False
 
 
 def _is_null(values: NDArray[Any]) -> NDArray[np.bool_]:
