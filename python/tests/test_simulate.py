@@ -235,6 +235,7 @@ def test_numbers_of_numpy_are_numbers(small: pc.Trace) -> None:
     no: Any = np.bool_(False)
     results = pc.simulate(small, "baseline", device, memory=np.int64(10**9), pack=np.float64(0.5), discard=no)
     assert results.device["streams"] == 5
+    assert results[np.int64(0)] is results[np.array(0)] is results[0]
 
 
 def test_a_preset_goes_before_a_file_of_its_name(

@@ -6,7 +6,7 @@ import json
 import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 
 from . import _errors, _pcstream, _scheme
 from ._device import Device
@@ -53,12 +53,12 @@ class Results(Sequence[Result]):
         return iter(self._results)
 
     @overload
-    def __getitem__(self, key: int | str | tuple[str, str]) -> Result: ...
+    def __getitem__(self, key: SupportsIndex | str | tuple[str, str]) -> Result: ...
     @overload
     def __getitem__(self, key: slice) -> Sequence[Result]: ...
-    def __getitem__(self, key: int | str | tuple[str, str] | slice) -> Result | Sequence[Result]:
+    def __getitem__(self, key: SupportsIndex | str | tuple[str, str] | slice) -> Result | Sequence[Result]:
         """By index; by name of the scheme (on its first device); or by name and GC destination."""
-        if isinstance(key, (int, slice)):
+        if isinstance(key, (SupportsIndex, slice)):
             return self._results[key]
         found = self._find(key)
         if found is None:
