@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import warnings
 from pathlib import Path
 
 import pytest
@@ -84,7 +85,10 @@ def test_a_recording_without_a_name_lives_as_long_as_its_object(tmp_path: Path, 
     events = trace.events()
     del trace
     assert events.to_arrow().num_rows == sample.meta["totals"]["events"]
-    del events
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        del events
+    assert not [str(one.message) for one in caught if str(directory) in str(one.message)]
     assert not directory.exists() and [file.name for file in tmp_path.iterdir()] == ["pcstream"]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import json
 import multiprocessing
@@ -13,6 +14,7 @@ import subprocess
 import sys
 import textwrap
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -338,6 +340,19 @@ def test_a_sweep_without_a_place_of_its_own_travels_with_its_rows(small: pc.Trac
         again = pickle.loads(pickle.dumps(pickle.loads(data)))
         assert again.to_polars().equals(rows) and len(again) == 2
         assert (again.path == out) == (out is not None)
+
+
+def test_a_sweep_without_a_place_of_its_own_goes_without_a_warning(small: pc.Trace) -> None:
+    sweep = pc.sweep(small, "baseline", pc.Device(gc="own"), executor="here")
+    again = pickle.loads(pickle.dumps(sweep))
+    places = [Path(sweep.path), Path(again.path)]
+    assert len(set(places)) == 2 and all(place.exists() for place in places)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        del sweep, again
+        gc.collect()
+    assert not any(place.exists() for place in places)
+    assert not [str(one.message) for one in caught if any(str(place) in str(one.message) for place in places)]
 
 
 def test_rows_that_are_gone_are_an_error_with_their_place(small: pc.Trace, tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 
 from . import _check, _remote
 from ._errors import ArgumentError, CommandWarning, Error, LossWarning, RecordError
+from ._temporary import Temporary
 from ._trace import Trace
 
 #: Exit code of the program for a trace that lacks something.
@@ -53,7 +53,7 @@ def record(
     """
     temporary = None
     if output is None:
-        temporary = tempfile.TemporaryDirectory(prefix="pcstream-record-")
+        temporary = Temporary("pcstream-record-")
         output = Path(temporary.name) / "recording.pctrace"
     arguments = arguments_of(command, output, on, overwrite, options)
     program, before = find(binary), _version(output)

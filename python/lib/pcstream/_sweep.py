@@ -13,7 +13,6 @@ import hashlib
 import itertools
 import json
 import os
-import tempfile
 import uuid
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -31,6 +30,7 @@ from ._plot import SweepPlot
 from ._scheme import Scheme
 from ._simulate import DEFAULT_SCHEMES, device_of, simulated
 from ._store import Store
+from ._temporary import Temporary
 from ._trace import Trace
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ class Sweep:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         if isinstance(self._directory, dict):
-            kept, self._directory = self._directory, tempfile.TemporaryDirectory(prefix=TEMPORARY)
+            kept, self._directory = self._directory, Temporary(TEMPORARY)
             self._store = Store(self._directory.name)
             self.path = self._store.place
             for file, data in kept.items():
@@ -252,7 +252,7 @@ def sweep(
     except ImportError as error:
         raise missing("pyarrow", "sweep", "sweep()") from error
     points = grid(traces, schemes, device, {} if options is None else options, axes, kept=out is not None)
-    directory = tempfile.TemporaryDirectory(prefix=TEMPORARY) if out is None else None
+    directory = Temporary(TEMPORARY) if out is None else None
     store = Store(directory.name if directory else out or ".")
     files = [(f"{point.key()}.parquet", point) for point in points]
     failed: dict[str, BaseException] = {}
