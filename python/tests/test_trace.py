@@ -77,6 +77,19 @@ def test_a_missing_trace_says_what_to_do(tmp_path: Path) -> None:
             pc.open(wrong)  # type: ignore[arg-type]
 
 
+def test_an_empty_path_is_not_the_working_directory(small: pc.Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(small.path)
+    assert pc.open(".").id == small.id
+    with pytest.raises(pc.ArgumentError, match="^path '': expected a path; '.' is the working directory$"):
+        pc.open("")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(pc.ArgumentError, match="^output '': expected a path"):
+        pc.generate("uniform", "", pages=100, writes=100)
+    with pytest.raises(pc.ArgumentError, match="^out '': expected a path"):
+        pc.sweep(small, "baseline", executor="here", out="")
+    assert not list(tmp_path.iterdir())
+
+
 def test_damage_is_an_error_with_its_place(tmp_path: Path) -> None:
     copy = pc.generate("uniform", tmp_path / "t.pctrace", pages=100_000, writes=1_000_000).path
     events = copy / "events.parquet"

@@ -61,6 +61,14 @@ def path(name: str, value: Any) -> str:
     return text(name, given, "a path, as str or pathlib.Path")
 
 
+def place(name: str, value: Any) -> str:
+    """A path or URL of something. An empty one would mean the working directory."""
+    given = path(name, value)
+    if not given:
+        raise ArgumentError(f"{name} '': expected a path; '.' is the working directory")
+    return given
+
+
 def several(name: str, value: Any, expected: str) -> tuple[Any, ...]:
     """A sequence that is not a string."""
     if isinstance(value, (str, bytes)) or not hasattr(value, "__iter__"):

@@ -65,7 +65,7 @@ def import_trace(
         LossWarning: with ``skip_bad_lines=True``, lines were left out; the message says which.
     """
     options = [f"--format={_check.text('format', format, 'the name of a format')}", *_force(overwrite)]
-    return Trace(_made("import", [_check.path("source", source)], output, flags, options))
+    return Trace(_made("import", [_check.place("source", source)], output, flags, options))
 
 
 def merge(traces: Iterable[Place], output: str | os.PathLike[str], *, overwrite: bool = False, **flags: Any) -> Trace:

@@ -119,7 +119,7 @@ def arguments_of(
     """The arguments of the program."""
     if isinstance(command, (str, bytes)) or not isinstance(command, Sequence) or not command:
         raise ArgumentError(f"command {command!r}: expected a list of words, as in ['db_bench', '--db={{}}/db']")
-    place = _check.path("on", on)
+    place = _check.place("on", on)
     scratch, colon, size = place.partition(":")
     where = ["--size", size] if scratch == "scratch" and colon else ["--on", place]
     if place == "scratch":

@@ -112,7 +112,7 @@ def _damaged(copy: Path, sizes: Mapping[str, int]) -> str | None:
 
 def on_this_machine(output: str | os.PathLike[str]) -> str:
     """The place of something new. A URL would become a directory of its name, and ``-`` is stdout for the program."""
-    place = _check.path("output", output)
+    place = _check.place("output", output)
     if "://" in place:
         raise ArgumentError(f"output {place!r}: expected a directory of this machine; write there, then copy it")
     if place == "-":

@@ -20,7 +20,7 @@ class Store:
     """Tables by name, each a whole Parquet file or none. Those who write the same one do not disturb each other: any is right."""
 
     def __init__(self, place: str | os.PathLike[str]) -> None:
-        url = _check.path("out", place)
+        url = _check.place("out", place)
         #: The directory, or the URL as it was given.
         self.place: Path | str = url if "://" in url else Path(url).absolute()
         self._system: Any = None

@@ -252,8 +252,11 @@ def sweep(
     except ImportError as error:
         raise missing("pyarrow", "sweep", "sweep()") from error
     points = grid(traces, schemes, device, {} if options is None else options, axes, kept=out is not None)
-    directory = Temporary(TEMPORARY) if out is None else None
-    store = Store(directory.name if directory else out or ".")
+    directory = None
+    if out is None:
+        directory = Temporary(TEMPORARY)
+        out = directory.name
+    store = Store(out)
     files = [(f"{point.key()}.parquet", point) for point in points]
     failed: dict[str, BaseException] = {}
     warned: dict[str, tuple[str, bool]] = {}
@@ -276,7 +279,7 @@ def sweep(
     failures = [Failure(point.trace, point.axes, failed[file]) for file, point in files if file in failed]
     result = Sweep(store, [(file, point) for file, point in files if file not in failed], failures, directory)
     _tell_warnings(result, warned)
-    _tell_failures(result, kept=out is not None)
+    _tell_failures(result, kept=directory is None)
     return result
 
 

@@ -19,7 +19,7 @@ class Trace:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self._given = _check.path("path", path)
+        self._given = _check.place("path", path)
         #: Where it lies, also after a change of the working directory.
         self._place = self._given if "://" in self._given else str(Path(self._given).absolute())
         self._native = _pcstream.open(_remote.local(self._place))
