@@ -70,6 +70,21 @@ def test_a_sweep_is_the_simulations_that_it_stands_for(small: pc.Trace, expected
         assert row["pcstream"] == pc.__version__ and row["trace_id"] == small.id
 
 
+def test_watermarks_of_background_gc_are_an_axis(small: pc.Trace) -> None:
+    device = pc.Device(gc="own", superblock_pages=16)
+    rows = pc.sweep(small, "baseline", device, executor="here", background_gc=[(3, 6), None, [8, 20]]).to_polars()
+    assert rows["background_gc"].to_list() == ["3:6", None, "8:20"]
+    for row, watermarks in zip(rows.to_dicts(), [(3, 6), None, (8, 20)], strict=True):
+        (result,) = pc.simulate(small, "baseline", device.replace(background_gc=watermarks))
+        assert (row["waf"], row["background_erases"]) == (result.waf, result.background_erases)
+    assert rows["background_erases"].n_unique() == 3
+    for one in ((8, 20), np.array([8, 20]), np.array([[8, 20]])):
+        found = pc.sweep(small, "baseline", device, executor="here", background_gc=one).to_polars()
+        assert found.equals(rows.slice(2))
+    with pytest.raises(pc.ArgumentError, match=r"^background_gc 3: expected two numbers of free superblocks such as \(3, 6\)"):
+        pc.sweep(small, background_gc=[3, None])
+
+
 @pytest.mark.parametrize(
     "name,value,expected",
     [

@@ -48,6 +48,7 @@ AXES = (
     "streams",
     "gc",
     "victim",
+    "background_gc",
     "seed",
 )
 #: Fields of the options that can be swept.
@@ -226,7 +227,7 @@ def sweep(
         options: keyword arguments of :func:`pcstream.simulate` that all points have.
         progress: called with the points that are done, and with all of them, at the beginning and after each.
         axes: values by field of :class:`pcstream.Device`, or of ``prefill``, ``pack``, ``pack_live``, ``fill``,
-            ``discard``: ``streams=range(1, 17), spare_factor=[.07, .125]``.
+            ``discard``: ``streams=range(1, 17), spare_factor=[.07, .125]``. Values of ``background_gc`` are pairs or None.
 
     Returns:
         The rows, in the order of the grid: the last axis varies fastest.
@@ -343,7 +344,7 @@ def grid(
         all_options = {**options, **{name: value for name, value in at.items() if name in OPTION_AXES}}
         checked = _options(all_options)
         given = {name: getattr(checked, name) for name in OPTION_AXES}
-        shown = {name: "+".join(value) if isinstance(value, tuple) else value for name, value in at.items()}
+        shown = {name: _shown(name, value) for name, value in at.items()}
         of = (trace._place, trace._given, trace.id)
         points.append(Point(*of, fitted, chosen, all_options, shown, given, inputs))
     return points
@@ -371,10 +372,20 @@ def _values(name: str, axis: Any) -> list[Any]:
     one = isinstance(axis, (str, int, float)) or axis is None
     several = (axis,) if one else _check.several(f"axis {name}", axis, "a value or several")
     values = [_check.plain(value) for value in several]
+    if name == "background_gc" and values and all(isinstance(value, int) for value in values):
+        # Numbers are one pair.
+        values = [tuple(values)]
     if not values:
         raise ArgumentError(f"axis {name} is empty: expected at least one value")
     # As a column, it is a number or none.
     return [None if name == "prefill" and value == "trace" else value for value in values]
+
+
+def _shown(name: str, value: Any) -> Any:
+    """A value as a column has it."""
+    if name == "background_gc" and value is not None:
+        return ":".join(str(number) for number in value)
+    return "+".join(value) if isinstance(value, tuple) else value
 
 
 def _labelled(table: pa.Table, head: Mapping[str, Any]) -> pa.Table:
