@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 
 use pcstream_fs::layout::{ext4, xfs};
 use pcstream_fuzz::fuzz;
-use pcstream_placement::Rules;
 use pcstream_placement::pcstream::averaging::Averaging;
+use pcstream_placement::pcstream::key::KeySource;
 use pcstream_placement::pcstream::lifetime::Died;
 use pcstream_placement::pcstream::table::{AttributeTable, EntryIndex, Lifetime};
+use pcstream_placement::{Rules, SavedTable};
 use pcstream_ssd::{DeviceSettings, Geometry, Profile};
 use pcstream_trace::import::{FORMATS, Format, Importer, Settings};
 use pcstream_trace::{
@@ -158,15 +159,20 @@ fn saved_tables() {
         let lifetime = Lifetime::from_pages(signature * 100);
         learned.learn(Signature(signature), Died { lifetime: lifetime.pages(), pages: 1 }, &mut place);
     }
-    fuzz(&corpus("tables"), vec![learned.save("pcstream"), table().save("pcstream")], |bytes| {
-        let mut loaded = table();
-        if loaded.load(bytes).is_ok() {
-            let saved = loaded.save("pcstream");
-            let mut again = table();
-            again.load(&saved).expect("what was saved can be loaded");
-            assert_eq!(again.save("pcstream"), saved);
-        }
-    });
+    fuzz(
+        &corpus("tables"),
+        vec![learned.save("pcstream", KeySource::Context), table().save("pcstream", KeySource::File)],
+        |bytes| {
+            let mut loaded = table();
+            let key = SavedTable::parse(bytes).map_or(KeySource::Context, |table| table.key());
+            if loaded.load(bytes, key).is_ok() {
+                let saved = loaded.save("pcstream", key);
+                let mut again = table();
+                again.load(&saved, key).expect("what was saved can be loaded");
+                assert_eq!(again.save("pcstream", key), saved);
+            }
+        },
+    );
 }
 
 /// The first bytes of a device: the superblock, and from there the journal.

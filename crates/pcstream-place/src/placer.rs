@@ -199,11 +199,12 @@ mod tests {
     use super::*;
     use crate::sinks::none::Nothing;
     use crate::testing::{batch, scheme, write};
+    use pcstream_placement::pcstream::key::KeySource;
     use std::path::Path;
 
     fn placer(table: &Path) -> Result<Placer, TableFileError> {
         let learner = Learner::new(scheme("pcstream")).expect("it places by context");
-        let table = TableFile::new(table, "pcstream")?;
+        let table = TableFile::new(table, "pcstream", KeySource::Context)?;
         Placer::new("pcstream", learner, Box::new(Nothing), Some(table))
     }
 

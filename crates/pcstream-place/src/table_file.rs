@@ -1,7 +1,7 @@
 //! The file in which what was learned outlives the placer.
 //!
 //! Invariants: the file is whole at any time, also after a power cut: a new one is written beside it, synced and renamed.
-//! A table of another scheme, a damaged one, or one that somebody else put there meanwhile is never overwritten unread.
+//! A table of another scheme or of other keys, a damaged one, or one that somebody else put there meanwhile is never overwritten unread.
 //! One placer has it: what another learned on its device would be mixed in. The lock is a file beside it (`lock.rs`), and
 //! somebody who puts a table there needs none.
 //! Directories that were made for a table go again if no file comes into them.
@@ -13,6 +13,8 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as 
 use std::path::{Path, PathBuf};
 
 use pcstream_placement::SavedTable;
+use pcstream_placement::parameter::Value as _;
+use pcstream_placement::pcstream::key::KeySource;
 use pcstream_placement::saved_table::TableError;
 use pcstream_system::trusted_file::{Untrusted, open_regular};
 use thiserror::Error;
@@ -81,6 +83,25 @@ pub enum TableFileError {
         /// The one that runs.
         expected: String,
     },
+    /// It was learned of other keys.
+    #[error(
+        "the table {path} has keys of the kind '{}', but the scheme's are of the kind '{}': give another file with --table, \
+         or run --set {scheme}.key={}",
+        found.show(),
+        expected.show(),
+        found.show(),
+        path = path.display()
+    )]
+    OtherKeys {
+        /// Where it lies.
+        path: PathBuf,
+        /// What it was learned of.
+        found: KeySource,
+        /// What the one that runs learns of.
+        expected: KeySource,
+        /// Its name.
+        scheme: String,
+    },
 }
 
 /// What tells one file from another at the same place.
@@ -103,6 +124,7 @@ impl Stamp {
 pub struct TableFile {
     path: PathBuf,
     scheme: String,
+    key: KeySource,
     /// Of the file as it was last read or written here; `None`: there was none.
     stamp: Option<Stamp>,
     written: Vec<u8>,
@@ -121,12 +143,13 @@ impl Drop for TableFile {
 }
 
 impl TableFile {
-    /// A file at `path` for what `scheme` learns. Makes its directory if that is missing, and checks that a file can be
-    /// made there. Errors also where another placer has it.
-    pub fn new(path: &Path, scheme: &str) -> Result<TableFile, TableFileError> {
+    /// A file at `path` for what `scheme` learns of keys of this kind. Makes its directory if that is missing, and checks that
+    /// a file can be made there. Errors also where another placer has it.
+    pub fn new(path: &Path, scheme: &str, key: KeySource) -> Result<TableFile, TableFileError> {
         let mut file = TableFile {
             path: path.to_owned(),
             scheme: scheme.to_owned(),
+            key,
             stamp: None,
             written: Vec::new(),
             made: Vec::new(),
@@ -173,6 +196,10 @@ impl TableFile {
         if let Some(found) = table.scheme().filter(|found| *found != self.scheme) {
             let (path, expected) = (self.path.clone(), self.scheme.clone());
             return Err(TableFileError::OtherScheme { path, found: found.to_owned(), expected });
+        }
+        if table.key() != self.key {
+            let (path, scheme) = (self.path.clone(), self.scheme.clone());
+            return Err(TableFileError::OtherKeys { path, found: table.key(), expected: self.key, scheme });
         }
         self.stamp = Some(stamp);
         Ok(Some(bytes))
@@ -262,25 +289,35 @@ fn escaped(path: &Path) -> String {
 mod tests {
     use super::*;
     use crate::testing::scheme;
+    use pcstream_placement::{Environment, SchemeFactory as _, configure};
 
     fn learned(name: &str) -> Vec<u8> {
         scheme(name).learned().expect("it learns")
+    }
+
+    fn learned_of(name: &str, key: KeySource) -> Vec<u8> {
+        let mut scheme = configure(name).expect("it is registered");
+        scheme.set("key", &key.show()).expect("there are such keys");
+        let built = scheme.build(&Environment::new(8).expect("8 streams")).expect("it can be made");
+        built.learned().expect("it learns")
     }
 
     #[test]
     fn a_table_comes_back_and_is_read_once() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("below/t.table");
-        let mut file = TableFile::new(&path, "pcstream").expect("it can be made");
+        let mut file = TableFile::new(&path, "pcstream", KeySource::Context).expect("it can be made");
         assert_eq!(file.read_new().expect("there is none"), None);
         let table = learned("pcstream");
         file.write(&table).expect("it can be written");
         assert_eq!(file.read_new().expect("nothing new"), None);
-        let refused = TableFile::new(&path, "pcstream").expect_err("another one has it").to_string();
+        let refused = TableFile::new(&path, "pcstream", KeySource::Context)
+            .expect_err("another one has it")
+            .to_string();
         let me = format!("process {}", std::process::id());
         assert!(refused.contains("below/t.table") && refused.contains(&me), "{refused}");
         drop(file);
-        let mut file = TableFile::new(&path, "pcstream").expect("it is free again");
+        let mut file = TableFile::new(&path, "pcstream", KeySource::Context).expect("it is free again");
         assert_eq!(file.read_new().expect("it is whole"), Some(table.clone()));
         // Somebody else replaces it.
         let beside = dir.path().join("other");
@@ -295,7 +332,9 @@ mod tests {
     #[test]
     fn a_table_that_is_not_written_leaves_no_directory() {
         let dir = tempfile::tempdir().expect("a directory");
-        let below = |path: &str| TableFile::new(&dir.path().join(path), "pcstream").expect("it can be made");
+        let below = |path: &str| {
+            TableFile::new(&dir.path().join(path), "pcstream", KeySource::Context).expect("it can be made")
+        };
         drop(below("a/b/t.table"));
         assert_eq!(std::fs::read_dir(dir.path()).expect("it is there").count(), 0);
         // Another one that is still to be written finds or makes its directory.
@@ -310,13 +349,33 @@ mod tests {
     fn tables_of_others_and_damaged_ones_are_refused() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("t.table");
-        let mut file = TableFile::new(&path, "pcstream").expect("it can be made");
+        let mut file = TableFile::new(&path, "pcstream", KeySource::Context).expect("it can be made");
         std::fs::write(&path, learned("pcstream-tree")).expect("written");
         let error = file.read_new().expect_err("of another scheme").to_string();
         assert!(
             error.contains("t.table") && error.contains("'pcstream-tree', but 'pcstream' runs"),
             "{error}"
         );
+        let by_program = learned_of("pcstream", KeySource::Executable);
+        std::fs::write(&path, &by_program).expect("written");
+        for _ in 0..2 {
+            let error = file.read_new().expect_err("of other keys, which is not overwritten").to_string();
+            assert!(
+                error.contains(
+                    "t.table has keys of the kind 'executable', but the scheme's are of the kind 'context'"
+                ) && error.contains("--set pcstream.key=executable"),
+                "{error}"
+            );
+        }
+        drop(file);
+        let mut file = TableFile::new(&path, "pcstream", KeySource::Executable).expect("it is free");
+        assert_eq!(file.read_new().expect("of its keys"), Some(by_program));
+        std::fs::write(&path, learned("pcstream")).expect("written");
+        assert!(
+            file.read_new().expect_err("the other way round").to_string().contains("pcstream.key=context")
+        );
+        drop(file);
+        let mut file = TableFile::new(&path, "pcstream", KeySource::Context).expect("it is free");
         std::fs::write(&path, "no table").expect("written");
         let error = file.read_new().expect_err("damaged").to_string();
         assert!(error.contains("no saved table") && error.contains("--table"), "{error}");
@@ -329,8 +388,9 @@ mod tests {
             .expect("a pipe");
         let error = file.read_new().expect_err("a pipe, which is not waited for").to_string();
         assert!(error.contains("t.table is not a regular file") && error.contains("--table"), "{error}");
-        let error =
-            TableFile::new(Path::new("/proc/no/t.table"), "pcstream").expect_err("no place").to_string();
+        let error = TableFile::new(Path::new("/proc/no/t.table"), "pcstream", KeySource::Context)
+            .expect_err("no place")
+            .to_string();
         assert!(error.contains("/proc/no/t.table"), "{error}");
     }
 

@@ -233,6 +233,7 @@ mod tests {
     use crate::summary::Standing;
     use crate::table_file::TableFile;
     use crate::testing::{batch, scheme, write};
+    use pcstream_placement::pcstream::key::KeySource;
 
     fn placer(table: Option<TableFile>) -> Placer {
         let learner = Learner::new(scheme("pcstream")).expect("it places by context");
@@ -263,7 +264,7 @@ mod tests {
     fn the_table_is_saved_at_the_interval() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("t.table");
-        let table = TableFile::new(&path, "pcstream").expect("it can be made");
+        let table = TableFile::new(&path, "pcstream", KeySource::Context).expect("it can be made");
         let mut worker = Worker::with_queue(placer(Some(table)), Duration::from_millis(1), None, 1);
         worker.feed(batch(1, 1, vec![write(1, 1, 0, 1)]), Vec::new());
         let began = Instant::now();

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use pcstream_placement::parameter::Value as _;
 use pcstream_placement::saved_table::{Difference, SavedEntry, SavedTable};
 use pcstream_trace::{Context, ContextId, Signature};
 use serde::Serialize;
@@ -37,6 +38,8 @@ pub struct TableJson {
     pub path: String,
     /// The scheme that learned it; null if that is not known.
     pub scheme: Option<String>,
+    /// What its keys are, as the parameter `key` of the scheme says it.
+    pub key: String,
     /// Its contexts, the shortest lifetime first.
     pub contexts: Vec<ContextJson>,
 }
@@ -175,7 +178,12 @@ pub fn tables_json(tables: &[(String, SavedTable)], names: &NamedContexts) -> Ta
     let table = |(path, table): &(String, SavedTable)| {
         let mut contexts: Vec<ContextJson> = table.entries().iter().map(context).collect();
         contexts.sort_by_key(|context| (context.entry.lifetime_pages, context.entry.signature));
-        TableJson { path: path.clone(), scheme: table.scheme().map(str::to_owned), contexts }
+        TableJson {
+            path: path.clone(),
+            scheme: table.scheme().map(str::to_owned),
+            key: table.key().show(),
+            contexts,
+        }
     };
     TablesJson { pcstream: VERSION, tables: tables.iter().map(table).collect() }
 }
@@ -189,7 +197,10 @@ pub fn tables_text(json: &TablesJson, top: usize, layout: Layout) -> String {
         let known = counted(contexts as u64, "context");
         let scheme = saved.scheme.as_deref().unwrap_or("not known");
         let learned = counted(samples, "lifetime");
-        lines.push(format!("{}: {known}, {learned} learned; scheme {scheme}", saved.path));
+        lines.push(format!(
+            "{}: {known}, {learned} learned; scheme {scheme}, keys: {}",
+            saved.path, saved.key
+        ));
         let mut shown: Vec<&ContextJson> = saved.contexts.iter().collect();
         shown.sort_by_key(|context| std::cmp::Reverse(context.entry.samples));
         shown.truncate(top);

@@ -4,6 +4,8 @@
 use std::path::Path;
 
 use anyhow::anyhow;
+use pcstream_placement::parameter::Value as _;
+use pcstream_placement::pcstream::key::KeySource;
 use pcstream_placement::saved_table::SavedTable;
 use pcstream_trace::{Context, ContextId};
 
@@ -23,24 +25,29 @@ pub fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
     small_file::read_bytes(path, MAX_BYTES, "a saved table")
 }
 
-/// Whether a scheme can begin with a table: with one of its own, or, if it learns of program contexts, with any that does.
-pub fn fits(table: &SavedTable, scheme: &str) -> bool {
+/// Whether a scheme that learns of such keys can begin with a table: with one of its own, or, if it learns of program
+/// contexts, with any that does.
+pub fn fits(table: &SavedTable, scheme: &str, key: KeySource) -> bool {
     let learns = |name: &str| LEARNERS.contains(&name);
-    table.scheme().is_none_or(|of| of == scheme || learns(of) && learns(scheme))
+    let is_alike = table.scheme().is_none_or(|of| of == scheme || learns(of) && learns(scheme));
+    is_alike && key.begins_with(table.key())
 }
 
 /// Refuses a table that fits none of the schemes.
 pub fn refuse_foreign<'a>(
     table: &SavedTable,
     place: &str,
-    mut schemes: impl Iterator<Item = &'a str>,
+    mut schemes: impl Iterator<Item = (&'a str, KeySource)>,
 ) -> Result<(), Failure> {
-    if schemes.any(|scheme| fits(table, scheme)) {
+    if schemes.any(|(scheme, key)| fits(table, scheme, key)) {
         return Ok(());
     }
-    let of = table.scheme().unwrap_or_default();
+    let of =
+        table.scheme().map_or("of an unknown scheme".to_owned(), |of| format!("one of the scheme '{of}'"));
+    let key = table.key().show();
     Err(Failure::wrong_arguments(anyhow!(
-        "{place}: the table is one of the scheme '{of}', whose entries mean nothing here; give a table that one of {} learned",
+        "{place}: the table is {of} with keys of the kind '{key}', whose entries mean nothing here; give a table that one of {} \
+         learned, or set the parameter key of the scheme to {key}",
         LEARNERS.join(", ")
     )))
 }

@@ -165,18 +165,8 @@ fn apply(schemes: &mut [Configured], options: &SchemeOptions) -> Result<(), Fail
         }
     }
     let saved = options.load_table.as_deref().map(load_table).transpose()?;
-    let mut learners = Vec::new();
-    for scheme in schemes.iter_mut() {
-        let name = scheme.scheme();
-        let Some(params) = scheme.params_mut::<PcStreamParams>() else { continue };
+    for params in schemes.iter_mut().filter_map(Configured::params_mut::<PcStreamParams>) {
         params.table_bytes = options.table_bytes.unwrap_or(params.table_bytes);
-        let fitting = saved.as_ref().filter(|(table, _)| learned_table::fits(table, name));
-        params.saved_table = fitting.map(|(_, bytes)| bytes.clone());
-        learners.push(name);
-    }
-    if let (Some((table, _)), Some(path), false) = (&saved, &options.load_table, learners.is_empty()) {
-        let place = format!("--load-table {}", path.display());
-        learned_table::refuse_foreign(table, &place, learners.into_iter())?;
     }
     for setting in &options.set {
         let refuse = |error: anyhow::Error| refused_setting(setting, error);
@@ -190,7 +180,30 @@ fn apply(schemes: &mut [Configured], options: &SchemeOptions) -> Result<(), Fail
             return Err(refuse(not_in_this_run(setting)));
         }
     }
-    Ok(())
+    match (&saved, &options.load_table) {
+        (Some((table, bytes)), Some(path)) => begin_with(schemes, table, bytes, path),
+        _ => Ok(()),
+    }
+}
+
+/// Lets those begin with a table whose settings it fits. Refuses one that fits none of those that learn.
+fn begin_with(
+    schemes: &mut [Configured],
+    table: &SavedTable,
+    bytes: &Arc<[u8]>,
+    path: &Path,
+) -> Result<(), Failure> {
+    let mut learners = Vec::new();
+    for scheme in schemes {
+        let name = scheme.scheme();
+        let Some(params) = scheme.params_mut::<PcStreamParams>() else { continue };
+        params.saved_table = learned_table::fits(table, name, params.key).then(|| bytes.clone());
+        learners.push((name, params.key));
+    }
+    if learners.is_empty() {
+        return Ok(());
+    }
+    learned_table::refuse_foreign(table, &format!("--load-table {}", path.display()), learners.into_iter())
 }
 
 /// A table, parsed and as it is.

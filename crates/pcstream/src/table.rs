@@ -6,6 +6,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
+use pcstream_placement::parameter::Value as _;
 use pcstream_placement::saved_table::SavedTable;
 use pcstream_report::human;
 use pcstream_report::saved_tables::{self, NamedContexts, TablesJson};
@@ -53,6 +54,7 @@ fn merge(files: &[PathBuf], output: &Path, ui: Ui) -> Result<(), Failure> {
         }
     }
     of_one_scheme(&tables)?;
+    of_one_key(&tables)?;
     each_once(files)?;
     for (first, second) in alike(&tables) {
         ui.remark(&format!(
@@ -85,6 +87,17 @@ fn of_one_scheme(tables: &[(String, SavedTable)]) -> Result<(), Failure> {
     known.find(|(_, other)| *other != scheme).map_or(Ok(()), |(second, other)| {
         Err(Failure::wrong_arguments(anyhow!(
             "{first} is a table of the scheme '{scheme}', {second} one of '{other}': merge tables of one scheme"
+        )))
+    })
+}
+
+/// Errors: two are of different kinds of keys, which have nothing in common.
+fn of_one_key(tables: &[(String, SavedTable)]) -> Result<(), Failure> {
+    let Some((first, rest)) = tables.split_first() else { return Ok(()) };
+    rest.iter().find(|(_, table)| table.key() != first.1.key()).map_or(Ok(()), |(second, table)| {
+        let (path, key, other) = (&first.0, first.1.key().show(), table.key().show());
+        Err(Failure::wrong_arguments(anyhow!(
+            "{path} has keys of the kind '{key}', {second} of the kind '{other}': merge tables of one kind"
         )))
     })
 }

@@ -162,6 +162,35 @@ fn tables_of_two_schemes_are_not_merged() {
     assert!(text.contains("learned; scheme pcstream-tree"), "{text}");
 }
 
+/// The entries of one are programs, those of the other call paths: side by side they would share streams.
+#[test]
+fn tables_of_two_kinds_of_keys_are_not_mixed() {
+    let place = Place::new();
+    let trace = place.path("t.pctrace");
+    let [paths, programs, out] = ["paths", "programs", "out"].map(|name| place.path(name));
+    let by_program = ["--set", "pcstream.key=executable"];
+    learn(&trace, &paths, &[]);
+    learn(&trace, &programs, &by_program);
+    refuses(
+        2,
+        &["table", "merge", "-o", &out, &paths, &programs],
+        &[&paths, "'context'", &programs, "'executable'"],
+    );
+    assert!(!fs::exists(&out).expect("it can be looked for"));
+    let load = ["simulate", &trace, "--scheme", "pcstream", "--load-table"];
+    let key = ["keys of the kind 'executable'", "parameter key of the scheme to executable"];
+    refuses(2, &[&load[..], &[&programs]].concat(), &key);
+    refuses(2, &[&load[..], &[&paths], &by_program].concat(), &["keys of the kind 'context'"]);
+    learn(&trace, &out, &[&["--load-table", &programs], &by_program[..]].concat());
+    let shown = json(&["table", "show", &paths, &programs, "--json", "-"]);
+    assert_eq!(
+        (&shown["tables"][0]["key"], &shown["tables"][1]["key"]),
+        (&"context".into(), &"executable".into())
+    );
+    let (text, _) = ends_with(0, &["table", "show", &programs]);
+    assert!(text.contains("scheme pcstream, keys: executable"), "{text}");
+}
+
 /// Whoever was not followed in one recording is somebody else in the next.
 #[test]
 fn the_context_of_others_is_in_no_table() {

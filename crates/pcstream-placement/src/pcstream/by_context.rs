@@ -40,7 +40,7 @@ impl ByContext for PcStream {
     }
 
     fn load_table(&mut self, saved: &[u8], now: u64) -> Result<(), TableError> {
-        self.table.load(saved)?;
+        self.table.load(saved, self.keys.source())?;
         if self.mapper.is_due(&self.table, now) {
             self.mapper.cluster(&mut self.table, now);
         }

@@ -20,33 +20,11 @@ use rustc_hash::FxHashMap;
 use crate::fnv::fnv1a;
 use crate::pcstream::lifetime::Writer;
 use crate::pcstream::table::EntryIndex;
+pub use crate::saved_table::KeySource;
 
-/// What a write is identified by.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum KeySource {
-    /// The signature of its program context (PCStream).
-    #[default]
-    Context,
-    /// Its program context or, while too little is known of that, a prefix of its call path, or its executable.
-    ContextTree,
-    /// The executable of its context.
-    Executable,
-    /// The extension of its file; files without one share a key.
-    Extension,
-    /// Its file, by path; by inode number and generation if it has no path.
-    File,
-}
-
-impl KeySource {
-    /// Whether the key is made of the file, not of the context.
-    fn is_of_files(self) -> bool {
-        matches!(self, KeySource::Extension | KeySource::File)
-    }
-
-    /// Whether keys are signatures of program contexts, as in a saved table.
-    pub(crate) fn is_signature(self) -> bool {
-        matches!(self, KeySource::Context | KeySource::ContextTree)
-    }
+/// Whether the key is made of the file, not of the context.
+fn is_of_files(source: KeySource) -> bool {
+    matches!(source, KeySource::Extension | KeySource::File)
 }
 
 /// Return addresses of the prefixes between the executable and the whole path. At 4, GCC's stages are distinguished and
@@ -91,9 +69,14 @@ impl Keys {
         }
     }
 
+    /// What keys are made of.
+    pub(crate) fn source(&self) -> KeySource {
+        self.source
+    }
+
     /// Whether a write's key is made of its context alone.
     pub(crate) fn are_of_contexts(&self) -> bool {
-        !self.source.is_of_files()
+        !is_of_files(self.source)
     }
 
     /// Keys that got no number, and whose writes go to S0.
@@ -130,7 +113,7 @@ impl Keys {
     /// The writer of an event, if it has a key.
     #[inline]
     pub(crate) fn writer_of(&mut self, event: &Event, tables: &Tables) -> Option<Writer> {
-        let id = if self.source.is_of_files() { event.file.0 } else { event.context.0 };
+        let id = if is_of_files(self.source) { event.file.0 } else { event.context.0 };
         let number = match self.by_id.get(id as usize) {
             Some(&number) if number != UNSEEN => number,
             _ => self.resolve(id, event, tables),
@@ -158,7 +141,7 @@ impl Keys {
                 }
             }),
         };
-        let in_table = if self.source.is_of_files() { file.is_some() } else { context.is_some() };
+        let in_table = if is_of_files(self.source) { file.is_some() } else { context.is_some() };
         let number = signature.map_or(NO_KEY, |s| self.number(s));
         if let (KeySource::ContextTree, Some(context)) = (self.source, context) {
             self.grow_tree(number, context);

@@ -67,7 +67,7 @@ pub struct PcStreamParams {
     /// Programs whose end empties the table, by a glob over the last component of their path: `make` empties it after
     /// each build (FAST'19's comparison without a table, section 6.6). What is written before does not teach any more.
     pub forget_at_exit_of: Option<String>,
-    /// A saved table to begin with. It is one of program contexts, so other keys begin without.
+    /// A saved table to begin with. One whose keys mean nothing here is refused.
     pub saved_table: Option<Arc<[u8]>>,
     /// The mapper.
     pub mapper: MapperParams,
@@ -115,11 +115,21 @@ impl PcStreamParams {
     }
 }
 
-choices!(KeySource: Context = "context", ContextTree = "context-tree", Executable = "executable", Extension = "extension", File = "file");
 choices!(Weights: Equal = "equal", Written = "written");
 choices!(Clusterer: KMeans = "k-means", MergeClosest = "merge-closest");
 choices!(Distance: Linear = "linear", Log = "log");
 choices!(Numbering: Keep = "keep", ByLifetime = "by-lifetime");
+
+/// One of [`KeySource::CHOICES`].
+impl Value for KeySource {
+    fn read(text: &str) -> Result<Self, String> {
+        KeySource::named(text).ok_or_else(|| format!("one of {}", KeySource::CHOICES))
+    }
+
+    fn show(&self) -> String {
+        self.name().to_owned()
+    }
+}
 
 /// `pages:WINDOW`, `half`, `mean`, or the weight of a new lifetime.
 impl Value for Averaging {
@@ -235,10 +245,8 @@ impl PcStream {
         })?;
         let mut table =
             AttributeTable::new(params.table_bytes, params.averaging, params.mapper.change_factor);
-        if let Some(saved) = &params.saved_table
-            && params.key.is_signature()
-        {
-            table.load(saved)?;
+        if let Some(saved) = &params.saved_table {
+            table.load(saved, params.key)?;
         }
         let mut mapper = Mapper::new(streams, params.mapper);
         if mapper.is_due(&table, 0) {
@@ -360,7 +368,7 @@ impl Scheme for PcStream {
     }
 
     fn learned(&self) -> Option<Vec<u8>> {
-        Some(self.table.save(self.name))
+        Some(self.table.save(self.name, self.keys.source()))
     }
 }
 

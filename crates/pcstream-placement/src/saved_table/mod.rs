@@ -15,6 +15,7 @@
 //! average has long forgotten, so an old host weighs more than its lifetime deserves.
 
 pub(crate) mod format;
+mod key;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
@@ -22,6 +23,7 @@ use std::num::NonZeroU32;
 use pcstream_trace::Signature;
 
 pub use format::TableError;
+pub use key::KeySource;
 
 /// An expected lifetime in pages written by the host; at least 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -55,6 +57,7 @@ pub struct SavedEntry {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SavedTable {
     scheme: Option<String>,
+    key: KeySource,
     entries: Vec<SavedEntry>,
 }
 
@@ -83,13 +86,12 @@ pub struct Difference {
 impl SavedTable {
     /// The table that `AttributeTable::save` wrote.
     pub fn parse(bytes: &[u8]) -> Result<SavedTable, TableError> {
-        let (scheme, entries) = format::parse(bytes)?;
-        Ok(SavedTable { scheme, entries })
+        format::parse(bytes)
     }
 
     /// As bytes, for `AttributeTable::load`.
     pub fn to_bytes(&self) -> Vec<u8> {
-        format::encode(self.scheme.as_deref(), self.entries.iter().copied())
+        format::encode(self.scheme.as_deref(), self.key, self.entries.iter().copied())
     }
 
     /// The table without a context, and whether it had that.
@@ -105,12 +107,18 @@ impl SavedTable {
         self.scheme.as_deref()
     }
 
+    /// What its keys are. An older file does not say: then those that its scheme has by default.
+    pub fn key(&self) -> KeySource {
+        self.key
+    }
+
     /// Its entries, the least recently referenced first.
     pub fn entries(&self) -> &[SavedEntry] {
         &self.entries
     }
 
-    /// The mean of tables, weighted by samples and rounded to the nearest page.
+    /// The mean of tables, weighted by samples and rounded to the nearest page. Their keys must be of one kind, which is for
+    /// the caller to check: the result counts as of that of the first.
     pub fn merge<'a>(tables: impl IntoIterator<Item = &'a SavedTable>) -> Merged {
         #[derive(Default)]
         struct Sum {
@@ -121,7 +129,9 @@ impl SavedTable {
         }
         let mut sums: BTreeMap<Signature, Sum> = BTreeMap::new();
         let mut schemes = BTreeSet::new();
+        let mut key = None;
         for table in tables {
+            key.get_or_insert(table.key);
             schemes.insert(table.scheme());
             for entry in table.entries() {
                 let sum = sums.entry(entry.signature).or_default();
@@ -141,7 +151,7 @@ impl SavedTable {
         let mut entries: Vec<SavedEntry> = sums.iter().map(entry).collect();
         // Stable: equal samples stay in the order of signatures.
         entries.sort_by_key(|entry| entry.samples);
-        Merged { table: SavedTable { scheme, entries }, shared, saturated }
+        Merged { table: SavedTable { scheme, key: key.unwrap_or_default(), entries }, shared, saturated }
     }
 
     /// Every context of either table, in the order of signatures.
@@ -180,7 +190,8 @@ mod tests {
     }
 
     fn table(entries: &[(u64, u64, u32)]) -> SavedTable {
-        SavedTable { scheme: None, entries: entries.iter().map(|&(s, l, n)| entry(s, l, n)).collect() }
+        let entries = entries.iter().map(|&(s, l, n)| entry(s, l, n)).collect();
+        SavedTable { entries, ..SavedTable::default() }
     }
 
     #[test]
@@ -236,6 +247,7 @@ mod tests {
         let entries = prop::collection::btree_map(0u64..8, (1u64..1 << 33, 1u32..), 0..8);
         let table = entries.prop_map(|entries| SavedTable {
             scheme: Some("pcstream".to_owned()),
+            key: KeySource::ContextTree,
             entries: entries.into_iter().map(|(s, (l, n))| entry(s, l, n)).collect(),
         });
         prop::collection::vec(table, 1..5)

@@ -11,6 +11,7 @@ use pcstream_place::sinks::Choice;
 use pcstream_place::table_file::{self, TableFile, TableFileError};
 use pcstream_place::{Learner, Placer};
 use pcstream_placement::pcstream::PcStreamParams;
+use pcstream_placement::pcstream::key::KeySource;
 use pcstream_placement::{Environment, SchemeError, SchemeFactory as _, configure};
 
 use super::site::{self, Site};
@@ -96,7 +97,8 @@ pub(super) fn placer(
     let name = scheme.scheme();
     let table = args.table.as_deref().or(default.as_deref());
     args.table.as_deref().map_or(Ok(()), has_directory)?;
-    let table = table.map(|path| table_file(path, name, ui)).transpose()?;
+    let key = scheme.params_mut::<PcStreamParams>().map_or(KeySource::default(), |params| params.key);
+    let table = table.map(|path| table_file(path, name, key, ui)).transpose()?;
     let (directory, device) = (place.mount_point.clone(), place.device.clone());
     let given = given.to_owned();
     let sink = (choice.sink.make)(SinkInputs {
@@ -124,11 +126,11 @@ fn has_directory(table: &Path) -> Result<(), Failure> {
 }
 
 /// The table at `path`, or where symbolic links from there lead: it is replaced as a whole, which the links outlive.
-fn table_file(path: &Path, scheme: &str, ui: Ui) -> Result<TableFile, Failure> {
+fn table_file(path: &Path, scheme: &str, key: KeySource, ui: Ui) -> Result<TableFile, Failure> {
     let real = whole_file::resolve(path)
         .with_context(|| format!("--table {}", path.display()))
         .map_err(Failure::wrong_arguments)?;
-    let table = TableFile::new(&real, scheme).map_err(Failure::failed)?;
+    let table = TableFile::new(&real, scheme, key).map_err(Failure::failed)?;
     if !table.is_there() {
         ui.remark(&format!("the table {} is new", real.display()));
     }

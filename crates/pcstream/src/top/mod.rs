@@ -25,6 +25,7 @@ use pcstream_capture::capture::{
 };
 use pcstream_capture::session::SessionOptions;
 use pcstream_fs::scratch::hidden_file_system;
+use pcstream_placement::pcstream::key::KeySource;
 use pcstream_report::human;
 use pcstream_trace::paths::file_name;
 use pcstream_trace::{Batch, Context};
@@ -47,7 +48,7 @@ const WAITING: usize = 8;
 fn load_table(path: &Path) -> Result<Arc<[u8]>, Failure> {
     let (table, bytes) = schemes::load_table(path)?;
     let place = format!("--load-table {}", path.display());
-    learned_table::refuse_foreign(&table, &place, std::iter::once("pcstream"))?;
+    learned_table::refuse_foreign(&table, &place, std::iter::once(("pcstream", KeySource::Context)))?;
     Ok(bytes)
 }
 
