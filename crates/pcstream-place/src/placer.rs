@@ -238,6 +238,30 @@ mod tests {
     }
 
     #[test]
+    fn a_table_with_more_contexts_than_are_kept_is_refused_and_stays_whole() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let table = dir.path().join("t.table");
+        let mut first = placer(&table).expect("there is none yet");
+        teach(&mut first);
+        first.finish();
+        drop(first);
+        let saved = std::fs::read(&table).expect("it was saved");
+        let begin = |room| {
+            let learner = Learner::new(scheme("pcstream")).expect("it places by context");
+            let file = TableFile::new(&table, "pcstream", KeySource::Context)?.with_room(room);
+            Placer::new("pcstream", learner, Box::new(Nothing), Some(file))
+        };
+        let error = begin(1).err().expect("it has two").to_string();
+        assert!(
+            error.contains("t.table has 2 contexts, but pcstream.table_bytes has room for 1")
+                && error.contains("--set pcstream.table_bytes=26"),
+            "{error}"
+        );
+        assert_eq!(std::fs::read(&table).expect("it is there"), saved);
+        drop(begin(2).expect("both fit"));
+    }
+
+    #[test]
     fn nothing_learned_makes_no_table() {
         let dir = tempfile::tempdir().expect("a directory");
         let table = dir.path().join("t.table");

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use pcstream_placement::SavedTable;
 use pcstream_placement::parameter::Value as _;
 use pcstream_placement::pcstream::key::KeySource;
+use pcstream_placement::pcstream::table::ENTRY_BYTES;
 use pcstream_placement::saved_table::TableError;
 use pcstream_system::trusted_file::{Untrusted, open_regular};
 use thiserror::Error;
@@ -102,6 +103,23 @@ pub enum TableFileError {
         /// Its name.
         scheme: String,
     },
+    /// It has more contexts than the scheme keeps.
+    #[error(
+        "the table {path} has {found} contexts, but {scheme}.table_bytes has room for {room}, and the others would be lost: \
+         run --set {scheme}.table_bytes={}, or give another file with --table",
+        *found as u64 * ENTRY_BYTES,
+        path = path.display()
+    )]
+    TooMany {
+        /// Where it lies.
+        path: PathBuf,
+        /// Its contexts.
+        found: usize,
+        /// Those that the scheme keeps.
+        room: usize,
+        /// Its name.
+        scheme: String,
+    },
 }
 
 /// What tells one file from another at the same place.
@@ -125,6 +143,8 @@ pub struct TableFile {
     path: PathBuf,
     scheme: String,
     key: KeySource,
+    /// Contexts that the scheme keeps.
+    room: usize,
     /// Of the file as it was last read or written here; `None`: there was none.
     stamp: Option<Stamp>,
     written: Vec<u8>,
@@ -150,6 +170,7 @@ impl TableFile {
             path: path.to_owned(),
             scheme: scheme.to_owned(),
             key,
+            room: usize::MAX,
             stamp: None,
             written: Vec::new(),
             made: Vec::new(),
@@ -158,6 +179,13 @@ impl TableFile {
         drop(file.temporary()?);
         file.lock = Some(file.locked()?);
         Ok(file)
+    }
+
+    /// The same for a scheme that keeps so many contexts: a table with more is refused, for it would be cut when it is saved.
+    #[must_use]
+    pub fn with_room(mut self, contexts: usize) -> TableFile {
+        self.room = contexts;
+        self
     }
 
     /// Where it lies.
@@ -200,6 +228,11 @@ impl TableFile {
         if table.key() != self.key {
             let (path, scheme) = (self.path.clone(), self.scheme.clone());
             return Err(TableFileError::OtherKeys { path, found: table.key(), expected: self.key, scheme });
+        }
+        let found = table.entries().len();
+        if found > self.room {
+            let (path, scheme) = (self.path.clone(), self.scheme.clone());
+            return Err(TableFileError::TooMany { path, found, room: self.room, scheme });
         }
         self.stamp = Some(stamp);
         Ok(Some(bytes))

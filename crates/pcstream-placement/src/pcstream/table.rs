@@ -87,17 +87,21 @@ impl EntryIndex {
 impl AttributeTable {
     /// An empty table of at most `max_bytes`, but at least one entry.
     pub fn new(max_bytes: u64, averaging: Averaging, change_factor: f64) -> AttributeTable {
-        let capacity = (max_bytes / ENTRY_BYTES).clamp(1, u64::from(u32::MAX) - 1) as usize;
         AttributeTable {
             slots: Lru::new(),
             index: FxHashMap::default(),
-            capacity,
+            capacity: AttributeTable::room(max_bytes),
             averaging,
             change_factor,
             changed: 0,
             unclustered: 0,
             evictions: 0,
         }
+    }
+
+    /// Entries for which a table of so many bytes has room.
+    pub fn room(max_bytes: u64) -> usize {
+        (max_bytes / ENTRY_BYTES).clamp(1, u64::from(u32::MAX) - 1) as usize
     }
 
     /// Entries now.

@@ -12,6 +12,7 @@ use pcstream_place::table_file::{self, TableFile, TableFileError};
 use pcstream_place::{Learner, Placer};
 use pcstream_placement::pcstream::PcStreamParams;
 use pcstream_placement::pcstream::key::KeySource;
+use pcstream_placement::pcstream::table::AttributeTable;
 use pcstream_placement::{Environment, SchemeError, SchemeFactory as _, configure};
 
 use super::site::{self, Site};
@@ -97,8 +98,10 @@ pub(super) fn placer(
     let name = scheme.scheme();
     let table = args.table.as_deref().or(default.as_deref());
     args.table.as_deref().map_or(Ok(()), has_directory)?;
-    let key = scheme.params_mut::<PcStreamParams>().map_or(KeySource::default(), |params| params.key);
+    let learns = |params: &mut PcStreamParams| (params.key, AttributeTable::room(params.table_bytes));
+    let (key, room) = scheme.params_mut().map_or((KeySource::default(), usize::MAX), learns);
     let table = table.map(|path| table_file(path, name, key, ui)).transpose()?;
+    let table = table.map(|table| table.with_room(room));
     let (directory, device) = (place.mount_point.clone(), place.device.clone());
     let given = given.to_owned();
     let sink = (choice.sink.make)(SinkInputs {
