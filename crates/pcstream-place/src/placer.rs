@@ -224,6 +224,12 @@ mod tests {
         let before = first.finish();
         drop(first);
         let mut second = placer(&table).expect("just saved");
+        let standing = second.standing();
+        assert_eq!(
+            (standing.contexts_known, standing.statistics["contexts_known"]),
+            (2, 2),
+            "before any writes"
+        );
         second.feed(&batch(2, 2, Vec::new()), &[]);
         let after = second.finish();
         let known = |summary: &Summary| {

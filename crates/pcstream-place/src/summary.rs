@@ -13,7 +13,7 @@ use crate::sink::{Outcome, Sink, StreamUse};
 /// How placing stands: counts only, so that it can be asked for at any time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
-    /// Contexts whose lifetime is expected.
+    /// Contexts whose lifetime is expected: the statistic of the same name, which counts those of a loaded table.
     pub contexts_known: u64,
     /// How often all contexts were given streams together.
     pub clusterings: u64,
@@ -36,12 +36,14 @@ impl Standing {
         let unfollowed =
             sink.gives_hints().then(|| ("pages_of_files_not_followed", learner.unfollowed_pages()));
         let of_files = [("files_forgotten", files.forgotten()), ("file_contexts_merged", files.merged())];
+        let facts = learner.facts();
+        let known = facts.iter().find(|(name, _)| *name == "contexts_known");
         Standing {
-            contexts_known: learner.decisions().known(),
+            contexts_known: known.map_or(0, |&(_, contexts)| contexts),
             clusterings: learner.decisions().clusterings(),
             streams: sink.uses(),
             hints: if sink.gives_hints() { learner.hint_uses() } else { Vec::new() },
-            statistics: learner.facts().into_iter().chain(sink.facts()).chain(of_files).map(owned).collect(),
+            statistics: facts.into_iter().chain(sink.facts()).chain(of_files).map(owned).collect(),
             losses: sink.losses().into_iter().chain(unfollowed).map(owned).collect(),
         }
     }

@@ -5,7 +5,7 @@
 /// What a placer did so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Placing {
-    /// Contexts whose lifetime is expected.
+    /// Contexts whose lifetime is expected, those of a loaded table included.
     pub contexts_known: u64,
     /// How often all contexts were given streams together.
     pub clusterings: u64,

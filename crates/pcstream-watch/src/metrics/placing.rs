@@ -11,7 +11,7 @@ const KNOWN: Metric = (
     "pcstream_place_contexts_known",
     "gauge",
     "",
-    "Program contexts of which some data has died, so that a lifetime is expected.",
+    "Program contexts of which some data has died, now or before the table was saved: a lifetime is expected.",
 );
 const CLUSTERINGS: Metric =
     ("pcstream_place_clusterings", "counter", "", "How often all contexts were given streams together.");
