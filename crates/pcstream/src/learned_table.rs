@@ -25,6 +25,11 @@ pub fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
     small_file::read_bytes(path, MAX_BYTES, "a saved table")
 }
 
+/// The same of a regular file: a pipe is refused, and nobody waits for its writer.
+pub fn read_regular(path: &Path) -> anyhow::Result<Vec<u8>> {
+    small_file::read_regular(path, MAX_BYTES, "a saved table")
+}
+
 /// Whether a scheme that learns of such keys can begin with a table: with one of its own, or, if it learns of program
 /// contexts, with any that does.
 pub fn fits(table: &SavedTable, scheme: &str, key: KeySource) -> bool {

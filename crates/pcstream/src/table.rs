@@ -167,6 +167,6 @@ fn read_all(files: &[PathBuf]) -> anyhow::Result<Vec<(String, SavedTable)>> {
 }
 
 fn read(path: &Path) -> anyhow::Result<SavedTable> {
-    let bytes = learned_table::read(path);
+    let bytes = learned_table::read_regular(path);
     bytes.and_then(|bytes| Ok(SavedTable::parse(&bytes)?)).with_context(|| path.display().to_string())
 }

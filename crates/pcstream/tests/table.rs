@@ -128,6 +128,28 @@ fn what_is_no_table_is_named() {
     refuses(2, &["table", "export", &good, "--json", "-"], &["table show --json"]);
 }
 
+/// Nobody may ever write to a pipe, and what has no end is no table.
+#[test]
+fn only_regular_files_are_tables() {
+    let place = Place::new();
+    let [good, pipe, long, out] = ["good", "pipe", "long", "out"].map(|name| place.path(name));
+    learn(&place.path("t.pctrace"), &good, &[]);
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0).expect("a pipe");
+    for other in [&pipe[..], "/dev/zero"] {
+        for arguments in [
+            &["table", "show", other][..],
+            &["table", "export", other],
+            &["table", "diff", &good, other],
+            &["table", "merge", "-o", &out, &good, other],
+        ] {
+            refuses(1, arguments, &[other, "is not a regular file"]);
+        }
+    }
+    let made = fs::File::create(&long).and_then(|file| file.set_len(65 << 20));
+    made.expect("a file without data");
+    refuses(1, &["table", "show", &long], &[&long, "is longer than"]);
+}
+
 /// Samples that count twice weigh too much, and say nothing of it.
 #[test]
 fn no_table_counts_twice_without_a_word() {
