@@ -51,7 +51,12 @@ impl Placer {
             refusals_said: BTreeSet::new(),
             notes: Vec::new(),
         };
-        placer.load_table()?;
+        if placer.load_table()? {
+            let loaded = placer.table.iter().map(|table| {
+                format!("the table {}: contexts loaded: {}", table.path().display(), table.contexts())
+            });
+            placer.notes.extend(loaded);
+        }
         Ok(placer)
     }
 
@@ -221,9 +226,12 @@ mod tests {
         let table = dir.path().join("t.table");
         let mut first = placer(&table).expect("there is none yet");
         teach(&mut first);
+        assert!(first.notes().is_empty(), "nothing was loaded");
         let before = first.finish();
         drop(first);
         let mut second = placer(&table).expect("just saved");
+        let loaded = format!("the table {}: contexts loaded: 2", table.display());
+        assert_eq!(second.notes(), [loaded]);
         let standing = second.standing();
         assert_eq!(
             (standing.contexts_known, standing.statistics["contexts_known"]),

@@ -148,6 +148,8 @@ pub struct TableFile {
     /// Of the file as it was last read or written here; `None`: there was none.
     stamp: Option<Stamp>,
     written: Vec<u8>,
+    /// Contexts in it when it was last read.
+    contexts: u64,
     /// Directories that were made for it, the innermost first.
     made: Vec<PathBuf>,
     /// Keeps other placers out.
@@ -173,6 +175,7 @@ impl TableFile {
             room: usize::MAX,
             stamp: None,
             written: Vec::new(),
+            contexts: 0,
             made: Vec::new(),
             lock: None,
         };
@@ -191,6 +194,11 @@ impl TableFile {
     /// Where it lies.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Contexts in it when it was last read.
+    pub fn contexts(&self) -> u64 {
+        self.contexts
     }
 
     /// Whether anything lies there.
@@ -235,6 +243,7 @@ impl TableFile {
             return Err(TableFileError::TooMany { path, found, room: self.room, scheme });
         }
         self.stamp = Some(stamp);
+        self.contexts = found as u64;
         Ok(Some(bytes))
     }
 
