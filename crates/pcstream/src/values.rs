@@ -221,6 +221,11 @@ pub fn number(text: &str) -> Result<u64, String> {
     whole(text, 0, u64::MAX)
 }
 
+/// One of the pages that are written, counted from 1.
+pub fn page_number(text: &str) -> Result<u64, String> {
+    whole(text, 1, u64::MAX)
+}
+
 /// Lifetimes that differ by no more than this factor are alike.
 pub fn factor(text: &str) -> Result<f64, String> {
     real(text, 1.0.., "a factor between lifetimes, 1 or more, such as 2")
@@ -305,6 +310,14 @@ mod tests {
         ["0", "0K", "0.0GB"].iter().for_each(|text| assert!(size(text).unwrap_err().contains("at least 1")));
         assert!(size("12Q").unwrap_err().contains("such as 512M"));
         assert!(size_u32("4G").unwrap_err().contains("at most"));
+    }
+
+    #[test]
+    fn pages_are_counted_from_1() {
+        assert_eq!(page_number("1"), Ok(1));
+        for bad in ["0", "-1", "", "many"] {
+            assert!(page_number(bad).unwrap_err().contains("1 or more"), "{bad}");
+        }
     }
 
     #[test]

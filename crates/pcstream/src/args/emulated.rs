@@ -17,7 +17,7 @@ pub struct EmulatedArgs {
     #[arg(long, conflicts_with = "on", help_heading = "Emulated device")]
     pub live: bool,
     /// Cut the power at the N-th page written; then the file system is mounted again, and checked
-    #[arg(long, value_name = "N", requires = "live", value_parser = values::number, help_heading = "Emulated device")]
+    #[arg(long, value_name = "N", requires = "live", value_parser = values::page_number, help_heading = "Emulated device")]
     pub power_cut: Option<u64>,
     /// What a power cut takes of the pages that were not flushed
     #[arg(
