@@ -84,7 +84,7 @@ impl Column {
     pub fn cell(self, row: &ContextNow) -> String {
         match self {
             Column::Rate => per_second(row.written.rate),
-            Column::Share => percent(row.share),
+            Column::Share => share(row.share),
             Column::Total => page_bytes(row.written.total_pages),
             Column::Lifetime => row.lifetimes.map_or("-".to_owned(), |q| page_bytes(q.p50)),
             Column::Stream => row.stream.map_or("-".to_owned(), |stream| format!("S{}", stream.0)),
@@ -95,6 +95,15 @@ impl Column {
             },
             Column::Path => path(row),
         }
+    }
+}
+
+/// A share in at most six characters, as the screen's column has: `75.0 %`, `<0.01`, `>99.9`. A cut one would lose its sign.
+fn share(share: f64) -> String {
+    let text = percent(share);
+    match text.starts_with(['<', '>']) {
+        true => text.chars().filter(|c| !matches!(c, ' ' | '%')).collect(),
+        false => text,
     }
 }
 
@@ -274,6 +283,13 @@ mod tests {
         assert_eq!(lines[4], "1 more rows with 50.0 KiB/s (--rows)");
         let narrow = Layout { width: Some(40), ..Layout::PLAIN };
         assert!(table(&snapshot(), SortBy::Rate, 9, narrow).lines().all(|line| line.chars().count() <= 40));
+    }
+
+    #[test]
+    fn shares_fit_their_column() {
+        let shares = [0.0, 0.000_000_1, 0.000_099, 0.0001, 0.75, 0.9994, 0.9999, 1.0].map(share);
+        assert_eq!(shares, ["0 %", "<0.01", "<0.01", "0.01 %", "75.0 %", "99.9 %", ">99.9", "100 %"]);
+        assert!(shares.iter().all(|text| text.len() <= 6), "{shares:?}");
     }
 
     #[test]
