@@ -186,7 +186,7 @@ fn help() -> Vec<Line<'static>> {
         Line::raw(""),
         Line::raw("rate: bytes that reached the device per second, mean of the last five intervals"),
         Line::raw("life p50: what the host wrote until half of the pages that died were dead"),
-        Line::raw("stream: where the scheme pcstream, which learns as it goes, puts the next write"),
+        Line::raw("stream: where the scheme pcstream, which learns as it goes, put the last write"),
     ]);
     lines
 }

@@ -253,7 +253,12 @@ fn losses_are_seen_and_help_is_there() {
     view.take(Arc::new(Snapshot { losses, ..(*snapshot(vec![row(1, 1)])).clone() }));
     assert_eq!(picture(&mut view, 80, 14)[1], "lost: missed_events 5");
     press(&mut view, &[KeyCode::Char('?')]);
-    assert!(picture(&mut view, 80, 20).join("\n").contains("Enter      shows the call path"));
+    let help = picture(&mut view, 100, 20).join("\n");
+    assert!(help.contains("Enter      shows the call path"), "{help}");
+    assert!(
+        help.contains("stream: where the scheme pcstream, which learns as it goes, put the last write"),
+        "{help}"
+    );
     press(&mut view, &[KeyCode::Esc]);
     let control = |key| KeyEvent::new(KeyCode::Char(key), KeyModifiers::CONTROL);
     assert_eq!(view.key(control('c')), Asked::End);
