@@ -135,7 +135,8 @@ fn show(
     ui: Ui,
 ) -> Result<Option<Arc<Snapshot>>, Failure> {
     let quiet = lines.as_ref().is_some_and(Lines::is_stdout);
-    if !args.once && !quiet && stdout().is_terminal() && stdin().is_terminal() {
+    let has_screen = terminal::has_screen(std::env::var_os("TERM").as_deref());
+    if !args.once && !quiet && has_screen && stdout().is_terminal() && stdin().is_terminal() {
         return terminal::show(args, lines, snapshots);
     }
     let mut last = None;

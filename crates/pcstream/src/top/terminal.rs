@@ -3,6 +3,7 @@
 //! A signal ends the capture, and with it this: the terminal is given back before anything is printed. A panic of any
 //! thread gives it back first, by the hook that `ratatui` sets.
 
+use std::ffi::OsStr;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError};
@@ -48,6 +49,11 @@ impl Drop for Taken {
         // A terminal that is gone needs nothing back.
         let _ = ratatui::try_restore();
     }
+}
+
+/// Whether a terminal of this kind (`TERM`) knows of a cursor and a second screen. One that is not named may know of nothing.
+pub fn has_screen(term: Option<&OsStr>) -> bool {
+    term.is_some_and(|term| !term.is_empty() && term != "dumb")
 }
 
 /// Shows snapshots until the user or the capture ends. Returns the last one.

@@ -14,6 +14,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::style::Modifier;
 
 use super::screen::draw;
+use super::terminal::has_screen;
 use super::view::{Asked, View};
 
 fn flow(pages: u64) -> Flow {
@@ -264,6 +265,14 @@ fn losses_are_seen_and_help_is_there() {
     assert_eq!(view.key(control('c')), Asked::End);
     assert_eq!(view.key(control('z')), Asked::Suspend);
     assert_eq!(view.key(KeyEvent::new(KeyCode::Char('q'), KeyModifiers::NONE)), Asked::End);
+}
+
+/// They would show the sequences that move the cursor as text.
+#[test]
+fn terminals_without_a_cursor_get_tables() {
+    let has = [None, Some(""), Some("dumb"), Some("xterm-256color"), Some("linux")];
+    let has = has.map(|term| has_screen(term.map(std::ffi::OsStr::new)));
+    assert_eq!(has, [false, false, false, true, true]);
 }
 
 #[test]
