@@ -80,6 +80,7 @@ pub fn place(args: &PlaceArgs, ui: Ui) -> Result<Status, Failure> {
         reloading: false,
         server: None,
         gone: false,
+        mounted: false,
         ui,
     };
     let captured = capture::capture(&options, &*signals.count, &mut placing);

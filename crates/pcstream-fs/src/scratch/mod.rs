@@ -37,7 +37,7 @@ pub use error::ScratchError;
 pub use fill::{FILL_DIR, Filled};
 pub use format::{FsCheck, Journal, check_fs, find_mkfs};
 pub use mounts::{BlockDevice, ExistingFs, FsKind, directory_on, is_released, is_working, users_of};
-pub use raw::{hidden_file_system, is_there, raw_device};
+pub use raw::{hidden_file_system, is_there, mounted_meanwhile, raw_device};
 pub use resource::{Left, MountUser, Resource};
 
 use error::Context;

@@ -51,6 +51,17 @@ pub fn hidden_file_system(path: &Path) -> Option<String> {
     })
 }
 
+/// What a user should know of a device that counted as one without a file system, and has one mounted now, as this process
+/// sees it: it is seen as before, without files and without who dirtied them.
+pub fn mounted_meanwhile(device: DeviceNumber) -> Option<String> {
+    let at = mount_of_device(&read_mounts().ok()?, device)?;
+    let at = at.display();
+    Some(format!(
+        "a file system of the device was mounted at {at} meanwhile: what is written to its files has no context; give that \
+         directory, and start again: --on {at}"
+    ))
+}
+
 fn file_system_on(device: &File) -> Option<&'static str> {
     let has = |at: u64, magic: &[u8]| {
         let mut found = vec![0; magic.len()];
@@ -79,6 +90,16 @@ mod tests {
         assert_eq!(raw_device(Path::new("/dev/no-such-device")).expect("it is not looked at"), None);
         assert_eq!(hidden_file_system(Path::new("/dev/null")), None);
         assert!(!is_there(DeviceNumber { major: 4095, minor: 1_048_575 }));
+    }
+
+    #[test]
+    fn a_mount_of_the_device_is_named() {
+        // Whatever is mounted first here.
+        let mounts = read_mounts().expect("this system has them");
+        let mount = mounts.first().expect("at least the root");
+        let said = mounted_meanwhile(mount.device).expect("it is mounted");
+        assert!(said.contains(&format!("--on {}", mount.mount_point.display())), "{said}");
+        assert_eq!(mounted_meanwhile(DeviceNumber { major: 4095, minor: 1_048_575 }), None);
     }
 
     #[test]

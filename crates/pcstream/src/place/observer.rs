@@ -48,6 +48,8 @@ pub(super) struct Placing<'a> {
     pub server: Option<Arc<Link>>,
     /// The file system was unmounted, or its device vanished.
     pub gone: bool,
+    /// It was said that a file system of the raw device is mounted.
+    pub mounted: bool,
     pub ui: Ui,
 }
 
@@ -60,6 +62,13 @@ impl Placing<'_> {
     /// Whether the device had a server, and it is there no more.
     fn server_ended(&self) -> bool {
         self.server.as_ref().is_some_and(|server| !server.is_up())
+    }
+
+    /// Says once that a device without a file system has one by now.
+    fn look_for_mount(&mut self) {
+        let said = if self.mounted { None } else { self.place.mounted_meanwhile() };
+        self.mounted |= said.is_some();
+        said.iter().for_each(|said| self.ui.remark(said));
     }
 
     fn status(&self) -> String {
@@ -80,7 +89,8 @@ impl Placing<'_> {
     }
 
     /// Ends the worker, and says what it had to say.
-    pub fn finish(self) -> Summary {
+    pub fn finish(mut self) -> Summary {
+        self.look_for_mount();
         if self.server_ended() {
             self.ui.remark(&format!("{}: its server (pcstream serve) ended", self.place.device.name));
         }
@@ -149,6 +159,7 @@ impl Observer for Placing<'_> {
         }
         if self.looked.elapsed() >= LOOK && !self.gone {
             self.looked = Instant::now();
+            self.look_for_mount();
             self.gone = self.is_gone();
             if self.gone {
                 self.stops.fetch_add(1, Ordering::Relaxed);
