@@ -1,7 +1,7 @@
 #![doc = include_str!("../README.md")]
 //! # Modules
 //!
-//! `learner` feeds events to a scheme and keeps what it decides: `contexts` (context to stream and hint) and `files` (the
+//! `settings` are those of a scheme that places. `learner` feeds events to a scheme and keeps what it decides: `contexts` (context to stream and hint) and `files` (the
 //! majority of each file). `sink` is where decisions go: one file per sink in `sinks`, one line each in its registry.
 //! `placer` joins both with the saved table (`table_file`), and `worker` runs it in a thread of its own, so that whoever
 //! captures never waits. A `spectator` looks on there. `device` says what a device can do, `answers` hands the table of streams to
@@ -18,6 +18,7 @@ pub mod learner;
 mod lock;
 pub mod notify;
 pub mod placer;
+pub mod settings;
 pub mod sink;
 pub mod sinks;
 pub mod spectator;

@@ -77,7 +77,7 @@ pub enum Weights {
     /// All the same (FAST'19).
     #[default]
     Equal,
-    /// By the pages that it has written.
+    /// By the pages that it has written; of earlier runs a saved table has only lifetimes, each of a page at least.
     Written,
 }
 
@@ -326,7 +326,10 @@ impl Weights {
         match self {
             Weights::Equal => 1,
             // At most 2^32 contexts' worth together; one that has not written yet counts, too.
-            Weights::Written => 1 + (entry.written_pages >> 8).min(1 << 20),
+            Weights::Written => {
+                let written = entry.written_pages.max(entry.samples.into());
+                1 + (written >> 8).min(1 << 20)
+            }
         }
     }
 }

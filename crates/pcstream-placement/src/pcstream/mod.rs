@@ -172,7 +172,7 @@ impl Parameters for PcStreamParams {
         parameter!(PcStreamParams, mapper.change_factor, "ratio, at least 1", "how many times longer or shorter a changed lifetime is", "this project; the papers leave it open"),
         parameter!(PcStreamParams, mapper.drift_pages, "pages", "host writes between clusterings that no new context asks for", "this project; the papers have no such limit"),
         parameter!(PcStreamParams, mapper.early, "true, false", "whether the first of these clusterings come sooner, whenever twice as much has been written", "this project; `place` has true"),
-        parameter!(PcStreamParams, mapper.weights, Weights::CHOICES, "how much a context counts when means are found", "FAST'19"),
+        parameter!(PcStreamParams, mapper.weights, Weights::CHOICES, "how much a context counts when means are found", "FAST'19; `place` with five streams or fewer: written"),
         parameter!(PcStreamParams, mapper.least_gain, "octaves squared, 0 or more", "variance of log2 of lifetimes between two neighbouring clusters, by pages, below which they share a stream", "this project; FAST'19: 0"),
         parameter!(PcStreamParams, mapper.newcomer_pages, "pages, or none", "pages of a context that must have died before it goes to the nearest cluster", "this project; FAST'19: none"),
         parameter!(PcStreamParams, open_share, "share, above 0; all streams from 1 on", "share of the spare superblocks that open ones may take, which limits the streams used; three are used if they take a third at most", "this project; FAST'19: 1"),

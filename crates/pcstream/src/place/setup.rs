@@ -6,6 +6,7 @@ use anyhow::{Context as _, anyhow};
 use pcstream_capture::capture::{self, CaptureOptions, Target};
 use pcstream_capture::session::{Followed, SessionOptions};
 use pcstream_fs::scratch::hidden_file_system;
+use pcstream_place::settings::set_for_placing;
 use pcstream_place::sink::SinkInputs;
 use pcstream_place::sinks::Choice;
 use pcstream_place::table_file::{self, TableFile, TableFileError};
@@ -70,10 +71,7 @@ pub(super) fn placer(
     ui: Ui,
 ) -> Result<Placer, Failure> {
     let mut scheme = configure(&args.scheme).map_err(|error| refused("--scheme", &args.scheme, error))?;
-    // What is placed badly in the beginning stays on the drive.
-    if let Some(params) = scheme.params_mut::<PcStreamParams>() {
-        params.mapper.early = true;
-    }
+    set_for_placing(&mut scheme, streams);
     for setting in &args.set {
         if setting.scheme != scheme.scheme() {
             let error = anyhow!("--set {}: the scheme is {}", setting.text, scheme.scheme());
