@@ -112,7 +112,7 @@ impl<'a> Bench<'a> {
 
     /// Contexts in the saved table.
     pub fn learned(&self) -> u64 {
-        const HEAD: u64 = 48 + 8;
+        const HEAD: u64 = 64 + 8;
         fs::metadata(&self.table).map_or(0, |file| (file.len() - HEAD) / 16)
     }
 
