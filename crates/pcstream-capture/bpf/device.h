@@ -45,10 +45,19 @@ static __always_inline bool is_direct_on_device(struct bio *bio)
 	return COMPLETES_BY(end_io, blkdev_bio_end_io) || COMPLETES_BY(end_io, blkdev_bio_end_io_async);
 }
 
+/* The request of io_uring that begins with this kiocb; 0: it is of no such request. */
+static __always_inline u64 request_of(u64 iocb)
+{
+	/* Of a device's task that waits, something else lies there, which is no function. */
+	u64 done = (u64)BPF_CORE_READ((struct kiocb *)iocb, ki_complete);
+
+	return COMPLETES_BY(done, io_complete_rw) || COMPLETES_BY(done, io_complete_rw_iopoll) ? iocb : 0;
+}
+
 /* The request of io_uring that a direct one belongs to; NULL: none. */
 static __always_inline struct io_rw *uring_of(struct workspace *ws, struct bio *bio)
 {
-	u64 end_io = (u64)bio->bi_end_io, done;
+	u64 end_io = (u64)bio->bi_end_io;
 	struct blkdev_dio *dio;
 	struct kiocb *iocb;
 
@@ -59,9 +68,7 @@ static __always_inline struct io_rw *uring_of(struct workspace *ws, struct bio *
 	else
 		return NULL;
 	iocb = BPF_CORE_READ(dio, iocb);
-	/* Of a task that waits, something else lies there, which is no function. */
-	done = (u64)BPF_CORE_READ(iocb, ki_complete);
-	return COMPLETES_BY(done, io_complete_rw) || COMPLETES_BY(done, io_complete_rw_iopoll) ? (struct io_rw *)iocb : NULL;
+	return (void *)request_of((u64)iocb);
 }
 
 /* The path kept for the data of a direct request that begins at `sector` of the device. */

@@ -9,7 +9,8 @@
  * A followed process is marked in the storage of its threads, the leader's of which counts, not by its number: the recorder may live in a PID namespace, and
  * numbers are used again. A cgroup stands for all that are below it.
  *
- * Known weaknesses: a page that others made dirty first is theirs until it is written; of a file with several names, MAX_NAMES
+ * Known weaknesses: before Linux 6.9, a thread that ran already when the capture began is not marked, and if it becomes another program
+ * that is not followed; a page that others made dirty first is theirs until it is written; of a file with several names, MAX_NAMES
  * are looked at, and those alone that the kernel has in its cache.
  */
 #ifndef PCSTREAM_FOLLOWED_H

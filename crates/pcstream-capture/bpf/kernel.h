@@ -311,9 +311,15 @@ struct io_wq_work {
 	int cancel_seq;
 };
 
+struct io_cqe {
+	int fd; /* until the request is done */
+};
+
 struct io_kiocb {
 	struct file *file;
 	u8 opcode;
+	u32 flags;
+	struct io_cqe cqe;
 	struct io_wq_work work;
 };
 

@@ -133,10 +133,9 @@ struct task_cache {
 	struct cached_path path[CACHED_PATHS];
 	u32 pending; /* index of the first tag that waits for on_mark_dirty, plus one */
 	u32 pending_pages; /* how many do */
-	u64 pending_page; /* the page of the file that was written */
+	u64 pending_page, pending_end; /* the pages of the file that are written */
 	u64 write_file, write_from, write_end; /* file_key and pages of the write that the task is in, or was in last */
-	u64 write_inode; /* its address */
-	u32 write_tag;	 /* index of the tag of its last page, plus one; 0: not known */
+	u32 write_tag; /* index of the tag of its last page, plus one; 0: not known */
 	u32 next_memory;
 	struct memory memory[CACHED_MEMORIES];
 	struct buffer_key copied; /* what the next write is a copy of */
@@ -280,8 +279,10 @@ struct tagging {
 	u64 from, end; /* what is written of the file, in pages */
 	u64 file;      /* file_key */
 	u64 context;
-	u32 index;  /* of the tag of the page that was looked at last, plus one; 0: none was */
-	bool later; /* the context follows */
+	u32 index;   /* of the tag of the page that was looked at last, plus one; 0: none was */
+	bool later;  /* the context follows */
+	bool single; /* of one folio only */
+	bool claims; /* pages are claimed, not only looked for */
 };
 
 /* Working memory of a program: too large for its stack. One entry per program, because one may

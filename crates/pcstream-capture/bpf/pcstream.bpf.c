@@ -51,8 +51,8 @@ int BPF_PROG(on_dirty_folio, struct folio *folio, struct address_space *mapping)
 	struct workspace *ws;
 	struct inode *inode;
 	u64 file, head, context = 0;
+	bool later, is_write;
 	u32 pages;
-	bool later;
 
 	if (!target_dev || !folio || !mapping)
 		return 0;
@@ -71,9 +71,11 @@ int BPF_PROG(on_dirty_folio, struct folio *folio, struct address_space *mapping)
 		context = context_without_path(task, inode);
 		cache = cache_of(task);
 		later = !context && !left_out && cache;
-		pages = tag_folio(ws, cache, head, folio->index, file, context, later);
+		/* A store to mapped memory is no write. */
+		is_write = task->flags & PF_IO_WORKER || (s32)user_regs(task)->orig_ax >= 0;
+		pages = tag_folio(ws, is_write ? cache : NULL, head, folio->index, file, context, later);
 		if (later) {
-			postpone(cache, tag_index(head), pages, ws->tagging.from > folio->index ? ws->tagging.from : folio->index);
+			postpone(cache, tag_index(head), pages, ws->tagging.from, ws->tagging.end);
 			return 0;
 		}
 	}
@@ -111,6 +113,8 @@ int BPF_PROG(on_mark_dirty, struct inode *inode)
 	if (cache->pending_pages > 1) {
 		settling.file = file;
 		settling.page = tag->page;
+		settling.from = cache->pending_page;
+		settling.end = cache->pending_end;
 		settling.context = context;
 		settling.index = at;
 		bpf_loop(cache->pending_pages, settle_tag, &settling, 0);
@@ -119,42 +123,42 @@ int BPF_PROG(on_mark_dirty, struct inode *inode)
 	return 0;
 }
 
-static __always_inline int begin_write(struct inode *inode, u64 position, u64 bytes)
+/* A write begins. With `single` it is of what follows up to the end of a folio, and the kernel says so again for the rest. */
+static __always_inline int begin_write(struct inode *inode, u64 position, u64 bytes, bool single)
 {
-	u64 from = position >> PAGE_SHIFT, end = (position + bytes + PAGE_SIZE - 1) >> PAGE_SHIFT, in_file, context;
+	u64 from = position >> PAGE_SHIFT, end = (position + bytes + PAGE_SIZE - 1) >> PAGE_SHIFT, file, in_file;
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct task_cache *cache;
+	struct tagging *tagging;
 	struct workspace *ws;
 
-	if (!target_dev || !inode || !bytes || left_out || task->flags & PF_KTHREAD)
+	if (!target_dev || !inode || !bytes || left_out || !leads_to_target(inode))
 		return 0;
-	cache = bpf_task_storage_get(&tasks, task, 0, 0);
-	if (!cache || cache->write_inode != (u64)inode) {
-		if (!leads_to_target(inode))
-			return 0;
-		cache = cache_of(task);
-		if (!cache)
-			return 0;
-		cache->write_inode = (u64)inode;
-		cache->write_file = file_key(BPF_CORE_READ(inode, i_ino), BPF_CORE_READ(inode, i_generation));
-		cache->write_tag = 0;
-	} else if (is_written_again(cache, from, end)) {
+	cache = cache_of(task);
+	ws = workspace_of(OF_WRITE);
+	if (!cache || !ws)
 		return 0;
-	}
+	file = file_key(BPF_CORE_READ(inode, i_ino), BPF_CORE_READ(inode, i_generation));
+	if (is_written_again(cache, file, from, end))
+		return 0;
+	cache->write_file = file;
 	cache->write_from = from;
 	cache->write_end = end;
 	cache->write_tag = 0;
 	/* Behind the end of the file nothing is in the cache. */
 	in_file = (BPF_CORE_READ(inode, i_size) + PAGE_SIZE - 1) >> PAGE_SHIFT;
-	ws = workspace_of(OF_WRITE);
-	if (from >= in_file || !ws || !claims_pages(ws, cache, inode, in_file))
+	if (from >= in_file || !claims_pages(ws, cache, inode, in_file, single))
 		return 0;
-	context = context_without_path(task, inode) ?:
-		  context_of_buffer(cache, task, ws->tagging.at) ?:
-		  context_now(ws, cache, task, inode);
-	ws->tagging.context = context;
-	if (context)
-		bpf_loop(MAX_TAGGED, claim_page, &ws, 0);
+	tagging = &ws->tagging;
+	tagging->context = 0;
+	/* A thread of the kernel writes for whoever wrote to a loop device. */
+	if (!(task->flags & PF_KTHREAD))
+		tagging->context = context_without_path(task, inode) ?:
+				   context_of_buffer(cache, task, tagging->at) ?:
+				   context_now(ws, cache, task, inode);
+	tagging->claims = tagging->context || task->flags & PF_KTHREAD;
+	if (tagging->claims)
+		claim_all(ws);
 	return 0;
 }
 
@@ -162,13 +166,13 @@ static __always_inline int begin_write(struct inode *inode, u64 position, u64 by
 SEC("raw_tp")
 int BPF_PROG(on_ext4_write, struct inode *inode, s64 position, u32 bytes)
 {
-	return begin_write(inode, position, bytes);
+	return begin_write(inode, position, bytes, true);
 }
 
 SEC("raw_tp")
 int BPF_PROG(on_xfs_write, struct kiocb *iocb, struct iov_iter *data)
 {
-	return begin_write(BPF_CORE_READ(iocb, ki_filp, f_inode), BPF_CORE_READ(iocb, ki_pos), BPF_CORE_READ(data, count));
+	return begin_write(BPF_CORE_READ(iocb, ki_filp, f_inode), BPF_CORE_READ(iocb, ki_pos), BPF_CORE_READ(data, count), false);
 }
 
 static __always_inline bool writes(struct io_kiocb *req)
@@ -180,7 +184,19 @@ static __always_inline bool writes(struct io_kiocb *req)
 		op == bpf_core_enum_value(enum io_uring_op, IORING_OP_WRITEV_FIXED));
 }
 
-/* Its file is often not known yet. */
+/* Whether a request is to a file of the target, or may be: its file is often not known yet. A file that an overlay shows may be there. */
+static __always_inline bool may_lead_to_target(struct task_struct *task, struct io_kiocb *req)
+{
+	struct inode *inode;
+	struct file *file;
+
+	if (!bpf_core_field_exists(req->cqe.fd) || req->flags & REQ_F_FIXED_FILE)
+		return true;
+	file = file_of(task, req->cqe.fd);
+	inode = BPF_CORE_READ(file, f_inode);
+	return leads_to_target(inode) || BPF_CORE_READ(inode, i_sb, s_magic) == OVERLAYFS_SUPER_MAGIC;
+}
+
 static __always_inline int take_request(struct io_kiocb *req)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -191,11 +207,12 @@ static __always_inline int take_request(struct io_kiocb *req)
 		return 0;
 	ws = workspace_of(OF_URING);
 	/* The kernel's submission thread has no user stack. Nor is the context of whoever had this request before its. */
-	if (ws && writes(req) && !(task->flags & (PF_KTHREAD | PF_IO_WORKER)) && task->tgid != recorder && !of_others(task))
+	if (ws && writes(req) && !(task->flags & (PF_KTHREAD | PF_IO_WORKER)) && task->tgid != recorder && !of_others(task) &&
+	    may_lead_to_target(task, req))
 		context = context_now(ws, cache_of(task), task, NULL);
 	if (context)
 		bpf_map_update_elem(&uring_contexts, &key, &context, BPF_ANY);
-	else
+	else if (context_of_request(key))
 		bpf_map_delete_elem(&uring_contexts, &key);
 	return 0;
 }

@@ -99,8 +99,8 @@ static __always_inline void read_tag(struct walk *w, u64 page, u64 file_page)
 	w->owner.context = 0;
 	if (tag && is_tag_of(tag, w->file, file_page)) {
 		w->owner.context = tag->context;
-		/* What goes by a buffer may be on its way to the journal only. */
-		if (w->other_source == SOURCE_NONE && !(placing && w->below))
+		/* What goes by a buffer may be on its way to the journal only, on ext4. */
+		if ((raw || w->other_source == SOURCE_NONE) && !(placing && w->below))
 			tag->file &= ~TAG_DIRTY;
 	}
 	if (!w->owner.context && !(placing && w->below))

@@ -42,6 +42,8 @@ const volatile u32 prompt = 0;	    /* 1: user space is woken for every record: s
 /* Set once the file system is mounted; 0 switches everything off. */
 u32 target_dev = 0;
 
+#define REQ_F_FIXED_FILE 1
+#define OVERLAYFS_SUPER_MAGIC 0x794c7630
 #define S_IFMT 0170000
 #define S_IFBLK 0060000
 

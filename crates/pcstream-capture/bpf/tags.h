@@ -15,7 +15,8 @@
  * Invariants: a tag is used only if it names the file and place that the page has now. The first writer since a page was written back has
  * it. Of a folio of several pages, those that no write was about go to who made the folio dirty.
  *
- * Known weaknesses: a page that is migrated between dirtying and writeback loses its tag; UNTAGGED_PAGES counts it. Where no tracepoint
+ * Known weaknesses: of a write of more than MAX_CLAIMED pages the others go with their folio (LONG_WRITES); a write that fails keeps
+ * what it claimed until it is written; a page that is migrated between dirtying and writeback loses its tag; UNTAGGED_PAGES counts it. Where no tracepoint
  * says what a write is about (other file systems than ext4 and XFS, block devices, stores to mapped memory), all of a folio's pages go
  * to who made it dirty.
  */
@@ -24,8 +25,10 @@
 
 #include "names.h"
 
-/* Pages of a write, and of a folio, that are looked at, at most. */
+/* Pages of a folio, at most. */
 #define MAX_TAGGED (1 << 20)
+/* Pages of a write that are looked at when it begins, at most: no other task of the processor runs meanwhile. */
+#define MAX_CLAIMED (1 << 14)
 /* Levels of a page cache's tree, and entries of a node (XA_CHUNK_SIZE). */
 #define XA_LEVELS 6
 #define XA_BITS 6
@@ -60,6 +63,12 @@ static __always_inline bool is_large(u64 head)
 	return head_of(head + bpf_core_type_size(struct page)) == head;
 }
 
+/* Whether a folio that begins at page `at` of its file has page `page`, or one behind it. */
+static __always_inline bool is_page_of(u64 head, u64 at, u64 page)
+{
+	return page <= at || head_of(head + (page - at) * bpf_core_type_size(struct page)) == head;
+}
+
 static long tag_page(u64 i, struct workspace **at)
 {
 	struct tagging *t = &(*at)->tagging;
@@ -73,7 +82,10 @@ static long tag_page(u64 i, struct workspace **at)
 	tag = bpf_map_lookup_elem(&tags, &index);
 	if (!tag)
 		return 1;
-	/* What was written before may be on its way to the device, in a request that is yet to be seen. */
+	/* The folio was clean: such a page is on its way to the device, in a request that is yet to be seen. */
+	if (!written && is_tag_of(tag, t->file, file_page) && tag->file & TAG_DIRTY)
+		return 0;
+	/* So may be what was written before. */
 	if (!t->later || !is_tag_of(tag, t->file, file_page))
 		tag->context = t->context;
 	tag->file = written ? t->file | TAG_DIRTY : t->file & ~TAG_DIRTY;
@@ -81,9 +93,11 @@ static long tag_page(u64 i, struct workspace **at)
 	return 0;
 }
 
-/* Tags a folio that the current task made dirty, in `context` or in one that follows. Returns how many pages it has. */
+/* Tags a folio that the current task made dirty, in `context` or in one that follows. `cache` is NULL if no write of the task says which
+ * pages. Returns how many the folio has. */
 static __always_inline u32 tag_folio(struct workspace *ws, struct task_cache *cache, u64 head, u64 at, u64 file, u64 context, bool later)
 {
+	u32 pages;
 	struct tagging *t = &ws->tagging;
 
 	t->head = head;
@@ -98,11 +112,12 @@ static __always_inline u32 tag_folio(struct workspace *ws, struct task_cache *ca
 		return 1;
 	}
 	t->end = at + MAX_TAGGED;
-	if (cache && cache->write_file == file && cache->write_end > at) {
-		t->from = cache->write_from;
+	if (cache && cache->write_file == file && cache->write_end > at && is_page_of(head, at, cache->write_from)) {
+		t->from = cache->write_from > at ? cache->write_from : at;
 		t->end = cache->write_end;
 	}
-	return bpf_loop(MAX_TAGGED, tag_page, &ws, 0) - 1;
+	pages = bpf_loop(MAX_TAGGED, tag_page, &ws, 0) - 1;
+	return pages;
 }
 
 /* A kernel thread makes a page dirty again that somebody else had made dirty: that is his still. Or it writes for a loop device, to a
@@ -131,7 +146,7 @@ static __always_inline void tag_for_kernel(u64 head, u64 at, u64 file)
 
 /* Tags that were to wait for their context. */
 struct settling {
-	u64 file, page, context;
+	u64 file, page, from, end, context;
 	u32 index;
 };
 
@@ -142,15 +157,17 @@ static long settle_tag(u64 i, struct settling *s)
 
 	if (!tag || !is_tag_of(tag, s->file, s->page + i))
 		return 1;
-	tag->context = s->context;
+	/* See tag_page. */
+	if ((s->page + i >= s->from && s->page + i < s->end) || !(tag->file & TAG_DIRTY))
+		tag->context = s->context;
 	return 0;
 }
 
-/* What a file's page cache has at a place; 0: no folio. */
-static __always_inline u64 folio_at(u64 mapping, u64 at)
+/* What a file's page cache has at a place; 0: no folio, and none up to `next`. */
+static __always_inline u64 folio_at(u64 mapping, u64 at, u64 *next)
 {
 	u64 entry = (u64)BPF_CORE_READ((struct address_space *)mapping, i_pages.xa_head), below, slot;
-	u32 i, shift;
+	u32 i, shift = 0;
 
 	for (i = 0; i < XA_LEVELS; i++) {
 		struct xa_node *node = (void *)(entry - 2);
@@ -158,10 +175,12 @@ static __always_inline u64 folio_at(u64 mapping, u64 at)
 		/* An entry of the tree's own is a node; small ones lead to the slot before that has the folio. */
 		if ((entry & 3) != 2 || entry < 4096)
 			break;
-		shift = BPF_CORE_READ(node, shift);
-		slot = at >> (shift & 63);
-		if (!i && slot >= XA_SLOTS)
+		shift = BPF_CORE_READ(node, shift) & 63;
+		slot = at >> shift;
+		if (!i && slot >= XA_SLOTS) {
+			*next = -1UL;
 			return 0;
+		}
 		slot &= XA_SLOTS - 1;
 		below = (u64)node + bpf_core_field_offset(struct xa_node, slots);
 		if (bpf_probe_read_kernel(&entry, sizeof(entry), (void *)(below + slot * 8)))
@@ -170,6 +189,7 @@ static __always_inline u64 folio_at(u64 mapping, u64 at)
 		    bpf_probe_read_kernel(&entry, sizeof(entry), (void *)(below + (entry >> 2 & (XA_SLOTS - 1)) * 8)))
 			return 0;
 	}
+	*next = ((at >> shift) + 1) << shift;
 	/* A file of one page has no node. The lowest bits are set in what is no folio. */
 	return (!i && at) || entry & 3 ? 0 : entry;
 }
@@ -177,8 +197,9 @@ static __always_inline u64 folio_at(u64 mapping, u64 at)
 /* Finds a page of the write that is no writer's yet, in a folio of several; or gives all of them to t->context. */
 static long claim_page(u64 i, struct workspace **ws)
 {
+	u64 size = bpf_core_type_size(struct page), head, next = 0;
 	struct tagging *t = &(*ws)->tagging;
-	u64 size = bpf_core_type_size(struct page), head;
+	struct folio *folio;
 	struct tag *tag;
 	u32 index;
 
@@ -187,14 +208,23 @@ static long claim_page(u64 i, struct workspace **ws)
 		return 1;
 	if (t->head && head_of(t->page + size) == t->head) {
 		t->page += size;
+	} else if (t->single && t->at != t->from) {
+		t->at = t->end;
+		return 1;
 	} else {
-		head = folio_at(t->mapping, t->at);
-		/* The only page of its folio has a tag when the folio becomes dirty. */
-		t->head = head && is_large(head) ? head : 0;
-		t->page = head ? head + (t->at - BPF_CORE_READ((struct folio *)head, index)) * size : 0;
+		head = folio_at(t->mapping, t->at, &next);
+		if (!head) {
+			t->head = 0;
+			t->at = next;
+			return 0;
+		}
+		folio = (void *)head;
+		t->page = head + (t->at - BPF_CORE_READ(folio, index)) * size;
+		/* The only page of its folio has a tag when the folio becomes dirty. Nor is the folio locked: it may be another file's by now. */
+		t->head = is_large(head) && head_of(t->page) == head && (u64)BPF_CORE_READ(folio, mapping) == t->mapping ? head : 0;
 	}
 	index = tag_index(t->page);
-	t->index = t->page ? index + 1 : 0;
+	t->index = index + 1;
 	if (!t->head) {
 		t->at++;
 		return 0;
@@ -203,10 +233,8 @@ static long claim_page(u64 i, struct workspace **ws)
 	if (!tag)
 		return 1;
 	if (!is_tag_of(tag, t->file, t->at) || !(tag->file & TAG_DIRTY)) {
-		if (!t->context) {
-			t->head = 0;
+		if (!t->claims)
 			return 1;
-		}
 		tag->context = t->context;
 		tag->file = t->file | TAG_DIRTY;
 		tag->page = t->at;
@@ -215,35 +243,45 @@ static long claim_page(u64 i, struct workspace **ws)
 	return 0;
 }
 
-/* Looks for pages, up to `end`, that the write of the current task may claim. False: there are none. */
-static __always_inline bool claims_pages(struct workspace *ws, struct task_cache *cache, struct inode *inode, u64 end)
+static __always_inline void claim_all(struct workspace *ws)
+{
+	struct tagging *t = &ws->tagging;
+
+	t->from = t->at;
+	t->head = 0;
+	if (t->end == t->at + 1)
+		claim_page(0, &ws);
+	else if (bpf_loop(MAX_CLAIMED, claim_page, &ws, 0) == MAX_CLAIMED)
+		count(LONG_WRITES);
+}
+
+/* Looks for pages, up to `end`, that the write of the current task may claim; with `single`, in its first folio. False: there are
+ * none. */
+static __always_inline bool claims_pages(struct workspace *ws, struct task_cache *cache, struct inode *inode, u64 end, bool single)
 {
 	struct tagging *t = &ws->tagging;
 
 	t->file = cache->write_file;
-	t->from = t->at = cache->write_from;
+	t->at = cache->write_from;
 	t->end = cache->write_end < end ? cache->write_end : end;
-	t->head = 0;
-	t->context = 0;
+	t->single = single;
+	t->claims = false;
 	t->mapping = (u64)BPF_CORE_READ(inode, i_mapping);
-	if (t->end == t->from + 1)
-		claim_page(0, &ws);
-	else
-		bpf_loop(MAX_TAGGED, claim_page, &ws, 0);
+	claim_all(ws);
 	cache->write_tag = t->index;
 	return t->at < t->end;
 }
 
-/* Whether a write is to the page that the task wrote last, and that is dirty still. */
-static __always_inline bool is_written_again(struct task_cache *cache, u64 from, u64 end)
+/* Whether a write is to the page of this file that the task wrote last, and that is dirty still. */
+static __always_inline bool is_written_again(struct task_cache *cache, u64 file, u64 from, u64 end)
 {
 	u32 index = cache->write_tag - 1;
 	struct tag *tag;
 
-	if (!cache->write_tag || end != from + 1 || end != cache->write_end)
+	if (!cache->write_tag || file != cache->write_file || end != from + 1 || end != cache->write_end)
 		return false;
 	tag = bpf_map_lookup_elem(&tags, &index);
-	return tag && is_tag_of(tag, cache->write_file, from) && tag->file & TAG_DIRTY;
+	return tag && is_tag_of(tag, file, from) && tag->file & TAG_DIRTY;
 }
 
 #endif

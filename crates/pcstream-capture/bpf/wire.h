@@ -303,6 +303,7 @@ enum counter {
 	BUFFERS_UNPLACED,     /* marks and data whose page or mapping could not be found */
 	REFUSED_HINTS,	      /* write hints of programs (F_SET_RW_HINT) that the kernel refused */
 	UNTAGGED_PAGES,	      /* page-cache pages written back without a context */
+	LONG_WRITES,	      /* writes of which not all pages were looked at when they began */
 	COUNTERS,
 };
 

@@ -30,12 +30,15 @@ static __always_inline u64 context_of_worker(struct workspace *ws, struct task_s
 	struct io_wq_work *work = worker ? BPF_CORE_READ(worker, cur_work) : NULL;
 	u64 context = 0;
 
-	count(URING_WORKERS);
+	/* Its page is counted when it becomes dirty. */
+	if (ws->index != OF_WRITE)
+		count(URING_WORKERS);
 	if (work)
 		context = context_of_request((u64)work - bpf_core_field_offset(struct io_kiocb, work));
 	if (context)
 		return context;
-	count(URING_UNKNOWN);
+	if (ws->index != OF_WRITE)
+		count(URING_UNKNOWN);
 	return emit_context(ws, executable_of(ws, task->mm), UNWIND_NONE);
 }
 
@@ -65,14 +68,15 @@ static __always_inline u64 context_without_path(struct task_struct *task, struct
 	return of_others(task) || is_outside(inode) ? CONTEXT_OF_OTHERS : 0;
 }
 
-/* Leaves the context of tags, the first of which is at `tag_at`, to on_mark_dirty. `page` is the first that was written. */
-static __always_inline void postpone(struct task_cache *cache, u32 tag_at, u32 pages, u64 page)
+/* Leaves the context of tags, the first of which is at `tag_at`, to on_mark_dirty. Of the file, pages from `page` to `end` are written. */
+static __always_inline void postpone(struct task_cache *cache, u32 tag_at, u32 pages, u64 page, u64 end)
 {
 	if (cache->pending)
 		count(LOST_PENDING);
 	cache->pending = tag_at + 1;
 	cache->pending_pages = pages;
 	cache->pending_page = page;
+	cache->pending_end = end;
 }
 
 /* Direct I/O: the whole request belongs to one file and to the current task. */
@@ -95,8 +99,7 @@ static __always_inline void direct_owner(struct workspace *ws, struct io_record 
 	if (!(task->flags & PF_KTHREAD))
 		run->owner.context = context_without_path(task, inode) ?:
 			       context_of_direct_buffer(task, dio, run->bytes) ?:
-			       /* A request of io_uring begins with its kiocb. */
-			       context_of_request((u64)iocb) ?:
+			       context_of_request(request_of((u64)iocb)) ?:
 			       context_now(ws, cache_of(task), task, inode);
 	if (task->tgid != recorder)
 		emit_file(ws, file_key(run->owner.inode, run->owner.generation), (u64)inode,
@@ -115,6 +118,7 @@ static __always_inline void device_owner(struct workspace *ws, struct io_record 
 		return;
 	run->owner.context = context_without_path(task, NULL) ?:
 		       context_of_device_buffer(ws, task, bio, run->sector) ?:
+		       context_of_request((u64)uring_of(ws, bio)) ?:
 		       context_now(ws, cache_of(task), task, NULL);
 }
 

@@ -26,6 +26,9 @@ use thiserror::Error;
 use crate::command::parent_of;
 use crate::session::{Followed, Session, SessionError};
 
+/// Of `pidfd_open`, since Linux 6.9.
+const PIDFD_THREAD: u32 = 0o200;
+
 /// What runs already.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Running {
@@ -152,6 +155,7 @@ impl Attached {
                     Err(_) if has_ended(descriptor) => return Err(AttachError::Ended(*pid)),
                     result => result?,
                 }
+                follow_threads(*pid, session);
                 follow_descendants(*pid, session)?;
             }
         }
@@ -200,6 +204,18 @@ pub fn follow_children(session: &Session<'_>) -> Result<(), AttachError> {
     Ok(session.follow_process(process(std::process::id())?.as_fd())?)
 }
 
+/// Marks a process's threads but the first, where the kernel has descriptors of them (Linux 6.9): one that becomes another
+/// program takes the place of the first. A thread that ended meanwhile becomes none.
+fn follow_threads(pid: u32, session: &Session<'_>) {
+    let thread = |entry: io::Result<std::fs::DirEntry>| {
+        let number = entry.ok()?.file_name().to_str()?.parse().ok().filter(|&number| number != pid as i32)?;
+        pidfd_open(Pid::from_raw(number)?, PidfdFlags::from_bits_retain(PIDFD_THREAD)).ok()
+    };
+    for thread in std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().filter_map(thread) {
+        let _ = session.follow_process(thread.as_fd());
+    }
+}
+
 fn process(pid: u32) -> Result<OwnedFd, AttachError> {
     let number = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(AttachError::NoProcess(pid))?;
     pidfd_open(number, PidfdFlags::empty()).map_err(|errno| match errno {
@@ -225,6 +241,7 @@ fn follow_descendants(root: u32, session: &Session<'_>) -> Result<(), SessionErr
                 Err(_) if has_ended(&descriptor) => {}
                 result => result?,
             }
+            follow_threads(pid, session);
         }
     }
 }

@@ -60,6 +60,7 @@ fn statistics_of(of: impl Fn(Counter) -> u64, counts: &JoinCounts) -> BTreeMap<S
         ("buffers_not_placed", of(Counter::BUFFERS_UNPLACED)),
         ("write_hints_refused", of(Counter::REFUSED_HINTS)),
         ("pages_without_context", of(Counter::UNTAGGED_PAGES)),
+        ("writes_looked_at_in_part", of(Counter::LONG_WRITES)),
         ("signatures_shared", counts.collisions),
         ("runtime_paths_rejected", counts.rejected),
         ("pages_of_others", counts.others_pages),

@@ -96,7 +96,17 @@ pub(crate) fn runtime(session: &Session<'_>, contexts: &[Context]) -> Option<Str
 
 /// What its counters say.
 pub(crate) fn of_session(session: &Session<'_>, probes: &[Probe], counts: &JoinCounts) -> Vec<String> {
-    [refused_hints(session), unmarked(session, probes, counts)].into_iter().flatten().collect()
+    [refused_hints(session), unmarked(session, probes, counts), unseen_writes(session)]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+/// Without the beginnings of writes a folio of several pages has one writer.
+fn unseen_writes(session: &Session<'_>) -> Option<String> {
+    let why = "the kernel does not say which pages a write is about (tracepoints ext4_da_write_begin and \
+               xfs_file_buffered_write): all pages of a folio of the page cache go to who made it dirty first";
+    (!session.is_raw() && !session.sees_writes()).then(|| why.to_owned())
 }
 
 /// Probes of write buffers that saw nothing, as where the server runs another file than the one that was probed.

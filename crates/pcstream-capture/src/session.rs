@@ -183,6 +183,16 @@ impl<'obj> Session<'obj> {
         self.runtime_unavailable.as_deref()
     }
 
+    /// Whether it watches a device without a file system.
+    pub fn is_raw(&self) -> bool {
+        self.skel.maps.rodata_data.is_some_and(|settings| settings.raw != 0)
+    }
+
+    /// Whether the kernel says which pages a write is about, of at least one file system.
+    pub fn sees_writes(&self) -> bool {
+        !self.writes.is_empty()
+    }
+
     /// Why write hints that the kernel refuses are not seen; `None`: they are.
     pub fn hints_unavailable(&self) -> Option<&str> {
         self.hints_unavailable.as_deref()
@@ -191,7 +201,7 @@ impl<'obj> Session<'obj> {
     /// Captures from now on this block device, or the file system on it (kernel encoding: major << 20 |
     /// minor); 0 switches the capture off.
     pub fn aim(&mut self, device: u32) {
-        if device != 0 && self.writes.is_empty() {
+        if device != 0 {
             // Only now, for the file system is mounted: what it is comes with its module. Another one may not be there.
             let programs = &self.skel.progs;
             self.writes = [

@@ -401,7 +401,8 @@ impl counter {
     pub const BUFFERS_UNPLACED: Self = Self(24);
     pub const REFUSED_HINTS: Self = Self(25);
     pub const UNTAGGED_PAGES: Self = Self(26);
-    pub const COUNTERS: Self = Self(27);
+    pub const LONG_WRITES: Self = Self(27);
+    pub const COUNTERS: Self = Self(28);
 }
 impl Default for counter {
     fn default() -> Self {
