@@ -108,7 +108,7 @@ OWN_FRAME static void insert(int fd, long at, int bytes)
 	END;
 }
 
-OWN_FRAME static void delete(int fd, long at, int bytes)
+OWN_FRAME static void delete (int fd, long at, int bytes)
 {
 	char key[128];
 
