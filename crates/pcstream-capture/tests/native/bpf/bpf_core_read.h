@@ -7,4 +7,5 @@
 #define bpf_core_field_exists(field) 1
 #define bpf_core_field_offset(type, field) __builtin_offsetof(type, field)
 #define bpf_core_type_size(type) sizeof(type)
+#define bpf_core_enum_value_exists(type, value) 1
 #define bpf_core_enum_value(type, value) value
