@@ -153,14 +153,14 @@ static u64 look_up(struct task_cache *cache, s32 entry)
 }
 
 /* The path that was inserted last is found, and not if one of its return addresses is another, or unreadable. */
-static void found_in_cache(struct task_cache *cache, u64 context, u32 n, const u32 *offset)
+static void found_in_cache(struct task_cache *cache, u64 context, u32 n, const u32 *offset, u32 first, bool odd)
 {
 	u32 i, entry = test_case.entry;
 	u32 faulty_from = test_case.faulty_from, faulty_bytes = test_case.faulty_bytes;
 	bool hole;
 
 	/* Between slots, which are read together, nothing may be unreadable; real stacks have no such holes. */
-	hole = n && faulty_bytes && faulty_from < offset[n - 1] + 8 && faulty_from + faulty_bytes > offset[0];
+	hole = odd || (n && faulty_bytes && faulty_from < offset[n - 1] + 8 && faulty_from + faulty_bytes > first);
 	if (!hole && look_up(cache, entry) != (n ? context : 0))
 		abort();
 	if (look_up(cache, entry + 1))
@@ -183,13 +183,22 @@ static void cached(u64 context)
 {
 	static struct task_cache cache;
 	u32 offset[MAX_DEPTH], n = workspace.found;
+	u32 bp_end = workspace.slot[0].bp_end, first = bp_end ? bp_end - 8 : workspace.slot[0].offset, below = 0;
+	bool odd = false;
 
 	for (u32 i = 0; i < MAX_DEPTH; i++)
 		offset[i] = workspace.slot[i].offset;
+	/* Compilers keep a frame pointer in its frame, near the return address: another path may be captured again each time. */
+	for (u32 i = 0; i < n; i++) {
+		bp_end = workspace.slot[i].bp_end;
+		odd |= bp_end && (bp_end > offset[i] || bp_end < below + 8 || (offset[i] - bp_end) & 7 ||
+				  offset[i] + 16 - bp_end > sizeof(workspace.words));
+		below = offset[i] + 8;
+	}
 	__builtin_memset(&cache, 0, sizeof(cache));
 	insert_path(&cache, &workspace, path_cache_key(&workspace), context);
 	__builtin_memset(&workspace, 0x5a, sizeof(workspace));
-	found_in_cache(&cache, context, n, offset);
+	found_in_cache(&cache, context, n, offset, first, odd);
 }
 
 /* The key that the stack's context gets while rules are late; nothing is sent. */
