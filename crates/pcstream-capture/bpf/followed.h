@@ -6,8 +6,8 @@
  *   is_outside  whether a file is not in the only directory that is followed
  *   on_fork     what a followed process starts is followed, too
  *
- * A followed process is marked in the storage of its threads, the leader's of which counts, not by its number: the recorder may live in a PID namespace, and
- * numbers are used again. A cgroup stands for all that are below it.
+ * A followed process is marked in the storage of its threads, not by its number: the recorder may live in a PID namespace, and numbers
+ * are used again. The leader's mark counts. A cgroup stands for all that are below it.
  *
  * Known weaknesses: before Linux 6.9, a thread that ran already when the capture began is not marked, and if it becomes another program
  * that is not followed; a page that others made dirty first is theirs until it is written; of a file with several names, MAX_NAMES

@@ -69,6 +69,9 @@ __noinline int same_slots(struct workspace *ws, struct cached_path *path)
 			if (bpf_probe_read_user(ws->words, bytes, (void *)(ws->sp + from)))
 				return 0;
 		}
+		/* Compilers keep a frame pointer in its frame, near the return address. Elsewhere the words are not those that were read. */
+		if (offset + 8 - from > bytes || (offset - from) & 7 || (bp_end && bp_end - 8 - from > bytes - 8))
+			return 0;
 		if (ws->words[(offset - from) / 8 & (STACK_WORDS - 1)] != path->slot[i].value)
 			return 0;
 		if (bp_end && ws->words[(bp_end - 8 - from) / 8 & (STACK_WORDS - 1)] - ws->sp != path->slot[i].bp)

@@ -97,7 +97,6 @@ static long tag_page(u64 i, struct workspace **at)
  * pages. Returns how many the folio has. */
 static __always_inline u32 tag_folio(struct workspace *ws, struct task_cache *cache, u64 head, u64 at, u64 file, u64 context, bool later)
 {
-	u32 pages;
 	struct tagging *t = &ws->tagging;
 
 	t->head = head;
@@ -116,8 +115,7 @@ static __always_inline u32 tag_folio(struct workspace *ws, struct task_cache *ca
 		t->from = cache->write_from > at ? cache->write_from : at;
 		t->end = cache->write_end;
 	}
-	pages = bpf_loop(MAX_TAGGED, tag_page, &ws, 0) - 1;
-	return pages;
+	return bpf_loop(MAX_TAGGED, tag_page, &ws, 0) - 1;
 }
 
 /* A kernel thread makes a page dirty again that somebody else had made dirty: that is his still. Or it writes for a loop device, to a

@@ -152,27 +152,55 @@ static u64 look_up(struct task_cache *cache, s32 entry)
 	return look_up_path(&workspace, cache, &task, path_cache_key(&workspace));
 }
 
-/* The path that was inserted last is found, and not if one of its return addresses is another, or unreadable. */
-static void found_in_cache(struct task_cache *cache, u64 context, u32 n, const u32 *offset, u32 first, bool odd)
-{
-	u32 i, entry = test_case.entry;
-	u32 faulty_from = test_case.faulty_from, faulty_bytes = test_case.faulty_bytes;
-	bool hole;
+/* A path in the cache: its return addresses, and the frame pointers by which it was found. */
+struct expected {
+	u64 context;
+	u32 slots, offset[MAX_DEPTH], bp_end[MAX_DEPTH], first;
+	bool by_bp, near; /* whether each frame pointer lies in its frame, near the return address, as compilers have it */
+};
 
+static bool is_found(struct task_cache *cache, const struct expected *e)
+{
+	u64 found = look_up(cache, test_case.entry);
+
+	if (found && found != e->context)
+		abort();
+	return found;
+}
+
+/* Nor is it found if this word of the stack is another. */
+static void lost_without(struct task_cache *cache, const struct expected *e, u32 at)
+{
+	stack[at] ^= 8;
+	if (is_found(cache, e))
+		abort();
+	stack[at] ^= 8;
+}
+
+/* The path that was inserted last is found, and not if one of its return addresses or frame pointers is another, or unreadable. */
+static void found_in_cache(struct task_cache *cache, const struct expected *e)
+{
+	u32 i, n = e->slots, faulty_from = test_case.faulty_from, faulty_bytes = test_case.faulty_bytes;
 	/* Between slots, which are read together, nothing may be unreadable; real stacks have no such holes. */
-	hole = odd || (n && faulty_bytes && faulty_from < offset[n - 1] + 8 && faulty_from + faulty_bytes > first);
-	if (!hole && look_up(cache, entry) != (n ? context : 0))
+	bool hole = n && faulty_bytes && faulty_from < e->offset[n - 1] + 8 && faulty_from + faulty_bytes > e->first;
+
+	if (is_found(cache, e) != (n > 0) && !hole && e->near)
 		abort();
-	if (look_up(cache, entry + 1))
+	if (look_up(cache, test_case.entry + 1))
 		abort();
-	for (i = 0; i < n; i++) {
-		stack[offset[i]] ^= 1;
-		if (look_up(cache, entry))
+	if (e->by_bp && n) {
+		regs.bp += 8;
+		if (is_found(cache, e))
 			abort();
-		stack[offset[i]] ^= 1;
-		test_case.faulty_from = offset[i];
+		regs.bp -= 8;
+	}
+	for (i = 0; i < n; i++) {
+		lost_without(cache, e, e->offset[i]);
+		if (e->bp_end[i] && e->near)
+			lost_without(cache, e, e->bp_end[i] - 8);
+		test_case.faulty_from = e->offset[i];
 		test_case.faulty_bytes = 8;
-		if (look_up(cache, entry))
+		if (is_found(cache, e))
 			abort();
 		test_case.faulty_from = faulty_from;
 		test_case.faulty_bytes = faulty_bytes;
@@ -182,23 +210,22 @@ static void found_in_cache(struct task_cache *cache, u64 context, u32 n, const u
 static void cached(u64 context)
 {
 	static struct task_cache cache;
-	u32 offset[MAX_DEPTH], n = workspace.found;
-	u32 bp_end = workspace.slot[0].bp_end, first = bp_end ? bp_end - 8 : workspace.slot[0].offset, below = 0;
-	bool odd = false;
+	struct expected e = { .context = context, .slots = workspace.found, .by_bp = workspace.by_bp, .near = true };
+	u32 i, below = 0;
 
-	for (u32 i = 0; i < MAX_DEPTH; i++)
-		offset[i] = workspace.slot[i].offset;
-	/* Compilers keep a frame pointer in its frame, near the return address: another path may be captured again each time. */
-	for (u32 i = 0; i < n; i++) {
-		bp_end = workspace.slot[i].bp_end;
-		odd |= bp_end && (bp_end > offset[i] || bp_end < below + 8 || (offset[i] - bp_end) & 7 ||
-				  offset[i] + 16 - bp_end > sizeof(workspace.words));
-		below = offset[i] + 8;
+	for (i = 0; i < e.slots; i++) {
+		u32 offset = e.offset[i] = workspace.slot[i].offset, bp_end = e.bp_end[i] = workspace.slot[i].bp_end;
+
+		if (bp_end && (bp_end > offset || bp_end < below + 8 || (offset - bp_end) & 7 ||
+			       offset + 16 - bp_end > sizeof(workspace.words)))
+			e.near = false;
+		below = offset + 8;
 	}
+	e.first = e.bp_end[0] ? e.bp_end[0] - 8 : e.offset[0];
 	__builtin_memset(&cache, 0, sizeof(cache));
 	insert_path(&cache, &workspace, path_cache_key(&workspace), context);
 	__builtin_memset(&workspace, 0x5a, sizeof(workspace));
-	found_in_cache(&cache, context, n, offset, first, odd);
+	found_in_cache(&cache, &e);
 }
 
 /* The key that the stack's context gets while rules are late; nothing is sent. */
