@@ -64,6 +64,7 @@ pub fn capture(
         let join = Rc::clone(&join);
         move |record| join.borrow_mut().take(record)
     })?;
+    let unseen = place.fs.and_then(|fs| notes::unseen_writes(session.watch_writes(fs)));
     session.aim(place.number.kernel_dev_t());
     sync(&place.directory, &interrupts, || drop(reader.drain()))?;
     reader.drain()?;
@@ -82,15 +83,14 @@ pub fn capture(
         Writer::Running(attached) => run.watch(&attached, &place, &interrupts),
     };
     let ending = run.say_ended(followed)?;
-    let mut notes: Vec<_> = ending.note.into_iter().collect();
+    let mut notes: Vec<_> = ending.note.into_iter().chain(unseen).collect();
     notes.extend(if options.watch { run.leave(&mut place)? } else { run.end(&mut place, &interrupts)? });
     // Taken last: others may still have written as the file system was given up.
     let (counts, contexts) = {
         let join = run.join.borrow();
         (join.joiner.counts(), join.joiner.contexts().to_vec())
     };
-    notes.extend(notes::runtime(&session, &contexts));
-    notes.extend(notes::of_session(&session, &options.session.buffers, &counts));
+    notes.extend(notes::of_session(&session, &options.session.buffers, &counts, &contexts));
     notes.extend(notes::of_place(journal_is_elsewhere, !options.watch && place.is_mounted_xfs()));
     notes.extend(notes::of_counts(&counts));
     notes.extend(notes::lack(&run.join.borrow().joiner.lacking_modules()));

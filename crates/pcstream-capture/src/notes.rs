@@ -5,7 +5,7 @@ use pcstream_trace::Context;
 use crate::buffers::Probe;
 use crate::join::JoinCounts;
 use crate::modules::Lack;
-use crate::session::Session;
+use crate::session::{Session, SessionError};
 use crate::wire::{BufferKind, Counter};
 
 /// Names modules without which call paths have no names.
@@ -88,25 +88,30 @@ fn late_metadata(is_mounted_xfs: bool) -> Option<String> {
 }
 
 /// For whom it matters: the user of a Java program.
-pub(crate) fn runtime(session: &Session<'_>, contexts: &[Context]) -> Option<String> {
+fn runtime(session: &Session<'_>, contexts: &[Context]) -> Option<String> {
     let why = session.runtime_unavailable()?;
     let of_java = |context: &Context| context.executable.ends_with("/java");
     contexts.iter().any(of_java).then(|| format!("call paths of the Java agent were not captured: {why}"))
 }
 
 /// What its counters say.
-pub(crate) fn of_session(session: &Session<'_>, probes: &[Probe], counts: &JoinCounts) -> Vec<String> {
-    [refused_hints(session), unmarked(session, probes, counts), unseen_writes(session)]
-        .into_iter()
-        .flatten()
-        .collect()
+pub(crate) fn of_session(
+    session: &Session<'_>,
+    probes: &[Probe],
+    counts: &JoinCounts,
+    contexts: &[Context],
+) -> Vec<String> {
+    let said = [runtime(session, contexts), refused_hints(session), unmarked(session, probes, counts)];
+    said.into_iter().flatten().collect()
 }
 
-/// Without the beginnings of writes a folio of several pages has one writer.
-fn unseen_writes(session: &Session<'_>) -> Option<String> {
-    let why = "the kernel does not say which pages a write is about (tracepoints ext4_da_write_begin and \
-               xfs_file_buffered_write): all pages of a folio of the page cache go to who made it dirty first";
-    (!session.is_raw() && !session.sees_writes()).then(|| why.to_owned())
+/// Where the beginnings of writes are not seen.
+pub(crate) fn unseen_writes(watched: Result<(), SessionError>) -> Option<String> {
+    let error = watched.err()?;
+    Some(format!(
+        "all pages of a folio of the page cache are credited to who made it dirty first, for the kernel does not say which \
+         pages a write is about: {error}"
+    ))
 }
 
 /// Probes of write buffers that saw nothing, as where the server runs another file than the one that was probed.

@@ -18,6 +18,7 @@ use libbpf_rs::{
     Link, MapCore, MapFlags, MapHandle, OpenObject, PrintLevel, Program, ProgramInput, RingBufferBuilder,
     UprobeOpts,
 };
+use pcstream_fs::scratch::FsKind;
 use pcstream_trace::Unwind;
 
 use crate::buffers::Probe;
@@ -160,7 +161,7 @@ impl<'obj> Session<'obj> {
         programs.on_any_prctl.set_autoload(watches_prctl);
         programs.on_fcntl.set_autoload(hints_unavailable.is_none());
         programs.on_buffer_page.set_autoload(!options.buffers.is_empty());
-        // See `aim`.
+        // See `watch_writes`.
         programs.on_ext4_write.set_autoattach(false);
         programs.on_xfs_write.set_autoattach(false);
         if !options.buffers.is_empty() {
@@ -183,36 +184,29 @@ impl<'obj> Session<'obj> {
         self.runtime_unavailable.as_deref()
     }
 
-    /// Whether it watches a device without a file system.
-    pub fn is_raw(&self) -> bool {
-        self.skel.maps.rodata_data.is_some_and(|settings| settings.raw != 0)
-    }
-
-    /// Whether the kernel says which pages a write is about, of at least one file system.
-    pub fn sees_writes(&self) -> bool {
-        !self.writes.is_empty()
-    }
-
     /// Why write hints that the kernel refuses are not seen; `None`: they are.
     pub fn hints_unavailable(&self) -> Option<&str> {
         self.hints_unavailable.as_deref()
     }
 
+    /// Looks at writes to a mounted file system of this kind when they begin: which pages they are about. Only a mounted one has
+    /// its module, and that the tracepoints. Errors: the kernel has none; then all pages of a folio go to who made it dirty.
+    pub fn watch_writes(&mut self, fs: FsKind) -> Result<(), SessionError> {
+        let programs = &self.skel.progs;
+        let (program, tracepoints): (_, &[&str]) = match fs {
+            FsKind::Ext4 => (&programs.on_ext4_write, &["ext4_da_write_begin", "ext4_write_begin"]),
+            FsKind::Xfs => (&programs.on_xfs_write, &["xfs_file_buffered_write"]),
+        };
+        for tracepoint in tracepoints {
+            let link = program.attach_raw_tracepoint(tracepoint);
+            self.writes.push(link.map_err(|e| bpf_error("attach the hook of writes of", e))?);
+        }
+        Ok(())
+    }
+
     /// Captures from now on this block device, or the file system on it (kernel encoding: major << 20 |
     /// minor); 0 switches the capture off.
     pub fn aim(&mut self, device: u32) {
-        if device != 0 {
-            // Only now, for the file system is mounted: what it is comes with its module. Another one may not be there.
-            let programs = &self.skel.progs;
-            self.writes = [
-                programs.on_ext4_write.attach_raw_tracepoint("ext4_da_write_begin"),
-                programs.on_ext4_write.attach_raw_tracepoint("ext4_write_begin"),
-                programs.on_xfs_write.attach_raw_tracepoint("xfs_file_buffered_write"),
-            ]
-            .into_iter()
-            .flatten()
-            .collect();
-        }
         let variables = self.skel.maps.bss_data.as_deref_mut().expect("the program has variables");
         // Volatile: the kernel side reads it at any time.
         // SAFETY: an exclusive reference to a mapped, aligned integer.

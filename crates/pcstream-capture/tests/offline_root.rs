@@ -84,6 +84,7 @@ fn compare(script: &str, every: u32, pause: Duration, least_samples: usize) {
     let options = SessionOptions { check_every: every, ring_bytes: 512 << 20, ..SessionOptions::default() };
     let mut memory = SessionMemory::uninit();
     let mut session = Session::open(&options, &mut memory).expect("it loads");
+    session.watch_writes(FsKind::Ext4).expect("the kernel has its tracepoints");
     session.aim(place.device().number.kernel_dev_t());
     let seen = Rc::new(RefCell::new(Seen::default()));
     let mut rules = session.rules().expect("it has rules");

@@ -26,10 +26,13 @@ fn main() -> ExitCode {
     let with = |more: &[common::Need]| -> Vec<common::Need> { needs.iter().chain(more).copied().collect() };
     common::run(vec![
         common::test("attach_follows_a_process_and_its_children", &needs, process),
+        common::test("attach_follows_a_thread_that_becomes_another_program", &with(&[programs::gcc]), || {
+            exec_of_a_thread("late")
+        }),
         common::test(
-            "attach_follows_a_thread_that_becomes_another_program",
-            &with(&[programs::gcc]),
-            exec_of_a_thread,
+            "attach_follows_a_thread_that_was_there_and_becomes_another_program",
+            &with(&[programs::gcc, descriptors_of_threads]),
+            || exec_of_a_thread("early"),
         ),
         common::test("attach_follows_a_cgroup_and_those_below", &with(&[cgroups]), cgroup),
         common::test("attach_follows_a_unit", &with(&[programs::systemd]), unit),
@@ -361,11 +364,12 @@ fn follows(trace: &Path) -> bool {
 }
 
 /// `exec` of another thread than the first ends the first, which was the process's mark.
-fn exec_of_a_thread() {
+fn exec_of_a_thread(when: &str) {
     let (disk, traces) = (Disk::ext4(256), TempDir::new().expect("a directory"));
     let program = programs::compile(traces.path(), "exec_of_a_thread", EXEC_OF_A_THREAD, &["-pthread"]);
     let (go, file) = (traces.path().join("go"), disk.mount_point().join("file"));
-    let mut writer = Command::new(program).arg(&go).arg(&file).spawn().map(Writer).expect("it starts");
+    let mut writer =
+        Command::new(program).arg(&go).arg(&file).arg(when).spawn().map(Writer).expect("it starts");
     let trace = traces.path().join("t.pctrace");
     let recorder = record(&disk, &trace, &["--pid", &writer.0.id().to_string()]).spawn().expect("it starts");
     wait_for("the recorder", || follows(&trace));
@@ -376,12 +380,23 @@ fn exec_of_a_thread() {
     assert_eq!(pages_of_others(&trace, "/file"), (0, 100), "{}", said(&out));
 }
 
-/// Waits for the file of its first argument, then a new thread becomes a shell, which writes 100 pages to the second.
+/// Since Linux 6.9.
+fn descriptors_of_threads() -> Option<String> {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let mut numbers = release.split(['.', '-']).map(|part| part.parse().unwrap_or(0_u32));
+    let version = (numbers.next(), numbers.next());
+    (version < (Some(6), Some(9))).then(|| "a kernel with descriptors of threads (Linux 6.9)".into())
+}
+
+/// Waits for the file of its first argument, then a thread becomes `dd`, which writes 100 pages to the second. The thread is new
+/// then, or, with "early", was there from the beginning.
 const EXEC_OF_A_THREAD: &str = r#"
 #include <pthread.h>
 #include <unistd.h>
-static char *file;
+static char *file, *go;
+static void await_go(void) { while (access(go, F_OK)) usleep(1000); }
 static void *become(void *unused) {
+    await_go();
     execlp("dd", "dd", "if=/dev/zero", "bs=4096", "count=100", "conv=fsync", "status=none", file, (char *)0);
     return unused;
 }
@@ -390,7 +405,8 @@ int main(int argc, char **argv) {
     pthread_t thread;
     for (char *to = of + 3, *from = argv[2]; (*to++ = *from++);) {}
     file = of;
-    while (access(argv[1], F_OK)) usleep(1000);
+    go = argv[1];
+    if (argv[3][0] != 'e') await_go();
     pthread_create(&thread, 0, become, 0);
     pause();
     return 1;

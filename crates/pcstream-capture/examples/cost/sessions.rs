@@ -8,6 +8,7 @@ use pcstream_capture::modules::Modules;
 use pcstream_capture::session::{LeftOut, Session, SessionMemory, SessionOptions};
 use pcstream_capture::unwind::Unwinder;
 use pcstream_capture::wire::Record;
+use pcstream_fs::scratch::FsKind;
 use pcstream_trace::Unwind;
 
 use crate::AnyError;
@@ -94,6 +95,7 @@ pub fn runs(subject: &Subject, state: State, times: usize) -> Result<Vec<(f64, P
         ..SessionOptions::default()
     };
     let mut session = Session::open(&options, &mut memory)?;
+    session.watch_writes(FsKind::Ext4)?;
     session.aim(match state {
         State::Capturing | State::Tagging | State::Finding => subject.device,
         // A number that no device has.

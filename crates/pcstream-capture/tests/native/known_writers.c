@@ -192,6 +192,17 @@ static void requests(const char *dir)
 	printf("put_plain 300\nput_async 300\nput_direct 600\n");
 }
 
+/* A page here and there of large folios, left dirty. */
+static void some(const char *dir)
+{
+	int fd = file_of(dir, "log", 0), at;
+
+	make_file(fd);
+	for (at = 0; at < 8 * 256; at += 16)
+		put_record(fd, at);
+	printf("make_file %d\nput_record %d\n", 8 * 256, 8 * 16);
+}
+
 /* Large folios that are cut while they are dirty. */
 
 OWN_FRAME static void cut_file(const char *dir, int number)
@@ -221,7 +232,7 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		void (*run)(const char *dir);
-	} ways[] = { { "folios", folios }, { "arrays", arrays }, { "requests", requests }, { "cuts", cuts } };
+	} ways[] = { { "folios", folios }, { "arrays", arrays }, { "requests", requests }, { "some", some }, { "cuts", cuts } };
 	char *pages;
 	unsigned int i;
 
@@ -233,6 +244,5 @@ int main(int argc, char **argv)
 	for (i = 0; i < sizeof(ways) / sizeof(*ways); i++)
 		if (!strcmp(argv[1], ways[i].name))
 			ways[i].run(argv[2]);
-	sync();
 	return 0;
 }
