@@ -15,6 +15,16 @@ static __always_inline struct pt_regs *user_regs(struct task_struct *task)
 	return (struct pt_regs *)bpf_task_pt_regs(task);
 }
 
+#define TS_COMPAT 2 /* the system call has the number of 32-bit programs */
+
+/* Which way the task came into the kernel. */
+static __always_inline s32 entry_of(struct task_struct *task, struct pt_regs *regs)
+{
+	s32 entry = regs->orig_ax;
+
+	return entry >= 0 && task->thread_info.status & TS_COMPAT ? entry | (s32)ENTRY_32BIT : entry;
+}
+
 /* Return addresses without rules. Returns how they were found. */
 static __always_inline int guess_path(struct workspace *ws)
 {

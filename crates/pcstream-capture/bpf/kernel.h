@@ -205,7 +205,12 @@ struct signal_struct {
 	struct atomic live; /* threads */
 };
 
+struct thread_info {
+	u32 status;
+};
+
 struct task_struct {
+	struct thread_info thread_info;
 	struct signal_struct *signal;
 	unsigned int flags;
 	int pid, tgid;

@@ -25,7 +25,8 @@ static long climb_step(u64 i, struct workspace **ws)
 	if (!dentry)
 		return 1;
 	parent = BPF_CORE_READ(dentry, d_parent);
-	if (parent == dentry || (mount && dentry == BPF_CORE_READ(mount, mnt.mnt_root))) {
+	/* The file of memfd_create has a name, but lies nowhere below the root of its file system. */
+	if ((parent == dentry && (n || !mount)) || (mount && dentry == BPF_CORE_READ(mount, mnt.mnt_root))) {
 		struct mount *up = mount ? BPF_CORE_READ(mount, mnt_parent) : NULL;
 
 		if (up == mount)

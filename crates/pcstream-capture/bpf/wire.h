@@ -147,6 +147,7 @@ enum entry {
 	ENTRY_FAULT = 0xffffffffu,
 	ENTRY_URING = 0xfffffffeu,
 	ENTRY_BUFFER = 0xfffffffdu, /* a page of a program's write buffer became dirty */
+	ENTRY_32BIT = 0x20000000u, /* with the number of a system call as 32-bit programs have it */
 };
 
 struct context_record {
@@ -154,7 +155,7 @@ struct context_record {
 	u32 pid;
 	u64 key;
 	u64 executable; /* key of a module record */
-	s32 entry;	/* system call number, or ENTRY_* */
+	s32 entry;	/* system call number (with ENTRY_32BIT or without), or another ENTRY_* */
 	u32 unwind;
 	u32 frames;
 	u32 reserved;

@@ -52,7 +52,7 @@ static __always_inline u64 context_now(struct workspace *ws, struct task_cache *
 
 	if (!task->mm)
 		return 0;
-	begin_capture(ws, task, regs, is_worker ? ENTRY_URING : regs->orig_ax);
+	begin_capture(ws, task, regs, is_worker ? ENTRY_URING : entry_of(task, regs));
 	if (is_worker)
 		return context_of_worker(ws, task);
 	if (cache && runtime_path(ws, cache, task, inode, &path))

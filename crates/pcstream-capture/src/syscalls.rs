@@ -1,38 +1,7 @@
 //! Names of the entries into the kernel through which writes come (x86-64).
 
 use crate::wire::Entry;
-
-/// System calls that write files or submit I/O. Others are shown by number.
-const NAMES: [(i32, &str); 28] = [
-    (1, "write"),
-    (3, "close"),
-    (16, "ioctl"),
-    (18, "pwrite64"),
-    (20, "writev"),
-    (26, "msync"),
-    (40, "sendfile"),
-    (74, "fsync"),
-    (75, "fdatasync"),
-    (76, "truncate"),
-    (77, "ftruncate"),
-    (82, "rename"),
-    (87, "unlink"),
-    (162, "sync"),
-    (209, "io_submit"),
-    (275, "splice"),
-    (277, "sync_file_range"),
-    (278, "vmsplice"),
-    (285, "fallocate"),
-    (296, "pwritev"),
-    (306, "syncfs"),
-    (326, "copy_file_range"),
-    (328, "pwritev2"),
-    (426, "io_uring_enter"),
-    (231, "exit_group"),
-    (257, "openat"),
-    (316, "renameat2"),
-    (437, "openat2"),
-];
+use syscalls::{x86, x86_64};
 
 const WRITE_BUFFER: &str = "write buffer";
 const PAGE_FAULT: &str = "page fault";
@@ -54,9 +23,14 @@ pub fn entry_name(entry: i32) -> String {
     if entry < 0 {
         return PAGE_FAULT.to_string();
     }
-    match NAMES.iter().find(|(number, _)| *number == entry) {
-        Some((_, name)) => (*name).to_string(),
-        None => format!("system call {entry}"),
+    let number = entry.cast_unsigned() & !Entry::ENTRY_32BIT.0;
+    if number.cast_signed() == entry {
+        x86_64::Sysno::new(number as usize)
+            .map_or_else(|| format!("system call {number}"), |call| call.name().to_string())
+    } else {
+        let name = x86::Sysno::new(number as usize)
+            .map_or_else(|| format!("system call {number}"), |call| call.name().to_string());
+        format!("{name} (32-bit)")
     }
 }
 
@@ -67,6 +41,8 @@ mod tests {
     #[test]
     fn entries_have_names() {
         assert_eq!(entry_name(18), "pwrite64");
+        assert_eq!(entry_name(4), "stat");
+        assert_eq!(entry_name(4 | Entry::ENTRY_32BIT.0.cast_signed()), "write (32-bit)");
         assert_eq!(entry_name(-1), "page fault");
         assert_eq!(entry_name(-2), "io_uring worker");
         assert_eq!(entry_name(-3), "write buffer");

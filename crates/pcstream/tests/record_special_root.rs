@@ -1,4 +1,5 @@
-//! `record` where pages do not lead to their file at once: encrypted directories, and memory swapped out to a file.
+//! `record` where pages do not lead to their file at once: encrypted directories, and memory swapped out to a file. And of programs
+//! that are no 64-bit files of a file system.
 //!
 //! This program is its own writer: started with `--page-out` it makes the kernel swap its memory out.
 
@@ -9,6 +10,7 @@ mod disk;
 #[path = "../../pcstream-capture/tests/common/programs.rs"]
 mod programs;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::Error;
 use std::path::{Path, PathBuf};
@@ -39,6 +41,12 @@ fn main() -> ExitCode {
             encrypted,
         ),
         common::test("record_says_what_was_swapped_out", &with(&[swap]), swapped),
+        common::test("record_names_programs_in_memory", &with(&[programs::gcc]), in_memory),
+        common::test(
+            "record_names_system_calls_of_32_bit_programs",
+            &with(&[programs::gcc, programs_of_32_bits]),
+            of_32_bits,
+        ),
     ])
 }
 
@@ -147,4 +155,84 @@ fn swapped() {
     // Others on the machine may be swapped out too, and the kernel may leave out a page that is in use.
     assert!(pages >= PAGES as u64 * 9 / 10, "{pages} pages of swap: {said}");
     assert!(said.contains("swapped out to a file of this file system"), "{said}");
+}
+
+/// The one context that wrote so many pages of data: its executable and its entry into the kernel.
+fn writer(trace: &Path, pages: u64) -> (String, String) {
+    let reader = TraceReader::open(trace).expect("the trace can be read");
+    let mut written = BTreeMap::new();
+    for batch in reader.batches() {
+        for event in batch.expect("it can be read").events.iter().filter(|e| e.op == Op::Write) {
+            if event.kind == Kind::Data {
+                *written.entry(event.context).or_insert(0) += u64::from(event.pages);
+            }
+        }
+    }
+    let context = reader.contexts().iter().find(|context| written.get(&context.id) == Some(&pages));
+    let context = context.unwrap_or_else(|| panic!("{written:?}"));
+    (context.executable.clone(), context.entry.clone())
+}
+
+/// A program that copies another to memory, and executes that.
+const IN_MEMORY: &str = r#"
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
+#include <unistd.h>
+static char page[4096];
+int main(int argc, char **argv, char **environment) {
+    if (argc > 2) {
+        int fd = open(argv[2], O_CREAT | O_WRONLY, 0600);
+        for (int i = 0; i < 50; i++) if (write(fd, page, sizeof page) != sizeof page) return 1;
+        return fsync(fd);
+    }
+    int memory = memfd_create("copied", 0), own = open("/proc/self/exe", O_RDONLY);
+    while (sendfile(memory, own, 0, 1 << 20) > 0);
+    char *arguments[] = {argv[0], "again", argv[1], 0};
+    fexecve(memory, arguments, environment);
+    return 1;
+}
+"#;
+
+/// Its name is that of the memory. No file was lost, so nothing is said of one.
+fn in_memory() {
+    let (disk, traces) = (Disk::ext4(256), TempDir::new().expect("a directory"));
+    let program = compile(traces.path(), "in_memory", IN_MEMORY, &[]);
+    let (dir, trace) = (disk.mount_point(), traces.path().join("t.pctrace"));
+    let out = record(&dir, &trace, &format!("{} {}/file", text(&program), text(&dir)));
+    assert_eq!(out.status.code(), Some(0), "{}", String::from_utf8_lossy(&out.stderr));
+    assert_eq!(writer(&trace, 50), ("/memfd:copied".into(), "write".into()));
+}
+
+fn programs_of_32_bits() -> Option<String> {
+    let emulation = Path::new("/proc/sys/abi/vsyscall32");
+    (!emulation.exists()).then(|| "a kernel that runs 32-bit programs (CONFIG_IA32_EMULATION)".into())
+}
+
+/// Their system calls have other numbers: 4 is `write`, 8 `creat`, 118 `fsync`.
+const OF_32_BITS: &str = r#"
+static char page[4096];
+static int call(int number, long a, long b, long c) {
+    int result;
+    __asm__ volatile("int $0x80" : "=a"(result) : "a"(number), "b"(a), "c"(b), "d"(c) : "memory");
+    return result;
+}
+void _start(void) {
+    int fd = call(8, (long)"file", 0600, 0);
+    for (int i = 0; i < 50; i++) call(4, fd, (long)page, sizeof page);
+    call(118, fd, 0, 0);
+    call(1, 0, 0, 0);
+}
+"#;
+
+fn of_32_bits() {
+    let (disk, traces) = (Disk::ext4(256), TempDir::new().expect("a directory"));
+    let flags = ["-m32", "-nostdlib", "-static", "-fno-pic", "-fno-stack-protector"];
+    let program = compile(traces.path(), "of_32_bits", OF_32_BITS, &flags);
+    let (dir, trace) = (disk.mount_point(), traces.path().join("t.pctrace"));
+    let out = record(&dir, &trace, &format!("cd {} && exec {}", text(&dir), text(&program)));
+    assert_eq!(out.status.code(), Some(0), "{}", String::from_utf8_lossy(&out.stderr));
+    assert_eq!(writer(&trace, 50), (text(&program).into(), "write (32-bit)".into()));
 }

@@ -193,6 +193,7 @@ impl entry {
     pub const ENTRY_FAULT: Self = Self(4294967295);
     pub const ENTRY_URING: Self = Self(4294967294);
     pub const ENTRY_BUFFER: Self = Self(4294967293);
+    pub const ENTRY_32BIT: Self = Self(536870912);
 }
 impl Default for entry {
     fn default() -> Self {
