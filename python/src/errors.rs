@@ -20,7 +20,7 @@ const FLAGS: [(&str, &str); 6] = [
     ("--superblock-pages", "superblock_pages"),
     ("--spare-factor", "spare_factor"),
     ("--overprovision", "overprovisioning"),
-    ("a --capacity", "logical_pages"),
+    ("--capacity", "logical_pages"),
     ("--streams", "streams"),
     ("--gc", "gc"),
 ];

@@ -78,7 +78,7 @@ pub enum SpaceError {
     /// The device is smaller than what is to be on it.
     #[error(
         "{} {used} {}, which is more than {share} of the device's {logical_pages}: \
-         expected a --capacity of at least {} bytes{}",
+         expected a device (--capacity) of at least {least} pages or {} bytes{}",
         if *live { "of what the trace writes up to" } else { "the trace writes" },
         if *live { "pages hold data at once" } else { "different pages" },
         least * PAGE_BYTES,
@@ -356,11 +356,14 @@ mod tests {
             Space::new(SpaceSettings { fill: Some(0.1), ..settings }, &written(&batch()), &[], 100, None);
         assert!(matches!(error, Err(SpaceError::TooSmall { used: 14, least: 140, .. })), "{error:?}");
         assert!(
-            error.unwrap_err().to_string().ends_with("at least 573440 bytes, or a share of at least 0.14")
+            error
+                .unwrap_err()
+                .to_string()
+                .ends_with("at least 140 pages or 573440 bytes, or a share of at least 0.14")
         );
         let pack = SpaceSettings { pack: Some(Pack::Addresses(0.9)), ..SpaceSettings::default() };
         let error = Space::new(pack, &written(&batch()), &[], 8000, Some(10)).unwrap_err();
-        assert!(error.to_string().ends_with("at least 65536 bytes"), "{error}");
+        assert!(error.to_string().ends_with("at least 16 pages or 65536 bytes"), "{error}");
     }
 
     /// Otherwise a trace of a full device would give one result for all shares.
