@@ -8,11 +8,14 @@ mod disk;
 #[path = "../../pcstream-capture/tests/common/programs.rs"]
 mod programs;
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
 use std::path::Path;
 use std::process::{Command, ExitCode, Output, Stdio};
+use std::thread;
 
+use common::wait_for;
 use disk::{Disk, text};
 use pcstream_trace::TraceReader;
 use tempfile::TempDir;
@@ -84,19 +87,30 @@ fn replaced() {
     assert!(moved.meta().complete);
 }
 
-/// The command would write for ever.
+/// The command would write for ever. The disk gets full once a part of the trace is on it.
 fn full_disk() {
-    let (written, traces) = (Disk::ext4(64), Disk::ext4(16));
+    let (written, traces) = (Disk::ext4(64), Disk::ext4(64));
     let (mount, trace) = (written.mount_point(), traces.mount_point().join("t.pctrace"));
-    let spare = traces.mount_point().join("spare");
-    fs::write(&spare, vec![1; 32 << 10]).expect("there is room");
-    let mut rest = File::create(traces.mount_point().join("rest")).expect("there is room");
-    while rest.write_all(&[1; 4096]).is_ok() {}
-    rest.sync_all().expect("it is written");
-    fs::remove_file(&spare).expect("it is there");
-    let script = "while true; do dd if=/dev/zero of=f bs=4k count=64 conv=fsync,notrunc 2>/dev/null; done";
-    let out = pcstream(&["record", "--on", text(&mount), "-o", text(&trace), "--", "sh", "-c", script]);
     let partial = trace.with_extension("pctrace.partial");
+    let script = "while true; do dd if=/dev/zero of=f bs=4k count=64 conv=fsync,notrunc 2>/dev/null; done";
+    let arguments = ["record", "--on", text(&mount), "-o", text(&trace), "--", "sh", "-c", script];
+    let out = thread::scope(|scope| {
+        let recorder = scope.spawn(|| pcstream(&arguments));
+        // The second part is begun when all that the first one needs is on the disk.
+        let mut parts = BTreeSet::new();
+        wait_for("two parts of the trace", || {
+            let names = fs::read_dir(&partial).into_iter().flatten().flatten();
+            let names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
+            parts.extend(names.filter(|name| name.starts_with("events-") && name.ends_with(".parquet")));
+            recorder.is_finished() || parts.len() > 1
+        });
+        let mut rest = File::create(traces.mount_point().join("rest")).expect("there is room");
+        // What the recorder gives back is taken, too.
+        while !recorder.is_finished() {
+            let _ = rest.write_all(&[1; 4096]);
+        }
+        recorder.join().expect("it ends")
+    });
     let parts = ["the command was ended", "can be read: ", text(&partial), "No space left", "another disk"];
     assert_said(&out, 1, &parts);
     TraceReader::open(&partial).expect("it can be read");
