@@ -123,7 +123,7 @@ static __always_inline void emit_file(struct workspace *ws, u64 key, u64 inode_a
 	u64 named = key;
 
 	if (dentry)
-		named = signature_mix(key, BPF_CORE_READ((struct dentry *)dentry, d_name.hash));
+		named = signature_mix(key, LOAD((struct dentry *)dentry, d_name.hash));
 	if (is_known(named) || !emit_path(ws, context, dentry, 0, inode_at))
 		return;
 	make_known(named);

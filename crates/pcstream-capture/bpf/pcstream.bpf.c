@@ -138,7 +138,7 @@ static __always_inline int begin_write(struct inode *inode, u64 position, u64 by
 	ws = workspace_of(OF_WRITE);
 	if (!cache || !ws)
 		return 0;
-	file = file_key(BPF_CORE_READ(inode, i_ino), BPF_CORE_READ(inode, i_generation));
+	file = file_key(LOAD(inode, i_ino), LOAD(inode, i_generation));
 	if (is_written_again(cache, file, from, end))
 		return 0;
 	cache->write_file = file;
@@ -146,7 +146,7 @@ static __always_inline int begin_write(struct inode *inode, u64 position, u64 by
 	cache->write_end = end;
 	cache->write_tag = 0;
 	/* Behind the end of the file nothing is in the cache. */
-	in_file = (BPF_CORE_READ(inode, i_size) + PAGE_SIZE - 1) >> PAGE_SHIFT;
+	in_file = (LOAD(inode, i_size) + PAGE_SIZE - 1) >> PAGE_SHIFT;
 	if (from >= in_file || !claims_pages(ws, cache, inode, in_file, single))
 		return 0;
 	tagging = &ws->tagging;
@@ -172,7 +172,9 @@ int BPF_PROG(on_ext4_write, struct inode *inode, s64 position, u32 bytes)
 SEC("raw_tp")
 int BPF_PROG(on_xfs_write, struct kiocb *iocb, struct iov_iter *data)
 {
-	return begin_write(BPF_CORE_READ(iocb, ki_filp, f_inode), BPF_CORE_READ(iocb, ki_pos), BPF_CORE_READ(data, count), false);
+	struct file *file = LOAD(iocb, ki_filp);
+
+	return begin_write(LOAD(file, f_inode), LOAD(iocb, ki_pos), LOAD(data, count), false);
 }
 
 static __always_inline bool writes(struct io_kiocb *req)

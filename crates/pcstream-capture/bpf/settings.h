@@ -39,6 +39,14 @@ const volatile u32 answering = 0;   /* 1: programs that ask for the stream of a 
 
 const volatile u32 prompt = 0;	    /* 1: user space is woken for every record: somebody waits for it */
 
+void *bpf_rdonly_cast(const void *object, u32 type) __ksym __weak;
+
+/* A field behind any address; 0 where there is nothing. Since Linux 6.2 it is a load, which costs much less than the call before that. */
+#define LOAD(pointer, field)                                                                                                     \
+	(bpf_ksym_exists(bpf_rdonly_cast) ?                                                                                      \
+		 ((typeof(pointer))bpf_rdonly_cast(pointer, bpf_core_type_id_kernel(typeof(*(pointer)))))->field :              \
+		 BPF_CORE_READ(pointer, field))
+
 /* Set once the file system is mounted; 0 switches everything off. */
 u32 target_dev = 0;
 
@@ -55,9 +63,12 @@ u32 target_dev = 0;
 /* The same of any address. */
 static __always_inline bool leads_to_target(struct inode *inode)
 {
+	struct super_block *sb;
+
 	if (raw)
-		return BPF_CORE_READ(inode, i_rdev) == target_dev && (BPF_CORE_READ(inode, i_mode) & S_IFMT) == S_IFBLK;
-	return BPF_CORE_READ(inode, i_sb, s_dev) == target_dev;
+		return LOAD(inode, i_rdev) == target_dev && (LOAD(inode, i_mode) & S_IFMT) == S_IFBLK;
+	sb = LOAD(inode, i_sb);
+	return LOAD(sb, s_dev) == target_dev;
 }
 
 /* The process that records. What it writes is not captured. */

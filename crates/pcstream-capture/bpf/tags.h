@@ -173,7 +173,7 @@ static __always_inline u64 folio_at(u64 mapping, u64 at, u64 *next)
 		/* An entry of the tree's own is a node; small ones lead to the slot before that has the folio. */
 		if ((entry & 3) != 2 || entry < 4096)
 			break;
-		shift = BPF_CORE_READ(node, shift) & 63;
+		shift = LOAD(node, shift) & 63;
 		slot = at >> shift;
 		if (!i && slot >= XA_SLOTS) {
 			*next = -1UL;
@@ -217,7 +217,7 @@ static long claim_page(u64 i, struct workspace **ws)
 			return 0;
 		}
 		folio = (void *)head;
-		t->page = head + (t->at - BPF_CORE_READ(folio, index)) * size;
+		t->page = head + (t->at - LOAD(folio, index)) * size;
 		/* The only page of its folio has a tag when the folio becomes dirty. Nor is the folio locked: it may be another file's by now. */
 		t->head = is_large(head) && head_of(t->page) == head && (u64)BPF_CORE_READ(folio, mapping) == t->mapping ? head : 0;
 	}

@@ -135,6 +135,11 @@ struct task_struct *native_task(void)
 	return &task;
 }
 
+void *bpf_rdonly_cast(const void *object, u32 type)
+{
+	return (void *)object;
+}
+
 long native_regs(void)
 {
 	return (long)&regs;

@@ -9,3 +9,4 @@
 #define bpf_core_type_size(type) sizeof(type)
 #define bpf_core_enum_value_exists(type, value) 1
 #define bpf_core_enum_value(type, value) value
+#define bpf_core_type_id_kernel(type) 0
