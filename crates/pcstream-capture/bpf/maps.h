@@ -258,6 +258,7 @@ struct walk {
 	u32 segment_left, segment_offset;
 	/* the folio, and its owner */
 	u64 folio, folio_index;
+	u64 number; /* see number_by */
 	u64 tagged, file; /* the page whose tag is that of the first one; file_key */
 	struct owner owner;
 	struct ballot ballot; /* comes last: not in use unless streams are given */
@@ -279,6 +280,7 @@ struct tagging {
 	u64 from, end; /* what is written of the file, in pages */
 	u64 file;      /* file_key */
 	u64 context;
+	u64 number;  /* see number_by */
 	u32 index;   /* of the tag of the page that was looked at last, plus one; 0: none was */
 	bool later;  /* the context follows */
 	bool single; /* of one folio only */
@@ -314,6 +316,7 @@ struct workspace {
 	u32 found; /* return addresses in slot */
 	struct stack_slot slot[MAX_DEPTH];
 	u64 address; /* see number_of */
+	u64 named;   /* the file that emit_file saw last */
 	u32 claimed; /* by a probe of a write buffer */
 	u32 index;   /* of this workspace */
 	u32 ranges_changed; /* since they were loaded */
@@ -344,12 +347,17 @@ static __always_inline struct workspace *workspace_of(u32 index)
 	return ws;
 }
 
-/* A kernel pointer as a number. The verifier allows no arithmetic on pointers that it tracks; what comes back from a map is any
- * number to it. */
+/* A kernel pointer as a number. The verifier allows no arithmetic on pointers that it tracks; what comes back from a map, in which `at`
+ * lies, is any number to it. */
+static __always_inline u64 number_by(u64 *at, u64 pointer)
+{
+	*(volatile u64 *)at = pointer;
+	return *(volatile u64 *)at;
+}
+
 static __always_inline u64 number_of(struct workspace *ws, const void *pointer)
 {
-	*(volatile u64 *)&ws->address = (u64)pointer;
-	return *(volatile u64 *)&ws->address;
+	return number_by(&ws->address, (u64)pointer);
 }
 
 #endif

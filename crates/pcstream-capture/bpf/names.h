@@ -124,11 +124,17 @@ static __always_inline void emit_file(struct workspace *ws, u64 key, u64 inode_a
 
 	if (dentry)
 		named = signature_mix(key, LOAD((struct dentry *)dentry, d_name.hash));
-	if (is_known(named) || !emit_path(ws, context, dentry, 0, inode_at))
+	/* Most pages are of the same file as the one before. */
+	if (named == ws->named)
 		return;
-	make_known(named);
-	if (dentry)
-		make_known(key);
+	if (!is_known(named)) {
+		if (!emit_path(ws, context, dentry, 0, inode_at))
+			return;
+		make_known(named);
+		if (dentry)
+			make_known(key);
+	}
+	ws->named = named;
 }
 
 /* The same of an inode that the kernel passed; a device without a file system has no files. */

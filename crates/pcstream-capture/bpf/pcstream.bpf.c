@@ -66,7 +66,7 @@ int BPF_PROG(on_dirty_folio, struct folio *folio, struct address_space *mapping)
 	file = file_key(inode->i_ino, inode->i_generation);
 	head = number_of(ws, folio);
 	if (task->flags & PF_KTHREAD) {
-		tag_for_kernel(head, folio->index, file);
+		tag_for_kernel(ws, head, folio->index, file);
 	} else if (left_out <= 1) {
 		context = context_without_path(task, inode);
 		cache = cache_of(task);

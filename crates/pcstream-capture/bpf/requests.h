@@ -65,7 +65,7 @@ static __always_inline void enter_folio(struct walk *w, u64 at)
 	if (!mapping && w->run.op == REQ_OP_WRITE)
 		plain = (u64)BPF_CORE_READ(folio, private);
 	if (plain) {
-		folio = (void *)head_of(plain);
+		folio = (void *)head_of(&w->number, plain);
 		mapping = (u64)BPF_CORE_READ(folio, mapping);
 	}
 	w->folio = at;
@@ -140,7 +140,7 @@ static long walk_page(u64 i, struct walk **at)
 	chunk = PAGE_SIZE - (w->segment_offset & (PAGE_SIZE - 1));
 	if (chunk > w->segment_left)
 		chunk = w->segment_left;
-	head = head_of(page);
+	head = head_of(&w->number, page);
 	if (head != w->folio)
 		enter_folio(w, head);
 	file_page = w->owner.source == SOURCE_CACHE ? w->folio_index + (page - head) / bpf_core_type_size(struct page) : 0;

@@ -42,42 +42,42 @@ static __always_inline u32 tag_index(u64 page)
 	return (bytes == 64 ? page / 64 : page / bytes) & tag_mask;
 }
 
-/* The first page of a page's folio. */
-static __always_inline u64 head_of(u64 page)
+/* The first page of a page's folio. For `at` see number_by: other pages have a pointer in place of the number. */
+static __always_inline u64 head_of(u64 *at, u64 page)
 {
 	u64 word;
 
 	if (!bpf_core_field_exists(((struct page___info *)0)->compound_info)) {
-		word = BPF_CORE_READ((struct page *)page, compound_head);
+		word = number_by(at, LOAD((struct page *)page, compound_head));
 		return word & 1 ? word - 1 : page;
 	}
-	word = BPF_CORE_READ((struct page___info *)page, compound_info);
+	word = number_by(at, LOAD((struct page___info *)page, compound_info));
 	if (!(word & 1))
 		return page;
 	return word >> 32 == 0xffffffff ? page & word : word - 1;
 }
 
 /* Whether a folio has several pages. */
-static __always_inline bool is_large(u64 head)
+static __always_inline bool is_large(u64 *at, u64 head)
 {
-	return head_of(head + bpf_core_type_size(struct page)) == head;
+	return head_of(at, head + bpf_core_type_size(struct page)) == head;
 }
 
 /* Whether a folio that begins at page `at` of its file has page `page`, or one behind it. */
-static __always_inline bool is_page_of(u64 head, u64 at, u64 page)
+static __always_inline bool is_page_of(struct tagging *t, u64 page)
 {
-	return page <= at || head_of(head + (page - at) * bpf_core_type_size(struct page)) == head;
+	return page <= t->at || head_of(&t->number, t->head + (page - t->at) * bpf_core_type_size(struct page)) == t->head;
 }
 
-static long tag_page(u64 i, struct workspace **at)
+static long tag_page(u64 i, struct workspace **ws)
 {
-	struct tagging *t = &(*at)->tagging;
+	struct tagging *t = &(*ws)->tagging;
 	u64 page = t->head + i * bpf_core_type_size(struct page), file_page = t->at + i;
 	bool written = file_page >= t->from && file_page < t->end;
 	u32 index = tag_index(page);
 	struct tag *tag;
 
-	if (i && head_of(page) != t->head)
+	if (i && head_of(&t->number, page) != t->head)
 		return 1;
 	tag = bpf_map_lookup_elem(&tags, &index);
 	if (!tag)
@@ -106,12 +106,12 @@ static __always_inline u32 tag_folio(struct workspace *ws, struct task_cache *ca
 	t->later = later;
 	t->from = at;
 	t->end = at + 1;
-	if (!is_large(head)) {
+	if (!is_large(&t->number, head)) {
 		tag_page(0, &ws);
 		return 1;
 	}
 	t->end = at + MAX_TAGGED;
-	if (cache && cache->write_file == file && cache->write_end > at && is_page_of(head, at, cache->write_from)) {
+	if (cache && cache->write_file == file && cache->write_end > at && is_page_of(t, cache->write_from)) {
 		t->from = cache->write_from > at ? cache->write_from : at;
 		t->end = cache->write_end;
 	}
@@ -120,13 +120,14 @@ static __always_inline u32 tag_folio(struct workspace *ws, struct task_cache *ca
 
 /* A kernel thread makes a page dirty again that somebody else had made dirty: that is his still. Or it writes for a loop device, to a
  * file that nobody else may ever write to: then who wrote the page before has nothing to do with it. */
-static long tag_page_for_kernel(u64 i, struct tagging *t)
+static long tag_page_for_kernel(u64 i, struct workspace **ws)
 {
+	struct tagging *t = &(*ws)->tagging;
 	u64 page = t->head + i * bpf_core_type_size(struct page);
 	u32 index = tag_index(page);
 	struct tag *tag;
 
-	if (i && head_of(page) != t->head)
+	if (i && head_of(&t->number, page) != t->head)
 		return 1;
 	tag = bpf_map_lookup_elem(&tags, &index);
 	if (tag && is_tag_of(tag, t->file, t->at + i) && !(tag->file & TAG_DIRTY))
@@ -135,11 +136,12 @@ static long tag_page_for_kernel(u64 i, struct tagging *t)
 }
 
 /* The same of each page of a folio. */
-static __always_inline void tag_for_kernel(u64 head, u64 at, u64 file)
+static __always_inline void tag_for_kernel(struct workspace *ws, u64 head, u64 at, u64 file)
 {
-	struct tagging t = { .head = head, .at = at, .file = file };
-
-	bpf_loop(MAX_TAGGED, tag_page_for_kernel, &t, 0);
+	ws->tagging.head = head;
+	ws->tagging.at = at;
+	ws->tagging.file = file;
+	bpf_loop(MAX_TAGGED, tag_page_for_kernel, &ws, 0);
 }
 
 /* Tags that were to wait for their context. */
@@ -204,7 +206,7 @@ static long claim_page(u64 i, struct workspace **ws)
 	t->index = 0;
 	if (t->at >= t->end)
 		return 1;
-	if (t->head && head_of(t->page + size) == t->head) {
+	if (t->head && head_of(&t->number, t->page + size) == t->head) {
 		t->page += size;
 	} else if (t->single && t->at != t->from) {
 		t->at = t->end;
@@ -219,7 +221,7 @@ static long claim_page(u64 i, struct workspace **ws)
 		folio = (void *)head;
 		t->page = head + (t->at - LOAD(folio, index)) * size;
 		/* The only page of its folio has a tag when the folio becomes dirty. Nor is the folio locked: it may be another file's by now. */
-		t->head = is_large(head) && head_of(t->page) == head && (u64)BPF_CORE_READ(folio, mapping) == t->mapping ? head : 0;
+		t->head = is_large(&t->number, head) && head_of(&t->number, t->page) == head && (u64)BPF_CORE_READ(folio, mapping) == t->mapping ? head : 0;
 	}
 	index = tag_index(t->page);
 	t->index = index + 1;
