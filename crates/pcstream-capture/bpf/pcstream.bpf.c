@@ -74,6 +74,9 @@ int BPF_PROG(on_dirty_folio, struct folio *folio, struct address_space *mapping)
 		/* A store to mapped memory is no write. */
 		is_write = task->flags & PF_IO_WORKER || (s32)user_regs(task)->orig_ax >= 0;
 		pages = tag_folio(ws, is_write ? cache : NULL, head, folio->index, file, context, later);
+		/* The next write may be to the same page. */
+		if (is_write && cache && pages == 1 && cache->write_file == file && cache->write_from == folio->index)
+			cache->write_tag = tag_index(head) + 1;
 		if (later) {
 			postpone(cache, tag_index(head), pages, ws->tagging.from, ws->tagging.end);
 			return 0;
@@ -132,14 +135,16 @@ static __always_inline int begin_write(struct inode *inode, u64 position, u64 by
 	struct tagging *tagging;
 	struct workspace *ws;
 
-	if (!target_dev || !inode || !bytes || left_out || !leads_to_target(inode))
+	if (!target_dev || !inode || !bytes || left_out)
 		return 0;
-	cache = cache_of(task);
+	/* First what most small writes are: to a page that this task made dirty just now. */
+	cache = bpf_task_storage_get(&tasks, task, 0, 0);
+	file = file_key(LOAD(inode, i_ino), LOAD(inode, i_generation));
+	if ((cache && is_written_again(cache, file, from, end)) || !leads_to_target(inode))
+		return 0;
+	cache = cache ?: cache_of(task);
 	ws = workspace_of(OF_WRITE);
 	if (!cache || !ws)
-		return 0;
-	file = file_key(LOAD(inode, i_ino), LOAD(inode, i_generation));
-	if (is_written_again(cache, file, from, end))
 		return 0;
 	cache->write_file = file;
 	cache->write_from = from;
