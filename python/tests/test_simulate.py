@@ -214,7 +214,7 @@ def test_schemes_say_what_can_be_set() -> None:
         (lambda t: pc.generate("uniform", "t.pctrace", pages=-1, writes=1), "pages -1: expected 0 to"),
         (lambda t: pc.generate("uniform", "t.pctrace", pages=cast(Any, "x"), writes=1), "pages 'x': expected a whole"),
         (lambda t: pc.generate("zipf", "t.pctrace", pages=1, writes=1, theta=cast(Any, "x")), "theta 'x': expected a number"),
-        (lambda t: pc.simulate(t, "baseline", fill=0.1), "(logical_pages) of at least"),
+        (lambda t: pc.simulate(t, "baseline", fill=0.1), r"\(logical_pages\) of at least"),
     ],
 )
 def test_what_cannot_be_is_refused(small: pc.Trace, call: Any, message: str) -> None:

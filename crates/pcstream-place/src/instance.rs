@@ -10,7 +10,7 @@ use pcstream_fs::extents::DeviceNumber;
 use pcstream_system::run_dir::{self, RUN, RunDirError};
 use thiserror::Error;
 
-use crate::lock::{Lock, NotLocked};
+use crate::lock::{self, Lock, NotLocked};
 
 /// Why a device cannot be claimed.
 #[derive(Debug, Error)]
@@ -52,12 +52,17 @@ fn left_in(directory: &Path) -> Vec<DeviceNumber> {
     };
     // A placer that runs has them still.
     let left = |&device: &DeviceNumber| {
-        let has_hints = |claimed: Instance| claimed.given().metadata().is_ok_and(|file| file.len() > 0);
-        Instance::claim_in(directory, device).is_ok_and(has_hints)
+        let path = lock_path(directory, device);
+        !lock::is_held(&path) && path.with_extension("hints").metadata().is_ok_and(|file| file.len() > 0)
     };
     let mut devices: Vec<_> = names.filter_map(device).filter(left).collect();
     devices.sort_unstable();
     devices
+}
+
+fn lock_path(directory: &Path, device: DeviceNumber) -> PathBuf {
+    let DeviceNumber { major, minor } = device;
+    directory.join(format!("place-{major}-{minor}.lock"))
 }
 
 /// A claim to a device, until it is dropped.
@@ -84,8 +89,7 @@ impl Instance {
     }
 
     fn claim_in(directory: &Path, device: DeviceNumber) -> Result<Instance, InstanceError> {
-        let DeviceNumber { major, minor } = device;
-        let path = directory.join(format!("place-{major}-{minor}.lock"));
+        let path = lock_path(directory, device);
         let given = path.with_extension("hints");
         let error = |source| InstanceError::Io { path: path.clone(), source };
         run_dir::make(directory)?;

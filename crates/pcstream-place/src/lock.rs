@@ -5,6 +5,8 @@ use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
@@ -25,9 +27,24 @@ pub enum NotLocked {
     Io(io::Error),
 }
 
+/// Whether somebody has the lock of this file. What cannot be opened counts as held; what is not there is not. Many may ask at a
+/// time.
+pub fn is_held(path: &Path) -> bool {
+    let flags = libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK;
+    match OpenOptions::new().read(true).custom_flags(flags).open(path) {
+        Ok(file) => flock(&file, FlockOperation::NonBlockingLockShared).is_err(),
+        Err(error) => error.kind() != io::ErrorKind::NotFound,
+    }
+}
+
+/// How often a lock is tried that somebody has, and the time between: it may be somebody who only asks whether it is held.
+const TRIES: u32 = 20;
+const BETWEEN: Duration = Duration::from_millis(5);
+
 impl Lock {
     /// Locks a file, which it makes, and writes this process's id into it, if the disk has room: that is for messages only.
     pub fn take(path: &Path) -> Result<Lock, NotLocked> {
+        let mut tries = 0;
         loop {
             let flags = libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK;
             let mut options = OpenOptions::new();
@@ -43,6 +60,11 @@ impl Lock {
             }
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => {}
+                Err(Errno::WOULDBLOCK) if tries < TRIES => {
+                    tries += 1;
+                    thread::sleep(BETWEEN);
+                    continue;
+                }
                 Err(Errno::WOULDBLOCK) => {
                     let mut holder = String::new();
                     let _ = (&file).take(32).read_to_string(&mut holder);
@@ -97,6 +119,23 @@ impl From<io::Error> for NotLocked {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn to_ask_whether_a_lock_is_held_takes_it_from_nobody() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("lock");
+        assert!(!is_held(&path), "there is no file");
+        let held = Lock::take(&path).expect("nobody has it");
+        assert!(is_held(&path) && is_held(&path));
+        drop(held);
+        std::fs::write(&path, "left by a killed holder").expect("written");
+        let asking = File::open(&path).expect("it is there");
+        flock(&asking, FlockOperation::LockShared).expect("nobody has it");
+        assert!(!is_held(&path), "others who ask do not hold it");
+        let taking = thread::spawn(move || Lock::take(&path).is_ok());
+        drop(asking);
+        assert!(taking.join().expect("it ends"), "who asks is gone soon");
+    }
 
     #[test]
     fn what_others_may_have_put_there_is_refused_and_stays() {

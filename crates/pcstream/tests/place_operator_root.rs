@@ -184,7 +184,9 @@ fn left() {
     let output = bench.place(&["--sink", "none", "--", "true"]).output().expect("it starts");
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     assert!(said(&output).contains(&remedy), "{}", said(&output));
-    assert!(bench.hint("log") != 0 && doctor(text(&mount)) && doctor("--clean"));
+    assert_ne!(bench.hint("log"), 0);
+    assert!(doctor(text(&mount)), "it says the remedy");
+    assert!(doctor("--clean"), "it says the remedy");
     // As the remedy says, but without the search path.
     let mut command = Command::new(env!("CARGO_BIN_EXE_pcstream"));
     let output = command.args(remedy.split(' ').skip(1)).output().expect("it starts");
