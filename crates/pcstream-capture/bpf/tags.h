@@ -63,7 +63,7 @@ static __always_inline bool is_large(u64 *at, u64 head)
 	return head_of(at, head + bpf_core_type_size(struct page)) == head;
 }
 
-/* Whether a folio that begins at page `at` of its file has page `page`, or one behind it. */
+/* Whether the folio has this page of its file, or one behind it. */
 static __always_inline bool is_page_of(struct tagging *t, u64 page)
 {
 	return page <= t->at || head_of(&t->number, t->head + (page - t->at) * bpf_core_type_size(struct page)) == t->head;

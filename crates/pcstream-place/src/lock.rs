@@ -3,13 +3,9 @@
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read as _, Write as _};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::Duration;
-
-use rustix::fs::{FlockOperation, flock};
-use rustix::io::Errno;
 
 /// A lock, until it is dropped: then its file goes, too.
 #[derive(Debug)]
@@ -27,24 +23,39 @@ pub enum NotLocked {
     Io(io::Error),
 }
 
-/// Whether somebody has the lock of this file. What cannot be opened counts as held; what is not there is not. Many may ask at a
-/// time.
+/// The lock of a whole file, for `fcntl`: of the open file (F_OFD_SETLK), so that threads and other descriptors share none.
+fn whole_file(kind: libc::c_int) -> libc::flock {
+    // SAFETY: plain numbers, for which zero is a value; a length of zero is the whole file.
+    let mut lock: libc::flock = unsafe { std::mem::zeroed() };
+    lock.l_type = kind as libc::c_short;
+    lock
+}
+
+fn set_lock(file: &File, kind: libc::c_int) -> io::Result<()> {
+    let lock = whole_file(kind);
+    // SAFETY: the lock outlives the call, which only reads it.
+    let set = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &raw const lock) };
+    if set == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Whether somebody has the lock of this file, which is not taken to find out. What cannot be opened counts as held; what is not there
+/// is not.
 pub fn is_held(path: &Path) -> bool {
     let flags = libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK;
     match OpenOptions::new().read(true).custom_flags(flags).open(path) {
-        Ok(file) => flock(&file, FlockOperation::NonBlockingLockShared).is_err(),
+        Ok(file) => {
+            let mut lock = whole_file(libc::F_WRLCK);
+            // SAFETY: the lock outlives the call, which writes the one that stands in its way.
+            let asked = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &raw mut lock) };
+            asked != 0 || lock.l_type != libc::F_UNLCK as libc::c_short
+        }
         Err(error) => error.kind() != io::ErrorKind::NotFound,
     }
 }
 
-/// How often a lock is tried that somebody has, and the time between: it may be somebody who only asks whether it is held.
-const TRIES: u32 = 20;
-const BETWEEN: Duration = Duration::from_millis(5);
-
 impl Lock {
     /// Locks a file, which it makes, and writes this process's id into it, if the disk has room: that is for messages only.
     pub fn take(path: &Path) -> Result<Lock, NotLocked> {
-        let mut tries = 0;
         loop {
             let flags = libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK;
             let mut options = OpenOptions::new();
@@ -58,20 +69,15 @@ impl Lock {
                 );
                 return Err(io::Error::other(why).into());
             }
-            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            match set_lock(&file, libc::F_WRLCK) {
                 Ok(()) => {}
-                Err(Errno::WOULDBLOCK) if tries < TRIES => {
-                    tries += 1;
-                    thread::sleep(BETWEEN);
-                    continue;
-                }
-                Err(Errno::WOULDBLOCK) => {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     let mut holder = String::new();
                     let _ = (&file).take(32).read_to_string(&mut holder);
                     let holder = if holder.trim().is_empty() { "unknown" } else { holder.trim() }.to_owned();
                     return Err(NotLocked::Held(holder));
                 }
-                Err(errno) => return Err(io::Error::from(errno).into()),
+                Err(error) => return Err(error.into()),
             }
             // Whoever held it before may have removed it between the two steps.
             let is_same = |now: Metadata| (now.dev(), now.ino()) == (opened.dev(), opened.ino());
@@ -106,7 +112,7 @@ impl Drop for Lock {
     fn drop(&mut self) {
         // Still locked: nobody else's.
         let _ = std::fs::remove_file(&self.path);
-        let _ = flock(&self.file, FlockOperation::Unlock);
+        let _ = set_lock(&self.file, libc::F_UNLCK);
     }
 }
 
@@ -129,12 +135,8 @@ mod tests {
         assert!(is_held(&path) && is_held(&path));
         drop(held);
         std::fs::write(&path, "left by a killed holder").expect("written");
-        let asking = File::open(&path).expect("it is there");
-        flock(&asking, FlockOperation::LockShared).expect("nobody has it");
-        assert!(!is_held(&path), "others who ask do not hold it");
-        let taking = thread::spawn(move || Lock::take(&path).is_ok());
-        drop(asking);
-        assert!(taking.join().expect("it ends"), "who asks is gone soon");
+        assert!(!is_held(&path), "nobody has it");
+        assert!(Lock::take(&path).is_ok_and(|_| true), "nor has who asked");
     }
 
     #[test]
@@ -148,7 +150,7 @@ mod tests {
         rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0)
             .expect("a pipe");
         let holder = OpenOptions::new().read(true).write(true).open(&pipe).expect("it can be opened");
-        flock(&holder, FlockOperation::LockExclusive).expect("nobody has it");
+        rustix::fs::flock(&holder, rustix::fs::FlockOperation::LockExclusive).expect("nobody has it");
         let precious = dir.path().join("precious");
         std::fs::write(&precious, "data").expect("written");
         std::fs::hard_link(&precious, &link).expect("linked");

@@ -44,6 +44,26 @@ pub fn run(tests: Vec<RootTest>) -> ExitCode {
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
+/// Gives this program mounts of its own, before it has threads: a mount namespace that somebody else makes meanwhile has none of them, and
+/// so keeps no file system of the tests in use.
+pub fn own_mounts() {
+    if root().is_some() {
+        return;
+    }
+    // SAFETY: two system calls, whose strings are constants that end in zero.
+    let done = unsafe {
+        libc::unshare(libc::CLONE_NEWNS) == 0
+            && libc::mount(
+                c"none".as_ptr(),
+                c"/".as_ptr(),
+                std::ptr::null(),
+                libc::MS_REC | libc::MS_PRIVATE,
+                std::ptr::null(),
+            ) == 0
+    };
+    assert!(done, "a mount namespace: {}", std::io::Error::last_os_error());
+}
+
 fn trial(test: RootTest) -> Trial {
     let missing = test.needs.iter().find_map(|need| need());
     match missing {
