@@ -330,7 +330,8 @@ fn unit() {
     let (disk, traces) = (Disk::ext4(256), TempDir::new().expect("a directory"));
     let unit = format!("pcstream-test-{}.service", std::process::id());
     let script = format!(
-        "cd {}; while true; do dd if=/dev/zero of=followed bs=4k count=1 conv=fsync; sleep 0.02; done",
+        "cd /proc/{}/root{}; while true; do dd if=/dev/zero of=followed bs=4k count=1 conv=fsync; sleep 0.02; done",
+        std::process::id(),
         text(&disk.mount_point())
     );
     disk::succeed("systemd-run", &["--quiet", "--unit", &unit, "sh", "-c", &script]);

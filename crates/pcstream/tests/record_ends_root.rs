@@ -21,7 +21,6 @@ use pcstream_trace::TraceReader;
 use tempfile::TempDir;
 
 fn main() -> ExitCode {
-    common::own_mounts();
     let needs = [common::ext4 as common::Need, common::loop_devices];
     common::run(vec![
         common::test("record_passes_the_output_of_its_command_through", &needs, output),

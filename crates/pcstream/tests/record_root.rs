@@ -200,8 +200,10 @@ fn container() {
 fn unit() {
     let (disk, programs, elsewhere) = (Disk::ext4(256), writers(), TempDir::new().expect("a directory"));
     let script = format!(
-        "exec systemd-run --wait --quiet -p PrivateMounts=yes -p PrivateTmp=yes -p BindPaths={}:/mnt /mnt/writers {}/file",
+        "exec systemd-run --wait --quiet -p PrivateMounts=yes -p PrivateTmp=yes -p BindPaths={}:/mnt \
+         /mnt/writers /proc/{}/root{}/file",
         text(programs.path()),
+        std::process::id(),
         text(&disk.mount_point())
     );
     let trace = elsewhere.path().join("t.pctrace");

@@ -16,7 +16,6 @@ use pcstream_trace::{Op, TraceReader};
 use tempfile::TempDir;
 
 fn main() -> ExitCode {
-    common::own_mounts();
     let needs = [common::ext4 as common::Need, common::loop_devices];
     common::run(vec![
         common::test("several_devices_have_a_trace_each", &needs, traces),

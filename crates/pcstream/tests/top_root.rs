@@ -18,7 +18,6 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 fn main() -> ExitCode {
-    common::own_mounts();
     let needs = [common::ext4 as common::Need, common::loop_devices];
     common::run(vec![
         common::test("top_counts_what_a_known_writer_writes", &needs, known_writer),

@@ -36,17 +36,20 @@ pub fn test(name: impl Into<String>, needs: &[Need], run: impl FnOnce() + Send +
     RootTest { name: format!("root_{}", name.into()), needs: all, run: Box::new(run) }
 }
 
-/// Runs the tests one after the other (they share the machine's devices), as the command line says.
+/// Runs the tests one after the other (they share the machine's devices), as the command line says. Their mounts are this
+/// program's own; others, such as a unit of systemd, see them below /proc/PID/root.
 pub fn run(tests: Vec<RootTest>) -> ExitCode {
+    own_mounts();
     let mut arguments = Arguments::from_args();
     arguments.test_threads = arguments.test_threads.or(Some(1));
     let trials = tests.into_iter().map(trial).collect();
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
-/// Gives this program mounts of its own, before it has threads: a mount namespace that somebody else makes meanwhile has none of them, and
-/// so keeps no file system of the tests in use.
-pub fn own_mounts() {
+/// Gives this program a mount namespace of its own. One that somebody else makes meanwhile has a copy of all mounts but these, and so
+/// keeps no file system of the tests in use. This one keeps none of another pcstream: it lets go of what is mounted now, and what others
+/// unmount later is unmounted here, too, where they share it.
+fn own_mounts() {
     if root().is_some() {
         return;
     }
@@ -57,11 +60,18 @@ pub fn own_mounts() {
                 c"none".as_ptr(),
                 c"/".as_ptr(),
                 std::ptr::null(),
-                libc::MS_REC | libc::MS_PRIVATE,
+                libc::MS_REC | libc::MS_SLAVE,
                 std::ptr::null(),
             ) == 0
     };
     assert!(done, "a mount namespace: {}", std::io::Error::last_os_error());
+    let mounts = std::fs::read_to_string("/proc/self/mounts").expect("it can be read");
+    for at in mounts.lines().filter_map(|line| line.split(' ').nth(1)) {
+        if at.starts_with("/run/pcstream") {
+            // It may be gone, with one that held it.
+            let _ = rustix::mount::unmount(at, rustix::mount::UnmountFlags::DETACH);
+        }
+    }
 }
 
 fn trial(test: RootTest) -> Trial {
@@ -88,18 +98,13 @@ pub fn requests_with_hints() -> Option<String> {
 
 /// A shell script that leaves the scratch file system it runs in, while a process in a mount namespace of its own keeps a
 /// copy of its mount. The process writes its id to `pid`, and ends only when it is killed.
-///
-/// It lets go of copies of all others: tests that run meanwhile unmount theirs.
 pub fn holding_its_mount(pid: &Path) -> String {
     format!(
-        "echo data > file; sync file; own=${{PWD#/run/pcstream/}}; own=${{own%%-*}}; cd /; exec 3>{pid}.part; \
+        "echo data > file; sync file; cd /; exec 3>{pid}.part; \
          unshare --mount --propagation private sh -c '\
-             for at in $(cut -d\" \" -f2 /proc/self/mounts); do \
-                 case $at in /run/pcstream*/'$own'-*) ;; /run/pcstream*|{temporary}/*) umount -l $at;; esac; \
-             done; echo $$ >&3; mv {pid}.part {pid}; exec 3>&-; exec sleep 1000' \
+             echo $$ >&3; mv {pid}.part {pid}; exec 3>&-; exec sleep 1000' \
          >/dev/null 2>&1 </dev/null & until [ -e {pid} ]; do sleep 0.1; done",
         pid = pid.display(),
-        temporary = std::env::temp_dir().display(),
     )
 }
 
