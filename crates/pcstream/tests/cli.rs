@@ -115,7 +115,7 @@ fn the_json_contract_holds() {
     let simulation = json(&["simulate", &trace, "--scheme", "baseline,pcstream", "--json", "-"]);
     let found = paths(&simulation);
     let expected: BTreeSet<String> = SIMULATION_KEYS.split_whitespace().map(str::to_owned).collect();
-    assert_eq!(found, expected, "a new key goes into the list and into docs/command-line.md");
+    assert_eq!(found, expected, "a new key goes into the list and into docs/json.md");
     let small = place.path("small.pctrace");
     ends_with(0, &["generate", "uniform", "--pages", "16K", "--writes", "160K", "-o", &small]);
     let timed = ["simulate", &small, "--scheme", "baseline,pcstream", "--timing", "--json", "-"];
@@ -223,11 +223,11 @@ fn a_result_says_what_was_simulated() {
     assert_eq!(packed["space"], space);
 }
 
-/// docs/command-line.md names every key.
+/// docs/json.md names every key.
 #[test]
 fn the_document_names_every_key() {
-    let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/command-line.md");
-    let document = fs::read_to_string(document).expect("docs/command-line.md");
+    let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/json.md");
+    let document = fs::read_to_string(document).expect("docs/json.md");
     for path in [SIMULATION_KEYS, TIMING_KEYS, CONTEXT_KEYS].iter().flat_map(|keys| keys.split_whitespace()) {
         let key = path.rsplit('.').next().expect("a key").trim_end_matches(['[', ']', '{', '}']);
         let named = [
@@ -238,7 +238,7 @@ fn the_document_names_every_key() {
             format!("`{key}`"),
             format!("`{key}["),
         ];
-        assert!(named.iter().any(|form| document.contains(form)), "{path} is not in docs/command-line.md");
+        assert!(named.iter().any(|form| document.contains(form)), "{path} is not in docs/json.md");
     }
 }
 

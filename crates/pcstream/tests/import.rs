@@ -323,18 +323,18 @@ fn help_lists_every_format() {
     assert!(help.contains("Examples:"), "{help}");
 }
 
-/// docs/importing.md has a row for every format, and docs/command-line.md names every option.
+/// docs/importing.md has a row for every format, and docs/commands/trace-tools.md names every option.
 #[test]
 fn the_documents_name_every_format() {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
     let importing = fs::read_to_string(docs.join("importing.md")).expect("docs/importing.md");
-    let commands = fs::read_to_string(docs.join("command-line.md")).expect("docs/command-line.md");
+    let commands = fs::read_to_string(docs.join("commands/trace-tools.md")).expect("the page of import");
     for format in pcstream_trace::import::FORMATS {
         let name = format.name;
         assert!(importing.contains(&format!("| `{name}` |")), "docs/importing.md has no row for `{name}`");
         for option in format.options {
             let flag = format!("--{}", option.name);
-            assert!(commands.contains(&flag), "docs/command-line.md does not name {flag} of {name}");
+            assert!(commands.contains(&flag), "docs/commands/trace-tools.md does not name {flag} of {name}");
         }
     }
 }

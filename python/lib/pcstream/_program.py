@@ -1,7 +1,7 @@
 """What the program ``pcstream`` does with traces, called from Python: import, merge, extract, compare, advise, report.
 
 Each function is one command of the program, and takes its flags as keyword arguments: ``assume_filled=True`` is
-``--assume-filled``, ``pack=0.9`` is ``--pack 0.9``, and a list repeats the flag. docs/command-line.md has the flags.
+``--assume-filled``, ``pack=0.9`` is ``--pack 0.9``, and a list repeats the flag. docs/commands has the flags.
 Messages of the program name them as the arguments that they are here.
 
 What the program remarks on stderr goes to the logger ``pcstream``, at the level INFO.
@@ -32,7 +32,7 @@ USE_INSTEAD = {
     "force": "use overwrite=True where a function has it",
     "output": "use the argument output where a function has it",
     "json": "use what compare and advise return",
-    "help": "see docs/command-line.md",
+    "help": "see docs/commands",
     "version": "use pcstream.__version__",
     "color": "leave it out, because what the program says is no terminal's",
     "quiet": "leave it out; logging.getLogger('pcstream') has the remarks",

@@ -9,7 +9,7 @@ from typing import Any
 class Result:
     """One scheme on one device. Every field of its JSON is an attribute, as in ``result.waf``.
 
-    docs/command-line.md describes the fields; ``None`` stands for a number that does not exist.
+    docs/json.md describes the fields; ``None`` stands for a number that does not exist.
     """
 
     def __init__(self, fields: Mapping[str, Any], curve: Sequence[tuple[int, int]]) -> None:

@@ -1,4 +1,4 @@
-//! Results for programs: one documented schema (docs/command-line.md). Fields are added, never
+//! Results for programs: one documented schema (docs/json.md). Fields are added, never
 //! renamed or removed.
 //!
 //! Units: pages of 4 KiB; lifetimes in pages written by the host; shares from 0 to 1. A number that

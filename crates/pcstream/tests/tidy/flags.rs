@@ -1,7 +1,8 @@
-//! Every flag that a command has is in docs/command-line.md, and every name of a registry is there or in the table of its
-//! document.
+//! Every command is in the table of docs/command-line.md, and every flag that it has is there or in docs/commands. So is
+//! every name of a registry, or it is in the table of its document.
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::path::Path;
 use std::process::Command;
 
@@ -10,7 +11,11 @@ use pcstream_ssd::VictimPolicy;
 use crate::Faults;
 
 pub fn check(root: &Path, faults: &mut Faults) {
-    let document = std::fs::read_to_string(root.join("docs/command-line.md")).expect("the document is there");
+    let overview = fs::read_to_string(root.join("docs/command-line.md")).expect("the document is there");
+    for command in unnamed(&commands(&help(&[])), &first_cells(&overview, "## Commands")) {
+        faults.insert(("undocumented-command".into(), command.into()), 1);
+    }
+    let document = [overview, pages(&root.join("docs/commands"))].concat();
     let helps = helps(&[]);
     for command in ["simulate", "generate zipf"] {
         assert!(helps.iter().any(|(name, _)| name == command), "{command}");
@@ -26,14 +31,20 @@ pub fn check(root: &Path, faults: &mut Faults) {
         }
     }
     for (path, heading, names) in tables_of_registries() {
-        let document = std::fs::read_to_string(root.join(path)).expect(path);
+        let document = fs::read_to_string(root.join(path)).expect(path);
         for name in unnamed(&names, &first_cells(&document, heading)) {
             faults.insert(("undocumented-name".into(), format!("{name}, in the table of {path}")), 1);
         }
     }
 }
 
-/// How the lines of docs/command-line.md begin that list the names of a registry, and those names.
+/// All pages of a directory, one after the other.
+fn pages(dir: &Path) -> String {
+    let entries = fs::read_dir(dir).expect("the pages are there").flatten();
+    entries.map(|entry| fs::read_to_string(entry.path()).expect("a page")).collect()
+}
+
+/// How the lines of docs/commands begin that list the names of a registry, and those names.
 fn lines_of_registries() -> [(&'static str, Vec<&'static str>); 5] {
     let takes_parameter = |policy: &VictimPolicy| policy.parameter().is_some();
     [
@@ -67,10 +78,10 @@ fn first_cells(document: &str, heading: &str) -> String {
 }
 
 /// Names that a text does not have.
-fn unnamed<'a>(names: &[&'a str], text: &str) -> Vec<&'a str> {
+fn unnamed<'a, N: AsRef<str>>(names: &'a [N], text: &str) -> Vec<&'a str> {
     let is_part = |c: char| ['-', '.'].contains(&c) || c.is_alphanumeric();
     let words: BTreeSet<&str> = text.split(|c| !is_part(c)).collect();
-    names.iter().copied().filter(|name| !words.contains(name)).collect()
+    names.iter().map(AsRef::as_ref).filter(|name| !words.contains(name)).collect()
 }
 
 fn help(of: &[&str]) -> String {
@@ -90,8 +101,10 @@ fn helps(command: &[&str]) -> Vec<(String, String)> {
 
 fn commands(help: &str) -> Vec<String> {
     let list = help.lines().skip_while(|line| !line.starts_with("Commands:")).skip(1);
-    let names = list.take_while(|line| !line.is_empty()).filter_map(|line| line.split_whitespace().next());
-    names.filter(|name| *name != "help").map(str::to_owned).collect()
+    // A description that goes on in the next line is indented further.
+    let begins = list.take_while(|line| !line.is_empty()).filter_map(|line| line.strip_prefix("  "));
+    let names = begins.filter_map(|line| line.split(' ').next());
+    names.filter(|name| !["", "help"].contains(name)).map(str::to_owned).collect()
 }
 
 fn undocumented(help: &str, document: &str) -> BTreeSet<String> {
@@ -123,5 +136,6 @@ fn undocumented_flags_are_found() {
     let help = "Options:\n  -o, --output <F>  Where\n      --size <N>\n          --not-at-the-start is prose\n  -h, --help\nExamples:\n  --other\n";
     let found = undocumented(help, "`--output-format` and `--size`");
     assert_eq!(found.into_iter().collect::<Vec<_>>(), ["--not-at-the-start", "--output"]);
-    assert_eq!(commands("Usage\n\nCommands:\n  run   Runs\n  help  Prints\n\nOptions:\n  -h\n"), ["run"]);
+    let help = "Usage\n\nCommands:\n  run   Runs\n        it\n  help  Prints\n\nOptions:\n  -h\n";
+    assert_eq!(commands(help), ["run"]);
 }
