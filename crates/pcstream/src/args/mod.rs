@@ -213,8 +213,8 @@ pub enum Command {
     /// Say what to change, with the simulated gain of each change
     ///
     /// Changes are streams for classes of lifetimes, write hints (F_SET_RW_HINT), the file system's journal and metadata
-    /// apart, and placement by call path. Each is simulated on the same drive, and compared with a drive without
-    /// streams. A change comes with whose code it is in, and with the functions that write the data.
+    /// apart, and placement by call path. Each is simulated on a drive of the kind that it needs, and compared with a drive
+    /// without streams. A change comes with whose code it is in, and with the functions that write the data.
     Advise(AdviseArgs),
     /// Compare recorded runs: what changed, and whether it is more than noise
     ///
