@@ -183,23 +183,32 @@ impl Scheme for Oracle {
 /// Fractional bits of a logarithm that are clustered; finer makes no difference and takes longer.
 const LOG_BITS: u32 = 6;
 
+/// Logarithms that can be told apart.
+const LOGS: usize = (u64::BITS as usize) << LOG_BITS;
+
 /// Where the clusters of the remaining lifetime's logarithm begin, the first excepted; survivors come last.
 fn clusters(future: &Future, classes: u8) -> Vec<Option<u64>> {
-    let mut sample: Vec<u64> = future.sample(SAMPLE).flatten().collect();
-    let survivors = future.sample(SAMPLE).any(|remaining| remaining.is_none());
+    // By logarithm: the least lifetime that has it, and how many have it.
+    let mut bins = vec![(u64::MAX, 0); LOGS];
+    let mut survivors = false;
+    for remaining in future.sample(SAMPLE) {
+        match remaining {
+            None => survivors = true,
+            Some(remaining) => {
+                let (least, count) = &mut bins[(log2_fixed(remaining) >> (16 - LOG_BITS)) as usize];
+                (*least, *count) = (remaining.min(*least), *count + 1);
+            }
+        }
+    }
+    let found = || bins.iter().zip(0..).filter(|((_, count), _)| *count > 0);
+    let points: Vec<Weighted> = found().map(|(&(_, count), value)| Weighted { value, count }).collect();
     let finite = usize::from(classes) - usize::from(survivors);
-    if sample.is_empty() || finite == 0 {
+    if points.is_empty() || finite == 0 {
         return Vec::new();
     }
-    sample.sort_unstable();
-    let log = |&remaining: &u64| log2_fixed(remaining) >> (16 - LOG_BITS);
-    let points: Vec<Weighted> = sample
-        .chunk_by(|a, b| log(a) == log(b))
-        .map(|same| Weighted { value: log(&same[0]), count: same.len() as u64 })
-        .collect();
-    let begin = |&cut: &usize| sample[sample.partition_point(|r| log(r) < points[cut].value)];
-    let mut bounds: Vec<Option<u64>> =
-        k_means(&points, finite).iter().skip(1).map(|c| Some(begin(c))).collect();
+    let begins: Vec<u64> = found().map(|(&(least, _), _)| least).collect();
+    let cuts = k_means(&points, finite);
+    let mut bounds: Vec<Option<u64>> = cuts.iter().skip(1).map(|&cut| Some(begins[cut])).collect();
     bounds.extend(survivors.then_some(None));
     bounds
 }

@@ -89,12 +89,17 @@ impl<'a> Fitting<'a> {
 
     /// The trace's batches, changed, until a signal comes.
     pub fn batches(&self) -> impl Iterator<Item = Result<Batch, TraceError>> + Send {
-        let (interrupt, space) = (self.interrupt.clone(), self.space.as_ref());
-        let batches = self.reader.batches().take_while(move |_| !interrupt.came());
-        batches.map(move |batch| match space {
+        let space = self.space.as_ref();
+        self.recorded().map(move |batch| match space {
             Some(space) => batch.map(|batch| space.change(batch)),
             None => batch,
         })
+    }
+
+    /// The trace's batches as they are, until a signal comes.
+    fn recorded(&self) -> impl Iterator<Item = Result<Batch, TraceError>> + Send {
+        let interrupt = self.interrupt.clone();
+        self.reader.batches().take_while(move |_| !interrupt.came())
     }
 
     /// A failure if a signal came, which ends the batches early.
@@ -105,11 +110,11 @@ impl<'a> Fitting<'a> {
     /// Finds out which pages the trace writes, once, and how many of them live at once where that is asked for.
     fn survey(&mut self) -> Result<(), Failure> {
         if self.used.is_none() {
-            let written = self.surveyed(|progress| recorded::written(self.reader.batches(), progress))?;
+            let written = self.surveyed(|progress| recorded::written(self.recorded(), progress))?;
             let peak_live = match self.settings.pack {
                 Some(Pack::Live(_)) => self.surveyed(|progress| {
                     let pages = (&written, &self.reader.meta().prefilled[..]);
-                    recorded::peak_live(self.reader.batches(), pages, self.settings.no_discard, progress)
+                    recorded::peak_live(self.recorded(), pages, self.settings.no_discard, progress)
                 })?,
                 _ => 0,
             };
