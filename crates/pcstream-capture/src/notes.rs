@@ -114,17 +114,28 @@ pub(crate) fn unseen_writes(watched: Result<(), SessionError>) -> Option<String>
     ))
 }
 
-/// Probes of write buffers that saw nothing, as where the server runs another file than the one that was probed.
+/// Probes of write buffers that saw nothing, as where the server runs another file than the one that was probed, or whose pages
+/// were not seen when they were written.
 fn unmarked(session: &Session<'_>, probes: &[Probe], counts: &JoinCounts) -> Option<String> {
     let is_asked = probes.iter().any(|probe| probe.rule.kind == BufferKind::BUFFER_STREAM.0);
     let binary = &probes.iter().find(|probe| probe.rule.kind == BufferKind::BUFFER_DIRTY.0)?.binary;
-    (!is_asked && counts.data_pages > 0 && session.counter(Counter::BUFFER_MARKS) == 0).then(|| {
-        format!(
+    if is_asked || counts.data_pages == 0 {
+        return None;
+    }
+    match (session.counter(Counter::BUFFER_MARKS), session.counter(Counter::BUFFER_WRITES)) {
+        (0, _) => Some(format!(
             "no page of a write buffer became dirty in {} (--write-buffers): if what writes is another file, as in a \
              container, attach to it with --pid, or name the file in a rules file",
             binary.display()
-        )
-    })
+        )),
+        (marks, 0) => Some(format!(
+            "{marks} pages of a write buffer became dirty in {} (--write-buffers), and no write was seen to come from it: \
+             pages have the call path of their write. Writes by writev and buffered writes by io_uring are not joined to a \
+             buffer; in a rules file of your own, check where the page lies in memory",
+            binary.display()
+        )),
+        _ => None,
+    }
 }
 
 /// Hints that a program set, and that its pages do not have.

@@ -25,6 +25,7 @@ const PROGRAM: &str = r#"
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/uio.h>
 #include <unistd.h>
 #ifdef LIBRARY
 void pcstream_page_dirty(const void *page, size_t bytes);
@@ -93,7 +94,10 @@ PART void write_file(const char *name, char *base) {
 #endif
         (void)copy;
         descriptors[n].state = 0;
-#ifdef APPENDED
+#if defined VECTORS
+        struct iovec part = { data, PAGE };
+        if (pwritev(fd, &part, 1, (long)n * PAGE) != PAGE) exit(2);
+#elif defined APPENDED
         if (write(fd, data, PAGE) != PAGE) exit(2);
 #else
         if (pwrite(fd, data, PAGE, (long)n * PAGE) != PAGE) exit(2);
@@ -176,6 +180,7 @@ fn main() -> ExitCode {
     }
     tests.push(common::test("buffers_library", &needs, by_library));
     tests.push(common::test("buffers_of_another_file_are_missed_aloud", &needs, of_another_file));
+    tests.push(common::test("buffers_written_by_vectors_are_missed_aloud", &needs, by_vectors));
     tests.push(common::test("buffers_probe_harms_no_leaf_function", &needs, leaf));
     tests.push(common::test("buffers_rules_by_number", &needs, by_number));
     tests.push(common::test("buffers_rules_where_clean_pages_are_counted", &needs, by_counter));
@@ -251,20 +256,36 @@ fn by_header(fs: FsKind, flags: &[&str]) {
     assert_both(&recording, if flags.contains(&"-DAPPENDED") { "write" } else { "pwrite64" });
 }
 
+/// What is remarked when `program` runs, and another file may be probed.
+fn notes(probed: &Path, program: &Path) -> Vec<String> {
+    let probed = probed.to_str().expect("temporary paths are plain").to_owned();
+    let buffers = buffers::probes(&[probed]).expect("it has probes");
+    let session = SessionOptions { buffers, ..SessionOptions::default() };
+    let recording = record_with(vec![program.into()], Target::Scratch(scratch(FsKind::Ext4)), session);
+    recording.finished().notes.clone()
+}
+
+/// Writes that are not joined to the buffer.
+fn by_vectors() {
+    let dir = TempDir::new().expect("a directory can be made");
+    let remarks = |flags: &[&str]| {
+        let program = build(dir.path(), flags);
+        let notes = notes(&program, &program);
+        notes.iter().filter(|note| note.contains("no write was seen to come from it")).count()
+    };
+    let pool = "-DPOOL=MAP_PRIVATE|MAP_ANONYMOUS";
+    assert_eq!((remarks(&[pool, "-DVECTORS"]), remarks(&[pool])), (1, 0));
+}
+
 /// As where a container runs its own copy of a server.
 fn of_another_file() {
     let dir = TempDir::new().expect("a directory can be made");
     let program = build(dir.path(), &["-DPOOL=MAP_PRIVATE|MAP_ANONYMOUS"]);
     let copy = dir.path().join("copy");
     std::fs::copy(&program, &copy).expect("it can be copied");
-    let remarks = |probed: &Path| -> usize {
-        let probed = probed.to_str().expect("temporary paths are plain").to_owned();
-        let buffers = buffers::probes(&[probed]).expect("it has probes");
-        let session = SessionOptions { buffers, ..SessionOptions::default() };
-        let recording =
-            record_with(vec![copy.clone().into()], Target::Scratch(scratch(FsKind::Ext4)), session);
-        let is_remark = |note: &&String| note.contains("no page of a write buffer became dirty");
-        recording.finished().notes.iter().filter(is_remark).count()
+    let remarks = |probed: &Path| {
+        let notes = notes(probed, &copy);
+        notes.iter().filter(|note| note.contains("no page of a write buffer became dirty")).count()
     };
     assert_eq!((remarks(&program), remarks(&copy)), (1, 0));
 }
