@@ -17,6 +17,7 @@ use pcstream_trace::{PAGE_BYTES, Summary};
 
 use crate::args::ImportArgs;
 use crate::failure::{Failure, Status};
+use crate::interrupt::Interrupt;
 use crate::output::Output;
 use crate::ui::{self, Ui};
 
@@ -71,9 +72,11 @@ pub fn import(args: &ImportArgs, ui: Ui) -> Result<Status, Failure> {
     let mut importer = Importer::new(settings(args)).map_err(Failure::wrong_arguments)?;
     let mut lines = Lines::open(args)?;
     let Some(path) = &args.output else { return list_volumes(args, importer, lines, ui) };
+    // Whoever still waits for the beginning of standard input can be ended as usual.
+    let interrupt = Interrupt::watch()?;
     let mut output = Output::create(path, importer.meta(), args.force)?;
     let bar = lines.progress("importing", ui);
-    let copied = copy(args, &mut importer, &mut lines, &mut output, &bar);
+    let copied = copy(args, &mut importer, &mut lines, &mut output, &bar, &interrupt);
     bar.finish_and_clear();
     importer.complete(output.meta_mut());
     let name = args.input.file_name().unwrap_or(args.input.as_os_str()).to_string_lossy().into_owned();
@@ -140,9 +143,11 @@ fn copy(
     lines: &mut Lines,
     output: &mut Output,
     bar: &ProgressBar,
+    interrupt: &Interrupt,
 ) -> Result<Option<anyhow::Error>, Failure> {
     let mut first_bad = None;
     while let Some(line) = lines.read().with_context(|| format!("{}: cannot read", input_name(args)))? {
+        interrupt.check()?;
         match importer.line(line) {
             Ok(()) => {}
             Err(LineError::Bad(bad)) if args.skip_bad_lines && first_bad.is_some() => drop(bad),
@@ -160,6 +165,8 @@ fn copy(
             bar.set_position(lines.consumed >> 10);
         }
     }
+    // Ctrl-C ends the other side of a pipe, too.
+    interrupt.check()?;
     if importer.counts().requests() == 0 {
         return Err(nothing(args, importer, first_bad).into());
     }

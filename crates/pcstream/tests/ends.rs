@@ -3,6 +3,7 @@
 mod common;
 
 use std::fs;
+use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
@@ -35,6 +36,31 @@ fn an_interrupted_generate_leaves_nothing_and_ends_as_a_shell_expects() {
         wait_for("the file of a trace", || dir.path().join("t.pctrace.partial/meta.json").exists());
         interrupt(&child, signal);
         assert_eq!(child.wait().unwrap().code(), Some(code));
+        assert_eq!(names(dir.path()), [] as [&str; 0]);
+    }
+}
+
+#[test]
+fn an_interrupted_import_leaves_nothing_also_where_its_input_ends_at_the_signal() {
+    const LINE: &[u8] = b"128166372003061629,src1,0,Write,0,8192,100\n";
+    for ends in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut import = program();
+        import.args(["import", "--format", "msr", "-", "-o", "t.pctrace"]).current_dir(dir.path());
+        let mut child = import.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut input = child.stdin.take().unwrap();
+        input.write_all(LINE).unwrap();
+        wait_for("the file of a trace", || dir.path().join("t.pctrace.partial/meta.json").exists());
+        interrupt(&child, Signal::INT);
+        if !ends {
+            // It waits for this line, and may be gone when it comes.
+            _ = input.write_all(LINE);
+        }
+        let kept = (!ends).then_some(input);
+        let output = child.wait_with_output().unwrap();
+        drop(kept);
+        assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
+        assert!(text(&output.stderr).contains("ended by signal 2; nothing was left behind"));
         assert_eq!(names(dir.path()), [] as [&str; 0]);
     }
 }
