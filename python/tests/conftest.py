@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,14 @@ import pytest
 import pcstream as pc
 
 ROOT = Path(__file__).resolve().parents[2]
+
+
+def wait_for(what: str, is_there: Callable[[], bool]) -> None:
+    """Waits until something is there."""
+    end = time.monotonic() + 30
+    while not is_there():
+        assert time.monotonic() < end, what
+        time.sleep(0.02)
 
 
 @pytest.fixture(scope="session", autouse=True)

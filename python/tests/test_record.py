@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 import subprocess
+import sys
+import time
 import warnings
 from pathlib import Path
 
 import pytest
+from conftest import wait_for
 
 import pcstream as pc
 from pcstream._record import arguments_of
@@ -90,6 +94,42 @@ def test_a_recording_without_a_name_lives_as_long_as_its_object(tmp_path: Path, 
         del events
     assert not [str(one.message) for one in caught if str(directory) in str(one.message)]
     assert not directory.exists() and [file.name for file in tmp_path.iterdir()] == ["pcstream"]
+
+
+#: The command leaves a daemon, which speaks after the end.
+DAEMON = """#!/bin/sh
+trap 'echo ended > ended; exit 130' INT
+(sleep 2; echo late >&2; exec sleep 20) &
+echo a remark >&2
+touch started
+[ -z "$WAIT" ] || while :; do sleep 0.1; done
+while [ "$1" != -o ]; do shift; done
+cp -rL "$TRACE" "$2"
+"""
+
+
+def test_a_daemon_of_the_command_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake = tmp_path / "pcstream"
+    fake.write_text(DAEMON)
+    fake.chmod(0o755)
+    monkeypatch.setenv("TRACE", str(pc.datasets.load("sqlite").path))
+    monkeypatch.chdir(tmp_path)
+    began = time.monotonic()
+    assert pc.record(["true"], "t.pctrace", binary=fake).id == pc.datasets.load("sqlite").id
+    assert time.monotonic() - began < 10
+    said = capsys.readouterr().err
+    assert said.startswith("a remark\n")
+    wait_for("what the daemon says", lambda: "late" in said or "late" in capsys.readouterr().err)
+    # The same after Ctrl-C.
+    Path("started").unlink()
+    monkeypatch.setenv("WAIT", "yes")
+    code = f"import pcstream as pc; pc.record(['true'], 'u.pctrace', binary={str(fake)!r})"
+    recording = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.DEVNULL)
+    wait_for("the program", Path("started").exists)
+    recording.send_signal(signal.SIGINT)
+    assert recording.wait(10) == -signal.SIGINT and Path("ended").exists()
 
 
 def test_root_a_recording_is_opened(tmp_path: Path, recorder: str, capsys: pytest.CaptureFixture[str]) -> None:

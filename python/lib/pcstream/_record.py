@@ -8,10 +8,11 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from . import _check, _remote
 from ._errors import ArgumentError, CommandWarning, Error, LossWarning, RecordError
@@ -20,6 +21,8 @@ from ._trace import Trace
 
 #: Exit code of the program for a trace that lacks something.
 LOSSES = 3
+#: Seconds for what the program said last. Daemons of the command may hold its stderr for ever.
+LAST_WORDS_S = 0.5
 
 
 def record(
@@ -77,19 +80,27 @@ def record(
 def _run(words: list[str]) -> tuple[int, str]:
     """Runs the program: its exit code, and what it and its command said on stderr, which is passed on at once."""
     process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True, errors="replace")
-    said = []
-    with process:
-        assert process.stderr is not None
-        try:
-            for line in process.stderr:
-                sys.stderr.write(line)
-                said.append(line)
-        except KeyboardInterrupt:
-            # It takes its scratch device down on the way out.
-            process.send_signal(signal.SIGINT)
-            process.communicate()
-            raise
+    said: list[str] = []
+    # Where a daemon of the command holds the pipe, this thread passes on what it says later.
+    reader = threading.Thread(target=_pass_on, args=(process.stderr, said), daemon=True)
+    reader.start()
+    try:
+        process.wait()
+    except KeyboardInterrupt:
+        # It takes its scratch device down on the way out.
+        process.send_signal(signal.SIGINT)
+        process.wait()
+        raise
+    finally:
+        reader.join(LAST_WORDS_S)
     return process.returncode, "".join(said)
+
+
+def _pass_on(pipe: IO[str], said: list[str]) -> None:
+    with pipe:
+        for line in pipe:
+            sys.stderr.write(line)
+            said.append(line)
 
 
 def _version(output: str | os.PathLike[str]) -> tuple[int, int] | None:
