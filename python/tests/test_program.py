@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
+import subprocess
+import sys
+import threading
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from conftest import wait_for
 
 import pcstream as pc
 
@@ -40,6 +45,33 @@ def test_a_public_trace_is_imported_with_its_times(tmp_path: Path) -> None:
         pc.import_trace(source, tmp_path / "t.pctrace", format="msr", overwrite=True, skip_bad_lines=True)
     with pytest.raises(pc.ProgramError, match="import ended with 2: .*'no_such'"):
         pc.import_trace(source, tmp_path / "t.pctrace", format="msr", no_such=1)
+
+
+@pytest.mark.parametrize("of", ["process", "group"])
+def test_ctrl_c_leaves_nothing_behind(tmp_path: Path, of: str) -> None:
+    """``group``: a terminal sends it to all of its processes."""
+    (tmp_path / "out").mkdir()
+    source, output = tmp_path / "source", tmp_path / "out" / "t.pctrace"
+    os.mkfifo(source)
+    code = f"import pcstream as pc; pc.import_trace({str(source)!r}, {str(output)!r}, format='msr')"
+    called = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True, start_new_session=True)
+
+    def supply() -> None:
+        try:
+            with source.open("w") as pipe:
+                while True:
+                    pipe.write(MSR)
+        except BrokenPipeError:
+            pass
+
+    supplier = threading.Thread(target=supply)
+    supplier.start()
+    wait_for("the trace", (output.with_suffix(".pctrace.partial") / "meta.json").exists)
+    (os.kill if of == "process" else os.killpg)(called.pid, signal.SIGINT)
+    said = called.communicate(timeout=30)[1]
+    supplier.join()
+    assert called.returncode == -signal.SIGINT and said.endswith("KeyboardInterrupt\n"), said
+    assert not list(output.parent.iterdir())
 
 
 def test_traces_are_merged_and_parts_extracted(tmp_path: Path, small: pc.Trace) -> None:

@@ -13,6 +13,7 @@ import json
 import logging
 import os
 import re
+import signal
 import subprocess
 import tempfile
 import warnings
@@ -191,15 +192,34 @@ def _run(command: str, flags: list[str], sources: list[str]) -> None:
     program = find(error=ProgramError, remedy="PCSTREAM_BINARY")
     # After the two dashes, a source that begins with a dash is no flag.
     words = [program, command, *flags, "--", *sources]
-    ended = subprocess.run(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace")
-    said = _with_arguments(for_python(ended.stderr.partition("\n\nUsage")[0].strip()))
-    if ended.returncode == LOSSES:
+    code, stderr = _ended(words)
+    said = _with_arguments(for_python(stderr.partition("\n\nUsage")[0].strip()))
+    if code == LOSSES:
         warnings.warn(f"{command}: {said}", LossWarning, stacklevel=4)
-    elif ended.returncode != 0:
+    elif code != 0:
         error = re.search(r"^error: .*", said, re.MULTILINE | re.DOTALL)
-        raise ProgramError(f"{program} {command} ended with {ended.returncode}: {error[0] if error else said}")
+        raise ProgramError(f"{program} {command} ended with {code}: {error[0] if error else said}")
     elif said:
         LOG.info("%s: %s", command, said)
+
+
+def _ended(words: list[str]) -> tuple[int, str]:
+    """Runs the program: its exit code, and what it said on stderr."""
+    # A second SIGINT ends it at once. In a session of its own, it gets none from the terminal, and one from here.
+    process = subprocess.Popen(
+        words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace", start_new_session=True
+    )
+    with process:
+        try:
+            said = process.communicate()[1]
+        except KeyboardInterrupt:
+            # It removes what it has begun.
+            process.send_signal(signal.SIGINT)
+            process.communicate()
+            raise
+        finally:
+            process.kill()
+    return process.returncode, said
 
 
 def _with_arguments(said: str) -> str:
