@@ -95,7 +95,7 @@ def test_runs_are_compared_and_advised_on(small: pc.Trace, tmp_path: Path) -> No
     compared = pc.compare([small, again("hotcold", 4)], (run.path for run in uniform), scheme="baseline")
     assert [run["repetitions"] for run in compared["runs"]] == [2, 2]
     assert any(change["more_than_noise"] for change in compared["changes"])
-    compared = pc.compare(uniform, uniform, scheme="baseline")
+    compared = pc.compare(uniform, uniform, scheme=["baseline", "pcstream"], gc=["own"])
     assert not any(change["more_than_noise"] for change in compared["changes"])
     assert pc.advise(small)["changes"]
 
@@ -182,8 +182,8 @@ def test_flags_are_words_of_the_program(said: Any, small: pc.Trace, tmp_path: Pa
     words = said("", 0)
     place = tmp_path / "r.html"
     some = {"streams": np.int64(4), "no_discard": np.bool_(True), "timing": np.bool_(False), "seed": None, "rules": Path("-r")}
-    pc.report(small, place, scheme=(name for name in ("a", "b")), set=["-1"], **some)
-    flags = ["--scheme=a", "--scheme=b", "--set=-1", "--streams=4", "--no-discard", "--rules=-r"]
+    pc.report(small, place, scheme=(name for name in ("a", "b")), set=["-1", "-2"], **some)
+    flags = ["--scheme=a,b", "--set=-1", "--set=-2", "--streams=4", "--no-discard", "--rules=-r"]
     assert words.read_text().splitlines() == ["report", f"--output={place}", *flags, "--", str(small.path)]
     with pytest.raises(pc.ArgumentError, match="scheme b'a': expected True, a text, a number, or several"):
         pc.report(small, place, scheme=b"a")

@@ -1,7 +1,7 @@
 """What the program ``pcstream`` does with traces, called from Python: import, merge, extract, compare, advise, report.
 
 Each function is one command of the program, and takes its flags as keyword arguments: ``assume_filled=True`` is
-``--assume-filled``, ``pack=0.9`` is ``--pack 0.9``, and a list repeats the flag. docs/commands has the flags.
+``--assume-filled``, ``pack=0.9`` is ``--pack 0.9``, and a list repeats the flag, or is its LIST. docs/commands has the flags.
 Messages of the program name them as the arguments that they are here.
 
 What the program remarks on stderr goes to the logger ``pcstream``, at the level INFO.
@@ -38,6 +38,9 @@ USE_INSTEAD = {
     "color": "leave it out, because what the program says is no terminal's",
     "quiet": "leave it out; logging.getLogger('pcstream') has the remarks",
 }
+
+#: Flags that take a LIST, separated by commas, once.
+LISTS = ("scheme", "gc")
 
 #: A command in backticks, which stays as it is, or a flag; not the middle of a word or path.
 FLAG = re.compile(r"`[^`]*`|(?<![\w./-])--([a-z][a-z0-9-]*)")
@@ -183,6 +186,8 @@ def _flags(flags: Mapping[str, Any]) -> list[str]:
             continue
         one = isinstance(given, (str, os.PathLike)) or not hasattr(given, "__iter__")
         values = (given,) if one else _check.several(name, given, "True, a text, a number, or several of these")
+        if not one and flag in LISTS:
+            values = (",".join(map(str, values)),)
         words += [f"--{flag}={os.fspath(value) if isinstance(value, os.PathLike) else value}" for value in values]
     return words
 
