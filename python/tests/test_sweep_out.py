@@ -270,6 +270,31 @@ def test_damaged_rows_are_computed_again(small: pc.Trace, tmp_path: Path) -> Non
         assert pl.read_parquet(file)["waf"].to_list() == first
 
 
+def test_damage_outside_of_the_rows_is_seen(small: pc.Trace, tmp_path: Path) -> None:
+    sweep = pc.sweep(small, "baseline", pc.Device(gc="own"), executor="here", out=tmp_path)
+    (file,) = tmp_path.iterdir()
+    whole, rows = file.read_bytes(), sweep.to_arrow()
+    assert not rows.schema.metadata and whole.count(b"steady_waf")
+    # The second is no text in UTF-8.
+    for name in (b"steady_waq", b"\xffteady_waf"):
+        damaged = whole.replace(b"steady_waf", name)
+        file.write_bytes(damaged)
+        with pytest.raises(pc.Error, match=f"{tmp_path}: rows are gone or damaged; sweep again"):
+            sweep.to_polars()
+        with pytest.warns(pc.PcstreamWarning, match="parquet: damaged, so its point is computed again"):
+            again = pc.sweep(small, "baseline", pc.Device(gc="own"), executor="here", out=tmp_path)
+        assert again.to_arrow().equals(rows)
+
+
+def test_a_directory_in_the_place_of_rows_is_refused(small: pc.Trace, tmp_path: Path) -> None:
+    wafs(small, out=tmp_path)
+    (file,) = tmp_path.iterdir()
+    file.unlink()
+    file.mkdir()
+    with pytest.raises(pc.ArgumentError, match=f"{file}: is a directory, but rows go there; remove it, or use another out"):
+        wafs(small, out=tmp_path)
+
+
 def test_results_on_an_object_store_are_found_again(
     small: pc.Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
+import json
 import os
 import uuid
 import warnings
@@ -14,6 +16,9 @@ from ._errors import ArgumentError, PcstreamWarning
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+#: Where a file has the digest of its table: checksums of Parquet are of the rows, not of the names of their columns.
+DIGEST = b"pcstream.digest"
 
 
 class Store:
@@ -36,16 +41,24 @@ class Store:
             with _remote.reached(self.place):
                 self._system.makedirs(self._inside, exist_ok=True)
 
-    def read(self, name: str, checked: bool = False) -> pa.Table:
-        """A table; with ``checked``, its pages are compared with their checksums."""
+    def read(self, name: str) -> pa.Table:
+        """A table; an OSError if it is not there, or not as it was written."""
         import pyarrow
         import pyarrow.parquet
 
         if isinstance(self.place, Path):
-            return pyarrow.parquet.read_table(self.place / name, page_checksum_verification=checked)
-        with _remote.reached(self.place, absent=True):
-            data = self._system.cat_file(f"{self._inside}/{name}")
-        return pyarrow.parquet.read_table(pyarrow.BufferReader(data), page_checksum_verification=checked)
+            data = self.data(name)
+        else:
+            with _remote.reached(self.place, absent=True):
+                data = self._system.cat_file(f"{self._inside}/{name}")
+        try:
+            table = pyarrow.parquet.read_table(pyarrow.BufferReader(data), page_checksum_verification=True)
+            kept, table = (table.schema.metadata or {}).get(DIGEST), table.replace_schema_metadata(None)
+            if kept != _digest(table):
+                raise ValueError("the table is not the one that was written")
+        except (ValueError, OverflowError, pyarrow.ArrowException) as error:
+            raise OSError(str(error)) from error
+        return table
 
     def data(self, name: str) -> bytes:
         """A table of a directory, as it is in its file."""
@@ -53,13 +66,14 @@ class Store:
 
     def has(self, name: str) -> bool:
         """Whether there is a whole table; a damaged one is said, and counts as none."""
-        import pyarrow
-
         try:
-            self.read(name, checked=True)
+            self.read(name)
         except FileNotFoundError:
             return False
-        except (OSError, pyarrow.ArrowException) as error:
+        except IsADirectoryError as error:
+            text = f"{self.place}/{name}: is a directory, but rows go there; remove it, or use another out"
+            raise ArgumentError(text) from error
+        except OSError as error:
             text = f"{self.place}/{name}: damaged, so its point is computed again: {error}"
             warnings.warn(text, PcstreamWarning, stacklevel=3)
             return False
@@ -69,6 +83,7 @@ class Store:
         """Keeps a table."""
         import pyarrow.parquet
 
+        table = table.replace_schema_metadata({DIGEST: _digest(table)})
         if isinstance(self.place, Path):
             partial = self.place / f"{name}.{uuid.uuid4().hex}.partial"
             try:
@@ -81,3 +96,10 @@ class Store:
         pyarrow.parquet.write_table(table, data, write_page_checksum=True)
         with _remote.reached(self.place):
             self._system.pipe_file(f"{self._inside}/{name}", data.getvalue())
+
+
+def _digest(table: pa.Table) -> bytes:
+    """Of names, types and rows."""
+    columns = [[field.name, str(field.type), table[at].to_pylist()] for at, field in enumerate(table.schema)]
+    # Damage makes columns of other types.
+    return hashlib.sha256(json.dumps(columns, default=repr).encode()).hexdigest().encode()

@@ -184,7 +184,7 @@ class Sweep:
 
         try:
             tables = [_labelled(self._store.read(file), point.head()) for file, point in self._files]
-        except (OSError, pyarrow.ArrowException) as error:
+        except OSError as error:
             raise Error(f"{self.path}: rows are gone or damaged; sweep again: {described(error)}") from error
         return pyarrow.concat_tables(tables, promote_options="permissive") if tables else pyarrow.table({})
 
