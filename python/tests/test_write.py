@@ -136,6 +136,13 @@ def test_hints_streams_and_files_reach_the_schemes_that_go_by_them(tmp_path: Pat
     assert manual.streams[4]["host_pages"] == 1
 
 
+def test_a_flush_has_no_address(tmp_path: Path) -> None:
+    lba = np.array([1, 2, 10**9, 10**9], "u8")
+    trace = pc.write(tmp_path / "t.pctrace", {"lba": lba, "op": ["write", "write", "flush", "exit"]})
+    assert trace.device_pages == 3 and trace.events().to_pandas()["lba"].tolist() == [1, 2, 0, 0]
+    assert lba[2] == 10**9
+
+
 def test_tables_of_arrow_are_taken(tmp_path: Path) -> None:
     pa = pytest.importorskip("pyarrow")
     whole = pc.write(tmp_path / "a.pctrace", {"lba": [3, 1, 2], "op": ["write", "discard", "read"]}, device_pages=8)

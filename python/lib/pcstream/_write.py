@@ -55,11 +55,11 @@ def write(
     Args:
         output: a new directory ``NAME.pctrace``.
         events: columns of equal length by name, or a table of pandas, polars or any library that knows Arrow. ``lba`` is the
-            first page of an event. Others may be left out: ``pages`` (1), ``op`` (names or numbers of :data:`pcstream.OPS`;
-            write), ``context`` (a number of ``labels`` from 1; 0, unknown), ``kind`` (of :data:`pcstream.KINDS`; data),
-            ``time_ns`` (the events are 1 us apart), ``hint`` (of :data:`pcstream.HINTS`; not_set), ``write_stream`` (that the
-            program asked for; 0, none), ``file`` (a number of ``files`` from 1; 0, unknown), ``file_page`` (the first page's
-            index in its file; 0).
+            first page of an event; that of flush and exit is not looked at, and 0 in the trace. Others may be left out:
+            ``pages`` (1), ``op`` (names or numbers of :data:`pcstream.OPS`; write), ``context`` (a number of ``labels`` from
+            1; 0, unknown), ``kind`` (of :data:`pcstream.KINDS`; data), ``time_ns`` (the events are 1 us apart), ``hint`` (of
+            :data:`pcstream.HINTS`; not_set), ``write_stream`` (that the program asked for; 0, none), ``file`` (a number of
+            ``files`` from 1; 0, unknown), ``file_page`` (the first page's index in its file; 0).
         device_pages: pages of 4 KiB of the device; by default it ends with the last page that is used.
         labels: names of contexts 1, 2, ...: what a program context stands for here.
         files: paths of files 1, 2, ..., for schemes that go by files.
@@ -91,6 +91,7 @@ def write(
     pages = MOST_PAGES if device_pages is None else _check.whole("device_pages", device_pages, 1, MOST_PAGES)
     prefilled = _check.whole("prefilled_pages", prefilled_pages, 0, pages)
     named = _names("labels", labels), _names("files", files)
+    columns["lba"][np.isin(columns["op"], WITHOUT_PAGES)] = 0
     _check_events(columns, pages, {"context": ("labels", len(named[0])), "file": ("files", len(named[1]))})
     if device_pages is None:
         ends = (columns["lba"] + columns["pages"])[columns["pages"] > 0]
@@ -145,7 +146,8 @@ def _decoded(chunks: Sequence[Any]) -> NDArray[Any]:
 
 
 def _names(argument: str, names: Sequence[str]) -> list[str]:
-    return [_check.text(argument, name, "names") for name in _check.several(argument, names, "a list of names")]
+    listed = [_check.text(argument, name, "names") for name in _check.several(argument, names, "a list of names")]
+    return listed
 
 
 def _check_events(columns: Mapping[str, NDArray[Any]], device_pages: int, tables: Mapping[str, tuple[str, int]]) -> None:
