@@ -147,6 +147,12 @@ def _decoded(chunks: Sequence[Any]) -> NDArray[Any]:
 
 def _names(argument: str, names: Sequence[str]) -> list[str]:
     listed = [_check.text(argument, name, "names") for name in _check.several(argument, names, "a list of names")]
+    for name in listed:
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            text = f"{argument} {name!r}: is no text; expected characters that UTF-8 has, so no surrogates"
+            raise ArgumentError(text) from None
     return listed
 
 
