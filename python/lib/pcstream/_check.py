@@ -1,6 +1,6 @@
 """Checks of arguments. A wrong one is an ArgumentError with its name, its value and what is expected.
 
-Numbers of NumPy are numbers.
+Numbers of NumPy are numbers; True and False are none.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from ._errors import ArgumentError
 def whole(name: str, value: Any, least: int, most: int) -> int:
     """A whole number within limits."""
     try:
+        if is_flag(value):
+            raise TypeError
         number = operator.index(value)
     except TypeError:
         raise ArgumentError(f"{name} {value!r}: expected a whole number from {least} to {most}") from None
@@ -26,7 +28,7 @@ def whole(name: str, value: Any, least: int, most: int) -> int:
 
 def real(name: str, value: Any, expected: str) -> float:
     """A number."""
-    if not isinstance(value, numbers.Real):
+    if is_flag(value) or not isinstance(value, numbers.Real):
         raise ArgumentError(f"{name} {value!r}: expected {expected}")
     return float(value)
 
