@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+#: Fields with fields of their own. None of them is no single value.
+NESTED = ("steady", "latency_us", "throughput")
+
 
 class Result:
     """One scheme on one device. Every field of its JSON is an attribute, as in ``result.waf``.
@@ -50,7 +53,7 @@ class Result:
         for key, value in self.fields.items():
             if isinstance(value, dict):
                 flat |= {f"{key}.{inner}": v for inner, v in value.items() if not isinstance(v, (dict, list))}
-            elif not isinstance(value, list):
+            elif not isinstance(value, list) and not (value is None and key in NESTED):
                 flat[key] = value
         return flat | self._latencies()
 
