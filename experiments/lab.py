@@ -170,7 +170,8 @@ class Lab:
 
     def leave_out(self, name: str, why: str) -> None:
         """Says once that something is missing in the results."""
-        if self.left_out.setdefault(name, why) == why:
+        if name not in self.left_out:
+            self.left_out[name] = why
             print(f"{name}: {why}", file=sys.stderr)
 
     def _path(self, workload: Workload, number: int) -> Path:

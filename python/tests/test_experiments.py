@@ -62,6 +62,13 @@ def test_without_recording_figures_take_the_recordings_that_there_are(experiment
     assert sorted(path.name for path in second.parent.iterdir()) == [second.name], "nothing was recorded"
 
 
+def test_what_is_left_out_is_said_once(lab: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    for why in ("there is no recording", "there is no recording", "failed"):
+        lab.leave_out("sqlite", why)
+    assert capsys.readouterr().err == "sqlite: there is no recording\n"
+    assert lab.left_out == {"sqlite": "there is no recording"}
+
+
 def test_without_recordings_earlier_results_stay(
     experiments: Any, lab: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
