@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import re
+import shutil
 import sys
 import threading
 from collections.abc import Callable
@@ -152,6 +153,32 @@ def test_a_copy_that_is_not_whole_is_fetched_again(
     for damage in (lambda file: file.write_bytes(events[:1000]), Path.unlink):
         damage(trace.path / "events.parquet")
         assert pc.open(url).events().to_arrow().equals(small.events().to_arrow())
+
+
+def test_a_damaged_copy_of_a_url_says_what_to_delete(small: pc.Trace, tmp_path: Path) -> None:
+    pytest.importorskip("fsspec")
+    place = tmp_path / "t.pctrace"
+    shutil.copytree(small.path, place)
+    url = f"file://{place}"
+
+    def flip(name: str) -> Path:
+        """The copy, with another byte in a table."""
+        copy = pc.open(url).path
+        data = bytearray((copy / name).read_bytes())
+        data[len(data) // 2] ^= 1
+        (copy / name).write_bytes(data)
+        return copy
+
+    calls: dict[str, Callable[[], object]] = {
+        "contexts.parquet": lambda: pc.open(url),
+        "events.parquet": lambda: pc.simulate(pc.open(url), "baseline"),
+    }
+    for name, call in calls.items():
+        copy = flip(name)
+        with pytest.raises(pc.TraceError, match=f"{name}: .*; this is a copy of {url}: delete {copy}, and it is fetched again$"):
+            call()
+        shutil.rmtree(copy)
+        call()
 
 
 def test_a_url_that_cannot_be_read_is_an_error_with_its_place(monkeypatch: pytest.MonkeyPatch) -> None:

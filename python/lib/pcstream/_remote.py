@@ -92,6 +92,18 @@ def local(path: str) -> str:
     return str(target)
 
 
+@contextmanager
+def copied(place: str, path: str | os.PathLike[str]) -> Iterator[None]:
+    """Damage in the local copy of what a URL names becomes an error that says how to fetch it again."""
+    try:
+        yield
+    except TraceError as error:
+        if "://" not in place:
+            raise
+        copy = os.fspath(path)
+        raise type(error)(f"{error}; this is a copy of {place}: delete {copy}, and it is fetched again") from error
+
+
 def _sizes(meta: bytes) -> dict[str, int]:
     """The bytes of each table by ``meta.json``; none where it does not say, or cannot be read, which whoever opens it says."""
     try:

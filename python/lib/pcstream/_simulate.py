@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 
-from . import _errors, _pcstream, _scheme
+from . import _errors, _pcstream, _remote, _scheme
 from ._device import Device
 from ._errors import ArgumentError, LossWarning, SizeWarning, missing
 from ._options import Options
@@ -202,7 +202,8 @@ def simulated(
         raise ArgumentError("schemes is empty: expected at least one; pcstream.schemes() lists them")
     given = trace._given
     fitted = _fitted(device, options)
-    results = Results(*_pcstream.simulate(trace._native, given, chosen, fitted, options))
+    with _remote.copied(trace._place, trace.path):
+        results = Results(*_pcstream.simulate(trace._native, given, chosen, fitted, options))
     said: list[tuple[type[Warning], str]] = [(LossWarning, text) for text in _losses(given, results)]
     said += [(getattr(_errors, category), f"{given}: {text}") for category, text in results.remarks]
     too_little = "" if options.is_packed else _too_little(trace, fitted, results)

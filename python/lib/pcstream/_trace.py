@@ -22,7 +22,9 @@ class Trace:
         self._given = _check.place("path", path)
         #: Where it lies, also after a change of the working directory.
         self._place = self._given if "://" in self._given else str(Path(self._given).absolute())
-        self._native = _pcstream.open(_remote.local(self._place))
+        local = _remote.local(self._place)
+        with _remote.copied(self._place, local):
+            self._native = _pcstream.open(local)
         #: A temporary directory that it lies in, and that is deleted with it.
         self._kept_alive: object = None
         self._meta: dict[str, Any] = json.loads(self._native.meta_json())
