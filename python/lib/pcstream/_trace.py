@@ -38,7 +38,7 @@ class Trace:
 
     @property
     def path(self) -> Path:
-        """Where it was found: the path given, or its ``.partial`` while it is recorded."""
+        """Where it was found: the path given, its ``.partial`` if the recording was killed, or the copy of a URL."""
         return self._native.path
 
     @property
