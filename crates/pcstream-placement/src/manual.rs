@@ -8,7 +8,7 @@
 //! short-lived data first, so this folds the long-lived classes together, which is what a person
 //! short of streams would do, and one set of rules can be swept over devices. The fact
 //! `folded_rules` says how many rules were changed so. Rules that are no preset get remarks: which were folded, and
-//! which decided for no page.
+//! which decided for no page. A preset is for many programs, so it gets one only if none of its rules decided for a page.
 //!
 //! Cost: a write is matched once per (context, file, kind, range of sizes) that rules can tell apart; then it is a
 //! lookup. Rules about sizes keep 8 bytes for each file.
@@ -65,6 +65,9 @@ type Key = (ContextId, FileId, Kind, usize);
 const NAMED: usize = 5;
 /// Characters shown of a rule's conditions.
 const SHOWN: usize = 60;
+
+/// What is said of a preset that knows nothing of the trace.
+const NOTHING_MATCHED: &str = "manual: no rule of the preset matched a write, so all went to S0, as with baseline; rules of your own can tell these writers apart";
 
 /// The manual scheme.
 pub struct Manual {
@@ -137,6 +140,11 @@ impl Manual {
         self.rules.rules().iter().filter(|rule| rule.stream > self.last_stream)
     }
 
+    /// Whether there are rules and pages, and no rule decided for a page.
+    fn matched_nothing(&self) -> bool {
+        self.pages.len() > 1 && self.pages.iter().position(|&pages| pages > 0) == Some(self.pages.len() - 1)
+    }
+
     fn unused(&self) -> impl Iterator<Item = &Rule> {
         self.rules.rules().iter().zip(&self.pages).filter(|(_, pages)| **pages == 0).map(|(rule, _)| rule)
     }
@@ -176,7 +184,7 @@ impl Scheme for Manual {
 
     fn remarks(&self) -> Vec<String> {
         if self.rules.is_preset() {
-            return Vec::new();
+            return self.matched_nothing().then(|| NOTHING_MATCHED.to_owned()).into_iter().collect();
         }
         let last = self.last_stream;
         let folded = |rule: &Rule| {
@@ -289,5 +297,21 @@ mod tests {
         let mut preset = Manual::new(&device(3), ManualParams::default());
         stream(&mut preset, &tables, event);
         assert!(preset.remarks().is_empty());
+    }
+
+    #[test]
+    fn a_preset_that_matches_nothing_is_remarked_once() {
+        let tables = tables(&[("/bin/a", "one")], &["/x"]);
+        let event = Event { context: ContextId(1), file: FileId(1), ..write(0, 3) };
+        let remarks = |preset: &str, events: &[Event]| {
+            let rules = Rules::preset(preset).expect(preset);
+            let mut scheme = Manual::new(&device(3), ManualParams { rules, name: preset.to_owned() });
+            events.iter().for_each(|&event| _ = stream(&mut scheme, &tables, event));
+            scheme.remarks()
+        };
+        assert_eq!(remarks("common", &[event, event]), [NOTHING_MATCHED]);
+        assert_eq!(remarks("common", &[event, Event { kind: Kind::Journal, ..event }]), [""; 0]);
+        assert_eq!(remarks("common", &[]), [""; 0], "there was nothing to match");
+        assert_eq!(remarks("cassandra-normal", &[event]), [""; 0], "it has no rules on purpose");
     }
 }

@@ -53,7 +53,7 @@ const PRESETS: [(&str, &str, &str); 9] = [
     ),
     (
         "classes",
-        "labels of generated traces: class0 -> S1, class1 -> S2, ...",
+        "labels of generated traces: hot -> S1, cold -> S2; files of lifetime class 1 -> S1, ...",
         include_str!("../presets/classes.rules"),
     ),
     ("rocksdb", "WAL, flushed tables, compacted tables, manifest", include_str!("../presets/rocksdb.rules")),

@@ -1,3 +1,7 @@
+use std::collections::BTreeMap;
+
+use pcstream_trace::generators::{Common, generate};
+
 use super::*;
 
 fn error(text: &str) -> String {
@@ -125,6 +129,30 @@ fn every_preset_parses_and_an_unknown_one_gets_its_neighbours() {
     }
     let error = Rules::preset("rockdb").expect_err("unknown").to_string();
     assert!(error.starts_with("no preset is called 'rockdb' (did you mean rocksdb?)"), "{error}");
+}
+
+#[test]
+fn presets_know_the_classes_of_every_generator() {
+    let many = BTreeMap::from([("classes".to_owned(), 20.0), ("file-pages".to_owned(), 16.0)]);
+    let none = BTreeMap::new();
+    for (generator, options) in [("hotcold", &none), ("zipf", &none), ("files", &none), ("files", &many)] {
+        let common = Common { pages: 1 << 16, writes: 1, seed: 1 };
+        let generated = generate(generator, common, options).expect(generator);
+        let contexts: Vec<Context> = generated.flat_map(|batch| batch.contexts).collect();
+        assert!(contexts.len() > 1, "{generator}");
+        for (preset, last) in [("classes", 16), ("common", 8)] {
+            let rules = Rules::preset(preset).expect(preset);
+            for (class, context) in (1u8..).zip(&contexts) {
+                let subject = Subject { kind: Kind::Data, file: None, context: Some(context), size: None };
+                assert_eq!(
+                    rules.stream_of(subject),
+                    Some(class.min(last)),
+                    "{preset}: {}",
+                    context.executable
+                );
+            }
+        }
+    }
 }
 
 #[test]
