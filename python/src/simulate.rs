@@ -94,7 +94,7 @@ impl Run<'_> {
         let meta = self.reader.meta();
         let space = self.space(device.logical_pages)?;
         let pages = space.as_ref().map_or(meta.device.pages, |space| space.logical_pages);
-        let Devices { settings, profile } = device.devices(Some(pages))?;
+        let Devices { settings, profile, .. } = device.devices(Some(pages))?;
         let clock = self.options.clock(&profile);
         let on = |device: &DeviceSettings| space.as_ref().map_or(device.clone(), |space| space.on(device));
         let lane = |scheme: &Arc<dyn SchemeFactory>, device: &DeviceSettings| LaneSpec {

@@ -94,6 +94,8 @@ pub struct Devices {
     pub settings: Vec<DeviceSettings>,
     /// The first of them with its speeds and budgets.
     pub profile: Profile,
+    /// Pages of the default superblock, if GC has no room with that: the devices have smaller ones.
+    pub shrunk_from: Option<u32>,
 }
 
 /// No such device can be.
@@ -134,20 +136,24 @@ impl DeviceRequest {
         let settings = match self.superblock_pages {
             Some(pages) => legal(pages),
             None if base.gives_superblock => legal(profile.device.superblock_pages),
-            // At least a program's pages where there is room, or the device could not be timed.
-            None => default_superblock(profile.device.logical_pages, profile.timing.pages_per_program, legal),
+            None => default_superblock(first, legal),
         }?;
         profile.device = settings[0].clone();
         if !base.gives_erase {
             let share = f64::from(profile.device.superblock_pages) / f64::from(TIMED_SUPERBLOCK_PAGES);
             profile.timing.erase_ns = (profile.timing.erase_ns as f64 * share.min(1.0)).round() as u64;
+        // At least a program's pages where there is room, or the device could not be timed.
+        let first =
+            paper_superblock_pages(profile.device.logical_pages).max(profile.timing.pages_per_program);
+        let is_default = self.superblock_pages.is_none() && !base.gives_superblock;
         }
         if !base.gives_buffer {
             let share = profile.device.logical_pages as f64 / BUFFERED_PAGES as f64;
             profile.timing.buffer_pages = profile.shrunk_buffer(share.min(1.0));
         }
         profile.resources.check(&profile.timing, profile.device.streams)?;
-        Ok(Devices { settings, profile })
+        let shrunk_from = (is_default && profile.device.superblock_pages < first).then_some(first);
+        Ok(Devices { settings, profile, shrunk_from })
     }
 
     fn replace(&self, device: &mut DeviceSettings) {
@@ -189,14 +195,11 @@ fn needed(refusal: &GeometryError) -> f64 {
     }
 }
 
-/// The largest power of two of pages that is no more than 0.23 % of the capacity, but `least` or more, halved until the
-/// device has room for garbage collection; the first refusal if none has.
+/// The `first` size, halved until the device has room for garbage collection; the first refusal if none has.
 fn default_superblock<T>(
-    logical_pages: u64,
-    least: u32,
+    first: u32,
     legal: impl Fn(u32) -> Result<T, GeometryError>,
 ) -> Result<T, GeometryError> {
-    let first = paper_superblock_pages(logical_pages).max(least);
     let first_refusal = match legal(first) {
         Err(refusal @ GeometryError::NoRoomForGc { .. }) => refusal,
         decided => return decided,
@@ -280,8 +283,14 @@ mod tests {
             spare: Some(Spare::SpareFactor(0.07)),
             ..DeviceRequest::default()
         };
-        let pages = crowded.devices(Base::defaults(1 << 20)).unwrap().settings[0].superblock_pages;
-        assert!(pages < paper_superblock_pages(1 << 20));
+        let devices = crowded.devices(Base::defaults(1 << 20)).unwrap();
+        assert!(devices.settings[0].superblock_pages < paper_superblock_pages(1 << 20));
+        assert_eq!(devices.shrunk_from, Some(paper_superblock_pages(1 << 20)));
+        assert_eq!(DeviceRequest::default().devices(Base::defaults(1 << 20)).unwrap().shrunk_from, None);
+        let asked = DeviceRequest { superblock_pages: Some(64), ..crowded.clone() };
+        assert_eq!(asked.devices(Base::defaults(1 << 20)).unwrap().shrunk_from, None);
+        let profile = Base::known(Profile::named("pm963-480g").unwrap().scaled_to(1 << 12));
+        assert_eq!(DeviceRequest::default().devices(profile).unwrap().shrunk_from, None);
         let given = DeviceRequest { superblock_pages: Some(1 << 16), ..crowded };
         let refused = given.devices(Base::defaults(1 << 20)).unwrap_err();
         assert!(matches!(refused, RequestError::Geometry(GeometryError::NoRoomForGc { .. })), "{refused}");

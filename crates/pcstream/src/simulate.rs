@@ -47,6 +47,8 @@ pub struct Planned {
     pub settings: Settings,
     /// What was done to the trace's addresses, if they were changed.
     pub space: Option<ChangedSpace>,
+    /// Pages of the default superblock, if there is no room for that.
+    pub shrunk_from: Option<u32>,
 }
 
 impl Planned {
@@ -66,7 +68,7 @@ impl Planned {
         space: Option<&Space>,
     ) -> Result<Planned, Failure> {
         let pages = space.map_or_else(|| device_pages(meta), |space| Ok(space.logical_pages))?;
-        let Devices { settings, profile } = template.devices(Some(pages))?;
+        let Devices { settings, profile, shrunk_from } = template.devices(Some(pages))?;
         let clock = device::clock(&args.measure, &profile);
         let on = |device: &DeviceSettings| space.map_or(device.clone(), |space| space.on(device));
         let lane = |scheme: &Arc<dyn SchemeFactory>, device: &DeviceSettings| LaneSpec {
@@ -82,7 +84,8 @@ impl Planned {
         let density = density(&lanes)?;
         let plan = Plan { lanes, prefill, density, without_devices: false };
         let (seed, device) = (profile.device.seed, template.origin());
-        Ok(Planned { plan, seed, device, settings: asked::settings(args, &FitArgs::default())?, space: None })
+        let settings = asked::settings(args, &FitArgs::default())?;
+        Ok(Planned { plan, seed, device, settings, space: None, shrunk_from })
     }
 }
 
@@ -124,7 +127,11 @@ pub fn fit<'a>(
     let schemes = schemes::factories(&args.scheme, &args.scheme_options)?;
     let fitting = Fitting::new(reader, fit, template.capacity_pages(), Interrupt::watch()?, ui)?;
     let mut planned = Planned::of(args, &schemes, &template, reader.meta(), fitting.space())?;
-    fitting.remark_size(&planned.plan.lanes[0].device, &planned.plan.prefill);
+    let device = &planned.plan.lanes[0].device;
+    if let Some(first) = planned.shrunk_from {
+        device::remark_shrunk(first, device.superblock_pages, ui);
+    }
+    fitting.remark_size(device, &planned.plan.prefill);
     fitting.remark_addresses(planned.plan.lanes.iter());
     planned.settings = asked::settings(args, fit)?;
     planned.space = fitting.changed_space();
@@ -155,7 +162,8 @@ pub fn contexts(args: &ContextsArgs, ui: Ui) -> Result<Status, Failure> {
     // Which stream a context gets depends on the scheme alone.
     let (prefill, density) = (Vec::new(), Density::Sparse);
     let plan = Plan { lanes, prefill, density, without_devices: true };
-    let mut planned = Planned { plan, seed, device: None, settings: Settings::default(), space: None };
+    let settings = Settings::default();
+    let mut planned = Planned { plan, seed, device: None, settings, space: None, shrunk_from: None };
     let Recorded { replay, damage } = replay_trace(&mut planned.plan, &reader, ui)?;
     let simulation = Simulation::new(about(&args.trace, &reader, damage, &planned), &replay);
     view.show(&simulation, ui)?;

@@ -141,3 +141,22 @@ fn pools_of_good_sizes_help() {
     let (good, bad) = (waf("4,1"), waf("20,1"));
     assert!(good < 0.8 * bad, "good sizes {good}, bad sizes {bad}");
 }
+
+/// WAF depends on the size of superblocks, so a size below the default is said.
+#[test]
+fn a_default_superblock_without_room_is_remarked() {
+    let place = Place::new();
+    let (trace, rows) = (place.path("t.pctrace"), place.path("r.csv"));
+    let remark = "superblocks of 64 pages: the default size, 128 pages, leaves no room";
+    let crowded = ["--spare-factor", ".03", "--scheme", "baseline"];
+    let says = |flags: &[&str]| {
+        let simulated = ends_with(0, &[&["simulate", &trace], &crowded[..], flags].concat()).1;
+        let swept = ends_with(0, &[&["sweep", &trace, "-o", &rows], &crowded[..], flags].concat()).1;
+        let counts = [&simulated, &swept].map(|err| err.matches(remark).count());
+        assert_eq!(counts[0], counts[1], "{simulated}{swept}");
+        counts[0]
+    };
+    assert_eq!(says(&["--gc", "own,internal"]), 1);
+    assert_eq!(says(&["--gc", "own"]), 0);
+    assert_eq!(says(&["--gc", "own,internal", "--superblock-pages", "64"]), 0);
+}

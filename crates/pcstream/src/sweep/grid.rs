@@ -5,6 +5,7 @@
 //!
 //! Devices that cannot be (no room for garbage collection, say) are left out and named; the caller says so.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::hash::Hasher as _;
@@ -58,6 +59,7 @@ impl Space {
 }
 
 /// All runs.
+#[derive(Default)]
 pub struct Grid {
     /// In the order of the rows.
     pub runs: Vec<Run>,
@@ -65,6 +67,8 @@ pub struct Grid {
     pub spaces: Vec<Space>,
     /// Points that cannot be, and why.
     pub left_out: Vec<String>,
+    /// Default sizes of superblocks without room, and the smaller ones taken instead.
+    pub shrunk: BTreeSet<(u32, u32)>,
 }
 
 /// A device of the grid.
@@ -84,7 +88,7 @@ impl Grid {
         fitting: &mut Fitting,
     ) -> Result<Grid, Failure> {
         let meta = reader.meta();
-        let mut grid = Grid { runs: Vec::new(), spaces: Vec::new(), left_out: Vec::new() };
+        let mut grid = Grid::default();
         let mut refusal = None;
         let mut places = Vec::new();
         for point in args.grid.points() {
@@ -148,13 +152,18 @@ impl Grid {
             };
             self.spaces.push(Space { utilisation: point.utilisation, prefill });
         }
+        self.shrunk.extend(
+            devices.iter().filter_map(|made| {
+                made.shrunk_from.map(|first| (first, made.profile.device.superblock_pages))
+            }),
+        );
         let place = |profile: &pcstream_ssd::Profile, settings: DeviceSettings| GridCell {
             utilisation: point.utilisation,
             profile: point.profile,
             settings: fitting.space().map_or(settings.clone(), |space| space.on(&settings)),
             clock: device::clock(&args.measure, profile),
         };
-        let all = devices.into_iter().flat_map(|Devices { settings, profile }| {
+        let all = devices.into_iter().flat_map(|Devices { settings, profile, .. }| {
             settings.into_iter().map(|settings| place(&profile, settings)).collect::<Vec<_>>()
         });
         Ok(all.collect())

@@ -18,7 +18,7 @@ use pcstream_ssd::Geometry;
 use pcstream_trace::{Meta, TraceReader};
 
 use crate::args::SweepArgs;
-use crate::device::Template;
+use crate::device::{self, Template};
 use crate::failure::{Failure, Status};
 use crate::fitted::Fitting;
 use crate::interrupt::Interrupt;
@@ -99,6 +99,7 @@ fn remark_grid(grid: &Grid, ui: Ui) {
     }
     grid.left_out.iter().take(NAMED).for_each(|point| ui.remark(&format!("left out: {point}")));
     if grid.left_out.len() > NAMED {
+    grid.shrunk.iter().for_each(|&(first, pages)| device::remark_shrunk(first, pages, ui));
         ui.remark(&format!("left out: {} more devices that cannot be", grid.left_out.len() - NAMED));
     }
 }
