@@ -23,7 +23,9 @@ pub fn compare(mut args: CompareArgs, ui: Ui) -> Result<Status, Failure> {
     let json = JsonSink::asked(&args.simulation.output)?;
     let mut named = Vec::new();
     for run in &args.runs {
-        named.push(traces(run)?);
+        let paths = traces(run)?;
+        each_once(&paths)?;
+        named.push(paths);
     }
     args.fit.least_pages = largest(&args, &named, ui)?;
     let mut losses = false;
@@ -45,6 +47,25 @@ fn traces(run: &str) -> Result<Vec<String>, Failure> {
         true => Err(Failure::wrong_arguments(anyhow!("'{run}': a name of a trace is empty"))),
         false => Ok(paths),
     }
+}
+
+/// Errors: two repetitions of a run are the same trace, which would count twice and hide the noise.
+fn each_once(paths: &[String]) -> Result<(), Failure> {
+    let mut seen: Vec<(String, &str)> = Vec::new();
+    for path in paths {
+        let reader = TraceReader::open(Path::new(path)).context("cannot read the trace")?;
+        let id = reader.meta().trace_id.clone();
+        // A trace that was not finished has no id.
+        let is_same =
+            |(other, first): &&(String, &str)| *first == path.as_str() || (!id.is_empty() && *other == id);
+        if let Some((_, first)) = seen.iter().find(is_same) {
+            return Err(Failure::wrong_arguments(anyhow!(
+                "{first} and {path} are one trace, which would count as two repetitions: give each trace once"
+            )));
+        }
+        seen.push((id, path));
+    }
+    Ok(())
 }
 
 /// Logical pages that the largest of all packed traces needs; 0 if none is packed, or the size is given.

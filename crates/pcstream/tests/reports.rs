@@ -346,3 +346,12 @@ fn runs_are_compared_by_name_and_noise_is_no_change() {
     refuses(2, &["compare", &once], &["TRACE"]);
     refuses(2, &["compare", &once, "a,,b"], &["empty"]);
 }
+    let copy = place.path("copy.pctrace");
+    fs::create_dir(&copy).unwrap();
+    for entry in fs::read_dir(&once).unwrap().map(Result::unwrap) {
+        fs::copy(entry.path(), std::path::Path::new(&copy).join(entry.file_name())).unwrap();
+    }
+    for again in [&once, &copy] {
+        let twice = ["are one trace", &once, again];
+        refuses(2, &["compare", &place.path("b1.pctrace"), &format!("{once},{again}")], &twice);
+    }
