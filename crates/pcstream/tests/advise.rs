@@ -298,3 +298,37 @@ fn what_has_no_function_leaves_no_gap() {
     let (text, _) = ends_with(0, &["advise", &trace]);
     assert!(text.contains("hot writing (no file name): [hot], "), "{text}");
 }
+
+/// A drive that is full copies nothing where data die together. What is advised instead can be done.
+#[test]
+fn what_is_said_of_a_drive_that_copies_nothing_goes_by_its_live_data() {
+    let dir = TempDir::new().unwrap();
+    let path = |name: &str| dir.path().join(name).display().to_string();
+    let (files, lines, full, reads) =
+        (path("f.pctrace"), path("t.csv"), path("s.pctrace"), path("r.pctrace"));
+    ends_with(0, &["generate", "files", "--pages", "16K", "--writes", "256K", "-o", &files]);
+    let advised = |trace: &str, flags: &[&str]| {
+        let (text, _) = ends_with(0, &[&["advise", trace], flags].concat());
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let text = advised(&files, &["--prefill", "0"]);
+    assert!(text.contains("--pack-live 0.9 simulates") && !text.contains("--fill"), "{text}");
+    for flags in [&[][..], &["--pack-live", "0.9"]] {
+        let text = advised(&files, flags);
+        assert!(
+            text.contains("Live data fill 90.") && text.contains(" % of this drive. It copies"),
+            "{text}"
+        );
+    }
+    let sequential = (0..3072).map(|n| format!("{n},{},128,1,0\n", n % 256 * 128)).collect::<String>();
+    fs::write(&lines, sequential).unwrap();
+    ends_with(0, &["import", "--format", "tencent", &lines, "--assume-filled", "-o", &full]);
+    for flags in [&[][..], &["--fill", "1"]] {
+        let text = advised(&full, flags);
+        assert!(text.contains("Live data fill 100 % of this drive.") && !text.contains("fuller"), "{text}");
+    }
+    fs::write(&lines, "0,0,8,0,0\n").unwrap();
+    ends_with(0, &["import", "--format", "tencent", &lines, "-o", &reads]);
+    let text = advised(&reads, &[]);
+    assert!(text.contains("The trace writes nothing, so") && !text.contains("--pack"), "{text}");
+}

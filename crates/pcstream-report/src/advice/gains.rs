@@ -17,6 +17,8 @@ const ONE_CLASS: &str =
 /// What is said where a pattern matches every name.
 const UNNAMED: &str = "Files of one program whose names are numbers or random, or were hidden by --redact, count as one \
     source, `*`: no pattern of names tells them apart.";
+/// Share of a drive that live data fill, from which on it is not called too empty.
+const FULL: f64 = 0.9;
 /// Share of the pages of programs that no source has, from which on it is said.
 const UNASSIGNED: f64 = 0.01;
 
@@ -137,6 +139,9 @@ fn judged(changes: Vec<Change>, gains: &[LaneResult], result: &Simulation, sourc
 
 /// What makes gains doubtful: too little was written to see any, or to see them as they will be.
 fn doubt(baseline: &LaneResult, best: Option<&LaneResult>, settings: &Settings) -> Option<String> {
+    if baseline.host_pages() == 0 {
+        return Some("The trace writes nothing, so there is nothing to gain.".to_owned());
+    }
     let to_steady = pages_to_steady(baseline).max(best.map_or(0, pages_to_steady));
     let helps = what_helps(baseline, settings);
     match copies(baseline) {
@@ -157,15 +162,24 @@ fn copies(baseline: &LaneResult) -> bool {
     baseline.counters.gc_pages > 0
 }
 
-/// What makes a drive copy that does not.
-fn what_helps(baseline: &LaneResult, settings: &Settings) -> &'static str {
-    let written = baseline.host_pages() + baseline.prefill_pages;
-    match settings.fills_the_drive() {
-        true => "Record for longer, or simulate a fuller drive, or less --spare-factor.",
-        false if written < baseline.geometry.physical_pages() => {
+/// What makes a drive copy that does not, or why nothing does.
+fn what_helps(baseline: &LaneResult, settings: &Settings) -> String {
+    let live = baseline.live_pages as f64 / baseline.geometry.logical_pages() as f64;
+    let fullest = live.max(settings.pack_live.unwrap_or(0.0));
+    let (share, is_full) = (percent(fullest), fullest >= FULL);
+    match says_nothing(baseline) {
+        true if is_full || settings.fills_the_drive() => "Record for longer.".to_owned(),
+        true => {
             "Too little was written to this drive: --pack 0.9 simulates it as if it filled 90 % of a smaller one."
+                .to_owned()
         }
-        false => "Live data leave too much of this drive free: --fill 0.9 simulates a fuller one.",
+        false if is_full => format!(
+            "Live data fill {share} of this drive. It copies nothing because data that lie together die together."
+        ),
+        false => format!(
+            "Live data fill {share} of this drive: --pack-live {FULL} simulates one that they fill to {}.",
+            percent(FULL)
+        ),
     }
 }
 
