@@ -5,7 +5,7 @@ use std::path::Path;
 use pcstream_placement::Rules;
 use pcstream_report::settings::{GivenFile, Settings};
 
-use crate::args::{FitArgs, SimulationArgs};
+use crate::args::{FitArgs, MeasureArgs, SchemeOptions, SimulationArgs};
 use crate::failure::Failure;
 use crate::small_file;
 use crate::values::Prefill;
@@ -15,7 +15,15 @@ const MAX_FILE_BYTES: u64 = 64 << 20;
 
 /// What `args` and `fit` ask for.
 pub fn settings(args: &SimulationArgs, fit: &FitArgs) -> Result<Settings, Failure> {
-    let options = &args.scheme_options;
+    settings_of(&args.scheme_options, &args.measure, fit)
+}
+
+/// The same of the arguments of another command.
+pub fn settings_of(
+    options: &SchemeOptions,
+    measure: &MeasureArgs,
+    fit: &FitArgs,
+) -> Result<Settings, Failure> {
     let set = options.set.iter();
     let given =
         |path: &Path, bytes: Option<Vec<u8>>| GivenFile::new(path.display().to_string(), bytes.as_deref());
@@ -26,7 +34,7 @@ pub fn settings(args: &SimulationArgs, fit: &FitArgs) -> Result<Settings, Failur
         rules: options.rules.as_deref().map(rules).transpose()?,
         table_bytes: options.table_bytes,
         load_table: options.load_table.as_deref().map(table).transpose()?,
-        prefill: match args.measure.prefill {
+        prefill: match measure.prefill {
             Prefill::Trace => None,
             Prefill::Fraction(share) => Some(share),
         },

@@ -113,6 +113,60 @@ fn rows_name_their_trace_and_build_and_actual_sizes() {
     }
 }
 
+/// Rows of sweeps under other flags can be put together.
+#[test]
+fn rows_say_what_was_asked_of_all_runs() {
+    let place = Place::new();
+    let (trace, out, csv, rules) =
+        (place.path("t.pctrace"), place.path("r.json"), place.path("r.csv"), place.path("my.rules"));
+    fs::write(&rules, "label=hot -> 1\n").unwrap();
+    let sweep = |out: &str, flags: &[&str]| {
+        let scheme = ["--scheme", "baseline,manual,pcstream", "--gc", "own", "--streams", "2"];
+        ends_with(0, &[&["sweep", &trace, "-o", out], &scheme[..], flags].concat());
+    };
+    sweep(&out, &[]);
+    let row = &rows(&out)[0];
+    for name in ["prefill", "pack", "pack_live", "rules", "rules_xxh3", "table_bytes", "pools", "queue_depth"]
+    {
+        assert_eq!(row[name], Value::Null, "{name}");
+    }
+    assert_eq!([&row["discard"], &row["timing"], &row["open_loop"]], [true, false, false]);
+    let flags =
+        ["--pack", "0.9", "--no-discard", "--rules", &rules, "--table-bytes", "1300", "--pools", "1,2"];
+    let timing = ["--timing", "--queue-depth", "4", "--prefill", "0.5"];
+    sweep(&out, &[&flags[..], &timing].concat());
+    let row = &rows(&out)[0];
+    let single = json(
+        &[
+            &["simulate", &trace, "--scheme", "manual,pcstream", "--gc", "own", "--streams", "2"],
+            &flags[..],
+            &["--json", "-"],
+        ]
+        .concat(),
+    );
+    assert_eq!(
+        (&row["rules"], &row["rules_xxh3"]),
+        (&rules.as_str().into(), &single["settings"]["rules"]["xxh3"])
+    );
+    assert_eq!(
+        (&row["pack"], &row["prefill"], &row["table_bytes"]),
+        (&0.9.into(), &0.5.into(), &1300.into())
+    );
+    assert_eq!((&row["pools"], &row["queue_depth"]), (&"1,2".into(), &4.into()));
+    assert_eq!([&row["discard"], &row["timing"], &row["open_loop"]], [false, true, false]);
+    sweep(&csv, &["--no-discard"]);
+    let (text, cell) =
+        (fs::read_to_string(&csv).unwrap(), |line: &str, at| line.split(',').nth(at).unwrap().to_owned());
+    let [head, row] = [0, 1].map(|line| text.lines().nth(line).unwrap());
+    let discard = head.split(',').position(|name| name == "discard").unwrap();
+    assert_eq!(
+        (cell(row, discard), cell(head, 22)),
+        ("false".into(), "waf".into()),
+        "howto/which-ssd.md counts"
+    );
+    sweep(&place.path("r.parquet"), &["--no-discard"]);
+}
+
 #[test]
 fn a_sweep_into_stdout_is_the_csv_that_a_file_gets_and_leaves_none() {
     let place = Place::new();
@@ -237,6 +291,7 @@ fn parquet_and_csv_hold_the_same_rows() {
                 Field::Str(text) => assert_eq!(text, cell, "{name}"),
                 Field::ULong(number) => assert_eq!(cell.parse(), Ok(*number), "{name}"),
                 Field::Double(number) => assert_eq!(cell.parse(), Ok(*number), "{name}"),
+                Field::Bool(flag) => assert_eq!(cell.parse(), Ok(*flag), "{name}"),
                 Field::Null => assert_eq!(*cell, "", "{name}"),
                 other => panic!("{name} is {other:?}"),
             }

@@ -11,6 +11,7 @@ mod sheet;
 
 use std::collections::BTreeSet;
 use std::num::NonZero;
+use std::path::Path;
 
 use anyhow::{Context as _, anyhow};
 use pcstream_replay::{Pass, Plan};
@@ -47,6 +48,7 @@ pub fn sweep(args: &SweepArgs, ui: Ui) -> Result<Status, Failure> {
     let capacity = Template::load(&flags)?.capacity_pages();
     // Before signals are caught: a rules file may be a pipe that nobody writes to.
     let variants = schemes::variants(&args.scheme, &args.scheme_options)?;
+    let asked = results::asked(args)?;
     let mut fitting = Fitting::new(&reader, &args.fit(), capacity, Interrupt::watch()?, ui)?;
     let grid = Grid::new(args, variants, &reader, &mut fitting)?;
     remark_grid(&grid, ui);
@@ -58,7 +60,7 @@ pub fn sweep(args: &SweepArgs, ui: Ui) -> Result<Status, Failure> {
     let mut journal = file.map_or_else(|| Ok(Journal::default()), |path| Journal::open(path))?;
     let ran = Sweep { reader: &reader, ui, grid: &grid, journal: &mut journal }.run(&mut fitting);
     ran.map_err(|failure| resumable(failure, &grid, &journal))?;
-    let (sheet, damage) = collect(args, reader.meta(), &grid, &journal)?;
+    let (sheet, damage) = collect(&args.trace, &asked, reader.meta(), (&grid, &journal))?;
     if let Some(damage) = &damage {
         ui.remark(&format!("the trace is damaged; results are for what comes before: {damage}"));
     }
@@ -97,9 +99,9 @@ fn remark_grid(grid: &Grid, ui: Ui) {
         let list: Vec<String> = superblocks.iter().map(u32::to_string).collect();
         ui.remark(&format!("superblocks of {} pages; --superblock-pages keeps them alike", list.join(", ")));
     }
+    grid.shrunk.iter().for_each(|&(first, pages)| device::remark_shrunk(first, pages, ui));
     grid.left_out.iter().take(NAMED).for_each(|point| ui.remark(&format!("left out: {point}")));
     if grid.left_out.len() > NAMED {
-    grid.shrunk.iter().for_each(|&(first, pages)| device::remark_shrunk(first, pages, ui));
         ui.remark(&format!("left out: {} more devices that cannot be", grid.left_out.len() - NAMED));
     }
 }
@@ -177,12 +179,12 @@ fn plan_of(runs: &[&Run], space: &Space) -> Plan {
     Plan { lanes, prefill: space.prefill.clone(), ..Plan::default() }
 }
 
-/// The rows of all runs, and why the trace could not be read to its end, if so.
+/// The rows of all runs, with what was `asked` of them alike, and why the trace could not be read to its end, if so.
 fn collect(
-    args: &SweepArgs,
+    path: &Path,
+    asked: &[Cell],
     meta: &Meta,
-    grid: &Grid,
-    journal: &Journal,
+    (grid, journal): (&Grid, &Journal),
 ) -> anyhow::Result<(Sheet, Option<String>)> {
     let mut parameters: Vec<String> = Vec::new();
     for (name, _) in grid.runs.iter().flat_map(|run| &run.settings) {
@@ -191,13 +193,14 @@ fn collect(
         }
     }
     let mut columns = results::place_columns(&parameters);
-    columns.extend(results::COLUMNS.map(|(name, kind)| (name.to_owned(), kind)));
-    let (path, mut damage, mut rows) = (args.trace.display().to_string(), None, Vec::new());
+    let others = results::COLUMNS.iter().chain(&results::ASKED);
+    columns.extend(others.map(|(name, kind)| ((*name).to_owned(), *kind)));
+    let (path, mut damage, mut rows) = (path.display().to_string(), None, Vec::new());
     let trace = (&path[..], &meta.trace_id[..]);
     for run in &grid.runs {
         let done = journal.done(&run.key).context("every run is done")?;
         let mut row = results::place(run, trace, &parameters, &Geometry::new(&run.lane.device)?);
-        row.extend(done.results.iter().cloned());
+        row.extend(done.results.iter().chain(asked).cloned());
         rows.push(row);
         damage = damage.or_else(|| done.damage.clone());
     }

@@ -4,12 +4,17 @@
 
 use pcstream_replay::LaneResult;
 use pcstream_report::VERSION;
+use pcstream_report::settings::GivenFile;
 use pcstream_ssd::latency::LatencyHistogram;
 use pcstream_ssd::timing::TimingResults;
 use pcstream_ssd::{Geometry, Spare, Watermarks};
 
 use super::grid::Run;
 use super::sheet::{Cell, Type};
+use crate::args::SweepArgs;
+use crate::asked;
+use crate::failure::Failure;
+use crate::values::Pools;
 
 /// Columns of [`of`].
 #[rustfmt::skip]
@@ -83,6 +88,40 @@ const PLACE: [(&str, Type); 18] = [
     ("actual_spare_factor", Type::Real), ("actual_overprovisioning", Type::Real),
     ("worst_case_spare_factor", Type::Real),
 ];
+
+/// Columns of [`asked`]; the last, so that those before keep their places.
+#[rustfmt::skip]
+pub const ASKED: [(&str, Type); 13] = [
+    ("prefill", Type::Real), ("pack", Type::Real), ("pack_live", Type::Real), ("discard", Type::Flag),
+    ("rules", Type::Text), ("rules_xxh3", Type::Text), ("table_bytes", Type::Whole), ("load_table", Type::Text),
+    ("load_table_xxh3", Type::Text), ("pools", Type::Text), ("timing", Type::Flag), ("queue_depth", Type::Whole),
+    ("open_loop", Type::Flag),
+];
+
+/// What flags ask of all runs alike.
+pub fn asked(args: &SweepArgs) -> Result<Vec<Cell>, Failure> {
+    let settings = asked::settings_of(&args.scheme_options, &args.measure, &args.fit())?;
+    let text = |text: Option<String>| text.map_or(Cell::Null, Cell::Text);
+    let whole = |number: Option<u64>| number.map_or(Cell::Null, Cell::Whole);
+    let name = |file: &Option<GivenFile>| text(file.as_ref().map(|file| file.name.clone()));
+    let xxh3 = |file: &Option<GivenFile>| text(file.as_ref().and_then(|file| file.xxh3.clone()));
+    let sizes = |pools: &Pools| pools.0.iter().map(f64::to_string).collect::<Vec<_>>().join(",");
+    Ok(vec![
+        Cell::real(settings.prefill),
+        Cell::real(settings.pack),
+        Cell::real(settings.pack_live),
+        Cell::Flag(!settings.no_discard),
+        name(&settings.rules),
+        xxh3(&settings.rules),
+        whole(settings.table_bytes),
+        name(&settings.load_table),
+        xxh3(&settings.load_table),
+        text(args.grid.pools.as_ref().map(sizes)),
+        Cell::Flag(args.measure.timing),
+        whole(args.measure.queue_depth.map(u64::from)),
+        Cell::Flag(args.measure.open_loop),
+    ])
+}
 
 /// The columns that say which run a row is of. `parameters` are those that flags set.
 pub fn place_columns(parameters: &[String]) -> Vec<(String, Type)> {

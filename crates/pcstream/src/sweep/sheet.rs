@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow};
-use arrow_array::{ArrayRef, Float64Array, RecordBatch, StringArray, UInt64Array};
+use arrow_array::{ArrayRef, BooleanArray, Float64Array, RecordBatch, StringArray, UInt64Array};
 use arrow_schema::{DataType, Field, Schema};
 use parquet::arrow::ArrowWriter;
 use serde_json::{Map, Value};
@@ -23,6 +23,8 @@ pub enum Type {
     Whole,
     /// Numbers with a fraction.
     Real,
+    /// Yes or no.
+    Flag,
 }
 
 /// One value.
@@ -36,6 +38,8 @@ pub enum Cell {
     Whole(u64),
     /// A finite number.
     Real(f64),
+    /// Yes or no.
+    Flag(bool),
 }
 
 impl Cell {
@@ -51,6 +55,7 @@ impl Cell {
             Cell::Text(text) => text.as_str().into(),
             Cell::Whole(number) => (*number).into(),
             Cell::Real(number) => (*number).into(),
+            Cell::Flag(flag) => (*flag).into(),
         }
     }
 
@@ -61,6 +66,7 @@ impl Cell {
             (Type::Text, Value::String(text)) => Some(Cell::Text(text.clone())),
             (Type::Whole, number) => number.as_u64().map(Cell::Whole),
             (Type::Real, number) => number.as_f64().map(Cell::Real),
+            (Type::Flag, flag) => flag.as_bool().map(Cell::Flag),
             _ => None,
         }
     }
@@ -118,6 +124,7 @@ impl Sheet {
             Cell::Text(text) => text.clone(),
             Cell::Whole(number) => number.to_string(),
             Cell::Real(number) => number.to_string(),
+            Cell::Flag(flag) => flag.to_string(),
         };
         pcstream_report::csv::table(
             &head,
@@ -144,6 +151,7 @@ impl Sheet {
                 Type::Text => DataType::Utf8,
                 Type::Whole => DataType::UInt64,
                 Type::Real => DataType::Float64,
+                Type::Flag => DataType::Boolean,
             };
             Field::new(name, kind, true)
         };
@@ -170,6 +178,10 @@ impl Sheet {
             }))),
             Type::Real => Arc::new(Float64Array::from_iter(cells.map(|cell| match cell {
                 Cell::Real(number) => Some(*number),
+                _ => None,
+            }))),
+            Type::Flag => Arc::new(BooleanArray::from_iter(cells.map(|cell| match cell {
+                Cell::Flag(flag) => Some(*flag),
                 _ => None,
             }))),
         }
