@@ -104,6 +104,16 @@ pub enum RequestError {
     /// Its sizes do not fit together.
     #[error(transparent)]
     Geometry(#[from] GeometryError),
+    /// Each GC destination needs other pools than the next.
+    #[error(
+        "{refusal}. Each of the GC destinations {destinations} needs another number of sizes: choose one with --gc"
+    )]
+    PoolsOfSeveral {
+        /// Of one of them.
+        refusal: GeometryError,
+        /// All of them.
+        destinations: String,
+    },
     /// Its channels, dies or times make no device.
     #[error(transparent)]
     Timing(#[from] TimingError),
@@ -133,19 +143,20 @@ impl DeviceRequest {
                 None => Ok(devices),
             }
         };
-        let settings = match self.superblock_pages {
-            Some(pages) => legal(pages),
-            None if base.gives_superblock => legal(profile.device.superblock_pages),
-            None => default_superblock(first, legal),
-        }?;
-        profile.device = settings[0].clone();
-        if !base.gives_erase {
-            let share = f64::from(profile.device.superblock_pages) / f64::from(TIMED_SUPERBLOCK_PAGES);
-            profile.timing.erase_ns = (profile.timing.erase_ns as f64 * share.min(1.0)).round() as u64;
         // At least a program's pages where there is room, or the device could not be timed.
         let first =
             paper_superblock_pages(profile.device.logical_pages).max(profile.timing.pages_per_program);
         let is_default = self.superblock_pages.is_none() && !base.gives_superblock;
+        let settings = match self.superblock_pages {
+            Some(pages) => legal(pages),
+            None if base.gives_superblock => legal(profile.device.superblock_pages),
+            None => default_superblock(first, legal),
+        };
+        let settings = settings.map_err(|refusal| refused(refusal, &destinations))?;
+        profile.device = settings[0].clone();
+        if !base.gives_erase {
+            let share = f64::from(profile.device.superblock_pages) / f64::from(TIMED_SUPERBLOCK_PAGES);
+            profile.timing.erase_ns = (profile.timing.erase_ns as f64 * share.min(1.0)).round() as u64;
         }
         if !base.gives_buffer {
             let share = profile.device.logical_pages as f64 / BUFFERED_PAGES as f64;
@@ -180,6 +191,14 @@ impl DeviceRequest {
             None => vec![GcDestination::Own, GcDestination::Internal],
         }
     }
+}
+
+fn refused(refusal: GeometryError, destinations: &[GcDestination]) -> RequestError {
+    if destinations.len() < 2 || !matches!(refusal, GeometryError::Pools { .. }) {
+        return refusal.into();
+    }
+    let names: Vec<&str> = destinations.iter().map(|destination| destination.name()).collect();
+    RequestError::PoolsOfSeveral { refusal, destinations: names.join(", ") }
 }
 
 /// Whether a device has streams, and its garbage collection puts copies back among the host's writes.
@@ -274,6 +293,24 @@ mod tests {
         assert_eq!(devices.settings, [legacy, internal]);
         let one = DeviceRequest { gc_destinations: Some(vec![GcDestination::Shared]), ..request };
         assert_eq!(one.devices(base).unwrap().settings.len(), 1);
+    }
+
+    /// No number of sizes is right for both.
+    #[test]
+    fn pools_for_several_destinations_are_refused_with_the_way_out() {
+        for count in [9, 18] {
+            let request = DeviceRequest { pools: Some(vec![1.0; count]), ..DeviceRequest::default() };
+            let refusal = request.devices(Base::defaults(1 << 20)).unwrap_err().to_string();
+            assert!(
+                refusal.ends_with("own, internal needs another number of sizes: choose one with --gc"),
+                "{refusal}"
+            );
+        }
+        let gc_destinations = Some(vec![GcDestination::Own]);
+        let one = DeviceRequest { pools: Some(vec![1.0; 9]), gc_destinations, ..DeviceRequest::default() };
+        one.devices(Base::defaults(1 << 20)).expect("as many sizes as streams");
+        let refusal = DeviceRequest { pools: Some(vec![1.0; 8]), ..one }.devices(Base::defaults(1 << 20));
+        assert!(!refusal.unwrap_err().to_string().contains("--gc"));
     }
 
     #[test]
