@@ -39,6 +39,13 @@ fn a_trace_begins_later_by_its_offset() {
         &["a.pctrace does not say when", "--offset"],
     );
     let output = place.path("r.pctrace");
+    let too_late = ["merge", &a, &b, "--offset", "2=1500000h", "-o", &output];
+    refuses(
+        1,
+        &too_late,
+        &["b.pctrace", "with its offset it ends behind", "146 years; expected a smaller offset"],
+    );
+    assert!(!fs::exists(&output).unwrap(), "nothing is written");
     let refused = |traces: [&str; 2], offsets: &[&str], words: &[&str]| {
         let mut command = vec!["merge", traces[0], traces[1], "-o", &output];
         offsets.iter().for_each(|offset| command.extend(["--offset", offset]));

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use super::error::TraceError;
 use super::reader::{Batches, TraceReader};
-use crate::event::Event;
+use crate::event::{Event, MAX_TIME_NS};
 use crate::ids::{ContextId, FileId, Lba, Signature};
 use crate::meta::{Extent, Meta};
 use crate::tables::{Batch, Context, File};
@@ -144,9 +144,10 @@ fn add_meta(meta: &mut Meta, reader: &TraceReader, offset_ns: u64) -> Result<(),
     if from.device.pages == 0 {
         return Err(problem("device.pages is 0: the size of its device is not known"));
     }
-    if from.totals.duration_ns.checked_add(offset_ns).is_none() {
+    if from.totals.duration_ns.checked_add(offset_ns).is_none_or(|end| end > MAX_TIME_NS) {
         return Err(problem(
-            "totals.duration_ns: with its offset it ends behind the last time that a trace can have",
+            "totals.duration_ns: with its offset it ends behind the last time that a trace can have, 146 years; expected a \
+             smaller offset",
         ));
     }
     let behind = meta.device.pages;
