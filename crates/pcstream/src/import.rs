@@ -280,10 +280,11 @@ fn remark(args: &ImportArgs, summary: &Summary, counts: Counts, first_bad: Optio
     ));
 }
 
-/// Those worth a word: a heading is none, and nearly all files of blktrace and fio have many.
+/// Those worth a word: headings are not. Nearly all files of blktrace and fio have many, and a table of `columns` has them as
+/// comments and as a heading alone.
 fn lines_without_requests(args: &ImportArgs, counts: &Counts) -> u64 {
-    let usual = ["blkparse", "fio"].contains(&args.format.name) || counts.other_lines <= 1;
-    if usual { 0 } else { counts.other_lines }
+    let usual = ["blkparse", "fio", "columns"].contains(&args.format.name);
+    if usual { 0 } else { counts.other_lines - counts.headings }
 }
 
 /// The lines of the input, in memory that does not grow with their length.

@@ -72,6 +72,16 @@ fn lines_without_a_request_are_said() {
     let input = desk.input("0 1 0 4096\n1 2 0 4096\n2 2 0 4096\n");
     let (_, said) = ends_with(0, &["import", "--format", "midas", &input, "-o", &desk.path("t.pctrace")]);
     assert!(said.contains("lines without a request, left out: 2"), "{said}");
+    let one = |format: &str, lines: &str| {
+        let input = desk.input(lines);
+        let words = ["import", "--format", format, &input, "--force", "-o", &desk.path("t.pctrace")];
+        let (_, said) = ends_with(0, &words);
+        said.contains("lines without a request, left out: 1")
+    };
+    assert!(one("midas", "0 1 0 4096\n1 2 0 4096\n"), "one is as lost as two");
+    assert!(!one("midas", "0 1 0 4096\n\n"), "an empty line is none");
+    assert!(!one("alibaba", "device_id,opcode,offset,length,timestamp\n1,W,0,4096,0\n"), "nor a heading");
+    assert!(!one("columns", "# 1\ntime,op,offset,size\n0,W,0,4096\n"), "nor a comment");
 }
 
 #[test]

@@ -48,6 +48,7 @@ impl Importer {
             Err(bad) if !is_first || !is_heading(text, &bad) => Err(bad.into()),
             Ok(None) | Err(_) => {
                 sink.counts.other_lines += 1;
+                sink.counts.headings += u64::from(!has_digit(text));
                 Ok(())
             }
         });
@@ -130,7 +131,11 @@ impl Importer {
 
 /// Whether a line that cannot be imported is the heading of a table: as many columns as a request has, and no digit.
 fn is_heading(text: &str, bad: &BadLine) -> bool {
-    bad.place != "line" && !text.bytes().any(|b| b.is_ascii_digit())
+    bad.place != "line" && !has_digit(text)
+}
+
+fn has_digit(text: &str) -> bool {
+    text.bytes().any(|b| b.is_ascii_digit())
 }
 
 /// A line as text, without white space around it.
@@ -248,8 +253,15 @@ mod tests {
         importer.line(b" \t").unwrap();
         importer.line(b"1,R,0,0,50").unwrap();
         let counts = importer.counts();
-        let expected =
-            Counts { lines: 7, other_lines: 1, bad_lines: 4, zero_length: 1, writes: 1, ..Counts::default() };
+        let expected = Counts {
+            lines: 7,
+            other_lines: 1,
+            headings: 1,
+            bad_lines: 4,
+            zero_length: 1,
+            writes: 1,
+            ..Counts::default()
+        };
         let expected = Counts { written_bytes: 4096, ..expected };
         assert_eq!((counts, importer.take_batch().events.len()), (expected, 1));
     }

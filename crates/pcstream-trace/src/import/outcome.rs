@@ -37,6 +37,8 @@ pub struct Counts {
     pub lines: u64,
     /// Lines that carry no request.
     pub other_lines: u64,
+    /// Of these: headings and empty lines, which are no loss. They have no digit.
+    pub headings: u64,
     /// Lines that were refused.
     pub bad_lines: u64,
     /// Requests of volumes that were not chosen.
