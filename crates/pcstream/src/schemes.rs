@@ -22,8 +22,12 @@ use crate::values::{BEST, Schemes, Setting};
 /// What comes between a scheme and the reading that was tried.
 const TRIED: &str = ":best=";
 
+/// The parameter that `--table-bytes` sets.
+const TABLE_BYTES: &str = "table_bytes";
+
 /// What makes the schemes of a run, in order. `NAME:best` becomes one for each reading.
 pub fn factories(schemes: &Schemes, options: &SchemeOptions) -> Result<Vec<Arc<dyn SchemeFactory>>, Failure> {
+    check_settings(options, false)?;
     let mut configured = Vec::new();
     for choice in &schemes.0 {
         configured.extend(readings(choice).map_err(Failure::wrong_arguments)?);
@@ -39,6 +43,7 @@ pub fn factory(
     options: &SchemeOptions,
     rules: Option<Rules>,
 ) -> Result<Arc<dyn SchemeFactory>, Failure> {
+    check_settings(options, false)?;
     let mut scheme = configure(name).map_err(Failure::wrong_arguments)?;
     let set = options.set.iter().filter(|setting| setting.scheme == scheme.scheme()).cloned().collect();
     apply(std::slice::from_mut(&mut scheme), &SchemeOptions { set, ..options.clone() })?;
@@ -59,6 +64,7 @@ pub struct Variant {
 /// Every scheme with every combination of the values that `--set` gives: several by repeating the flag, or separated by
 /// commas where the whole text is no value itself.
 pub fn variants(schemes: &Schemes, options: &SchemeOptions) -> Result<Vec<Variant>, Failure> {
+    check_settings(options, true)?;
     let mut configured = Vec::new();
     for choice in &schemes.0 {
         for mut scheme in readings(choice).map_err(Failure::wrong_arguments)? {
@@ -154,6 +160,33 @@ pub fn keep_best(results: Vec<LaneResult>) -> Vec<LaneResult> {
         }
     }
     kept
+}
+
+/// Refuses settings of which one would replace another: a parameter that is set twice, where `is_grid` does not make it two
+/// runs, and the size of the table by two flags.
+fn check_settings(options: &SchemeOptions, is_grid: bool) -> Result<(), Failure> {
+    for (at, setting) in options.set.iter().enumerate() {
+        let is_same =
+            |other: &&Setting| (&other.scheme, &other.parameter) == (&setting.scheme, &setting.parameter);
+        if let Some(first) = options.set[..at].iter().find(is_same).filter(|_| !is_grid) {
+            let problem =
+                format!("--set {} was given, too: give one of them; sweep takes several values", first.text);
+            return Err(refused_setting(setting, anyhow!(problem)));
+        }
+        if let Some(bytes) = options.table_bytes.filter(|_| setting.parameter == TABLE_BYTES) {
+            return Err(refused_setting(
+                setting,
+                anyhow!("--table-bytes {bytes} says the same: give one of them"),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a scheme, by the name of its results, has a table of contexts.
+pub fn has_table(name: &str) -> bool {
+    let name = name.split(':').next().unwrap_or(name);
+    configure(name).is_ok_and(|mut scheme| scheme.params_mut::<PcStreamParams>().is_some())
 }
 
 /// Applies the options that change schemes. A setting of a scheme that is not in the run is refused.

@@ -138,12 +138,20 @@ pub fn fit<'a>(
     Ok((fitting, planned))
 }
 
-/// Says what schemes remark, once for all drives: rules that did nothing, also because no scheme goes by them.
+/// Says what schemes remark, once for all drives: flags that did nothing because no scheme goes by them, and
+/// rules that did nothing.
 pub fn remark_schemes(options: &SchemeOptions, results: &[LaneResult], ui: Ui) {
     pcstream_report::too_few_dies(results).iter().for_each(|remark| ui.remark(remark));
     let rules = options.rules.as_ref().map(|path| format!("--rules {}", path.display()));
     if let Some(rules) = rules.as_ref().filter(|_| !results.iter().any(|lane| lane.scheme == "manual")) {
         ui.remark(&format!("{rules} has no effect: the scheme manual is not simulated"));
+    }
+    if let Some(bytes) =
+        options.table_bytes.filter(|_| !results.iter().any(|lane| schemes::has_table(&lane.scheme)))
+    {
+        ui.remark(&format!(
+            "--table-bytes {bytes} has no effect: no scheme with a table of contexts is simulated"
+        ));
     }
     let flag = rules.map_or(String::new(), |rules| format!("{rules}: "));
     let mut said = BTreeSet::new();

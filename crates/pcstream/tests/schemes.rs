@@ -156,3 +156,57 @@ fn rules_are_printed_and_made_from_the_log_of_rocksdb() {
     refuses(1, &["rules", "--rocksdb-log", &log], &["no table's level", "LOG.old"]);
     refuses(1, &["rules", "--rocksdb-log", &place.path("none")], &["--rocksdb-log", "none"]);
 }
+
+/// One of them would have no effect, and nobody would know which.
+#[test]
+fn flags_that_set_the_same_twice_or_nothing_are_said() {
+    let place = Place::new();
+    let trace = place.path("t.pctrace");
+    let run = |flags: &[&'static str]| {
+        [&["simulate", trace.as_str(), "--scheme", "baseline,pcstream", "--gc", "own"], flags].concat()
+    };
+    let (set, other) = ("pcstream.table_bytes=13", "pcstream.table_bytes=26");
+    refuses(
+        2,
+        &run(&["--set", set, "--table-bytes", "26"]),
+        &["--set", set, "--table-bytes 26 says the same"],
+    );
+    refuses(2, &run(&["--set", set, "--set", other]), &[other, set, "sweep takes several values"]);
+    let out = place.path("r.csv");
+    let swept = ["sweep", &trace, "-o", &out, "--scheme", "pcstream", "--gc", "own", "--set", set];
+    ends_with(0, &[&swept[..], &["--set", other]].concat());
+    refuses(2, &[&swept[..], &["--table-bytes", "26"]].concat(), &["--table-bytes 26 says the same"]);
+    let remarks = ["--table-bytes 26 has no effect", "--no-discard has no effect: the trace has no discards"];
+    let said = |flags: &[&'static str]| {
+        let err = ends_with(0, &run(flags)).1;
+        remarks.map(|remark| err.contains(remark))
+    };
+    assert_eq!(said(&["--table-bytes", "26"]), [false, false]);
+    assert_eq!(said(&["--table-bytes", "26", "--no-discard"]), [false, true]);
+    let err = ends_with(0, &["simulate", &trace, "--scheme", "baseline", "--table-bytes", "26"]).1;
+    assert!(err.contains(remarks[0]), "{err}");
+}
+
+/// A preset that knows nothing of a trace places as the baseline does, which is said.
+#[test]
+fn the_default_rules_know_generated_files_and_say_what_they_do_not_know() {
+    let dir = tempfile::TempDir::new().unwrap();
+    let trace = |name: &str| dir.path().join(name).display().to_string();
+    let (files, uniform) = (trace("f.pctrace"), trace("u.pctrace"));
+    ends_with(
+        0,
+        &["generate", "files", "--pages", "16K", "--writes", "256K", "--file-pages", "24", "-o", &files],
+    );
+    ends_with(0, &["generate", "uniform", "--pages", "4K", "--writes", "16K", "-o", &uniform]);
+    let flags = ["--scheme", "baseline,manual", "--gc", "own", "--json", "-"];
+    let remark = "no rule of the preset matched";
+    for rules in ["common", "classes"] {
+        let (out, err) = ends_with(0, &[&["simulate", &files, "--rules", rules], &flags[..]].concat());
+        let result: serde_json::Value = serde_json::from_str(&out).unwrap();
+        let waf = |lane: usize| result["results"][lane]["waf"].as_f64().unwrap();
+        assert!(waf(1) < 0.95 * waf(0), "{rules}: {} {}", waf(0), waf(1));
+        assert!(!err.contains(remark), "{err}");
+    }
+    let (_, err) = ends_with(0, &[&["simulate", &uniform], &flags[..]].concat());
+    assert_eq!(err.matches(remark).count(), 1, "{err}");
+}

@@ -121,7 +121,12 @@ impl Plan {
                 plan.set_unit(at, unit).map_err(|expected| format!("{part:?}: {expected}"))?;
             }
         }
-        match plan.columns[..REQUIRED].iter().position(Option::is_none) {
+        let needed = &plan.columns[..REQUIRED];
+        let is_taken = |at: usize| needed[at].is_some() && needed[..at].contains(&needed[at]);
+        if let Some(at) = (0..REQUIRED).find(|&at| is_taken(at)) {
+            return Err(format!("{}: its column is that of another, expected one for each", ROLES[at]));
+        }
+        match needed.iter().position(Option::is_none) {
             None => Ok(plan),
             Some(at) => Err(format!("no column for {}, expected one such as {0}=3", ROLES[at])),
         }
@@ -440,6 +445,7 @@ mod tests {
             ("time=", "expected ROLE=COLUMN"),
             ("when=0", "\"when=0\": expected one of time, op, offset, size, volume, context"),
             ("time=0,time=1", "time was chosen before"),
+            ("time=0,op=1,offset=c,size=c", "size: its column is that of another"),
             ("time:min=0", "\"time:min=0\": expected the unit s, ms, us, 100ns, ns"),
             ("size:mb=0", "expected the unit bytes, sectors, kib, pages"),
             ("volume:s=0", "volume has no unit"),

@@ -60,8 +60,11 @@ impl Fitting<'_> {
     }
 
     /// Says what the addresses of a packed device make of a result: which schemes see more of them than such a device has,
-    /// and that discards leave it emptier than asked for.
+    /// and that discards leave it emptier than asked for, or that there are none to leave out.
     pub fn remark_addresses<'l>(&self, lanes: impl Iterator<Item = &'l LaneSpec>) {
+        if self.settings.no_discard && self.reader.meta().totals.discarded_pages == 0 {
+            self.ui.remark("--no-discard has no effect: the trace has no discards");
+        }
         let discards = discards_matter(&self.reader.meta().totals, self.settings.no_discard);
         match self.settings.pack {
             Some(Pack::Live(_)) => {
