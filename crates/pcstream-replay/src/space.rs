@@ -77,12 +77,11 @@ pub enum SpaceError {
     Nothing,
     /// The device is smaller than what is to be on it.
     #[error(
-        "{} {used} {}, which is more than {share} of the device's {logical_pages}: \
-         expected a device (--capacity) of at least {least} pages or {} bytes{}",
+        "{} {used} {}, which is more than {share} of the device's {logical_pages}: expected {}{}",
         if *live { "of what the trace writes up to" } else { "the trace writes" },
         if *live { "pages hold data at once" } else { "different pages" },
-        least * PAGE_BYTES,
-        or_share(*used, *logical_pages),
+        least.map_or(String::new(), least_device),
+        least_share(*used, *logical_pages, least.is_some()),
     )]
     TooSmall {
         /// Different pages that the trace writes, or how many of them hold data at once.
@@ -93,15 +92,24 @@ pub enum SpaceError {
         share: f64,
         /// Of the device.
         logical_pages: u64,
-        /// Smallest device for this share.
-        least: u64,
+        /// Smallest device for this share; none for a share of 0.
+        least: Option<u64>,
     },
 }
 
-/// The smallest share, with three digits, where there is one.
-fn or_share(used: u64, of: u64) -> String {
+fn least_device(pages: u64) -> String {
+    format!("a device (--capacity) of at least {pages} pages or {} bytes", pages.saturating_mul(PAGE_BYTES))
+}
+
+/// The smallest share, with three digits, where there is one, or else a larger device.
+fn least_share(used: u64, of: u64, is_second: bool) -> String {
     let share = (used as f64 / of.max(1) as f64 * 1000.0).ceil() / 1000.0;
-    if share > 1.0 { String::new() } else { format!(", or a share of at least {share}") }
+    let or = if is_second { ", or " } else { "" };
+    match share > 1.0 {
+        true if is_second => String::new(),
+        true => "a larger device (--capacity) and a share above 0".to_owned(),
+        false => format!("{or}a share of at least {share}"),
+    }
 }
 
 /// The changed space.
@@ -182,7 +190,8 @@ impl Space {
         let used = self.peak_live.unwrap_or(self.used_pages);
         let wanted = (self.logical_pages as f64 * share).round() as u64;
         if used > wanted {
-            let (live, least) = (self.peak_live.is_some(), (used as f64 / share).ceil() as u64);
+            let (live, least) =
+                (self.peak_live.is_some(), (share > 0.0).then(|| (used as f64 / share).ceil() as u64));
             return Err(SpaceError::TooSmall { used, live, share, logical_pages: self.logical_pages, least });
         }
         self.static_pages = wanted - used;
@@ -354,7 +363,7 @@ mod tests {
 
         let error =
             Space::new(SpaceSettings { fill: Some(0.1), ..settings }, &written(&batch()), &[], 100, None);
-        assert!(matches!(error, Err(SpaceError::TooSmall { used: 14, least: 140, .. })), "{error:?}");
+        assert!(matches!(error, Err(SpaceError::TooSmall { used: 14, least: Some(140), .. })), "{error:?}");
         assert!(
             error
                 .unwrap_err()
@@ -364,6 +373,21 @@ mod tests {
         let pack = SpaceSettings { pack: Some(Pack::Addresses(0.9)), ..SpaceSettings::default() };
         let error = Space::new(pack, &written(&batch()), &[], 8000, Some(10)).unwrap_err();
         assert!(error.to_string().ends_with("at least 16 pages or 65536 bytes"), "{error}");
+
+        let fill = |pages| {
+            let settings = SpaceSettings { fill: Some(0.0), ..settings };
+            Space::new(settings, &written(&batch()), &[], pages, None).unwrap_err().to_string()
+        };
+        assert!(
+            fill(100).ends_with("of the device's 100: expected a share of at least 0.14"),
+            "{}",
+            fill(100)
+        );
+        assert!(
+            fill(1).ends_with("expected a larger device (--capacity) and a share above 0"),
+            "{}",
+            fill(1)
+        );
     }
 
     /// Otherwise a trace of a full device would give one result for all shares.
