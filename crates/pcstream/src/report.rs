@@ -30,18 +30,14 @@ const SPARE_FACTORS: [f64; 7] = [0.03, 0.05, 0.07, 0.125, 0.2, 0.3, 0.45];
 /// Streams of the curve over their number, S0 included.
 const STREAMS: [u8; 6] = [1, 2, 3, 5, 9, 17];
 
+/// The figures that are curves.
+const OVER_UTILISATION: &str = "waf-over-utilisation";
+const OVER_STREAMS: &str = "waf-over-streams";
+
 /// `pcstream report`.
 pub fn report(args: &ReportArgs, ui: Ui) -> Result<Status, Failure> {
-    if args.figure.is_some() && args.svg.is_none() && args.png.is_none() && args.csv.is_none() {
-        return Err(Failure::wrong_arguments(anyhow!(
-            "--figure: say where to, with --svg FILE, --png FILE or --csv FILE"
-        )));
-    }
-    let figure = args.figure.as_deref().filter(|name| pictures::needs_clock(name));
-    if let Some(name) = figure.filter(|_| !args.simulation.measure.timing) {
-        return Err(Failure::wrong_arguments(anyhow!(
-            "--figure {name}: needs --timing, which adds the time that requests take"
-        )));
+    if let Some(name) = &args.figure {
+        check_figure(name, args).map_err(Failure::WrongArguments)?;
     }
     let outputs = [
         ("--output -", args.output.as_deref()),
@@ -78,8 +74,8 @@ pub fn report(args: &ReportArgs, ui: Ui) -> Result<Status, Failure> {
         fitting: &mut fitting,
         peak_live: survey.as_ref().map_or(0, Survey::peak_live_pages),
     };
-    let by_utilisation = wanted("waf-over-utilisation").then(|| curves.over_utilisation()).transpose()?;
-    let by_streams = wanted("waf-over-streams").then(|| curves.over_streams()).transpose()?;
+    let by_utilisation = wanted(OVER_UTILISATION).then(|| curves.over_utilisation()).transpose()?;
+    let by_streams = wanted(OVER_STREAMS).then(|| curves.over_streams()).transpose()?;
     let material = Material {
         simulation: &simulation,
         rows: &rows,
@@ -99,6 +95,22 @@ pub fn report(args: &ReportArgs, ui: Ui) -> Result<Status, Failure> {
         ui::print(&pictures::page(&material))?;
     }
     Ok(Status::with_losses(simulation.has_losses()))
+}
+
+/// Refuses a figure that goes nowhere, or that other flags leave nothing of.
+fn check_figure(name: &str, args: &ReportArgs) -> anyhow::Result<()> {
+    if args.svg.is_none() && args.png.is_none() && args.csv.is_none() {
+        return Err(anyhow!("--figure: say where to, with --svg FILE, --png FILE or --csv FILE"));
+    }
+    if pictures::needs_clock(name) && !args.simulation.measure.timing {
+        return Err(anyhow!("--figure {name}: needs --timing, which adds the time that requests take"));
+    }
+    if args.no_curves && [OVER_UTILISATION, OVER_STREAMS].contains(&name) {
+        return Err(anyhow!(
+            "--figure {name}: is one of the curves that --no-curves leaves out: give one of the two"
+        ));
+    }
+    Ok(())
 }
 
 /// Where one figure goes.

@@ -223,6 +223,10 @@ fn contexts_are_shown_whole_and_in_groups() {
 fn throughput_is_shown_beside_copies() {
     let place = Place::new();
     let (trace, svg) = (place.path("t.pctrace"), place.path("t.svg"));
+    for figure in ["waf-over-streams", "waf-over-utilisation"] {
+        let words = ["--figure", figure, "--no-curves", "--csv", "-"];
+        refuses(2, &[&["report", trace.as_str()], &words[..]].concat(), &[figure, "--no-curves leaves out"]);
+    }
     let flags = ["--no-curves", "--scheme", "baseline,pcstream", "--prefill", "1", "--figure", "throughput"];
     let report = [&["report", trace.as_str()], &flags[..]].concat();
     let (csv, _) = ends_with(0, &[&report[..], &["--timing", "--csv", "-", "--svg", &svg]].concat());
@@ -344,8 +348,6 @@ fn runs_are_compared_by_name_and_noise_is_no_change() {
     let (short, _) = ends_with(0, &[&["compare", &once, &place.path("b1.pctrace")], &flags[..]].concat());
     assert!(short.contains("WAF: pcstream") && !short.contains("flash: pcstream"), "{short}");
     refuses(2, &["compare", &once], &["TRACE"]);
-    refuses(2, &["compare", &once, "a,,b"], &["empty"]);
-}
     let copy = place.path("copy.pctrace");
     fs::create_dir(&copy).unwrap();
     for entry in fs::read_dir(&once).unwrap().map(Result::unwrap) {
@@ -355,3 +357,5 @@ fn runs_are_compared_by_name_and_noise_is_no_change() {
         let twice = ["are one trace", &once, again];
         refuses(2, &["compare", &place.path("b1.pctrace"), &format!("{once},{again}")], &twice);
     }
+    refuses(2, &["compare", &once, "a,,b"], &["empty"]);
+}
