@@ -54,7 +54,9 @@ pub struct Started {
     pub fs: Option<FsKind>,
     /// The device.
     pub device: PathBuf,
-    /// Size of the device in pages.
+    /// Its number.
+    pub number: DeviceNumber,
+    /// Size of the device in pages. It may grow.
     pub device_pages: u64,
     /// What is allocated on it already: metadata and the fill.
     pub prefilled: Vec<PageRange>,
@@ -135,6 +137,7 @@ impl Place {
             directory: self.directory.clone(),
             fs: self.fs,
             device: self.device.clone(),
+            number: self.number,
             device_pages: self.bytes / PAGE_BYTES,
             prefilled: layout.allocated().to_vec(),
             start_unix_ns,

@@ -116,6 +116,26 @@ fn events_without_their_context_end_the_trace() {
     assert!(reader.damage().unwrap().contains("event 2: context 2"), "{:?}", reader.damage());
 }
 
+/// Its size is stored before what lies beyond the old one.
+#[test]
+fn a_device_may_grow() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("t.pctrace");
+    let end = |event: &Event| event.lba.0 + u64::from(event.pages);
+    let highest = small().events.iter().map(end).max().unwrap();
+    let mut writer = TraceWriter::create(&path, Meta::new("d", highest - 1), false).unwrap();
+    let refused = writer.write_batch(&small()).unwrap_err().to_string();
+    assert!(refused.contains("expected to end within the device"), "{refused}");
+    writer.meta_mut().device.pages = highest;
+    writer.flush().unwrap();
+    writer.write_batch(&small()).unwrap();
+    writer.flush().unwrap();
+    drop(writer);
+    let reader = TraceReader::open(&path).unwrap();
+    assert_eq!(reader.meta().device.pages, highest);
+    assert_eq!(read(&reader).unwrap().events, small().events);
+}
+
 #[test]
 fn a_longer_version_of_a_segment_wins() {
     let dir = tempfile::tempdir().unwrap();

@@ -35,6 +35,8 @@ pub struct LiveSimulation<'a> {
     device: Option<OnDevice>,
     ui: Ui,
     running: Option<Running>,
+    /// The traced device is larger than it was as the schemes began.
+    grown: bool,
 }
 
 struct Running {
@@ -66,7 +68,16 @@ impl<'a> LiveSimulation<'a> {
         let available = pcstream_system::memory::allowed(memory);
         // Before signals are caught: a rules file may be a pipe that nobody writes to.
         let schemes = schemes::factories(&args.scheme, &args.scheme_options)?;
-        Ok(LiveSimulation { args, schemes, template, available, device: None, ui, running: None })
+        Ok(LiveSimulation {
+            args,
+            schemes,
+            template,
+            available,
+            device: None,
+            ui,
+            running: None,
+            grown: false,
+        })
     }
 
     /// The same with a single lane, beside a device.
@@ -101,6 +112,15 @@ impl<'a> LiveSimulation<'a> {
         Ok(())
     }
 
+    /// The traced device is larger from now on. Returns what that means for the results.
+    pub fn device_grew(&mut self) -> &'static str {
+        self.grown = true;
+        if let Some(running) = &mut self.running {
+            running.live = None;
+        }
+        "the schemes run over the recording, on a device of the new size"
+    }
+
     /// The next events.
     pub fn feed(&mut self, batch: Batch) -> Result<(), ReplayError> {
         let live = self.running.as_mut().and_then(|running| running.live.as_mut());
@@ -109,7 +129,10 @@ impl<'a> LiveSimulation<'a> {
 
     /// After the recording, which `reader` reads. A signal that `interrupt` notes ends it.
     pub fn finish(self, reader: &TraceReader, interrupt: Interrupt) -> Result<Simulated, Failure> {
-        let Running { planned, live } = self.running.expect("the capture began");
+        let Running { mut planned, live } = self.running.expect("the capture began");
+        if self.grown {
+            planned = Planned::of(self.args, &self.schemes, self.template, reader.meta(), None)?;
+        }
         let host_pages = reader.meta().totals.host_pages;
         let whole = Footprint::new(&planned.plan.lanes, host_pages, None).map_err(passes::refused)?;
         // Schemes that look ahead take memory for each page written, which was not known before.

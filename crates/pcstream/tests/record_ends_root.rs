@@ -1,5 +1,5 @@
-//! What `record` says and does where there is no room, or no file system that it can use, and where the output of its command
-//! goes.
+//! What `record` says and does where there is no room, or suddenly more, or no file system that it can use, and where the output
+//! of its command goes.
 
 #[path = "../../pcstream-capture/tests/common/mod.rs"]
 mod common;
@@ -22,6 +22,7 @@ use tempfile::TempDir;
 
 fn main() -> ExitCode {
     let needs = [common::ext4 as common::Need, common::loop_devices];
+    let xfs = [common::xfs as common::Need, common::loop_devices];
     common::run(vec![
         common::test("record_passes_the_output_of_its_command_through", &needs, output),
         common::test("record_writes_nothing_where_its_directory_was_replaced", &needs, replaced),
@@ -40,6 +41,9 @@ fn main() -> ExitCode {
             &[common::ext4, common::zram],
             full_scratch,
         ),
+        common::test("record_goes_on_with_a_larger_device", &needs, larger_device),
+        common::test("record_goes_on_with_a_larger_xfs", &xfs, larger_xfs),
+        common::test("run_simulates_a_device_that_grew", &xfs, larger_run),
     ])
 }
 
@@ -219,4 +223,72 @@ fn full_scratch() {
     let full = record("dd if=/dev/zero of={}/big bs=1M count=200; true");
     assert_said(&full, 3, &["the scratch file system is full", "KiB are left", "scratch_full 1"]);
     assert_said(&record("dd if=/dev/zero of={}/big bs=1M count=20"), 0, &[]);
+}
+
+/// `$0` is the image, `$1` the device and `$2` where it is mounted.
+fn while_it_grows(disk: &Disk, arguments: &[&str], script: &str) -> Output {
+    let (image, mount) = (disk.image(), disk.mount_point());
+    let command = ["--", "sh", "-c", script, text(&image), disk.device(), text(&mount)];
+    pcstream(&[arguments, &command].concat())
+}
+
+/// The trace has the size that the device has at the end, and all that was written.
+#[track_caller]
+fn assert_grew(output: &Output, sizes: &str, trace: &Path, pages: u64, beyond: u64) {
+    assert_said(output, 0, &[sizes]);
+    let reader = TraceReader::open(trace).expect("the trace can be read");
+    assert_eq!((reader.meta().device.pages, reader.meta().complete), (pages, true));
+    let batches: Vec<_> = reader.batches().collect::<Result<_, _>>().expect("all events are on the device");
+    let events = batches.iter().flat_map(|batch| &batch.events);
+    let behind: u64 = events.filter(|event| event.lba.0 >= beyond).map(|event| u64::from(event.pages)).sum();
+    assert!(behind >= 256, "{behind} pages");
+}
+
+/// As a logical volume is extended below a database.
+fn larger_device() {
+    let (disk, traces) = (Disk::unformatted(64), TempDir::new().expect("a directory"));
+    let trace = traces.path().join("t.pctrace");
+    let script = "dd if=/dev/zero of=\"$1\" bs=1M count=1 conv=fsync; truncate -s 128M \"$0\"; losetup -c \"$1\"; \
+                  dd if=/dev/zero of=\"$1\" bs=1M count=1 seek=70 conv=fsync";
+    let on = ["record", "--on", disk.device(), "-o", text(&trace)];
+    let output = while_it_grows(&disk, &on, script);
+    let sizes = format!("{} grew from 64.0 MiB to 128 MiB while it was recorded", disk.device());
+    assert_grew(&output, &sizes, &trace, 128 << 8, 64 << 8);
+}
+
+/// Writes a file that did not fit before.
+const GROW_XFS: &str = "echo x > \"$2/x\"; truncate -s 1G \"$0\"; losetup -c \"$1\"; xfs_growfs \"$2\" > /dev/null; \
+                        dd if=/dev/zero of=\"$2/file\" bs=1M count=330";
+
+fn small_xfs() -> Disk {
+    Disk::made(320, &["mkfs.xfs", "-q"], "discard")
+}
+
+fn larger_xfs() {
+    let (disk, traces) = (small_xfs(), TempDir::new().expect("a directory"));
+    let (trace, mount) = (traces.path().join("t.pctrace"), disk.mount_point());
+    let on = ["record", "--on", text(&mount), "-o", text(&trace)];
+    let output = while_it_grows(&disk, &on, GROW_XFS);
+    let sizes = "grew from 320 MiB to 1.00 GiB while it was recorded: the trace has the new size";
+    assert_grew(&output, sizes, &trace, 1 << 18, 320 << 8);
+}
+
+/// The results are those of a later simulation, which knows the new size.
+fn larger_run() {
+    let (disk, traces) = (small_xfs(), TempDir::new().expect("a directory"));
+    let (trace, mount) = (traces.path().join("t.pctrace"), disk.mount_point());
+    let [live, later] = ["live", "later"].map(|name| traces.path().join(name));
+    let schemes = ["--scheme", "baseline,pcstream,oracle"];
+    let on = ["run", "--on", text(&mount), "-o", text(&trace), "--json", text(&live)];
+    let output = while_it_grows(&disk, &[&on[..], &schemes].concat(), GROW_XFS);
+    let said = "the schemes run over the recording, on a device of the new size";
+    assert_grew(&output, said, &trace, 1 << 18, 320 << 8);
+    let simulate = ["simulate", text(&trace), "--json", text(&later)];
+    assert_said(&pcstream(&[&simulate[..], &schemes].concat()), 0, &[]);
+    let results = |path: &Path| {
+        let text = fs::read(path).expect("results");
+        serde_json::from_slice::<serde_json::Value>(&text).expect("JSON")["results"].clone()
+    };
+    assert_eq!(results(&live), results(&later));
+    assert!(results(&live).is_array());
 }

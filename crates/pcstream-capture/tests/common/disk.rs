@@ -37,11 +37,11 @@ impl Disk {
     /// Without a file system.
     pub fn unformatted(mib: u64) -> Disk {
         let dir = TempDir::new().expect("a temporary directory");
-        let image = dir.path().join("image");
-        File::create(&image).and_then(|file| file.set_len(mib << 20)).expect("an image");
-        let device = succeed("losetup", &["--find", "--show", text(&image)]).trim().to_owned();
-        std::fs::create_dir(dir.path().join("mount")).expect("a mount point");
-        Disk { dir, device, mounted: false }
+        let mut disk = Disk { dir, device: String::new(), mounted: false };
+        File::create(disk.image()).and_then(|file| file.set_len(mib << 20)).expect("an image");
+        disk.device = succeed("losetup", &["--find", "--show", text(&disk.image())]).trim().to_owned();
+        std::fs::create_dir(disk.mount_point()).expect("a mount point");
+        disk
     }
 
     pub fn mount(&mut self, options: &str) {
@@ -62,6 +62,11 @@ impl Disk {
 
     pub fn device(&self) -> &str {
         &self.device
+    }
+
+    /// What the device keeps its data in.
+    pub fn image(&self) -> PathBuf {
+        self.dir.path().join("image")
     }
 
     pub fn mount_point(&self) -> PathBuf {

@@ -20,6 +20,12 @@ pub(super) struct EventCheck {
 }
 
 impl EventCheck {
+    /// Before the first event of a device with this many pages, 0 while that is not known.
+    pub fn new(device_pages: u64, contexts: u64, files: u64) -> EventCheck {
+        let device_pages = if device_pages == 0 { u64::MAX } else { device_pages };
+        EventCheck { device_pages, contexts, files, last_ns: 0, highest_end: 0 }
+    }
+
     /// Checks the next event.
     #[inline]
     pub fn check(&mut self, event: &Event) -> Result<(), EventFault> {

@@ -157,16 +157,8 @@ impl TraceReader {
     /// Streams the trace from its beginning. The first batch carries all contexts and files; there
     /// is always a first batch. After an error the iterator ends.
     pub fn batches(&self) -> Batches {
-        let check = EventCheck {
-            device_pages: match self.meta.device.pages {
-                0 => u64::MAX,
-                pages => pages,
-            },
-            contexts: self.contexts.len() as u64,
-            files: self.files.len() as u64,
-            last_ns: 0,
-            highest_end: 0,
-        };
+        let (contexts, files) = (self.contexts.len() as u64, self.files.len() as u64);
+        let check = EventCheck::new(self.meta.device.pages, contexts, files);
         Batches {
             tables: Some((self.contexts.clone(), self.files.clone())),
             rows: TableRows::new(self.events.clone()),

@@ -69,11 +69,7 @@ impl TraceWriter {
             parent.remove(&old)?;
         }
         let dir = parent.make(&partial)?;
-        let device_pages = match meta.device.pages {
-            0 => u64::MAX,
-            pages => pages,
-        };
-        let check = EventCheck { device_pages, contexts: 0, files: 0, last_ns: 0, highest_end: 0 };
+        let check = EventCheck::new(meta.device.pages, 0, 0);
         let mut writer = TraceWriter {
             target,
             parent,
@@ -121,7 +117,7 @@ impl TraceWriter {
     }
 
     /// The meta, to be completed while the trace is written: losses, exit status, device size.
-    /// Changes reach the disk with the next `flush`.
+    /// Changes reach the disk with the next `flush`; events may lie on the larger device at once.
     pub fn meta_mut(&mut self) -> &mut Meta {
         &mut self.meta
     }
@@ -168,10 +164,13 @@ impl TraceWriter {
                 return table(row, format!("file {}, expected {}: ids are dense", file.id.0, row + 1));
             }
         }
+        let EventCheck { last_ns, highest_end, .. } = self.check;
+        let (contexts, files) = (contexts + batch.contexts.len() as u64, files + batch.files.len() as u64);
         let mut check = EventCheck {
-            contexts: contexts + batch.contexts.len() as u64,
-            files: files + batch.files.len() as u64,
-            ..self.check
+            last_ns,
+            highest_end,
+            // A device may grow meanwhile.
+            ..EventCheck::new(self.meta.device.pages, contexts, files)
         };
         for (row, event) in (events..).zip(&batch.events) {
             check.check(event).map_err(|fault| TraceError::Event {

@@ -8,10 +8,12 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use pcstream_capture::capture::{Finished, Observer, Progress, Started, Subject};
+use pcstream_fs::extents::DeviceNumber;
+use pcstream_fs::scratch::BlockDevice;
 use pcstream_report::{PathShares, human};
 use pcstream_trace::meta::{Exit, FileSystem};
-use pcstream_trace::store::partial_path;
-use pcstream_trace::{Batch, ById, Event, Extent, Kind, Meta, Op, TraceReader, TraceWriter};
+use pcstream_trace::store::{TraceError, partial_path};
+use pcstream_trace::{Batch, ById, Event, Extent, Kind, Meta, Op, PAGE_BYTES, TraceReader, TraceWriter};
 
 use super::options::fs_journal;
 use super::together::{Member, NotBegun};
@@ -36,6 +38,8 @@ pub struct Recorder<'a> {
     attached_to: Option<String>,
     pub(super) writer: Option<TraceWriter>,
     flushed: Instant,
+    /// Once the capture has begun.
+    device: Option<DeviceNumber>,
     /// Pages written by context: all, and those of file data.
     pages: ById<[u64; 2]>,
     /// What simulates meanwhile, if anything does.
@@ -49,6 +53,7 @@ pub struct Recorder<'a> {
     /// Why the simulation or the command does not begin: it ends the capture, and keeps its exit code.
     pub(super) refused: Option<Failure>,
     pub(super) bar: ProgressBar,
+    ui: Ui,
 }
 
 impl<'a> Recorder<'a> {
@@ -68,6 +73,7 @@ impl<'a> Recorder<'a> {
             attached_to: attached::setting(subject, args.redact),
             writer: None,
             flushed: Instant::now(),
+            device: None,
             pages: ById::default(),
             simulation: None,
             temporary: false,
@@ -75,6 +81,7 @@ impl<'a> Recorder<'a> {
             member: None,
             refused: None,
             bar: capture_line(ui),
+            ui,
         }
     }
 
@@ -130,6 +137,33 @@ impl<'a> Recorder<'a> {
         meta.settings =
             place.into_iter().chain(how).chain(to).map(|(key, value)| (key.to_owned(), value)).collect();
         meta
+    }
+
+    /// Goes on with a device that was made larger: its size was asked for at the start.
+    fn follow_growth(&mut self, batch: &Batch) -> Result<(), TraceError> {
+        let writer = self.writer.as_mut().expect("the capture began");
+        let end = |event: &Event| event.lba.0.saturating_add(event.pages.into());
+        let end = batch.events.iter().map(end).max().unwrap_or(0);
+        let before = writer.meta().device.pages;
+        if end <= before {
+            return Ok(());
+        }
+        let device = self.device.and_then(|number| BlockDevice::by_number(number).ok());
+        // Meanwhile it may be smaller again, or gone.
+        let now = end.max(device.map_or(0, |device| device.bytes / PAGE_BYTES));
+        writer.meta_mut().device.pages = now;
+        // What a kill leaves has no event beyond its device.
+        writer.flush()?;
+        let grew = format!(
+            "{} grew from {} to {} while it was recorded",
+            writer.meta().device.name,
+            human::page_bytes(before),
+            human::page_bytes(now)
+        );
+        let simulation = self.simulation.as_mut();
+        let then = simulation.map_or("the trace has the new size", LiveSimulation::device_grew);
+        self.bar.suspend(|| self.ui.remark(&format!("{grew}: {then}")));
+        Ok(())
     }
 
     /// Says what a recording that failed leaves behind. Its writer is gone.
@@ -231,6 +265,7 @@ impl Observer for Recorder<'_> {
     }
 
     fn started(&mut self, started: &Started) -> Result<(), Box<dyn Error + Send + Sync>> {
+        self.device = Some(started.number);
         let meta = self.meta(started);
         if let Some(simulation) = &mut self.simulation
             && let Err(refused) = simulation.start(&meta)
@@ -253,6 +288,7 @@ impl Observer for Recorder<'_> {
             redaction.batch(&mut batch);
         }
         batch.events.iter().for_each(|event| self.count(event));
+        self.follow_growth(&batch)?;
         let writer = self.writer.as_mut().expect("the capture began");
         writer.write_batch(&batch)?;
         if self.flushed.elapsed() >= FLUSH {
