@@ -153,11 +153,28 @@ fn descends_from(pid: u32, ancestor: u32) -> bool {
     false
 }
 
+/// What the command left running, as id and name: its orphans come to this process. Their own children are not named.
+pub fn left_running() -> Vec<(u32, String)> {
+    let own = std::process::id();
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let mut pids: Vec<u32> = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    pids.retain(|pid| state_and_parent(*pid).is_some_and(|(state, parent)| parent == own && state != "Z"));
+    pids.sort_unstable();
+    let name =
+        |pid: &u32| Some(std::fs::read_to_string(format!("/proc/{pid}/comm")).ok()?.trim_end().to_owned());
+    pids.iter().filter_map(|pid| Some((*pid, name(pid)?))).collect()
+}
+
 /// The parent of a process; `None` if it ended.
 pub(crate) fn parent_of(pid: u32) -> Option<u32> {
+    state_and_parent(pid).map(|(_, parent)| parent)
+}
+
+fn state_and_parent(pid: u32) -> Option<(String, u32)> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name in parentheses may hold anything.
-    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    Some((fields.next()?.to_owned(), fields.next()?.parse().ok()?))
 }
 
 #[cfg(test)]
@@ -185,7 +202,15 @@ mod tests {
         let mut child = Command::new("sleep").arg("30").spawn().unwrap();
         assert!(descends_from(child.id(), std::process::id()));
         assert!(!descends_from(1, std::process::id()));
+        let left = (child.id(), "sleep".to_owned());
+        assert!(left_running().contains(&left));
         child.kill().unwrap();
+        // It is a zombie until it is waited for.
+        let state = || state_and_parent(child.id()).map(|(state, _)| state);
+        while state().as_deref() != Some("Z") {
+            std::thread::yield_now();
+        }
+        assert!(!left_running().contains(&left));
         child.wait().unwrap();
     }
 }

@@ -49,6 +49,17 @@ fn journal(is_elsewhere: bool) -> Option<String> {
     is_elsewhere.then(|| "the journal is on a device of its own: its writes are not in the trace".into())
 }
 
+/// Names what a command left running on a file system that was there before.
+pub(crate) fn left_running(processes: &[(u32, String)]) -> Vec<String> {
+    let note = |(pid, name): &(u32, String)| {
+        format!(
+            "{name} (pid {pid}), which the command left running, goes on; what it writes from now on is not captured: attach \
+             to it with --pid {pid}"
+        )
+    };
+    processes.iter().map(note).collect()
+}
+
 /// What was written by whom that nothing more is known of.
 pub(crate) fn of_counts(counts: &JoinCounts) -> Vec<String> {
     [others(counts), swap(counts)].into_iter().flatten().collect()

@@ -43,6 +43,7 @@ fn main() -> ExitCode {
         ),
         common::test("record_goes_on_with_a_larger_device", &needs, larger_device),
         common::test("record_goes_on_with_a_larger_xfs", &xfs, larger_xfs),
+        common::test("record_says_what_its_command_leaves_running", &needs, left_running),
         common::test("run_simulates_a_device_that_grew", &xfs, larger_run),
     ])
 }
@@ -291,4 +292,23 @@ fn larger_run() {
     };
     assert_eq!(results(&live), results(&later));
     assert!(results(&live).is_array());
+}
+
+/// As `pg_ctl start` does.
+fn left_running() {
+    let (disk, traces) = (Disk::ext4(64), TempDir::new().expect("a directory"));
+    let (mount, trace) = (disk.mount_point(), traces.path().join("t.pctrace"));
+    let (pid, fifo) = (traces.path().join("pid"), traces.path().join("fifo"));
+    disk::succeed("mkfifo", &[text(&fifo)]);
+    let script = "cat \"$0\" > late 2>/dev/null & echo $! > \"$1\"";
+    let on = ["--on", text(&mount), "--", "sh", "-c", script, text(&fifo), text(&pid)];
+    for words in [&["record", "-o", text(&trace)][..], &["place", "--sink", "none"]] {
+        let output = pcstream(&[words, &on].concat());
+        let left = fs::read_to_string(&pid).expect("it began");
+        let left = left.trim();
+        // Its end. It opens the pipe first.
+        fs::write(&fifo, "x").expect("it reads");
+        let name = format!("(pid {left}), which the command left running, goes on");
+        assert_said(&output, 0, &[&name, &format!("attach to it with --pid {left}")]);
+    }
 }

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 
 use pcstream_trace::{Batch, PAGE_BYTES};
 
-use super::{CaptureError, CaptureOptions, ENDED_AS_ASKED, Observer, Progress, sync};
+use super::{CaptureError, CaptureOptions, ENDED_AS_ASKED, Observer, Progress, Subject, sync};
 use crate::attach::Attached;
-use crate::command::Traced;
+use crate::command::{self, Traced};
 use crate::counts::losses;
 use crate::join::Joiner;
 use crate::live_names::LiveNames;
@@ -83,6 +83,8 @@ pub(super) struct Run<'a, 'obj> {
     live: bool,
     /// A command that was asked to end has as much time as it wants.
     patient: bool,
+    /// What the command leaves running goes on: the file system was there before.
+    leaves_running: bool,
     /// Why not all that was written has reached the device, if so.
     unsynced: Option<&'static str>,
     /// What failed meanwhile.
@@ -104,9 +106,11 @@ impl<'a, 'obj> Run<'a, 'obj> {
         options: &CaptureOptions,
     ) -> Run<'a, 'obj> {
         let began = Instant::now();
+        let existing = matches!(options.target, Target::Existing(_));
         Run {
             live: options.live,
-            patient: matches!(options.target, Target::Existing(_)),
+            patient: existing,
+            leaves_running: existing && matches!(options.subject, Subject::Command(_)),
             session,
             reader,
             join,
@@ -257,6 +261,9 @@ impl<'a, 'obj> Run<'a, 'obj> {
         }
         notes.extend(place.unmount()?);
         self.collect()?;
+        if self.leaves_running {
+            notes.extend(notes::left_running(&command::left_running()));
+        }
         let unsynced = |why| format!("not all that was written has reached the device: {why}");
         notes.extend(self.unsynced.map(unsynced));
         if self.nameless {
