@@ -6,7 +6,7 @@ mod common;
 mod disk;
 
 use std::fs;
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
@@ -275,16 +275,16 @@ fn served() {
     command.stdout(Stdio::null());
     let mut running = Running::start(command);
     // It says which port it got.
-    let mut stderr = running.0.as_mut().and_then(|child| child.stderr.take()).expect("it is a pipe");
-    let mut head = String::new();
-    let address = wait_for("the address", || {
-        let mut byte = [0];
-        stderr.read_exact(&mut byte).expect("it runs");
-        head.push(char::from(byte[0]));
-        let (_, rest) = head.split_once("http://")?;
+    let stderr = running.0.as_mut().and_then(|child| child.stderr.take()).expect("it is a pipe");
+    let mut lines = BufReader::new(stderr).lines().map(|line| line.expect("it runs"));
+    let address = lines.find_map(|line| {
+        let (_, rest) = line.split_once("http://")?;
         rest.split_once("/metrics").map(|(address, _)| address.to_owned())
     });
+    let address = address.expect("it says so");
     assert!(address.starts_with("127.0.0.1:"), "{address}");
+    let begun = format!("watching writes to {} on {}", disk.mount_point().display(), disk.device());
+    assert!(lines.any(|line| line.contains(&begun)));
     let scraped = |path: &str| {
         let mut connection = TcpStream::connect(&address).expect("it listens");
         write!(connection, "GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").expect("it reads");

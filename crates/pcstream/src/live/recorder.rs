@@ -276,7 +276,12 @@ impl Observer for Recorder<'_> {
         let writer = output::begin(&self.path, meta, self.overwrite);
         self.writer = Some(writer.map_err(|error| with_causes(&error))?);
         self.flushed = Instant::now();
-        self.wait(Member::begin)
+        self.wait(Member::begin)?;
+        if let (Some(on), true) = (self.args.on(), self.attached_to.is_some()) {
+            let said = format!("recording writes to {} on {}", on.display(), started.device.display());
+            self.bar.suspend(|| self.ui.remark(&said));
+        }
+        Ok(())
     }
 
     fn ended(&mut self) {

@@ -74,6 +74,7 @@ pub fn top(args: TopArgs, ui: Ui) -> Result<Status, Failure> {
         sender,
         on: args.on.canonicalize().unwrap_or_else(|_| args.on.clone()).display().to_string(),
         metrics: server.is_some().then(|| metrics.clone()),
+        ui: (!on_screen(&args, lines.as_ref())).then_some(ui),
     };
     let options = options(&args)?;
     hidden_file_system(&args.on).iter().for_each(|hidden| ui.remark(hidden));
@@ -127,6 +128,13 @@ fn options(args: &TopArgs) -> Result<CaptureOptions, Failure> {
     })
 }
 
+/// Whether the terminal shows them, and keys work.
+fn on_screen(args: &TopArgs, lines: Option<&Lines>) -> bool {
+    let quiet = lines.is_some_and(Lines::is_stdout);
+    let has_screen = terminal::has_screen(std::env::var_os("TERM").as_deref());
+    !args.once && !quiet && has_screen && stdout().is_terminal() && stdin().is_terminal()
+}
+
 /// Shows snapshots until the user or the capture ends. Returns the last one.
 fn show(
     args: &TopArgs,
@@ -134,11 +142,10 @@ fn show(
     snapshots: &Receiver<Arc<Snapshot>>,
     ui: Ui,
 ) -> Result<Option<Arc<Snapshot>>, Failure> {
-    let quiet = lines.as_ref().is_some_and(Lines::is_stdout);
-    let has_screen = terminal::has_screen(std::env::var_os("TERM").as_deref());
-    if !args.once && !quiet && has_screen && stdout().is_terminal() && stdin().is_terminal() {
+    if on_screen(args, lines.as_ref()) {
         return terminal::show(args, lines, snapshots);
     }
+    let quiet = lines.as_ref().is_some_and(Lines::is_stdout);
     let mut last = None;
     while let Ok(snapshot) = snapshots.recv() {
         lines.as_mut().map_or(Ok(()), |lines| lines.write(&snapshot))?;
@@ -190,6 +197,8 @@ struct Watcher {
     /// What was named, for the metrics.
     on: String,
     metrics: Option<Arc<Mutex<Metrics>>>,
+    /// `None` where the terminal shows it.
+    ui: Option<Ui>,
 }
 
 impl Watcher {
@@ -225,6 +234,9 @@ impl Observer for Watcher {
                 sink: String::new(),
             };
             metrics.lock().unwrap_or_else(PoisonError::into_inner).describe(about);
+        }
+        if let Some(ui) = self.ui {
+            ui.remark(&format!("watching writes to {} on {}", self.on, started.device.display()));
         }
         Ok(())
     }
