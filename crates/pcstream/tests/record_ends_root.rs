@@ -10,7 +10,7 @@ mod programs;
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::Path;
 use std::process::{Command, ExitCode, Output, Stdio};
 use std::thread;
@@ -44,6 +44,7 @@ fn main() -> ExitCode {
         common::test("record_goes_on_with_a_larger_device", &needs, larger_device),
         common::test("record_goes_on_with_a_larger_xfs", &xfs, larger_xfs),
         common::test("record_says_what_its_command_leaves_running", &needs, left_running),
+        common::test("record_keeps_a_burst_before_a_long_silence", &needs, burst),
         common::test("run_simulates_a_device_that_grew", &xfs, larger_run),
     ])
 }
@@ -311,4 +312,26 @@ fn left_running() {
         let name = format!("(pid {left}), which the command left running, goes on");
         assert_said(&output, 0, &[&name, &format!("attach to it with --pid {left}")]);
     }
+}
+
+/// Nothing else is written to the device, so no batch comes after it.
+fn burst() {
+    let (disk, traces) = (Disk::unformatted(64), TempDir::new().expect("a directory"));
+    let trace = traces.path().join("t.pctrace");
+    let mut recorder = Command::new(env!("CARGO_BIN_EXE_pcstream"));
+    recorder.args(["record", "--on", disk.device(), "-o", text(&trace)]).stdin(Stdio::null());
+    let mut recorder = recorder.stderr(Stdio::piped()).spawn().expect("it starts");
+    let mut said = String::new();
+    BufReader::new(recorder.stderr.take().expect("it is piped")).read_line(&mut said).expect("a remark");
+    assert_eq!(said, format!("pcstream: recording writes to {0} on {0}\n", disk.device()));
+    let of = format!("of={}", disk.device());
+    disk::succeed("dd", &["if=/dev/zero", &of, "bs=1M", "count=4", "conv=fsync", "status=none"]);
+    let meta = traces.path().join("t.pctrace.partial/meta.json");
+    let meta =
+        || serde_json::from_slice(&fs::read(&meta).unwrap_or_default()).unwrap_or(serde_json::Value::Null);
+    wait_for("the burst in the trace", || meta()["totals"]["host_pages"] == 1024);
+    recorder.kill().expect("it runs");
+    recorder.wait().expect("it ends");
+    let reader = TraceReader::open(&trace).expect("what was flushed can be read");
+    assert_eq!(reader.meta().totals.host_pages, 1024);
 }

@@ -184,7 +184,7 @@ impl TraceWriter {
     }
 
     /// Makes everything written so far, and `meta`, survive the death of this process. A capture
-    /// calls this about once a second; an unchanged table costs nothing.
+    /// calls this every few seconds; an unchanged table costs nothing.
     pub fn flush(&mut self) -> Result<(), TraceError> {
         self.contexts.flush(&self.dir)?;
         self.files.flush(&self.dir)?;

@@ -25,7 +25,7 @@ use crate::output;
 use crate::redact::Redaction;
 use crate::ui::{Ui, with_causes};
 
-/// How often a trace is made safe against a kill.
+/// How often a trace is made safe against a kill, if something came.
 const FLUSH: Duration = Duration::from_secs(2);
 
 /// Receives a capture: writes the trace, feeds the simulation, shows progress.
@@ -38,6 +38,8 @@ pub struct Recorder<'a> {
     attached_to: Option<String>,
     pub(super) writer: Option<TraceWriter>,
     flushed: Instant,
+    /// Whether something came since.
+    unflushed: bool,
     /// Once the capture has begun.
     device: Option<DeviceNumber>,
     /// Pages written by context: all, and those of file data.
@@ -73,6 +75,7 @@ impl<'a> Recorder<'a> {
             attached_to: attached::setting(subject, args.redact),
             writer: None,
             flushed: Instant::now(),
+            unflushed: false,
             device: None,
             pages: ById::default(),
             simulation: None,
@@ -163,6 +166,16 @@ impl<'a> Recorder<'a> {
         let simulation = self.simulation.as_mut();
         let then = simulation.map_or("the trace has the new size", LiveSimulation::device_grew);
         self.bar.suspend(|| self.ui.remark(&format!("{grew}: {then}")));
+        Ok(())
+    }
+
+    fn flush_if_due(&mut self) -> Result<(), TraceError> {
+        let due = self.unflushed && self.flushed.elapsed() >= FLUSH;
+        if let Some(writer) = self.writer.as_mut().filter(|_| due) {
+            self.flushed = Instant::now();
+            writer.flush()?;
+            self.unflushed = false;
+        }
         Ok(())
     }
 
@@ -296,10 +309,8 @@ impl Observer for Recorder<'_> {
         self.follow_growth(&batch)?;
         let writer = self.writer.as_mut().expect("the capture began");
         writer.write_batch(&batch)?;
-        if self.flushed.elapsed() >= FLUSH {
-            writer.flush()?;
-            self.flushed = Instant::now();
-        }
+        self.unflushed = true;
+        self.flush_if_due()?;
         if let Some(simulation) = &mut self.simulation {
             simulation.feed(batch)?;
         }
@@ -307,6 +318,8 @@ impl Observer for Recorder<'_> {
     }
 
     fn progress(&mut self, progress: &Progress) {
+        // No batch comes while nobody writes. An error comes again with a later one, or at the end.
+        _ = self.flush_if_due();
         let lost = if progress.lost > 0 {
             format!(", {} lost", human::counted(progress.lost, "event"))
         } else {
