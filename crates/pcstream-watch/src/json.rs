@@ -55,7 +55,7 @@ pub struct FlowJson {
 /// Who writes.
 #[derive(Clone, Debug, Serialize)]
 pub struct ContextJson {
-    /// `program`, `unknown`, or the kind of the file system's own data.
+    /// `program`, `unknown`, `given-up`, or the kind of the file system's own data.
     pub who: &'static str,
     /// Identity of the context, 16 hexadecimal digits.
     pub context: Option<String>,

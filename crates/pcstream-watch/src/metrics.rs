@@ -193,7 +193,8 @@ impl Metrics {
     fn admit(&mut self, snapshot: &Snapshot) {
         let rates: BTreeMap<Who, f64> = snapshot.contexts.iter().map(|r| (r.who, r.written.rate)).collect();
         for row in &snapshot.contexts {
-            if row.written.rate == 0.0 || self.series.contains_key(&row.who) {
+            let counts_as_other = row.written.rate == 0.0 || row.who == Who::GivenUp;
+            if counts_as_other || self.series.contains_key(&row.who) {
                 continue;
             }
             if self.series.len() < self.top {

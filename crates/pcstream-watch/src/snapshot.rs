@@ -23,6 +23,8 @@ pub enum Who {
     FileSystem(Kind),
     /// Data whose context is not known: it was dirty before the watch began, or its context was lost.
     Unknown,
+    /// Of contexts that gave up their rows for want of memory.
+    GivenUp,
 }
 
 impl Who {
@@ -32,6 +34,7 @@ impl Who {
             Who::Context(_) => "program",
             Who::FileSystem(kind) => kind.name(),
             Who::Unknown => "unknown",
+            Who::GivenUp => "given-up",
         }
     }
 }

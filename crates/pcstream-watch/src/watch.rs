@@ -4,8 +4,9 @@
 //! tells `tick` the time, and an event counts in the interval in which it arrives. Rates are means over the last
 //! intervals, for writeback comes in bursts of seconds.
 //!
-//! Bounded memory: rows, files and followed pages each have a limit. A row that goes has been silent longest, its pages
-//! stay in the sums; if it writes again, it begins at 0. Contexts themselves are bounded by the capture.
+//! Bounded memory: rows, files and followed pages each have a limit. The rows that go are those of the contexts that wrote
+//! least. What they wrote stays in the sums, and in one row; a context that writes again begins at 0. Contexts themselves are
+//! bounded by the capture.
 //!
 //! Units: pages of 4 KiB; time since the watch began.
 
@@ -62,6 +63,17 @@ impl Count {
         self.total += pages;
     }
 
+    /// Adds what another counted in the same intervals.
+    fn merge(&mut self, other: &Count) {
+        self.now += other.now;
+        self.total += other.total;
+        while self.history.len() < other.history.len() {
+            self.history.push_front(0);
+        }
+        let newest = self.history.iter_mut().rev().zip(other.history.iter().rev());
+        newest.for_each(|(pages, more)| *pages += more);
+    }
+
     fn tick(&mut self, intervals: usize) {
         self.history.push_back(std::mem::take(&mut self.now));
         keep_last(&mut self.history, intervals);
@@ -101,6 +113,28 @@ struct Row {
     stream: Option<Stream>,
     first: Duration,
     last: Duration,
+}
+
+impl Row {
+    fn new(first: Duration) -> Row {
+        Row {
+            count: Count::default(),
+            pages_by_kind: Default::default(),
+            lifetimes: RecentLifetimes::default(),
+            files: TopFiles::default(),
+            stream: None,
+            first,
+            last: first,
+        }
+    }
+
+    /// Counts for a row that goes.
+    fn take_over(&mut self, gone: &Row) {
+        self.count.merge(&gone.count);
+        self.pages_by_kind.iter_mut().zip(&gone.pages_by_kind).for_each(|(pages, more)| *pages += more);
+        self.first = self.first.min(gone.first);
+        self.last = self.last.max(gone.last);
+    }
 }
 
 #[derive(Debug)]
@@ -205,15 +239,7 @@ impl Watch {
         let path = event.file.is_some().then(|| self.path_of(event.file));
         let now = self.written.total;
         let time = Duration::from_nanos(event.time_ns);
-        let row = self.rows.entry(who).or_insert_with(|| Row {
-            count: Count::default(),
-            pages_by_kind: Default::default(),
-            lifetimes: RecentLifetimes::default(),
-            files: TopFiles::default(),
-            stream: None,
-            first: time,
-            last: time,
-        });
+        let row = self.rows.entry(who).or_insert_with(|| Row::new(time));
         row.count.add(pages);
         row.pages_by_kind[event.kind as usize] += pages;
         row.last = row.last.max(time);
@@ -245,12 +271,15 @@ impl Watch {
         }
     }
 
-    /// Makes room for an eighth of the rows.
+    /// Makes room for an eighth of the rows: those of the contexts that wrote least give theirs up.
     fn drop_rows(&mut self) {
-        let mut silent: Vec<(Duration, Who)> = self.rows.iter().map(|(who, row)| (row.last, *who)).collect();
-        silent.sort_unstable();
-        for (_, who) in &silent[..self.limits.rows.div_ceil(8)] {
-            self.rows.remove(who);
+        let contexts = self.rows.iter().filter(|(who, _)| matches!(who, Who::Context(_)));
+        let mut least: Vec<(u64, Duration, Who)> =
+            contexts.map(|(who, row)| (row.count.total, row.last, *who)).collect();
+        least.sort_unstable();
+        for (_, _, who) in least.iter().take(self.limits.rows.div_ceil(8)) {
+            let gone = self.rows.remove(who).expect("it was found above");
+            self.rows.entry(Who::GivenUp).or_insert_with(|| Row::new(gone.first)).take_over(&gone);
             self.rows_dropped += 1;
         }
     }
@@ -529,8 +558,41 @@ mod tests {
         watch.take(&write(1000, 1, 0, 1, 1000), None);
         let snapshot = tick(&mut watch, 1000);
         assert_eq!(snapshot.written.total_pages, 1001);
+        let in_rows: u64 = snapshot.contexts.iter().map(|row| row.written.total_pages).sum();
+        assert_eq!(in_rows, 1001, "what wrote in a row that went is in the one for all of these");
         assert!(snapshot.contexts.len() <= 16 && snapshot.one_page_of >= 8);
         assert!(snapshot.losses["watch_rows"] >= 984, "{:?}", snapshot.losses);
         assert_eq!(snapshot.losses["watch_file_names"], 1, "file 1 was forgotten");
+    }
+
+    #[test]
+    fn who_wrote_much_keeps_its_row() {
+        let mut watch = Watch::new(Limits { rows: 16, intervals: 3, ..Limits::default() }, 0);
+        watch.absorb(&batch(100, 1));
+        watch.take(&write(1, 1, 0, 1000, 1), None);
+        watch.take(&Event { context: ContextId::NONE, kind: Kind::Journal, ..write(0, 0, 5000, 1, 1) }, None);
+        watch.take(&Event { context: ContextId::NONE, ..write(0, 0, 6000, 1, 1) }, None);
+        // Small ones in two intervals.
+        (2..=50).for_each(|id| watch.take(&write(id, 1, 2000, 2, 2), None));
+        tick(&mut watch, 2);
+        (51..=100).for_each(|id| watch.take(&write(id, 1, 2000, 2, 3), None));
+        watch.take(&write(1, 1, 0, 10, 3), None);
+        let snapshot = tick(&mut watch, 3);
+        let total = |who| {
+            let row = snapshot.contexts.iter().find(|row| row.who == who);
+            row.expect("its row stays").written.total_pages
+        };
+        assert_eq!(total(Who::Context(ContextId(1))), 1010);
+        assert_eq!((total(Who::FileSystem(Kind::Journal)), total(Who::Unknown)), (1, 1));
+        let of =
+            |count: fn(&Flow) -> u64| snapshot.contexts.iter().map(|row| count(&row.written)).sum::<u64>();
+        let written = &snapshot.written;
+        assert_eq!(
+            (of(|flow| flow.pages), of(|flow| flow.total_pages)),
+            (written.pages, written.total_pages)
+        );
+        let given_up = snapshot.contexts.iter().find(|row| row.who == Who::GivenUp).expect("some went");
+        assert_eq!(given_up.written.total_pages, 2 * snapshot.losses["watch_rows"]);
+        assert_eq!((given_up.first, given_up.last, given_up.program()), (SECOND, Duration::ZERO, "given-up"));
     }
 }
