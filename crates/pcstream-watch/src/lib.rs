@@ -9,6 +9,7 @@ pub mod learner;
 pub mod lifetimes;
 pub mod metrics;
 pub mod placing;
+mod rows;
 pub mod server;
 pub mod snapshot;
 pub mod text;

@@ -18,12 +18,12 @@ use pcstream_placement::Stream;
 use pcstream_replay::Quartiles;
 use pcstream_report::call_paths::call_paths;
 use pcstream_report::symbols::Names;
-use pcstream_trace::{Batch, Context, ContextId, Event, FileId, Kind, Op, PAGE_BYTES, Signature};
+use pcstream_trace::{Batch, Context, ContextId, Event, FileId, Kind, Op, Signature};
 use rustc_hash::FxHashMap;
 
 use crate::lifetimes::{FOLLOWED_PAGES, PageSample, RecentLifetimes};
-use crate::snapshot::{ContextNow, Expected, Flow, Snapshot, StreamNow, Who};
-use crate::top_files::TopFiles;
+use crate::rows::{Count, Row, keep_last};
+use crate::snapshot::{ContextNow, Expected, Snapshot, StreamNow, Who};
 
 /// What a watch keeps at most.
 #[derive(Clone, Copy, Debug)]
@@ -48,94 +48,6 @@ impl Default for Limits {
 
 /// Longest name of a function that is kept, in characters.
 const NAME_CHARACTERS: usize = 512;
-
-/// Pages of the running interval, of those before, and of all.
-#[derive(Clone, Debug, Default)]
-struct Count {
-    now: u64,
-    total: u64,
-    history: VecDeque<u64>,
-}
-
-impl Count {
-    fn add(&mut self, pages: u64) {
-        self.now += pages;
-        self.total += pages;
-    }
-
-    /// Adds what another counted in the same intervals.
-    fn merge(&mut self, other: &Count) {
-        self.now += other.now;
-        self.total += other.total;
-        while self.history.len() < other.history.len() {
-            self.history.push_front(0);
-        }
-        let newest = self.history.iter_mut().rev().zip(other.history.iter().rev());
-        newest.for_each(|(pages, more)| *pages += more);
-    }
-
-    fn tick(&mut self, intervals: usize) {
-        self.history.push_back(std::mem::take(&mut self.now));
-        keep_last(&mut self.history, intervals);
-    }
-
-    /// Pages of the last intervals.
-    fn last(&self, intervals: usize) -> u64 {
-        self.history.iter().rev().take(intervals).sum()
-    }
-
-    /// `lengths`: those of the intervals, the last one last. A row that is younger than they are was silent before.
-    fn flow(&self, lengths: &VecDeque<Duration>, window: usize) -> Flow {
-        let time: Duration = lengths.iter().rev().take(window).sum();
-        let newest = lengths.iter().rev().zip(self.history.iter().rev());
-        let mut history: Vec<f64> = newest.map(|(length, pages)| rate(*pages, *length)).collect();
-        history.resize(lengths.len(), 0.0);
-        history.reverse();
-        Flow {
-            pages: self.history.back().copied().unwrap_or(0),
-            total_pages: self.total,
-            rate: rate(self.last(window), time),
-            history,
-        }
-    }
-}
-
-fn rate(pages: u64, time: Duration) -> f64 {
-    if time.is_zero() { 0.0 } else { (pages * PAGE_BYTES) as f64 / time.as_secs_f64() }
-}
-
-#[derive(Debug)]
-struct Row {
-    count: Count,
-    pages_by_kind: [u64; Kind::ALL.len()],
-    lifetimes: RecentLifetimes,
-    files: TopFiles,
-    stream: Option<Stream>,
-    first: Duration,
-    last: Duration,
-}
-
-impl Row {
-    fn new(first: Duration) -> Row {
-        Row {
-            count: Count::default(),
-            pages_by_kind: Default::default(),
-            lifetimes: RecentLifetimes::default(),
-            files: TopFiles::default(),
-            stream: None,
-            first,
-            last: first,
-        }
-    }
-
-    /// Counts for a row that goes.
-    fn take_over(&mut self, gone: &Row) {
-        self.count.merge(&gone.count);
-        self.pages_by_kind.iter_mut().zip(&gone.pages_by_kind).for_each(|(pages, more)| *pages += more);
-        self.first = self.first.min(gone.first);
-        self.last = self.last.max(gone.last);
-    }
-}
 
 #[derive(Debug)]
 struct FileName {
@@ -398,16 +310,12 @@ fn quartiles(lifetimes: &RecentLifetimes) -> Option<Quartiles> {
     })
 }
 
-fn keep_last<T>(values: &mut VecDeque<T>, most: usize) {
-    let excess = values.len().saturating_sub(most);
-    values.drain(..excess);
-}
-
 #[cfg(test)]
 mod tests {
     use pcstream_trace::{File, Lba};
 
     use super::*;
+    use crate::snapshot::Flow;
     use crate::snapshot::SortBy;
 
     const SECOND: Duration = Duration::from_secs(1);
