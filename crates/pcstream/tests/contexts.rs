@@ -16,13 +16,19 @@ const OUTER: [&str; 3] = ["main", "__libc_start_main", "_start"];
 
 /// A trace of what one program wrote. Functions without `::` and `/` but `main` are those of the C library.
 fn trace(place: &Place, name: &str, program: &str, writes: &[Write]) -> String {
+    build(place, name, program, "", writes)
+}
+
+/// The same of a build with this id.
+fn build(place: &Place, name: &str, program: &str, id: &str, writes: &[Write]) -> String {
     let path = place.path(&format!("{name}.pctrace"));
     let mut writer = TraceWriter::create(&path, Meta::new("test", 4096), true).unwrap();
     let executable = format!("/opt/{program}");
     let frame = |at: usize, symbol: &str| {
         let own = symbol.is_empty() || symbol == "main" || symbol.contains(['/', ':']);
         let module = if own { executable.clone() } else { "/lib/libc.so.6".to_owned() };
-        Frame { module, offset: 16 * at as u64, symbol: symbol.to_owned(), ..Frame::default() }
+        let build_id = if own { id.to_owned() } else { "c".repeat(40) };
+        Frame { module, offset: 16 * at as u64, symbol: symbol.to_owned(), build_id }
     };
     let mut batch = Batch::default();
     let mut lba = 0;
@@ -133,6 +139,35 @@ fn builds_with_other_names_are_compared() {
     assert!(!alike.contains("counts as"), "any program could have these paths: {alike}");
     let same = compare([&old, &old]);
     assert!(!same.contains("counts as") && !same.contains("other run"), "{same}");
+}
+
+/// Offsets in two builds are of different functions, though they may be the same numbers.
+#[test]
+fn functions_without_names_are_the_same_in_one_build_alone() {
+    let place = Place::new();
+    let (a, b): ([Write; 2], [Write; 2]) =
+        ([(&[""], "/wal", 30), (&[""], "/sst", 10)], [(&[""], "/sst", 10), (&[""], "/wal", 30)]);
+    let old = build(&place, "old", "app", &"a".repeat(40), &a);
+    let new = build(&place, "new", "app", &"b".repeat(40), &b);
+    let [old_without, new_without] =
+        [("c", &a), ("d", &b)].map(|(name, of)| build(&place, name, "app", "", of));
+    let flags = ["--scheme", "baseline", "--gc", "own"];
+    let compare = |runs: [&str; 2]| {
+        let (text, _) = ends_with(0, &[&["compare"], &runs[..], &flags[..]].concat());
+        text.replace('\n', " ")
+    };
+    let remark = "missing in app of A, app of B: record builds that are not stripped";
+    let other = compare([&old, &new]);
+    assert!(other.contains(remark) && other.contains("in the other run: app of A, app of B."), "{other}");
+    let result = json(&[&["compare", old.as_str(), &new], &flags[..], &["--json", "-"]].concat());
+    let name = |context: &serde_json::Value| context["name"].as_str().unwrap().to_owned();
+    let names: Vec<String> = result["contexts"].as_array().unwrap().iter().map(name).collect();
+    let of = |build: &str| names.iter().filter(|name| name.contains(build)).count();
+    assert_eq!((of("app+0x10@aaaaaaaa"), of("app+0x10@bbbbbbbb"), names.len()), (1, 1, 5), "{names:?}");
+    let same = compare([&old, &old]);
+    assert!(!same.contains("stripped") && !same.contains("other run"), "{same}");
+    let unknown = compare([&old_without, &new_without]);
+    assert!(unknown.contains(remark) && !unknown.contains("other run"), "nobody knows: {unknown}");
 }
 
 #[test]

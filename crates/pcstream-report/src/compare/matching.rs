@@ -1,11 +1,13 @@
 //! Which contexts of several runs are the same, and how they are named.
 //!
 //! Idea: contexts are the same if their programs and the functions of their call paths have the same names. Threads
-//! do not count: a context has the name of the thread that happened to write first. Where each of two runs has a
-//! program that the other lacks, and most of their call paths agree, the programs count as one: builds have file
-//! names like `app` and `app-v2`.
+//! do not count: a context has the name of the thread that happened to write first. A function without a name is an
+//! offset in its module, which says something in the same build alone. Where each of two runs has a program that the
+//! other lacks, and most of their call paths agree, the programs count as one: builds have file names like `app` and
+//! `app-v2`.
 //!
 //! Weakness: functions that a build inlined or renamed make other call paths, and a stripped program has none to compare.
+//! Where modules have no build ids, offsets are compared as if they were of one build; a remark names such programs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,9 +16,11 @@ use pcstream_trace::{Context, Frame, Unwind};
 use crate::call_paths::distinguishing_frames;
 use crate::contexts::called;
 use crate::functions::Functions;
-use crate::symbols::Names;
+use crate::symbols::{Names, own_frames};
 use crate::{ContextRow, folded};
 
+/// Digits of a build id that tell builds apart.
+const BUILD_DIGITS: usize = 8;
 /// Digits in a row that make a number of a name a random one, as of a library that is unpacked into a temporary file.
 const RANDOM: usize = 10;
 
@@ -49,6 +53,11 @@ impl Name {
             path.remove(0);
         }
         path.iter_mut().for_each(|frame| *frame = without_random(frame));
+        let frames = row.context.iter().flat_map(|context| context.frames.iter().rev());
+        for (name, frame) in path.iter_mut().zip(frames).filter(|(_, frame)| frame.symbol.is_empty()) {
+            let build: String = frame.build_id.chars().take(BUILD_DIGITS).collect();
+            name.extend([if build.is_empty() { "" } else { "@" }, &build]);
+        }
         Name { program, path }
     }
 
@@ -113,8 +122,10 @@ struct Program<'a> {
     /// Those with functions of its own besides `main`: others may be in any program.
     own_paths: BTreeSet<&'a [String]>,
     pages: f64,
-    /// Whether its functions have no names.
-    stripped: bool,
+    /// Build ids of its modules; empty where there is none.
+    builds: BTreeSet<&'a str>,
+    /// Of those that have functions without names.
+    nameless: BTreeSet<&'a str>,
 }
 
 fn programs(contexts: &Contexts) -> BTreeMap<&str, Program<'_>> {
@@ -126,12 +137,15 @@ fn programs(contexts: &Contexts) -> BTreeMap<&str, Program<'_>> {
         let program = programs.entry(&name.program).or_default();
         program.paths.insert(&name.path);
         program.pages += written.pages.iter().sum::<f64>();
-        let mut own = context.frames.iter().filter(|frame| frame.module == context.executable);
+        let own = context.frames.iter().filter(|frame| frame.module == context.executable);
         let tells = |frame: &Frame| !["", "main", "_start"].contains(&frame.symbol.as_str());
         if context.unwind == Unwind::Runtime || own.clone().any(tells) {
             program.own_paths.insert(&name.path);
         }
-        program.stripped |= own.any(|frame| frame.symbol.is_empty());
+        program.builds.extend(context.frames.iter().map(|frame| frame.build_id.as_str()));
+        let owned = context.frames.iter().zip(own_frames(context)).filter(|(_, own)| *own);
+        let nameless = owned.filter(|(frame, _)| frame.symbol.is_empty() && frame.module.contains('/'));
+        program.nameless.extend(nameless.map(|(frame, _)| frame.build_id.as_str()));
     }
     programs
 }
@@ -162,45 +176,48 @@ pub fn rename(first: &Contexts, other: &mut Contexts) -> Vec<(String, String)> {
     pairs
 }
 
-/// A program of which no call path is in another run.
-pub struct Alone {
+/// A program that has not all of its counterpart in another run.
+pub struct Doubtful {
     /// Its name, and which run it is of.
     name: String,
-    stripped: bool,
+    /// None of its call paths is in the other run.
+    alone: bool,
+    /// It has functions without names, and no module of that build is in the other run.
+    nameless: bool,
 }
 
-/// Programs of `contexts`, which is run `letter`, of which no call path is in `other`. Those that wrote less than 1 % are
-/// left out.
-pub fn without_counterpart(contexts: &Contexts, other: &Contexts, letter: &str) -> Vec<Alone> {
+/// Such programs of `contexts`, which is run `letter`, against `other`. Those that wrote less than 1 % are left out.
+pub fn doubtful(contexts: &Contexts, other: &Contexts, letter: &str) -> Vec<Doubtful> {
     let others = programs(other);
     let total: f64 = contexts.values().flat_map(|written| &written.pages).sum();
-    let is_alone = |(name, program): &(&str, Program)| {
-        let common = others.get(name).is_some_and(|of| !of.paths.is_disjoint(&program.paths));
-        !common && program.pages >= total / 100.0
+    let heavy = programs(contexts).into_iter().filter(|(_, program)| program.pages >= total / 100.0);
+    let judged = |(name, program): (&str, Program)| {
+        let known = others.get(name);
+        let has_build = |id: &str| !id.is_empty() && known.is_some_and(|of| of.builds.contains(id));
+        Doubtful {
+            name: format!("{name} of {letter}"),
+            alone: known.is_none_or(|of| of.paths.is_disjoint(&program.paths)),
+            nameless: program.nameless.iter().any(|id| !has_build(id)),
+        }
     };
-    let alone = programs(contexts).into_iter().filter(is_alone);
-    alone
-        .map(|(name, program)| Alone { name: format!("{name} of {letter}"), stripped: program.stripped })
-        .collect()
+    heavy.map(judged).filter(|program| program.alone || program.nameless).collect()
 }
 
 /// What that means, and what to do.
-pub fn in_words(alone: &[Alone]) -> Vec<String> {
-    let names = |stripped: bool| -> String {
-        let named = alone.iter().filter(|program| program.stripped || !stripped);
-        named.map(|program| program.name.as_str()).collect::<Vec<_>>().join(", ")
+pub fn in_words(doubtful: &[Doubtful]) -> Vec<String> {
+    let names = |is_one: fn(&Doubtful) -> bool| -> Option<String> {
+        let named: Vec<&str> =
+            doubtful.iter().filter(|of| is_one(of)).map(|program| program.name.as_str()).collect();
+        (!named.is_empty()).then(|| named.join(", "))
     };
-    let mut words = Vec::new();
-    if !alone.is_empty() {
-        words.push(format!("No call path of these programs is in the other run: {}.", names(false)));
-    }
-    if alone.iter().any(|program| program.stripped) {
-        words.push(format!(
-            "Contexts are matched by names of functions, some of which are missing in {}: record builds that are not stripped.",
-            names(true)
-        ));
-    }
-    words
+    let alone = names(|program| program.alone)
+        .map(|names| format!("No call path of these programs is in the other run: {names}."));
+    let nameless = names(|program| program.nameless).map(|names| {
+        format!(
+            "Contexts are matched by names of functions, some of which are missing in {names}: record builds that are not stripped."
+        )
+    });
+    alone.into_iter().chain(nameless).collect()
 }
 
 #[cfg(test)]

@@ -182,9 +182,9 @@ fn matched(runs: &mut [Run]) -> Vec<String> {
         for (old, new) in matching::rename(&first.contexts, &mut other.contexts) {
             remarks.push(format!("{new} of {letter} counts as {old} of A: most of their call paths agree."));
         }
-        let mut alone = matching::without_counterpart(&first.contexts, &other.contexts, "A");
-        alone.extend(matching::without_counterpart(&other.contexts, &first.contexts, &letter));
-        remarks.extend(matching::in_words(&alone));
+        let mut doubtful = matching::doubtful(&first.contexts, &other.contexts, "A");
+        doubtful.extend(matching::doubtful(&other.contexts, &first.contexts, &letter));
+        remarks.extend(matching::in_words(&doubtful));
     }
     remarks
 }
