@@ -19,8 +19,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use pcstream_trace::Context;
 use pcstream_trace::paths::file_name;
 
+use crate::functions::Functions;
 use crate::layout::clipped;
-use crate::symbols::{Names, frame_name, own_frames};
+use crate::symbols::{Names, own_frames};
 
 /// Frames shown of a call path.
 const SHOWN_FRAMES: usize = 3;
@@ -57,12 +58,13 @@ impl Path {
 /// One line per context: the program's innermost frame, and those that tell its path from the others; ` < ` joins
 /// caller to callee, ` .. ` stands for frames of the program left out.
 pub fn call_paths(contexts: &[&Context], style: Names) -> Vec<String> {
-    let own = |context: &&Context| Path::of(&functions(context, style, true));
+    let names = Functions::of(contexts.iter().copied(), style);
+    let own = |context: &&Context| Path::of(&functions(context, &names, true));
     let mut paths: Vec<Path> = contexts.iter().map(own).collect();
     let mut lines = Lines::new(&paths).all();
     let groups = same(contexts, &lines);
     for group in &groups {
-        let all: Vec<_> = group.iter().map(|&at| functions(contexts[at], style, false)).collect();
+        let all: Vec<_> = group.iter().map(|&at| functions(contexts[at], &names, false)).collect();
         group.iter().zip(with_places(&all)).for_each(|(&at, path)| paths[at] = path);
     }
     let better = Lines::new(&paths);
@@ -197,11 +199,11 @@ impl<'a> Lines<'a> {
 }
 
 /// Functions of a call path, innermost first, without repetitions in a row.
-fn functions(context: &Context, style: Names, only_own: bool) -> Vec<Named> {
+fn functions(context: &Context, names: &Functions, only_own: bool) -> Vec<Named> {
     let mut named: Vec<Named> = Vec::new();
     let frames = context.frames.iter().zip(own_frames(context));
     for (frame, own) in frames.filter(|(_, own)| *own || !only_own) {
-        let name = frame_name(frame, style);
+        let name = names.name(frame);
         match named.last_mut() {
             Some(last) if last.name == name => last.offsets.push(frame.offset),
             _ => named.push(Named { name, offsets: vec![frame.offset], own }),
@@ -434,15 +436,15 @@ mod tests {
     }
 
     #[test]
-    fn full_names_tell_instances_of_a_template_apart() {
+    fn whole_names_tell_instances_of_a_template_apart() {
         let of = |argument: &str| {
             let name = format!("rocksdb::Writer<{argument}>::Add(rocksdb::Slice const&)");
             context(&[("/lib/libc.so.6", "write"), ("/bin/db", &name)])
         };
         let (one, other) = (of("int"), of("char"));
-        assert_eq!(call_paths(&[&one, &other], Names::Short), ["Writer::Add", "Writer::Add"]);
-        let full = call_paths(&[&one, &other], Names::Full);
-        assert_eq!(full[0], "rocksdb::Writer<int>::Add(rocksdb::Slice const&)");
-        assert_ne!(full[0], full[1]);
+        let whole = ["int", "char"].map(|of| format!("rocksdb::Writer<{of}>::Add(rocksdb::Slice const&)"));
+        assert_eq!(call_paths(&[&one, &other], Names::Short), whole);
+        assert_eq!(call_paths(&[&one, &other], Names::Full), whole);
+        assert_eq!(call_paths(&[&one], Names::Short), ["Writer::Add"]);
     }
 }

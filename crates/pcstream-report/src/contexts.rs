@@ -9,10 +9,11 @@ use pcstream_trace::{Context, Frame, Kind, Unwind};
 use crate::call_paths::call_paths;
 use crate::escape::visible;
 use crate::folded::thread;
+use crate::functions::Functions;
 use crate::human::{page_bytes, percent};
 use crate::layout::{Layout, clipped};
 use crate::schemes::{loss_lines, origin};
-use crate::symbols::{Names, frame_name, own_frames};
+use crate::symbols::{Names, own_frames};
 use crate::table;
 use crate::table::Side::{Left, Right};
 use crate::{ContextRow, Simulation};
@@ -102,11 +103,12 @@ fn java(contexts: &[&Context]) -> Option<String> {
 /// The source lines of the contexts shown, innermost first; frames that are not the program's own or have no line are left out.
 pub fn source_lines(rows: &[ContextRow], limit: usize, layout: Layout) -> String {
     let mut out = String::new();
+    let functions = Functions::of(rows.iter().take(limit).filter_map(|row| row.context), layout.names);
     for row in rows.iter().take(limit) {
         let Some(context) = row.context else { continue };
         let frames = context.frames.iter().zip(own_frames(context)).enumerate();
         let known = frames.filter_map(|(at, (frame, own))| Some((frame, row.line(at).filter(|_| own)?)));
-        let cells = known.map(|(frame, line)| vec![frame_name(frame, layout.names), line.to_string()]);
+        let cells = known.map(|(frame, line)| vec![functions.name(frame), line.to_string()]);
         let cells: Vec<_> = cells.collect();
         if cells.is_empty() {
             continue;

@@ -72,13 +72,14 @@ fn functions_that_look_alike_stay_apart() {
     let flushes: [&[&str]; 2] = [&["example.com/log.(*Writer).Flush"], &["example.com/zip.(*Writer).Flush"]];
     let writes = [(WAL, "/wal", 30), (SST, "/sst", 10), (flushes[0], "/x", 3), (flushes[1], "/y", 4)];
     let trace = trace(&place, "t", "app", &writes);
+    let (table, _) = ends_with(0, &["contexts", &trace]);
     let (groups, _) = ends_with(0, &["contexts", &trace, "--by", "function"]);
     let (folded, _) = ends_with(0, &["contexts", &trace, "--folded", "-"]);
     let (flame, _) = ends_with(0, &["report", &trace, "--figure", "flame-written", "--csv", "-"]);
     for name in [WAL[0], SST[0], flushes[0][0], flushes[1][0]] {
         assert!(
-            [&groups, &folded, &flame].iter().all(|shown| shown.contains(name)),
-            "{groups}{folded}{flame}"
+            [&table, &groups, &folded, &flame].iter().all(|shown| shown.contains(name)),
+            "{table}{groups}{folded}{flame}"
         );
     }
     assert!(groups.contains("120 KiB") && !groups.contains("160 KiB"), "{groups}");
