@@ -16,14 +16,14 @@ mod sources;
 mod text;
 
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pcstream_trace::Life;
 use pcstream_trace::paths::file_name;
 
 pub use changes::{Change, Possible};
 pub use gains::Advice;
-use patterns::literal;
+use patterns::{kind, literal};
 pub use sources::{Source, Sources};
 
 impl Source {
@@ -72,9 +72,11 @@ pub fn classes(sources: &[Source], classes: usize) -> Vec<usize> {
 /// Rules of the scheme `manual`: a line per source, with `first` as the stream of the shortest class.
 ///
 /// A program is known by its name, so that rules fit the next build in another directory. A context has the thread name of
-/// its first write alone, so a rule asks for a thread only where the program and the file do not tell classes apart. What
-/// says more comes first: the first rule that matches decides.
+/// its first write alone, so a rule asks for a thread only where the program and the file do not tell classes apart. Whole
+/// names of files are named by their pattern where all of them are in one class. What says more comes first: the first rule
+/// that matches decides.
 pub fn rules(sources: &[Source], classes: &[usize], first: usize) -> String {
+    let sources = generalized(sources, classes);
     let mut of: Vec<(&Source, usize)> = sources.iter().zip(classes.iter().copied()).collect();
     of.retain(|(source, _)| !source.executable.is_empty());
     of.sort_by_key(|(source, _)| {
@@ -87,6 +89,20 @@ pub fn rules(sources: &[Source], classes: &[usize], first: usize) -> String {
         format!("{} -> {}\n", conditions(source, class, &of).join(" "), class + first)
     });
     lines.filter(|line| made.insert(line.clone())).collect()
+}
+
+/// The sources, by the patterns of their names where all that a program has of a pattern are in one class.
+fn generalized(sources: &[Source], classes: &[usize]) -> Vec<Source> {
+    let mut of_kind: BTreeMap<(&str, String), BTreeSet<usize>> = BTreeMap::new();
+    for (source, class) in sources.iter().zip(classes) {
+        of_kind.entry((&source.executable, kind(&source.file))).or_default().insert(*class);
+    }
+    let general = |source: &Source| {
+        let kind = kind(&source.file);
+        let alike = of_kind[&(source.executable.as_str(), kind.clone())].len() == 1;
+        Source { file: if alike { kind } else { source.file.clone() }, ..source.clone() }
+    };
+    sources.iter().map(general).collect()
 }
 
 /// What tells the writes of a source from those of all others in other classes.
@@ -172,6 +188,23 @@ mod tests {
             text,
             "\"executable=/a/db\" \"name=*.log\" -> 1\n\"executable=/b/db\" \"name=*.log\" -> 2\n"
         );
+    }
+
+    #[test]
+    fn files_of_one_kind_have_a_rule_each_where_classes_differ() {
+        let file = |file: &str| Source { file: file.into(), ..source(1, 1) };
+        let dat = [file("index.dat"), file("rows.dat")];
+        let whose = "\"executable=**/db\"";
+        let each = format!("{whose} \"name=index.dat\" -> 1\n{whose} \"name=rows.dat\" -> 2\n");
+        assert_eq!(rules(&dat, &[0, 1], 1), each);
+        assert_eq!(rules(&dat, &[1, 1], 1), format!("{whose} \"name=*.dat\" -> 2\n"));
+        let data = [file("wal/data"), file("sst/data")];
+        let text = rules(&data, &[0, 1], 1);
+        assert!(
+            text.contains("\"path=**/wal/data\" -> 1") && text.contains("\"path=**/sst/data\" -> 2"),
+            "{text}"
+        );
+        assert_eq!(rules(&data, &[0, 0], 1), format!("{whose} \"name=data\" -> 1\n"));
     }
 
     /// A pattern of digits alone matches every name, and a rule without one every file.

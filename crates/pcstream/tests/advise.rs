@@ -332,3 +332,17 @@ fn what_is_said_of_a_drive_that_copies_nothing_goes_by_its_live_data() {
     let text = advised(&reads, &[]);
     assert!(text.contains("The trace writes nothing, so") && !text.contains("--pack"), "{text}");
 }
+
+/// As of a store that overwrites its index often and its rows seldom, through one function.
+#[test]
+fn files_of_one_kind_are_kept_apart_by_their_names() {
+    let dir = TempDir::new().unwrap();
+    let trace = storage_with_names(dir.path(), 2048, NOTHING, 1, |_| "/spill.keep".to_owned());
+    let advice = advice(&trace);
+    let files: Vec<&str> =
+        advice["sources"].as_array().unwrap().iter().map(|of| of["file"].as_str().unwrap()).collect();
+    assert_eq!(files, ["spill.keep", "archive.keep"]);
+    let by_class = change(&advice, "a stream for each class").expect("they are of two classes");
+    assert!(by_class["flash_saved"].as_f64() > Some(0.01), "{by_class}");
+    assert!(!advice["remarks"].to_string().contains("one class"), "{advice}");
+}

@@ -1,10 +1,14 @@
 //! Patterns of file names, which say what kind of file it is: `/db/000123.sst` is `*.sst`, `/tmp/sortK3xPq1` is `sort*` among
 //! others like it. Patterns are those of rules: `*` stands for any characters, and what is special is put in brackets.
 
+use std::collections::BTreeSet;
+
 use pcstream_trace::paths::file_name;
 
 /// Letters that names must share for a pattern of their own.
 const SHARED_LETTERS: usize = 3;
+/// Most files of one pattern that are kept apart by their whole names.
+const MOST_WHOLE: usize = 8;
 
 /// `/db/000123.sst` is `*.sst`, `MANIFEST-000004` is `MANIFEST-*`, PostgreSQL's `base/16384/16397` is `base/*/*`.
 pub(super) fn pattern(path: &str) -> String {
@@ -20,6 +24,31 @@ pub(super) fn pattern(path: &str) -> String {
         whole = format!("{directory}/{whole}");
     }
     if says_something(&whole) { whole } else { name }
+}
+
+/// What tells a few files of one pattern apart: their names, or, where these are the same, with their directories. `None`:
+/// they are one file, or many, or have names with numbers or such as are made at random, which the next run has not.
+pub(super) fn whole_names(paths: &[&str]) -> Option<Vec<String>> {
+    let ends = |parts: usize| -> Option<Vec<String>> {
+        let end = |path: &&str| {
+            let parts: Vec<&str> = path.rsplit('/').take(parts).collect();
+            let lasting = |part: &&str| !part.is_empty() && part.chars().all(is_plain) && !is_mixed(part);
+            parts.iter().all(lasting).then(|| parts.into_iter().rev().collect::<Vec<_>>().join("/"))
+        };
+        let ends: Vec<String> = paths.iter().map(end).collect::<Option<_>>()?;
+        (ends.iter().collect::<BTreeSet<_>>().len() == paths.len()).then_some(ends)
+    };
+    if (2..=MOST_WHOLE).contains(&paths.len()) { ends(1).or_else(|| ends(2)) } else { None }
+}
+
+/// The pattern of a source's name, which may be a whole name: `index.dat` is `*.dat`.
+pub(super) fn kind(name: &str) -> String {
+    if name.chars().all(|c| is_plain(c) || c == '/') { pattern(name) } else { name.to_owned() }
+}
+
+/// Whether a capital follows a small letter, as in names that are made at random: `sortKxPqa`.
+fn is_mixed(name: &str) -> bool {
+    name.as_bytes().windows(2).any(|two| two[0].is_ascii_lowercase() && two[1].is_ascii_uppercase())
 }
 
 /// Of the name alone.
@@ -121,6 +150,26 @@ mod tests {
             ("", ""),
         ];
         cases.iter().for_each(|(name, expected)| assert_eq!(pattern(name), *expected, "{name}"));
+    }
+
+    #[test]
+    fn few_files_with_lasting_names_are_apart() {
+        let cases: [(&[&str], &[&str]); 9] = [
+            (&["/db/index.dat", "/db/rows.dat"], &["index.dat", "rows.dat"]),
+            (&["/wal/data.bin", "/sst/data.bin"], &["wal/data.bin", "sst/data.bin"]),
+            (&["/wal/data", "/db/sst/data"], &["wal/data", "sst/data"]),
+            (&["/db/a/data", "/sst/a/data"], &[]),
+            (&["/data", "/db/data"], &[]),
+            (&["/db/index.dat"], &[]),
+            (&["/db/000123.sst", "/db/rows.sst"], &[]),
+            (&["/tmp/sortKxPqa.tmp", "/tmp/sortAbCde.tmp"], &[]),
+            (&["a.t", "b.t", "c.t", "d.t", "e.t", "f.t", "g.t", "h.t", "i.t"], &[]),
+        ];
+        for (paths, expected) in cases {
+            assert_eq!(whole_names(paths).unwrap_or_default(), expected, "{paths:?}");
+        }
+        let of = ["index.dat", "wal/data.bin", "*.dat", "sort*", "base/*/*", "a[[]*", "wal/data"];
+        assert_eq!(of.map(kind), ["*.dat", "*.bin", "*.dat", "sort*", "base/*/*", "a[[]*", "data"]);
     }
 
     /// As of mkstemp: `sortXXXXXX`.

@@ -1,6 +1,9 @@
 //! Who wrote what, by what a person can name: program, thread, and the pattern of the file's name. A name of numbers alone
 //! says nothing, so the directories above it are part of the pattern.
 //!
+//! Files that are few of their kind and each written much keep their whole names, such as `index.dat` and `rows.dat`: they
+//! are likely to be written in different ways.
+//!
 //! Temporary files often have random names, so that each kind of name writes little. Those that begin alike count together
 //! (`sort*`), and what is left of a program counts together, too (`*`). What is still less than 0.2 % of the writes, or has a
 //! name that no rule can hold, is no source; [`Sources::unassigned`] says how much that is.
@@ -18,7 +21,7 @@ use pcstream_trace::{Context, ContextId, Event, FileId, Life};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-use super::patterns::{beginning, both, pattern};
+use super::patterns::{beginning, both, pattern, whole_names};
 use crate::call_paths::call_paths;
 use crate::symbols::{Names, own_frames};
 use crate::{ContextRow, Simulation};
@@ -83,16 +86,20 @@ impl Sources {
     pub fn of(simulation: &Simulation, rows: &[ContextRow]) -> Sources {
         let host_pages = simulation.writers.totals().host_pages;
         let mut found: BTreeMap<Key, Found> = BTreeMap::new();
-        for (context, file, pages) in written(simulation, rows) {
-            let path = simulation.tables.file(file).map_or("", |file| &file.path);
+        let least = ((host_pages as f64 * SMALLEST_SHARE) as u64).max(1);
+        let written = written(simulation, rows);
+        let path = |file: FileId| simulation.tables.file(file).map_or("", |file| &file.path);
+        let files = written.iter().map(|(context, file, pages)| (*context, path(*file), *pages));
+        let whole = whole(files, least);
+        for (context, file, pages) in written {
             let (executable, thread) = (context.executable.as_str(), context.comm.as_str());
-            let key = Key { executable, thread, file: pattern(path) };
+            let name = whole.get(&(executable, path(file))).cloned();
+            let key = Key { executable, thread, file: name.unwrap_or_else(|| pattern(path(file))) };
             let found = found.entry(key).or_default();
             found.pages += pages;
             *found.by_context.entry(context.id).or_default() += pages;
             found.writes.push((context.id, file));
         }
-        let least = ((host_pages as f64 * SMALLEST_SHARE) as u64).max(1);
         let of_programs: u64 = found.values().map(|found| found.pages).sum();
         let mut found: Vec<(Key, Found)> = gathered(found, least).into_iter().collect();
         let unassigned = of_programs - found.iter().map(|(_, found)| found.pages).sum::<u64>();
@@ -191,6 +198,26 @@ fn gathered(found: BTreeMap<Key<'_>, Found>, least: u64) -> BTreeMap<Key<'_>, Fo
         heavy.entry(Key { executable, thread: "", file: "*".to_owned() }).or_default().add(found);
     }
     heavy
+}
+
+/// Whole names, by executable and path, of files that are few of their kind, if each has so many pages at least.
+fn whole<'a>(
+    written: impl Iterator<Item = (&'a Context, &'a str, u64)>,
+    least: u64,
+) -> BTreeMap<(&'a str, &'a str), String> {
+    let mut kinds: BTreeMap<(&str, String), BTreeMap<&str, u64>> = BTreeMap::new();
+    for (context, path, pages) in written {
+        let kind = kinds.entry((&context.executable, pattern(path))).or_default();
+        *kind.entry(path).or_default() += pages;
+    }
+    let mut whole = BTreeMap::new();
+    for ((executable, _), files) in kinds.iter().filter(|(_, files)| files.values().all(|all| *all >= least))
+    {
+        let paths: Vec<&str> = files.keys().copied().collect();
+        let names = whole_names(&paths).unwrap_or_default();
+        whole.extend(paths.into_iter().zip(names).map(|(path, name)| ((*executable, path), name)));
+    }
+    whole
 }
 
 /// Pages by context and file; `FileId::NONE` stands for pages of a context that belong to no file.
