@@ -23,6 +23,8 @@ pub struct Class {
     pub pages_by_life: [u64; Life::ALL.len()],
     /// Pages that the program gave to a write stream.
     pub streamed_pages: u64,
+    /// Sum of the times at which the pages were written that live.
+    births: u128,
 }
 
 impl Class {
@@ -32,7 +34,14 @@ impl Class {
             lifetimes: Lifetimes::new(Precision::Percent),
             pages_by_life: Default::default(),
             streamed_pages: 0,
+            births: 0,
         }
+    }
+
+    /// When the pages that live were written: the mean, in logical time. `None` if none lives.
+    pub fn written_at(&self) -> Option<u64> {
+        let alive = self.pages - self.lifetimes.ended_pages();
+        (alive > 0).then(|| (self.births / u128::from(alive)) as u64)
     }
 
     /// Pages for which the program asked for something that a drive can act on.
@@ -58,6 +67,7 @@ impl Classes {
 
     /// Takes in the next event, of class `class` if it writes. Events are those that a replay has accepted.
     pub fn count(&mut self, event: &Event, class: usize) {
+        let now = self.written;
         match event.op {
             Op::Write => {
                 // Whose pages they are is all that liveness keeps of a context.
@@ -65,6 +75,7 @@ impl Classes {
                 self.liveness.write(event.lba.0, event.pages, owner, self.written, &mut self.ended);
                 let (class, pages) = (&mut self.classes[class], u64::from(event.pages));
                 class.pages += pages;
+                class.births += sum(self.written, pages);
                 match event.hint {
                     WriteHint { life, stream: 0 } => class.pages_by_life[life as usize] += pages,
                     WriteHint { .. } => class.streamed_pages += pages,
@@ -77,7 +88,14 @@ impl Classes {
             Op::Read | Op::Flush | Op::Exit => {}
         }
         for run in self.ended.drain(..) {
-            self.classes[run.context.0 as usize].lifetimes.record_run(&run);
+            let (class, pages) = (&mut self.classes[run.context.0 as usize], u64::from(run.pages));
+            class.lifetimes.record_run(&run);
+            let ends = match event.op {
+                Op::Write => sum(now + run.first - event.lba.0, pages),
+                _ => u128::from(now) * u128::from(pages),
+            };
+            let last = run.lifetime_at(run.pages - 1);
+            class.births -= ends - u128::from(run.lifetime + last) * u128::from(pages) / 2;
         }
     }
 
@@ -85,6 +103,11 @@ impl Classes {
     pub fn finish(self) -> Vec<Class> {
         self.classes
     }
+}
+
+/// Sum of `count` numbers in a row.
+fn sum(first: u64, count: u64) -> u128 {
+    u128::from(count) * (2 * u128::from(first) + u128::from(count.saturating_sub(1))) / 2
 }
 
 #[cfg(test)]
@@ -119,5 +142,7 @@ mod tests {
         let quartiles = one.lifetimes.quartiles().unwrap();
         assert_eq!((quartiles.p25, quartiles.p50), (13, 15));
         assert_eq!((one.lifetimes.ended_pages(), two.lifetimes.ended_pages()), (10, 0));
+        // Of class 2, five pages were written from 10 on and five from 15 on.
+        assert_eq!([rest, one, two].map(Class::written_at), [None, None, Some(14)]);
     }
 }

@@ -7,7 +7,8 @@
 //!
 //! Units: pages; lifetimes in pages written by the host.
 //!
-//! Weakness: where less than half of the data died within the trace, its lifetime counts as long as the whole trace.
+//! Weakness: where less than half of the data died within the trace, its lifetime counts as long as the whole trace, unless
+//! it was written too late to tell.
 
 mod changes;
 mod gains;

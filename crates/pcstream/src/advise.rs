@@ -41,7 +41,7 @@ pub fn advise(args: AdviseArgs, ui: Ui) -> Result<Status, Failure> {
     let sources = Sources::of(&result, &rows);
     let written = fitting.by_class(plan, sources.classes(), |event| sources.class_of(event))?;
     let unassigned = sources.unassigned();
-    let sources = sources.finish(&written);
+    let (sources, young) = sources.finish(&written);
     let streams = usize::from(plan.lanes[0].device.streams);
     let hinted = written[1..].iter().any(|class| class.hinted_pages() > 0);
     let mut possible = Possible::of(&sources, unassigned, streams, hinted);
@@ -56,7 +56,7 @@ pub fn advise(args: AdviseArgs, ui: Ui) -> Result<Status, Failure> {
         true => Vec::new(),
         false => fitting.run(&Plan { lanes, ..plan.clone() })?.results,
     };
-    let advice = Advice::of(&result, sources, possible, &gains);
+    let advice = Advice::of(&result, (sources, &young), possible, &gains);
     ui::show(json, &advice, || advice.text(ui.layout(false)))?;
     Ok(Status::with_losses(result.has_losses()))
 }

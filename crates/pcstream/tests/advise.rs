@@ -346,3 +346,36 @@ fn files_of_one_kind_are_kept_apart_by_their_names() {
     assert!(by_class["flash_saved"].as_f64() > Some(0.01), "{by_class}");
     assert!(!advice["remarks"].to_string().contains("one class"), "{advice}");
 }
+
+/// As of RocksDB, whose log reaches the drive when the run ends: it is not known to live long.
+#[test]
+fn what_is_written_at_the_end_is_too_young_to_tell() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("late.pctrace");
+    let mut writer = TraceWriter::create(&path, Meta::new("storage", 2048), false).unwrap();
+    let context = Context { id: ContextId(1), executable: "/bin/db".into(), ..Context::default() };
+    let file = |id, path: &str| File { id: FileId(id), path: path.into(), ..File::default() };
+    let files = vec![file(1, "/a.sst"), file(2, "/1.log"), file(3, "/a.keep")];
+    let event = |file, lba, pages| Event {
+        time_ns: 0,
+        lba: Lba(lba),
+        pages,
+        context: ContextId(1),
+        file: FileId(file),
+        file_page: 0,
+        op: Op::Write,
+        kind: Kind::Data,
+        hint: Default::default(),
+    };
+    // Each round overwrites a tenth of a table, so that its pages live for 10 rounds. One file stays.
+    let rounds = (0..400).flat_map(|round| [event(1, round % 10 * 100, 100), event(3, 1000 + round, 1)]);
+    let events = rounds.chain([event(2, 1500, 200)]).collect();
+    writer.write_batch(&Batch { contexts: vec![context], files, events }).unwrap();
+    writer.finish(None).unwrap();
+    let advice = advice(path.to_str().unwrap());
+    let sources = advice["sources"].as_array().unwrap();
+    let files: Vec<&str> = sources.iter().map(|of| of["file"].as_str().unwrap()).collect();
+    assert_eq!(files, ["*.sst", "*.keep"], "what was written all the time is known to stay");
+    let remarks = advice["remarks"].to_string();
+    assert!(remarks.contains("Too young to tell: db writing *.log (0.49 % of the writes)"), "{remarks}");
+}

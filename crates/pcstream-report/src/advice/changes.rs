@@ -146,8 +146,13 @@ fn own_hints(sources: &[Source]) -> Change {
     }
 }
 
+/// The files of a source.
+pub(super) fn file_named(source: &Source) -> &str {
+    if source.file.is_empty() { "(no file name)" } else { &source.file }
+}
+
 fn named(source: &Source) -> String {
-    let file = if source.file.is_empty() { "(no file name)" } else { &source.file };
+    let file = file_named(source);
     let program = source.executable.rsplit('/').next().unwrap_or_default();
     let thread = if source.thread.is_empty() || source.thread == program {
         String::new()

@@ -1,10 +1,13 @@
 //! What each change saves, and what makes that doubtful.
 
+use std::collections::BTreeSet;
+
 use pcstream_replay::LaneResult;
+use pcstream_trace::paths::file_name;
 use serde::Serialize;
 
 use super::Source;
-use super::changes::{Change, OWN_HINTS, Possible, SET_HINTS};
+use super::changes::{Change, OWN_HINTS, Possible, SET_HINTS, file_named};
 use crate::drive::{LEAST_GAIN, in_words, saved};
 use crate::human::{page_bytes, percent};
 use crate::schemes::missing;
@@ -53,7 +56,13 @@ pub(super) struct Gain {
 impl Advice {
     /// Of a baseline on the drive as it is (`result`), and lanes for the changes that are possible. Behind these, `gains` has
     /// baselines on the other kinds of drives.
-    pub fn of(result: &Simulation, sources: Vec<Source>, possible: Possible, gains: &[LaneResult]) -> Advice {
+    /// Nothing can be said of the sources in `young`.
+    pub fn of(
+        result: &Simulation,
+        (sources, young): (Vec<Source>, &[Source]),
+        possible: Possible,
+        gains: &[LaneResult],
+    ) -> Advice {
         let Possible { changes, one_class, unassigned, .. } = possible;
         let mut advice = judged(changes, gains, result, sources);
         let unnamed = advice.sources.iter().any(|source| source.file == "*");
@@ -66,7 +75,9 @@ impl Advice {
         } else if advice.copies && unnamed {
             advice.remarks.push(UNNAMED.to_owned());
         }
-        let share = unassigned as f64 / result.writers.totals().host_pages.max(1) as f64;
+        let of_all = |pages: u64| pages as f64 / result.writers.totals().host_pages.max(1) as f64;
+        advice.remarks.extend(too_young(young, of_all));
+        let share = of_all(unassigned);
         if share >= UNASSIGNED {
             advice.remarks.push(format!(
                 "{} of the writes are by programs, but no rule names them: too little for each program and kind of file, or \
@@ -76,6 +87,21 @@ impl Advice {
         }
         advice
     }
+}
+
+/// Which sources have no rule, because the trace ends too soon after their writes.
+fn too_young(young: &[Source], of_all: impl Fn(u64) -> f64) -> Option<String> {
+    let name = |source: &Source| format!("{} writing {}", file_name(&source.executable), file_named(source));
+    let names: BTreeSet<String> = young.iter().map(name).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    (!young.is_empty()).then(|| {
+        format!(
+            "Too young to tell: {} ({} of the writes). Most of these pages still live at the end, and they were written later \
+             than most pages take to die. They have no rule. Longer recordings tell.",
+            names.join(", "),
+            percent(of_all(young.iter().map(|source| source.pages).sum()))
+        )
+    })
 }
 
 fn judged(changes: Vec<Change>, gains: &[LaneResult], result: &Simulation, sources: Vec<Source>) -> Advice {

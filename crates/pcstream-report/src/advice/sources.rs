@@ -16,7 +16,8 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::collections::btree_map::{BTreeMap, Entry};
 
-use pcstream_replay::Class;
+use pcstream_replay::lifetimes::Precision;
+use pcstream_replay::{Class, Lifetimes};
 use pcstream_trace::{Context, ContextId, Event, FileId, Life};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
@@ -137,14 +138,24 @@ impl Sources {
         self.class_of.get(&(event.context, event.file)).copied().unwrap_or(0)
     }
 
-    /// The sources, with what another pass found out of each class.
-    pub fn finish(self, classes: &[Class]) -> Vec<Source> {
-        let finish = |(source, class): (Source, &Class)| Source {
-            lifetime: class.lifetimes.median_of(class.pages).unwrap_or(self.host_pages).max(1),
-            hint: own_hint(class).map(Life::name),
-            ..source
-        };
-        self.sources.into_iter().zip(&classes[1..]).map(finish).collect()
+    /// The sources, with what another pass found out of each class; and those of which nothing can be said, because most of
+    /// their pages live, and were written later than most pages take to die.
+    pub fn finish(self, classes: &[Class]) -> (Vec<Source>, Vec<Source>) {
+        let mut all = Lifetimes::new(Precision::Percent);
+        classes[1..].iter().for_each(|class| all.add(&class.lifetimes));
+        let most = all.quartiles().map_or(0, |of| of.p50);
+        let (mut known, mut young) = (Vec::new(), Vec::new());
+        for (source, class) in self.sources.into_iter().zip(&classes[1..]) {
+            let lifetime = class.lifetimes.median_of(class.pages);
+            let is_young = class.written_at().is_some_and(|at| self.host_pages.saturating_sub(at) < most);
+            let those = if lifetime.is_none() && is_young { &mut young } else { &mut known };
+            those.push(Source {
+                lifetime: lifetime.unwrap_or(self.host_pages).max(1),
+                hint: own_hint(class).map(Life::name),
+                ..source
+            });
+        }
+        (known, young)
     }
 }
 
