@@ -242,7 +242,7 @@ fn is_library(frame: &Frame) -> bool {
     LIBRARIES.iter().any(|library| module.starts_with(library))
 }
 
-/// Whether a function is of the standard library of Go, Rust or C++.
+/// Whether a function is of the standard library of Go, Rust, C++ or C.
 fn is_standard(symbol: &str) -> bool {
     /// Of Go: what writes, encodes, or calls functions, by the first part of the package's path.
     const PACKAGES: [&str; 17] = [
@@ -263,8 +263,71 @@ fn is_standard(symbol: &str) -> bool {
         }
         (Some(within), _) => of_rust(within.of),
         (None, Some(of_cpp)) => of_cpp.starts_with("std::"),
-        (None, None) => of_rust(symbol),
+        (None, None) => of_rust(symbol) || is_of_c(symbol),
     }
+}
+
+/// Whether a function is of the C library, which static programs have in their own file: what writes, and what calls
+/// functions.
+fn is_of_c(symbol: &str) -> bool {
+    const NAMES: [&str; 38] = [
+        "write",
+        "pwrite",
+        "pwrite64",
+        "writev",
+        "pwritev",
+        "pwritev64",
+        "pwritev2",
+        "pwritev64v2",
+        "fwrite",
+        "fwrite_unlocked",
+        "fputs",
+        "fputc",
+        "putc",
+        "puts",
+        "fprintf",
+        "vfprintf",
+        "dprintf",
+        "new_do_write",
+        "fflush",
+        "fclose",
+        "fsync",
+        "fdatasync",
+        "msync",
+        "syncfs",
+        "sync_file_range",
+        "fallocate",
+        "posix_fallocate",
+        "ftruncate",
+        "sendfile",
+        "sendfile64",
+        "copy_file_range",
+        "splice",
+        "syscall",
+        "start_thread",
+        "clone",
+        "clone3",
+        "__clone",
+        "__clone3",
+    ];
+    const BEGINNINGS: [&str; 14] = [
+        "_IO_",
+        "__libc_",
+        "libc_start_main",
+        "__GI_",
+        "__write",
+        "__pwrite",
+        "__stdio_",
+        "__fwrite",
+        "__vfprintf",
+        "__clone_internal",
+        "__syscall",
+        "__memcpy",
+        "__memset",
+        "__memmove",
+    ];
+    let name = symbol.split(['.', '@']).next().unwrap_or(symbol);
+    NAMES.contains(&name) || BEGINNINGS.iter().any(|start| name.starts_with(start))
 }
 
 #[cfg(test)]
@@ -340,6 +403,14 @@ mod tests {
             "core::ops::function::FnOnce::call_once::<fn(), ()>",
             "std::thread::_State_impl<std::thread::_Invoker<std::tuple<main::{lambda()#1}> > >::_M_run()",
             "void std::__invoke_impl<void, db::Job>(std::__invoke_other, db::Job&&)",
+            "pwrite64",
+            "__libc_pwrite64",
+            "_IO_new_file_write",
+            "fwrite.cold",
+            "__libc_start_call_main",
+            "start_thread",
+            "clone3",
+            "__memset_avx512_unaligned_erms",
         ];
         standard.iter().for_each(|symbol| assert!(is_standard(symbol), "{symbol}"));
         let own = [
@@ -355,6 +426,10 @@ mod tests {
             "std::ostream& db::operator<< <int>(std::ostream&, int)",
             "core::Database::write(std::string const&)",
             "stdio_write",
+            "write_page",
+            "pwrite_all",
+            "clone_repository",
+            "main",
             "",
         ];
         own.iter().for_each(|symbol| assert!(!is_standard(symbol), "{symbol}"));
