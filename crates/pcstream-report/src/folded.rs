@@ -72,6 +72,8 @@ pub fn pprof(rows: &[ContextRow]) -> Vec<u8> {
 struct Pprof {
     strings: Vec<String>,
     string_ids: HashMap<String, u64>,
+    /// By name and file.
+    function_ids: HashMap<(String, String), u64>,
     location_ids: HashMap<(String, u64, String), u64>,
     samples: Vec<u8>,
     tables: Vec<u8>,
@@ -102,7 +104,7 @@ impl Pprof {
         path
     }
 
-    /// A location with a function of its own: addresses are offsets in their module, which is the file where no line is
+    /// A location, with what was inlined there: addresses are offsets in their module, which is the file where no line is
     /// known.
     fn location(
         &mut self,
@@ -118,14 +120,29 @@ impl Pprof {
         }
         let id = self.location_ids.len() as u64 + 1;
         self.location_ids.insert(key, id);
-        let file = line.map_or(module, |line| &line.file);
-        let (name, file) = (self.string(name), self.string(file));
-        let function = [field(1, id), field(2, name), field(3, name), field(4, file)].concat();
-        self.tables.extend(message(5, &function));
-        let line = [field(1, id), field(2, line.map_or(0, |line| u64::from(line.line)))].concat();
-        let location = [field(1, id), field(3, offset), message(4, &line)].concat();
+        let mut location = [field(1, id), field(3, offset)].concat();
+        for (name, line) in line.iter().flat_map(|line| &line.inlined) {
+            location.extend(self.line(name, &line.file, line.line));
+        }
+        location.extend(self.line(
+            name,
+            line.map_or(module, |line| &line.file),
+            line.map_or(0, |line| line.line),
+        ));
         self.tables.extend(message(4, &location));
         id
+    }
+
+    /// A line of a location, in this function.
+    fn line(&mut self, name: &str, file: &str, line: u32) -> Vec<u8> {
+        let new = self.function_ids.len() as u64 + 1;
+        let id = *self.function_ids.entry((name.to_owned(), file.to_owned())).or_insert(new);
+        if id == new {
+            let (name, file) = (self.string(name), self.string(file));
+            let function = [field(1, id), field(2, name), field(3, name), field(4, file)].concat();
+            self.tables.extend(message(5, &function));
+        }
+        message(4, &[field(1, id), field(2, u64::from(line))].concat())
     }
 
     fn finish(mut self) -> Vec<u8> {
@@ -207,13 +224,17 @@ mod tests {
     #[test]
     fn a_profile_has_the_lines_that_are_known() {
         let (context, program) = (context(), written(0, 3));
-        let line = SourceLine { file: "append.c".to_owned(), line: 77, ..SourceLine::default() };
+        let at = |file: &str, line| SourceLine { file: file.to_owned(), line, ..SourceLine::default() };
+        let line = SourceLine { inlined: vec![("pack".to_owned(), at("pack.h", 99))], ..at("append.c", 77) };
         let known = ContextRow { lines: vec![Some(line), None], ..row(Some(&context), &program) };
         let has = |bytes: &[u8], part: &[u8]| bytes.windows(part.len()).any(|window| window == part);
         let (with, without) = (pprof(&[known]), pprof(&[row(Some(&context), &program)]));
-        for part in [&b"append.c"[..], &field(2, 77)] {
+        for part in [&b"append.c"[..], &field(2, 77), b"pack.h", &field(2, 99)] {
             assert!(has(&with, part) && !has(&without, part));
         }
+        // One location has both lines, that of the inlined function first. Functions have numbers from 1; 1 is the kernel's.
+        let of = |function, line| message(4, &[field(1, function), field(2, line)].concat());
+        assert!(has(&with, &[of(2, 99), of(3, 77)].concat()));
     }
 
     #[test]

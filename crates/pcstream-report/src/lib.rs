@@ -220,7 +220,7 @@ pub struct SourceLine {
     /// From 1.
     pub line: u32,
     /// Functions whose calls were inlined there, each as name and line, innermost first.
-    pub inlined: Vec<(String, String)>,
+    pub inlined: Vec<(String, SourceLine)>,
 }
 
 impl std::fmt::Display for SourceLine {

@@ -60,7 +60,7 @@ fn frames(row: &ContextRow, context: &Context) -> String {
         let symbol = if frame.symbol.is_empty() { "(no symbol)" } else { &frame.symbol };
         let place = format!("{}+{:#x}", file_name(&frame.module), frame.offset);
         for (function, line) in row.line(number).iter().flat_map(|line| &line.inlined) {
-            _ = writeln!(out, "{:10} {}  [inlined]  {}", "", visible(function), visible(line));
+            _ = writeln!(out, "{:10} {}  [inlined]  {}", "", visible(function), visible(&line.to_string()));
         }
         let line = row.line(number).map_or(String::new(), |line| format!("  {}", visible(&line.to_string())));
         _ = writeln!(out, "#{number:<9} {}  [{}]{line}", visible(symbol), visible(&place));
@@ -83,14 +83,15 @@ mod tests {
         let frame =
             Frame { module: "/bin/db".into(), symbol: "main".into(), offset: 0x12, ..Frame::default() };
         let context = Context { frames: vec![frame], ..Context::default() };
-        let inlined = vec![("Log::append()".into(), "db.cpp:5".into()), ("flush".into(), "db.cpp:8".into())];
+        let at = |line| SourceLine { file: "db.cpp".into(), line, ..SourceLine::default() };
+        let inlined = vec![("Log::append()".into(), at(5)), ("flush".into(), at(8))];
         let row = ContextRow {
             context: Some(&context),
             writer: Cow::Owned(Writer::default()),
             share: 0.0,
             stream: None,
             files: Vec::new(),
-            lines: vec![Some(SourceLine { file: "db.cpp".into(), line: 10, inlined })],
+            lines: vec![Some(SourceLine { inlined, ..at(10) })],
         };
         let expected = [
             "           Log::append()  [inlined]  db.cpp:5",

@@ -47,7 +47,7 @@ pub fn add(rows: &mut [ContextRow]) -> BTreeMap<Lack, BTreeSet<String>> {
 
 fn shown(Source { line, inlined }: &Source) -> SourceLine {
     let alone = |line: &Line| SourceLine { file: line.file.clone(), line: line.line, inlined: Vec::new() };
-    let inlined = inlined.iter().map(|(name, line)| (name.clone(), alone(line).to_string())).collect();
+    let inlined = inlined.iter().map(|(name, line)| (name.clone(), alone(line))).collect();
     SourceLine { inlined, ..alone(line) }
 }
 

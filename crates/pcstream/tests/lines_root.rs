@@ -87,6 +87,9 @@ fn source_lines() {
         let found = frames.find(|frame| frame["symbol"] == "descend").expect("it is on the paths");
         let file = found["file"].as_str().expect("a file");
         assert!(format!("{file}:{}", found["line"]).ends_with(&inner), "{how}: {found}");
+        let inlined =
+            contexts.iter().any(|of| of["frames"].to_string().contains(r#""function":"put_a_page""#));
+        assert!(inlined, "{how}: {json}");
     };
     has_lines("in the program");
     // The build id stays; what two programs share goes into a file of its own, from which both take it.

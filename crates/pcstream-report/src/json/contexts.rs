@@ -65,6 +65,19 @@ pub struct FrameJson {
     pub file: Option<String>,
     /// Line in it, from 1.
     pub line: Option<u32>,
+    /// Functions that the compiler inlined there, innermost first, if lines were asked for.
+    pub inlined: Vec<InlinedJson>,
+}
+
+/// A function whose call was inlined.
+#[derive(Clone, Debug, Serialize)]
+pub struct InlinedJson {
+    /// Its name.
+    pub function: String,
+    /// Source file.
+    pub file: String,
+    /// Line in it, from 1.
+    pub line: u32,
 }
 
 pub(super) fn context(row: &ContextRow) -> ContextJson {
@@ -91,6 +104,11 @@ pub(super) fn context(row: &ContextRow) -> ContextJson {
 
 fn frame(frame: &Frame, line: Option<&SourceLine>) -> FrameJson {
     let Frame { module, build_id, offset, symbol } = frame.clone();
+    let inlined =
+        line.iter().flat_map(|line| &line.inlined).map(|(function, SourceLine { file, line, .. })| {
+            InlinedJson { function: function.clone(), file: file.clone(), line: *line }
+        });
+    let inlined = inlined.collect();
     let (file, line) = line.map(|line| (line.file.clone(), line.line)).unzip();
-    FrameJson { module, build_id, offset, symbol, file, line }
+    FrameJson { module, build_id, offset, symbol, file, line, inlined }
 }

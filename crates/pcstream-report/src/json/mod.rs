@@ -16,7 +16,7 @@ use serde::Serialize;
 use crate::grouped::Group;
 use crate::{About, ChangedSpace, ContextRow, PathShares, Settings, Simulation, VERSION, Verdict};
 use contexts::context;
-pub use contexts::{ContextJson, FileJson, FrameJson};
+pub use contexts::{ContextJson, FileJson, FrameJson, InlinedJson};
 pub use results::{ComparisonJson, DeviceJson, InternalStreamJson, ResultJson, StreamJson, device};
 use results::{comparisons, result};
 
