@@ -316,7 +316,8 @@ fn wrong_write_buffers() {
         2,
         &["--write-buffers mysql", "neither a preset (mariadb, postgresql) nor a file"],
     );
-    expect(&mut record(this), 2, &[this, "no probes of pcstream.h", "rules file"]);
+    let without = format!("--write-buffers {this} has no probes of pcstream.h");
+    expect(&mut record(this), 2, &[&without, "rules file"]);
     let good = "page_bytes = 4096\n[[dirty]]\nfunction = 'no_such_function'\npage = { address = 1 }\n";
     for (text, parts) in [
         (

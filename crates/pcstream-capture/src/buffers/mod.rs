@@ -99,10 +99,10 @@ pub enum BufferError {
         patterns: Vec<String>,
     },
     /// The program does not have what a rule names.
-    #[error("{what}: {} {problem}", binary.display())]
+    #[error("{}{} {problem}", what.iter().map(|what| format!("{what}: ")).collect::<String>(), binary.display())]
     Binary {
-        /// The file or preset.
-        what: String,
+        /// The file or preset; none where the program itself was given.
+        what: Option<String>,
         /// The program or library.
         binary: PathBuf,
         /// What it lacks, and what to do.
@@ -148,9 +148,9 @@ fn probes_of(what: &str, running: &[Program]) -> Result<Vec<Probe>, BufferError>
     let unreadable = |source| BufferError::Unreadable { what: what.to_owned(), source };
     let bytes = read_start(Path::new(what)).map_err(unreadable)?;
     if bytes.starts_with(b"\x7fELF") {
-        return Binary::open(Path::new(what)).and_then(|binary| binary.own_probes()).map_err(|problem| {
-            BufferError::Binary { what: "write buffers".into(), binary: what.into(), problem }
-        });
+        return Binary::open(Path::new(what))
+            .and_then(|binary| binary.own_probes())
+            .map_err(|problem| BufferError::Binary { what: None, binary: what.into(), problem });
     }
     let text = String::from_utf8(bytes).map_err(|_| BufferError::Rules {
         what: what.to_owned(),
@@ -174,7 +174,7 @@ fn probes_by_rules(what: &str, text: &str, running: &[Program]) -> Result<Vec<Pr
     let rules =
         rules::parse(text).map_err(|problem| BufferError::Rules { what: what.to_owned(), problem })?;
     let wrong = |binary: &Path, problem| {
-        let (what, binary) = (what.to_owned(), binary.to_owned());
+        let (what, binary) = (Some(what.to_owned()), binary.to_owned());
         BufferError::Binary { what, binary, problem }
     };
     let is_named = |program: &&Program| rules.program.iter().any(|pattern| names(pattern, &program.name));
