@@ -74,7 +74,7 @@ impl Selection<'_> {
 
     /// Leaves what is selected of rows that have all their files, heaviest first. Says what it left out.
     pub fn apply(&self, rows: &mut Vec<ContextRow>, simulation: &Simulation) -> (SelectionJson, String) {
-        let contexts = rows.len();
+        let contexts = known(rows);
         rows.retain(|row| self.patterns.is_program(row.context));
         if !self.patterns.file.is_empty() {
             rows.iter_mut().for_each(|row| row.keep_files(|path| self.patterns.is_file(Some(path))));
@@ -86,11 +86,16 @@ impl Selection<'_> {
             file: self.args.file.clone(),
             program: self.args.program.clone(),
             left_out_pages: simulation.writers.totals().host_pages - pages,
-            left_out_contexts: (contexts - rows.len()) as u64,
+            left_out_contexts: contexts - known(rows),
         };
         let words = in_words(&selection, rows);
         (selection, words)
     }
+}
+
+/// Contexts among the rows, of which one may be for what has none.
+fn known(rows: &[ContextRow]) -> u64 {
+    rows.iter().filter(|row| row.context.is_some()).count() as u64
 }
 
 /// For the head of a table.
@@ -102,8 +107,8 @@ fn in_words(selection: &SelectionJson, rows: &[ContextRow]) -> String {
         "only {}: {} by {} of {} contexts; {} are left out",
         flags.into_iter().flatten().collect::<Vec<_>>().join(" and "),
         page_bytes(pages),
-        rows.len(),
-        rows.len() as u64 + selection.left_out_contexts,
+        known(rows),
+        known(rows) + selection.left_out_contexts,
         page_bytes(selection.left_out_pages),
     );
     let is_of_path =
