@@ -100,6 +100,9 @@ impl View<'_> {
         if self.args.lines {
             let lacks = source_lines::add(&mut rows);
             lacks.iter().for_each(|(lack, modules)| ui.remark(&source_lines::in_words(*lack, modules)));
+            if source_lines::has_java(&rows) {
+                ui.remark("no source lines of Java methods: a trace has only their names");
+            }
         }
         sort_rows(&mut rows, self.args.sort);
         let host_pages = simulation.writers.totals().host_pages;

@@ -60,6 +60,12 @@ fn places(context: &Context) -> impl Iterator<Item = (Module, u64)> {
     })
 }
 
+/// Whether methods of Java are on the call paths.
+pub fn has_java(rows: &[ContextRow]) -> bool {
+    let mut frames = rows.iter().filter_map(|row| row.context).flat_map(|context| &context.frames);
+    frames.any(|frame| frame.module.starts_with("java:"))
+}
+
 /// Which modules have no lines, for a remark.
 pub fn in_words(lack: Lack, modules: &BTreeSet<String>) -> String {
     let named: Vec<_> = modules.iter().take(NAMED).map(String::as_str).collect();

@@ -26,7 +26,8 @@ fn build(place: &Place, name: &str, program: &str, id: &str, writes: &[Write]) -
     let executable = format!("/opt/{program}");
     let frame = |at: usize, symbol: &str| {
         let own = symbol.is_empty() || symbol == "main" || symbol.contains(['/', ':']);
-        let module = if own { executable.clone() } else { "/lib/libc.so.6".to_owned() };
+        let module = if own { &executable } else { "/lib/libc.so.6" };
+        let module = if symbol.starts_with("java:") { "java:" } else { module }.to_owned();
         let build_id = if own { id.to_owned() } else { "c".repeat(40) };
         Frame { module, offset: 16 * at as u64, symbol: symbol.to_owned(), build_id }
     };
@@ -239,6 +240,16 @@ fn patterns_select_files_and_programs() {
     assert!(folded.lines().nth(1).unwrap().ends_with(" 2"), "{folded}");
     refuses(2, &["contexts", &trace, "--file", "[a"], &["--file", "[a", "is not a glob"]);
     refuses(2, &["contexts", &trace, "--program", "a\"b"], &["--program", "double quotes"]);
+}
+
+#[test]
+fn methods_of_java_are_said_to_have_no_source_lines() {
+    let place = Place::new();
+    let java = trace(&place, "j", "java", &[(&["java:org.J.put"], "/wal", 30)]);
+    let other = trace(&place, "t", "app", &[(WAL, "/wal", 30)]);
+    let remarks = |trace: &str| text(&pcstream(&["contexts", trace, "--lines"]).stderr).to_owned();
+    assert!(remarks(&java).contains("no source lines of Java methods"), "{}", remarks(&java));
+    assert!(!remarks(&other).contains("Java"), "{}", remarks(&other));
 }
 
 /// What the command line puts on standard output wins over what a configuration would put there.
