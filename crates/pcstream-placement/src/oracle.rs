@@ -183,7 +183,7 @@ impl Scheme for Oracle {
 /// Fractional bits of a logarithm that are clustered; finer makes no difference and takes longer.
 const LOG_BITS: u32 = 6;
 
-/// Logarithms that can be told apart.
+/// Different logarithms of 64-bit numbers.
 const LOGS: usize = (u64::BITS as usize) << LOG_BITS;
 
 /// Where the clusters of the remaining lifetime's logarithm begin, the first excepted; survivors come last.
