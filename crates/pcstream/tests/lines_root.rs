@@ -50,6 +50,18 @@ fn compressed(program: &Path, how: &str) -> PathBuf {
 }
 
 /// Lines of the program that was recorded, with its debug information in it, and apart from it; none of another build.
+/// The frame of `descend` has this place, and what the compiler inlined is there, too.
+fn assert_lines_in_json(json: &str, place: &str, how: &str) {
+    let json: serde_json::Value = serde_json::from_str(json).expect("JSON");
+    let contexts = json["contexts"].as_array().expect("a list");
+    let mut frames = contexts.iter().flat_map(|context| context["frames"].as_array().expect("a list"));
+    let found = frames.find(|frame| frame["symbol"] == "descend").expect("it is on the paths");
+    let file = found["file"].as_str().expect("a file");
+    assert!(format!("{file}:{}", found["line"]).ends_with(place), "{how}: {found}");
+    let inlined = contexts.iter().any(|of| of["frames"].to_string().contains(r#""function":"put_a_page""#));
+    assert!(inlined, "{how}: {json}");
+}
+
 fn source_lines() {
     let (disk, dir) = (Disk::ext4(256), TempDir::new().expect("a directory"));
     let source = with_an_inlined_call(&descending_source(3));
@@ -81,15 +93,7 @@ fn source_lines() {
         let (advice, _) = run("advise", &["--json", "-"]);
         assert!(advice.contains(&inner), "{how}: {advice}");
         let (json, _) = run("contexts", &["--lines", "--json", "-"]);
-        let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
-        let contexts = json["contexts"].as_array().expect("a list");
-        let mut frames = contexts.iter().flat_map(|context| context["frames"].as_array().expect("a list"));
-        let found = frames.find(|frame| frame["symbol"] == "descend").expect("it is on the paths");
-        let file = found["file"].as_str().expect("a file");
-        assert!(format!("{file}:{}", found["line"]).ends_with(&inner), "{how}: {found}");
-        let inlined =
-            contexts.iter().any(|of| of["frames"].to_string().contains(r#""function":"put_a_page""#));
-        assert!(inlined, "{how}: {json}");
+        assert_lines_in_json(&json, &inner, how);
     };
     has_lines("in the program");
     // The build id stays; what two programs share goes into a file of its own, from which both take it.
