@@ -70,15 +70,17 @@ pub fn classes(sources: &[Source], classes: usize) -> Vec<usize> {
     values.iter().map(|(life, _)| nearest(&centres, *life)).collect()
 }
 
-/// Rules of the scheme `manual`: a line per source, with `first` as the stream of the shortest class.
+/// Rules of the scheme `manual`: a line per source, with `first` as the stream of the shortest class. Nothing can be said of
+/// the sources in `young`: they go to S0.
 ///
 /// A program is known by its name, so that rules fit the next build in another directory. A context has the thread name of
 /// its first write alone, so a rule asks for a thread only where the program and the file do not tell classes apart. Whole
 /// names of files are named by their pattern where all of them are in one class. What says more comes first: the first rule
 /// that matches decides.
-pub fn rules(sources: &[Source], classes: &[usize], first: usize) -> String {
-    let sources = generalized(sources, classes);
-    let mut of: Vec<(&Source, usize)> = sources.iter().zip(classes.iter().copied()).collect();
+pub fn rules(sources: &[Source], classes: &[usize], young: &[Source], first: usize) -> String {
+    let known = sources.iter().zip(classes.iter().map(|class| class + first));
+    let all = generalized(known.chain(young.iter().map(|source| (source, 0))).collect());
+    let mut of: Vec<(&Source, usize)> = all.iter().map(|(source, stream)| (source, *stream)).collect();
     of.retain(|(source, _)| !source.executable.is_empty());
     of.sort_by_key(|(source, _)| {
         let literals = |pattern: &str| Reverse(pattern.chars().filter(|c| *c != '*').count());
@@ -86,30 +88,30 @@ pub fn rules(sources: &[Source], classes: &[usize], first: usize) -> String {
         (source.file.is_empty(), name, whole, source.thread.is_empty())
     });
     let mut made = BTreeSet::new();
-    let lines = of.iter().map(|&(source, class)| {
-        format!("{} -> {}\n", conditions(source, class, &of).join(" "), class + first)
-    });
+    let lines = of
+        .iter()
+        .map(|&(source, stream)| format!("{} -> {stream}\n", conditions(source, stream, &of).join(" ")));
     lines.filter(|line| made.insert(line.clone())).collect()
 }
 
-/// The sources, by the patterns of their names where all that a program has of a pattern are in one class.
-fn generalized(sources: &[Source], classes: &[usize]) -> Vec<Source> {
+/// The sources with their streams, by the patterns of their names where all that a program has of a pattern are in one stream.
+fn generalized(sources: Vec<(&Source, usize)>) -> Vec<(Source, usize)> {
     let mut of_kind: BTreeMap<(&str, String), BTreeSet<usize>> = BTreeMap::new();
-    for (source, class) in sources.iter().zip(classes) {
-        of_kind.entry((&source.executable, kind(&source.file))).or_default().insert(*class);
+    for (source, stream) in &sources {
+        of_kind.entry((&source.executable, kind(&source.file))).or_default().insert(*stream);
     }
-    let general = |source: &Source| {
+    let general = |(source, stream): &(&Source, usize)| {
         let kind = kind(&source.file);
         let alike = of_kind[&(source.executable.as_str(), kind.clone())].len() == 1;
-        Source { file: if alike { kind } else { source.file.clone() }, ..source.clone() }
+        (Source { file: if alike { kind } else { source.file.clone() }, ..(*source).clone() }, *stream)
     };
     sources.iter().map(general).collect()
 }
 
-/// What tells the writes of a source from those of all others in other classes.
-fn conditions(source: &Source, class: usize, all: &[(&Source, usize)]) -> Vec<String> {
+/// What tells the writes of a source from those of all others in other streams.
+fn conditions(source: &Source, stream: usize, all: &[(&Source, usize)]) -> Vec<String> {
     let quoted = |text: &str| text.chars().map(literal).collect::<String>();
-    let others = || all.iter().filter(|(_, of_other)| *of_other != class).map(|(other, _)| other);
+    let others = || all.iter().filter(|(_, of_other)| *of_other != stream).map(|(other, _)| other);
     let name = file_name(&source.executable);
     let is_path = source.executable.contains('/') && !name.is_empty();
     let same_name =
@@ -139,6 +141,10 @@ mod tests {
     use pcstream_trace::{Context, File, Kind};
 
     use super::*;
+
+    fn rules(sources: &[Source], classes: &[usize], first: usize) -> String {
+        super::rules(sources, classes, &[], first)
+    }
 
     fn source(lifetime: u64, pages: u64) -> Source {
         Source {
@@ -199,6 +205,8 @@ mod tests {
         let each = format!("{whose} \"name=index.dat\" -> 1\n{whose} \"name=rows.dat\" -> 2\n");
         assert_eq!(rules(&dat, &[0, 1], 1), each);
         assert_eq!(rules(&dat, &[1, 1], 1), format!("{whose} \"name=*.dat\" -> 2\n"));
+        let young = super::rules(&dat[..1], &[0], &dat[1..], 1);
+        assert_eq!(young, format!("{whose} \"name=index.dat\" -> 1\n{whose} \"name=rows.dat\" -> 0\n"));
         let data = [file("wal/data"), file("sst/data")];
         let text = rules(&data, &[0, 1], 1);
         assert!(

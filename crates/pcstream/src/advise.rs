@@ -44,7 +44,7 @@ pub fn advise(args: AdviseArgs, ui: Ui) -> Result<Status, Failure> {
     let (sources, young) = sources.finish(&written);
     let streams = usize::from(plan.lanes[0].device.streams);
     let hinted = written[1..].iter().any(|class| class.hinted_pages() > 0);
-    let mut possible = Possible::of(&sources, unassigned, streams, hinted);
+    let mut possible = Possible::of((&sources, &young), unassigned, streams, hinted);
     if let Some(file) = rules_out {
         let head = format!("# Made by `pcstream advise` from trace {}.\n", result.about.trace.id);
         file.write(format!("{head}{}", possible.rules).as_bytes())?;

@@ -42,18 +42,24 @@ pub struct Possible {
 }
 
 impl Possible {
-    /// Of these sources, and pages of programs that are of none; `hinted`: programs set write hints or streams already.
-    pub fn of(sources: &[Source], unassigned: u64, streams: usize, hinted: bool) -> Possible {
+    /// Of these sources, those that are too young to tell, and pages of programs that are of none; `hinted`: programs set write
+    /// hints or streams already.
+    pub fn of(
+        (sources, young): (&[Source], &[Source]),
+        unassigned: u64,
+        streams: usize,
+        hinted: bool,
+    ) -> Possible {
         let classes = classes(sources, streams.saturating_sub(1).max(1));
-        let rules = rules(sources, &classes, 1);
-        let changes = changes(sources, &classes, &rules, (streams, hinted));
-        let one_class = streams > 2 && !sources.is_empty() && at_most_one_class(&classes);
+        let rules = rules(sources, &classes, young, 1);
+        let changes = changes((sources, young), &classes, &rules, (streams, hinted));
+        let one_class = streams > 2 && !sources.is_empty() && young.is_empty() && at_most_one_class(&classes);
         Possible { changes, rules, one_class, unassigned }
     }
 }
 
 fn changes(
-    sources: &[Source],
+    (sources, young): (&[Source], &[Source]),
     classes: &[usize],
     rules: &str,
     (streams, hinted): (usize, bool),
@@ -74,7 +80,7 @@ fn changes(
             steps: by_stream.clone(),
         }));
         if streams > Life::TIMED.len() {
-            out.push(set_hints(sources));
+            out.push(set_hints(sources, young));
         }
     }
     out.extend((hinted && streams > 1).then(|| own_hints(sources)));
@@ -112,7 +118,7 @@ fn constant(life: Life) -> String {
 }
 
 /// A hint for each source that has another one, or none.
-fn set_hints(sources: &[Source]) -> Change {
+fn set_hints(sources: &[Source], young: &[Source]) -> Change {
     let classes = classes(sources, Life::TIMED.len());
     let step = |(source, class): (&Source, &usize)| {
         let life = Life::TIMED[*class];
@@ -127,7 +133,7 @@ fn set_hints(sources: &[Source]) -> Change {
         title: SET_HINTS,
         whose: "the programs'",
         scheme: "manual",
-        rules: Some(rules(sources, &classes, 1)),
+        rules: Some(rules(sources, &classes, young, 1)),
         gc_destination: GcDestination::Own,
         steps: sources.iter().zip(&classes).filter_map(step).collect(),
     }

@@ -22,6 +22,8 @@ const UNNAMED: &str = "Files of one program whose names are numbers or random, o
     source, `*`: no pattern of names tells them apart.";
 /// Share of a drive that live data fill, from which on it is not called too empty.
 const FULL: f64 = 0.9;
+/// A share of pages that was asked for may be this much less, as pages are whole.
+const ROUNDED: f64 = 0.005;
 /// Share of the pages of programs that no source has, from which on it is said.
 const UNASSIGNED: f64 = 0.01;
 
@@ -89,7 +91,7 @@ impl Advice {
     }
 }
 
-/// Which sources have no rule, because the trace ends too soon after their writes.
+/// Which sources have no stream, because the trace ends too soon after their writes.
 fn too_young(young: &[Source], of_all: impl Fn(u64) -> f64) -> Option<String> {
     let name = |source: &Source| format!("{} writing {}", file_name(&source.executable), file_named(source));
     let names: BTreeSet<String> = young.iter().map(name).collect();
@@ -97,7 +99,7 @@ fn too_young(young: &[Source], of_all: impl Fn(u64) -> f64) -> Option<String> {
     (!young.is_empty()).then(|| {
         format!(
             "Too young to tell: {} ({} of the writes). Most of these pages still live at the end, and they were written later \
-             than most pages take to die. They have no rule. Longer recordings tell.",
+             than half of all pages take to die. They stay in S0. Longer recordings tell.",
             names.join(", "),
             percent(of_all(young.iter().map(|source| source.pages).sum()))
         )
@@ -192,7 +194,7 @@ fn copies(baseline: &LaneResult) -> bool {
 fn what_helps(baseline: &LaneResult, settings: &Settings) -> String {
     let live = baseline.live_pages as f64 / baseline.geometry.logical_pages() as f64;
     let fullest = live.max(settings.pack_live.unwrap_or(0.0));
-    let (share, is_full) = (percent(fullest), fullest >= FULL);
+    let (share, is_full) = (percent(fullest), fullest >= FULL - ROUNDED);
     match says_nothing(baseline) {
         true if is_full || settings.fills_the_drive() => "Record for longer.".to_owned(),
         true => {

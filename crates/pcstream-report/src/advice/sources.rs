@@ -139,15 +139,16 @@ impl Sources {
     }
 
     /// The sources, with what another pass found out of each class; and those of which nothing can be said, because most of
-    /// their pages live, and were written later than most pages take to die.
+    /// their pages live, and were written later than half of all pages take to die.
     pub fn finish(self, classes: &[Class]) -> (Vec<Source>, Vec<Source>) {
         let mut all = Lifetimes::new(Precision::Percent);
         classes[1..].iter().for_each(|class| all.add(&class.lifetimes));
-        let most = all.quartiles().map_or(0, |of| of.p50);
+        let pages = classes[1..].iter().map(|class| class.pages).sum();
+        let half = all.median_of(pages).unwrap_or(0);
         let (mut known, mut young) = (Vec::new(), Vec::new());
         for (source, class) in self.sources.into_iter().zip(&classes[1..]) {
             let lifetime = class.lifetimes.median_of(class.pages);
-            let is_young = class.written_at().is_some_and(|at| self.host_pages.saturating_sub(at) < most);
+            let is_young = class.written_at().is_some_and(|at| self.host_pages.saturating_sub(at) < half);
             let those = if lifetime.is_none() && is_young { &mut young } else { &mut known };
             those.push(Source {
                 lifetime: lifetime.unwrap_or(self.host_pages).max(1),
