@@ -8,7 +8,8 @@
 //! short-lived data first, so this folds the long-lived classes together, which is what a person
 //! short of streams would do, and one set of rules can be swept over devices. The fact
 //! `folded_rules` says how many rules were changed so. Rules that are no preset get remarks: which were folded, and
-//! which decided for no page. A preset is for many programs, so it gets one only if none of its rules decided for a page.
+//! which decided for no page. A preset is for many programs, so it gets one only if none of its rules decided for a page, and
+//! the trace has contexts or files that others could decide by.
 //!
 //! Cost: a write is matched once per (context, file, kind, range of sizes) that rules can tell apart; then it is a
 //! lookup. Rules about sizes keep 8 bytes for each file.
@@ -85,6 +86,8 @@ pub struct Manual {
     previous: Option<(Key, usize)>,
     /// Pages that each rule decided for, then those that no rule matched.
     pages: Vec<u64>,
+    /// Whether a write had a context or a file.
+    named: bool,
 }
 
 impl Manual {
@@ -100,6 +103,7 @@ impl Manual {
             known: FxHashMap::default(),
             previous: None,
             pages: vec![0; rules.rules().len() + 1],
+            named: false,
             rules,
         }
     }
@@ -140,9 +144,11 @@ impl Manual {
         self.rules.rules().iter().filter(|rule| rule.stream > self.last_stream)
     }
 
-    /// Whether there are rules and pages, and no rule decided for a page.
+    /// Whether there are rules and pages that rules can know, and no rule decided for a page.
     fn matched_nothing(&self) -> bool {
-        self.pages.len() > 1 && self.pages.iter().position(|&pages| pages > 0) == Some(self.pages.len() - 1)
+        self.named
+            && self.pages.len() > 1
+            && self.pages.iter().position(|&pages| pages > 0) == Some(self.pages.len() - 1)
     }
 
     fn unused(&self) -> impl Iterator<Item = &Rule> {
@@ -170,6 +176,7 @@ impl Scheme for Manual {
         let passed = self.size_steps.partition_point(|&step| size.is_some_and(|size| step <= size));
         let rule = self.rule_of((context, file, event.kind, passed), event, tables, size);
         self.pages[rule] += u64::from(event.pages);
+        self.named |= event.context.is_some() || event.file.is_some();
         out.push(Placement { pages: event.pages, stream: self.stream(rule) });
     }
 
@@ -312,6 +319,8 @@ mod tests {
         assert_eq!(remarks("common", &[event, event]), [NOTHING_MATCHED]);
         assert_eq!(remarks("common", &[event, Event { kind: Kind::Journal, ..event }]), [""; 0]);
         assert_eq!(remarks("common", &[]), [""; 0], "there was nothing to match");
+        let nameless = Event { context: ContextId::NONE, file: FileId::NONE, ..event };
+        assert_eq!(remarks("common", &[nameless]), [""; 0], "no rule could match");
         assert_eq!(remarks("cassandra-normal", &[event]), [""; 0], "it has no rules on purpose");
     }
 }

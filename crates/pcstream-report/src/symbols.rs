@@ -270,7 +270,12 @@ fn is_standard(symbol: &str) -> bool {
 /// Whether a function is of the C library, which static programs have in their own file: what writes, and what calls
 /// functions.
 fn is_of_c(symbol: &str) -> bool {
-    const NAMES: [&str; 38] = [
+    const NAMES: [&str; 43] = [
+        "__write",
+        "__write_nocancel",
+        "__pwrite",
+        "__pwrite64",
+        "__pwrite64_nocancel",
         "write",
         "pwrite",
         "pwrite64",
@@ -310,13 +315,11 @@ fn is_of_c(symbol: &str) -> bool {
         "__clone",
         "__clone3",
     ];
-    const BEGINNINGS: [&str; 14] = [
+    const BEGINNINGS: [&str; 12] = [
         "_IO_",
         "__libc_",
         "libc_start_main",
         "__GI_",
-        "__write",
-        "__pwrite",
         "__stdio_",
         "__fwrite",
         "__vfprintf",

@@ -54,8 +54,9 @@ fn each_once(paths: &[String]) -> Result<(), Failure> {
     let mut seen: Vec<(String, &str)> = Vec::new();
     for path in paths {
         let reader = TraceReader::open(Path::new(path)).context("cannot read the trace")?;
-        let id = reader.meta().trace_id.clone();
-        // A trace that was not finished has no id.
+        let meta = reader.meta();
+        // A trace that was not finished has no id, and all without events have the same.
+        let id = if meta.totals.events > 0 { meta.trace_id.clone() } else { String::new() };
         let is_same =
             |(other, first): &&(String, &str)| *first == path.as_str() || (!id.is_empty() && *other == id);
         if let Some((_, first)) = seen.iter().find(is_same) {

@@ -14,7 +14,7 @@ use pcstream_report::human::bytes;
 use pcstream_trace::{Batch, Meta, TraceReader};
 
 use crate::args::{FitArgs, SimulationArgs};
-use crate::device::Template;
+use crate::device::{self, Template};
 use crate::device_process::OnDevice;
 use crate::failure::Failure;
 use crate::fitted::{self, Fitting};
@@ -92,6 +92,9 @@ impl<'a> LiveSimulation<'a> {
             device.begin(&mut planned.plan)?;
         }
         let lanes = &planned.plan.lanes;
+        if let Some(first) = planned.shrunk_from {
+            device::remark_shrunk(first, lanes[0].device.superblock_pages, self.ui);
+        }
         let whole = Footprint::new(lanes, 0, None).map_err(passes::refused)?;
         // A device waits for its streams, so its scheme has to run now; whether that fits has been checked.
         let live = if self.device.is_some() || whole.total() <= self.available {

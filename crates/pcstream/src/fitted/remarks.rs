@@ -63,7 +63,8 @@ impl Fitting<'_> {
     /// and that discards leave it emptier than asked for, or that there are none to leave out.
     pub fn remark_addresses<'l>(&self, lanes: impl Iterator<Item = &'l LaneSpec>) {
         if self.settings.no_discard && self.reader.meta().totals.discarded_pages == 0 {
-            self.ui.remark("--no-discard has no effect: the trace has no discards");
+            let path = self.reader.path().display();
+            self.ui.remark(&format!("{path}: --no-discard has no effect: the trace has no discards"));
         }
         let discards = discards_matter(&self.reader.meta().totals, self.settings.no_discard);
         match self.settings.pack {

@@ -99,7 +99,9 @@ fn remark_grid(grid: &Grid, ui: Ui) {
         let list: Vec<String> = superblocks.iter().map(u32::to_string).collect();
         ui.remark(&format!("superblocks of {} pages; --superblock-pages keeps them alike", list.join(", ")));
     }
-    grid.shrunk.iter().for_each(|&(first, pages)| device::remark_shrunk(first, pages, ui));
+    if let Some(&(first, pages)) = grid.shrunk.iter().min_by_key(|(_, pages)| *pages) {
+        device::remark_shrunk(first, pages, ui);
+    }
     grid.left_out.iter().take(NAMED).for_each(|point| ui.remark(&format!("left out: {point}")));
     if grid.left_out.len() > NAMED {
         ui.remark(&format!("left out: {} more devices that cannot be", grid.left_out.len() - NAMED));
