@@ -49,6 +49,9 @@ fn journal(is_elsewhere: bool) -> Option<String> {
     is_elsewhere.then(|| "the journal is on a device of its own: its writes are not in the trace".into())
 }
 
+/// Processes that are named.
+const NAMED_PROCESSES: usize = 5;
+
 /// Names what a command left running on a file system that was there before.
 pub(crate) fn left_running(processes: &[(u32, String)]) -> Vec<String> {
     let note = |(pid, name): &(u32, String)| {
@@ -57,7 +60,11 @@ pub(crate) fn left_running(processes: &[(u32, String)]) -> Vec<String> {
              to it with --pid {pid}"
         )
     };
-    processes.iter().map(note).collect()
+    let mut notes: Vec<String> = processes.iter().take(NAMED_PROCESSES).map(note).collect();
+    if let Some(more) = processes.len().checked_sub(NAMED_PROCESSES).filter(|more| *more > 0) {
+        notes.push(format!("{more} more processes go on that the command left running"));
+    }
+    notes
 }
 
 /// What was written by whom that nothing more is known of.
@@ -140,9 +147,10 @@ fn unmarked(session: &Session<'_>, probes: &[Probe], counts: &JoinCounts) -> Opt
             binary.display()
         )),
         (marks, 0) => Some(format!(
-            "{marks} pages of a write buffer became dirty in {} (--write-buffers), and no write was seen to come from it: \
-             pages have the call path of their write. Writes by writev and buffered writes by io_uring are not joined to a \
-             buffer; in a rules file of your own, check where the page lies in memory",
+            "{marks} pages of a write buffer became dirty in {} (--write-buffers), and no write was seen to come from it. If \
+             they were written at all, as by a checkpoint, they have the call path of their write: writes by writev and \
+             buffered writes by io_uring are not joined to a buffer, and in a rules file of your own the place of the page in \
+             memory may be wrong",
             binary.display()
         )),
         _ => None,

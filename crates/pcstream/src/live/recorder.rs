@@ -172,8 +172,10 @@ impl<'a> Recorder<'a> {
     fn flush_if_due(&mut self) -> Result<(), TraceError> {
         let due = self.unflushed && self.flushed.elapsed() >= FLUSH;
         if let Some(writer) = self.writer.as_mut().filter(|_| due) {
+            let done = writer.flush();
+            // Also after an error, and not before: a slow disk must not take all the time.
             self.flushed = Instant::now();
-            writer.flush()?;
+            done?;
             self.unflushed = false;
         }
         Ok(())
