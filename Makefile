@@ -106,11 +106,12 @@ agent:
 	mvn -q -B -f jvm/pom.xml package
 
 # pcstream.h as functions, for languages that call C. A program that is linked with it looks for the name that ends in .0.
-libpcstream: target/libpcstream.so
+libpcstream: target/libpcstream.so target/libpcstream.so.0
 target/libpcstream.so: libpcstream/pcstream.c libpcstream/pcstream.h libpcstream/answers.h
 	mkdir -p target
 	$(CC) -O2 -Wall -Wextra -Werror -shared -fPIC -fvisibility=hidden -Wl,-soname,libpcstream.so.0 -o $@ libpcstream/pcstream.c
-	ln -sf libpcstream.so target/libpcstream.so.0
+target/libpcstream.so.0: target/libpcstream.so
+	ln -sf libpcstream.so $@
 
 PREFIX ?= /usr/local
 # The kernel module, as DKMS takes it.

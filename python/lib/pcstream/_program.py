@@ -18,6 +18,7 @@ import subprocess
 import tempfile
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +40,11 @@ USE_INSTEAD = {
     "quiet": "leave it out; logging.getLogger('pcstream') has the remarks",
 }
 
+#: Seconds in which the program should end after Ctrl-C.
+LAST_S = 5
+
 #: Flags that take a LIST, separated by commas, once.
-LISTS = ("scheme", "gc")
+LISTS = ("scheme", "gc", "pools")
 
 #: A command in backticks, which stays as it is, or a flag; not the middle of a word or path.
 FLAG = re.compile(r"`[^`]*`|(?<![\w./-])--([a-z][a-z0-9-]*)")
@@ -218,9 +222,10 @@ def _ended(words: list[str]) -> tuple[int, str]:
         try:
             said = process.communicate()[1]
         except KeyboardInterrupt:
-            # It removes what it has begun.
+            # It removes what it has begun, unless it waits for input that does not come.
             process.send_signal(signal.SIGINT)
-            process.communicate()
+            with suppress(subprocess.TimeoutExpired):
+                process.communicate(timeout=LAST_S)
             raise
         finally:
             process.kill()

@@ -55,7 +55,7 @@ def write(
     Args:
         output: a new directory ``NAME.pctrace``.
         events: columns of equal length by name, or a table of pandas, polars or any library that knows Arrow. ``lba`` is the
-            first page of an event; that of flush and exit is not looked at, and 0 in the trace. Others may be left out:
+            first page of an event; that of flush and exit may be any from 0 on, and is 0 in the trace. Others may be left out:
             ``pages`` (1), ``op`` (names or numbers of :data:`pcstream.OPS`; write), ``context`` (a number of ``labels`` from
             1; 0, unknown), ``kind`` (of :data:`pcstream.KINDS`; data), ``time_ns`` (the events are 1 us apart), ``hint`` (of
             :data:`pcstream.HINTS`; not_set), ``write_stream`` (that the program asked for; 0, none), ``file`` (a number of
