@@ -27,6 +27,21 @@ fn storage(dir: &Path, pages: u64, asked: Asked) -> String {
     storage_with_names(dir, pages, asked, SPILLS, |n| format!("/spill{n}"))
 }
 
+/// A write of the first context to a file.
+fn write(file: u32, lba: u64, pages: u32) -> Event {
+    Event {
+        time_ns: 0,
+        lba: Lba(lba),
+        pages,
+        context: ContextId(1),
+        file: FileId(file),
+        file_page: 0,
+        op: Op::Write,
+        kind: Kind::Data,
+        hint: WriteHint::default(),
+    }
+}
+
 /// The same with so many names for those that are deleted, one round after the other.
 fn storage_with_names(
     dir: &Path,
@@ -44,15 +59,9 @@ fn storage_with_names(
     let files = (1..).zip(names).map(file).collect();
     writer.write_batch(&Batch { contexts: vec![context], files, ..Batch::default() }).unwrap();
     let event = |op, file, lba, pages, life| Event {
-        time_ns: 0,
-        lba: Lba(lba),
-        pages,
-        context: ContextId(1),
-        file: FileId(file),
-        file_page: 0,
         op,
-        kind: Kind::Data,
         hint: WriteHint { life, stream: 0 },
+        ..write(file, lba, pages)
     };
     let (mut events, mut kept) = (Vec::new(), 0);
     for round in 0..ROUNDS {
@@ -356,20 +365,9 @@ fn what_is_written_at_the_end_is_too_young_to_tell() {
     let context = Context { id: ContextId(1), executable: "/bin/db".into(), ..Context::default() };
     let file = |id, path: &str| File { id: FileId(id), path: path.into(), ..File::default() };
     let files = vec![file(1, "/a.sst"), file(2, "/1.log"), file(3, "/a.keep")];
-    let event = |file, lba, pages| Event {
-        time_ns: 0,
-        lba: Lba(lba),
-        pages,
-        context: ContextId(1),
-        file: FileId(file),
-        file_page: 0,
-        op: Op::Write,
-        kind: Kind::Data,
-        hint: Default::default(),
-    };
     // Each round overwrites a tenth of a table, so that its pages live for 10 rounds. One file stays.
-    let rounds = (0..400).flat_map(|round| [event(1, round % 10 * 100, 100), event(3, 1000 + round, 1)]);
-    let events = rounds.chain([event(2, 1500, 200)]).collect();
+    let rounds = (0..400).flat_map(|round| [write(1, round % 10 * 100, 100), write(3, 1000 + round, 1)]);
+    let events = rounds.chain([write(2, 1500, 200)]).collect();
     writer.write_batch(&Batch { contexts: vec![context], files, events }).unwrap();
     writer.finish(None).unwrap();
     let advice = advice(path.to_str().unwrap());
