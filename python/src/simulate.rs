@@ -66,13 +66,14 @@ pub fn simulate(
     }
     let run = Run { reader: &reader, stop: &stop, options: &options };
     let work = || {
-        let (space, plan, seed) = run.plan(factories, &device)?;
+        let (space, plan, devices) = run.plan(factories, &device)?;
         let fitted = run.run(&plan, space.as_ref())?;
         stop.check()?;
         let (settings, packed) = (options.settings(), options.space().pack.is_some());
         let space = space.as_ref().map(|space| ChangedSpace::of(space, packed));
         let trace = trace_info(path, &reader, fitted.damage.clone());
-        let remarks = run.remarks(&fitted.results);
+        let remarks = run.remarks(&fitted.results, &devices);
+        let seed = devices.profile.device.seed;
         texts(About { seed, trace, device: device.origin(), settings, space }, fitted, remarks)
     };
     py.detach(|| forked::run(work, stop.watch()))
@@ -85,30 +86,34 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// The changed address space, the plan on it, and its seed.
+    /// The changed address space, the plan on it, and its devices.
     fn plan(
         &self,
         schemes: Vec<Arc<dyn SchemeFactory>>,
         device: &DeviceArg,
-    ) -> PyResult<(Option<Space>, Plan, u64)> {
+    ) -> PyResult<(Option<Space>, Plan, Devices)> {
         let meta = self.reader.meta();
         let space = self.space(device.logical_pages)?;
         let pages = space.as_ref().map_or(meta.device.pages, |space| space.logical_pages);
-        let Devices { settings, profile, .. } = device.devices(Some(pages))?;
-        let clock = self.options.clock(&profile);
+        let devices = device.devices(Some(pages))?;
+        let clock = self.options.clock(&devices.profile);
         let on = |device: &DeviceSettings| space.as_ref().map_or(device.clone(), |space| space.on(device));
         let lane = |scheme: &Arc<dyn SchemeFactory>, device: &DeviceSettings| LaneSpec {
             clock: clock.clone(),
             ..LaneSpec::new(scheme.clone(), on(device))
         };
-        let lanes = schemes.iter().flat_map(|scheme| settings.iter().map(move |device| lane(scheme, device)));
+        let lane = &lane;
+        let lanes =
+            schemes.iter().flat_map(|scheme| devices.settings.iter().map(move |device| lane(scheme, device)));
         let prefill = match (self.options.prefill, &space) {
-            (Some(share), _) => pcstream_replay::plan::first_pages(profile.device.logical_pages, share),
+            (Some(share), _) => {
+                pcstream_replay::plan::first_pages(devices.profile.device.logical_pages, share)
+            }
             (None, Some(space)) => space.prefill.clone(),
             (None, None) => meta.prefilled.clone(),
         };
         let plan = Plan { lanes: lanes.collect(), prefill, density: Density::Dense, without_devices: false };
-        Ok((space, plan, profile.device.seed))
+        Ok((space, plan, devices))
     }
 
     fn space(&self, capacity: Option<u64>) -> PyResult<Option<Space>> {
@@ -156,7 +161,7 @@ impl Run<'_> {
     }
 
     /// What the program remarks beside losses and sizes.
-    fn remarks(&self, results: &[LaneResult]) -> Vec<Remark> {
+    fn remarks(&self, results: &[LaneResult], devices: &Devices) -> Vec<Remark> {
         let mut remarks = Vec::new();
         let totals = &self.reader.meta().totals;
         if let Some(share) = self.options.pack.filter(|_| discards_matter(totals, !self.options.discard)) {
@@ -166,11 +171,15 @@ impl Run<'_> {
             );
             remarks.push(("SizeWarning", emptier));
         }
-        let dies = pcstream_report::too_few_dies(results).into_iter().map(|text| errors::for_python(&text));
+        let smaller = devices.shrunk_from.map(|first| {
+            pcstream_report::geometry::smaller_superblocks(first, devices.settings[0].superblock_pages)
+        });
+        let of_device = smaller.into_iter().chain(pcstream_report::too_few_dies(results));
+        let of_device = of_device.map(|text| errors::for_python(&text));
         let rules = self.options.rules_name.as_ref().map_or(String::new(), |name| format!("rules {name}: "));
         let mut said = BTreeSet::new();
         let schemes = results.iter().flat_map(|lane| &lane.remarks).filter(|remark| said.insert(*remark));
-        let others = dies.chain(schemes.map(|remark| format!("{rules}{remark}")));
+        let others = of_device.chain(schemes.map(|remark| format!("{rules}{remark}")));
         remarks.extend(others.map(|text| ("PcstreamWarning", text)));
         remarks
     }

@@ -327,6 +327,8 @@ def test_remarks_of_the_program_are_warnings(binary: str, tmp_path: Path) -> Non
             rows = pc.sweep(trace, scheme, device, executor="here", options=options).to_polars()
         assert rows["warnings"].unique().to_list() == ["; ".join(texts)]
     pc.simulate(trace, "baseline", device, pack=0.9, discard=False)
+    with pytest.warns(pc.PcstreamWarning, match="superblocks of .* the default size, .* at superblock_pages"):
+        pc.simulate(trace, "baseline", pc.Device(spare_factor=0.03, streams=33))
 
 
 def test_latencies_are_columns(small: pc.Trace) -> None:

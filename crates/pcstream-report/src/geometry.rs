@@ -9,6 +9,14 @@ use crate::VERSION;
 use crate::human::{bytes, count, page_bytes, percent};
 use crate::timing::duration;
 
+/// Said where superblocks of the default size, `first` pages, leave no room for garbage collection, and are of `pages` now.
+pub fn smaller_superblocks(first: u32, pages: u32) -> String {
+    format!(
+        "superblocks of {pages} pages: the default size, {first} pages, leaves no room for garbage collection here. WAF \
+         depends on the size; compare with other devices at --superblock-pages {pages}"
+    )
+}
+
 /// The result of `geometry` for programs.
 #[derive(Clone, Debug, Serialize)]
 pub struct GeometryJson {

@@ -11,7 +11,6 @@ use pcstream_trace::{Extent, Meta, PAGE_BYTES};
 use crate::args::{DeviceArgs, MeasureArgs};
 use crate::device_file::DeviceFile;
 use crate::failure::Failure;
-use crate::ui::Ui;
 use crate::values::Prefill;
 
 /// Logical capacity where nothing gives one: 8 GiB.
@@ -130,14 +129,6 @@ pub fn clock(args: &MeasureArgs, profile: &Profile) -> Option<Clock> {
     let queue_depth = args.queue_depth.unwrap_or(DEFAULT_QUEUE_DEPTH);
     let arrivals = if args.open_loop { Arrivals::OpenLoop } else { Arrivals::ClosedLoop { queue_depth } };
     args.timing.then(|| Clock { settings: profile.timing.clone(), arrivals })
-}
-
-/// Says that superblocks of the default size, `first`, leave no room on a device, which has some of `pages` pages.
-pub fn remark_shrunk(first: u32, pages: u32, ui: Ui) {
-    ui.remark(&format!(
-        "superblocks of {pages} pages: the default size, {first} pages, leaves no room for garbage collection here. WAF \
-         depends on the size; compare with other devices at --superblock-pages {pages}"
-    ));
 }
 
 /// A device on which any number of streams fits and garbage collection costs little: for questions

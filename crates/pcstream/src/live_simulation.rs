@@ -10,11 +10,12 @@ use pcstream_placement::SchemeFactory;
 use pcstream_replay::addresses::AddressSet;
 use pcstream_replay::budget::{Footprint, Touched};
 use pcstream_replay::{Fitted, LaneResult, LiveReplay, LiveResults, Replay, ReplayError};
+use pcstream_report::geometry;
 use pcstream_report::human::bytes;
 use pcstream_trace::{Batch, Meta, TraceReader};
 
 use crate::args::{FitArgs, SimulationArgs};
-use crate::device::{self, Template};
+use crate::device::Template;
 use crate::device_process::OnDevice;
 use crate::failure::Failure;
 use crate::fitted::{self, Fitting};
@@ -93,7 +94,7 @@ impl<'a> LiveSimulation<'a> {
         }
         let lanes = &planned.plan.lanes;
         if let Some(first) = planned.shrunk_from {
-            device::remark_shrunk(first, lanes[0].device.superblock_pages, self.ui);
+            self.ui.remark(&geometry::smaller_superblocks(first, lanes[0].device.superblock_pages));
         }
         let whole = Footprint::new(lanes, 0, None).map_err(passes::refused)?;
         // A device waits for its streams, so its scheme has to run now; whether that fits has been checked.

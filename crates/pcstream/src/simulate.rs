@@ -14,7 +14,7 @@ use pcstream_replay::space::Space;
 use pcstream_replay::{Fitted, LaneResult, LaneSpec, Plan};
 use pcstream_report::settings::Settings;
 use pcstream_report::space::ChangedSpace;
-use pcstream_report::{About, ContextRow, Layout, Simulation, TraceInfo, human};
+use pcstream_report::{About, ContextRow, Layout, Simulation, TraceInfo, geometry, human};
 use pcstream_ssd::{Density, DeviceSettings, Devices};
 use pcstream_trace::{Meta, TraceReader};
 
@@ -129,7 +129,7 @@ pub fn fit<'a>(
     let mut planned = Planned::of(args, &schemes, &template, reader.meta(), fitting.space())?;
     let device = &planned.plan.lanes[0].device;
     if let Some(first) = planned.shrunk_from {
-        device::remark_shrunk(first, device.superblock_pages, ui);
+        ui.remark(&geometry::smaller_superblocks(first, device.superblock_pages));
     }
     fitting.remark_size(device, &planned.plan.prefill);
     fitting.remark_addresses(planned.plan.lanes.iter());

@@ -15,11 +15,12 @@ use std::path::Path;
 
 use anyhow::{Context as _, anyhow};
 use pcstream_replay::{Pass, Plan};
+use pcstream_report::geometry;
 use pcstream_ssd::Geometry;
 use pcstream_trace::{Meta, TraceReader};
 
 use crate::args::SweepArgs;
-use crate::device::{self, Template};
+use crate::device::Template;
 use crate::failure::{Failure, Status};
 use crate::fitted::Fitting;
 use crate::interrupt::Interrupt;
@@ -100,7 +101,7 @@ fn remark_grid(grid: &Grid, ui: Ui) {
         ui.remark(&format!("superblocks of {} pages; --superblock-pages keeps them alike", list.join(", ")));
     }
     if let Some(&(first, pages)) = grid.shrunk.iter().min_by_key(|(_, pages)| *pages) {
-        device::remark_shrunk(first, pages, ui);
+        ui.remark(&geometry::smaller_superblocks(first, pages));
     }
     grid.left_out.iter().take(NAMED).for_each(|point| ui.remark(&format!("left out: {point}")));
     if grid.left_out.len() > NAMED {
