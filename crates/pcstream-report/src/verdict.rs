@@ -101,7 +101,7 @@ pub struct Verdict {
     pub flash_saved_on_legacy_drive: Option<f64>,
     /// How many times as long the drive lives with streams, if programs wear it: 1 / (1 - `flash_saved`).
     pub life_ratio: Option<f64>,
-    /// Whether both sides reached a steady state.
+    /// Whether `now`, `with_streams` and `on_legacy_drive` reached a steady state.
     pub steady: bool,
     /// Bytes that the host has to write at least until they can; 0 if they have.
     pub bytes_to_steady: u64,
@@ -114,7 +114,8 @@ impl Verdict {
         let unknown = simulation.writers.are_unknown();
         let compared = Compared::of(lanes, unknown);
         let flash_saved = compared.now.zip(compared.with).and_then(|(now, with)| saved(with, now));
-        let bytes_to_steady = compared.both().map(pages_to_steady).max().unwrap_or(0) * PAGE_BYTES;
+        let sides = compared.both().chain(compared.legacy);
+        let bytes_to_steady = sides.map(pages_to_steady).max().unwrap_or(0) * PAGE_BYTES;
         let day = seconds(simulation);
         let side = |lane: Option<&LaneResult>| lane.map(|lane| side(lane, day));
         let mut verdict = Verdict {

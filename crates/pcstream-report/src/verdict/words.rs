@@ -61,8 +61,8 @@ pub fn sentences(
     let finding = words.finding();
     let mut out = vec![words.conclusion(finding)];
     out.extend(no_contexts());
-    out.extend(words.steadiness());
-    if words.nothing_to_gain(finding) {
+    out.extend(words.steadiness(finding));
+    if matches!(finding, Finding::NothingYet) || words.nothing_to_gain(finding) {
         return out;
     }
     out.extend(words.elsewhere(finding));
@@ -305,6 +305,12 @@ impl<'a> Words<'a> {
             return "Streams as this scheme chooses them do not help here".to_owned();
         }
         let next_to_nothing = "Streams would save next to nothing";
+        // Until then GC may have run on the data of the first fill only, which says nothing of the causes.
+        if !self.verdict.steady && fill >= FULL {
+            return format!(
+                "Streams saved next to nothing in this run, at whose end live data fill {full} of the flash"
+            );
+        }
         match now.waf().is_some_and(|waf| waf < CALM) {
             true if fill < FULL => {
                 format!("{next_to_nothing}, because live data fill only {full} of the flash")
@@ -317,16 +323,21 @@ impl<'a> Words<'a> {
         }
     }
 
-    fn steadiness(&self) -> Option<String> {
+    fn steadiness(&self, finding: Finding<'a>) -> Option<String> {
         if self.verdict.steady || self.verdict.matters == Matters::Unknown {
             return None;
         }
+        let about = self.about(finding);
+        // On the drive of the conclusion.
+        let with = match about.scheme.as_str() {
+            "baseline" => "on that drive".to_owned(),
+            scheme => format!("with {scheme}"),
+        };
         Some(format!(
-            "Not steady yet: write at least {} more for a steady answer (in the last part of the run {} now, {} with \
-             streams).",
+            "Not steady yet: write at least {} more for a steady answer (in the last part of the run {} now, {} {with}).",
             bytes(self.verdict.bytes_to_steady),
             ratio(self.now.steady_waf()),
-            ratio(self.with.steady_waf()),
+            ratio(about.steady_waf()),
         ))
     }
 
