@@ -1,6 +1,6 @@
 //! `advise`: simulates exactly the changes that a trace suggests, and lists them by what they save.
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use pcstream_capture::symbols::lines::Lack;
 use pcstream_placement::Rules;
 use pcstream_replay::{Fitted, LaneSpec, Plan};
@@ -14,18 +14,25 @@ use crate::schemes;
 use crate::simulate;
 use crate::source_lines;
 use crate::ui::{self, JsonSink, Ui};
-use crate::values::Schemes;
+use crate::values::{Schemes, Setting};
 use crate::whole_file::WholeFile;
+
+/// The only scheme of changes that has parameters.
+const WITH_PARAMETERS: &str = "pcstream";
 
 /// `pcstream advise`.
 pub fn advise(args: AdviseArgs, ui: Ui) -> Result<Status, Failure> {
+    refuse_idle(&args)?;
+    schemes::check_files(&args.scheme_options, "advise")?;
+    // What is wrong with its parameters is said before the work.
+    schemes::factory(WITH_PARAMETERS, &args.scheme_options, None)?;
     let json = JsonSink::asked(&args.output)?;
     let rules_out =
         args.rules_out.as_deref().map(|path| WholeFile::create("--rules-out", path)).transpose()?;
     let reader = simulate::open(&args.trace, ui)?;
     let AdviseArgs { trace, device, measure, fit, scheme_options: options, output, .. } = args;
     let scheme = Schemes(vec!["baseline".to_owned()]);
-    let scheme_options = SchemeOptions { set: Vec::new(), ..options.clone() };
+    let scheme_options = SchemeOptions { set: Vec::new(), load_table: None, ..options.clone() };
     let simulation = SimulationArgs { scheme, scheme_options, device, measure, details: false, output };
     let (mut fitting, mut planned) = simulate::fit(&simulation, &fit, &reader, ui)?;
     planned.plan.lanes.truncate(1);
@@ -59,6 +66,26 @@ pub fn advise(args: AdviseArgs, ui: Ui) -> Result<Status, Failure> {
     let advice = Advice::of(&result, (sources, &young), possible, &gains);
     ui::show(json, &advice, || advice.text(ui.layout(false)))?;
     Ok(Status::with_losses(result.has_losses()))
+}
+
+/// Errors: a flag of `simulate` that would do nothing.
+fn refuse_idle(args: &AdviseArgs) -> Result<(), Failure> {
+    let flags = [
+        ("--gc", args.device.gc.is_some(), "each change is simulated on the kind of drive that it needs"),
+        ("--rules", args.scheme_options.rules.is_some(), "it makes rules from the trace"),
+        ("--timing", args.measure.timing, "it compares what is written, not times"),
+    ];
+    if let Some((flag, _, why)) = flags.into_iter().find(|(_, is_given, _)| *is_given) {
+        return Err(Failure::wrong_arguments(anyhow!("{flag}: advise does not take it, because {why}")));
+    }
+    let is_idle = |setting: &&Setting| setting.scheme != WITH_PARAMETERS;
+    match args.scheme_options.set.iter().find(is_idle) {
+        None => Ok(()),
+        Some(setting) => Err(Failure::wrong_arguments(anyhow!(
+            "--set {}: advise takes parameters of {WITH_PARAMETERS} alone: no other scheme that it simulates has any",
+            setting.text
+        ))),
+    }
 }
 
 /// Lanes for the changes that the device has room for, which stay; behind them, a baseline on each other drive among them.

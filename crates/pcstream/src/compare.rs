@@ -19,6 +19,12 @@ use crate::ui::{self, JsonSink, Ui};
 
 /// `pcstream compare`.
 pub fn compare(mut args: CompareArgs, ui: Ui) -> Result<Status, Failure> {
+    if args.simulation.measure.timing {
+        return Err(Failure::wrong_arguments(anyhow!(
+            "--timing: compare does not take it, because it compares what is written, not times; `pcstream simulate --timing` \
+             shows those of one run"
+        )));
+    }
     schemes::check_files(&args.simulation.scheme_options, "compare")?;
     let json = JsonSink::asked(&args.simulation.output)?;
     let mut named = Vec::new();
@@ -30,6 +36,7 @@ pub fn compare(mut args: CompareArgs, ui: Ui) -> Result<Status, Failure> {
     args.fit.least_pages = largest(&args, &named, ui)?;
     let mut losses = false;
     let mut runs = Vec::new();
+    simulate::remark_idle(&args.simulation.scheme_options, &args.simulation.scheme, ui);
     for paths in &named {
         let (run, lost) = measure(paths, &args, ui)?;
         losses |= lost;

@@ -85,7 +85,7 @@ fn one(
     let recorded = recorded(args, simulation, TracePlace::new(trace)?, None, stop, ui)?;
     let ran = recorded.simulated(ui)?;
     let simulation = ran.simulation();
-    simulate::remark_schemes(&args.simulation.scheme_options, &simulation.results, ui);
+    simulate::remark_schemes(&args.simulation, &simulation.results, ui);
     let status = outcome(&ran.captured, args.capture.forward_exit_code, ui)?;
     done.losses |= status == Status::Losses || simulation.has_losses();
     done.measures.note(&simulation);

@@ -64,7 +64,7 @@ pub fn report(args: &ReportArgs, ui: Ui) -> Result<Status, Failure> {
     replay.drop_lanes();
     let about = simulate::about(&args.trace, &reader, damage, &planned);
     let simulation = Simulation { results, ..Simulation::new(about, &replay) };
-    simulate::remark_schemes(&args.simulation.scheme_options, &simulation.results, ui);
+    simulate::remark_schemes(&args.simulation, &simulation.results, ui);
     let rows = simulate::rows(&simulation);
     let survey = density.map(|density| survey(plan, density, &fitting, &reader, ui)).transpose()?;
     let wanted = |name: &str| !args.no_curves && drawn(name);

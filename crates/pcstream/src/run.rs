@@ -33,7 +33,7 @@ pub fn run(args: &RunArgs, ui: Ui) -> Result<Status, Failure> {
     let ran = recorded(args, simulation, place, None, &stop, ui)?.simulated(ui)?;
     drop(stop);
     let simulation = ran.simulation();
-    simulate::remark_schemes(&args.simulation.scheme_options, &simulation.results, ui);
+    simulate::remark_schemes(&args.simulation, &simulation.results, ui);
     simulate::present(&simulation, json, TOP_CONTEXTS, ui.layout(args.simulation.details))?;
     outcome(&ran.captured, args.capture.forward_exit_code, ui)
 }

@@ -29,7 +29,7 @@ use crate::learned_table::TableFile;
 use crate::passes::{Bars, failure, refused};
 use crate::schemes;
 use crate::ui::{self, JsonSink, Ui};
-use crate::values::Prefill;
+use crate::values::{Prefill, Schemes};
 
 /// Contexts in the table that follows the schemes in `run`.
 #[cfg(feature = "capture")]
@@ -104,7 +104,7 @@ pub fn simulate(args: &SimulateArgs, ui: Ui) -> Result<Status, Failure> {
     let (mut fitting, planned) = fit(&args.simulation, &args.fit, &reader, ui)?;
     ui.remark(&format!("seed {}", planned.seed));
     let Fitted { results, replay, learned, damage } = fitting.run(&planned.plan)?;
-    remark_schemes(&args.simulation.scheme_options, &results, ui);
+    remark_schemes(&args.simulation, &results, ui);
     if let Some(table) = table {
         table.write(|scheme| learned.get(scheme).cloned(), ui)?;
     }
@@ -138,22 +138,25 @@ pub fn fit<'a>(
     Ok((fitting, planned))
 }
 
-/// Says what schemes remark, once for all drives: flags that did nothing because no scheme goes by them, and
-/// rules that did nothing.
-pub fn remark_schemes(options: &SchemeOptions, results: &[LaneResult], ui: Ui) {
-    pcstream_report::too_few_dies(results).iter().for_each(|remark| ui.remark(remark));
-    let rules = options.rules.as_ref().map(|path| format!("--rules {}", path.display()));
-    if let Some(rules) = rules.as_ref().filter(|_| !results.iter().any(|lane| lane.scheme == "manual")) {
-        ui.remark(&format!("{rules} has no effect: the scheme manual is not simulated"));
+/// Says which flags do nothing because no scheme goes by them.
+pub fn remark_idle(options: &SchemeOptions, Schemes(schemes): &Schemes, ui: Ui) {
+    if let Some(rules) = options.rules.as_ref().filter(|_| !schemes.iter().any(|scheme| scheme == "manual")) {
+        ui.remark(&format!("--rules {} has no effect: the scheme manual is not simulated", rules.display()));
     }
-    if let Some(bytes) =
-        options.table_bytes.filter(|_| !results.iter().any(|lane| schemes::has_table(&lane.scheme)))
-    {
+    let has_table = |scheme: &String| schemes::has_table(scheme);
+    if let Some(bytes) = options.table_bytes.filter(|_| !schemes.iter().any(has_table)) {
         ui.remark(&format!(
             "--table-bytes {bytes} has no effect: no scheme with a table of contexts is simulated"
         ));
     }
-    let flag = rules.map_or(String::new(), |rules| format!("{rules}: "));
+}
+
+/// Says what schemes remark, once for all drives, such as rules that did nothing.
+pub fn remark_schemes(args: &SimulationArgs, results: &[LaneResult], ui: Ui) {
+    let options = &args.scheme_options;
+    remark_idle(options, &args.scheme, ui);
+    pcstream_report::too_few_dies(results).iter().for_each(|remark| ui.remark(remark));
+    let flag = options.rules.as_ref().map_or(String::new(), |path| format!("--rules {}: ", path.display()));
     let mut said = BTreeSet::new();
     let remarks = results.iter().flat_map(|lane| &lane.remarks);
     remarks.filter(|remark| said.insert(*remark)).for_each(|remark| ui.remark(&format!("{flag}{remark}")));
@@ -163,6 +166,7 @@ pub fn remark_schemes(options: &SchemeOptions, results: &[LaneResult], ui: Ui) {
 pub fn contexts(args: &ContextsArgs, ui: Ui) -> Result<Status, Failure> {
     let view = View::new(args)?;
     let reader = open(&args.trace, ui)?;
+    remark_idle(&args.scheme_options, &args.scheme, ui);
     let seed = 1;
     let schemes = schemes::factories(&args.scheme, &args.scheme_options)?;
     let device = device::roomy(device_pages(reader.meta())?, args.streams, seed);

@@ -306,6 +306,29 @@ fn what_makes_runs_hard_to_compare_is_said() {
 }
 
 #[test]
+fn flags_that_would_do_nothing_are_refused() {
+    let place = Place::new();
+    let trace = place.path("t.pctrace");
+    let advise = |flags: &[&str], words: &[&str]| refuses(2, &[&["advise", &trace], flags].concat(), words);
+    advise(&["--gc", "own"], &["--gc", "the kind of drive"]);
+    advise(&["--rules", "common"], &["--rules", "from the trace"]);
+    advise(&["--timing", "--open-loop"], &["--timing", "not times"]);
+    advise(&["--set", "sequential.patterns=1"], &["--set sequential.patterns=1", "pcstream alone"]);
+    advise(&["--set", "pcstream.nothing=1"], &["--set pcstream.nothing=1"]);
+    refuses(2, &["compare", &trace, &trace, "--timing"], &["--timing", "simulate --timing"]);
+    for command in ["advise", "compare"] {
+        let (help, _) = ends_with(0, &[command, "--help"]);
+        assert!(!help.contains("--timing") && help.contains("--prefill"), "{help}");
+    }
+    let idle = ["--scheme", "baseline", "--rules", "common", "--table-bytes", "1300"];
+    for of in [&["compare", trace.as_str(), &trace][..], &["contexts", &trace], &["sweep", &trace, "-o", "-"]]
+    {
+        let (_, err) = ends_with(0, &[of, &idle[..]].concat());
+        assert_eq!(err.matches("has no effect").count(), 2, "{err}");
+    }
+}
+
+#[test]
 fn runs_are_compared_by_name_and_noise_is_no_change() {
     let place = Place::new();
     let make = |name: &str, seed: &str, hot: &str| {

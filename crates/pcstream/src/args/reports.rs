@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{ArgGroup, Args};
+use clap::{Arg, ArgGroup, Args};
 use pcstream_report::pictures;
 
 use super::simulation::{DeviceArgs, FitArgs, MeasureArgs, OutputArgs, SchemeOptions, SimulationArgs};
@@ -62,8 +62,19 @@ fn figures_help() -> String {
     )
 }
 
+/// Flags of `simulate` that `advise` refuses, by their fields, and those that need them.
+const NOT_IN_ADVISE: [&str; 5] = ["gc", "rules", "timing", "queue_depth", "open_loop"];
+
+/// Flags of `simulate` that `compare` refuses.
+const NOT_IN_COMPARE: [&str; 3] = ["timing", "queue_depth", "open_loop"];
+
+/// Leaves arguments that a command refuses out of its help, and of configuration files.
+fn without(refused: &'static [&'static str]) -> impl Fn(Arg) -> Arg {
+    |arg| if refused.contains(&arg.get_id().as_str()) { arg.hide(true) } else { arg }
+}
+
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(mut_args(without(&NOT_IN_ADVISE)), after_help = "\
 Examples:
   pcstream generate hotcold --pages 64K --writes 1M -o hot.pctrace
   pcstream advise hot.pctrace
@@ -90,7 +101,7 @@ pub struct AdviseArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(mut_args(without(&NOT_IN_COMPARE)), after_help = "\
 Examples:
   pcstream generate zipf --pages 64K --writes 1M -o a1.pctrace
   pcstream generate zipf --pages 64K --writes 1M --seed 2 -o a2.pctrace

@@ -52,6 +52,7 @@ pub fn sweep(args: &SweepArgs, ui: Ui) -> Result<Status, Failure> {
     let asked = results::asked(args)?;
     let mut fitting = Fitting::new(&reader, &args.fit(), capacity, Interrupt::watch()?, ui)?;
     let grid = Grid::new(args, variants, &reader, &mut fitting)?;
+    simulate::remark_idle(&args.scheme_options, &args.scheme, ui);
     remark_grid(&grid, ui);
     // If it is too little for all of them.
     if let Some(fullest) = grid.spaces.iter().max_by_key(|space| space.pages()) {
