@@ -36,8 +36,8 @@ pub fn factories(schemes: &Schemes, options: &SchemeOptions) -> Result<Vec<Arc<d
     Ok(configured.into_iter().map(|scheme| Arc::new(scheme) as Arc<dyn SchemeFactory>).collect())
 }
 
-/// What makes one scheme with the options that concern it; settings of other schemes are left out. `rules` are those of
-/// `manual`, whatever the options say.
+/// What makes one scheme with the options that concern it; settings of other schemes are left out, and the table of one
+/// that has none. `rules` are those of `manual`, whatever the options say.
 pub fn factory(
     name: &str,
     options: &SchemeOptions,
@@ -46,7 +46,8 @@ pub fn factory(
     check_settings(options, false)?;
     let mut scheme = configure(name).map_err(Failure::wrong_arguments)?;
     let set = options.set.iter().filter(|setting| setting.scheme == scheme.scheme()).cloned().collect();
-    apply(std::slice::from_mut(&mut scheme), &SchemeOptions { set, ..options.clone() })?;
+    let load_table = options.load_table.clone().filter(|_| scheme.params_mut::<PcStreamParams>().is_some());
+    apply(std::slice::from_mut(&mut scheme), &SchemeOptions { set, load_table, ..options.clone() })?;
     if let (Some(rules), Some(params)) = (rules, scheme.params_mut::<ManualParams>()) {
         *params = ManualParams { rules, name: "from the trace".to_owned() };
     }
@@ -219,7 +220,7 @@ fn apply(schemes: &mut [Configured], options: &SchemeOptions) -> Result<(), Fail
     }
 }
 
-/// Lets those begin with a table whose settings it fits. Refuses one that fits none of those that learn.
+/// Lets those begin with a table whose settings it fits. Refuses one that fits none of the schemes.
 fn begin_with(
     schemes: &mut [Configured],
     table: &SavedTable,
@@ -233,10 +234,13 @@ fn begin_with(
         params.saved_table = learned_table::fits(table, name, params.key).then(|| bytes.clone());
         learners.push((name, params.key));
     }
+    let place = format!("--load-table {}", path.display());
     if learners.is_empty() {
-        return Ok(());
+        return Err(Failure::wrong_arguments(anyhow!(
+            "{place}: no scheme of this run begins with a table: name pcstream in --scheme"
+        )));
     }
-    learned_table::refuse_foreign(table, &format!("--load-table {}", path.display()), learners.into_iter())
+    learned_table::refuse_foreign(table, &place, learners.into_iter())
 }
 
 /// A table, parsed and as it is.

@@ -67,6 +67,21 @@ fn a_table_of_another_kind_of_scheme_is_refused() {
     refuses(2, &[&load[..], &["vstream-executable"]].concat(), &["one of the scheme 'pcstream-tree'"]);
 }
 
+/// Where other schemes are simulated besides, as for the curves of a report, those alone that learn begin with it.
+#[test]
+fn a_table_that_no_scheme_begins_with_is_refused() {
+    let place = Place::new();
+    let (trace, table, page) = (place.path("t.pctrace"), place.path("table"), place.path("r.html"));
+    simulate(&trace, &["--save-table", &table]);
+    let load = |command, scheme| [command, trace.as_str(), "--load-table", &table, "--scheme", scheme];
+    let none = ["--load-table", "name pcstream in --scheme"];
+    refuses(2, &load("simulate", "baseline,oracle"), &none);
+    refuses(2, &load("contexts", "baseline"), &none);
+    refuses(2, &[&load("sweep", "pcstream-plus")[..], &["-o", "-"]].concat(), &none);
+    ends_with(0, &[&load("report", "baseline,pcstream")[..], &["-o", &page]].concat());
+    ends_with(0, &["advise", &trace, "--load-table", &table]);
+}
+
 #[test]
 fn what_is_no_table_is_refused() {
     let place = Place::new();
