@@ -139,7 +139,7 @@ pub struct Metrics {
 impl Metrics {
     /// Of nothing. At most `top` contexts get series of their own.
     pub fn new(top: usize) -> Metrics {
-        let mut metrics = Metrics {
+        Metrics {
             top,
             series: BTreeMap::new(),
             other_pages: 0,
@@ -147,12 +147,10 @@ impl Metrics {
             about: About::default(),
             refused: Arc::default(),
             text: String::new(),
-        };
-        metrics.text = metrics.render(&Snapshot::default());
-        metrics
+        }
     }
 
-    /// Says what is watched. To be called before the first snapshot.
+    /// Says what is watched, when that has begun. To be called before the first snapshot.
     pub fn describe(&mut self, about: About) {
         self.about = about;
         self.text = self.render(&Snapshot::default());
@@ -184,7 +182,7 @@ impl Metrics {
         self.text = self.render(snapshot);
     }
 
-    /// The text of the last snapshot.
+    /// The text of the last snapshot; empty before `describe`.
     pub fn text(&self) -> &str {
         &self.text
     }

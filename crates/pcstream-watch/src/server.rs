@@ -28,7 +28,7 @@ const CONNECTIONS: usize = 8;
 /// From a connection to the end of its answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The text of the moment.
+/// The text of the moment; empty while there is none yet.
 pub type Source = Arc<dyn Fn() -> String + Send + Sync>;
 
 /// Why nothing is served.
@@ -62,8 +62,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens at `address` (port 0: any that is free) and answers `GET /metrics` with what `source` says then. `refused`
-    /// counts connections beyond the limit.
+    /// Listens at `address` (port 0: any that is free) and answers `GET /metrics` with what `source` says then, or with the
+    /// status 503 if that is nothing. `refused` counts connections beyond the limit.
     pub fn start(
         address: SocketAddr,
         source: Source,
@@ -137,8 +137,7 @@ fn accept(listener: &TcpListener, stop: &AtomicBool, source: &Source, refused: &
 fn refuse(mut connection: TcpStream) -> io::Result<TcpStream> {
     let body = format!("{CONNECTIONS} connections are open already\n");
     let seconds = PATIENCE.as_secs();
-    let answer =
-        format!("{}Retry-After: {seconds}\r\n\r\n{body}", head("503 Service Unavailable", PLAIN, &body));
+    let answer = format!("{}Retry-After: {seconds}\r\n\r\n{body}", head(UNAVAILABLE, PLAIN, &body));
     connection.set_nonblocking(true)?;
     connection.write_all(answer.as_bytes())?;
     connection.shutdown(std::net::Shutdown::Write)?;
@@ -166,7 +165,10 @@ impl Drop for ConnectionSlot {
 fn serve(mut connection: TcpStream, source: &Source, until: Instant) -> io::Result<()> {
     let request = read_request(&mut connection, until)?;
     let (status, kind, body) = match &request {
-        Ok(Request { path, .. }) if path == "/metrics" => ("200 OK", CONTENT_TYPE, source()),
+        Ok(Request { path, .. }) if path == "/metrics" => match source() {
+            text if text.is_empty() => (UNAVAILABLE, PLAIN, "nothing is watched yet\n".to_owned()),
+            text => ("200 OK", CONTENT_TYPE, text),
+        },
         Ok(Request { path, .. }) if path == "/" => ("200 OK", PLAIN, "pcstream: see /metrics\n".to_owned()),
         Ok(_) => ("404 Not Found", PLAIN, "only /metrics is here\n".to_owned()),
         Err(status) => (*status, PLAIN, format!("{status}\n")),
@@ -195,6 +197,7 @@ fn serve(mut connection: TcpStream, source: &Source, until: Instant) -> io::Resu
     Ok(())
 }
 
+const UNAVAILABLE: &str = "503 Service Unavailable";
 const PLAIN: &str = "text/plain; charset=utf-8";
 
 fn remaining(until: Instant) -> io::Result<Duration> {
@@ -279,6 +282,18 @@ mod tests {
         assert_eq!(status(b"GET /../metrics HTTP/1.1\r\n\r\n"), "404");
         assert_eq!(status(b"POST /metrics HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc"), "405");
         assert_eq!(status(b"\x16\x03\x01\x02\x00\x01"), "400");
+    }
+
+    #[test]
+    fn there_are_no_metrics_before_something_is_watched() {
+        let metrics = Arc::new(std::sync::Mutex::new(crate::Metrics::new(1)));
+        let shared = metrics.clone();
+        let server =
+            counting(Arc::new(move || shared.lock().expect("whole").text().to_owned()), Arc::default());
+        let answer = || ask(&server, b"GET /metrics HTTP/1.1\r\n\r\n");
+        assert!(answer().starts_with("HTTP/1.1 503 ") && answer().ends_with("nothing is watched yet\n"));
+        metrics.lock().expect("whole").describe(crate::About::default());
+        assert!(answer().starts_with("HTTP/1.1 200 ") && answer().ends_with("# EOF\n"));
     }
 
     #[test]
