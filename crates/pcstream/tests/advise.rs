@@ -376,4 +376,5 @@ fn what_is_written_at_the_end_is_too_young_to_tell() {
     assert_eq!(files, ["*.sst", "*.keep"], "what was written all the time is known to stay");
     let remarks = advice["remarks"].to_string();
     assert!(remarks.contains("Too young to tell: db writing *.log (0.49 % of the writes)"), "{remarks}");
+    assert!(remarks.contains("their mean age is below the median lifetime of all pages"), "{remarks}");
 }

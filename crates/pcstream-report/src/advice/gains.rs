@@ -98,8 +98,8 @@ fn too_young(young: &[Source], of_all: impl Fn(u64) -> f64) -> Option<String> {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     (!young.is_empty()).then(|| {
         format!(
-            "Too young to tell: {} ({} of the writes). Most of these pages still live at the end, and they were written later \
-             than half of all pages take to die. They stay in S0. Longer recordings tell.",
+            "Too young to tell: {} ({} of the writes). Most of these pages still live at the end, and their mean age is below \
+             the median lifetime of all pages. They stay in S0. A longer recording would show how long they live.",
             names.join(", "),
             percent(of_all(young.iter().map(|source| source.pages).sum()))
         )

@@ -139,7 +139,7 @@ impl Sources {
     }
 
     /// The sources, with what another pass found out of each class; and those of which nothing can be said, because most of
-    /// their pages live, and were written later than half of all pages take to die.
+    /// their pages live, and their mean age at the end is below the median lifetime of all pages.
     pub fn finish(self, classes: &[Class]) -> (Vec<Source>, Vec<Source>) {
         let mut all = Lifetimes::new(Precision::Percent);
         classes[1..].iter().for_each(|class| all.add(&class.lifetimes));
