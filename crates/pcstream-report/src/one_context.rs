@@ -28,8 +28,11 @@ pub fn text(row: &ContextRow) -> String {
         Ok(context) => {
             line("context", &format!("{} (number {} of the trace)", context.signature, context.id.0));
             line("program", &context.executable);
-            line("thread", &context.comm);
-            line("path", &format!("{}, {}", context.unwind.name(), context.entry));
+            if !context.comm.is_empty() {
+                line("thread", &context.comm);
+            }
+            let parts = [context.unwind.name(), &context.entry];
+            line("path", &parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", "));
         }
         Err(name) => line("context", &format!("{name}: all writes without a context")),
     }
