@@ -49,7 +49,8 @@ pub fn report(args: &ReportArgs, ui: Ui) -> Result<Status, Failure> {
     let on_stdout = outputs.iter().filter(|(_, path)| path.is_some_and(ui::is_stdout));
     ui::one_on_stdout(&on_stdout.map(|(flag, _)| *flag).collect::<Vec<_>>())?;
     let output = args.output.as_deref().filter(|path| !ui::is_stdout(path));
-    let output = output.map(|path| WholeFile::create("--output", path)).transpose()?;
+    let create = |path| Ok::<_, Failure>((path, WholeFile::create("--output", path)?));
+    let output = output.map(create).transpose()?;
     // Files before signals are caught: each may be a pipe that nobody reads.
     let figure = args.figure.as_deref().map(|name| FigureFiles::create(name, args)).transpose()?;
     let json = JsonSink::asked(&args.simulation.output)?;
@@ -87,10 +88,10 @@ pub fn report(args: &ReportArgs, ui: Ui) -> Result<Status, Failure> {
         sink.write(&pcstream_report::json::simulation(&simulation, &rows))?;
     }
     figure.map_or(Ok(()), |files| files.write(&material))?;
-    if let Some(file) = output {
+    if let Some((path, file)) = output {
         let page = pictures::page(&material);
         file.write(page.as_bytes())?;
-        ui.remark(&format!("{} written", human::bytes(page.len() as u64)));
+        ui.remark(&format!("{}: {} written", path.display(), human::bytes(page.len() as u64)));
     } else if args.output.is_some() {
         ui::print(&pictures::page(&material))?;
     }

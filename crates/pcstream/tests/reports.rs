@@ -16,7 +16,8 @@ fn recorded(name: &str) -> String {
 fn a_report_is_one_file_with_every_picture_and_nothing_from_a_network() {
     let place = Place::new();
     let (trace, page) = (recorded("mixed"), place.path("r.html"));
-    ends_with(0, &["report", &trace, "-o", &page]);
+    let (_, err) = ends_with(0, &["report", &trace, "-o", &page]);
+    assert!(err.contains(&format!("{page}: ")) && err.contains(" written"), "{err}");
     let html = fs::read_to_string(&page).unwrap();
     refuses(2, &["report", &trace, "-o", "-", "--json", "-"], &["--output - and --json -", "only one"]);
     let (printed, _) = ends_with(0, &["report", &trace, "-o", "-", "--no-curves"]);
