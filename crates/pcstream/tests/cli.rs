@@ -462,7 +462,7 @@ fn lost_events_end_with_3() {
 #[test]
 fn help_teaches_and_completions_and_man_pages_are_made() {
     let (help, _) = ends_with(0, &["--help"]);
-    for word in ["Examples:", "Exit codes:", "simulate", "doctor"] {
+    for word in ["Examples:", "Exit codes:", "simulate", "doctor", "what a scheme dropped"] {
         assert!(help.contains(word), "{help}");
     }
     let (simulate, _) = ends_with(0, &["simulate", "--help"]);

@@ -56,7 +56,7 @@ pub fn figure(material: &Material) -> Figure {
         title: "How long data lives, by context",
         note: "One row for each of the heaviest contexts. Darker: more pages died at that age; orange: median and \
                quartiles. Data that is still alive at the end is left out. Contexts whose rows look alike belong \
-               into one stream."
+               in one stream."
             .to_owned(),
         svg: if rows.is_empty() { String::new() } else { svg.finish() },
         csv: csv::table(&head, numbers),

@@ -35,7 +35,7 @@ pub struct RecordedArgs {
     pub words: Vec<OsString>,
     #[command(flatten, next_help_heading = ATTACH)]
     pub attach: AttachArgs,
-    /// Record for so long, such as 60s or 5m [default: until the process ends, the cgroup is removed, or Ctrl-C]
+    /// Record for so long, such as 60s or 5m; not beside a command [default: until the process ends, the cgroup is removed, or Ctrl-C]
     #[arg(long, value_name = "TIME", value_parser = values::duration, conflicts_with_all = ["words", "forward_exit_code"], help_heading = ATTACH)]
     pub duration: Option<Duration>,
 }

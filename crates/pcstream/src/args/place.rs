@@ -75,7 +75,7 @@ pub struct PlaceArgs {
     pub write_buffers: Vec<String>,
     #[command(flatten, next_help_heading = ATTACH)]
     pub attach: AttachArgs,
-    /// Place for so long, such as 60s or 5m [default: until it is stopped]
+    /// Place for so long, such as 60s or 5m; not beside a command [default: until it is stopped]
     #[arg(long, value_name = "TIME", value_parser = values::duration, conflicts_with = "words", help_heading = ATTACH)]
     pub duration: Option<Duration>,
     /// How many contexts are shown at the end, those that wrote the most; JSON has them all
