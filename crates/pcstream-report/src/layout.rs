@@ -1,5 +1,7 @@
 //! How wide text may be, and lines that fit.
 
+use unicode_width::UnicodeWidthStr as _;
+
 use crate::symbols::Names;
 
 /// How results are laid out as text.
@@ -27,7 +29,7 @@ impl Layout {
         let mut lines: Vec<String> = Vec::new();
         let mut current = String::new();
         for (at, word) in words(line).enumerate() {
-            let fits = current.chars().count() + 1 + word.chars().count() <= width;
+            let fits = columns_of(&current) + 1 + columns_of(word) <= width;
             if !current.trim().is_empty() && !fits {
                 lines.push(std::mem::replace(&mut current, " ".repeat(indent)));
                 current.push_str(word);
@@ -70,12 +72,26 @@ fn words(line: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// At most `width` characters, with `~` where something was cut off.
-pub fn clipped(text: &str, width: usize) -> String {
-    if text.chars().count() <= width {
+/// Columns of a terminal that text takes: characters of East Asia, and emoji, take two.
+pub fn columns_of(text: &str) -> usize {
+    text.width()
+}
+
+/// Text with blanks behind it, so that it takes so many columns of a terminal.
+pub fn padded(text: &str, columns: usize) -> String {
+    text.to_owned() + &" ".repeat(columns.saturating_sub(columns_of(text)))
+}
+
+/// Text of at most `most` columns of a terminal, with `~` where something was cut off. It has no more than four characters
+/// for each column: marks above letters have no width of their own.
+pub fn clipped(text: &str, most: usize) -> String {
+    let characters = 4 * most;
+    if columns_of(text) <= most && text.chars().nth(characters).is_none() {
         return text.to_owned();
     }
-    text.chars().take(width.saturating_sub(1)).chain(['~']).collect()
+    let ends = text.char_indices().map(|(at, c)| at + c.len_utf8()).take(characters);
+    let end = ends.take_while(|end| columns_of(&text[..*end]) < most).last().unwrap_or(0);
+    format!("{}~", &text[..end])
 }
 
 #[cfg(test)]
@@ -101,8 +117,14 @@ mod tests {
     }
 
     #[test]
-    fn clipping_counts_characters() {
+    fn clipping_counts_columns() {
         assert_eq!(clipped("abc", 3), "abc");
         assert_eq!(clipped("\u{e4}bcd", 3), "\u{e4}b~");
+        assert_eq!(clipped("\u{6587}\u{4ef6}x", 5), "\u{6587}\u{4ef6}x");
+        assert_eq!(clipped("\u{6587}\u{4ef6}x", 4), "\u{6587}~", "two columns each");
+        assert_eq!(clipped("e\u{301}ab", 2), "e\u{301}~", "an accent has no width");
+        assert_eq!(clipped(&"\u{301}".repeat(99), 2).chars().count(), 9);
+        assert_eq!(clipped("ab", 0), "~");
+        assert_eq!([padded("\u{6587}", 3), padded("abc", 2)], ["\u{6587} ", "abc"]);
     }
 }

@@ -3,7 +3,7 @@
 use comfy_table::{CellAlignment, Table, presets};
 
 use crate::escape::visible;
-use crate::layout::Layout;
+use crate::layout::{Layout, columns_of as width_of};
 
 /// Blanks between columns.
 const GAP: usize = 2;
@@ -33,9 +33,11 @@ impl Column {
 }
 
 impl Column {
+    /// As printed, in columns of a terminal.
     fn width(&self) -> usize {
-        let lines = self.cells.iter().flat_map(|cell| cell.lines());
-        lines.map(|line| line.chars().count()).max().unwrap_or(0)
+        let (head, cells) = self.cells.split_first().expect("it has a heading");
+        let cells = cells.iter().map(|cell| width_of(&visible(cell)));
+        head.lines().map(width_of).chain(cells).max().unwrap_or(0)
     }
 }
 

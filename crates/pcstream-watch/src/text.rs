@@ -6,6 +6,7 @@ use std::time::Duration;
 use pcstream_report::Layout;
 use pcstream_report::escape::visible;
 use pcstream_report::human::{bytes, count, counted, page_bytes, percent};
+use pcstream_report::layout::columns_of;
 use pcstream_report::table::{self, Side, side_by_side};
 use pcstream_trace::paths::file_name;
 
@@ -166,7 +167,7 @@ pub fn parts_within(parts: &[String], gap: &str, width: usize) -> String {
     for (place, next) in parts.iter().enumerate() {
         let room = if place + 1 < parts.len() { gap.len() + "..".len() } else { 0 };
         let gap = if place == 0 { "" } else { gap };
-        if line.chars().count() + gap.len() + next.chars().count() + room > width {
+        if columns_of(&line) + gap.len() + columns_of(next) + room > width {
             return line + gap + "..";
         }
         line += gap;

@@ -4,6 +4,7 @@
 
 use pcstream_report::escape::{visible, visible_part};
 use pcstream_report::human::{count, counted, losses, page_bytes, percent};
+use pcstream_report::layout::columns_of;
 use pcstream_trace::Kind;
 use pcstream_trace::paths::file_name;
 use pcstream_watch::text::{self, Column, per_second};
@@ -135,9 +136,9 @@ fn columns(width: u16, rows: &[ContextNow]) -> Vec<(Column, Constraint)> {
         .collect()
 }
 
-/// Of a column with its heading, in characters.
+/// Of a column with its heading.
 fn widest(column: Column, rows: &[ContextNow]) -> u16 {
-    let cells = rows.iter().map(|row| column.cell(row).chars().count());
+    let cells = rows.iter().map(|row| columns_of(&column.cell(row)));
     let widest = cells.chain([column.heading().len()]).max().unwrap_or(0);
     u16::try_from(widest).unwrap_or(u16::MAX)
 }
