@@ -11,7 +11,7 @@ use crate::escape::visible;
 use crate::folded::thread;
 use crate::functions::Functions;
 use crate::human::{page_bytes, percent};
-use crate::layout::{Layout, clipped};
+use crate::layout::{Layout, clipped, columns_of, padded};
 use crate::schemes::{loss_lines, origin};
 use crate::symbols::{Names, own_frames};
 use crate::table;
@@ -20,10 +20,8 @@ use crate::{ContextRow, Simulation};
 
 /// Longest call path or label printed, in characters, unless names are wanted in full.
 const PATH_WIDTH: usize = 110;
-/// Least room for call paths beside the other columns.
-const LEAST_PATH_WIDTH: usize = 60;
-/// The last column.
-const PATH: &str = "call path, innermost first";
+/// Least room for call paths beside other columns.
+const LEAST_PATH_WIDTH: usize = 50;
 
 /// The whole result of `contexts` as text: the first `limit`. `head` says what the rows are a part of.
 pub fn text(
@@ -51,7 +49,7 @@ pub fn table(simulation: &Simulation, rows: &[ContextRow], limit: usize, layout:
     };
     let shown_with_paths: Vec<_> = shown.iter().map(|row| (row, path(row))).collect();
     let mut out = String::new();
-    for line in fitted(lines(&shown_with_paths), layout) {
+    for line in lines(&shown_with_paths, layout) {
         _ = writeln!(out, "{}", layout.cut(&line));
     }
     if rows.len() > shown.len() {
@@ -108,24 +106,26 @@ pub fn source_lines(rows: &[ContextRow], limit: usize, layout: Layout) -> String
         let Some(context) = row.context else { continue };
         let frames = context.frames.iter().zip(own_frames(context)).enumerate();
         let known = frames.filter_map(|(at, (frame, own))| Some((frame, row.line(at).filter(|_| own)?)));
-        let cells = known.map(|(frame, line)| vec![functions.name(frame), line.to_string()]);
+        let cells = known.map(|(frame, line)| [functions.name(frame), line.to_string()]);
         let cells: Vec<_> = cells.collect();
         if cells.is_empty() {
             continue;
         }
         _ = writeln!(out, "\n{}  {}", context.signature, visible(&program(context)));
-        let width = cells.iter().map(|cell| cell[0].chars().count()).max().unwrap_or(0);
-        for cell in &cells {
-            let line = format!("  {:width$}  {}", visible(&cell[0]), visible(&cell[1]));
+        let cells = cells.iter().map(|cell| cell.each_ref().map(|text| visible(text)));
+        let cells: Vec<_> = cells.collect();
+        let width = cells.iter().map(|[function, _]| columns_of(function)).max().unwrap_or(0);
+        for [function, line] in &cells {
+            let line = format!("  {}  {line}", padded(function, width));
             _ = writeln!(out, "{}", layout.cut(&line));
         }
     }
     if out.is_empty() { "\nNo source lines are known.\n".to_owned() } else { out }
 }
 
-fn lines(rows: &[(&ContextRow, String)]) -> Vec<String> {
+fn lines(rows: &[(&ContextRow, String)], layout: Layout) -> Vec<String> {
     let dash = || "-".to_owned();
-    table::table(
+    let columns = table::columns_of(
         rows,
         &[
             (Left, "context", &|(row, _)| row.who().map_or_else(str::to_owned, |c| c.signature.to_string())),
@@ -148,24 +148,10 @@ fn lines(rows: &[(&ContextRow, String)]) -> Vec<String> {
                 "" => dash(),
                 file => clipped(file, 32),
             }),
-            (Left, PATH, &|(_, path)| path.clone()),
+            (Left, "call path, innermost first", &|(_, path)| path.clone()),
         ],
-    )
-}
-
-/// Lines whose call paths are on lines of their own where a terminal has too little room beside them.
-fn fitted(lines: Vec<String>, layout: Layout) -> Vec<String> {
-    let begins = lines.first().and_then(|head| head.find(PATH)).unwrap_or(0);
-    if layout.width.is_none_or(|width| width >= begins + LEAST_PATH_WIDTH) {
-        return lines;
-    }
-    let halves = |line: String| {
-        let (columns, path): (String, String) =
-            (line.chars().take(begins).collect(), line.chars().skip(begins).collect());
-        let path = Some(format!("  {path}")).filter(|path| !path.trim().is_empty());
-        [Some(columns.trim_end().to_owned()), path].into_iter().flatten()
-    };
-    lines.into_iter().flat_map(halves).collect()
+    );
+    table::in_lines(&columns, LEAST_PATH_WIDTH, layout)
 }
 
 fn shown_path(path: String, names: Names) -> String {
@@ -206,6 +192,10 @@ fn heaviest_kind(pages: &[u64; Kind::ALL.len()]) -> (&'static str, u64) {
 
 #[cfg(test)]
 mod tests {
+    use std::borrow::Cow;
+
+    use pcstream_replay::Writer;
+
     use super::*;
 
     #[test]
@@ -223,15 +213,29 @@ mod tests {
         assert_eq!(["", "write", "writer < main"].map(of), ["write", "write", "write < writer < main"]);
     }
 
+    /// Neither long names of programs nor wide characters take away what stands behind them.
     #[test]
-    fn a_narrow_terminal_has_call_paths_on_lines_of_their_own() {
-        let lines =
-            || vec![format!("context  kind  {PATH}"), "1        data  write < f".to_owned(), "-".to_owned()];
-        let of = |width| fitted(lines(), Layout { width, ..Layout::PLAIN });
-        let narrow = ["context  kind", "  call path, innermost first", "1        data", "  write < f", "-"];
-        assert_eq!(of(Some(74)), narrow);
-        assert_eq!(of(Some(75)), lines());
-        assert_eq!(of(None), lines());
+    fn a_narrow_terminal_has_every_column() {
+        let executable = "/bin/a-program-with-a-very-long-name".to_owned();
+        let context = Context { executable, ..Context::default() };
+        let row = |file: &str| ContextRow {
+            context: Some(&context),
+            writer: Cow::Owned(Writer::default()),
+            share: 0.0,
+            stream: None,
+            files: vec![(file.to_owned(), 1)],
+            lines: Vec::new(),
+        };
+        let names = ["/t.db", "/t.db-wal", "/\u{6587}\u{4ef6}\u{1f600}.db"];
+        let of = names.map(row);
+        let rows: Vec<_> = of.iter().map(|row| (row, "pwrite64 < f".to_owned())).collect();
+        let lines = lines(&rows, Layout { width: Some(80), ..Layout::PLAIN });
+        assert!(lines.iter().all(|line| columns_of(line) <= 80), "{lines:#?}");
+        for name in names {
+            let line = lines.iter().find(|line| line.contains(&format!(" {} ", &name[1..])));
+            let line = line.unwrap_or_else(|| panic!("{name}: {lines:#?}"));
+            assert!(line.contains(context.program()) && line.ends_with("  pwrite64 < f"), "{lines:#?}");
+        }
     }
 
     #[test]

@@ -77,6 +77,29 @@ pub fn within(table: &[Column], keys: usize, layout: Layout) -> Vec<String> {
     lines
 }
 
+/// A table of columns of equal length, whose headings have one line. Where a terminal has too little room, rows take several
+/// lines: each has the columns that fit, and begins with blanks if it is not the first. `least` is enough for the last column.
+pub fn in_lines(table: &[Column], least: usize, layout: Layout) -> Vec<String> {
+    let Some(width) = layout.width else { return side_by_side(table) };
+    let (mut rest, mut parts) = (table, Vec::new());
+    while !rest.is_empty() {
+        let indent = if parts.is_empty() { 0 } else { GAP };
+        let mut end = indent;
+        let fits = |(left, column): &(usize, &Column)| {
+            let most = if *left == 1 { least } else { usize::MAX };
+            end += column.width().min(most) + GAP;
+            end - GAP <= width
+        };
+        let left = (1..=rest.len()).rev();
+        let (here, below) = rest.split_at(left.zip(rest).take_while(fits).count().max(1));
+        parts.push(side_by_side(here).into_iter().map(|line| " ".repeat(indent) + &line).collect::<Vec<_>>());
+        rest = below;
+    }
+    let rows = parts.first().map_or(0, Vec::len);
+    let lines = (0..rows).flat_map(|row| parts.iter().map(move |part| part[row].trim_end().to_owned()));
+    lines.filter(|line| !line.is_empty()).collect()
+}
+
 /// A table of columns of equal length.
 pub fn side_by_side(table: &[Column]) -> Vec<String> {
     let heights = table.iter().map(|column| column.cells.len());
@@ -139,6 +162,24 @@ mod tests {
         assert_eq!(within(11), ["who  a  bbb", " db  1    2", "", "who  c", " db  3"]);
         let one_each = ["who  a", " db  1", "", "who  bbb", " db    2", "", "who  c", " db  3"];
         assert_eq!(within(1), one_each, "a column is never cut");
+    }
+
+    #[test]
+    fn rows_without_room_take_several_lines() {
+        let column = |head: &str, cells: [&str; 2]| {
+            Column::new(Side::Left, head, cells.map(str::to_owned).into_iter())
+        };
+        let wide = "\u{6587}\u{4ef6}.db";
+        let table =
+            [column("id", ["1", "2"]), column("file", [wide, "b"]), column("path", ["write < f", ""])];
+        let within = |width| in_lines(&table, 7, Layout { width: Some(width), ..Layout::PLAIN });
+        let beside = ["id  file     path", "1   \u{6587}\u{4ef6}.db  write < f", "2   b"];
+        assert_eq!(in_lines(&table, 7, Layout::PLAIN), beside);
+        assert_eq!(within(20), beside, "the last one can be cut");
+        let below = ["id  file", "  path", "1   \u{6587}\u{4ef6}.db", "  write < f", "2   b"];
+        assert_eq!(within(19), below);
+        let one_each = ["id", "  file", "  path", "1", "  \u{6587}\u{4ef6}.db", "  write < f", "2", "  b"];
+        assert_eq!(within(8), one_each);
     }
 
     #[test]
