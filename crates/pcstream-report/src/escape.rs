@@ -1,15 +1,21 @@
 //! Names that others chose, made safe to print: file names, thread names, command lines.
 //!
-//! Control characters (C0, DEL, C1) move the cursor or change colours, and marks of writing direction and line
-//! separators make a line look other than it is. They are shown as `\n`, `\x1b`, `\u{202e}` in text, and as `\u202e` in JSON.
+//! Control characters (C0, DEL, C1) move the cursor or change colours, marks of writing direction and line separators
+//! make a line look other than it is, and characters that are shown as nothing make different names look the same. They
+//! are shown as `\n`, `\x1b`, `\u{202e}` in text, and as `\u202e` in JSON.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// Whether a character would not be seen for what it is.
-pub(crate) fn is_hidden(c: char) -> bool {
+/// Whether a character would not be seen for what it is: besides control characters and separators of lines, all that are
+/// shown as nothing (Unicode's `Default_Ignorable_Code_Point`, and the annotations from U+FFF9 on).
+fn is_hidden(c: char) -> bool {
     c.is_control()
-        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+        || matches!(c,
+            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}'
+            | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+            | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}'
+            | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
 /// Text in which every character is seen.
@@ -55,8 +61,7 @@ pub fn json(text: String) -> String {
     let mut out = String::with_capacity(text.len() + 64);
     for c in text.chars() {
         if is_left(c) {
-            // All of them are in the basic plane: no pairs.
-            _ = write!(out, "\\u{:04x}", c as u32);
+            c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| _ = write!(out, "\\u{unit:04x}"));
         } else {
             out.push(c);
         }
@@ -75,15 +80,16 @@ mod tests {
             visible("a\r\n\tb\x1b[2J\x7f\u{9b}\u{202e}c\u{2069}"),
             "a\\r\\n\\tb\\x1b[2J\\x7f\\u{9b}\\u{202e}c\\u{2069}"
         );
+        assert_eq!(visible("zero\u{200b}width\u{e0041}"), "zero\\u{200b}width\\u{e0041}");
         assert_eq!(visible_start("abc", 3), "abc");
         assert_eq!(visible_start("ab\ncd", 4), "ab\\n ... (6 characters in all)");
     }
 
     #[test]
     fn json_says_the_same_in_ascii() {
-        let name = "a\u{9b}\u{202e}\u{7f}\u{e4}\n";
+        let name = "a\u{9b}\u{202e}\u{7f}\u{e4}\n\u{e0041}";
         let escaped = json(serde_json::to_string(name).unwrap());
-        assert_eq!(escaped, "\"a\\u009b\\u202e\\u007f\u{e4}\\n\"");
+        assert_eq!(escaped, "\"a\\u009b\\u202e\\u007f\u{e4}\\n\\udb40\\udc41\"");
         assert_eq!(serde_json::from_str::<String>(&escaped).unwrap(), name);
     }
 }

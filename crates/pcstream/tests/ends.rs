@@ -143,7 +143,7 @@ fn numbers_say_what_one_looks_like() {
 fn names_of_others_are_escaped() {
     use pcstream_trace::*;
     let dir = tempfile::tempdir().unwrap();
-    let evil = "a\r\n\t\u{1b}[31m\u{9b}\u{202e}b";
+    let evil = "a\r\n\t\u{1b}[31m\u{9b}\u{200b}\u{202e}b";
     let mut meta = Meta::new("d", 1000);
     meta.command = vec![evil.to_owned(), "x".repeat(10_000)];
     let path = dir.path().join("t.pctrace");
@@ -165,13 +165,16 @@ fn names_of_others_are_escaped() {
     writer.write_batch(&Batch { contexts: vec![context], files: vec![file], events: vec![event] }).unwrap();
     writer.finish(None).unwrap();
     let path = path.to_str().unwrap();
-    let hidden = |c: char| c != '\n' && (c.is_control() || c == '\u{202e}');
-    for args in [vec!["contexts", path], vec!["simulate", path], vec!["contexts", path, "--json", "-"]] {
+    let hidden = |c: char| c != '\n' && (c.is_control() || ['\u{200b}', '\u{202e}', '\u{fffd}'].contains(&c));
+    let report = || vec!["report", path, "--no-curves", "-o", "-"];
+    for args in
+        [vec!["contexts", path], vec!["simulate", path], vec!["contexts", path, "--json", "-"], report()]
+    {
         let (out, err) = ends_with(0, &args);
         assert!(!out.contains(hidden) && !err.contains(hidden), "{args:?}: {out:?} {err:?}");
         assert!(out.contains("\\u{202e}b") || out.contains("\\u202eb"), "{args:?}: {out}");
         let longest = out.lines().map(str::len).max().unwrap();
-        assert!(args.contains(&"--json") || longest < 400, "{args:?}: {longest}");
+        assert!(args.contains(&"-") || longest < 400, "{args:?}: {longest}");
     }
 }
 

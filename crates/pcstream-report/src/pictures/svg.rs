@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::escape::is_hidden;
+use crate::escape::visible;
 
 /// The style of pictures, which the HTML report has once and each picture alone has inside.
 pub const STYLE: &str = include_str!("style.css");
@@ -109,19 +109,16 @@ pub fn standalone(svg: &str) -> String {
     format!("{}<style>\n{STYLE}</style>\n{background}{}", &svg[..at], &svg[at..])
 }
 
-/// Text between tags or in an attribute.
+/// Text between tags or in an attribute, in which every character is seen.
 pub fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
+    for c in visible(text).chars() {
         match c {
             '&' => out += "&amp;",
             '<' => out += "&lt;",
             '>' => out += "&gt;",
             '"' => out += "&quot;",
             '\'' => out += "&#39;",
-            '\n' | '\t' => out.push(c),
-            // XML has no other control characters, and marks of direction would reorder what is read.
-            c if is_hidden(c) => out.push('\u{fffd}'),
             c => out.push(c),
         }
     }
@@ -136,7 +133,7 @@ mod tests {
     fn text_cannot_end_an_element() {
         assert_eq!(
             escaped("<a b=\"c\">&'\u{1b}\u{202e}\u{61c}"),
-            "&lt;a b=&quot;c&quot;&gt;&amp;&#39;\u{fffd}\u{fffd}\u{fffd}"
+            "&lt;a b=&quot;c&quot;&gt;&amp;&#39;\\x1b\\u{202e}\\u{61c}"
         );
     }
 
