@@ -8,7 +8,10 @@
 //!
 //! Traps: 0 reads in some tables and writes in others, so these codes mean something only with the unit `r0w1` or
 //! `w0r1` of `op`. The delimiter is guessed from the first line: the first of tab, semicolon, comma and blanks that
-//! gives the columns chosen. Lines that begin with `#` are comments.
+//! gives the columns chosen. Lines that begin with `#` are comments. Quotes are those of RFC 4180: around a whole cell,
+//! and two for each within. Other quotes are characters as any.
+
+use std::borrow::Cow;
 
 use super::cells::{BadLine, SECTOR_BYTES, decimal_or_power, op, scaled_decimal};
 use super::{Format, FormatOption, FreeText, Parser, Record};
@@ -144,7 +147,7 @@ impl Plan {
     }
 
     /// The numbers of the columns in a table whose first line has these cells; `None` if it lacks some.
-    fn places(&self, cells: &[&str]) -> Option<[Option<usize>; ROLES.len()]> {
+    fn places(&self, cells: &[Cow<'_, str>]) -> Option<[Option<usize>; ROLES.len()]> {
         let mut places = [None; ROLES.len()];
         for (place, column) in places.iter_mut().zip(&self.columns) {
             *place = match column {
@@ -157,7 +160,7 @@ impl Plan {
     }
 
     /// Refuses a heading in which a name is there twice.
-    fn check_heading(&self, cells: &[&str]) -> Result<(), BadLine> {
+    fn check_heading(&self, cells: &[Cow<'_, str>]) -> Result<(), BadLine> {
         let names = self.columns.iter().flatten().filter_map(|column| match column {
             Column::Name(name) => Some(name),
             Column::Number(_) => None,
@@ -193,21 +196,42 @@ enum Separator {
 
 impl Separator {
     /// The cells of a line, without white space and quotes around them.
-    fn split(self, line: &str) -> Vec<&str> {
-        let Separator::At(separator) = self else {
-            return line.split_ascii_whitespace().map(|cell| cell.trim_matches('"')).collect();
-        };
-        let (mut cells, mut rest) = (Vec::new(), line);
-        loop {
-            // A separator between quotes is no separator.
-            let quoted = rest.trim_start().strip_prefix('"').and_then(|inside| inside.find('"'));
-            let skip = quoted.map_or(0, |end| rest.len() - rest.trim_start().len() + end + 2);
-            let Some(end) = rest[skip..].find(separator) else { break };
-            cells.push(rest[..skip + end].trim().trim_matches('"'));
-            rest = &rest[skip + end + separator.len_utf8()..];
+    fn split(self, line: &str) -> Result<Vec<Cow<'_, str>>, BadLine> {
+        let (mut cells, mut rest) = (Vec::new(), Some(line));
+        while let Some(text) = rest {
+            let (cell, behind) = self.first(text)?;
+            cells.push(cell);
+            rest = behind;
         }
-        cells.push(rest.trim().trim_matches('"'));
-        cells
+        Ok(cells)
+    }
+
+    /// The first cell, and what comes behind the separator at its end.
+    fn first(self, text: &str) -> Result<(Cow<'_, str>, Option<&str>), BadLine> {
+        let ends = |c: char| match self {
+            Separator::At(separator) => c == separator,
+            Separator::Blanks => c.is_ascii_whitespace(),
+        };
+        let is_around = |c: char| c.is_whitespace() && (self == Separator::Blanks || !ends(c));
+        let text = text.trim_start_matches(is_around);
+        let Some(quoted) = text.strip_prefix('"') else {
+            let (cell, behind) =
+                text.split_once(ends).map_or((text, None), |(cell, rest)| (cell, Some(rest)));
+            return Ok((cell.trim_end().into(), behind));
+        };
+        let end =
+            closing_quote(quoted).ok_or_else(|| BadLine::column("line", text, "a second quote for each"))?;
+        let (cell, rest) = (&quoted[..end], &quoted[end + 1..]);
+        let cell = if cell.contains('"') { cell.replace("\"\"", "\"").into() } else { cell.into() };
+        let next = rest.trim_start_matches(|c: char| c.is_whitespace() && !ends(c));
+        match next.strip_prefix(ends) {
+            Some(behind) => Ok((cell, Some(behind))),
+            None if next.is_empty() => Ok((cell, None)),
+            None => {
+                let expected = "quotes around a whole cell, and two for each quote within";
+                Err(BadLine::column("line", text, expected))
+            }
+        }
     }
 
     fn in_words(self) -> &'static str {
@@ -220,21 +244,41 @@ impl Separator {
     }
 }
 
+/// Where the quotes end that were opened before `text`: two quotes stand for one.
+fn closing_quote(text: &str) -> Option<usize> {
+    let mut from = 0;
+    loop {
+        let at = from + text[from..].find('"')?;
+        if !text[at + 1..].starts_with('"') {
+            return Some(at);
+        }
+        from = at + 2;
+    }
+}
+
 /// What the first line showed.
 type Layout = (Separator, [Option<usize>; ROLES.len()]);
 
 struct Table {
     plan: Plan,
     layout: Option<Layout>,
+    /// Volume and context of a line, if quotes within had to be undone.
+    kept: [String; 2],
 }
 
 impl Table {
     fn new(plan: Plan) -> Table {
-        Table { plan, layout: None }
+        Table { plan, layout: None, kept: Default::default() }
     }
 
     fn find_layout(&self, line: &str) -> Result<Layout, BadLine> {
-        let of = |separator: Separator| Some((separator, self.plan.places(&separator.split(line))?));
+        let of = |separator: Separator| Some((separator, self.plan.places(&separator.split(line).ok()?)?));
+        // Where quotes are wrong for all of them, separators are not to blame.
+        if let Some(Err(bad)) =
+            SEPARATORS.map(|separator| separator.split(line)).into_iter().max_by_key(Result::is_ok)
+        {
+            return Err(bad);
+        }
         SEPARATORS.into_iter().find_map(of).ok_or_else(|| {
             let chosen = ROLES.iter().zip(&self.plan.columns).filter_map(|(role, column)| {
                 Some(match column.as_ref()? {
@@ -263,9 +307,9 @@ impl Parser for Table {
             Some(layout) => layout,
             None => {
                 let (separator, places) = self.find_layout(line)?;
-                self.plan.check_heading(&separator.split(line))?;
+                let cells = separator.split(line)?;
+                self.plan.check_heading(&cells)?;
                 self.layout = Some((separator, places));
-                let cells = separator.split(line);
                 let is_number = |role: usize| {
                     places[role].is_some_and(|at| cells[at].starts_with(|c: char| c.is_ascii_digit()))
                 };
@@ -276,30 +320,37 @@ impl Parser for Table {
                 (separator, places)
             }
         };
-        if line.matches('"').count() % 2 == 1 {
-            return Err(BadLine::column("line", line, "a second quote for each"));
-        }
-        let cells = separator.split(line);
-        let cell = |role: usize| places[role].and_then(|at| cells.get(at).copied());
+        let mut cells = separator.split(line)?;
         let last = places.iter().flatten().max().copied().unwrap_or(0);
         if cells.len() <= last {
             let expected = format!("at least {} between {}", last + 1, separator.in_words());
             return Err(BadLine { place: "line", found: format!("{} columns", cells.len()), expected });
         }
-        let text = |role: usize| cell(role).unwrap_or_default();
+        let text = |role: usize| places[role].map_or("", |at| &*cells[at]);
         let op = op("op", text(OP), self.plan.codes).map_err(|bad| self.with_codes(bad, text(OP)))?;
         let is_flush = op == Op::Flush;
         let bytes =
             |role, place, unit| if is_flush { Ok(0) } else { scaled_decimal(place, text(role), unit) };
         let time = decimal_or_power(text(TIME), self.plan.time_places);
-        Ok(Some(Record {
-            time_ns: time.ok_or_else(|| self.no_time(text(TIME)))?,
-            op,
-            offset: bytes(OFFSET, "offset", self.plan.offset_bytes)?,
-            bytes: bytes(SIZE, "size", self.plan.size_bytes)?,
-            volume: text(VOLUME),
-            tag: cell(CONTEXT).filter(|tag| !tag.is_empty()),
-        }))
+        let time_ns = time.ok_or_else(|| self.no_time(text(TIME)))?;
+        let offset = bytes(OFFSET, "offset", self.plan.offset_bytes)?;
+        let bytes = bytes(SIZE, "size", self.plan.size_bytes)?;
+        let [volume, tag] = [VOLUME, CONTEXT]
+            .map(|role| places[role].map_or(Cow::Borrowed(""), |at| std::mem::take(&mut cells[at])));
+        let [of_volume, of_tag] = &mut self.kept;
+        let (volume, tag) = (kept(of_volume, volume), kept(of_tag, tag));
+        Ok(Some(Record { time_ns, op, offset, bytes, volume, tag: Some(tag).filter(|tag| !tag.is_empty()) }))
+    }
+}
+
+/// A cell, which lives as long as the line or as what keeps it.
+fn kept<'a>(place: &'a mut String, cell: Cow<'a, str>) -> &'a str {
+    match cell {
+        Cow::Borrowed(text) => text,
+        Cow::Owned(text) => {
+            *place = text;
+            place
+        }
     }
 }
 
@@ -421,6 +472,30 @@ mod tests {
         );
         assert_eq!(contexts, ["db 1", "db 2"]);
         refuses(columns, "1,W,0,1,a,x\n1,W,0,1,b,x", &["more than one", "\"a\"", "--volume"]);
+    }
+
+    #[test]
+    fn quotes_within_quotes_are_doubled() {
+        let columns = "time=0,op=1,offset=2,size=3,volume=4,context=5";
+        for (cell, expected) in [
+            (r#""say ""hi"" now""#, r#"say "hi" now"#),
+            (r#""""quoted""""#, r#""quoted""#),
+            (r#" "a "", b" "#, r#"a ", b"#),
+            (r#"""#.repeat(4).as_str(), "\""),
+            (r#"5" disk"#, r#"5" disk"#),
+        ] {
+            let line = format!("1,W,0,512,\"v\"\"1\",{cell}\n2,W,0,512,\"v\"\"1\",{cell}");
+            assert_eq!(events(columns, &line).1, [expected], "{cell}");
+        }
+        let blanks = "1 W 0 512 v \"db \"\"1\"\"\"";
+        assert_eq!(events(columns, blanks).1, ["db \"1\""]);
+        refuses(columns, "1,W,0,1,\"v\"\"\",x\n1,W,0,1,v,x", &["more than one", "--volume"]);
+        refuses(
+            NUMBERS,
+            "1,W,0,512\n1,\"W\"x,0,512",
+            &["found \"\\\"W\\\"x,0,512\"", "two for each quote within"],
+        );
+        refuses(NUMBERS, "1,W,0,512\n1,\"W,0,512", &["a second quote for each"]);
     }
 
     #[test]
