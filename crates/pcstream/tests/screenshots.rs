@@ -1,4 +1,4 @@
-//! The report in a browser: light, dark and narrow, where Chromium is installed. Elsewhere these tests are counted as
+//! The report in a browser: light, dark, narrow and on paper, where Chromium is installed. Elsewhere these tests are counted as
 //! ignored. `PCSTREAM_SCREENSHOTS=DIR` keeps the pictures, to be looked at.
 
 use std::path::{Path, PathBuf};
@@ -26,7 +26,11 @@ fn main() -> ExitCode {
     let trial = |name: &str, test: fn() -> Result<(), Failed>| {
         Trial::test(format!("{reason}{name}"), test).with_ignored_flag(missing)
     };
-    let tests = vec![trial("screenshots", screenshots), trial("scripts_run", scripts_run)];
+    let tests = vec![
+        trial("screenshots", screenshots),
+        trial("paper_has_all_columns", paper_has_all_columns),
+        trial("scripts_run", scripts_run),
+    ];
     libtest_mimic::run(&Arguments::from_args(), tests).exit_code()
 }
 
@@ -133,6 +137,15 @@ fn screenshots() -> Result<(), Failed> {
         return Err("dark is the same as light".into());
     }
     Ok(())
+}
+
+/// On A4, of which Chromium leaves 718 pixels between margins. The style of paper is put on a screen, which can be measured.
+fn paper_has_all_columns() -> Result<(), Failed> {
+    let place = TempDir::new()?;
+    let page = report(place.path())?;
+    let printed = page.with_file_name("printed.html");
+    std::fs::write(&printed, std::fs::read_to_string(&page)?.replace("@media print", "@media all"))?;
+    nothing_is_cut_off(&printed, &place.path().join("profile"), "718")
 }
 
 /// The script may run under the page's own policy: it turns heads of columns into buttons.
