@@ -7,7 +7,7 @@ use super::svg::Svg;
 use crate::drive::in_words;
 
 /// Schemes that are simulated by default: their colours differ. The others follow in the order of the registry.
-const FIRST: [&str; 4] = ["baseline", "pcstream", "pcstream-plus", "oracle"];
+pub const FIRST: [&str; 4] = ["baseline", "pcstream", "pcstream-plus", "oracle"];
 
 /// Markers as paths from their middle: circle, square, two triangles, diamond, plus, and cross. There is one less than
 /// there are colours, so that two schemes of one colour have different markers.

@@ -5,13 +5,14 @@ use pcstream_trace::PAGE_BYTES;
 
 use super::axis::Quantity;
 use super::chart::{Chart, WIDTH};
-use super::look::{Legend, Look, drive_keys, keys};
+use super::look::{FIRST, Legend, Look, drive_keys, keys};
 use super::svg::Svg;
 use super::{Curve, Figure, Material, curves};
 use crate::csv;
 use crate::drive::{in_words, reference};
 use crate::human::ratio;
 use crate::schemes::destinations;
+use crate::verdict::with_streams;
 
 const ROW: f64 = 18.0;
 const LEFT: f64 = 150.0;
@@ -68,31 +69,16 @@ pub fn by_scheme(material: &Material) -> Figure {
     }
 }
 
-/// WAF of parts of the run: a line per scheme, on the drive that the scheme is recommended with, and `baseline` on the
-/// drive that all are compared with, too.
+/// WAF of parts of the run: lines of the drive that the verdict is about, and `baseline` on the drive that all are
+/// compared with.
 pub fn over_run(material: &Material) -> Figure {
     let lanes = material.lanes();
-    let mut shown: Vec<&LaneResult> = reference(lanes).into_iter().collect();
-    for (at, lane) in lanes.iter().enumerate() {
-        let is_last = lanes[at + 1..].iter().all(|other| other.scheme != lane.scheme);
-        if is_last && !shown.iter().any(|other| std::ptr::eq(*other, lane)) {
-            shown.push(lane);
-        }
-    }
-    let curve = |lane: &&LaneResult| Curve {
+    let curve = |lane: &LaneResult| Curve {
         scheme: lane.scheme.clone(),
         drive: lane.settings.gc_destination,
         points: windows(lane),
     };
-    let shown: Vec<Curve> = shown.iter().take(super::COLOURS + 1).map(curve).collect();
-    let rows = shown.iter().flat_map(|curve| {
-        let (scheme, drive) = (&curve.scheme, curve.drive.to_string());
-        curve.points.iter().map(move |(pages, waf)| {
-            let written = (*pages as u64 * PAGE_BYTES).to_string();
-            [scheme.clone(), drive.clone(), written, waf.to_string()]
-        })
-    });
-    let csv = csv::table(&["scheme", "gc_destination", "written_bytes", "waf"], rows);
+    let shown: Vec<Curve> = shown(lanes, material.simulation.writers.are_unknown()).map(curve).collect();
     let chart = Chart {
         title: "WAF over the run",
         x_label: "written by the host",
@@ -104,13 +90,46 @@ pub fn over_run(material: &Material) -> Figure {
         lines: shown.iter().map(curves::line).collect(),
         keys: keys(shown.iter().map(|curve| (curve.scheme.as_str(), curve.drive))),
     };
+    let left_out = match lanes.len() - shown.len() {
+        0 => String::new(),
+        more => {
+            format!(" {more} of {} results are left out; the numbers (--csv) have them all.", lanes.len())
+        }
+    };
     Figure {
         title: "Write amplification over the run",
-        note: "WAF of each fortieth of the run. A line that still rises or falls at the end has no steady answer yet."
-            .to_owned(),
+        note: format!(
+            "WAF of each fortieth of the run. A line that still rises or falls at the end has no steady answer \
+             yet.{left_out}"
+        ),
         svg: chart.draw(),
-        csv,
+        csv: over_run_numbers(lanes),
     }
+}
+
+/// Baseline on the drive that all are compared with, and the recommended result; then what else there is on its drive,
+/// first what is simulated by default, as many as there are colours.
+fn shown(lanes: &[LaneResult], unknown: bool) -> impl Iterator<Item = &LaneResult> {
+    let first: Vec<&LaneResult> = reference(lanes).into_iter().chain(with_streams(lanes, unknown)).collect();
+    let drive = first.last().map(|lane| lane.settings.gc_destination);
+    let is_other = |lane: &&LaneResult| {
+        Some(lane.settings.gc_destination) == drive && !first.iter().any(|other| std::ptr::eq(*other, *lane))
+    };
+    let mut others: Vec<&LaneResult> = lanes.iter().filter(is_other).collect();
+    let place = |lane: &&LaneResult| FIRST.iter().position(|name| *name == lane.scheme);
+    others.sort_by_key(|lane| place(lane).unwrap_or(FIRST.len()));
+    first.into_iter().chain(others).take(super::COLOURS + 1)
+}
+
+/// Every result, every point.
+fn over_run_numbers(lanes: &[LaneResult]) -> String {
+    let rows = lanes.iter().flat_map(|lane| {
+        windows(lane).into_iter().map(|(pages, waf)| {
+            let written = (pages as u64 * PAGE_BYTES).to_string();
+            [lane.scheme.clone(), lane.settings.gc_destination.to_string(), written, waf.to_string()]
+        })
+    });
+    csv::table(&["scheme", "gc_destination", "written_bytes", "waf"], rows)
 }
 
 /// WAF between points of the progress, about 40 of them, over the pages that the host wrote.

@@ -1,0 +1,96 @@
+//! Pictures of small generated traces: what they show, leave out and say.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use pcstream_placement::configure;
+use pcstream_replay::survey::{Survey, Surveyor};
+use pcstream_replay::{LaneSpec, Plan, recorded};
+use pcstream_report::pictures::{Figure, Material, figure};
+use pcstream_report::{About, Simulation};
+use pcstream_ssd::{Density, DeviceSettings, GcDestination};
+use pcstream_trace::Batch;
+use pcstream_trace::generators::{Common, generate};
+
+const PAGES: u64 = 4096;
+
+/// The writes of a generator.
+fn batches(generator: &str, writes: u64) -> impl Iterator<Item = Batch> {
+    let common = Common { pages: PAGES, writes, seed: 1 };
+    generate(generator, common, &BTreeMap::new()).expect("a generator")
+}
+
+/// A simulation of a generated trace, and what a picture makes of it.
+fn drawn<T>(
+    generator: &str,
+    writes: u64,
+    (schemes, drives): (&[&str], &[GcDestination]),
+    look: impl FnOnce(&Material) -> T,
+) -> T {
+    let lanes = schemes.iter().flat_map(|scheme| drives.iter().map(|on| lane(scheme, *on))).collect();
+    let mut plan = Plan { lanes, prefill: Vec::new(), density: Density::Dense, without_devices: false };
+    let open = || batches(generator, writes).map(Ok::<_, std::io::Error>);
+    let replay = recorded::replay(&mut plan, open, |_, _| ()).expect("within the device").replay;
+    let survey = survey(generator, writes);
+    let simulation = Simulation::new(About::default(), &replay);
+    let rows = simulation.context_rows(0, 1);
+    look(&Material {
+        simulation: &simulation,
+        rows: &rows,
+        survey: Some(&survey),
+        by_utilisation: None,
+        by_streams: None,
+    })
+}
+
+fn device(gc_destination: GcDestination) -> DeviceSettings {
+    DeviceSettings { logical_pages: PAGES, superblock_pages: 16, gc_destination, ..DeviceSettings::default() }
+}
+
+fn lane(scheme: &str, on: GcDestination) -> LaneSpec {
+    LaneSpec::new(Arc::new(configure(scheme).expect("a scheme")), device(on))
+}
+
+fn survey(generator: &str, writes: u64) -> Survey {
+    let device = Surveyor::device(&device(GcDestination::Own));
+    let mut surveyor = Surveyor::new(&device, Density::Dense, &[], writes, 1).expect("a good device");
+    let feed = |batch: Batch| {
+        batch.events.iter().for_each(|event| surveyor.feed(event).expect("within the device"));
+    };
+    batches(generator, writes).for_each(feed);
+    surveyor.finish()
+}
+
+fn of(name: &str, material: &Material) -> Figure {
+    figure(name, material).expect("a figure")
+}
+
+#[test]
+fn lines_over_the_run_are_of_the_drive_that_the_verdict_is_about() {
+    let schemes: Vec<&str> = pcstream_placement::names().filter(|name| *name != "manual").collect();
+    let mut drives = GcDestination::ALL;
+    for _ in 0..2 {
+        drives.reverse();
+        drawn("hotcold", 2 * PAGES, (&schemes, &drives), |material| {
+            let figure = of("waf-over-run", material);
+            for class in [
+                "line l0 own",
+                "line l0 internal",
+                "line l1 internal",
+                "line l2 internal",
+                "line l3 internal",
+            ] {
+                assert!(figure.svg.contains(&format!("class=\"{class}\"")), "{class}: {}", figure.svg);
+            }
+            assert!(!figure.svg.contains(" shared\""));
+            let all = schemes.len() * drives.len();
+            assert!(
+                figure.note.contains(&format!("{} of {all} results are left out", all - 9)),
+                "{}",
+                figure.note
+            );
+            let named = |scheme: &&str| figure.csv.contains(&format!("\n{scheme},shared,"));
+            assert!(schemes.iter().all(named), "the numbers have them all");
+        });
+    }
+}
