@@ -9,7 +9,7 @@ use crate::human::{page_bytes, ratio};
 pub enum Quantity {
     /// Numbers as they are.
     Number,
-    /// A WAF.
+    /// A WAF. There is none below 1, so its axis begins where it is said to, and not at a round number below.
     Waf,
     /// A share, shown in percent.
     Share,
@@ -45,7 +45,7 @@ impl Quantity {
         (1024f64.powf(power) / PAGE_BYTES as f64, format!(" {}{suffix}", BYTES[power as usize]))
     }
 
-    /// Round numbers from at most `low` to at least `high`, about `wanted` of them, with their texts.
+    /// Round numbers from at most `low` (of a WAF: from `low`) to at least `high`, about `wanted` of them, with their texts.
     pub fn ticks(self, low: f64, high: f64, wanted: usize) -> Vec<(f64, String)> {
         let (unit, suffix) = self.unit(high);
         let (low, high) = (low / unit, high / unit);
@@ -57,6 +57,7 @@ impl Quantity {
         let (first, last) = ((low / step + 1e-9).floor(), (high / step - 1e-9).ceil());
         let tick = |at: usize| {
             let value = (first + at as f64) * step;
+            let value = if self == Quantity::Waf { value.max(low) } else { value };
             (value * unit, format!("{}{suffix}", number(value, digits)))
         };
         (0..=(last - first).max(0.0) as usize).map(tick).collect()
@@ -100,6 +101,7 @@ mod tests {
         assert_eq!(texts(Quantity::Rate, 0.0, 2.0), "0 KiB/s, 2 KiB/s, 4 KiB/s, 6 KiB/s, 8 KiB/s");
         assert_eq!(texts(Quantity::Share, 0.48, 0.59), "47.5 %, 50.0 %, 52.5 %, 55.0 %, 57.5 %, 60.0 %");
         assert_eq!(texts(Quantity::Waf, 1.0, 1.01), "1.0000, 1.0025, 1.0050, 1.0075, 1.0100");
+        assert_eq!(texts(Quantity::Waf, 1.0, 7.9), "1, 2, 4, 6, 8", "none below the plot");
         assert_eq!(Quantity::Number.text(12.5), "12.5");
         assert_eq!(Quantity::Number.text(120.0), "120");
     }
