@@ -27,7 +27,7 @@ use crate::symbols::{Names, own_frames};
 const SHOWN_FRAMES: usize = 3;
 /// Most frames shown where fewer do not tell a path from the others.
 const MOST_FRAMES: usize = 6;
-/// Digits of a signature that tell rows with the same name apart.
+/// Digits of a signature that tell rows with the same name apart, and say where a row is in a table.
 const SIGNATURE_DIGITS: usize = 4;
 /// Most paths with which a path is compared.
 const COMPARED: usize = 32;
@@ -75,7 +75,7 @@ pub fn call_paths(contexts: &[&Context], style: Names) -> Vec<String> {
 }
 
 /// A name for each row: program, the file written most, and the frames that tell its path from others.
-pub(crate) fn row_names(rows: &[&crate::ContextRow]) -> Vec<String> {
+pub(crate) fn row_names(rows: &[crate::ContextRow]) -> Vec<String> {
     let known: Vec<&Context> = rows.iter().filter_map(|row| row.context).collect();
     let paths = call_paths(&known, Names::Short);
     let mut begin_so: HashMap<(&str, &str), usize> = HashMap::new();
@@ -83,7 +83,7 @@ pub(crate) fn row_names(rows: &[&crate::ContextRow]) -> Vec<String> {
         *begin_so.entry((&context.executable, first_and_rest(path).0)).or_default() += 1;
     }
     let mut paths = paths.iter();
-    let name = |row: &&crate::ContextRow| match row.who() {
+    let name = |row: &crate::ContextRow| match row.who() {
         Err(name) => name.to_owned(),
         Ok(context) => {
             let program = context.program();
@@ -99,23 +99,11 @@ pub(crate) fn row_names(rows: &[&crate::ContextRow]) -> Vec<String> {
     rows.iter().map(name).collect()
 }
 
-/// The names of rows in at most `width` characters. Where these are the same, the first digits of the signature tell the
-/// rows apart.
-pub(crate) fn row_labels(rows: &[&crate::ContextRow], width: usize) -> Vec<String> {
-    let names = row_names(rows);
-    let cut: Vec<String> = names.iter().map(|name| clipped(name, width)).collect();
-    let label = |(row, at): (&&crate::ContextRow, usize)| {
-        let same = cut.iter().filter(|other| **other == cut[at]).count() > 1;
-        match row.who() {
-            Ok(context) if same => {
-                let signature: String =
-                    context.signature.to_string().chars().take(SIGNATURE_DIGITS).collect();
-                format!("{} {signature}", clipped(&names[at], width - SIGNATURE_DIGITS - 1))
-            }
-            _ => cut[at].clone(),
-        }
-    };
-    rows.iter().zip(0..).map(label).collect()
+/// The name of a row in at most `width` characters, with the first digits of its signature, which tables have.
+pub(crate) fn row_label(row: &crate::ContextRow, name: &str, width: usize) -> String {
+    let Some(context) = row.context else { return clipped(name, width) };
+    let signature = context.signature.to_string();
+    format!("{} {}", clipped(name, width - SIGNATURE_DIGITS - 1), &signature[..SIGNATURE_DIGITS])
 }
 
 /// The innermost frame of a line, and the others.
@@ -310,10 +298,10 @@ mod tests {
             files: vec![("/data/log".into(), 1)],
             lines: Vec::new(),
         });
-        let names = row_names(&rows.iter().collect::<Vec<_>>());
+        let names = row_names(&rows);
         assert_eq!(names, ["db log flush", "db log compact", "db log put < main"]);
-        let labels = |width| row_labels(&rows.iter().collect::<Vec<_>>(), width);
-        assert_eq!(labels(14), ["db log flush", "db log compact", "db log put < ~"]);
+        let labels = |width| [0, 1, 2].map(|at| row_label(&rows[at], &names[at], width));
+        assert_eq!(labels(19), ["db log flush 00a1", "db log compact 00a2", "db log put < ~ 00a3"]);
         assert_eq!(labels(8), ["db~ 00a1", "db~ 00a2", "db~ 00a3"]);
     }
 

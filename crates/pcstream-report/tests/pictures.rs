@@ -9,15 +9,24 @@ use pcstream_replay::{LaneSpec, Plan, recorded};
 use pcstream_report::pictures::{Figure, Material, figure};
 use pcstream_report::{About, Simulation};
 use pcstream_ssd::{Density, DeviceSettings, GcDestination};
-use pcstream_trace::Batch;
 use pcstream_trace::generators::{Common, generate};
+use pcstream_trace::{Batch, ContextId};
 
 const PAGES: u64 = 4096;
+
+/// What follows the name of a generator for an import without labels.
+const UNKNOWN: &str = " unknown";
 
 /// The writes of a generator.
 fn batches(generator: &str, writes: u64) -> impl Iterator<Item = Batch> {
     let common = Common { pages: PAGES, writes, seed: 1 };
-    generate(generator, common, &BTreeMap::new()).expect("a generator")
+    let name = generator.trim_end_matches(UNKNOWN);
+    let batches = generate(name, common, &BTreeMap::new()).expect("a generator");
+    let is_unknown = name != generator;
+    batches.map(move |mut batch| {
+        batch.events.iter_mut().filter(|_| is_unknown).for_each(|event| event.context = ContextId::NONE);
+        batch
+    })
 }
 
 /// A simulation of a generated trace, and what a picture makes of it.
@@ -93,4 +102,21 @@ fn lines_over_the_run_are_of_the_drive_that_the_verdict_is_about() {
             assert!(schemes.iter().all(named), "the numbers have them all");
         });
     }
+}
+
+/// `hotcold` has two contexts, and no page without one.
+#[test]
+fn the_map_names_what_occurs_as_tables_do() {
+    drawn("hotcold", 4 * PAGES, (&["baseline"], &[GcDestination::Own]), |material| {
+        let (map, lifetimes) = (of("address-map", material).svg, of("lifetimes", material).svg);
+        assert!(!map.contains("other contexts") && !map.contains("(file system)"), "{map}");
+        for context in material.rows.iter().filter_map(|row| row.context) {
+            let label = format!("{} {}</text>", context.program(), &context.signature.to_string()[..4]);
+            assert!(map.contains(&label) && lifetimes.contains(&label), "{label}: {map}");
+        }
+    });
+    drawn("hotcold unknown", 4 * PAGES, (&["baseline"], &[GcDestination::Own]), |material| {
+        let map = of("address-map", material).svg;
+        assert!(map.contains("(unknown)</text>") && !map.contains("other contexts"), "{map}");
+    });
 }

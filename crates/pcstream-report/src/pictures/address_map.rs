@@ -9,23 +9,18 @@ use pcstream_trace::{ContextId, PAGE_BYTES};
 use super::axis::Quantity;
 use super::chart::WIDTH;
 use super::svg::Svg;
-use super::{COLOURS, Figure, Material};
-use crate::call_paths::row_labels;
+use super::{COLOURS, Figure, LABEL, Material};
+use crate::call_paths::row_label;
 use crate::csv;
 
 const LEFT: f64 = 64.0;
 const RIGHT: f64 = 16.0;
-/// Characters of a name in the legend.
-const LABEL: usize = 43;
 const TOP: f64 = 8.0;
 const HEIGHT: f64 = 320.0;
 
 /// Cells in the colour of the context that wrote most there.
 pub fn figure(material: &Material) -> Figure {
-    let known: Vec<_> = material.rows.iter().filter(|row| row.context.is_some()).take(COLOURS).collect();
-    let names = row_labels(&known, LABEL);
-    let colours: HashMap<ContextId, String> =
-        known.iter().filter_map(|row| row.context).enumerate().map(|(i, c)| (c.id, i.to_string())).collect();
+    let colours: HashMap<ContextId, String> = coloured(material).map(|(id, _, class)| (id, class)).collect();
     let colour = |context: ContextId| match context {
         ContextId::NONE => "m",
         context => colours.get(&context).map_or("o", String::as_str),
@@ -47,10 +42,10 @@ pub fn figure(material: &Material) -> Figure {
             column += run.len();
         }
     }
-    let legend = names.len() + 2;
+    let keys = keys(material, |class| paths.contains_key(class));
     let bottom = TOP + HEIGHT;
     let mut svg =
-        Svg::new(WIDTH, bottom + 44.0 + 18.0 * legend.div_ceil(2) as f64, "who writes where, and when");
+        Svg::new(WIDTH, bottom + 44.0 + 18.0 * keys.len().div_ceil(2) as f64, "who writes where, and when");
     svg.rect("", [0.0; 4], "");
     let mut sorted: Vec<_> = paths.iter().collect();
     sorted.sort();
@@ -60,13 +55,10 @@ pub fn figure(material: &Material) -> Figure {
     svg.line("axis", &[(LEFT, TOP), (LEFT, bottom), (WIDTH - RIGHT, bottom)]);
     axes(&mut svg, extent(material), bottom);
     svg.text("dim mid", (LEFT + WIDTH) / 2.0, bottom + 34.0, "written by the host");
-    let others = [("o", "other contexts".to_owned()), ("m", "no context (file system)".to_owned())];
-    let named = names.iter().enumerate().map(|(index, name)| (index.to_string(), name.clone()));
-    let entries = named.chain(others.map(|(class, name)| (class.to_owned(), name)));
-    for (index, (class, name)) in entries.enumerate() {
+    for (index, (class, name)) in keys.iter().enumerate() {
         let x = LEFT + (index % 2) as f64 * (WIDTH - LEFT) / 2.0;
         let y = bottom + 44.0 + (index / 2) as f64 * 18.0;
-        svg.key(&format!("f{class}"), x, y, &name);
+        svg.key(&format!("f{class}"), x, y, name);
     }
     Figure {
         title: "Who writes where, and when",
@@ -76,6 +68,24 @@ pub fn figure(material: &Material) -> Figure {
         svg: svg.finish(),
         csv: numbers(material),
     }
+}
+
+/// The contexts that have colours: their rows' places and their classes.
+fn coloured<'a>(material: &'a Material) -> impl Iterator<Item = (ContextId, usize, String)> + 'a {
+    let known = material.rows.iter().enumerate().filter_map(|(at, row)| Some((row.context?.id, at)));
+    known.take(COLOURS).enumerate().map(|(colour, (id, at))| (id, at, colour.to_string()))
+}
+
+/// Classes with what they stand for, of those that occur.
+fn keys(material: &Material, occurs: impl Fn(&str) -> bool) -> Vec<(String, String)> {
+    let names = material.names();
+    let label = |at: usize| row_label(&material.rows[at], &names[at], LABEL);
+    let mut keys: Vec<_> = coloured(material).map(|(_, at, class)| (class, label(at))).collect();
+    keys.push(("o".to_owned(), "other contexts".to_owned()));
+    let unknown = material.rows.iter().position(|row| row.context.is_none());
+    keys.extend(unknown.map(|at| ("m".to_owned(), names[at].clone())));
+    keys.retain(|(class, _)| occurs(class));
+    keys
 }
 
 /// Pages written, and pages of the address space.

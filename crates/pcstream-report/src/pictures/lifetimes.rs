@@ -2,8 +2,8 @@
 
 use super::chart::WIDTH;
 use super::svg::Svg;
-use super::{Figure, Material};
-use crate::call_paths::{row_labels, row_names};
+use super::{Figure, LABEL, Material};
+use crate::call_paths::row_label;
 use crate::csv;
 use crate::human::page_bytes;
 
@@ -11,23 +11,20 @@ use crate::human::page_bytes;
 const SHOWN: usize = 20;
 const ROW: f64 = 20.0;
 const LEFT: f64 = 330.0;
-/// Characters of the name of a row.
-const LABEL: usize = 43;
 const RIGHT: f64 = 34.0;
 
 /// Shades by power of two, and the quartiles on top.
 pub fn figure(material: &Material) -> Figure {
-    let rows: Vec<_> =
-        material.rows.iter().filter(|row| row.writer.lifetimes.ended_pages() > 0).take(SHOWN).collect();
-    let (names, labels) = (row_names(&rows), row_labels(&rows, LABEL));
-    let powers: Vec<Vec<u64>> = rows.iter().map(|row| row.writer.lifetimes.by_power_of_two()).collect();
+    let named = material.rows.iter().zip(material.names());
+    let rows: Vec<_> = named.filter(|(row, _)| row.writer.lifetimes.ended_pages() > 0).take(SHOWN).collect();
+    let powers: Vec<Vec<u64>> = rows.iter().map(|(row, _)| row.writer.lifetimes.by_power_of_two()).collect();
     let last = powers.iter().map(Vec::len).max().unwrap_or(1).max(1);
     let x_at = |power: f64| LEFT + power / last as f64 * (WIDTH - LEFT - RIGHT);
     let bottom = 8.0 + ROW * rows.len() as f64;
     let mut svg = Svg::new(WIDTH, bottom + 42.0, "lifetimes by context");
-    for (index, (row, powers)) in rows.iter().zip(&powers).enumerate() {
+    for (index, ((row, name), powers)) in rows.iter().zip(&powers).enumerate() {
         let y = 8.0 + ROW * index as f64;
-        svg.text("end", LEFT - 8.0, y + 13.0, &labels[index]);
+        svg.text("end", LEFT - 8.0, y + 13.0, &row_label(row, name, LABEL));
         let most = powers.iter().copied().max().unwrap_or(1).max(1) as f64;
         for (power, pages) in powers.iter().enumerate().filter(|(_, pages)| **pages > 0) {
             let x = x_at(power as f64);
@@ -47,7 +44,7 @@ pub fn figure(material: &Material) -> Figure {
     }
     svg.text("dim mid", (LEFT + WIDTH) / 2.0, bottom + 32.0, "written by the host until the data died");
     let head = ["context", "from_pages", "pages"];
-    let numbers = names.iter().zip(&powers).flat_map(|(name, powers)| {
+    let numbers = rows.iter().zip(&powers).flat_map(|((_, name), powers)| {
         let row =
             |(power, pages): (usize, &u64)| [name.clone(), (1u64 << power).to_string(), pages.to_string()];
         powers.iter().enumerate().map(row)

@@ -21,6 +21,7 @@ use pcstream_replay::LaneResult;
 use pcstream_replay::survey::Survey;
 use pcstream_ssd::GcDestination;
 
+use crate::call_paths::row_names;
 use crate::{ContextRow, Simulation};
 
 pub use html::page;
@@ -64,6 +65,11 @@ impl Material<'_> {
     /// The results.
     fn lanes(&self) -> &[LaneResult] {
         &self.simulation.results
+    }
+
+    /// Names of all contexts: those of some would name them in another way.
+    fn names(&self) -> Vec<String> {
+        row_names(self.rows)
     }
 
     fn survey(&self) -> &Survey {
@@ -153,6 +159,9 @@ pub fn needs_clock(name: &str) -> bool {
 pub fn figure(name: &str, material: &Material) -> Option<Figure> {
     FIGURES.iter().find(|entry| entry.name == name).map(|entry| (entry.draw)(material))
 }
+
+/// Characters of the name of a context in a picture.
+const LABEL: usize = 43;
 
 /// Number of colours for contexts and schemes.
 const COLOURS: usize = 8;
