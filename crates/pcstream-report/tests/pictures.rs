@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pcstream_placement::configure;
 use pcstream_replay::survey::{Survey, Surveyor};
 use pcstream_replay::{LaneSpec, Plan, recorded};
-use pcstream_report::pictures::{Figure, Material, figure};
+use pcstream_report::pictures::{Figure, Material, figure, page};
 use pcstream_report::{About, Simulation};
 use pcstream_ssd::{Density, DeviceSettings, GcDestination};
 use pcstream_trace::generators::{Common, generate};
@@ -119,4 +119,17 @@ fn the_map_names_what_occurs_as_tables_do() {
         let map = of("address-map", material).svg;
         assert!(map.contains("(unknown)</text>") && !map.contains("other contexts"), "{map}");
     });
+}
+
+#[test]
+fn what_is_not_steady_is_marked() {
+    for (writes, wanted) in [(2 * PAGES, true), (40 * PAGES, false)] {
+        drawn("uniform", writes, (&["baseline"], &[GcDestination::Own]), |material| {
+            let lane = &material.simulation.results[0];
+            let cell =
+                format!("{:.3}{}</td>", lane.steady_waf().unwrap(), if wanted { ", not steady" } else { "" });
+            let page = page(material);
+            assert!(lane.steady.is_none() == wanted && page.contains(&cell), "{cell}");
+        });
+    }
 }

@@ -5,6 +5,7 @@
 
 use std::fmt::Write;
 
+use pcstream_replay::LaneResult;
 use pcstream_trace::Context;
 use pcstream_trace::paths::file_name;
 
@@ -111,19 +112,24 @@ fn scheme_table(material: &Material) -> String {
         for drive in &drives {
             let lane = lanes.iter().find(|l| l.scheme == scheme && l.settings.gc_destination == *drive);
             let less = lane.zip(reference).map_or(String::new(), |(lane, reference)| less(lane, reference));
-            let (waf, steady) = (lane.and_then(|l| l.waf()), lane.and_then(|l| l.steady_waf()));
             _ = write!(
                 out,
-                "<td class=\"n\" data-l=\"{}: WAF\">{}</td><td class=\"n\" data-l=\"steady\">{}</td>\
+                "<td class=\"n\" data-l=\"{}: WAF\">{}</td><td class=\"n long\" data-l=\"steady\">{}</td>\
                  <td class=\"n\" data-l=\"less flash\">{less}</td>",
                 column_head(*drive).join(" "),
-                ratio(waf),
-                ratio(steady)
+                ratio(lane.and_then(|l| l.waf())),
+                lane.map_or(String::new(), steady),
             );
         }
         out += "</tr>\n";
     }
     out + "</tbody></table></div></section>\n"
+}
+
+/// WAF of the steady part, or of what is taken for it.
+fn steady(lane: &LaneResult) -> String {
+    let doubt = if lane.steady.is_none() && lane.waf().is_some() { ", not steady" } else { "" };
+    format!("{}{doubt}", ratio(lane.steady_waf()))
 }
 
 fn figure(name: &str, figure: &Figure) -> String {
