@@ -133,3 +133,21 @@ fn what_is_not_steady_is_marked() {
         });
     }
 }
+
+/// The widest bar of a picture.
+fn widest(svg: &str) -> f64 {
+    let bars = svg.split("<rect class=\"f").skip(1);
+    let width = |bar: &str| bar.split(" width=\"").nth(1)?.split('"').next()?.parse::<f64>().ok();
+    bars.filter(|bar| bar.contains("WAF")).filter_map(width).fold(0.0, f64::max)
+}
+
+#[test]
+fn bars_of_waf_have_a_scale_and_do_not_magnify_noise() {
+    let run = (&["baseline"][..], &[GcDestination::Own][..]);
+    drawn("uniform", PAGES * 9 / 8, run, |material| {
+        let (svg, waf) = (of("waf", material).svg, material.simulation.results[0].waf().unwrap());
+        assert!(1.0 < waf && waf < 1.02 && widest(&svg) < 200.0, "{waf} {svg}");
+        assert!(svg.contains(">1.00</text>") && svg.contains(">1.06</text>"), "{svg}");
+    });
+    drawn("uniform", 8 * PAGES, run, |material| assert!(widest(&of("waf", material).svg) > 250.0));
+}

@@ -17,42 +17,13 @@ use crate::verdict::with_streams;
 const ROW: f64 = 18.0;
 const LEFT: f64 = 150.0;
 const RIGHT: f64 = 60.0;
+const TOP: f64 = 30.0;
+/// Axes of WAF are at least as long, so that noise does not look like mountains.
+const LEAST_SPAN: f64 = 0.05;
 
 /// Bars from 1 on, one per scheme and kind of drive.
 pub fn by_scheme(material: &Material) -> Figure {
     let lanes = material.lanes();
-    let drives = destinations(lanes);
-    let wafs = lanes.iter().filter_map(LaneResult::waf);
-    let most = wafs.fold(1.001, f64::max);
-    let x_at = |waf: f64| LEFT + (waf - 1.0) / (most - 1.0) * (WIDTH - LEFT - RIGHT);
-    let mut schemes: Vec<&str> = lanes.iter().map(|lane| lane.scheme.as_str()).collect();
-    schemes.dedup();
-    let block = ROW * drives.len() as f64 + 6.0;
-    let bottom = 12.0 + block * schemes.len() as f64;
-    let drive_keys = drive_keys(drives.iter().copied());
-    let legend = Legend::new(&drive_keys, LEFT, WIDTH);
-    let height = bottom + 22.0 + legend.height();
-    let mut svg = Svg::new(WIDTH, height, "WAF by scheme");
-    for (index, scheme) in schemes.iter().enumerate() {
-        let top = 12.0 + block * index as f64;
-        svg.text("end", LEFT - 8.0, top + block / 2.0, scheme);
-        for lane in lanes.iter().filter(|lane| lane.scheme == *scheme) {
-            let drive = drives.iter().position(|d| *d == lane.settings.gc_destination).unwrap_or(0);
-            let (y, waf) = (top + ROW * drive as f64, lane.waf().unwrap_or(1.0));
-            let on = lane.settings.gc_destination;
-            let tip = format!("{scheme} on {}: WAF {waf:.4}", in_words(on));
-            let bar = [LEFT, y, (x_at(waf) - LEFT).max(1.5), ROW - 3.0];
-            svg.rect(&Look::of(scheme, on).bar(), bar, &tip);
-            svg.text("dim", x_at(waf) + 6.0, y + 12.0, &ratio(lane.waf()));
-        }
-    }
-    let oracle =
-        lanes.iter().filter(|lane| lane.knows_future).filter_map(LaneResult::waf).min_by(f64::total_cmp);
-    if let Some(waf) = oracle {
-        svg.line("mark", &[(x_at(waf), 6.0), (x_at(waf), bottom)]);
-        svg.text("dim mid", x_at(waf).max(LEFT + 60.0), bottom + 12.0, "knowing the future");
-    }
-    legend.draw(&mut svg, bottom + 18.0, true);
     let rows = lanes.iter().map(|lane| {
         let (waf, steady) = (csv::option(lane.waf()), csv::option(lane.steady_waf()));
         let flash = lane.flash_pages().to_string();
@@ -64,9 +35,56 @@ pub fn by_scheme(material: &Material) -> Figure {
                The dashed line is the least that a scheme reaches which knows when every page dies. A legacy \
                multi-stream SSD with baseline is a drive without streams."
             .to_owned(),
-        svg: svg.finish(),
+        svg: bars(lanes),
         csv: csv::table(&["scheme", "gc_destination", "waf", "steady_waf", "flash_pages"], rows),
     }
+}
+
+/// The picture; empty without a WAF.
+fn bars(lanes: &[LaneResult]) -> String {
+    let drives = destinations(lanes);
+    let wafs = || lanes.iter().filter_map(LaneResult::waf);
+    let Some(most) = wafs().max_by(f64::total_cmp) else { return String::new() };
+    let ticks = Quantity::Waf.ticks(1.0, most.max(1.0 + LEAST_SPAN), 5);
+    let span = ticks.last().map_or(most, |(tick, _)| *tick) - 1.0;
+    let x_at = |waf: f64| LEFT + (waf - 1.0) / span * (WIDTH - LEFT - RIGHT);
+    let mut schemes: Vec<&str> = lanes.iter().map(|lane| lane.scheme.as_str()).collect();
+    schemes.dedup();
+    let block = ROW * drives.len() as f64 + 6.0;
+    let bottom = TOP + block * schemes.len() as f64;
+    let drive_keys = drive_keys(drives.iter().copied());
+    let legend = Legend::new(&drive_keys, LEFT, WIDTH);
+    let mut svg = Svg::new(WIDTH, bottom + 42.0 + legend.height(), "WAF by scheme");
+    for (tick, text) in ticks {
+        svg.line("axis", &[(x_at(tick), TOP - 6.0), (x_at(tick), bottom)]);
+        svg.text("dim mid", x_at(tick), bottom + 14.0, &text);
+    }
+    svg.text(
+        "dim mid",
+        (LEFT + WIDTH - RIGHT) / 2.0,
+        bottom + 30.0,
+        "WAF: flash pages for each page written",
+    );
+    for (index, scheme) in schemes.iter().enumerate() {
+        let top = TOP + block * index as f64;
+        svg.text("end", LEFT - 8.0, top + block / 2.0, scheme);
+        for lane in lanes.iter().filter(|lane| lane.scheme == *scheme) {
+            let on = lane.settings.gc_destination;
+            let drive = drives.iter().position(|d| *d == on).unwrap_or(0);
+            let Some(waf) = lane.waf() else { continue };
+            let (y, tip) = (top + ROW * drive as f64, format!("{scheme} on {}: WAF {waf:.4}", in_words(on)));
+            let bar = [LEFT, y, (x_at(waf) - LEFT).max(1.5), ROW - 3.0];
+            svg.rect(&Look::of(scheme, on).bar(), bar, &tip);
+            svg.text("dim", x_at(waf) + 6.0, y + 12.0, &ratio(lane.waf()));
+        }
+    }
+    let foreseeing = lanes.iter().filter(|lane| lane.knows_future);
+    if let Some(waf) = foreseeing.filter_map(LaneResult::waf).min_by(f64::total_cmp) {
+        svg.line("mark", &[(x_at(waf), TOP - 6.0), (x_at(waf), bottom)]);
+        svg.text("dim mid", x_at(waf), TOP - 10.0, "knowing the future");
+    }
+    legend.draw(&mut svg, bottom + 38.0, true);
+    svg.finish()
 }
 
 /// WAF of parts of the run: lines of the drive that the verdict is about, and `baseline` on the drive that all are
