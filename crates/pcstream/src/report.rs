@@ -153,7 +153,7 @@ impl FigureFiles<'_> {
     fn write(self, material: &Material) -> Result<(), Failure> {
         let FigureFiles { name, svg, png, csv } = self;
         let figure = pictures::figure(name, material).expect("the name was checked");
-        let drawing = pictures::standalone(&figure.svg);
+        let drawing = pictures::standalone(&figure, pictures::trace_name(material.simulation).unwrap_or(""));
         let no_numbers = figure.csv.lines().nth(1).is_none();
         if figure.svg.is_empty() && (svg.is_some() || png.is_some() || no_numbers) {
             return Err(anyhow!("--figure {name}: there is nothing to show for this trace").into());

@@ -124,6 +124,8 @@ fn pictures_alone_and_their_numbers() {
     assert!(
         drawing.starts_with("<svg ") && drawing.contains("<style>") && drawing.trim_end().ends_with("</svg>")
     );
+    let says = |words: &str| drawing.contains(&format!(">{words}</text>"));
+    assert!(says("Who writes where, and when") && says("hotcold.pctrace") && says("address"), "{drawing}");
     let png = place.path("map.png");
     let drawn = pcstream(&["report", &trace, "--figure", "address-map", "--png", &png]);
     if drawn.status.success() {

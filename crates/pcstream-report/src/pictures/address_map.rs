@@ -15,7 +15,7 @@ use crate::csv;
 
 const LEFT: f64 = 64.0;
 const RIGHT: f64 = 16.0;
-const TOP: f64 = 8.0;
+const TOP: f64 = 28.0;
 const HEIGHT: f64 = 320.0;
 
 /// Cells in the colour of the context that wrote most there.
@@ -54,6 +54,7 @@ pub fn figure(material: &Material) -> Figure {
     }
     svg.line("axis", &[(LEFT, TOP), (LEFT, bottom), (WIDTH - RIGHT, bottom)]);
     axes(&mut svg, extent(material), bottom);
+    svg.text("dim", 8.0, 14.0, "address");
     svg.text("dim mid", (LEFT + WIDTH) / 2.0, bottom + 34.0, "written by the host");
     for (index, (class, name)) in keys.iter().enumerate() {
         let x = LEFT + (index % 2) as f64 * (WIDTH - LEFT) / 2.0;

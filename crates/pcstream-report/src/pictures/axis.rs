@@ -20,6 +20,15 @@ pub enum Quantity {
 }
 
 impl Quantity {
+    /// What stands above an axis of it; nothing where that depends.
+    pub fn name(self) -> &'static str {
+        match self {
+            Quantity::Waf => "WAF: flash pages for each page written",
+            Quantity::Rate => "written or copied in a second",
+            Quantity::Number | Quantity::Share | Quantity::Pages => "",
+        }
+    }
+
     /// A value with three digits, for a tip.
     pub fn text(self, value: f64) -> String {
         match self {

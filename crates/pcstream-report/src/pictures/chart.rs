@@ -6,10 +6,10 @@ use super::svg::Svg;
 
 /// Size of charts, and of the margins around the plot.
 pub const WIDTH: f64 = 760.0;
-const HEIGHT: f64 = 260.0;
+const HEIGHT: f64 = 276.0;
 const LEFT: f64 = 78.0;
 const RIGHT: f64 = 16.0;
-const TOP: f64 = 14.0;
+const TOP: f64 = 30.0;
 const BOTTOM: f64 = 44.0;
 
 /// A line of a chart.
@@ -79,6 +79,7 @@ impl<'a> Chart<'a> {
         let y_at = |y: f64| HEIGHT - BOTTOM - (y - self.y_from) / y_span * (HEIGHT - TOP - BOTTOM);
         let legend = Legend::new(&self.keys, LEFT, WIDTH);
         let mut svg = Svg::new(WIDTH, HEIGHT + legend.height() + 4.0, self.title);
+        svg.text("dim", 8.0, 14.0, self.y.name());
         for (tick, text) in y_ticks {
             svg.line("axis", &[(LEFT, y_at(tick)), (WIDTH - RIGHT, y_at(tick))]);
             svg.text("dim end", LEFT - 6.0, y_at(tick) + 4.0, &text);

@@ -10,7 +10,7 @@ use pcstream_trace::Context;
 use pcstream_trace::paths::file_name;
 
 use super::svg::{STYLE, escaped};
-use super::{FIGURES, Figure, Material, Source};
+use super::{FIGURES, Figure, Material, Source, trace_name};
 use crate::call_paths::call_paths;
 use crate::contexts::called;
 use crate::drive::{column_head, reference};
@@ -26,11 +26,8 @@ const CONTEXTS: usize = 2000;
 /// The whole page.
 pub fn page(material: &Material) -> String {
     let simulation = material.simulation;
-    let trace = &simulation.about.trace;
-    let title = match trace.path.as_str() {
-        "" => "pcstream report".to_owned(),
-        path => format!("pcstream: {}", file_name(path.trim_end_matches('/'))),
-    };
+    let title =
+        trace_name(simulation).map_or("pcstream report".to_owned(), |name| format!("pcstream: {name}"));
     let mut out = format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\

@@ -20,6 +20,7 @@ mod waf;
 use pcstream_replay::LaneResult;
 use pcstream_replay::survey::Survey;
 use pcstream_ssd::GcDestination;
+use pcstream_trace::paths::file_name;
 
 use crate::call_paths::row_names;
 use crate::{ContextRow, Simulation};
@@ -75,6 +76,12 @@ impl Material<'_> {
     fn survey(&self) -> &Survey {
         self.survey.expect("the pictures that need a survey say so")
     }
+}
+
+/// The name of the trace of a simulation; none where it was not kept.
+pub fn trace_name<'a>(simulation: &'a Simulation) -> Option<&'a str> {
+    let name = file_name(simulation.about.trace.path.trim_end_matches('/'));
+    (!name.is_empty()).then_some(name)
 }
 
 /// A picture with its numbers.

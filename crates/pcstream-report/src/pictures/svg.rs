@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::Figure;
 use crate::escape::visible;
 
 /// The style of pictures, which the HTML report has once and each picture alone has inside.
@@ -102,11 +103,24 @@ impl Svg {
     }
 }
 
-/// A picture as a file of its own: with its style and a background.
-pub fn standalone(svg: &str) -> String {
-    let at = svg.find(">\n").map_or(0, |at| at + 2);
-    let background = "<rect width=\"100%\" height=\"100%\" fill=\"var(--bg)\"/>\n";
-    format!("{}<style>\n{STYLE}</style>\n{background}{}", &svg[..at], &svg[at..])
+/// Height of the heading of a picture alone.
+const HEADING: f64 = 48.0;
+
+/// A picture as a file of its own: with its style, a background, its title, and what it is of.
+pub fn standalone(figure: &Figure, of: &str) -> String {
+    let svg = &figure.svg;
+    let value = |name: &str| svg.split(&format!(" {name}=\"")).nth(1)?.split('"').next()?.parse().ok();
+    let (width, height) = (value("width").unwrap_or(0.0), value("height").unwrap_or(0.0) + HEADING);
+    format!(
+        "<svg class=\"figure\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" \
+         width=\"{width}\" height=\"{height}\">\n<style>\n{STYLE}</style>\n\
+         <rect width=\"100%\" height=\"100%\" fill=\"var(--bg)\"/>\n\
+         <text class=\"title\" x=\"8\" y=\"20\">{}</text>\n<text class=\"dim\" x=\"8\" y=\"38\">{}</text>\n\
+         {}</svg>\n",
+        escaped(figure.title),
+        escaped(of),
+        svg.replacen("<svg ", &format!("<svg y=\"{HEADING}\" "), 1),
+    )
 }
 
 /// Text between tags or in an attribute, in which every character is seen.
@@ -138,11 +152,17 @@ mod tests {
     }
 
     #[test]
-    fn a_picture_alone_brings_its_style() {
+    fn a_picture_alone_brings_its_style_and_says_what_it_is_of() {
         let mut svg = Svg::new(10.0, 20.0, "x");
         svg.text("dim", 1.0, 2.0, "a<b");
-        let text = standalone(&svg.finish());
+        let figure = Figure { title: "t", note: String::new(), svg: svg.finish(), csv: String::new() };
+        let text = standalone(&figure, "x.pctrace");
         assert!(text.starts_with("<svg ") && text.contains("<style>") && text.contains("a&lt;b"));
+        assert!(
+            text.contains("viewBox=\"0 0 10 68\"")
+                && text.contains(">t</text>")
+                && text.contains(">x.pctrace<")
+        );
         assert!(text.trim_end().ends_with("</svg>"));
     }
 }
