@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pcstream_placement::configure;
 use pcstream_replay::survey::{Survey, Surveyor};
 use pcstream_replay::{LaneSpec, Plan, recorded};
-use pcstream_report::pictures::{Figure, Material, figure, page};
+use pcstream_report::pictures::{Figure, Material, figure, names, needs_clock, page};
 use pcstream_report::{About, Simulation};
 use pcstream_ssd::{Density, DeviceSettings, GcDestination};
 use pcstream_trace::generators::{Common, generate};
@@ -150,4 +150,14 @@ fn bars_of_waf_have_a_scale_and_do_not_magnify_noise() {
         assert!(svg.contains(">1.00</text>") && svg.contains(">1.06</text>"), "{svg}");
     });
     drawn("uniform", 8 * PAGES, run, |material| assert!(widest(&of("waf", material).svg) > 250.0));
+}
+
+#[test]
+fn without_writes_there_is_nothing_to_show() {
+    drawn("uniform", 0, (&["baseline", "pcstream"], &GcDestination::ALL), |material| {
+        let names = names().filter(|name| !needs_clock(name));
+        let drawn: Vec<_> = names.filter(|name| !of(name, material).svg.is_empty()).collect();
+        assert!(drawn.is_empty(), "{drawn:?}");
+        assert!(page(material).contains("There is nothing to show here."));
+    });
 }

@@ -20,6 +20,18 @@ const HEIGHT: f64 = 320.0;
 
 /// Cells in the colour of the context that wrote most there.
 pub fn figure(material: &Material) -> Figure {
+    Figure {
+        title: "Who writes where, and when",
+        note: "Each cell has the colour of the context that wrote most of it. Several colours in one region mean that \
+               addresses do not tell lifetimes apart, but call paths do (FAST'19, Fig. 1)."
+            .to_owned(),
+        svg: map(material),
+        csv: numbers(material),
+    }
+}
+
+/// The picture; empty if nothing was written.
+fn map(material: &Material) -> String {
     let colours: HashMap<ContextId, String> = coloured(material).map(|(id, _, class)| (id, class)).collect();
     let colour = |context: ContextId| match context {
         ContextId::NONE => "m",
@@ -37,10 +49,13 @@ pub fn figure(material: &Material) -> Figure {
             if let Some(colour) = run[0] {
                 let path = paths.entry(colour.to_owned()).or_default();
                 let x = LEFT + column as f64 * cell_width;
-                _ = write!(path, "M{x:.1} {y:.1}h{:.1}", run.len() as f64 * cell_width);
+                _ = write!(path, "M{x:.2} {y:.2}h{:.2}", run.len() as f64 * cell_width);
             }
             column += run.len();
         }
+    }
+    if paths.is_empty() {
+        return String::new();
     }
     let keys = keys(material, |class| paths.contains_key(class));
     let bottom = TOP + HEIGHT;
@@ -61,14 +76,7 @@ pub fn figure(material: &Material) -> Figure {
         let y = bottom + 44.0 + (index / 2) as f64 * 18.0;
         svg.key(&format!("f{class}"), x, y, name);
     }
-    Figure {
-        title: "Who writes where, and when",
-        note: "Each cell has the colour of the context that wrote most of it. Several colours in one region mean that \
-               addresses do not tell lifetimes apart, but call paths do (FAST'19, Fig. 1)."
-            .to_owned(),
-        svg: svg.finish(),
-        csv: numbers(material),
-    }
+    svg.finish()
 }
 
 /// The contexts that have colours: their rows' places and their classes.

@@ -32,7 +32,7 @@ pub fn figure(material: &Material) -> Figure {
     Figure {
         title: "Writes and garbage collection over time",
         note: format!("At the times of the trace; the model copies at once, in no time.{real}"),
-        svg: chart.draw(),
+        svg: if rates.iter().any(|rate| rate.host_pages > 0) { chart.draw() } else { String::new() },
         csv: csv::table(&["second", "host_pages", "gc_pages", "discarded_pages"], rows),
     }
 }
