@@ -30,6 +30,7 @@ fn main() -> ExitCode {
         trial("screenshots", screenshots),
         trial("paper_has_all_columns", paper_has_all_columns),
         trial("scripts_run", scripts_run),
+        trial("empty_values_are_last", empty_values_are_last),
     ];
     libtest_mimic::run(&Arguments::from_args(), tests).exit_code()
 }
@@ -146,6 +147,27 @@ fn paper_has_all_columns() -> Result<(), Failed> {
     let printed = page.with_file_name("printed.html");
     std::fs::write(&printed, std::fs::read_to_string(&page)?.replace("@media print", "@media all"))?;
     nothing_is_cut_off(&printed, &place.path().join("profile"), "718")
+}
+
+/// Leaves in the title the first lifetime and the last, after one click on their head and after two.
+const SORT: &str = "<script>
+const button = document.querySelectorAll('#contexts th button')[3], said = [];
+for (let click = 0; click < 2; click++) {
+  button.click();
+  const cells = [...document.querySelectorAll('#contexts tbody tr')].map(row => row.cells[3].textContent);
+  said.push(cells[0] === '-' ? 'none first' : 'some first', cells.at(-1) === '-' ? 'none last' : 'some last');
+}
+document.title = said;
+</script></body>";
+
+/// What has no lifetime is last, in both orders.
+fn empty_values_are_last() -> Result<(), Failed> {
+    let place = TempDir::new()?;
+    let page = report(place.path())?;
+    std::fs::write(&page, std::fs::read_to_string(&page)?.replace("</body>", SORT))?;
+    let dom = String::from_utf8(browse(&page, &place.path().join("profile"), &["--dump-dom".to_owned()])?)?;
+    let wanted = "<title>some first,none last,some first,none last</title>";
+    if dom.contains(wanted) { Ok(()) } else { Err(format!("no {wanted}").into()) }
 }
 
 /// The script may run under the page's own policy: it turns heads of columns into buttons.

@@ -13,6 +13,7 @@ use super::svg::{STYLE, escaped};
 use super::{FIGURES, Figure, Material, Source, trace_name};
 use crate::call_paths::call_paths;
 use crate::contexts::called;
+use crate::csv;
 use crate::drive::{column_head, reference};
 use crate::human::{bytes, counted, page_bytes, percent, ratio};
 use crate::schemes::{contexts_that_wrote, coverage, destinations, less, loss_lines, victims};
@@ -193,7 +194,7 @@ fn context(row: &ContextRow, line: &str) -> String {
         page_bytes(writer.pages()),
         row.share,
         percent(row.share),
-        life.unwrap_or(0),
+        csv::option(life),
         life.map_or("-".to_owned(), page_bytes),
         percent(alive),
         row.stream.map_or("-".to_owned(), |stream| format!("S{}", stream.0)),

@@ -2,7 +2,7 @@ for (const e of document.querySelectorAll('.script')) e.style.display = 'block';
 const table = document.getElementById('contexts');
 if (table) {
   const body = table.tBodies[0];
-  const value = (row, i) => row.cells[i].dataset.v ?? row.cells[i].textContent;
+  const value = (row, i) => (row.cells[i].dataset.v ?? row.cells[i].textContent).replace(/^-$/, '');
   table.querySelectorAll('th').forEach((head, i) => {
     const button = document.createElement('button');
     button.textContent = head.textContent;
@@ -10,12 +10,13 @@ if (table) {
     let down = false;
     button.onclick = () => {
       down = !down;
-      const number = head.classList.contains('n');
+      const number = head.classList.contains('n'), sign = number === down ? -1 : 1;
       const rows = [...body.rows].sort((a, b) => {
         const [x, y] = [value(a, i), value(b, i)];
-        return number ? x - y : x.localeCompare(y);
+        // What has no value is last, in both orders.
+        if (!x || !y) return !x - !y;
+        return sign * (number ? x - y : x.localeCompare(y, undefined, { numeric: true }));
       });
-      if (number === down) rows.reverse();
       body.append(...rows);
       table.querySelectorAll('th').forEach(h => h.removeAttribute('aria-sort'));
       head.setAttribute('aria-sort', number === down ? 'descending' : 'ascending');
