@@ -31,6 +31,7 @@ fn main() -> ExitCode {
         trial("paper_has_all_columns", paper_has_all_columns),
         trial("scripts_run", scripts_run),
         trial("empty_values_are_last", empty_values_are_last),
+        trial("keys_and_filter_work", keys_and_filter_work),
     ];
     libtest_mimic::run(&Arguments::from_args(), tests).exit_code()
 }
@@ -75,6 +76,7 @@ fn browse(page: &Path, profile: &Path, flags: &[String]) -> Result<Vec<u8>, Fail
 /// narrow, pictures scroll within their places.
 const MEASURE: &str = "<script>
 const cut = [], root = document.scrollingElement;
+if (innerWidth > 1080 && getComputedStyle(document.querySelector('.wide')).overflowX !== 'visible') cut.push('heads of columns');
 if (root.scrollWidth > innerWidth) cut.push(`the page: ${root.scrollWidth}`);
 for (const wide of document.querySelectorAll('.wide'))
   if ((innerWidth > 900 || !wide.querySelector('svg')) && wide.scrollWidth > wide.clientWidth) cut.push(`${wide.parentElement.textContent.slice(0, 40)}: ${wide.scrollWidth}`);
@@ -149,6 +151,24 @@ fn paper_has_all_columns() -> Result<(), Failed> {
     nothing_is_cut_off(&printed, &place.path().join("profile"), "718")
 }
 
+/// Leaves in the title what keys and a filter without a match do.
+const KEYS: &str = "<script>
+const boxes = [...document.querySelectorAll('#flame-written .box')], said = [];
+boxes[1].focus();
+said.push(document.activeElement === boxes[1] && boxes[1].getAttribute('role'));
+boxes[1].dispatchEvent(new KeyboardEvent('keydown', { key: 'Enter' }));
+said.push(boxes[1].querySelector('rect').getAttribute('width'));
+const filter = document.getElementById('filter');
+filter.value = 'no such context';
+filter.dispatchEvent(new Event('input'));
+said.push(document.getElementById('found').textContent.replace(/of \\d+/, 'of all'));
+document.title = said;
+</script></body>";
+
+fn keys_and_filter_work() -> Result<(), Failed> {
+    script_says(KEYS, "button,999.5,0 of all contexts")
+}
+
 /// Leaves in the title the first lifetime and the last, after one click on their head and after two.
 const SORT: &str = "<script>
 const button = document.querySelectorAll('#contexts th button')[3], said = [];
@@ -162,12 +182,17 @@ document.title = said;
 
 /// What has no lifetime is last, in both orders.
 fn empty_values_are_last() -> Result<(), Failed> {
+    script_says(SORT, "some first,none last,some first,none last")
+}
+
+/// Runs another script at the end of a report, which has to leave this title.
+fn script_says(script: &str, title: &str) -> Result<(), Failed> {
     let place = TempDir::new()?;
     let page = report(place.path())?;
-    std::fs::write(&page, std::fs::read_to_string(&page)?.replace("</body>", SORT))?;
+    std::fs::write(&page, std::fs::read_to_string(&page)?.replace("</body>", script))?;
     let dom = String::from_utf8(browse(&page, &place.path().join("profile"), &["--dump-dom".to_owned()])?)?;
-    let wanted = "<title>some first,none last,some first,none last</title>";
-    if dom.contains(wanted) { Ok(()) } else { Err(format!("no {wanted}").into()) }
+    let found = dom.split("<title>").nth(1).and_then(|rest| rest.split("</title>").next()).unwrap_or("");
+    if found == title { Ok(()) } else { Err(format!("{found:?} instead of {title:?}").into()) }
 }
 
 /// The script may run under the page's own policy: it turns heads of columns into buttons.

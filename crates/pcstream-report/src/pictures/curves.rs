@@ -21,7 +21,7 @@ pub fn over_utilisation(material: &Material) -> Figure {
     Figure {
         title,
         note: sentences.into_iter().flatten().collect::<Vec<_>>().join(" "),
-        svg: chart(sweep, "live data over flash", Quantity::Share),
+        svg: chart(title, sweep, "live data over flash", Quantity::Share),
         csv: numbers(sweep, "utilisation"),
     }
 }
@@ -73,7 +73,7 @@ pub fn over_streams(material: &Material) -> Figure {
     Figure {
         title,
         note: format!("{note}{left_out}"),
-        svg: chart(sweep, "streams", Quantity::Number),
+        svg: chart(title, sweep, "streams", Quantity::Number),
         csv: numbers(sweep, "streams"),
     }
 }
@@ -87,10 +87,10 @@ pub fn line(curve: &Curve) -> Line {
     }
 }
 
-fn chart(sweep: &Sweep, x_label: &str, x: Quantity) -> String {
+fn chart(title: &str, sweep: &Sweep, x_label: &str, x: Quantity) -> String {
     let curves = &sweep.curves;
     Chart {
-        title: "WAF",
+        title,
         x_label,
         x,
         y: Quantity::Waf,

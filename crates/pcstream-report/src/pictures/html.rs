@@ -24,6 +24,9 @@ use crate::{ContextRow, VERSION, Verdict};
 /// Contexts in the table: bounds the size of the file.
 const CONTEXTS: usize = 2000;
 
+/// Pictures whose few numbers are nowhere else in the page.
+const WITH_NUMBERS: [&str; 2] = ["waf-over-utilisation", "waf-over-streams"];
+
 /// The whole page.
 pub fn page(material: &Material) -> String {
     let simulation = material.simulation;
@@ -93,8 +96,9 @@ fn scheme_table(material: &Material) -> String {
     let lanes = material.lanes();
     let reference = reference(lanes);
     let drives = destinations(lanes);
-    let mut out =
-        String::from("<section><h2>Schemes</h2><div class=\"wide\"><table>\n<thead><tr><th>scheme</th>");
+    let mut out = String::from(
+        "<section><h2>Schemes</h2><div class=\"wide\"><table aria-label=\"schemes\">\n<thead><tr><th>scheme</th>",
+    );
     for drive in &drives {
         let head = column_head(*drive).join(" ");
         _ = write!(
@@ -137,14 +141,37 @@ fn figure(name: &str, figure: &Figure) -> String {
         format!("<div class=\"wide\">{}</div>", figure.svg)
     };
     let (title, note) = (figure.title, escaped(&figure.note));
-    format!("<section id=\"{name}\"><h2>{title}</h2><p class=\"dim\">{note}</p>\n{picture}</section>\n")
+    let numbers = if WITH_NUMBERS.contains(&name) { numbers(title, &figure.csv) } else { String::new() };
+    format!(
+        "<section id=\"{name}\"><h2>{title}</h2><p class=\"dim\">{note}</p>\n{picture}{numbers}</section>\n"
+    )
+}
+
+/// The numbers of a picture as a table to be opened. They have no quotes.
+fn numbers(title: &str, csv: &str) -> String {
+    let mut lines = csv.lines().map(|line| line.split(','));
+    let names: Vec<&str> = lines.next().into_iter().flatten().collect();
+    let heads: String = names.iter().map(|name| format!("<th>{}</th>", escaped(name))).collect();
+    let cell = |(name, value): (&&str, &str)| {
+        let short =
+            value.parse::<f64>().ok().filter(|_| value.contains('.')).map(|number| format!("{number:.3}"));
+        let value = short.unwrap_or_else(|| value.to_owned());
+        format!("<td data-l=\"{}\">{}</td>", escaped(name), escaped(&value))
+    };
+    let row = |line| format!("<tr>{}</tr>\n", names.iter().zip(line).map(cell).collect::<String>());
+    format!(
+        "<details><summary>numbers</summary><table class=\"numbers\" aria-label=\"{title}\">\n\
+         <thead><tr>{heads}</tr></thead><tbody>\n{}</tbody></table></details>\n",
+        lines.map(row).collect::<String>()
+    )
 }
 
 fn contexts(rows: &[ContextRow]) -> String {
     let mut out = String::from(
         "<section><h2>Contexts</h2><p class=\"dim\">Who wrote what, heaviest first. Lifetime: what the host wrote \
          until half of the pages that died were dead.</p>\n<p class=\"script\"><input type=\"search\" id=\"filter\" \
-         placeholder=\"filter\" aria-label=\"filter contexts\"></p>\n<div class=\"wide\"><table id=\"contexts\">\n\
+         placeholder=\"filter\" aria-label=\"filter contexts\"> <output id=\"found\"></output></p>\n\
+         <div class=\"wide\"><table id=\"contexts\" aria-label=\"contexts\">\n\
          <thead><tr><th>context</th><th class=\"n\">written</th><th class=\"n\">share</th>\
          <th class=\"n\">lifetime</th><th class=\"n\">alive</th><th>stream</th><th>program</th><th>file</th>\
          <th>call path</th></tr></thead><tbody>\n",

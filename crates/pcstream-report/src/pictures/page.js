@@ -23,14 +23,16 @@ if (table) {
     };
   });
   document.getElementById('filter').oninput = event => {
-    const wanted = event.target.value.toLowerCase();
-    for (const row of body.rows) row.hidden = !row.textContent.toLowerCase().includes(wanted);
+    const wanted = event.target.value.toLowerCase(), rows = [...body.rows];
+    for (const row of rows) row.hidden = !row.textContent.toLowerCase().includes(wanted);
+    const shown = rows.filter(row => !row.hidden).length;
+    document.getElementById('found').textContent = wanted ? `${shown} of ${rows.length} contexts` : '';
   };
 }
 for (const svg of document.querySelectorAll('#flame-written svg, #flame-copied svg')) {
   const all = 1000, boxes = [...svg.querySelectorAll('.box')];
   const names = boxes.map(box => box.querySelector('title').textContent.replace(/: [^:]*$/, ''));
-  boxes.forEach(box => box.onclick = () => {
+  const zoom = box => {
     const [from, share] = [+box.dataset.x, +box.dataset.w];
     boxes.forEach((other, i) => {
       const left = Math.max((other.dataset.x - from) / share, 0) * all;
@@ -43,5 +45,17 @@ for (const svg of document.querySelectorAll('#flame-written svg, #flame-copied s
       const fits = Math.floor(width / 7.2) - 1;
       text.textContent = fits < 3 ? '' : names[i].length > fits ? names[i].slice(0, fits - 1) + '~' : names[i];
     });
-  });
+  };
+  // What is inside an image is not read out.
+  svg.setAttribute('role', 'group');
+  for (const box of boxes) {
+    box.setAttribute('role', 'button');
+    box.tabIndex = 0;
+    box.onclick = () => zoom(box);
+    box.onkeydown = event => {
+      if (event.key !== 'Enter' && event.key !== ' ') return;
+      event.preventDefault();
+      zoom(box);
+    };
+  }
 }
