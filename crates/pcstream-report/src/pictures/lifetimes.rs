@@ -51,7 +51,7 @@ pub fn figure(material: &Material) -> Figure {
     });
     Figure {
         title: "How long data lives, by context",
-        note: "One row for each of the heaviest contexts. Darker: more pages died at that age; orange: median and \
+        note: "One row for each of the heaviest contexts. Stronger: more pages died at that age; orange: median and \
                quartiles. Data that is still alive at the end is left out. Contexts whose rows look alike belong \
                in one stream."
             .to_owned(),
