@@ -161,3 +161,28 @@ fn without_writes_there_is_nothing_to_show() {
         assert!(page(material).contains("There is nothing to show here."));
     });
 }
+
+#[test]
+fn parts_of_the_run_are_all_of_it() {
+    for writes in [1, 100, 5 * PAGES + 77, 9 * PAGES - 1] {
+        drawn("uniform", writes, (&["baseline"], &[GcDestination::Own]), |material| {
+            let (csv, lane) = (of("waf-over-run", material).csv, &material.simulation.results[0]);
+            let numbers = csv.lines().skip(1).map(|line| {
+                let fields: Vec<&str> = line.split(',').collect();
+                (fields[2].parse::<f64>().unwrap() / 4096.0, fields[3].parse::<f64>().unwrap())
+            });
+            let points: Vec<(f64, f64)> = numbers.collect();
+            let mut before = 0.0;
+            let flash: f64 = points
+                .iter()
+                .map(|(pages, waf)| waf * (pages - std::mem::replace(&mut before, *pages)))
+                .sum();
+            assert_eq!(
+                (before as u64, flash.round() as u64),
+                (lane.host_pages(), lane.flash_pages()),
+                "{writes}"
+            );
+            assert!(points.len() <= 40, "{}", points.len());
+        });
+    }
+}

@@ -1,6 +1,6 @@
 //! WAF by scheme, with the oracle's line; WAF over the run.
 
-use pcstream_replay::LaneResult;
+use pcstream_replay::{LaneResult, Progress};
 use pcstream_trace::PAGE_BYTES;
 
 use super::axis::Quantity;
@@ -10,7 +10,7 @@ use super::svg::Svg;
 use super::{Curve, Figure, Material, curves};
 use crate::csv;
 use crate::drive::{in_words, reference};
-use crate::human::ratio;
+use crate::human::{page_bytes, ratio};
 use crate::schemes::destinations;
 use crate::verdict::with_streams;
 
@@ -114,11 +114,13 @@ pub fn over_run(material: &Material) -> Figure {
             format!(" {more} of {} results are left out; the numbers (--csv) have them all.", lanes.len())
         }
     };
+    let part = shown.first().and_then(|curve| curve.points.first()).map_or(0.0, |(pages, _)| *pages);
     Figure {
         title: "Write amplification over the run",
         note: format!(
-            "WAF of each fortieth of the run. A line that still rises or falls at the end has no steady answer \
-             yet.{left_out}"
+            "Each point is the WAF of what was written since the point before: {}, for the last point all of the rest. A line that still rises or falls at the end has no steady answer \
+             yet.{left_out}",
+            page_bytes(part as u64)
         ),
         svg: chart.draw(),
         csv: over_run_numbers(lanes),
@@ -150,13 +152,19 @@ fn over_run_numbers(lanes: &[LaneResult]) -> String {
     csv::table(&["scheme", "gc_destination", "written_bytes", "waf"], rows)
 }
 
-/// WAF between points of the progress, about 40 of them, over the pages that the host wrote.
+/// WAF of at most 40 parts of the run, over the pages that the host had written at their ends. The last part has the rest,
+/// so it may be twice as long.
 fn windows(lane: &LaneResult) -> Vec<(f64, f64)> {
-    let step = (lane.progress.len() / 40).max(1);
-    let points: Vec<_> = lane.progress.iter().step_by(step).collect();
-    let window = |pair: &[&pcstream_replay::Progress]| {
-        let host = (pair[1].host_pages - pair[0].host_pages) as f64;
-        (pair[1].host_pages as f64, (pair[1].flash_pages - pair[0].flash_pages) as f64 / host)
+    let step = (lane.progress.len() - 1).div_ceil(40).max(1);
+    let mut points: Vec<Progress> = lane.progress.iter().copied().step_by(step).collect();
+    if points.len() > 1 {
+        points.pop();
+    }
+    points.push(Progress { host_pages: lane.host_pages(), flash_pages: lane.flash_pages() });
+    let window = |pair: &[Progress]| {
+        let host = pair[1].host_pages - pair[0].host_pages;
+        let flash = pair[1].flash_pages - pair[0].flash_pages;
+        (host > 0).then(|| (pair[1].host_pages as f64, flash as f64 / host as f64))
     };
-    points.windows(2).map(window).collect()
+    points.windows(2).filter_map(window).collect()
 }
