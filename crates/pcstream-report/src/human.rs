@@ -62,6 +62,23 @@ pub fn ratio(value: Option<f64>) -> String {
     value.map_or("-".to_owned(), |v| format!("{v:.3}"))
 }
 
+/// A time in a unit that suits it: `612 us`, `4.80 s`, `8.33 days`.
+pub fn time(seconds: f64) -> String {
+    let (unit, name) = time_unit(seconds);
+    let value = seconds / unit;
+    let digits = if value < 9.995 { 2 } else { usize::from(value < 99.95) };
+    format!("{value:.digits$} {name}")
+}
+
+/// The largest unit of time that is not longer, in seconds, and its name.
+pub(crate) fn time_unit(seconds: f64) -> (f64, &'static str) {
+    const UNITS: [(f64, &str); 6] =
+        [(86_400.0, "days"), (3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"), (1e-6, "us")];
+    // What would be short of two days is better said in hours.
+    let fits = |(unit, name): &(f64, &str)| seconds >= if *name == "days" { 2.0 * unit } else { *unit };
+    UNITS.into_iter().find(fits).unwrap_or(UNITS[5])
+}
+
 fn scaled(value: f64, base: f64, suffixes: &[&str]) -> String {
     let (mut value, mut index) = (value, 0);
     // 999.6 would print as "1000": the next suffix begins where rounding does.
@@ -95,6 +112,20 @@ mod tests {
         ];
         cases.iter().for_each(|&(n, text)| assert_eq!(count(n), text));
         assert_eq!([0, 1, 2].map(|n| counted(n, "context")), ["0 contexts", "1 context", "2 contexts"]);
+    }
+
+    #[test]
+    fn times_have_a_unit_that_suits_them() {
+        let cases = [
+            (0.0, "0.00 us"),
+            (0.0006, "600 us"),
+            (4.8, "4.80 s"),
+            (90.0, "1.50 min"),
+            (5400.0, "1.50 h"),
+            (129_600.0, "36.0 h"),
+            (719_964.0, "8.33 days"),
+        ];
+        cases.iter().for_each(|&(seconds, text)| assert_eq!(time(seconds), text));
     }
 
     #[test]

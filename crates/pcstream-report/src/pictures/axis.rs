@@ -2,7 +2,7 @@
 
 use pcstream_trace::PAGE_BYTES;
 
-use crate::human::{page_bytes, ratio};
+use crate::human::{page_bytes, ratio, time, time_unit};
 
 /// What an axis counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +17,8 @@ pub enum Quantity {
     Pages,
     /// Pages per second, shown in bytes.
     Rate,
+    /// Seconds, shown in a unit that suits them.
+    Time,
 }
 
 impl Quantity {
@@ -25,7 +27,7 @@ impl Quantity {
         match self {
             Quantity::Waf => "WAF: flash pages for each page written",
             Quantity::Rate => "written or copied in a second",
-            Quantity::Number | Quantity::Share | Quantity::Pages => "",
+            Quantity::Number | Quantity::Share | Quantity::Pages | Quantity::Time => "",
         }
     }
 
@@ -37,6 +39,7 @@ impl Quantity {
             Quantity::Share => format!("{:.1} %", value * 100.0),
             Quantity::Pages => page_bytes(value as u64),
             Quantity::Rate => format!("{}/s", page_bytes(value as u64)),
+            Quantity::Time => time(value),
         }
     }
 
@@ -46,6 +49,10 @@ impl Quantity {
         let suffix = match self {
             Quantity::Number | Quantity::Waf => return (1.0, String::new()),
             Quantity::Share => return (0.01, " %".to_owned()),
+            Quantity::Time => {
+                let (unit, name) = time_unit(high);
+                return (unit, format!(" {name}"));
+            }
             Quantity::Pages => "",
             Quantity::Rate => "/s",
         };
@@ -111,6 +118,8 @@ mod tests {
         assert_eq!(texts(Quantity::Share, 0.48, 0.59), "47.5 %, 50.0 %, 52.5 %, 55.0 %, 57.5 %, 60.0 %");
         assert_eq!(texts(Quantity::Waf, 1.0, 1.01), "1.0000, 1.0025, 1.0050, 1.0075, 1.0100");
         assert_eq!(texts(Quantity::Waf, 1.0, 7.9), "1, 2, 4, 6, 8", "none below the plot");
+        assert_eq!(texts(Quantity::Time, 0.0, 0.0006), "0 us, 200 us, 400 us, 600 us");
+        assert_eq!(texts(Quantity::Time, 0.0, 719_964.0), "0 days, 2 days, 4 days, 6 days, 8 days, 10 days");
         assert_eq!(Quantity::Number.text(12.5), "12.5");
         assert_eq!(Quantity::Number.text(120.0), "120");
     }

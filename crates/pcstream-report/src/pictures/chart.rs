@@ -50,7 +50,7 @@ impl<'a> Chart<'a> {
         Chart {
             title,
             x_label,
-            x: Quantity::Number,
+            x: Quantity::Time,
             y: Quantity::Rate,
             y_from: 0.0,
             y_least: 1.0,

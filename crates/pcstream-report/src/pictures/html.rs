@@ -15,7 +15,7 @@ use crate::call_paths::call_paths;
 use crate::contexts::called;
 use crate::csv;
 use crate::drive::{column_head, reference};
-use crate::human::{bytes, counted, page_bytes, percent, ratio};
+use crate::human::{bytes, counted, page_bytes, percent, ratio, time};
 use crate::schemes::{contexts_that_wrote, coverage, destinations, less, loss_lines, victims};
 use crate::symbols::Names;
 use crate::verdict::Matters;
@@ -65,13 +65,13 @@ fn origin(material: &Material) -> String {
     let (simulation, totals) = (material.simulation, material.simulation.writers.totals());
     let paths = simulation.path_shares().text().map_or(String::new(), |paths| format!("; {paths}"));
     format!(
-        "<p class=\"dim\">{} written and {} discarded by {} in {}, {:.1} s; \
+        "<p class=\"dim\">{} written and {} discarded by {} in {}, {}; \
          {}{paths}.</p>\n",
         page_bytes(totals.host_pages),
         page_bytes(totals.discarded_pages + totals.zeroed_pages),
         counted(contexts_that_wrote(simulation.writers), "context"),
         counted(totals.events, "event"),
-        totals.duration_ns as f64 / 1e9,
+        time(totals.duration_ns as f64 / 1e9),
         coverage(simulation),
     )
 }

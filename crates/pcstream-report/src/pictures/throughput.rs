@@ -30,7 +30,7 @@ pub fn figure(material: &Material) -> Figure {
         title: "Throughput and garbage collection over simulated time",
         note: "Requests by their completion, copies when they are read. With --timing; what the clock models is in docs/ssd-model.md."
             .to_owned(),
-        svg: Chart::of_rates(title, "simulated seconds", lines, keys).draw(),
+        svg: Chart::of_rates(title, "simulated time", lines, keys).draw(),
         csv: table(lanes),
     }
 }

@@ -6,6 +6,7 @@ use super::chart::{Chart, Line};
 use super::look::{Key, Look};
 use super::{Figure, Material};
 use crate::csv;
+use crate::human::time;
 
 /// Lines of rates; x is in seconds.
 pub fn figure(material: &Material) -> Figure {
@@ -22,7 +23,7 @@ pub fn figure(material: &Material) -> Figure {
         line("copied by GC without streams", Look::of_scheme("baseline").thin(), |rate| rate.gc_pages),
     ];
     let keys = lines.iter().map(|line| Key { look: line.look, text: line.name.clone() }).collect();
-    let chart = Chart::of_rates("rates over the traced time", "seconds since the trace began", lines, keys);
+    let chart = Chart::of_rates("rates over the traced time", "since the trace began", lines, keys);
     let rows = rates.iter().enumerate().map(|(index, rate)| {
         let start = format!("{:.6}", index as f64 * bin);
         [start, rate.host_pages.to_string(), rate.gc_pages.to_string(), rate.discarded_pages.to_string()]
@@ -31,7 +32,10 @@ pub fn figure(material: &Material) -> Figure {
         if material.simulation.about.trace.real_time { "" } else { " The times are those of a generator." };
     Figure {
         title: "Writes and garbage collection over time",
-        note: format!("At the times of the trace; the model copies at once, in no time.{real}"),
+        note: format!(
+            "At the times of the trace, each point the mean of {}; the model copies at once, in no time.{real}",
+            time(bin)
+        ),
         svg: if rates.iter().any(|rate| rate.host_pages > 0) { chart.draw() } else { String::new() },
         csv: csv::table(&["second", "host_pages", "gc_pages", "discarded_pages"], rows),
     }

@@ -118,8 +118,8 @@ pub fn over_run(material: &Material) -> Figure {
     Figure {
         title: "Write amplification over the run",
         note: format!(
-            "Each point is the WAF of what was written since the point before: {}, for the last point all of the rest. A line that still rises or falls at the end has no steady answer \
-             yet.{left_out}",
+            "Each point is the WAF of what was written since the point before: {}, for the last point all of the \
+             rest. A line that still rises or falls at the end has no steady answer yet.{left_out}",
             page_bytes(part as u64)
         ),
         svg: chart.draw(),
