@@ -6,8 +6,8 @@ use std::sync::Arc;
 use pcstream_placement::configure;
 use pcstream_replay::survey::{Survey, Surveyor};
 use pcstream_replay::{LaneSpec, Plan, recorded};
-use pcstream_report::pictures::{Figure, Material, figure, names, needs_clock, page};
-use pcstream_report::{About, Simulation};
+use pcstream_report::pictures::{Curve, Figure, Material, Sweep, figure, names, needs_clock, page};
+use pcstream_report::{About, ContextRow, Simulation};
 use pcstream_ssd::{Density, DeviceSettings, GcDestination};
 use pcstream_trace::generators::{Common, generate};
 use pcstream_trace::{Batch, ContextId};
@@ -185,4 +185,29 @@ fn parts_of_the_run_are_all_of_it() {
             assert!(points.len() <= 40, "{}", points.len());
         });
     }
+}
+
+/// A context, and 29 more that wrote as much.
+#[test]
+fn what_contexts_pictures_leave_out_is_said() {
+    drawn("hotcold", 8 * PAGES, (&["baseline"], &[GcDestination::Own]), |material| {
+        let part = ContextRow { share: 1.0 / 30.0, ..material.rows[0].clone() };
+        let material = Material { rows: &vec![part; 30], ..*material };
+        let note = of("lifetimes", &material).note;
+        assert!(note.ends_with(" 10 more contexts with 33.3 % of the writes are left out."), "{note}");
+        let map = of("address-map", &material).svg;
+        assert!(map.contains(">22 other contexts, 73.3 % of the writes</text>"), "{map}");
+    });
+}
+
+#[test]
+fn a_curve_over_streams_has_ticks_at_its_points() {
+    drawn("uniform", 0, (&["baseline"], &[GcDestination::Own]), |material| {
+        let points = [1.0, 2.0, 3.0, 5.0, 9.0, 17.0].map(|streams| (streams, 1.5)).to_vec();
+        let curves = vec![Curve { scheme: "pcstream".to_owned(), drive: GcDestination::Own, points }];
+        let by_streams = Some(&Sweep { curves, left_out: 0 });
+        let svg = of("waf-over-streams", &Material { by_streams, ..*material }).svg;
+        let has = |tick: &str| svg.contains(&format!(">{tick}</text>"));
+        assert!(["1", "2", "3", "5", "9", "17"].iter().all(|tick| has(tick)) && !has("10"), "{svg}");
+    });
 }

@@ -12,6 +12,7 @@ use super::svg::Svg;
 use super::{COLOURS, Figure, LABEL, Material};
 use crate::call_paths::row_label;
 use crate::csv;
+use crate::human::{counted, percent};
 
 const LEFT: f64 = 64.0;
 const RIGHT: f64 = 16.0;
@@ -90,7 +91,13 @@ fn keys(material: &Material, occurs: impl Fn(&str) -> bool) -> Vec<(String, Stri
     let names = material.names();
     let label = |at: usize| row_label(&material.rows[at], &names[at], LABEL);
     let mut keys: Vec<_> = coloured(material).map(|(_, at, class)| (class, label(at))).collect();
-    keys.push(("o".to_owned(), "other contexts".to_owned()));
+    let known = material.rows.iter().filter(|row| row.context.is_some());
+    let others: Vec<f64> = known.skip(COLOURS).map(|row| row.share).collect();
+    let share = percent(others.iter().sum());
+    keys.push((
+        "o".to_owned(),
+        format!("{}, {share} of the writes", counted(others.len() as u64, "other context")),
+    ));
     let unknown = material.rows.iter().position(|row| row.context.is_none());
     keys.extend(unknown.map(|at| ("m".to_owned(), names[at].clone())));
     keys.retain(|(class, _)| occurs(class));

@@ -7,7 +7,7 @@ use crate::human::{page_bytes, ratio, time, time_unit};
 /// What an axis counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quantity {
-    /// Numbers as they are.
+    /// A few numbers as they are: charts name each.
     Number,
     /// A WAF. There is none below 1, so its axis begins where it is said to, and not at a round number below.
     Waf,

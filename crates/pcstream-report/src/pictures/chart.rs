@@ -60,6 +60,19 @@ impl<'a> Chart<'a> {
         }
     }
 
+    /// Round values of x; where these are plain numbers, those of the points.
+    fn x_ticks(&self, low: f64, high: f64) -> Vec<(f64, String)> {
+        if self.x == Quantity::Number {
+            let mut values: Vec<f64> =
+                self.lines.iter().flat_map(|line| &line.points).map(|(x, _)| *x).collect();
+            values.sort_by(f64::total_cmp);
+            values.dedup();
+            return values.into_iter().map(|value| (value, self.x.text(value))).collect();
+        }
+        let ticks = self.x.ticks(low, high, 6).into_iter();
+        ticks.filter(|(tick, _)| (low..=high).contains(tick)).collect()
+    }
+
     /// The picture; empty without points.
     pub fn draw(&self) -> String {
         let points = || self.lines.iter().flat_map(|line| line.points.iter().copied());
@@ -84,8 +97,7 @@ impl<'a> Chart<'a> {
             svg.line("axis", &[(LEFT, y_at(tick)), (WIDTH - RIGHT, y_at(tick))]);
             svg.text("dim end", LEFT - 6.0, y_at(tick) + 4.0, &text);
         }
-        let x_ticks = self.x.ticks(x_low, x_high, 6).into_iter();
-        for (tick, text) in x_ticks.filter(|(tick, _)| (x_low..=x_high).contains(tick)) {
+        for (tick, text) in self.x_ticks(x_low, x_high) {
             svg.text("dim mid", x_at(tick), HEIGHT - BOTTOM + 16.0, &text);
         }
         svg.text("dim mid", (LEFT + WIDTH - RIGHT) / 2.0, HEIGHT - 8.0, self.x_label);

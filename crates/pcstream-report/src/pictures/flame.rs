@@ -1,7 +1,7 @@
 //! Flame graphs of call paths, the outermost function on top: width by pages written, or by pages that garbage
 //! collection copied.
 //!
-//! Boxes narrower than a two-thousandth of the picture are left out, which bounds its size. Every box carries its place
+//! Boxes narrower than a two-thousandth of the picture are drawn as one, grey, which bounds its size. Every box carries its place
 //! (`data-x`, `data-w`, as shares of the width) for the script of the report, which zooms.
 
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use crate::ContextRow;
 use crate::csv;
 use crate::folded::stack;
 use crate::functions::Functions;
-use crate::human::{page_bytes, percent};
+use crate::human::{counted, page_bytes, percent};
 use crate::layout::clipped;
 use crate::symbols::Names;
 
@@ -49,7 +49,8 @@ pub fn written(material: &Material) -> Figure {
     let paths = paths(material.rows, |row| row.writer.pages());
     Figure {
         title: "Call paths by what they wrote",
-        note: "Width: pages written; callers above callees, the entry into the kernel at the bottom of each path."
+        note: "Width: pages written; callers above callees, the entry into the kernel at the bottom of each path. Grey: \
+               calls too narrow to be seen."
             .to_owned(),
         svg: draw(&tree(&paths), "f0", "call paths by pages written"),
         csv: numbers(&paths),
@@ -67,7 +68,7 @@ pub fn copied(material: &Material) -> Figure {
     Figure {
         title: "Call paths by what garbage collection copied of them",
         note: "Width: pages that garbage collection copied on a drive without streams, by who wrote them. Wide here and \
-               narrow above: data that lives longer than what lies beside it."
+               narrow above: data that lives longer than what lies beside it. Grey: calls too narrow to be seen."
             .to_owned(),
         svg: draw(&tree(&paths), "f3", "call paths by pages copied"),
         csv: numbers(&paths),
@@ -112,10 +113,18 @@ fn boxes(svg: &mut Svg, node: &Node, name: &str, class: &str, (x, depth): (f64, 
     let shade = 0.35 + (name.bytes().map(u32::from).sum::<u32>() % 8) as f64 * 0.05;
     let place = [x * WIDTH, depth as f64 * ROW, width * WIDTH, ROW - 1.0];
     svg.flame_box(class, place, shade, (x, width), (&label, &tip));
+    let share = |callee: &Node| callee.pages as f64 / total as f64;
+    let (wide, narrow): (Vec<_>, Vec<_>) =
+        node.callees.iter().partition(|(_, callee)| share(callee) >= NARROWEST);
     let mut from = x;
-    for (name, callee) in &node.callees {
+    for (name, callee) in wide {
         boxes(svg, callee, name, class, (from, depth + 1), total);
-        from += callee.pages as f64 / total as f64;
+        from += share(callee);
+    }
+    let rest = Node { pages: narrow.iter().map(|(_, callee)| callee.pages).sum(), ..Node::default() };
+    if !narrow.is_empty() {
+        let name = format!("({})", counted(narrow.len() as u64, "narrow call"));
+        boxes(svg, &rest, &name, "fo", (from, depth + 1), total);
     }
 }
 
@@ -145,6 +154,15 @@ mod tests {
         let svg = draw(&root, "f0", "x");
         assert!(svg.contains("data-w=\"0.400000\"") && svg.contains("db: 160 KiB, 40.0 %"), "{svg}");
         assert!(draw(&Node::default(), "f0", "x").is_empty());
+    }
+
+    #[test]
+    fn narrow_boxes_are_one() {
+        let mut paths: Vec<_> = (0..3000).map(|at| (vec!["db".to_owned(), format!("f{at}")], 1)).collect();
+        paths.push((vec!["db".to_owned(), "f".to_owned()], 3000));
+        let svg = draw(&tree(&paths), "f0", "x");
+        assert!(svg.contains("(3.00 k narrow calls): 11.7 MiB, 50.0 %"), "{svg}");
+        assert_eq!(svg.matches("<g class=\"box\"").count(), 4, "all, db, f and the rest: {svg}");
     }
 
     #[test]

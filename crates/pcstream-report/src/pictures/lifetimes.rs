@@ -3,9 +3,10 @@
 use super::chart::WIDTH;
 use super::svg::Svg;
 use super::{Figure, LABEL, Material};
+use crate::ContextRow;
 use crate::call_paths::row_label;
 use crate::csv;
-use crate::human::page_bytes;
+use crate::human::{counted, page_bytes, percent};
 
 /// Contexts shown.
 const SHOWN: usize = 20;
@@ -16,7 +17,8 @@ const RIGHT: f64 = 34.0;
 /// Shades by power of two, and the quartiles on top.
 pub fn figure(material: &Material) -> Figure {
     let named = material.rows.iter().zip(material.names());
-    let rows: Vec<_> = named.filter(|(row, _)| row.writer.lifetimes.ended_pages() > 0).take(SHOWN).collect();
+    let mut rows: Vec<_> = named.filter(|(row, _)| row.writer.lifetimes.ended_pages() > 0).collect();
+    let more = rows.split_off(rows.len().min(SHOWN));
     let powers: Vec<Vec<u64>> = rows.iter().map(|(row, _)| row.writer.lifetimes.by_power_of_two()).collect();
     let last = powers.iter().map(Vec::len).max().unwrap_or(1).max(1);
     let x_at = |power: f64| LEFT + power / last as f64 * (WIDTH - LEFT - RIGHT);
@@ -51,11 +53,24 @@ pub fn figure(material: &Material) -> Figure {
     });
     Figure {
         title: "How long data lives, by context",
-        note: "One row for each of the heaviest contexts. Stronger: more pages died at that age; orange: median and \
-               quartiles. Data that is still alive at the end is left out. Contexts whose rows look alike belong \
-               in one stream."
-            .to_owned(),
+        note: format!(
+            "One row for each of the heaviest contexts. Stronger: more pages died at that age; orange: median and \
+             quartiles. Data that is still alive at the end is left out. Contexts whose rows look alike belong \
+             in one stream.{}",
+            left_out(&more)
+        ),
         svg: if rows.is_empty() { String::new() } else { svg.finish() },
         csv: csv::table(&head, numbers),
+    }
+}
+
+/// How many contexts have no row, and what they wrote.
+fn left_out(more: &[(&ContextRow, String)]) -> String {
+    let share: f64 = more.iter().map(|(row, _)| row.share).sum();
+    let contexts = counted(more.len() as u64, "more context");
+    if more.is_empty() {
+        String::new()
+    } else {
+        format!(" {contexts} with {} of the writes are left out.", percent(share))
     }
 }
