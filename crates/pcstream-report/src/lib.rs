@@ -192,6 +192,12 @@ impl<'a> Simulation<'a> {
         PathShares::of(writers.into_iter().map(|(id, writer)| (self.tables.context(id), data(writer))))
     }
 
+    /// The result of which contexts have their streams: the one that the verdict recommends, or else the first.
+    pub fn recommended(&self) -> usize {
+        let with = verdict::with_streams(&self.results, self.writers.are_unknown());
+        with.and_then(|with| self.results.iter().position(|lane| std::ptr::eq(lane, with))).unwrap_or(0)
+    }
+
     /// Every context that wrote, heaviest first, with the streams of lane `lane` and at most `files`
     /// files each.
     pub fn context_rows(&self, lane: usize, files: usize) -> Vec<ContextRow<'a>> {

@@ -42,7 +42,7 @@ fn drawn<T>(
     let replay = recorded::replay(&mut plan, open, |_, _| ()).expect("within the device").replay;
     let survey = survey(generator, writes);
     let simulation = Simulation::new(About::default(), &replay);
-    let rows = simulation.context_rows(0, 1);
+    let rows = simulation.context_rows(simulation.recommended(), 1);
     look(&Material {
         simulation: &simulation,
         rows: &rows,
@@ -209,5 +209,20 @@ fn a_curve_over_streams_has_ticks_at_its_points() {
         let svg = of("waf-over-streams", &Material { by_streams, ..*material }).svg;
         let has = |tick: &str| svg.contains(&format!(">{tick}</text>"));
         assert!(["1", "2", "3", "5", "9", "17"].iter().all(|tick| has(tick)) && !has("10"), "{svg}");
+    });
+}
+
+/// Of `hotcold`, pcstream-plus has streams for both contexts, and baseline has none.
+#[test]
+fn streams_of_contexts_are_those_of_the_verdict() {
+    let drives = [GcDestination::Own, GcDestination::Internal];
+    drawn("hotcold", 8 * PAGES, (&["baseline", "pcstream-plus"], &drives), |material| {
+        let lane = &material.simulation.results[material.simulation.recommended()];
+        assert_eq!(
+            (lane.scheme.as_str(), lane.settings.gc_destination),
+            ("pcstream-plus", GcDestination::Internal)
+        );
+        assert!(material.rows.iter().any(|row| row.stream.is_some_and(|stream| stream.0 > 0)));
+        assert!(page(material).contains("of pcstream-plus on an SSD with internal streams"));
     });
 }

@@ -207,9 +207,7 @@ pub fn present(
 
 /// The contexts of a simulation.
 pub fn rows<'a>(simulation: &Simulation<'a>) -> Vec<ContextRow<'a>> {
-    // The streams shown are those of pcstream, where it was among the schemes.
-    let lane = simulation.results.iter().position(|r| r.scheme == "pcstream").unwrap_or(0);
-    simulation.context_rows(lane, FILES_PER_CONTEXT)
+    simulation.context_rows(simulation.recommended(), FILES_PER_CONTEXT)
 }
 
 /// Runs a trace through a plan, and says if the trace is damaged.

@@ -14,7 +14,7 @@ use super::{FIGURES, Figure, Material, Source, trace_name};
 use crate::call_paths::call_paths;
 use crate::contexts::called;
 use crate::csv;
-use crate::drive::{column_head, reference};
+use crate::drive::{column_head, reference, result_in_words};
 use crate::human::{bytes, counted, page_bytes, percent, ratio, time};
 use crate::schemes::{contexts_that_wrote, coverage, destinations, less, loss_lines, victims};
 use crate::symbols::Names;
@@ -55,7 +55,7 @@ pub fn page(material: &Material) -> String {
             out += &figure(entry.name, &drawn);
         }
     }
-    out += &contexts(material.rows);
+    out += &contexts(material.rows, &material.lanes()[simulation.recommended()]);
     out += &settings_list(&settings(material));
     _ = write!(out, "<script>\n{}</script>\n</body></html>\n", include_str!("page.js"));
     out
@@ -166,15 +166,17 @@ fn numbers(title: &str, csv: &str) -> String {
     )
 }
 
-fn contexts(rows: &[ContextRow]) -> String {
-    let mut out = String::from(
+/// Contexts with their streams in a result.
+fn contexts(rows: &[ContextRow], lane: &LaneResult) -> String {
+    let mut out = format!(
         "<section><h2>Contexts</h2><p class=\"dim\">Who wrote what, heaviest first. Lifetime: what the host wrote \
-         until half of the pages that died were dead.</p>\n<p class=\"script\"><input type=\"search\" id=\"filter\" \
+         until half of the pages that died were dead. Stream: the one that got most of its pages, of {}.</p>\n<p class=\"script\"><input type=\"search\" id=\"filter\" \
          placeholder=\"filter\" aria-label=\"filter contexts\"> <output id=\"found\"></output></p>\n\
          <div class=\"wide\"><table id=\"contexts\" aria-label=\"contexts\">\n\
          <thead><tr><th>context</th><th class=\"n\">written</th><th class=\"n\">share</th>\
          <th class=\"n\">lifetime</th><th class=\"n\">alive</th><th>stream</th><th>program</th><th>file</th>\
          <th>call path</th></tr></thead><tbody>\n",
+        result_in_words(lane)
     );
     let shown = &rows[..rows.len().min(CONTEXTS)];
     let known: Vec<&Context> = shown.iter().filter_map(|row| row.context).collect();
