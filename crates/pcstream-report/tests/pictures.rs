@@ -226,3 +226,13 @@ fn streams_of_contexts_are_those_of_the_verdict() {
         assert!(page(material).contains("of pcstream-plus on an SSD with internal streams"));
     });
 }
+
+/// Their names are wider than the numbers of one column.
+#[test]
+fn kinds_of_drive_stand_above_their_columns() {
+    drawn("uniform", PAGES, (&["baseline"], &GcDestination::ALL), |material| {
+        let page = page(material);
+        assert_eq!(page.matches("colspan=\"3\" scope=\"colgroup\">").count(), 3);
+        assert!(page.contains(">internal streams, FDP persistent</th>"));
+    });
+}

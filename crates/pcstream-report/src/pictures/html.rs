@@ -6,6 +6,7 @@
 use std::fmt::Write;
 
 use pcstream_replay::LaneResult;
+use pcstream_ssd::GcDestination;
 use pcstream_trace::Context;
 use pcstream_trace::paths::file_name;
 
@@ -96,17 +97,15 @@ fn scheme_table(material: &Material) -> String {
     let lanes = material.lanes();
     let reference = reference(lanes);
     let drives = destinations(lanes);
-    let mut out = String::from(
-        "<section><h2>Schemes</h2><div class=\"wide\"><table aria-label=\"schemes\">\n<thead><tr><th>scheme</th>",
+    let head = |drive: &GcDestination| column_head(*drive).join(" ");
+    let above = |drive| format!("<th class=\"n\" colspan=\"3\" scope=\"colgroup\">{}</th>", head(drive));
+    let below = "<th class=\"n\">WAF</th><th class=\"n\">steady</th><th class=\"n\">less flash</th>";
+    let mut out = format!(
+        "<section><h2>Schemes</h2><div class=\"wide\"><table aria-label=\"schemes\">\n<thead>\
+         <tr><td></td>{}</tr><tr><th>scheme</th>{}</tr></thead><tbody>\n",
+        drives.iter().map(above).collect::<String>(),
+        below.repeat(drives.len())
     );
-    for drive in &drives {
-        let head = column_head(*drive).join(" ");
-        _ = write!(
-            out,
-            "<th class=\"n\">{head}: WAF</th><th class=\"n\">steady</th><th class=\"n\">less flash</th>"
-        );
-    }
-    out += "</tr></thead><tbody>\n";
     let mut schemes: Vec<&str> = lanes.iter().map(|lane| lane.scheme.as_str()).collect();
     schemes.dedup();
     for scheme in schemes {
@@ -118,7 +117,7 @@ fn scheme_table(material: &Material) -> String {
                 out,
                 "<td class=\"n\" data-l=\"{}: WAF\">{}</td><td class=\"n long\" data-l=\"steady\">{}</td>\
                  <td class=\"n\" data-l=\"less flash\">{less}</td>",
-                column_head(*drive).join(" "),
+                head(drive),
                 ratio(lane.and_then(|l| l.waf())),
                 lane.map_or(String::new(), steady),
             );
