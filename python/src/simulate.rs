@@ -250,10 +250,8 @@ fn texts(about: About, fitted: Fitted, remarks: Vec<Remark>) -> PyResult<Texts> 
     };
     let curves = results.iter().map(curve).collect();
     let simulation = Simulation { results, ..Simulation::new(about, &replay) };
-    // The stream of a context is one scheme's choice; that of pcstream, where it was among the schemes. The last group of a
-    // run in several has the contexts.
-    let lane = simulation.results.iter().position(|result| result.scheme == "pcstream").unwrap_or(0);
-    let rows = simulation.context_rows(lane, FILES_PER_CONTEXT);
+    // The last group of a run in several has the contexts.
+    let rows = simulation.context_rows(simulation.recommended(), FILES_PER_CONTEXT);
     let text = serde_json::to_string(&json::simulation(&simulation, &[])).map_err(errors::argument)?;
     let contexts = serde_json::to_string(&json::contexts(&simulation, &rows)).map_err(errors::argument)?;
     let dropped = simulation.dropped().into_iter();

@@ -7,6 +7,7 @@ use pcstream_trace::paths::file_name;
 use pcstream_trace::{Context, Frame, Kind, Unwind};
 
 use crate::call_paths::call_paths;
+use crate::drive::result_in_words;
 use crate::escape::visible;
 use crate::folded::thread;
 use crate::functions::Functions;
@@ -60,9 +61,13 @@ pub fn table(simulation: &Simulation, rows: &[ContextRow], limit: usize, layout:
         out = "No context wrote anything.\n".to_owned();
     } else {
         let total = page_bytes(simulation.writers.totals().host_pages);
-        let note = format!(
+        let mut note = format!(
             "life p50: what the host wrote (of {total} in all) until half of the pages that died were dead"
         );
+        if let [_, _, ..] = simulation.results[..] {
+            let lane = &simulation.results[simulation.recommended()];
+            _ = write!(note, "; stream: the one with most of its pages, of {}", result_in_words(lane));
+        }
         layout.wrap(&note, 0).iter().for_each(|line| _ = writeln!(out, "{line}"));
         for note in nameless(&known).into_iter().chain(java(&known)) {
             layout.wrap(&note, 0).iter().for_each(|line| _ = writeln!(out, "{line}"));

@@ -96,7 +96,8 @@ class Results(Sequence[Result]):
 
     @property
     def contexts(self) -> Sequence[Mapping[str, Any]]:
-        """Who wrote what, heaviest first, and how long it lived. Streams are those of ``pcstream``, else of the first scheme."""
+        """Who wrote what, heaviest first, and how long it lived. Streams are those of the result that
+        :attr:`verdict` recommends, else of the first."""
         contexts: list[dict[str, Any]] = self._contexts["contexts"]
         return contexts
 
