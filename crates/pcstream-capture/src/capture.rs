@@ -61,8 +61,8 @@ pub fn capture(
     let start_ns = kernel_now_ns();
     let join = Join::shared(joiner(options, start_ns), session.rules()?);
     let reader = session.reader({
-        let join = Rc::clone(&join);
-        move |record| join.borrow_mut().take(record)
+        let (join, interrupts) = (Rc::clone(&join), &interrupts);
+        move |record| join.borrow_mut().take(record, interrupts)
     })?;
     let unseen = place.fs.and_then(|fs| notes::unseen_writes(session.watch_writes(fs)));
     session.aim(place.number.kernel_dev_t());

@@ -150,6 +150,11 @@ impl Joiner {
         }
     }
 
+    /// Looks at no process any more to find a module's file: whoever waits for this capture is impatient.
+    pub fn stop_looking(&mut self) {
+        self.modules.stop_looking();
+    }
+
     /// Call-frame rules for the kernel side, made since the last call.
     pub fn take_rules(&mut self) -> Vec<(ModuleOffset, UnwindRule)> {
         self.unwinder.take_rules()

@@ -10,6 +10,7 @@
 //! grow with its size.
 
 pub(crate) mod file_handles;
+pub mod looks;
 pub mod module_data;
 pub mod module_file;
 pub mod reading_limits;
@@ -24,6 +25,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::signature;
 use crate::wire::{self, ModuleKey, PathRecord};
+use looks::Looks;
 use module_data::ModuleData;
 use reading_limits::Allowance;
 
@@ -69,8 +71,7 @@ pub struct Modules {
     most: usize,
     /// Reports of modules beyond that.
     over_limit: u64,
-    /// Mappings of processes that may still be looked at.
-    looks: usize,
+    looks: Looks,
 }
 
 impl Default for Modules {
@@ -82,7 +83,7 @@ impl Default for Modules {
             most_open: files_allowed().saturating_sub(OTHER_FILES).clamp(64, MAX_OPEN),
             most: MAX_MODULES,
             over_limit: 0,
-            looks: module_file::MAX_LOOKS,
+            looks: Looks::default(),
         }
     }
 }
@@ -118,6 +119,11 @@ impl Modules {
         let module = identify(record, self.open < self.most_open, &mut self.looks);
         self.open += usize::from(module.file.is_some());
         self.by_key.insert(record.key, module);
+    }
+
+    /// Processes are not looked at any more: nobody waits for names. Modules that are not found without that count as not opened.
+    pub fn stop_looking(&mut self) {
+        self.looks.give_up();
     }
 
     /// Reports of modules that nothing is kept of, because there are too many. One may be reported more than once.
@@ -171,7 +177,7 @@ impl Modules {
     }
 }
 
-fn identify(record: &PathRecord, keep_open: bool, looks: &mut usize) -> Module {
+fn identify(record: &PathRecord, keep_open: bool, looks: &mut Looks) -> Module {
     let path = wire::path(record);
     let file = module_file::open(record, looks);
     let build_id = file.as_ref().and_then(build_id).unwrap_or_default();

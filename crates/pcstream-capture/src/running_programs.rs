@@ -19,6 +19,7 @@ use std::sync::Arc;
 use crate::attach::{Attach, AttachError, Attached};
 use crate::buffers::Program;
 use crate::modules::file_handles::{Facts, Handle, Process, is_on_foreign_fuse};
+use crate::modules::looks::STEPS_OF_A_PROCESS;
 
 /// The programs of what is attached to, each once. Of everything that writes: none.
 pub fn programs(of: &Attach) -> Result<Vec<Program>, AttachError> {
@@ -29,7 +30,7 @@ pub fn programs(of: &Attach) -> Result<Vec<Program>, AttachError> {
 
 /// The program of a process, and which file it is.
 fn program(pid: u32) -> Option<(Program, (u32, u64))> {
-    let process = Process::new(pid)?;
+    let process = Process::new(pid, STEPS_OF_A_PROCESS)?;
     let found = Handle::of_path(&process.in_proc("exe"), 0)?;
     let facts = found.facts;
     if is_of_user(&facts, &process) {

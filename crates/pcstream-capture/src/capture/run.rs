@@ -54,7 +54,10 @@ impl Join {
         Rc::new(RefCell::new(Join { joiner, rules, error: None }))
     }
 
-    pub(super) fn take(&mut self, record: Result<Record, UnknownRecord>) {
+    pub(super) fn take(&mut self, record: Result<Record, UnknownRecord>, interrupts: &Interrupts<'_>) {
+        if interrupts.are_urgent() {
+            self.joiner.stop_looking();
+        }
         match record {
             Ok(record) => {
                 let stack = matches!(record, Record::Stack(_));

@@ -8,6 +8,7 @@
 //! Known weaknesses: the kernel forgets names of files that nobody uses, and asks for access control lists that it has not
 //! read. Then a path leads nowhere.
 
+use std::cell::Cell;
 use std::fs::{File, OpenOptions};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::ffi::OsStrExt;
@@ -99,19 +100,33 @@ impl Handle {
 pub struct Process {
     _directory: Handle,
     in_proc: PathBuf,
+    /// Steps that it may still cost to look at it (`Looks`).
+    steps: Cell<u64>,
 }
 
 impl Process {
-    /// The process with this number. None: it has ended.
-    pub fn new(pid: u32) -> Option<Process> {
+    /// The process with this number, which may cost so many steps to look at. None: it has ended.
+    pub fn new(pid: u32, steps: u64) -> Option<Process> {
         let directory = Handle::of_path(Path::new(&format!("/proc/{pid}")), libc::O_DIRECTORY)?;
         let in_proc = format!("/proc/self/fd/{}", directory.file.as_raw_fd()).into();
-        Some(Process { _directory: directory, in_proc })
+        Some(Process { _directory: directory, in_proc, steps: Cell::new(steps) })
     }
 
     /// This one.
     pub fn own() -> Option<Process> {
-        Process::new(std::process::id())
+        Process::new(std::process::id(), u64::MAX)
+    }
+
+    /// Takes steps; false if there are no more. Then none are left for less either.
+    pub fn spend(&self, steps: u64) -> bool {
+        let left = self.steps.get().checked_sub(steps);
+        self.steps.set(left.unwrap_or(0));
+        left.is_some()
+    }
+
+    /// Steps that it may still cost.
+    pub fn left(&self) -> u64 {
+        self.steps.get()
     }
 
     /// What /proc has of it.

@@ -18,21 +18,22 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use pcstream_fs::mounts::{self, Mount};
 use rustix::fs::ResolveFlags;
 
 use crate::modules::file_handles::{Facts, Handle, Process, is_on_foreign_fuse, name_in_link};
+use crate::modules::looks::Looks;
 use crate::wire::{self, PathRecord};
 
-/// Mappings that all modules together may cost to look at: some seconds.
-pub const MAX_LOOKS: usize = 1 << 21;
-/// Of these, one module.
+/// Mappings that are looked at for one module.
 const LOOKS_OF_A_MODULE: usize = 4096;
+/// Steps of `Looks` that it takes to look at a file.
+const STEPS_OF_A_FILE: u64 = 3;
 
-/// Opens a module's file. `looks`: mappings that may still be looked at.
-pub fn open(record: &PathRecord, looks: &mut usize) -> Option<File> {
+/// Opens a module's file.
+pub fn open(record: &PathRecord, looks: &mut Looks) -> Option<File> {
     if record.of_user != 0 {
         return None;
     }
@@ -42,16 +43,20 @@ pub fn open(record: &PathRecord, looks: &mut usize) -> Option<File> {
     if let Some(file) = wanted.at_its_path(&own).or_else(|| wanted.by_inode(&own)) {
         return Some(file);
     }
-    let process = Process::new(record.pid)?;
-    wanted
-        .at_its_path(&process)
-        .or_else(|| wanted.mapped(&process, &process.in_proc("exe")))
-        .or_else(|| wanted.among_mappings(&process, looks))
+    let left = looks.left_for(record.pid);
+    if left == 0 {
+        return None;
+    }
+    let process = Process::new(record.pid, left)?;
+    let file = wanted.seen_by(&process);
+    looks.spend(record.pid, left - process.left());
+    file
 }
 
 /// Whether the module never had a file with a name: memory that a program wrote its code to.
 pub fn is_memory(path: &[u8]) -> bool {
-    path.starts_with(b"/memfd:") || path == b"/dev/zero" || path.starts_with(b"/SYSV")
+    let beginnings: [&[u8]; 3] = [b"/memfd:", b"/SYSV", b"/anon_hugepage"];
+    path == b"/dev/zero" || beginnings.iter().any(|beginning| path.starts_with(beginning))
 }
 
 /// Opens a regular file at a path that no traced program chose. What is found is looked at before it is opened: opening a
@@ -80,6 +85,15 @@ struct Wanted<'a> {
 }
 
 impl Wanted<'_> {
+    /// As the process that mapped it sees it. Memory has no name that others of its mappings could be known by.
+    fn seen_by(&self, process: &Process) -> Option<File> {
+        let found = self.at_its_path(process).or_else(|| self.mapped(process, &process.in_proc("exe")));
+        if found.is_none() && !is_memory(self.path.as_os_str().as_bytes()) {
+            return self.among_mappings(process);
+        }
+        found
+    }
+
     fn at_its_path(&self, process: &Process) -> Option<File> {
         let found = process.cached(self.path)?;
         self.is(&found.facts, process, false).then(|| found.open(0))?
@@ -107,14 +121,13 @@ impl Wanted<'_> {
         self.is(&found.facts, process, same_name).then(|| found.open(0))?
     }
 
-    fn among_mappings(&self, process: &Process, looks: &mut usize) -> Option<File> {
+    fn among_mappings(&self, process: &Process) -> Option<File> {
         let name = self.path.file_name()?.as_bytes();
         let entries = std::fs::read_dir(process.in_proc("map_files")).ok()?.take(LOOKS_OF_A_MODULE);
-        let mut look = |entry: PathBuf| {
-            *looks = looks.checked_sub(1)?;
-            name_in_link(&entry).starts_with(name).then(|| self.mapped(process, &entry))?
-        };
-        entries.flatten().find_map(|entry| look(entry.path()))
+        let affordable = entries.flatten().take_while(|_| process.spend(1));
+        let named =
+            affordable.map(|entry| entry.path()).filter(|entry| name_in_link(entry).starts_with(name));
+        named.take_while(|_| process.spend(STEPS_OF_A_FILE)).find_map(|entry| self.mapped(process, &entry))
     }
 
     /// By its inode and generation on a mount of its file system.
@@ -177,9 +190,10 @@ mod tests {
     use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 
     use super::*;
+    use crate::modules::looks::STEPS_OF_A_PROCESS;
 
     fn open(record: &PathRecord) -> Option<File> {
-        super::open(record, &mut MAX_LOOKS.clone())
+        super::open(record, &mut Looks::default())
     }
 
     fn record_of(path: &Path, file: &File) -> PathRecord {
@@ -264,14 +278,41 @@ mod tests {
         assert!(open(&PathRecord { of_user: 1, ..record }).is_none());
     }
 
+    /// A file that is not this program's, and of which each look at its mappings comes to nothing.
+    fn mapped_under_another_name(name: &str) -> PathRecord {
+        let program = File::open("/proc/self/exe").unwrap();
+        PathRecord { inode: 1, ..record_of(&Path::new("/nowhere").join(name), &program) }
+    }
+
     #[test]
     fn mappings_are_looked_at_only_so_often() {
-        let program = Path::new("/proc/self/exe");
-        let elsewhere = Path::new("/nowhere").join(std::fs::read_link(program).unwrap().file_name().unwrap());
-        let record = PathRecord { inode: 1, ..record_of(&elsewhere, &File::open(program).unwrap()) };
-        let mut looks = 2;
+        let pid = std::process::id();
+        let own = std::fs::read_link("/proc/self/exe").unwrap();
+        let record = mapped_under_another_name(own.file_name().unwrap().to_str().unwrap());
+        let mut looks = Looks::default();
         assert!(super::open(&record, &mut looks).is_none());
-        assert_eq!(looks, 0, "the program has more mappings");
+        let cost = STEPS_OF_A_PROCESS - looks.left_for(pid);
+        assert!(cost > STEPS_OF_A_FILE, "{cost}");
+        looks.spend(pid, looks.left_for(pid) - 3 * cost);
+        while looks.left_for(pid) > 0 {
+            let before = looks.left_for(pid);
+            assert!(super::open(&record, &mut looks).is_none());
+            assert!(looks.left_for(pid) < before, "no look is free");
+        }
+        // Other ways are still tried.
+        let record = record_of(&own, &File::open(&own).unwrap());
+        assert!(super::open(&record, &mut looks).is_some());
+    }
+
+    #[test]
+    fn memory_is_not_looked_for_among_mappings() {
+        let mut looks = Looks::default();
+        for name in ["memfd:code", "SYSV00000000", "anon_hugepage"] {
+            let mut record = mapped_under_another_name(name);
+            record.components = 1;
+            assert!(super::open(&record, &mut looks).is_none());
+        }
+        assert!(STEPS_OF_A_PROCESS - looks.left_for(std::process::id()) < 10, "no mapping");
     }
 
     /// What the debug link of a program names.

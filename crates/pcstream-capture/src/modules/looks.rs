@@ -1,0 +1,73 @@
+//! What looking for the files of modules may cost: whoever is traced chose how many mappings there are to be looked at.
+//!
+//! Idea: steps are counted, not time, so that a limit holds alike on every machine. One step takes about 4 µs: reading a link.
+//!
+//! Invariants: one process costs at most `STEPS_OF_A_PROCESS`, all of them together at most `ALL_STEPS`. After
+//! [`Looks::give_up`] no process is looked at.
+
+use rustc_hash::FxHashMap;
+
+/// Of all processes: some two seconds.
+const ALL_STEPS: u64 = 1 << 19;
+/// Of one process.
+pub const STEPS_OF_A_PROCESS: u64 = 1 << 16;
+
+/// What is left to be spent.
+#[derive(Debug)]
+pub struct Looks {
+    left: u64,
+    /// Steps that each process has cost. Each has cost one at least, so there are not too many.
+    spent: FxHashMap<u32, u64>,
+}
+
+impl Default for Looks {
+    fn default() -> Looks {
+        Looks { left: ALL_STEPS, spent: FxHashMap::default() }
+    }
+}
+
+impl Looks {
+    /// Steps that this process may still cost.
+    pub fn left_for(&self, pid: u32) -> u64 {
+        let spent = self.spent.get(&pid).copied().unwrap_or(0);
+        self.left.min(STEPS_OF_A_PROCESS.saturating_sub(spent))
+    }
+
+    /// Takes what a process has cost.
+    pub fn spend(&mut self, pid: u32, steps: u64) {
+        let steps = steps.max(1);
+        self.left = self.left.saturating_sub(steps);
+        *self.spent.entry(pid).or_default() += steps;
+    }
+
+    /// No process is looked at any more.
+    pub fn give_up(&mut self) {
+        self.left = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_process_leaves_something_for_others() {
+        let mut looks = Looks::default();
+        looks.spend(7, STEPS_OF_A_PROCESS - 5);
+        assert_eq!((looks.left_for(7), looks.left_for(8)), (5, STEPS_OF_A_PROCESS));
+        looks.spend(7, 10);
+        assert_eq!(looks.left_for(7), 0);
+        for pid in 8..100 {
+            looks.spend(pid, looks.left_for(pid));
+        }
+        assert_eq!(looks.left_for(100), 0, "all processes together have a limit, too");
+        assert!(looks.spent.len() < 100 && looks.left == 0);
+    }
+
+    #[test]
+    fn nothing_is_looked_at_after_giving_up() {
+        let mut looks = Looks::default();
+        looks.give_up();
+        assert_eq!(looks.left_for(7), 0);
+    }
+}
