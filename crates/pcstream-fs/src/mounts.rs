@@ -4,7 +4,7 @@
 //! no sense are left out.
 
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
@@ -40,7 +40,19 @@ pub fn parse(text: &[u8]) -> Vec<Mount> {
     text.split(|&b| b == b'\n').filter_map(parse_line).collect()
 }
 
-fn parse_line(line: &[u8]) -> Option<Mount> {
+/// The lines of a text of mountinfo, of which at most so many bytes are read: whoever made the mounts chose how long it is. A
+/// line that is cut there is left out.
+pub fn lines(text: impl Read, most: u64) -> impl Iterator<Item = Vec<u8>> {
+    let mut text = BufReader::new(text.take(most));
+    std::iter::from_fn(move || {
+        let mut line = Vec::new();
+        text.read_until(b'\n', &mut line).ok()?;
+        (line.pop()? == b'\n').then_some(line)
+    })
+}
+
+/// The mount that a line lists, without its end.
+pub fn parse_line(line: &[u8]) -> Option<Mount> {
     let mut fields = line.split(|&b| b == b' ');
     let device: DeviceNumber = std::str::from_utf8(fields.nth(2)?).ok()?.parse().ok()?;
     let mount_point = PathBuf::from(OsString::from_vec(unescape(fields.nth(1)?)));
@@ -100,6 +112,17 @@ mod tests {
             b"90 27 0:50 / /home/me/a,user_id=0 rw,user_id=0 user_id=0 - fuse user_id=0 rw,user_id=1000\n";
         let mounts = parse(line);
         assert_eq!(mounts[0].options, ["rw", "user_id=1000"]);
+    }
+
+    #[test]
+    fn of_a_text_without_end_only_so_much_is_read() {
+        let line = b"90 27 0:50 / /a rw - fuse a rw\n";
+        let endless = || line.chain(std::io::repeat(b'x'));
+        let read = |most| lines(endless(), most).collect::<Vec<_>>();
+        assert_eq!(read(1 << 20), [&line[..line.len() - 1]], "the second has no end");
+        assert_eq!(read(line.len() as u64).len(), 1);
+        assert!(read(line.len() as u64 - 1).is_empty(), "half a line may say something else");
+        assert_eq!(lines(&b"\n\n"[..], 9).count(), 2);
     }
 
     #[test]

@@ -23,6 +23,9 @@ use rustix::io::Errno;
 /// The kernel also gives up if something was renamed or mounted meanwhile.
 const ATTEMPTS: usize = 3;
 
+/// Of a list of mounts, read in one step of `Looks`.
+const BYTES_OF_A_STEP: u64 = 1024;
+
 /// What the kernel knows of a file without asking its file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Facts {
@@ -146,10 +149,21 @@ impl Process {
 
     /// The mount with this number, if this process sees it.
     pub fn mount(&self, number: u64) -> Option<Mount> {
-        let text = std::fs::read(self.in_proc("mountinfo")).ok()?;
         let start = format!("{number} ");
-        let line = text.split(|&byte| byte == b'\n').find(|line| line.starts_with(start.as_bytes()))?;
-        mounts::parse(line).pop()
+        let list = self.in_proc("mountinfo");
+        mounts::parse_line(&self.line_of(&list, |line| line.starts_with(start.as_bytes()))?)
+    }
+
+    /// A line of a list of mounts. What is read of the list counts as steps of this process: a user can make it longer than memory.
+    fn line_of(&self, list: &Path, is_it: impl Fn(&[u8]) -> bool) -> Option<Vec<u8>> {
+        let most = self.left().saturating_mul(BYTES_OF_A_STEP);
+        let mut bytes = 0;
+        let found = mounts::lines(File::open(list).ok()?, most).find(|line| {
+            bytes += line.len() as u64;
+            is_it(line)
+        });
+        self.spend(1 + bytes / BYTES_OF_A_STEP);
+        found
     }
 
     /// Whether a mount that it was asked for just now is one that only a privileged user could make: it lies in
@@ -158,8 +172,9 @@ impl Process {
     pub fn vouches_for(&self, mount: &Mount) -> bool {
         let users = |in_proc: PathBuf| std::fs::read_link(in_proc.join("ns/user")).ok();
         let ours = users("/proc/self".into());
+        let has_it = |line: &[u8]| mounts::parse_line(line).is_some_and(|own| own.device == mount.device);
         ours.is_some() && users(self.in_proc.clone()) == ours
-            || mounts::own().unwrap_or_default().iter().any(|own| own.device == mount.device)
+            || self.line_of(Path::new("/proc/self/mountinfo"), has_it).is_some()
     }
 }
 
@@ -173,4 +188,24 @@ pub fn is_on_foreign_fuse(facts: &Facts) -> bool {
 pub fn name_in_link(link: &Path) -> Vec<u8> {
     let target = std::fs::read_link(link).unwrap_or_default();
     target.file_name().unwrap_or_default().as_bytes().to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_mounts_are_read_only_as_far_as_the_process_may_cost() {
+        let list = tempfile::NamedTempFile::new().unwrap();
+        let lines: String =
+            (0..10_000).map(|number| format!("{number} 1 0:50 / /a rw - fuse a rw\n")).collect();
+        std::fs::write(&list, &lines).unwrap();
+        let process = Process::new(std::process::id(), 20).unwrap();
+        let line = |start: &str| process.line_of(list.path(), |line| line.starts_with(start.as_bytes()));
+        assert!(line("50 ").is_some());
+        assert!((17..20).contains(&process.left()), "{}", process.left());
+        assert_eq!(line("9999 "), None, "it is too far behind");
+        assert!(process.left() <= 1);
+        assert!(Process::own().unwrap().line_of(list.path(), |line| line.starts_with(b"9999 ")).is_some());
+    }
 }

@@ -21,6 +21,11 @@ use super::resource::MountUser;
 use crate::extents::DeviceNumber;
 use crate::mounts::{self, Mount};
 
+/// Lists of mounts of all other namespaces: tens of thousands of usual lists.
+const MOUNTINFO_BYTES: u64 = 64 << 20;
+/// Of one namespace.
+const MOUNTINFO_BYTES_OF_ONE: u64 = 8 << 20;
+
 /// A file system that pcstream knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -247,8 +252,10 @@ pub fn users_of(device: DeviceNumber) -> Vec<MountUser> {
 }
 
 /// A process of each other mount namespace in which the file system on `device` is mounted: a namespace that was made
-/// meanwhile keeps a mount of its own, which an unmount here may not reach.
+/// meanwhile keeps a mount of its own, which an unmount here may not reach. Of their lists of mounts at most
+/// [`MOUNTINFO_BYTES`] are read: users can make namespaces with lists of any length.
 pub(super) fn namespaces_with(device: DeviceNumber) -> Vec<MountUser> {
+    let mut left = MOUNTINFO_BYTES;
     let own = fs::read_link("/proc/self/ns/mnt").ok();
     let mut seen = BTreeSet::new();
     let holds = |pid: &u32| {
@@ -256,8 +263,11 @@ pub(super) fn namespaces_with(device: DeviceNumber) -> Vec<MountUser> {
         if namespace.is_none() || namespace == own || !seen.insert(namespace) {
             return false;
         }
-        let mounts = fs::read(format!("/proc/{pid}/mountinfo")).unwrap_or_default();
-        mounts::parse(&mounts).iter().any(|mount| mount.device == device)
+        let Ok(list) = fs::File::open(format!("/proc/{pid}/mountinfo")) else { return false };
+        mounts::lines(list, left.min(MOUNTINFO_BYTES_OF_ONE)).any(|line| {
+            left = left.saturating_sub(line.len() as u64);
+            mounts::parse_line(&line).is_some_and(|mount| mount.device == device)
+        })
     };
     let how = vec!["mounted in its namespace".to_string()];
     processes()
