@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use pcstream_fs::mounts;
+use pcstream_fs::{limited, mounts};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use thiserror::Error;
@@ -187,14 +187,15 @@ impl Attached {
     }
 }
 
-/// The command line of a process, as it tells it; empty if it has none.
+/// The command line of a process, as it tells it; empty if it has none, or keeps it back.
 pub fn command_of(pid: u32) -> Vec<OsString> {
     const MOST: u64 = 64 << 10;
-    let mut bytes = Vec::new();
-    let read = File::open(format!("/proc/{pid}/cmdline")).map(|file| file.take(MOST).read_to_end(&mut bytes));
-    if !matches!(read, Ok(Ok(_))) {
-        return Vec::new();
-    }
+    let read = move || {
+        let mut bytes = Vec::new();
+        File::open(format!("/proc/{pid}/cmdline"))?.take(MOST).read_to_end(&mut bytes)?;
+        io::Result::Ok(bytes)
+    };
+    let Some(Ok(bytes)) = limited::ask(pid, read) else { return Vec::new() };
     let words = bytes.strip_suffix(&[0]).unwrap_or(&bytes);
     words.split(|&byte| byte == 0).map(|word| OsString::from_vec(word.to_vec())).collect()
 }

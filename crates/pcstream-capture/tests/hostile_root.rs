@@ -7,21 +7,28 @@ mod programs;
 mod recording;
 
 use std::ffi::OsString;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::ExitCode;
+use std::process::{Child, Command, ExitCode, Stdio};
 
+use pcstream_capture::attach::command_of;
 use pcstream_capture::capture::Target;
+use pcstream_capture::modules::{Lack, Modules};
 use pcstream_capture::session::SessionOptions;
-use pcstream_fs::scratch::FsKind;
+use pcstream_capture::wire::PathRecord;
+use pcstream_fs::extents::DeviceNumber;
+use pcstream_fs::scratch::{FsKind, users_of};
 use recording::{Recording, assert_complete, assert_succeeded, bpf, scratch, try_record_into};
 use tempfile::TempDir;
 
 fn main() -> ExitCode {
     let needs = [common::ext4 as common::Need, common::zram, bpf, programs::gcc, fuse];
     let overlay = [&needs[..], &[programs::overlayfs, user_namespaces]].concat();
+    let locked = [programs::gcc as common::Need, fuse];
     common::run(vec![
         common::test("capture_asks_no_file_system_of_a_user_namespace", &overlay, in_user_namespace),
         common::test("capture_asks_no_file_system_that_a_path_leads_into", &needs, beneath),
+        common::test("a_process_that_keeps_answers_back_is_not_waited_for", &locked, locked_memory),
     ])
 }
 
@@ -67,4 +74,59 @@ fn beneath() {
     let writers = recording.writers_of(|path| path == "/file");
     let named = |&id: &u32| recording::has_function(&recording, id, "main");
     assert!(!writers.is_empty() && writers.keys().all(named), "{:?}", recording.finished().contexts);
+}
+
+/// A process that keeps a lock. It ends when this is dropped.
+struct Locked {
+    dir: TempDir,
+    server: Child,
+    pid: u32,
+}
+
+impl Locked {
+    /// With a lock of this kind: of its memory, or of a file's inode.
+    fn new(kind: &str, file: Option<&Path>) -> Locked {
+        let dir = TempDir::new().expect("a directory can be made");
+        let built = programs::compile(dir.path(), "locked", include_str!("hostile/locked.c"), &[]);
+        std::fs::create_dir(dir.path().join("served")).expect("a directory can be made");
+        let mut command = Command::new(built);
+        command.arg(kind).arg(dir.path().join("served")).args(file).stdout(Stdio::piped());
+        let mut server = command.spawn().expect("it starts");
+        let mut line = String::new();
+        let said = server.stdout.take().expect("it is a pipe");
+        BufReader::new(said).read_line(&mut line).expect("it says something");
+        Locked { dir, server, pid: line.trim().parse().expect("the number of a process") }
+    }
+}
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+    }
+}
+
+/// Of each way to ask there is another process, because one that did not answer is not asked again.
+fn locked_memory() {
+    let locked = Locked::new("memory", None);
+    assert!(command_of(locked.pid).is_empty());
+
+    let locked = Locked::new("memory", None);
+    let mut modules = Modules::default();
+    let mut record = PathRecord { key: 7, pid: locked.pid, inode: 1, components: 1, ..Default::default() };
+    record.length[0] = 7;
+    record.text[..7].copy_from_slice(b"nowhere");
+    modules.add(&record);
+    modules.mark_used(7);
+    assert_eq!(modules.lacking(), [("/nowhere", Lack::NotOpened)]);
+
+    let locked = Locked::new("memory", None);
+    let device = |path: &Path| {
+        DeviceNumber::from_stat(std::os::linux::fs::MetadataExt::st_dev(
+            &path.metadata().expect("it is there"),
+        ))
+    };
+    let users = users_of(device(locked.dir.path()));
+    assert!(users.iter().any(|user| user.pid == locked.pid), "it is judged by its links: {users:?}");
 }

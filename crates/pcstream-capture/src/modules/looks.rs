@@ -2,10 +2,15 @@
 //!
 //! Idea: steps are counted, not time, so that a limit holds alike on every machine. One step takes about 4 µs: reading a link.
 //!
+//! A process is looked at in a thread of its own (`limited`), because it may keep the kernel from answering.
+//!
 //! Invariants: one process costs at most `STEPS_OF_A_PROCESS`, all of them together at most `ALL_STEPS`. After
 //! [`Looks::give_up`] no process is looked at.
 
+use pcstream_fs::limited;
 use rustc_hash::FxHashMap;
+
+use crate::modules::file_handles::Process;
 
 /// Of all processes: some two seconds.
 const ALL_STEPS: u64 = 1 << 19;
@@ -27,6 +32,26 @@ impl Default for Looks {
 }
 
 impl Looks {
+    /// What `find` finds by this process. `None` also if it has ended, does not answer or may cost no more.
+    pub fn look<T: Send + 'static>(
+        &mut self,
+        pid: u32,
+        find: impl FnOnce(&Process) -> Option<T> + Send + 'static,
+    ) -> Option<T> {
+        let left = self.left_for(pid);
+        if left == 0 {
+            return None;
+        }
+        let look = move || {
+            let process = Process::new(pid, left)?;
+            Some((find(&process), left - process.left()))
+        };
+        let answer = limited::ask(pid, look).flatten();
+        let (found, steps) = answer.unwrap_or((None, 1));
+        self.spend(pid, steps);
+        found
+    }
+
     /// Steps that this process may still cost.
     pub fn left_for(&self, pid: u32) -> u64 {
         let spent = self.spent.get(&pid).copied().unwrap_or(0);

@@ -9,6 +9,7 @@
 //! as mountinfo shows it: overlay file systems, btrfs and bcachefs have two. Behind an overlay that no user made, the
 //! inode or the name in the process's own mappings decides. No file is opened on a file system that a user may have mounted
 //! (FUSE, or in a user namespace), and no path is walked that may lead into one: its owner decides whether it ever answers.
+//! What a process is asked for itself has a limit of time (`Looks`).
 //!
 //! Known weaknesses: a file that was removed, or lies on a file system that is mounted nowhere here, cannot be opened
 //! once its process has ended. On btrfs, files of two subvolumes may have the same numbers. File systems that an administrator
@@ -38,19 +39,16 @@ pub fn open(record: &PathRecord, looks: &mut Looks) -> Option<File> {
         return None;
     }
     let path = wire::path(record);
-    let wanted = Wanted { record, path: Path::new(OsStr::from_bytes(&path)) };
+    let wanted = Wanted::new(record, &path);
     let own = Process::own()?;
     if let Some(file) = wanted.at_its_path(&own).or_else(|| wanted.by_inode(&own)) {
         return Some(file);
     }
-    let left = looks.left_for(record.pid);
-    if left == 0 {
-        return None;
-    }
-    let process = Process::new(record.pid, left)?;
-    let file = wanted.seen_by(&process);
-    looks.spend(record.pid, left - process.left());
-    file
+    let record = *record;
+    looks.look(record.pid, move |process| {
+        let path = wire::path(&record);
+        Wanted::new(&record, &path).seen_by(process)
+    })
 }
 
 /// Whether the module never had a file with a name: memory that a program wrote its code to.
@@ -84,7 +82,11 @@ struct Wanted<'a> {
     path: &'a Path,
 }
 
-impl Wanted<'_> {
+impl<'a> Wanted<'a> {
+    fn new(record: &'a PathRecord, path: &'a [u8]) -> Wanted<'a> {
+        Wanted { record, path: Path::new(OsStr::from_bytes(path)) }
+    }
+
     /// As the process that mapped it sees it. Memory has no name that others of its mappings could be known by.
     fn seen_by(&self, process: &Process) -> Option<File> {
         let found = self.at_its_path(process).or_else(|| self.mapped(process, &process.in_proc("exe")));

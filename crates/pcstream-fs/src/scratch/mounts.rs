@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use super::error::{Context, ScratchError};
 use super::resource::MountUser;
 use crate::extents::DeviceNumber;
+use crate::limited;
 use crate::mounts::{self, Mount};
 
 /// Lists of mounts of all other namespaces: tens of thousands of usual lists.
@@ -246,7 +247,8 @@ fn is_in_use(device: DeviceNumber) -> bool {
 }
 
 /// The processes that hold files of the file system on `device`, by process id. A process is asked
-/// for its links and maps only; no file system is contacted, so a hanging one elsewhere does not hang this.
+/// for its links and maps only; no file system is contacted, so a hanging one elsewhere does not hang this. One that keeps
+/// back its maps is judged by its links.
 pub fn users_of(device: DeviceNumber) -> Vec<MountUser> {
     processes().into_iter().filter_map(|pid| user_of(pid, device)).collect()
 }
@@ -300,14 +302,19 @@ fn user_of(pid: u32, device: DeviceNumber) -> Option<MountUser> {
             how.insert(format!("fd {}", entry.file_name().to_string_lossy()));
         }
     }
-    let maps = fs::read(proc.join("maps")).unwrap_or_default();
-    if maps.split(|&b| b == b'\n').any(|line| maps_device(line) == Some(device)) {
+    if limited::ask(pid, move || maps(&proc, device)).unwrap_or(false) {
         how.insert("map".into());
     }
     if how.is_empty() {
         return None;
     }
     Some(MountUser { pid, name: name_of(pid), how: how.into_iter().collect() })
+}
+
+/// Whether a process has a file of this device mapped.
+fn maps(proc: &Path, device: DeviceNumber) -> bool {
+    let maps = fs::read(proc.join("maps")).unwrap_or_default();
+    maps.split(|&b| b == b'\n').any(|line| maps_device(line) == Some(device))
 }
 
 fn device_behind(link: &Path) -> Option<DeviceNumber> {

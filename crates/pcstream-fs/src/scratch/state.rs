@@ -35,7 +35,8 @@ pub(super) const BACKING_DIR: &str = "backing";
 /// A state is a few hundred bytes; more is not one of ours.
 const STATE_BYTES_MAX: u64 = 64 * 1024;
 const STATE_VERSION: u32 = 2;
-/// Others may pass through, to the mount point, but not open it: whoever can may hold its lock.
+/// Others may pass through, to the mount point, but not open it: whoever can may hold its lock. A command may become any user, as
+/// PostgreSQL does.
 const RUN_DIR_MODE: u32 = 0o711;
 
 /// A file, by identity rather than by name.
