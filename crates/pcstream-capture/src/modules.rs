@@ -14,9 +14,9 @@ pub mod looks;
 pub mod module_data;
 pub mod module_file;
 pub mod reading_limits;
+pub mod unwaited;
 
 use std::fs::File;
-use std::os::unix::fs::FileExt;
 
 use object::Endianness;
 use object::elf::{ELF_NOTE_GNU, FileHeader32, FileHeader64, NT_GNU_BUILD_ID};
@@ -255,7 +255,7 @@ fn content_identity(path: &[u8], file: Option<&File>) -> u64 {
 fn piece(file: &File, at: u64) -> Vec<u8> {
     let mut bytes = vec![0; HASHED_BYTES as usize];
     let mut filled = 0;
-    while let Ok(read @ 1..) = file.read_at(&mut bytes[filled..], at + filled as u64) {
+    while let Ok(read @ 1..) = unwaited::read_at(file, &mut bytes[filled..], at + filled as u64) {
         filled += read;
     }
     bytes.truncate(filled);
@@ -264,6 +264,8 @@ fn piece(file: &File, at: u64) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::FileExt;
+
     use super::*;
 
     /// A module of this path that nobody can open.

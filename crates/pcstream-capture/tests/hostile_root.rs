@@ -1,34 +1,44 @@
 //! Programs whose owner wants the recorder to wait, and what they cost it.
 
 mod common;
+#[path = "common/disk.rs"]
+mod disk;
 #[path = "common/programs.rs"]
 mod programs;
 #[path = "common/recording.rs"]
 mod recording;
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
 
+use disk::{Disk, succeed, text};
+use object::ReadRef;
 use pcstream_capture::attach::command_of;
 use pcstream_capture::capture::Target;
+use pcstream_capture::modules::module_data::ModuleData;
+use pcstream_capture::modules::reading_limits::Allowance;
 use pcstream_capture::modules::{Lack, Modules};
 use pcstream_capture::session::SessionOptions;
 use pcstream_capture::wire::PathRecord;
 use pcstream_fs::extents::DeviceNumber;
 use pcstream_fs::scratch::{FsKind, users_of};
 use recording::{Recording, assert_complete, assert_succeeded, bpf, scratch, try_record_into};
+use rustix::fs::Advice;
 use tempfile::TempDir;
 
 fn main() -> ExitCode {
     let needs = [common::ext4 as common::Need, common::zram, bpf, programs::gcc, fuse];
     let overlay = [&needs[..], &[programs::overlayfs, user_namespaces]].concat();
     let locked = [programs::gcc as common::Need, fuse];
+    let on_xfs = [&locked[..], &[common::xfs, programs::overlayfs]].concat();
     common::run(vec![
         common::test("capture_asks_no_file_system_of_a_user_namespace", &overlay, in_user_namespace),
         common::test("capture_asks_no_file_system_that_a_path_leads_into", &needs, beneath),
         common::test("a_process_that_keeps_answers_back_is_not_waited_for", &locked, locked_memory),
+        common::test("a_file_that_is_being_written_is_read_and_not_waited_for", &on_xfs, locked_file),
     ])
 }
 
@@ -129,4 +139,31 @@ fn locked_memory() {
     };
     let users = users_of(device(locked.dir.path()));
     assert!(users.iter().any(|user| user.pid == locked.pid), "it is judged by its links: {users:?}");
+}
+
+/// What is read is what was there, although no cache has it; through an overlay, too.
+fn locked_file() {
+    let disk = Disk::made(600, &["mkfs.xfs", "-q"], "discard");
+    let at = |name: &str| disk.mount_point().join(name);
+    ["lower", "upper", "work", "merged"]
+        .iter()
+        .for_each(|dir| std::fs::create_dir(at(dir)).expect("a directory"));
+    let contents: Vec<u8> = (0..1_000_000_u32).map(|n| (n / 7) as u8).collect();
+    let path = at("lower/program");
+    std::fs::write(&path, &contents).expect("it can be written");
+    let file = File::open(&path).expect("it is there");
+    file.sync_all().expect("it can be synced");
+    rustix::fs::fadvise(&file, 0, None, Advice::DontNeed).expect("the cache can be emptied");
+    drop(file);
+    let part = |name: &str| text(&at(name)).to_owned();
+    let layers = format!("lowerdir={},upperdir={},workdir={}", part("lower"), part("upper"), part("work"));
+    succeed("mount", &["-t", "overlay", "-o", &layers, "none", &part("merged")]);
+    let locked = Locked::new("file", Some(&path));
+    for name in ["lower/program", "merged/program"] {
+        let (file, allowance) = (File::open(at(name)).expect("it is there"), Allowance::default());
+        let data = ModuleData::of(&file, &allowance);
+        assert!((&data).read_bytes_at(0, contents.len() as u64) == Ok(&contents), "{name}");
+    }
+    drop(locked);
+    succeed("umount", &[&part("merged")]);
 }

@@ -1,7 +1,7 @@
 //! The contents of a module's file, read with limits: whoever is traced made that file.
 //!
-//! Idea: `object` parses what it is given, and this decides what it is given. Files are read, never mapped: a mapped
-//! file that its owner cuts short ends the process that looks at it.
+//! Idea: `object` parses what it is given, and this decides what it is given. Files are copied, never looked at in a mapping: one
+//! that its owner cuts short ends the process that looks. Reads do not wait for whoever writes to the file (`unwaited`).
 //!
 //! Invariants: one read is at most `MAX_READ_BYTES` and all reads of a file together at most
 //! `MAX_BYTES`, whatever sizes the file claims; where only a build id is wanted, a thousandth of that. What is read is
@@ -10,11 +10,11 @@
 use std::cell::Cell;
 use std::fs::File;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 
 use object::read::{ReadCache, ReadCacheOps, ReadRef};
 
 use crate::modules::reading_limits::Allowance;
+use crate::modules::unwaited;
 
 /// At once, which is memory. The largest symbol tables (of browsers, unstripped) have a third of it.
 const MAX_READ_BYTES: u64 = 256 << 20;
@@ -99,14 +99,19 @@ impl ReadCacheOps for Pieces<'_> {
     }
 
     fn read(&mut self, buf: &mut [u8]) -> Result<usize, ()> {
-        let read = self.file.read_at(buf, self.at).map_err(drop)?;
+        let read = unwaited::read_at(self.file, buf, self.at).map_err(drop)?;
         self.at += read as u64;
         Ok(read)
     }
 
     fn read_exact(&mut self, buf: &mut [u8]) -> Result<(), ()> {
-        self.file.read_exact_at(buf, self.at).map_err(drop)?;
-        self.at += buf.len() as u64;
+        let mut filled = 0;
+        while filled < buf.len() {
+            match self.read(&mut buf[filled..])? {
+                0 => return Err(()),
+                read => filled += read,
+            }
+        }
         Ok(())
     }
 }
