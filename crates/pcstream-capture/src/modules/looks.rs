@@ -4,8 +4,10 @@
 //!
 //! A process is looked at in a thread of its own (`limited`), because it may keep the kernel from answering.
 //!
-//! Invariants: one process costs at most `STEPS_OF_A_PROCESS`, all of them together at most `ALL_STEPS`. After
-//! [`Looks::give_up`] no process is looked at.
+//! Invariants: within `TERM` one process costs at most `STEPS_OF_A_PROCESS`, all of them together at most `ALL_STEPS`. So a
+//! capture may go on for weeks. After [`Looks::give_up`] no process is looked at.
+
+use std::time::{Duration, Instant};
 
 use pcstream_fs::limited;
 use rustc_hash::FxHashMap;
@@ -17,17 +19,22 @@ const ALL_STEPS: u64 = 1 << 19;
 /// Of one process.
 pub const STEPS_OF_A_PROCESS: u64 = 1 << 16;
 
+/// After which everything may be spent again.
+const TERM: Duration = Duration::from_secs(600);
+
 /// What is left to be spent.
 #[derive(Debug)]
 pub struct Looks {
     left: u64,
     /// Steps that each process has cost. Each has cost one at least, so there are not too many.
     spent: FxHashMap<u32, u64>,
+    /// When the term began; none after giving up.
+    since: Option<Instant>,
 }
 
 impl Default for Looks {
     fn default() -> Looks {
-        Looks { left: ALL_STEPS, spent: FxHashMap::default() }
+        Looks { left: ALL_STEPS, spent: FxHashMap::default(), since: Some(Instant::now()) }
     }
 }
 
@@ -38,6 +45,7 @@ impl Looks {
         pid: u32,
         find: impl FnOnce(&Process) -> Option<T> + Send + 'static,
     ) -> Option<T> {
+        self.renew(Instant::now());
         let left = self.left_for(pid);
         if left == 0 {
             return None;
@@ -67,7 +75,14 @@ impl Looks {
 
     /// No process is looked at any more.
     pub fn give_up(&mut self) {
-        self.left = 0;
+        (self.left, self.since) = (0, None);
+    }
+
+    /// Begins another term, if one is over.
+    fn renew(&mut self, now: Instant) {
+        if self.since.is_some_and(|since| now.duration_since(since) >= TERM) {
+            *self = Looks { since: Some(now), ..Looks::default() };
+        }
     }
 }
 
@@ -87,12 +102,18 @@ mod tests {
         }
         assert_eq!(looks.left_for(100), 0, "all processes together have a limit, too");
         assert!(looks.spent.len() < 100 && looks.left == 0);
+        let began = looks.since.unwrap();
+        looks.renew(began + TERM - Duration::from_nanos(1));
+        assert_eq!(looks.left_for(100), 0);
+        looks.renew(began + TERM);
+        assert_eq!(looks.left_for(7), STEPS_OF_A_PROCESS, "also what one process may cost");
     }
 
     #[test]
     fn nothing_is_looked_at_after_giving_up() {
         let mut looks = Looks::default();
         looks.give_up();
+        looks.renew(Instant::now() + TERM);
         assert_eq!(looks.left_for(7), 0);
     }
 }
