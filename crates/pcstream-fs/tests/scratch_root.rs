@@ -499,6 +499,10 @@ fn image_reused() {
         place.assert_nothing_left(&device);
         assert_eq!(fs::metadata(&image).unwrap().len(), SIZE, "an image that was there stays");
     }
+    std::os::unix::fs::chown(&image, Some(65534), None).unwrap();
+    let error = Scratch::create(&options).unwrap_err();
+    assert!(matches!(error, ScratchError::ImageOfOthers { .. }), "{error}");
+    std::os::unix::fs::chown(&image, Some(0), None).unwrap();
     fs::write(&image, "precious").unwrap();
     let error = Scratch::create(&options).unwrap_err();
     assert!(matches!(error, ScratchError::ImageForeign { .. }), "{error}");

@@ -44,6 +44,14 @@ pub enum Untrusted {
         /// What others may write to.
         path: PathBuf,
     },
+    /// It has other names, which may lie in other users' directories.
+    #[error("{} has {links} hard links", path.display())]
+    Linked {
+        /// The file.
+        path: PathBuf,
+        /// How many names it has.
+        links: u64,
+    },
     /// A directory, pipe, socket or device.
     #[error("is not a regular file")]
     NotAFile,
@@ -71,6 +79,17 @@ pub fn open_regular(path: &Path) -> Result<File, Untrusted> {
         return Err(Untrusted::NotAFile);
     }
     Ok(file.into())
+}
+
+/// Checks an open file that is going to hold data of `user`: it belongs to `user` or root, nobody else may change it, and
+/// it has no other name. `path` is for the message.
+pub fn check_alone(file: &File, path: &Path, user: u32) -> Result<(), Untrusted> {
+    let stat = rustix::fs::fstat(file).map_err(io::Error::from)?;
+    check(&stat, path, user)?;
+    match stat.st_nlink {
+        links @ 2.. => Err(Untrusted::Linked { path: path.to_owned(), links }),
+        _ => Ok(()),
+    }
 }
 
 /// Opens a regular file that, with all directories above it, belongs to `user` or root, and that nobody else may change.
@@ -215,6 +234,19 @@ mod tests {
         if own() != 0 {
             assert!(matches!(open_trusted(&file, own() + 1), Err(Untrusted::Owner { .. })));
         }
+    }
+
+    #[test]
+    fn a_file_for_data_is_nobody_elses_and_has_one_name() {
+        let (dir, path) = place();
+        let file = File::open(&path).unwrap();
+        check_alone(&file, &path, own()).unwrap();
+        mode(&path, 0o666);
+        assert!(matches!(check_alone(&file, &path, own()), Err(Untrusted::Writable { .. })));
+        mode(&path, 0o600);
+        fs::hard_link(&path, dir.path().join("other")).unwrap();
+        let error = check_alone(&file, &path, own()).unwrap_err();
+        assert!(error.to_string().contains("2 hard links"), "{error}");
     }
 
     #[test]

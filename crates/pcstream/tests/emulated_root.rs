@@ -167,6 +167,9 @@ fn image() {
         expect(live(&flags, &["sh", "-c", "sha256sum -c sum && grep more more"]), 0, &[]);
         let other = if fs == "ext4" { "xfs" } else { "ext4" };
         expect(live(&["--fs", other, "--scheme", "pcstream", "--image", &image], &["true"]), 1, &["--fs"]);
+        std::os::unix::fs::chown(&image, Some(65534), None).expect("it is root's");
+        expect(live(&flags, &["true"]), 1, &["--image", "belongs to user 65534"]);
+        std::os::unix::fs::chown(&image, Some(0), None).expect("it can be given back");
         let mut bytes = fs::read(&image).expect("it is there");
         let middle = bytes.len() / 2;
         bytes[middle] ^= 1;

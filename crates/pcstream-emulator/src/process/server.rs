@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use pcstream_system::trusted_file::open_regular;
+use pcstream_system::trusted_file::{check_alone, open_regular};
 
 use super::{Answer, Assigned, Beginning, END, Request, write_line};
 use crate::device::{DeviceError, DeviceOptions, EmulatedDevice};
@@ -155,9 +155,11 @@ impl Server {
     }
 }
 
-/// Loads a regular file: a pipe would be waited for.
+/// Loads a regular file: a pipe would be waited for. It is mounted then, so it must be nobody else's.
 fn load(device: &mut EmulatedDevice, path: &Path) -> Result<(), image::ImageError> {
-    let file = open_regular(path).map_err(|error| io::Error::other(error.to_string()))?;
+    let user = rustix::process::geteuid().as_raw();
+    let file = open_regular(path).and_then(|file| check_alone(&file, path, user).map(|()| file));
+    let file = file.map_err(|error| io::Error::other(error.to_string()))?;
     image::load(device, &mut BufReader::with_capacity(1 << 20, file))
 }
 

@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use pcstream_system::run_dir::RunDirError;
+use pcstream_system::trusted_file::Untrusted;
 use pcstream_trace::ids::PAGE_BYTES;
 use thiserror::Error;
 
@@ -102,6 +103,14 @@ pub enum ScratchError {
     ImageForeign {
         /// The path given.
         path: PathBuf,
+    },
+    /// Others could read and change what is written to the image.
+    #[error(
+        "--image: {why}: others could read and change what is written to it; remove it, or name another file"
+    )]
+    ImageOfOthers {
+        /// Who else has it.
+        why: Untrusted,
     },
     /// The image is attached, mounted, or used by another run.
     #[error("{path} is in use by {by}: wait for it to end, or name another file")]

@@ -1,7 +1,7 @@
 //! The file behind a loop device: made or taken, and removed.
 //!
-//! Invariant: an image that holds anything but an old scratch file system is never written to; block devices are never taken. A file
-//! is removed only if it is the one that was made, holds nothing else by now, and is not in use.
+//! Invariant: an image that holds anything but an old scratch file system is never written to; block devices are never taken, nor
+//! files that other users may have open. A file is removed only if it is the one that was made, holds nothing else by now, and is not in use.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -9,6 +9,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
+use pcstream_system::trusted_file::check_alone;
 use rustix::fs::FlockOperation;
 
 use super::device::loop_over;
@@ -48,7 +49,10 @@ pub(super) fn open_image(path: &Path, needed: u64) -> Result<(File, ImageState),
         Err(error) => return Err(error).doing(|| format!("inspect {}", path.display())),
         Ok(metadata) => {
             check_kind(&path, &metadata)?;
-            open_existing(&path)?
+            let (file, image) = open_existing(&path)?;
+            let user = rustix::process::geteuid().as_raw();
+            check_alone(&file, &path, user).map_err(|why| ScratchError::ImageOfOthers { why })?;
+            (file, image)
         }
     };
     if let Some(by) = lock_unused(&file, &image)? {
@@ -179,6 +183,8 @@ fn check_space(parent: &Path, path: &Path, needed: u64) -> Result<(), ScratchErr
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     fn refused(path: &Path) -> ScratchError {
@@ -201,6 +207,7 @@ mod tests {
     fn a_scratch_image_is_taken_again_and_foreign_data_refused() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("image");
+        drop(create_image(&path).unwrap());
         fs::write(&path, b"precious").unwrap();
         assert!(matches!(refused(&path), ScratchError::ImageForeign { .. }));
         let mut head = vec![0; 8192];
@@ -212,6 +219,24 @@ mod tests {
         fs::write(&path, &head).unwrap();
         assert!(!open_image(&path, 0).unwrap().1.created);
         assert_eq!(fs::read(&path).unwrap(), head, "opening changes nothing");
+    }
+
+    #[test]
+    fn an_image_that_others_may_have_open_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("image");
+        let (file, _) = open_image(&path, 0).unwrap();
+        assert_eq!(file.metadata().unwrap().mode() & 0o7777, 0o600, "made for its owner alone");
+        drop(file);
+        let other = dir.path().join("other");
+        fs::hard_link(&path, &other).unwrap();
+        let error = refused(&path).to_string();
+        assert!(error.contains("2 hard links") && error.contains("name another file"), "{error}");
+        fs::remove_file(&other).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
+        assert!(matches!(refused(&path), ScratchError::ImageOfOthers { .. }));
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        open_image(&path, 0).unwrap();
     }
 
     #[test]
