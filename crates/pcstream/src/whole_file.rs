@@ -4,13 +4,14 @@
 //!
 //! Devices and pipes (`/dev/null`, `/dev/stdout`) are written, never replaced. A symbolic link stays; what it names is
 //! replaced. A link that another user put into a shared directory such as `/tmp` is refused, as Linux does with
-//! `fs.protected_symlinks`: it could lead to any file of root's.
+//! `fs.protected_symlinks`: it could lead to any file of root's. So is a pipe or socket of another user there, as with
+//! `fs.protected_fifos`: whoever made it would read the results, or keep the command waiting.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
@@ -48,7 +49,7 @@ impl WholeFile {
                 bail!("{flag} {}: is a directory, expected a file", path.display())
             }
             Ok(there) if there.is_file() => file(fs::canonicalize(&real).with_context(problem)?),
-            Ok(_) => special(&real).map(Output::Special),
+            Ok(_) => open_there(&real).map(Output::Special),
             Err(error) if error.kind() == io::ErrorKind::NotFound => file(real),
             Err(error) => Err(error),
         };
@@ -99,12 +100,11 @@ pub fn resolve(path: &Path) -> io::Result<PathBuf> {
             return Ok(waiting.iter().fold(here, |path, name| path.join(name)));
         };
         let stat = rustix::fs::fstat(&found)?;
-        let of_proc = || rustix::fs::fstatfs(&found).is_ok_and(|system| system.f_type == PROC);
-        if FileType::from_raw_mode(stat.st_mode) != FileType::Symlink || of_proc() {
+        if FileType::from_raw_mode(stat.st_mode) != FileType::Symlink || is_of_proc(&found) {
             at = here;
             continue;
         }
-        if !is_followed(stat.st_uid, &rustix::fs::stat(&at)?) {
+        if !is_believed(stat.st_uid, &rustix::fs::stat(&at)?) {
             return Err(io::Error::other(format!(
                 "{} is a symbolic link of user {} in a directory that all may write to; expected another place",
                 here.display(),
@@ -127,20 +127,48 @@ fn parent(path: &Path) -> &Path {
     path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."))
 }
 
-/// Whether a link of this user in this directory may be followed.
-fn is_followed(owner: u32, directory: &Stat) -> bool {
+fn is_of_proc(held: &OwnedFd) -> bool {
+    rustix::fs::fstatfs(held).is_ok_and(|system| system.f_type == PROC)
+}
+
+/// Whether a link or file of this user in this directory may be used.
+fn is_believed(owner: u32, directory: &Stat) -> bool {
     const SHARED: u32 = 0o1002;
     let own = rustix::process::geteuid().as_raw();
     directory.st_mode & SHARED != SHARED || owner == 0 || owner == own
 }
 
-/// A pipe or device that can be written. A file that was put there instead stays as it is.
-fn special(path: &Path) -> io::Result<File> {
-    let opened = OpenOptions::new().write(true).open(path)?;
-    if opened.metadata()?.is_file() {
+/// Opens what is at a resolved path for writing, such as a pipe or device. Errors: there is nothing; a link was put there
+/// meanwhile; another user put it into a directory that all may write to.
+pub fn open_there(path: &Path) -> io::Result<File> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut held = rustix::fs::open(path, flags, Mode::empty())?;
+    if is_of_proc(&held) {
+        held = rustix::fs::open(path, flags - OFlags::NOFOLLOW, Mode::empty())?;
+    }
+    let stat = rustix::fs::fstat(&held)?;
+    if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink {
         return Err(io::Error::other("it changed meanwhile; try again"));
     }
-    Ok(opened)
+    believe(&held, path)?;
+    // What was looked at, whatever is at its path by now.
+    OpenOptions::new().write(true).open(path_of(&held).unwrap_or_else(|| path.to_owned()))
+}
+
+/// Errors: another user put what is open into its directory, which all may write to.
+pub fn believe(open: impl AsFd, path: &Path) -> io::Result<()> {
+    let owner = rustix::fs::fstat(open)?.st_uid;
+    if is_believed(owner, &rustix::fs::stat(parent(path))?) {
+        return Ok(());
+    }
+    let why = format!("it is of user {owner} in a directory that all may write to; expected another place");
+    Err(io::Error::other(why))
+}
+
+/// A path to what is held open, if there is `/proc`.
+fn path_of(held: &OwnedFd) -> Option<PathBuf> {
+    let path = Path::new("/proc/self/fd").join(held.as_raw_fd().to_string());
+    path.exists().then_some(path)
 }
 
 /// A place that can be written: it is tried.
@@ -161,11 +189,8 @@ struct Entry {
 impl Entry {
     /// A path that leads there. Without `/proc`, it is the one that was given.
     fn path(&self) -> PathBuf {
-        let held = Path::new("/proc/self/fd").join(self.directory.as_raw_fd().to_string());
-        match self.path.file_name() {
-            Some(name) if held.exists() => held.join(name),
-            _ => self.path.clone(),
-        }
+        let held = path_of(&self.directory).zip(self.path.file_name());
+        held.map_or_else(|| self.path.clone(), |(held, name)| held.join(name))
     }
 
     fn temporary(&self) -> io::Result<NamedTempFile> {
@@ -236,7 +261,7 @@ mod tests {
         let own = rustix::process::geteuid().as_raw();
         let follows = |mode: u32, owner: u32| {
             fs::set_permissions(dir.path(), Permissions::from_mode(mode)).unwrap();
-            is_followed(owner, &rustix::fs::stat(dir.path()).unwrap())
+            is_believed(owner, &rustix::fs::stat(dir.path()).unwrap())
         };
         assert!(follows(0o1777, own) && follows(0o1777, 0));
         assert!(!follows(0o1777, own + 1));

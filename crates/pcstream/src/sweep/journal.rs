@@ -18,6 +18,7 @@ use serde_json::Value;
 
 use super::results;
 use super::sheet::Cell;
+use crate::whole_file;
 
 /// A run that is done.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,6 +58,8 @@ impl Journal {
         let mut options = OpenOptions::new();
         options.read(true).append(true).create(true).custom_flags(OFlags::NOFOLLOW.bits() as i32);
         let mut file = options.open(&path).with_context(problem)?;
+        // Whoever made it would say what the results are.
+        whole_file::believe(&file, &path).with_context(problem)?;
         let is_file = file.metadata().with_context(problem)?.is_file();
         anyhow::ensure!(is_file, "{}: expected a regular file, or none", problem());
         let mut text = String::new();

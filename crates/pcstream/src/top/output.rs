@@ -1,7 +1,7 @@
 //! Snapshots as tables on stdout, and as lines of JSON.
 
 use std::fs::{File, OpenOptions};
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -30,13 +30,12 @@ pub enum Lines {
 }
 
 impl Lines {
-    /// `-` is stdout. A file is emptied, and nobody else may read it: it has names of files in it.
+    /// `-` is stdout. A file that is there is emptied. One that is made nobody else may read: it has names of files in it.
     pub fn open(path: &Path) -> anyhow::Result<Lines> {
         if path == Path::new("-") {
             return Ok(Lines::Stdout);
         }
-        let open = |path| OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path);
-        let file = whole_file::resolve(path).and_then(open);
+        let file = whole_file::resolve(path).and_then(|real| empty(&real));
         let file = file.with_context(|| format!("--json {}: cannot write there", path.display()))?;
         Ok(Lines::File(file, path.to_owned()))
     }
@@ -58,5 +57,16 @@ impl Lines {
                 Ok(file.write_all(line.as_bytes()).with_context(|| format!("--json {}", path.display()))?)
             }
         }
+    }
+}
+
+/// Opens what is at a resolved path, emptied if it is a file, or makes a file.
+fn empty(path: &Path) -> io::Result<File> {
+    match whole_file::open_there(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
+        }
+        Ok(file) if file.metadata()?.is_file() => file.set_len(0).map(|()| file),
+        opened => opened,
     }
 }
