@@ -165,10 +165,10 @@ fn the_seeds_of_modules_have_names_and_rules() {
     assert!(names(&seed("go")).contains("main.(*Store).write"), "{:?}", names(&seed("go")));
 }
 
-/// A library whose `symbols` functions all have one name and cover all of it.
-fn covered(symbols: u64) -> Vec<u8> {
+/// A library whose `symbols` functions all have one name and cover all of it. The first counts as none.
+fn covered(symbols: u64, name: &str) -> Vec<u8> {
     const HEADERS: u64 = 64 + 56;
-    let name = b"\0a_function\0";
+    let name = format!("\0{name}\0").into_bytes();
     let symtab = HEADERS + name.len() as u64;
     let sections = symtab + 24 * symbols;
     let words = |words: &[u64]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<_>>();
@@ -177,7 +177,7 @@ fn covered(symbols: u64) -> Vec<u8> {
     elf.extend([0, 0, 0, 0, 64, 0, 56, 0, 1, 0, 64, 0, 3, 0, 2, 0]);
     // The only segment: all of the file, executable.
     elf.extend(words(&[word(1, 5), 0, 0, 0, sections, sections, 4096]));
-    elf.extend(name);
+    elf.extend(&name);
     for _ in 0..symbols {
         // A global function in the second section.
         elf.extend(words(&[word(1, 0x0002_0012), 0, sections]));
@@ -194,12 +194,25 @@ fn a_module_that_takes_too_much_work_has_no_names() {
     let file = tempfile::tempfile().expect("a temporary file");
     let offsets: Vec<u64> = (0..2_000).collect();
     for (symbols, short) in [(1_000, false), (100_000, true)] {
-        written(&file, &covered(symbols));
+        written(&file, &covered(symbols, "a_function"));
         let allowance = Allowance::default();
         let names = names_at(&file, Path::new("/nowhere"), &offsets, &allowance);
         assert_eq!(allowance.fell_short(), short, "{symbols} symbols");
         let expected = (!short).then_some("a_function");
         assert!(names.iter().all(|name| name.as_deref() == expected), "{:?}", names[0]);
+    }
+}
+
+/// Only so much of a name is read, and a longer one is known to be left out.
+#[test]
+fn names_that_are_too_long_are_counted() {
+    let file = tempfile::tempfile().expect("a temporary file");
+    for (bytes, short) in [(4000, false), (5000, true)] {
+        let name = "n".repeat(bytes);
+        written(&file, &covered(2, &name));
+        let allowance = Allowance::default();
+        let names = names_at(&file, Path::new("/nowhere"), &[10], &allowance);
+        assert_eq!((allowance.fell_short(), &names[0]), (short, &(!short).then_some(name)));
     }
 }
 

@@ -82,7 +82,14 @@ fn from_symbols<'d, S: ObjectSymbol<'d>>(
             return;
         }
         let named = LazyCell::new(|| {
-            let name = symbol.name().map(without_version).ok().filter(|name| !name.is_empty())?;
+            let Ok(name) = symbol.name().map(without_version) else {
+                // It is longer than what is read of a name, or no text.
+                allowance.fall_short();
+                return None;
+            };
+            if name.is_empty() {
+                return None;
+            }
             allowance.keep_name(name).then(|| Named { start, bytes, name: name.into() })
         });
         let offered = if bytes == 0 { &mut open[first..=first] } else { &mut best[first..first + count] };
