@@ -9,6 +9,7 @@ mod demangle;
 pub mod function_names;
 mod go_names;
 pub mod lines;
+mod metered;
 pub(crate) mod places;
 
 use std::collections::BTreeMap;

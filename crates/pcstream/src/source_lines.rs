@@ -35,7 +35,10 @@ pub fn add(rows: &mut [ContextRow]) -> BTreeMap<Lack, BTreeSet<String>> {
                 let found = found.filter_map(|(at, line)| Some(((module.clone(), at), line?)));
                 lines.extend(found);
             }
-            Err(lack) => drop(lacks.entry(lack).or_insert_with(BTreeSet::new).insert(module.0)),
+            Err(lack) => drop(lacks.entry(lack).or_insert_with(BTreeSet::new).insert(module.0.clone())),
+        }
+        if allowance.fell_short() {
+            lacks.entry(Lack::OverLimit).or_insert_with(BTreeSet::new).insert(module.0);
         }
     }
     for row in rows {

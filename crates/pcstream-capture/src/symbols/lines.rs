@@ -5,7 +5,7 @@
 //! own sections. Names that the file shares with others come from its supplementary file.
 //!
 //! Files are not trusted: they are opened if they are regular, and read within an [`Allowance`]; sections larger than
-//! `MAX_SECTION_BYTES`, once uncompressed, are not.
+//! `MAX_SECTION_BYTES`, once uncompressed, are not. What is made of the sections is within it, too ([`Metered`]).
 //!
 //! Known weaknesses: split debug files (`.dwo`) are not read.
 
@@ -14,7 +14,7 @@ use std::path::Path;
 
 use addr2line::Context;
 use flate2::read::ZlibDecoder;
-use gimli::{DwarfSections, EndianSlice, LittleEndian, SectionId};
+use gimli::{DwarfSections, SectionId};
 use object::{CompressionFormat, Object, ObjectSection};
 use thiserror::Error;
 
@@ -23,12 +23,13 @@ use crate::modules::module_file::open_regular;
 use crate::modules::reading_limits::Allowance;
 use crate::symbols::debug_files::{debug_file, supplementary_file};
 use crate::symbols::demangle::demangled;
+use crate::symbols::metered::Metered;
 use crate::symbols::places::places;
 
 /// The largest programs that distributions have debug files of (browsers left out) have a quarter of it.
 const MAX_SECTION_BYTES: u64 = 256 << 20;
-/// Of looking up a line, whose unit may have to be read.
-const STEPS_OF_A_LINE: u64 = 1000;
+/// Of looking up a line, in a unit that was read.
+const STEPS_OF_A_LINE: u64 = 100;
 
 /// A line of a source file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,7 +69,7 @@ pub enum Lack {
     OverLimit,
 }
 
-/// What stands at these file offsets of a module; `None` where there is no line.
+/// What stands at these file offsets of a module; `None` where there is no line, or the allowance fell short.
 pub fn lines_at(
     path: &Path,
     build_id: &str,
@@ -96,12 +97,12 @@ pub fn lines_at(
     let shared_data = shared.as_ref().map(|shared| ModuleData::of(shared, allowance));
     let shared = shared_data.as_ref().and_then(|data| object::File::parse(data).ok());
     let shared = shared.as_ref().and_then(|shared| sections_of(shared, allowance));
-    let dwarf = sections.borrow_with_sup(shared.as_ref(), |section| EndianSlice::new(section, LittleEndian));
+    let dwarf = sections.borrow_with_sup(shared.as_ref(), |section| Metered::new(section, allowance));
     let context = Context::from_dwarf(dwarf).map_err(|_| lack())?;
     let mut found = vec![None; offsets.len()];
     for place in places(&module, offsets) {
         if !allowance.spend(STEPS_OF_A_LINE) {
-            return Err(Lack::OverLimit);
+            break;
         }
         found[place.of] = source_at(&context, place.address);
     }
@@ -109,7 +110,7 @@ pub fn lines_at(
 }
 
 /// What stands at an address.
-fn source_at(context: &Context<EndianSlice<'_, LittleEndian>>, address: u64) -> Option<Source> {
+fn source_at(context: &Context<Metered<'_>>, address: u64) -> Option<Source> {
     let mut frames = context.find_frames(address).skip_all_loads().ok()?;
     let mut lines = Vec::new();
     while let Some(frame) = frames.next().ok()? {
@@ -230,6 +231,44 @@ mod tests {
         };
         let words: Vec<_> = maps.lines().find(inside).unwrap().split_whitespace().collect();
         at - hex(words[0].split('-').next().unwrap()) + hex(words[2])
+    }
+
+    /// Debug information of a unit at address 0, whose line table has so many rows of a byte each.
+    fn unit_of(rows: usize) -> DwarfSections<Vec<u8>> {
+        // DW_TAG_compile_unit: DW_AT_stmt_list (sec_offset), DW_AT_low_pc (addr), DW_AT_high_pc (data8).
+        let abbreviations = vec![1, 0x11, 0, 0x10, 0x17, 0x11, 0x01, 0x12, 0x07, 0, 0, 0];
+        let words: Vec<u8> = [0, rows as u64].iter().flat_map(|word| word.to_le_bytes()).collect();
+        let unit = [&[4, 0, 0, 0, 0, 0, 8, 1, 0, 0, 0, 0][..], &words].concat();
+        // Each opcode from 13 on makes a row, 14 one byte further on. No directories, one file.
+        let header = b"\x01\x01\x01\0\x01\x0d\0\x01\x01\x01\x01\0\0\0\x01\0\0\x01\0a.c\0\0\0\0\0";
+        let program = [&[0, 9, 2, 0, 0, 0, 0, 0, 0, 0, 0, 13][..], &vec![14; rows], &[0, 1, 1]].concat();
+        let length = |bytes: usize| (bytes as u32).to_le_bytes();
+        let header = [&[4, 0][..], &length(header.len()), header].concat();
+        let lines = [&length(header.len() + program.len())[..], &header, &program].concat();
+        let info = [&length(unit.len())[..], &unit].concat();
+        let sections = DwarfSections::load(|id| {
+            Ok::<_, ()>(match id {
+                SectionId::DebugAbbrev => abbreviations.clone(),
+                SectionId::DebugInfo => info.clone(),
+                SectionId::DebugLine => lines.clone(),
+                _ => Vec::new(),
+            })
+        });
+        sections.expect("nothing is refused")
+    }
+
+    /// A row takes 24 bytes: a compressed section of a few KB could take all memory.
+    #[test]
+    fn rows_of_a_line_table_are_taken_from_the_allowance() {
+        for (rows, short) in [(1000, false), (100 << 20, true)] {
+            let (sections, allowance) = (unit_of(rows), Allowance::default());
+            let dwarf = sections.borrow(|section| Metered::new(section, &allowance));
+            let context = Context::from_dwarf(dwarf).expect("its unit can be read");
+            let found = source_at(&context, 100);
+            assert_eq!(allowance.fell_short(), short);
+            let line = Line { file: "a.c".into(), line: 1 };
+            assert_eq!(found, (!short).then_some(Source { line, inlined: Vec::new() }));
+        }
     }
 
     #[test]
