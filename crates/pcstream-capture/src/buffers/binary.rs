@@ -13,7 +13,7 @@ use super::contents::{Contents, Elf};
 use super::counted::{self, Argument, Number, Place};
 use super::rules::{Counter, Rule, Rules};
 use super::static_probes::{self, StaticProbe};
-use super::{Probe, Program, register};
+use super::{Probe, Program, open_file, register};
 use crate::symbols::debug_files;
 use crate::wire::{BufferKind, BufferRule};
 
@@ -40,7 +40,7 @@ struct Parsed<'a> {
 impl Binary {
     /// Opens a binary.
     pub fn open(path: &Path) -> Result<Binary, String> {
-        let file = File::open(path).map_err(|error| format!("cannot be read: {error}"))?;
+        let file = open_file(path).map_err(|error| format!("cannot be read: {error}"))?;
         // Without links, as debug files are looked for.
         let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         Ok(Binary { debug_file: debug_file(&file, &real), path: path.to_owned(), file: Arc::new(file) })

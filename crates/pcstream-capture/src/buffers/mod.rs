@@ -20,7 +20,8 @@ mod static_probes;
 
 use std::collections::HashSet;
 use std::fs::File;
-use std::os::unix::fs::MetadataExt;
+use std::io;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -159,15 +160,20 @@ fn probes_of(what: &str, running: &[Program]) -> Result<Vec<Probe>, BufferError>
     probes_by_rules(what, &text, running)
 }
 
-fn read_start(path: &Path) -> std::io::Result<Vec<u8>> {
-    use std::io::{Error, ErrorKind, Read};
-    let file = std::fs::File::open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(Error::new(ErrorKind::InvalidInput, "not a regular file"));
-    }
+fn read_start(path: &Path) -> io::Result<Vec<u8>> {
+    use std::io::Read;
     let mut bytes = Vec::new();
-    file.take(MAX_RULES_FILE_BYTES).read_to_end(&mut bytes)?;
+    open_file(path)?.take(MAX_RULES_FILE_BYTES).read_to_end(&mut bytes)?;
     Ok(bytes)
+}
+
+/// Opens a regular file; a pipe is not waited for.
+fn open_file(path: &Path) -> io::Result<File> {
+    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+    }
+    Ok(file)
 }
 
 fn probes_by_rules(what: &str, text: &str, running: &[Program]) -> Result<Vec<Probe>, BufferError> {
@@ -275,5 +281,17 @@ mod tests {
         assert!(message("postgres").contains("a preset (mariadb, postgresql)"), "{}", message("postgres"));
         assert!(message("/dev/zero").contains("not a regular file"));
         assert!(message("/").contains("not a regular file"));
+        let dir = tempfile::tempdir().expect("a directory can be made");
+        let (pipe, rules) = (dir.path().join("pipe"), dir.path().join("rules.toml"));
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0)
+            .expect("a pipe can be made");
+        let text = format!(
+            "program = [{pipe:?}]\npage_bytes = 4096\n[[dirty]]\nfunction = 'f'\npage = {{ address = 1 }}\n"
+        );
+        std::fs::write(&rules, text).expect("it can be written");
+        for path in [pipe, rules] {
+            let message = message(path.to_str().expect("plain"));
+            assert!(message.contains("not a regular file"), "nobody writes to the pipe: {message}");
+        }
     }
 }
