@@ -69,6 +69,9 @@ pub enum ImageError {
         /// Pages that should be there.
         expected: u64,
     },
+    /// Something follows the end.
+    #[error("it goes on after its end: the image is damaged; use a copy of the image")]
+    GoesOn,
     /// The device refuses.
     #[error(transparent)]
     Device(#[from] DeviceError),
@@ -85,9 +88,9 @@ impl From<io::Error> for ImageError {
 
 /// What to do about an image of a device of so many pages.
 fn remedy(pages: u64) -> String {
-    match pages.checked_mul(PAGE as u64).filter(|bytes| *bytes <= BYTES_MAX) {
+    match pages.checked_mul(PAGE as u64).filter(|bytes| (1..=BYTES_MAX).contains(bytes)) {
         Some(bytes) => format!("use --size {bytes}"),
-        None => "no device is that large, so the image is damaged; use a copy of the image".to_owned(),
+        None => "no device has that size, so the image is damaged; use a copy of the image".to_owned(),
     }
 }
 
@@ -129,6 +132,9 @@ pub fn load(device: &mut EmulatedDevice, input: &mut impl Read) -> Result<(), Im
         if page == END {
             if stored != count {
                 return Err(ImageError::Count { found: count, expected: stored });
+            }
+            if input.read(&mut data)? > 0 {
+                return Err(ImageError::GoesOn);
             }
             break;
         }

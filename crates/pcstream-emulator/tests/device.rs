@@ -291,13 +291,15 @@ fn an_image_brings_everything_back_or_is_refused() {
         let said = load(&bytes[..at]).err().expect("it is cut").to_string();
         assert!(said.contains(if at < 8 { "does not begin with" } else { "cut off" }), "{at}: {said}");
     }
+    let said = load(&[&bytes[..], &bytes].concat()).err().expect("two images").to_string();
+    assert!(said.contains("goes on after its end"), "{said}");
     let of_another_size = |pages: u64| {
         let mut other = bytes.clone();
         other[8..16].copy_from_slice(&pages.to_le_bytes());
         load(&other).err().expect("of another size").to_string()
     };
     assert!(of_another_size(PAGES + 1).contains(&format!("use --size {}", (PAGES + 1) * 4096)));
-    for pages in [u64::MAX, u64::MAX / 4096] {
+    for pages in [0, u64::MAX, u64::MAX / 4096] {
         let said = of_another_size(pages);
         assert!(said.contains("damaged") && !said.contains("--size"), "{said}");
     }
