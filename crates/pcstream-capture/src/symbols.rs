@@ -4,6 +4,7 @@
 //! interrupted path is the instruction itself. Code without symbols keeps an empty name and is shown as module and
 //! offset.
 
+mod abbreviations;
 pub(crate) mod debug_files;
 mod demangle;
 pub mod function_names;

@@ -21,6 +21,7 @@ use thiserror::Error;
 use crate::modules::module_data::ModuleData;
 use crate::modules::module_file::open_regular;
 use crate::modules::reading_limits::Allowance;
+use crate::symbols::abbreviations::are_short;
 use crate::symbols::debug_files::{debug_file, supplementary_file};
 use crate::symbols::demangle::demangled;
 use crate::symbols::metered::Metered;
@@ -98,6 +99,9 @@ pub fn lines_at(
     let shared = shared_data.as_ref().and_then(|data| object::File::parse(data).ok());
     let shared = shared.as_ref().and_then(|shared| sections_of(shared, allowance));
     let dwarf = sections.borrow_with_sup(shared.as_ref(), |section| Metered::new(section, allowance));
+    if !(are_short(&dwarf) && dwarf.sup().is_none_or(are_short)) {
+        return Err(Lack::OverLimit);
+    }
     let context = Context::from_dwarf(dwarf).map_err(|_| lack())?;
     let mut found = vec![None; offsets.len()];
     for place in places(&module, offsets) {
