@@ -5,7 +5,7 @@
 //! own sections. Names that the file shares with others come from its supplementary file.
 //!
 //! Files are not trusted: they are opened if they are regular, and read within an [`Allowance`]; sections larger than
-//! `MAX_SECTION_BYTES`, once uncompressed, are not. What is made of the sections is within it, too ([`Metered`]).
+//! `MAX_SECTION_BYTES`, once uncompressed, are not. What is made of the sections is within it, too (`Metered`).
 //!
 //! Known weaknesses: split debug files (`.dwo`) are not read.
 
