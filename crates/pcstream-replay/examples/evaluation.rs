@@ -174,8 +174,8 @@ fn evaluate() -> Result<Vec<LaneResult>, Box<dyn Error>> {
     let lanes = lanes.flat_map(|victims| schemes.each_ref().map(|scheme| lane(scheme, victims.clone())));
     // All pages hold data before the first event. The oracle sees the workload once before it is replayed.
     let prefill = vec![Extent { lba: Lba(0), pages: PAGES }];
-    let mut plan = Plan { lanes: lanes.collect(), prefill, ..Plan::default() };
-    let recorded = recorded::replay(&mut plan, || LogAndTable::new(16 * PAGES), |_, _| {})?;
+    let plan = Plan { lanes: lanes.collect(), prefill, ..Plan::default() };
+    let recorded = recorded::replay(&plan, || LogAndTable::new(16 * PAGES), |_, _| {})?;
     Ok(recorded.replay.results())
 }
 

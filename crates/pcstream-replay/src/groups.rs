@@ -30,7 +30,7 @@ pub fn run<E>(
     plan: &Plan,
     density: Density,
     groups: Vec<Range<usize>>,
-    mut pass: impl FnMut(&mut Plan) -> Result<Recorded, E>,
+    mut pass: impl FnMut(&Plan) -> Result<Recorded, E>,
 ) -> Result<Fitted, E> {
     let (mut results, mut learned, mut last) = (Vec::new(), BTreeMap::new(), None);
     let mut future = None;
@@ -41,7 +41,7 @@ pub fn run<E>(
         if let Some(future) = &future {
             part.share_future(future);
         }
-        let run = pass(&mut part)?;
+        let run = pass(&part)?;
         let group_results = run.replay.results();
         for result in &group_results {
             if let Some(table) = run.replay.learned(&result.scheme) {
@@ -49,9 +49,9 @@ pub fn run<E>(
             }
         }
         results.extend(group_results);
-        future = future.or_else(|| part.future());
+        future = future.or_else(|| run.future.clone());
         last = Some(run);
     }
-    let Recorded { replay, damage } = last.expect("there is at least one group");
+    let Recorded { replay, damage, .. } = last.expect("there is at least one group");
     Ok(Fitted { results, replay, learned, damage })
 }

@@ -78,8 +78,8 @@ impl LiveReplay {
         }
         let late = match self.plan.lookahead() {
             None => None,
-            Some(mut ahead) => {
-                let recorded = recorded::replay(&mut ahead, &open, progress)?;
+            Some(ahead) => {
+                let recorded = recorded::replay(&ahead, &open, progress)?;
                 damage = damage.or(recorded.damage);
                 Some(recorded.replay)
             }
@@ -227,7 +227,7 @@ mod tests {
     #[test]
     fn results_do_not_depend_on_the_queue() {
         let batches = trace();
-        let whole = recorded::replay(&mut plan(), || recorded(&batches), |_, _| {}).unwrap().replay.results();
+        let whole = recorded::replay(&plan(), || recorded(&batches), |_, _| {}).unwrap().replay.results();
         let expected = numbers(&whole);
         assert_eq!(expected.iter().map(|(name, _)| *name).collect::<Vec<_>>(), SCHEMES);
         // Nothing fits, the first two batches fit (the third does if they are done by then), everything fits.
@@ -277,11 +277,11 @@ mod tests {
             let good: Vec<_> = recorded(&batches).take(good).collect();
             good.into_iter().chain([Err(std::fmt::Error)])
         };
-        let recorded = recorded::replay(&mut plan(), || damaged(2), |_, _| {}).unwrap();
+        let recorded = recorded::replay(&plan(), || damaged(2), |_, _| {}).unwrap();
         let damage = recorded.damage.expect("the trace is damaged");
         assert!(damage.starts_with("after 8192 events: "), "{damage}");
         assert_eq!(recorded.replay.writers().totals().events, 8192);
-        let error = recorded::replay(&mut plan(), || damaged(1), |_, _| {}).err().expect("nothing to replay");
+        let error = recorded::replay(&plan(), || damaged(1), |_, _| {}).err().expect("nothing to replay");
         assert!(matches!(error, RecordedError::Trace(std::fmt::Error)));
     }
 }

@@ -7,8 +7,10 @@
 //! trace without any readable event has no result.
 
 use std::error::Error;
+use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 
+use pcstream_placement::Future;
 use pcstream_placement::future::FutureBuilder;
 use pcstream_trace::{Batch, Event, Extent, Op};
 
@@ -51,11 +53,14 @@ pub struct Recorded {
     pub replay: Replay,
     /// Why reading ended early, if it did.
     pub damage: Option<String>,
+    /// The future, if a lane looks ahead: other plans on the same trace can share it.
+    pub future: Option<Arc<Future>>,
 }
 
-/// Runs a trace through a plan. `open` begins to read it; `progress` gets the number of events just done.
+/// Runs a trace through a plan. `open` begins to read it; `progress` gets the number of events just done. A future that
+/// the plan does not have yet is found out first, for this trace alone: the plan stays as it is.
 pub fn replay<I, E>(
-    plan: &mut Plan,
+    plan: &Plan,
     open: impl Fn() -> I,
     mut progress: impl FnMut(Pass, usize),
 ) -> Result<Recorded, RecordedError<E>>
@@ -63,6 +68,7 @@ where
     I: Iterator<Item = Result<Batch, E>> + Send,
     E: Error + Send,
 {
+    let mut plan = plan.clone();
     if plan.needs_future() {
         let mut future = FutureBuilder::default();
         for_each_batch(open(), |batch| {
@@ -78,7 +84,7 @@ where
         progress(Pass::Simulate, batch.events.len());
         Ok(())
     })?;
-    Ok(Recorded { replay, damage })
+    Ok(Recorded { replay, damage, future: plan.future() })
 }
 
 /// The pages that a trace writes; `progress` gets the number of events just done. Of a damaged trace, what can be read.
@@ -166,4 +172,37 @@ pub(crate) fn for_each_batch<E: Error + Send>(
         }
         Ok(None)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use pcstream_placement::configure;
+    use pcstream_ssd::{DeviceSettings, Spare};
+    use pcstream_trace::generators::{Common, generate};
+
+    use super::*;
+    use crate::lane::LaneSpec;
+
+    #[test]
+    fn a_plan_learns_the_future_of_each_trace() {
+        let device = DeviceSettings {
+            logical_pages: 4096,
+            superblock_pages: 16,
+            streams: 4,
+            spare: Spare::SpareFactor(0.3),
+            ..DeviceSettings::default()
+        };
+        let oracle = LaneSpec::new(Arc::new(configure("oracle").unwrap()), device);
+        let plan = Plan { lanes: vec![oracle], ..Plan::default() };
+        let waf = |plan: &Plan, seed| {
+            let common = Common { pages: 4096, writes: 65_536, seed };
+            let trace = || generate("hotcold", common, &Default::default()).unwrap();
+            let run = replay(plan, || trace().map(Ok::<_, std::fmt::Error>), |_, _| {}).unwrap();
+            assert!(run.future.is_some());
+            run.replay.results()[0].waf().unwrap()
+        };
+        let alone = waf(&plan.clone(), 2);
+        waf(&plan, 1);
+        assert_eq!(waf(&plan, 2), alone);
+    }
 }

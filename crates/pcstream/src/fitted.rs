@@ -146,12 +146,12 @@ impl<'a> Fitting<'a> {
         if let Some(future) = future {
             part.share_future(future);
         }
-        let run = self.pass(&mut part, progress)?;
-        *future = future.take().or_else(|| part.future());
+        let run = self.pass(&part, progress)?;
+        *future = future.take().or_else(|| run.future.clone());
         Ok(run)
     }
 
-    fn pass(&self, plan: &mut Plan, progress: impl FnMut(Pass, usize)) -> Result<Recorded, Failure> {
+    fn pass(&self, plan: &Plan, progress: impl FnMut(Pass, usize)) -> Result<Recorded, Failure> {
         let run = recorded::replay(plan, || self.batches(), progress);
         // A signal ends the batches early, which is no result.
         self.interrupt.check()?;

@@ -175,8 +175,8 @@ pub fn contexts(args: &ContextsArgs, ui: Ui) -> Result<Status, Failure> {
     let (prefill, density) = (Vec::new(), Density::Sparse);
     let plan = Plan { lanes, prefill, density, without_devices: true };
     let settings = Settings::default();
-    let mut planned = Planned { plan, seed, device: None, settings, space: None, shrunk_from: None };
-    let Recorded { replay, damage } = replay_trace(&mut planned.plan, &reader, ui)?;
+    let planned = Planned { plan, seed, device: None, settings, space: None, shrunk_from: None };
+    let Recorded { replay, damage, .. } = replay_trace(&planned.plan, &reader, ui)?;
     let simulation = Simulation::new(about(&args.trace, &reader, damage, &planned), &replay);
     view.show(&simulation, ui)?;
     Ok(Status::with_losses(simulation.has_losses()))
@@ -211,7 +211,7 @@ pub fn rows<'a>(simulation: &Simulation<'a>) -> Vec<ContextRow<'a>> {
 }
 
 /// Runs a trace through a plan, and says if the trace is damaged.
-pub fn replay_trace(plan: &mut Plan, reader: &TraceReader, ui: Ui) -> Result<Recorded, Failure> {
+pub fn replay_trace(plan: &Plan, reader: &TraceReader, ui: Ui) -> Result<Recorded, Failure> {
     let mut bars = Bars::new(reader, ui);
     let recorded = recorded::replay(plan, || reader.batches(), |pass, events| bars.advance(pass, events))
         .map_err(|error| failure(error, reader))?;
