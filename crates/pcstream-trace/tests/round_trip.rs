@@ -173,6 +173,46 @@ fn table_ids_are_dense() {
     }
 }
 
+/// What the writer takes, the reader takes.
+#[test]
+fn entries_that_no_reader_takes_are_refused() {
+    let named = |bytes: usize| Context::label(ContextId(1), &"x".repeat(bytes));
+    let framed = |frames, symbol: usize| {
+        let frame = Frame { symbol: "x".repeat(symbol), ..Frame::default() };
+        Context { frames: vec![frame; frames], ..named(1) }
+    };
+    let at = |bytes: usize| File { id: FileId(1), path: "x".repeat(bytes), ..File::default() };
+    let contexts = |context| Batch { contexts: vec![context], ..Batch::default() };
+    let files = |file| Batch { files: vec![file], ..Batch::default() };
+    let most = 64 << 10;
+    for batch in
+        [contexts(named(most)), contexts(framed(4096, 1)), contexts(framed(1, most)), files(at(most))]
+    {
+        let dir = tempfile::tempdir().unwrap();
+        let mut writer = writer(&dir);
+        writer.write_batch(&batch).unwrap();
+        let path = writer.finish(None).unwrap().path;
+        assert_eq!(read(&TraceReader::open(path).unwrap()).unwrap(), batch);
+    }
+    let (long, many) =
+        ("a string of 65537 bytes, expected at most 65536", "4097 frames, expected at most 4096");
+    for (batch, problem) in [
+        (contexts(named(most + 1)), long),
+        (contexts(framed(4097, 1)), many),
+        (contexts(framed(1, most + 1)), long),
+        (files(at(most + 1)), long),
+    ] {
+        let mut writer = writer(&tempfile::tempdir().unwrap());
+        let error = writer.write_batch(&batch).unwrap_err().to_string();
+        assert!(error.contains("row 0: ") && error.contains(problem), "{error}");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let mut writer = writer(&dir);
+    writer.write_batch(&contexts(named(1))).unwrap();
+    let error = writer.finish(Some(&[framed(1, most + 1)])).unwrap_err().to_string();
+    assert!(error.contains(long), "{error}");
+}
+
 /// An importer learns the size of the device at the end.
 #[test]
 fn the_device_size_may_come_last_but_must_come() {

@@ -12,7 +12,7 @@ use arrow_schema::{DataType, SchemaRef};
 use super::check::EventCheck;
 use super::encode::{names, u32s};
 use super::error::{EventFault, TraceError};
-use super::limits::{MAX_FRAMES, TableBudget, context_bytes, file_bytes};
+use super::limits::{TableBudget, check_frames, context_bytes, file_bytes};
 use super::schema::{Absent, CONTEXTS, EVENTS, FILES, TableSpec};
 use crate::event::{Event, Kind, Life, Op, WriteHint};
 use crate::ids::{ContextId, FileId, Lba, Signature};
@@ -311,10 +311,11 @@ pub(super) fn decode_contexts(
 fn decode_frames(layout: &Layout, list: &ArrayRef, row: u64) -> Result<Vec<Frame>, TraceError> {
     let wrong = || mismatch(&layout.path, &CONTEXTS, 6, list.data_type());
     no_nulls(list, "frames", &layout.path, row)?;
-    if list.len() > MAX_FRAMES {
-        let problem = format!("{} frames, expected at most {MAX_FRAMES}", list.len());
-        return Err(TraceError::Table { path: layout.path.to_path_buf(), row, problem });
-    }
+    check_frames(list.len()).map_err(|problem| TraceError::Table {
+        path: layout.path.to_path_buf(),
+        row,
+        problem,
+    })?;
     let frames = list.as_struct_opt().ok_or_else(wrong)?;
     for column in frames.columns() {
         no_nulls(column, "frames", &layout.path, row)?;

@@ -25,7 +25,7 @@ const MAX_PAGE_BYTES: u64 = 32 << 20;
 /// Longest string of a dictionary. Paths end at 4 KiB; names of C++ functions may be longer.
 const MAX_STRING_BYTES: u64 = 64 << 10;
 /// Frames of a call path. Recordings have 16 at most; the Java agent's paths are as long as its option `depth` says.
-pub(super) const MAX_FRAMES: usize = 4096;
+const MAX_FRAMES: usize = 4096;
 /// All strings of a column in a row group.
 const MAX_STRINGS_BYTES: u64 = 512 << 20;
 /// Values of a column in a row group, where rows have several.
@@ -60,6 +60,33 @@ impl TableBudget {
         })?;
         Ok(())
     }
+}
+
+/// Refuses a context that no reader takes.
+pub(super) fn check_context(context: &Context) -> Result<(), String> {
+    check_frames(context.frames.len())?;
+    let frames = context.frames.iter().flat_map(|f| [&f.module, &f.build_id, &f.symbol]);
+    let texts = [&context.executable, &context.comm, &context.entry].into_iter().chain(frames);
+    texts.map(|text| text.len() as u64).try_for_each(check_string)
+}
+
+/// Refuses a file that no reader takes.
+pub(super) fn check_file(file: &File) -> Result<(), String> {
+    check_string(file.path.len() as u64)
+}
+
+pub(super) fn check_frames(frames: usize) -> Result<(), String> {
+    if frames <= MAX_FRAMES {
+        return Ok(());
+    }
+    Err(format!("{frames} frames, expected at most {MAX_FRAMES}"))
+}
+
+fn check_string(bytes: u64) -> Result<(), String> {
+    if bytes <= MAX_STRING_BYTES {
+        return Ok(());
+    }
+    Err(format!("a string of {bytes} bytes, expected at most {MAX_STRING_BYTES}"))
 }
 
 /// Memory of a context.
@@ -132,8 +159,8 @@ fn check_column(
         0
     };
     let at_once = if is_flat { values.min(batch_rows) } else { values };
-    if longest > MAX_STRING_BYTES {
-        return Ok(Err(format!("a string of {longest} bytes, expected at most {MAX_STRING_BYTES}")));
+    if let Err(problem) = check_string(longest) {
+        return Ok(Err(problem));
     }
     let decoded = plain + at_once * longest;
     if decoded > MAX_STRINGS_BYTES {

@@ -12,6 +12,7 @@ use super::check::EventCheck;
 use super::dir::{Dir, Parent};
 use super::error::TraceError;
 use super::files::{beside, partial_path};
+use super::limits::{check_context, check_file};
 use crate::event::Event;
 use crate::ids::{ContextId, Signature};
 use crate::meta::{Digest, FormatVersion, Meta, Totals};
@@ -153,16 +154,16 @@ impl TraceWriter {
     /// Checks a batch as a whole, so that a bad one leaves nothing behind.
     fn check_batch(&mut self, batch: &Batch) -> Result<(), TraceError> {
         let Totals { events, contexts, files, .. } = self.meta.totals;
-        let table = |row, problem| Err(TraceError::Table { path: self.target.clone(), row, problem });
+        let table = |row, problem| TraceError::Table { path: self.target.clone(), row, problem };
         for (row, context) in (contexts..).zip(&batch.contexts) {
-            if u64::from(context.id.0) != row + 1 {
-                return table(row, format!("context {}, expected {}: ids are dense", context.id.0, row + 1));
-            }
+            check_id("context", context.id.0, row)
+                .and_then(|()| check_context(context))
+                .map_err(|problem| table(row, problem))?;
         }
         for (row, file) in (files..).zip(&batch.files) {
-            if u64::from(file.id.0) != row + 1 {
-                return table(row, format!("file {}, expected {}: ids are dense", file.id.0, row + 1));
-            }
+            check_id("file", file.id.0, row)
+                .and_then(|()| check_file(file))
+                .map_err(|problem| table(row, problem))?;
         }
         let EventCheck { last_ns, highest_end, .. } = self.check;
         let (contexts, files) = (contexts + batch.contexts.len() as u64, files + batch.files.len() as u64);
@@ -247,6 +248,7 @@ impl TraceWriter {
                     format!("context {} ({s}), expected {} ({signature}) as written", found.0, id.0);
                 return error(row, problem);
             }
+            check_context(context).or_else(|problem| error(row, problem))?;
         }
         Ok(())
     }
@@ -297,4 +299,12 @@ impl TraceWriter {
         self.dir.replace_file(META_FILE, &text)?;
         Ok(text.len() as u64)
     }
+}
+
+/// A table's ids count its rows from 1.
+fn check_id(what: &str, found: u32, row: u64) -> Result<(), String> {
+    if u64::from(found) == row + 1 {
+        return Ok(());
+    }
+    Err(format!("{what} {found}, expected {}: ids are dense", row + 1))
 }
