@@ -213,6 +213,29 @@ fn entries_that_no_reader_takes_are_refused() {
     assert!(error.contains(long), "{error}");
 }
 
+#[test]
+fn what_the_writer_sets_in_meta_nobody_else_does() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut writer = writer(&dir);
+    writer.write_batch(&small()).unwrap();
+    let mut other = Meta::new("other", 2000);
+    other.format_version.major += 1;
+    other.complete = true;
+    other.totals.events = 7;
+    other.trace_id = "mine".to_owned();
+    *writer.meta_mut() = other;
+    writer.flush().unwrap();
+    let on_disk = std::fs::read(dir.path().join("t.pctrace.partial/meta.json")).unwrap();
+    let flushed: Meta = serde_json::from_slice(&on_disk).unwrap();
+    assert_eq!((flushed.complete, flushed.trace_id.as_str()), (false, ""));
+    let events = small().events;
+    writer.write_batch(&Batch { events: events[events.len() - 1..].to_vec(), ..Batch::default() }).unwrap();
+    let summary = writer.finish(None).unwrap();
+    let reader = TraceReader::open(summary.path).unwrap();
+    assert_eq!((reader.meta(), &*reader.meta().device.name), (&summary.meta, "other"));
+    assert_eq!(read(&reader).unwrap().events.len(), events.len() + 1);
+}
+
 /// An importer learns the size of the device at the end.
 #[test]
 fn the_device_size_may_come_last_but_must_come() {

@@ -4,6 +4,7 @@
 //! they become a segment file. A segment that was flushed early is written again, longer, until it
 //! is full, so a partial trace has at most one file per row group and one more.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::META_FILE;
@@ -15,7 +16,7 @@ use super::files::{beside, partial_path};
 use super::limits::{check_context, check_file};
 use crate::event::Event;
 use crate::ids::{ContextId, Signature};
-use crate::meta::{Digest, FormatVersion, Meta, Totals};
+use crate::meta::{Digest, FileSums, FormatVersion, Meta, Totals};
 use crate::tables::{Batch, Context, File};
 
 /// What a finished trace amounts to.
@@ -38,6 +39,8 @@ pub struct TraceWriter {
     dir: Dir,
     overwrite: bool,
     meta: Meta,
+    /// Those of `meta`, which others may change.
+    totals: Totals,
     check: EventCheck,
     digest: Digest,
     signatures: Vec<Signature>,
@@ -76,14 +79,8 @@ impl TraceWriter {
             parent,
             dir,
             overwrite,
-            meta: Meta {
-                format_version: FormatVersion::CURRENT,
-                trace_id: String::new(),
-                complete: false,
-                totals: Totals::default(),
-                checksums: Default::default(),
-                ..meta
-            },
+            meta,
+            totals: Totals::default(),
             check,
             digest: Digest::default(),
             signatures: Vec::new(),
@@ -91,7 +88,7 @@ impl TraceWriter {
             files: Chain::new(),
             events: Chain::new(),
         };
-        if let Err(error) = writer.write_meta().and_then(|_| writer.dir.check_owner(META_FILE)) {
+        if let Err(error) = writer.write_meta(None).and_then(|_| writer.dir.check_owner(META_FILE)) {
             // Nothing has been written that could be missed; what went wrong first is the error.
             _ = writer.abandon();
             return Err(error);
@@ -103,7 +100,7 @@ impl TraceWriter {
     /// batch. The default suits traces of any size; tests use small ones to see many segments.
     pub fn set_row_group_rows(&mut self, rows: usize) {
         assert!(rows > 0, "a row group has at least one row");
-        assert_eq!(self.meta.totals, Totals::default(), "row groups are sized before the first batch");
+        assert_eq!(self.totals, Totals::default(), "row groups are sized before the first batch");
         (self.contexts.limit, self.files.limit, self.events.limit) = (rows, rows, rows);
     }
 
@@ -118,7 +115,8 @@ impl TraceWriter {
     }
 
     /// The meta, to be completed while the trace is written: losses, exit status, device size.
-    /// Changes reach the disk with the next `flush`; events may lie on the larger device at once.
+    /// Changes reach the disk with the next `flush`; events may lie on the larger device at once. What
+    /// the writer sets itself, it sets again.
     pub fn meta_mut(&mut self) -> &mut Meta {
         &mut self.meta
     }
@@ -127,7 +125,8 @@ impl TraceWriter {
     /// for `flush` and `abandon`.
     pub fn write_batch(&mut self, batch: &Batch) -> Result<(), TraceError> {
         self.check_batch(batch)?;
-        self.meta.totals.add_batch(batch);
+        self.totals.add_batch(batch);
+        self.meta.totals = self.totals;
         self.digest.update(&batch.events);
         for context in &batch.contexts {
             self.signatures.push(context.signature);
@@ -153,7 +152,7 @@ impl TraceWriter {
 
     /// Checks a batch as a whole, so that a bad one leaves nothing behind.
     fn check_batch(&mut self, batch: &Batch) -> Result<(), TraceError> {
-        let Totals { events, contexts, files, .. } = self.meta.totals;
+        let Totals { events, contexts, files, .. } = self.totals;
         let table = |row, problem| TraceError::Table { path: self.target.clone(), row, problem };
         for (row, context) in (contexts..).zip(&batch.contexts) {
             check_id("context", context.id.0, row)
@@ -190,7 +189,7 @@ impl TraceWriter {
         self.contexts.flush(&self.dir)?;
         self.files.flush(&self.dir)?;
         self.events.flush(&self.dir)?;
-        self.write_meta().map(drop)
+        self.write_meta(None).map(drop)
     }
 
     /// Finishes the trace and gives it its name. `symbols` may hold the contexts again, in the same
@@ -216,15 +215,12 @@ impl TraceWriter {
             self.check_symbols(contexts)?;
             self.contexts.replace(contexts);
         }
-        let mut sums = std::collections::BTreeMap::new();
+        let mut sums = BTreeMap::new();
         sums.insert("contexts.parquet".to_owned(), self.contexts.finish(&self.dir)?);
         sums.insert("files.parquet".to_owned(), self.files.finish(&self.dir)?);
         sums.insert("events.parquet".to_owned(), self.events.finish(&self.dir)?);
         let bytes = sums.values().map(|s| s.bytes).sum::<u64>();
-        self.meta.checksums = sums;
-        self.meta.trace_id = self.digest.id();
-        self.meta.complete = true;
-        let bytes = bytes + self.write_meta()?;
+        let bytes = bytes + self.write_meta(Some(sums))?;
         self.contexts.remove_segments(&self.dir)?;
         self.files.remove_segments(&self.dir)?;
         self.events.remove_segments(&self.dir)?;
@@ -291,8 +287,13 @@ impl TraceWriter {
         self.parent.remove(&self.dir)
     }
 
-    /// Writes `meta.json` and returns its length.
-    fn write_meta(&mut self) -> Result<u64, TraceError> {
+    /// Writes `meta.json`, that of a complete trace if there are checksums, and returns its length.
+    fn write_meta(&mut self, sums: Option<BTreeMap<String, FileSums>>) -> Result<u64, TraceError> {
+        self.meta.format_version = FormatVersion::CURRENT;
+        self.meta.complete = sums.is_some();
+        self.meta.trace_id = sums.as_ref().map_or_else(String::new, |_| self.digest.id());
+        self.meta.totals = self.totals;
+        self.meta.checksums = sums.unwrap_or_default();
         let mut text = serde_json::to_vec_pretty(&self.meta)
             .map_err(|e| TraceError::io("encode", &self.dir.path().join(META_FILE), e.into()))?;
         text.push(b'\n');
