@@ -268,8 +268,9 @@ fn replace_events(path: &Path, columns: Vec<(&str, ArrayRef)>) {
 #[test]
 fn rows_of_other_programs_are_judged_by_the_same_rules() {
     type Spoil = fn(&mut Columns);
-    let cases: [(Spoil, EventFault); 9] = [
+    let cases: [(Spoil, EventFault); 10] = [
         (|c| c.time_ns[1] = 9, EventFault::Time { previous: 10, found: 9 }),
+        (|c| c.time_ns[1] = 1 << 63, EventFault::TooLate(1 << 63)),
         (|c| c.op[1] = Some("trim"), EventFault::Op("trim".into())),
         (|c| c.kind[1] = Some(""), EventFault::Kind("".into())),
         (|c| c.pages[1] = 0, EventFault::NoPages("write")),

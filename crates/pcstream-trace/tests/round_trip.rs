@@ -120,8 +120,9 @@ fn symbols_of_other_contexts_are_refused() {
 #[test]
 fn bad_events_are_refused_whole() {
     type Break = fn(&mut Event);
-    let cases: [(Break, EventFault); 9] = [
+    let cases: [(Break, EventFault); 10] = [
         (|e| e.time_ns = 99, EventFault::Time { previous: 100, found: 99 }),
+        (|e| e.time_ns = u64::MAX, EventFault::TooLate(u64::MAX)),
         (|e| e.pages = 0, EventFault::NoPages("write")),
         (|e| e.op = Op::Flush, EventFault::Pages { op: "flush", pages: 2 }),
         (|e| e.op = Op::Exit, EventFault::Pages { op: "exit", pages: 2 }),

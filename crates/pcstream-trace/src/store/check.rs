@@ -2,7 +2,7 @@
 //! and by the reader after it was loaded.
 
 use super::error::EventFault;
-use crate::event::Event;
+use crate::event::{Event, MAX_TIME_NS};
 
 /// What the rules depend on.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +32,7 @@ impl EventCheck {
         let pages = u64::from(event.pages);
         let end = event.lba.0.saturating_add(pages);
         let good = event.time_ns >= self.last_ns
+            && event.time_ns <= MAX_TIME_NS
             && (event.pages > 0) == event.op.has_pages()
             && end <= self.device_pages
             && event.lba.0.checked_add(pages).is_some()
@@ -52,6 +53,8 @@ impl EventCheck {
         let pages = event.pages;
         if event.time_ns < self.last_ns {
             EventFault::Time { previous: self.last_ns, found: event.time_ns }
+        } else if event.time_ns > MAX_TIME_NS {
+            EventFault::TooLate(event.time_ns)
         } else if pages == 0 && event.op.has_pages() {
             EventFault::NoPages(event.op.name())
         } else if pages > 0 && !event.op.has_pages() {

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use crate::event::{Kind, Life, Op};
+use crate::event::{Kind, Life, MAX_TIME_NS, Op};
 use crate::ids::Lba;
 use crate::meta::FormatVersion;
 
@@ -137,6 +137,9 @@ pub enum EventFault {
         /// Time of this event.
         found: u64,
     },
+    /// A time from which no clock can go on.
+    #[error("time_ns {0}, expected at most {MAX_TIME_NS}")]
+    TooLate(u64),
     /// Only barriers have no pages.
     #[error("0 pages, expected at least 1 for {0}")]
     NoPages(&'static str),

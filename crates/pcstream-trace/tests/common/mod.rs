@@ -62,7 +62,7 @@ fn context() -> impl Strategy<Value = Context> {
 }
 
 fn event() -> impl Strategy<Value = Event> {
-    let time = prop_oneof![0..3u64, any::<u64>().prop_map(|t| t >> 8)];
+    let time = prop_oneof![0..3u64, any::<u64>().prop_map(|t| t >> 16)];
     let pages = prop_oneof![1..64u32, 1..u32::MAX];
     let file_page = prop_oneof![0..100u64, any::<u64>().prop_map(|p| p >> 1)];
     let op = prop::sample::select(&Op::ALL[..]);
