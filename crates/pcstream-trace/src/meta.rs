@@ -160,7 +160,7 @@ impl Meta {
 
     /// Everything that was lost, by all counters together.
     pub fn lost_events(&self) -> u64 {
-        self.losses.values().sum()
+        self.losses.values().copied().fold(0, u64::saturating_add)
     }
 
     /// Checks what the types do not: names are words, since they are printed as they are; extents are ascending, disjoint,

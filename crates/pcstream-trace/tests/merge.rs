@@ -38,6 +38,16 @@ fn a_trace_may_begin_later() {
 }
 
 #[test]
+fn losses_of_any_size_stay_losses() {
+    let dir = tempfile::tempdir().unwrap();
+    let readers = [("a", u64::MAX), ("b", 3)].map(|(name, lost)| write(dir.path(), name, &small(), lost));
+    let mut meta = Merged::new(&readers).unwrap().meta().clone();
+    assert_eq!(meta.losses["missed_events"], u64::MAX);
+    meta.losses.insert("stacks".into(), 1);
+    assert_eq!(meta.lost_events(), u64::MAX);
+}
+
+#[test]
 fn two_traces_become_one() {
     let dir = tempfile::tempdir().unwrap();
     let mut other = small();

@@ -457,6 +457,10 @@ fn lost_events_end_with_3() {
         let (out, _) = ends_with(3, command);
         assert!(out.contains("missing from the trace: events 7"), "{command:?}: {out}");
     }
+    value["losses"] = json!({ "events": u64::MAX, "stacks": 1 });
+    fs::write(&meta, value.to_string()).unwrap();
+    let (json, _) = ends_with(3, &["simulate", &trace, "--json", "-"]);
+    assert_eq!(serde_json::from_str::<Value>(&json).unwrap()["trace"]["lost_events"], u64::MAX);
 }
 
 #[test]

@@ -164,7 +164,7 @@ fn trace(simulation: &Simulation) -> TraceJson {
         files: totals.files,
         context_coverage: simulation.writers.context_coverage(),
         call_paths: simulation.path_shares(),
-        lost_events: trace.losses.values().sum(),
+        lost_events: trace.losses.values().copied().fold(0, u64::saturating_add),
         losses: trace.losses.clone(),
         complete: trace.complete,
         damage: trace.damage.clone(),

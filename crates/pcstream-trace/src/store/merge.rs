@@ -156,7 +156,8 @@ fn add_meta(meta: &mut Meta, reader: &TraceReader, offset_ns: u64) -> Result<(),
     meta.prefilled
         .extend(from.prefilled.iter().map(|e| Extent { lba: Lba(e.lba.0 + behind), pages: e.pages }));
     for (cause, count) in &from.losses {
-        *meta.losses.entry(cause.clone()).or_default() += count;
+        let sum = meta.losses.entry(cause.clone()).or_default();
+        *sum = sum.saturating_add(*count);
     }
     *meta.losses.entry(UNFINISHED.to_owned()).or_default() += u64::from(!from.complete);
     let origin = serde_json::json!({
