@@ -35,7 +35,7 @@ use crate::background::Background;
 use crate::counters::Counters;
 use crate::geometry::{GC_RESERVE_SUPERBLOCKS, Geometry, GeometryError};
 use crate::ids::{LogicalPage, StreamId, SuperblockId};
-use crate::memory::{self, Density, Table};
+use crate::memory::{self, Density, OutOfMemory, Table, collected};
 use crate::observer::{NoObserver, Observer};
 use crate::settings::DeviceSettings;
 use crate::victim::{OwnVictims, Pools, Select, Superblocks};
@@ -60,7 +60,7 @@ pub struct Ssd {
     pub(crate) logical_of: Table<u32>,
     pub(crate) table: Superblocks,
     /// Frontier that filled each superblock last.
-    pub(crate) owners: Vec<u16>,
+    pub(crate) owners: Table<u16>,
     pub(crate) frontiers: Vec<Frontier>,
     /// Which external streams are open.
     open_streams: Vec<bool>,
@@ -106,18 +106,18 @@ impl Ssd {
         density: Density,
         own: &OwnVictims,
     ) -> Result<Ssd, GeometryError> {
-        Ssd::build(settings, density, |table, _| own.make(table))
+        Ssd::build(settings, density, |table, _| Ok(own.make(table)))
     }
 
     fn build(
         settings: &DeviceSettings,
         density: Density,
-        victims: impl FnOnce(&mut Superblocks, &Geometry) -> Box<dyn Select + Send>,
+        victims: impl FnOnce(&mut Superblocks, &Geometry) -> Result<Box<dyn Select + Send>, OutOfMemory>,
     ) -> Result<Ssd, GeometryError> {
         let geometry = Geometry::new(settings)?;
         let n = geometry.superblocks();
-        let mut table = Superblocks::new(n, geometry.superblock_pages());
-        let selector = victims(&mut table, &geometry);
+        let mut table = Superblocks::new(n, geometry.superblock_pages())?;
+        let selector = victims(&mut table, &geometry)?;
         let physical_slots = (u64::from(n) + 1) * u64::from(geometry.superblock_pages());
         let streams = usize::from(geometry.streams());
         Ok(Ssd {
@@ -126,10 +126,10 @@ impl Ssd {
             map: Table::zeroed(geometry.address_pages(), density)?,
             logical_of: Table::zeroed(physical_slots + GC_LOOKAHEAD_PAGES as u64, density)?,
             table,
-            owners: vec![0; n as usize + 1],
+            owners: Table::zeroed(u64::from(n) + 1, density)?,
             frontiers: vec![Frontier::default(); geometry.open_superblocks() as usize],
             open_streams: vec![true; streams],
-            free: (1..=n).collect(),
+            free: collected((0..n).map(|i| i + 1))?.into(),
             selector,
             background: Background::new(settings.background_gc),
             mapped_pages: 0,
@@ -417,13 +417,14 @@ fn selector(
     settings: &DeviceSettings,
     geometry: &Geometry,
     table: &mut Superblocks,
-) -> Box<dyn Select + Send> {
+) -> Result<Box<dyn Select + Send>, OutOfMemory> {
     let (policy, seed, frontiers) = (settings.victim, settings.seed, geometry.open_superblocks());
     if settings.pools.is_empty() {
-        return policy.make(table, frontiers, seed);
+        return Ok(policy.make(table, frontiers, seed));
     }
     let closed = geometry.superblocks() - frontiers;
-    Box::new(LeastGain::new(Pools::new(policy, table, &settings.pools, closed, seed), geometry))
+    let pools = Pools::new(policy, table, &settings.pools, closed, seed);
+    Ok(Box::new(LeastGain::new(pools, geometry)?))
 }
 
 /// Length of the run at the start of `entries` that lies in one superblock (or is unmapped).

@@ -25,7 +25,7 @@ const ADDRESS_SPACE: u64 = 1 << 47;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the system does not give {bytes} bytes of address space for a table of the simulation ({reason}); {}",
-    if *bytes < ADDRESS_SPACE { "raise the limit (ulimit -v)" } else { "no process has as much: use a smaller device" }
+    if *bytes < ADDRESS_SPACE { "raise the limit (ulimit -v), or use a smaller device" } else { "no process has as much: use a smaller device" }
 )]
 pub struct OutOfMemory {
     /// Bytes asked for.
@@ -40,11 +40,13 @@ pub trait Zeroable: Copy + private::Sealed {}
 mod private {
     pub trait Sealed {}
     impl Sealed for u8 {}
+    impl Sealed for u16 {}
     impl Sealed for u32 {}
     impl Sealed for u64 {}
 }
 
 impl Zeroable for u8 {}
+impl Zeroable for u16 {}
 impl Zeroable for u32 {}
 impl Zeroable for u64 {}
 
@@ -180,6 +182,17 @@ mod imp {
     }
 }
 
+/// What `entries` gives, in a list that is refused where there is no memory for it.
+pub(crate) fn collected<T>(entries: impl ExactSizeIterator<Item = T>) -> Result<Vec<T>, OutOfMemory> {
+    let mut list = Vec::new();
+    list.try_reserve_exact(entries.len()).map_err(|error| OutOfMemory {
+        bytes: (entries.len() as u64).saturating_mul(size_of::<T>() as u64),
+        reason: error.to_string(),
+    })?;
+    list.extend(entries);
+    Ok(list)
+}
+
 /// Asks for the cache line of `table[index]`; an index outside the table is ignored by the processor.
 #[inline(always)]
 pub fn prefetch<T>(table: &[T], index: usize) {
@@ -212,5 +225,12 @@ mod tests {
         assert!(Table::<u64>::zeroed(u64::MAX, Density::Dense).is_err());
         let refused = Table::<u64>::zeroed(1 << 50, Density::Sparse).unwrap_err().to_string();
         assert!(refused.contains("9007199254740992 bytes"), "{refused}");
+    }
+
+    #[test]
+    fn a_list_without_memory_for_it_is_refused() {
+        assert_eq!(collected([1, 2].into_iter()).unwrap(), [1, 2]);
+        let refused = collected(std::iter::repeat_n(7u64, 1 << 50)).unwrap_err();
+        assert_eq!(refused.bytes, 1 << 53);
     }
 }

@@ -15,6 +15,7 @@
 //! Weakness: greedy over all candidates takes 16 bytes per superblock, and a second list to keep.
 
 use crate::geometry::Geometry;
+use crate::memory::OutOfMemory;
 use crate::victim::{Pools, Select, Superblocks, VictimPolicy};
 
 /// Pages that victims should have gained and did not, in units of 1/(N - F) page: whole numbers, so nothing is rounded.
@@ -58,10 +59,10 @@ pub(super) struct LeastGain {
 }
 
 impl LeastGain {
-    pub(super) fn new(pools: Pools, geometry: &Geometry) -> LeastGain {
-        let mut lists = Superblocks::new(geometry.superblocks(), geometry.superblock_pages());
+    pub(super) fn new(pools: Pools, geometry: &Geometry) -> Result<LeastGain, OutOfMemory> {
+        let mut lists = Superblocks::new(geometry.superblocks(), geometry.superblock_pages())?;
         let emptiest = VictimPolicy::default().make(&mut lists, 1, 0);
-        LeastGain { shortfall: Shortfall::new(geometry), pools, emptiest, lists }
+        Ok(LeastGain { shortfall: Shortfall::new(geometry), pools, emptiest, lists })
     }
 }
 

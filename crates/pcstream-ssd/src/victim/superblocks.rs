@@ -5,6 +5,8 @@
 //! one. Behind the last superblock, a policy can have *heads*: further nodes that begin circular
 //! lists, so that linking and unlinking need no branches.
 
+use crate::memory::{OutOfMemory, collected};
+
 /// Set in `valid` while a superblock is free or open, that is, not a candidate.
 const NOT_CLOSED: u32 = 1 << 31;
 
@@ -29,9 +31,10 @@ pub struct Superblocks {
 
 impl Superblocks {
     /// All free and never erased.
-    pub(crate) fn new(superblocks: u32, pages: u32) -> Self {
+    pub(crate) fn new(superblocks: u32, pages: u32) -> Result<Self, OutOfMemory> {
         let free = Node { valid: NOT_CLOSED, ..Node::default() };
-        Superblocks { nodes: vec![free; superblocks as usize + 1], superblocks, pages }
+        let nodes = collected(std::iter::repeat_n(free, superblocks as usize + 1))?;
+        Ok(Superblocks { nodes, superblocks, pages })
     }
 
     /// Their number, at least 1.
