@@ -100,7 +100,7 @@ impl Footprint {
         let tables = Tables { logical_pages, touched };
         let mut sizes = Vec::new();
         for lane in lanes {
-            let flash = flash_pages(&Geometry::new(&lane.device)?, touched);
+            let flash = flash_pages(&lane.geometry()?, touched);
             sizes.push(LANE_BYTES + tables.bytes(4) + tables.bytes(1) + flash.bytes());
         }
         // Four bytes for the death of every page written, where schemes look ahead.

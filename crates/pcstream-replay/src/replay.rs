@@ -11,7 +11,7 @@
 
 use pcstream_placement::future::FutureTooLong;
 use pcstream_placement::{Environment, Future, Room, Scheme};
-use pcstream_ssd::{Density, DeviceSettings, GcDestination, Geometry, LogicalPage, Spare, Ssd, Table};
+use pcstream_ssd::{Density, DeviceSettings, GcDestination, LogicalPage, Spare, Ssd, Table};
 use pcstream_trace::event::MAX_TIME_NS;
 use pcstream_trace::{Batch, ContextId, Event, Extent, Op, Tables};
 use rayon::prelude::*;
@@ -262,11 +262,11 @@ fn check_prefill(
     Ok(())
 }
 
-/// What open superblocks cost a device; `None` if it cannot be.
-fn room(device: &DeviceSettings) -> Option<Room> {
-    let geometry = Geometry::new(device).ok()?;
+/// What open superblocks cost the device of a lane; `None` if it cannot be.
+fn room(spec: &LaneSpec) -> Option<Room> {
+    let geometry = spec.geometry().ok()?;
     let full = geometry.logical_pages().div_ceil(geometry.superblock_pages().into());
-    let (open_per_stream, open_shared) = match device.gc_destination {
+    let (open_per_stream, open_shared) = match geometry.gc_destination() {
         GcDestination::Own => (1, 0),
         GcDestination::Internal => (2, 0),
         GcDestination::Shared => (1, 1),
@@ -279,7 +279,7 @@ fn room(device: &DeviceSettings) -> Option<Room> {
 fn scheme_of(spec: &LaneSpec) -> Result<Box<dyn Scheme>, ReplayError> {
     let mut environment = Environment::new(spec.device.streams)?;
     environment.superblock_pages = spec.device.superblock_pages;
-    environment.room = room(&spec.device);
+    environment.room = room(spec);
     environment.future = spec.future.clone().filter(|_| spec.looks_ahead());
     Ok(spec.scheme.build(&environment)?)
 }

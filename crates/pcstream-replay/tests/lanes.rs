@@ -225,7 +225,8 @@ fn a_lane_takes_a_victim_policy_of_ones_own() {
         |victim: &str| DeviceSettings { victim: victim.parse().unwrap(), ..device(GcDestination::Internal) };
     let own = LaneSpec {
         victims: Some(OwnVictims::new("oldest", |_| Box::new(Oldest::default()))),
-        ..lane("pcstream", with("greedy"))
+        // Its own policy stands in for one that would refuse these pools.
+        ..lane("pcstream", DeviceSettings { pools: vec![1.0], ..with("pool-greedy") })
     };
     let lanes = [own, lane("pcstream", with("fifo")), lane("pcstream", with("greedy"))];
     let results = run(&lanes, &prefill, &trace.collect::<Vec<_>>()).results();

@@ -106,7 +106,7 @@ impl Ssd {
         density: Density,
         own: &OwnVictims,
     ) -> Result<Ssd, GeometryError> {
-        Ssd::build(settings, density, |table, _| Ok(own.make(table)))
+        Ssd::build(&settings.for_own_victims(), density, |table, _| Ok(own.make(table)))
     }
 
     fn build(

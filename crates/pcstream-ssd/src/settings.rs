@@ -46,6 +46,11 @@ impl DeviceSettings {
     pub fn address_pages(&self) -> u64 {
         self.namespace_pages.unwrap_or(0).max(self.logical_pages)
     }
+
+    /// The same without what a victim policy of one's own replaces: `victim` and `pools`.
+    pub fn for_own_victims(&self) -> DeviceSettings {
+        DeviceSettings { victim: VictimPolicy::default(), pools: Vec::new(), ..self.clone() }
+    }
 }
 
 impl Default for DeviceSettings {

@@ -42,6 +42,9 @@ fn run_with(fault: Fault) -> Ssd {
         superblock_pages: 8,
         streams: 1,
         gc_destination: GcDestination::Own,
+        // Neither is used, nor refused.
+        victim: "pool-greedy".parse().expect("known"),
+        pools: vec![1.0; 7],
         ..DeviceSettings::default()
     };
     let broken = OwnVictims::new("broken", move |table| {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pcstream_placement::{Future, SchemeFactory};
-use pcstream_ssd::{DeviceSettings, OwnVictims};
+use pcstream_ssd::{DeviceSettings, Geometry, GeometryError, OwnVictims};
 
 use crate::device::Clock;
 use crate::follower::Follower;
@@ -35,5 +35,13 @@ impl LaneSpec {
     /// Whether the scheme needs the future.
     pub fn looks_ahead(&self) -> bool {
         self.scheme.needs_future()
+    }
+
+    /// The sizes of the device.
+    pub fn geometry(&self) -> Result<Geometry, GeometryError> {
+        match &self.victims {
+            Some(_) => Geometry::new(&self.device.for_own_victims()),
+            None => Geometry::new(&self.device),
+        }
     }
 }
