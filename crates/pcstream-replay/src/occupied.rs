@@ -72,6 +72,12 @@ impl Occupied {
         runs
     }
 
+    /// `pages` pages from `first` on hold data as `runs` said once. The peak stays.
+    pub(crate) fn restore(&mut self, first: u64, pages: u64, runs: &[(u64, u64)]) {
+        self.free(first, pages);
+        runs.iter().for_each(|&(first, end)| self.fill(first, end - first));
+    }
+
     /// Pages that hold data.
     pub fn live(&self) -> u64 {
         self.live

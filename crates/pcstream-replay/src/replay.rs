@@ -178,13 +178,19 @@ impl Replay {
         Ok(())
     }
 
-    /// Whether the devices can hold what the batch leaves. Events of a refused batch still count.
+    /// Whether the devices can hold what the batch leaves. A batch that is refused leaves nothing behind.
     fn check_capacity(&mut self, batch: &Batch) -> Result<(), ReplayError> {
         let Some((occupied, logical_pages)) = &mut self.occupied else { return Ok(()) };
+        let mut before = Vec::new();
         for (event, number) in batch.events.iter().zip(self.writers.totals().events..) {
+            if event.op.has_pages() {
+                let (first, pages) = (event.lba.0, u64::from(event.pages));
+                before.push((first, pages, occupied.runs(first, pages)));
+            }
             occupied.see(event);
             if occupied.live() > *logical_pages {
                 let (live, logical_pages) = (occupied.live(), *logical_pages);
+                before.iter().rev().for_each(|(first, pages, runs)| occupied.restore(*first, *pages, runs));
                 return Err(ReplayError::Full { event: number, live, logical_pages });
             }
         }

@@ -176,6 +176,11 @@ fn more_data_than_the_device_holds_is_refused() {
     replay.feed(&batch((4092..4096).map(write).collect())).unwrap();
     let full = replay.feed(&batch(vec![write(0)])).unwrap_err();
     assert!(matches!(full, ReplayError::Full { event: 104, live: 1025, logical_pages: 1024 }), "{full}");
+    // Of a refused batch nothing is left: neither what it wrote nor what it discarded.
+    let mixed = vec![event(Op::Discard, 2000, 0), write(0), write(1)];
+    assert!(matches!(replay.feed(&batch(mixed)), Err(ReplayError::Full { event: 106, .. })));
+    replay.feed(&batch(vec![event(Op::Discard, 2000, 0), write(0)])).unwrap();
+    assert!(matches!(replay.feed(&batch(vec![write(2000)])), Err(ReplayError::Full { live: 1025, .. })));
     let prefill = [Extent { lba: Lba(0), pages: 1025 }];
     let full = Replay::new(&lanes, &prefill).err().expect("refused").to_string();
     assert!(full.contains("the device holds 1024 pages"), "{full}");
