@@ -48,8 +48,12 @@ impl SteadyState {
         Self::default()
     }
 
-    /// Ends a round: what the counters say now. A round without host writes is ignored.
+    /// Ends a round: what the counters say now. A round without host writes is ignored. Counters that are lower than
+    /// before began again within the round (`Ssd::start_counting`), so what they say is all that is known of it.
     pub fn end_round(&mut self, host_pages: u64, gc_pages: u64) {
+        if host_pages < self.last.0 || gc_pages < self.last.1 {
+            self.last = (0, 0);
+        }
         let (host, gc) = (host_pages - self.last.0, gc_pages - self.last.1);
         if host > 0 {
             self.wafs.push(1.0 + gc as f64 / host as f64);
@@ -139,6 +143,15 @@ mod tests {
         assert!((steady.waf - 3.0).abs() < 1e-9);
         // Deviations 0, 0, .1, -.1, 0, 0: s = sqrt(.02/5), times 2.571 / sqrt(6).
         assert!((steady.half_width - 2.571 * (0.004f64 / 6.0).sqrt()).abs() < 1e-6);
+    }
+
+    #[test]
+    fn counters_may_begin_again() {
+        let mut state = SteadyState::new();
+        for (host, gc) in [(100, 50), (10, 5), (20, 15), (0, 0), (0, 20), (30, 60)] {
+            state.end_round(host, gc);
+        }
+        assert_eq!(state.wafs(), [1.5, 1.5, 2.0, 3.0]);
     }
 
     /// Deviations of .05 with a correlation of 1/2: six rounds say as much as two, which leave one degree of freedom.
