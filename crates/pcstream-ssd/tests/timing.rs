@@ -399,6 +399,25 @@ fn a_write_in_parts_is_one_request() {
     assert_eq!(parts.results().throughput.pages.iter().sum::<u64>(), 64);
 }
 
+#[test]
+fn results_may_be_asked_for_within_the_first_write() {
+    let mut ssd = timed(&settings(8, 10, 20), &timing(2, 1, 1, 2), Arrivals::OpenLoop);
+    ssd.begin_write(100);
+    ssd.write_part(LogicalPage(0), 3, StreamId(0)).unwrap();
+    assert_eq!((ssd.results().elapsed_ns, ssd.results().requests), (0, 0));
+    let latency = ssd.end_write();
+    assert_eq!((ssd.results().elapsed_ns, ssd.results().requests), (latency, 1));
+}
+
+#[test]
+fn the_end_of_time_is_an_arrival_like_others() {
+    let clock = TimingSettings { command_ns: 5, ..timing(1, 1, 1, 1) };
+    let mut ssd = timed(&settings(8, 10, 20), &clock, Arrivals::OpenLoop);
+    assert_eq!(ssd.write(u64::MAX, LogicalPage(0), 2, StreamId(0)), Ok(5 + TRANSFER + PROGRAM));
+    assert_eq!(ssd.read(u64::MAX, LogicalPage(0), 1), Ok(5), "it is in the buffer");
+    assert_eq!(ssd.results().requests, 2);
+}
+
 /// Pages of a unit are sensed together and sent one after the other.
 #[test]
 fn pages_of_a_unit_are_read_together() {

@@ -95,6 +95,9 @@ impl Default for TimingSettings {
     }
 }
 
+/// Latest arrival: 146 years, so that what operations add to it stays far from overflow.
+const MAX_ARRIVAL_NS: u64 = 1 << 62;
+
 /// Longest time of an operation: 10 s.
 const MAX_OPERATION_NS: u64 = 10_000_000_000;
 
@@ -263,7 +266,8 @@ impl TimedSsd {
     }
 
     /// Writes pages; returns the latency in ns. `time_ns` is the arrival in an open loop, and ignored in a
-    /// closed one; arrivals before the latest one count as simultaneous with it.
+    /// closed one; arrivals before the latest one count as simultaneous with it, and none is later than 2^62 ns.
+    /// Panics while another write is being given in parts.
     pub fn write(
         &mut self,
         time_ns: u64,
@@ -281,7 +285,7 @@ impl TimedSsd {
     }
 
     /// Begins a write whose pages are given in parts, because they go to several streams. It arrives as in
-    /// `write`, and is one request however many parts it has.
+    /// `write`, and is one request however many parts it has. Panics if the write before it was not ended.
     pub fn begin_write(&mut self, time_ns: u64) {
         assert!(self.begun_write.is_none(), "one write at a time is given in parts");
         let arrival = self.arrival(time_ns);
@@ -289,7 +293,7 @@ impl TimedSsd {
         self.begun_write = Some(BegunWrite { arrival, pages: 0 });
     }
 
-    /// A part of the write begun. A part that is refused leaves the others as they are.
+    /// A part of the write begun. A part that is refused leaves the others as they are. Panics if none was begun.
     pub fn write_part(&mut self, first: LogicalPage, pages: u32, stream: StreamId) -> Result<(), IoError> {
         let begun = self.begun_write.as_mut().expect("`begin_write` comes first");
         self.ssd.write_observed(first, pages, stream, &mut self.model)?;
@@ -297,7 +301,7 @@ impl TimedSsd {
         Ok(())
     }
 
-    /// Ends the write begun; returns its latency in ns.
+    /// Ends the write begun; returns its latency in ns. Panics if none was begun.
     pub fn end_write(&mut self) -> u64 {
         let BegunWrite { arrival, pages } = self.begun_write.take().expect("`begin_write` comes first");
         let done = self.model.clock();
@@ -344,7 +348,8 @@ impl TimedSsd {
 
     /// What happened so far.
     pub fn results(&self) -> TimingResults {
-        let elapsed_ns = self.last_completion - self.model.first_arrival().unwrap_or(0);
+        // Nothing is complete while the first write is being given.
+        let elapsed_ns = self.last_completion.saturating_sub(self.model.first_arrival().unwrap_or(0));
         let gc_pages = self.ssd.counters().gc_pages - self.gc_before;
         TimingResults {
             settings: self.settings.clone(),
@@ -364,7 +369,7 @@ impl TimedSsd {
         let latest = self.model.latest_arrival();
         let arrival = match self.arrivals {
             Arrivals::OpenLoop => {
-                let arrival = time_ns.max(latest);
+                let arrival = time_ns.min(MAX_ARRIVAL_NS).max(latest);
                 self.model.use_idle_time(arrival);
                 arrival
             }
