@@ -73,7 +73,8 @@ impl Profile {
 
     /// The same device with another number of logical pages, and superblocks that are the same share of
     /// it: what makes WAF are ratios. The spare becomes a spare factor; a superblock stays a whole
-    /// number of units of the timing model. Very small sizes end with superblocks of one unit.
+    /// number of units of the timing model. Very small sizes end with superblocks of one unit, sizes beyond what the
+    /// model addresses with superblocks that [`Geometry`](crate::Geometry) refuses.
     ///
     /// Dies and the times of pages stay. The write buffer shrinks down to two stripes over all dies, and an erase
     /// gets shorter with the superblock, so that erasing takes the same share of the time. What does not scale:
@@ -81,11 +82,11 @@ impl Profile {
     /// than two stripes over all dies and not one.
     pub fn scaled_to(&self, logical_pages: u64) -> Profile {
         let mut scaled = self.clone();
-        let ratio = logical_pages as f64 / self.device.logical_pages as f64;
+        let ratio = logical_pages as f64 / self.device.logical_pages.max(1) as f64;
         let unit = self.timing.pages_per_program;
         let units = f64::from(self.device.superblock_pages) * ratio / f64::from(unit);
         scaled.device.logical_pages = logical_pages;
-        scaled.device.superblock_pages = (units.round() as u32).max(1) * unit;
+        scaled.device.superblock_pages = (units.round() as u32).max(1).saturating_mul(unit);
         let superblock_ratio =
             f64::from(scaled.device.superblock_pages) / f64::from(self.device.superblock_pages);
         scaled.timing.erase_ns = (self.timing.erase_ns as f64 * superblock_ratio).round() as u64;
@@ -225,6 +226,20 @@ mod tests {
         }
         let error = Profile::named("pm963").unwrap_err().to_string();
         assert!(error.contains("pm963-480g, fdp-3.84t"), "{error}");
+    }
+
+    #[test]
+    fn sizes_that_make_no_device_are_scaled_and_refused() {
+        let mut empty = Profile::default();
+        empty.device.logical_pages = 0;
+        assert_eq!(empty.scaled_to(1).device.superblock_pages, 256);
+        for named in KNOWN {
+            for scaled in
+                [(named.make)().scaled_to(u64::MAX), (named.make)().scaled_to(0), empty.scaled_to(0)]
+            {
+                assert!(Geometry::new(&scaled.device).is_err(), "{}", named.name);
+            }
+        }
     }
 
     #[test]
