@@ -71,6 +71,9 @@ impl Replay {
     /// device may be of any size, and results say nothing of it. Of `spec.device` the sizes and streams are used.
     pub fn without_devices(spec: &LaneSpec) -> Result<Replay, ReplayError> {
         let logical_pages = spec.device.logical_pages;
+        if logical_pages == 0 {
+            return Err(pcstream_ssd::GeometryError::NoLogicalPages.into());
+        }
         let smallest = DeviceSettings {
             logical_pages: 1,
             superblock_pages: 1,

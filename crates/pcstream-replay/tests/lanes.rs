@@ -395,6 +395,8 @@ fn what_cannot_be_set_up_is_refused() {
     assert!(oracle.to_string().contains("future"), "{oracle}");
     let crowded = DeviceSettings { spare: Spare::SpareFactor(0.0), ..device(GcDestination::Own) };
     assert!(matches!(error(&[lane("baseline", crowded)], &[]), ReplayError::Device(_)));
+    let empty = lane("baseline", DeviceSettings { logical_pages: 0, ..device(GcDestination::Own) });
+    assert!(matches!(Replay::without_devices(&empty), Err(ReplayError::Device(_))));
     let larger = DeviceSettings { logical_pages: 2 * PAGES, ..device(GcDestination::Own) };
     let sizes = error(&[good(), lane("baseline", larger)], &[]);
     assert!(matches!(sizes, ReplayError::LogicalPages { first: 2048, other: 4096 }), "{sizes}");
