@@ -81,6 +81,14 @@ pub enum GeometryError {
         /// Most superblocks of that size.
         max_superblocks: u64,
     },
+    /// More addresses than the model numbers.
+    #[error("namespace_pages {found}: expected at most {max}, the pages that the model addresses")]
+    TooManyAddresses {
+        /// As given.
+        found: u64,
+        /// Most of them.
+        max: u64,
+    },
     /// Open superblocks and the GC reserve leave nothing for GC to gain.
     #[error(
         "no room for GC: {superblocks} superblocks of {superblock_pages} pages, less {data_superblocks} for the \
@@ -153,6 +161,9 @@ pub enum GeometryError {
 /// Largest superblock: 64 GiB.
 const MAX_SUPERBLOCK_PAGES: u32 = 1 << 24;
 
+/// Pages that the host can address at most: their numbers have 32 bits.
+const MAX_ADDRESS_PAGES: u64 = u32::MAX as u64 - 1;
+
 /// Superblocks that GC keeps for itself to copy into.
 pub(crate) const GC_RESERVE_SUPERBLOCKS: u32 = 1;
 
@@ -176,9 +187,13 @@ impl Geometry {
         let superblocks = superblocks(settings)?;
         // Physical pages are (superblock + 1) << shift | offset in 32 bits; 0 stands for "unmapped".
         let max_superblocks = (1u64 << (32 - offset_bits(b))) - 1;
-        if superblocks > max_superblocks || settings.address_pages() >= u64::from(u32::MAX) {
+        if superblocks > max_superblocks || u > MAX_ADDRESS_PAGES {
             let physical_pages = superblocks.saturating_mul(u64::from(b));
             return Err(GeometryError::TooLarge { physical_pages, superblock_pages: b, max_superblocks });
+        }
+        if settings.address_pages() > MAX_ADDRESS_PAGES {
+            let (found, max) = (settings.address_pages(), MAX_ADDRESS_PAGES);
+            return Err(GeometryError::TooManyAddresses { found, max });
         }
         let geometry = Geometry {
             logical_pages: u,
@@ -339,7 +354,8 @@ fn superblocks(settings: &DeviceSettings) -> Result<u64, GeometryError> {
         Spare::Overprovisioning(found) => return Err(GeometryError::Overprovisioning { found }),
         Spare::Superblocks(n) => return Ok(u64::from(n)),
     };
-    let exact = pages / f64::from(settings.superblock_pages);
+    // No finite overprovisioning is so large that nothing is left of it in what follows.
+    let exact = (pages / f64::from(settings.superblock_pages)).min(u64::MAX as f64);
     // Rounded up, so that a device never has less spare than asked for.
     Ok((exact - exact * ROUNDING).ceil() as u64)
 }
@@ -412,6 +428,10 @@ mod tests {
             let error = refused(DeviceSettings { logical_pages: u, ..settings() });
             assert!(matches!(error, GeometryError::TooLarge { .. }));
         }
+        let error = refused(DeviceSettings { spare: Spare::Overprovisioning(f64::MAX), ..settings() });
+        assert!(matches!(error, GeometryError::TooLarge { .. }));
+        let error = refused(DeviceSettings { namespace_pages: Some(u64::MAX), streams: 1, ..settings() });
+        assert!(matches!(error, GeometryError::TooManyAddresses { found: u64::MAX, .. }));
     }
 
     #[test]
