@@ -65,7 +65,8 @@ impl Classes {
         Ok(Classes { liveness, written: 0, classes: vec![Class::new(); count], ended: Vec::new() })
     }
 
-    /// Takes in the next event, of class `class` if it writes. Events are those that a replay has accepted.
+    /// Takes in the next event, of class `class` if it writes. Events are those that a replay has accepted. Panics on
+    /// a class that is none of `count`, and on a page beyond the device.
     pub fn count(&mut self, event: &Event, class: usize) {
         let now = self.written;
         match event.op {

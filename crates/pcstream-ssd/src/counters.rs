@@ -63,8 +63,9 @@ impl Counters {
         if self.host_pages == 0 { 1.0 } else { self.flash_pages() as f64 / self.host_pages as f64 }
     }
 
-    /// Bucket of a victim with `valid` of `capacity` pages valid.
+    /// Bucket of a victim with `valid` of `capacity` pages valid. Panics if those are more, or `capacity` is 0.
     pub fn validity_bucket(valid: u32, capacity: u32) -> usize {
+        assert!(valid <= capacity && capacity > 0, "{valid} valid pages of {capacity}: expected at most all");
         let last = (Counters::VALIDITY_BUCKETS - 1) as u64;
         (u64::from(valid) * last).div_ceil(u64::from(capacity)) as usize
     }
@@ -94,6 +95,13 @@ impl Counters {
 #[cfg(test)]
 mod tests {
     use super::Counters;
+
+    #[test]
+    fn there_is_no_bucket_for_more_than_all_pages() {
+        for (valid, capacity) in [(20, 10), (0, 0)] {
+            assert!(std::panic::catch_unwind(|| Counters::validity_bucket(valid, capacity)).is_err());
+        }
+    }
 
     #[test]
     fn validity_buckets_are_closed_above() {
