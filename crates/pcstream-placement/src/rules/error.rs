@@ -117,5 +117,5 @@ fn kind_names() -> String {
 }
 
 fn preset_names() -> String {
-    PRESETS.map(|(name, ..)| name).join(", ")
+    PRESETS.iter().map(|&(name, ..)| name).collect::<Vec<_>>().join(", ")
 }

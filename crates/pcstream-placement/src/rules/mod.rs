@@ -45,10 +45,10 @@ const MAX_PATTERN_BYTES: usize = 4096;
 const FIELDS: [&str; 7] = ["path", "name", "kind", "executable", "comm", "label", "size"];
 
 /// Presets: name, what it is for, and its rules.
-const PRESETS: [(&str, &str, &str); 9] = [
+const PRESETS: &[(&str, &str, &str)] = &[
     (
         "common",
-        "the other presets in one: logs, temporary files, tables, databases, generated classes",
+        "most rules of the others in one: logs, temporary files, tables, databases, generated classes",
         include_str!("../presets/common.rules"),
     ),
     (

@@ -47,6 +47,47 @@ fn the_first_match_decides() {
     assert_eq!(of("/a", Kind::Bitmap, None), None);
 }
 
+/// What the other presets know and `common` does not: classes beyond its eight streams, and files of little weight.
+#[rustfmt::skip]
+const NOT_IN_COMMON: &[&str] = &[
+    "class8", "class-8", "class9", "class-9", "class10", "class-10", "class11", "class-11", "class12", "class-12",
+    "class13", "class-13", "class14", "class-14",
+    "*-mj*",
+    "*.res", "*.rc", "*.le", "*.ld", "*.dwo", "*.obj", "*.so.*", "*.la",
+];
+
+/// A pattern without its braces, one for each choice in them.
+fn without_braces(pattern: &str) -> Vec<String> {
+    let Some((before, rest)) = pattern.split_once('{') else { return vec![pattern.to_owned()] };
+    let (choices, behind) = rest.split_once('}').expect("braces are closed");
+    choices.split(',').flat_map(|choice| without_braces(&format!("{before}{choice}{behind}"))).collect()
+}
+
+#[test]
+fn common_knows_the_names_and_labels_of_the_others() {
+    let common = Rules::default();
+    let named = |name: &str| stream(&common, name, Kind::Data, None);
+    let labelled = |label: &str| stream(&common, "", Kind::Data, Some((label, "", Unwind::Label)));
+    let mut unknown = Vec::new();
+    for line in PRESETS.iter().flat_map(|(.., text)| text.lines()) {
+        let (value, is_label) = match (line.strip_prefix("name="), line.strip_prefix("label=")) {
+            (Some(name), _) => (name, false),
+            (_, Some(label)) => (label, true),
+            _ => continue,
+        };
+        let end = if value.starts_with('"') { '"' } else { ' ' };
+        let pattern = value.trim_start_matches('"').split(end).next().expect("there is a first part");
+        for pattern in without_braces(pattern) {
+            let like_it = pattern.replace('*', "7");
+            let found = if is_label { labelled(&like_it) } else { named(&like_it) };
+            if found.is_none() {
+                unknown.push(pattern);
+            }
+        }
+    }
+    assert_eq!(unknown, NOT_IN_COMMON, "names and labels that `common` does not know");
+}
+
 #[test]
 fn sizes_are_from_and_below() {
     let rules =
