@@ -159,8 +159,9 @@ const SAMPLES: &[(&str, &str, &str)] = &[
 #[test]
 fn every_format_has_a_sample_that_is_a_request() {
     for Format { name, .. } in FORMATS {
-        assert!(SAMPLES.iter().any(|(of, ..)| of == name), "give SAMPLES a line of {name}");
-        assert!(WRITERS.iter().any(|writer| writer.name == *name), "give WRITERS an entry of {name}");
+        let sample = SAMPLES.iter().any(|(of, ..)| of == name);
+        let writer = WRITERS.iter().any(|writer| writer.name == *name);
+        assert!(sample && writer, "{name}: a line in SAMPLES ({sample}) and an entry in WRITERS ({writer})");
     }
     for &(name, before, line) in SAMPLES {
         assert_eq!(import_all(find(name).unwrap(), [before, line]).len(), 1, "{name}");

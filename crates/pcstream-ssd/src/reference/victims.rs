@@ -73,13 +73,13 @@ impl ReferenceSsd {
     }
 
     /// The oldest of those with the highest score.
-    fn highest(&self, pool: usize, formula: fn(Candidate) -> f64) -> usize {
+    fn highest(&self, pool: usize, formula: impl Fn(Candidate) -> f64) -> usize {
         let oldest = self.oldest_first(pool);
         let (mut best, mut highest) = (oldest[0], -1.0);
         for s in oldest {
             let age = self.now_pages - self.superblocks[s].closed_at;
             let (b, erases) = (self.geometry.superblock_pages(), self.superblocks[s].erases);
-            let score = score(formula, self.valid(s), b, age, erases);
+            let score = score(&formula, self.valid(s), b, age, erases);
             if score > highest {
                 (best, highest) = (s, score);
             }

@@ -52,13 +52,13 @@ pub(super) const COST_AGE_TIMES: VictimInfo = VictimInfo {
 #[derive(Clone, Copy)]
 pub(crate) struct Candidate {
     /// Valid pages, at least 1.
-    valid: f64,
+    pub(super) valid: f64,
     /// Pages that are not valid.
-    garbage: f64,
+    pub(super) garbage: f64,
     /// Logical time since closing, in pages.
-    age: f64,
+    pub(super) age: f64,
     /// Erases so far.
-    erases: f64,
+    pub(super) erases: f64,
 }
 
 #[inline(always)]
@@ -100,12 +100,16 @@ pub(crate) fn score(
 }
 
 /// The formula is a type, so that each policy has a loop of its own over the candidates.
-pub(crate) struct CostBenefit<F> {
+pub(super) struct CostBenefit<F> {
     order: ClosingOrder,
     formula: F,
 }
 
-fn make<F: Fn(Candidate) -> f64 + Send + 'static>(new: New, formula: F) -> Box<dyn Select + Send> {
+/// The policy of a formula.
+pub(super) fn make<F>(new: New, formula: F) -> Box<dyn Select + Send>
+where
+    F: Fn(Candidate) -> f64 + Send + 'static,
+{
     Box::new(CostBenefit { order: ClosingOrder::new(new.table), formula })
 }
 
