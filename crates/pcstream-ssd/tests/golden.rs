@@ -1,5 +1,5 @@
 //! Golden numbers: what every policy and every profile makes of one small workload. A change of any
-//! decision shows here as a diff; `PCSTREAM_RENEW_GOLDEN=1 cargo test -p pcstream-ssd --test golden` renews them.
+//! decision shows here as a diff. A failing test prints the command that renews them.
 
 #[path = "common/golden_table.rs"]
 mod golden_table;

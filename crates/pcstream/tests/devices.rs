@@ -64,7 +64,7 @@ fn the_clock_is_shown_to_people() {
 #[test]
 fn geometry_prints_a_file_that_makes_the_same_device() {
     let place = Place::new();
-    for profile in ["pm963-480g", "fdp-3.84t", "mqsim", "femu"] {
+    for profile in pcstream_ssd::profile::KNOWN.iter().map(|profile| profile.name) {
         let (toml, _) = ends_with(0, &["geometry", "--profile", profile, "--toml"]);
         let file = place.path("device.toml");
         fs::write(&file, toml).unwrap();

@@ -22,10 +22,9 @@ pub fn assert_golden(name: &str, table: &str) {
     if table != golden {
         panic!(
             "not the golden table {} (-: there, +: now):\n{}If every change is meant, renew the tables, and look at git \
-             diff:\n\n    {RENEW}=1 cargo test -p {} --test golden\n",
+             diff:\n\n    {RENEW}=1 cargo test -p pcstream-ssd -p pcstream --test golden\n",
             file.display(),
             difference(&golden, table),
-            env!("CARGO_PKG_NAME")
         );
     }
 }
