@@ -37,9 +37,9 @@ fn drawn<T>(
     look: impl FnOnce(&Material) -> T,
 ) -> T {
     let lanes = schemes.iter().flat_map(|scheme| drives.iter().map(|on| lane(scheme, *on))).collect();
-    let mut plan = Plan { lanes, prefill: Vec::new(), density: Density::Dense, without_devices: false };
+    let plan = Plan { lanes, prefill: Vec::new(), density: Density::Dense, without_devices: false };
     let open = || batches(generator, writes).map(Ok::<_, std::io::Error>);
-    let replay = recorded::replay(&mut plan, open, |_, _| ()).expect("within the device").replay;
+    let replay = recorded::replay(&plan, open, |_, _| ()).expect("within the device").replay;
     let survey = survey(generator, writes);
     let simulation = Simulation::new(About::default(), &replay);
     let rows = simulation.context_rows(simulation.recommended(), 1);
