@@ -4,6 +4,9 @@
 use crate::ids::{ContextId, FileId, Signature};
 use crate::paths::file_name;
 
+/// Longest text of an entry, in bytes. Paths end at 4 KiB; names of C++ functions may be longer.
+pub const MAX_STRING_BYTES: u64 = 64 << 10;
+
 /// The label of [`Context::others`].
 const OTHERS: &str = "others";
 

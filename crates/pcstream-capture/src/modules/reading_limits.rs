@@ -10,6 +10,8 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use pcstream_trace::tables::MAX_STRING_BYTES;
+
 /// For the names of one module: twenty times what the largest browser takes.
 const MODULE_STEPS: u64 = 1 << 26;
 /// For those of all modules.
@@ -86,9 +88,10 @@ impl Allowance {
         self.spend(bytes.div_ceil(BYTES_OF_A_STEP))
     }
 
-    /// Takes the memory of a name; false if there is none left.
+    /// Takes the memory of a name; false if there is none left, or if it is longer than a trace may have it.
     pub fn keep_name(&self, name: &str) -> bool {
-        let left = self.name_bytes.get().checked_sub(name.len() as u64);
+        let bytes = Some(name.len() as u64).filter(|bytes| *bytes <= MAX_STRING_BYTES);
+        let left = bytes.and_then(|bytes| self.name_bytes.get().checked_sub(bytes));
         left.map_or_else(|| self.fall_short(), |left| self.name_bytes.set(left));
         left.is_some()
     }
@@ -127,8 +130,10 @@ mod tests {
     fn names_have_a_limit_and_giving_up_is_no_limit() {
         let given_up = GivenUp::default();
         let allowance = Allowance::new(given_up.clone());
-        let name = "n".repeat(1 << 20);
-        assert_eq!((0..100).filter(|_| allowance.keep_name(&name)).count() as u64, NAME_BYTES >> 20);
+        let name = "n".repeat(MAX_STRING_BYTES as usize);
+        assert!(!allowance.keep_name(&(name.clone() + "n")), "no trace takes it");
+        let kept = (0..2000).filter(|_| allowance.keep_name(&name)).count() as u64;
+        assert_eq!(kept, NAME_BYTES / MAX_STRING_BYTES);
         assert!(allowance.fell_short());
         allowance.next_module();
         given_up.give_up();

@@ -18,12 +18,10 @@ use parquet::file::serialized_reader::SerializedPageReader;
 
 use super::error::TraceError;
 use super::files::Window;
-use crate::tables::{Context, File, Frame};
+use crate::tables::{Context, File, Frame, MAX_STRING_BYTES};
 
 /// Largest page after decompression. Writers aim at 1 MiB.
 const MAX_PAGE_BYTES: u64 = 32 << 20;
-/// Longest string of a dictionary. Paths end at 4 KiB; names of C++ functions may be longer.
-const MAX_STRING_BYTES: u64 = 64 << 10;
 /// Frames of a call path. Recordings have 16 at most; the Java agent's paths are as long as its option `depth` says.
 const MAX_FRAMES: usize = 4096;
 /// All strings of a column in a row group.
