@@ -2,7 +2,8 @@
 //!
 //! Idea: steps are counted, not time, so that a limit holds alike on every machine. One step takes about 4 µs: reading a link.
 //!
-//! A process is looked at in a thread of its own (`limited`), because it may keep the kernel from answering.
+//! What a process may keep the kernel from answering is asked in a thread of its own (`limited`). The rest is asked first and
+//! without one, because a process that ends soon may be gone before a thread begins on a busy machine.
 //!
 //! Invariants: within `TERM` one process costs at most `STEPS_OF_A_PROCESS`, all of them together at most `ALL_STEPS`. So a
 //! capture may go on for weeks. After [`Looks::give_up`] no process is looked at.
@@ -39,24 +40,32 @@ impl Default for Looks {
 }
 
 impl Looks {
-    /// What `find` finds by this process. `None` also if it has ended, does not answer or may cost no more.
+    /// What is found by this process: `at_once`, or else `in_thread`. `None` also if it has ended, does not answer or may cost no
+    /// more.
     pub fn look<T: Send + 'static>(
         &mut self,
         pid: u32,
-        find: impl FnOnce(&Process) -> Option<T> + Send + 'static,
+        at_once: impl FnOnce(&Process) -> Option<T>,
+        in_thread: Option<impl FnOnce(&Process) -> Option<T> + Send + 'static>,
     ) -> Option<T> {
         self.renew(Instant::now());
-        let left = self.left_for(pid);
-        if left == 0 {
+        let all = self.left_for(pid);
+        if all == 0 {
             return None;
         }
-        let look = move || {
-            let process = Process::new(pid, left)?;
-            Some((find(&process), left - process.left()))
+        let Some(process) = Process::new(pid, all) else {
+            self.spend(pid, 1);
+            return None;
         };
-        let answer = limited::ask(pid, look).flatten();
-        let (found, steps) = answer.unwrap_or((None, 1));
-        self.spend(pid, steps);
+        let found = at_once(&process);
+        let mut left = process.left();
+        let found = found.or_else(|| {
+            let find = in_thread?;
+            let (found, after) = limited::ask(pid, move || (find(&process), process.left()))?;
+            left = after;
+            found
+        });
+        self.spend(pid, all - left);
         found
     }
 

@@ -45,10 +45,12 @@ pub fn open(record: &PathRecord, looks: &mut Looks) -> Option<File> {
         return Some(file);
     }
     let record = *record;
-    looks.look(record.pid, move |process| {
+    // Memory has no name that others of its mappings could be known by.
+    let among_mappings = (!is_memory(&path)).then_some(move |process: &Process| {
         let path = wire::path(&record);
-        Wanted::new(&record, &path).seen_by(process)
-    })
+        Wanted::new(&record, &path).among_mappings(process)
+    });
+    looks.look(record.pid, |process| wanted.by_a_link(process), among_mappings)
 }
 
 /// Whether the module never had a file with a name: memory that a program wrote its code to.
@@ -87,13 +89,9 @@ impl<'a> Wanted<'a> {
         Wanted { record, path: Path::new(OsStr::from_bytes(path)) }
     }
 
-    /// As the process that mapped it sees it. Memory has no name that others of its mappings could be known by.
-    fn seen_by(&self, process: &Process) -> Option<File> {
-        let found = self.at_its_path(process).or_else(|| self.mapped(process, &process.in_proc("exe")));
-        if found.is_none() && !is_memory(self.path.as_os_str().as_bytes()) {
-            return self.among_mappings(process);
-        }
-        found
+    /// Where the process sees its path, or as its program. The kernel answers this at once.
+    fn by_a_link(&self, process: &Process) -> Option<File> {
+        self.at_its_path(process).or_else(|| self.mapped(process, &process.in_proc("exe")))
     }
 
     fn at_its_path(&self, process: &Process) -> Option<File> {
@@ -123,6 +121,7 @@ impl<'a> Wanted<'a> {
         self.is(&found.facts, process, same_name).then(|| found.open(0))?
     }
 
+    /// The process may keep the kernel from answering this.
     fn among_mappings(&self, process: &Process) -> Option<File> {
         let name = self.path.file_name()?.as_bytes();
         let entries = std::fs::read_dir(process.in_proc("map_files")).ok()?.take(LOOKS_OF_A_MODULE);
