@@ -29,6 +29,9 @@ use recording::{Recording, assert_complete, assert_succeeded, bpf, scratch, try_
 use rustix::fs::Advice;
 use tempfile::TempDir;
 
+/// Where what is served by FUSE has its common part.
+const FUSE: &str = concat!("-I", env!("CARGO_MANIFEST_DIR"), "/tests/hostile");
+
 fn main() -> ExitCode {
     let needs = [common::ext4 as common::Need, common::zram, bpf, programs::gcc, fuse];
     let overlay = [&needs[..], &[programs::overlayfs, user_namespaces]].concat();
@@ -54,7 +57,7 @@ fn user_namespaces() -> Option<String> {
 /// Records a program that serves itself. It ends once the recorder knows it, and says who else asked it for something.
 fn record_silent(way: &str) -> Recording {
     let dir = TempDir::new().expect("a directory can be made");
-    let built = programs::compile(dir.path(), "silent", include_str!("hostile/silent.c"), &[]);
+    let built = programs::compile(dir.path(), "silent", include_str!("hostile/silent.c"), &[FUSE]);
     let at = |name: &str| dir.path().join(name);
     let words = [built.as_os_str(), way.as_ref(), dir.path().as_os_str(), "{}/file".as_ref()];
     let mut command = words.map(OsString::from).to_vec();
@@ -97,7 +100,7 @@ impl Locked {
     /// With a lock of this kind: of its memory, or of a file's inode.
     fn new(kind: &str, file: Option<&Path>) -> Locked {
         let dir = TempDir::new().expect("a directory can be made");
-        let built = programs::compile(dir.path(), "locked", include_str!("hostile/locked.c"), &[]);
+        let built = programs::compile(dir.path(), "locked", include_str!("hostile/locked.c"), &[FUSE]);
         std::fs::create_dir(dir.path().join("served")).expect("a directory can be made");
         let mut command = Command::new(built);
         command.arg(kind).arg(dir.path().join("served")).args(file).stdout(Stdio::piped());

@@ -4,59 +4,25 @@
  *   locked file DIR FILE   that of the inode of FILE; on XFS, whoever reads the file takes it
  *
  * The process waits for an answer of a file system that this program serves at DIR. Its number is printed once it does so. */
-#define _GNU_SOURCE
-#include <errno.h>
+#include "fuse.h"
+
 #include <fcntl.h>
-#include <linux/fuse.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #define BYTES 65536
-
-static int device;
-
-static void fail(const char *what)
-{
-	perror(what);
-	exit(2);
-}
-
-static void answer(uint64_t unique, int error, const void *data, size_t bytes)
-{
-	struct fuse_out_header head = { .len = sizeof(head) + bytes, .error = -error, .unique = unique };
-	struct iovec parts[2] = { { &head, sizeof(head) }, { (void *)data, bytes } };
-
-	if (writev(device, parts, 2) < 0 && errno != ENOENT)
-		fail("answer");
-}
-
-static struct fuse_attr attributes(uint64_t node)
-{
-	struct fuse_attr a = { .ino = node, .nlink = 1, .blksize = 4096, .mode = S_IFDIR | 0755 };
-
-	if (node != 1) {
-		a.mode = S_IFREG | 0755;
-		a.size = BYTES;
-	}
-	return a;
-}
 
 static void serve(const struct fuse_in_header *request)
 {
 	static const char zeros[BYTES];
 	struct fuse_init_out init = { .major = 7, .minor = 31, .max_write = BYTES, .time_gran = 1 };
-	struct fuse_entry_out entry = { .nodeid = 2, .attr_valid = 3600, .attr = attributes(2) };
-	struct fuse_attr_out attr = { .attr_valid = 3600, .attr = attributes(request->nodeid) };
+	struct fuse_entry_out entry = { .nodeid = 2, .attr_valid = 3600, .attr = attributes(2, BYTES) };
+	struct fuse_attr_out attr = { .attr_valid = 3600, .attr = attributes(request->nodeid, BYTES) };
 	struct fuse_open_out opened = { .fh = 1 };
 	const struct fuse_read_in *read = (const void *)(request + 1);
 

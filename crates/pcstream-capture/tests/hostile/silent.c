@@ -5,33 +5,21 @@
  *
  * The program writes TARGET, and ends once there is a file SEEN. If anybody else asks for anything, there will be a file
  * ASKED; then everything ends, for nobody shall wait. */
-#define _GNU_SOURCE
-#include <errno.h>
+#include "fuse.h"
+
 #include <fcntl.h>
-#include <linux/fuse.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
-#include <sys/stat.h>
-#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 static char *image, low[4096], merged[4096], program[4200];
 static size_t image_bytes;
-static int device, beneath;
+static int beneath;
 static pid_t child;
-
-static void fail(const char *what)
-{
-	perror(what);
-	exit(2);
-}
 
 static void put(const char *path, const char *text)
 {
@@ -61,32 +49,12 @@ static int write_target(const char *target, const char *seen)
 	return 0;
 }
 
-static void answer(uint64_t unique, int error, const void *data, size_t bytes)
-{
-	struct fuse_out_header head = { .len = sizeof(head) + bytes, .error = -error, .unique = unique };
-	struct iovec parts[2] = { { &head, sizeof(head) }, { (void *)data, bytes } };
-
-	if (writev(device, parts, 2) < 0 && errno != ENOENT)
-		fail("answer");
-}
-
-static struct fuse_attr attributes(uint64_t node)
-{
-	struct fuse_attr a = { .ino = node, .nlink = 1, .blksize = 4096, .mode = S_IFDIR | 0755 };
-
-	if (node != 1) {
-		a.mode = S_IFREG | 0755;
-		a.size = image_bytes;
-	}
-	return a;
-}
-
 static void serve(const struct fuse_in_header *request)
 {
 	const void *in = request + 1;
 	struct fuse_init_out init = { .major = 7, .minor = 31, .max_write = 65536, .time_gran = 1 };
-	struct fuse_entry_out entry = { .nodeid = 2, .attr_valid = 3600, .attr = attributes(2) };
-	struct fuse_attr_out attr = { .attr_valid = 3600, .attr = attributes(request->nodeid) };
+	struct fuse_entry_out entry = { .nodeid = 2, .attr_valid = 3600, .attr = attributes(2, image_bytes) };
+	struct fuse_attr_out attr = { .attr_valid = 3600, .attr = attributes(request->nodeid, image_bytes) };
 	struct fuse_open_out opened = { .fh = 1 };
 	struct fuse_statfs_out statfs = { .st = { .bsize = 4096, .namelen = 255 } };
 	const struct fuse_read_in *read = in;
