@@ -59,12 +59,7 @@ fn bars(lanes: &[LaneResult]) -> String {
         svg.line("axis", &[(x_at(tick), TOP - 6.0), (x_at(tick), bottom)]);
         svg.text("dim mid", x_at(tick), bottom + 14.0, &text);
     }
-    svg.text(
-        "dim mid",
-        (LEFT + WIDTH - RIGHT) / 2.0,
-        bottom + 30.0,
-        "WAF: flash pages for each page written",
-    );
+    svg.text("dim mid", (LEFT + WIDTH - RIGHT) / 2.0, bottom + 30.0, Quantity::Waf.name());
     for (index, scheme) in schemes.iter().enumerate() {
         let top = TOP + block * index as f64;
         svg.text("end", LEFT - 8.0, top + block / 2.0, scheme);
