@@ -9,6 +9,7 @@ import subprocess
 import sys
 import warnings
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import wait_for
@@ -133,6 +134,25 @@ def test_a_daemon_of_the_command_is_not_waited_for(
     wait_for("the end", lambda: recording.poll() is not None)
     assert recording.returncode == -signal.SIGINT and Path("ended").exists()
     Path("go").touch()
+
+
+def test_ctrl_c_while_the_program_starts_reaches_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = program(tmp_path, DAEMON)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WAIT", "yes")
+    Path("go").touch()
+
+    class Started(subprocess.Popen[str]):
+        def __init__(self, *words: Any, **given: Any) -> None:
+            super().__init__(*words, **given)
+            wait_for("the program", Path("started").exists)
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(subprocess, "Popen", Started)
+    handler = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        pc.record(["true"], "t.pctrace", binary=fake)
+    assert Path("ended").exists() and signal.getsignal(signal.SIGINT) is handler
 
 
 def test_root_a_recording_is_opened(tmp_path: Path, recorder: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -22,7 +22,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from . import _check, _remote
+from . import _check, _interrupt, _remote
 from ._errors import ArgumentError, LossWarning, ProgramError
 from ._record import LOSSES, find, for_python
 from ._trace import Trace
@@ -215,20 +215,24 @@ def _run(command: str, flags: list[str], sources: list[str]) -> None:
 def _ended(words: list[str]) -> tuple[int, str]:
     """Runs the program: its exit code, and what it said on stderr."""
     # A second SIGINT ends it at once. In a session of its own, it gets none from the terminal, and one from here.
-    process = subprocess.Popen(
-        words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace", start_new_session=True
-    )
-    with process:
-        try:
-            said = process.communicate()[1]
-        except KeyboardInterrupt:
+    process = None
+    try:
+        with _interrupt.held():
+            process = subprocess.Popen(
+                words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace", start_new_session=True
+            )
+        said = process.communicate()[1]
+    except KeyboardInterrupt:
+        if process is not None:
             # It removes what it has begun, unless it waits for input that does not come.
             process.send_signal(signal.SIGINT)
             with suppress(subprocess.TimeoutExpired):
                 process.communicate(timeout=LAST_S)
-            raise
-        finally:
-            process.kill()
+        raise
+    finally:
+        if process is not None:
+            with process:
+                process.kill()
     return process.returncode, said
 
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from . import _check, _remote
+from . import _check, _interrupt, _remote
 from ._errors import ArgumentError, CommandWarning, Error, LossWarning, RecordError
 from ._temporary import Temporary
 from ._trace import Trace
@@ -79,20 +79,24 @@ def record(
 
 def _run(words: list[str]) -> tuple[int, str]:
     """Runs the program: its exit code, and what it and its command said on stderr, which is passed on at once."""
-    process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True, errors="replace")
+    process = reader = None
     said: list[str] = []
-    # Where a daemon of the command holds the pipe, this thread passes on what it says later.
-    reader = threading.Thread(target=_pass_on, args=(process.stderr, said), daemon=True)
-    reader.start()
     try:
+        with _interrupt.held():
+            process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True, errors="replace")
+            # Where a daemon of the command holds the pipe, this thread passes on what it says later.
+            reader = threading.Thread(target=_pass_on, args=(process.stderr, said), daemon=True)
+            reader.start()
         process.wait()
     except KeyboardInterrupt:
-        # It takes its scratch device down on the way out.
-        process.send_signal(signal.SIGINT)
-        process.wait()
+        if process is not None:
+            # It takes its scratch device down on the way out.
+            process.send_signal(signal.SIGINT)
+            process.wait()
         raise
     finally:
-        reader.join(LAST_WORDS_S)
+        if reader is not None:
+            reader.join(LAST_WORDS_S)
     return process.returncode, "".join(said)
 
 
