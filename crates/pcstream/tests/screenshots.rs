@@ -29,6 +29,7 @@ fn main() -> ExitCode {
     let tests = vec![
         trial("screenshots", screenshots),
         trial("paper_has_all_columns", paper_has_all_columns),
+        trial("paper_has_the_first_contexts", paper_has_the_first_contexts),
         trial("scripts_run", scripts_run),
         trial("empty_values_are_last", empty_values_are_last),
         trial("keys_and_filter_work", keys_and_filter_work),
@@ -151,6 +152,24 @@ fn paper_has_all_columns() -> Result<(), Failed> {
     nothing_is_cut_off(&printed, &place.path().join("profile"), "718")
 }
 
+/// Makes the table of contexts long.
+const MANY: &str = "<script>
+const rows = document.querySelector('#contexts tbody');
+while (rows.children.length < 500) rows.append(rows.children[0].cloneNode(true));
+</script></body>";
+
+fn paper_has_the_first_contexts() -> Result<(), Failed> {
+    let place = TempDir::new()?;
+    let page = report(place.path())?;
+    std::fs::write(&page, std::fs::read_to_string(&page)?.replace("</body>", MANY))?;
+    let printed = page.with_extension("pdf");
+    browse(&page, &place.path().join("profile"), &[format!("--print-to-pdf={}", printed.display())])?;
+    let pdf = std::fs::read(&printed)?;
+    let pages = String::from_utf8_lossy(&pdf).matches("/Type /Page\n").count();
+    // All 500 would take more than 20.
+    if (5..=14).contains(&pages) { Ok(()) } else { Err(format!("{pages} pages").into()) }
+}
+
 /// Leaves in the title what keys and a filter without a match do.
 const KEYS: &str = "<script>
 const boxes = [...document.querySelectorAll('#flame-written .box')], said = [];
@@ -171,7 +190,7 @@ fn keys_and_filter_work() -> Result<(), Failed> {
 
 /// Leaves in the title the first lifetime and the last, after one click on their head and after two.
 const SORT: &str = "<script>
-const button = document.querySelectorAll('#contexts th button')[3], said = [];
+const button = document.querySelectorAll('#contexts th [role=button]')[3], said = [];
 for (let click = 0; click < 2; click++) {
   button.click();
   const cells = [...document.querySelectorAll('#contexts tbody tr')].map(row => row.cells[3].textContent);
@@ -201,7 +220,7 @@ fn scripts_run() -> Result<(), Failed> {
     let page = report(place.path())?;
     let plain = std::fs::read_to_string(&page)?;
     let dom = String::from_utf8(browse(&page, &place.path().join("profile"), &["--dump-dom".to_owned()])?)?;
-    let heads = |text: &str| text.matches("<th class=\"n\"><button>").count();
+    let heads = |text: &str| text.matches("<th class=\"n\"><span role=\"button\"").count();
     if heads(&plain) != 0 || heads(&dom) < 4 {
         return Err(format!("{} buttons with the script", heads(&dom)).into());
     }

@@ -25,6 +25,9 @@ use crate::{ContextRow, VERSION, Verdict};
 /// Contexts in the table: bounds the size of the file.
 const CONTEXTS: usize = 2000;
 
+/// Contexts on paper, as `page.css` has it: two or three pages.
+const ON_PAPER: usize = 60;
+
 /// Pictures whose few numbers are nowhere else in the page.
 const WITH_NUMBERS: [&str; 2] = ["waf-over-utilisation", "waf-over-streams"];
 
@@ -188,6 +191,13 @@ fn contexts(rows: &[ContextRow], lane: &LaneResult) -> String {
     if rows.len() > CONTEXTS {
         let rest: u64 = rows[CONTEXTS..].iter().map(|row| row.writer.pages()).sum();
         _ = writeln!(out, "<p>{} more contexts wrote {}.</p>", rows.len() - CONTEXTS, page_bytes(rest));
+    }
+    if shown.len() > ON_PAPER {
+        let all = shown.len();
+        _ = writeln!(
+            out,
+            "<p class=\"paper\">Paper has the first {ON_PAPER} of {all} rows; the file has them all.</p>"
+        );
     }
     out + "</section>\n"
 }

@@ -8,7 +8,7 @@ use crate::call_paths::row_label;
 use crate::csv;
 use crate::human::{counted, page_bytes, percent};
 
-/// Contexts shown.
+/// Contexts in the picture; the numbers are those of all.
 const SHOWN: usize = 20;
 const ROW: f64 = 20.0;
 const LEFT: f64 = 330.0;
@@ -17,10 +17,10 @@ const RIGHT: f64 = 34.0;
 /// Shades by power of two, and the quartiles on top.
 pub fn figure(material: &Material) -> Figure {
     let named = material.rows.iter().zip(material.names());
-    let mut rows: Vec<_> = named.filter(|(row, _)| row.writer.lifetimes.ended_pages() > 0).collect();
-    let more = rows.split_off(rows.len().min(SHOWN));
-    let powers: Vec<Vec<u64>> = rows.iter().map(|(row, _)| row.writer.lifetimes.by_power_of_two()).collect();
-    let last = powers.iter().map(Vec::len).max().unwrap_or(1).max(1);
+    let all: Vec<_> = named.filter(|(row, _)| row.writer.lifetimes.ended_pages() > 0).collect();
+    let (rows, more) = all.split_at(all.len().min(SHOWN));
+    let powers: Vec<Vec<u64>> = all.iter().map(|(row, _)| row.writer.lifetimes.by_power_of_two()).collect();
+    let last = powers[..rows.len()].iter().map(Vec::len).max().unwrap_or(1).max(1);
     let x_at = |power: f64| LEFT + power / last as f64 * (WIDTH - LEFT - RIGHT);
     let bottom = 8.0 + ROW * rows.len() as f64;
     let mut svg = Svg::new(WIDTH, bottom + 42.0, "lifetimes by context");
@@ -46,7 +46,7 @@ pub fn figure(material: &Material) -> Figure {
     }
     svg.text("dim mid", (LEFT + WIDTH) / 2.0, bottom + 32.0, "written by the host until the data died");
     let head = ["context", "from_pages", "pages"];
-    let numbers = rows.iter().zip(&powers).flat_map(|((_, name), powers)| {
+    let numbers = all.iter().zip(&powers).flat_map(|((_, name), powers)| {
         let row =
             |(power, pages): (usize, &u64)| [name.clone(), (1u64 << power).to_string(), pages.to_string()];
         powers.iter().enumerate().map(row)
@@ -57,7 +57,7 @@ pub fn figure(material: &Material) -> Figure {
             "One row for each of the heaviest contexts. Stronger: more pages died at that age; orange: median and \
              quartiles. Data that is still alive at the end is left out. Contexts whose rows look alike belong \
              in one stream.{}",
-            left_out(&more)
+            left_out(more)
         ),
         svg: if rows.is_empty() { String::new() } else { svg.finish() },
         csv: csv::table(&head, numbers),

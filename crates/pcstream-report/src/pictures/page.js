@@ -1,14 +1,25 @@
 for (const e of document.querySelectorAll('.script')) e.style.display = 'block';
+// No button elements: browsers repeat no head of a table on paper that has one.
+const makeButton = (element, press) => {
+  element.setAttribute('role', 'button');
+  element.tabIndex = 0;
+  element.onclick = press;
+  element.onkeydown = event => {
+    if (event.key !== 'Enter' && event.key !== ' ') return;
+    event.preventDefault();
+    press();
+  };
+};
 const table = document.getElementById('contexts');
 if (table) {
   const body = table.tBodies[0];
   const value = (row, i) => (row.cells[i].dataset.v ?? row.cells[i].textContent).replace(/^-$/, '');
   table.querySelectorAll('th').forEach((head, i) => {
-    const button = document.createElement('button');
+    const button = document.createElement('span');
     button.textContent = head.textContent;
     head.replaceChildren(button);
     let down = false;
-    button.onclick = () => {
+    makeButton(button, () => {
       down = !down;
       const number = head.classList.contains('n'), sign = number === down ? -1 : 1;
       const rows = [...body.rows].sort((a, b) => {
@@ -20,7 +31,7 @@ if (table) {
       body.append(...rows);
       table.querySelectorAll('th').forEach(h => h.removeAttribute('aria-sort'));
       head.setAttribute('aria-sort', number === down ? 'descending' : 'ascending');
-    };
+    });
   });
   document.getElementById('filter').oninput = event => {
     const wanted = event.target.value.toLowerCase(), rows = [...body.rows];
@@ -48,14 +59,5 @@ for (const svg of document.querySelectorAll('#flame-written svg, #flame-copied s
   };
   // What is inside an image is not read out.
   svg.setAttribute('role', 'group');
-  for (const box of boxes) {
-    box.setAttribute('role', 'button');
-    box.tabIndex = 0;
-    box.onclick = () => zoom(box);
-    box.onkeydown = event => {
-      if (event.key !== 'Enter' && event.key !== ' ') return;
-      event.preventDefault();
-      zoom(box);
-    };
-  }
+  for (const box of boxes) makeButton(box, () => zoom(box));
 }
