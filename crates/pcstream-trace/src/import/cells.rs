@@ -150,9 +150,11 @@ pub(super) fn decimal(text: &str, places: usize) -> Option<u64> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     fraction.bytes().all(|b| b.is_ascii_digit()).then_some(())?;
     let kept = &fraction[..fraction.len().min(places)];
-    let scale = |digits: usize| 10u64.checked_pow(digits as u32);
-    let parts = if kept.is_empty() { 0 } else { digits(kept)? * scale(places - kept.len())? };
-    digits(whole)?.checked_mul(scale(places)?)?.checked_add(parts)
+    let scale = |digits: usize| 10u64.checked_pow(u32::try_from(digits).ok()?);
+    // Nothing of a unit, however small the unit is.
+    let times = |count: u64, digits| if count == 0 { Some(0) } else { count.checked_mul(scale(digits)?) };
+    let parts = if kept.is_empty() { 0 } else { times(digits(kept)?, places - kept.len())? };
+    times(digits(whole)?, places)?.checked_add(parts)
 }
 
 /// Digits and nothing else: `parse` would take a sign.
@@ -212,6 +214,21 @@ mod tests {
         for bad in ["", ".", ".5", "-1", "1e3", "1.2.3", "1.+2", "18446744073.709551616", "nan", "1.\u{661}"]
         {
             assert!(seconds("t", bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn powers_of_ten_end_where_64_bits_do() {
+        for (text, units) in [
+            ("1.5e-05", Some(15_000)),
+            ("0.9e10", Some(9_000_000_000_000_000_000)),
+            ("0.9e11", None),
+            ("0.0e11", Some(0)),
+            ("0e99999999999", Some(0)),
+            ("1e4294967296", None),
+            ("1e-99", Some(0)),
+        ] {
+            assert_eq!(decimal_or_power(text, 9), units, "{text}");
         }
     }
 
