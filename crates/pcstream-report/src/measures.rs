@@ -19,7 +19,10 @@ impl Measures {
         measure("traced seconds".to_owned(), totals.duration_ns as f64 / 1e9);
         for lane in &simulation.results {
             let name = format!("{} gc {}", lane.scheme, lane.settings.gc_destination);
-            measure(format!("WAF: {name}"), lane.waf().unwrap_or(f64::NAN));
+            // There is none where nothing was written.
+            if let Some(waf) = lane.waf() {
+                measure(format!("WAF: {name}"), waf);
+            }
             measure(format!("flash: {name}"), lane.flash_pages() as f64);
         }
     }

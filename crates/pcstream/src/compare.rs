@@ -98,6 +98,7 @@ fn measure(paths: &[String], args: &CompareArgs, ui: Ui) -> Result<(Run, bool), 
         let (mut fitting, planned) = simulate::fit(&args.simulation, &args.fit, &reader, ui)?;
         let Fitted { results, replay, damage, .. } = fitting.run(&planned.plan)?;
         let about = simulate::about(Path::new(path), &reader, damage, &planned);
+        let results = schemes::best_by_name(results);
         let simulation = Simulation { results, ..Simulation::new(about, &replay) };
         losses |= simulation.has_losses();
         out.note(&simulation);

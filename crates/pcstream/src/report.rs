@@ -3,9 +3,12 @@
 //! The trace is read once or more for the schemes, once for the pictures that need a survey, and once or more for the
 //! curves: in groups of lanes that fit into memory.
 
+use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow};
+use pcstream_placement::SchemeFactory;
 use pcstream_replay::recorded::Pass;
 use pcstream_replay::survey::{Survey, Surveyor};
 use pcstream_replay::{Fitted, LaneSpec, Plan};
@@ -54,13 +57,19 @@ pub fn report(args: &ReportArgs, ui: Ui) -> Result<Status, Failure> {
     // Files before signals are caught: each may be a pipe that nobody reads.
     let figure = args.figure.as_deref().map(|name| FigureFiles::create(name, args)).transpose()?;
     let json = JsonSink::asked(&args.simulation.output)?;
+    let drawn = |name: &str| args.output.is_some() || args.figure.as_deref() == Some(name);
+    let wanted = |name: &str| !args.no_curves && drawn(name);
+    // What they refuse is said before anything is simulated.
+    let curve_schemes = [OVER_UTILISATION, OVER_STREAMS].into_iter().any(wanted);
+    let curve_schemes =
+        curve_schemes.then(|| curve_schemes_of(&args.simulation.scheme_options)).transpose()?;
     let reader = simulate::open(&args.trace, ui)?;
     let (mut fitting, planned) = simulate::fit(&args.simulation, &args.fit, &reader, ui)?;
     let plan = &planned.plan;
-    let drawn = |name: &str| args.output.is_some() || args.figure.as_deref() == Some(name);
     let surveyed = pictures::names().any(|name| drawn(name) && pictures::needs_survey(name));
     let density = surveyed.then(|| fitting.room_for_survey(plan)).transpose()?;
     let Fitted { results, mut replay, damage, .. } = fitting.run(plan)?;
+    let results = schemes::keep_best(results);
     // What follows needs its place.
     replay.drop_lanes();
     let about = simulate::about(&args.trace, &reader, damage, &planned);
@@ -68,9 +77,8 @@ pub fn report(args: &ReportArgs, ui: Ui) -> Result<Status, Failure> {
     simulate::remark_schemes(&args.simulation, &simulation.results, ui);
     let rows = simulate::rows(&simulation);
     let survey = density.map(|density| survey(plan, density, &fitting, &reader, ui)).transpose()?;
-    let wanted = |name: &str| !args.no_curves && drawn(name);
     let mut curves = Curves {
-        options: &args.simulation.scheme_options,
+        schemes: curve_schemes.unwrap_or_default(),
         plan,
         fitting: &mut fitting,
         peak_live: survey.as_ref().map_or(0, Survey::peak_live_pages),
@@ -193,9 +201,17 @@ fn survey(
     Ok(surveyor.finish())
 }
 
+/// The schemes of the curves, by name.
+fn curve_schemes_of(
+    options: &SchemeOptions,
+) -> Result<BTreeMap<&'static str, Arc<dyn SchemeFactory>>, Failure> {
+    let names = ["baseline", "pcstream", "pcstream-plus", "oracle"].into_iter();
+    names.map(|name| Ok((name, schemes::factory(name, options, None)?))).collect()
+}
+
 /// Simulates what curves show.
 struct Curves<'a, 'b> {
-    options: &'a SchemeOptions,
+    schemes: BTreeMap<&'static str, Arc<dyn SchemeFactory>>,
     plan: &'a Plan,
     fitting: &'a mut Fitting<'b>,
     peak_live: u64,
@@ -272,11 +288,8 @@ impl Curves<'_, '_> {
         if points.is_empty() {
             return Ok(Sweep { curves, left_out });
         }
-        let lane = |point: &Point| {
-            let scheme = schemes::factory(point.scheme, self.options, None)?;
-            Ok(LaneSpec::new(scheme, point.device.clone()))
-        };
-        let lanes = points.iter().map(lane).collect::<Result<_, Failure>>()?;
+        let lane = |point: &Point| LaneSpec::new(self.schemes[point.scheme].clone(), point.device.clone());
+        let lanes = points.iter().map(lane).collect();
         let results = self.fitting.run(&Plan { lanes, ..self.plan.clone() })?.results;
         for (point, result) in points.iter().zip(results) {
             let Some(waf) = result.waf() else { continue };

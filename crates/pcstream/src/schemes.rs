@@ -47,7 +47,9 @@ pub fn factory(
     let mut scheme = configure(name).map_err(Failure::wrong_arguments)?;
     let set = options.set.iter().filter(|setting| setting.scheme == scheme.scheme()).cloned().collect();
     let load_table = options.load_table.clone().filter(|_| scheme.params_mut::<PcStreamParams>().is_some());
-    apply(std::slice::from_mut(&mut scheme), &SchemeOptions { set, load_table, ..options.clone() })?;
+    let rules_file = options.rules.clone().filter(|_| scheme.params_mut::<ManualParams>().is_some());
+    let options = SchemeOptions { set, load_table, rules: rules_file, ..options.clone() };
+    apply(std::slice::from_mut(&mut scheme), &options)?;
     if let (Some(rules), Some(params)) = (rules, scheme.params_mut::<ManualParams>()) {
         *params = ManualParams { rules, name: "from the trace".to_owned() };
     }
@@ -158,6 +160,17 @@ pub fn keep_best(results: Vec<LaneResult>) -> Vec<LaneResult> {
             None => kept.push(lane),
             Some(best) if lane.flash_pages() < best.flash_pages() => *best = lane,
             Some(_) => {}
+        }
+    }
+    kept
+}
+
+/// The same under the name of the choice: which reading is the best may differ from trace to trace.
+pub fn best_by_name(results: Vec<LaneResult>) -> Vec<LaneResult> {
+    let mut kept = keep_best(results);
+    for lane in &mut kept {
+        if let Some((scheme, _)) = lane.scheme.split_once(TRIED) {
+            lane.scheme = format!("{scheme}{BEST}");
         }
     }
     kept

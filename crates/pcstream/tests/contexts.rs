@@ -112,6 +112,23 @@ fn comparisons_name_the_functions_that_changed() {
     );
 }
 
+/// Where nothing was written there is no WAF, which is no change.
+#[test]
+fn comparisons_of_no_writes_have_no_amplification() {
+    let place = Place::new();
+    let [a, b] = ["a.pctrace", "b.pctrace"].map(|name| place.path(name));
+    for path in [&a, &b] {
+        TraceWriter::create(path, Meta::new("test", 4096), true).unwrap().finish(None).unwrap();
+    }
+    let compare = ["compare", a.as_str(), &b, "--scheme", "baseline"];
+    let (text, _) = ends_with(0, &compare);
+    assert!(!text.contains("NaN"), "{text}");
+    let result = json(&[&compare[..], &["--json", "-"]].concat());
+    let measures = result["runs"][0]["measures"].as_object().unwrap();
+    assert!(measures.keys().any(|name| name.starts_with("flash: ")), "{measures:?}");
+    assert!(!measures.keys().any(|name| name.starts_with("WAF: ")), "{measures:?}");
+}
+
 #[test]
 fn builds_with_other_names_are_compared() {
     let place = Place::new();

@@ -62,6 +62,9 @@ fn a_table_of_another_kind_of_scheme_is_refused() {
         refuses(2, &["top", "--load-table", &table, "--once"], &foreign);
     }
     ends_with(0, &[&load[..], &["vstream-executable,pcstream"]].concat());
+    // The curves of a report begin with it, too: refused before a trace is read.
+    let report = ["report", "/none.pctrace", "--load-table", &table, "--scheme", "vstream-executable"];
+    refuses(2, &[&report[..], &["-o", "-"]].concat(), &foreign);
     saved("pcstream-tree");
     ends_with(0, &[&load[..], &["pcstream"]].concat());
     refuses(2, &[&load[..], &["vstream-executable"]].concat(), &["one of the scheme 'pcstream-tree'"]);

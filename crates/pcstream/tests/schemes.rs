@@ -93,6 +93,16 @@ fn the_best_reading_is_the_one_with_the_lowest_waf() {
     let best = wafs(&simulate(&trace, &["--scheme", "baseline,autostream-mq:best"]));
     assert_eq!(best.len(), 2);
     assert_eq!(best[1], (name.replace(':', ":best="), *waf));
+    let flags = ["--scheme", "baseline,autostream-mq:best", "--gc", "own", "--json", "-"];
+    let page = place.path("report.html");
+    assert_eq!(wafs(&[&["report", &trace, "-o", &page], &flags[..]].concat()), best);
+    // Which reading is the best may differ from run to run.
+    let other = place.path("other.pctrace");
+    ends_with(0, &["generate", "zipf", "--pages", "8K", "--writes", "32K", "--seed", "2", "-o", &other]);
+    let compared = json(&[&["compare", &trace, &other], &flags[..]].concat());
+    let measures = compared["runs"][1]["measures"].as_object().expect("measures by name");
+    let of_best: Vec<_> = measures.keys().filter(|name| name.contains("autostream-mq")).collect();
+    assert_eq!(of_best, ["WAF: autostream-mq:best gc own", "flash: autostream-mq:best gc own"]);
     let bluedbm = wafs(&simulate(&trace, &["--scheme", "autostream-mq:bluedbm"]));
     assert_eq!(bluedbm[0], *all.iter().find(|(name, _)| name == "autostream-mq:bluedbm").unwrap());
 }
