@@ -1,8 +1,6 @@
 //! Values of flags that take several: lists, and ranges of whole numbers.
 
-use pcstream_ssd::{GcDestination, VictimPolicy, Watermarks};
-
-use crate::values::{self, fraction, number, overprovisioning, size_u32, spare_factor, streams, victim};
+use crate::values::{number, streams};
 
 /// Several values of a flag; none twice, in the order given.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,67 +48,37 @@ pub fn seeds(text: &str) -> Result<List<u64>, String> {
     list(text, |part| range(part, number))
 }
 
-/// Spare factors.
-pub fn spare_factors(text: &str) -> Result<List<f64>, String> {
-    list(text, |part| spare_factor(part).map(|value| vec![value]))
-}
-
-/// Overprovisionings.
-pub fn overprovisionings(text: &str) -> Result<List<f64>, String> {
-    list(text, |part| overprovisioning(part).map(|value| vec![value]))
-}
-
-/// Shares from 0 to 1.
-pub fn fractions(text: &str) -> Result<List<f64>, String> {
-    list(text, |part| fraction(part).map(|value| vec![value]))
-}
-
-/// Sizes that fit in 32 bits.
-pub fn sizes_u32(text: &str) -> Result<List<u32>, String> {
-    list(text, |part| size_u32(part).map(|value| vec![value]))
-}
-
-/// GC destinations.
-pub fn destinations(text: &str) -> Result<List<GcDestination>, String> {
-    list(text, |part| values::destination(part).map(|value| vec![value]))
-}
-
-/// Victim policies.
-pub fn victims(text: &str) -> Result<List<VictimPolicy>, String> {
-    list(text, |part| victim(part).map(|value| vec![value]))
-}
-
-/// Named devices.
-pub fn profiles(text: &str) -> Result<List<&'static str>, String> {
-    list(text, |part| values::profile(part).map(|value| vec![value]))
-}
-
-/// Free superblocks between which garbage is collected in the background.
-pub fn watermarks(text: &str) -> Result<List<Watermarks>, String> {
-    list(text, |part| values::watermarks(part).map(|value| vec![value]))
+/// Reads lists of what `one` reads.
+pub fn each<T: PartialEq>(
+    one: fn(&str) -> Result<T, String>,
+) -> impl Fn(&str) -> Result<List<T>, String> + Clone {
+    move |text| list(text, |part| one(part).map(|value| vec![value]))
 }
 
 #[cfg(test)]
 mod tests {
+    use pcstream_ssd::GcDestination;
+
     use super::*;
+    use crate::values;
 
     #[test]
     fn lists_and_ranges() {
         assert_eq!(stream_list("1..4"), Ok(List(vec![1, 2, 3, 4])));
         assert_eq!(stream_list("9, 2..3,9"), Ok(List(vec![9, 2, 3])));
         assert_eq!(seeds("18446744073709551614..18446744073709551615").map(|List(l)| l.len()), Ok(2));
-        assert_eq!(spare_factors(".07,.125"), Ok(List(vec![0.07, 0.125])));
-        assert_eq!(sizes_u32("1K"), Ok(List(vec![1024])));
-        assert_eq!(victims("greedy,d-choices:3").map(|List(l)| l.len()), Ok(2));
+        assert_eq!(each(values::spare_factor)(".07,.125"), Ok(List(vec![0.07, 0.125])));
+        assert_eq!(each(values::size_u32)("1K"), Ok(List(vec![1024])));
+        assert_eq!(each(values::victim)("greedy,d-choices:3").map(|List(l)| l.len()), Ok(2));
         let both = List(vec![GcDestination::Internal, GcDestination::Own]);
-        assert_eq!(destinations("internal, own,internal"), Ok(both));
-        assert_eq!(watermarks("8:16,4:8").map(|List(l)| l.len()), Ok(2));
-        assert_eq!(profiles("femu,pm963-480g"), Ok(List(vec!["femu", "pm963-480g"])));
-        assert!(profiles("femu,none").unwrap_err().starts_with("'none': "));
+        assert_eq!(each(values::destination)("internal, own,internal"), Ok(both));
+        assert_eq!(each(values::watermarks)("8:16,4:8").map(|List(l)| l.len()), Ok(2));
+        assert_eq!(each(values::profile)("femu,pm963-480g"), Ok(List(vec!["femu", "pm963-480g"])));
+        assert!(each(values::profile)("femu,none").unwrap_err().starts_with("'none': "));
         for bad in ["", "1,", "4..1", "0..3", "1..256", "1..", "1..2..3", "x"] {
             assert!(stream_list(bad).is_err(), "{bad}");
         }
         assert!(seeds("0..18446744073709551615").unwrap_err().contains("at most 65536 values"));
-        assert!(fractions("0.5,1.1").unwrap_err().contains("1.1"));
+        assert!(each(values::fraction)("0.5,1.1").unwrap_err().contains("1.1"));
     }
 }

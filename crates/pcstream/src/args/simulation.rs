@@ -161,7 +161,7 @@ pub struct GeometryArgs {
 }
 
 /// A device: a profile, a file whose values replace the profile's, and flags that replace both.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(group(ArgGroup::new("spare")))]
 pub struct DeviceArgs {
     /// Start from a named device; with a trace, scaled to its size
@@ -178,7 +178,7 @@ pub struct DeviceArgs {
     /// Where garbage collection puts the pages of a stream that it copies: own (back to the stream's open superblock),
     /// internal (an internal stream beside each stream) or shared (one superblock for all); several by commas
     /// [default: own,internal; with a profile that is no legacy multi-stream SSD, the profile's]
-    #[arg(long, value_name = "LIST", value_parser = lists::destinations, help_heading = "Device")]
+    #[arg(long, value_name = "LIST", value_parser = lists::each(values::destination), help_heading = "Device")]
     pub gc: Option<List<GcDestination>>,
     /// Streams of the device, S0 included: 1 to 255 [default: 9]
     #[arg(long, value_name = "N", value_parser = values::streams, help_heading = "Device")]

@@ -56,29 +56,29 @@ pub struct GridArgs {
     #[arg(long, value_name = "LIST", value_parser = lists::stream_list, help_heading = "Grid")]
     pub streams: Option<List<u8>>,
     /// Spare factors Sf = (T-U)/T, such as .07,.125 [default: 0.125]
-    #[arg(long, value_name = "LIST", value_parser = lists::spare_factors, help_heading = "Grid")]
+    #[arg(long, value_name = "LIST", value_parser = lists::each(values::spare_factor), help_heading = "Grid")]
     pub spare_factor: Option<List<f64>>,
     /// Overprovisionings OP = (T-U)/U, from 0 to 2, instead of --spare-factor
-    #[arg(long, alias = "op", value_name = "LIST", value_parser = lists::overprovisionings, help_heading = "Grid")]
+    #[arg(long, alias = "op", value_name = "LIST", value_parser = lists::each(values::overprovisioning), help_heading = "Grid")]
     pub overprovision: Option<List<f64>>,
     /// Shares of the logical pages that hold data, static data added before counting [default: what the trace says]
-    #[arg(long, value_name = "LIST", value_parser = lists::fractions, conflicts_with = "prefill", help_heading = "Grid")]
+    #[arg(long, value_name = "LIST", value_parser = lists::each(values::fraction), conflicts_with = "prefill", help_heading = "Grid")]
     pub utilisation: Option<List<f64>>,
     /// Where garbage collection puts copies: own, internal, shared [default: own,internal; with a profile
     /// that is no legacy multi-stream SSD, the profile's]
-    #[arg(long, value_name = "LIST", value_parser = lists::destinations, help_heading = "Grid")]
+    #[arg(long, value_name = "LIST", value_parser = lists::each(values::destination), help_heading = "Grid")]
     pub gc: Option<List<GcDestination>>,
     /// Pages in a superblock [default: at most 0.23 % of the logical pages]
-    #[arg(long, value_name = "LIST", value_parser = lists::sizes_u32, help_heading = "Grid")]
+    #[arg(long, value_name = "LIST", value_parser = lists::each(values::size_u32), help_heading = "Grid")]
     pub superblock_pages: Option<List<u32>>,
     /// Which superblock garbage collection empties next [default: greedy]
-    #[arg(long, value_name = "LIST", value_parser = lists::victims, help_heading = "Grid")]
+    #[arg(long, value_name = "LIST", value_parser = lists::each(values::victim), help_heading = "Grid")]
     pub victim: Option<List<VictimPolicy>>,
     /// Start from named devices, scaled to a trace
-    #[arg(long, value_name = "LIST", value_parser = lists::profiles, help_heading = "Grid", long_help = profiles_help())]
+    #[arg(long, value_name = "LIST", value_parser = lists::each(values::profile), help_heading = "Grid", long_help = profiles_help())]
     pub profile: Option<List<&'static str>>,
     /// Collect garbage in the background, between LOW and HIGH free superblocks [default: only when needed]
-    #[arg(long, value_name = "LOW:HIGH,...", value_parser = lists::watermarks, help_heading = "Grid")]
+    #[arg(long, value_name = "LOW:HIGH,...", value_parser = lists::each(values::watermarks), help_heading = "Grid")]
     pub background_gc: Option<List<Watermarks>>,
     /// Seeds of everything that draws random numbers, such as 1..5 [default: 1]
     #[arg(long, value_name = "LIST", value_parser = lists::seeds, help_heading = "Grid")]
@@ -94,27 +94,13 @@ pub struct GridArgs {
     pub pools: Option<values::Pools>,
 }
 
-/// One point of the grid: what is on each axis.
-#[derive(Clone, Debug, Default)]
+/// One point of the grid.
+#[derive(Clone)]
 pub struct Point {
-    /// Named device.
-    pub profile: Option<&'static str>,
-    /// Superblock selection.
-    pub victim: Option<VictimPolicy>,
-    /// Pages of a superblock.
-    pub superblock_pages: Option<u32>,
-    /// Spare factor.
-    pub spare_factor: Option<f64>,
-    /// Overprovisioning.
-    pub overprovision: Option<f64>,
+    /// The flags of its device, but for the destinations, which are compared on it.
+    pub device: DeviceArgs,
     /// Share of static data and data.
     pub utilisation: Option<f64>,
-    /// Streams.
-    pub streams: Option<u8>,
-    /// Free superblocks between which garbage is collected in the background.
-    pub background_gc: Option<Watermarks>,
-    /// Seed.
-    pub seed: Option<u64>,
 }
 
 impl SweepArgs {
@@ -131,39 +117,37 @@ impl SweepArgs {
 }
 
 impl GridArgs {
-    /// All points, in the order of the rows: the last axis changes fastest.
-    pub fn points(&self) -> Vec<Point> {
-        let mut points = vec![Point::default()];
-        along(&mut points, self.profile.as_ref(), |point, value| point.profile = Some(value));
-        along(&mut points, self.victim.as_ref(), |point, value| point.victim = Some(value));
-        along(&mut points, self.superblock_pages.as_ref(), |point, value| {
-            point.superblock_pages = Some(value)
-        });
-        along(&mut points, self.spare_factor.as_ref(), |point, value| point.spare_factor = Some(value));
-        along(&mut points, self.overprovision.as_ref(), |point, value| point.overprovision = Some(value));
-        along(&mut points, self.utilisation.as_ref(), |point, value| point.utilisation = Some(value));
-        along(&mut points, self.streams.as_ref(), |point, value| point.streams = Some(value));
-        along(&mut points, self.background_gc.as_ref(), |point, value| point.background_gc = Some(value));
-        along(&mut points, self.seed.as_ref(), |point, value| point.seed = Some(value));
-        points
-    }
-
-    /// The flags of one device of the grid; `gc` are the destinations compared on it.
-    pub fn device(&self, point: &Point, gc: Option<List<GcDestination>>) -> DeviceArgs {
+    /// What is the same at all points.
+    pub fn device(&self) -> DeviceArgs {
         DeviceArgs {
-            profile: point.profile,
             device: self.device.clone(),
             capacity: self.capacity,
-            gc,
-            streams: point.streams,
-            spare_factor: point.spare_factor,
-            overprovision: point.overprovision,
-            superblock_pages: point.superblock_pages,
-            victim: point.victim,
             pools: self.pools.clone(),
-            background_gc: point.background_gc,
-            seed: point.seed,
+            ..DeviceArgs::default()
         }
+    }
+
+    /// All points, in the order of the rows: the last axis changes fastest.
+    pub fn points(&self) -> Vec<Point> {
+        let mut points = vec![Point { device: self.device(), utilisation: None }];
+        along(&mut points, self.profile.as_ref(), |point, value| point.device.profile = Some(value));
+        along(&mut points, self.victim.as_ref(), |point, value| point.device.victim = Some(value));
+        along(&mut points, self.superblock_pages.as_ref(), |point, value| {
+            point.device.superblock_pages = Some(value)
+        });
+        along(&mut points, self.spare_factor.as_ref(), |point, value| {
+            point.device.spare_factor = Some(value)
+        });
+        along(&mut points, self.overprovision.as_ref(), |point, value| {
+            point.device.overprovision = Some(value)
+        });
+        along(&mut points, self.utilisation.as_ref(), |point, value| point.utilisation = Some(value));
+        along(&mut points, self.streams.as_ref(), |point, value| point.device.streams = Some(value));
+        along(&mut points, self.background_gc.as_ref(), |point, value| {
+            point.device.background_gc = Some(value)
+        });
+        along(&mut points, self.seed.as_ref(), |point, value| point.device.seed = Some(value));
+        points
     }
 }
 

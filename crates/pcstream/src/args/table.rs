@@ -32,7 +32,7 @@ pub enum TableAction {
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,
         /// How many contexts of each table are shown, those with the most samples; JSON has them all
-        #[arg(long, value_name = "N", default_value_t = 20)]
+        #[arg(long, value_name = "N", default_value_t = 20, value_parser = values::rows)]
         top: usize,
         /// A recording of the same programs, which says what the contexts are; may be given more than once
         #[arg(long, value_name = "TRACE")]

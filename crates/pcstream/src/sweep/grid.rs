@@ -19,7 +19,7 @@ use pcstream_ssd::{DeviceSettings, Devices};
 use pcstream_trace::{Extent, Meta, TraceReader};
 use twox_hash::XxHash3_64;
 
-use crate::args::{GridArgs, Point, SweepArgs};
+use crate::args::{DeviceArgs, GridArgs, Point, SweepArgs};
 use crate::asked;
 use crate::device::{self, Template};
 use crate::failure::Failure;
@@ -141,6 +141,7 @@ impl Grid {
         if !known {
             fitting.fill(point.utilisation)?;
         }
+        // The same for every utilisation.
         let pages = fitting.space().map_or(meta.device.pages, |space| space.logical_pages);
         let Made { devices, refused } = devices(&args.grid, point, pages)?;
         self.left_out.extend(refused.into_iter().map(|why| format!("{}, {why}", in_words(point))));
@@ -159,7 +160,7 @@ impl Grid {
         );
         let place = |profile: &pcstream_ssd::Profile, settings: DeviceSettings| GridCell {
             utilisation: point.utilisation,
-            profile: point.profile,
+            profile: point.device.profile,
             settings: fitting.space().map_or(settings.clone(), |space| space.on(&settings)),
             clock: device::clock(&args.measure, profile),
         };
@@ -179,15 +180,16 @@ struct Made {
 
 /// Where the destinations cannot all be, those that can, each for itself.
 fn devices(grid: &GridArgs, point: &Point, pages: u64) -> Result<Made, Failure> {
-    let flags = grid.device(point, grid.gc.clone());
-    let template = Template::load(&flags)?;
+    let flags = |gc| DeviceArgs { gc, ..point.device.clone() };
+    let all = flags(grid.gc.clone());
+    let template = Template::load(&all)?;
     let error = match template.devices(Some(pages)) {
         Err(Failure::WrongArguments(error)) => error,
         made => return Ok(Made { devices: vec![made?], refused: Vec::new() }),
     };
     let mut made = Made { devices: Vec::new(), refused: Vec::new() };
     for gc in template.destinations(Some(pages))? {
-        match Template::load(&grid.device(point, Some(List(vec![gc]))))?.devices(Some(pages)) {
+        match Template::load(&flags(Some(List(vec![gc]))))?.devices(Some(pages)) {
             Ok(devices) => made.devices.push(devices),
             Err(Failure::WrongArguments(why)) => made.refused.push(format!("--gc {gc}: {why:#}")),
             Err(other) => return Err(other),
@@ -276,14 +278,14 @@ fn in_words(point: &Point) -> String {
     let mut parts = Vec::new();
     let mut part =
         |flag: &str, value: Option<String>| parts.extend(value.map(|value| format!("{flag} {value}")));
-    part("--profile", point.profile.map(str::to_owned));
-    part("--victim", point.victim.map(|v| v.to_string()));
-    part("--superblock-pages", point.superblock_pages.map(|v| v.to_string()));
-    part("--spare-factor", point.spare_factor.map(|v| v.to_string()));
-    part("--overprovision", point.overprovision.map(|v| v.to_string()));
+    part("--profile", point.device.profile.map(str::to_owned));
+    part("--victim", point.device.victim.map(|v| v.to_string()));
+    part("--superblock-pages", point.device.superblock_pages.map(|v| v.to_string()));
+    part("--spare-factor", point.device.spare_factor.map(|v| v.to_string()));
+    part("--overprovision", point.device.overprovision.map(|v| v.to_string()));
     part("--utilisation", point.utilisation.map(|v| v.to_string()));
-    part("--streams", point.streams.map(|v| v.to_string()));
-    part("--background-gc", point.background_gc.map(|v| format!("{}:{}", v.low, v.high)));
-    part("--seed", point.seed.map(|v| v.to_string()));
+    part("--streams", point.device.streams.map(|v| v.to_string()));
+    part("--background-gc", point.device.background_gc.map(|v| format!("{}:{}", v.low, v.high)));
+    part("--seed", point.device.seed.map(|v| v.to_string()));
     if parts.is_empty() { "the device".to_owned() } else { parts.join(" ") }
 }

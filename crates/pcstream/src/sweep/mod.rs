@@ -45,7 +45,7 @@ pub fn sweep(args: &SweepArgs, ui: Ui) -> Result<Status, Failure> {
     let output = file.map(|path| WholeFile::create("--output", path)).transpose()?;
     let reader = simulate::open(&args.trace, ui)?;
     simulate::device_pages(reader.meta())?;
-    let flags = args.grid.device(&Default::default(), None);
+    let flags = args.grid.device();
     let capacity = Template::load(&flags)?.capacity_pages();
     // Before signals are caught: a rules file may be a pipe that nobody writes to.
     let variants = schemes::variants(&args.scheme, &args.scheme_options)?;
