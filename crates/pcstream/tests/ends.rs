@@ -73,10 +73,13 @@ fn a_run_that_waits_for_its_rules_can_be_ended() {
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let mut run = program();
     run.args(["run", "--scheme", "manual", "--rules", "rules", "--", "true"]).current_dir(dir.path());
-    let mut child = run.stderr(Stdio::null()).spawn().unwrap();
+    let said = dir.path().join("said");
+    let mut child = run.stderr(fs::File::create(&said).unwrap()).spawn().unwrap();
     // The other end can be opened without waiting once somebody reads.
     let mut writer = None;
     wait_for("somebody to read the pipe", || {
+        let ended = child.try_wait().unwrap();
+        assert!(ended.is_none(), "{ended:?}: {}", fs::read_to_string(&said).unwrap());
         writer = fs::File::options().write(true).custom_flags(libc::O_NONBLOCK).open(&pipe).ok();
         writer.is_some()
     });
