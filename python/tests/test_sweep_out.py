@@ -380,6 +380,27 @@ def test_a_sweep_without_a_place_of_its_own_goes_without_a_warning(small: pc.Tra
     assert not [str(one.message) for one in caught if any(str(place) in str(one.message) for place in places)]
 
 
+#: A child that was forked ends before its parent.
+FORKS = """
+import os
+import sys
+from pathlib import Path
+from pcstream._temporary import Temporary
+
+kept = Temporary("pcstream-test-")
+if os.fork() == 0:
+    sys.exit()
+os.wait()
+print(kept.name, Path(kept.name).is_dir())
+"""
+
+
+def test_a_forked_child_leaves_the_directories_of_its_parent() -> None:
+    done = subprocess.run([sys.executable, "-c", FORKS], capture_output=True, text=True, check=True)
+    name, is_there = done.stdout.split()
+    assert is_there == "True" and not Path(name).exists(), done.stdout
+
+
 def test_rows_that_are_gone_are_an_error_with_their_place(small: pc.Trace, tmp_path: Path) -> None:
     sweep = pc.sweep(small, "baseline", pc.Device(gc="own"), executor="here", out=tmp_path / "out")
     shutil.rmtree(tmp_path / "out")

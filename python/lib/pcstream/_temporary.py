@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 import weakref
@@ -15,4 +16,10 @@ class Temporary:
 
     def __init__(self, prefix: str) -> None:
         self.name = tempfile.mkdtemp(prefix=prefix)
-        weakref.finalize(self, shutil.rmtree, self.name, ignore_errors=True)
+        weakref.finalize(self, _delete, self.name, os.getpid())
+
+
+def _delete(name: str, owner: int) -> None:
+    """A forked child has the objects of its parent, but not their directories."""
+    if os.getpid() == owner:
+        shutil.rmtree(name, ignore_errors=True)
