@@ -70,6 +70,12 @@ def test_a_sweep_is_the_simulations_that_it_stands_for(small: pc.Trace, expected
         assert row["pcstream"] == pc.__version__ and row["trace_id"] == small.id
 
 
+def test_seeds_are_as_large_as_a_device_takes(small: pc.Trace) -> None:
+    seeds = [1, 2**63, 2**64 - 1]
+    sweep = pc.sweep(small, "baseline", pc.Device(gc="own"), executor="here", seed=seeds)
+    assert sweep.to_polars()["seed"].to_list() == seeds
+
+
 def test_watermarks_of_background_gc_are_an_axis(small: pc.Trace) -> None:
     device = pc.Device(gc="own", superblock_pages=16)
     rows = pc.sweep(small, "baseline", device, executor="here", background_gc=[(3, 6), None, [8, 20]]).to_polars()

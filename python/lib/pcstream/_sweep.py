@@ -399,22 +399,21 @@ def _labelled(table: pa.Table, head: Mapping[str, Any]) -> pa.Table:
 
 
 def _table(rows: list[dict[str, Any]]) -> pa.Table:
-    """Rows as a table. Columns of options have their type also where no point has a value."""
+    """Rows as a table: the same columns in every row, though schemes have facts of their own.
+
+    Columns of options have their type also where no point has a value, and that of seeds has room for the largest.
+    """
     import pyarrow
 
-    table = pyarrow.Table.from_pylist(_complete(rows))
-    return table.cast(pyarrow.schema([field.with_type(_type(field.name) or field.type) for field in table.schema]))
+    names = dict.fromkeys(name for row in rows for name in row)
+    return pyarrow.table({name: pyarrow.array([row.get(name) for row in rows], _type(name)) for name in names})
 
 
 def _type(name: str) -> pa.DataType | None:
     import pyarrow
 
+    if name == "seed":
+        return pyarrow.uint64()
     if name not in OPTION_AXES:
         return None
     return pyarrow.bool_() if name == "discard" else pyarrow.float64()
-
-
-def _complete(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The same columns in every row; schemes have facts of their own."""
-    columns = list(dict.fromkeys(name for row in rows for name in row))
-    return [{name: row.get(name) for name in columns} for row in rows]
