@@ -343,6 +343,40 @@ def test_a_sweep_that_ends_early_takes_its_workers_with_it(small: pc.Trace, tmp_
             os.kill(int(worker.name), 0)
 
 
+#: Ctrl-C comes when a worker has been started, and the pool does not know it yet.
+STARTS = """
+import multiprocessing.process
+import signal
+import sys
+
+import pcstream as pc
+
+start = multiprocessing.process.BaseProcess.start
+
+def interrupted(self):
+    start(self)
+    signal.raise_signal(signal.SIGINT)
+
+if __name__ == "__main__":
+    multiprocessing.process.BaseProcess.start = interrupted
+    pc.sweep(sys.argv[1], "baseline", workers=1, gc="own")
+"""
+
+
+def test_ctrl_c_while_a_worker_starts_ends_the_sweep(small: pc.Trace, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(STARTS)
+    words = [sys.executable, str(script), str(small.path)]
+    caller = subprocess.Popen(words, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    try:
+        # A worker that the pool does not know is waited for, and never ends.
+        stderr = caller.communicate(timeout=60)[1]
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(caller.pid, signal.SIGKILL)
+    assert stderr.strip().endswith("KeyboardInterrupt"), stderr
+
+
 def test_workers_end_with_a_caller_that_is_killed(small: pc.Trace, tmp_path: Path) -> None:
     script, working = tmp_path / "script.py", tmp_path / "working"
     script.write_text(ENDLESS)

@@ -7,14 +7,14 @@ import os
 import pickle
 import signal
 import threading
-from collections.abc import Generator, Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Generator, Iterator, Mapping
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing.process import BaseProcess
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, SupportsIndex, TypeAlias, TypeVar
 
-from . import _check
+from . import _check, _interrupt
 from ._errors import ArgumentError, Error, described
 
 
@@ -22,6 +22,8 @@ from ._errors import ArgumentError, Error, described
 Rows: TypeAlias = list[dict[str, Any]]
 #: Whoever stops taking from it closes it, which ends what is under way.
 Done: TypeAlias = Generator[tuple[str, "Rows | BaseException"], None, None]
+#: What a process answers.
+Answer = TypeVar("Answer")
 
 
 class Point(Protocol):
@@ -110,7 +112,7 @@ def processes(workers: int | None, points: Mapping[str, Point]) -> Done:
             return
     for file, data in left.items():
         with _pool(1) as pool:
-            error = (future := pool.submit(_compute, data)).exception()
+            error = (future := _submitted(pool, _compute, data)).exception()
             yield file, future.result() if error is None else error
 
 
@@ -132,6 +134,12 @@ def _pool(workers: int | None) -> Iterator[ProcessPoolExecutor]:
             raise
 
 
+def _submitted(pool: ProcessPoolExecutor, work: Callable[[bytes], Answer], data: bytes) -> Future[Answer]:
+    """The pool may start a process for it, which it must know before Ctrl-C ends it."""
+    with _interrupt.held():
+        return pool.submit(work, data)
+
+
 def _begin() -> None:
     """Runs in a new process, which ends with the one that started it, also if that is killed."""
     # A terminal sends Ctrl-C to all processes. The one that calls sweep() decides for the others.
@@ -149,7 +157,7 @@ def _end_with(parent: BaseProcess) -> None:
 def _together(pool: ProcessPoolExecutor, points: Mapping[str, bytes]) -> Done:
     """Points in the order in which they end, until a process dies."""
     try:
-        futures = {pool.submit(_compute, data): file for file, data in points.items()}
+        futures = {_submitted(pool, _compute, data): file for file, data in points.items()}
         for future in as_completed(futures):
             error = future.exception()
             if isinstance(error, BrokenProcessPool):
@@ -192,7 +200,7 @@ def _arrives(data: bytes) -> None:
 def _try(pool: ProcessPoolExecutor, data: bytes) -> None:
     """Whether processes start at all, and get the same point: if not, trying again is of no use."""
     try:
-        pool.submit(_arrives, data).result()
+        _submitted(pool, _arrives, data).result()
     except BrokenProcessPool:
         raise ArgumentError(
             "executor 'processes': a process ended while it started. It runs the script first, which must not fail or call "
