@@ -37,6 +37,11 @@ def test_the_place_becomes_flags_that_the_program_has(binary: str, on: str, flag
     assert all(flag in help_text for flag in arguments if flag.startswith("--") and flag != "--")
 
 
+def test_overwrite_is_true_or_false() -> None:
+    with pytest.raises(pc.ArgumentError, match="overwrite 'no': expected True or False"):
+        arguments_of(["true"], "t.pctrace", "scratch", "no", [])  # type: ignore[arg-type]
+
+
 def test_errors_say_what_to_do(tmp_path: Path, binary: str) -> None:
     with pytest.raises(pc.ArgumentError, match="expected a list of words"):
         pc.record("true", tmp_path / "t.pctrace")

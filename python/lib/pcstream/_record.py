@@ -139,7 +139,7 @@ def arguments_of(
     where = ["--size", size] if scratch == "scratch" and colon else ["--on", place]
     if place == "scratch":
         where = []
-    force = ["--force"] if overwrite else []
+    force = ["--force"] if _check.flag("overwrite", overwrite) else []
     output = _remote.on_this_machine(output)
     flags = [_check.text("options", flag, "flags") for flag in _check.several("options", options, "a list of flags")]
     if any(flag == "--on" or flag.startswith("--on=") for flag in flags):
