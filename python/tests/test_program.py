@@ -130,6 +130,8 @@ def said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, int]
         ("error: a--b: exists; replace it with --force\n", "error: a--b: exists; replace it with overwrite=True"),
         ("error: /--a: --pages 0: expected 1 to 2\n", "error: /--a: pages 0: expected 1 to 2"),
         ("error: `pcstream contexts t --by file` lists them\n", "error: `pcstream contexts t --by file` lists them"),
+        ("error: '--a' found\n\n  tip: to pass '--a' as a value, use '-- --a'\n\nFor more, try '--help'.\n", "error: 'a' found"),
+        ("error: these were not provided:\n  --format <NAME>\n\nUsage: x\n", "error: these were not provided:\n  format <NAME>"),
         ("killed\n", "killed"),
     ],
 )

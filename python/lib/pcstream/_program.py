@@ -24,7 +24,7 @@ from typing import Any
 
 from . import _check, _interrupt, _remote
 from ._errors import ArgumentError, LossWarning, ProgramError
-from ._record import LOSSES, find, for_python
+from ._record import LOSSES, error_of, find
 from ._trace import Trace
 
 #: Where a trace is.
@@ -202,12 +202,11 @@ def _run(command: str, flags: list[str], sources: list[str]) -> None:
     # After the two dashes, a source that begins with a dash is no flag.
     words = [program, command, *flags, "--", *sources]
     code, stderr = _ended(words)
-    said = _with_arguments(for_python(stderr.partition("\n\nUsage")[0].strip()))
+    said = _with_arguments(stderr.strip())
     if code == LOSSES:
         warnings.warn(f"{command}: {said}", LossWarning, stacklevel=4)
     elif code != 0:
-        error = re.search(r"^error: .*", said, re.MULTILINE | re.DOTALL)
-        raise ProgramError(f"{program} {command} ended with {code}: {error[0] if error else said}")
+        raise ProgramError(f"{program} {command} ended with {code}: {error_of(said)}")
     elif said:
         LOG.info("%s: %s", command, said)
 

@@ -23,6 +23,8 @@ from ._trace import Trace
 LOSSES = 3
 #: Seconds for what the program said last. Daemons of the command may hold its stderr for ever.
 LAST_WORDS_S = 0.5
+#: An error. What its parser of arguments says after an empty line is for people at a shell.
+ERROR = re.compile(r"^error: .*?(?=\n\n|\nerror: |\s*\Z)", re.MULTILINE | re.DOTALL)
 
 
 def record(
@@ -62,10 +64,9 @@ def record(
     program, before = find(binary), _version(output)
     code, said = _run([program, *arguments])
     trace = Trace(output) if code in (0, LOSSES) or _version(output) not in (None, before) else None
-    failure = _failure(trace.meta) if trace else None
+    failure = failure_of(trace.meta) if trace else None
     if trace is None or (failure is None and code not in (0, LOSSES)):
-        # The program's own error comes last; errors of the command come before it.
-        error = for_python(re.split(r"^(?=error: )", said, flags=re.MULTILINE)[-1].strip())
+        error = error_of(said).replace("replace it with --force", "replace it with overwrite=True")
         raise RecordError(f"{program} record ended with {code}: {error}")
     trace._kept_alive = temporary
     lost = ", ".join(f"{cause} {count}" for cause, count in trace.meta["losses"].items() if count)
@@ -116,12 +117,18 @@ def _version(output: str | os.PathLike[str]) -> tuple[int, int] | None:
     return status.st_ino, status.st_mtime_ns
 
 
-def _failure(meta: Mapping[str, Any]) -> str | None:
+def failure_of(meta: Mapping[str, Any]) -> str | None:
     """How the recorded command failed, if it did."""
     ended = meta.get("exit")
     if ended is None or ended["code"] == 0:
         return None
     return f"exit status {ended['code']}" if ended["signal"] is None else f"signal {ended['signal']}"
+
+
+def error_of(said: str) -> str:
+    """The program's own error, which comes last: errors of a command that it ran come before it."""
+    errors = ERROR.findall(said)
+    return errors[-1] if errors else said.strip()
 
 
 def arguments_of(
@@ -146,11 +153,6 @@ def arguments_of(
         raise ArgumentError("options: --on is given as on=; several devices have several traces: run `pcstream record` itself")
     words = [_check.path("command", word) for word in command]
     return ["record", "-o", output, *where, *force, *flags, "--", *words]
-
-
-def for_python(said: str) -> str:
-    """What the program said, with the advice that a caller of this package needs."""
-    return said.replace("replace it with --force", "replace it with overwrite=True")
 
 
 def find(
