@@ -105,6 +105,16 @@ def test_a_recording_without_a_name_lives_as_long_as_its_object(tmp_path: Path, 
     assert not directory.exists() and [file.name for file in tmp_path.iterdir()] == ["pcstream"]
 
 
+def test_recordings_without_a_name_live_until_a_sweep_has_simulated_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = program(tmp_path, SMALL)
+    monkeypatch.setenv("TRACE", str(pc.datasets.load("sqlite").path))
+    monkeypatch.chdir(tmp_path)
+    recordings = (pc.record(["true"], on="scratch:64M", binary=fake) for _ in range(2))
+    assert len(pc.sweep(recordings, "baseline", pc.Device(gc="own"), executor="here")) == 2
+
+
 #: The command leaves a daemon, which speaks when it may; whoever waits for it sees that after 30 s.
 DAEMON = """#!/bin/sh
 trap 'echo ended > ended; exit 130' INT

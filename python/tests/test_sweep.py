@@ -106,7 +106,7 @@ def test_watermarks_of_background_gc_are_an_axis(small: pc.Trace) -> None:
 )
 def test_an_axis_takes_what_numpy_has(small: pc.Trace, name: str, value: Any, expected: Any) -> None:
     def points(axis: Any) -> list[tuple[Any, str]]:
-        found = _sweep.grid(small, "baseline", pc.Device(gc="own"), {}, {name: axis}, kept=True)
+        found = _sweep.grid([small], "baseline", pc.Device(gc="own"), {}, {name: axis}, kept=True)
         return [(point.axes, point.key()) for point in found]
 
     assert repr(points(value)) == repr(points(expected))
@@ -239,6 +239,7 @@ class Cluster:
         (lambda t: pc.sweep(t, out=__file__ + "/x"), "out '.*test_sweep.py/x': Not a directory; expected a directory"),
         (lambda t: pc.sweep(t, out=5), "out 5: expected a path"),  # type: ignore[arg-type]
         (lambda t: pc.sweep(t, streams=[1], workers=0), "workers 0: expected 1 to"),
+        (lambda t: pc.sweep(t, streams=[1], workers=-1, executor="here"), "workers -1: expected 1 to"),
         (lambda t: pc.sweep(t, options=5), "options 5: expected a mapping"),  # type: ignore[arg-type]
         (lambda t: pc.sweep(t, streams=[1], executor="threads"), "'here', 'processes'"),
         (lambda t: pc.sweep(t, streams=[1], executor=Cluster()), "expected .* a dask.distributed.Client"),
@@ -541,7 +542,7 @@ def test_points_of_several_threads_have_their_own_warnings(small: pc.Trace, tmp_
 
         def begin(scheme: pc.Scheme) -> Any:
             device = pc.Device(gc="own")
-            (point,) = _sweep.grid(tmp_path / "lossy.pctrace", scheme, device, {}, {}, kept=False)
+            (point,) = _sweep.grid([pc.open(tmp_path / "lossy.pctrace")], scheme, device, {}, {}, kept=False)
             return pool.submit(point.rows)
 
         # The one that begins first ends first.

@@ -249,9 +249,15 @@ def test_another_build_is_another_point(small: pc.Trace, tmp_path: Path, monkeyp
     assert len(list((tmp_path / "out").iterdir())) == 2
 
 
+def test_an_executor_that_cannot_be_is_refused_though_all_rows_are_there(small: pc.Trace, tmp_path: Path) -> None:
+    pc.sweep(small, "baseline", pc.Device(gc="own"), executor="here", out=tmp_path)
+    with pytest.raises(pc.ArgumentError, match="executor 'nope': expected"):
+        pc.sweep(small, "baseline", pc.Device(gc="own"), executor="nope", out=tmp_path)
+
+
 def test_a_worker_with_another_trace_is_refused(small: pc.Trace, tmp_path: Path) -> None:
     path = tmp_path / "t.pctrace"
-    (point,) = _sweep.grid(copy(small, path), "baseline", None, {}, {}, kept=True)
+    (point,) = _sweep.grid([copy(small, path)], "baseline", None, {}, {}, kept=True)
     assert point.rows()
     shutil.rmtree(path)
     pc.generate("hotcold", path, pages=8192, writes=1000)

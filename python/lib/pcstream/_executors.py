@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from functools import partial
 from multiprocessing.process import BaseProcess
 from typing import Any, Protocol, SupportsIndex, TypeAlias, TypeVar
 
@@ -54,22 +55,19 @@ def compute(point: Point) -> Rows:
     return point.rows()
 
 
-def run(executor: object, workers: int | None, points: Mapping[str, Point]) -> Done:
-    """Computes all points, and yields them in the order in which they end."""
-    if not points:
-        return
+def of(executor: object, workers: SupportsIndex | None) -> Callable[[Mapping[str, Point]], Done]:
+    """What computes points, and yields them in the order in which they end; one that cannot be is refused before the first."""
+    if workers is not None:
+        workers = _check.whole("workers", workers, 1, 2**15)
     if executor == "here":
-        yield from here(points)
-    elif executor == "processes":
-        yield from processes(workers, points)
-    elif _is_client(executor):
-        yield from dask(executor, points)
-    elif getattr(executor, "__name__", "") == "ray":
-        yield from ray(executor, points)
-    else:
-        raise ArgumentError(
-            f"executor {executor!r}: expected 'here', 'processes', a dask.distributed.Client, or the module ray"
-        )
+        return here
+    if executor == "processes":
+        return partial(processes, workers)
+    if _is_client(executor):
+        return partial(dask, executor)
+    if getattr(executor, "__name__", "") == "ray":
+        return partial(ray, executor)
+    raise ArgumentError(f"executor {executor!r}: expected 'here', 'processes', a dask.distributed.Client, or the module ray")
 
 
 def _is_client(executor: object) -> bool:
@@ -95,10 +93,10 @@ def processes(workers: int | None, points: Mapping[str, Point]) -> Done:
 
     If processes go on dying, each point that is left gets one of its own, so that the others lose nothing by it.
     """
+    if not points:
+        return
     if getattr(multiprocessing.current_process(), STARTING, False):
         raise ArgumentError(f"executor 'processes': one of the processes calls sweep() again while it starts; {REMEDY}")
-    if workers is not None:
-        workers = _check.whole("workers", workers, 1, 2**15)
     # A point that cannot be read in another process would end it, so it travels as bytes.
     left = {file: _packed(point) for file, point in points.items()}
     for attempt in range(RETRIES + 1):

@@ -18,7 +18,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from . import _check, _executors, _identity, _pcstream, _scheme
 from ._device import Device
@@ -207,7 +207,7 @@ def sweep(
     device: Device | str | None = None,
     *,
     executor: object = "processes",
-    workers: int | None = None,
+    workers: SupportsIndex | None = None,
     out: str | os.PathLike[str] | None = None,
     options: Mapping[str, Any] | None = None,
     progress: Callable[[int, int], object] | None = None,
@@ -252,7 +252,10 @@ def sweep(
         import pyarrow  # noqa: F401
     except ImportError as error:
         raise missing("pyarrow", "sweep", "sweep()") from error
-    points = grid(traces, schemes, device, {} if options is None else options, axes, kept=out is not None)
+    compute = _executors.of(executor, workers)
+    # Held until the rows are there: temporary recordings are deleted with their objects.
+    opened = _opened(traces)
+    points = grid(opened, schemes, device, {} if options is None else options, axes, kept=out is not None)
     directory = None
     if out is None:
         directory = Temporary(TEMPORARY)
@@ -267,7 +270,7 @@ def sweep(
             todo[file] = point
     if progress is not None:
         progress(0, len(todo))
-    with contextlib.closing(_executors.run(executor, workers, todo)) as computed:
+    with contextlib.closing(compute(todo)) as computed:
         for done, (file, rows) in enumerate(computed, 1):
             if isinstance(rows, BaseException):
                 failed[file] = rows
@@ -310,13 +313,21 @@ def _tell_failures(sweep: Sweep, kept: bool) -> None:
     raise SweepError(f"{of} failed: {named}{more}{others}", sweep, failures) from failures[0].error
 
 
-def grid(
-    traces: Any, schemes: Any, device: Device | str | None, options: Mapping[str, Any], axes: Mapping[str, Any], kept: bool
-) -> list[Point]:
-    """All points, checked before the first is simulated; ``kept`` if a later sweep may find their rows."""
+def _opened(traces: Trace | str | os.PathLike[str] | Iterable[Trace | str | os.PathLike[str]]) -> list[Trace]:
     one = isinstance(traces, (Trace, str, os.PathLike))
     several = (traces,) if one else _check.several("traces", traces, "a trace, where one is, or several of these")
-    opened = [t if isinstance(t, Trace) else Trace(t) for t in several]
+    return [t if isinstance(t, Trace) else Trace(t) for t in several]
+
+
+def grid(
+    opened: Sequence[Trace],
+    schemes: Any,
+    device: Device | str | None,
+    options: Mapping[str, Any],
+    axes: Mapping[str, Any],
+    kept: bool,
+) -> list[Point]:
+    """All points, checked before the first is simulated; ``kept`` if a later sweep may find their rows."""
     chosen = tuple(_scheme.chosen(schemes))
     if not opened or not chosen:
         raise ArgumentError("a sweep needs at least one trace and one scheme")
