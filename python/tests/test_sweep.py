@@ -491,8 +491,9 @@ def test_a_sweep_says_once_that_points_have_warnings(small: pc.Trace, tmp_path: 
         sweep = pc.sweep(traces, "baseline", pc.Device(gc="own"), executor="here", out=tmp_path / "out", streams=[2, 3])
     assert len(warned) == 1 and warned[0].filename == __file__
     assert [bool(text) for text in sweep.to_polars()["warnings"]] == [False, False, True, True]
-    # Only of what is computed; a warning is an error in these tests.
-    pc.sweep(traces, "baseline", pc.Device(gc="own"), executor="here", out=tmp_path / "out", streams=[2, 3])
+    with pytest.warns(pc.LossWarning, match=said) as warned:
+        found = pc.sweep(traces, "baseline", pc.Device(gc="own"), executor="here", out=tmp_path / "out", streams=[2, 3])
+    assert len(warned) == 1 and found.to_polars().equals(sweep.to_polars()), "rows that are found say what they lack, too"
     with pytest.warns(pc.PcstreamWarning, match="1 of 1 points .*too little to say anything") as warned:
         sweep = pc.sweep(small, "baseline", little, workers=1)
     assert [one.category for one in warned] == [pc.PcstreamWarning] and len(sweep) == 1

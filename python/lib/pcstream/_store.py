@@ -64,20 +64,19 @@ class Store:
         """A table of a directory, as it is in its file."""
         return Path(self.place, name).read_bytes()
 
-    def has(self, name: str) -> bool:
-        """Whether there is a whole table; a damaged one is said, and counts as none."""
+    def find(self, name: str) -> pa.Table | None:
+        """A table that is there and whole; a damaged one is said, and counts as none."""
         try:
-            self.read(name)
+            return self.read(name)
         except FileNotFoundError:
-            return False
+            return None
         except IsADirectoryError as error:
             text = f"{self.place}/{name}: is a directory, but rows go there; remove it, or use another out"
             raise ArgumentError(text) from error
         except OSError as error:
             text = f"{self.place}/{name}: damaged, so its point is computed again: {error}"
             warnings.warn(text, PcstreamWarning, stacklevel=3)
-            return False
-        return True
+            return None
 
     def write(self, name: str, table: pa.Table) -> None:
         """Keeps a table."""

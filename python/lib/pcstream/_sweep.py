@@ -242,8 +242,8 @@ def sweep(
     Warns:
         SweepWarning: points cannot be, as a device without room for garbage collection, and are left out; ``failures`` of
             what is returned names them.
-        LossWarning, PcstreamWarning: points that were computed now have warnings, in the column ``warnings``; the message
-            has the first. It is a LossWarning if a point has one. What the code of a scheme warns of is not among them.
+        LossWarning, PcstreamWarning: points have warnings, in the column ``warnings``; the message has the first. It is a
+            LossWarning if a point has one. What the code of a scheme warns of is not among them.
 
     With ``"processes"``, a script that calls this needs ``if __name__ == "__main__":``, as all of multiprocessing does, and
     schemes come from modules: in a notebook, those that it defines need ``"here"``, Dask or Ray.
@@ -263,11 +263,16 @@ def sweep(
     store = Store(out)
     files = [(f"{point.key()}.parquet", point) for point in points]
     failed: dict[str, BaseException] = {}
-    warned: dict[str, tuple[str, bool]] = {}
+    said: dict[str, tuple[str, bool]] = {}
     todo: dict[str, Point] = {}
     for file, point in files:
-        if file not in todo and not store.has(file):
+        if file in todo or file in said:
+            continue
+        found = store.find(file)
+        if found is None:
             todo[file] = point
+        else:
+            said[file] = found["warnings"][0].as_py(), found["losses"][0].as_py()
     if progress is not None:
         progress(0, len(todo))
     with contextlib.closing(compute(todo)) as computed:
@@ -276,20 +281,19 @@ def sweep(
                 failed[file] = rows
             else:
                 store.write(file, _table(rows))
-                if said := rows[0]["warnings"]:
-                    warned[file] = said, rows[0]["losses"]
+                said[file] = rows[0]["warnings"], rows[0]["losses"]
             if progress is not None:
                 progress(done, len(todo))
     failures = [Failure(point.trace, point.axes, failed[file]) for file, point in files if file in failed]
     result = Sweep(store, [(file, point) for file, point in files if file not in failed], failures, directory)
-    _tell_warnings(result, warned)
+    _tell_warnings(result, said)
     _tell_failures(result, kept=directory is None)
     return result
 
 
-def _tell_warnings(sweep: Sweep, warned: Mapping[str, tuple[str, bool]]) -> None:
-    """Says once that points have warnings; ``warned`` has their text, and whether something was missing."""
-    points = [(point, *warned[file]) for file, point in sweep._files if file in warned]
+def _tell_warnings(sweep: Sweep, said: Mapping[str, tuple[str, bool]]) -> None:
+    """Warns once if points have warnings; ``said`` has the text of each point's, if any, and whether something was missing."""
+    points = [(point, *said[file]) for file, point in sweep._files if said[file][0]]
     if points:
         first, text, _ = next((one for one in points if one[2]), points[0])
         category = LossWarning if any(has_losses for *_, has_losses in points) else PcstreamWarning
