@@ -116,6 +116,7 @@ def test_results_as_tables_objects_and_pictures(small: pc.Trace, tmp_path: Path)
     with pytest.raises(AttributeError, match="wafs"):
         _ = pcstream.wafs
     assert pickle.loads(pickle.dumps(results)).json == results.json
+    assert pickle.loads(pickle.dumps(results[0])).waf == results[0].waf
     bars: Any = results.plot.waf()
     assert [bar.get_height() for bar in bars.patches] == [
         r.waf - 1 for own in ("own", "internal") for r in results if r.gc_destination == own
@@ -339,6 +340,7 @@ def test_latencies_are_columns(small: pc.Trace) -> None:
     assert list(frame.write_p999_us) == [result.latency_us["write"]["p99_9"] for result in results]
     columns = {f"{direction}_{quantile}_us" for direction in ("read", "write") for quantile in ("p50", "p99", "p999")}
     assert columns <= set(frame.columns) and results[0].row()["read_p50_us"] is None
+    assert not any(column.startswith("latency_us") for column in frame.columns)
     (row,) = pc.simulate(small, "baseline", pc.Device(gc="own")).rows
     assert not (columns | {"steady", "latency_us", "throughput"}) & set(row) and {"waf", "iops"} <= set(row)
 

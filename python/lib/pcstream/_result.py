@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 #: Fields with fields of their own. None of them is no single value.
-NESTED = ("steady", "latency_us", "throughput")
+NESTED = ("steady", "throughput")
+#: The field whose columns have other names.
+LATENCIES = "latency_us"
 
 
 class Result:
@@ -29,12 +31,6 @@ class Result:
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *self.fields]
 
-    def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-
     def __repr__(self) -> str:
         waf = "none" if self.waf is None else f"{self.waf:.3f}"
         return f"<pcstream.Result {self.scheme}, {self.gc_destination}: WAF {waf}>"
@@ -51,6 +47,8 @@ class Result:
         """
         flat: dict[str, Any] = {}
         for key, value in self.fields.items():
+            if key == LATENCIES:
+                continue
             if isinstance(value, dict):
                 flat |= {f"{key}.{inner}": v for inner, v in value.items() if not isinstance(v, (dict, list))}
             elif not isinstance(value, list) and not (value is None and key in NESTED):
@@ -58,7 +56,7 @@ class Result:
         return flat | self._latencies()
 
     def _latencies(self) -> dict[str, float | None]:
-        by_direction = self.fields.get("latency_us") or {}
+        by_direction = self.fields.get(LATENCIES) or {}
         quantiles = {"p50": "p50_us", "p99": "p99_us", "p99_9": "p999_us"}
         return {
             f"{direction}_{column}": latencies and latencies[quantile]
