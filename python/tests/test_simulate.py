@@ -137,6 +137,8 @@ def test_a_device_is_a_value() -> None:
     assert device.geometry()["streams"] == 4
     assert device.scaled(1 << 18).geometry()["logical_pages"] == 1 << 18
     assert "pm963-480g" in pc.profiles()
+    with pytest.raises(pc.ArgumentError, match=r"decides the size of this device; give one: scaled\(trace\).geometry\(\)"):
+        device.scaled().geometry()
     assert repr(pc.Device()) == "Device()"
     assert repr(device.scaled()) == "Device(profile_name='femu', to_trace=True, streams=4)"
     spelled = pc.Device(gc=["own", "internal"], timing={"channels": 4}, seed=0)

@@ -149,7 +149,14 @@ class Device:
         return replace(self, **changes)
 
     def geometry(self) -> Mapping[str, Any]:
-        """Its sizes and budgets, as ``pcstream geometry --json`` writes them."""
+        """Its sizes and budgets, as ``pcstream geometry --json`` writes them.
+
+        Raises:
+            ArgumentError: it is scaled to whatever trace is simulated, so it has no size yet.
+        """
+        if self.to_trace and self.logical_pages is None:
+            text = "geometry: the simulated trace decides the size of this device; give one: scaled(trace).geometry()"
+            raise ArgumentError(text)
         derived: dict[str, Any] = json.loads(_pcstream.derive(self))
         return derived
 
