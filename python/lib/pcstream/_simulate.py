@@ -181,8 +181,9 @@ def simulate(
         SizeWarning: the trace writes less than the simulated device holds, and is not packed; with ``pack``: discards leave
             the device emptier than that; with ``pack_live``: a scheme goes by neighbouring addresses, of which the recording
             used more than such a device has.
-        PcstreamWarning: rules matched nothing, or name streams that the device lacks; superblocks are smaller than by default,
-            because garbage collection has no room with those; with ``timing``: superblocks are too small for its times.
+        PcstreamWarning: rules of a file matched nothing, or name streams that the device lacks (a preset's are for many
+            programs, and ``folded_rules`` of its ``facts`` counts the latter); superblocks are smaller than by default, because
+            garbage collection has no room with those; with ``timing``: superblocks are too small for its times.
     """
     options = Options(prefill, timing, queue_depth, open_loop, pack, pack_live, fill, discard, memory, rules, set or {})
     results, said = simulated(trace if isinstance(trace, Trace) else Trace(trace), schemes, device, options)
