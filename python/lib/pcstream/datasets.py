@@ -92,7 +92,7 @@ def load(name: str) -> Trace:
     dataset = describe(name)
     if dataset.parameters is None:
         return Trace(_DIRECTORY / f"{name}.pctrace")
-    text = json.dumps([_pcstream.__version__.partition("+")[0], dataset.parameters], sort_keys=True)
+    text = json.dumps([_pcstream.__version__, dataset.parameters], sort_keys=True)
     digest = hashlib.sha256(text.encode()).hexdigest()[:12]
     path = cache_directory() / "datasets" / f"{name}-{digest}.pctrace"
     parameters = dataset.parameters
