@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, SupportsIndex
 
 from . import _check, _pcstream
 from ._errors import ArgumentError
@@ -89,18 +89,18 @@ class Device:
     """
 
     profile_name: str | None = None
-    logical_pages: int | None = None
+    logical_pages: SupportsIndex | None = None
     to_trace: bool = False
     spare_factor: float | None = None
     overprovisioning: float | None = None
-    superblock_pages: int | None = None
-    streams: int | None = None
+    superblock_pages: SupportsIndex | None = None
+    streams: SupportsIndex | None = None
     gc: str | Sequence[str] | None = None
     victim: str | None = None
     pools: Sequence[float] | None = None
-    background_gc: Sequence[int] | None = None
-    timing: Mapping[str, int] | Sequence[tuple[str, int]] | None = None
-    seed: int | None = None
+    background_gc: Sequence[SupportsIndex] | None = None
+    timing: Mapping[str, SupportsIndex] | Sequence[tuple[str, SupportsIndex]] | None = None
+    seed: SupportsIndex | None = None
 
     def __post_init__(self) -> None:
         values = {name: value for name in FIELDS if (value := getattr(self, name)) is not None}
@@ -132,7 +132,7 @@ class Device:
             raise ArgumentError(f"profile {name!r}: expected one of {', '.join(known)}")
         return cls(profile_name=name, **changes)
 
-    def scaled(self, to: Trace | int | None = None) -> Device:
+    def scaled(self, to: Trace | SupportsIndex | None = None) -> Device:
         """The same device at another size: superblocks, buffers and erase times shrink with it.
 
         Args:

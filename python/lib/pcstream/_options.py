@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import SupportsIndex
 
 from . import _check, _pcstream
 from ._errors import ArgumentError
@@ -17,13 +18,13 @@ class Options:
 
     prefill: float | str | None = None
     timing: bool = False
-    queue_depth: int | None = None
+    queue_depth: SupportsIndex | None = None
     open_loop: bool = False
     pack: float | None = None
     pack_live: float | None = None
     fill: float | None = None
     discard: bool = True
-    memory: int | None = None
+    memory: SupportsIndex | None = None
     rules: str | os.PathLike[str] | None = None
     settings: Mapping[str, object] = field(default_factory=dict)
     rules_text: str | None = field(init=False, default=None)

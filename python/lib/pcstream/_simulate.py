@@ -136,13 +136,13 @@ def simulate(
     *,
     prefill: float | str | None = None,
     timing: bool = False,
-    queue_depth: int | None = None,
+    queue_depth: SupportsIndex | None = None,
     open_loop: bool = False,
     pack: float | None = None,
     pack_live: float | None = None,
     fill: float | None = None,
     discard: bool = True,
-    memory: int | None = None,
+    memory: SupportsIndex | None = None,
     rules: str | os.PathLike[str] | None = None,
     set: Mapping[str, object] | None = None,  # noqa: A002 (as the flag is called)
 ) -> Results:

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, SupportsIndex
 
 from . import _check, _pcstream, _remote
 from ._table import Table
@@ -99,9 +99,9 @@ def generate(
     name: str,
     output: str | os.PathLike[str],
     *,
-    pages: int,
-    writes: int,
-    seed: int = 1,
+    pages: SupportsIndex,
+    writes: SupportsIndex,
+    seed: SupportsIndex = 1,
     overwrite: bool = False,
     **options: float,
 ) -> Trace:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from . import _check, _pcstream, _remote
 from ._errors import ArgumentError, missing
@@ -40,10 +40,10 @@ def write(
     output: str | os.PathLike[str],
     events: Mapping[str, Any] | Any,
     *,
-    device_pages: int | None = None,
+    device_pages: SupportsIndex | None = None,
     labels: Sequence[str] = (),
     files: Sequence[str] = (),
-    prefilled_pages: int = 0,
+    prefilled_pages: SupportsIndex = 0,
     overwrite: bool = False,
 ) -> Trace:
     """Writes a workload of one's own as a trace, and opens it. ::
