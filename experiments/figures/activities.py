@@ -72,7 +72,7 @@ def lifetimes(events: Any) -> Lives:
     # Of the write that a page has its data from, counted from 1; 0 for data that nobody asks about.
     rows = np.where(known, np.arange(len(events)) + 1, 0)
     for op, lba, pages, row in zip(events["op"], events["lba"], events["pages"], rows, strict=True):
-        if op not in ("write", "discard", "zero"):
+        if op not in ("write", "discard", "write_zeroes"):
             continue
         extent = slice(lba, lba + pages)
         dead = lba + np.flatnonzero(writer[extent])

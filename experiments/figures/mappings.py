@@ -99,7 +99,7 @@ def held(trace: pc.Trace) -> Any:
     import numpy as np
 
     events = trace.events().to_pandas()
-    events = events[events["op"].isin(("write", "discard"))]
+    events = events[events["op"].isin(("write", "discard", "write_zeroes"))]
     lives = np.zeros((events["lba"] + events["pages"]).max(), dtype=bool)
     ever = lives.copy()
     live, counts = 0, []

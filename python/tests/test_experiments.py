@@ -124,13 +124,14 @@ def test_lifetimes_end_with_what_overwrites_or_discards(experiments: Any) -> Non
         ("write", 1, 2, 2, 9, "data"),
         ("discard", 0, 2, None, 0, "data"),
         ("write", 10, 1, 1, 8, "data"),
+        ("write_zeroes", 10, 1, None, 0, "data"),
     ]
     frame = pandas.DataFrame(events, columns=["op", "lba", "pages", "context", "file", "kind"])
     lives = module.lifetimes(frame)
-    assert lives.context.tolist() == [1, 1, 1, 2]
-    assert lives.file.tolist() == [8, 8, 8, 9]
-    assert lives.lba.tolist() == [1, 2, 0, 1]
-    assert lives.lifetime.tolist() == [3, 3, 6, 2]
+    assert lives.context.tolist() == [1, 1, 1, 2, 1]
+    assert lives.file.tolist() == [8, 8, 8, 9, 8]
+    assert lives.lba.tolist() == [1, 2, 0, 1, 10]
+    assert lives.lifetime.tolist() == [3, 3, 6, 2, 1]
     assert module.between(lives.lifetime, lives.lba) < module.between(lives.lifetime, lives.lifetime) == pytest.approx(1)
 
 
