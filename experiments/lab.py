@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import pcstream as pc
+from pcstream._record import failure_of
 
 from . import manual
 
@@ -142,10 +143,17 @@ class Lab:
         self.by_level: dict[str, bool] = {}
 
     def traces(self, name: str) -> list[pc.Trace]:
-        """All recordings of a workload; none if it cannot run here, which is said."""
-        found = self._traces(name)
+        """All recordings of a workload whose command succeeded; none if it cannot run here. What is left out is said."""
+        found = [trace for trace in self._traces(name) if self._succeeded(trace)]
         self.used[name] = len(found)
         return found
+
+    def _succeeded(self, trace: pc.Trace) -> bool:
+        """Whether the recorded command did. What one that failed has written is not the workload."""
+        failure = failure_of(trace.meta)
+        if failure is not None:
+            self.leave_out(trace.path.stem, f"its command failed, {failure}; remove the recording, and it is made again")
+        return failure is None
 
     def _traces(self, name: str) -> list[pc.Trace]:
         workload = self.workloads[name]

@@ -98,6 +98,20 @@ def test_a_figure_is_made_of_recordings(experiments: Any, lab: Any, name: str) -
     assert (path.with_suffix(".svg")).exists() == (table.picture is not None)
 
 
+def test_a_recording_whose_command_failed_is_left_out(experiments: Any, tmp_path: Path) -> None:
+    lab = importlib.import_module("experiments.lab")
+    workloads = importlib.import_module("experiments.workloads").all_of(True)
+    there = lab.Lab(tmp_path, True, 2, workloads, may_record=False)
+    paths = [there._path(workloads["sqlite"], number) for number in (1, 2)]
+    for path, code in zip(paths, (1, 0), strict=True):
+        shutil.copytree(pc.datasets.load("sqlite").path, path)
+        meta = json.loads((path / "meta.json").read_text())
+        (path / "meta.json").write_text(json.dumps(meta | {"exit": {"code": code, "signal": None}}))
+    assert [trace.path for trace in there.traces("sqlite")] == paths[1:]
+    assert there.left_out[paths[0].stem].startswith("its command failed, exit status 1;")
+    assert "recordings: sqlite 1," in there.provenance()
+
+
 def test_losses_are_said_below_the_table_that_has_them(experiments: Any, lab: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "lossy-1-x.pctrace"
     shutil.copytree(pc.datasets.load("sqlite").path, path)
