@@ -263,13 +263,27 @@ def test_servers_delete_as_many_files_as_they_make(tmp_path: Path, kind: str, di
     assert len(made) == directories and {path.parent for path in files} <= made
 
 
-def test_lifetimes_of_a_stream_whose_data_all_live(experiments: Any, lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    stream = {"stream": 3, "host_pages": 5, "lifetime_pages": None}
-    results = {at: SimpleNamespace(streams=[stream]) for at in importlib.import_module("experiments.figures.lifetimes_by_stream").SCHEMES}
-    monkeypatch.setattr(lab, "traces", lambda name: [name])
-    monkeypatch.setattr(lab, "simulate", lambda trace, schemes: results)
-    table = experiments.FIGURES["fast19-fig11"].make(lab)
-    assert table.rows[0] == ("pcstream", "S3", 5, None, None, None, None)
+def test_a_drive_that_discards_leave_empty_is_said(lab: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    trace = pc.datasets.load("sqlite")
+    lab.simulate(trace, ["autostream-mq"], utilisation=None, pack_live=0.98)
+    assert capsys.readouterr().err == ""
+    lab.simulate(trace, ["baseline"])
+    assert "discards leave the device emptier than 98.0 %" in capsys.readouterr().err
+
+
+def test_lifetimes_by_stream_are_those_of_a_full_drive(lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    trace = pc.datasets.load("mixed")
+    monkeypatch.setattr(lab, "traces", lambda name: [trace])
+    table = importlib.import_module("experiments.figures.lifetimes_by_stream").make(lab)
+    rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows if row[:2] == ("pcstream", "yes")]
+    device = pc.Device.profile("pm963-480g", gc="internal", spare_factor=0.07).scaled()
+    streams = [stream for stream in pc.simulate(trace, "pcstream", device, pack_live=0.98)[0].streams if stream["host_pages"]]
+    assert [(row["stream"], row["p75"]) for row in rows] == [(f"S{one['stream']}", one["lifetime_pages"]["p75"]) for one in streams]
+
+
+def test_lifetimes_of_a_stream_whose_data_all_live(experiments: Any) -> None:
+    row = importlib.import_module("experiments.figures.lifetimes_by_stream").row
+    assert row({"stream": 3, "host_pages": 5, "lifetime_pages": None}) == ("S3", 5, None, None, None, None)
 
 
 def test_when_streams_pay_has_both_curves(experiments: Any, lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
