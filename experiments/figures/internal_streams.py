@@ -35,14 +35,14 @@ def make(lab: Lab) -> Table:
                 drawn["with internal streams"].append(statistics.fmean(internal))
     table.remarks.append(
         f"{conditions()} {BY_LIVE_DATA} Means over {', '.join(traces)}, each the mean of its recordings; in brackets the least and "
-        "the greatest."
+        "the greatest. Change: the mean of those of the workloads."
     )
     table.picture = lambda path: bars(path, [scheme for scheme, _ in SCHEMES], drawn, "mean WAF without discards")
     return table
 
 
 def change(runs: Sequence[Sequence[object]], schemes: tuple[str, ...]) -> str:
-    """What internal streams change of the mean over workloads; in brackets, of every choice of one recording of each."""
+    """What internal streams change, the mean over workloads; in brackets, of every choice of one recording of each."""
     pairs = [[(lowest(run, schemes, LEGACY), lowest(run, schemes, INTERNAL)) for run in found] for found in runs]
     means = [(statistics.fmean(one for one, _ in found), statistics.fmean(one for _, one in found)) for found in pairs]
     each = [saved(chosen) for chosen in itertools.product(*pairs)]
@@ -51,8 +51,8 @@ def change(runs: Sequence[Sequence[object]], schemes: tuple[str, ...]) -> str:
 
 
 def saved(wafs: Sequence[tuple[float, float]]) -> float:
-    """How the mean WAF changes, from the first of each pair to the second."""
-    return sum(internal for _, internal in wafs) / sum(legacy for legacy, _ in wafs) - 1
+    """How WAF changes from the first of each pair to the second: the mean over workloads, so that each counts alike."""
+    return statistics.fmean(internal / legacy for legacy, internal in wafs) - 1
 
 
 def mean(runs: Sequence[object], schemes: tuple[str, ...], destination: str) -> float:

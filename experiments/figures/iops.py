@@ -69,4 +69,7 @@ def gains(ratios: dict[str, dict[str, list[float]]], discards: str) -> str:
         said.append(
             f"{statistics.fmean(over.values()):+.0%}{interval} against {scheme} (paper: +{paper} %), at best {over[best]:+.0%}, {best}"
         )
-    return f"{discards} discards, PCStream's IOPS averaged over the paper's workloads that ran here ({len(means)} of 6): {'; '.join(said)}."
+    return (
+        f"{discards} discards, the mean of the changes that PCStream makes to IOPS, over the paper's workloads that ran here "
+        f"({len(means)} of 6): {'; '.join(said)}."
+    )
