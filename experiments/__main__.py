@@ -24,6 +24,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=Path("experiments/out"), help="recordings and results (default: %(default)s)")
     parser.add_argument("--recordings", type=int, default=0, help="of each workload (default: 1 with --quick, else 3)")
     parser.add_argument("--recorded", action="store_true", help="record nothing: take the recordings that there are")
+    parser.add_argument("--publish", action="store_true", help="copy rows and pictures of whole results to docs/results")
     args = parser.parse_args()
     # What is mounted is unmounted, as after Ctrl-C.
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
@@ -40,7 +41,10 @@ def main() -> int:
     unknown = [name for name in names if name not in FIGURES]
     if unknown:
         parser.error(f"{unknown[0]!r} is no figure: expected all, or some of {', '.join(FIGURES)}")
+    if args.publish and args.quick:
+        parser.error("--publish: expected full sizes, so leave --quick away")
     lab = Lab(args.out, args.quick, args.recordings or (1 if args.quick else 3), workloads, not args.recorded)
+    lab.publishes = args.publish
     failed = False
     for name in names:
         began = time.monotonic()

@@ -30,6 +30,8 @@ from pcstream._record import failure_of
 from . import manual
 
 ROOT = Path(__file__).resolve().parents[1]
+#: Where published results are.
+RESULTS = ROOT / "docs" / "results"
 #: A legacy multi-stream SSD, as the papers had, and one with internal streams: GC destinations of the model.
 LEGACY, INTERNAL = "own", "internal"
 #: Devices of all figures: the PM963 of FAST'19, scaled to the recording. Simulated without and with internal streams.
@@ -141,6 +143,8 @@ class Lab:
         self.had_losses = False
         #: Recordings of RocksDB that were simulated with ``manual`` for the current table: whether levels of tables were known.
         self.by_level: dict[str, bool] = {}
+        #: Whether results go to ``docs/results``, too.
+        self.publishes = False
 
     def traces(self, name: str) -> list[pc.Trace]:
         """All recordings of a workload whose command succeeded; none if it cannot run here. What is left out is said."""
@@ -271,7 +275,9 @@ class Lab:
         path = folder / f"{table.name}.md"
         missing = [f"{name}: {why}." for name, why in self.left_out.items()]
         left_out = "".join(f"\nLeft out: {line}\n" for line in missing)
-        text = table.markdown() + self.said_of_manual() + self.said_of_losses() + left_out + f"\n{self.provenance()}\n"
+        absent = [name for name, count in self.used.items() if not count]
+        provenance = self.provenance()
+        text = table.markdown() + self.said_of_manual() + self.said_of_losses() + left_out + f"\n{provenance}\n"
         if not table.rows and has_rows(path.with_suffix(".csv")):
             why = " ".join(missing) or "its workloads gave none."
             print(f"{table.name}: no rows, so {path} stays as it was. {why}", file=sys.stderr)
@@ -281,6 +287,8 @@ class Lab:
             csv.writer(file).writerows([table.columns, *table.rows])
         if table.picture is not None and table.rows:
             table.picture(path.with_suffix(".svg"))
+        if self.publishes:
+            publish(path, provenance, absent)
         return path
 
     def provenance(self) -> str:
@@ -299,6 +307,19 @@ class Lab:
 def has_rows(table: Path) -> bool:
     """Whether there is a CSV file with more than the names of its columns."""
     return table.is_file() and len(table.read_text().splitlines()) > 1
+
+
+def publish(path: Path, provenance: str, absent: Sequence[str]) -> None:
+    """Copies the rows of a whole result, and what made it, to ``docs/results/data``, and its picture where one is published."""
+    if absent or not has_rows(path.with_suffix(".csv")):
+        print(f"{path.stem}: not published, because it lacks {', '.join(absent) or 'rows'}", file=sys.stderr)
+        return
+    data = RESULTS / "data"
+    data.mkdir(exist_ok=True)
+    shutil.copy(path.with_suffix(".csv"), data)
+    (data / f"{path.stem}.txt").write_text(f"{provenance}\n")
+    if (RESULTS / f"{path.stem}.svg").exists():
+        shutil.copy(path.with_suffix(".svg"), RESULTS)
 
 
 def spread(values: Sequence[float]) -> str:

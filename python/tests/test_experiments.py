@@ -87,6 +87,22 @@ def test_without_recordings_earlier_results_stay(
     assert "Left out: sqlite: there is no recording." in without.write(figure.make(without)).read_text()
 
 
+def test_only_whole_results_are_published(lab: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = importlib.import_module("experiments.lab")
+    monkeypatch.setattr(module, "RESULTS", tmp_path / "docs")
+    (tmp_path / "docs").mkdir()
+    lab.publishes = True
+    table = module.Table("own", "Own", ("workload", "waf"), [("sqlite", 1.5)])
+    lab.used = {"sqlite": 1, "gcc": 0}
+    lab.write(table)
+    assert not list((tmp_path / "docs").iterdir())
+    lab.used = {"sqlite": 1}
+    lab.write(table)
+    data = tmp_path / "docs" / "data"
+    assert (data / "own.csv").read_text().splitlines() == ["workload,waf", "sqlite,1.5"]
+    assert "recordings: sqlite 1," in (data / "own.txt").read_text()
+
+
 @pytest.mark.parametrize("name", ["fast19-fig9", "fast19-fig10", "fast19-fig12", "fast19-fig13", "fast19-fig4", "hotstorage14-trim", "autostream-chunks", "sensitivity", *SERVERS])
 def test_a_figure_is_made_of_recordings(experiments: Any, lab: Any, name: str) -> None:
     table = experiments.FIGURES[name].make(lab)
