@@ -1,7 +1,7 @@
 """RocksDB under YCSB A (FAST'19, section 6.1), and beside it RocksDB's own db_bench, which chooses keys evenly.
 
 RocksDB's memtables, table files and levels are in proportion to the data: a superblock of a device scaled to the recording holds about
-three table files; the PM963's holds 17 of RocksDB's default size. RocksDB's LOG is kept: it alone knows the levels of tables.
+three table files; the PM963's holds 16 of RocksDB's default size. RocksDB's LOG is kept: it alone knows the levels of tables.
 """
 
 from __future__ import annotations
