@@ -67,6 +67,28 @@ def test_a_sweep_is_the_simulations_that_it_stands_for(small: pc.Trace, expected
         assert row["pcstream"] == pc.__version__ and row["trace_id"] == small.id
 
 
+def test_parameters_of_schemes_are_axes(small: pc.Trace, tmp_path: Path) -> None:
+    chunks, keys = [1, 64], ["context", "executable"]
+    axes: dict[str, list[Any]] = {"pcstream.lifetime.chunk": chunks, "pcstream.key": keys}
+    device = pc.Device(gc="own")
+    sweep = pc.sweep(small, ["baseline", "pcstream"], device, executor="here", out=tmp_path / "out", set=axes)
+    rows = sweep.to_polars().filter(pl.col("scheme") == "pcstream")
+    at = list(rows.select("pcstream.lifetime.chunk", "pcstream.key").iter_rows())
+    assert at == [(chunk, key) for chunk in chunks for key in keys]
+    for row in rows.iter_rows(named=True):
+        settings = {name: row[name] for name in axes}
+        assert pc.simulate(small, "pcstream", device, set=settings)[0].waf == row["waf"]
+    assert rows["waf"].n_unique() > 1
+    sweep.plot.waf("pcstream.lifetime.chunk")
+    # The rows of one value are found again.
+    calls = []
+    again: dict[str, Any] = {"executor": "here", "out": tmp_path / "out", "options": {"set": {"pcstream.key": keys[0]}}}
+    again["set"] = {"pcstream.lifetime.chunk": chunks[0]}
+    found = pc.sweep(small, ["baseline", "pcstream"], device, progress=lambda *done: calls.append(done), **again)
+    assert calls == [(0, 0)]
+    assert found.to_polars()["waf"].to_list() == sweep.to_polars()["waf"].to_list()[:2]
+
+
 def test_seeds_are_as_large_as_a_device_takes(small: pc.Trace) -> None:
     seeds = [1, 2**63, 2**64 - 1]
     sweep = pc.sweep(small, "baseline", pc.Device(gc="own"), executor="here", seed=seeds)
@@ -244,6 +266,14 @@ class Cluster:
         (lambda t: pc.sweep(t, streams=[0]), "1 to 255"),
         (lambda t: pc.sweep(t, fill=[2.0]), "share from 0 to 1"),
         (lambda t: pc.sweep(t, options={"foo": 1}), "option 'foo': expected one of prefill"),
+        (lambda t: pc.sweep(t, set=["pcstream.key=executable"]), "axis set .*: expected a mapping"),
+        (lambda t: pc.sweep(t, "pcstream", set={"pcstream.key": []}), "axis set pcstream.key is empty"),
+        (lambda t: pc.sweep(t, "pcstream", set={"pcstream.keys": [1, 2]}), "no parameter 'keys'; did you mean key"),
+        (lambda t: pc.sweep(t, "pcstream", set={"pcstream.key": ["context", "x"]}), "must be one of context"),
+        (
+            lambda t: pc.sweep(t, "pcstream", set={"pcstream.key": "context"}, options={"set": {"pcstream.key": "context"}}),
+            "pcstream.key is in the option set, too: give it once",
+        ),
         (lambda t: pc.sweep(t, device="pm963"), "profile 'pm963': expected one of"),
         (lambda t: pc.sweep(t, device=5), "device 5: expected a pcstream.Device"),  # type: ignore[arg-type]
         (lambda t: pc.sweep(t, ["baseline", "pcstrem"]), "no scheme is called 'pcstrem'"),

@@ -25,7 +25,7 @@ from ._device import Device
 from ._errors import ArgumentError, Error, LossWarning, PcstreamWarning, SweepError, SweepWarning, described, missing
 from ._executors import Rows
 from ._identity import Inputs
-from ._options import Options
+from ._options import Options, setting
 from ._plot import SweepPlot
 from ._scheme import Scheme
 from ._simulate import DEFAULT_SCHEMES, device_of, simulated
@@ -83,12 +83,12 @@ class Point:
         inputs = self.inputs
         schemes = [uuid.uuid4().hex if one is None else one for one in inputs.schemes]
         parts = [_pcstream.__version__, inputs.build, inputs.trace, inputs.rules, schemes, repr(self.device)]
-        text = json.dumps([*parts, sorted(self.options.items())], default=str)
+        text = json.dumps([*parts, self.options], sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
     def head(self) -> dict[str, Any]:
         """The columns that say which point it is."""
-        axes = {name: value for name, value in self.axes.items() if name in HEAD}
+        axes = {name: value for name, value in self.axes.items() if name != "seed"}
         return {"trace": self.trace, "trace_id": self.trace_id, **axes, **self.given}
 
     def check(self) -> None:
@@ -228,6 +228,7 @@ def sweep(
         progress: called with the points that are done, and with all of them, at the beginning and after each.
         axes: values by field of :class:`pcstream.Device`, or of ``prefill``, ``pack``, ``pack_live``, ``fill``,
             ``discard``: ``streams=range(1, 17), spare_factor=[.07, .125]``. Values of ``background_gc`` are pairs or None.
+            ``set`` has values by parameter of a scheme, each an axis: ``set={"pcstream.lifetime.chunk": [1, 256]}``.
 
     Returns:
         The rows, in the order of the grid: the last axis varies fastest.
@@ -335,9 +336,9 @@ def grid(
     chosen = tuple(_scheme.chosen(schemes))
     if not opened or not chosen:
         raise ArgumentError("a sweep needs at least one trace and one scheme")
-    unknown = [name for name in axes if name not in AXES + OPTION_AXES]
+    unknown = [name for name in axes if name not in (*AXES, *OPTION_AXES, "set")]
     if unknown:
-        raise ArgumentError(f"axis {unknown[0]!r}: expected one of {', '.join(AXES + OPTION_AXES)}")
+        raise ArgumentError(f"axis {unknown[0]!r}: expected one of {', '.join((*AXES, *OPTION_AXES, 'set'))}")
     known = [each.name for each in fields(Options) if each.init]
     if not isinstance(options, Mapping):
         raise ArgumentError(f"options {options!r}: expected a mapping such as {{'pack': 0.9}}")
@@ -345,8 +346,12 @@ def grid(
         if _field(name) not in known:
             allowed = ", ".join("set" if one == "settings" else one for one in known)
             raise ArgumentError(f"option {name!r}: expected one of {allowed}")
-    values = {name: _values(name, axis) for name, axis in axes.items()}
-    _pcstream.check_schemes(list(chosen), Options(settings=options.get("set") or {}, rules=options.get("rules")))
+    values = {name: _values(name, axis) for name, axis in axes.items() if name != "set"}
+    settings = _settings(axes.get("set", {}), options)
+    values |= settings
+    for combination in itertools.product(*settings.values()):
+        every = (options.get("set") or {}) | dict(zip(settings, combination, strict=True))
+        _pcstream.check_schemes(list(chosen), Options(settings=every, rules=options.get("rules")))
     common = _identity.build(), _identity.rules(options), _identity.schemes(chosen, kept)
     base = device_of(device)
     points = []
@@ -357,6 +362,8 @@ def grid(
         if fitted.profile_name is not None and fitted.logical_pages is None:
             fitted = fitted.scaled()
         all_options = {**options, **{name: value for name, value in at.items() if name in OPTION_AXES}}
+        if settings:
+            all_options["set"] = {**(options.get("set") or {}), **{name: at[name] for name in settings}}
         checked = _options(all_options)
         given = {name: getattr(checked, name) for name in OPTION_AXES}
         shown = {name: _shown(name, value) for name, value in at.items()}
@@ -396,6 +403,20 @@ def _values(name: str, axis: Any) -> list[Any]:
     return [None if name == "prefill" and value == "trace" else value for value in values]
 
 
+def _settings(swept: Any, options: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """Values of parameters of schemes that are swept, by parameter: all numbers, or all texts."""
+    if not isinstance(swept, Mapping):
+        raise ArgumentError(f"axis set {swept!r}: expected a mapping such as {{'pcstream.lifetime.chunk': [1, 256]}}")
+    settings = {}
+    for name, axis in swept.items():
+        if name in (options.get("set") or {}):
+            raise ArgumentError(f"axis set: {name} is in the option set, too: give it once")
+        values = _values(f"set {name}", axis)
+        numbers = all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values)
+        settings[name] = values if numbers else [setting(name, value)[2] for value in values]
+    return settings
+
+
 def _shown(name: str, value: Any) -> Any:
     """A value as a column has it."""
     if name == "background_gc" and value is not None:
@@ -407,7 +428,7 @@ def _labelled(table: pa.Table, head: Mapping[str, Any]) -> pa.Table:
     """Rows under the name and the axes of a point, whoever computed them first."""
     import pyarrow
 
-    rest = table.select([name for name in table.column_names if name not in HEAD])
+    rest = table.select([name for name in table.column_names if name not in HEAD and name not in head])
     for at, (name, value) in enumerate(head.items()):
         rest = rest.add_column(at, name, pyarrow.array([value] * rest.num_rows, _type(name)))
     return rest
