@@ -26,10 +26,10 @@ use crate::ui::{JsonSink, Ui};
 pub fn run(args: &RunArgs, ui: Ui) -> Result<Status, Failure> {
     let json = JsonSink::asked(&args.simulation.output)?;
     let template = Template::load(&args.simulation.device)?;
-    let place = TracePlace::new(args.output.as_deref())?;
     let simulation = LiveSimulation::new(&args.simulation, &template, args.memory, ui)?;
     // Until the recording is not needed any more: what ends the program at once leaves it behind.
     let stop = StopSignals::catch()?;
+    let place = TracePlace::new(args.output.as_deref())?;
     let ran = recorded(args, simulation, place, None, &stop, ui)?.simulated(ui)?;
     drop(stop);
     let simulation = ran.simulation();

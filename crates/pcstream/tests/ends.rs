@@ -73,6 +73,9 @@ fn a_run_that_waits_for_its_rules_can_be_ended() {
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let mut run = program();
     run.args(["run", "--scheme", "manual", "--rules", "rules", "--", "true"]).current_dir(dir.path());
+    let temporary = dir.path().join("temporary");
+    fs::create_dir(&temporary).unwrap();
+    run.env("TMPDIR", &temporary);
     let said = dir.path().join("said");
     let mut child = run.stderr(fs::File::create(&said).unwrap()).spawn().unwrap();
     // The other end can be opened without waiting once somebody reads.
@@ -87,6 +90,7 @@ fn a_run_that_waits_for_its_rules_can_be_ended() {
     // Whoever goes on after the signal ends with the pipe, and otherwise.
     drop(writer);
     assert_eq!(child.wait().unwrap().signal(), Some(Signal::TERM.as_raw()));
+    assert_eq!(names(&temporary), [] as [&str; 0]);
     let twice = ["run", "--repeat", "2", "--rules", pipe.to_str().unwrap(), "--", "true"];
     refuses(2, &twice, &["--rules", "no regular file", "--repeat"]);
 }
