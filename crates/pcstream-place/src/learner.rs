@@ -205,7 +205,13 @@ mod tests {
 
     /// Context 1 overwrites a page of file 1 again and again, context 2 pages of file 2 more rarely.
     fn taught() -> (Learner, Vec<Step>) {
+        taught_from(0)
+    }
+
+    /// The same after so many pages.
+    fn taught_from(now: u64) -> (Learner, Vec<Step>) {
         let mut learner = Learner::new(scheme("pcstream")).expect("it places by context");
+        learner.now = now;
         let mut steps = vec![learner.feed(&batch(3, 3, Vec::new()))];
         for round in 0..100u64 {
             let mut events = vec![write(1, 1, 0, 1)];
@@ -252,6 +258,15 @@ mod tests {
         assert_eq!((said(2), said(3)), (1, 0), "once each, and nothing of what is not known");
         assert_eq!(learner.written_pages(), 100 + 40 + 100);
         assert_eq!(learner.contexts().map(|learned| learned.pages).collect::<Vec<_>>(), [100, 40, 100]);
+    }
+
+    /// The live table has 40 bits for the time.
+    #[test]
+    fn a_daemon_learns_the_same_after_petabytes() {
+        let late = taught_from((1 << 40) - 100);
+        assert!(late.0.written_pages() > 1 << 40);
+        assert_eq!(late.0.learned(), taught().0.learned());
+        assert_eq!(late.1, taught().1);
     }
 
     #[test]
