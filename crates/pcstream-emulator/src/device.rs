@@ -124,11 +124,6 @@ impl EmulatedDevice {
         self.ssd().geometry().logical_pages()
     }
 
-    #[cfg(feature = "fuse")]
-    pub(crate) fn cells(&self) -> &[u8] {
-        self.flash.cells()
-    }
-
     /// How it stands.
     pub fn status(&self) -> Status {
         Status {

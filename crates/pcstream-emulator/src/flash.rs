@@ -67,12 +67,6 @@ impl Flash {
         &self.ssd
     }
 
-    /// The memory of the cells, so that whoever serves the device can lock it.
-    #[cfg(feature = "fuse")]
-    pub fn cells(&self) -> &[u8] {
-        &self.cells
-    }
-
     /// Programs whole pages. Returns the pages that garbage collection copied for it.
     pub fn write(&mut self, first: LogicalPage, data: &[u8], stream: StreamId) -> Result<u64, IoError> {
         debug_assert!(data.len().is_multiple_of(PAGE), "whole pages");

@@ -7,8 +7,9 @@
 //! Discards arrive as FALLOC_FL_PUNCH_HOLE, flushes as fsync. Parts of pages are read, changed and written.
 //!
 //! Safety under memory pressure: the loop device writes memory back through this server, so it must not wait for memory itself.
-//! All of the device's memory is taken at the start and locked (if the limits allow it; `locked` tells). The server keeps no
-//! file open on the file system that it carries, and waits for streams for a bounded time (`shared`).
+//! Requests allocate. So whoever mounts a device gives it a process of its own, whose memory is locked and whose allocations
+//! wait for no write (`process` does so). The server keeps no file open on the file system that it carries, and waits for
+//! streams for a bounded time (`shared`).
 //!
 //! If the server dies, the file system on it gets EIO and can be unmounted; [`clean_stale`] removes what is left.
 
@@ -51,14 +52,12 @@ pub struct MountedDevice {
     device: Arc<SharedDevice>,
     session: Option<BackgroundSession>,
     run: RunDir,
-    locked: bool,
 }
 
 impl MountedDevice {
     /// Serves a device for the process `owner`, in a directory of its own under `root` whose name begins with that id.
     pub fn mount(owner: u32, root: &Path, device: EmulatedDevice) -> io::Result<MountedDevice> {
         let run = RunDir::create(root, owner)?;
-        let locked = lock_memory(device.cells());
         let size = AtomicU64::new(device.pages() * PAGE as u64);
         let device = Arc::new(SharedDevice::new(device));
         let mut config = Config::default();
@@ -72,7 +71,7 @@ impl MountedDevice {
         config.clone_fd = true;
         let server = Server { device: Arc::clone(&device), size };
         let session = fuser::spawn_mount(server, run.mount_point(), &config)?;
-        Ok(MountedDevice { device, session: Some(session), run, locked })
+        Ok(MountedDevice { device, session: Some(session), run })
     }
 
     /// The file that a loop device can be made of.
@@ -83,11 +82,6 @@ impl MountedDevice {
     /// The device.
     pub fn device(&self) -> &Arc<SharedDevice> {
         &self.device
-    }
-
-    /// Whether its memory is locked.
-    pub fn locked(&self) -> bool {
-        self.locked
     }
 
     /// Ends the service. A loop device lets its file go a moment after it was detached: this waits for `patience`
@@ -117,11 +111,6 @@ impl Drop for MountedDevice {
             }
         }
     }
-}
-
-fn lock_memory(memory: &[u8]) -> bool {
-    // SAFETY: the range is a live slice; locking changes nothing of its contents. It is unlocked when it is freed.
-    unsafe { rustix::mm::mlock(memory.as_ptr().cast_mut().cast(), memory.len()) }.is_ok()
 }
 
 struct Server {

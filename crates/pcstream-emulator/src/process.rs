@@ -47,7 +47,7 @@ enum Request {
 
 #[derive(Debug, Serialize, Deserialize)]
 enum Answer {
-    Started { file: PathBuf, locked: bool },
+    Started { file: PathBuf, lacks: Option<String> },
     Done,
     Status(Box<Status>),
 }
@@ -96,7 +96,7 @@ pub struct DeviceProcess {
     child: Child,
     link: Mutex<Link>,
     file: PathBuf,
-    locked: bool,
+    lacks: Option<String>,
 }
 
 #[derive(Debug)]
@@ -146,13 +146,13 @@ impl DeviceProcess {
         let to = child.stdin.take().map(BufWriter::new);
         let from = BufReader::new(child.stdout.take().expect("it is piped"));
         let link = Mutex::new(Link { to, from });
-        let mut process = DeviceProcess { child, link, file: PathBuf::new(), locked: false };
+        let mut process = DeviceProcess { child, link, file: PathBuf::new(), lacks: None };
         let (settings, root, owner) = (settings.clone(), root.to_owned(), std::process::id());
         let request = Request::Start { settings, buffer_pages, root, owner };
-        let Answer::Started { file, locked } = process.link().call(&request)? else {
+        let Answer::Started { file, lacks } = process.link().call(&request)? else {
             return Err(ProcessError::Refused("another answer than was expected".into()));
         };
-        (process.file, process.locked) = (file, locked);
+        (process.file, process.lacks) = (file, lacks);
         Ok(process)
     }
 
@@ -165,9 +165,9 @@ impl DeviceProcess {
         &self.file
     }
 
-    /// Whether its memory is locked.
-    pub fn locked(&self) -> bool {
-        self.locked
+    /// What the limits of the process do not allow, that keeps it from waiting for its own writes where memory is short.
+    pub fn lacks(&self) -> Option<&str> {
+        self.lacks.as_deref()
     }
 
     /// Its process id.

@@ -270,6 +270,32 @@ fn killed(fs: FsKind) {
     place.assert_nothing_mounted();
 }
 
+/// All memory of its process is locked, and none of its threads waits for writes to get some. In a container root may lack the
+/// right to the second.
+fn waits_for_no_memory(device: &DeviceProcess) {
+    /// A thread's allocations start no writes (`PF_MEMALLOC_NOIO`).
+    const NO_IO: u64 = 0x0008_0000;
+    let may = rustix::thread::capabilities(None).expect("it knows its own");
+    let may = may.effective.contains(rustix::thread::CapabilitySet::SYS_RESOURCE);
+    match device.lacks() {
+        None => assert!(may),
+        Some(lack) => assert!(!may && lack.contains("CAP_SYS_RESOURCE"), "{lack}"),
+    }
+    let process = PathBuf::from(format!("/proc/{}", device.pid()));
+    let status = fs::read_to_string(process.join("status")).expect("it lives");
+    let kib_of = |key: &str| -> u64 {
+        let line = status.lines().find_map(|line| line.strip_prefix(key)).expect("each process has it");
+        line.trim().strip_suffix(" kB").and_then(|kib| kib.parse().ok()).expect("a number")
+    };
+    assert!(kib_of("VmLck:") > SIZE >> 10 && kib_of("VmRSS:") > SIZE >> 10, "{status}");
+    for thread in fs::read_dir(process.join("task")).expect("it lives").flatten() {
+        let stat = fs::read_to_string(thread.path().join("stat")).expect("it lives");
+        let (_, fields) = stat.rsplit_once(") ").expect("after the name");
+        let flags: u64 = fields.split(' ').nth(6).and_then(|flags| flags.parse().ok()).expect("a number");
+        assert_eq!(flags & NO_IO != 0, may, "{stat}");
+    }
+}
+
 /// A device in a child: files, streams by address, an image, and its end with that of who started it.
 fn in_a_process(fs: FsKind) {
     let place = Place::new();
@@ -281,6 +307,7 @@ fn in_a_process(fs: FsKind) {
     let image = place.dir.path().join("image");
     let device = start();
     assert_eq!(find_stale(&place.root()).expect("it can be listed"), Vec::<PathBuf>::new(), "it lives");
+    waits_for_no_memory(&device);
     {
         let mut scratch = place.scratch(fs, device.file());
         let file = scratch.mount_point().join("file");

@@ -185,8 +185,10 @@ impl Live<'_> {
     /// One run of the command, under the scheme of a lane.
     fn one(&self, lane: usize, settings: &DeviceSettings, stop: &StopSignals) -> Result<Ended, Failure> {
         let process = Arc::new(device_process::start(settings)?);
-        if !process.locked() {
-            self.ui.remark("the device's memory cannot be locked (ulimit -l): keep some memory free");
+        if let Some(lack) = process.lacks() {
+            self.ui.remark(&format!(
+                "where memory is short, the device may have to wait for itself: {lack}; keep some memory free"
+            ));
         }
         let kept = self.load(&process)?;
         let place = TracePlace::new(self.args.output.as_deref())?;

@@ -8,6 +8,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use pcstream_system::trusted_file::{check_alone, open_regular};
+use rustix::mm::{MlockAllFlags, mlockall};
+use rustix::process::configure_io_flusher_behavior;
 
 use super::{Answer, Assigned, Beginning, END, Request, write_line};
 use crate::device::{DeviceError, DeviceOptions, EmulatedDevice};
@@ -25,7 +27,8 @@ const READ_AHEAD: usize = 64;
 /// The child: serves a device until `input` ends. Errors: the other end is gone, or says what cannot be understood.
 pub fn serve(input: impl BufRead + Send + 'static, mut output: impl Write) -> io::Result<()> {
     let directory = Arc::new(OnceLock::new());
-    let mut server = Server::default();
+    // What the kernel allocates for this thread, and for those that it starts, must not wait for writes to the device.
+    let mut server = Server { no_flusher: configure_io_flusher_behavior(true).is_err(), ..Server::default() };
     for line in read_ahead(input, directory.clone()) {
         let request: Request = serde_json::from_str(&line?)?;
         if let Some(answer) = server.answer(request) {
@@ -71,8 +74,16 @@ fn directory_of(file: &Path) -> PathBuf {
     file.ancestors().nth(2).unwrap_or(file).to_owned()
 }
 
+/// Locks the memory of this process: all that there is, and what comes later once it is used. Of what the threads reserve
+/// for requests they use little.
+fn lock_memory() -> rustix::io::Result<()> {
+    mlockall(MlockAllFlags::CURRENT)?;
+    mlockall(MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT)
+}
+
 #[derive(Default)]
 struct Server {
+    no_flusher: bool,
     mounted: Option<MountedDevice>,
     /// The first stream that the device refused since the last answer.
     refused: Option<DeviceError>,
@@ -107,10 +118,17 @@ impl Server {
         if let Request::Start { settings, buffer_pages, root, owner } = request {
             let options = DeviceOptions { settings, buffer_pages, expects_streams: false };
             let device = EmulatedDevice::new(&options).map_err(|error| said(&error))?;
+            let lacks = match (lock_memory().is_err(), self.no_flusher) {
+                (true, _) => Some("its memory cannot be locked (ulimit -l)"),
+                (false, true) => {
+                    Some("its allocations may wait for its own writes (it lacks CAP_SYS_RESOURCE)")
+                }
+                (false, false) => None,
+            };
             let mounted = MountedDevice::mount(owner, &root, device).map_err(|error| {
                 format!("cannot mount the emulated device under {}: {error}", root.display())
             })?;
-            let answer = Answer::Started { file: mounted.file(), locked: mounted.locked() };
+            let answer = Answer::Started { file: mounted.file(), lacks: lacks.map(str::to_owned) };
             self.mounted = Some(mounted);
             return Ok(answer);
         }
