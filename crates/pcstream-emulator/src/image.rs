@@ -23,7 +23,7 @@ const END: u64 = u64::MAX;
 /// More than any device has, for it lies in memory: 64 TiB.
 const BYTES_MAX: u64 = 1 << 46;
 
-/// An image that cannot be used. Nothing of it was.
+/// An image that cannot be used. A device that was loading it has pages of it, and is of no use.
 #[derive(Debug, thiserror::Error)]
 pub enum ImageError {
     /// It cannot be read or written.
