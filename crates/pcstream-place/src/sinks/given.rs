@@ -7,7 +7,8 @@
 //! A line: inode, generation, the hint before, the hint given; numbers, with a blank between them. The last line of an inode
 //! counts, with the first line's hint before. What is no such line is left out: a line whose writer was killed.
 //!
-//! Memory: at most [`MAX_GIVEN`] files, 64 MiB; the file is rewritten when it has twice as many lines.
+//! Memory: at most [`MAX_GIVEN`] files, 64 MiB; the file is rewritten when it has twice as many lines. The new one is written
+//! beside it and takes its place, so that one for which there is no room costs no line.
 //!
 //! Known weaknesses: a placer that is killed between two calls, after a line and before its hint, takes the file's earlier
 //! hint for the program's own.
@@ -57,6 +58,8 @@ pub struct Given {
     file: Opened,
     changes: FxHashMap<Identity, Change>,
     lines: usize,
+    /// Whether the last line may be cut off.
+    cut: bool,
 }
 
 impl Given {
@@ -68,7 +71,8 @@ impl Given {
         let mut text = Vec::new();
         (&file).take(MAX_BYTES).read_to_end(&mut text)?;
         let text = String::from_utf8_lossy(&text);
-        let mut given = Given { path: path.to_owned(), file, changes: FxHashMap::default(), lines: 0 };
+        let mut given =
+            Given { path: path.to_owned(), file, changes: FxHashMap::default(), lines: 0, cut: false };
         for line in text.split_inclusive('\n') {
             if let Some((identity, change)) = parse(line) {
                 given.keep(identity, change);
@@ -100,14 +104,18 @@ impl Given {
     /// Keeps a hint that is about to be given. Errors: it is known here, but not written down.
     pub fn add(&mut self, identity: Identity, change: Change) -> io::Result<()> {
         let kept = self.keep(identity, change);
+        let begin = if self.cut { "\n" } else { "" };
+        let written = self.file.write_all(format!("{begin}{}", line(identity, kept)).as_bytes());
+        self.cut = written.is_err();
         self.lines += 1;
-        if self.lines > 2 * MAX_GIVEN {
-            return self.rewrite();
+        if self.lines > 2 * MAX_GIVEN && self.rewrite().is_err() {
+            // The long file holds all. The next try comes after as many lines again.
+            self.lines = MAX_GIVEN;
         }
-        self.file.write_all(line(identity, kept).as_bytes())
+        written
     }
 
-    /// Leaves out files that `keep` does not want.
+    /// Leaves out files that `keep` does not want. Errors: the file still holds them.
     pub fn retain(&mut self, mut keep: impl FnMut(Identity, Change) -> bool) -> io::Result<()> {
         self.changes.retain(|&identity, &mut change| keep(identity, change));
         self.rewrite()
@@ -138,10 +146,11 @@ impl Given {
             let _ = write!(text, "{}", line(identity, change));
             text
         });
-        // Killed in between, the hints of some files stay.
-        self.file.set_len(0)?;
-        self.file.write_all(text.as_bytes())?;
-        self.lines = self.changes.len();
+        let directory = self.path.parent().unwrap_or(Path::new("."));
+        let mut new = tempfile::Builder::new().prefix(".pcstream-").tempfile_in(directory)?;
+        new.write_all(text.as_bytes())?;
+        self.file = new.persist(&self.path)?;
+        (self.lines, self.cut) = (self.changes.len(), false);
         Ok(())
     }
 }
@@ -186,6 +195,45 @@ mod tests {
         assert!(path.exists(), "until they are taken back");
         third.clear();
         assert!(!path.exists() && third.all().is_empty());
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_rewritten_stays_whole() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (run, away) = (dir.path().join("run"), dir.path().join("away"));
+        std::fs::create_dir(&run).expect("made");
+        let mut given = Given::open(&run.join("given")).expect("made");
+        (1..4).for_each(|inode| given.add(identity(inode), Change { before: 0, given: 2 }).expect("written"));
+        // Nothing can be made where the file was.
+        std::fs::rename(&run, &away).expect("renamed");
+        given.retain(|identity, _| identity.inode == 1).expect_err("there is no place for a new one");
+        assert_eq!(Given::open(&away.join("given")).expect("read").all().len(), 3);
+        std::fs::rename(&away, &run).expect("renamed");
+        given.retain(|_, _| true).expect("there is again");
+        given.add(identity(5), Change { before: 0, given: 2 }).expect("written");
+        let kept: Vec<_> = Given::open(&run.join("given")).expect("read").all();
+        assert_eq!(kept.iter().map(|(identity, _)| identity.inode).collect::<Vec<_>>(), [1, 5]);
+        assert_eq!(std::fs::read_dir(&run).expect("it is there").count(), 1, "nothing is left beside it");
+    }
+
+    /// What was full has room for a part of a line, and then for the next.
+    #[test]
+    fn a_line_that_was_cut_off_does_not_spoil_the_next() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("given");
+        let mut given = Given::open(&path).expect("made");
+        let file = std::mem::replace(
+            &mut given.file,
+            OpenOptions::new().write(true).open("/dev/full").expect("opened"),
+        );
+        given.add(identity(12), Change { before: 0, given: 2 }).expect_err("there is no room");
+        given.file = file;
+        given.file.write_all(b"1").expect("written");
+        given.add(identity(3), Change { before: 0, given: 2 }).expect("written");
+        given.add(identity(4), Change { before: 0, given: 2 }).expect("written");
+        let inodes: Vec<_> =
+            Given::open(&path).expect("read").all().iter().map(|(identity, _)| identity.inode).collect();
+        assert_eq!(inodes, [3, 4]);
     }
 
     #[test]
