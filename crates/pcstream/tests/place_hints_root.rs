@@ -10,11 +10,11 @@ mod placer;
 mod programs;
 
 use std::fs;
-use std::process::{Command, ExitCode};
+use std::process::{Child, Command, ExitCode};
 
 use common::wait_for;
 use disk::{Disk, text};
-use placer::{Bench, context, ext4, number, xfs_disk};
+use placer::{Bench, context, ext4, number, result, said, xfs_disk};
 use serde_json::{Value, json};
 
 /// For so many rounds a log is written, and every fifth time a table: over what is there. With a second argument each is a new
@@ -65,7 +65,51 @@ fn main() -> ExitCode {
             &xfs,
             || written_once(&xfs_disk()),
         ),
+        common::test("hints_of_a_file_system_that_others_have_mounted_are_not_forgotten", &needs, elsewhere),
     ])
+}
+
+/// Keeps a mount namespace of its own, with all that was mounted; killed when dropped.
+struct Namespace(Child);
+
+impl Namespace {
+    fn new() -> Namespace {
+        let own = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/mnt")).ok();
+        let sleeper = Command::new("unshare").args(["--mount", "sleep", "900"]).spawn().expect("it starts");
+        let namespace = Namespace(sleeper);
+        let pid = namespace.0.id().to_string();
+        wait_for("a namespace", || own(&pid).is_some_and(|found| Some(found) != own("self")));
+        namespace
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Unmounted here, the file system lives on in another namespace, and its files keep their hints.
+fn elsewhere() {
+    let disk = ext4();
+    let mut bench = Bench::new(&disk);
+    let placer = bench.start(&["--sink", "hints"]);
+    bench.write();
+    wait_for("hints of both files", || bench.hint("log") != 0 && bench.hint("table") != 0);
+    bench.stop();
+    let others = Namespace::new();
+    disk::succeed("umount", &[text(&disk.mount_point())]);
+    let output = placer.wait();
+    disk::succeed("mount", &[disk.device(), text(&disk.mount_point())]);
+    drop(others);
+    assert_eq!(output.status.code(), Some(3), "{}", said(&output));
+    let result = result(&output);
+    assert_eq!(result["losses"]["hints_not_taken_back"], 2, "{result:#}");
+    assert!(bench.hint("log") != 0 && bench.hint("table") != 0);
+    let next = bench.start(&["--sink", "hints"]).end();
+    assert_eq!(next["statistics"]["hints_taken_back"], 2, "{next:#}");
+    assert_eq!(["log", "table", "own"].map(|file| bench.hint(file)), [0, 0, 5]);
 }
 
 /// Runs the program, and empties the disk.

@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use pcstream_fs::extents::DeviceNumber;
-use pcstream_fs::scratch::directory_on;
+use pcstream_fs::scratch::{directory_on, is_released};
 use pcstream_trace::{File, Life};
 use rustc_hash::FxHashSet;
 
@@ -110,14 +110,21 @@ impl Hints {
         })
     }
 
-    /// Whoever unmounts the directory may leave the file system mounted elsewhere.
-    fn find_directory(&mut self) {
+    /// Whoever unmounts the directory may leave the file system mounted elsewhere. False: no mount of it can be seen.
+    fn find_directory(&mut self) -> bool {
         if self.directory.metadata().is_ok_and(|found| self.check_device(found.dev()).is_ok()) {
-            return;
+            return true;
         }
-        if let Some(found) = directory_on(self.device.number, &self.directory) {
-            self.directory = found;
-        }
+        let Some(found) = directory_on(self.device.number, &self.directory) else { return false };
+        self.directory = found;
+        true
+    }
+
+    /// Whether the file system, of which no mount can be seen, is gone, and all hints with it. In a mount namespace of others it
+    /// may live on.
+    fn is_released(&self) -> bool {
+        let node = PathBuf::from("/dev").join(self.device.name.replace('!', "/"));
+        is_released(self.device.number, &node, Duration::ZERO)
     }
 
     fn set(&mut self, file: Identity, hint: Life) -> io::Result<Outcome> {
@@ -161,7 +168,9 @@ impl Hints {
     fn take_back_until(&mut self, until: Instant) {
         let mut left = self.given.all();
         loop {
-            self.find_directory();
+            if !self.find_directory() && self.is_released() {
+                left.clear();
+            }
             left.retain(|&(file, change)| {
                 let restored =
                     if Instant::now() < until { self.restore(file, change) } else { Restored::Failed };
@@ -186,9 +195,12 @@ impl Hints {
     fn open(&self, file: Identity) -> io::Result<Opened> {
         let mut options = OpenOptions::new();
         options.read(true).custom_flags(libc::O_DIRECTORY | libc::O_NONBLOCK | libc::O_CLOEXEC);
-        let directory = options.open(&self.directory)?;
-        // After an unmount the directory belongs to another file system, whose inode numbers mean other files.
-        self.check_device(directory.metadata()?.dev())?;
+        // After an unmount the directory is gone, or belongs to another file system, whose inode numbers mean other files.
+        let directory = options.open(&self.directory).and_then(|directory| {
+            self.check_device(directory.metadata()?.dev())?;
+            Ok(directory)
+        });
+        let directory = directory.map_err(|error| if is_missing(&error) { not_mounted() } else { error })?;
         let found = find(&directory, Handle::of(file))?;
         let metadata = found.metadata()?;
         self.check_device(metadata.dev())?;
@@ -220,9 +232,10 @@ impl Sink for Hints {
     }
 
     fn file(&mut self, file: &File, hint: Life) -> Outcome {
-        let outcome = self.set(file.into(), hint).unwrap_or_else(|error| match means_gone(&error) {
-            true => Outcome::Gone,
-            false => Outcome::Refused(error.raw_os_error().unwrap_or(libc::EIO)),
+        let outcome = self.set(file.into(), hint).unwrap_or_else(|error| match error.raw_os_error() {
+            Some(NOT_MOUNTED) => Outcome::Gone,
+            _ if means_gone(&error) => Outcome::Gone,
+            code => Outcome::Refused(code.unwrap_or(libc::EIO)),
         });
         match outcome {
             Outcome::Set => self.set += 1,
@@ -256,10 +269,21 @@ impl Sink for Hints {
     }
 }
 
-/// Whether a file cannot be opened because its inode is not in memory any more, which alone holds the hint: it was removed, its file
-/// system was unmounted, or neither can be read.
+/// Whether a file cannot be opened because its inode is not in memory any more, which alone holds the hint: it was removed, or it
+/// cannot be read.
 fn means_gone(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::ESTALE | libc::ENOENT | libc::EIO | libc::EUCLEAN))
+    is_missing(error) || matches!(error.raw_os_error(), Some(libc::EIO | libc::EUCLEAN))
+}
+
+fn is_missing(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ESTALE | libc::ENOENT))
+}
+
+/// The file system is not mounted here: whether its files are gone is another question.
+const NOT_MOUNTED: i32 = libc::ENODEV;
+
+fn not_mounted() -> io::Error {
+    io::Error::from_raw_os_error(NOT_MOUNTED)
 }
 
 /// `struct file_handle` of a file.
@@ -372,12 +396,28 @@ mod tests {
         assert!(hints.losses().iter().all(|(_, count)| *count == 0));
     }
 
+    /// It may be mounted in a namespace of others: whether the hints are gone, the device says.
+    #[test]
+    fn hints_of_a_file_system_that_is_not_mounted_here_are_not_given_up() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let mut hints = hints(directory.path());
+        let (file, change) = (Identity { inode: 2, generation: 1 }, Change { before: 0, given: 2 });
+        for place in [std::env::temp_dir(), directory.path().join("none")] {
+            hints.directory = place;
+            assert_eq!(hints.restore(file, change), Restored::Failed);
+        }
+        assert!(!hints.find_directory() && hints.is_released(), "nothing has a device of this number");
+    }
+
     #[test]
     fn what_was_not_taken_back_in_time_is_said_and_stays_for_the_next_placer() {
         let directory = tempfile::tempdir().expect("a directory");
         let given = directory.path().join("given");
         std::fs::write(&given, "1 7 0 2\n2 7 0 3\n").expect("written");
         let mut first = hints(directory.path());
+        // Its file system is there, but no time is left.
+        let here = first.directory.metadata().expect("it is there").dev();
+        first.device.number = DeviceNumber::from_stat(here);
         first.take_back_until(Instant::now());
         assert!(first.losses().contains(&("hints_not_taken_back", 2)), "{:?}", first.losses());
         assert!(given.exists());
