@@ -1,7 +1,8 @@
 //! The file in which what was learned outlives the placer.
 //!
 //! Invariants: the file is whole at any time, also after a power cut: a new one is written beside it, synced and renamed.
-//! A table of another scheme or of other keys, a damaged one, or one that somebody else put there meanwhile is never overwritten unread.
+//! A table of another scheme or of other keys, a damaged one, or one that somebody else put there meanwhile is not overwritten unread,
+//! unless it comes in the instant between the last look and the renaming.
 //! One placer has it: what another learned on its device would be mixed in. The lock is a file beside it (`lock.rs`), and
 //! somebody who puts a table there needs none.
 //! Directories that were made for a table go again if no file comes into them.
@@ -57,6 +58,12 @@ pub enum TableFileError {
     /// A directory, pipe, socket or device.
     #[error("the table {path} is not a regular file. Give another file with --table, or move this one away", path = path.display())]
     NotAFile {
+        /// Where it lies.
+        path: PathBuf,
+    },
+    /// Somebody put another one there while it was written.
+    #[error("the table {path}: another one was put there meanwhile; the next save takes it up", path = path.display())]
+    Replaced {
         /// Where it lies.
         path: PathBuf,
     },
@@ -247,7 +254,8 @@ impl TableFile {
         Ok(Some(bytes))
     }
 
-    /// Puts a table in the file's place. What has not changed since is not written again.
+    /// Puts a table in the file's place. What has not changed since is not written again. Errors also if another file is there
+    /// than was read or written here before.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), TableFileError> {
         if self.stamp.is_some() && self.written == bytes {
             return Ok(());
@@ -256,6 +264,11 @@ impl TableFile {
         let file = temporary.as_file_mut();
         let written = file.write_all(bytes).and_then(|()| file.sync_all());
         written.map_err(|e| self.error("write it", e))?;
+        // Writing may have taken long.
+        let there = self.path.metadata().ok().map(|metadata| Stamp::of(&metadata));
+        if there.is_some() && there != self.stamp {
+            return Err(TableFileError::Replaced { path: self.path.clone() });
+        }
         let file = temporary.persist(&self.path).map_err(|e| self.error("replace it", e.error))?;
         let synced = File::open(self.directory()).and_then(|directory| directory.sync_all());
         synced.map_err(|e| self.error("sync its directory", e))?;
@@ -366,6 +379,12 @@ mod tests {
         std::fs::write(&beside, &table).expect("written");
         std::fs::rename(&beside, &path).expect("renamed");
         assert_eq!(file.read_new().expect("it is whole"), Some(table));
+        // The same, after the last look.
+        std::fs::write(&beside, learned("pcstream-tree")).expect("written");
+        std::fs::rename(&beside, &path).expect("renamed");
+        let refused = file.write(&learned("pcstream-paper")).expect_err("it is not read yet").to_string();
+        assert!(refused.contains("t.table: another one was put there meanwhile"), "{refused}");
+        assert_eq!(std::fs::read(&path).expect("it is there"), learned("pcstream-tree"));
         drop(file);
         let left: Vec<_> = std::fs::read_dir(dir.path().join("below")).expect("it is there").collect();
         assert_eq!(left.len(), 1, "nothing is left beside the table");
