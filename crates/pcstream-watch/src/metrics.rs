@@ -57,7 +57,7 @@ const REFUSED: Metric = (
     "pcstream_metrics_refused",
     "counter",
     "",
-    "Connections to these metrics that were refused because too many were open.",
+    "Connections to these metrics that were refused because too many were open, or no thread could be made.",
 );
 
 /// All metrics of a watch, in the order of the text.

@@ -63,7 +63,7 @@ pub struct Server {
 
 impl Server {
     /// Listens at `address` (port 0: any that is free) and answers `GET /metrics` with what `source` says then, or with the
-    /// status 503 if that is nothing. `refused` counts connections beyond the limit.
+    /// status 503 if that is nothing. `refused` counts connections beyond the limit, and those for which there was no thread.
     pub fn start(
         address: SocketAddr,
         source: Source,
@@ -109,7 +109,7 @@ fn accept(listener: &TcpListener, stop: &AtomicBool, source: &Source, refused: &
             return;
         }
         let Ok(connection) = connection else {
-            // Out of descriptors, perhaps: asking again at once would only burn time.
+            // Out of descriptors, perhaps: asking again at once would only burn time. The connection waits, so it is not refused.
             std::thread::sleep(Duration::from_millis(50));
             continue;
         };
@@ -125,11 +125,14 @@ fn accept(listener: &TcpListener, stop: &AtomicBool, source: &Source, refused: &
         open.fetch_add(1, Ordering::Relaxed);
         let (slot, source) = (ConnectionSlot(open.clone()), source.clone());
         let thread = std::thread::Builder::new().name("metrics".into());
-        let _ = thread.spawn(move || {
+        let thread = thread.spawn(move || {
             let _slot = slot;
             // A peer that goes away gets no answer.
             let _ = serve(connection, &source, Instant::now() + PATIENCE);
         });
+        if thread.is_err() {
+            refused.fetch_add(1, Ordering::Relaxed);
+        }
     }
 }
 
