@@ -4,12 +4,17 @@
 use std::io;
 use std::sync::Arc;
 
-use pcstream_capture::streams::StreamMaps;
-use pcstream_capture::wire::StreamCount;
+use pcstream_capture::streams::{PAGE_STREAM_WORDS, StreamMaps};
+use pcstream_capture::wire::{Limit, StreamCount};
 use pcstream_place::sink::{StreamTable, StreamUse};
 use pcstream_trace::PAGE_BYTES;
 use pcstream_ublk::Link;
-use pcstream_ublk::table::Use;
+use pcstream_ublk::table::{SLOTS, STREAMS, Use, WORDS};
+
+// The server shares the memory of the capture's map: both must have it laid out alike.
+const _: () = assert!(Limit::PAGE_STREAM_SLOTS.0 as usize == SLOTS);
+const _: () = assert!(Limit::MAX_WRITE_STREAMS.0 as usize == STREAMS);
+const _: () = assert!(PAGE_STREAM_WORDS as usize == WORDS);
 
 /// The table. A server takes streams as long as its link is kept.
 pub struct KernelStreams {
