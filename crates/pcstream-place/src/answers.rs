@@ -8,18 +8,18 @@
 //! placer leaves answers nobody, and the next one on the device removes it.
 
 use std::fs::Permissions;
-use std::io::{self, IoSlice};
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::fs::PermissionsExt as _;
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown, sendmsg, shutdown};
+use pcstream_ublk::link::send_descriptor;
+use rustix::net::{Shutdown, shutdown};
 
 /// After a connection that could not be taken: too many files are open.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -49,7 +49,7 @@ impl Answers {
             while !until.load(Ordering::Relaxed) {
                 match taking.accept() {
                     // Whoever went away again needs nothing.
-                    Ok((program, _)) => _ = send(&program, table.as_fd()),
+                    Ok((program, _)) => _ = send_descriptor(&program, table.as_fd()),
                     Err(_) => std::thread::sleep(PAUSE),
                 }
             }
@@ -70,21 +70,13 @@ impl Drop for Answers {
     }
 }
 
-/// Sends a byte with a descriptor, without waiting.
-fn send(to: &UnixStream, descriptor: BorrowedFd<'_>) -> rustix::io::Result<()> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = SendAncillaryBuffer::new(&mut space);
-    let descriptors = [descriptor];
-    control.push(SendAncillaryMessage::ScmRights(&descriptors));
-    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-    sendmsg(to, &[IoSlice::new(&[0])], &mut control, flags).map(drop)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::fs::File;
     use std::io::{IoSliceMut, Read as _, Seek as _, Write as _};
+    use std::mem::MaybeUninit;
+    use std::os::unix::net::UnixStream;
 
     use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 

@@ -32,15 +32,16 @@ pub struct Device {
     pub kernel_can_choose: bool,
     /// Whether it has no file system: a program that owns it writes to it directly.
     pub raw: bool,
-    /// The server of the disk, if it is one that `pcstream serve` made.
-    pub server: Option<Served>,
+    /// The server of the disk, if it is one that `pcstream serve` made; or why it does not say what it is.
+    pub server: Option<Result<Served, String>>,
 }
 
 impl Device {
     /// Reads what the kernel says of a device.
     pub fn find(number: DeviceNumber) -> io::Result<Device> {
         let mut device = Device::find_below(Path::new(SYS), number)?;
-        device.server = device.disk.as_deref().and_then(link::ask);
+        let server = device.disk.as_deref().and_then(link::ask);
+        device.server = server.map(|answer| answer.map_err(|error| error.to_string()));
         Ok(device)
     }
 

@@ -51,9 +51,18 @@ fn device_of(socket: &Path) -> Option<String> {
     Some(name.strip_prefix("serve-")?.strip_suffix(".sock")?.to_owned())
 }
 
-/// Who serves a device; `None`: nobody.
-pub fn ask(device: &str) -> Option<Served> {
-    connect(Path::new(RUN), device).ok().map(|(_, served)| served)
+/// Who serves a device; `None`: nobody. Errors: somebody does, who does not say what it is.
+pub fn ask(device: &str) -> Option<io::Result<Served>> {
+    ask_in(Path::new(RUN), device)
+}
+
+fn ask_in(run: &Path, device: &str) -> Option<io::Result<Served>> {
+    match connect(run, device) {
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {
+            None
+        }
+        answer => Some(answer.map(|(_, served)| served)),
+    }
 }
 
 /// All devices that are served, in order of names, and those whose server was killed.
@@ -110,11 +119,7 @@ impl Link {
 
     fn attach_in(run: &Path, device: &str, map: BorrowedFd<'_>) -> io::Result<Link> {
         let (stream, _) = connect(run, device)?;
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut control = SendAncillaryBuffer::new(&mut space);
-        let maps = [map];
-        control.push(SendAncillaryMessage::ScmRights(&maps));
-        sendmsg(&stream, &[IoSlice::new(b"m")], &mut control, SendFlags::NOSIGNAL)?;
+        send_descriptor(&stream, map)?;
         let mut line = String::new();
         BufReader::new((&stream).take(256)).read_line(&mut line)?;
         match line.trim().strip_prefix("no: ") {
@@ -239,6 +244,16 @@ impl Drop for ControlSocket {
     }
 }
 
+/// Sends a byte with a descriptor, without waiting.
+pub fn send_descriptor(to: &UnixStream, descriptor: BorrowedFd<'_>) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let descriptors = [descriptor];
+    control.push(SendAncillaryMessage::ScmRights(&descriptors));
+    sendmsg(to, &[IoSlice::new(&[0])], &mut control, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)?;
+    Ok(())
+}
+
 fn own_user() -> u32 {
     rustix::process::geteuid().as_raw()
 }
@@ -321,6 +336,22 @@ mod tests {
         drop(socket);
         std::fs::rename(run.path().join("kept"), run.path().join("serve-ublkb7.sock")).expect("renamed");
         assert_eq!(all_in(run.path()), (Vec::new(), vec!["ublkb7".to_owned()]));
+    }
+
+    #[test]
+    fn a_server_that_cannot_be_understood_is_one() {
+        let run = run_directory();
+        assert!(ask_in(run.path(), "ublkb7").is_none());
+        let other = UnixListener::bind(run.path().join("serve-ublkb7.sock")).expect("bound");
+        let greets = std::thread::spawn(move || {
+            let (mut client, _) = other.accept().expect("it connects");
+            client.write_all(b"pcstream-serve 9 x\n").expect("it reads");
+        });
+        let error =
+            ask_in(run.path(), "ublkb7").expect("somebody serves it").expect_err("of another version");
+        assert!(error.to_string().contains("another version of pcstream"), "{error}");
+        greets.join().expect("no panic");
+        assert!(ask_in(run.path(), "ublkb7").is_none(), "it was killed");
     }
 
     #[test]

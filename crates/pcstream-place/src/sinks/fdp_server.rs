@@ -22,10 +22,13 @@ pub const INFO: SinkInfo = SinkInfo {
 /// Whether a server is in front of the device's disk.
 fn usable(device: &Device) -> Usable {
     match &device.server {
-        Some(server) => Ok(format!(
+        Some(Ok(server)) => Ok(format!(
             "/dev/{} is served by pcstream serve, in front of {} with {} write streams",
             server.device, server.disk, server.streams
         )),
+        Some(Err(why)) => {
+            Err(format!("the server of {} cannot be used: {why}; start pcstream serve again", device.name))
+        }
         None if device.write_streams > 1 => {
             let disk = device.disk.as_ref().unwrap_or(&device.name);
             Err(format!(
@@ -39,7 +42,8 @@ fn usable(device: &Device) -> Usable {
 
 /// Streams that a scheme has: S0 takes the disk's first, where writes without a stream go.
 fn streams(device: &Device) -> u8 {
-    device.server.as_ref().map_or(2, |server| server.streams).clamp(2, STREAMS_MAX.into()) as u8
+    let served = device.server.as_ref().and_then(|answer| answer.as_ref().ok());
+    served.map_or(2, |server| server.streams).clamp(2, STREAMS_MAX.into()) as u8
 }
 
 #[cfg(test)]
@@ -50,7 +54,7 @@ mod tests {
 
     #[test]
     fn a_device_of_a_server_has_the_streams_of_its_disk() {
-        let served = |streams| Served { device: "ublkb0".into(), disk: "nvme0n1".into(), streams };
+        let served = |streams| Ok(Served { device: "ublkb0".into(), disk: "nvme0n1".into(), streams });
         let device = |write_streams, server| Device {
             number: DeviceNumber { major: 259, minor: 4 },
             name: "ublkb0p1".into(),
@@ -67,5 +71,7 @@ mod tests {
         assert!(usable(&device(0, None)).expect_err("not served").contains("no device of pcstream serve"));
         let remedy = usable(&device(8, None)).expect_err("not served");
         assert!(remedy.contains("pcstream serve /dev/ublkb0"), "{remedy}");
+        let why = usable(&device(8, Some(Err("another version".into())))).expect_err("it is served, but");
+        assert!(why.contains("server of ublkb0p1") && why.contains("another version"), "{why}");
     }
 }

@@ -194,7 +194,8 @@ mod tests {
     #[test]
     fn a_device_of_a_server_takes_its_streams_to_it() {
         let server = pcstream_ublk::Served { device: "ublkb0".into(), disk: "nvme0n1".into(), streams: 8 };
-        let choice = choose("auto", &Device { server: Some(server), kernel_can_choose: true, ..device() });
+        let choice =
+            choose("auto", &Device { server: Some(Ok(server)), kernel_can_choose: true, ..device() });
         let choice = choice.expect("there always is one");
         assert_eq!((choice.sink.name, choice.sink.by_request), ("fdp-server", ByRequest::Server));
         let error = choose("fdp-server", &device()).expect_err("not served").to_string();

@@ -119,7 +119,9 @@ impl Observer for Placing<'_> {
             let refused = |error| format!("programs that ask for streams cannot be answered: {error}");
             self.answers = Some(offered.map_err(refused)?);
         }
-        if let (ByRequest::Server, Some(server)) = (self.choice.sink.by_request, &self.place.device.server) {
+        if let (ByRequest::Server, Some(Ok(server))) =
+            (self.choice.sink.by_request, &self.place.device.server)
+        {
             let link = Link::attach(&server.device, streams.pages()).map_err(|error| {
                 format!("--sink fdp-server: the server of /dev/{}: {error}", server.device)
             })?;
