@@ -64,8 +64,8 @@ struct table {
 };
 
 static struct table tables[MAX_TABLES];
-/* One thread looks for a table at a time, and the others go on without. */
-static char looking;
+/* One thread looks for a table at a time, and the others go on without. The id of its process: after a fork nobody looks in the child. */
+static pid_t looking;
 
 static struct table *table_of(uint64_t device)
 {
@@ -155,8 +155,13 @@ static int look_now(struct table *table)
 
 static void look_for(struct table *table)
 {
-	if (__atomic_add_fetch(&table->paused, 1, __ATOMIC_RELAXED) <= __atomic_load_n(&table->pause, __ATOMIC_RELAXED) ||
-	    __atomic_test_and_set(&looking, __ATOMIC_ACQUIRE))
+	pid_t own, looks;
+
+	if (__atomic_add_fetch(&table->paused, 1, __ATOMIC_RELAXED) <= __atomic_load_n(&table->pause, __ATOMIC_RELAXED))
+		return;
+	own = getpid();
+	looks = __atomic_load_n(&looking, __ATOMIC_RELAXED);
+	if (looks == own || !__atomic_compare_exchange_n(&looking, &looks, own, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 		return;
 	if (look_now(table)) {
 		unsigned pause = __atomic_load_n(&table->pause, __ATOMIC_RELAXED);
@@ -164,7 +169,7 @@ static void look_for(struct table *table)
 		__atomic_store_n(&table->paused, 0, __ATOMIC_RELAXED);
 		__atomic_store_n(&table->pause, pause < MAX_PAUSE ? 2 * pause + 1 : pause, __ATOMIC_RELAXED);
 	}
-	__atomic_clear(&looking, __ATOMIC_RELEASE);
+	__atomic_store_n(&looking, 0, __ATOMIC_RELEASE);
 }
 
 /* A number that no other call has, with an empty lowest byte: the time, of this stack, mixed. */
