@@ -18,7 +18,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 /// Places: 4 GiB of pages.
 pub const SLOTS: usize = 1 << 20;
@@ -71,14 +71,6 @@ impl StreamTable {
         Ok(StreamTable { words: words.cast() })
     }
 
-    /// Memory of this process alone, with nothing in it.
-    pub fn private() -> io::Result<StreamTable> {
-        let protection = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping, at an address that the kernel chooses.
-        let words = unsafe { mmap_anonymous(std::ptr::null_mut(), BYTES, protection, MapFlags::PRIVATE) }?;
-        Ok(StreamTable { words: words.cast() })
-    }
-
     fn word(&self, at: usize) -> &AtomicU64 {
         assert!(at < WORDS, "a word of the table");
         // SAFETY: within the mapping, which lives as long as this, and aligned.
@@ -97,16 +89,6 @@ impl StreamTable {
         noted as u8
     }
 
-    /// What the kernel side does for each page of a request.
-    pub fn note(&self, page: u64, stream: u8) {
-        let word = self.word(page as usize % SLOTS);
-        if stream > 0 {
-            word.store(page << 8 | u64::from(stream), Ordering::Release);
-        } else if word.load(Ordering::Relaxed) >> 8 == page {
-            word.store(0, Ordering::Release);
-        }
-    }
-
     /// Counts a write.
     pub fn count(&self, stream: u8, wrote: Use) {
         let at = SLOTS + (usize::from(stream) % STREAMS) * COUNT_WORDS;
@@ -115,14 +97,6 @@ impl StreamTable {
                 self.word(at + word).fetch_add(more, Ordering::Relaxed);
             }
         }
-    }
-
-    /// What was counted, by stream.
-    pub fn uses(&self) -> [Use; STREAMS] {
-        std::array::from_fn(|stream| {
-            let at = SLOTS + stream * COUNT_WORDS;
-            Use::of_words(std::array::from_fn(|word| self.word(at + word).load(Ordering::Relaxed)))
-        })
     }
 }
 
@@ -140,6 +114,37 @@ mod tests {
     use std::os::fd::AsFd as _;
 
     use proptest::prelude::*;
+    use rustix::mm::mmap_anonymous;
+
+    /// What the kernel side does, and others read.
+    impl StreamTable {
+        /// Memory of this process alone, with nothing in it.
+        fn private() -> io::Result<StreamTable> {
+            let protection = ProtFlags::READ | ProtFlags::WRITE;
+            // SAFETY: a new mapping, at an address that the kernel chooses.
+            let words =
+                unsafe { mmap_anonymous(std::ptr::null_mut(), BYTES, protection, MapFlags::PRIVATE) }?;
+            Ok(StreamTable { words: words.cast() })
+        }
+
+        /// For each page of a request.
+        fn note(&self, page: u64, stream: u8) {
+            let word = self.word(page as usize % SLOTS);
+            if stream > 0 {
+                word.store(page << 8 | u64::from(stream), Ordering::Release);
+            } else if word.load(Ordering::Relaxed) >> 8 == page {
+                word.store(0, Ordering::Release);
+            }
+        }
+
+        /// What was counted, by stream.
+        fn uses(&self) -> [Use; STREAMS] {
+            std::array::from_fn(|stream| {
+                let at = SLOTS + stream * COUNT_WORDS;
+                Use::of_words(std::array::from_fn(|word| self.word(at + word).load(Ordering::Relaxed)))
+            })
+        }
+    }
 
     #[test]
     fn a_stream_is_taken_once_and_by_its_page_only() {
