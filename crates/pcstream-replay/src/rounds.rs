@@ -4,7 +4,7 @@
 //! A run of fewer than five rounds is too short to be called steady, whatever it does; the steady part then
 //! begins after a third of it (`checkpoints`).
 
-use pcstream_ssd::steady_state::{Steady, SteadyState};
+use pcstream_ssd::steady_state::{Steady, detect};
 
 use crate::checkpoints::Progress;
 
@@ -36,16 +36,14 @@ impl Rounds {
 
     /// The steady state and where it began; none while none was found.
     pub fn steady(&self) -> Option<(Progress, Steady)> {
-        let mut state = SteadyState::new();
-        for end in &self.ends {
-            state.end_round(end.host_pages, end.flash_pages - end.host_pages);
-        }
-        let steady = state.detect()?;
-        let start = match steady.first_round {
-            0 => Progress::default(),
-            round => self.ends[round - 1],
+        let begins = || std::iter::once(Progress::default()).chain(self.ends.iter().copied());
+        let waf = |(begin, end): (Progress, &Progress)| {
+            let copied = end.flash_pages - begin.flash_pages - self.pages;
+            1.0 + copied as f64 / self.pages as f64
         };
-        Some((start, steady))
+        let wafs: Vec<f64> = begins().zip(&self.ends).map(waf).collect();
+        let steady = detect(&wafs)?;
+        Some((begins().nth(steady.first_round)?, steady))
     }
 }
 

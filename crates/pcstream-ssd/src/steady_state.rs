@@ -20,13 +20,6 @@ const RANGE: f64 = 0.20;
 /// Largest change of the best line over the window, relative to the average.
 const SLOPE: f64 = 0.10;
 
-/// WAF by rounds of host writes.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct SteadyState {
-    wafs: Vec<f64>,
-    last: (u64, u64),
-}
-
 /// The steady part of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -42,43 +35,18 @@ pub struct Steady {
     pub half_width: f64,
 }
 
-impl SteadyState {
-    /// No rounds yet.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Ends a round: what the counters say now. A round without host writes is ignored. Counters that are lower than
-    /// before began again within the round (`Ssd::start_counting`), so what they say is all that is known of it.
-    pub fn end_round(&mut self, host_pages: u64, gc_pages: u64) {
-        if host_pages < self.last.0 || gc_pages < self.last.1 {
-            self.last = (0, 0);
-        }
-        let (host, gc) = (host_pages - self.last.0, gc_pages - self.last.1);
-        if host > 0 {
-            self.wafs.push(1.0 + gc as f64 / host as f64);
-            self.last = (host_pages, gc_pages);
-        }
-    }
-
-    /// WAF of each round.
-    pub fn wafs(&self) -> &[f64] {
-        &self.wafs
-    }
-
-    /// The steady part; `None` while no window is steady: the run was too short, or the workload changes.
-    pub fn detect(&self) -> Option<Steady> {
-        let first_round = self.wafs.windows(WINDOW).position(is_steady)?;
-        let steady = &self.wafs[first_round..];
-        let (n, waf) = (steady.len(), mean(steady));
-        let variance = steady.iter().map(|w| (w - waf).powi(2)).sum::<f64>() / (n - 1) as f64;
-        let r = correlation(steady, waf).max(0.0);
-        let independent = n as f64 * (1.0 - r) / (1.0 + r);
-        // As many degrees of freedom as that leaves, rounded down so that too little is not taken for enough.
-        let degrees = (independent as usize).saturating_sub(1).max(1);
-        let half_width = student_t_975(degrees) * (variance / independent).sqrt();
-        Some(Steady { first_round, rounds: n, waf, half_width })
-    }
+/// The steady part of rounds with these WAFs; `None` while no window is steady: the run was too short, or the workload changes.
+pub fn detect(wafs: &[f64]) -> Option<Steady> {
+    let first_round = wafs.windows(WINDOW).position(is_steady)?;
+    let steady = &wafs[first_round..];
+    let (n, waf) = (steady.len(), mean(steady));
+    let variance = steady.iter().map(|w| (w - waf).powi(2)).sum::<f64>() / (n - 1) as f64;
+    let r = correlation(steady, waf).max(0.0);
+    let independent = n as f64 * (1.0 - r) / (1.0 + r);
+    // As many degrees of freedom as that leaves, rounded down so that too little is not taken for enough.
+    let degrees = (independent as usize).saturating_sub(1).max(1);
+    let half_width = student_t_975(degrees) * (variance / independent).sqrt();
+    Some(Steady { first_round, rounds: n, waf, half_width })
 }
 
 fn mean(values: &[f64]) -> f64 {
@@ -123,50 +91,30 @@ mod tests {
     use crate::settings::{DeviceSettings, GcDestination, Spare};
     use crate::{LogicalPage, Ssd, StreamId};
 
-    fn of(wafs: &[f64]) -> Option<Steady> {
-        let mut state = SteadyState::new();
-        let (mut host, mut gc) = (0, 0);
-        for waf in wafs {
-            host += 1_000_000;
-            gc += ((waf - 1.0) * 1e6).round() as u64;
-            state.end_round(host, gc);
-        }
-        state.detect()
-    }
-
     #[test]
     fn a_rise_is_not_steady_and_what_follows_is() {
-        assert_eq!(of(&[2.0, 2.0, 2.0, 2.0]), None, "four rounds are too few");
-        assert_eq!(of(&[1.0, 1.2, 1.4, 1.6, 1.8, 2.0, 2.2]), None);
-        let steady = of(&[1.0, 1.5, 2.0, 3.0, 3.0, 3.1, 2.9, 3.0, 3.0]).unwrap();
+        assert_eq!(detect(&[2.0, 2.0, 2.0, 2.0]), None, "four rounds are too few");
+        assert_eq!(detect(&[1.0, 1.2, 1.4, 1.6, 1.8, 2.0, 2.2]), None);
+        let steady = detect(&[1.0, 1.5, 2.0, 3.0, 3.0, 3.1, 2.9, 3.0, 3.0]).unwrap();
         assert_eq!((steady.first_round, steady.rounds), (3, 6));
         assert!((steady.waf - 3.0).abs() < 1e-9);
         // Deviations 0, 0, .1, -.1, 0, 0: s = sqrt(.02/5), times 2.571 / sqrt(6).
         assert!((steady.half_width - 2.571 * (0.004f64 / 6.0).sqrt()).abs() < 1e-6);
     }
 
-    #[test]
-    fn counters_may_begin_again() {
-        let mut state = SteadyState::new();
-        for (host, gc) in [(100, 50), (10, 5), (20, 15), (0, 0), (0, 20), (30, 60)] {
-            state.end_round(host, gc);
-        }
-        assert_eq!(state.wafs(), [1.5, 1.5, 2.0, 3.0]);
-    }
-
     /// Deviations of .05 with a correlation of 1/2: six rounds say as much as two, which leave one degree of freedom.
     #[test]
     fn rounds_that_resemble_each_other_leave_fewer_degrees_of_freedom() {
-        let steady = of(&[3.0, 3.0, 3.0, 3.1, 3.1, 3.1]).unwrap();
+        let steady = detect(&[3.0, 3.0, 3.0, 3.1, 3.1, 3.1]).unwrap();
         assert_eq!(steady.rounds, 6);
         assert!((steady.half_width - 12.706 * (0.003f64 / 2.0).sqrt()).abs() < 1e-6, "{steady:?}");
     }
 
     #[test]
     fn a_slope_within_the_range_is_not_steady() {
-        assert_eq!(of(&[2.0, 2.06, 2.12, 2.18, 2.24]), None);
-        assert!(of(&[2.0, 2.01, 2.02, 2.03, 2.04]).is_some());
-        assert_eq!(of(&[2.0, 2.5, 2.0, 2.5, 2.0]), None, "range");
+        assert_eq!(detect(&[2.0, 2.06, 2.12, 2.18, 2.24]), None);
+        assert!(detect(&[2.0, 2.01, 2.02, 2.03, 2.04]).is_some());
+        assert_eq!(detect(&[2.0, 2.5, 2.0, 2.5, 2.0]), None, "range");
     }
 
     /// A WAF that falls slowly towards 5.28, as that of 99 % of the writes to 10 % of the pages.
@@ -175,7 +123,7 @@ mod tests {
         for rounds in [24, 32, 48, 96] {
             let wafs: Vec<f64> =
                 (0..rounds).map(|round| 5.28 + 0.3 * (-f64::from(round) / 8.0).exp()).collect();
-            let steady = of(&wafs).unwrap();
+            let steady = detect(&wafs).unwrap();
             let n = wafs.len() as f64;
             let variance = wafs.iter().map(|w| (w - steady.waf).powi(2)).sum::<f64>() / (n - 1.0);
             let of_independent_rounds = 2.0 * (variance / n).sqrt();
@@ -183,15 +131,6 @@ mod tests {
             println!("{rounds} rounds: {error:.3} off, {:.3} allowed", steady.half_width);
             assert!(error > of_independent_rounds && error < steady.half_width, "{steady:?}");
         }
-    }
-
-    #[test]
-    fn rounds_without_writes_do_not_count() {
-        let mut state = SteadyState::new();
-        state.end_round(0, 0);
-        state.end_round(10, 5);
-        state.end_round(10, 5);
-        assert_eq!(state.wafs(), [1.5]);
     }
 
     /// The interval of a simulated device contains the closed form.
@@ -207,17 +146,19 @@ mod tests {
         };
         let mut ssd = Ssd::new(&settings).unwrap();
         ssd.prefill(LogicalPage(0), settings.logical_pages).unwrap();
-        let mut state = SteadyState::new();
+        let (mut wafs, mut gc_pages) = (Vec::new(), 0);
         let mut random = 1u64;
         for i in 1..=20 * settings.logical_pages {
             random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
             let page = (u128::from(random) * u128::from(settings.logical_pages)) >> 64;
             ssd.write(LogicalPage(page as u64), 1, StreamId(0)).unwrap();
             if i % settings.logical_pages == 0 {
-                state.end_round(ssd.counters().host_pages, ssd.counters().gc_pages);
+                let copied =
+                    ssd.counters().gc_pages - std::mem::replace(&mut gc_pages, ssd.counters().gc_pages);
+                wafs.push(1.0 + copied as f64 / settings.logical_pages as f64);
             }
         }
-        let steady = state.detect().expect("uniform traffic becomes steady");
+        let steady = detect(&wafs).expect("uniform traffic becomes steady");
         assert!((1..6).contains(&steady.first_round), "{steady:?}");
         let expected = analytic::greedy(1.25, 64);
         assert!((steady.waf - expected).abs() < steady.half_width + 0.01, "{steady:?}, {expected}");
