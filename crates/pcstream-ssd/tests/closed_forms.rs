@@ -4,24 +4,17 @@
 //! that moment one superblock is free (the GC reserve), and every frontier but the full one may have
 //! one open. So a device for T = n b has n superblocks, 1 for GC, and 1 for each frontier but one.
 
+#[path = "common/random.rs"]
+mod random;
+
 use pcstream_ssd::analytic::{self, Class};
 use pcstream_ssd::{
     DeviceSettings, GcDestination, LogicalPage, Spare, Ssd, StreamId, VictimPolicy, Watermarks,
 };
+use random::Random;
 
 /// Spare factors of the published table, and how far a simulation may be from the mean field.
 const CASES: [(f64, f64); 4] = [(0.07, 0.015), (0.125, 0.015), (0.20, 0.007), (0.28, 0.007)];
-
-struct SplitMix(u64);
-
-impl SplitMix {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((u128::from(z ^ (z >> 31)) * u128::from(n)) >> 64) as u64
-    }
-}
 
 /// A device with `closed` superblocks of `b` pages at a victim's choice.
 fn settings(
@@ -95,7 +88,7 @@ fn uniform(victim: &str, b: u32, closed: u32, closed_form: impl Fn(f64) -> f64) 
     for (spare_factor, tolerance) in CASES {
         let mut ssd = device((closed, b, spare_factor), 1, GcDestination::Own, victim);
         let logical = ssd.geometry().logical_pages();
-        let mut random = SplitMix(1);
+        let mut random = Random(1);
         // Where little is copied, superblocks live long, and the sequential prefill leaves its mark for long.
         let settling = if spare_factor < 0.2 { 6 } else { 12 };
         let found = waf(&mut ssd, settling, 6, || (random.below(logical), 0));
@@ -151,7 +144,7 @@ fn windowed_greedy_lies_between_fifo_and_greedy() {
         let victim = format!("windowed-greedy:{percent}");
         let mut ssd = device((1000, 64, 0.125), 1, GcDestination::Own, &victim);
         let logical = ssd.geometry().logical_pages();
-        let mut random = SplitMix(1);
+        let mut random = Random(1);
         waf(&mut ssd, 6, 6, || (random.below(logical), 0))
     };
     let wafs = [1, 10, 30].map(between);
@@ -161,7 +154,7 @@ fn windowed_greedy_lies_between_fifo_and_greedy() {
 
 /// Traffic of two classes; stream 1 is for the hot one.
 struct HotCold {
-    random: SplitMix,
+    random: Random,
     hot_pages: u64,
     logical_pages: u64,
     hot_writes_per_mille: u64,
@@ -173,7 +166,7 @@ impl HotCold {
         let logical_pages = ssd.geometry().logical_pages();
         let hot_pages = (pages * logical_pages as f64) as u64;
         let hot_writes_per_mille = (writes * 1000.0).round() as u64;
-        HotCold { random: SplitMix(1), hot_pages, logical_pages, hot_writes_per_mille, separate }
+        HotCold { random: Random(1), hot_pages, logical_pages, hot_writes_per_mille, separate }
     }
 
     fn next(&mut self) -> (u64, u8) {
@@ -313,7 +306,7 @@ fn background_gc_costs_the_superblocks_that_it_keeps_free() {
     };
     let mut ssd = Ssd::new(&background).expect("legal");
     ssd.prefill(LogicalPage(0), background.logical_pages).expect("in range");
-    let mut random = SplitMix(1);
+    let mut random = Random(1);
     let found = waf(&mut ssd, 6, 6, || (random.below(background.logical_pages), 0));
     let counters = ssd.counters();
     assert_eq!(counters.background_erases, counters.erases, "the foreground has nothing to do");

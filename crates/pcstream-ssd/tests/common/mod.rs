@@ -7,20 +7,14 @@ use pcstream_ssd::{
     VictimPolicy, Watermarks,
 };
 
-/// SplitMix64: good enough to scatter operations, and the same everywhere.
-pub struct Random(pub u64);
+mod random;
+
+pub use random::Random;
 
 impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
     /// A number from `low` to `high`.
     pub fn within(&mut self, low: u64, high: u64) -> u64 {
-        low + ((u128::from(self.next()) * u128::from(high - low + 1)) >> 64) as u64
+        low + self.below(high - low + 1)
     }
 
     fn pick<T: Copy>(&mut self, of: &[T]) -> T {
@@ -74,7 +68,7 @@ pub fn device(random: &mut Random) -> DeviceSettings {
         victim,
         pools,
         background_gc,
-        seed: random.next(),
+        seed: random.below(u64::MAX),
     }
 }
 
