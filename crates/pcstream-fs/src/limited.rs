@@ -4,20 +4,23 @@
 //! process hold this lock for ever. Such a wait ends when the asking thread is killed, but not by a signal that is handled.
 //! So a thread of its own asks; if there is no answer in time, it is left to itself, and ends with this program.
 //!
-//! Invariants: a process that did not answer is not asked again. After `MOST_SILENT` of them nobody is asked: so about as many
-//! threads are left, and the whole program waits about that many times `LIMIT` in vain.
+//! Invariants: a process that did not answer is not asked again for `TERM`, nor as long as the thread that asked it waits. While
+//! there are `MOST_SILENT` of them, nobody is asked: so about as many threads are left, and within a term the whole program
+//! waits about that many times `LIMIT` in vain.
 
-use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// For an answer, which otherwise takes some microseconds.
 const LIMIT: Duration = Duration::from_secs(1);
 const MOST_SILENT: usize = 4;
+/// After which a process may be asked again, if its thread has ended: a program that runs for weeks meets many that were slow.
+const TERM: Duration = Duration::from_secs(600);
 
-static SILENT: Silent = Silent(Mutex::new(BTreeSet::new()));
+static SILENT: Silent = Silent(Mutex::new(Vec::new()));
 
 /// What `question`, which is about this process, returns. `None`: there is no answer in time, or nobody is asked.
 pub fn ask<T: Send + 'static>(pid: u32, question: impl FnOnce() -> T + Send + 'static) -> Option<T> {
@@ -25,21 +28,54 @@ pub fn ask<T: Send + 'static>(pid: u32, question: impl FnOnce() -> T + Send + 's
 }
 
 /// Processes that did not answer.
-struct Silent(Mutex<BTreeSet<u32>>);
+struct Silent(Mutex<Vec<Left>>);
+
+/// A thread that was left to itself.
+struct Left {
+    pid: u32,
+    since: Instant,
+    has_ended: Arc<AtomicBool>,
+}
 
 impl Silent {
     fn ask<T: Send + 'static>(&self, pid: u32, question: impl FnOnce() -> T + Send + 'static) -> Option<T> {
-        let silent = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if silent().len() >= MOST_SILENT || silent().contains(&pid) {
+        if !self.may_ask(pid, Instant::now()) {
             return None;
         }
         let (done, answer) = channel();
-        thread::Builder::new().spawn(move || drop(done.send(question()))).ok()?;
+        let ends = Ends(Arc::default());
+        let has_ended = Arc::clone(&ends.0);
+        let work = move || {
+            let _ends = ends;
+            drop(done.send(question()));
+        };
+        thread::Builder::new().spawn(work).ok()?;
         let answer = answer.recv_timeout(LIMIT);
         if matches!(answer, Err(RecvTimeoutError::Timeout)) {
-            silent().insert(pid);
+            self.left().push(Left { pid, since: Instant::now(), has_ended });
         }
         answer.ok()
+    }
+
+    fn may_ask(&self, pid: u32, now: Instant) -> bool {
+        let mut left = self.left();
+        left.retain(|one| {
+            !one.has_ended.load(Ordering::Relaxed) || now.saturating_duration_since(one.since) < TERM
+        });
+        left.len() < MOST_SILENT && left.iter().all(|one| one.pid != pid)
+    }
+
+    fn left(&self) -> MutexGuard<'_, Vec<Left>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Says at its end that a thread has ended, also if that panics.
+struct Ends(Arc<AtomicBool>);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 
@@ -62,7 +98,15 @@ mod tests {
         assert_eq!(silent.ask(8, || 5), Some(5));
         (8..7 + MOST_SILENT as u32).for_each(|pid| assert_eq!(silent.ask(pid, silence()), None));
         assert_eq!(silent.ask(100, || 5), None, "nobody is asked any more");
+        let later = Instant::now() + TERM;
+        assert!(!silent.may_ask(100, later), "as long as the threads are there");
         drop(keep);
+        while silent.left().iter().any(|one| !one.has_ended.load(Ordering::Relaxed)) {
+            thread::yield_now();
+        }
+        assert_eq!(silent.ask(100, || 5), None, "each of many could answer late");
+        assert!(silent.may_ask(7, later) && silent.left().is_empty());
+        assert_eq!(silent.ask(7, || 5), Some(5));
     }
 
     #[test]
