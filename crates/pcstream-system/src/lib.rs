@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
 pub mod memory;
+pub mod process;
 pub mod run_dir;
 pub mod trusted_file;

@@ -11,6 +11,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use pcstream_system::process;
 use pcstream_trace::ids::PAGE_BYTES;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
@@ -250,7 +251,7 @@ fn is_in_use(device: DeviceNumber) -> bool {
 /// for its links and maps only; no file system is contacted, so a hanging one elsewhere does not hang this. One that keeps
 /// back its maps is judged by its links.
 pub fn users_of(device: DeviceNumber) -> Vec<MountUser> {
-    processes().into_iter().filter_map(|pid| user_of(pid, device)).collect()
+    process::all().into_iter().filter_map(|pid| user_of(pid, device)).collect()
 }
 
 /// A process of each other mount namespace in which the file system on `device` is mounted: a namespace that was made
@@ -272,21 +273,11 @@ pub(super) fn namespaces_with(device: DeviceNumber) -> Vec<MountUser> {
         })
     };
     let how = vec!["mounted in its namespace".to_string()];
-    processes()
+    process::all()
         .into_iter()
         .filter(holds)
-        .map(|pid| MountUser { pid, name: name_of(pid), how: how.clone() })
+        .map(|pid| MountUser { pid, name: process::name(pid), how: how.clone() })
         .collect()
-}
-
-/// All processes, by id.
-fn processes() -> BTreeSet<u32> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
-}
-
-fn name_of(pid: u32) -> String {
-    fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim().to_string()
 }
 
 fn user_of(pid: u32, device: DeviceNumber) -> Option<MountUser> {
@@ -308,7 +299,7 @@ fn user_of(pid: u32, device: DeviceNumber) -> Option<MountUser> {
     if how.is_empty() {
         return None;
     }
-    Some(MountUser { pid, name: name_of(pid), how: how.into_iter().collect() })
+    Some(MountUser { pid, name: process::name(pid), how: how.into_iter().collect() })
 }
 
 /// Whether a process has a file of this device mapped.

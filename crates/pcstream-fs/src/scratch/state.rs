@@ -20,7 +20,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use pcstream_system::run_dir;
+use pcstream_system::{process, run_dir};
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
 use serde::{Deserialize, Serialize};
 
@@ -106,7 +106,7 @@ impl State {
     /// The state of a run of this process that has made nothing yet.
     pub fn begin(fs: FsKind, size_bytes: u64) -> Result<State, ScratchError> {
         let pid = std::process::id();
-        let own = process_stat(pid)
+        let own = process::stat(pid)
             .ok_or_else(|| io::Error::other("no start time"))
             .doing(|| format!("read /proc/{pid}/stat"))?;
         Ok(State {
@@ -131,7 +131,7 @@ impl State {
     pub fn owner_runs(&self, boot_id: &str) -> bool {
         !self.abandoned
             && self.boot_id == boot_id
-            && process_stat(self.pid).is_some_and(|p| !p.ended && p.start_ticks == self.start_ticks)
+            && process::stat(self.pid).is_some_and(|p| !p.has_ended() && p.start_ticks == self.start_ticks)
     }
 }
 
@@ -141,24 +141,6 @@ pub(super) fn boot_id() -> Result<String, ScratchError> {
 
 fn random_uuid() -> Result<String, ScratchError> {
     Ok(super::mounts::read_text(Path::new("/proc/sys/kernel/random/uuid"))?.trim().to_string())
-}
-
-struct ProcessStat {
-    start_ticks: u64,
-    /// Zombie or dead: holds nothing any more.
-    ended: bool,
-}
-
-fn process_stat(pid: u32) -> Option<ProcessStat> {
-    parse_stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
-}
-
-/// proc_pid_stat(5): the name in brackets may hold anything, brackets too.
-fn parse_stat(text: &str) -> Option<ProcessStat> {
-    let mut fields = text.rsplit_once(')')?.1.split_ascii_whitespace();
-    let ended = matches!(fields.next()?, "Z" | "X");
-    let start_ticks = fields.nth(18)?.parse().ok()?;
-    Some(ProcessStat { start_ticks, ended })
 }
 
 /// An open run directory. While it is open and locked, no other process removes what it names.
@@ -328,15 +310,6 @@ mod tests {
         state.abandoned = false;
         state.start_ticks += 1;
         assert!(!state.owner_runs(&boot), "the process id was used again");
-    }
-
-    #[test]
-    fn process_names_may_hold_brackets() {
-        let tail = "S 1 1 1 0 -1 4194560 0 0 0 0 0 0 0 0 20 0 1 0 987 0 0";
-        let stat = parse_stat(&format!("17 (a) b) {tail}")).unwrap();
-        assert_eq!((stat.start_ticks, stat.ended), (987, false));
-        assert!(parse_stat(&format!("17 (x) {}", tail.replacen('S', "Z", 1))).unwrap().ended);
-        assert!(parse_stat("17 (x) S 1").is_none());
     }
 
     #[test]
