@@ -263,10 +263,12 @@ pub(super) fn namespaces_with(device: DeviceNumber) -> Vec<MountUser> {
     let mut seen = BTreeSet::new();
     let holds = |pid: &u32| {
         let namespace = fs::read_link(format!("/proc/{pid}/ns/mnt")).ok();
-        if namespace.is_none() || namespace == own || !seen.insert(namespace) {
+        if namespace.is_none() || namespace == own || seen.contains(&namespace) {
             return false;
         }
+        // One that ends just now has no list any more; another one of its namespace has.
         let Ok(list) = fs::File::open(format!("/proc/{pid}/mountinfo")) else { return false };
+        seen.insert(namespace);
         mounts::lines(list, left.min(MOUNTINFO_BYTES_OF_ONE)).any(|line| {
             left = left.saturating_sub(line.len() as u64);
             mounts::parse_line(&line).is_some_and(|mount| mount.device == device)
