@@ -60,7 +60,7 @@ public final class Installer {
         PcStreamHook.memo = options.memo > 1;
         installed = true;
 
-        WriteTransformer transformer = new WriteTransformer();
+        WriteTransformer transformer = new WriteTransformer(Installer::tell);
         instrumentation.addTransformer(transformer, true);
         List<Class<?>> classes = new ArrayList<>();
         for (String name : WriteTransformer.CLASSES) {
@@ -91,7 +91,6 @@ public final class Installer {
                                 + "); its writes carry no Java path");
             }
         }
-        transformer.problems().forEach(Installer::tell);
     }
 
     /**

@@ -4,10 +4,10 @@ package org.pcstream.agent;
 import java.lang.instrument.ClassFileTransformer;
 import java.security.ProtectionDomain;
 import java.util.ArrayList;
-import java.util.Collections;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
+import java.util.function.Consumer;
 import org.objectweb.asm.ClassReader;
 import org.objectweb.asm.ClassWriter;
 import org.objectweb.asm.Opcodes;
@@ -38,7 +38,7 @@ import org.objectweb.asm.tree.VarInsnNode;
  * that has such a call, and ends a method that throws. Neither fields nor methods are added. Frames
  * of the verifier are right.
  *
- * <p>Known weaknesses: names of JDK internals (checked at start, see {@link #problems}). A native
+ * <p>Known weaknesses: names of JDK internals (checked as they load, see {@link #tell}). A native
  * method that is public itself cannot be wrapped: RandomAccessFile.setLength of JDK 17 and older.
  * IOUtil.write may allocate a direct buffer, and if direct memory is exhausted it sleeps: a virtual
  * thread then leaves its carrier, whose slot keeps the path until the carrier's next write.
@@ -63,18 +63,18 @@ final class WriteTransformer implements ClassFileTransformer {
     private static final Set<String> DISPATCHED =
             Set.of("truncate", "allocate", "transferTo", "transferFrom");
 
-    private final List<String> problems = Collections.synchronizedList(new ArrayList<>());
+    /** Takes what could not be done, as lines for the user. Tasks load late, so there is no end. */
+    private final Consumer<String> tell;
+
+    WriteTransformer(Consumer<String> tell) {
+        this.tell = tell;
+    }
 
     /**
      * Whether the class is a task of an asynchronous channel (they are anonymous, and load late).
      */
     static boolean isTask(String name) {
         return name.startsWith(ASYNCHRONOUS + "$");
-    }
-
-    /** What could not be done, as lines for the user. */
-    List<String> problems() {
-        return problems;
     }
 
     @Override
@@ -90,7 +90,7 @@ final class WriteTransformer implements ClassFileTransformer {
         try {
             return instrument(name, bytes);
         } catch (Throwable problem) {
-            problems.add(
+            tell.accept(
                     "cannot instrument "
                             + name.replace('/', '.')
                             + " ("
@@ -123,13 +123,13 @@ final class WriteTransformer implements ClassFileTransformer {
             others += name.equals(ASYNCHRONOUS) ? wrapTasks(method) : 0;
         }
         if (!isTask(name) && writes == 0) {
-            problems.add(
+            tell.accept(
                     "no write found in "
                             + name.replace('/', '.')
                             + " of this JDK; its writes carry no Java path");
         }
         if (others == 0 && (name.equals(CHANNEL) || name.equals(ASYNCHRONOUS))) {
-            problems.add(
+            tell.accept(
                     "no "
                             + (name.equals(CHANNEL) ? "mapping" : "asynchronous write")
                             + " found in "
