@@ -20,6 +20,7 @@ fn losses_of(of: impl Fn(Counter) -> u64, missed: u64, counts: &JoinCounts) -> B
         ("task_storage", of(Counter::LOST_TASK_STORAGE)),
         ("postponed_captures", of(Counter::LOST_PENDING)),
         ("runtime_paths_merged", of(Counter::LOST_RUNTIME_PATHS)),
+        ("runtime_paths_rejected", counts.rejected),
         ("runtime_mappings", of(Counter::LOST_RUNTIME_MAPPINGS)),
         ("mappings_dropped", of(Counter::DROPPED_MAPPINGS)),
         ("stacks_not_shipped", of(Counter::UNSHIPPED_STACKS)),
@@ -62,7 +63,6 @@ fn statistics_of(of: impl Fn(Counter) -> u64, counts: &JoinCounts) -> BTreeMap<S
         ("pages_without_context", of(Counter::UNTAGGED_PAGES)),
         ("writes_looked_at_in_part", of(Counter::LONG_WRITES)),
         ("signatures_shared", counts.collisions),
-        ("runtime_paths_rejected", counts.rejected),
         ("pages_of_others", counts.others_pages),
         ("pages_of_swap", counts.swap_pages),
     ]

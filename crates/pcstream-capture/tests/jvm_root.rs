@@ -159,7 +159,7 @@ fn ways() {
         }
         let both = recording.writers_of(|path| path == "/both");
         assert_eq!(both.values().collect::<Vec<_>>(), [&10, &10], "{option}");
-        assert_eq!(recording.finished().statistics["runtime_paths_rejected"], 0);
+        assert_eq!(recording.finished().losses["runtime_paths_rejected"], 0);
         let first = signatures.get_or_insert_with(|| recording.pages_by_signature());
         assert_eq!(*first, recording.pages_by_signature(), "{option}");
     }
