@@ -15,7 +15,7 @@ fn losses_of(of: impl Fn(Counter) -> u64, missed: u64, counts: &JoinCounts) -> B
     [
         ("ring_buffer_requests", of(Counter::LOST_IO_RECORDS)),
         ("ring_buffer_names", of(Counter::LOST_TABLE_RECORDS)),
-        ("context_table", of(Counter::LOST_CONTEXTS)),
+        ("context_table", of(Counter::LOST_CONTEXTS) + counts.contexts_over_limit),
         ("long_requests", of(Counter::LOST_LONG_REQUESTS)),
         ("task_storage", of(Counter::LOST_TASK_STORAGE)),
         ("postponed_captures", of(Counter::LOST_PENDING)),

@@ -7,7 +7,7 @@
 //! Units: sectors (512 bytes) come in, pages (4 KiB) go out. A write that covers a page partly counts
 //! as a write of the page, for the device has to program it; a discard of part of a page does nothing.
 //!
-//! Invariants: ids are dense and in order of first use; times never decrease.
+//! Invariants: whoever is traced cannot make it keep contexts without end: those beyond `MAX_CONTEXTS` are counted. Ids are dense and in order of first use; times never decrease.
 
 mod contexts;
 mod files;
@@ -26,6 +26,11 @@ use crate::unwind::{Limits, Unwinder};
 use crate::wire::{self, ModuleOffset, PathRecord, ProcessRecord, Record, UnwindRule};
 use pcstream_fs::layout::Layout;
 
+/// Contexts that are kept, as many as the kernel side names itself. Of stacks that it ships it keeps no list, and whoever is traced
+/// chooses them.
+const MAX_CONTEXTS: usize = 65_536;
+/// Keys of the kernel side for contexts: one has several if its path was first seen as a stack, or in a program of two places.
+const MAX_KEYS: usize = 4 * MAX_CONTEXTS;
 /// Files that are kept at least, if any are forgotten: more than those whose names the kernel side keeps (`known_names`), which it does
 /// not send again. Twice as many take 26 MiB.
 const FILES: usize = 400_000;
@@ -47,6 +52,8 @@ pub struct JoinCounts {
     pub discarded_pages: u64,
     /// Events made.
     pub events: u64,
+    /// Records of contexts beyond those that are kept.
+    pub contexts_over_limit: u64,
     /// Uses of a context whose record was lost.
     pub unresolved_contexts: u64,
     /// Uses of a file whose record was lost.
@@ -73,6 +80,7 @@ pub struct Joiner {
     /// With another hash of the path.
     by_signature: FxHashMap<Signature, (ContextId, u64)>,
     contexts: Vec<Context>,
+    most_contexts: usize,
     /// Of each context, the modules of its frames; none if they are of a language runtime.
     modules_of: Vec<Vec<u64>>,
     files: FileIds,
@@ -103,6 +111,7 @@ impl Joiner {
             context_ids: FxHashMap::default(),
             by_signature: FxHashMap::default(),
             contexts: Vec::new(),
+            most_contexts: MAX_CONTEXTS,
             modules_of: Vec::new(),
             files: FileIds::default(),
             batch: Batch::default(),

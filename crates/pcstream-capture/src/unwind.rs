@@ -6,7 +6,7 @@
 //! exact path found here is the one that the kernel side will find the next time.
 //!
 //! Invariants: a stack yields a rule for the address that was missing, be it `RULE_NONE`, unless its module is not
-//! known yet. A rule is handed out once.
+//! known yet, or `MAX_RULES` are. A rule is handed out once.
 //!
 //! Known weaknesses: the 64 KiB from the frame without a rule on are shipped; a path that goes on further up is cut
 //! short until its rules are known, as is one whose frame pointer was saved below. Where mappings are looked up one by one (kernels before
@@ -28,6 +28,9 @@ const MAX_FRAME_BYTES: u64 = Limit::MAX_FRAME_BYTES.0 as u64;
 const MAX_STACK_BYTES: u64 = Limit::MAX_STACK_BYTES.0 as u64;
 /// A path of fewer return addresses that ends at code without rules is no path.
 const LEAST_FRAMES: usize = 2;
+
+/// Rules that are kept: the kernel side's table has room for as many.
+const MAX_RULES: usize = 65_536;
 
 /// Which ways of unwinding are allowed, and how far they go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,7 +159,7 @@ impl Unwinder {
         }
     }
 
-    /// The rule for an address, which becomes fresh if it was not asked for before.
+    /// The rule for an address, which becomes fresh if it was not asked for before and there is room for it.
     fn rule(&mut self, module: u64, offset: u64, at_ip: bool, modules: &Modules) -> UnwindRule {
         let key = ModuleOffset { module, offset: offset | if at_ip { RULE_AT_IP } else { 0 } };
         if let Some(&rule) = self.rules.get(&(key.module, key.offset)) {
@@ -174,8 +177,11 @@ impl Unwinder {
         // A call is the instruction before its return address, which may be the next function's first.
         let instruction = if at_ip { offset } else { offset.saturating_sub(1) };
         let rule = tables.as_ref().map_or(NO_RULE, |tables| tables.rule_at(instruction));
-        self.rules.insert((key.module, key.offset), rule);
-        self.fresh.push((key, rule));
+        // The kernel side could not take more. It counts the stacks that it ships in vain.
+        if self.rules.len() < MAX_RULES {
+            self.rules.insert((key.module, key.offset), rule);
+            self.fresh.push((key, rule));
+        }
         rule
     }
 }

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use pcstream_capture::modules::Modules;
 use pcstream_capture::unwind::{Limits, Unwinder};
-use pcstream_capture::wire::{ModuleOffset, PathRecord, RuleKind, StackRange, StackRecord};
+use pcstream_capture::wire::{ModuleOffset, PathRecord, RuleKind, StackRange, StackRecord, UnwindRule};
 use pcstream_trace::Unwind;
 
 const LIMITS: Limits = Limits { depth: 16, scan_depth: 5, fall_back: false };
@@ -130,6 +130,19 @@ fn paths_are_those_that_libgcc_finds() {
         assert!(unwinder.take_rules().is_empty(), "a rule is handed out once");
     }
     assert!(rules > 10);
+}
+
+#[test]
+fn rules_beyond_the_limit_are_neither_kept_nor_handed_out() {
+    let (ranges, modules) = mappings();
+    let (mut stack, _) = deeper(3, &[3, 1, 2]);
+    complete(&mut stack, &ranges);
+    let path = Unwinder::default().path(&stack, &modules, &LIMITS);
+    let mut full = Unwinder::default();
+    let nowhere = UnwindRule { kind: RuleKind::RULE_NONE.0, ..UnwindRule::default() };
+    (0..65_536).for_each(|offset| full.insert_rule(ModuleOffset { module: 1, offset }, nowhere));
+    assert_eq!(full.path(&stack, &modules, &LIMITS), path);
+    assert!(full.take_rules().is_empty());
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Records of call paths become contexts, named by their signatures.
 
-use pcstream_trace::{Context, ContextId, Frame, Unwind};
+use pcstream_trace::{Context, ContextId, Frame, Signature, Unwind};
 
-use super::Joiner;
+use super::{Joiner, MAX_CONTEXTS, MAX_KEYS};
 use crate::runtime::{self, RuntimeFrame};
 use crate::signature;
 use crate::syscalls;
@@ -52,6 +52,14 @@ impl Joiner {
         path.frames.iter().map(frame).collect()
     }
 
+    /// Whether a context can be kept, or is.
+    fn has_room(&self, key: u64, signature: Signature) -> bool {
+        let for_key = self.context_ids.len() < MAX_KEYS || self.context_ids.contains_key(&key);
+        let for_context =
+            self.contexts.len() < self.most_contexts || self.by_signature.contains_key(&signature);
+        for_key && for_context
+    }
+
     fn enter_context(&mut self, record: &ContextRecord, path: &Path) {
         let ContextRecord { key, executable, entry, .. } = *record;
         let identities =
@@ -59,10 +67,14 @@ impl Joiner {
         let program = self.modules.identity(executable);
         let signature = signature::of_context(self.order, program, entry, identities());
         let check = signature::check_of_context(program, entry, identities());
+        if !self.has_room(key, signature) {
+            self.counts.contexts_over_limit += 1;
+            return;
+        }
         let next = ContextId(self.contexts.len() as u32 + 1);
         // Several keys may have one signature: the same binary at two places, a path first seen as a stack.
         let (id, its_check) = *self.by_signature.entry(signature).or_insert((next, check));
-        if check != its_check && self.collided.insert(check) {
+        if check != its_check && self.collided.len() < MAX_CONTEXTS && self.collided.insert(check) {
             self.counts.collisions += 1;
         }
         if self.context_ids.insert(key, id) != Some(id) {

@@ -66,6 +66,22 @@ fn who_makes_a_file_dirty_is_said_before_its_events_and_without_others() {
 }
 
 #[test]
+fn contexts_beyond_the_limit_are_counted_and_not_kept() {
+    let mut join = joiner();
+    join.most_contexts = 2;
+    let context = |key, entry| Record::Context(Box::new(ContextRecord { key, entry, ..Default::default() }));
+    for (key, entry) in [(1, 1), (2, 2), (3, 3), (4, 2), (3, 3)] {
+        join.take(context(key, entry));
+    }
+    assert_eq!((join.context_count(), join.counts().contexts_over_limit), (2, 2));
+    assert_eq!(join.by_signature.len(), 2);
+    let keys: Vec<_> = join.take_keys().iter().map(|(key, id)| (*key, id.0)).collect();
+    assert_eq!(keys, [(1, 1), (2, 2), (4, 2)], "another key of a known path has room");
+    join.take(Record::Io(of_file(write(8 * 300, 4096), 12, 3)));
+    assert_eq!((join.counts().unresolved_contexts, join.counts().covered_pages), (1, 0));
+}
+
+#[test]
 fn a_context_and_a_file_come_before_their_first_event() {
     let mut join = joiner();
     join.take(Record::Context(Box::new(ContextRecord { key: 9, entry: 1, ..Default::default() })));
