@@ -17,6 +17,7 @@ pub mod reading_limits;
 pub mod unwaited;
 
 use std::fs::File;
+use std::sync::Arc;
 
 use object::Endianness;
 use object::elf::{ELF_NOTE_GNU, FileHeader32, FileHeader64, NT_GNU_BUILD_ID};
@@ -54,8 +55,8 @@ pub struct Module {
     pub build_id: String,
     /// Stable across machines.
     pub identity: u64,
-    /// The file itself, unless it could not be opened.
-    pub file: Option<File>,
+    /// The file itself, unless it could not be opened. Whoever looks names up shares it.
+    pub file: Option<Arc<File>>,
     /// Why there is none, from the beginning.
     pub lack: Option<Lack>,
 }
@@ -167,11 +168,11 @@ impl Modules {
     }
 
     /// The file and the path of an open module.
-    pub fn open_file(&self, key: u64) -> Option<(&File, &str)> {
+    pub fn open_file(&self, key: u64) -> Option<(&Arc<File>, &str)> {
         self.get(key).and_then(|module| Some((module.file.as_ref()?, module.path.as_str())))
     }
 
-    /// Closes all files, so that their file system can be unmounted.
+    /// Closes all files that nobody else holds, so that their file system can be unmounted.
     pub fn close(&mut self) {
         self.by_key.values_mut().for_each(|module| module.file = None);
     }
@@ -196,7 +197,7 @@ fn identify(record: &PathRecord, keep_open: bool, looks: &mut Looks) -> Module {
         path: shown(&path),
         build_id: build_id.iter().map(|byte| format!("{byte:02x}")).collect(),
         identity,
-        file: file.filter(|_| keep_open),
+        file: file.filter(|_| keep_open).map(Arc::new),
         lack,
     }
 }

@@ -16,6 +16,7 @@ pub(crate) mod places;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
+use std::sync::Arc;
 
 use pcstream_trace::Context;
 use rustc_hash::FxHashMap;
@@ -40,7 +41,7 @@ pub struct Wanted {
 struct Module {
     key: u64,
     path: String,
-    file: File,
+    file: Arc<File>,
     offsets: Vec<u64>,
 }
 
@@ -57,7 +58,7 @@ impl Wanted {
             let (file, path) = modules.open_file(key)?;
             offsets.sort_unstable();
             offsets.dedup();
-            Some(Module { key, path: path.to_owned(), file: file.try_clone().ok()?, offsets })
+            Some(Module { key, path: path.to_owned(), file: Arc::clone(file), offsets })
         };
         Wanted { modules: places.into_iter().filter_map(wanted).collect() }
     }

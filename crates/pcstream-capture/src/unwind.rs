@@ -168,7 +168,7 @@ impl Unwinder {
         // A module whose record did not fit the ring buffer is sent again: its rules can wait.
         let Some(known) = modules.get(module) else { return NO_RULE };
         let tables = self.modules.entry(module).or_insert_with(|| {
-            let tables = known.file.as_ref().and_then(CallFrames::read)?;
+            let tables = known.file.as_deref().and_then(CallFrames::read)?;
             // Whoever makes files could otherwise have all memory.
             self.table_bytes =
                 self.table_bytes.checked_add(tables.bytes()).filter(|&b| b <= MAX_TABLE_BYTES)?;

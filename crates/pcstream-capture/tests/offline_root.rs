@@ -189,7 +189,7 @@ impl Offline {
         let mut unwinder = UnwinderX86_64::new();
         for range in ranges {
             let sections = self.sections.entry(range.module).or_insert_with(|| {
-                modules.get(range.module)?.file.as_ref().and_then(sections_of).map(Rc::new)
+                modules.get(range.module)?.file.as_deref().and_then(sections_of).map(Rc::new)
             });
             if let Some(module) = sections.as_ref().and_then(|sections| module_at(range, sections)) {
                 unwinder.add_module(module);
