@@ -187,17 +187,17 @@ impl Attached {
     }
 }
 
-/// The command line of a process, as it tells it; empty if it has none, or keeps it back.
-pub fn command_of(pid: u32) -> Vec<OsString> {
+/// The command line of a process, as it tells it; empty if it has none. `None`: it cannot be read, or not in time.
+pub fn command_of(pid: u32) -> Option<Vec<OsString>> {
     const MOST: u64 = 64 << 10;
     let read = move || {
         let mut bytes = Vec::new();
         File::open(format!("/proc/{pid}/cmdline"))?.take(MOST).read_to_end(&mut bytes)?;
         io::Result::Ok(bytes)
     };
-    let Some(Ok(bytes)) = limited::ask(pid, read) else { return Vec::new() };
+    let bytes = limited::ask(pid, read)?.ok()?;
     let words = bytes.strip_suffix(&[0]).unwrap_or(&bytes);
-    words.split(|&byte| byte == 0).map(|word| OsString::from_vec(word.to_vec())).collect()
+    Some(words.split(|&byte| byte == 0).map(|word| OsString::from_vec(word.to_vec())).collect())
 }
 
 /// Follows what this process starts from now on, from its first instruction.
@@ -340,7 +340,7 @@ mod tests {
         let attach = Attach { to: Running::Process(child.id()), duration: Some(Duration::from_secs(5)) };
         let attached = Attached::find(&attach).expect("it runs");
         // The kernel lets the parent go on before the program's arguments can be read.
-        while command_of(child.id()) != ["sleep", "60"] {
+        while command_of(child.id()).expect("it can be read") != ["sleep", "60"] {
             std::thread::yield_now();
         }
         assert_eq!(attached.ended(Duration::ZERO), None);

@@ -123,7 +123,7 @@ impl Drop for Locked {
 /// Of each way to ask there is another process, because one that did not answer is not asked again.
 fn locked_memory() {
     let locked = Locked::new("memory", None);
-    assert!(command_of(locked.pid).is_empty());
+    assert_eq!(command_of(locked.pid), None);
 
     let locked = Locked::new("memory", None);
     let mut modules = Modules::default();

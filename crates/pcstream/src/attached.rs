@@ -67,14 +67,14 @@ pub fn only_below(on: Option<&Path>, dir_only: bool) -> Result<Option<u64>, Fail
     Ok(Some(about.ino()))
 }
 
-/// The command line that a trace tells: of the command, or of the process.
-pub fn command(subject: &Subject) -> Vec<String> {
+/// The command line that a trace tells: of the command, or of the process. `None`: that did not answer.
+pub fn command(subject: &Subject) -> Option<Vec<String>> {
     let words = match subject {
         Subject::Command(words) => words.clone(),
-        Subject::Running(Attach { to: Running::Process(pid), .. }) => command_of(*pid),
+        Subject::Running(Attach { to: Running::Process(pid), .. }) => command_of(*pid)?,
         Subject::Running(_) => Vec::new(),
     };
-    words.iter().map(|word| word.to_string_lossy().into_owned()).collect()
+    Some(words.iter().map(|word| word.to_string_lossy().into_owned()).collect())
 }
 
 /// What a trace says that its recording was attached to.

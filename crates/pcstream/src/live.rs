@@ -177,7 +177,9 @@ pub fn capture_into<'a>(
     let signal = stop.first();
     recorder.bar.finish_and_clear();
     match result {
-        Ok(finished) => {
+        Ok(mut finished) => {
+            let unread = u64::from(recorder.command.is_none());
+            finished.losses.insert("command_line_unread".to_owned(), unread);
             let misplaced = if recorder.hides_names() { None } else { command_files::misplaced(options) };
             let of = member.map(|member| member.device().to_owned());
             Ok((recorder, Captured { finished, signal, of, misplaced }))

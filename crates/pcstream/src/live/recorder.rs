@@ -33,7 +33,8 @@ pub struct Recorder<'a> {
     pub(super) path: PathBuf,
     overwrite: bool,
     args: &'a CaptureArgs,
-    command: Vec<String>,
+    /// `None`: the process that is followed did not answer.
+    pub(super) command: Option<Vec<String>>,
     /// What runs already.
     attached_to: Option<String>,
     pub(super) writer: Option<TraceWriter>,
@@ -110,9 +111,10 @@ impl<'a> Recorder<'a> {
         });
         meta.kernel =
             std::fs::read_to_string("/proc/sys/kernel/osrelease").ok().map(|text| text.trim().to_owned());
+        let command = self.command.as_deref().unwrap_or_default();
         meta.command = match &self.redaction {
-            Some(_) => Redaction::command(&self.command),
-            None => self.command.clone(),
+            Some(_) => Redaction::command(command),
+            None => command.to_vec(),
         };
         meta.prefilled = started.prefilled.iter().map(|r| Extent { lba: r.start, pages: r.pages }).collect();
         let args = self.args;
