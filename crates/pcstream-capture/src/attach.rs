@@ -19,11 +19,11 @@ use std::process::Command;
 use std::time::Duration;
 
 use pcstream_fs::{limited, mounts};
+use pcstream_system::process::{self, Stat};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use thiserror::Error;
 
-use crate::command::parent_of;
 use crate::session::{Followed, Session, SessionError};
 
 /// Of `pidfd_open`, since Linux 6.9.
@@ -128,7 +128,7 @@ impl Attached {
     /// Finds and opens it.
     pub fn find(attach: &Attach) -> Result<Attached, AttachError> {
         let subject = match &attach.to {
-            Running::Process(pid) => Found::Process { pid: *pid, descriptor: process(*pid)? },
+            Running::Process(pid) => Found::Process { pid: *pid, descriptor: open_process(*pid)? },
             Running::Cgroup(path) => cgroup(path)?,
             Running::Unit(unit) => cgroup(&cgroup_of_unit(unit)?)?,
             Running::Anyone => Found::Anyone,
@@ -155,7 +155,7 @@ impl Attached {
                     Err(_) if has_ended(descriptor) => return Err(AttachError::Ended(*pid)),
                     result => result?,
                 }
-                follow_threads(*pid, session);
+                follow_threads(*pid, descriptor, session);
                 follow_descendants(*pid, session)?;
             }
         }
@@ -202,22 +202,26 @@ pub fn command_of(pid: u32) -> Option<Vec<OsString>> {
 
 /// Follows what this process starts from now on, from its first instruction.
 pub fn follow_children(session: &Session<'_>) -> Result<(), AttachError> {
-    Ok(session.follow_process(process(std::process::id())?.as_fd())?)
+    Ok(session.follow_process(open_process(std::process::id())?.as_fd())?)
 }
 
 /// Marks a process's threads but the first, where the kernel has descriptors of them (Linux 6.9): one that becomes another
-/// program takes the place of the first. A thread that ended meanwhile becomes none.
-fn follow_threads(pid: u32, session: &Session<'_>) {
+/// program takes the place of the first. A thread that ended meanwhile becomes none. As long as the process of the descriptor
+/// runs, what is listed under its number are its threads.
+fn follow_threads(pid: u32, descriptor: &OwnedFd, session: &Session<'_>) {
     let thread = |entry: io::Result<std::fs::DirEntry>| {
-        let number = entry.ok()?.file_name().to_str()?.parse().ok().filter(|&number| number != pid as i32)?;
-        pidfd_open(Pid::from_raw(number)?, PidfdFlags::from_bits_retain(PIDFD_THREAD)).ok()
+        let entry = entry.ok()?;
+        let number = entry.file_name().to_str()?.parse().ok().filter(|&number| number != pid as i32)?;
+        let thread = pidfd_open(Pid::from_raw(number)?, PidfdFlags::from_bits_retain(PIDFD_THREAD)).ok()?;
+        // Its number may have become another's before it was opened.
+        (entry.path().exists() && !has_ended(descriptor)).then_some(thread)
     };
     for thread in std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().filter_map(thread) {
         let _ = session.follow_process(thread.as_fd());
     }
 }
 
-fn process(pid: u32) -> Result<OwnedFd, AttachError> {
+fn open_process(pid: u32) -> Result<OwnedFd, AttachError> {
     let number = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(AttachError::NoProcess(pid))?;
     pidfd_open(number, PidfdFlags::empty()).map_err(|errno| match errno {
         Errno::SRCH => AttachError::NoProcess(pid),
@@ -234,15 +238,18 @@ fn follow_descendants(root: u32, session: &Session<'_>) -> Result<(), SessionErr
         if found.is_empty() {
             return Ok(());
         }
-        for pid in found {
+        for (pid, listed) in found {
             family.insert(pid);
-            // It may have ended meanwhile.
-            let Ok(descriptor) = process(pid) else { continue };
+            // It may have ended meanwhile, and its number may be another's.
+            let Ok(descriptor) = open_process(pid) else { continue };
+            if process::stat(pid).is_none_or(|now| now.start_ticks != listed.start_ticks) {
+                continue;
+            }
             match session.follow_process(descriptor.as_fd()) {
                 Err(_) if has_ended(&descriptor) => {}
                 result => result?,
             }
-            follow_threads(pid, session);
+            follow_threads(pid, &descriptor, session);
         }
     }
 }
@@ -255,17 +262,15 @@ fn family(root: u32) -> BTreeSet<u32> {
         if found.is_empty() {
             return family;
         }
-        family.extend(found);
+        family.extend(found.into_iter().map(|(pid, _)| pid));
     }
 }
 
 /// Processes that are none of these, but whose parents are.
-fn children_of(family: &BTreeSet<u32>) -> Vec<u32> {
-    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let processes = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    let is_new =
-        |pid: &u32| !family.contains(pid) && parent_of(*pid).is_some_and(|parent| family.contains(&parent));
-    processes.filter(is_new).collect()
+fn children_of(family: &BTreeSet<u32>) -> Vec<(u32, Stat)> {
+    let others = process::all().into_iter().filter(|pid| !family.contains(pid));
+    let child = |pid| Some((pid, process::stat(pid).filter(|stat| family.contains(&stat.parent))?));
+    others.filter_map(child).collect()
 }
 
 /// The processes of a cgroup and of those below it.

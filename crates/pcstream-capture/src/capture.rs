@@ -20,7 +20,7 @@ use std::rc::Rc;
 use rustix::time::ClockId;
 
 use crate::attach::{self, Attached};
-use crate::command::{self, Traced};
+use crate::command::{self, Traced, TracedOptions};
 use crate::counts::statistics;
 use crate::doctor;
 use crate::join::Joiner;
@@ -79,7 +79,7 @@ pub fn capture(
     let mut run = Run::new(&session, reader, join, observer, options);
 
     let followed = match writer {
-        Writer::Command(words) => run.follow(start(words, &place, options.keep_stdout)?, &place, &interrupts),
+        Writer::Command(words) => run.follow(start(words, &place, options.traced)?, &place, &interrupts),
         Writer::Running(attached) => run.watch(&attached, &place, &interrupts),
     };
     let ending = run.say_ended(followed)?;
@@ -164,8 +164,8 @@ impl<'a> Writer<'a> {
     }
 }
 
-fn start(words: &[OsString], place: &Place, keep_stdout: bool) -> Result<Traced, CaptureError> {
-    Traced::start(words, &place.directory, keep_stdout).map_err(|source| cannot_start(words, source))
+fn start(words: &[OsString], place: &Place, options: TracedOptions) -> Result<Traced, CaptureError> {
+    Traced::start(words, &place.directory, options).map_err(|source| cannot_start(words, source))
 }
 
 fn cannot_start(words: &[OsString], source: std::io::Error) -> CaptureError {

@@ -4,18 +4,23 @@
 //! capture dies, so does the command; processes that it leaves on a scratch file system are ended before
 //! that is removed.
 
-use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::io;
+use std::os::fd::AsFd as _;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal};
-
 use pcstream_fs::scratch::MountUser;
+use pcstream_system::process;
+use rustix::process::{
+    Pid, PidfdFlags, Resource, Signal, WaitId, WaitIdOptions, pidfd_open, pidfd_send_signal, setrlimit,
+    waitid,
+};
+
+use crate::modules::open_files;
 
 /// What stands for the mount point in the command's arguments.
 const MOUNT_POINT: &[u8] = b"{}";
@@ -28,6 +33,18 @@ const PATIENCE: Duration = Duration::from_millis(500);
 pub struct Traced {
     child: Child,
     asked_to_stop: Option<Instant>,
+    /// If orphans are waited for: the children that this process had before.
+    others: Option<Vec<u32>>,
+}
+
+/// What a command is given of this process, and this process takes from it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TracedOptions {
+    /// The command writes to our standard output. Otherwise to our standard error.
+    pub keep_stdout: bool,
+    /// Orphans of the command are waited for as soon as they end, and not at the end of this process. It must not start other
+    /// programs meanwhile: theirs would be taken for orphans.
+    pub reap: bool,
 }
 
 /// The file that a command name stands for, as execvp would find it.
@@ -66,8 +83,8 @@ pub fn at_mount_point(argument: &OsStr, mount_point: &Path) -> OsString {
 
 impl Traced {
     /// Starts `command` in `mount_point`, or here if that is a device without a file system. A program given by a relative path is meant from the caller's
-    /// directory. Its standard output is ours if `keep_stdout`, else our standard error.
-    pub fn start(command: &[OsString], mount_point: &Path, keep_stdout: bool) -> io::Result<Traced> {
+    /// directory. It may have as many files open as this process was allowed at its start.
+    pub fn start(command: &[OsString], mount_point: &Path, options: TracedOptions) -> io::Result<Traced> {
         let arguments: Vec<_> =
             command.iter().map(|argument| at_mount_point(argument, mount_point)).collect();
         let program = find(&arguments[0])?;
@@ -75,24 +92,34 @@ impl Traced {
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
         let mut prepared = Command::new(program);
         prepared.args(&arguments[1..]).arg0(&arguments[0]);
-        if !keep_stdout {
+        if !options.keep_stdout {
             prepared.stdout(Stdio::from(io::stderr()));
         }
         if mount_point.is_dir() {
             prepared.current_dir(mount_point);
         }
-        // SAFETY: one system call, which is safe between fork and exec.
+        let files = open_files::given();
+        // SAFETY: two system calls, which are safe between fork and exec.
         unsafe {
-            prepared.pre_exec(|| {
+            prepared.pre_exec(move || {
+                // Refused only where somebody lowered the limit meanwhile.
+                let _ = setrlimit(Resource::Nofile, files);
                 rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(io::Error::from)
             })
         };
-        Ok(Traced { child: prepared.spawn()?, asked_to_stop: None })
+        let children = || process::children_of(std::process::id()).into_iter().map(|(pid, _)| pid);
+        let others = options.reap.then(|| children().collect());
+        Ok(Traced { child: prepared.spawn()?, asked_to_stop: None, others })
     }
 
     /// Its exit status, once it has one.
     pub fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
-        self.child.try_wait()
+        let status = self.child.try_wait();
+        if let Some(others) = &self.others {
+            let keeps = |pid| pid == self.child.id() || others.contains(&pid);
+            reap_but(keeps);
+        }
+        status
     }
 
     /// Ends it: gently at first, by force when the user insists, or when it does not listen and nobody is `patient`. To be
@@ -125,56 +152,52 @@ impl Drop for Traced {
     }
 }
 
+/// Waits for children of this process that have ended, until there is one that somebody else waits for.
+fn reap_but(keeps: impl Fn(u32) -> bool) {
+    /// At once: others may go on ending.
+    const MOST: usize = 4096;
+    let look = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+    for _ in 0..MOST {
+        // SAFETY: plain numbers, for which zeros are fine.
+        let mut ended: libc::siginfo_t = unsafe { std::mem::zeroed() };
+        // SAFETY: the kernel writes one such structure, which lives until it returns.
+        if unsafe { libc::waitid(libc::P_ALL, 0, &raw mut ended, look) } != 0 {
+            return;
+        }
+        // SAFETY: of a child that ended, or zeros if there is none.
+        let Some(pid) = Pid::from_raw(unsafe { ended.si_pid() }) else { return };
+        if keeps(pid.as_raw_pid().cast_unsigned()) {
+            return;
+        }
+        let _ = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
+    }
+}
+
 /// Ends the processes among `users` that descend from this one, and says which. Others, such as a shell
 /// that somebody opened on the mount, are left alone.
 pub fn end_descendants(users: &[MountUser], gently: bool) -> Vec<MountUser> {
-    let own = std::process::id();
-    let ours: Vec<_> =
-        users.iter().filter(|user| user.pid != own && descends_from(user.pid, own)).cloned().collect();
-    for user in &ours {
-        let Some(pid) = Pid::from_raw(user.pid.cast_signed()) else { continue };
-        let _ = rustix::process::kill_process(pid, if gently { Signal::TERM } else { Signal::KILL });
-        // Reap it if it is ours by now; if not, its parent does.
-        let _ = rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::NOHANG);
-    }
-    ours
+    users.iter().filter(|user| end_descendant(user.pid, gently)).cloned().collect()
 }
 
-fn descends_from(pid: u32, ancestor: u32) -> bool {
-    let mut seen = HashSet::new();
-    let mut at = pid;
-    while at > 1 && seen.insert(at) {
-        match parent_of(at) {
-            Some(parent) if parent == ancestor => return true,
-            Some(parent) => at = parent,
-            None => return false,
-        }
+/// Ends a process if it descends from this one. Its number may soon be another's, which a descriptor never is.
+fn end_descendant(pid: u32, gently: bool) -> bool {
+    let own = std::process::id();
+    let open = |pid| pidfd_open(pid, PidfdFlags::empty()).ok();
+    let Some(descriptor) = Pid::from_raw(pid.cast_signed()).and_then(open) else { return false };
+    if pid == own || !process::descends_from(pid, own) {
+        return false;
     }
-    false
+    let _ = pidfd_send_signal(&descriptor, if gently { Signal::TERM } else { Signal::KILL });
+    // Reap it if it is ours by now; if not, its parent does.
+    let _ = waitid(WaitId::PidFd(descriptor.as_fd()), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
+    true
 }
 
 /// What the command left running, as id and name: its orphans come to this process. Their own children are not named.
 pub fn left_running() -> Vec<(u32, String)> {
-    let own = std::process::id();
-    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let mut pids: Vec<u32> = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
-    pids.retain(|pid| state_and_parent(*pid).is_some_and(|(state, parent)| parent == own && state != "Z"));
-    pids.sort_unstable();
-    let name =
-        |pid: &u32| Some(std::fs::read_to_string(format!("/proc/{pid}/comm")).ok()?.trim_end().to_owned());
-    pids.iter().filter_map(|pid| Some((*pid, name(pid)?))).collect()
-}
-
-/// The parent of a process; `None` if it ended.
-pub(crate) fn parent_of(pid: u32) -> Option<u32> {
-    state_and_parent(pid).map(|(_, parent)| parent)
-}
-
-fn state_and_parent(pid: u32) -> Option<(String, u32)> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name in parentheses may hold anything.
-    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
-    Some((fields.next()?.to_owned(), fields.next()?.parse().ok()?))
+    let children = process::children_of(std::process::id()).into_iter();
+    let running = children.filter(|(_, stat)| !stat.has_ended());
+    running.map(|(pid, _)| (pid, process::name(pid))).filter(|(_, name)| !name.is_empty()).collect()
 }
 
 #[cfg(test)]
@@ -198,19 +221,14 @@ mod tests {
     }
 
     #[test]
-    fn descent_is_followed_up_to_us() {
+    fn what_runs_is_left_and_ended_as_a_descendant_only() {
         let mut child = Command::new("sleep").arg("30").spawn().unwrap();
-        assert!(descends_from(child.id(), std::process::id()));
-        assert!(!descends_from(1, std::process::id()));
-        let left = (child.id(), "sleep".to_owned());
-        assert!(left_running().contains(&left));
-        child.kill().unwrap();
-        // It is a zombie until it is waited for.
-        let state = || state_and_parent(child.id()).map(|(state, _)| state);
-        while state().as_deref() != Some("Z") {
-            std::thread::yield_now();
-        }
-        assert!(!left_running().contains(&left));
-        child.wait().unwrap();
+        let (pid, own) = (child.id(), std::process::id());
+        assert!(left_running().contains(&(pid, "sleep".to_owned())));
+        let users = [own, 1, pid].map(|pid| MountUser { pid, name: String::new(), how: Vec::new() });
+        let ended = end_descendants(&users, false);
+        assert_eq!(ended.iter().map(|user| user.pid).collect::<Vec<_>>(), [pid]);
+        let _ = child.wait();
+        assert!(!left_running().iter().any(|(left, _)| *left == pid));
     }
 }

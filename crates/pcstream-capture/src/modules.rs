@@ -13,6 +13,7 @@ pub(crate) mod file_handles;
 pub mod looks;
 pub mod module_data;
 pub mod module_file;
+pub(crate) mod open_files;
 pub mod reading_limits;
 pub mod unwaited;
 
@@ -81,21 +82,12 @@ impl Default for Modules {
             by_key: FxHashMap::default(),
             used: FxHashSet::default(),
             open: 0,
-            most_open: files_allowed().saturating_sub(OTHER_FILES).clamp(64, MAX_OPEN),
+            most_open: open_files::allowed().saturating_sub(OTHER_FILES).clamp(64, MAX_OPEN),
             most: MAX_MODULES,
             over_limit: 0,
             looks: Looks::default(),
         }
     }
-}
-
-/// Files that this process may have open, after asking for as many as there may be.
-pub(crate) fn files_allowed() -> usize {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let limit = getrlimit(Resource::Nofile);
-    // Whoever may not raise it keeps the limit there is.
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
-    getrlimit(Resource::Nofile).current.map_or(usize::MAX, |files| files as usize)
 }
 
 /// Why a module's call paths have no names.

@@ -22,7 +22,7 @@ use pcstream_fs::scratch::FsKind;
 use pcstream_trace::Unwind;
 
 use crate::buffers::Probe;
-use crate::modules::files_allowed;
+use crate::modules::open_files;
 use crate::streams::{PAGE_STREAM_WORDS, StreamMaps};
 use crate::wire::{self, Counter, Record, UnknownRecord, UnwindMode};
 use error::{LEAST_FILES, bpf_error, keep_log};
@@ -118,7 +118,7 @@ impl<'obj> Session<'obj> {
         {
             return Err(SessionError::Depth(depth));
         }
-        let most_files = files_allowed();
+        let most_files = open_files::allowed();
         if most_files < LEAST_FILES {
             return Err(SessionError::Files(most_files));
         }

@@ -73,7 +73,8 @@ impl<'a> Recorded<'a> {
         stop: &StopSignals,
         ui: Ui,
     ) -> Result<Recorded<'a>, Failure> {
-        let options = CaptureOptions { keep_stdout: true, ..options(args, subject, ui)? };
+        let mut options = options(args, subject, ui)?;
+        options.traced.keep_stdout = true;
         let (mut recorder, captured) = capture_into(recorder, &options, stop, ui)?;
         if recorder.member.as_ref().is_some_and(Member::lacks_command) {
             recorder.abandon()?;

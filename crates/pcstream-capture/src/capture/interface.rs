@@ -9,6 +9,7 @@ use std::time::Duration;
 use pcstream_trace::{Batch, Context, ContextId, FileId};
 
 use crate::attach::Attach;
+use crate::command::TracedOptions;
 use crate::join::JoinCounts;
 use crate::session::SessionOptions;
 use crate::signature::Order;
@@ -46,8 +47,8 @@ pub struct CaptureOptions {
     pub first_writers: bool,
     /// Functions get their names while the capture runs ([`Observer::named`]).
     pub live_names: bool,
-    /// The command writes to our standard output. Otherwise to standard error: standard output belongs to our results.
-    pub keep_stdout: bool,
+    /// How a command is started. Its standard output is ours only if that does not belong to our results.
+    pub traced: TracedOptions,
 }
 
 impl CaptureOptions {
@@ -63,7 +64,7 @@ impl CaptureOptions {
             forget_files: false,
             first_writers: false,
             live_names: false,
-            keep_stdout: false,
+            traced: TracedOptions::default(),
         }
     }
 }

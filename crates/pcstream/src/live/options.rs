@@ -4,6 +4,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use pcstream_capture::capture::{CaptureOptions, Subject, Target};
+use pcstream_capture::command::TracedOptions;
 use pcstream_capture::session::SessionOptions;
 use pcstream_capture::signature::Order;
 use pcstream_fs::scratch::{FsKind, Image, Journal, ScratchOptions, hidden_file_system};
@@ -26,7 +27,8 @@ pub fn options(args: &CaptureArgs, subject: Subject, ui: Ui) -> Result<CaptureOp
     let session = session(args, &subject, ui)?;
     args.on().and_then(hidden_file_system).iter().for_each(|hidden| ui.remark(hidden));
     let order = order(args.order);
-    Ok(CaptureOptions { session, order, ..CaptureOptions::new(subject, target(args)?) })
+    let traced = TracedOptions { keep_stdout: false, reap: true };
+    Ok(CaptureOptions { session, order, traced, ..CaptureOptions::new(subject, target(args)?) })
 }
 
 fn target(args: &CaptureArgs) -> anyhow::Result<Target> {

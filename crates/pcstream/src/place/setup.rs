@@ -4,6 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, anyhow};
 use pcstream_capture::capture::{self, CaptureOptions, Target};
+use pcstream_capture::command::TracedOptions;
 use pcstream_capture::session::{Followed, SessionOptions};
 use pcstream_fs::scratch::hidden_file_system;
 use pcstream_place::settings::set_for_placing;
@@ -46,7 +47,13 @@ pub(super) fn capture_options(args: &PlaceArgs, ui: Ui) -> Result<CaptureOptions
     let target = Target::Existing(args.on.clone());
     // Labels of metrics have the names of functions; without them only the end needs names.
     let live_names = args.metrics.metrics.is_some();
-    Ok(CaptureOptions { session, forget_files: true, live_names, ..CaptureOptions::new(subject, target) })
+    Ok(CaptureOptions {
+        session,
+        forget_files: true,
+        live_names,
+        traced: TracedOptions { keep_stdout: false, reap: true },
+        ..CaptureOptions::new(subject, target)
+    })
 }
 
 /// Streams that the scheme has, the default included.
