@@ -1,5 +1,6 @@
 //! The counters of a capture by name: what was lost, and what it cost.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use crate::join::JoinCounts;
@@ -8,11 +9,22 @@ use crate::wire::Counter;
 
 /// Losses by name. The names are part of the trace format.
 pub(crate) fn losses(session: &Session<'_>, counts: &JoinCounts) -> BTreeMap<String, u64> {
-    losses_of(|counter| session.counter(counter), session.missed(), counts)
+    losses_of(|counter| session.counter(counter).ok(), session.missed().ok(), counts)
 }
 
-fn losses_of(of: impl Fn(Counter) -> u64, missed: u64, counts: &JoinCounts) -> BTreeMap<String, u64> {
-    [
+/// A count that cannot be read counts itself.
+fn losses_of(
+    of: impl Fn(Counter) -> Option<u64>,
+    missed: Option<u64>,
+    counts: &JoinCounts,
+) -> BTreeMap<String, u64> {
+    let unread = Cell::new(0);
+    let read = |count: Option<u64>| {
+        unread.set(unread.get() + u64::from(count.is_none()));
+        count.unwrap_or(0)
+    };
+    let (of, missed) = (|counter| read(of(counter)), read(missed));
+    let mut losses = BTreeMap::from([
         ("ring_buffer_requests", of(Counter::LOST_IO_RECORDS)),
         ("ring_buffer_names", of(Counter::LOST_TABLE_RECORDS)),
         ("context_table", of(Counter::LOST_CONTEXTS) + counts.contexts_over_limit),
@@ -28,10 +40,9 @@ fn losses_of(of: impl Fn(Counter) -> u64, missed: u64, counts: &JoinCounts) -> B
         ("unresolved_contexts", counts.unresolved_contexts),
         ("unresolved_files", counts.unresolved_files),
         ("modules_over_limit", counts.modules_over_limit),
-    ]
-    .into_iter()
-    .map(|(name, value)| (name.to_string(), value))
-    .collect()
+    ]);
+    losses.insert("counters_unread", unread.get());
+    losses.into_iter().map(|(name, value)| (name.to_string(), value)).collect()
 }
 
 /// What a capture cost, and how its questions were answered.
@@ -39,7 +50,7 @@ pub(crate) fn statistics(session: &Session<'_>, counts: &JoinCounts) -> BTreeMap
     let costs = session.costs().into_iter().filter(|(_, runs, _)| *runs > 0);
     let costs =
         costs.flat_map(|(name, runs, ns)| [(format!("{name}_runs"), runs), (format!("{name}_ns"), ns)]);
-    statistics_of(|counter| session.counter(counter), counts).into_iter().chain(costs).collect()
+    statistics_of(|counter| session.counter(counter).unwrap_or(0), counts).into_iter().chain(costs).collect()
 }
 
 fn statistics_of(of: impl Fn(Counter) -> u64, counts: &JoinCounts) -> BTreeMap<String, u64> {
@@ -81,7 +92,7 @@ mod tests {
         let counted = |number: u32| {
             let of = |counter: Counter| if counter.0 == number { 7 } else { 0 };
             let counts = JoinCounts::default();
-            [losses_of(of, 0, &counts), statistics_of(of, &counts)]
+            [losses_of(|counter| Some(of(counter)), Some(0), &counts), statistics_of(of, &counts)]
                 .map(|named| named.into_iter().filter(|(_, count)| *count > 0).collect::<Vec<_>>())
         };
         for number in 0..Counter::COUNTERS.0 {
@@ -97,13 +108,23 @@ mod tests {
     }
 
     #[test]
+    fn what_cannot_be_read_is_no_zero() {
+        let of = |counter| (counter != Counter::LOST_CONTEXTS).then_some(7);
+        let counts = JoinCounts { contexts_over_limit: 5, ..JoinCounts::default() };
+        let losses = losses_of(of, None, &counts);
+        assert_eq!((losses["counters_unread"], losses["context_table"], losses["missed_events"]), (2, 5, 0));
+        assert_eq!(losses_of(|_| Some(7), Some(1), &counts)["counters_unread"], 0);
+    }
+
+    #[test]
     fn the_document_names_every_count() {
         let document = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/trace-format.md");
         let document = std::fs::read_to_string(document).expect("docs/trace-format.md");
         let counts = JoinCounts::default();
-        for (heading, named) in
-            [("Losses", losses_of(|_| 0, 0, &counts)), ("Statistics", statistics_of(|_| 0, &counts))]
-        {
+        for (heading, named) in [
+            ("Losses", losses_of(|_| Some(0), Some(0), &counts)),
+            ("Statistics", statistics_of(|_| 0, &counts)),
+        ] {
             let section = document.split_once(&format!("\n### {heading}\n")).expect(heading).1;
             let section = section.split("\n### ").next().unwrap_or_default();
             // What a row counts is not its name.

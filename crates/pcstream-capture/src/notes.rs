@@ -140,7 +140,8 @@ fn unmarked(session: &Session<'_>, probes: &[Probe], counts: &JoinCounts) -> Opt
     if is_asked || counts.data_pages == 0 {
         return None;
     }
-    match (session.counter(Counter::BUFFER_MARKS), session.counter(Counter::BUFFER_WRITES)) {
+    let counted = |counter| session.counter(counter).ok();
+    match (counted(Counter::BUFFER_MARKS)?, counted(Counter::BUFFER_WRITES)?) {
         (0, _) => Some(format!(
             "no page of a write buffer became dirty in {} (--write-buffers): if what writes is another file, as in a \
              container, attach to it with --pid, or name the file in a rules file",
@@ -159,7 +160,7 @@ fn unmarked(session: &Session<'_>, probes: &[Probe], counts: &JoinCounts) -> Opt
 
 /// Hints that a program set, and that its pages do not have.
 fn refused_hints(session: &Session<'_>) -> Option<String> {
-    let refused = session.counter(Counter::REFUSED_HINTS);
+    let refused = session.counter(Counter::REFUSED_HINTS).ok()?;
     (refused > 0).then(|| {
         format!(
             "the kernel refused {refused} write hint{} of the programs (F_SET_RW_HINT), so the pages of those files \

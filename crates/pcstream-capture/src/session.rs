@@ -10,6 +10,7 @@ mod kernel;
 mod options;
 mod reader;
 
+use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
@@ -261,23 +262,25 @@ impl<'obj> Session<'obj> {
         }))
     }
 
-    /// A counter's value, of all CPUs together; 0 if it cannot be read.
-    pub fn counter(&self, counter: Counter) -> u64 {
+    /// A counter's value, of all CPUs together.
+    pub fn counter(&self, counter: Counter) -> Result<u64, SessionError> {
         let by_cpu = self.skel.maps.counters.lookup_percpu(&counter.0.to_ne_bytes(), MapFlags::ANY);
-        let by_cpu = by_cpu.ok().flatten().unwrap_or_default();
-        by_cpu.iter().filter_map(|n| Some(u64::from_ne_bytes(n.get(..8)?.try_into().ok()?))).sum()
+        let by_cpu = by_cpu.map_err(|e| bpf_error("read the counters of", e))?.unwrap_or_default();
+        Ok(by_cpu.iter().filter_map(|n| Some(u64::from_ne_bytes(n.get(..8)?.try_into().ok()?))).sum())
     }
 
     /// Events that the kernel kept from the programs because one was running on the same CPU already.
-    pub fn missed(&self) -> u64 {
-        self.programs().map(|program| program_fact(&program, "recursion_misses")).sum()
+    pub fn missed(&self) -> Result<u64, SessionError> {
+        let missed = self.programs().map(|program| program_fact(&program, "recursion_misses"));
+        missed.sum::<io::Result<u64>>().map_err(SessionError::Facts)
     }
 
     /// Runs of each program and nanoseconds spent in it, by name. The kernel counts them only while it is asked to (`bpf_enable_stats`,
-    /// `sysctl kernel.bpf_stats_enabled`); otherwise all are 0.
+    /// `sysctl kernel.bpf_stats_enabled`); otherwise all are 0, and so are those that cannot be read.
     pub fn costs(&self) -> Vec<(String, u64, u64)> {
         let cost = |program: Program<'_>| {
-            (name_of(&program), program_fact(&program, "run_cnt"), program_fact(&program, "run_time_ns"))
+            let fact = |name| program_fact(&program, name).unwrap_or(0);
+            (name_of(&program), fact("run_cnt"), fact("run_time_ns"))
         };
         self.programs().map(cost).collect()
     }
@@ -285,7 +288,8 @@ impl<'obj> Session<'obj> {
     /// Instructions of each program that the kernel's verifier looked at: what bounds its growth (one million)
     /// and the time to load it.
     pub fn verified_instructions(&self) -> Vec<(String, u64)> {
-        let fact = |program: Program<'_>| (name_of(&program), program_fact(&program, "verified_insns"));
+        let verified = |program: &Program<'_>| program_fact(program, "verified_insns").unwrap_or(0);
+        let fact = |program: Program<'_>| (name_of(&program), verified(&program));
         self.programs().map(fact).collect()
     }
 
@@ -318,13 +322,11 @@ fn name_of(program: &Program<'_>) -> String {
 }
 
 /// A number that the kernel keeps of a program; 0 if it does not.
-fn program_fact(program: &Program<'_>, name: &str) -> u64 {
+fn program_fact(program: &Program<'_>, name: &str) -> io::Result<u64> {
     let descriptor = program.as_fd().as_raw_fd();
-    let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{descriptor}")).unwrap_or_default();
-    info.lines()
-        .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
-        .and_then(|value| value.trim().parse().ok())
-        .unwrap_or(0)
+    let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{descriptor}"))?;
+    let value = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    value.map_or(Ok(0), |value| value.trim().parse().map_err(io::Error::other))
 }
 
 #[cfg(test)]

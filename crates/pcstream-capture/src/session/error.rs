@@ -1,5 +1,6 @@
 //! Why a session did not come up, with what libbpf printed.
 
+use std::io;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
@@ -55,6 +56,9 @@ pub enum SessionError {
         /// What was wrong.
         reason: String,
     },
+    /// What the kernel says of the programs could not be read.
+    #[error("cannot read what the kernel counted of the BPF program: {0}")]
+    Facts(io::Error),
     /// The ring buffer could not be read.
     #[error("cannot read the ring buffer: {0}")]
     Ring(libbpf_rs::Error),
