@@ -4,6 +4,7 @@
 //! for it. A round that somebody no longer waits for is given up.
 
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use pcstream_trace::Context;
@@ -45,8 +46,9 @@ impl LiveNames {
             self.began = Some(Instant::now());
             let (done, result) = channel();
             let (wanted, given_up) = (joiner.wanted_names(self.named), self.given_up.clone());
-            std::thread::spawn(move || drop(done.send(wanted.find(&given_up))));
-            self.round = Some((all, result));
+            let look = thread::Builder::new().spawn(move || drop(done.send(wanted.find(&given_up))));
+            // Without room for a thread the next round tries again.
+            self.round = look.is_ok().then_some((all, result));
         }
         found
     }

@@ -75,14 +75,15 @@ impl<'a> Interrupts<'a> {
         wishes > 1 || wishes > 0 && self.since.get().is_some_and(|since| since.elapsed() >= PATIENCE)
     }
 
-    /// The result of `work`, done in a thread of its own; `None`: abandoned. `meanwhile` is called many times a second.
+    /// The result of `work`, done in a thread of its own; `None`: abandoned, or there is no room for a thread. `meanwhile` is
+    /// called many times a second.
     pub fn wait_for<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
         mut meanwhile: impl FnMut(),
     ) -> Option<T> {
         let (done, result) = channel();
-        std::thread::spawn(move || drop(done.send(work())));
+        std::thread::Builder::new().spawn(move || drop(done.send(work()))).ok()?;
         loop {
             match result.recv_timeout(LOOK) {
                 Ok(result) => return Some(result),
