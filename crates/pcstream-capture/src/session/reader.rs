@@ -14,8 +14,8 @@ pub struct RuleTable {
 }
 
 impl RuleTable {
-    /// Adds rules. Those that find no room are left out: the kernel side asks for them a number of times, and then
-    /// ends paths there.
+    /// Adds rules. Those that find no room are left out: the kernel side asks for them a number of times, then ends paths
+    /// there, and counts them (`UNSHIPPED_STACKS`).
     pub fn add(&mut self, rules: &[(ModuleOffset, UnwindRule)]) {
         for (key, rule) in rules {
             let name = [key.module.to_ne_bytes(), key.offset.to_ne_bytes()].concat();
@@ -26,9 +26,8 @@ impl RuleTable {
                 rule.into_function.to_ne_bytes(),
             ]
             .concat();
-            if self.rules.update(&name, &rule, MapFlags::ANY).is_err() {
-                return;
-            }
+            // One that fails takes none of the others along: they are not handed out again.
+            let _ = self.rules.update(&name, &rule, MapFlags::ANY);
         }
     }
 }
