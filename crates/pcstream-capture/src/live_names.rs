@@ -3,6 +3,7 @@
 //! Idea: contexts that are new are looked up together, in a thread of their own, one round at a time. Records never wait
 //! for it. A round that somebody no longer waits for is given up.
 
+use std::collections::BTreeSet;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -24,6 +25,10 @@ pub(crate) struct LiveNames {
     /// The round that runs: up to which index, and its result.
     round: Option<(usize, Receiver<Names>)>,
     began: Option<Instant>,
+    /// Modules of which a limit kept names back: each round may say so again.
+    short_of: BTreeSet<String>,
+    /// Names that found no room.
+    without: u64,
     given_up: GivenUp,
 }
 
@@ -35,7 +40,12 @@ impl LiveNames {
             let until = *until;
             match result.try_recv() {
                 Err(TryRecvError::Empty) => return found,
-                Ok(names) => found = joiner.with_names(self.named..until, &names),
+                Ok(names) => {
+                    self.short_of.extend(names.short_of().iter().cloned());
+                    let (named, without) = joiner.with_names(self.named..until, &names);
+                    self.without += without;
+                    found = named;
+                }
                 Err(TryRecvError::Disconnected) => {}
             }
             self.named = until;
@@ -51,6 +61,11 @@ impl LiveNames {
             self.round = look.is_ok().then_some((all, result));
         }
         found
+    }
+
+    /// Modules and frames that a limit left without names.
+    pub(crate) fn over_limit(&self) -> u64 {
+        self.short_of.len() as u64 + self.without
     }
 }
 

@@ -101,6 +101,14 @@ impl Names {
         &self.short_of
     }
 
+    /// Adds what was found later.
+    pub fn add(&mut self, later: Names) {
+        self.by_place.extend(later.by_place);
+        self.short_of.extend(later.short_of);
+        self.short_of.sort_unstable();
+        self.short_of.dedup();
+    }
+
     /// Fills in `symbol` of every frame that has a name here. Returns how many names found no room.
     pub fn give_to(&self, contexts: &mut [Context], modules_of: &[Vec<u64>]) -> u64 {
         let (mut left, mut without) = (MAX_SYMBOL_BYTES, 0);

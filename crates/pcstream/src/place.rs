@@ -39,7 +39,7 @@ use setup::{capture_options, placer, streams};
 use site::Site;
 
 /// Losses of a capture that mean nothing to a service that is stopped: what is dirty then is placed by nobody.
-const OF_THE_END: [&str; 2] = ["sync_abandoned", "names_abandoned"];
+const OF_THE_END: [&str; 3] = ["sync_abandoned", "names_abandoned", "names_late"];
 
 /// `pcstream place`.
 pub fn place(args: &PlaceArgs, ui: Ui) -> Result<Status, Failure> {

@@ -22,6 +22,7 @@ use crate::modules::reading_limits::GivenUp;
 use crate::notes;
 use crate::patience::Interrupts;
 use crate::session::{Reader, RuleTable, Session, SessionError};
+use crate::symbols::{Names, Wanted};
 use crate::target::{Place, Target};
 use crate::wire::{Record, UnknownRecord};
 
@@ -96,6 +97,8 @@ pub(super) struct Run<'a, 'obj> {
     nameless: bool,
     /// Modules and frames that a limit left without names.
     names_over_limit: u64,
+    /// Contexts that were there as names were looked up last.
+    named: Option<usize>,
     /// If functions get names while the capture runs.
     live_names: Option<LiveNames>,
 }
@@ -125,6 +128,7 @@ impl<'a, 'obj> Run<'a, 'obj> {
             error: None,
             nameless: false,
             names_over_limit: 0,
+            named: None,
             live_names: options.live_names.then(LiveNames::default),
         }
     }
@@ -227,7 +231,7 @@ impl<'a, 'obj> Run<'a, 'obj> {
 
     /// The end of a capture that only watched.
     pub(super) fn leave(&mut self, place: &mut Place) -> Result<Vec<String>, CaptureError> {
-        self.live_names = None;
+        self.names_over_limit = self.live_names.take().map_or(0, |names| names.over_limit());
         self.collect()?;
         Ok(place.unmount()?)
     }
@@ -245,23 +249,7 @@ impl<'a, 'obj> Run<'a, 'obj> {
         notes.extend(place.end_users(interrupts));
         self.unsynced = self.sync(place, interrupts)?;
         self.collect()?;
-        let wanted = self.join.borrow().joiner.wanted_names(0);
-        self.join.borrow_mut().joiner.close_modules();
-        let given_up = GivenUp::default();
-        let find = {
-            let given_up = given_up.clone();
-            move || wanted.find(&given_up)
-        };
-        let names = interrupts.wait_for(find, || self.meanwhile());
-        given_up.give_up();
-        match names {
-            Some(names) => {
-                let without = self.join.borrow_mut().joiner.give_names(&names);
-                self.names_over_limit = names.short_of().len() as u64 + without;
-                notes.extend(notes::limit(names.short_of(), without));
-            }
-            None => self.nameless = true,
-        }
+        notes.extend(self.name(interrupts)?);
         notes.extend(place.unmount()?);
         self.collect()?;
         if self.leaves_running {
@@ -275,16 +263,64 @@ impl<'a, 'obj> Run<'a, 'obj> {
         Ok(notes)
     }
 
+    /// Gives functions their names, and closes the modules. Looking them up may take seconds, in which others go on: contexts that
+    /// are new then are looked up in passes of their own, each of which is shorter. Returns what a limit kept back.
+    fn name(&mut self, interrupts: &Interrupts<'_>) -> Result<Option<String>, CaptureError> {
+        /// Those who go on may never end.
+        const PASSES: usize = 4;
+        let mut names = Names::default();
+        for _ in 0..PASSES {
+            let from = self.named.unwrap_or(0);
+            let wanted = {
+                let joiner = &self.join.borrow().joiner;
+                self.named = Some(joiner.context_count());
+                joiner.wanted_names(from)
+            };
+            match self.find(wanted, interrupts) {
+                Some(found) => names.add(found),
+                None => self.nameless = true,
+            }
+            self.collect()?;
+            if self.nameless || self.named_late() == 0 {
+                break;
+            }
+        }
+        let joiner = &mut self.join.borrow_mut().joiner;
+        joiner.close_modules();
+        let without = joiner.give_names(&names);
+        self.names_over_limit = names.short_of().len() as u64 + without;
+        Ok(notes::limit(names.short_of(), without))
+    }
+
+    /// Contexts that came after names were looked up.
+    fn named_late(&self) -> u64 {
+        self.named.map_or(0, |named| self.join.borrow().joiner.nameable_from(named))
+    }
+
+    /// Looks names up beside the reading of records; `None`: abandoned.
+    fn find(&mut self, wanted: Wanted, interrupts: &Interrupts<'_>) -> Option<Names> {
+        let given_up = GivenUp::default();
+        let find = {
+            let given_up = given_up.clone();
+            move || wanted.find(&given_up)
+        };
+        let names = interrupts.wait_for(find, || self.meanwhile());
+        given_up.give_up();
+        names
+    }
+
     /// What was lost so far, by limit.
     pub(super) fn losses(&self) -> BTreeMap<String, u64> {
         let join = self.join.borrow();
         let lacking = join.joiner.lacking_modules();
         let because = |lack| lacking.iter().filter(|(_, why)| *why == lack).count() as u64;
+        let live = self.live_names.as_ref().map_or(0, LiveNames::over_limit);
         let mut losses = losses(self.session, &join.joiner.counts());
         let of_user_space = [
             ("modules_not_opened", because(Lack::NotOpened)),
             ("modules_not_kept", because(Lack::NotKept)),
-            ("names_over_limit", self.names_over_limit),
+            ("names_over_limit", self.names_over_limit + live),
+            ("names_late", self.named_late()),
             ("names_abandoned", u64::from(self.nameless)),
             ("sync_abandoned", u64::from(self.unsynced.is_some())),
             ("scratch_full", u64::from(self.full)),

@@ -24,10 +24,15 @@ impl Joiner {
         names.give_to(&mut self.contexts, &self.modules_of)
     }
 
-    /// Some of the contexts, with names.
-    pub fn with_names(&self, range: Range<usize>, names: &Names) -> Vec<Context> {
+    /// Some of the contexts, with names, and how many names found no room.
+    pub fn with_names(&self, range: Range<usize>, names: &Names) -> (Vec<Context>, u64) {
         let mut contexts = self.contexts[range.clone()].to_vec();
-        names.give_to(&mut contexts, &self.modules_of[range]);
-        contexts
+        let without = names.give_to(&mut contexts, &self.modules_of[range]);
+        (contexts, without)
+    }
+
+    /// Contexts from this index on whose functions could have names.
+    pub fn nameable_from(&self, from: usize) -> u64 {
+        self.modules_of[from..].iter().filter(|modules| !modules.is_empty()).count() as u64
     }
 }
