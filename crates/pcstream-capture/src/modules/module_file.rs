@@ -17,10 +17,10 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use pcstream_fs::file_handle::FileHandle;
 use pcstream_fs::mounts::{self, Mount};
 use rustix::fs::ResolveFlags;
 
@@ -134,12 +134,8 @@ impl<'a> Wanted<'a> {
     /// By its inode and generation on a mount of its file system.
     fn by_inode(&self, own: &Process) -> Option<File> {
         let mount = self.mount(own)?;
-        let numbers = FileHandle::new(self.record.inode, self.record.generation);
-        let flags = libc::O_PATH | libc::O_CLOEXEC;
-        // SAFETY: the numbers are laid out as `struct file_handle`, say their size, and outlive the call.
-        let fd = unsafe { open_by_handle_at(mount.as_raw_fd(), &raw const numbers, flags) };
-        // SAFETY: it is open and nobody else's.
-        let found = Handle::new((fd >= 0).then(|| unsafe { File::from_raw_fd(fd) })?)?;
+        let file = FileHandle::new(self.record.inode, self.record.generation).open(&mount).ok()?;
+        let found = Handle::new(file)?;
         self.is(&found.facts, own, false).then(|| found.open(0))?
     }
 
@@ -152,33 +148,6 @@ impl<'a> Wanted<'a> {
         let mounts = mounts::own().ok()?.into_iter();
         mounts.filter(|mount| mount.device.kernel_dev_t() == self.record.dev).find_map(open)
     }
-}
-
-/// `struct file_handle` with the handle that ext4, XFS and others give a file: its inode and generation.
-#[repr(C)]
-struct FileHandle {
-    bytes: u32,
-    kind: i32,
-    words: [u32; 3],
-}
-
-/// Inode and generation.
-const FILEID_INO32_GEN: i32 = 1;
-/// The same of XFS, whose inode numbers may have two words.
-const XFS_FILEID_INO64_GEN: i32 = 0x81;
-
-impl FileHandle {
-    fn new(inode: u64, generation: u32) -> FileHandle {
-        let (low, high) = (inode as u32, (inode >> 32) as u32);
-        match high {
-            0 => FileHandle { bytes: 8, kind: FILEID_INO32_GEN, words: [low, generation, 0] },
-            _ => FileHandle { bytes: 12, kind: XFS_FILEID_INO64_GEN, words: [low, high, generation] },
-        }
-    }
-}
-
-unsafe extern "C" {
-    fn open_by_handle_at(mount: i32, handle: *const FileHandle, flags: i32) -> i32;
 }
 
 #[cfg(test)]

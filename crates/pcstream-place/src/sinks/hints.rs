@@ -13,12 +13,13 @@
 
 use std::fs::{File as Opened, OpenOptions};
 use std::io;
-use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use pcstream_fs::extents::DeviceNumber;
+use pcstream_fs::file_handle::FileHandle;
 use pcstream_fs::scratch::{directory_on, is_released};
 use pcstream_trace::{File, Life};
 use rustc_hash::FxHashSet;
@@ -50,11 +51,6 @@ const NOT_SET: u64 = 0;
 /// `fcntl` commands for the hint of an inode.
 const F_GET_RW_HINT: i32 = 1035;
 const F_SET_RW_HINT: i32 = 1036;
-/// A handle of inode number and generation, both 32 bits (`FILEID_INO32_GEN`).
-const HANDLE_32: i32 = 1;
-/// The same of XFS with 64 bits for the inode number.
-const HANDLE_XFS_64: i32 = 0x81;
-
 /// Whether there are files.
 fn usable(device: &Device) -> Usable {
     if device.raw {
@@ -201,7 +197,7 @@ impl Hints {
             Ok(directory)
         });
         let directory = directory.map_err(|error| if is_missing(&error) { not_mounted() } else { error })?;
-        let found = find(&directory, Handle::of(file))?;
+        let found = FileHandle::new(file.inode, file.generation).open(&directory)?;
         let metadata = found.metadata()?;
         self.check_device(metadata.dev())?;
         if !metadata.is_file() || metadata.ino() != file.inode {
@@ -286,58 +282,6 @@ fn not_mounted() -> io::Error {
     io::Error::from_raw_os_error(NOT_MOUNTED)
 }
 
-/// `struct file_handle` of a file.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Handle {
-    bytes: u32,
-    kind: i32,
-    data: [u8; 12],
-}
-
-impl Handle {
-    fn of(file: Identity) -> Handle {
-        let mut data = [0; 12];
-        if let Ok(inode) = u32::try_from(file.inode) {
-            data[..4].copy_from_slice(&inode.to_ne_bytes());
-            data[4..8].copy_from_slice(&file.generation.to_ne_bytes());
-            return Handle { bytes: 8, kind: HANDLE_32, data };
-        }
-        data[..8].copy_from_slice(&file.inode.to_ne_bytes());
-        data[8..].copy_from_slice(&file.generation.to_ne_bytes());
-        Handle { bytes: 12, kind: HANDLE_XFS_64, data }
-    }
-}
-
-/// Opens what a handle names, without a right to read it.
-///
-/// While a new file is made with the inode number of one that was removed, Linux answers ENOMEM (`iget_locked` has no other
-/// way to say so). That takes microseconds, and then the old file is gone.
-fn find(directory: &Opened, handle: Handle) -> io::Result<Opened> {
-    const TRIES: u32 = 5;
-    let mut tries = 0;
-    loop {
-        // SAFETY: `handle` is laid out as `struct file_handle`, with as many bytes behind the head as it says.
-        let found = unsafe {
-            libc::open_by_handle_at(
-                directory.as_raw_fd(),
-                (&raw const handle).cast_mut().cast(),
-                libc::O_PATH | libc::O_NOFOLLOW | libc::O_CLOEXEC,
-            )
-        };
-        if found >= 0 {
-            // SAFETY: it was just opened, and nobody else knows it.
-            return Ok(Opened::from(unsafe { OwnedFd::from_raw_fd(found) }));
-        }
-        let error = io::Error::last_os_error();
-        tries += 1;
-        if error.raw_os_error() != Some(libc::ENOMEM) || tries == TRIES {
-            return Err(error);
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
-}
-
 fn get(file: &Opened) -> io::Result<u64> {
     let mut hint = NOT_SET;
     // SAFETY: the command writes one u64, which lives until it returns.
@@ -354,18 +298,6 @@ fn set(file: &Opened, hint: u64) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn handles_hold_inode_and_generation() {
-        let file = |inode| Identity { inode, generation: 0x0a0b_0c0d };
-        let small = Handle::of(file(12));
-        assert_eq!((small.bytes, small.kind), (8, 1));
-        assert_eq!(small.data[..8], [12, 0, 0, 0, 0x0d, 0x0c, 0x0b, 0x0a]);
-        let large = Handle::of(file(1 << 32 | 5));
-        assert_eq!((large.bytes, large.kind), (12, 0x81));
-        assert_eq!(large.data, [5, 0, 0, 0, 1, 0, 0, 0, 0x0d, 0x0c, 0x0b, 0x0a]);
-        assert_eq!(size_of::<Handle>(), 20);
-    }
 
     /// A sink for a device that is none.
     fn hints(directory: &std::path::Path) -> Hints {
