@@ -324,16 +324,10 @@ fn read_bytes(read: ReadAt<'_>, at: u64, bytes: &mut [u8]) -> Result<(), Superbl
     read(at, bytes).map_err(|source| SuperblockError::Read { at, bytes: bytes.len(), source })
 }
 
-/// Everything that is not free, merged, up to the end of the file system (the device may be larger).
+/// Everything that is not free, up to the end of the file system (the device may be larger).
 fn allocated_of(map: &[FsRange], pages: u64) -> Vec<PageRange> {
-    let mut used: Vec<PageRange> = map
-        .iter()
-        .filter(|r| r.owner != Owner::Free && r.start_page < pages)
-        .map(|r| PageRange { start: Lba(r.start_page), pages: r.pages.min(pages - r.start_page) })
-        .collect();
-    used.sort_by_key(|r| r.start);
-    merge(&mut used);
-    used
+    let used = map.iter().filter(|r| r.owner != Owner::Free && r.start_page < pages);
+    used.map(|r| PageRange { start: Lba(r.start_page), pages: r.pages.min(pages - r.start_page) }).collect()
 }
 
 /// Joins sorted ranges that touch or overlap (XFS reports an extent once per file that shares it).
@@ -397,8 +391,9 @@ mod tests {
             fs_range(30, 1, Owner::Unknown),
         ];
         let range = |start, pages| PageRange { start: Lba(start), pages };
-        assert_eq!(allocated_of(&map, 100), [range(0, 6), range(16, 8), range(30, 1)]);
-        assert_eq!(allocated_of(&map, 20), [range(0, 6), range(16, 4)]);
+        let allocated = |pages| Layout::new(FsKind::Xfs, Vec::new(), allocated_of(&map, pages)).allocated;
+        assert_eq!(allocated(100), [range(0, 6), range(16, 8), range(30, 1)]);
+        assert_eq!(allocated(20), [range(0, 6), range(16, 4)]);
     }
 
     #[test]
