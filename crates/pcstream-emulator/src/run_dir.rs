@@ -1,57 +1,26 @@
 //! The directory of a served device: a lock, which is free when its process is gone, and a mount point.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use pcstream_system::run_dir;
-use rustix::fs::FlockOperation;
 use rustix::mount::UnmountFlags;
 
-/// A run directory; its lock is held.
+/// A run directory; it is locked.
 #[derive(Debug)]
-pub(crate) struct RunDir {
-    path: PathBuf,
-    _lock: File,
-}
+pub(crate) struct RunDir(run_dir::RunDir);
 
 impl RunDir {
     /// Makes `ROOT/OWNER-N`, for the first N that is free.
     pub fn create(root: &Path, owner: u32) -> io::Result<RunDir> {
-        use std::os::unix::fs::DirBuilderExt as _;
-        run_dir::make(root).map_err(io::Error::other)?;
-        for n in 0u32.. {
-            let path = root.join(format!("{owner}-{n}"));
-            match fs::DirBuilder::new().mode(0o700).create(&path) {
-                Ok(()) => {
-                    if let Some(run) = RunDir::begin(path)? {
-                        return Ok(run);
-                    }
-                }
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(error),
-            }
-        }
-        unreachable!("some number is free")
-    }
-
-    /// Locks a new directory. `None`: who looks for those of servers that are gone took it, before it was locked.
-    fn begin(path: PathBuf) -> io::Result<Option<RunDir>> {
-        let lock = OpenOptions::new().write(true).create_new(true).open(path.join("lock"))?;
-        match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {}
-            Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
-            Err(error) => return Err(error.into()),
-        }
-        match fs::create_dir(path.join("mnt")) {
-            Ok(()) => Ok(Some(RunDir { path, _lock: lock })),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
+        let run = run_dir::RunDir::create(root, owner, 0o700).map_err(io::Error::other)?;
+        fs::create_dir(run.path.join("mnt"))?;
+        Ok(RunDir(run))
     }
 
     pub fn mount_point(&self) -> PathBuf {
-        self.path.join("mnt")
+        self.0.path.join("mnt")
     }
 }
 
@@ -59,13 +28,13 @@ impl Drop for RunDir {
     fn drop(&mut self) {
         // A mount that is still there keeps its directory; nothing else is in it.
         if fs::remove_dir(self.mount_point()).is_ok() {
-            let _ = fs::remove_dir_all(&self.path);
+            let _ = fs::remove_dir_all(&self.0.path);
         }
     }
 }
 
 /// Run directories of servers that are gone, locked: no other process removes them meanwhile.
-fn stale(root: &Path) -> io::Result<Vec<(PathBuf, File)>> {
+fn stale(root: &Path) -> io::Result<Vec<run_dir::RunDir>> {
     let entries = match fs::read_dir(root) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -73,12 +42,9 @@ fn stale(root: &Path) -> io::Result<Vec<(PathBuf, File)>> {
     };
     let mut stale = Vec::new();
     for entry in entries {
-        let path = entry?.path();
-        let Ok(lock) = OpenOptions::new().write(true).open(path.join("lock")) else { continue };
-        match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => stale.push((path, lock)),
-            Err(rustix::io::Errno::WOULDBLOCK) => {}
-            Err(error) => return Err(error.into()),
+        let Ok(run) = run_dir::RunDir::open(&entry?.path()) else { continue };
+        if run.lock().map_err(io::Error::other)? {
+            stale.push(run);
         }
     }
     Ok(stale)
@@ -86,16 +52,16 @@ fn stale(root: &Path) -> io::Result<Vec<(PathBuf, File)>> {
 
 /// What `clean_stale` would remove.
 pub fn find_stale(root: &Path) -> io::Result<Vec<PathBuf>> {
-    Ok(stale(root)?.into_iter().map(|(path, _)| path).collect())
+    Ok(stale(root)?.into_iter().map(|run| run.path).collect())
 }
 
 /// Unmounts and removes what servers that are gone left under `root`. Returns what was removed.
 /// What is mounted on such a device has to be unmounted first.
 pub fn clean_stale(root: &Path) -> io::Result<Vec<PathBuf>> {
     let mut removed = Vec::new();
-    for (path, _lock) in stale(root)? {
-        if remove(&path)? {
-            removed.push(path);
+    for run in stale(root)? {
+        if remove(&run.path)? {
+            removed.push(run.path);
         }
     }
     Ok(removed)
@@ -113,5 +79,25 @@ pub(crate) fn remove(path: &Path) -> io::Result<bool> {
         Ok(()) => Ok(true),
         Err(error) if gone(&error) => Ok(false),
         Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_server_leaves_that_was_killed_early_is_found() {
+        let root = tempfile::tempdir().unwrap();
+        let alive = RunDir::create(root.path(), 7).unwrap();
+        // Of one that was killed right after it made its directory.
+        let bare = root.path().join("8-0");
+        fs::create_dir(&bare).unwrap();
+        assert_eq!(find_stale(root.path()).unwrap(), [bare.as_path()]);
+        assert_eq!(clean_stale(root.path()).unwrap(), [bare.as_path()]);
+        assert!(!bare.exists() && alive.mount_point().exists());
+        let path = alive.0.path.clone();
+        drop(alive);
+        assert!(!path.exists() && find_stale(root.path()).unwrap().is_empty());
     }
 }

@@ -3,12 +3,18 @@
 //! Invariants: a directory that was checked is a real one. It belongs to the user that the process runs as, and nobody
 //! else can change it, nor replace it or a directory above it.
 //!
+//! [`RunDir`] is a directory of one run. Its owner holds a lock on it, which the kernel drops with the process: whoever can
+//! lock it knows that the owner is gone.
+//!
 //! Known weakness: as [`trusted_file`](crate::trusted_file), it looks at the bits of the mode only.
 
-use std::fs::{DirBuilder, Metadata};
+use std::fs::{DirBuilder, File, Metadata};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
 
 /// Where it is.
 pub const RUN: &str = "/run/pcstream";
@@ -40,6 +46,63 @@ impl RunDirError {
     /// Whether there is no such directory.
     pub fn is_missing(&self) -> bool {
         matches!(self, RunDirError::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
+    }
+}
+
+/// An open directory of one run. While it is locked, no other process removes what is in it.
+#[derive(Debug)]
+pub struct RunDir {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Open and, by [`RunDir::lock`], locked.
+    pub dir: File,
+}
+
+impl RunDir {
+    /// Makes and locks `ROOT/OWNER-N` for the first N that is free. `root` is made, if need be.
+    pub fn create(root: &Path, owner: u32, mode: u32) -> Result<RunDir, RunDirError> {
+        make(root)?;
+        for n in 0u32.. {
+            let path = root.join(format!("{owner}-{n}"));
+            match DirBuilder::new().mode(mode).create(&path) {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+                Err(source) => return Err(RunDirError::Io { doing: "make", path, source }),
+            }
+            // Whoever looks for directories of runs that are gone may take it before it is locked.
+            match RunDir::open(&path) {
+                Ok(run) if run.lock()? && run.is_there() => return Ok(run),
+                Err(error) if !error.is_missing() => return Err(error),
+                _ => {}
+            }
+        }
+        unreachable!("a process does not make 2^32 directories")
+    }
+
+    /// Opens one without following a link, and checks whose it is.
+    pub fn open(path: &Path) -> Result<RunDir, RunDirError> {
+        let failed = |doing, source| RunDirError::Io { doing, path: path.into(), source };
+        let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY;
+        let dir = rustix::fs::open(path, flags, Mode::empty()).map_err(|e| failed("open", e.into()))?;
+        let run = RunDir { path: path.into(), dir: dir.into() };
+        check_own(path, &run.dir.metadata().map_err(|error| failed("inspect", error))?)?;
+        Ok(run)
+    }
+
+    /// Takes the owner's lock; false if somebody else holds it.
+    pub fn lock(&self) -> Result<bool, RunDirError> {
+        match rustix::fs::flock(&self.dir, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(true),
+            Err(Errno::WOULDBLOCK) => Ok(false),
+            Err(errno) => {
+                Err(RunDirError::Io { doing: "lock", path: self.path.clone(), source: errno.into() })
+            }
+        }
+    }
+
+    fn is_there(&self) -> bool {
+        let same = |open: Metadata, there: Metadata| (open.dev(), open.ino()) == (there.dev(), there.ino());
+        self.dir.metadata().is_ok_and(|open| inspect(&self.path).is_ok_and(|there| same(open, there)))
     }
 }
 
@@ -113,6 +176,23 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt as _, symlink};
 
     use super::*;
+
+    #[test]
+    fn a_lock_says_whether_the_owner_is_there() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path().join("run");
+        let first = RunDir::create(&root, 7, 0o700).unwrap();
+        let second = RunDir::create(&root, 7, 0o711).unwrap();
+        assert_eq!([&first.path, &second.path], [&root.join("7-0"), &root.join("7-1")]);
+        assert_eq!(second.dir.metadata().unwrap().mode() & 0o777, 0o711);
+        let other = RunDir::open(&first.path).unwrap();
+        assert!(!other.lock().unwrap());
+        drop(first);
+        assert!(other.lock().unwrap() && other.is_there());
+        fs::remove_dir(&other.path).unwrap();
+        assert!(!other.is_there());
+        assert!(RunDir::open(&other.path).unwrap_err().is_missing());
+    }
 
     #[test]
     fn links_and_what_others_can_change_are_refused() {

@@ -16,12 +16,13 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::ops::Deref;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use pcstream_system::{process, run_dir};
-use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
+use rustix::fs::{AtFlags, Mode, OFlags};
 use serde::{Deserialize, Serialize};
 
 use super::error::{Context, ScratchError};
@@ -143,52 +144,27 @@ fn random_uuid() -> Result<String, ScratchError> {
     Ok(super::mounts::read_text(Path::new("/proc/sys/kernel/random/uuid"))?.trim().to_string())
 }
 
-/// An open run directory. While it is open and locked, no other process removes what it names.
+/// An open run directory, and the state in it.
 #[derive(Debug)]
-pub(super) struct RunDir {
-    pub path: PathBuf,
-    dir: File,
+pub(super) struct RunDir(run_dir::RunDir);
+
+impl Deref for RunDir {
+    type Target = run_dir::RunDir;
+
+    fn deref(&self) -> &run_dir::RunDir {
+        &self.0
+    }
 }
 
 impl RunDir {
     /// Makes and locks a new run directory below `root`.
     pub fn create(root: &Path) -> Result<RunDir, ScratchError> {
-        run_dir::make(root)?;
-        let pid = std::process::id();
-        for n in 0u32.. {
-            let path = root.join(format!("{pid}-{n}"));
-            match fs::DirBuilder::new().mode(RUN_DIR_MODE).create(&path) {
-                Ok(()) => {
-                    let run = RunDir::open(&path)?;
-                    if run.lock()? {
-                        return Ok(run);
-                    }
-                }
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(error).doing(|| format!("make {}", path.display())),
-            }
-        }
-        unreachable!("a process does not make 2^32 directories")
+        Ok(RunDir(run_dir::RunDir::create(root, std::process::id(), RUN_DIR_MODE)?))
     }
 
     /// Opens a run directory without following a link.
     pub fn open(path: &Path) -> Result<RunDir, ScratchError> {
-        let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY;
-        let dir = rustix::fs::open(path, flags, Mode::empty())
-            .doing(|| format!("open run directory {}", path.display()))?;
-        let run = RunDir { path: path.into(), dir: dir.into() };
-        let metadata = run.dir.metadata().doing(|| format!("inspect {}", path.display()))?;
-        run_dir::check_own(path, &metadata)?;
-        Ok(run)
-    }
-
-    /// Takes the owner's lock; false if somebody else holds it.
-    pub fn lock(&self) -> Result<bool, ScratchError> {
-        match rustix::fs::flock(&self.dir, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(true),
-            Err(rustix::io::Errno::WOULDBLOCK) => Ok(false),
-            Err(error) => Err(error).doing(|| format!("lock {}", self.path.display())),
-        }
+        Ok(RunDir(run_dir::RunDir::open(path)?))
     }
 
     pub fn mount_dir(&self) -> PathBuf {
