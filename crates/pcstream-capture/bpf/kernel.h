@@ -340,11 +340,6 @@ struct io_worker {
 	struct io_wq_work *cur_work;
 };
 
-enum req_flag_bits {
-	__REQ_FUA = 17,
-	__REQ_PREFLUSH = 18,
-};
-
 #pragma clang attribute pop
 
 #endif

@@ -36,12 +36,6 @@ extern const void end_swap_bio_write __ksym __weak;
 
 #define COMPLETES_BY(end_io, function) (&(function) && (end_io) == (u64)&(function))
 
-static __always_inline u32 flags_of(u32 opf)
-{
-	return (opf >> bpf_core_enum_value(enum req_flag_bits, __REQ_PREFLUSH) & 1 ? IO_PREFLUSH : 0) |
-	       (opf >> bpf_core_enum_value(enum req_flag_bits, __REQ_FUA) & 1 ? IO_FUA : 0);
-}
-
 /* Ends a run. */
 static __always_inline void emit_run(struct walk *w)
 {
@@ -171,7 +165,6 @@ static __always_inline struct walk *begin_walk(struct workspace *ws, struct bio 
 	w->left = bio->bi_iter.bi_size;
 	w->run.type = RECORD_IO;
 	w->run.op = bio->bi_opf & REQ_OP_MASK;
-	w->run.flags = flags_of(bio->bi_opf);
 	w->run.time_ns = bpf_ktime_get_ns();
 	w->run.sector = bio->bi_iter.bi_sector;
 	/* The kernel adds a partition's start to requests that have a size, and to no others (a flush). */

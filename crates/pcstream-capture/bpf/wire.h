@@ -90,11 +90,6 @@ enum unwind_mode {
 	UNWIND_CUT = 5, /* as UNWIND_EXACT, but it ends before the outermost frame */
 };
 
-enum io_flag {
-	IO_PREFLUSH = 1,
-	IO_FUA = 2,
-};
-
 /* Whose pages are: of which file, and who wrote them. */
 struct owner {
 	u64 inode;
@@ -112,7 +107,7 @@ struct io_record {
 	struct owner owner;
 	u64 file_page;
 	u32 bytes;
-	u16 flags;
+	u16 reserved;
 	u8 write_hint;	 /* enum rw_hint of the kernel; 0: none, or the kernel does not pass it on (before 6.9) */
 	u8 write_stream; /* 0: none (before 6.16 always) */
 	u8 head[16];

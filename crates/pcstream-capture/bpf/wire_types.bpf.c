@@ -12,7 +12,6 @@ struct {
 	enum record_type record_type;
 	enum io_source io_source;
 	enum unwind_mode unwind_mode;
-	enum io_flag io_flag;
 	enum module_key module_key;
 	enum entry entry;
 	enum rule_kind rule_kind;

@@ -12,9 +12,9 @@ use std::mem::offset_of;
 use generated::record_type as RecordType;
 pub use generated::{
     buffer_kind as BufferKind, buffer_rule as BufferRule, context_record as ContextRecord,
-    counter as Counter, entry as Entry, io_flag as IoFlag, io_record as IoRecord, io_source as IoSource,
-    limit as Limit, module_key as ModuleKey, module_offset as ModuleOffset, owner as Owner,
-    path_record as PathRecord, process_record as ProcessRecord, range as StackRange, rule_kind as RuleKind,
+    counter as Counter, entry as Entry, io_record as IoRecord, io_source as IoSource, limit as Limit,
+    module_key as ModuleKey, module_offset as ModuleOffset, owner as Owner, path_record as PathRecord,
+    process_record as ProcessRecord, range as StackRange, rule_kind as RuleKind,
     runtime_record as RuntimeRecord, stack_record as StackRecord, stream_count as StreamCount,
     unwind_mode as UnwindMode, unwind_rule as UnwindRule,
 };

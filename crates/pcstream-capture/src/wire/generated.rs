@@ -120,19 +120,6 @@ impl Default for unwind_mode {
         Self::UNWIND_NONE
     }
 }
-#[derive(Debug, Copy, Clone, Eq, PartialEq)]
-#[repr(transparent)]
-pub struct io_flag(pub u32);
-#[allow(non_upper_case_globals)]
-impl io_flag {
-    pub const IO_PREFLUSH: Self = Self(1);
-    pub const IO_FUA: Self = Self(2);
-}
-impl Default for io_flag {
-    fn default() -> Self {
-        Self::IO_PREFLUSH
-    }
-}
 #[derive(Debug, Default, Copy, Clone)]
 #[repr(C)]
 pub struct owner {
@@ -151,7 +138,7 @@ pub struct io_record {
     pub owner: owner,
     pub file_page: u64,
     pub bytes: u32,
-    pub flags: u16,
+    pub reserved: u16,
     pub write_hint: u8,
     pub write_stream: u8,
     pub head: [u8; 16],
