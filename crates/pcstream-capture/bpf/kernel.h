@@ -328,6 +328,7 @@ struct io_kiocb {
 	struct io_wq_work work;
 };
 
+/* Numbers of an interface, so they are the same in all kernels. */
 enum io_uring_op {
 	IORING_OP_WRITEV = 2,
 	IORING_OP_WRITE_FIXED = 5,

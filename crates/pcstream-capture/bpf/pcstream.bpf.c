@@ -187,8 +187,7 @@ static __always_inline bool writes(struct io_kiocb *req)
 	u32 op = req->opcode;
 
 	return op == IORING_OP_WRITE || op == IORING_OP_WRITEV || op == IORING_OP_WRITE_FIXED || op == IORING_OP_SPLICE ||
-	       (bpf_core_enum_value_exists(enum io_uring_op, IORING_OP_WRITEV_FIXED) &&
-		op == bpf_core_enum_value(enum io_uring_op, IORING_OP_WRITEV_FIXED));
+	       op == IORING_OP_WRITEV_FIXED;
 }
 
 /* Whether a request is to a file of the target, or may be: its file is often not known yet. A file that an overlay shows may be there. */
