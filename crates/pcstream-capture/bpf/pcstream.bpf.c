@@ -354,9 +354,6 @@ static __always_inline int take_bio(struct bio *bio, bool place)
 	if (!target_dev || !bio || bio->bi_bdev->bd_dev != target_dev)
 		return 0;
 	op = bio->bi_opf & REQ_OP_MASK;
-	if (op != REQ_OP_READ && op != REQ_OP_WRITE && op != REQ_OP_FLUSH && op != REQ_OP_DISCARD &&
-	    op != REQ_OP_SECURE_ERASE && op != REQ_OP_WRITE_ZEROES)
-		return 0;
 	ws = workspace_of(OF_BIO);
 	if (!ws)
 		return 0;

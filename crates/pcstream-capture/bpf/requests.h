@@ -17,10 +17,6 @@
 #define REQ_OP_MASK 0xff
 #define REQ_OP_READ 0
 #define REQ_OP_WRITE 1
-#define REQ_OP_FLUSH 2
-#define REQ_OP_DISCARD 3
-#define REQ_OP_SECURE_ERASE 5
-#define REQ_OP_WRITE_ZEROES 9
 
 /* Parts of a request that are walked, each of a page at most. A request has less than 2^32 bytes, so only one of many small parts
  * has more. XFS sends a large file in requests of hundreds of MiB, which the block layer splits later. */
