@@ -131,9 +131,9 @@ struct memory {
 struct task_cache {
 	u64 mm, exec_vm; /* the address space that `path` is about */
 	struct cached_path path[CACHED_PATHS];
-	u32 pending; /* index of the first tag that waits for on_mark_dirty, plus one */
-	u32 pending_pages; /* how many do */
-	u64 pending_page, pending_end; /* the pages of the file that are written */
+	u64 pending_file; /* file_key of the folio whose tags wait for on_mark_dirty; 0: none do */
+	u64 pending_folio, pending_at; /* the folio, and its place in the file */
+	u64 pending_from, pending_end; /* the pages of the file that are written */
 	u64 write_file, write_from, write_end; /* file_key and pages of the write that the task is in, or was in last */
 	u32 write_tag; /* index of the tag of its last page, plus one; 0: not known */
 	u32 next_memory;
@@ -277,7 +277,7 @@ struct tagging {
 	u64 head;      /* of the folio; 0: none */
 	u64 page;      /* the address of the page */
 	u64 at;	       /* its place in the file */
-	u64 from, end; /* what is written of the file, in pages */
+	u64 from, end; /* what is written of the file, in pages; both 0: nothing */
 	u64 file;      /* file_key */
 	u64 context;
 	u64 number;  /* see number_by */

@@ -50,8 +50,8 @@ int BPF_PROG(on_dirty_folio, struct folio *folio, struct address_space *mapping)
 	struct task_cache *cache;
 	struct workspace *ws;
 	struct inode *inode;
-	u64 file, head, context = 0;
-	bool later, is_write;
+	struct tagging *t;
+	bool is_write;
 	u32 pages;
 
 	if (!target_dev || !folio || !mapping)
@@ -63,66 +63,66 @@ int BPF_PROG(on_dirty_folio, struct folio *folio, struct address_space *mapping)
 	if (!ws)
 		return 0;
 	task = bpf_get_current_task_btf();
-	file = file_key(inode->i_ino, inode->i_generation);
-	head = number_of(ws, folio);
+	t = &ws->tagging;
+	t->head = number_of(ws, folio);
+	t->at = folio->index;
+	t->file = file_key(inode->i_ino, inode->i_generation);
+	t->from = t->end = 0;
+	t->context = 0;
+	t->later = false;
 	if (task->flags & PF_KTHREAD) {
-		tag_for_kernel(ws, head, folio->index, file);
+		/* It makes a page dirty again that somebody else had made dirty: that is his still. Or it writes for a loop device, to a
+		 * file that nobody else may ever write to: then who wrote the page before has nothing to do with it. */
+		tag_folio(ws);
 	} else if (left_out <= 1) {
-		context = context_without_path(task, inode);
+		t->context = context_without_path(task, inode);
 		cache = cache_of(task);
-		later = !context && !left_out && cache;
+		t->later = !t->context && !left_out && cache;
 		/* A store to mapped memory is no write. */
 		is_write = task->flags & PF_IO_WORKER || (s32)user_regs(task)->orig_ax >= 0;
-		pages = tag_folio(ws, is_write ? cache : NULL, head, folio->index, file, context, later);
+		find_written(t, is_write ? cache : NULL);
+		pages = tag_folio(ws);
 		/* The next write may be to the same page. */
-		if (is_write && cache && pages == 1 && cache->write_file == file && cache->write_from == folio->index)
-			cache->write_tag = tag_index(head) + 1;
-		if (later) {
-			postpone(cache, tag_index(head), pages, ws->tagging.from, ws->tagging.end);
+		if (is_write && cache && pages == 1 && cache->write_file == t->file && cache->write_from == t->at)
+			cache->write_tag = tag_index(t->head) + 1;
+		if (cache && t->later) {
+			postpone(cache, t);
 			return 0;
 		}
 	}
 	if (task->tgid != recorder)
-		name_file(ws, inode, file, context);
+		name_file(ws, inode, t->file, t->context);
 	return 0;
 }
 
 SEC("tp_btf/writeback_mark_inode_dirty")
 int BPF_PROG(on_mark_dirty, struct inode *inode)
 {
-	struct settling settling = {};
 	struct task_struct *task;
 	struct task_cache *cache;
 	struct workspace *ws;
-	struct tag *tag;
-	u64 file, context;
-	u32 at;
+	struct tagging *t;
+	u64 file;
 
 	if (!target_dev || !inode || !IS_OF_TARGET(inode))
 		return 0;
 	task = bpf_get_current_task_btf();
 	cache = bpf_task_storage_get(&tasks, task, 0, 0);
-	if (!cache || !cache->pending)
-		return 0;
-	at = cache->pending - 1;
-	cache->pending = 0;
-	tag = bpf_map_lookup_elem(&tags, &at);
-	ws = workspace_of(OF_MARK_DIRTY);
-	if (!tag || !ws)
-		return 0;
-	context = context_of_buffer(cache, task, cache->pending_page) ?: context_now(ws, cache, task, inode);
-	tag->context = context;
 	file = file_key(inode->i_ino, inode->i_generation);
-	if (cache->pending_pages > 1) {
-		settling.file = file;
-		settling.page = tag->page;
-		settling.from = cache->pending_page;
-		settling.end = cache->pending_end;
-		settling.context = context;
-		settling.index = at;
-		bpf_loop(cache->pending_pages, settle_tag, &settling, 0);
-	}
-	name_file(ws, inode, file, context);
+	ws = workspace_of(OF_MARK_DIRTY);
+	if (!cache || cache->pending_file != file || !ws)
+		return 0;
+	t = &ws->tagging;
+	t->head = cache->pending_folio;
+	t->at = cache->pending_at;
+	t->file = file;
+	t->from = cache->pending_from;
+	t->end = cache->pending_end;
+	t->later = false;
+	cache->pending_file = 0;
+	t->context = context_of_buffer(cache, task, t->from) ?: context_now(ws, cache, task, inode);
+	tag_folio(ws);
+	name_file(ws, inode, file, t->context);
 	return 0;
 }
 

@@ -7,10 +7,9 @@
  * them, or to others while it is dirty already. So the beginning of each write says which pages it is about.
  *
  *   tag_index     where a page's tag is
- *   tag_folio, tag_for_kernel
- *                 a folio became dirty
+ *   find_written  which pages are written where a folio became dirty
+ *   tag_folio     a folio became dirty, or the context that its tags were to wait for is there
  *   claims_pages  a write begins: its pages that are in folios of several pages, and not dirty, are its own
- *   settle_tag    the context of a page whose tag was to wait for it
  *
  * Invariants: a tag is used only if it names the file and place that the page has now. The first writer since a page was written back has
  * it. Of a folio of several pages, those that no write was about go to who made the folio dirty.
@@ -93,74 +92,30 @@ static long tag_page(u64 i, struct workspace **ws)
 	return 0;
 }
 
-/* Tags a folio that the current task made dirty, in `context` or in one that follows. `cache` is NULL if no write of the task says which
- * pages. Returns how many the folio has. */
-static __always_inline u32 tag_folio(struct workspace *ws, struct task_cache *cache, u64 head, u64 at, u64 file, u64 context, bool later)
+/* Finds out which pages the current task writes of the folio that it made dirty: those that its write is about. `cache` is NULL if it
+ * is in no write that says so: then it is all of them. */
+static __always_inline void find_written(struct tagging *t, const struct task_cache *cache)
 {
-	struct tagging *t = &ws->tagging;
-
-	t->head = head;
-	t->at = at;
-	t->file = file;
-	t->context = context;
-	t->later = later;
-	t->from = at;
-	t->end = at + 1;
-	if (!is_large(&t->number, head)) {
-		tag_page(0, &ws);
-		return 1;
-	}
-	t->end = at + MAX_TAGGED;
-	if (cache && cache->write_file == file && cache->write_end > at && is_page_of(t, cache->write_from)) {
-		t->from = cache->write_from > at ? cache->write_from : at;
+	t->from = t->at;
+	t->end = t->at + MAX_TAGGED;
+	if (cache && cache->write_file == t->file && cache->write_end > t->at && is_page_of(t, cache->write_from)) {
+		t->from = cache->write_from > t->at ? cache->write_from : t->at;
 		t->end = cache->write_end;
 	}
-	return bpf_loop(MAX_TAGGED, tag_page, &ws, 0) - 1;
 }
 
-/* A kernel thread makes a page dirty again that somebody else had made dirty: that is his still. Or it writes for a loop device, to a
- * file that nobody else may ever write to: then who wrote the page before has nothing to do with it. */
-static long tag_page_for_kernel(u64 i, struct workspace **ws)
+/* Tags the pages of a folio that became dirty. Returns how many it has. */
+__noinline int tag_folio(struct workspace *ws)
 {
-	struct tagging *t = &(*ws)->tagging;
-	u64 page = t->head + i * bpf_core_type_size(struct page);
-	u32 index = tag_index(page);
-	struct tag *tag;
+	struct tagging *t;
 
-	if (i && head_of(&t->number, page) != t->head)
-		return 1;
-	tag = bpf_map_lookup_elem(&tags, &index);
-	if (tag && is_tag_of(tag, t->file, t->at + i) && !(tag->file & TAG_DIRTY))
-		tag->context = 0;
-	return 0;
-}
-
-/* The same of each page of a folio. */
-static __always_inline void tag_for_kernel(struct workspace *ws, u64 head, u64 at, u64 file)
-{
-	ws->tagging.head = head;
-	ws->tagging.at = at;
-	ws->tagging.file = file;
-	bpf_loop(MAX_TAGGED, tag_page_for_kernel, &ws, 0);
-}
-
-/* Tags that were to wait for their context. */
-struct settling {
-	u64 file, page, from, end, context;
-	u32 index;
-};
-
-static long settle_tag(u64 i, struct settling *s)
-{
-	u32 index = (s->index + i) & tag_mask;
-	struct tag *tag = bpf_map_lookup_elem(&tags, &index);
-
-	if (!tag || !is_tag_of(tag, s->file, s->page + i))
-		return 1;
-	/* See tag_page. */
-	if ((s->page + i >= s->from && s->page + i < s->end) || !(tag->file & TAG_DIRTY))
-		tag->context = s->context;
-	return 0;
+	if (!ws)
+		return 0;
+	t = &ws->tagging;
+	if (is_large(&t->number, t->head))
+		return bpf_loop(MAX_TAGGED, tag_page, &ws, 0) - 1;
+	tag_page(0, &ws);
+	return 1;
 }
 
 /* What a file's page cache has at a place; 0: no folio, and none up to `next`. */

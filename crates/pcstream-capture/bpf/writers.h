@@ -68,15 +68,16 @@ static __always_inline u64 context_without_path(struct task_struct *task, struct
 	return of_others(task) || is_outside(inode) ? CONTEXT_OF_OTHERS : 0;
 }
 
-/* Leaves the context of tags, the first of which is at `tag_at`, to on_mark_dirty. Of the file, pages from `page` to `end` are written. */
-static __always_inline void postpone(struct task_cache *cache, u32 tag_at, u32 pages, u64 page, u64 end)
+/* Leaves the context of a folio's tags to on_mark_dirty. */
+static __always_inline void postpone(struct task_cache *cache, const struct tagging *t)
 {
-	if (cache->pending)
+	if (cache->pending_file)
 		count(LOST_PENDING);
-	cache->pending = tag_at + 1;
-	cache->pending_pages = pages;
-	cache->pending_page = page;
-	cache->pending_end = end;
+	cache->pending_file = t->file;
+	cache->pending_folio = t->head;
+	cache->pending_at = t->at;
+	cache->pending_from = t->from;
+	cache->pending_end = t->end;
 }
 
 /* Direct I/O: the whole request belongs to one file and to the current task. */
