@@ -155,15 +155,16 @@ static __always_inline u64 take_page(struct buffer_key *key, u64 writer)
 	return page->context;
 }
 
-/* The path kept for the page that lies `into` bytes into data at `address` of this memory, if it is a pool's. */
-static __always_inline u64 take_data(struct memory *memory, u64 address, u64 into, u64 writer)
+/* The path kept for the page that lies `into` bytes into data at `address` of this pool; 0: none, or there is no pool. */
+static __always_inline u64 take_data(struct memory *pool, u64 address, u64 into, u64 writer)
 {
+	u32 *page_bytes = pool ? bpf_map_lookup_elem(&pools, &pool->space) : NULL;
 	struct buffer_key key = {};
 
-	if (!memory || !memory->page_bytes)
+	if (!page_bytes)
 		return 0;
-	key.space = memory->space;
-	key.offset = address + memory->base + (into - into % memory->page_bytes);
+	key.space = pool->space;
+	key.offset = address + pool->base + (into - into % *page_bytes);
 	return take_page(&key, writer);
 }
 
@@ -209,16 +210,16 @@ static __always_inline u64 context_of_buffer(struct task_cache *cache, struct ta
 	u64 at = file_page << PAGE_SHIFT, from, into, context = 0;
 	struct pt_regs *regs = user_regs(task);
 	struct buffer_key copied = {};
-	struct memory *memory;
+	struct memory *pool;
 
-	if (!buffers || !pools_added || !task->mm || !is_writing(task, regs))
+	if (!buffers || !has_pools || !task->mm || !is_writing(task, regs))
 		return 0;
-	memory = memory_of(cache, task, regs->si);
-	if (memory && memory->page_bytes) {
+	pool = pool_of(cache, task, regs->si);
+	if (pool) {
 		from = write_start(task, regs, at);
 		into = at > from ? at - from : 0;
 		if (into < regs->dx)
-			context = take_data(memory, regs->si, into, call_writer(task));
+			context = take_data(pool, regs->si, into, call_writer(task));
 	}
 	if (context || !cache->copied.space || cache->copied_at != write_syscalls(task))
 		return context;
@@ -232,7 +233,7 @@ static __always_inline u64 context_of_direct_buffer(struct task_struct *task, st
 	struct iov_iter *data;
 	u64 address, writer;
 
-	if (!buffers || !pools_added)
+	if (!buffers || !has_pools)
 		return 0;
 	data = BPF_CORE_READ(dio, submit.iter);
 	if (BPF_CORE_READ(data, iter_type) != bpf_core_enum_value(enum iter_type, ITER_UBUF))
@@ -242,7 +243,7 @@ static __always_inline u64 context_of_direct_buffer(struct task_struct *task, st
 	writer = signature_mix((u64)dio, write_syscalls(task));
 	writer = signature_mix(signature_mix(writer, BPF_CORE_READ(dio, iocb, ki_pos)), (u64)BPF_CORE_READ(dio, iocb, ki_filp));
 	/* `size` counts what was submitted so far, this request included. */
-	return take_data(memory_of(cache_of(task), task, address), address, BPF_CORE_READ(dio, size) - bytes, writer);
+	return take_data(pool_of(cache_of(task), task, address), address, BPF_CORE_READ(dio, size) - bytes, writer);
 }
 
 #endif

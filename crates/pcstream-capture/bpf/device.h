@@ -76,10 +76,10 @@ static __always_inline u64 context_of_device_buffer(struct workspace *ws, struct
 {
 	u64 at = sector << 9, address, from, writer;
 	struct pt_regs *regs = user_regs(task);
-	struct memory *memory;
+	struct memory *pool;
 	struct io_rw *uring;
 
-	if (!buffers || !pools_added)
+	if (!buffers || !has_pools)
 		return 0;
 	uring = uring_of(ws, bio);
 	if (uring) {
@@ -95,9 +95,9 @@ static __always_inline u64 context_of_device_buffer(struct workspace *ws, struct
 	}
 	if (at < from)
 		return 0;
-	memory = memory_of(cache_of(task), task, address);
+	pool = pool_of(cache_of(task), task, address);
 	/* Else a write of several requests that was marked as a whole. */
-	return take_data(memory, address, at - from, writer) ?: take_data(memory, address, 0, writer);
+	return take_data(pool, address, at - from, writer) ?: take_data(pool, address, 0, writer);
 }
 
 /* What programs are answered: tickets, each with a stream in its lowest byte. User space can only read it: it is frozen. */

@@ -123,8 +123,6 @@ struct memory {
 	u64 space; /* see buffers.h */
 	u64 base; /* add an address to get its offset in the space */
 	u32 mappings; /* of the process, when this was looked up */
-	u32 page_bytes; /* of a pool of buffers; 0: it is none */
-	u32 pools_added; /* when that was found out */
 	u32 unused;
 };
 

@@ -328,9 +328,8 @@ int on_buffer_page(void *ctx)
 		return 0;
 	/* Looked up although it is known: that keeps it in the map. */
 	if (!bpf_map_lookup_elem(&pools, &memory->space)) {
-		memory->page_bytes = page_bytes;
 		bpf_map_update_elem(&pools, &memory->space, &page_bytes, BPF_ANY);
-		__sync_fetch_and_add(&pools_added, 1);
+		has_pools = 1;
 	}
 	ws = claim_workspace();
 	if (!ws) {

@@ -41,8 +41,8 @@ struct {
 	__type(value, u32);
 } pools SEC(".maps");
 
-/* Counts additions to `pools`: what was no pool may be one now. */
-u32 pools_added = 0;
+/* Whether there are any. */
+u32 has_pools = 0;
 
 static long note_mapping(struct task_struct *task, struct vm_area_struct *vma, void *ctx)
 {
@@ -64,17 +64,6 @@ static long note_mapping(struct task_struct *task, struct vm_area_struct *vma, v
 	return 0;
 }
 
-static __always_inline void note_pool(struct memory *of)
-{
-	u32 *page_bytes;
-
-	if (of->page_bytes || of->pools_added == pools_added)
-		return;
-	page_bytes = bpf_map_lookup_elem(&pools, &of->space);
-	of->pools_added = pools_added;
-	of->page_bytes = page_bytes ? *page_bytes : 0;
-}
-
 /* The mapping that an address lies in; NULL: none. While somebody changes mappings of the process, they cannot be looked at: then
  * the one that was there before is taken. */
 static __always_inline struct memory *memory_of(struct task_cache *cache, struct task_struct *task, u64 address)
@@ -90,18 +79,14 @@ static __always_inline struct memory *memory_of(struct task_cache *cache, struct
 		found = &cache->memory[i];
 		if (found->mm != (u64)mm || address - found->start >= found->end - found->start)
 			continue;
-		if (found->mappings == mm->map_count) {
-			note_pool(found);
+		if (found->mappings == mm->map_count)
 			return found;
-		}
 		before = found;
 	}
 	found = before ?: &cache->memory[cache->next_memory & (CACHED_MEMORIES - 1)];
 	error = bpf_find_vma(task, address, note_mapping, &found, 0);
-	if (error == -EBUSY && before) {
-		note_pool(before);
+	if (error == -EBUSY && before)
 		return before;
-	}
 	if (error) {
 		if (before)
 			before->mm = 0;
@@ -112,10 +97,15 @@ static __always_inline struct memory *memory_of(struct task_cache *cache, struct
 		cache->next_memory++;
 	found->mm = (u64)mm;
 	found->mappings = mm->map_count;
-	found->page_bytes = 0;
-	found->pools_added = 0;
-	note_pool(found);
 	return found;
+}
+
+/* The same if it is a pool's. */
+static __always_inline struct memory *pool_of(struct task_cache *cache, struct task_struct *task, u64 address)
+{
+	struct memory *memory = memory_of(cache, task, address);
+
+	return memory && bpf_map_lookup_elem(&pools, &memory->space) ? memory : NULL;
 }
 
 #endif
