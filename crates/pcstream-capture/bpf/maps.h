@@ -123,7 +123,7 @@ struct memory {
 	u64 space; /* see buffers.h */
 	u64 base; /* add an address to get its offset in the space */
 	u32 mappings; /* of the process, when this was looked up */
-	u32 unused;
+	u32 device; /* of the file system whose file is shared there; 0: none is */
 };
 
 struct task_cache {

@@ -44,6 +44,21 @@ struct {
 /* Whether there are any. */
 u32 has_pools = 0;
 
+/* A hash that tells a process from a later one at the same address, by where its stack begins. */
+static __always_inline u64 space_of_process(struct task_struct *task)
+{
+	return signature_mix((u64)BPF_CORE_READ(task, mm), BPF_CORE_READ(task, mm, start_stack));
+}
+
+/* A hash that tells a file from a later one at the same address. */
+static __always_inline u64 space_of_file(u64 inode_at)
+{
+	struct inode *inode = (void *)inode_at;
+	u64 hash = signature_mix(inode_at, BPF_CORE_READ(inode, i_ino));
+
+	return signature_mix(hash, BPF_CORE_READ(inode, i_generation));
+}
+
 static long note_mapping(struct task_struct *task, struct vm_area_struct *vma, void *ctx)
 {
 	struct memory *to = *(struct memory **)ctx;
@@ -54,12 +69,13 @@ static long note_mapping(struct task_struct *task, struct vm_area_struct *vma, v
 	if (vma->vm_flags & VM_SHARED)
 		inode = (u64)BPF_CORE_READ(vma, vm_file, f_inode);
 	if (inode) {
-		to->space = signature_mix(inode, BPF_CORE_READ((struct inode *)inode, i_ino));
+		to->space = space_of_file(inode);
 		to->base = (vma->vm_pgoff << PAGE_SHIFT) - vma->vm_start;
+		to->device = BPF_CORE_READ((struct inode *)inode, i_sb, s_dev);
 	} else {
-		/* Where its stack begins tells a process from a later one at the same address. */
-		to->space = signature_mix((u64)BPF_CORE_READ(task, mm), BPF_CORE_READ(task, mm, start_stack));
+		to->space = space_of_process(task);
 		to->base = 0;
+		to->device = 0;
 	}
 	return 0;
 }

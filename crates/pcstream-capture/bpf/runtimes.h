@@ -19,28 +19,16 @@
 
 #include "../libpcstream/pcstream_runtime.h"
 #include "capture.h"
+#include "places.h"
 
-/* Both are hashes that tell a process and a file from later ones at the same address. */
+/* See space_of_process and space_of_file. */
 struct mapped_key {
-	u64 mm;
-	u64 inode;
+	u64 process;
+	u64 file;
 };
 
 #define MAX_RUNTIME_PATHS 65536 /* as many as the Java agent gives names */
 #define MAX_MAPPED_FILES 65536
-
-static __always_inline u64 process_of(struct task_struct *task)
-{
-	return signature_mix((u64)BPF_CORE_READ(task, mm), BPF_CORE_READ(task, mm, start_stack));
-}
-
-static __always_inline u64 mapped_inode(u64 at)
-{
-	struct inode *inode = (void *)at;
-	u64 hash = signature_mix(at, BPF_CORE_READ(inode, i_ino));
-
-	return signature_mix(hash, BPF_CORE_READ(inode, i_generation));
-}
 
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -60,23 +48,14 @@ u32 runtime_paths_sent = 0;
 
 struct mapping_search {
 	u64 address;
-	u64 inode; /* 0: none that counts */
+	struct memory found; /* all 0 unless there is one */
 };
-
-static long note_mapped_file(struct task_struct *task, struct vm_area_struct *vma, void *ctx)
-{
-	struct mapping_search *search = ctx;
-	struct inode *inode = BPF_CORE_READ(vma, vm_file, f_inode);
-
-	if (inode && (vma->vm_flags & VM_SHARED) && (vma->vm_flags & VM_WRITE) &&
-	    BPF_CORE_READ(inode, i_sb, s_dev) == target_dev)
-		search->inode = mapped_inode((u64)inode);
-	return 0;
-}
 
 static long try_mapping(u64 i, struct mapping_search *search)
 {
-	return bpf_find_vma(bpf_get_current_task_btf(), search->address, note_mapped_file, search, 0) != -EBUSY;
+	struct memory *found = &search->found;
+
+	return bpf_find_vma(bpf_get_current_task_btf(), search->address, note_mapping, &found, 0) != -EBUSY;
 }
 
 static __always_inline int register_runtime(int option, unsigned long first, unsigned long third)
@@ -97,19 +76,19 @@ static __always_inline int register_runtime(int option, unsigned long first, uns
 		if (!cache)
 			return 0;
 		cache->slot = first & 7 ? 0 : first;
-		cache->slot_process = process_of(task);
+		cache->slot_process = space_of_process(task);
 		return 0;
 	}
 	if (!target_dev || bpf_probe_read_user(&by.signature, sizeof(by.signature), (void *)third))
 		return 0;
 	by.path = (void *)third;
-	key.mm = process_of(task);
 	search.address = first;
-	if (bpf_loop(MAPPING_TRIES, try_mapping, &search, 0) == MAPPING_TRIES && !search.inode)
+	if (bpf_loop(MAPPING_TRIES, try_mapping, &search, 0) == MAPPING_TRIES && !search.found.end)
 		count(LOCKED_MAPPINGS);
-	if (!search.inode || !by.signature)
+	if (search.found.device != target_dev || !by.signature)
 		return 0;
-	key.inode = search.inode;
+	key.process = space_of_process(task);
+	key.file = search.found.space;
 	if (!bpf_map_lookup_elem(&mapped_files, &key)) {
 		if (files_mapped >= MAX_MAPPED_FILES)
 			count(LOST_RUNTIME_MAPPINGS);
@@ -127,12 +106,12 @@ static __always_inline bool runtime_path(struct workspace *ws, struct task_cache
 
 	path->signature = 0;
 	if (entry == (s32)ENTRY_FAULT && files_mapped) {
-		struct mapped_key key = { .mm = process_of(task), .inode = mapped_inode(number_of(ws, inode)) };
+		struct mapped_key key = { .process = space_of_process(task), .file = space_of_file(number_of(ws, inode)) };
 		struct pcstream_slot *by = bpf_map_lookup_elem(&mapped_files, &key);
 
 		if (by)
 			*path = *by;
-	} else if (cache->slot && cache->slot_process == process_of(task) && entry != (s32)ENTRY_FAULT) {
+	} else if (cache->slot && cache->slot_process == space_of_process(task) && entry != (s32)ENTRY_FAULT) {
 		if (bpf_probe_read_user(path, sizeof(*path), (void *)cache->slot))
 			path->signature = 0;
 	}
@@ -164,7 +143,7 @@ static __always_inline bool emit_names(struct pcstream_slot *path)
 /* Its context. */
 static __always_inline u64 emit_runtime(struct workspace *ws, struct task_struct *task, struct pcstream_slot *path)
 {
-	u64 key = signature_mix(process_of(task), path->signature), executable = executable_of(ws, task->mm);
+	u64 key = signature_mix(space_of_process(task), path->signature), executable = executable_of(ws, task->mm);
 
 	count(RUNTIME_PATHS);
 	if (!is_known(key)) {

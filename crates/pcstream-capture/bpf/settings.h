@@ -15,7 +15,6 @@
 
 #define PF_IO_WORKER 0x00000010
 #define PF_KTHREAD 0x00200000
-#define VM_WRITE 2
 #define VM_EXEC 4
 #define VM_SHARED 8
 #define EBUSY 16 /* of bpf_find_vma: another thread holds the lock of the mappings */
