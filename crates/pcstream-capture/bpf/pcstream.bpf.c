@@ -11,12 +11,11 @@
  *   on_dirty_folio   tags the folio's pages with file and place
  *   on_mark_dirty    follows at once in the same task, with interrupts on: the tags get the context of the task's call path, and a
  *                    file that is new is named with it
- *   on_uring_submit, on_uring_submit_sqe
- *                    the submitter of an io_uring write, which may be run by a worker, or later by whatever the task does then: its
+ *   on_uring_submit  the submitter of an io_uring write, which may be run by a worker, or later by whatever the task does then: its
  *                    context is kept under the request
  *   on_buffer_page   a page of a program's own write buffer became dirty (buffers.h), or the program asks for the stream of its
  *                    write (device.h)
- *   on_prctl         a language runtime registers its paths (runtimes.h); on_any_prctl where the kernel has no tracepoint for it
+ *   on_prctl         a language runtime registers its paths (runtimes.h)
  *   on_fcntl         a program's write hint that the kernel refuses, where it lets its functions be watched
  *   note_recorder    run by the recorder itself, whose own pages are left out
  *   on_exit          the end of a process that made pages dirty
@@ -24,6 +23,8 @@
  *   on_bio           requests: writes with owner, file page and context; discards, flushes, reads
  *   on_placed_bio    the same, and writes are given a stream (streams.h); one of the two is loaded, for to call a module's
  *                    function keeps the module from being removed
+ *
+ * Some kernels have other hooks for on_uring_submit and on_prctl, which user space names when it loads them.
  *
  * Known weaknesses: only the first writer of a dirty page is seen; io_uring with a kernel-side submission thread has no user stack;
  * a page that was written before keeps that writer where the new one could not be looked up (LOST_PENDING); a linked io_uring write to the
@@ -203,7 +204,8 @@ static __always_inline bool may_lead_to_target(struct task_struct *task, struct 
 	return leads_to_target(inode) || BPF_CORE_READ(inode, i_sb, s_magic) == OVERLAYFS_SUPER_MAGIC;
 }
 
-static __always_inline int take_request(struct io_kiocb *req)
+SEC("tp_btf/io_uring_submit_req")
+int BPF_PROG(on_uring_submit, struct io_kiocb *req)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	u64 key = (u64)req, context = 0;
@@ -221,19 +223,6 @@ static __always_inline int take_request(struct io_kiocb *req)
 	else if (context_of_request(key))
 		bpf_map_delete_elem(&uring_contexts, &key);
 	return 0;
-}
-
-SEC("tp_btf/io_uring_submit_req")
-int BPF_PROG(on_uring_submit, struct io_kiocb *req)
-{
-	return take_request(req);
-}
-
-/* Its name before 6.4. */
-SEC("tp_btf/io_uring_submit_sqe")
-int BPF_PROG(on_uring_submit_sqe, struct io_kiocb *req)
-{
-	return take_request(req);
 }
 
 SEC("tp_btf/sched_process_exit")
@@ -254,12 +243,6 @@ int BPF_PROG(on_exit, struct task_struct *task)
 
 SEC("tp_btf/task_prctl_unknown")
 int BPF_PROG(on_prctl, int option, unsigned long first, unsigned long second, unsigned long third)
-{
-	return register_runtime(option, first, third);
-}
-
-SEC("fentry/security_task_prctl")
-int BPF_PROG(on_any_prctl, int option, unsigned long first, unsigned long second, unsigned long third)
 {
 	return register_runtime(option, first, third);
 }

@@ -16,8 +16,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{
-    Link, MapCore, MapFlags, MapHandle, OpenObject, PrintLevel, Program, ProgramInput, RingBufferBuilder,
-    UprobeOpts,
+    Link, MapCore, MapFlags, MapHandle, OpenObject, OpenProgramMut, PrintLevel, Program, ProgramAttachType,
+    ProgramInput, RingBufferBuilder, UprobeOpts,
 };
 use pcstream_fs::scratch::FsKind;
 use pcstream_trace::Unwind;
@@ -27,12 +27,12 @@ use crate::modules::open_files;
 use crate::streams::{PAGE_STREAM_WORDS, StreamMaps};
 use crate::wire::{self, Counter, Record, UnknownRecord, UnwindMode};
 use error::{LEAST_FILES, bpf_error, keep_log};
-use functions::{Prctl, hints_unavailable};
+use functions::{PRCTL, Prctl, hints_unavailable};
 use kernel::{end_of_memory, page_frames};
-use skeleton::{PcstreamSkel, PcstreamSkelBuilder};
+use skeleton::{OpenPcstreamProgs, PcstreamSkel, PcstreamSkelBuilder};
 
 pub use error::SessionError;
-pub use kernel::has_tracepoint;
+pub use kernel::{has_tracepoint, uring_tracepoint};
 pub use options::{FP_DEPTH, Followed, LeftOut, MAX_DEPTH, PlacedBy, RING_BYTES, SCAN_DEPTH, SessionOptions};
 pub use reader::{Reader, RuleTable};
 
@@ -149,17 +149,13 @@ impl<'obj> Session<'obj> {
         }
         let prctl = if options.prctl_by_function { Prctl::Function } else { Prctl::of_kernel() };
         let runtime_unavailable = prctl.unavailable();
-        let watches_prctl = prctl == Prctl::Function && runtime_unavailable.is_none();
         let hints_unavailable = hints_unavailable();
         let placing = options.placed_by != PlacedBy::Nobody;
         let programs = &mut open.progs;
-        programs.on_uring_submit.set_autoload(has_tracepoint("io_uring_submit_req"));
-        programs.on_uring_submit_sqe.set_autoload(has_tracepoint("io_uring_submit_sqe"));
+        choose_hooks(programs, runtime_unavailable.is_none().then_some(prctl))?;
         programs.on_bio.set_autoload(!placing);
         programs.on_placed_bio.set_autoload(placing);
         programs.on_fork.set_autoload(options.followed == Followed::Processes);
-        programs.on_prctl.set_autoload(prctl == Prctl::Tracepoint);
-        programs.on_any_prctl.set_autoload(watches_prctl);
         programs.on_fcntl.set_autoload(hints_unavailable.is_none());
         programs.on_buffer_page.set_autoload(!options.buffers.is_empty());
         // See `watch_writes`.
@@ -315,6 +311,27 @@ impl<'obj> Session<'obj> {
             .map_err(SessionError::Ring)?;
         Ok(Reader { ring: builder.build().map_err(SessionError::Ring)? })
     }
+}
+
+/// Where programs are attached that have other hooks on other kernels. One without a hook is not loaded.
+fn choose_hooks(programs: &mut OpenPcstreamProgs<'_>, prctl: Option<Prctl>) -> Result<(), SessionError> {
+    match uring_tracepoint() {
+        Some(tracepoint) => hook(&mut programs.on_uring_submit, tracepoint)?,
+        None => programs.on_uring_submit.set_autoload(false),
+    }
+    match prctl {
+        Some(Prctl::Tracepoint) => {}
+        Some(Prctl::Function) => {
+            programs.on_prctl.set_attach_type(ProgramAttachType::TraceFentry);
+            hook(&mut programs.on_prctl, PRCTL)?;
+        }
+        None => programs.on_prctl.set_autoload(false),
+    }
+    Ok(())
+}
+
+fn hook(program: &mut OpenProgramMut<'_>, name: &str) -> Result<(), SessionError> {
+    program.set_attach_target(0, Some(name.to_owned())).map_err(|e| bpf_error("find a hook of", e))
 }
 
 fn name_of(program: &Program<'_>) -> String {

@@ -12,7 +12,7 @@ use std::process::{Command, ExitCode};
 
 use libbpf_rs::{ObjectBuilder, OpenObject, libbpf_sys};
 use object::{Object, ObjectSymbol};
-use pcstream_capture::session::{Followed, PlacedBy, has_tracepoint};
+use pcstream_capture::session::{Followed, PlacedBy, has_tracepoint, uring_tracepoint};
 use pcstream_capture::wire::UnwindMode;
 use recording::bpf;
 use tempfile::TempDir;
@@ -72,11 +72,13 @@ fn loads(clang: &str) {
         for mut program in open.progs_mut() {
             // As a session chooses.
             let wanted = match program.name().to_str() {
-                Some("on_uring_submit") => has_tracepoint("io_uring_submit_req"),
-                Some("on_uring_submit_sqe") => has_tracepoint("io_uring_submit_sqe"),
+                Some("on_uring_submit") => uring_tracepoint().is_some_and(|name| {
+                    program.set_attach_target(0, Some(name.to_owned())).expect("the kernel has it");
+                    true
+                }),
                 Some("on_prctl") => has_tracepoint("task_prctl_unknown"),
-                // Not all kernels let these functions be watched, and a capture does without.
-                Some("on_any_prctl" | "on_fcntl") => false,
+                // Not all kernels let its function be watched, and a capture does without.
+                Some("on_fcntl") => false,
                 Some("on_bio") => !placing,
                 Some("on_placed_bio") => placing,
                 Some("on_fork") => is("followed", Followed::Processes as u32),

@@ -9,7 +9,8 @@ use libbpf_sys::{BPF_PROG_TYPE_TRACING, BPF_TRACE_FENTRY};
 use super::kernel::has_tracepoint;
 
 const UNKNOWN_PRCTL: &str = "task_prctl_unknown";
-const PRCTL: &str = "security_task_prctl";
+/// All options of `prctl` go through it.
+pub(super) const PRCTL: &str = "security_task_prctl";
 const FCNTL: &str = "do_fcntl";
 
 /// How the kernel side sees what language runtimes register by `prctl`.

@@ -8,6 +8,12 @@ pub fn has_tracepoint(name: &str) -> bool {
     btf.type_by_name::<libbpf_rs::btf::types::Typedef<'_>>(&format!("btf_trace_{name}")).is_some()
 }
 
+/// The tracepoint of requests that programs submit to io_uring; `None`: the running kernel has none.
+pub fn uring_tracepoint() -> Option<&'static str> {
+    // The second is its name before Linux 6.4.
+    ["io_uring_submit_req", "io_uring_submit_sqe"].into_iter().find(|name| has_tracepoint(name))
+}
+
 const IOMEM: &str = "/proc/iomem";
 
 /// The last physical address of the machine's memory, plus one.
