@@ -328,35 +328,40 @@ int on_buffer_page(void *ctx)
 
 static __always_inline int take_bio(struct bio *bio, bool place)
 {
-	bool has_data, direct, direct_on_device;
+	bool below, has_data, direct;
 	struct workspace *ws;
 	struct walk *w;
 	u32 op;
 
-	if (!target_dev || !bio || bio->bi_bdev->bd_dev != target_dev)
+	if (!target_dev || !bio)
 		return 0;
 	op = bio->bi_opf & REQ_OP_MASK;
+	/* A write that a device-mapper target makes of one of the file system's, which was reported already. */
+	below = place && stream_dev && bio->bi_bdev->bd_dev == stream_dev && op == REQ_OP_WRITE && bio->bi_iter.bi_size;
+	if (!below && bio->bi_bdev->bd_dev != target_dev)
+		return 0;
 	ws = workspace_of(OF_BIO);
 	if (!ws)
 		return 0;
 	w = begin_walk(ws, bio);
-	place = place && !stream_dev;
+	w->below = below;
+	place = place && (below || !stream_dev);
 	if (place)
 		begin_ballot(w);
 	has_data = w->left && (op == REQ_OP_WRITE || op == REQ_OP_READ);
-	direct = has_data && COMPLETES_BY((u64)bio->bi_end_io, iomap_dio_bio_end_io);
-	direct_on_device = has_data && raw && is_direct_on_device(bio);
-	if (has_data && !direct && !direct_on_device) {
+	direct = has_data && !below &&
+		 (raw ? is_direct_on_device(bio) : COMPLETES_BY((u64)bio->bi_end_io, iomap_dio_bio_end_io));
+	if (has_data && !direct) {
 		metadata_owner(w, bio);
 		walk_pages(ws, w, bio);
-		if (w->left)
+		if (w->left && !below)
 			count(LOST_LONG_REQUESTS);
 	} else {
 		w->run.bytes = w->left;
-		if (direct)
-			direct_owner(ws, &w->run, bio);
-		else if (direct_on_device)
+		if (direct && raw)
 			device_owner(ws, &w->run, bio);
+		else if (direct)
+			direct_owner(ws, &w->run, bio);
 		emit_run(w);
 	}
 	if (place && has_data && op == REQ_OP_WRITE)
@@ -370,32 +375,11 @@ int BPF_PROG(on_bio, struct bio *bio)
 	return take_bio(bio, false);
 }
 
-/* A request that a device-mapper target makes of one of the file system's. */
-static __always_inline int on_bio_below(struct bio *bio)
-{
-	struct workspace *ws = workspace_of(OF_BIO);
-	struct walk *w;
-
-	if (!ws || (bio->bi_opf & REQ_OP_MASK) != REQ_OP_WRITE || !bio->bi_iter.bi_size)
-		return 0;
-	w = begin_walk(ws, bio);
-	begin_ballot(w);
-	w->below = true;
-	walk_pages(ws, w, bio);
-	choose_stream(w, bio);
-	return 0;
-}
-
 SEC("tp_btf/block_bio_queue")
 int BPF_PROG(on_placed_bio, struct bio *bio)
 {
-	bool below = stream_dev && target_dev && bio && bio->bi_bdev->bd_dev == stream_dev;
-
 	keep_cpu();
-	if (below)
-		on_bio_below(bio);
-	else
-		take_bio(bio, true);
+	take_bio(bio, true);
 	give_cpu();
 	return 0;
 }

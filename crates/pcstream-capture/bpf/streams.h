@@ -16,8 +16,8 @@
  * Invariants: without an entry there is no stream. What the program or the file system chose stays. Nothing here can fail a write:
  * a stream that is refused is counted, and the request goes on without.
  *
- * Over a device-mapper target, which has no streams, the requests that it makes of the file system's are looked at once more
- * (`on_bio_below`): they hold the same pages.
+ * Over a device-mapper target, which has no streams, the requests that it makes of the file system's are looked at once more:
+ * they hold the same pages.
  *
  * A server makes requests, too, as soon as the file system's are made. It must not run in the middle of this program on the same CPU: the
  * kernel would not run the program for the server's request, and count a loss (`keep_cpu`).
