@@ -40,12 +40,7 @@ static __always_inline u64 write_syscalls(struct task_struct *task)
 	return 0;
 }
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, MAX_BUFFER_RULES);
-	__type(key, u32);
-	__type(value, struct buffer_rule);
-} buffer_rules SEC(".maps");
+MAP(buffer_rules, ARRAY, MAX_BUFFER_RULES, u32, struct buffer_rule);
 
 /* A register by its place in pt_regs, from 1; the stack pointer is beyond. */
 static __always_inline u64 register_of(struct pt_regs *regs, u32 place)

@@ -101,13 +101,7 @@ static __always_inline u64 context_of_device_buffer(struct workspace *ws, struct
 }
 
 /* What programs are answered: tickets, each with a stream in its lowest byte. User space can only read it: it is frozen. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, PCSTREAM_ANSWERS);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__type(key, u32);
-	__type(value, u64);
-} stream_answers SEC(".maps");
+MAP_WITH(BPF_F_MMAPABLE, stream_answers, ARRAY, PCSTREAM_ANSWERS, u32, u64);
 
 static __always_inline void answer(struct task_struct *task, u64 context, u32 descriptor, u64 ticket)
 {

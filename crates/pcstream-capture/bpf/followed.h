@@ -26,19 +26,9 @@ const volatile u64 only_below = 0; /* inode of the only directory that is follow
 /* Directories above a file, at most: more than any path can name. */
 #define MAX_DIRECTORIES 4096
 
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, u32);
-} followed_processes SEC(".maps");
+MAP_WITH(BPF_F_NO_PREALLOC, followed_processes, TASK_STORAGE, 0, int, u32);
 
-struct {
-	__uint(type, BPF_MAP_TYPE_CGROUP_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, u32);
-} followed_cgroup SEC(".maps");
+MAP(followed_cgroup, CGROUP_ARRAY, 1, u32, u32);
 
 /* `task` is the current one. */
 static __always_inline bool of_others(struct task_struct *task)

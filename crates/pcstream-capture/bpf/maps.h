@@ -9,12 +9,18 @@
 
 #include "settings.h"
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, COUNTERS);
-	__type(key, u32);
-	__type(value, u64);
-} counters SEC(".maps");
+/* Declares a map. User space gives some of them their size: here they have one entry. */
+#define MAP_WITH(flags, name, kind, entries, key_type, value_type) \
+	struct {                                                   \
+		__uint(type, BPF_MAP_TYPE_##kind);                 \
+		__uint(map_flags, flags);                          \
+		__uint(max_entries, entries);                      \
+		__type(key, key_type);                             \
+		__type(value, value_type);                         \
+	} name SEC(".maps")
+#define MAP(name, kind, entries, key_type, value_type) MAP_WITH(0, name, kind, entries, key_type, value_type)
+
+MAP(counters, PERCPU_ARRAY, COUNTERS, u32, u64);
 
 /* By CPU, and atomically: a program may interrupt another. */
 static __always_inline void count(enum counter counter)
@@ -61,12 +67,7 @@ struct tag {
 /* The page was made dirty in this context, and was not written back since. Without it, the page belongs to a folio that was. */
 #define TAG_DIRTY 1
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct tag);
-} tags SEC(".maps");
+MAP(tags, ARRAY, 1, u32, struct tag);
 
 static __always_inline bool is_tag_of(const struct tag *tag, u64 file, u64 page)
 {
@@ -85,12 +86,8 @@ struct ranges {
 	struct range range[MAX_RANGES];
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 512);
-	__type(key, u64); /* address of the mm */
-	__type(value, struct ranges);
-} mappings SEC(".maps");
+/* By the address of the mm. */
+MAP(mappings, LRU_HASH, 512, u64, struct ranges);
 
 /* A stack slot that held a return address. Offsets are from sp. */
 struct stack_slot {
@@ -142,12 +139,7 @@ struct task_cache {
 	u64 slot_process;	  /* whose memory `slot` is in */
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct task_cache);
-} tasks SEC(".maps");
+MAP_WITH(BPF_F_NO_PREALLOC, tasks, TASK_STORAGE, 0, int, struct task_cache);
 
 /* NULL: there is no memory for one. */
 static __always_inline struct task_cache *cache_of(struct task_struct *task)
@@ -160,51 +152,26 @@ static __always_inline struct task_cache *cache_of(struct task_struct *task)
 }
 
 /* Call-frame rules, put there by user space for the addresses that are on call paths. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 65536);
-	__type(key, struct module_offset);
-	__type(value, struct unwind_rule);
-} rules SEC(".maps");
+MAP(rules, HASH, 65536, struct module_offset, struct unwind_rule);
 
 /* How many stacks are shipped for want of one rule; one that is shipped again counts for many. Bounds what captures cost if nobody
  * answers. */
 #define MAX_SHIPPED 512
 #define SHIPPED_AGAIN 64
 
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 65536);
-	__type(key, struct module_offset);
-	__type(value, u32);
-} asked SEC(".maps");
+MAP(asked, HASH, 65536, struct module_offset, u32);
 
 /* When a stack was shipped, by the key of the context that it became. Until its rules come, others like it get the same. */
 #define SHIP_AGAIN_NS 5000000000UL /* something must have been lost */
 
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 16384);
-	__type(key, u64);
-	__type(value, u64);
-} shipped SEC(".maps");
+MAP(shipped, LRU_HASH, 16384, u64, u64);
 
 /* Contexts whose records were sent. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 65536);
-	__type(key, u64);
-	__type(value, u8);
-} known_contexts SEC(".maps");
+MAP(known_contexts, HASH, 65536, u64, u8);
 
 /* Modules, files and runtime paths whose names were sent, by a hash of what they are. Least recently used, because names may be sent
  * again without harm. */
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 262144);
-	__type(key, u64);
-	__type(value, u8);
-} known_names SEC(".maps");
+MAP(known_names, LRU_HASH, 262144, u64, u8);
 
 static __always_inline bool is_known(u64 name)
 {
@@ -219,20 +186,10 @@ static __always_inline void make_known(u64 name)
 }
 
 /* Processes that made pages dirty: their executables. */
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 65536);
-	__type(key, u32);
-	__type(value, u64);
-} processes SEC(".maps");
+MAP(processes, LRU_HASH, 65536, u32, u64);
 
-/* Contexts of io_uring requests on their way to a worker. */
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 65536);
-	__type(key, u64); /* address of the io_kiocb */
-	__type(value, u64);
-} uring_contexts SEC(".maps");
+/* Contexts of io_uring requests on their way to a worker, by the address of the io_kiocb. */
+MAP(uring_contexts, LRU_HASH, 65536, u64, u64);
 
 /* How many bytes of a request belong to contexts of each write stream, see streams.h. */
 struct ballot {
@@ -329,12 +286,7 @@ struct workspace {
 	struct tagging tagging;
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, WORKSPACES);
-	__type(key, u32);
-	__type(value, struct workspace);
-} workspaces SEC(".maps");
+MAP(workspaces, PERCPU_ARRAY, WORKSPACES, u32, struct workspace);
 
 static __always_inline struct workspace *workspace_of(u32 index)
 {

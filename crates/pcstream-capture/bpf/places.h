@@ -26,20 +26,10 @@ struct buffer_page {
 #define LOOK_AGAIN_NS 100000000
 
 /* The loader sets its size. The least recently used page gives way: it has been clean for longest. */
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 1);
-	__type(key, struct buffer_key);
-	__type(value, struct buffer_page);
-} buffer_pages SEC(".maps");
+MAP(buffer_pages, LRU_HASH, 1, struct buffer_key, struct buffer_page);
 
 /* Spaces that hold pages of buffers, with the size of those. */
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 16384);
-	__type(key, u64);
-	__type(value, u32);
-} pools SEC(".maps");
+MAP(pools, LRU_HASH, 16384, u64, u32);
 
 /* Whether there are any. */
 u32 has_pools = 0;

@@ -30,12 +30,7 @@ struct mapped_key {
 #define MAX_RUNTIME_PATHS 65536 /* as many as the Java agent gives names */
 #define MAX_MAPPED_FILES 65536
 
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, MAX_MAPPED_FILES);
-	__type(key, struct mapped_key);
-	__type(value, struct pcstream_slot);
-} mapped_files SEC(".maps");
+MAP(mapped_files, LRU_HASH, MAX_MAPPED_FILES, struct mapped_key, struct pcstream_slot);
 
 /* How many were put there. */
 u32 files_mapped = 0;

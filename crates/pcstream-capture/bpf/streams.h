@@ -57,38 +57,16 @@ struct stream_versions {
 };
 
 /* As many as there are contexts. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 65536);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, u64);
-	__type(value, struct stream_versions);
-} context_streams SEC(".maps");
+MAP_WITH(BPF_F_NO_PREALLOC, context_streams, HASH, 65536, u64, struct stream_versions);
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, u32);
-} stream_version SEC(".maps");
+MAP(stream_version, ARRAY, 1, u32, u32);
 
 /* Shared with the server, which reads and clears the places and writes the counts. A place is 0, or a page's number on the disk shifted by
  * 8, and its stream. Sized by user space: nobody else needs it. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__type(key, u32);
-	__type(value, u64);
-} page_streams SEC(".maps");
+MAP_WITH(BPF_F_MMAPABLE, page_streams, ARRAY, 1, u32, u64);
 
 /* What was done, by stream. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, MAX_WRITE_STREAMS);
-	__type(key, u32);
-	__type(value, struct stream_count);
-} stream_counts SEC(".maps");
+MAP(stream_counts, PERCPU_ARRAY, MAX_WRITE_STREAMS, u32, struct stream_count);
 
 static __always_inline u32 counting_version(void)
 {
