@@ -19,9 +19,6 @@ mod program {
     use libbpf_cargo::SkeletonBuilder;
     use std::{env, path::PathBuf};
 
-    /// The program, and the types that `tests/wire_types.rs` compares with those that are checked in.
-    const SOURCES: [&str; 2] = ["pcstream", "wire_types"];
-
     pub fn build() {
         for source in
             ["bpf", "libpcstream/answers.h", "libpcstream/pcstream_runtime.h", "libpcstream/signature.h"]
@@ -38,14 +35,12 @@ mod program {
             "the BPF program reads x86-64 registers and system call numbers; the target is {arch}. \
              Build without the capture feature there."
         );
-        for name in SOURCES {
-            SkeletonBuilder::new()
-                .source(format!("bpf/{name}.bpf.c"))
-                .clang(compiler())
-                .clang_args(arguments())
-                .build_and_generate(out.join(format!("{name}.skel.rs")))
-                .unwrap_or_else(|error| panic!("bpf/{name}.bpf.c does not compile: {error:#}"));
-        }
+        SkeletonBuilder::new()
+            .source("bpf/pcstream.bpf.c")
+            .clang(compiler())
+            .clang_args(arguments())
+            .build_and_generate(out.join("pcstream.skel.rs"))
+            .unwrap_or_else(|error| panic!("bpf/pcstream.bpf.c does not compile: {error:#}"));
     }
 
     fn arguments() -> Vec<String> {
