@@ -64,9 +64,8 @@ __noinline u64 emit_context(struct workspace *ws, u64 executable, u32 mode)
 	key = describe_context(ws, executable, mode);
 	if (bpf_map_lookup_elem(&known_contexts, &key))
 		return key;
-	if (bpf_map_update_elem(&known_contexts, &key, &one, BPF_NOEXIST)) {
-		if (bpf_map_lookup_elem(&known_contexts, &key))
-			return key; /* another CPU was faster */
+	/* Another CPU may be faster: then user space gets the record twice. */
+	if (bpf_map_update_elem(&known_contexts, &key, &one, BPF_ANY)) {
 		count(LOST_CONTEXTS);
 		return 0;
 	}

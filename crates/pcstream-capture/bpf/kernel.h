@@ -11,9 +11,7 @@
 #define PCSTREAM_KERNEL_H
 
 typedef unsigned char __u8;
-typedef signed char __s8;
 typedef unsigned short __u16;
-typedef short __s16;
 typedef unsigned int __u32;
 typedef int __s32;
 typedef unsigned long long __u64;
@@ -32,7 +30,7 @@ typedef _Bool bool;
 #define false 0
 #define NULL ((void *)0)
 
-enum { BPF_ANY = 0, BPF_NOEXIST = 1, BPF_EXIST = 2 };
+enum { BPF_ANY = 0 };
 enum { BPF_LOCAL_STORAGE_GET_F_CREATE = 1 };
 enum bpf_map_type {
 	BPF_MAP_TYPE_HASH = 1,
