@@ -378,8 +378,10 @@ int BPF_PROG(on_bio, struct bio *bio)
 SEC("tp_btf/block_bio_queue")
 int BPF_PROG(on_placed_bio, struct bio *bio)
 {
-	keep_cpu();
+	if (keeps_cpu())
+		bpf_preempt_disable();
 	take_bio(bio, true);
-	give_cpu();
+	if (keeps_cpu())
+		bpf_preempt_enable();
 	return 0;
 }

@@ -20,7 +20,7 @@
  * they hold the same pages.
  *
  * A server makes requests, too, as soon as the file system's are made. It must not run in the middle of this program on the same CPU: the
- * kernel would not run the program for the server's request, and count a loss (`keep_cpu`).
+ * kernel would not run the program for the server's request, and count a loss (`keeps_cpu`).
  *
  * Known weaknesses: below a device-mapper target, direct I/O gets no stream, and encrypted pages are others. Pages that are no
  * majority of their request go with the majority; `minority_bytes` counts them.
@@ -40,16 +40,9 @@ extern int bpf_bio_set_write_stream(struct bio *bio, u8 stream) __ksym __weak;
 extern void bpf_preempt_disable(void) __ksym __weak;
 extern void bpf_preempt_enable(void) __ksym __weak;
 
-static __always_inline void keep_cpu(void)
+static __always_inline bool keeps_cpu(void)
 {
-	if (placing == PLACED_BY_SERVER && bpf_ksym_exists(bpf_preempt_disable))
-		bpf_preempt_disable();
-}
-
-static __always_inline void give_cpu(void)
-{
-	if (placing == PLACED_BY_SERVER && bpf_ksym_exists(bpf_preempt_disable))
-		bpf_preempt_enable();
+	return placing == PLACED_BY_SERVER && bpf_ksym_exists(bpf_preempt_disable);
 }
 
 struct stream_versions {
