@@ -100,26 +100,13 @@ static __always_inline bool stands(struct buffer_page *page, u32 rank, u64 now_n
 static __always_inline u64 mark_page(struct workspace *ws, struct task_cache *cache, struct task_struct *task,
 				     struct pt_regs *regs, u32 rank, struct buffer_key *key, u64 now_ns)
 {
-	struct buffer_page *page, fresh = {};
-	u64 context;
+	struct buffer_page page = { .rank = rank, .marked_ns = now_ns };
 
 	begin_capture(ws, task, regs, ENTRY_BUFFER);
-	context = context_of_call_path(ws, cache, task);
-	if (!context)
-		return 0;
-	page = bpf_map_lookup_elem(&buffer_pages, key);
-	if (page) {
-		page->context = context;
-		page->rank = rank;
-		page->marked_ns = now_ns;
-		page->writer = 0;
-		return context;
-	}
-	fresh.context = context;
-	fresh.rank = rank;
-	fresh.marked_ns = now_ns;
-	bpf_map_update_elem(&buffer_pages, key, &fresh, BPF_ANY);
-	return context;
+	page.context = context_of_call_path(ws, cache, task);
+	if (page.context)
+		bpf_map_update_elem(&buffer_pages, key, &page, BPF_ANY);
+	return page.context;
 }
 
 /* Working memory for a probe, which may be preempted by another one on the same CPU; NULL: all is in use. */
