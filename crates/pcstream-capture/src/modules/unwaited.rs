@@ -57,9 +57,10 @@ impl Mapping {
     /// Copies from this place on. Fails if the first page is not there any more.
     fn copy(&self, from: usize, to: &mut [u8]) -> Result<usize, Errno> {
         assert!(from <= self.bytes && to.len() <= self.bytes - from);
-        let iovec = |start: *mut c_void| libc::iovec { iov_base: start, iov_len: to.len() };
-        let (source, target) = (self.start.as_ptr().wrapping_byte_add(from), to.as_ptr().cast_mut().cast());
-        let (source, target) = (iovec(source), iovec(target));
+        let bytes = to.len();
+        let iovec = |start: *mut c_void| libc::iovec { iov_base: start, iov_len: bytes };
+        let source = iovec(self.start.as_ptr().wrapping_byte_add(from));
+        let target = iovec(to.as_mut_ptr().cast());
         let own = rustix::process::getpid().as_raw_nonzero().get();
         // SAFETY: `target` is ours alone and as long as said; of `source` the kernel checks each page.
         let copied = unsafe { libc::process_vm_readv(own, &raw const target, 1, &raw const source, 1, 0) };
