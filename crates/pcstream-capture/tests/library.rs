@@ -1,10 +1,15 @@
-//! `pcstream_stream` of `libpcstream/pcstream.c` while nobody listens, and while somebody does who is no placer.
+//! `pcstream_stream` of `libpcstream/pcstream.c` while nobody listens, while somebody does who is no placer, and in a copy of a
+//! process.
 
-use std::path::Path;
+#[path = "common/programs.rs"]
+mod programs;
+
 use std::process::Command;
 
+const LIBRARY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/libpcstream");
+
 /// Without a listener a call makes no system call: in strict mode the first one would kill. Then it is given that somebody listens.
-const PROGRAM: &str = r#"
+const ASKS: &str = r#"
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
@@ -38,21 +43,49 @@ int main(int argc, char **argv) {
 }
 "#;
 
-#[test]
-fn without_a_placer_there_is_no_stream_and_nothing_is_opened() {
-    if !Path::new("/usr/bin/gcc").exists() {
-        eprintln!("skipped: needs gcc (apt install gcc)");
-        return;
+/// The process is copied while a thread of it looks for a table: that thread is not in the copy, so another one may look there.
+/// Whoever looked had a try, so that it pauses.
+const FORKS: &str = r#"
+#include "pcstream.c"
+#include <sys/wait.h>
+int main(void) {
+    struct table table = { .device = 1 };
+    int status = -1;
+    looking = getpid();
+    look_for(&table);
+    if (table.pause)
+        return 1;
+    pid_t copy = fork();
+    if (!copy) {
+        look_for(&table);
+        _exit(table.pause == 1 && !looking ? 0 : 2);
     }
+    return waitpid(copy, &status, 0) != copy || status;
+}
+"#;
+
+/// Compiles a program of this name, beside these files, and runs it with each of these lists of arguments. All have to succeed.
+fn succeeds(name: &str, source: &str, files: &[&str], runs: &[&[&str]]) {
     let dir = tempfile::tempdir().expect("a directory");
-    let (source, program) = (dir.path().join("asks.c"), dir.path().join("asks"));
-    std::fs::write(&source, PROGRAM).expect("it can be written");
-    let library = concat!(env!("CARGO_MANIFEST_DIR"), "/libpcstream");
-    let mut gcc = Command::new("gcc");
-    gcc.args(["-O2", "-Wall", "-Werror", "-I", library, "-o"]).arg(&program).arg(&source);
-    assert!(gcc.arg(format!("{library}/pcstream.c")).status().expect("gcc starts").success());
-    for arguments in [&[][..], &["listened to"]] {
-        let status = Command::new(&program).args(arguments).status().expect("it starts");
+    let flags = [&["-O2", "-Wall", "-Werror", "-I", LIBRARY], files].concat();
+    let program = programs::compile(dir.path(), name, source, &flags);
+    for arguments in runs {
+        let status = Command::new(&program).args(*arguments).status().expect("it starts");
         assert!(status.success(), "{arguments:?}: {status}");
     }
+}
+
+#[test]
+fn without_a_placer_there_is_no_stream_and_nothing_is_opened() {
+    succeeds(
+        "asks",
+        ASKS,
+        &[concat!(env!("CARGO_MANIFEST_DIR"), "/libpcstream/pcstream.c")],
+        &[&[], &["listened to"]],
+    );
+}
+
+#[test]
+fn a_process_that_was_copied_while_it_looked_for_a_table_looks_again() {
+    succeeds("forks", FORKS, &[], &[&[]]);
 }

@@ -94,10 +94,7 @@ impl Drop for Namespace {
 fn elsewhere() {
     let disk = ext4();
     let mut bench = Bench::new(&disk);
-    let placer = bench.start(&["--sink", "hints"]);
-    bench.write();
-    wait_for("hints of both files", || bench.hint("log") != 0 && bench.hint("table") != 0);
-    bench.stop();
+    let placer = bench.hinted();
     let others = Namespace::new();
     disk::succeed("umount", &[text(&disk.mount_point())]);
     let output = placer.wait();

@@ -157,7 +157,7 @@ fn mounted_twice() {
     wait_for("another look at the file system", || began.elapsed() > 2 * LOOK);
     placer.reload();
     bench.write();
-    wait_for("hints of both files", || bench.hint("log") != 0 && bench.hint("table") != 0);
+    bench.wait_for_hints();
     bench.stop();
     let result = placer.end();
     assert_eq!(["log", "table", "own"].map(|file| bench.hint(file)), [0, 0, 5], "{result:#}");

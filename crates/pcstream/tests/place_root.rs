@@ -212,10 +212,7 @@ fn killed() {
 fn leased() {
     let disk = ext4();
     let mut bench = Bench::new(&disk);
-    let placer = bench.start(&["--sink", "hints"]);
-    bench.write();
-    wait_for("hints of both files", || bench.hint("log") != 0 && bench.hint("table") != 0);
-    bench.stop();
+    let placer = bench.hinted();
     disk::succeed("sync", &["-f", text(&disk.mount_point())]);
     (0..2).for_each(|_| placer.reload());
     let lease = lease(&disk.mount_point().join("log"));
@@ -257,7 +254,7 @@ fn renamed() {
     let began = Instant::now();
     fs::rename(&bench.on, disk.mount_point().join("renamed")).expect("it is renamed");
     bench.write();
-    wait_for("hints of both files", || bench.hint("log") != 0 && bench.hint("table") != 0);
+    bench.wait_for_hints();
     wait_for("another look at the file system", || began.elapsed() > 2 * LOOK);
     placer.reload();
     bench.stop();

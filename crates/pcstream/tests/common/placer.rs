@@ -15,7 +15,7 @@ use std::time::SystemTime;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::common::PATIENCE;
+use crate::common::{PATIENCE, wait_for};
 use crate::disk::{self, Disk};
 use crate::programs;
 
@@ -98,6 +98,19 @@ impl<'a> Bench<'a> {
         let running = Running { child: Some(child), socket, path: self.path("notify") };
         assert!(running.notified().starts_with("READY=1"));
         running
+    }
+
+    /// A placer with hints, after the program wrote until both of its files had one.
+    pub fn hinted(&mut self) -> Running {
+        let placer = self.start(&["--sink", "hints"]);
+        self.write();
+        self.wait_for_hints();
+        self.stop();
+        placer
+    }
+
+    pub fn wait_for_hints(&self) {
+        wait_for("hints of both files", || self.hint("log") != 0 && self.hint("table") != 0);
     }
 
     pub fn hint(&self, file: &str) -> u64 {
