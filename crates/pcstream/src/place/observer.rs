@@ -66,9 +66,12 @@ impl Placing<'_> {
 
     /// Says once that a device without a file system has one by now.
     fn look_for_mount(&mut self) {
-        let said = if self.mounted { None } else { self.place.mounted_meanwhile() };
-        self.mounted |= said.is_some();
-        said.iter().for_each(|said| self.ui.remark(said));
+        if !self.mounted
+            && let Some(said) = self.place.mounted_meanwhile()
+        {
+            self.mounted = true;
+            self.ui.remark(&said);
+        }
     }
 
     fn status(&self) -> String {
