@@ -5,6 +5,8 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Read};
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use anyhow::{Context as _, anyhow};
@@ -14,6 +16,8 @@ use pcstream_report::table::Side::{Left, Right};
 use pcstream_report::table::table;
 use pcstream_trace::import::{BadLine, Counts, Importer, LineError, MAX_LINE_BYTES, Settings, quote};
 use pcstream_trace::{PAGE_BYTES, Summary};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 
 use crate::args::ImportArgs;
 use crate::failure::{Failure, Status};
@@ -70,10 +74,11 @@ fn is_stdin(path: &Path) -> bool {
 /// `pcstream import`.
 pub fn import(args: &ImportArgs, ui: Ui) -> Result<Status, Failure> {
     let mut importer = Importer::new(settings(args)).map_err(Failure::wrong_arguments)?;
-    let mut lines = Lines::open(args)?;
-    let Some(path) = &args.output else { return list_volumes(args, importer, lines, ui) };
-    // Whoever still waits for the beginning of standard input can be ended as usual.
     let interrupt = Interrupt::watch()?;
+    let opened = Lines::open(args, &interrupt);
+    interrupt.check()?;
+    let mut lines = opened?;
+    let Some(path) = &args.output else { return list_volumes(args, importer, lines, ui, &interrupt) };
     let mut output = Output::create(path, importer.meta(), args.force)?;
     let bar = lines.progress("importing", ui);
     let copied = copy(args, &mut importer, &mut lines, &mut output, &bar, &interrupt);
@@ -92,10 +97,11 @@ fn list_volumes(
     mut importer: Importer,
     mut lines: Lines,
     ui: Ui,
+    interrupt: &Interrupt,
 ) -> Result<Status, Failure> {
     let bar = lines.progress("reading", ui);
     let (mut is_first, mut bad_lines) = (true, 0_u64);
-    while let Some(line) = lines.read().with_context(|| format!("{}: cannot read", input_name(args)))? {
+    while let Some(line) = next_line(args, &mut lines, interrupt)? {
         bad_lines += u64::from(importer.survey(line, is_first).is_err());
         is_first = false;
         bar.set_position(lines.consumed >> 10);
@@ -136,6 +142,17 @@ fn list_volumes(
     Ok(Status::with_losses(bad_lines > 0))
 }
 
+/// The next line, or what ends the reading. A signal does first: Ctrl-C ends the other side of a pipe, too.
+fn next_line<'a>(
+    args: &ImportArgs,
+    lines: &'a mut Lines,
+    interrupt: &Interrupt,
+) -> Result<Option<&'a [u8]>, Failure> {
+    let read = lines.read();
+    interrupt.check()?;
+    Ok(read.with_context(|| format!("{}: cannot read", input_name(args)))?)
+}
+
 /// Imports all lines. Returns what is wrong with the first one that was skipped.
 fn copy(
     args: &ImportArgs,
@@ -146,8 +163,7 @@ fn copy(
     interrupt: &Interrupt,
 ) -> Result<Option<anyhow::Error>, Failure> {
     let mut first_bad = None;
-    while let Some(line) = lines.read().with_context(|| format!("{}: cannot read", input_name(args)))? {
-        interrupt.check()?;
+    while let Some(line) = next_line(args, lines, interrupt)? {
         match importer.line(line) {
             Ok(()) => {}
             Err(LineError::Bad(bad)) if args.skip_bad_lines && first_bad.is_some() => drop(bad),
@@ -165,8 +181,6 @@ fn copy(
             bar.set_position(lines.consumed >> 10);
         }
     }
-    // Ctrl-C ends the other side of a pipe, too.
-    interrupt.check()?;
     if importer.counts().requests() == 0 {
         return Err(nothing(args, importer, first_bad).into());
     }
@@ -301,27 +315,27 @@ struct Lines {
 
 impl Lines {
     /// Opens the input and makes sure that it is not compressed.
-    fn open(args: &ImportArgs) -> anyhow::Result<Lines> {
+    fn open(args: &ImportArgs, interrupt: &Interrupt) -> anyhow::Result<Lines> {
         let name = input_name(args);
-        let (mut input, bytes): (Box<dyn Read>, _) = if is_stdin(&args.input) {
-            (Box::new(io::stdin().lock()), None)
+        let problem = || format!("{name}: cannot read");
+        let file = if is_stdin(&args.input) {
+            File::from(io::stdin().as_fd().try_clone_to_owned().with_context(problem)?)
         } else {
-            let problem = || format!("{name}: cannot read");
-            let file = File::open(&args.input).with_context(problem)?;
-            let metadata = file.metadata().with_context(problem)?;
-            if metadata.is_dir() {
-                return Err(anyhow!(
-                    "{name}: is a directory, expected a text file or '-' for standard input"
-                ));
-            }
-            (Box::new(file), metadata.is_file().then_some(metadata.len()))
+            // A pipe without a writer is waited for when it is read.
+            File::options()
+                .read(true)
+                .custom_flags(libc::O_NONBLOCK)
+                .open(&args.input)
+                .with_context(problem)?
         };
+        let metadata = file.metadata().with_context(problem)?;
+        if metadata.is_dir() {
+            return Err(anyhow!("{name}: is a directory, expected a text file or '-' for standard input"));
+        }
+        let bytes = metadata.is_file().then_some(metadata.len());
+        let mut input = Input { file, interrupt: interrupt.clone() };
         let mut head = Vec::new();
-        input
-            .by_ref()
-            .take(MAGIC_BYTES as u64)
-            .read_to_end(&mut head)
-            .with_context(|| format!("{name}: cannot read"))?;
+        input.by_ref().take(MAGIC_BYTES as u64).read_to_end(&mut head).with_context(problem)?;
         refuse_compressed(args, &head)?;
         let input = Box::new(BufReader::with_capacity(BUFFER_BYTES, Cursor::new(head).chain(input)));
         Ok(Lines { input, line: Vec::new(), bytes, consumed: 0, within_line: false })
@@ -355,6 +369,34 @@ impl Lines {
             self.within_line = read == limit;
         }
         Ok(Some(&self.line))
+    }
+}
+
+/// The input. To read it ends with an error when a signal comes: whoever writes it may be silent for long.
+struct Input {
+    file: File,
+    interrupt: Interrupt,
+}
+
+impl Read for Input {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        // A signal just before the wait does not end it.
+        const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+        loop {
+            let ready = poll(&mut [PollFd::new(&self.file, PollFlags::IN)], Some(&LOOK));
+            if self.interrupt.came() {
+                return Err(io::Error::other("a signal came"));
+            }
+            match ready {
+                Ok(0) | Err(Errno::INTR) => {}
+                Ok(_) => match self.file.read(bytes) {
+                    // Another reader was faster.
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    read => return read,
+                },
+                Err(error) => return Err(error.into()),
+            }
+        }
     }
 }
 

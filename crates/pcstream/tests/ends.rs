@@ -40,8 +40,9 @@ fn an_interrupted_generate_leaves_nothing_and_ends_as_a_shell_expects() {
     }
 }
 
+/// Whoever writes the input may be silent for as long as it likes.
 #[test]
-fn an_interrupted_import_leaves_nothing_also_where_its_input_ends_at_the_signal() {
+fn an_interrupted_import_leaves_nothing_whatever_its_input_does() {
     const LINE: &[u8] = b"128166372003061629,src1,0,Write,0,8192,100\n";
     for ends in [false, true] {
         let dir = tempfile::tempdir().unwrap();
@@ -52,10 +53,6 @@ fn an_interrupted_import_leaves_nothing_also_where_its_input_ends_at_the_signal(
         input.write_all(LINE).unwrap();
         wait_for("the file of a trace", || dir.path().join("t.pctrace.partial/meta.json").exists());
         interrupt(&child, Signal::INT);
-        if !ends {
-            // It waits for this line, and may be gone when it comes.
-            _ = input.write_all(LINE);
-        }
         let kept = (!ends).then_some(input);
         let output = child.wait_with_output().unwrap();
         drop(kept);
@@ -63,6 +60,39 @@ fn an_interrupted_import_leaves_nothing_also_where_its_input_ends_at_the_signal(
         assert!(text(&output.stderr).contains("ended by signal 2; nothing was left behind"));
         assert_eq!(names(dir.path()), [] as [&str; 0]);
     }
+}
+
+#[test]
+fn an_import_that_waits_for_a_pipe_can_be_ended_and_reads_what_comes() {
+    const LINE: &[u8] = b"128166372003061629,src1,0,Write,0,8192,100\n";
+    let dir = tempfile::tempdir().unwrap();
+    let pipe = dir.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let import = || {
+        let mut import = program();
+        import.args(["import", "--format", "msr", "pipe", "-o", "t.pctrace"]).current_dir(dir.path());
+        import.stderr(Stdio::piped()).spawn().unwrap()
+    };
+    // The other end can be opened without waiting once somebody reads.
+    let open = || {
+        let mut writer = None;
+        wait_for("somebody to read the pipe", || {
+            writer = fs::File::options().write(true).custom_flags(libc::O_NONBLOCK).open(&pipe).ok();
+            writer.is_some()
+        });
+        writer.unwrap()
+    };
+    let child = import();
+    let silent = open();
+    interrupt(&child, Signal::TERM);
+    assert_eq!(child.wait_with_output().unwrap().status.code(), Some(143));
+    assert_eq!(names(dir.path()), ["pipe"]);
+    drop(silent);
+    let child = import();
+    open().write_all(LINE).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(dir.path().join("t.pctrace/meta.json").exists());
 }
 
 /// Rules may come through a pipe. Whoever waits for them can be ended as usual.
