@@ -266,6 +266,47 @@ fn a_killed_sweep_goes_on_where_it_was() {
     assert_eq!(text, fs::read_to_string(&torn).unwrap());
 }
 
+/// Whoever puts the file of a damaged trace back gets the results of the whole one, and rows say which trace was damaged.
+#[test]
+fn runs_over_a_damaged_trace_say_so_and_are_not_taken_for_those_of_the_whole_one() {
+    let place = Place::new();
+    let (trace, out, kept) = (place.path("t.pctrace"), place.path("r.json"), place.path("kept.json"));
+    // More than a piece of the table, so that what comes before the damage can be read.
+    let more = ["generate", "hotcold", "--pages", "16K", "--writes", "3M", "--force", "-o", &trace];
+    ends_with(0, &more);
+    let events = place.path("t.pctrace/events.parquet");
+    let whole = fs::read(&events).unwrap();
+    let mut damaged = whole.clone();
+    let at = damaged.len() * 8 / 10;
+    damaged[at] ^= 1;
+    let sweep = |out: &str, code| ends_with(code, &["sweep", &trace, "-o", out, "--scheme", "baseline"]).1;
+    let damage = |path: &str| rows(path).iter().map(|row| row["damage"].is_string()).collect::<Vec<_>>();
+    fs::write(&events, damaged).unwrap();
+    sweep(&out, 3);
+    assert_eq!(damage(&out), [true; 2]);
+    // All of its runs are finished and kept, and then the disk is full.
+    fs::remove_file(&out).unwrap();
+    std::os::unix::fs::symlink("/dev/full", &out).unwrap();
+    sweep(&out, 1);
+    let journal = format!("{out}.unfinished");
+    assert!(fs::metadata(&journal).unwrap().len() > 0);
+    fs::write(&events, whole).unwrap();
+    fs::rename(&journal, format!("{kept}.unfinished")).unwrap();
+    assert!(!sweep(&kept, 0).contains("finished before"));
+    assert_eq!(damage(&kept), [false; 2]);
+}
+
+#[test]
+fn two_sweeps_do_not_write_one_output() {
+    let place = Place::new();
+    let (trace, out) = (place.path("t.pctrace"), place.path("r.csv"));
+    let journal = fs::File::create(format!("{out}.unfinished")).unwrap();
+    rustix::fs::flock(&journal, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    refuses(1, &["sweep", &trace, "-o", &out], &["another sweep writes it"]);
+    drop(journal);
+    ends_with(0, &["sweep", &trace, "-o", &out]);
+}
+
 #[test]
 fn parquet_and_csv_hold_the_same_rows() {
     use parquet::file::reader::{FileReader as _, SerializedFileReader};

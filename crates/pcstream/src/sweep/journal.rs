@@ -2,8 +2,8 @@
 //!
 //! `OUTPUT.unfinished`, beside the output: a line of JSON per run, `{"run": KEY, "damage": null, "results": [...]}`,
 //! flushed to the disk after each pass over the trace. A run is found again by its key, so a grid may grow or shrink
-//! between two tries. A last line without its end is what a killed sweep was writing: it is cut off. The sweep that
-//! ends removes the file.
+//! between two tries. A last line without its end is what a killed sweep was writing: it is cut off. Runs over a damaged
+//! trace are made again. The sweep that ends removes the file, which is locked until then.
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
@@ -11,8 +11,9 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, anyhow};
-use rustix::fs::OFlags;
+use anyhow::{Context as _, anyhow, bail};
+use rustix::fs::{FlockOperation, OFlags, flock};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -62,6 +63,13 @@ impl Journal {
         whole_file::believe(&file, &path).with_context(problem)?;
         let is_file = file.metadata().with_context(problem)?.is_file();
         anyhow::ensure!(is_file, "{}: expected a regular file, or none", problem());
+        // File systems without locks cannot tell.
+        if flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
+            bail!(
+                "{}: another sweep writes it; wait until it ends, or choose another --output",
+                output.display()
+            );
+        }
         let mut text = String::new();
         file.read_to_string(&mut text).with_context(problem)?;
         let whole = text.rfind('\n').map_or(0, |last| last + 1);
@@ -75,7 +83,10 @@ impl Journal {
                     number + 1
                 )
             })?;
-            done.insert(run, result);
+            // What a damaged trace gave is no result of the one that it was mended to.
+            if result.damage.is_none() {
+                done.insert(run, result);
+            }
         }
         Ok(Journal { kept: Some((path, file)), done })
     }

@@ -30,7 +30,7 @@ use crate::ui::{self, Ui};
 use crate::whole_file::WholeFile;
 use grid::{Grid, Run, Space};
 use journal::{Done, Journal};
-use sheet::{Cell, Format, Sheet};
+use sheet::{Cell, Format, Sheet, Type};
 
 /// Lanes in a pass for each core: reading the trace costs little beside so many, and little is lost with a pass.
 const LANES_PER_CORE: usize = 8;
@@ -199,12 +199,14 @@ fn collect(
     let mut columns = results::place_columns(&parameters);
     let others = results::COLUMNS.iter().chain(&results::ASKED);
     columns.extend(others.map(|(name, kind)| ((*name).to_owned(), *kind)));
+    columns.push(("damage".to_owned(), Type::Text));
     let (path, mut damage, mut rows) = (path.display().to_string(), None, Vec::new());
     let trace = (&path[..], &meta.trace_id[..]);
     for run in &grid.runs {
         let done = journal.done(&run.key).context("every run is done")?;
         let mut row = results::place(run, trace, &parameters, &Geometry::new(&run.lane.device)?);
         row.extend(done.results.iter().chain(asked).cloned());
+        row.push(done.damage.clone().map_or(Cell::Null, Cell::Text));
         rows.push(row);
         damage = damage.or_else(|| done.damage.clone());
     }
