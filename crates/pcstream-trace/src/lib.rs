@@ -21,5 +21,5 @@ pub use event::{Event, Kind, Life, Op, WriteHint};
 pub use ids::{ContextId, FileId, Lba, PAGE_BYTES, Signature};
 pub use meta::{Device, Digest, Exit, Extent, FileSystem, FormatVersion, Meta, Totals};
 #[cfg(feature = "store")]
-pub use store::{Summary, TraceError, TraceReader, TraceWriter};
+pub use store::{Summary, TraceError, TraceReader, TraceWriter, is_in_trace};
 pub use tables::{Batch, Context, File, Frame, Tables, Unwind};

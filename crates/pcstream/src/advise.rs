@@ -15,7 +15,7 @@ use crate::simulate;
 use crate::source_lines;
 use crate::ui::{self, JsonSink, Ui};
 use crate::values::{Schemes, Setting};
-use crate::whole_file::WholeFile;
+use crate::whole_file::{WholeFile, all_different};
 
 /// The only scheme of changes that has parameters.
 const WITH_PARAMETERS: &str = "pcstream";
@@ -26,6 +26,7 @@ pub fn advise(args: AdviseArgs, ui: Ui) -> Result<Status, Failure> {
     schemes::check_files(&args.scheme_options, "advise")?;
     // What is wrong with its parameters is said before the work.
     schemes::factory(WITH_PARAMETERS, &args.scheme_options, None)?;
+    all_different(&[("--json", args.output.json.as_deref()), ("--rules-out", args.rules_out.as_deref())])?;
     let json = JsonSink::asked(&args.output)?;
     let rules_out =
         args.rules_out.as_deref().map(|path| WholeFile::create("--rules-out", path)).transpose()?;
@@ -52,10 +53,6 @@ pub fn advise(args: AdviseArgs, ui: Ui) -> Result<Status, Failure> {
     let streams = usize::from(plan.lanes[0].device.streams);
     let hinted = written[1..].iter().any(|class| class.hinted_pages() > 0);
     let mut possible = Possible::of((&sources, &young), unassigned, streams, hinted);
-    if let Some(file) = rules_out {
-        let head = format!("# Made by `pcstream advise` from trace {}.\n", result.about.trace.id);
-        file.write(format!("{head}{}", possible.rules).as_bytes())?;
-    }
     // Without contexts there is nothing to place by.
     possible.changes.retain(|change| change.scheme != "pcstream" || !result.writers.are_unknown());
     let lanes = lanes(&mut possible.changes, plan, &options)?;
@@ -63,7 +60,12 @@ pub fn advise(args: AdviseArgs, ui: Ui) -> Result<Status, Failure> {
         true => Vec::new(),
         false => fitting.run(&Plan { lanes, ..plan.clone() })?.results,
     };
+    let rules = possible.rules.clone();
     let advice = Advice::of(&result, (sources, &young), possible, &gains);
+    if let Some(file) = rules_out {
+        let head = format!("# Made by `pcstream advise` from trace {}.\n", result.about.trace.id);
+        file.write(format!("{head}{rules}").as_bytes())?;
+    }
     ui::show(json, &advice, || advice.text(ui.layout(false)))?;
     Ok(Status::with_losses(result.has_losses()))
 }

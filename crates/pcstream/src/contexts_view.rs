@@ -16,7 +16,7 @@ use crate::failure::Failure;
 use crate::selection::Selection;
 use crate::source_lines;
 use crate::ui::{self, JsonSink, Ui};
-use crate::whole_file::WholeFile;
+use crate::whole_file::{WholeFile, all_different};
 
 /// Files listed per context.
 pub const FILES_PER_CONTEXT: usize = 10;
@@ -161,7 +161,12 @@ fn check_stdout(args: &ContextsArgs) -> Result<(), Failure> {
         csv: view.csv,
         by: view.by.is_some(),
     };
-    ui::one_on_stdout(&outputs.on_stdout().iter().map(AsRef::as_ref).collect::<Vec<&str>>())
+    ui::one_on_stdout(&outputs.on_stdout())?;
+    all_different(&[
+        ("--json", outputs.json),
+        ("--folded", outputs.folded),
+        ("--pprof", view.pprof.as_deref()),
+    ])
 }
 
 fn names(args: &ViewArgs) -> Names {

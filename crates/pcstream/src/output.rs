@@ -8,6 +8,7 @@ use anyhow::Context as _;
 use pcstream_trace::{Batch, Meta, Summary, TraceWriter};
 
 use crate::failure::Failure;
+use crate::ui::is_stdout;
 use crate::whole_file::resolve_directory;
 
 /// What goes before errors, which name the place themselves.
@@ -15,6 +16,10 @@ const WHAT: &str = "cannot write the trace (-o)";
 
 /// Begins the trace that `-o` names; `force` replaces one that is there.
 pub fn begin(path: &Path, meta: Meta, force: bool) -> anyhow::Result<TraceWriter> {
+    anyhow::ensure!(
+        !is_stdout(path),
+        "{WHAT}: a trace is a directory, which cannot go to standard output; ./- names one that is called so"
+    );
     let place = resolve_directory(path).with_context(|| format!("{WHAT}: {}", path.display()))?;
     TraceWriter::create(place, meta, force).context(WHAT)
 }

@@ -25,7 +25,7 @@ use crate::png;
 use crate::schemes;
 use crate::simulate;
 use crate::ui::{self, JsonSink, Ui};
-use crate::whole_file::WholeFile;
+use crate::whole_file::{WholeFile, all_different};
 
 /// Spare factors of the curve over utilisation.
 const SPARE_FACTORS: [f64; 7] = [0.03, 0.05, 0.07, 0.125, 0.2, 0.3, 0.45];
@@ -43,14 +43,15 @@ pub fn report(args: &ReportArgs, ui: Ui) -> Result<Status, Failure> {
         check_figure(name, args).map_err(Failure::WrongArguments)?;
     }
     let outputs = [
-        ("--output -", args.output.as_deref()),
-        ("--svg -", args.svg.as_deref()),
-        ("--png -", args.png.as_deref()),
-        ("--csv -", args.csv.as_deref()),
-        ("--json -", args.simulation.output.json.as_deref()),
+        ("--output", args.output.as_deref()),
+        ("--svg", args.svg.as_deref()),
+        ("--png", args.png.as_deref()),
+        ("--csv", args.csv.as_deref()),
+        ("--json", args.simulation.output.json.as_deref()),
     ];
     let on_stdout = outputs.iter().filter(|(_, path)| path.is_some_and(ui::is_stdout));
-    ui::one_on_stdout(&on_stdout.map(|(flag, _)| *flag).collect::<Vec<_>>())?;
+    ui::one_on_stdout(&on_stdout.map(|(flag, _)| format!("{flag} -")).collect::<Vec<_>>())?;
+    all_different(&outputs)?;
     let output = args.output.as_deref().filter(|path| !ui::is_stdout(path));
     let create = |path| Ok::<_, Failure>((path, WholeFile::create("--output", path)?));
     let output = output.map(create).transpose()?;

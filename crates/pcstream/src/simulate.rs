@@ -30,6 +30,7 @@ use crate::passes::{Bars, failure, refused};
 use crate::schemes;
 use crate::ui::{self, JsonSink, Ui};
 use crate::values::{Prefill, Schemes};
+use crate::whole_file::all_different;
 
 /// Contexts in the table that follows the schemes in `run`.
 #[cfg(feature = "capture")]
@@ -97,6 +98,9 @@ fn density(lanes: &[LaneSpec]) -> Result<Density, Failure> {
 
 /// `pcstream simulate`.
 pub fn simulate(args: &SimulateArgs, ui: Ui) -> Result<Status, Failure> {
+    let outputs =
+        [("--json", args.simulation.output.json.as_deref()), ("--save-table", args.save_table.as_deref())];
+    all_different(&outputs)?;
     let json = JsonSink::asked(&args.simulation.output)?;
     let table =
         args.save_table.as_deref().map(|path| TableFile::open(path, &args.simulation.scheme)).transpose()?;

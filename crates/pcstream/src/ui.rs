@@ -1,5 +1,6 @@
 //! What the user sees: results on stdout, everything else on stderr.
 
+use std::borrow::Borrow;
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
@@ -115,7 +116,7 @@ pub fn is_stdout(path: &Path) -> bool {
 }
 
 /// Standard output holds one result: refuses more, of the flags that want it.
-pub fn one_on_stdout(flags: &[&str]) -> Result<(), Failure> {
+pub fn one_on_stdout(flags: &[impl Borrow<str>]) -> Result<(), Failure> {
     match flags {
         [] | [_] => Ok(()),
         _ => {

@@ -16,9 +16,13 @@ use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail};
+use pcstream_trace::is_in_trace;
 use rustix::fs::{FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use tempfile::NamedTempFile;
+
+use crate::failure::Failure;
+use crate::ui::is_stdout;
 
 /// As many symbolic links as the kernel follows.
 const MAX_LINKS: usize = 40;
@@ -44,6 +48,11 @@ impl WholeFile {
     pub fn create(flag: &'static str, path: &Path) -> anyhow::Result<WholeFile> {
         let problem = || format!("{flag} {}: cannot write there", path.display());
         let real = resolve(path).with_context(problem)?;
+        anyhow::ensure!(
+            !is_in_trace(&real),
+            "{flag} {}: is part of a trace, expected another file",
+            path.display()
+        );
         let output = match fs::metadata(&real) {
             Ok(there) if there.is_dir() => {
                 bail!("{flag} {}: is a directory, expected a file", path.display())
@@ -68,6 +77,28 @@ impl WholeFile {
         };
         written.map_err(|error| anyhow!("{} {}: {}", self.flag, self.path.display(), reason(&error)))
     }
+}
+
+/// Refuses two results in one file, of these flags and what they name. Pipes and devices take several.
+pub fn all_different(outputs: &[(&str, Option<&Path>)]) -> Result<(), Failure> {
+    let mut taken: Vec<(&str, PathBuf)> = Vec::new();
+    for &(flag, path) in outputs {
+        let Some(path) = path.filter(|path| !is_stdout(path)) else { continue };
+        // Whoever makes the file says what is wrong with its place.
+        let Ok(real) = resolve(path) else { continue };
+        let Ok(directory) = fs::canonicalize(parent(&real)) else { continue };
+        let real = directory.join(real.file_name().unwrap_or_default());
+        match taken.iter().find(|(_, place)| *place == real) {
+            Some((other, _)) if !fs::metadata(&real).is_ok_and(|there| !there.is_file()) => {
+                return Err(Failure::wrong_arguments(anyhow!(
+                    "{other} and {flag} name the same file, {}: expected different ones",
+                    path.display()
+                )));
+            }
+            _ => taken.push((flag, real)),
+        }
+    }
+    Ok(())
 }
 
 /// Without the path of the temporary file, which nobody gave.

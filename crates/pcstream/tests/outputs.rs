@@ -77,6 +77,36 @@ fn a_full_disk_does_not_cost_the_tables() {
     assert!(out.contains("WAF") && err.contains("--json /dev/full: No space left"), "{out}{err}");
 }
 
+/// A recording may be impossible to repeat.
+#[test]
+fn results_take_the_place_of_no_part_of_a_trace_and_of_no_other_result() {
+    let place = Place::new();
+    let (trace, file) = (place.path("t.pctrace"), place.path("file"));
+    for (command, flag, part) in [
+        ("simulate", "--json", "meta.json"),
+        ("simulate", "--save-table", "events.parquet"),
+        ("contexts", "--folded", "contexts.parquet"),
+        ("report", "-o", "files.parquet"),
+        ("sweep", "-o", "events.parquet"),
+    ] {
+        refuses(1, &[command, &trace, flag, &format!("{trace}/{part}")], &["is part of a trace"]);
+    }
+    let parent = place.path("t.pctrace/../file");
+    for (command, flags, other) in [
+        ("simulate", ["--scheme=pcstream", "--save-table"], "--json"),
+        ("contexts", ["--by=file", "--folded"], "--json"),
+        ("contexts", ["--by=file", "--pprof"], "--folded"),
+        ("report", ["--figure=waf", "--svg"], "--csv"),
+        ("advise", ["--streams=4", "--rules-out"], "--json"),
+    ] {
+        let words = ["name the same file", flags[1], other];
+        refuses(2, &[command, &trace, flags[0], flags[1], &file, other, &parent], &words);
+    }
+    assert!(!fs::exists(&file).unwrap());
+    ends_with(0, &["simulate", &trace]);
+    refuses(1, &["merge", &trace, &trace, "-o", "-"], &["a trace is a directory", "./-"]);
+}
+
 /// Whether a process waits in openat(2) (x86-64).
 fn waits_in_open(pid: u32) -> bool {
     let read = |name: &str| fs::read_to_string(Path::new("/proc").join(pid.to_string()).join(name));

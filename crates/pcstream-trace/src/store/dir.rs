@@ -164,8 +164,11 @@ impl Parent {
 
     /// Makes a directory that only its owner may look into, and locks it.
     pub fn make(&self, path: &Path) -> Result<Dir, TraceError> {
-        rustix::fs::mkdirat(&self.0, name(path), Mode::RWXU)
-            .map_err(|e| TraceError::io("create the directory", path, e.into()))?;
+        rustix::fs::mkdirat(&self.0, name(path), Mode::RWXU).map_err(|e| match e {
+            // Whoever looked before found nothing.
+            Errno::EXIST => TraceError::InUse(path.to_owned()),
+            e => TraceError::io("create the directory", path, e.into()),
+        })?;
         let dir = self.open(path)?;
         dir.lock(true)?;
         // What was made is empty; what was put in its place may be another trace.

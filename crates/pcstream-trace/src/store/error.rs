@@ -51,7 +51,7 @@ pub enum TraceError {
     #[error("{}: exists already; choose another name, or replace it with --force", .0.display())]
     Exists(PathBuf),
     /// A recorder is at work on it.
-    #[error("{}: is being recorded by another process; wait until it ends, or stop it", .0.display())]
+    #[error("{}: is being written by another process; wait until it ends, or stop it", .0.display())]
     InUse(PathBuf),
     /// Another directory, or none, is where the writer made its own.
     #[error("{}: somebody moved the directory of the unfinished trace, or put something else in its place, which was left untouched; write the trace to a directory that only you can change", .0.display())]

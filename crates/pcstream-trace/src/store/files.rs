@@ -4,6 +4,7 @@
 //! bit in a compressed page can decode to other numbers. So `meta.json` lists an XXH3-64 for every
 //! 256 KiB of each table, and no byte reaches the decoder before its block was checked.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -59,6 +60,15 @@ pub(super) fn is_trace_file(name: &str) -> bool {
     name == META_FILE
         || TABLES.iter().any(|table| name.strip_suffix(".parquet") == Some(*table))
         || parse_segment_name(name).is_some()
+}
+
+/// Whether a path names a file of a trace that is there, whole or partial.
+pub fn is_in_trace(path: &Path) -> bool {
+    let Some(directory) = path.parent() else { return false };
+    let is_partial = directory.as_os_str().as_encoded_bytes().ends_with(PARTIAL_SUFFIX.as_bytes());
+    path.file_name().and_then(OsStr::to_str).is_some_and(is_trace_file)
+        && directory.join(META_FILE).is_file()
+        && (is_partial || directory.join("events.parquet").is_file())
 }
 
 /// Opens a file for reading that must be a regular one. Opening a FIFO or a device could wait for ever or have

@@ -32,7 +32,7 @@ mod table;
 mod writer;
 
 pub use error::{EventFault, TraceError};
-pub use files::partial_path;
+pub use files::{is_in_trace, partial_path};
 pub use merge::{Merged, UNFINISHED};
 pub use reader::{Batches, TraceReader};
 pub use schema::{Absent, ColumnSpec, TableSpec, tables as table_specs};
