@@ -13,6 +13,7 @@ mod run;
 
 use std::ffi::OsString;
 use std::fs::File;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 use std::rc::Rc;
@@ -79,7 +80,7 @@ pub fn capture(
     let mut run = Run::new(&session, reader, join, observer, options);
 
     let followed = match writer {
-        Writer::Command(words) => run.follow(start(words, &place, options.traced)?, &place, &interrupts),
+        Writer::Command(words) => run.follow(start(words, &place, options)?, &place, &interrupts),
         Writer::Running(attached) => run.watch(&attached, &place, &interrupts),
     };
     let ending = run.say_ended(followed)?;
@@ -164,12 +165,19 @@ impl<'a> Writer<'a> {
     }
 }
 
-fn start(words: &[OsString], place: &Place, options: TracedOptions) -> Result<Traced, CaptureError> {
+/// What a command does with a file system that was there before, such as a database's, is worth more than a recording.
+fn start(words: &[OsString], place: &Place, options: &CaptureOptions) -> Result<Traced, CaptureError> {
+    let outlives = matches!(options.target, Target::Existing(_));
+    let options = TracedOptions { outlives, ..options.traced };
     Traced::start(words, &place.directory, options).map_err(|source| cannot_start(words, source))
 }
 
 fn cannot_start(words: &[OsString], source: std::io::Error) -> CaptureError {
-    CaptureError::Command { command: words[0].to_string_lossy().into_owned(), source }
+    let command = Path::new(&words[0]);
+    // A path is one from here, wherever the command is to run.
+    let tried = if words[0].as_bytes().contains(&b'/') { std::path::absolute(command).ok() } else { None };
+    let command = tried.as_deref().unwrap_or(command).display().to_string();
+    CaptureError::Command { command, source }
 }
 
 /// Whether this process may capture, on this kernel.

@@ -45,6 +45,8 @@ pub struct TracedOptions {
     /// Orphans of the command are waited for as soon as they end, and not at the end of this process. It must not start other
     /// programs meanwhile: theirs would be taken for orphans.
     pub reap: bool,
+    /// It goes on if this process is killed.
+    pub outlives: bool,
 }
 
 /// The file that a command name stands for, as execvp would find it.
@@ -104,7 +106,8 @@ impl Traced {
             prepared.pre_exec(move || {
                 // Refused only where somebody lowered the limit meanwhile.
                 let _ = setrlimit(Resource::Nofile, files);
-                rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(io::Error::from)
+                let at_our_death = (!options.outlives).then_some(Signal::KILL);
+                rustix::process::set_parent_process_death_signal(at_our_death).map_err(io::Error::from)
             })
         };
         let children = || process::children_of(std::process::id()).into_iter().map(|(pid, _)| pid);

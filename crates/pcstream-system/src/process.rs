@@ -37,6 +37,14 @@ fn parse(text: &str) -> Option<Stat> {
     Some(Stat { state, parent, start_ticks })
 }
 
+/// Whether this process ignores a signal, as `nohup` has it ignore SIGHUP.
+pub fn ignores(signal: i32) -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask =
+        status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("SigIgn:")?.trim(), 16).ok());
+    mask.is_some_and(|mask| mask & 1 << (signal - 1) != 0)
+}
+
 /// The name of a process's program, as the kernel keeps it; empty if there is no such process.
 pub fn name(pid: u32) -> String {
     let name = fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();

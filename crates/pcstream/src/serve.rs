@@ -7,6 +7,7 @@ use std::os::unix::net::UnixStream;
 
 use anyhow::Context as _;
 use pcstream_place::notify::Notifier;
+use pcstream_system::process;
 use pcstream_ublk::{Event, Options, Server, Totals, UblkError};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::low_level::pipe;
@@ -23,7 +24,9 @@ pub fn serve(args: &ServeArgs, ui: Ui) -> Result<Status, Failure> {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let queues = args.queues.unwrap_or(processors.min(QUEUES_MAX) as u16);
     let (stop, stopped) = UnixStream::pair().context("cannot catch signals")?;
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
+    // What was started by `nohup` goes on when its terminal is gone.
+    let hang_up = (!process::ignores(SIGHUP)).then_some(SIGHUP);
+    for signal in [SIGINT, SIGTERM].into_iter().chain(hang_up) {
         let end = stopped.try_clone().context("cannot catch signals")?;
         pipe::register(signal, end).context("cannot catch signals")?;
     }

@@ -9,6 +9,7 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use pcstream_system::process;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -52,7 +53,10 @@ impl StopSignals {
         };
         let (count, first) = (stop.count.clone(), stop.first.clone());
         let (last, released) = (stop.last.clone(), stop.released.clone());
-        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT]).context("cannot catch signals")?;
+        // What was started by `nohup` goes on when its terminal is gone.
+        let hang_up = (reload.is_some() || !process::ignores(SIGHUP)).then_some(SIGHUP);
+        let asked = [SIGINT, SIGTERM, SIGQUIT].into_iter().chain(hang_up);
+        let mut signals = Signals::new(asked).context("cannot catch signals")?;
         std::thread::spawn(move || {
             for signal in signals.forever() {
                 if released.load(Ordering::Relaxed) {

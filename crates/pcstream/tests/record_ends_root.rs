@@ -44,6 +44,7 @@ fn main() -> ExitCode {
         common::test("record_goes_on_with_a_larger_device", &needs, larger_device),
         common::test("record_goes_on_with_a_larger_xfs", &xfs, larger_xfs),
         common::test("record_says_what_its_command_leaves_running", &needs, left_running),
+        common::test("record_and_place_killed_leave_the_command_running", &needs, killed),
         common::test("record_keeps_a_burst_before_a_long_silence", &needs, burst),
         common::test("run_simulates_a_device_that_grew", &xfs, larger_run),
     ])
@@ -311,6 +312,33 @@ fn left_running() {
         fs::write(&fifo, "x").expect("it reads");
         let name = format!("(pid {left}), which the command left running, goes on");
         assert_said(&output, 0, &[&name, &format!("attach to it with --pid {left}")]);
+    }
+}
+
+/// A database that was started by `nohup pcstream` outlives a terminal, and pcstream itself.
+fn killed() {
+    let (disk, dir) = (Disk::ext4(64), TempDir::new().expect("a directory"));
+    let (mount, trace, go) = (disk.mount_point(), dir.path().join("t.pctrace"), dir.path().join("go"));
+    disk::succeed("mkfifo", &[text(&go)]);
+    let (begun, done) = (mount.join("begun"), mount.join("done"));
+    let script = "echo > begun; read line < \"$0\"; echo \"$line\" > part; mv part done";
+    let on = ["--on", text(&mount), "--", "sh", "-c", script, text(&go)];
+    for words in [&["record", "-o", text(&trace)][..], &["place", "--sink", "none"]] {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "trap '' HUP; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_pcstream")]);
+        let mut pcstream = shell.args(words).args(on).stderr(Stdio::null()).spawn().expect("it starts");
+        wait_for("the command", || begun.exists());
+        let status = fs::read_to_string(format!("/proc/{}/status", pcstream.id())).expect("it runs");
+        let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).expect("it is there");
+        let ignores = ignored.ends_with('1');
+        pcstream.kill().expect("it runs");
+        pcstream.wait().expect("it ends");
+        fs::write(&go, "go\n").expect("the command reads");
+        wait_for("the end of the command", || done.exists());
+        assert_eq!(fs::read_to_string(&done).expect("it is there"), "go\n");
+        // A placer reloads at SIGHUP.
+        assert_eq!(ignores, words[0] == "record", "{ignored}");
+        [&begun, &done].iter().for_each(|file| fs::remove_file(file).expect("it is there"));
     }
 }
 

@@ -372,7 +372,7 @@ fn no_root() {
     let closed = std::os::unix::fs::PermissionsExt::from_mode(0o700);
     std::fs::set_permissions(home.path(), closed).expect("it can be closed to others");
     let out = output(as_nobody().args(["geometry", "--profile", "femu"]).env("HOME", home.path()));
-    assert!(out.status.success() && text(&out.stderr).contains("is not taken: Permission denied"));
+    assert!(out.status.success() && out.stderr.is_empty(), "whether there is a configuration is not known");
 }
 
 fn no_btf() {

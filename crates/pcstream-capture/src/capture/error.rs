@@ -34,7 +34,7 @@ pub enum CaptureError {
     /// The command cannot be started.
     #[error("cannot start '{command}': {source}")]
     Command {
-        /// As given.
+        /// As given; a path with its directory.
         command: String,
         /// What the system said.
         source: std::io::Error,

@@ -55,6 +55,8 @@ pub fn files(asked: Option<&Path>) -> anyhow::Result<Found> {
         match read(&path, root) {
             Ok(text) => found.files.push(ConfigFile { path, text }),
             Err(error) if error.is_missing() => {}
+            // Whether there is one behind a directory that may not be searched, nobody knows.
+            Err(error) if !root && error.is_denied() && path.symlink_metadata().is_err() => {}
             Err(error) if root || error.is_denied() => {
                 found.remarks.push(not_believed(&path, error).to_string())
             }

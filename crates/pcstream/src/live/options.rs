@@ -27,7 +27,7 @@ pub fn options(args: &CaptureArgs, subject: Subject, ui: Ui) -> Result<CaptureOp
     let session = session(args, &subject, ui)?;
     args.on().and_then(hidden_file_system).iter().for_each(|hidden| ui.remark(hidden));
     let order = order(args.order);
-    let traced = TracedOptions { keep_stdout: false, reap: true };
+    let traced = TracedOptions { reap: true, ..TracedOptions::default() };
     Ok(CaptureOptions { session, order, traced, ..CaptureOptions::new(subject, target(args)?) })
 }
 

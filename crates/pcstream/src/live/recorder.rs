@@ -84,7 +84,7 @@ impl<'a> Recorder<'a> {
             redaction: args.redact.then(Redaction::default),
             member: None,
             refused: None,
-            bar: capture_line(ui),
+            bar: capture_line(subject, ui),
             ui,
         }
     }
@@ -338,9 +338,9 @@ impl Observer for Recorder<'_> {
     }
 }
 
-/// The live line: silent unless stderr is a terminal.
-fn capture_line(ui: Ui) -> ProgressBar {
-    if !ui.is_interactive() {
+/// The live line: silent unless stderr is a terminal. A command writes there, too: the line would cover its prompts.
+fn capture_line(subject: &Subject, ui: Ui) -> ProgressBar {
+    if !ui.is_interactive() || matches!(subject, Subject::Command(_)) {
         return ProgressBar::hidden();
     }
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(5));

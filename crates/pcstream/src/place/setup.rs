@@ -51,7 +51,7 @@ pub(super) fn capture_options(args: &PlaceArgs, ui: Ui) -> Result<CaptureOptions
         session,
         forget_files: true,
         live_names,
-        traced: TracedOptions { keep_stdout: false, reap: true },
+        traced: TracedOptions { reap: true, ..TracedOptions::default() },
         ..CaptureOptions::new(subject, target)
     })
 }
