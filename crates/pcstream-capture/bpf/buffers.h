@@ -186,12 +186,22 @@ static __always_inline u64 write_start(struct task_struct *task, struct pt_regs 
 	return BPF_CORE_READ(file, f_flags) & O_APPEND ? anywhere : BPF_CORE_READ(file, f_pos);
 }
 
+/* The path kept for the page that the task said its next write call has a copy of. */
+static __always_inline u64 context_of_copy(struct task_cache *cache, struct task_struct *task)
+{
+	struct buffer_key copied;
+
+	if (!cache->copied.space || cache->copied_at != write_syscalls(task))
+		return 0;
+	copied = cache->copied;
+	return take_page(&copied, call_writer(task));
+}
+
 /* The path kept for what a task's write of a file page is a copy of. */
 static __always_inline u64 context_of_buffer(struct task_cache *cache, struct task_struct *task, u64 file_page)
 {
 	u64 at = file_page << PAGE_SHIFT, from, into, context = 0;
 	struct pt_regs *regs = user_regs(task);
-	struct buffer_key copied = {};
 	struct memory *pool;
 
 	if (!buffers || !has_pools || !task->mm || !is_writing(task, regs))
@@ -203,19 +213,17 @@ static __always_inline u64 context_of_buffer(struct task_cache *cache, struct ta
 		if (into < regs->dx)
 			context = take_data(pool, regs->si, into, call_writer(task));
 	}
-	if (context || !cache->copied.space || cache->copied_at != write_syscalls(task))
-		return context;
-	copied = cache->copied;
-	return take_page(&copied, call_writer(task));
+	return context ?: context_of_copy(cache, task);
 }
 
 /* The same for direct I/O, whose requests know where their data is. */
 static __always_inline u64 context_of_direct_buffer(struct task_struct *task, struct iomap_dio *dio, u32 bytes)
 {
+	struct task_cache *cache = cache_of(task);
+	u64 address, writer, context;
 	struct iov_iter *data;
-	u64 address, writer;
 
-	if (!buffers || !has_pools)
+	if (!buffers || !has_pools || !cache)
 		return 0;
 	data = BPF_CORE_READ(dio, submit.iter);
 	if (BPF_CORE_READ(data, iter_type) != bpf_core_enum_value(enum iter_type, ITER_UBUF))
@@ -225,7 +233,10 @@ static __always_inline u64 context_of_direct_buffer(struct task_struct *task, st
 	writer = signature_mix((u64)dio, write_syscalls(task));
 	writer = signature_mix(signature_mix(writer, BPF_CORE_READ(dio, iocb, ki_pos)), (u64)BPF_CORE_READ(dio, iocb, ki_filp));
 	/* `size` counts what was submitted so far, this request included. */
-	return take_data(pool_of(cache_of(task), task, address), address, BPF_CORE_READ(dio, size) - bytes, writer);
+	context = take_data(pool_of(cache, task, address), address, BPF_CORE_READ(dio, size) - bytes, writer);
+	if (context || !task->mm || !is_writing(task, user_regs(task)))
+		return context;
+	return context_of_copy(cache, task);
 }
 
 #endif

@@ -25,10 +25,11 @@ const FILE_PAGES: u64 = 80;
 
 fn main() -> ExitCode {
     let needs = [common::ext4 as common::Need, common::zram, bpf, gcc];
-    let header: [(&'static str, &'static [&'static str]); 6] = [
+    let header: [(&'static str, &'static [&'static str]); 7] = [
         ("thread", &["-DPOOL=MAP_PRIVATE|MAP_ANONYMOUS"]),
         ("process", &["-DPOOL=MAP_SHARED", "-DPROCESS"]),
         ("copied", &["-DPOOL=MAP_SHARED", "-DPROCESS", "-DCOPIED"]),
+        ("copied_direct", &["-DPOOL=MAP_PRIVATE|MAP_ANONYMOUS", "-DCOPIED", "-DDIRECT"]),
         ("direct", &["-DPOOL=MAP_PRIVATE|MAP_ANONYMOUS", "-DDIRECT"]),
         ("appended", &["-DPOOL=MAP_PRIVATE|MAP_ANONYMOUS", "-DAPPENDED"]),
         ("frame_pointers", &["-DPOOL=MAP_SHARED", "-fno-omit-frame-pointer", "-fcf-protection=full"]),

@@ -128,7 +128,7 @@ PART void write_file(const char *name, char *base)
 	flags |= O_DIRECT;
 #endif
 	int fd = open(name, flags, 0600);
-	static char copy[PAGE];
+	static char copy[PAGE] __attribute__((aligned(4096)));
 	for (int n = 0; n < PAGES; n++) {
 		char *data = base + (long)n * PAGE;
 #ifdef COPIED
