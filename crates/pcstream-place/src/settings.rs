@@ -6,7 +6,7 @@ use pcstream_placement::pcstream::mapper::Weights;
 
 /// At most so many streams are few: S0, and one for each lifetime hint.
 const FEW_STREAMS: u8 = 5;
-/// The scheme that is the paper's to the letter.
+/// The scheme with the paper's settings.
 const OF_THE_PAPER: &str = "pcstream-paper";
 
 /// Sets what placing needs of a scheme with so many streams, S0 included.

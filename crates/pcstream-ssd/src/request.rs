@@ -11,8 +11,8 @@ use crate::settings::{DeviceSettings, GcDestination, Spare};
 use crate::timing::TimingError;
 use crate::victim::VictimPolicy;
 
-/// Spare factor unless something else says otherwise: 512 GiB of flash behind 480 GB, as in the PM963 of
-/// the PCStream paper (FAST'19, section 5), is 12.7 %; a round value near it.
+/// Spare factor unless something else says otherwise: 512 GiB of flash, which is our guess, behind the 480 GB of the PM963
+/// (FAST'19, section 6.1) would be 12.7 %; a round value near it.
 const DEFAULT_SPARE_FACTOR: f64 = 0.125;
 
 /// Superblock over logical capacity: 1.1 GB of 480 GB (FAST'18, section 4).

@@ -95,7 +95,7 @@ pub struct MapperParams {
     /// How many times longer or shorter a lifetime must be to have changed, at least 1; 2.
     pub change_factor: f64,
     /// Pages written by the host between clusterings that no new context asks for; 65536 (256 MiB).
-    /// 0 is the paper to the letter.
+    /// FAST'19 has no such limit: 0.
     pub drift_pages: u64,
     /// Whether the first of these clusterings come sooner, unless a table was loaded: whenever twice as much has been written.
     /// Off.
