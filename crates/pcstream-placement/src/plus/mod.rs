@@ -11,7 +11,7 @@
 //!
 //! Units: pages, logical time, octaves (log2 of pages).
 //!
-//! Memory: 12 bytes an extent of equal pages in `Extents`, bounded; 4096 sets; 2 bytes a file.
+//! Memory: 12 bytes an extent of equal pages in `Extents`, bounded; 16,384 sets; 2 bytes a file.
 //!
 //! Known weaknesses: copy-on-write trees never write a page twice in place, so that only the context speaks;
 //! a lifetime that has no end yet teaches nothing.

@@ -19,7 +19,7 @@
 use rustc_hash::FxHashMap;
 
 /// Most sets, keys and contexts, each.
-pub(crate) const MAX_SETS: usize = 4096;
+pub(crate) const MAX_SETS: usize = 1 << 14;
 /// Observations of the wider key that one of a narrower key is weighed against.
 const PRIOR: f32 = 16.0;
 /// Observations from which on a key counts no more than it does.
@@ -310,7 +310,7 @@ mod tests {
     fn sets_are_bounded_and_what_is_refused_is_counted() {
         let mut p = Predictor::default();
         let first = p.set(origin(0, 0, 0)).expect("room");
-        for context in 1..10_000u32 {
+        for context in 1..40_000u32 {
             p.set(origin(context, 0, (context % 7) as u16));
         }
         assert!(p.sets() <= MAX_SETS && p.keys.len() <= MAX_SETS && p.refused() > 0);
