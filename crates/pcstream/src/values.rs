@@ -354,10 +354,10 @@ mod tests {
         assert!(["baseline", "oracle"].iter().all(|name| all.iter().any(|known| known == name)));
         let schemes = |names: &[&str]| Ok(Schemes(names.iter().map(|name| (*name).to_owned()).collect()));
         assert_eq!("pcstream,baseline,pcstream".parse(), schemes(&["pcstream", "baseline"]));
-        let readings = ["autostream-mq:bluedbm", "autostream-mq:best"];
+        let readings = ["autostream-mq:sepbit", "autostream-mq:best"];
         assert_eq!(readings.join(", ").parse(), schemes(&readings));
         let refused = |text: &str| text.parse::<Schemes>().unwrap_err().to_string();
-        assert!(refused("autostream-mq:bdbm").contains("sepbit, bluedbm"));
+        assert!(refused("autostream-mq:bdbm").contains("sepbit, keeping"));
         assert!(refused("baseline:best").contains("'baseline' has no reading 'best'; it has none"));
         let setting: Setting = "pcstream.mapper.distance=log".parse().unwrap();
         assert_eq!(

@@ -170,7 +170,7 @@ fn a_result_says_what_was_simulated() {
     let place = Place::new();
     let (trace, rules, table) = (place.path("t.pctrace"), place.path("my rules"), place.path("table"));
     fs::write(&rules, "* -> 1\n").unwrap();
-    let schemes = ["--scheme", "baseline,manual,pcstream,autostream-mq:bluedbm", "--gc", "own"];
+    let schemes = ["--scheme", "baseline,manual,pcstream,autostream-mq:sepbit", "--gc", "own"];
     ends_with(0, &[&["simulate", &trace, "--save-table", &table], &schemes[..]].concat());
     let simulate = |flags: &[&str]| {
         let (out, _) = ends_with(0, &[&["simulate", &trace, "--json", "-"], &schemes[..], flags].concat());

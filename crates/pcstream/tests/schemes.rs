@@ -36,7 +36,7 @@ fn schemes_are_listed_for_programs() {
     assert_eq!(oracle["knows_future"], true);
     let one = json(&["schemes", "autostream-mq", "--json", "-"]);
     let [scheme] = &one["schemes"].as_array().unwrap()[..] else { panic!("{one}") };
-    assert!(schemes.contains(scheme) && scheme["readings"].as_array().unwrap().contains(&"bluedbm".into()));
+    assert!(schemes.contains(scheme) && scheme["readings"].as_array().unwrap().contains(&"sepbit".into()));
     let (text, _) = ends_with(0, &["schemes", "autostream-mq"]);
     for parameter in scheme["parameters"].as_array().unwrap() {
         let [name, default] = ["name", "default"].map(|key| parameter[key].as_str().unwrap());
@@ -103,8 +103,8 @@ fn the_best_reading_is_the_one_with_the_lowest_waf() {
     let measures = compared["runs"][1]["measures"].as_object().expect("measures by name");
     let of_best: Vec<_> = measures.keys().filter(|name| name.contains("autostream-mq")).collect();
     assert_eq!(of_best, ["WAF: autostream-mq:best gc own", "flash: autostream-mq:best gc own"]);
-    let bluedbm = wafs(&simulate(&trace, &["--scheme", "autostream-mq:bluedbm"]));
-    assert_eq!(bluedbm[0], *all.iter().find(|(name, _)| name == "autostream-mq:bluedbm").unwrap());
+    let sepbit = wafs(&simulate(&trace, &["--scheme", "autostream-mq:sepbit"]));
+    assert_eq!(sepbit[0], *all.iter().find(|(name, _)| name == "autostream-mq:sepbit").unwrap());
 }
 
 #[test]

@@ -14,9 +14,9 @@
 //! Invariants: a chunk is in exactly one queue; queues are ordered by the time of joining.
 //!
 //! Known weaknesses: blind to append-only and write-once data, whose addresses say nothing. If the stream
-//! is read after promotion and demotion keeps the count (`sepbit`, `keeping`), the next access undoes a demotion before it
-//! can be seen, and a chunk that was hot once stays hot. By default a demotion halves the count, which is this project's rule and not SYSTOR'17's. One node of 32 bytes per
-//! chunk touched, never evicted.
+//! is read after promotion and demotion keeps the count (`sepbit`, `keeping`), the next access undoes a
+//! demotion before it can be seen, and a chunk that was hot once stays hot. One node of 32 bytes per chunk
+//! touched, never evicted.
 
 mod params;
 
@@ -252,7 +252,7 @@ mod tests {
 
     /// Chunks of one page, so that addresses are chunks.
     fn params() -> MqParams {
-        MqParams { chunk_pages: Chunk::Page, count: MqCount::Keep, ..MqParams::default() }
+        MqParams { chunk_pages: Chunk::Page, ..MqParams::of_sepbit() }
     }
 
     /// Streams of single-page writes to these addresses, on a device with S0 and four others.
@@ -311,7 +311,7 @@ mod tests {
     /// With pages as clock, writes of 8 pages to the same chunks are 8 units apart.
     #[test]
     fn page_clock_measures_intervals_in_pages() {
-        let clock = MqParams { chunk_pages: Chunk::Pages(8), clock: MqClock::Pages, ..MqParams::default() };
+        let clock = MqParams { chunk_pages: Chunk::Pages(8), clock: MqClock::Pages, ..MqParams::of_sepbit() };
         let mut scheme = AutoStreamMq::new("autostream-mq", &device(5), clock).expect("valid");
         let mut now = 0;
         for _ in 0..3 {

@@ -10,50 +10,45 @@ use crate::scheme::Scheme;
 use crate::{choices, parameter};
 
 /// When the stream of a write is read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MqRead {
     /// After the chunk's promotion (SepBIT).
-    #[default]
     AfterPromotion,
     /// Before it (BlueDBM): the write that fills a count still goes to the old queue.
     BeforePromotion,
 }
 
 /// Which queues lose their expired head.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MqDemotion {
     /// Every queue; in the lowest, the head goes to the tail (SepBIT).
-    #[default]
     EveryQueue,
     /// All but the lowest (BlueDBM).
     AboveLowest,
 }
 
 /// What happens to the count of a chunk that is demoted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MqCount {
     /// Nothing (SepBIT, BlueDBM, the original multi-queue).
     Keep,
     /// It is halved, so that the level stays lost until it is earned again: chunks cool down.
-    #[default]
     Halve,
 }
 
 /// When an accessed chunk goes to its queue's tail.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MqRequeue {
     /// On every access: queues are in order of last access (SepBIT).
-    #[default]
     EveryAccess,
     /// Only when its level changes (BlueDBM).
     LevelChange,
 }
 
 /// Who sets the expiry after the hottest chunk itself was demoted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MqHottest {
     /// The next chunk of the same queue, if there is one (SepBIT).
-    #[default]
     NextInQueue,
     /// The chunk with the highest count in the highest queue that has another chunk, the later
     /// one of equals, the lowest queue excepted (BlueDBM). Scans that queue.
@@ -61,16 +56,16 @@ pub enum MqHottest {
 }
 
 /// What the multi-queue's clock counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MqClock {
     /// Accesses to chunks (SepBIT, BlueDBM).
-    #[default]
     Accesses,
     /// Pages written by the host, this write excluded.
     Pages,
 }
 
-/// Parameters of `autostream-mq`. The default is SepBIT's reading with log2.
+/// Parameters of `autostream-mq`. The default is BlueDBM's reading: of the public implementations the one where a demotion takes
+/// effect, so that chunks cool down.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MqParams {
     /// Pages of a chunk; 256 (1 MiB), as in SepBIT and BlueDBM, whatever the device's superblock.
@@ -97,48 +92,49 @@ impl Default for MqParams {
     fn default() -> Self {
         MqParams {
             chunk_pages: Chunk::Pages(256),
-            level: LevelRule::Floor(LogBase::Two),
-            read: MqRead::default(),
-            span: Span::default(),
-            demotion: MqDemotion::default(),
-            count: MqCount::default(),
-            requeue: MqRequeue::default(),
-            hottest: MqHottest::default(),
-            clock: MqClock::default(),
+            level: LevelRule::Floor(LogBase::Ten),
+            read: MqRead::BeforePromotion,
+            span: Span::FirstChunk,
+            demotion: MqDemotion::AboveLowest,
+            count: MqCount::Keep,
+            requeue: MqRequeue::LevelChange,
+            hottest: MqHottest::SearchFromTop,
+            clock: MqClock::Accesses,
         }
     }
 }
 
 impl MqParams {
+    /// SepBIT's reading with log2.
+    pub fn of_sepbit() -> MqParams {
+        MqParams {
+            level: LevelRule::Floor(LogBase::Two),
+            read: MqRead::AfterPromotion,
+            span: Span::EachChunk,
+            demotion: MqDemotion::EveryQueue,
+            requeue: MqRequeue::EveryAccess,
+            hottest: MqHottest::NextInQueue,
+            ..MqParams::default()
+        }
+    }
+
     /// Named readings to sweep over, the default first.
     pub fn readings() -> Vec<(&'static str, MqParams)> {
         let default = MqParams::default;
+        let sepbit = MqParams::of_sepbit;
+        let halving = || MqParams { count: MqCount::Halve, ..sepbit() };
         vec![
             ("default", default()),
-            ("sepbit", MqParams { level: LevelRule::Floor(LogBase::E), count: MqCount::Keep, ..default() }),
-            (
-                "bluedbm",
-                MqParams {
-                    level: LevelRule::Floor(LogBase::Ten),
-                    read: MqRead::BeforePromotion,
-                    span: Span::FirstChunk,
-                    demotion: MqDemotion::AboveLowest,
-                    count: MqCount::Keep,
-                    requeue: MqRequeue::LevelChange,
-                    hottest: MqHottest::SearchFromTop,
-                    ..default()
-                },
-            ),
-            (
-                "before-promotion",
-                MqParams { read: MqRead::BeforePromotion, count: MqCount::Keep, ..default() },
-            ),
-            ("keeping", MqParams { count: MqCount::Keep, ..default() }),
-            ("halving-pages", MqParams { count: MqCount::Halve, clock: MqClock::Pages, ..default() }),
-            ("chunk-256k", MqParams { chunk_pages: Chunk::Pages(64), count: MqCount::Halve, ..default() }),
-            ("chunk-4m", MqParams { chunk_pages: Chunk::Pages(1024), count: MqCount::Halve, ..default() }),
+            ("chunk-256k", MqParams { chunk_pages: Chunk::Pages(64), ..default() }),
+            ("chunk-4m", MqParams { chunk_pages: Chunk::Pages(1024), ..default() }),
             ("scaled", MqParams { chunk_pages: Chunk::Scaled, ..default() }),
-            ("keeping-scaled", MqParams { chunk_pages: Chunk::Scaled, count: MqCount::Keep, ..default() }),
+            ("sepbit", MqParams { level: LevelRule::Floor(LogBase::E), ..sepbit() }),
+            ("keeping", sepbit()),
+            ("keeping-scaled", MqParams { chunk_pages: Chunk::Scaled, ..sepbit() }),
+            ("before-promotion", MqParams { read: MqRead::BeforePromotion, ..sepbit() }),
+            ("halving", halving()),
+            ("halving-pages", MqParams { clock: MqClock::Pages, ..halving() }),
+            ("halving-scaled", MqParams { chunk_pages: Chunk::Scaled, ..halving() }),
         ]
     }
 }
@@ -154,13 +150,13 @@ choices!(MqClock: Accesses = "accesses", Pages = "pages");
 impl Parameters for MqParams {
     const LIST: &'static [Parameter<MqParams>] = &[
         parameter!(MqParams, chunk_pages, "pages, page, or scaled", "size of a chunk; scaled is 1/1049 superblock", "1 MiB, as SepBIT and BlueDBM"),
-        parameter!(MqParams, level, "floor-BASE, ceil-2", "from an access count to a queue", "this project; SepBIT: floor-e, BlueDBM: floor-10"),
-        parameter!(MqParams, read, MqRead::CHOICES, "when the stream of a write is read", "SepBIT; BlueDBM: before-promotion"),
-        parameter!(MqParams, span, Span::CHOICES, "which chunks of a write count", "SepBIT; BlueDBM: first-chunk"),
-        parameter!(MqParams, demotion, MqDemotion::CHOICES, "which queues lose their expired head", "SepBIT; BlueDBM: above-lowest"),
-        parameter!(MqParams, count, MqCount::CHOICES, "what a demotion does to the count of a chunk", "this project: chunks cool down; SepBIT and BlueDBM: keep"),
-        parameter!(MqParams, requeue, MqRequeue::CHOICES, "when an access moves a chunk to its queue's tail", "SepBIT; BlueDBM: level-change"),
-        parameter!(MqParams, hottest, MqHottest::CHOICES, "who sets the expiry after the hottest chunk was demoted", "SepBIT; BlueDBM: search-from-top"),
+        parameter!(MqParams, level, "floor-BASE, ceil-2", "from an access count to a queue", "BlueDBM; SepBIT: floor-e"),
+        parameter!(MqParams, read, MqRead::CHOICES, "when the stream of a write is read", "BlueDBM; SepBIT: after-promotion"),
+        parameter!(MqParams, span, Span::CHOICES, "which chunks of a write count", "BlueDBM; SepBIT: each-chunk"),
+        parameter!(MqParams, demotion, MqDemotion::CHOICES, "which queues lose their expired head", "BlueDBM; SepBIT: every-queue"),
+        parameter!(MqParams, count, MqCount::CHOICES, "what a demotion does to the count of a chunk", "SepBIT and BlueDBM; halve is this project's"),
+        parameter!(MqParams, requeue, MqRequeue::CHOICES, "when an access moves a chunk to its queue's tail", "BlueDBM; SepBIT: every-access"),
+        parameter!(MqParams, hottest, MqHottest::CHOICES, "who sets the expiry after the hottest chunk was demoted", "BlueDBM; SepBIT: next-in-queue"),
         parameter!(MqParams, clock, MqClock::CHOICES, "what the clock counts", "SepBIT and BlueDBM"),
     ];
 
