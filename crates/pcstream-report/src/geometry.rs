@@ -6,7 +6,7 @@ use pcstream_trace::PAGE_BYTES;
 use serde::Serialize;
 
 use crate::VERSION;
-use crate::human::{bytes, count, page_bytes, percent};
+use crate::human::{bytes, count, counted, page_bytes, percent};
 use crate::timing::duration;
 
 /// Said where superblocks of the default size, `first` pages, leave no room for garbage collection, and are of `pages` now.
@@ -179,9 +179,9 @@ pub fn text(json: &GeometryJson) -> String {
     ));
     for derived in &json.derived {
         lines.push(format!(
-            "gc {:8} up to {} superblocks open: Sf {} without them",
+            "gc {:8} up to {} open: Sf {} without them",
             derived.gc_destination,
-            derived.open_superblocks,
+            counted(u64::from(derived.open_superblocks), "superblock"),
             percent(derived.worst_case_spare_factor),
         ));
     }

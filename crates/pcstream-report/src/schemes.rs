@@ -280,11 +280,11 @@ fn device_lines(simulation: &Simulation, details: bool) -> Vec<String> {
         ),
     ];
     let mut superblocks = format!(
-        "         {} superblocks of {} ({} of the flash); {} streams, S0 included",
+        "         {} superblocks of {} ({} of the flash); {}, S0 included",
         geometry.superblocks(),
         page_bytes(u64::from(geometry.superblock_pages())),
         share(u64::from(geometry.superblock_pages()), geometry.physical_pages()),
-        geometry.streams(),
+        counted(u64::from(geometry.streams()), "stream"),
     );
     if details {
         superblocks += &format!("; {}", open.collect::<Vec<_>>().join("; "));

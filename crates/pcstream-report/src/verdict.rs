@@ -25,7 +25,7 @@ use crate::{About, Simulation};
 
 mod words;
 
-pub use words::another;
+pub use words::{ONE_STREAM, another};
 
 /// The schemes that reports recommend: of those that ran, the one with the least flash.
 const RECOMMENDED: [&str; 2] = ["pcstream-plus", "pcstream"];
@@ -81,7 +81,7 @@ pub struct Verdict {
     pub matters: Matters,
     /// The drive as it is: `baseline` without streams; null if it was not simulated.
     pub now: Option<SideJson>,
-    /// What is recommended; null if no scheme but `baseline` was simulated.
+    /// What is recommended; null if no scheme but `baseline` was simulated, or the device has one stream.
     pub with_streams: Option<SideJson>,
     /// `baseline` on the drive of `with_streams`, which may keep copies apart by itself; null if it was not simulated, or
     /// is `now`.
@@ -89,7 +89,7 @@ pub struct Verdict {
     /// What is recommended on a legacy multi-stream SSD; null if `with_streams` is on one, or none was simulated.
     pub on_legacy_drive: Option<SideJson>,
     /// The same of the recommended schemes that place by program context alone: what `pcstream place` can do for real
-    /// writes; null if none was simulated.
+    /// writes; null if none was simulated, or the device has one stream.
     pub real_writes: Option<SideJson>,
     /// The least flash of all schemes that know the future; null if none was simulated. No proof says that it cannot be less.
     pub best_foreseeing: Option<SideJson>,
@@ -157,7 +157,9 @@ struct Compared<'a> {
 
 impl<'a> Compared<'a> {
     fn of(lanes: &'a [LaneResult], unknown: bool) -> Compared<'a> {
-        let (now, with) = (reference(lanes), with_streams(lanes, unknown));
+        // With one stream all schemes do the same, so it shows nothing of streams.
+        let with = with_streams(lanes, unknown).filter(|with| with.geometry.streams() > 1);
+        let now = reference(lanes);
         let same_drive = with.and_then(|with| baseline_of(lanes, with.settings.gc_destination));
         let foreseeing = lanes.iter().filter(|lane| lane.knows_future);
         Compared {
@@ -165,7 +167,7 @@ impl<'a> Compared<'a> {
             with,
             same_drive: same_drive.filter(|same| now.is_some_and(|now| !std::ptr::eq(*same, now))),
             legacy: with.filter(|with| !is_legacy(with)).and_then(|_| best_of(lanes, unknown, is_legacy)),
-            real: if unknown { None } else { recommended(lanes, |lane| lane.by_context) },
+            real: with.filter(|_| !unknown).and_then(|_| recommended(lanes, |lane| lane.by_context)),
             best_foreseeing: foreseeing.min_by_key(|lane| lane.flash_pages()),
         }
     }

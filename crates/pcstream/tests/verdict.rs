@@ -168,6 +168,38 @@ fn the_verdict_offers_nothing_that_costs_more() {
     assert!(!sentences.contains("Better still"), "{sentences}");
 }
 
+/// A device with one stream shows nothing of streams, and the verdict does not say that they are worth nothing.
+#[test]
+fn one_stream_is_no_verdict_about_streams() {
+    let trace = format!("{}/tests/data/hotcold.pctrace", env!("CARGO_MANIFEST_DIR"));
+    for device in [["--streams", "1"], ["--profile", "femu"]] {
+        let schemes = ["--scheme", "baseline,pcstream", "--json", "-"];
+        let result = json(&[&["simulate", &trace], &device[..], &schemes].concat());
+        let verdict = &result["verdict"];
+        assert_eq!(verdict["matters"], "unknown", "{verdict}");
+        assert!(verdict["with_streams"].is_null() && verdict["real_writes"].is_null(), "{verdict}");
+        let sentences = verdict["sentences"].as_array().expect("a list");
+        assert_eq!(sentences.len(), 1, "{verdict}");
+        let said = sentences[0].as_str().expect("a text");
+        assert!(said.starts_with("WAF now: ") && said.ends_with("give it more with --streams."), "{said}");
+    }
+    let (advice, _) = ends_with(0, &["advise", &trace, "--streams", "1"]);
+    assert!(advice.contains("This device has one stream"), "{advice}");
+}
+
+/// What was named with its WAF is not named again as something better.
+#[test]
+fn the_legacy_drive_is_named_once() {
+    let trace = format!("{}/tests/data/hotcold.pctrace", env!("CARGO_MANIFEST_DIR"));
+    let device = ["--profile", "femu", "--streams", "9", "--scheme", "baseline,pcstream", "--json", "-"];
+    let verdict = json(&[&["simulate", &trace], &device[..]].concat())["verdict"].take();
+    let side = |name: &str| verdict[name]["waf"].as_f64().expect("a number");
+    assert!(side("on_legacy_drive") < 0.99 * side("with_streams"), "{verdict}");
+    let sentences = verdict["sentences"].to_string();
+    assert!(sentences.contains("Streams on a legacy multi-stream SSD: "), "{sentences}");
+    assert!(!sentences.contains("Better still"), "{sentences}");
+}
+
 /// Where streams of the host help a legacy drive, and add nothing to internal streams, both are said.
 #[test]
 fn the_verdict_says_on_which_drive_streams_help() {
@@ -178,7 +210,7 @@ fn the_verdict_says_on_which_drive_streams_help() {
     assert_eq!(verdict["on_legacy_drive"]["gc_destination"], "own", "{verdict}");
     let sentences = verdict["sentences"].to_string();
     let waf = verdict["on_legacy_drive"]["waf"].as_f64().expect("a number");
-    let saves = format!("{waf:.3} with pcstream on the first ({:.2} % less flash), ", 100.0 * legacy);
+    let saves = format!("{waf:.3} with pcstream on the legacy drive ({:.2} % less flash), ", 100.0 * legacy);
     assert!(sentences.contains(&saves), "{saves}: {sentences}");
     assert!(
         sentences.contains("Either of two helps a little here: streams of the host on a legacy"),

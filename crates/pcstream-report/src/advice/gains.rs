@@ -11,7 +11,7 @@ use super::changes::{Change, OWN_HINTS, Possible, SET_HINTS, file_named};
 use crate::drive::{LEAST_GAIN, in_words, saved};
 use crate::human::{page_bytes, percent};
 use crate::schemes::missing;
-use crate::verdict::{pages_to_steady, says_nothing};
+use crate::verdict::{ONE_STREAM, pages_to_steady, says_nothing};
 use crate::{Settings, Simulation, VERSION};
 
 /// What is said instead of streams by class.
@@ -131,6 +131,7 @@ fn judged(changes: Vec<Change>, gains: &[LaneResult], result: &Simulation, sourc
     let path = &result.about.trace.path;
     let mut remarks: Vec<String> = missing(result).iter().map(|what| format!("{path}: {what}.")).collect();
     remarks.extend(doubt(baseline, best, settings));
+    remarks.extend((copies(baseline) && baseline.geometry.streams() == 1).then(|| ONE_STREAM.to_owned()));
     if result.writers.are_unknown() {
         remarks.push(
             "No write of this trace has a program context, so nothing can be advised about programs or about placement \

@@ -14,6 +14,10 @@ use crate::human::{bytes, percent, ratio};
 /// What is said of traces without contexts.
 const NO_CONTEXTS: &str = "No write of this trace has a program context, so it cannot show what streams by call path (pcstream) would save.";
 
+/// What is said of a device with one stream.
+pub const ONE_STREAM: &str =
+    "This device has one stream, so nothing shows what streams would save: give it more with --streams.";
+
 /// Less than this is 0 as it is shown.
 const SHOWN: f64 = 0.00005;
 
@@ -51,9 +55,12 @@ pub fn sentences(
         if says_nothing(now) {
             return [nothing_yet(now, trace)].into_iter().chain(no_contexts()).collect();
         }
+        let waf = format!("WAF now: {} ({}).", ratio(now.waf()), result_in_words(now));
+        if now.geometry.streams() == 1 {
+            return vec![format!("{waf} {ONE_STREAM}")];
+        }
         let (scheme, what) =
             if unknown { ("autostream-sfr", "streams by address") } else { ("pcstream", "streams") };
-        let waf = format!("WAF now: {} ({}).", ratio(now.waf()), result_in_words(now));
         let add = format!("Add {scheme} to --scheme to see what {what} would save.");
         return [format!("{waf} {add}")].into_iter().chain(no_contexts()).collect();
     };
@@ -145,7 +152,7 @@ impl<'a> Words<'a> {
                 let (by, waf) = (&legacy.scheme, |lane: &LaneResult| ratio(lane.waf()));
                 return format!(
                     "Either of two helps{} here: streams of the host on a legacy multi-stream SSD, or {drive} without \
-                     streams of the host. {}, {} with {by} on the first ({}), {} on the second ({}).",
+                     streams of the host. {}, {} with {by} on the legacy drive ({}), {} on the other without streams ({}).",
                     if self.verdict.matters == Matters::Yes { "" } else { " a little" },
                     self.today(),
                     waf(legacy),
@@ -355,8 +362,8 @@ impl<'a> Words<'a> {
     /// What does better than the recommendation by more than a percent.
     fn best(&self, lanes: &[LaneResult], finding: Finding<'a>) -> Option<String> {
         let best = online(lanes).min_by_key(|lane| lane.flash_pages())?;
-        let than = [self.now, self.with, self.about(finding)];
-        let better = than.iter().all(|lane| saved(best, lane).is_some_and(|saved| saved >= LEAST_GAIN));
+        let mut than = [self.now, self.with, self.about(finding)].into_iter().chain(self.compared.legacy);
+        let better = than.all(|lane| saved(best, lane).is_some_and(|saved| saved >= LEAST_GAIN));
         better.then(|| format!("Better still: {} ({}).", ratio(best.waf()), result_in_words(best)))
     }
 
