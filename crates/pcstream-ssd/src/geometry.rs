@@ -16,7 +16,7 @@ use crate::settings::{DeviceSettings, GcDestination, Spare};
 
 /// What helps beside spare area; nothing where it is as small as it can be.
 fn what_else(streams: u8, superblock_pages: u32) -> String {
-    let streams = (streams > 1).then_some("fewer --streams (or --gc shared), ");
+    let streams = (streams > 1).then_some("fewer --streams, ");
     let superblock = (superblock_pages > 1).then_some("smaller --superblock-pages, ");
     let parts: String = streams.into_iter().chain(superblock).collect();
     if parts.is_empty() { parts } else { parts + "or " }

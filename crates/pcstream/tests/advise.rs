@@ -206,8 +206,9 @@ fn advice_follows_the_rule_of_the_verdict() {
     assert_eq!(legacy["flash_saved"], simulated["verdict"]["flash_saved_on_legacy_drive"]);
     let (text, _) = ends_with(0, &["advise", &trace]);
     let little: Vec<&str> = text.lines().filter(|line| line.starts_with("Gains little: place")).collect();
-    assert!(text.contains("less flash (WAF ") && little.len() == 1, "{text}");
+    assert!(text.contains("less flash (WAF ") && little.len() == 2, "{text}");
     assert!(little[0].contains("on an SSD with internal"), "{text}");
+    assert!(little[1].ends_with("on an FDP SSD with"), "{text}");
 }
 
 #[test]

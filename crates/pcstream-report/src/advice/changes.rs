@@ -66,7 +66,7 @@ fn changes(
 ) -> Vec<Change> {
     let stream = |(source, class): (&Source, &usize)| format!("S{}: {}", class + 1, named(source));
     let by_stream: Vec<String> = sources.iter().zip(classes).map(stream).collect();
-    let mut out = vec![by_context(GcDestination::Own), by_context(GcDestination::Internal)];
+    let mut out: Vec<Change> = GcDestination::ALL.into_iter().map(by_context).collect();
     if !at_most_one_class(classes) && streams > 1 {
         out.extend(GcDestination::ALL.into_iter().map(|gc_destination| Change {
             title: match gc_destination {
