@@ -2,11 +2,10 @@
 
 use std::path::Path;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::anyhow;
 use pcstream_replay::Fitted;
 use pcstream_report::Simulation;
 use pcstream_report::compare::{Comparison, Run};
-use pcstream_trace::TraceReader;
 
 use crate::args::CompareArgs;
 use crate::device::Template;
@@ -60,7 +59,7 @@ fn traces(run: &str) -> Result<Vec<String>, Failure> {
 fn each_once(paths: &[String]) -> Result<(), Failure> {
     let mut seen: Vec<(String, &str)> = Vec::new();
     for path in paths {
-        let reader = TraceReader::open(Path::new(path)).context("cannot read the trace")?;
+        let reader = simulate::read(Path::new(path))?;
         let meta = reader.meta();
         // A trace that was not finished has no id, and all without events have the same.
         let id = if meta.totals.events > 0 { meta.trace_id.clone() } else { String::new() };
@@ -81,7 +80,7 @@ fn largest(args: &CompareArgs, runs: &[Vec<String>], ui: Ui) -> Result<u64, Fail
     let mut largest = 0;
     if args.fit.pack().is_some() && Template::load(&args.simulation.device)?.capacity_pages().is_none() {
         for path in runs.iter().flatten() {
-            let reader = TraceReader::open(Path::new(path)).context("cannot read the trace")?;
+            let reader = simulate::read(Path::new(path))?;
             let fitting = Fitting::new(&reader, &args.fit, None, Interrupt::watch()?, ui)?;
             largest = largest.max(fitting.space().map_or(0, |space| space.logical_pages));
         }

@@ -3,10 +3,12 @@
 //! What runs is `pcstream-replay`'s; here are arguments, progress, exit codes and what is printed.
 
 use std::collections::BTreeSet;
+use std::io::ErrorKind::PermissionDenied;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::anyhow;
 use pcstream_placement::SchemeFactory;
 use pcstream_replay::budget::Footprint;
 use pcstream_replay::recorded::{self, Recorded};
@@ -16,7 +18,7 @@ use pcstream_report::settings::Settings;
 use pcstream_report::space::ChangedSpace;
 use pcstream_report::{About, ContextRow, Layout, Simulation, TraceInfo, geometry, human};
 use pcstream_ssd::{Density, DeviceSettings, Devices};
-use pcstream_trace::{Meta, TraceReader};
+use pcstream_trace::{Meta, TraceError, TraceReader};
 
 use crate::args::{ContextsArgs, FitArgs, SchemeOptions, SimulateArgs, SimulationArgs};
 use crate::asked;
@@ -232,9 +234,26 @@ pub fn tables_of(reader: &TraceReader) -> pcstream_trace::Tables {
     tables
 }
 
+/// Opens a trace. What `sudo pcstream` recorded is root's, so the error says what its user can do.
+pub fn read(path: &Path) -> anyhow::Result<TraceReader> {
+    TraceReader::open(path).map_err(|error| {
+        let is_denied = matches!(&error, TraceError::Io { source, .. } if source.kind() == PermissionDenied);
+        let user = rustix::process::geteuid().as_raw();
+        let is_of_another = std::fs::metadata(path).is_ok_and(|about| about.uid() != user);
+        let remedy = match is_denied && is_of_another {
+            true => format!(
+                ", which is another user's (`sudo chown -R \"$(id -u)\" {}` makes it yours)",
+                path.display()
+            ),
+            false => String::new(),
+        };
+        anyhow::Error::new(error).context(format!("cannot read the trace{remedy}"))
+    })
+}
+
 /// Opens a trace. Says at once what is missing, before the work begins.
 pub fn open(path: &Path, ui: Ui) -> Result<TraceReader, Failure> {
-    let reader = TraceReader::open(path).context("cannot read the trace")?;
+    let reader = read(path)?;
     if let Some(damage) = reader.damage() {
         ui.remark(&format!("{}: {damage}", reader.path().display()));
     }

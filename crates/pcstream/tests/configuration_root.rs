@@ -1,4 +1,5 @@
-//! Which configuration files a process of root takes, and which one of a user; and which links its outputs follow.
+//! Which configuration files a process of root takes, and which one of a user; which links its outputs follow, and what is
+//! said of a trace of root.
 
 #[path = "../../pcstream-capture/tests/common/mod.rs"]
 mod common;
@@ -22,6 +23,7 @@ fn main() -> ExitCode {
         common::test("configuration_that_others_control_is_not", &[], others),
         common::test("configuration_of_a_caller_is_not", &[], callers),
         common::test("configuration_of_a_user_is_the_users", &[], a_user),
+        common::test("configuration_a_trace_of_root_names_the_remedy", &[], trace_of_root),
         common::test("links_of_others_in_shared_directories_are_refused", &[], links),
         common::test("traces_are_not_made_behind_links_of_others", &[], links_to_traces),
     ])
@@ -189,6 +191,28 @@ fn callers() {
         command.env("SUDO_UID", "0");
     });
     assert_eq!(code, Some(2), "root is its own caller");
+}
+
+/// What `sudo pcstream record` made, its user cannot read yet.
+fn trace_of_root() {
+    let home = Home::new();
+    let (binary, trace) = (home.path("pcstream-binary"), home.path("t.pctrace"));
+    fs::copy(env!("CARGO_BIN_EXE_pcstream"), &binary).expect("a copy");
+    fs::set_permissions(&binary, Permissions::from_mode(0o755)).expect("its mode");
+    fs::create_dir(&trace).expect("a directory");
+    fs::set_permissions(&trace, Permissions::from_mode(0o700)).expect("its mode");
+    let said = |user: u32| {
+        chown(&trace, Some(user), None).expect("its owner");
+        let mut command = Command::new(&binary);
+        command.uid(OTHER).gid(OTHER).current_dir("/").args(["--no-config", "contexts"]).arg(&trace);
+        let output = command.output().expect("it runs");
+        assert_eq!(output.status.code(), Some(1));
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let (of_root, own) = (said(0), said(OTHER));
+    let remedy = format!("sudo chown -R \"$(id -u)\" {}", trace.display());
+    assert!(of_root.contains(&remedy) && of_root.contains("Permission denied"), "{of_root}");
+    assert!(!own.contains("chown"), "{own}");
 }
 
 /// A user's own file counts for that user, and another's, where it is asked for.
