@@ -221,3 +221,20 @@ fn context_row(
         files_hinted: tally.hinted,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sinks::none::Nothing;
+    use crate::testing::{are_documented, scheme};
+
+    /// Those of the scheme are in the document of schemes.
+    #[test]
+    fn the_document_names_every_count() {
+        let learner = Learner::new(scheme("pcstream")).expect("it places by context");
+        let of_scheme: Vec<&str> = learner.facts().iter().map(|(name, _)| *name).collect();
+        let standing = Standing::of(&learner, &Nothing);
+        let own = standing.statistics.keys().map(String::as_str);
+        are_documented("Statistics of place", own.filter(|name| !of_scheme.contains(name)));
+    }
+}

@@ -37,3 +37,17 @@ pub(crate) fn write(context: u32, file: u32, lba: u64, pages: u32) -> Event {
         hint: Default::default(),
     }
 }
+
+/// The document has each of these counts in a table of its section.
+pub(crate) fn are_documented<'a>(heading: &str, names: impl IntoIterator<Item = &'a str>) {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/commands/place-serve.md");
+    let document = std::fs::read_to_string(path).expect("docs/commands/place-serve.md");
+    let section = document.split_once(&format!("\n### {heading}\n")).expect(heading).1;
+    let section = section.split("\n#").next().unwrap_or_default();
+    // What a row counts is not its name.
+    let cells: String =
+        section.lines().filter_map(|line| line.strip_prefix("| ")?.split('|').next()).collect();
+    for name in names {
+        assert!(cells.contains(&format!("`{name}`")), "docs/commands/place-serve.md, {heading}: {name}");
+    }
+}

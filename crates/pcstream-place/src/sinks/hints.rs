@@ -298,6 +298,7 @@ fn set(file: &Opened, hint: u64) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::are_documented;
 
     /// A sink for a device that is none.
     fn hints(directory: &std::path::Path) -> Hints {
@@ -317,6 +318,14 @@ mod tests {
             given: directory.join("given"),
         };
         Hints::new(inputs).expect("what was given can be read")
+    }
+
+    #[test]
+    fn the_document_names_every_count() {
+        let directory = tempfile::TempDir::new().expect("a directory");
+        let sink = hints(directory.path());
+        are_documented("Statistics of place", sink.facts().into_iter().map(|(name, _)| name));
+        are_documented("Losses of place", sink.losses().into_iter().map(|(name, _)| name));
     }
 
     #[test]

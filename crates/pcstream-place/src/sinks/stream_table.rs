@@ -176,6 +176,7 @@ fn number(stream: Stream) -> u8 {
 mod tests {
     use super::*;
     use crate::contexts::testing::decided;
+    use crate::testing::are_documented;
     use pcstream_fs::extents::DeviceNumber;
     use std::collections::BTreeMap;
     use std::io;
@@ -234,6 +235,13 @@ mod tests {
 
     fn clustered(contexts: &[u32]) -> Changes {
         Changes { contexts: contexts.iter().map(|&id| ContextId(id)).collect(), clustered: true }
+    }
+
+    #[test]
+    fn the_document_names_every_count() {
+        let sink = StreamTableSink::named("kfunc");
+        are_documented("Statistics of place", sink.facts().into_iter().map(|(name, _)| name));
+        are_documented("Losses of place", sink.losses().into_iter().map(|(name, _)| name));
     }
 
     #[test]
