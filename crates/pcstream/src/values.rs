@@ -2,9 +2,11 @@
 //! value in front.
 
 use std::ops::{Bound, RangeBounds};
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use clap::builder::{PathBufValueParser, TypedValueParser};
 use pcstream_placement::SchemeError;
 use pcstream_ssd::{GcDestination, UnknownName, VictimPolicy, Watermarks, profile};
 use pcstream_trace::import::{self, Format};
@@ -29,6 +31,8 @@ impl FromStr for Prefill {
     }
 }
 
+/// Every scheme.
+const ALL: &str = "all";
 /// The reading that stands for the best of all.
 pub const BEST: &str = ":best";
 
@@ -37,20 +41,23 @@ pub const BEST: &str = ":best";
 pub struct Schemes(pub Vec<String>);
 
 impl FromStr for Schemes {
-    type Err = SchemeError;
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, SchemeError> {
-        if text == "all" {
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == ALL {
             return Ok(Schemes(pcstream_placement::names().map(str::to_owned).collect()));
+        }
+        if text.split(',').any(|name| name.trim() == ALL) {
+            return Err("'all' stands alone: it has every scheme".to_owned());
         }
         let mut names = Vec::new();
         for name in text.split(',').map(str::trim) {
             let readings = match name.strip_suffix(BEST) {
-                Some(scheme) => pcstream_placement::find(scheme)?.readings(),
+                Some(scheme) => pcstream_placement::find(scheme).map_err(|e| e.to_string())?.readings(),
                 None => Vec::new(),
             };
             if readings.is_empty() {
-                pcstream_placement::configure(name)?;
+                pcstream_placement::configure(name).map_err(|e| e.to_string())?;
             }
             if !names.iter().any(|known| known == name) {
                 names.push(name.to_owned());
@@ -236,6 +243,14 @@ pub fn rows(text: &str) -> Result<usize, String> {
     whole(text, 0, u64::from(u32::MAX))
 }
 
+/// A file that is no standard output: `-` would make a file of that name.
+pub fn named_file() -> impl TypedValueParser<Value = PathBuf> {
+    PathBufValueParser::new().try_map(|path| match path.as_os_str() == "-" {
+        true => Err("it goes to a file only: give it a name, or ./- for a file called so"),
+        false => Ok(path),
+    })
+}
+
 /// A number that may have a fraction.
 pub fn decimal(text: &str) -> Result<f64, String> {
     real(text, .., "a number, such as 0.9")
@@ -351,6 +366,7 @@ mod tests {
     #[test]
     fn lists() {
         let Schemes(all) = "all".parse().unwrap();
+        assert!("baseline, all".parse::<Schemes>().unwrap_err().contains("'all' stands alone"));
         assert!(["baseline", "oracle"].iter().all(|name| all.iter().any(|known| known == name)));
         let schemes = |names: &[&str]| Ok(Schemes(names.iter().map(|name| (*name).to_owned()).collect()));
         assert_eq!("pcstream,baseline,pcstream".parse(), schemes(&["pcstream", "baseline"]));

@@ -142,3 +142,20 @@ fn signals_end_what_waits_for_a_pipe() {
         assert_eq!(left.len(), 2, "the trace and the FIFO: {left:?}");
     }
 }
+
+/// What never goes to stdout makes no file called `-`.
+#[test]
+fn files_are_not_called_as_stdout_is() {
+    let place = Place::new();
+    let (trace, table) = (place.path("t.pctrace"), place.path("a.table"));
+    ends_with(0, &["simulate", &trace, "--scheme", "pcstream", "--save-table", &table]);
+    for command in [
+        &["contexts", &trace, "--pprof", "-"][..],
+        &["table", "merge", &table, "-o", "-"],
+        &["simulate", &trace, "--save-table", "-"],
+        &["advise", &trace, "--rules-out", "-"],
+    ] {
+        refuses(2, command, &["it goes to a file only"]);
+        assert!(!Path::new("-").exists(), "{command:?}");
+    }
+}

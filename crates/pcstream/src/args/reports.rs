@@ -86,7 +86,7 @@ pub struct AdviseArgs {
     /// The trace: a directory NAME.pctrace
     pub trace: PathBuf,
     /// Write the rules made from the trace to FILE, for --rules of `simulate` and `run`
-    #[arg(long, value_name = "FILE", help_heading = "Advice")]
+    #[arg(long, value_name = "FILE", value_parser = values::named_file(), help_heading = "Advice")]
     pub rules_out: Option<PathBuf>,
     #[command(flatten)]
     pub device: DeviceArgs,

@@ -30,7 +30,7 @@ pub struct SimulateArgs {
     /// The trace: a directory NAME.pctrace
     pub trace: PathBuf,
     /// Write the lifetimes that PCStream learned to FILE, for --load-table of the next run
-    #[arg(long, value_name = "FILE", help_heading = "Schemes")]
+    #[arg(long, value_name = "FILE", value_parser = values::named_file(), help_heading = "Schemes")]
     pub save_table: Option<PathBuf>,
     #[command(flatten)]
     pub simulation: SimulationArgs,

@@ -47,7 +47,7 @@ pub enum TableAction {
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,
         /// Where the merged table goes; replaced only by a whole one
-        #[arg(short, long, value_name = "FILE")]
+        #[arg(short, long, value_name = "FILE", value_parser = values::named_file())]
         output: PathBuf,
     },
     /// Show in which contexts two tables differ

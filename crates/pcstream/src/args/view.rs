@@ -6,6 +6,8 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use pcstream_report::grouped::GroupBy;
 
+use crate::values;
+
 #[derive(Debug, Args)]
 pub struct ViewArgs {
     /// Show one context whole: its number in the trace, or the beginning of its signature
@@ -37,7 +39,7 @@ pub struct ViewArgs {
     #[arg(long, value_name = "FILE", help_heading = "View")]
     pub folded: Option<PathBuf>,
     /// Write call paths with the pages they wrote as a pprof profile (not compressed)
-    #[arg(long, value_name = "FILE", help_heading = "View")]
+    #[arg(long, value_name = "FILE", value_parser = values::named_file(), help_heading = "View")]
     pub pprof: Option<PathBuf>,
 }
 
