@@ -20,9 +20,15 @@ pub fn not_enough_to_begin(NotEnough { needed, available }: NotEnough) -> Failur
         "the simulation needs at least {} of memory, for one lane at a time and before the program writes anything, and {} \
          are allowed (three quarters of what is free, unless --memory says otherwise): free some, allow more with --memory, \
          or use `pcstream record` and then `pcstream simulate --pack 0.9`",
-        bytes(needed),
+        enough(needed),
         bytes(available),
     ))
+}
+
+/// What is enough for so many bytes, as `--memory` takes it: rounded up.
+fn enough(needed: u64) -> String {
+    const MIB: u64 = 1 << 20;
+    format!("{} MiB", needed.div_ceil(MIB))
 }
 
 /// Lanes that run at once.
@@ -100,9 +106,9 @@ impl Fitting<'_> {
             _ => "",
         };
         Failure::failed(anyhow!(
-            "the simulation needs at least {} of memory ({needed} bytes), for one lane at a time, and {} are allowed (three \
+            "the simulation needs at least {} of memory, for one lane at a time, and {} are allowed (three \
              quarters of what is free, unless --memory says otherwise): free some, allow more with --memory{smaller}",
-            bytes(needed),
+            enough(needed),
             bytes(available),
         ))
     }
