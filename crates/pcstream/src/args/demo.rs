@@ -11,7 +11,7 @@ use crate::values;
 #[command(after_help = "\
 Examples:
   sudo pcstream demo
-  sudo pcstream demo -o d.pctrace && sudo pcstream report d.pctrace -o d.html
+  sudo pcstream demo -o d.pctrace && sudo pcstream contexts d.pctrace --by file
   sudo pcstream demo --workload built-in -- --fs xfs --scheme all")]
 pub struct DemoArgs {
     /// What writes

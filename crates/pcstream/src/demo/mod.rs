@@ -67,6 +67,7 @@ pub fn run_args(args: DemoArgs, ui: Ui) -> Result<RunArgs, Failure> {
         }
     });
     let mut words: Vec<OsString> = vec!["pcstream".into(), "run".into()];
+    let mut drive: Vec<&str> = Vec::new();
     for (flag, value) in DEVICE.chunks(2).map(|pair| (pair[0], pair[1])) {
         // What the user gives replaces it. A scratch file system is none if there is a place already.
         let scratch = ["--fs", "--size", "--fill"].contains(&flag);
@@ -74,8 +75,14 @@ pub fn run_args(args: DemoArgs, ui: Ui) -> Result<RunArgs, Failure> {
         if !replaced {
             words.extend([flag.into(), value.into()]);
         }
+        if !replaced && !scratch {
+            drive.extend([flag, value]);
+        }
     }
     if let Some(output) = args.output {
+        let yours = if args.flags.is_empty() { "" } else { ", and yours of the drive" };
+        let drive = drive.join(" ");
+        ui.remark(&format!("flags of this drive for `simulate {}`: {drive}{yours}", output.display()));
         words.extend(["--output".into(), output.into()]);
     }
     if args.force {
