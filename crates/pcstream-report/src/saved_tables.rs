@@ -1,6 +1,7 @@
 //! Saved PC attribute tables, for people, programs and spreadsheets. A table has signatures alone; whose they are,
 //! recordings of the same programs say.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use pcstream_placement::parameter::Value as _;
@@ -202,7 +203,7 @@ pub fn tables_text(json: &TablesJson, top: usize, layout: Layout) -> String {
             saved.path, saved.key
         ));
         let mut shown: Vec<&ContextJson> = saved.contexts.iter().collect();
-        shown.sort_by_key(|context| std::cmp::Reverse(context.entry.samples));
+        shown.sort_by_key(|context| Reverse(context.entry.samples));
         shown.truncate(top);
         shown.sort_by_key(|context| (context.entry.lifetime_pages, context.entry.signature));
         if shown.is_empty() {
@@ -220,7 +221,7 @@ pub fn tables_text(json: &TablesJson, top: usize, layout: Layout) -> String {
         columns.extend(named_columns(shown.iter().map(|context| context.named.as_ref())));
         lines.extend(side_by_side(&columns).iter().map(|line| layout.cut(line)));
         if contexts > shown.len() {
-            lines.push(format!("{} more with fewer samples: --top shows them", contexts - shown.len()));
+            lines.push(fewer_samples(contexts - shown.len()));
         }
     }
     lines.iter().map(|line| format!("{}\n", visible(line))).collect()
@@ -272,8 +273,8 @@ pub fn diff_json(
     }
 }
 
-/// The same for people: the changes.
-pub fn diff_text(json: &DiffJson, layout: Layout) -> String {
+/// The same for people: the changes; at most `top` of them, those with the most samples in one of the tables.
+pub fn diff_text(json: &DiffJson, top: usize, layout: Layout) -> String {
     let changes: Vec<&DifferenceJson> = json.contexts.iter().filter(|d| d.changed).collect();
     let only = |side: fn(&DifferenceJson) -> bool| changes.iter().filter(|d| side(d)).count();
     let (gone, new) = (only(|d| d.after.is_none()), only(|d| d.before.is_none()));
@@ -285,11 +286,12 @@ pub fn diff_text(json: &DiffJson, layout: Layout) -> String {
         json.before,
         json.after
     )];
-    if !changes.is_empty() {
+    let shown = most_samples(&changes, top);
+    if !shown.is_empty() {
         let lifetime = |e: Option<EntryJson>| e.map_or("-".to_owned(), |e| page_bytes(e.lifetime_pages));
         let samples = |e: Option<EntryJson>| e.map_or("-".to_owned(), |e| e.samples.to_string());
         let mut columns = columns_of(
-            &changes,
+            &shown,
             &[
                 (Left, "context", &|d| d.signature.clone()),
                 (Right, "before", &|d| lifetime(d.before)),
@@ -299,8 +301,25 @@ pub fn diff_text(json: &DiffJson, layout: Layout) -> String {
                 (Right, "after", &|d| samples(d.after)),
             ],
         );
-        columns.extend(named_columns(changes.iter().map(|d| d.named.as_ref())));
+        columns.extend(named_columns(shown.iter().map(|d| d.named.as_ref())));
         lines.extend(side_by_side(&columns).iter().map(|line| layout.cut(line)));
     }
+    if changes.len() > shown.len() {
+        lines.push(fewer_samples(changes.len() - shown.len()));
+    }
     lines.iter().map(|line| format!("{}\n", visible(line))).collect()
+}
+
+/// The changes with the most samples, in the order of signatures.
+fn most_samples<'a>(changes: &[&'a DifferenceJson], top: usize) -> Vec<&'a DifferenceJson> {
+    let samples = |d: &DifferenceJson| d.before.iter().chain(&d.after).map(|entry| entry.samples).max();
+    let mut shown = changes.to_vec();
+    shown.sort_by_key(|d| Reverse(samples(d)));
+    shown.truncate(top);
+    shown.sort_by(|a, b| a.signature.cmp(&b.signature));
+    shown
+}
+
+fn fewer_samples(contexts: usize) -> String {
+    format!("{contexts} more with fewer samples: --top shows them")
 }

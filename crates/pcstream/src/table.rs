@@ -10,11 +10,11 @@ use pcstream_placement::parameter::Value as _;
 use pcstream_placement::saved_table::SavedTable;
 use pcstream_report::human;
 use pcstream_report::saved_tables::{self, NamedContexts, TablesJson};
-use pcstream_trace::TraceReader;
 
 use crate::args::{TableAction, TableArgs};
 use crate::failure::{Failure, Status};
 use crate::learned_table;
+use crate::simulate;
 use crate::ui::{self, JsonSink, Ui};
 use crate::whole_file::WholeFile;
 
@@ -27,14 +27,14 @@ pub fn table(args: &TableArgs, ui: Ui) -> Result<Status, Failure> {
             ui::show(sink, &json, || saved_tables::tables_text(&json, *top, ui.layout(false)))?;
         }
         TableAction::Merge { files, output } => merge(files, output, ui)?,
-        TableAction::Diff { before, after, factor, names, output } => {
+        TableAction::Diff { before, after, factor, top, names, output } => {
             let sink = JsonSink::asked(output)?;
             let (first, second) = (read(before)?, read(after)?);
             let differences = SavedTable::diff(&first, &second);
             let paths = [before, after].map(|path| path.display().to_string());
             let named = named_contexts(names, &[&first, &second], ui)?;
             let json = saved_tables::diff_json([&paths[0], &paths[1]], *factor, &differences, &named);
-            ui::show(sink, &json, || saved_tables::diff_text(&json, ui.layout(false)))?;
+            ui::show(sink, &json, || saved_tables::diff_text(&json, *top, ui.layout(false)))?;
         }
         TableAction::Export { files, names } => {
             let json = read_named(files, names, ui)?;
@@ -144,7 +144,7 @@ fn named_contexts(traces: &[PathBuf], tables: &[&SavedTable], ui: Ui) -> Result<
     if traces.is_empty() {
         return Ok(NamedContexts::default());
     }
-    let open = |path: &PathBuf| TraceReader::open(path).context("--names: cannot read the trace");
+    let open = |path: &PathBuf| simulate::read(path).context("--names");
     let readers = traces.iter().map(open).collect::<anyhow::Result<Vec<_>>>()?;
     for reader in &readers {
         let damage = reader.damage().map(|damage| format!("{}: {damage}", reader.path().display()));

@@ -54,6 +54,11 @@ fn show_diff_and_export_agree() {
     learn(&other, &b, &[]);
     let same = json(&["table", "diff", &a, &a, "--factor", "1", "--json", "-"]);
     assert!(same["contexts"].as_array().expect("a list").iter().all(|d| d["changed"] == false), "{same}");
+    let (text, _) = ends_with(0, &["table", "diff", &a, &b, "--factor", "1.01", "--top", "0"]);
+    assert!(
+        text.contains(" more with fewer samples: --top shows them") && text.lines().count() == 2,
+        "{text}"
+    );
     let (text, _) = ends_with(0, &["table", "diff", &a, &b, "--factor", "1.01"]);
     let (csv, _) = ends_with(0, &["table", "export", &a, &b]);
     let (shown, _) = ends_with(0, &["table", "show", &a, "--top", "1"]);

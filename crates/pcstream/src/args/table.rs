@@ -60,6 +60,9 @@ pub enum TableAction {
         /// Lifetimes that differ by no more than this factor are alike
         #[arg(long, value_name = "F", default_value_t = 2.0, value_parser = values::factor)]
         factor: f64,
+        /// How many contexts are shown, those with the most samples; JSON has them all
+        #[arg(long, value_name = "N", default_value_t = 20, value_parser = values::rows)]
+        top: usize,
         /// A recording of the same programs, which says what the contexts are; may be given more than once
         #[arg(long, value_name = "TRACE")]
         names: Vec<PathBuf>,
