@@ -8,8 +8,7 @@ use anyhow::Context as _;
 use pcstream_trace::{Batch, Meta, Summary, TraceWriter};
 
 use crate::failure::Failure;
-use crate::ui::is_stdout;
-use crate::whole_file::resolve_directory;
+use crate::whole_file::{is_stdout, resolve_directory};
 
 /// What goes before errors, which name the place themselves.
 const WHAT: &str = "cannot write the trace (-o)";

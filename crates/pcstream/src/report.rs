@@ -25,7 +25,7 @@ use crate::png;
 use crate::schemes;
 use crate::simulate;
 use crate::ui::{self, JsonSink, Ui};
-use crate::whole_file::{WholeFile, all_different};
+use crate::whole_file::{WholeFile, all_different, is_stdout};
 
 /// Spare factors of the curve over utilisation.
 const SPARE_FACTORS: [f64; 7] = [0.03, 0.05, 0.07, 0.125, 0.2, 0.3, 0.45];
@@ -49,10 +49,10 @@ pub fn report(args: &ReportArgs, ui: Ui) -> Result<Status, Failure> {
         ("--csv", args.csv.as_deref()),
         ("--json", args.simulation.output.json.as_deref()),
     ];
-    let on_stdout = outputs.iter().filter(|(_, path)| path.is_some_and(ui::is_stdout));
+    let on_stdout = outputs.iter().filter(|(_, path)| path.is_some_and(is_stdout));
     ui::one_on_stdout(&on_stdout.map(|(flag, _)| format!("{flag} -")).collect::<Vec<_>>())?;
     all_different(&outputs)?;
-    let output = args.output.as_deref().filter(|path| !ui::is_stdout(path));
+    let output = args.output.as_deref().filter(|path| !is_stdout(path));
     let create = |path| Ok::<_, Failure>((path, WholeFile::create("--output", path)?));
     let output = output.map(create).transpose()?;
     // Files before signals are caught: each may be a pipe that nobody reads.
@@ -137,7 +137,7 @@ struct Sink(Option<WholeFile>);
 impl Sink {
     fn create(flag: &'static str, path: Option<&Path>) -> Result<Option<Sink>, Failure> {
         let Some(path) = path else { return Ok(None) };
-        let file = (!ui::is_stdout(path)).then(|| WholeFile::create(flag, path)).transpose()?;
+        let file = (!is_stdout(path)).then(|| WholeFile::create(flag, path)).transpose()?;
         Ok(Some(Sink(file)))
     }
 

@@ -13,7 +13,7 @@ use pcstream_report::symbols::Names;
 
 use crate::args::{Color, GlobalArgs, OutputArgs};
 use crate::failure::Failure;
-use crate::whole_file::WholeFile;
+use crate::whole_file::{WholeFile, is_stdout};
 
 /// How to talk to the user.
 #[derive(Clone, Copy, Debug)]
@@ -108,11 +108,6 @@ pub fn complain(error: &anyhow::Error) {
     let text = with_causes(error);
     let lines: Vec<_> = text.lines().map(visible).collect();
     _ = writeln!(anstream::stderr(), "{style}error:{style:#} {}", lines.join("\n"));
-}
-
-/// Whether a flag that names a file asks for stdout.
-pub fn is_stdout(path: &Path) -> bool {
-    path == Path::new("-")
 }
 
 /// Standard output holds one result: refuses more, of the flags that want it.

@@ -22,7 +22,6 @@ use rustix::io::Errno;
 use tempfile::NamedTempFile;
 
 use crate::failure::Failure;
-use crate::ui::is_stdout;
 
 /// As many symbolic links as the kernel follows.
 const MAX_LINKS: usize = 40;
@@ -77,6 +76,11 @@ impl WholeFile {
         };
         written.map_err(|error| anyhow!("{} {}: {}", self.flag, self.path.display(), reason(&error)))
     }
+}
+
+/// Whether a flag that names a file asks for stdout.
+pub fn is_stdout(path: &Path) -> bool {
+    path == Path::new("-")
 }
 
 /// Refuses two results in one file, of these flags and what they name. Pipes and devices take several.

@@ -125,6 +125,13 @@ impl Journal {
     }
 }
 
+impl Drop for Journal {
+    fn drop(&mut self) {
+        // Whoever was forked with the file open would keep the lock.
+        let _ = self.kept.as_ref().map(|(_, file)| flock(file, FlockOperation::Unlock));
+    }
+}
+
 fn read(line: &str) -> anyhow::Result<(String, Done)> {
     let Line { run, damage, results } = serde_json::from_str(line)?;
     let expected = results::COLUMNS.len();

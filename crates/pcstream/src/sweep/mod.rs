@@ -16,6 +16,7 @@ use std::path::Path;
 use anyhow::{Context as _, anyhow};
 use pcstream_replay::{Pass, Plan};
 use pcstream_report::geometry;
+use pcstream_report::human::counted;
 use pcstream_ssd::Geometry;
 use pcstream_trace::{Meta, TraceReader};
 
@@ -27,7 +28,7 @@ use crate::interrupt::Interrupt;
 use crate::schemes;
 use crate::simulate;
 use crate::ui::{self, Ui};
-use crate::whole_file::WholeFile;
+use crate::whole_file::{WholeFile, is_stdout};
 use grid::{Grid, Run, Space};
 use journal::{Done, Journal};
 use sheet::{Cell, Format, Sheet, Type};
@@ -41,7 +42,7 @@ const NAMED: usize = 3;
 /// `pcstream sweep`.
 pub fn sweep(args: &SweepArgs, ui: Ui) -> Result<Status, Failure> {
     let format = Format::of(&args.output).map_err(Failure::WrongArguments)?;
-    let file = (!ui::is_stdout(&args.output)).then_some(&args.output);
+    let file = (!is_stdout(&args.output)).then_some(&args.output);
     let output = file.map(|path| WholeFile::create("--output", path)).transpose()?;
     let reader = simulate::open(&args.trace, ui)?;
     simulate::device_pages(reader.meta())?;
@@ -73,7 +74,7 @@ pub fn sweep(args: &SweepArgs, ui: Ui) -> Result<Status, Failure> {
     }
     journal.remove()?;
     let place = file.map_or("stdout".into(), |path| path.display().to_string());
-    ui.remark(&format!("{place}: {} rows", sheet.rows.len()));
+    ui.remark(&format!("{place}: {}", counted(sheet.rows.len() as u64, "row")));
     let meta = reader.meta();
     let dropped = dropped(&sheet);
     if dropped > 0 {
@@ -96,7 +97,7 @@ fn dropped(sheet: &Sheet) -> usize {
 /// Says what is run, and what cannot be.
 fn remark_grid(grid: &Grid, ui: Ui) {
     let superblocks: BTreeSet<u32> = grid.runs.iter().map(|run| run.lane.device.superblock_pages).collect();
-    ui.remark(&format!("{} runs", grid.runs.len()));
+    ui.remark(&counted(grid.runs.len() as u64, "run"));
     if superblocks.len() > 1 {
         let list: Vec<String> = superblocks.iter().map(u32::to_string).collect();
         ui.remark(&format!("superblocks of {} pages; --superblock-pages keeps them alike", list.join(", ")));

@@ -12,7 +12,7 @@ use arrow_schema::{DataType, Field, Schema};
 use parquet::arrow::ArrowWriter;
 use serde_json::{Map, Value};
 
-use crate::ui;
+use crate::whole_file::is_stdout;
 
 /// What a column holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +83,7 @@ pub enum Format {
 impl Format {
     /// By the end of the file's name; CSV on stdout.
     pub fn of(path: &Path) -> anyhow::Result<Format> {
-        if ui::is_stdout(path) {
+        if is_stdout(path) {
             return Ok(Format::Csv);
         }
         match path.extension().and_then(|extension| extension.to_str()) {
