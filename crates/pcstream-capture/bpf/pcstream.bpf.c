@@ -75,10 +75,10 @@ int BPF_PROG(on_dirty_folio, struct folio *folio, struct address_space *mapping)
 		/* It makes a page dirty again that somebody else had made dirty: that is his still. Or it writes for a loop device, to a
 		 * file that nobody else may ever write to: then who wrote the page before has nothing to do with it. */
 		tag_folio(ws);
-	} else if (left_out <= 1) {
+	} else {
 		t->context = context_without_path(task, inode);
 		cache = cache_of(task);
-		t->later = !t->context && !left_out && cache;
+		t->later = !t->context && cache;
 		/* A store to mapped memory is no write. */
 		is_write = task->flags & PF_IO_WORKER || (s32)user_regs(task)->orig_ax >= 0;
 		find_written(t, is_write ? cache : NULL);
@@ -136,7 +136,7 @@ static __always_inline int begin_write(struct inode *inode, u64 position, u64 by
 	struct tagging *tagging;
 	struct workspace *ws;
 
-	if (!target_dev || !inode || !bytes || left_out)
+	if (!target_dev || !inode || !bytes)
 		return 0;
 	/* First what most small writes are: to a page that this task made dirty just now. */
 	cache = bpf_task_storage_get(&tasks, task, 0, 0);
@@ -271,7 +271,7 @@ int on_buffer_page(void *ctx)
 	u32 at, page_bytes;
 	u64 address, context, now_ns;
 
-	if (!target_dev || left_out)
+	if (!target_dev)
 		return 0;
 	at = bpf_get_attach_cookie(ctx);
 	rule = bpf_map_lookup_elem(&buffer_rules, &at);

@@ -29,7 +29,6 @@ const volatile u32 fp_depth = FP_DEPTH;
 const volatile u32 unwind = 0;	    /* enum unwind_mode: this way and no other; 0: the best that each stack allows */
 const volatile u32 tag_mask = 0;    /* entries of the tags array, less one */
 const volatile u32 check_every = 0; /* one path in so many is sent with its whole stack; 0: none */
-const volatile u32 left_out = 0;    /* for measurements: 1: nothing is captured, 2: nor tagged */
 const volatile u32 no_cache = 0;    /* for measurements: 1: each path is captured in full */
 const volatile u32 per_address_lookup = 0; /* 1: look mappings up one by one even if they can be iterated */
 const volatile u32 buffers = 0;	    /* 1: there are rules for write buffers, and their probes are attached */

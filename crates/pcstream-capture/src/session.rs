@@ -33,7 +33,7 @@ use skeleton::{OpenPcstreamProgs, PcstreamSkel, PcstreamSkelBuilder};
 
 pub use error::SessionError;
 pub use kernel::{has_tracepoint, uring_tracepoint};
-pub use options::{FP_DEPTH, Followed, LeftOut, MAX_DEPTH, PlacedBy, RING_BYTES, SCAN_DEPTH, SessionOptions};
+pub use options::{FP_DEPTH, Followed, MAX_DEPTH, PlacedBy, RING_BYTES, SCAN_DEPTH, SessionOptions};
 pub use reader::{Reader, RuleTable};
 
 /// The compiled program with its maps and settings, as `build.rs` made it.
@@ -132,7 +132,6 @@ impl<'obj> Session<'obj> {
         settings.unwind = unwind_mode(options.unwind)?;
         settings.tag_mask = tags - 1;
         settings.check_every = options.check_every;
-        settings.left_out = options.left_out as u32;
         settings.no_cache = options.no_cache.into();
         settings.followed = options.followed as u32;
         settings.only_below = options.only_below.unwrap_or(0);

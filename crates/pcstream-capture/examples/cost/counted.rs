@@ -41,24 +41,22 @@ fn mean_of_runs(runs: u64, ns: u64) -> f64 {
     if runs == 0 { 0.0 } else { ns as f64 / runs as f64 }
 }
 
-/// Prints the medians of rounds that were silent, finding, tagging and capturing.
-pub fn print_programs(rounds: &[[Programs; 4]]) {
-    let of_rounds = |value: &dyn Fn(&[Programs; 4]) -> f64| median(rounds.iter().map(value).collect());
-    let [.., last] = &rounds[rounds.len() - 1];
+/// Prints the medians of rounds that were silent and capturing.
+pub fn print_programs(rounds: &[[Programs; 2]]) {
+    let of_rounds = |value: &dyn Fn(&[Programs; 2]) -> f64| median(rounds.iter().map(value).collect());
+    let [_, last] = &rounds[rounds.len() - 1];
     for (name, runs, _) in &last.costs {
         let mean_of = |programs: &Programs| {
             let (runs, ns) = programs.of(name);
             mean_of_runs(runs, ns)
         };
-        let ns = of_rounds(&|[.., capturing]| mean_of(capturing));
-        let at_once = of_rounds(&|[silent, ..]| mean_of(silent));
+        let ns = of_rounds(&|[_, capturing]| mean_of(capturing));
+        let at_once = of_rounds(&|[silent, _]| mean_of(silent));
         println!("  {name:15} {runs:>9} runs of {ns:>5.0} ns, silent {at_once:>4.0} ns");
     }
-    let all = of_rounds(&|[.., capturing]| capturing.ns_per_page());
-    let between = |less: usize, more: usize| of_rounds(&|of| of[more].ns_per_page() - of[less].ns_per_page());
-    let (beyond, capture, tag, file) = (between(0, 3), between(2, 3), between(1, 2), between(0, 1));
+    let all = of_rounds(&|[_, capturing]| capturing.ns_per_page());
+    let beyond = of_rounds(&|[silent, capturing]| capturing.ns_per_page() - silent.ns_per_page());
     println!("  a page made dirty: {all:.0} ns, {beyond:.0} ns less the silent programs");
-    println!("  of that the capture {capture:.0} ns, the tag {tag:.0} ns, task and file {file:.0} ns");
     for (name, instructions) in &last.verified {
         println!("  {name:15} {instructions:>9} instructions verified");
     }

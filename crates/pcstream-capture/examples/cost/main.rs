@@ -9,8 +9,8 @@
 //! Numbers are medians.
 //!
 //! Below stands what the kernel counts, in rounds of its own: runs and nanoseconds of each BPF program, and of the silent
-//! one, which returns at once: so much is the counting itself. The cost of a page made dirty is divided into finding task and
-//! file, the tag, and the capture. Last come the instructions that the verifier looked at.
+//! one, which returns at once: so much is the counting itself. Then comes the cost of a page made dirty, and last the
+//! instructions that the verifier looked at.
 //!
 //! Units: nanoseconds of the writer's processor time per call; `db_bench`: seconds of processor time; `pgbench`: microseconds
 //! per transaction.
@@ -31,7 +31,7 @@ use pcstream_trace::Unwind;
 use crate::counted::{count_programs, print_programs};
 use crate::server::Server;
 use crate::sessions::{State, Subject, Way, run, runs};
-use crate::statistics::{Spread, around_the_median, median};
+use crate::statistics::{around_the_median, median, print_spread};
 use crate::workloads::{WRITER, Workload, write};
 
 type AnyError = Box<dyn std::error::Error>;
@@ -44,8 +44,6 @@ const FILES: u64 = 20_000;
 const KEYS: u64 = 300_000;
 /// Calls of a writer in a short run.
 const CALLS_OF_A_RUN: u64 = 15_000;
-/// Runs under one session, before those of the next kind.
-const RUNS_OF_A_TURN: usize = 10;
 /// Rounds in which the kernel counts.
 const COUNTED_ROUNDS: usize = 5;
 
@@ -79,7 +77,7 @@ struct Args {
     /// Hand out no rules: what a page costs while user space has no time to
     #[arg(long)]
     unanswered: bool,
-    /// Only what the kernel counts, in N short runs of a writer: least, median, mean, and between
+    /// Only what the kernel counts of a page made dirty, in N short runs of a writer: least, median, mean, and between
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     runs: Option<u32>,
 }
@@ -191,12 +189,7 @@ fn count(subject: &Subject) -> Result<(), AnyError> {
     let counted = |state| Ok::<_, AnyError>(run(subject, state)?.1);
     let mut by_round = Vec::new();
     for _ in 0..COUNTED_ROUNDS {
-        by_round.push([
-            counted(State::Silent)?,
-            counted(State::Finding)?,
-            counted(State::Tagging)?,
-            counted(State::Capturing)?,
-        ]);
+        by_round.push([counted(State::Silent)?, counted(State::Capturing)?]);
     }
     print_programs(&by_round);
     Ok(())
@@ -228,9 +221,7 @@ fn compare(subject: &Subject, states: &[State], rounds: usize) -> Result<(), Any
     Ok(())
 }
 
-/// What a page made dirty costs in short runs: its task and file, its tag too, and its capture. A few of each are taken in
-/// turn, because other load on the host changes what all of them cost. Each turn begins with a new session, so the first run
-/// of a turn finds its caches cold.
+/// What a page made dirty costs in short runs under one session. The first finds its caches cold.
 fn measure_runs(workload: Workload, way: Way, wanted: usize) -> Result<(), AnyError> {
     if !workload.is_writer() {
         return Err(format!("--runs is for writers, and {} is none", workload.name()).into());
@@ -240,22 +231,9 @@ fn measure_runs(workload: Workload, way: Way, wanted: usize) -> Result<(), AnyEr
     let directory = place.mount_point();
     let subject = Subject { workload, way, device, directory, calls: CALLS_OF_A_RUN, sink: None };
     let _counting = count_programs()?;
-    let parts =
-        [("task and file", State::Finding), ("and tag", State::Tagging), ("and capture", State::Capturing)];
+    let counted = runs(&subject, State::Capturing, wanted)?;
     println!("{}: {wanted} runs of {CALLS_OF_A_RUN} calls; ns in BPF per page made dirty", workload.name());
-    let mut ns_of: [Vec<f64>; 3] = Default::default();
-    while ns_of[0].len() < wanted {
-        let turn = RUNS_OF_A_TURN.min(wanted - ns_of[0].len());
-        for ((_, state), ns) in parts.iter().zip(&mut ns_of) {
-            ns.extend(runs(&subject, *state, turn)?.iter().map(|(_, programs)| programs.ns_per_page()));
-        }
-    }
-    let of_parts = ns_of.map(Spread::of);
-    for ((name, _), of) in parts.iter().zip(&of_parts) {
-        of.print(name);
-    }
-    let [_, tag, capture] = of_parts;
-    capture.less(&tag).print("the capture");
+    print_spread(counted.iter().map(|(_, programs)| programs.ns_per_page()).collect());
     place.remove()?;
     Ok(())
 }

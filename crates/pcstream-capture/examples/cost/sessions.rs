@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use pcstream_capture::buffers;
 use pcstream_capture::modules::Modules;
-use pcstream_capture::session::{LeftOut, Session, SessionMemory, SessionOptions};
+use pcstream_capture::session::{Session, SessionMemory, SessionOptions};
 use pcstream_capture::unwind::Unwinder;
 use pcstream_capture::wire::Record;
 use pcstream_fs::scratch::FsKind;
@@ -29,10 +29,6 @@ pub enum State {
     Capturing,
     /// `pcstream place` runs beside it.
     Placing,
-    /// Capturing, but for the captures.
-    Tagging,
-    /// Capturing, but for captures and tags.
-    Finding,
 }
 
 /// How paths are captured.
@@ -87,17 +83,12 @@ pub fn runs(subject: &Subject, state: State, times: usize) -> Result<Vec<(f64, P
         unwind: subject.way.unwind,
         no_cache: subject.way.no_cache,
         buffers: buffers::probes(watched)?,
-        left_out: match state {
-            State::Finding => LeftOut::CapturesAndTags,
-            State::Tagging => LeftOut::Captures,
-            _ => LeftOut::Nothing,
-        },
         ..SessionOptions::default()
     };
     let mut session = Session::open(&options, &mut memory)?;
     session.watch_writes(FsKind::Ext4)?;
     session.aim(match state {
-        State::Capturing | State::Tagging | State::Finding => subject.device,
+        State::Capturing => subject.device,
         // A number that no device has.
         State::Elsewhere => 0xfff_ffff,
         _ => 0,

@@ -14,40 +14,16 @@ pub fn around_the_median(sorted: &[f64]) -> (f64, f64) {
     (sorted[below], sorted[sorted.len() - 1 - below])
 }
 
-/// Nanoseconds of short runs.
-pub struct Spread {
-    least: f64,
-    first_20th: f64,
-    first_quarter: f64,
-    median: f64,
-    mean: f64,
-}
-
-impl Spread {
-    /// Of values in any order.
-    pub fn of(mut ns: Vec<f64>) -> Self {
-        ns.sort_by(f64::total_cmp);
-        let at = |part: usize| ns[ns.len() / part];
-        let mean = ns.iter().sum::<f64>() / ns.len() as f64;
-        Self { least: ns[0], first_20th: at(20), first_quarter: at(4), median: at(2), mean }
-    }
-
-    /// The differences of the same ranks.
-    pub fn less(&self, other: &Self) -> Self {
-        Self {
-            least: self.least - other.least,
-            first_20th: self.first_20th - other.first_20th,
-            first_quarter: self.first_quarter - other.first_quarter,
-            median: self.median - other.median,
-            mean: self.mean - other.mean,
-        }
-    }
-
-    /// A line.
-    pub fn print(&self, name: &str) {
-        let Self { least, first_20th, first_quarter, median, mean } = self;
-        println!(
-            "  {name:13} least {least:.0}, 5 % {first_20th:.0}, quartile {first_quarter:.0}, median {median:.0}, mean {mean:.0}"
-        );
-    }
+/// A line on the nanoseconds of short runs. `scripts/kernels` reads the least.
+pub fn print_spread(mut ns: Vec<f64>) {
+    ns.sort_by(f64::total_cmp);
+    let at = |part: usize| ns[ns.len() / part];
+    let mean = ns.iter().sum::<f64>() / ns.len() as f64;
+    println!(
+        "  least {:.0}, 5 % {:.0}, quartile {:.0}, median {:.0}, mean {mean:.0}",
+        ns[0],
+        at(20),
+        at(4),
+        at(2)
+    );
 }

@@ -16,17 +16,6 @@ pub const MAX_DEPTH: u32 = Limit::MAX_DEPTH.0;
 /// Default size of the ring buffer between kernel and user space.
 pub const RING_BYTES: u32 = 64 << 20;
 
-/// What a session does not do for a page that becomes dirty, so that the rest can be measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LeftOut {
-    /// Everything is done.
-    Nothing = 0,
-    /// Pages are tagged without a context.
-    Captures = 1,
-    /// The page's task and file are found, and that is all.
-    CapturesAndTags = 2,
-}
-
 /// Whose writes get contexts. Those of all others have the context `others`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Followed {
@@ -65,8 +54,6 @@ pub struct SessionOptions {
     pub per_address_lookup: bool,
     /// For tests: one path in so many is sent with its whole stack, as [`crate::wire::Record::Check`]. 0: none.
     pub check_every: u32,
-    /// For measurements: what is not done for a page that becomes dirty.
-    pub left_out: LeftOut,
     /// For measurements: no path cache, so that each call path is captured in full.
     pub no_cache: bool,
     /// Where programs make pages of their write buffers dirty.
@@ -100,7 +87,6 @@ impl Default for SessionOptions {
             ring_bytes: RING_BYTES,
             per_address_lookup: false,
             check_every: 0,
-            left_out: LeftOut::Nothing,
             no_cache: false,
             buffers: Vec::new(),
             prctl_by_function: false,
